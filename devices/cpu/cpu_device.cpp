@@ -1,0 +1,139 @@
+#include "devices/cpu/cpu_device.hpp"
+
+#include <unistd.h>
+
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <thread>
+
+#include "devices/cpu/caching_allocator.hpp"
+#include "devices/cpu/thread_pool.hpp"
+
+namespace troupe {
+namespace {
+
+class CpuEvent final : public Event {
+ public:
+  bool reached() const override {
+    std::lock_guard lock(mutex_);
+    return reached_;
+  }
+  void on_reached(std::function<void()> callback) override {
+    {
+      std::lock_guard lock(mutex_);
+      if (!reached_) {
+        callbacks_.push_back(std::move(callback));
+        return;
+      }
+    }
+    callback();
+  }
+  void reach() {
+    std::vector<std::function<void()>> callbacks;
+    {
+      std::lock_guard lock(mutex_);
+      reached_ = true;
+      callbacks.swap(callbacks_);
+    }
+    wake_.notify_all();
+    for (auto& callback : callbacks) callback();
+  }
+  void block() {
+    std::unique_lock lock(mutex_);
+    wake_.wait(lock, [this] { return reached_; });
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::condition_variable wake_;
+  bool reached_ = false;
+  std::vector<std::function<void()>> callbacks_;
+};
+
+class CpuStream final : public Stream {
+ public:
+  explicit CpuStream(std::string name) : thread_([this, name = std::move(name)] { run(name); }) {}
+  ~CpuStream() override { stop(); }
+
+  void enqueue(std::function<void()> work) override {
+    {
+      std::lock_guard lock(mutex_);
+      if (stopping_) return;
+      queue_.push_back(std::move(work));
+    }
+    wake_.notify_one();
+  }
+  std::shared_ptr<Event> record() override {
+    auto event = std::make_shared<CpuEvent>();
+    enqueue([event] { event->reach(); });
+    return event;
+  }
+  void wait(const std::shared_ptr<Event>& event) override {
+    enqueue([event] { static_cast<CpuEvent&>(*event).block(); });
+  }
+  void stop() {
+    {
+      std::lock_guard lock(mutex_);
+      stopping_ = true;
+      queue_.clear();
+    }
+    wake_.notify_all();
+    if (thread_.joinable() && thread_.get_id() != std::this_thread::get_id()) thread_.join();
+  }
+
+ private:
+  void run(const std::string& name) {
+    prepare_kernel_thread(name);
+    std::unique_lock lock(mutex_);
+    for (;;) {
+      wake_.wait(lock, [this] { return stopping_ || !queue_.empty(); });
+      if (stopping_) return;
+      auto work = std::move(queue_.front());
+      queue_.pop_front();
+      lock.unlock();
+      work();
+      work = nullptr;  // what it captured may be released on this thread
+      lock.lock();
+    }
+  }
+
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  std::deque<std::function<void()>> queue_;
+  bool stopping_ = false;
+  std::thread thread_;
+};
+
+std::uint64_t physical_memory() {
+  return static_cast<std::uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
+}
+
+class CpuDevice final : public Device {
+ public:
+  explicit CpuDevice(const CpuDeviceOptions& options)
+      : attributes_{options.name, "CPU", physical_memory()},
+        pool_(options.threads, "cpu" + std::to_string(options.name.index.value_or(0))),
+        compute_("cpu" + std::to_string(options.name.index.value_or(0))) {}
+  ~CpuDevice() override { shutdown(); }
+
+  const DeviceAttributes& attributes() const override { return attributes_; }
+  Allocator& allocator() override { return allocator_; }
+  Stream& compute() override { return compute_; }
+  Parallelism& parallelism() override { return pool_; }
+  void copy_to_host(Tensor source, CopyDone done) override { done(std::move(source), Error()); }
+  void copy_from_host(Tensor source, CopyDone done) override { done(std::move(source), Error()); }
+  void shutdown() override { compute_.stop(); }
+
+ private:
+  DeviceAttributes attributes_;
+  CachingAllocator allocator_;
+  ThreadPool pool_;
+  CpuStream compute_;
+};
+
+}  // namespace
+
+std::unique_ptr<Device> make_cpu_device(const CpuDeviceOptions& options) { return std::make_unique<CpuDevice>(options); }
+
+}  // namespace troupe

@@ -1,0 +1,17 @@
+// The CPU as a device: one compute thread, helped inside kernels by threads - 1 others, and caching memory.
+#pragma once
+
+#include <memory>
+
+#include "devices/device.hpp"
+
+namespace troupe {
+
+struct CpuDeviceOptions {
+  DeviceName name;  // complete
+  int threads = 1;
+};
+
+std::unique_ptr<Device> make_cpu_device(const CpuDeviceOptions& options);
+
+}  // namespace troupe

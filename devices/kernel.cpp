@@ -1,0 +1,84 @@
+#include "devices/kernel.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+namespace troupe {
+
+const Tensor& Variable::value() const {
+  if (!value_.valid())
+    fail(Code::failed_precondition, "variable '{}' is not initialized: run its initializer (or restore it) first", name_);
+  return value_;
+}
+
+void Variable::assign(Tensor value) {
+  if (value.dtype() != dtype_ || !shape_.compatible_with(value.shape()))
+    invalid_argument("variable '{}' is {}{}; it cannot hold {}{}", name_, troupe::name(dtype_), shape_.to_string(),
+                     troupe::name(value.dtype()), value.shape().to_string());
+  value_ = std::move(value);
+}
+
+Tensor& Variable::writable(Allocator& allocator) {
+  const Tensor& old = value();
+  // A view of a larger buffer is copied too: kernels may rely on alignment, and the rest belongs to others.
+  if (!value_.unique() || !value_.aligned() || value_.buffer()->data() != value_.raw()) {
+    Tensor copy = allocator.tensor(old.dtype(), old.shape());
+    if (old.dtype() == DType::string)
+      copy = old.clone();
+    else
+      std::memcpy(copy.mutable_raw(), old.raw(), old.num_bytes());
+    value_ = std::move(copy);
+  }
+  return value_;
+}
+
+Tensor KernelContext::take_or_allocate(int index, DType dtype, const Shape& shape) {
+  if (input(index).dtype() == dtype && input(index).shape() == shape) {
+    Tensor taken = take_input(index);
+    if (taken.valid()) return taken;
+  }
+  return allocate(dtype, shape);
+}
+
+void KernelRegistry::add(KernelDef def) {
+  if (def.dtypes.empty()) def.dtypes = {DType::invalid};
+  for (DType dtype : def.dtypes) {
+    auto& entries = by_op_[def.op];
+    for (const Entry& e : entries)
+      if (e.device_type == def.device_type && (e.dtype == dtype || e.dtype == DType::invalid || dtype == DType::invalid))
+        fail(Code::already_exists, "op {} already has a kernel for {} and {}", def.op, def.device_type,
+             dtype == DType::invalid ? "any dtype" : name(dtype));
+    entries.push_back({def.device_type, dtype, def.make});
+  }
+}
+
+const KernelFactory* KernelRegistry::find(std::string_view op, std::string_view device_type, DType dtype) const {
+  const auto it = by_op_.find(std::string(op));
+  if (it == by_op_.end()) return nullptr;
+  for (const Entry& e : it->second)
+    if (e.device_type == device_type && (e.dtype == dtype || e.dtype == DType::invalid)) return &e.make;
+  return nullptr;
+}
+
+const KernelFactory& KernelRegistry::get(std::string_view op, std::string_view device_type, DType dtype) const {
+  if (const KernelFactory* found = find(op, device_type, dtype)) return *found;
+  std::string known;
+  if (const auto it = by_op_.find(std::string(op)); it != by_op_.end())
+    for (const Entry& e : it->second)
+      known += fmt::format("{}{}:{}", known.empty() ? "" : ", ", e.device_type,
+                           e.dtype == DType::invalid ? "any" : name(e.dtype));
+  fail(Code::unimplemented, "op {} has no {} kernel for {}; there is {}", op, device_type, name(dtype),
+       known.empty() ? "none at all" : known);
+}
+
+std::vector<std::string> KernelRegistry::list(std::string_view device_type) const {
+  std::vector<std::string> out;
+  for (const auto& [op, entries] : by_op_)
+    for (const Entry& e : entries)
+      if (e.device_type == device_type)
+        out.push_back(e.dtype == DType::invalid ? op : fmt::format("{}:{}", op, name(e.dtype)));
+  std::ranges::sort(out);
+  return out;
+}
+
+}  // namespace troupe

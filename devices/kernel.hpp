@@ -1,0 +1,116 @@
+// Kernels: the code of ops. A kernel is a functor that reads its inputs and makes its outputs through a KernelContext; it
+// never sees an actor. The functor is made once per node, when the plan is built, from the node's attributes. What it
+// captures is constant: several steps may run it at once.
+//
+// Registration is explicit: one `void register_<family>(KernelRegistry&)` per file.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "devices/device.hpp"
+#include "messages/attributes.hpp"
+#include "messages/ids.hpp"
+#include "messages/tensor.hpp"
+
+namespace troupe {
+
+// The store of a variable: owned by (session, device), touched only by kernels of its device's compute stream.
+// Readers hold the tensor they read: an update writes in place only if nobody else does (see writable()).
+class Variable {
+ public:
+  Variable(std::string name, DType dtype, Shape shape) : name_(std::move(name)), dtype_(dtype), shape_(shape) {}
+  const std::string& name() const { return name_; }
+  DType dtype() const { return dtype_; }
+  const Shape& shape() const { return shape_; }
+  bool initialized() const { return value_.valid(); }
+  // Throws failed_precondition if the variable has no value yet.
+  const Tensor& value() const;
+  // Throws invalid_argument for another dtype or shape.
+  void assign(Tensor value);
+  // The value, in memory that no reader shares: copied first if one does. To be written in place.
+  Tensor& writable(Allocator& allocator);
+
+ private:
+  std::string name_;
+  DType dtype_;
+  Shape shape_;
+  Tensor value_;
+};
+
+// What a kernel is given for one execution. Inputs that are variables (DType::resource) come through variable().
+class KernelContext {
+ public:
+  virtual ~KernelContext() = default;
+
+  virtual int num_inputs() const = 0;
+  virtual const Tensor& input(int index) const = 0;
+  // The variable at input `index`.
+  virtual Variable& variable(int index) = 0;
+  virtual void set_output(int index, Tensor value) = 0;
+
+  // The input's memory, if this node is its last user and nobody else shares it: may be written in place and set as an
+  // output. Otherwise an invalid tensor. After a success input(index) must not be read again.
+  virtual Tensor take_input(int index) = 0;
+
+  virtual Device& device() = 0;
+  // Of this node in this step: (seed, step, slot) and a hash of the node's original name.
+  virtual RandomKey random_key() const = 0;
+  virtual std::uint64_t node_hash() const = 0;
+
+  Allocator& allocator() { return device().allocator(); }
+  Parallelism& parallelism() { return device().parallelism(); }
+  Tensor allocate(DType dtype, const Shape& shape) { return allocator().tensor(dtype, shape); }
+  // Memory for an elementwise output: that of input `index` if it can be taken and fits, else new.
+  Tensor take_or_allocate(int index, DType dtype, const Shape& shape);
+};
+
+using Kernel = std::function<void(KernelContext&)>;
+
+// What a kernel is made from.
+struct KernelInit {
+  std::string_view node_name;  // for messages
+  const Attributes& attributes;
+  std::span<const DType> input_types;
+  std::span<const DType> output_types;
+};
+using KernelFactory = std::function<Kernel(const KernelInit&)>;
+
+// One row: the op's kernel on one type of device, for these values of the op's type attribute (OpDef::kernel_type).
+struct KernelDef {
+  std::string op;
+  std::string device_type;
+  std::vector<DType> dtypes;  // empty: the op has no type attribute, or any dtype will do
+  KernelFactory make;
+};
+
+class KernelRegistry {
+ public:
+  // Throws already_exists if a (op, device type, dtype) is there.
+  void add(KernelDef def);
+  // Null if there is none.
+  const KernelFactory* find(std::string_view op, std::string_view device_type, DType dtype) const;
+  // Throws unimplemented, naming the device types and dtypes that exist.
+  const KernelFactory& get(std::string_view op, std::string_view device_type, DType dtype) const;
+  bool supports(std::string_view op, std::string_view device_type, DType dtype) const {
+    return find(op, device_type, dtype) != nullptr;
+  }
+  // "MatMul:f32" for every kernel of a type of device, "NoOp" where any dtype will do; sorted.
+  std::vector<std::string> list(std::string_view device_type) const;
+
+ private:
+  struct Entry {
+    std::string device_type;
+    DType dtype;  // invalid: any
+    KernelFactory make;
+  };
+  std::unordered_map<std::string, std::vector<Entry>> by_op_;
+};
+
+}  // namespace troupe

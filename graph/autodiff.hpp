@@ -1,0 +1,61 @@
+// Automatic differentiation: adds to a graph the nodes that compute gradients, in reverse mode.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "graph/graph.hpp"
+
+namespace troupe {
+
+// The gradient of one tensor. Dense: `dense` is valid. Sparse (of Gather's table): `values` holds rows of the gradient,
+// `indices` (i64 [n]) the row of each; rows may repeat, their sum counts. Neither: nothing flows.
+struct Gradient {
+  Output dense;
+  Output indices;
+  Output values;
+  bool is_dense() const { return dense.valid(); }
+  bool is_sparse() const { return values.valid(); }
+  explicit operator bool() const { return is_dense() || is_sparse(); }
+};
+
+// What an op's gradient function works on.
+class GradientContext {
+ public:
+  GradientContext(Graph& graph, const Node& node, std::vector<Output> output_gradients)
+      : graph_(graph), node_(node), output_gradients_(std::move(output_gradients)), input_gradients_(node.inputs.size()) {}
+
+  Graph& graph() { return graph_; }
+  const Node& node() const { return node_; }
+  const Attributes& attributes() const { return node_.attributes; }
+  int num_inputs() const { return static_cast<int>(node_.inputs.size()); }
+  int num_outputs() const { return static_cast<int>(node_.output_types.size()); }
+  Output input(int i) { return {&graph_, node_.inputs[static_cast<std::size_t>(i)].node, node_.inputs[static_cast<std::size_t>(i)].index}; }
+  Output output(int i) { return {&graph_, node_.id, i}; }
+  // Gradient with respect to output i; zeros if nothing flows into that output.
+  Output grad(int i = 0);
+  bool has_grad(int i) const { return output_gradients_[static_cast<std::size_t>(i)].valid(); }
+
+  void set(int i, Output gradient) { input_gradients_[static_cast<std::size_t>(i)] = Gradient{.dense = gradient}; }
+  void set_sparse(int i, Output indices, Output values) {
+    input_gradients_[static_cast<std::size_t>(i)] = Gradient{.indices = indices, .values = values};
+  }
+  std::vector<Gradient>& results() { return input_gradients_; }
+
+ private:
+  Graph& graph_;
+  const Node& node_;
+  std::vector<Output> output_gradients_;
+  std::vector<Gradient> input_gradients_;
+};
+
+struct GradientOptions {
+  std::vector<Output> grad_ys;         // gradients of ys; default: ones
+  std::vector<Output> stop_gradients;  // treated as constants
+};
+
+// d(sum of ys)/dx for each x. Several paths are summed in a fixed order. An x that no y depends on gets an empty Gradient.
+// Throws unimplemented naming the node if an op on the way has no gradient; invalid_argument for ys that are not floating.
+std::vector<Gradient> gradients(std::span<const Output> ys, std::span<const Output> xs, const GradientOptions& options = {});
+
+}  // namespace troupe

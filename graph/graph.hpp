@@ -1,0 +1,172 @@
+// A dataflow graph: nodes joined by data edges (tensors) and control edges (order only). It only grows; passes make new
+// graphs. Not thread-safe while it grows.
+//
+// Nodes are checked as they are added: the op exists, attributes and input dtypes fit, shapes agree. Misuse throws
+// Error naming op and node. Graphs read from outside (graph/serialize.hpp) may list nodes in any order; execution order
+// depends on edges alone.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "graph/op.hpp"
+#include "messages/attributes.hpp"
+
+namespace troupe {
+
+class Graph;
+
+// A symbolic tensor: output `index` of a node. Valid as long as its graph.
+struct Output {
+  Graph* graph = nullptr;
+  int node = -1;
+  int index = 0;
+
+  bool valid() const { return graph != nullptr; }
+  DType dtype() const;
+  const Shape& shape() const;
+  const Node& source() const;
+  std::string name() const;  // "node" or "node:1"
+  bool operator==(const Output&) const = default;
+};
+
+// A data edge inside a graph.
+struct Endpoint {
+  int node = -1;
+  int index = 0;
+  auto operator<=>(const Endpoint&) const = default;
+};
+
+struct Node {
+  int id = -1;
+  std::string name;
+  const OpDef* op = nullptr;
+  Attributes attributes;
+  std::vector<Endpoint> inputs;
+  std::vector<int> controls;  // nodes that must run before this one
+  std::vector<DType> output_types;
+  std::vector<Shape> output_shapes;
+  std::string device;         // constraint as given; after placement the full name
+  std::string colocate_with;  // name of a node, or ""
+
+  // The dtype that selects the kernel; invalid if the op has none.
+  DType kernel_type() const;
+};
+
+// What add() needs. An empty name is made from the op's.
+struct NodeSpec {
+  std::string op;
+  std::string name;
+  std::vector<Output> inputs;
+  Attributes attributes;
+  std::vector<Output> controls;  // index is ignored
+  std::string device;
+  std::string colocate_with;
+};
+
+// A graph with arguments and results: a branch of If. Arguments are its Arg nodes, by their attribute "index".
+struct Function {
+  std::string name;
+  std::shared_ptr<const Graph> body;
+  std::vector<Endpoint> arguments;
+  std::vector<Endpoint> results;
+};
+
+class Graph {
+ public:
+  explicit Graph(const OpRegistry& ops = standard_ops()) : ops_(&ops) {}
+  Graph(Graph&&) = delete;  // Outputs point here
+  Graph& operator=(Graph&&) = delete;
+
+  const OpRegistry& ops() const { return *ops_; }
+  int size() const { return static_cast<int>(nodes_.size()); }
+  const Node& node(int id) const { return *nodes_[static_cast<std::size_t>(id)]; }
+  const Node* find(std::string_view name) const;
+  // Throws not_found.
+  const Node& get(std::string_view name) const;
+  // "node" or "node:1". Throws not_found or out_of_range.
+  Output output(std::string_view name);
+  Output output(const Node& node, int index = 0) { return {this, node.id, index}; }
+  DType dtype(Endpoint e) const { return node(e.node).output_types[static_cast<std::size_t>(e.index)]; }
+  const Shape& shape(Endpoint e) const { return node(e.node).output_shapes[static_cast<std::size_t>(e.index)]; }
+
+  // Adds a node. A given name (prefixed by the scope) that exists throws already_exists.
+  const Node& add(NodeSpec spec);
+  // Adds `source`, a node of another graph of the same ops, as it is (name, device, types, shapes) with inputs and
+  // controls of this graph. Used by passes: nothing is inferred again.
+  const Node& add_copy(const Node& source, std::vector<Endpoint> inputs, std::vector<int> controls);
+
+  // `after` runs after `before`. May close a cycle, which topological_order reports.
+  void add_control_edge(const Node& before, const Node& after);
+  void set_device(const Node& node, std::string device) { mutable_node(node.id).device = std::move(device); }
+  void set_attribute(const Node& node, std::string name, AttrValue value) {
+    mutable_node(node.id).attributes.set(std::move(name), std::move(value));
+  }
+  void set_input(const Node& node, int index, Endpoint source);
+  // Narrows what is known of an output's shape. Throws invalid_argument on a contradiction.
+  void refine_shape(const Node& node, int index, const Shape& shape);
+
+  // Node ids so that every edge leads forward; among nodes that are ready, lower id first. Iterative. Throws
+  // invalid_argument naming the nodes of a cycle.
+  std::vector<int> topological_order() const;
+
+  // A full copy with the same node ids.
+  std::unique_ptr<Graph> clone() const;
+
+  void add_function(Function function);
+  const Function* function(std::string_view name) const;
+  const std::map<std::string, Function, std::less<>>& functions() const { return functions_; }
+
+  // Defaults for the nodes added while the returned object lives (see ScopedDefaults).
+  class ScopedDefaults;
+  [[nodiscard]] ScopedDefaults scope(std::string_view name);          // prefixes names: "name/"
+  [[nodiscard]] ScopedDefaults on_device(std::string_view device);    // inner fields win over outer ones
+  [[nodiscard]] ScopedDefaults after(std::vector<Output> controls);   // adds control edges
+
+  // A name that does not exist yet, in the current scope.
+  std::string unique_name(std::string_view base);
+  const std::string& current_scope() const { return defaults_.scope; }
+
+  // One line per node: name = Op(inputs, ^controls) {attributes} -> types and shapes @ device.
+  std::string dump() const;
+
+ private:
+  struct Defaults {
+    std::string scope;
+    std::string device;
+    std::vector<int> controls;
+  };
+  Node& mutable_node(int id) { return *nodes_[static_cast<std::size_t>(id)]; }
+  const Node& insert(std::unique_ptr<Node> node);
+  void infer_shapes(Node& node);
+
+  const OpRegistry* ops_;
+  std::vector<std::unique_ptr<Node>> nodes_;
+  std::unordered_map<std::string, int> by_name_;
+  std::unordered_map<std::string, int> name_counters_;
+  std::map<std::string, Function, std::less<>> functions_;
+  Defaults defaults_;
+};
+
+// Restores the graph's defaults when it goes.
+class Graph::ScopedDefaults {
+ public:
+  ScopedDefaults(Graph& graph, Defaults inner) : graph_(graph), outer_(std::move(graph.defaults_)) {
+    graph.defaults_ = std::move(inner);
+  }
+  ScopedDefaults(const ScopedDefaults&) = delete;
+  ScopedDefaults& operator=(const ScopedDefaults&) = delete;
+  ~ScopedDefaults() { graph_.defaults_ = std::move(outer_); }
+
+ private:
+  Graph& graph_;
+  Defaults outer_;
+};
+
+}  // namespace troupe

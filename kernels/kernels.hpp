@@ -1,0 +1,10 @@
+// The list of all kernels.
+#pragma once
+
+#include "devices/kernel.hpp"
+
+namespace troupe {
+
+void register_all_kernels(KernelRegistry& registry);
+
+}  // namespace troupe

@@ -1,0 +1,61 @@
+#include "messages/attributes.hpp"
+
+#include <array>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+namespace troupe {
+
+std::string_view name(AttrType type) {
+  static constexpr std::array<std::string_view, 12> kNames = {"integer", "real",     "boolean",  "string", "dtype",   "shape",
+                                                              "tensor",  "function", "integers", "reals",  "strings", "dtypes"};
+  return kNames[static_cast<std::size_t>(type)];
+}
+
+std::string to_string(const AttrValue& value) {
+  return std::visit(
+      [](const auto& v) -> std::string {
+        using T = std::decay_t<decltype(v)>;
+        if constexpr (std::is_same_v<T, DType>) {
+          return std::string(name(v));
+        } else if constexpr (std::is_same_v<T, Shape> || std::is_same_v<T, Tensor>) {
+          return v.to_string();
+        } else if constexpr (std::is_same_v<T, FunctionName>) {
+          return "@" + v.value;
+        } else if constexpr (std::is_same_v<T, std::vector<DType>>) {
+          std::string text;
+          for (DType d : v) text += fmt::format("{}{}", text.empty() ? "" : ",", name(d));
+          return "[" + text + "]";
+        } else {
+          return fmt::format("{}", v);
+        }
+      },
+      value);
+}
+
+bool equal(const AttrValue& a, const AttrValue& b) {
+  if (a.index() != b.index()) return false;
+  if (const auto* t = std::get_if<Tensor>(&a)) return bitwise_equal(*t, std::get<Tensor>(b));
+  return std::visit(
+      [&b](const auto& v) {
+        using T = std::decay_t<decltype(v)>;
+        if constexpr (std::is_same_v<T, Tensor>)
+          return false;
+        else
+          return v == std::get<T>(b);
+      },
+      a);
+}
+
+const AttrValue& Attributes::at(std::string_view name) const {
+  const auto it = values_.find(name);
+  if (it == values_.end()) fail(Code::not_found, "there is no attribute '{}'", name);
+  return it->second;
+}
+
+void Attributes::wrong_type(std::string_view attr, const AttrValue& value) {
+  invalid_argument("attribute '{}' is of type {}", attr, name(type_of(value)));
+}
+
+}  // namespace troupe

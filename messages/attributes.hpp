@@ -1,0 +1,70 @@
+// Attributes of nodes: named values fixed when the graph is built.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "messages/tensor.hpp"
+
+namespace troupe {
+
+// The name of a function of the graph's library, as an attribute (branches of If).
+struct FunctionName {
+  std::string value;
+  bool operator==(const FunctionName&) const = default;
+};
+
+enum class AttrType : std::uint8_t { integer, real, boolean, string, dtype, shape, tensor, function, integers, reals, strings, dtypes };
+
+// The order of the alternatives is that of AttrType.
+using AttrValue = std::variant<std::int64_t, double, bool, std::string, DType, Shape, Tensor, FunctionName,
+                               std::vector<std::int64_t>, std::vector<double>, std::vector<std::string>, std::vector<DType>>;
+
+inline AttrType type_of(const AttrValue& value) { return static_cast<AttrType>(value.index()); }
+std::string_view name(AttrType type);
+std::string to_string(const AttrValue& value);
+bool equal(const AttrValue& a, const AttrValue& b);  // tensors by their bytes
+
+class Attributes {
+ public:
+  using Map = std::map<std::string, AttrValue, std::less<>>;
+
+  Attributes() = default;
+  Attributes(std::initializer_list<Map::value_type> values) : values_(values) {}
+
+  bool has(std::string_view name) const { return values_.find(name) != values_.end(); }
+  void set(std::string name, AttrValue value) { values_.insert_or_assign(std::move(name), std::move(value)); }
+  void erase(std::string_view name) {
+    if (auto it = values_.find(name); it != values_.end()) values_.erase(it);
+  }
+  const Map& all() const { return values_; }
+
+  // Throws not_found or, for another type, invalid_argument.
+  template <class T>
+  const T& get(std::string_view name) const {
+    const AttrValue& value = at(name);
+    if (const T* typed = std::get_if<T>(&value)) return *typed;
+    wrong_type(name, value);
+  }
+  std::int64_t integer(std::string_view name) const { return get<std::int64_t>(name); }
+  double real(std::string_view name) const { return get<double>(name); }
+  bool boolean(std::string_view name) const { return get<bool>(name); }
+  const std::string& string(std::string_view name) const { return get<std::string>(name); }
+  DType dtype(std::string_view name) const { return get<DType>(name); }
+  const Shape& shape(std::string_view name) const { return get<Shape>(name); }
+  const Tensor& tensor(std::string_view name) const { return get<Tensor>(name); }
+  const std::vector<std::int64_t>& integers(std::string_view name) const { return get<std::vector<std::int64_t>>(name); }
+
+ private:
+  const AttrValue& at(std::string_view name) const;
+  [[noreturn]] static void wrong_type(std::string_view name, const AttrValue& value);
+
+  Map values_;
+};
+
+}  // namespace troupe

@@ -1,0 +1,81 @@
+// Buffers: reference-counted memory of one device. Tensors are views of them.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <utility>
+
+namespace troupe {
+
+inline constexpr std::size_t kBufferAlignment = 64;
+
+// Where memory lies. Code may dereference `host` and `pinned` only.
+struct MemorySpace {
+  enum class Kind : std::uint8_t { host, pinned, cuda };
+  Kind kind = Kind::host;
+  int ordinal = 0;  // of the GPU
+  bool on_host() const { return kind != Kind::cuda; }
+  bool operator==(const MemorySpace&) const = default;
+};
+
+// Memory with a reference count of its own. Whoever makes one derives from it and gives the memory back in the
+// destructor. `data` is aligned to kBufferAlignment.
+class Buffer {
+ public:
+  Buffer(void* data, std::size_t size, MemorySpace space) : data_(data), size_(size), space_(space) {}
+  Buffer(const Buffer&) = delete;
+  Buffer& operator=(const Buffer&) = delete;
+  virtual ~Buffer() = default;
+
+  void* data() const { return data_; }
+  std::size_t size() const { return size_; }
+  MemorySpace space() const { return space_; }
+
+  void ref() { count_.fetch_add(1, std::memory_order_relaxed); }
+  void unref() {
+    if (count_.fetch_sub(1, std::memory_order_acq_rel) == 1) release();
+  }
+  bool unique() const { return count_.load(std::memory_order_acquire) == 1; }
+
+ protected:
+  // Called when the last reference is gone. An allocator that caches overrides it.
+  virtual void release() { delete this; }
+  void reset_count() { count_.store(1, std::memory_order_relaxed); }
+
+ private:
+  void* data_;
+  std::size_t size_;
+  MemorySpace space_;
+  std::atomic<std::uint32_t> count_{1};
+};
+
+// Owns one reference.
+class BufferRef {
+ public:
+  BufferRef() = default;
+  explicit BufferRef(Buffer* adopted) : buffer_(adopted) {}
+  BufferRef(const BufferRef& other) : buffer_(other.buffer_) {
+    if (buffer_) buffer_->ref();
+  }
+  BufferRef(BufferRef&& other) noexcept : buffer_(std::exchange(other.buffer_, nullptr)) {}
+  BufferRef& operator=(BufferRef other) noexcept {
+    std::swap(buffer_, other.buffer_);
+    return *this;
+  }
+  ~BufferRef() {
+    if (buffer_) buffer_->unref();
+  }
+  Buffer* get() const { return buffer_; }
+  Buffer* operator->() const { return buffer_; }
+  explicit operator bool() const { return buffer_ != nullptr; }
+
+ private:
+  Buffer* buffer_ = nullptr;
+};
+
+// Host memory from the C library, aligned, not cleared. Throws resource_exhausted.
+BufferRef allocate_host(std::size_t bytes);
+
+}  // namespace troupe

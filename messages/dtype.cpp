@@ -1,0 +1,73 @@
+#include "messages/dtype.hpp"
+
+#include <array>
+
+namespace troupe {
+namespace {
+
+struct Row {
+  std::string_view name;
+  std::size_t size;
+};
+
+constexpr std::array<Row, 13> kRows = {{{"invalid", 0}, {"f32", 4}, {"f64", 8}, {"f16", 2}, {"bf16", 2},
+                                        {"i8", 1}, {"u8", 1}, {"i16", 2}, {"i32", 4}, {"i64", 8},
+                                        {"bool", 1}, {"string", sizeof(std::string)}, {"resource", 0}}};
+
+const Row& row(DType dtype) { return kRows[is_valid(dtype) ? static_cast<std::size_t>(dtype) : 0]; }
+
+}  // namespace
+
+bool is_valid(DType dtype) {
+  return static_cast<std::size_t>(dtype) < kRows.size() && dtype != DType::invalid;
+}
+
+std::size_t size_of(DType dtype) { return row(dtype).size; }
+
+std::string_view name(DType dtype) { return row(dtype).name; }
+
+std::optional<DType> parse_dtype(std::string_view text) {
+  for (std::size_t i = 1; i < kRows.size(); ++i)
+    if (kRows[i].name == text) return static_cast<DType>(i);
+  return std::nullopt;
+}
+
+BFloat16::BFloat16(float value) {
+  const auto raw = std::bit_cast<std::uint32_t>(value);
+  if ((raw & 0x7fffffffu) > 0x7f800000u)
+    bits = static_cast<std::uint16_t>((raw >> 16) | 0x40u);  // keep a NaN quiet: rounding could make it Inf
+  else
+    bits = static_cast<std::uint16_t>((raw + 0x7fffu + ((raw >> 16) & 1u)) >> 16);
+}
+
+Half::Half(float value) {
+  const auto raw = std::bit_cast<std::uint32_t>(value);
+  const std::uint32_t sign = (raw >> 16) & 0x8000u;
+  const std::uint32_t magnitude = raw & 0x7fffffffu;
+  if (magnitude > 0x7f800000u) {
+    bits = static_cast<std::uint16_t>(sign | 0x7e00u);
+  } else if (magnitude >= 0x477ff000u) {  // rounds to 2^16 or more
+    bits = static_cast<std::uint16_t>(sign | 0x7c00u);
+  } else if (magnitude < 0x38800000u) {  // below 2^-14: subnormal, a multiple of 2^-24
+    // Adding 0.5 aligns the wanted bits at the end of the mantissa, and the addition rounds to nearest even.
+    const float shifted = std::bit_cast<float>(magnitude) + 0.5f;
+    bits = static_cast<std::uint16_t>(sign | (std::bit_cast<std::uint32_t>(shifted) - 0x3f000000u));
+  } else {
+    const std::uint32_t rounded = magnitude + 0xfffu + ((magnitude >> 13) & 1u);
+    bits = static_cast<std::uint16_t>(sign | ((rounded - 0x38000000u) >> 13));
+  }
+}
+
+Half::operator float() const {
+  const std::uint32_t sign = static_cast<std::uint32_t>(bits & 0x8000u) << 16;
+  const std::uint32_t exponent = (bits >> 10) & 0x1fu;
+  const std::uint32_t mantissa = bits & 0x3ffu;
+  if (exponent == 0) {
+    const float magnitude = static_cast<float>(mantissa) * 0x1p-24f;
+    return std::bit_cast<float>(std::bit_cast<std::uint32_t>(magnitude) | sign);
+  }
+  const std::uint32_t wide = exponent == 31 ? 0xffu : exponent + 112u;
+  return std::bit_cast<float>(sign | (wide << 23) | (mantissa << 13));
+}
+
+}  // namespace troupe

@@ -1,0 +1,206 @@
+// Everything that crosses between tasks on our own connections, one struct per kind. The same structs travel as actor
+// messages inside a task. Encoding: messages/codec.hpp; who sends what to whom: ARCHITECTURE.md and protocol.hpp.
+//
+// fields() lists the members in wire order. Members are integers, bool, double (as its bits), enums, strings, ids,
+// vectors of these, Error, and Tensor (announced in the frame's header; its bytes follow in chunks).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <variant>
+#include <vector>
+
+#include "messages/device_name.hpp"
+#include "messages/error.hpp"
+#include "messages/ids.hpp"
+#include "messages/tensor.hpp"
+
+namespace troupe {
+
+inline constexpr std::uint32_t kProtocolVersion = 1;
+
+#define TROUPE_FIELDS(...)                                 \
+  auto fields() { return std::tie(__VA_ARGS__); }          \
+  auto fields() const { return std::tie(__VA_ARGS__); }
+
+// ---- Connections ---------------------------------------------------------------------------------------------------
+
+// The first frame in each direction; nothing else is parsed before it. A wrong cluster, version or token closes the
+// connection with a Goodbye that says so.
+struct Hello {
+  std::uint32_t protocol = kProtocolVersion;
+  std::string cluster;
+  std::string token;
+  TaskName from;
+  TaskName to;
+  Incarnation incarnation;
+  TROUPE_FIELDS(protocol, cluster, token, from, to, incarnation)
+};
+
+struct Heartbeat {
+  std::uint64_t progress = 0;  // grows while the task makes progress
+  TROUPE_FIELDS(progress)
+};
+
+// Credits: the receiver has taken `bytes` more of bulk data out of its socket.
+struct Credit {
+  std::uint64_t bytes = 0;
+  TROUPE_FIELDS(bytes)
+};
+
+// Last frame of a connection: why it ends. Code::ok: an orderly end.
+struct Goodbye {
+  Error reason;
+  TROUPE_FIELDS(reason)
+};
+
+// ---- Steps: scheduler to scheduler, rendezvous to rendezvous -------------------------------------------------------
+
+// Client's scheduler to the others: start your partitions of `graph`.
+struct StepStart {
+  SessionId session;
+  GraphId graph;
+  StepId step;
+  RandomKey random;
+  TROUPE_FIELDS(session, graph, step, random)
+};
+
+// A remote task's partitions of the step have ended (with an error, if it has one).
+struct StepDone {
+  SessionId session;
+  StepId step;
+  Error error;
+  TROUPE_FIELDS(session, step, error)
+};
+
+struct StepAbort {
+  SessionId session;
+  StepId step;
+  Error error;
+  TROUPE_FIELDS(session, step, error)
+};
+
+// A tensor for the consumer at `key`. Also the answer to a Pull; `version` is then that of the shard.
+struct Put {
+  RendezvousKey key;
+  std::uint64_t version = 0;
+  Tensor tensor;
+  Error error;  // instead of a tensor
+  TROUPE_FIELDS(key, version, tensor, error)
+};
+
+// ---- Training: workers and shards ----------------------------------------------------------------------------------
+
+// Asks a shard for slice `slice` (index in the ShardMap) at version >= min_version; answered by a Put to reply_to.
+struct Pull {
+  RendezvousKey reply_to;
+  std::uint32_t slice = 0;
+  std::uint64_t min_version = 0;
+  TROUPE_FIELDS(reply_to, slice, min_version)
+};
+
+// One slice's gradient of slot `slot` of step `step` (asynchronous mode: of batch `step`, slot 0). A sparse gradient
+// has rows in `gradient` and their row numbers (i64, relative to the slice) in `indices`; else `indices` is absent.
+struct Push {
+  std::uint32_t worker = 0;
+  std::uint64_t step = 0;
+  std::uint32_t slot = 0;
+  std::uint32_t slice = 0;
+  std::uint64_t pulled_version = 0;
+  Tensor gradient;
+  Tensor indices;
+  TROUPE_FIELDS(worker, step, slot, slice, pulled_version, gradient, indices)
+};
+
+// ---- Training: workers and the coordinator -------------------------------------------------------------------------
+
+// A worker enters the job. `fingerprint` covers the ShardMap, the optimizer and the training options: all must agree.
+struct Join {
+  std::uint32_t worker = 0;
+  Incarnation incarnation;
+  std::uint64_t fingerprint = 0;
+  TROUPE_FIELDS(worker, incarnation, fingerprint)
+};
+
+// A worker has nothing to do. Answered by a Token, at once or when there is one.
+struct TakeToken {
+  std::uint32_t worker = 0;
+  TROUPE_FIELDS(worker)
+};
+
+enum class TokenKind : std::uint8_t {
+  train = 0,     // compute slot `slot` of step `step`: examples [begin, end) of epoch `epoch`'s permutation
+  evaluate = 1,  // evaluate test examples [begin, end) at version `min_version`
+  finish = 2,    // training is over: `min_version` is the final version; enter the barrier
+};
+
+struct Token {
+  TokenKind kind = TokenKind::train;
+  std::uint64_t step = 0;
+  std::uint32_t slot = 0;
+  std::uint32_t epoch = 0;
+  std::uint64_t begin = 0;
+  std::uint64_t end = 0;
+  std::uint64_t min_version = 0;
+  TROUPE_FIELDS(kind, step, slot, epoch, begin, end, min_version)
+};
+
+// A worker has computed and pushed a train token, or evaluated an evaluate token.
+struct TokenDone {
+  std::uint32_t worker = 0;
+  Token token;
+  double loss_sum = 0;  // over the examples
+  std::uint64_t correct = 0;
+  std::uint64_t examples = 0;
+  TROUPE_FIELDS(worker, token, loss_sum, correct, examples)
+};
+
+// A shard has all gradients of (step, slot), or (asynchronous mode) has applied batch `step`.
+struct Staged {
+  std::uint32_t shard = 0;
+  std::uint64_t step = 0;
+  std::uint32_t slot = 0;
+  std::uint64_t version = 0;  // of the shard, after it
+  TROUPE_FIELDS(shard, step, slot, version)
+};
+
+// Figures of a finished epoch, coordinator to the chief.
+struct EpochDone {
+  std::uint32_t epoch = 0;
+  double loss = 0;            // mean over the accepted slots
+  double train_accuracy = 0;  // likewise
+  double test_accuracy = 0;
+  double images_per_second = 0;  // without evaluation
+  std::uint64_t steps = 0;       // so far
+  double seconds = 0;            // so far
+  TROUPE_FIELDS(epoch, loss, train_accuracy, test_accuracy, images_per_second, steps, seconds)
+};
+
+// A worker has reached the end of its program; answered by BarrierOpen when all have.
+struct Barrier {
+  std::uint32_t worker = 0;
+  TROUPE_FIELDS(worker)
+};
+
+struct BarrierOpen {
+  std::uint32_t workers = 0;
+  TROUPE_FIELDS(workers)
+};
+
+// Coordinator to every task of the job: it ends, with this error.
+struct JobFailed {
+  Error error;
+  TROUPE_FIELDS(error)
+};
+
+#undef TROUPE_FIELDS
+
+// The order is the number of the kind on the wire: append only.
+using Frame = std::variant<Hello, Heartbeat, Credit, Goodbye, StepStart, StepDone, StepAbort, Put, Pull, Push, Join, TakeToken,
+                           Token, TokenDone, Staged, EpochDone, Barrier, BarrierOpen, JobFailed>;
+
+std::string_view kind_name(const Frame& frame);  // "Put", "Push", ...
+
+}  // namespace troupe

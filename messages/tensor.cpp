@@ -1,0 +1,159 @@
+#include "messages/tensor.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+
+namespace troupe {
+namespace {
+
+class StringBuffer final : public Buffer {
+ public:
+  StringBuffer(std::unique_ptr<std::string[]> strings, std::size_t count)
+      : Buffer(strings.get(), count * sizeof(std::string), MemorySpace{}), strings_(std::move(strings)) {}
+
+ private:
+  std::unique_ptr<std::string[]> strings_;
+};
+
+BufferRef allocate_strings(std::int64_t count) {
+  const auto n = static_cast<std::size_t>(count);
+  return BufferRef(new StringBuffer(std::make_unique<std::string[]>(n), n));
+}
+
+template <class T>
+void append_values(std::string& text, const Tensor& tensor, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) {
+    const T& value = tensor.data<T>()[i];
+    if constexpr (std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>)
+      text += fmt::format(" {}", static_cast<float>(value));
+    else if constexpr (std::is_same_v<T, std::int8_t> || std::is_same_v<T, std::uint8_t>)
+      text += fmt::format(" {}", static_cast<int>(value));
+    else
+      text += fmt::format(" {}", value);
+  }
+}
+
+}  // namespace
+
+std::size_t checked_bytes(DType dtype, const Shape& shape) {
+  std::int64_t bytes = 0;
+  if (__builtin_mul_overflow(shape.num_elements(), static_cast<std::int64_t>(size_of(dtype)), &bytes))
+    invalid_argument("a {}{} tensor has more bytes than fit 63 bits", name(dtype), shape.to_string());
+  return static_cast<std::size_t>(bytes);
+}
+
+Tensor::Tensor(DType dtype, const Shape& shape) : dtype_(dtype), shape_(shape), elements_(shape.num_elements()) {
+  if (!is_valid(dtype) || dtype == DType::resource) invalid_argument("a tensor cannot have dtype {}", name(dtype));
+  const std::size_t bytes = checked_bytes(dtype, shape);
+  buffer_ = dtype == DType::string ? allocate_strings(elements_) : allocate_host(bytes);
+}
+
+Tensor::Tensor(DType dtype, const Shape& shape, BufferRef buffer, std::size_t byte_offset)
+    : dtype_(dtype), shape_(shape), elements_(shape.num_elements()), offset_(byte_offset), buffer_(std::move(buffer)) {
+  const std::size_t bytes = checked_bytes(dtype, shape);
+  if (!buffer_ || buffer_->size() < byte_offset || buffer_->size() - byte_offset < bytes)
+    invalid_argument("a {}{} tensor needs {} bytes at offset {}; its buffer has {}", name(dtype), shape.to_string(),
+                     bytes, byte_offset, buffer_ ? buffer_->size() : 0);
+}
+
+Tensor Tensor::zeros(DType dtype, const Shape& shape) {
+  Tensor t(dtype, shape);
+  if (dtype != DType::string) std::memset(t.mutable_raw(), 0, t.num_bytes());
+  return t;
+}
+
+template <class T>
+Tensor Tensor::of(const Shape& shape, std::span<const T> values) {
+  Tensor t(dtype_of<T>, shape);
+  if (static_cast<std::size_t>(t.num_elements()) != values.size())
+    invalid_argument("shape {} has {} elements, but {} values were given", shape.to_string(), t.num_elements(),
+                     values.size());
+  std::copy(values.begin(), values.end(), t.mutable_data<T>());
+  return t;
+}
+
+template Tensor Tensor::of<float>(const Shape&, std::span<const float>);
+template Tensor Tensor::of<double>(const Shape&, std::span<const double>);
+template Tensor Tensor::of<Half>(const Shape&, std::span<const Half>);
+template Tensor Tensor::of<BFloat16>(const Shape&, std::span<const BFloat16>);
+template Tensor Tensor::of<std::int8_t>(const Shape&, std::span<const std::int8_t>);
+template Tensor Tensor::of<std::uint8_t>(const Shape&, std::span<const std::uint8_t>);
+template Tensor Tensor::of<std::int16_t>(const Shape&, std::span<const std::int16_t>);
+template Tensor Tensor::of<std::int32_t>(const Shape&, std::span<const std::int32_t>);
+template Tensor Tensor::of<std::int64_t>(const Shape&, std::span<const std::int64_t>);
+template Tensor Tensor::of<bool>(const Shape&, std::span<const bool>);
+template Tensor Tensor::of<std::string>(const Shape&, std::span<const std::string>);
+
+Tensor Tensor::reshaped(const Shape& shape) const {
+  if (shape.num_elements() != elements_)
+    invalid_argument("cannot view {}{} as {}", name(dtype_), shape_.to_string(), shape.to_string());
+  Tensor view = *this;
+  view.shape_ = shape;
+  return view;
+}
+
+Tensor Tensor::rows(std::int64_t begin, std::int64_t end) const {
+  if (shape_.rank() < 1 || begin < 0 || begin > end || end > shape_.dim(0))
+    fail(Code::out_of_range, "rows [{}, {}) of {}{}", begin, end, name(dtype_), shape_.to_string());
+  const std::int64_t row = shape_.dim(0) == 0 ? 0 : elements_ / shape_.dim(0);
+  Tensor view = *this;
+  view.shape_.set_dim(0, end - begin);
+  view.elements_ = row * (end - begin);
+  view.offset_ += static_cast<std::size_t>(begin * row) * size_of(dtype_);
+  return view;
+}
+
+Tensor Tensor::clone() const {
+  if (!space().on_host()) invalid_argument("clone() of a tensor that is not in host memory");
+  Tensor copy(dtype_, shape_);
+  if (dtype_ == DType::string)
+    std::copy_n(data<std::string>(), elements_, copy.mutable_data<std::string>());
+  else
+    std::memcpy(copy.mutable_raw(), raw(), num_bytes());
+  return copy;
+}
+
+std::string Tensor::to_string(int limit) const {
+  if (!valid()) return "no tensor";
+  std::string text = fmt::format("{}{}", name(dtype_), shape_.to_string());
+  if (!space().on_host()) return text + " (not in host memory)";
+  text += " =";
+  const std::int64_t shown = std::min<std::int64_t>(limit, elements_);
+  switch (dtype_) {
+    case DType::f32: append_values<float>(text, *this, shown); break;
+    case DType::f64: append_values<double>(text, *this, shown); break;
+    case DType::f16: append_values<Half>(text, *this, shown); break;
+    case DType::bf16: append_values<BFloat16>(text, *this, shown); break;
+    case DType::i8: append_values<std::int8_t>(text, *this, shown); break;
+    case DType::u8: append_values<std::uint8_t>(text, *this, shown); break;
+    case DType::i16: append_values<std::int16_t>(text, *this, shown); break;
+    case DType::i32: append_values<std::int32_t>(text, *this, shown); break;
+    case DType::i64: append_values<std::int64_t>(text, *this, shown); break;
+    case DType::boolean: append_values<bool>(text, *this, shown); break;
+    case DType::string: append_values<std::string>(text, *this, shown); break;
+    case DType::invalid:
+    case DType::resource: break;
+  }
+  return shown < elements_ ? text + " ..." : text;
+}
+
+void Tensor::check_access(DType wanted) const {
+  if (wanted != dtype_)
+    invalid_argument("a {}{} tensor was read as {}", valid() ? name(dtype_) : "missing", shape_.to_string(),
+                     name(wanted));
+  if (buffer_ && !buffer_->space().on_host()) invalid_argument("the tensor is not in host memory");
+}
+
+void Tensor::check_single() const {
+  if (elements_ != 1) invalid_argument("item() needs one element, the tensor is {}{}", name(dtype_), shape_.to_string());
+}
+
+bool bitwise_equal(const Tensor& a, const Tensor& b) {
+  if (a.dtype() != b.dtype() || !(a.shape() == b.shape())) return false;
+  if (!a.valid()) return true;
+  if (a.dtype() == DType::string) return std::ranges::equal(a.values<std::string>(), b.values<std::string>());
+  return std::memcmp(a.raw(), b.raw(), a.num_bytes()) == 0;
+}
+
+}  // namespace troupe

@@ -1,0 +1,69 @@
+// Runs one kernel outside any graph: for kernel tests.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "devices/cpu/cpu_device.hpp"
+#include "devices/kernel.hpp"
+
+namespace troupe::testing {
+
+class DirectContext final : public KernelContext {
+ public:
+  DirectContext(Device& device, std::vector<Tensor> inputs, std::vector<Variable*> variables, std::size_t outputs,
+                RandomKey key = {}, std::uint64_t hash = 0)
+      : outputs(outputs), device_(device), inputs_(std::move(inputs)), variables_(std::move(variables)), key_(key), hash_(hash) {}
+
+  int num_inputs() const override { return static_cast<int>(inputs_.size()); }
+  const Tensor& input(int i) const override { return inputs_.at(static_cast<std::size_t>(i)); }
+  Variable& variable(int i) override { return *variables_.at(static_cast<std::size_t>(i)); }
+  void set_output(int i, Tensor value) override { outputs.at(static_cast<std::size_t>(i)) = std::move(value); }
+  Tensor take_input(int i) override {
+    Tensor& t = inputs_.at(static_cast<std::size_t>(i));
+    return t.unique() && t.aligned() ? std::move(t) : Tensor();
+  }
+  Device& device() override { return device_; }
+  RandomKey random_key() const override { return key_; }
+  std::uint64_t node_hash() const override { return hash_; }
+
+  std::vector<Tensor> outputs;
+
+ private:
+  Device& device_;
+  std::vector<Tensor> inputs_;
+  std::vector<Variable*> variables_;
+  RandomKey key_;
+  std::uint64_t hash_;
+};
+
+// A CPU device for tests.
+inline std::unique_ptr<Device> test_device(int threads = 1) {
+  return make_cpu_device({.name = DeviceName::parse("/job:test/task:0/device:CPU:0"), .threads = threads});
+}
+
+struct KernelCall {
+  std::string op;
+  DType dtype = DType::invalid;  // value of the op's kernel type attribute
+  std::vector<Tensor> inputs;    // an invalid tensor where the input is a variable
+  Attributes attributes;         // all of them, defaults too
+  std::size_t outputs = 1;
+  std::vector<Variable*> variables;  // same positions as inputs; may be shorter
+  RandomKey key;
+  std::uint64_t hash = 0;
+};
+
+inline std::vector<Tensor> run_kernel(const KernelRegistry& registry, Device& device, KernelCall call) {
+  std::vector<DType> in;
+  for (const Tensor& t : call.inputs) in.push_back(t.valid() ? t.dtype() : DType::resource);
+  const std::vector<DType> out(call.outputs, call.dtype);
+  const Kernel kernel = registry.get(call.op, "CPU", call.dtype)({"test", call.attributes, in, out});
+  call.variables.resize(std::max(call.variables.size(), call.inputs.size()));
+  DirectContext context(device, std::move(call.inputs), std::move(call.variables), call.outputs, call.key, call.hash);
+  kernel(context);
+  return std::move(context.outputs);
+}
+
+}  // namespace troupe::testing

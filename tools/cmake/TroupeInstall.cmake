@@ -1,0 +1,18 @@
+# `cmake --install`: libraries, headers and a package, so that find_package(troupe) gives troupe::actors and the rest.
+include(CMakePackageConfigHelpers)
+
+set(folders messages graph devices kernels scheduler actors)
+list(TRANSFORM folders PREPEND troupe_ OUTPUT_VARIABLE libraries)
+install(TARGETS ${libraries} EXPORT troupe-targets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+foreach(folder IN LISTS folders)
+  install(DIRECTORY ${PROJECT_SOURCE_DIR}/${folder} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/troupe
+    FILES_MATCHING PATTERN "*.hpp")
+endforeach()
+install(DIRECTORY ${PROJECT_BINARY_DIR}/messages/proto DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/troupe/messages
+  FILES_MATCHING PATTERN "*.pb.h")
+install(EXPORT troupe-targets NAMESPACE troupe:: DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/troupe)
+configure_package_config_file(${PROJECT_SOURCE_DIR}/tools/cmake/troupe-config.cmake.in
+  ${PROJECT_BINARY_DIR}/troupe-config.cmake INSTALL_DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/troupe)
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/troupe-config-version.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/troupe-config.cmake ${PROJECT_BINARY_DIR}/troupe-config-version.cmake
+  ${PROJECT_SOURCE_DIR}/tools/cmake/FindCAF.cmake ${PROJECT_SOURCE_DIR}/tools/cmake/FindoneDNN.cmake DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/troupe)

@@ -1,0 +1,68 @@
+# Compiler settings, third-party packages and the helper that declares one library per folder.
+include(GNUInstallDirs)
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
+set(CMAKE_ARCHIVE_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib)
+
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE Release)
+endif()
+
+find_program(TROUPE_CCACHE ccache)
+if(TROUPE_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${TROUPE_CCACHE})
+endif()
+
+find_package(Threads REQUIRED)
+find_package(ZLIB REQUIRED)
+find_package(OpenSSL REQUIRED)
+find_package(Protobuf REQUIRED)
+find_package(fmt REQUIRED)
+find_package(Eigen3 3.4 REQUIRED NO_MODULE)
+find_package(oneDNN REQUIRED)
+find_package(nlohmann_json REQUIRED)
+find_package(CLI11 REQUIRED)
+find_package(CAF 0.17.6 REQUIRED COMPONENTS core io)
+
+set(TROUPE_HAS_CUDA OFF)
+if(TROUPE_CUDA)
+  find_package(CUDAToolkit QUIET)
+  set(TROUPE_HAS_CUDA ${CUDAToolkit_FOUND})
+endif()
+message(STATUS "Troupe: CUDA toolkit ${TROUPE_HAS_CUDA}, native ${TROUPE_NATIVE}, sanitizers ${TROUPE_SANITIZE}")
+
+# Flags of our own code only; consumers of the installed package inherit none of them.
+add_library(troupe_flags INTERFACE)
+# -ffp-contract=off: the same bits whether the compiler vectorises a loop or not (ARCHITECTURE.md, Numbers).
+target_compile_options(troupe_flags INTERFACE -Wall -Wextra -Wno-missing-field-initializers -ffp-contract=off)
+if(TROUPE_NATIVE)
+  target_compile_options(troupe_flags INTERFACE -march=native)
+endif()
+if(TROUPE_SANITIZE)
+  add_compile_options(-fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer -O1)
+  add_link_options(-fsanitize=address,undefined)
+endif()
+
+# In the build tree, <troupe/actors/troupe.hpp> is found through this link, as it is when installed.
+file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/include)
+file(CREATE_LINK ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR}/include/troupe SYMBOLIC)
+
+# troupe_library(<folder> SOURCES ... LINK ...): the one library of a folder.
+function(troupe_library folder)
+  cmake_parse_arguments(ARG "" "" "SOURCES;LINK;PRIVATE_LINK" ${ARGN})
+  add_library(troupe_${folder} STATIC ${ARG_SOURCES})
+  add_library(troupe::${folder} ALIAS troupe_${folder})
+  set_target_properties(troupe_${folder} PROPERTIES EXPORT_NAME ${folder})
+  target_include_directories(troupe_${folder} PUBLIC
+    $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>
+    $<BUILD_INTERFACE:${PROJECT_BINARY_DIR}/include>
+    $<BUILD_INTERFACE:${PROJECT_BINARY_DIR}>
+    $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>
+    $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/troupe>)
+  target_compile_features(troupe_${folder} PUBLIC cxx_std_20)
+  target_link_libraries(troupe_${folder} PUBLIC ${ARG_LINK} PRIVATE $<BUILD_INTERFACE:troupe_flags> ${ARG_PRIVATE_LINK})
+endfunction()
