@@ -38,7 +38,8 @@ class VariableStore {
 // One execution of a plan: its values. Reused from step to step.
 class PlanFrame {
  public:
-  PlanFrame(const Plan& plan, std::vector<Variable*> variables);
+  // `owner` keeps the plan and the variables alive: a segment may outlast its session.
+  PlanFrame(const Plan& plan, std::vector<Variable*> variables, std::shared_ptr<const void> owner = nullptr);
 
   // Before a step: sets what the step brings along.
   void begin(RandomKey random);
@@ -57,6 +58,7 @@ class PlanFrame {
 
  private:
   const Plan& plan_;
+  std::shared_ptr<const void> owner_;
 };
 
 // Runs segment `segment` of the frame's plan from start to end. Returns the error of the node that failed, naming op, node

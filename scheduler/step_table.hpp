@@ -18,8 +18,10 @@ namespace troupe {
 // A partition that a task has registered: its plan, and frames to run it in.
 class RegisteredPartition {
  public:
-  RegisteredPartition(std::shared_ptr<const Plan> plan, std::vector<Variable*> variables)
-      : plan_(std::move(plan)), variables_(std::move(variables)) {}
+  // `store` owns the variables.
+  RegisteredPartition(std::shared_ptr<const Plan> plan, std::vector<Variable*> variables,
+                      std::shared_ptr<VariableStore> store = nullptr)
+      : plan_(std::move(plan)), variables_(std::move(variables)), store_(std::move(store)) {}
   const Plan& plan() const { return *plan_; }
   // A frame nobody uses; made if there is none. Frames go back after the step.
   std::shared_ptr<PlanFrame> take_frame();
@@ -28,6 +30,7 @@ class RegisteredPartition {
  private:
   std::shared_ptr<const Plan> plan_;
   std::vector<Variable*> variables_;
+  std::shared_ptr<VariableStore> store_;
   std::vector<std::shared_ptr<PlanFrame>> free_;
 };
 
