@@ -1,7 +1,14 @@
 #include "kernels/kernels.hpp"
 
+#include "kernels/cpu/families.hpp"
+
 namespace troupe {
 
-void register_all_kernels(KernelRegistry&) {}
+void register_all_kernels(KernelRegistry& registry) {
+  register_comparison_kernels(registry);
+  register_math_binary_kernels(registry);
+  register_math_grad_kernels(registry);
+  register_math_unary_kernels(registry);
+}
 
 }  // namespace troupe
