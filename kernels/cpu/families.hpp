@@ -12,7 +12,6 @@ void register_gather_kernels(KernelRegistry& registry);
 void register_math_binary_kernels(KernelRegistry& registry);
 void register_math_grad_kernels(KernelRegistry& registry);
 void register_math_unary_kernels(KernelRegistry& registry);
-void register_movement_kernels(KernelRegistry& registry);
 void register_random_kernels(KernelRegistry& registry);
 void register_reduce_kernels(KernelRegistry& registry);
 void register_select_kernels(KernelRegistry& registry);
