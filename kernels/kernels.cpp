@@ -1,7 +1,13 @@
 #include "kernels/kernels.hpp"
 
+#include "kernels/cpu/families.hpp"
+
 namespace troupe {
 
-void register_all_kernels(KernelRegistry&) {}
+void register_all_kernels(KernelRegistry& registry) {
+  register_linear_kernels(registry);
+  register_softmax_kernels(registry);
+  register_training_kernels(registry);
+}
 
 }  // namespace troupe
