@@ -5,8 +5,12 @@
 namespace troupe {
 
 void register_all_kernels(KernelRegistry& registry) {
+  register_comparison_kernels(registry);
   register_conv_kernels(registry);
   register_linear_kernels(registry);
+  register_math_binary_kernels(registry);
+  register_math_grad_kernels(registry);
+  register_math_unary_kernels(registry);
   register_pool_kernels(registry);
   register_softmax_kernels(registry);
   register_training_kernels(registry);

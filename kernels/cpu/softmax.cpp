@@ -1,7 +1,6 @@
 #include "kernels/cpu/softmax.hpp"
 
 #include <algorithm>
-#include <array>
 #include <limits>
 #include <string_view>
 #include <vector>
@@ -11,6 +10,10 @@
 
 namespace troupe {
 namespace {
+
+using vector_math::exp;
+using vector_math::log;
+using vector_math::log1p;
 
 // Elements worth a part of their own.
 constexpr std::int64_t kPartElements = std::int64_t{1} << 13;
@@ -26,25 +29,31 @@ Rows rows_of(std::string_view what, const Shape& shape) {
   return {width == 0 ? 0 : shape.num_elements() / width, width};
 }
 
-// Sums term(0) + ... + term(n - 1) in 16 interleaved sums, so that the order is fixed and yet fits vector registers.
-template <class T, class Term>
-T sum_of(std::int64_t n, Term term) {
+// Combines term(0), ..., term(n - 1) in 16 interleaved lanes, so that the order is fixed and yet fits vector registers.
+template <class T, class Term, class Combine>
+T reduce(std::int64_t n, T start, Term term, Combine combine) {
   constexpr std::int64_t kLanes = 16;
-  std::array<T, kLanes> lanes{};
+  T lanes[kLanes];
+  for (T& lane : lanes) lane = start;
   std::int64_t i = 0;
   for (; i + kLanes <= n; i += kLanes)
-    for (std::int64_t j = 0; j < kLanes; ++j) lanes[static_cast<std::size_t>(j)] += term(i + j);
-  for (std::int64_t j = 0; i + j < n; ++j) lanes[static_cast<std::size_t>(j)] += term(i + j);
-  for (std::size_t width = kLanes / 2; width > 0; width /= 2)
-    for (std::size_t j = 0; j < width; ++j) lanes[j] += lanes[j + width];
+    for (std::int64_t j = 0; j < kLanes; ++j) lanes[j] = combine(lanes[j], term(i + j));
+  for (std::int64_t j = 0; i + j < n; ++j) lanes[j] = combine(lanes[j], term(i + j));
+  for (std::int64_t width = kLanes / 2; width > 0; width /= 2)
+    for (std::int64_t j = 0; j < width; ++j) lanes[j] = combine(lanes[j], lanes[j + width]);
   return lanes[0];
 }
 
+template <class T, class Term>
+T sum_of(std::int64_t n, Term term) {
+  return reduce(n, T{0}, term, [](T a, T b) { return a + b; });
+}
+
+// The largest number; NaN is passed over, since the exponential brings it back.
 template <class T>
 T maximum(const T* x, std::int64_t n) {
-  T best = -std::numeric_limits<T>::infinity();
-  for (std::int64_t i = 0; i < n; ++i) best = x[i] > best ? x[i] : best;
-  return best;
+  return reduce(n, -std::numeric_limits<T>::infinity(), [x](std::int64_t j) { return x[j]; },
+                [](T a, T b) { return b > a ? b : a; });
 }
 
 // out = exp(x - max x); returns the sum of out. `largest` gets the maximum.
@@ -52,7 +61,7 @@ template <class T>
 T shifted_exp(const T* x, std::int64_t n, T* out, T& largest) {
   largest = maximum(x, n);
   const T shift = largest;
-  for (std::int64_t j = 0; j < n; ++j) out[j] = vexp(x[j] - shift);
+  for (std::int64_t j = 0; j < n; ++j) out[j] = exp(x[j] - shift);
   return sum_of<T>(n, [out](std::int64_t j) { return out[j]; });
 }
 
@@ -71,7 +80,7 @@ void softmax_row(const T* x, std::int64_t n, T* out) {
 template <class T>
 void log_softmax_row(const T* x, std::int64_t n, T* out) {
   const T largest = maximum(x, n);
-  const T log_sum = vlog(sum_of<T>(n, [x, largest](std::int64_t j) { return vexp(x[j] - largest); }));
+  const T log_sum = log(sum_of<T>(n, [x, largest](std::int64_t j) { return exp(x[j] - largest); }));
   for (std::int64_t j = 0; j < n; ++j) out[j] = x[j] - largest - log_sum;
 }
 
@@ -84,7 +93,7 @@ void softmax_grad_row(const T* dy, const T* y, std::int64_t n, T* dx) {
 template <class T>
 void log_softmax_grad_row(const T* dy, const T* y, std::int64_t n, T* dx) {
   const T sum = sum_of<T>(n, [=](std::int64_t j) { return dy[j]; });
-  for (std::int64_t j = 0; j < n; ++j) dx[j] = dy[j] - vexp(y[j]) * sum;
+  for (std::int64_t j = 0; j < n; ++j) dx[j] = dy[j] - exp(y[j]) * sum;
 }
 
 template <class T>
@@ -93,7 +102,7 @@ T sparse_cross_entropy_row(const T* logits, std::int64_t label, std::int64_t n, 
   const T sum = shifted_exp(logits, n, backprop, largest);
   divide(backprop, n, sum);
   backprop[label] -= T{1};
-  return vlog(sum) - (logits[label] - largest);
+  return log(sum) - (logits[label] - largest);
 }
 
 template <class T>
@@ -101,7 +110,7 @@ T cross_entropy_row(const T* logits, const T* labels, std::int64_t n, T* backpro
   T largest;
   const T sum = shifted_exp(logits, n, backprop, largest);
   for (std::int64_t j = 0; j < n; ++j) backprop[j] = backprop[j] / sum - labels[j];
-  const T log_sum = vlog(sum);
+  const T log_sum = log(sum);
   return sum_of<T>(n, [=](std::int64_t j) { return labels[j] * (log_sum - (logits[j] - largest)); });
 }
 
@@ -110,7 +119,7 @@ void sigmoid_cross_entropy_part(const T* x, const T* z, std::int64_t n, T* out) 
   for (std::int64_t i = 0; i < n; ++i) {
     const T magnitude = x[i] < T{0} ? -x[i] : x[i];
     const T positive = x[i] < T{0} ? T{0} : x[i];
-    out[i] = positive - x[i] * z[i] + vlog1p(vexp(-magnitude));
+    out[i] = positive - x[i] * z[i] + log1p(exp(-magnitude));
   }
 }
 
