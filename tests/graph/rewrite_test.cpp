@@ -4,17 +4,17 @@
 
 #include <chrono>
 
-#include "tests/graph/toy_ops.hpp"
+#include "tests/graph/graph_builder.hpp"
 
 namespace troupe {
 namespace {
 
 TEST(Rewriter, KeepsASubsetWithRemappedEdges) {
-  ToyGraph t;
+  GraphBuilder t;
   Output unused = t.constant("unused", 1);
   Output a = t.constant("a", 2);
   Output b = t.constant("b", 3);
-  t.one("Add", "drop", {unused, a});
+  t.add("Add", "drop", {unused, a});
   const Node& sum = t.g.add({.op = "Add", .name = "sum", .inputs = {a, b}, .controls = {unused}, .device = "CPU:0"});
   auto out = copy_subset(t.g, {false, true, true, false, true});
   EXPECT_EQ(out->dump(),
@@ -26,7 +26,7 @@ TEST(Rewriter, KeepsASubsetWithRemappedEdges) {
 }
 
 TEST(Rewriter, ReplacesOutputsAndNodes) {
-  ToyGraph t;
+  GraphBuilder t;
   Output a = t.constant("a", 2);
   Output b = t.constant("b", 2);
   t.g.add({.op = "Add", .name = "sum", .inputs = {a, b}, .controls = {b}, .colocate_with = "b"});
@@ -45,14 +45,14 @@ TEST(Rewriter, ReplacesOutputsAndNodes) {
 }
 
 TEST(Rewriter, AnInputThatIsNotThereIsAnInternalErrorThatNamesIt) {
-  ToyGraph t;
+  GraphBuilder t;
   Output a = t.constant("a", 2);
-  t.one("Identity", "x", {a});
+  t.add("Identity", "x", {a});
   EXPECT_EQ(error_of([&] { copy_subset(t.g, {false, true}); }), "internal: the rewritten graph has no 'a'");
 }
 
 TEST(Rewriter, ColocationWithANodeThatGoesIsForgotten) {
-  ToyGraph t;
+  GraphBuilder t;
   t.constant("a", 2);
   t.g.add({.op = "NoOp", .name = "n", .colocate_with = "a"});
   EXPECT_EQ(copy_subset(t.g, {false, true})->get("n").colocate_with, "");
@@ -60,9 +60,9 @@ TEST(Rewriter, ColocationWithANodeThatGoesIsForgotten) {
 }
 
 TEST(Rewriter, TenThousandNodesTakeWellUnderATenthOfASecond) {
-  ToyGraph t;
+  GraphBuilder t;
   Output at = t.constant("c", 1);
-  for (int i = 0; i < 10'000; ++i) at = t.one("Add", "", {at, at});
+  for (int i = 0; i < 10'000; ++i) at = t.add("Add", "", {at, at});
   auto best = std::chrono::steady_clock::duration::max();
   for (int i = 0; i < 3; ++i) {  // the best of three: the machine may be busy
     const auto start = std::chrono::steady_clock::now();

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "tests/graph/toy_ops.hpp"
+#include "tests/graph/graph_builder.hpp"
 
 namespace troupe {
 namespace {

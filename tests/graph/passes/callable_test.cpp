@@ -3,20 +3,20 @@
 #include <gtest/gtest.h>
 
 #include "graph/passes/prune.hpp"
-#include "tests/graph/toy_ops.hpp"
+#include "tests/graph/graph_builder.hpp"
 
 namespace troupe {
 namespace {
 
 // x -> double -> plus ; plus also reads y; w is read and assigned.
-struct Example : ToyGraph {
+struct Example : GraphBuilder {
   Output x = placeholder("x", Shape{2});
   Output y = placeholder("y");
-  Output twice = one("Add", "twice", {x, x});
-  Output plus = one("Add", "plus", {twice, y});
+  Output twice = add("Add", "twice", {x, x});
+  Output plus = add("Add", "plus", {twice, y});
   Output w = variable("w", Shape{2});
-  Output update = one("AssignAddVariable", "update", {w, plus});
-  Output split = one("Split2", "split", {x});
+  Output update = add("AssignAddVariable", "update", {w, plus});
+  Output split = add("Split", "split", {x}, {{"axis", std::int64_t{0}}, {"N", std::int64_t{2}}});
 };
 
 TEST(Prune, KeepsWhatFetchesAndTargetsNeed) {
@@ -47,8 +47,8 @@ TEST(Prune, RefusesEndpointsThatDoNotExist) {
 }
 
 TEST(Prune, NodesColocatedWithOneThatGoesStayTogether) {
-  ToyGraph t;
-  t.one("NoOp", "anchor", {}, {}, "/job:ps");
+  GraphBuilder t;
+  t.add("NoOp", "anchor", {}, {}, "/job:ps");
   t.g.add({.op = "NoOp", .name = "link", .colocate_with = "anchor"});
   const int a = t.g.add({.op = "NoOp", .name = "a", .device = "/task:1", .colocate_with = "anchor"}).id;
   const int b = t.g.add({.op = "NoOp", .name = "b", .colocate_with = "link"}).id;
@@ -60,8 +60,8 @@ TEST(Prune, NodesColocatedWithOneThatGoesStayTogether) {
 }
 
 TEST(Prune, ContradictoryColocationNamesBoth) {
-  ToyGraph t;
-  t.one("NoOp", "anchor", {}, {}, "/job:ps");
+  GraphBuilder t;
+  t.add("NoOp", "anchor", {}, {}, "/job:ps");
   const int a = t.g.add({.op = "NoOp", .name = "a", .device = "/job:worker", .colocate_with = "anchor"}).id;
   EXPECT_EQ(error_of([&] { prune(t.g, {}, {&a, 1}); }),
             "invalid_argument: cannot colocate 'a' (/job:worker) with 'anchor' (/job:ps)");
@@ -90,12 +90,12 @@ TEST(Callable, AnyEdgeMayBeFedAndPruningStopsThere) {
 
 TEST(Callable, OneOutputOfANodeMayBeFedWhileTheOtherIsComputed) {
   Example e;
-  e.one("Add", "both", {e.g.output("split:0"), e.g.output("split:1")});
+  e.add("Add", "both", {e.g.output("split:0"), e.g.output("split:1")});
   EXPECT_EQ(make_callable_graph(e.g, {.feeds = {"split:1", "x"}, .fetches = {"both"}})->dump(),
-            "split/feed = Feed() T=f32 index=0 shape=[?...] -> f32[?...]\n"
+            "split/feed = Feed() T=f32 index=0 shape=[1] -> f32[1]\n"
             "x/feed = Feed() T=f32 index=1 shape=[2] -> f32[2]\n"
-            "split = Split2(x/feed) T=f32 -> f32[?...], f32[?...]\n"
-            "both = Add(split, split/feed) T=f32 -> f32[?...]\n"
+            "split = Split(x/feed) N=2 T=f32 axis=0 -> f32[1], f32[1]\n"
+            "both = Add(split, split/feed) T=f32 -> f32[1]\n"
             "both/fetch = Fetch(both) T=f32 index=0\n");
 }
 
@@ -111,7 +111,7 @@ TEST(Callable, TargetsAreMarkedAndSurviveAnotherPruning) {
   auto callable = make_callable_graph(e.g, {.feeds = {"plus"}, .targets = {"update"}});
   EXPECT_EQ(callable->dump(),
             "plus/feed = Feed() T=f32 index=0 shape=[2] -> f32[2]\n"
-            "w = Variable() dtype=f32 shape=[2] -> resource[2]\n"
+            "w = Variable() T=f32 shape=[2] -> resource[2]\n"
             "update = AssignAddVariable(w, plus/feed) T=f32 _target=true -> f32[2]\n");
   EXPECT_EQ(prune_callable(*callable)->dump(), callable->dump());
 }
