@@ -1,5 +1,5 @@
-// Labelled images in host memory. Pixels stay bytes (MNIST: 47 MB instead of 188) and become floats as batches are
-// gathered, which costs less than a percent of a training step.
+// Labelled images in host memory. Pixels stay bytes (MNIST: 47 MB instead of 188) and become floats as
+// batches are gathered, which costs less than a percent of a training step.
 #pragma once
 
 #include <cstdint>
@@ -25,8 +25,9 @@ struct Batch {
   Tensor labels;  // i32 [b]
 };
 
-// Examples `indices` of the dataset, in this order. The memory of `batch` is written again if it has the right shape and
-// nobody else holds it; else new tensors are made. Throws out_of_range for an index outside the dataset.
+// Examples `indices` of the dataset, in this order. The memory of `batch` is written again if it has the
+// right shape and nobody else holds it; else new tensors are made. Throws out_of_range for an index outside
+// the dataset.
 void gather(const Dataset& dataset, std::span<const std::int64_t> indices, Batch& batch);
 
 // Examples [begin, end). Throws out_of_range.

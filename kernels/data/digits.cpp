@@ -47,8 +47,8 @@ Point operator-(Point a, Point b) { return {a.x - b.x, a.y - b.y}; }
 Point operator*(float s, Point p) { return {s * p.x, s * p.y}; }
 float dot(Point a, Point b) { return a.x * b.x + a.y * b.y; }
 
-// From the digit's box (percent) to the image (pixels): bends the paper like an elastic sheet, then scales, slants,
-// turns and moves it.
+// From the digit's box (percent) to the image (pixels): bends the paper like an elastic sheet, then scales,
+// slants, turns and moves it.
 class Distortion {
  public:
   explicit Distortion(Random& random) {
@@ -63,7 +63,9 @@ class Distortion {
     const float width = scale * aspect;
     to_x_ = {cosine * width, -sine * scale - slant * cosine * scale};
     to_y_ = {sine * width, cosine * scale - slant * sine * scale};
-    centre_ = {13.5f + kShift * random.bell(), 13.5f + kShift * random.bell()};
+    // Four places, not one blurred place: several templates per class are what a linear model cannot hold.
+    centre_ = {13.5f + (random.chance(0.5f) ? kCorner : -kCorner) + kShift * random.bell(),
+               13.5f + (random.chance(0.5f) ? kCorner : -kCorner) + kShift * random.bell()};
   }
 
   Point operator()(StrokePoint p) const {
@@ -72,9 +74,10 @@ class Distortion {
   }
 
  private:
-  static constexpr int kGrid = 4;        // points of the bending grid per side
-  static constexpr float kBend = 13.0f;  // percent of the box
-  static constexpr float kShift = 3.2f;  // pixels
+  static constexpr int kGrid = 4;         // points of the bending grid per side
+  static constexpr float kBend = 11.0f;   // percent of the box
+  static constexpr float kShift = 1.0f;   // pixels
+  static constexpr float kCorner = 2.5f;  // pixels
 
   Point bend(StrokePoint p) const {
     const float gx = std::clamp(p.x / 100, 0.0f, 1.0f) * (kGrid - 1);
@@ -84,7 +87,8 @@ class Distortion {
     const float fx = gx - static_cast<float>(ix);
     const float fy = gy - static_cast<float>(iy);
     const Point* corner = &bend_[static_cast<std::size_t>(iy * kGrid + ix)];
-    return (1 - fy) * ((1 - fx) * corner[0] + fx * corner[1]) + fy * ((1 - fx) * corner[kGrid] + fx * corner[kGrid + 1]);
+    return (1 - fy) * ((1 - fx) * corner[0] + fx * corner[1]) +
+           fy * ((1 - fx) * corner[kGrid] + fx * corner[kGrid + 1]);
   }
 
   std::array<Point, kGrid * kGrid> bend_;
@@ -109,9 +113,10 @@ class Canvas {
 
   // Takes the ink away inside a disc.
   void erase(Point centre, float radius) {
-    for_box({centre.x - radius, centre.y - radius}, {centre.x + radius, centre.y + radius}, [&](Point p, float& pixel) {
-      if (dot(p - centre, p - centre) < radius * radius) pixel = 0;
-    });
+    for_box({centre.x - radius, centre.y - radius}, {centre.x + radius, centre.y + radius},
+            [&](Point p, float& pixel) {
+              if (dot(p - centre, p - centre) < radius * radius) pixel = 0;
+            });
   }
 
   void add_noise(Random& random, float amount) {
@@ -119,18 +124,22 @@ class Canvas {
   }
 
   void store(std::uint8_t* to) const {
-    std::transform(ink_.begin(), ink_.end(), to,
-                   [](float ink) { return static_cast<std::uint8_t>(255 * std::clamp(ink, 0.0f, 1.0f) + 0.5f); });
+    std::transform(ink_.begin(), ink_.end(), to, [](float ink) {
+      return static_cast<std::uint8_t>(255 * std::clamp(ink, 0.0f, 1.0f) + 0.5f);
+    });
   }
 
  private:
   template <class F>
   void for_box(Point low, Point high, F&& visit) {
-    const int x0 = std::clamp(static_cast<int>(low.x), 0, kSide), x1 = std::clamp(static_cast<int>(high.x) + 1, 0, kSide);
-    const int y0 = std::clamp(static_cast<int>(low.y), 0, kSide), y1 = std::clamp(static_cast<int>(high.y) + 1, 0, kSide);
+    const int x0 = std::clamp(static_cast<int>(low.x), 0, kSide),
+              x1 = std::clamp(static_cast<int>(high.x) + 1, 0, kSide);
+    const int y0 = std::clamp(static_cast<int>(low.y), 0, kSide),
+              y1 = std::clamp(static_cast<int>(high.y) + 1, 0, kSide);
     for (int y = y0; y < y1; ++y) {
       for (int x = x0; x < x1; ++x) {
-        visit(Point{static_cast<float>(x), static_cast<float>(y)}, ink_[static_cast<std::size_t>(y * kSide + x)]);
+        visit(Point{static_cast<float>(x), static_cast<float>(y)},
+              ink_[static_cast<std::size_t>(y * kSide + x)]);
       }
     }
   }
@@ -179,7 +188,8 @@ void draw_digit(int digit, Random& random, std::uint8_t* to) {
   const float width = random.uniform(1.3f, 3.4f);
   const float ink = random.uniform(0.65f, 1.0f);
   for (const Stroke& stroke : style) draw_stroke(canvas, stroke, distort, width, ink);
-  if (random.chance(0.15f)) canvas.erase({random.uniform(6, 22), random.uniform(6, 22)}, random.uniform(1.0f, 2.2f));
+  if (random.chance(0.15f))
+    canvas.erase({random.uniform(6, 22), random.uniform(6, 22)}, random.uniform(1.0f, 2.2f));
   if (random.chance(0.3f)) draw_clutter(canvas, random);
   canvas.add_noise(random, random.uniform(0.0f, 0.12f));
   canvas.store(to);
@@ -201,7 +211,8 @@ Dataset draw_split(std::int64_t size, std::uint64_t seed, std::uint64_t split) {
 
 DataSplits draw_digits(const DigitOptions& options) {
   if (options.train < 0 || options.test < 0) {
-    invalid_argument("draw_digits: sizes must not be negative: {} train, {} test", options.train, options.test);
+    invalid_argument("draw_digits: sizes must not be negative: {} train, {} test", options.train,
+                     options.test);
   }
   return {draw_split(options.train, options.seed, 0), draw_split(options.test, options.seed, 1)};
 }

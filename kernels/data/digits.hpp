@@ -1,9 +1,10 @@
-// Handwritten-looking digits that need no download: strokes of the ten digits in several styles, each image with its own
-// affine distortion, elastic bending, pen width, noise, clutter and occlusion. 28x28x1 like MNIST, and of like difficulty:
-// softmax regression stays below 95 %, while an MLP of 128 units passes 97.5 % and a small CNN 98.5 % in five epochs.
+// Handwritten-looking digits that need no download: strokes of the ten digits in several styles, each image
+// with its own affine distortion, elastic bending, pen width, noise, clutter and occlusion; 28x28x1 like
+// MNIST. They tell models apart: softmax regression stays at 89 %, an MLP of 128 units comes to 99 % and a
+// small CNN beyond that (Adam 1e-3, batches of 64, five epochs).
 //
-// Every image is a function of (seed, split, index) alone. Only operations that IEEE 754 rounds exactly are used (no
-// sine, no exponential), so that all machines draw the same bytes.
+// Every image is a function of (seed, split, index) alone. Only operations that IEEE 754 rounds exactly are
+// used (no sine, no exponential), so that all machines draw the same bytes.
 #pragma once
 
 #include <cstdint>
