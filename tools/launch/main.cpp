@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <filesystem>
+#include <memory>
 
 #include "messages/error.hpp"
 #include "tools/launch/launch.hpp"
@@ -26,6 +27,13 @@ the others get the time of --grace, then they are ended.
 Exit code: that of the chief; 1 if another task failed; 2 on wrong usage; 130 or 143 after SIGINT
 or SIGTERM.)";
 
+class HelpFormatter : public CLI::Formatter {
+ public:
+  std::string make_usage(const CLI::App*, std::string) const override {
+    return "Usage: troupe-launch --ps P --workers W [OPTIONS] [--] APP ARGS...\n";
+  }
+};
+
 // Where the binaries of one build lie together, an app needs no path.
 std::string find_app(const std::string& name) {
   if (name.find('/') != std::string::npos) return name;
@@ -42,7 +50,7 @@ int main(int argc, char** argv) {
   double start_timeout = options.start_timeout.count();
   double grace = options.grace.count();
   CLI::App app(kDescription, "troupe-launch");
-  app.usage("Usage: troupe-launch --ps P --workers W [--] APP ARGS...");
+  app.formatter(std::make_shared<HelpFormatter>());
   app.set_version_flag("--version", "troupe-launch " TROUPE_VERSION);
   app.add_option("--ps", options.ps, "Parameter servers")->check(CLI::Range(0, 256))->capture_default_str();
   app.add_option("--workers", options.workers, "Workers")->check(CLI::Range(1, 256))->capture_default_str();
