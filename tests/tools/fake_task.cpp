@@ -68,7 +68,10 @@ void wait_for_sigterm() {
 }
 
 void leave_orphan() {
-  if (fork() != 0) return;
+  if (const pid_t child = fork(); child != 0) {
+    waitpid(child, nullptr, 0);
+    return;
+  }
   setsid();
   if (fork() != 0) _exit(0);
   wait_for_ever();
