@@ -71,7 +71,7 @@ std::string differences(std::string_view expected_text, std::string_view actual_
   return text.empty() ? "the options agree, so the model does not: its variables or their order differ" : text;
 }
 
-double seconds(Nanoseconds duration) { return static_cast<double>(duration) * 1e-9; }
+double seconds(Nanoseconds duration) { return static_cast<double>(duration) / 1e9; }
 
 }  // namespace
 
