@@ -120,7 +120,7 @@ bool Coordinator::admits(std::uint32_t worker, Error& error) {
   return false;
 }
 
-Error Coordinator::join(const Join& message, Nanoseconds now, Outbox& out) {
+Error Coordinator::join(const Join& message, Nanoseconds now, TrainingOutbox& out) {
   if (failure_) return failure_;
   if (message.worker >= workers_.size())
     return refuse(Code::invalid_argument,
@@ -147,7 +147,7 @@ Error Coordinator::join(const Join& message, Nanoseconds now, Outbox& out) {
   return {};
 }
 
-void Coordinator::begin_when_joined(Nanoseconds now, Outbox& out) {
+void Coordinator::begin_when_joined(Nanoseconds now, TrainingOutbox& out) {
   if (stage_ != Stage::joining || !list(Presence::expected, false).empty()) return;
   started_ = now;
   if (options_.epochs == 0) {
@@ -161,7 +161,7 @@ void Coordinator::begin_when_joined(Nanoseconds now, Outbox& out) {
   serve(out);
 }
 
-void Coordinator::worker_down(std::uint32_t index, std::string_view reason, Nanoseconds now, Outbox& out) {
+void Coordinator::worker_down(std::uint32_t index, std::string_view reason, Nanoseconds now, TrainingOutbox& out) {
   if (index >= workers_.size() || failure_ || stage_ == Stage::finished) return;
   Worker& worker = workers_[index];
   if (worker.presence == Presence::lost) return;
@@ -177,11 +177,11 @@ void Coordinator::worker_down(std::uint32_t index, std::string_view reason, Nano
   open_barrier_when_full(out);
 }
 
-void Coordinator::shard_down(std::uint32_t shard, std::string_view reason, Outbox& out) {
+void Coordinator::shard_down(std::uint32_t shard, std::string_view reason, TrainingOutbox& out) {
   if (stage_ != Stage::finished) fail(Error(Code::unavailable, fmt::format("shard {} was lost: {}", shard, reason)), out);
 }
 
-void Coordinator::fail(Error error, Outbox& out) {
+void Coordinator::fail(Error error, TrainingOutbox& out) {
   if (failure_) return;
   stage_ = Stage::failed;
   failure_ = std::move(error);
@@ -194,7 +194,7 @@ std::optional<Nanoseconds> Coordinator::deadline() const {
   return created_ + options_.join_timeout;
 }
 
-void Coordinator::tick(Nanoseconds now, Outbox& out) {
+void Coordinator::tick(Nanoseconds now, TrainingOutbox& out) {
   if (const auto limit = deadline(); limit && now >= *limit)
     fail(Error(Code::deadline_exceeded,
                fmt::format("training job: {} did not join within {} s; start them, or start the job with fewer workers",
@@ -204,7 +204,7 @@ void Coordinator::tick(Nanoseconds now, Outbox& out) {
 
 // ---- Tokens --------------------------------------------------------------------------------------------------------
 
-Error Coordinator::take_token(const TakeToken& message, Nanoseconds, Outbox& out) {
+Error Coordinator::take_token(const TakeToken& message, Nanoseconds, TrainingOutbox& out) {
   Error error;
   if (!admits(message.worker, error)) return error;
   Worker& worker = workers_[message.worker];
@@ -221,7 +221,7 @@ Error Coordinator::take_token(const TakeToken& message, Nanoseconds, Outbox& out
 }
 
 // Answers parked requests while there are tokens.
-void Coordinator::serve(Outbox& out) {
+void Coordinator::serve(TrainingOutbox& out) {
   if (stage_ == Stage::joining || stage_ == Stage::finished) return;
   while (!requests_.empty()) {
     const Request request = requests_.front();
@@ -251,7 +251,7 @@ Error Coordinator::count(TokenBook::Note note, std::string_view what) {
                             name(stage_)));
 }
 
-Error Coordinator::token_done(const TokenDone& message, Nanoseconds now, Outbox& out) {
+Error Coordinator::token_done(const TokenDone& message, Nanoseconds now, TrainingOutbox& out) {
   Error error;
   if (!admits(message.worker, error)) return error;
   const TokenBook::Note note = book_.done(message);
@@ -260,7 +260,7 @@ Error Coordinator::token_done(const TokenDone& message, Nanoseconds now, Outbox&
                                  message.token.slot));
 }
 
-Error Coordinator::staged(const Staged& message, Nanoseconds now, Outbox& out) {
+Error Coordinator::staged(const Staged& message, Nanoseconds now, TrainingOutbox& out) {
   if (failure_) return failure_;
   const TokenBook::Note note = book_.staged(message);
   if (note == TokenBook::Note::counted) {
@@ -293,7 +293,7 @@ void Coordinator::begin_training(Nanoseconds now) {
   book_ = TokenBook(std::move(phase));
 }
 
-void Coordinator::advance(Nanoseconds now, Outbox& out) {
+void Coordinator::advance(Nanoseconds now, TrainingOutbox& out) {
   if (stage_ == Stage::training) {
     const std::uint64_t steps = book_.phase().first_step - options_.first_step + book_.complete_steps();
     counters_.steps = std::max(counters_.steps, steps);
@@ -331,7 +331,7 @@ void Coordinator::end_training(Nanoseconds now) {
   book_ = TokenBook(std::move(phase));
 }
 
-void Coordinator::end_epoch(Nanoseconds now, Outbox& out) {
+void Coordinator::end_epoch(Nanoseconds now, TrainingOutbox& out) {
   if (options_.test_examples > 0)
     figures_.test_accuracy =
         static_cast<double>(book_.figures().correct) / static_cast<double>(options_.test_examples);
@@ -345,7 +345,7 @@ void Coordinator::end_epoch(Nanoseconds now, Outbox& out) {
   }
 }
 
-Error Coordinator::barrier(const Barrier& message, Nanoseconds, Outbox& out) {
+Error Coordinator::barrier(const Barrier& message, Nanoseconds, TrainingOutbox& out) {
   Error error;
   if (!admits(message.worker, error)) return error;
   if (workers_[message.worker].in_barrier) {
@@ -360,7 +360,7 @@ Error Coordinator::barrier(const Barrier& message, Nanoseconds, Outbox& out) {
   return {};
 }
 
-void Coordinator::open_barrier_when_full(Outbox& out) {
+void Coordinator::open_barrier_when_full(TrainingOutbox& out) {
   if (stage_ != Stage::finishing || !list(Presence::joined, true).empty()) return;
   stage_ = Stage::finished;
   const auto count = std::count_if(workers_.begin(), workers_.end(), [](const Worker& w) { return w.in_barrier; });

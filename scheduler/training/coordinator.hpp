@@ -65,20 +65,20 @@ class Coordinator {
 
   // Errors of all of these: invalid_argument (an index, token or figure that cannot be), failed_precondition (the
   // sender has not joined, or may not do this now), and failure() of a failed job.
-  [[nodiscard]] Error join(const Join& message, Nanoseconds now, Outbox& out);
-  [[nodiscard]] Error take_token(const TakeToken& message, Nanoseconds now, Outbox& out);
-  [[nodiscard]] Error token_done(const TokenDone& message, Nanoseconds now, Outbox& out);
-  [[nodiscard]] Error staged(const Staged& message, Nanoseconds now, Outbox& out);
-  [[nodiscard]] Error barrier(const Barrier& message, Nanoseconds now, Outbox& out);
+  [[nodiscard]] Error join(const Join& message, Nanoseconds now, TrainingOutbox& out);
+  [[nodiscard]] Error take_token(const TakeToken& message, Nanoseconds now, TrainingOutbox& out);
+  [[nodiscard]] Error token_done(const TokenDone& message, Nanoseconds now, TrainingOutbox& out);
+  [[nodiscard]] Error staged(const Staged& message, Nanoseconds now, TrainingOutbox& out);
+  [[nodiscard]] Error barrier(const Barrier& message, Nanoseconds now, TrainingOutbox& out);
 
   // Nothing that this incarnation of the worker sent may be delivered later.
-  void worker_down(std::uint32_t worker, std::string_view reason, Nanoseconds now, Outbox& out);
-  void shard_down(std::uint32_t shard, std::string_view reason, Outbox& out);
+  void worker_down(std::uint32_t worker, std::string_view reason, Nanoseconds now, TrainingOutbox& out);
+  void shard_down(std::uint32_t shard, std::string_view reason, TrainingOutbox& out);
   // To be called at deadline() or later.
-  void tick(Nanoseconds now, Outbox& out);
+  void tick(Nanoseconds now, TrainingOutbox& out);
   std::optional<Nanoseconds> deadline() const;
   // Ends the job: JobFailed to everyone.
-  void fail(Error error, Outbox& out);
+  void fail(Error error, TrainingOutbox& out);
 
   Stage stage() const { return stage_; }
   bool finished() const { return stage_ == Stage::finished; }
@@ -107,13 +107,13 @@ class Coordinator {
   Error count(TokenBook::Note note, std::string_view what);
   std::string describe(std::uint32_t worker) const;
   std::string list(Presence presence, bool outside_barrier) const;
-  void begin_when_joined(Nanoseconds now, Outbox& out);
+  void begin_when_joined(Nanoseconds now, TrainingOutbox& out);
   void begin_training(Nanoseconds now);
-  void advance(Nanoseconds now, Outbox& out);
+  void advance(Nanoseconds now, TrainingOutbox& out);
   void end_training(Nanoseconds now);
-  void end_epoch(Nanoseconds now, Outbox& out);
-  void serve(Outbox& out);
-  void open_barrier_when_full(Outbox& out);
+  void end_epoch(Nanoseconds now, TrainingOutbox& out);
+  void serve(TrainingOutbox& out);
+  void open_barrier_when_full(TrainingOutbox& out);
 
   JobOptions options_;
   Stage stage_ = Stage::joining;

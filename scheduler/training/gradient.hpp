@@ -20,7 +20,7 @@ struct SliceSpec {
 
 // Dense: `values` has the slice's shape. Sparse: `values` has rows of the slice, [n, shape[1:]...], and `indices`
 // (i64 [n]) their numbers; a row may occur more than once.
-struct Gradient {
+struct PushedGradient {
   Tensor values;
   Tensor indices;
   bool sparse() const { return indices.valid(); }
@@ -31,12 +31,12 @@ struct Gradient {
 bool is_gradient_dtype(DType dtype);
 
 // invalid_argument, naming what is wrong, if `gradient` does not fit `slice` or is not in host memory; else ok.
-Error check_gradient(const SliceSpec& slice, const Gradient& gradient);
+Error check_gradient(const SliceSpec& slice, const PushedGradient& gradient);
 
 // ((g0 + g1) + g2 …) / N, element by element in the arithmetic of the dtype: one rounding per addition and one for the
 // division (f16, bf16: computed in f32 and rounded once; i64: wraps, truncates). The only one of N = 1 is returned as
 // it is. Sparse: rows concatenated in the same order, each divided by N. Needs at least one gradient, all checked
 // against the same slice, all dense or all sparse. May reuse the memory of a gradient nobody else holds.
-Gradient mean_of(std::vector<Gradient> gradients);
+PushedGradient mean_of(std::vector<PushedGradient> gradients);
 
 }  // namespace troupe

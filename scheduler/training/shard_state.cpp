@@ -47,7 +47,7 @@ ShardState::ShardState(const ShardOptions& options, std::vector<SliceSpec> slice
 
 // ---- Pushes --------------------------------------------------------------------------------------------------------
 
-Error ShardState::push(Push message, Outbox& out) {
+Error ShardState::push(Push message, TrainingOutbox& out) {
   if (failure_) return failure_;
   std::size_t slice = 0;
   if (Error error = check(message, slice)) return refuse(std::move(error));
@@ -96,7 +96,7 @@ Error ShardState::check_pulled_version(const Push& message) const {
   return {};
 }
 
-Error ShardState::push_slot(Push& message, std::size_t slice, Outbox& out) {
+Error ShardState::push_slot(Push& message, std::size_t slice, TrainingOutbox& out) {
   if (message.step < version_) {
     ++counters_.stale;
     return {};
@@ -118,7 +118,7 @@ Error ShardState::push_slot(Push& message, std::size_t slice, Outbox& out) {
   return {};
 }
 
-Error ShardState::push_batch(Push& message, std::size_t slice, Outbox& out) {
+Error ShardState::push_batch(Push& message, std::size_t slice, TrainingOutbox& out) {
   if (applied_.contains(message.step)) {
     ++counters_.duplicates;
     return {};
@@ -148,7 +148,7 @@ Error ShardState::push_batch(Push& message, std::size_t slice, Outbox& out) {
 }
 
 void ShardState::stage(GradientSet& set, Push& message, std::size_t slice) {
-  Gradient gradient{std::move(message.gradient), std::move(message.indices)};
+  PushedGradient gradient{std::move(message.gradient), std::move(message.indices)};
   slices_[slice].sparse = gradient.sparse();
   ++counters_.pushes;
   counters_.staged_bytes += gradient.num_bytes();
@@ -156,14 +156,14 @@ void ShardState::stage(GradientSet& set, Push& message, std::size_t slice) {
   set.add(slice, std::move(gradient), message.pulled_version);
 }
 
-void ShardState::say_staged(const Push& message, Outbox& out) const {
+void ShardState::say_staged(const Push& message, TrainingOutbox& out) const {
   if (failure_) return;
   out.push_back({Destination::coordinator(), Staged{options_.shard, message.step, message.slot, version_}});
 }
 
 // ---- Updates -------------------------------------------------------------------------------------------------------
 
-void ShardState::update(std::vector<GradientSet> sets, Outbox& out) {
+void ShardState::update(std::vector<GradientSet> sets, TrainingOutbox& out) {
   try {
     apply(sets);
   } catch (...) {
@@ -180,7 +180,7 @@ void ShardState::apply(std::vector<GradientSet>& sets) {
     for (const Owned& owned : slices_) previous_.push_back(store_.value(owned.spec.id));
   for (const GradientSet& set : sets) counters_.staged_bytes -= set.bytes();
   for (std::size_t slice = 0; slice < slices_.size(); ++slice) {
-    std::vector<Gradient> gradients;
+    std::vector<PushedGradient> gradients;
     for (GradientSet& set : sets) gradients.push_back(set.take(slice));
     store_.apply(slices_[slice].spec.id, {mean_of(std::move(gradients)), version_ + 1, rate_scale});
   }
@@ -203,7 +203,7 @@ double ShardState::note_staleness(const std::vector<GradientSet>& sets) {
 
 // ---- Pulls ---------------------------------------------------------------------------------------------------------
 
-Error ShardState::pull(const Pull& message, Outbox& out) {
+Error ShardState::pull(const Pull& message, TrainingOutbox& out) {
   if (failure_) return failure_;
   std::size_t slice = 0;
   if (message.worker >= options_.workers)
@@ -220,7 +220,7 @@ Error ShardState::pull(const Pull& message, Outbox& out) {
   return {};
 }
 
-void ShardState::answer(const Pull& message, std::size_t slice, Outbox& out) {
+void ShardState::answer(const Pull& message, std::size_t slice, TrainingOutbox& out) {
   ++counters_.pulls;
   Put put{message.reply_to, version_, {}, {}};
   if (!previous_.empty() && message.min_version + 1 == version_) {
@@ -232,7 +232,7 @@ void ShardState::answer(const Pull& message, std::size_t slice, Outbox& out) {
   out.push_back({Destination::worker(message.worker), std::move(put)});
 }
 
-void ShardState::release(Outbox& out) {
+void ShardState::release(TrainingOutbox& out) {
   if (failure_) return;
   for (const Pull& pull : parked_) {
     std::size_t slice = 0;
@@ -254,7 +254,7 @@ void ShardState::abort(std::uint32_t worker, SessionId session, StepId step) {
   });
 }
 
-void ShardState::fail(const Error& error, Outbox& out) {
+void ShardState::fail(const Error& error, TrainingOutbox& out) {
   if (failure_) return;
   failure_ = error;
   for (const Pull& pull : std::exchange(parked_, {}))

@@ -26,7 +26,7 @@
 namespace troupe {
 
 struct Update {
-  Gradient gradient;
+  PushedGradient gradient;
   std::uint64_t step = 0;  // 1 for the first update: Adam's t
   double rate_scale = 1;   // multiplies the learning rate
 };
@@ -100,15 +100,15 @@ class ShardState {
   // whole, and Put to workers whose pulls have become answerable.
   // Errors: invalid_argument (unknown slice, worker or slot; gradient of another dtype or shape; computed on a version
   // not allowed), out_of_range (step or batch too far ahead), resource_exhausted (too many open batches), and failure().
-  [[nodiscard]] Error push(Push message, Outbox& out);
+  [[nodiscard]] Error push(Push message, TrainingOutbox& out);
   // Answers with a Put, now or when the version is there. Errors: invalid_argument, resource_exhausted, failure().
-  [[nodiscard]] Error pull(const Pull& message, Outbox& out);
+  [[nodiscard]] Error pull(const Pull& message, TrainingOutbox& out);
   // Drops the parked pulls of a lost worker and its incomplete batches. Whole slots stay: they are as good as any.
   void worker_down(std::uint32_t worker);
   // Drops the parked pulls of a step that was aborted.
   void abort(std::uint32_t worker, SessionId session, StepId step);
   // Ends everything: parked pulls are answered with the error, later messages return it.
-  void fail(const Error& error, Outbox& out);
+  void fail(const Error& error, TrainingOutbox& out);
 
   std::uint64_t version() const { return version_; }
   // Set by fail() or by an update that threw; the values are then not to be used.
@@ -125,16 +125,16 @@ class ShardState {
   Error refuse(Error error);
   Error check(const Push& message, std::size_t& slice) const;
   Error find_slice(std::uint32_t id, std::size_t& slice) const;
-  Error push_slot(Push& message, std::size_t slice, Outbox& out);
-  Error push_batch(Push& message, std::size_t slice, Outbox& out);
+  Error push_slot(Push& message, std::size_t slice, TrainingOutbox& out);
+  Error push_batch(Push& message, std::size_t slice, TrainingOutbox& out);
   Error check_pulled_version(const Push& message) const;
   void stage(GradientSet& set, Push& message, std::size_t slice);
-  void update(std::vector<GradientSet> sets, Outbox& out);
+  void update(std::vector<GradientSet> sets, TrainingOutbox& out);
   void apply(std::vector<GradientSet>& sets);
   double note_staleness(const std::vector<GradientSet>& sets);
-  void say_staged(const Push& message, Outbox& out) const;
-  void answer(const Pull& message, std::size_t slice, Outbox& out);
-  void release(Outbox& out);
+  void say_staged(const Push& message, TrainingOutbox& out) const;
+  void answer(const Pull& message, std::size_t slice, TrainingOutbox& out);
+  void release(TrainingOutbox& out);
 
   ShardOptions options_;
   std::vector<Owned> slices_;  // by id

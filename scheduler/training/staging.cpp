@@ -4,7 +4,7 @@
 
 namespace troupe {
 
-void GradientSet::add(std::size_t slice, Gradient gradient, std::uint64_t pulled_version) {
+void GradientSet::add(std::size_t slice, PushedGradient gradient, std::uint64_t pulled_version) {
   bytes_ += gradient.num_bytes();
   gradients_[slice] = std::move(gradient);
   pulled_version_ = std::min(pulled_version_, pulled_version);

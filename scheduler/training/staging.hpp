@@ -19,17 +19,17 @@ class GradientSet {
   explicit GradientSet(std::size_t slices) : gradients_(slices) {}
 
   bool has(std::size_t slice) const { return gradients_[slice].values.valid(); }
-  void add(std::size_t slice, Gradient gradient, std::uint64_t pulled_version);
+  void add(std::size_t slice, PushedGradient gradient, std::uint64_t pulled_version);
   bool whole() const { return have_ == gradients_.size(); }
   std::size_t have() const { return have_; }
   std::size_t bytes() const { return bytes_; }
   // The oldest version that any of them was computed on.
   std::uint64_t pulled_version() const { return pulled_version_; }
-  const Gradient& peek(std::size_t slice) const { return gradients_[slice]; }
-  Gradient take(std::size_t slice) { return std::move(gradients_[slice]); }
+  const PushedGradient& peek(std::size_t slice) const { return gradients_[slice]; }
+  PushedGradient take(std::size_t slice) { return std::move(gradients_[slice]); }
 
  private:
-  std::vector<Gradient> gradients_;
+  std::vector<PushedGradient> gradients_;
   std::size_t have_ = 0;
   std::size_t bytes_ = 0;
   std::uint64_t pulled_version_ = std::numeric_limits<std::uint64_t>::max();

@@ -89,7 +89,7 @@ class Job : public ::testing::Test {
 
   Nanoseconds now = 5 * kSecond;
   std::unique_ptr<Coordinator> job;
-  Outbox out;
+  TrainingOutbox out;
   std::uint64_t requests[4] = {};
 };
 

@@ -84,7 +84,7 @@ class Shard : public ::testing::Test {
 
   AddingStore store;
   std::unique_ptr<ShardState> state;
-  Outbox out;
+  TrainingOutbox out;
   std::uint64_t refused = 0;
 };
 
@@ -175,7 +175,7 @@ TEST_F(Shard, KeepsSparseGradientsSparse) {
     EXPECT_FALSE(push(0, slot, 20, 0));
   }
   ASSERT_EQ(store.updates.size(), 2u);
-  const Gradient& gradient = store.updates[0].second.gradient;
+  const PushedGradient& gradient = store.updates[0].second.gradient;
   EXPECT_TRUE(bitwise_equal(gradient.values, Tensor::vector<float>({0, 0.5f})));
   EXPECT_TRUE(bitwise_equal(gradient.indices, Tensor::vector<std::int64_t>({0, 0})));
 }

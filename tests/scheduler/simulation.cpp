@@ -63,7 +63,7 @@ void Simulation::expect_ok(const Error& error, const std::string& where) {
 
 // ---- The network ---------------------------------------------------------------------------------------------------
 
-void Simulation::dispatch(Address from, const Outbox& out) {
+void Simulation::dispatch(Address from, const TrainingOutbox& out) {
   for (const Outgoing& outgoing : out) {
     if (const auto* epoch = std::get_if<EpochDone>(&outgoing.message)) epochs_.push_back(*epoch);
     switch (outgoing.to.kind) {
@@ -90,7 +90,7 @@ bool Simulation::deliver_one() {
       shards_[who - 1].state->worker_down(worker);
     } else {
       links_[{worker_address(worker), 0}].clear();
-      Outbox out;
+      TrainingOutbox out;
       coordinator_.worker_down(worker, "killed by the simulation", now_, out);
       dispatch(0, out);
     }
@@ -115,7 +115,7 @@ void Simulation::deliver(Address, Address to, const Frame& frame) {
 }
 
 void Simulation::to_coordinator(const Frame& frame) {
-  Outbox out;
+  TrainingOutbox out;
   const bool over = coordinator_.finished();
   Error error;
   if (const auto* join = std::get_if<Join>(&frame)) {
@@ -135,7 +135,7 @@ void Simulation::to_coordinator(const Frame& frame) {
 }
 
 void Simulation::to_shard(std::uint32_t shard, const Frame& frame) {
-  Outbox out;
+  TrainingOutbox out;
   if (const auto* pull = std::get_if<Pull>(&frame)) {
     expect_ok(shards_[shard].state->pull(*pull, out), "pull");
   } else if (const auto* push = std::get_if<Push>(&frame)) {
@@ -206,7 +206,7 @@ void Simulation::complete(std::uint32_t index, const Task& task) {
     std::iota(order.begin(), order.end(), 0u);
     std::shuffle(order.begin(), order.end(), random_);
     for (const std::uint32_t slice : order) {
-      Gradient gradient = options_.model.gradient(task.values, slice, examples);
+      PushedGradient gradient = options_.model.gradient(task.values, slice, examples);
       send(worker_address(index), shard_address(shard_of(slice)),
            Push{index, token.step, token.slot, slice, task.versions[slice], gradient.values, gradient.indices});
     }

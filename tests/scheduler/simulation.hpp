@@ -78,7 +78,7 @@ class Simulation {
   double chance() { return std::uniform_real_distribution<double>(0, 1)(random_); }
   std::size_t below(std::size_t n) { return std::uniform_int_distribution<std::size_t>(0, n - 1)(random_); }
   void send(Address from, Address to, Frame frame) { links_[{from, to}].push_back(std::move(frame)); }
-  void dispatch(Address from, const Outbox& out);
+  void dispatch(Address from, const TrainingOutbox& out);
   void expect_ok(const Error& error, const std::string& where);
   bool deliver_one();
   void deliver(Address from, Address to, const Frame& frame);

@@ -36,11 +36,11 @@ T mixture(const Values& values) {
 }
 
 template <class T>
-Gradient gradient_as(const ToyModel& model, const Values& values, std::uint32_t slice,
+PushedGradient gradient_as(const ToyModel& model, const Values& values, std::uint32_t slice,
                      const std::vector<std::uint32_t>& examples) {
   const T mix = model.coupled ? mixture<T>(values) : T{0};
   if (slice == kSparseSlice) {
-    Gradient gradient;
+    PushedGradient gradient;
     const auto n = static_cast<std::int64_t>(examples.size());
     gradient.indices = Tensor(DType::i64, Shape{n});
     gradient.values = Tensor(dtype_of<T>, Shape{n, 2});
@@ -75,12 +75,12 @@ void apply_as(const ToyModel& model, Tensor& value, const Update& update) {
 }
 
 template <class T>
-Gradient plain_mean(const std::vector<Gradient>& slots) {
+PushedGradient plain_mean(const std::vector<PushedGradient>& slots) {
   const auto n = static_cast<T>(slots.size());
   std::vector<T> values;
   std::vector<std::int64_t> indices;
   if (slots[0].sparse()) {
-    for (const Gradient& slot : slots) {
+    for (const PushedGradient& slot : slots) {
       for (const T& v : slot.values.values<T>()) values.push_back(v / n);
       for (const std::int64_t& i : slot.indices.values<std::int64_t>()) indices.push_back(i);
     }
@@ -118,7 +118,7 @@ Values ToyModel::initial() const {
   return values;
 }
 
-Gradient ToyModel::gradient(const Values& values, std::uint32_t slice,
+PushedGradient ToyModel::gradient(const Values& values, std::uint32_t slice,
                             const std::vector<std::uint32_t>& examples) const {
   return dtype == DType::f32 ? gradient_as<float>(*this, values, slice, examples)
                              : gradient_as<std::int64_t>(*this, values, slice, examples);
@@ -165,7 +165,7 @@ OracleResult train_in_a_loop(const ToyModel& model, const OracleOptions& options
     const std::vector<std::uint32_t> order = permutation(model.seed, epoch, options.train_examples);
     double loss = 0;
     for (std::uint64_t t = 0; t < options.steps_per_epoch; ++t) {
-      std::vector<std::vector<Gradient>> gradients(model.slices);
+      std::vector<std::vector<PushedGradient>> gradients(model.slices);
       for (std::uint64_t w = 0; w < options.slots; ++w) {
         const auto begin = order.begin() + static_cast<std::ptrdiff_t>((t * options.slots + w) * options.batch);
         const std::vector<std::uint32_t> examples(begin, begin + static_cast<std::ptrdiff_t>(options.batch));
@@ -175,7 +175,7 @@ OracleResult train_in_a_loop(const ToyModel& model, const OracleOptions& options
       }
       ++version;
       for (std::uint32_t slice = 0; slice < model.slices; ++slice) {
-        const Gradient mean = model.dtype == DType::f32 ? plain_mean<float>(gradients[slice])
+        const PushedGradient mean = model.dtype == DType::f32 ? plain_mean<float>(gradients[slice])
                                                         : plain_mean<std::int64_t>(gradients[slice]);
         result.values[slice] = result.values[slice].clone();
         model.apply(result.values[slice], {mean, version, 1});

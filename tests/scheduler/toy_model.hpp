@@ -23,7 +23,7 @@ struct ToyModel {
   std::vector<SliceSpec> specs() const;
   Values initial() const;
   // `examples` are numbers of training examples.
-  Gradient gradient(const Values& values, std::uint32_t slice, const std::vector<std::uint32_t>& examples) const;
+  PushedGradient gradient(const Values& values, std::uint32_t slice, const std::vector<std::uint32_t>& examples) const;
   double loss_sum(const Values& values, const std::vector<std::uint32_t>& examples) const;
   std::uint64_t correct(const Values& values, const std::vector<std::uint32_t>& examples) const;
   void apply(Tensor& value, const Update& update) const;
