@@ -18,7 +18,7 @@ std::int64_t compute(const std::string& op, std::int64_t a, std::int64_t b) {
   return static_cast<std::int64_t>(x * x);  // Square
 }
 
-void elementwise(const std::string& op, KernelContext& c) {
+void elementwise(const std::string& op, KernelContext& c, ToyHooks& hooks) {
   const bool binary = c.num_inputs() == 2;
   // Taking comes last: an input must not be read after it was taken, so its values are kept here.
   const auto a = c.input(0).values<std::int64_t>();
@@ -27,7 +27,10 @@ void elementwise(const std::string& op, KernelContext& c) {
   const Shape shape = c.input(0).shape();
   Tensor out = c.take_input(0);
   if (!out.valid() && binary && c.input(1).shape() == shape) out = c.take_input(1);
-  if (!out.valid()) out = c.allocate(dtype, shape);
+  if (out.valid())
+    ++hooks.in_place;
+  else
+    out = c.allocate(dtype, shape);
   const auto to = out.mutable_values<std::int64_t>();
   for (std::size_t i = 0; i < to.size(); ++i) to[i] = compute(op, a[i], b[i]);
   c.set_output(0, std::move(out));
@@ -68,9 +71,9 @@ Kernel make(const std::string& op, ToyHooks& hooks) {
   if (op == "Square")
     return [&hooks](KernelContext& c) {
       if (hooks.on_square) hooks.on_square();
-      elementwise("Square", c);
+      elementwise("Square", c, hooks);
     };
-  return [op](KernelContext& c) { elementwise(op, c); };
+  return [op, &hooks](KernelContext& c) { elementwise(op, c, hooks); };
 }
 
 }  // namespace

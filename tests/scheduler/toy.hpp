@@ -18,6 +18,7 @@ namespace troupe::testing {
 struct ToyHooks {
   std::vector<std::string> ran;      // names of nodes, in order
   std::function<void()> on_square;   // called by Square before it computes
+  int in_place = 0;                  // how often an input's memory became the output's
 };
 
 // Abs fails with invalid_argument for a negative value; Sign throws something that is not an Error; the rest computes.
