@@ -95,6 +95,11 @@ struct AddGraph {
   LocalHandle work;
 };
 
+// The task belongs to a cluster now: the node may answer peers. `work` is a NodeJoin (actors/cluster).
+struct JoinCluster {
+  using local_message = void;
+  LocalHandle work;
+};
 // A link to another task has ended. Told to those who observe the node.
 struct PeerDown {
   using local_message = void;

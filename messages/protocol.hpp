@@ -18,8 +18,11 @@
 
 namespace troupe {
 
+struct JobRoutes;  // below
+
 // The local end of the link to another task. Takes frames for it; hands those that come to the actors they are for.
-using PeerActor = caf::typed_actor<caf::reacts_to<Outbound>, caf::reacts_to<FrameCame>, caf::reacts_to<LinkLost>, caf::reacts_to<Stop>>;
+using PeerActor = caf::typed_actor<caf::reacts_to<Outbound>, caf::reacts_to<FrameCame>, caf::reacts_to<LinkLost>,
+                                   caf::reacts_to<JobRoutes>, caf::reacts_to<Stop>>;
 
 // A link to another task is up.
 struct PeerUp {
@@ -91,6 +94,6 @@ struct Observe {
   PeerObserver observer;
 };
 using LocalNodeActor = NodeActor::extend<caf::reacts_to<PeerUp>, caf::reacts_to<PeerDown>, caf::reacts_to<Observe>,
-                                         caf::reacts_to<JobRoutes>, caf::reacts_to<Stop>>;
+                                         caf::reacts_to<JoinCluster>,                                         caf::reacts_to<JobRoutes>, caf::reacts_to<Stop>>;
 
 }  // namespace troupe

@@ -139,13 +139,14 @@ Variable& VariableStore::get(const VariableDecl& decl) {
   return *variable;
 }
 
-PlanFrame::PlanFrame(const Plan& plan, std::vector<Variable*> bound)
+PlanFrame::PlanFrame(const Plan& plan, std::vector<Variable*> bound, std::shared_ptr<const void> owner)
     : slots(plan.num_slots),
       fetches(plan.fetch_indices.size()),
       uses(plan.slot_uses),
       variables(std::move(bound)),
       branch_frames(plan.branches.size() * 2),
-      plan_(plan) {}
+      plan_(plan),
+      owner_(std::move(owner)) {}
 
 void PlanFrame::begin(RandomKey key) {
   random = key;

@@ -41,7 +41,8 @@ class VariableStore {
 // that, slots of arrivals and feeds belong to the scheduler. `aborted` and `current_node` may be used by both at any time.
 class PlanFrame {
  public:
-  PlanFrame(const Plan& plan, std::vector<Variable*> variables);
+  // `owner` keeps the plan and the variables alive: a segment may outlast its session.
+  PlanFrame(const Plan& plan, std::vector<Variable*> variables, std::shared_ptr<const void> owner = nullptr);
 
   // Before a step: sets what the step brings along.
   void begin(RandomKey random);
@@ -61,6 +62,7 @@ class PlanFrame {
 
  private:
   const Plan& plan_;
+  std::shared_ptr<const void> owner_;
 };
 
 // Runs segment `segment` of the frame's plan from start to end. Returns the error of the node that failed, naming op, node

@@ -19,8 +19,10 @@ namespace troupe {
 // thread, the scheduler's.
 class RegisteredPartition {
  public:
-  RegisteredPartition(std::shared_ptr<const Plan> plan, std::vector<Variable*> variables)
-      : plan_(std::move(plan)), variables_(std::move(variables)) {}
+  // `store` owns the variables.
+  RegisteredPartition(std::shared_ptr<const Plan> plan, std::vector<Variable*> variables,
+                      std::shared_ptr<VariableStore> store = nullptr)
+      : plan_(std::move(plan)), variables_(std::move(variables)), store_(std::move(store)) {}
   const Plan& plan() const { return *plan_; }
   // A frame nobody uses; made if there is none. Frames go back after the step.
   std::shared_ptr<PlanFrame> take_frame();
@@ -29,6 +31,7 @@ class RegisteredPartition {
  private:
   std::shared_ptr<const Plan> plan_;
   std::vector<Variable*> variables_;
+  std::shared_ptr<VariableStore> store_;
   std::vector<std::shared_ptr<PlanFrame>> free_;
 };
 

@@ -50,11 +50,31 @@ std::int64_t steady_now_ns() {
 }
 
 std::shared_ptr<ActorRecord> ActorRegistry::add(std::string kind, std::string name) {
-  auto record = std::make_shared<ActorRecord>(std::move(kind), std::move(name));
+  auto record = std::make_shared<ActorRecord>(*this, std::move(kind), std::move(name));
   std::lock_guard lock(mutex_);
   std::erase_if(records_, [](const auto& r) { return r->ended.load(); });
   records_.push_back(record);
   return record;
+}
+
+void ActorRegistry::end(ActorRecord& record) {
+  {
+    std::lock_guard lock(mutex_);
+    record.ended.store(true);
+  }
+  ended_.notify_all();
+}
+
+std::vector<std::string> ActorRegistry::await_end(std::chrono::nanoseconds deadline) const {
+  std::unique_lock lock(mutex_);
+  std::vector<std::string> left;
+  ended_.wait_for(lock, deadline, [&] {
+    left.clear();
+    for (const auto& r : records_)
+      if (!r->ended.load()) left.push_back(r->kind + " " + r->name);
+    return left.empty();
+  });
+  return left;
 }
 
 std::vector<std::shared_ptr<const ActorRecord>> ActorRegistry::actors() const {

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
+#include <condition_variable>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -31,8 +33,10 @@ struct WaitSlot {
 };
 
 struct ActorRecord {
-  ActorRecord(std::string kind, std::string name) : kind(std::move(kind)), name(std::move(name)) {}
+  ActorRecord(class ActorRegistry& registry, std::string kind, std::string name)
+      : registry(registry), kind(std::move(kind)), name(std::move(name)) {}
 
+  ActorRegistry& registry;
   const std::string kind;  // "scheduler", "shard"
   const std::string name;  // "CPU:0", "/job:ps/task:1"
   std::atomic<std::uint64_t> messages_in{0};
@@ -49,16 +53,21 @@ struct ActorRecord {
 // Nanoseconds of the steady clock.
 std::int64_t steady_now_ns();
 
-// All actors of a task.
+// All actors of a task. Outlives them.
 class ActorRegistry {
  public:
   std::shared_ptr<ActorRecord> add(std::string kind, std::string name);
+  // The actor has ended: it handles no more messages.
+  void end(ActorRecord& record);
+  // Waits until all actors have ended. Returns the names of those that have not by then.
+  std::vector<std::string> await_end(std::chrono::nanoseconds deadline) const;
   std::vector<std::shared_ptr<const ActorRecord>> actors() const;
   // A table of all actors, as text.
   std::string snapshot() const;
 
  private:
   mutable std::mutex mutex_;
+  mutable std::condition_variable ended_;
   std::vector<std::shared_ptr<ActorRecord>> records_;
 };
 

@@ -39,7 +39,7 @@ class Counted : public Handle::base {
     return result;
   }
 
-  void on_exit() override { record_->ended.store(true); }
+  void on_exit() override { record_->registry.end(*record_); }
 
  protected:
   // Sends a message without a reply and counts it.

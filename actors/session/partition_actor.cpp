@@ -20,10 +20,7 @@ Built PartitionActorImpl::build() {
     std::vector<Variable*> variables;
     for (const VariableDecl& decl : plan->variables) variables.push_back(&source_.variables->get(decl));
     partition_ = std::make_shared<LocalPartition>();
-    // The store lives as long as the plan that points into it.
-    partition_->partition = std::shared_ptr<RegisteredPartition>(
-        new RegisteredPartition(std::move(plan), std::move(variables)),
-        [store = source_.variables](RegisteredPartition* p) { delete p; });
+    partition_->partition = std::make_shared<RegisteredPartition>(std::move(plan), std::move(variables), source_.variables);
     partition_->device = source_.device;
     source_.graph.reset();
     return {Error(), partition_};

@@ -48,13 +48,13 @@ SchedulerActorImpl::behavior_type SchedulerActorImpl::make_behavior() {
       [this](const PeerUp& message) { peers_[message.task] = message.peer; },
       [this](const PeerDown& message) { peer_down(message); },
       [this](const Stop&) {
-        std::vector<StepKey> keys;
-        for (const auto& [key, active] : active_) keys.push_back(key);
-        for (const StepKey& key : keys) {
-          fail_step(key, Error(Code::cancelled, fmt::format("task {} shuts down", task_.to_string())));
-          // Nobody will hear of segments that still run: answer the client now.
-          if (const auto it = active_.find(key); it != active_.end()) finish(key, it->second);
+        // Segments that still run keep what they need alive; nobody waits for them. Clients hear now.
+        const Error error(Code::cancelled, fmt::format("task {} shuts down", task_.to_string()));
+        for (auto& [key, active] : active_) {
+          table_.abort(key, error);
+          if (active.request) active.request->done(StepResult{.error = active.error ? active.error : error});
         }
+        active_.clear();
         graphs_.clear();
         peers_.clear();
         rendezvous_ = nullptr;
