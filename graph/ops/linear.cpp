@@ -1,5 +1,6 @@
 // Matrix product and bias.
 #include "graph/ops/families.hpp"
+#include "graph/ops/gradients.hpp"
 #include "graph/ops/shapes.hpp"
 
 namespace troupe {
@@ -34,6 +35,28 @@ void bias_add_grad_shape(ShapeContext& c) {
   c.set_output(0, Shape{dy.has_rank() ? dy[-1] : kUnknown});
 }
 
+// y = op(a) op(b), op being the transposition or not: da = g op(b)^T and db = op(a)^T g, transposed where a
+// or b is.
+void matmul_gradient(GradientContext& c) {
+  const bool ta = c.attributes().boolean("transpose_a");
+  const bool tb = c.attributes().boolean("transpose_b");
+  const Output g = c.grad();
+  const Output a = c.input(0);
+  const Output b = c.input(1);
+  if (c.needs(0))
+    c.set(0,
+          ta ? matmul(b, g, {.transpose_a = tb, .transpose_b = true}) : matmul(g, b, {.transpose_b = !tb}));
+  if (c.needs(1))
+    c.set(1,
+          tb ? matmul(g, a, {.transpose_a = true, .transpose_b = ta}) : matmul(a, g, {.transpose_a = !ta}));
+}
+
+void bias_add_gradient(GradientContext& c) {
+  c.set(0, c.grad());
+  if (c.needs(1)) c.set(1, add_op("BiasAddGrad", {c.grad()}));
+}
+void bias_add_grad_gradient(GradientContext& c) { c.set(0, broadcast_like(c.grad(), c.input(0))); }
+
 }  // namespace
 
 void register_linear_ops(OpRegistry& ops) {
@@ -44,18 +67,21 @@ void register_linear_ops(OpRegistry& ops) {
               .type("T", kFloatTypes)
               .attr("transpose_a", false)
               .attr("transpose_b", false)
-              .shape(matmul_shape));
+              .shape(matmul_shape)
+              .gradient(matmul_gradient));
   ops.add(Op("BiasAdd")
               .input("x", "T")
               .input("bias", "T")
               .output("y", "T")
               .type("T", kRealTypes)
-              .shape(bias_add_shape));
+              .shape(bias_add_shape)
+              .gradient(bias_add_gradient));
   ops.add(Op("BiasAddGrad")
               .input("dy", "T")
               .output("dbias", "T")
               .type("T", kRealTypes)
-              .shape(bias_add_grad_shape));
+              .shape(bias_add_grad_shape)
+              .gradient(bias_add_grad_gradient));
 }
 
 }  // namespace troupe

@@ -1,6 +1,7 @@
 // Elementwise mathematics with NumPy's broadcasting, comparisons, and the ops that undo or repeat a
 // broadcast.
 #include "graph/ops/families.hpp"
+#include "graph/ops/gradients.hpp"
 #include "graph/ops/shapes.hpp"
 
 namespace troupe {
@@ -42,8 +43,10 @@ void shape_shape(ShapeContext& c) {
   c.set_output(0, x.has_rank() ? Shape{x.rank()} : Shape{kUnknown});
 }
 
+Op differentiable(std::string name) { return Op(name).gradient(math_gradient(name)); }
+
 Op binary(std::string name, std::vector<DType> types) {
-  return Op(std::move(name))
+  return differentiable(std::move(name))
       .input("a", "T")
       .input("b", "T")
       .output("y", "T")
@@ -80,7 +83,7 @@ Op unary(std::string name, std::vector<DType> types) {
 
 // The gradient of an activation from that of its output: its inputs have one shape.
 Op activation_grad(std::string name, std::string kept, std::vector<DType> types) {
-  return Op(std::move(name))
+  return differentiable(std::move(name))
       .input("dy", "T")
       .input(std::move(kept), "T")
       .output("dx", "T")
@@ -131,7 +134,7 @@ void register_logic(OpRegistry& ops) {
               .output("y", DType::boolean)
               .shape(shapes::same_as(0))
               .no_gradient());
-  ops.add(Op("Select")
+  ops.add(differentiable("Select")
               .input("cond", DType::boolean)
               .input("a", "T")
               .input("b", "T")
@@ -145,18 +148,18 @@ void register_logic(OpRegistry& ops) {
 void register_math_ops(OpRegistry& ops) {
   register_arithmetic(ops);
   register_logic(ops);
-  ops.add(Op("AddN")
+  ops.add(differentiable("AddN")
               .input_list("xs", "T", "N")
               .output("sum", "T")
               .type("T", kRealTypes)
               .shape(shapes::same_shapes));
-  ops.add(Op("SumToLike")
+  ops.add(differentiable("SumToLike")
               .input("x", "T")
               .input("like", "T")
               .output("y", "T")
               .type("T", kRealTypes)
               .shape(sum_to_like_shape));
-  ops.add(Op("BroadcastLike")
+  ops.add(differentiable("BroadcastLike")
               .input("x", "T")
               .input("like", "T2")
               .output("y", "T")

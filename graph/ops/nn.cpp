@@ -1,5 +1,6 @@
 // Neural networks: softmax, losses, convolution, pooling, dropout. Layout NHWC, filters HWIO.
 #include "graph/ops/families.hpp"
+#include "graph/ops/nn_gradients.hpp"
 #include "graph/ops/shapes.hpp"
 
 namespace troupe {
@@ -120,10 +121,14 @@ Op pooled(Op op) {
 }
 
 void register_softmax(OpRegistry& ops) {
-  ops.add(float_op("Softmax", {"x"}, {"y"}).shape(softmax_shape));
-  ops.add(float_op("LogSoftmax", {"x"}, {"y"}).shape(softmax_shape));
-  ops.add(float_op("SoftmaxGrad", {"dy", "y"}, {"dx"}).shape(shapes::same_shapes));
-  ops.add(float_op("LogSoftmaxGrad", {"dy", "y"}, {"dx"}).shape(shapes::same_shapes));
+  ops.add(float_op("Softmax", {"x"}, {"y"}).shape(softmax_shape).gradient(backward::softmax));
+  ops.add(float_op("LogSoftmax", {"x"}, {"y"}).shape(softmax_shape).gradient(backward::log_softmax));
+  ops.add(float_op("SoftmaxGrad", {"dy", "y"}, {"dx"})
+              .shape(shapes::same_shapes)
+              .gradient(backward::softmax_grad));
+  ops.add(float_op("LogSoftmaxGrad", {"dy", "y"}, {"dx"})
+              .shape(shapes::same_shapes)
+              .gradient(backward::log_softmax_grad));
   ops.add(Op("SparseSoftmaxCrossEntropy")
               .input("logits", "T")
               .input("labels", "Tlabels")
@@ -131,22 +136,31 @@ void register_softmax(OpRegistry& ops) {
               .output("backprop", "T")
               .type("T", kFloatTypes)
               .type("Tlabels", kIndexTypes)
-              .shape(sparse_cross_entropy_shape));
-  ops.add(
-      float_op("SoftmaxCrossEntropy", {"logits", "labels"}, {"loss", "backprop"}).shape(cross_entropy_shape));
-  ops.add(float_op("SigmoidCrossEntropy", {"logits", "labels"}, {"loss"}).shape(shapes::same_shapes));
+              .shape(sparse_cross_entropy_shape)
+              .gradient(backward::sparse_cross_entropy));
+  ops.add(float_op("SoftmaxCrossEntropy", {"logits", "labels"}, {"loss", "backprop"})
+              .shape(cross_entropy_shape)
+              .gradient(backward::cross_entropy));
+  ops.add(float_op("SigmoidCrossEntropy", {"logits", "labels"}, {"loss"})
+              .shape(shapes::same_shapes)
+              .gradient(backward::sigmoid_cross_entropy));
 }
 
 void register_windows(OpRegistry& ops) {
-  ops.add(windowed(float_op("Conv2D", {"x", "filter"}, {"y"})).shape(conv2d_shape));
   ops.add(
-      windowed(float_op("Conv2DBackpropInput", {"x", "filter", "dy"}, {"dx"})).shape(conv2d_grad_shape(0)));
+      windowed(float_op("Conv2D", {"x", "filter"}, {"y"})).shape(conv2d_shape).gradient(backward::conv2d));
+  ops.add(windowed(float_op("Conv2DBackpropInput", {"x", "filter", "dy"}, {"dx"}))
+              .shape(conv2d_grad_shape(0))
+              .gradient(backward::conv2d_backprop_input));
   ops.add(windowed(float_op("Conv2DBackpropFilter", {"x", "filter", "dy"}, {"dfilter"}))
-              .shape(conv2d_grad_shape(1)));
-  ops.add(pooled(float_op("MaxPool", {"x"}, {"y"})).shape(pool_shape));
-  ops.add(pooled(float_op("AvgPool", {"x"}, {"y"})).shape(pool_shape));
+              .shape(conv2d_grad_shape(1))
+              .gradient(backward::conv2d_backprop_filter));
+  ops.add(pooled(float_op("MaxPool", {"x"}, {"y"})).shape(pool_shape).gradient(backward::max_pool));
+  ops.add(pooled(float_op("AvgPool", {"x"}, {"y"})).shape(pool_shape).gradient(backward::avg_pool));
   ops.add(pooled(float_op("MaxPoolGrad", {"x", "y", "dy"}, {"dx"})).shape(max_pool_grad_shape));
-  ops.add(pooled(float_op("AvgPoolGrad", {"x", "dy"}, {"dx"})).shape(avg_pool_grad_shape));
+  ops.add(pooled(float_op("AvgPoolGrad", {"x", "dy"}, {"dx"}))
+              .shape(avg_pool_grad_shape)
+              .gradient(backward::avg_pool_grad));
 }
 
 }  // namespace
@@ -158,6 +172,7 @@ void register_nn_ops(OpRegistry& ops) {
               .attr("rate", AttrType::real)
               .attr("seed", std::int64_t{0})
               .shape(dropout_shape)
+              .gradient(backward::dropout)
               .kind(OpKind::stateful));
 }
 

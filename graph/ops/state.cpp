@@ -1,5 +1,6 @@
 // State: constants, feeds, variables, function arguments and If.
 #include "graph/ops/families.hpp"
+#include "graph/ops/gradients.hpp"
 #include "graph/ops/shapes.hpp"
 
 namespace troupe {
@@ -23,6 +24,10 @@ void arg_shape(ShapeContext& c) {
 }
 
 void if_shape(ShapeContext& c) { shapes::with_rank(c.input(0), 0, "cond"); }
+
+void identity_gradient(GradientContext& c) { c.set(0, c.grad()); }
+// Reached only between floating dtypes: nothing flows through others.
+void cast_gradient(GradientContext& c) { c.set(0, cast(c.grad(), c.input(0).dtype())); }
 
 Op assign_op(std::string name, std::vector<DType> types) {
   return Op(std::move(name))
@@ -59,12 +64,22 @@ void register_state_ops(OpRegistry& ops) {
   ops.add(assign_op("AssignVariable", {}));
   ops.add(assign_op("AssignAddVariable", kRealTypes));
   ops.add(assign_op("AssignSubVariable", kRealTypes));
-  ops.add(Op("Identity").input("x", "T").output("y", "T").type("T").shape(shapes::same_as(0)));
+  ops.add(Op("Identity")
+              .input("x", "T")
+              .output("y", "T")
+              .type("T")
+              .shape(shapes::same_as(0))
+              .gradient(identity_gradient));
   ops.add(
       Op("StopGradient").input("x", "T").output("y", "T").type("T").shape(shapes::same_as(0)).no_gradient());
   ops.add(Op("NoOp"));
-  ops.add(
-      Op("Cast").input("x", "SrcT").output("y", "DstT").type("SrcT").type("DstT").shape(shapes::same_as(0)));
+  ops.add(Op("Cast")
+              .input("x", "SrcT")
+              .output("y", "DstT")
+              .type("SrcT")
+              .type("DstT")
+              .shape(shapes::same_as(0))
+              .gradient(cast_gradient));
   ops.add(Op("Arg")
               .output("out", "T")
               .type("T")
@@ -80,6 +95,7 @@ void register_state_ops(OpRegistry& ops) {
               .attr("then_branch", AttrType::function)
               .attr("else_branch", AttrType::function)
               .shape(if_shape)
+              .gradient(if_gradient)
               .kind(OpKind::stateful));
 }
 
