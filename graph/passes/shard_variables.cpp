@@ -26,8 +26,13 @@ std::optional<Endpoint> input_of(const Node& node, std::string_view input) {
 
 class Sharder {
  public:
-  Sharder(const Graph& graph, const ShardMap& map) : graph_(graph), map_(map), rewriter_(graph) {
+  Sharder(const Graph& graph, const ShardMap& map)
+      : graph_(graph), map_(map), rewriter_(graph), used_(static_cast<std::size_t>(graph.size()), false) {
     for (const VariableInfo& v : variables(graph)) info_.emplace(v.handle.node, v);
+    for (int id = 0; id < graph.size(); ++id) {
+      for (const Endpoint& e : graph.node(id).inputs) used_[static_cast<std::size_t>(e.node)] = true;
+      for (int c : graph.node(id).controls) used_[static_cast<std::size_t>(c)] = true;
+    }
   }
 
   ShardedGraph run() {
@@ -109,8 +114,11 @@ class Sharder {
       if (is_op(node, "AssignVariable")) return drop_assignment(node);
       if (is_apply(node)) return push(node, *variable);
     }
-    if (!node.inputs.empty() && slots_.contains(node.inputs[0].node) && is_op(node, "AssignVariable"))
-      return drop_assignment(node);
+    if (!node.inputs.empty() && slots_.contains(node.inputs[0].node)) {
+      if (is_op(node, "AssignVariable")) return drop_assignment(node);
+      // Every variable has a read node from the start; that of a slot normally serves nothing.
+      if (is_op(node, "ReadVariable") && !used_[static_cast<std::size_t>(node.id)]) return;
+    }
     for (const Endpoint& e : node.inputs)
       if (sharded_.contains(e.node) || slots_.contains(e.node))
         invalid_argument("{} '{}' uses '{}', which lives on a shard: there it can only be read, initialized, and updated by an "
@@ -203,6 +211,7 @@ class Sharder {
   const ShardMap& map_;
   Rewriter rewriter_;
   ShardedGraph result_;
+  std::vector<bool> used_;  // by node: others consume it, or run after it
   std::map<int, VariableInfo> info_;     // by Variable node
   std::map<int, std::string> sharded_;   // Variable node -> name
   std::map<int, std::string> slots_;     // Variable node of a slot -> the variable it belongs to

@@ -44,7 +44,7 @@ struct ShardedGraph {
 //   * its (Sparse)Apply node becomes a NoOp of the same name after the Push or PushSparse nodes "name/push_<id>", which wait
 //     for what the Apply node waited for. A dense gradient of a cut variable is cut likewise;
 //   * AssignVariable nodes (of it, and of its slots) become NoOps: the owner initializes. Their outputs are their values.
-//     Its Variable node and those of its slots go, and with them colocation with them.
+//     Its Variable node and those of its slots go, with reads of slots that nothing uses, and colocation with them.
 // What only those needed stays until pruned.
 //
 // Throws not_found for a variable of the map that the graph does not have; invalid_argument if its dtype or shape differs, if

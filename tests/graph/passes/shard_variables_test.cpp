@@ -123,6 +123,7 @@ TEST(ShardVariables, SlotsAndHyperparametersGoIntoTheRule) {
   b.add("ApplyAdam", "adam", {w.handle, m.handle, v.handle, lr, t, w.read()}, {{"beta1", 0.9}, {"beta2", 0.999}, {"epsilon", 1e-7}});
   initializer(b.g);
   const ShardedGraph s = shard_variables(b.g, ShardMap(updated_variables(b.g), 1));
+  EXPECT_EQ(s.graph->find("w/m/read"), nullptr);  // nothing used it
   const UpdateRule& rule = s.rules.at("w");
   EXPECT_EQ(rule.op, "ApplyAdam");
   EXPECT_TRUE(rule.counts_updates);
@@ -219,7 +220,8 @@ TEST(ShardVariables, WhatAShardCannotDoIsRefused) {
     e.add("ApplyMomentum", "train_v" + slot, {v, accum, e.g.output("lr"), e.g.output("y")}, {{"momentum", 0.9}});
     return accum;
   };
-  EXPECT_EQ(error([&](Sgd& e) { e.read("peek", momentum(e, "accum")); }), "invalid_argument: ReadVariable 'peek' uses 'accum" + uses);
+  EXPECT_EQ(error([&](Sgd& e) { e.add("Neg", "n", {e.read("peek", momentum(e, "accum"))}); }),
+            "invalid_argument: ReadVariable 'peek' uses 'accum" + uses);
   EXPECT_EQ(error([&](Sgd& e) { momentum(e, "w"); }),
             "invalid_argument: ApplyMomentum 'train_vw': its 'accum' must be a variable that is not in the shard map");
   EXPECT_EQ(error([&](Sgd& e) {
