@@ -71,6 +71,7 @@ TEST(Autodiff, StopGradientAndStopGradientsBlock) {
   const Output middle = exp(x);
   EXPECT_FALSE(gradient(middle * 2, x, {.stop_gradients = {middle}}));
   EXPECT_TRUE(gradient(middle * 2, middle, {.stop_gradients = {middle}}));
+  EXPECT_FALSE(gradients(Outputs{middle * 2}, Outputs{middle, x}, {.stop_gradients = {middle}})[1]);
   EXPECT_FALSE(gradient(cast(arg_max(x, 0), DType::f32), x));
   EXPECT_FALSE(gradient(cast(cast(x, DType::i64), DType::f32), x));
 }

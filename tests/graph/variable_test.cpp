@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "graph/training_ops.hpp"
 #include "tests/graph/messages.hpp"
 
 namespace troupe {
@@ -111,6 +112,32 @@ TEST(Variables, TheInitializerRunsAllAssignsThatExist) {
   EXPECT_EQ(second.source().controls, (std::vector<int>{g.get("b/assign").id, g.get("w/assign").id}));
   EXPECT_EQ(first.source().name, "initializer");
   EXPECT_EQ(second.source().name, "initializer_1");
+}
+
+TEST(Variables, UpdatesTakeDenseAndSparseGradients) {
+  Graph g;
+  const auto make = [&](const char* name) {
+    return variable(g, {.name = name, .shape = Shape{9, 2}, .device = "CPU:1"});
+  };
+  const VariableRef w = make("w");
+  const VariableRef m = make("m");
+  const VariableRef v = make("v");
+  const Output lr = constant(g, 0.1f);
+  const Output t = constant<std::int64_t>(g, 1);
+  const Gradient dense{.dense = placeholder(g, DType::f32, Shape{9, 2})};
+  const Gradient sparse{.indices = constant<std::int64_t>(g, {3, 3}),
+                        .values = placeholder(g, DType::f32, Shape{2, 2})};
+  EXPECT_EQ(apply_sgd(w.handle, lr, dense).source().op->name, "ApplySGD");
+  EXPECT_EQ(apply_momentum(w.handle, m.handle, lr, sparse).source().op->name, "SparseApplyMomentum");
+  EXPECT_EQ(apply_adagrad(w.handle, m.handle, lr, sparse).source().op->name, "SparseApplyAdagrad");
+  EXPECT_EQ(apply_rmsprop(w.handle, m.handle, v.handle, lr, dense).source().op->name, "ApplyRMSProp");
+  const Node& adam = apply_adam(w.handle, m.handle, v.handle, lr, t, sparse, {.beta1 = 0.8}).source();
+  EXPECT_EQ(adam.op->name, "SparseApplyAdam");
+  EXPECT_EQ(adam.attributes.real("beta1"), 0.8);
+  EXPECT_EQ(adam.colocate_with, "w");
+  EXPECT_EQ(adam.device, "/device:CPU:1");
+  EXPECT_EQ(message_of([&] { apply_sgd(w.handle, lr, {}); }),
+            "ApplySGD: there is no gradient for variable 'w'");
 }
 
 }  // namespace
