@@ -78,7 +78,8 @@ TEST_F(ArrayTest, TransposePermutesDimensions) {
         return from;
       });
       EXPECT_TRUE(bitwise_equal(out, run_on_three_threads("Transpose", {x}, {{"perm", perm}})));
-      if (x.dtype() == DType::f32) EXPECT_TRUE(bitwise_equal(out, run1("Transpose", {unaligned(x)}, {{"perm", perm}})));
+      if (x.dtype() != DType::f32) return;
+      EXPECT_TRUE(bitwise_equal(out, run1("Transpose", {unaligned(x)}, {{"perm", perm}})));
     });
   EXPECT_NE(error_of("Transpose", {counting<float>({2, 3})}, {{"perm", Ints{0, 0}}}), "");
   EXPECT_NE(error_of("Transpose", {counting<float>({2, 3})}, {{"perm", Ints{0}}}), "");
