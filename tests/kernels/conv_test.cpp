@@ -11,14 +11,17 @@ using namespace troupe::testing;
 
 struct Case {
   Shape x, filter;
-  std::int64_t stride;
+  std::array<std::int64_t, 2> strides;
   const char* padding;
 };
+
+// Unequal ones too: nothing may mistake height for width.
+constexpr std::array<std::int64_t, 2> kStrides[] = {{1, 1}, {2, 2}, {1, 2}, {2, 1}};
 
 std::vector<Case> cases() {
   std::vector<Case> out;
   for (const char* padding : {"SAME", "VALID"})
-    for (std::int64_t stride : {1, 2}) {
+    for (std::array<std::int64_t, 2> stride : kStrides) {
       out.push_back({{1, 1, 1, 1}, {1, 1, 1, 1}, stride, padding});
       out.push_back({{2, 7, 6, 3}, {3, 3, 3, 5}, stride, padding});
       out.push_back({{3, 9, 5, 2}, {2, 5, 2, 4}, stride, padding});
@@ -30,10 +33,10 @@ std::vector<Case> cases() {
 }
 
 Attributes attributes_of(const Case& c) {
-  return {{"strides", std::vector<std::int64_t>{c.stride, c.stride}}, {"padding", std::string(c.padding)}};
+  return {{"strides", std::vector<std::int64_t>{c.strides[0], c.strides[1]}}, {"padding", std::string(c.padding)}};
 }
 Conv2DOptions options_of(const Case& c) {
-  return {.strides = {c.stride, c.stride}, .padding = parse_padding(c.padding)};
+  return {.strides = c.strides, .padding = parse_padding(c.padding)};
 }
 
 // Calls fn(index in x, index in filter, index in y) for every product of the convolution, from its definition.
@@ -42,14 +45,14 @@ void for_each_product(const Case& c, const Shape& y, Fn fn) {
   const auto [n, h, w, in] = std::array{c.x[0], c.x[1], c.x[2], c.x[3]};
   const auto [kh, kw, out] = std::array{c.filter[0], c.filter[1], c.filter[3]};
   const bool same = std::string(c.padding) == "SAME";
-  const std::int64_t top = same ? std::max<std::int64_t>(0, (y[1] - 1) * c.stride + kh - h) / 2 : 0;
-  const std::int64_t left = same ? std::max<std::int64_t>(0, (y[2] - 1) * c.stride + kw - w) / 2 : 0;
+  const std::int64_t top = same ? std::max<std::int64_t>(0, (y[1] - 1) * c.strides[0] + kh - h) / 2 : 0;
+  const std::int64_t left = same ? std::max<std::int64_t>(0, (y[2] - 1) * c.strides[1] + kw - w) / 2 : 0;
   for (std::int64_t b = 0; b < n; ++b)
     for (std::int64_t oy = 0; oy < y[1]; ++oy)
       for (std::int64_t ox = 0; ox < y[2]; ++ox)
         for (std::int64_t ky = 0; ky < kh; ++ky)
           for (std::int64_t kx = 0; kx < kw; ++kx) {
-            const std::int64_t iy = oy * c.stride - top + ky, ix = ox * c.stride - left + kx;
+            const std::int64_t iy = oy * c.strides[0] - top + ky, ix = ox * c.strides[1] - left + kx;
             if (iy < 0 || iy >= h || ix < 0 || ix >= w) continue;
             for (std::int64_t i = 0; i < in; ++i)
               for (std::int64_t o = 0; o < out; ++o)
@@ -59,7 +62,7 @@ void for_each_product(const Case& c, const Shape& y, Fn fn) {
 }
 
 std::string text(const Case& c) {
-  return fmt::format("x {} filter {} stride {} {}", c.x.to_string(), c.filter.to_string(), c.stride, c.padding);
+  return fmt::format("x {} filter {} strides {} {} {}", c.x.to_string(), c.filter.to_string(), c.strides[0], c.strides[1], c.padding);
 }
 
 double at(const std::vector<double>& values, std::int64_t i) { return values[static_cast<std::size_t>(i)]; }
@@ -99,7 +102,7 @@ TEST(Conv2D, HasTheOutputSizesOfSameAndValid) {
 TEST(Conv2D, OfALargeBatchDoesNotDependOnThreads) {
   const KernelRegistry registry = all_kernels();
   std::mt19937_64 engine(12);
-  const Case c{{33, 14, 14, 32}, {3, 3, 32, 64}, 1, "SAME"};
+  const Case c{{33, 14, 14, 32}, {3, 3, 32, 64}, {1, 1}, "SAME"};
   for (int repeat = 0; repeat < 2; ++repeat) {
     const Tensor x = random_tensor(DType::f32, c.x, engine), filter = random_tensor(DType::f32, c.filter, engine);
     const Tensor y = run_every_way(registry, {"Conv2D", DType::f32, {x, filter}, attributes_of(c)})[0];
@@ -121,7 +124,7 @@ TEST(Conv2D, GradientsEqualCentralDifferences) {
   Parallelism& p = device->parallelism();
   std::mt19937_64 engine(13);
   for (const char* padding : {"SAME", "VALID"})
-    for (std::int64_t stride : {1, 2}) {
+    for (std::array<std::int64_t, 2> stride : kStrides) {
       const Case c{{2, 5, 4, 2}, {3, 2, 2, 3}, stride, padding};
       const Conv2DOptions options = options_of(c);
       Tensor x = random_tensor(DType::f64, c.x, engine), filter = random_tensor(DType::f64, c.filter, engine);
@@ -149,7 +152,7 @@ TEST(Conv2D, GradientsEqualCentralDifferences) {
 
 TEST(Conv2D, OfNothingIsEmptyAndItsFilterGradientZero) {
   const KernelRegistry registry = all_kernels();
-  const Case c{{0, 5, 5, 2}, {3, 3, 2, 4}, 1, "SAME"};
+  const Case c{{0, 5, 5, 2}, {3, 3, 2, 4}, {1, 1}, "SAME"};
   const Tensor x(DType::f32, c.x), filter = Tensor::zeros(DType::f32, c.filter), dy(DType::f32, {0, 5, 5, 4});
   EXPECT_EQ(run_every_way(registry, {"Conv2D", DType::f32, {x, filter}, attributes_of(c)})[0].shape(), (Shape{0, 5, 5, 4}));
   EXPECT_EQ(run_every_way(registry, {"Conv2DBackpropInput", DType::f32, {x, filter, dy}, attributes_of(c)})[0].shape(), c.x);
