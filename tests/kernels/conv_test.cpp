@@ -1,6 +1,9 @@
 #include "kernels/cpu/conv.hpp"
 
 #include <gtest/gtest.h>
+#include <omp.h>
+
+#include <thread>
 
 #include "tests/kernels/random_tensors.hpp"
 
@@ -109,6 +112,26 @@ TEST(Conv2D, OfALargeBatchDoesNotDependOnThreads) {
     run_every_way(registry, {"Conv2DBackpropInput", DType::f32, {x, filter, y}, attributes_of(c)});
     run_every_way(registry, {"Conv2DBackpropFilter", DType::f32, {x, filter, y}, attributes_of(c)});
   }
+}
+
+// A thread of the application may let OpenMP use several threads; oneDNN would then sum the filter's gradient otherwise.
+TEST(Conv2D, GivesTheSameBitsOnAThreadThatLetsOpenMpUseMany) {
+  std::mt19937_64 engine(14);
+  const Case c{{8, 28, 28, 1}, {3, 3, 1, 32}, {1, 1}, "VALID"};
+  const Conv2DOptions options = options_of(c);
+  const Tensor x = random_tensor(DType::f32, c.x, engine);
+  const Tensor dy = random_tensor(DType::f32, conv2d_shape(c.x, c.filter, options), engine);
+  const auto device = test_device();
+  const auto gradient = [&](int threads) {
+    Tensor out(DType::f32, c.filter);
+    std::thread([&] {
+      omp_set_num_threads(threads);
+      conv2d_backprop_filter(device->parallelism(), x, dy, options, out);
+      EXPECT_EQ(omp_get_max_threads(), threads);
+    }).join();
+    return out;
+  };
+  EXPECT_TRUE(bitwise_equal(gradient(1), gradient(4)));
 }
 
 double loss_of(Parallelism& parallelism, const Tensor& x, const Tensor& filter, const Tensor& weights, const Conv2DOptions& options) {
