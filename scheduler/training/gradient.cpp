@@ -41,8 +41,10 @@ struct Sum<std::int64_t> {
 
 template <class T>
 T divided(typename Sum<T>::type sum, std::int64_t n) {
-  if constexpr (std::is_same_v<T, std::int64_t>) return static_cast<std::int64_t>(sum) / n;
-  else return static_cast<T>(sum / static_cast<typename Sum<T>::type>(n));
+  if constexpr (std::is_same_v<T, std::int64_t>)
+    return static_cast<std::int64_t>(sum) / n;
+  else
+    return static_cast<T>(sum / static_cast<typename Sum<T>::type>(n));
 }
 
 // Blocks stay in the first-level cache while all slots pass over them.
@@ -76,7 +78,8 @@ Tensor joined_rows(const std::vector<PushedGradient>& gradients, std::int64_t ro
   T* out = result.mutable_data<T>();
   for (const PushedGradient& gradient : gradients)
     for (const T& value : gradient.values.values<T>())
-      *out++ = divided<T>(static_cast<typename Sum<T>::type>(value), static_cast<std::int64_t>(gradients.size()));
+      *out++ =
+          divided<T>(static_cast<typename Sum<T>::type>(value), static_cast<std::int64_t>(gradients.size()));
   return result;
 }
 
@@ -117,12 +120,18 @@ Error check_gradient(const SliceSpec& slice, const PushedGradient& gradient) {
 PushedGradient mean_of(std::vector<PushedGradient> gradients) {
   if (gradients.size() == 1) return std::move(gradients.front());
   switch (gradients.front().values.dtype()) {
-    case DType::f32: return mean_as<float>(gradients);
-    case DType::f64: return mean_as<double>(gradients);
-    case DType::f16: return mean_as<Half>(gradients);
-    case DType::bf16: return mean_as<BFloat16>(gradients);
-    case DType::i64: return mean_as<std::int64_t>(gradients);
-    default: invalid_argument("gradients of dtype {} cannot be averaged", name(gradients.front().values.dtype()));
+    case DType::f32:
+      return mean_as<float>(gradients);
+    case DType::f64:
+      return mean_as<double>(gradients);
+    case DType::f16:
+      return mean_as<Half>(gradients);
+    case DType::bf16:
+      return mean_as<BFloat16>(gradients);
+    case DType::i64:
+      return mean_as<std::int64_t>(gradients);
+    default:
+      invalid_argument("gradients of dtype {} cannot be averaged", name(gradients.front().values.dtype()));
   }
 }
 

@@ -1,6 +1,6 @@
-// What the training protocol classes say: they take a message and append the messages that follow from it to an
-// TrainingOutbox. Whoever drives them (actors, the simulator, tests) delivers these; per (sender, receiver) order must be
-// kept, and repeating a message is harmless.
+// What the training protocol classes say: they take a message and append the messages that follow from it to
+// an TrainingOutbox. Whoever drives them (actors, the simulator, tests) delivers these; per (sender, receiver) order
+// must be kept, and repeating a message is harmless.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,7 @@
 #include "scheduler/training/staging.hpp"
 
 #include <algorithm>
+#include <iterator>
 
 namespace troupe {
 
@@ -17,8 +18,8 @@ GradientSet& SlotStage::at(std::uint64_t step, std::uint32_t slot) {
 
 bool SlotStage::whole(std::uint64_t step) const {
   const auto found = steps_.find(step);
-  return found != steps_.end() &&
-         std::all_of(found->second.begin(), found->second.end(), [](const GradientSet& set) { return set.whole(); });
+  return found != steps_.end() && std::all_of(found->second.begin(), found->second.end(),
+                                              [](const GradientSet& set) { return set.whole(); });
 }
 
 std::vector<std::uint32_t> SlotStage::missing(std::uint64_t step) const {
@@ -29,7 +30,9 @@ std::vector<std::uint32_t> SlotStage::missing(std::uint64_t step) const {
   return missing;
 }
 
-std::vector<GradientSet> SlotStage::take(std::uint64_t step) { return std::move(steps_.extract(step).mapped()); }
+std::vector<GradientSet> SlotStage::take(std::uint64_t step) {
+  return std::move(steps_.extract(step).mapped());
+}
 
 GradientSet& BatchStage::at(std::uint32_t worker, std::uint64_t batch) {
   return batches_.try_emplace({worker, batch}, slices_).first->second;

@@ -1,5 +1,6 @@
-// Gradients that wait on a shard until their group is complete: the slots of a synchronous step, or the slices of an
-// asynchronous batch. Slices are numbered 0 … as the shard holds them; gradients have been checked before.
+// Gradients that wait on a shard until their group is complete: the slots of a synchronous step, or the
+// slices of an asynchronous batch. Slices are numbered 0 … as the shard holds them; gradients have been
+// checked before.
 #pragma once
 
 #include <cstdint>
@@ -60,10 +61,13 @@ class BatchStage {
 
   // The set of `batch` as `worker` computes it, made if need be.
   GradientSet& at(std::uint32_t worker, std::uint64_t batch);
-  bool contains(std::uint32_t worker, std::uint64_t batch) const { return batches_.contains({worker, batch}); }
+  bool contains(std::uint32_t worker, std::uint64_t batch) const {
+    return batches_.contains({worker, batch});
+  }
   // How many batches `worker` has begun and not completed.
   std::size_t open(std::uint32_t worker) const;
-  // Takes one out, and drops what other workers have sent of the same batch. Adds the bytes dropped to `dropped`.
+  // Takes one out, and drops what other workers have sent of the same batch. Adds the bytes dropped to
+  // `dropped`.
   GradientSet take(std::uint32_t worker, std::uint64_t batch, std::size_t& dropped);
   // Drops all of `worker`; returns its bytes.
   std::size_t drop(std::uint32_t worker);

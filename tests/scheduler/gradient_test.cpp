@@ -44,7 +44,8 @@ TEST(MeanOf, ConcatenatesRowsInSlotOrder) {
   };
   const PushedGradient mean = mean_of({rows({4, 1}, {1, 2, 3, 4}), rows({}, {}), rows({1}, {5, 6})});
   EXPECT_TRUE(bitwise_equal(mean.indices, Tensor::vector<std::int64_t>({4, 1, 1})));
-  EXPECT_TRUE(bitwise_equal(mean.values, Tensor::of<float>(Shape{3, 2}, {1 / 3.f, 2 / 3.f, 1, 4 / 3.f, 5 / 3.f, 2})));
+  EXPECT_TRUE(
+      bitwise_equal(mean.values, Tensor::of<float>(Shape{3, 2}, {1 / 3.f, 2 / 3.f, 1, 4 / 3.f, 5 / 3.f, 2})));
 }
 
 TEST(MeanOf, HalvesAreRoundedOnce) {
@@ -67,13 +68,18 @@ TEST(CheckGradient, NamesWhatDoesNotFit) {
   EXPECT_EQ(message({}), "gradient of slice 7 (dense/kernel): no values came with it");
   const Tensor rows = Tensor::zeros(DType::f32, Shape{2, 2});
   EXPECT_EQ(message(rows, Tensor::vector<std::int64_t>({3, 3})), "");
-  EXPECT_EQ(message(rows, Tensor::vector<std::int64_t>({0, 4})), "gradient of slice 7 (dense/kernel): row 4 of 4");
-  EXPECT_EQ(message(rows, Tensor::vector<std::int64_t>({-1, 0})), "gradient of slice 7 (dense/kernel): row -1 of 4");
+  EXPECT_EQ(message(rows, Tensor::vector<std::int64_t>({0, 4})),
+            "gradient of slice 7 (dense/kernel): row 4 of 4");
+  EXPECT_EQ(message(rows, Tensor::vector<std::int64_t>({-1, 0})),
+            "gradient of slice 7 (dense/kernel): row -1 of 4");
   EXPECT_NE(message(rows, Tensor::vector<std::int64_t>({1})), "");
   EXPECT_NE(message(rows, Tensor::vector<std::int32_t>({1, 2})), "");
-  EXPECT_NE(message(Tensor::zeros(DType::f32, Shape{1, 4, 2}), Tensor::of<std::int64_t>(Shape{1, 1}, {0})), "");
-  EXPECT_NE(check_gradient({1, "scalar", DType::f32, Shape{}}, {Tensor::vector<float>({1}), Tensor::vector<std::int64_t>({0})})
-                .message(), "");
+  EXPECT_NE(message(Tensor::zeros(DType::f32, Shape{1, 4, 2}), Tensor::of<std::int64_t>(Shape{1, 1}, {0})),
+            "");
+  EXPECT_NE(check_gradient({1, "scalar", DType::f32, Shape{}},
+                           {Tensor::vector<float>({1}), Tensor::vector<std::int64_t>({0})})
+                .message(),
+            "");
 }
 
 }  // namespace

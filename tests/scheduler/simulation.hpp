@@ -1,6 +1,6 @@
-// One training job on a little deterministic network: a coordinator, shards and workers that run the protocol classes
-// themselves, under random delay, reordering between links (never within one), repetition of any message, and deaths of
-// workers. Everything follows from the seed.
+// One training job on a little deterministic network: a coordinator, shards and workers that run the protocol
+// classes themselves, under random delay, reordering between links (never within one), repetition of any
+// message, and deaths of workers. Everything follows from the seed.
 #pragma once
 
 #include <deque>
@@ -13,7 +13,7 @@
 
 #include "scheduler/training/coordinator.hpp"
 #include "scheduler/training/shard_state.hpp"
-#include "toy_model.hpp"
+#include "tests/scheduler/toy_model.hpp"
 
 namespace troupe::testing {
 
