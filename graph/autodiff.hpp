@@ -8,8 +8,8 @@
 
 namespace troupe {
 
-// The gradient of one tensor. Dense: `dense` is valid. Sparse (of Gather's table): `values` holds rows of the gradient,
-// `indices` (i64 [n]) the row of each; rows may repeat, their sum counts. Neither: nothing flows.
+// The gradient of one tensor. Dense: `dense` is valid. Sparse (of Gather's table): `values` holds rows of the
+// gradient, `indices` (i64 [n]) the row of each; rows may repeat, their sum counts. Neither: nothing flows.
 struct Gradient {
   Output dense;
   Output indices;
@@ -22,21 +22,33 @@ struct Gradient {
 // What an op's gradient function works on.
 class GradientContext {
  public:
-  GradientContext(Graph& graph, const Node& node, std::vector<Output> output_gradients)
-      : graph_(graph), node_(node), output_gradients_(std::move(output_gradients)), input_gradients_(node.inputs.size()) {}
+  GradientContext(Graph& graph, const Node& node, std::vector<Output> output_gradients,
+                  std::vector<bool> needed)
+      : graph_(graph),
+        node_(node),
+        output_gradients_(std::move(output_gradients)),
+        needed_(std::move(needed)),
+        input_gradients_(node.inputs.size()) {}
 
   Graph& graph() { return graph_; }
   const Node& node() const { return node_; }
   const Attributes& attributes() const { return node_.attributes; }
   int num_inputs() const { return static_cast<int>(node_.inputs.size()); }
   int num_outputs() const { return static_cast<int>(node_.output_types.size()); }
-  Output input(int i) { return {&graph_, node_.inputs[static_cast<std::size_t>(i)].node, node_.inputs[static_cast<std::size_t>(i)].index}; }
+  Output input(int i) {
+    return {&graph_, node_.inputs[static_cast<std::size_t>(i)].node,
+            node_.inputs[static_cast<std::size_t>(i)].index};
+  }
   Output output(int i) { return {&graph_, node_.id, i}; }
   // Gradient with respect to output i; zeros if nothing flows into that output.
   Output grad(int i = 0);
   bool has_grad(int i) const { return output_gradients_[static_cast<std::size_t>(i)].valid(); }
+  // Does an x depend on input i? The gradient of others is not used and need not be set.
+  bool needs(int i) const { return needed_[static_cast<std::size_t>(i)]; }
 
-  void set(int i, Output gradient) { input_gradients_[static_cast<std::size_t>(i)] = Gradient{.dense = gradient}; }
+  void set(int i, Output gradient) {
+    input_gradients_[static_cast<std::size_t>(i)] = Gradient{.dense = gradient};
+  }
   void set_sparse(int i, Output indices, Output values) {
     input_gradients_[static_cast<std::size_t>(i)] = Gradient{.indices = indices, .values = values};
   }
@@ -46,6 +58,7 @@ class GradientContext {
   Graph& graph_;
   const Node& node_;
   std::vector<Output> output_gradients_;
+  std::vector<bool> needed_;
   std::vector<Gradient> input_gradients_;
 };
 
@@ -54,8 +67,14 @@ struct GradientOptions {
   std::vector<Output> stop_gradients;  // treated as constants
 };
 
-// d(sum of ys)/dx for each x. Several paths are summed in a fixed order. An x that no y depends on gets an empty Gradient.
-// Throws unimplemented naming the node if an op on the way has no gradient; invalid_argument for ys that are not floating.
-std::vector<Gradient> gradients(std::span<const Output> ys, std::span<const Output> xs, const GradientOptions& options = {});
+// A gradient as one dense tensor like `x`; zeros if nothing flows.
+Output dense(const Gradient& gradient, Output x);
+
+// d(sum of ys)/dx for each x. Several paths are summed in a fixed order. An x that no y depends on gets an
+// empty Gradient. New nodes lie under the scope "gradients", each on the device of the node that it
+// differentiates. Throws unimplemented naming the node if an op on the way has no gradient; invalid_argument
+// for ys that are not floating.
+std::vector<Gradient> gradients(std::span<const Output> ys, std::span<const Output> xs,
+                                const GradientOptions& options = {});
 
 }  // namespace troupe

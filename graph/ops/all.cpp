@@ -1,10 +1,19 @@
-#include "graph/op.hpp"
+#include "graph/ops/families.hpp"
 
 namespace troupe {
 
 const OpRegistry& standard_ops() {
   static const OpRegistry registry = [] {
     OpRegistry r;
+    register_state_ops(r);
+    register_transfer_ops(r);
+    register_math_ops(r);
+    register_linear_ops(r);
+    register_reduce_ops(r);
+    register_array_ops(r);
+    register_nn_ops(r);
+    register_random_ops(r);
+    register_training_ops(r);
     return r;
   }();
   return registry;

@@ -1,0 +1,364 @@
+#include "graph/ops/array_shapes.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "graph/ops/shapes.hpp"
+
+namespace troupe::shapes {
+namespace {
+
+std::int64_t checked_add(std::int64_t a, std::int64_t b) {
+  std::int64_t sum = 0;
+  if (__builtin_add_overflow(a, b, &sum)) invalid_argument("a dimension of {} + {} overflows", a, b);
+  return sum;
+}
+
+std::int64_t checked_mul(std::int64_t a, std::int64_t b) {
+  std::int64_t product = 0;
+  if (__builtin_mul_overflow(a, b, &product)) invalid_argument("a dimension of {} x {} overflows", a, b);
+  return product;
+}
+
+// A list attribute with one entry for each dimension of `x`. Returns x with that rank.
+Shape per_dimension(const Shape& x, const std::vector<std::int64_t>& list, std::string_view attr) {
+  if (x.has_rank() && static_cast<std::size_t>(x.rank()) != list.size())
+    invalid_argument("attribute '{}' has {} entries, but 'x' is {}", attr, list.size(), x.to_string());
+  if (list.size() > kMaxRank)
+    invalid_argument("attribute '{}' has {} entries; a shape has at most {}", attr, list.size(), kMaxRank);
+  return x.has_rank() ? x : Shape::unknown(static_cast<int>(list.size()));
+}
+
+std::int64_t entry(const std::vector<std::int64_t>& list, int i) { return list[static_cast<std::size_t>(i)]; }
+
+// Both fully known: do they have as many elements?
+void check_same_size(const Shape& from, const Shape& to) {
+  if (from.fully_known() && to.fully_known() && from.num_elements() != to.num_elements())
+    invalid_argument("cannot reshape {} ({} elements) to {} ({} elements)", from.to_string(),
+                     from.num_elements(), to.to_string(), to.num_elements());
+}
+
+// The dimension that -1 stands for; unknown if it cannot be told.
+std::int64_t deduced_dim(const Shape& from, const Shape& to, int wildcard) {
+  if (!from.fully_known()) return kUnknown;
+  Shape rest = to;
+  rest.set_dim(wildcard, 1);
+  const std::int64_t others = rest.num_elements();
+  const std::int64_t total = from.num_elements();
+  if (others == 0 || total % others != 0)
+    invalid_argument("cannot reshape {} ({} elements) to {}", from.to_string(), total, to.to_string());
+  return total / others;
+}
+
+// x with the size along `axis` taken out of account.
+Shape along_axis(const Shape& x, int axis, std::int64_t size) {
+  Shape out = x;
+  out.set_dim(axis, size);
+  return out;
+}
+
+std::int64_t real_range_size(double start, double limit, double delta) {
+  const double count = std::ceil((limit - start) / delta);
+  if (!(count < 9e18)) invalid_argument("a range from {} to {} by {} is too long", start, limit, delta);
+  return count > 0 ? static_cast<std::int64_t>(count) : 0;
+}
+
+std::int64_t integer_range_size(std::int64_t start, std::int64_t limit, std::int64_t delta) {
+  const __int128 distance = static_cast<__int128>(limit) - start;
+  const __int128 step = delta;
+  if ((distance > 0) != (step > 0) || distance == 0) return 0;
+  const __int128 count = (distance + step + (step > 0 ? -1 : 1)) / step;
+  if (count > std::numeric_limits<std::int64_t>::max())
+    invalid_argument("a range from {} to {} by {} is too long", start, limit, delta);
+  return static_cast<std::int64_t>(count);
+}
+
+template <class T>
+std::int64_t range_size_of(const Tensor& start, const Tensor& limit, const Tensor& delta) {
+  const T step = delta.item<T>();
+  if (step == T{0}) invalid_argument("'delta' is zero");
+  if constexpr (std::is_integral_v<T>)
+    return integer_range_size(start.item<T>(), limit.item<T>(), step);
+  else
+    return real_range_size(start.item<T>(), limit.item<T>(), step);
+}
+
+}  // namespace
+
+void reshape(ShapeContext& c) {
+  const Shape& x = c.input(0);
+  const Shape count = with_rank(c.input(1), 1, "shape");
+  const auto wanted = constant_vector(c, 1, "shape");
+  if (!wanted) {
+    if (count[0] > kMaxRank)
+      invalid_argument("a shape has at most {} dimensions, not {}", kMaxRank, count[0]);
+    if (count[0] != kUnknown) c.set_output(0, Shape::unknown(static_cast<int>(count[0])));
+    return;
+  }
+  Shape to(*wanted);
+  const auto wildcards = std::ranges::count(*wanted, -1);
+  if (wildcards > 1) invalid_argument("only one dimension may be -1: {}", to.to_string());
+  if (wildcards == 1) {
+    const int at = static_cast<int>(std::ranges::find(*wanted, -1) - wanted->begin());
+    to.set_dim(at, deduced_dim(x, to, at));
+  } else {
+    check_same_size(x, to);
+  }
+  c.set_output(0, to);
+}
+
+void transpose(ShapeContext& c) {
+  const auto& perm = c.attributes().integers("perm");
+  if (perm.empty()) {
+    Shape out = c.input(0);
+    for (int i = 0; i < out.rank(); ++i) out.set_dim(i, c.input(0)[-1 - i]);
+    c.set_output(0, out);
+    return;
+  }
+  const Shape x = per_dimension(c.input(0), perm, "perm");
+  for (std::int64_t p : perm)
+    if (p < 0) invalid_argument("attribute 'perm' holds {}", p);
+  axes(perm, x.rank());  // every axis once
+  Shape out = x;
+  for (int i = 0; i < x.rank(); ++i) out.set_dim(i, x[static_cast<int>(entry(perm, i))]);
+  c.set_output(0, out);
+}
+
+void concat(ShapeContext& c) {
+  if (c.num_inputs() == 0) invalid_argument("needs at least one input");
+  Shape out = Shape::unknown_rank();
+  std::int64_t size = 0;
+  for (int i = 0; i < c.num_inputs(); ++i) {
+    const Shape& x = at_least_rank(c.input(i), 1, "xs");
+    if (!x.has_rank()) {
+      size = kUnknown;
+      continue;
+    }
+    const int at = axis(c.attributes().integer("axis"), x.rank());
+    size = size == kUnknown || x[at] == kUnknown ? kUnknown : checked_add(size, x[at]);
+    const auto merged = out.merged(along_axis(x, at, kUnknown));
+    if (!merged)
+      invalid_argument("input {} is {}: but along axis {} it must be like the others, {}", i, x.to_string(),
+                       at, out.to_string());
+    out = *merged;
+  }
+  if (out.has_rank()) out.set_dim(axis(c.attributes().integer("axis"), out.rank()), size);
+  c.set_output(0, out);
+}
+
+void split(ShapeContext& c) {
+  const std::int64_t parts = bounded(c.attributes(), "N", 1, 1'000'000);
+  const Shape& x = at_least_rank(c.input(0), 1, "x");
+  if (!x.has_rank()) return;
+  const int at = axis(c.attributes().integer("axis"), x.rank());
+  if (x[at] != kUnknown && x[at] % parts != 0)
+    invalid_argument("{} cannot be split into {} equal parts along axis {}", x.to_string(), parts, at);
+  const Shape part = along_axis(x, at, x[at] == kUnknown ? kUnknown : x[at] / parts);
+  for (int i = 0; i < c.num_outputs(); ++i) c.set_output(i, part);
+}
+
+void split_sizes(ShapeContext& c) {
+  const auto& sizes = c.attributes().integers("sizes");
+  if (static_cast<std::int64_t>(sizes.size()) != c.attributes().integer("N") || sizes.empty())
+    invalid_argument("attribute 'sizes' has {} entries, but 'N' is {}", sizes.size(),
+                     c.attributes().integer("N"));
+  std::int64_t total = 0;
+  for (std::int64_t s : sizes) {
+    if (s < 0) invalid_argument("attribute 'sizes' holds {}", s);
+    total = checked_add(total, s);
+  }
+  const Shape& x = at_least_rank(c.input(0), 1, "x");
+  if (!x.has_rank()) return;
+  const int at = axis(c.attributes().integer("axis"), x.rank());
+  merge_dim(x[at], total, "the size along the axis and the sum of attribute 'sizes'");
+  for (int i = 0; i < c.num_outputs(); ++i) c.set_output(i, along_axis(x, at, entry(sizes, i)));
+}
+
+void slice(ShapeContext& c) {
+  const auto& begin = c.attributes().integers("begin");
+  const auto& size = c.attributes().integers("size");
+  if (begin.size() != size.size())
+    invalid_argument("attribute 'begin' has {} entries and 'size' {}", begin.size(), size.size());
+  const Shape x = per_dimension(c.input(0), begin, "begin");
+  Shape out = x;
+  for (int i = 0; i < x.rank(); ++i) {
+    const std::int64_t from = entry(begin, i);
+    const std::int64_t count = entry(size, i);
+    if (from < 0 || count < -1)
+      invalid_argument("a slice of {} elements from {} does not exist", count, from);
+    checked_add(from, count);
+    const bool outside = x[i] != kUnknown && (from > x[i] || (count >= 0 && count > x[i] - from));
+    if (outside)
+      invalid_argument("slice [{}, {}) of dimension {} does not lie in {}", from,
+                       count < 0 ? "end" : std::to_string(from + count), i, x.to_string());
+    out.set_dim(i, count >= 0 ? count : x[i] == kUnknown ? kUnknown : x[i] - from);
+  }
+  c.set_output(0, out);
+}
+
+void slice_grad(ShapeContext& c) {
+  const auto& begin = c.attributes().integers("begin");
+  const Shape x = per_dimension(c.input(1), begin, "begin");
+  const Shape dy = with_rank(c.input(0), x.rank(), "dy");
+  for (int i = 0; i < x.rank(); ++i) {
+    const std::int64_t from = entry(begin, i);
+    if (from < 0) invalid_argument("attribute 'begin' holds {}", from);
+    if (x[i] != kUnknown && (from > x[i] || dy[i] > x[i] - from))
+      invalid_argument("a slice {} from {} in dimension {} does not lie in {}", dy.to_string(), from, i,
+                       x.to_string());
+  }
+  c.set_output(0, x);
+}
+
+void pad(ShapeContext& c) {
+  const auto& before = c.attributes().integers("before");
+  const auto& after = c.attributes().integers("after");
+  if (before.size() != after.size())
+    invalid_argument("attribute 'before' has {} entries and 'after' {}", before.size(), after.size());
+  const Shape x = per_dimension(c.input(0), before, "before");
+  Shape out = x;
+  for (int i = 0; i < x.rank(); ++i) {
+    if (entry(before, i) < 0 || entry(after, i) < 0) invalid_argument("padding must not be negative");
+    const std::int64_t added = checked_add(entry(before, i), entry(after, i));
+    if (x[i] != kUnknown) out.set_dim(i, checked_add(x[i], added));
+  }
+  c.set_output(0, out);
+}
+
+void tile(ShapeContext& c) {
+  const auto& multiples = c.attributes().integers("multiples");
+  const Shape x = per_dimension(c.input(0), multiples, "multiples");
+  Shape out = x;
+  for (int i = 0; i < x.rank(); ++i) {
+    if (entry(multiples, i) < 0) invalid_argument("attribute 'multiples' holds {}", entry(multiples, i));
+    if (x[i] != kUnknown) out.set_dim(i, checked_mul(x[i], entry(multiples, i)));
+  }
+  c.set_output(0, out);
+}
+
+void tile_grad(ShapeContext& c) {
+  const auto& multiples = c.attributes().integers("multiples");
+  const Shape x = per_dimension(c.input(1), multiples, "multiples");
+  const Shape dy = with_rank(c.input(0), x.rank(), "dy");
+  for (int i = 0; i < x.rank(); ++i) {
+    if (entry(multiples, i) < 0) invalid_argument("attribute 'multiples' holds {}", entry(multiples, i));
+    if (x[i] != kUnknown)
+      merge_dim(dy[i], checked_mul(x[i], entry(multiples, i)), "the size of 'dy' and of the tiled 'x'");
+  }
+  c.set_output(0, x);
+}
+
+void stack(ShapeContext& c) {
+  if (c.num_inputs() == 0) invalid_argument("needs at least one input");
+  Shape x = Shape::unknown_rank();
+  for (int i = 0; i < c.num_inputs(); ++i) x = merge(x, "xs[0]", c.input(i), "xs[" + std::to_string(i) + "]");
+  if (!x.has_rank()) return;
+  const int at = axis(c.attributes().integer("axis"), x.rank() + 1);
+  c.set_output(0, x.sub(0, at).with_appended(c.num_inputs()).concatenated(x.sub(at, x.rank())));
+}
+
+void unstack(ShapeContext& c) {
+  const std::int64_t parts = bounded(c.attributes(), "N", 0, 1'000'000);
+  const Shape& x = at_least_rank(c.input(0), 1, "x");
+  if (!x.has_rank()) return;
+  const int at = axis(c.attributes().integer("axis"), x.rank());
+  merge_dim(x[at], parts, "the size along the axis and attribute 'N'");
+  for (int i = 0; i < c.num_outputs(); ++i) c.set_output(i, x.without(at));
+}
+
+void squeeze(ShapeContext& c) {
+  const auto& given = c.attributes().integers("axes");
+  const Shape& x = c.input(0);
+  if (!x.has_rank()) return;
+  const std::vector<int> dropped = axes(given, x.rank());
+  std::vector<std::int64_t> dims;
+  for (int i = 0; i < x.rank(); ++i) {
+    const bool named = std::ranges::binary_search(dropped, i);
+    if (named && x[i] != 1 && x[i] != kUnknown)
+      invalid_argument("dimension {} of {} is not of size 1", i, x.to_string());
+    if (given.empty() && x[i] == kUnknown) return;  // the rank depends on it
+    if (named || (given.empty() && x[i] == 1)) continue;
+    dims.push_back(x[i]);
+  }
+  c.set_output(0, Shape(dims));
+}
+
+void expand_dims(ShapeContext& c) {
+  const Shape& x = c.input(0);
+  if (!x.has_rank()) return;
+  const int at = axis(c.attributes().integer("axis"), x.rank() + 1);
+  c.set_output(0, x.sub(0, at).with_appended(1).concatenated(x.sub(at, x.rank())));
+}
+
+void reshape_like(ShapeContext& c) {
+  check_same_size(c.input(0), c.input(1));
+  c.set_output(0, c.input(1));
+}
+
+void gather(ShapeContext& c) {
+  const Shape& table = at_least_rank(c.input(0), 1, "table");
+  const Shape rows = table.has_rank() ? table.without(0) : Shape::unknown_rank();
+  c.set_output(0, c.input(1).concatenated(rows));
+}
+
+void scatter_add_rows(ShapeContext& c) {
+  const Shape indices = with_rank(c.input(0), 1, "indices");
+  const Shape& values = at_least_rank(c.input(1), 1, "values");
+  const Shape& like = at_least_rank(c.input(2), 1, "like");
+  if (values.has_rank()) {
+    merge_dim(indices[0], values[0], "the number of indices and of rows of 'values'");
+    if (like.has_rank()) merge(values.without(0), "a row of values", like.without(0), "a row of like");
+  }
+  c.set_output(0, like);
+}
+
+void one_hot(ShapeContext& c) {
+  const std::int64_t depth = bounded(c.attributes(), "depth", 0, std::numeric_limits<std::int64_t>::max());
+  c.set_output(0, c.input(0).concatenated(Shape{depth}));
+}
+
+void fill(ShapeContext& c) {
+  const Shape count = with_rank(c.input(0), 1, "dims");
+  with_rank(c.input(1), 0, "value");
+  if (count[0] > kMaxRank) invalid_argument("a shape has at most {} dimensions, not {}", kMaxRank, count[0]);
+  if (const auto dims = constant_vector(c, 0, "dims")) {
+    const Shape out(*dims);
+    if (std::ranges::count(*dims, -1) != 0)
+      invalid_argument("dimensions must not be negative: {}", out.to_string());
+    c.set_output(0, out);
+  } else if (count[0] != kUnknown) {
+    c.set_output(0, Shape::unknown(static_cast<int>(count[0])));
+  }
+}
+
+void range(ShapeContext& c) {
+  with_rank(c.input(0), 0, "start");
+  with_rank(c.input(1), 0, "limit");
+  with_rank(c.input(2), 0, "delta");
+  const Tensor* start = c.constant(0);
+  const Tensor* limit = c.constant(1);
+  const Tensor* delta = c.constant(2);
+  std::int64_t size = kUnknown;
+  if (start && limit && delta) {
+    switch (start->dtype()) {
+      case DType::f32:
+        size = range_size_of<float>(*start, *limit, *delta);
+        break;
+      case DType::f64:
+        size = range_size_of<double>(*start, *limit, *delta);
+        break;
+      case DType::i32:
+        size = range_size_of<std::int32_t>(*start, *limit, *delta);
+        break;
+      case DType::i64:
+        size = range_size_of<std::int64_t>(*start, *limit, *delta);
+        break;
+      default:
+        break;
+    }
+  }
+  c.set_output(0, Shape{size});
+}
+
+}  // namespace troupe::shapes

@@ -1,0 +1,18 @@
+// The families of ops. Each function adds the ops of one file; graph/ops/all.cpp calls them all.
+#pragma once
+
+#include "graph/op.hpp"
+
+namespace troupe {
+
+void register_state_ops(OpRegistry& ops);
+void register_transfer_ops(OpRegistry& ops);
+void register_math_ops(OpRegistry& ops);
+void register_linear_ops(OpRegistry& ops);
+void register_reduce_ops(OpRegistry& ops);
+void register_array_ops(OpRegistry& ops);
+void register_nn_ops(OpRegistry& ops);
+void register_random_ops(OpRegistry& ops);
+void register_training_ops(OpRegistry& ops);
+
+}  // namespace troupe

@@ -1,0 +1,176 @@
+// Elementwise mathematics with NumPy's broadcasting, comparisons, and the ops that undo or repeat a
+// broadcast.
+#include "graph/ops/families.hpp"
+#include "graph/ops/gradients.hpp"
+#include "graph/ops/shapes.hpp"
+
+namespace troupe {
+namespace {
+
+const std::vector<DType> kPowTypes = {DType::f32,  DType::f64, DType::f16,
+                                      DType::bf16, DType::i32, DType::i64};
+
+std::vector<DType> real_or_bool() {
+  std::vector<DType> types = kRealTypes;
+  types.push_back(DType::boolean);
+  return types;
+}
+
+// Can a tensor of shape `small` be broadcast to one of shape `large`?
+void check_broadcast_to(const Shape& small, const Shape& large) {
+  if (!small.has_rank() || !large.has_rank()) return;
+  bool fits = small.rank() <= large.rank();
+  for (int i = 1; fits && i <= small.rank(); ++i) {
+    const std::int64_t from = small.dim(-i);
+    const std::int64_t to = large.dim(-i);
+    fits = from == to || from == 1 || from == kUnknown || to == kUnknown;
+  }
+  if (!fits) invalid_argument("{} cannot be broadcast to {}", small.to_string(), large.to_string());
+}
+
+void sum_to_like_shape(ShapeContext& c) {
+  check_broadcast_to(c.input(1), c.input(0));
+  c.set_output(0, c.input(1));
+}
+
+void broadcast_like_shape(ShapeContext& c) {
+  check_broadcast_to(c.input(0), c.input(1));
+  c.set_output(0, c.input(1));
+}
+
+void shape_shape(ShapeContext& c) {
+  const Shape& x = c.input(0);
+  c.set_output(0, x.has_rank() ? Shape{x.rank()} : Shape{kUnknown});
+}
+
+Op differentiable(std::string name) { return Op(name).gradient(math_gradient(name)); }
+
+Op binary(std::string name, std::vector<DType> types) {
+  return differentiable(std::move(name))
+      .input("a", "T")
+      .input("b", "T")
+      .output("y", "T")
+      .type("T", std::move(types))
+      .shape(shapes::broadcast_inputs);
+}
+
+Op compare(std::string name, std::vector<DType> types) {
+  return Op(std::move(name))
+      .input("a", "T")
+      .input("b", "T")
+      .output("y", DType::boolean)
+      .type("T", std::move(types))
+      .shape(shapes::broadcast_inputs)
+      .no_gradient();
+}
+
+Op logical(std::string name) {
+  return Op(std::move(name))
+      .input("a", DType::boolean)
+      .input("b", DType::boolean)
+      .output("y", DType::boolean)
+      .shape(shapes::broadcast_inputs)
+      .no_gradient();
+}
+
+Op unary(std::string name, std::vector<DType> types) {
+  return Op(std::move(name))
+      .input("x", "T")
+      .output("y", "T")
+      .type("T", std::move(types))
+      .shape(shapes::same_as(0));
+}
+
+// The gradient of an activation from that of its output: its inputs have one shape.
+Op activation_grad(std::string name, std::string kept, std::vector<DType> types) {
+  return differentiable(std::move(name))
+      .input("dy", "T")
+      .input(std::move(kept), "T")
+      .output("dx", "T")
+      .type("T", std::move(types))
+      .shape(shapes::same_shapes);
+}
+
+void register_arithmetic(OpRegistry& ops) {
+  ops.add(binary("Add", kRealTypes));
+  ops.add(binary("Sub", kRealTypes));
+  ops.add(binary("Mul", kRealTypes));
+  ops.add(binary("Div", kRealTypes));
+  ops.add(binary("Maximum", kRealTypes));
+  ops.add(binary("Minimum", kRealTypes));
+  ops.add(binary("Pow", kPowTypes));
+  ops.add(binary("SquaredDifference", kRealTypes));
+  ops.add(unary("Neg", kRealTypes));
+  ops.add(unary("Abs", kRealTypes));
+  ops.add(unary("Sign", kRealTypes).no_gradient());
+  ops.add(unary("Square", kRealTypes));
+  ops.add(unary("Exp", kFloatTypes));
+  ops.add(unary("Log", kFloatTypes));
+  ops.add(unary("Log1p", kFloatTypes));
+  ops.add(unary("Sqrt", kFloatTypes));
+  ops.add(unary("Rsqrt", kFloatTypes));
+  ops.add(unary("Tanh", kFloatTypes));
+  ops.add(unary("Sigmoid", kFloatTypes));
+  ops.add(unary("Softplus", kFloatTypes));
+  ops.add(unary("Floor", kFloatTypes).no_gradient());
+  ops.add(unary("Erf", kFloatTypes));
+  ops.add(unary("Relu", kRealTypes));
+  ops.add(unary("LeakyRelu", kFloatTypes).attr("alpha", 0.2));
+  ops.add(activation_grad("ReluGrad", "y", kRealTypes));
+  ops.add(activation_grad("LeakyReluGrad", "x", kFloatTypes).attr("alpha", 0.2));
+  ops.add(activation_grad("SigmoidGrad", "y", kFloatTypes));
+  ops.add(activation_grad("TanhGrad", "y", kFloatTypes));
+}
+
+void register_logic(OpRegistry& ops) {
+  ops.add(compare("Equal", real_or_bool()));
+  ops.add(compare("NotEqual", real_or_bool()));
+  for (const char* name : {"Less", "LessEqual", "Greater", "GreaterEqual"})
+    ops.add(compare(name, kRealTypes));
+  ops.add(logical("LogicalAnd"));
+  ops.add(logical("LogicalOr"));
+  ops.add(Op("LogicalNot")
+              .input("x", DType::boolean)
+              .output("y", DType::boolean)
+              .shape(shapes::same_as(0))
+              .no_gradient());
+  ops.add(differentiable("Select")
+              .input("cond", DType::boolean)
+              .input("a", "T")
+              .input("b", "T")
+              .output("y", "T")
+              .type("T")
+              .shape(shapes::broadcast_inputs));
+}
+
+}  // namespace
+
+void register_math_ops(OpRegistry& ops) {
+  register_arithmetic(ops);
+  register_logic(ops);
+  ops.add(differentiable("AddN")
+              .input_list("xs", "T", "N")
+              .output("sum", "T")
+              .type("T", kRealTypes)
+              .shape(shapes::same_shapes));
+  ops.add(differentiable("SumToLike")
+              .input("x", "T")
+              .input("like", "T")
+              .output("y", "T")
+              .type("T", kRealTypes)
+              .shape(sum_to_like_shape));
+  ops.add(differentiable("BroadcastLike")
+              .input("x", "T")
+              .input("like", "T2")
+              .output("y", "T")
+              .type("T")
+              .type("T2")
+              .shape(broadcast_like_shape));
+  ops.add(unary("ZerosLike", {}).no_gradient());
+  ops.add(unary("OnesLike", {}).no_gradient());
+  ops.add(Op("Shape").input("x", "T").output("shape", DType::i64).type("T").shape(shape_shape).no_gradient());
+  ops.add(
+      Op("Size").input("x", "T").output("size", DType::i64).type("T").shape(shapes::scalar()).no_gradient());
+}
+
+}  // namespace troupe

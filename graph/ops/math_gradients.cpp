@@ -1,0 +1,164 @@
+// Gradients of the elementwise ops: in each, g = dL/dy.
+#include <cmath>
+#include <map>
+#include <numbers>
+
+#include "graph/ops/gradients.hpp"
+
+namespace troupe {
+
+Output unbroadcast(Output gradient, Output x) {
+  if (x.shape().fully_known() && x.shape() == gradient.shape()) return gradient;
+  return sum_to_like(gradient, x);
+}
+
+namespace {
+
+// The gradients of both operands of a broadcasting op; each is built only if needed.
+template <class A, class B>
+void binary(GradientContext& c, A&& of_a, B&& of_b) {
+  const Output g = c.grad();
+  const Output a = c.input(0);
+  const Output b = c.input(1);
+  if (c.needs(0)) c.set(0, unbroadcast(of_a(g, a, b), a));
+  if (c.needs(1)) c.set(1, unbroadcast(of_b(g, a, b), b));
+}
+
+void add_gradient(GradientContext& c) {
+  binary(
+      c, [](Output g, Output, Output) { return g; }, [](Output g, Output, Output) { return g; });
+}
+void sub_gradient(GradientContext& c) {
+  binary(
+      c, [](Output g, Output, Output) { return g; }, [](Output g, Output, Output) { return -g; });
+}
+void mul_gradient(GradientContext& c) {
+  binary(
+      c, [](Output g, Output, Output b) { return g * b; }, [](Output g, Output a, Output) { return g * a; });
+}
+void div_gradient(GradientContext& c) {
+  const Output y = c.output(0);
+  binary(
+      c, [](Output g, Output, Output b) { return g / b; },
+      [&](Output g, Output, Output b) { return -(g * y) / b; });
+}
+// Where both are equal, a gets it all.
+void maximum_gradient(GradientContext& c) {
+  binary(
+      c, [](Output g, Output a, Output b) { return select(greater_equal(a, b), g, zeros_like(g)); },
+      [](Output g, Output a, Output b) { return select(less(a, b), g, zeros_like(g)); });
+}
+void minimum_gradient(GradientContext& c) {
+  binary(
+      c, [](Output g, Output a, Output b) { return select(less_equal(a, b), g, zeros_like(g)); },
+      [](Output g, Output a, Output b) { return select(greater(a, b), g, zeros_like(g)); });
+}
+// y = a^b. At b = 0 the derivative for a is 0, at a <= 0 that for b is taken as 0: without care both would be
+// NaN.
+void pow_gradient(GradientContext& c) {
+  const Output y = c.output(0);
+  binary(
+      c,
+      [](Output g, Output a, Output b) {
+        const Output zero = scalar_like(b, 0);
+        return g * b * pow(a, select(equal(b, zero), ones_like(b), b - 1));
+      },
+      [&](Output g, Output a, Output) {
+        const Output positive = greater(a, scalar_like(a, 0));
+        return g * y * log(select(positive, a, ones_like(a)));
+      });
+}
+void squared_difference_gradient(GradientContext& c) {
+  binary(
+      c, [](Output g, Output a, Output b) { return 2 * g * (a - b); },
+      [](Output g, Output a, Output b) { return 2 * g * (b - a); });
+}
+
+// y = f(x): the gradient is a function of g, x and y.
+using Unary = Output (*)(Output g, Output x, Output y);
+GradientFn unary(Unary formula) {
+  return [formula](GradientContext& c) { c.set(0, formula(c.grad(), c.input(0), c.output(0))); };
+}
+
+// dx = dy f(kept): linear in dy, so that its gradient for dy is the op itself. `of_kept` is the one for the
+// kept value, null where it is zero almost everywhere.
+GradientFn activation(Unary of_kept) {
+  return [of_kept](GradientContext& c) {
+    const Output g = c.grad();
+    if (c.needs(0)) {
+      Attributes attributes = c.attributes();
+      c.set(0, add_op(c.node().op->name, {g, c.input(1)}, std::move(attributes)));
+    }
+    if (c.needs(1) && of_kept) c.set(1, of_kept(g, c.input(0), c.input(1)));
+  };
+}
+
+void leaky_relu_gradient(GradientContext& c) {
+  c.set(0, add_op("LeakyReluGrad", {c.grad(), c.input(0)}, {{"alpha", c.attributes().real("alpha")}}));
+}
+
+void select_gradient(GradientContext& c) {
+  const Output g = c.grad();
+  const Output zeros = zeros_like(g);
+  if (c.needs(1)) c.set(1, unbroadcast(select(c.input(0), g, zeros), c.input(1)));
+  if (c.needs(2)) c.set(2, unbroadcast(select(c.input(0), zeros, g), c.input(2)));
+}
+
+void add_n_gradient(GradientContext& c) {
+  for (int i = 0; i < c.num_inputs(); ++i) c.set(i, c.grad());
+}
+void sum_to_like_gradient(GradientContext& c) { c.set(0, broadcast_like(c.grad(), c.input(0))); }
+void broadcast_like_gradient(GradientContext& c) { c.set(0, unbroadcast(c.grad(), c.input(0))); }
+
+const std::map<std::string_view, GradientFn>& table() {
+  static const std::map<std::string_view, GradientFn> gradients = {
+      {"Add", add_gradient},
+      {"Sub", sub_gradient},
+      {"Mul", mul_gradient},
+      {"Div", div_gradient},
+      {"Maximum", maximum_gradient},
+      {"Minimum", minimum_gradient},
+      {"Pow", pow_gradient},
+      {"SquaredDifference", squared_difference_gradient},
+      {"Neg", unary([](Output g, Output, Output) { return -g; })},
+      {"Abs", unary([](Output g, Output x, Output) { return g * sign(x); })},
+      {"Square", unary([](Output g, Output x, Output) { return 2 * g * x; })},
+      {"Exp", unary([](Output g, Output, Output y) { return g * y; })},
+      {"Log", unary([](Output g, Output x, Output) { return g / x; })},
+      {"Log1p", unary([](Output g, Output x, Output) { return g / (x + 1); })},
+      {"Sqrt", unary([](Output g, Output, Output y) { return 0.5 * g / y; })},
+      {"Rsqrt", unary([](Output g, Output, Output y) { return -0.5 * g * (y * y * y); })},
+      {"Tanh", unary([](Output g, Output, Output y) {
+         return add_op("TanhGrad", {g, y});
+       })},
+      {"Sigmoid", unary([](Output g, Output, Output y) {
+         return add_op("SigmoidGrad", {g, y});
+       })},
+      {"Softplus", unary([](Output g, Output x, Output) { return g * sigmoid(x); })},
+      {"Erf", unary([](Output g, Output x, Output) {
+         return 2 / std::sqrt(std::numbers::pi) * g * exp(-square(x));
+       })},
+      {"Relu", unary([](Output g, Output, Output y) {
+         return add_op("ReluGrad", {g, y});
+       })},
+      {"LeakyRelu", leaky_relu_gradient},
+      {"ReluGrad", activation(nullptr)},
+      {"LeakyReluGrad", activation(nullptr)},
+      {"SigmoidGrad", activation([](Output g, Output dy, Output y) { return g * dy * (1 - 2 * y); })},
+      {"TanhGrad", activation([](Output g, Output dy, Output y) { return -2 * g * dy * y; })},
+      {"Select", select_gradient},
+      {"AddN", add_n_gradient},
+      {"SumToLike", sum_to_like_gradient},
+      {"BroadcastLike", broadcast_like_gradient},
+  };
+  return gradients;
+}
+
+}  // namespace
+
+GradientFn math_gradient(std::string_view op) {
+  const auto found = table().find(op);
+  return found == table().end() ? GradientFn() : found->second;
+}
+
+}  // namespace troupe

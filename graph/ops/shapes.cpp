@@ -1,0 +1,98 @@
+#include "graph/ops/shapes.hpp"
+
+#include <algorithm>
+
+namespace troupe::shapes {
+
+ShapeFn same_as(int index) {
+  return [index](ShapeContext& c) {
+    for (int i = 0; i < c.num_outputs(); ++i) c.set_output(i, c.input(index));
+  };
+}
+
+ShapeFn scalar() {
+  return [](ShapeContext& c) { c.set_output(0, Shape{}); };
+}
+
+ShapeFn from_attribute() {
+  return [](ShapeContext& c) { c.set_output(0, c.attributes().shape("shape")); };
+}
+
+void broadcast_inputs(ShapeContext& c) {
+  Shape out;
+  for (int i = 0; i < c.num_inputs(); ++i) out = broadcast(out, c.input(i));
+  c.set_output(0, out);
+}
+
+void same_shapes(ShapeContext& c) {
+  if (c.num_inputs() == 0) invalid_argument("needs at least one input");
+  Shape out = c.input(0);
+  for (int i = 1; i < c.num_inputs(); ++i) {
+    const auto merged = out.merged(c.input(i));
+    if (!merged)
+      invalid_argument("inputs must have one shape: input {} is {}, those before it {}", i,
+                       c.input(i).to_string(), out.to_string());
+    out = *merged;
+  }
+  for (int i = 0; i < c.num_outputs(); ++i) c.set_output(i, out);
+}
+
+Shape with_rank(const Shape& shape, int rank, std::string_view input) {
+  if (!shape.has_rank()) return Shape::unknown(rank);
+  if (shape.rank() != rank)
+    invalid_argument("'{}' must have rank {}, but its shape is {}", input, rank, shape.to_string());
+  return shape;
+}
+
+const Shape& at_least_rank(const Shape& shape, int rank, std::string_view input) {
+  if (shape.has_rank() && shape.rank() < rank)
+    invalid_argument("'{}' must have rank {} or more, but its shape is {}", input, rank, shape.to_string());
+  return shape;
+}
+
+Shape merge(const Shape& x, std::string_view a, const Shape& y, std::string_view b) {
+  const auto merged = x.merged(y);
+  if (!merged)
+    invalid_argument("the shapes of '{}' and '{}' differ: {} and {}", a, b, x.to_string(), y.to_string());
+  return *merged;
+}
+
+std::int64_t merge_dim(std::int64_t x, std::int64_t y, std::string_view what) {
+  if (x == kUnknown) return y;
+  if (y != kUnknown && x != y) invalid_argument("{} differs: {} and {}", what, x, y);
+  return x;
+}
+
+int axis(std::int64_t axis, int rank) {
+  if (axis < -rank || axis >= rank)
+    invalid_argument("axis {} does not exist: there are {} dimensions", axis, rank);
+  return static_cast<int>(axis < 0 ? axis + rank : axis);
+}
+
+std::vector<int> axes(const std::vector<std::int64_t>& given, int rank) {
+  std::vector<int> out;
+  for (std::int64_t a : given) out.push_back(axis(a, rank));
+  std::ranges::sort(out);
+  if (const auto twice = std::ranges::adjacent_find(out); twice != out.end())
+    invalid_argument("axis {} is given twice", *twice);
+  return out;
+}
+
+std::optional<std::vector<std::int64_t>> constant_vector(const ShapeContext& c, int index,
+                                                         std::string_view input) {
+  with_rank(c.input(index), 1, input);
+  const Tensor* value = c.constant(index);
+  if (!value) return std::nullopt;
+  const auto values = value->values<std::int64_t>();
+  return std::vector<std::int64_t>(values.begin(), values.end());
+}
+
+std::int64_t bounded(const Attributes& attributes, std::string_view name, std::int64_t low,
+                     std::int64_t high) {
+  const std::int64_t value = attributes.integer(name);
+  if (value < low || value > high)
+    invalid_argument("attribute '{}' is {}, not in [{}, {}]", name, value, low, high);
+  return value;
+}
+
+}  // namespace troupe::shapes

@@ -1,0 +1,102 @@
+// State: constants, feeds, variables, function arguments and If.
+#include "graph/ops/families.hpp"
+#include "graph/ops/gradients.hpp"
+#include "graph/ops/shapes.hpp"
+
+namespace troupe {
+namespace {
+
+void const_shape(ShapeContext& c) {
+  const Tensor& value = c.attributes().tensor("value");
+  if (value.dtype() != c.attributes().dtype("T"))
+    invalid_argument("attribute 'value' is {}, but 'T' is {}", name(value.dtype()),
+                     name(c.attributes().dtype("T")));
+  c.set_output(0, value.shape());
+}
+
+void assign_shape(ShapeContext& c) {
+  c.set_output(0, shapes::merge(c.input(0), "handle", c.input(1), "value"));
+}
+
+void arg_shape(ShapeContext& c) {
+  shapes::bounded(c.attributes(), "index", 0, 1'000'000);
+  c.set_output(0, c.attributes().shape("shape"));
+}
+
+void if_shape(ShapeContext& c) { shapes::with_rank(c.input(0), 0, "cond"); }
+
+void identity_gradient(GradientContext& c) { c.set(0, c.grad()); }
+// Reached only between floating dtypes: nothing flows through others.
+void cast_gradient(GradientContext& c) { c.set(0, cast(c.grad(), c.input(0).dtype())); }
+
+Op assign_op(std::string name, std::vector<DType> types) {
+  return Op(std::move(name))
+      .input("handle", DType::resource)
+      .input("value", "T")
+      .output("value", "T")
+      .type("T", std::move(types))
+      .shape(assign_shape)
+      .kind(OpKind::stateful);
+}
+
+}  // namespace
+
+void register_state_ops(OpRegistry& ops) {
+  ops.add(Op("Placeholder")
+              .output("out", "T")
+              .type("T")
+              .attr("shape", Shape::unknown_rank())
+              .shape(shapes::from_attribute())
+              .kind(OpKind::stateful));
+  ops.add(Op("Const").output("out", "T").type("T").attr("value", AttrType::tensor).shape(const_shape));
+  ops.add(Op("Variable")
+              .output("handle", DType::resource)
+              .type("T")
+              .attr("shape", AttrType::shape)
+              .shape(shapes::from_attribute())
+              .kind(OpKind::stateful));
+  ops.add(Op("ReadVariable")
+              .input("handle", DType::resource)
+              .output("value", "T")
+              .type("T")
+              .shape(shapes::same_as(0))
+              .kind(OpKind::stateful));
+  ops.add(assign_op("AssignVariable", {}));
+  ops.add(assign_op("AssignAddVariable", kRealTypes));
+  ops.add(assign_op("AssignSubVariable", kRealTypes));
+  ops.add(Op("Identity")
+              .input("x", "T")
+              .output("y", "T")
+              .type("T")
+              .shape(shapes::same_as(0))
+              .gradient(identity_gradient));
+  ops.add(
+      Op("StopGradient").input("x", "T").output("y", "T").type("T").shape(shapes::same_as(0)).no_gradient());
+  ops.add(Op("NoOp"));
+  ops.add(Op("Cast")
+              .input("x", "SrcT")
+              .output("y", "DstT")
+              .type("SrcT")
+              .type("DstT")
+              .shape(shapes::same_as(0))
+              .gradient(cast_gradient));
+  ops.add(Op("Arg")
+              .output("out", "T")
+              .type("T")
+              .attr("index", AttrType::integer)
+              .attr("shape", Shape::unknown_rank())
+              .shape(arg_shape)
+              .kind(OpKind::stateful));
+  // Stateful, because its branches may be.
+  ops.add(Op("If")
+              .input("cond", DType::boolean)
+              .input_types("inputs", "Tin")
+              .output_types("outputs", "Tout")
+              .attr("then_branch", AttrType::function)
+              .attr("else_branch", AttrType::function)
+              .shape(if_shape)
+              .gradient(if_gradient)
+              .kind(OpKind::stateful));
+}
+
+}  // namespace troupe

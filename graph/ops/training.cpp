@@ -1,0 +1,83 @@
+// Updates of variables by gradients. Formulas: the papers' (SGD with momentum: Sutskever et al. 2013;
+// Adagrad: Duchi et al. 2011; RMSProp: Hinton 2012; Adam: Kingma & Ba 2015), with the epsilons where
+// TensorFlow has them.
+#include "graph/ops/families.hpp"
+#include "graph/ops/shapes.hpp"
+
+namespace troupe {
+namespace {
+
+// One update rule: its slots (variables like `var`), further scalar inputs beside lr, and hyperparameters.
+struct Rule {
+  std::string name;
+  std::vector<std::string> slots;
+  bool counts_updates = false;  // takes t, the number of this update
+  std::vector<AttrDef> hyperparameters;
+};
+
+// Inputs: var, slots, lr, [t], then grad or (indices, values).
+ShapeFn apply_shape(int handles, int scalars, bool sparse) {
+  return [=](ShapeContext& c) {
+    Shape var = c.input(0);
+    for (int i = 1; i < handles; ++i) var = shapes::merge(var, "var", c.input(i), "slot");
+    for (int i = handles; i < handles + scalars; ++i)
+      shapes::with_rank(c.input(i), 0, i == handles ? "lr" : "t");
+    const int gradient = handles + scalars;
+    if (!sparse) {
+      shapes::merge(var, "var", c.input(gradient), "grad");
+      return;
+    }
+    const Shape indices = shapes::with_rank(c.input(gradient), 1, "indices");
+    const Shape& values = shapes::at_least_rank(c.input(gradient + 1), 1, "values");
+    shapes::at_least_rank(var, 1, "var");
+    if (values.has_rank())
+      shapes::merge_dim(indices[0], values[0], "the number of indices and of rows of 'values'");
+    if (values.has_rank() && var.has_rank())
+      shapes::merge(var.without(0), "a row of var", values.without(0), "a row of values");
+  };
+}
+
+Op apply_op(const Rule& rule, bool sparse) {
+  Op op((sparse ? "SparseApply" : "Apply") + rule.name);
+  op.input("var", DType::resource);
+  for (const std::string& slot : rule.slots) op.input(slot, DType::resource);
+  op.input("lr", "T");
+  if (rule.counts_updates) op.input("t", DType::i64);
+  if (sparse) {
+    op.input("indices", DType::i64).input("values", "T");
+  } else {
+    op.input("grad", "T");
+  }
+  op.type("T", kFloatTypes);
+  for (const AttrDef& attr : rule.hyperparameters) {
+    if (attr.default_value)
+      op.attr(attr.name, *attr.default_value);
+    else
+      op.attr(attr.name, attr.type);
+  }
+  return op.kind(OpKind::stateful)
+      .shape(apply_shape(1 + static_cast<int>(rule.slots.size()), rule.counts_updates ? 2 : 1, sparse));
+}
+
+AttrDef required(std::string name) { return {std::move(name), AttrType::real, std::nullopt, {}}; }
+
+}  // namespace
+
+void register_training_ops(OpRegistry& ops) {
+  const std::vector<Rule> rules = {
+      {"SGD", {}, false, {}},
+      {"Momentum",
+       {"accum"},
+       false,
+       {required("momentum"), {"nesterov", AttrType::boolean, AttrValue(false), {}}}},
+      {"Adagrad", {"accum"}, false, {{"epsilon", AttrType::real, AttrValue(1e-7), {}}}},
+      {"RMSProp", {"ms", "mom"}, false, {required("rho"), required("momentum"), required("epsilon")}},
+      {"Adam", {"m", "v"}, true, {required("beta1"), required("beta2"), required("epsilon")}},
+  };
+  for (const Rule& rule : rules) {
+    ops.add(apply_op(rule, false));
+    ops.add(apply_op(rule, true));
+  }
+}
+
+}  // namespace troupe

@@ -1,0 +1,57 @@
+// Transfer: where tensors enter and leave a partition. Made by passes; no kernels.
+#include "graph/ops/families.hpp"
+#include "graph/ops/shapes.hpp"
+
+namespace troupe {
+namespace {
+
+void push_sparse_shape(ShapeContext& c) {
+  const Shape indices = shapes::with_rank(c.input(0), 1, "indices");
+  const Shape& values = shapes::at_least_rank(c.input(1), 1, "values");
+  if (values.has_rank())
+    shapes::merge_dim(indices[0], values[0], "the number of indices and of rows of values");
+}
+
+Op shard_op(std::string name) {
+  return Op(std::move(name)).type("T").attr("slice", AttrType::integer).attr("shard", AttrType::integer);
+}
+
+}  // namespace
+
+void register_transfer_ops(OpRegistry& ops) {
+  ops.add(Op("Feed")
+              .output("out", "T")
+              .type("T")
+              .attr("index", AttrType::integer)
+              .attr("shape", Shape::unknown_rank())
+              .shape(shapes::from_attribute())
+              .kind(OpKind::stateful));
+  ops.add(Op("Fetch").input("x", "T").type("T").attr("index", AttrType::integer).kind(OpKind::stateful));
+  ops.add(Op("Send")
+              .input("x", "T")
+              .type("T")
+              .attr("edge", AttrType::integer)
+              .attr("to", AttrType::string)
+              .kind(OpKind::departure));
+  ops.add(Op("Recv")
+              .output("out", "T")
+              .type("T")
+              .attr("shape", Shape::unknown_rank())
+              .attr("edge", AttrType::integer)
+              .attr("from", AttrType::string)
+              .shape(shapes::from_attribute())
+              .kind(OpKind::arrival));
+  ops.add(shard_op("Pull")
+              .output("out", "T")
+              .attr("shape", Shape::unknown_rank())
+              .shape(shapes::from_attribute())
+              .kind(OpKind::arrival));
+  ops.add(shard_op("Push").input("gradient", "T").kind(OpKind::departure));
+  ops.add(shard_op("PushSparse")
+              .input("indices", DType::i64)
+              .input("values", "T")
+              .shape(push_sparse_shape)
+              .kind(OpKind::departure));
+}
+
+}  // namespace troupe

@@ -1,0 +1,216 @@
+#include "kernels/cpu/array.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "messages/error.hpp"
+
+namespace troupe {
+namespace {
+
+std::size_t rank_of(const Shape& shape) { return static_cast<std::size_t>(shape.rank()); }
+
+void check_count(std::string_view what, Dims dims, const Shape& shape) {
+  if (dims.size() != rank_of(shape))
+    invalid_argument("{} has {} values for a tensor of shape {}", what, dims.size(), shape.to_string());
+}
+
+// Copies a box of `box` elements at `from_begin` of `source` to `to_begin` of `target`; empty begins mean 0.
+void copy_box(Device& device, const Tensor& source, Dims from_begin, Tensor& target, Dims to_begin, const Shape& box) {
+  const auto from = dense_strides(source.shape()), to = dense_strides(target.shape());
+  std::array<CopyDim, kMaxRank> dims;
+  std::int64_t from_offset = 0, to_offset = 0;
+  if (box.num_elements() == 0) return;
+  for (std::size_t d = 0; d < rank_of(box); ++d) {
+    dims[d] = {box.dim(static_cast<int>(d)), from[d], to[d]};
+    if (!from_begin.empty()) from_offset += from_begin[d] * from[d];
+    if (!to_begin.empty()) to_offset += to_begin[d] * to[d];
+  }
+  strided_copy(device.parallelism(), source, from_offset, target, to_offset, {dims.data(), rank_of(box)});
+}
+
+std::array<std::int64_t, kMaxRank> at_axis(int axis, std::int64_t value) {
+  std::array<std::int64_t, kMaxRank> begin{};
+  begin[static_cast<std::size_t>(axis)] = value;
+  return begin;
+}
+
+}  // namespace
+
+Tensor transpose(Device& device, const Tensor& x, Dims perm) {
+  const std::size_t rank = rank_of(x.shape());
+  std::array<std::int64_t, kMaxRank> order{};
+  for (std::size_t d = 0; d < rank; ++d) order[d] = static_cast<std::int64_t>(rank - 1 - d);
+  if (!perm.empty()) {
+    check_count("perm", perm, x.shape());
+    std::array<bool, kMaxRank> seen{};
+    for (std::size_t d = 0; d < rank; ++d) {
+      const auto axis = static_cast<std::size_t>(checked_axis(perm[d], x.shape().rank()));
+      if (std::exchange(seen[axis], true)) invalid_argument("perm names dimension {} twice", axis);
+      order[d] = static_cast<std::int64_t>(axis);
+    }
+  }
+  Shape shape = x.shape();
+  for (std::size_t d = 0; d < rank; ++d) shape.set_dim(static_cast<int>(d), x.shape().dim(static_cast<int>(order[d])));
+  Tensor out = device.allocator().tensor(x.dtype(), shape);
+  const auto from = dense_strides(x.shape()), to = dense_strides(shape);
+  std::array<CopyDim, kMaxRank> dims;
+  for (std::size_t d = 0; d < rank; ++d)
+    dims[d] = {shape.dim(static_cast<int>(d)), from[static_cast<std::size_t>(order[d])], to[d]};
+  strided_copy(device.parallelism(), x, 0, out, 0, {dims.data(), rank});
+  return out;
+}
+
+Tensor concat(Device& device, std::span<const Tensor> parts, std::int64_t axis_attribute) {
+  if (parts.empty()) invalid_argument("Concat needs at least one tensor");
+  Shape shape = parts[0].shape();
+  const int axis = checked_axis(axis_attribute, shape.rank());
+  std::int64_t total = 0;
+  for (const Tensor& part : parts) {
+    Shape same = part.shape();
+    if (same.rank() == shape.rank()) same.set_dim(axis, shape.dim(axis));
+    if (same != shape || part.dtype() != parts[0].dtype())
+      invalid_argument("Concat on axis {}: {}{} does not fit {}{}", axis, name(part.dtype()), part.shape().to_string(),
+                       name(parts[0].dtype()), parts[0].shape().to_string());
+    if (__builtin_add_overflow(total, part.shape().dim(axis), &total)) invalid_argument("Concat: the result is too large");
+  }
+  shape.set_dim(axis, total);
+  Tensor out = device.allocator().tensor(parts[0].dtype(), shape);
+  std::int64_t at = 0;
+  for (const Tensor& part : parts) {
+    const auto begin = at_axis(axis, at);
+    copy_box(device, part, {}, out, {begin.data(), rank_of(shape)}, part.shape());
+    at += part.shape().dim(axis);
+  }
+  return out;
+}
+
+std::vector<Tensor> split(Device& device, const Tensor& x, std::int64_t axis_attribute, Dims sizes) {
+  const int axis = checked_axis(axis_attribute, x.shape().rank());
+  std::int64_t left = x.shape().dim(axis);
+  for (std::int64_t size : sizes) {
+    if (size < 0 || size > left) invalid_argument("sizes do not split dimension {} of {}", axis, x.shape().to_string());
+    left -= size;
+  }
+  if (left != 0) invalid_argument("sizes leave {} of dimension {} of {}", left, axis, x.shape().to_string());
+  std::vector<Tensor> parts;
+  std::int64_t at = 0;
+  for (std::int64_t size : sizes) {
+    Shape shape = x.shape();
+    shape.set_dim(axis, size);
+    Tensor part = device.allocator().tensor(x.dtype(), shape);
+    const auto begin = at_axis(axis, at);
+    copy_box(device, x, {begin.data(), rank_of(shape)}, part, {}, shape);
+    parts.push_back(std::move(part));
+    at += size;
+  }
+  return parts;
+}
+
+Tensor slice(Device& device, const Tensor& x, Dims begin, Dims size) {
+  check_count("begin", begin, x.shape());
+  check_count("size", size, x.shape());
+  Shape shape = x.shape();
+  for (int d = 0; d < shape.rank(); ++d) {
+    const std::int64_t b = begin[static_cast<std::size_t>(d)], s = size[static_cast<std::size_t>(d)], all = x.shape().dim(d);
+    if (b < 0 || b > all || s < -1 || s > all - b)
+      invalid_argument("slice [begin {}, size {}] of dimension {} of {}", b, s, d, x.shape().to_string());
+    shape.set_dim(d, s == -1 ? all - b : s);
+  }
+  Tensor out = device.allocator().tensor(x.dtype(), shape);
+  copy_box(device, x, begin, out, {}, shape);
+  return out;
+}
+
+Tensor slice_grad(Device& device, const Tensor& dy, const Shape& shape, Dims begin) {
+  check_count("begin", begin, shape);
+  check_count("begin", begin, dy.shape());
+  for (int d = 0; d < shape.rank(); ++d) {
+    const std::int64_t b = begin[static_cast<std::size_t>(d)];
+    if (b < 0 || b > shape.dim(d) || dy.shape().dim(d) > shape.dim(d) - b)
+      invalid_argument("a gradient {} at {} of dimension {} does not fit {}", dy.shape().to_string(), b, d, shape.to_string());
+  }
+  Tensor out = make_zeros(device, dy.dtype(), shape);
+  copy_box(device, dy, {}, out, begin, dy.shape());
+  return out;
+}
+
+Tensor pad(Device& device, const Tensor& x, Dims before, Dims after, const Tensor& value) {
+  check_count("before", before, x.shape());
+  check_count("after", after, x.shape());
+  Shape shape = x.shape();
+  for (int d = 0; d < shape.rank(); ++d) {
+    const std::int64_t b = before[static_cast<std::size_t>(d)], a = after[static_cast<std::size_t>(d)];
+    std::int64_t size = shape.dim(d);
+    if (b < 0 || a < 0 || __builtin_add_overflow(size, b, &size) || __builtin_add_overflow(size, a, &size))
+      invalid_argument("padding of {} and {} around dimension {} of {}", b, a, d, x.shape().to_string());
+    shape.set_dim(d, size);
+  }
+  Tensor out = broadcast_to(device, value.reshaped(Shape{}), shape);
+  copy_box(device, x, {}, out, before, x.shape());
+  return out;
+}
+
+Tensor tile(Device& device, const Tensor& x, Dims multiples) {
+  check_count("multiples", multiples, x.shape());
+  Shape shape = x.shape();
+  for (int d = 0; d < shape.rank(); ++d) {
+    const std::int64_t times = multiples[static_cast<std::size_t>(d)];
+    std::int64_t size = 0;
+    if (times < 0 || __builtin_mul_overflow(shape.dim(d), times, &size))
+      invalid_argument("{} times dimension {} of {}", times, d, x.shape().to_string());
+    shape.set_dim(d, size);
+  }
+  Tensor out = device.allocator().tensor(x.dtype(), shape);
+  if (out.num_elements() == 0) return out;
+  const auto from = dense_strides(x.shape()), to = dense_strides(shape);
+  std::array<CopyDim, kMaxCopyDims> dims;
+  for (std::size_t d = 0; d < rank_of(shape); ++d) {
+    const std::int64_t size = x.shape().dim(static_cast<int>(d));
+    dims[2 * d] = {multiples[d], 0, size * to[d]};
+    dims[2 * d + 1] = {size, from[d], to[d]};
+  }
+  strided_copy(device.parallelism(), x, 0, out, 0, {dims.data(), 2 * rank_of(shape)});
+  return out;
+}
+
+Tensor reshape(const Tensor& x, Dims wanted) {
+  std::vector<std::int64_t> dims(wanted.begin(), wanted.end());
+  const auto open = std::ranges::find(dims, -1);
+  if (open != dims.end()) {
+    *open = 1;
+    if (std::ranges::any_of(dims, [](std::int64_t d) { return d < 0; }))
+      invalid_argument("Reshape: more than one dimension is -1, or one is negative");
+    const std::int64_t known = Shape(dims).num_elements();
+    if (known == 0 || x.num_elements() % known != 0)
+      invalid_argument("Reshape: {} elements do not fill rows of {}", x.num_elements(), known);
+    *open = x.num_elements() / known;
+  }
+  return x.reshaped(Shape(dims));
+}
+
+Tensor squeeze(const Tensor& x, Dims axes) {
+  std::array<bool, kMaxRank> drop{};
+  for (std::int64_t axis : axes) {
+    const int d = checked_axis(axis, x.shape().rank());
+    if (x.shape().dim(d) != 1) invalid_argument("Squeeze: dimension {} of {} is not 1", d, x.shape().to_string());
+    drop[static_cast<std::size_t>(d)] = true;
+  }
+  Shape shape;
+  for (int d = 0; d < x.shape().rank(); ++d)
+    if (axes.empty() ? x.shape().dim(d) != 1 : !drop[static_cast<std::size_t>(d)]) shape = shape.with_appended(x.shape().dim(d));
+  return x.reshaped(shape);
+}
+
+Tensor expand_dims(const Tensor& x, std::int64_t axis_attribute) {
+  const int axis = checked_axis(axis_attribute, x.shape().rank() + 1);
+  const Shape& shape = x.shape();
+  return x.reshaped(shape.sub(0, axis).with_appended(1).concatenated(shape.sub(axis, shape.rank())));
+}
+
+Dims checked_dims(const Tensor& vector) {
+  if (vector.shape().rank() != 1) invalid_argument("a shape must be a vector, not {}", vector.shape().to_string());
+  return vector.values<std::int64_t>();
+}
+
+}  // namespace troupe

@@ -1,0 +1,89 @@
+// Loops over elements. An element's result depends on its operands alone: not on its place, the alignment of the memory or
+// how the work is split. (The functors are branch-free where speed matters, so that the loops vectorise; -ffp-contract=off
+// keeps a loop's vectorised body and its scalar rest equal.)
+#pragma once
+
+#include <algorithm>
+#include <array>
+
+#include "kernels/cpu/broadcast.hpp"
+#include "kernels/cpu/typed_kernels.hpp"
+
+namespace troupe {
+
+inline constexpr std::int64_t kElementGrain = 16384;
+
+template <class T>
+Compute<T> load(T value) {
+  return static_cast<Compute<T>>(value);
+}
+
+// out[i] = op(x[i]). `out` may be `x`.
+template <class Out, class In, class Op>
+void map_unary(Parallelism& parallelism, const In* x, Out* out, std::int64_t count, Op op) {
+  parallelism.parallel_for(count, kElementGrain, [=](std::int64_t begin, std::int64_t end) {
+#pragma GCC ivdep
+    for (std::int64_t i = begin; i < end; ++i) out[i] = static_cast<Out>(op(load(x[i])));
+  });
+}
+
+template <class Out, class In, class Op>
+void binary_stretch(const In* a, bool a_moves, const In* b, bool b_moves, Out* out, std::int64_t count, Op op) {
+  if (a_moves && b_moves) {
+#pragma GCC ivdep
+    for (std::int64_t i = 0; i < count; ++i) out[i] = static_cast<Out>(op(load(a[i]), load(b[i])));
+  } else if (a_moves) {
+    const auto y = load(*b);
+#pragma GCC ivdep
+    for (std::int64_t i = 0; i < count; ++i) out[i] = static_cast<Out>(op(load(a[i]), y));
+  } else {
+    const auto x = load(*a);
+#pragma GCC ivdep
+    for (std::int64_t i = 0; i < count; ++i) out[i] = static_cast<Out>(op(x, load(b[i])));
+  }
+}
+
+// out[i] = op(a[..], b[..]) with both broadcast to the shape of `plan`. `out` may be an operand of that shape.
+template <class Out, class In, class Op>
+void map_binary(Parallelism& parallelism, const BroadcastPlan& plan, const In* a, const In* b, Out* out, std::int64_t count,
+                Op op) {
+  const bool a_moves = plan.inner_contiguous(0), b_moves = plan.inner_contiguous(1);
+  parallelism.parallel_for(count, kElementGrain, [&](std::int64_t begin, std::int64_t end) {
+    for_each_stretch(plan, begin, end, [&](std::int64_t at, const auto& offsets, std::int64_t n) {
+      binary_stretch(a + offsets[0], a_moves, b + offsets[1], b_moves, out + at, n, op);
+    });
+  });
+}
+
+// Memory for an output: that of the first input of its dtype and shape which can be taken, else new.
+inline Tensor take_any_or_allocate(KernelContext& context, DType dtype, const Shape& shape) {
+  for (int i = 0; i < context.num_inputs(); ++i)
+    if (context.input(i).dtype() == dtype && context.input(i).shape() == shape)
+      if (Tensor taken = context.take_input(i); taken.valid()) return taken;
+  return context.allocate(dtype, shape);
+}
+
+// The kernel out = op(x), of T.
+template <class T, class Op>
+void run_unary(KernelContext& context, Op op) {
+  const Shape shape = context.input(0).shape();
+  const T* x = context.input(0).data<T>();
+  Tensor out = context.take_or_allocate(0, dtype_of<T>, shape);
+  map_unary(context.parallelism(), x, out.mutable_data<T>(), out.num_elements(), op);
+  context.set_output(0, std::move(out));
+}
+
+// The kernel out = op(a, b), of In to Out, broadcasting.
+template <class Out, class In, class Op>
+void run_binary(KernelContext& context, Op op) {
+  const std::array<Shape, 2> shapes{context.input(0).shape(), context.input(1).shape()};
+  const Shape shape = broadcast(shapes[0], shapes[1]);
+  const BroadcastPlan plan = plan_broadcast(shape, shapes);
+  const In* a = context.input(0).data<In>();
+  const In* b = context.input(1).data<In>();
+  Tensor out = take_any_or_allocate(context, dtype_of<Out>, shape);
+  map_binary(context.parallelism(), plan, a, b, out.mutable_data<Out>(), out.num_elements(), op);
+  context.set_output(0, std::move(out));
+}
+
+}  // namespace troupe

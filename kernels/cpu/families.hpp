@@ -1,0 +1,26 @@
+// The families of CPU kernels: one function per file, called by register_all_kernels.
+#pragma once
+
+#include "devices/kernel.hpp"
+
+namespace troupe {
+
+void register_array_kernels(KernelRegistry& registry);
+void register_cast_kernels(KernelRegistry& registry);
+void register_comparison_kernels(KernelRegistry& registry);
+void register_conv_kernels(KernelRegistry& registry);
+void register_gather_kernels(KernelRegistry& registry);
+void register_linear_kernels(KernelRegistry& registry);
+void register_math_binary_kernels(KernelRegistry& registry);
+void register_math_grad_kernels(KernelRegistry& registry);
+void register_math_unary_kernels(KernelRegistry& registry);
+void register_movement_kernels(KernelRegistry& registry);
+void register_pool_kernels(KernelRegistry& registry);
+void register_random_kernels(KernelRegistry& registry);
+void register_reduce_kernels(KernelRegistry& registry);
+void register_select_kernels(KernelRegistry& registry);
+void register_softmax_kernels(KernelRegistry& registry);
+void register_state_kernels(KernelRegistry& registry);
+void register_training_kernels(KernelRegistry& registry);
+
+}  // namespace troupe

@@ -1,0 +1,112 @@
+#include "kernels/cpu/gather.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "kernels/cpu/arithmetic.hpp"
+#include "kernels/cpu/elementwise.hpp"
+#include "kernels/cpu/families.hpp"
+#include "kernels/cpu/movement.hpp"
+
+namespace troupe {
+namespace {
+
+// The indices as i64, every one of them in [0, rows).
+std::vector<std::int64_t> checked_indices(const Tensor& indices, std::int64_t rows) {
+  std::vector<std::int64_t> out;
+  dispatch(IntegerTypes{}, indices.dtype(), [&]<class I>() {
+    const auto values = indices.values<I>();
+    out.assign(values.begin(), values.end());
+  });
+  for (std::size_t i = 0; i < out.size(); ++i)
+    if (out[i] < 0 || out[i] >= rows) invalid_argument("index {} (element {}) is not in [0, {})", out[i], i, rows);
+  return out;
+}
+
+template <class T>
+void add_rows(Device& device, const std::vector<std::int64_t>& indices, const T* values, T* out, std::int64_t rows,
+              std::int64_t width) {
+  // Parts own disjoint rows of the result, and each looks at all indices: few parts.
+  const std::int64_t grain = std::max<std::int64_t>((rows + 15) / 16, kElementGrain / std::max<std::int64_t>(width, 1));
+  device.parallelism().parallel_for(rows, grain, [&](std::int64_t begin, std::int64_t end) {
+    for (std::size_t i = 0; i < indices.size(); ++i) {
+      if (indices[i] < begin || indices[i] >= end) continue;
+      T* row = out + indices[i] * width;
+      binary_stretch(row, true, values + static_cast<std::int64_t>(i) * width, true, row, width, AddOp{});
+    }
+  });
+}
+
+// Rows of `depth` elements: all `off`, but `on` at the index. An index outside [0, depth) gives a row of `off`.
+template <class T>
+Tensor one_hot(Device& device, const Tensor& indices, std::int64_t depth, T on, T off) {
+  Tensor out = device.allocator().tensor(dtype_of<T>, indices.shape().with_appended(depth));
+  T* to = out.mutable_data<T>();
+  dispatch(IntegerTypes{}, indices.dtype(), [&]<class I>() {
+    const I* from = indices.data<I>();
+    const std::int64_t grain = std::max<std::int64_t>(kElementGrain / std::max<std::int64_t>(depth, 1), 1);
+    device.parallelism().parallel_for(indices.num_elements(), grain, [=](std::int64_t begin, std::int64_t end) {
+      std::fill(to + begin * depth, to + end * depth, off);
+      for (std::int64_t i = begin; i < end; ++i)
+        if (from[i] >= 0 && static_cast<std::int64_t>(from[i]) < depth) to[i * depth + static_cast<std::int64_t>(from[i])] = on;
+    });
+  });
+  return out;
+}
+
+}  // namespace
+
+Tensor gather(Device& device, const Tensor& table, const Tensor& indices) {
+  if (table.shape().rank() < 1) invalid_argument("Gather: the table is a scalar");
+  const std::vector<std::int64_t> rows = checked_indices(indices, table.shape().dim(0));
+  const Shape row = table.shape().sub(1, table.shape().rank());
+  Tensor out = device.allocator().tensor(table.dtype(), indices.shape().concatenated(row));
+  const std::int64_t width = rows.empty() ? 0 : out.num_elements() / static_cast<std::int64_t>(rows.size());
+  if (width == 0) return out;
+  const std::int64_t grain = std::max<std::int64_t>(kElementGrain / width, 1);
+  const std::int64_t bytes = width * static_cast<std::int64_t>(size_of(table.dtype()));
+  const bool text = table.dtype() == DType::string;
+  device.parallelism().parallel_for(static_cast<std::int64_t>(rows.size()), grain, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      const std::int64_t from = rows[static_cast<std::size_t>(i)];
+      if (text)
+        std::copy_n(table.data<std::string>() + from * width, width, out.mutable_data<std::string>() + i * width);
+      else
+        std::memcpy(out.mutable_raw() + i * bytes, table.raw() + from * bytes, static_cast<std::size_t>(bytes));
+    }
+  });
+  return out;
+}
+
+Tensor scatter_add_rows(Device& device, const Tensor& indices, const Tensor& values, const Shape& shape) {
+  if (shape.rank() < 1 || indices.shape().rank() != 1 ||
+      values.shape() != indices.shape().concatenated(shape.sub(1, shape.rank())))
+    invalid_argument("ScatterAddRows: indices {} and values {} do not fit {}", indices.shape().to_string(),
+                     values.shape().to_string(), shape.to_string());
+  const std::vector<std::int64_t> rows = checked_indices(indices, shape.dim(0));
+  Tensor out = make_zeros(device, values.dtype(), shape);
+  if (values.num_elements() == 0) return out;
+  const std::int64_t width = values.num_elements() / static_cast<std::int64_t>(rows.size());
+  dispatch(RealTypes{}, values.dtype(), [&]<class T>() {
+    add_rows(device, rows, values.data<T>(), out.mutable_data<T>(), shape.dim(0), width);
+  });
+  return out;
+}
+
+void register_gather_kernels(KernelRegistry& registry) {
+  add_untyped(registry, "Gather", [](const KernelInit&) -> Kernel {
+    return [](KernelContext& c) { c.set_output(0, gather(c.device(), c.input(0), c.input(1))); };
+  });
+  add_kernels(registry, "ScatterAddRows", RealTypes{}, []<class T>(KernelContext& c) {
+    c.set_output(0, scatter_add_rows(c.device(), c.input(0), c.input(1), c.input(2).shape()));
+  });
+  add_factories(registry, "OneHot", DataTypes{}, []<class T>(const KernelInit& init) -> Kernel {
+    const std::int64_t depth = init.attributes.integer("depth");
+    if (depth < 0) invalid_argument("OneHot: depth {} is negative", depth);
+    const T on = static_cast<T>(static_cast<Compute<T>>(init.attributes.real("on")));
+    const T off = static_cast<T>(static_cast<Compute<T>>(init.attributes.real("off")));
+    return [=](KernelContext& c) { c.set_output(0, one_hot<T>(c.device(), c.input(0), depth, on, off)); };
+  });
+}
+
+}  // namespace troupe

@@ -1,0 +1,51 @@
+#include <algorithm>
+
+#include "kernels/cpu/arithmetic.hpp"
+#include "kernels/cpu/elementwise.hpp"
+#include "kernels/cpu/families.hpp"
+
+namespace troupe {
+namespace {
+
+template <class Types, class Op>
+void add_binary(KernelRegistry& registry, const std::string& name, Types types, Op op) {
+  add_kernels(registry, name, types, [op]<class T>(KernelContext& context) { run_binary<T, T>(context, op); });
+}
+
+// Division and Pow of integers are not defined for every operand.
+template <class T>
+void check_divisor(const Tensor& a, const Tensor& b) {
+  if (broadcast(a.shape(), b.shape()).num_elements() == 0) return;
+  const auto values = b.values<T>();
+  if (const auto it = std::ranges::find(values, T{0}); it != values.end())
+    invalid_argument("integer division by zero: divisor {} of {} is 0", it - values.begin(), b.shape().to_string());
+}
+
+template <class T>
+void check_exponent(const Tensor& b) {
+  const auto values = b.values<T>();
+  if (const auto it = std::ranges::find_if(values, [](T x) { return x < 0; }); it != values.end())
+    invalid_argument("integer power: exponent {} of {} is negative ({})", it - values.begin(), b.shape().to_string(), *it);
+}
+
+}  // namespace
+
+void register_math_binary_kernels(KernelRegistry& registry) {
+  add_binary(registry, "Add", RealTypes{}, AddOp{});
+  add_binary(registry, "Sub", RealTypes{}, SubOp{});
+  add_binary(registry, "Mul", RealTypes{}, MulOp{});
+  add_binary(registry, "Maximum", RealTypes{}, MaximumOp{});
+  add_binary(registry, "Minimum", RealTypes{}, MinimumOp{});
+  add_binary(registry, "SquaredDifference", RealTypes{}, SquaredDifferenceOp{});
+  add_kernels(registry, "Div", RealTypes{}, []<class T>(KernelContext& context) {
+    if constexpr (std::is_integral_v<T>) check_divisor<T>(context.input(0), context.input(1));
+    run_binary<T, T>(context, DivOp{});
+  });
+  add_kernels(registry, "Pow", Types<float, double, Half, BFloat16, std::int32_t, std::int64_t>{},
+              []<class T>(KernelContext& context) {
+                if constexpr (std::is_integral_v<T>) check_exponent<T>(context.input(1));
+                run_binary<T, T>(context, PowOp{});
+              });
+}
+
+}  // namespace troupe

@@ -1,0 +1,37 @@
+#include "kernels/cpu/elementwise.hpp"
+#include "kernels/cpu/families.hpp"
+
+namespace troupe {
+namespace {
+
+// Gradients are not broadcast: both inputs have one shape.
+template <class T, class Op>
+void run_grad(KernelContext& context, Op op) {
+  if (context.input(0).shape() != context.input(1).shape())
+    invalid_argument("the gradient is {}, but the value it belongs to is {}", context.input(0).shape().to_string(),
+                     context.input(1).shape().to_string());
+  run_binary<T, T>(context, op);
+}
+
+template <class Op>
+void add_grad(KernelRegistry& registry, const std::string& name, Op op) {
+  add_kernels(registry, name, FloatTypes{}, [op]<class T>(KernelContext& context) { run_grad<T>(context, op); });
+}
+
+}  // namespace
+
+void register_math_grad_kernels(KernelRegistry& registry) {
+  add_kernels(registry, "ReluGrad", RealTypes{}, []<class T>(KernelContext& context) {
+    run_grad<T>(context, [](auto dy, auto y) { return y > 0 ? dy : static_cast<decltype(dy)>(0); });
+  });
+  add_grad(registry, "SigmoidGrad", [](auto dy, auto y) { return dy * y * (1 - y); });
+  add_grad(registry, "TanhGrad", [](auto dy, auto y) { return dy * (1 - y * y); });
+  add_factories(registry, "LeakyReluGrad", FloatTypes{}, []<class T>(const KernelInit& init) -> Kernel {
+    const auto alpha = static_cast<Compute<T>>(init.attributes.real("alpha"));
+    return [alpha](KernelContext& context) {
+      run_grad<T>(context, [alpha](Compute<T> dy, Compute<T> x) { return x > 0 ? dy : alpha * dy; });
+    };
+  });
+}
+
+}  // namespace troupe

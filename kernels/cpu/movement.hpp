@@ -1,0 +1,40 @@
+// Moving elements: one strided copy that slices, transposes, tiles, broadcasts and joins tensors of any dtype.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+
+#include "devices/device.hpp"
+#include "messages/tensor.hpp"
+
+namespace troupe {
+
+// One nested loop of a copy, outermost first. Strides are in elements.
+struct CopyDim {
+  std::int64_t size;
+  std::int64_t source_stride;  // 0: the same elements again and again
+  std::int64_t target_stride;
+};
+
+// The most loops of one copy: a tiled tensor has two per dimension.
+inline constexpr std::size_t kMaxCopyDims = 2 * kMaxRank;
+
+// target[target_offset + sum i*target_stride] = source[source_offset + sum i*source_stride], for every index. Offsets are in
+// elements. The caller has checked that all lies inside both. No target element may be written twice.
+void strided_copy(Parallelism& parallelism, const Tensor& source, std::int64_t source_offset, Tensor& target,
+                  std::int64_t target_offset, std::span<const CopyDim> dims);
+
+// Elements between neighbours along each dimension of a dense tensor.
+std::array<std::int64_t, kMaxRank> dense_strides(const Shape& shape);
+
+// `x` broadcast to `shape`. Throws invalid_argument if it does not fit.
+Tensor broadcast_to(Device& device, const Tensor& x, const Shape& shape);
+
+// A tensor of zeros (strings: empty).
+Tensor make_zeros(Device& device, DType dtype, const Shape& shape);
+
+// A dimension from an attribute; negative counts from the end. Throws invalid_argument.
+int checked_axis(std::int64_t axis, int rank);
+
+}  // namespace troupe

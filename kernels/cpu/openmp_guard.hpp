@@ -1,0 +1,25 @@
+// Keeps oneDNN on the calling thread.
+#pragma once
+
+#include <omp.h>
+
+namespace troupe {
+
+// While it lives, OpenMP regions begun by this thread have one thread. Device threads are set so already; a thread of
+// the application that calls a kernel's function directly is not, and would get other bits.
+class OpenMpGuard {
+ public:
+  OpenMpGuard() : before_(omp_get_max_threads()) {
+    if (before_ != 1) omp_set_num_threads(1);
+  }
+  ~OpenMpGuard() {
+    if (before_ != 1) omp_set_num_threads(before_);
+  }
+  OpenMpGuard(const OpenMpGuard&) = delete;
+  OpenMpGuard& operator=(const OpenMpGuard&) = delete;
+
+ private:
+  int before_;
+};
+
+}  // namespace troupe

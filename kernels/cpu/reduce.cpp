@@ -1,0 +1,132 @@
+#include "kernels/cpu/reduce.hpp"
+
+#include "kernels/cpu/families.hpp"
+#include "kernels/cpu/movement.hpp"
+#include "kernels/cpu/reduce_loops.hpp"
+
+namespace troupe {
+
+ReducePlan plan_reduce(std::span<const ReduceDim> dims) {
+  std::vector<ReduceDim> merged;
+  for (const ReduceDim& d : dims) {
+    if (d.size == 1) continue;
+    if (!merged.empty() && merged.back().reduced == d.reduced)
+      merged.back().size *= d.size;
+    else
+      merged.push_back(d);
+  }
+  ReducePlan plan;
+  if (merged.empty()) return plan;
+  plan.inner = merged.back().size;
+  plan.inner_reduced = merged.back().reduced;
+  merged.pop_back();
+  std::int64_t stride = plan.inner;
+  for (std::size_t d = merged.size(); d-- > 0;) {
+    auto& loops = merged[d].reduced ? plan.reduced : plan.kept;
+    loops.insert(loops.begin(), {merged[d].size, stride});
+    (merged[d].reduced ? plan.reduced_count : plan.kept_count) *= merged[d].size;
+    stride *= merged[d].size;
+  }
+  return plan;
+}
+
+Tensor reduce(Device& device, Reduction kind, const Tensor& x, std::span<const ReduceDim> dims, const Shape& shape) {
+  Tensor out = device.allocator().tensor(x.dtype(), shape);
+  std::int64_t terms = 1;
+  for (const ReduceDim& d : dims)
+    if (d.reduced && __builtin_mul_overflow(terms, d.size, &terms)) invalid_argument("a reduction of too many elements");
+  const bool extreme = kind == Reduction::max || kind == Reduction::min;
+  if (terms == 0 && (extreme || (kind == Reduction::mean && is_integer(x.dtype()))))
+    invalid_argument("the {} of no elements: {} has a reduced dimension of 0",
+                     kind == Reduction::max ? "maximum" : kind == Reduction::min ? "minimum" : "mean",
+                     x.shape().to_string());
+  if (out.num_elements() == 0) return out;
+  // Beyond here the kept dimensions are not 0, and if a reduced one is, there is one empty sum per result.
+  const std::array<ReduceDim, 2> empty{ReduceDim{out.num_elements(), false}, ReduceDim{0, true}};
+  const ReducePlan plan = plan_reduce(terms == 0 ? std::span<const ReduceDim>(empty) : dims);
+  Parallelism& parallelism = device.parallelism();
+  switch (kind) {
+    case Reduction::sum: reduce_sums(parallelism, plan, x, out, 1); break;
+    case Reduction::mean: reduce_sums(parallelism, plan, x, out, static_cast<double>(terms)); break;
+    case Reduction::half_square_sum: reduce_square_sums(parallelism, plan, x, out, 2); break;
+    case Reduction::max:
+    case Reduction::min: reduce_extremes(parallelism, plan, x, out, kind == Reduction::max); break;
+  }
+  return out;
+}
+
+Tensor reduce_axes(Device& device, Reduction kind, const Tensor& x, std::span<const std::int64_t> axes, bool keep_dims) {
+  const int rank = x.shape().rank();
+  std::vector<ReduceDim> dims;
+  for (std::int64_t size : x.shape().dims()) dims.push_back({size, axes.empty()});
+  for (std::int64_t axis : axes) dims[static_cast<std::size_t>(checked_axis(axis, rank))].reduced = true;
+  Shape shape;
+  for (const ReduceDim& d : dims) {
+    if (!d.reduced)
+      shape = shape.with_appended(d.size);
+    else if (keep_dims)
+      shape = shape.with_appended(1);
+  }
+  return reduce(device, kind, x, dims, shape);
+}
+
+Tensor sum_to(Device& device, const Tensor& x, const Shape& shape) {
+  if (x.shape() == shape) return x;
+  const int added = x.shape().rank() - shape.rank();
+  if (added < 0 || broadcast(shape, x.shape()) != x.shape())
+    invalid_argument("{} was not broadcast to {}", shape.to_string(), x.shape().to_string());
+  std::vector<ReduceDim> dims;
+  for (int d = 0; d < x.shape().rank(); ++d)
+    dims.push_back({x.shape().dim(d), d < added || (shape.dim(d - added) == 1 && x.shape().dim(d) != 1)});
+  return reduce(device, Reduction::sum, x, dims, shape);
+}
+
+Tensor tile_grad(Device& device, const Tensor& dy, const Shape& shape, std::span<const std::int64_t> multiples) {
+  bool fits = dy.shape().rank() == shape.rank() && std::ssize(multiples) == shape.rank();
+  std::vector<ReduceDim> dims;
+  for (int d = 0; fits && d < shape.rank(); ++d) {
+    const std::int64_t times = multiples[static_cast<std::size_t>(d)];
+    std::int64_t size = 0;
+    fits = times >= 0 && !__builtin_mul_overflow(times, shape.dim(d), &size) && size == dy.shape().dim(d);
+    dims.push_back({times, true});
+    dims.push_back({shape.dim(d), false});
+  }
+  if (!fits) invalid_argument("{} is not a tiling of {}", dy.shape().to_string(), shape.to_string());
+  return reduce(device, Reduction::sum, dy, dims, shape);
+}
+
+namespace {
+
+void add_reduction(KernelRegistry& registry, const std::string& name, Reduction kind) {
+  add_factories(registry, name, RealTypes{}, [kind]<class T>(const KernelInit& init) -> Kernel {
+    return [kind, axes = init.attributes.integers("axes"), keep_dims = init.attributes.boolean("keep_dims")](
+               KernelContext& c) { c.set_output(0, reduce_axes(c.device(), kind, c.input(0), axes, keep_dims)); };
+  });
+}
+
+}  // namespace
+
+void register_reduce_kernels(KernelRegistry& registry) {
+  add_reduction(registry, "Sum", Reduction::sum);
+  add_reduction(registry, "Mean", Reduction::mean);
+  add_reduction(registry, "Max", Reduction::max);
+  add_reduction(registry, "Min", Reduction::min);
+  add_kernels(registry, "L2Loss", FloatTypes{}, []<class T>(KernelContext& c) {
+    c.set_output(0, reduce_axes(c.device(), Reduction::half_square_sum, c.input(0), {}, false));
+  });
+  add_factories(registry, "ArgMax", RealTypes{}, []<class T>(const KernelInit& init) -> Kernel {
+    return [axis = init.attributes.integer("axis")](KernelContext& c) {
+      c.set_output(0, arg_max(c.device(), c.input(0), axis));
+    };
+  });
+  add_kernels(registry, "SumToLike", RealTypes{}, []<class T>(KernelContext& c) {
+    c.set_output(0, sum_to(c.device(), c.input(0), c.input(1).shape()));
+  });
+  add_factories(registry, "TileGrad", RealTypes{}, []<class T>(const KernelInit& init) -> Kernel {
+    return [multiples = init.attributes.integers("multiples")](KernelContext& c) {
+      c.set_output(0, tile_grad(c.device(), c.input(0), c.input(1).shape(), multiples));
+    };
+  });
+}
+
+}  // namespace troupe

@@ -1,0 +1,248 @@
+#include "kernels/cpu/softmax.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <string_view>
+#include <vector>
+
+#include "kernels/cpu/tensor_checks.hpp"
+#include "kernels/cpu/vector_math.hpp"
+
+namespace troupe {
+namespace {
+
+using vector_math::exp;
+using vector_math::log;
+using vector_math::log1p;
+
+// Elements worth a part of their own.
+constexpr std::int64_t kPartElements = std::int64_t{1} << 13;
+
+struct Rows {
+  std::int64_t count = 0;
+  std::int64_t width = 0;
+  std::int64_t grain() const { return std::max<std::int64_t>(1, kPartElements / std::max<std::int64_t>(1, width)); }
+};
+Rows rows_of(std::string_view what, const Shape& shape) {
+  if (shape.rank() < 1) invalid_argument("{} must have at least one dimension, but is a scalar", what);
+  const std::int64_t width = shape[-1];
+  return {width == 0 ? 0 : shape.num_elements() / width, width};
+}
+
+// Combines term(0), ..., term(n - 1) in 16 interleaved lanes, so that the order is fixed and yet fits vector registers.
+template <class T, class Term, class Combine>
+T reduce(std::int64_t n, T start, Term term, Combine combine) {
+  constexpr std::int64_t kLanes = 16;
+  T lanes[kLanes];
+  for (T& lane : lanes) lane = start;
+  std::int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes)
+    for (std::int64_t j = 0; j < kLanes; ++j) lanes[j] = combine(lanes[j], term(i + j));
+  for (std::int64_t j = 0; i + j < n; ++j) lanes[j] = combine(lanes[j], term(i + j));
+  for (std::int64_t width = kLanes / 2; width > 0; width /= 2)
+    for (std::int64_t j = 0; j < width; ++j) lanes[j] = combine(lanes[j], lanes[j + width]);
+  return lanes[0];
+}
+
+template <class T, class Term>
+T sum_of(std::int64_t n, Term term) {
+  return reduce(n, T{0}, term, [](T a, T b) { return a + b; });
+}
+
+// The largest number; NaN is passed over, since the exponential brings it back.
+template <class T>
+T maximum(const T* x, std::int64_t n) {
+  return reduce(n, -std::numeric_limits<T>::infinity(), [x](std::int64_t j) { return x[j]; },
+                [](T a, T b) { return b > a ? b : a; });
+}
+
+// out = exp(x - max x); returns the sum of out. `largest` gets the maximum.
+template <class T>
+T shifted_exp(const T* x, std::int64_t n, T* out, T& largest) {
+  largest = maximum(x, n);
+  const T shift = largest;
+  for (std::int64_t j = 0; j < n; ++j) out[j] = exp(x[j] - shift);
+  return sum_of<T>(n, [out](std::int64_t j) { return out[j]; });
+}
+
+template <class T>
+void divide(T* x, std::int64_t n, T divisor) {
+  for (std::int64_t j = 0; j < n; ++j) x[j] /= divisor;
+}
+
+template <class T>
+void softmax_row(const T* x, std::int64_t n, T* out) {
+  T largest;
+  const T sum = shifted_exp(x, n, out, largest);
+  divide(out, n, sum);
+}
+
+template <class T>
+void log_softmax_row(const T* x, std::int64_t n, T* out) {
+  const T largest = maximum(x, n);
+  const T log_sum = log(sum_of<T>(n, [x, largest](std::int64_t j) { return exp(x[j] - largest); }));
+  for (std::int64_t j = 0; j < n; ++j) out[j] = x[j] - largest - log_sum;
+}
+
+template <class T>
+void softmax_grad_row(const T* dy, const T* y, std::int64_t n, T* dx) {
+  const T dot = sum_of<T>(n, [=](std::int64_t j) { return dy[j] * y[j]; });
+  for (std::int64_t j = 0; j < n; ++j) dx[j] = y[j] * (dy[j] - dot);
+}
+
+template <class T>
+void log_softmax_grad_row(const T* dy, const T* y, std::int64_t n, T* dx) {
+  const T sum = sum_of<T>(n, [=](std::int64_t j) { return dy[j]; });
+  for (std::int64_t j = 0; j < n; ++j) dx[j] = dy[j] - exp(y[j]) * sum;
+}
+
+template <class T>
+T sparse_cross_entropy_row(const T* logits, std::int64_t label, std::int64_t n, T* backprop) {
+  T largest;
+  const T sum = shifted_exp(logits, n, backprop, largest);
+  divide(backprop, n, sum);
+  backprop[label] -= T{1};
+  return log(sum) - (logits[label] - largest);
+}
+
+template <class T>
+T cross_entropy_row(const T* logits, const T* labels, std::int64_t n, T* backprop) {
+  T largest;
+  const T sum = shifted_exp(logits, n, backprop, largest);
+  for (std::int64_t j = 0; j < n; ++j) backprop[j] = backprop[j] / sum - labels[j];
+  const T log_sum = log(sum);
+  return sum_of<T>(n, [=](std::int64_t j) { return labels[j] * (log_sum - (logits[j] - largest)); });
+}
+
+template <class T>
+void sigmoid_cross_entropy_part(const T* x, const T* z, std::int64_t n, T* out) {
+  for (std::int64_t i = 0; i < n; ++i) {
+    const T magnitude = x[i] < T{0} ? -x[i] : x[i];
+    const T positive = x[i] < T{0} ? T{0} : x[i];
+    out[i] = positive - x[i] * z[i] + log1p(exp(-magnitude));
+  }
+}
+
+// Calls fn.operator()<T>() for the dtype.
+template <class Fn>
+void for_floating(std::string_view op, DType dtype, Fn fn) {
+  if (dtype == DType::f32) return fn.template operator()<float>();
+  if (dtype == DType::f64) return fn.template operator()<double>();
+  invalid_argument("{} works on f32 and f64, not on {}", op, name(dtype));
+}
+
+// Calls row(i) for every row.
+template <class Fn>
+void for_rows(Parallelism& parallelism, Rows rows, Fn row) {
+  parallelism.parallel_for(rows.count, rows.grain(), [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) row(i);
+  });
+}
+
+std::vector<std::int64_t> checked_labels(const Tensor& labels, std::int64_t classes) {
+  std::vector<std::int64_t> out;
+  if (labels.dtype() == DType::i32)
+    out.assign(labels.values<std::int32_t>().begin(), labels.values<std::int32_t>().end());
+  else if (labels.dtype() == DType::i64)
+    out.assign(labels.values<std::int64_t>().begin(), labels.values<std::int64_t>().end());
+  else
+    invalid_argument("SparseSoftmaxCrossEntropy: labels must be i32 or i64, but are {}", name(labels.dtype()));
+  for (std::size_t i = 0; i < out.size(); ++i)
+    if (out[i] < 0 || out[i] >= classes)
+      fail(Code::out_of_range, "SparseSoftmaxCrossEntropy: label {} out of range [0,{}) at position {}", out[i], classes, i);
+  return out;
+}
+
+}  // namespace
+
+void softmax(Parallelism& parallelism, const Tensor& x, Tensor& out) {
+  const Rows rows = rows_of("Softmax: x", x.shape());
+  check_tensor("Softmax: the output", out, x.dtype(), x.shape());
+  for_floating("Softmax", x.dtype(), [&]<class T>() {
+    const T* from = x.data<T>();
+    T* to = out.mutable_data<T>();
+    for_rows(parallelism, rows, [=](std::int64_t i) { softmax_row(from + i * rows.width, rows.width, to + i * rows.width); });
+  });
+}
+
+void log_softmax(Parallelism& parallelism, const Tensor& x, Tensor& out) {
+  const Rows rows = rows_of("LogSoftmax: x", x.shape());
+  check_tensor("LogSoftmax: the output", out, x.dtype(), x.shape());
+  for_floating("LogSoftmax", x.dtype(), [&]<class T>() {
+    const T* from = x.data<T>();
+    T* to = out.mutable_data<T>();
+    for_rows(parallelism, rows,
+             [=](std::int64_t i) { log_softmax_row(from + i * rows.width, rows.width, to + i * rows.width); });
+  });
+}
+
+void softmax_grad(Parallelism& parallelism, const Tensor& dy, const Tensor& y, Tensor& dx) {
+  const Rows rows = rows_of("SoftmaxGrad: y", y.shape());
+  check_tensor("SoftmaxGrad: dy", dy, y.dtype(), y.shape());
+  check_tensor("SoftmaxGrad: the output", dx, y.dtype(), y.shape());
+  for_floating("SoftmaxGrad", y.dtype(), [&]<class T>() {
+    const T *g = dy.data<T>(), *value = y.data<T>();
+    T* to = dx.mutable_data<T>();
+    const std::int64_t w = rows.width;
+    for_rows(parallelism, rows, [=](std::int64_t i) { softmax_grad_row(g + i * w, value + i * w, w, to + i * w); });
+  });
+}
+
+void log_softmax_grad(Parallelism& parallelism, const Tensor& dy, const Tensor& y, Tensor& dx) {
+  const Rows rows = rows_of("LogSoftmaxGrad: y", y.shape());
+  check_tensor("LogSoftmaxGrad: dy", dy, y.dtype(), y.shape());
+  check_tensor("LogSoftmaxGrad: the output", dx, y.dtype(), y.shape());
+  for_floating("LogSoftmaxGrad", y.dtype(), [&]<class T>() {
+    const T *g = dy.data<T>(), *value = y.data<T>();
+    T* to = dx.mutable_data<T>();
+    const std::int64_t w = rows.width;
+    for_rows(parallelism, rows, [=](std::int64_t i) { log_softmax_grad_row(g + i * w, value + i * w, w, to + i * w); });
+  });
+}
+
+void sparse_softmax_cross_entropy(Parallelism& parallelism, const Tensor& logits, const Tensor& labels, Tensor& loss,
+                                  Tensor& backprop) {
+  check_rank("SparseSoftmaxCrossEntropy: logits", logits.shape(), 2);
+  const Rows rows{logits.shape()[0], logits.shape()[1]};
+  check_tensor("SparseSoftmaxCrossEntropy: labels", labels, labels.dtype(), Shape{rows.count});
+  check_tensor("SparseSoftmaxCrossEntropy: the loss", loss, logits.dtype(), Shape{rows.count});
+  check_tensor("SparseSoftmaxCrossEntropy: the backprop", backprop, logits.dtype(), logits.shape());
+  const std::vector<std::int64_t> label = checked_labels(labels, rows.width);
+  for_floating("SparseSoftmaxCrossEntropy", logits.dtype(), [&]<class T>() {
+    const T* x = logits.data<T>();
+    T *out = loss.mutable_data<T>(), *grad = backprop.mutable_data<T>();
+    const std::int64_t w = rows.width;
+    for_rows(parallelism, rows, [=, &label](std::int64_t i) {
+      out[i] = sparse_cross_entropy_row(x + i * w, label[static_cast<std::size_t>(i)], w, grad + i * w);
+    });
+  });
+}
+
+void softmax_cross_entropy(Parallelism& parallelism, const Tensor& logits, const Tensor& labels, Tensor& loss,
+                           Tensor& backprop) {
+  check_rank("SoftmaxCrossEntropy: logits", logits.shape(), 2);
+  const Rows rows{logits.shape()[0], logits.shape()[1]};
+  check_tensor("SoftmaxCrossEntropy: labels", labels, logits.dtype(), logits.shape());
+  check_tensor("SoftmaxCrossEntropy: the loss", loss, logits.dtype(), Shape{rows.count});
+  check_tensor("SoftmaxCrossEntropy: the backprop", backprop, logits.dtype(), logits.shape());
+  for_floating("SoftmaxCrossEntropy", logits.dtype(), [&]<class T>() {
+    const T *x = logits.data<T>(), *z = labels.data<T>();
+    T *out = loss.mutable_data<T>(), *grad = backprop.mutable_data<T>();
+    const std::int64_t w = rows.width;
+    for_rows(parallelism, rows, [=](std::int64_t i) { out[i] = cross_entropy_row(x + i * w, z + i * w, w, grad + i * w); });
+  });
+}
+
+void sigmoid_cross_entropy(Parallelism& parallelism, const Tensor& logits, const Tensor& labels, Tensor& out) {
+  check_tensor("SigmoidCrossEntropy: labels", labels, logits.dtype(), logits.shape());
+  check_tensor("SigmoidCrossEntropy: the output", out, logits.dtype(), logits.shape());
+  for_floating("SigmoidCrossEntropy", logits.dtype(), [&]<class T>() {
+    const T *x = logits.data<T>(), *z = labels.data<T>();
+    T* to = out.mutable_data<T>();
+    parallelism.parallel_for(logits.num_elements(), kPartElements, [=](std::int64_t begin, std::int64_t end) {
+      sigmoid_cross_entropy_part(x + begin, z + begin, end - begin, to + begin);
+    });
+  });
+}
+
+}  // namespace troupe
