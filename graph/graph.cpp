@@ -172,7 +172,12 @@ const Node& Graph::get(std::string_view name) const {
   return *found;
 }
 
-Output Graph::output(std::string_view text) {
+Output Graph::output(std::string_view name) {
+  const Endpoint e = endpoint(name);
+  return {this, e.node, e.index};
+}
+
+Endpoint Graph::endpoint(std::string_view text) const {
   const auto colon = text.find(':');
   int index = 0;
   if (colon != std::string_view::npos) {
@@ -184,7 +189,7 @@ Output Graph::output(std::string_view text) {
   const Node& found = get(text.substr(0, colon));
   if (static_cast<std::size_t>(index) >= found.output_types.size())
     fail(Code::out_of_range, "'{}': {} '{}' has {} outputs", text, found.op->name, found.name, found.output_types.size());
-  return {this, found.id, index};
+  return {found.id, index};
 }
 
 const Node& Graph::insert(std::unique_ptr<Node> node) {

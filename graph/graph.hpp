@@ -90,8 +90,9 @@ class Graph {
   const Node* find(std::string_view name) const;
   // Throws not_found.
   const Node& get(std::string_view name) const;
-  // "node" or "node:1". Throws not_found or out_of_range.
+  // "node" or "node:1". Throws invalid_argument, not_found or out_of_range.
   Output output(std::string_view name);
+  Endpoint endpoint(std::string_view name) const;
   Output output(const Node& node, int index = 0) { return {this, node.id, index}; }
   DType dtype(Endpoint e) const { return node(e.node).output_types[static_cast<std::size_t>(e.index)]; }
   const Shape& shape(Endpoint e) const { return node(e.node).output_shapes[static_cast<std::size_t>(e.index)]; }
@@ -105,7 +106,7 @@ class Graph {
   // `after` runs after `before`. May close a cycle, which topological_order reports.
   void add_control_edge(const Node& before, const Node& after);
   void set_device(const Node& node, std::string device) { mutable_node(node.id).device = std::move(device); }
-  void set_colocation(const Node& node, std::string with) { mutable_node(node.id).colocate_with = std::move(with); }
+  void set_colocate_with(const Node& node, std::string other) { mutable_node(node.id).colocate_with = std::move(other); }
   void set_attribute(const Node& node, std::string name, AttrValue value) {
     mutable_node(node.id).attributes.set(std::move(name), std::move(value));
   }

@@ -1,0 +1,43 @@
+// The optimizations of a callable's graph, in the order they run. Each takes a graph and makes a new one that computes the
+// same fetches; each can be switched off by name.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "graph/passes/fold.hpp"
+
+namespace troupe {
+
+struct Pass {
+  std::string name;
+  std::function<std::unique_ptr<Graph>(const Graph&)> run;
+};
+
+// What a pass did, for logs and tests.
+struct PassReport {
+  std::string_view pass;
+  int nodes_before = 0;
+  int nodes_after = 0;
+  std::chrono::nanoseconds time{0};
+};
+
+struct OptimizeOptions {
+  Evaluator evaluator;                // none: constants are not folded
+  std::set<std::string> switched_off;  // names of passes; unknown ones throw not_found
+  std::size_t folded_bytes = kFoldedBytes;
+  std::function<void(const PassReport&)> report;
+};
+
+// prune, fold_constants, common_subexpressions, prune_again.
+std::vector<Pass> optimizations(const OptimizeOptions& options);
+
+// Runs them all. Errors name the pass.
+std::unique_ptr<Graph> optimize(std::unique_ptr<Graph> graph, const OptimizeOptions& options);
+
+}  // namespace troupe

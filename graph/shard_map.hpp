@@ -1,0 +1,78 @@
+// ShardMap: which part of the parameters each shard owns. A pure function of names, dtypes, shapes and the number of
+// shards, so that every task computes the same map alone; fingerprint() lets them check.
+//
+// Variables up to 4 MiB stay whole. Larger ones are cut along dimension 0 into at most one piece per shard, at rows whose
+// offset is a multiple of 64 bytes, in pieces as equal as that allows. Pieces go, largest first (then by name and row), to
+// the shard that has the fewest bytes so far (then the lowest number).
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "messages/dtype.hpp"
+#include "messages/shape.hpp"
+
+namespace troupe {
+
+struct VariableSpec {
+  std::string name;
+  DType dtype = DType::f32;
+  Shape shape;
+};
+
+// Rows [row_begin, row_end) of a variable. A scalar counts as one row.
+struct Slice {
+  std::uint32_t id = 0;  // by (variable, row_begin), from 0
+  std::string variable;
+  DType dtype = DType::invalid;
+  Shape shape;  // of the slice
+  std::int64_t row_begin = 0;
+  std::int64_t row_end = 0;
+  int shard = 0;
+  bool operator==(const Slice&) const = default;
+};
+
+inline constexpr std::int64_t kWholeVariableBytes = 4 << 20;
+inline constexpr std::int64_t kSliceAlignment = 64;
+
+class ShardMap {
+ public:
+  ShardMap() = default;
+  // The order of `variables` does not matter. Throws invalid_argument for a name given twice, a shape that is not fully
+  // known or too large, a dtype that has no bytes, or num_shards < 1.
+  ShardMap(std::vector<VariableSpec> variables, int num_shards);
+
+  int num_shards() const { return num_shards_; }
+  const std::vector<VariableSpec>& variables() const { return variables_; }  // by name
+  const std::vector<Slice>& slices() const { return slices_; }               // by id
+  bool contains(std::string_view variable) const { return first_.find(variable) != first_.end(); }
+  const VariableSpec& variable(std::string_view name) const;                 // throws not_found
+  std::span<const Slice> slices_of(std::string_view variable) const;         // by row; throws not_found
+  std::int64_t bytes_of(int shard) const;
+
+  // FNV-1a (64 bits) over the number of shards and all fields of all slices.
+  std::uint64_t fingerprint() const;
+  // One line per slice.
+  std::string dump() const;
+
+ private:
+  struct Range {
+    std::size_t variable = 0;
+    std::size_t begin = 0;
+    std::size_t end = 0;
+  };
+  const Range& range(std::string_view variable) const;
+  void cut(const VariableSpec& variable);
+  void assign();
+
+  int num_shards_ = 0;
+  std::vector<VariableSpec> variables_;
+  std::vector<Slice> slices_;
+  std::map<std::string, Range, std::less<>> first_;
+};
+
+}  // namespace troupe
