@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "kernels/data/digit_strokes.hpp"
-#include "kernels/philox.hpp"
+#include "messages/philox.hpp"
 
 namespace troupe {
 namespace {
