@@ -19,12 +19,12 @@ bin=build/release/bin
 command=("$bin/troupe-launch" --ps 2 --workers 2 -- troupe-mnist --mode sync --epochs 5 --batch 32 "$@")
 printf '\ndemo: %s\n' "${command[*]}"
 
-# The launcher ends its tasks on SIGTERM, and kills them on a second one. As a job in the background it does not see Ctrl-C
-# itself: that comes to this script, which goes on waiting.
+# Ctrl-C reaches the launcher as it reaches this script, which goes on waiting for an orderly end; other signals are passed
+# on. The launcher lets no task survive.
 "${command[@]}" &
 launcher=$!
 interrupted=0
-trap 'interrupted=130; kill -TERM "$launcher" 2>/dev/null || true' INT
+trap 'interrupted=130' INT
 trap 'interrupted=143; kill -TERM "$launcher" 2>/dev/null || true' TERM HUP
 code=0
 while true; do
@@ -40,7 +40,7 @@ fi
 cat <<TEXT
 
 Where to look next
-  $bin/troupe-mnist --help                       other models and modes, your own MNIST files
-  $bin/troupe-launch --help                      clusters of other sizes
+  $bin/troupe-mnist --help     other models and modes, your own MNIST files
+  $bin/troupe-launch --help    clusters of other sizes
   README.md, ARCHITECTURE.md                     how it works
 TEXT
