@@ -71,7 +71,7 @@ summary() {
   fi
   for preset in "$@"; do
     grep -hE '^\s+[0-9]+ - .*\((Failed|Timeout|SEGFAULT|Subprocess aborted|Not Run|Skipped|.*Exception.*)\)' \
-      "build/$preset/test.log" 2>/dev/null | sed "s/^/$preset: /" || true
+      "build/$preset/test.log" 2>/dev/null | sed -E "s/^\s+/  $preset: /" || true
   done
   printf 'Total Test time (real) = %d sec\n' "$SECONDS"
 }
