@@ -1,4 +1,4 @@
-#include "simulation.hpp"
+#include "tests/scheduler/simulation.hpp"
 
 #include <algorithm>
 #include <numeric>

@@ -13,7 +13,7 @@
 
 #include "scheduler/training/coordinator.hpp"
 #include "scheduler/training/shard_state.hpp"
-#include "toy_model.hpp"
+#include "tests/scheduler/toy_model.hpp"
 
 namespace troupe::testing {
 

@@ -1,5 +1,5 @@
 // The training protocol as a whole: whatever the network does, the parameters are those of a plain loop.
-#include "simulation.hpp"
+#include "tests/scheduler/simulation.hpp"
 
 #include <gtest/gtest.h>
 

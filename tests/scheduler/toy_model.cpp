@@ -1,4 +1,4 @@
-#include "toy_model.hpp"
+#include "tests/scheduler/toy_model.hpp"
 
 #include <numeric>
 
