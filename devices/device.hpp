@@ -20,6 +20,7 @@ struct DeviceAttributes {
   DeviceName name;  // complete
   std::string type;  // "CPU", "GPU": what kernels are registered for
   std::uint64_t memory_bytes = 0;
+  bool synchronous = false;  // a kernel has ended when its functor returns
 };
 
 // A point in a stream. Cheap to copy.

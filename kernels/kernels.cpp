@@ -4,6 +4,7 @@
 
 namespace troupe {
 
+void register_all_kernels(KernelRegistry& registry) {
   register_array_kernels(registry);
   register_cast_kernels(registry);
   register_comparison_kernels(registry);
@@ -20,7 +21,6 @@ namespace troupe {
   register_softmax_kernels(registry);
   register_state_kernels(registry);
   register_training_kernels(registry);
-void register_all_kernels(KernelRegistry& registry) {
 }
 
 }  // namespace troupe

@@ -94,15 +94,18 @@ struct Put {
 // ---- Training: workers and shards ----------------------------------------------------------------------------------
 
 // Asks a shard for slice `slice` (index in the ShardMap) at version >= min_version; answered by a Put to reply_to.
+// Synchronous shards answer with min_version itself while they have it.
 struct Pull {
+  std::uint32_t worker = 0;
   RendezvousKey reply_to;
   std::uint32_t slice = 0;
   std::uint64_t min_version = 0;
-  TROUPE_FIELDS(reply_to, slice, min_version)
+  TROUPE_FIELDS(worker, reply_to, slice, min_version)
 };
 
 // One slice's gradient of slot `slot` of step `step` (asynchronous mode: of batch `step`, slot 0). A sparse gradient
 // has rows in `gradient` and their row numbers (i64, relative to the slice) in `indices`; else `indices` is absent.
+// pulled_version: that of the Put which brought this slice's value.
 struct Push {
   std::uint32_t worker = 0;
   std::uint64_t step = 0;
@@ -117,17 +120,21 @@ struct Push {
 // ---- Training: workers and the coordinator -------------------------------------------------------------------------
 
 // A worker enters the job. `fingerprint` covers the ShardMap, the optimizer and the training options: all must agree.
+// `settings` are the options in words, one "name=value" a line, so that a disagreement can be named.
 struct Join {
   std::uint32_t worker = 0;
   Incarnation incarnation;
   std::uint64_t fingerprint = 0;
-  TROUPE_FIELDS(worker, incarnation, fingerprint)
+  std::string settings;
+  TROUPE_FIELDS(worker, incarnation, fingerprint, settings)
 };
 
-// A worker has nothing to do. Answered by a Token, at once or when there is one.
+// A worker has nothing to do. Answered by a Token with the same `request`, at once or when there is one. A worker
+// counts its requests from 1; one that does not exceed those before it is a repetition and is dropped.
 struct TakeToken {
   std::uint32_t worker = 0;
-  TROUPE_FIELDS(worker)
+  std::uint64_t request = 0;
+  TROUPE_FIELDS(worker, request)
 };
 
 enum class TokenKind : std::uint8_t {
@@ -137,6 +144,7 @@ enum class TokenKind : std::uint8_t {
 };
 
 struct Token {
+  std::uint64_t request = 0;
   TokenKind kind = TokenKind::train;
   std::uint64_t step = 0;
   std::uint32_t slot = 0;
@@ -144,7 +152,7 @@ struct Token {
   std::uint64_t begin = 0;
   std::uint64_t end = 0;
   std::uint64_t min_version = 0;
-  TROUPE_FIELDS(kind, step, slot, epoch, begin, end, min_version)
+  TROUPE_FIELDS(request, kind, step, slot, epoch, begin, end, min_version)
 };
 
 // A worker has computed and pushed a train token, or evaluated an evaluate token.
@@ -157,7 +165,7 @@ struct TokenDone {
   TROUPE_FIELDS(worker, token, loss_sum, correct, examples)
 };
 
-// A shard has all gradients of (step, slot), or (asynchronous mode) has applied batch `step`.
+// A shard has all gradients of (step, slot), or (asynchronous mode) of batch `step`.
 struct Staged {
   std::uint32_t shard = 0;
   std::uint64_t step = 0;

@@ -112,7 +112,7 @@ std::uint64_t physical_memory() {
 class CpuDevice final : public Device {
  public:
   explicit CpuDevice(const CpuDeviceOptions& options)
-      : attributes_{options.name, "CPU", physical_memory()},
+      : attributes_{options.name, "CPU", physical_memory(), true},
         pool_(options.threads, "cpu" + std::to_string(options.name.index.value_or(0))),
         compute_("cpu" + std::to_string(options.name.index.value_or(0))) {}
   ~CpuDevice() override { shutdown(); }

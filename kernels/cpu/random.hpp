@@ -5,7 +5,7 @@
 #include <span>
 
 #include "devices/device.hpp"
-#include "kernels/philox.hpp"
+#include "messages/philox.hpp"
 #include "messages/ids.hpp"
 
 namespace troupe {

@@ -1,4 +1,4 @@
-#include "kernels/philox.hpp"
+#include "messages/philox.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,0 +1,133 @@
+#include "actors/cluster/cluster_spec.hpp"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstring>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <sstream>
+
+#include "messages/error.hpp"
+
+namespace troupe {
+
+std::string HostPort::to_string() const {
+  return host.find(':') == std::string::npos ? fmt::format("{}:{}", host, port) : fmt::format("[{}]:{}", host, port);
+}
+
+HostPort HostPort::parse(std::string_view text) {
+  const auto colon = text.rfind(':');
+  HostPort out;
+  unsigned port = 0;
+  const auto digits = colon == std::string_view::npos ? std::string_view{} : text.substr(colon + 1);
+  const auto [end, code] = std::from_chars(digits.data(), digits.data() + digits.size(), port);
+  if (digits.empty() || code != std::errc{} || end != digits.data() + digits.size() || port == 0 || port > 65535 || colon == 0)
+    invalid_argument("'{}' is not an address: expected HOST:PORT", text);
+  std::string_view host = text.substr(0, colon);
+  if (host.size() > 2 && host.front() == '[' && host.back() == ']') host = host.substr(1, host.size() - 2);
+  out.host = std::string(host);
+  out.port = static_cast<std::uint16_t>(port);
+  return out;
+}
+
+namespace {
+
+void add_job(ClusterSpec& spec, const std::string& job, const nlohmann::json& value, std::string_view source) {
+  if (!value.is_array()) invalid_argument("{}: \"{}\" must be a list of addresses", source, job);
+  int index = 0;
+  for (const auto& entry : value) {
+    const TaskName task{job, index++};
+    if (!entry.is_string()) invalid_argument("{}: the address of {} must be a string", source, task.to_string());
+    HostPort address;
+    try {
+      address = HostPort::parse(entry.get<std::string>());
+    } catch (const Error& error) {
+      invalid_argument("{}: {}: {}", source, task.to_string(), error.message());
+    }
+    for (const auto& [other, known] : spec.tasks)
+      if (known == address)
+        invalid_argument("{}: {} and {} have the same address {}", source, other.to_string(), task.to_string(), address.to_string());
+    spec.tasks.emplace(task, address);
+  }
+}
+
+// nlohmann keeps the last of two equal keys; a job named twice is a mistake to report.
+nlohmann::json parse_without_duplicates(std::string_view text, std::string_view source) {
+  std::vector<std::set<std::string>> keys;
+  std::string duplicate;
+  const auto watch = [&](int, nlohmann::json::parse_event_t event, nlohmann::json& parsed) {
+    using Event = nlohmann::json::parse_event_t;
+    if (event == Event::object_start) keys.emplace_back();
+    if (event == Event::object_end) keys.pop_back();
+    if (event == Event::key && !keys.back().insert(parsed.get<std::string>()).second) duplicate = parsed.get<std::string>();
+    return true;
+  };
+  try {
+    auto json = nlohmann::json::parse(text, watch);
+    if (!duplicate.empty()) invalid_argument("{}: \"{}\" is there twice", source, duplicate);
+    return json;
+  } catch (const nlohmann::json::parse_error& error) {
+    invalid_argument("{}: not JSON at byte {}: {}", source, error.byte, error.what());
+  }
+}
+
+}  // namespace
+
+ClusterSpec ClusterSpec::parse(std::string_view text, std::string_view source) {
+  const nlohmann::json json = parse_without_duplicates(text, source);
+  if (!json.is_object()) invalid_argument("{}: expected an object such as {{\"name\":\"demo\",\"worker\":[\"127.0.0.1:7711\"]}}", source);
+  ClusterSpec spec;
+  for (const auto& [key, value] : json.items()) {
+    if (key == "name" || key == "token") {
+      if (!value.is_string()) invalid_argument("{}: \"{}\" must be a string", source, key);
+      (key == "name" ? spec.name : spec.token) = value.get<std::string>();
+    } else {
+      add_job(spec, key, value, source);
+    }
+  }
+  if (spec.name.empty()) invalid_argument("{}: \"name\" is missing", source);
+  if (spec.tasks.empty()) invalid_argument("{}: no task is named", source);
+  return spec;
+}
+
+ClusterSpec ClusterSpec::read(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) fail(Code::not_found, "cannot read the cluster file '{}': {}", path, std::strerror(errno));
+  std::stringstream text;
+  text << file.rdbuf();
+  ClusterSpec spec = parse(text.str(), path);
+  struct stat info {};
+  if (!spec.token.empty() && ::stat(path.c_str(), &info) == 0 && (info.st_mode & 077) != 0)
+    fail(Code::permission_denied, "the cluster file '{}' holds a token and may be read by others: chmod 600 it", path);
+  return spec;
+}
+
+std::string ClusterSpec::to_json() const {
+  nlohmann::json json{{"name", name}, {"token", token}};
+  for (const auto& [task, address] : tasks) json[task.job].push_back(address.to_string());
+  return json.dump();
+}
+
+const HostPort& ClusterSpec::address(const TaskName& task) const {
+  const auto it = tasks.find(task);
+  if (it == tasks.end()) {
+    std::string known;
+    for (const auto& [name, address] : tasks) known += (known.empty() ? "" : ", ") + name.to_string();
+    fail(Code::not_found, "cluster '{}' has no task {}; it has {}", name, task.to_string(), known);
+  }
+  return it->second;
+}
+
+int ClusterSpec::count(std::string_view job) const {
+  return static_cast<int>(std::ranges::count_if(tasks, [job](const auto& t) { return t.first.job == job; }));
+}
+
+int ClusterSpec::tasks_on_host_of(const TaskName& task) const {
+  const std::string& host = address(task).host;
+  return static_cast<int>(std::ranges::count_if(tasks, [&](const auto& t) { return t.second.host == host; }));
+}
+
+}  // namespace troupe

@@ -1,0 +1,44 @@
+// The cluster file: which tasks a cluster has, and where.
+//   {"name":"demo","token":"...","ps":["127.0.0.1:7701"],"worker":["127.0.0.1:7711","127.0.0.1:7712"]}
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "messages/device_name.hpp"
+
+namespace troupe {
+
+struct HostPort {
+  std::string host;
+  std::uint16_t port = 0;
+  auto operator<=>(const HostPort&) const = default;
+  std::string to_string() const;
+  // "127.0.0.1:7701" or "[::1]:7701". Throws invalid_argument.
+  static HostPort parse(std::string_view text);
+};
+
+struct ClusterSpec {
+  std::string name;
+  std::string token;
+  std::map<TaskName, HostPort> tasks;
+
+  // Throws invalid_argument saying where the text is malformed, which key is unknown or missing, which task has no valid
+  // address, or which address two tasks share.
+  static ClusterSpec parse(std::string_view json, std::string_view source);
+  // Also throws not_found, and permission_denied if others may read a file that holds a token.
+  static ClusterSpec read(const std::string& path);
+  std::string to_json() const;
+
+  bool contains(const TaskName& task) const { return tasks.contains(task); }
+  // Throws not_found, naming the tasks there are.
+  const HostPort& address(const TaskName& task) const;
+  int count(std::string_view job) const;
+  // Tasks whose host is that of `task`: they share its cores.
+  int tasks_on_host_of(const TaskName& task) const;
+};
+
+}  // namespace troupe

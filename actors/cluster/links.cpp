@@ -1,0 +1,186 @@
+#include "actors/cluster/links.hpp"
+
+#include <algorithm>
+#include <caf/actor_system.hpp>
+#include <caf/io/middleman.hpp>
+#include <caf/scoped_actor.hpp>
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+
+#include "actors/cluster/peer_actor.hpp"
+#include "actors/wire/wire.hpp"
+#include "messages/codec.hpp"
+#include "messages/proto/cluster.pb.h"
+
+namespace troupe {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+std::chrono::milliseconds until(Clock::time_point deadline) {
+  return std::max(std::chrono::milliseconds(1), std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()));
+}
+
+// What a peer said of its devices.
+struct Greeting {
+  NodeActor node;
+  std::uint16_t data_port = 0;
+  std::vector<DeviceInfo> devices;
+};
+
+std::vector<DeviceInfo> devices_of(const proto::Welcome& welcome) {
+  std::vector<DeviceInfo> out;
+  for (const proto::Device& d : welcome.device())
+    out.push_back({DeviceName::parse(d.name()), d.type(), d.memory_bytes(), {d.kernel().begin(), d.kernel().end()}});
+  return out;
+}
+
+}  // namespace
+
+// The wire's handler: its map of peers belongs to the wire's thread; the rest is guarded for those who wait in meet().
+class Links::Impl final : public WireHandler {
+ public:
+  explicit Impl(Config given) : config(std::move(given)), wire(wire_options(config), *this) { port = wire.listen(); }
+
+  static WireOptions wire_options(const Config& config) {
+    WireOptions options;
+    options.self = config.identity.task;
+    options.cluster = config.identity.cluster;
+    options.token = config.identity.token;
+    options.incarnation = config.identity.incarnation;
+    options.listen_host = config.host;
+    options.down_after = std::chrono::duration_cast<std::chrono::milliseconds>(config.peer_timeout);
+    options.suspect_after = options.down_after / 4;
+    return options;
+  }
+
+  void connected(PeerId id, const Hello& hello) override {
+    PeerActorImpl::Links links{.send = [this, id](const Frame& frame) { return wire.send(id, frame); },
+                               .node = config.node,
+                               .scheduler = config.scheduler,
+                               .rendezvous = config.rendezvous};
+    auto actor = config.system.spawn<PeerActorImpl>(config.registry.add("peer", hello.from.to_string()), hello.from, std::move(links));
+    peers[id] = actor;
+    caf::anon_send(config.node, PeerUp{hello.from, actor});
+    set_state(hello.from, State{.up = true});
+  }
+  void frame(PeerId id, Frame&& frame) override {
+    if (const auto it = peers.find(id); it != peers.end()) caf::anon_send(it->second, FrameCame{std::move(frame)});
+  }
+  void disconnected(PeerId id, const TaskName& name, const Error& reason) override {
+    const auto it = peers.find(id);
+    if (it == peers.end()) return;
+    const Error why = reason ? reason : Error(Code::unavailable, fmt::format("{} has left", name.to_string()));
+    caf::anon_send(it->second, LinkLost{why});
+    peers.erase(it);
+    set_state(name, State{.up = false, .error = why});
+  }
+  void dial_failed(const TaskName& name, const Error& reason) override { set_state(name, State{.up = false, .error = reason}); }
+
+  struct State {
+    bool up = false;
+    Error error;
+  };
+  void set_state(const TaskName& task, State state) {
+    {
+      std::lock_guard lock(mutex);
+      states[task] = std::move(state);
+    }
+    changed.notify_all();
+  }
+
+  Greeting greet(const TaskName& task, const HostPort& address, Clock::time_point deadline) {
+    NodeActor node = find_node(task, address, deadline);
+    const Hello hello{kProtocolVersion, config.identity.cluster, config.identity.token, config.identity.task, task,
+                      config.identity.incarnation};
+    caf::scoped_actor self(config.system);
+    Reply reply;
+    self->request(node, until(deadline), HelloRequest{encode_to_string(hello)})
+        .receive([&](const Reply& r) { reply = r; },
+                 [&](const caf::error&) {
+                   reply = Reply::of(Error(Code::deadline_exceeded, fmt::format("{} at {} did not answer in time", task.to_string(),
+                                                                                address.to_string())));
+                 });
+    if (reply.error()) throw reply.error();
+    proto::Welcome welcome;
+    if (!welcome.ParseFromString(reply.body) || welcome.data_port() == 0 || welcome.data_port() > 65535)
+      fail(Code::data_loss, "{} at {} answered with a malformed welcome", task.to_string(), address.to_string());
+    return {std::move(node), static_cast<std::uint16_t>(welcome.data_port()), devices_of(welcome)};
+  }
+
+  // Tries until the deadline: the peer may not have started yet.
+  NodeActor find_node(const TaskName& task, const HostPort& address, Clock::time_point deadline) {
+    for (;;) {
+      caf::scoped_actor self(config.system);
+      NodeActor found;
+      bool other = false;
+      self->request(config.system.middleman().actor_handle(), until(deadline), caf::connect_atom::value, address.host, address.port)
+          .receive(
+              [&](const caf::node_id&, caf::strong_actor_ptr& ptr, const std::set<std::string>& interface) {
+                other = !ptr || !config.system.assignable(interface, config.system.message_types<NodeActor>());
+                if (!other) found = caf::actor_cast<NodeActor>(std::move(ptr));
+              },
+              [](const caf::error&) {});
+      if (found) return found;
+      if (other)
+        fail(Code::failed_precondition, "what listens at {} is not a Troupe node of this version ({} was expected there)",
+             address.to_string(), task.to_string());
+      if (Clock::now() >= deadline)
+        fail(Code::deadline_exceeded, "{} did not come: nobody answers at {}", task.to_string(), address.to_string());
+      std::this_thread::sleep_for(std::min(std::chrono::milliseconds(50), until(deadline)));
+    }
+  }
+
+  void await_links(const ClusterSpec& cluster, Clock::time_point deadline) {
+    std::unique_lock lock(mutex);
+    std::string missing;
+    Error refused;
+    const bool all = changed.wait_until(lock, deadline, [&] {
+      missing.clear();
+      for (const auto& [task, address] : cluster.tasks) {
+        if (task == config.identity.task) continue;
+        const auto it = states.find(task);
+        if (it != states.end() && it->second.up) continue;
+        if (it != states.end() && it->second.error && !refused) refused = it->second.error.within(task.to_string());
+        missing += fmt::format("{}{} ({})", missing.empty() ? "" : ", ", task.to_string(), address.to_string());
+      }
+      return missing.empty() || refused;
+    });
+    if (missing.empty()) return;
+    if (refused) throw refused;
+    if (!all) fail(Code::deadline_exceeded, "no link came up to {}", missing);
+  }
+
+  Config config;
+  std::uint16_t port = 0;
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::map<TaskName, State> states;
+  std::unordered_map<PeerId, PeerActor> peers;  // of the wire's thread
+  Wire wire;                                    // last: its thread uses the above
+};
+
+Links::Links(Config config) : impl_(std::make_unique<Impl>(std::move(config))) {}
+Links::~Links() { shutdown(); }
+
+std::uint16_t Links::port() const { return impl_->port; }
+
+std::vector<MetTask> Links::meet(const ClusterSpec& cluster, std::chrono::nanoseconds timeout) {
+  const auto deadline = Clock::now() + timeout;
+  const TaskName& self = impl_->config.identity.task;
+  const bool client = !cluster.contains(self);
+  std::vector<MetTask> met;
+  for (const auto& [task, address] : cluster.tasks) {
+    if (task == self) continue;
+    Greeting greeting = impl_->greet(task, address, deadline);
+    if (client || task < self) impl_->wire.dial(task, address.host, greeting.data_port, until(deadline));
+    met.push_back({task, std::move(greeting.node), std::move(greeting.devices)});
+  }
+  impl_->await_links(cluster, deadline);
+  return met;
+}
+
+void Links::shutdown() { impl_->wire.shutdown(); }
+
+}  // namespace troupe

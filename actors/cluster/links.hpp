@@ -1,0 +1,54 @@
+// The links of a task to the others of its cluster: finds their nodes over CAF, then keeps one data connection to each,
+// with a peer actor at its end.
+//
+// Of two tasks of a cluster the one with the greater name dials; a client, which is in no cluster file, dials all.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "actors/cluster/cluster_spec.hpp"
+#include "actors/cluster/node_actor.hpp"
+#include "graph/placement.hpp"
+
+namespace troupe {
+
+struct MetTask {
+  TaskName task;
+  NodeActor node;
+  std::vector<DeviceInfo> devices;
+};
+
+class Links {
+ public:
+  struct Config {
+    TaskIdentity identity;
+    std::string host;  // to listen on
+    std::chrono::nanoseconds peer_timeout;
+    caf::actor_system& system;
+    ActorRegistry& registry;
+    LocalNodeActor node;
+    SchedulerActor scheduler;
+    RendezvousActor rendezvous;
+  };
+  // Listens for data connections. Throws unavailable.
+  explicit Links(Config config);
+  ~Links();
+
+  std::uint16_t port() const;  // of the data connections
+
+  // Says hello to every other task of the cluster and waits until a link to each is up. Throws deadline_exceeded naming
+  // those that did not come; or what a peer that refused us said.
+  std::vector<MetTask> meet(const ClusterSpec& cluster, std::chrono::nanoseconds deadline);
+
+  // Says goodbye to all and ends the wire's thread.
+  void shutdown();
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace troupe

@@ -1,0 +1,188 @@
+#include "actors/cluster/node_actor.hpp"
+
+#include <algorithm>
+
+#include "actors/session/partition_actor.hpp"
+#include "graph/serialize.hpp"
+#include "messages/codec.hpp"
+#include "messages/proto/cluster.pb.h"
+
+namespace troupe {
+
+// A graph whose partitions are being compiled.
+struct NodeActorImpl::Registration {
+  std::shared_ptr<GraphHandle> handle;
+  std::size_t left = 0;
+  Error error;
+  caf::typed_response_promise<Reply> promise;
+};
+
+NodeActorImpl::behavior_type NodeActorImpl::make_behavior() {
+  return {
+      [this](const HelloRequest& request) { return hello(request); },
+      [this](const RegisterGraphRequest& request) { return register_graph(request); },
+      [this](const CloseSessionRequest& request) { return close_session(request); },
+      [this](const PeerUp& message) {
+        peers_[message.task] = message.peer;
+        tell(message.peer, routes_);
+        for (const auto& observer : observers_) tell(observer, message);
+      },
+      [this](const PeerDown& message) {
+        peers_.erase(message.task);
+        for (const auto& observer : observers_) tell(observer, message);
+      },
+      [this](const Observe& message) {
+        observers_.push_back(message.observer);
+        for (const auto& [task, peer] : peers_) tell(message.observer, PeerUp{task, peer});
+      },
+      [this](const JoinCluster& message) {
+        const auto& join = static_cast<const NodeJoin&>(*message.work);
+        config_.identity = join.identity;
+        handshake_.emplace(join.identity.task, join.identity.cluster, join.identity.token, join.identity.incarnation);
+        data_port_ = join.data_port;
+        for (auto& [hello, promise] : early_hellos_) promise.deliver(answer(hello));
+        early_hellos_.clear();
+      },
+      [this](const JobRoutes& routes) {
+        routes_ = routes;
+        for (const auto& [task, peer] : peers_) tell(peer, routes_);
+      },
+      [this](const Stop&) {
+        for (auto& [id, session] : sessions_)
+          for (const auto& partition : session.partitions) tell(partition, Stop{});
+        for (const auto& [task, peer] : peers_) tell(peer, Stop{});
+        sessions_.clear();
+        peers_.clear();
+        observers_.clear();
+        routes_ = JobRoutes{};
+        config_ = Config{};
+        quit();
+      },
+  };
+}
+
+caf::result<Reply> NodeActorImpl::hello(const HelloRequest& request) {
+  if (handshake_) return answer(request.hello);
+  constexpr std::size_t kMaxEarlyHellos = 4096;
+  if (early_hellos_.size() == kMaxEarlyHellos) return Reply::of(Error(Code::unavailable, "too many peers wait for this task to join"));
+  auto promise = make_response_promise<Reply>();
+  early_hellos_.emplace_back(request.hello, promise);
+  return promise;
+}
+
+Reply NodeActorImpl::answer(const std::string& request) const {
+  try {
+    const Frame frame = decode_from_string(request);
+    const Hello* hello = std::get_if<Hello>(&frame);
+    if (!hello) invalid_argument("the first message of a peer must be a Hello, not {}", kind_name(frame));
+    if (const Error refused = handshake_->check(*hello, nullptr)) throw refused;
+    return Reply::of(make_welcome(config_.identity, data_port_, config_.devices, *config_.kernels));
+  } catch (...) {
+    return Reply::of(current_error());
+  }
+}
+
+std::shared_ptr<GraphHandle> NodeActorImpl::make_handle(const proto::RegisterGraph& body) const {
+  auto handle = std::make_shared<GraphHandle>();
+  handle->session = SessionId{body.session()};
+  handle->graph = GraphId{body.graph()};
+  handle->client = parse_task_name(body.client());
+  const std::string own = config_.identity.task.to_string();
+  for (const proto::Edge& edge : body.edge())
+    if (edge.from_task() == own && edge.to_task() != own) handle->edge_targets[edge.id()] = parse_task_name(edge.to_task());
+  for (const std::string& task : body.participant()) handle->participants.push_back(parse_task_name(task));
+  for (const std::string& task : body.shard()) handle->shards.push_back(parse_task_name(task));
+  return handle;
+}
+
+PartitionActor NodeActorImpl::spawn_partition(SessionId session, const proto::Partition& partition) {
+  const auto device = std::ranges::find_if(config_.devices, [&](const LocalDevice& d) {
+    return d.device->attributes().name.to_string() == partition.device();
+  });
+  if (device == config_.devices.end())
+    fail(Code::not_found, "task {} has no device {}", config_.identity.task.to_string(), partition.device());
+  SessionState& state = sessions_[session];
+  auto& variables = state.variables[partition.device()];
+  if (!variables) variables = std::make_shared<VariableStore>();
+  PartitionActorImpl::Source source{from_proto(partition.graph(), standard_ops()), *device, variables, config_.kernels};
+  auto actor = spawn<PartitionActorImpl>(config_.registry->add("partition", partition.device()), std::move(source));
+  state.partitions.push_back(actor);
+  return actor;
+}
+
+caf::result<Reply> NodeActorImpl::register_graph(const RegisterGraphRequest& request) {
+  auto registration = std::make_shared<Registration>();
+  std::vector<PartitionActor> actors;
+  try {
+    proto::RegisterGraph body;
+    if (!body.ParseFromString(request.body)) fail(Code::data_loss, "the request to register a graph is malformed");
+    if (closed_.contains(SessionId{body.session()})) fail(Code::failed_precondition, "the session is closed");
+    registration->handle = make_handle(body);
+    for (const proto::Partition& partition : body.partition())
+      actors.push_back(spawn_partition(registration->handle->session, partition));
+    } catch (...) {
+    return Reply::of(current_error());
+  }
+  registration->left = actors.size();
+  registration->handle->partitions.resize(actors.size());
+  registration->promise = make_response_promise<Reply>();
+  if (actors.empty()) hand_over(registration);
+  for (std::size_t i = 0; i < actors.size(); ++i)
+    this->request(actors[i], caf::infinite, BuildPlan{})
+        .then([this, registration, i](const Built& result) { built(registration, i, result); },
+              [this, registration, i](const caf::error& error) {
+                built(registration, i, Built{Error(Code::cancelled, system().render(error)), nullptr});
+              });
+  return registration->promise;
+}
+
+void NodeActorImpl::built(const std::shared_ptr<Registration>& registration, std::size_t index, const Built& result) {
+  if (result.error && !registration->error) registration->error = result.error;
+  registration->handle->partitions[index] = std::static_pointer_cast<LocalPartition>(result.partition);
+  if (--registration->left == 0) hand_over(registration);
+}
+
+void NodeActorImpl::hand_over(const std::shared_ptr<Registration>& registration) {
+  if (registration->error) {
+    registration->promise.deliver(Reply::of(registration->error));
+    return;
+  }
+  this->request(config_.scheduler, caf::infinite, AddGraph{registration->handle})
+      .then([registration](const Reply& reply) mutable { registration->promise.deliver(reply); },
+            [this, registration](const caf::error& error) mutable {
+              registration->promise.deliver(Reply::of(Error(Code::cancelled, system().render(error))));
+            });
+}
+
+caf::result<Reply> NodeActorImpl::close_session(const CloseSessionRequest& request) {
+  const SessionId session{request.session};
+  closed_.insert(session);
+  if (auto node = sessions_.extract(session))
+    for (const auto& partition : node.mapped().partitions) tell(partition, Stop{});
+  return delegate(config_.scheduler, request);
+}
+
+std::string make_welcome(const TaskIdentity& identity, std::uint16_t data_port, const std::vector<LocalDevice>& devices,
+                         const KernelRegistry& kernels) {
+  proto::Welcome welcome;
+  welcome.set_task(identity.task.to_string());
+  welcome.set_incarnation(identity.incarnation.value);
+  welcome.set_data_port(data_port);
+  for (const LocalDevice& local : devices) {
+    const DeviceAttributes& attributes = local.device->attributes();
+    proto::Device& device = *welcome.add_device();
+    device.set_name(attributes.name.to_string());
+    device.set_type(attributes.type);
+    device.set_memory_bytes(attributes.memory_bytes);
+    for (const std::string& kernel : kernels.list(attributes.type)) device.add_kernel(kernel);
+  }
+  return welcome.SerializeAsString();
+}
+
+TaskName parse_task_name(const std::string& text) {
+  const DeviceName name = DeviceName::parse(text);
+  if (!name.job || !name.task || name.type || name.index) invalid_argument("'{}' does not name a task (/job:NAME/task:N)", text);
+  return name.task_name();
+}
+
+}  // namespace troupe

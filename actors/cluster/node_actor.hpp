@@ -1,0 +1,77 @@
+// The node of a task: its directory, and what other tasks may ask of it. Sessions of any client register their graphs
+// here; it compiles the partitions and hands them to the scheduler.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <set>
+
+#include "actors/introspection/counted.hpp"
+#include "actors/session/step.hpp"
+#include "actors/wire/handshake.hpp"
+#include "devices/kernel.hpp"
+#include "messages/protocol.hpp"
+#include "messages/proto/run.pb.h"
+
+namespace troupe {
+
+// Who a task is. `token` proves that a peer belongs to the cluster; both are empty for a task without a cluster.
+struct TaskIdentity {
+  TaskName task;
+  std::string cluster;
+  std::string token;
+  Incarnation incarnation;
+};
+
+struct NodeJoin final : LocalWork {
+  TaskIdentity identity;
+  std::uint16_t data_port = 0;
+};
+
+class NodeActorImpl final : public Counted<LocalNodeActor> {
+ public:
+  struct Config {
+    TaskIdentity identity;  // without a cluster until JoinCluster
+    std::vector<LocalDevice> devices;
+    const KernelRegistry* kernels = nullptr;  // outlives the actor
+    ActorRegistry* registry = nullptr;        // likewise
+    SchedulerActor scheduler;
+  };
+  NodeActorImpl(caf::actor_config& config, std::shared_ptr<ActorRecord> record, Config settings)
+      : Counted(config, std::move(record)), config_(std::move(settings)) {}
+  behavior_type make_behavior() override;
+
+ private:
+  struct SessionState {
+    std::map<std::string, std::shared_ptr<VariableStore>> variables;  // by device
+    std::vector<PartitionActor> partitions;
+  };
+  struct Registration;
+
+  caf::result<Reply> hello(const HelloRequest& request);
+  Reply answer(const std::string& hello) const;
+  caf::result<Reply> register_graph(const RegisterGraphRequest& request);
+  caf::result<Reply> close_session(const CloseSessionRequest& request);
+  std::shared_ptr<GraphHandle> make_handle(const proto::RegisterGraph& body) const;
+  PartitionActor spawn_partition(SessionId session, const proto::Partition& partition);
+  void built(const std::shared_ptr<Registration>& registration, std::size_t index, const Built& result);
+  void hand_over(const std::shared_ptr<Registration>& registration);
+
+  Config config_;
+  std::optional<wire::Handshake> handshake_;  // once joined
+  std::uint16_t data_port_ = 0;
+  std::vector<std::pair<std::string, caf::typed_response_promise<Reply>>> early_hellos_;
+  std::map<SessionId, SessionState> sessions_;
+  std::set<SessionId> closed_;
+  std::map<TaskName, PeerActor> peers_;
+  std::vector<PeerObserver> observers_;
+  JobRoutes routes_;
+};
+
+// What a task says of its devices when peers meet (proto::Welcome, serialized).
+std::string make_welcome(const TaskIdentity& identity, std::uint16_t data_port, const std::vector<LocalDevice>& devices,
+                         const KernelRegistry& kernels);
+
+TaskName parse_task_name(const std::string& text);  // "/job:worker/task:0"; throws invalid_argument
+
+}  // namespace troupe

@@ -1,0 +1,88 @@
+#include "actors/cluster/peer_actor.hpp"
+
+namespace troupe {
+namespace {
+
+constexpr std::size_t kMaxEarlyFrames = 4096;
+
+}  // namespace
+
+PeerActorImpl::behavior_type PeerActorImpl::make_behavior() {
+  return {
+      [this](const Outbound& message) { send(message.frame); },
+      [this](const FrameCame& message) { came(message.frame); },
+      [this](const LinkLost& message) {
+        tell(links_.node, PeerDown{task_, message.reason});
+        links_ = Links{};
+        routes_ = JobRoutes{};
+        quit();
+      },
+      [this](const JobRoutes& routes) {
+        routes_ = routes;
+        std::deque<Frame> early;
+        early.swap(early_);
+        for (const Frame& frame : early) came(frame);
+      },
+      [this](const Stop&) {
+        links_ = Links{};
+        routes_ = JobRoutes{};
+        quit();
+      },
+  };
+}
+
+void PeerActorImpl::send(const Frame& frame) {
+  if (!links_.send) return;
+  const Error error = links_.send(frame);
+  if (!error || error.code() == Code::unavailable) return;  // a lost link is told by LinkLost
+  // A tensor that cannot travel (too large): its consumer must hear, or it waits for ever.
+  if (const Put* put = std::get_if<Put>(&frame))
+    static_cast<void>(links_.send(Put{put->key, put->version, {}, error.within(fmt::format("sending to {}", task_.to_string()))}));
+}
+
+template <class Actor, class F>
+void PeerActorImpl::to_job(const Actor& actor, const F& frame) {
+  if (actor)
+    tell(actor, Inbound<F>{task_, frame});
+  else if (early_.size() < kMaxEarlyFrames)
+    early_.push_back(frame);
+}
+
+void PeerActorImpl::came(const Frame& frame) {
+  struct Router {
+    PeerActorImpl& self;
+    void operator()(const Put& f) const { self.tell(self.links_.rendezvous, f); }
+    void operator()(const StepStart& f) const { to_scheduler(f); }
+    void operator()(const StepDone& f) const { to_scheduler(f); }
+    void operator()(const StepAbort& f) const { to_scheduler(f); }
+    void operator()(const Pull& f) const { self.to_job(self.routes_.shard, f); }
+    void operator()(const Push& f) const { self.to_job(self.routes_.shard, f); }
+    void operator()(const Join& f) const { self.to_job(self.routes_.coordinator, f); }
+    void operator()(const TakeToken& f) const { self.to_job(self.routes_.coordinator, f); }
+    void operator()(const TokenDone& f) const { self.to_job(self.routes_.coordinator, f); }
+    void operator()(const Staged& f) const { self.to_job(self.routes_.coordinator, f); }
+    void operator()(const Barrier& f) const { self.to_job(self.routes_.coordinator, f); }
+    void operator()(const Token& f) const { self.to_job(self.routes_.worker, f); }
+    void operator()(const EpochDone& f) const { self.to_job(self.routes_.worker, f); }
+    void operator()(const BarrierOpen& f) const { to_members(f); }
+    void operator()(const JobFailed& f) const { to_members(f); }
+    // The wire keeps these to itself.
+    void operator()(const Hello&) const {}
+    void operator()(const Heartbeat&) const {}
+    void operator()(const Credit&) const {}
+    void operator()(const Goodbye&) const {}
+
+    template <class F>
+    void to_scheduler(const F& f) const {
+      self.tell(self.links_.scheduler, Inbound<F>{self.task_, f});
+    }
+    template <class F>
+    void to_members(const F& f) const {
+      if (self.routes_.shard) self.tell(self.routes_.shard, Inbound<F>{self.task_, f});
+      if (self.routes_.worker || !self.routes_.shard) self.to_job(self.routes_.worker, f);
+    }
+  };
+  std::visit(Router{*this}, frame);
+}
+
+}  // namespace troupe

@@ -1,0 +1,205 @@
+#include "actors/cluster/task.hpp"
+
+#include <unistd.h>
+
+#include <caf/actor_system.hpp>
+#include <caf/actor_system_config.hpp>
+#include <caf/io/middleman.hpp>
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+
+#include "actors/cluster/links.hpp"
+#include "actors/cluster/node_actor.hpp"
+#include "actors/session/device_actor.hpp"
+#include "actors/session/rendezvous_actor.hpp"
+#include "actors/session/scheduler_actor.hpp"
+#include "devices/cpu/cpu_device.hpp"
+#include "kernels/kernels.hpp"
+
+namespace troupe {
+namespace {
+
+caf::actor_system_config& configure(caf::actor_system_config& config, bool networked) {
+  register_message_types(config);
+  // Measured choices: see ARCHITECTURE.md on CAF.
+  config.set("scheduler.policy", caf::atom("sharing"));
+  config.set("scheduler.max-threads", 2u);
+  config.set("scheduler.max-throughput", 100u);
+  config.set("logger.verbosity", caf::atom("quiet"));
+  if (networked) {
+    config.set("middleman.workers", 1u);
+    config.load<caf::io::middleman>();
+  }
+  return config;
+}
+
+int default_threads(int cpu_devices) {
+  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / std::max(1, cpu_devices));
+}
+
+DeviceInfo info_of(const Device& device, const KernelRegistry& kernels) {
+  const DeviceAttributes& attributes = device.attributes();
+  const auto list = kernels.list(attributes.type);
+  return {attributes.name, attributes.type, attributes.memory_bytes, {list.begin(), list.end()}};
+}
+
+}  // namespace
+
+class Task::Impl {
+ public:
+  explicit Impl(TaskOptions given) : options(std::move(given)), system(configure(config, options.networked)) {
+    register_all_kernels(kernels);
+    if (options.cpu_devices < 1 || options.cpu_devices > 1024) invalid_argument("a task has 1 to 1024 CPU devices, not {}", options.cpu_devices);
+    const int threads = options.threads > 0 ? options.threads : default_threads(options.cpu_devices);
+    for (int i = 0; i < options.cpu_devices; ++i)
+      devices.push_back(make_cpu_device({.name = DeviceName::of(options.name, "CPU", i), .threads = threads}));
+    spawn_actors();
+    if (options.networked) publish();
+    for (const auto& device : devices) infos.push_back(info_of(*device, kernels));
+  }
+
+  void spawn_actors() {
+    const std::string self = options.name.to_string();
+    scheduler = system.spawn<SchedulerActorImpl>(registry.add("scheduler", self), options.name);
+    rendezvous = system.spawn<RendezvousActorImpl>(registry.add("rendezvous", self), scheduler);
+    caf::anon_send(scheduler, MeetAt{rendezvous});
+    NodeActorImpl::Config settings;
+    settings.identity.task = options.name;
+    for (const auto& device : devices) {
+      auto actor = system.spawn<DeviceActorImpl>(registry.add("device", device->attributes().name.to_string()), *device);
+      local_devices.push_back({device.get(), actor});
+    }
+    settings.devices = local_devices;
+    settings.kernels = &kernels;
+    settings.registry = &registry;
+    settings.scheduler = scheduler;
+    node = system.spawn<NodeActorImpl>(registry.add("node", self), std::move(settings));
+    caf::anon_send(node, Observe{caf::actor_cast<PeerObserver>(scheduler)});
+  }
+
+  void publish() {
+    const auto result = system.middleman().publish(NodeActor(node), options.port, options.host.c_str(), false);
+    if (!result)
+      fail(Code::unavailable, "{} cannot listen on {}:{}: {}", options.name.to_string(), options.host, options.port,
+           options.port == 0 ? system.render(result.error()) : "the port is in use, or the address is not of this host");
+    port = *result;
+  }
+
+  bool shutdown(std::chrono::nanoseconds deadline, std::string* still_running) {
+    if (ended) return true;
+    const auto until = std::chrono::steady_clock::now() + deadline;
+    if (links) links->shutdown();
+    if (node) {
+      if (options.networked) system.middleman().unpublish(NodeActor(node), port);
+      caf::anon_send(node, Stop{});
+      caf::anon_send(scheduler, Stop{});
+      caf::anon_send(rendezvous, Stop{});
+      for (const LocalDevice& d : local_devices) caf::anon_send(d.actor, Stop{});
+    }
+    local_devices.clear();
+    remote_nodes.clear();
+    node = nullptr;
+    scheduler = nullptr;
+    rendezvous = nullptr;
+    std::vector<std::string> left = registry.await_end(until - std::chrono::steady_clock::now());
+    for (const auto& device : devices)
+      if (!idle(*device, until)) left.push_back("a kernel on " + device->attributes().name.to_string());
+    if (!left.empty()) {
+      if (still_running)
+        for (const std::string& name : left) *still_running += (still_running->empty() ? "" : ", ") + name;
+      return false;
+    }
+    for (const auto& device : devices) device->shutdown();
+    ended = true;
+    return true;
+  }
+
+  static bool idle(Device& device, std::chrono::steady_clock::time_point until) {
+    struct State {
+      std::mutex mutex;
+      std::condition_variable wake;
+      bool reached = false;
+    };
+    auto state = std::make_shared<State>();
+    device.compute().record()->on_reached([state] {
+      std::lock_guard lock(state->mutex);
+      state->reached = true;
+      state->wake.notify_all();
+    });
+    std::unique_lock lock(state->mutex);
+    return state->wake.wait_until(lock, until, [&] { return state->reached; });
+  }
+
+  TaskOptions options;
+  KernelRegistry kernels;
+  ActorRegistry registry;
+  std::vector<std::unique_ptr<Device>> devices;
+  std::vector<DeviceInfo> infos;
+  caf::actor_system_config config;
+  caf::actor_system system;  // destroyed before what its actors use
+  std::unique_ptr<Links> links;
+  std::vector<LocalDevice> local_devices;
+  SchedulerActor scheduler;
+  RendezvousActor rendezvous;
+  LocalNodeActor node;
+  std::map<TaskName, NodeActor> remote_nodes;
+  std::uint16_t port = 0;
+  bool ended = false;
+};
+
+Task::Task(TaskOptions options) : impl_(std::make_unique<Impl>(std::move(options))) {}
+
+Task::~Task() {
+  // Actors of a task that does not end would keep its system's destructor waiting for ever: leak it instead.
+  if (!impl_->shutdown(std::chrono::seconds(5), nullptr)) static_cast<void>(impl_.release());
+}
+
+const TaskName& Task::name() const { return impl_->options.name; }
+std::uint16_t Task::port() const { return impl_->port; }
+const std::vector<DeviceInfo>& Task::devices() const { return impl_->infos; }
+const KernelRegistry& Task::kernels() const { return impl_->kernels; }
+const LocalNodeActor& Task::local_node() const { return impl_->node; }
+const SchedulerActor& Task::scheduler() const { return impl_->scheduler; }
+caf::actor_system& Task::system() { return impl_->system; }
+ActorRegistry& Task::actors() { return impl_->registry; }
+
+Device& Task::device(int index) {
+  if (index < 0 || static_cast<std::size_t>(index) >= impl_->devices.size())
+    fail(Code::not_found, "task {} has {} devices, not one of index {}", name().to_string(), impl_->devices.size(), index);
+  return *impl_->devices[static_cast<std::size_t>(index)];
+}
+
+NodeActor Task::node(const TaskName& task) const {
+  if (task == name()) return impl_->node;
+  const auto it = impl_->remote_nodes.find(task);
+  if (it == impl_->remote_nodes.end()) fail(Code::not_found, "task {} has not met task {}", name().to_string(), task.to_string());
+  return it->second;
+}
+
+void Task::join(const ClusterSpec& cluster, std::chrono::nanoseconds deadline) {
+  Impl& impl = *impl_;
+  if (!impl.options.networked) fail(Code::failed_precondition, "task {} was not started as part of a cluster (TaskOptions::networked)", name().to_string());
+  if (impl.links) fail(Code::failed_precondition, "task {} belongs to a cluster already", name().to_string());
+  TaskIdentity identity{name(), cluster.name, cluster.token, Incarnation{random_id()}};
+  impl.links = std::make_unique<Links>(Links::Config{.identity = identity,
+                                                     .host = impl.options.host,
+                                                     .peer_timeout = impl.options.peer_timeout,
+                                                     .system = impl.system,
+                                                     .registry = impl.registry,
+                                                     .node = impl.node,
+                                                     .scheduler = impl.scheduler,
+                                                     .rendezvous = impl.rendezvous});
+  auto join = std::make_shared<NodeJoin>();
+  join->identity = identity;
+  join->data_port = impl.links->port();
+  caf::anon_send(impl.node, JoinCluster{std::move(join)});
+  for (MetTask& met : impl.links->meet(cluster, deadline)) {
+    impl.remote_nodes.emplace(met.task, met.node);
+    impl.infos.insert(impl.infos.end(), met.devices.begin(), met.devices.end());
+  }
+}
+
+bool Task::shutdown(std::chrono::nanoseconds deadline, std::string* still_running) { return impl_->shutdown(deadline, still_running); }
+
+}  // namespace troupe

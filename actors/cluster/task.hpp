@@ -1,0 +1,69 @@
+// A task: the runtime of one process. Owns its devices, its actor system and its actors; if it belongs to a cluster, its
+// connections to the other tasks.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "actors/cluster/cluster_spec.hpp"
+#include "actors/introspection/actor_record.hpp"
+#include "devices/kernel.hpp"
+#include "graph/placement.hpp"
+#include "messages/protocol.hpp"
+
+namespace caf {
+class actor_system;
+}
+
+namespace troupe {
+
+struct TaskOptions {
+  TaskName name{"local", 0};
+  int cpu_devices = 1;
+  int threads = 0;  // of each CPU device; 0: cores / tasks of the cluster on this host / devices
+  // Of a cluster: the control port is bound at the task's address in `cluster`, or at port 0 if it is not there yet.
+  std::string host = "127.0.0.1";
+  std::uint16_t port = 0;
+  bool networked = false;
+  std::chrono::nanoseconds peer_timeout = std::chrono::seconds(10);  // without a sign of life a peer counts as down
+};
+
+class Task {
+ public:
+  explicit Task(TaskOptions options = {});
+  ~Task();  // shuts down
+  Task(const Task&) = delete;
+  Task& operator=(const Task&) = delete;
+
+  const TaskName& name() const;
+  // The bound control port of a networked task. Peers that come before join() are answered when it is called.
+  std::uint16_t port() const;
+
+  // Meets all other tasks of the cluster, or, for a client, whose name is not in it, becomes their client. Blocks until all
+  // links are up. Throws deadline_exceeded naming who did not come, or what a peer said (unauthenticated, ...).
+  void join(const ClusterSpec& cluster, std::chrono::nanoseconds deadline);
+
+  // Devices of this task and, after join(), of the others.
+  const std::vector<DeviceInfo>& devices() const;
+  const KernelRegistry& kernels() const;
+  Device& device(int index = 0);
+  // The node of a task, this one's too. Throws not_found.
+  NodeActor node(const TaskName& task) const;
+  const LocalNodeActor& local_node() const;
+  const SchedulerActor& scheduler() const;
+  caf::actor_system& system();
+  ActorRegistry& actors();
+
+  // Ends all actors and threads. False if something still runs at the deadline; `still_running` then names it.
+  bool shutdown(std::chrono::nanoseconds deadline = std::chrono::seconds(5), std::string* still_running = nullptr);
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace troupe

@@ -1,0 +1,74 @@
+// What can be seen of an actor from outside without asking it: counters and a wait slot in lock-free memory. The actor
+// writes, the introspector reads; so a busy or stuck actor is visible too.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <typeinfo>
+#include <vector>
+
+namespace troupe {
+
+enum class WaitKind : std::uint8_t { none, tensor, segment, token, staging, credit, barrier, peer, reply };
+const char* name(WaitKind kind);
+
+// What an actor waits for: `have` of `need`. Written by the actor, read at any time; a reader may see a mix of two writes,
+// which is shown for an instant and harms nobody.
+struct WaitSlot {
+  std::atomic<WaitKind> kind{WaitKind::none};
+  std::atomic<std::uint64_t> key{0};
+  std::atomic<std::uint64_t> step{0};
+  std::atomic<std::uint32_t> peer{0};
+  std::atomic<std::uint64_t> have{0};
+  std::atomic<std::uint64_t> need{0};
+  std::atomic<std::int64_t> since_ns{0};  // steady clock
+
+  void set(WaitKind kind, std::uint64_t key, std::uint64_t step, std::uint64_t have, std::uint64_t need);
+  void clear() { kind.store(WaitKind::none, std::memory_order_relaxed); }
+};
+
+struct ActorRecord {
+  ActorRecord(class ActorRegistry& registry, std::string kind, std::string name)
+      : registry(registry), kind(std::move(kind)), name(std::move(name)) {}
+
+  ActorRegistry& registry;
+  const std::string kind;  // "scheduler", "shard"
+  const std::string name;  // "CPU:0", "/job:ps/task:1"
+  std::atomic<std::uint64_t> messages_in{0};
+  std::atomic<std::uint64_t> messages_handled{0};
+  std::atomic<std::uint64_t> messages_out{0};
+  std::atomic<std::uint64_t> mailbox_peak{0};
+  std::atomic<std::int64_t> busy_ns{0};
+  std::atomic<const std::type_info*> current{nullptr};  // type of the message being handled
+  std::atomic<std::int64_t> current_since_ns{0};        // steady clock; 0: idle
+  std::atomic<bool> ended{false};
+  WaitSlot wait;
+};
+
+// Nanoseconds of the steady clock.
+std::int64_t steady_now_ns();
+
+// All actors of a task. Outlives them.
+class ActorRegistry {
+ public:
+  std::shared_ptr<ActorRecord> add(std::string kind, std::string name);
+  // The actor has ended: it handles no more messages.
+  void end(ActorRecord& record);
+  // Waits until all actors have ended. Returns the names of those that have not by then.
+  std::vector<std::string> await_end(std::chrono::nanoseconds deadline) const;
+  std::vector<std::shared_ptr<const ActorRecord>> actors() const;
+  // A table of all actors, as text.
+  std::string snapshot() const;
+
+ private:
+  mutable std::mutex mutex_;
+  mutable std::condition_variable ended_;
+  std::vector<std::shared_ptr<ActorRecord>> records_;
+};
+
+}  // namespace troupe

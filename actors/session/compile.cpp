@@ -1,0 +1,65 @@
+#include "actors/session/compile.hpp"
+
+#include "graph/partition.hpp"
+#include "graph/passes/optimize.hpp"
+#include "graph/serialize.hpp"
+#include "scheduler/single_kernel.hpp"
+
+namespace troupe {
+namespace {
+
+// Constants are computed with the client's own kernels; what has none here is left to the step.
+Evaluator evaluator(Device& device, const KernelRegistry& kernels) {
+  return [&](const Node& node, std::span<const Tensor> inputs) -> std::vector<Tensor> {
+    const std::string& type = device.attributes().type;
+    if (!device.attributes().synchronous || !kernels.supports(node.op->name, type, node.kernel_type())) return {};
+    return run_single_kernel(node, inputs, kernels, device);
+  };
+}
+
+std::string task_of(const std::string& device) { return DeviceName::parse(device).task_name().to_string(); }
+
+}  // namespace
+
+Compiled compile(const Graph& graph, const Signature& signature, std::span<const DeviceInfo> devices, Device& folder,
+                 const KernelRegistry& kernels, const CompileOptions& options) {
+  Compiled out;
+  auto callable = make_callable_graph(graph, signature);
+  if (options.optimize) {
+    OptimizeOptions passes;
+    passes.evaluator = evaluator(folder, kernels);
+    passes.report = [&out](const PassReport& r) {
+      out.report += fmt::format("pass {}: {} -> {} nodes\n", r.pass, r.nodes_before, r.nodes_after);
+    };
+    callable = optimize(std::move(callable), passes);
+  }
+  const auto placed = place(*callable, devices, {.client = options.client, .soft = options.soft_placement});
+  out.report += placement_report(*placed);
+  const Partitioned cut = partition(*placed);
+
+  for (const auto& [device, part] : cut.parts) {
+    proto::Partition& partition = *out.tasks[DeviceName::parse(device).task_name()].add_partition();
+    partition.set_device(device);
+    *partition.mutable_graph() = to_proto(*part);
+  }
+  for (auto& [task, body] : out.tasks) {
+    body.set_session(options.session.value);
+    body.set_graph(options.graph.value);
+    body.set_client(options.client.to_string());
+    for (const EdgeInfo& edge : cut.edges) {
+      const std::string from = task_of(edge.from), to = task_of(edge.to);
+      if (from == to || (from != task.to_string() && to != task.to_string())) continue;
+      proto::Edge& crossing = *body.add_edge();
+      crossing.set_id(edge.edge.value);
+      crossing.set_from_task(from);
+      crossing.set_to_task(to);
+    }
+    for (const TaskName& shard : options.shards) body.add_shard(shard.to_string());
+    if (task == options.client)
+      for (const auto& [other, unused] : out.tasks)
+        if (other != task) body.add_participant(other.to_string());
+  }
+  return out;
+}
+
+}  // namespace troupe

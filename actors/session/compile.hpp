@@ -1,0 +1,34 @@
+// From a graph and a signature to what each task must register: prune, optimize, place, partition.
+#pragma once
+
+#include <map>
+#include <span>
+#include <string>
+
+#include "devices/kernel.hpp"
+#include "graph/passes/callable.hpp"
+#include "graph/placement.hpp"
+#include "messages/ids.hpp"
+#include "messages/proto/run.pb.h"
+
+namespace troupe {
+
+struct CompileOptions {
+  SessionId session;
+  GraphId graph;
+  TaskName client;
+  bool optimize = true;
+  bool soft_placement = true;
+  std::vector<TaskName> shards;
+};
+
+struct Compiled {
+  std::map<TaskName, proto::RegisterGraph> tasks;  // the client's is always there
+  std::string report;                              // passes and placement, as text
+};
+
+// `folder` runs the kernels of constant nodes. Throws what the passes throw.
+Compiled compile(const Graph& graph, const Signature& signature, std::span<const DeviceInfo> devices, Device& folder,
+                 const KernelRegistry& kernels, const CompileOptions& options);
+
+}  // namespace troupe

@@ -1,0 +1,330 @@
+#include "actors/session/scheduler_actor.hpp"
+
+#include <algorithm>
+
+#include "actors/session/segment_work.hpp"
+
+namespace troupe {
+namespace {
+
+constexpr auto kTickInterval = std::chrono::milliseconds(20);
+
+}  // namespace
+
+SchedulerActorImpl::behavior_type SchedulerActorImpl::make_behavior() {
+  return {
+      [this](const Inbound<StepStart>& message) { start_remote(message); },
+      [this](const Inbound<StepDone>& message) {
+        const StepKey key{message.frame.session, message.frame.step};
+        const auto it = active_.find(key);
+        if (it == active_.end()) return;
+        it->second.remote_left.erase(message.from);
+        if (message.frame.error) fail_step(key, message.frame.error);
+        settle(key);
+      },
+      [this](const Inbound<StepAbort>& message) {
+        const StepKey key{message.frame.session, message.frame.step};
+        fail_step(key, message.frame.error);
+        settle(key);
+      },
+      [this](const MeetAt& message) { rendezvous_ = message.rendezvous; },
+      [this](const RunStep& message) { run(message); },
+      [this](const CancelStep& message) {
+        const StepKey key{message.session, message.step};
+        fail_step(key, Error(Code::cancelled, fmt::format("step {} was cancelled by its client", message.step.value)));
+        settle(key);
+      },
+      [this](const SegmentDone& message) {
+        const StepKey key{message.session, message.step};
+        const auto progress = table_.segment_done(key, message.partition, message.segment, message.error);
+        if (message.error) fail_step(key, message.error);
+        dispatch(progress, key);
+      },
+      [this](const Delivered& message) { delivered(message.put); },
+      [this](const Landed& message) { landed(message); },
+      [this](const AddGraph& message) { return add_graph(message); },
+      [this](const CloseSessionRequest& message) { return close_session(SessionId{message.session}); },
+      [this](const Tick&) { tick(); },
+      [this](const PeerUp& message) { peers_[message.task] = message.peer; },
+      [this](const PeerDown& message) { peer_down(message); },
+      [this](const Stop&) {
+        // Segments that still run keep what they need alive; nobody waits for them. Clients hear now.
+        const Error error(Code::cancelled, fmt::format("task {} shuts down", task_.to_string()));
+        for (auto& [key, active] : active_) {
+          table_.abort(key, error);
+          if (active.request) active.request->done(StepResult{.error = active.error ? active.error : error});
+        }
+        active_.clear();
+        graphs_.clear();
+        peers_.clear();
+        rendezvous_ = nullptr;
+        quit();
+      },
+  };
+}
+
+Reply SchedulerActorImpl::add_graph(const AddGraph& message) {
+  auto handle = std::static_pointer_cast<GraphHandle>(message.work);
+  auto registered = std::make_shared<Registered>();
+  std::uint32_t next_pull = 0x80000000u;  // edges of the graph are numbered from 0
+  for (std::uint32_t p = 0; p < handle->partitions.size(); ++p) {
+    const Plan& plan = handle->partitions[p]->partition->plan();
+    for (std::uint32_t a = 0; a < plan.arrivals.size(); ++a) {
+      const EdgeId edge = plan.arrivals[a].is_pull ? EdgeId{next_pull++} : plan.arrivals[a].edge;
+      if (plan.arrivals[a].is_pull) registered->pulls.emplace_back(edge, &plan.arrivals[a]);
+      registered->arrivals.emplace(edge.value, ArrivalPlace{p, a});
+      registered->edges.push_back(edge);
+    }
+  }
+  registered->handle = handle;
+  graphs_[{handle->session, handle->graph}] = std::move(registered);
+  return Reply{};
+}
+
+Reply SchedulerActorImpl::close_session(SessionId session) {
+  for (const StepKey& key : table_.steps_of(session)) {
+    fail_step(key, Error(Code::cancelled, "the session was closed"));
+    settle(key);
+  }
+  std::erase_if(graphs_, [session](const auto& entry) { return entry.first.first == session; });
+  tell(rendezvous_, EndSession{session});
+  return Reply{};
+}
+
+void SchedulerActorImpl::run(const RunStep& message) {
+  auto request = std::static_pointer_cast<StepRequest>(message.work);
+  const StepKey key{request->session, request->step};
+  try {
+    const auto it = graphs_.find({request->session, request->graph});
+    if (it == graphs_.end()) fail(Code::failed_precondition, "the session is closed, or its graph was not registered");
+    Active active;
+    active.graph = it->second;
+    active.request = request;
+    active.training = request->training;
+    active.routes = routes(*it->second);
+    for (const TaskName& task : it->second->handle->participants) {
+      tell(peer(task), Outbound{StepStart{key.session, request->graph, key.step, request->random}});
+      active.remote_left.insert(task);
+    }
+    start(key, std::move(active), request->random, request->feeds);
+    if (request->deadline_ns != 0) schedule_tick();
+  } catch (...) {
+    request->done(StepResult{.error = current_error()});
+  }
+}
+
+void SchedulerActorImpl::start_remote(const Inbound<StepStart>& message) {
+  const StepKey key{message.frame.session, message.frame.step};
+  try {
+    const auto it = graphs_.find({message.frame.session, message.frame.graph});
+    if (it == graphs_.end())
+      fail(Code::failed_precondition, "task {} does not know graph {} of the session", task_.to_string(), message.frame.graph.value);
+    Active active;
+    active.graph = it->second;
+    active.routes = routes(*it->second);
+    start(key, std::move(active), message.frame.random, {});
+  } catch (...) {
+    const auto it = peers_.find(message.from);
+    if (it != peers_.end()) tell(it->second, Outbound{StepDone{key.session, key.step, current_error()}});
+  }
+}
+
+std::shared_ptr<const Routes> SchedulerActorImpl::routes(const Registered& graph) const {
+  auto out = std::make_shared<Routes>();
+  out->rendezvous = rendezvous_;
+  const GraphHandle& handle = *graph.handle;
+  for (const auto& partition : handle.partitions) {
+    auto& sends = out->sends.emplace_back();
+    for (const SendTarget& send : partition->partition->plan().sends) {
+      const auto target = handle.edge_targets.find(send.edge.value);
+      sends.push_back(target == handle.edge_targets.end() ? PeerActor() : peer(target->second));
+    }
+  }
+  for (const TaskName& shard : handle.shards) out->shards.push_back(peer(shard));
+  return out;
+}
+
+void SchedulerActorImpl::start(const StepKey& key, Active active, RandomKey random, const std::vector<Tensor>& feeds) {
+  std::vector<std::shared_ptr<RegisteredPartition>> partitions;
+  for (const auto& p : active.graph->handle->partitions) partitions.push_back(p->partition);
+  auto progress = table_.start(key, std::move(partitions), random, feeds);
+  const auto it = active_.emplace(key, std::move(active)).first;
+  request_arrivals(key, it->second);
+  dispatch(progress, key);
+}
+
+void SchedulerActorImpl::request_arrivals(const StepKey& key, const Active& active) {
+  if (active.graph->edges.empty()) return;
+  Await await;
+  for (EdgeId edge : active.graph->edges) await.keys.push_back({key.session, key.step, edge});
+  tell(rendezvous_, std::move(await));
+  for (const auto& [edge, arrival] : active.graph->pulls)
+    tell(active.routes->shards.at(arrival->shard),
+         Outbound{Pull{{key.session, key.step, edge}, arrival->slice, active.training.min_version}});
+}
+
+void SchedulerActorImpl::dispatch(const StepTable::Progress& progress, const StepKey& key) {
+  const auto it = active_.find(key);
+  if (it == active_.end()) return;
+  for (const ReadySegment& ready : progress.ready) {
+    const LocalDevice& device = it->second.graph->handle->partitions[ready.partition]->device;
+    tell(device.actor, ExecuteSegment{std::make_shared<SegmentWork>(ready, *device.device, it->second.routes,
+                                                                    it->second.training, SchedulerActor(this))});
+  }
+  if (progress.ended) {
+    it->second.local_ended = true;
+    settle(key);
+  }
+  show_waits();
+}
+
+void SchedulerActorImpl::delivered(const Put& put) {
+  const StepKey key{put.key.session, put.key.step};
+  const auto it = active_.find(key);
+  if (it == active_.end()) return;
+  if (put.error) {
+    fail_step(key, put.error);
+    settle(key);
+    return;
+  }
+  const auto place = it->second.graph->arrivals.find(put.key.edge.value);
+  if (place == it->second.graph->arrivals.end()) return;
+  it->second.version = std::max(it->second.version, put.version);
+  // A CPU hands the tensor back at once; another device when its copy has ended.
+  Landed landed_message{key.session, key.step, place->second.partition, place->second.arrival, {}, {}};
+  Device& device = *it->second.graph->handle->partitions[place->second.partition]->device.device;
+  device.copy_from_host(put.tensor, [self = SchedulerActor(this), landed_message](Tensor tensor, Error error) mutable {
+    landed_message.tensor = std::move(tensor);
+    landed_message.error = std::move(error);
+    caf::anon_send(self, std::move(landed_message));
+  });
+}
+
+void SchedulerActorImpl::landed(const Landed& message) {
+  const StepKey key{message.session, message.step};
+  if (message.error) {
+    fail_step(key, message.error);
+    settle(key);
+    return;
+  }
+  const auto progress = table_.arrived(key, message.partition, message.arrival, message.tensor);
+  if (const Error error = table_.error(key)) fail_step(key, error);
+  dispatch(progress, key);
+}
+
+void SchedulerActorImpl::fail_step(const StepKey& key, const Error& error) {
+  const auto it = active_.find(key);
+  if (it == active_.end()) return;
+  Active& active = it->second;
+  if (!active.error) active.error = error;
+  if (table_.abort(key, error).ended) active.local_ended = true;
+  if (active.end_told) return;
+  active.end_told = true;
+  tell(rendezvous_, EndStep{key.session, key.step});
+  for (const TaskName& task : active.graph->handle->participants)
+    if (const auto p = peers_.find(task); active.request && p != peers_.end())
+      tell(p->second, Outbound{StepAbort{key.session, key.step, active.error}});
+}
+
+// Ends the step if there is nothing left to wait for. After an error the others' StepDone is not waited for: they were
+// told, and what they still send is dropped as late.
+void SchedulerActorImpl::settle(const StepKey& key) {
+  const auto it = active_.find(key);
+  if (it == active_.end() || !it->second.local_ended) return;
+  if (!it->second.error && !it->second.remote_left.empty()) return;
+  finish(key, it->second);
+}
+
+void SchedulerActorImpl::finish(const StepKey& key, Active& active) {
+  if (!active.end_told && !active.graph->edges.empty()) tell(rendezvous_, EndStep{key.session, key.step});
+  if (active.request) {
+    StepResult result{.error = active.error, .fetches = {}, .version = active.version};
+    if (!active.error) {
+      result.fetches.resize(active.request->num_fetches);
+      for (auto& [index, tensor] : table_.take_fetches(key))
+        if (index < result.fetches.size()) result.fetches[index] = std::move(tensor);
+    }
+    table_.finish(key);
+    active.request->done(std::move(result));
+  } else {
+    table_.finish(key);
+    const auto client = peers_.find(active.graph->handle->client);
+    if (client != peers_.end()) tell(client->second, Outbound{StepDone{key.session, key.step, active.error}});
+  }
+  active_.erase(key);
+  show_waits();
+}
+
+void SchedulerActorImpl::peer_down(const PeerDown& message) {
+  peers_.erase(message.task);
+  std::vector<StepKey> hit;
+  for (const auto& [key, active] : active_) {
+    const GraphHandle& handle = *active.graph->handle;
+    const bool involved = handle.client == message.task || std::ranges::count(handle.participants, message.task) > 0 ||
+                          std::ranges::count(handle.shards, message.task) > 0 ||
+                          std::ranges::any_of(handle.edge_targets, [&](const auto& e) { return e.second == message.task; });
+    if (involved) hit.push_back(key);
+  }
+  for (const StepKey& key : hit) {
+    fail_step(key, Error(Code::unavailable, fmt::format("step {} needs task {}, which is down: {}", key.step.value,
+                                                        message.task.to_string(), message.reason.message())));
+    settle(key);
+  }
+  // A client that is gone closes no session.
+  std::set<SessionId> orphans;
+  for (const auto& [id, registered] : graphs_)
+    if (registered->handle->client == message.task) orphans.insert(id.first);
+  for (SessionId session : orphans) close_session(session);
+}
+
+void SchedulerActorImpl::schedule_tick() {
+  if (ticking_) return;
+  ticking_ = true;
+  delayed_send(SchedulerActor(this), kTickInterval, Tick{});
+}
+
+void SchedulerActorImpl::tick() {
+  ticking_ = false;
+  const std::int64_t now = steady_now_ns();
+  std::vector<StepKey> late;
+  bool more = false;
+  for (const auto& [key, active] : active_) {
+    if (!active.request || active.request->deadline_ns == 0 || active.error) continue;
+    if (active.request->deadline_ns <= now)
+      late.push_back(key);
+    else
+      more = true;
+  }
+  for (const StepKey& key : late) {
+    fail_step(key, deadline_error(key, active_.at(key)));
+    settle(key);
+  }
+  if (more) schedule_tick();
+}
+
+Error SchedulerActorImpl::deadline_error(const StepKey& key, const Active& active) const {
+  std::vector<std::string> waits = table_.waits_for(key);
+  for (const TaskName& task : active.remote_left) waits.push_back(fmt::format("task {} to end its part", task.to_string()));
+  std::string text;
+  constexpr std::size_t kShown = 16;
+  for (std::size_t i = 0; i < std::min(waits.size(), kShown); ++i) text += "\n  " + waits[i];
+  if (waits.size() > kShown) text += fmt::format("\n  and {} more", waits.size() - kShown);
+  return Error(Code::deadline_exceeded,
+               fmt::format("step {} did not end before its deadline; it was waiting for:{}", key.step.value, text));
+}
+
+void SchedulerActorImpl::show_waits() {
+  if (active_.empty())
+    wait_slot().clear();
+  else
+    wait_slot().set(WaitKind::segment, 0, active_.begin()->first.step.value, 0, active_.size());
+}
+
+PeerActor SchedulerActorImpl::peer(const TaskName& task) const {
+  const auto it = peers_.find(task);
+  if (it == peers_.end())
+    fail(Code::unavailable, "task {} has no connection to task {}", task_.to_string(), task.to_string());
+  return it->second;
+}
+
+}  // namespace troupe

@@ -1,0 +1,86 @@
+// The scheduler of a task: topological dispatch over segments for all steps in flight. Ready counting is StepTable; this
+// actor turns its answers into messages, and brings steps to their end:
+//
+//   client's task:   RunStep -> [StepStart to participants] -> running -> (local part ended and all StepDone) -> done()
+//   another task:    StepStart -> running -> StepDone to the client
+//   both:            first error -> aborted: nothing new starts, EndStep to the rendezvous, StepAbort to participants
+#pragma once
+
+#include <map>
+#include <memory>
+#include <set>
+#include <unordered_map>
+
+#include "actors/introspection/counted.hpp"
+#include "actors/session/step.hpp"
+#include "messages/protocol.hpp"
+
+namespace troupe {
+
+// Where what leaves a segment goes. Immutable; shared by the segments of a step.
+struct Routes {
+  RendezvousActor rendezvous;
+  std::vector<std::vector<PeerActor>> sends;  // by partition and Plan::sends; null: the rendezvous of this task
+  std::vector<PeerActor> shards;
+};
+
+class SchedulerActorImpl final : public Counted<SchedulerActor> {
+ public:
+  SchedulerActorImpl(caf::actor_config& config, std::shared_ptr<ActorRecord> record, TaskName self_task)
+      : Counted(config, std::move(record)), task_(std::move(self_task)) {}
+  behavior_type make_behavior() override;
+
+ private:
+  struct ArrivalPlace {
+    std::uint32_t partition;
+    std::uint32_t arrival;
+  };
+  // What of a GraphHandle is worked out once.
+  struct Registered {
+    std::shared_ptr<GraphHandle> handle;
+    std::unordered_map<std::uint32_t, ArrivalPlace> arrivals;  // by edge
+    std::vector<std::pair<EdgeId, const Arrival*>> pulls;
+    std::vector<EdgeId> edges;  // of all arrivals
+  };
+  struct Active {
+    std::shared_ptr<Registered> graph;
+    std::shared_ptr<const Routes> routes;
+    std::shared_ptr<StepRequest> request;  // on the client's task
+    TrainingStep training;
+    std::set<TaskName> remote_left;
+    bool local_ended = false;
+    bool end_told = false;
+    Error error;
+    std::uint64_t version = 0;
+  };
+
+  Reply add_graph(const AddGraph& message);
+  Reply close_session(SessionId session);
+  void run(const RunStep& message);
+  void start_remote(const Inbound<StepStart>& message);
+  std::shared_ptr<const Routes> routes(const Registered& graph) const;
+  void start(const StepKey& key, Active active, RandomKey random, const std::vector<Tensor>& feeds);
+  void request_arrivals(const StepKey& key, const Active& active);
+  void dispatch(const StepTable::Progress& progress, const StepKey& key);
+  void delivered(const Put& put);
+  void landed(const Landed& message);
+  void fail_step(const StepKey& key, const Error& error);
+  void settle(const StepKey& key);
+  void finish(const StepKey& key, Active& active);
+  void peer_down(const PeerDown& message);
+  void tick();
+  void schedule_tick();
+  Error deadline_error(const StepKey& key, const Active& active) const;
+  void show_waits();
+  PeerActor peer(const TaskName& task) const;  // throws unavailable
+
+  TaskName task_;
+  RendezvousActor rendezvous_;
+  std::map<TaskName, PeerActor> peers_;
+  std::map<std::pair<SessionId, GraphId>, std::shared_ptr<Registered>> graphs_;
+  std::map<StepKey, Active> active_;
+  StepTable table_;
+  bool ticking_ = false;
+};
+
+}  // namespace troupe

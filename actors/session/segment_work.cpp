@@ -1,0 +1,43 @@
+#include "actors/session/segment_work.hpp"
+
+#include <caf/send.hpp>
+
+namespace troupe {
+
+void SegmentWork::run() {
+  Error error = run_segment(*segment_.frame, segment_.segment, device_, *this);
+  // On an asynchronous device the kernels may still run: report when the stream has got here.
+  auto report = [scheduler = scheduler_,
+                 done = SegmentDone{segment_.step.session, segment_.step.step, segment_.partition, segment_.segment, std::move(error)}] {
+    caf::anon_send(scheduler, done);
+  };
+  if (device_.attributes().synchronous)
+    report();
+  else
+    device_.compute().record()->on_reached(std::move(report));
+}
+
+void SegmentWork::send(std::uint32_t send, Tensor tensor) {
+  const EdgeId edge = segment_.frame->plan().sends[send].edge;
+  device_.copy_to_host(std::move(tensor), [put = Put{{segment_.step.session, segment_.step.step, edge}, 0, {}, {}},
+                                           peer = routes_->sends[segment_.partition][send],
+                                           rendezvous = routes_->rendezvous](Tensor copy, Error error) mutable {
+    put.tensor = std::move(copy);
+    put.error = std::move(error);
+    if (peer)
+      caf::anon_send(peer, Outbound{std::move(put)});
+    else
+      caf::anon_send(rendezvous, std::move(put));
+  });
+}
+
+void SegmentWork::push(const PushTarget& target, Tensor gradient, Tensor indices) {
+  device_.copy_to_host(std::move(gradient), [push = Push{training_.worker, training_.step, training_.slot, target.slice,
+                                                         training_.min_version, {}, std::move(indices)},
+                                             shard = routes_->shards.at(target.shard)](Tensor copy, Error) mutable {
+    push.gradient = std::move(copy);
+    caf::anon_send(shard, Outbound{std::move(push)});
+  });
+}
+
+}  // namespace troupe

@@ -1,0 +1,28 @@
+// One segment on its way through a device: runs it, sends what leaves it, and tells the scheduler.
+#pragma once
+
+#include "actors/session/scheduler_actor.hpp"
+
+namespace troupe {
+
+class SegmentWork final : public LocalWork, private Outbox {
+ public:
+  SegmentWork(ReadySegment segment, Device& device, std::shared_ptr<const Routes> routes, TrainingStep training,
+              SchedulerActor scheduler)
+      : segment_(std::move(segment)), device_(device), routes_(std::move(routes)), training_(training), scheduler_(std::move(scheduler)) {}
+
+  // On the device's compute thread.
+  void run() override;
+
+ private:
+  void send(std::uint32_t send, Tensor tensor) override;
+  void push(const PushTarget& target, Tensor gradient, Tensor indices) override;
+
+  ReadySegment segment_;
+  Device& device_;
+  std::shared_ptr<const Routes> routes_;
+  TrainingStep training_;
+  SchedulerActor scheduler_;
+};
+
+}  // namespace troupe

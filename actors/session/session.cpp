@@ -1,0 +1,262 @@
+#include "actors/session/session.hpp"
+
+#include <atomic>
+#include <caf/scoped_actor.hpp>
+#include <mutex>
+
+#include "actors/cluster/task.hpp"
+#include "actors/session/compile.hpp"
+
+namespace troupe {
+
+struct Callable::State {
+  SessionId session;
+  GraphId graph;
+  std::uint64_t seed = 0;
+  std::chrono::nanoseconds timeout{0};
+  SchedulerActor scheduler;
+  std::vector<std::pair<DType, Shape>> feeds;
+  std::vector<std::string> feed_names;
+  std::size_t num_fetches = 0;
+  std::shared_ptr<std::atomic<std::uint64_t>> next_step;
+  std::shared_ptr<std::atomic<bool>> open;
+};
+
+namespace {
+
+std::int64_t deadline_of(std::chrono::nanoseconds timeout) {
+  return timeout.count() > 0 ? steady_now_ns() + timeout.count() : 0;
+}
+
+// Names compile; numbers find what is compiled already.
+struct CallKey {
+  std::vector<Endpoint> feeds, fetches, targets;
+  auto operator<=>(const CallKey&) const = default;
+};
+
+std::vector<Endpoint> endpoints(const std::vector<Output>& outputs) {
+  std::vector<Endpoint> out;
+  for (const Output& o : outputs) {
+    if (!o.valid()) invalid_argument("a feed, fetch or target is not a tensor of a graph");
+    out.push_back({o.node, o.index});
+  }
+  return out;
+}
+
+}  // namespace
+
+class Session::Impl {
+ public:
+  Impl(std::unique_ptr<Task> owned_task, Task& on, const Graph& source, SessionOptions given)
+      : owned(std::move(owned_task)), task(on), options(std::move(given)), graph(source.clone()) {}
+
+  Signature signature(const std::vector<Endpoint>& feeds, const std::vector<Endpoint>& fetches, const std::vector<Endpoint>& targets) const {
+    const auto name = [this](Endpoint e) {
+      if (e.node >= graph->size())
+        invalid_argument("the session does not know this tensor: it was added to the graph later (Session::extend)");
+      return graph->output(graph->node(e.node), e.index).name();
+    };
+    Signature out;
+    for (Endpoint e : feeds) out.feeds.push_back(name(e));
+    for (Endpoint e : fetches) out.fetches.push_back(name(e));
+    for (Endpoint e : targets) {
+      name(e);
+      out.targets.push_back(graph->node(e.node).name);
+    }
+    return out;
+  }
+
+  Compiled compile_call(const CallKey& key, GraphId id) {
+    return compile(*graph, signature(key.feeds, key.fetches, key.targets), task.devices(), task.device(), task.kernels(),
+                   {.session = session,
+                    .graph = id,
+                    .client = task.name(),
+                    .optimize = options.optimize,
+                    .soft_placement = options.soft_placement,
+                    .shards = options.shards});
+  }
+
+  Callable callable(const CallKey& key) {
+    std::lock_guard lock(mutex);
+    if (!*open) fail(Code::failed_precondition, "the session is closed");
+    if (const auto it = callables.find(key); it != callables.end()) return it->second;
+    const GraphId id{next_graph++};
+    const Compiled compiled = compile_call(key, id);
+    // The client's own task comes last: its scheduler then knows that the others are ready.
+    for (const auto& [name, body] : compiled.tasks)
+      if (name != task.name()) register_at(name, body);
+    if (const auto own = compiled.tasks.find(task.name()); own != compiled.tasks.end())
+      register_at(task.name(), own->second);
+    else
+      register_at(task.name(), coordinator_only(compiled, id));
+
+    auto state = std::make_shared<Callable::State>();
+    state->session = session;
+    state->graph = id;
+    state->seed = options.seed;
+    state->timeout = options.timeout;
+    state->scheduler = task.scheduler();
+    for (Endpoint e : key.feeds) {
+      state->feeds.emplace_back(graph->dtype(e), graph->shape(e));
+      state->feed_names.push_back(graph->output(graph->node(e.node), e.index).name());
+    }
+    state->num_fetches = key.fetches.size();
+    state->next_step = next_step;
+    state->open = open;
+    Callable made;
+    made.state_ = std::move(state);
+    callables.emplace(key, made);
+    return made;
+  }
+
+  // A call that runs nothing on the client's task: it still starts the others and hears from them.
+  proto::RegisterGraph coordinator_only(const Compiled& compiled, GraphId id) const {
+    proto::RegisterGraph body;
+    body.set_session(session.value);
+    body.set_graph(id.value);
+    body.set_client(task.name().to_string());
+    for (const auto& [name, unused] : compiled.tasks) body.add_participant(name.to_string());
+    return body;
+  }
+
+  void register_at(const TaskName& where, const proto::RegisterGraph& body) {
+    std::string bytes;
+    if (!body.SerializeToString(&bytes) || bytes.size() > (std::size_t{1} << 30))
+      fail(Code::resource_exhausted, "the part of the graph for {} is larger than 1 GiB: feed large constants, or load them into variables",
+           where.to_string());
+    users.insert(where);
+    request(where, RegisterGraphRequest{std::move(bytes)});
+  }
+
+  template <class Request>
+  void request(const TaskName& where, Request message) {
+    constexpr auto kLimit = std::chrono::seconds(120);  // compiling a large graph takes a while
+    caf::scoped_actor self(task.system());
+    Reply reply;
+    self->request(task.node(where), kLimit, std::move(message))
+        .receive([&](const Reply& r) { reply = r; },
+                 [&](const caf::error& e) {
+                   reply = Reply::of(Error(Code::unavailable, fmt::format("{} did not answer: {}", where.to_string(), task.system().render(e))));
+                 });
+    if (reply.error()) throw reply.error();
+  }
+
+  void close() {
+    std::set<TaskName> told;
+    {
+      std::lock_guard lock(mutex);
+      if (!open->exchange(false)) return;
+      callables.clear();
+      told.swap(users);
+    }
+    for (const TaskName& name : told) {
+      try {
+        request(name, CloseSessionRequest{session.value});
+      } catch (const Error&) {
+        // A task that is gone has nothing left to close.
+      }
+    }
+  }
+
+  std::unique_ptr<Task> owned;
+  Task& task;
+  SessionOptions options;
+  SessionId session{random_id()};
+  std::mutex mutex;
+  std::unique_ptr<Graph> graph;
+  std::map<CallKey, Callable> callables;
+  std::set<TaskName> users;
+  std::uint32_t next_graph = 0;
+  std::shared_ptr<std::atomic<std::uint64_t>> next_step = std::make_shared<std::atomic<std::uint64_t>>(1);
+  std::shared_ptr<std::atomic<bool>> open = std::make_shared<std::atomic<bool>>(true);
+};
+
+StepId Callable::start(std::vector<Tensor> feeds, const RunOptions& options, std::function<void(StepResult)> done) const {
+  if (!state_) fail(Code::failed_precondition, "this Callable belongs to no session");
+  if (!*state_->open) fail(Code::failed_precondition, "the session is closed");
+  if (feeds.size() != state_->feeds.size()) invalid_argument("the call takes {} feeds, {} were given", state_->feeds.size(), feeds.size());
+  for (std::size_t i = 0; i < feeds.size(); ++i) {
+    const auto& [dtype, shape] = state_->feeds[i];
+    if (feeds[i].dtype() != dtype || !shape.compatible_with(feeds[i].shape()))
+      invalid_argument("feed '{}' must be {}{}, not {}{}", state_->feed_names[i], name(dtype), shape.to_string(),
+                       feeds[i].valid() ? name(feeds[i].dtype()) : "missing", feeds[i].shape().to_string());
+  }
+  auto request = std::make_shared<StepRequest>();
+  request->session = state_->session;
+  request->graph = state_->graph;
+  request->step = StepId{state_->next_step->fetch_add(1)};
+  request->random = RandomKey{state_->seed,
+                              options.random_step >= 0 ? static_cast<std::uint64_t>(options.random_step) : request->step.value,
+                              options.random_slot};
+  request->training = options.training;
+  request->feeds = std::move(feeds);
+  request->num_fetches = state_->num_fetches;
+  request->deadline_ns = deadline_of(options.timeout.count() > 0 ? options.timeout : state_->timeout);
+  request->done = std::move(done);
+  const StepId step = request->step;
+  caf::anon_send(state_->scheduler, RunStep{std::move(request)});
+  return step;
+}
+
+std::vector<Tensor> Callable::operator()(std::vector<Tensor> feeds, const RunOptions& options) const {
+  std::promise<StepResult> promise;
+  start(std::move(feeds), options, [&promise](StepResult result) { promise.set_value(std::move(result)); });
+  StepResult result = promise.get_future().get();
+  if (result.error) throw result.error;
+  return std::move(result.fetches);
+}
+
+Session::Session(const Graph& graph, SessionOptions options) {
+  auto task = std::make_unique<Task>();
+  Task& on = *task;
+  impl_ = std::make_unique<Impl>(std::move(task), on, graph, std::move(options));
+}
+
+Session::Session(Task& task, const Graph& graph, SessionOptions options)
+    : impl_(std::make_unique<Impl>(nullptr, task, graph, std::move(options))) {}
+
+Session::~Session() { close(); }
+
+void Session::close() { impl_->close(); }
+
+Callable Session::callable(const std::vector<Output>& feeds, const std::vector<Output>& fetches, const std::vector<Output>& targets) {
+  return impl_->callable({endpoints(feeds), endpoints(fetches), endpoints(targets)});
+}
+
+std::vector<Tensor> Session::run(const Feeds& feeds, const std::vector<Output>& fetches, const std::vector<Output>& targets,
+                                 const RunOptions& options) {
+  std::vector<Output> fed;
+  std::vector<Tensor> values;
+  for (const auto& [output, tensor] : feeds) {
+    fed.push_back(output);
+    values.push_back(tensor);
+  }
+  return callable(fed, fetches, targets)(std::move(values), options);
+}
+
+void Session::cancel(StepId step) { caf::anon_send(impl_->task.scheduler(), CancelStep{impl_->session, step}); }
+
+void Session::extend(const Graph& graph) {
+  std::lock_guard lock(impl_->mutex);
+  const Graph& known = *impl_->graph;
+  for (int id = 0; id < known.size(); ++id) {
+    const bool same = id < graph.size() && graph.node(id).name == known.node(id).name && graph.node(id).op == known.node(id).op &&
+                      graph.node(id).inputs == known.node(id).inputs;
+    if (!same)
+      invalid_argument("the graph does not extend that of the session: node {} '{}' is not as it was", id, known.node(id).name);
+  }
+  impl_->graph = graph.clone();
+}
+
+std::string Session::explain(const std::vector<Output>& feeds, const std::vector<Output>& fetches, const std::vector<Output>& targets) {
+  const CallKey key{endpoints(feeds), endpoints(fetches), endpoints(targets)};
+  std::lock_guard lock(impl_->mutex);
+  const Compiled compiled = impl_->compile_call(key, GraphId{0});
+  std::string text = compiled.report;
+  for (const auto& [name, body] : compiled.tasks)
+    for (const proto::Partition& p : body.partition())
+      text += fmt::format("partition for {}: {} nodes\n", p.device(), p.graph().node_size());
+  return text;
+}
+
+}  // namespace troupe

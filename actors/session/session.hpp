@@ -1,0 +1,101 @@
+// The client's side: runs a graph on the devices of a task, or of a whole cluster.
+//
+//   Graph graph;
+//   Output x = placeholder(graph, DType::f32, {kUnknown, 2}, "x");
+//   Output y = matmul(x, constant<float>(graph, {{1}, {2}})) + 1.0f;
+//   Session session(graph);                                  // a task of its own: one CPU device
+//   Tensor result = session.run({{x, Tensor::of<float>({1, 2}, {3, 4})}}, {y})[0];
+//
+// Thread-safe but for extend(). The first run of a (feeds, fetches, targets) compiles it; later ones only look it up.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <future>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "actors/session/step.hpp"
+#include "graph/graph.hpp"
+#include "messages/tensor.hpp"
+
+namespace troupe {
+
+class Task;
+
+struct SessionOptions {
+  std::uint64_t seed = 0;       // of random ops
+  bool optimize = true;         // fold constants, share common subexpressions
+  bool soft_placement = true;   // a device that is not there is replaced by one of the same task
+  std::chrono::nanoseconds timeout{0};   // of each run that names none; 0: none
+  std::vector<TaskName> shards;          // tasks that own the shards, if graphs pull and push
+};
+
+struct RunOptions {
+  std::chrono::nanoseconds timeout{0};  // 0: the session's
+  // What random ops derive their values from. Default: the number of the step in this session, slot 0.
+  std::int64_t random_step = -1;
+  std::uint32_t random_slot = 0;
+  TrainingStep training;
+};
+
+using Feeds = std::vector<std::pair<Output, Tensor>>;
+
+// A compiled call: feeds and fetches are by position. Cheap to copy; valid as long as its session.
+class Callable {
+ public:
+  // Throws what went wrong in the step, the first error of any task.
+  std::vector<Tensor> operator()(std::vector<Tensor> feeds, const RunOptions& options = {}) const;
+  // The result, or the error, comes through `done`, on a thread of the runtime: keep it short. Returns the step's id.
+  StepId start(std::vector<Tensor> feeds, const RunOptions& options, std::function<void(StepResult)> done) const;
+
+ private:
+  friend class Session;
+  struct State;
+  std::shared_ptr<State> state_;
+};
+
+class Session {
+ public:
+  // On a task of its own. `graph` is copied: what is added to it later reaches the session through extend().
+  explicit Session(const Graph& graph, SessionOptions options = {});
+  // On `task`, which must outlive the session: its devices and, if it belongs to a cluster, those of all tasks.
+  Session(Task& task, const Graph& graph, SessionOptions options = {});
+  ~Session();  // closes
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+  // Runs one step and returns the fetches in order. Any tensor may be fed, not only placeholders; targets run without a
+  // result. Throws Error: misuse, or the step's first error with its node, op, device and task.
+  std::vector<Tensor> run(const Feeds& feeds, const std::vector<Output>& fetches, const std::vector<Output>& targets = {},
+                          const RunOptions& options = {});
+  std::vector<Tensor> run(const std::vector<Output>& fetches) { return run({}, fetches); }
+  // The first output only.
+  Tensor run(const Feeds& feeds, const Output& fetch) { return run(feeds, std::vector<Output>{fetch})[0]; }
+  Tensor run(const Output& fetch) { return run({}, std::vector<Output>{fetch})[0]; }
+  // Runs nodes for their effects, such as an initializer.
+  void run_targets(const std::vector<Output>& targets) { run({}, {}, targets); }
+
+  Callable callable(const std::vector<Output>& feeds, const std::vector<Output>& fetches, const std::vector<Output>& targets = {});
+
+  // Asks a running step to stop; its run throws Code::cancelled.
+  void cancel(StepId step);
+
+  // Takes up nodes added to `graph` since. Throws invalid_argument if it is not the session's graph with more at its end.
+  void extend(const Graph& graph);
+
+  // Ends the session everywhere: steps in flight are cancelled, variables are freed. Callable twice.
+  void close();
+
+  // Plans and placement of a call, as text.
+  std::string explain(const std::vector<Output>& feeds, const std::vector<Output>& fetches, const std::vector<Output>& targets = {});
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace troupe

@@ -1,0 +1,68 @@
+// What the client, the scheduler and the devices of one task hand to each other about steps. In-process only.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "devices/device.hpp"
+#include "messages/protocol.hpp"
+#include "scheduler/step_table.hpp"
+
+namespace troupe {
+
+// Where a training step stands: what its Pulls and Pushes say (ARCHITECTURE.md, Training).
+struct TrainingStep {
+  std::uint32_t worker = 0;
+  std::uint64_t step = 0;
+  std::uint32_t slot = 0;
+  std::uint64_t min_version = 0;
+};
+
+struct StepResult {
+  Error error;
+  std::vector<Tensor> fetches;
+  std::uint64_t version = 0;  // highest shard version pulled
+};
+
+// One execution a client asks for.
+class StepRequest final : public LocalWork {
+ public:
+  SessionId session;
+  GraphId graph;
+  StepId step;
+  RandomKey random;
+  TrainingStep training;
+  std::vector<Tensor> feeds;
+  std::size_t num_fetches = 0;
+  std::int64_t deadline_ns = 0;            // steady clock; 0: none
+  std::function<void(StepResult)> done;    // called once, on the scheduler's thread: short
+};
+
+// A device of the task and the actor in front of it.
+struct LocalDevice {
+  Device* device = nullptr;
+  DeviceActor actor;
+};
+
+// A partition ready to be run.
+struct LocalPartition final : public LocalWork {
+  std::shared_ptr<RegisteredPartition> partition;
+  LocalDevice device;
+};
+
+// A registered graph: this task's partitions and who else takes part.
+class GraphHandle final : public LocalWork {
+ public:
+  SessionId session;
+  GraphId graph;
+  TaskName client;
+  std::vector<std::shared_ptr<LocalPartition>> partitions;
+  std::vector<TaskName> participants;                        // tasks but the client's; used by the client's scheduler
+  std::unordered_map<std::uint32_t, TaskName> edge_targets;  // of edges that leave this task
+  std::vector<TaskName> shards;                              // task of each shard, if the graph pulls and pushes
+};
+
+}  // namespace troupe

@@ -1,0 +1,48 @@
+// Chunks: what a connection is made of. A frame travels as one or more chunks of one class; chunks of different classes
+// interleave, so that a small frame does not wait for the end of a large one.
+//
+//   chunk    u8 class, u8 flags (1: first of its frame, 2: last), u16 zero, u32 length (1 .. kMaxChunk); content
+//
+// Order. Classes have strict priority: control before small before bulk. Frames of one class arrive in the order in
+// which they were sent. Put frames of one (session, edge), and Push frames of one (worker, slice), arrive in the order in
+// which they were sent whatever their size: a small one waits behind a bulk one of the same edge (it joins the bulk
+// class), and a bulk one can never pass a small one. Between other frames, a control frame may overtake anything and
+// a small one may overtake bulk: an abort or a token may come before tensors that were sent earlier.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "messages/codec.hpp"
+
+namespace troupe::wire {
+
+enum class FrameClass : std::uint8_t { control = 0, small = 1, bulk = 2 };
+inline constexpr std::size_t kFrameClasses = 3;
+
+inline constexpr std::size_t kChunkHeaderBytes = 8;
+inline constexpr std::size_t kMaxChunk = 256 << 10;    // bytes of content
+inline constexpr std::size_t kSmallPayload = 64 << 10;  // payloads up to this are of class small
+inline constexpr std::uint8_t kFirstChunk = 1;
+inline constexpr std::uint8_t kLastChunk = 2;
+
+// The class of a frame when nothing of its edge is queued. Put and Push carry tensors; all else is control.
+inline FrameClass classify(const Frame& frame, std::uint64_t payload_bytes) {
+  if (payload_bytes > kSmallPayload) return FrameClass::bulk;
+  const bool carries = std::holds_alternative<Put>(frame) || std::holds_alternative<Push>(frame);
+  return carries ? FrameClass::small : FrameClass::control;
+}
+
+// Frames with the same value (not 0) must not pass each other. Two edges that happen to share one cost a small frame
+// some waiting.
+inline std::uint64_t order_key(const Frame& frame) {
+  const auto mix = [](std::uint64_t a, std::uint64_t b) {
+    const std::uint64_t h = (a ^ (a >> 31)) * 0x9e3779b97f4a7c15ull + b;
+    return ((h ^ (h >> 29)) * 0xbf58476d1ce4e5b9ull) | 1;
+  };
+  if (const auto* put = std::get_if<Put>(&frame)) return mix(put->key.session.value, put->key.edge.value);
+  if (const auto* push = std::get_if<Push>(&frame)) return mix(~std::uint64_t{push->worker}, push->slice);
+  return 0;
+}
+
+}  // namespace troupe::wire

@@ -1,0 +1,81 @@
+// The receiving side of a connection: turns chunks (chunk.hpp) into frames. A plain class: the caller reads the socket,
+// straight into direct() where that is not empty, and hands over the rest with consume().
+//
+// The bytes may come from anyone: whatever is wrong throws Error, after which the reader must not be used.
+#pragma once
+
+#include <array>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "actors/wire/chunk.hpp"
+
+namespace troupe::wire {
+
+class ChunkReader {
+ public:
+  using Sink = std::function<void(Frame&&)>;
+
+  // Begins in the state before the handshake: only a Hello or a Goodbye, without tensors and of at most kMaxGreeting
+  // bytes, is parsed; anything else is unauthenticated.
+  ChunkReader(const Limits& limits, TensorAllocator allocate);
+  void handshake_done() { greeting_ = false; }
+
+  // Memory that the next bytes of the stream belong to, if they are elements of a tensor.
+  std::span<std::byte> direct();
+  // The first `bytes` of direct() have been filled.
+  void received_direct(std::size_t bytes, const Sink& sink);
+  void consume(std::span<const char> bytes, const Sink& sink);
+
+  // May be called by the sink: what follows is not parsed.
+  void stop() { stopped_ = true; }
+  bool stopped() const { return stopped_; }
+
+  // Bulk bytes that the peer may send; more is resource_exhausted.
+  void allow_bulk(std::uint64_t bytes) { bulk_allowed_ += bytes; }
+  // Bulk bytes that have come since the last call.
+  std::uint64_t take_bulk_received() { return std::exchange(bulk_received_, 0); }
+
+  static constexpr std::uint32_t kMaxGreeting = 32 << 10;
+
+ private:
+  enum class Part { header, body, payload };
+  // The frame of one class that is arriving.
+  struct Stream {
+    bool active = false;
+    Part part = Part::header;
+    std::string buffer;
+    FrameHeader header;
+    std::optional<FrameDecoder> decoder;
+    std::size_t destination = 0;
+    std::size_t offset = 0;
+  };
+
+  void begin_chunk();
+  void end_chunk(const Sink& sink);
+  std::size_t feed(Stream& stream, std::span<const char> bytes);
+  std::size_t fill_buffer(Stream& stream, std::size_t wanted, std::span<const char> bytes);
+  void begin_body(Stream& stream);
+  void begin_payload(Stream& stream);
+  static bool complete(const Stream& stream);
+  static std::span<std::byte> next_destination(Stream& stream);
+  static void advance(Stream& stream, std::size_t bytes);
+
+  const Limits limits_;
+  const TensorAllocator allocate_;
+  bool greeting_ = true;
+  bool stopped_ = false;
+  std::array<Stream, kFrameClasses> streams_;
+  std::array<char, kChunkHeaderBytes> chunk_header_{};
+  std::size_t chunk_header_size_ = 0;
+  Stream* current_ = nullptr;
+  FrameClass current_class_ = FrameClass::control;
+  bool last_chunk_ = false;
+  std::size_t chunk_left_ = 0;
+  std::uint64_t bulk_allowed_ = 0;
+  std::uint64_t bulk_received_ = 0;
+};
+
+}  // namespace troupe::wire

@@ -1,0 +1,207 @@
+#include "actors/wire/connection.hpp"
+
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+
+namespace troupe::wire {
+namespace {
+
+constexpr std::size_t kStagingBytes = 64 << 10;
+// Behind tensor memory, only the next headers and a few small frames are read along: what lands here is copied.
+constexpr std::size_t kStagingBehindTensor = 4 << 10;
+constexpr std::size_t kPieces = 64;
+constexpr std::size_t kInlineBudget = 64 << 10;
+constexpr std::uint64_t kAbsurdCredit = 1ull << 50;
+
+std::int64_t now_ns() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now().time_since_epoch()).count();
+}
+
+TensorAllocator allocator_of(const ConnectionOptions& options) {
+  if (options.allocate) return options.allocate;
+  return [](DType dtype, const Shape& shape) { return Tensor(dtype, shape); };
+}
+
+}  // namespace
+
+Connection::Connection(Fd socket, const ConnectionOptions& options, std::function<void()> wake)
+    : options_(options),
+      wake_(std::move(wake)),
+      socket_(std::move(socket)),
+      queue_(options.chunk_bytes),
+      reader_(options.limits, allocator_of(options)),
+      staging_(kStagingBytes) {
+  counters_.last_heard = now_ns();
+}
+
+Error Connection::send(const Frame& frame) {
+  OutgoingFrame out;
+  try {
+    out.frame = encode(frame, options_.limits);
+  } catch (...) {
+    return current_error();
+  }
+  out.frame_class = classify(frame, out.frame.payload_bytes);
+  out.order = order_key(frame);
+  const bool bulk = out.frame_class == FrameClass::bulk;
+  {
+    const std::lock_guard lock(inbox_mutex_);
+    if (closed_) return closed_;
+    inbox_.push_back(std::move(out));
+    counters_.frames_queued.fetch_add(1, std::memory_order_relaxed);
+  }
+  if (bulk || !write_inline()) wake_();
+  return {};
+}
+
+// True if nothing is left that the wire thread could write now.
+bool Connection::write_inline() {
+  const std::unique_lock lock(write_mutex_, std::try_to_lock);
+  if (!lock || blocked_) return false;
+  return write_some(kInlineBudget) == Written::all;
+}
+
+Connection::Written Connection::flush(std::size_t budget) {
+  const std::lock_guard lock(write_mutex_);
+  return write_some(budget);
+}
+
+Connection::Written Connection::write_some(std::size_t budget) {
+  if (broken_) return Written::broken;
+  std::array<iovec, kPieces> iov;
+  std::size_t total = 0;
+  for (;;) {
+    take_inbox();
+    const std::span<iovec> pieces = queue_.gather(iov);
+    publish();
+    blocked_ = false;
+    if (pieces.empty()) return Written::all;
+    if (total >= budget) return Written::more;
+    msghdr message{};
+    message.msg_iov = pieces.data();
+    message.msg_iovlen = pieces.size();
+    const ssize_t n = ::sendmsg(socket_.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
+      blocked_ = true;
+      return Written::blocked;
+    }
+    if (n < 0) {  // the reading side learns the reason, perhaps from a Goodbye that has already come
+      broken_ = true;
+      return Written::broken;
+    }
+    total += static_cast<std::size_t>(n);
+    queue_.written(static_cast<std::size_t>(n));
+    counters_.bytes_sent.fetch_add(static_cast<std::uint64_t>(n), std::memory_order_relaxed);
+  }
+}
+
+void Connection::take_inbox() {
+  std::vector<OutgoingFrame> taken;
+  {
+    const std::lock_guard lock(inbox_mutex_);
+    taken.swap(inbox_);
+  }
+  for (OutgoingFrame& frame : taken) queue_.push(std::move(frame));
+}
+
+void Connection::publish() {
+  counters_.frames_sent.store(queue_.frames_sent(), std::memory_order_relaxed);
+  counters_.bytes_waiting.store(queue_.bytes(), std::memory_order_relaxed);
+  counters_.credit.store(queue_.credit(), std::memory_order_relaxed);
+  counters_.stalled.store(queue_.stalled(), std::memory_order_relaxed);
+}
+
+Connection::Received Connection::receive(std::size_t budget, const ChunkReader::Sink& sink) {
+  const ChunkReader::Sink counting = [&](Frame&& frame) {
+    counters_.frames_received.fetch_add(1, std::memory_order_relaxed);
+    sink(std::move(frame));
+  };
+  for (std::size_t total = 0; total < budget;) {
+    const std::span<std::byte> direct = reader_.direct();
+    const std::size_t behind = direct.empty() ? kStagingBytes : kStagingBehindTensor;
+    std::array<iovec, 2> iov = {iovec{direct.data(), direct.size()}, iovec{staging_.data(), behind}};
+    const ssize_t got = direct.empty() ? ::readv(socket_.get(), &iov[1], 1) : ::readv(socket_.get(), iov.data(), 2);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return Received::nothing;
+    if (got < 0) fail(Code::unavailable, "the connection broke: {}", errno_text(errno));
+    if (got == 0) return Received::end;
+    const auto n = static_cast<std::size_t>(got);
+    total += n;
+    counters_.bytes_received.fetch_add(n, std::memory_order_relaxed);
+    counters_.last_heard.store(now_ns(), std::memory_order_relaxed);
+    const std::size_t into_tensor = std::min(n, direct.size());
+    if (into_tensor > 0) reader_.received_direct(into_tensor, counting);
+    if (n > into_tensor) reader_.consume({staging_.data(), n - into_tensor}, counting);
+    if (reader_.stopped()) return Received::stopped;
+    grant_credit();
+    if (n < direct.size() + behind) return Received::nothing;
+  }
+  return Received::some;
+}
+
+Connection::Received Connection::discard() {
+  const ssize_t got = ::recv(socket_.get(), staging_.data(), staging_.size(), MSG_DONTWAIT);
+  if (got > 0) return Received::some;
+  const bool again = got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR);
+  return again ? Received::nothing : Received::end;
+}
+
+void Connection::handshake_done() {
+  reader_.handshake_done();
+  owed_ = options_.window;
+  grant_credit();
+}
+
+void Connection::add_credit(std::uint64_t bytes) {
+  const std::lock_guard lock(write_mutex_);
+  if (bytes > kAbsurdCredit || queue_.credit() > kAbsurdCredit)
+    fail(Code::failed_precondition, "the peer granted a credit of {} bytes", bytes);
+  queue_.add_credit(bytes);
+}
+
+void Connection::grant_credit() {
+  owed_ += reader_.take_bulk_received();
+  // Granted in large steps. A sender needs one chunk of credit to go on and at least 3/4 of the window is never owed, so
+  // it cannot wait for ever.
+  if (owed_ < options_.window / 4 || hold_.load(std::memory_order_acquire)) return;
+  reader_.allow_bulk(owed_);
+  (void)send(Credit{std::exchange(owed_, 0)});  // fails only on a connection that ends
+}
+
+void Connection::hold_credit(bool hold) {
+  hold_.store(hold, std::memory_order_release);
+  if (!hold) wake_();
+}
+
+void Connection::refuse_frames(const Error& reason) {
+  const std::lock_guard lock(inbox_mutex_);
+  if (!closed_) closed_ = reason;
+}
+
+void Connection::finish(const Error& reason, const Goodbye& goodbye, bool drop) {
+  refuse_frames(reason);
+  const std::lock_guard lock(write_mutex_);
+  take_inbox();
+  if (drop) queue_.drop_waiting();
+  queue_.finish(encode(goodbye, options_.limits));
+}
+
+bool Connection::finished() {
+  const std::lock_guard lock(write_mutex_);
+  return broken_ || queue_.finished();
+}
+
+void Connection::shut_write() { ::shutdown(socket_.get(), SHUT_WR); }
+
+void Connection::close(const Error& reason) {
+  refuse_frames(reason);
+  const std::lock_guard lock(write_mutex_);
+  broken_ = true;
+  socket_.reset();
+}
+
+}  // namespace troupe::wire

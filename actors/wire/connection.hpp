@@ -1,0 +1,113 @@
+// One established socket between two tasks: sends and receives frames, keeps credits and counters. Knows nothing of
+// handshakes, names or epoll: those are the Wire's.
+//
+// Threads: send(), hold_credit() and counters() may be called by any thread; everything else by the wire thread only.
+// send() copies no payload and waits for no socket. A frame that is not bulk is written by the sending thread itself when
+// nobody else is writing; whatever is left wakes the wire thread.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <mutex>
+#include <vector>
+
+#include "actors/wire/chunk_reader.hpp"
+#include "actors/wire/send_queue.hpp"
+#include "actors/wire/socket.hpp"
+
+namespace troupe::wire {
+
+using Clock = std::chrono::steady_clock;
+
+// Lock-free: may be read at any time by any thread.
+struct LinkCounters {
+  std::atomic<std::uint64_t> bytes_sent{0};  // on the socket, with headers
+  std::atomic<std::uint64_t> bytes_received{0};
+  std::atomic<std::uint64_t> frames_queued{0};  // ever; the depth of the queue is frames_queued - frames_sent
+  std::atomic<std::uint64_t> frames_sent{0};
+  std::atomic<std::uint64_t> frames_received{0};
+  std::atomic<std::uint64_t> bytes_waiting{0};  // of frames in the queue, not yet on their way
+  std::atomic<std::uint64_t> credit{0};         // bulk bytes that may be sent now
+  std::atomic<bool> stalled{false};             // bulk waits for credit
+  std::atomic<bool> suspect{false};             // the peer has been silent for a while
+  std::atomic<std::uint64_t> peer_progress{0};  // of its last heartbeat
+  std::atomic<std::int64_t> last_heard{0};      // nanoseconds of the monotonic clock
+};
+
+struct ConnectionOptions {
+  Limits limits;
+  std::size_t chunk_bytes = kMaxChunk;      // at most kMaxChunk
+  std::uint64_t window = 64ull << 20;       // bulk bytes the peer may have in flight; at least 2 x kMaxChunk
+  TensorAllocator allocate;                 // empty: host memory
+};
+
+class Connection {
+ public:
+  // `wake` makes the wire thread call flush() soon; called by any thread.
+  Connection(Fd socket, const ConnectionOptions& options, std::function<void()> wake);
+
+  // Code::ok: queued or sent. Else the frame cannot be encoded, or the connection is closed (with its reason).
+  Error send(const Frame& frame);
+  // While held, received bulk earns no new credit: the peer stops after `window` bytes at most.
+  void hold_credit(bool hold);
+  const LinkCounters& counters() const { return counters_; }
+  LinkCounters& counters() { return counters_; }
+
+  enum class Written { all, blocked, more, broken };
+  // Writes what can be written, but about `budget` bytes at most. blocked: call again when the socket is writable.
+  Written flush(std::size_t budget);
+
+  enum class Received { some, nothing, end, stopped };
+  // Reads about `budget` bytes at most. Throws Error: a bad frame, or unavailable for a broken socket.
+  Received receive(std::size_t budget, const ChunkReader::Sink& sink);
+  // Reads and forgets. `end`: the peer is gone.
+  Received discard();
+
+  // Lets frames of all kinds in and grants the first credit.
+  void handshake_done();
+  // To be called in the sink: no frame after this one is parsed.
+  void stop_receiving() { reader_.stop(); }
+  // The peer has granted bulk bytes. Throws failed_precondition for more than makes sense.
+  void add_credit(std::uint64_t bytes);
+  // Grants what has been received since, unless held.
+  void grant_credit();
+
+  // No frame is accepted any more; send() answers `reason`. Goodbye goes last; with `drop`, what waits is forgotten.
+  void finish(const Error& reason, const Goodbye& goodbye, bool drop);
+  // The Goodbye has been written.
+  bool finished();
+  // Nothing more will be written.
+  void shut_write();
+  void close(const Error& reason);
+  int fd() const { return socket_.get(); }
+  // How the connect() of this socket has ended: 0 or an errno.
+  int connect_error() const { return connect_result(socket_); }
+
+ private:
+  bool write_inline();
+  Written write_some(std::size_t budget);  // needs write_mutex_
+  void take_inbox();                       // needs write_mutex_
+  void publish();                          // needs write_mutex_
+  void refuse_frames(const Error& reason);
+
+  const ConnectionOptions options_;
+  const std::function<void()> wake_;
+  LinkCounters counters_;
+
+  std::mutex inbox_mutex_;  // taken after write_mutex_, never before it
+  std::vector<OutgoingFrame> inbox_;
+  Error closed_;
+
+  std::mutex write_mutex_;  // held while the socket is written: senders only try to take it
+  Fd socket_;               // closed by the wire thread under write_mutex_
+  SendQueue queue_;
+  bool blocked_ = false;
+  bool broken_ = false;
+
+  ChunkReader reader_;
+  std::vector<char> staging_;
+  std::uint64_t owed_ = 0;  // bulk bytes received and not yet granted again
+  std::atomic<bool> hold_{false};
+};
+
+}  // namespace troupe::wire

@@ -1,0 +1,53 @@
+#include "actors/wire/handshake.hpp"
+
+#include <openssl/crypto.h>
+
+#include <algorithm>
+
+namespace troupe::wire {
+namespace {
+
+constexpr std::size_t kRemembered = 64;  // earlier incarnations of one task
+
+}  // namespace
+
+bool equal_secrets(const std::string& a, const std::string& b) {
+  return a.size() == b.size() && CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0;
+}
+
+Hello Handshake::hello_to(const TaskName& peer) const {
+  return Hello{kProtocolVersion, cluster_, token_, self_, peer, incarnation_};
+}
+
+Error Handshake::check(const Hello& hello, const TaskName* expected) const {
+  const auto refuse = [](std::string why) { return Error(Code::failed_precondition, std::move(why)); };
+  if (hello.protocol != kProtocolVersion)
+    return refuse(fmt::format("protocol version {}, but {} speaks {}: run the same release everywhere", hello.protocol,
+                              self_.to_string(), kProtocolVersion));
+  // The token comes before all that would tell a stranger about this cluster.
+  if (!equal_secrets(hello.token, token_))
+    return Error(Code::unauthenticated, "wrong token: both tasks must be given the same cluster file");
+  if (hello.cluster != cluster_)
+    return refuse(fmt::format("cluster '{}', but {} belongs to '{}'", hello.cluster, self_.to_string(), cluster_));
+  if (hello.to != self_)
+    return refuse(fmt::format("{} was called, but this is {}: check the addresses of the cluster file",
+                              hello.to.to_string(), self_.to_string()));
+  if (hello.from == self_) return refuse(fmt::format("two tasks call themselves {}", self_.to_string()));
+  if (expected && hello.from != *expected)
+    return refuse(fmt::format("{} answered in the place of {}", hello.from.to_string(), expected->to_string()));
+  const auto known = known_.find(hello.from);
+  if (known != known_.end() && std::ranges::count(known->second.earlier, hello.incarnation) > 0)
+    return refuse(fmt::format("this process of {} has been replaced by a later one", hello.from.to_string()));
+  return {};
+}
+
+void Handshake::joined(const Hello& hello) {
+  const auto [it, first] = known_.try_emplace(hello.from, Known{hello.incarnation, {}});
+  Known& known = it->second;
+  if (first || known.current == hello.incarnation) return;
+  known.earlier.push_back(known.current);
+  if (known.earlier.size() > kRemembered) known.earlier.pop_front();
+  known.current = hello.incarnation;
+}
+
+}  // namespace troupe::wire

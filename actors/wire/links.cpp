@@ -1,0 +1,205 @@
+// The life of one connection of a Wire: connect or accept, Hello, open, Goodbye, closed.
+#include <sys/epoll.h>
+
+#include <algorithm>
+
+#include "actors/wire/wire.hpp"
+
+namespace troupe {
+namespace {
+
+constexpr std::chrono::milliseconds kLongestPause{500};
+
+// May the same dial succeed later?
+bool may_pass(Code code) {
+  return code == Code::unavailable || code == Code::already_exists || code == Code::deadline_exceeded ||
+         code == Code::ok;
+}
+
+}  // namespace
+
+Wire::Link& Wire::add_link(wire::Fd socket, Stage stage, std::string address) {
+  const PeerId id{++last_id_};
+  Link& link = links_[id.value];
+  link.id = id;
+  link.stage = stage;
+  link.address = std::move(address);
+  link.deadline = Clock::now() + options_.handshake_timeout;
+  link.flush_asked = std::make_shared<std::atomic<bool>>(false);
+  // One flush at a time is asked for: senders that find one under way need not wake the thread again.
+  auto wake = [this, id, asked = link.flush_asked] {
+    if (asked->exchange(true)) return;
+    post([this, id] {
+      const auto it = links_.find(id.value);
+      if (it != links_.end()) flush(it->second);
+    });
+  };
+  link.connection = std::make_shared<Connection>(std::move(socket), options_.connection, std::move(wake));
+  watch(link, stage == Stage::connecting ? EPOLLOUT : EPOLLIN);
+  return link;
+}
+
+void Wire::start_attempt(const TaskName& peer, Dial& dial) {
+  wire::Fd socket = wire::start_connect(dial.address);
+  if (!socket) {
+    dial.last_error = Error(Code::resource_exhausted, "no file descriptor is free");
+    dial.next_attempt = Clock::now() + kLongestPause;
+    return;
+  }
+  wire::tune(socket);
+  Link& link = add_link(std::move(socket), Stage::connecting, dial.address.text);
+  link.dialed = true;
+  link.peer = peer;
+  dial.link = link.id;
+}
+
+void Wire::finish_connect(Link& link) {
+  if (const int code = link.connection->connect_error(); code != 0)
+    return end_link(link, Error(Code::unavailable, wire::errno_text(code)), Farewell::none);
+  link.stage = Stage::greeting;
+  (void)link.connection->send(handshake_.hello_to(link.peer));
+  flush(link);
+}
+
+void Wire::on_frame(Link& link, Frame&& frame) {
+  if (const auto* goodbye = std::get_if<Goodbye>(&frame)) {
+    const std::string who = link.peer.job.empty() ? link.address : link.peer.to_string();
+    const Error reason = goodbye->reason ? goodbye->reason.within(who + " closed the connection") : Error();
+    return end_link(link, reason, Farewell::none);
+  }
+  if (const auto* hello = std::get_if<Hello>(&frame)) {
+    if (link.stage != Stage::greeting) fail(Code::failed_precondition, "a second Hello came");
+    return on_hello(link, *hello);
+  }
+  if (link.stage == Stage::greeting) fail(Code::unauthenticated, "a {} came before a Hello", kind_name(frame));
+  if (const auto* credit = std::get_if<Credit>(&frame)) {
+    link.connection->add_credit(credit->bytes);
+    return flush(link);
+  }
+  if (link.leaving) return;
+  if (const auto* heartbeat = std::get_if<Heartbeat>(&frame)) {
+    link.connection->counters().peer_progress = heartbeat->progress;
+    return;
+  }
+  handler_.frame(link.id, std::move(frame));
+}
+
+void Wire::on_hello(Link& link, const Hello& hello) {
+  Error error = handshake_.check(hello, link.dialed ? &link.peer : nullptr);
+  if (!error && !link.dialed) error = duplicate(link, hello);
+  if (error) return end_link(link, error, Farewell::goodbye);
+  if (!link.dialed) (void)link.connection->send(handshake_.hello_to(hello.from));
+  open_link(link, hello);
+}
+
+// May this connection, which the peer dialed, be the one? A dial of ours that loses is dropped without a word: the peer
+// has not yet heard of it, or prefers its own as well.
+Error Wire::duplicate(const Link& link, const Hello& hello) {
+  if (open_peers_.contains(hello.from))
+    return Error(Code::already_exists, fmt::format("{} has a connection to {} already", options_.self.to_string(),
+                                                   hello.from.to_string()));
+  const auto dial = dials_.find(hello.from);
+  if (dial == dials_.end()) return {};
+  const auto mine = links_.find(dial->second.link.value);
+  if (mine == links_.end() || mine->first == link.id.value) return {};
+  if (mine->second.stage == Stage::greeting && options_.self < hello.from)
+    return Error(Code::already_exists,
+                 fmt::format("{} dials as well, and its connection stays", options_.self.to_string()));
+  close_link(mine->second);
+  return {};
+}
+
+void Wire::open_link(Link& link, const Hello& hello) {
+  handshake_.joined(hello);
+  dials_.erase(hello.from);
+  link.stage = Stage::open;
+  link.peer = hello.from;
+  link.next_heartbeat = Clock::now() + options_.heartbeat_every;
+  {
+    const std::lock_guard lock(peers_mutex_);
+    open_peers_[link.peer] = link.id;
+    open_connections_[link.id] = link.connection;
+  }
+  link.connection->handshake_done();
+  handler_.connected(link.id, hello);
+}
+
+// Ends a link of any stage and tells the handler, once.
+void Wire::end_link(Link& link, const Error& reason, Farewell farewell) {
+  const Stage stage = link.stage;
+  if (stage == Stage::closed) return;
+  if (stage == Stage::closing || stage == Stage::draining || link.leaving) return close_link(link);
+  if (stage == Stage::open) {
+    const std::lock_guard lock(peers_mutex_);
+    open_peers_.erase(link.peer);
+    open_connections_.erase(link.id);
+  }
+  if (farewell == Farewell::goodbye)
+    say_goodbye(link, reason, true);
+  else
+    close_link(link);
+  if (stage == Stage::open)
+    handler_.disconnected(link.id, link.peer, reason);
+  else if (link.dialed)
+    end_attempt(link, reason);
+  else
+    handler_.refused(link.address, reason);
+}
+
+void Wire::end_attempt(Link& link, const Error& reason) {
+  const auto it = dials_.find(link.peer);
+  if (it == dials_.end() || it->second.link != link.id) return;
+  Dial& dial = it->second;
+  dial.link = PeerId{};
+  dial.last_error = reason;
+  if (!may_pass(reason.code())) return fail_dial(link.peer, reason);
+  dial.next_attempt = Clock::now() + dial.pause;
+  dial.pause = std::min(2 * dial.pause, kLongestPause);
+}
+
+void Wire::fail_dial(const TaskName& peer, const Error& reason) {
+  const auto node = dials_.extract(peer);
+  if (const auto it = links_.find(node.mapped().link.value); it != links_.end()) close_link(it->second);
+  handler_.dial_failed(node.key(), reason);
+}
+
+// What waits is sent first, or dropped; then a Goodbye. After that the peer is expected to close its end: closing ours
+// with unread data in it could destroy the Goodbye on its way.
+void Wire::say_goodbye(Link& link, const Error& reason, bool drop) {
+  if (!link.leaving) link.connection->stop_receiving();
+  link.stage = Stage::closing;
+  link.deadline = Clock::now() + options_.close_timeout;
+  link.connection->finish(Error(Code::unavailable, "the connection is closed"), Goodbye{reason}, drop);
+  flush(link);
+}
+
+void Wire::close_link(Link& link) {
+  if (link.stage == Stage::closed) return;
+  link.stage = Stage::closed;
+  link.connection->stop_receiving();
+  link.connection->close(Error(Code::unavailable, "the connection is closed"));  // leaves epoll with its descriptor
+  ended_.push_back(link.id.value);
+}
+
+void Wire::leave_all() {
+  if (std::exchange(leaving_, true)) return;
+  listener_.reset();
+  while (!dials_.empty())
+    fail_dial(TaskName(dials_.begin()->first), Error(Code::cancelled, "this task is shutting down"));
+  {
+    const std::lock_guard lock(peers_mutex_);
+    open_peers_.clear();
+    open_connections_.clear();
+  }
+  for (auto& [id, link] : links_) {
+    if (link.stage == Stage::open) {
+      link.leaving = true;
+      say_goodbye(link, Error(), false);
+      handler_.disconnected(link.id, link.peer, Error());
+    } else if (link.stage == Stage::connecting || link.stage == Stage::greeting) {
+      close_link(link);
+    }
+  }
+}
+
+}  // namespace troupe

@@ -1,0 +1,116 @@
+#include "actors/wire/socket.hpp"
+
+#include <arpa/inet.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <memory>
+#include <system_error>
+
+namespace troupe::wire {
+namespace {
+
+constexpr int kUnsentBytes = 512 << 10;
+
+void set_option(const Fd& socket, int level, int option, int value) {
+  // Best effort: a socket without the option is slower, not wrong. Unix sockets (tests) have none of them.
+  (void)::setsockopt(socket.get(), level, option, &value, sizeof value);
+}
+
+std::string text_of(const sockaddr_storage& address) {
+  char host[INET6_ADDRSTRLEN] = "?";
+  if (address.ss_family == AF_INET) {
+    const auto& v4 = reinterpret_cast<const sockaddr_in&>(address);
+    inet_ntop(AF_INET, &v4.sin_addr, host, sizeof host);
+    return fmt::format("{}:{}", host, ntohs(v4.sin_port));
+  }
+  const auto& v6 = reinterpret_cast<const sockaddr_in6&>(address);
+  inet_ntop(AF_INET6, &v6.sin6_addr, host, sizeof host);
+  return fmt::format("[{}]:{}", host, ntohs(v6.sin6_port));
+}
+
+}  // namespace
+
+Fd& Fd::operator=(Fd&& other) noexcept {
+  if (this != &other) {
+    reset();
+    fd_ = std::exchange(other.fd_, -1);
+  }
+  return *this;
+}
+
+void Fd::reset() {
+  if (fd_ >= 0) ::close(std::exchange(fd_, -1));
+}
+
+std::string errno_text(int number) { return std::generic_category().message(number); }
+
+Address resolve(const std::string& host, std::uint16_t port) {
+  Address out;
+  out.text = fmt::format("{}:{}", host, port);
+  addrinfo hints{};
+  hints.ai_family = AF_UNSPEC;
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = AI_NUMERICSERV;
+  addrinfo* found = nullptr;
+  if (const int code = ::getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found); code != 0)
+    fail(Code::unavailable, "address '{}' cannot be resolved: {}", out.text, ::gai_strerror(code));
+  const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> owner(found, &::freeaddrinfo);
+  std::memcpy(&out.storage, found->ai_addr, found->ai_addrlen);
+  out.size = found->ai_addrlen;
+  return out;
+}
+
+Fd listen_on(const Address& address) {
+  Fd fd(::socket(address.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (!fd) fail(Code::unavailable, "cannot listen on {}: {}", address.text, errno_text(errno));
+  set_option(fd, SOL_SOCKET, SO_REUSEADDR, 1);
+  if (::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address.storage), address.size) != 0 ||
+      ::listen(fd.get(), SOMAXCONN) != 0)
+    fail(Code::unavailable, "cannot listen on {}: {}", address.text, errno_text(errno));
+  return fd;
+}
+
+std::uint16_t port_of(const Fd& socket) {
+  sockaddr_storage address{};
+  socklen_t size = sizeof address;
+  ::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&address), &size);
+  if (address.ss_family == AF_INET6) return ntohs(reinterpret_cast<const sockaddr_in6&>(address).sin6_port);
+  return ntohs(reinterpret_cast<const sockaddr_in&>(address).sin_port);
+}
+
+Fd accept_from(const Fd& listener, std::string& from) {
+  sockaddr_storage address{};
+  socklen_t size = sizeof address;
+  Fd fd(::accept4(listener.get(), reinterpret_cast<sockaddr*>(&address), &size, SOCK_NONBLOCK | SOCK_CLOEXEC));
+  if (fd) from = text_of(address);
+  return fd;
+}
+
+Fd start_connect(const Address& address) {
+  Fd fd(::socket(address.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  // A failure at once is reported by connect_result(), like one that comes later: the socket is then readable.
+  if (fd) (void)::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address.storage), address.size);
+  return fd;
+}
+
+int connect_result(const Fd& socket) {
+  int code = 0;
+  socklen_t size = sizeof code;
+  if (::getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &code, &size) != 0) return errno;
+  if (code != 0) return code;
+  sockaddr_storage peer{};
+  size = sizeof peer;
+  return ::getpeername(socket.get(), reinterpret_cast<sockaddr*>(&peer), &size) == 0 ? 0 : errno;
+}
+
+void tune(const Fd& socket) {
+  set_option(socket, IPPROTO_TCP, TCP_NODELAY, 1);
+  set_option(socket, IPPROTO_TCP, TCP_NOTSENT_LOWAT, kUnsentBytes);
+}
+
+}  // namespace troupe::wire

@@ -1,0 +1,56 @@
+// TCP sockets, non-blocking and close-on-exec, with errors that name the address.
+#pragma once
+
+#include <sys/socket.h>
+
+#include <cstdint>
+#include <string>
+#include <utility>
+
+#include "messages/error.hpp"
+
+namespace troupe::wire {
+
+// Owns a file descriptor.
+class Fd {
+ public:
+  Fd() = default;
+  explicit Fd(int fd) : fd_(fd) {}
+  Fd(Fd&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  Fd& operator=(Fd&& other) noexcept;
+  ~Fd() { reset(); }
+  int get() const { return fd_; }
+  explicit operator bool() const { return fd_ >= 0; }
+  void reset();
+
+ private:
+  int fd_ = -1;
+};
+
+// A resolved address.
+struct Address {
+  sockaddr_storage storage{};
+  socklen_t size = 0;
+  std::string text;  // as given: "127.0.0.1:7701"
+};
+
+// `host` is a numeric address or a name; a name may take the resolver's time. Throws invalid_argument or unavailable.
+Address resolve(const std::string& host, std::uint16_t port);
+
+// Throws unavailable, naming the address and the reason ("address already in use").
+Fd listen_on(const Address& address);
+std::uint16_t port_of(const Fd& socket);
+
+// The next waiting connection, or none. `from` is set to the peer's address.
+Fd accept_from(const Fd& listener, std::string& from);
+
+// Starts to connect. The socket becomes writable when it has ended; then connect_result() says how (0 or an errno).
+Fd start_connect(const Address& address);
+int connect_result(const Fd& socket);
+
+// No delay for small frames, and little unsent data in the kernel, where nothing can overtake it.
+void tune(const Fd& socket);
+
+std::string errno_text(int number);
+
+}  // namespace troupe::wire

@@ -1,0 +1,286 @@
+#include "actors/wire/wire.hpp"
+
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+
+namespace troupe {
+namespace {
+
+constexpr std::uint64_t kEventId = 0;
+constexpr std::uint64_t kListenerId = 1;
+constexpr std::size_t kFlushBudget = 1 << 20;
+constexpr std::size_t kReadBudget = 1 << 20;
+
+void check_options(const WireOptions& o) {
+  const auto require = [](bool holds, std::string_view what) {
+    if (!holds) invalid_argument("options of the wire: {}", what);
+  };
+  require(!o.self.job.empty() && o.self.index >= 0, "self must name a task");
+  require(o.connection.chunk_bytes > 0 && o.connection.chunk_bytes <= wire::kMaxChunk, "chunk_bytes out of range");
+  require(o.connection.window >= 2 * wire::kMaxChunk, "window must hold two chunks of 256 KiB");
+  require(o.heartbeat_every.count() > 0, "heartbeat_every must be positive");
+  require(o.heartbeat_every < o.suspect_after && o.suspect_after <= o.down_after,
+          "need heartbeat_every < suspect_after <= down_after");
+}
+
+void add_to_epoll(int epoll, int fd, std::uint64_t id) {
+  epoll_event event{};
+  event.events = EPOLLIN;
+  event.data.u64 = id;
+  if (::epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) != 0)
+    fail(Code::resource_exhausted, "a socket cannot be watched: {}", wire::errno_text(errno));
+}
+
+}  // namespace
+
+Wire::Wire(WireOptions options, WireHandler& handler)
+    : options_(std::move(options)),
+      handler_(handler),
+      epoll_(::epoll_create1(EPOLL_CLOEXEC)),
+      event_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)),
+      handshake_(options_.self, options_.cluster, options_.token, options_.incarnation) {
+  check_options(options_);
+  if (!epoll_ || !event_) fail(Code::resource_exhausted, "no file descriptors: {}", wire::errno_text(errno));
+  add_to_epoll(epoll_.get(), event_.get(), kEventId);
+  thread_ = std::thread([this] { run(); });
+}
+
+Wire::~Wire() { shutdown(); }
+
+std::uint16_t Wire::listen() {
+  auto listener =
+      std::make_shared<wire::Fd>(wire::listen_on(wire::resolve(options_.listen_host, options_.listen_port)));
+  const std::uint16_t port = wire::port_of(*listener);
+  add_to_epoll(epoll_.get(), listener->get(), kListenerId);
+  post([this, listener] {
+    if (!leaving_) listener_ = std::move(*listener);
+  });
+  return port;
+}
+
+void Wire::dial(const TaskName& peer, const std::string& host, std::uint16_t port, std::chrono::milliseconds timeout) {
+  Dial dial;
+  dial.address = wire::resolve(host, port);
+  dial.started = dial.next_attempt = Clock::now();
+  dial.deadline = dial.started + timeout;
+  post([this, peer, dial = std::move(dial)] {
+    if (leaving_) {
+      handler_.dial_failed(peer, Error(Code::cancelled, "this task is shutting down"));
+    } else if (!open_peers_.contains(peer)) {
+      dials_.try_emplace(peer, dial);
+    }
+  });
+}
+
+std::shared_ptr<Wire::Connection> Wire::find(PeerId peer) const {
+  const std::lock_guard lock(peers_mutex_);
+  const auto it = open_connections_.find(peer);
+  return it == open_connections_.end() ? nullptr : it->second;
+}
+
+Error Wire::send(PeerId peer, const Frame& frame) {
+  const auto connection = find(peer);
+  if (!connection) return Error(Code::unavailable, fmt::format("connection {} is not open", peer.value));
+  return connection->send(frame);
+}
+
+Error Wire::send(const TaskName& peer, const Frame& frame) {
+  PeerId id;
+  {
+    const std::lock_guard lock(peers_mutex_);
+    const auto it = open_peers_.find(peer);
+    if (it == open_peers_.end())
+      return Error(Code::unavailable, fmt::format("there is no connection to {}", peer.to_string()));
+    id = it->second;
+  }
+  return send(id, frame);
+}
+
+void Wire::close(PeerId peer, Error reason) {
+  post([this, peer, reason = std::move(reason)] {
+    const auto it = links_.find(peer.value);
+    if (it != links_.end() && it->second.stage == Stage::open) end_link(it->second, reason, Farewell::goodbye);
+  });
+}
+
+void Wire::hold_credit(PeerId peer, bool hold) {
+  if (const auto connection = find(peer)) connection->hold_credit(hold);
+}
+
+std::shared_ptr<const LinkCounters> Wire::counters(PeerId peer) const {
+  const auto connection = find(peer);
+  return connection ? std::shared_ptr<const LinkCounters>(connection, &connection->counters()) : nullptr;
+}
+
+void Wire::shutdown() {
+  const std::lock_guard lock(shutdown_mutex_);
+  if (!thread_.joinable()) return;
+  post([this] { leave_all(); });
+  thread_.join();
+}
+
+void Wire::post(std::function<void()> command) {
+  {
+    const std::lock_guard lock(commands_mutex_);
+    commands_.push_back(std::move(command));
+  }
+  const std::uint64_t one = 1;
+  (void)!::write(event_.get(), &one, sizeof one);  // full means that the thread is about to wake anyway
+}
+
+void Wire::run_commands() {
+  std::uint64_t count = 0;
+  (void)!::read(event_.get(), &count, sizeof count);
+  std::vector<std::function<void()>> commands;
+  {
+    const std::lock_guard lock(commands_mutex_);
+    commands.swap(commands_);
+  }
+  for (auto& command : commands) command();
+}
+
+void Wire::run() {
+  std::array<epoll_event, 64> events;
+  while (!leaving_ || !links_.empty()) {
+    const auto now = Clock::now();
+    const auto timer = next_timer();
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(timer - now).count();
+    const int wait = timer == Clock::time_point::max() ? -1 : static_cast<int>(std::clamp<std::int64_t>(left, 0, 60000));
+    const int count = ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), wait);
+    for (const epoll_event& event : std::span(events).first(static_cast<std::size_t>(std::max(count, 0))))
+      on_event(event.data.u64, event.events);
+    // After the sockets were read: a process that was stopped for a while must not take its own absence for theirs.
+    if (const auto then = Clock::now(); then >= timer) run_timers(then);
+    for (const std::uint64_t id : ended_) links_.erase(id);
+    ended_.clear();
+  }
+}
+
+void Wire::on_event(std::uint64_t id, std::uint32_t events) {
+  if (id == kEventId) return run_commands();
+  if (id == kListenerId) return accept_all();
+  const auto it = links_.find(id);
+  if (it == links_.end() || it->second.stage == Stage::closed) return;
+  Link& link = it->second;
+  if (link.stage == Stage::connecting) return finish_connect(link);
+  if (events & (EPOLLIN | EPOLLHUP | EPOLLERR)) read(link);
+  if ((events & EPOLLOUT) && link.stage != Stage::closed) flush(link);
+}
+
+void Wire::accept_all() {
+  std::string address;
+  while (listener_) {
+    wire::Fd socket = wire::accept_from(listener_, address);
+    if (!socket) return;
+    const auto strangers = std::ranges::count_if(
+        links_, [](const auto& entry) { return entry.second.stage == Stage::greeting && !entry.second.dialed; });
+    if (static_cast<std::size_t>(strangers) >= options_.max_strangers) {
+      handler_.refused(address, Error(Code::resource_exhausted, "too many connections that have not said Hello"));
+      continue;
+    }
+    wire::tune(socket);
+    add_link(std::move(socket), Stage::greeting, address);
+  }
+}
+
+void Wire::watch(Link& link, std::uint32_t interest) {
+  if (link.interest == interest || link.stage == Stage::closed) return;
+  epoll_event event{};
+  event.events = interest;
+  event.data.u64 = link.id.value;
+  ::epoll_ctl(epoll_.get(), link.interest == 0 ? EPOLL_CTL_ADD : EPOLL_CTL_MOD, link.connection->fd(), &event);
+  link.interest = interest;
+}
+
+void Wire::flush(Link& link) {
+  if (link.stage == Stage::connecting || link.stage == Stage::draining || link.stage == Stage::closed) return;
+  link.flush_asked->store(false);
+  if (link.stage == Stage::open && !link.leaving) link.connection->grant_credit();
+  const auto written = link.connection->flush(kFlushBudget);
+  const bool more = written == Connection::Written::blocked || written == Connection::Written::more;
+  watch(link, more ? EPOLLIN | EPOLLOUT : EPOLLIN);
+  if (link.stage == Stage::closing && link.connection->finished()) {
+    link.connection->shut_write();
+    link.stage = Stage::draining;
+  }
+}
+
+void Wire::read(Link& link) {
+  using Received = Connection::Received;
+  if (link.stage == Stage::draining || (link.stage == Stage::closing && !link.leaving)) {
+    if (link.connection->discard() == Received::end) close_link(link);
+    return;
+  }
+  Received received{};
+  try {
+    received = link.connection->receive(kReadBudget, [&](Frame&& frame) { on_frame(link, std::move(frame)); });
+  } catch (...) {
+    const Error error = current_error();
+    const bool broken = error.code() == Code::unavailable;
+    return end_link(link, error, broken ? Farewell::none : Farewell::goodbye);
+  }
+  if (received == Received::end)
+    end_link(link, Error(Code::unavailable, "the connection ended without a Goodbye: the process has probably died"),
+             Farewell::none);
+}
+
+Wire::Clock::time_point Wire::next_timer() const {
+  auto next = Clock::time_point::max();
+  for (const auto& [id, link] : links_)
+    next = std::min(next, link.stage == Stage::open ? link.next_heartbeat : link.deadline);
+  for (const auto& [peer, dial] : dials_)
+    next = std::min(next, dial.link == PeerId{} ? std::min(dial.next_attempt, dial.deadline) : dial.deadline);
+  return next;
+}
+
+void Wire::run_timers(Clock::time_point now) {
+  std::vector<TaskName> late;
+  for (auto& [peer, dial] : dials_) {
+    if (now >= dial.deadline)
+      late.push_back(peer);
+    else if (dial.link == PeerId{} && now >= dial.next_attempt)
+      start_attempt(peer, dial);
+  }
+  for (const TaskName& peer : late) {
+    const Dial& dial = dials_.at(peer);
+    const double seconds = std::chrono::duration<double>(dial.deadline - dial.started).count();
+    fail_dial(peer, Error(Code::deadline_exceeded,
+                          fmt::format("cannot reach {} at {} within {:.1f} s: {}", peer.to_string(), dial.address.text,
+                                      seconds, dial.last_error ? dial.last_error.message() : "no answer")));
+  }
+  std::vector<std::uint64_t> ids;
+  for (const auto& [id, link] : links_) ids.push_back(id);
+  for (const std::uint64_t id : ids) {
+    Link& link = links_.at(id);
+    if (link.stage == Stage::open)
+      check_peer(link, now);
+    else if (link.stage != Stage::closed && now >= link.deadline)
+      end_link(link, Error(Code::deadline_exceeded, "no Hello came in time"), Farewell::none);
+  }
+}
+
+void Wire::check_peer(Link& link, Clock::time_point now) {
+  LinkCounters& counters = link.connection->counters();
+  const auto silence = now.time_since_epoch() - std::chrono::nanoseconds(counters.last_heard.load());
+  if (silence >= options_.down_after) {
+    const double seconds = std::chrono::duration<double>(options_.down_after).count();
+    return end_link(link,
+                    Error(Code::unavailable,
+                          fmt::format("no sign of life from {} for {:.1f} s", link.peer.to_string(), seconds)),
+                    Farewell::goodbye);
+  }
+  const bool suspect = silence >= options_.suspect_after;
+  if (counters.suspect.exchange(suspect) != suspect) handler_.suspected(link.id, link.peer, suspect);
+  if (now < link.next_heartbeat) return;
+  link.next_heartbeat = now + options_.heartbeat_every;
+  // One that still waits is enough.
+  if (counters.frames_queued == counters.frames_sent || counters.stalled)
+    (void)link.connection->send(Heartbeat{progress_.load(std::memory_order_relaxed)});
+}
+
+}  // namespace troupe

@@ -1,0 +1,185 @@
+// All data connections of a task, served by one thread (epoll). At most one connection is open to each peer.
+//
+//   WireOptions options{.self = {"worker", 0}, .cluster = "demo", .token = token, .incarnation = {random_id()}};
+//   Wire wire(options, handler);
+//   wire.listen();                                 // the others dial the port it gives
+//   wire.dial({"ps", 0}, "127.0.0.1", 7701, 5s);   // handler.connected() or handler.dial_failed() follows
+//   wire.send({"ps", 0}, Push{...});
+//
+// Threads: every public function may be called by any thread, the handler's too, but shutdown() and the destructor,
+// which join the wire thread, not by the handler. None waits for a socket (dial: a host name that is not numeric is
+// resolved on the calling thread).
+//
+// Order and priorities of frames: chunk.hpp. A frame that send() took may still be lost with its connection;
+// handler.disconnected() then tells so.
+//
+// The first frame in each direction is a Hello. A connection that begins with anything else, or with a wrong Hello, is
+// closed with a Goodbye that says why. A Hello from a task that already has an open connection is refused with
+// already_exists, whatever its incarnation: the caller tries again until its deadline, by which time the old connection
+// has ended or been found dead. If two tasks dial each other at once, the connection of the lower TaskName stays.
+#pragma once
+
+#include <chrono>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <unordered_map>
+
+#include "actors/wire/connection.hpp"
+#include "actors/wire/handshake.hpp"
+
+namespace troupe {
+
+// One connection, unique in a process: a peer that comes again has another.
+using PeerId = Id<struct PeerTag>;
+
+using wire::LinkCounters;
+
+// What happens, told on the wire thread: return soon, as nothing else is served meanwhile. Heartbeat, Credit, Hello and
+// Goodbye are not given to frame(). frame() may throw Error, which closes the connection; the others must not throw.
+class WireHandler {
+ public:
+  virtual ~WireHandler() = default;
+  virtual void connected(PeerId peer, const Hello& hello) = 0;
+  virtual void frame(PeerId peer, Frame&& frame) = 0;
+  // Once for each connected(). Code::ok: an orderly end, of theirs or ours.
+  virtual void disconnected(PeerId peer, const TaskName& name, const Error& reason) = 0;
+  // A dial() has ended without a connection.
+  virtual void dial_failed(const TaskName& name, const Error& reason) = 0;
+  // The peer has been silent for suspect_after (true), or is heard again (false).
+  virtual void suspected(PeerId, const TaskName&, bool) {}
+  // Somebody who is not a peer of this task came from `address` and was sent away.
+  virtual void refused(const std::string& /*address*/, const Error& /*reason*/) {}
+};
+
+struct WireOptions {
+  TaskName self;
+  std::string cluster;
+  std::string token;
+  Incarnation incarnation;
+  std::string listen_host = "127.0.0.1";
+  std::uint16_t listen_port = 0;  // 0: any free one
+  wire::ConnectionOptions connection;
+  std::chrono::milliseconds heartbeat_every{500};
+  std::chrono::milliseconds suspect_after{2000};
+  std::chrono::milliseconds down_after{10000};
+  std::chrono::milliseconds handshake_timeout{5000};
+  std::chrono::milliseconds close_timeout{2000};  // to send what is queued and the Goodbye, and to be understood
+  std::size_t max_strangers = 64;                  // connections that have not yet said Hello
+};
+
+class Wire {
+ public:
+  // Starts the thread. Throws invalid_argument for options that make no sense. `handler` must outlive the Wire.
+  Wire(WireOptions options, WireHandler& handler);
+  ~Wire();
+
+  // Listens and returns the port. Throws unavailable, naming the address, if it cannot.
+  std::uint16_t listen();
+  // Ends in connected() or dial_failed(). Does nothing if the peer is connected or being dialed. Failures that may pass
+  // (nobody listens yet) are tried again with growing pauses until `timeout` is over. Throws unavailable for a host that
+  // cannot be resolved.
+  void dial(const TaskName& peer, const std::string& host, std::uint16_t port, std::chrono::milliseconds timeout);
+  // Code::ok: the frame is on its way. unavailable: there is no open connection; other codes: it cannot be encoded.
+  Error send(PeerId peer, const Frame& frame);
+  Error send(const TaskName& peer, const Frame& frame);
+  // Drops what waits, and says Goodbye with `reason`; disconnected() follows with it.
+  void close(PeerId peer, Error reason);
+  // While held, the peer's bulk data earns no credit: it stops after connection.window bytes; all else flows.
+  void hold_credit(PeerId peer, bool hold);
+  // To be shown to peers in heartbeats: this task gets on.
+  void made_progress() { progress_.fetch_add(1, std::memory_order_relaxed); }
+  // Counters of a connection, also after its end; null if there is none open. Reading them takes no lock.
+  std::shared_ptr<const LinkCounters> counters(PeerId peer) const;
+  // Stops listening and dialing; sends what is queued and a Goodbye to all, for at most close_timeout; joins the thread.
+  // Each connection's disconnected() comes with Code::ok. Later calls of anything do nothing.
+  void shutdown();
+
+ private:
+  using Clock = wire::Clock;
+  using Connection = wire::Connection;
+
+  enum class Stage { connecting, greeting, open, closing, draining, closed };
+  struct Link {
+    PeerId id;
+    Stage stage = Stage::greeting;
+    bool dialed = false;
+    bool leaving = false;     // shutdown() has begun: frames of the peer are dropped, but its credits count
+    TaskName peer;            // known if dialed or open
+    std::string address;
+    std::shared_ptr<Connection> connection;
+    std::shared_ptr<std::atomic<bool>> flush_asked;
+    std::uint32_t interest = 0;
+    Clock::time_point deadline;  // of every stage but open
+    Clock::time_point next_heartbeat;
+  };
+  struct Dial {
+    wire::Address address;
+    Clock::time_point started;
+    Clock::time_point deadline;
+    Clock::time_point next_attempt;
+    std::chrono::milliseconds pause{10};
+    PeerId link;  // of the attempt under way; 0: none
+    Error last_error;
+  };
+
+  void post(std::function<void()> command);
+
+  // wire.cpp, on the wire thread
+  void run();
+  void run_commands();
+  void on_event(std::uint64_t id, std::uint32_t events);
+  void accept_all();
+  Clock::time_point next_timer() const;
+  void run_timers(Clock::time_point now);
+  void check_peer(Link& link, Clock::time_point now);
+  void watch(Link& link, std::uint32_t interest);
+  void flush(Link& link);
+  void read(Link& link);
+
+  // links.cpp, on the wire thread
+  Link& add_link(wire::Fd socket, Stage stage, std::string address);
+  void start_attempt(const TaskName& peer, Dial& dial);
+  void finish_connect(Link& link);
+  void on_frame(Link& link, Frame&& frame);
+  void on_hello(Link& link, const Hello& hello);
+  void open_link(Link& link, const Hello& hello);
+  Error duplicate(const Link& link, const Hello& hello);
+  enum class Farewell { none, goodbye };
+  void end_link(Link& link, const Error& reason, Farewell farewell);
+  void end_attempt(Link& link, const Error& reason);
+  void fail_dial(const TaskName& peer, const Error& reason);
+  void say_goodbye(Link& link, const Error& reason, bool drop);
+  void close_link(Link& link);
+  void leave_all();
+
+  std::shared_ptr<Connection> find(PeerId peer) const;
+
+  const WireOptions options_;
+  WireHandler& handler_;
+  wire::Fd epoll_;
+  wire::Fd event_;
+  std::atomic<std::uint64_t> progress_{0};
+
+  std::mutex commands_mutex_;
+  std::vector<std::function<void()>> commands_;
+
+  mutable std::mutex peers_mutex_;  // changed by the wire thread only
+  std::map<TaskName, PeerId> open_peers_;
+  std::unordered_map<PeerId, std::shared_ptr<Connection>> open_connections_;
+
+  // Of the wire thread.
+  wire::Handshake handshake_;
+  wire::Fd listener_;
+  std::uint64_t last_id_ = 1;
+  std::unordered_map<std::uint64_t, Link> links_;
+  std::vector<std::uint64_t> ended_;
+  std::map<TaskName, Dial> dials_;
+  bool leaving_ = false;
+
+  std::mutex shutdown_mutex_;
+  std::thread thread_;
+};
+
+}  // namespace troupe

@@ -1,0 +1,99 @@
+#include "apps/launch_handshake.hpp"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <cstdlib>
+#include <cstring>
+#include <utility>
+
+#include "messages/error.hpp"
+
+namespace troupe {
+namespace {
+
+constexpr const char* kVariable = "TROUPE_LAUNCH";
+
+std::optional<std::pair<int, int>> parse_pair(std::string_view text) {
+  int first = -1, second = -1;
+  const char* end = text.data() + text.size();
+  const auto comma = std::from_chars(text.data(), end, first);
+  if (comma.ec != std::errc{} || comma.ptr == end || *comma.ptr != ',') return std::nullopt;
+  const auto rest = std::from_chars(comma.ptr + 1, end, second);
+  if (rest.ec != std::errc{} || rest.ptr != end || first == second) return std::nullopt;
+  return std::pair{first, second};
+}
+
+// The descriptor is open, and will not leak into the task's own children.
+bool claim(int fd) { return fd > 2 && fcntl(fd, F_SETFD, FD_CLOEXEC) == 0; }
+
+void wait_readable(int fd, std::chrono::steady_clock::time_point deadline) {
+  for (;;) {
+    const auto left =
+        std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now()).count();
+    pollfd wanted{fd, POLLIN, 0};
+    const int ready = poll(&wanted, 1, static_cast<int>(std::clamp<long long>(left, 0, 1000 * 1000)));
+    if (ready > 0) return;
+    if (ready < 0 && errno != EINTR) fail(Code::internal, "troupe-launch: poll: {}", std::strerror(errno));
+    if (left <= 0) {
+      fail(Code::deadline_exceeded,
+           "troupe-launch has not given the cluster file in time: it waits until all tasks have reported "
+           "their addresses");
+    }
+  }
+}
+
+}  // namespace
+
+std::optional<LaunchHandshake> LaunchHandshake::from_environment() {
+  const char* value = std::getenv(kVariable);
+  if (value == nullptr) return std::nullopt;
+  const std::string text = value;
+  unsetenv(kVariable);
+  const auto pipes = parse_pair(text);
+  if (!pipes || !claim(pipes->first) || !claim(pipes->second)) {
+    invalid_argument(
+        "the environment variable {} is \"{}\", expected two inherited descriptors like \"4,5\"; only "
+        "troupe-launch should set it",
+        kVariable, text);
+  }
+  return LaunchHandshake(pipes->first, pipes->second);
+}
+
+LaunchHandshake::LaunchHandshake(LaunchHandshake&& other) noexcept
+    : report_fd_(std::exchange(other.report_fd_, -1)), cluster_fd_(std::exchange(other.cluster_fd_, -1)) {}
+
+LaunchHandshake::~LaunchHandshake() {
+  if (report_fd_ >= 0) close(report_fd_);
+  if (cluster_fd_ >= 0) close(cluster_fd_);
+}
+
+void LaunchHandshake::report(std::string_view host, std::uint16_t port) {
+  const std::string line = fmt::format("{}:{}\n", host, port);
+  ssize_t written = 0;
+  do {
+    written = write(report_fd_, line.data(), line.size());  // shorter than PIPE_BUF: whole or not at all
+  } while (written < 0 && errno == EINTR);
+  if (written < 0)
+    fail(Code::unavailable, "the address cannot be reported to troupe-launch: {}", std::strerror(errno));
+}
+
+std::string LaunchHandshake::wait_for_cluster_file(std::chrono::steady_clock::time_point deadline) {
+  std::string line;
+  std::array<char, 512> chunk{};
+  for (;;) {
+    wait_readable(cluster_fd_, deadline);
+    const ssize_t got = read(cluster_fd_, chunk.data(), chunk.size());
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) fail(Code::unavailable, "troupe-launch has ended before it gave the cluster file");
+    line.append(chunk.data(), static_cast<std::size_t>(got));
+    if (const auto end = line.find('\n'); end != std::string::npos) return line.substr(0, end);
+  }
+}
+
+}  // namespace troupe

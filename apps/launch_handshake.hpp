@@ -1,0 +1,41 @@
+// The task's side of troupe-launch. Addresses are not known before the tasks run, so a task binds port 0,
+// reports what it got, and then receives the cluster file. Two pipes carry this, named by the environment
+// variable
+//   TROUPE_LAUNCH=<report fd>,<cluster fd>
+// The task writes one line "HOST:PORT" to the first, and reads one line, the path of the cluster file, from
+// the second. The launcher's side: tools/launch/launch.cpp.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace troupe {
+
+// Owns the pipes: they close when it goes. A launcher that has died shows as Code::unavailable.
+class LaunchHandshake {
+ public:
+  // None if this process was not started by troupe-launch. Takes the variable out of the environment, so that
+  // processes the task starts do not take part. Throws invalid_argument if the variable is malformed.
+  static std::optional<LaunchHandshake> from_environment();
+
+  LaunchHandshake(LaunchHandshake&& other) noexcept;
+  LaunchHandshake& operator=(LaunchHandshake&&) = delete;
+  ~LaunchHandshake();
+
+  // Call once, when the task can be reached at host:port. Throws unavailable.
+  void report(std::string_view host, std::uint16_t port);
+  // The path of the cluster file, which exists while the launcher lives. Throws deadline_exceeded or
+  // unavailable.
+  std::string wait_for_cluster_file(std::chrono::steady_clock::time_point deadline);
+
+ private:
+  LaunchHandshake(int report_fd, int cluster_fd) : report_fd_(report_fd), cluster_fd_(cluster_fd) {}
+
+  int report_fd_;
+  int cluster_fd_;
+};
+
+}  // namespace troupe

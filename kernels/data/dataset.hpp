@@ -1,0 +1,36 @@
+// Labelled images in host memory. Pixels stay bytes (MNIST: 47 MB instead of 188) and become floats as
+// batches are gathered, which costs less than a percent of a training step.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "messages/tensor.hpp"
+
+namespace troupe {
+
+struct Dataset {
+  Tensor images;  // u8 [n, height, width, channels]
+  Tensor labels;  // i32 [n]
+  std::int64_t size() const { return labels.num_elements(); }
+};
+
+struct DataSplits {
+  Dataset train;
+  Dataset test;
+};
+
+struct Batch {
+  Tensor images;  // f32 [b, height, width, channels], pixel / 255: in [0, 1]
+  Tensor labels;  // i32 [b]
+};
+
+// Examples `indices` of the dataset, in this order. The memory of `batch` is written again if it has the
+// right shape and nobody else holds it; else new tensors are made. Throws out_of_range for an index outside
+// the dataset.
+void gather(const Dataset& dataset, std::span<const std::int64_t> indices, Batch& batch);
+
+// Examples [begin, end). Throws out_of_range.
+void gather_range(const Dataset& dataset, std::int64_t begin, std::int64_t end, Batch& batch);
+
+}  // namespace troupe

@@ -1,0 +1,37 @@
+// Requests between the node actors of different tasks, over CAF's networking. Bodies are bytes: a frame (codec.hpp) or a
+// protobuf message (proto/), because CAF's serialisation is not to be trusted with numbers (ARCHITECTURE.md).
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "messages/error.hpp"
+
+namespace troupe {
+
+// Who asks: an encoded Hello frame. Reply: a proto::Welcome.
+struct HelloRequest {
+  std::string hello;
+};
+
+// A proto::RegisterGraph. Reply: empty.
+struct RegisterGraphRequest {
+  std::string body;
+};
+
+// Ends a session on the task: its graphs, variables and steps. Reply: empty.
+struct CloseSessionRequest {
+  std::uint64_t session = 0;
+};
+
+struct Reply {
+  std::uint8_t code = 0;
+  std::string message;
+  std::string body;
+
+  static Reply of(std::string body) { return {0, {}, std::move(body)}; }
+  static Reply of(const Error& error) { return {static_cast<std::uint8_t>(error.code()), error.message(), {}}; }
+  Error error() const { return Error(static_cast<Code>(code), message); }
+};
+
+}  // namespace troupe

@@ -1,0 +1,99 @@
+// The protocol of every actor: the whole system in one place.
+//
+//   client --RunStep--> scheduler --ExecuteSegment--> device
+//                        |     ^                        |
+//                        |     +-----SegmentDone--------+----Put----> rendezvous, or peer of the consumer's task
+//                        +--Await--> rendezvous --Delivered--> scheduler
+//   peer of another task ==frames==> peer here --Inbound<...>--> scheduler, shard, coordinator, worker; Put --> rendezvous
+//
+// One actor of each kind per task, but: a device actor per device, a partition actor per (registered graph, device), a peer
+// per remote task. Everything is a message; state belongs to one actor. Frames (messages/frames.hpp) travel inside a task
+// as Inbound<frame>, with their sender, and leave it as Outbound{frame} to a peer.
+#pragma once
+
+#include <caf/replies_to.hpp>
+#include <caf/typed_actor.hpp>
+
+#include "messages/caf/types.hpp"
+
+namespace troupe {
+
+struct JobRoutes;  // below
+
+// The local end of the link to another task. Takes frames for it; hands those that come to the actors they are for.
+using PeerActor = caf::typed_actor<caf::reacts_to<Outbound>, caf::reacts_to<FrameCame>, caf::reacts_to<LinkLost>,
+                                   caf::reacts_to<JobRoutes>, caf::reacts_to<Stop>>;
+
+// A link to another task is up.
+struct PeerUp {
+  using local_message = void;
+  TaskName task;
+  PeerActor peer;
+};
+
+// Those who want to know which tasks can be reached.
+using PeerObserver = caf::typed_actor<caf::reacts_to<PeerUp>, caf::reacts_to<PeerDown>>;
+
+// What the node tells peers about: where frames go.
+using StepFrameSink = caf::typed_actor<caf::reacts_to<Inbound<StepStart>>, caf::reacts_to<Inbound<StepDone>>,
+                                       caf::reacts_to<Inbound<StepAbort>>>;
+
+// Where tensors that cross devices meet their consumers.
+using RendezvousActor = caf::typed_actor<caf::reacts_to<Put>, caf::reacts_to<Await>, caf::reacts_to<EndStep>,
+                                         caf::reacts_to<EndSession>, caf::reacts_to<Stop>>;
+
+// Tells the scheduler of its rendezvous, which was spawned after it.
+struct MeetAt {
+  using local_message = void;
+  RendezvousActor rendezvous;
+};
+
+// Topological dispatch over segments: ready counts of all steps in flight on the task.
+using SchedulerActor = StepFrameSink::extend<
+    caf::reacts_to<MeetAt>, caf::reacts_to<RunStep>, caf::reacts_to<CancelStep>, caf::reacts_to<SegmentDone>, caf::reacts_to<Delivered>,
+    caf::reacts_to<Landed>, caf::replies_to<AddGraph>::with<Reply>, caf::replies_to<CloseSessionRequest>::with<Reply>,
+    caf::reacts_to<Tick>, caf::reacts_to<PeerUp>, caf::reacts_to<PeerDown>, caf::reacts_to<Stop>>;
+
+// Runs segments on its device's streams.
+using DeviceActor = caf::typed_actor<caf::reacts_to<ExecuteSegment>, caf::reacts_to<Stop>>;
+
+// Compiles and keeps one partition of a registered graph.
+using PartitionActor = caf::typed_actor<caf::replies_to<BuildPlan>::with<Built>, caf::reacts_to<Stop>>;
+
+// A shard: a slice of the parameters and their optimizer slots.
+using ShardActor = caf::typed_actor<caf::reacts_to<Inbound<Pull>>, caf::reacts_to<Inbound<Push>>, caf::reacts_to<Inbound<BarrierOpen>>,
+                                    caf::reacts_to<Inbound<JobFailed>>, caf::reacts_to<PeerUp>, caf::reacts_to<PeerDown>,
+                                    caf::reacts_to<Tick>, caf::reacts_to<Stop>>;
+
+// Membership, tokens, barriers and the global step of a training job.
+using CoordinatorActor =
+    caf::typed_actor<caf::reacts_to<Inbound<Join>>, caf::reacts_to<Inbound<TakeToken>>, caf::reacts_to<Inbound<TokenDone>>,
+                     caf::reacts_to<Inbound<Staged>>, caf::reacts_to<Inbound<Barrier>>, caf::reacts_to<PeerUp>,
+                     caf::reacts_to<PeerDown>, caf::reacts_to<Tick>, caf::reacts_to<Stop>>;
+
+// A worker's place in a training job: takes tokens for the training loop.
+using WorkerActor = caf::typed_actor<caf::reacts_to<Inbound<Token>>, caf::reacts_to<Inbound<EpochDone>>,
+                                     caf::reacts_to<Inbound<BarrierOpen>>, caf::reacts_to<Inbound<JobFailed>>,
+                                     caf::reacts_to<PeerUp>, caf::reacts_to<PeerDown>, caf::reacts_to<Stop>>;
+
+// Where the frames of a training job go on this task. What comes before its actor is there is kept for it.
+struct JobRoutes {
+  using local_message = void;
+  ShardActor shard;
+  CoordinatorActor coordinator;
+  WorkerActor worker;
+};
+
+// What another task may ask of this one, over CAF.
+using NodeActor = caf::typed_actor<caf::replies_to<HelloRequest>::with<Reply>, caf::replies_to<RegisterGraphRequest>::with<Reply>,
+                                   caf::replies_to<CloseSessionRequest>::with<Reply>>;
+
+// The task's own side of its node: the directory of peers.
+struct Observe {
+  using local_message = void;
+  PeerObserver observer;
+};
+using LocalNodeActor = NodeActor::extend<caf::reacts_to<PeerUp>, caf::reacts_to<PeerDown>, caf::reacts_to<Observe>,
+                                         caf::reacts_to<JoinCluster>,                                         caf::reacts_to<JobRoutes>, caf::reacts_to<Stop>>;
+
+}  // namespace troupe

@@ -1,0 +1,68 @@
+// Runs segments of plans. Called on the compute thread of the plan's device; sends no actor messages itself.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "devices/kernel.hpp"
+#include "scheduler/plan.hpp"
+
+namespace troupe {
+
+// Where tensors go that leave a segment while it runs. Called on the device's thread; must not wait.
+class Outbox {
+ public:
+  virtual ~Outbox() = default;
+  // `send` is the index in Plan::sends.
+  virtual void send(std::uint32_t send, Tensor tensor) = 0;
+  // A gradient for a shard; `indices` is invalid if it is dense.
+  virtual void push(const PushTarget& target, Tensor gradient, Tensor indices) = 0;
+};
+
+// The variables of one (session, device); pointers stay valid until the session ends.
+class VariableStore {
+ public:
+  // Finds or makes it. Throws invalid_argument if it exists with another dtype or shape.
+  Variable& get(const VariableDecl& decl);
+
+ private:
+  std::mutex mutex_;  // plans are bound by several actors; values are touched by the device's thread only
+  std::map<std::string, std::unique_ptr<Variable>, std::less<>> variables_;
+};
+
+// One execution of a plan: its values. Reused from step to step.
+class PlanFrame {
+ public:
+  // `owner` keeps the plan and the variables alive: a segment may outlast its session.
+  PlanFrame(const Plan& plan, std::vector<Variable*> variables, std::shared_ptr<const void> owner = nullptr);
+
+  // Before a step: sets what the step brings along.
+  void begin(RandomKey random);
+  // After it: releases all tensors.
+  void clear();
+
+  const Plan& plan() const { return plan_; }
+  std::vector<Tensor> slots;
+  std::vector<Tensor> fetches;           // by position in plan.fetch_indices
+  std::vector<std::uint16_t> uses;       // left, of counted slots
+  std::vector<Variable*> variables;
+  std::vector<std::unique_ptr<PlanFrame>> branch_frames;  // two for each branch
+  RandomKey random;
+  std::atomic<bool> aborted{false};      // set by the scheduler: stop at the next node
+  std::atomic<std::uint32_t> current_node{0};  // for those who ask what is running
+
+ private:
+  const Plan& plan_;
+  std::shared_ptr<const void> owner_;
+};
+
+// Runs segment `segment` of the frame's plan from start to end. Returns the error of the node that failed, naming op, node
+// and device; an aborted frame gives Code::cancelled.
+Error run_segment(PlanFrame& frame, std::uint32_t segment, Device& device, Outbox& outbox);
+
+}  // namespace troupe

@@ -1,0 +1,128 @@
+// A plan: the compiled, immutable form of one partition. Flat arrays, no names on the hot path.
+//
+// Nodes that have the same set of arrivals (Recv, Pull) among their ancestors form a segment: once those have come, the
+// segment runs from start to end without waiting. Sends and pushes leave from the middle of it. A segment is ready when
+// the arrivals it reads and the segments it depends on are there; `waits` counts both. Plans nest: the branches of an If
+// are plans without arrivals.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "devices/kernel.hpp"
+#include "graph/graph.hpp"
+
+namespace troupe {
+
+// Where a node's input comes from.
+struct InputRef {
+  enum class Kind : std::uint8_t {
+    slot,          // frame slot, still needed afterwards
+    slot_last,     // frame slot, this is its last use
+    slot_counted,  // frame slot used by several segments: Frame::uses tells when it is the last use
+    constant,      // Plan::constants
+    variable,      // the frame's variables
+  };
+  Kind kind = Kind::slot;
+  std::uint32_t index = 0;
+};
+
+struct PlanNode {
+  enum class Kind : std::uint8_t { kernel, send, push, push_sparse, fetch, branch };
+  Kind kind = Kind::kernel;
+  std::uint32_t first_input = 0;  // in Plan::inputs
+  std::uint16_t num_inputs = 0;
+  std::uint16_t num_outputs = 0;
+  std::uint32_t first_output = 0;  // slots first_output .. + num_outputs
+  std::uint32_t target = 0;        // kernel: in Plan::kernels; send: edge; push: in Plan::pushes; fetch: index; branch: in Plan::branches
+  std::uint32_t name = 0;          // in Plan::names
+  std::uint64_t hash = 0;          // of the original name, for random ops
+};
+
+struct Segment {
+  std::uint32_t first_node = 0;
+  std::uint32_t num_nodes = 0;
+  std::uint32_t waits = 0;                  // arrivals and segments before it
+  std::vector<std::uint32_t> successors;    // segments that wait for this one
+};
+
+// A tensor that comes from elsewhere.
+struct Arrival {
+  bool is_pull = false;
+  EdgeId edge;              // Recv: the edge. Pull: made up by the planner, unique in the task's part of the callable
+  std::uint32_t slice = 0;  // Pull
+  std::uint32_t shard = 0;  // Pull
+  std::uint32_t slot = 0;
+  DType dtype = DType::invalid;
+  Shape shape;              // as far as known; what comes must fit
+  std::string name;         // of the tensor, for messages
+  std::string from;         // device or shard
+  std::vector<std::uint32_t> segments;  // that wait for it
+};
+
+struct PushTarget {
+  std::uint32_t slice = 0;
+  std::uint32_t shard = 0;
+};
+
+struct SendTarget {
+  EdgeId edge;
+  std::string to;  // device
+};
+
+struct VariableDecl {
+  std::string name;
+  DType dtype;
+  Shape shape;
+};
+
+class Plan {
+ public:
+  struct Branch {
+    std::unique_ptr<const Plan> then_plan;
+    std::unique_ptr<const Plan> else_plan;
+  };
+  struct NodeName {
+    std::string node;
+    std::string op;
+  };
+
+  std::string device;
+  std::vector<PlanNode> nodes;  // in order of execution, segment after segment
+  std::vector<InputRef> inputs;
+  std::vector<Segment> segments;
+  std::vector<Arrival> arrivals;
+  std::vector<Kernel> kernels;
+  std::vector<Tensor> constants;
+  std::vector<VariableDecl> variables;
+  std::vector<PushTarget> pushes;
+  std::vector<SendTarget> sends;
+  std::vector<Branch> branches;
+  std::vector<NodeName> names;
+  std::vector<std::uint32_t> feed_slots;    // by feed index; kNoSlot where this partition has no such feed
+  std::vector<std::uint32_t> fetch_indices;  // fetches this partition provides
+  std::vector<std::uint16_t> slot_uses;     // of slots read by several segments; else 0
+  std::uint32_t num_slots = 0;
+  static constexpr std::uint32_t kNoSlot = 0xffffffffu;
+
+  // For functions: slots of the arguments, and where the results are.
+  std::vector<std::uint32_t> argument_slots;
+  std::vector<std::uint32_t> argument_variables;  // index in variables, or kNoSlot
+  std::vector<InputRef> results;
+
+  std::size_t kernel_count() const;  // nodes that run a kernel, branches' own not counted
+  // Segments with their nodes, waits and arrivals, as people read it.
+  std::string dump() const;
+};
+
+// Compiles a placed partition (all nodes on one device). Kernels are looked up in `kernels` for the device's type.
+// Throws Error naming the node: an op without a kernel, an unfed Placeholder, a cycle.
+std::unique_ptr<const Plan> build_plan(const Graph& partition, const KernelRegistry& kernels, const std::string& device_type,
+                                       const std::string& device_name);
+
+// FNV-1a over a node's original name: attribute "_original_name" if it has one, else its name.
+std::uint64_t original_name_hash(const Node& node);
+
+}  // namespace troupe

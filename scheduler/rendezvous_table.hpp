@@ -1,0 +1,55 @@
+// Where tensors that cross devices meet their consumers. A plain class; the rendezvous actor drives it.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "messages/frames.hpp"
+
+namespace troupe {
+
+// Each key meets once: one put, one consumer. A step that has ended or was aborted leaves a tombstone, so that what comes
+// late is dropped and counted. The newest 1024 tombstones of a session are kept; a closed session keeps one for all.
+class RendezvousTable {
+ public:
+  struct Counters {
+    std::uint64_t met = 0;
+    std::uint64_t dropped_late = 0;  // for a step that is over
+    std::uint64_t duplicates = 0;    // a second put to a key
+  };
+
+  // A tensor (or the error instead of it) has come. True: its consumer waits, deliver it now.
+  bool put(Put put);
+  // A consumer starts waiting. A value: it has come already.
+  std::optional<Put> get(const RendezvousKey& key);
+  // The step is over on this task: frees what is left of it.
+  void end_step(SessionId session, StepId step);
+  void end_session(SessionId session);
+
+  std::size_t tensors_held() const { return count(State::held); }
+  std::size_t consumers_waiting() const { return count(State::awaited); }
+  const Counters& counters() const { return counters_; }
+
+ private:
+  enum class State : std::uint8_t { awaited, held, met };
+  std::size_t count(State state) const;
+  struct Meeting {
+    State state;
+    Put put;
+  };
+  using Step = std::unordered_map<std::uint32_t, Meeting>;  // by edge
+  struct Session {
+    std::unordered_map<std::uint64_t, Step> steps;
+    std::unordered_set<std::uint64_t> ended;
+    std::deque<std::uint64_t> ended_order;
+    bool closed = false;
+  };
+
+  std::unordered_map<SessionId, Session> sessions_;
+  Counters counters_;
+};
+
+}  // namespace troupe

@@ -1,0 +1,101 @@
+// Ready counting: which segments of which steps may run now. A plain class; the scheduler actor drives it. Every call
+// returns what to do next; nothing here waits, and nothing here runs kernels.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "messages/ids.hpp"
+#include "scheduler/executor.hpp"
+#include "scheduler/plan.hpp"
+
+namespace troupe {
+
+// A partition that a task has registered: its plan, and frames to run it in.
+class RegisteredPartition {
+ public:
+  // `store` owns the variables.
+  RegisteredPartition(std::shared_ptr<const Plan> plan, std::vector<Variable*> variables,
+                      std::shared_ptr<VariableStore> store = nullptr)
+      : plan_(std::move(plan)), variables_(std::move(variables)), store_(std::move(store)) {}
+  const Plan& plan() const { return *plan_; }
+  // A frame nobody uses; made if there is none. Frames go back after the step.
+  std::shared_ptr<PlanFrame> take_frame();
+  void give_back(std::shared_ptr<PlanFrame> frame);
+
+ private:
+  std::shared_ptr<const Plan> plan_;
+  std::vector<Variable*> variables_;
+  std::shared_ptr<VariableStore> store_;
+  std::vector<std::shared_ptr<PlanFrame>> free_;
+};
+
+struct StepKey {
+  SessionId session;
+  StepId step;
+  auto operator<=>(const StepKey&) const = default;
+};
+
+// A segment to be run on the device of partition `partition`.
+struct ReadySegment {
+  StepKey step;
+  std::uint32_t partition = 0;
+  std::uint32_t segment = 0;
+  std::shared_ptr<PlanFrame> frame;
+};
+
+// One task's part of the steps in flight.
+class StepTable {
+ public:
+  struct Progress {
+    std::vector<ReadySegment> ready;
+    bool ended = false;  // all segments have run, or the step was aborted and none runs any more
+  };
+
+  // Starts a step over `partitions`; `feeds` by feed index. Throws already_exists.
+  Progress start(const StepKey& key, std::vector<std::shared_ptr<RegisteredPartition>> partitions, RandomKey random,
+                 const std::vector<Tensor>& feeds);
+  // A tensor for an arrival has come. An unfitting dtype or shape aborts the step with an error.
+  Progress arrived(const StepKey& key, std::uint32_t partition, std::uint32_t arrival, Tensor tensor);
+  // A segment that was ready has run, with this error.
+  Progress segment_done(const StepKey& key, std::uint32_t partition, std::uint32_t segment, const Error& error);
+  // The first error counts. Segments that have not begun never will.
+  Progress abort(const StepKey& key, const Error& error);
+
+  bool contains(const StepKey& key) const { return steps_.contains(key); }
+  bool empty() const { return steps_.empty(); }
+  Error error(const StepKey& key) const;
+  // What the step waits for on this task: arrivals that have not come, nodes that run.
+  std::vector<std::string> waits_for(const StepKey& key) const;
+  // Takes fetches out: (fetch index, tensor).
+  std::vector<std::pair<std::uint32_t, Tensor>> take_fetches(const StepKey& key);
+  // Forgets an ended step; its frames are reused.
+  void finish(const StepKey& key);
+  std::vector<StepKey> steps_of(SessionId session) const;
+
+ private:
+  struct PartitionState {
+    std::shared_ptr<RegisteredPartition> registered;
+    std::shared_ptr<PlanFrame> frame;
+    std::vector<std::uint32_t> waits;  // left, by segment
+    std::vector<bool> arrived;
+  };
+  struct Step {
+    std::vector<PartitionState> partitions;
+    std::size_t segments_left = 0;  // not yet run
+    std::size_t running = 0;
+    bool aborted = false;
+    Error error;
+  };
+  void release(const StepKey& key, Step& step, std::uint32_t partition, std::uint32_t segment, Progress& progress);
+  static bool ended(const Step& step) { return step.running == 0 && (step.segments_left == 0 || step.aborted); }
+  static void abort_step(Step& step, const Error& error);
+
+  std::map<StepKey, Step> steps_;
+};
+
+}  // namespace troupe

@@ -1,0 +1,135 @@
+// The coordinator of a training job: who takes part, who computes what, when an epoch and the job are over.
+//
+//   joining ── all expected workers are there ──▶ training ── every token complete ──▶ evaluating ── all counted ─┐
+//                                                    ▲────────────── EpochDone, next epoch ──────────────────────┤
+//   finished ◀── all workers are in the barrier ── finishing ◀──────── EpochDone, after the last ────────────────┘
+//   failed: from any of them, with JobFailed to everyone
+//
+// Workers ask with TakeToken and get a Token when there is one. Repeated messages are dropped and counted; wrong ones
+// are refused and counted, change nothing, and the Error returned is for their sender.
+//
+// Not thread-safe: one actor owns it. Times are of a steady clock, in nanoseconds.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "scheduler/training/outgoing.hpp"
+#include "scheduler/training/token_book.hpp"
+
+namespace troupe {
+
+using Nanoseconds = std::int64_t;
+
+struct JobOptions {
+  TrainingMode mode = TrainingMode::synchronous;
+  std::uint32_t workers = 1;  // expected; their indices are below it
+  std::vector<std::uint32_t> shards;  // those that own at least one slice
+  std::uint32_t slots = 1;            // N; 1 if asynchronous
+  std::uint64_t staleness = 0;        // bounded_staleness only
+  std::uint32_t epochs = 1;
+  std::uint64_t batch = 1;            // examples of a slot
+  std::uint64_t steps_per_epoch = 0;  // 0: as many as there are examples for
+  std::uint64_t train_examples = 0;
+  std::uint64_t test_examples = 0;  // 0: no evaluation
+  std::uint64_t evaluation_chunk = 1000;
+  std::uint64_t first_step = 0;  // version of the shards at the start
+  std::uint64_t fingerprint = 0;
+  std::string settings;  // see Join
+  Nanoseconds join_timeout = 60'000'000'000;
+  // What the loss of a worker does. reassign: its tokens go to others, and it may join again with a new incarnation.
+  // Tokens of a step are then handed out only when the step before (with staleness, the one it can start from) is
+  // complete: a worker that waits for a version cannot take what a lost one left behind. Shards need keep_previous.
+  enum class OnLoss : std::uint8_t { fail, reassign } on_loss = OnLoss::fail;
+};
+
+struct JobCounters {
+  std::uint64_t tokens = 0;    // handed out
+  std::uint64_t returned = 0;  // of these, back because their worker was lost
+  std::uint64_t repeated = 0;  // messages dropped: had been handled
+  std::uint64_t refused = 0;   // messages that were wrong; an Error was returned
+  std::uint64_t ignored = 0;   // messages of workers already lost
+  std::uint64_t steps = 0;     // complete
+};
+
+class Coordinator {
+ public:
+  enum class Stage : std::uint8_t { joining, training, evaluating, finishing, finished, failed };
+
+  // Throws invalid_argument for options that contradict each other or leave an epoch without a step.
+  Coordinator(JobOptions options, Nanoseconds now);
+
+  // Errors of all of these: invalid_argument (an index, token or figure that cannot be), failed_precondition (the
+  // sender has not joined, or may not do this now), and failure() of a failed job.
+  [[nodiscard]] Error join(const Join& message, Nanoseconds now, Outbox& out);
+  [[nodiscard]] Error take_token(const TakeToken& message, Nanoseconds now, Outbox& out);
+  [[nodiscard]] Error token_done(const TokenDone& message, Nanoseconds now, Outbox& out);
+  [[nodiscard]] Error staged(const Staged& message, Nanoseconds now, Outbox& out);
+  [[nodiscard]] Error barrier(const Barrier& message, Nanoseconds now, Outbox& out);
+
+  // Nothing that this incarnation of the worker sent may be delivered later.
+  void worker_down(std::uint32_t worker, std::string_view reason, Nanoseconds now, Outbox& out);
+  void shard_down(std::uint32_t shard, std::string_view reason, Outbox& out);
+  // To be called at deadline() or later.
+  void tick(Nanoseconds now, Outbox& out);
+  std::optional<Nanoseconds> deadline() const;
+  // Ends the job: JobFailed to everyone.
+  void fail(Error error, Outbox& out);
+
+  Stage stage() const { return stage_; }
+  bool finished() const { return stage_ == Stage::finished; }
+  const Error& failure() const { return failure_; }
+  const JobCounters& counters() const { return counters_; }
+  std::uint32_t chief() const;  // the lowest worker that is not lost
+  std::uint64_t steps_per_epoch() const { return options_.steps_per_epoch; }
+  std::string waits_for() const;  // "joins of /job:worker/task:1"; "" if for nothing
+
+ private:
+  enum class Presence : std::uint8_t { expected, joined, lost };
+  struct Worker {
+    Presence presence = Presence::expected;
+    Incarnation incarnation;
+    std::uint64_t last_request = 0;
+    bool in_barrier = false;
+  };
+  struct Request {
+    std::uint32_t worker = 0;
+    std::uint64_t number = 0;
+  };
+
+  Error refuse(Code code, std::string text);
+  // Whether a message of this worker is to be handled; if not, `error` says why, or it is ignored.
+  bool admits(std::uint32_t worker, Error& error);
+  Error count(TokenBook::Note note, std::string_view what);
+  std::string describe(std::uint32_t worker) const;
+  std::string list(Presence presence, bool outside_barrier) const;
+  void begin_when_joined(Nanoseconds now, Outbox& out);
+  void begin_training(Nanoseconds now);
+  void advance(Nanoseconds now, Outbox& out);
+  void end_training(Nanoseconds now);
+  void end_epoch(Nanoseconds now, Outbox& out);
+  void serve(Outbox& out);
+  void open_barrier_when_full(Outbox& out);
+
+  JobOptions options_;
+  Stage stage_ = Stage::joining;
+  Nanoseconds created_ = 0;
+  Nanoseconds started_ = 0;       // of the job's training
+  Nanoseconds phase_started_ = 0;
+  std::vector<Worker> workers_;
+  std::deque<Request> requests_;  // parked, in the order they came
+  TokenBook book_;
+  std::uint32_t epoch_ = 0;
+  std::vector<std::uint64_t> versions_;  // as options_.shards
+  EpochDone figures_;                    // of the current epoch
+  Error failure_;
+  JobCounters counters_;
+};
+
+std::string_view name(Coordinator::Stage stage);
+
+}  // namespace troupe

@@ -1,0 +1,129 @@
+#include "scheduler/training/gradient.hpp"
+
+#include <algorithm>
+#include <array>
+#include <type_traits>
+#include <utility>
+
+namespace troupe {
+namespace {
+
+template <class... Args>
+Error wrong(const SliceSpec& slice, fmt::format_string<Args...> format, Args&&... args) {
+  return Error(Code::invalid_argument, fmt::format("gradient of slice {} ({}): {}", slice.id, slice.name,
+                                                   fmt::format(format, std::forward<Args>(args)...)));
+}
+
+Error check_rows(const SliceSpec& slice, const Gradient& gradient) {
+  const Tensor& indices = gradient.indices;
+  if (slice.shape.rank() == 0) return wrong(slice, "a scalar has no rows");
+  if (indices.dtype() != DType::i64 || indices.shape().rank() != 1 || !indices.space().on_host())
+    return wrong(slice, "row numbers must be i64 [n] in host memory, not {}{}", name(indices.dtype()),
+                 indices.shape().to_string());
+  const Shape expected = Shape{indices.num_elements()}.concatenated(slice.shape.sub(1, slice.shape.rank()));
+  if (!(gradient.values.shape() == expected))
+    return wrong(slice, "its rows have shape {}, expected {}", gradient.values.shape().to_string(),
+                 expected.to_string());
+  for (const std::int64_t row : indices.values<std::int64_t>())
+    if (row < 0 || row >= slice.shape[0]) return wrong(slice, "row {} of {}", row, slice.shape[0]);
+  return {};
+}
+
+// Half and BFloat16 are summed as float; the sum of the others is of their own type (i64 as unsigned: wraps).
+template <class T>
+struct Sum {
+  using type = std::conditional_t<std::is_same_v<T, double>, double, float>;
+};
+template <>
+struct Sum<std::int64_t> {
+  using type = std::uint64_t;
+};
+
+template <class T>
+T divided(typename Sum<T>::type sum, std::int64_t n) {
+  if constexpr (std::is_same_v<T, std::int64_t>) return static_cast<std::int64_t>(sum) / n;
+  else return static_cast<T>(sum / static_cast<typename Sum<T>::type>(n));
+}
+
+// Blocks stay in the first-level cache while all slots pass over them.
+constexpr std::int64_t kBlock = 1024;
+
+template <class T>
+Tensor dense_mean(std::vector<Gradient>& gradients) {
+  const Tensor first = std::move(gradients.front().values);
+  Tensor result = first.unique() ? first : Tensor(first.dtype(), first.shape());
+  T* out = result.mutable_data<T>();
+  std::array<typename Sum<T>::type, kBlock> sum;
+  for (std::int64_t begin = 0; begin < result.num_elements(); begin += kBlock) {
+    const std::int64_t n = std::min(kBlock, result.num_elements() - begin);
+    const T* in = first.data<T>() + begin;
+    for (std::int64_t i = 0; i < n; ++i) sum[i] = static_cast<typename Sum<T>::type>(in[i]);
+    for (std::size_t slot = 1; slot < gradients.size(); ++slot) {
+      in = gradients[slot].values.data<T>() + begin;
+      for (std::int64_t i = 0; i < n; ++i) sum[i] += static_cast<typename Sum<T>::type>(in[i]);
+    }
+    const auto slots = static_cast<std::int64_t>(gradients.size());
+    for (std::int64_t i = 0; i < n; ++i) out[begin + i] = divided<T>(sum[i], slots);
+  }
+  return result;
+}
+
+template <class T>
+Tensor joined_rows(const std::vector<Gradient>& gradients, std::int64_t rows) {
+  Shape shape = gradients.front().values.shape();
+  shape.set_dim(0, rows);
+  Tensor result(gradients.front().values.dtype(), shape);
+  T* out = result.mutable_data<T>();
+  for (const Gradient& gradient : gradients)
+    for (const T& value : gradient.values.values<T>())
+      *out++ = divided<T>(static_cast<typename Sum<T>::type>(value), static_cast<std::int64_t>(gradients.size()));
+  return result;
+}
+
+Tensor joined_indices(const std::vector<Gradient>& gradients, std::int64_t rows) {
+  Tensor result(DType::i64, Shape{rows});
+  std::int64_t* out = result.mutable_data<std::int64_t>();
+  for (const Gradient& gradient : gradients) {
+    const auto indices = gradient.indices.values<std::int64_t>();
+    out = std::copy(indices.begin(), indices.end(), out);
+  }
+  return result;
+}
+
+template <class T>
+Gradient mean_as(std::vector<Gradient>& gradients) {
+  if (!gradients.front().sparse()) return {dense_mean<T>(gradients), {}};
+  std::int64_t rows = 0;
+  for (const Gradient& gradient : gradients) rows += gradient.indices.num_elements();
+  return {joined_rows<T>(gradients, rows), joined_indices(gradients, rows)};
+}
+
+}  // namespace
+
+bool is_gradient_dtype(DType dtype) { return is_floating(dtype) || dtype == DType::i64; }
+
+Error check_gradient(const SliceSpec& slice, const Gradient& gradient) {
+  const Tensor& values = gradient.values;
+  if (!values.valid()) return wrong(slice, "no values came with it");
+  if (values.dtype() != slice.dtype)
+    return wrong(slice, "its dtype is {}, expected {}", name(values.dtype()), name(slice.dtype));
+  if (!values.space().on_host()) return wrong(slice, "its values are not in host memory");
+  if (gradient.sparse()) return check_rows(slice, gradient);
+  if (!(values.shape() == slice.shape))
+    return wrong(slice, "its shape is {}, expected {}", values.shape().to_string(), slice.shape.to_string());
+  return {};
+}
+
+Gradient mean_of(std::vector<Gradient> gradients) {
+  if (gradients.size() == 1) return std::move(gradients.front());
+  switch (gradients.front().values.dtype()) {
+    case DType::f32: return mean_as<float>(gradients);
+    case DType::f64: return mean_as<double>(gradients);
+    case DType::f16: return mean_as<Half>(gradients);
+    case DType::bf16: return mean_as<BFloat16>(gradients);
+    case DType::i64: return mean_as<std::int64_t>(gradients);
+    default: invalid_argument("gradients of dtype {} cannot be averaged", name(gradients.front().values.dtype()));
+  }
+}
+
+}  // namespace troupe

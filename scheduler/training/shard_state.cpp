@@ -1,0 +1,290 @@
+#include "scheduler/training/shard_state.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace troupe {
+namespace {
+
+constexpr std::size_t kMissingShown = 16;
+
+template <class... Args>
+Error error(Code code, fmt::format_string<Args...> format, Args&&... args) {
+  return Error(code, fmt::format(format, std::forward<Args>(args)...));
+}
+
+void check_options(const ShardOptions& options) {
+  if (options.workers == 0 || options.slots == 0 || options.accumulate == 0 || options.max_open_batches == 0)
+    invalid_argument("shard {}: workers, slots, accumulate and max_open_batches must be at least 1", options.shard);
+  if (options.mode == TrainingMode::asynchronous && options.slots != 1)
+    invalid_argument("shard {}: asynchronous training has one slot, not {}", options.shard, options.slots);
+  if (options.mode != TrainingMode::bounded_staleness && options.staleness != 0)
+    invalid_argument("shard {}: only bounded staleness takes staleness = {}", options.shard, options.staleness);
+  if (options.mode != TrainingMode::asynchronous && (options.accumulate != 1 || options.scale_by_staleness))
+    invalid_argument("shard {}: accumulate and scale_by_staleness are for asynchronous training", options.shard);
+}
+
+}  // namespace
+
+ShardState::ShardState(const ShardOptions& options, std::vector<SliceSpec> slices, ShardStore& store)
+    : options_(options),
+      store_(store),
+      version_(options.version),
+      slots_(slices.size(), options.slots),
+      batches_(slices.size()) {
+  check_options(options);
+  options_.keep_previous = options.keep_previous && options.mode == TrainingMode::synchronous;
+  std::sort(slices.begin(), slices.end(), [](const SliceSpec& a, const SliceSpec& b) { return a.id < b.id; });
+  for (SliceSpec& slice : slices) {
+    if (!slices_.empty() && slices_.back().spec.id == slice.id)
+      invalid_argument("shard {}: slice {} is there twice", options.shard, slice.id);
+    if (!is_gradient_dtype(slice.dtype))
+      invalid_argument("shard {}: slice {} ({}) has dtype {}, which cannot be trained", options.shard, slice.id,
+                       slice.name, name(slice.dtype));
+    slices_.push_back({std::move(slice), std::nullopt});
+  }
+}
+
+// ---- Pushes --------------------------------------------------------------------------------------------------------
+
+Error ShardState::push(Push message, Outbox& out) {
+  if (failure_) return failure_;
+  std::size_t slice = 0;
+  if (Error error = check(message, slice)) return refuse(std::move(error));
+  Error error = options_.mode == TrainingMode::asynchronous ? push_batch(message, slice, out)
+                                                            : push_slot(message, slice, out);
+  return error ? refuse(std::move(error)) : failure_;
+}
+
+Error ShardState::refuse(Error error) {
+  ++counters_.refused;
+  return error.within(fmt::format("shard {}", options_.shard));
+}
+
+Error ShardState::find_slice(std::uint32_t id, std::size_t& slice) const {
+  const auto found = std::lower_bound(slices_.begin(), slices_.end(), id,
+                                      [](const Owned& owned, std::uint32_t wanted) { return owned.spec.id < wanted; });
+  if (found == slices_.end() || found->spec.id != id)
+    return error(Code::invalid_argument, "slice {} is not on this shard", id);
+  slice = static_cast<std::size_t>(found - slices_.begin());
+  return {};
+}
+
+Error ShardState::check(const Push& message, std::size_t& slice) const {
+  if (message.worker >= options_.workers)
+    return error(Code::invalid_argument, "push of worker {} of {}", message.worker, options_.workers);
+  if (message.slot >= options_.slots)
+    return error(Code::invalid_argument, "push for slot {} of {}", message.slot, options_.slots);
+  if (Error error = find_slice(message.slice, slice)) return error;
+  const Owned& owned = slices_[slice];
+  const bool sparse = message.indices.valid();
+  if (owned.sparse && *owned.sparse != sparse)
+    return error(Code::invalid_argument, "gradient of slice {} ({}) is {}, those before it were not", message.slice,
+                 owned.spec.name, sparse ? "sparse" : "dense");
+  return check_gradient(owned.spec, {message.gradient, message.indices});
+}
+
+Error ShardState::check_pulled_version(const Push& message) const {
+  if (message.pulled_version > version_)
+    return error(Code::invalid_argument, "gradient computed on version {}, but the version is {}",
+                 message.pulled_version, version_);
+  if (options_.mode == TrainingMode::asynchronous) return {};
+  // Anything else would make the result depend on timing.
+  if (message.pulled_version + options_.staleness < message.step || message.pulled_version > message.step)
+    return error(Code::invalid_argument, "gradient of step {} computed on version {}, staleness is {}", message.step,
+                 message.pulled_version, options_.staleness);
+  return {};
+}
+
+Error ShardState::push_slot(Push& message, std::size_t slice, Outbox& out) {
+  if (message.step < version_) {
+    ++counters_.stale;
+    return {};
+  }
+  if (message.step - version_ > options_.staleness)
+    return error(Code::out_of_range, "push for step {} at version {}, staleness is {}", message.step, version_,
+                 options_.staleness);
+  if (Error error = check_pulled_version(message)) return error;
+  GradientSet& set = slots_.at(message.step, message.slot);
+  if (set.has(slice)) {
+    ++counters_.duplicates;
+    return {};
+  }
+  stage(set, message, slice);
+  if (!set.whole()) return {};
+  while (!failure_ && slots_.whole(version_)) update(slots_.take(version_), out);
+  say_staged(message, out);
+  release(out);
+  return {};
+}
+
+Error ShardState::push_batch(Push& message, std::size_t slice, Outbox& out) {
+  if (applied_.contains(message.step)) {
+    ++counters_.duplicates;
+    return {};
+  }
+  if (Error error = check_pulled_version(message)) return error;
+  if (message.step == ~std::uint64_t{0} ||
+      (applied_.intervals() > options_.workers * options_.max_open_batches && !applied_.touches(message.step)))
+    return error(Code::out_of_range, "batch {} is far from those before it", message.step);
+  if (!batches_.contains(message.worker, message.step) && batches_.open(message.worker) >= options_.max_open_batches)
+    return error(Code::resource_exhausted, "worker {} begins batch {} with {} incomplete", message.worker,
+                 message.step, options_.max_open_batches);
+  GradientSet& set = batches_.at(message.worker, message.step);
+  if (set.has(slice)) {
+    ++counters_.duplicates;
+    return {};
+  }
+  stage(set, message, slice);
+  if (!set.whole()) return {};
+  applied_.insert(message.step);
+  std::size_t dropped = 0;
+  accumulated_.push_back(batches_.take(message.worker, message.step, dropped));
+  counters_.staged_bytes -= dropped;
+  if (accumulated_.size() == options_.accumulate) update(std::exchange(accumulated_, {}), out);
+  say_staged(message, out);
+  release(out);
+  return {};
+}
+
+void ShardState::stage(GradientSet& set, Push& message, std::size_t slice) {
+  Gradient gradient{std::move(message.gradient), std::move(message.indices)};
+  slices_[slice].sparse = gradient.sparse();
+  ++counters_.pushes;
+  counters_.staged_bytes += gradient.num_bytes();
+  counters_.staged_bytes_peak = std::max(counters_.staged_bytes_peak, counters_.staged_bytes);
+  set.add(slice, std::move(gradient), message.pulled_version);
+}
+
+void ShardState::say_staged(const Push& message, Outbox& out) const {
+  if (failure_) return;
+  out.push_back({Destination::coordinator(), Staged{options_.shard, message.step, message.slot, version_}});
+}
+
+// ---- Updates -------------------------------------------------------------------------------------------------------
+
+void ShardState::update(std::vector<GradientSet> sets, Outbox& out) {
+  try {
+    apply(sets);
+  } catch (...) {
+    // Some slices may have moved and others not: nothing of this shard can be trusted any more.
+    fail(current_error().within(fmt::format("shard {}, update {}", options_.shard, version_ + 1)), out);
+  }
+}
+
+void ShardState::apply(std::vector<GradientSet>& sets) {
+  const double rate_scale = note_staleness(sets);
+  // Freed before the copy is made, so that its memory can be used again.
+  previous_.clear();
+  if (options_.keep_previous)
+    for (const Owned& owned : slices_) previous_.push_back(store_.value(owned.spec.id));
+  for (const GradientSet& set : sets) counters_.staged_bytes -= set.bytes();
+  for (std::size_t slice = 0; slice < slices_.size(); ++slice) {
+    std::vector<Gradient> gradients;
+    for (GradientSet& set : sets) gradients.push_back(set.take(slice));
+    store_.apply(slices_[slice].spec.id, {mean_of(std::move(gradients)), version_ + 1, rate_scale});
+  }
+  ++version_;
+  ++counters_.updates;
+  counters_.batches += sets.size();
+}
+
+// Returns the factor of the learning rate: 1 / mean staleness, at most 1.
+double ShardState::note_staleness(const std::vector<GradientSet>& sets) {
+  double sum = 0;
+  for (const GradientSet& set : sets) {
+    const std::uint64_t staleness = version_ - std::min(version_, set.pulled_version());
+    ++counters_.staleness[std::min<std::uint64_t>(staleness, counters_.staleness.size() - 1)];
+    sum += static_cast<double>(staleness);
+  }
+  const double mean = sum / static_cast<double>(sets.size());
+  return options_.scale_by_staleness && mean > 1 ? 1 / mean : 1;
+}
+
+// ---- Pulls ---------------------------------------------------------------------------------------------------------
+
+Error ShardState::pull(const Pull& message, Outbox& out) {
+  if (failure_) return failure_;
+  std::size_t slice = 0;
+  if (message.worker >= options_.workers)
+    return refuse(error(Code::invalid_argument, "pull of worker {} of {}", message.worker, options_.workers));
+  if (Error error = find_slice(message.slice, slice)) return refuse(std::move(error));
+  if (message.min_version <= version_) {
+    answer(message, slice, out);
+    return {};
+  }
+  if (parked_.size() >= options_.max_parked)
+    return refuse(error(Code::resource_exhausted, "{} pulls are waiting already", parked_.size()));
+  ++counters_.parked;
+  parked_.push_back(message);
+  return {};
+}
+
+void ShardState::answer(const Pull& message, std::size_t slice, Outbox& out) {
+  ++counters_.pulls;
+  Put put{message.reply_to, version_, {}, {}};
+  if (!previous_.empty() && message.min_version + 1 == version_) {
+    put.version = message.min_version;
+    put.tensor = previous_[slice];
+  } else {
+    put.tensor = store_.value(message.slice);
+  }
+  out.push_back({Destination::worker(message.worker), std::move(put)});
+}
+
+void ShardState::release(Outbox& out) {
+  if (failure_) return;
+  for (const Pull& pull : parked_) {
+    std::size_t slice = 0;
+    if (pull.min_version <= version_ && !find_slice(pull.slice, slice)) answer(pull, slice, out);
+  }
+  std::erase_if(parked_, [&](const Pull& pull) { return pull.min_version <= version_; });
+}
+
+void ShardState::worker_down(std::uint32_t worker) {
+  std::erase_if(parked_, [&](const Pull& pull) { return pull.worker == worker; });
+  const std::size_t before = batches_.size();
+  counters_.staged_bytes -= batches_.drop(worker);
+  counters_.abandoned += before - batches_.size();
+}
+
+void ShardState::abort(std::uint32_t worker, SessionId session, StepId step) {
+  std::erase_if(parked_, [&](const Pull& pull) {
+    return pull.worker == worker && pull.reply_to.session == session && pull.reply_to.step == step;
+  });
+}
+
+void ShardState::fail(const Error& error, Outbox& out) {
+  if (failure_) return;
+  failure_ = error;
+  for (const Pull& pull : std::exchange(parked_, {}))
+    out.push_back({Destination::worker(pull.worker), Put{pull.reply_to, version_, {}, failure_}});
+}
+
+// ---- Reading -------------------------------------------------------------------------------------------------------
+
+ShardWait ShardState::waiting() const {
+  ShardWait wait;
+  wait.version = version_ + 1;
+  if (options_.mode == TrainingMode::asynchronous) {
+    wait.need = options_.accumulate;
+    wait.have = static_cast<std::uint32_t>(accumulated_.size());
+  } else {
+    wait.missing = slots_.missing(version_);
+    wait.need = options_.slots;
+    wait.have = options_.slots - static_cast<std::uint32_t>(wait.missing.size());
+    wait.missing.resize(std::min(wait.missing.size(), kMissingShown));
+  }
+  wait.parked = parked_.size();
+  for (const Pull& pull : parked_) wait.highest_wanted = std::max(wait.highest_wanted, pull.min_version);
+  return wait;
+}
+
+std::string ShardWait::to_string() const {
+  std::string text = fmt::format("version {}: {} of {} staged", version, have, need);
+  for (std::size_t i = 0; i < missing.size(); ++i) text += fmt::format("{}{}", i == 0 ? ", missing slots " : " ", missing[i]);
+  if (parked > 0) text += fmt::format("; {} pulls wait, for up to version {}", parked, highest_wanted);
+  return text;
+}
+
+}  // namespace troupe

@@ -1,0 +1,77 @@
+// Gradients that wait on a shard until their group is complete: the slots of a synchronous step, or the slices of an
+// asynchronous batch. Slices are numbered 0 … as the shard holds them; gradients have been checked before.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "scheduler/training/gradient.hpp"
+
+namespace troupe {
+
+// The gradients of one micro-batch, one per slice of the shard.
+class GradientSet {
+ public:
+  explicit GradientSet(std::size_t slices) : gradients_(slices) {}
+
+  bool has(std::size_t slice) const { return gradients_[slice].values.valid(); }
+  void add(std::size_t slice, Gradient gradient, std::uint64_t pulled_version);
+  bool whole() const { return have_ == gradients_.size(); }
+  std::size_t have() const { return have_; }
+  std::size_t bytes() const { return bytes_; }
+  // The oldest version that any of them was computed on.
+  std::uint64_t pulled_version() const { return pulled_version_; }
+  const Gradient& peek(std::size_t slice) const { return gradients_[slice]; }
+  Gradient take(std::size_t slice) { return std::move(gradients_[slice]); }
+
+ private:
+  std::vector<Gradient> gradients_;
+  std::size_t have_ = 0;
+  std::size_t bytes_ = 0;
+  std::uint64_t pulled_version_ = std::numeric_limits<std::uint64_t>::max();
+};
+
+// The slots of the steps from the shard's version on.
+class SlotStage {
+ public:
+  SlotStage(std::size_t slices, std::uint32_t slots) : slices_(slices), slots_(slots) {}
+
+  // The set of (step, slot), made if need be.
+  GradientSet& at(std::uint64_t step, std::uint32_t slot);
+  bool whole(std::uint64_t step) const;
+  std::vector<std::uint32_t> missing(std::uint64_t step) const;
+  // Takes all slots of `step` out, in order.
+  std::vector<GradientSet> take(std::uint64_t step);
+
+ private:
+  std::size_t slices_;
+  std::uint32_t slots_;
+  std::map<std::uint64_t, std::vector<GradientSet>> steps_;
+};
+
+// The batches of each worker of which a part has come.
+class BatchStage {
+ public:
+  explicit BatchStage(std::size_t slices) : slices_(slices) {}
+
+  // The set of `batch` as `worker` computes it, made if need be.
+  GradientSet& at(std::uint32_t worker, std::uint64_t batch);
+  bool contains(std::uint32_t worker, std::uint64_t batch) const { return batches_.contains({worker, batch}); }
+  // How many batches `worker` has begun and not completed.
+  std::size_t open(std::uint32_t worker) const;
+  // Takes one out, and drops what other workers have sent of the same batch. Adds the bytes dropped to `dropped`.
+  GradientSet take(std::uint32_t worker, std::uint64_t batch, std::size_t& dropped);
+  // Drops all of `worker`; returns its bytes.
+  std::size_t drop(std::uint32_t worker);
+  std::size_t size() const { return batches_.size(); }
+
+ private:
+  std::size_t slices_;
+  std::map<std::pair<std::uint32_t, std::uint64_t>, GradientSet> batches_;
+};
+
+}  // namespace troupe

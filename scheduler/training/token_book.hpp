@@ -1,0 +1,84 @@
+// The tokens of one phase of a training job: an epoch's training, or an evaluation. A token is complete when its
+// worker has reported it and every shard has staged it; until then it goes back into the book if its worker is lost,
+// and is the first to be handed out again.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "messages/frames.hpp"
+#include "scheduler/training/outgoing.hpp"
+
+namespace troupe {
+
+// Token i of a phase is slot i % slots of step first_step + i / slots, examples [i * chunk, (i + 1) * chunk).
+struct Phase {
+  TokenKind kind = TokenKind::train;  // or evaluate
+  std::uint32_t epoch = 0;
+  std::uint64_t first_step = 0;
+  std::uint64_t steps = 0;      // evaluate: 1
+  std::uint32_t slots = 1;      // tokens of a step; evaluate: the number of chunks
+  std::uint64_t chunk = 0;      // examples of a token
+  std::uint64_t examples = 0;   // the last token ends here
+  std::uint64_t version = 0;    // evaluate: on which
+  TrainingMode mode = TrainingMode::synchronous;
+  std::uint64_t staleness = 0;
+  std::vector<std::uint32_t> shards;  // those that stage each token; evaluate: none
+  // How many steps beyond the first incomplete one are handed out; without a value any number.
+  std::optional<std::uint64_t> lookahead;
+};
+
+class TokenBook {
+ public:
+  enum class Note { counted, repeated, unexpected };
+  struct Figures {
+    double loss_sum = 0;  // added up in the order of the tokens, whatever the order they came in
+    std::uint64_t correct = 0;
+    std::uint64_t examples = 0;
+  };
+
+  TokenBook() = default;  // of a phase without tokens
+  explicit TokenBook(Phase phase);
+
+  const Phase& phase() const { return phase_; }
+  // The next token, or nothing if there is none now.
+  std::optional<Token> take(std::uint32_t worker);
+  Note done(const TokenDone& message);
+  Note staged(const Staged& message);
+  // Puts back what `worker` holds or has not completed; returns how many.
+  std::size_t release(std::uint32_t worker);
+
+  bool finished() const { return folded_ == count_; }
+  std::uint64_t complete_steps() const { return folded_ / phase_.slots; }
+  const Figures& figures() const { return figures_; }  // of the complete tokens up to the first incomplete one
+  // "step 5: slot 1 (worker 0, not staged on shard 2)", for at most `limit` tokens; "" if none is out.
+  std::string outstanding(std::size_t limit = 8) const;
+
+ private:
+  struct Item {
+    std::optional<std::uint32_t> worker;  // none: back in the book
+    bool done = false;
+    std::vector<bool> staged;  // as phase_.shards
+    std::size_t unstaged = 0;
+    Figures figures;
+    bool complete() const { return done && unstaged == 0; }
+  };
+
+  Token token(std::uint64_t index) const;
+  std::optional<std::uint64_t> index_of(std::uint64_t step, std::uint32_t slot) const;
+  void fold(std::uint64_t index);
+
+  Phase phase_;
+  std::uint64_t count_ = 0;
+  std::uint64_t next_ = 0;    // the first token never handed out
+  std::uint64_t folded_ = 0;  // all below are complete and in figures_
+  std::map<std::uint64_t, Item> items_;  // from folded_ to next_
+  std::set<std::uint64_t> returned_;
+  Figures figures_;
+};
+
+}  // namespace troupe

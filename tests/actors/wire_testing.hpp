@@ -1,0 +1,192 @@
+// What tests of the wire share: a handler that records, and a peer that speaks by hand.
+#pragma once
+
+#include <arpa/inet.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <condition_variable>
+#include <cstring>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "actors/wire/wire.hpp"
+
+namespace troupe::wire {
+
+using namespace std::chrono_literals;
+
+inline const std::string kToken = "a secret of the job";
+
+inline WireOptions options_of(TaskName self) {
+  WireOptions options;
+  options.self = std::move(self);
+  options.cluster = "demo";
+  options.token = kToken;
+  options.incarnation = Incarnation{random_id()};
+  return options;
+}
+
+// A tensor of `size` bytes that differ from place to place.
+inline Tensor pattern(std::size_t size, unsigned seed = 1) {
+  Tensor tensor(DType::u8, Shape{static_cast<std::int64_t>(size)});
+  unsigned state = seed * 2654435761u + 1;
+  for (std::uint8_t& byte : tensor.mutable_values<std::uint8_t>()) {
+    state = state * 1664525u + 1013904223u;
+    byte = static_cast<std::uint8_t>(state >> 24);
+  }
+  return tensor;
+}
+
+inline Put put_of(Tensor tensor, std::uint32_t edge = 1, std::uint64_t step = 1) {
+  return Put{{SessionId{7}, StepId{step}, EdgeId{edge}}, 0, std::move(tensor), {}};
+}
+
+// Records all events; wait() until a condition on them holds.
+class Recorder : public WireHandler {
+ public:
+  struct Ended {
+    TaskName name;
+    Error reason;
+  };
+
+  void connected(PeerId peer, const Hello& hello) override {
+    note([&] {
+      peers.push_back(peer);
+      hellos.push_back(hello);
+    });
+  }
+  void frame(PeerId, Frame&& frame) override {
+    if (on_frame) on_frame(frame);
+    note([&] { frames.push_back(std::move(frame)); });
+  }
+  void disconnected(PeerId, const TaskName& name, const Error& reason) override {
+    note([&] { ended.push_back({name, reason}); });
+  }
+  void dial_failed(const TaskName& name, const Error& reason) override {
+    note([&] { failed.push_back({name, reason}); });
+  }
+  void refused(const std::string&, const Error& reason) override {
+    note([&] { strangers.push_back(reason); });
+  }
+  void suspected(PeerId, const TaskName& name, bool suspect) override {
+    if (suspect) note([&] { suspects.push_back(name); });
+  }
+
+  // True when `holds`; false after 20 s.
+  bool wait(const std::function<bool()>& holds) {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, 20s, holds);
+  }
+  bool wait_connected(std::size_t count = 1) {
+    return wait([&, count] { return peers.size() >= count; });
+  }
+  bool wait_frames(std::size_t count) {
+    return wait([&, count] { return frames.size() >= count; });
+  }
+  bool wait_ended(std::size_t count = 1) {
+    return wait([&, count] { return ended.size() >= count; });
+  }
+
+  std::function<void(const Frame&)> on_frame;
+  std::vector<PeerId> peers;
+  std::vector<Hello> hellos;
+  std::vector<Frame> frames;
+  std::vector<Ended> ended;
+  std::vector<Ended> failed;
+  std::vector<Error> strangers;
+  std::vector<TaskName> suspects;
+
+ private:
+  void note(const std::function<void()>& change) {
+    const std::lock_guard lock(mutex_);
+    change();
+    changed_.notify_all();
+  }
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+};
+
+inline std::string chunk(FrameClass frame_class, int flags, std::string_view content) {
+  std::string out{static_cast<char>(frame_class), static_cast<char>(flags), 0, 0};
+  append_little_endian(out, static_cast<std::uint32_t>(content.size()));
+  return out.append(content);
+}
+
+inline std::string whole_chunk(const Frame& frame, FrameClass frame_class = FrameClass::control) {
+  return chunk(frame_class, kFirstChunk | kLastChunk, encode_to_string(frame));
+}
+
+// A peer without a Wire: a blocking socket.
+class RawPeer {
+ public:
+  explicit RawPeer(std::uint16_t port) : fd_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(port);
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    const timeval patience{20, 0};
+    ::setsockopt(fd_.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+    EXPECT_EQ(::connect(fd_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+    reader_.allow_bulk(1ull << 40);
+  }
+
+  void send(std::string_view bytes) {
+    while (!bytes.empty()) {
+      const ssize_t n = ::send(fd_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+      if (n <= 0) return;
+      bytes.remove_prefix(static_cast<std::size_t>(n));
+    }
+  }
+  void greet(const Hello& hello) { send(whole_chunk(hello)); }
+  void close() { fd_.reset(); }
+
+  // The next frame of type T; others are skipped. None if the connection ends before.
+  template <class T>
+  std::optional<T> next() {
+    for (;;) {
+      while (!frames_.empty()) {
+        Frame frame = std::move(frames_.front());
+        frames_.erase(frames_.begin());
+        if (std::holds_alternative<Hello>(frame)) reader_.handshake_done();
+        if (auto* wanted = std::get_if<T>(&frame)) return std::move(*wanted);
+      }
+      if (!receive()) return std::nullopt;
+    }
+  }
+  // The other side has closed.
+  bool at_end() {
+    while (receive()) {
+    }
+    return true;
+  }
+
+ private:
+  bool receive() {
+    char buffer[65536];
+    // Byte by byte until the Hello has come: what follows it is parsed under other rules.
+    const ssize_t n = ::recv(fd_.get(), buffer, frames_seen_ ? sizeof buffer : 1, 0);
+    if (n <= 0) return false;
+    reader_.consume({buffer, static_cast<std::size_t>(n)}, [&](Frame&& frame) {
+      frames_seen_ = true;
+      frames_.push_back(std::move(frame));
+    });
+    return true;
+  }
+
+  Fd fd_;
+  bool frames_seen_ = false;
+  std::vector<Frame> frames_;
+  ChunkReader reader_{Limits{}, [](DType dtype, const Shape& shape) { return Tensor(dtype, shape); }};
+};
+
+inline Hello hello_of(const TaskName& from, const TaskName& to, std::uint64_t incarnation = 5) {
+  return Hello{kProtocolVersion, "demo", kToken, from, to, Incarnation{incarnation}};
+}
+
+}  // namespace troupe::wire

@@ -1,0 +1,126 @@
+#include "kernels/data/digits.hpp"
+
+#include <gtest/gtest.h>
+
+#include <array>
+
+namespace troupe {
+namespace {
+
+// FNV-1a, 64 bits.
+std::uint64_t hash(const Tensor& tensor) {
+  std::uint64_t h = 0xcbf29ce484222325ull;
+  for (std::size_t i = 0; i < tensor.num_bytes(); ++i)
+    h = (h ^ static_cast<std::uint8_t>(tensor.raw()[i])) * 0x100000001b3ull;
+  return h;
+}
+
+// Four examples of 1x2 pixels.
+Dataset tiny() {
+  return {Tensor::of<std::uint8_t>(Shape{4, 1, 2, 1}, {0, 255, 51, 102, 1, 2, 3, 4}),
+          Tensor::vector<std::int32_t>({7, 8, 9, 0})};
+}
+
+template <class F>
+Error error_of(F&& f) {
+  try {
+    f();
+  } catch (const Error& e) {
+    return e;
+  }
+  return {};
+}
+
+TEST(Digits, AreTheSameBytesOnEveryMachine) {
+  const DataSplits digits = draw_digits();
+  EXPECT_EQ(digits.train.images.shape(), (Shape{12000, 28, 28, 1}));
+  EXPECT_EQ(digits.test.images.shape(), (Shape{2000, 28, 28, 1}));
+  EXPECT_EQ(hash(digits.train.images), 0x55178a03286aebc8ull);
+  EXPECT_EQ(hash(digits.test.images), 0x904c8c0ef10e675ull);
+}
+
+TEST(Digits, AreBalancedAndLabelled) {
+  const DataSplits digits = draw_digits({.train = 200, .test = 50});
+  for (const auto& [dataset, per_class] : {std::pair{digits.train, 20}, std::pair{digits.test, 5}}) {
+    std::array<int, 10> counts{};
+    for (const std::int32_t label : dataset.labels.values<std::int32_t>())
+      ++counts.at(static_cast<std::size_t>(label));
+    for (const int count : counts) EXPECT_EQ(count, per_class);
+  }
+}
+
+TEST(Digits, AnImageDependsOnSeedSplitAndIndexOnly) {
+  const DataSplits few = draw_digits({.train = 20, .test = 10});
+  const DataSplits more = draw_digits({.train = 40, .test = 30});
+  EXPECT_TRUE(bitwise_equal(few.train.images, more.train.images.rows(0, 20)));
+  EXPECT_TRUE(bitwise_equal(few.test.images, more.test.images.rows(0, 10)));
+  EXPECT_FALSE(bitwise_equal(few.train.images.rows(0, 10), few.test.images));
+  EXPECT_FALSE(
+      bitwise_equal(few.train.images, draw_digits({.train = 20, .test = 10, .seed = 29}).train.images));
+}
+
+TEST(Digits, EveryImageShowsInkAndBackground) {
+  const Dataset digits = draw_digits({.train = 1000, .test = 0}).train;
+  for (std::int64_t i = 0; i < digits.size(); ++i) {
+    const Tensor image = digits.images.rows(i, i + 1);
+    int ink = 0;
+    for (const std::uint8_t pixel : image.values<std::uint8_t>()) ink += pixel > 100;
+    EXPECT_GT(ink, 15) << "image " << i;
+    EXPECT_LT(ink, 300) << "image " << i;
+  }
+}
+
+TEST(Digits, RefusesNegativeSizes) {
+  EXPECT_EQ(error_of([] { draw_digits({.train = -1}); }).code(), Code::invalid_argument);
+}
+
+TEST(Gather, ScalesPixelsAndKeepsTheOrderOfTheIndices) {
+  Batch batch;
+  gather(tiny(), std::array<std::int64_t, 3>{1, 0, 1}, batch);
+  EXPECT_TRUE(bitwise_equal(batch.images,
+                            Tensor::of<float>(Shape{3, 1, 2, 1}, {0.2f, 0.4f, 0.0f, 1.0f, 0.2f, 0.4f})));
+  EXPECT_TRUE(bitwise_equal(batch.labels, Tensor::vector<std::int32_t>({8, 7, 8})));
+}
+
+TEST(Gather, ARangeEqualsItsIndices) {
+  Batch by_index, by_range;
+  gather(tiny(), std::array<std::int64_t, 2>{2, 3}, by_index);
+  gather_range(tiny(), 2, 4, by_range);
+  EXPECT_TRUE(bitwise_equal(by_index.images, by_range.images));
+  EXPECT_TRUE(bitwise_equal(by_index.labels, by_range.labels));
+}
+
+TEST(Gather, WritesAgainOnlyMemoryThatNobodyElseHolds) {
+  Batch batch;
+  gather_range(tiny(), 0, 2, batch);
+  const void* memory = batch.images.raw();
+  gather_range(tiny(), 2, 4, batch);
+  EXPECT_EQ(batch.images.raw(), memory);
+  const Tensor held = batch.images;
+  gather_range(tiny(), 0, 2, batch);
+  EXPECT_NE(batch.images.raw(), memory);
+  EXPECT_EQ(held.values<float>()[0], 1.0f / 255);
+}
+
+TEST(Gather, AnEmptyBatchIsAllowed) {
+  Batch batch;
+  gather_range(tiny(), 4, 4, batch);
+  EXPECT_EQ(batch.images.shape(), (Shape{0, 1, 2, 1}));
+  gather(tiny(), {}, batch);
+  EXPECT_EQ(batch.labels.shape(), (Shape{0}));
+}
+
+TEST(Gather, NamesAnIndexOutsideTheDataset) {
+  Batch batch;
+  const Error error = error_of([&] { gather(tiny(), std::array<std::int64_t, 2>{0, 4}, batch); });
+  EXPECT_EQ(error.code(), Code::out_of_range);
+  EXPECT_EQ(error.message(), "example 4 is asked for, but the dataset has 4");
+  EXPECT_EQ(error_of([&] { gather(tiny(), std::array<std::int64_t, 1>{-1}, batch); }).code(),
+            Code::out_of_range);
+  EXPECT_EQ(error_of([&] { gather_range(tiny(), -1, 2, batch); }).code(), Code::out_of_range);
+  EXPECT_EQ(error_of([&] { gather_range(tiny(), 3, 2, batch); }).code(), Code::out_of_range);
+  EXPECT_EQ(error_of([&] { gather_range(tiny(), 0, 5, batch); }).code(), Code::out_of_range);
+}
+
+}  // namespace
+}  // namespace troupe

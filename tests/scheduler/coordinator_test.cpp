@@ -1,0 +1,379 @@
+#include "scheduler/training/coordinator.hpp"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <memory>
+
+namespace troupe {
+namespace {
+
+constexpr Nanoseconds kSecond = 1'000'000'000;
+
+class Job : public ::testing::Test {
+ protected:
+  // 2 workers, 1 shard, 2 slots of 10 examples, 3 steps an epoch with 5 examples left over, 25 test examples.
+  static JobOptions defaults() {
+    JobOptions options;
+    options.workers = 2;
+    options.shards = {4};
+    options.slots = 2;
+    options.batch = 10;
+    options.train_examples = 65;
+    options.test_examples = 25;
+    options.evaluation_chunk = 10;
+    options.fingerprint = 99;
+    options.settings = "batch=10\nseed=7\n";
+    return options;
+  }
+  void make(const std::function<void(JobOptions&)>& change = [](JobOptions&) {}) {
+    JobOptions options = defaults();
+    change(options);
+    job = std::make_unique<Coordinator>(options, now);
+  }
+  Error join(std::uint32_t worker, std::uint64_t incarnation = 1) {
+    return job->join({worker, Incarnation{incarnation}, 99, "batch=10\nseed=7\n"}, now, out);
+  }
+  void join_all() {
+    EXPECT_FALSE(join(0));
+    EXPECT_FALSE(join(1));
+  }
+  Error ask(std::uint32_t worker, std::uint64_t request) { return job->take_token({worker, request}, now, out); }
+  // The token that the next request of `worker` gets at once.
+  Token take(std::uint32_t worker) {
+    out.clear();
+    EXPECT_FALSE(ask(worker, ++requests[worker]));
+    const auto tokens = said<Token>();
+    EXPECT_EQ(tokens.size(), 1u) << job->waits_for();
+    return tokens.empty() ? Token{} : tokens.back();
+  }
+  bool parks(std::uint32_t worker) {
+    out.clear();
+    EXPECT_FALSE(ask(worker, ++requests[worker]));
+    return out.empty();
+  }
+  Error done(std::uint32_t worker, const Token& token, std::uint64_t correct = 5) {
+    return job->token_done({worker, token, 20.0, correct, token.end - token.begin}, now, out);
+  }
+  Error stage(const Token& token, std::uint64_t version = 0) {
+    return job->staged({4, token.step, token.slot, version}, now, out);
+  }
+  void finish(std::uint32_t worker, const Token& token) {
+    EXPECT_FALSE(done(worker, token));
+    if (token.kind == TokenKind::train) {
+      EXPECT_FALSE(stage(token));
+    }
+  }
+  // The rest of the epoch's tokens of `kind`, all by `worker`.
+  void finish_all(std::uint32_t worker, TokenKind kind, int tokens) {
+    for (int i = 0; i < tokens; ++i) {
+      const Token token = take(worker);
+      EXPECT_EQ(token.kind, kind);
+      finish(worker, token);
+    }
+  }
+  template <class T>
+  std::vector<T> said() const {
+    std::vector<T> found;
+    for (const Outgoing& outgoing : out)
+      if (const T* message = std::get_if<T>(&outgoing.message)) found.push_back(*message);
+    return found;
+  }
+  void expect_failed(Code code, std::string_view text) {
+    EXPECT_EQ(job->stage(), Coordinator::Stage::failed);
+    ASSERT_EQ(said<JobFailed>().size(), 1u);
+    EXPECT_EQ(out.back().to.kind, Destination::Kind::everyone);
+    EXPECT_EQ(job->failure().code(), code);
+    EXPECT_NE(job->failure().message().find(text), std::string::npos) << job->failure().message();
+  }
+
+  Nanoseconds now = 5 * kSecond;
+  std::unique_ptr<Coordinator> job;
+  Outbox out;
+  std::uint64_t requests[4] = {};
+};
+
+TEST_F(Job, WaitsForAllWorkersAndSaysForWhom) {
+  make([](JobOptions& o) { o.workers = 3; });
+  EXPECT_FALSE(join(1));
+  EXPECT_TRUE(parks(1));
+  EXPECT_EQ(job->waits_for(), "joins of /job:worker/task:0, /job:worker/task:2");
+  EXPECT_FALSE(join(0));
+  EXPECT_TRUE(out.empty());
+  EXPECT_FALSE(join(2));
+  EXPECT_EQ(said<Token>().size(), 1u);
+  EXPECT_EQ(job->stage(), Coordinator::Stage::training);
+}
+
+TEST_F(Job, FailsNamingThoseWhoDidNotJoinInTime) {
+  make([](JobOptions& o) { o.workers = 3, o.join_timeout = 30 * kSecond; });
+  EXPECT_FALSE(join(1));
+  EXPECT_EQ(job->deadline(), 35 * kSecond);
+  job->tick(35 * kSecond - 1, out);
+  EXPECT_TRUE(out.empty());
+  job->tick(35 * kSecond, out);
+  expect_failed(Code::deadline_exceeded, "/job:worker/task:0, /job:worker/task:2 did not join within 30 s");
+  EXPECT_EQ(ask(1, 1).code(), Code::deadline_exceeded);
+  EXPECT_EQ(join(0).code(), Code::deadline_exceeded);
+}
+
+TEST_F(Job, NoDeadlineOnceAllHaveJoined) {
+  make();
+  join_all();
+  EXPECT_EQ(job->deadline(), std::nullopt);
+  job->tick(1000 * kSecond, out);
+  EXPECT_EQ(job->stage(), Coordinator::Stage::training);
+}
+
+TEST_F(Job, FailsNamingTheWorkerAndWhatItDisagreesAbout) {
+  make();
+  EXPECT_FALSE(join(0));
+  EXPECT_EQ(job->join({1, Incarnation{1}, 98, "batch=20\nlr=1\n"}, now, out).code(), Code::failed_precondition);
+  expect_failed(Code::failed_precondition,
+                "/job:worker/task:1 was started for another training job: batch is '20', expected '10'; lr is '1', "
+                "expected missing; seed is missing, expected '7'");
+}
+
+TEST_F(Job, AnotherModelWithTheSameOptionsIsRefusedToo) {
+  make();
+  EXPECT_TRUE(job->join({1, Incarnation{1}, 98, "batch=10\nseed=7\n"}, now, out));
+  expect_failed(Code::failed_precondition, "the options agree, so the model does not");
+}
+
+TEST_F(Job, RefusesWhoDoesNotBelong) {
+  make();
+  EXPECT_EQ(join(2).code(), Code::invalid_argument);
+  EXPECT_EQ(ask(0, 1).code(), Code::failed_precondition);
+  EXPECT_FALSE(join(0));
+  EXPECT_EQ(join(0, 2).code(), Code::already_exists);
+  EXPECT_FALSE(join(0));
+  EXPECT_EQ(job->counters().repeated, 1u);
+  EXPECT_EQ(job->barrier({0}, now, out).code(), Code::failed_precondition);
+  EXPECT_EQ(job->counters().refused, 4u);
+  EXPECT_EQ(job->stage(), Coordinator::Stage::joining);
+}
+
+TEST_F(Job, HandsOutSlotsInOrderWithTheirExamples) {
+  make();
+  join_all();
+  for (std::uint64_t i = 0; i < 6; ++i) {
+    const Token token = take(static_cast<std::uint32_t>(i % 2));
+    EXPECT_EQ(token.kind, TokenKind::train);
+    EXPECT_EQ(token.step, i / 2);
+    EXPECT_EQ(token.slot, i % 2);
+    EXPECT_EQ(token.begin, 10 * i);
+    EXPECT_EQ(token.end, 10 * i + 10);
+    EXPECT_EQ(token.min_version, token.step);
+    EXPECT_EQ(token.request, requests[i % 2]);
+  }
+  EXPECT_TRUE(parks(0));  // the five examples left make no step
+}
+
+TEST_F(Job, ARepeatedRequestGetsNoSecondToken) {
+  make();
+  join_all();
+  EXPECT_FALSE(ask(0, 1));
+  EXPECT_FALSE(ask(0, 1));
+  EXPECT_FALSE(ask(0, 2));
+  EXPECT_FALSE(ask(0, 1));
+  EXPECT_EQ(said<Token>().size(), 2u);
+  EXPECT_EQ(job->counters().repeated, 2u);
+}
+
+TEST_F(Job, GoesThroughEvaluationAndTheNextEpochToTheBarrier) {
+  make([](JobOptions& o) { o.epochs = 2; });
+  join_all();
+  now += 2 * kSecond;
+  finish_all(0, TokenKind::train, 5);
+  const Token last = take(0);
+  EXPECT_TRUE(parks(1));
+  EXPECT_FALSE(done(0, last));
+  EXPECT_EQ(job->waits_for(), "step 2: slot 1 (worker 0, reported, not staged on shard 4)");
+  EXPECT_TRUE(out.empty());
+  EXPECT_FALSE(stage(last));
+  ASSERT_EQ(said<Token>().size(), 1u);
+  const Token evaluate = said<Token>()[0];
+  EXPECT_EQ(evaluate.kind, TokenKind::evaluate);
+  EXPECT_EQ(evaluate.min_version, 3u);
+  EXPECT_EQ(std::make_pair(evaluate.begin, evaluate.end), std::make_pair(std::uint64_t{0}, std::uint64_t{10}));
+  now += kSecond;
+  finish(1, evaluate);
+  const Token second = take(0), third = take(1);
+  EXPECT_EQ(std::make_pair(third.begin, third.end), std::make_pair(std::uint64_t{20}, std::uint64_t{25}));
+  EXPECT_TRUE(parks(0));  // nobody trains on while others evaluate
+  finish(0, second);
+  finish(1, third);
+  const auto epochs = said<EpochDone>();
+  ASSERT_EQ(epochs.size(), 1u);
+  EXPECT_EQ(epochs[0].loss, 2.0);
+  EXPECT_EQ(epochs[0].train_accuracy, 0.5);
+  EXPECT_EQ(epochs[0].test_accuracy, 15.0 / 25);
+  EXPECT_EQ(epochs[0].images_per_second, 30.0);
+  EXPECT_EQ(epochs[0].steps, 3u);
+  EXPECT_EQ(epochs[0].seconds, 3.0);
+  ASSERT_EQ(said<Token>().size(), 1u);
+  const Token next = said<Token>()[0];
+  EXPECT_EQ(std::make_tuple(next.epoch, next.step, next.slot, next.begin), std::make_tuple(1u, 3u, 0u, 0u));
+  finish(0, next);
+  finish_all(0, TokenKind::train, 5);
+  finish_all(1, TokenKind::evaluate, 3);
+  const Token end = take(0);
+  EXPECT_EQ(end.kind, TokenKind::finish);
+  EXPECT_EQ(end.min_version, 6u);
+  EXPECT_FALSE(job->barrier({0}, now, out));
+  EXPECT_EQ(job->waits_for(), "barrier: /job:worker/task:1");
+  EXPECT_FALSE(job->finished());
+  EXPECT_EQ(take(1).kind, TokenKind::finish);
+  EXPECT_FALSE(job->barrier({1}, now, out));
+  EXPECT_FALSE(job->barrier({1}, now, out));
+  EXPECT_EQ(said<BarrierOpen>().size(), 1u);
+  EXPECT_TRUE(job->finished());
+  EXPECT_EQ(ask(0, 100).code(), Code::failed_precondition);
+  job->worker_down(0, "exit", now, out);
+  EXPECT_TRUE(job->finished());
+}
+
+TEST_F(Job, RefusesReportsThatDoNotFit) {
+  make();
+  join_all();
+  const Token token = take(0);
+  EXPECT_EQ(done(1, token).code(), Code::invalid_argument);  // not its token
+  EXPECT_EQ(done(0, token, 11).code(), Code::invalid_argument);  // more right answers than questions
+  Token other = token;
+  other.slot = 1;
+  EXPECT_EQ(done(0, other).code(), Code::invalid_argument);  // not handed out
+  other.slot = 2;
+  EXPECT_EQ(done(0, other).code(), Code::invalid_argument);
+  other = token;
+  other.epoch = 1;
+  EXPECT_EQ(done(0, other).code(), Code::invalid_argument);
+  other = token;
+  other.kind = TokenKind::finish;
+  EXPECT_EQ(done(0, other).code(), Code::invalid_argument);
+  EXPECT_EQ(job->staged({5, 0, 0, 0}, now, out).code(), Code::invalid_argument);
+  EXPECT_EQ(job->staged({4, 0, 1, 0}, now, out).code(), Code::invalid_argument);
+  EXPECT_EQ(job->counters().refused, 8u);
+  finish(0, token);
+  finish(0, token);
+  EXPECT_EQ(job->counters().repeated, 2u);
+}
+
+TEST_F(Job, ALostWorkerFailsTheJob) {
+  make();
+  join_all();
+  job->worker_down(1, "no heartbeat for 5 s", now, out);
+  expect_failed(Code::unavailable, "/job:worker/task:1 was lost: no heartbeat for 5 s");
+  job->worker_down(0, "", now, out);
+  EXPECT_EQ(said<JobFailed>().size(), 1u);
+}
+
+TEST_F(Job, ALostShardFailsTheJob) {
+  make();
+  join_all();
+  job->shard_down(4, "connection closed", out);
+  expect_failed(Code::unavailable, "shard 4 was lost: connection closed");
+}
+
+TEST_F(Job, ReassignGivesTokensOfALostWorkerOutFirst) {
+  make([](JobOptions& o) { o.on_loss = JobOptions::OnLoss::reassign; });
+  join_all();
+  const Token first = take(0), second = take(1);
+  EXPECT_TRUE(parks(1));  // step 1 starts when step 0 is complete
+  EXPECT_FALSE(done(0, first));  // but its gradients never arrive
+  job->worker_down(0, "killed", now, out);
+  ASSERT_EQ(said<Token>().size(), 1u);
+  const Token again = said<Token>()[0];
+  EXPECT_EQ(std::make_tuple(again.step, again.slot, again.begin), std::make_tuple(0u, 0u, 0u));
+  EXPECT_EQ(job->counters().returned, 1u);
+  EXPECT_EQ(job->chief(), 1u);
+  EXPECT_FALSE(done(0, first));
+  EXPECT_EQ(job->counters().ignored, 1u);
+  finish(1, second);
+  finish(1, again);
+  EXPECT_EQ(take(1).step, 1u);
+}
+
+TEST_F(Job, ReassignLetsALostWorkerJoinAgainAsANewProcess) {
+  make([](JobOptions& o) { o.on_loss = JobOptions::OnLoss::reassign; });
+  join_all();
+  job->worker_down(0, "killed", now, out);
+  EXPECT_FALSE(join(0, 1));
+  EXPECT_FALSE(ask(0, 1));
+  EXPECT_TRUE(out.empty());
+  EXPECT_EQ(job->join({0, Incarnation{2}, 1, ""}, now, out).code(), Code::failed_precondition);
+  EXPECT_TRUE(out.empty());  // a wrong one does not harm the others
+  EXPECT_FALSE(join(0, 2));
+  EXPECT_EQ(take(0).slot, 0u);
+}
+
+TEST_F(Job, ReassignFailsWhenNoWorkerIsLeft) {
+  make([](JobOptions& o) { o.on_loss = JobOptions::OnLoss::reassign; });
+  join_all();
+  job->worker_down(0, "killed", now, out);
+  job->worker_down(1, "killed", now, out);
+  expect_failed(Code::unavailable, "no worker is left");
+}
+
+TEST_F(Job, ALateStagedCompletesATokenThatIsBackInTheBook) {
+  make([](JobOptions& o) { o.on_loss = JobOptions::OnLoss::reassign; });
+  join_all();
+  const Token first = take(0);
+  EXPECT_FALSE(done(0, first));
+  job->worker_down(0, "killed", now, out);
+  EXPECT_FALSE(stage(first));
+  EXPECT_EQ(take(1).slot, 1u);
+}
+
+TEST_F(Job, BoundedStalenessAsksForOlderVersions) {
+  make([](JobOptions& o) { o.mode = TrainingMode::bounded_staleness, o.staleness = 1, o.slots = 1; });
+  join_all();
+  EXPECT_EQ(take(0).min_version, 0u);
+  EXPECT_EQ(take(0).min_version, 0u);
+  EXPECT_EQ(take(0).min_version, 1u);
+}
+
+TEST_F(Job, AsynchronousEvaluationUsesTheVersionTheShardsHave) {
+  make([](JobOptions& o) {
+    o.mode = TrainingMode::asynchronous;
+    o.slots = 1;
+    o.steps_per_epoch = 4;
+  });
+  join_all();
+  for (std::uint64_t i = 0; i < 4; ++i) {
+    const Token token = take(0);
+    EXPECT_EQ(token.min_version, 0u);
+    EXPECT_FALSE(stage(token, (i + 1) / 2));  // two batches an update
+    EXPECT_FALSE(done(0, token));
+  }
+  EXPECT_EQ(take(1).min_version, 2u);
+}
+
+TEST_F(Job, WithoutTestExamplesThereIsNoEvaluation) {
+  make([](JobOptions& o) { o.test_examples = 0; });
+  join_all();
+  finish_all(0, TokenKind::train, 6);
+  EXPECT_EQ(said<EpochDone>().size(), 1u);
+  EXPECT_EQ(take(1).kind, TokenKind::finish);
+}
+
+TEST_F(Job, NoEpochsMeansToFinishAtOnce) {
+  make([](JobOptions& o) { o.epochs = 0, o.first_step = 12; });
+  join_all();
+  const Token token = take(0);
+  EXPECT_EQ(token.kind, TokenKind::finish);
+  EXPECT_EQ(token.min_version, 12u);
+}
+
+TEST_F(Job, OptionsThatContradictEachOtherAreRefused) {
+  EXPECT_THROW(make([](JobOptions& o) { o.workers = 0; }), Error);
+  EXPECT_THROW(make([](JobOptions& o) { o.batch = 0; }), Error);
+  EXPECT_THROW(make([](JobOptions& o) { o.batch = 33; }), Error);
+  EXPECT_THROW(make([](JobOptions& o) { o.batch = ~std::uint64_t{0}; }), Error);
+  EXPECT_THROW(make([](JobOptions& o) { o.steps_per_epoch = 4; }), Error);
+  EXPECT_THROW(make([](JobOptions& o) { o.staleness = 1; }), Error);
+  EXPECT_THROW(make([](JobOptions& o) { o.mode = TrainingMode::asynchronous; }), Error);
+  EXPECT_THROW(make([](JobOptions& o) { o.train_examples = std::uint64_t{1} << 32; }), Error);
+}
+
+}  // namespace
+}  // namespace troupe

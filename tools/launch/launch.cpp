@@ -1,0 +1,316 @@
+#include "tools/launch/launch.hpp"
+
+#include <poll.h>
+#include <signal.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstdio>
+#include <cstring>
+#include <optional>
+#include <string_view>
+
+#include "messages/error.hpp"
+#include "tools/launch/cluster_file.hpp"
+#include "tools/launch/line_reader.hpp"
+#include "tools/launch/process.hpp"
+
+namespace troupe {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+struct LaunchedTask {
+  std::string name;  // "worker/1"
+  pid_t pid = -1;
+  LineReader report;
+  FileDescriptor cluster;
+  LineReader out;
+  LineReader err;
+  std::string address;        // empty: not reported yet
+  std::optional<int> status;  // as of waitpid: the task has ended
+};
+
+bool is_address(std::string_view text) {
+  const std::size_t colon = text.rfind(':');
+  if (colon == std::string_view::npos || colon == 0 || text.size() > 300) return false;
+  unsigned port = 0;
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data() + colon + 1, end, port);
+  return error == std::errc{} && stop == end && port >= 1 && port <= 65535;
+}
+
+std::string describe(int status) {
+  if (WIFSIGNALED(status))
+    return fmt::format("was killed by signal {} ({})", WTERMSIG(status), strsignal(WTERMSIG(status)));
+  return fmt::format("ended with exit code {}", WEXITSTATUS(status));
+}
+
+int exit_code_of(int status) { return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status); }
+
+template <class... Args>
+void say(fmt::format_string<Args...> format, Args&&... args) {
+  const std::string text = fmt::format(format, std::forward<Args>(args)...);
+  fmt::print(stderr, "troupe-launch: {}\n", text);
+}
+
+// Signals arrive as data on a descriptor, so that one poll waits for everything.
+FileDescriptor listen_to_signals() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGCHLD}) sigaddset(&signals, signal);
+  sigprocmask(SIG_BLOCK, &signals, nullptr);
+  signal(SIGPIPE, SIG_IGN);
+  FileDescriptor fd(signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK));
+  if (!fd.open()) fail(Code::resource_exhausted, "signalfd: {}", std::strerror(errno));
+  return fd;
+}
+
+// The life of a cluster:
+//
+//   starting ──all have reported──▶ running ──chief has ended, or a task failed──▶ ending by itself
+//   ──grace──┐
+//       │                              │ ▼ └──failure, timeout, signal────┴──signal, chief failed──▶ asked to
+//       end (SIGTERM) ──grace, signal──▶ killed
+class Launcher {
+ public:
+  explicit Launcher(const LaunchOptions& options) : options_(options), signals_(listen_to_signals()) {
+    adopt_orphans();
+  }
+  ~Launcher() { kill_descendants(); }
+
+  int run() {
+    start();
+    while (!all_ended()) {
+      wait();
+      read_output();
+      handle_signals();
+      reap();
+      check_reports();
+      check_deadline();
+    }
+    kill_descendants();  // before the last lines are read: nobody can write more
+    for (LaunchedTask& task : tasks_) finish_output(task);
+    return exit_code();
+  }
+
+ private:
+  enum class Phase { starting, running, ending, asked, killed };
+
+  LaunchedTask& chief() { return tasks_[static_cast<std::size_t>(options_.ps)]; }
+  bool all_ended() const {
+    return std::all_of(tasks_.begin(), tasks_.end(),
+                       [](const LaunchedTask& t) { return t.status.has_value(); });
+  }
+
+  void start() {
+    for (int i = 0; i < options_.ps; ++i) start_task("ps", i);
+    for (int i = 0; i < options_.workers; ++i) start_task("worker", i);
+    deadline_ = Clock::now() + std::chrono::duration_cast<Clock::duration>(options_.start_timeout);
+  }
+
+  void start_task(const std::string& job, int index) {
+    ChildOptions child_options{options_.command, job == "worker" && index == 0};
+    for (const std::string& argument :
+         {std::string("--job"), job, std::string("--task"), std::to_string(index)}) {
+      child_options.command.push_back(argument);
+    }
+    Child child = start_child(child_options);
+    LaunchedTask task;
+    task.name = fmt::format("{}/{}", job, index);
+    task.pid = child.pid;
+    task.report = LineReader(std::move(child.report));
+    task.cluster = std::move(child.cluster);
+    task.out = LineReader(std::move(child.out));
+    task.err = LineReader(std::move(child.err));
+    tasks_.push_back(std::move(task));
+  }
+
+  // Sleeps until something happens or the deadline comes.
+  void wait() {
+    std::vector<pollfd> wanted = {{signals_.get(), POLLIN, 0}};
+    for (const LaunchedTask& task : tasks_) {
+      for (const LineReader* reader : {&task.report, &task.out, &task.err}) {
+        if (reader->open()) wanted.push_back({reader->fd(), POLLIN, 0});
+      }
+    }
+    int timeout = -1;
+    if (deadline_) {
+      const auto left = std::chrono::ceil<std::chrono::milliseconds>(*deadline_ - Clock::now()).count();
+      timeout = static_cast<int>(std::clamp<long long>(left, 0, 1000 * 1000));
+    }
+    if (poll(wanted.data(), wanted.size(), timeout) < 0 && errno != EINTR) {
+      fail(Code::internal, "poll: {}", std::strerror(errno));
+    }
+  }
+
+  void read_output() {
+    for (LaunchedTask& task : tasks_) {
+      const auto print = [&](std::string_view line) { fmt::print(stderr, "[{}] {}\n", task.name, line); };
+      task.out.read(print);
+      task.err.read(print);
+      task.report.read([&](std::string_view line) { take_report(task, line); });
+    }
+  }
+
+  void finish_output(LaunchedTask& task) {
+    const auto print = [&](std::string_view line) { fmt::print(stderr, "[{}] {}\n", task.name, line); };
+    task.out.finish(print);
+    task.err.finish(print);
+  }
+
+  void take_report(LaunchedTask& task, std::string_view line) {
+    if (phase_ != Phase::starting || !task.address.empty()) return;
+    if (!is_address(line)) {
+      failed_ = true;
+      say("{} reported \"{}\", which is not HOST:PORT", task.name, line.substr(0, 100));
+      ask_to_end();
+      return;
+    }
+    task.address = line;
+  }
+
+  void check_reports() {
+    const bool complete =
+        std::all_of(tasks_.begin(), tasks_.end(), [](const LaunchedTask& t) { return !t.address.empty(); });
+    if (phase_ != Phase::starting || !complete) return;
+    phase_ = Phase::running;
+    deadline_.reset();
+    ClusterDescription cluster{fmt::format("launch-{}", getpid()), random_token(), {}, {}};
+    for (std::size_t i = 0; i < tasks_.size(); ++i) {
+      auto& job = i < static_cast<std::size_t>(options_.ps) ? cluster.ps : cluster.worker;
+      job.push_back(tasks_[i].address);
+    }
+    cluster_file_.emplace(cluster);
+    const std::string line = cluster_file_->path() + "\n";
+    for (LaunchedTask& task : tasks_) {
+      say("{} is process {} at {}{}", task.name, task.pid, task.address, &task == &chief() ? " (chief)" : "");
+      // Fits into the pipe. If the task has just died, that is noticed elsewhere.
+      [[maybe_unused]] const ssize_t ignored = write(task.cluster.get(), line.data(), line.size());
+      task.cluster = FileDescriptor();
+    }
+    say("watch the cluster with: troupe-top {}", chief().address);
+  }
+
+  void handle_signals() {
+    signalfd_siginfo info{};
+    while (read(signals_.get(), &info, sizeof info) == sizeof info) {
+      const int number = static_cast<int>(info.ssi_signo);
+      if (number == SIGCHLD) continue;
+      if (signal_) {
+        say("{} again: killing the tasks", strsignal(number));
+        kill_tasks();
+        continue;
+      }
+      signal_ = number;
+      say("{}: asking the tasks to end (once more kills them)", strsignal(number));
+      ask_to_end();
+    }
+  }
+
+  // Takes note of the processes that have ended, adopted ones among them.
+  void reap() {
+    siginfo_t info{};
+    while (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid != 0) {
+      const pid_t pid = info.si_pid;
+      info = {};
+      const auto task =
+          std::find_if(tasks_.begin(), tasks_.end(), [&](const LaunchedTask& t) { return t.pid == pid; });
+      // What a task leaves behind ends with it. Its group has its number as long as the task is not reaped.
+      if (task != tasks_.end()) kill(-pid, SIGKILL);
+      int status = 0;
+      waitpid(pid, &status, 0);
+      if (task == tasks_.end()) continue;
+      task->status = status;
+      on_end(*task);
+    }
+  }
+
+  void on_end(LaunchedTask& task) {
+    task.report.read([&](std::string_view line) { take_report(task, line); });
+    const int status = *task.status;
+    const bool early = phase_ == Phase::starting;
+    if (phase_ >= Phase::asked) return;
+    if (early || status != 0) {
+      failed_ = true;
+      finish_output(task);
+      say("{} {}{}", task.name, describe(status), early ? " before the cluster was complete" : "");
+    }
+    if (early || (&task == &chief() && status != 0)) {
+      ask_to_end();
+    } else if (phase_ == Phase::running && (&task == &chief() || status != 0)) {
+      if (!all_ended() && status != 0) say("the others have {} s to end", options_.grace.count());
+      phase_ = Phase::ending;
+      set_grace();
+    }
+  }
+
+  void check_deadline() {
+    if (!deadline_ || Clock::now() < *deadline_ || all_ended()) return;
+    if (phase_ == Phase::starting) {
+      failed_ = true;
+      say("no address from {} within {} s (--start-timeout): is it a Troupe app?",
+          names([](const LaunchedTask& t) { return t.address.empty(); }), options_.start_timeout.count());
+      ask_to_end();
+    } else if (phase_ == Phase::ending) {
+      say("still running: {}; asking them to end", names([](const LaunchedTask& t) { return !t.status; }));
+      ask_to_end();
+    } else {
+      say("still running: {}; killing them", names([](const LaunchedTask& t) { return !t.status; }));
+      kill_tasks();
+    }
+  }
+
+  template <class Predicate>
+  std::string names(Predicate&& wanted) const {
+    std::string list;
+    for (const LaunchedTask& task : tasks_) {
+      if (wanted(task)) list += (list.empty() ? "" : ", ") + task.name;
+    }
+    return list;
+  }
+
+  void set_grace() { deadline_ = Clock::now() + std::chrono::duration_cast<Clock::duration>(options_.grace); }
+
+  void ask_to_end() {
+    if (phase_ >= Phase::asked) return;
+    phase_ = Phase::asked;
+    set_grace();
+    for (const LaunchedTask& task : tasks_) {
+      if (!task.status) kill(task.pid, SIGTERM);
+    }
+  }
+
+  void kill_tasks() {
+    phase_ = Phase::killed;
+    deadline_.reset();
+    for (const LaunchedTask& task : tasks_) {
+      if (!task.status) kill(-task.pid, SIGKILL);
+    }
+  }
+
+  int exit_code() {
+    if (signal_) return 128 + *signal_;
+    const int code = chief().status ? exit_code_of(*chief().status) : 1;
+    return failed_ && code == 0 ? 1 : code;
+  }
+
+  const LaunchOptions& options_;
+  FileDescriptor signals_;
+  Phase phase_ = Phase::starting;
+  std::vector<LaunchedTask> tasks_;  // ps/0, ps/1, ..., worker/0, ...
+  std::optional<ClusterFile> cluster_file_;
+  std::optional<Clock::time_point> deadline_;  // of the phase
+  std::optional<int> signal_;
+  bool failed_ = false;
+};
+
+}  // namespace
+
+int launch(const LaunchOptions& options) { return Launcher(options).run(); }
+
+}  // namespace troupe

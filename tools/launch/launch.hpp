@@ -1,0 +1,25 @@
+// troupe-launch: starts the tasks of a cluster as processes on this machine, tells them of each other, passes
+// their output on, and ends them all.
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+namespace troupe {
+
+struct LaunchOptions {
+  int ps = 0;
+  int workers = 1;
+  std::vector<std::string> command;                 // APP ARGS...; each task also gets --job J --task I
+  std::chrono::duration<double> start_timeout{60};  // until every task has reported its address
+  std::chrono::duration<double> grace{10};          // between asking tasks to end and killing them
+};
+
+// Runs until every process has ended; none survives it. Task output and the launcher's own lines go to
+// stderr, the stdout of the chief (worker 0) to stdout. Returns the exit code: the chief's; 1 if another task
+// failed; 128 + n after signal n (SIGINT, SIGTERM, SIGHUP). To be called once, by the only thread of the
+// process. Throws Error if it cannot start.
+int launch(const LaunchOptions& options);
+
+}  // namespace troupe
