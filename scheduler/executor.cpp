@@ -14,11 +14,19 @@ class NodeContext final : public KernelContext {
   int num_inputs() const override { return node_->num_inputs; }
   const Tensor& input(int index) const override {
     const InputRef ref = refs_[index];
-    return ref.kind == InputRef::Kind::constant ? plan_.constants[ref.index] : frame_.slots[ref.index];
+    if (ref.kind == InputRef::Kind::constant) return plan_.constants[ref.index];
+    if (ref.kind == InputRef::Kind::variable) invalid_argument("input {} is a variable; a tensor was expected: read it first", index);
+    return frame_.slots[ref.index];
   }
-  Variable& variable(int index) override { return *frame_.variables[refs_[index].index]; }
+  Variable& variable(int index) override {
+    const InputRef ref = refs_[index];
+    if (ref.kind != InputRef::Kind::variable) invalid_argument("input {} is a tensor; a variable was expected", index);
+    return *frame_.variables[ref.index];
+  }
   void set_output(int index, Tensor value) override {
-    frame_.slots[node_->first_output + static_cast<std::uint32_t>(index)] = std::move(value);
+    const std::uint32_t slot = node_->first_output + static_cast<std::uint32_t>(index);
+    // What nobody reads would only keep memory, and variables from being updated in place.
+    if (plan_.slot_is_read[slot]) frame_.slots[slot] = std::move(value);
   }
   Tensor take_input(int index) override {
     const InputRef ref = refs_[index];
@@ -34,7 +42,11 @@ class NodeContext final : public KernelContext {
     return slot.unique() && slot.aligned() ? std::move(slot) : Tensor();
   }
   Device& device() override { return device_; }
-  RandomKey random_key() const override { return frame_.random; }
+  RandomKey random_key() const override {
+    RandomKey key = frame_.random;
+    if (node_->slot >= 0) key.slot = static_cast<std::uint32_t>(node_->slot);
+    return key;
+  }
   std::uint64_t node_hash() const override { return node_->hash; }
 
   // Lets go of inputs this node was the last to use.
@@ -54,10 +66,11 @@ class NodeContext final : public KernelContext {
   const InputRef* refs_ = nullptr;
 };
 
-Error run_nodes(PlanFrame& frame, const Segment& segment, Device& device, Outbox& outbox);
+Error run_nodes(PlanFrame& frame, const Segment& segment, const std::atomic<bool>& aborted, Device& device, Outbox& outbox);
 
 // Runs the chosen branch of an If in a frame of its own.
-void run_branch(PlanFrame& frame, const PlanNode& node, NodeContext& context, Device& device, Outbox& outbox) {
+void run_branch(PlanFrame& frame, const PlanNode& node, NodeContext& context, const std::atomic<bool>& aborted, Device& device,
+                Outbox& outbox) {
   const Tensor& condition = context.input(0);
   if (!condition.valid() || condition.dtype() != DType::boolean || condition.num_elements() != 1)
     invalid_argument("the condition must be one bool, not {}", condition.to_string());
@@ -70,13 +83,15 @@ void run_branch(PlanFrame& frame, const PlanNode& node, NodeContext& context, De
   inner.begin(frame.random);
   for (std::size_t i = 0; i < body.argument_slots.size(); ++i) {
     const int input = static_cast<int>(i) + 1;
-    if (body.argument_variables[i] != Plan::kNoSlot)
+    if (body.argument_variables[i] != Plan::kNoSlot) {
       inner.variables[body.argument_variables[i]] = &context.variable(input);
-    else
-      inner.slots[body.argument_slots[i]] = context.input(input);
+      continue;
+    }
+    Tensor taken = context.take_input(input);
+    inner.slots[body.argument_slots[i]] = taken.valid() ? std::move(taken) : context.input(input);
   }
   for (const Segment& segment : body.segments)
-    if (Error error = run_nodes(inner, segment, device, outbox)) throw error;
+    if (Error error = run_nodes(inner, segment, aborted, device, outbox)) throw error;
   for (std::size_t i = 0; i < body.results.size(); ++i) {
     const InputRef ref = body.results[i];
     context.set_output(static_cast<int>(i), ref.kind == InputRef::Kind::constant ? body.constants[ref.index] : inner.slots[ref.index]);
@@ -84,31 +99,29 @@ void run_branch(PlanFrame& frame, const PlanNode& node, NodeContext& context, De
   inner.clear();
 }
 
-void run_node(PlanFrame& frame, const PlanNode& node, NodeContext& context, Device& device, Outbox& outbox) {
+void run_node(PlanFrame& frame, const PlanNode& node, NodeContext& context, const std::atomic<bool>& aborted, Device& device,
+              Outbox& outbox) {
   const Plan& plan = frame.plan();
   switch (node.kind) {
     case PlanNode::Kind::kernel: plan.kernels[node.target](context); break;
     case PlanNode::Kind::send: outbox.send(node.target, context.input(0)); break;
     case PlanNode::Kind::push: outbox.push(plan.pushes[node.target], context.input(0), Tensor()); break;
     case PlanNode::Kind::push_sparse: outbox.push(plan.pushes[node.target], context.input(1), context.input(0)); break;
-    case PlanNode::Kind::fetch:
-      for (std::size_t i = 0; i < plan.fetch_indices.size(); ++i)
-        if (plan.fetch_indices[i] == node.target) frame.fetches[i] = context.input(0);
-      break;
-    case PlanNode::Kind::branch: run_branch(frame, node, context, device, outbox); break;
+    case PlanNode::Kind::fetch: frame.fetches[node.target] = context.input(0); break;
+    case PlanNode::Kind::branch: run_branch(frame, node, context, aborted, device, outbox); break;
   }
 }
 
-Error run_nodes(PlanFrame& frame, const Segment& segment, Device& device, Outbox& outbox) {
+Error run_nodes(PlanFrame& frame, const Segment& segment, const std::atomic<bool>& aborted, Device& device, Outbox& outbox) {
   const Plan& plan = frame.plan();
   NodeContext context(frame, device);
   for (std::uint32_t i = segment.first_node; i < segment.first_node + segment.num_nodes; ++i) {
-    if (frame.aborted.load(std::memory_order_relaxed)) return Error(Code::cancelled, "the step was aborted");
+    if (aborted.load(std::memory_order_relaxed)) return Error(Code::cancelled, "the step was aborted");
     const PlanNode& node = plan.nodes[i];
     frame.current_node.store(i, std::memory_order_relaxed);
     context.enter(node);
     try {
-      run_node(frame, node, context, device, outbox);
+      run_node(frame, node, context, aborted, device, outbox);
     } catch (...) {
       return current_error().within(fmt::format("{} '{}' on {}", plan.names[node.name].op, plan.names[node.name].node, plan.device));
     }
@@ -146,12 +159,17 @@ void PlanFrame::begin(RandomKey key) {
 }
 
 void PlanFrame::clear() {
-  for (Tensor& t : slots) t = Tensor();
+  for (Tensor& t : slots)
+    if (t.valid()) t = Tensor();
   for (Tensor& t : fetches) t = Tensor();
+  for (const auto& inner : branch_frames)
+    if (inner) inner->clear();
 }
 
 Error run_segment(PlanFrame& frame, std::uint32_t segment, Device& device, Outbox& outbox) {
-  return run_nodes(frame, frame.plan().segments[segment], device, outbox);
+  Error error = run_nodes(frame, frame.plan().segments[segment], frame.aborted, device, outbox);
+  frame.current_node.store(PlanFrame::kIdle, std::memory_order_relaxed);
+  return error;
 }
 
 }  // namespace troupe

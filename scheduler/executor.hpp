@@ -35,7 +35,10 @@ class VariableStore {
   std::map<std::string, std::unique_ptr<Variable>, std::less<>> variables_;
 };
 
-// One execution of a plan: its values. Reused from step to step.
+// One execution of a plan: its values. Reused from step to step. The plan and the variables must outlive it.
+//
+// Threads: between begin() and clear() a slot belongs to the device's thread once a segment that may touch it is ready; before
+// that, slots of arrivals and feeds belong to the scheduler. `aborted` and `current_node` may be used by both at any time.
 class PlanFrame {
  public:
   // `owner` keeps the plan and the variables alive: a segment may outlast its session.
@@ -43,7 +46,7 @@ class PlanFrame {
 
   // Before a step: sets what the step brings along.
   void begin(RandomKey random);
-  // After it: releases all tensors.
+  // After it: releases all tensors, also those a failed branch has left.
   void clear();
 
   const Plan& plan() const { return plan_; }
@@ -54,7 +57,8 @@ class PlanFrame {
   std::vector<std::unique_ptr<PlanFrame>> branch_frames;  // two for each branch
   RandomKey random;
   std::atomic<bool> aborted{false};      // set by the scheduler: stop at the next node
-  std::atomic<std::uint32_t> current_node{0};  // for those who ask what is running
+  static constexpr std::uint32_t kIdle = 0xffffffffu;
+  std::atomic<std::uint32_t> current_node{kIdle};  // for those who ask what is running
 
  private:
   const Plan& plan_;

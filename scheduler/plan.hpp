@@ -36,9 +36,10 @@ struct PlanNode {
   std::uint16_t num_inputs = 0;
   std::uint16_t num_outputs = 0;
   std::uint32_t first_output = 0;  // slots first_output .. + num_outputs
-  std::uint32_t target = 0;        // kernel: in Plan::kernels; send: edge; push: in Plan::pushes; fetch: index; branch: in Plan::branches
+  std::uint32_t target = 0;        // in Plan::kernels, sends, pushes, fetch_indices or branches
   std::uint32_t name = 0;          // in Plan::names
   std::uint64_t hash = 0;          // of the original name, for random ops
+  std::int32_t slot = -1;          // the training slot whose randomness it draws; -1: the step's
 };
 
 struct Segment {
@@ -51,7 +52,7 @@ struct Segment {
 // A tensor that comes from elsewhere.
 struct Arrival {
   bool is_pull = false;
-  EdgeId edge;              // Recv: the edge. Pull: made up by the planner, unique in the task's part of the callable
+  EdgeId edge;              // Recv. For a Pull the scheduler actor makes one up
   std::uint32_t slice = 0;  // Pull
   std::uint32_t shard = 0;  // Pull
   std::uint32_t slot = 0;
@@ -81,8 +82,8 @@ struct VariableDecl {
 class Plan {
  public:
   struct Branch {
-    std::unique_ptr<const Plan> then_plan;
-    std::unique_ptr<const Plan> else_plan;
+    std::shared_ptr<const Plan> then_plan;  // shared by all places that use the function
+    std::shared_ptr<const Plan> else_plan;
   };
   struct NodeName {
     std::string node;
@@ -104,6 +105,7 @@ class Plan {
   std::vector<std::uint32_t> feed_slots;    // by feed index; kNoSlot where this partition has no such feed
   std::vector<std::uint32_t> fetch_indices;  // fetches this partition provides
   std::vector<std::uint16_t> slot_uses;     // of slots read by several segments; else 0
+  std::vector<std::uint8_t> slot_is_read;   // 0: an output nobody reads; it is not kept
   std::uint32_t num_slots = 0;
   static constexpr std::uint32_t kNoSlot = 0xffffffffu;
 

@@ -1,37 +1,94 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <tuple>
 #include <unordered_map>
+#include <utility>
 
+#include "scheduler/arrival_sets.hpp"
 #include "scheduler/plan.hpp"
 
 namespace troupe {
 namespace {
 
-using SegmentKey = std::vector<int>;  // sorted ids of the arrivals above
+// Functions compiled so far in one build, so that one used in several places is compiled once. Also bounds nesting and
+// the size that nesting expands to: a small graph could otherwise describe an enormous one.
+struct FunctionPlans {
+  struct Entry {
+    std::shared_ptr<const Plan> plan;  // null while it is being compiled
+    int height = 0;                    // functions nested in it
+    std::size_t expanded_nodes = 0;    // with those of all its branches
+  };
+  using Key = std::tuple<const Graph*, std::vector<Endpoint>, std::vector<Endpoint>>;
+  std::map<Key, Entry> entries;
+};
+constexpr std::int64_t kFirstPullEdge = 0x80000000;  // edges of the graph are numbered below it
+constexpr int kMaxNesting = 32;
+constexpr std::size_t kMaxExpandedNodes = 10'000'000;
 
 // Builds the plan of one partition, or of a function body.
 class PlanBuilder {
  public:
-  PlanBuilder(const Graph& graph, const KernelRegistry& kernels, const std::string& device_type, const std::string& device_name,
-              int depth)
-      : graph_(graph), kernels_(kernels), device_type_(device_type), depth_(depth), plan_(std::make_unique<Plan>()) {
+  // `function`: null for a partition. `depth`: functions around it.
+  PlanBuilder(const Graph& graph, const Function* function, const KernelRegistry& kernels, const std::string& device_type,
+              const std::string& device_name, FunctionPlans& functions, int depth)
+      : graph_(graph),
+        function_(function),
+        kernels_(kernels),
+        device_type_(device_type),
+        functions_(functions),
+        depth_(depth),
+        plan_(std::make_unique<Plan>()) {
     plan_->device = device_name;
-    if (depth > 32) invalid_argument("functions are nested more than 32 deep");
   }
 
-  std::unique_ptr<Plan> build(const Function* function) {
+  std::unique_ptr<Plan> build() {
     order_ = graph_.topological_order();
+    for (int id : order_) check_place(graph_.node(id));
+    if (function_) check_signature();
     place_values();
     form_segments();
     emit_nodes();
-    if (function) bind_function(*function);
+    expanded_nodes_ += plan_->nodes.size();
+    if (function_) bind_function();
     mark_last_uses();
     return std::move(plan_);
   }
 
+  int height() const { return height_; }                            // functions nested in it
+  std::size_t expanded_nodes() const { return expanded_nodes_; }  // with those of all its branches
+
  private:
   static std::size_t at(int id) { return static_cast<std::size_t>(id); }
+
+  // What may stand in a partition only, and what in a function only.
+  void check_place(const Node& n) const {
+    const std::string& op = n.op->name;
+    if (op == "Placeholder") invalid_argument("Placeholder '{}' must be fed", n.name);
+    const bool boundary = n.op->kind == OpKind::arrival || n.op->kind == OpKind::departure || op == "Feed" || op == "Fetch" ||
+                          op == "Variable";
+    if (function_ && boundary)
+      invalid_argument("{} '{}': the body of function '{}' cannot hold it; pass it as an argument", op, n.name, function_->name);
+    if (!function_ && op == "Arg") invalid_argument("Arg '{}' stands outside of a function", n.name);
+    if (op != "Variable" && op != "Arg" && std::ranges::count(n.output_types, DType::resource) > 0)
+      invalid_argument("{} '{}' returns a variable; only a Variable or an argument can be one", op, n.name);
+  }
+
+  void check_signature() const {
+    std::set<int> arguments;
+    for (const Endpoint& e : function_->arguments)
+      if (e.node < 0 || e.node >= graph_.size() || graph_.node(e.node).op->name != "Arg" || !arguments.insert(e.node).second)
+        invalid_argument("function '{}': its arguments must be the Arg nodes of its body, each once", function_->name);
+    for (int id : order_)
+      if (graph_.node(id).op->name == "Arg" && !arguments.contains(id))
+        invalid_argument("function '{}': Arg '{}' is not among its arguments", function_->name, graph_.node(id).name);
+    for (const Endpoint& e : function_->results) {
+      if (e.node < 0 || e.node >= graph_.size() || e.index < 0 || at(e.index) >= graph_.node(e.node).output_types.size())
+        invalid_argument("function '{}': a result is no output of its body", function_->name);
+      if (graph_.dtype(e) == DType::resource)
+        invalid_argument("function '{}': a result cannot be a variable ('{}')", function_->name, graph_.node(e.node).name);
+    }
+  }
 
   // Slots, constants and variables of all outputs.
   void place_values() {
@@ -45,20 +102,30 @@ class PlanBuilder {
         plan_->constants.push_back(n.attributes.tensor("value"));
       } else if (op == "Variable" || (op == "Arg" && n.output_types[0] == DType::resource)) {
         values = {{InputRef::Kind::variable, static_cast<std::uint32_t>(plan_->variables.size())}};
-        const bool owned = op == "Variable";
-        plan_->variables.push_back({n.name, owned ? n.attributes.dtype("dtype") : DType::invalid, n.output_shapes[0]});
+        const DType dtype = op == "Variable" ? n.attributes.dtype("T") : DType::invalid;
+        plan_->variables.push_back({n.name, dtype, n.output_shapes[0]});
       } else {
         for (std::size_t i = 0; i < n.output_types.size(); ++i)
           values.push_back({InputRef::Kind::slot, plan_->num_slots++});
       }
-      if (op == "Placeholder") invalid_argument("Placeholder '{}' must be fed", n.name);
-      if (op == "Feed") {
-        const auto index = static_cast<std::size_t>(n.attributes.integer("index"));
-        if (index > 1'000'000) invalid_argument("Feed '{}': index {}", n.name, index);
-        if (plan_->feed_slots.size() <= index) plan_->feed_slots.resize(index + 1, Plan::kNoSlot);
-        plan_->feed_slots[index] = values[0].index;
-      }
+      if (op == "Feed") add_feed(n, values[0].index);
     }
+  }
+
+  void add_feed(const Node& n, std::uint32_t slot) {
+    const std::size_t index = number(n, "index");
+    if (index > 1'000'000) invalid_argument("Feed '{}': index {}", n.name, index);
+    if (plan_->feed_slots.size() <= index) plan_->feed_slots.resize(index + 1, Plan::kNoSlot);
+    if (std::exchange(plan_->feed_slots[index], slot) != Plan::kNoSlot)
+      invalid_argument("Feed '{}': another node has index {}", n.name, index);
+  }
+
+  // An attribute that counts something: edges, indices, slices, shards.
+  static std::uint32_t number(const Node& n, const char* attribute) {
+    const std::int64_t value = n.attributes.integer(attribute);
+    if (value < 0 || value >= kFirstPullEdge)
+      invalid_argument("{} '{}': attribute '{}' is {}; it must be at least 0 and below 2^31", n.op->name, n.name, attribute, value);
+    return static_cast<std::uint32_t>(value);
   }
 
   // Does the node do anything when the plan runs?
@@ -67,37 +134,20 @@ class PlanBuilder {
     return op != "Const" && op != "Variable" && op != "Arg" && op != "Feed" && n.op->kind != OpKind::arrival;
   }
 
+  // Nodes with equal sets of arrivals above them form a segment.
   void form_segments() {
     segment_of_.assign(at(graph_.size()), -1);
-    std::vector<int> set_of(at(graph_.size()), 0);  // interned set of arrivals above
-    std::map<SegmentKey, int> interned{{{}, 0}};
-    std::vector<SegmentKey> sets{{}};
-    std::map<std::pair<int, int>, int> unions;
-    const auto intern = [&](SegmentKey key) {
-      const auto [it, fresh] = interned.emplace(key, static_cast<int>(sets.size()));
-      if (fresh) sets.push_back(std::move(key));
-      return it->second;
-    };
-    const auto join = [&](int a, int b) {
-      if (a == b || b == 0) return a;
-      if (a == 0) return b;
-      const auto [it, fresh] = unions.try_emplace(std::minmax(a, b), 0);
-      if (fresh) {
-        SegmentKey merged;
-        std::ranges::set_union(sets[at(a)], sets[at(b)], std::back_inserter(merged));
-        it->second = intern(std::move(merged));
-      }
-      return it->second;
-    };
-    std::map<int, int> segment_of_set;
+    arrival_of_.assign(at(graph_.size()), -1);
+    std::vector<int> set_of(at(graph_.size()), ArrivalSets::kEmpty);
+    ArrivalSets sets;
+    std::unordered_map<int, int> segment_of_set;
     for (int id : order_) {
       const Node& n = graph_.node(id);
-      int set = 0;
-      for (const Endpoint& e : n.inputs) set = join(set, set_of[at(e.node)]);
-      for (int c : n.controls) set = join(set, set_of[at(c)]);
+      int set = ArrivalSets::kEmpty;
+      for (const Endpoint& e : n.inputs) set = sets.join(set, set_of[at(e.node)]);
+      for (int c : n.controls) set = sets.join(set, set_of[at(c)]);
       if (n.op->kind == OpKind::arrival) {
-        if (depth_ > 0) invalid_argument("{} '{}': a function body cannot receive", n.op->name, n.name);
-        set = join(set, intern({id}));
+        set = sets.with(set, static_cast<std::uint32_t>(plan_->arrivals.size()));
         add_arrival(n);
       }
       set_of[at(id)] = set;
@@ -117,71 +167,76 @@ class PlanBuilder {
     a.shape = n.output_shapes[0];
     a.name = n.name;
     if (a.is_pull) {
-      a.slice = static_cast<std::uint32_t>(n.attributes.integer("slice"));
-      a.shard = static_cast<std::uint32_t>(n.attributes.integer("shard"));
-      a.edge = EdgeId{0x80000000u | static_cast<std::uint32_t>(plan_->arrivals.size())};
+      a.slice = number(n, "slice");
+      a.shard = number(n, "shard");
       a.from = fmt::format("shard {}", a.shard);
     } else {
-      a.edge = EdgeId{static_cast<std::uint32_t>(n.attributes.integer("edge"))};
+      a.edge = EdgeId{number(n, "edge")};
       a.from = n.attributes.string("from");
+      if (!edges_.insert(a.edge.value).second) invalid_argument("Recv '{}': another node has edge {}", n.name, a.edge.value);
     }
-    arrival_of_.emplace(n.id, static_cast<std::uint32_t>(plan_->arrivals.size()));
+    arrival_of_[at(n.id)] = static_cast<int>(plan_->arrivals.size());
     plan_->arrivals.push_back(std::move(a));
   }
 
   void emit_nodes() {
-    // What each segment waits for. Nodes that do nothing (Const, Feed) are always there; behind an arrival stands its own
-    // entry; an arrival's own predecessors are waited for by its consumers.
-    for (std::size_t s = 0; s < members_.size(); ++s) {
+    for (const std::vector<int>& members : members_) {
       Segment segment;
       segment.first_node = static_cast<std::uint32_t>(plan_->nodes.size());
-      segment.num_nodes = static_cast<std::uint32_t>(members_[s].size());
-      for (int id : members_[s]) emit(graph_.node(id));
+      segment.num_nodes = static_cast<std::uint32_t>(members.size());
+      for (int id : members) emit(graph_.node(id));
       plan_->segments.push_back(std::move(segment));
     }
-    for (std::size_t s = 0; s < members_.size(); ++s) {
-      std::set<std::uint32_t> arrivals;
-      std::set<int> before;
-      for (int id : members_[s]) {
-        std::vector<int> pending;
-        for (const Endpoint& e : graph_.node(id).inputs) pending.push_back(e.node);
-        pending.insert(pending.end(), graph_.node(id).controls.begin(), graph_.node(id).controls.end());
-        collect(std::move(pending), static_cast<int>(s), arrivals, before);
-      }
-      auto& segment = plan_->segments[s];
-      segment.waits = static_cast<std::uint32_t>(arrivals.size() + before.size());
-      for (std::uint32_t a : arrivals) plan_->arrivals[a].segments.push_back(static_cast<std::uint32_t>(s));
-      for (int b : before) plan_->segments[at(b)].successors.push_back(static_cast<std::uint32_t>(s));
-    }
+    seen_by_.assign(at(graph_.size()), -1);
+    for (std::size_t s = 0; s < members_.size(); ++s) connect(static_cast<int>(s));
   }
 
-  // Looks through nodes that do not run to the arrivals and segments behind them.
-  void collect(std::vector<int> pending, int own, std::set<std::uint32_t>& arrivals, std::set<int>& before) const {
-    while (!pending.empty()) {
-      const int id = pending.back();
-      pending.pop_back();
-      if (const int segment = segment_of_[at(id)]; segment >= 0) {
-        if (segment != own) before.insert(segment);
-        continue;
-      }
-      if (const auto it = arrival_of_.find(id); it != arrival_of_.end()) arrivals.insert(it->second);
-      const Node& n = graph_.node(id);
+  // What a segment waits for. Looks through nodes that do nothing (Const, Feed) to the arrivals and segments behind them;
+  // behind an arrival too, for what comes may come before the arrival's own predecessors have run. Each node is looked at
+  // once for each segment.
+  void connect(int own) {
+    Segment& segment = plan_->segments[at(own)];
+    std::vector<int> pending;
+    const auto push_sources = [&](const Node& n) {
       for (const Endpoint& e : n.inputs) pending.push_back(e.node);
       pending.insert(pending.end(), n.controls.begin(), n.controls.end());
+    };
+    std::vector<int> before;
+    for (int member : members_[at(own)]) {
+      push_sources(graph_.node(member));
+      while (!pending.empty()) {
+        const int id = pending.back();
+        pending.pop_back();
+        if (segment_of_[at(id)] == own || std::exchange(seen_by_[at(id)], own) == own) continue;
+        if (segment_of_[at(id)] >= 0) {
+          before.push_back(segment_of_[at(id)]);
+          continue;
+        }
+        if (arrival_of_[at(id)] >= 0) {
+          plan_->arrivals[at(arrival_of_[at(id)])].segments.push_back(static_cast<std::uint32_t>(own));
+          ++segment.waits;
+        }
+        push_sources(graph_.node(id));
+      }
     }
+    std::ranges::sort(before);
+    before.erase(std::ranges::unique(before).begin(), before.end());
+    segment.waits += static_cast<std::uint32_t>(before.size());
+    for (int b : before) plan_->segments[at(b)].successors.push_back(static_cast<std::uint32_t>(own));
   }
 
   void emit(const Node& n) {
+    if (n.inputs.size() > 0xffff || n.output_types.size() > 0xffff)
+      invalid_argument("{} '{}' has more than 65535 inputs or outputs", n.op->name, n.name);
     PlanNode p;
     p.first_input = static_cast<std::uint32_t>(plan_->inputs.size());
     p.num_inputs = static_cast<std::uint16_t>(n.inputs.size());
     p.num_outputs = static_cast<std::uint16_t>(n.output_types.size());
-    if (n.inputs.size() > 0xffff || n.output_types.size() > 0xffff)
-      invalid_argument("{} '{}' has more than 65535 inputs or outputs", n.op->name, n.name);
     for (const Endpoint& e : n.inputs) plan_->inputs.push_back(values_[at(e.node)][at(e.index)]);
     if (!values_[at(n.id)].empty()) p.first_output = values_[at(n.id)][0].index;
     p.name = static_cast<std::uint32_t>(plan_->names.size());
     p.hash = original_name_hash(n);
+    if (n.attributes.has("_slot")) p.slot = static_cast<std::int32_t>(n.attributes.integer("_slot"));
     plan_->names.push_back({n.name, n.op->name});
     set_target(p, n);
     plan_->nodes.push_back(p);
@@ -189,57 +244,96 @@ class PlanBuilder {
 
   void set_target(PlanNode& p, const Node& n) {
     const std::string& op = n.op->name;
-    const auto next = [](const auto& list) { return static_cast<std::uint32_t>(list.size()); };
-    if (op == "Send") {
-      p.kind = PlanNode::Kind::send;
-      p.target = next(plan_->sends);
-      plan_->sends.push_back({EdgeId{static_cast<std::uint32_t>(n.attributes.integer("edge"))}, n.attributes.string("to")});
-    } else if (op == "Push" || op == "PushSparse") {
-      p.kind = op == "Push" ? PlanNode::Kind::push : PlanNode::Kind::push_sparse;
-      p.target = next(plan_->pushes);
-      plan_->pushes.push_back({static_cast<std::uint32_t>(n.attributes.integer("slice")),
-                               static_cast<std::uint32_t>(n.attributes.integer("shard"))});
-    } else if (op == "Fetch") {
-      p.kind = PlanNode::Kind::fetch;
-      p.target = static_cast<std::uint32_t>(n.attributes.integer("index"));
-      plan_->fetch_indices.push_back(p.target);
-    } else if (op == "If") {
-      p.kind = PlanNode::Kind::branch;
-      p.target = next(plan_->branches);
-      plan_->branches.push_back({branch(n, "then_branch"), branch(n, "else_branch")});
-    } else {
-      p.kind = PlanNode::Kind::kernel;
-      p.target = next(plan_->kernels);
-      std::vector<DType> in;
-      for (const Endpoint& e : n.inputs) in.push_back(graph_.dtype(e));
-      try {
-        plan_->kernels.push_back(kernels_.get(op, device_type_, n.kernel_type())({n.name, n.attributes, in, n.output_types}));
-      } catch (const Error& error) {
-        throw error.within(fmt::format("{} '{}' on {}", op, n.name, plan_->device));
-      }
+    const auto append = [&](PlanNode::Kind kind, auto& list, auto&& value) {
+      p.kind = kind;
+      p.target = static_cast<std::uint32_t>(list.size());
+      list.push_back(std::forward<decltype(value)>(value));
+    };
+    if (op == "Send")
+      append(PlanNode::Kind::send, plan_->sends, SendTarget{EdgeId{number(n, "edge")}, n.attributes.string("to")});
+    else if (op == "Push" || op == "PushSparse")
+      append(op == "Push" ? PlanNode::Kind::push : PlanNode::Kind::push_sparse, plan_->pushes,
+             PushTarget{number(n, "slice"), number(n, "shard")});
+    else if (op == "Fetch")
+      append(PlanNode::Kind::fetch, plan_->fetch_indices, fetch_index(n));
+    else if (op == "If")
+      append(PlanNode::Kind::branch, plan_->branches, Plan::Branch{branch(n, "then_branch"), branch(n, "else_branch")});
+    else
+      append(PlanNode::Kind::kernel, plan_->kernels, kernel(n));
+  }
+
+  std::uint32_t fetch_index(const Node& n) {
+    const std::uint32_t index = number(n, "index");
+    if (!fetched_.insert(index).second) invalid_argument("Fetch '{}': another node has index {}", n.name, index);
+    return index;
+  }
+
+  Kernel kernel(const Node& n) const {
+    std::vector<DType> in;
+    for (const Endpoint& e : n.inputs) in.push_back(graph_.dtype(e));
+    try {
+      return kernels_.get(n.op->name, device_type_, n.kernel_type())({n.name, n.attributes, in, n.output_types});
+    } catch (...) {
+      throw current_error().within(fmt::format("{} '{}' on {}", n.op->name, n.name, plan_->device));
     }
   }
 
-  std::unique_ptr<const Plan> branch(const Node& n, const char* attr) {
+  std::shared_ptr<const Plan> branch(const Node& n, const char* attr) {
     const std::string& name = n.attributes.get<FunctionName>(attr).value;
+    // A function's own library is that of its body.
     const Function* function = graph_.function(name);
     if (!function) fail(Code::not_found, "If '{}': there is no function '{}'", n.name, name);
-    if (function->arguments.size() + 1 != n.inputs.size() || function->results.size() != n.output_types.size())
-      invalid_argument("If '{}': function '{}' takes {} arguments and gives {} results; the node has {} and {}", n.name, name,
-                       function->arguments.size(), function->results.size(), n.inputs.size() - 1, n.output_types.size());
-    // A function's own library is that of its body; bodies built inside a graph share the graph's.
-    return PlanBuilder(*function->body, kernels_, device_type_, plan_->device, depth_ + 1).build(function);
+    if (n.inputs.empty()) invalid_argument("If '{}' has no condition", n.name);
+    const FunctionPlans::Entry& entry = compiled(*function);
+    height_ = std::max(height_, entry.height + 1);
+    expanded_nodes_ += entry.expanded_nodes;
+    if (depth_ + height_ > kMaxNesting) invalid_argument("If '{}': functions are nested more than {} deep", n.name, kMaxNesting);
+    if (expanded_nodes_ > kMaxExpandedNodes)
+      fail(Code::resource_exhausted, "If '{}': with its branches the graph has more than {} nodes", n.name, kMaxExpandedNodes);
+    check_call(n, *function);
+    return entry.plan;
   }
 
-  void bind_function(const Function& function) {
-    for (const Endpoint& e : function.arguments) {
+  const FunctionPlans::Entry& compiled(const Function& function) {
+    const auto [it, fresh] = functions_.entries.try_emplace({function.body.get(), function.arguments, function.results});
+    FunctionPlans::Entry& entry = it->second;
+    if (!fresh) {
+      if (!entry.plan) invalid_argument("function '{}' calls itself", function.name);
+      return entry;
+    }
+    if (depth_ == kMaxNesting) invalid_argument("function '{}': functions are nested more than {} deep", function.name, kMaxNesting);
+    PlanBuilder inner(*function.body, &function, kernels_, device_type_, plan_->device, functions_, depth_ + 1);
+    entry.plan = inner.build();
+    entry.height = inner.height();
+    entry.expanded_nodes = inner.expanded_nodes();
+    return entry;
+  }
+
+  // Do an If's inputs and outputs fit the function's?
+  void check_call(const Node& n, const Function& f) const {
+    std::vector<DType> arguments, given, results;
+    for (const Endpoint& e : f.arguments) arguments.push_back(f.body->dtype(e));
+    for (const Endpoint& e : f.results) results.push_back(f.body->dtype(e));
+    for (const Endpoint& e : n.inputs) given.push_back(graph_.dtype(e));
+    given.erase(given.begin());  // the condition
+    const auto text = [](const std::vector<DType>& types) {
+      std::string out;
+      for (DType t : types) out += (out.empty() ? "" : ", ") + std::string(name(t));
+      return "(" + out + ")";
+    };
+    if (arguments != given || results != n.output_types)
+      invalid_argument("If '{}': function '{}' is {} -> {}, but the node is {} -> {}", n.name, f.name, text(arguments), text(results),
+                       text(given), text(n.output_types));
+  }
+
+  void bind_function() {
+    for (const Endpoint& e : function_->arguments) {
       const InputRef ref = values_[at(e.node)][0];
       const bool variable = ref.kind == InputRef::Kind::variable;
       plan_->argument_slots.push_back(variable ? Plan::kNoSlot : ref.index);
       plan_->argument_variables.push_back(variable ? ref.index : Plan::kNoSlot);
     }
-    for (const Endpoint& e : function.results) plan_->results.push_back(values_[at(e.node)][at(e.index)]);
-    if (plan_->segments.empty()) plan_->segments.emplace_back();
+    for (const Endpoint& e : function_->results) plan_->results.push_back(values_[at(e.node)][at(e.index)]);
   }
 
   // A slot read in one segment only has a last use known now; one read in several is counted while it runs.
@@ -261,6 +355,8 @@ class PlanBuilder {
       if (uses[ref.index] != 0xffff) ++uses[ref.index];
     });
     plan_->slot_uses.assign(plan_->num_slots, 0);
+    plan_->slot_is_read.resize(plan_->num_slots);
+    for (std::size_t s = 0; s < uses.size(); ++s) plan_->slot_is_read[s] = uses[s] > 0;
     std::vector<InputRef*> last(plan_->num_slots, nullptr);
     each_input([&](int, InputRef& ref) {
       if (ref.kind != InputRef::Kind::slot) return;
@@ -272,28 +368,39 @@ class PlanBuilder {
       }
     });
     for (const InputRef& result : plan_->results)  // read after the last node
-      if (result.kind == InputRef::Kind::slot) last[result.index] = nullptr;
+      if (result.kind == InputRef::Kind::slot) {
+        last[result.index] = nullptr;
+        plan_->slot_is_read[result.index] = true;
+      }
     for (InputRef* ref : last)
       if (ref) ref->kind = InputRef::Kind::slot_last;
   }
 
   const Graph& graph_;
+  const Function* function_;
   const KernelRegistry& kernels_;
   const std::string& device_type_;
+  FunctionPlans& functions_;
   int depth_;
+  int height_ = 0;
+  std::size_t expanded_nodes_ = 0;
   std::unique_ptr<Plan> plan_;
   std::vector<int> order_;
   std::vector<std::vector<InputRef>> values_;
   std::vector<int> segment_of_;
   std::vector<std::vector<int>> members_;
-  std::unordered_map<int, std::uint32_t> arrival_of_;
+  std::vector<int> arrival_of_;  // by node; -1: not an arrival
+  std::vector<int> seen_by_;     // by node: the last segment that looked through it
+  std::set<std::uint32_t> edges_;
+  std::set<std::uint32_t> fetched_;
 };
 
 }  // namespace
 
 std::unique_ptr<const Plan> build_plan(const Graph& partition, const KernelRegistry& kernels, const std::string& device_type,
                                        const std::string& device_name) {
-  return PlanBuilder(partition, kernels, device_type, device_name, 0).build(nullptr);
+  FunctionPlans functions;
+  return PlanBuilder(partition, nullptr, kernels, device_type, device_name, functions, 0).build();
 }
 
 std::uint64_t original_name_hash(const Node& node) {

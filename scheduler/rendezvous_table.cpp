@@ -1,5 +1,7 @@
 #include "scheduler/rendezvous_table.hpp"
 
+#include <utility>
+
 namespace troupe {
 namespace {
 
@@ -17,6 +19,7 @@ bool RendezvousTable::put(Put put) {
   const auto [it, fresh] = step.try_emplace(put.key.edge.value, Meeting{State::held, {}});
   if (fresh) {
     it->second.put = std::move(put);
+    ++held_;
     return false;
   }
   if (it->second.state != State::awaited) {
@@ -24,6 +27,7 @@ bool RendezvousTable::put(Put put) {
     return false;
   }
   it->second.state = State::met;
+  --awaited_;
   ++counters_.met;
   return true;
 }
@@ -32,15 +36,20 @@ std::optional<Put> RendezvousTable::get(const RendezvousKey& key) {
   Session& session = sessions_[key.session];
   if (session.closed || session.ended.contains(key.step.value)) return std::nullopt;
   const auto [it, fresh] = session.steps[key.step.value].try_emplace(key.edge.value, Meeting{State::awaited, {}});
-  if (fresh || it->second.state != State::held) return std::nullopt;
+  if (fresh) ++awaited_;
+  if (it->second.state != State::held) return std::nullopt;
   it->second.state = State::met;
+  --held_;
   ++counters_.met;
-  return std::move(it->second.put);
+  return std::exchange(it->second.put, Put());
 }
 
 void RendezvousTable::end_step(SessionId id, StepId step) {
   Session& session = sessions_[id];
-  session.steps.erase(step.value);
+  if (const auto it = session.steps.find(step.value); it != session.steps.end()) {
+    forget(it->second);
+    session.steps.erase(it);
+  }
   if (session.closed || !session.ended.insert(step.value).second) return;
   session.ended_order.push_back(step.value);
   if (session.ended_order.size() > kTombstones) {
@@ -50,18 +59,16 @@ void RendezvousTable::end_step(SessionId id, StepId step) {
 }
 
 void RendezvousTable::end_session(SessionId id) {
-  Session closed;
-  closed.closed = true;
-  sessions_[id] = std::move(closed);
+  Session& session = sessions_[id];
+  for (const auto& [step, meetings] : session.steps) forget(meetings);
+  session = Session{.closed = true};
 }
 
-std::size_t RendezvousTable::count(State state) const {
-  std::size_t n = 0;
-  for (const auto& [id, session] : sessions_)
-    for (const auto& [step, meetings] : session.steps)
-      for (const auto& [edge, meeting] : meetings)
-        if (meeting.state == state) ++n;
-  return n;
+void RendezvousTable::forget(const Step& step) {
+  for (const auto& [edge, meeting] : step) {
+    if (meeting.state == State::held) --held_;
+    if (meeting.state == State::awaited) --awaited_;
+  }
 }
 
 }  // namespace troupe

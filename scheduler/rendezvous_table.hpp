@@ -29,13 +29,12 @@ class RendezvousTable {
   void end_step(SessionId session, StepId step);
   void end_session(SessionId session);
 
-  std::size_t tensors_held() const { return count(State::held); }
-  std::size_t consumers_waiting() const { return count(State::awaited); }
+  std::size_t tensors_held() const { return held_; }
+  std::size_t consumers_waiting() const { return awaited_; }
   const Counters& counters() const { return counters_; }
 
  private:
   enum class State : std::uint8_t { awaited, held, met };
-  std::size_t count(State state) const;
   struct Meeting {
     State state;
     Put put;
@@ -48,7 +47,11 @@ class RendezvousTable {
     bool closed = false;
   };
 
+  void forget(const Step& step);  // its meetings are counted no more
+
   std::unordered_map<SessionId, Session> sessions_;
+  std::size_t held_ = 0;
+  std::size_t awaited_ = 0;
   Counters counters_;
 };
 

@@ -1,6 +1,15 @@
 #include "scheduler/step_table.hpp"
 
 namespace troupe {
+namespace {
+
+void check_feeds(const Plan& plan, const std::vector<Tensor>& feeds) {
+  for (std::size_t i = 0; i < plan.feed_slots.size(); ++i)
+    if (plan.feed_slots[i] != Plan::kNoSlot && (i >= feeds.size() || !feeds[i].valid()))
+      invalid_argument("feed {}, which {} needs, is missing", i, plan.device);
+}
+
+}  // namespace
 
 std::shared_ptr<PlanFrame> RegisteredPartition::take_frame() {
   if (free_.empty())
@@ -16,22 +25,24 @@ void RegisteredPartition::give_back(std::shared_ptr<PlanFrame> frame) {
 }
 
 void StepTable::release(const StepKey& key, Step& step, std::uint32_t partition, std::uint32_t segment, Progress& progress) {
+  PartitionState& state = step.partitions[partition];
   ++step.running;
-  progress.ready.push_back({key, partition, segment, step.partitions[partition].frame});
+  ++state.running;
+  progress.ready.push_back({key, partition, segment, state.registered, state.frame});
 }
 
 StepTable::Progress StepTable::start(const StepKey& key, std::vector<std::shared_ptr<RegisteredPartition>> partitions,
                                      RandomKey random, const std::vector<Tensor>& feeds) {
-  const auto [it, fresh] = steps_.try_emplace(key);
-  if (!fresh) fail(Code::already_exists, "step {} runs already", key.step.value);
-  Step& step = it->second;
+  if (steps_.contains(key)) fail(Code::already_exists, "step {} runs already", key.step.value);
+  for (const auto& registered : partitions) check_feeds(registered->plan(), feeds);
+  Step& step = steps_[key];
   Progress progress;
   for (auto& registered : partitions) {
     PartitionState state;
     state.frame = registered->take_frame();
     state.frame->begin(random);
     const Plan& plan = registered->plan();
-    for (std::size_t i = 0; i < plan.feed_slots.size() && i < feeds.size(); ++i)
+    for (std::size_t i = 0; i < plan.feed_slots.size(); ++i)
       if (plan.feed_slots[i] != Plan::kNoSlot) state.frame->slots[plan.feed_slots[i]] = feeds[i];
     for (const Segment& segment : plan.segments) state.waits.push_back(segment.waits);
     state.arrived.assign(plan.arrivals.size(), false);
@@ -73,6 +84,7 @@ StepTable::Progress StepTable::segment_done(const StepKey& key, std::uint32_t pa
   if (it == steps_.end()) return progress;
   Step& step = it->second;
   --step.running;
+  --step.partitions.at(partition).running;
   --step.segments_left;
   if (error && !step.aborted) abort_step(step, error);
   if (!step.aborted) {
@@ -114,14 +126,16 @@ std::vector<std::string> StepTable::waits_for(const StepKey& key) const {
       if (!p.arrived[a])
         out.push_back(fmt::format("tensor '{}' from {} for {}", plan.arrivals[a].name, plan.arrivals[a].from, plan.device));
   }
-  if (it->second.running > 0)
-    for (const PartitionState& p : it->second.partitions) {
-      const Plan& plan = p.registered->plan();
-      const std::uint32_t node = p.frame->current_node.load(std::memory_order_relaxed);
-      if (node < plan.nodes.size())
-        out.push_back(fmt::format("{} '{}' running on {}", plan.names[plan.nodes[node].name].op,
-                                  plan.names[plan.nodes[node].name].node, plan.device));
-    }
+  for (const PartitionState& p : it->second.partitions) {
+    if (p.running == 0) continue;
+    const Plan& plan = p.registered->plan();
+    const std::uint32_t node = p.frame->current_node.load(std::memory_order_relaxed);
+    if (node < plan.nodes.size())
+      out.push_back(fmt::format("{} '{}' running on {}", plan.names[plan.nodes[node].name].op,
+                                plan.names[plan.nodes[node].name].node, plan.device));
+    else
+      out.push_back(fmt::format("{} segments in the queue of {}", p.running, plan.device));
+  }
   return out;
 }
 
@@ -136,7 +150,8 @@ std::vector<std::pair<std::uint32_t, Tensor>> StepTable::take_fetches(const Step
 void StepTable::finish(const StepKey& key) {
   auto node = steps_.extract(key);
   if (!node) return;
-  for (PartitionState& p : node.mapped().partitions) p.registered->give_back(std::move(p.frame));
+  for (PartitionState& p : node.mapped().partitions)
+    if (p.running == 0) p.registered->give_back(std::move(p.frame));
 }
 
 std::vector<StepKey> StepTable::steps_of(SessionId session) const {

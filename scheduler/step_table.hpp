@@ -15,7 +15,8 @@
 
 namespace troupe {
 
-// A partition that a task has registered: its plan, and frames to run it in.
+// A partition that a task has registered: its plan, and frames to run it in. take_frame and give_back are called by one
+// thread, the scheduler's.
 class RegisteredPartition {
  public:
   // `store` owns the variables.
@@ -40,11 +41,12 @@ struct StepKey {
   auto operator<=>(const StepKey&) const = default;
 };
 
-// A segment to be run on the device of partition `partition`.
+// A segment to be run on the device of partition `partition`. Keeps what it runs alive, whatever becomes of the step.
 struct ReadySegment {
   StepKey step;
   std::uint32_t partition = 0;
   std::uint32_t segment = 0;
+  std::shared_ptr<RegisteredPartition> registered;  // before the frame, which refers to its plan
   std::shared_ptr<PlanFrame> frame;
 };
 
@@ -56,7 +58,8 @@ class StepTable {
     bool ended = false;  // all segments have run, or the step was aborted and none runs any more
   };
 
-  // Starts a step over `partitions`; `feeds` by feed index. Throws already_exists.
+  // Starts a step over `partitions`; `feeds` by feed index. Throws already_exists, or invalid_argument for a missing feed;
+  // then nothing has been started.
   Progress start(const StepKey& key, std::vector<std::shared_ptr<RegisteredPartition>> partitions, RandomKey random,
                  const std::vector<Tensor>& feeds);
   // A tensor for an arrival has come. An unfitting dtype or shape aborts the step with an error.
@@ -69,11 +72,11 @@ class StepTable {
   bool contains(const StepKey& key) const { return steps_.contains(key); }
   bool empty() const { return steps_.empty(); }
   Error error(const StepKey& key) const;
-  // What the step waits for on this task: arrivals that have not come, nodes that run.
+  // What the step waits for on this task: arrivals that have not come, nodes that run, segments in a device's queue.
   std::vector<std::string> waits_for(const StepKey& key) const;
   // Takes fetches out: (fetch index, tensor).
   std::vector<std::pair<std::uint32_t, Tensor>> take_fetches(const StepKey& key);
-  // Forgets an ended step; its frames are reused.
+  // Forgets a step. Its frames are reused, but for those that segments still run in (a task that shuts down does not wait).
   void finish(const StepKey& key);
   std::vector<StepKey> steps_of(SessionId session) const;
 
@@ -83,11 +86,12 @@ class StepTable {
     std::shared_ptr<PlanFrame> frame;
     std::vector<std::uint32_t> waits;  // left, by segment
     std::vector<bool> arrived;
+    std::size_t running = 0;  // segments handed out that have not reported
   };
   struct Step {
     std::vector<PartitionState> partitions;
     std::size_t segments_left = 0;  // not yet run
-    std::size_t running = 0;
+    std::size_t running = 0;  // of all partitions
     bool aborted = false;
     Error error;
   };

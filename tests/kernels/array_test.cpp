@@ -315,6 +315,7 @@ TEST_F(ArrayTest, RangeStopsBeforeTheLimit) {
   EXPECT_EQ(range(Long::min(), Long::max(), Long::max()).num_elements(), 3);
   EXPECT_EQ(doubles(range(std::int8_t{-128}, std::int8_t{127}, std::int8_t{100})), (std::vector<double>{-128, -28, 72}));
   EXPECT_THROW(range(1.0f, 2.0f, 0.0f), Error);
+  EXPECT_THROW(range(std::int32_t{1}, std::int32_t{2}, std::int32_t{0}), Error);
   EXPECT_THROW(range(Long::min(), Long::max(), std::int64_t{1}), Error);
   EXPECT_THROW(range(0.0, std::numeric_limits<double>::infinity(), 1.0), Error);
   EXPECT_THROW(range(0.0, std::numeric_limits<double>::quiet_NaN(), 1.0), Error);

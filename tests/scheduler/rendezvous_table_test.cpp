@@ -1,0 +1,121 @@
+#include "scheduler/rendezvous_table.hpp"
+
+#include <gtest/gtest.h>
+
+namespace troupe {
+namespace {
+
+RendezvousKey key(std::uint64_t step, std::uint32_t edge, std::uint64_t session = 1) {
+  return {SessionId{session}, StepId{step}, EdgeId{edge}};
+}
+Put put(std::uint64_t step, std::uint32_t edge, float value = 0, std::uint64_t session = 1) {
+  return {key(step, edge, session), 0, Tensor::scalar(value), {}};
+}
+
+TEST(RendezvousTable, AConsumerThatComesLaterFindsTheTensor) {
+  RendezvousTable table;
+  EXPECT_FALSE(table.put(put(1, 2, 3.0f)));
+  EXPECT_EQ(table.tensors_held(), 1u);
+  EXPECT_FALSE(table.get(key(1, 3)));
+  EXPECT_FALSE(table.get(key(2, 2)));
+  EXPECT_FALSE(table.get(key(1, 2, 9)));
+  const auto met = table.get(key(1, 2));
+  ASSERT_TRUE(met);
+  EXPECT_EQ(met->tensor.item<float>(), 3.0f);
+  EXPECT_EQ(table.tensors_held(), 0u);
+  EXPECT_EQ(table.consumers_waiting(), 3u);
+  EXPECT_EQ(table.counters().met, 1u);
+}
+
+TEST(RendezvousTable, ATensorThatComesLaterFindsItsConsumer) {
+  RendezvousTable table;
+  EXPECT_FALSE(table.get(key(1, 2)));
+  EXPECT_FALSE(table.get(key(1, 2)));  // asks again: waits once
+  EXPECT_EQ(table.consumers_waiting(), 1u);
+  EXPECT_TRUE(table.put(put(1, 2)));
+  EXPECT_EQ(table.consumers_waiting(), 0u);
+  EXPECT_EQ(table.tensors_held(), 0u);
+}
+
+TEST(RendezvousTable, EachKeyMeetsOnce) {
+  RendezvousTable table;
+  table.put(put(1, 1, 5.0f));
+  EXPECT_FALSE(table.put(put(1, 1, 6.0f)));  // held already
+  EXPECT_EQ(table.get(key(1, 1))->tensor.item<float>(), 5.0f);
+  EXPECT_FALSE(table.put(put(1, 1)));  // met already
+  EXPECT_FALSE(table.get(key(1, 1)));
+  EXPECT_EQ(table.counters().duplicates, 2u);
+  EXPECT_EQ(table.counters().met, 1u);
+  EXPECT_EQ(table.tensors_held() + table.consumers_waiting(), 0u);
+}
+
+TEST(RendezvousTable, KeepsNoTensorThatHasMet) {
+  RendezvousTable table;
+  Put sent = put(1, 1);
+  const Tensor tensor = sent.tensor;
+  table.put(std::move(sent));
+  table.get(key(1, 1));
+  EXPECT_TRUE(tensor.unique());
+}
+
+TEST(RendezvousTable, AnErrorTravelsInsteadOfATensor) {
+  RendezvousTable table;
+  table.put({key(1, 1), 0, {}, Error(Code::unavailable, "gone")});
+  EXPECT_EQ(table.get(key(1, 1))->error.message(), "gone");
+}
+
+TEST(RendezvousTable, WhatComesAfterTheEndOfAStepIsDroppedAndCounted) {
+  RendezvousTable table;
+  Put held = put(1, 1);
+  const Tensor tensor = held.tensor;
+  table.put(std::move(held));
+  table.get(key(1, 2));
+  table.put(put(2, 1));
+  table.end_step(SessionId{1}, StepId{1});
+  table.end_step(SessionId{1}, StepId{1});
+  EXPECT_TRUE(tensor.unique());
+  EXPECT_EQ(table.consumers_waiting(), 0u);
+  EXPECT_EQ(table.tensors_held(), 1u);  // of the other step
+  EXPECT_FALSE(table.put(put(1, 2)));
+  EXPECT_FALSE(table.get(key(1, 2)));
+  EXPECT_FALSE(table.put(put(1, 2)));
+  EXPECT_EQ(table.counters().dropped_late, 2u);
+  EXPECT_TRUE(table.get(key(2, 1)));
+}
+
+TEST(RendezvousTable, AnotherSessionHasItsOwnSteps) {
+  RendezvousTable table;
+  table.end_step(SessionId{1}, StepId{1});
+  table.put(put(1, 1, 0, 2));
+  EXPECT_EQ(table.counters().dropped_late, 0u);
+  EXPECT_TRUE(table.get(key(1, 1, 2)));
+}
+
+TEST(RendezvousTable, RemembersTheNewest1024EndedSteps) {
+  RendezvousTable table;
+  for (std::uint64_t step = 0; step < 1025; ++step) table.end_step(SessionId{1}, StepId{step});
+  table.put(put(1, 0));
+  table.put(put(1024, 0));
+  EXPECT_EQ(table.counters().dropped_late, 2u);
+  table.put(put(0, 0));  // forgotten
+  EXPECT_EQ(table.counters().dropped_late, 2u);
+  EXPECT_EQ(table.tensors_held(), 1u);
+}
+
+TEST(RendezvousTable, AClosedSessionHoldsAndTakesNothing) {
+  RendezvousTable table;
+  table.put(put(1, 1));
+  table.get(key(1, 2));
+  table.put(put(1, 1, 0, 2));
+  table.end_session(SessionId{1});
+  EXPECT_EQ(table.tensors_held(), 1u);  // of the other session
+  EXPECT_EQ(table.consumers_waiting(), 0u);
+  table.put(put(7, 1));
+  EXPECT_FALSE(table.get(key(7, 1)));
+  table.end_step(SessionId{1}, StepId{7});
+  EXPECT_EQ(table.counters().dropped_late, 1u);
+  EXPECT_EQ(table.tensors_held(), 1u);
+}
+
+}  // namespace
+}  // namespace troupe
