@@ -18,7 +18,7 @@ proto::Node node_to_proto(const Graph& graph, const Node& node) {
   for (const Endpoint& e : node.inputs) out.add_input(output_name(graph, e));
   for (int c : node.controls) out.add_control(graph.node(c).name);
   out.set_device(node.device);
-  out.set_colocation(node.colocate_with);
+  out.set_colocate_with(node.colocate_with);
   for (const auto& [key, value] : node.attributes.all()) (*out.mutable_attribute())[key] = to_proto(value);
   return out;
 }
