@@ -34,7 +34,12 @@ void SegmentWork::send(std::uint32_t send, Tensor tensor) {
 void SegmentWork::push(const PushTarget& target, Tensor gradient, Tensor indices) {
   device_.copy_to_host(std::move(gradient), [push = Push{training_.worker, training_.step, training_.slot, target.slice,
                                                          training_.min_version, {}, std::move(indices)},
-                                             shard = routes_->shards.at(target.shard)](Tensor copy, Error) mutable {
+                                             shard = routes_->shards.at(target.shard), scheduler = scheduler_,
+                                             step = segment_.step](Tensor copy, Error error) mutable {
+    if (error) {  // fails the step
+      caf::anon_send(scheduler, Landed{step.session, step.step, 0, 0, {}, std::move(error)});
+      return;
+    }
     push.gradient = std::move(copy);
     caf::anon_send(shard, Outbound{std::move(push)});
   });
