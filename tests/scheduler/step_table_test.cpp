@@ -163,13 +163,15 @@ TEST(StepTable, AForgottenStepLeavesItsRunningSegmentsTheirFrame) {
   auto g = std::make_unique<Graph>();
   fetch(*g, node(*g, "Neg", {node(*g, "Square", {feed(*g, 0, kPair, "x")}, "square")}, "n"), 0, "out");
   ToyTask task(*g);
-  std::weak_ptr<RegisteredPartition> partition = task.partition;
+  std::shared_ptr<const Plan> plan = build_plan(*g, task.kernels, "CPU", "/device:CPU:0");
+  std::weak_ptr<const Plan> alive = plan;
+  task.partition = std::make_shared<RegisteredPartition>(std::move(plan), std::vector<Variable*>());
   const PlanFrame* frame = nullptr;
   Error error;
   {
     auto progress = task.table.start(task.key(1), {task.partition}, {}, {i64({1, 2})});
     ReadySegment segment = std::move(progress.ready.at(0));
-    Recorder recorder(segment.registered->plan());
+    Recorder recorder(segment.frame->plan());
     frame = segment.frame.get();
     task.hooks.on_square = [&] {
       task.table.abort(task.key(1), Error(Code::cancelled, "shut down"));
@@ -178,10 +180,10 @@ TEST(StepTable, AForgottenStepLeavesItsRunningSegmentsTheirFrame) {
       task.partition.reset();
     };
     error = run_segment(*segment.frame, segment.segment, *task.device, recorder);
-    EXPECT_FALSE(partition.expired());
+    EXPECT_FALSE(alive.expired());
   }
   EXPECT_EQ(error.code(), Code::cancelled);
-  EXPECT_TRUE(partition.expired());
+  EXPECT_TRUE(alive.expired());
 }
 
 TEST(StepTable, ListsTheStepsOfASession) {
