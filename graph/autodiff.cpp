@@ -24,7 +24,7 @@ class BesideNode {
   ~BesideNode() {
     if (node_.colocate_with.empty()) return;
     for (int id = first_; id < graph_.size(); ++id)
-      graph_.set_colocate_with(graph_.node(id), node_.colocate_with);
+      graph_.set_colocation(graph_.node(id), node_.colocate_with);
   }
 
  private:

@@ -103,6 +103,8 @@ void check_attributes(const OpDef& op, Attributes& attributes) {
     const AttrValue& value = attributes.all().find(attr.name)->second;
     if (type_of(value) != attr.type)
       invalid_argument("attribute '{}' must be of type {}, not {}", attr.name, name(attr.type), name(type_of(value)));
+    if (const auto* dtype = std::get_if<DType>(&value); dtype && !is_valid(*dtype))
+      invalid_argument("attribute '{}' is not a dtype", attr.name);
     if (const auto* dtype = std::get_if<DType>(&value);
         dtype && !attr.allowed.empty() && std::ranges::find(attr.allowed, *dtype) == attr.allowed.end())
       invalid_argument("attribute '{}' cannot be {}", attr.name, name(*dtype));

@@ -106,7 +106,7 @@ class Graph {
   // `after` runs after `before`. May close a cycle, which topological_order reports.
   void add_control_edge(const Node& before, const Node& after);
   void set_device(const Node& node, std::string device) { mutable_node(node.id).device = std::move(device); }
-  void set_colocate_with(const Node& node, std::string other) { mutable_node(node.id).colocate_with = std::move(other); }
+  void set_colocation(const Node& node, std::string with) { mutable_node(node.id).colocate_with = std::move(with); }
   void set_attribute(const Node& node, std::string name, AttrValue value) {
     mutable_node(node.id).attributes.set(std::move(name), std::move(value));
   }

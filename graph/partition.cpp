@@ -40,7 +40,7 @@ class Partitioner {
         controls.push_back(found);
     Graph& into = part(node.device);
     const Node& copied = into.add_copy(node, std::move(inputs), std::move(controls));
-    into.set_colocate_with(copied, "");  // has served its purpose; the other node may be in another part
+    into.set_colocation(copied, "");  // has served its purpose; the other node may be in another part
     copies_[static_cast<std::size_t>(node.id)] = copied.id;
   }
 

@@ -75,9 +75,9 @@ std::unique_ptr<Graph> Rewriter::finish() {
     const Node* target = from_.find(node.colocate_with);
     const int found = target ? nodes_[static_cast<std::size_t>(target->id)] : -1;
     if (found >= 0)
-      to_->set_colocate_with(node, found == id ? "" : to_->node(found).name);
+      to_->set_colocation(node, found == id ? "" : to_->node(found).name);
     else if (!to_->find(node.colocate_with))
-      to_->set_colocate_with(node, "");
+      to_->set_colocation(node, "");
   }
   return std::move(to_);
 }

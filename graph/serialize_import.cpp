@@ -23,7 +23,37 @@ Error import_error(const proto::Node& node) {
   return named ? checked : checked.within(fmt::format("node '{}'", node.name()));
 }
 
-// Reads the nodes of a graph, or of a function's body.
+std::vector<DType> types_of(const Graph& graph, const std::vector<Endpoint>& endpoints) {
+  std::vector<DType> types;
+  for (const Endpoint& e : endpoints) types.push_back(graph.dtype(e));
+  return types;
+}
+
+// What is known of a result whichever branch runs.
+Shape common(const Shape& a, const Shape& b) {
+  if (!a.has_rank() || !b.has_rank() || a.rank() != b.rank()) return Shape::unknown_rank();
+  Shape out = a;
+  for (int i = 0; i < a.rank(); ++i)
+    if (a[i] != b[i]) out.set_dim(i, kUnknown);
+  return out;
+}
+
+// The branches take and return what the If does; its outputs have the shapes of their results.
+void check_branches(Graph& graph, const Node& node) {
+  const Function* branches[2] = {nullptr, nullptr};
+  for (int i = 0; i < 2; ++i) {
+    const auto& name = node.attributes.get<FunctionName>(i == 0 ? "then_branch" : "else_branch").value;
+    branches[i] = graph.function(name);
+    if (types_of(*branches[i]->body, branches[i]->arguments) != node.attributes.get<std::vector<DType>>("Tin") ||
+        types_of(*branches[i]->body, branches[i]->results) != node.attributes.get<std::vector<DType>>("Tout"))
+      invalid_argument("function '{}' has other argument or result dtypes than its node", name);
+  }
+  for (std::size_t i = 0; i < node.output_types.size(); ++i)
+    graph.refine_shape(node, static_cast<int>(i),
+                       common(branches[0]->body->shape(branches[0]->results[i]), branches[1]->body->shape(branches[1]->results[i])));
+}
+
+// Reads the nodes of a graph, or of a function's body, which has its functions already.
 class NodeReader {
  public:
   NodeReader(const Nodes& nodes, Graph& graph) : nodes_(nodes), graph_(graph) {}
@@ -159,8 +189,7 @@ class NodeReader {
     }
     for (int c : edges.controls) spec.controls.push_back(graph_.output(graph_.get(nodes_[c].name())));
     const Node& node = graph_.add(std::move(spec));
-    if (is_op(node, "Const") && node.attributes.tensor("value").dtype() != node.output_types[0])
-      invalid_argument("the value is {}, the output {}", name(node.attributes.tensor("value").dtype()), name(node.output_types[0]));
+    if (is_op(node, "If")) check_branches(graph_, node);
     outputs_ += static_cast<std::int64_t>(node.output_types.size());
     if (outputs_ > kMaxGraphOutputs) invalid_argument("the graph has more than {} outputs", kMaxGraphOutputs);
   }
@@ -171,25 +200,6 @@ class NodeReader {
   std::vector<Edges> resolved_;
   std::int64_t outputs_ = 0;
 };
-
-// The dtypes of If's inputs and outputs are those of its branches' arguments and results.
-void check_branches(const Graph& graph) {
-  for (int id = 0; id < graph.size(); ++id) {
-    const Node& node = graph.node(id);
-    if (!is_op(node, "If")) continue;
-    for (const char* branch : {"then_branch", "else_branch"}) {
-      const Function& function = *graph.function(node.attributes.get<FunctionName>(branch).value);
-      const auto types = [&](const std::vector<Endpoint>& endpoints) {
-        std::vector<DType> out;
-        for (const Endpoint& e : endpoints) out.push_back(function.body->dtype(e));
-        return out;
-      };
-      if (types(function.arguments) != node.attributes.get<std::vector<DType>>("Tin") ||
-          types(function.results) != node.attributes.get<std::vector<DType>>("Tout"))
-        invalid_argument("If '{}': function '{}' has other argument or result dtypes than its node", node.name, function.name);
-    }
-  }
-}
 
 // Reads the functions of a graph, those that others name first.
 class FunctionReader {
@@ -258,10 +268,9 @@ class FunctionReader {
 
   Function build(const proto::Function& message) {
     auto body = std::make_shared<Graph>(ops_);
+    attach(message.node(), *body);
     NodeReader reader(message.node(), *body);
     reader.read();
-    attach(message.node(), *body);
-    check_branches(*body);
     Function function{.name = message.name(), .body = body};
     for (const std::string& result : message.result()) function.results.push_back(reader.result(result));
     function.arguments = arguments_of(*body);
@@ -302,10 +311,9 @@ std::unique_ptr<Graph> from_proto(const proto::Graph& message, const OpRegistry&
   functions.named_by(message.node());
   functions.read_all();
   auto graph = std::make_unique<Graph>(ops);
-  NodeReader(message.node(), *graph).read();
   functions.attach(message.node(), *graph);
   functions.attach_unused(*graph);
-  check_branches(*graph);
+  NodeReader(message.node(), *graph).read();
   return graph;
 }
 

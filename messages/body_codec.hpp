@@ -1,12 +1,13 @@
-// The fields of a frame as bytes: explicit little-endian, no raw structs. Bytes that are read may come from anyone:
-// BodyReader checks every length against what is left before it allocates, and throws data_loss, invalid_argument
-// or resource_exhausted.
+// The fields of a frame as bytes: explicit little-endian, no raw structs. Bytes that are read may come from
+// anyone: BodyReader checks every length against what is left before it allocates, and throws data_loss,
+// invalid_argument or resource_exhausted.
 //
 //   integers, enums  little-endian, in their own width          double   its bits
 //   bool             one byte, 0 or 1                           string   u32 length, bytes
 //   id               its integer                                vector   u32 count, elements
 //   Error            code, message                              struct   its fields()
-//   Tensor           u8 dtype (0: no tensor), u8 rank, rank x i64 dims, u64 payload bytes; the payload is elsewhere
+//   Tensor           u8 dtype (0: no tensor), u8 rank, rank x i64 dims, u64 payload bytes; the payload is
+//   elsewhere
 #pragma once
 
 #include <bit>
@@ -24,16 +25,19 @@ namespace troupe {
 
 // Limits that bytes from outside are held against before anything is allocated for them.
 struct Limits {
-  std::uint64_t max_body = 1u << 20;             // bytes of all fields of one frame
-  std::uint64_t max_tensor_bytes = 2ull << 30;   // of one tensor, in memory and as payload
-  std::uint64_t max_payload = 4ull << 30;        // of all tensors of one frame
+  std::uint64_t max_body = 1u << 20;            // bytes of all fields of one frame
+  std::uint64_t max_tensor_bytes = 2ull << 30;  // of one tensor, in memory and as payload
+  std::uint64_t max_payload = 4ull << 30;       // of all tensors of one frame
 };
 
-// Longer messages of errors are cut when they are sent: a frame must not break its connection by a long reason.
+// Longer messages of errors are cut when they are sent: a frame must not break its connection by a long
+// reason.
 inline constexpr std::size_t kMaxErrorMessage = 16 << 10;
 
 template <class T>
-concept HasFields = requires(T& value) { value.fields(); };
+concept HasFields = requires(T& value) {
+  value.fields();
+};
 
 template <std::unsigned_integral T>
 void append_little_endian(std::string& out, T value) {
@@ -44,7 +48,8 @@ template <std::unsigned_integral T>
 T read_little_endian(const char* bytes) {
   T value = 0;
   for (std::size_t i = 0; i < sizeof(T); ++i)
-    value = static_cast<T>(value | static_cast<T>(static_cast<T>(static_cast<unsigned char>(bytes[i])) << (8 * i)));
+    value = static_cast<T>(value |
+                           static_cast<T>(static_cast<T>(static_cast<unsigned char>(bytes[i])) << (8 * i)));
   return value;
 }
 
@@ -54,14 +59,18 @@ class BodyWriter {
   BodyWriter(std::string& out, std::vector<Tensor>& tensors) : out_(out), tensors_(tensors) {}
 
   template <std::integral T>
-  void operator()(T value) { append_little_endian(out_, static_cast<std::make_unsigned_t<T>>(value)); }
+  void operator()(T value) {
+    append_little_endian(out_, static_cast<std::make_unsigned_t<T>>(value));
+  }
   void operator()(bool value) { (*this)(static_cast<std::uint8_t>(value)); }
   void operator()(double value) { (*this)(std::bit_cast<std::uint64_t>(value)); }
   template <class T>
-    requires std::is_enum_v<T>
+  requires std::is_enum_v<T>
   void operator()(T value) { (*this)(static_cast<std::underlying_type_t<T>>(value)); }
   template <class Tag, class Integer>
-  void operator()(const Id<Tag, Integer>& id) { (*this)(id.value); }
+  void operator()(const Id<Tag, Integer>& id) {
+    (*this)(id.value);
+  }
   void operator()(std::string_view text);
   void operator()(const std::string& text) { (*this)(std::string_view(text)); }
   void operator()(const Error& error);
@@ -81,7 +90,9 @@ class BodyWriter {
 
  private:
   template <class... T>
-  void all(const T&... fields) { ((*this)(fields), ...); }
+  void all(const T&... fields) {
+    ((*this)(fields), ...);
+  }
 
   std::string& out_;
   std::vector<Tensor>& tensors_;
@@ -100,13 +111,17 @@ class BodyReader {
   BodyReader(std::string_view body, const Limits& limits) : rest_(body), limits_(limits) {}
 
   template <std::integral T>
-  void operator()(T& value) { value = static_cast<T>(take<std::make_unsigned_t<T>>()); }
+  void operator()(T& value) {
+    value = static_cast<T>(take<std::make_unsigned_t<T>>());
+  }
   void operator()(bool& value);
   void operator()(double& value) { value = std::bit_cast<double>(take<std::uint64_t>()); }
   void operator()(Code& value);
   void operator()(TokenKind& value);
   template <class Tag, class Integer>
-  void operator()(Id<Tag, Integer>& id) { (*this)(id.value); }
+  void operator()(Id<Tag, Integer>& id) {
+    (*this)(id.value);
+  }
   void operator()(std::string& text);
   void operator()(Error& error);
   void operator()(TaskName& task);
@@ -136,7 +151,9 @@ class BodyReader {
 
  private:
   template <class... T>
-  void all(T&... fields) { ((*this)(fields), ...); }
+  void all(T&... fields) {
+    ((*this)(fields), ...);
+  }
   template <std::unsigned_integral T>
   T take() {
     if (rest_.size() < sizeof(T)) truncated();

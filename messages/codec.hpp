@@ -1,14 +1,17 @@
 // Frames as bytes. A frame is
-//   header   24 bytes: u32 magic "TRPF", u16 kind (index in Frame), u16 number of tensors, u32 bytes of the body,
+//   header   24 bytes: u32 magic "TRPF", u16 kind (index in Frame), u16 number of tensors, u32 bytes of the
+//   body,
 //            u32 zero, u64 bytes of all payloads; little-endian
 //   body     all fields (body_codec.hpp)
-//   payloads the elements of its tensors, one tensor after the other, row-major; a tensor of strings as u32 length and
+//   payloads the elements of its tensors, one tensor after the other, row-major; a tensor of strings as u32
+//   length and
 //            bytes of each
-// Payloads are never copied: an EncodedFrame refers to tensor memory, and a FrameDecoder gives out the memory of the
-// tensors it allocated, to be filled by whoever reads the socket.
+// Payloads are never copied: an EncodedFrame refers to tensor memory, and a FrameDecoder gives out the memory
+// of the tensors it allocated, to be filled by whoever reads the socket.
 //
-// Bytes may come from anyone. Every number is validated against Limits before memory is allocated for it. Whatever is
-// wrong throws Error: data_loss (malformed), invalid_argument (a shape that cannot be) or resource_exhausted (a limit).
+// Bytes may come from anyone. Every number is validated against Limits before memory is allocated for it.
+// Whatever is wrong throws Error: data_loss (malformed), invalid_argument (a shape that cannot be) or
+// resource_exhausted (a limit).
 #pragma once
 
 #include <cstddef>
@@ -30,8 +33,10 @@ inline constexpr std::uint32_t kFrameMagic = 0x46505254;  // "TRPF"
 // The number of a kind of frame on the wire.
 template <class T>
 inline constexpr std::uint16_t kind_of = []<std::size_t... I>(std::index_sequence<I...>) {
-  return static_cast<std::uint16_t>(((std::is_same_v<T, std::variant_alternative_t<I, Frame>> ? I : 0) + ...));
-}(std::make_index_sequence<std::variant_size_v<Frame>>{});
+  return static_cast<std::uint16_t>(
+      ((std::is_same_v<T, std::variant_alternative_t<I, Frame>> ? I : 0) + ...));
+}
+(std::make_index_sequence<std::variant_size_v<Frame>>{});
 
 // A frame that is ready to be written: `head`, then the bytes of `payloads` in order.
 struct EncodedFrame {
@@ -41,8 +46,8 @@ struct EncodedFrame {
   std::uint64_t size() const { return head.size() + payload_bytes; }
 };
 
-// Throws invalid_argument for a tensor that is not in host memory, resource_exhausted for what exceeds `limits` (the
-// receiver would close the connection).
+// Throws invalid_argument for a tensor that is not in host memory, resource_exhausted for what exceeds
+// `limits` (the receiver would close the connection).
 EncodedFrame encode(const Frame& frame, const Limits& limits = {});
 
 struct FrameHeader {
@@ -55,21 +60,24 @@ struct FrameHeader {
 // `bytes` are the first kFrameHeaderBytes of a frame.
 FrameHeader parse_frame_header(std::string_view bytes, const Limits& limits);
 
-// Memory for a tensor that arrives: host memory, aligned to kBufferAlignment, not shared. The default is Tensor's.
+// Memory for a tensor that arrives: host memory, aligned to kBufferAlignment, not shared. The default is
+// Tensor's.
 using TensorAllocator = std::function<Tensor(DType, const Shape&)>;
 
-// A frame of which the body has come. Fill destinations() in order, then finish(). Not movable: it points into itself.
+// A frame of which the body has come. Fill destinations() in order, then finish(). Not movable: it points
+// into itself.
 class FrameDecoder {
  public:
   // Parses the body, then allocates the tensors. `body` is not kept.
-  FrameDecoder(const FrameHeader& header, std::string_view body, const Limits& limits, const TensorAllocator& allocate);
+  FrameDecoder(const FrameHeader& header, std::string_view body, const Limits& limits,
+               const TensorAllocator& allocate);
   FrameDecoder(const FrameDecoder&) = delete;
   FrameDecoder& operator=(const FrameDecoder&) = delete;
 
   // Where the payloads go, in wire order. None is empty.
   const std::vector<std::span<std::byte>>& destinations() const { return destinations_; }
-  // The whole frame; call once, when the destinations are filled. Throws data_loss for strings or truth values that
-  // are malformed.
+  // The whole frame; call once, when the destinations are filled. Throws data_loss for strings or truth
+  // values that are malformed.
   Frame finish();
 
  private:

@@ -42,7 +42,11 @@ class NodeContext final : public KernelContext {
     return slot.unique() && slot.aligned() ? std::move(slot) : Tensor();
   }
   Device& device() override { return device_; }
-  RandomKey random_key() const override { return frame_.random; }
+  RandomKey random_key() const override {
+    RandomKey key = frame_.random;
+    if (node_->slot >= 0) key.slot = static_cast<std::uint32_t>(node_->slot);
+    return key;
+  }
   std::uint64_t node_hash() const override { return node_->hash; }
 
   // Lets go of inputs this node was the last to use.

@@ -39,6 +39,7 @@ struct PlanNode {
   std::uint32_t target = 0;        // in Plan::kernels, sends, pushes, fetch_indices or branches
   std::uint32_t name = 0;          // in Plan::names
   std::uint64_t hash = 0;          // of the original name, for random ops
+  std::int32_t slot = -1;          // the training slot whose randomness it draws; -1: the step's
 };
 
 struct Segment {

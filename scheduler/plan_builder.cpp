@@ -236,6 +236,7 @@ class PlanBuilder {
     if (!values_[at(n.id)].empty()) p.first_output = values_[at(n.id)][0].index;
     p.name = static_cast<std::uint32_t>(plan_->names.size());
     p.hash = original_name_hash(n);
+    if (n.attributes.has("_slot")) p.slot = static_cast<std::int32_t>(n.attributes.integer("_slot"));
     plan_->names.push_back({n.name, n.op->name});
     set_target(p, n);
     plan_->nodes.push_back(p);

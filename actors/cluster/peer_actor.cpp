@@ -48,41 +48,45 @@ void PeerActorImpl::to_job(const Actor& actor, const F& frame) {
     early_.push_back(frame);
 }
 
-void PeerActorImpl::came(const Frame& frame) {
-  struct Router {
-    PeerActorImpl& self;
-    void operator()(const Put& f) const { self.tell(self.links_.rendezvous, f); }
-    void operator()(const StepStart& f) const { to_scheduler(f); }
-    void operator()(const StepDone& f) const { to_scheduler(f); }
-    void operator()(const StepAbort& f) const { to_scheduler(f); }
-    void operator()(const Pull& f) const { self.to_job(self.routes_.shard, f); }
-    void operator()(const Push& f) const { self.to_job(self.routes_.shard, f); }
-    void operator()(const Join& f) const { self.to_job(self.routes_.coordinator, f); }
-    void operator()(const TakeToken& f) const { self.to_job(self.routes_.coordinator, f); }
-    void operator()(const TokenDone& f) const { self.to_job(self.routes_.coordinator, f); }
-    void operator()(const Staged& f) const { self.to_job(self.routes_.coordinator, f); }
-    void operator()(const Barrier& f) const { self.to_job(self.routes_.coordinator, f); }
-    void operator()(const Token& f) const { self.to_job(self.routes_.worker, f); }
-    void operator()(const EpochDone& f) const { self.to_job(self.routes_.worker, f); }
-    void operator()(const BarrierOpen& f) const { to_members(f); }
-    void operator()(const JobFailed& f) const { to_members(f); }
-    // The wire keeps these to itself.
-    void operator()(const Hello&) const {}
-    void operator()(const Heartbeat&) const {}
-    void operator()(const Credit&) const {}
-    void operator()(const Goodbye&) const {}
+// Which actor each kind of frame is for.
+struct PeerActorImpl::Router {
+  explicit Router(PeerActorImpl& peer) : self(peer) {}
 
-    template <class F>
-    void to_scheduler(const F& f) const {
-      self.tell(self.links_.scheduler, Inbound<F>{self.task_, f});
-    }
-    template <class F>
-    void to_members(const F& f) const {
-      if (self.routes_.shard) self.tell(self.routes_.shard, Inbound<F>{self.task_, f});
-      if (self.routes_.worker || !self.routes_.shard) self.to_job(self.routes_.worker, f);
-    }
-  };
-  std::visit(Router{*this}, frame);
-}
+  void operator()(const Put& f) const { self.tell(self.links_.rendezvous, f); }
+  void operator()(const StepStart& f) const { to_scheduler(f); }
+  void operator()(const StepDone& f) const { to_scheduler(f); }
+  void operator()(const StepAbort& f) const { to_scheduler(f); }
+  void operator()(const Pull& f) const { self.to_job(self.routes_.shard, f); }
+  void operator()(const Push& f) const { self.to_job(self.routes_.shard, f); }
+  void operator()(const Join& f) const { self.to_job(self.routes_.coordinator, f); }
+  void operator()(const TakeToken& f) const { self.to_job(self.routes_.coordinator, f); }
+  void operator()(const TokenDone& f) const { self.to_job(self.routes_.coordinator, f); }
+  void operator()(const Staged& f) const { self.to_job(self.routes_.coordinator, f); }
+  void operator()(const Barrier& f) const { self.to_job(self.routes_.coordinator, f); }
+  void operator()(const Token& f) const { self.to_job(self.routes_.worker, f); }
+  void operator()(const EpochDone& f) const { self.to_job(self.routes_.worker, f); }
+  void operator()(const BarrierOpen& f) const { to_members(f); }
+  void operator()(const JobFailed& f) const { to_members(f); }
+  // The wire keeps these to itself.
+  void operator()(const Hello&) const {}
+  void operator()(const Heartbeat&) const {}
+  void operator()(const Credit&) const {}
+  void operator()(const Goodbye&) const {}
+
+ private:
+  PeerActorImpl& self;
+
+  template <class F>
+  void to_scheduler(const F& f) const {
+    self.tell(self.links_.scheduler, Inbound<F>{self.task_, f});
+  }
+  template <class F>
+  void to_members(const F& f) const {
+    if (self.routes_.shard) self.tell(self.routes_.shard, Inbound<F>{self.task_, f});
+    if (self.routes_.worker || !self.routes_.shard) self.to_job(self.routes_.worker, f);
+  }
+};
+
+void PeerActorImpl::came(const Frame& frame) { std::visit(Router{*this}, frame); }
 
 }  // namespace troupe

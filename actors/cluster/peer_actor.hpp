@@ -23,6 +23,8 @@ class PeerActorImpl final : public Counted<PeerActor> {
   behavior_type make_behavior() override;
 
  private:
+  struct Router;
+
   void send(const Frame& frame);
   void came(const Frame& frame);
   // To the actor of the job, or kept for it: a worker may be faster than the shard it pulls from.

@@ -159,6 +159,8 @@ void SchedulerActorImpl::start(const StepKey& key, Active active, RandomKey rand
   std::vector<std::shared_ptr<RegisteredPartition>> partitions;
   for (const auto& p : active.graph->handle->partitions) partitions.push_back(p->partition);
   auto progress = table_.start(key, std::move(partitions), random, feeds);
+  active.pulled = std::make_shared<PulledVersions>();
+  for (const auto& [edge, arrival] : active.graph->pulls) (*active.pulled)[arrival->slice] = 0;
   // From here on nothing throws: the others are told of a step that this task has begun.
   const auto it = active_.emplace(key, std::move(active)).first;
   for (const TaskName& task : it->second.remote_left)
@@ -174,7 +176,7 @@ void SchedulerActorImpl::request_arrivals(const StepKey& key, const Active& acti
   tell(rendezvous_, std::move(await));
   for (const auto& [edge, arrival] : active.graph->pulls)
     tell(active.routes->shards.at(arrival->shard),
-         Outbound{Pull{{key.session, key.step, edge}, arrival->slice, active.training.min_version}});
+         Outbound{Pull{active.training.worker, {key.session, key.step, edge}, arrival->slice, active.training.min_version}});
 }
 
 void SchedulerActorImpl::dispatch(const StepTable::Progress& progress, const StepKey& key) {
@@ -183,7 +185,7 @@ void SchedulerActorImpl::dispatch(const StepTable::Progress& progress, const Ste
   for (const ReadySegment& ready : progress.ready) {
     const LocalDevice& device = it->second.graph->handle->partitions[ready.partition]->device;
     tell(device.actor, ExecuteSegment{std::make_shared<SegmentWork>(ready, *device.device, it->second.routes,
-                                                                    it->second.training, SchedulerActor(this))});
+                                                                    it->second.training, it->second.pulled, SchedulerActor(this))});
   }
   if (progress.ended) {
     it->second.local_ended = true;
@@ -203,7 +205,8 @@ void SchedulerActorImpl::delivered(const Put& put) {
   }
   const auto place = it->second.graph->arrivals.find(put.key.edge.value);
   if (place == it->second.graph->arrivals.end()) return;
-  it->second.version = std::max(it->second.version, put.version);
+  for (const auto& [edge, arrival] : it->second.graph->pulls)
+    if (edge == put.key.edge) it->second.pulled->at(arrival->slice).store(put.version, std::memory_order_relaxed);
   // A CPU hands the tensor back at once; another device when its copy has ended.
   Landed landed_message{key.session, key.step, place->second.partition, place->second.arrival, {}, {}};
   Device& device = *it->second.graph->handle->partitions[place->second.partition]->device.device;
@@ -252,7 +255,7 @@ void SchedulerActorImpl::settle(const StepKey& key) {
 void SchedulerActorImpl::finish(const StepKey& key, Active& active) {
   if (!active.end_told && !active.graph->edges.empty()) tell(rendezvous_, EndStep{key.session, key.step});
   if (active.request) {
-    StepResult result{.error = active.error, .fetches = {}, .version = active.version};
+    StepResult result{.error = active.error, .fetches = {}};
     if (!active.error) {
       result.fetches.resize(active.request->num_fetches);
       for (auto& [index, tensor] : table_.take_fetches(key))

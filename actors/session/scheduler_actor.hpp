@@ -6,6 +6,7 @@
 //   both:            first error -> aborted: nothing new starts, EndStep to the rendezvous, StepAbort to participants
 #pragma once
 
+#include <atomic>
 #include <map>
 #include <memory>
 #include <set>
@@ -23,6 +24,9 @@ struct Routes {
   std::vector<std::vector<PeerActor>> sends;  // by partition and Plan::sends; null: the rendezvous of this task
   std::vector<PeerActor> shards;
 };
+
+// The version each slice was pulled at in a step: what its pushes say. Written when the Put comes, read by the device.
+using PulledVersions = std::map<std::uint32_t, std::atomic<std::uint64_t>>;
 
 class SchedulerActorImpl final : public Counted<SchedulerActor> {
  public:
@@ -47,11 +51,11 @@ class SchedulerActorImpl final : public Counted<SchedulerActor> {
     std::shared_ptr<const Routes> routes;
     std::shared_ptr<StepRequest> request;  // on the client's task
     TrainingStep training;
+    std::shared_ptr<PulledVersions> pulled;
     std::set<TaskName> remote_left;
     bool local_ended = false;
     bool end_told = false;
     Error error;
-    std::uint64_t version = 0;
   };
 
   Reply add_graph(const AddGraph& message);

@@ -32,8 +32,10 @@ void SegmentWork::send(std::uint32_t send, Tensor tensor) {
 }
 
 void SegmentWork::push(const PushTarget& target, Tensor gradient, Tensor indices) {
+  const auto pulled = pulled_->find(target.slice);
+  const std::uint64_t version = pulled == pulled_->end() ? training_.min_version : pulled->second.load(std::memory_order_relaxed);
   device_.copy_to_host(std::move(gradient), [push = Push{training_.worker, training_.step, training_.slot, target.slice,
-                                                         training_.min_version, {}, std::move(indices)},
+                                                         version, {}, std::move(indices)},
                                              shard = routes_->shards.at(target.shard), scheduler = scheduler_,
                                              step = segment_.step](Tensor copy, Error error) mutable {
     if (error) {  // fails the step

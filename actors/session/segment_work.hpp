@@ -8,8 +8,8 @@ namespace troupe {
 class SegmentWork final : public LocalWork, private Outbox {
  public:
   SegmentWork(ReadySegment segment, Device& device, std::shared_ptr<const Routes> routes, TrainingStep training,
-              SchedulerActor scheduler)
-      : segment_(std::move(segment)), device_(device), routes_(std::move(routes)), training_(training), scheduler_(std::move(scheduler)) {}
+              std::shared_ptr<const PulledVersions> pulled, SchedulerActor scheduler)
+      : segment_(std::move(segment)), device_(device), routes_(std::move(routes)), training_(training), pulled_(std::move(pulled)), scheduler_(std::move(scheduler)) {}
 
   // On the device's compute thread.
   void run() override;
@@ -22,6 +22,7 @@ class SegmentWork final : public LocalWork, private Outbox {
   Device& device_;
   std::shared_ptr<const Routes> routes_;
   TrainingStep training_;
+  std::shared_ptr<const PulledVersions> pulled_;
   SchedulerActor scheduler_;
 };
 

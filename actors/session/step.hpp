@@ -24,7 +24,6 @@ struct TrainingStep {
 struct StepResult {
   Error error;
   std::vector<Tensor> fetches;
-  std::uint64_t version = 0;  // highest shard version pulled
 };
 
 // One execution a client asks for.

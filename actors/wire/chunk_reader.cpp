@@ -44,15 +44,18 @@ void ChunkReader::begin_chunk() {
   const auto length = read_little_endian<std::uint32_t>(chunk_header_.data() + 4);
   if (frame_class >= kFrameClasses || flags > (kFirstChunk | kLastChunk) || chunk_header_[2] != 0 ||
       chunk_header_[3] != 0 || length == 0 || length > kMaxChunk)
-    fail(greeting_ ? Code::unauthenticated : Code::data_loss, "these bytes are not a chunk of a troupe connection");
+    fail(greeting_ ? Code::unauthenticated : Code::data_loss,
+         "these bytes are not a chunk of a troupe connection");
   current_class_ = static_cast<FrameClass>(frame_class);
   current_ = &streams_[frame_class];
   const bool first = (flags & kFirstChunk) != 0;
   if (first == current_->active)
-    fail(Code::data_loss, "{}", first ? "a frame begins in the middle of another" : "a chunk continues no frame");
+    fail(Code::data_loss, "{}",
+         first ? "a frame begins in the middle of another" : "a chunk continues no frame");
   if (current_class_ == FrameClass::bulk) {
     if (length > bulk_allowed_)
-      fail(Code::resource_exhausted, "the peer sent {} bytes of bulk data with a credit of {}", length, bulk_allowed_);
+      fail(Code::resource_exhausted, "the peer sent {} bytes of bulk data with a credit of {}", length,
+           bulk_allowed_);
     bulk_allowed_ -= length;
     bulk_received_ += length;
   }
@@ -109,7 +112,8 @@ void ChunkReader::begin_body(Stream& stream) {
     const bool greets = stream.header.kind == kind_of<Hello> || stream.header.kind == kind_of<Goodbye>;
     if (!greets || stream.header.tensors != 0 || stream.header.payload_bytes != 0 ||
         stream.header.body_bytes > kMaxGreeting)
-      fail(Code::unauthenticated, "the first frame of a connection must be a Hello of at most {} bytes", kMaxGreeting);
+      fail(Code::unauthenticated, "the first frame of a connection must be a Hello of at most {} bytes",
+           kMaxGreeting);
   }
   stream.buffer.clear();
   stream.part = Part::body;

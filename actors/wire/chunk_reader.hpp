@@ -1,5 +1,5 @@
-// The receiving side of a connection: turns chunks (chunk.hpp) into frames. A plain class: the caller reads the socket,
-// straight into direct() where that is not empty, and hands over the rest with consume().
+// The receiving side of a connection: turns chunks (chunk.hpp) into frames. A plain class: the caller reads
+// the socket, straight into direct() where that is not empty, and hands over the rest with consume().
 //
 // The bytes may come from anyone: whatever is wrong throws Error, after which the reader must not be used.
 #pragma once
@@ -18,8 +18,8 @@ class ChunkReader {
  public:
   using Sink = std::function<void(Frame&&)>;
 
-  // Begins in the state before the handshake: only a Hello or a Goodbye, without tensors and of at most kMaxGreeting
-  // bytes, is parsed; anything else is unauthenticated.
+  // Begins in the state before the handshake: only a Hello or a Goodbye, without tensors and of at most
+  // kMaxGreeting bytes, is parsed; anything else is unauthenticated.
   ChunkReader(const Limits& limits, TensorAllocator allocate);
   void handshake_done() { greeting_ = false; }
 

@@ -10,7 +10,8 @@ namespace troupe::wire {
 namespace {
 
 constexpr std::size_t kStagingBytes = 64 << 10;
-// Behind tensor memory, only the next headers and a few small frames are read along: what lands here is copied.
+// Behind tensor memory, only the next headers and a few small frames are read along: what lands here is
+// copied.
 constexpr std::size_t kStagingBehindTensor = 4 << 10;
 constexpr std::size_t kPieces = 64;
 constexpr std::size_t kInlineBudget = 64 << 10;
@@ -113,6 +114,7 @@ void Connection::publish() {
   counters_.bytes_waiting.store(queue_.bytes(), std::memory_order_relaxed);
   counters_.credit.store(queue_.credit(), std::memory_order_relaxed);
   counters_.stalled.store(queue_.stalled(), std::memory_order_relaxed);
+  counters_.control_waits.store(queue_.control_waits(), std::memory_order_relaxed);
 }
 
 Connection::Received Connection::receive(std::size_t budget, const ChunkReader::Sink& sink) {
@@ -124,7 +126,8 @@ Connection::Received Connection::receive(std::size_t budget, const ChunkReader::
     const std::span<std::byte> direct = reader_.direct();
     const std::size_t behind = direct.empty() ? kStagingBytes : kStagingBehindTensor;
     std::array<iovec, 2> iov = {iovec{direct.data(), direct.size()}, iovec{staging_.data(), behind}};
-    const ssize_t got = direct.empty() ? ::readv(socket_.get(), &iov[1], 1) : ::readv(socket_.get(), iov.data(), 2);
+    const ssize_t got =
+        direct.empty() ? ::readv(socket_.get(), &iov[1], 1) : ::readv(socket_.get(), iov.data(), 2);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return Received::nothing;
     if (got < 0) fail(Code::unavailable, "the connection broke: {}", errno_text(errno));
@@ -165,8 +168,8 @@ void Connection::add_credit(std::uint64_t bytes) {
 
 void Connection::grant_credit() {
   owed_ += reader_.take_bulk_received();
-  // Granted in large steps. A sender needs one chunk of credit to go on and at least 3/4 of the window is never owed, so
-  // it cannot wait for ever.
+  // Granted in large steps. A sender needs one chunk of credit to go on and at least 3/4 of the window is
+  // never owed, so it cannot wait for ever.
   if (owed_ < options_.window / 4 || hold_.load(std::memory_order_acquire)) return;
   reader_.allow_bulk(owed_);
   (void)send(Credit{std::exchange(owed_, 0)});  // fails only on a connection that ends

@@ -1,9 +1,9 @@
-// One established socket between two tasks: sends and receives frames, keeps credits and counters. Knows nothing of
-// handshakes, names or epoll: those are the Wire's.
+// One established socket between two tasks: sends and receives frames, keeps credits and counters. Knows
+// nothing of handshakes, names or epoll: those are the Wire's.
 //
-// Threads: send(), hold_credit() and counters() may be called by any thread; everything else by the wire thread only.
-// send() copies no payload and waits for no socket. A frame that is not bulk is written by the sending thread itself when
-// nobody else is writing; whatever is left wakes the wire thread.
+// Threads: send(), hold_credit() and counters() may be called by any thread; everything else by the wire
+// thread only. send() copies no payload and waits for no socket. A frame that is not bulk is written by the
+// sending thread itself when nobody else is writing; whatever is left wakes the wire thread.
 #pragma once
 
 #include <atomic>
@@ -29,6 +29,7 @@ struct LinkCounters {
   std::atomic<std::uint64_t> bytes_waiting{0};  // of frames in the queue, not yet on their way
   std::atomic<std::uint64_t> credit{0};         // bulk bytes that may be sent now
   std::atomic<bool> stalled{false};             // bulk waits for credit
+  std::atomic<bool> control_waits{false};       // even control frames cannot leave: the socket is full
   std::atomic<bool> suspect{false};             // the peer has been silent for a while
   std::atomic<std::uint64_t> peer_progress{0};  // of its last heartbeat
   std::atomic<std::int64_t> last_heard{0};      // nanoseconds of the monotonic clock
@@ -36,9 +37,9 @@ struct LinkCounters {
 
 struct ConnectionOptions {
   Limits limits;
-  std::size_t chunk_bytes = kMaxChunk;      // at most kMaxChunk
-  std::uint64_t window = 64ull << 20;       // bulk bytes the peer may have in flight; at least 2 x kMaxChunk
-  TensorAllocator allocate;                 // empty: host memory
+  std::size_t chunk_bytes = kMaxChunk;  // at most kMaxChunk
+  std::uint64_t window = 64ull << 20;   // bulk bytes the peer may have in flight; at least 2 x kMaxChunk
+  TensorAllocator allocate;             // empty: host memory
 };
 
 class Connection {
@@ -46,7 +47,8 @@ class Connection {
   // `wake` makes the wire thread call flush() soon; called by any thread.
   Connection(Fd socket, const ConnectionOptions& options, std::function<void()> wake);
 
-  // Code::ok: queued or sent. Else the frame cannot be encoded, or the connection is closed (with its reason).
+  // Code::ok: queued or sent. Else the frame cannot be encoded, or the connection is closed (with its
+  // reason).
   Error send(const Frame& frame);
   // While held, received bulk earns no new credit: the peer stops after `window` bytes at most.
   void hold_credit(bool hold);
@@ -54,7 +56,8 @@ class Connection {
   LinkCounters& counters() { return counters_; }
 
   enum class Written { all, blocked, more, broken };
-  // Writes what can be written, but about `budget` bytes at most. blocked: call again when the socket is writable.
+  // Writes what can be written, but about `budget` bytes at most. blocked: call again when the socket is
+  // writable.
   Written flush(std::size_t budget);
 
   enum class Received { some, nothing, end, stopped };
@@ -72,7 +75,8 @@ class Connection {
   // Grants what has been received since, unless held.
   void grant_credit();
 
-  // No frame is accepted any more; send() answers `reason`. Goodbye goes last; with `drop`, what waits is forgotten.
+  // No frame is accepted any more; send() answers `reason`. Goodbye goes last; with `drop`, what waits is
+  // forgotten.
   void finish(const Error& reason, const Goodbye& goodbye, bool drop);
   // The Goodbye has been written.
   bool finished();

@@ -15,16 +15,19 @@ bool equal_secrets(const std::string& a, const std::string& b);
 class Handshake {
  public:
   Handshake(TaskName self, std::string cluster, std::string token, Incarnation incarnation)
-      : self_(std::move(self)), cluster_(std::move(cluster)), token_(std::move(token)), incarnation_(incarnation) {}
+      : self_(std::move(self)),
+        cluster_(std::move(cluster)),
+        token_(std::move(token)),
+        incarnation_(incarnation) {}
 
   Hello hello_to(const TaskName& peer) const;
 
-  // ok, unauthenticated (token), or failed_precondition (protocol, cluster, names, an earlier incarnation). `expected` is
-  // the task that was dialed; null if the peer dialed.
+  // ok, unauthenticated (token), or failed_precondition (protocol, cluster, names, an earlier incarnation).
+  // `expected` is the task that was dialed; null if the peer dialed.
   Error check(const Hello& hello, const TaskName* expected) const;
 
-  // A connection with this checked Hello is open: other incarnations of its task that were seen before are refused from
-  // now on.
+  // A connection with this checked Hello is open: other incarnations of its task that were seen before are
+  // refused from now on.
   void joined(const Hello& hello);
 
  private:

@@ -71,7 +71,8 @@ void Wire::on_frame(Link& link, Frame&& frame) {
     if (link.stage != Stage::greeting) fail(Code::failed_precondition, "a second Hello came");
     return on_hello(link, *hello);
   }
-  if (link.stage == Stage::greeting) fail(Code::unauthenticated, "a {} came before a Hello", kind_name(frame));
+  if (link.stage == Stage::greeting)
+    fail(Code::unauthenticated, "a {} came before a Hello", kind_name(frame));
   if (const auto* credit = std::get_if<Credit>(&frame)) {
     link.connection->add_credit(credit->bytes);
     return flush(link);
@@ -92,12 +93,12 @@ void Wire::on_hello(Link& link, const Hello& hello) {
   open_link(link, hello);
 }
 
-// May this connection, which the peer dialed, be the one? A dial of ours that loses is dropped without a word: the peer
-// has not yet heard of it, or prefers its own as well.
+// May this connection, which the peer dialed, be the one? A dial of ours that loses is dropped without a
+// word: the peer has not yet heard of it, or prefers its own as well.
 Error Wire::duplicate(const Link& link, const Hello& hello) {
   if (open_peers_.contains(hello.from))
-    return Error(Code::already_exists, fmt::format("{} has a connection to {} already", options_.self.to_string(),
-                                                   hello.from.to_string()));
+    return Error(Code::already_exists, fmt::format("{} has a connection to {} already",
+                                                   options_.self.to_string(), hello.from.to_string()));
   const auto dial = dials_.find(hello.from);
   if (dial == dials_.end()) return {};
   const auto mine = links_.find(dial->second.link.value);
@@ -163,8 +164,8 @@ void Wire::fail_dial(const TaskName& peer, const Error& reason) {
   handler_.dial_failed(node.key(), reason);
 }
 
-// What waits is sent first, or dropped; then a Goodbye. After that the peer is expected to close its end: closing ours
-// with unread data in it could destroy the Goodbye on its way.
+// What waits is sent first, or dropped; then a Goodbye. After that the peer is expected to close its end:
+// closing ours with unread data in it could destroy the Goodbye on its way.
 void Wire::say_goodbye(Link& link, const Error& reason, bool drop) {
   if (!link.leaving) link.connection->stop_receiving();
   link.stage = Stage::closing;
@@ -177,7 +178,8 @@ void Wire::close_link(Link& link) {
   if (link.stage == Stage::closed) return;
   link.stage = Stage::closed;
   link.connection->stop_receiving();
-  link.connection->close(Error(Code::unavailable, "the connection is closed"));  // leaves epoll with its descriptor
+  link.connection->close(
+      Error(Code::unavailable, "the connection is closed"));  // leaves epoll with its descriptor
   ended_.push_back(link.id.value);
 }
 

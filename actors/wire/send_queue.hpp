@@ -1,5 +1,6 @@
-// What one connection still has to send: frames in order of priority (chunk.hpp), cut into chunks, held back by credit.
-// A plain class: the caller writes what gather() gives and reports it with written(). Not thread-safe.
+// What one connection still has to send: frames in order of priority (chunk.hpp), cut into chunks, held back
+// by credit. A plain class: the caller writes what gather() gives and reports it with written(). Not
+// thread-safe.
 #pragma once
 
 #include <sys/uio.h>
@@ -28,7 +29,8 @@ class SendQueue {
   void push(OutgoingFrame frame);
   // The last frame: goes when all others have gone. What is pushed later is dropped.
   void finish(EncodedFrame goodbye);
-  // Forgets the frames that wait. Chunks that gather() has already given out stay: the receiver counts on them.
+  // Forgets the frames that wait. Chunks that gather() has already given out stay: the receiver counts on
+  // them.
   void drop_waiting();
 
   // Bulk bytes that may be sent now. The receiver grants them.
@@ -37,8 +39,8 @@ class SendQueue {
   // Bulk is all that waits, and it waits for credit.
   bool stalled() const { return committed_.empty() && !next_class() && !queues_[2].empty(); }
 
-  // The next bytes, at most iov.size() pieces; empty if nothing can be sent now. Chunks are chosen no earlier than here,
-  // and about one chunk ahead, so that what is pushed meanwhile can overtake.
+  // The next bytes, at most iov.size() pieces; empty if nothing can be sent now. Chunks are chosen no earlier
+  // than here, and about one chunk ahead, so that what is pushed meanwhile can overtake.
   std::span<iovec> gather(std::span<iovec> iov);
   void written(std::size_t bytes);
 
@@ -48,6 +50,7 @@ class SendQueue {
   bool finished() const { return final_taken_ && empty(); }
   std::uint64_t frames() const { return frames_; }  // not yet wholly cut into chunks
   std::uint64_t bytes() const { return bytes_; }    // of them
+  bool control_waits() const { return !queues_[0].empty(); }
   std::uint64_t frames_sent() const { return frames_sent_; }
 
  private:
@@ -78,8 +81,8 @@ class SendQueue {
   bool final_taken_ = false;
   std::deque<Piece> committed_;
   std::size_t committed_bytes_ = 0;
-  std::size_t front_written_ = 0;    // of the first piece
-  std::list<Waiting> cut_;           // wholly cut frames whose bytes are not all written
+  std::size_t front_written_ = 0;  // of the first piece
+  std::list<Waiting> cut_;         // wholly cut frames whose bytes are not all written
   std::uint64_t credit_ = 0;
   std::uint64_t frames_ = 0;
   std::uint64_t bytes_ = 0;

@@ -83,17 +83,20 @@ std::uint16_t port_of(const Fd& socket) {
   return ntohs(reinterpret_cast<const sockaddr_in&>(address).sin_port);
 }
 
-Fd accept_from(const Fd& listener, std::string& from) {
+Fd accept_from(const Fd& listener, std::string& from, int& error) {
   sockaddr_storage address{};
   socklen_t size = sizeof address;
-  Fd fd(::accept4(listener.get(), reinterpret_cast<sockaddr*>(&address), &size, SOCK_NONBLOCK | SOCK_CLOEXEC));
+  Fd fd(
+      ::accept4(listener.get(), reinterpret_cast<sockaddr*>(&address), &size, SOCK_NONBLOCK | SOCK_CLOEXEC));
+  error = fd ? 0 : errno;
   if (fd) from = text_of(address);
   return fd;
 }
 
 Fd start_connect(const Address& address) {
   Fd fd(::socket(address.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  // A failure at once is reported by connect_result(), like one that comes later: the socket is then readable.
+  // A failure at once is reported by connect_result(), like one that comes later: the socket is then
+  // readable.
   if (fd) (void)::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address.storage), address.size);
   return fd;
 }

@@ -34,17 +34,19 @@ struct Address {
   std::string text;  // as given: "127.0.0.1:7701"
 };
 
-// `host` is a numeric address or a name; a name may take the resolver's time. Throws invalid_argument or unavailable.
+// `host` is a numeric address or a name; a name may take the resolver's time. Throws invalid_argument or
+// unavailable.
 Address resolve(const std::string& host, std::uint16_t port);
 
 // Throws unavailable, naming the address and the reason ("address already in use").
 Fd listen_on(const Address& address);
 std::uint16_t port_of(const Fd& socket);
 
-// The next waiting connection, or none. `from` is set to the peer's address.
-Fd accept_from(const Fd& listener, std::string& from);
+// The next waiting connection, with its address in `from`; or none, for the reason in `error` (an errno).
+Fd accept_from(const Fd& listener, std::string& from, int& error);
 
-// Starts to connect. The socket becomes writable when it has ended; then connect_result() says how (0 or an errno).
+// Starts to connect. The socket becomes writable when it has ended; then connect_result() says how (0 or an
+// errno).
 Fd start_connect(const Address& address);
 int connect_result(const Fd& socket);
 

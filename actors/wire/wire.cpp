@@ -15,13 +15,15 @@ constexpr std::uint64_t kEventId = 0;
 constexpr std::uint64_t kListenerId = 1;
 constexpr std::size_t kFlushBudget = 1 << 20;
 constexpr std::size_t kReadBudget = 1 << 20;
+constexpr std::chrono::milliseconds kAcceptPause{50};
 
 void check_options(const WireOptions& o) {
   const auto require = [](bool holds, std::string_view what) {
     if (!holds) invalid_argument("options of the wire: {}", what);
   };
   require(!o.self.job.empty() && o.self.index >= 0, "self must name a task");
-  require(o.connection.chunk_bytes > 0 && o.connection.chunk_bytes <= wire::kMaxChunk, "chunk_bytes out of range");
+  require(o.connection.chunk_bytes > 0 && o.connection.chunk_bytes <= wire::kMaxChunk,
+          "chunk_bytes out of range");
   require(o.connection.window >= 2 * wire::kMaxChunk, "window must hold two chunks of 256 KiB");
   require(o.heartbeat_every.count() > 0, "heartbeat_every must be positive");
   require(o.heartbeat_every < o.suspect_after && o.suspect_after <= o.down_after,
@@ -34,6 +36,13 @@ void add_to_epoll(int epoll, int fd, std::uint64_t id) {
   event.data.u64 = id;
   if (::epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) != 0)
     fail(Code::resource_exhausted, "a socket cannot be watched: {}", wire::errno_text(errno));
+}
+
+void set_interest(int epoll, int fd, std::uint64_t id, std::uint32_t interest) {
+  epoll_event event{};
+  event.events = interest;
+  event.data.u64 = id;
+  ::epoll_ctl(epoll, EPOLL_CTL_MOD, fd, &event);
 }
 
 }  // namespace
@@ -63,7 +72,8 @@ std::uint16_t Wire::listen() {
   return port;
 }
 
-void Wire::dial(const TaskName& peer, const std::string& host, std::uint16_t port, std::chrono::milliseconds timeout) {
+void Wire::dial(const TaskName& peer, const std::string& host, std::uint16_t port,
+                std::chrono::milliseconds timeout) {
   Dial dial;
   dial.address = wire::resolve(host, port);
   dial.started = dial.next_attempt = Clock::now();
@@ -90,21 +100,22 @@ Error Wire::send(PeerId peer, const Frame& frame) {
 }
 
 Error Wire::send(const TaskName& peer, const Frame& frame) {
-  PeerId id;
+  std::shared_ptr<Connection> connection;
   {
     const std::lock_guard lock(peers_mutex_);
-    const auto it = open_peers_.find(peer);
-    if (it == open_peers_.end())
-      return Error(Code::unavailable, fmt::format("there is no connection to {}", peer.to_string()));
-    id = it->second;
+    if (const auto it = open_peers_.find(peer); it != open_peers_.end())
+      connection = open_connections_.at(it->second);
   }
-  return send(id, frame);
+  if (!connection)
+    return Error(Code::unavailable, fmt::format("there is no connection to {}", peer.to_string()));
+  return connection->send(frame);
 }
 
 void Wire::close(PeerId peer, Error reason) {
   post([this, peer, reason = std::move(reason)] {
     const auto it = links_.find(peer.value);
-    if (it != links_.end() && it->second.stage == Stage::open) end_link(it->second, reason, Farewell::goodbye);
+    if (it != links_.end() && it->second.stage == Stage::open)
+      end_link(it->second, reason, Farewell::goodbye);
   });
 }
 
@@ -150,11 +161,13 @@ void Wire::run() {
     const auto now = Clock::now();
     const auto timer = next_timer();
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(timer - now).count();
-    const int wait = timer == Clock::time_point::max() ? -1 : static_cast<int>(std::clamp<std::int64_t>(left, 0, 60000));
+    const int wait =
+        timer == Clock::time_point::max() ? -1 : static_cast<int>(std::clamp<std::int64_t>(left, 0, 60000));
     const int count = ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), wait);
     for (const epoll_event& event : std::span(events).first(static_cast<std::size_t>(std::max(count, 0))))
       on_event(event.data.u64, event.events);
-    // After the sockets were read: a process that was stopped for a while must not take its own absence for theirs.
+    // After the sockets were read: a process that was stopped for a while must not take its own absence for
+    // theirs.
     if (const auto then = Clock::now(); then >= timer) run_timers(then);
     for (const std::uint64_t id : ended_) links_.erase(id);
     ended_.clear();
@@ -175,12 +188,18 @@ void Wire::on_event(std::uint64_t id, std::uint32_t events) {
 void Wire::accept_all() {
   std::string address;
   while (listener_) {
-    wire::Fd socket = wire::accept_from(listener_, address);
-    if (!socket) return;
-    const auto strangers = std::ranges::count_if(
-        links_, [](const auto& entry) { return entry.second.stage == Stage::greeting && !entry.second.dialed; });
+    int error = 0;
+    wire::Fd socket = wire::accept_from(listener_, address, error);
+    if (error == EINTR || error == ECONNABORTED) continue;
+    // Without a free descriptor the listener would stay readable, and the loop would spin.
+    if (error != 0 && error != EAGAIN && error != EWOULDBLOCK) pause_accepting();
+    if (error != 0) return;
+    const auto strangers = std::ranges::count_if(links_, [](const auto& entry) {
+      return entry.second.stage == Stage::greeting && !entry.second.dialed;
+    });
     if (static_cast<std::size_t>(strangers) >= options_.max_strangers) {
-      handler_.refused(address, Error(Code::resource_exhausted, "too many connections that have not said Hello"));
+      handler_.refused(address,
+                       Error(Code::resource_exhausted, "too many connections that have not said Hello"));
       continue;
     }
     wire::tune(socket);
@@ -188,12 +207,18 @@ void Wire::accept_all() {
   }
 }
 
+void Wire::pause_accepting() {
+  accept_again_ = Clock::now() + kAcceptPause;
+  set_interest(epoll_.get(), listener_.get(), kListenerId, 0);
+}
+
 void Wire::watch(Link& link, std::uint32_t interest) {
   if (link.interest == interest || link.stage == Stage::closed) return;
   epoll_event event{};
   event.events = interest;
   event.data.u64 = link.id.value;
-  ::epoll_ctl(epoll_.get(), link.interest == 0 ? EPOLL_CTL_ADD : EPOLL_CTL_MOD, link.connection->fd(), &event);
+  ::epoll_ctl(epoll_.get(), link.interest == 0 ? EPOLL_CTL_ADD : EPOLL_CTL_MOD, link.connection->fd(),
+              &event);
   link.interest = interest;
 }
 
@@ -218,19 +243,22 @@ void Wire::read(Link& link) {
   }
   Received received{};
   try {
-    received = link.connection->receive(kReadBudget, [&](Frame&& frame) { on_frame(link, std::move(frame)); });
+    received =
+        link.connection->receive(kReadBudget, [&](Frame&& frame) { on_frame(link, std::move(frame)); });
   } catch (...) {
     const Error error = current_error();
     const bool broken = error.code() == Code::unavailable;
     return end_link(link, error, broken ? Farewell::none : Farewell::goodbye);
   }
   if (received == Received::end)
-    end_link(link, Error(Code::unavailable, "the connection ended without a Goodbye: the process has probably died"),
-             Farewell::none);
+    end_link(
+        link,
+        Error(Code::unavailable, "the connection ended without a Goodbye: the process has probably died"),
+        Farewell::none);
 }
 
 Wire::Clock::time_point Wire::next_timer() const {
-  auto next = Clock::time_point::max();
+  auto next = accept_again_;
   for (const auto& [id, link] : links_)
     next = std::min(next, link.stage == Stage::open ? link.next_heartbeat : link.deadline);
   for (const auto& [peer, dial] : dials_)
@@ -239,20 +267,11 @@ Wire::Clock::time_point Wire::next_timer() const {
 }
 
 void Wire::run_timers(Clock::time_point now) {
-  std::vector<TaskName> late;
-  for (auto& [peer, dial] : dials_) {
-    if (now >= dial.deadline)
-      late.push_back(peer);
-    else if (dial.link == PeerId{} && now >= dial.next_attempt)
-      start_attempt(peer, dial);
+  if (now >= accept_again_) {
+    accept_again_ = Clock::time_point::max();
+    if (listener_) set_interest(epoll_.get(), listener_.get(), kListenerId, EPOLLIN);
   }
-  for (const TaskName& peer : late) {
-    const Dial& dial = dials_.at(peer);
-    const double seconds = std::chrono::duration<double>(dial.deadline - dial.started).count();
-    fail_dial(peer, Error(Code::deadline_exceeded,
-                          fmt::format("cannot reach {} at {} within {:.1f} s: {}", peer.to_string(), dial.address.text,
-                                      seconds, dial.last_error ? dial.last_error.message() : "no answer")));
-  }
+  run_dials(now);
   std::vector<std::uint64_t> ids;
   for (const auto& [id, link] : links_) ids.push_back(id);
   for (const std::uint64_t id : ids) {
@@ -264,14 +283,32 @@ void Wire::run_timers(Clock::time_point now) {
   }
 }
 
+void Wire::run_dials(Clock::time_point now) {
+  std::vector<TaskName> late;
+  for (auto& [peer, dial] : dials_) {
+    if (now >= dial.deadline)
+      late.push_back(peer);
+    else if (dial.link == PeerId{} && now >= dial.next_attempt)
+      start_attempt(peer, dial);
+  }
+  for (const TaskName& peer : late) {
+    const Dial& dial = dials_.at(peer);
+    const double seconds = std::chrono::duration<double>(dial.deadline - dial.started).count();
+    fail_dial(peer, Error(Code::deadline_exceeded,
+                          fmt::format("cannot reach {} at {} within {:.1f} s: {}", peer.to_string(),
+                                      dial.address.text, seconds,
+                                      dial.last_error ? dial.last_error.message() : "no answer")));
+  }
+}
+
 void Wire::check_peer(Link& link, Clock::time_point now) {
   LinkCounters& counters = link.connection->counters();
   const auto silence = now.time_since_epoch() - std::chrono::nanoseconds(counters.last_heard.load());
   if (silence >= options_.down_after) {
     const double seconds = std::chrono::duration<double>(options_.down_after).count();
     return end_link(link,
-                    Error(Code::unavailable,
-                          fmt::format("no sign of life from {} for {:.1f} s", link.peer.to_string(), seconds)),
+                    Error(Code::unavailable, fmt::format("no sign of life from {} for {:.1f} s",
+                                                         link.peer.to_string(), seconds)),
                     Farewell::goodbye);
   }
   const bool suspect = silence >= options_.suspect_after;
@@ -279,7 +316,7 @@ void Wire::check_peer(Link& link, Clock::time_point now) {
   if (now < link.next_heartbeat) return;
   link.next_heartbeat = now + options_.heartbeat_every;
   // One that still waits is enough.
-  if (counters.frames_queued == counters.frames_sent || counters.stalled)
+  if (!counters.control_waits)
     (void)link.connection->send(Heartbeat{progress_.load(std::memory_order_relaxed)});
 }
 

@@ -1,22 +1,22 @@
 // All data connections of a task, served by one thread (epoll). At most one connection is open to each peer.
 //
-//   WireOptions options{.self = {"worker", 0}, .cluster = "demo", .token = token, .incarnation = {random_id()}};
-//   Wire wire(options, handler);
-//   wire.listen();                                 // the others dial the port it gives
-//   wire.dial({"ps", 0}, "127.0.0.1", 7701, 5s);   // handler.connected() or handler.dial_failed() follows
-//   wire.send({"ps", 0}, Push{...});
+//   WireOptions options{.self = {"worker", 0}, .cluster = "demo", .token = token, .incarnation =
+//   {random_id()}}; Wire wire(options, handler); wire.listen();                                 // the others
+//   dial the port it gives wire.dial({"ps", 0}, "127.0.0.1", 7701, 5s);   // handler.connected() or
+//   handler.dial_failed() follows wire.send({"ps", 0}, Push{...});
 //
-// Threads: every public function may be called by any thread, the handler's too, but shutdown() and the destructor,
-// which join the wire thread, not by the handler. None waits for a socket (dial: a host name that is not numeric is
-// resolved on the calling thread).
+// Threads: every public function may be called by any thread, the handler's too, but shutdown() and the
+// destructor, which join the wire thread, not by the handler. None waits for a socket (dial: a host name that
+// is not numeric is resolved on the calling thread).
 //
 // Order and priorities of frames: chunk.hpp. A frame that send() took may still be lost with its connection;
 // handler.disconnected() then tells so.
 //
-// The first frame in each direction is a Hello. A connection that begins with anything else, or with a wrong Hello, is
-// closed with a Goodbye that says why. A Hello from a task that already has an open connection is refused with
-// already_exists, whatever its incarnation: the caller tries again until its deadline, by which time the old connection
-// has ended or been found dead. If two tasks dial each other at once, the connection of the lower TaskName stays.
+// The first frame in each direction is a Hello. A connection that begins with anything else, or with a wrong
+// Hello, is closed with a Goodbye that says why. A Hello from a task that already has an open connection is
+// refused with already_exists, whatever its incarnation: the caller tries again until its deadline, by which
+// time the old connection has ended or been found dead. If two tasks dial each other at once, the connection
+// of the lower TaskName stays.
 #pragma once
 
 #include <chrono>
@@ -36,8 +36,9 @@ using PeerId = Id<struct PeerTag>;
 
 using wire::LinkCounters;
 
-// What happens, told on the wire thread: return soon, as nothing else is served meanwhile. Heartbeat, Credit, Hello and
-// Goodbye are not given to frame(). frame() may throw Error, which closes the connection; the others must not throw.
+// What happens, told on the wire thread: return soon, as nothing else is served meanwhile. Heartbeat, Credit,
+// Hello and Goodbye are not given to frame(). frame() may throw Error, which closes the connection; the
+// others must not throw.
 class WireHandler {
  public:
   virtual ~WireHandler() = default;
@@ -65,23 +66,27 @@ struct WireOptions {
   std::chrono::milliseconds suspect_after{2000};
   std::chrono::milliseconds down_after{10000};
   std::chrono::milliseconds handshake_timeout{5000};
-  std::chrono::milliseconds close_timeout{2000};  // to send what is queued and the Goodbye, and to be understood
-  std::size_t max_strangers = 64;                  // connections that have not yet said Hello
+  std::chrono::milliseconds close_timeout{
+      2000};                       // to send what is queued and the Goodbye, and to be understood
+  std::size_t max_strangers = 64;  // connections that have not yet said Hello
 };
 
 class Wire {
  public:
-  // Starts the thread. Throws invalid_argument for options that make no sense. `handler` must outlive the Wire.
+  // Starts the thread. Throws invalid_argument for options that make no sense. `handler` must outlive the
+  // Wire.
   Wire(WireOptions options, WireHandler& handler);
   ~Wire();
 
   // Listens and returns the port. Throws unavailable, naming the address, if it cannot.
   std::uint16_t listen();
-  // Ends in connected() or dial_failed(). Does nothing if the peer is connected or being dialed. Failures that may pass
-  // (nobody listens yet) are tried again with growing pauses until `timeout` is over. Throws unavailable for a host that
-  // cannot be resolved.
-  void dial(const TaskName& peer, const std::string& host, std::uint16_t port, std::chrono::milliseconds timeout);
-  // Code::ok: the frame is on its way. unavailable: there is no open connection; other codes: it cannot be encoded.
+  // Ends in connected() or dial_failed(). Does nothing if the peer is connected or being dialed. Failures
+  // that may pass (nobody listens yet) are tried again with growing pauses until `timeout` is over. Throws
+  // unavailable for a host that cannot be resolved.
+  void dial(const TaskName& peer, const std::string& host, std::uint16_t port,
+            std::chrono::milliseconds timeout);
+  // Code::ok: the frame is on its way. unavailable: there is no open connection; other codes: it cannot be
+  // encoded.
   Error send(PeerId peer, const Frame& frame);
   Error send(const TaskName& peer, const Frame& frame);
   // Drops what waits, and says Goodbye with `reason`; disconnected() follows with it.
@@ -92,8 +97,8 @@ class Wire {
   void made_progress() { progress_.fetch_add(1, std::memory_order_relaxed); }
   // Counters of a connection, also after its end; null if there is none open. Reading them takes no lock.
   std::shared_ptr<const LinkCounters> counters(PeerId peer) const;
-  // Stops listening and dialing; sends what is queued and a Goodbye to all, for at most close_timeout; joins the thread.
-  // Each connection's disconnected() comes with Code::ok. Later calls of anything do nothing.
+  // Stops listening and dialing; sends what is queued and a Goodbye to all, for at most close_timeout; joins
+  // the thread. Each connection's disconnected() comes with Code::ok. Later calls of anything do nothing.
   void shutdown();
 
  private:
@@ -105,8 +110,8 @@ class Wire {
     PeerId id;
     Stage stage = Stage::greeting;
     bool dialed = false;
-    bool leaving = false;     // shutdown() has begun: frames of the peer are dropped, but its credits count
-    TaskName peer;            // known if dialed or open
+    bool leaving = false;  // shutdown() has begun: frames of the peer are dropped, but its credits count
+    TaskName peer;         // known if dialed or open
     std::string address;
     std::shared_ptr<Connection> connection;
     std::shared_ptr<std::atomic<bool>> flush_asked;
@@ -131,8 +136,10 @@ class Wire {
   void run_commands();
   void on_event(std::uint64_t id, std::uint32_t events);
   void accept_all();
+  void pause_accepting();
   Clock::time_point next_timer() const;
   void run_timers(Clock::time_point now);
+  void run_dials(Clock::time_point now);
   void check_peer(Link& link, Clock::time_point now);
   void watch(Link& link, std::uint32_t interest);
   void flush(Link& link);
@@ -172,6 +179,7 @@ class Wire {
   // Of the wire thread.
   wire::Handshake handshake_;
   wire::Fd listener_;
+  Clock::time_point accept_again_ = Clock::time_point::max();
   std::uint64_t last_id_ = 1;
   std::unordered_map<std::uint64_t, Link> links_;
   std::vector<std::uint64_t> ended_;

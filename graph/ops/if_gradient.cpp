@@ -48,8 +48,8 @@ Function pruned(Function function) {
 // The function (arguments of the branch, gradients of flow.results) -> gradients of flow.arguments.
 Function branch_gradient(const Function& branch, const std::string& name, const Flow& flow,
                          const Outputs& output_gradients) {
-  std::shared_ptr<Graph> body = branch.body->clone();
-  const auto scope = body->scope(name);
+  const std::shared_ptr<Graph> body = branch.body->clone();
+  const auto scope = body->scope(name);  // ends before body does
   Function out{.name = name, .arguments = branch.arguments};
   Outputs ys, xs;
   GradientOptions options;
@@ -71,7 +71,7 @@ Function branch_gradient(const Function& branch, const std::string& name, const 
     const Output result = dense(found[i], xs[i]);
     out.results.push_back({result.node, result.index});
   }
-  out.body = std::move(body);
+  out.body = body;
   return pruned(std::move(out));
 }
 

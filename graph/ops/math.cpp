@@ -74,7 +74,7 @@ Op logical(std::string name) {
 }
 
 Op unary(std::string name, std::vector<DType> types) {
-  return Op(std::move(name))
+  return differentiable(std::move(name))
       .input("x", "T")
       .output("y", "T")
       .type("T", std::move(types))

@@ -55,7 +55,9 @@ std::size_t hash_of(const Candidate& c) {
     mix(static_cast<std::size_t>(e.node));
     mix(static_cast<std::size_t>(e.index));
   }
-  for (const auto& [key, value] : c.node->attributes.all()) {
+  for (const auto& attribute : c.node->attributes.all()) {
+    if (!counts(attribute)) continue;
+    const AttrValue& value = attribute.second;
     if (const auto* integer = std::get_if<std::int64_t>(&value)) mix(static_cast<std::size_t>(*integer));
     const auto* tensor = std::get_if<Tensor>(&value);
     if (!tensor || tensor->dtype() == DType::string || !tensor->space().on_host()) continue;

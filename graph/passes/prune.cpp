@@ -57,10 +57,10 @@ void keep_colocations(const Graph& graph, const std::vector<bool>& keep, Graph& 
     }
     pruned.set_device(pruned.node(id), device.to_string());
     if (keep[static_cast<std::size_t>(target->id)]) {
-      pruned.set_colocate_with(pruned.node(id), target->name);
+      pruned.set_colocation(pruned.node(id), target->name);
     } else {
       const auto [head, first] = heads.emplace(target->id, id);
-      if (!first) pruned.set_colocate_with(pruned.node(id), pruned.node(head->second).name);
+      if (!first) pruned.set_colocation(pruned.node(id), pruned.node(head->second).name);
     }
   }
 }

@@ -44,14 +44,13 @@ inline float exp(float x) {
   return value * scale1 * scale2;
 }
 
-// log(x) = e ln 2 + log(1 + f), 1 + f in [sqrt(1/2), sqrt(2)).
-inline float log(float x) {
-  const bool subnormal = x < std::numeric_limits<float>::min();
-  const auto bits = std::bit_cast<std::int32_t>(subnormal ? x * 0x1p25f : x);
-  // 0x3f3504f3 is sqrt(1/2): the exponent of x / sqrt(1/2), rounded down.
-  const std::int32_t e = (bits - 0x3f3504f3) >> 23;
-  const float f = std::bit_cast<float>(bits - static_cast<std::int32_t>(static_cast<std::uint32_t>(e) << 23)) - 1.0f;
-  const float exponent = static_cast<float>(subnormal ? e - 25 : e);
+// log(x) + offset ln 2 for positive, normal x: log(x) = e ln 2 + log(1 + f), 1 + f in [sqrt(1/2), sqrt(2)).
+inline float log_normal(float x, std::int32_t offset) {
+  const auto bits = std::bit_cast<std::uint32_t>(x);
+  // 0x3f3504f3 is sqrt(1/2): the exponent of x / sqrt(1/2), rounded down. (Unsigned: callers may pass any bits.)
+  const std::int32_t e = static_cast<std::int32_t>(bits - 0x3f3504f3u) >> 23;
+  const float f = std::bit_cast<float>(bits - (static_cast<std::uint32_t>(e) << 23)) - 1.0f;
+  const auto exponent = static_cast<float>(e + offset);
   float p = 0.06971611471f;
   p = p * f - 0.1147973385f;
   p = p * f + 0.1168541992f;
@@ -63,7 +62,12 @@ inline float log(float x) {
   p = p * f + 0.3333333118f;
   const float square = f * f;
   const float tail = p * f * square + exponent * kLn2Low - 0.5f * square;
-  float value = (f + tail) + exponent * kLn2High;
+  return (f + tail) + exponent * kLn2High;
+}
+
+inline float log(float x) {
+  const bool subnormal = x < std::numeric_limits<float>::min();
+  float value = log_normal(subnormal ? x * 0x1p25f : x, subnormal ? -25 : 0);
   value = x == 0.0f ? -kInfinity : value;
   value = x == kInfinity ? kInfinity : value;
   return x >= 0.0f ? value : kNaN;
@@ -127,11 +131,14 @@ T sigmoid(T x) {
   return numerator / (T{1} + e);
 }
 
-// log(1 + exp(x)) = max(x, 0) + log1p(exp(-|x|)).
-template <class T>
-T softplus(T x) {
-  const T positive = x < T{0} ? T{0} : x;
-  return positive + log1p(exp(-std::fabs(x)));
+// log(1 + exp(x)) = max(x, 0) + log1p(e), e = exp(-|x|).
+inline double softplus(double x) { return (x < 0 ? 0 : x) + log1p(exp(-std::fabs(x))); }
+// As log1p(), but e is in [0, 1]: nothing is special.
+inline float softplus(float x) {
+  const float e = exp(-std::fabs(x));
+  const float u = 1.0f + e;
+  const float tail = log_normal(u, 0) + (e - (u - 1.0f)) / u;
+  return (x < 0.0f ? 0.0f : x) + tail;
 }
 
 template <class T>

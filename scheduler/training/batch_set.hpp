@@ -1,5 +1,5 @@
-// Which batches a shard has already applied. Batches are handed out in ascending order and nearly all come back, so
-// the set is a few intervals: one, and one more for each batch still being computed.
+// Which batches a shard has already applied. Batches are handed out in ascending order and nearly all come
+// back, so the set is a few intervals: one, and one more for each batch still being computed.
 #pragma once
 
 #include <cstddef>

@@ -29,8 +29,9 @@ std::uint64_t steps_per_epoch(const JobOptions& options) {
     invalid_argument("training job: {} slots of {} examples are too many", options.slots, options.batch);
   const std::uint64_t available = options.train_examples / step;
   if (available == 0)
-    invalid_argument("training job: {} examples are less than one step of {} slots x batch {}; use a smaller batch",
-                     options.train_examples, options.slots, options.batch);
+    invalid_argument(
+        "training job: {} examples are less than one step of {} slots x batch {}; use a smaller batch",
+        options.train_examples, options.slots, options.batch);
   if (options.steps_per_epoch > available)
     invalid_argument("training job: {} steps per epoch, but {} examples make {}", options.steps_per_epoch,
                      options.train_examples, available);
@@ -56,7 +57,8 @@ std::string differences(std::string_view expected_text, std::string_view actual_
   const Settings actual = parse_settings(actual_text);
   const auto shown = [](const Settings& settings, std::string_view name) {
     const auto found = settings.find(name);
-    return found == settings.end() ? std::string("missing") : fmt::format("'{}'", found->second.substr(0, 80));
+    return found == settings.end() ? std::string("missing")
+                                   : fmt::format("'{}'", found->second.substr(0, 80));
   };
   Settings names = expected;
   names.insert(actual.begin(), actual.end());
@@ -65,10 +67,11 @@ std::string differences(std::string_view expected_text, std::string_view actual_
   for (const auto& [name, value] : names) {
     if (shown(expected, name) == shown(actual, name)) continue;
     if (++count > kMaxDifferences) return text + "; and more";
-    text += fmt::format("{}{} is {}, expected {}", count == 1 ? "" : "; ", name.substr(0, 80), shown(actual, name),
-                        shown(expected, name));
+    text += fmt::format("{}{} is {}, expected {}", count == 1 ? "" : "; ", name.substr(0, 80),
+                        shown(actual, name), shown(expected, name));
   }
-  return text.empty() ? "the options agree, so the model does not: its variables or their order differ" : text;
+  return text.empty() ? "the options agree, so the model does not: its variables or their order differ"
+                      : text;
 }
 
 double seconds(Nanoseconds duration) { return static_cast<double>(duration) / 1e9; }
@@ -82,14 +85,17 @@ Coordinator::Coordinator(JobOptions options, Nanoseconds now)
   versions_.assign(options_.shards.size(), options_.first_step);
 }
 
-// ---- Membership ----------------------------------------------------------------------------------------------------
+// ---- Membership
+// ----------------------------------------------------------------------------------------------------
 
 Error Coordinator::refuse(Code code, std::string text) {
   ++counters_.refused;
   return Error(code, std::move(text));
 }
 
-std::string Coordinator::describe(std::uint32_t worker) const { return fmt::format("/job:worker/task:{}", worker); }
+std::string Coordinator::describe(std::uint32_t worker) const {
+  return fmt::format("/job:worker/task:{}", worker);
+}
 
 std::string Coordinator::list(Presence presence, bool outside_barrier) const {
   std::string text;
@@ -120,7 +126,7 @@ bool Coordinator::admits(std::uint32_t worker, Error& error) {
   return false;
 }
 
-Error Coordinator::join(const Join& message, Nanoseconds now, Outbox& out) {
+Error Coordinator::join(const Join& message, Nanoseconds now, TrainingOutbox& out) {
   if (failure_) return failure_;
   if (message.worker >= workers_.size())
     return refuse(Code::invalid_argument,
@@ -131,10 +137,12 @@ Error Coordinator::join(const Join& message, Nanoseconds now, Outbox& out) {
     return {};
   }
   if (worker.presence == Presence::joined)
-    return refuse(Code::already_exists, describe(message.worker) + " has joined already, from another process");
+    return refuse(Code::already_exists,
+                  describe(message.worker) + " has joined already, from another process");
   if (worker.presence == Presence::lost &&
       (options_.on_loss == JobOptions::OnLoss::fail || stage_ == Stage::finished))
-    return refuse(Code::failed_precondition, describe(message.worker) + " cannot join again: the job is over");
+    return refuse(Code::failed_precondition,
+                  describe(message.worker) + " cannot join again: the job is over");
   if (message.fingerprint != options_.fingerprint || message.settings != options_.settings) {
     Error error = refuse(Code::failed_precondition,
                          fmt::format("{} was started for another training job: {}", describe(message.worker),
@@ -147,7 +155,7 @@ Error Coordinator::join(const Join& message, Nanoseconds now, Outbox& out) {
   return {};
 }
 
-void Coordinator::begin_when_joined(Nanoseconds now, Outbox& out) {
+void Coordinator::begin_when_joined(Nanoseconds now, TrainingOutbox& out) {
   if (stage_ != Stage::joining || !list(Presence::expected, false).empty()) return;
   started_ = now;
   if (options_.epochs == 0) {
@@ -161,7 +169,7 @@ void Coordinator::begin_when_joined(Nanoseconds now, Outbox& out) {
   serve(out);
 }
 
-void Coordinator::worker_down(std::uint32_t index, std::string_view reason, Nanoseconds now, Outbox& out) {
+void Coordinator::worker_down(std::uint32_t index, std::string_view reason, Nanoseconds now, TrainingOutbox& out) {
   if (index >= workers_.size() || failure_ || stage_ == Stage::finished) return;
   Worker& worker = workers_[index];
   if (worker.presence == Presence::lost) return;
@@ -177,11 +185,12 @@ void Coordinator::worker_down(std::uint32_t index, std::string_view reason, Nano
   open_barrier_when_full(out);
 }
 
-void Coordinator::shard_down(std::uint32_t shard, std::string_view reason, Outbox& out) {
-  if (stage_ != Stage::finished) fail(Error(Code::unavailable, fmt::format("shard {} was lost: {}", shard, reason)), out);
+void Coordinator::shard_down(std::uint32_t shard, std::string_view reason, TrainingOutbox& out) {
+  if (stage_ != Stage::finished)
+    fail(Error(Code::unavailable, fmt::format("shard {} was lost: {}", shard, reason)), out);
 }
 
-void Coordinator::fail(Error error, Outbox& out) {
+void Coordinator::fail(Error error, TrainingOutbox& out) {
   if (failure_) return;
   stage_ = Stage::failed;
   failure_ = std::move(error);
@@ -194,17 +203,20 @@ std::optional<Nanoseconds> Coordinator::deadline() const {
   return created_ + options_.join_timeout;
 }
 
-void Coordinator::tick(Nanoseconds now, Outbox& out) {
+void Coordinator::tick(Nanoseconds now, TrainingOutbox& out) {
   if (const auto limit = deadline(); limit && now >= *limit)
-    fail(Error(Code::deadline_exceeded,
-               fmt::format("training job: {} did not join within {} s; start them, or start the job with fewer workers",
-                           list(Presence::expected, false), seconds(options_.join_timeout))),
+    fail(Error(
+             Code::deadline_exceeded,
+             fmt::format(
+                 "training job: {} did not join within {} s; start them, or start the job with fewer workers",
+                 list(Presence::expected, false), seconds(options_.join_timeout))),
          out);
 }
 
-// ---- Tokens --------------------------------------------------------------------------------------------------------
+// ---- Tokens
+// --------------------------------------------------------------------------------------------------------
 
-Error Coordinator::take_token(const TakeToken& message, Nanoseconds, Outbox& out) {
+Error Coordinator::take_token(const TakeToken& message, Nanoseconds, TrainingOutbox& out) {
   Error error;
   if (!admits(message.worker, error)) return error;
   Worker& worker = workers_[message.worker];
@@ -213,7 +225,8 @@ Error Coordinator::take_token(const TakeToken& message, Nanoseconds, Outbox& out
     return {};
   }
   if (stage_ == Stage::finished)
-    return refuse(Code::failed_precondition, describe(message.worker) + " asks for work, but the job is over");
+    return refuse(Code::failed_precondition,
+                  describe(message.worker) + " asks for work, but the job is over");
   worker.last_request = message.request;
   requests_.push_back({message.worker, message.request});
   serve(out);
@@ -221,7 +234,7 @@ Error Coordinator::take_token(const TakeToken& message, Nanoseconds, Outbox& out
 }
 
 // Answers parked requests while there are tokens.
-void Coordinator::serve(Outbox& out) {
+void Coordinator::serve(TrainingOutbox& out) {
   if (stage_ == Stage::joining || stage_ == Stage::finished) return;
   while (!requests_.empty()) {
     const Request request = requests_.front();
@@ -247,20 +260,20 @@ Error Coordinator::count(TokenBook::Note note, std::string_view what) {
   if (note == TokenBook::Note::repeated) ++counters_.repeated;
   if (note != TokenBook::Note::unexpected) return {};
   return refuse(Code::invalid_argument,
-                fmt::format("training job: {} does not fit the tokens handed out in epoch {} ({})", what, epoch_,
-                            name(stage_)));
+                fmt::format("training job: {} does not fit the tokens handed out in epoch {} ({})", what,
+                            epoch_, name(stage_)));
 }
 
-Error Coordinator::token_done(const TokenDone& message, Nanoseconds now, Outbox& out) {
+Error Coordinator::token_done(const TokenDone& message, Nanoseconds now, TrainingOutbox& out) {
   Error error;
   if (!admits(message.worker, error)) return error;
   const TokenBook::Note note = book_.done(message);
   if (note == TokenBook::Note::counted) advance(now, out);
-  return count(note, fmt::format("the report of {} on step {} slot {}", describe(message.worker), message.token.step,
-                                 message.token.slot));
+  return count(note, fmt::format("the report of {} on step {} slot {}", describe(message.worker),
+                                 message.token.step, message.token.slot));
 }
 
-Error Coordinator::staged(const Staged& message, Nanoseconds now, Outbox& out) {
+Error Coordinator::staged(const Staged& message, Nanoseconds now, TrainingOutbox& out) {
   if (failure_) return failure_;
   const TokenBook::Note note = book_.staged(message);
   if (note == TokenBook::Note::counted) {
@@ -273,7 +286,8 @@ Error Coordinator::staged(const Staged& message, Nanoseconds now, Outbox& out) {
                                  message.slot));
 }
 
-// ---- Phases --------------------------------------------------------------------------------------------------------
+// ---- Phases
+// --------------------------------------------------------------------------------------------------------
 
 void Coordinator::begin_training(Nanoseconds now) {
   stage_ = Stage::training;
@@ -293,7 +307,7 @@ void Coordinator::begin_training(Nanoseconds now) {
   book_ = TokenBook(std::move(phase));
 }
 
-void Coordinator::advance(Nanoseconds now, Outbox& out) {
+void Coordinator::advance(Nanoseconds now, TrainingOutbox& out) {
   if (stage_ == Stage::training) {
     const std::uint64_t steps = book_.phase().first_step - options_.first_step + book_.complete_steps();
     counters_.steps = std::max(counters_.steps, steps);
@@ -331,7 +345,7 @@ void Coordinator::end_training(Nanoseconds now) {
   book_ = TokenBook(std::move(phase));
 }
 
-void Coordinator::end_epoch(Nanoseconds now, Outbox& out) {
+void Coordinator::end_epoch(Nanoseconds now, TrainingOutbox& out) {
   if (options_.test_examples > 0)
     figures_.test_accuracy =
         static_cast<double>(book_.figures().correct) / static_cast<double>(options_.test_examples);
@@ -345,7 +359,7 @@ void Coordinator::end_epoch(Nanoseconds now, Outbox& out) {
   }
 }
 
-Error Coordinator::barrier(const Barrier& message, Nanoseconds, Outbox& out) {
+Error Coordinator::barrier(const Barrier& message, Nanoseconds, TrainingOutbox& out) {
   Error error;
   if (!admits(message.worker, error)) return error;
   if (workers_[message.worker].in_barrier) {
@@ -360,38 +374,49 @@ Error Coordinator::barrier(const Barrier& message, Nanoseconds, Outbox& out) {
   return {};
 }
 
-void Coordinator::open_barrier_when_full(Outbox& out) {
+void Coordinator::open_barrier_when_full(TrainingOutbox& out) {
   if (stage_ != Stage::finishing || !list(Presence::joined, true).empty()) return;
   stage_ = Stage::finished;
-  const auto count = std::count_if(workers_.begin(), workers_.end(), [](const Worker& w) { return w.in_barrier; });
+  const auto count =
+      std::count_if(workers_.begin(), workers_.end(), [](const Worker& w) { return w.in_barrier; });
   out.push_back({Destination::everyone(), BarrierOpen{static_cast<std::uint32_t>(count)}});
 }
 
-// ---- Reading -------------------------------------------------------------------------------------------------------
+// ---- Reading
+// -------------------------------------------------------------------------------------------------------
 
 std::string Coordinator::waits_for() const {
   switch (stage_) {
-    case Stage::joining: return "joins of " + list(Presence::expected, false);
+    case Stage::joining:
+      return "joins of " + list(Presence::expected, false);
     case Stage::training:
     case Stage::evaluating: {
       const std::string outstanding = book_.outstanding();
       return outstanding.empty() ? "workers to take tokens" : outstanding;
     }
-    case Stage::finishing: return "barrier: " + list(Presence::joined, true);
+    case Stage::finishing:
+      return "barrier: " + list(Presence::joined, true);
     case Stage::finished:
-    case Stage::failed: break;
+    case Stage::failed:
+      break;
   }
   return "";
 }
 
 std::string_view name(Coordinator::Stage stage) {
   switch (stage) {
-    case Coordinator::Stage::joining: return "joining";
-    case Coordinator::Stage::training: return "training";
-    case Coordinator::Stage::evaluating: return "evaluating";
-    case Coordinator::Stage::finishing: return "finishing";
-    case Coordinator::Stage::finished: return "finished";
-    case Coordinator::Stage::failed: return "failed";
+    case Coordinator::Stage::joining:
+      return "joining";
+    case Coordinator::Stage::training:
+      return "training";
+    case Coordinator::Stage::evaluating:
+      return "evaluating";
+    case Coordinator::Stage::finishing:
+      return "finishing";
+    case Coordinator::Stage::finished:
+      return "finished";
+    case Coordinator::Stage::failed:
+      return "failed";
   }
   return "unknown";
 }

@@ -1,12 +1,14 @@
 // The coordinator of a training job: who takes part, who computes what, when an epoch and the job are over.
 //
-//   joining ── all expected workers are there ──▶ training ── every token complete ──▶ evaluating ── all counted ─┐
-//                                                    ▲────────────── EpochDone, next epoch ──────────────────────┤
-//   finished ◀── all workers are in the barrier ── finishing ◀──────── EpochDone, after the last ────────────────┘
-//   failed: from any of them, with JobFailed to everyone
+//   joining ── all expected workers are there ──▶ training ── every token complete ──▶ evaluating ── all
+//   counted ─┐
+//                                                    ▲────────────── EpochDone, next epoch
+//                                                    ──────────────────────┤
+//   finished ◀── all workers are in the barrier ── finishing ◀──────── EpochDone, after the last
+//   ────────────────┘ failed: from any of them, with JobFailed to everyone
 //
-// Workers ask with TakeToken and get a Token when there is one. Repeated messages are dropped and counted; wrong ones
-// are refused and counted, change nothing, and the Error returned is for their sender.
+// Workers ask with TakeToken and get a Token when there is one. Repeated messages are dropped and counted;
+// wrong ones are refused and counted, change nothing, and the Error returned is for their sender.
 //
 // Not thread-safe: one actor owns it. Times are of a steady clock, in nanoseconds.
 #pragma once
@@ -27,7 +29,7 @@ using Nanoseconds = std::int64_t;
 
 struct JobOptions {
   TrainingMode mode = TrainingMode::synchronous;
-  std::uint32_t workers = 1;  // expected; their indices are below it
+  std::uint32_t workers = 1;          // expected; their indices are below it
   std::vector<std::uint32_t> shards;  // those that own at least one slice
   std::uint32_t slots = 1;            // N; 1 if asynchronous
   std::uint64_t staleness = 0;        // bounded_staleness only
@@ -41,9 +43,10 @@ struct JobOptions {
   std::uint64_t fingerprint = 0;
   std::string settings;  // see Join
   Nanoseconds join_timeout = 60'000'000'000;
-  // What the loss of a worker does. reassign: its tokens go to others, and it may join again with a new incarnation.
-  // Tokens of a step are then handed out only when the step before (with staleness, the one it can start from) is
-  // complete: a worker that waits for a version cannot take what a lost one left behind. Shards need keep_previous.
+  // What the loss of a worker does. reassign: its tokens go to others, and it may join again with a new
+  // incarnation. Tokens of a step are then handed out only when the step before (with staleness, the one it
+  // can start from) is complete: a worker that waits for a version cannot take what a lost one left behind.
+  // Shards need keep_previous.
   enum class OnLoss : std::uint8_t { fail, reassign } on_loss = OnLoss::fail;
 };
 
@@ -63,22 +66,22 @@ class Coordinator {
   // Throws invalid_argument for options that contradict each other or leave an epoch without a step.
   Coordinator(JobOptions options, Nanoseconds now);
 
-  // Errors of all of these: invalid_argument (an index, token or figure that cannot be), failed_precondition (the
-  // sender has not joined, or may not do this now), and failure() of a failed job.
-  [[nodiscard]] Error join(const Join& message, Nanoseconds now, Outbox& out);
-  [[nodiscard]] Error take_token(const TakeToken& message, Nanoseconds now, Outbox& out);
-  [[nodiscard]] Error token_done(const TokenDone& message, Nanoseconds now, Outbox& out);
-  [[nodiscard]] Error staged(const Staged& message, Nanoseconds now, Outbox& out);
-  [[nodiscard]] Error barrier(const Barrier& message, Nanoseconds now, Outbox& out);
+  // Errors of all of these: invalid_argument (an index, token or figure that cannot be), failed_precondition
+  // (the sender has not joined, or may not do this now), and failure() of a failed job.
+  [[nodiscard]] Error join(const Join& message, Nanoseconds now, TrainingOutbox& out);
+  [[nodiscard]] Error take_token(const TakeToken& message, Nanoseconds now, TrainingOutbox& out);
+  [[nodiscard]] Error token_done(const TokenDone& message, Nanoseconds now, TrainingOutbox& out);
+  [[nodiscard]] Error staged(const Staged& message, Nanoseconds now, TrainingOutbox& out);
+  [[nodiscard]] Error barrier(const Barrier& message, Nanoseconds now, TrainingOutbox& out);
 
   // Nothing that this incarnation of the worker sent may be delivered later.
-  void worker_down(std::uint32_t worker, std::string_view reason, Nanoseconds now, Outbox& out);
-  void shard_down(std::uint32_t shard, std::string_view reason, Outbox& out);
+  void worker_down(std::uint32_t worker, std::string_view reason, Nanoseconds now, TrainingOutbox& out);
+  void shard_down(std::uint32_t shard, std::string_view reason, TrainingOutbox& out);
   // To be called at deadline() or later.
-  void tick(Nanoseconds now, Outbox& out);
+  void tick(Nanoseconds now, TrainingOutbox& out);
   std::optional<Nanoseconds> deadline() const;
   // Ends the job: JobFailed to everyone.
-  void fail(Error error, Outbox& out);
+  void fail(Error error, TrainingOutbox& out);
 
   Stage stage() const { return stage_; }
   bool finished() const { return stage_ == Stage::finished; }
@@ -107,18 +110,18 @@ class Coordinator {
   Error count(TokenBook::Note note, std::string_view what);
   std::string describe(std::uint32_t worker) const;
   std::string list(Presence presence, bool outside_barrier) const;
-  void begin_when_joined(Nanoseconds now, Outbox& out);
+  void begin_when_joined(Nanoseconds now, TrainingOutbox& out);
   void begin_training(Nanoseconds now);
-  void advance(Nanoseconds now, Outbox& out);
+  void advance(Nanoseconds now, TrainingOutbox& out);
   void end_training(Nanoseconds now);
-  void end_epoch(Nanoseconds now, Outbox& out);
-  void serve(Outbox& out);
-  void open_barrier_when_full(Outbox& out);
+  void end_epoch(Nanoseconds now, TrainingOutbox& out);
+  void serve(TrainingOutbox& out);
+  void open_barrier_when_full(TrainingOutbox& out);
 
   JobOptions options_;
   Stage stage_ = Stage::joining;
   Nanoseconds created_ = 0;
-  Nanoseconds started_ = 0;       // of the job's training
+  Nanoseconds started_ = 0;  // of the job's training
   Nanoseconds phase_started_ = 0;
   std::vector<Worker> workers_;
   std::deque<Request> requests_;  // parked, in the order they came

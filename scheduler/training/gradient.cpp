@@ -14,7 +14,7 @@ Error wrong(const SliceSpec& slice, fmt::format_string<Args...> format, Args&&..
                                                    fmt::format(format, std::forward<Args>(args)...)));
 }
 
-Error check_rows(const SliceSpec& slice, const Gradient& gradient) {
+Error check_rows(const SliceSpec& slice, const PushedGradient& gradient) {
   const Tensor& indices = gradient.indices;
   if (slice.shape.rank() == 0) return wrong(slice, "a scalar has no rows");
   if (indices.dtype() != DType::i64 || indices.shape().rank() != 1 || !indices.space().on_host())
@@ -41,15 +41,17 @@ struct Sum<std::int64_t> {
 
 template <class T>
 T divided(typename Sum<T>::type sum, std::int64_t n) {
-  if constexpr (std::is_same_v<T, std::int64_t>) return static_cast<std::int64_t>(sum) / n;
-  else return static_cast<T>(sum / static_cast<typename Sum<T>::type>(n));
+  if constexpr (std::is_same_v<T, std::int64_t>)
+    return static_cast<std::int64_t>(sum) / n;
+  else
+    return static_cast<T>(sum / static_cast<typename Sum<T>::type>(n));
 }
 
 // Blocks stay in the first-level cache while all slots pass over them.
 constexpr std::int64_t kBlock = 1024;
 
 template <class T>
-Tensor dense_mean(std::vector<Gradient>& gradients) {
+Tensor dense_mean(std::vector<PushedGradient>& gradients) {
   const Tensor first = std::move(gradients.front().values);
   Tensor result = first.unique() ? first : Tensor(first.dtype(), first.shape());
   T* out = result.mutable_data<T>();
@@ -69,21 +71,22 @@ Tensor dense_mean(std::vector<Gradient>& gradients) {
 }
 
 template <class T>
-Tensor joined_rows(const std::vector<Gradient>& gradients, std::int64_t rows) {
+Tensor joined_rows(const std::vector<PushedGradient>& gradients, std::int64_t rows) {
   Shape shape = gradients.front().values.shape();
   shape.set_dim(0, rows);
   Tensor result(gradients.front().values.dtype(), shape);
   T* out = result.mutable_data<T>();
-  for (const Gradient& gradient : gradients)
+  for (const PushedGradient& gradient : gradients)
     for (const T& value : gradient.values.values<T>())
-      *out++ = divided<T>(static_cast<typename Sum<T>::type>(value), static_cast<std::int64_t>(gradients.size()));
+      *out++ =
+          divided<T>(static_cast<typename Sum<T>::type>(value), static_cast<std::int64_t>(gradients.size()));
   return result;
 }
 
-Tensor joined_indices(const std::vector<Gradient>& gradients, std::int64_t rows) {
+Tensor joined_indices(const std::vector<PushedGradient>& gradients, std::int64_t rows) {
   Tensor result(DType::i64, Shape{rows});
   std::int64_t* out = result.mutable_data<std::int64_t>();
-  for (const Gradient& gradient : gradients) {
+  for (const PushedGradient& gradient : gradients) {
     const auto indices = gradient.indices.values<std::int64_t>();
     out = std::copy(indices.begin(), indices.end(), out);
   }
@@ -91,10 +94,10 @@ Tensor joined_indices(const std::vector<Gradient>& gradients, std::int64_t rows)
 }
 
 template <class T>
-Gradient mean_as(std::vector<Gradient>& gradients) {
+PushedGradient mean_as(std::vector<PushedGradient>& gradients) {
   if (!gradients.front().sparse()) return {dense_mean<T>(gradients), {}};
   std::int64_t rows = 0;
-  for (const Gradient& gradient : gradients) rows += gradient.indices.num_elements();
+  for (const PushedGradient& gradient : gradients) rows += gradient.indices.num_elements();
   return {joined_rows<T>(gradients, rows), joined_indices(gradients, rows)};
 }
 
@@ -102,7 +105,7 @@ Gradient mean_as(std::vector<Gradient>& gradients) {
 
 bool is_gradient_dtype(DType dtype) { return is_floating(dtype) || dtype == DType::i64; }
 
-Error check_gradient(const SliceSpec& slice, const Gradient& gradient) {
+Error check_gradient(const SliceSpec& slice, const PushedGradient& gradient) {
   const Tensor& values = gradient.values;
   if (!values.valid()) return wrong(slice, "no values came with it");
   if (values.dtype() != slice.dtype)
@@ -114,15 +117,21 @@ Error check_gradient(const SliceSpec& slice, const Gradient& gradient) {
   return {};
 }
 
-Gradient mean_of(std::vector<Gradient> gradients) {
+PushedGradient mean_of(std::vector<PushedGradient> gradients) {
   if (gradients.size() == 1) return std::move(gradients.front());
   switch (gradients.front().values.dtype()) {
-    case DType::f32: return mean_as<float>(gradients);
-    case DType::f64: return mean_as<double>(gradients);
-    case DType::f16: return mean_as<Half>(gradients);
-    case DType::bf16: return mean_as<BFloat16>(gradients);
-    case DType::i64: return mean_as<std::int64_t>(gradients);
-    default: invalid_argument("gradients of dtype {} cannot be averaged", name(gradients.front().values.dtype()));
+    case DType::f32:
+      return mean_as<float>(gradients);
+    case DType::f64:
+      return mean_as<double>(gradients);
+    case DType::f16:
+      return mean_as<Half>(gradients);
+    case DType::bf16:
+      return mean_as<BFloat16>(gradients);
+    case DType::i64:
+      return mean_as<std::int64_t>(gradients);
+    default:
+      invalid_argument("gradients of dtype {} cannot be averaged", name(gradients.front().values.dtype()));
   }
 }
 

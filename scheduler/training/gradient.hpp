@@ -18,9 +18,9 @@ struct SliceSpec {
   Shape shape;
 };
 
-// Dense: `values` has the slice's shape. Sparse: `values` has rows of the slice, [n, shape[1:]...], and `indices`
-// (i64 [n]) their numbers; a row may occur more than once.
-struct Gradient {
+// Dense: `values` has the slice's shape. Sparse: `values` has rows of the slice, [n, shape[1:]...], and
+// `indices` (i64 [n]) their numbers; a row may occur more than once.
+struct PushedGradient {
   Tensor values;
   Tensor indices;
   bool sparse() const { return indices.valid(); }
@@ -30,13 +30,15 @@ struct Gradient {
 // Can gradients of this dtype be averaged? f16, bf16, f32, f64, i64.
 bool is_gradient_dtype(DType dtype);
 
-// invalid_argument, naming what is wrong, if `gradient` does not fit `slice` or is not in host memory; else ok.
-Error check_gradient(const SliceSpec& slice, const Gradient& gradient);
+// invalid_argument, naming what is wrong, if `gradient` does not fit `slice` or is not in host memory; else
+// ok.
+Error check_gradient(const SliceSpec& slice, const PushedGradient& gradient);
 
-// ((g0 + g1) + g2 …) / N, element by element in the arithmetic of the dtype: one rounding per addition and one for the
-// division (f16, bf16: computed in f32 and rounded once; i64: wraps, truncates). The only one of N = 1 is returned as
-// it is. Sparse: rows concatenated in the same order, each divided by N. Needs at least one gradient, all checked
-// against the same slice, all dense or all sparse. May reuse the memory of a gradient nobody else holds.
-Gradient mean_of(std::vector<Gradient> gradients);
+// ((g0 + g1) + g2 …) / N, element by element in the arithmetic of the dtype: one rounding per addition and
+// one for the division (f16, bf16: computed in f32 and rounded once; i64: wraps, truncates). The only one of
+// N = 1 is returned as it is. Sparse: rows concatenated in the same order, each divided by N. Needs at least
+// one gradient, all checked against the same slice, all dense or all sparse. May reuse the memory of a
+// gradient nobody else holds.
+PushedGradient mean_of(std::vector<PushedGradient> gradients);
 
 }  // namespace troupe

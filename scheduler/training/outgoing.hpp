@@ -1,6 +1,6 @@
-// What the training protocol classes say: they take a message and append the messages that follow from it to an
-// Outbox. Whoever drives them (actors, the simulator, tests) delivers these; per (sender, receiver) order must be
-// kept, and repeating a message is harmless.
+// What the training protocol classes say: they take a message and append the messages that follow from it to
+// an TrainingOutbox. Whoever drives them (actors, the simulator, tests) delivers these; per (sender, receiver) order
+// must be kept, and repeating a message is harmless.
 #pragma once
 
 #include <cstdint>
@@ -32,6 +32,6 @@ struct Outgoing {
   Frame message;
 };
 
-using Outbox = std::vector<Outgoing>;
+using TrainingOutbox = std::vector<Outgoing>;
 
 }  // namespace troupe

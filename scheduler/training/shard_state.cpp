@@ -15,13 +15,16 @@ Error error(Code code, fmt::format_string<Args...> format, Args&&... args) {
 
 void check_options(const ShardOptions& options) {
   if (options.workers == 0 || options.slots == 0 || options.accumulate == 0 || options.max_open_batches == 0)
-    invalid_argument("shard {}: workers, slots, accumulate and max_open_batches must be at least 1", options.shard);
+    invalid_argument("shard {}: workers, slots, accumulate and max_open_batches must be at least 1",
+                     options.shard);
   if (options.mode == TrainingMode::asynchronous && options.slots != 1)
     invalid_argument("shard {}: asynchronous training has one slot, not {}", options.shard, options.slots);
   if (options.mode != TrainingMode::bounded_staleness && options.staleness != 0)
-    invalid_argument("shard {}: only bounded staleness takes staleness = {}", options.shard, options.staleness);
+    invalid_argument("shard {}: only bounded staleness takes staleness = {}", options.shard,
+                     options.staleness);
   if (options.mode != TrainingMode::asynchronous && (options.accumulate != 1 || options.scale_by_staleness))
-    invalid_argument("shard {}: accumulate and scale_by_staleness are for asynchronous training", options.shard);
+    invalid_argument("shard {}: accumulate and scale_by_staleness are for asynchronous training",
+                     options.shard);
 }
 
 }  // namespace
@@ -39,15 +42,16 @@ ShardState::ShardState(const ShardOptions& options, std::vector<SliceSpec> slice
     if (!slices_.empty() && slices_.back().spec.id == slice.id)
       invalid_argument("shard {}: slice {} is there twice", options.shard, slice.id);
     if (!is_gradient_dtype(slice.dtype))
-      invalid_argument("shard {}: slice {} ({}) has dtype {}, which cannot be trained", options.shard, slice.id,
-                       slice.name, name(slice.dtype));
+      invalid_argument("shard {}: slice {} ({}) has dtype {}, which cannot be trained", options.shard,
+                       slice.id, slice.name, name(slice.dtype));
     slices_.push_back({std::move(slice), std::nullopt});
   }
 }
 
-// ---- Pushes --------------------------------------------------------------------------------------------------------
+// ---- Pushes
+// --------------------------------------------------------------------------------------------------------
 
-Error ShardState::push(Push message, Outbox& out) {
+Error ShardState::push(Push message, TrainingOutbox& out) {
   if (failure_) return failure_;
   std::size_t slice = 0;
   if (Error error = check(message, slice)) return refuse(std::move(error));
@@ -62,8 +66,9 @@ Error ShardState::refuse(Error error) {
 }
 
 Error ShardState::find_slice(std::uint32_t id, std::size_t& slice) const {
-  const auto found = std::lower_bound(slices_.begin(), slices_.end(), id,
-                                      [](const Owned& owned, std::uint32_t wanted) { return owned.spec.id < wanted; });
+  const auto found =
+      std::lower_bound(slices_.begin(), slices_.end(), id,
+                       [](const Owned& owned, std::uint32_t wanted) { return owned.spec.id < wanted; });
   if (found == slices_.end() || found->spec.id != id)
     return error(Code::invalid_argument, "slice {} is not on this shard", id);
   slice = static_cast<std::size_t>(found - slices_.begin());
@@ -79,8 +84,8 @@ Error ShardState::check(const Push& message, std::size_t& slice) const {
   const Owned& owned = slices_[slice];
   const bool sparse = message.indices.valid();
   if (owned.sparse && *owned.sparse != sparse)
-    return error(Code::invalid_argument, "gradient of slice {} ({}) is {}, those before it were not", message.slice,
-                 owned.spec.name, sparse ? "sparse" : "dense");
+    return error(Code::invalid_argument, "gradient of slice {} ({}) is {}, those before it were not",
+                 message.slice, owned.spec.name, sparse ? "sparse" : "dense");
   return check_gradient(owned.spec, {message.gradient, message.indices});
 }
 
@@ -91,19 +96,19 @@ Error ShardState::check_pulled_version(const Push& message) const {
   if (options_.mode == TrainingMode::asynchronous) return {};
   // Anything else would make the result depend on timing.
   if (message.pulled_version + options_.staleness < message.step || message.pulled_version > message.step)
-    return error(Code::invalid_argument, "gradient of step {} computed on version {}, staleness is {}", message.step,
-                 message.pulled_version, options_.staleness);
+    return error(Code::invalid_argument, "gradient of step {} computed on version {}, staleness is {}",
+                 message.step, message.pulled_version, options_.staleness);
   return {};
 }
 
-Error ShardState::push_slot(Push& message, std::size_t slice, Outbox& out) {
+Error ShardState::push_slot(Push& message, std::size_t slice, TrainingOutbox& out) {
   if (message.step < version_) {
     ++counters_.stale;
     return {};
   }
   if (message.step - version_ > options_.staleness)
-    return error(Code::out_of_range, "push for step {} at version {}, staleness is {}", message.step, version_,
-                 options_.staleness);
+    return error(Code::out_of_range, "push for step {} at version {}, staleness is {}", message.step,
+                 version_, options_.staleness);
   if (Error error = check_pulled_version(message)) return error;
   GradientSet& set = slots_.at(message.step, message.slot);
   if (set.has(slice)) {
@@ -118,16 +123,18 @@ Error ShardState::push_slot(Push& message, std::size_t slice, Outbox& out) {
   return {};
 }
 
-Error ShardState::push_batch(Push& message, std::size_t slice, Outbox& out) {
+Error ShardState::push_batch(Push& message, std::size_t slice, TrainingOutbox& out) {
   if (applied_.contains(message.step)) {
     ++counters_.duplicates;
     return {};
   }
   if (Error error = check_pulled_version(message)) return error;
   if (message.step == ~std::uint64_t{0} ||
-      (applied_.intervals() > options_.workers * options_.max_open_batches && !applied_.touches(message.step)))
+      (applied_.intervals() > options_.workers * options_.max_open_batches &&
+       !applied_.touches(message.step)))
     return error(Code::out_of_range, "batch {} is far from those before it", message.step);
-  if (!batches_.contains(message.worker, message.step) && batches_.open(message.worker) >= options_.max_open_batches)
+  if (!batches_.contains(message.worker, message.step) &&
+      batches_.open(message.worker) >= options_.max_open_batches)
     return error(Code::resource_exhausted, "worker {} begins batch {} with {} incomplete", message.worker,
                  message.step, options_.max_open_batches);
   GradientSet& set = batches_.at(message.worker, message.step);
@@ -148,7 +155,7 @@ Error ShardState::push_batch(Push& message, std::size_t slice, Outbox& out) {
 }
 
 void ShardState::stage(GradientSet& set, Push& message, std::size_t slice) {
-  Gradient gradient{std::move(message.gradient), std::move(message.indices)};
+  PushedGradient gradient{std::move(message.gradient), std::move(message.indices)};
   slices_[slice].sparse = gradient.sparse();
   ++counters_.pushes;
   counters_.staged_bytes += gradient.num_bytes();
@@ -156,14 +163,15 @@ void ShardState::stage(GradientSet& set, Push& message, std::size_t slice) {
   set.add(slice, std::move(gradient), message.pulled_version);
 }
 
-void ShardState::say_staged(const Push& message, Outbox& out) const {
+void ShardState::say_staged(const Push& message, TrainingOutbox& out) const {
   if (failure_) return;
   out.push_back({Destination::coordinator(), Staged{options_.shard, message.step, message.slot, version_}});
 }
 
-// ---- Updates -------------------------------------------------------------------------------------------------------
+// ---- Updates
+// -------------------------------------------------------------------------------------------------------
 
-void ShardState::update(std::vector<GradientSet> sets, Outbox& out) {
+void ShardState::update(std::vector<GradientSet> sets, TrainingOutbox& out) {
   try {
     apply(sets);
   } catch (...) {
@@ -180,7 +188,7 @@ void ShardState::apply(std::vector<GradientSet>& sets) {
     for (const Owned& owned : slices_) previous_.push_back(store_.value(owned.spec.id));
   for (const GradientSet& set : sets) counters_.staged_bytes -= set.bytes();
   for (std::size_t slice = 0; slice < slices_.size(); ++slice) {
-    std::vector<Gradient> gradients;
+    std::vector<PushedGradient> gradients;
     for (GradientSet& set : sets) gradients.push_back(set.take(slice));
     store_.apply(slices_[slice].spec.id, {mean_of(std::move(gradients)), version_ + 1, rate_scale});
   }
@@ -201,9 +209,10 @@ double ShardState::note_staleness(const std::vector<GradientSet>& sets) {
   return options_.scale_by_staleness && mean > 1 ? 1 / mean : 1;
 }
 
-// ---- Pulls ---------------------------------------------------------------------------------------------------------
+// ---- Pulls
+// ---------------------------------------------------------------------------------------------------------
 
-Error ShardState::pull(const Pull& message, Outbox& out) {
+Error ShardState::pull(const Pull& message, TrainingOutbox& out) {
   if (failure_) return failure_;
   std::size_t slice = 0;
   if (message.worker >= options_.workers)
@@ -220,7 +229,7 @@ Error ShardState::pull(const Pull& message, Outbox& out) {
   return {};
 }
 
-void ShardState::answer(const Pull& message, std::size_t slice, Outbox& out) {
+void ShardState::answer(const Pull& message, std::size_t slice, TrainingOutbox& out) {
   ++counters_.pulls;
   Put put{message.reply_to, version_, {}, {}};
   if (!previous_.empty() && message.min_version + 1 == version_) {
@@ -232,7 +241,7 @@ void ShardState::answer(const Pull& message, std::size_t slice, Outbox& out) {
   out.push_back({Destination::worker(message.worker), std::move(put)});
 }
 
-void ShardState::release(Outbox& out) {
+void ShardState::release(TrainingOutbox& out) {
   if (failure_) return;
   for (const Pull& pull : parked_) {
     std::size_t slice = 0;
@@ -254,14 +263,15 @@ void ShardState::abort(std::uint32_t worker, SessionId session, StepId step) {
   });
 }
 
-void ShardState::fail(const Error& error, Outbox& out) {
+void ShardState::fail(const Error& error, TrainingOutbox& out) {
   if (failure_) return;
   failure_ = error;
   for (const Pull& pull : std::exchange(parked_, {}))
     out.push_back({Destination::worker(pull.worker), Put{pull.reply_to, version_, {}, failure_}});
 }
 
-// ---- Reading -------------------------------------------------------------------------------------------------------
+// ---- Reading
+// -------------------------------------------------------------------------------------------------------
 
 ShardWait ShardState::waiting() const {
   ShardWait wait;
@@ -282,7 +292,8 @@ ShardWait ShardState::waiting() const {
 
 std::string ShardWait::to_string() const {
   std::string text = fmt::format("version {}: {} of {} staged", version, have, need);
-  for (std::size_t i = 0; i < missing.size(); ++i) text += fmt::format("{}{}", i == 0 ? ", missing slots " : " ", missing[i]);
+  for (std::size_t i = 0; i < missing.size(); ++i)
+    text += fmt::format("{}{}", i == 0 ? ", missing slots " : " ", missing[i]);
   if (parked > 0) text += fmt::format("; {} pulls wait, for up to version {}", parked, highest_wanted);
   return text;
 }

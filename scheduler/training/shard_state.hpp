@@ -1,13 +1,16 @@
 // The training protocol of one parameter shard: stages pushed gradients, applies them, and answers pulls.
 //
-//   synchronous, bounded_staleness: gradients are staged by (step, slot, slice). When all slots of step `version` are
-//     whole, each slice gets mean_of its N gradients in slot order, once, and the version becomes step + 1. So the
-//     result depends neither on who computed a slot nor on when it came.
-//   asynchronous: the gradients of one batch of one worker are applied together when all have come, never twice.
+//   synchronous, bounded_staleness: gradients are staged by (step, slot, slice). When all slots of step
+//   `version` are
+//     whole, each slice gets mean_of its N gradients in slot order, once, and the version becomes step + 1.
+//     So the result depends neither on who computed a slot nor on when it came.
+//   asynchronous: the gradients of one batch of one worker are applied together when all have come, never
+//   twice.
 //
-// All slices move from version to version together: between two calls no reader can see half an update. Values are
-// handles of tensors that never change. A message that is not accepted leaves the state untouched: repeated or late
-// ones are dropped, counted and no error; wrong ones are refused, counted, and the Error returned is for their sender.
+// All slices move from version to version together: between two calls no reader can see half an update.
+// Values are handles of tensors that never change. A message that is not accepted leaves the state untouched:
+// repeated or late ones are dropped, counted and no error; wrong ones are refused, counted, and the Error
+// returned is for their sender.
 //
 // Not thread-safe: one actor owns it.
 #pragma once
@@ -26,7 +29,7 @@
 namespace troupe {
 
 struct Update {
-  Gradient gradient;
+  PushedGradient gradient;
   std::uint64_t step = 0;  // 1 for the first update: Adam's t
   double rate_scale = 1;   // multiplies the learning rate
 };
@@ -35,8 +38,8 @@ struct Update {
 class ShardStore {
  public:
   virtual ~ShardStore() = default;
-  // The current value of a slice. What the handle shows never changes: apply must not write to memory that anyone
-  // else holds.
+  // The current value of a slice. What the handle shows never changes: apply must not write to memory that
+  // anyone else holds.
   virtual Tensor value(std::uint32_t slice) = 0;
   // Updates a slice and its optimizer slots. An exception fails the shard.
   virtual void apply(std::uint32_t slice, const Update& update) = 0;
@@ -49,13 +52,15 @@ struct ShardOptions {
   std::uint32_t slots = 1;      // N; 1 if asynchronous
   std::uint64_t staleness = 0;  // bounded_staleness only
   std::uint64_t version = 0;    // of the values at the start
-  // Synchronous: the values before the last update are kept, and pulls that ask for exactly that version get them.
-  // Needed where tokens of lost workers are reassigned: the new worker may find one shard a step ahead of another, and
-  // must see what its predecessor saw. Costs the memory of the values once more.
+  // Synchronous: the values before the last update are kept, and pulls that ask for exactly that version get
+  // them. Needed where tokens of lost workers are reassigned: the new worker may find one shard a step ahead
+  // of another, and must see what its predecessor saw. Costs the memory of the values once more.
   bool keep_previous = true;
-  // Asynchronous: this many batches make one update, their mean. Those left at the end of the training are not applied.
+  // Asynchronous: this many batches make one update, their mean. Those left at the end of the training are
+  // not applied.
   std::uint32_t accumulate = 1;
-  // Asynchronous: scale the learning rate by 1 / staleness (Zhang et al., "Staleness-aware Async-SGD", IJCAI 2016).
+  // Asynchronous: scale the learning rate by 1 / staleness (Zhang et al., "Staleness-aware Async-SGD", IJCAI
+  // 2016).
   bool scale_by_staleness = false;
   // Asynchronous: a worker may have begun this many batches on the shard without completing one.
   std::size_t max_open_batches = 16;
@@ -64,14 +69,14 @@ struct ShardOptions {
 };
 
 struct ShardCounters {
-  std::uint64_t pulls = 0;           // answered, at once or later
-  std::uint64_t parked = 0;          // of these, had to wait
-  std::uint64_t pushes = 0;          // staged
-  std::uint64_t duplicates = 0;      // dropped: already staged, or the batch already applied
-  std::uint64_t stale = 0;           // dropped: of a step below the version
-  std::uint64_t refused = 0;         // wrong; an Error was returned
-  std::uint64_t abandoned = 0;       // gradient sets dropped because their worker was lost
-  std::uint64_t batches = 0;         // slots or batches that went into updates
+  std::uint64_t pulls = 0;       // answered, at once or later
+  std::uint64_t parked = 0;      // of these, had to wait
+  std::uint64_t pushes = 0;      // staged
+  std::uint64_t duplicates = 0;  // dropped: already staged, or the batch already applied
+  std::uint64_t stale = 0;       // dropped: of a step below the version
+  std::uint64_t refused = 0;     // wrong; an Error was returned
+  std::uint64_t abandoned = 0;   // gradient sets dropped because their worker was lost
+  std::uint64_t batches = 0;     // slots or batches that went into updates
   std::uint64_t updates = 0;
   std::uint64_t staged_bytes = 0;  // now
   std::uint64_t staged_bytes_peak = 0;
@@ -87,28 +92,31 @@ struct ShardWait {
   std::vector<std::uint32_t> missing;  // slots; at most the first 16
   std::size_t parked = 0;              // pulls that wait for it
   std::uint64_t highest_wanted = 0;    // the highest min_version among them
-  std::string to_string() const;       // "version 7: 1 of 2 staged, missing slots 1; 3 pulls wait, for up to version 8"
+  std::string to_string()
+      const;  // "version 7: 1 of 2 staged, missing slots 1; 3 pulls wait, for up to version 8"
 };
 
 class ShardState {
  public:
-  // `store` must outlive the object. Throws invalid_argument for options that contradict each other, a slice twice, or
-  // a dtype that has no gradients.
+  // `store` must outlive the object. Throws invalid_argument for options that contradict each other, a slice
+  // twice, or a dtype that has no gradients.
   ShardState(const ShardOptions& options, std::vector<SliceSpec> slices, ShardStore& store);
 
-  // Stages a gradient, and applies what has become complete. Says Staged to the coordinator when the micro-batch is
-  // whole, and Put to workers whose pulls have become answerable.
-  // Errors: invalid_argument (unknown slice, worker or slot; gradient of another dtype or shape; computed on a version
-  // not allowed), out_of_range (step or batch too far ahead), resource_exhausted (too many open batches), and failure().
-  [[nodiscard]] Error push(Push message, Outbox& out);
-  // Answers with a Put, now or when the version is there. Errors: invalid_argument, resource_exhausted, failure().
-  [[nodiscard]] Error pull(const Pull& message, Outbox& out);
-  // Drops the parked pulls of a lost worker and its incomplete batches. Whole slots stay: they are as good as any.
+  // Stages a gradient, and applies what has become complete. Says Staged to the coordinator when the
+  // micro-batch is whole, and Put to workers whose pulls have become answerable. Errors: invalid_argument
+  // (unknown slice, worker or slot; gradient of another dtype or shape; computed on a version not allowed),
+  // out_of_range (step or batch too far ahead), resource_exhausted (too many open batches), and failure().
+  [[nodiscard]] Error push(Push message, TrainingOutbox& out);
+  // Answers with a Put, now or when the version is there. Errors: invalid_argument, resource_exhausted,
+  // failure().
+  [[nodiscard]] Error pull(const Pull& message, TrainingOutbox& out);
+  // Drops the parked pulls of a lost worker and its incomplete batches. Whole slots stay: they are as good as
+  // any.
   void worker_down(std::uint32_t worker);
   // Drops the parked pulls of a step that was aborted.
   void abort(std::uint32_t worker, SessionId session, StepId step);
   // Ends everything: parked pulls are answered with the error, later messages return it.
-  void fail(const Error& error, Outbox& out);
+  void fail(const Error& error, TrainingOutbox& out);
 
   std::uint64_t version() const { return version_; }
   // Set by fail() or by an update that threw; the values are then not to be used.
@@ -125,16 +133,16 @@ class ShardState {
   Error refuse(Error error);
   Error check(const Push& message, std::size_t& slice) const;
   Error find_slice(std::uint32_t id, std::size_t& slice) const;
-  Error push_slot(Push& message, std::size_t slice, Outbox& out);
-  Error push_batch(Push& message, std::size_t slice, Outbox& out);
+  Error push_slot(Push& message, std::size_t slice, TrainingOutbox& out);
+  Error push_batch(Push& message, std::size_t slice, TrainingOutbox& out);
   Error check_pulled_version(const Push& message) const;
   void stage(GradientSet& set, Push& message, std::size_t slice);
-  void update(std::vector<GradientSet> sets, Outbox& out);
+  void update(std::vector<GradientSet> sets, TrainingOutbox& out);
   void apply(std::vector<GradientSet>& sets);
   double note_staleness(const std::vector<GradientSet>& sets);
-  void say_staged(const Push& message, Outbox& out) const;
-  void answer(const Pull& message, std::size_t slice, Outbox& out);
-  void release(Outbox& out);
+  void say_staged(const Push& message, TrainingOutbox& out) const;
+  void answer(const Pull& message, std::size_t slice, TrainingOutbox& out);
+  void release(TrainingOutbox& out);
 
   ShardOptions options_;
   std::vector<Owned> slices_;  // by id
@@ -143,7 +151,7 @@ class ShardState {
   std::vector<Tensor> previous_;  // the values of version_ - 1, if kept
   SlotStage slots_;
   BatchStage batches_;
-  BatchSet applied_;                     // asynchronous
+  BatchSet applied_;                      // asynchronous
   std::vector<GradientSet> accumulated_;  // asynchronous: for the next update
   std::vector<Pull> parked_;              // in the order they came
   Error failure_;

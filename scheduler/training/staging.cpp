@@ -1,10 +1,11 @@
 #include "scheduler/training/staging.hpp"
 
 #include <algorithm>
+#include <iterator>
 
 namespace troupe {
 
-void GradientSet::add(std::size_t slice, Gradient gradient, std::uint64_t pulled_version) {
+void GradientSet::add(std::size_t slice, PushedGradient gradient, std::uint64_t pulled_version) {
   bytes_ += gradient.num_bytes();
   gradients_[slice] = std::move(gradient);
   pulled_version_ = std::min(pulled_version_, pulled_version);
@@ -17,8 +18,8 @@ GradientSet& SlotStage::at(std::uint64_t step, std::uint32_t slot) {
 
 bool SlotStage::whole(std::uint64_t step) const {
   const auto found = steps_.find(step);
-  return found != steps_.end() &&
-         std::all_of(found->second.begin(), found->second.end(), [](const GradientSet& set) { return set.whole(); });
+  return found != steps_.end() && std::all_of(found->second.begin(), found->second.end(),
+                                              [](const GradientSet& set) { return set.whole(); });
 }
 
 std::vector<std::uint32_t> SlotStage::missing(std::uint64_t step) const {
@@ -29,7 +30,9 @@ std::vector<std::uint32_t> SlotStage::missing(std::uint64_t step) const {
   return missing;
 }
 
-std::vector<GradientSet> SlotStage::take(std::uint64_t step) { return std::move(steps_.extract(step).mapped()); }
+std::vector<GradientSet> SlotStage::take(std::uint64_t step) {
+  return std::move(steps_.extract(step).mapped());
+}
 
 GradientSet& BatchStage::at(std::uint32_t worker, std::uint64_t batch) {
   return batches_.try_emplace({worker, batch}, slices_).first->second;

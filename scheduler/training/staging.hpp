@@ -1,5 +1,6 @@
-// Gradients that wait on a shard until their group is complete: the slots of a synchronous step, or the slices of an
-// asynchronous batch. Slices are numbered 0 … as the shard holds them; gradients have been checked before.
+// Gradients that wait on a shard until their group is complete: the slots of a synchronous step, or the
+// slices of an asynchronous batch. Slices are numbered 0 … as the shard holds them; gradients have been
+// checked before.
 #pragma once
 
 #include <cstdint>
@@ -19,17 +20,17 @@ class GradientSet {
   explicit GradientSet(std::size_t slices) : gradients_(slices) {}
 
   bool has(std::size_t slice) const { return gradients_[slice].values.valid(); }
-  void add(std::size_t slice, Gradient gradient, std::uint64_t pulled_version);
+  void add(std::size_t slice, PushedGradient gradient, std::uint64_t pulled_version);
   bool whole() const { return have_ == gradients_.size(); }
   std::size_t have() const { return have_; }
   std::size_t bytes() const { return bytes_; }
   // The oldest version that any of them was computed on.
   std::uint64_t pulled_version() const { return pulled_version_; }
-  const Gradient& peek(std::size_t slice) const { return gradients_[slice]; }
-  Gradient take(std::size_t slice) { return std::move(gradients_[slice]); }
+  const PushedGradient& peek(std::size_t slice) const { return gradients_[slice]; }
+  PushedGradient take(std::size_t slice) { return std::move(gradients_[slice]); }
 
  private:
-  std::vector<Gradient> gradients_;
+  std::vector<PushedGradient> gradients_;
   std::size_t have_ = 0;
   std::size_t bytes_ = 0;
   std::uint64_t pulled_version_ = std::numeric_limits<std::uint64_t>::max();
@@ -60,10 +61,13 @@ class BatchStage {
 
   // The set of `batch` as `worker` computes it, made if need be.
   GradientSet& at(std::uint32_t worker, std::uint64_t batch);
-  bool contains(std::uint32_t worker, std::uint64_t batch) const { return batches_.contains({worker, batch}); }
+  bool contains(std::uint32_t worker, std::uint64_t batch) const {
+    return batches_.contains({worker, batch});
+  }
   // How many batches `worker` has begun and not completed.
   std::size_t open(std::uint32_t worker) const;
-  // Takes one out, and drops what other workers have sent of the same batch. Adds the bytes dropped to `dropped`.
+  // Takes one out, and drops what other workers have sent of the same batch. Adds the bytes dropped to
+  // `dropped`.
   GradientSet take(std::uint32_t worker, std::uint64_t batch, std::size_t& dropped);
   // Drops all of `worker`; returns its bytes.
   std::size_t drop(std::uint32_t worker);

@@ -24,7 +24,8 @@ Token TokenBook::token(std::uint64_t index) const {
 }
 
 std::optional<std::uint64_t> TokenBook::index_of(std::uint64_t step, std::uint32_t slot) const {
-  if (step < phase_.first_step || step - phase_.first_step >= phase_.steps || slot >= phase_.slots) return std::nullopt;
+  if (step < phase_.first_step || step - phase_.first_step >= phase_.steps || slot >= phase_.slots)
+    return std::nullopt;
   return (step - phase_.first_step) * phase_.slots + slot;
 }
 
@@ -88,7 +89,8 @@ TokenBook::Note TokenBook::staged(const Staged& message) {
 void TokenBook::fold(std::uint64_t index) {
   if (!items_.at(index).complete()) return;
   returned_.erase(index);  // it came after all, after its worker was lost
-  for (auto first = items_.begin(); first != items_.end() && first->first == folded_ && first->second.complete();
+  for (auto first = items_.begin();
+       first != items_.end() && first->first == folded_ && first->second.complete();
        first = items_.erase(first)) {
     figures_.loss_sum += first->second.figures.loss_sum;
     figures_.correct += first->second.figures.correct;

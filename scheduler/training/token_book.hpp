@@ -1,6 +1,6 @@
-// The tokens of one phase of a training job: an epoch's training, or an evaluation. A token is complete when its
-// worker has reported it and every shard has staged it; until then it goes back into the book if its worker is lost,
-// and is the first to be handed out again.
+// The tokens of one phase of a training job: an epoch's training, or an evaluation. A token is complete when
+// its worker has reported it and every shard has staged it; until then it goes back into the book if its
+// worker is lost, and is the first to be handed out again.
 #pragma once
 
 #include <cstdint>
@@ -20,11 +20,11 @@ struct Phase {
   TokenKind kind = TokenKind::train;  // or evaluate
   std::uint32_t epoch = 0;
   std::uint64_t first_step = 0;
-  std::uint64_t steps = 0;      // evaluate: 1
-  std::uint32_t slots = 1;      // tokens of a step; evaluate: the number of chunks
-  std::uint64_t chunk = 0;      // examples of a token
-  std::uint64_t examples = 0;   // the last token ends here
-  std::uint64_t version = 0;    // evaluate: on which
+  std::uint64_t steps = 0;     // evaluate: 1
+  std::uint32_t slots = 1;     // tokens of a step; evaluate: the number of chunks
+  std::uint64_t chunk = 0;     // examples of a token
+  std::uint64_t examples = 0;  // the last token ends here
+  std::uint64_t version = 0;   // evaluate: on which
   TrainingMode mode = TrainingMode::synchronous;
   std::uint64_t staleness = 0;
   std::vector<std::uint32_t> shards;  // those that stage each token; evaluate: none
@@ -54,7 +54,9 @@ class TokenBook {
 
   bool finished() const { return folded_ == count_; }
   std::uint64_t complete_steps() const { return folded_ / phase_.slots; }
-  const Figures& figures() const { return figures_; }  // of the complete tokens up to the first incomplete one
+  const Figures& figures() const {
+    return figures_;
+  }  // of the complete tokens up to the first incomplete one
   // "step 5: slot 1 (worker 0, not staged on shard 2)", for at most `limit` tokens; "" if none is out.
   std::string outstanding(std::size_t limit = 8) const;
 
@@ -74,8 +76,8 @@ class TokenBook {
 
   Phase phase_;
   std::uint64_t count_ = 0;
-  std::uint64_t next_ = 0;    // the first token never handed out
-  std::uint64_t folded_ = 0;  // all below are complete and in figures_
+  std::uint64_t next_ = 0;               // the first token never handed out
+  std::uint64_t folded_ = 0;             // all below are complete and in figures_
   std::map<std::uint64_t, Item> items_;  // from folded_ to next_
   std::set<std::uint64_t> returned_;
   Figures figures_;

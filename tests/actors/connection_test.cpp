@@ -227,7 +227,8 @@ TEST(Connection, AReceiverThatDoesNotConsumeBoundsWhatIsInFlight) {
 
 TEST(Connection, TheSmallestWindowNeverStallsForEver) {
   Ends ends(2 * kMaxChunk);
-  for (std::uint32_t i = 0; i < 40; ++i) ASSERT_TRUE(ends.left->send(put_of(pattern(kSmallPayload + 1 + i * 9000), i)).ok());
+  for (std::uint32_t i = 0; i < 40; ++i)
+    ASSERT_TRUE(ends.left->send(put_of(pattern(kSmallPayload + 1 + i * 9000), i)).ok());
   ends.pump();
   EXPECT_EQ(ends.frames.size(), 40u);
 }

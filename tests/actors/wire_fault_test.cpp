@@ -1,4 +1,6 @@
 // What a Wire does with strangers, liars, and peers that die.
+#include <sys/resource.h>
+
 #include "tests/actors/wire_testing.hpp"
 
 namespace troupe::wire {
@@ -72,11 +74,13 @@ TEST(WireFault, AWrongTokenIsUnauthenticated) {
 }
 
 TEST(WireFault, WrongNamesAreRefused) {
-  EXPECT_EQ(refusal([](WireOptions& options) { options.cluster = "other"; }).code(), Code::failed_precondition);
+  EXPECT_EQ(refusal([](WireOptions& options) { options.cluster = "other"; }).code(),
+            Code::failed_precondition);
   EXPECT_EQ(refusal([](WireOptions& options) { options.self = kB; }, kB).code(), Code::failed_precondition);
   const Error error = refusal([](WireOptions&) {}, kC);
   EXPECT_EQ(error.code(), Code::failed_precondition);
-  EXPECT_NE(error.message().find("/job:worker/task:2 was called, but this is /job:worker/task:1"), std::string::npos)
+  EXPECT_NE(error.message().find("/job:worker/task:2 was called, but this is /job:worker/task:1"),
+            std::string::npos)
       << error.message();
 }
 
@@ -143,6 +147,20 @@ TEST(WireFault, StrangersBeyondTheLimitAreTurnedAway) {
   EXPECT_TRUE(first.next<Hello>());
 }
 
+TEST(WireFault, AcceptingGoesOnWhenDescriptorsAreFreeAgain) {
+  Listening listening;
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  RawPeer peer;  // has its own descriptor before they run out
+  rlimit none = before;
+  none.rlim_cur = static_cast<rlim_t>(Fd(::dup(0)).get());
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+  peer.connect(listening.port);
+  peer.greet(hello_of(kC, kB));
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_TRUE(peer.next<Hello>());
+}
+
 TEST(WireFault, BadFramesCloseTheirConnectionWithAReasonAndNothingElse) {
   Tensor over = pattern(10);
   std::string unknown_kind = encode_to_string(TakeToken{});
@@ -160,7 +178,8 @@ TEST(WireFault, BadFramesCloseTheirConnectionWithAReasonAndNothingElse) {
       {"empty chunk", chunk(FrameClass::small, 1, ""), Code::data_loss},
       {"long chunk", chunk(FrameClass::small, 1, std::string(kMaxChunk + 1, 'x')), Code::data_loss},
       {"continues nothing", chunk(FrameClass::small, kLastChunk, put), Code::data_loss},
-      {"begins twice", chunk(FrameClass::small, kFirstChunk, put.substr(0, 9)) + whole_chunk(put_of(over), FrameClass::small),
+      {"begins twice",
+       chunk(FrameClass::small, kFirstChunk, put.substr(0, 9)) + whole_chunk(put_of(over), FrameClass::small),
        Code::data_loss},
       {"ends early", chunk(FrameClass::small, 3, put.substr(0, put.size() - 1)), Code::data_loss},
       {"ends late", chunk(FrameClass::small, 3, put + "x"), Code::data_loss},
@@ -300,12 +319,14 @@ TEST(WireFault, NobodyAtTheAddressIsAnErrorThatNamesIt) {
   ASSERT_TRUE(at_a.wait([&] { return !at_a.failed.empty(); }));
   EXPECT_EQ(at_a.failed[0].name, kB);
   EXPECT_EQ(at_a.failed[0].reason.code(), Code::deadline_exceeded);
-  EXPECT_EQ(at_a.failed[0].reason.message(),
-            fmt::format("cannot reach /job:worker/task:1 at 127.0.0.1:{} within 0.1 s: Connection refused", port));
+  EXPECT_EQ(
+      at_a.failed[0].reason.message(),
+      fmt::format("cannot reach /job:worker/task:1 at 127.0.0.1:{} within 0.1 s: Connection refused", port));
 }
 
 TEST(WireFault, AnAddressThatNeverAnswersIsAnErrorThatNamesIt) {
-  const Fd listener = listen_on(resolve("127.0.0.1", 0));  // accepts nobody; the kernel completes the connection
+  const Fd listener =
+      listen_on(resolve("127.0.0.1", 0));  // accepts nobody; the kernel completes the connection
   Recorder at_a;
   Wire a(options_of(kA), at_a);
   a.dial(kB, "127.0.0.1", port_of(listener), 100ms);

@@ -125,15 +125,19 @@ inline std::string whole_chunk(const Frame& frame, FrameClass frame_class = Fram
 // A peer without a Wire: a blocking socket.
 class RawPeer {
  public:
-  explicit RawPeer(std::uint16_t port) : fd_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+  RawPeer() : fd_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    const timeval patience{20, 0};
+    ::setsockopt(fd_.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+    reader_.allow_bulk(1ull << 40);
+  }
+  explicit RawPeer(std::uint16_t port) : RawPeer() { connect(port); }
+
+  void connect(std::uint16_t port) {
     sockaddr_in address{};
     address.sin_family = AF_INET;
     address.sin_port = htons(port);
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    const timeval patience{20, 0};
-    ::setsockopt(fd_.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
     EXPECT_EQ(::connect(fd_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
-    reader_.allow_bulk(1ull << 40);
   }
 
   void send(std::string_view bytes) {

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "graph/ops.hpp"
 #include "graph/rewrite.hpp"
 #include "tests/graph/graph_builder.hpp"
 
@@ -62,6 +63,17 @@ TEST(Serialize, ARoundTripIsEqual) {
   for (int id = 0; id < graph->size(); ++id)
     for (const auto& [key, value] : graph->node(id).attributes.all())
       EXPECT_TRUE(equal(value, again->node(id).attributes.all().find(key)->second)) << key;
+}
+
+TEST(Serialize, TheShapesOfIfAreThoseOfItsBranches) {
+  GraphBuilder b;
+  Output x = b.placeholder("x", Shape{2, 3});
+  Output flag = b.constant("flag", Tensor::scalar(true));
+  const auto same = [](Graph&, const Outputs& in) { return Outputs{in[0]}; };
+  const auto cut = [](Graph&, const Outputs& in) { return Outputs{concat({in[0], in[0]}, 0)}; };
+  const Outputs out = if_else(flag, {x}, same, cut);
+  ASSERT_EQ(out[0].shape(), (Shape{kUnknown, 3}));
+  EXPECT_EQ(parse_graph(serialize(*b.graph))->dump(), b.g.dump());
 }
 
 TEST(Serialize, EveryTypeOfAttributeReturnsAsItWas) {
@@ -258,7 +270,7 @@ TEST(Serialize, WrongFunctionsAreRefused) {
   EXPECT_EQ(error_after([](G& m) { function_of(m, "simple").set_result(0, "sum:1"); }),
             "invalid_argument: function 'simple': there is no output 'sum:1': it has 1");
   EXPECT_EQ(error_after([](G& m) { function_of(m, "simple").add_result("x"); }),
-            "invalid_argument: If 'if': function 'simple' has other argument or result dtypes than its node");
+            "invalid_argument: node 'if': function 'simple' has other argument or result dtypes than its node");
   EXPECT_EQ(error_after([](G& m) {
               (*function_of(m, "simple").mutable_node(0)->mutable_attribute())["index"].set_integer(1);
             }),

@@ -38,7 +38,9 @@ class Job : public ::testing::Test {
     EXPECT_FALSE(join(0));
     EXPECT_FALSE(join(1));
   }
-  Error ask(std::uint32_t worker, std::uint64_t request) { return job->take_token({worker, request}, now, out); }
+  Error ask(std::uint32_t worker, std::uint64_t request) {
+    return job->take_token({worker, request}, now, out);
+  }
   // The token that the next request of `worker` gets at once.
   Token take(std::uint32_t worker) {
     out.clear();
@@ -89,7 +91,7 @@ class Job : public ::testing::Test {
 
   Nanoseconds now = 5 * kSecond;
   std::unique_ptr<Coordinator> job;
-  Outbox out;
+  TrainingOutbox out;
   std::uint64_t requests[4] = {};
 };
 
@@ -128,10 +130,12 @@ TEST_F(Job, NoDeadlineOnceAllHaveJoined) {
 TEST_F(Job, FailsNamingTheWorkerAndWhatItDisagreesAbout) {
   make();
   EXPECT_FALSE(join(0));
-  EXPECT_EQ(job->join({1, Incarnation{1}, 98, "batch=20\nlr=1\n"}, now, out).code(), Code::failed_precondition);
-  expect_failed(Code::failed_precondition,
-                "/job:worker/task:1 was started for another training job: batch is '20', expected '10'; lr is '1', "
-                "expected missing; seed is missing, expected '7'");
+  EXPECT_EQ(job->join({1, Incarnation{1}, 98, "batch=20\nlr=1\n"}, now, out).code(),
+            Code::failed_precondition);
+  expect_failed(
+      Code::failed_precondition,
+      "/job:worker/task:1 was started for another training job: batch is '20', expected '10'; lr is '1', "
+      "expected missing; seed is missing, expected '7'");
 }
 
 TEST_F(Job, AnotherModelWithTheSameOptionsIsRefusedToo) {
@@ -195,7 +199,8 @@ TEST_F(Job, GoesThroughEvaluationAndTheNextEpochToTheBarrier) {
   const Token evaluate = said<Token>()[0];
   EXPECT_EQ(evaluate.kind, TokenKind::evaluate);
   EXPECT_EQ(evaluate.min_version, 3u);
-  EXPECT_EQ(std::make_pair(evaluate.begin, evaluate.end), std::make_pair(std::uint64_t{0}, std::uint64_t{10}));
+  EXPECT_EQ(std::make_pair(evaluate.begin, evaluate.end),
+            std::make_pair(std::uint64_t{0}, std::uint64_t{10}));
   now += kSecond;
   finish(1, evaluate);
   const Token second = take(0), third = take(1);
@@ -237,7 +242,7 @@ TEST_F(Job, RefusesReportsThatDoNotFit) {
   make();
   join_all();
   const Token token = take(0);
-  EXPECT_EQ(done(1, token).code(), Code::invalid_argument);  // not its token
+  EXPECT_EQ(done(1, token).code(), Code::invalid_argument);      // not its token
   EXPECT_EQ(done(0, token, 11).code(), Code::invalid_argument);  // more right answers than questions
   Token other = token;
   other.slot = 1;
@@ -256,6 +261,19 @@ TEST_F(Job, RefusesReportsThatDoNotFit) {
   finish(0, token);
   finish(0, token);
   EXPECT_EQ(job->counters().repeated, 2u);
+}
+
+TEST_F(Job, TheFirstReportOnATokenCounts) {
+  make([](JobOptions& o) { o.test_examples = 0; });
+  join_all();
+  const Token token = take(0);
+  EXPECT_FALSE(done(0, token, 5));
+  EXPECT_FALSE(done(0, token, 10));
+  EXPECT_EQ(job->counters().repeated, 1u);
+  EXPECT_FALSE(stage(token));
+  finish_all(0, TokenKind::train, 5);
+  ASSERT_EQ(said<EpochDone>().size(), 1u);
+  EXPECT_EQ(said<EpochDone>()[0].train_accuracy, 0.5);
 }
 
 TEST_F(Job, ALostWorkerFailsTheJob) {
@@ -278,7 +296,7 @@ TEST_F(Job, ReassignGivesTokensOfALostWorkerOutFirst) {
   make([](JobOptions& o) { o.on_loss = JobOptions::OnLoss::reassign; });
   join_all();
   const Token first = take(0), second = take(1);
-  EXPECT_TRUE(parks(1));  // step 1 starts when step 0 is complete
+  EXPECT_TRUE(parks(1));         // step 1 starts when step 0 is complete
   EXPECT_FALSE(done(0, first));  // but its gradients never arrive
   job->worker_down(0, "killed", now, out);
   ASSERT_EQ(said<Token>().size(), 1u);

@@ -11,13 +11,13 @@ TEST(MeanOf, AddsInSlotOrderAndDividesOnce) {
   std::mt19937 random(3);
   std::uniform_real_distribution<float> value(-1e3f, 1e3f);
   for (const std::int64_t size : {1, 7, 1024, 5000}) {
-    std::vector<Gradient> gradients;
+    std::vector<PushedGradient> gradients;
     for (int slot = 0; slot < 3; ++slot) {
       Tensor t(DType::f32, Shape{size});
       for (float& v : t.mutable_values<float>()) v = value(random);
       gradients.push_back({t, {}});
     }
-    const Gradient mean = mean_of(gradients);  // a copy: the inputs are shared
+    const PushedGradient mean = mean_of(gradients);  // a copy: the inputs are shared
     for (std::int64_t i = 0; i < size; ++i) {
       const auto g = [&](std::size_t slot) { return gradients[slot].values.data<float>()[i]; };
       ASSERT_EQ(mean.values.data<float>()[i], ((g(0) + g(1)) + g(2)) / 3.0f);
@@ -27,7 +27,7 @@ TEST(MeanOf, AddsInSlotOrderAndDividesOnce) {
 
 TEST(MeanOf, LeavesASharedGradientAlone) {
   const Tensor shared = Tensor::vector<double>({1, 2});
-  const Gradient mean = mean_of({{shared, {}}, {Tensor::vector<double>({3, 4}), {}}});
+  const PushedGradient mean = mean_of({{shared, {}}, {Tensor::vector<double>({3, 4}), {}}});
   EXPECT_TRUE(bitwise_equal(mean.values, Tensor::vector<double>({2, 3})));
   EXPECT_TRUE(bitwise_equal(shared, Tensor::vector<double>({1, 2})));
 }
@@ -39,18 +39,19 @@ TEST(MeanOf, ReturnsTheOnlyOneAsItIs) {
 
 TEST(MeanOf, ConcatenatesRowsInSlotOrder) {
   const auto rows = [](std::initializer_list<std::int64_t> indices, std::initializer_list<float> values) {
-    return Gradient{Tensor::of<float>(Shape{static_cast<std::int64_t>(indices.size()), 2}, values),
+    return PushedGradient{Tensor::of<float>(Shape{static_cast<std::int64_t>(indices.size()), 2}, values),
                     Tensor::vector<std::int64_t>(indices)};
   };
-  const Gradient mean = mean_of({rows({4, 1}, {1, 2, 3, 4}), rows({}, {}), rows({1}, {5, 6})});
+  const PushedGradient mean = mean_of({rows({4, 1}, {1, 2, 3, 4}), rows({}, {}), rows({1}, {5, 6})});
   EXPECT_TRUE(bitwise_equal(mean.indices, Tensor::vector<std::int64_t>({4, 1, 1})));
-  EXPECT_TRUE(bitwise_equal(mean.values, Tensor::of<float>(Shape{3, 2}, {1 / 3.f, 2 / 3.f, 1, 4 / 3.f, 5 / 3.f, 2})));
+  EXPECT_TRUE(
+      bitwise_equal(mean.values, Tensor::of<float>(Shape{3, 2}, {1 / 3.f, 2 / 3.f, 1, 4 / 3.f, 5 / 3.f, 2})));
 }
 
 TEST(MeanOf, HalvesAreRoundedOnce) {
   const Tensor one = Tensor::vector<BFloat16>({BFloat16(1.0f)});
   const Tensor tiny = Tensor::vector<BFloat16>({BFloat16(0.0078125f / 2)});  // lost if each sum were rounded
-  const Gradient mean = mean_of({{one, {}}, {tiny, {}}, {tiny, {}}, {tiny, {}}});
+  const PushedGradient mean = mean_of({{one, {}}, {tiny, {}}, {tiny, {}}, {tiny, {}}});
   EXPECT_EQ(mean.values.item<BFloat16>(), BFloat16((1.0f + 3 * 0.0078125f / 2) / 4));
 }
 
@@ -67,13 +68,18 @@ TEST(CheckGradient, NamesWhatDoesNotFit) {
   EXPECT_EQ(message({}), "gradient of slice 7 (dense/kernel): no values came with it");
   const Tensor rows = Tensor::zeros(DType::f32, Shape{2, 2});
   EXPECT_EQ(message(rows, Tensor::vector<std::int64_t>({3, 3})), "");
-  EXPECT_EQ(message(rows, Tensor::vector<std::int64_t>({0, 4})), "gradient of slice 7 (dense/kernel): row 4 of 4");
-  EXPECT_EQ(message(rows, Tensor::vector<std::int64_t>({-1, 0})), "gradient of slice 7 (dense/kernel): row -1 of 4");
+  EXPECT_EQ(message(rows, Tensor::vector<std::int64_t>({0, 4})),
+            "gradient of slice 7 (dense/kernel): row 4 of 4");
+  EXPECT_EQ(message(rows, Tensor::vector<std::int64_t>({-1, 0})),
+            "gradient of slice 7 (dense/kernel): row -1 of 4");
   EXPECT_NE(message(rows, Tensor::vector<std::int64_t>({1})), "");
   EXPECT_NE(message(rows, Tensor::vector<std::int32_t>({1, 2})), "");
-  EXPECT_NE(message(Tensor::zeros(DType::f32, Shape{1, 4, 2}), Tensor::of<std::int64_t>(Shape{1, 1}, {0})), "");
-  EXPECT_NE(check_gradient({1, "scalar", DType::f32, Shape{}}, {Tensor::vector<float>({1}), Tensor::vector<std::int64_t>({0})})
-                .message(), "");
+  EXPECT_NE(message(Tensor::zeros(DType::f32, Shape{1, 4, 2}), Tensor::of<std::int64_t>(Shape{1, 1}, {0})),
+            "");
+  EXPECT_NE(check_gradient({1, "scalar", DType::f32, Shape{}},
+                           {Tensor::vector<float>({1}), Tensor::vector<std::int64_t>({0})})
+                .message(),
+            "");
 }
 
 }  // namespace

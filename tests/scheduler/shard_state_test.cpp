@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <map>
+#include <memory>
 
 namespace troupe {
 namespace {
@@ -19,7 +21,8 @@ class AddingStore final : public ShardStore {
       value.mutable_data<float>()[i] += update.gradient.values.data<float>()[i];
     values[slice] = value;
   }
-  std::map<std::uint32_t, Tensor> values = {{10, Tensor::vector<float>({0})}, {20, Tensor::vector<float>({0})}};
+  std::map<std::uint32_t, Tensor> values = {{10, Tensor::vector<float>({0})},
+                                            {20, Tensor::vector<float>({0})}};
   std::vector<std::pair<std::uint32_t, Update>> updates;
   std::uint32_t fails_on = 0;
 };
@@ -30,7 +33,8 @@ class Shard : public ::testing::Test {
     options.shard = 3;
     options.workers = 4;
     state = std::make_unique<ShardState>(
-        options, std::vector<SliceSpec>{{20, "b", DType::f32, Shape{1}}, {10, "a", DType::f32, Shape{1}}}, store);
+        options, std::vector<SliceSpec>{{20, "b", DType::f32, Shape{1}}, {10, "a", DType::f32, Shape{1}}},
+        store);
   }
   void make(std::uint32_t slots, bool keep_previous = true) {
     ShardOptions options;
@@ -46,7 +50,8 @@ class Shard : public ::testing::Test {
     options.max_open_batches = max_open;
     make(options);
   }
-  Push message(std::uint64_t step, std::uint32_t slot, std::uint32_t slice, float g, std::uint32_t worker = 0) {
+  Push message(std::uint64_t step, std::uint32_t slot, std::uint32_t slice, float g,
+               std::uint32_t worker = 0) {
     return {worker, step, slot, slice, state->version(), Tensor::vector<float>({g}), {}};
   }
   Error push(Push message) { return state->push(std::move(message), out); }
@@ -62,7 +67,8 @@ class Shard : public ::testing::Test {
       EXPECT_FALSE(push(both));
     }
   }
-  Error pull(std::uint32_t slice, std::uint64_t min_version, std::uint32_t worker = 0, std::uint64_t step = 1) {
+  Error pull(std::uint32_t slice, std::uint64_t min_version, std::uint32_t worker = 0,
+             std::uint64_t step = 1) {
     return state->pull({worker, {SessionId{1}, StepId{step}, EdgeId{slice}}, slice, min_version}, out);
   }
   template <class T>
@@ -84,7 +90,7 @@ class Shard : public ::testing::Test {
 
   AddingStore store;
   std::unique_ptr<ShardState> state;
-  Outbox out;
+  TrainingOutbox out;
   std::uint64_t refused = 0;
 };
 
@@ -111,7 +117,8 @@ TEST_F(Shard, SaysStagedOncePerWholeSlot) {
   push_all(0, 0, 1);
   const auto staged = said<Staged>();
   ASSERT_EQ(staged.size(), 2u);
-  EXPECT_EQ(std::tie(staged[0].shard, staged[0].step, staged[0].slot, staged[0].version), std::make_tuple(3u, 0u, 1u, 0u));
+  EXPECT_EQ(std::tie(staged[0].shard, staged[0].step, staged[0].slot, staged[0].version),
+            std::make_tuple(3u, 0u, 1u, 0u));
   EXPECT_EQ(std::tie(staged[1].slot, staged[1].version), std::make_tuple(0u, 1u));
 }
 
@@ -175,7 +182,7 @@ TEST_F(Shard, KeepsSparseGradientsSparse) {
     EXPECT_FALSE(push(0, slot, 20, 0));
   }
   ASSERT_EQ(store.updates.size(), 2u);
-  const Gradient& gradient = store.updates[0].second.gradient;
+  const PushedGradient& gradient = store.updates[0].second.gradient;
   EXPECT_TRUE(bitwise_equal(gradient.values, Tensor::vector<float>({0, 0.5f})));
   EXPECT_TRUE(bitwise_equal(gradient.indices, Tensor::vector<std::int64_t>({0, 0})));
 }
@@ -187,7 +194,8 @@ TEST_F(Shard, AnswersPullsAtTheirVersionInTheOrderTheyCame) {
   EXPECT_FALSE(pull(10, 0, 0));
   EXPECT_FALSE(pull(10, 2, 3));
   ASSERT_EQ(said<Put>().size(), 1u);
-  EXPECT_EQ(state->waiting().to_string(), "version 1: 0 of 1 staged, missing slots 0; 3 pulls wait, for up to version 2");
+  EXPECT_EQ(state->waiting().to_string(),
+            "version 1: 0 of 1 staged, missing slots 0; 3 pulls wait, for up to version 2");
   push_all(0, 0, 1);
   const auto puts = said<Put>();
   ASSERT_EQ(puts.size(), 3u);
@@ -208,9 +216,12 @@ TEST_F(Shard, AnswersWithThePreviousVersionIfThatIsWanted) {
   EXPECT_FALSE(pull(10, 0));
   const auto puts = said<Put>();
   ASSERT_EQ(puts.size(), 3u);
-  EXPECT_EQ(std::make_pair(puts[0].version, puts[0].tensor.item<float>()), std::make_pair(std::uint64_t{0}, 0.0f));
-  EXPECT_EQ(std::make_pair(puts[1].version, puts[1].tensor.item<float>()), std::make_pair(std::uint64_t{1}, 1.0f));
-  EXPECT_EQ(std::make_pair(puts[2].version, puts[2].tensor.item<float>()), std::make_pair(std::uint64_t{2}, 2.0f));
+  EXPECT_EQ(std::make_pair(puts[0].version, puts[0].tensor.item<float>()),
+            std::make_pair(std::uint64_t{0}, 0.0f));
+  EXPECT_EQ(std::make_pair(puts[1].version, puts[1].tensor.item<float>()),
+            std::make_pair(std::uint64_t{1}, 1.0f));
+  EXPECT_EQ(std::make_pair(puts[2].version, puts[2].tensor.item<float>()),
+            std::make_pair(std::uint64_t{2}, 2.0f));
 }
 
 TEST_F(Shard, DropsParkedPullsOfLostWorkersAndAbortedSteps) {
@@ -362,7 +373,8 @@ TEST(ShardOptions, ThatContradictEachOtherAreRefused) {
   EXPECT_THROW(with([](ShardOptions& o) { o.slots = 0; }, slices), Error);
   EXPECT_THROW(with([](ShardOptions& o) { o.staleness = 1; }, slices), Error);
   EXPECT_THROW(with([](ShardOptions& o) { o.accumulate = 2; }, slices), Error);
-  EXPECT_THROW(with([](ShardOptions& o) { o.mode = TrainingMode::asynchronous, o.slots = 2; }, slices), Error);
+  EXPECT_THROW(with([](ShardOptions& o) { o.mode = TrainingMode::asynchronous, o.slots = 2; }, slices),
+               Error);
   EXPECT_THROW(with([](ShardOptions&) {}, {slices[0], slices[0]}), Error);
   EXPECT_THROW(with([](ShardOptions&) {}, {{10, "a", DType::string, Shape{1}}}), Error);
 }

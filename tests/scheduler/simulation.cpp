@@ -1,4 +1,4 @@
-#include "simulation.hpp"
+#include "tests/scheduler/simulation.hpp"
 
 #include <algorithm>
 #include <numeric>
@@ -53,7 +53,8 @@ std::string Simulation::run() {
 
 Values Simulation::shard_values() const {
   Values values;
-  for (std::uint32_t i = 0; i < options_.model.slices; ++i) values.push_back(shards_[shard_of(i)].store->value(i));
+  for (std::uint32_t i = 0; i < options_.model.slices; ++i)
+    values.push_back(shards_[shard_of(i)].store->value(i));
   return values;
 }
 
@@ -61,14 +62,19 @@ void Simulation::expect_ok(const Error& error, const std::string& where) {
   if (error && trouble_.empty()) trouble_ = where + ": " + error.to_string();
 }
 
-// ---- The network ---------------------------------------------------------------------------------------------------
+// ---- The network
+// ---------------------------------------------------------------------------------------------------
 
-void Simulation::dispatch(Address from, const Outbox& out) {
+void Simulation::dispatch(Address from, const TrainingOutbox& out) {
   for (const Outgoing& outgoing : out) {
     if (const auto* epoch = std::get_if<EpochDone>(&outgoing.message)) epochs_.push_back(*epoch);
     switch (outgoing.to.kind) {
-      case Destination::Kind::coordinator: send(from, 0, outgoing.message); break;
-      case Destination::Kind::worker: send(from, worker_address(outgoing.to.index), outgoing.message); break;
+      case Destination::Kind::coordinator:
+        send(from, 0, outgoing.message);
+        break;
+      case Destination::Kind::worker:
+        send(from, worker_address(outgoing.to.index), outgoing.message);
+        break;
       case Destination::Kind::everyone:
         for (std::uint32_t i = 0; i < workers_.size(); ++i) send(from, worker_address(i), outgoing.message);
     }
@@ -90,7 +96,7 @@ bool Simulation::deliver_one() {
       shards_[who - 1].state->worker_down(worker);
     } else {
       links_[{worker_address(worker), 0}].clear();
-      Outbox out;
+      TrainingOutbox out;
       coordinator_.worker_down(worker, "killed by the simulation", now_, out);
       dispatch(0, out);
     }
@@ -101,21 +107,26 @@ bool Simulation::deliver_one() {
   queue.pop_front();
   // A repetition comes at once or after all that is under way.
   if (chance() < options_.repeat) {
-    if (below(2) == 0) queue.push_front(frame);
-    else queue.push_back(frame);
+    if (below(2) == 0)
+      queue.push_front(frame);
+    else
+      queue.push_back(frame);
   }
   deliver(ready[choice].first, ready[choice].second, frame);
   return true;
 }
 
 void Simulation::deliver(Address, Address to, const Frame& frame) {
-  if (to == 0) to_coordinator(frame);
-  else if (to <= options_.shards) to_shard(to - 1, frame);
-  else to_worker(to - 1 - options_.shards, frame);
+  if (to == 0)
+    to_coordinator(frame);
+  else if (to <= options_.shards)
+    to_shard(to - 1, frame);
+  else
+    to_worker(to - 1 - options_.shards, frame);
 }
 
 void Simulation::to_coordinator(const Frame& frame) {
-  Outbox out;
+  TrainingOutbox out;
   const bool over = coordinator_.finished();
   Error error;
   if (const auto* join = std::get_if<Join>(&frame)) {
@@ -135,7 +146,7 @@ void Simulation::to_coordinator(const Frame& frame) {
 }
 
 void Simulation::to_shard(std::uint32_t shard, const Frame& frame) {
-  Outbox out;
+  TrainingOutbox out;
   if (const auto* pull = std::get_if<Pull>(&frame)) {
     expect_ok(shards_[shard].state->pull(*pull, out), "pull");
   } else if (const auto* push = std::get_if<Push>(&frame)) {
@@ -144,7 +155,8 @@ void Simulation::to_shard(std::uint32_t shard, const Frame& frame) {
   dispatch(shard_address(shard), out);
 }
 
-// ---- Workers -------------------------------------------------------------------------------------------------------
+// ---- Workers
+// -------------------------------------------------------------------------------------------------------
 
 void Simulation::start(std::uint32_t index) {
   Worker& worker = workers_[index];
@@ -206,9 +218,10 @@ void Simulation::complete(std::uint32_t index, const Task& task) {
     std::iota(order.begin(), order.end(), 0u);
     std::shuffle(order.begin(), order.end(), random_);
     for (const std::uint32_t slice : order) {
-      Gradient gradient = options_.model.gradient(task.values, slice, examples);
+      PushedGradient gradient = options_.model.gradient(task.values, slice, examples);
       send(worker_address(index), shard_address(shard_of(slice)),
-           Push{index, token.step, token.slot, slice, task.versions[slice], gradient.values, gradient.indices});
+           Push{index, token.step, token.slot, slice, task.versions[slice], gradient.values,
+                gradient.indices});
     }
   }
   send(worker_address(index), 0,
@@ -222,8 +235,7 @@ void Simulation::kill(std::uint32_t index) {
   workers_[index].alive = false;
   ++deaths_;
   for (auto& [link, queue] : links_)
-    if (link.first == worker_address(index) && !queue.empty())
-      queue.resize(below(queue.size() + 1));
+    if (link.first == worker_address(index) && !queue.empty()) queue.resize(below(queue.size() + 1));
   for (Address who = 0; who <= options_.shards; ++who) obituaries_.push_back({who, index});
 }
 

@@ -1,6 +1,6 @@
-// One training job on a little deterministic network: a coordinator, shards and workers that run the protocol classes
-// themselves, under random delay, reordering between links (never within one), repetition of any message, and deaths of
-// workers. Everything follows from the seed.
+// One training job on a little deterministic network: a coordinator, shards and workers that run the protocol
+// classes themselves, under random delay, reordering between links (never within one), repetition of any
+// message, and deaths of workers. Everything follows from the seed.
 #pragma once
 
 #include <deque>
@@ -13,7 +13,7 @@
 
 #include "scheduler/training/coordinator.hpp"
 #include "scheduler/training/shard_state.hpp"
-#include "toy_model.hpp"
+#include "tests/scheduler/toy_model.hpp"
 
 namespace troupe::testing {
 
@@ -78,7 +78,7 @@ class Simulation {
   double chance() { return std::uniform_real_distribution<double>(0, 1)(random_); }
   std::size_t below(std::size_t n) { return std::uniform_int_distribution<std::size_t>(0, n - 1)(random_); }
   void send(Address from, Address to, Frame frame) { links_[{from, to}].push_back(std::move(frame)); }
-  void dispatch(Address from, const Outbox& out);
+  void dispatch(Address from, const TrainingOutbox& out);
   void expect_ok(const Error& error, const std::string& where);
   bool deliver_one();
   void deliver(Address from, Address to, const Frame& frame);

@@ -1,5 +1,5 @@
 // The training protocol as a whole: whatever the network does, the parameters are those of a plain loop.
-#include "simulation.hpp"
+#include "tests/scheduler/simulation.hpp"
 
 #include <gtest/gtest.h>
 
@@ -38,7 +38,8 @@ void expect_values(const Values& actual, const Values& expected, std::uint64_t s
   ASSERT_EQ(actual.size(), expected.size()) << "seed " << seed;
   for (std::size_t i = 0; i < expected.size(); ++i)
     ASSERT_TRUE(bitwise_equal(actual[i], expected[i]))
-        << "seed " << seed << " slice " << i << ": " << actual[i].to_string() << ", expected " << expected[i].to_string();
+        << "seed " << seed << " slice " << i << ": " << actual[i].to_string() << ", expected "
+        << expected[i].to_string();
 }
 
 // Parameters everywhere, and the figures of all epochs, equal those of the loop.
@@ -57,7 +58,8 @@ void expect_equals_loop(const SimulationOptions& options, Simulation& simulation
   for (std::size_t epoch = 0; epoch < options.job.epochs; ++epoch) {
     EXPECT_EQ(simulation.epochs()[epoch].epoch, epoch);
     EXPECT_DOUBLE_EQ(simulation.epochs()[epoch].loss, expected.losses[epoch]) << "seed " << options.seed;
-    EXPECT_EQ(simulation.epochs()[epoch].test_accuracy, expected.test_accuracies[epoch]) << "seed " << options.seed;
+    EXPECT_EQ(simulation.epochs()[epoch].test_accuracy, expected.test_accuracies[epoch])
+        << "seed " << options.seed;
     EXPECT_GT(simulation.epochs()[epoch].images_per_second, 0);
   }
 }

@@ -1,5 +1,7 @@
-#include "toy_model.hpp"
+#include "tests/scheduler/toy_model.hpp"
 
+#include <algorithm>
+#include <bit>
 #include <numeric>
 
 #include "messages/philox.hpp"
@@ -15,12 +17,16 @@ const Shape& shape_of(std::uint32_t slice) {
   return kShapes[slice % 4];
 }
 
-std::uint64_t hash(std::uint64_t a, std::uint64_t b, std::uint64_t c = 0) { return mix64(mix64(mix64(a) ^ b) ^ c); }
+std::uint64_t hash(std::uint64_t a, std::uint64_t b, std::uint64_t c = 0) {
+  return mix64(mix64(mix64(a) ^ b) ^ c);
+}
 
 template <class T>
 T small(std::uint64_t bits) {
-  if constexpr (std::is_same_v<T, float>) return uniform_float(static_cast<std::uint32_t>(bits)) - 0.25f;
-  else return static_cast<T>(bits % 1000);
+  if constexpr (std::is_same_v<T, float>)
+    return uniform_float(static_cast<std::uint32_t>(bits)) - 0.25f;
+  else
+    return static_cast<T>(bits % 1000);
 }
 
 // Something of all values: a worker that saw one slice too old or too new gets another one.
@@ -29,18 +35,20 @@ T mixture(const Values& values) {
   T mix = 0;
   for (const Tensor& value : values)
     for (const T& v : value.values<T>()) {
-      if constexpr (std::is_same_v<T, float>) mix = mix * 0.75f + v;
-      else mix = (mix * 31 + v) % 1009;
+      if constexpr (std::is_same_v<T, float>)
+        mix = mix * 0.75f + v;
+      else
+        mix = (mix * 31 + v) % 1009;
     }
   return mix;
 }
 
 template <class T>
-Gradient gradient_as(const ToyModel& model, const Values& values, std::uint32_t slice,
+PushedGradient gradient_as(const ToyModel& model, const Values& values, std::uint32_t slice,
                      const std::vector<std::uint32_t>& examples) {
   const T mix = model.coupled ? mixture<T>(values) : T{0};
   if (slice == kSparseSlice) {
-    Gradient gradient;
+    PushedGradient gradient;
     const auto n = static_cast<std::int64_t>(examples.size());
     gradient.indices = Tensor(DType::i64, Shape{n});
     gradient.values = Tensor(dtype_of<T>, Shape{n, 2});
@@ -62,25 +70,28 @@ template <class T>
 void apply_as(const ToyModel& model, Tensor& value, const Update& update) {
   const auto step = static_cast<T>(update.step % 7);
   T rate;
-  if constexpr (std::is_same_v<T, float>) rate = -0.01f * static_cast<float>(update.rate_scale);
-  else rate = 1;
+  if constexpr (std::is_same_v<T, float>)
+    rate = -0.01f * static_cast<float>(update.rate_scale);
+  else
+    rate = 1;
   if (model.coupled) rate *= 1 + step;
   const std::int64_t width = update.gradient.sparse() ? value.shape()[1] : value.num_elements();
   const std::int64_t rows = update.gradient.sparse() ? update.gradient.indices.num_elements() : 1;
   for (std::int64_t row = 0; row < rows; ++row) {
-    const std::int64_t target = update.gradient.sparse() ? update.gradient.indices.data<std::int64_t>()[row] : 0;
+    const std::int64_t target =
+        update.gradient.sparse() ? update.gradient.indices.data<std::int64_t>()[row] : 0;
     for (std::int64_t j = 0; j < width; ++j)
       value.mutable_data<T>()[target * width + j] += rate * update.gradient.values.data<T>()[row * width + j];
   }
 }
 
 template <class T>
-Gradient plain_mean(const std::vector<Gradient>& slots) {
+PushedGradient plain_mean(const std::vector<PushedGradient>& slots) {
   const auto n = static_cast<T>(slots.size());
   std::vector<T> values;
   std::vector<std::int64_t> indices;
   if (slots[0].sparse()) {
-    for (const Gradient& slot : slots) {
+    for (const PushedGradient& slot : slots) {
       for (const T& v : slot.values.values<T>()) values.push_back(v / n);
       for (const std::int64_t& i : slot.indices.values<std::int64_t>()) indices.push_back(i);
     }
@@ -100,7 +111,8 @@ Gradient plain_mean(const std::vector<Gradient>& slots) {
 
 std::vector<SliceSpec> ToyModel::specs() const {
   std::vector<SliceSpec> specs;
-  for (std::uint32_t i = 0; i < slices; ++i) specs.push_back({i, fmt::format("slice{}", i), dtype, shape_of(i)});
+  for (std::uint32_t i = 0; i < slices; ++i)
+    specs.push_back({i, fmt::format("slice{}", i), dtype, shape_of(i)});
   return specs;
 }
 
@@ -110,15 +122,17 @@ Values ToyModel::initial() const {
     Tensor value(dtype, shape_of(i));
     for (std::int64_t j = 0; j < value.num_elements(); ++j) {
       const std::uint64_t bits = hash(seed, i, static_cast<std::uint64_t>(j));
-      if (dtype == DType::f32) value.mutable_data<float>()[j] = small<float>(bits);
-      else value.mutable_data<std::int64_t>()[j] = small<std::int64_t>(bits);
+      if (dtype == DType::f32)
+        value.mutable_data<float>()[j] = small<float>(bits);
+      else
+        value.mutable_data<std::int64_t>()[j] = small<std::int64_t>(bits);
     }
     values.push_back(value);
   }
   return values;
 }
 
-Gradient ToyModel::gradient(const Values& values, std::uint32_t slice,
+PushedGradient ToyModel::gradient(const Values& values, std::uint32_t slice,
                             const std::vector<std::uint32_t>& examples) const {
   return dtype == DType::f32 ? gradient_as<float>(*this, values, slice, examples)
                              : gradient_as<std::int64_t>(*this, values, slice, examples);
@@ -127,8 +141,9 @@ Gradient ToyModel::gradient(const Values& values, std::uint32_t slice,
 double ToyModel::loss_sum(const Values& values, const std::vector<std::uint32_t>& examples) const {
   double sum = 0;
   for (const std::uint32_t example : examples)
-    sum += 0.1 * static_cast<double>(example) +
-           (dtype == DType::f32 ? mixture<float>(values) : static_cast<double>(mixture<std::int64_t>(values)));
+    sum +=
+        0.1 * static_cast<double>(example) +
+        (dtype == DType::f32 ? mixture<float>(values) : static_cast<double>(mixture<std::int64_t>(values)));
   return sum;
 }
 
@@ -141,11 +156,14 @@ std::uint64_t ToyModel::correct(const Values& values, const std::vector<std::uin
 }
 
 void ToyModel::apply(Tensor& value, const Update& update) const {
-  if (dtype == DType::f32) apply_as<float>(*this, value, update);
-  else apply_as<std::int64_t>(*this, value, update);
+  if (dtype == DType::f32)
+    apply_as<float>(*this, value, update);
+  else
+    apply_as<std::int64_t>(*this, value, update);
 }
 
-std::vector<std::uint32_t> examples_of(const ToyModel& model, const Token& token, std::uint64_t train_examples) {
+std::vector<std::uint32_t> examples_of(const ToyModel& model, const Token& token,
+                                       std::uint64_t train_examples) {
   std::vector<std::uint32_t> examples(token.end - token.begin);
   if (token.kind == TokenKind::evaluate) {
     std::iota(examples.begin(), examples.end(), static_cast<std::uint32_t>(token.begin));
@@ -165,9 +183,10 @@ OracleResult train_in_a_loop(const ToyModel& model, const OracleOptions& options
     const std::vector<std::uint32_t> order = permutation(model.seed, epoch, options.train_examples);
     double loss = 0;
     for (std::uint64_t t = 0; t < options.steps_per_epoch; ++t) {
-      std::vector<std::vector<Gradient>> gradients(model.slices);
+      std::vector<std::vector<PushedGradient>> gradients(model.slices);
       for (std::uint64_t w = 0; w < options.slots; ++w) {
-        const auto begin = order.begin() + static_cast<std::ptrdiff_t>((t * options.slots + w) * options.batch);
+        const auto begin =
+            order.begin() + static_cast<std::ptrdiff_t>((t * options.slots + w) * options.batch);
         const std::vector<std::uint32_t> examples(begin, begin + static_cast<std::ptrdiff_t>(options.batch));
         loss += model.loss_sum(result.values, examples);
         for (std::uint32_t slice = 0; slice < model.slices; ++slice)
@@ -175,17 +194,19 @@ OracleResult train_in_a_loop(const ToyModel& model, const OracleOptions& options
       }
       ++version;
       for (std::uint32_t slice = 0; slice < model.slices; ++slice) {
-        const Gradient mean = model.dtype == DType::f32 ? plain_mean<float>(gradients[slice])
+        const PushedGradient mean = model.dtype == DType::f32 ? plain_mean<float>(gradients[slice])
                                                         : plain_mean<std::int64_t>(gradients[slice]);
         result.values[slice] = result.values[slice].clone();
         model.apply(result.values[slice], {mean, version, 1});
       }
     }
-    result.losses.push_back(loss / static_cast<double>(options.steps_per_epoch * options.slots * options.batch));
+    result.losses.push_back(loss /
+                            static_cast<double>(options.steps_per_epoch * options.slots * options.batch));
     std::vector<std::uint32_t> test(options.test_examples);
     std::iota(test.begin(), test.end(), 0u);
-    result.test_accuracies.push_back(
-        test.empty() ? 0 : static_cast<double>(model.correct(result.values, test)) / static_cast<double>(test.size()));
+    result.test_accuracies.push_back(test.empty() ? 0
+                                                  : static_cast<double>(model.correct(result.values, test)) /
+                                                        static_cast<double>(test.size()));
   }
   return result;
 }

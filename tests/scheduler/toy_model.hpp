@@ -1,5 +1,5 @@
-// A toy training problem for the protocol tests: gradients and updates that mix in everything they depend on, so that
-// any gradient lost, repeated, reordered, or computed on the wrong values shows in the final bits.
+// A toy training problem for the protocol tests: gradients and updates that mix in everything they depend on,
+// so that any gradient lost, repeated, reordered, or computed on the wrong values shows in the final bits.
 #pragma once
 
 #include <cstdint>
@@ -23,14 +23,16 @@ struct ToyModel {
   std::vector<SliceSpec> specs() const;
   Values initial() const;
   // `examples` are numbers of training examples.
-  Gradient gradient(const Values& values, std::uint32_t slice, const std::vector<std::uint32_t>& examples) const;
+  PushedGradient gradient(const Values& values, std::uint32_t slice,
+                    const std::vector<std::uint32_t>& examples) const;
   double loss_sum(const Values& values, const std::vector<std::uint32_t>& examples) const;
   std::uint64_t correct(const Values& values, const std::vector<std::uint32_t>& examples) const;
   void apply(Tensor& value, const Update& update) const;
 };
 
 // The examples of a token.
-std::vector<std::uint32_t> examples_of(const ToyModel& model, const Token& token, std::uint64_t train_examples);
+std::vector<std::uint32_t> examples_of(const ToyModel& model, const Token& token,
+                                       std::uint64_t train_examples);
 
 struct OracleOptions {
   std::uint32_t epochs = 1;

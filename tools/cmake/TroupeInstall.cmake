@@ -1,18 +1,27 @@
-# `cmake --install`: libraries, headers and a package, so that find_package(troupe) gives troupe::actors and the rest.
+# `cmake --install`: the programs (component runtime); libraries, headers and a package, so that find_package(troupe) gives
+# troupe::actors and the rest (component development).
 include(CMakePackageConfigHelpers)
 
+set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/troupe)
 set(folders messages graph devices kernels scheduler actors)
 list(TRANSFORM folders PREPEND troupe_ OUTPUT_VARIABLE libraries)
-install(TARGETS ${libraries} EXPORT troupe-targets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+
+install(TARGETS ${libraries} EXPORT troupe-targets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT development)
+install(EXPORT troupe-targets NAMESPACE troupe:: DESTINATION ${package_dir} COMPONENT development)
+
 foreach(folder IN LISTS folders)
   install(DIRECTORY ${PROJECT_SOURCE_DIR}/${folder} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/troupe
-    FILES_MATCHING PATTERN "*.hpp")
+    COMPONENT development FILES_MATCHING PATTERN "*.hpp")
 endforeach()
 install(DIRECTORY ${PROJECT_BINARY_DIR}/messages/proto DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/troupe/messages
-  FILES_MATCHING PATTERN "*.pb.h")
-install(EXPORT troupe-targets NAMESPACE troupe:: DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/troupe)
+  COMPONENT development FILES_MATCHING PATTERN "*.pb.h")
+
 configure_package_config_file(${PROJECT_SOURCE_DIR}/tools/cmake/troupe-config.cmake.in
-  ${PROJECT_BINARY_DIR}/troupe-config.cmake INSTALL_DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/troupe)
+  ${PROJECT_BINARY_DIR}/troupe-config.cmake INSTALL_DESTINATION ${package_dir})
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/troupe-config-version.cmake COMPATIBILITY SameMinorVersion)
-install(FILES ${PROJECT_BINARY_DIR}/troupe-config.cmake ${PROJECT_BINARY_DIR}/troupe-config-version.cmake
-  ${PROJECT_SOURCE_DIR}/tools/cmake/FindCAF.cmake ${PROJECT_SOURCE_DIR}/tools/cmake/FindoneDNN.cmake DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/troupe)
+install(FILES
+  ${PROJECT_BINARY_DIR}/troupe-config.cmake
+  ${PROJECT_BINARY_DIR}/troupe-config-version.cmake
+  ${PROJECT_SOURCE_DIR}/tools/cmake/FindCAF.cmake
+  ${PROJECT_SOURCE_DIR}/tools/cmake/FindoneDNN.cmake
+  DESTINATION ${package_dir} COMPONENT development)

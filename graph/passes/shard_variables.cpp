@@ -1,0 +1,238 @@
+#include "graph/passes/shard_variables.hpp"
+
+#include <algorithm>
+#include <optional>
+
+#include "graph/rewrite.hpp"
+#include "graph/variable.hpp"
+
+namespace troupe {
+namespace {
+
+bool is_apply(const Node& node) {
+  return (node.op->name.starts_with("Apply") || node.op->name.starts_with("SparseApply")) && !node.op->inputs.empty() &&
+         node.op->inputs[0].name == "var";
+}
+
+// Where the op's input of that name is among the node's inputs; -1 if the op has none. Apply ops take no lists.
+int position(const Node& node, std::string_view input) {
+  const auto it = std::ranges::find(node.op->inputs, input, &ArgDef::name);
+  return it == node.op->inputs.end() ? -1 : static_cast<int>(it - node.op->inputs.begin());
+}
+std::optional<Endpoint> input_of(const Node& node, std::string_view input) {
+  const int at = position(node, input);
+  return at < 0 ? std::nullopt : std::optional(node.inputs[static_cast<std::size_t>(at)]);
+}
+
+class Sharder {
+ public:
+  Sharder(const Graph& graph, const ShardMap& map)
+      : graph_(graph), map_(map), rewriter_(graph), used_(static_cast<std::size_t>(graph.size()), false) {
+    for (const VariableInfo& v : variables(graph)) info_.emplace(v.handle.node, v);
+    for (int id = 0; id < graph.size(); ++id) {
+      for (const Endpoint& e : graph.node(id).inputs) used_[static_cast<std::size_t>(e.node)] = true;
+      for (int c : graph.node(id).controls) used_[static_cast<std::size_t>(c)] = true;
+    }
+  }
+
+  ShardedGraph run() {
+    find_variables();
+    for (int id = 0; id < graph_.size(); ++id)
+      if (is_apply(graph_.node(id)) && owner(graph_.node(id))) add_rule(graph_.node(id));
+    for (int id : graph_.topological_order()) rewrite(graph_.node(id));
+    result_.graph = rewriter_.finish();
+    return std::move(result_);
+  }
+
+ private:
+  void find_variables() {
+    for (const VariableSpec& spec : map_.variables()) {
+      const Node* node = graph_.find(spec.name);
+      if (!node || !is_op(*node, "Variable")) fail(Code::not_found, "the graph has no variable '{}' to shard", spec.name);
+      const VariableInfo& info = info_.at(node->id);
+      if (info.dtype != spec.dtype || !(info.shape == spec.shape))
+        invalid_argument("variable '{}' is {}{} in the graph, but {}{} in the shard map", spec.name, name(info.dtype),
+                         info.shape.to_string(), name(spec.dtype), spec.shape.to_string());
+      sharded_.emplace(node->id, spec.name);
+      result_.initial_values.emplace(spec.name, initial_value(info));
+    }
+  }
+
+  std::string initial_value(const VariableInfo& info) const {
+    return info.initial_value.node < 0 ? "" : output_name(graph_, info.initial_value);
+  }
+
+  // The sharded variable whose handle is the node's first input, or null.
+  const std::string* owner(const Node& node) const {
+    const auto it = node.inputs.empty() ? sharded_.end() : sharded_.find(node.inputs[0].node);
+    return it == sharded_.end() ? nullptr : &it->second;
+  }
+
+  void add_rule(const Node& node) {
+    const std::string& variable = *owner(node);
+    UpdateRule rule{.op = node.op->name,
+                    .attributes = node.attributes,
+                    .learning_rate = learning_rate(node, variable),
+                    .counts_updates = position(node, "t") >= 0,
+                    .sparse = position(node, "indices") >= 0};
+    for (std::size_t i = 1; i < node.inputs.size(); ++i) {
+      if (graph_.dtype(node.inputs[i]) != DType::resource) continue;
+      const auto slot = info_.find(node.inputs[i].node);
+      if (slot == info_.end() || sharded_.contains(node.inputs[i].node))
+        invalid_argument("{} '{}': its '{}' must be a variable that is not in the shard map", node.op->name, node.name,
+                         node.op->inputs[i].name);
+      if (!slots_.emplace(node.inputs[i].node, variable).second)
+        invalid_argument("{} '{}': '{}' is a slot of another variable too", node.op->name, node.name, slot->second.name);
+      rule.slots.push_back({.role = node.op->inputs[i].name,
+                            .name = slot->second.name,
+                            .dtype = slot->second.dtype,
+                            .shape = slot->second.shape,
+                            .initial_value = initial_value(slot->second)});
+    }
+    if (rule.sparse && map_.slices_of(variable).size() > 1)
+      fail(Code::unimplemented,
+           "{} '{}': variable '{}' is cut over shards, and a sparse gradient cannot be; use a dense one, or fewer shards",
+           node.op->name, node.name, variable);
+    if (!result_.rules.emplace(variable, std::move(rule)).second)
+      invalid_argument("{} '{}': variable '{}' is updated by another node already; a shard applies one rule", node.op->name,
+                       node.name, variable);
+  }
+
+  Tensor learning_rate(const Node& node, const std::string& variable) const {
+    const auto lr = input_of(node, "lr");
+    const Node* source = lr ? &graph_.node(lr->node) : nullptr;
+    while (source && is_op(*source, "Identity")) source = &graph_.node(source->inputs[0].node);
+    if (source && is_op(*source, "Const")) return source->attributes.tensor("value");
+    invalid_argument("{} '{}': the learning rate of '{}' is {}, but it must be a Const: the shard has no other part of the graph",
+                     node.op->name, node.name, variable, source ? fmt::format("{} '{}'", source->op->name, source->name) : "missing");
+  }
+
+  void rewrite(const Node& node) {
+    if (sharded_.contains(node.id) || slots_.contains(node.id)) return;
+    if (const std::string* variable = owner(node)) {
+      if (is_op(node, "ReadVariable")) return read(node, *variable);
+      if (is_op(node, "AssignVariable")) return drop_assignment(node);
+      if (is_apply(node)) return push(node, *variable);
+    }
+    if (!node.inputs.empty() && slots_.contains(node.inputs[0].node)) {
+      if (is_op(node, "AssignVariable")) return drop_assignment(node);
+      // Every variable has a read node from the start; that of a slot normally serves nothing.
+      if (is_op(node, "ReadVariable") && !used_[static_cast<std::size_t>(node.id)]) return;
+    }
+    for (const Endpoint& e : node.inputs)
+      if (sharded_.contains(e.node) || slots_.contains(e.node))
+        invalid_argument("{} '{}' uses '{}', which lives on a shard: there it can only be read, initialized, and updated by an "
+                         "optimizer", node.op->name, node.name, graph_.node(e.node).name);
+    rewriter_.copy(node);
+  }
+
+  // Control edges of a node, as Outputs of the new graph.
+  std::vector<Output> controls(const Node& node) {
+    std::vector<Output> out;
+    for (int c : rewriter_.mapped_controls(node)) out.push_back({&rewriter_.to(), c, 0});
+    return out;
+  }
+  Output add(NodeSpec spec) { return rewriter_.to().output(rewriter_.to().add(std::move(spec))); }
+  static Attributes slice_attributes(const Slice& slice) {
+    return {{"T", slice.dtype}, {"slice", std::int64_t{slice.id}}, {"shard", std::int64_t{slice.shard}}};
+  }
+  void stands_for(const Node& old, Output replacement) {
+    rewriter_.replace_node(old, replacement.source());
+    if (!old.output_types.empty()) rewriter_.replace({old.id, 0}, {replacement.node, replacement.index});
+    for (const auto& [key, value] : old.attributes.all())
+      if (key.starts_with('_')) rewriter_.to().set_attribute(replacement.source(), key, value);
+  }
+
+  void read(const Node& node, const std::string& variable) {
+    const auto [value, first] = values_.try_emplace(variable);
+    if (!first) {
+      stands_for(node, add({.op = "Identity", .name = node.name, .inputs = {value->second}, .controls = controls(node)}));
+      return;
+    }
+    const auto slices = map_.slices_of(variable);
+    std::vector<Output> pulls;
+    for (const Slice& slice : slices) {
+      Attributes attributes = slice_attributes(slice);
+      attributes.set("shape", slice.shape);
+      const std::string name = slices.size() == 1 ? node.name : rewriter_.new_name(fmt::format("{}/slice_{}", node.name, slice.id));
+      pulls.push_back(add({.op = "Pull", .name = name, .attributes = std::move(attributes), .controls = controls(node)}));
+    }
+    value->second = pulls.size() == 1
+                        ? pulls[0]
+                        : add({.op = "Concat", .name = node.name, .inputs = pulls, .attributes = {{"axis", std::int64_t{0}}}});
+    stands_for(node, value->second);
+  }
+
+  void drop_assignment(const Node& node) {
+    stands_for_order(node, {});
+    rewriter_.replace({node.id, 0}, rewriter_.mapped(node.inputs[1]));
+  }
+
+  // A NoOp of the node's name after `before`.
+  void stands_for_order(const Node& node, std::vector<Output> before) {
+    const Node& done = rewriter_.to().add({.op = "NoOp", .name = node.name, .controls = std::move(before)});
+    rewriter_.replace_node(node, done);
+    for (const auto& [key, value] : node.attributes.all())
+      if (key.starts_with('_')) rewriter_.to().set_attribute(done, key, value);
+  }
+
+  void push(const Node& node, const std::string& variable) {
+    std::vector<Output> pushes;
+    const auto slices = map_.slices_of(variable);
+    for (const Slice& slice : slices) {
+      NodeSpec spec{.op = "Push", .attributes = slice_attributes(slice), .controls = controls(node)};
+      if (const auto indices = input_of(node, "indices")) {
+        spec.op = "PushSparse";
+        spec.inputs = {rewriter_.output(*indices), rewriter_.output(*input_of(node, "values"))};
+      } else {
+        const Output gradient = rewriter_.output(*input_of(node, "grad"));
+        spec.inputs = {slices.size() == 1 ? gradient : rows(node, gradient, slice)};
+      }
+      spec.name = rewriter_.new_name(fmt::format("{}/push_{}", node.name, slice.id));
+      pushes.push_back(add(std::move(spec)));
+    }
+    stands_for_order(node, std::move(pushes));
+  }
+
+  // The rows of a dense gradient that belong to a slice.
+  Output rows(const Node& node, Output gradient, const Slice& slice) {
+    const auto rank = static_cast<std::size_t>(slice.shape.rank());
+    std::vector<std::int64_t> begin(rank, 0);
+    std::vector<std::int64_t> size(rank, -1);
+    begin[0] = slice.row_begin;
+    size[0] = slice.row_end - slice.row_begin;
+    return add({.op = "Slice",
+                .name = rewriter_.new_name(fmt::format("{}/rows_{}", node.name, slice.id)),
+                .inputs = {gradient},
+                .attributes = {{"begin", std::move(begin)}, {"size", std::move(size)}}});
+  }
+
+  const Graph& graph_;
+  const ShardMap& map_;
+  Rewriter rewriter_;
+  ShardedGraph result_;
+  std::vector<bool> used_;  // by node: others consume it, or run after it
+  std::map<int, VariableInfo> info_;     // by Variable node
+  std::map<int, std::string> sharded_;   // Variable node -> name
+  std::map<int, std::string> slots_;     // Variable node of a slot -> the variable it belongs to
+  std::map<std::string, Output> values_;  // by variable: what its first read became
+};
+
+}  // namespace
+
+ShardedGraph shard_variables(const Graph& graph, const ShardMap& map) { return Sharder(graph, map).run(); }
+
+std::vector<VariableSpec> updated_variables(const Graph& graph) {
+  std::map<std::string, VariableSpec> found;
+  for (int id = 0; id < graph.size(); ++id) {
+    const Node& node = graph.node(id);
+    const Node* variable = is_apply(node) ? &graph.node(node.inputs[0].node) : nullptr;
+    if (variable && is_op(*variable, "Variable"))
+      found.try_emplace(variable->name, VariableSpec{variable->name, variable->attributes.dtype("T"), variable->output_shapes[0]});
+  }
+  std::vector<VariableSpec> out;
+  for (auto& [name, spec] : found) out.push_back(std::move(spec));
+  return out;
+}
+
+}  // namespace troupe

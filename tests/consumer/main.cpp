@@ -1,0 +1,18 @@
+// Uses the installed package: every public layer is included, a graph is built and printed.
+#include <troupe/messages/proto/graph.pb.h>
+
+#include <iostream>
+#include <troupe/graph/ops.hpp>
+#include <troupe/kernels/data/digits.hpp>
+#include <troupe/kernels/kernels.hpp>
+#include <troupe/messages/tensor.hpp>
+
+int main() {
+  using namespace troupe;
+  Graph graph;
+  const Output x = constant(graph, Tensor::of<float>(Shape{1, 2}, {1, 2}));
+  const Output w = placeholder(graph, DType::f32, Shape{2, 3});
+  const Output product = matmul(x, w, {.name = "product"});
+  std::cout << graph.dump() << draw_digits({.train = 10, .test = 0}).train.labels.to_string(10) << "\n"
+            << "product has shape " << product.shape().to_string() << "\n";
+}

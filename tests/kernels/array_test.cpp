@@ -1,0 +1,325 @@
+// Moving elements: every op against a reference that computes where each element comes from.
+#include <cstring>
+
+#include "tests/kernels/kernel_fixture.hpp"
+
+namespace troupe::testing {
+namespace {
+
+using Ints = std::vector<std::int64_t>;
+
+Ints unravel(std::int64_t i, const Shape& shape) {
+  Ints index(static_cast<std::size_t>(shape.rank()));
+  for (int d = shape.rank() - 1; d >= 0; i /= shape.dim(d), --d) index[static_cast<std::size_t>(d)] = i % shape.dim(d);
+  return index;
+}
+
+std::size_t ravel(const Ints& index, const Shape& shape) {
+  std::int64_t i = 0;
+  for (int d = 0; d < shape.rank(); ++d) i = i * shape.dim(d) + index[static_cast<std::size_t>(d)];
+  return static_cast<std::size_t>(i);
+}
+
+class ArrayTest : public KernelTest {
+ protected:
+  // 0, 1, 2, ...
+  template <class T>
+  static Tensor counting(const Shape& shape) {
+    Tensor t(dtype_of<T>, shape);
+    for (std::int64_t i = 0; i < t.num_elements(); ++i) {
+      if constexpr (std::is_same_v<T, std::string>)
+        t.mutable_data<T>()[i] = "a string too long for the small buffer " + std::to_string(i);
+      else
+        t.mutable_data<T>()[i] = static_cast<T>(i % 100);
+    }
+    return t;
+  }
+
+  // Calls test(x) for one tensor of each size of element.
+  template <class Fn>
+  static void for_each_size(const Shape& shape, Fn test) {
+    test(counting<std::int8_t>(shape));
+    test(counting<std::int16_t>(shape));
+    test(counting<float>(shape));
+    test(counting<double>(shape));
+    test(counting<std::string>(shape));
+  }
+
+  // Element i of `out` must be element from(index of i) of `x`.
+  template <class Fn>
+  static void expect_moved(const Tensor& out, const Tensor& x, Fn from) {
+    ASSERT_EQ(out.dtype(), x.dtype());
+    for (std::int64_t i = 0; i < out.num_elements(); ++i) {
+      const std::size_t at = ravel(from(unravel(i, out.shape())), x.shape());
+      if (x.dtype() == DType::string) {
+        ASSERT_EQ(out.data<std::string>()[i], x.data<std::string>()[at]) << i;
+      } else {
+        const std::size_t size = size_of(x.dtype());
+        ASSERT_EQ(std::memcmp(out.raw() + static_cast<std::size_t>(i) * size, x.raw() + at * size, size), 0) << i;
+      }
+    }
+  }
+};
+
+TEST_F(ArrayTest, TransposePermutesDimensions) {
+  const std::vector<std::pair<Shape, Ints>> cases{{{5}, {0}},          {{3, 4}, {1, 0}},           {{3, 4}, {}},
+                                                  {{2, 3, 4}, {2, 0, 1}}, {{2, 3, 4}, {0, 2, 1}},     {{2, 3, 4}, {1, 0, -1}},
+                                                  {{2, 1, 4, 3}, {3, 1, 0, 2}}, {{0, 3}, {1, 0}}, {{}, {}}, {{300, 201}, {1, 0}}};
+  for (const auto& [shape, perm] : cases)
+    for_each_size(shape, [&, &perm = perm](const Tensor& x) {
+      const Tensor out = run1("Transpose", {x}, {{"perm", perm}});
+      const int rank = x.shape().rank();
+      expect_moved(out, x, [&](const Ints& index) {
+        Ints from(index.size());
+        for (int d = 0; d < rank; ++d) {
+          std::int64_t axis = perm.empty() ? rank - 1 - d : perm[static_cast<std::size_t>(d)];
+          from[static_cast<std::size_t>(axis < 0 ? axis + rank : axis)] = index[static_cast<std::size_t>(d)];
+        }
+        return from;
+      });
+      EXPECT_TRUE(bitwise_equal(out, run_on_three_threads("Transpose", {x}, {{"perm", perm}})));
+      if (x.dtype() != DType::f32) return;
+      EXPECT_TRUE(bitwise_equal(out, run1("Transpose", {unaligned(x)}, {{"perm", perm}})));
+    });
+  EXPECT_NE(error_of("Transpose", {counting<float>({2, 3})}, {{"perm", Ints{0, 0}}}), "");
+  EXPECT_NE(error_of("Transpose", {counting<float>({2, 3})}, {{"perm", Ints{0}}}), "");
+  EXPECT_NE(error_of("Transpose", {counting<float>({2, 3})}, {{"perm", Ints{0, 2}}}), "");
+}
+
+TEST_F(ArrayTest, SplitSizesAndConcatAreInverse) {
+  for (const std::int64_t axis : {0, 1, -1})
+    for_each_size({6, 6, 6}, [&](const Tensor& x) {
+      const Attributes sizes{{"axis", axis}, {"sizes", Ints{1, 0, 3, 2}}};
+      const auto parts = run({.op = "SplitSizes", .dtype = x.dtype(), .inputs = {x}, .attributes = sizes, .outputs = 4});
+      const int d = static_cast<int>(axis);
+      EXPECT_EQ(parts[2].shape().dim(d), 3);
+      expect_moved(parts[2], x, [&](Ints index) {
+        index[static_cast<std::size_t>(axis < 0 ? axis + 3 : axis)] += 1;
+        return index;
+      });
+      EXPECT_TRUE(bitwise_equal(run1("Concat", parts, {{"axis", axis}}), x));
+    });
+  const Tensor x = counting<float>({6});
+  const auto split = [&](Ints sizes) {
+    return error_of("SplitSizes", {x}, {{"axis", std::int64_t{0}}, {"sizes", std::move(sizes)}});
+  };
+  EXPECT_NE(split({7}), "");
+  EXPECT_NE(split({5}), "");
+  EXPECT_NE(split({7, -1}), "");
+}
+
+TEST_F(ArrayTest, SplitMakesEqualParts) {
+  const Tensor x = counting<float>({4, 6});
+  const Attributes axis{{"axis", std::int64_t{1}}};
+  const auto parts = run({.op = "Split", .dtype = DType::f32, .inputs = {x}, .attributes = axis, .outputs = 3});
+  for (std::size_t p = 0; p < 3; ++p) {
+    EXPECT_EQ(parts[p].shape(), (Shape{4, 2}));
+    expect_moved(parts[p], x, [&](Ints index) { return Ints{index[0], index[1] + 2 * static_cast<std::int64_t>(p)}; });
+  }
+  EXPECT_THROW(run({.op = "Split", .dtype = DType::f32, .inputs = {x}, .attributes = axis, .outputs = 4}), Error);
+}
+
+TEST_F(ArrayTest, ConcatChecksItsInputs) {
+  const Attributes axis{{"axis", std::int64_t{0}}};
+  EXPECT_NE(error_of("Concat", {counting<float>({2, 3}), counting<float>({2, 4})}, axis), "");
+  EXPECT_NE(error_of("Concat", {counting<float>({2, 3}), counting<float>({2})}, axis), "");
+  EXPECT_NE(error_of("Concat", {counting<float>({2}), counting<double>({2})}, axis), "");
+  EXPECT_NE(error_of("Concat", {counting<float>({})}, axis), "");
+}
+
+TEST_F(ArrayTest, StackAndUnstackAreInverse) {
+  for (const std::int64_t axis : {0, 1, 2, -1, -3})
+    for_each_size({2, 3}, [&](const Tensor& x) {
+      const Tensor y = run1("Transpose", {x}, {{"perm", Ints{0, 1}}});
+      const Tensor stacked = run1("Stack", {x, y, x, y}, {{"axis", axis}});
+      EXPECT_EQ(stacked.shape().dim(static_cast<int>(axis)), 4);
+      const auto parts = run({.op = "Unstack", .dtype = x.dtype(), .inputs = {stacked}, .attributes = {{"axis", axis}}, .outputs = 4});
+      for (const Tensor& part : parts) EXPECT_TRUE(bitwise_equal(part, x));
+    });
+  EXPECT_NE(error_of("Stack", {counting<float>({2}), counting<float>({3})}, {{"axis", std::int64_t{0}}}), "");
+  EXPECT_NE(error_of("Unstack", {counting<float>({2})}, {{"axis", std::int64_t{0}}}), "");
+}
+
+TEST_F(ArrayTest, SliceCutsABoxAndSliceGradPutsItBack) {
+  for_each_size({5, 4, 3}, [&](const Tensor& x) {
+    const Attributes box{{"begin", Ints{1, 0, 2}}, {"size", Ints{3, -1, 1}}};
+    const Tensor out = run1("Slice", {x}, box);
+    ASSERT_EQ(out.shape(), (Shape{3, 4, 1}));
+    expect_moved(out, x, [](Ints index) { return Ints{index[0] + 1, index[1], index[2] + 2}; });
+    const Tensor back = run1("SliceGrad", {out, x}, {{"begin", Ints{1, 0, 2}}});
+    EXPECT_EQ(back.shape(), x.shape());
+    EXPECT_TRUE(bitwise_equal(run1("Slice", {back}, box), out));
+  });
+  const Tensor x = counting<double>({3, 3});
+  const Tensor grad = run1("SliceGrad", {filled<double>({1, 2}, 5), x}, {{"begin", Ints{2, 1}}});
+  EXPECT_EQ(doubles(grad), (std::vector<double>{0, 0, 0, 0, 0, 0, 0, 5, 5}));
+  const auto slice = [&](Ints begin, Ints size) { return error_of("Slice", {x}, {{"begin", begin}, {"size", size}}); };
+  EXPECT_NE(slice({0, 2}, {3, 2}), "");
+  EXPECT_NE(slice({-1, 0}, {1, 1}), "");
+  EXPECT_NE(slice({4, 0}, {-1, 1}), "");
+  EXPECT_NE(slice({0, 0}, {-2, 1}), "");
+  EXPECT_NE(slice({0, 1}, {1, std::numeric_limits<std::int64_t>::max()}), "");
+  EXPECT_NE(slice({0}, {1}), "");
+  EXPECT_EQ(slice({3, 0}, {-1, 0}), "");
+  EXPECT_NE(error_of("SliceGrad", {x, x}, {{"begin", Ints{0, 1}}}), "");
+  EXPECT_NE(error_of("SliceGrad", {x, x}, {{"begin", Ints{-1, 0}}}), "");
+}
+
+TEST_F(ArrayTest, PadSurroundsWithAValue) {
+  const Tensor x = Tensor::of<float>(Shape{1, 2}, {1, 2});
+  const auto pad = [](Ints before, Ints after) {
+    return Attributes{{"before", std::move(before)}, {"after", std::move(after)}, {"value", -1.0}};
+  };
+  const Tensor out = run1("Pad", {x}, pad({1, 0}, {0, 2}));
+  EXPECT_EQ(out.shape(), (Shape{2, 4}));
+  EXPECT_EQ(doubles(out), (std::vector<double>{-1, -1, -1, -1, 1, 2, -1, -1}));
+  EXPECT_EQ(doubles(run1("Pad", {Tensor(DType::i8, Shape{0, 1})}, pad({2, 0}, {0, 0}))), (std::vector<double>{-1, -1}));
+  EXPECT_NE(error_of("Pad", {x}, pad({-1, 0}, {0, 0})), "");
+  EXPECT_NE(error_of("Pad", {x}, pad({0}, {0})), "");
+  constexpr auto kMost = std::numeric_limits<std::int64_t>::max();
+  EXPECT_NE(error_of("Pad", {x}, pad({kMost, 0}, {kMost, 0})), "");
+}
+
+TEST_F(ArrayTest, TileRepeats) {
+  for_each_size({2, 3}, [&](const Tensor& x) {
+    const Tensor out = run1("Tile", {x}, {{"multiples", Ints{3, 2}}});
+    ASSERT_EQ(out.shape(), (Shape{6, 6}));
+    expect_moved(out, x, [](Ints index) { return Ints{index[0] % 2, index[1] % 3}; });
+  });
+  const Tensor x = counting<float>({2, 3});
+  EXPECT_EQ(run1("Tile", {x}, {{"multiples", Ints{0, 2}}}).shape(), (Shape{0, 6}));
+  EXPECT_NE(error_of("Tile", {x}, {{"multiples", Ints{-1, 2}}}), "");
+  EXPECT_NE(error_of("Tile", {x}, {{"multiples", Ints{2}}}), "");
+  EXPECT_NE(error_of("Tile", {x}, {{"multiples", Ints{std::int64_t{1} << 62, 2}}}), "");
+}
+
+TEST_F(ArrayTest, BroadcastLikeRepeats) {
+  for_each_size({3, 1}, [&](const Tensor& x) {
+    const Tensor out = run1("BroadcastLike", {x, Tensor(DType::i8, Shape{2, 3, 4})});
+    ASSERT_EQ(out.shape(), (Shape{2, 3, 4}));
+    expect_moved(out, x, [](Ints index) { return Ints{index[1], 0}; });
+  });
+  EXPECT_NE(error_of("BroadcastLike", {counting<float>({3}), Tensor(DType::f32, Shape{1})}), "");
+  EXPECT_NE(error_of("BroadcastLike", {counting<float>({3, 1}), Tensor(DType::f32, Shape{3})}), "");
+}
+
+TEST_F(ArrayTest, ReshapesAreViews) {
+  const Tensor x = counting<float>({2, 6});
+  const auto shape = [](std::initializer_list<std::int64_t> dims) { return Tensor::vector<std::int64_t>(dims); };
+  const Tensor y = run1("Reshape", {x, shape({3, -1})});
+  EXPECT_EQ(y.shape(), (Shape{3, 4}));
+  EXPECT_EQ(y.raw(), x.raw());
+  EXPECT_EQ(run1("Reshape", {Tensor(DType::f32, Shape{0}), shape({-1, 3})}).shape(), (Shape{0, 3}));
+  EXPECT_NE(error_of("Reshape", {x, shape({5, -1})}), "");
+  EXPECT_NE(error_of("Reshape", {x, shape({-1, -1})}), "");
+  EXPECT_NE(error_of("Reshape", {x, shape({-1, -2})}), "");
+  EXPECT_NE(error_of("Reshape", {x, shape({-1, 0})}), "");
+  EXPECT_NE(error_of("Reshape", {x, shape({13})}), "");
+  EXPECT_NE(error_of("Reshape", {x, shape({-1, std::int64_t{1} << 62, 4})}), "");
+  EXPECT_NE(error_of("Reshape", {x, shape({1, 1, 1, 1, 1, 1, 1, 1, 12})}), "");
+  EXPECT_NE(error_of("Reshape", {x, Tensor::scalar<std::int64_t>(12)}), "");
+  EXPECT_EQ(run1("ReshapeLike", {x, Tensor(DType::i8, Shape{4, 3})}).shape(), (Shape{4, 3}));
+  EXPECT_NE(error_of("ReshapeLike", {x, Tensor(DType::i8, Shape{4})}), "");
+  const Tensor ones = counting<float>({1, 3, 1});
+  EXPECT_EQ(run1("Squeeze", {ones}, {{"axes", Ints{}}}).shape(), (Shape{3}));
+  EXPECT_EQ(run1("Squeeze", {ones}, {{"axes", Ints{-1}}}).shape(), (Shape{1, 3}));
+  EXPECT_NE(error_of("Squeeze", {ones}, {{"axes", Ints{1}}}), "");
+  EXPECT_EQ(run1("ExpandDims", {x}, {{"axis", std::int64_t{1}}}).shape(), (Shape{2, 1, 6}));
+  EXPECT_EQ(run1("ExpandDims", {x}, {{"axis", std::int64_t{-1}}}).shape(), (Shape{2, 6, 1}));
+  EXPECT_NE(error_of("ExpandDims", {x}, {{"axis", std::int64_t{3}}}), "");
+}
+
+TEST_F(ArrayTest, GatherTakesRowsAndNamesABadIndex) {
+  for_each_size({5, 3}, [&](const Tensor& x) {
+    const Tensor indices = Tensor::of<std::int32_t>(Shape{2, 2}, {4, 0, 4, 1});
+    const Tensor out = run1("Gather", {x, indices});
+    ASSERT_EQ(out.shape(), (Shape{2, 2, 3}));
+    expect_moved(out, x, [&](const Ints& i) {
+      return Ints{indices.data<std::int32_t>()[i[0] * 2 + i[1]], i[2]};
+    });
+  });
+  const Tensor table = counting<float>({5, 3});
+  EXPECT_NE(error_of("Gather", {table, Tensor::vector<std::int64_t>({0, 5})}).find("index 5 (element 1)"), std::string::npos);
+  EXPECT_NE(error_of("Gather", {table, Tensor::vector<std::int64_t>({-1})}).find("index -1"), std::string::npos);
+  EXPECT_NE(error_of("Gather", {Tensor::scalar(1.0f), Tensor::vector<std::int64_t>({0})}), "");
+  EXPECT_EQ(run1("Gather", {table, Tensor(DType::i64, Shape{0})}).shape(), (Shape{0, 3}));
+  EXPECT_EQ(run1("Gather", {counting<float>({5}), Tensor::scalar<std::int64_t>(3)}).item<float>(), 3);
+}
+
+TEST_F(ArrayTest, ScatterAddRowsAddsRepeatedRowsInOrder) {
+  const Tensor like(DType::f32, Shape{1000, 40});
+  Tensor indices(DType::i64, Shape{700});
+  for (auto& i : indices.mutable_values<std::int64_t>()) i = static_cast<std::int64_t>(engine_() % 50 * 20);
+  const Tensor values = random<float>({700, 40});
+  const auto scatter = [&](Device& device) {
+    return run_kernel(registry(), device, {.op = "ScatterAddRows", .dtype = DType::f32, .inputs = {indices, values, like}})[0];
+  };
+  Tensor want = Tensor::zeros(DType::f32, like.shape());
+  for (std::int64_t i = 0; i < 700; ++i)
+    for (std::int64_t k = 0; k < 40; ++k)
+      want.mutable_data<float>()[indices.data<std::int64_t>()[i] * 40 + k] += values.data<float>()[i * 40 + k];
+  EXPECT_TRUE(bitwise_equal(scatter(*device_), want));
+  EXPECT_TRUE(bitwise_equal(scatter(*three_threads_), want));
+  const auto error = [&](std::int64_t index, const Shape& shape) {
+    try {
+      run({.op = "ScatterAddRows", .dtype = DType::f32,
+           .inputs = {Tensor::vector<std::int64_t>({index}), Tensor::zeros(DType::f32, shape), like}});
+    } catch (const Error& e) {
+      return e.message();
+    }
+    return std::string();
+  };
+  EXPECT_NE(error(1000, {1, 40}).find("index 1000"), std::string::npos);
+  EXPECT_NE(error(-1, {1, 40}), "");
+  EXPECT_NE(error(0, {1, 39}), "");
+  EXPECT_NE(error(0, {2, 40}), "");
+  EXPECT_EQ(error(0, {1, 40}), "");
+}
+
+TEST_F(ArrayTest, OneHotSetsOneElementPerRow) {
+  const Attributes a{{"depth", std::int64_t{3}}, {"on", 5.0}, {"off", -1.0}};
+  const Tensor out = run_as(DType::f32, "OneHot", {Tensor::vector<std::int32_t>({2, 0, 3, -1})}, a);
+  EXPECT_EQ(out.shape(), (Shape{4, 3}));
+  EXPECT_EQ(doubles(out), (std::vector<double>{-1, -1, 5, 5, -1, -1, -1, -1, -1, -1, -1, -1}));
+  EXPECT_EQ(run_as(DType::f64, "OneHot", {Tensor(DType::i64, Shape{0, 2})}, a).shape(), (Shape{0, 2, 3}));
+  EXPECT_THROW(run_as(DType::f32, "OneHot", {Tensor::vector<float>({1})}, a), Error);
+}
+
+TEST_F(ArrayTest, FillAndLikes) {
+  const auto fill = [&](std::initializer_list<std::int64_t> dims, const Tensor& value) {
+    return run_as(value.dtype(), "Fill", {Tensor::vector<std::int64_t>(dims), value});
+  };
+  EXPECT_TRUE(bitwise_equal(fill({2, 2}, Tensor::scalar(3.0f)), filled<float>({2, 2}, 3)));
+  EXPECT_TRUE(bitwise_equal(fill({2}, Tensor::scalar<std::string>("a")), Tensor::vector<std::string>({"a", "a"})));
+  EXPECT_EQ(fill({}, Tensor::scalar(3.0f)).shape(), Shape{});
+  EXPECT_THROW(fill({-1}, Tensor::scalar(3.0f)), Error);
+  EXPECT_THROW(fill({2}, Tensor::vector<float>({1, 2})), Error);
+  EXPECT_THROW(fill({std::int64_t{1} << 40, std::int64_t{1} << 40}, Tensor::scalar(3.0f)), Error);
+  const Tensor x = counting<std::int16_t>({2, 3});
+  EXPECT_TRUE(bitwise_equal(run1("ZerosLike", {x}), Tensor::zeros(DType::i16, {2, 3})));
+  EXPECT_TRUE(bitwise_equal(run1("OnesLike", {x}), filled<std::int16_t>({2, 3}, 1)));
+  EXPECT_TRUE(bitwise_equal(run1("Shape", {x}), Tensor::vector<std::int64_t>({2, 3})));
+  EXPECT_EQ(run1("Shape", {Tensor::scalar(1.0f)}).shape(), (Shape{0}));
+  EXPECT_EQ(run1("Size", {x}).item<std::int64_t>(), 6);
+}
+
+TEST_F(ArrayTest, RangeStopsBeforeTheLimit) {
+  const auto range = [&]<class T>(T start, T limit, T delta) {
+    return run1("Range", {Tensor::scalar(start), Tensor::scalar(limit), Tensor::scalar(delta)});
+  };
+  EXPECT_EQ(doubles(range(1.0f, 2.0f, 0.25f)), (std::vector<double>{1, 1.25, 1.5, 1.75}));
+  EXPECT_EQ(doubles(range(std::int32_t{5}, std::int32_t{-2}, std::int32_t{-3})), (std::vector<double>{5, 2, -1}));
+  EXPECT_EQ(range(std::int64_t{5}, std::int64_t{5}, std::int64_t{1}).shape(), (Shape{0}));
+  EXPECT_EQ(range(2.0, 1.0, 1.0).shape(), (Shape{0}));
+  using Long = std::numeric_limits<std::int64_t>;
+  EXPECT_EQ(range(Long::min(), Long::max(), Long::max()).num_elements(), 3);
+  EXPECT_EQ(doubles(range(std::int8_t{-128}, std::int8_t{127}, std::int8_t{100})), (std::vector<double>{-128, -28, 72}));
+  EXPECT_THROW(range(1.0f, 2.0f, 0.0f), Error);
+  EXPECT_THROW(range(std::int32_t{1}, std::int32_t{2}, std::int32_t{0}), Error);
+  EXPECT_THROW(range(Long::min(), Long::max(), std::int64_t{1}), Error);
+  EXPECT_THROW(range(0.0, std::numeric_limits<double>::infinity(), 1.0), Error);
+  EXPECT_THROW(range(0.0, std::numeric_limits<double>::quiet_NaN(), 1.0), Error);
+}
+
+}  // namespace
+}  // namespace troupe::testing

@@ -1,0 +1,209 @@
+#include "kernels/cpu/conv.hpp"
+
+#include <gtest/gtest.h>
+#include <omp.h>
+
+#include <thread>
+
+#include "tests/kernels/random_tensors.hpp"
+
+namespace troupe {
+namespace {
+
+using namespace troupe::testing;
+
+struct Case {
+  Shape x, filter;
+  std::array<std::int64_t, 2> strides;
+  const char* padding;
+};
+
+// Unequal ones too: nothing may mistake height for width.
+constexpr std::array<std::int64_t, 2> kStrides[] = {{1, 1}, {2, 2}, {1, 2}, {2, 1}};
+
+std::vector<Case> cases() {
+  std::vector<Case> out;
+  for (const char* padding : {"SAME", "VALID"})
+    for (std::array<std::int64_t, 2> stride : kStrides) {
+      out.push_back({{1, 1, 1, 1}, {1, 1, 1, 1}, stride, padding});
+      out.push_back({{2, 7, 6, 3}, {3, 3, 3, 5}, stride, padding});
+      out.push_back({{3, 9, 5, 2}, {2, 5, 2, 4}, stride, padding});
+      out.push_back({{5, 12, 12, 1}, {3, 3, 1, 32}, stride, padding});
+      out.push_back({{9, 13, 13, 16}, {3, 3, 16, 32}, stride, padding});
+      out.push_back({{2, 4, 4, 17}, {1, 1, 17, 3}, stride, padding});
+    }
+  return out;
+}
+
+Attributes attributes_of(const Case& c) {
+  return {{"strides", std::vector<std::int64_t>{c.strides[0], c.strides[1]}}, {"padding", std::string(c.padding)}};
+}
+Conv2DOptions options_of(const Case& c) {
+  return {.strides = c.strides, .padding = parse_padding(c.padding)};
+}
+
+// Calls fn(index in x, index in filter, index in y) for every product of the convolution, from its definition.
+template <class Fn>
+void for_each_product(const Case& c, const Shape& y, Fn fn) {
+  const auto [n, h, w, in] = std::array{c.x[0], c.x[1], c.x[2], c.x[3]};
+  const auto [kh, kw, out] = std::array{c.filter[0], c.filter[1], c.filter[3]};
+  const bool same = std::string(c.padding) == "SAME";
+  const std::int64_t top = same ? std::max<std::int64_t>(0, (y[1] - 1) * c.strides[0] + kh - h) / 2 : 0;
+  const std::int64_t left = same ? std::max<std::int64_t>(0, (y[2] - 1) * c.strides[1] + kw - w) / 2 : 0;
+  for (std::int64_t b = 0; b < n; ++b)
+    for (std::int64_t oy = 0; oy < y[1]; ++oy)
+      for (std::int64_t ox = 0; ox < y[2]; ++ox)
+        for (std::int64_t ky = 0; ky < kh; ++ky)
+          for (std::int64_t kx = 0; kx < kw; ++kx) {
+            const std::int64_t iy = oy * c.strides[0] - top + ky, ix = ox * c.strides[1] - left + kx;
+            if (iy < 0 || iy >= h || ix < 0 || ix >= w) continue;
+            for (std::int64_t i = 0; i < in; ++i)
+              for (std::int64_t o = 0; o < out; ++o)
+                fn(((b * h + iy) * w + ix) * in + i, ((ky * kw + kx) * in + i) * out + o,
+                   ((b * y[1] + oy) * y[2] + ox) * out + o);
+          }
+}
+
+std::string text(const Case& c) {
+  return fmt::format("x {} filter {} strides {} {} {}", c.x.to_string(), c.filter.to_string(), c.strides[0], c.strides[1], c.padding);
+}
+
+double at(const std::vector<double>& values, std::int64_t i) { return values[static_cast<std::size_t>(i)]; }
+
+TEST(Conv2D, AndItsGradientsEqualTheDefinition) {
+  const KernelRegistry registry = all_kernels();
+  std::mt19937_64 engine(11);
+  for (const Case& c : cases())
+    for (DType dtype : {DType::f32, DType::f64}) {
+      const Tensor x = random_tensor(dtype, c.x, engine), filter = random_tensor(dtype, c.filter, engine);
+      const Tensor y = run_every_way(registry, {"Conv2D", dtype, {x, filter}, attributes_of(c)})[0];
+      const Tensor dy = random_tensor(dtype, y.shape(), engine);
+      const Tensor dx = run_every_way(registry, {"Conv2DBackpropInput", dtype, {x, filter, dy}, attributes_of(c)})[0];
+      const Tensor df = run_every_way(registry, {"Conv2DBackpropFilter", dtype, {x, filter, dy}, attributes_of(c)})[0];
+      Sums want_y(y.num_elements()), want_dx(x.num_elements()), want_df(filter.num_elements());
+      const auto xs = doubles(x), fs = doubles(filter), gs = doubles(dy);
+      for_each_product(c, y.shape(), [&](std::int64_t i, std::int64_t f, std::int64_t o) {
+        want_y.add(o, at(xs, i) * at(fs, f));
+        want_dx.add(i, at(gs, o) * at(fs, f));
+        want_df.add(f, at(gs, o) * at(xs, i));
+      });
+      expect_close(y, want_y, text(c));
+      expect_close(dx, want_dx, text(c));
+      expect_close(df, want_df, text(c));
+    }
+}
+
+TEST(Conv2D, HasTheOutputSizesOfSameAndValid) {
+  const Shape filter{3, 2, 4, 8};
+  EXPECT_EQ(conv2d_shape({2, 7, 8, 4}, filter, {.strides = {1, 1}, .padding = Padding::same}), (Shape{2, 7, 8, 8}));
+  EXPECT_EQ(conv2d_shape({2, 7, 8, 4}, filter, {.strides = {2, 3}, .padding = Padding::same}), (Shape{2, 4, 3, 8}));
+  EXPECT_EQ(conv2d_shape({2, 7, 8, 4}, filter, {.strides = {1, 1}, .padding = Padding::valid}), (Shape{2, 5, 7, 8}));
+  EXPECT_EQ(conv2d_shape({2, 7, 8, 4}, filter, {.strides = {2, 3}, .padding = Padding::valid}), (Shape{2, 3, 3, 8}));
+}
+
+// Several parts, the last of another size; repeated, so that cached primitives meet other data.
+TEST(Conv2D, OfALargeBatchDoesNotDependOnThreads) {
+  const KernelRegistry registry = all_kernels();
+  std::mt19937_64 engine(12);
+  const Case c{{33, 14, 14, 32}, {3, 3, 32, 64}, {1, 1}, "SAME"};
+  for (int repeat = 0; repeat < 2; ++repeat) {
+    const Tensor x = random_tensor(DType::f32, c.x, engine), filter = random_tensor(DType::f32, c.filter, engine);
+    const Tensor y = run_every_way(registry, {"Conv2D", DType::f32, {x, filter}, attributes_of(c)})[0];
+    run_every_way(registry, {"Conv2DBackpropInput", DType::f32, {x, filter, y}, attributes_of(c)});
+    run_every_way(registry, {"Conv2DBackpropFilter", DType::f32, {x, filter, y}, attributes_of(c)});
+  }
+}
+
+// A thread of the application may let OpenMP use several threads; oneDNN would then sum the filter's gradient otherwise.
+TEST(Conv2D, GivesTheSameBitsOnAThreadThatLetsOpenMpUseMany) {
+  std::mt19937_64 engine(14);
+  const Case c{{8, 28, 28, 1}, {3, 3, 1, 32}, {1, 1}, "VALID"};
+  const Conv2DOptions options = options_of(c);
+  const Tensor x = random_tensor(DType::f32, c.x, engine);
+  const Tensor dy = random_tensor(DType::f32, conv2d_shape(c.x, c.filter, options), engine);
+  const auto device = test_device();
+  const auto gradient = [&](int threads) {
+    Tensor out(DType::f32, c.filter);
+    std::thread([&] {
+      omp_set_num_threads(threads);
+      conv2d_backprop_filter(device->parallelism(), x, dy, options, out);
+      EXPECT_EQ(omp_get_max_threads(), threads);
+    }).join();
+    return out;
+  };
+  EXPECT_TRUE(bitwise_equal(gradient(1), gradient(4)));
+}
+
+double loss_of(Parallelism& parallelism, const Tensor& x, const Tensor& filter, const Tensor& weights, const Conv2DOptions& options) {
+  Tensor y(DType::f64, weights.shape());
+  conv2d(parallelism, x, filter, options, y);
+  double loss = 0;
+  for (std::int64_t i = 0; i < y.num_elements(); ++i) loss += y.data<double>()[i] * weights.data<double>()[i];
+  return loss;
+}
+
+TEST(Conv2D, GradientsEqualCentralDifferences) {
+  const auto device = test_device();
+  Parallelism& p = device->parallelism();
+  std::mt19937_64 engine(13);
+  for (const char* padding : {"SAME", "VALID"})
+    for (std::array<std::int64_t, 2> stride : kStrides) {
+      const Case c{{2, 5, 4, 2}, {3, 2, 2, 3}, stride, padding};
+      const Conv2DOptions options = options_of(c);
+      Tensor x = random_tensor(DType::f64, c.x, engine), filter = random_tensor(DType::f64, c.filter, engine);
+      const Tensor dy = random_tensor(DType::f64, conv2d_shape(c.x, c.filter, options), engine);
+      Tensor dx(DType::f64, c.x), df(DType::f64, c.filter);
+      conv2d_backprop_input(p, filter, dy, options, dx);
+      conv2d_backprop_filter(p, x, dy, options, df);
+      const auto check = [&](Tensor& changed, const Tensor& gradient) {
+        constexpr double kStep = 1e-4;
+        for (std::int64_t i = 0; i < changed.num_elements(); ++i) {
+          double& value = changed.mutable_data<double>()[i];
+          const double before = value;
+          value = before + kStep;
+          const double above = loss_of(p, x, filter, dy, options);
+          value = before - kStep;
+          const double below = loss_of(p, x, filter, dy, options);
+          value = before;
+          ASSERT_NEAR(gradient.data<double>()[i], (above - below) / (2 * kStep), 1e-8) << text(c) << " at " << i;
+        }
+      };
+      check(x, dx);
+      check(filter, df);
+    }
+}
+
+TEST(Conv2D, OfNothingIsEmptyAndItsFilterGradientZero) {
+  const KernelRegistry registry = all_kernels();
+  const Case c{{0, 5, 5, 2}, {3, 3, 2, 4}, {1, 1}, "SAME"};
+  const Tensor x(DType::f32, c.x), filter = Tensor::zeros(DType::f32, c.filter), dy(DType::f32, {0, 5, 5, 4});
+  EXPECT_EQ(run_every_way(registry, {"Conv2D", DType::f32, {x, filter}, attributes_of(c)})[0].shape(), (Shape{0, 5, 5, 4}));
+  EXPECT_EQ(run_every_way(registry, {"Conv2DBackpropInput", DType::f32, {x, filter, dy}, attributes_of(c)})[0].shape(), c.x);
+  const Tensor df = run_every_way(registry, {"Conv2DBackpropFilter", DType::f32, {x, filter, dy}, attributes_of(c)})[0];
+  EXPECT_TRUE(bitwise_equal(df, Tensor::zeros(DType::f32, c.filter)));
+  const Tensor no_channels = run_every_way(registry, {"Conv2D", DType::f64, {Tensor(DType::f64, {2, 5, 5, 0}), Tensor(DType::f64, {3, 3, 0, 4})}, attributes_of(c)})[0];
+  EXPECT_TRUE(bitwise_equal(no_channels, Tensor::zeros(DType::f64, {2, 5, 5, 4})));
+}
+
+TEST(Conv2D, SaysWhatDoesNotFit) {
+  const KernelRegistry registry = all_kernels();
+  const auto device = test_device();
+  const auto run = [&](Shape x, Shape filter, std::vector<std::int64_t> strides, std::string padding) {
+    return message_of(Code::invalid_argument, [&] {
+      run_kernel(registry, *device, {"Conv2D", DType::f32, {Tensor::zeros(DType::f32, x), Tensor::zeros(DType::f32, filter)},
+                                     {{"strides", strides}, {"padding", padding}}});
+    });
+  };
+  EXPECT_EQ(run({1, 5, 5, 2}, {3, 3, 3, 4}, {1, 1}, "SAME"), "Conv2D: x [1,5,5,2] has 2 channels, but the filter [3,3,3,4] takes 3");
+  EXPECT_EQ(run({1, 2, 5, 2}, {3, 3, 2, 4}, {1, 1}, "VALID"),
+            "Conv2D: height: a VALID window of size 3 does not fit an input of size 2; use SAME or a smaller window");
+  EXPECT_EQ(run({5, 5, 2}, {3, 3, 2, 4}, {1, 1}, "SAME"), "Conv2D: x (NHWC) must have 4 dimensions, but its shape is [5,5,2]");
+  EXPECT_EQ(run({1, 5, 5, 2}, {3, 3, 2, 4}, {1, 1}, "FULL"), "padding must be \"SAME\" or \"VALID\", not \"FULL\"");
+  EXPECT_EQ(run({1, 5, 5, 2}, {3, 3, 2, 4}, {1}, "SAME"), "attribute 'strides' must have two integers (height, width), not 1");
+  EXPECT_NE(run({1, 5, 5, 2}, {3, 3, 2, 4}, {1, 0}, "SAME").find("stride 0"), std::string::npos);
+  EXPECT_NE(run({1, 5, 5, 2}, {3, 3, 2, 4}, {std::int64_t{1} << 62, 1}, "SAME").find("from 1 to"), std::string::npos);
+  EXPECT_NE(run({1, 5, 5, 2}, {0, 3, 2, 4}, {1, 1}, "SAME").find("size 0"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace troupe

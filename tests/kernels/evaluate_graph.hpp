@@ -1,0 +1,125 @@
+// Evaluates a graph node by node with the registered CPU kernels, without sessions, plans or actors: for
+// tests.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "graph/graph.hpp"
+#include "kernels/kernels.hpp"
+#include "tests/kernels/run_kernel.hpp"
+
+namespace troupe::testing {
+
+using Feeds = std::map<Endpoint, Tensor>;
+
+// Keeps variables from one call to the next.
+class GraphEvaluator {
+ public:
+  explicit GraphEvaluator(int threads = 1) : device_(test_device(threads)) {
+    register_all_kernels(registry_);
+  }
+
+  // The values of `fetches`. Only what they need (by data or control edges) runs, in topological order.
+  std::vector<Tensor> run(const Graph& graph, const Feeds& feeds, const std::vector<Endpoint>& fetches) {
+    std::map<Endpoint, Tensor> values = feeds;
+    const std::vector<bool> wanted = ancestors(graph, feeds, fetches);
+    for (int id : graph.topological_order())
+      if (wanted[static_cast<std::size_t>(id)]) run_node(graph, graph.node(id), values);
+    std::vector<Tensor> out;
+    for (const Endpoint& e : fetches) out.push_back(values[e]);
+    return out;
+  }
+  Tensor run(Output fetch, const Feeds& feeds = {}) {
+    return run(*fetch.graph, feeds, {{fetch.node, fetch.index}}).front();
+  }
+
+  RandomKey random_key;
+
+ private:
+  static std::vector<bool> ancestors(const Graph& graph, const Feeds& feeds,
+                                     const std::vector<Endpoint>& fetches) {
+    std::vector<bool> wanted(static_cast<std::size_t>(graph.size()), false);
+    std::vector<int> pending;
+    const auto want = [&](int id) {
+      if (!wanted[static_cast<std::size_t>(id)]) pending.push_back(id);
+      wanted[static_cast<std::size_t>(id)] = true;
+    };
+    const auto want_value = [&](Endpoint e) {
+      if (!feeds.contains(e)) want(e.node);
+    };
+    for (const Endpoint& e : fetches) want_value(e);
+    while (!pending.empty()) {
+      const Node& node = graph.node(pending.back());
+      pending.pop_back();
+      for (const Endpoint& e : node.inputs) want_value(e);
+      for (int c : node.controls) want(c);
+    }
+    return wanted;
+  }
+
+  void run_node(const Graph& graph, const Node& node, std::map<Endpoint, Tensor>& values) {
+    const std::string& op = node.op->name;
+    if (op == "Const") {
+      values[{node.id, 0}] = node.attributes.tensor("value");
+    } else if (op == "Variable") {
+      variables_.try_emplace(node.name, node.name, node.attributes.dtype("T"),
+                             node.attributes.shape("shape"));
+    } else if (op == "If") {
+      run_if(graph, node, values);
+    } else if (op == "Placeholder" || op == "Arg") {
+      fail(Code::invalid_argument, "{} '{}' was not fed", op, node.name);
+    } else {
+      run_kernel_of(graph, node, values);
+    }
+  }
+
+  void run_if(const Graph& graph, const Node& node, std::map<Endpoint, Tensor>& values) {
+    const bool cond = values.at(node.inputs[0]).item<bool>();
+    const auto& name = node.attributes.get<FunctionName>(cond ? "then_branch" : "else_branch").value;
+    const Function* branch = graph.function(name);
+    if (!branch) fail(Code::not_found, "there is no function '{}'", name);
+    Feeds arguments;
+    for (std::size_t i = 0; i < branch->arguments.size(); ++i)
+      arguments[branch->arguments[i]] = values.at(node.inputs[i + 1]);
+    const std::vector<Tensor> results = run(*branch->body, arguments, branch->results);
+    for (std::size_t i = 0; i < results.size(); ++i) values[{node.id, static_cast<int>(i)}] = results[i];
+  }
+
+  void run_kernel_of(const Graph& graph, const Node& node, std::map<Endpoint, Tensor>& values) {
+    std::vector<DType> types;
+    std::vector<Tensor> inputs;
+    std::vector<Variable*> variables;
+    for (const Endpoint& e : node.inputs) {
+      types.push_back(graph.dtype(e));
+      const bool handle = types.back() == DType::resource;
+      inputs.push_back(handle ? Tensor() : values.at(e));
+      variables.push_back(handle ? &variables_.at(graph.node(e.node).name) : nullptr);
+    }
+    const Kernel kernel = registry_.get(
+        node.op->name, "CPU", node.kernel_type())({node.name, node.attributes, types, node.output_types});
+    DirectContext context(*device_, std::move(inputs), std::move(variables), node.output_types.size(),
+                          random_key, std::hash<std::string>{}(node.name));
+    kernel(context);
+    for (std::size_t i = 0; i < context.outputs.size(); ++i) {
+      check_output(node, i, context.outputs[i]);
+      values[{node.id, static_cast<int>(i)}] = context.outputs[i];
+    }
+  }
+
+  // A kernel keeps what the shape function promised.
+  static void check_output(const Node& node, std::size_t i, const Tensor& value) {
+    if (value.dtype() != node.output_types[i] || !node.output_shapes[i].compatible_with(value.shape()))
+      fail(Code::internal, "{} '{}': output {} is {}{}, but {}{} was inferred", node.op->name, node.name, i,
+           name(value.dtype()), value.shape().to_string(), name(node.output_types[i]),
+           node.output_shapes[i].to_string());
+  }
+
+  std::unique_ptr<Device> device_;
+  KernelRegistry registry_;
+  std::map<std::string, Variable> variables_;
+};
+
+}  // namespace troupe::testing

@@ -1,0 +1,178 @@
+#include "kernels/cpu/linear.hpp"
+
+#include <gtest/gtest.h>
+#include <omp.h>
+
+#include "tests/kernels/random_tensors.hpp"
+
+namespace troupe {
+namespace {
+
+using namespace troupe::testing;
+
+Attributes flags(bool ta, bool tb) { return {{"transpose_a", ta}, {"transpose_b", tb}}; }
+
+Sums matmul_reference(const Tensor& a, const Tensor& b, bool ta, bool tb) {
+  const auto x = doubles(a), y = doubles(b);
+  const std::int64_t m = a.shape()[ta ? 1 : 0], k = a.shape()[ta ? 0 : 1], n = b.shape()[tb ? 0 : 1];
+  Sums out(m * n);
+  for (std::int64_t i = 0; i < m; ++i)
+    for (std::int64_t j = 0; j < n; ++j)
+      for (std::int64_t p = 0; p < k; ++p)
+        out.add(i * n + j, x[static_cast<std::size_t>(ta ? p * m + i : i * k + p)] *
+                               y[static_cast<std::size_t>(tb ? j * k + p : p * n + j)]);
+  return out;
+}
+
+TEST(MatMul, EqualsTheFloat64ProductForAnyShapeAndTranspose) {
+  const KernelRegistry registry = all_kernels();
+  std::mt19937_64 engine(1);
+  const std::vector<std::array<std::int64_t, 3>> sizes{{1, 1, 1}, {3, 5, 7}, {1, 33, 2}, {64, 1, 1}, {17, 129, 31},
+                                                       {2, 1, 300}, {1, 1000, 1}, {1, 501, 40},
+                                                       {40, 501, 1}, {32, 784, 128}, {784, 32, 10}, {301, 257, 65}};
+  for (const auto& [m, k, n] : sizes)
+    for (DType dtype : {DType::f32, DType::f64})
+      for (int mask = 0; mask < 4; ++mask) {
+        const bool ta = mask & 1, tb = mask & 2;
+        const Tensor a = random_tensor(dtype, ta ? Shape{k, m} : Shape{m, k}, engine);
+        const Tensor b = random_tensor(dtype, tb ? Shape{n, k} : Shape{k, n}, engine);
+        const Tensor c = run_every_way(registry, {"MatMul", dtype, {a, b}, flags(ta, tb)})[0];
+        ASSERT_EQ(c.shape(), (Shape{m, n}));
+        expect_close(c, matmul_reference(a, b, ta, tb), fmt::format("{}x{}x{} {} {}", m, k, n, ta, tb));
+      }
+}
+
+// Big enough for several parts in both directions.
+TEST(MatMul, SplitsRowsOrColumnsWithoutChangingBits) {
+  const KernelRegistry registry = all_kernels();
+  std::mt19937_64 engine(2);
+  const std::vector<std::array<std::int64_t, 3>> sizes{{1000, 300, 250}, {130, 700, 900}};
+  for (const auto& [m, k, n] : sizes)
+    for (int mask = 0; mask < 4; ++mask) {
+      const bool ta = mask & 1, tb = mask & 2;
+      const Tensor a = random_tensor(DType::f32, ta ? Shape{k, m} : Shape{m, k}, engine);
+      const Tensor b = random_tensor(DType::f32, tb ? Shape{n, k} : Shape{k, n}, engine);
+      run_every_way(registry, {"MatMul", DType::f32, {a, b}, flags(ta, tb)});
+    }
+}
+
+TEST(MatMul, GivesTheSameBitsOnAThreadThatLetsOpenMpUseMany) {
+  std::mt19937_64 engine(3);
+  const auto device = test_device();
+  const int before = omp_get_max_threads();
+  const std::vector<std::array<std::int64_t, 3>> sizes{{200, 500, 300}, {8, 200000, 8}};  // the other splits its sums
+  for (const auto& [m, k, n] : sizes) {
+    const Tensor a = random_tensor(DType::f32, {m, k}, engine), b = random_tensor(DType::f32, {k, n}, engine);
+    Tensor one(DType::f32, {m, n}), many(DType::f32, {m, n});
+    omp_set_num_threads(1);
+    matmul(device->parallelism(), a, b, false, false, one);
+    omp_set_num_threads(4);
+    matmul(device->parallelism(), a, b, false, false, many);
+    EXPECT_EQ(omp_get_max_threads(), 4);
+    EXPECT_TRUE(bitwise_equal(one, many));
+  }
+  omp_set_num_threads(before);
+}
+
+TEST(MatMul, OfEmptyMatricesIsEmptyOrZero) {
+  const KernelRegistry registry = all_kernels();
+  for (DType dtype : {DType::f32, DType::f64, DType::i32, DType::i64}) {
+    const auto product = [&](Shape a, Shape b) {
+      return run_every_way(registry, {"MatMul", dtype, {Tensor::zeros(dtype, a), Tensor::zeros(dtype, b)}, flags(false, false)})[0];
+    };
+    EXPECT_EQ(product({0, 3}, {3, 2}).shape(), (Shape{0, 2}));
+    EXPECT_EQ(product({2, 3}, {3, 0}).shape(), (Shape{2, 0}));
+    EXPECT_TRUE(bitwise_equal(product({2, 0}, {0, 3}), Tensor::zeros(dtype, {2, 3})));
+  }
+}
+
+TEST(MatMul, OfIntegersIsExactAndWraps) {
+  const KernelRegistry registry = all_kernels();
+  const Tensor a = Tensor::of<std::int32_t>({2, 3}, {1, 2, 3, 4, 5, 2147483647});
+  const Tensor b = Tensor::of<std::int32_t>({2, 3}, {7, 8, 9, 10, 11, 2});  // transposed
+  const Tensor c = run_every_way(registry, {"MatMul", DType::i32, {a, b}, flags(false, true)})[0];
+  EXPECT_TRUE(bitwise_equal(c, Tensor::of<std::int32_t>({2, 2}, {50, 38, 68 - 9 + std::int32_t(-2147483647 - 1), 93})))
+      << c.to_string();
+  const Tensor d = run_every_way(registry, {"MatMul", DType::i64,
+                                            {Tensor::of<std::int64_t>({2, 1}, {3, 4}), Tensor::of<std::int64_t>({2, 2}, {1, 2, 3, 4})},
+                                            flags(true, false)})[0];
+  EXPECT_TRUE(bitwise_equal(d, Tensor::of<std::int64_t>({1, 2}, {15, 22})));
+}
+
+TEST(MatMul, NamesTheShapesThatDoNotFit) {
+  const KernelRegistry registry = all_kernels();
+  const auto device = test_device();
+  const auto run = [&](Shape a, Shape b, bool ta) {
+    run_kernel(registry, *device, {"MatMul", DType::f32, {Tensor::zeros(DType::f32, a), Tensor::zeros(DType::f32, b)}, flags(ta, false)});
+  };
+  EXPECT_EQ(message_of(Code::invalid_argument, [&] { run({32, 784}, {128, 10}, false); }),
+            "MatMul: inner dimensions differ: [32,784] x [128,10]");
+  EXPECT_EQ(message_of(Code::invalid_argument, [&] { run({3, 4}, {4, 5}, true); }),
+            "MatMul: inner dimensions differ: [3,4] transposed x [4,5]");
+  EXPECT_EQ(message_of(Code::invalid_argument, [&] { run({3}, {3, 5}, false); }),
+            "MatMul: a must have 2 dimensions, but its shape is [3]");
+  Tensor small(DType::f32, {1, 1});
+  const Tensor a = Tensor::zeros(DType::f32, {2, 2});
+  message_of(Code::invalid_argument, [&] { matmul(device->parallelism(), a, a, false, false, small); });
+  message_of(Code::invalid_argument, [&] { matmul(device->parallelism(), a, Tensor::zeros(DType::f64, {2, 2}), false, false, small); });
+}
+
+TEST(BiasAdd, AddsAlongTheLastAxis) {
+  const KernelRegistry registry = all_kernels();
+  std::mt19937_64 engine(4);
+  for (const Shape& shape : {Shape{5}, Shape{3, 7}, Shape{2, 30, 31, 33}, Shape{0, 4}, Shape{4, 0}})
+    for (DType dtype : {DType::f32, DType::f64}) {
+      const Tensor x = random_tensor(dtype, shape, engine), bias = random_tensor(dtype, {shape[-1]}, engine);
+      const Tensor y = run_every_way(registry, {"BiasAdd", dtype, {x, bias}, {}})[0];
+      const auto xs = doubles(x), bs = doubles(bias), ys = doubles(y);
+      ASSERT_EQ(y.shape(), shape);
+      for (std::size_t i = 0; i < xs.size(); ++i) {
+        const double sum = xs[i] + bs[i % bs.size()];
+        ASSERT_EQ(ys[i], dtype == DType::f32 ? static_cast<double>(static_cast<float>(sum)) : sum);
+      }
+    }
+}
+
+TEST(BiasAdd, WritesIntoItsInputIfItMay) {
+  const KernelRegistry registry = all_kernels();
+  const auto device = test_device();
+  Tensor x = Tensor::of<float>({2, 2}, {1, 2, 3, 4});
+  const std::byte* memory = x.raw();
+  KernelCall call{"BiasAdd", DType::f32, {}, {}};
+  call.inputs.push_back(std::move(x));
+  call.inputs.push_back(Tensor::vector<float>({10, 20}));
+  const Tensor y = run_kernel(registry, *device, std::move(call))[0];
+  EXPECT_EQ(y.raw(), memory);
+  EXPECT_TRUE(bitwise_equal(y, Tensor::of<float>({2, 2}, {11, 22, 13, 24})));
+}
+
+TEST(BiasAdd, RefusesABiasOfAnotherLength) {
+  const KernelRegistry registry = all_kernels();
+  const auto device = test_device();
+  EXPECT_EQ(message_of(Code::invalid_argument,
+                       [&] {
+                         run_kernel(registry, *device,
+                                    {"BiasAdd", DType::f32, {Tensor::zeros(DType::f32, {2, 3}), Tensor::zeros(DType::f32, {2})}, {}});
+                       }),
+            "BiasAdd: bias must be f32[3], but is f32[2]");
+  message_of(Code::invalid_argument,
+             [&] { run_kernel(registry, *device, {"BiasAddGrad", DType::f32, {Tensor::scalar(1.0f)}, {}}); });
+}
+
+TEST(BiasAddGrad, SumsOverAllAxesButTheLast) {
+  const KernelRegistry registry = all_kernels();
+  std::mt19937_64 engine(5);
+  for (const Shape& shape : {Shape{5}, Shape{300, 7}, Shape{1, 1}, Shape{2, 40, 31, 33}, Shape{5000, 10}, Shape{0, 4}, Shape{4, 0}})
+    for (DType dtype : {DType::f32, DType::f64}) {
+      const Tensor dy = random_tensor(dtype, shape, engine);
+      const Tensor sum = run_every_way(registry, {"BiasAddGrad", dtype, {dy}, {}})[0];
+      ASSERT_EQ(sum.shape(), (Shape{shape[-1]}));
+      Sums want(shape[-1]);
+      const auto values = doubles(dy);
+      for (std::size_t i = 0; i < values.size(); ++i) want.add(static_cast<std::int64_t>(i) % shape[-1], values[i]);
+      expect_close(sum, want, shape.to_string());
+    }
+}
+
+}  // namespace
+}  // namespace troupe

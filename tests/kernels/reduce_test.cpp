@@ -1,0 +1,244 @@
+#include "kernels/cpu/reduce.hpp"
+
+#include "tests/kernels/kernel_fixture.hpp"
+
+namespace troupe::testing {
+namespace {
+
+using Axes = std::vector<std::int64_t>;
+
+struct Case {
+  Shape shape;
+  Axes axes;
+};
+
+const std::vector<Case>& cases() {
+  static const std::vector<Case> all{
+      {{}, {}},
+      {{1}, {0}},
+      {{15}, {}},
+      {{16}, {0}},
+      {{1025}, {}},
+      {{200'003}, {}},
+      {{5, 7}, {0}},
+      {{5, 7}, {1}},
+      {{5, 7}, {-2}},
+      {{3, 2100}, {1}},
+      {{2100, 3}, {0}},
+      {{70'001, 2}, {0}},
+      {{300, 700}, {0}},
+      {{300, 700}, {1}},
+      {{4, 5, 6}, {0, 2}},
+      {{4, 5, 6}, {1}},
+      {{4, 1, 6}, {1}},
+      {{2, 3, 4, 5, 6}, {1, 3}},
+      {{2, 3, 4, 5, 6}, {0, 2, 4}},
+      {{2, 300, 4, 150}, {1, 3}},
+      {{0, 3}, {1}},
+      {{0}, {}},
+      {{3, 0}, {1}},
+      {{3, 0, 2}, {1}},
+  };
+  return all;
+}
+
+// Calls fn(output index, input index) for every element.
+template <class Fn>
+void for_each_term(const Case& c, Fn fn) {
+  std::vector<bool> reduced(static_cast<std::size_t>(c.shape.rank()), c.axes.empty());
+  for (std::int64_t axis : c.axes) reduced[static_cast<std::size_t>(axis < 0 ? axis + c.shape.rank() : axis)] = true;
+  for (std::int64_t i = 0; i < c.shape.num_elements(); ++i) {
+    std::int64_t rest = i, out = 0, step = 1;
+    for (int d = c.shape.rank() - 1; d >= 0; rest /= c.shape.dim(d), --d)
+      if (!reduced[static_cast<std::size_t>(d)]) {
+        out += rest % c.shape.dim(d) * step;
+        step *= c.shape.dim(d);
+      }
+    fn(static_cast<std::size_t>(out), static_cast<std::size_t>(i));
+  }
+}
+
+Attributes over(const Axes& axes, bool keep_dims = false) { return {{"axes", axes}, {"keep_dims", keep_dims}}; }
+
+class ReduceTest : public KernelTest {
+ protected:
+  void expect_independent(const std::string& op, const Tensor& x, const Tensor& out, const Attributes& attributes) {
+    EXPECT_TRUE(bitwise_equal(out, run1(op, {unaligned(x)}, attributes))) << op << x.shape().to_string();
+    EXPECT_TRUE(bitwise_equal(out, run_on_three_threads(op, {x}, attributes))) << op << x.shape().to_string();
+  }
+
+  template <class T>
+  void expect_sums(double relative) {
+    for (const Case& c : cases()) {
+      const Tensor x = random<T>(c.shape);
+      const auto terms = doubles(x);
+      const Tensor sum = run1("Sum", {x}, over(c.axes));
+      std::vector<double> exact(static_cast<std::size_t>(sum.num_elements())), absolute(exact.size()), count(exact.size());
+      for_each_term(c, [&](std::size_t o, std::size_t i) {
+        exact[o] += terms[i];
+        absolute[o] += std::abs(terms[i]);
+        count[o] += 1;
+      });
+      const auto got = doubles(sum);
+      for (std::size_t o = 0; o < got.size(); ++o)
+        ASSERT_LE(std::abs(got[o] - exact[o]), absolute[o] * relative) << c.shape.to_string() << ' ' << o;
+      expect_independent("Sum", x, sum, over(c.axes));
+      if (x.num_elements() == 0) continue;
+      const auto mean = doubles(run1("Mean", {x}, over(c.axes)));
+      for (std::size_t o = 0; o < got.size(); ++o) {
+        const double want = std::is_integral_v<T> ? std::trunc(exact[o] / count[o]) : exact[o] / count[o];
+        ASSERT_LE(std::abs(mean[o] - want), absolute[o] / count[o] * relative) << c.shape.to_string() << ' ' << o;
+      }
+    }
+  }
+
+  template <class T>
+  void expect_extremes() {
+    for (const Case& c : cases()) {
+      const Tensor x = random<T>(c.shape, 1, 100);
+      bool empty = x.num_elements() == 0 && c.shape.dim(0) != 0;
+      if (c.shape == Shape{0}) empty = true;
+      for (const bool greatest : {true, false}) {
+        const char* op = greatest ? "Max" : "Min";
+        if (empty) {
+          EXPECT_NE(error_of(op, {x}, over(c.axes)), "") << c.shape.to_string();
+          continue;
+        }
+        const Tensor out = run1(op, {x}, over(c.axes));
+        std::vector<double> exact(static_cast<std::size_t>(out.num_elements()), greatest ? -1e9 : 1e9);
+        const auto terms = doubles(x);
+        for_each_term(c, [&](std::size_t o, std::size_t i) {
+          exact[o] = greatest ? std::max(exact[o], terms[i]) : std::min(exact[o], terms[i]);
+        });
+        EXPECT_EQ(doubles(out), exact) << op << c.shape.to_string();
+        expect_independent(op, x, out, over(c.axes));
+      }
+    }
+  }
+};
+
+TEST_F(ReduceTest, FloatSumsAndMeansAreAccurate) {
+  expect_sums<float>(1e-6);
+  expect_sums<double>(1e-14);
+}
+
+TEST_F(ReduceTest, IntegerSumsAndMeansAreExact) {
+  expect_sums<std::int32_t>(0);
+  expect_sums<std::int64_t>(0);
+}
+
+TEST_F(ReduceTest, LongSumsOfEqualTermsStayAccurate) {
+  // The worst case for adding one after the other: every rounding error has the same sign.
+  for (const Shape& shape : {Shape{4'000'000}, Shape{1'000'000, 4}, Shape{4, 1'000'000}}) {
+    const Tensor x = filled<float>(shape, 0.1f);
+    const double exact = 0.1f * 4e6;
+    EXPECT_NEAR(run1("Sum", {x}, over({})).item<float>(), exact, exact * 1e-5);
+    for (int axis : {0, shape.rank() - 1}) {
+      const Tensor sums = run1("Sum", {x}, over({axis}));
+      const double each = exact / static_cast<double>(sums.num_elements());
+      for (float sum : sums.values<float>()) EXPECT_NEAR(sum, each, each * 1e-5);
+    }
+  }
+}
+
+TEST_F(ReduceTest, SmallTypes) {
+  EXPECT_EQ(run1("Sum", {filled<std::int8_t>({4}, 100)}, over({})).item<std::int8_t>(), static_cast<std::int8_t>(400));
+  EXPECT_EQ(run1("Mean", {filled<std::int8_t>({4}, -100)}, over({})).item<std::int8_t>(), -100);
+  EXPECT_EQ(run1("Mean", {filled<std::uint8_t>({300}, 200)}, over({})).item<std::uint8_t>(), 200);
+  EXPECT_EQ(doubles(run1("Sum", {filled<Half>({1000}, Half(0.5f))}, over({}))), std::vector<double>{500});
+  EXPECT_EQ(doubles(run1("Sum", {filled<BFloat16>({1000}, BFloat16(2))}, over({}))), std::vector<double>{2000});
+}
+
+TEST_F(ReduceTest, MaxAndMinMatchTheReference) {
+  expect_extremes<float>();
+  expect_extremes<double>();
+  expect_extremes<std::uint8_t>();
+  expect_extremes<std::int64_t>();
+}
+
+TEST_F(ReduceTest, NothingSumsToZeroAndHasNoMean) {
+  EXPECT_EQ(doubles(run1("Sum", {Tensor(DType::f32, Shape{2, 0})}, over({1}))), (std::vector<double>{0, 0}));
+  EXPECT_EQ(run1("Sum", {Tensor(DType::i32, Shape{0})}, over({})).item<std::int32_t>(), 0);
+  EXPECT_TRUE(std::isnan(run1("Mean", {Tensor(DType::f32, Shape{0})}, over({})).item<float>()));
+  EXPECT_NE(error_of("Mean", {Tensor(DType::i32, Shape{0})}, over({})), "");
+}
+
+TEST_F(ReduceTest, NaNAndInfinityPropagate) {
+  for (std::int64_t at : {0, 5, 1023, 1500, 2999}) {
+    Tensor x = random<float>({3000});
+    x.mutable_values<float>()[static_cast<std::size_t>(at)] = std::numeric_limits<float>::quiet_NaN();
+    for (const char* op : {"Sum", "Mean", "Max", "Min"})
+      EXPECT_TRUE(std::isnan(run1(op, {x}, over({})).item<float>())) << op << at;
+    EXPECT_TRUE(std::isnan(run1("Max", {x.reshaped({1500, 2})}, over({0})).values<float>()[static_cast<std::size_t>(at % 2)]));
+  }
+  const Tensor infinite = Tensor::vector<float>({1, -std::numeric_limits<float>::infinity()});
+  EXPECT_EQ(run1("Sum", {infinite}, over({})).item<float>(), -std::numeric_limits<float>::infinity());
+  EXPECT_EQ(run1("Max", {infinite}, over({})).item<float>(), 1);
+}
+
+TEST_F(ReduceTest, KeepDimsKeepsOnes) {
+  const Tensor x = random<float>({2, 3, 4});
+  EXPECT_EQ(run1("Sum", {x}, over({1}, true)).shape(), (Shape{2, 1, 4}));
+  EXPECT_EQ(run1("Sum", {x}, over({}, true)).shape(), (Shape{1, 1, 1}));
+  EXPECT_EQ(run1("Sum", {x}, over({0, -1})).shape(), (Shape{3}));
+  EXPECT_NE(error_of("Sum", {x}, over({3})), "");
+  EXPECT_NE(error_of("Sum", {x}, over({-4})), "");
+}
+
+TEST_F(ReduceTest, L2LossIsHalfTheSumOfSquares) {
+  const Tensor x = random<float>({123, 457});
+  double exact = 0;
+  for (double v : doubles(x)) exact += v * v / 2;
+  EXPECT_NEAR(run1("L2Loss", {x}).item<float>(), exact, exact * 1e-6);
+  EXPECT_EQ(run1("L2Loss", {Tensor(DType::f64, Shape{0})}).item<double>(), 0);
+}
+
+TEST_F(ReduceTest, ArgMaxGivesTheFirstAndCountsNaNAsGreatest) {
+  constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
+  const Tensor x = Tensor::of<float>(Shape{3, 4}, {1, 5, 5, 2, 0, kNaN, 9, kNaN, -3, -2, -1, -1});
+  EXPECT_EQ(doubles(run1("ArgMax", {x}, {{"axis", std::int64_t{1}}})), (std::vector<double>{1, 1, 2}));
+  EXPECT_EQ(doubles(run1("ArgMax", {x}, {{"axis", std::int64_t{0}}})), (std::vector<double>{0, 1, 1, 1}));
+  EXPECT_EQ(doubles(run1("ArgMax", {Tensor::vector<std::uint8_t>({3, 200, 7})}, {{"axis", std::int64_t{-1}}})),
+            std::vector<double>{1});
+  EXPECT_NE(error_of("ArgMax", {Tensor(DType::f32, Shape{3, 0})}, {{"axis", std::int64_t{1}}}), "");
+  EXPECT_NE(error_of("ArgMax", {x}, {{"axis", std::int64_t{2}}}), "");
+  const Tensor large = random<float>({70, 50, 30});
+  for (std::int64_t axis : {0, 1, 2}) {
+    const Tensor out = run1("ArgMax", {large}, {{"axis", axis}});
+    EXPECT_TRUE(bitwise_equal(out, run_on_three_threads("ArgMax", {large}, {{"axis", axis}})));
+    const Tensor best = run1("Max", {large}, over({axis}));
+    std::vector<std::int64_t> strides{1500, 30, 1};
+    for (std::int64_t i = 0; i < out.num_elements(); ++i) {
+      const std::int64_t inner = strides[static_cast<std::size_t>(axis)];
+      const std::int64_t base = i / inner * inner * large.shape().dim(static_cast<int>(axis)) + i % inner;
+      EXPECT_EQ(large.data<float>()[base + out.data<std::int64_t>()[i] * inner], best.data<float>()[i]);
+    }
+  }
+}
+
+TEST_F(ReduceTest, SumToLikeUndoesBroadcasting) {
+  const Tensor x = random<double>({2, 3, 4});
+  const auto sum_to = [&](const Shape& shape) { return run1("SumToLike", {x, Tensor(DType::f64, shape)}); };
+  EXPECT_TRUE(bitwise_equal(sum_to({2, 3, 4}), x));
+  EXPECT_TRUE(bitwise_equal(sum_to({4}), run1("Sum", {x}, over({0, 1}))));
+  EXPECT_TRUE(bitwise_equal(sum_to({3, 1}), run1("Sum", {x}, over({0, 2})).reshaped({3, 1})));
+  EXPECT_TRUE(bitwise_equal(sum_to({1, 3, 4}), run1("Sum", {x}, over({0}, true))));
+  EXPECT_TRUE(bitwise_equal(sum_to({}), run1("Sum", {x}, over({}))));
+  EXPECT_NE(error_of("SumToLike", {x, Tensor(DType::f64, Shape{5})}), "");
+  EXPECT_NE(error_of("SumToLike", {x, Tensor(DType::f64, Shape{1, 2, 3, 4})}), "");
+  // A dimension of 1 that became 0: nothing was added.
+  EXPECT_EQ(doubles(run1("SumToLike", {Tensor(DType::f32, Shape{0, 2}), Tensor(DType::f32, Shape{1, 2})})),
+            (std::vector<double>{0, 0}));
+}
+
+TEST_F(ReduceTest, TileGradSumsTheCopies) {
+  const Tensor x = random<double>({2, 3});
+  const Attributes times{{"multiples", Axes{2, 4}}};
+  const Tensor tiled = run1("Tile", {x}, times);
+  const Tensor sum = run1("TileGrad", {tiled, x}, times);
+  for (std::size_t i = 0; i < 6; ++i) EXPECT_DOUBLE_EQ(sum.values<double>()[i], 8 * x.values<double>()[i]);
+  EXPECT_NE(error_of("TileGrad", {x, x}, times), "");
+}
+
+}  // namespace
+}  // namespace troupe::testing

@@ -1,0 +1,219 @@
+#include "kernels/cpu/softmax.hpp"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "tests/kernels/random_tensors.hpp"
+
+namespace troupe {
+namespace {
+
+using namespace troupe::testing;
+
+constexpr std::int64_t kWidths[] = {1, 2, 10, 15, 16, 17, 100, 1003};
+
+double tolerance(DType dtype) { return dtype == DType::f32 ? 2e-6 : 1e-14; }
+
+std::vector<double> softmax_of(const double* x, std::size_t n) {
+  const double largest = *std::max_element(x, x + n);
+  std::vector<double> out(x, x + n);
+  double sum = 0;
+  for (double& v : out) sum += v = std::exp(v - largest);
+  for (double& v : out) v /= sum;
+  return out;
+}
+
+// Calls check(row, the softmax of the row, offset of the row) for every row of x.
+template <class Check>
+void for_each_row(const Tensor& x, Check check) {
+  const auto values = doubles(x);
+  const auto width = static_cast<std::size_t>(x.shape()[-1]);
+  for (std::size_t at = 0; at < values.size(); at += width)
+    check(values.data() + at, softmax_of(values.data() + at, width), at);
+}
+
+TEST(Softmax, EqualsTheFormulaForAnyWidth) {
+  const KernelRegistry registry = all_kernels();
+  std::mt19937_64 engine(31);
+  for (std::int64_t width : kWidths)
+    for (DType dtype : {DType::f32, DType::f64}) {
+      const Tensor x = random_tensor(dtype, {3, 11, width}, engine, -20, 20);
+      const auto y = doubles(run_every_way(registry, {"Softmax", dtype, {x}, {}})[0]);
+      const auto log_y = doubles(run_every_way(registry, {"LogSoftmax", dtype, {x}, {}})[0]);
+      for_each_row(x, [&](const double*, const std::vector<double>& want, std::size_t at) {
+        for (std::size_t j = 0; j < want.size(); ++j) {
+          // x - max x, up to 40, is rounded before the exponential.
+          ASSERT_NEAR(y[at + j], want[j], 3 * tolerance(dtype) * want[j] + 1e-38);
+          ASSERT_NEAR(log_y[at + j], std::log(want[j]), tolerance(dtype) * (20 + std::fabs(std::log(want[j]))));
+        }
+      });
+    }
+}
+
+TEST(Softmax, GradientsEqualTheJacobiansProduct) {
+  const KernelRegistry registry = all_kernels();
+  std::mt19937_64 engine(32);
+  for (std::int64_t width : kWidths)
+    for (DType dtype : {DType::f32, DType::f64}) {
+      const Tensor x = random_tensor(dtype, {20, width}, engine, -3, 3), dy = random_tensor(dtype, x.shape(), engine);
+      const Tensor y = run_every_way(registry, {"Softmax", dtype, {x}, {}})[0];
+      const Tensor log_y = run_every_way(registry, {"LogSoftmax", dtype, {x}, {}})[0];
+      const auto dx = doubles(run_every_way(registry, {"SoftmaxGrad", dtype, {dy, y}, {}})[0]);
+      const auto dx_log = doubles(run_every_way(registry, {"LogSoftmaxGrad", dtype, {dy, log_y}, {}})[0]);
+      const auto g = doubles(dy);
+      for_each_row(x, [&](const double*, const std::vector<double>& p, std::size_t at) {
+        for (std::size_t j = 0; j < p.size(); ++j) {
+          double want = 0, want_log = 0, size = 0;
+          for (std::size_t i = 0; i < p.size(); ++i) {
+            want += g[at + i] * p[i] * ((i == j) - p[j]);
+            want_log += g[at + i] * ((i == j) - p[j]);
+            size += std::fabs(g[at + i]) * ((i == j) + p[j]);
+          }
+          ASSERT_NEAR(dx[at + j], want, 4 * tolerance(dtype) * size);
+          ASSERT_NEAR(dx_log[at + j], want_log, 4 * tolerance(dtype) * size);
+        }
+      });
+    }
+}
+
+TEST(SparseSoftmaxCrossEntropy, EqualsTheFormula) {
+  const KernelRegistry registry = all_kernels();
+  std::mt19937_64 engine(33);
+  for (std::int64_t classes : kWidths)
+    for (DType dtype : {DType::f32, DType::f64})
+      for (DType label_type : {DType::i32, DType::i64}) {
+        const Tensor x = random_tensor(dtype, {37, classes}, engine, -10, 10);
+        Tensor labels(label_type, {37});
+        std::vector<std::size_t> label;
+        for (std::int64_t i = 0; i < 37; ++i) {
+          label.push_back(static_cast<std::size_t>(engine() % static_cast<std::uint64_t>(classes)));
+          if (label_type == DType::i32)
+            labels.mutable_data<std::int32_t>()[i] = static_cast<std::int32_t>(label.back());
+          else
+            labels.mutable_data<std::int64_t>()[i] = static_cast<std::int64_t>(label.back());
+        }
+        const auto out = run_every_way(registry, {"SparseSoftmaxCrossEntropy", dtype, {x, labels}, {}, 2});
+        ASSERT_EQ(out[0].shape(), (Shape{37}));
+        const auto loss = doubles(out[0]), backprop = doubles(out[1]);
+        for_each_row(x, [&](const double*, const std::vector<double>& p, std::size_t at) {
+          const std::size_t row = at / p.size();
+          ASSERT_NEAR(loss[row], -std::log(p[label[row]]), 30 * tolerance(dtype));
+          for (std::size_t j = 0; j < p.size(); ++j)
+            ASSERT_NEAR(backprop[at + j], p[j] - (j == label[row]), tolerance(dtype));
+        });
+      }
+}
+
+TEST(SoftmaxCrossEntropy, EqualsTheFormula) {
+  const KernelRegistry registry = all_kernels();
+  std::mt19937_64 engine(34);
+  for (std::int64_t classes : kWidths)
+    for (DType dtype : {DType::f32, DType::f64}) {
+      const Tensor x = random_tensor(dtype, {37, classes}, engine, -10, 10);
+      const Tensor labels = run_every_way(registry, {"Softmax", dtype, {random_tensor(dtype, x.shape(), engine)}, {}})[0];
+      const auto z = doubles(labels);
+      const auto out = run_every_way(registry, {"SoftmaxCrossEntropy", dtype, {x, labels}, {}, 2});
+      const auto loss = doubles(out[0]), backprop = doubles(out[1]);
+      for_each_row(x, [&](const double*, const std::vector<double>& p, std::size_t at) {
+        double want = 0;
+        for (std::size_t j = 0; j < p.size(); ++j) {
+          want -= z[at + j] * std::log(p[j]);
+          ASSERT_NEAR(backprop[at + j], p[j] - z[at + j], tolerance(dtype));
+        }
+        ASSERT_NEAR(loss[at / p.size()], want, 30 * tolerance(dtype));
+      });
+    }
+}
+
+TEST(SigmoidCrossEntropy, EqualsTheStableFormulaAtAnySize) {
+  const KernelRegistry registry = all_kernels();
+  std::mt19937_64 engine(35);
+  for (DType dtype : {DType::f32, DType::f64})
+    for (double range : {1.0, 20.0, 1000.0}) {
+      const Tensor x = random_tensor(dtype, {7, 101}, engine, -range, range), z = random_tensor(dtype, x.shape(), engine, 0, 1);
+      const auto out = doubles(run_every_way(registry, {"SigmoidCrossEntropy", dtype, {x, z}, {}})[0]);
+      const auto xs = doubles(x), zs = doubles(z);
+      for (std::size_t i = 0; i < out.size(); ++i) {
+        const double size = std::max(xs[i], 0.0) + std::fabs(xs[i] * zs[i]) + std::log1p(std::exp(-std::fabs(xs[i])));
+        ASSERT_NEAR(out[i], std::max(xs[i], 0.0) - xs[i] * zs[i] + std::log1p(std::exp(-std::fabs(xs[i]))), tolerance(dtype) * size);
+      }
+    }
+}
+
+TEST(Softmax, DoesNotDependOnTheOtherRows) {
+  std::mt19937_64 engine(36);
+  const auto device = test_device();
+  const Tensor x = random_tensor(DType::f32, {50, 33}, engine, -9, 9);
+  Tensor all(DType::f32, x.shape());
+  softmax(device->parallelism(), x, all);
+  for (std::int64_t i = 0; i < 50; i += 7) {
+    Tensor one(DType::f32, {1, 33});
+    softmax(device->parallelism(), x.rows(i, i + 1), one);
+    EXPECT_TRUE(bitwise_equal(one, all.rows(i, i + 1)));
+  }
+}
+
+TEST(Softmax, KeepsHugeLogitsFiniteAndPassesNaNOn) {
+  const KernelRegistry registry = all_kernels();
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const Tensor x = Tensor::of<float>({3, 2}, {1e30f, -1e30f, nan, 1, 1000, 1000});
+  const auto y = doubles(run_every_way(registry, {"Softmax", DType::f32, {x}, {}})[0]);
+  EXPECT_EQ(y[0], 1);
+  EXPECT_EQ(y[1], 0);
+  EXPECT_TRUE(std::isnan(y[2]) && std::isnan(y[3]));
+  EXPECT_EQ(y[4], 0.5);
+  const auto out = run_every_way(registry, {"SparseSoftmaxCrossEntropy", DType::f32, {x, Tensor::vector<std::int64_t>({0, 0, 1})}, {}, 2});
+  EXPECT_EQ(out[0].data<float>()[0], 0);
+  EXPECT_TRUE(std::isnan(out[0].data<float>()[1]));
+  EXPECT_NEAR(out[0].data<float>()[2], std::log(2.0), 1e-6);
+}
+
+TEST(Softmax, OfNoRowsOrNoColumnsIsEmpty) {
+  const KernelRegistry registry = all_kernels();
+  for (const Shape& shape : {Shape{0, 10}, Shape{4, 0}}) {
+    const Tensor x(DType::f32, shape);
+    for (const char* op : {"Softmax", "LogSoftmax"}) EXPECT_EQ(run_every_way(registry, {op, DType::f32, {x}, {}})[0].shape(), shape);
+    for (const char* op : {"SoftmaxGrad", "LogSoftmaxGrad", "SigmoidCrossEntropy"})
+      EXPECT_EQ(run_every_way(registry, {op, DType::f32, {x, x}, {}})[0].shape(), shape);
+    const auto out = run_every_way(registry, {"SoftmaxCrossEntropy", DType::f32, {x, x}, {}, 2});
+    EXPECT_EQ(out[0].shape(), (Shape{shape[0]}));
+  }
+  const auto out = run_every_way(registry, {"SparseSoftmaxCrossEntropy", DType::f32, {Tensor(DType::f32, {0, 10}), Tensor(DType::i64, {0})}, {}, 2});
+  EXPECT_EQ(out[1].shape(), (Shape{0, 10}));
+}
+
+TEST(SparseSoftmaxCrossEntropy, NamesALabelOutOfRange) {
+  const KernelRegistry registry = all_kernels();
+  const auto device = test_device();
+  const auto run = [&](Tensor labels, std::int64_t classes) {
+    run_kernel(registry, *device, {"SparseSoftmaxCrossEntropy", DType::f32,
+                                   {Tensor::zeros(DType::f32, {labels.shape()[0], classes}), labels}, {}, 2});
+  };
+  EXPECT_EQ(message_of(Code::out_of_range, [&] { run(Tensor::vector<std::int64_t>({0, 9, 3, 11}), 10); }),
+            "SparseSoftmaxCrossEntropy: label 11 out of range [0,10) at position 3");
+  EXPECT_EQ(message_of(Code::out_of_range, [&] { run(Tensor::vector<std::int32_t>({-1}), 10); }),
+            "SparseSoftmaxCrossEntropy: label -1 out of range [0,10) at position 0");
+  message_of(Code::out_of_range, [&] { run(Tensor::vector<std::int64_t>({0}), 0); });
+  EXPECT_EQ(message_of(Code::invalid_argument, [&] { run(Tensor::vector<float>({0}), 10); }),
+            "SparseSoftmaxCrossEntropy: labels must be i32 or i64, but are f32");
+}
+
+TEST(Softmax, RefusesShapesThatDoNotFit) {
+  const KernelRegistry registry = all_kernels();
+  const auto device = test_device();
+  const auto run = [&](const char* op, Shape a, Shape b, std::size_t outputs) {
+    return message_of(Code::invalid_argument, [&] {
+      run_kernel(registry, *device, {op, DType::f32, {Tensor::zeros(DType::f32, a), Tensor::zeros(DType::f32, b)}, {}, outputs});
+    });
+  };
+  run("Softmax", {}, {}, 1);
+  EXPECT_EQ(run("SoftmaxGrad", {2, 3}, {3, 2}, 1), "SoftmaxGrad: dy must be f32[3,2], but is f32[2,3]");
+  run("LogSoftmaxGrad", {2, 3}, {2}, 1);
+  run("SoftmaxCrossEntropy", {2, 3}, {2}, 2);
+  run("SoftmaxCrossEntropy", {6}, {6}, 2);
+  run("SigmoidCrossEntropy", {2, 3}, {3}, 1);
+}
+
+}  // namespace
+}  // namespace troupe

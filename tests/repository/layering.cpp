@@ -1,0 +1,115 @@
+#include "tests/repository/layering.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <regex>
+#include <sstream>
+
+namespace troupe::repository {
+namespace {
+
+// A file includes its own folder and folders of lower rank.
+const std::map<std::string, int, std::less<>> kRanks = {{"messages", 0},  {"graph", 1},   {"devices", 1},
+                                                        {"scheduler", 2}, {"kernels", 2}, {"actors", 3},
+                                                        {"apps", 4},      {"tools", 4},   {"tests", 5}};
+
+struct Library {
+  std::string name;
+  std::string headers;               // a regular expression for the whole text between < and >
+  std::vector<std::string> allowed;  // path prefixes; tests may use everything
+};
+
+const std::vector<Library> kLibraries = {
+    {"fmt", "fmt/.*", {""}},
+    {"protobuf", R"(google/protobuf/.*|.*\.pb\.h)", {"messages/", "graph/", "actors/"}},
+    {"CAF", "caf/.*", {"messages/protocol.hpp", "messages/caf/", "actors/", "apps/", "tools/"}},
+    {"Eigen", "(unsupported/)?Eigen/.*", {"kernels/"}},
+    {"oneDNN", R"((oneapi/dnnl/)?dnnl.*\.h(pp)?)", {"kernels/"}},
+    {"OpenMP", R"(omp\.h)", {"devices/cpu/", "kernels/cpu/"}},  // only to keep oneDNN's runtime in bounds
+    {"zlib", R"(zlib\.h)", {"kernels/data/"}},
+    {"CUDA", R"((cuda|cooperative_groups|nv).*\.h|cuda/.*)", {"devices/cuda/", "kernels/cuda/"}},
+    {"NCCL", R"(nccl.*\.h)", {"devices/cuda/"}},
+    {"cuBLAS, cuDNN, CUB", R"((cublas|cudnn).*\.h|(cub|thrust)/.*)", {"kernels/cuda/"}},
+    {"OpenSSL", "openssl/.*", {"actors/"}},
+    {"cpp-httplib", R"(httplib\.h)", {"actors/", "tools/"}},
+    {"nlohmann-json", "nlohmann/.*", {"actors/", "apps/", "tools/"}},
+    {"CLI11", "CLI/.*", {"apps/", "tools/"}},
+    {"ncurses", R"(n?curses\.h)", {"tools/"}},
+    {"Google Benchmark", "benchmark/.*", {"tools/"}},
+    {"oneTBB", "(tbb|oneapi/tbb).*", {"tools/"}},
+    {"GoogleTest", "(gtest|gmock)/.*", {}},
+};
+
+// Headers of the C++ standard library have no dot; these come with the system.
+const std::regex kSystemHeader(
+    R"([a-z_]+|(sys|net|netinet|arpa|linux|asm)/[a-z_0-9]+\.h|(cxxabi|dirent|dlfcn|errno|execinfo|fcntl|ifaddrs|immintrin|malloc|netdb|poll|pthread|sched|semaphore|signal|spawn|termios|time|ucontext|unistd)\.h)");
+
+std::string top_folder(std::string_view path) { return std::string(path.substr(0, path.find('/'))); }
+
+bool starts_with_any(std::string_view path, const std::vector<std::string>& prefixes) {
+  return std::any_of(prefixes.begin(), prefixes.end(),
+                     [&](const std::string& p) { return path.starts_with(p); });
+}
+
+std::optional<std::string> library_violation(std::string_view path, const std::string& header) {
+  if (path.starts_with("tests/")) return std::nullopt;
+  for (const Library& library : kLibraries) {
+    if (!std::regex_match(header, std::regex(library.headers))) continue;
+    if (starts_with_any(path, library.allowed)) return std::nullopt;
+    return fmt::format("<{}> is {}, which this folder must not use", header, library.name);
+  }
+  if (std::regex_match(header, kSystemHeader)) return std::nullopt;
+  return fmt::format("<{}> belongs to no library that tests/repository/layering.cpp knows", header);
+}
+
+std::optional<std::string> layer_violation(std::string_view path, const std::string& header) {
+  const auto own = kRanks.find(top_folder(path));
+  const auto included = kRanks.find(top_folder(header));
+  if (included == kRanks.end() || header.find('/') == std::string::npos) {
+    return fmt::format("\"{}\" is not a path from the repository's root", header);
+  }
+  if (own->first != included->first && included->second >= own->second) {
+    return fmt::format("{} must not include {}: \"{}\"", own->first, included->first, header);
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string> include_violation(std::string_view path, const std::string& operand) {
+  static const std::regex form(R"((["<])([^">]+)[">].*)");
+  std::smatch match;
+  if (!std::regex_match(operand, match, form))
+    return fmt::format("an include that cannot be read: {}", operand);
+  std::string header = match[2];
+  const bool installed_form = match[1] == "<" && header.starts_with("troupe/");
+  if (installed_form) header = header.substr(std::string_view("troupe/").size());
+  if (match[1] == "<" && !installed_form) return library_violation(path, header);
+  if (auto found = layer_violation(path, header)) return found;
+  return header.ends_with(".pb.h") ? library_violation(path, header) : std::nullopt;
+}
+
+}  // namespace
+
+std::vector<std::string> violations(std::string_view path, std::string_view text) {
+  static const std::regex include(R"(\s*#\s*include(?:_next)?\s*(.*))");
+  static const std::regex environment(R"(.*\b(secure_)?getenv\b.*)");
+  std::vector<std::string> found;
+  if (!kRanks.contains(top_folder(path))) return found;
+  const bool may_read_environment = starts_with_any(path, {"apps/", "tools/", "tests/"});
+  std::istringstream lines{std::string(text)};
+  int number = 0;
+  for (std::string line; std::getline(lines, line);) {
+    ++number;
+    std::optional<std::string> problem;
+    std::smatch match;
+    if (std::regex_match(line, match, include)) problem = include_violation(path, match[1]);
+    if (!may_read_environment && std::regex_match(line, environment))
+      problem = "only apps and tools read the environment";
+    if (problem) found.push_back(fmt::format("{}:{}: {}", path, number, *problem));
+  }
+  return found;
+}
+
+}  // namespace troupe::repository

@@ -1,0 +1,105 @@
+#include "tests/repository/layering.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+namespace troupe::repository {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+bool is_source(const fs::path& file) {
+  const std::string ending = file.extension().string();
+  return ending == ".hpp" || ending == ".cpp" || ending == ".h" || ending == ".cu" || ending == ".cuh";
+}
+
+TEST(Layering, TheRepositoryKeepsItsLayers) {
+  int files = 0;
+  for (const char* folder :
+       {"messages", "graph", "devices", "kernels", "scheduler", "actors", "apps", "tools", "tests"}) {
+    for (const auto& entry : fs::recursive_directory_iterator(fs::path(TROUPE_SOURCE_DIR) / folder)) {
+      const std::string path = fs::relative(entry.path(), TROUPE_SOURCE_DIR).string();
+      if (!is_source(entry.path()) || path.starts_with("tests/consumer/")) continue;
+      std::stringstream text;
+      text << std::ifstream(entry.path()).rdbuf();
+      for (const std::string& violation : violations(path, text.str())) ADD_FAILURE() << violation;
+      ++files;
+    }
+  }
+  EXPECT_GT(files, 50);
+}
+
+TEST(Layering, AllowsTheOwnFolderAndLowerRanks) {
+  EXPECT_THAT(violations("actors/a.cpp",
+                         "#include \"actors/b.hpp\"\n#include \"scheduler/plan.hpp\"\n"
+                         "#include \"kernels/kernels.hpp\"\n#include \"graph/op.hpp\"\n"
+                         "#include <troupe/messages/tensor.hpp>\n"),
+              IsEmpty());
+  EXPECT_THAT(violations("README.md", "#include \"anything\"\n"), IsEmpty());
+}
+
+TEST(Layering, CatchesHigherRanksAndSiblings) {
+  EXPECT_THAT(violations("messages/a.hpp", "\n#include \"graph/op.hpp\"  // why not\n"),
+              ElementsAre("messages/a.hpp:2: messages must not include graph: \"graph/op.hpp\""));
+  EXPECT_THAT(violations("graph/a.hpp", "#include \"devices/device.hpp\""),
+              ElementsAre("graph/a.hpp:1: graph must not include devices: \"devices/device.hpp\""));
+  EXPECT_EQ(violations("kernels/a.hpp", "  #  include \"scheduler/plan.hpp\"").size(), 1u);
+  EXPECT_EQ(violations("apps/a.cpp", "#include \"tools/launch/launch.hpp\"").size(), 1u);
+  EXPECT_EQ(violations("actors/a.cpp", "#include <troupe/apps/a.hpp>").size(), 1u);
+  EXPECT_EQ(violations("actors/a.cpp", "#include \"tests/kernels/run_kernel.hpp\"").size(), 1u);
+}
+
+TEST(Layering, CatchesPathsThatDoNotBeginAtTheRoot) {
+  EXPECT_EQ(violations("graph/a.cpp", "#include \"op.hpp\"").size(), 1u);
+  EXPECT_EQ(violations("graph/a.cpp", "#include \"../messages/tensor.hpp\"").size(), 1u);
+  EXPECT_EQ(violations("graph/a.cpp", "#include HEADER").size(), 1u);
+}
+
+TEST(Layering, LibrariesStayInTheirFolders) {
+  const auto allowed = [](std::string_view path, std::string header) {
+    return violations(path, "#include <" + header + ">\n").empty();
+  };
+  EXPECT_TRUE(allowed("messages/a.hpp", "vector"));
+  EXPECT_TRUE(allowed("messages/a.hpp", "sys/socket.h"));
+  EXPECT_TRUE(allowed("scheduler/a.hpp", "fmt/core.h"));
+  EXPECT_TRUE(allowed("messages/protocol.hpp", "caf/all.hpp"));
+  EXPECT_TRUE(allowed("messages/caf/types.hpp", "caf/all.hpp"));
+  EXPECT_FALSE(allowed("messages/frames.hpp", "caf/all.hpp"));
+  EXPECT_FALSE(allowed("scheduler/a.hpp", "caf/all.hpp"));
+  EXPECT_FALSE(allowed("scheduler/a.hpp", "google/protobuf/message.h"));
+  EXPECT_TRUE(violations("graph/a.cpp", "#include \"messages/proto/graph.pb.h\"").empty());
+  EXPECT_FALSE(violations("kernels/a.cpp", "#include \"messages/proto/graph.pb.h\"").empty());
+  EXPECT_TRUE(allowed("kernels/cpu/a.cpp", "Eigen/Core"));
+  EXPECT_FALSE(allowed("devices/a.cpp", "Eigen/Core"));
+  EXPECT_FALSE(allowed("actors/a.cpp", "dnnl.hpp"));
+  EXPECT_TRUE(allowed("kernels/data/a.cpp", "zlib.h"));
+  EXPECT_FALSE(allowed("kernels/cpu/a.cpp", "zlib.h"));
+  EXPECT_FALSE(allowed("scheduler/a.cpp", "omp.h"));
+  EXPECT_TRUE(allowed("devices/cuda/a.cu", "cuda_runtime.h"));
+  EXPECT_FALSE(allowed("devices/cpu/a.cpp", "cuda_runtime.h"));
+  EXPECT_FALSE(allowed("kernels/cuda/a.cu", "nccl.h"));
+  EXPECT_FALSE(allowed("devices/cuda/a.cu", "cublas_v2.h"));
+  EXPECT_FALSE(allowed("apps/a.cpp", "openssl/sha.h"));
+  EXPECT_FALSE(allowed("actors/a.cpp", "CLI/CLI.hpp"));
+  EXPECT_FALSE(allowed("graph/a.cpp", "nlohmann/json.hpp"));
+  EXPECT_FALSE(allowed("graph/a.cpp", "boost/asio.hpp"));
+  EXPECT_TRUE(allowed("tests/graph/a.cpp", "gtest/gtest.h"));
+  EXPECT_FALSE(allowed("graph/a.cpp", "gtest/gtest.h"));
+}
+
+TEST(Layering, OnlyAppsAndToolsReadTheEnvironment) {
+  EXPECT_THAT(violations("devices/a.cpp", "int x;\nauto v = std::getenv(\"X\");"),
+              ElementsAre("devices/a.cpp:2: only apps and tools read the environment"));
+  EXPECT_EQ(violations("actors/a.cpp", "secure_getenv(\"X\")").size(), 1u);
+  EXPECT_THAT(violations("tools/a.cpp", "getenv(\"X\")"), IsEmpty());
+  EXPECT_THAT(violations("actors/a.cpp", "forgetenvelope();"), IsEmpty());
+}
+
+}  // namespace
+}  // namespace troupe::repository
