@@ -2,7 +2,7 @@
 //
 //   Graph graph;
 //   Output x = placeholder(graph, DType::f32, {kUnknown, 2}, "x");
-//   Output y = matmul(x, constant<float>(graph, {{1}, {2}})) + 1.0f;
+//   Output y = matmul(x, constant(graph, Tensor::of<float>({2, 1}, {1, 2}))) + 1.0;
 //   Session session(graph);                                  // a task of its own: one CPU device
 //   Tensor result = session.run({{x, Tensor::of<float>({1, 2}, {3, 4})}}, {y})[0];
 //
