@@ -11,7 +11,8 @@ namespace {
 
 class Partitioner {
  public:
-  explicit Partitioner(const Graph& graph) : graph_(graph), copies_(static_cast<std::size_t>(graph.size()), -1) {}
+  explicit Partitioner(const Graph& graph)
+      : graph_(graph), copies_(static_cast<std::size_t>(graph.size()), -1) {}
 
   Partitioned run() {
     for (int id : graph_.topological_order()) {
@@ -49,13 +50,15 @@ class Partitioner {
     const Node& producer = graph_.node(source.node);
     if (producer.device == node.device) return {copies_[static_cast<std::size_t>(source.node)], source.index};
     if (graph_.dtype(source) == DType::resource)
-      invalid_argument("{} '{}' on {} uses variable '{}', which is on {}: they must share a device", node.op->name, node.name,
-                       node.device, producer.name, producer.device);
+      invalid_argument("{} '{}' on {} uses variable '{}', which is on {}: they must share a device",
+                       node.op->name, node.name, node.device, producer.name, producer.device);
     const auto key = std::pair(source, node.device);
     if (const auto it = arrived_.find(key); it != arrived_.end()) return {it->second, 0};
     Graph& from = part(producer.device);
-    const Output tensor = from.output(from.node(copies_[static_cast<std::size_t>(source.node)]), source.index);
-    const int recv = transfer(tensor, {}, output_name(graph_, source), graph_.shape(source), producer, node.device);
+    const Output tensor =
+        from.output(from.node(copies_[static_cast<std::size_t>(source.node)]), source.index);
+    const int recv =
+        transfer(tensor, {}, output_name(graph_, source), graph_.shape(source), producer, node.device);
     arrived_.emplace(key, recv);
     after_.emplace(std::pair(source.node, node.device), recv);
     return {recv, 0};
@@ -70,7 +73,8 @@ class Partitioner {
     if (const auto it = after_.find(key); it != after_.end()) return it->second;
     Graph& from = part(producer.device);
     const Output before = from.output(from.node(copied));
-    const int recv = transfer(signal(from, producer.device), {before}, "^" + producer.name, Shape{}, producer, device);
+    const int recv =
+        transfer(signal(from, producer.device), {before}, "^" + producer.name, Shape{}, producer, device);
     after_.emplace(key, recv);
     return recv;
   }
@@ -79,19 +83,21 @@ class Partitioner {
   Output signal(Graph& from, const std::string& device) {
     const auto it = signals_.find(device);
     if (it != signals_.end()) return from.output(from.node(it->second));
-    const Node& constant = from.add({.op = "Const",
-                                     .name = new_name("signal"),
-                                     .attributes = {{"T", DType::i32}, {"value", Tensor::scalar(std::int32_t{0})}},
-                                     .device = device});
+    const Node& constant =
+        from.add({.op = "Const",
+                  .name = new_name("signal"),
+                  .attributes = {{"T", DType::i32}, {"value", Tensor::scalar(std::int32_t{0})}},
+                  .device = device});
     signals_.emplace(device, constant.id);
     return from.output(constant);
   }
 
   // Adds a Send to the producer's part and a Recv to the destination's; returns the Recv.
-  int transfer(Output tensor, std::vector<Output> after, const std::string& name, const Shape& shape, const Node& producer,
-               const std::string& to) {
+  int transfer(Output tensor, std::vector<Output> after, const std::string& name, const Shape& shape,
+               const Node& producer, const std::string& to) {
     const auto edge = static_cast<std::int64_t>(result_.edges.size());
-    result_.edges.push_back({EdgeId{static_cast<std::uint32_t>(edge)}, producer.device, to, name, tensor.dtype(), shape});
+    result_.edges.push_back(
+        {EdgeId{static_cast<std::uint32_t>(edge)}, producer.device, to, name, tensor.dtype(), shape});
     const DType dtype = tensor.dtype();
     tensor.graph->add({.op = "Send",
                        .name = new_name(fmt::format("{}/send_{}", producer.name, edge)),
@@ -107,7 +113,8 @@ class Partitioner {
         .id;
   }
 
-  // Unique in all parts: what this class adds is numbered by edge or device already, only the user's nodes may be in the way.
+  // Unique in all parts: what this class adds is numbered by edge or device already, only the user's nodes
+  // may be in the way.
   std::string new_name(const std::string& base) const {
     std::string name = base;
     for (int i = 1; graph_.find(name); ++i) name = fmt::format("{}_{}", base, i);
@@ -133,9 +140,9 @@ class Partitioner {
 
   const Graph& graph_;
   Partitioned result_;
-  std::vector<int> copies_;                                     // by node: its id in its part
-  std::map<std::pair<Endpoint, std::string>, int> arrived_;     // (tensor, device) -> Recv
-  std::map<std::pair<int, std::string>, int> after_;            // (node, device) -> a Recv that implies it has run
+  std::vector<int> copies_;                                  // by node: its id in its part
+  std::map<std::pair<Endpoint, std::string>, int> arrived_;  // (tensor, device) -> Recv
+  std::map<std::pair<int, std::string>, int> after_;  // (node, device) -> a Recv that implies it has run
   std::map<std::string, int> signals_;
 };
 

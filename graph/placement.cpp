@@ -11,10 +11,13 @@ namespace {
 
 class Groups {
  public:
-  explicit Groups(int size) : parent_(static_cast<std::size_t>(size)) { std::iota(parent_.begin(), parent_.end(), 0); }
+  explicit Groups(int size) : parent_(static_cast<std::size_t>(size)) {
+    std::iota(parent_.begin(), parent_.end(), 0);
+  }
   int find(int id) {
     int& parent = parent_[static_cast<std::size_t>(id)];
-    while (parent != parent_[static_cast<std::size_t>(parent)]) parent = parent_[static_cast<std::size_t>(parent)];
+    while (parent != parent_[static_cast<std::size_t>(parent)])
+      parent = parent_[static_cast<std::size_t>(parent)];
     return parent;
   }
   // The lower id leads, so that groups are known by their first node.
@@ -34,9 +37,11 @@ class Placer {
  public:
   Placer(const Graph& graph, std::span<const DeviceInfo> devices, const PlacementOptions& options)
       : graph_(graph), options_(options), placed_(graph.clone()), groups_(graph.size()) {
-    for (const DeviceInfo& d : devices) (d.name.task_name() == options.client ? preferred_ : others_).push_back(&d);
+    for (const DeviceInfo& d : devices)
+      (d.name.task_name() == options.client ? preferred_ : others_).push_back(&d);
     if (preferred_.empty())
-      invalid_argument("task {} of the session has no device; there is {}", options.client.to_string(), names(others_));
+      invalid_argument("task {} of the session has no device; there is {}", options.client.to_string(),
+                       names(others_));
     client_cpu_ = DeviceName::of(options.client, "CPU", 0);
     all_ = preferred_;
     all_.insert(all_.end(), others_.begin(), others_.end());
@@ -71,8 +76,8 @@ class Placer {
       if (!node.colocate_with.empty()) {
         const Node* other = graph_.find(node.colocate_with);
         if (!other)
-          fail(Code::not_found, "{} '{}' is to be colocated with '{}', which the graph does not have", node.op->name,
-               node.name, node.colocate_with);
+          fail(Code::not_found, "{} '{}' is to be colocated with '{}', which the graph does not have",
+               node.op->name, node.name, node.colocate_with);
         if (!is_client_side(*other)) groups_.join(id, other->id);
       }
       for (const Endpoint& e : node.inputs)
@@ -89,7 +94,8 @@ class Placer {
       if (!both) {
         const auto other = std::ranges::find_if(
             ids, [&](int i) { return !DeviceName::parse(graph_.node(i).device).merged(own); });
-        invalid_argument("cannot colocate {} with {}", request(graph_.node(*other)), request(graph_.node(id)));
+        invalid_argument("cannot colocate {} with {}", request(graph_.node(*other)),
+                         request(graph_.node(id)));
       }
       merged = *both;
     }
@@ -142,39 +148,48 @@ class Placer {
     const std::string request = wanted.to_string();
     const Node& first = graph_.node(ids.front());
     Devices matching;
-    std::ranges::copy_if(all_, std::back_inserter(matching), [&](const DeviceInfo* d) { return wanted.matches(d->name); });
+    std::ranges::copy_if(all_, std::back_inserter(matching),
+                         [&](const DeviceInfo* d) { return wanted.matches(d->name); });
     if (matching.empty())
-      invalid_argument("{} '{}': there is no device {}; there is {}", first.op->name, first.name, request, names(all_));
+      invalid_argument("{} '{}': there is no device {}; there is {}", first.op->name, first.name, request,
+                       names(all_));
     // The member that most likely is the reason: the first that a matching device cannot run.
     for (int id : ids)
       if (!supports(*matching.front(), graph_, graph_.node(id)))
-        invalid_argument("{} '{}': {} has no kernel {}{}", graph_.node(id).op->name, graph_.node(id).name, names(matching),
-                         kernel_name(graph_.node(id)).empty() ? "for a branch" : kernel_name(graph_.node(id)),
-                         ids.size() > 1 ? fmt::format(" (it shares its device with '{}')", other_member(ids, id)) : "");
-    invalid_argument("{} '{}': none of {} can run all the nodes that must share its device", first.op->name, first.name,
-                     names(matching));
+        invalid_argument(
+            "{} '{}': {} has no kernel {}{}", graph_.node(id).op->name, graph_.node(id).name, names(matching),
+            kernel_name(graph_.node(id)).empty() ? "for a branch" : kernel_name(graph_.node(id)),
+            ids.size() > 1 ? fmt::format(" (it shares its device with '{}')", other_member(ids, id)) : "");
+    invalid_argument("{} '{}': none of {} can run all the nodes that must share its device", first.op->name,
+                     first.name, names(matching));
   }
   const std::string& other_member(const std::vector<int>& ids, int id) const {
     return graph_.node(ids.front() == id ? ids.back() : ids.front()).name;
   }
 
-  void assign(int id, const DeviceName& device) { placed_->set_device(placed_->node(id), device.to_string()); }
+  void assign(int id, const DeviceName& device) {
+    placed_->set_device(placed_->node(id), device.to_string());
+  }
 
   bool is_free(const Node& node, const std::map<int, std::vector<int>>& members) const {
     const auto group = members.find(node.id);
-    return node.device.empty() && group != members.end() && group->second.size() == 1 && !is_client_side(node);
+    return node.device.empty() && group != members.end() && group->second.size() == 1 &&
+           !is_client_side(node);
   }
   // Moves a node that asked for nothing, if that device can run it.
   void move(const Node& node, const std::string& device) {
-    const auto found = std::ranges::find(all_, device, [](const DeviceInfo* d) { return d->name.to_string(); });
-    if (found != all_.end() && supports(**found, graph_, node)) placed_->set_device(placed_->node(node.id), device);
+    const auto found =
+        std::ranges::find(all_, device, [](const DeviceInfo* d) { return d->name.to_string(); });
+    if (found != all_.end() && supports(**found, graph_, node))
+      placed_->set_device(placed_->node(node.id), device);
   }
 
   void follow_inputs(const std::map<int, std::vector<int>>& members) {
     for (int id : graph_.topological_order()) {
       const Node& node = graph_.node(id);
       // What is fed goes on to where it is wanted: a Feed does not hold its Identity on the client.
-      if (is_op(node, "Identity") && is_free(node, members) && !is_client_side(graph_.node(node.inputs[0].node)))
+      if (is_op(node, "Identity") && is_free(node, members) &&
+          !is_client_side(graph_.node(node.inputs[0].node)))
         move(node, placed_->node(node.inputs[0].node).device);
     }
   }
@@ -186,7 +201,8 @@ class Placer {
       const auto& users = consumers[static_cast<std::size_t>(id)];
       if (!node.inputs.empty() || users.empty() || !is_free(node, members)) continue;
       const std::string& device = placed_->node(users.front()).device;
-      if (std::ranges::all_of(users, [&](int user) { return placed_->node(user).device == device; })) move(node, device);
+      if (std::ranges::all_of(users, [&](int user) { return placed_->node(user).device == device; }))
+        move(node, device);
     }
   }
 
@@ -203,14 +219,16 @@ class Placer {
 }  // namespace
 
 std::string kernel_name(const Node& node) {
-  static constexpr std::array<std::string_view, 13> kNone = {"Const", "Variable", "Feed", "Fetch", "Arg",  "If",        "NoOp",
-                                                             "Placeholder", "Send", "Recv", "Pull", "Push", "PushSparse"};
+  static constexpr std::array<std::string_view, 13> kNone = {
+      "Const",       "Variable", "Feed", "Fetch", "Arg",  "If",        "NoOp",
+      "Placeholder", "Send",     "Recv", "Pull",  "Push", "PushSparse"};
   if (std::ranges::find(kNone, node.op->name) != kNone.end()) return "";
   const DType dtype = node.kernel_type();
   return dtype == DType::invalid ? node.op->name : fmt::format("{}:{}", node.op->name, name(dtype));
 }
 
-std::unique_ptr<Graph> place(const Graph& graph, std::span<const DeviceInfo> devices, const PlacementOptions& options) {
+std::unique_ptr<Graph> place(const Graph& graph, std::span<const DeviceInfo> devices,
+                             const PlacementOptions& options) {
   return Placer(graph, devices, options).run();
 }
 

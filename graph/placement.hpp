@@ -1,12 +1,13 @@
 // Placement: gives every node of a graph the device it runs on.
 //
-// A node may ask for a device, in part ("/job:ps", "GPU:0"). Nodes that must share one form a group: those colocated by
-// name, and all that take the handle of a variable, with the variable. A group gets the first device that fits all its
-// members' requests and can run all of them, in this order: the default device (the first of the client's task), other
-// devices of that task, others as listed. Then
+// A node may ask for a device, in part ("/job:ps", "GPU:0"). Nodes that must share one form a group: those
+// colocated by name, and all that take the handle of a variable, with the variable. A group gets the first
+// device that fits all its members' requests and can run all of them, in this order: the default device (the
+// first of the client's task), other devices of that task, others as listed. Then
 //   * Feed and Fetch run on CPU:0 of the client's task, whatever they ask for;
 //   * an Identity that asks for nothing goes where its input is;
-//   * a node without inputs that asks for nothing (Const) goes to its consumers, if they are on one device that can run it.
+//   * a node without inputs that asks for nothing (Const) goes to its consumers, if they are on one device
+//   that can run it.
 #pragma once
 
 #include <cstdint>
@@ -30,16 +31,19 @@ struct DeviceInfo {
 };
 
 struct PlacementOptions {
-  TaskName client;   // the task of the session
-  bool soft = true;  // where the requested type or index does not exist or has no kernel: another device of that task
+  TaskName client;  // the task of the session
+  bool soft =
+      true;  // where the requested type or index does not exist or has no kernel: another device of that task
 };
 
-// A copy of the graph with the same ids in which node.device is a complete name. Throws invalid_argument: for nodes that
-// must share a device but ask for different ones, and for requests nothing meets, naming nodes, requests and devices;
-// not_found for colocation with a node that does not exist.
-std::unique_ptr<Graph> place(const Graph& graph, std::span<const DeviceInfo> devices, const PlacementOptions& options);
+// A copy of the graph with the same ids in which node.device is a complete name. Throws invalid_argument: for
+// nodes that must share a device but ask for different ones, and for requests nothing meets, naming nodes,
+// requests and devices; not_found for colocation with a node that does not exist.
+std::unique_ptr<Graph> place(const Graph& graph, std::span<const DeviceInfo> devices,
+                             const PlacementOptions& options);
 
-// One line per device ("/job:worker/task:0/device:CPU:0: 12 nodes"), with its nodes as "Op 'name'" lines below it.
+// One line per device ("/job:worker/task:0/device:CPU:0: 12 nodes"), with its nodes as "Op 'name'" lines
+// below it.
 std::string placement_report(const Graph& placed);
 
 // "MatMul:f32": how `kernels` names what runs this node; "" if the node needs no kernel.

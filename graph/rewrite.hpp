@@ -1,13 +1,13 @@
-// Builds a new graph from an old one: the tool of the passes. Nodes are copied with remapped inputs; types and shapes are
-// copied with them, nothing is inferred again. The old graph's functions come along.
+// Builds a new graph from an old one: the tool of the passes. Nodes are copied with remapped inputs; types
+// and shapes are copied with them, nothing is inferred again. The old graph's functions come along.
 //
 //   Rewriter rewriter(old);
 //   for (int id : old.topological_order())
 //     if (wanted(id)) rewriter.copy(old.node(id));
 //   return rewriter.finish();
 //
-// Sources must be copied or replaced before what consumes them, except through control edges, which may then be missing:
-// a control edge from a node that is neither copied nor replaced is dropped.
+// Sources must be copied or replaced before what consumes them, except through control edges, which may then
+// be missing: a control edge from a node that is neither copied nor replaced is dropped.
 #pragma once
 
 #include <memory>
@@ -35,12 +35,14 @@ class Rewriter {
   // The new control edges for those of the old node, in order, each once.
   std::vector<int> mapped_controls(const Node& old) const;
 
-  // Copies a node; its outputs and control edges then lead to the copy (an output replaced before stays replaced).
+  // Copies a node; its outputs and control edges then lead to the copy (an output replaced before stays
+  // replaced).
   const Node& copy(const Node& old);
   const Node& copy(const Node& old, std::vector<Endpoint> inputs, std::vector<int> controls);
   // From now on consumers of `old` consume `replacement`, an output of the new graph.
   void replace(Endpoint old, Endpoint replacement);
-  // Control edges from the old node now come from `replacement`; nodes colocated with it are colocated with that.
+  // Control edges from the old node now come from `replacement`; nodes colocated with it are colocated with
+  // that.
   void replace_node(const Node& old, const Node& replacement);
 
   // A name that neither graph has.
@@ -69,7 +71,8 @@ std::string output_name(const Graph& graph, Endpoint endpoint);
 
 inline bool is_op(const Node& node, std::string_view op) { return node.op->name == op; }
 
-// Consumers of each output are asked for often: nodes that read any output of node id, in order of their ids, each once.
+// Consumers of each output are asked for often: nodes that read any output of node id, in order of their ids,
+// each once.
 std::vector<std::vector<int>> data_consumers(const Graph& graph);
 
 }  // namespace troupe

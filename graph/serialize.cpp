@@ -26,7 +26,8 @@ proto::Node node_to_proto(const Graph& graph, const Node& node) {
 proto::Function function_to_proto(const Function& function) {
   proto::Function out;
   out.set_name(function.name);
-  for (int id = 0; id < function.body->size(); ++id) *out.add_node() = node_to_proto(*function.body, function.body->node(id));
+  for (int id = 0; id < function.body->size(); ++id)
+    *out.add_node() = node_to_proto(*function.body, function.body->node(id));
   for (const Endpoint& e : function.results) out.add_result(output_name(*function.body, e));
   return out;
 }
@@ -50,8 +51,8 @@ void collect_functions(const Graph& graph, int depth, std::map<std::string, cons
     const auto [it, first] = found.emplace(name, &function);
     if (first) {
       collect_functions(*function.body, depth + 1, found);
-    } else if (it->second->body != function.body &&
-               deterministic_bytes(function_to_proto(*it->second)) != deterministic_bytes(function_to_proto(function))) {
+    } else if (it->second->body != function.body && deterministic_bytes(function_to_proto(*it->second)) !=
+                                                        deterministic_bytes(function_to_proto(function))) {
       invalid_argument("two different functions are named '{}'", name);
     }
   }

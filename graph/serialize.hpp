@@ -1,9 +1,9 @@
-// Graphs as data: messages/proto/graph.proto. Writing is deterministic. Reading believes nothing: nodes may come in any
-// order and are checked as Graph::add checks them, plus what only data can get wrong (names that do not exist, cycles,
-// tensors whose bytes do not fit their shape, functions that call themselves).
+// Graphs as data: messages/proto/graph.proto. Writing is deterministic. Reading believes nothing: nodes may
+// come in any order and are checked as Graph::add checks them, plus what only data can get wrong (names that
+// do not exist, cycles, tensors whose bytes do not fit their shape, functions that call themselves).
 //
-// Shapes are not written: they are inferred again from attributes. Functions form one list; when read, a graph or function
-// body gets those that its own nodes name, and the graph also those that nothing names.
+// Shapes are not written: they are inferred again from attributes. Functions form one list; when read, a
+// graph or function body gets those that its own nodes name, and the graph also those that nothing names.
 #pragma once
 
 #include <memory>
@@ -16,16 +16,18 @@
 namespace troupe {
 
 inline constexpr std::uint32_t kGraphVersion = 1;
-inline constexpr int kMaxFunctionDepth = 16;           // functions whose nodes name functions
-inline constexpr std::int64_t kMaxGraphOutputs = 1'000'000;  // of one graph: a node may ask for many in few bytes
+inline constexpr int kMaxFunctionDepth = 16;  // functions whose nodes name functions
+inline constexpr std::int64_t kMaxGraphOutputs =
+    1'000'000;  // of one graph: a node may ask for many in few bytes
 
-// Throws invalid_argument for functions nested deeper than kMaxFunctionDepth, and two different ones of one name.
+// Throws invalid_argument for functions nested deeper than kMaxFunctionDepth, and two different ones of one
+// name.
 proto::Graph to_proto(const Graph& graph);
 // As bytes, the same for the same graph. Throws invalid_argument above 2 GiB.
 std::string serialize(const Graph& graph);
 
-// Throws data_loss (not a graph, or bytes missing), not_found (an op, node or function that does not exist) or
-// invalid_argument (everything else), naming the node. `ops` must outlive the graph.
+// Throws data_loss (not a graph, or bytes missing), not_found (an op, node or function that does not exist)
+// or invalid_argument (everything else), naming the node. `ops` must outlive the graph.
 std::unique_ptr<Graph> from_proto(const proto::Graph& message, const OpRegistry& ops = standard_ops());
 std::unique_ptr<Graph> parse_graph(std::string_view bytes, const OpRegistry& ops = standard_ops());
 

@@ -13,8 +13,8 @@ namespace {
 
 using Nodes = google::protobuf::RepeatedPtrField<proto::Node>;
 
-// The error in flight, as a reader of data hears it: op definitions and shape functions fail in many ways, data in three.
-// Names the node, unless Graph::add has done so.
+// The error in flight, as a reader of data hears it: op definitions and shape functions fail in many ways,
+// data in three. Names the node, unless Graph::add has done so.
 Error import_error(const proto::Node& node) {
   const Error error = current_error();
   const bool kept = error.code() == Code::not_found || error.code() == Code::data_loss;
@@ -44,13 +44,15 @@ void check_branches(Graph& graph, const Node& node) {
   for (int i = 0; i < 2; ++i) {
     const auto& name = node.attributes.get<FunctionName>(i == 0 ? "then_branch" : "else_branch").value;
     branches[i] = graph.function(name);
-    if (types_of(*branches[i]->body, branches[i]->arguments) != node.attributes.get<std::vector<DType>>("Tin") ||
+    if (types_of(*branches[i]->body, branches[i]->arguments) !=
+            node.attributes.get<std::vector<DType>>("Tin") ||
         types_of(*branches[i]->body, branches[i]->results) != node.attributes.get<std::vector<DType>>("Tout"))
       invalid_argument("function '{}' has other argument or result dtypes than its node", name);
   }
   for (std::size_t i = 0; i < node.output_types.size(); ++i)
     graph.refine_shape(node, static_cast<int>(i),
-                       common(branches[0]->body->shape(branches[0]->results[i]), branches[1]->body->shape(branches[1]->results[i])));
+                       common(branches[0]->body->shape(branches[0]->results[i]),
+                              branches[1]->body->shape(branches[1]->results[i])));
 }
 
 // Reads the nodes of a graph, or of a function's body, which has its functions already.
@@ -91,7 +93,8 @@ class NodeReader {
 
   void index_names() {
     for (int i = 0; i < nodes_.size(); ++i)
-      if (!by_name_.emplace(nodes_[i].name(), i).second) invalid_argument("two nodes are named '{}'", nodes_[i].name());
+      if (!by_name_.emplace(nodes_[i].name(), i).second)
+        invalid_argument("two nodes are named '{}'", nodes_[i].name());
   }
 
   int place(std::string_view name) const {
@@ -174,7 +177,10 @@ class NodeReader {
 
   void add(const proto::Node& message, const Edges& edges) {
     if (message.name().empty()) invalid_argument("a node of op '{}' has no name", message.op());
-    NodeSpec spec{.op = message.op(), .name = message.name(), .device = message.device(), .colocate_with = message.colocate_with()};
+    NodeSpec spec{.op = message.op(),
+                  .name = message.name(),
+                  .device = message.device(),
+                  .colocate_with = message.colocate_with()};
     for (const auto& [key, value] : message.attribute()) {
       try {
         spec.attributes.set(key, from_proto(value));
@@ -242,7 +248,8 @@ class FunctionReader {
   }
 
  private:
-  // Returns how deep functions are nested in this one, itself included. Recursion ends at the limit, and so do circles.
+  // Returns how deep functions are nested in this one, itself included. Recursion ends at the limit, and so
+  // do circles.
   int read(const std::string& name, int outer) {
     if (const auto it = depth_.find(name); it != depth_.end()) return it->second;
     if (outer >= kMaxFunctionDepth) too_deep(name);
@@ -263,7 +270,8 @@ class FunctionReader {
   }
 
   [[noreturn]] static void too_deep(const std::string& name) {
-    invalid_argument("function '{}': functions name each other deeper than {}, or in a circle", name, kMaxFunctionDepth);
+    invalid_argument("function '{}': functions name each other deeper than {}, or in a circle", name,
+                     kMaxFunctionDepth);
   }
 
   Function build(const proto::Function& message) {
@@ -282,12 +290,14 @@ class FunctionReader {
     for (int id = 0; id < body.size(); ++id) {
       const Node& node = body.node(id);
       if (is_op(node, "Arg") && !by_index.emplace(node.attributes.integer("index"), id).second)
-        invalid_argument("node '{}': argument {} is there twice", node.name, node.attributes.integer("index"));
+        invalid_argument("node '{}': argument {} is there twice", node.name,
+                         node.attributes.integer("index"));
     }
     std::vector<Endpoint> arguments;
     for (const auto& [index, id] : by_index) {
       if (index != static_cast<std::int64_t>(arguments.size()))
-        invalid_argument("node '{}': argument {} comes after {} others", body.node(id).name, index, arguments.size());
+        invalid_argument("node '{}': argument {} comes after {} others", body.node(id).name, index,
+                         arguments.size());
       arguments.push_back({id, 0});
     }
     return arguments;
@@ -304,9 +314,11 @@ class FunctionReader {
 }  // namespace
 
 std::unique_ptr<Graph> from_proto(const proto::Graph& message, const OpRegistry& ops) {
-  if (message.version() == 0) fail(Code::data_loss, "the graph has no version: it is not a graph, or a part of one");
+  if (message.version() == 0)
+    fail(Code::data_loss, "the graph has no version: it is not a graph, or a part of one");
   if (message.version() != kGraphVersion)
-    invalid_argument("the graph has version {}; this program reads version {}", message.version(), kGraphVersion);
+    invalid_argument("the graph has version {}; this program reads version {}", message.version(),
+                     kGraphVersion);
   FunctionReader functions(message, ops);
   functions.named_by(message.node());
   functions.read_all();

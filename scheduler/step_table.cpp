@@ -28,7 +28,7 @@ void StepTable::release(const StepKey& key, Step& step, std::uint32_t partition,
   PartitionState& state = step.partitions[partition];
   ++step.running;
   ++state.running;
-  progress.ready.push_back({key, partition, segment, state.registered, state.frame});
+  progress.ready.push_back({key, partition, segment, state.frame});
 }
 
 StepTable::Progress StepTable::start(const StepKey& key, std::vector<std::shared_ptr<RegisteredPartition>> partitions,

@@ -41,12 +41,12 @@ struct StepKey {
   auto operator<=>(const StepKey&) const = default;
 };
 
-// A segment to be run on the device of partition `partition`. Keeps what it runs alive, whatever becomes of the step.
+// A segment to be run on the device of partition `partition`. The frame keeps what it runs alive,
+// whatever becomes of the step.
 struct ReadySegment {
   StepKey step;
   std::uint32_t partition = 0;
   std::uint32_t segment = 0;
-  std::shared_ptr<RegisteredPartition> registered;  // before the frame, which refers to its plan
   std::shared_ptr<PlanFrame> frame;
 };
 

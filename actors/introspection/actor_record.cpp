@@ -89,6 +89,7 @@ std::string ActorRegistry::snapshot() const {
   for (const auto& r : actors()) {
     if (r->ended.load()) continue;
     const std::uint64_t handled = r->messages_handled.load();
+    const std::uint64_t in = r->messages_in.load();
     const WaitKind kind = r->wait.kind.load();
     std::string waits = name(kind);
     if (kind != WaitKind::none)
@@ -96,7 +97,7 @@ std::string ActorRegistry::snapshot() const {
                            static_cast<double>(now - r->wait.since_ns.load()) * 1e-9);
     const bool busy = r->current_since_ns.load() != 0;
     text += fmt::format("{:<12} {:<34} {:>10} {:>8} {:>6} {:>9.1f}  {:<20} {}\n", r->kind, r->name, handled,
-                        r->messages_in.load() - std::min(handled, r->messages_in.load()), r->mailbox_peak.load(),
+                        in - std::min(handled, in), r->mailbox_peak.load(),
                         static_cast<double>(r->busy_ns.load()) * 1e-6, busy ? readable(r->current.load()) : "-", waits);
   }
   return text;

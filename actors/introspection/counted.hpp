@@ -22,7 +22,9 @@ class Counted : public Handle::base {
   using super::enqueue;
   void enqueue(caf::mailbox_element_ptr element, caf::execution_unit* host) override {
     const auto in = record_->messages_in.fetch_add(1, std::memory_order_relaxed) + 1;
-    const auto depth = in - record_->messages_handled.load(std::memory_order_relaxed);
+    // Messages of other senders, counted after `in` was read, may have been handled already.
+    const auto handled = record_->messages_handled.load(std::memory_order_relaxed);
+    const auto depth = in > handled ? in - handled : 0;
     if (depth > record_->mailbox_peak.load(std::memory_order_relaxed))
       record_->mailbox_peak.store(depth, std::memory_order_relaxed);
     super::enqueue(std::move(element), host);

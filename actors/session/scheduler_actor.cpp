@@ -9,6 +9,11 @@ namespace {
 
 constexpr auto kTickInterval = std::chrono::milliseconds(20);
 
+Error no_shard(const Plan& plan, std::uint32_t shard, std::size_t shards) {
+  return Error(Code::invalid_argument,
+               fmt::format("the graph on {} pulls from or pushes to shard {}; the session has {} shards", plan.device, shard, shards));
+}
+
 }  // namespace
 
 SchedulerActorImpl::behavior_type SchedulerActorImpl::make_behavior() {
@@ -69,10 +74,16 @@ Reply SchedulerActorImpl::add_graph(const AddGraph& message) {
   std::uint32_t next_pull = 0x80000000u;  // edges of the graph are numbered from 0
   for (std::uint32_t p = 0; p < handle->partitions.size(); ++p) {
     const Plan& plan = handle->partitions[p]->partition->plan();
+    for (const PushTarget& push : plan.pushes)
+      if (push.shard >= handle->shards.size()) return Reply::of(no_shard(plan, push.shard, handle->shards.size()));
     for (std::uint32_t a = 0; a < plan.arrivals.size(); ++a) {
+      if (plan.arrivals[a].is_pull && plan.arrivals[a].shard >= handle->shards.size())
+        return Reply::of(no_shard(plan, plan.arrivals[a].shard, handle->shards.size()));
       const EdgeId edge = plan.arrivals[a].is_pull ? EdgeId{next_pull++} : plan.arrivals[a].edge;
       if (plan.arrivals[a].is_pull) registered->pulls.emplace_back(edge, &plan.arrivals[a]);
-      registered->arrivals.emplace(edge.value, ArrivalPlace{p, a});
+      if (!registered->arrivals.emplace(edge.value, ArrivalPlace{p, a}).second)
+        return Reply::of(Error(Code::invalid_argument, fmt::format("'{}' on {}: another partition receives edge {} too",
+                                                                   plan.arrivals[a].name, plan.device, edge.value)));
       registered->edges.push_back(edge);
     }
   }
@@ -103,7 +114,7 @@ void SchedulerActorImpl::run(const RunStep& message) {
     active.training = request->training;
     active.routes = routes(*it->second);
     for (const TaskName& task : it->second->handle->participants) {
-      tell(peer(task), Outbound{StepStart{key.session, request->graph, key.step, request->random}});
+      peer(task);  // all must be there before any is told
       active.remote_left.insert(task);
     }
     start(key, std::move(active), request->random, request->feeds);
@@ -150,7 +161,10 @@ void SchedulerActorImpl::start(const StepKey& key, Active active, RandomKey rand
   auto progress = table_.start(key, std::move(partitions), random, feeds);
   active.pulled = std::make_shared<PulledVersions>();
   for (const auto& [edge, arrival] : active.graph->pulls) (*active.pulled)[arrival->slice] = 0;
+  // From here on nothing throws: the others are told of a step that this task has begun.
   const auto it = active_.emplace(key, std::move(active)).first;
+  for (const TaskName& task : it->second.remote_left)
+    tell(peer(task), Outbound{StepStart{key.session, it->second.graph->handle->graph, key.step, random}});
   request_arrivals(key, it->second);
   dispatch(progress, key);
 }

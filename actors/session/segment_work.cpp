@@ -36,7 +36,12 @@ void SegmentWork::push(const PushTarget& target, Tensor gradient, Tensor indices
   const std::uint64_t version = pulled == pulled_->end() ? training_.min_version : pulled->second.load(std::memory_order_relaxed);
   device_.copy_to_host(std::move(gradient), [push = Push{training_.worker, training_.step, training_.slot, target.slice,
                                                          version, {}, std::move(indices)},
-                                             shard = routes_->shards.at(target.shard)](Tensor copy, Error) mutable {
+                                             shard = routes_->shards.at(target.shard), scheduler = scheduler_,
+                                             step = segment_.step](Tensor copy, Error error) mutable {
+    if (error) {  // fails the step
+      caf::anon_send(scheduler, Landed{step.session, step.step, 0, 0, {}, std::move(error)});
+      return;
+    }
     push.gradient = std::move(copy);
     caf::anon_send(shard, Outbound{std::move(push)});
   });

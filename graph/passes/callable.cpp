@@ -60,8 +60,8 @@ std::unique_ptr<Graph> make_callable_graph(const Graph& graph, const Signature& 
   for (int id : graph.topological_order()) {
     const Node& node = graph.node(id);
     if (is_op(node, "Feed") || is_op(node, "Fetch"))
-      invalid_argument("{} '{}': nodes of this op are made for a call; a graph to call must not have any", node.op->name,
-                       node.name);
+      invalid_argument("{} '{}': nodes of this op are made for a call; a graph to call must not have any",
+                       node.op->name, node.name);
     const bool fed = is_op(node, "Placeholder") && rewriter.has({id, 0});
     if (!fed) rewriter.copy(node);
   }
@@ -75,7 +75,8 @@ std::unique_ptr<Graph> make_callable_graph(const Graph& graph, const Signature& 
   }
   for (int id : targets) {
     const Node* target = out.find(graph.node(id).name);
-    if (target) out.set_attribute(*target, std::string(kTargetAttribute), true);  // else: a Placeholder that is fed
+    if (target)
+      out.set_attribute(*target, std::string(kTargetAttribute), true);  // else: a Placeholder that is fed
   }
   auto callable = prune_callable(*rewriter.finish());
   require_placeholders_fed(*callable);

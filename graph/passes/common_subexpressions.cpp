@@ -18,7 +18,9 @@ struct Candidate {
   std::vector<int> controls;  // sorted
 };
 
-bool same_real(double a, double b) { return std::bit_cast<std::uint64_t>(a) == std::bit_cast<std::uint64_t>(b); }
+bool same_real(double a, double b) {
+  return std::bit_cast<std::uint64_t>(a) == std::bit_cast<std::uint64_t>(b);
+}
 
 bool same_value(const AttrValue& a, const AttrValue& b) {
   if (a.index() != b.index()) return false;
@@ -43,14 +45,17 @@ bool same_attributes(const Attributes& a, const Attributes& b) {
 }
 
 bool same(const Candidate& a, const Candidate& b) {
-  return a.node->op == b.node->op && a.inputs == b.inputs && a.controls == b.controls && a.node->device == b.node->device &&
-         a.node->colocate_with == b.node->colocate_with && same_attributes(a.node->attributes, b.node->attributes);
+  return a.node->op == b.node->op && a.inputs == b.inputs && a.controls == b.controls &&
+         a.node->device == b.node->device && a.node->colocate_with == b.node->colocate_with &&
+         same_attributes(a.node->attributes, b.node->attributes);
 }
 
 // Of what is cheap to look at. Constants differ mostly in their first bytes, if not in shape.
 std::size_t hash_of(const Candidate& c) {
   std::size_t hash = std::hash<const void*>{}(c.node->op);
-  const auto mix = [&hash](std::size_t value) { hash = (hash ^ value) * 0x9e3779b97f4a7c15ull + (hash >> 29); };
+  const auto mix = [&hash](std::size_t value) {
+    hash = (hash ^ value) * 0x9e3779b97f4a7c15ull + (hash >> 29);
+  };
   for (const Endpoint& e : c.inputs) {
     mix(static_cast<std::size_t>(e.node));
     mix(static_cast<std::size_t>(e.index));
@@ -87,16 +92,19 @@ std::unique_ptr<Graph> eliminate_common_subexpressions(const Graph& graph) {
     std::ranges::sort(candidate.controls);
     const std::size_t hash = hash_of(candidate);
     const auto [begin, end] = kept.equal_range(hash);
-    const auto twin = std::find_if(begin, end, [&](const auto& entry) { return same(entry.second.candidate, candidate); });
+    const auto twin =
+        std::find_if(begin, end, [&](const auto& entry) { return same(entry.second.candidate, candidate); });
     if (twin == end) {
       const Node& copy = rewriter.copy(node, candidate.inputs, rewriter.mapped_controls(node));
       kept.emplace(hash, Kept{std::move(candidate), copy.id});
       continue;
     }
     const Node& first = rewriter.to().node(twin->second.id);
-    for (int i = 0; i < static_cast<int>(node.output_types.size()); ++i) rewriter.replace({id, i}, {first.id, i});
+    for (int i = 0; i < static_cast<int>(node.output_types.size()); ++i)
+      rewriter.replace({id, i}, {first.id, i});
     rewriter.replace_node(node, first);
-    if (node.attributes.has(kTargetAttribute)) rewriter.to().set_attribute(first, std::string(kTargetAttribute), true);
+    if (node.attributes.has(kTargetAttribute))
+      rewriter.to().set_attribute(first, std::string(kTargetAttribute), true);
   }
   return rewriter.finish();
 }

@@ -32,14 +32,18 @@ std::optional<std::vector<Tensor>> constant_inputs(Rewriter& rewriter, const Nod
 void check_results(const Node& node, const std::vector<Tensor>& results) {
   bool fits = results.size() == node.output_types.size();
   for (std::size_t i = 0; fits && i < results.size(); ++i)
-    fits = results[i].dtype() == node.output_types[i] && results[i].shape().compatible_with(node.output_shapes[i]);
+    fits = results[i].dtype() == node.output_types[i] &&
+           results[i].shape().compatible_with(node.output_shapes[i]);
   if (!fits)
-    fail(Code::internal, "{} '{}': the evaluator of constants returned {} results of other dtypes or shapes than the node's {}",
+    fail(Code::internal,
+         "{} '{}': the evaluator of constants returned {} results of other dtypes or shapes than the node's "
+         "{}",
          node.op->name, node.name, results.size(), node.output_types.size());
 }
 
 // Empty: leave the node as it is.
-std::vector<Tensor> evaluate_node(Rewriter& rewriter, const Node& node, const Evaluator& evaluate, std::size_t max_bytes) {
+std::vector<Tensor> evaluate_node(Rewriter& rewriter, const Node& node, const Evaluator& evaluate,
+                                  std::size_t max_bytes) {
   if (!is_pure_computation(*node.op) || node.output_types.empty() || !node.controls.empty()) return {};
   const auto inputs = constant_inputs(rewriter, node);
   std::vector<Tensor> results;
@@ -62,7 +66,8 @@ void add_constants(Rewriter& rewriter, const Node& node, std::vector<Tensor> res
     Attributes attributes{{"T", dtype}, {"value", std::move(results[i])}};
     for (const auto& [key, value] : node.attributes.all())
       if (key.starts_with('_')) attributes.set(key, value);
-    const std::string name = results.size() == 1 ? node.name : rewriter.new_name(fmt::format("{}/folded_{}", node.name, i));
+    const std::string name =
+        results.size() == 1 ? node.name : rewriter.new_name(fmt::format("{}/folded_{}", node.name, i));
     const Node& constant = rewriter.to().add({.op = "Const",
                                               .name = name,
                                               .attributes = std::move(attributes),
@@ -77,7 +82,8 @@ void add_constants(Rewriter& rewriter, const Node& node, std::vector<Tensor> res
 
 bool is_pure_computation(const OpDef& op) {
   // Plain ops that stand for something from outside, or for order.
-  static constexpr std::array<std::string_view, 7> kOthers = {"Const", "Placeholder", "Feed", "Fetch", "Arg", "If", "NoOp"};
+  static constexpr std::array<std::string_view, 7> kOthers = {"Const", "Placeholder", "Feed", "Fetch",
+                                                              "Arg",   "If",          "NoOp"};
   return op.kind == OpKind::plain && std::ranges::find(kOthers, op.name) == kOthers.end();
 }
 

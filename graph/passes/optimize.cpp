@@ -32,7 +32,8 @@ std::unique_ptr<Graph> optimize(std::unique_ptr<Graph> graph, const OptimizeOpti
     } catch (const Error& error) {
       throw error.within(fmt::format("optimization '{}'", pass.name));
     }
-    if (options.report) options.report({pass.name, before, graph->size(), std::chrono::steady_clock::now() - start});
+    if (options.report)
+      options.report({pass.name, before, graph->size(), std::chrono::steady_clock::now() - start});
   }
   return graph;
 }

@@ -1,5 +1,5 @@
-// The optimizations of a callable's graph, in the order they run. Each takes a graph and makes a new one that computes the
-// same fetches; each can be switched off by name.
+// The optimizations of a callable's graph, in the order they run. Each takes a graph and makes a new one that
+// computes the same fetches; each can be switched off by name.
 #pragma once
 
 #include <chrono>
@@ -28,7 +28,7 @@ struct PassReport {
 };
 
 struct OptimizeOptions {
-  Evaluator evaluator;                // none: constants are not folded
+  Evaluator evaluator;                 // none: constants are not folded
   std::set<std::string> switched_off;  // names of passes; unknown ones throw not_found
   std::size_t folded_bytes = kFoldedBytes;
   std::function<void(const PassReport&)> report;

@@ -10,11 +10,12 @@ namespace troupe {
 namespace {
 
 bool is_apply(const Node& node) {
-  return (node.op->name.starts_with("Apply") || node.op->name.starts_with("SparseApply")) && !node.op->inputs.empty() &&
-         node.op->inputs[0].name == "var";
+  return (node.op->name.starts_with("Apply") || node.op->name.starts_with("SparseApply")) &&
+         !node.op->inputs.empty() && node.op->inputs[0].name == "var";
 }
 
-// Where the op's input of that name is among the node's inputs; -1 if the op has none. Apply ops take no lists.
+// Where the op's input of that name is among the node's inputs; -1 if the op has none. Apply ops take no
+// lists.
 int position(const Node& node, std::string_view input) {
   const auto it = std::ranges::find(node.op->inputs, input, &ArgDef::name);
   return it == node.op->inputs.end() ? -1 : static_cast<int>(it - node.op->inputs.begin());
@@ -48,11 +49,12 @@ class Sharder {
   void find_variables() {
     for (const VariableSpec& spec : map_.variables()) {
       const Node* node = graph_.find(spec.name);
-      if (!node || !is_op(*node, "Variable")) fail(Code::not_found, "the graph has no variable '{}' to shard", spec.name);
+      if (!node || !is_op(*node, "Variable"))
+        fail(Code::not_found, "the graph has no variable '{}' to shard", spec.name);
       const VariableInfo& info = info_.at(node->id);
       if (info.dtype != spec.dtype || !(info.shape == spec.shape))
-        invalid_argument("variable '{}' is {}{} in the graph, but {}{} in the shard map", spec.name, name(info.dtype),
-                         info.shape.to_string(), name(spec.dtype), spec.shape.to_string());
+        invalid_argument("variable '{}' is {}{} in the graph, but {}{} in the shard map", spec.name,
+                         name(info.dtype), info.shape.to_string(), name(spec.dtype), spec.shape.to_string());
       sharded_.emplace(node->id, spec.name);
       result_.initial_values.emplace(spec.name, initial_value(info));
     }
@@ -79,10 +81,11 @@ class Sharder {
       if (graph_.dtype(node.inputs[i]) != DType::resource) continue;
       const auto slot = info_.find(node.inputs[i].node);
       if (slot == info_.end() || sharded_.contains(node.inputs[i].node))
-        invalid_argument("{} '{}': its '{}' must be a variable that is not in the shard map", node.op->name, node.name,
-                         node.op->inputs[i].name);
+        invalid_argument("{} '{}': its '{}' must be a variable that is not in the shard map", node.op->name,
+                         node.name, node.op->inputs[i].name);
       if (!slots_.emplace(node.inputs[i].node, variable).second)
-        invalid_argument("{} '{}': '{}' is a slot of another variable too", node.op->name, node.name, slot->second.name);
+        invalid_argument("{} '{}': '{}' is a slot of another variable too", node.op->name, node.name,
+                         slot->second.name);
       rule.slots.push_back({.role = node.op->inputs[i].name,
                             .name = slot->second.name,
                             .dtype = slot->second.dtype,
@@ -91,11 +94,12 @@ class Sharder {
     }
     if (rule.sparse && map_.slices_of(variable).size() > 1)
       fail(Code::unimplemented,
-           "{} '{}': variable '{}' is cut over shards, and a sparse gradient cannot be; use a dense one, or fewer shards",
+           "{} '{}': variable '{}' is cut over shards, and a sparse gradient cannot be; use a dense one, or "
+           "fewer shards",
            node.op->name, node.name, variable);
     if (!result_.rules.emplace(variable, std::move(rule)).second)
-      invalid_argument("{} '{}': variable '{}' is updated by another node already; a shard applies one rule", node.op->name,
-                       node.name, variable);
+      invalid_argument("{} '{}': variable '{}' is updated by another node already; a shard applies one rule",
+                       node.op->name, node.name, variable);
   }
 
   Tensor learning_rate(const Node& node, const std::string& variable) const {
@@ -103,8 +107,11 @@ class Sharder {
     const Node* source = lr ? &graph_.node(lr->node) : nullptr;
     while (source && is_op(*source, "Identity")) source = &graph_.node(source->inputs[0].node);
     if (source && is_op(*source, "Const")) return source->attributes.tensor("value");
-    invalid_argument("{} '{}': the learning rate of '{}' is {}, but it must be a Const: the shard has no other part of the graph",
-                     node.op->name, node.name, variable, source ? fmt::format("{} '{}'", source->op->name, source->name) : "missing");
+    invalid_argument(
+        "{} '{}': the learning rate of '{}' is {}, but it must be a Const: the shard has no other part of "
+        "the graph",
+        node.op->name, node.name, variable,
+        source ? fmt::format("{} '{}'", source->op->name, source->name) : "missing");
   }
 
   void rewrite(const Node& node) {
@@ -121,8 +128,11 @@ class Sharder {
     }
     for (const Endpoint& e : node.inputs)
       if (sharded_.contains(e.node) || slots_.contains(e.node))
-        invalid_argument("{} '{}' uses '{}', which lives on a shard: there it can only be read, initialized, and updated by an "
-                         "optimizer", node.op->name, node.name, graph_.node(e.node).name);
+        invalid_argument(
+            "{} '{}' uses '{}', which lives on a shard: there it can only be read, initialized, and updated "
+            "by an "
+            "optimizer",
+            node.op->name, node.name, graph_.node(e.node).name);
     rewriter_.copy(node);
   }
 
@@ -146,7 +156,9 @@ class Sharder {
   void read(const Node& node, const std::string& variable) {
     const auto [value, first] = values_.try_emplace(variable);
     if (!first) {
-      stands_for(node, add({.op = "Identity", .name = node.name, .inputs = {value->second}, .controls = controls(node)}));
+      stands_for(
+          node,
+          add({.op = "Identity", .name = node.name, .inputs = {value->second}, .controls = controls(node)}));
       return;
     }
     const auto slices = map_.slices_of(variable);
@@ -154,12 +166,17 @@ class Sharder {
     for (const Slice& slice : slices) {
       Attributes attributes = slice_attributes(slice);
       attributes.set("shape", slice.shape);
-      const std::string name = slices.size() == 1 ? node.name : rewriter_.new_name(fmt::format("{}/slice_{}", node.name, slice.id));
-      pulls.push_back(add({.op = "Pull", .name = name, .attributes = std::move(attributes), .controls = controls(node)}));
+      const std::string name = slices.size() == 1
+                                   ? node.name
+                                   : rewriter_.new_name(fmt::format("{}/slice_{}", node.name, slice.id));
+      pulls.push_back(
+          add({.op = "Pull", .name = name, .attributes = std::move(attributes), .controls = controls(node)}));
     }
-    value->second = pulls.size() == 1
-                        ? pulls[0]
-                        : add({.op = "Concat", .name = node.name, .inputs = pulls, .attributes = {{"axis", std::int64_t{0}}}});
+    value->second = pulls.size() == 1 ? pulls[0]
+                                      : add({.op = "Concat",
+                                             .name = node.name,
+                                             .inputs = pulls,
+                                             .attributes = {{"axis", std::int64_t{0}}}});
     stands_for(node, value->second);
   }
 
@@ -211,10 +228,10 @@ class Sharder {
   const ShardMap& map_;
   Rewriter rewriter_;
   ShardedGraph result_;
-  std::vector<bool> used_;  // by node: others consume it, or run after it
-  std::map<int, VariableInfo> info_;     // by Variable node
-  std::map<int, std::string> sharded_;   // Variable node -> name
-  std::map<int, std::string> slots_;     // Variable node of a slot -> the variable it belongs to
+  std::vector<bool> used_;                // by node: others consume it, or run after it
+  std::map<int, VariableInfo> info_;      // by Variable node
+  std::map<int, std::string> sharded_;    // Variable node -> name
+  std::map<int, std::string> slots_;      // Variable node of a slot -> the variable it belongs to
   std::map<std::string, Output> values_;  // by variable: what its first read became
 };
 
@@ -228,7 +245,8 @@ std::vector<VariableSpec> updated_variables(const Graph& graph) {
     const Node& node = graph.node(id);
     const Node* variable = is_apply(node) ? &graph.node(node.inputs[0].node) : nullptr;
     if (variable && is_op(*variable, "Variable"))
-      found.try_emplace(variable->name, VariableSpec{variable->name, variable->attributes.dtype("T"), variable->output_shapes[0]});
+      found.try_emplace(variable->name, VariableSpec{variable->name, variable->attributes.dtype("T"),
+                                                     variable->output_shapes[0]});
   }
   std::vector<VariableSpec> out;
   for (auto& [name, spec] : found) out.push_back(std::move(spec));

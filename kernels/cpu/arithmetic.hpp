@@ -1,4 +1,5 @@
-// Arithmetic on single elements: IEEE for floating types, modulo 2^bits for integers (no overflow is an error).
+// Arithmetic on single elements: IEEE for floating types, modulo 2^bits for integers (no overflow is an
+// error).
 #pragma once
 
 #include <cmath>

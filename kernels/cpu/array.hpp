@@ -1,5 +1,5 @@
-// Slicing, joining and rearranging tensors of any dtype. Each function makes a new tensor unless it says "view", and throws
-// invalid_argument where sizes do not fit.
+// Slicing, joining and rearranging tensors of any dtype. Each function makes a new tensor unless it says
+// "view", and throws invalid_argument where sizes do not fit.
 #pragma once
 
 #include <span>

@@ -22,10 +22,14 @@ void register_views(KernelRegistry& registry) {
     return [](KernelContext& c) { c.set_output(0, c.input(0).reshaped(c.input(1).shape())); };
   });
   add_untyped(registry, "Squeeze", [](const KernelInit& init) -> Kernel {
-    return [axes = init.attributes.integers("axes")](KernelContext& c) { c.set_output(0, squeeze(c.input(0), axes)); };
+    return [axes = init.attributes.integers("axes")](KernelContext& c) {
+      c.set_output(0, squeeze(c.input(0), axes));
+    };
   });
   add_untyped(registry, "ExpandDims", [](const KernelInit& init) -> Kernel {
-    return [axis = init.attributes.integer("axis")](KernelContext& c) { c.set_output(0, expand_dims(c.input(0), axis)); };
+    return [axis = init.attributes.integer("axis")](KernelContext& c) {
+      c.set_output(0, expand_dims(c.input(0), axis));
+    };
   });
 }
 
@@ -36,7 +40,8 @@ std::vector<Tensor> all_inputs(KernelContext& context) {
 }
 
 void set_outputs(KernelContext& context, std::vector<Tensor> outputs) {
-  for (std::size_t i = 0; i < outputs.size(); ++i) context.set_output(static_cast<int>(i), std::move(outputs[i]));
+  for (std::size_t i = 0; i < outputs.size(); ++i)
+    context.set_output(static_cast<int>(i), std::move(outputs[i]));
 }
 
 // Sizes of `count` equal parts of a dimension.
@@ -67,9 +72,8 @@ void register_joins(KernelRegistry& registry) {
     };
   });
   add_untyped(registry, "SplitSizes", [](const KernelInit& init) -> Kernel {
-    return [axis = init.attributes.integer("axis"), sizes = init.attributes.integers("sizes")](KernelContext& c) {
-      set_outputs(c, split(c.device(), c.input(0), axis, sizes));
-    };
+    return [axis = init.attributes.integer("axis"), sizes = init.attributes.integers("sizes")](
+               KernelContext& c) { set_outputs(c, split(c.device(), c.input(0), axis, sizes)); };
   });
   add_untyped(registry, "Unstack", [](const KernelInit& init) -> Kernel {
     return [axis = init.attributes.integer("axis"), count = init.output_types.size()](KernelContext& c) {
@@ -91,9 +95,8 @@ void register_boxes(KernelRegistry& registry) {
     };
   });
   add_untyped(registry, "Slice", [](const KernelInit& init) -> Kernel {
-    return [begin = init.attributes.integers("begin"), size = init.attributes.integers("size")](KernelContext& c) {
-      c.set_output(0, slice(c.device(), c.input(0), begin, size));
-    };
+    return [begin = init.attributes.integers("begin"), size = init.attributes.integers("size")](
+               KernelContext& c) { c.set_output(0, slice(c.device(), c.input(0), begin, size)); };
   });
   add_untyped(registry, "SliceGrad", [](const KernelInit& init) -> Kernel {
     return [begin = init.attributes.integers("begin")](KernelContext& c) {
@@ -126,15 +129,18 @@ std::int64_t range_count(T start, T limit, T delta) {
   if constexpr (std::is_integral_v<T>) {
     if (delta > 0 ? start >= limit : start <= limit) return 0;
     // Unsigned: the distance of two i64 may not fit one.
-    const std::uint64_t distance = delta > 0 ? static_cast<std::uint64_t>(limit) - static_cast<std::uint64_t>(start)
-                                             : static_cast<std::uint64_t>(start) - static_cast<std::uint64_t>(limit);
-    const std::uint64_t step = delta > 0 ? static_cast<std::uint64_t>(delta) : 0 - static_cast<std::uint64_t>(delta);
+    const std::uint64_t distance =
+        delta > 0 ? static_cast<std::uint64_t>(limit) - static_cast<std::uint64_t>(start)
+                  : static_cast<std::uint64_t>(start) - static_cast<std::uint64_t>(limit);
+    const std::uint64_t step =
+        delta > 0 ? static_cast<std::uint64_t>(delta) : 0 - static_cast<std::uint64_t>(delta);
     const std::uint64_t count = (distance - 1) / step + 1;
     if (count > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()))
       invalid_argument("Range: too many elements");
     return static_cast<std::int64_t>(count);
   } else {
-    const double count = std::ceil((static_cast<double>(limit) - static_cast<double>(start)) / static_cast<double>(delta));
+    const double count =
+        std::ceil((static_cast<double>(limit) - static_cast<double>(start)) / static_cast<double>(delta));
     if (!(count < 0x1p62)) invalid_argument("Range: from {} to {} by {} has no length", start, limit, delta);
     return count > 0 ? static_cast<std::int64_t>(count) : 0;
   }
@@ -148,29 +154,37 @@ Tensor range(Device& device, T start, T limit, T delta) {
     if constexpr (std::is_integral_v<T>)
       values[i] = static_cast<T>(static_cast<std::uint64_t>(start) + i * static_cast<std::uint64_t>(delta));
     else
-      values[i] = static_cast<T>(static_cast<double>(start) + static_cast<double>(i) * static_cast<double>(delta));
+      values[i] =
+          static_cast<T>(static_cast<double>(start) + static_cast<double>(i) * static_cast<double>(delta));
   }
   return out;
 }
 
 Shape checked_shape(Dims dims) {
-  if (std::ranges::any_of(dims, [](std::int64_t d) { return d < 0; })) invalid_argument("Fill: a dimension is negative");
+  if (std::ranges::any_of(dims, [](std::int64_t d) { return d < 0; }))
+    invalid_argument("Fill: a dimension is negative");
   return Shape(dims);
 }
 
 void register_makers(KernelRegistry& registry) {
   add_untyped(registry, "Fill", [](const KernelInit&) -> Kernel {
     return [](KernelContext& c) {
-      if (c.input(1).num_elements() != 1) invalid_argument("Fill: the value is {}", c.input(1).shape().to_string());
-      c.set_output(0, broadcast_to(c.device(), c.input(1).reshaped(Shape{}), checked_shape(checked_dims(c.input(0)))));
+      if (c.input(1).num_elements() != 1)
+        invalid_argument("Fill: the value is {}", c.input(1).shape().to_string());
+      c.set_output(
+          0, broadcast_to(c.device(), c.input(1).reshaped(Shape{}), checked_shape(checked_dims(c.input(0)))));
     };
   });
-  add_kernels(registry, "Range", Types<float, double, std::int8_t, std::uint8_t, std::int16_t, std::int32_t, std::int64_t>{},
+  add_kernels(registry, "Range",
+              Types<float, double, std::int8_t, std::uint8_t, std::int16_t, std::int32_t, std::int64_t>{},
               []<class T>(KernelContext& c) {
-                c.set_output(0, range<T>(c.device(), c.input(0).item<T>(), c.input(1).item<T>(), c.input(2).item<T>()));
+                c.set_output(0, range<T>(c.device(), c.input(0).item<T>(), c.input(1).item<T>(),
+                                         c.input(2).item<T>()));
               });
   add_untyped(registry, "ZerosLike", [](const KernelInit&) -> Kernel {
-    return [](KernelContext& c) { c.set_output(0, make_zeros(c.device(), c.input(0).dtype(), c.input(0).shape())); };
+    return [](KernelContext& c) {
+      c.set_output(0, make_zeros(c.device(), c.input(0).dtype(), c.input(0).shape()));
+    };
   });
   add_kernels(registry, "OnesLike", DataTypes{}, []<class T>(KernelContext& c) {
     c.set_output(0, broadcast_to(c.device(), scalar_of<T>(1), c.input(0).shape()));

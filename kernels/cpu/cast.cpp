@@ -15,7 +15,8 @@ To convert(From x) {
     return x != From{0};
   } else if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To>) {
     // 2^(bits - sign): exact in any floating type, unlike the greatest integer.
-    constexpr From kEnd = static_cast<From>(std::uint64_t{1} << (std::numeric_limits<To>::digits - 1)) * From{2};
+    constexpr From kEnd =
+        static_cast<From>(std::uint64_t{1} << (std::numeric_limits<To>::digits - 1)) * From{2};
     constexpr From kBegin = static_cast<From>(std::numeric_limits<To>::min());
     if (x != x) return To{0};
     if (x >= kEnd) return std::numeric_limits<To>::max();
@@ -30,10 +31,12 @@ template <class From>
 Tensor cast_from(Device& device, const Tensor& x, DType to) {
   Tensor out = device.allocator().tensor(to, x.shape());
   dispatch(DataTypes{}, to, [&]<class To>() {
-    map_unary(device.parallelism(), x.data<From>(), out.mutable_data<To>(), x.num_elements(), [](Compute<From> value) {
-      // From double to f16 or bf16 by way of float rounds twice; the two differ only for halfway cases.
-      return convert<Compute<To>>(value);
-    });
+    map_unary(device.parallelism(), x.data<From>(), out.mutable_data<To>(), x.num_elements(),
+              [](Compute<From> value) {
+                // From double to f16 or bf16 by way of float rounds twice; the two differ only for halfway
+                // cases.
+                return convert<Compute<To>>(value);
+              });
   });
   return out;
 }
@@ -51,7 +54,9 @@ Tensor cast(Device& device, const Tensor& x, DType to) {
 
 void register_cast_kernels(KernelRegistry& registry) {
   add_factories(registry, "Cast", DataTypes{}, []<class T>(const KernelInit& init) -> Kernel {
-    return [to = init.attributes.dtype("DstT")](KernelContext& c) { c.set_output(0, cast(c.device(), c.input(0), to)); };
+    return [to = init.attributes.dtype("DstT")](KernelContext& c) {
+      c.set_output(0, cast(c.device(), c.input(0), to));
+    };
   });
 }
 

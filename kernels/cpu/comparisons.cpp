@@ -6,7 +6,8 @@ namespace {
 
 template <class Types, class Op>
 void add_comparison(KernelRegistry& registry, const std::string& name, Types types, Op op) {
-  add_kernels(registry, name, types, [op]<class T>(KernelContext& context) { run_binary<bool, T>(context, op); });
+  add_kernels(registry, name, types,
+              [op]<class T>(KernelContext& context) { run_binary<bool, T>(context, op); });
 }
 
 }  // namespace

@@ -19,8 +19,8 @@ ConvGeometry geometry_of(const Shape& x, const Shape& filter, const Conv2DOption
   check_rank("Conv2D: x (NHWC)", x, 4);
   check_rank("Conv2D: the filter (HWIO)", filter, 4);
   if (x[3] != filter[2])
-    invalid_argument("Conv2D: x {} has {} channels, but the filter {} takes {}", x.to_string(), x[3], filter.to_string(),
-                     filter[2]);
+    invalid_argument("Conv2D: x {} has {} channels, but the filter {} takes {}", x.to_string(), x[3],
+                     filter.to_string(), filter[2]);
   return {.batch = x[0],
           .in_channels = x[3],
           .out_channels = filter[3],
@@ -28,7 +28,9 @@ ConvGeometry geometry_of(const Shape& x, const Shape& filter, const Conv2DOption
           .columns = window_axis("Conv2D: width", x[2], filter[1], options.strides[1], options.padding)};
 }
 
-Shape result_shape(const ConvGeometry& g) { return {g.batch, g.rows.output, g.columns.output, g.out_channels}; }
+Shape result_shape(const ConvGeometry& g) {
+  return {g.batch, g.rows.output, g.columns.output, g.out_channels};
+}
 
 std::int64_t images_per_part(const ConvGeometry& g) {
   return std::max<std::int64_t>(1, kPartProducts / std::max<std::int64_t>(1, g.image_cost()));
@@ -54,7 +56,8 @@ void forward(Parallelism& parallelism, const ConvGeometry& g, const T* x, const 
 template <class T>
 void backward_input(Parallelism& parallelism, const ConvGeometry& g, const T* filter, const T* dy, T* dx) {
   parallelism.parallel_for(g.batch, images_per_part(g), [&](std::int64_t begin, std::int64_t end) {
-    conv_backward_input(with_batch(g, end - begin), filter, dy + begin * g.result_size(), dx + begin * g.image_size());
+    conv_backward_input(with_batch(g, end - begin), filter, dy + begin * g.result_size(),
+                        dx + begin * g.image_size());
   });
 }
 
@@ -84,7 +87,8 @@ void check_floating(const Tensor& t) {
 }
 
 Conv2DOptions options_of(const Attributes& attributes) {
-  return {.strides = pair_attribute(attributes, "strides"), .padding = parse_padding(attributes.string("padding"))};
+  return {.strides = pair_attribute(attributes, "strides"),
+          .padding = parse_padding(attributes.string("padding"))};
 }
 
 Kernel make_conv2d(const KernelInit& init) {
@@ -120,7 +124,8 @@ Shape conv2d_shape(const Shape& x, const Shape& filter, const Conv2DOptions& opt
   return result_shape(geometry_of(x, filter, options));
 }
 
-void conv2d(Parallelism& parallelism, const Tensor& x, const Tensor& filter, const Conv2DOptions& options, Tensor& y) {
+void conv2d(Parallelism& parallelism, const Tensor& x, const Tensor& filter, const Conv2DOptions& options,
+            Tensor& y) {
   check_floating(x);
   const ConvGeometry g = geometry_of(x.shape(), filter.shape(), options);
   check_tensor("Conv2D: the filter", filter, x.dtype(), filter.shape());
@@ -133,8 +138,8 @@ void conv2d(Parallelism& parallelism, const Tensor& x, const Tensor& filter, con
     forward(parallelism, g, image.data<double>(), weights.data<double>(), y.mutable_data<double>());
 }
 
-void conv2d_backprop_input(Parallelism& parallelism, const Tensor& filter, const Tensor& dy, const Conv2DOptions& options,
-                           Tensor& dx) {
+void conv2d_backprop_input(Parallelism& parallelism, const Tensor& filter, const Tensor& dy,
+                           const Conv2DOptions& options, Tensor& dx) {
   check_floating(dx);
   const ConvGeometry g = geometry_of(dx.shape(), filter.shape(), options);
   check_tensor("Conv2DBackpropInput: the filter", filter, dx.dtype(), filter.shape());
@@ -147,8 +152,8 @@ void conv2d_backprop_input(Parallelism& parallelism, const Tensor& filter, const
     backward_input(parallelism, g, weights.data<double>(), result.data<double>(), dx.mutable_data<double>());
 }
 
-void conv2d_backprop_filter(Parallelism& parallelism, const Tensor& x, const Tensor& dy, const Conv2DOptions& options,
-                            Tensor& d_filter) {
+void conv2d_backprop_filter(Parallelism& parallelism, const Tensor& x, const Tensor& dy,
+                            const Conv2DOptions& options, Tensor& d_filter) {
   check_floating(d_filter);
   const ConvGeometry g = geometry_of(x.shape(), d_filter.shape(), options);
   check_tensor("Conv2DBackpropFilter: x", x, d_filter.dtype(), x.shape());

@@ -1,10 +1,10 @@
-// Two-dimensional convolution (cross-correlation) and its gradients on the CPU; f32 through oneDNN, f64 through matrix
-// products.
+// Two-dimensional convolution (cross-correlation) and its gradients on the CPU; f32 through oneDNN, f64
+// through matrix products.
 //
 // Images are NHWC [n, height, width, in], filters HWIO [kernel height, kernel width, in, out], results NHWC
-// [n, out height, out width, out]. Work is split into images by shape alone: bits depend on shapes, dtype and options;
-// not on the number of threads, nor on the alignment of inputs. Outputs are in aligned memory that no input shares. All
-// throw invalid_argument, naming shapes, for tensors that do not fit.
+// [n, out height, out width, out]. Work is split into images by shape alone: bits depend on shapes, dtype and
+// options; not on the number of threads, nor on the alignment of inputs. Outputs are in aligned memory that
+// no input shares. All throw invalid_argument, naming shapes, for tensors that do not fit.
 #pragma once
 
 #include <array>
@@ -23,14 +23,15 @@ struct Conv2DOptions {
 // The shape of the result for this image and filter.
 Shape conv2d_shape(const Shape& x, const Shape& filter, const Conv2DOptions& options);
 
-void conv2d(Parallelism& parallelism, const Tensor& x, const Tensor& filter, const Conv2DOptions& options, Tensor& y);
+void conv2d(Parallelism& parallelism, const Tensor& x, const Tensor& filter, const Conv2DOptions& options,
+            Tensor& y);
 
 // The gradient by x; dx gives the shape of x.
-void conv2d_backprop_input(Parallelism& parallelism, const Tensor& filter, const Tensor& dy, const Conv2DOptions& options,
-                           Tensor& dx);
+void conv2d_backprop_input(Parallelism& parallelism, const Tensor& filter, const Tensor& dy,
+                           const Conv2DOptions& options, Tensor& dx);
 
 // The gradient by the filter; d_filter gives the shape of the filter.
-void conv2d_backprop_filter(Parallelism& parallelism, const Tensor& x, const Tensor& dy, const Conv2DOptions& options,
-                            Tensor& d_filter);
+void conv2d_backprop_filter(Parallelism& parallelism, const Tensor& x, const Tensor& dy,
+                            const Conv2DOptions& options, Tensor& d_filter);
 
 }  // namespace troupe

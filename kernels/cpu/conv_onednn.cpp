@@ -1,5 +1,5 @@
-// Convolution by oneDNN. Creating a primitive generates code and takes a good part of a millisecond: each thread keeps those
-// it has used, with their memory. oneDNN chooses the layout of filters; images stay NHWC.
+// Convolution by oneDNN. Creating a primitive generates code and takes a good part of a millisecond: each
+// thread keeps those it has used, with their memory. oneDNN chooses the layout of filters; images stay NHWC.
 #include <array>
 #include <dnnl.hpp>
 #include <map>
@@ -54,9 +54,11 @@ Layouts layouts_of(const ConvGeometry& g) {
 
 constexpr auto kAlgorithm = dnnl::algorithm::convolution_direct;
 
-dnnl::convolution_forward::primitive_desc describe_forward(const Layouts& l, const dnnl::primitive_attr& attributes,
+dnnl::convolution_forward::primitive_desc describe_forward(const Layouts& l,
+                                                           const dnnl::primitive_attr& attributes,
                                                            const dnnl::engine& engine) {
-  return {{dnnl::prop_kind::forward_training, kAlgorithm, l.image, l.any_filter, l.result, l.strides, l.before, l.after},
+  return {{dnnl::prop_kind::forward_training, kAlgorithm, l.image, l.any_filter, l.result, l.strides,
+           l.before, l.after},
           attributes,
           engine};
 }
@@ -67,33 +69,39 @@ class Convolution {
   Convolution(Direction direction, const ConvGeometry& g, const dnnl::engine& engine)
       : direction_(direction), layouts_(layouts_of(g)) {
     dnnl::primitive_attr attributes;
-    attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);  // kept by us: oneDNN's own is made anew for each call
+    attributes.set_scratchpad_mode(
+        dnnl::scratchpad_mode::user);  // kept by us: oneDNN's own is made anew for each call
     const auto forward = describe_forward(layouts_, attributes, engine);
     if (direction == Direction::forward) {
       adopt(dnnl::convolution_forward(forward), forward, forward.weights_desc(), engine);
     } else if (direction == Direction::backward_input) {
       const dnnl::convolution_backward_data::primitive_desc described(
-          {kAlgorithm, layouts_.image, layouts_.any_filter, layouts_.result, layouts_.strides, layouts_.before, layouts_.after},
+          {kAlgorithm, layouts_.image, layouts_.any_filter, layouts_.result, layouts_.strides,
+           layouts_.before, layouts_.after},
           attributes, engine, forward);
       adopt(dnnl::convolution_backward_data(described), described, described.weights_desc(), engine);
     } else {
       const dnnl::convolution_backward_weights::primitive_desc described(
-          {kAlgorithm, layouts_.image, layouts_.any_filter, layouts_.result, layouts_.strides, layouts_.before, layouts_.after},
+          {kAlgorithm, layouts_.image, layouts_.any_filter, layouts_.result, layouts_.strides,
+           layouts_.before, layouts_.after},
           attributes, engine, forward);
       adopt(dnnl::convolution_backward_weights(described), described, described.diff_weights_desc(), engine);
     }
   }
 
-  // `filter` is read, or written by backward_filter; likewise the one of image and result that the direction computes.
+  // `filter` is read, or written by backward_filter; likewise the one of image and result that the direction
+  // computes.
   void run(dnnl::stream& stream, const float* image, const float* filter, const float* result) {
     image_.set_data_handle(const_cast<float*>(image), stream);
     user_filter_.set_data_handle(const_cast<float*>(filter), stream);
     result_.set_data_handle(const_cast<float*>(result), stream);
     const bool backward_filter = direction_ == Direction::backward_filter;
     if (reorder_ && !backward_filter) reorder_.execute(stream, user_filter_, filter_);
-    const bool forward = direction_ == Direction::forward, backward_input = direction_ == Direction::backward_input;
+    const bool forward = direction_ == Direction::forward,
+               backward_input = direction_ == Direction::backward_input;
     primitive_.execute(stream, {{backward_input ? DNNL_ARG_DIFF_SRC : DNNL_ARG_SRC, image_},
-                                {backward_filter ? DNNL_ARG_DIFF_WEIGHTS : DNNL_ARG_WEIGHTS, reorder_ ? filter_ : user_filter_},
+                                {backward_filter ? DNNL_ARG_DIFF_WEIGHTS : DNNL_ARG_WEIGHTS,
+                                 reorder_ ? filter_ : user_filter_},
                                 {forward ? DNNL_ARG_DST : DNNL_ARG_DIFF_DST, result_},
                                 {DNNL_ARG_SCRATCHPAD, scratchpad_}});
     if (reorder_ && backward_filter) reorder_.execute(stream, filter_, user_filter_);
@@ -102,7 +110,8 @@ class Convolution {
 
  private:
   template <class Description>
-  void adopt(dnnl::primitive primitive, const Description& described, const memory::desc& filter, const dnnl::engine& engine) {
+  void adopt(dnnl::primitive primitive, const Description& described, const memory::desc& filter,
+             const dnnl::engine& engine) {
     primitive_ = std::move(primitive);
     image_ = memory(layouts_.image, engine, nullptr);
     result_ = memory(layouts_.result, engine, nullptr);
@@ -127,7 +136,8 @@ struct ThreadState {
   std::map<Key, Convolution> convolutions;
 };
 
-void run(Direction direction, const ConvGeometry& g, const float* image, const float* filter, const float* result) {
+void run(Direction direction, const ConvGeometry& g, const float* image, const float* filter,
+         const float* result) {
   // Primitives hold memory they write: threads cannot share them.
   thread_local ThreadState state;
   const OpenMpGuard guard;

@@ -1,5 +1,5 @@
-// Convolutions of a few images on the calling thread: what conv.cpp splits its work into. No size is 0; memory is aligned
-// to 64 bytes or lies at an offset from such an address that is fixed by the sizes.
+// Convolutions of a few images on the calling thread: what conv.cpp splits its work into. No size is 0;
+// memory is aligned to 64 bytes or lies at an offset from such an address that is fixed by the sizes.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// Convolution by matrix products: an image is unfolded into a matrix with one row per window ("im2col"; Chellapilla et al.,
-// "High performance convolutional neural networks for document processing", 2006).
+// Convolution by matrix products: an image is unfolded into a matrix with one row per window ("im2col";
+// Chellapilla et al., "High performance convolutional neural networks for document processing", 2006).
 #include <algorithm>
 #include <vector>
 
@@ -9,7 +9,8 @@
 namespace troupe {
 namespace {
 
-// Calls fn(row of the image or -1 outside, the same for the column, offset in `patches`) for every tap of every window.
+// Calls fn(row of the image or -1 outside, the same for the column, offset in `patches`) for every tap of
+// every window.
 template <class Fn>
 void for_each_tap(const ConvGeometry& g, Fn fn) {
   std::int64_t at = 0;
@@ -51,8 +52,9 @@ void conv_forward(const ConvGeometry& g, const double* x, const double* filter, 
   std::vector<double> patches = unfold_buffer(g);
   for (std::int64_t i = 0; i < g.batch; ++i) {
     unfold(g, x + i * g.image_size(), patches.data());
-    gemm<double>(g.rows.output * g.columns.output, g.out_channels, g.patch_size(), {patches.data(), g.patch_size()},
-                 {filter, g.out_channels}, y + i * g.result_size(), g.out_channels);
+    gemm<double>(g.rows.output * g.columns.output, g.out_channels, g.patch_size(),
+                 {patches.data(), g.patch_size()}, {filter, g.out_channels}, y + i * g.result_size(),
+                 g.out_channels);
   }
 }
 
@@ -70,8 +72,9 @@ void conv_backward_filter(const ConvGeometry& g, const double* x, const double* 
   std::vector<double> patches = unfold_buffer(g);
   for (std::int64_t i = 0; i < g.batch; ++i) {
     unfold(g, x + i * g.image_size(), patches.data());
-    gemm<double>(g.patch_size(), g.out_channels, g.rows.output * g.columns.output, {patches.data(), g.patch_size(), true},
-                 {dy + i * g.result_size(), g.out_channels}, d_filter, g.out_channels, i > 0);
+    gemm<double>(g.patch_size(), g.out_channels, g.rows.output * g.columns.output,
+                 {patches.data(), g.patch_size(), true}, {dy + i * g.result_size(), g.out_channels}, d_filter,
+                 g.out_channels, i > 0);
   }
 }
 

@@ -1,6 +1,6 @@
-// Loops over elements. An element's result depends on its operands alone: not on its place, the alignment of the memory or
-// how the work is split. (The functors are branch-free where speed matters, so that the loops vectorise; -ffp-contract=off
-// keeps a loop's vectorised body and its scalar rest equal.)
+// Loops over elements. An element's result depends on its operands alone: not on its place, the alignment of
+// the memory or how the work is split. (The functors are branch-free where speed matters, so that the loops
+// vectorise; -ffp-contract=off keeps a loop's vectorised body and its scalar rest equal.)
 #pragma once
 
 #include <algorithm>
@@ -28,7 +28,8 @@ void map_unary(Parallelism& parallelism, const In* x, Out* out, std::int64_t cou
 }
 
 template <class Out, class In, class Op>
-void binary_stretch(const In* a, bool a_moves, const In* b, bool b_moves, Out* out, std::int64_t count, Op op) {
+void binary_stretch(const In* a, bool a_moves, const In* b, bool b_moves, Out* out, std::int64_t count,
+                    Op op) {
   if (a_moves && b_moves) {
 #pragma GCC ivdep
     for (std::int64_t i = 0; i < count; ++i) out[i] = static_cast<Out>(op(load(a[i]), load(b[i])));
@@ -43,10 +44,11 @@ void binary_stretch(const In* a, bool a_moves, const In* b, bool b_moves, Out* o
   }
 }
 
-// out[i] = op(a[..], b[..]) with both broadcast to the shape of `plan`. `out` may be an operand of that shape.
+// out[i] = op(a[..], b[..]) with both broadcast to the shape of `plan`. `out` may be an operand of that
+// shape.
 template <class Out, class In, class Op>
-void map_binary(Parallelism& parallelism, const BroadcastPlan& plan, const In* a, const In* b, Out* out, std::int64_t count,
-                Op op) {
+void map_binary(Parallelism& parallelism, const BroadcastPlan& plan, const In* a, const In* b, Out* out,
+                std::int64_t count, Op op) {
   const bool a_moves = plan.inner_contiguous(0), b_moves = plan.inner_contiguous(1);
   parallelism.parallel_for(count, kElementGrain, [&](std::int64_t begin, std::int64_t end) {
     for_each_stretch(plan, begin, end, [&](std::int64_t at, const auto& offsets, std::int64_t n) {

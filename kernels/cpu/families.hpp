@@ -14,7 +14,6 @@ void register_linear_kernels(KernelRegistry& registry);
 void register_math_binary_kernels(KernelRegistry& registry);
 void register_math_grad_kernels(KernelRegistry& registry);
 void register_math_unary_kernels(KernelRegistry& registry);
-void register_movement_kernels(KernelRegistry& registry);
 void register_pool_kernels(KernelRegistry& registry);
 void register_random_kernels(KernelRegistry& registry);
 void register_reduce_kernels(KernelRegistry& registry);

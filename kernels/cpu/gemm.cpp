@@ -14,18 +14,19 @@
 namespace troupe {
 namespace {
 
-void product(std::int64_t m, std::int64_t n, std::int64_t k, MatrixView<float> a, MatrixView<float> b, float* c,
-             std::int64_t c_stride, bool accumulate) {
+void product(std::int64_t m, std::int64_t n, std::int64_t k, MatrixView<float> a, MatrixView<float> b,
+             float* c, std::int64_t c_stride, bool accumulate) {
   const OpenMpGuard guard;
   const dnnl_status_t status =
-      dnnl_sgemm(a.transposed ? 'T' : 'N', b.transposed ? 'T' : 'N', m, n, k, 1.0f, a.data, a.stride, b.data, b.stride,
-                 accumulate ? 1.0f : 0.0f, c, c_stride);
+      dnnl_sgemm(a.transposed ? 'T' : 'N', b.transposed ? 'T' : 'N', m, n, k, 1.0f, a.data, a.stride, b.data,
+                 b.stride, accumulate ? 1.0f : 0.0f, c, c_stride);
   if (status != dnnl_success)
-    fail(Code::internal, "oneDNN's sgemm of {}x{}x{} failed with status {}", m, k, n, static_cast<int>(status));
+    fail(Code::internal, "oneDNN's sgemm of {}x{}x{} failed with status {}", m, k, n,
+         static_cast<int>(status));
 }
 
-void product(std::int64_t m, std::int64_t n, std::int64_t k, MatrixView<double> a, MatrixView<double> b, double* c,
-             std::int64_t c_stride, bool accumulate) {
+void product(std::int64_t m, std::int64_t n, std::int64_t k, MatrixView<double> a, MatrixView<double> b,
+             double* c, std::int64_t c_stride, bool accumulate) {
   using Matrix = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
   using Input = Eigen::Map<const Matrix, 0, Eigen::OuterStride<>>;
   const Input left(a.data, a.transposed ? k : m, a.transposed ? m : k, Eigen::OuterStride<>(a.stride));
@@ -63,8 +64,8 @@ void product(std::int64_t m, std::int64_t n, std::int64_t k, MatrixView<T> a, Ma
 }  // namespace
 
 template <class T>
-void gemm(std::int64_t m, std::int64_t n, std::int64_t k, MatrixView<T> a, MatrixView<T> b, T* c, std::int64_t c_stride,
-          bool accumulate) {
+void gemm(std::int64_t m, std::int64_t n, std::int64_t k, MatrixView<T> a, MatrixView<T> b, T* c,
+          std::int64_t c_stride, bool accumulate) {
   if (m == 0 || n == 0) return;
   if (k == 0) {
     if (!accumulate)
@@ -74,13 +75,13 @@ void gemm(std::int64_t m, std::int64_t n, std::int64_t k, MatrixView<T> a, Matri
   product(m, n, k, a, b, c, c_stride, accumulate);
 }
 
-template void gemm(std::int64_t, std::int64_t, std::int64_t, MatrixView<float>, MatrixView<float>, float*, std::int64_t,
-                   bool);
+template void gemm(std::int64_t, std::int64_t, std::int64_t, MatrixView<float>, MatrixView<float>, float*,
+                   std::int64_t, bool);
 template void gemm(std::int64_t, std::int64_t, std::int64_t, MatrixView<double>, MatrixView<double>, double*,
                    std::int64_t, bool);
-template void gemm(std::int64_t, std::int64_t, std::int64_t, MatrixView<std::int32_t>, MatrixView<std::int32_t>,
-                   std::int32_t*, std::int64_t, bool);
-template void gemm(std::int64_t, std::int64_t, std::int64_t, MatrixView<std::int64_t>, MatrixView<std::int64_t>,
-                   std::int64_t*, std::int64_t, bool);
+template void gemm(std::int64_t, std::int64_t, std::int64_t, MatrixView<std::int32_t>,
+                   MatrixView<std::int32_t>, std::int32_t*, std::int64_t, bool);
+template void gemm(std::int64_t, std::int64_t, std::int64_t, MatrixView<std::int64_t>,
+                   MatrixView<std::int64_t>, std::int64_t*, std::int64_t, bool);
 
 }  // namespace troupe

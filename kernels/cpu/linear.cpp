@@ -10,12 +10,14 @@
 namespace troupe {
 namespace {
 
-// Multiply-adds worth a part of their own: about a tenth of a millisecond, many times the cost of waking a thread.
+// Multiply-adds worth a part of their own: about a tenth of a millisecond, many times the cost of waking a
+// thread.
 constexpr std::int64_t kPartProducts = std::int64_t{1} << 22;
 // Elements worth a part, where each costs about a load.
 constexpr std::int64_t kPartElements = std::int64_t{1} << 15;
-// Parts have multiples of this many rows or columns: each part packs the other factor anew, which fewer would not repay
-// (1024^3 runs at 78 GFLOP/s in parts of 48 and at 114 in parts of 144), and multiples of 48 are full register tiles.
+// Parts have multiples of this many rows or columns: each part packs the other factor anew, which fewer would
+// not repay (1024^3 runs at 78 GFLOP/s in parts of 48 and at 114 in parts of 144), and multiples of 48 are
+// full register tiles.
 constexpr std::int64_t kTile = 144;
 
 // Splits the longer side of the output, so that neither factor is packed more often than it must.
@@ -39,10 +41,11 @@ void matmul_typed(Parallelism& parallelism, MatrixView<T> a, MatrixView<T> b, st
 }
 
 template <class T>
-void matmul_typed(Parallelism& parallelism, const Tensor& a, const Tensor& b, bool transpose_a, bool transpose_b,
-                  Tensor& out) {
-  matmul_typed<T>(parallelism, {a.data<T>(), a.shape()[1], transpose_a}, {b.data<T>(), b.shape()[1], transpose_b},
-                  out.shape()[0], out.shape()[1], a.shape()[transpose_a ? 0 : 1], out.mutable_data<T>());
+void matmul_typed(Parallelism& parallelism, const Tensor& a, const Tensor& b, bool transpose_a,
+                  bool transpose_b, Tensor& out) {
+  matmul_typed<T>(parallelism, {a.data<T>(), a.shape()[1], transpose_a},
+                  {b.data<T>(), b.shape()[1], transpose_b}, out.shape()[0], out.shape()[1],
+                  a.shape()[transpose_a ? 0 : 1], out.mutable_data<T>());
 }
 
 struct Rows {
@@ -55,7 +58,9 @@ Rows rows_of(std::string_view what, const Shape& shape) {
   return {width == 0 ? 0 : shape.num_elements() / width, width};
 }
 
-std::int64_t rows_per_part(std::int64_t width) { return std::max<std::int64_t>(1, kPartElements / std::max<std::int64_t>(1, width)); }
+std::int64_t rows_per_part(std::int64_t width) {
+  return std::max<std::int64_t>(1, kPartElements / std::max<std::int64_t>(1, width));
+}
 
 template <class T>
 void bias_add_typed(Parallelism& parallelism, const T* x, const T* bias, Rows rows, T* out) {
@@ -87,7 +92,8 @@ void bias_add_grad_typed(Parallelism& parallelism, const T* dy, Rows rows, T* ou
 }
 
 Kernel make_matmul(const KernelInit& init) {
-  return [ta = init.attributes.boolean("transpose_a"), tb = init.attributes.boolean("transpose_b")](KernelContext& ctx) {
+  return [ta = init.attributes.boolean("transpose_a"),
+          tb = init.attributes.boolean("transpose_b")](KernelContext& ctx) {
     const Tensor& a = ctx.input(0);
     const Tensor& b = ctx.input(1);
     Tensor out = ctx.allocate(a.dtype(), matmul_shape(a.shape(), b.shape(), ta, tb));
@@ -126,21 +132,28 @@ Shape matmul_shape(const Shape& a, const Shape& b, bool transpose_a, bool transp
   check_rank("MatMul: a", a, 2);
   check_rank("MatMul: b", b, 2);
   if (a[transpose_a ? 0 : 1] != b[transpose_b ? 1 : 0])
-    invalid_argument("MatMul: inner dimensions differ: {}{} x {}{}", a.to_string(), transpose_a ? " transposed" : "",
-                     b.to_string(), transpose_b ? " transposed" : "");
+    invalid_argument("MatMul: inner dimensions differ: {}{} x {}{}", a.to_string(),
+                     transpose_a ? " transposed" : "", b.to_string(), transpose_b ? " transposed" : "");
   return {a[transpose_a ? 1 : 0], b[transpose_b ? 0 : 1]};
 }
 
-void matmul(Parallelism& parallelism, const Tensor& a, const Tensor& b, bool transpose_a, bool transpose_b, Tensor& out) {
+void matmul(Parallelism& parallelism, const Tensor& a, const Tensor& b, bool transpose_a, bool transpose_b,
+            Tensor& out) {
   check_tensor("MatMul: b", b, a.dtype(), b.shape());
-  check_tensor("MatMul: the output", out, a.dtype(), matmul_shape(a.shape(), b.shape(), transpose_a, transpose_b));
+  check_tensor("MatMul: the output", out, a.dtype(),
+               matmul_shape(a.shape(), b.shape(), transpose_a, transpose_b));
   const Tensor left = aligned(a), right = aligned(b);
   switch (a.dtype()) {
-    case DType::f32: return matmul_typed<float>(parallelism, left, right, transpose_a, transpose_b, out);
-    case DType::f64: return matmul_typed<double>(parallelism, left, right, transpose_a, transpose_b, out);
-    case DType::i32: return matmul_typed<std::int32_t>(parallelism, left, right, transpose_a, transpose_b, out);
-    case DType::i64: return matmul_typed<std::int64_t>(parallelism, left, right, transpose_a, transpose_b, out);
-    default: invalid_argument("MatMul: no product of {} on the CPU", name(a.dtype()));
+    case DType::f32:
+      return matmul_typed<float>(parallelism, left, right, transpose_a, transpose_b, out);
+    case DType::f64:
+      return matmul_typed<double>(parallelism, left, right, transpose_a, transpose_b, out);
+    case DType::i32:
+      return matmul_typed<std::int32_t>(parallelism, left, right, transpose_a, transpose_b, out);
+    case DType::i64:
+      return matmul_typed<std::int64_t>(parallelism, left, right, transpose_a, transpose_b, out);
+    default:
+      invalid_argument("MatMul: no product of {} on the CPU", name(a.dtype()));
   }
 }
 

@@ -1,8 +1,8 @@
 // Matrix products and biases on the CPU.
 //
-// Bits depend on shapes, dtype and flags; not on the number of threads, nor on the alignment of inputs. Outputs are
-// tensors of the stated shape in aligned memory that no input shares. All throw invalid_argument, naming the shapes, for
-// tensors that do not fit.
+// Bits depend on shapes, dtype and flags; not on the number of threads, nor on the alignment of inputs.
+// Outputs are tensors of the stated shape in aligned memory that no input shares. All throw invalid_argument,
+// naming the shapes, for tensors that do not fit.
 #pragma once
 
 #include "devices/device.hpp"
@@ -14,7 +14,8 @@ namespace troupe {
 Shape matmul_shape(const Shape& a, const Shape& b, bool transpose_a, bool transpose_b);
 
 // The product; f32, f64, i32, i64 (integers wrap). k = 0 gives zeros.
-void matmul(Parallelism& parallelism, const Tensor& a, const Tensor& b, bool transpose_a, bool transpose_b, Tensor& out);
+void matmul(Parallelism& parallelism, const Tensor& a, const Tensor& b, bool transpose_a, bool transpose_b,
+            Tensor& out);
 
 // out[..., j] = x[..., j] + bias[j]; f32, f64. `out` may be `x` itself.
 void bias_add(Parallelism& parallelism, const Tensor& x, const Tensor& bias, Tensor& out);

@@ -88,9 +88,8 @@ void register_float(KernelRegistry& registry) {
 void register_math_unary_kernels(KernelRegistry& registry) {
   register_real(registry);
   register_float(registry);
-  add_kernels(registry, "LogicalNot", Types<bool>{}, []<class T>(KernelContext& context) {
-    run_unary<T>(context, [](bool x) { return !x; });
-  });
+  add_kernels(registry, "LogicalNot", Types<bool>{},
+              []<class T>(KernelContext& context) { run_unary<T>(context, [](bool x) { return !x; }); });
 }
 
 }  // namespace troupe

@@ -25,7 +25,8 @@ Loops merge(std::span<const CopyDim> dims) {
     if (d.size == 1) continue;
     if (loops.rank > 0) {
       CopyDim& outer = loops.dims[loops.rank - 1];
-      if (outer.source_stride == d.source_stride * d.size && outer.target_stride == d.target_stride * d.size) {
+      if (outer.source_stride == d.source_stride * d.size &&
+          outer.target_stride == d.target_stride * d.size) {
         outer = {outer.size * d.size, d.source_stride, d.target_stride};
         continue;
       }
@@ -37,7 +38,8 @@ Loops merge(std::span<const CopyDim> dims) {
 }
 
 template <class E>
-void copy_stretch(const E* source, std::int64_t source_stride, E* target, std::int64_t target_stride, std::int64_t count) {
+void copy_stretch(const E* source, std::int64_t source_stride, E* target, std::int64_t target_stride,
+                  std::int64_t count) {
   if (target_stride == 1 && source_stride == 1) {
     std::copy_n(source, count, target);
   } else if (target_stride == 1 && source_stride == 0) {
@@ -80,8 +82,8 @@ void copy_part(const Loops& loops, const E* source, E* target, std::int64_t begi
 }
 
 template <class E>
-void copy_all(Parallelism& parallelism, const Loops& loops, const std::byte* source, std::int64_t source_offset,
-              std::byte* target, std::int64_t target_offset) {
+void copy_all(Parallelism& parallelism, const Loops& loops, const std::byte* source,
+              std::int64_t source_offset, std::byte* target, std::int64_t target_offset) {
   const E* from = reinterpret_cast<const E*>(source) + source_offset;
   E* to = reinterpret_cast<E*>(target) + target_offset;
   parallelism.parallel_for(loops.total, kCopyGrain, [&](std::int64_t begin, std::int64_t end) {
@@ -100,11 +102,16 @@ void strided_copy(Parallelism& parallelism, const Tensor& source, std::int64_t s
   };
   if (source.dtype() == DType::string) return copy.operator()<std::string>();
   switch (size_of(source.dtype())) {
-    case 1: return copy.operator()<std::uint8_t>();
-    case 2: return copy.operator()<std::uint16_t>();
-    case 4: return copy.operator()<std::uint32_t>();
-    case 8: return copy.operator()<std::uint64_t>();
-    default: fail(Code::internal, "elements of {} cannot be copied", name(source.dtype()));
+    case 1:
+      return copy.operator()<std::uint8_t>();
+    case 2:
+      return copy.operator()<std::uint16_t>();
+    case 4:
+      return copy.operator()<std::uint32_t>();
+    case 8:
+      return copy.operator()<std::uint64_t>();
+    default:
+      fail(Code::internal, "elements of {} cannot be copied", name(source.dtype()));
   }
 }
 
@@ -113,7 +120,8 @@ std::array<std::int64_t, kMaxRank> dense_strides(const Shape& shape) {
   std::int64_t step = 1;
   for (int d = shape.rank() - 1; d >= 0; --d) {
     strides[static_cast<std::size_t>(d)] = step;
-    step *= std::max<std::int64_t>(shape.dim(d), 1);  // no overflow where another dimension is 0: nothing is addressed
+    step *= std::max<std::int64_t>(shape.dim(d),
+                                   1);  // no overflow where another dimension is 0: nothing is addressed
     if (shape.dim(d) == 0) break;
   }
   return strides;
@@ -128,7 +136,8 @@ Tensor broadcast_to(Device& device, const Tensor& x, const Shape& shape) {
   std::array<CopyDim, kMaxRank> dims;
   for (int d = 0; d < shape.rank(); ++d) {
     const bool repeated = d < added || x.shape().dim(d - added) == 1;
-    dims[static_cast<std::size_t>(d)] = {shape.dim(d), repeated ? 0 : from[static_cast<std::size_t>(d - added)],
+    dims[static_cast<std::size_t>(d)] = {shape.dim(d),
+                                         repeated ? 0 : from[static_cast<std::size_t>(d - added)],
                                          to[static_cast<std::size_t>(d)]};
   }
   strided_copy(device.parallelism(), x, 0, out, 0, {dims.data(), static_cast<std::size_t>(shape.rank())});

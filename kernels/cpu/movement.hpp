@@ -1,4 +1,5 @@
-// Moving elements: one strided copy that slices, transposes, tiles, broadcasts and joins tensors of any dtype.
+// Moving elements: one strided copy that slices, transposes, tiles, broadcasts and joins tensors of any
+// dtype.
 #pragma once
 
 #include <array>
@@ -20,8 +21,9 @@ struct CopyDim {
 // The most loops of one copy: a tiled tensor has two per dimension.
 inline constexpr std::size_t kMaxCopyDims = 2 * kMaxRank;
 
-// target[target_offset + sum i*target_stride] = source[source_offset + sum i*source_stride], for every index. Offsets are in
-// elements. The caller has checked that all lies inside both. No target element may be written twice.
+// target[target_offset + sum i*target_stride] = source[source_offset + sum i*source_stride], for every index.
+// Offsets are in elements. The caller has checked that all lies inside both. No target element may be written
+// twice.
 void strided_copy(Parallelism& parallelism, const Tensor& source, std::int64_t source_offset, Tensor& target,
                   std::int64_t target_offset, std::span<const CopyDim> dims);
 

@@ -5,8 +5,8 @@
 
 namespace troupe {
 
-// While it lives, OpenMP regions begun by this thread have one thread. Device threads are set so already; a thread of
-// the application that calls a kernel's function directly is not, and would get other bits.
+// While it lives, OpenMP regions begun by this thread have one thread. Device threads are set so already; a
+// thread of the application that calls a kernel's function directly is not, and would get other bits.
 class OpenMpGuard {
  public:
   OpenMpGuard() : before_(omp_get_max_threads()) {

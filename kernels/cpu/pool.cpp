@@ -25,13 +25,15 @@ struct Geometry {
 
 Geometry geometry_of(const Shape& x, const PoolOptions& options) {
   check_rank("pooling: x (NHWC)", x, 4);
-  return {.batch = x[0],
-          .channels = x[3],
-          .rows = window_axis("pooling: height", x[1], options.size[0], options.strides[0], options.padding),
-          .columns = window_axis("pooling: width", x[2], options.size[1], options.strides[1], options.padding)};
+  return {
+      .batch = x[0],
+      .channels = x[3],
+      .rows = window_axis("pooling: height", x[1], options.size[0], options.strides[0], options.padding),
+      .columns = window_axis("pooling: width", x[2], options.size[1], options.strides[1], options.padding)};
 }
 
-// Calls fn(offset of an image's result pixel, first row, end row, first column, end column) for every window of one image.
+// Calls fn(offset of an image's result pixel, first row, end row, first column, end column) for every window
+// of one image.
 template <class Fn>
 void for_each_window(const Geometry& g, Fn fn) {
   std::int64_t at = 0;
@@ -51,7 +53,8 @@ void add(const T* __restrict x, T* __restrict sum, std::int64_t n) {
 }
 // Gives what is left of dy to the channels where x is the maximum.
 template <class T>
-void give_to_maximum(const T* __restrict x, const T* __restrict y, T* __restrict left, T* __restrict dx, std::int64_t n) {
+void give_to_maximum(const T* __restrict x, const T* __restrict y, T* __restrict left, T* __restrict dx,
+                     std::int64_t n) {
   for (std::int64_t c = 0; c < n; ++c) {
     const bool hit = (x[c] == y[c]) | (x[c] != x[c]);
     dx[c] += hit ? left[c] : T{0};
@@ -61,52 +64,57 @@ void give_to_maximum(const T* __restrict x, const T* __restrict y, T* __restrict
 
 template <class T>
 void max_image(const Geometry& g, const T* x, T* y) {
-  for_each_window(g, [&](std::int64_t at, std::int64_t top, std::int64_t bottom, std::int64_t left, std::int64_t right) {
-    std::copy_n(x + g.pixel(top, left), g.channels, y + at);
-    for (std::int64_t i = top; i < bottom; ++i)
-      for (std::int64_t j = left; j < right; ++j) take_larger(x + g.pixel(i, j), y + at, g.channels);
-  });
+  for_each_window(
+      g, [&](std::int64_t at, std::int64_t top, std::int64_t bottom, std::int64_t left, std::int64_t right) {
+        std::copy_n(x + g.pixel(top, left), g.channels, y + at);
+        for (std::int64_t i = top; i < bottom; ++i)
+          for (std::int64_t j = left; j < right; ++j) take_larger(x + g.pixel(i, j), y + at, g.channels);
+      });
 }
 
 template <class T>
 void avg_image(const Geometry& g, const T* x, T* y) {
-  for_each_window(g, [&](std::int64_t at, std::int64_t top, std::int64_t bottom, std::int64_t left, std::int64_t right) {
-    std::fill_n(y + at, g.channels, T{0});
-    for (std::int64_t i = top; i < bottom; ++i)
-      for (std::int64_t j = left; j < right; ++j) add(x + g.pixel(i, j), y + at, g.channels);
-    const auto count = static_cast<T>((bottom - top) * (right - left));
-    for (std::int64_t c = 0; c < g.channels; ++c) y[at + c] /= count;
-  });
+  for_each_window(
+      g, [&](std::int64_t at, std::int64_t top, std::int64_t bottom, std::int64_t left, std::int64_t right) {
+        std::fill_n(y + at, g.channels, T{0});
+        for (std::int64_t i = top; i < bottom; ++i)
+          for (std::int64_t j = left; j < right; ++j) add(x + g.pixel(i, j), y + at, g.channels);
+        const auto count = static_cast<T>((bottom - top) * (right - left));
+        for (std::int64_t c = 0; c < g.channels; ++c) y[at + c] /= count;
+      });
 }
 
 template <class T>
 void max_grad_image(const Geometry& g, const T* x, const T* y, const T* dy, T* dx) {
   std::fill_n(dx, g.image_size(), T{0});
   std::vector<T> rest(static_cast<std::size_t>(g.channels));
-  for_each_window(g, [&](std::int64_t at, std::int64_t top, std::int64_t bottom, std::int64_t left, std::int64_t right) {
-    std::copy_n(dy + at, g.channels, rest.data());
-    for (std::int64_t i = top; i < bottom; ++i)
-      for (std::int64_t j = left; j < right; ++j)
-        give_to_maximum(x + g.pixel(i, j), y + at, rest.data(), dx + g.pixel(i, j), g.channels);
-  });
+  for_each_window(
+      g, [&](std::int64_t at, std::int64_t top, std::int64_t bottom, std::int64_t left, std::int64_t right) {
+        std::copy_n(dy + at, g.channels, rest.data());
+        for (std::int64_t i = top; i < bottom; ++i)
+          for (std::int64_t j = left; j < right; ++j)
+            give_to_maximum(x + g.pixel(i, j), y + at, rest.data(), dx + g.pixel(i, j), g.channels);
+      });
 }
 
 template <class T>
 void avg_grad_image(const Geometry& g, const T* dy, T* dx) {
   std::fill_n(dx, g.image_size(), T{0});
   std::vector<T> share(static_cast<std::size_t>(g.channels));
-  for_each_window(g, [&](std::int64_t at, std::int64_t top, std::int64_t bottom, std::int64_t left, std::int64_t right) {
-    const auto count = static_cast<T>((bottom - top) * (right - left));
-    for (std::int64_t c = 0; c < g.channels; ++c) share[static_cast<std::size_t>(c)] = dy[at + c] / count;
-    for (std::int64_t i = top; i < bottom; ++i)
-      for (std::int64_t j = left; j < right; ++j) add(share.data(), dx + g.pixel(i, j), g.channels);
-  });
+  for_each_window(
+      g, [&](std::int64_t at, std::int64_t top, std::int64_t bottom, std::int64_t left, std::int64_t right) {
+        const auto count = static_cast<T>((bottom - top) * (right - left));
+        for (std::int64_t c = 0; c < g.channels; ++c) share[static_cast<std::size_t>(c)] = dy[at + c] / count;
+        for (std::int64_t i = top; i < bottom; ++i)
+          for (std::int64_t j = left; j < right; ++j) add(share.data(), dx + g.pixel(i, j), g.channels);
+      });
 }
 
 // Calls image(i) for every image.
 template <class Fn>
 void for_images(Parallelism& parallelism, const Geometry& g, Fn image) {
-  const std::int64_t grain = std::max<std::int64_t>(1, kPartElements / std::max<std::int64_t>(1, g.image_size()));
+  const std::int64_t grain =
+      std::max<std::int64_t>(1, kPartElements / std::max<std::int64_t>(1, g.image_size()));
   parallelism.parallel_for(g.batch, grain, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) image(i);
   });
@@ -159,7 +167,9 @@ Kernel make_avg_pool_grad(const KernelInit& init) {
 
 }  // namespace
 
-Shape pool_shape(const Shape& x, const PoolOptions& options) { return geometry_of(x, options).result_shape(); }
+Shape pool_shape(const Shape& x, const PoolOptions& options) {
+  return geometry_of(x, options).result_shape();
+}
 
 void max_pool(Parallelism& parallelism, const Tensor& x, const PoolOptions& options, Tensor& y) {
   const Geometry g = geometry_of(x.shape(), options);
@@ -167,7 +177,8 @@ void max_pool(Parallelism& parallelism, const Tensor& x, const PoolOptions& opti
   for_floating(x.dtype(), [&]<class T>() {
     const T* from = x.data<T>();
     T* to = y.mutable_data<T>();
-    for_images(parallelism, g, [&](std::int64_t i) { max_image(g, from + i * g.image_size(), to + i * g.result_size()); });
+    for_images(parallelism, g,
+               [&](std::int64_t i) { max_image(g, from + i * g.image_size(), to + i * g.result_size()); });
   });
 }
 
@@ -177,12 +188,13 @@ void avg_pool(Parallelism& parallelism, const Tensor& x, const PoolOptions& opti
   for_floating(x.dtype(), [&]<class T>() {
     const T* from = x.data<T>();
     T* to = y.mutable_data<T>();
-    for_images(parallelism, g, [&](std::int64_t i) { avg_image(g, from + i * g.image_size(), to + i * g.result_size()); });
+    for_images(parallelism, g,
+               [&](std::int64_t i) { avg_image(g, from + i * g.image_size(), to + i * g.result_size()); });
   });
 }
 
-void max_pool_grad(Parallelism& parallelism, const Tensor& x, const Tensor& y, const Tensor& dy, const PoolOptions& options,
-                   Tensor& dx) {
+void max_pool_grad(Parallelism& parallelism, const Tensor& x, const Tensor& y, const Tensor& dy,
+                   const PoolOptions& options, Tensor& dx) {
   const Geometry g = geometry_of(x.shape(), options);
   check_tensor("MaxPoolGrad: y", y, x.dtype(), g.result_shape());
   check_tensor("MaxPoolGrad: dy", dy, x.dtype(), g.result_shape());
@@ -191,7 +203,8 @@ void max_pool_grad(Parallelism& parallelism, const Tensor& x, const Tensor& y, c
     const T *in = x.data<T>(), *out = y.data<T>(), *grad = dy.data<T>();
     T* to = dx.mutable_data<T>();
     for_images(parallelism, g, [&](std::int64_t i) {
-      max_grad_image(g, in + i * g.image_size(), out + i * g.result_size(), grad + i * g.result_size(), to + i * g.image_size());
+      max_grad_image(g, in + i * g.image_size(), out + i * g.result_size(), grad + i * g.result_size(),
+                     to + i * g.image_size());
     });
   });
 }
@@ -202,7 +215,9 @@ void avg_pool_grad(Parallelism& parallelism, const Tensor& dy, const PoolOptions
   for_floating(dx.dtype(), [&]<class T>() {
     const T* grad = dy.data<T>();
     T* to = dx.mutable_data<T>();
-    for_images(parallelism, g, [&](std::int64_t i) { avg_grad_image(g, grad + i * g.result_size(), to + i * g.image_size()); });
+    for_images(parallelism, g, [&](std::int64_t i) {
+      avg_grad_image(g, grad + i * g.result_size(), to + i * g.image_size());
+    });
   });
 }
 

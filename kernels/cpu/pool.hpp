@@ -1,8 +1,9 @@
 // Pooling and its gradients on the CPU; f32 and f64, NHWC.
 //
-// Each output depends on its window alone and each image's gradient is summed in the order of windows: bits do not depend
-// on the number of threads or alignment. Padding takes no part: it is never a maximum nor counted in an average. A NaN in
-// a window is its maximum. All throw invalid_argument for tensors that do not fit.
+// Each output depends on its window alone and each image's gradient is summed in the order of windows: bits
+// do not depend on the number of threads or alignment. Padding takes no part: it is never a maximum nor
+// counted in an average. A NaN in a window is its maximum. All throw invalid_argument for tensors that do not
+// fit.
 #pragma once
 
 #include <array>
@@ -27,8 +28,8 @@ void max_pool(Parallelism& parallelism, const Tensor& x, const PoolOptions& opti
 void avg_pool(Parallelism& parallelism, const Tensor& x, const PoolOptions& options, Tensor& y);
 
 // dx like x: each dy goes to the first maximum of its window, in row-major order.
-void max_pool_grad(Parallelism& parallelism, const Tensor& x, const Tensor& y, const Tensor& dy, const PoolOptions& options,
-                   Tensor& dx);
+void max_pool_grad(Parallelism& parallelism, const Tensor& x, const Tensor& y, const Tensor& dy,
+                   const PoolOptions& options, Tensor& dx);
 // dx gives the shape of x: each dy is shared equally by the elements of its window.
 void avg_pool_grad(Parallelism& parallelism, const Tensor& dy, const PoolOptions& options, Tensor& dx);
 

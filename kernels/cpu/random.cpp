@@ -18,7 +18,8 @@ using Lanes = std::array<T, kLanes<T>>;
 template <class T>
 Lanes<T> uniform_lanes(const PhiloxBlock& block) {
   if constexpr (std::is_same_v<T, float>)
-    return {uniform_float(block[0]), uniform_float(block[1]), uniform_float(block[2]), uniform_float(block[3])};
+    return {uniform_float(block[0]), uniform_float(block[1]), uniform_float(block[2]),
+            uniform_float(block[3])};
   else
     return {uniform_double(block[0], block[1]), uniform_double(block[2], block[3])};
 }
@@ -70,23 +71,28 @@ template <class T>
 void fill_uniform(Parallelism& parallelism, const PhiloxStream& stream, std::span<T> out, T low, T high) {
   const T width = high - low;
   const T last = std::nextafter(high, low);  // low + u * width may round to high
-  fill_blocks<T>(parallelism, std::ssize(out), [&](std::uint64_t b) { return uniform_lanes<T>(stream.block(b)); },
-                 [=](std::int64_t i, T u) {
-                   const T value = low + u * width;
-                   out[static_cast<std::size_t>(i)] = value < high ? value : last;
-                 });
+  fill_blocks<T>(
+      parallelism, std::ssize(out), [&](std::uint64_t b) { return uniform_lanes<T>(stream.block(b)); },
+      [=](std::int64_t i, T u) {
+        const T value = low + u * width;
+        out[static_cast<std::size_t>(i)] = value < high ? value : last;
+      });
 }
 
 template <class T>
-void fill_normal(Parallelism& parallelism, const PhiloxStream& stream, std::span<T> out, T mean, T deviation) {
-  fill_blocks<T>(parallelism, std::ssize(out), [&](std::uint64_t b) { return normal_lanes<T>(stream.block(b)); },
-                 [=](std::int64_t i, T z) { out[static_cast<std::size_t>(i)] = mean + deviation * z; });
+void fill_normal(Parallelism& parallelism, const PhiloxStream& stream, std::span<T> out, T mean,
+                 T deviation) {
+  fill_blocks<T>(
+      parallelism, std::ssize(out), [&](std::uint64_t b) { return normal_lanes<T>(stream.block(b)); },
+      [=](std::int64_t i, T z) { out[static_cast<std::size_t>(i)] = mean + deviation * z; });
 }
 
 template <class T>
-void fill_truncated_normal(Parallelism& parallelism, const PhiloxStream& stream, std::span<T> out, T mean, T deviation) {
-  fill_blocks<T>(parallelism, std::ssize(out), [&](std::uint64_t b) { return truncated_lanes<T>(stream, b); },
-                 [=](std::int64_t i, T z) { out[static_cast<std::size_t>(i)] = mean + deviation * z; });
+void fill_truncated_normal(Parallelism& parallelism, const PhiloxStream& stream, std::span<T> out, T mean,
+                           T deviation) {
+  fill_blocks<T>(
+      parallelism, std::ssize(out), [&](std::uint64_t b) { return truncated_lanes<T>(stream, b); },
+      [=](std::int64_t i, T z) { out[static_cast<std::size_t>(i)] = mean + deviation * z; });
 }
 
 template void fill_uniform(Parallelism&, const PhiloxStream&, std::span<float>, float, float);
@@ -105,18 +111,20 @@ using Fill = void (*)(Parallelism&, const PhiloxStream&, std::span<T>, T, T);
 template <class T>
 Kernel make_fill(const KernelInit& init, Fill<T> fill, T first, T second) {
   const Shape shape = init.attributes.shape("shape");
-  if (!shape.fully_known()) invalid_argument("'{}': the shape {} is not fully known", init.node_name, shape.to_string());
+  if (!shape.fully_known())
+    invalid_argument("'{}': the shape {} is not fully known", init.node_name, shape.to_string());
   return [=, seed = init.attributes.integer("seed")](KernelContext& context) {
     Tensor out = context.allocate(dtype_of<T>, shape);
-    fill(context.parallelism(), random_stream(context.random_key(), context.node_hash(), seed), out.mutable_values<T>(), first,
-         second);
+    fill(context.parallelism(), random_stream(context.random_key(), context.node_hash(), seed),
+         out.mutable_values<T>(), first, second);
     context.set_output(0, std::move(out));
   };
 }
 
 template <class T>
 Kernel make_uniform(const KernelInit& init) {
-  const T low = static_cast<T>(init.attributes.real("minval")), high = static_cast<T>(init.attributes.real("maxval"));
+  const T low = static_cast<T>(init.attributes.real("minval")),
+          high = static_cast<T>(init.attributes.real("maxval"));
   if (!(low < high)) invalid_argument("'{}': minval {} is not below maxval {}", init.node_name, low, high);
   return make_fill<T>(init, fill_uniform<T>, low, high);
 }
@@ -125,7 +133,8 @@ Kernel make_uniform(const KernelInit& init) {
 template <class T>
 Kernel make_dropout(const KernelInit& init) {
   const double rate = init.attributes.real("rate");
-  if (!(rate >= 0 && rate < 1)) invalid_argument("'{}': the dropout rate {} is not in [0, 1)", init.node_name, rate);
+  if (!(rate >= 0 && rate < 1))
+    invalid_argument("'{}': the dropout rate {} is not in [0, 1)", init.node_name, rate);
   return [rate = static_cast<T>(rate), keep = static_cast<T>(1 / (1 - rate)),
           seed = init.attributes.integer("seed")](KernelContext& context) {
     const Shape shape = context.input(0).shape();
@@ -134,12 +143,13 @@ Kernel make_dropout(const KernelInit& init) {
     Tensor y = context.take_or_allocate(0, dtype_of<T>, shape);
     T *m = mask.mutable_data<T>(), *to = y.mutable_data<T>();
     const PhiloxStream stream = random_stream(context.random_key(), context.node_hash(), seed);
-    fill_blocks<T>(context.parallelism(), mask.num_elements(),
-                   [&](std::uint64_t b) { return uniform_lanes<T>(stream.block(b)); },
-                   [=](std::int64_t i, T u) {
-                     m[i] = u < rate ? T{0} : keep;
-                     to[i] = x[i] * m[i];
-                   });
+    fill_blocks<T>(
+        context.parallelism(), mask.num_elements(),
+        [&](std::uint64_t b) { return uniform_lanes<T>(stream.block(b)); },
+        [=](std::int64_t i, T u) {
+          m[i] = u < rate ? T{0} : keep;
+          to[i] = x[i] * m[i];
+        });
     context.set_output(0, std::move(y));
     context.set_output(1, std::move(mask));
   };
@@ -149,7 +159,8 @@ Kernel make_dropout(const KernelInit& init) {
 
 void register_random_kernels(KernelRegistry& registry) {
   const Types<float, double> types;
-  add_factories(registry, "RandomUniform", types, []<class T>(const KernelInit& init) { return make_uniform<T>(init); });
+  add_factories(registry, "RandomUniform", types,
+                []<class T>(const KernelInit& init) { return make_uniform<T>(init); });
   add_factories(registry, "RandomNormal", types, []<class T>(const KernelInit& init) {
     return make_fill<T>(init, fill_normal<T>, static_cast<T>(init.attributes.real("mean")),
                         static_cast<T>(init.attributes.real("stddev")));
@@ -158,7 +169,8 @@ void register_random_kernels(KernelRegistry& registry) {
     return make_fill<T>(init, fill_truncated_normal<T>, static_cast<T>(init.attributes.real("mean")),
                         static_cast<T>(init.attributes.real("stddev")));
   });
-  add_factories(registry, "Dropout", types, []<class T>(const KernelInit& init) { return make_dropout<T>(init); });
+  add_factories(registry, "Dropout", types,
+                []<class T>(const KernelInit& init) { return make_dropout<T>(init); });
 }
 
 }  // namespace troupe

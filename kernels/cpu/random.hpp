@@ -1,5 +1,6 @@
-// Random values. Element i of a stream depends on (stream, i) alone, so any split of the work gives the same values.
-// A block of PhiloxStream serves 4 floats or 2 doubles: element i is value i mod 4 (or 2) of block i / 4 (or 2).
+// Random values. Element i of a stream depends on (stream, i) alone, so any split of the work gives the same
+// values. A block of PhiloxStream serves 4 floats or 2 doubles: element i is value i mod 4 (or 2) of block i
+// / 4 (or 2).
 #pragma once
 
 #include <span>
@@ -21,9 +22,10 @@ void fill_uniform(Parallelism& parallelism, const PhiloxStream& stream, std::spa
 template <class T>
 void fill_normal(Parallelism& parallelism, const PhiloxStream& stream, std::span<T> out, T mean, T deviation);
 
-// Normal, but no further than two deviations from the mean. Value j of block b that would be is drawn again as value j of
-// block b + k * 2^48, k = 1, 2, ...
+// Normal, but no further than two deviations from the mean. Value j of block b that would be is drawn again
+// as value j of block b + k * 2^48, k = 1, 2, ...
 template <class T>
-void fill_truncated_normal(Parallelism& parallelism, const PhiloxStream& stream, std::span<T> out, T mean, T deviation);
+void fill_truncated_normal(Parallelism& parallelism, const PhiloxStream& stream, std::span<T> out, T mean,
+                           T deviation);
 
 }  // namespace troupe

@@ -30,15 +30,19 @@ ReducePlan plan_reduce(std::span<const ReduceDim> dims) {
   return plan;
 }
 
-Tensor reduce(Device& device, Reduction kind, const Tensor& x, std::span<const ReduceDim> dims, const Shape& shape) {
+Tensor reduce(Device& device, Reduction kind, const Tensor& x, std::span<const ReduceDim> dims,
+              const Shape& shape) {
   Tensor out = device.allocator().tensor(x.dtype(), shape);
   std::int64_t terms = 1;
   for (const ReduceDim& d : dims)
-    if (d.reduced && __builtin_mul_overflow(terms, d.size, &terms)) invalid_argument("a reduction of too many elements");
+    if (d.reduced && __builtin_mul_overflow(terms, d.size, &terms))
+      invalid_argument("a reduction of too many elements");
   const bool extreme = kind == Reduction::max || kind == Reduction::min;
   if (terms == 0 && (extreme || (kind == Reduction::mean && is_integer(x.dtype()))))
     invalid_argument("the {} of no elements: {} has a reduced dimension of 0",
-                     kind == Reduction::max ? "maximum" : kind == Reduction::min ? "minimum" : "mean",
+                     kind == Reduction::max   ? "maximum"
+                     : kind == Reduction::min ? "minimum"
+                                              : "mean",
                      x.shape().to_string());
   if (out.num_elements() == 0) return out;
   // Beyond here the kept dimensions are not 0, and if a reduced one is, there is one empty sum per result.
@@ -46,16 +50,25 @@ Tensor reduce(Device& device, Reduction kind, const Tensor& x, std::span<const R
   const ReducePlan plan = plan_reduce(terms == 0 ? std::span<const ReduceDim>(empty) : dims);
   Parallelism& parallelism = device.parallelism();
   switch (kind) {
-    case Reduction::sum: reduce_sums(parallelism, plan, x, out, 1); break;
-    case Reduction::mean: reduce_sums(parallelism, plan, x, out, static_cast<double>(terms)); break;
-    case Reduction::half_square_sum: reduce_square_sums(parallelism, plan, x, out, 2); break;
+    case Reduction::sum:
+      reduce_sums(parallelism, plan, x, out, 1);
+      break;
+    case Reduction::mean:
+      reduce_sums(parallelism, plan, x, out, static_cast<double>(terms));
+      break;
+    case Reduction::half_square_sum:
+      reduce_square_sums(parallelism, plan, x, out, 2);
+      break;
     case Reduction::max:
-    case Reduction::min: reduce_extremes(parallelism, plan, x, out, kind == Reduction::max); break;
+    case Reduction::min:
+      reduce_extremes(parallelism, plan, x, out, kind == Reduction::max);
+      break;
   }
   return out;
 }
 
-Tensor reduce_axes(Device& device, Reduction kind, const Tensor& x, std::span<const std::int64_t> axes, bool keep_dims) {
+Tensor reduce_axes(Device& device, Reduction kind, const Tensor& x, std::span<const std::int64_t> axes,
+                   bool keep_dims) {
   const int rank = x.shape().rank();
   std::vector<ReduceDim> dims;
   for (std::int64_t size : x.shape().dims()) dims.push_back({size, axes.empty()});
@@ -81,7 +94,8 @@ Tensor sum_to(Device& device, const Tensor& x, const Shape& shape) {
   return reduce(device, Reduction::sum, x, dims, shape);
 }
 
-Tensor tile_grad(Device& device, const Tensor& dy, const Shape& shape, std::span<const std::int64_t> multiples) {
+Tensor tile_grad(Device& device, const Tensor& dy, const Shape& shape,
+                 std::span<const std::int64_t> multiples) {
   bool fits = dy.shape().rank() == shape.rank() && std::ssize(multiples) == shape.rank();
   std::vector<ReduceDim> dims;
   for (int d = 0; fits && d < shape.rank(); ++d) {
@@ -99,8 +113,10 @@ namespace {
 
 void add_reduction(KernelRegistry& registry, const std::string& name, Reduction kind) {
   add_factories(registry, name, RealTypes{}, [kind]<class T>(const KernelInit& init) -> Kernel {
-    return [kind, axes = init.attributes.integers("axes"), keep_dims = init.attributes.boolean("keep_dims")](
-               KernelContext& c) { c.set_output(0, reduce_axes(c.device(), kind, c.input(0), axes, keep_dims)); };
+    return [kind, axes = init.attributes.integers("axes"),
+            keep_dims = init.attributes.boolean("keep_dims")](KernelContext& c) {
+      c.set_output(0, reduce_axes(c.device(), kind, c.input(0), axes, keep_dims));
+    };
   });
 }
 

@@ -41,7 +41,8 @@ ReducePlan plan_reduce(std::span<const ReduceDim> dims);
 // Where combination `index` of the loops begins.
 inline std::int64_t loop_offset(const std::vector<ReducePlan::Loop>& loops, std::int64_t index) {
   std::int64_t offset = 0;
-  for (std::size_t d = loops.size(); d-- > 0; index /= loops[d].size) offset += index % loops[d].size * loops[d].stride;
+  for (std::size_t d = loops.size(); d-- > 0; index /= loops[d].size)
+    offset += index % loops[d].size * loops[d].stride;
   return offset;
 }
 
@@ -91,15 +92,16 @@ void reduce_inner(Parallelism& parallelism, const R& reducer, const ReducePlan& 
   if (chunks == 1) return;
   for (std::int64_t o = 0; o < plan.kept_count; ++o) {
     Acc total = reducer.acc();
-    for (std::int64_t c = 0; c < chunks; ++c) total = reducer.merge(total, partial[static_cast<std::size_t>(o * chunks + c)]);
+    for (std::int64_t c = 0; c < chunks; ++c)
+      total = reducer.merge(total, partial[static_cast<std::size_t>(o * chunks + c)]);
     out[o] = reducer.finish(total);
   }
 }
 
 // Rows [begin, end) of a tile of columns, into totals.
 template <class R, class T>
-void reduce_tile(const R& reducer, const ReducePlan& plan, const T* x, std::int64_t columns, std::int64_t begin,
-                 std::int64_t end, typename R::Acc* totals) {
+void reduce_tile(const R& reducer, const ReducePlan& plan, const T* x, std::int64_t columns,
+                 std::int64_t begin, std::int64_t end, typename R::Acc* totals) {
   std::array<typename R::Lane, kReduceTile> lanes;
   for (std::int64_t first = begin; first < end; first += kReduceRows) {
     std::fill_n(lanes.begin(), columns, reducer.lane());
@@ -109,7 +111,8 @@ void reduce_tile(const R& reducer, const ReducePlan& plan, const T* x, std::int6
 #pragma GCC ivdep
       for (std::int64_t k = 0; k < columns; ++k) to[k] = reducer.step(to[k], from[k]);
     }
-    for (std::int64_t k = 0; k < columns; ++k) totals[k] = reducer.merge(totals[k], lanes[static_cast<std::size_t>(k)]);
+    for (std::int64_t k = 0; k < columns; ++k)
+      totals[k] = reducer.merge(totals[k], lanes[static_cast<std::size_t>(k)]);
   }
 }
 
@@ -124,21 +127,24 @@ void reduce_outer(Parallelism& parallelism, const R& reducer, const ReducePlan& 
   std::vector<Acc> partial(static_cast<std::size_t>(chunks > 1 ? plan.kept_count * chunks * plan.inner : 0));
   const std::int64_t per_unit = width * std::clamp<std::int64_t>(plan.reduced_count, 1, chunk_rows);
   const std::int64_t grain = std::max<std::int64_t>(kReduceChunk / per_unit, 1);
-  parallelism.parallel_for(plan.kept_count * tiles * chunks, grain, [&](std::int64_t begin, std::int64_t end) {
-    std::array<Acc, kReduceTile> totals;
-    for (std::int64_t unit = begin; unit < end; ++unit) {
-      const std::int64_t chunk = unit % chunks, tile = unit / chunks % tiles, o = unit / chunks / tiles;
-      const std::int64_t column = tile * kReduceTile, columns = std::min(kReduceTile, plan.inner - column);
-      std::fill_n(totals.begin(), columns, reducer.acc());
-      reduce_tile(reducer, plan, x + loop_offset(plan.kept, o) + column, columns, chunk * chunk_rows,
-                  std::min((chunk + 1) * chunk_rows, plan.reduced_count), totals.data());
-      if (chunks == 1)
-        for (std::int64_t k = 0; k < columns; ++k)
-          out[o * plan.inner + column + k] = reducer.finish(totals[static_cast<std::size_t>(k)]);
-      else
-        std::copy_n(totals.begin(), columns, partial.begin() + (o * chunks + chunk) * plan.inner + column);
-    }
-  });
+  parallelism.parallel_for(
+      plan.kept_count * tiles * chunks, grain, [&](std::int64_t begin, std::int64_t end) {
+        std::array<Acc, kReduceTile> totals;
+        for (std::int64_t unit = begin; unit < end; ++unit) {
+          const std::int64_t chunk = unit % chunks, tile = unit / chunks % tiles, o = unit / chunks / tiles;
+          const std::int64_t column = tile * kReduceTile,
+                             columns = std::min(kReduceTile, plan.inner - column);
+          std::fill_n(totals.begin(), columns, reducer.acc());
+          reduce_tile(reducer, plan, x + loop_offset(plan.kept, o) + column, columns, chunk * chunk_rows,
+                      std::min((chunk + 1) * chunk_rows, plan.reduced_count), totals.data());
+          if (chunks == 1)
+            for (std::int64_t k = 0; k < columns; ++k)
+              out[o * plan.inner + column + k] = reducer.finish(totals[static_cast<std::size_t>(k)]);
+          else
+            std::copy_n(totals.begin(), columns,
+                        partial.begin() + (o * chunks + chunk) * plan.inner + column);
+        }
+      });
   if (chunks == 1) return;
   for (std::int64_t o = 0; o < plan.kept_count; ++o)
     for (std::int64_t k = 0; k < plan.inner; ++k) {
@@ -158,8 +164,11 @@ void run_reduce(Parallelism& parallelism, const R& reducer, const ReducePlan& pl
 }
 
 // One per file: reduce() calls these. `out` has at least one element. `divisor` divides the sums.
-void reduce_sums(Parallelism& parallelism, const ReducePlan& plan, const Tensor& x, Tensor& out, double divisor);
-void reduce_square_sums(Parallelism& parallelism, const ReducePlan& plan, const Tensor& x, Tensor& out, double divisor);
-void reduce_extremes(Parallelism& parallelism, const ReducePlan& plan, const Tensor& x, Tensor& out, bool greatest);
+void reduce_sums(Parallelism& parallelism, const ReducePlan& plan, const Tensor& x, Tensor& out,
+                 double divisor);
+void reduce_square_sums(Parallelism& parallelism, const ReducePlan& plan, const Tensor& x, Tensor& out,
+                        double divisor);
+void reduce_extremes(Parallelism& parallelism, const ReducePlan& plan, const Tensor& x, Tensor& out,
+                     bool greatest);
 
 }  // namespace troupe

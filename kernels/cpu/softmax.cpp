@@ -21,7 +21,9 @@ constexpr std::int64_t kPartElements = std::int64_t{1} << 13;
 struct Rows {
   std::int64_t count = 0;
   std::int64_t width = 0;
-  std::int64_t grain() const { return std::max<std::int64_t>(1, kPartElements / std::max<std::int64_t>(1, width)); }
+  std::int64_t grain() const {
+    return std::max<std::int64_t>(1, kPartElements / std::max<std::int64_t>(1, width));
+  }
 };
 Rows rows_of(std::string_view what, const Shape& shape) {
   if (shape.rank() < 1) invalid_argument("{} must have at least one dimension, but is a scalar", what);
@@ -29,7 +31,8 @@ Rows rows_of(std::string_view what, const Shape& shape) {
   return {width == 0 ? 0 : shape.num_elements() / width, width};
 }
 
-// Combines term(0), ..., term(n - 1) in 16 interleaved lanes, so that the order is fixed and yet fits vector registers.
+// Combines term(0), ..., term(n - 1) in 16 interleaved lanes, so that the order is fixed and yet fits vector
+// registers.
 template <class T, class Term, class Combine>
 T reduce(std::int64_t n, T start, Term term, Combine combine) {
   constexpr std::int64_t kLanes = 16;
@@ -52,8 +55,9 @@ T sum_of(std::int64_t n, Term term) {
 // The largest number; NaN is passed over, since the exponential brings it back.
 template <class T>
 T maximum(const T* x, std::int64_t n) {
-  return reduce(n, -std::numeric_limits<T>::infinity(), [x](std::int64_t j) { return x[j]; },
-                [](T a, T b) { return b > a ? b : a; });
+  return reduce(
+      n, -std::numeric_limits<T>::infinity(), [x](std::int64_t j) { return x[j]; },
+      [](T a, T b) { return b > a ? b : a; });
 }
 
 // out = exp(x - max x); returns the sum of out. `largest` gets the maximum.
@@ -146,10 +150,12 @@ std::vector<std::int64_t> checked_labels(const Tensor& labels, std::int64_t clas
   else if (labels.dtype() == DType::i64)
     out.assign(labels.values<std::int64_t>().begin(), labels.values<std::int64_t>().end());
   else
-    invalid_argument("SparseSoftmaxCrossEntropy: labels must be i32 or i64, but are {}", name(labels.dtype()));
+    invalid_argument("SparseSoftmaxCrossEntropy: labels must be i32 or i64, but are {}",
+                     name(labels.dtype()));
   for (std::size_t i = 0; i < out.size(); ++i)
     if (out[i] < 0 || out[i] >= classes)
-      fail(Code::out_of_range, "SparseSoftmaxCrossEntropy: label {} out of range [0,{}) at position {}", out[i], classes, i);
+      fail(Code::out_of_range, "SparseSoftmaxCrossEntropy: label {} out of range [0,{}) at position {}",
+           out[i], classes, i);
   return out;
 }
 
@@ -161,7 +167,8 @@ void softmax(Parallelism& parallelism, const Tensor& x, Tensor& out) {
   for_floating("Softmax", x.dtype(), [&]<class T>() {
     const T* from = x.data<T>();
     T* to = out.mutable_data<T>();
-    for_rows(parallelism, rows, [=](std::int64_t i) { softmax_row(from + i * rows.width, rows.width, to + i * rows.width); });
+    for_rows(parallelism, rows,
+             [=](std::int64_t i) { softmax_row(from + i * rows.width, rows.width, to + i * rows.width); });
   });
 }
 
@@ -171,8 +178,9 @@ void log_softmax(Parallelism& parallelism, const Tensor& x, Tensor& out) {
   for_floating("LogSoftmax", x.dtype(), [&]<class T>() {
     const T* from = x.data<T>();
     T* to = out.mutable_data<T>();
-    for_rows(parallelism, rows,
-             [=](std::int64_t i) { log_softmax_row(from + i * rows.width, rows.width, to + i * rows.width); });
+    for_rows(parallelism, rows, [=](std::int64_t i) {
+      log_softmax_row(from + i * rows.width, rows.width, to + i * rows.width);
+    });
   });
 }
 
@@ -184,7 +192,8 @@ void softmax_grad(Parallelism& parallelism, const Tensor& dy, const Tensor& y, T
     const T *g = dy.data<T>(), *value = y.data<T>();
     T* to = dx.mutable_data<T>();
     const std::int64_t w = rows.width;
-    for_rows(parallelism, rows, [=](std::int64_t i) { softmax_grad_row(g + i * w, value + i * w, w, to + i * w); });
+    for_rows(parallelism, rows,
+             [=](std::int64_t i) { softmax_grad_row(g + i * w, value + i * w, w, to + i * w); });
   });
 }
 
@@ -196,12 +205,13 @@ void log_softmax_grad(Parallelism& parallelism, const Tensor& dy, const Tensor& 
     const T *g = dy.data<T>(), *value = y.data<T>();
     T* to = dx.mutable_data<T>();
     const std::int64_t w = rows.width;
-    for_rows(parallelism, rows, [=](std::int64_t i) { log_softmax_grad_row(g + i * w, value + i * w, w, to + i * w); });
+    for_rows(parallelism, rows,
+             [=](std::int64_t i) { log_softmax_grad_row(g + i * w, value + i * w, w, to + i * w); });
   });
 }
 
-void sparse_softmax_cross_entropy(Parallelism& parallelism, const Tensor& logits, const Tensor& labels, Tensor& loss,
-                                  Tensor& backprop) {
+void sparse_softmax_cross_entropy(Parallelism& parallelism, const Tensor& logits, const Tensor& labels,
+                                  Tensor& loss, Tensor& backprop) {
   check_rank("SparseSoftmaxCrossEntropy: logits", logits.shape(), 2);
   const Rows rows{logits.shape()[0], logits.shape()[1]};
   check_tensor("SparseSoftmaxCrossEntropy: labels", labels, labels.dtype(), Shape{rows.count});
@@ -229,11 +239,13 @@ void softmax_cross_entropy(Parallelism& parallelism, const Tensor& logits, const
     const T *x = logits.data<T>(), *z = labels.data<T>();
     T *out = loss.mutable_data<T>(), *grad = backprop.mutable_data<T>();
     const std::int64_t w = rows.width;
-    for_rows(parallelism, rows, [=](std::int64_t i) { out[i] = cross_entropy_row(x + i * w, z + i * w, w, grad + i * w); });
+    for_rows(parallelism, rows,
+             [=](std::int64_t i) { out[i] = cross_entropy_row(x + i * w, z + i * w, w, grad + i * w); });
   });
 }
 
-void sigmoid_cross_entropy(Parallelism& parallelism, const Tensor& logits, const Tensor& labels, Tensor& out) {
+void sigmoid_cross_entropy(Parallelism& parallelism, const Tensor& logits, const Tensor& labels,
+                           Tensor& out) {
   check_tensor("SigmoidCrossEntropy: labels", labels, logits.dtype(), logits.shape());
   check_tensor("SigmoidCrossEntropy: the output", out, logits.dtype(), logits.shape());
   for_floating("SigmoidCrossEntropy", logits.dtype(), [&]<class T>() {

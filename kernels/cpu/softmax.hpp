@@ -1,8 +1,8 @@
 // Softmax and the cross entropies on the CPU; f32 and f64.
 //
-// Rows lie along the last axis. Each row is computed by itself, after its maximum is subtracted, with sums of a fixed
-// order: bits depend on the row and its length only. NaN in a row makes the row NaN. All throw invalid_argument for
-// tensors that do not fit; outputs must have the stated shape.
+// Rows lie along the last axis. Each row is computed by itself, after its maximum is subtracted, with sums of
+// a fixed order: bits depend on the row and its length only. NaN in a row makes the row NaN. All throw
+// invalid_argument for tensors that do not fit; outputs must have the stated shape.
 #pragma once
 
 #include "devices/device.hpp"
@@ -19,11 +19,12 @@ void softmax_grad(Parallelism& parallelism, const Tensor& dy, const Tensor& y, T
 // From the output y: dx = dy - exp(y) * sum(dy).
 void log_softmax_grad(Parallelism& parallelism, const Tensor& dy, const Tensor& y, Tensor& dx);
 
-// logits [n,c], labels i32 or i64 [n] -> loss [n] = -log softmax(logits)[label], backprop [n,c] = softmax - onehot(label).
-// Throws out_of_range for a label outside [0,c), naming it and its position.
-void sparse_softmax_cross_entropy(Parallelism& parallelism, const Tensor& logits, const Tensor& labels, Tensor& loss,
-                                  Tensor& backprop);
-// logits and labels (each row a distribution) [n,c] -> loss [n] = -sum labels * log softmax, backprop [n,c] = softmax - labels.
+// logits [n,c], labels i32 or i64 [n] -> loss [n] = -log softmax(logits)[label], backprop [n,c] = softmax -
+// onehot(label). Throws out_of_range for a label outside [0,c), naming it and its position.
+void sparse_softmax_cross_entropy(Parallelism& parallelism, const Tensor& logits, const Tensor& labels,
+                                  Tensor& loss, Tensor& backprop);
+// logits and labels (each row a distribution) [n,c] -> loss [n] = -sum labels * log softmax, backprop [n,c] =
+// softmax - labels.
 void softmax_cross_entropy(Parallelism& parallelism, const Tensor& logits, const Tensor& labels, Tensor& loss,
                            Tensor& backprop);
 // Elementwise, any shape: max(x,0) - x*z + log1p(exp(-|x|)), which is the cross entropy of sigmoid(x) and z.

@@ -52,7 +52,8 @@ struct Update<T, MomentumRule> {
 template <class T>
 struct Update<T, AdagradRule> {
   T lr, epsilon;
-  Update(const AdagradRule& rule, double rate) : lr(static_cast<T>(rate)), epsilon(static_cast<T>(rule.epsilon)) {}
+  Update(const AdagradRule& rule, double rate)
+      : lr(static_cast<T>(rate)), epsilon(static_cast<T>(rule.epsilon)) {}
   void operator()(StatePointers<T> state, const T* __restrict g, std::int64_t n) const {
     T* __restrict var = state[0];
     T* __restrict accum = state[1];
@@ -121,7 +122,8 @@ StatePointers<T> advanced(StatePointers<T> state, std::int64_t offset) {
   return state;
 }
 
-// The positions of `indices`, those of one row next to each other and in order; and where each row's group begins.
+// The positions of `indices`, those of one row next to each other and in order; and where each row's group
+// begins.
 struct RowGroups {
   std::vector<std::int64_t> order;
   std::vector<std::int64_t> begins;  // one more than there are distinct rows
@@ -130,7 +132,8 @@ RowGroups group_rows(std::span<const std::int64_t> indices) {
   RowGroups groups;
   groups.order.resize(indices.size());
   std::iota(groups.order.begin(), groups.order.end(), 0);
-  std::ranges::stable_sort(groups.order, {}, [&](std::int64_t i) { return indices[static_cast<std::size_t>(i)]; });
+  std::ranges::stable_sort(groups.order, {},
+                           [&](std::int64_t i) { return indices[static_cast<std::size_t>(i)]; });
   const auto row = [&](std::size_t i) { return indices[static_cast<std::size_t>(groups.order[i])]; };
   for (std::size_t i = 0; i < indices.size(); ++i)
     if (i == 0 || row(i) != row(i - 1)) groups.begins.push_back(static_cast<std::int64_t>(i));
@@ -139,8 +142,8 @@ RowGroups group_rows(std::span<const std::int64_t> indices) {
 }
 
 template <class T, class Rule>
-void update_dense(Parallelism& parallelism, const Rule& rule, std::span<Tensor* const> state, const Tensor& lr,
-                  const Tensor& grad) {
+void update_dense(Parallelism& parallelism, const Rule& rule, std::span<Tensor* const> state,
+                  const Tensor& lr, const Tensor& grad) {
   const Update<T, Rule> update(rule, static_cast<double>(lr.item<T>()));
   const StatePointers<T> all = pointers<T>(state);
   const T* g = grad.data<T>();
@@ -150,8 +153,8 @@ void update_dense(Parallelism& parallelism, const Rule& rule, std::span<Tensor* 
 }
 
 template <class T, class Rule>
-void update_sparse(Parallelism& parallelism, const Rule& rule, std::span<Tensor* const> state, const Tensor& lr,
-                   const Tensor& indices, const Tensor& values) {
+void update_sparse(Parallelism& parallelism, const Rule& rule, std::span<Tensor* const> state,
+                   const Tensor& lr, const Tensor& indices, const Tensor& values) {
   const Update<T, Rule> update(rule, static_cast<double>(lr.item<T>()));
   const StatePointers<T> all = pointers<T>(state);
   const auto rows = indices.values<std::int64_t>();
@@ -170,7 +173,8 @@ void update_sparse(Parallelism& parallelism, const Rule& rule, std::span<Tensor*
       if (last - first > 1) {
         std::copy_n(row_gradient, width, sum.begin());
         for (std::size_t i = first + 1; i < last; ++i)
-          for (std::int64_t j = 0; j < width; ++j) sum[static_cast<std::size_t>(j)] += g[groups.order[i] * width + j];
+          for (std::int64_t j = 0; j < width; ++j)
+            sum[static_cast<std::size_t>(j)] += g[groups.order[i] * width + j];
         row_gradient = sum.data();
       }
       update(advanced(all, rows[static_cast<std::size_t>(groups.order[first])] * width), row_gradient, width);
@@ -180,18 +184,23 @@ void update_sparse(Parallelism& parallelism, const Rule& rule, std::span<Tensor*
 
 void check_state(const UpdateRule& rule, std::span<const Tensor* const> state, const Tensor& lr) {
   if (static_cast<int>(state.size()) != num_slots(rule) + 1)
-    invalid_argument("the update rule changes a variable and {} slots; {} tensors were given", num_slots(rule), state.size());
+    invalid_argument("the update rule changes a variable and {} slots; {} tensors were given",
+                     num_slots(rule), state.size());
   const Tensor& var = *state[0];
   if (var.dtype() != DType::f32 && var.dtype() != DType::f64)
-    invalid_argument("a variable of dtype {} cannot be updated by gradients: it must be f32 or f64", name(var.dtype()));
+    invalid_argument("a variable of dtype {} cannot be updated by gradients: it must be f32 or f64",
+                     name(var.dtype()));
   for (const Tensor* slot : state.subspan(1)) check_tensor("the slot", *slot, var.dtype(), var.shape());
   if (lr.dtype() != var.dtype() || lr.num_elements() != 1)
-    invalid_argument("the learning rate must be one {}, but is {}{}", name(var.dtype()), name(lr.dtype()), lr.shape().to_string());
+    invalid_argument("the learning rate must be one {}, but is {}{}", name(var.dtype()), name(lr.dtype()),
+                     lr.shape().to_string());
   if (const auto* adam = std::get_if<AdamRule>(&rule); adam && adam->step < 1)
     invalid_argument("Adam counts updates from 1, but t is {}", adam->step);
 }
 
-std::vector<const Tensor*> as_const_tensors(std::span<Tensor* const> state) { return {state.begin(), state.end()}; }
+std::vector<const Tensor*> as_const_tensors(std::span<Tensor* const> state) {
+  return {state.begin(), state.end()};
+}
 
 }  // namespace
 
@@ -200,7 +209,8 @@ int num_slots(const UpdateRule& rule) {
   return kSlots[rule.index()];
 }
 
-void check_update(const UpdateRule& rule, std::span<const Tensor* const> state, const Tensor& lr, const Tensor& grad) {
+void check_update(const UpdateRule& rule, std::span<const Tensor* const> state, const Tensor& lr,
+                  const Tensor& grad) {
   check_state(rule, state, lr);
   check_tensor("the gradient", grad, state[0]->dtype(), state[0]->shape());
 }
@@ -211,18 +221,20 @@ void check_sparse_update(const UpdateRule& rule, std::span<const Tensor* const> 
   const Shape& shape = state[0]->shape();
   if (shape.rank() < 1) invalid_argument("a sparse update needs a variable with rows, not a scalar");
   if (indices.dtype() != DType::i64 || indices.shape().rank() != 1)
-    invalid_argument("the indices must be an i64 vector, but are {}{}", name(indices.dtype()), indices.shape().to_string());
+    invalid_argument("the indices must be an i64 vector, but are {}{}", name(indices.dtype()),
+                     indices.shape().to_string());
   Shape wanted = shape;
   wanted.set_dim(0, indices.shape()[0]);
   check_tensor("the gradient values", values, state[0]->dtype(), wanted);
   const auto rows = indices.values<std::int64_t>();
   for (std::size_t i = 0; i < rows.size(); ++i)
     if (rows[i] < 0 || rows[i] >= shape[0])
-      fail(Code::out_of_range, "row {} out of range [0,{}) at position {} of the indices", rows[i], shape[0], i);
+      fail(Code::out_of_range, "row {} out of range [0,{}) at position {} of the indices", rows[i], shape[0],
+           i);
 }
 
-void apply_update(Parallelism& parallelism, const UpdateRule& rule, std::span<Tensor* const> state, const Tensor& lr,
-                  const Tensor& grad) {
+void apply_update(Parallelism& parallelism, const UpdateRule& rule, std::span<Tensor* const> state,
+                  const Tensor& lr, const Tensor& grad) {
   check_update(rule, as_const_tensors(state), lr, grad);
   std::visit(
       [&](const auto& typed) {

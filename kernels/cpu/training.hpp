@@ -1,7 +1,7 @@
 // Update rules of optimizers on the CPU, dense and sparse.
 //
-// Every element is updated from its own value, slots and gradient alone, with IEEE operations only: an update of a whole
-// variable and updates of any cut of it give the same bits.
+// Every element is updated from its own value, slots and gradient alone, with IEEE operations only: an update
+// of a whole variable and updates of any cut of it give the same bits.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +17,9 @@ namespace troupe {
 // var -= lr * g
 struct SgdRule {};
 
-// Polyak, "Some methods of speeding up the convergence of iteration methods" (1964); nesterov: Sutskever et al., "On the
-// importance of initialization and momentum in deep learning" (ICML 2013), in the form that keeps the look-ahead point.
+// Polyak, "Some methods of speeding up the convergence of iteration methods" (1964); nesterov: Sutskever et
+// al., "On the importance of initialization and momentum in deep learning" (ICML 2013), in the form that
+// keeps the look-ahead point.
 //   accum = momentum * accum + g;  var -= lr * (nesterov ? g + momentum * accum : accum)
 struct MomentumRule {
   double momentum = 0.9;
@@ -39,9 +40,11 @@ struct RmsPropRule {
   double epsilon = 1e-7;
 };
 
-// Kingma, Ba, "Adam" (ICLR 2015), section 2: the order of computation that moves the bias corrections into the rate.
+// Kingma, Ba, "Adam" (ICLR 2015), section 2: the order of computation that moves the bias corrections into
+// the rate.
 //   m = beta1 * m + (1 - beta1) * g;  v = beta2 * v + (1 - beta2) * g^2
-//   var -= alpha * m / (sqrt(v) + epsilon),  alpha = lr * sqrt(1 - beta2^t) / (1 - beta1^t) in double, then rounded
+//   var -= alpha * m / (sqrt(v) + epsilon),  alpha = lr * sqrt(1 - beta2^t) / (1 - beta1^t) in double, then
+//   rounded
 struct AdamRule {
   double beta1 = 0.9;
   double beta2 = 0.999;
@@ -54,19 +57,21 @@ using UpdateRule = std::variant<SgdRule, MomentumRule, AdagradRule, RmsPropRule,
 // Tensors a rule changes besides the variable: accum; ms and mom; m and v.
 int num_slots(const UpdateRule& rule);
 
-// Updates `state` in place: the variable and then its slots, all of one shape, f32 or f64; each in memory of its own.
-// lr: one element; grad: shaped like the variable. Throws invalid_argument, before any change, if they do not fit.
-void apply_update(Parallelism& parallelism, const UpdateRule& rule, std::span<Tensor* const> state, const Tensor& lr,
-                  const Tensor& grad);
+// Updates `state` in place: the variable and then its slots, all of one shape, f32 or f64; each in memory of
+// its own. lr: one element; grad: shaped like the variable. Throws invalid_argument, before any change, if
+// they do not fit.
+void apply_update(Parallelism& parallelism, const UpdateRule& rule, std::span<Tensor* const> state,
+                  const Tensor& lr, const Tensor& grad);
 
-// The same for rows `indices` (i64 [n]) of the variable with gradients `values` ([n, rest of the variable's shape]). The
-// values of a row named several times are summed in order first; other rows and their slots do not change. Throws
-// out_of_range for an index outside the variable, before any change.
+// The same for rows `indices` (i64 [n]) of the variable with gradients `values` ([n, rest of the variable's
+// shape]). The values of a row named several times are summed in order first; other rows and their slots do
+// not change. Throws out_of_range for an index outside the variable, before any change.
 void apply_sparse_update(Parallelism& parallelism, const UpdateRule& rule, std::span<Tensor* const> state,
                          const Tensor& lr, const Tensor& indices, const Tensor& values);
 
 // The same checks without the update, for callers that must not copy a variable in vain.
-void check_update(const UpdateRule& rule, std::span<const Tensor* const> state, const Tensor& lr, const Tensor& grad);
+void check_update(const UpdateRule& rule, std::span<const Tensor* const> state, const Tensor& lr,
+                  const Tensor& grad);
 void check_sparse_update(const UpdateRule& rule, std::span<const Tensor* const> state, const Tensor& lr,
                          const Tensor& indices, const Tensor& values);
 

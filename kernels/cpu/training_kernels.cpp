@@ -1,5 +1,5 @@
-// The kernels Apply<Rule> and SparseApply<Rule>. Inputs: the variable, its slots, lr, (Adam: t,) and then the gradient or
-// indices and values.
+// The kernels Apply<Rule> and SparseApply<Rule>. Inputs: the variable, its slots, lr, (Adam: t,) and then the
+// gradient or indices and values.
 #include <string>
 #include <vector>
 
@@ -68,7 +68,9 @@ KernelFactory sparse(RuleFactory make_rule) {
 UpdateRule sgd(const Attributes&) { return SgdRule{}; }
 UpdateRule momentum(const Attributes& a) { return MomentumRule{a.real("momentum"), a.boolean("nesterov")}; }
 UpdateRule adagrad(const Attributes& a) { return AdagradRule{a.real("epsilon")}; }
-UpdateRule rms_prop(const Attributes& a) { return RmsPropRule{a.real("rho"), a.real("momentum"), a.real("epsilon")}; }
+UpdateRule rms_prop(const Attributes& a) {
+  return RmsPropRule{a.real("rho"), a.real("momentum"), a.real("epsilon")};
+}
 UpdateRule adam(const Attributes& a) { return AdamRule{a.real("beta1"), a.real("beta2"), a.real("epsilon")}; }
 
 }  // namespace

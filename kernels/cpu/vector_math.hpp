@@ -1,6 +1,7 @@
-// Elementary functions of one element, within 4 ulp of the true value. For float they are branch-free arithmetic that the
-// compiler vectorises: range reduction and a polynomial, the scheme of Cody and Waite, "Software Manual for the Elementary
-// Functions" (1980). Coefficients are Chebyshev fits over the reduced range. For double they are the C library's.
+// Elementary functions of one element, within 4 ulp of the true value. For float they are branch-free
+// arithmetic that the compiler vectorises: range reduction and a polynomial, the scheme of Cody and Waite,
+// "Software Manual for the Elementary Functions" (1980). Coefficients are Chebyshev fits over the reduced
+// range. For double they are the C library's.
 #pragma once
 
 #include <bit>
@@ -47,7 +48,8 @@ inline float exp(float x) {
 // log(x) + offset ln 2 for positive, normal x: log(x) = e ln 2 + log(1 + f), 1 + f in [sqrt(1/2), sqrt(2)).
 inline float log_normal(float x, std::int32_t offset) {
   const auto bits = std::bit_cast<std::uint32_t>(x);
-  // 0x3f3504f3 is sqrt(1/2): the exponent of x / sqrt(1/2), rounded down. (Unsigned: callers may pass any bits.)
+  // 0x3f3504f3 is sqrt(1/2): the exponent of x / sqrt(1/2), rounded down. (Unsigned: callers may pass any
+  // bits.)
   const std::int32_t e = static_cast<std::int32_t>(bits - 0x3f3504f3u) >> 23;
   const float f = std::bit_cast<float>(bits - (static_cast<std::uint32_t>(e) << 23)) - 1.0f;
   const auto exponent = static_cast<float>(e + offset);

@@ -27,9 +27,10 @@ struct WindowAxis {
   std::int64_t end(std::int64_t o) const { return std::min(input, o * stride - before + kernel); }
 };
 
-// Throws invalid_argument for a kernel or stride below 1 or above 2^31 - 1, and for a valid window larger than the input.
-// `what` begins the message.
-WindowAxis window_axis(std::string_view what, std::int64_t input, std::int64_t kernel, std::int64_t stride, Padding padding);
+// Throws invalid_argument for a kernel or stride below 1 or above 2^31 - 1, and for a valid window larger
+// than the input. `what` begins the message.
+WindowAxis window_axis(std::string_view what, std::int64_t input, std::int64_t kernel, std::int64_t stride,
+                       Padding padding);
 
 // "SAME" or "VALID"; throws invalid_argument for another text.
 Padding parse_padding(std::string_view text);

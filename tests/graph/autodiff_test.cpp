@@ -86,6 +86,12 @@ TEST(Autodiff, StopGradientAndStopGradientsBlock) {
   EXPECT_FALSE(gradient(cast(cast(x, DType::i64), DType::f32), x));
 }
 
+TEST(Autodiff, CastGivesBackTheDtypeOfX) {
+  Graph g;
+  const Output x = x_of(g);
+  EXPECT_EQ(gradient(cast(x, DType::bf16), x).dense.dtype(), DType::f32);
+}
+
 TEST(Autodiff, AnXInTheMiddleDoesNotHideOneBeforeIt) {
   Graph g;
   const Output x = x_of(g);

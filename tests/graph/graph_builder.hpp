@@ -14,8 +14,8 @@ struct GraphBuilder {
   Graph& g = *graph;
 
   // The first output of a new node; for a node without outputs, good as a control edge.
-  Output add(const std::string& op, const std::string& name, std::vector<Output> inputs = {}, Attributes attributes = {},
-             const std::string& device = "") {
+  Output add(const std::string& op, const std::string& name, std::vector<Output> inputs = {},
+             Attributes attributes = {}, const std::string& device = "") {
     const Node& node = g.add({.op = op,
                               .name = name,
                               .inputs = std::move(inputs),
@@ -33,7 +33,9 @@ struct GraphBuilder {
   Output variable(const std::string& name, Shape shape, const std::string& device = "") {
     return add("Variable", name, {}, {{"T", DType::f32}, {"shape", shape}}, device);
   }
-  Output read(const std::string& name, Output handle) { return add("ReadVariable", name, {handle}, {{"T", DType::f32}}); }
+  Output read(const std::string& name, Output handle) {
+    return add("ReadVariable", name, {handle}, {{"T", DType::f32}});
+  }
 };
 
 // "code: message" of the Error that f throws, or "no error".

@@ -10,13 +10,17 @@ namespace {
 const TaskName kWorker{"worker", 0};
 
 DeviceInfo device(const TaskName& task, const std::string& type, int index, std::set<std::string> kernels) {
-  return {.name = DeviceName::of(task, type, index), .type = type, .memory = 1 << 30, .kernels = std::move(kernels)};
+  return {.name = DeviceName::of(task, type, index),
+          .type = type,
+          .memory = 1 << 30,
+          .kernels = std::move(kernels)};
 }
 
 // Two tasks; the worker has a GPU that cannot do Sub.
 std::vector<DeviceInfo> devices() {
-  const std::set<std::string> cpu = {"Add:f32",          "Sub:f32",       "Neg:f32", "Identity:f32", "ReadVariable:f32",
-                                     "AssignVariable:f32", "ApplySGD:f32", "Neg:f64", "RandomUniform:f32"};
+  const std::set<std::string> cpu = {"Add:f32",      "Sub:f32",          "Neg:f32",
+                                     "Identity:f32", "ReadVariable:f32", "AssignVariable:f32",
+                                     "ApplySGD:f32", "Neg:f64",          "RandomUniform:f32"};
   return {device({"ps", 0}, "CPU", 0, cpu), device(kWorker, "CPU", 0, cpu),
           device(kWorker, "GPU", 0, {"Add:f32", "Neg:f32", "Identity:f32"})};
 }
@@ -52,7 +56,8 @@ TEST(Placement, RequestsAreMetWhereTheyCanBe) {
             "gpu /job:worker/task:0/device:GPU:0\n"
             "full /job:worker/task:0/device:CPU:0\n");
   EXPECT_EQ(place(b.g, devices(), {.client = kWorker})->dump(),
-            "anywhere = RandomUniform() T=f32 maxval=1 minval=0 seed=0 shape=[] -> f32[] @ /job:worker/task:0/device:CPU:0\n"
+            "anywhere = RandomUniform() T=f32 maxval=1 minval=0 seed=0 shape=[] -> f32[] @ "
+            "/job:worker/task:0/device:CPU:0\n"
             "ps = NoOp() @ /job:ps/task:0/device:CPU:0\n"
             "gpu = NoOp() @ /job:worker/task:0/device:GPU:0\n"
             "full = NoOp() @ /job:worker/task:0/device:CPU:0\n");
@@ -94,7 +99,8 @@ TEST(Placement, ConflictsNameTheNodesAndWhatTheyAskFor) {
 
   GraphBuilder c;
   c.g.add({.op = "NoOp", .name = "a", .colocate_with = "nobody"});
-  EXPECT_EQ(refused(c.g), "not_found: NoOp 'a' is to be colocated with 'nobody', which the graph does not have");
+  EXPECT_EQ(refused(c.g),
+            "not_found: NoOp 'a' is to be colocated with 'nobody', which the graph does not have");
 }
 
 TEST(Placement, SoftPlacementFallsBackToADeviceOfTheSameTask) {
@@ -121,40 +127,54 @@ TEST(Placement, WhatNothingCanRunIsRefusedWithTheReason) {
 
   GraphBuilder c;
   c.add("NoOp", "n", {}, {}, "/job:ps/task:7");
-  EXPECT_NE(refused(c.g).find("NoOp 'n': there is no device /job:ps/task:7; there is /job:worker"), std::string::npos);
+  EXPECT_NE(refused(c.g).find("NoOp 'n': there is no device /job:ps/task:7; there is /job:worker"),
+            std::string::npos);
 
   GraphBuilder d;
   Output y = d.placeholder("y");
   Output n = d.add("Neg", "n", {y}, {}, "GPU:0");
   d.g.add({.op = "Sub", .name = "s", .inputs = {n, y}, .colocate_with = "n"});
   EXPECT_EQ(refused(d.g, false),
-            "invalid_argument: Sub 's': /job:worker/task:0/device:GPU:0 has no kernel Sub:f32 (it shares its device with 'n')");
+            "invalid_argument: Sub 's': /job:worker/task:0/device:GPU:0 has no kernel Sub:f32 (it shares its "
+            "device with 'n')");
   EXPECT_NE(placed(d.g).find("s /job:worker/task:0/device:CPU:0"), std::string::npos);
 
-  EXPECT_EQ(error_of([&] { place(b.g, devices(), {.client = {"chief", 0}}); }).find(
-                "invalid_argument: task /job:chief/task:0 of the session has no device; there is /job:ps"),
-            0u);
+  EXPECT_EQ(
+      error_of([&] {
+        place(b.g, devices(), {.client = {"chief", 0}});
+      }).find("invalid_argument: task /job:chief/task:0 of the session has no device; there is /job:ps"),
+      0u);
 }
 
 TEST(Placement, IfGoesWhereItsBranchesCanRun) {
   auto body = std::make_shared<Graph>();
-  Output arg = body->output(body->add({.op = "Arg", .name = "x", .attributes = {{"T", DType::f32}, {"index", std::int64_t{0}}}}));
+  Output arg = body->output(
+      body->add({.op = "Arg", .name = "x", .attributes = {{"T", DType::f32}, {"index", std::int64_t{0}}}}));
   const Node& sub = body->add({.op = "Sub", .name = "s", .inputs = {arg, arg}});
   GraphBuilder b;
   b.g.add_function({.name = "f", .body = body, .arguments = {{0, 0}}, .results = {{sub.id, 0}}});
   Output flag = b.constant("flag", Tensor::scalar(true));
   Output x = b.placeholder("x");
   b.add("If", "if", {flag, x},
-        {{"Tout", std::vector<DType>{DType::f32}}, {"then_branch", FunctionName{"f"}}, {"else_branch", FunctionName{"f"}}}, "GPU:0");
+        {{"Tout", std::vector<DType>{DType::f32}},
+         {"then_branch", FunctionName{"f"}},
+         {"else_branch", FunctionName{"f"}}},
+        "GPU:0");
   EXPECT_NE(placed(b.g).find("if /job:worker/task:0/device:CPU:0"), std::string::npos);
-  EXPECT_EQ(refused(b.g, false), "invalid_argument: If 'if': /job:worker/task:0/device:GPU:0 has no kernel for a branch");
+  EXPECT_EQ(refused(b.g, false),
+            "invalid_argument: If 'if': /job:worker/task:0/device:GPU:0 has no kernel for a branch");
 }
 
 TEST(Placement, FeedsAndFetchesStayOnTheClientsCpu) {
   GraphBuilder b;
-  Output x = b.add("Feed", "x", {}, {{"T", DType::f32}, {"index", std::int64_t{0}}, {"shape", Shape{}}}, "GPU:0");
+  Output x =
+      b.add("Feed", "x", {}, {{"T", DType::f32}, {"index", std::int64_t{0}}, {"shape", Shape{}}}, "GPU:0");
   Output n = b.add("Neg", "n", {x}, {}, "GPU:0");
-  b.g.add({.op = "Fetch", .name = "f", .inputs = {n}, .attributes = {{"index", std::int64_t{0}}}, .colocate_with = "n"});
+  b.g.add({.op = "Fetch",
+           .name = "f",
+           .inputs = {n},
+           .attributes = {{"index", std::int64_t{0}}},
+           .colocate_with = "n"});
   EXPECT_EQ(placed(b.g),
             "x /job:worker/task:0/device:CPU:0\n"
             "n /job:worker/task:0/device:GPU:0\n"

@@ -11,14 +11,19 @@ namespace {
 
 const auto f32_list = [](int n) { return std::vector<DType>(static_cast<std::size_t>(n), DType::f32); };
 
-// A function of one f32 argument and one result that doubles it, or, if `inner` is given, calls that through If.
+// A function of one f32 argument and one result that doubles it, or, if `inner` is given, calls that through
+// If.
 Function doubling(const std::string& name, const Function* inner = nullptr) {
   auto body = std::make_shared<Graph>();
-  Output x = body->output(body->add({.op = "Arg", .name = "x", .attributes = {{"T", DType::f32}, {"index", std::int64_t{0}}}}));
+  Output x = body->output(
+      body->add({.op = "Arg", .name = "x", .attributes = {{"T", DType::f32}, {"index", std::int64_t{0}}}}));
   const Node* result = nullptr;
   if (inner) {
     body->add_function(*inner);
-    Output yes = body->output(body->add({.op = "Const", .name = "yes", .attributes = {{"T", DType::boolean}, {"value", Tensor::scalar(true)}}}));
+    Output yes =
+        body->output(body->add({.op = "Const",
+                                .name = "yes",
+                                .attributes = {{"T", DType::boolean}, {"value", Tensor::scalar(true)}}}));
     result = &body->add({.op = "If",
                          .name = "inner",
                          .inputs = {yes, x},
@@ -39,12 +44,18 @@ std::unique_ptr<Graph> example() {
   Output flag = b.constant("flag", Tensor::scalar(true));
   Output sum = b.add("Add", "sum", {x, c}, {{"_note", std::vector<double>{1.5, -2}}}, "/job:ps/device:CPU:*");
   b.add("Split", "split", {sum}, {{"axis", std::int64_t{0}}, {"N", std::int64_t{2}}});
-  b.g.add({.op = "Identity", .name = "last", .inputs = {b.g.output("split:1")}, .controls = {text, flag}, .colocate_with = "sum"});
+  b.g.add({.op = "Identity",
+           .name = "last",
+           .inputs = {b.g.output("split:1")},
+           .controls = {text, flag},
+           .colocate_with = "sum"});
   const Function inner = doubling("inner_fn");
   b.g.add_function(doubling("outer_fn", &inner));
   b.g.add_function(doubling("simple"));
   b.add("If", "if", {flag, sum},
-        {{"Tout", f32_list(1)}, {"then_branch", FunctionName{"outer_fn"}}, {"else_branch", FunctionName{"simple"}}});
+        {{"Tout", f32_list(1)},
+         {"then_branch", FunctionName{"outer_fn"}},
+         {"else_branch", FunctionName{"simple"}}});
   return std::move(b.graph);
 }
 
@@ -94,7 +105,8 @@ TEST(Serialize, EveryTypeOfAttributeReturnsAsItWas) {
                                          std::vector<std::string>{"", "x"},
                                          std::vector<DType>{DType::f32, DType::string},
                                          std::vector<DType>{}};
-  for (const AttrValue& value : values) EXPECT_TRUE(equal(from_proto(to_proto(value)), value)) << to_string(value);
+  for (const AttrValue& value : values)
+    EXPECT_TRUE(equal(from_proto(to_proto(value)), value)) << to_string(value);
 }
 
 TEST(Serialize, NodesMayComeInAnyOrder) {
@@ -138,7 +150,8 @@ TEST(Serialize, EveryChangedByteEitherIsAGraphOrIsRefused) {
       try {
         serialize(*parse_graph(changed));
       } catch (const Error& e) {
-        EXPECT_TRUE(e.code() == Code::data_loss || e.code() == Code::not_found || e.code() == Code::invalid_argument)
+        EXPECT_TRUE(e.code() == Code::data_loss || e.code() == Code::not_found ||
+                    e.code() == Code::invalid_argument)
             << n << " " << e.to_string();
       }
     }
@@ -166,18 +179,21 @@ TEST(Serialize, WrongNodesAreRefusedByName) {
   using G = proto::Graph;
   EXPECT_EQ(error_after([](G& m) { node_of(m, "sum").set_op("Addd"); }),
             "not_found: node 'sum': there is no op 'Addd'; did you mean Add or AddN");
-  EXPECT_EQ(error_after([](G& m) { node_of(m, "sum").set_name("c"); }), "invalid_argument: two nodes are named 'c'");
+  EXPECT_EQ(error_after([](G& m) { node_of(m, "sum").set_name("c"); }),
+            "invalid_argument: two nodes are named 'c'");
   EXPECT_EQ(error_after([](G& m) { node_of(m, "if").set_name(""); }),
             "invalid_argument: node '': a node of op 'If' has no name");
   EXPECT_EQ(error_after([](G& m) { node_of(m, "if").set_name("a b"); }),
             "invalid_argument: If 'a b': a name consists of letters, digits and _ . / -");
-  EXPECT_EQ(error_after([](G& m) { node_of(m, "sum").set_input(0, "y"); }), "not_found: node 'sum': there is no node 'y'");
+  EXPECT_EQ(error_after([](G& m) { node_of(m, "sum").set_input(0, "y"); }),
+            "not_found: node 'sum': there is no node 'y'");
   EXPECT_EQ(error_after([](G& m) { node_of(m, "sum").set_input(0, "x:1"); }),
             "invalid_argument: node 'sum': there is no output 'x:1': it has 1");
   EXPECT_EQ(error_after([](G& m) { node_of(m, "sum").set_input(0, "x:-1"); }),
             "invalid_argument: node 'sum': 'x:-1' does not name an output: expected NODE or NODE:INDEX");
-  EXPECT_EQ(error_after([](G& m) { node_of(m, "sum").set_input(0, "x:99999999999"); }),
-            "invalid_argument: node 'sum': 'x:99999999999' does not name an output: expected NODE or NODE:INDEX");
+  EXPECT_EQ(
+      error_after([](G& m) { node_of(m, "sum").set_input(0, "x:99999999999"); }),
+      "invalid_argument: node 'sum': 'x:99999999999' does not name an output: expected NODE or NODE:INDEX");
   EXPECT_EQ(error_after([](G& m) { node_of(m, "sum").add_input("x"); }),
             "invalid_argument: Add 'sum': takes 2 inputs, 3 were given");
   EXPECT_EQ(error_after([](G& m) { node_of(m, "sum").mutable_input()->RemoveLast(); }),
@@ -203,12 +219,16 @@ TEST(Serialize, WrongAttributesAreRefusedByName) {
   using G = proto::Graph;
   EXPECT_EQ(error_after([](G& m) { attribute_of(m, "sum", "volume").set_integer(11); }),
             "invalid_argument: Add 'sum': there is no attribute 'volume'");
-  EXPECT_EQ(error_after([](G& m) { attribute_of(m, "sum", "T"); node_of(m, "sum").mutable_attribute()->at("T").Clear(); }),
+  EXPECT_EQ(error_after([](G& m) {
+              attribute_of(m, "sum", "T");
+              node_of(m, "sum").mutable_attribute()->at("T").Clear();
+            }),
             "data_loss: node 'sum': attribute 'T': the value is missing");
   EXPECT_EQ(error_after([](G& m) { attribute_of(m, "sum", "T").set_dtype(77); }),
             "invalid_argument: node 'sum': attribute 'T': there is no dtype number 77");
-  EXPECT_EQ(error_after([](G& m) { attribute_of(m, "sum", "T").set_dtype(257); }),  // 257 mod 256 would be f32
-            "invalid_argument: node 'sum': attribute 'T': there is no dtype number 257");
+  EXPECT_EQ(
+      error_after([](G& m) { attribute_of(m, "sum", "T").set_dtype(257); }),  // 257 mod 256 would be f32
+      "invalid_argument: node 'sum': attribute 'T': there is no dtype number 257");
   EXPECT_EQ(error_after([](G& m) { attribute_of(m, "sum", "T").set_dtype(0); }),
             "invalid_argument: node 'sum': attribute 'T': there is no dtype number 0");
   EXPECT_EQ(error_after([](G& m) { attribute_of(m, "sum", "T").set_integer(1); }),
@@ -222,8 +242,9 @@ TEST(Serialize, WrongAttributesAreRefusedByName) {
               for (int i = 0; i < 7; ++i) dims->add_dim(1);
             }),
             "invalid_argument: node 'x': attribute 'shape': a shape has at most 8 dimensions, not 9");
-  EXPECT_EQ(error_after([](G& m) { attribute_of(m, "x", "shape").mutable_shape()->add_dim(-2); }),
-            "invalid_argument: node 'x': attribute 'shape': dimension 2 of a shape is -2; it must not be negative");
+  EXPECT_EQ(
+      error_after([](G& m) { attribute_of(m, "x", "shape").mutable_shape()->add_dim(-2); }),
+      "invalid_argument: node 'x': attribute 'shape': dimension 2 of a shape is -2; it must not be negative");
   EXPECT_EQ(error_after([](G& m) { attribute_of(m, "x", "shape").mutable_shape()->set_unknown_rank(true); }),
             "invalid_argument: node 'x': attribute 'shape': a shape of unknown rank has 2 dimensions");
 }
@@ -234,22 +255,36 @@ TEST(Serialize, WrongTensorsAreRefusedBeforeTheyAreAllocated) {
   };
   using T = proto::TensorValue;
   EXPECT_EQ(error([](T& t) { t.mutable_content()->pop_back(); }),
-            "invalid_argument: node 'c': attribute 'value': a f32[2,1] tensor has 7 bytes of content instead of 8, and 0 strings");
+            "invalid_argument: node 'c': attribute 'value': a f32[2,1] tensor has 7 bytes of content instead "
+            "of 8, and 0 strings");
+  EXPECT_EQ(error([](T& t) { t.mutable_content()->push_back('x'); }),
+            "invalid_argument: node 'c': attribute 'value': a f32[2,1] tensor has 9 bytes of content instead "
+            "of 8, and 0 strings");
   EXPECT_EQ(error([](T& t) { t.add_strings("x"); }),
-            "invalid_argument: node 'c': attribute 'value': a f32[2,1] tensor has 8 bytes of content instead of 8, and 1 strings");
+            "invalid_argument: node 'c': attribute 'value': a f32[2,1] tensor has 8 bytes of content instead "
+            "of 8, and 1 strings");
   EXPECT_EQ(error([](T& t) { t.mutable_shape()->set_dim(0, 1ll << 62); }),
-            "invalid_argument: node 'c': attribute 'value': a f32[4611686018427387904,1] tensor has more bytes than fit 63 bits");
-  EXPECT_EQ(error([](T& t) { t.mutable_shape()->set_dim(0, 1ll << 62); t.mutable_shape()->set_dim(1, 4); }),
-            "invalid_argument: node 'c': attribute 'value': the number of elements of [4611686018427387904,4] overflows 63 bits");
+            "invalid_argument: node 'c': attribute 'value': a f32[4611686018427387904,1] tensor has more "
+            "bytes than fit 63 bits");
+  EXPECT_EQ(error([](T& t) {
+              t.mutable_shape()->set_dim(0, 1ll << 62);
+              t.mutable_shape()->set_dim(1, 4);
+            }),
+            "invalid_argument: node 'c': attribute 'value': the number of elements of "
+            "[4611686018427387904,4] overflows 63 bits");
   EXPECT_EQ(error([](T& t) { t.mutable_shape()->set_dim(0, -1); }),
             "invalid_argument: node 'c': attribute 'value': the shape [?,1] of a tensor is not fully known");
   EXPECT_EQ(error([](T& t) { t.set_dtype(12); }),
             "invalid_argument: node 'c': attribute 'value': a tensor cannot have dtype resource");
   EXPECT_EQ(error([](T& t) { t.set_dtype(11); }),
-            "invalid_argument: node 'c': attribute 'value': a string[2,1] tensor has 0 strings and 8 bytes of other content");
-  EXPECT_EQ(error([](T& t) { t.set_dtype(8); }), "invalid_argument: Const 'c': attribute 'value' is i32, but 'T' is f32");
-  EXPECT_EQ(error_after([](proto::Graph& m) { attribute_of(m, "flag", "value").mutable_tensor()->set_content("\2"); }),
-            "invalid_argument: node 'flag': attribute 'value': a bool[] tensor has a byte that is neither 0 nor 1");
+            "invalid_argument: node 'c': attribute 'value': a string[2,1] tensor has 0 strings and 8 bytes "
+            "of other content");
+  EXPECT_EQ(error([](T& t) { t.set_dtype(8); }),
+            "invalid_argument: Const 'c': attribute 'value' is i32, but 'T' is f32");
+  EXPECT_EQ(
+      error_after(
+          [](proto::Graph& m) { attribute_of(m, "flag", "value").mutable_tensor()->set_content("\2"); }),
+      "invalid_argument: node 'flag': attribute 'value': a bool[] tensor has a byte that is neither 0 nor 1");
 }
 
 proto::Function& function_of(proto::Graph& message, std::string_view name) {
@@ -269,8 +304,9 @@ TEST(Serialize, WrongFunctionsAreRefused) {
             "not_found: function 'simple': there is no node 'nobody'");
   EXPECT_EQ(error_after([](G& m) { function_of(m, "simple").set_result(0, "sum:1"); }),
             "invalid_argument: function 'simple': there is no output 'sum:1': it has 1");
-  EXPECT_EQ(error_after([](G& m) { function_of(m, "simple").add_result("x"); }),
-            "invalid_argument: node 'if': function 'simple' has other argument or result dtypes than its node");
+  EXPECT_EQ(
+      error_after([](G& m) { function_of(m, "simple").add_result("x"); }),
+      "invalid_argument: node 'if': function 'simple' has other argument or result dtypes than its node");
   EXPECT_EQ(error_after([](G& m) {
               (*function_of(m, "simple").mutable_node(0)->mutable_attribute())["index"].set_integer(1);
             }),
@@ -290,8 +326,9 @@ TEST(Serialize, FunctionsThatCallThemselvesAreRefused) {
     auto& call = *function_of(m, "outer_fn").mutable_node(2)->mutable_attribute();
     call["then_branch"].set_function("outer_fn");
   });
-  EXPECT_EQ(error,
-            "invalid_argument: function 'outer_fn': functions name each other deeper than 16, or in a circle");
+  EXPECT_EQ(
+      error,
+      "invalid_argument: function 'outer_fn': functions name each other deeper than 16, or in a circle");
 }
 
 TEST(Serialize, TheDepthOfFunctionsIsLimitedInWhateverOrderTheyCome) {

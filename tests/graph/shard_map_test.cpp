@@ -10,8 +10,11 @@ namespace troupe {
 namespace {
 
 std::vector<VariableSpec> some_variables() {
-  return {{"w1", DType::f32, Shape{784, 128}}, {"b1", DType::f32, Shape{128}},       {"w2", DType::f32, Shape{128, 10}},
-          {"b2", DType::f32, Shape{10}},       {"scale", DType::f64, Shape{}}};
+  return {{"w1", DType::f32, Shape{784, 128}},
+          {"b1", DType::f32, Shape{128}},
+          {"w2", DType::f32, Shape{128, 10}},
+          {"b2", DType::f32, Shape{10}},
+          {"scale", DType::f64, Shape{}}};
 }
 
 TEST(ShardMap, PutsWholeVariablesLargestFirstOnTheLeastLoadedShard) {
@@ -42,9 +45,11 @@ TEST(ShardMap, TheFingerprintSeesEveryField) {
   EXPECT_NE(base, ShardMap({{"w", DType::f32, Shape{6, 3}}}, 1).fingerprint());
   EXPECT_NE(base, ShardMap({{"w", DType::f32, Shape{6, 2, 1}}}, 1).fingerprint());
   EXPECT_NE(base, ShardMap({{"w", DType::f32, Shape{6, 2}}}, 2).fingerprint());
-  // The published test vector of FNV-1a for the empty string would be the offset; eight zero bytes follow for 0 slices.
+  // The published test vector of FNV-1a for the empty string would be the offset; eight zero bytes follow for
+  // 0 slices.
   std::uint64_t expected = 0xcbf29ce484222325ull;
-  for (int byte : {1, 0, 0, 0, 0, 0, 0, 0}) expected = (expected ^ static_cast<std::uint64_t>(byte)) * 0x100000001b3ull;
+  for (int byte : {1, 0, 0, 0, 0, 0, 0, 0})
+    expected = (expected ^ static_cast<std::uint64_t>(byte)) * 0x100000001b3ull;
   EXPECT_EQ(ShardMap({}, 1).fingerprint(), expected);
 }
 
@@ -69,21 +74,33 @@ TEST(ShardMap, FourMebibytesExactlyStayWhole) {
   EXPECT_EQ(ShardMap({{"w", DType::f32, Shape{1 << 20}}}, 2).slices().size(), 1u);
   EXPECT_EQ(ShardMap({{"w", DType::f32, Shape{(1 << 20) + 1}}}, 2).slices().size(), 2u);
   EXPECT_EQ(ShardMap({{"w", DType::f32, Shape{(1 << 20) + 1}}}, 1).slices().size(), 1u);
-  EXPECT_EQ(ShardMap({{"w", DType::f32, Shape{1, 4 << 20}}}, 2).slices().size(), 1u);  // one row cannot be cut
+  EXPECT_EQ(ShardMap({{"w", DType::f32, Shape{1, 4 << 20}}}, 2).slices().size(),
+            1u);  // one row cannot be cut
   EXPECT_EQ(ShardMap({{"w", DType::f32, Shape{0, 4 << 20}}}, 2).slices().size(), 1u);
-  EXPECT_EQ(ShardMap({{"w", DType::f32, Shape{(1 << 20) + 1}}}, 100).slices().size(), 2u);  // no more than needed
+  EXPECT_EQ(ShardMap({{"w", DType::f32, Shape{(1 << 20) + 1}}}, 100).slices().size(),
+            2u);  // no more than needed
 }
 
 TEST(ShardMap, RefusesWhatCannotBeSharded) {
-  EXPECT_EQ(error_of([] { ShardMap({{"w", DType::f32, Shape{kUnknown}}}, 1); }),
+  EXPECT_EQ(error_of([] {
+              ShardMap({{"w", DType::f32, Shape{kUnknown}}}, 1);
+            }),
             "invalid_argument: variable 'w': its shape [?] must be fully known to be sharded");
-  EXPECT_EQ(error_of([] { ShardMap({{"w", DType::string, Shape{2}}}, 1); }),
+  EXPECT_EQ(error_of([] {
+              ShardMap({{"w", DType::string, Shape{2}}}, 1);
+            }),
             "invalid_argument: variable 'w': a shard cannot hold dtype string");
-  EXPECT_EQ(error_of([] { ShardMap({{"w", DType::f32, Shape{}}, {"w", DType::f32, Shape{}}}, 1); }),
+  EXPECT_EQ(error_of([] {
+              ShardMap({{"w", DType::f32, Shape{}}, {"w", DType::f32, Shape{}}}, 1);
+            }),
             "invalid_argument: variable 'w' is given twice to the shard map");
-  EXPECT_EQ(error_of([] { ShardMap({}, 0); }), "invalid_argument: a shard map needs at least one shard, not 0");
-  EXPECT_EQ(error_of([] { ShardMap({{"w", DType::f32, Shape{1ll << 40, 1ll << 40}}}, 1); }),
-            "invalid_argument: variable 'w': the number of elements of [1099511627776,1099511627776] overflows 63 bits");
+  EXPECT_EQ(error_of([] { ShardMap({}, 0); }),
+            "invalid_argument: a shard map needs at least one shard, not 0");
+  EXPECT_EQ(error_of([] {
+              ShardMap({{"w", DType::f32, Shape{1ll << 40, 1ll << 40}}}, 1);
+            }),
+            "invalid_argument: variable 'w': the number of elements of [1099511627776,1099511627776] "
+            "overflows 63 bits");
   EXPECT_EQ(error_of([] { ShardMap({}, 1).slices_of("w"); }), "not_found: the shard map has no variable 'w'");
 }
 

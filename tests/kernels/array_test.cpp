@@ -10,7 +10,8 @@ using Ints = std::vector<std::int64_t>;
 
 Ints unravel(std::int64_t i, const Shape& shape) {
   Ints index(static_cast<std::size_t>(shape.rank()));
-  for (int d = shape.rank() - 1; d >= 0; i /= shape.dim(d), --d) index[static_cast<std::size_t>(d)] = i % shape.dim(d);
+  for (int d = shape.rank() - 1; d >= 0; i /= shape.dim(d), --d)
+    index[static_cast<std::size_t>(d)] = i % shape.dim(d);
   return index;
 }
 
@@ -55,16 +56,24 @@ class ArrayTest : public KernelTest {
         ASSERT_EQ(out.data<std::string>()[i], x.data<std::string>()[at]) << i;
       } else {
         const std::size_t size = size_of(x.dtype());
-        ASSERT_EQ(std::memcmp(out.raw() + static_cast<std::size_t>(i) * size, x.raw() + at * size, size), 0) << i;
+        ASSERT_EQ(std::memcmp(out.raw() + static_cast<std::size_t>(i) * size, x.raw() + at * size, size), 0)
+            << i;
       }
     }
   }
 };
 
 TEST_F(ArrayTest, TransposePermutesDimensions) {
-  const std::vector<std::pair<Shape, Ints>> cases{{{5}, {0}},          {{3, 4}, {1, 0}},           {{3, 4}, {}},
-                                                  {{2, 3, 4}, {2, 0, 1}}, {{2, 3, 4}, {0, 2, 1}},     {{2, 3, 4}, {1, 0, -1}},
-                                                  {{2, 1, 4, 3}, {3, 1, 0, 2}}, {{0, 3}, {1, 0}}, {{}, {}}, {{300, 201}, {1, 0}}};
+  const std::vector<std::pair<Shape, Ints>> cases{{{5}, {0}},
+                                                  {{3, 4}, {1, 0}},
+                                                  {{3, 4}, {}},
+                                                  {{2, 3, 4}, {2, 0, 1}},
+                                                  {{2, 3, 4}, {0, 2, 1}},
+                                                  {{2, 3, 4}, {1, 0, -1}},
+                                                  {{2, 1, 4, 3}, {3, 1, 0, 2}},
+                                                  {{0, 3}, {1, 0}},
+                                                  {{}, {}},
+                                                  {{300, 201}, {1, 0}}};
   for (const auto& [shape, perm] : cases)
     for_each_size(shape, [&, &perm = perm](const Tensor& x) {
       const Tensor out = run1("Transpose", {x}, {{"perm", perm}});
@@ -90,7 +99,8 @@ TEST_F(ArrayTest, SplitSizesAndConcatAreInverse) {
   for (const std::int64_t axis : {0, 1, -1})
     for_each_size({6, 6, 6}, [&](const Tensor& x) {
       const Attributes sizes{{"axis", axis}, {"sizes", Ints{1, 0, 3, 2}}};
-      const auto parts = run({.op = "SplitSizes", .dtype = x.dtype(), .inputs = {x}, .attributes = sizes, .outputs = 4});
+      const auto parts =
+          run({.op = "SplitSizes", .dtype = x.dtype(), .inputs = {x}, .attributes = sizes, .outputs = 4});
       const int d = static_cast<int>(axis);
       EXPECT_EQ(parts[2].shape().dim(d), 3);
       expect_moved(parts[2], x, [&](Ints index) {
@@ -111,12 +121,16 @@ TEST_F(ArrayTest, SplitSizesAndConcatAreInverse) {
 TEST_F(ArrayTest, SplitMakesEqualParts) {
   const Tensor x = counting<float>({4, 6});
   const Attributes axis{{"axis", std::int64_t{1}}};
-  const auto parts = run({.op = "Split", .dtype = DType::f32, .inputs = {x}, .attributes = axis, .outputs = 3});
+  const auto parts =
+      run({.op = "Split", .dtype = DType::f32, .inputs = {x}, .attributes = axis, .outputs = 3});
   for (std::size_t p = 0; p < 3; ++p) {
     EXPECT_EQ(parts[p].shape(), (Shape{4, 2}));
-    expect_moved(parts[p], x, [&](Ints index) { return Ints{index[0], index[1] + 2 * static_cast<std::int64_t>(p)}; });
+    expect_moved(parts[p], x, [&](Ints index) {
+      return Ints{index[0], index[1] + 2 * static_cast<std::int64_t>(p)};
+    });
   }
-  EXPECT_THROW(run({.op = "Split", .dtype = DType::f32, .inputs = {x}, .attributes = axis, .outputs = 4}), Error);
+  EXPECT_THROW(run({.op = "Split", .dtype = DType::f32, .inputs = {x}, .attributes = axis, .outputs = 4}),
+               Error);
 }
 
 TEST_F(ArrayTest, ConcatChecksItsInputs) {
@@ -133,7 +147,11 @@ TEST_F(ArrayTest, StackAndUnstackAreInverse) {
       const Tensor y = run1("Transpose", {x}, {{"perm", Ints{0, 1}}});
       const Tensor stacked = run1("Stack", {x, y, x, y}, {{"axis", axis}});
       EXPECT_EQ(stacked.shape().dim(static_cast<int>(axis)), 4);
-      const auto parts = run({.op = "Unstack", .dtype = x.dtype(), .inputs = {stacked}, .attributes = {{"axis", axis}}, .outputs = 4});
+      const auto parts = run({.op = "Unstack",
+                              .dtype = x.dtype(),
+                              .inputs = {stacked},
+                              .attributes = {{"axis", axis}},
+                              .outputs = 4});
       for (const Tensor& part : parts) EXPECT_TRUE(bitwise_equal(part, x));
     });
   EXPECT_NE(error_of("Stack", {counting<float>({2}), counting<float>({3})}, {{"axis", std::int64_t{0}}}), "");
@@ -153,7 +171,9 @@ TEST_F(ArrayTest, SliceCutsABoxAndSliceGradPutsItBack) {
   const Tensor x = counting<double>({3, 3});
   const Tensor grad = run1("SliceGrad", {filled<double>({1, 2}, 5), x}, {{"begin", Ints{2, 1}}});
   EXPECT_EQ(doubles(grad), (std::vector<double>{0, 0, 0, 0, 0, 0, 0, 5, 5}));
-  const auto slice = [&](Ints begin, Ints size) { return error_of("Slice", {x}, {{"begin", begin}, {"size", size}}); };
+  const auto slice = [&](Ints begin, Ints size) {
+    return error_of("Slice", {x}, {{"begin", begin}, {"size", size}});
+  };
   EXPECT_NE(slice({0, 2}, {3, 2}), "");
   EXPECT_NE(slice({-1, 0}, {1, 1}), "");
   EXPECT_NE(slice({4, 0}, {-1, 1}), "");
@@ -173,7 +193,8 @@ TEST_F(ArrayTest, PadSurroundsWithAValue) {
   const Tensor out = run1("Pad", {x}, pad({1, 0}, {0, 2}));
   EXPECT_EQ(out.shape(), (Shape{2, 4}));
   EXPECT_EQ(doubles(out), (std::vector<double>{-1, -1, -1, -1, 1, 2, -1, -1}));
-  EXPECT_EQ(doubles(run1("Pad", {Tensor(DType::i8, Shape{0, 1})}, pad({2, 0}, {0, 0}))), (std::vector<double>{-1, -1}));
+  EXPECT_EQ(doubles(run1("Pad", {Tensor(DType::i8, Shape{0, 1})}, pad({2, 0}, {0, 0}))),
+            (std::vector<double>{-1, -1}));
   EXPECT_NE(error_of("Pad", {x}, pad({-1, 0}, {0, 0})), "");
   EXPECT_NE(error_of("Pad", {x}, pad({0}, {0})), "");
   constexpr auto kMost = std::numeric_limits<std::int64_t>::max();
@@ -205,7 +226,9 @@ TEST_F(ArrayTest, BroadcastLikeRepeats) {
 
 TEST_F(ArrayTest, ReshapesAreViews) {
   const Tensor x = counting<float>({2, 6});
-  const auto shape = [](std::initializer_list<std::int64_t> dims) { return Tensor::vector<std::int64_t>(dims); };
+  const auto shape = [](std::initializer_list<std::int64_t> dims) {
+    return Tensor::vector<std::int64_t>(dims);
+  };
   const Tensor y = run1("Reshape", {x, shape({3, -1})});
   EXPECT_EQ(y.shape(), (Shape{3, 4}));
   EXPECT_EQ(y.raw(), x.raw());
@@ -239,8 +262,10 @@ TEST_F(ArrayTest, GatherTakesRowsAndNamesABadIndex) {
     });
   });
   const Tensor table = counting<float>({5, 3});
-  EXPECT_NE(error_of("Gather", {table, Tensor::vector<std::int64_t>({0, 5})}).find("index 5 (element 1)"), std::string::npos);
-  EXPECT_NE(error_of("Gather", {table, Tensor::vector<std::int64_t>({-1})}).find("index -1"), std::string::npos);
+  EXPECT_NE(error_of("Gather", {table, Tensor::vector<std::int64_t>({0, 5})}).find("index 5 (element 1)"),
+            std::string::npos);
+  EXPECT_NE(error_of("Gather", {table, Tensor::vector<std::int64_t>({-1})}).find("index -1"),
+            std::string::npos);
   EXPECT_NE(error_of("Gather", {Tensor::scalar(1.0f), Tensor::vector<std::int64_t>({0})}), "");
   EXPECT_EQ(run1("Gather", {table, Tensor(DType::i64, Shape{0})}).shape(), (Shape{0, 3}));
   EXPECT_EQ(run1("Gather", {counting<float>({5}), Tensor::scalar<std::int64_t>(3)}).item<float>(), 3);
@@ -252,17 +277,20 @@ TEST_F(ArrayTest, ScatterAddRowsAddsRepeatedRowsInOrder) {
   for (auto& i : indices.mutable_values<std::int64_t>()) i = static_cast<std::int64_t>(engine_() % 50 * 20);
   const Tensor values = random<float>({700, 40});
   const auto scatter = [&](Device& device) {
-    return run_kernel(registry(), device, {.op = "ScatterAddRows", .dtype = DType::f32, .inputs = {indices, values, like}})[0];
+    return run_kernel(registry(), device,
+                      {.op = "ScatterAddRows", .dtype = DType::f32, .inputs = {indices, values, like}})[0];
   };
   Tensor want = Tensor::zeros(DType::f32, like.shape());
   for (std::int64_t i = 0; i < 700; ++i)
     for (std::int64_t k = 0; k < 40; ++k)
-      want.mutable_data<float>()[indices.data<std::int64_t>()[i] * 40 + k] += values.data<float>()[i * 40 + k];
+      want.mutable_data<float>()[indices.data<std::int64_t>()[i] * 40 + k] +=
+          values.data<float>()[i * 40 + k];
   EXPECT_TRUE(bitwise_equal(scatter(*device_), want));
   EXPECT_TRUE(bitwise_equal(scatter(*three_threads_), want));
   const auto error = [&](std::int64_t index, const Shape& shape) {
     try {
-      run({.op = "ScatterAddRows", .dtype = DType::f32,
+      run({.op = "ScatterAddRows",
+           .dtype = DType::f32,
            .inputs = {Tensor::vector<std::int64_t>({index}), Tensor::zeros(DType::f32, shape), like}});
     } catch (const Error& e) {
       return e.message();
@@ -290,7 +318,8 @@ TEST_F(ArrayTest, FillAndLikes) {
     return run_as(value.dtype(), "Fill", {Tensor::vector<std::int64_t>(dims), value});
   };
   EXPECT_TRUE(bitwise_equal(fill({2, 2}, Tensor::scalar(3.0f)), filled<float>({2, 2}, 3)));
-  EXPECT_TRUE(bitwise_equal(fill({2}, Tensor::scalar<std::string>("a")), Tensor::vector<std::string>({"a", "a"})));
+  EXPECT_TRUE(
+      bitwise_equal(fill({2}, Tensor::scalar<std::string>("a")), Tensor::vector<std::string>({"a", "a"})));
   EXPECT_EQ(fill({}, Tensor::scalar(3.0f)).shape(), Shape{});
   EXPECT_THROW(fill({-1}, Tensor::scalar(3.0f)), Error);
   EXPECT_THROW(fill({2}, Tensor::vector<float>({1, 2})), Error);
@@ -308,12 +337,14 @@ TEST_F(ArrayTest, RangeStopsBeforeTheLimit) {
     return run1("Range", {Tensor::scalar(start), Tensor::scalar(limit), Tensor::scalar(delta)});
   };
   EXPECT_EQ(doubles(range(1.0f, 2.0f, 0.25f)), (std::vector<double>{1, 1.25, 1.5, 1.75}));
-  EXPECT_EQ(doubles(range(std::int32_t{5}, std::int32_t{-2}, std::int32_t{-3})), (std::vector<double>{5, 2, -1}));
+  EXPECT_EQ(doubles(range(std::int32_t{5}, std::int32_t{-2}, std::int32_t{-3})),
+            (std::vector<double>{5, 2, -1}));
   EXPECT_EQ(range(std::int64_t{5}, std::int64_t{5}, std::int64_t{1}).shape(), (Shape{0}));
   EXPECT_EQ(range(2.0, 1.0, 1.0).shape(), (Shape{0}));
   using Long = std::numeric_limits<std::int64_t>;
   EXPECT_EQ(range(Long::min(), Long::max(), Long::max()).num_elements(), 3);
-  EXPECT_EQ(doubles(range(std::int8_t{-128}, std::int8_t{127}, std::int8_t{100})), (std::vector<double>{-128, -28, 72}));
+  EXPECT_EQ(doubles(range(std::int8_t{-128}, std::int8_t{127}, std::int8_t{100})),
+            (std::vector<double>{-128, -28, 72}));
   EXPECT_THROW(range(1.0f, 2.0f, 0.0f), Error);
   EXPECT_THROW(range(std::int32_t{1}, std::int32_t{2}, std::int32_t{0}), Error);
   EXPECT_THROW(range(Long::min(), Long::max(), std::int64_t{1}), Error);

@@ -17,11 +17,24 @@ std::size_t source_index(const Shape& t, const Shape& out, std::int64_t i) {
 }
 
 const std::vector<std::pair<Shape, Shape>>& shape_pairs() {
-  static const std::vector<std::pair<Shape, Shape>> all{
-      {{7}, {7}},          {{}, {}},           {{5, 3}, {}},       {{}, {5, 3}},        {{4, 37}, {37}},     {{37}, {4, 37}},
-      {{4, 37}, {4, 1}},   {{4, 1}, {1, 37}},  {{2, 3, 5}, {3, 1}}, {{2, 1, 5}, {3, 1}}, {{1, 1}, {1}},       {{0}, {1}},
-      {{3, 0}, {3, 1}},    {{2, 3, 4, 5}, {2, 1, 4, 1}}, {{1, 3, 1, 5}, {2, 1, 4, 1}},  {{200, 100}, {100}}, {{20000}, {20000}},
-      {{20001}, {1}}};
+  static const std::vector<std::pair<Shape, Shape>> all{{{7}, {7}},
+                                                        {{}, {}},
+                                                        {{5, 3}, {}},
+                                                        {{}, {5, 3}},
+                                                        {{4, 37}, {37}},
+                                                        {{37}, {4, 37}},
+                                                        {{4, 37}, {4, 1}},
+                                                        {{4, 1}, {1, 37}},
+                                                        {{2, 3, 5}, {3, 1}},
+                                                        {{2, 1, 5}, {3, 1}},
+                                                        {{1, 1}, {1}},
+                                                        {{0}, {1}},
+                                                        {{3, 0}, {3, 1}},
+                                                        {{2, 3, 4, 5}, {2, 1, 4, 1}},
+                                                        {{1, 3, 1, 5}, {2, 1, 4, 1}},
+                                                        {{200, 100}, {100}},
+                                                        {{20000}, {20000}},
+                                                        {{20001}, {1}}};
   return all;
 }
 
@@ -39,7 +52,8 @@ class BinaryTest : public KernelTest {
         const double want = exact(x[source_index(sa, shape, i)], y[source_index(sb, shape, i)]);
         const double got = z[static_cast<std::size_t>(i)];
         if (std::is_same_v<T, float> && out.dtype() == DType::f32)
-          ASSERT_LE(ulps(static_cast<float>(got), want), 2) << op << ' ' << sa.to_string() << ' ' << sb.to_string() << ' ' << i;
+          ASSERT_LE(ulps(static_cast<float>(got), want), 2)
+              << op << ' ' << sa.to_string() << ' ' << sb.to_string() << ' ' << i;
         else
           ASSERT_EQ(got, want) << op << ' ' << sa.to_string() << ' ' << sb.to_string() << ' ' << i;
       }
@@ -51,26 +65,40 @@ class BinaryTest : public KernelTest {
   }
   template <class T>
   void expect_arithmetic() {
-    expect_binary<T>("Add", [](double a, double b) { return a + b; }, 0, 10);
-    expect_binary<T>("Mul", [](double a, double b) { return a * b; }, 0, 10);
-    expect_binary<T>("Sub", [](double a, double b) { return a - b; }, std::is_same_v<T, std::uint8_t> ? 0 : -10, 1);
-    expect_binary<T>("Maximum", [](double a, double b) { return std::max(a, b); }, 0, 10);
-    expect_binary<T>("Minimum", [](double a, double b) { return std::min(a, b); }, 0, 10);
-    expect_binary<T>("SquaredDifference", [](double a, double b) { return (a - b) * (a - b); }, 0, 10);
-    expect_binary<T>("Div", [](double a, double b) { return std::is_integral_v<T> ? std::trunc(a / b) : a / b; }, 1, 10);
-    expect_binary<T>("Equal", [](double a, double b) -> double { return a == b; }, 0, 3);
-    expect_binary<T>("NotEqual", [](double a, double b) -> double { return a != b; }, 0, 3);
-    expect_binary<T>("Less", [](double a, double b) -> double { return a < b; }, 0, 3);
-    expect_binary<T>("LessEqual", [](double a, double b) -> double { return a <= b; }, 0, 3);
-    expect_binary<T>("Greater", [](double a, double b) -> double { return a > b; }, 0, 3);
-    expect_binary<T>("GreaterEqual", [](double a, double b) -> double { return a >= b; }, 0, 3);
+    expect_binary<T>(
+        "Add", [](double a, double b) { return a + b; }, 0, 10);
+    expect_binary<T>(
+        "Mul", [](double a, double b) { return a * b; }, 0, 10);
+    expect_binary<T>(
+        "Sub", [](double a, double b) { return a - b; }, std::is_same_v<T, std::uint8_t> ? 0 : -10, 1);
+    expect_binary<T>(
+        "Maximum", [](double a, double b) { return std::max(a, b); }, 0, 10);
+    expect_binary<T>(
+        "Minimum", [](double a, double b) { return std::min(a, b); }, 0, 10);
+    expect_binary<T>(
+        "SquaredDifference", [](double a, double b) { return (a - b) * (a - b); }, 0, 10);
+    expect_binary<T>(
+        "Div", [](double a, double b) { return std::is_integral_v<T> ? std::trunc(a / b) : a / b; }, 1, 10);
+    expect_binary<T>(
+        "Equal", [](double a, double b) -> double { return a == b; }, 0, 3);
+    expect_binary<T>(
+        "NotEqual", [](double a, double b) -> double { return a != b; }, 0, 3);
+    expect_binary<T>(
+        "Less", [](double a, double b) -> double { return a < b; }, 0, 3);
+    expect_binary<T>(
+        "LessEqual", [](double a, double b) -> double { return a <= b; }, 0, 3);
+    expect_binary<T>(
+        "Greater", [](double a, double b) -> double { return a > b; }, 0, 3);
+    expect_binary<T>(
+        "GreaterEqual", [](double a, double b) -> double { return a >= b; }, 0, 3);
   }
 };
 
 TEST_F(BinaryTest, F32MatchesTheReference) {
   // Subtracting floats cancels: the reference is given the same floats, so the result is its rounding.
   expect_arithmetic<float>();
-  expect_binary<float>("Pow", [](double a, double b) { return std::pow(a, b); }, 0.1, 5);
+  expect_binary<float>(
+      "Pow", [](double a, double b) { return std::pow(a, b); }, 0.1, 5);
 }
 TEST_F(BinaryTest, F64MatchesTheReference) { expect_arithmetic<double>(); }
 TEST_F(BinaryTest, I8MatchesTheReference) { expect_arithmetic<std::int8_t>(); }
@@ -78,7 +106,8 @@ TEST_F(BinaryTest, U8MatchesTheReference) { expect_arithmetic<std::uint8_t>(); }
 TEST_F(BinaryTest, I16MatchesTheReference) { expect_arithmetic<std::int16_t>(); }
 TEST_F(BinaryTest, I32MatchesTheReference) {
   expect_arithmetic<std::int32_t>();
-  expect_binary<std::int32_t>("Pow", [](double a, double b) { return std::pow(a, b); }, 0, 5);
+  expect_binary<std::int32_t>(
+      "Pow", [](double a, double b) { return std::pow(a, b); }, 0, 5);
 }
 TEST_F(BinaryTest, I64MatchesTheReference) { expect_arithmetic<std::int64_t>(); }
 
@@ -86,18 +115,26 @@ TEST_F(BinaryTest, HalfPrecisionRoundsOnce) {
   const Tensor a = random<Half>({100}), b = random<Half>({100});
   const Tensor sum = run1("Add", {a, b});
   for (std::size_t i = 0; i < 100; ++i)
-    EXPECT_EQ(sum.values<Half>()[i], Half(static_cast<float>(a.values<Half>()[i]) + static_cast<float>(b.values<Half>()[i])));
-  EXPECT_EQ(doubles(run1("Mul", {Tensor::scalar(BFloat16(3)), Tensor::scalar(BFloat16(-2))})), std::vector<double>{-6});
+    EXPECT_EQ(sum.values<Half>()[i],
+              Half(static_cast<float>(a.values<Half>()[i]) + static_cast<float>(b.values<Half>()[i])));
+  EXPECT_EQ(doubles(run1("Mul", {Tensor::scalar(BFloat16(3)), Tensor::scalar(BFloat16(-2))})),
+            std::vector<double>{-6});
 }
 
 TEST_F(BinaryTest, IntegerOverflowWrapsAndDivisionByZeroIsAnError) {
   constexpr auto kLeast = std::numeric_limits<std::int32_t>::min();
-  EXPECT_EQ(run1("Div", {Tensor::scalar(kLeast), Tensor::scalar(std::int32_t{-1})}).item<std::int32_t>(), kLeast);
+  EXPECT_EQ(run1("Div", {Tensor::scalar(kLeast), Tensor::scalar(std::int32_t{-1})}).item<std::int32_t>(),
+            kLeast);
   EXPECT_EQ(run1("Sub", {Tensor::scalar(kLeast), Tensor::scalar(std::int32_t{1})}).item<std::int32_t>(),
             std::numeric_limits<std::int32_t>::max());
-  EXPECT_EQ(run1("Mul", {Tensor::scalar(std::int16_t{-32768}), Tensor::scalar(std::int16_t{-32768})}).item<std::int16_t>(), 0);
-  EXPECT_EQ(run1("Pow", {Tensor::scalar(std::int64_t{2}), Tensor::scalar(std::int64_t{65})}).item<std::int64_t>(), 0);
-  EXPECT_NE(error_of("Div", {Tensor::vector<std::int32_t>({1, 2}), Tensor::vector<std::int32_t>({1, 0})}).find("divisor 1"),
+  EXPECT_EQ(run1("Mul", {Tensor::scalar(std::int16_t{-32768}), Tensor::scalar(std::int16_t{-32768})})
+                .item<std::int16_t>(),
+            0);
+  EXPECT_EQ(
+      run1("Pow", {Tensor::scalar(std::int64_t{2}), Tensor::scalar(std::int64_t{65})}).item<std::int64_t>(),
+      0);
+  EXPECT_NE(error_of("Div", {Tensor::vector<std::int32_t>({1, 2}), Tensor::vector<std::int32_t>({1, 0})})
+                .find("divisor 1"),
             std::string::npos);
   EXPECT_EQ(error_of("Div", {Tensor(DType::i32, Shape{0}), Tensor::scalar(std::int32_t{0})}), "");
   EXPECT_NE(error_of("Pow", {Tensor::scalar(std::int32_t{2}), Tensor::scalar(std::int32_t{-1})}), "");
@@ -115,7 +152,8 @@ TEST_F(BinaryTest, ShapesThatDoNotBroadcastAreAnError) {
 }
 
 TEST_F(BinaryTest, LogicalOps) {
-  const Tensor a = Tensor::vector<bool>({false, false, true, true}), b = Tensor::vector<bool>({false, true, false, true});
+  const Tensor a = Tensor::vector<bool>({false, false, true, true}),
+               b = Tensor::vector<bool>({false, true, false, true});
   EXPECT_EQ(doubles(run1("LogicalAnd", {a, b})), (std::vector<double>{0, 0, 0, 1}));
   EXPECT_EQ(doubles(run1("LogicalOr", {a, b})), (std::vector<double>{0, 1, 1, 1}));
   EXPECT_EQ(doubles(run1("Equal", {a, b})), (std::vector<double>{1, 0, 0, 1}));
@@ -127,10 +165,12 @@ TEST_F(BinaryTest, SelectBroadcastsAllThree) {
   const Tensor out = run_as(DType::f32, "Select", {c, a, b});
   ASSERT_EQ(out.shape(), shape);
   for (std::int64_t i = 0; i < 24; ++i)
-    EXPECT_EQ(out.data<float>()[i], c.data<bool>()[source_index(sc, shape, i)] ? a.data<float>()[source_index(sa, shape, i)]
-                                                                              : b.data<float>()[source_index(sb, shape, i)]);
-  const Tensor words = run_as(DType::string, "Select", {Tensor::vector<bool>({true, false}),
-                              Tensor::vector<std::string>({"a", "b"}), Tensor::scalar<std::string>("z")});
+    EXPECT_EQ(out.data<float>()[i], c.data<bool>()[source_index(sc, shape, i)]
+                                        ? a.data<float>()[source_index(sa, shape, i)]
+                                        : b.data<float>()[source_index(sb, shape, i)]);
+  const Tensor words = run_as(DType::string, "Select",
+                              {Tensor::vector<bool>({true, false}), Tensor::vector<std::string>({"a", "b"}),
+                               Tensor::scalar<std::string>("z")});
   EXPECT_TRUE(bitwise_equal(words, Tensor::vector<std::string>({"a", "z"})));
 }
 

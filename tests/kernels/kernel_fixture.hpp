@@ -30,12 +30,18 @@ class KernelTest : public ::testing::Test {
     return run_as(dtype, std::move(op), std::move(inputs), std::move(attributes));
   }
   Tensor run_as(DType dtype, std::string op, std::vector<Tensor> inputs, Attributes attributes = {}) {
-    return run({.op = std::move(op), .dtype = dtype, .inputs = std::move(inputs), .attributes = std::move(attributes)})[0];
+    return run({.op = std::move(op),
+                .dtype = dtype,
+                .inputs = std::move(inputs),
+                .attributes = std::move(attributes)})[0];
   }
   Tensor run_on_three_threads(std::string op, std::vector<Tensor> inputs, Attributes attributes = {}) {
     const DType dtype = inputs.at(0).dtype();
     return run_kernel(registry(), *three_threads_,
-                      {.op = std::move(op), .dtype = dtype, .inputs = std::move(inputs), .attributes = std::move(attributes)})[0];
+                      {.op = std::move(op),
+                       .dtype = dtype,
+                       .inputs = std::move(inputs),
+                       .attributes = std::move(attributes)})[0];
   }
   // The message of the invalid_argument that the kernel throws; "" if it throws none.
   std::string error_of(std::string op, std::vector<Tensor> inputs, Attributes attributes = {}) {
@@ -91,22 +97,44 @@ inline std::vector<double> doubles(const Tensor& t) {
     }
   };
   switch (t.dtype()) {
-    case DType::f32: append(float{}); break;
-    case DType::f64: append(double{}); break;
-    case DType::f16: append(Half{}); break;
-    case DType::bf16: append(BFloat16{}); break;
-    case DType::i8: append(std::int8_t{}); break;
-    case DType::u8: append(std::uint8_t{}); break;
-    case DType::i16: append(std::int16_t{}); break;
-    case DType::i32: append(std::int32_t{}); break;
-    case DType::i64: append(std::int64_t{}); break;
-    case DType::boolean: append(bool{}); break;
-    default: ADD_FAILURE() << "not numbers";
+    case DType::f32:
+      append(float{});
+      break;
+    case DType::f64:
+      append(double{});
+      break;
+    case DType::f16:
+      append(Half{});
+      break;
+    case DType::bf16:
+      append(BFloat16{});
+      break;
+    case DType::i8:
+      append(std::int8_t{});
+      break;
+    case DType::u8:
+      append(std::uint8_t{});
+      break;
+    case DType::i16:
+      append(std::int16_t{});
+      break;
+    case DType::i32:
+      append(std::int32_t{});
+      break;
+    case DType::i64:
+      append(std::int64_t{});
+      break;
+    case DType::boolean:
+      append(bool{});
+      break;
+    default:
+      ADD_FAILURE() << "not numbers";
   }
   return out;
 }
 
-// Distance from `value` to `exact` in units of the last place of T there; 0 if both are NaN or the same infinity.
+// Distance from `value` to `exact` in units of the last place of T there; 0 if both are NaN or the same
+// infinity.
 template <class T>
 double ulps(T value, long double exact) {
   const T rounded = static_cast<T>(exact);
@@ -114,7 +142,10 @@ double ulps(T value, long double exact) {
   if (std::isinf(rounded) || std::isinf(value)) {
     if (rounded == value) return 0;
     // Next to overflow, infinity and the greatest value are neighbours.
-    return std::abs(value) >= std::numeric_limits<T>::max() && std::abs(rounded) >= std::numeric_limits<T>::max() ? 1 : 1e30;
+    return std::abs(value) >= std::numeric_limits<T>::max() &&
+                   std::abs(rounded) >= std::numeric_limits<T>::max()
+               ? 1
+               : 1e30;
   }
   const T magnitude = std::max(std::abs(rounded), std::numeric_limits<T>::min());
   const long double unit = std::nextafter(magnitude, std::numeric_limits<T>::infinity()) - magnitude;

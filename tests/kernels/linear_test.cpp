@@ -27,9 +27,9 @@ Sums matmul_reference(const Tensor& a, const Tensor& b, bool ta, bool tb) {
 TEST(MatMul, EqualsTheFloat64ProductForAnyShapeAndTranspose) {
   const KernelRegistry registry = all_kernels();
   std::mt19937_64 engine(1);
-  const std::vector<std::array<std::int64_t, 3>> sizes{{1, 1, 1}, {3, 5, 7}, {1, 33, 2}, {64, 1, 1}, {17, 129, 31},
-                                                       {2, 1, 300}, {1, 1000, 1}, {1, 501, 40},
-                                                       {40, 501, 1}, {32, 784, 128}, {784, 32, 10}, {301, 257, 65}};
+  const std::vector<std::array<std::int64_t, 3>> sizes{
+      {1, 1, 1},    {3, 5, 7},    {1, 33, 2},   {64, 1, 1},     {17, 129, 31}, {2, 1, 300},
+      {1, 1000, 1}, {1, 501, 40}, {40, 501, 1}, {32, 784, 128}, {784, 32, 10}, {301, 257, 65}};
   for (const auto& [m, k, n] : sizes)
     for (DType dtype : {DType::f32, DType::f64})
       for (int mask = 0; mask < 4; ++mask) {
@@ -60,7 +60,8 @@ TEST(MatMul, GivesTheSameBitsOnAThreadThatLetsOpenMpUseMany) {
   std::mt19937_64 engine(3);
   const auto device = test_device();
   const int before = omp_get_max_threads();
-  const std::vector<std::array<std::int64_t, 3>> sizes{{200, 500, 300}, {8, 200000, 8}};  // the other splits its sums
+  const std::vector<std::array<std::int64_t, 3>> sizes{{200, 500, 300},
+                                                       {8, 200000, 8}};  // the other splits its sums
   for (const auto& [m, k, n] : sizes) {
     const Tensor a = random_tensor(DType::f32, {m, k}, engine), b = random_tensor(DType::f32, {k, n}, engine);
     Tensor one(DType::f32, {m, n}), many(DType::f32, {m, n});
@@ -78,7 +79,9 @@ TEST(MatMul, OfEmptyMatricesIsEmptyOrZero) {
   const KernelRegistry registry = all_kernels();
   for (DType dtype : {DType::f32, DType::f64, DType::i32, DType::i64}) {
     const auto product = [&](Shape a, Shape b) {
-      return run_every_way(registry, {"MatMul", dtype, {Tensor::zeros(dtype, a), Tensor::zeros(dtype, b)}, flags(false, false)})[0];
+      return run_every_way(
+          registry,
+          {"MatMul", dtype, {Tensor::zeros(dtype, a), Tensor::zeros(dtype, b)}, flags(false, false)})[0];
     };
     EXPECT_EQ(product({0, 3}, {3, 2}).shape(), (Shape{0, 2}));
     EXPECT_EQ(product({2, 3}, {3, 0}).shape(), (Shape{2, 0}));
@@ -91,11 +94,14 @@ TEST(MatMul, OfIntegersIsExactAndWraps) {
   const Tensor a = Tensor::of<std::int32_t>({2, 3}, {1, 2, 3, 4, 5, 2147483647});
   const Tensor b = Tensor::of<std::int32_t>({2, 3}, {7, 8, 9, 10, 11, 2});  // transposed
   const Tensor c = run_every_way(registry, {"MatMul", DType::i32, {a, b}, flags(false, true)})[0];
-  EXPECT_TRUE(bitwise_equal(c, Tensor::of<std::int32_t>({2, 2}, {50, 38, 68 - 9 + std::int32_t(-2147483647 - 1), 93})))
+  EXPECT_TRUE(bitwise_equal(
+      c, Tensor::of<std::int32_t>({2, 2}, {50, 38, 68 - 9 + std::int32_t(-2147483647 - 1), 93})))
       << c.to_string();
-  const Tensor d = run_every_way(registry, {"MatMul", DType::i64,
-                                            {Tensor::of<std::int64_t>({2, 1}, {3, 4}), Tensor::of<std::int64_t>({2, 2}, {1, 2, 3, 4})},
-                                            flags(true, false)})[0];
+  const Tensor d = run_every_way(
+      registry, {"MatMul",
+                 DType::i64,
+                 {Tensor::of<std::int64_t>({2, 1}, {3, 4}), Tensor::of<std::int64_t>({2, 2}, {1, 2, 3, 4})},
+                 flags(true, false)})[0];
   EXPECT_TRUE(bitwise_equal(d, Tensor::of<std::int64_t>({1, 2}, {15, 22})));
 }
 
@@ -103,18 +109,33 @@ TEST(MatMul, NamesTheShapesThatDoNotFit) {
   const KernelRegistry registry = all_kernels();
   const auto device = test_device();
   const auto run = [&](Shape a, Shape b, bool ta) {
-    run_kernel(registry, *device, {"MatMul", DType::f32, {Tensor::zeros(DType::f32, a), Tensor::zeros(DType::f32, b)}, flags(ta, false)});
+    run_kernel(registry, *device,
+               {"MatMul",
+                DType::f32,
+                {Tensor::zeros(DType::f32, a), Tensor::zeros(DType::f32, b)},
+                flags(ta, false)});
   };
-  EXPECT_EQ(message_of(Code::invalid_argument, [&] { run({32, 784}, {128, 10}, false); }),
+  EXPECT_EQ(message_of(Code::invalid_argument,
+                       [&] {
+                         run({32, 784}, {128, 10}, false);
+                       }),
             "MatMul: inner dimensions differ: [32,784] x [128,10]");
-  EXPECT_EQ(message_of(Code::invalid_argument, [&] { run({3, 4}, {4, 5}, true); }),
+  EXPECT_EQ(message_of(Code::invalid_argument,
+                       [&] {
+                         run({3, 4}, {4, 5}, true);
+                       }),
             "MatMul: inner dimensions differ: [3,4] transposed x [4,5]");
-  EXPECT_EQ(message_of(Code::invalid_argument, [&] { run({3}, {3, 5}, false); }),
+  EXPECT_EQ(message_of(Code::invalid_argument,
+                       [&] {
+                         run({3}, {3, 5}, false);
+                       }),
             "MatMul: a must have 2 dimensions, but its shape is [3]");
   Tensor small(DType::f32, {1, 1});
   const Tensor a = Tensor::zeros(DType::f32, {2, 2});
   message_of(Code::invalid_argument, [&] { matmul(device->parallelism(), a, a, false, false, small); });
-  message_of(Code::invalid_argument, [&] { matmul(device->parallelism(), a, Tensor::zeros(DType::f64, {2, 2}), false, false, small); });
+  message_of(Code::invalid_argument, [&] {
+    matmul(device->parallelism(), a, Tensor::zeros(DType::f64, {2, 2}), false, false, small);
+  });
 }
 
 TEST(BiasAdd, AddsAlongTheLastAxis) {
@@ -152,24 +173,30 @@ TEST(BiasAdd, RefusesABiasOfAnotherLength) {
   EXPECT_EQ(message_of(Code::invalid_argument,
                        [&] {
                          run_kernel(registry, *device,
-                                    {"BiasAdd", DType::f32, {Tensor::zeros(DType::f32, {2, 3}), Tensor::zeros(DType::f32, {2})}, {}});
+                                    {"BiasAdd",
+                                     DType::f32,
+                                     {Tensor::zeros(DType::f32, {2, 3}), Tensor::zeros(DType::f32, {2})},
+                                     {}});
                        }),
             "BiasAdd: bias must be f32[3], but is f32[2]");
-  message_of(Code::invalid_argument,
-             [&] { run_kernel(registry, *device, {"BiasAddGrad", DType::f32, {Tensor::scalar(1.0f)}, {}}); });
+  message_of(Code::invalid_argument, [&] {
+    run_kernel(registry, *device, {"BiasAddGrad", DType::f32, {Tensor::scalar(1.0f)}, {}});
+  });
 }
 
 TEST(BiasAddGrad, SumsOverAllAxesButTheLast) {
   const KernelRegistry registry = all_kernels();
   std::mt19937_64 engine(5);
-  for (const Shape& shape : {Shape{5}, Shape{300, 7}, Shape{1, 1}, Shape{2, 40, 31, 33}, Shape{5000, 10}, Shape{0, 4}, Shape{4, 0}})
+  for (const Shape& shape : {Shape{5}, Shape{300, 7}, Shape{1, 1}, Shape{2, 40, 31, 33}, Shape{5000, 10},
+                             Shape{0, 4}, Shape{4, 0}})
     for (DType dtype : {DType::f32, DType::f64}) {
       const Tensor dy = random_tensor(dtype, shape, engine);
       const Tensor sum = run_every_way(registry, {"BiasAddGrad", dtype, {dy}, {}})[0];
       ASSERT_EQ(sum.shape(), (Shape{shape[-1]}));
       Sums want(shape[-1]);
       const auto values = doubles(dy);
-      for (std::size_t i = 0; i < values.size(); ++i) want.add(static_cast<std::int64_t>(i) % shape[-1], values[i]);
+      for (std::size_t i = 0; i < values.size(); ++i)
+        want.add(static_cast<std::int64_t>(i) % shape[-1], values[i]);
       expect_close(sum, want, shape.to_string());
     }
 }

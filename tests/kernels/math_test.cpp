@@ -9,7 +9,9 @@ struct Function {
   long double (*exact)(long double);
 };
 
-long double sigmoid(long double x) { return x < 0 ? std::exp(x) / (1 + std::exp(x)) : 1 / (1 + std::exp(-x)); }
+long double sigmoid(long double x) {
+  return x < 0 ? std::exp(x) / (1 + std::exp(x)) : 1 / (1 + std::exp(-x));
+}
 long double softplus(long double x) { return std::max(x, 0.0L) + std::log1p(std::exp(-std::abs(x))); }
 
 const std::vector<Function>& functions() {
@@ -35,10 +37,34 @@ const std::vector<Function>& functions() {
 template <class T>
 Tensor sweep(std::mt19937_64& engine, std::int64_t count) {
   using Limits = std::numeric_limits<T>;
-  std::vector<T> values{0,    -T{0},  1,      -1,     Limits::min(), -Limits::min(), Limits::max(), Limits::lowest(),
-                        Limits::infinity(), -Limits::infinity(), Limits::quiet_NaN(), Limits::denorm_min(),
-                        T(0.5), T(-0.5), T(0.625), T(-0.625), T(88.7228), T(88.73), T(-87.4), T(-103.9), T(-104.5), 4, -4,
-                        Limits::epsilon(), -Limits::epsilon(), T(0.70710677), T(1.4142135), std::nextafter(T{1}, T{0})};
+  std::vector<T> values{0,
+                        -T{0},
+                        1,
+                        -1,
+                        Limits::min(),
+                        -Limits::min(),
+                        Limits::max(),
+                        Limits::lowest(),
+                        Limits::infinity(),
+                        -Limits::infinity(),
+                        Limits::quiet_NaN(),
+                        Limits::denorm_min(),
+                        T(0.5),
+                        T(-0.5),
+                        T(0.625),
+                        T(-0.625),
+                        T(88.7228),
+                        T(88.73),
+                        T(-87.4),
+                        T(-103.9),
+                        T(-104.5),
+                        4,
+                        -4,
+                        Limits::epsilon(),
+                        -Limits::epsilon(),
+                        T(0.70710677),
+                        T(1.4142135),
+                        std::nextafter(T{1}, T{0})};
   using Bits = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;
   while (static_cast<std::int64_t>(values.size()) < count) {
     values.push_back(std::bit_cast<T>(static_cast<Bits>(engine())));
@@ -60,7 +86,8 @@ class MathTest : public KernelTest {
       if (error > worst) worst = error, at = x.values<T>()[i];
     }
     EXPECT_LE(worst, 4) << f.op << " of " << name(dtype_of<T>) << " at " << at << ": "
-                        << run1(f.op, {Tensor::scalar(at)}).to_string() << ", not " << static_cast<T>(f.exact(at));
+                        << run1(f.op, {Tensor::scalar(at)}).to_string() << ", not "
+                        << static_cast<T>(f.exact(at));
   }
 };
 
@@ -103,7 +130,8 @@ TEST_F(MathTest, ResultsDependNeitherOnThePlaceOfAnElementNorOnAlignmentOrThread
     expect_same(run1(f.op, {unaligned(x)}), 0);
     expect_same(run_on_three_threads(f.op, {x}), 0);
     for (std::int64_t begin : {1, 3, 1001})
-      for (std::int64_t size : {1, 2, 5, 13, 31, 100}) expect_same(run1(f.op, {x.rows(begin, begin + size)}), begin);
+      for (std::int64_t size : {1, 2, 5, 13, 31, 100})
+        expect_same(run1(f.op, {x.rows(begin, begin + size)}), begin);
   }
 }
 
@@ -118,13 +146,15 @@ TEST_F(MathTest, ReluAndSign) {
   EXPECT_TRUE(std::signbit(sign.values<float>()[1]));
   EXPECT_EQ(sign.values<float>()[3], 1);
   EXPECT_TRUE(std::isnan(sign.values<float>()[4]));
-  EXPECT_EQ(doubles(run1("LeakyRelu", {Tensor::vector<double>({-2, 3})}, {{"alpha", 0.25}})), (std::vector<double>{-0.5, 3}));
+  EXPECT_EQ(doubles(run1("LeakyRelu", {Tensor::vector<double>({-2, 3})}, {{"alpha", 0.25}})),
+            (std::vector<double>{-0.5, 3}));
   EXPECT_EQ(doubles(run1("Sign", {Tensor::vector<std::uint8_t>({0, 200})})), (std::vector<double>{0, 1}));
 }
 
 TEST_F(MathTest, IntegersWrap) {
   EXPECT_EQ(run1("Neg", {Tensor::vector<std::int8_t>({-128, 5})}).values<std::int8_t>()[0], -128);
-  EXPECT_EQ(run1("Abs", {Tensor::vector<std::int64_t>({std::numeric_limits<std::int64_t>::min()})}).item<std::int64_t>(),
+  EXPECT_EQ(run1("Abs", {Tensor::vector<std::int64_t>({std::numeric_limits<std::int64_t>::min()})})
+                .item<std::int64_t>(),
             std::numeric_limits<std::int64_t>::min());
   EXPECT_EQ(run1("Square", {Tensor::vector<std::int16_t>({-32768, 256})}).values<std::int16_t>()[0], 0);
 }

@@ -20,7 +20,8 @@ inline KernelRegistry all_kernels() {
 }
 
 // f32 or f64, uniform in [low, high).
-inline Tensor random_tensor(DType dtype, const Shape& shape, std::mt19937_64& engine, double low = -1, double high = 1) {
+inline Tensor random_tensor(DType dtype, const Shape& shape, std::mt19937_64& engine, double low = -1,
+                            double high = 1) {
   std::uniform_real_distribution<double> uniform(low, high);
   Tensor t(dtype, shape);
   for (std::int64_t i = 0; i < t.num_elements(); ++i) {
@@ -47,7 +48,8 @@ inline Tensor unaligned(const Tensor& t) {
 
 // A float64 reference: sums of products, and the sums of their absolute values, which bound rounding errors.
 struct Sums {
-  explicit Sums(std::int64_t count) : value(static_cast<std::size_t>(count)), magnitude(static_cast<std::size_t>(count)) {}
+  explicit Sums(std::int64_t count)
+      : value(static_cast<std::size_t>(count)), magnitude(static_cast<std::size_t>(count)) {}
   void add(std::int64_t at, double term) {
     value[static_cast<std::size_t>(at)] += term;
     magnitude[static_cast<std::size_t>(at)] += std::fabs(term);
@@ -64,7 +66,8 @@ inline void expect_close(const Tensor& got, const Sums& want, const std::string&
     ASSERT_LE(std::fabs(values[i] - want.value[i]), tolerance * want.magnitude[i]) << where << " at " << i;
 }
 
-// Runs the call on one thread, on three, and with unaligned inputs: all must agree to the bit. Returns the outputs.
+// Runs the call on one thread, on three, and with unaligned inputs: all must agree to the bit. Returns the
+// outputs.
 inline std::vector<Tensor> run_every_way(const KernelRegistry& registry, const KernelCall& call) {
   const auto one = test_device(1), three = test_device(3);
   const std::vector<Tensor> outputs = run_kernel(registry, *one, call);

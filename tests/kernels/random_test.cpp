@@ -5,7 +5,8 @@
 namespace troupe::testing {
 namespace {
 
-Attributes attributes(const std::string& op, const Shape& shape, double first, double second, std::int64_t seed = 0) {
+Attributes attributes(const std::string& op, const Shape& shape, double first, double second,
+                      std::int64_t seed = 0) {
   Attributes a{{"shape", shape}, {"seed", seed}};
   a.set(op == "RandomUniform" ? "minval" : "mean", first);
   a.set(op == "RandomUniform" ? "maxval" : "stddev", second);
@@ -14,10 +15,14 @@ Attributes attributes(const std::string& op, const Shape& shape, double first, d
 
 class RandomTest : public KernelTest {
  protected:
-  Tensor draw(const std::string& op, DType dtype, const Shape& shape, double first, double second, RandomKey key = {1, 2, 3},
-              std::uint64_t hash = 4, std::int64_t seed = 0, bool three_threads = false) {
+  Tensor draw(const std::string& op, DType dtype, const Shape& shape, double first, double second,
+              RandomKey key = {1, 2, 3}, std::uint64_t hash = 4, std::int64_t seed = 0,
+              bool three_threads = false) {
     return run_kernel(registry(), three_threads ? *three_threads_ : *device_,
-                      {.op = op, .dtype = dtype, .attributes = attributes(op, shape, first, second, seed), .key = key,
+                      {.op = op,
+                       .dtype = dtype,
+                       .attributes = attributes(op, shape, first, second, seed),
+                       .key = key,
                        .hash = hash})[0];
   }
 };
@@ -25,9 +30,11 @@ class RandomTest : public KernelTest {
 const std::vector<std::string> kOps{"RandomUniform", "RandomNormal", "TruncatedNormal"};
 
 TEST_F(RandomTest, UniformValuesAreThoseOfThePhiloxStream) {
-  const Tensor f = draw("RandomUniform", DType::f32, {7}, 0, 1), d = draw("RandomUniform", DType::f64, {3}, 0, 1);
+  const Tensor f = draw("RandomUniform", DType::f32, {7}, 0, 1),
+               d = draw("RandomUniform", DType::f64, {3}, 0, 1);
   const PhiloxStream stream{1, mix64(mix64(mix64(4) ^ 2) ^ 3)};
-  for (std::size_t i = 0; i < 7; ++i) EXPECT_EQ(f.values<float>()[i], uniform_float(stream.block(i / 4)[i % 4]));
+  for (std::size_t i = 0; i < 7; ++i)
+    EXPECT_EQ(f.values<float>()[i], uniform_float(stream.block(i / 4)[i % 4]));
   for (std::size_t i = 0; i < 3; ++i) {
     const PhiloxBlock block = stream.block(i / 2);
     EXPECT_EQ(d.values<double>()[i], uniform_double(block[i % 2 * 2], block[i % 2 * 2 + 1]));
@@ -36,7 +43,8 @@ TEST_F(RandomTest, UniformValuesAreThoseOfThePhiloxStream) {
 
 TEST_F(RandomTest, TheAttributeSeedIsMixedWithTheNodesHash) {
   const Tensor f = draw("RandomUniform", DType::f32, {1}, 0, 1, {1, 2, 3}, 4, 9);
-  EXPECT_EQ(f.values<float>()[0], uniform_float(PhiloxStream{1, mix64(mix64(mix64(4 ^ 9) ^ 2) ^ 3)}.block(0)[0]));
+  EXPECT_EQ(f.values<float>()[0],
+            uniform_float(PhiloxStream{1, mix64(mix64(mix64(4 ^ 9) ^ 2) ^ 3)}.block(0)[0]));
 }
 
 TEST_F(RandomTest, EveryPartOfTheKeyMattersAndEqualKeysGiveEqualValues) {
@@ -112,8 +120,13 @@ TEST_F(RandomTest, WrongAttributesAreErrors) {
 TEST_F(RandomTest, DropoutZeroesAndScales) {
   const auto drop = [&](const Tensor& x, double rate, Device& device) {
     return run_kernel(registry(), device,
-                      {.op = "Dropout", .dtype = x.dtype(), .inputs = {x},
-                       .attributes = {{"rate", rate}, {"seed", std::int64_t{0}}}, .outputs = 2, .key = {1, 2, 3}, .hash = 4});
+                      {.op = "Dropout",
+                       .dtype = x.dtype(),
+                       .inputs = {x},
+                       .attributes = {{"rate", rate}, {"seed", std::int64_t{0}}},
+                       .outputs = 2,
+                       .key = {1, 2, 3},
+                       .hash = 4});
   };
   for (const Tensor& x : {filled<float>({50'001}, 3), filled<double>({50'001}, 3)}) {
     const auto out = drop(x, 0.25, *device_);

@@ -45,7 +45,8 @@ TEST(Softmax, EqualsTheFormulaForAnyWidth) {
         for (std::size_t j = 0; j < want.size(); ++j) {
           // x - max x, up to 40, is rounded before the exponential.
           ASSERT_NEAR(y[at + j], want[j], 3 * tolerance(dtype) * want[j] + 1e-38);
-          ASSERT_NEAR(log_y[at + j], std::log(want[j]), tolerance(dtype) * (20 + std::fabs(std::log(want[j]))));
+          ASSERT_NEAR(log_y[at + j], std::log(want[j]),
+                      tolerance(dtype) * (20 + std::fabs(std::log(want[j]))));
         }
       });
     }
@@ -56,7 +57,8 @@ TEST(Softmax, GradientsEqualTheJacobiansProduct) {
   std::mt19937_64 engine(32);
   for (std::int64_t width : kWidths)
     for (DType dtype : {DType::f32, DType::f64}) {
-      const Tensor x = random_tensor(dtype, {20, width}, engine, -3, 3), dy = random_tensor(dtype, x.shape(), engine);
+      const Tensor x = random_tensor(dtype, {20, width}, engine, -3, 3),
+                   dy = random_tensor(dtype, x.shape(), engine);
       const Tensor y = run_every_way(registry, {"Softmax", dtype, {x}, {}})[0];
       const Tensor log_y = run_every_way(registry, {"LogSoftmax", dtype, {x}, {}})[0];
       const auto dx = doubles(run_every_way(registry, {"SoftmaxGrad", dtype, {dy, y}, {}})[0]);
@@ -111,7 +113,8 @@ TEST(SoftmaxCrossEntropy, EqualsTheFormula) {
   for (std::int64_t classes : kWidths)
     for (DType dtype : {DType::f32, DType::f64}) {
       const Tensor x = random_tensor(dtype, {37, classes}, engine, -10, 10);
-      const Tensor labels = run_every_way(registry, {"Softmax", dtype, {random_tensor(dtype, x.shape(), engine)}, {}})[0];
+      const Tensor labels =
+          run_every_way(registry, {"Softmax", dtype, {random_tensor(dtype, x.shape(), engine)}, {}})[0];
       const auto z = doubles(labels);
       const auto out = run_every_way(registry, {"SoftmaxCrossEntropy", dtype, {x, labels}, {}, 2});
       const auto loss = doubles(out[0]), backprop = doubles(out[1]);
@@ -131,12 +134,15 @@ TEST(SigmoidCrossEntropy, EqualsTheStableFormulaAtAnySize) {
   std::mt19937_64 engine(35);
   for (DType dtype : {DType::f32, DType::f64})
     for (double range : {1.0, 20.0, 1000.0}) {
-      const Tensor x = random_tensor(dtype, {7, 101}, engine, -range, range), z = random_tensor(dtype, x.shape(), engine, 0, 1);
+      const Tensor x = random_tensor(dtype, {7, 101}, engine, -range, range),
+                   z = random_tensor(dtype, x.shape(), engine, 0, 1);
       const auto out = doubles(run_every_way(registry, {"SigmoidCrossEntropy", dtype, {x, z}, {}})[0]);
       const auto xs = doubles(x), zs = doubles(z);
       for (std::size_t i = 0; i < out.size(); ++i) {
-        const double size = std::max(xs[i], 0.0) + std::fabs(xs[i] * zs[i]) + std::log1p(std::exp(-std::fabs(xs[i])));
-        ASSERT_NEAR(out[i], std::max(xs[i], 0.0) - xs[i] * zs[i] + std::log1p(std::exp(-std::fabs(xs[i]))), tolerance(dtype) * size);
+        const double size =
+            std::max(xs[i], 0.0) + std::fabs(xs[i] * zs[i]) + std::log1p(std::exp(-std::fabs(xs[i])));
+        ASSERT_NEAR(out[i], std::max(xs[i], 0.0) - xs[i] * zs[i] + std::log1p(std::exp(-std::fabs(xs[i]))),
+                    tolerance(dtype) * size);
       }
     }
 }
@@ -163,7 +169,9 @@ TEST(Softmax, KeepsHugeLogitsFiniteAndPassesNaNOn) {
   EXPECT_EQ(y[1], 0);
   EXPECT_TRUE(std::isnan(y[2]) && std::isnan(y[3]));
   EXPECT_EQ(y[4], 0.5);
-  const auto out = run_every_way(registry, {"SparseSoftmaxCrossEntropy", DType::f32, {x, Tensor::vector<std::int64_t>({0, 0, 1})}, {}, 2});
+  const auto out = run_every_way(
+      registry,
+      {"SparseSoftmaxCrossEntropy", DType::f32, {x, Tensor::vector<std::int64_t>({0, 0, 1})}, {}, 2});
   EXPECT_EQ(out[0].data<float>()[0], 0);
   EXPECT_TRUE(std::isnan(out[0].data<float>()[1]));
   EXPECT_NEAR(out[0].data<float>()[2], std::log(2.0), 1e-6);
@@ -173,13 +181,18 @@ TEST(Softmax, OfNoRowsOrNoColumnsIsEmpty) {
   const KernelRegistry registry = all_kernels();
   for (const Shape& shape : {Shape{0, 10}, Shape{4, 0}}) {
     const Tensor x(DType::f32, shape);
-    for (const char* op : {"Softmax", "LogSoftmax"}) EXPECT_EQ(run_every_way(registry, {op, DType::f32, {x}, {}})[0].shape(), shape);
+    for (const char* op : {"Softmax", "LogSoftmax"})
+      EXPECT_EQ(run_every_way(registry, {op, DType::f32, {x}, {}})[0].shape(), shape);
     for (const char* op : {"SoftmaxGrad", "LogSoftmaxGrad", "SigmoidCrossEntropy"})
       EXPECT_EQ(run_every_way(registry, {op, DType::f32, {x, x}, {}})[0].shape(), shape);
     const auto out = run_every_way(registry, {"SoftmaxCrossEntropy", DType::f32, {x, x}, {}, 2});
     EXPECT_EQ(out[0].shape(), (Shape{shape[0]}));
   }
-  const auto out = run_every_way(registry, {"SparseSoftmaxCrossEntropy", DType::f32, {Tensor(DType::f32, {0, 10}), Tensor(DType::i64, {0})}, {}, 2});
+  const auto out = run_every_way(registry, {"SparseSoftmaxCrossEntropy",
+                                            DType::f32,
+                                            {Tensor(DType::f32, {0, 10}), Tensor(DType::i64, {0})},
+                                            {},
+                                            2});
   EXPECT_EQ(out[1].shape(), (Shape{0, 10}));
 }
 
@@ -187,10 +200,17 @@ TEST(SparseSoftmaxCrossEntropy, NamesALabelOutOfRange) {
   const KernelRegistry registry = all_kernels();
   const auto device = test_device();
   const auto run = [&](Tensor labels, std::int64_t classes) {
-    run_kernel(registry, *device, {"SparseSoftmaxCrossEntropy", DType::f32,
-                                   {Tensor::zeros(DType::f32, {labels.shape()[0], classes}), labels}, {}, 2});
+    run_kernel(registry, *device,
+               {"SparseSoftmaxCrossEntropy",
+                DType::f32,
+                {Tensor::zeros(DType::f32, {labels.shape()[0], classes}), labels},
+                {},
+                2});
   };
-  EXPECT_EQ(message_of(Code::out_of_range, [&] { run(Tensor::vector<std::int64_t>({0, 9, 3, 11}), 10); }),
+  EXPECT_EQ(message_of(Code::out_of_range,
+                       [&] {
+                         run(Tensor::vector<std::int64_t>({0, 9, 3, 11}), 10);
+                       }),
             "SparseSoftmaxCrossEntropy: label 11 out of range [0,10) at position 3");
   EXPECT_EQ(message_of(Code::out_of_range, [&] { run(Tensor::vector<std::int32_t>({-1}), 10); }),
             "SparseSoftmaxCrossEntropy: label -1 out of range [0,10) at position 0");
@@ -204,7 +224,8 @@ TEST(Softmax, RefusesShapesThatDoNotFit) {
   const auto device = test_device();
   const auto run = [&](const char* op, Shape a, Shape b, std::size_t outputs) {
     return message_of(Code::invalid_argument, [&] {
-      run_kernel(registry, *device, {op, DType::f32, {Tensor::zeros(DType::f32, a), Tensor::zeros(DType::f32, b)}, {}, outputs});
+      run_kernel(registry, *device,
+                 {op, DType::f32, {Tensor::zeros(DType::f32, a), Tensor::zeros(DType::f32, b)}, {}, outputs});
     });
   };
   run("Softmax", {}, {}, 1);

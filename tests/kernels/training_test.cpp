@@ -27,7 +27,8 @@ std::vector<Optimizer> optimizers() {
 }
 
 // The published formulas, one element at a time. slot[0] and slot[1] as in ops: accum; ms, mom; m, v.
-void reference_step(const UpdateRule& rule, double& var, std::array<double, 2>& slot, double lr, double g, int t) {
+void reference_step(const UpdateRule& rule, double& var, std::array<double, 2>& slot, double lr, double g,
+                    int t) {
   if (std::holds_alternative<SgdRule>(rule)) {
     var -= lr * g;
   } else if (const auto* momentum = std::get_if<MomentumRule>(&rule)) {
@@ -57,8 +58,10 @@ struct State {
       variables.back().assign(i == 0 ? value.clone() : Tensor::zeros(value.dtype(), value.shape()));
     }
   }
-  KernelCall call(const Optimizer& optimizer, bool sparse, const Tensor& lr, std::int64_t t, std::vector<Tensor> gradient) {
-    KernelCall call{(sparse ? "SparseApply" : "Apply") + optimizer.name, lr.dtype(), {}, optimizer.attributes, 0};
+  KernelCall call(const Optimizer& optimizer, bool sparse, const Tensor& lr, std::int64_t t,
+                  std::vector<Tensor> gradient) {
+    KernelCall call{
+        (sparse ? "SparseApply" : "Apply") + optimizer.name, lr.dtype(), {}, optimizer.attributes, 0};
     for (Variable& variable : variables) call.variables.push_back(&variable);
     call.inputs.resize(variables.size());
     call.inputs.push_back(lr);
@@ -88,7 +91,8 @@ TEST(Apply, FollowsThePublishedFormulaForSeveralSteps) {
           const Tensor grad = random_tensor(dtype, shape, engine);
           run_kernel(registry, *device, state.call(optimizer, false, lr, t, {grad}));
           const auto g = doubles(grad);
-          for (std::size_t i = 0; i < var.size(); ++i) reference_step(optimizer.rule, var[i], slots[i], 0.0625, g[i], t);
+          for (std::size_t i = 0; i < var.size(); ++i)
+            reference_step(optimizer.rule, var[i], slots[i], 0.0625, g[i], t);
         }
         const auto got = doubles(state.variables[0].value());
         for (std::size_t i = 0; i < var.size(); ++i)
@@ -96,7 +100,8 @@ TEST(Apply, FollowsThePublishedFormulaForSeveralSteps) {
         for (std::size_t s = 1; s < state.variables.size(); ++s) {
           const auto slot = doubles(state.variables[s].value());
           for (std::size_t i = 0; i < slot.size(); ++i)
-            ASSERT_NEAR(slot[i], slots[i][s - 1], dtype == DType::f32 ? 2e-6 : 1e-14) << optimizer.name << " slot " << s;
+            ASSERT_NEAR(slot[i], slots[i][s - 1], dtype == DType::f32 ? 2e-6 : 1e-14)
+                << optimizer.name << " slot " << s;
         }
       }
 }
@@ -181,9 +186,11 @@ TEST(SparseApply, EqualsADenseUpdateOfTheNamedRowsAndLeavesTheOthers) {
       run_kernel(registry, *device, dense.call(optimizer, false, lr, 3, {grad}));
       for (std::size_t i = 0; i < sparse.variables.size(); ++i) {
         const Tensor& got = sparse.variables[i].value();
-        EXPECT_TRUE(bitwise_equal(got.rows(0, 200), dense.variables[i].value().rows(0, 200))) << optimizer.name << " " << i;
+        EXPECT_TRUE(bitwise_equal(got.rows(0, 200), dense.variables[i].value().rows(0, 200)))
+            << optimizer.name << " " << i;
         const Tensor before = i == 0 ? initial : Tensor::zeros(DType::f32, {kRows, kWidth});
-        EXPECT_TRUE(bitwise_equal(got.rows(200, kRows), before.rows(200, kRows))) << optimizer.name << " " << i;
+        EXPECT_TRUE(bitwise_equal(got.rows(200, kRows), before.rows(200, kRows)))
+            << optimizer.name << " " << i;
       }
     }
 }
@@ -195,7 +202,9 @@ TEST(SparseApply, OfNoRowsChangesNothing) {
   for (const Optimizer& optimizer : optimizers()) {
     const Tensor initial = random_tensor(DType::f64, {4, 3}, engine);
     State state(optimizer, initial);
-    run_kernel(registry, *device, state.call(optimizer, true, Tensor::scalar(0.1), 1, {Tensor(DType::i64, {0}), Tensor(DType::f64, {0, 3})}));
+    run_kernel(registry, *device,
+               state.call(optimizer, true, Tensor::scalar(0.1), 1,
+                          {Tensor(DType::i64, {0}), Tensor(DType::f64, {0, 3})}));
     EXPECT_TRUE(bitwise_equal(state.variables[0].value(), initial));
   }
 }
@@ -206,7 +215,8 @@ TEST(Apply, LeavesTensorsThatWereReadBefore) {
   const Optimizer sgd = optimizers()[0];
   State state(sgd, Tensor::vector<float>({1, 2}));
   const Tensor read = state.variables[0].value();
-  run_kernel(registry, *device, state.call(sgd, false, Tensor::scalar(1.0f), 1, {read}));  // the gradient is the value itself
+  run_kernel(registry, *device,
+             state.call(sgd, false, Tensor::scalar(1.0f), 1, {read}));  // the gradient is the value itself
   EXPECT_TRUE(bitwise_equal(read, Tensor::vector<float>({1, 2})));
   EXPECT_TRUE(bitwise_equal(state.variables[0].value(), Tensor::vector<float>({0, 0})));
 }
@@ -216,25 +226,30 @@ TEST(Apply, RefusesWhatDoesNotFitBeforeChangingAnything) {
   const auto device = test_device();
   const Tensor initial = Tensor::of<float>({3, 2}, {1, 2, 3, 4, 5, 6}), lr = Tensor::scalar(0.5f);
   const Optimizer momentum = optimizers()[1], adam = optimizers()[5];
-  const auto refused = [&](const Optimizer& optimizer, bool sparse, Code code, const Tensor& rate, std::int64_t t,
-                           std::vector<Tensor> gradient) {
+  const auto refused = [&](const Optimizer& optimizer, bool sparse, Code code, const Tensor& rate,
+                           std::int64_t t, std::vector<Tensor> gradient) {
     State state(optimizer, initial);
-    const std::string message =
-        message_of(code, [&] { run_kernel(registry, *device, state.call(optimizer, sparse, rate, t, std::move(gradient))); });
+    const std::string message = message_of(code, [&] {
+      run_kernel(registry, *device, state.call(optimizer, sparse, rate, t, std::move(gradient)));
+    });
     EXPECT_TRUE(bitwise_equal(state.variables[0].value(), initial));
     EXPECT_TRUE(bitwise_equal(state.variables[1].value(), Tensor::zeros(DType::f32, {3, 2})));
     return message;
   };
   const Code bad = Code::invalid_argument;
   const Tensor ones = Tensor::of<float>({3, 2}, {1, 1, 1, 1, 1, 1});
-  EXPECT_EQ(refused(momentum, false, bad, lr, 1, {Tensor::zeros(DType::f32, {2, 3})}), "the gradient must be f32[3,2], but is f32[2,3]");
-  EXPECT_EQ(refused(momentum, false, bad, Tensor::vector<float>({1, 2}), 1, {ones}), "the learning rate must be one f32, but is f32[2]");
+  EXPECT_EQ(refused(momentum, false, bad, lr, 1, {Tensor::zeros(DType::f32, {2, 3})}),
+            "the gradient must be f32[3,2], but is f32[2,3]");
+  EXPECT_EQ(refused(momentum, false, bad, Tensor::vector<float>({1, 2}), 1, {ones}),
+            "the learning rate must be one f32, but is f32[2]");
   EXPECT_EQ(refused(adam, false, bad, lr, 0, {ones}), "Adam counts updates from 1, but t is 0");
   const Tensor two_rows = ones.rows(0, 2);
-  EXPECT_EQ(refused(momentum, true, Code::out_of_range, lr, 1, {Tensor::vector<std::int64_t>({0, 3}), two_rows}),
-            "row 3 out of range [0,3) at position 1 of the indices");
-  EXPECT_EQ(refused(momentum, true, Code::out_of_range, lr, 1, {Tensor::vector<std::int64_t>({-1, 2}), two_rows}),
-            "row -1 out of range [0,3) at position 0 of the indices");
+  EXPECT_EQ(
+      refused(momentum, true, Code::out_of_range, lr, 1, {Tensor::vector<std::int64_t>({0, 3}), two_rows}),
+      "row 3 out of range [0,3) at position 1 of the indices");
+  EXPECT_EQ(
+      refused(momentum, true, Code::out_of_range, lr, 1, {Tensor::vector<std::int64_t>({-1, 2}), two_rows}),
+      "row -1 out of range [0,3) at position 0 of the indices");
   EXPECT_EQ(refused(adam, true, bad, lr, 1, {Tensor::vector<std::int64_t>({0}), two_rows}),
             "the gradient values must be f32[1,2], but is f32[2,2]");
   EXPECT_EQ(refused(adam, true, bad, lr, 1, {Tensor::vector<std::int32_t>({0, 1}), two_rows}),
@@ -245,8 +260,10 @@ TEST(Apply, NeedsAnInitializedVariable) {
   const KernelRegistry registry = all_kernels();
   const auto device = test_device();
   Variable empty("w", DType::f32, {2});
-  KernelCall call{"ApplySGD", DType::f32, {Tensor(), Tensor::scalar(1.0f), Tensor::vector<float>({1, 2})}, {}, 0, {&empty}};
-  EXPECT_NE(message_of(Code::failed_precondition, [&] { run_kernel(registry, *device, call); }).find("'w'"), std::string::npos);
+  KernelCall call{"ApplySGD", DType::f32, {Tensor(), Tensor::scalar(1.0f), Tensor::vector<float>({1, 2})},
+                  {},         0,          {&empty}};
+  EXPECT_NE(message_of(Code::failed_precondition, [&] { run_kernel(registry, *device, call); }).find("'w'"),
+            std::string::npos);
 }
 
 TEST(Update, CountsSlotsAndChecksThem) {
@@ -257,8 +274,10 @@ TEST(Update, CountsSlotsAndChecksThem) {
   Tensor var = Tensor::zeros(DType::f32, {2}), slot = Tensor::zeros(DType::f32, {3});
   const std::vector<Tensor*> wrong_shape{&var, &slot}, missing{&var};
   const Tensor lr = Tensor::scalar(1.0f), grad = Tensor::zeros(DType::f32, {2});
-  message_of(Code::invalid_argument, [&] { apply_update(device->parallelism(), MomentumRule{}, wrong_shape, lr, grad); });
-  message_of(Code::invalid_argument, [&] { apply_update(device->parallelism(), MomentumRule{}, missing, lr, grad); });
+  message_of(Code::invalid_argument,
+             [&] { apply_update(device->parallelism(), MomentumRule{}, wrong_shape, lr, grad); });
+  message_of(Code::invalid_argument,
+             [&] { apply_update(device->parallelism(), MomentumRule{}, missing, lr, grad); });
 }
 
 }  // namespace

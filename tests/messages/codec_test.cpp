@@ -344,6 +344,7 @@ TEST(Codec, FieldsMayBeTruthValuesAndVectors) {
   bytes[4] = '\x7f';  // the top byte of the count of numbers
   BodyReader hostile(bytes, limits);
   EXPECT_THROW(hostile(back), Error);
+  bytes[4] = 0;
   bytes[0] = 2;
   BodyReader wrong(bytes, limits);
   EXPECT_THROW(wrong(back), Error);

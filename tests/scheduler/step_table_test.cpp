@@ -58,6 +58,18 @@ TEST(StepTable, StepsInFlightDoNotMix) {
   EXPECT_EQ(numbers(task.finish(3).at(0)), (Numbers{-33, -33}));
 }
 
+TEST(StepTable, ASecondTensorForAnArrivalCountsForNothing) {
+  Graph g;
+  fetch(g, node(g, "Add", {recv(g, 0, kPair, "r0"), recv(g, 1, kPair, "r1")}, "sum"), 0, "out");
+  ToyTask task(g);
+  task.start(1);
+  task.arrive(1, "r0", i64({1, 2}));
+  task.arrive(1, "r0", i64({5, 6}));
+  EXPECT_TRUE(task.hooks.ran.empty());
+  task.arrive(1, "r1", i64({10, 20}));
+  EXPECT_EQ(numbers(task.finish(1).at(0)), (Numbers{11, 22}));
+}
+
 TEST(StepTable, FramesAreUsedAgain) {
   TwoArrivals g;
   ToyTask task(g.graph);
@@ -163,13 +175,15 @@ TEST(StepTable, AForgottenStepLeavesItsRunningSegmentsTheirFrame) {
   auto g = std::make_unique<Graph>();
   fetch(*g, node(*g, "Neg", {node(*g, "Square", {feed(*g, 0, kPair, "x")}, "square")}, "n"), 0, "out");
   ToyTask task(*g);
-  std::weak_ptr<RegisteredPartition> partition = task.partition;
+  std::shared_ptr<const Plan> plan = build_plan(*g, task.kernels, "CPU", "/device:CPU:0");
+  std::weak_ptr<const Plan> alive = plan;
+  task.partition = std::make_shared<RegisteredPartition>(std::move(plan), std::vector<Variable*>());
   const PlanFrame* frame = nullptr;
   Error error;
   {
     auto progress = task.table.start(task.key(1), {task.partition}, {}, {i64({1, 2})});
     ReadySegment segment = std::move(progress.ready.at(0));
-    Recorder recorder(segment.registered->plan());
+    Recorder recorder(segment.frame->plan());
     frame = segment.frame.get();
     task.hooks.on_square = [&] {
       task.table.abort(task.key(1), Error(Code::cancelled, "shut down"));
@@ -178,10 +192,10 @@ TEST(StepTable, AForgottenStepLeavesItsRunningSegmentsTheirFrame) {
       task.partition.reset();
     };
     error = run_segment(*segment.frame, segment.segment, *task.device, recorder);
-    EXPECT_FALSE(partition.expired());
+    EXPECT_FALSE(alive.expired());
   }
   EXPECT_EQ(error.code(), Code::cancelled);
-  EXPECT_TRUE(partition.expired());
+  EXPECT_TRUE(alive.expired());
 }
 
 TEST(StepTable, ListsTheStepsOfASession) {

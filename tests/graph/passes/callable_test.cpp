@@ -43,7 +43,10 @@ TEST(Prune, RefusesEndpointsThatDoNotExist) {
   const Endpoint fetch{e.twice.node, 1};
   EXPECT_EQ(error_of([&] { prune(e.g, {&fetch, 1}, {}); }), "out_of_range: prune: 'twice' has no output 1");
   const int target = 99;
-  EXPECT_EQ(error_of([&] { prune(e.g, {}, {&target, 1}); }), "out_of_range: prune: the graph has no node number 99");
+  EXPECT_EQ(error_of([&] {
+              prune(e.g, {}, {&target, 1});
+            }),
+            "out_of_range: prune: the graph has no node number 99");
 }
 
 TEST(Prune, NodesColocatedWithOneThatGoesStayTogether) {
@@ -63,7 +66,9 @@ TEST(Prune, ContradictoryColocationNamesBoth) {
   GraphBuilder t;
   t.add("NoOp", "anchor", {}, {}, "/job:ps");
   const int a = t.g.add({.op = "NoOp", .name = "a", .device = "/job:worker", .colocate_with = "anchor"}).id;
-  EXPECT_EQ(error_of([&] { prune(t.g, {}, {&a, 1}); }),
+  EXPECT_EQ(error_of([&] {
+              prune(t.g, {}, {&a, 1});
+            }),
             "invalid_argument: cannot colocate 'a' (/job:worker) with 'anchor' (/job:ps)");
 }
 
@@ -131,24 +136,29 @@ TEST(Callable, WrongSignaturesAreRefusedWithTheNameInQuestion) {
   EXPECT_EQ(error({.feeds = {"y"}, .fetches = {"plus"}}), "invalid_argument: Placeholder 'x' must be fed");
   EXPECT_EQ(error({.targets = {"x"}}), "invalid_argument: Placeholder 'x' must be fed");
   EXPECT_EQ(error({.feeds = {"x", "x:0"}, .fetches = {"plus"}}), "invalid_argument: feed: 'x' is fed twice");
-  EXPECT_EQ(error({.feeds = {"nobody"}, .fetches = {"plus"}}), "not_found: feed: the graph has no node 'nobody'");
+  EXPECT_EQ(error({.feeds = {"nobody"}, .fetches = {"plus"}}),
+            "not_found: feed: the graph has no node 'nobody'");
   EXPECT_EQ(error({.fetches = {"nobody"}}), "not_found: fetch: the graph has no node 'nobody'");
   EXPECT_EQ(error({.fetches = {"plus:1"}}), "out_of_range: fetch: 'plus:1': Add 'plus' has 1 outputs");
   EXPECT_EQ(error({.fetches = {"plus:x"}}),
             "invalid_argument: fetch: 'plus:x' does not name an output: expected NODE or NODE:INDEX");
   EXPECT_EQ(error({.targets = {"nobody"}}), "not_found: target: the graph has no node 'nobody'");
-  EXPECT_EQ(error({.fetches = {"w"}}),
-            "invalid_argument: fetch: 'w' is the handle of a variable, not a tensor: use what reads or assigns it");
-  EXPECT_EQ(error({.feeds = {"w"}, .fetches = {"plus"}}),
-            "invalid_argument: feed: 'w' is the handle of a variable, not a tensor: use what reads or assigns it");
-  EXPECT_EQ(error({.feeds = {"x"}}), "invalid_argument: there is nothing to run: the call has neither fetches nor targets");
+  EXPECT_EQ(
+      error({.fetches = {"w"}}),
+      "invalid_argument: fetch: 'w' is the handle of a variable, not a tensor: use what reads or assigns it");
+  EXPECT_EQ(
+      error({.feeds = {"w"}, .fetches = {"plus"}}),
+      "invalid_argument: feed: 'w' is the handle of a variable, not a tensor: use what reads or assigns it");
+  EXPECT_EQ(error({.feeds = {"x"}}),
+            "invalid_argument: there is nothing to run: the call has neither fetches nor targets");
 }
 
 TEST(Callable, AGraphMadeForACallIsRefused) {
   Example e;
   auto callable = make_callable_graph(e.g, {.feeds = {"x"}, .fetches = {"twice"}});
   EXPECT_EQ(error_of([&] { make_callable_graph(*callable, {.fetches = {"twice"}}); }),
-            "invalid_argument: Feed 'x/feed': nodes of this op are made for a call; a graph to call must not have any");
+            "invalid_argument: Feed 'x/feed': nodes of this op are made for a call; a graph to call must not "
+            "have any");
 }
 
 }  // namespace

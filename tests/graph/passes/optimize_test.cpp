@@ -64,7 +64,8 @@ TEST(FoldConstants, LeavesWhatMustRunAtEachStep) {
   Output w = b.variable("w", Shape{});
   b.add("AssignVariable", "assign", {w, one});
   b.add("Send", "send", {one}, {{"edge", std::int64_t{0}}, {"to", std::string("CPU:1")}});
-  b.add("Recv", "recv", {}, {{"T", DType::f32}, {"shape", Shape{}}, {"edge", std::int64_t{0}}, {"from", std::string("CPU:1")}});
+  b.add("Recv", "recv", {},
+        {{"T", DType::f32}, {"shape", Shape{}}, {"edge", std::int64_t{0}}, {"from", std::string("CPU:1")}});
   b.add("NoOp", "nothing");
   b.g.add({.op = "Neg", .name = "ordered", .inputs = {one}, .controls = {w}});
   int asked = 0;
@@ -84,7 +85,9 @@ TEST(FoldConstants, LeavesWhatIsDeclinedTooLargeOrFails) {
   EXPECT_NE(fold_constants(b.g, ScalarEvaluator{}, 4)->dump(), b.g.dump());
   const auto declines = [](const Node&, std::span<const Tensor>) { return std::vector<Tensor>{}; };
   EXPECT_EQ(fold_constants(b.g, declines)->dump(), b.g.dump());
-  const auto fails = [](const Node&, std::span<const Tensor>) -> std::vector<Tensor> { invalid_argument("no"); };
+  const auto fails = [](const Node&, std::span<const Tensor>) -> std::vector<Tensor> {
+    invalid_argument("no");
+  };
   EXPECT_EQ(fold_constants(b.g, fails)->dump(), b.g.dump());
   // Known to be too large only once it is there: the limit holds for the result as well.
   Output shape = b.constant("dims", Tensor::vector<std::int64_t>({1, 1}));
@@ -92,7 +95,8 @@ TEST(FoldConstants, LeavesWhatIsDeclinedTooLargeOrFails) {
   ASSERT_FALSE(filled.shape().fully_known());
   const auto fills = [](const Node& node, std::span<const Tensor>) {
     if (node.op->name == "Neg") return std::vector<Tensor>{Tensor::vector<std::int64_t>({100, 100})};
-    return node.op->name == "Fill" ? std::vector<Tensor>{Tensor::zeros(DType::f32, Shape{100, 100})} : std::vector<Tensor>{};
+    return node.op->name == "Fill" ? std::vector<Tensor>{Tensor::zeros(DType::f32, Shape{100, 100})}
+                                   : std::vector<Tensor>{};
   };
   EXPECT_EQ(fold_constants(b.g, fills, 39'999)->get("filled").op->name, "Fill");
   EXPECT_EQ(fold_constants(b.g, fills, 40'000)->get("filled").op->name, "Const");
@@ -102,11 +106,18 @@ TEST(FoldConstants, AResultOfAnotherTypeIsAnInternalError) {
   GraphBuilder b;
   Output one = b.constant("one", 1);
   b.add("Neg", "n", {one});
-  const auto wrong_type = [](const Node&, std::span<const Tensor>) { return std::vector<Tensor>{Tensor::scalar(1.0)}; };
-  const auto wrong_shape = [](const Node&, std::span<const Tensor>) { return std::vector<Tensor>{Tensor::vector<float>({1})}; };
-  const auto too_many = [](const Node&, std::span<const Tensor>) { return std::vector<Tensor>(2, Tensor::scalar(1.0f)); };
+  const auto wrong_type = [](const Node&, std::span<const Tensor>) {
+    return std::vector<Tensor>{Tensor::scalar(1.0)};
+  };
+  const auto wrong_shape = [](const Node&, std::span<const Tensor>) {
+    return std::vector<Tensor>{Tensor::vector<float>({1})};
+  };
+  const auto too_many = [](const Node&, std::span<const Tensor>) {
+    return std::vector<Tensor>(2, Tensor::scalar(1.0f));
+  };
   for (const Evaluator& e : std::initializer_list<Evaluator>{wrong_type, wrong_shape, too_many})
-    EXPECT_NE(error_of([&] { fold_constants(b.g, e); }).find("internal: Neg 'n': the evaluator of constants"), std::string::npos);
+    EXPECT_NE(error_of([&] { fold_constants(b.g, e); }).find("internal: Neg 'n': the evaluator of constants"),
+              std::string::npos);
 }
 
 TEST(CommonSubexpressions, ComputesThemOnce) {
@@ -152,7 +163,8 @@ TEST(CommonSubexpressions, NeverSharesWhatHasStateOrStandsForAnInput) {
   GraphBuilder b;
   Output x = b.placeholder("x");
   b.placeholder("y");
-  for (const char* name : {"r1", "r2"}) b.add("RandomUniform", name, {}, {{"T", DType::f32}, {"shape", Shape{}}});
+  for (const char* name : {"r1", "r2"})
+    b.add("RandomUniform", name, {}, {{"T", DType::f32}, {"shape", Shape{}}});
   for (const char* name : {"f1", "f2"})
     b.add("Feed", name, {}, {{"T", DType::f32}, {"index", std::int64_t{0}}, {"shape", Shape{}}});
   for (const char* name : {"g1", "g2"}) b.add("Fetch", name, {x}, {{"index", std::int64_t{0}}});
@@ -181,15 +193,18 @@ struct OptimizeExample : GraphBuilder {
     Output b = add("Add", "b", {x, also_two});
     add("Mul", "product", {a, b});
   }
-  std::unique_ptr<Graph> callable() { return make_callable_graph(g, {.feeds = {"x"}, .fetches = {"product"}}); }
+  std::unique_ptr<Graph> callable() {
+    return make_callable_graph(g, {.feeds = {"x"}, .fetches = {"product"}});
+  }
 };
 
 TEST(Optimize, RunsAllPassesInOrderAndReportsThem) {
   OptimizeExample e;
   std::string report;
   auto out = optimize(e.callable(), {.evaluator = ScalarEvaluator{}, .report = [&](const PassReport& r) {
-                        report += fmt::format("{} {}->{}\n", r.pass, r.nodes_before, r.nodes_after);
-                      }});
+                                       report +=
+                                           fmt::format("{} {}->{}\n", r.pass, r.nodes_before, r.nodes_after);
+                                     }});
   EXPECT_EQ(out->dump(),
             "x/feed = Feed() T=f32 index=0 shape=[] -> f32[]\n"
             "two = Const() T=f32 value=f32[] = 2 -> f32[]\n"
@@ -201,17 +216,26 @@ TEST(Optimize, RunsAllPassesInOrderAndReportsThem) {
 
 TEST(Optimize, PassesCanBeSwitchedOff) {
   OptimizeExample e;
-  EXPECT_EQ(optimize(e.callable(), {.evaluator = ScalarEvaluator{}, .switched_off = {"fold_constants"}})->size(), 8);
+  EXPECT_EQ(
+      optimize(e.callable(), {.evaluator = ScalarEvaluator{}, .switched_off = {"fold_constants"}})->size(),
+      8);
   EXPECT_EQ(optimize(e.callable(), {})->size(), 8);  // without an evaluator nothing is folded
-  EXPECT_EQ(optimize(e.callable(), {.evaluator = ScalarEvaluator{}, .switched_off = {"common_subexpressions"}})->size(), 7);
+  EXPECT_EQ(
+      optimize(e.callable(), {.evaluator = ScalarEvaluator{}, .switched_off = {"common_subexpressions"}})
+          ->size(),
+      7);
   EXPECT_EQ(error_of([&] { optimize(e.callable(), {.switched_off = {"magic"}}); }),
             "not_found: there is no optimization 'magic' to switch off");
 }
 
 TEST(Optimize, ErrorsNameThePass) {
   OptimizeExample e;
-  const auto wrong = [](const Node&, std::span<const Tensor>) { return std::vector<Tensor>(3, Tensor::scalar(1.0f)); };
-  EXPECT_EQ(error_of([&] { optimize(e.callable(), {.evaluator = wrong}); }).find("internal: optimization 'fold_constants': Add 'two'"),
+  const auto wrong = [](const Node&, std::span<const Tensor>) {
+    return std::vector<Tensor>(3, Tensor::scalar(1.0f));
+  };
+  EXPECT_EQ(error_of([&] {
+              optimize(e.callable(), {.evaluator = wrong});
+            }).find("internal: optimization 'fold_constants': Add 'two'"),
             0u);
 }
 

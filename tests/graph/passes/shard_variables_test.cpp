@@ -19,13 +19,19 @@ struct Sgd : GraphBuilder {
     Output x = placeholder("x", shape);
     Output y = add("Add", "y", {w.read(), x});
     Output lr = constant("lr", 0.5f);
-    g.add({.op = "ApplySGD", .name = "train", .inputs = {w.handle, lr, y}, .controls = {x}, .colocate_with = "w"});
+    g.add({.op = "ApplySGD",
+           .name = "train",
+           .inputs = {w.handle, lr, y},
+           .controls = {x},
+           .colocate_with = "w"});
   }
   ShardMap map(int shards = 2) { return ShardMap(updated_variables(g), shards); }
 };
 
 // What a call of these fetches and targets runs, after sharding.
-std::string call(const ShardedGraph& s, const Signature& signature) { return make_callable_graph(*s.graph, signature)->dump(); }
+std::string call(const ShardedGraph& s, const Signature& signature) {
+  return make_callable_graph(*s.graph, signature)->dump();
+}
 
 TEST(ShardVariables, ReadBecomesPullAndApplyBecomesPush) {
   Sgd e;
@@ -35,7 +41,8 @@ TEST(ShardVariables, ReadBecomesPullAndApplyBecomesPush) {
             "w/zeros/value = Const() T=f32 value=f32[] = 0 -> f32[] @ /job:ps\n"
             "w/zeros/Fill = Fill(w/zeros/dims, w/zeros/value) T=f32 -> f32[2] @ /job:ps\n"
             "w/initial_value = Identity(w/zeros/Fill) T=f32 -> f32[2] @ /job:ps\n"
-            "w = Variable() T=f32 _initial_value=w/initial_value _initializer=w/assign _trainable=true shape=[2] -> resource[2] @ /job:ps\n"
+            "w = Variable() T=f32 _initial_value=w/initial_value _initializer=w/assign _trainable=true "
+            "shape=[2] -> resource[2] @ /job:ps\n"
             "w/assign = AssignVariable(w, w/initial_value) T=f32 -> f32[2] @ /job:ps\n"
             "w/read = ReadVariable(w) T=f32 -> f32[2] @ /job:ps\n"
             "x = Placeholder() T=f32 shape=[2] -> f32[2]\n"
@@ -86,16 +93,29 @@ TEST(ShardVariables, ACutVariableIsPulledAndPushedByRows) {
   const std::string half = "[393216,2]";
   const std::string whole = "[786432,2]";
   EXPECT_EQ(call(s, {.feeds = {"x"}, .targets = {"train"}}),
-            "x/feed = Feed() T=f32 index=0 shape=" + whole + " -> f32" + whole + "\n"
-            "w/read/slice_0 = Pull() T=f32 shape=" + half + " shard=0 slice=0 -> f32" + half + "\n"
-            "w/read/slice_1 = Pull() T=f32 shape=" + half + " shard=1 slice=1 -> f32" + half + "\n"
-            "w/read = Concat(w/read/slice_0, w/read/slice_1) N=2 T=f32 axis=0 -> f32" + whole + "\n"
-            "y = Add(w/read, x/feed) T=f32 -> f32" + whole + "\n"
-            "train/rows_0 = Slice(y) T=f32 begin=[0, 0] size=[393216, -1] -> f32" + half + "\n"
-            "train/push_0 = Push(train/rows_0, ^x/feed) T=f32 shard=0 slice=0\n"
-            "train/rows_1 = Slice(y) T=f32 begin=[393216, 0] size=[393216, -1] -> f32" + half + "\n"
-            "train/push_1 = Push(train/rows_1, ^x/feed) T=f32 shard=1 slice=1\n"
-            "train = NoOp(^train/push_0, ^train/push_1) _target=true\n");
+            "x/feed = Feed() T=f32 index=0 shape=" + whole + " -> f32" + whole +
+                "\n"
+                "w/read/slice_0 = Pull() T=f32 shape=" +
+                half + " shard=0 slice=0 -> f32" + half +
+                "\n"
+                "w/read/slice_1 = Pull() T=f32 shape=" +
+                half + " shard=1 slice=1 -> f32" + half +
+                "\n"
+                "w/read = Concat(w/read/slice_0, w/read/slice_1) N=2 T=f32 axis=0 -> f32" +
+                whole +
+                "\n"
+                "y = Add(w/read, x/feed) T=f32 -> f32" +
+                whole +
+                "\n"
+                "train/rows_0 = Slice(y) T=f32 begin=[0, 0] size=[393216, -1] -> f32" +
+                half +
+                "\n"
+                "train/push_0 = Push(train/rows_0, ^x/feed) T=f32 shard=0 slice=0\n"
+                "train/rows_1 = Slice(y) T=f32 begin=[393216, 0] size=[393216, -1] -> f32" +
+                half +
+                "\n"
+                "train/push_1 = Push(train/rows_1, ^x/feed) T=f32 shard=1 slice=1\n"
+                "train = NoOp(^train/push_0, ^train/push_1) _target=true\n");
 }
 
 TEST(ShardVariables, FurtherReadsSeeTheSameVersion) {
@@ -120,7 +140,8 @@ TEST(ShardVariables, SlotsAndHyperparametersGoIntoTheRule) {
   VariableRef v = variable(b.g, {.name = "w/v", .shape = Shape{2}, .trainable = false});
   Output lr = b.add("Identity", "lr", {b.constant("rate", 1e-3f)});
   Output t = b.constant("t", Tensor::scalar(std::int64_t{1}));
-  b.add("ApplyAdam", "adam", {w.handle, m.handle, v.handle, lr, t, w.read()}, {{"beta1", 0.9}, {"beta2", 0.999}, {"epsilon", 1e-7}});
+  b.add("ApplyAdam", "adam", {w.handle, m.handle, v.handle, lr, t, w.read()},
+        {{"beta1", 0.9}, {"beta2", 0.999}, {"epsilon", 1e-7}});
   initializer(b.g);
   const ShardedGraph s = shard_variables(b.g, ShardMap(updated_variables(b.g), 1));
   EXPECT_EQ(s.graph->find("w/m/read"), nullptr);  // nothing used it
@@ -168,7 +189,8 @@ TEST(ShardVariables, SparseGradientsStaySparse) {
 TEST(ShardVariables, ASparseGradientOfACutVariableIsRefused) {
   Sparse e(kLarge);
   EXPECT_EQ(error_of([&] { shard_variables(e.g, ShardMap(updated_variables(e.g), 2)); }),
-            "unimplemented: SparseApplySGD 'train': variable 'table' is cut over shards, and a sparse gradient cannot be; use a "
+            "unimplemented: SparseApplySGD 'train': variable 'table' is cut over shards, and a sparse "
+            "gradient cannot be; use a "
             "dense one, or fewer shards");
 }
 
@@ -193,7 +215,8 @@ TEST(ShardVariables, MarksOfReplacedNodesStay) {
   Sgd e;
   for (const char* name : {"w/assign", "w/read", "train"}) e.g.set_attribute(e.g.get(name), "_target", true);
   const ShardedGraph s = shard_variables(e.g, e.map());
-  for (const char* name : {"w/assign", "w/read", "train"}) EXPECT_TRUE(s.graph->get(name).attributes.has("_target")) << name;
+  for (const char* name : {"w/assign", "w/read", "train"})
+    EXPECT_TRUE(s.graph->get(name).attributes.has("_target")) << name;
 }
 
 TEST(ShardVariables, WhatAShardCannotDoIsRefused) {
@@ -202,42 +225,58 @@ TEST(ShardVariables, WhatAShardCannotDoIsRefused) {
     change(e);
     return error_of([&] { shard_variables(e.g, e.map()); });
   };
-  const std::string uses = "', which lives on a shard: there it can only be read, initialized, and updated by an optimizer";
-  EXPECT_EQ(error([](Sgd& e) { e.add("AssignAddVariable", "bump", {e.w.handle, e.w.initial_value}); }),
+  const std::string uses =
+      "', which lives on a shard: there it can only be read, initialized, and updated by an optimizer";
+  EXPECT_EQ(error([](Sgd& e) {
+              e.add("AssignAddVariable", "bump", {e.w.handle, e.w.initial_value});
+            }),
             "invalid_argument: AssignAddVariable 'bump' uses 'w" + uses);
-  EXPECT_EQ(error([](Sgd& e) { e.add("ApplySGD", "again", {e.w.handle, e.g.output("lr"), e.g.output("y")}); }),
-            "invalid_argument: ApplySGD 'again': variable 'w' is updated by another node already; a shard applies one rule");
+  EXPECT_EQ(error([](Sgd& e) {
+              e.add("ApplySGD", "again", {e.w.handle, e.g.output("lr"), e.g.output("y")});
+            }),
+            "invalid_argument: ApplySGD 'again': variable 'w' is updated by another node already; a shard "
+            "applies one rule");
   EXPECT_EQ(error([](Sgd& e) {
               e.g.set_input(e.g.get("train"), 1, {e.placeholder("rate").node, 0});
             }),
-            "invalid_argument: ApplySGD 'train': the learning rate of 'w' is Placeholder 'rate', but it must be a Const: the shard "
+            "invalid_argument: ApplySGD 'train': the learning rate of 'w' is Placeholder 'rate', but it must "
+            "be a Const: the shard "
             "has no other part of the graph");
   // A momentum slot that something else reads, belongs to two variables, or is itself in the map.
   const auto momentum = [](Sgd& e, const std::string& slot) {
     Output v = e.variable("v" + slot, Shape{2});
     const Node* found = e.g.find(slot);
     Output accum = found ? e.g.output(*found) : e.variable(slot, Shape{2});
-    e.add("ApplyMomentum", "train_v" + slot, {v, accum, e.g.output("lr"), e.g.output("y")}, {{"momentum", 0.9}});
+    e.add("ApplyMomentum", "train_v" + slot, {v, accum, e.g.output("lr"), e.g.output("y")},
+          {{"momentum", 0.9}});
     return accum;
   };
   EXPECT_EQ(error([&](Sgd& e) { e.add("Neg", "n", {e.read("peek", momentum(e, "accum"))}); }),
             "invalid_argument: ReadVariable 'peek' uses 'accum" + uses);
   EXPECT_EQ(error([&](Sgd& e) { momentum(e, "w"); }),
-            "invalid_argument: ApplyMomentum 'train_vw': its 'accum' must be a variable that is not in the shard map");
+            "invalid_argument: ApplyMomentum 'train_vw': its 'accum' must be a variable that is not in the "
+            "shard map");
   EXPECT_EQ(error([&](Sgd& e) {
               Output accum = momentum(e, "accum");
-              e.add("ApplyMomentum", "other", {e.variable("u", Shape{2}), accum, e.g.output("lr"), e.g.output("y")}, {{"momentum", 0.9}});
+              e.add("ApplyMomentum", "other",
+                    {e.variable("u", Shape{2}), accum, e.g.output("lr"), e.g.output("y")},
+                    {{"momentum", 0.9}});
             }),
             "invalid_argument: ApplyMomentum 'other': 'accum' is a slot of another variable too");
 }
 
 TEST(ShardVariables, TheMapMustFitTheGraph) {
   Sgd e;
-  const auto error = [&](VariableSpec spec) { return error_of([&] { shard_variables(e.g, ShardMap({spec}, 1)); }); };
-  EXPECT_EQ(error({"nobody", DType::f32, Shape{2}}), "not_found: the graph has no variable 'nobody' to shard");
+  const auto error = [&](VariableSpec spec) {
+    return error_of([&] { shard_variables(e.g, ShardMap({spec}, 1)); });
+  };
+  EXPECT_EQ(error({"nobody", DType::f32, Shape{2}}),
+            "not_found: the graph has no variable 'nobody' to shard");
   EXPECT_EQ(error({"x", DType::f32, Shape{2}}), "not_found: the graph has no variable 'x' to shard");
-  EXPECT_EQ(error({"w", DType::f64, Shape{2}}), "invalid_argument: variable 'w' is f32[2] in the graph, but f64[2] in the shard map");
-  EXPECT_EQ(error({"w", DType::f32, Shape{3}}), "invalid_argument: variable 'w' is f32[2] in the graph, but f32[3] in the shard map");
+  EXPECT_EQ(error({"w", DType::f64, Shape{2}}),
+            "invalid_argument: variable 'w' is f32[2] in the graph, but f64[2] in the shard map");
+  EXPECT_EQ(error({"w", DType::f32, Shape{3}}),
+            "invalid_argument: variable 'w' is f32[2] in the graph, but f32[3] in the shard map");
 }
 
 }  // namespace

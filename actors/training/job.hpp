@@ -1,0 +1,42 @@
+// A training job: what every task of it must agree on, and what it reports.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "messages/frames.hpp"
+#include "scheduler/training/outgoing.hpp"
+
+namespace troupe {
+
+// How a job trains. `local`: one process computes all slots (towers). The others need a cluster with at least one ps task.
+enum class JobMode : std::uint8_t { local, sync, async };
+
+struct TrainingOptions {
+  JobMode mode = JobMode::local;
+  int epochs = 5;
+  int batch = 32;      // examples of a slot
+  int slots = 0;       // N; 0: 1 if local, the number of workers if sync
+  std::uint64_t seed = 0;
+  std::chrono::nanoseconds join_timeout = std::chrono::seconds(60);
+  // Called on the chief after each epoch, on the training thread.
+  std::function<void(const EpochDone&)> on_epoch;
+  // Called now and then on each worker: steps done and to do of the epoch.
+  std::function<void(std::uint32_t epoch, std::uint64_t step, std::uint64_t steps)> on_progress;
+  // Set by a signal handler: training stops soon and throws Code::cancelled.
+  const std::atomic<bool>* stop = nullptr;
+};
+
+struct TrainingResult {
+  bool chief = false;            // only the chief has the figures below
+  double test_accuracy = 0;
+  std::uint64_t steps = 0;
+  double seconds = 0;            // of training, without evaluation
+  double images_per_second = 0;
+  std::string params_sha256;
+};
+
+}  // namespace troupe

@@ -1,0 +1,62 @@
+// A model as its user sees it: layers, a loss, an optimizer; fit, evaluate, predict, save, load. The same program trains in
+// one process and, as every task of a cluster, on parameter shards.
+//
+//   Model model({layers::flatten(), layers::dense(128, Activation::relu), layers::dense(10)}, Shape{28, 28, 1});
+//   model.compile(optimizers::Adam{});
+//   DataSplits data = draw_digits();
+//   model.fit(data, {.epochs = 5, .batch = 32});
+//   fmt::print("Test accuracy: {:.4f}\n", model.evaluate(data.test).accuracy);
+#pragma once
+
+#include <initializer_list>
+#include <memory>
+#include <string>
+
+#include "actors/cluster/task.hpp"
+#include "actors/training/job.hpp"
+#include "graph/layers.hpp"
+#include "graph/optimizers.hpp"
+#include "kernels/data/dataset.hpp"
+
+namespace troupe {
+
+struct Evaluation {
+  double loss = 0;  // mean over the examples
+  double accuracy = 0;
+};
+
+class Model {
+ public:
+  // `input` is the shape of one example. The loss is softmax cross-entropy on integer labels.
+  Model(Sequential layers, Shape input);
+  Model(std::initializer_list<std::shared_ptr<const Layer>> layers, Shape input) : Model(Sequential(layers), input) {}
+  ~Model();
+
+  // The optimizer, and where to run: a task of its own by default; `task` must outlive the model. Several CPU devices of a
+  // task share the slots of local training.
+  void compile(Optimizer optimizer);
+  void compile(Optimizer optimizer, Task& task);
+
+  // Trains on data.train, evaluating on data.test after each epoch. In sync and async mode this is one task of a cluster
+  // that has joined it: a worker trains, a ps task serves its shard until the job ends. All tasks must call it with the same
+  // options and data. Throws what ends the job, on every task; a lost worker is named.
+  TrainingResult fit(const DataSplits& data, const TrainingOptions& options);
+
+  Evaluation evaluate(const Dataset& test);
+  // Class probabilities [n, classes] for examples f32 [n, ...input].
+  Tensor predict(const Tensor& examples);
+
+  // One file with all trained variables. load() checks names, dtypes and shapes. Written durably: complete or not at all.
+  void save(const std::string& path);
+  void load(const std::string& path);
+
+  // Of the trained variables: see ARCHITECTURE.md, Training.
+  std::string params_sha256();
+  std::string summary() const;
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace troupe
