@@ -181,6 +181,8 @@ TEST(Layers, AnotherInputShapeDoesNotFitKnownVariables) {
   a.apply(model, Shape{2, 5});
   EXPECT_EQ(message_of([&] { a.apply(model, Shape{2, 6}); }),
             "layer 'dense': variable 'dense/kernel' is f32[5,3], but f32[6,3] is needed here");
+  EXPECT_EQ(message_of([&] { model.apply(a.context, placeholder(a.graph, DType::f64, Shape{2, 5})); }),
+            "layer 'dense': variable 'dense/kernel' is f32[5,3], but f64[5,3] is needed here");
 }
 
 TEST(Layers, APoolServesOneGraph) {

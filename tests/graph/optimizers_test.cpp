@@ -170,12 +170,14 @@ TEST(Optimizers, WhatCannotBeAppliedIsRefused) {
   Model m;
   Model other;
   const Gradient g = compute_gradients(m.loss, std::vector{m.w})[0].gradient;
+  const Gradient foreign = compute_gradients(other.loss, std::vector{other.w})[0].gradient;
   const auto error = [&](std::vector<GradientAndVariable> pairs) {
     return message_of([&] { apply_gradients(m.graph, optimizers::SGD{}, pairs); });
   };
   EXPECT_EQ(error({}), "apply_gradients: there are no variables to update");
   EXPECT_EQ(error({{{}, m.w}}), "apply_gradients: variable 'w' has no gradient");
   EXPECT_EQ(error({{g, m.w}, {g, m.w}}), "apply_gradients: variable 'w' comes twice; add its gradients first");
+  EXPECT_EQ(error({{foreign, m.w}}), "apply_gradients: variable 'w' or its gradient belongs to another graph");
   EXPECT_EQ(error({{g, other.w}}), "apply_gradients: variable 'w' or its gradient belongs to another graph");
   EXPECT_EQ(message_of([&] { minimize(square(m.w.read()), optimizers::SGD{}); }),
             "compute_gradients: the loss 'Square_2' is [2,3], but must be a scalar; take its mean or sum");
