@@ -14,9 +14,11 @@ struct Tower {
 
 void check(const Shape& input_shape, Loss loss, const TowerOptions& options) {
   if (loss != Loss::sparse_softmax_cross_entropy)
-    fail(Code::unimplemented, "training graph: the labels are classes, so the loss must be sparse softmax cross entropy");
+    fail(Code::unimplemented,
+         "training graph: the labels are classes, so the loss must be sparse softmax cross entropy");
   if (!input_shape.has_rank()) invalid_argument("training graph: the rank of an example must be known");
-  if (options.slots < 1) invalid_argument("training graph: there must be at least 1 slot, not {}", options.slots);
+  if (options.slots < 1)
+    invalid_argument("training graph: there must be at least 1 slot, not {}", options.slots);
   if (options.batch != kUnknown && options.batch < 1)
     invalid_argument("training graph: a batch has at least 1 example, not {}", options.batch);
 }
@@ -131,7 +133,9 @@ class Builder {
       indices.push_back(g.indices);
       values.push_back(g.values);
     }
-    const auto divided = [&](Output sum) { return div(sum, scalar_like(sum, options_.slots, "slots"), "mean"); };
+    const auto divided = [&](Output sum) {
+      return div(sum, scalar_like(sum, options_.slots, "slots"), "mean");
+    };
     if (denses.front().valid()) return {.dense = divided(add_n(denses))};
     return {.indices = concat(indices, 0, "indices"), .values = divided(concat(values, 0))};
   }

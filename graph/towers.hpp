@@ -6,9 +6,10 @@
 //       ^                                          |
 //       +------- Apply <-- (g_0 + g_1 + ...) / N <-+
 //
-// All towers share the variables. Random nodes of tower s draw what those of a graph with one slot draw in slot s:
-// every node of the tower has the attribute "_slot" = s and, from slot 1 on (where names begin with "slot_<s>/"),
-// "_original_name", its name in tower 0. With one slot there are no such attributes: the session says which it computes.
+// All towers share the variables. Random nodes of tower s draw what those of a graph with one slot draw in
+// slot s: every node of the tower has the attribute "_slot" = s and, from slot 1 on (where names begin with
+// "slot_<s>/"), "_original_name", its name in tower 0. With one slot there are no such attributes: the
+// session says which it computes.
 //
 // Gradients are averaged as shards do it: summed from slot 0 on, then divided once by N.
 #pragma once
@@ -25,8 +26,9 @@ namespace troupe {
 
 struct TowerOptions {
   int slots = 1;
-  std::vector<std::string> devices;  // tower s is on devices[s % size]; the variables on the first. Empty: anywhere
-  std::int64_t batch = kUnknown;     // examples of one slot
+  // Tower s is on devices[s % size], the variables are on the first. Empty: anywhere.
+  std::vector<std::string> devices;
+  std::int64_t batch = kUnknown;  // examples of one slot
 };
 
 struct TrainingGraph {
@@ -36,11 +38,11 @@ struct TrainingGraph {
   Outputs images;
   Outputs labels;
   // Of one step, over all slots; from before the update.
-  Output loss_sum;    // f32 scalar: the sum of the losses of the examples
-  Output correct;     // i64 scalar
-  Output examples;    // i64 scalar
-  Output train;       // target: one step
-  Output initializer; // target: sets all variables to their initial values
+  Output loss_sum;     // f32 scalar: the sum of the losses of the examples
+  Output correct;      // i64 scalar
+  Output examples;     // i64 scalar
+  Output train;        // target: one step
+  Output initializer;  // target: sets all variables to their initial values
 
   // Evaluation, of any number of examples, without dropout.
   Output eval_images;
@@ -52,8 +54,8 @@ struct TrainingGraph {
   std::vector<VariableRef> trainable;  // in the order of the layers
 };
 
-// `input_shape` is that of one example. The only loss with labels of this kind is sparse_softmax_cross_entropy; others
-// throw unimplemented. Throws invalid_argument for what cannot be built.
+// `input_shape` is that of one example. The only loss with labels of this kind is
+// sparse_softmax_cross_entropy; others throw unimplemented. Throws invalid_argument for what cannot be built.
 TrainingGraph build_training_graph(const Sequential& model, const Shape& input_shape, Loss loss,
                                    const Optimizer& optimizer, const TowerOptions& options = {});
 

@@ -23,7 +23,9 @@ struct Applied {
   LayerContext context{.graph = graph, .variables = variables};
 
   Output input(const Shape& shape = kImages) { return placeholder(graph, DType::f32, shape); }
-  Output apply(const Sequential& model, const Shape& shape = kImages) { return model.apply(context, input(shape)); }
+  Output apply(const Sequential& model, const Shape& shape = kImages) {
+    return model.apply(context, input(shape));
+  }
   std::string error(LayerPtr layer, const Shape& shape) {
     return message_of([&] { apply(Sequential({layer}), shape); });
   }
@@ -48,7 +50,8 @@ TEST(Layers, AnMlpHasTheVariablesOfItsDenseLayers) {
   EXPECT_EQ(logits.name(), "dense_1/BiasAdd");
   EXPECT_EQ(names(a.graph), (std::vector<std::string>{"dense/bias[128]", "dense/kernel[784,128]",
                                                       "dense_1/bias[10]", "dense_1/kernel[128,10]"}));
-  for (const char* node : {"flatten/Reshape", "dense/MatMul", "dense/BiasAdd", "dense/Relu", "dense_1/MatMul"})
+  for (const char* node :
+       {"flatten/Reshape", "dense/MatMul", "dense/BiasAdd", "dense/Relu", "dense_1/MatMul"})
     EXPECT_TRUE(a.graph.find(node)) << node;
 }
 
@@ -65,18 +68,18 @@ TEST(Layers, ASummaryCountsParameters) {
 }
 
 TEST(Layers, ASmallCnnHasTheExpectedShapes) {
-  const Sequential cnn({layers::conv2d(8, 3, Activation::relu), layers::max_pool(2),
-                        layers::conv2d(16, 3, Activation::tanh, {.strides = {2, 2}, .padding = Padding::same}),
-                        layers::average_pool(2), layers::flatten(), layers::dropout(0.5),
-                        layers::dense(10, Activation::none, {.use_bias = false}),
-                        layers::activation(Activation::softmax)});
+  const Sequential cnn(
+      {layers::conv2d(8, 3, Activation::relu), layers::max_pool(2),
+       layers::conv2d(16, 3, Activation::tanh, {.strides = {2, 2}, .padding = Padding::same}),
+       layers::average_pool(2), layers::flatten(), layers::dropout(0.5),
+       layers::dense(10, Activation::none, {.use_bias = false}), layers::activation(Activation::softmax)});
   std::vector<std::string> rows;
   for (const Sequential::Summary& r : cnn.summary(Shape{32, 28, 28, 1}))
     rows.push_back(fmt::format("{} {} {}", r.name, r.output.to_string(), r.parameters));
-  EXPECT_EQ(rows, (std::vector<std::string>{
-                      "conv2d [32,26,26,8] 80", "max_pool [32,13,13,8] 0", "conv2d_1 [32,7,7,16] 1168",
-                      "average_pool [32,3,3,16] 0", "flatten [32,144] 0", "dropout [32,144] 0",
-                      "dense [32,10] 1440", "softmax [32,10] 0"}));
+  EXPECT_EQ(rows, (std::vector<std::string>{"conv2d [32,26,26,8] 80", "max_pool [32,13,13,8] 0",
+                                            "conv2d_1 [32,7,7,16] 1168", "average_pool [32,3,3,16] 0",
+                                            "flatten [32,144] 0", "dropout [32,144] 0", "dense [32,10] 1440",
+                                            "softmax [32,10] 0"}));
 }
 
 TEST(Layers, AModelAppliedAgainSharesItsVariables) {
@@ -128,8 +131,9 @@ TEST(Layers, GlorotUniformFollowsFromTheFans) {
 
 TEST(Layers, AnInitializerOfOnesOwnIsUsed) {
   Applied a;
-  a.apply(Sequential({layers::dense(4, Activation::relu, {.kernel_initializer = initializers::he_normal(7)})}),
-          Shape{1, 8});
+  a.apply(
+      Sequential({layers::dense(4, Activation::relu, {.kernel_initializer = initializers::he_normal(7)})}),
+      Shape{1, 8});
   const Node& draw = a.graph.get("dense/kernel/TruncatedNormal");
   EXPECT_EQ(draw.attributes.real("stddev"), 0.5);
   EXPECT_EQ(draw.attributes.integer("seed"), 7);
@@ -151,8 +155,9 @@ TEST(Layers, InputsThatDoNotFitAreRefusedByTheLayersName) {
   Applied a;
   EXPECT_EQ(a.error(layers::dense(3), Shape{2, kUnknown}),
             "layer 'dense': the last dimension of the input must be known, but it is [2,?]");
-  EXPECT_EQ(a.error(layers::dense(3), kImages),
-            "layer 'dense': the input is [?,28,28,1], but must be [n, features]; put a flatten layer before it");
+  EXPECT_EQ(
+      a.error(layers::dense(3), kImages),
+      "layer 'dense': the input is [?,28,28,1], but must be [n, features]; put a flatten layer before it");
   EXPECT_EQ(a.error(layers::dense(3), Shape::unknown_rank()),
             "layer 'dense': the input is [?...], but must be [n, features]; put a flatten layer before it");
   EXPECT_EQ(a.error(layers::flatten(), Shape{kUnknown, 28, kUnknown}),
@@ -163,8 +168,9 @@ TEST(Layers, InputsThatDoNotFitAreRefusedByTheLayersName) {
             "layer 'conv2d': the number of channels of the input must be known, but it is [1,8,8,?]");
   EXPECT_EQ(a.error(layers::max_pool(2), Shape{1, 8}),
             "layer 'max_pool': the input is [1,8], but must be [n, height, width, channels]");
-  EXPECT_NE(a.error(layers::conv2d(3, 9), Shape{1, 8, 8, 1}).find("a window of 9 is larger than the input's 8"),
-            std::string::npos);
+  EXPECT_NE(
+      a.error(layers::conv2d(3, 9), Shape{1, 8, 8, 1}).find("a window of 9 is larger than the input's 8"),
+      std::string::npos);
 }
 
 TEST(Layers, IntegersHaveNoWeights) {
@@ -179,9 +185,13 @@ TEST(Layers, AnotherInputShapeDoesNotFitKnownVariables) {
   Applied a;
   const Sequential model({layers::dense(3)});
   a.apply(model, Shape{2, 5});
-  EXPECT_EQ(message_of([&] { a.apply(model, Shape{2, 6}); }),
+  EXPECT_EQ(message_of([&] {
+              a.apply(model, Shape{2, 6});
+            }),
             "layer 'dense': variable 'dense/kernel' is f32[5,3], but f32[6,3] is needed here");
-  EXPECT_EQ(message_of([&] { model.apply(a.context, placeholder(a.graph, DType::f64, Shape{2, 5})); }),
+  EXPECT_EQ(message_of([&] {
+              model.apply(a.context, placeholder(a.graph, DType::f64, Shape{2, 5}));
+            }),
             "layer 'dense': variable 'dense/kernel' is f32[5,3], but f64[5,3] is needed here");
 }
 
@@ -191,9 +201,13 @@ TEST(Layers, APoolServesOneGraph) {
   const Sequential model({layers::dense(3)});
   a.apply(model, Shape{2, 5});
   LayerContext mixed{.graph = b.graph, .variables = a.variables};
-  EXPECT_EQ(message_of([&] { model.apply(mixed, b.input(Shape{2, 5})); }),
+  EXPECT_EQ(message_of([&] {
+              model.apply(mixed, b.input(Shape{2, 5}));
+            }),
             "layer 'dense': variable 'dense/kernel' belongs to another graph; a pool serves one graph");
-  EXPECT_EQ(message_of([&] { model.apply(b.context, a.input(Shape{2, 5})); }),
+  EXPECT_EQ(message_of([&] {
+              model.apply(b.context, a.input(Shape{2, 5}));
+            }),
             "Sequential: the input belongs to another graph");
   EXPECT_EQ(message_of([&] { model.apply(b.context, {}); }), "Sequential: the input is not a tensor");
 }
@@ -205,7 +219,9 @@ TEST(Layers, OptionsThatNoInputFitsAreRefusedAtOnce) {
   EXPECT_EQ(message_of([] { layers::conv2d(3, -1); }), "conv2d: kernel_size must be at least 1, it is -1");
   EXPECT_EQ(message_of([] { layers::conv2d(3, 3, Activation::none, {.strides = {1}}); }),
             "conv2d: strides are two numbers (height, width), not 1");
-  EXPECT_EQ(message_of([] { layers::conv2d(3, 3, Activation::none, {.strides = {1, 0}}); }),
+  EXPECT_EQ(message_of([] {
+              layers::conv2d(3, 3, Activation::none, {.strides = {1, 0}});
+            }),
             "conv2d: each stride must be at least 1, it is 0");
   EXPECT_EQ(message_of([] { layers::max_pool(0); }), "max_pool: size must be at least 1, it is 0");
   EXPECT_EQ(message_of([] { layers::average_pool(0); }), "average_pool: size must be at least 1, it is 0");

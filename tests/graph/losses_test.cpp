@@ -29,7 +29,8 @@ TEST(Losses, EachIsAScalarOfTheOutputsDtype) {
 
 TEST(Losses, AnExampleOfSeveralElementsCountsByTheirMean) {
   Batch b;
-  const Output each = losses::per_example(Loss::mean_squared_error, b.of(Shape{5, 2, 3}), b.of(Shape{5, 2, 3}));
+  const Output each =
+      losses::per_example(Loss::mean_squared_error, b.of(Shape{5, 2, 3}), b.of(Shape{5, 2, 3}));
   EXPECT_EQ(each.shape(), Shape{5});
   EXPECT_EQ(each.source().attributes.integers("axes"), (Integers{1, 2}));
   EXPECT_EQ(losses::per_example(Loss::mean_squared_error, b.of(Shape{5}), b.of(Shape{5})).source().op->name,
@@ -42,7 +43,9 @@ TEST(Losses, ShapesThatWouldBroadcastAreRefused) {
   const Output column = placeholder(b.graph, DType::f32, Shape{5, 1}, "column");
   EXPECT_EQ(message_of([&] { losses::mean_squared_error(x, column); }),
             "mean squared error: what is compared, 'x' and 'column', is [5] and [5,1]");
-  EXPECT_EQ(message_of([&] { metrics::correct_count(b.of(Shape{5, 3}), column); }),
+  EXPECT_EQ(message_of([&] {
+              metrics::correct_count(b.of(Shape{5, 3}), column);
+            }),
             "correct_count: what is compared, 'ArgMax' and 'column', is [5] and [5,1]");
 }
 

@@ -23,7 +23,8 @@ Sequential model() {
                      layers::dense(10)});
 }
 
-TrainingGraph build(TowerOptions options = {}, const Optimizer& optimizer = optimizers::SGD{.learning_rate = 0.5}) {
+TrainingGraph build(TowerOptions options = {},
+                    const Optimizer& optimizer = optimizers::SGD{.learning_rate = 0.5}) {
   return build_training_graph(model(), kImage, Loss::sparse_softmax_cross_entropy, optimizer, options);
 }
 
@@ -140,7 +141,8 @@ TEST(Towers, GradientsAreSummedInSlotOrderAndDividedOnce) {
     EXPECT_EQ(g.node(sum.inputs[slot].node).attributes.integer("_slot"), static_cast<std::int64_t>(slot));
   // One slot: neither sum nor division.
   const TrainingGraph one = build();
-  EXPECT_TRUE(one.graph->node(one.graph->get("train/dense/kernel").inputs[2].node).name.starts_with("gradients/"));
+  EXPECT_TRUE(
+      one.graph->node(one.graph->get("train/dense/kernel").inputs[2].node).name.starts_with("gradients/"));
 }
 
 // Looks up rows of a table by the pixels: its gradient is sparse.
@@ -187,7 +189,8 @@ TEST(Towers, FiguresAreAddedOverTheSlots) {
 }
 
 TEST(Towers, EachTowerIsOnItsDeviceAndVariablesAreOnTheFirst) {
-  const TrainingGraph t = build({.slots = 3, .devices = {"/device:CPU:0", "/device:CPU:1"}}, optimizers::Adam{});
+  const TrainingGraph t =
+      build({.slots = 3, .devices = {"/device:CPU:0", "/device:CPU:1"}}, optimizers::Adam{});
   const auto device = [&](const std::string& name) { return t.graph->get(name).device; };
   const std::string first = device("dense/MatMul");
   const std::string second = device("slot_1/dense/MatMul");
@@ -220,7 +223,8 @@ TEST(Towers, EvaluationNeitherUpdatesNorDrops) {
                  .fetches = {t.eval_loss_sum.name(), t.eval_correct.name(), t.predictions.name()}});
   for (int id = 0; id < evaluation->size(); ++id) {
     const std::string& op = evaluation->node(id).op->name;
-    EXPECT_FALSE(op == "Dropout" || op.starts_with("Apply") || op == "Placeholder") << evaluation->node(id).name;
+    EXPECT_FALSE(op == "Dropout" || op.starts_with("Apply") || op == "Placeholder")
+        << evaluation->node(id).name;
   }
 }
 
@@ -244,9 +248,12 @@ TEST(Towers, WhatCannotBeBuiltIsRefused) {
     return message_of([&] { build_training_graph(m, shape, loss, optimizers::SGD{}, options); });
   };
   const Loss loss = Loss::sparse_softmax_cross_entropy;
-  EXPECT_EQ(error(model(), kImage, loss, {.slots = 0}), "training graph: there must be at least 1 slot, not 0");
-  EXPECT_EQ(error(model(), kImage, loss, {.batch = 0}), "training graph: a batch has at least 1 example, not 0");
-  EXPECT_EQ(error(model(), Shape::unknown_rank(), loss, {}), "training graph: the rank of an example must be known");
+  EXPECT_EQ(error(model(), kImage, loss, {.slots = 0}),
+            "training graph: there must be at least 1 slot, not 0");
+  EXPECT_EQ(error(model(), kImage, loss, {.batch = 0}),
+            "training graph: a batch has at least 1 example, not 0");
+  EXPECT_EQ(error(model(), Shape::unknown_rank(), loss, {}),
+            "training graph: the rank of an example must be known");
   EXPECT_EQ(error(model(), kImage, Loss::mean_squared_error, {}),
             "training graph: the labels are classes, so the loss must be sparse softmax cross entropy");
   EXPECT_EQ(error(Sequential({layers::flatten()}), kImage, loss, {}),

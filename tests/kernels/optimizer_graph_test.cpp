@@ -20,7 +20,8 @@ const std::vector<float> kStart = {0.5f, -1.25f, 3.0f};
 // w after kSteps updates by the gradient of sum(w^2) / 2 * scale, which is w * scale.
 std::vector<float> trained(const Optimizer& optimizer) {
   Graph graph;
-  const VariableRef w = variable(graph, {.name = "w", .initial_value = constant(graph, Tensor::of<float>(Shape{3}, kStart))});
+  const VariableRef w =
+      variable(graph, {.name = "w", .initial_value = constant(graph, Tensor::of<float>(Shape{3}, kStart))});
   const Output train = minimize(l2_loss(w.read()), optimizer);
   const Output start = initializer(graph);
   GraphEvaluator evaluator;
@@ -80,7 +81,8 @@ TEST(OptimizerGraph, RmsProp) {
                }));
 }
 
-// Also says that all updates of one step see the same count, and that it goes up by one: the bias correction does.
+// Also says that all updates of one step see the same count, and that it goes up by one: the bias correction
+// does.
 TEST(OptimizerGraph, Adam) {
   expect_close(trained(optimizers::Adam{.learning_rate = 0.1, .beta1 = 0.75, .beta2 = 0.875}), looped([] {
                  return [m = 0.0f, v = 0.0f](float& w, float g, int t) mutable {
@@ -148,8 +150,8 @@ TEST(TowerGraph, FiguresAreSumsOverSlots) {
   Step all(2);
   Step one(1);
   const auto figures = [](Step& step, const Feeds& fed) {
-    return step.evaluator.run(*step.t.graph, fed,
-                              {endpoint(step.t.loss_sum), endpoint(step.t.correct), endpoint(step.t.examples)});
+    return step.evaluator.run(
+        *step.t.graph, fed, {endpoint(step.t.loss_sum), endpoint(step.t.correct), endpoint(step.t.examples)});
   };
   const auto both = figures(all, all.feeds());
   const auto first = figures(one, one.feeds(0));
@@ -161,15 +163,16 @@ TEST(TowerGraph, FiguresAreSumsOverSlots) {
 
 TEST(TowerGraph, TrainingLowersTheLossThatEvaluationSees) {
   Step all(2);
-  const Feeds evaluation = {{endpoint(all.t.eval_images), image_batch(0)}, {endpoint(all.t.eval_labels), label_batch(0)}};
+  const Feeds evaluation = {{endpoint(all.t.eval_images), image_batch(0)},
+                            {endpoint(all.t.eval_labels), label_batch(0)}};
   const auto loss = [&] {
     return all.evaluator.run(*all.t.graph, evaluation, {endpoint(all.t.eval_loss_sum)}).front().item<float>();
   };
   const float before = loss();
   for (int i = 0; i < 200; ++i) all.evaluator.run(*all.t.graph, all.feeds(), {endpoint(all.t.train)});
   EXPECT_LT(loss(), before / 2);
-  const auto figures =
-      all.evaluator.run(*all.t.graph, evaluation, {endpoint(all.t.eval_correct), endpoint(all.t.predictions)});
+  const auto figures = all.evaluator.run(*all.t.graph, evaluation,
+                                         {endpoint(all.t.eval_correct), endpoint(all.t.predictions)});
   EXPECT_LE(figures[0].item<std::int64_t>(), 4);
   float row = 0;
   for (int c = 0; c < 3; ++c) row += figures[1].data<float>()[c];
