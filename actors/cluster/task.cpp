@@ -196,11 +196,10 @@ void Task::join(const ClusterSpec& cluster, std::chrono::nanoseconds deadline) {
                                                      .registry = impl.registry,
                                                      .node = impl.node,
                                                      .scheduler = impl.scheduler,
-                                                     .rendezvous = impl.rendezvous});
-  auto join = std::make_shared<NodeJoin>();
-  join->identity = identity;
-  join->data_port = impl.links->port();
-  caf::anon_send(impl.node, JoinCluster{std::move(join)});
+                                                     .rendezvous = impl.rendezvous,
+                                                     .welcome = [&](std::uint16_t data_port) {
+                                                       return make_welcome(identity, data_port, impl.local_devices, impl.kernels);
+                                                     }});
   for (MetTask& met : impl.links->meet(cluster, deadline)) {
     impl.remote_nodes.emplace(met.task, met.node);
     impl.infos.insert(impl.infos.end(), met.devices.begin(), met.devices.end());
