@@ -96,7 +96,6 @@ class Task::Impl {
   bool shutdown(std::chrono::nanoseconds deadline, std::string* still_running) {
     if (ended) return true;
     const auto until = std::chrono::steady_clock::now() + deadline;
-    if (links) links->shutdown();
     if (node) {
       if (port != 0) system.middleman().unpublish(NodeActor(node), port);
       caf::anon_send(node, Stop{});
@@ -110,6 +109,9 @@ class Task::Impl {
     scheduler = nullptr;
     rendezvous = nullptr;
     std::vector<std::string> left = registry.await_end(until - std::chrono::steady_clock::now());
+    // Last: what the actors had to say is on the wire now. Peers of links that came up meanwhile end with them.
+    if (links) links->shutdown();
+    if (left.empty()) left = registry.await_end(until - std::chrono::steady_clock::now());
     for (const auto& device : devices)
       if (!idle(*device, until)) left.push_back("a kernel on " + device->attributes().name.to_string());
     if (!left.empty()) {
