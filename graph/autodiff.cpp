@@ -10,6 +10,17 @@
 namespace troupe {
 namespace {
 
+constexpr std::string_view kScope = "gradients";
+
+// The node's name without the scope in which gradients() was called.
+std::string_view relative_name(const Graph& graph, const Node& node) {
+  std::string_view scope = graph.current_scope();
+  scope.remove_suffix(kScope.size() + 1);
+  std::string_view name = node.name;
+  if (name.starts_with(scope)) name.remove_prefix(scope.size());
+  return name;
+}
+
 // Nodes added while it lives go to the device and colocation group of a forward node.
 class BesideNode {
  public:
@@ -17,7 +28,7 @@ class BesideNode {
       : graph_(graph),
         node_(node),
         first_(graph.size()),
-        scope_(graph.scope(node.name)),
+        scope_(graph.scope(relative_name(graph, node))),
         device_(graph.on_device(node.device)) {}
   BesideNode(const BesideNode&) = delete;
   BesideNode& operator=(const BesideNode&) = delete;
@@ -212,7 +223,7 @@ std::vector<Gradient> gradients(std::span<const Output> ys, std::span<const Outp
   if (ys.empty()) invalid_argument("gradients: there are no ys");
   check(ys, xs, options);
   Graph& graph = *ys.front().graph;
-  const auto scope = graph.scope("gradients");
+  const auto scope = graph.scope(kScope);
   ReverseMode reverse(graph, ys, xs, options);
   for (std::size_t i = 0; i < ys.size(); ++i) {
     const BesideNode beside(graph, graph.node(ys[i].node));

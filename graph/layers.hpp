@@ -1,0 +1,150 @@
+// Layers: functions with weights, and models made of them.
+//
+//   Sequential model({layers::flatten(), layers::dense(128, Activation::relu), layers::dense(10)});
+//   VariablePool variables;
+//   LayerContext training{.graph = graph, .training = true, .variables = variables};
+//   Output logits = model.apply(training, images);  // images: [?,28,28,1]
+//
+// A layer has no state: its weights are variables in the pool. The first application of a model creates them, with shapes
+// that follow from its input; every further one with the same pool (a tower, an evaluation) shares them. What cannot be
+// built throws invalid_argument naming the layer.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "graph/nn_ops.hpp"
+#include "graph/variable.hpp"
+
+namespace troupe {
+
+// How the first values of weights are drawn. fan_in and fan_out: how many inputs an output depends on, and the reverse.
+struct WeightSpec {
+  DType dtype = DType::f32;
+  Shape shape;
+  double fan_in = 1;
+  double fan_out = 1;
+};
+using Initializer = std::function<Output(Graph&, const WeightSpec&)>;
+
+namespace initializers {
+Initializer zeros();
+// Uniform in [-l, l) with l = sqrt(6 / (fan_in + fan_out)) (Glorot & Bengio 2010). Values follow from the session's
+// seed, this seed and the variable's name.
+Initializer glorot_uniform(std::int64_t seed = 0);
+// Normal, within two standard deviations of sqrt(2 / fan_in) (He et al. 2015): for relu.
+Initializer he_normal(std::int64_t seed = 0);
+}  // namespace initializers
+
+// The variables of a model in one graph, by name ("dense/kernel") without the scope in which they were created.
+class VariablePool {
+ public:
+  // The variable of this name; the first time it is created, with the name's last part in the graph's current scope.
+  // Throws invalid_argument if it exists with another dtype or shape, or in another graph.
+  VariableRef get(Graph& graph, const std::string& name, const WeightSpec& spec, const Initializer& initializer);
+  // In the order of their creation.
+  const std::vector<VariableRef>& all() const { return variables_; }
+
+ private:
+  std::vector<VariableRef> variables_;
+  std::map<std::string, std::size_t, std::less<>> by_name_;
+};
+
+// What layers are applied in.
+struct LayerContext {
+  Graph& graph;
+  bool training = false;  // dropout drops
+  VariablePool& variables;
+  std::string layer = {};  // the name of the layer being applied, set by Sequential; before, a prefix for its variables
+
+  VariableRef weight(const std::string& name, const WeightSpec& spec, const Initializer& initializer) {
+    return variables.get(graph, layer.empty() ? name : layer + "/" + name, spec, initializer);
+  }
+};
+
+class Layer {
+ public:
+  virtual ~Layer() = default;
+  virtual Output apply(LayerContext& context, Output x) const = 0;
+  virtual std::string kind() const = 0;  // "dense": names are made of it
+};
+using LayerPtr = std::shared_ptr<const Layer>;
+
+enum class Activation { none, relu, leaky_relu, sigmoid, tanh, softplus, softmax };
+std::string to_string(Activation activation);
+Output activate(Output x, Activation activation);
+
+// Each function throws invalid_argument for options that no input fits.
+namespace layers {
+
+// [n, ...] -> [n, product of the others], which must be known.
+LayerPtr flatten();
+
+struct DenseOptions {
+  bool use_bias = true;  // from zeros
+  Initializer kernel_initializer = initializers::glorot_uniform();
+};
+// [n, in] -> [n, units]: activation(x kernel + bias), with kernel [in, units] and bias [units].
+LayerPtr dense(std::int64_t units, Activation activation = Activation::none, DenseOptions options = {});
+
+struct Conv2DOptions {
+  Integers strides = {1, 1};  // height, width
+  Padding padding = Padding::valid;
+  bool use_bias = true;
+  Initializer kernel_initializer = initializers::glorot_uniform();
+};
+// [n, h, w, in] -> [n, h', w', filters], with kernel [kernel_size, kernel_size, in, filters] and bias [filters].
+LayerPtr conv2d(std::int64_t filters, std::int64_t kernel_size, Activation activation = Activation::none,
+                Conv2DOptions options = {});
+
+// Over windows of size x size that touch but do not overlap; rows and columns left over are not used.
+LayerPtr max_pool(std::int64_t size);
+LayerPtr average_pool(std::int64_t size);
+
+// While training, zeroes each element with probability `rate` in [0, 1) and scales the others by 1 / (1 - rate).
+LayerPtr dropout(double rate, std::int64_t seed = 0);
+
+LayerPtr activation(Activation activation);
+
+}  // namespace layers
+
+// Layers one after another. Each has a name, the scope of its nodes: its kind, with a number from the second of a kind on
+// ("dense", "dense_1").
+class Sequential {
+ public:
+  Sequential() = default;
+  explicit Sequential(std::vector<LayerPtr> layers);
+  void add(LayerPtr layer);
+
+  struct Entry {
+    std::string name;
+    LayerPtr layer;
+  };
+  std::span<const Entry> layers() const { return entries_; }
+
+  // Throws invalid_argument naming the layer that does not fit.
+  Output apply(LayerContext& context, Output x) const;
+
+  struct Summary {
+    std::string name;
+    std::string kind;
+    Shape output;
+    std::int64_t parameters = 0;
+  };
+  // What the layers make of an f32 input of this shape, such as [?,28,28,1].
+  std::vector<Summary> summary(const Shape& input) const;
+  // The same as a table for people, with the total.
+  std::string dump(const Shape& input) const;
+
+ private:
+  static Output apply_entry(const Entry& entry, LayerContext& context, Output x);
+
+  std::vector<Entry> entries_;
+  std::map<std::string, int> kinds_;  // how many there are of each
+};
+
+}  // namespace troupe
