@@ -71,7 +71,9 @@ void train(const MnistOptions& options, const DataSplits& data, Task& task, Cons
 
 // Starts the task; if it is one of a cluster, with the others.
 std::unique_ptr<Task> start_task(const MnistOptions& options, LaunchHandshake* handshake) {
-  TaskOptions wanted{.cpu_devices = options.devices, .threads = options.threads};
+  TaskOptions wanted;
+  wanted.cpu_devices = options.devices;
+  wanted.threads = options.threads;
   if (!options.in_cluster) return std::make_unique<Task>(wanted);
   Member member =
       start_member(options.membership, handshake, wanted, std::chrono::steady_clock::now() + kMeeting);

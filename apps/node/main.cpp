@@ -16,8 +16,10 @@ constexpr const char* kProgram = "troupe-node";
 
 int serve(const NodeOptions& options, LaunchHandshake* handshake, StopSignals& signals) {
   const auto deadline = std::chrono::steady_clock::now() + options.join_timeout;
-  const Member member = start_member(options.membership, handshake,
-                                     {.cpu_devices = options.devices, .threads = options.threads}, deadline);
+  TaskOptions wanted;
+  wanted.cpu_devices = options.devices;
+  wanted.threads = options.threads;
+  const Member member = start_member(options.membership, handshake, wanted, deadline);
   const TaskName& name = member.task->name();
   const HostPort& address = member.cluster.address(name);
   fmt::print(stderr, "{}: {} listens on {} and waits for the {} other tasks of cluster '{}'\n", kProgram,
