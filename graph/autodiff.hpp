@@ -71,9 +71,9 @@ struct GradientOptions {
 Output dense(const Gradient& gradient, Output x);
 
 // d(sum of ys)/dx for each x. Several paths are summed in a fixed order. An x that no y depends on gets an
-// empty Gradient. New nodes lie under the scope "gradients/" + the name, relative to the current scope, of the node
-// that they differentiate, and on its device. Throws unimplemented naming the node if an op on the way has no gradient; invalid_argument
-// for ys that are not floating.
+// empty Gradient. New nodes lie under the scope "gradients/" + the name, relative to the current scope, of
+// the node that they differentiate, and on its device. Throws unimplemented naming the node if an op on the
+// way has no gradient; invalid_argument for ys that are not floating.
 std::vector<Gradient> gradients(std::span<const Output> ys, std::span<const Output> xs,
                                 const GradientOptions& options = {});
 

@@ -33,7 +33,8 @@ class Flatten : public Layer {
   Output apply(LayerContext&, Output x) const override {
     const Shape& shape = x.shape();
     if (shape.rank() < 1 || !shape.sub(1, shape.rank()).fully_known())
-      invalid_argument("all dimensions of the input but the first must be known, but it is {}", shape.to_string());
+      invalid_argument("all dimensions of the input but the first must be known, but it is {}",
+                       shape.to_string());
     return reshape(x, Shape{kUnknown, shape.sub(1, shape.rank()).num_elements()});
   }
 };
@@ -129,26 +130,40 @@ class Activate : public Layer {
 
 std::string to_string(Activation activation) {
   switch (activation) {
-    case Activation::none: return "none";
-    case Activation::relu: return "relu";
-    case Activation::leaky_relu: return "leaky_relu";
-    case Activation::sigmoid: return "sigmoid";
-    case Activation::tanh: return "tanh";
-    case Activation::softplus: return "softplus";
-    case Activation::softmax: return "softmax";
+    case Activation::none:
+      return "none";
+    case Activation::relu:
+      return "relu";
+    case Activation::leaky_relu:
+      return "leaky_relu";
+    case Activation::sigmoid:
+      return "sigmoid";
+    case Activation::tanh:
+      return "tanh";
+    case Activation::softplus:
+      return "softplus";
+    case Activation::softmax:
+      return "softmax";
   }
   invalid_argument("there is no activation {}", static_cast<int>(activation));
 }
 
 Output activate(Output x, Activation activation) {
   switch (activation) {
-    case Activation::none: return x;
-    case Activation::relu: return relu(x);
-    case Activation::leaky_relu: return leaky_relu(x);
-    case Activation::sigmoid: return sigmoid(x);
-    case Activation::tanh: return tanh(x);
-    case Activation::softplus: return softplus(x);
-    case Activation::softmax: return softmax(x);
+    case Activation::none:
+      return x;
+    case Activation::relu:
+      return relu(x);
+    case Activation::leaky_relu:
+      return leaky_relu(x);
+    case Activation::sigmoid:
+      return sigmoid(x);
+    case Activation::tanh:
+      return tanh(x);
+    case Activation::softplus:
+      return softplus(x);
+    case Activation::softmax:
+      return softmax(x);
   }
   invalid_argument("there is no activation {}", static_cast<int>(activation));
 }
@@ -162,7 +177,8 @@ LayerPtr dense(std::int64_t units, Activation activation, DenseOptions options) 
   return std::make_shared<Dense>(units, activation, std::move(options));
 }
 
-LayerPtr conv2d(std::int64_t filters, std::int64_t kernel_size, Activation activation, Conv2DOptions options) {
+LayerPtr conv2d(std::int64_t filters, std::int64_t kernel_size, Activation activation,
+                Conv2DOptions options) {
   require_positive("conv2d", "filters", filters);
   require_positive("conv2d", "kernel_size", kernel_size);
   if (options.strides.size() != 2)

@@ -57,7 +57,8 @@ VariableRef VariablePool::get(Graph& graph, const std::string& name, const Weigh
   }
   if (!initializer) invalid_argument("variable '{}' has no initializer", name);
   if (!is_floating(spec.dtype))
-    invalid_argument("variable '{}': weights are floating, but the input is {}", name, troupe::name(spec.dtype));
+    invalid_argument("variable '{}': weights are floating, but the input is {}", name,
+                     troupe::name(spec.dtype));
   // Another model may have a variable of this name in the same scope.
   const std::string full = graph.unique_name(name.substr(name.rfind('/') + 1));
   const std::string local = full.substr(graph.current_scope().size());

@@ -5,9 +5,9 @@
 //   LayerContext training{.graph = graph, .training = true, .variables = variables};
 //   Output logits = model.apply(training, images);  // images: [?,28,28,1]
 //
-// A layer has no state: its weights are variables in the pool. The first application of a model creates them, with shapes
-// that follow from its input; every further one with the same pool (a tower, an evaluation) shares them. What cannot be
-// built throws invalid_argument naming the layer.
+// A layer has no state: its weights are variables in the pool. The first application of a model creates them,
+// with shapes that follow from its input; every further one with the same pool (a tower, an evaluation)
+// shares them. What cannot be built throws invalid_argument naming the layer.
 #pragma once
 
 #include <functional>
@@ -22,7 +22,8 @@
 
 namespace troupe {
 
-// How the first values of weights are drawn. fan_in and fan_out: how many inputs an output depends on, and the reverse.
+// How the first values of weights are drawn. fan_in and fan_out: how many inputs an output depends on, and
+// the reverse.
 struct WeightSpec {
   DType dtype = DType::f32;
   Shape shape;
@@ -33,19 +34,21 @@ using Initializer = std::function<Output(Graph&, const WeightSpec&)>;
 
 namespace initializers {
 Initializer zeros();
-// Uniform in [-l, l) with l = sqrt(6 / (fan_in + fan_out)) (Glorot & Bengio 2010). Values follow from the session's
-// seed, this seed and the variable's name.
+// Uniform in [-l, l) with l = sqrt(6 / (fan_in + fan_out)) (Glorot & Bengio 2010). Values follow from the
+// session's seed, this seed and the variable's name.
 Initializer glorot_uniform(std::int64_t seed = 0);
-// Normal, within two standard deviations of sqrt(2 / fan_in) (He et al. 2015): for relu.
+// Normal of standard deviation sqrt(2 / fan_in), within two of them (He et al. 2015): for relu.
 Initializer he_normal(std::int64_t seed = 0);
 }  // namespace initializers
 
-// The variables of a model in one graph, by name ("dense/kernel") without the scope in which they were created.
+// The variables of a model in one graph, by name ("dense/kernel") without the scope in which they were
+// created.
 class VariablePool {
  public:
-  // The variable of this name; the first time it is created, with the name's last part in the graph's current scope.
-  // Throws invalid_argument if it exists with another dtype or shape, or in another graph.
-  VariableRef get(Graph& graph, const std::string& name, const WeightSpec& spec, const Initializer& initializer);
+  // The variable of this name; the first time it is created, with the name's last part in the graph's current
+  // scope. Throws invalid_argument if it exists with another dtype or shape, or in another graph.
+  VariableRef get(Graph& graph, const std::string& name, const WeightSpec& spec,
+                  const Initializer& initializer);
   // In the order of their creation.
   const std::vector<VariableRef>& all() const { return variables_; }
 
@@ -59,7 +62,8 @@ struct LayerContext {
   Graph& graph;
   bool training = false;  // dropout drops
   VariablePool& variables;
-  std::string layer = {};  // the name of the layer being applied, set by Sequential; before, a prefix for its variables
+  // The name of the layer being applied, set by Sequential; before, a prefix for its variables.
+  std::string layer = {};
 
   VariableRef weight(const std::string& name, const WeightSpec& spec, const Initializer& initializer) {
     return variables.get(graph, layer.empty() ? name : layer + "/" + name, spec, initializer);
@@ -97,7 +101,8 @@ struct Conv2DOptions {
   bool use_bias = true;
   Initializer kernel_initializer = initializers::glorot_uniform();
 };
-// [n, h, w, in] -> [n, h', w', filters], with kernel [kernel_size, kernel_size, in, filters] and bias [filters].
+// [n, h, w, in] -> [n, h', w', filters], with kernel [kernel_size, kernel_size, in, filters] and bias
+// [filters].
 LayerPtr conv2d(std::int64_t filters, std::int64_t kernel_size, Activation activation = Activation::none,
                 Conv2DOptions options = {});
 
@@ -105,15 +110,16 @@ LayerPtr conv2d(std::int64_t filters, std::int64_t kernel_size, Activation activ
 LayerPtr max_pool(std::int64_t size);
 LayerPtr average_pool(std::int64_t size);
 
-// While training, zeroes each element with probability `rate` in [0, 1) and scales the others by 1 / (1 - rate).
+// While training, zeroes each element with probability `rate` in [0, 1) and scales the others by 1 / (1 -
+// rate).
 LayerPtr dropout(double rate, std::int64_t seed = 0);
 
 LayerPtr activation(Activation activation);
 
 }  // namespace layers
 
-// Layers one after another. Each has a name, the scope of its nodes: its kind, with a number from the second of a kind on
-// ("dense", "dense_1").
+// Layers one after another. Each has a name, the scope of its nodes: its kind, with a number from the second
+// of a kind on ("dense", "dense_1").
 class Sequential {
  public:
   Sequential() = default;

@@ -15,8 +15,9 @@ Output mean_per_example(Output x) {
 void require_examples(Output outputs) {
   if (!outputs.valid()) invalid_argument("loss: the outputs are not a tensor");
   if (outputs.shape().rank() < 1)
-    invalid_argument("loss: the outputs '{}' are {}, but must have a known rank and a dimension for the examples",
-                     outputs.name(), outputs.shape().to_string());
+    invalid_argument(
+        "loss: the outputs '{}' are {}, but must have a known rank and a dimension for the examples",
+        outputs.name(), outputs.shape().to_string());
 }
 
 // Broadcasting [n] with [n,1] would be a silent mistake.
@@ -38,15 +39,21 @@ namespace losses {
 Output per_example(Loss loss, Output outputs, Output targets) {
   require_examples(outputs);
   switch (loss) {
-    case Loss::sparse_softmax_cross_entropy: return troupe::sparse_softmax_cross_entropy(outputs, targets);
-    case Loss::softmax_cross_entropy: return troupe::softmax_cross_entropy(outputs, targets);
-    case Loss::sigmoid_cross_entropy: return mean_per_example(troupe::sigmoid_cross_entropy(outputs, targets));
-    case Loss::mean_squared_error: return mean_per_example(squared_error(outputs, targets));
+    case Loss::sparse_softmax_cross_entropy:
+      return troupe::sparse_softmax_cross_entropy(outputs, targets);
+    case Loss::softmax_cross_entropy:
+      return troupe::softmax_cross_entropy(outputs, targets);
+    case Loss::sigmoid_cross_entropy:
+      return mean_per_example(troupe::sigmoid_cross_entropy(outputs, targets));
+    case Loss::mean_squared_error:
+      return mean_per_example(squared_error(outputs, targets));
   }
   invalid_argument("there is no loss {}", static_cast<int>(loss));
 }
 
-Output mean(Loss loss, Output outputs, Output targets) { return troupe::mean(per_example(loss, outputs, targets)); }
+Output mean(Loss loss, Output outputs, Output targets) {
+  return troupe::mean(per_example(loss, outputs, targets));
+}
 Output sparse_softmax_cross_entropy(Output logits, Output labels) {
   return mean(Loss::sparse_softmax_cross_entropy, logits, labels);
 }

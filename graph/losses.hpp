@@ -1,5 +1,5 @@
-// Losses and metrics. `outputs` are what a model makes of n examples, `targets` what it should have made; a loss
-// is floating, of the dtype of the outputs.
+// Losses and metrics. `outputs` are what a model makes of n examples, `targets` what it should have made; a
+// loss is floating, of the dtype of the outputs.
 #pragma once
 
 #include "graph/ops.hpp"
@@ -15,8 +15,8 @@ enum class Loss {
 
 namespace losses {
 
-// [n]: the loss of each example; where an example has several elements, their mean. Throws invalid_argument for
-// outputs of unknown rank or without dimension n.
+// [n]: the loss of each example; where an example has several elements, their mean. Throws invalid_argument
+// for outputs of unknown rank or without dimension n.
 Output per_example(Loss loss, Output outputs, Output targets);
 
 // Scalars: the mean over the examples of per_example().
@@ -31,8 +31,8 @@ Output mean_squared_error(Output outputs, Output targets);
 // Sums over examples, from which means over any number of batches follow.
 namespace metrics {
 
-// How many of n examples have their largest logit (the first, of several) at their label: logits [n,c], labels [n]
-// of an integer dtype -> i64 scalar.
+// How many of n examples have their largest logit (the first, of several) at their label: logits [n,c],
+// labels [n] of an integer dtype -> i64 scalar.
 Output correct_count(Output logits, Output labels, Name name = {});
 // Of losses [n]: their sum, f32 (f64 for f64) -> scalar.
 Output loss_sum(Output per_example, Name name = {});

@@ -63,7 +63,8 @@ void check(const Graph& graph, std::span<const GradientAndVariable> gradients) {
     const Output flow = gradient.is_dense() ? gradient.dense : gradient.values;
     if (!flow.valid()) invalid_argument("apply_gradients: variable '{}' has no gradient", variable.name);
     if (flow.graph != &graph || variable.handle.graph != &graph)
-      invalid_argument("apply_gradients: variable '{}' or its gradient belongs to another graph", variable.name);
+      invalid_argument("apply_gradients: variable '{}' or its gradient belongs to another graph",
+                       variable.name);
     if (!names.insert(variable.name).second)
       invalid_argument("apply_gradients: variable '{}' comes twice; add its gradients first", variable.name);
   }
@@ -88,9 +89,10 @@ class Updates {
  private:
   void start_counting() {
     if (!std::holds_alternative<optimizers::Adam>(optimizer_)) return;
-    count_ = variable(graph_, {.name = "global_step",
-                               .initial_value = constant(graph_, std::int64_t{0}, free_name(graph_, "global_step/zero")),
-                               .trainable = false});
+    count_ = variable(
+        graph_, {.name = "global_step",
+                 .initial_value = constant(graph_, std::int64_t{0}, free_name(graph_, "global_step/zero")),
+                 .trainable = false});
     number_ = add(count_.read(), scalar_like(count_.read(), 1, free_name(graph_, count_.name + "/one")),
                   free_name(graph_, count_.name + "/next"));
   }
@@ -113,15 +115,19 @@ class Updates {
                          g.gradient, {.epsilon = o.epsilon, .name = node_name(g)});
   }
   Output apply(const optimizers::RMSProp& o, const GradientAndVariable& g) {
-    return apply_rmsprop(g.variable.handle, slot(g, "ms"), slot(g, "mom"), rate(o.learning_rate, g), g.gradient,
+    return apply_rmsprop(g.variable.handle, slot(g, "ms"), slot(g, "mom"), rate(o.learning_rate, g),
+                         g.gradient,
                          {.rho = o.rho, .momentum = o.momentum, .epsilon = o.epsilon, .name = node_name(g)});
   }
   Output apply(const optimizers::Adam& o, const GradientAndVariable& g) {
-    return apply_adam(g.variable.handle, slot(g, "m"), slot(g, "v"), rate(o.learning_rate, g), number_, g.gradient,
+    return apply_adam(g.variable.handle, slot(g, "m"), slot(g, "v"), rate(o.learning_rate, g), number_,
+                      g.gradient,
                       {.beta1 = o.beta1, .beta2 = o.beta2, .epsilon = o.epsilon, .name = node_name(g)});
   }
 
-  std::string node_name(const GradientAndVariable& g) { return free_name(graph_, name_ + "/" + g.variable.name); }
+  std::string node_name(const GradientAndVariable& g) {
+    return free_name(graph_, name_ + "/" + g.variable.name);
+  }
 
   // A shard must find a Const here, and each dtype needs its own.
   Output rate(double value, const GradientAndVariable& g) {
@@ -157,8 +163,10 @@ class Updates {
 
 std::string name(const Optimizer& optimizer) {
   const Overloaded cases{
-      [](const optimizers::SGD&) { return "sgd"; },         [](const optimizers::Momentum&) { return "momentum"; },
-      [](const optimizers::Adagrad&) { return "adagrad"; }, [](const optimizers::RMSProp&) { return "rmsprop"; },
+      [](const optimizers::SGD&) { return "sgd"; },
+      [](const optimizers::Momentum&) { return "momentum"; },
+      [](const optimizers::Adagrad&) { return "adagrad"; },
+      [](const optimizers::RMSProp&) { return "rmsprop"; },
       [](const optimizers::Adam&) { return "adam"; },
   };
   return std::visit(cases, optimizer);
@@ -167,8 +175,8 @@ std::string name(const Optimizer& optimizer) {
 std::vector<GradientAndVariable> compute_gradients(Output loss, std::span<const VariableRef> variables) {
   if (!loss.valid()) invalid_argument("compute_gradients: the loss is not a tensor");
   if (loss.shape().has_rank() && !loss.shape().is_scalar())
-    invalid_argument("compute_gradients: the loss '{}' is {}, but must be a scalar; take its mean or sum", loss.name(),
-                     loss.shape().to_string());
+    invalid_argument("compute_gradients: the loss '{}' is {}, but must be a scalar; take its mean or sum",
+                     loss.name(), loss.shape().to_string());
   Outputs reads;
   for (const VariableRef& v : variables) reads.push_back(v.read());
   const std::vector<Gradient> found = gradients(Outputs{loss}, reads);
@@ -179,13 +187,13 @@ std::vector<GradientAndVariable> compute_gradients(Output loss, std::span<const 
     out.push_back({found[i], variables[i]});
   }
   if (!unconnected.empty())
-    invalid_argument("the loss '{}' does not depend on {}; make them not trainable, or leave them out", loss.name(),
-                     unconnected);
+    invalid_argument("the loss '{}' does not depend on {}; make them not trainable, or leave them out",
+                     loss.name(), unconnected);
   return out;
 }
 
-Output apply_gradients(Graph& graph, const Optimizer& optimizer, std::span<const GradientAndVariable> gradients,
-                       Name name) {
+Output apply_gradients(Graph& graph, const Optimizer& optimizer,
+                       std::span<const GradientAndVariable> gradients, Name name) {
   check(optimizer);
   check(graph, gradients);
   return Updates(graph, optimizer, free_name(graph, name)).finish(gradients);

@@ -3,8 +3,8 @@
 //   Output train = minimize(loss, optimizers::Adam{.learning_rate = 1e-3});
 //   session.run(feeds, {loss}, {train});
 //
-// What an optimizer keeps beside a variable is a variable too ("dense/kernel/adam_m"): not trainable, of the same
-// dtype, shape and device, zeros at first. Formulas: graph/training_ops.hpp.
+// What an optimizer keeps beside a variable is a variable too ("dense/kernel/adam_m"): not trainable, of the
+// same dtype, shape and device, zeros at first. Formulas: graph/training_ops.hpp.
 #pragma once
 
 #include <span>
@@ -47,8 +47,8 @@ struct Adam {
 
 }  // namespace optimizers
 
-using Optimizer = std::variant<optimizers::SGD, optimizers::Momentum, optimizers::Adagrad, optimizers::RMSProp,
-                               optimizers::Adam>;
+using Optimizer = std::variant<optimizers::SGD, optimizers::Momentum, optimizers::Adagrad,
+                               optimizers::RMSProp, optimizers::Adam>;
 
 // "sgd", "momentum", "adagrad", "rmsprop", "adam".
 std::string name(const Optimizer& optimizer);
@@ -58,17 +58,18 @@ struct GradientAndVariable {
   VariableRef variable;
 };
 
-// The gradient of a scalar loss for each variable, with respect to its read(). Throws invalid_argument naming the
-// variables that the loss does not depend on.
+// The gradient of a scalar loss for each variable, with respect to its read(). Throws invalid_argument naming
+// the variables that the loss does not depend on.
 std::vector<GradientAndVariable> compute_gradients(Output loss, std::span<const VariableRef> variables);
 
-// Adds, and returns, a NoOp that updates every variable once, each after its read(). The learning rate is a Const,
-// "learning_rate", for each dtype. Adam counts its updates in a variable, "global_step" (i64): all Apply nodes take the
-// count before plus one, and the variable is set to it after them. The NoOp of a name relative to the scope ("train") has
-// the Apply nodes below it ("train/dense/kernel"). Throws invalid_argument if there are no variables, one comes twice or
-// has no gradient, and for options that make no sense, naming them.
-Output apply_gradients(Graph& graph, const Optimizer& optimizer, std::span<const GradientAndVariable> gradients,
-                       Name name = "train");
+// Adds, and returns, a NoOp that updates every variable once, each after its read(). The learning rate is a
+// Const, "learning_rate", for each dtype. Adam counts its updates in a variable, "global_step" (i64): all
+// Apply nodes take the count before plus one, and the variable is set to it after them. The NoOp of a name
+// relative to the scope ("train") has the Apply nodes below it ("train/dense/kernel"). Throws
+// invalid_argument if there are no variables, one comes twice or has no gradient, and for options that make
+// no sense, naming them.
+Output apply_gradients(Graph& graph, const Optimizer& optimizer,
+                       std::span<const GradientAndVariable> gradients, Name name = "train");
 
 // Both, for all trainable variables that the loss's graph has now.
 Output minimize(Output loss, const Optimizer& optimizer, Name name = "train");

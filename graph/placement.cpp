@@ -105,7 +105,8 @@ class Placer {
   // Does the device have the kernel, and, for If, those of both branches?
   static bool supports(const DeviceInfo& device, const Graph& graph, const Node& node, int depth = 0) {
     const std::string kernel = kernel_name(node);
-    if (!kernel.empty() && !device.kernels.contains(kernel)) return false;
+    // A kernel for any dtype is listed by the name of its op alone.
+    if (!kernel.empty() && !device.kernels.contains(kernel) && !device.kernels.contains(node.op->name)) return false;
     for (const auto& [key, value] : node.attributes.all()) {
       const auto* name = std::get_if<FunctionName>(&value);
       const Function* function = name ? graph.function(name->value) : nullptr;

@@ -27,7 +27,7 @@ struct DeviceInfo {
   DeviceName name;  // complete
   std::string type;
   std::uint64_t memory = 0;       // bytes
-  std::set<std::string> kernels;  // "MatMul:f32", or "NoOp" for an op whose kernel no dtype selects
+  std::set<std::string> kernels;  // "MatMul:f32", or "Gather" for a kernel of any dtype
 };
 
 struct PlacementOptions {

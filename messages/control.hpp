@@ -9,9 +9,11 @@
 
 namespace troupe {
 
-// Who asks: an encoded Hello frame. Reply: a proto::Welcome.
+// Who asks: an encoded Hello frame and what it has, a proto::Welcome; beside it travels the asker's node. Reply: the
+// proto::Welcome of the one asked.
 struct HelloRequest {
   std::string hello;
+  std::string welcome;
 };
 
 // A proto::RegisterGraph. Reply: empty.

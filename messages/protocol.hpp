@@ -84,8 +84,8 @@ struct JobRoutes {
   WorkerActor worker;
 };
 
-// What another task may ask of this one, over CAF.
-using NodeActor = caf::typed_actor<caf::replies_to<HelloRequest>::with<Reply>, caf::replies_to<RegisterGraphRequest>::with<Reply>,
+// What another task may ask of this one, over CAF. Beside a HelloRequest travels the NodeActor of the asker.
+using NodeActor = caf::typed_actor<caf::replies_to<HelloRequest, caf::strong_actor_ptr>::with<Reply>, caf::replies_to<RegisterGraphRequest>::with<Reply>,
                                    caf::replies_to<CloseSessionRequest>::with<Reply>>;
 
 // The task's own side of its node: the directory of peers.

@@ -22,12 +22,13 @@ std::chrono::milliseconds until(Clock::time_point deadline) {
   return std::max(std::chrono::milliseconds(1), std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()));
 }
 
-// What a peer said of its devices.
-struct Greeting {
-  NodeActor node;
-  std::uint16_t data_port = 0;
-  std::vector<DeviceInfo> devices;
-};
+// Throws data_loss.
+proto::Welcome parse_welcome(const std::string& body, const TaskName& task) {
+  proto::Welcome welcome;
+  if (!welcome.ParseFromString(body) || welcome.data_port() == 0 || welcome.data_port() > 65535)
+    fail(Code::data_loss, "{} sent a malformed welcome", task.to_string());
+  return welcome;
+}
 
 std::vector<DeviceInfo> devices_of(const proto::Welcome& welcome) {
   std::vector<DeviceInfo> out;
@@ -41,7 +42,7 @@ std::vector<DeviceInfo> devices_of(const proto::Welcome& welcome) {
 // The wire's handler: its map of peers belongs to the wire's thread; the rest is guarded for those who wait in meet().
 class Links::Impl final : public WireHandler {
  public:
-  explicit Impl(Config given) : config(std::move(given)), wire(wire_options(config), *this) { port = wire.listen(); }
+  explicit Impl(Config given) : config(std::move(given)), wire(wire_options(config), *this) { own_welcome = config.welcome(wire.listen()); }
 
   static WireOptions wire_options(const Config& config) {
     WireOptions options;
@@ -90,23 +91,30 @@ class Links::Impl final : public WireHandler {
     changed.notify_all();
   }
 
-  Greeting greet(const TaskName& task, const HostPort& address, Clock::time_point deadline) {
-    NodeActor node = find_node(task, address, deadline);
+  // Returns the port of the task's data connections.
+  std::uint16_t greet(const TaskName& task, const HostPort& address, Clock::time_point deadline) {
+    const NodeActor node = find_node(task, address, deadline);
     const Hello hello{kProtocolVersion, config.identity.cluster, config.identity.token, config.identity.task, task,
                       config.identity.incarnation};
     caf::scoped_actor self(config.system);
     Reply reply;
-    self->request(node, until(deadline), HelloRequest{encode_to_string(hello)})
+    self->request(node, until(deadline), HelloRequest{encode_to_string(hello), own_welcome},
+                  caf::actor_cast<caf::strong_actor_ptr>(config.node))
         .receive([&](const Reply& r) { reply = r; },
                  [&](const caf::error&) {
                    reply = Reply::of(Error(Code::deadline_exceeded, fmt::format("{} at {} did not answer in time", task.to_string(),
                                                                                 address.to_string())));
                  });
     if (reply.error()) throw reply.error();
-    proto::Welcome welcome;
-    if (!welcome.ParseFromString(reply.body) || welcome.data_port() == 0 || welcome.data_port() > 65535)
-      fail(Code::data_loss, "{} at {} answered with a malformed welcome", task.to_string(), address.to_string());
-    return {std::move(node), static_cast<std::uint16_t>(welcome.data_port()), devices_of(welcome)};
+    remember(task, node, reply.body);
+    return static_cast<std::uint16_t>(parse_welcome(reply.body, task).data_port());
+  }
+
+  // Throws data_loss.
+  void remember(const TaskName& task, NodeActor node, const std::string& welcome) {
+    MetTask entry{task, std::move(node), devices_of(parse_welcome(welcome, task))};
+    std::lock_guard lock(mutex);
+    met.insert_or_assign(task, std::move(entry));
   }
 
   // Tries until the deadline: the peer may not have started yet.
@@ -153,10 +161,11 @@ class Links::Impl final : public WireHandler {
   }
 
   Config config;
-  std::uint16_t port = 0;
+  std::string own_welcome;
   std::mutex mutex;
   std::condition_variable changed;
   std::map<TaskName, State> states;
+  std::map<TaskName, MetTask> met;
   std::unordered_map<PeerId, PeerActor> peers;  // of the wire's thread
   Wire wire;                                    // last: its thread uses the above
 };
@@ -164,21 +173,25 @@ class Links::Impl final : public WireHandler {
 Links::Links(Config config) : impl_(std::make_unique<Impl>(std::move(config))) {}
 Links::~Links() { shutdown(); }
 
-std::uint16_t Links::port() const { return impl_->port; }
-
 std::vector<MetTask> Links::meet(const ClusterSpec& cluster, std::chrono::nanoseconds timeout) {
   const auto deadline = Clock::now() + timeout;
   const TaskName& self = impl_->config.identity.task;
+  auto join = std::make_shared<NodeJoin>();
+  join->identity = impl_->config.identity;
+  join->welcome = impl_->own_welcome;
+  join->met = [impl = impl_.get()](const TaskName& task, NodeActor node, const std::string& welcome) {
+    impl->remember(task, std::move(node), welcome);
+  };
+  caf::anon_send(impl_->config.node, JoinCluster{std::move(join)});
   const bool client = !cluster.contains(self);
-  std::vector<MetTask> met;
-  for (const auto& [task, address] : cluster.tasks) {
-    if (task == self) continue;
-    Greeting greeting = impl_->greet(task, address, deadline);
-    if (client || task < self) impl_->wire.dial(task, address.host, greeting.data_port, until(deadline));
-    met.push_back({task, std::move(greeting.node), std::move(greeting.devices)});
-  }
+  for (const auto& [task, address] : cluster.tasks)
+    if (client || task < self) impl_->wire.dial(task, address.host, impl_->greet(task, address, deadline), until(deadline));
   impl_->await_links(cluster, deadline);
-  return met;
+  std::vector<MetTask> out;
+  std::lock_guard lock(impl_->mutex);
+  for (const auto& [task, entry] : impl_->met)
+    if (cluster.contains(task)) out.push_back(entry);
+  return out;
 }
 
 void Links::shutdown() { impl_->wire.shutdown(); }

@@ -1,10 +1,12 @@
 // The links of a task to the others of its cluster: finds their nodes over CAF, then keeps one data connection to each,
 // with a peer actor at its end.
 //
-// Of two tasks of a cluster the one with the greater name dials; a client, which is in no cluster file, dials all.
+// Of two tasks of a cluster the one with the greater name says hello and dials: CAF loses messages when two nodes connect
+// to each other at once. A client, which is in no cluster file, dials all.
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -32,14 +34,14 @@ class Links {
     LocalNodeActor node;
     SchedulerActor scheduler;
     RendezvousActor rendezvous;
+    std::function<std::string(std::uint16_t data_port)> welcome;  // what this task says of itself
   };
   // Listens for data connections. Throws unavailable.
   explicit Links(Config config);
   ~Links();
 
-  std::uint16_t port() const;  // of the data connections
-
-  // Says hello to every other task of the cluster and waits until a link to each is up. Throws deadline_exceeded naming
+  // Lets the node answer the hellos of others, says hello to those that are ours to dial, and waits until a link to every
+  // other task is up. Throws deadline_exceeded naming
   // those that did not come; or what a peer that refused us said.
   std::vector<MetTask> meet(const ClusterSpec& cluster, std::chrono::nanoseconds deadline);
 

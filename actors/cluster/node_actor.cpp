@@ -19,7 +19,7 @@ struct NodeActorImpl::Registration {
 
 NodeActorImpl::behavior_type NodeActorImpl::make_behavior() {
   return {
-      [this](const HelloRequest& request) { return hello(request); },
+      [this](const HelloRequest& request, const caf::strong_actor_ptr& asker) { return hello(request, asker); },
       [this](const RegisterGraphRequest& request) { return register_graph(request); },
       [this](const CloseSessionRequest& request) { return close_session(request); },
       [this](const PeerUp& message) {
@@ -36,11 +36,11 @@ NodeActorImpl::behavior_type NodeActorImpl::make_behavior() {
         for (const auto& [task, peer] : peers_) tell(message.observer, PeerUp{task, peer});
       },
       [this](const JoinCluster& message) {
-        const auto& join = static_cast<const NodeJoin&>(*message.work);
-        config_.identity = join.identity;
-        handshake_.emplace(join.identity.task, join.identity.cluster, join.identity.token, join.identity.incarnation);
-        data_port_ = join.data_port;
-        for (auto& [hello, promise] : early_hellos_) promise.deliver(answer(hello));
+        join_ = std::static_pointer_cast<const NodeJoin>(message.work);
+        const TaskIdentity& identity = join_->identity;
+        config_.identity = identity;
+        handshake_.emplace(identity.task, identity.cluster, identity.token, identity.incarnation);
+        for (EarlyHello& early : early_hellos_) early.promise.deliver(answer(early.request, early.asker));
         early_hellos_.clear();
       },
       [this](const JobRoutes& routes) {
@@ -56,27 +56,30 @@ NodeActorImpl::behavior_type NodeActorImpl::make_behavior() {
         observers_.clear();
         routes_ = JobRoutes{};
         config_ = Config{};
+        join_ = nullptr;
+        early_hellos_.clear();
         quit();
       },
   };
 }
 
-caf::result<Reply> NodeActorImpl::hello(const HelloRequest& request) {
-  if (handshake_) return answer(request.hello);
+caf::result<Reply> NodeActorImpl::hello(const HelloRequest& request, const caf::strong_actor_ptr& asker) {
+  if (join_) return answer(request, asker);
   constexpr std::size_t kMaxEarlyHellos = 4096;
   if (early_hellos_.size() == kMaxEarlyHellos) return Reply::of(Error(Code::unavailable, "too many peers wait for this task to join"));
   auto promise = make_response_promise<Reply>();
-  early_hellos_.emplace_back(request.hello, promise);
+  early_hellos_.push_back({request, asker, promise});
   return promise;
 }
 
-Reply NodeActorImpl::answer(const std::string& request) const {
+Reply NodeActorImpl::answer(const HelloRequest& request, const caf::strong_actor_ptr& asker) const {
   try {
-    const Frame frame = decode_from_string(request);
+    const Frame frame = decode_from_string(request.hello);
     const Hello* hello = std::get_if<Hello>(&frame);
     if (!hello) invalid_argument("the first message of a peer must be a Hello, not {}", kind_name(frame));
     if (const Error refused = handshake_->check(*hello, nullptr)) throw refused;
-    return Reply::of(make_welcome(config_.identity, data_port_, config_.devices, *config_.kernels));
+    if (asker) join_->met(hello->from, caf::actor_cast<NodeActor>(asker), request.welcome);
+    return Reply::of(join_->welcome);
   } catch (...) {
     return Reply::of(current_error());
   }

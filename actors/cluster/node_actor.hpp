@@ -2,6 +2,7 @@
 // here; it compiles the partitions and hands them to the scheduler.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -25,7 +26,9 @@ struct TaskIdentity {
 
 struct NodeJoin final : LocalWork {
   TaskIdentity identity;
-  std::uint16_t data_port = 0;
+  std::string welcome;  // this task's, serialized
+  // A peer said hello and was accepted; called on the node's thread.
+  std::function<void(const TaskName&, NodeActor, const std::string& welcome)> met;
 };
 
 class NodeActorImpl final : public Counted<LocalNodeActor> {
@@ -48,8 +51,13 @@ class NodeActorImpl final : public Counted<LocalNodeActor> {
   };
   struct Registration;
 
-  caf::result<Reply> hello(const HelloRequest& request);
-  Reply answer(const std::string& hello) const;
+  struct EarlyHello {
+    HelloRequest request;
+    caf::strong_actor_ptr asker;
+    caf::typed_response_promise<Reply> promise;
+  };
+  caf::result<Reply> hello(const HelloRequest& request, const caf::strong_actor_ptr& asker);
+  Reply answer(const HelloRequest& request, const caf::strong_actor_ptr& asker) const;
   caf::result<Reply> register_graph(const RegisterGraphRequest& request);
   caf::result<Reply> close_session(const CloseSessionRequest& request);
   std::shared_ptr<GraphHandle> make_handle(const proto::RegisterGraph& body) const;
@@ -59,8 +67,8 @@ class NodeActorImpl final : public Counted<LocalNodeActor> {
 
   Config config_;
   std::optional<wire::Handshake> handshake_;  // once joined
-  std::uint16_t data_port_ = 0;
-  std::vector<std::pair<std::string, caf::typed_response_promise<Reply>>> early_hellos_;
+  std::shared_ptr<const NodeJoin> join_;
+  std::vector<EarlyHello> early_hellos_;
   std::map<SessionId, SessionState> sessions_;
   std::set<SessionId> closed_;
   std::map<TaskName, PeerActor> peers_;

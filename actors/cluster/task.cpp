@@ -55,7 +55,14 @@ class Task::Impl {
     for (int i = 0; i < options.cpu_devices; ++i)
       devices.push_back(make_cpu_device({.name = DeviceName::of(options.name, "CPU", i), .threads = threads}));
     spawn_actors();
-    if (options.networked) publish();
+    if (options.networked) {
+      try {
+        publish();
+      } catch (...) {
+        shutdown(std::chrono::seconds(5), nullptr);  // the system's destructor waits for its actors
+        throw;
+      }
+    }
     for (const auto& device : devices) infos.push_back(info_of(*device, kernels));
   }
 
@@ -91,7 +98,7 @@ class Task::Impl {
     const auto until = std::chrono::steady_clock::now() + deadline;
     if (links) links->shutdown();
     if (node) {
-      if (options.networked) system.middleman().unpublish(NodeActor(node), port);
+      if (port != 0) system.middleman().unpublish(NodeActor(node), port);
       caf::anon_send(node, Stop{});
       caf::anon_send(scheduler, Stop{});
       caf::anon_send(rendezvous, Stop{});
@@ -189,11 +196,10 @@ void Task::join(const ClusterSpec& cluster, std::chrono::nanoseconds deadline) {
                                                      .registry = impl.registry,
                                                      .node = impl.node,
                                                      .scheduler = impl.scheduler,
-                                                     .rendezvous = impl.rendezvous});
-  auto join = std::make_shared<NodeJoin>();
-  join->identity = identity;
-  join->data_port = impl.links->port();
-  caf::anon_send(impl.node, JoinCluster{std::move(join)});
+                                                     .rendezvous = impl.rendezvous,
+                                                     .welcome = [&](std::uint16_t data_port) {
+                                                       return make_welcome(identity, data_port, impl.local_devices, impl.kernels);
+                                                     }});
   for (MetTask& met : impl.links->meet(cluster, deadline)) {
     impl.remote_nodes.emplace(met.task, met.node);
     impl.infos.insert(impl.infos.end(), met.devices.begin(), met.devices.end());

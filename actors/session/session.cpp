@@ -1,7 +1,9 @@
 #include "actors/session/session.hpp"
 
 #include <atomic>
+#include <caf/after.hpp>
 #include <caf/scoped_actor.hpp>
+#include <caf/system_messages.hpp>
 #include <mutex>
 
 #include "actors/cluster/task.hpp"
@@ -131,13 +133,19 @@ class Session::Impl {
   template <class Request>
   void request(const TaskName& where, Request message) {
     constexpr auto kLimit = std::chrono::seconds(120);  // compiling a large graph takes a while
+    const NodeActor node = task.node(where);
     caf::scoped_actor self(task.system());
+    // CAF loses requests to a node that has gone; its end is told to those who watch it.
+    self->monitor(node);
+    self->send(node, std::move(message));
     Reply reply;
-    self->request(task.node(where), kLimit, std::move(message))
-        .receive([&](const Reply& r) { reply = r; },
-                 [&](const caf::error& e) {
-                   reply = Reply::of(Error(Code::unavailable, fmt::format("{} did not answer: {}", where.to_string(), task.system().render(e))));
-                 });
+    self->receive([&](const Reply& r) { reply = r; },
+                  [&](const caf::down_msg&) {
+                    reply = Reply::of(Error(Code::unavailable, fmt::format("{} is gone", where.to_string())));
+                  },
+                  caf::after(kLimit) >> [&] {
+                    reply = Reply::of(Error(Code::deadline_exceeded, fmt::format("{} did not answer within {} s", where.to_string(), kLimit.count())));
+                  });
     if (reply.error()) throw reply.error();
   }
 

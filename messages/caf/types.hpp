@@ -21,7 +21,7 @@ void register_message_types(caf::actor_system_config& config);
 // Members are strings and integers: CAF writes strings as one block of raw bytes.
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, HelloRequest& x) {
-  return f(caf::meta::type_name("troupe::HelloRequest"), x.hello);
+  return f(caf::meta::type_name("troupe::HelloRequest"), x.hello, x.welcome);
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, RegisterGraphRequest& x) {

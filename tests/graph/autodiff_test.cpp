@@ -40,6 +40,16 @@ TEST(Autodiff, TheGradientOfXItselfIsOnesOrWhatIsGiven) {
   EXPECT_EQ(gradient(x, x, {.grad_ys = {dy}}).dense, dy);
 }
 
+TEST(Autodiff, NamesAreRelativeToTheScope) {
+  Graph g;
+  const Output x = x_of(g);
+  const auto scope = g.scope("tower");
+  const Output y = sum(exp(x), {}, {.name = "y"});
+  EXPECT_EQ(gradient(y, x).dense.name(), "tower/gradients/Exp/Mul");
+  // What lies outside the scope keeps its name.
+  EXPECT_EQ(gradient(exp(tanh(x)) + tanh(x), x).dense.name(), "tower/gradients/x/AddN");
+}
+
 TEST(Autodiff, PathsAreSummedOnceInAFixedOrder) {
   Graph g;
   const Output x = x_of(g);

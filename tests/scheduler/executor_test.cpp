@@ -53,6 +53,25 @@ TEST(Executor, WritesInPlaceWhereNobodyElseReads) {
   EXPECT_EQ(numbers(task.plan().constants.at(0)), (std::vector<std::int64_t>{9, 9}));
 }
 
+// The last of several segments may write in place what the others have read: in every step, also in a frame used again.
+TEST(Executor, TheLastSegmentToReadASlotMayTakeIt) {
+  Graph g;
+  Output x = node(g, "Neg", {constant_node(g, i64({1, 2}))}, "x");
+  for (int i = 0; i < 3; ++i) {
+    Output r = recv(g, i, kPair, fmt::format("r{}", i));
+    send(g, r, 10 + i);  // kept, so that only x may be taken
+    fetch(g, node(g, "Sub", {x, r}), i);
+  }
+  ToyTask task(g);
+  for (std::uint64_t step = 1; step <= 3; ++step) {
+    task.hooks.in_place = 0;
+    task.start(step);
+    for (const char* name : {"r2", "r0", "r1"}) task.arrive(step, name, i64({10, 10}));
+    EXPECT_EQ(task.hooks.in_place, 1);
+    for (const auto& [index, tensor] : task.finish(step)) EXPECT_EQ(numbers(tensor), (std::vector<std::int64_t>{-11, -12}));
+  }
+}
+
 // An output that nobody reads must not share the variable's memory until the step ends.
 TEST(Executor, UnreadOutputsDoNotHinderUpdatesInPlace) {
   Graph g;

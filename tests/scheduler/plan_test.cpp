@@ -118,6 +118,17 @@ TEST(Plan, ArrivalsThatMeetFormASegmentOfTheirOwn) {
             (std::set<std::string>{"1 waits a: after r0", "1 waits b: after r1", "2 waits ab,all,ba,out: after a,b"}));
 }
 
+TEST(Plan, WaitsOnceForASegmentHoweverManyOfItsNodesAreRead) {
+  Graph g;
+  Output x = feed(g, 0, kPair, "x");
+  Output a = node(g, "Neg", {x}, "a");
+  Output b = node(g, "Neg", {x}, "b");
+  node(g, "Add", {node(g, "Add", {a, b}, "d"), recv(g, 0, kPair, "r")}, "e");
+  node(g, "Add", {node(g, "Sub", {a, b}, "f"), g.output("r")}, "h");
+  const auto plan = plan_of(g);
+  EXPECT_EQ(structure(*plan), (std::set<std::string>{"0 waits a,b,d,f: after ", "2 waits e,h: after a,r"}));
+}
+
 TEST(Plan, DoesNotDependOnTheOrderOfDefinition) {
   Graph g;
   build_layers(g, 5);

@@ -58,6 +58,18 @@ TEST(StepTable, StepsInFlightDoNotMix) {
   EXPECT_EQ(numbers(task.finish(3).at(0)), (Numbers{-33, -33}));
 }
 
+TEST(StepTable, ASecondTensorForAnArrivalCountsForNothing) {
+  Graph g;
+  fetch(g, node(g, "Add", {recv(g, 0, kPair, "r0"), recv(g, 1, kPair, "r1")}, "sum"), 0, "out");
+  ToyTask task(g);
+  task.start(1);
+  task.arrive(1, "r0", i64({1, 2}));
+  task.arrive(1, "r0", i64({5, 6}));
+  EXPECT_TRUE(task.hooks.ran.empty());
+  task.arrive(1, "r1", i64({10, 20}));
+  EXPECT_EQ(numbers(task.finish(1).at(0)), (Numbers{11, 22}));
+}
+
 TEST(StepTable, FramesAreUsedAgain) {
   TwoArrivals g;
   ToyTask task(g.graph);

@@ -39,6 +39,10 @@ message(STATUS "Troupe: CUDA toolkit ${TROUPE_HAS_CUDA}, native ${TROUPE_NATIVE}
 add_library(troupe_flags INTERFACE)
 # -ffp-contract=off: the same bits whether the compiler vectorises a loop or not (ARCHITECTURE.md, Numbers).
 target_compile_options(troupe_flags INTERFACE -Wall -Wextra -Wno-missing-field-initializers -ffp-contract=off)
+if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
+  # False alarms of g++ 12 for default members of aggregates made with designated initializers.
+  target_compile_options(troupe_flags INTERFACE -Wno-maybe-uninitialized)
+endif()
 if(TROUPE_NATIVE)
   target_compile_options(troupe_flags INTERFACE -march=native)
 endif()

@@ -1,0 +1,62 @@
+// Training graphs: a model, its loss and its optimizer, for one or several slots at once.
+//
+//                  images s, labels s            (a micro-batch for each slot)
+//                         |
+//   variables --read--> tower s --> loss s --> gradients s     for s = 0 .. N-1, on device s mod D
+//       ^                                          |
+//       +------- Apply <-- (g_0 + g_1 + ...) / N <-+
+//
+// All towers share the variables. Random nodes of tower s draw what those of a graph with one slot draw in
+// slot s: every node of the tower has the attribute "_slot" = s and, from slot 1 on (where names begin with
+// "slot_<s>/"), "_original_name", its name in tower 0. With one slot there are no such attributes: the
+// session says which it computes.
+//
+// Gradients are averaged as shards do it: summed from slot 0 on, then divided once by N.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "graph/layers.hpp"
+#include "graph/losses.hpp"
+#include "graph/optimizers.hpp"
+
+namespace troupe {
+
+struct TowerOptions {
+  int slots = 1;
+  // Tower s is on devices[s % size], the variables are on the first. Empty: anywhere.
+  std::vector<std::string> devices;
+  std::int64_t batch = kUnknown;  // examples of one slot
+};
+
+struct TrainingGraph {
+  std::unique_ptr<Graph> graph;
+
+  // To be fed, for each slot: f32 [batch, input shape...] and i32 [batch].
+  Outputs images;
+  Outputs labels;
+  // Of one step, over all slots; from before the update.
+  Output loss_sum;     // f32 scalar: the sum of the losses of the examples
+  Output correct;      // i64 scalar
+  Output examples;     // i64 scalar
+  Output train;        // target: one step
+  Output initializer;  // target: sets all variables to their initial values
+
+  // Evaluation, of any number of examples, without dropout.
+  Output eval_images;
+  Output eval_labels;
+  Output eval_loss_sum;
+  Output eval_correct;
+  Output predictions;  // [n, classes]: probabilities for eval_images
+
+  std::vector<VariableRef> trainable;  // in the order of the layers
+};
+
+// `input_shape` is that of one example. The only loss with labels of this kind is
+// sparse_softmax_cross_entropy; others throw unimplemented. Throws invalid_argument for what cannot be built.
+TrainingGraph build_training_graph(const Sequential& model, const Shape& input_shape, Loss loss,
+                                   const Optimizer& optimizer, const TowerOptions& options = {});
+
+}  // namespace troupe

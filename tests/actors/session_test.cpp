@@ -1,0 +1,296 @@
+#include "actors/session/session.hpp"
+
+#include <gtest/gtest.h>
+
+#include "actors/cluster/task.hpp"
+#include "graph/autodiff.hpp"
+#include "graph/ops.hpp"
+#include "graph/training_ops.hpp"
+#include "graph/variable.hpp"
+
+namespace troupe {
+namespace {
+
+using namespace std::chrono_literals;
+
+template <class F>
+Error error_of(F&& f) {
+  try {
+    f();
+  } catch (const Error& e) {
+    return e;
+  }
+  return Error();
+}
+
+TEST(Session, RunsAGraphWithFeedsAndFetches) {
+  Graph g;
+  Output x = placeholder(g, DType::f32, {kUnknown, 2}, "x");
+  Output w = constant(g, Tensor::of<float>({2, 1}, {1, 2}));
+  Output y = matmul(x, w) + 1.0;
+  Session session(g);
+  EXPECT_EQ(session.run({{x, Tensor::of<float>({1, 2}, {3, 4})}}, y).item<float>(), 12.0f);
+  // Any edge can be fed, also a constant.
+  EXPECT_EQ(session.run({{x, Tensor::of<float>({1, 2}, {3, 4})}, {w, Tensor::of<float>({2, 1}, {0, 0})}}, y).item<float>(), 1.0f);
+  // Two fetches of one tensor, and a fed tensor fetched.
+  const Tensor fed = Tensor::of<float>({1, 2}, {1, 1});
+  auto results = session.run({{x, fed}}, {y, y, x});
+  EXPECT_EQ(results[0].item<float>(), 4.0f);
+  EXPECT_TRUE(bitwise_equal(results[2], fed));
+}
+
+TEST(Session, KeepsVariablesBetweenSteps) {
+  Graph g;
+  VariableRef v = variable(g, {.name = "v", .initial_value = constant(g, 10.0f)});
+  Output bump = v.assign_add(constant(g, 1.0f));
+  Output init = initializer(g);
+  Session session(g);
+  const Error uninitialized = error_of([&] { session.run(v.read()); });
+  EXPECT_EQ(uninitialized.code(), Code::failed_precondition);
+  EXPECT_NE(uninitialized.message().find("variable 'v' is not initialized"), std::string::npos) << uninitialized.message();
+  session.run_targets({init});
+  for (int i = 1; i <= 100; ++i) EXPECT_EQ(session.run(bump).item<float>(), 10.0f + static_cast<float>(i));
+  EXPECT_EQ(session.run(v.read()).item<float>(), 110.0f);
+}
+
+TEST(Session, MisuseIsAClearError) {
+  Graph g;
+  Output x = placeholder(g, DType::f32, {2}, "x");
+  Output y = relu(x);
+  Output table = placeholder(g, DType::f32, {3, 1}, "table");
+  Output ids = placeholder(g, DType::i32, {1}, "ids");
+  Output rows = gather(table, ids, "rows");
+  Session session(g);
+  EXPECT_NE(error_of([&] { session.run(y); }).message().find("Placeholder 'x' must be fed"), std::string::npos);
+  EXPECT_EQ(error_of([&] { session.run({{x, Tensor::vector<double>({1, 2})}}, y); }).message(),
+            "feed 'x' must be f32[2], not f64[2]");
+  EXPECT_EQ(error_of([&] { session.run({{x, Tensor::vector<float>({1})}}, y); }).message(), "feed 'x' must be f32[2], not f32[1]");
+  const Error at_run = error_of([&] {
+    session.run({{table, Tensor::of<float>({3, 1}, {1, 2, 3})}, {ids, Tensor::vector<std::int32_t>({7})}}, rows);
+  });
+  EXPECT_EQ(at_run.code(), Code::invalid_argument);
+  EXPECT_NE(at_run.message().find("Gather 'rows' on /job:local/task:0/device:CPU:0"), std::string::npos) << at_run.message();
+  // The process and the session are alive.
+  EXPECT_EQ(session.run({{x, Tensor::vector<float>({-1, 2})}}, y).data<float>()[1], 2.0f);
+  session.close();
+  EXPECT_EQ(error_of([&] { session.run({{x, Tensor::vector<float>({-1, 2})}}, y); }).code(), Code::failed_precondition);
+}
+
+TEST(Session, CanBeExtended) {
+  Graph g;
+  Output x = constant(g, 2.0f);
+  Session session(g);
+  Output y = x * 3.0;
+  EXPECT_NE(error_of([&] { session.run(y); }).message().find("extend"), std::string::npos);
+  session.extend(g);
+  EXPECT_EQ(session.run(y).item<float>(), 6.0f);
+  Graph other;
+  constant(other, 1);
+  constant(other, 1);
+  EXPECT_EQ(error_of([&] { session.extend(other); }).code(), Code::invalid_argument);
+}
+
+TEST(Session, AFunctionalIfRunsEndToEndWithItsGradient) {
+  Graph g;
+  Output cond = placeholder(g, DType::boolean, {}, "cond");
+  Output x = placeholder(g, DType::f64, {}, "x");
+  Output y = if_else(cond, {x}, [](Graph&, const Outputs& in) { return Outputs{in[0] * in[0]}; },
+                     [](Graph&, const Outputs& in) { return Outputs{in[0] * 3.0}; })[0];
+  const std::vector<Output> ys{y}, xs{x};
+  Output dx = gradients(ys, xs)[0].dense;
+  Session session(g);
+  const Tensor five = Tensor::scalar(5.0);
+  auto yes = session.run({{cond, Tensor::scalar(true)}, {x, five}}, {y, dx});
+  EXPECT_EQ(yes[0].item<double>(), 25.0);
+  EXPECT_EQ(yes[1].item<double>(), 10.0);
+  auto no = session.run({{cond, Tensor::scalar(false)}, {x, five}}, {y, dx});
+  EXPECT_EQ(no[0].item<double>(), 15.0);
+  EXPECT_EQ(no[1].item<double>(), 3.0);
+}
+
+TEST(Session, ManyStepsMayBeInFlight) {
+  Graph g;
+  Output x = placeholder(g, DType::i64, {}, "x");
+  Output y = x + x;
+  Session session(g);
+  const Callable call = session.callable({x}, {y});
+  constexpr int kSteps = 2000;
+  std::vector<std::promise<StepResult>> done(kSteps);
+  for (int i = 0; i < kSteps; ++i)
+    call.start({Tensor::scalar<std::int64_t>(i)}, {}, [&done, i](StepResult r) { done[static_cast<std::size_t>(i)].set_value(std::move(r)); });
+  for (int i = 0; i < kSteps; ++i)
+    EXPECT_EQ(done[static_cast<std::size_t>(i)].get_future().get().fetches[0].item<std::int64_t>(), 2 * i);
+}
+
+TEST(Session, AGraphSpreadsOverTheDevicesOfATask) {
+  Task task({.cpu_devices = 3, .threads = 1});
+  Graph g;
+  Output x = placeholder(g, DType::f32, {4}, "x");
+  Output total = x;
+  for (int round = 0; round < 5; ++round)
+    for (int d = 0; d < 3; ++d) {
+      auto scope = g.on_device(fmt::format("CPU:{}", d));
+      total = total + static_cast<double>(d);
+    }
+  Session session(task, g);
+  for (int i = 0; i < 20; ++i)
+    EXPECT_EQ(session.run({{x, Tensor::vector<float>({1, 2, 3, 4})}}, total).data<float>()[3], 19.0f);
+}
+
+// ---- Several tasks, in one process but over real sockets -----------------------------------------------------------
+
+class TasksTest : public ::testing::Test {
+ protected:
+  void start(const std::vector<TaskName>& names) {
+    for (const TaskName& name : names) {
+      tasks.push_back(std::make_unique<Task>(TaskOptions{.name = name, .threads = 1, .networked = true}));
+      cluster.tasks[name] = {"127.0.0.1", tasks.back()->port()};
+    }
+    cluster.name = "test";
+    cluster.token = "secret";
+    std::vector<std::thread> joiners;
+    for (auto& task : tasks) joiners.emplace_back([&] { task->join(cluster, 20s); });
+    for (auto& t : joiners) t.join();
+  }
+  ~TasksTest() override {
+    for (auto& task : tasks) EXPECT_TRUE(task->shutdown());
+  }
+
+  ClusterSpec cluster;
+  std::vector<std::unique_ptr<Task>> tasks;
+};
+
+TEST_F(TasksTest, AGraphPlacedByHandOverThreeTasksGivesTheSameValuesAsOnOne) {
+  start({{"worker", 0}, {"worker", 1}, {"ps", 0}});
+  const auto build = [](Graph& g, bool placed) {
+    const auto on = [&](const char* device) { return placed ? std::string(device) : std::string(); };
+    Output x = placeholder(g, DType::f32, {2, 2}, "x");
+    Output a, b, c;
+    {
+      auto scope = g.on_device(on("/job:worker/task:1"));
+      a = add_op("Identity", {matmul(x, x)}, {}, "a");
+    }
+    {
+      auto scope = g.on_device(on("/job:ps/task:0"));
+      b = add_op("Identity", {a + x}, {}, "b");
+    }
+    {
+      auto scope = g.on_device(on("/job:worker/task:0"));
+      c = add_op("Identity", {b * a}, {}, "c");
+    }
+    return Outputs{x, a, b, c};
+  };
+  Graph one, three;
+  const Outputs local = build(one, false), remote = build(three, true);
+  Session on_one(one), on_three(*tasks[0], three);
+  const Tensor x = Tensor::of<float>({2, 2}, {1, 2, 3, 4});
+  const auto expected = on_one.run({{local[0], x}}, {local[1], local[2], local[3]});
+  for (int i = 0; i < 50; ++i) {
+    const auto got = on_three.run({{remote[0], x}}, {remote[1], remote[2], remote[3]});
+    for (std::size_t k = 0; k < 3; ++k) EXPECT_TRUE(bitwise_equal(got[k], expected[k])) << k;
+  }
+  // A feed on an edge that would be computed, and consumed, remotely.
+  const Tensor a = Tensor::of<float>({2, 2}, {9, 8, 7, 6});
+  const auto fed_here = on_one.run({{local[0], x}, {local[1], a}}, local[3]);
+  const auto fed_there = on_three.run({{remote[0], x}, {remote[1], a}}, remote[3]);
+  EXPECT_TRUE(bitwise_equal(fed_here, fed_there));
+}
+
+TEST_F(TasksTest, TheClassicPictureVariablesOnPsAndTheProductOnAWorker) {
+  start({{"worker", 0}, {"ps", 0}});
+  Graph g;
+  VariableRef w, b;
+  {
+    auto scope = g.on_device("/job:ps");
+    w = variable(g, {.name = "w", .initial_value = constant(g, Tensor::of<float>({2, 1}, {2, 3}))});
+    b = variable(g, {.name = "b", .initial_value = constant(g, Tensor::of<float>({1}, {1}))});
+  }
+  Output x = placeholder(g, DType::f32, {1, 2}, "x");
+  Output s;
+  {
+    auto scope = g.on_device("/job:worker");
+    s = bias_add(matmul(x, w.read()), b.read());
+  }
+  Output update;
+  {
+    auto scope = g.on_device("/job:ps");
+    update = w.assign_add(constant(g, Tensor::of<float>({2, 1}, {1, 1})));
+  }
+  Output init = initializer(g);
+  Session session(*tasks[0], g);
+  session.run_targets({init});
+  EXPECT_EQ(session.run({{x, Tensor::of<float>({1, 2}, {1, 10})}}, s).item<float>(), 33.0f);
+  session.run({}, {}, {update});
+  EXPECT_EQ(session.run({{x, Tensor::of<float>({1, 2}, {1, 10})}}, s).item<float>(), 44.0f);
+}
+
+TEST_F(TasksTest, TheFirstErrorOfAStepReachesTheClientWithNodeDeviceAndTask) {
+  start({{"worker", 0}, {"worker", 1}});
+  Graph g;
+  Output ids = placeholder(g, DType::i32, {1}, "ids");
+  Output rows, after;
+  {
+    auto scope = g.on_device("/job:worker/task:1");
+    rows = gather(constant(g, Tensor::of<float>({2, 1}, {1, 2})), ids, "rows");
+  }
+  after = relu(rows);
+  Session session(*tasks[0], g);
+  const Error error = error_of([&] { session.run({{ids, Tensor::vector<std::int32_t>({5})}}, after); });
+  EXPECT_EQ(error.code(), Code::invalid_argument);
+  EXPECT_NE(error.message().find("Gather 'rows' on /job:worker/task:1/device:CPU:0"), std::string::npos) << error.message();
+  EXPECT_EQ(session.run({{ids, Tensor::vector<std::int32_t>({1})}}, after).item<float>(), 2.0f);
+}
+
+TEST_F(TasksTest, ATaskThatLeavesFailsTheStepsThatNeedIt) {
+  start({{"worker", 0}, {"worker", 1}});
+  Graph g;
+  Output x = placeholder(g, DType::f32, {}, "x");
+  Output y;
+  {
+    auto scope = g.on_device("/job:worker/task:1");
+    y = relu(x);
+  }
+  Session session(*tasks[0], g);
+  EXPECT_EQ(session.run({{x, Tensor::scalar(1.0f)}}, y).item<float>(), 1.0f);
+  EXPECT_TRUE(tasks[1]->shutdown());
+  const Error error = error_of([&] { session.run({{x, Tensor::scalar(1.0f)}}, std::vector<Output>{y}, {}, {.timeout = 10s}); });
+  EXPECT_EQ(error.code(), Code::unavailable) << error.to_string();
+  EXPECT_NE(error.message().find("/job:worker/task:1"), std::string::npos) << error.message();
+}
+
+TEST(Task, APeerThatNeverComesIsNamed) {
+  Task task({.name = {"worker", 0}, .threads = 1, .networked = true});
+  std::uint16_t nobody = 0;
+  {
+    Task gone({.name = {"ps", 0}, .threads = 1, .networked = true});
+    nobody = gone.port();
+  }
+  ClusterSpec cluster{"test", "secret", {{{"worker", 0}, {"127.0.0.1", task.port()}}, {{"ps", 0}, {"127.0.0.1", nobody}}}};
+  const Error error = error_of([&] { task.join(cluster, 300ms); });
+  EXPECT_EQ(error.code(), Code::deadline_exceeded);
+  EXPECT_NE(error.message().find("/job:ps/task:0"), std::string::npos) << error.message();
+}
+
+TEST(Task, ABusyPortIsNamed) {
+  Task first({.name = {"ps", 0}, .threads = 1, .networked = true});
+  const Error error = error_of([&] { Task second({.name = {"ps", 1}, .threads = 1, .port = first.port(), .networked = true}); });
+  EXPECT_EQ(error.code(), Code::unavailable);
+  EXPECT_NE(error.message().find(std::to_string(first.port())), std::string::npos) << error.message();
+}
+
+TEST(Task, APeerWithoutTheTokenIsSentAway) {
+  Task a({.name = {"ps", 0}, .threads = 1, .networked = true});
+  Task b({.name = {"worker", 0}, .threads = 1, .networked = true});
+  ClusterSpec good{"test", "secret", {{{"ps", 0}, {"127.0.0.1", a.port()}}, {{"worker", 0}, {"127.0.0.1", b.port()}}}};
+  ClusterSpec bad = good;
+  bad.token = "guess";
+  Error at_a;
+  std::thread joiner([&] { at_a = error_of([&] { a.join(good, 2s); }); });
+  const Error at_b = error_of([&] { b.join(bad, 2s); });
+  joiner.join();
+  EXPECT_EQ(at_b.code(), Code::unauthenticated) << at_b.to_string();
+  EXPECT_FALSE(at_a.ok());
+}
+
+}  // namespace
+}  // namespace troupe
