@@ -232,7 +232,10 @@ class WorkerLoop {
 
  private:
   // The same output in the sharded graph: names are kept.
-  Output here(const Output& output) const { return job_.sharded.graph->output(output.name()); }
+  Output here(const Output& output) const {
+    Graph& graph = *job_.sharded.graph;
+    return graph.output(graph.get(output.source().name), output.index);
+  }
   void tell(Frame frame) { caf::anon_send(actor_, Outbound{std::move(frame)}); }
 
   template <class Wanted>
