@@ -19,14 +19,18 @@ namespace {
 
 constexpr const char* kVariable = "TROUPE_LAUNCH";
 
-std::optional<std::pair<int, int>> parse_pair(std::string_view text) {
-  int first = -1, second = -1;
+// Numbers with commas between them; none if there are more, fewer, or anything else.
+std::optional<std::array<int, 3>> parse_three(std::string_view text) {
+  std::array<int, 3> numbers{};
+  const char* at = text.data();
   const char* end = text.data() + text.size();
-  const auto comma = std::from_chars(text.data(), end, first);
-  if (comma.ec != std::errc{} || comma.ptr == end || *comma.ptr != ',') return std::nullopt;
-  const auto rest = std::from_chars(comma.ptr + 1, end, second);
-  if (rest.ec != std::errc{} || rest.ptr != end || first == second) return std::nullopt;
-  return std::pair{first, second};
+  for (std::size_t i = 0; i < numbers.size(); ++i) {
+    if (i > 0 && (at == end || *at++ != ',')) return std::nullopt;
+    const auto [stop, error] = std::from_chars(at, end, numbers[i]);
+    if (error != std::errc{}) return std::nullopt;
+    at = stop;
+  }
+  return at == end ? std::optional(numbers) : std::nullopt;
 }
 
 // The descriptor is open, and will not leak into the task's own children.
@@ -55,18 +59,23 @@ std::optional<LaunchHandshake> LaunchHandshake::from_environment() {
   if (value == nullptr) return std::nullopt;
   const std::string text = value;
   unsetenv(kVariable);
-  const auto pipes = parse_pair(text);
-  if (!pipes || !claim(pipes->first) || !claim(pipes->second)) {
-    invalid_argument(
-        "the environment variable {} is \"{}\", expected two inherited descriptors like \"4,5\"; only "
-        "troupe-launch should set it",
-        kVariable, text);
+  const auto numbers = parse_three(text);
+  if (numbers) {
+    const auto [report, cluster, tasks] = *numbers;
+    if (report != cluster && tasks > 0 && claim(report) && claim(cluster))
+      return LaunchHandshake(report, cluster, tasks);
   }
-  return LaunchHandshake(pipes->first, pipes->second);
+  invalid_argument(
+      "the environment variable {} is \"{}\", expected two inherited descriptors and the number of tasks "
+      "like "
+      "\"4,5,3\"; only troupe-launch should set it",
+      kVariable, text);
 }
 
 LaunchHandshake::LaunchHandshake(LaunchHandshake&& other) noexcept
-    : report_fd_(std::exchange(other.report_fd_, -1)), cluster_fd_(std::exchange(other.cluster_fd_, -1)) {}
+    : report_fd_(std::exchange(other.report_fd_, -1)),
+      cluster_fd_(std::exchange(other.cluster_fd_, -1)),
+      tasks_(other.tasks_) {}
 
 LaunchHandshake::~LaunchHandshake() {
   if (report_fd_ >= 0) close(report_fd_);

@@ -1,9 +1,10 @@
 // The task's side of troupe-launch. Addresses are not known before the tasks run, so a task binds port 0,
 // reports what it got, and then receives the cluster file. Two pipes carry this, named by the environment
 // variable
-//   TROUPE_LAUNCH=<report fd>,<cluster fd>
-// The task writes one line "HOST:PORT" to the first, and reads one line, the path of the cluster file, from
-// the second. The launcher's side: tools/launch/launch.cpp.
+//   TROUPE_LAUNCH=<report fd>,<cluster fd>,<tasks>
+// where <tasks> is how many the launcher starts: they share the cores of this machine. The task writes one
+// line "HOST:PORT" to the first, and reads one line, the path of the cluster file, from the second. The
+// launcher's side: tools/launch/launch.cpp.
 #pragma once
 
 #include <chrono>
@@ -25,6 +26,8 @@ class LaunchHandshake {
   LaunchHandshake& operator=(LaunchHandshake&&) = delete;
   ~LaunchHandshake();
 
+  // Of the cluster on this machine, this one among them.
+  int tasks() const { return tasks_; }
   // Call once, when the task can be reached at host:port. Throws unavailable.
   void report(std::string_view host, std::uint16_t port);
   // The path of the cluster file, which exists while the launcher lives. Throws deadline_exceeded or
@@ -32,10 +35,12 @@ class LaunchHandshake {
   std::string wait_for_cluster_file(std::chrono::steady_clock::time_point deadline);
 
  private:
-  LaunchHandshake(int report_fd, int cluster_fd) : report_fd_(report_fd), cluster_fd_(cluster_fd) {}
+  LaunchHandshake(int report_fd, int cluster_fd, int tasks)
+      : report_fd_(report_fd), cluster_fd_(cluster_fd), tasks_(tasks) {}
 
   int report_fd_;
   int cluster_fd_;
+  int tasks_;
 };
 
 }  // namespace troupe

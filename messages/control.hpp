@@ -26,6 +26,11 @@ struct CloseSessionRequest {
   std::uint64_t session = 0;
 };
 
+// What the task's actors do now, read without asking them. Reply: text, a line per actor.
+struct SnapshotRequest {
+  std::uint8_t version = 1;
+};
+
 struct Reply {
   std::uint8_t code = 0;
   std::string message;

@@ -61,18 +61,18 @@ using DeviceActor = caf::typed_actor<caf::reacts_to<ExecuteSegment>, caf::reacts
 using PartitionActor = caf::typed_actor<caf::replies_to<BuildPlan>::with<Built>, caf::reacts_to<Stop>>;
 
 // A shard: a slice of the parameters and their optimizer slots.
-using ShardActor = caf::typed_actor<caf::reacts_to<Inbound<Pull>>, caf::reacts_to<Inbound<Push>>, caf::reacts_to<Inbound<BarrierOpen>>,
+using ShardActor = caf::typed_actor<caf::reacts_to<JobRoutes>, caf::reacts_to<Inbound<Pull>>, caf::reacts_to<Inbound<Push>>, caf::reacts_to<Inbound<BarrierOpen>>,
                                     caf::reacts_to<Inbound<JobFailed>>, caf::reacts_to<PeerUp>, caf::reacts_to<PeerDown>,
                                     caf::reacts_to<Tick>, caf::reacts_to<Stop>>;
 
 // Membership, tokens, barriers and the global step of a training job.
 using CoordinatorActor =
-    caf::typed_actor<caf::reacts_to<Inbound<Join>>, caf::reacts_to<Inbound<TakeToken>>, caf::reacts_to<Inbound<TokenDone>>,
+    caf::typed_actor<caf::reacts_to<JobRoutes>, caf::reacts_to<Inbound<Join>>, caf::reacts_to<Inbound<TakeToken>>, caf::reacts_to<Inbound<TokenDone>>,
                      caf::reacts_to<Inbound<Staged>>, caf::reacts_to<Inbound<Barrier>>, caf::reacts_to<PeerUp>,
                      caf::reacts_to<PeerDown>, caf::reacts_to<Tick>, caf::reacts_to<Stop>>;
 
-// A worker's place in a training job: takes tokens for the training loop.
-using WorkerActor = caf::typed_actor<caf::reacts_to<Inbound<Token>>, caf::reacts_to<Inbound<EpochDone>>,
+// A worker's place in a training job: carries the training loop's frames to the coordinator, and what comes back to it.
+using WorkerActor = caf::typed_actor<caf::reacts_to<Outbound>, caf::reacts_to<Inbound<Token>>, caf::reacts_to<Inbound<EpochDone>>,
                                      caf::reacts_to<Inbound<BarrierOpen>>, caf::reacts_to<Inbound<JobFailed>>,
                                      caf::reacts_to<PeerUp>, caf::reacts_to<PeerDown>, caf::reacts_to<Stop>>;
 
@@ -84,9 +84,13 @@ struct JobRoutes {
   WorkerActor worker;
 };
 
+// Reads the counters and wait slots of all actors of the task.
+using IntrospectorActor = caf::typed_actor<caf::replies_to<SnapshotRequest>::with<Reply>, caf::reacts_to<Stop>>;
+
 // What another task may ask of this one, over CAF. Beside a HelloRequest travels the NodeActor of the asker.
 using NodeActor = caf::typed_actor<caf::replies_to<HelloRequest, caf::strong_actor_ptr>::with<Reply>, caf::replies_to<RegisterGraphRequest>::with<Reply>,
-                                   caf::replies_to<CloseSessionRequest>::with<Reply>>;
+                                   caf::replies_to<CloseSessionRequest>::with<Reply>,
+                                   caf::replies_to<SnapshotRequest>::with<Reply>>;
 
 // The task's own side of its node: the directory of peers.
 struct Observe {

@@ -22,6 +22,7 @@ NodeActorImpl::behavior_type NodeActorImpl::make_behavior() {
       [this](const HelloRequest& request, const caf::strong_actor_ptr& asker) { return hello(request, asker); },
       [this](const RegisterGraphRequest& request) { return register_graph(request); },
       [this](const CloseSessionRequest& request) { return close_session(request); },
+      [this](const SnapshotRequest& request) -> caf::result<Reply> { return delegate(config_.introspector, request); },
       [this](const PeerUp& message) {
         peers_[message.task] = message.peer;
         tell(message.peer, routes_);

@@ -39,6 +39,7 @@ class NodeActorImpl final : public Counted<LocalNodeActor> {
     const KernelRegistry* kernels = nullptr;  // outlives the actor
     ActorRegistry* registry = nullptr;        // likewise
     SchedulerActor scheduler;
+    IntrospectorActor introspector;
   };
   NodeActorImpl(caf::actor_config& config, std::shared_ptr<ActorRecord> record, Config settings)
       : Counted(config, std::move(record)), config_(std::move(settings)) {}

@@ -11,6 +11,7 @@
 
 #include "actors/cluster/links.hpp"
 #include "actors/cluster/node_actor.hpp"
+#include "actors/introspection/introspector_actor.hpp"
 #include "actors/session/device_actor.hpp"
 #include "actors/session/rendezvous_actor.hpp"
 #include "actors/session/scheduler_actor.hpp"
@@ -71,6 +72,7 @@ class Task::Impl {
     scheduler = system.spawn<SchedulerActorImpl>(registry.add("scheduler", self), options.name);
     rendezvous = system.spawn<RendezvousActorImpl>(registry.add("rendezvous", self), scheduler);
     caf::anon_send(scheduler, MeetAt{rendezvous});
+    introspector = system.spawn<IntrospectorActorImpl, caf::detached>(registry.add("introspector", self), registry);
     NodeActorImpl::Config settings;
     settings.identity.task = options.name;
     for (const auto& device : devices) {
@@ -81,6 +83,7 @@ class Task::Impl {
     settings.kernels = &kernels;
     settings.registry = &registry;
     settings.scheduler = scheduler;
+    settings.introspector = introspector;
     node = system.spawn<NodeActorImpl>(registry.add("node", self), std::move(settings));
     caf::anon_send(node, Observe{caf::actor_cast<PeerObserver>(scheduler)});
   }
@@ -96,12 +99,12 @@ class Task::Impl {
   bool shutdown(std::chrono::nanoseconds deadline, std::string* still_running) {
     if (ended) return true;
     const auto until = std::chrono::steady_clock::now() + deadline;
-    if (links) links->shutdown();
     if (node) {
       if (port != 0) system.middleman().unpublish(NodeActor(node), port);
       caf::anon_send(node, Stop{});
       caf::anon_send(scheduler, Stop{});
       caf::anon_send(rendezvous, Stop{});
+      caf::anon_send(introspector, Stop{});
       for (const LocalDevice& d : local_devices) caf::anon_send(d.actor, Stop{});
     }
     local_devices.clear();
@@ -109,7 +112,11 @@ class Task::Impl {
     node = nullptr;
     scheduler = nullptr;
     rendezvous = nullptr;
+    introspector = nullptr;
     std::vector<std::string> left = registry.await_end(until - std::chrono::steady_clock::now());
+    // Last: what the actors had to say is on the wire now. Peers of links that came up meanwhile end with them.
+    if (links) links->shutdown();
+    if (left.empty()) left = registry.await_end(until - std::chrono::steady_clock::now());
     for (const auto& device : devices)
       if (!idle(*device, until)) left.push_back("a kernel on " + device->attributes().name.to_string());
     if (!left.empty()) {
@@ -149,6 +156,7 @@ class Task::Impl {
   std::vector<LocalDevice> local_devices;
   SchedulerActor scheduler;
   RendezvousActor rendezvous;
+  IntrospectorActor introspector;
   LocalNodeActor node;
   std::map<TaskName, NodeActor> remote_nodes;
   std::uint16_t port = 0;

@@ -182,7 +182,7 @@ void update_sparse(Parallelism& parallelism, const Rule& rule, std::span<Tensor*
   });
 }
 
-void check_state(const UpdateRule& rule, std::span<const Tensor* const> state, const Tensor& lr) {
+void check_state(const OptimizerRule& rule, std::span<const Tensor* const> state, const Tensor& lr) {
   if (static_cast<int>(state.size()) != num_slots(rule) + 1)
     invalid_argument("the update rule changes a variable and {} slots; {} tensors were given",
                      num_slots(rule), state.size());
@@ -204,18 +204,18 @@ std::vector<const Tensor*> as_const_tensors(std::span<Tensor* const> state) {
 
 }  // namespace
 
-int num_slots(const UpdateRule& rule) {
-  constexpr std::array<int, std::variant_size_v<UpdateRule>> kSlots{0, 1, 1, 2, 2};
+int num_slots(const OptimizerRule& rule) {
+  constexpr std::array<int, std::variant_size_v<OptimizerRule>> kSlots{0, 1, 1, 2, 2};
   return kSlots[rule.index()];
 }
 
-void check_update(const UpdateRule& rule, std::span<const Tensor* const> state, const Tensor& lr,
+void check_update(const OptimizerRule& rule, std::span<const Tensor* const> state, const Tensor& lr,
                   const Tensor& grad) {
   check_state(rule, state, lr);
   check_tensor("the gradient", grad, state[0]->dtype(), state[0]->shape());
 }
 
-void check_sparse_update(const UpdateRule& rule, std::span<const Tensor* const> state, const Tensor& lr,
+void check_sparse_update(const OptimizerRule& rule, std::span<const Tensor* const> state, const Tensor& lr,
                          const Tensor& indices, const Tensor& values) {
   check_state(rule, state, lr);
   const Shape& shape = state[0]->shape();
@@ -233,7 +233,7 @@ void check_sparse_update(const UpdateRule& rule, std::span<const Tensor* const> 
            i);
 }
 
-void apply_update(Parallelism& parallelism, const UpdateRule& rule, std::span<Tensor* const> state,
+void apply_update(Parallelism& parallelism, const OptimizerRule& rule, std::span<Tensor* const> state,
                   const Tensor& lr, const Tensor& grad) {
   check_update(rule, as_const_tensors(state), lr, grad);
   std::visit(
@@ -246,7 +246,7 @@ void apply_update(Parallelism& parallelism, const UpdateRule& rule, std::span<Te
       rule);
 }
 
-void apply_sparse_update(Parallelism& parallelism, const UpdateRule& rule, std::span<Tensor* const> state,
+void apply_sparse_update(Parallelism& parallelism, const OptimizerRule& rule, std::span<Tensor* const> state,
                          const Tensor& lr, const Tensor& indices, const Tensor& values) {
   check_sparse_update(rule, as_const_tensors(state), lr, indices, values);
   std::visit(

@@ -52,27 +52,27 @@ struct AdamRule {
   std::int64_t step = 1;  // t: 1 for the first update
 };
 
-using UpdateRule = std::variant<SgdRule, MomentumRule, AdagradRule, RmsPropRule, AdamRule>;
+using OptimizerRule = std::variant<SgdRule, MomentumRule, AdagradRule, RmsPropRule, AdamRule>;
 
 // Tensors a rule changes besides the variable: accum; ms and mom; m and v.
-int num_slots(const UpdateRule& rule);
+int num_slots(const OptimizerRule& rule);
 
 // Updates `state` in place: the variable and then its slots, all of one shape, f32 or f64; each in memory of
 // its own. lr: one element; grad: shaped like the variable. Throws invalid_argument, before any change, if
 // they do not fit.
-void apply_update(Parallelism& parallelism, const UpdateRule& rule, std::span<Tensor* const> state,
+void apply_update(Parallelism& parallelism, const OptimizerRule& rule, std::span<Tensor* const> state,
                   const Tensor& lr, const Tensor& grad);
 
 // The same for rows `indices` (i64 [n]) of the variable with gradients `values` ([n, rest of the variable's
 // shape]). The values of a row named several times are summed in order first; other rows and their slots do
 // not change. Throws out_of_range for an index outside the variable, before any change.
-void apply_sparse_update(Parallelism& parallelism, const UpdateRule& rule, std::span<Tensor* const> state,
+void apply_sparse_update(Parallelism& parallelism, const OptimizerRule& rule, std::span<Tensor* const> state,
                          const Tensor& lr, const Tensor& indices, const Tensor& values);
 
 // The same checks without the update, for callers that must not copy a variable in vain.
-void check_update(const UpdateRule& rule, std::span<const Tensor* const> state, const Tensor& lr,
+void check_update(const OptimizerRule& rule, std::span<const Tensor* const> state, const Tensor& lr,
                   const Tensor& grad);
-void check_sparse_update(const UpdateRule& rule, std::span<const Tensor* const> state, const Tensor& lr,
+void check_sparse_update(const OptimizerRule& rule, std::span<const Tensor* const> state, const Tensor& lr,
                          const Tensor& indices, const Tensor& values);
 
 }  // namespace troupe

@@ -10,10 +10,10 @@
 namespace troupe {
 namespace {
 
-using RuleFactory = UpdateRule (*)(const Attributes&);
+using RuleFactory = OptimizerRule (*)(const Attributes&);
 
 // Adam's t comes with every update.
-void take_step(UpdateRule& rule, KernelContext& ctx, int& next_input) {
+void take_step(OptimizerRule& rule, KernelContext& ctx, int& next_input) {
   auto* adam = std::get_if<AdamRule>(&rule);
   if (!adam) return;
   const Tensor& t = ctx.input(next_input++);
@@ -37,7 +37,7 @@ std::vector<Tensor*> writable(KernelContext& ctx, int count) {
 KernelFactory dense(RuleFactory make_rule) {
   return [make_rule](const KernelInit& init) -> Kernel {
     return [fixed = make_rule(init.attributes)](KernelContext& ctx) {
-      UpdateRule rule = fixed;
+      OptimizerRule rule = fixed;
       const int variables = num_slots(rule) + 1;
       int next = variables;
       const Tensor& lr = ctx.input(next++);
@@ -52,7 +52,7 @@ KernelFactory dense(RuleFactory make_rule) {
 KernelFactory sparse(RuleFactory make_rule) {
   return [make_rule](const KernelInit& init) -> Kernel {
     return [fixed = make_rule(init.attributes)](KernelContext& ctx) {
-      UpdateRule rule = fixed;
+      OptimizerRule rule = fixed;
       const int variables = num_slots(rule) + 1;
       int next = variables;
       const Tensor& lr = ctx.input(next++);
@@ -65,13 +65,13 @@ KernelFactory sparse(RuleFactory make_rule) {
   };
 }
 
-UpdateRule sgd(const Attributes&) { return SgdRule{}; }
-UpdateRule momentum(const Attributes& a) { return MomentumRule{a.real("momentum"), a.boolean("nesterov")}; }
-UpdateRule adagrad(const Attributes& a) { return AdagradRule{a.real("epsilon")}; }
-UpdateRule rms_prop(const Attributes& a) {
+OptimizerRule sgd(const Attributes&) { return SgdRule{}; }
+OptimizerRule momentum(const Attributes& a) { return MomentumRule{a.real("momentum"), a.boolean("nesterov")}; }
+OptimizerRule adagrad(const Attributes& a) { return AdagradRule{a.real("epsilon")}; }
+OptimizerRule rms_prop(const Attributes& a) {
   return RmsPropRule{a.real("rho"), a.real("momentum"), a.real("epsilon")};
 }
-UpdateRule adam(const Attributes& a) { return AdamRule{a.real("beta1"), a.real("beta2"), a.real("epsilon")}; }
+OptimizerRule adam(const Attributes& a) { return AdamRule{a.real("beta1"), a.real("beta2"), a.real("epsilon")}; }
 
 }  // namespace
 

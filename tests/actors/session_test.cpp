@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <caf/scoped_actor.hpp>
+
 #include "actors/cluster/task.hpp"
 #include "graph/autodiff.hpp"
 #include "graph/ops.hpp"
@@ -256,6 +258,16 @@ TEST_F(TasksTest, ATaskThatLeavesFailsTheStepsThatNeedIt) {
   const Error error = error_of([&] { session.run({{x, Tensor::scalar(1.0f)}}, std::vector<Output>{y}, {}, {.timeout = 10s}); });
   EXPECT_EQ(error.code(), Code::unavailable) << error.to_string();
   EXPECT_NE(error.message().find("/job:worker/task:1"), std::string::npos) << error.message();
+}
+
+TEST_F(TasksTest, ATaskTellsAnotherWhatItsActorsDo) {
+  start({{"worker", 0}, {"worker", 1}});
+  caf::scoped_actor self(tasks[0]->system());
+  std::string text;
+  self->request(tasks[0]->node({"worker", 1}), 10s, SnapshotRequest{})
+      .receive([&](const Reply& reply) { text = reply.body; }, [&](const caf::error& error) { text = to_string(error); });
+  for (const char* kind : {"scheduler", "rendezvous", "device", "node", "peer", "introspector"})
+    EXPECT_NE(text.find(kind), std::string::npos) << kind << " is not in\n" << text;
 }
 
 TEST(Task, APeerThatNeverComesIsNamed) {

@@ -14,7 +14,7 @@ using namespace troupe::testing;
 struct Optimizer {
   std::string name;
   Attributes attributes;
-  UpdateRule rule;
+  OptimizerRule rule;
 };
 
 std::vector<Optimizer> optimizers() {
@@ -27,7 +27,7 @@ std::vector<Optimizer> optimizers() {
 }
 
 // The published formulas, one element at a time. slot[0] and slot[1] as in ops: accum; ms, mom; m, v.
-void reference_step(const UpdateRule& rule, double& var, std::array<double, 2>& slot, double lr, double g,
+void reference_step(const OptimizerRule& rule, double& var, std::array<double, 2>& slot, double lr, double g,
                     int t) {
   if (std::holds_alternative<SgdRule>(rule)) {
     var -= lr * g;

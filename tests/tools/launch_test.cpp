@@ -301,7 +301,8 @@ TEST(LaunchHandshake, IsAbsentWithoutALauncher) {
 }
 
 TEST(LaunchHandshake, RefusesAMalformedVariable) {
-  for (const char* value : {"", "3", "3,", "a,b", "3,4,5", "900,901", "0,1", "3,3", "-1,-2"}) {
+  for (const char* value : {"", "3", "3,", "3,4", "3,4,", "a,b,c", "3,4,5,6", "3,4,5x", "900,901,1", "0,1,1",
+                            "3,3,1", "-1,-2,1", "3,4,0", "3,4,-1"}) {
     setenv("TROUPE_LAUNCH", value, 1);
     EXPECT_EQ(error_of([] { LaunchHandshake::from_environment(); }).code(), Code::invalid_argument) << value;
     EXPECT_EQ(getenv("TROUPE_LAUNCH"), nullptr);
@@ -312,9 +313,10 @@ TEST(LaunchHandshake, WaitingEndsAtTheDeadlineOrWithTheLauncher) {
   std::array<int, 2> report{}, cluster{};
   ASSERT_EQ(pipe(report.data()), 0);
   ASSERT_EQ(pipe(cluster.data()), 0);
-  setenv("TROUPE_LAUNCH", fmt::format("{},{}", report[1], cluster[0]).c_str(), 1);
+  setenv("TROUPE_LAUNCH", fmt::format("{},{},3", report[1], cluster[0]).c_str(), 1);
   auto handshake = LaunchHandshake::from_environment();
   ASSERT_TRUE(handshake);
+  EXPECT_EQ(handshake->tasks(), 3);
   EXPECT_EQ(error_of([&] { handshake->wait_for_cluster_file(std::chrono::steady_clock::now()); }).code(),
             Code::deadline_exceeded);
   close(cluster[1]);

@@ -114,7 +114,9 @@ class Launcher {
   }
 
   void start_task(const std::string& job, int index) {
-    ChildOptions child_options{options_.command, job == "worker" && index == 0};
+    ChildOptions child_options{.command = options_.command,
+                               .inherit_stdout = job == "worker" && index == 0,
+                               .tasks = options_.ps + options_.workers};
     for (const std::string& argument :
          {std::string("--job"), job, std::string("--task"), std::to_string(index)}) {
       child_options.command.push_back(argument);

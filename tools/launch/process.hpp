@@ -30,6 +30,7 @@ class FileDescriptor {
 struct ChildOptions {
   std::vector<std::string> command;  // the program, searched in PATH if it has no slash, and its arguments
   bool inherit_stdout = false;       // else a pipe
+  int tasks = 1;                     // that the launcher starts, told to each
 };
 
 // The launcher's ends of the pipes do not block.

@@ -1,0 +1,38 @@
+// Which examples a step's slot sees, gathered into tensors.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "kernels/data/dataset.hpp"
+#include "scheduler/training/permutation.hpp"
+
+namespace troupe {
+
+// Examples [begin, end) of an epoch's permutation of the training set (ARCHITECTURE.md, Training).
+class EpochBatches {
+ public:
+  EpochBatches(const Dataset& train, std::uint64_t seed) : train_(train), seed_(seed) {}
+
+  // The batch's tensors may be reused by the next call once nobody else holds them.
+  const Batch& get(std::uint32_t epoch, std::uint64_t begin, std::uint64_t end) {
+    if (order_.empty() || epoch != epoch_) {
+      order_ = permutation(seed_, epoch, static_cast<std::uint64_t>(train_.size()));
+      epoch_ = epoch;
+    }
+    if (end > order_.size() || begin > end) fail(Code::out_of_range, "examples [{}, {}) of {}", begin, end, order_.size());
+    indices_.assign(order_.begin() + static_cast<std::ptrdiff_t>(begin), order_.begin() + static_cast<std::ptrdiff_t>(end));
+    gather(train_, indices_, batch_);
+    return batch_;
+  }
+
+ private:
+  const Dataset& train_;
+  std::uint64_t seed_;
+  std::uint32_t epoch_ = 0;
+  std::vector<std::uint32_t> order_;
+  std::vector<std::int64_t> indices_;
+  Batch batch_;
+};
+
+}  // namespace troupe

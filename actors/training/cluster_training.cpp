@@ -1,0 +1,350 @@
+#include <caf/actor_system.hpp>
+#include <caf/send.hpp>
+#include <set>
+
+#include "actors/session/session.hpp"
+#include "actors/training/batches.hpp"
+#include "actors/training/coordinator_actor.hpp"
+#include "actors/training/parameter_store.hpp"
+#include "actors/training/shard_actor.hpp"
+#include "actors/training/training_plan.hpp"
+#include "actors/training/worker_actor.hpp"
+
+namespace troupe {
+namespace {
+
+// All tasks work these out for themselves; the fingerprint shows whether they came to the same.
+struct Job {
+  explicit Job(const TrainingPlan& plan)
+      : graph(build_training_graph(plan.layers, plan.input, plan.loss, plan.optimizer)) {
+    for (const DeviceInfo& d : plan.task.devices()) {
+      if (d.name.job == "worker") worker_tasks.insert(*d.name.task);
+      if (d.name.job == "ps") shard_tasks.insert(*d.name.task);
+    }
+    workers = static_cast<std::uint32_t>(worker_tasks.size());
+    shards = static_cast<std::uint32_t>(shard_tasks.size());
+    if (shards == 0) fail(Code::failed_precondition, "this mode needs a cluster with at least one ps task; there is none");
+    if (workers == 0) fail(Code::failed_precondition, "this mode needs a cluster with at least one worker; there is none");
+    const TrainingOptions& o = plan.options;
+    mode = o.mode == JobMode::async ? TrainingMode::asynchronous : TrainingMode::synchronous;
+    slots = mode == TrainingMode::asynchronous ? 1 : o.slots > 0 ? static_cast<std::uint32_t>(o.slots) : workers;
+    check_training(plan, static_cast<int>(slots));
+    map = ShardMap(updated_variables(*graph.graph), static_cast<int>(shards));
+    sharded = shard_variables(*graph.graph, map);
+    settings = fmt::format("mode={}\nslots={}\nbatch={}\nepochs={}\nseed={}\ntrain_examples={}\ntest_examples={}\nworkers={}\nps={}\nupdates={}",
+                           mode == TrainingMode::asynchronous ? "async" : "sync", slots, o.batch, o.epochs, o.seed,
+                           plan.data.train.size(), plan.data.test.size(), workers, shards, describe_updates());
+    fingerprint = map.fingerprint();
+    for (char c : settings) fingerprint = (fingerprint ^ static_cast<unsigned char>(c)) * 0x100000001b3ull;
+  }
+
+  std::string describe_updates() const {
+    std::set<std::string> distinct;
+    for (const auto& [name, rule] : sharded.rules) {
+      std::string text = rule.op + " lr " + rule.learning_rate.to_string();
+      for (const auto& [key, value] : rule.attributes.all())
+        if (!key.starts_with('_')) text += " " + key + " " + to_string(value);
+      distinct.insert(text);
+    }
+    std::string out;
+    for (const std::string& text : distinct) out += (out.empty() ? "" : "; ") + text;
+    return out;
+  }
+
+  std::vector<TaskName> shard_names() const {
+    std::vector<TaskName> out;
+    for (std::uint32_t s = 0; s < shards; ++s) out.push_back(shard_task(s));
+    return out;
+  }
+  std::vector<std::uint32_t> owning_shards() const {
+    std::set<std::uint32_t> owners;
+    for (const Slice& slice : map.slices()) owners.insert(static_cast<std::uint32_t>(slice.shard));
+    return {owners.begin(), owners.end()};
+  }
+
+  TrainingGraph graph;
+  std::set<int> worker_tasks, shard_tasks;
+  std::uint32_t workers = 0, shards = 0, slots = 1;
+  TrainingMode mode = TrainingMode::synchronous;
+  ShardMap map;
+  ShardedGraph sharded;
+  std::string settings;
+  std::uint64_t fingerprint = 0;
+};
+
+// ---- A ps task -----------------------------------------------------------------------------------------------------
+
+// Values of this shard's variables at the start: the owner draws them from (seed, name).
+class InitialValues {
+ public:
+  InitialValues(const TrainingPlan& plan, const Job& job)
+      : plan_(plan), job_(job), session_(plan.task, *job.graph.graph, {.seed = plan.options.seed}) {}
+
+  Tensor of_slice(const Slice& slice) {
+    if (const auto it = plan_.start.find(slice.variable); it != plan_.start.end()) return cut(it->second, slice);
+    return cut(run(job_.sharded.initial_values.at(slice.variable), slice.variable), slice);
+  }
+  Tensor of_slot(const SlotVariable& slot, const Slice& slice, const Shape& variable) {
+    if (slot.initial_value.empty()) return Tensor::zeros(slot.dtype, slot.shape == variable ? slice.shape : slot.shape);
+    const Tensor whole = run(slot.initial_value, slot.name);
+    return slot.shape == variable ? cut(whole, slice) : whole.clone();
+  }
+
+ private:
+  Tensor run(const std::string& output, const std::string& variable) {
+    if (output.empty()) fail(Code::failed_precondition, "variable '{}' has no initial value", variable);
+    return session_.run({}, std::vector<Output>{job_.graph.graph->output(output)}, {}, {.random_step = 0})[0];
+  }
+  static Tensor cut(const Tensor& whole, const Slice& slice) {
+    if (whole.shape().is_scalar()) return whole.clone();
+    return whole.rows(slice.row_begin, slice.row_end).clone();
+  }
+
+  const TrainingPlan& plan_;
+  const Job& job_;
+  Session session_;
+};
+
+struct OwnedSlices {
+  std::vector<SliceSpec> specs;
+  std::shared_ptr<ParameterStore> store;
+};
+
+OwnedSlices make_slices(const TrainingPlan& plan, const Job& job, int shard) {
+  OwnedSlices out{{}, std::make_shared<ParameterStore>(plan.task.device(), plan.task.kernels())};
+  InitialValues initial(plan, job);
+  for (const Slice& slice : job.map.slices()) {
+    if (slice.shard != shard) continue;
+    out.specs.push_back({slice.id, slice.variable, slice.dtype, slice.shape});
+    const UpdateRule& rule = job.sharded.rules.at(slice.variable);
+    std::vector<Tensor> slots;
+    for (const SlotVariable& slot : rule.slots) slots.push_back(initial.of_slot(slot, slice, job.map.variable(slice.variable).shape));
+    out.store->add(slice.id, slice.variable, rule, initial.of_slice(slice), std::move(slots));
+  }
+  return out;
+}
+
+JobOptions job_options(const TrainingPlan& plan, const Job& job) {
+  JobOptions options;
+  options.mode = job.mode;
+  options.workers = job.workers;
+  options.shards = job.owning_shards();
+  options.slots = job.slots;
+  options.epochs = static_cast<std::uint32_t>(plan.options.epochs);
+  options.batch = static_cast<std::uint64_t>(plan.options.batch);
+  options.train_examples = static_cast<std::uint64_t>(plan.data.train.size());
+  options.test_examples = static_cast<std::uint64_t>(plan.data.test.size());
+  options.evaluation_chunk = static_cast<std::uint64_t>(kEvaluationChunk) / 2;
+  options.fingerprint = job.fingerprint;
+  options.settings = job.settings;
+  options.join_timeout = plan.options.join_timeout.count();
+  return options;
+}
+
+// Serves until the job is over. Throws what ended it.
+void serve_shard(const TrainingPlan& plan, const Job& job) {
+  Task& task = plan.task;
+  const auto index = static_cast<std::uint32_t>(task.name().index);
+  OwnedSlices slices = make_slices(plan, job, task.name().index);
+  auto mailbox = std::make_shared<WorkerMailbox>();
+
+  ShardOptions options;
+  options.mode = job.mode;
+  options.shard = index;
+  options.workers = job.workers;
+  options.slots = job.slots;
+  options.keep_previous = false;  // no worker is replaced yet
+  JobRoutes routes;
+  // Detached: applying gradients is slow work, which has no place among the control actors.
+  routes.shard = task.system().spawn<ShardActorImpl, caf::detached>(
+      task.actors().add("shard", task.name().to_string()),
+      ShardActorImpl::Config{task.name(), options, slices.specs, slices.store, [mailbox](Error error) {
+                               if (error)
+                                 mailbox->fail(std::move(error));
+                               else
+                                 mailbox->put(BarrierOpen{});
+                             }});
+  if (task.name() == kCoordinatorTask)
+    routes.coordinator = task.system().spawn<CoordinatorActorImpl>(task.actors().add("coordinator", task.name().to_string()),
+                                                                   task.name(), job_options(plan, job));
+  caf::anon_send(routes.shard, routes);
+  caf::anon_send(task.local_node(), Observe{caf::actor_cast<PeerObserver>(routes.shard)});
+  if (routes.coordinator) {
+    caf::anon_send(routes.coordinator, routes);
+    caf::anon_send(task.local_node(), Observe{caf::actor_cast<PeerObserver>(routes.coordinator)});
+  }
+  caf::anon_send(task.local_node(), routes);
+
+  const auto end_actors = [&] {
+    caf::anon_send(task.local_node(), JobRoutes{});
+    caf::anon_send(routes.shard, Stop{});
+    if (routes.coordinator) caf::anon_send(routes.coordinator, Stop{});
+  };
+  try {
+    while (!mailbox->take(std::chrono::milliseconds(200))) check_stop(plan.options);
+  } catch (...) {
+    end_actors();
+    throw;
+  }
+  end_actors();
+}
+
+// ---- A worker ------------------------------------------------------------------------------------------------------
+
+class WorkerLoop {
+ public:
+  WorkerLoop(const TrainingPlan& plan, const Job& job)
+      : plan_(plan),
+        job_(job),
+        index_(static_cast<std::uint32_t>(plan.task.name().index)),
+        session_(plan.task, *job.sharded.graph, {.seed = plan.options.seed, .shards = job.shard_names()}),
+        batches_(plan.data.train, plan.options.seed) {
+    actor_ = plan.task.system().spawn<WorkerActorImpl>(plan.task.actors().add("worker", plan.task.name().to_string()), mailbox_);
+    caf::anon_send(plan.task.local_node(), Observe{caf::actor_cast<PeerObserver>(actor_)});
+    caf::anon_send(plan.task.local_node(), JobRoutes{{}, {}, actor_});
+    const TrainingGraph& g = job.graph;
+    step_ = session_.callable({here(g.images[0]), here(g.labels[0])}, {here(g.loss_sum), here(g.correct)}, {here(g.train)});
+    evaluate_ = session_.callable({here(g.eval_images), here(g.eval_labels)}, {here(g.eval_loss_sum), here(g.eval_correct)});
+    Outputs reads;
+    for (const VariableRef& v : g.trainable) reads.push_back(here(v.read()));
+    read_all_ = session_.callable({}, reads);
+  }
+  ~WorkerLoop() {
+    caf::anon_send(plan_.task.local_node(), JobRoutes{});
+    caf::anon_send(actor_, Stop{});
+  }
+
+  Trained run() {
+    session_.run({}, std::vector<Output>{}, {here(job_.graph.initializer)}, {.random_step = 0});
+    tell(Join{index_, Incarnation{random_id()}, job_.fingerprint, job_.settings});
+    for (;;) {
+      const Token token = next_token();
+      if (token.kind == TokenKind::finish) return finish(token);
+      TokenDone done{.worker = index_, .token = token};
+      if (token.kind == TokenKind::train)
+        train(token, done);
+      else
+        evaluate(token, done);
+      done.examples = token.end - token.begin;
+      tell(done);
+    }
+  }
+
+ private:
+  // The same output in the sharded graph: names are kept.
+  Output here(const Output& output) const {
+    Graph& graph = *job_.sharded.graph;
+    return graph.output(graph.get(output.source().name), output.index);
+  }
+  void tell(Frame frame) { caf::anon_send(actor_, Outbound{std::move(frame)}); }
+
+  template <class Wanted>
+  Wanted wait_for() {
+    for (;;) {
+      check_stop(plan_.options);
+      const auto frame = mailbox_->take(std::chrono::milliseconds(200));
+      if (!frame) continue;
+      if (const auto* wanted = std::get_if<Wanted>(&*frame)) return *wanted;
+      if (const auto* epoch = std::get_if<EpochDone>(&*frame)) {
+        figures_ = *epoch;
+        if (plan_.options.on_epoch) plan_.options.on_epoch(*epoch);
+      }
+    }
+  }
+
+  Token next_token() {
+    tell(TakeToken{index_, ++request_});
+    for (;;) {
+      const Token token = wait_for<Token>();
+      if (token.request == request_) return token;
+    }
+  }
+
+  RunOptions run_options(const Token& token) const {
+    return {.random_step = static_cast<std::int64_t>(token.step),
+            .random_slot = token.slot,
+            .training = {index_, token.step, token.slot, token.min_version}};
+  }
+
+  void train(const Token& token, TokenDone& done) {
+    const Batch& batch = batches_.get(token.epoch, token.begin, token.end);
+    const auto figures = run_step(step_, {batch.images, batch.labels}, token);
+    done.loss_sum = figures[0].item<float>();
+    done.correct = static_cast<std::uint64_t>(figures[1].item<std::int64_t>());
+    if (plan_.options.on_progress) {
+      const std::uint64_t steps = static_cast<std::uint64_t>(plan_.data.train.size()) / (job_.slots * static_cast<std::uint64_t>(plan_.options.batch));
+      plan_.options.on_progress(token.epoch, token.step % steps + 1, steps);
+    }
+  }
+
+  void evaluate(const Token& token, TokenDone& done) {
+    gather_range(plan_.data.test, static_cast<std::int64_t>(token.begin), static_cast<std::int64_t>(token.end), test_batch_);
+    const auto figures = run_step(evaluate_, {test_batch_.images, test_batch_.labels}, token);
+    done.loss_sum = figures[0].item<float>();
+    done.correct = static_cast<std::uint64_t>(figures[1].item<std::int64_t>());
+  }
+
+  // A step may wait for a version that never comes: the job's failure or the user ends it.
+  std::vector<Tensor> run_step(const Callable& call, std::vector<Tensor> feeds, const Token& token) {
+    auto promise = std::make_shared<std::promise<StepResult>>();
+    auto future = promise->get_future();
+    const StepId step = call.start(std::move(feeds), run_options(token), [promise](StepResult r) { promise->set_value(std::move(r)); });
+    while (future.wait_for(std::chrono::milliseconds(200)) != std::future_status::ready) {
+      try {
+        check_stop(plan_.options);
+        mailbox_->check();
+      } catch (...) {
+        session_.cancel(step);
+        future.wait();
+        throw;
+      }
+    }
+    StepResult result = future.get();
+    if (result.error) {
+      mailbox_->check();  // why the job failed says more than what it did to this step
+      throw result.error;
+    }
+    return std::move(result.fetches);
+  }
+
+  Trained finish(const Token& token) {
+    Trained out;
+    if (index_ == 0) {
+      const auto values = run_step(read_all_, {}, token);
+      for (std::size_t i = 0; i < values.size(); ++i) out.parameters[job_.graph.trainable[i].name] = values[i];
+      const double images = static_cast<double>(figures_.steps) * plan_.options.batch * job_.slots;
+      out.result = {true, figures_.test_accuracy, figures_.steps, figures_.seconds,
+                    figures_.seconds > 0 ? images / figures_.seconds : 0, params_sha256(out.parameters)};
+    }
+    tell(Barrier{index_});
+    wait_for<BarrierOpen>();
+    return out;
+  }
+
+  const TrainingPlan& plan_;
+  const Job& job_;
+  std::uint32_t index_;
+  Session session_;
+  EpochBatches batches_;
+  Batch test_batch_;
+  Callable step_, evaluate_, read_all_;
+  std::shared_ptr<WorkerMailbox> mailbox_ = std::make_shared<WorkerMailbox>();
+  WorkerActor actor_;
+  std::uint64_t request_ = 0;
+  EpochDone figures_;
+};
+
+}  // namespace
+
+Trained train_in_cluster(const TrainingPlan& plan) {
+  const Job job(plan);
+  const std::string& role = plan.task.name().job;
+  if (role == "ps") {
+    serve_shard(plan, job);
+    return {};
+  }
+  if (role != "worker") fail(Code::failed_precondition, "a task of job '{}' has no part in training: use ps or worker", role);
+  return WorkerLoop(plan, job).run();
+}
+
+}  // namespace troupe

@@ -1,0 +1,77 @@
+#include "actors/training/coordinator_actor.hpp"
+
+namespace troupe {
+
+CoordinatorActorImpl::behavior_type CoordinatorActorImpl::make_behavior() {
+  schedule_tick();
+  return {
+      [this](const JobRoutes& routes) { links_.set(routes); },
+      [this](const Inbound<Join>& m) {
+        TrainingOutbox out;
+        const Error error = coordinator_.join(m.frame, steady_now_ns(), out);
+        deliver(out, m.from, error);
+      },
+      [this](const Inbound<TakeToken>& m) {
+        TrainingOutbox out;
+        const Error error = coordinator_.take_token(m.frame, steady_now_ns(), out);
+        deliver(out, m.from, error);
+      },
+      [this](const Inbound<TokenDone>& m) {
+        TrainingOutbox out;
+        const Error error = coordinator_.token_done(m.frame, steady_now_ns(), out);
+        deliver(out, m.from, error);
+      },
+      [this](const Inbound<Staged>& m) {
+        TrainingOutbox out;
+        const Error error = coordinator_.staged(m.frame, steady_now_ns(), out);
+        deliver(out, m.from, error);
+      },
+      [this](const Inbound<Barrier>& m) {
+        TrainingOutbox out;
+        const Error error = coordinator_.barrier(m.frame, steady_now_ns(), out);
+        deliver(out, m.from, error);
+      },
+      [this](const PeerUp& message) { links_.up(message); },
+      [this](const PeerDown& message) {
+        links_.down(message);
+        TrainingOutbox out;
+        const auto index = static_cast<std::uint32_t>(message.task.index);
+        if (message.task.job == "worker") coordinator_.worker_down(index, message.reason.message(), steady_now_ns(), out);
+        if (message.task.job == "ps") coordinator_.shard_down(index, message.reason.message(), out);
+        deliver(out, message.task, Error());
+      },
+      [this](const Tick&) {
+        ticking_ = false;
+        TrainingOutbox out;
+        coordinator_.tick(steady_now_ns(), out);
+        deliver(out, {}, Error());
+      },
+      [this](const Stop&) {
+        links_.clear();
+        quit();
+      },
+  };
+}
+
+void CoordinatorActorImpl::deliver(TrainingOutbox& out, const TaskName& from, const Error& error) {
+  if (error && from.job == "worker")
+    out.push_back({Destination::worker(static_cast<std::uint32_t>(from.index)), JobFailed{error}});
+  for (const Outgoing& message : out)
+    links_.deliver(message, [this](const auto& to, auto&& what) { tell(to, std::forward<decltype(what)>(what)); });
+  using Stage = Coordinator::Stage;
+  if (coordinator_.stage() == Stage::finished || coordinator_.stage() == Stage::failed)
+    wait_slot().clear();
+  else
+    wait_slot().set(WaitKind::token, static_cast<std::uint64_t>(coordinator_.stage()), coordinator_.counters().steps, 0, 1);
+  schedule_tick();
+}
+
+void CoordinatorActorImpl::schedule_tick() {
+  const auto deadline = coordinator_.deadline();
+  if (ticking_ || !deadline) return;
+  ticking_ = true;
+  const auto wait = std::max<std::int64_t>(*deadline - steady_now_ns(), 0) + 1'000'000;
+  delayed_send(CoordinatorActor(this), std::chrono::nanoseconds(wait), Tick{});
+}
+
+}  // namespace troupe

@@ -1,0 +1,68 @@
+// How the actors of a job reach each other: peers by task, and their neighbours on the same task.
+#pragma once
+
+#include <cstdint>
+#include <map>
+
+#include "messages/protocol.hpp"
+#include "scheduler/training/outgoing.hpp"
+
+namespace troupe {
+
+inline TaskName worker_task(std::uint32_t index) { return {"worker", static_cast<int>(index)}; }
+inline TaskName shard_task(std::uint32_t index) { return {"ps", static_cast<int>(index)}; }
+inline const TaskName kCoordinatorTask{"ps", 0};
+
+// The peers of a task, and the job's actors on it. `self` gives to those what would come from its own task.
+class JobLinks {
+ public:
+  explicit JobLinks(TaskName self) : self_(std::move(self)) {}
+
+  void up(const PeerUp& message) { peers_[message.task] = message.peer; }
+  void down(const PeerDown& message) { peers_.erase(message.task); }
+  void set(const JobRoutes& routes) { routes_ = routes; }
+  void clear() {
+    peers_.clear();
+    routes_ = JobRoutes{};
+  }
+
+  // Calls tell(actor, message) for everyone the frame is for; who is not there gets nothing.
+  template <class Tell>
+  void deliver(const Outgoing& out, Tell&& tell) const {
+    using Kind = Destination::Kind;
+    if (out.to.kind == Kind::worker) {
+      to_peer(worker_task(out.to.index), out.message, tell);
+    } else if (out.to.kind == Kind::coordinator) {
+      if (self_ == kCoordinatorTask)
+        to_own_coordinator(out.message, tell);
+      else
+        to_peer(kCoordinatorTask, out.message, tell);
+    } else {
+      for (const auto& [task, peer] : peers_) tell(peer, Outbound{out.message});
+      to_own_shard(out.message, tell);
+    }
+  }
+
+ private:
+  template <class Tell>
+  void to_peer(const TaskName& task, const Frame& frame, Tell&& tell) const {
+    if (const auto it = peers_.find(task); it != peers_.end()) tell(it->second, Outbound{frame});
+  }
+  template <class Tell>
+  void to_own_coordinator(const Frame& frame, Tell&& tell) const {
+    if (const Staged* staged = std::get_if<Staged>(&frame); staged && routes_.coordinator)
+      tell(routes_.coordinator, Inbound<Staged>{self_, *staged});
+  }
+  template <class Tell>
+  void to_own_shard(const Frame& frame, Tell&& tell) const {
+    if (!routes_.shard) return;
+    if (const auto* open = std::get_if<BarrierOpen>(&frame)) tell(routes_.shard, Inbound<BarrierOpen>{self_, *open});
+    if (const auto* failed = std::get_if<JobFailed>(&frame)) tell(routes_.shard, Inbound<JobFailed>{self_, *failed});
+  }
+
+  TaskName self_;
+  std::map<TaskName, PeerActor> peers_;
+  JobRoutes routes_;
+};
+
+}  // namespace troupe

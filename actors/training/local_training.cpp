@@ -1,0 +1,139 @@
+#include <chrono>
+
+#include "actors/session/session.hpp"
+#include "actors/training/batches.hpp"
+#include "actors/training/training_plan.hpp"
+
+namespace troupe {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
+
+class LocalTrainer {
+ public:
+  explicit LocalTrainer(const TrainingPlan& plan)
+      : plan_(plan),
+        slots_(std::max(1, plan.options.slots)),
+        graph_(build_training_graph(plan.layers, plan.input, plan.loss, plan.optimizer, {.slots = slots_, .devices = devices(plan.task)})),
+        session_(plan.task, *graph_.graph, {.seed = plan.options.seed}),
+        batches_(plan.data.train, plan.options.seed) {
+    Outputs feeds = graph_.images;
+    feeds.insert(feeds.end(), graph_.labels.begin(), graph_.labels.end());
+    step_ = session_.callable(feeds, {graph_.loss_sum, graph_.correct}, {graph_.train});
+    evaluate_ = session_.callable({graph_.eval_images, graph_.eval_labels}, {graph_.eval_loss_sum, graph_.eval_correct});
+  }
+
+  Trained run() {
+    initialize();
+    const auto batch = static_cast<std::uint64_t>(plan_.options.batch);
+    steps_per_epoch_ = static_cast<std::uint64_t>(plan_.data.train.size()) / (batch * static_cast<std::uint64_t>(slots_));
+    for (std::uint32_t epoch = 0; epoch < static_cast<std::uint32_t>(plan_.options.epochs); ++epoch) run_epoch(epoch);
+    Trained out;
+    for (const VariableRef& v : graph_.trainable) out.parameters[v.name] = session_.run(v.read());
+    out.result = {true,  figures_.test_accuracy, step_number_, seconds_,
+                  seconds_ > 0 ? static_cast<double>(images_) / seconds_ : 0, params_sha256(out.parameters)};
+    return out;
+  }
+
+ private:
+  static std::vector<std::string> devices(Task& task) {
+    std::vector<std::string> out;
+    for (const DeviceInfo& d : task.devices())
+      if (d.name.task_name() == task.name()) out.push_back(d.name.to_string());
+    return out.size() > 1 ? out : std::vector<std::string>();
+  }
+
+  // Random initial values are drawn as a shard draws them: in step 0, slot 0.
+  void initialize() {
+    Feeds feeds;
+    for (const VariableRef& v : graph_.trainable)
+      if (const auto it = plan_.start.find(v.name); it != plan_.start.end()) feeds.emplace_back(v.initial_value, it->second);
+    session_.run(feeds, std::vector<Output>{}, {graph_.initializer}, {.random_step = 0});
+  }
+
+  void run_epoch(std::uint32_t epoch) {
+    const auto begin = Clock::now();
+    double loss = 0;
+    std::int64_t correct = 0;
+    for (std::uint64_t t = 0; t < steps_per_epoch_; ++t) {
+      check_stop(plan_.options);
+      const auto figures = run_step(epoch, t);
+      loss += figures[0].item<float>();
+      correct += figures[1].item<std::int64_t>();
+      if (plan_.options.on_progress) plan_.options.on_progress(epoch, t + 1, steps_per_epoch_);
+    }
+    const double seconds = seconds_since(begin);
+    const auto images = static_cast<double>(steps_per_epoch_) * plan_.options.batch * slots_;
+    seconds_ += seconds;
+    images_ += static_cast<std::uint64_t>(images);
+    figures_ = EpochDone{.epoch = epoch,
+                         .loss = loss / images,
+                         .train_accuracy = static_cast<double>(correct) / images,
+                         .test_accuracy = evaluate(),
+                         .images_per_second = images / seconds,
+                         .steps = step_number_,
+                         .seconds = seconds_};
+    if (plan_.options.on_epoch) plan_.options.on_epoch(figures_);
+  }
+
+  std::vector<Tensor> run_step(std::uint32_t epoch, std::uint64_t t) {
+    const auto b = static_cast<std::uint64_t>(plan_.options.batch);
+    std::vector<Tensor> feeds(2 * static_cast<std::size_t>(slots_));
+    for (std::size_t s = 0; s < static_cast<std::size_t>(slots_); ++s) {
+      const std::uint64_t first = (t * static_cast<std::uint64_t>(slots_) + s) * b;
+      const Batch& batch = batches_.get(epoch, first, first + b);
+      feeds[s] = batch.images;
+      feeds[static_cast<std::size_t>(slots_) + s] = batch.labels;
+    }
+    return step_(std::move(feeds), {.random_step = static_cast<std::int64_t>(step_number_++)});
+  }
+
+  double evaluate() {
+    std::int64_t correct = 0;
+    const std::int64_t n = plan_.data.test.size();
+    for (std::int64_t begin = 0; begin < n; begin += kEvaluationChunk) {
+      check_stop(plan_.options);
+      gather_range(plan_.data.test, begin, std::min(n, begin + kEvaluationChunk), test_batch_);
+      correct += evaluate_({test_batch_.images, test_batch_.labels})[1].item<std::int64_t>();
+    }
+    return n == 0 ? 0 : static_cast<double>(correct) / static_cast<double>(n);
+  }
+
+  const TrainingPlan& plan_;
+  int slots_;
+  TrainingGraph graph_;
+  Session session_;
+  EpochBatches batches_;
+  Batch test_batch_;
+  Callable step_;
+  Callable evaluate_;
+  std::uint64_t steps_per_epoch_ = 0;
+  std::uint64_t step_number_ = 0;
+  std::uint64_t images_ = 0;
+  double seconds_ = 0;
+  EpochDone figures_;
+};
+
+}  // namespace
+
+Trained train_locally(const TrainingPlan& plan) {
+  check_training(plan, std::max(1, plan.options.slots));
+  return LocalTrainer(plan).run();
+}
+
+void check_training(const TrainingPlan& plan, int slots) {
+  const TrainingOptions& o = plan.options;
+  if (o.epochs < 1) invalid_argument("training needs at least one epoch, not {}", o.epochs);
+  if (o.batch < 1) invalid_argument("a batch has at least one example, not {}", o.batch);
+  if (slots < 1 || slots > 1024) invalid_argument("a step has 1 to 1024 slots, not {}", slots);
+  if (plan.data.train.size() < static_cast<std::int64_t>(o.batch) * slots)
+    invalid_argument("one step needs {} x {} examples; the training set has {}", slots, o.batch, plan.data.train.size());
+}
+
+void check_stop(const TrainingOptions& options) {
+  if (options.stop && options.stop->load(std::memory_order_relaxed)) fail(Code::cancelled, "training was stopped");
+}
+
+}  // namespace troupe

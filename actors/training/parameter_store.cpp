@@ -1,0 +1,59 @@
+#include "actors/training/parameter_store.hpp"
+
+#include "scheduler/single_kernel.hpp"
+
+namespace troupe {
+namespace {
+
+std::unique_ptr<Variable> make_variable(const std::string& name, Tensor value) {
+  auto variable = std::make_unique<Variable>(name, value.dtype(), value.shape());
+  variable->assign(std::move(value));
+  return variable;
+}
+
+Tensor scaled(const Tensor& rate, double factor) {
+  if (factor == 1) return rate;
+  Tensor out = rate.clone();
+  if (out.dtype() == DType::f32)
+    *out.mutable_data<float>() = static_cast<float>(*out.data<float>() * factor);
+  else
+    *out.mutable_data<double>() *= factor;
+  return out;
+}
+
+}  // namespace
+
+void ParameterStore::add(std::uint32_t slice, const std::string& name, const UpdateRule& rule, Tensor value, std::vector<Tensor> slots) {
+  Entry entry;
+  entry.rule = rule;
+  const DType dtype = value.dtype();
+  entry.variables.push_back(make_variable(name, std::move(value)));
+  for (std::size_t i = 0; i < slots.size(); ++i)
+    entry.variables.push_back(make_variable(name + "/" + rule.slots.at(i).role, std::move(slots[i])));
+  std::vector<DType> inputs(entry.variables.size(), DType::resource);
+  inputs.push_back(dtype);  // learning rate
+  if (rule.counts_updates) inputs.push_back(DType::i64);
+  if (rule.sparse) inputs.push_back(DType::i64);
+  inputs.push_back(dtype);
+  entry.kernel = kernels_.get(rule.op, device_.attributes().type, dtype)({name, rule.attributes, inputs, {}});
+  entries_.insert_or_assign(slice, std::move(entry));
+}
+
+Tensor ParameterStore::value(std::uint32_t slice) { return entries_.at(slice).variables[0]->value(); }
+
+void ParameterStore::apply(std::uint32_t slice, const Update& update) {
+  Entry& entry = entries_.at(slice);
+  if (update.gradient.sparse() != entry.rule.sparse)
+    invalid_argument("slice {} takes {} gradients", slice, entry.rule.sparse ? "sparse" : "dense");
+  std::vector<Variable*> variables;
+  for (const auto& v : entry.variables) variables.push_back(v.get());
+  std::vector<Tensor> inputs(variables.size());
+  inputs.push_back(scaled(entry.rule.learning_rate, update.rate_scale));
+  if (entry.rule.counts_updates) inputs.push_back(Tensor::scalar(static_cast<std::int64_t>(update.step)));
+  if (entry.rule.sparse) inputs.push_back(update.gradient.indices);
+  inputs.push_back(update.gradient.values);
+  variables.resize(inputs.size());
+  run_kernel(entry.kernel, inputs, variables, 0, device_);
+}
+
+}  // namespace troupe

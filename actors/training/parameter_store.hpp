@@ -1,0 +1,38 @@
+// The values of a shard's slices with their optimizer slots, and the kernels that update them.
+#pragma once
+
+#include <map>
+#include <memory>
+
+#include "devices/kernel.hpp"
+#include "graph/passes/shard_variables.hpp"
+#include "scheduler/training/shard_state.hpp"
+
+namespace troupe {
+
+// Readers hold handles: an update writes to other memory while anyone holds the old (copy on write), so that a pull never
+// sees half an update and never makes the shard wait.
+class ParameterStore final : public ShardStore {
+ public:
+  // Kernels are those of `device`'s type. Both outlive the store.
+  ParameterStore(Device& device, const KernelRegistry& kernels) : device_(device), kernels_(kernels) {}
+
+  // `slots`: initial values of the rule's slot variables, cut like the slice. Throws unimplemented if the device has no
+  // kernel for the rule.
+  void add(std::uint32_t slice, const std::string& name, const UpdateRule& rule, Tensor value, std::vector<Tensor> slots);
+
+  Tensor value(std::uint32_t slice) override;
+  void apply(std::uint32_t slice, const Update& update) override;
+
+ private:
+  struct Entry {
+    std::vector<std::unique_ptr<Variable>> variables;  // the value, then the slots
+    UpdateRule rule;
+    Kernel kernel;
+  };
+  Device& device_;
+  const KernelRegistry& kernels_;
+  std::map<std::uint32_t, Entry> entries_;
+};
+
+}  // namespace troupe

@@ -1,0 +1,70 @@
+#include "actors/training/shard_actor.hpp"
+
+namespace troupe {
+
+ShardActorImpl::ShardActorImpl(caf::actor_config& config, std::shared_ptr<ActorRecord> record, Config settings)
+    : Counted(config, std::move(record)),
+      config_(std::move(settings)),
+      state_(config_.options, config_.slices, *config_.store),
+      links_(config_.self) {}
+
+ShardActorImpl::behavior_type ShardActorImpl::make_behavior() {
+  return {
+      [this](const JobRoutes& routes) { links_.set(routes); },
+      [this](const Inbound<Pull>& message) {
+        TrainingOutbox out;
+        const Pull& pull = message.frame;
+        if (Error error = state_.pull(pull, out))
+          out.push_back({Destination::worker(pull.worker), Put{pull.reply_to, state_.version(), {}, std::move(error)}});
+        deliver(out);
+      },
+      [this](const Inbound<Push>& message) {
+        TrainingOutbox out;
+        if (Error error = state_.push(message.frame, out)) {
+          // Nothing that a healthy worker sends is refused: its job ends, and it learns why.
+          const bool all = static_cast<bool>(state_.failure());
+          out.push_back({all ? Destination::everyone() : Destination::worker(message.frame.worker),
+                         JobFailed{error.within(config_.self.to_string())}});
+          if (all) end(error);
+        }
+        deliver(out);
+      },
+      [this](const Inbound<BarrierOpen>&) { end(Error()); },
+      [this](const Inbound<JobFailed>& message) { end(message.frame.error); },
+      [this](const PeerUp& message) { links_.up(message); },
+      [this](const PeerDown& message) {
+        links_.down(message);
+        if (message.task.job == "worker") state_.worker_down(static_cast<std::uint32_t>(message.task.index));
+        if (message.task == kCoordinatorTask)
+          end(Error(Code::unavailable, fmt::format("the coordinator's task {} is gone: {}", message.task.to_string(), message.reason.message())));
+      },
+      [](const Tick&) {},
+      [this](const Stop&) {
+        links_.clear();
+        quit();
+      },
+  };
+}
+
+void ShardActorImpl::deliver(TrainingOutbox& out) {
+  for (const Outgoing& message : out)
+    links_.deliver(message, [this](const auto& to, auto&& what) { tell(to, std::forward<decltype(what)>(what)); });
+  show_wait();
+}
+
+void ShardActorImpl::show_wait() {
+  const ShardWait wait = state_.waiting();
+  if (wait.parked == 0 && wait.have == 0)
+    wait_slot().clear();
+  else
+    wait_slot().set(WaitKind::staging, wait.highest_wanted, wait.version, wait.have, wait.need);
+}
+
+void ShardActorImpl::end(Error error) {
+  if (!config_.ended) return;
+  const auto ended = std::move(config_.ended);
+  config_.ended = nullptr;
+  ended(std::move(error));
+}
+
+}  // namespace troupe

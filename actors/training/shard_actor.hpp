@@ -1,0 +1,36 @@
+// A parameter shard: mailboxes gradients, applies them, answers pulls. The protocol is ShardState.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "actors/introspection/counted.hpp"
+#include "actors/training/job_links.hpp"
+#include "scheduler/training/shard_state.hpp"
+
+namespace troupe {
+
+class ShardActorImpl final : public Counted<ShardActor> {
+ public:
+  struct Config {
+    TaskName self;
+    ShardOptions options;
+    std::vector<SliceSpec> slices;
+    std::shared_ptr<ShardStore> store;
+    std::function<void(Error)> ended;  // once: the job is over (ok) or has failed
+  };
+  ShardActorImpl(caf::actor_config& config, std::shared_ptr<ActorRecord> record, Config settings);
+  behavior_type make_behavior() override;
+
+ private:
+  void deliver(TrainingOutbox& out);
+  void show_wait();
+  void end(Error error);
+
+  Config config_;
+  ShardState state_;
+  JobLinks links_;
+};
+
+}  // namespace troupe

@@ -1,0 +1,40 @@
+// What the two ways of training share: the model to build, the options, the starting values, where to stop.
+#pragma once
+
+#include "actors/cluster/task.hpp"
+#include "actors/training/job.hpp"
+#include "actors/training/parameters.hpp"
+#include "graph/towers.hpp"
+#include "kernels/data/dataset.hpp"
+
+namespace troupe {
+
+struct TrainingPlan {
+  const Sequential& layers;
+  Shape input;
+  Loss loss = Loss::sparse_softmax_cross_entropy;
+  const Optimizer& optimizer;
+  const DataSplits& data;
+  const TrainingOptions& options;
+  const Parameters& start;  // values to go on from; those not in it start anew
+  Task& task;
+};
+
+struct Trained {
+  TrainingResult result;
+  Parameters parameters;  // on the chief
+};
+
+// One process, all slots: towers in one graph.
+Trained train_locally(const TrainingPlan& plan);
+// This task's part in a cluster: a worker computes, a ps task serves its shard. Returns when the job is over.
+Trained train_in_cluster(const TrainingPlan& plan);
+
+// Throws invalid_argument for options that make no sense, or a training set without one whole step.
+void check_training(const TrainingPlan& plan, int slots);
+// Throws cancelled if the user wants to stop.
+void check_stop(const TrainingOptions& options);
+
+inline constexpr std::int64_t kEvaluationChunk = 1000;  // examples
+
+}  // namespace troupe

@@ -1,0 +1,78 @@
+#include "actors/training/worker_actor.hpp"
+
+namespace troupe {
+
+void WorkerMailbox::put(Frame frame) {
+  {
+    std::lock_guard lock(mutex_);
+    frames_.push_back(std::move(frame));
+  }
+  came_.notify_all();
+}
+
+void WorkerMailbox::fail(Error error) {
+  {
+    std::lock_guard lock(mutex_);
+    if (closed_ || error_) return;
+    error_ = std::move(error);
+  }
+  came_.notify_all();
+}
+
+void WorkerMailbox::close() {
+  std::lock_guard lock(mutex_);
+  closed_ = true;
+}
+
+std::optional<Frame> WorkerMailbox::take(std::chrono::nanoseconds timeout) {
+  std::unique_lock lock(mutex_);
+  came_.wait_for(lock, timeout, [this] { return error_ || !frames_.empty(); });
+  if (!frames_.empty()) {
+    Frame frame = std::move(frames_.front());
+    frames_.pop_front();
+    return frame;
+  }
+  if (error_) throw error_;
+  return std::nullopt;
+}
+
+void WorkerMailbox::check() {
+  std::lock_guard lock(mutex_);
+  if (error_) throw error_;
+}
+
+WorkerActorImpl::behavior_type WorkerActorImpl::make_behavior() {
+  return {
+      [this](const Outbound& message) {
+        if (coordinator_)
+          tell(coordinator_, message);
+        else
+          waiting_.push_back(message.frame);
+      },
+      [this](const Inbound<Token>& message) { mailbox_->put(message.frame); },
+      [this](const Inbound<EpochDone>& message) { mailbox_->put(message.frame); },
+      [this](const Inbound<BarrierOpen>& message) {
+        mailbox_->close();
+        mailbox_->put(message.frame);
+      },
+      [this](const Inbound<JobFailed>& message) { mailbox_->fail(message.frame.error); },
+      [this](const PeerUp& message) {
+        if (message.task != kCoordinatorTask) return;
+        coordinator_ = message.peer;
+        for (Frame& frame : waiting_) tell(coordinator_, Outbound{std::move(frame)});
+        waiting_.clear();
+      },
+      [this](const PeerDown& message) {
+        // The loss of another worker is the coordinator's to judge.
+        if (message.task.job != "ps") return;
+        if (message.task == kCoordinatorTask) coordinator_ = nullptr;
+        mailbox_->fail(Error(Code::unavailable, fmt::format("lost {}: {}", message.task.to_string(), message.reason.message())));
+      },
+      [this](const Stop&) {
+        coordinator_ = nullptr;
+        quit();
+      },
+  };
+}
+
+}  // namespace troupe

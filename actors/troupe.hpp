@@ -1,0 +1,15 @@
+// Everything a program that uses Troupe needs.
+#pragma once
+
+#include "actors/cluster/cluster_spec.hpp"
+#include "actors/cluster/task.hpp"
+#include "actors/session/session.hpp"
+#include "actors/training/model.hpp"
+#include "graph/autodiff.hpp"
+#include "graph/nn_ops.hpp"
+#include "graph/ops.hpp"
+#include "graph/serialize.hpp"
+#include "graph/training_ops.hpp"
+#include "graph/variable.hpp"
+#include "kernels/data/digits.hpp"
+#include "kernels/data/idx.hpp"

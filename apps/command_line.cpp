@@ -1,0 +1,105 @@
+#include "apps/command_line.hpp"
+
+#include <fmt/core.h>
+
+#include <charconv>
+#include <cmath>
+#include <sstream>
+
+namespace troupe {
+namespace {
+
+class HelpFormatter : public CLI::Formatter {
+ public:
+  explicit HelpFormatter(std::string usage) : usage_(std::move(usage)) { column_width(24); }
+  std::string make_usage(const CLI::App*, std::string) const override { return usage_; }
+
+ private:
+  std::string usage_;
+};
+
+template <class Number>
+bool parse_all(const std::string& text, Number& number) {
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, number);
+  return error == std::errc{} && stop == end;
+}
+
+}  // namespace
+
+std::shared_ptr<CLI::App> make_command_line(const std::string& name, const std::string& usage,
+                                            const std::string& description) {
+  auto app = std::make_shared<CLI::App>(description, name);
+  app->formatter(std::make_shared<HelpFormatter>(fmt::format("Usage: {} {}\n", name, usage)));
+  app->set_version_flag("--version", fmt::format("{} {}", name, TROUPE_VERSION));
+  return app;
+}
+
+std::optional<EarlyExit> parse(CLI::App& app, std::vector<std::string> arguments) {
+  std::reverse(arguments.begin(), arguments.end());  // as CLI11 takes them
+  try {
+    app.parse(std::move(arguments));
+    return std::nullopt;
+  } catch (const CLI::CallForHelp&) {
+    return EarlyExit{0, app.help(), ""};
+  } catch (const CLI::CallForVersion& version) {
+    return EarlyExit{0, fmt::format("{}\n", version.what()), ""};
+  } catch (const CLI::ParseError& error) {
+    return wrong_usage(app.get_name(), error.what());
+  }
+}
+
+int finish(const EarlyExit& exit) {
+  fmt::print(stdout, "{}", exit.out);
+  fmt::print(stderr, "{}", exit.err);
+  return exit.code;
+}
+
+EarlyExit wrong_usage(const std::string& program, const std::string& message) {
+  return {2, "", fmt::format("{}: {}\nRun with --help for more information.\n", program, message)};
+}
+
+std::int64_t parse_whole(const std::string& option, const std::string& text, std::int64_t low,
+                         std::int64_t high) {
+  std::int64_t number = 0;
+  if (!parse_all(text, number) || number < low || number > high) {
+    throw CLI::ValidationError(
+        option, fmt::format("expected a whole number from {} to {}, not '{}'", low, high, text));
+  }
+  return number;
+}
+
+std::uint64_t parse_unsigned(const std::string& option, const std::string& text) {
+  std::uint64_t number = 0;
+  if (!parse_all(text, number)) {
+    throw CLI::ValidationError(option, fmt::format("expected a whole number from 0 to {}, not '{}'",
+                                                   std::numeric_limits<std::uint64_t>::max(), text));
+  }
+  return number;
+}
+
+double parse_positive(const std::string& option, const std::string& text) {
+  double number = 0;
+  if (!parse_all(text, number) || !std::isfinite(number) || number <= 0)
+    throw CLI::ValidationError(option, fmt::format("expected a number above 0, not '{}'", text));
+  return number;
+}
+
+void add_whole(CLI::App& app, const std::string& option, int& target, int low, int high,
+               const std::string& help) {
+  const auto take = [=, &target](const std::string& text) {
+    target = static_cast<int>(parse_whole(option, text, low, high));
+  };
+  CLI::Option* added = app.add_option_function<std::string>(option, take, help)->type_name("N");
+  if (target >= low) added->default_str(std::to_string(target));
+}
+
+void add_membership(CLI::App& app, Membership& membership) {
+  app.add_option("--job", membership.job, "The job of this task in its cluster")->type_name("JOB");
+  add_whole(app, "--task", membership.index, 0, 1'000'000, "The index of this task in its job");
+  app.add_option("--cluster", membership.file, "The cluster file")->type_name("FILE");
+  app.add_flag("--insecure", membership.insecure,
+               "Listen on addresses that other machines reach, although nothing is encrypted");
+}
+
+}  // namespace troupe

@@ -1,0 +1,62 @@
+#include "apps/membership.hpp"
+
+#include <algorithm>
+#include <thread>
+
+#include "messages/error.hpp"
+
+namespace troupe {
+
+std::optional<std::string> Membership::problem(bool launched) const {
+  if (launched && !file.empty())
+    return "--cluster is not for a task of troupe-launch, which gives it the cluster file";
+  std::string missing;
+  const auto require = [&](bool present, const char* option) {
+    if (!present) missing += fmt::format("{}{}", missing.empty() ? "" : ", ", option);
+  };
+  require(!job.empty(), "--job");
+  require(index >= 0, "--task");
+  require(launched || !file.empty(), "--cluster");
+  if (missing.empty()) return std::nullopt;
+  return fmt::format("a task of a cluster needs --job, --task and --cluster together; missing: {}", missing);
+}
+
+int threads_per_device(int tasks, int devices) {
+  const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  return std::max(1, cores / std::max(1, tasks) / std::max(1, devices));
+}
+
+bool is_loopback(const std::string& host) {
+  const bool numeric = host.find_first_not_of("0123456789.") == std::string::npos;
+  return host == "localhost" || host == "::1" || (numeric && host.starts_with("127."));
+}
+
+Member start_member(const Membership& membership, LaunchHandshake* handshake, TaskOptions options,
+                    std::chrono::steady_clock::time_point deadline) {
+  options.name = membership.name();
+  options.networked = true;
+  Member member;
+  if (handshake != nullptr) {
+    if (options.threads == 0) options.threads = threads_per_device(handshake->tasks(), options.cpu_devices);
+    member.task = std::make_unique<Task>(options);
+    handshake->report(options.host, member.task->port());
+    member.cluster = ClusterSpec::read(handshake->wait_for_cluster_file(deadline));
+    return member;
+  }
+  member.cluster = ClusterSpec::read(membership.file);
+  const HostPort& address = member.cluster.address(options.name);
+  if (!is_loopback(address.host) && !membership.insecure) {
+    fail(Code::failed_precondition,
+         "{} is to listen on {}, where other machines reach it, and nothing between tasks is encrypted: pass "
+         "--insecure if only machines that you trust are on that network",
+         options.name.to_string(), address.to_string());
+  }
+  options.host = address.host;
+  options.port = address.port;
+  if (options.threads == 0)
+    options.threads = threads_per_device(member.cluster.tasks_on_host_of(options.name), options.cpu_devices);
+  member.task = std::make_unique<Task>(options);
+  return member;
+}
+
+}  // namespace troupe

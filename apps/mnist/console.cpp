@@ -1,0 +1,45 @@
+#include "apps/mnist/console.hpp"
+
+#include <fmt/core.h>
+
+#include "apps/mnist/report.hpp"
+
+namespace troupe {
+
+void Console::print(std::FILE* stream, const std::string& line) {
+  std::lock_guard lock(mutex_);
+  fmt::print(err_, "{}", progress_.clear());
+  std::fputs((line + "\n").c_str(), stream);
+  std::fflush(stream);  // whoever reads it may wait for it; end_output() sees what failed
+}
+
+void Console::begin(const DataSplits& data) {
+  if (!options_.speaks() || options_.json) return;
+  const std::string source =
+      options_.data.empty() ? "built-in digits" : fmt::format("images of {}", options_.data);
+  print(out_, fmt::format("Training {} on {} {}, testing on {}: mode {}, {} epochs, batches of {}",
+                          name(options_.model), data.train.size(), source, data.test.size(),
+                          name(options_.mode), options_.epochs, options_.batch));
+}
+
+void Console::progress(std::uint32_t epoch, std::uint64_t step, std::uint64_t steps, Progress::Time now) {
+  if (!options_.speaks()) return;
+  std::lock_guard lock(mutex_);
+  const std::string label = fmt::format("Epoch {}/{}", epoch + 1, options_.epochs);
+  const auto text = progress_.update(label, step, steps, now);
+  if (!text) return;
+  std::fputs(text->c_str(), err_);
+  std::fflush(err_);
+}
+
+void Console::epoch(const EpochDone& epoch) {
+  print(out_, options_.json ? epoch_json(epoch) : epoch_text(epoch, options_.epochs));
+}
+
+void Console::result(const TrainingResult& result) {
+  print(out_, options_.json ? final_json(result) : final_text(result));
+}
+
+void Console::note(const std::string& message) { print(err_, fmt::format("troupe-mnist: {}", message)); }
+
+}  // namespace troupe

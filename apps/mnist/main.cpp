@@ -1,0 +1,116 @@
+// troupe-mnist: trains a classifier of digits, in one process or as one task of a cluster.
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+
+#include "actors/training/model.hpp"
+#include "apps/ending.hpp"
+#include "apps/mnist/console.hpp"
+#include "apps/mnist/options.hpp"
+#include "apps/signals.hpp"
+#include "kernels/data/digits.hpp"
+#include "kernels/data/idx.hpp"
+#include "messages/error.hpp"
+
+namespace {
+
+using namespace troupe;
+
+constexpr const char* kProgram = "troupe-mnist";
+constexpr std::chrono::seconds kMeeting{60};  // of the tasks of a cluster
+
+DataSplits load_data(const MnistOptions& options) {
+  if (!options.data.empty()) return load_mnist(options.data);
+  return draw_digits({.train = options.train_digits, .test = options.test_digits});
+}
+
+Sequential make_layers(MnistModel model) {
+  using namespace layers;
+  if (model == MnistModel::mlp) return Sequential({flatten(), dense(128, Activation::relu), dense(10)});
+  return Sequential({conv2d(32, 3, Activation::relu), max_pool(2), conv2d(64, 3, Activation::relu),
+                     max_pool(2), flatten(), dense(128, Activation::relu), dense(10)});
+}
+
+// Before the training: its result must not be lost to a wrong path.
+void prepare_save(const std::string& directory) {
+  std::error_code error;
+  std::filesystem::create_directories(directory, error);
+  if (error) fail(Code::failed_precondition, "--save: cannot create '{}': {}", directory, error.message());
+  if (access(directory.c_str(), W_OK | X_OK) != 0)
+    fail(Code::permission_denied, "--save: cannot write to '{}': {}", directory, std::strerror(errno));
+}
+
+void train(const MnistOptions& options, const DataSplits& data, Task& task, Console& console,
+           StopSignals& signals) {
+  Model model(make_layers(options.model), Shape{28, 28, 1});
+  model.compile(optimizers::Adam{.learning_rate = options.learning_rate}, task);
+  TrainingOptions training;
+  training.mode = options.mode;
+  training.epochs = options.epochs;
+  training.batch = options.batch;
+  training.slots = options.replicas;
+  training.seed = options.seed;
+  training.join_timeout = kMeeting;
+  training.on_epoch = [&](const EpochDone& epoch) { console.epoch(epoch); };
+  training.on_progress = [&](std::uint32_t epoch, std::uint64_t step, std::uint64_t steps) {
+    console.progress(epoch, step, steps, std::chrono::steady_clock::now());
+  };
+  training.stop = &signals.stop();
+  const TrainingResult result = model.fit(data, training);
+  if (!result.chief) return;
+  console.result(result);
+  if (options.save.empty()) return;
+  prepare_save(options.save);  // another task than the one that did it first may be the chief by now
+  const std::string path = (std::filesystem::path(options.save) / "model.troupe").string();
+  model.save(path);
+  console.note(fmt::format("the model is in {}", path));
+}
+
+// Starts the task; if it is one of a cluster, with the others.
+std::unique_ptr<Task> start_task(const MnistOptions& options, LaunchHandshake* handshake) {
+  TaskOptions wanted;
+  wanted.cpu_devices = options.devices;
+  wanted.threads = options.threads;
+  if (!options.in_cluster) return std::make_unique<Task>(wanted);
+  Member member =
+      start_member(options.membership, handshake, wanted, std::chrono::steady_clock::now() + kMeeting);
+  if (auto problem = cluster_problem(member.cluster)) invalid_argument("{}", *problem);
+  member.task->join(member.cluster, kMeeting);
+  return std::move(member.task);
+}
+
+int run(const MnistOptions& options, LaunchHandshake* handshake, Console& console, StopSignals& signals) {
+  if (options.speaks() && !options.save.empty()) prepare_save(options.save);
+  const DataSplits data = load_data(options);
+  const std::unique_ptr<Task> task = start_task(options, handshake);
+  signals.end_in_order();
+  int code = 0;
+  try {
+    console.begin(data);
+    train(options, data, *task, console, signals);
+  } catch (const std::exception& error) {
+    console.note(error.what());
+    code = signals.exit_code() != 0 ? signals.exit_code() : 1;
+  }
+  return end_output(kProgram, end_task(kProgram, *task, code));
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    StopSignals signals;
+    auto handshake = LaunchHandshake::from_environment();
+    const auto parsed = parse_mnist_options({argv + 1, argv + argc}, handshake.has_value());
+    if (const auto* exit = std::get_if<EarlyExit>(&parsed)) return end_output(kProgram, finish(*exit));
+    const auto& options = std::get<MnistOptions>(parsed);
+    Console console(options, stdout, stderr, isatty(STDERR_FILENO) != 0);
+    return run(options, handshake ? &*handshake : nullptr, console, signals);
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "{}: {}\n", kProgram, error.what());
+    return 1;
+  }
+}

@@ -1,0 +1,221 @@
+#include "apps/mnist/options.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "apps/command_line.hpp"
+
+namespace troupe {
+namespace {
+
+constexpr const char* kProgram = "troupe-mnist";
+constexpr const char* kUsage = "[OPTIONS]";
+constexpr const char* kDescription =
+    R"(Trains a classifier of handwritten digits, alone or as one task of a cluster, and says how good it is.
+
+In this process, on digits that need no download:
+  troupe-mnist --epochs 5
+  troupe-mnist --model cnn --replicas 2 --devices 2
+
+On the files of MNIST (train-images-idx3-ubyte and the other three, plain or .gz):
+  troupe-mnist --data ~/mnist
+
+On a cluster of this machine, parameters on two tasks, two workers:
+  troupe-launch --ps 2 --workers 2 -- troupe-mnist --mode sync
+
+By hand, one command for each task of the cluster file, on its machine:
+  troupe-mnist --mode sync --job worker --task 0 --cluster cluster.json
+
+A step of --mode sync (and local) has N slots of --batch examples; the result depends on N and on the
+seed, not on the number of workers.
+
+Results go to stdout; progress, warnings and errors to stderr. Exit code: 0 on success, 1 on failure,
+2 on wrong usage, 130 or 143 after SIGINT or SIGTERM.)";
+
+// As typed, before the rules that tie options together.
+struct Typed {
+  std::string model = "mlp";
+  std::string mode;
+  bool devices = false;
+  bool digits = false;
+  std::optional<std::string> staleness;
+  std::optional<std::string> checkpoint;
+};
+
+void set_digits(MnistOptions& options, const std::string& text) {
+  const std::size_t comma = text.find(',');
+  if (comma == std::string::npos) {
+    throw CLI::ValidationError("--digits",
+                               fmt::format("expected TRAIN,TEST such as 12000,2000, not '{}'", text));
+  }
+  constexpr int kMost = 1'000'000;
+  options.train_digits = static_cast<int>(parse_whole("--digits", text.substr(0, comma), 1, kMost));
+  options.test_digits = static_cast<int>(parse_whole("--digits", text.substr(comma + 1), 1, kMost));
+}
+
+void declare_training(CLI::App& app, MnistOptions& options, Typed& typed) {
+  app.add_option("--data", options.data, "Directory with the files of MNIST; without it, the built-in digits")
+      ->type_name("DIR");
+  app.add_option_function<std::string>(
+         "--digits",
+         [&](const std::string& text) {
+           typed.digits = true;
+           set_digits(options, text);
+         },
+         "How many built-in digits to train on and to test on")
+      ->type_name("TRAIN,TEST")
+      ->default_str("12000,2000");
+  app.add_option("--model", typed.model, "mlp or cnn")->type_name("MODEL")->capture_default_str();
+  app.add_option("--mode", typed.mode, "local, sync or async (default: local, in a cluster sync)")
+      ->type_name("MODE");
+  add_whole(app, "--epochs", options.epochs, 1, 1'000'000, "How often to go through the training data");
+  add_whole(app, "--batch", options.batch, 1, 1'000'000, "Examples of a slot");
+  app.add_option_function<std::string>(
+         "--lr", [&](const std::string& text) { options.learning_rate = parse_positive("--lr", text); },
+         "Learning rate of Adam")
+      ->type_name("R")
+      ->default_str("0.001");
+  app.add_option_function<std::string>(
+         "--seed", [&](const std::string& text) { options.seed = parse_unsigned("--seed", text); },
+         "Of the first weights and of the order of the data")
+      ->type_name("S")
+      ->default_str("0");
+  add_whole(app, "--replicas", options.replicas, 1, 1024,
+            "Slots of a step (default: 1, in mode sync the number of workers)");
+  app.add_option_function<std::string>(
+         "--staleness", [&](const std::string& text) { typed.staleness = text; },
+         "For mode ssp; not built yet")
+      ->type_name("S");
+  app.add_option_function<std::string>(
+         "--checkpoint", [&](const std::string& text) { typed.checkpoint = text; },
+         "Not built yet; see --save")
+      ->type_name("DIR");
+}
+
+void declare_running(CLI::App& app, MnistOptions& options, Typed& typed) {
+  app.add_option("--save", options.save, "Directory for the trained model, DIR/model.troupe")
+      ->type_name("DIR");
+  app.add_flag("--json", options.json, "Print one JSON object per line: each epoch, then the final figures");
+  add_whole(app, "--threads", options.threads, 1, 1024,
+            "Threads of each device (default: a fair share of the cores)");
+  app.add_option_function<std::string>(
+         "--devices",
+         [&](const std::string& text) {
+           typed.devices = true;
+           options.devices = static_cast<int>(parse_whole("--devices", text, 1, 1024));
+         },
+         "CPU devices that share the slots of mode local")
+      ->type_name("N")
+      ->default_str("1");
+  add_membership(app, options.membership);
+}
+
+std::optional<std::string> set_model(const Typed& typed, MnistOptions& options) {
+  for (const MnistModel model : {MnistModel::mlp, MnistModel::cnn}) {
+    if (typed.model != name(model)) continue;
+    options.model = model;
+    return std::nullopt;
+  }
+  return fmt::format("--model: expected mlp or cnn, not '{}'", typed.model);
+}
+
+std::optional<std::string> set_mode(const Typed& typed, MnistOptions& options) {
+  if (typed.mode == "ssp" || typed.mode == "allreduce")
+    return fmt::format("--mode {} is not built yet; use local, sync or async", typed.mode);
+  if (typed.mode.empty()) {
+    options.mode = options.in_cluster ? JobMode::sync : JobMode::local;
+    return std::nullopt;
+  }
+  for (const JobMode mode : {JobMode::local, JobMode::sync, JobMode::async}) {
+    if (typed.mode != name(mode)) continue;
+    options.mode = mode;
+    return std::nullopt;
+  }
+  return fmt::format("--mode: expected local, sync or async, not '{}'", typed.mode);
+}
+
+std::optional<std::string> check_membership(const MnistOptions& options, bool launched) {
+  if (!options.in_cluster) {
+    if (options.mode == JobMode::local) return std::nullopt;
+    return fmt::format(
+        "--mode {0} needs a cluster: troupe-launch --ps 1 --workers 2 -- troupe-mnist --mode {0}, or --job, "
+        "--task and "
+        "--cluster",
+        name(options.mode));
+  }
+  if (auto problem = options.membership.problem(launched)) return problem;
+  if (options.mode == JobMode::local)
+    return "--mode local is for one process, and this is a task of a cluster; use sync or async";
+  if (options.membership.job != "ps" && options.membership.job != "worker")
+    return fmt::format("--job: troupe-mnist has the jobs ps and worker, not '{}'", options.membership.job);
+  return std::nullopt;
+}
+
+std::optional<std::string> check_rest(const MnistOptions& options, const Typed& typed) {
+  if (typed.staleness)
+    return "--staleness belongs to --mode ssp, which is not built yet; use local, sync or async";
+  if (typed.checkpoint)
+    return "--checkpoint is not built yet; --save DIR keeps the model at the end of the training";
+  if (typed.digits && !options.data.empty())
+    return "--digits is about the built-in digits, which --data replaces: give one of them";
+  if (options.mode == JobMode::async && options.replicas > 0)
+    return "--replicas is the number of slots of a step, and a step of --mode async has none; use local or "
+           "sync";
+  if (options.mode != JobMode::local && typed.devices)
+    return fmt::format("--devices is for mode local; in mode {} start more workers", name(options.mode));
+  if (options.devices > std::max(1, options.replicas)) {
+    return fmt::format(
+        "{0} devices share the slots of a step, of which there {1}: use --replicas {0} or more",
+        options.devices, options.replicas > 1 ? fmt::format("are {}", options.replicas) : "is 1");
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::string_view name(MnistModel model) { return model == MnistModel::mlp ? "mlp" : "cnn"; }
+
+std::string_view name(JobMode mode) {
+  switch (mode) {
+    case JobMode::local:
+      return "local";
+    case JobMode::sync:
+      return "sync";
+    case JobMode::async:
+      return "async";
+  }
+  return "?";
+}
+
+std::variant<MnistOptions, EarlyExit> parse_mnist_options(const std::vector<std::string>& arguments,
+                                                          bool launched) {
+  MnistOptions options;
+  Typed typed;
+  const auto app = make_command_line(kProgram, kUsage, kDescription);
+  declare_training(*app, options, typed);
+  declare_running(*app, options, typed);
+  if (auto exit = parse(*app, arguments)) return *exit;
+  options.in_cluster = launched || options.membership.given();
+  std::optional<std::string> problem = set_model(typed, options);
+  if (!problem) problem = set_mode(typed, options);
+  if (!problem) problem = check_membership(options, launched);
+  if (!problem) problem = check_rest(options, typed);
+  if (problem) return wrong_usage(kProgram, *problem);
+  return options;
+}
+
+std::optional<std::string> cluster_problem(const ClusterSpec& cluster) {
+  for (const char* job : {"ps", "worker"}) {
+    if (cluster.count(job) > 0) continue;
+    return fmt::format(
+        "training needs tasks of the jobs ps (they keep the parameters) and worker, and cluster '{}' has "
+        "none of job {}: "
+        "troupe-launch --ps 1 --workers 2 -- troupe-mnist",
+        cluster.name, job);
+  }
+  return std::nullopt;
+}
+
+}  // namespace troupe

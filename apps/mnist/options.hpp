@@ -1,0 +1,51 @@
+// The command line of troupe-mnist.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "actors/training/job.hpp"
+#include "apps/early_exit.hpp"
+#include "apps/membership.hpp"
+
+namespace troupe {
+
+enum class MnistModel : std::uint8_t { mlp, cnn };
+std::string_view name(MnistModel model);
+std::string_view name(JobMode mode);
+
+struct MnistOptions {
+  std::string data;          // a directory; empty: the built-in digits,
+  int train_digits = 12000;  // so many of them
+  int test_digits = 2000;
+  MnistModel model = MnistModel::mlp;
+  JobMode mode = JobMode::local;
+  int epochs = 5;
+  int batch = 32;
+  double learning_rate = 1e-3;
+  std::uint64_t seed = 0;
+  int replicas = 0;  // 0: what TrainingOptions::slots makes of it
+  int threads = 0;   // 0: a share of the cores
+  int devices = 1;
+  std::string save;  // a directory; empty: nowhere
+  bool json = false;
+  bool in_cluster = false;
+  Membership membership;  // if in_cluster
+
+  // The chief, at least at the start: who talks to the user.
+  bool speaks() const { return !in_cluster || (membership.job == "worker" && membership.index == 0); }
+};
+
+// `launched`: this process is a task of troupe-launch. Without --mode, a cluster trains in sync. Options that
+// contradict each other, or ask for what is not built, are wrong usage.
+std::variant<MnistOptions, EarlyExit> parse_mnist_options(const std::vector<std::string>& arguments,
+                                                          bool launched);
+
+// Why a cluster cannot train, for people; none if it can.
+std::optional<std::string> cluster_problem(const ClusterSpec& cluster);
+
+}  // namespace troupe

@@ -1,0 +1,43 @@
+#include "apps/mnist/report.hpp"
+
+#include <fmt/core.h>
+
+#include <nlohmann/json.hpp>
+
+namespace troupe {
+
+using Json = nlohmann::ordered_json;
+
+std::string epoch_json(const EpochDone& epoch) {
+  return Json{{"event", "epoch"},
+              {"epoch", epoch.epoch + 1},
+              {"loss", epoch.loss},
+              {"train_accuracy", epoch.train_accuracy},
+              {"test_accuracy", epoch.test_accuracy},
+              {"images_per_second", epoch.images_per_second}}
+      .dump();
+}
+
+std::string final_json(const TrainingResult& result) {
+  return Json{{"event", "final"},
+              {"test_accuracy", result.test_accuracy},
+              {"steps", result.steps},
+              {"seconds", result.seconds},
+              {"images_per_second", result.images_per_second},
+              {"params_sha256", result.params_sha256}}
+      .dump();
+}
+
+std::string epoch_text(const EpochDone& epoch, int epochs) {
+  return fmt::format("Epoch {}/{}: loss {:.4f}, train accuracy {:.4f}, test accuracy {:.4f}, {:.0f} images/s",
+                     epoch.epoch + 1, epochs, epoch.loss, epoch.train_accuracy, epoch.test_accuracy,
+                     epoch.images_per_second);
+}
+
+std::string final_text(const TrainingResult& result) {
+  return fmt::format("{} steps in {:.2f} s, {:.0f} images/s, parameters {}\nTest accuracy: {:.4f}",
+                     result.steps, result.seconds, result.images_per_second, result.params_sha256,
+                     result.test_accuracy);
+}
+
+}  // namespace troupe

@@ -1,0 +1,22 @@
+// What troupe-mnist prints about a training job: lines for people, or with --json for programs. All without
+// the newline.
+#pragma once
+
+#include <string>
+
+#include "actors/training/job.hpp"
+
+namespace troupe {
+
+// {"event":"epoch","epoch":1,"loss":...,"train_accuracy":...,"test_accuracy":...,"images_per_second":...}
+// Epochs count from 1 here. A figure that is not finite becomes null.
+std::string epoch_json(const EpochDone& epoch);
+// {"event":"final","test_accuracy":...,"steps":...,"seconds":...,"images_per_second":...,"params_sha256":"..."}
+std::string final_json(const TrainingResult& result);
+
+// "Epoch 1/5: loss 0.4321, train accuracy 0.8712, test accuracy 0.9312, 5210 images/s"
+std::string epoch_text(const EpochDone& epoch, int epochs);
+// Two lines; the second is "Test accuracy: 0.9780".
+std::string final_text(const TrainingResult& result);
+
+}  // namespace troupe

@@ -1,0 +1,47 @@
+// troupe-node: a task that hosts devices and partitions for remote clients.
+#include <fmt/core.h>
+
+#include <cstdio>
+
+#include "apps/ending.hpp"
+#include "apps/node/options.hpp"
+#include "apps/signals.hpp"
+#include "messages/error.hpp"
+
+namespace {
+
+using namespace troupe;
+
+constexpr const char* kProgram = "troupe-node";
+
+int serve(const NodeOptions& options, LaunchHandshake* handshake, StopSignals& signals) {
+  const auto deadline = std::chrono::steady_clock::now() + options.join_timeout;
+  TaskOptions wanted;
+  wanted.cpu_devices = options.devices;
+  wanted.threads = options.threads;
+  const Member member = start_member(options.membership, handshake, wanted, deadline);
+  const TaskName& name = member.task->name();
+  const HostPort& address = member.cluster.address(name);
+  fmt::print(stderr, "{}: {} listens on {} and waits for the {} other tasks of cluster '{}'\n", kProgram,
+             name.to_string(), address.to_string(), member.cluster.tasks.size() - 1, member.cluster.name);
+  member.task->join(member.cluster, deadline - std::chrono::steady_clock::now());
+  signals.end_in_order();
+  fmt::print(stderr, "{}: {} is ready at {}\n", kProgram, name.to_string(), address.to_string());
+  signals.wait();
+  return end_task(kProgram, *member.task, signals.exit_code());
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    StopSignals signals;
+    auto handshake = LaunchHandshake::from_environment();
+    const auto parsed = parse_node_options({argv + 1, argv + argc}, handshake.has_value());
+    if (const auto* exit = std::get_if<EarlyExit>(&parsed)) return end_output(kProgram, finish(*exit));
+    return serve(std::get<NodeOptions>(parsed), handshake ? &*handshake : nullptr, signals);
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "{}: {}\n", kProgram, error.what());
+    return 1;
+  }
+}

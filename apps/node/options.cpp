@@ -1,0 +1,45 @@
+#include "apps/node/options.hpp"
+
+#include "apps/command_line.hpp"
+
+namespace troupe {
+namespace {
+
+constexpr const char* kProgram = "troupe-node";
+constexpr const char* kUsage = "--job JOB --task INDEX --cluster FILE [OPTIONS]";
+constexpr const char* kDescription =
+    R"(A task of a cluster that lends its devices: a client that has joined the cluster places parts of its
+graphs on them.
+
+One command for each task of the cluster file, on its machine:
+  troupe-node --job worker --task 0 --cluster cluster.json
+
+where cluster.json, which only its owner may read (chmod 600), is like
+  {"name":"demo","token":"SECRET","worker":["127.0.0.1:7711","127.0.0.1:7712"]}
+
+Three nodes on free ports of this machine:
+  troupe-launch --workers 3 -- troupe-node
+
+Says "ready" on stderr when all tasks of the file have met, and runs until SIGINT or SIGTERM. Exit code:
+130 or 143 after these, 1 on failure, 2 on wrong usage.)";
+
+}  // namespace
+
+std::variant<NodeOptions, EarlyExit> parse_node_options(const std::vector<std::string>& arguments,
+                                                        bool launched) {
+  NodeOptions options;
+  int join_seconds = static_cast<int>(options.join_timeout.count());
+  const auto app = make_command_line(kProgram, kUsage, kDescription);
+  add_membership(*app, options.membership);
+  add_whole(*app, "--devices", options.devices, 1, 1024, "CPU devices to offer");
+  add_whole(*app, "--threads", options.threads, 1, 1024,
+            "Threads of each device (default: a fair share of the cores)");
+  add_whole(*app, "--join-timeout", join_seconds, 1, 86400,
+            "Seconds within which all tasks of the cluster must come");
+  if (auto exit = parse(*app, arguments)) return *exit;
+  if (auto problem = options.membership.problem(launched)) return wrong_usage(kProgram, *problem);
+  options.join_timeout = std::chrono::seconds(join_seconds);
+  return options;
+}
+
+}  // namespace troupe

@@ -1,0 +1,25 @@
+// The command line of troupe-node.
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "apps/early_exit.hpp"
+#include "apps/membership.hpp"
+
+namespace troupe {
+
+struct NodeOptions {
+  Membership membership;
+  int devices = 1;
+  int threads = 0;  // 0: a share of the cores
+  std::chrono::seconds join_timeout{60};
+};
+
+// `launched`: this process is a task of troupe-launch.
+std::variant<NodeOptions, EarlyExit> parse_node_options(const std::vector<std::string>& arguments,
+                                                        bool launched);
+
+}  // namespace troupe

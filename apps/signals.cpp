@@ -1,0 +1,65 @@
+#include "apps/signals.hpp"
+
+#include <semaphore.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "messages/error.hpp"
+
+namespace troupe {
+namespace {
+
+// All that handlers touch is lock-free.
+std::atomic<bool> stop_requested = false;
+std::atomic<bool> in_order = false;
+std::atomic<int> received = 0;
+sem_t arrival;
+static_assert(std::atomic<bool>::is_always_lock_free && std::atomic<int>::is_always_lock_free);
+
+void set_handlers(void (*handler)(int)) {
+  struct sigaction action {};
+  action.sa_handler = handler;
+  action.sa_flags = SA_RESTART;
+  for (const int number : {SIGINT, SIGTERM}) sigaction(number, &action, nullptr);
+}
+
+void handle(int number) {
+  if (!in_order.load()) _exit(128 + number);
+  const int saved = errno;
+  set_handlers(SIG_DFL);
+  received.store(number);
+  stop_requested.store(true);
+  sem_post(&arrival);
+  errno = saved;
+}
+
+}  // namespace
+
+StopSignals::StopSignals() {
+  stop_requested = false;
+  in_order = false;
+  received = 0;
+  if (sem_init(&arrival, 0, 0) != 0) fail(Code::internal, "sem_init: {}", std::strerror(errno));
+  set_handlers(handle);
+}
+
+StopSignals::~StopSignals() {
+  set_handlers(SIG_DFL);
+  sem_destroy(&arrival);
+}
+
+void StopSignals::end_in_order() { in_order = true; }
+
+const std::atomic<bool>& StopSignals::stop() const { return stop_requested; }
+
+void StopSignals::wait() {
+  while (sem_wait(&arrival) != 0 && errno == EINTR) {
+  }
+}
+
+int StopSignals::exit_code() const { return received == 0 ? 0 : 128 + received; }
+
+}  // namespace troupe

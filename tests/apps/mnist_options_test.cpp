@@ -1,0 +1,179 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "apps/mnist/options.hpp"
+
+namespace troupe {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+using Arguments = std::vector<std::string>;
+
+MnistOptions good(const Arguments& arguments, bool launched = false) {
+  const auto parsed = parse_mnist_options(arguments, launched);
+  if (const auto* exit = std::get_if<EarlyExit>(&parsed)) {
+    ADD_FAILURE() << exit->err;
+    return {};
+  }
+  return std::get<MnistOptions>(parsed);
+}
+
+// The message of wrong usage.
+std::string wrong(const Arguments& arguments, bool launched = false) {
+  const auto parsed = parse_mnist_options(arguments, launched);
+  const auto* exit = std::get_if<EarlyExit>(&parsed);
+  if (exit == nullptr) return "accepted";
+  EXPECT_EQ(exit->code, 2);
+  EXPECT_EQ(exit->out, "");
+  EXPECT_THAT(exit->err, AllOf(StartsWith("troupe-mnist: "), HasSubstr("--help")));
+  return exit->err;
+}
+
+TEST(MnistOptions, DefaultsTrainOnTheBuiltInDigitsInThisProcess) {
+  const MnistOptions options = good({});
+  EXPECT_EQ(options.data, "");
+  EXPECT_EQ(options.train_digits, 12000);
+  EXPECT_EQ(options.test_digits, 2000);
+  EXPECT_EQ(options.model, MnistModel::mlp);
+  EXPECT_EQ(options.mode, JobMode::local);
+  EXPECT_EQ(options.epochs, 5);
+  EXPECT_EQ(options.batch, 32);
+  EXPECT_EQ(options.learning_rate, 1e-3);
+  EXPECT_EQ(options.seed, 0u);
+  EXPECT_EQ(options.replicas, 0);
+  EXPECT_EQ(options.devices, 1);
+  EXPECT_EQ(options.threads, 0);
+  EXPECT_FALSE(options.json);
+  EXPECT_FALSE(options.in_cluster);
+  EXPECT_TRUE(options.speaks());
+}
+
+TEST(MnistOptions, TakesWhatIsGiven) {
+  const MnistOptions options = good({"--digits", "100,20",    "--epochs", "3",         "--batch",
+                                     "16",       "--lr",      "5e-4",     "--seed",    "18446744073709551615",
+                                     "--model",  "cnn",       "--mode",   "local",     "--replicas",
+                                     "4",        "--devices", "2",        "--threads", "1",
+                                     "--save",   "out",       "--json"});
+  EXPECT_EQ(options.train_digits, 100);
+  EXPECT_EQ(options.test_digits, 20);
+  EXPECT_EQ(options.epochs, 3);
+  EXPECT_EQ(options.batch, 16);
+  EXPECT_EQ(options.learning_rate, 5e-4);
+  EXPECT_EQ(options.seed, 18446744073709551615u);
+  EXPECT_EQ(options.model, MnistModel::cnn);
+  EXPECT_EQ(options.replicas, 4);
+  EXPECT_EQ(options.devices, 2);
+  EXPECT_EQ(options.threads, 1);
+  EXPECT_EQ(options.save, "out");
+  EXPECT_TRUE(options.json);
+  EXPECT_EQ(good({"--data=mnist"}).data, "mnist");
+}
+
+TEST(MnistOptions, NumbersAreWholeDecimalAndInRange) {
+  for (const char* text : {"0", "-1", "1.5", "x", "", "1e3", "0x10", " 1", "1 ", "99999999999999999999"}) {
+    EXPECT_THAT(wrong({"--epochs", text}), HasSubstr("expected a whole number from 1 to 1000000")) << text;
+    EXPECT_THAT(wrong({"--batch", text}), HasSubstr("--batch: expected a whole number from 1 to")) << text;
+  }
+  EXPECT_EQ(good({"--epochs", "010"}).epochs, 10);
+  EXPECT_THAT(wrong({"--replicas", "1025"}), HasSubstr("from 1 to 1024, not '1025'"));
+  EXPECT_THAT(wrong({"--replicas", "0"}), HasSubstr("from 1 to 1024, not '0'"));
+  EXPECT_THAT(wrong({"--threads", "0"}), HasSubstr("from 1 to 1024"));
+  EXPECT_THAT(wrong({"--devices", "0"}), HasSubstr("from 1 to 1024"));
+  for (const char* text : {"-1", "18446744073709551616", "1.0", ""})
+    EXPECT_THAT(wrong({"--seed", text}),
+                HasSubstr("--seed: expected a whole number from 0 to 18446744073709551615"));
+  for (const char* text : {"0", "-0.1", "nan", "inf", "fast", "1e-3x", ""})
+    EXPECT_THAT(wrong({"--lr", text}), HasSubstr("--lr: expected a number above 0"));
+}
+
+TEST(MnistOptions, DigitsArePairsOfSizes) {
+  EXPECT_THAT(wrong({"--digits", "100"}), HasSubstr("expected TRAIN,TEST such as 12000,2000, not '100'"));
+  for (const char* text : {"0,10", "10,0", "10,", ",10", "1,2,3", "1000001,1"})
+    EXPECT_THAT(wrong({"--digits", text}), HasSubstr("--digits: expected a whole number from 1 to 1000000"));
+  EXPECT_THAT(wrong({"--digits", "10,10", "--data", "mnist"}), HasSubstr("give one of them"));
+}
+
+TEST(MnistOptions, UnknownAndIncompleteOptionsAreRefused) {
+  EXPECT_THAT(wrong({"--epoch", "3"}), HasSubstr("--epoch"));
+  EXPECT_THAT(wrong({"mnist"}), HasSubstr("mnist"));
+  EXPECT_THAT(wrong({"--data"}), HasSubstr("--data"));
+  EXPECT_THAT(wrong({"--model", "rnn"}), HasSubstr("--model: expected mlp or cnn, not 'rnn'"));
+  EXPECT_THAT(wrong({"--mode", "fast"}), HasSubstr("--mode: expected local, sync or async, not 'fast'"));
+}
+
+TEST(MnistOptions, WhatIsNotBuiltNamesWhatIs) {
+  for (const char* mode : {"ssp", "allreduce"}) {
+    EXPECT_THAT(wrong({"--mode", mode}), HasSubstr("is not built yet; use local, sync or async"));
+    EXPECT_THAT(wrong({"--mode", mode, "--job", "ps", "--task", "0"}, true), HasSubstr("is not built yet"));
+  }
+  EXPECT_THAT(wrong({"--staleness", "2"}), HasSubstr("which is not built yet; use local, sync or async"));
+  EXPECT_THAT(wrong({"--checkpoint", "dir"}), HasSubstr("not built yet; --save DIR"));
+}
+
+TEST(MnistOptions, ATaskOfAClusterTrainsInSyncUnlessTold) {
+  const MnistOptions by_hand = good({"--job", "worker", "--task", "1", "--cluster", "c.json"});
+  EXPECT_TRUE(by_hand.in_cluster);
+  EXPECT_EQ(by_hand.mode, JobMode::sync);
+  EXPECT_EQ(by_hand.membership.name(), (TaskName{"worker", 1}));
+  EXPECT_EQ(by_hand.membership.file, "c.json");
+  EXPECT_FALSE(by_hand.speaks());
+  const MnistOptions launched = good({"--mode", "async", "--job", "worker", "--task", "0"}, true);
+  EXPECT_TRUE(launched.in_cluster);
+  EXPECT_EQ(launched.mode, JobMode::async);
+  EXPECT_TRUE(launched.speaks());
+  EXPECT_FALSE(good({"--job", "ps", "--task", "0"}, true).speaks());
+  EXPECT_EQ(good({"--mode", "sync", "--replicas", "8", "--job", "ps", "--task", "0"}, true).replicas, 8);
+}
+
+TEST(MnistOptions, APlaceInAClusterIsWholeOrAbsent) {
+  EXPECT_THAT(wrong({"--job", "worker"}), HasSubstr("missing: --task, --cluster"));
+  EXPECT_THAT(wrong({"--cluster", "c.json"}), HasSubstr("missing: --job, --task"));
+  EXPECT_THAT(wrong({"--task", "0", "--cluster", "c.json"}), HasSubstr("missing: --job"));
+  EXPECT_THAT(wrong({}, true), HasSubstr("missing: --job, --task"));
+  EXPECT_THAT(wrong({"--job", "ps", "--task", "-1"}, true), HasSubstr("--task: expected"));
+  EXPECT_THAT(wrong({"--job", "ps", "--task", "0", "--cluster", "c.json"}, true),
+              HasSubstr("--cluster is not for"));
+  EXPECT_THAT(wrong({"--job", "chief", "--task", "0"}, true),
+              HasSubstr("has the jobs ps and worker, not 'chief'"));
+}
+
+TEST(MnistOptions, ModesFitTheirSurroundings) {
+  EXPECT_THAT(wrong({"--mode", "local", "--job", "ps", "--task", "0"}, true), HasSubstr("use sync or async"));
+  EXPECT_THAT(wrong({"--mode", "sync"}),
+              HasSubstr("troupe-launch --ps 1 --workers 2 -- troupe-mnist --mode sync"));
+  EXPECT_THAT(wrong({"--mode", "async"}), HasSubstr("--mode async needs a cluster"));
+  EXPECT_THAT(wrong({"--mode", "async", "--replicas", "2", "--job", "ps", "--task", "0"}, true),
+              HasSubstr("a step of --mode async has none"));
+  EXPECT_THAT(wrong({"--devices", "2", "--job", "ps", "--task", "0"}, true),
+              HasSubstr("--devices is for mode local"));
+  EXPECT_THAT(wrong({"--devices", "2"}), HasSubstr("of which there is 1: use --replicas 2 or more"));
+  EXPECT_THAT(wrong({"--devices", "4", "--replicas", "3"}),
+              HasSubstr("of which there are 3: use --replicas 4"));
+}
+
+TEST(MnistOptions, HelpTeachesAndVersionIsPlain) {
+  const auto parsed = parse_mnist_options({"--help"}, false);
+  const EarlyExit& help = std::get<EarlyExit>(parsed);
+  EXPECT_EQ(help.code, 0);
+  EXPECT_EQ(help.err, "");
+  EXPECT_THAT(help.out, AllOf(HasSubstr("Usage: troupe-mnist"), HasSubstr("troupe-launch --ps 2 --workers 2"),
+                              HasSubstr("--digits TRAIN,TEST"), HasSubstr("--seed"), HasSubstr("Exit code")));
+  const auto version = parse_mnist_options({"--version"}, false);
+  EXPECT_EQ(std::get<EarlyExit>(version).out, "troupe-mnist " TROUPE_VERSION "\n");
+  EXPECT_EQ(std::get<EarlyExit>(version).code, 0);
+}
+
+TEST(MnistOptions, AClusterThatTrainsHasBothJobs) {
+  const auto cluster = [](const char* jobs) {
+    return ClusterSpec::parse(std::string(R"({"name":"demo","token":"t",)") + jobs + "}", "test");
+  };
+  EXPECT_EQ(cluster_problem(cluster(R"("ps":["127.0.0.1:1"],"worker":["127.0.0.1:2"])")), std::nullopt);
+  EXPECT_THAT(cluster_problem(cluster(R"("worker":["127.0.0.1:2"])")).value(),
+              AllOf(HasSubstr("'demo' has none of job ps"), HasSubstr("troupe-launch --ps 1")));
+  EXPECT_THAT(cluster_problem(cluster(R"("ps":["127.0.0.1:1"])")).value(), HasSubstr("none of job worker"));
+}
+
+}  // namespace
+}  // namespace troupe

@@ -1,0 +1,106 @@
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <limits>
+
+#include "apps/mnist/console.hpp"
+#include "apps/mnist/report.hpp"
+
+namespace troupe {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr EpochDone kEpoch{
+    .epoch = 1, .loss = 0.5, .train_accuracy = 0.875, .test_accuracy = 0.9375, .images_per_second = 5210.4};
+const TrainingResult kResult{.chief = true,
+                             .test_accuracy = 0.978,
+                             .steps = 1875,
+                             .seconds = 11.5,
+                             .images_per_second = 5217.5,
+                             .params_sha256 = "ab12"};
+
+TEST(MnistReport, JsonLinesHaveTheDocumentedKeysInOrder) {
+  EXPECT_EQ(epoch_json(kEpoch),
+            R"({"event":"epoch","epoch":2,"loss":0.5,"train_accuracy":0.875,"test_accuracy":0.9375,)"
+            R"("images_per_second":5210.4})");
+  EXPECT_EQ(
+      final_json(kResult),
+      R"({"event":"final","test_accuracy":0.978,"steps":1875,"seconds":11.5,"images_per_second":5217.5,)"
+      R"("params_sha256":"ab12"})");
+}
+
+TEST(MnistReport, ALossThatIsNoNumberIsStillJson) {
+  EpochDone epoch = kEpoch;
+  epoch.loss = std::numeric_limits<double>::quiet_NaN();
+  EXPECT_NE(epoch_json(epoch).find(R"("loss":null)"), std::string::npos);
+}
+
+TEST(MnistReport, TextIsForPeople) {
+  EXPECT_EQ(epoch_text(kEpoch, 5),
+            "Epoch 2/5: loss 0.5000, train accuracy 0.8750, test accuracy 0.9375, 5210 images/s");
+  EXPECT_EQ(final_text(kResult),
+            "1875 steps in 11.50 s, 5218 images/s, parameters ab12\nTest accuracy: 0.9780");
+}
+
+// What a Console prints, in memory.
+class MnistConsole : public ::testing::Test {
+ protected:
+  MnistConsole() : out_(open_memstream(&out_text_, &size_)), err_(open_memstream(&err_text_, &size_)) {}
+  ~MnistConsole() override {
+    std::fclose(out_);
+    std::fclose(err_);
+    std::free(out_text_);
+    std::free(err_text_);
+  }
+  std::string out() { return std::fflush(out_) == 0 ? out_text_ : "?"; }
+  std::string err() { return std::fflush(err_) == 0 ? err_text_ : "?"; }
+
+  char* out_text_ = nullptr;
+  char* err_text_ = nullptr;
+  std::size_t size_ = 0;
+  std::FILE* out_;
+  std::FILE* err_;
+  MnistOptions options_;
+  DataSplits data_{{{}, Tensor(DType::i32, Shape{3})}, {{}, Tensor(DType::i32, Shape{2})}};
+};
+
+TEST_F(MnistConsole, JsonHasNothingElseOnStdout) {
+  options_.json = true;
+  Console console(options_, out_, err_, false);
+  console.begin(data_);
+  console.progress(0, 1, 10, Progress::Time(0s));
+  console.progress(0, 5, 10, Progress::Time(2s));
+  console.epoch(kEpoch);
+  console.note("a warning");
+  console.result(kResult);
+  EXPECT_EQ(out(), epoch_json(kEpoch) + "\n" + final_json(kResult) + "\n");
+  EXPECT_EQ(err(), "Epoch 1/5: step 5 of 10\ntroupe-mnist: a warning\n");
+}
+
+TEST_F(MnistConsole, TextBeginsWithWhatIsTrained) {
+  Console console(options_, out_, err_, false);
+  console.begin(data_);
+  EXPECT_EQ(out(), "Training mlp on 3 built-in digits, testing on 2: mode local, 5 epochs, batches of 32\n");
+}
+
+TEST_F(MnistConsole, OtherTasksThanTheChiefShowNoProgress) {
+  options_.in_cluster = true;
+  options_.membership = {.job = "worker", .index = 1};
+  Console console(options_, out_, err_, true);
+  console.begin(data_);
+  console.progress(0, 1, 10, Progress::Time(0s));
+  EXPECT_EQ(out() + err(), "");
+}
+
+TEST_F(MnistConsole, TheBarGoesBeforeALineComes) {
+  Console console(options_, out_, err_, true);
+  console.progress(0, 1, 10, Progress::Time(0s));
+  const std::string bar = err();
+  console.epoch(kEpoch);
+  console.result(kResult);
+  EXPECT_EQ(err(), bar + "\r\x1b[K");
+}
+
+}  // namespace
+}  // namespace troupe

@@ -1,0 +1,171 @@
+// troupe-mnist as a process.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "tests/apps/process.hpp"
+
+namespace troupe {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::MatchesRegex;
+using testing::Process;
+using ::testing::StartsWith;
+using testing::TemporaryDirectory;
+
+struct Outcome {
+  int code;
+  std::string out, err;
+};
+
+Outcome mnist(std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), TROUPE_MNIST_BINARY);
+  Process process(arguments);
+  const int code = process.wait();
+  return {code, process.out, process.err};
+}
+
+// A small run: 20 steps, one thread, for equal bits everywhere.
+std::vector<std::string> small(std::initializer_list<std::string> more = {}) {
+  std::vector<std::string> arguments = {"--digits", "100,50", "--epochs",  "2",
+                                        "--batch",  "10",     "--threads", "1"};
+  arguments.insert(arguments.end(), more);
+  return arguments;
+}
+
+std::vector<nlohmann::json> json_lines(const Outcome& outcome) {
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  std::vector<nlohmann::json> lines;
+  std::istringstream text(outcome.out);
+  for (std::string line; std::getline(text, line);) lines.push_back(nlohmann::json::parse(line));
+  return lines;
+}
+
+std::string params_sha256(std::initializer_list<std::string> more) {
+  auto arguments = small(more);
+  arguments.push_back("--json");
+  const auto lines = json_lines(mnist(arguments));
+  return lines.empty() ? "none" : lines.back().at("params_sha256").get<std::string>();
+}
+
+TEST(Mnist, HelpAndVersionGoToStdout) {
+  const Outcome help = mnist({"--help"});
+  EXPECT_EQ(help.code, 0);
+  EXPECT_THAT(help.out, HasSubstr("Usage: troupe-mnist"));
+  EXPECT_EQ(help.err, "");
+  EXPECT_EQ(mnist({"--version"}).out, "troupe-mnist " TROUPE_VERSION "\n");
+}
+
+TEST(Mnist, WrongUsageExitsWithTwo) {
+  for (const std::vector<std::string>& arguments : std::initializer_list<std::vector<std::string>>{
+           {"--epochs", "0"}, {"--mode", "ssp"}, {"--mode", "sync"}, {"--unknown"}, {"--job", "worker"}}) {
+    const Outcome outcome = mnist(arguments);
+    EXPECT_EQ(outcome.code, 2);
+    EXPECT_EQ(outcome.out, "");
+    EXPECT_THAT(outcome.err, StartsWith("troupe-mnist: "));
+  }
+}
+
+TEST(Mnist, AMissingDirectoryIsNamed) {
+  const Outcome outcome = mnist({"--data", "/nowhere/mnist"});
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_EQ(outcome.out, "");
+  EXPECT_THAT(outcome.err, AllOf(StartsWith("troupe-mnist: "), HasSubstr("/nowhere/mnist")));
+}
+
+TEST(Mnist, ATruncatedFileIsNamed) {
+  TemporaryDirectory directory;
+  // 60000 images are announced, and none is there.
+  directory.write("train-images-idx3-ubyte", std::string("\0\0\x08\x03\0\0\xEA\x60\0\0\0\x1C\0\0\0\x1C", 16));
+  for (const char* name : {"train-labels-idx1-ubyte", "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"})
+    directory.write(name, "");
+  const Outcome outcome = mnist({"--data", directory.path()});
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_THAT(outcome.err, AllOf(StartsWith("troupe-mnist: "), HasSubstr("train-images-idx3-ubyte")));
+}
+
+TEST(Mnist, APlaceForTheModelThatCannotBeIsRefusedBeforeTraining) {
+  TemporaryDirectory directory;
+  const std::string file = directory.write("file", "");
+  const Outcome outcome = mnist(small({"--save", file + "/below"}));
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_EQ(outcome.out, "");
+  EXPECT_THAT(outcome.err, HasSubstr("--save: cannot create"));
+}
+
+TEST(Mnist, TrainsAndSaysHowGoodItIs) {
+  const Outcome outcome = mnist(small());
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, AllOf(StartsWith("Training mlp on 100 built-in digits, testing on 50"),
+                                 HasSubstr("\nEpoch 1/2: loss "), HasSubstr("\nEpoch 2/2: loss "),
+                                 HasSubstr("\n20 steps in ")));
+  const std::string last = outcome.out.substr(outcome.out.rfind('\n', outcome.out.size() - 2) + 1);
+  EXPECT_THAT(last, MatchesRegex("Test accuracy: [01][.][0-9]{4}\n"));
+}
+
+TEST(Mnist, JsonIsOneObjectPerLine) {
+  const auto lines = json_lines(mnist(small({"--json"})));
+  ASSERT_EQ(lines.size(), 3u);
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(lines[i].at("event"), "epoch");
+    EXPECT_EQ(lines[i].at("epoch"), i + 1);
+    EXPECT_GT(lines[i].at("loss"), 0.0);
+    EXPECT_GT(lines[i].at("images_per_second"), 0.0);
+  }
+  EXPECT_EQ(lines[2].at("event"), "final");
+  EXPECT_EQ(lines[2].at("steps"), 20);
+  EXPECT_EQ(lines[2].at("test_accuracy"), lines[1].at("test_accuracy"));
+  EXPECT_EQ(lines[2].at("params_sha256").get<std::string>().size(), 64u);
+}
+
+TEST(Mnist, TheResultFollowsFromTheSeedNotFromTheDevices) {
+  const std::string hash = params_sha256({"--seed", "7", "--replicas", "2"});
+  EXPECT_EQ(params_sha256({"--seed", "7", "--replicas", "2"}), hash);
+  EXPECT_EQ(params_sha256({"--seed", "7", "--replicas", "2", "--devices", "2"}), hash);
+  EXPECT_NE(params_sha256({"--seed", "8", "--replicas", "2"}), hash);
+  EXPECT_NE(params_sha256({"--seed", "7", "--replicas", "1"}), hash);
+}
+
+TEST(Mnist, TheConvolutionalModelTrainsToo) {
+  const auto lines = json_lines(mnist(small({"--model", "cnn", "--json"})));
+  EXPECT_EQ(lines.size(), 3u);
+}
+
+TEST(Mnist, SavesTheModel) {
+  TemporaryDirectory directory;
+  const std::filesystem::path place = directory.path() / "new" / "place";
+  const Outcome outcome = mnist(small({"--save", place}));
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_GT(std::filesystem::file_size(place / "model.troupe"), 400'000u);  // 101770 numbers
+  EXPECT_THAT(outcome.err, HasSubstr("model.troupe"));
+}
+
+TEST(Mnist, ASignalEndsTheTrainingInOrder) {
+  for (const auto& [number, code] : {std::pair(SIGINT, 130), std::pair(SIGTERM, 143)}) {
+    Process process({TROUPE_MNIST_BINARY, "--digits", "100,50", "--epochs", "1000000"});
+    process.wait_for("Epoch 2/1000000: ");
+    process.signal(number);
+    EXPECT_EQ(process.wait(), code) << process.err;
+    EXPECT_THAT(process.out, ::testing::Not(HasSubstr("Test accuracy")));
+  }
+}
+
+TEST(Mnist, OutputThatGoesNowhereIsAFailure) {
+  Process process({"/bin/sh", "-c", "exec \"$0\" --help > /dev/full", TROUPE_MNIST_BINARY});
+  EXPECT_EQ(process.wait(), 1);
+  EXPECT_THAT(process.err, HasSubstr("troupe-mnist: stdout did not take all results"));
+}
+
+TEST(Mnist, AClusterWithoutParameterServersIsExplained) {
+  Process process({TROUPE_LAUNCH_BINARY, "--workers", "1", "--", TROUPE_MNIST_BINARY, "--digits", "10,10"});
+  EXPECT_NE(process.wait(), 0);
+  EXPECT_THAT(process.err, HasSubstr("has none of job ps"));
+}
+
+}  // namespace
+}  // namespace troupe
