@@ -47,6 +47,7 @@ class NodeActorImpl final : public Counted<LocalNodeActor> {
 
  private:
   struct SessionState {
+    TaskName client;
     std::map<std::string, std::shared_ptr<VariableStore>> variables;  // by device
     std::vector<PartitionActor> partitions;
   };
@@ -62,7 +63,8 @@ class NodeActorImpl final : public Counted<LocalNodeActor> {
   caf::result<Reply> register_graph(const RegisterGraphRequest& request);
   caf::result<Reply> close_session(const CloseSessionRequest& request);
   std::shared_ptr<GraphHandle> make_handle(const proto::RegisterGraph& body) const;
-  PartitionActor spawn_partition(SessionId session, const proto::Partition& partition);
+  PartitionActor spawn_partition(const GraphHandle& graph, const proto::Partition& partition);
+  void drop_session(SessionId session);
   void built(const std::shared_ptr<Registration>& registration, std::size_t index, const Built& result);
   void hand_over(const std::shared_ptr<Registration>& registration);
 
