@@ -19,7 +19,7 @@ Tensor bf16_tensor() {
 
 // One frame of each kind, in the order of their numbers, every field different from its default.
 std::vector<Frame> samples() {
-  const Token token{TokenKind::evaluate, 7, 3, 2, 640, 704, 1ull << 63};
+  const Token token{11, TokenKind::evaluate, 7, 3, 2, 640, 704, 1ull << 63};
   return {
       Hello{7, "demo", std::string("to\0ken", 6), {"worker", 3}, {"ps", 2147483647}, Incarnation{~0ull}},
       Heartbeat{0x0102030405060708},
@@ -29,11 +29,11 @@ std::vector<Frame> samples() {
       StepDone{SessionId{1}, StepId{2}, Error(Code::internal, "x")},
       StepAbort{SessionId{3}, StepId{4}, Error(Code::aborted, "")},
       Put{kKey, 12, bf16_tensor(), Error(Code::data_loss, "e")},
-      Pull{kKey, 5, 6},
+      Pull{4, kKey, 5, 6},
       Push{1, 2, 3, 4, 5, Tensor::of<float>({2, 3}, {1, 2, 3, 4, 5, 6}),
            Tensor::vector<std::int64_t>({-1, 8})},
-      Join{1, Incarnation{2}, 3},
-      TakeToken{9},
+      Join{1, {2}, 3, "mode=sync\nslots=2"},
+      TakeToken{9, 10},
       token,
       TokenDone{1, token, -0.0, 5, 64},
       Staged{1, 2, 3, 4},
