@@ -287,7 +287,7 @@ TEST(Codec, UnknownEnumsAreRefused) {
   error[kFrameHeaderBytes] = 17;
   EXPECT_EQ(code_of_decoding(error), Code::data_loss);
   std::string token = encode_to_string(Token{});
-  token[kFrameHeaderBytes] = 3;
+  token[kFrameHeaderBytes + 8] = 3;  // behind the request
   EXPECT_EQ(code_of_decoding(token), Code::data_loss);
   std::string hello = encode_to_string(Hello{1, "", "", {"a", 0}, {"b", -1}, {}});
   EXPECT_EQ(code_of_decoding(hello), Code::data_loss);

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "graph/ops.hpp"
-#include "toy.hpp"
+#include "tests/scheduler/toy.hpp"
 
 namespace troupe {
 namespace {

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <set>
 
-#include "toy.hpp"
+#include "tests/scheduler/toy.hpp"
 
 namespace troupe {
 namespace {

@@ -6,7 +6,7 @@
 #include <random>
 #include <set>
 
-#include "toy.hpp"
+#include "tests/scheduler/toy.hpp"
 
 namespace troupe {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "toy.hpp"
+#include "tests/scheduler/toy.hpp"
 
 namespace troupe {
 namespace {

@@ -1,4 +1,4 @@
-#include "toy.hpp"
+#include "tests/scheduler/toy.hpp"
 
 #include <stdexcept>
 
