@@ -8,7 +8,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <deque>
+#include <map>
 
 #include "actors/troupe.hpp"
 #include "tests/apps/process.hpp"
@@ -41,20 +41,20 @@ class ThreeNodes : public ::testing::Test {
  protected:
   ThreeNodes() {
     const std::string file = directory_.write("c.json", json_of(free_ports(3)));
-    for (int i = 0; i < 3; ++i) nodes_.emplace_back(node(i, file));
-    for (Process& process : nodes_) process.wait_for("is ready at");
+    for (int i = 0; i < 3; ++i) nodes_.try_emplace(i, node(i, file));
+    for (auto& [i, process] : nodes_) process.wait_for("is ready at");
     client_.join(ClusterSpec::read(file), std::chrono::seconds(30));
   }
   ~ThreeNodes() override {
     EXPECT_TRUE(client_.shutdown());
-    for (Process& process : nodes_) process.signal(SIGTERM);
-    for (Process& process : nodes_) EXPECT_EQ(process.wait(), 143) << process.err;
+    for (auto& [i, process] : nodes_) process.signal(SIGTERM);
+    for (auto& [i, process] : nodes_) EXPECT_EQ(process.wait(), 143) << process.err;
   }
 
   static std::string worker(int i) { return fmt::format("/job:worker/task:{}", i); }
 
   TemporaryDirectory directory_;
-  std::deque<Process> nodes_;
+  std::map<int, Process> nodes_;
   Task client_{{.name = {"client", 0}, .networked = true}};
 };
 
@@ -137,8 +137,8 @@ TEST_F(ThreeNodes, ALostTaskEndsTheStepAndIsNamed) {
   Pipeline p({worker(0), worker(1), worker(2)});
   Session session(client_, p.graph);
   session.run_targets({p.init});
-  nodes_[1].signal(SIGKILL);
-  EXPECT_EQ(nodes_[1].wait(), -SIGKILL);
+  nodes_.at(1).signal(SIGKILL);
+  EXPECT_EQ(nodes_.at(1).wait(), -SIGKILL);
   try {
     // The loss may be noticed after a step has begun, but no step can end well.
     session.run({{p.x, kX}}, p.c);
@@ -147,7 +147,7 @@ TEST_F(ThreeNodes, ALostTaskEndsTheStepAndIsNamed) {
     EXPECT_EQ(error.code(), Code::unavailable);
     EXPECT_THAT(error.message(), HasSubstr(worker(1)));
   }
-  nodes_.erase(nodes_.begin() + 1);
+  nodes_.erase(1);
 }
 
 TEST_F(ThreeNodes, TwoClientsDoNotShareVariables) {
