@@ -51,7 +51,8 @@ class Loop {
 
   Parameters run() {
     const auto examples = static_cast<std::uint64_t>(train_.size());
-    const auto per_step = static_cast<std::uint64_t>(options_.slots) * static_cast<std::uint64_t>(options_.batch);
+    const auto per_step =
+        static_cast<std::uint64_t>(options_.slots) * static_cast<std::uint64_t>(options_.batch);
     for (int epoch = 0; epoch < options_.epochs; ++epoch) {
       const auto order = permutation(options_.seed, static_cast<std::uint64_t>(epoch), examples);
       for (std::uint64_t first = 0; first + per_step <= examples; first += per_step)
@@ -74,8 +75,9 @@ class Loop {
     Four sum;
     for (int slot = 0; slot < options_.slots; ++slot) {
       Batch batch;
-      gather(train_, std::span(examples).subspan(static_cast<std::size_t>(slot * options_.batch),
-                                                 static_cast<std::size_t>(options_.batch)),
+      gather(train_,
+             std::span(examples).subspan(static_cast<std::size_t>(slot * options_.batch),
+                                         static_cast<std::size_t>(options_.batch)),
              batch);
       Four gradients = gradients_of(batch);
       if (slot == 0)

@@ -1,4 +1,5 @@
-// What training must come to, bit by bit: a plain loop over kernels, without graph, session, shards or actors.
+// What training must come to, bit by bit: a plain loop over kernels, without graph, session, shards or
+// actors.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +17,8 @@ struct OracleOptions {
   float learning_rate = 1e-3f;
 };
 
-// The values of the model `mlp` of troupe-mnist (784-128 relu-10, mean softmax cross-entropy, Adam) after local or
-// synchronous training on `train`:
+// The values of the model `mlp` of troupe-mnist (784-128 relu-10, mean softmax cross-entropy, Adam) after
+// local or synchronous training on `train`:
 //   * kernels begin Glorot-uniform, drawn for (seed, node name) in step 0 and slot 0; biases begin at zero;
 //   * slot s of step t of an epoch sees examples [(t N + s) B, (t N + s + 1) B) of the epoch's permutation;
 //   * a step applies ((g0 + g1) + ...) / N.
