@@ -105,7 +105,7 @@ class Links::Impl final : public WireHandler {
                    reply = Reply::of(Error(Code::deadline_exceeded, fmt::format("{} at {} did not answer in time", task.to_string(),
                                                                                 address.to_string())));
                  });
-    if (reply.error()) throw reply.error();
+    if (const Error refused = reply.error()) throw refused.within(fmt::format("{} at {}", task.to_string(), address.to_string()));
     remember(task, node, reply.body);
     return static_cast<std::uint16_t>(parse_welcome(reply.body, task).data_port());
   }
@@ -115,6 +115,11 @@ class Links::Impl final : public WireHandler {
     MetTask entry{task, std::move(node), devices_of(parse_welcome(welcome, task))};
     std::lock_guard lock(mutex);
     met.insert_or_assign(task, std::move(entry));
+  }
+
+  void note_refusal(const Error& why) {
+    std::lock_guard lock(mutex);
+    refusal = why;
   }
 
   // Tries until the deadline: the peer may not have started yet.
@@ -157,7 +162,9 @@ class Links::Impl final : public WireHandler {
     });
     if (missing.empty()) return;
     if (refused) throw refused;
-    if (!all) fail(Code::deadline_exceeded, "no link came up to {}", missing);
+    // Whoever was turned away may be a stranger, or the one that is missing: it does not end the wait, but may explain it.
+    const std::string hint = refusal ? fmt::format("; a task that called was turned away: {}", refusal.message()) : "";
+    if (!all) fail(Code::deadline_exceeded, "no link came up to {}{}", missing, hint);
   }
 
   Config config;
@@ -166,6 +173,7 @@ class Links::Impl final : public WireHandler {
   std::condition_variable changed;
   std::map<TaskName, State> states;
   std::map<TaskName, MetTask> met;
+  Error refusal;  // the last
   std::unordered_map<PeerId, PeerActor> peers;  // of the wire's thread
   Wire wire;                                    // last: its thread uses the above
 };
@@ -182,6 +190,7 @@ std::vector<MetTask> Links::meet(const ClusterSpec& cluster, std::chrono::nanose
   join->met = [impl = impl_.get()](const TaskName& task, NodeActor node, const std::string& welcome) {
     impl->remember(task, std::move(node), welcome);
   };
+  join->refused = [impl = impl_.get()](const Error& why) { impl->note_refusal(why); };
   caf::anon_send(impl_->config.node, JoinCluster{std::move(join)});
   const bool client = !cluster.contains(self);
   for (const auto& [task, address] : cluster.tasks)

@@ -83,7 +83,10 @@ Reply NodeActorImpl::answer(const HelloRequest& request, const caf::strong_actor
     const Frame frame = decode_from_string(request.hello);
     const Hello* hello = std::get_if<Hello>(&frame);
     if (!hello) invalid_argument("the first message of a peer must be a Hello, not {}", kind_name(frame));
-    if (const Error refused = handshake_->check(*hello, nullptr)) throw refused;
+    if (const Error refused = handshake_->check(*hello, nullptr)) {
+      join_->refused(refused);
+      throw refused;
+    }
     if (asker) join_->met(hello->from, caf::actor_cast<NodeActor>(asker), request.welcome);
     return Reply::of(join_->welcome);
   } catch (...) {

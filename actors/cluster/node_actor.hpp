@@ -29,6 +29,8 @@ struct NodeJoin final : LocalWork {
   std::string welcome;  // this task's, serialized
   // A peer said hello and was accepted; called on the node's thread.
   std::function<void(const TaskName&, NodeActor, const std::string& welcome)> met;
+  // A peer said hello and was turned away; likewise.
+  std::function<void(const Error& why)> refused;
 };
 
 class NodeActorImpl final : public Counted<LocalNodeActor> {

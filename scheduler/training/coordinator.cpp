@@ -187,7 +187,7 @@ void Coordinator::worker_down(std::uint32_t index, std::string_view reason, Nano
 
 void Coordinator::shard_down(std::uint32_t shard, std::string_view reason, TrainingOutbox& out) {
   if (stage_ != Stage::finished)
-    fail(Error(Code::unavailable, fmt::format("shard {} was lost: {}", shard, reason)), out);
+    fail(Error(Code::unavailable, fmt::format("/job:ps/task:{} was lost: {}", shard, reason)), out);
 }
 
 void Coordinator::fail(Error error, TrainingOutbox& out) {

@@ -289,7 +289,7 @@ TEST_F(Job, ALostShardFailsTheJob) {
   make();
   join_all();
   job->shard_down(4, "connection closed", out);
-  expect_failed(Code::unavailable, "shard 4 was lost: connection closed");
+  expect_failed(Code::unavailable, "/job:ps/task:4 was lost: connection closed");
 }
 
 TEST_F(Job, ReassignGivesTokensOfALostWorkerOutFirst) {

@@ -1,0 +1,237 @@
+// Training on clusters of real processes.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <cerrno>
+#include <chrono>
+#include <nlohmann/json.hpp>
+#include <regex>
+#include <sstream>
+
+#include "kernels/data/digits.hpp"
+#include "tests/apps/process.hpp"
+#include "tests/apps/training_oracle.hpp"
+
+namespace troupe {
+namespace {
+
+using std::chrono::seconds;
+using std::chrono::steady_clock;
+using ::testing::ContainsRegex;
+using testing::free_ports;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using testing::Process;
+using testing::TemporaryDirectory;
+
+using Arguments = std::vector<std::string>;
+
+// A cluster of troupe-launch and troupe-mnist.
+class Cluster {
+ public:
+  Cluster(int ps, int workers, const Arguments& training) : process_(command(ps, workers, training)) {}
+
+  Process* operator->() { return &process_; }
+
+  // The number of the process of a task, such as "worker/1".
+  pid_t pid(const std::string& task) {
+    process_.wait_for("watch the cluster with");  // after the line of the last task
+    return pids().at(task);
+  }
+
+  // Waits for the launcher; nothing of the cluster may be there after it.
+  int wait() {
+    const int code = process_.wait();
+    for (const auto& [task, pid] : pids()) {
+      EXPECT_EQ(kill(pid, 0), -1) << task << " still runs";
+      EXPECT_EQ(kill(-pid, 0), -1) << "what " << task << " started still runs";
+    }
+    return code;
+  }
+
+ private:
+  static Arguments command(int ps, int workers, const Arguments& training) {
+    Arguments all = {TROUPE_LAUNCH_BINARY,    "--ps", std::to_string(ps),  "--workers",
+                     std::to_string(workers), "--",   TROUPE_MNIST_BINARY, "--json"};
+    all.insert(all.end(), training.begin(), training.end());
+    return all;
+  }
+
+  std::map<std::string, pid_t> pids() const {
+    static const std::regex line("troupe-launch: (\\S+) is process (\\d+) at ");
+    std::map<std::string, pid_t> found;
+    for (std::sregex_iterator at(process_.err.begin(), process_.err.end(), line), end; at != end; ++at)
+      found.emplace(at->str(1), std::stoi(at->str(2)));
+    return found;
+  }
+
+  Process process_;
+};
+
+nlohmann::json last_line(const std::string& out) {
+  std::istringstream text(out);
+  nlohmann::json last;
+  for (std::string line; std::getline(text, line);) last = nlohmann::json::parse(line);
+  return last;
+}
+
+std::string hash_of_cluster(int ps, int workers, int slots) {
+  Cluster cluster(
+      ps, workers,
+      {"--mode", "sync", "--replicas", std::to_string(slots), "--epochs", "2", "--digits", "600,100"});
+  EXPECT_EQ(cluster.wait(), 0) << cluster->err;
+  return last_line(cluster->out).value("params_sha256", "none");
+}
+
+std::string hash_of_one_process(int slots) {
+  Process process({TROUPE_MNIST_BINARY, "--json", "--replicas", std::to_string(slots), "--epochs", "2",
+                   "--digits", "600,100"});
+  EXPECT_EQ(process.wait(), 0) << process.err;
+  return last_line(process.out).value("params_sha256", "none");
+}
+
+std::string hash_by_hand(int slots) {
+  const DataSplits data = draw_digits({.train = 600, .test = 100});
+  return params_sha256(testing::trained_by_hand(data.train, {.slots = slots, .epochs = 2}));
+}
+
+// ---- Results ---------------------------------------------------------------------------------------------
+
+struct ClusterSize {
+  int ps, workers, slots;
+};
+void PrintTo(const ClusterSize& size, std::ostream* out) {
+  *out << size.ps << " ps, " << size.workers << " workers, " << size.slots << " slots";
+}
+
+class SynchronousTraining : public ::testing::TestWithParam<ClusterSize> {};
+
+TEST_P(SynchronousTraining, IsThePlainLoopBitByBitEachTime) {
+  const auto [ps, workers, slots] = GetParam();
+  const std::string expected = hash_by_hand(slots);
+  EXPECT_EQ(hash_of_cluster(ps, workers, slots), expected);
+  EXPECT_EQ(hash_of_cluster(ps, workers, slots), expected) << "in the second run";
+}
+INSTANTIATE_TEST_SUITE_P(Sizes, SynchronousTraining,
+                         ::testing::Values(ClusterSize{1, 1, 2}, ClusterSize{2, 2, 2}, ClusterSize{2, 3, 2},
+                                           ClusterSize{2, 2, 3}));
+
+TEST(LocalTraining, IsThePlainLoopBitByBit) {
+  for (const int slots : {1, 2, 3})
+    EXPECT_EQ(hash_of_one_process(slots), hash_by_hand(slots)) << slots << " slots";
+}
+
+TEST(AsynchronousTraining, LearnsTheDigits) {
+  Cluster cluster(2, 2, {"--mode", "async", "--epochs", "4", "--digits", "2000,200"});
+  EXPECT_EQ(cluster.wait(), 0) << cluster->err;
+  const nlohmann::json result = last_line(cluster->out);
+  EXPECT_GT(result.value("test_accuracy", 0.0), 0.7) << cluster->out;
+  EXPECT_EQ(result.value("steps", 0), 4 * (2000 / 32));
+}
+
+// ---- Tasks that are lost, and the end --------------------------------------------------------------------
+
+// Longer than any test.
+const Arguments kForever = {"--mode", "sync", "--epochs", "100000", "--digits", "2000,100"};
+
+TEST(ClusterFailure, AKilledWorkerEndsTheJobAndIsNamed) {
+  Cluster cluster(1, 2, kForever);
+  cluster->wait_for("\"event\":\"epoch\"");
+  const auto begin = steady_clock::now();
+  kill(cluster.pid("worker/1"), SIGKILL);
+  EXPECT_NE(cluster.wait(), 0);
+  EXPECT_LT(steady_clock::now() - begin, seconds(10));
+  EXPECT_THAT(cluster->err, HasSubstr("[worker/0] troupe-mnist: /job:worker/task:1 was lost"));
+  EXPECT_THAT(cluster->err, HasSubstr("[ps/0] troupe-mnist: /job:worker/task:1 was lost"));
+  EXPECT_THAT(cluster->err, HasSubstr("worker/1 was killed by signal 9"));
+  EXPECT_THAT(cluster->err, Not(HasSubstr("still running")));
+  EXPECT_THAT(cluster->out, Not(HasSubstr("final")));
+}
+
+TEST(ClusterFailure, AKilledParameterServerEndsTheJobAndIsNamed) {
+  for (const char* lost : {"0", "1"}) {  // the coordinator's, and another
+    Cluster cluster(2, 2, kForever);
+    cluster->wait_for("\"event\":\"epoch\"");
+    const auto begin = steady_clock::now();
+    kill(cluster.pid(std::string("ps/") + lost), SIGKILL);
+    EXPECT_NE(cluster.wait(), 0);
+    EXPECT_LT(steady_clock::now() - begin, seconds(10));
+    EXPECT_THAT(cluster->err, ContainsRegex(std::string("worker/0\\] troupe-mnist: .*/job:ps/task:") + lost));
+    EXPECT_THAT(cluster->err, Not(HasSubstr("still running")));
+  }
+}
+
+TEST(ClusterFailure, AKilledChiefEndsTheJob) {
+  Cluster cluster(1, 2, kForever);
+  cluster->wait_for("\"event\":\"epoch\"");
+  kill(cluster.pid("worker/0"), SIGKILL);
+  EXPECT_EQ(cluster.wait(), 128 + SIGKILL);
+}
+
+TEST(ClusterFailure, AKilledWorkerOfAsynchronousTrainingIsNamed) {
+  Cluster cluster(1, 2, {"--mode", "async", "--epochs", "100000", "--digits", "2000,100"});
+  cluster->wait_for("\"event\":\"epoch\"");
+  const auto begin = steady_clock::now();
+  kill(cluster.pid("worker/1"), SIGKILL);
+  EXPECT_NE(cluster.wait(), 0);
+  EXPECT_LT(steady_clock::now() - begin, seconds(10));
+  EXPECT_THAT(cluster->err, HasSubstr("[worker/0] troupe-mnist: /job:worker/task:1 was lost"));
+}
+
+TEST(ClusterEnd, ASignalToTheLauncherEndsAllTasksInOrder) {
+  for (const auto& [number, code] : {std::pair(SIGINT, 130), std::pair(SIGTERM, 143)}) {
+    Cluster cluster(2, 2, kForever);
+    cluster->wait_for("\"event\":\"epoch\"");
+    cluster->signal(number);
+    EXPECT_EQ(cluster.wait(), code) << cluster->err;
+    EXPECT_THAT(cluster->err, Not(HasSubstr("killing"))) << "asked, they end";
+    EXPECT_THAT(cluster->out, Not(HasSubstr("final")));
+  }
+}
+
+// ---- By hand ---------------------------------------------------------------------------------------------
+
+// troupe-mnist as a task of a cluster file.
+Arguments task(const std::string& file, const char* job, const char* index, Arguments more = {}) {
+  Arguments all = {TROUPE_MNIST_BINARY, "--mode", "sync",  "--epochs", "2",      "--digits",
+                   "600,100",           "--json", "--job", job,        "--task", index,
+                   "--cluster",         file};
+  all.insert(all.end(), more.begin(), more.end());
+  return all;
+}
+
+std::string cluster_file(const TemporaryDirectory& directory, const std::vector<int>& ports) {
+  return directory.write("c.json", fmt::format(R"({{"name":"c","token":"t","ps":["127.0.0.1:{}"],)"
+                                               R"("worker":["127.0.0.1:{}","127.0.0.1:{}"]}})",
+                                               ports[0], ports[1], ports[2]));
+}
+
+TEST(ClusterByHand, TrainsLikeOneThatIsLaunched) {
+  TemporaryDirectory directory;
+  const std::string file = cluster_file(directory, free_ports(3));
+  Process second(task(file, "worker", "1"));  // in any order
+  Process chief(task(file, "worker", "0"));
+  Process shard(task(file, "ps", "0"));
+  EXPECT_EQ(chief.wait(), 0) << chief.err;
+  EXPECT_EQ(second.wait(), 0) << second.err;
+  EXPECT_EQ(shard.wait(), 0) << shard.err;
+  EXPECT_EQ(last_line(chief.out).value("params_sha256", "none"), hash_by_hand(2));
+  EXPECT_EQ(second.out + shard.out, "");
+}
+
+TEST(ClusterByHand, TasksWithOtherOptionsAreRefusedAndTheDifferenceIsNamed) {
+  TemporaryDirectory directory;
+  const std::string file = cluster_file(directory, free_ports(3));
+  Process chief(task(file, "worker", "0"));
+  Process second(task(file, "worker", "1", {"--batch", "16"}));
+  Process shard(task(file, "ps", "0"));
+  EXPECT_EQ(second.wait(), 1);
+  EXPECT_THAT(second.err, HasSubstr("batch"));
+  EXPECT_THAT(second.err, HasSubstr("/job:worker/task:1"));
+  EXPECT_EQ(chief.wait(), 1);
+  EXPECT_EQ(shard.wait(), 1);
+}
+
+}  // namespace
+}  // namespace troupe

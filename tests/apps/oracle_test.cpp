@@ -1,0 +1,48 @@
+// Local training against a plain loop. What clusters come to is in cluster_test.cpp.
+#include <gtest/gtest.h>
+
+#include "actors/training/model.hpp"
+#include "kernels/data/digits.hpp"
+#include "tests/apps/training_oracle.hpp"
+
+namespace troupe {
+namespace {
+
+using testing::OracleOptions;
+using testing::trained_by_hand;
+
+Sequential mlp() {
+  return Sequential({layers::flatten(), layers::dense(128, Activation::relu), layers::dense(10)});
+}
+
+std::string trained_by_model(const DataSplits& data, const OracleOptions& options, int devices = 1,
+                             int threads = 1) {
+  Task task({.cpu_devices = devices, .threads = threads});
+  Model model(mlp(), Shape{28, 28, 1});
+  model.compile(optimizers::Adam{.learning_rate = 1e-3}, task);
+  return model
+      .fit(data,
+           {.epochs = options.epochs, .batch = options.batch, .slots = options.slots, .seed = options.seed})
+      .params_sha256;
+}
+
+class Oracle : public ::testing::TestWithParam<int> {};
+
+TEST_P(Oracle, LocalTrainingIsThePlainLoopBitByBit) {
+  const DataSplits data = draw_digits({.train = 600, .test = 100});
+  const OracleOptions options{.slots = GetParam()};
+  const std::string expected = params_sha256(trained_by_hand(data.train, options));
+  EXPECT_EQ(trained_by_model(data, options), expected);
+  EXPECT_EQ(trained_by_model(data, options, GetParam(), 2), expected) << "with a device for each slot";
+}
+INSTANTIATE_TEST_SUITE_P(Slots, Oracle, ::testing::Values(1, 2, 3));
+
+// 1 / batch is no power of two, and the last examples of an epoch do not fill a step.
+TEST(OracleOfOtherSizes, AnUnevenBatchAndAnotherSeed) {
+  const DataSplits data = draw_digits({.train = 100, .test = 10});
+  const OracleOptions options{.slots = 2, .batch = 7, .epochs = 3, .seed = 0x123456789abcdef};
+  EXPECT_EQ(trained_by_model(data, options), params_sha256(trained_by_hand(data.train, options)));
+}
+
+}  // namespace
+}  // namespace troupe

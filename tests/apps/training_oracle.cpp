@@ -1,0 +1,152 @@
+#include "tests/apps/training_oracle.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <string_view>
+#include <vector>
+
+#include "kernels/cpu/linear.hpp"
+#include "kernels/cpu/random.hpp"
+#include "kernels/cpu/softmax.hpp"
+#include "kernels/cpu/training.hpp"
+#include "scheduler/training/permutation.hpp"
+
+namespace troupe::testing {
+namespace {
+
+constexpr std::int64_t kPixels = 28 * 28, kHidden = 128, kClasses = 10;
+
+class OneThread final : public Parallelism {
+ public:
+  int threads() const override { return 1; }
+  void parallel_for(std::int64_t total, std::int64_t grain,
+                    const std::function<void(std::int64_t, std::int64_t)>& fn) override {
+    for (std::int64_t begin = 0; begin < total; begin += grain) fn(begin, std::min(total, begin + grain));
+  }
+};
+
+// Kernels and biases of both layers, or what belongs to each of them.
+using Four = std::array<Tensor, 4>;
+constexpr std::array<const char*, 4> kNames = {"dense/kernel", "dense/bias", "dense_1/kernel",
+                                               "dense_1/bias"};
+
+Four zeros() {
+  return {Tensor::zeros(DType::f32, {kPixels, kHidden}), Tensor::zeros(DType::f32, {kHidden}),
+          Tensor::zeros(DType::f32, {kHidden, kClasses}), Tensor::zeros(DType::f32, {kClasses})};
+}
+
+std::uint64_t fnv1a(std::string_view text) {
+  std::uint64_t hash = 0xcbf29ce484222325ull;
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3ull;
+  return hash;
+}
+
+class Loop {
+ public:
+  Loop(const Dataset& train, const OracleOptions& options) : train_(train), options_(options) {
+    draw(values_[0], "dense/kernel/RandomUniform", kPixels + kHidden);
+    draw(values_[2], "dense_1/kernel/RandomUniform", kHidden + kClasses);
+  }
+
+  Parameters run() {
+    const auto examples = static_cast<std::uint64_t>(train_.size());
+    const auto per_step =
+        static_cast<std::uint64_t>(options_.slots) * static_cast<std::uint64_t>(options_.batch);
+    for (int epoch = 0; epoch < options_.epochs; ++epoch) {
+      const auto order = permutation(options_.seed, static_cast<std::uint64_t>(epoch), examples);
+      for (std::uint64_t first = 0; first + per_step <= examples; first += per_step)
+        step({order.begin() + static_cast<std::ptrdiff_t>(first),
+              order.begin() + static_cast<std::ptrdiff_t>(first + per_step)});
+    }
+    Parameters out;
+    for (std::size_t i = 0; i < kNames.size(); ++i) out.emplace(kNames[i], values_[i]);
+    return out;
+  }
+
+ private:
+  void draw(Tensor& kernel, std::string_view node, std::int64_t fan_in_and_out) {
+    const auto limit = static_cast<float>(std::sqrt(6.0 / static_cast<double>(fan_in_and_out)));
+    fill_uniform(thread_, random_stream({.seed = options_.seed}, fnv1a(node), 0),
+                 kernel.mutable_values<float>(), -limit, limit);
+  }
+
+  void step(const std::vector<std::int64_t>& examples) {
+    Four sum;
+    for (int slot = 0; slot < options_.slots; ++slot) {
+      Batch batch;
+      gather(train_,
+             std::span(examples).subspan(static_cast<std::size_t>(slot * options_.batch),
+                                         static_cast<std::size_t>(options_.batch)),
+             batch);
+      Four gradients = gradients_of(batch);
+      if (slot == 0)
+        sum = std::move(gradients);
+      else
+        add(sum, gradients);
+    }
+    if (options_.slots > 1) divide(sum, static_cast<float>(options_.slots));
+    apply(sum);
+  }
+
+  // Of the mean loss of a batch.
+  Four gradients_of(const Batch& batch) {
+    const std::int64_t n = options_.batch;
+    const Tensor x = batch.images.reshaped({n, kPixels});
+    Tensor hidden(DType::f32, {n, kHidden}), logits(DType::f32, {n, kClasses});
+    matmul(thread_, x, values_[0], false, false, hidden);
+    bias_add(thread_, hidden, values_[1], hidden);
+    for (float& h : hidden.mutable_values<float>()) h = std::max(h, 0.0f);
+    matmul(thread_, hidden, values_[2], false, false, logits);
+    bias_add(thread_, logits, values_[3], logits);
+
+    Tensor loss(DType::f32, {n}), d_logits(DType::f32, {n, kClasses}), d_hidden(DType::f32, {n, kHidden});
+    sparse_softmax_cross_entropy(thread_, logits, batch.labels, loss, d_logits);
+    // The gradient of the mean, 1 / n, comes first and is multiplied with: two roundings.
+    const float d_loss = 1.0f / static_cast<float>(n);
+    for (float& d : d_logits.mutable_values<float>()) d *= d_loss;
+    matmul(thread_, d_logits, values_[2], false, true, d_hidden);
+    for (std::int64_t i = 0; i < d_hidden.num_elements(); ++i)
+      if (!(hidden.data<float>()[i] > 0)) d_hidden.mutable_data<float>()[i] = 0;
+
+    Four out = zeros();
+    matmul(thread_, x, d_hidden, true, false, out[0]);
+    bias_add_grad(thread_, d_hidden, out[1]);
+    matmul(thread_, hidden, d_logits, true, false, out[2]);
+    bias_add_grad(thread_, d_logits, out[3]);
+    return out;
+  }
+
+  static void add(Four& sum, const Four& more) {
+    for (std::size_t i = 0; i < sum.size(); ++i) {
+      const auto to = sum[i].mutable_values<float>();
+      for (std::size_t j = 0; j < to.size(); ++j) to[j] += more[i].values<float>()[j];
+    }
+  }
+  static void divide(Four& sum, float divisor) {
+    for (Tensor& tensor : sum)
+      for (float& value : tensor.mutable_values<float>()) value /= divisor;
+  }
+
+  void apply(const Four& gradients) {
+    const OptimizerRule adam = AdamRule{.beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-7, .step = ++steps_};
+    const Tensor rate = Tensor::scalar(options_.learning_rate);
+    for (std::size_t i = 0; i < values_.size(); ++i)
+      apply_update(thread_, adam, std::array{&values_[i], &first_moments_[i], &second_moments_[i]}, rate,
+                   gradients[i]);
+  }
+
+  const Dataset& train_;
+  const OracleOptions& options_;
+  OneThread thread_;
+  Four values_ = zeros(), first_moments_ = zeros(), second_moments_ = zeros();
+  std::int64_t steps_ = 0;
+};
+
+}  // namespace
+
+Parameters trained_by_hand(const Dataset& train, const OracleOptions& options) {
+  return Loop(train, options).run();
+}
+
+}  // namespace troupe::testing

@@ -1,0 +1,27 @@
+// What training must come to, bit by bit: a plain loop over kernels, without graph, session, shards or
+// actors.
+#pragma once
+
+#include <cstdint>
+
+#include "actors/training/parameters.hpp"
+#include "kernels/data/dataset.hpp"
+
+namespace troupe::testing {
+
+struct OracleOptions {
+  int slots = 1;
+  int batch = 32;
+  int epochs = 2;
+  std::uint64_t seed = 0;
+  float learning_rate = 1e-3f;
+};
+
+// The values of the model `mlp` of troupe-mnist (784-128 relu-10, mean softmax cross-entropy, Adam) after
+// local or synchronous training on `train`:
+//   * kernels begin Glorot-uniform, drawn for (seed, node name) in step 0 and slot 0; biases begin at zero;
+//   * slot s of step t of an epoch sees examples [(t N + s) B, (t N + s + 1) B) of the epoch's permutation;
+//   * a step applies ((g0 + g1) + ...) / N.
+Parameters trained_by_hand(const Dataset& train, const OracleOptions& options);
+
+}  // namespace troupe::testing
