@@ -47,6 +47,7 @@ class NodeActorImpl final : public Counted<LocalNodeActor> {
 
  private:
   struct SessionState {
+    TaskName client;
     std::map<std::string, std::shared_ptr<VariableStore>> variables;  // by device
     std::vector<PartitionActor> partitions;
   };
@@ -61,6 +62,8 @@ class NodeActorImpl final : public Counted<LocalNodeActor> {
   Reply answer(const HelloRequest& request, const caf::strong_actor_ptr& asker) const;
   caf::result<Reply> register_graph(const RegisterGraphRequest& request);
   caf::result<Reply> close_session(const CloseSessionRequest& request);
+  void end_session(SessionId session);
+  void end_sessions_of(const TaskName& client);
   std::shared_ptr<GraphHandle> make_handle(const proto::RegisterGraph& body) const;
   PartitionActor spawn_partition(SessionId session, const proto::Partition& partition);
   void built(const std::shared_ptr<Registration>& registration, std::size_t index, const Built& result);
