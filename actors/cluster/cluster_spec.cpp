@@ -20,14 +20,17 @@ std::string HostPort::to_string() const {
 
 HostPort HostPort::parse(std::string_view text) {
   const auto colon = text.rfind(':');
-  HostPort out;
-  unsigned port = 0;
   const auto digits = colon == std::string_view::npos ? std::string_view{} : text.substr(colon + 1);
+  std::string_view host = text.substr(0, std::min(colon, text.size()));
+  // An IPv6 address needs its brackets: without them its last group could be the port.
+  const bool bracketed = host.size() > 2 && host.front() == '[' && host.back() == ']';
+  if (bracketed) host = host.substr(1, host.size() - 2);
+  const bool named = !host.empty() && host.find_first_of(bracketed ? "[] \t\r\n" : "[]: \t\r\n") == std::string_view::npos;
+  unsigned port = 0;
   const auto [end, code] = std::from_chars(digits.data(), digits.data() + digits.size(), port);
-  if (digits.empty() || code != std::errc{} || end != digits.data() + digits.size() || port == 0 || port > 65535 || colon == 0)
+  if (!named || digits.empty() || code != std::errc{} || end != digits.data() + digits.size() || port == 0 || port > 65535)
     invalid_argument("'{}' is not an address: expected HOST:PORT", text);
-  std::string_view host = text.substr(0, colon);
-  if (host.size() > 2 && host.front() == '[' && host.back() == ']') host = host.substr(1, host.size() - 2);
+  HostPort out;
   out.host = std::string(host);
   out.port = static_cast<std::uint16_t>(port);
   return out;
@@ -36,6 +39,8 @@ HostPort HostPort::parse(std::string_view text) {
 namespace {
 
 void add_job(ClusterSpec& spec, const std::string& job, const nlohmann::json& value, std::string_view source) {
+  if (job.empty() || job.find_first_of("/:* \t\r\n") != std::string::npos)
+    invalid_argument("{}: \"{}\" cannot name a job: a name is not empty and has no '/', ':', '*' or space", source, job);
   if (!value.is_array()) invalid_argument("{}: \"{}\" must be a list of addresses", source, job);
   int index = 0;
   for (const auto& entry : value) {

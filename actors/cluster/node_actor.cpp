@@ -18,6 +18,10 @@ struct NodeActorImpl::Registration {
 };
 
 NodeActorImpl::behavior_type NodeActorImpl::make_behavior() {
+  // An observer that has ended, such as a shard after its job, is not kept in memory.
+  set_down_handler([this](const caf::down_msg& down) {
+    std::erase_if(observers_, [&](const PeerObserver& o) { return o.address() == down.source; });
+  });
   return {
       [this](const HelloRequest& request, const caf::strong_actor_ptr& asker) { return hello(request, asker); },
       [this](const RegisterGraphRequest& request) { return register_graph(request); },
@@ -36,9 +40,11 @@ NodeActorImpl::behavior_type NodeActorImpl::make_behavior() {
           if (session.client == message.task) orphans.push_back(id);
         for (SessionId id : orphans) drop_session(id);
         for (const auto& observer : observers_) tell(observer, message);
+        end_sessions_of(message.task);
       },
       [this](const Observe& message) {
         observers_.push_back(message.observer);
+        monitor(message.observer);
         for (const auto& [task, peer] : peers_) tell(message.observer, PeerUp{task, peer});
       },
       [this](const JoinCluster& message) {
@@ -113,8 +119,12 @@ PartitionActor NodeActorImpl::spawn_partition(const GraphHandle& graph, const pr
   });
   if (device == config_.devices.end())
     fail(Code::not_found, "task {} has no device {}", config_.identity.task.to_string(), partition.device());
+<<<<<<< HEAD
   SessionState& state = sessions_[graph.session];
   state.client = graph.client;
+=======
+  SessionState& state = sessions_.at(session);
+>>>>>>> acttests
   auto& variables = state.variables[partition.device()];
   if (!variables) variables = std::make_shared<VariableStore>();
   PartitionActorImpl::Source source{from_proto(partition.graph(), standard_ops()), *device, variables, config_.kernels};
@@ -131,6 +141,7 @@ caf::result<Reply> NodeActorImpl::register_graph(const RegisterGraphRequest& req
     if (!body.ParseFromString(request.body)) fail(Code::data_loss, "the request to register a graph is malformed");
     if (closed_.contains(SessionId{body.session()})) fail(Code::failed_precondition, "the session is closed");
     registration->handle = make_handle(body);
+    sessions_[registration->handle->session].client = registration->handle->client;
     for (const proto::Partition& partition : body.partition())
       actors.push_back(spawn_partition(*registration->handle, partition));
     } catch (...) {
@@ -156,6 +167,8 @@ void NodeActorImpl::built(const std::shared_ptr<Registration>& registration, std
 }
 
 void NodeActorImpl::hand_over(const std::shared_ptr<Registration>& registration) {
+  if (!registration->error && closed_.contains(registration->handle->session))
+    registration->error = Error(Code::failed_precondition, "the session was closed while its graph was compiled");
   if (registration->error) {
     registration->promise.deliver(Reply::of(registration->error));
     return;
@@ -168,6 +181,7 @@ void NodeActorImpl::hand_over(const std::shared_ptr<Registration>& registration)
 }
 
 caf::result<Reply> NodeActorImpl::close_session(const CloseSessionRequest& request) {
+<<<<<<< HEAD
   drop_session(SessionId{request.session});
   return delegate(config_.scheduler, request);
 }
@@ -176,6 +190,24 @@ void NodeActorImpl::drop_session(SessionId session) {
   closed_.insert(session);
   if (auto node = sessions_.extract(session))
     for (const auto& partition : node.mapped().partitions) tell(partition, Stop{});
+=======
+  end_session(SessionId{request.session});
+  return delegate(config_.scheduler, request);
+}
+
+void NodeActorImpl::end_session(SessionId session) {
+  closed_.insert(session);
+  if (auto node = sessions_.extract(session))
+    for (const auto& partition : node.mapped().partitions) tell(partition, Stop{});
+}
+
+// A client that is gone closes no session. The scheduler, an observer too, ends its own part.
+void NodeActorImpl::end_sessions_of(const TaskName& client) {
+  std::vector<SessionId> orphans;
+  for (const auto& [id, session] : sessions_)
+    if (session.client == client) orphans.push_back(id);
+  for (SessionId session : orphans) end_session(session);
+>>>>>>> acttests
 }
 
 std::string make_welcome(const TaskIdentity& identity, std::uint16_t data_port, const std::vector<LocalDevice>& devices,

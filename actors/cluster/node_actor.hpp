@@ -64,6 +64,8 @@ class NodeActorImpl final : public Counted<LocalNodeActor> {
   Reply answer(const HelloRequest& request, const caf::strong_actor_ptr& asker) const;
   caf::result<Reply> register_graph(const RegisterGraphRequest& request);
   caf::result<Reply> close_session(const CloseSessionRequest& request);
+  void end_session(SessionId session);
+  void end_sessions_of(const TaskName& client);
   std::shared_ptr<GraphHandle> make_handle(const proto::RegisterGraph& body) const;
   PartitionActor spawn_partition(const GraphHandle& graph, const proto::Partition& partition);
   void drop_session(SessionId session);

@@ -57,7 +57,7 @@ SchedulerActorImpl::behavior_type SchedulerActorImpl::make_behavior() {
         const Error error(Code::cancelled, fmt::format("task {} shuts down", task_.to_string()));
         for (auto& [key, active] : active_) {
           table_.abort(key, error);
-          if (active.request) active.request->done(StepResult{.error = active.error ? active.error : error});
+          if (active.request) active.request->answer({.error = active.error ? active.error : error, .fetches = {}});
         }
         active_.clear();
         graphs_.clear();
@@ -120,7 +120,7 @@ void SchedulerActorImpl::run(const RunStep& message) {
     start(key, std::move(active), request->random, request->feeds);
     if (request->deadline_ns != 0) schedule_tick();
   } catch (...) {
-    request->done(StepResult{.error = current_error()});
+    request->answer({.error = current_error(), .fetches = {}});
   }
 }
 
@@ -262,7 +262,7 @@ void SchedulerActorImpl::finish(const StepKey& key, Active& active) {
         if (index < result.fetches.size()) result.fetches[index] = std::move(tensor);
     }
     table_.finish(key);
-    active.request->done(std::move(result));
+    active.request->answer(std::move(result));
   } else {
     table_.finish(key);
     const auto client = peers_.find(active.graph->handle->client);

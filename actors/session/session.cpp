@@ -134,6 +134,7 @@ class Session::Impl {
   void request(const TaskName& where, Request message) {
     constexpr auto kLimit = std::chrono::seconds(120);  // compiling a large graph takes a while
     const NodeActor node = task.node(where);
+    if (!node) fail(Code::unavailable, "{} has shut down", where.to_string());
     caf::scoped_actor self(task.system());
     // CAF loses requests to a node that has gone; its end is told to those who watch it.
     self->monitor(node);

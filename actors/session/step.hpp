@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "devices/device.hpp"
@@ -26,9 +27,19 @@ struct StepResult {
   std::vector<Tensor> fetches;
 };
 
-// One execution a client asks for.
+// One execution a client asks for. A request that is dropped on its way, because its task has shut down, is answered too.
 class StepRequest final : public LocalWork {
  public:
+  StepRequest() = default;
+  StepRequest(const StepRequest&) = delete;
+  StepRequest& operator=(const StepRequest&) = delete;
+  ~StepRequest() override { answer({.error = Error(Code::cancelled, "the task has shut down"), .fetches = {}}); }
+
+  // The first answer counts.
+  void answer(StepResult result) {
+    if (auto call = std::exchange(done, nullptr)) call(std::move(result));
+  }
+
   SessionId session;
   GraphId graph;
   StepId step;
@@ -37,7 +48,7 @@ class StepRequest final : public LocalWork {
   std::vector<Tensor> feeds;
   std::size_t num_fetches = 0;
   std::int64_t deadline_ns = 0;            // steady clock; 0: none
-  std::function<void(StepResult)> done;    // called once, on the scheduler's thread: short
+  std::function<void(StepResult)> done;    // called once, on a thread of the runtime: short, and throws nothing
 };
 
 // A device of the task and the actor in front of it.

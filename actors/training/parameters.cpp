@@ -117,7 +117,7 @@ Parameters load_parameters(const std::string& path) {
     try {
       out.emplace(entry.name(), from_proto(entry.value()));
     } catch (const Error& error) {
-      throw error.within(fmt::format("'{}', parameter '{}'", path, entry.name()));
+      fail(Code::data_loss, "'{}' is damaged: parameter '{}': {}", path, entry.name(), error.message());
     }
   }
   if (params_sha256(out) != message.sha256()) fail(Code::data_loss, "'{}' is damaged: its checksum does not fit", path);

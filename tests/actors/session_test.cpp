@@ -139,6 +139,21 @@ TEST(Session, AGraphSpreadsOverTheDevicesOfATask) {
     EXPECT_EQ(session.run({{x, Tensor::vector<float>({1, 2, 3, 4})}}, total).data<float>()[3], 19.0f);
 }
 
+TEST(Session, OnATaskThatHasShutDownIsAClearError) {
+  Task task({.threads = 1});
+  Graph g;
+  Output x = placeholder(g, DType::f32, {}, "x");
+  Output y = relu(x);
+  Session session(task, g);
+  const Callable call = session.callable({x}, {y});
+  EXPECT_EQ(call({Tensor::scalar(2.0f)})[0].item<float>(), 2.0f);
+  EXPECT_TRUE(task.shutdown());
+  EXPECT_EQ(error_of([&] { call({Tensor::scalar(2.0f)}); }).code(), Code::cancelled);
+  EXPECT_EQ(error_of([&] { session.callable({x}, {x}); }).code(), Code::unavailable);
+  session.cancel(StepId{1});
+  session.close();  // at once: there is nobody to ask
+}
+
 // ---- Several tasks, in one process but over real sockets -----------------------------------------------------------
 
 class TasksTest : public ::testing::Test {

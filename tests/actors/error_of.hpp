@@ -1,0 +1,18 @@
+// The Error that a function throws; none if it returns.
+#pragma once
+
+#include "messages/error.hpp"
+
+namespace troupe::testing {
+
+template <class F>
+Error error_of(F&& f) {
+  try {
+    f();
+  } catch (const Error& e) {
+    return e;
+  }
+  return Error();
+}
+
+}  // namespace troupe::testing
