@@ -34,11 +34,6 @@ NodeActorImpl::behavior_type NodeActorImpl::make_behavior() {
       },
       [this](const PeerDown& message) {
         peers_.erase(message.task);
-        // A client that is gone closes nothing. The scheduler hears of it too, and forgets the graphs.
-        std::vector<SessionId> orphans;
-        for (const auto& [id, session] : sessions_)
-          if (session.client == message.task) orphans.push_back(id);
-        for (SessionId id : orphans) drop_session(id);
         for (const auto& observer : observers_) tell(observer, message);
         end_sessions_of(message.task);
       },
@@ -113,18 +108,13 @@ std::shared_ptr<GraphHandle> NodeActorImpl::make_handle(const proto::RegisterGra
   return handle;
 }
 
-PartitionActor NodeActorImpl::spawn_partition(const GraphHandle& graph, const proto::Partition& partition) {
+PartitionActor NodeActorImpl::spawn_partition(SessionId session, const proto::Partition& partition) {
   const auto device = std::ranges::find_if(config_.devices, [&](const LocalDevice& d) {
     return d.device->attributes().name.to_string() == partition.device();
   });
   if (device == config_.devices.end())
     fail(Code::not_found, "task {} has no device {}", config_.identity.task.to_string(), partition.device());
-<<<<<<< HEAD
-  SessionState& state = sessions_[graph.session];
-  state.client = graph.client;
-=======
   SessionState& state = sessions_.at(session);
->>>>>>> acttests
   auto& variables = state.variables[partition.device()];
   if (!variables) variables = std::make_shared<VariableStore>();
   PartitionActorImpl::Source source{from_proto(partition.graph(), standard_ops()), *device, variables, config_.kernels};
@@ -143,8 +133,8 @@ caf::result<Reply> NodeActorImpl::register_graph(const RegisterGraphRequest& req
     registration->handle = make_handle(body);
     sessions_[registration->handle->session].client = registration->handle->client;
     for (const proto::Partition& partition : body.partition())
-      actors.push_back(spawn_partition(*registration->handle, partition));
-    } catch (...) {
+      actors.push_back(spawn_partition(registration->handle->session, partition));
+  } catch (...) {
     return Reply::of(current_error());
   }
   registration->left = actors.size();
@@ -181,16 +171,6 @@ void NodeActorImpl::hand_over(const std::shared_ptr<Registration>& registration)
 }
 
 caf::result<Reply> NodeActorImpl::close_session(const CloseSessionRequest& request) {
-<<<<<<< HEAD
-  drop_session(SessionId{request.session});
-  return delegate(config_.scheduler, request);
-}
-
-void NodeActorImpl::drop_session(SessionId session) {
-  closed_.insert(session);
-  if (auto node = sessions_.extract(session))
-    for (const auto& partition : node.mapped().partitions) tell(partition, Stop{});
-=======
   end_session(SessionId{request.session});
   return delegate(config_.scheduler, request);
 }
@@ -207,7 +187,6 @@ void NodeActorImpl::end_sessions_of(const TaskName& client) {
   for (const auto& [id, session] : sessions_)
     if (session.client == client) orphans.push_back(id);
   for (SessionId session : orphans) end_session(session);
->>>>>>> acttests
 }
 
 std::string make_welcome(const TaskIdentity& identity, std::uint16_t data_port, const std::vector<LocalDevice>& devices,

@@ -67,8 +67,7 @@ class NodeActorImpl final : public Counted<LocalNodeActor> {
   void end_session(SessionId session);
   void end_sessions_of(const TaskName& client);
   std::shared_ptr<GraphHandle> make_handle(const proto::RegisterGraph& body) const;
-  PartitionActor spawn_partition(const GraphHandle& graph, const proto::Partition& partition);
-  void drop_session(SessionId session);
+  PartitionActor spawn_partition(SessionId session, const proto::Partition& partition);
   void built(const std::shared_ptr<Registration>& registration, std::size_t index, const Built& result);
   void hand_over(const std::shared_ptr<Registration>& registration);
 
