@@ -63,9 +63,9 @@ WorkerActorImpl::behavior_type WorkerActorImpl::make_behavior() {
         waiting_.clear();
       },
       [this](const PeerDown& message) {
-        // The loss of another worker is the coordinator's to judge.
-        if (message.task.job != "ps") return;
-        if (message.task == kCoordinatorTask) coordinator_ = nullptr;
+        // Other losses are the coordinator's to judge: a shard may leave a job that is over before we hear that it is.
+        if (message.task != kCoordinatorTask) return;
+        coordinator_ = nullptr;
         mailbox_->fail(Error(Code::unavailable, fmt::format("lost {}: {}", message.task.to_string(), message.reason.message())));
       },
       [this](const Stop&) {

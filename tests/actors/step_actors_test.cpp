@@ -26,7 +26,7 @@ constexpr StepId kStep{1};
 
 Tensor ids(std::int32_t value) { return Tensor::vector<std::int32_t>({value}); }
 
-// rows of a table, looked up on one device and again on another: an id out of range fails it.
+// Rows of a table, looked up on one device and again on another: an id out of range fails it.
 struct LookUps {
   explicit LookUps(const std::string& first, const std::string& second) {
     x = placeholder(graph, DType::i32, {1}, "x");
@@ -77,24 +77,24 @@ TEST(StepActors, AStepRunsOverTwoTasks) {
 }
 
 TEST(StepActors, TheFirstErrorWins) {
-  StepCluster cluster({kClient}, 2);
+  StepCluster cluster({kClient}, 3);
   Graph g;
   Output x = placeholder(g, DType::i32, {1}, "x");
   Outputs looked_up;
-  for (const char* device : {"CPU:0", "CPU:1"}) {
+  for (const char* device : {"CPU:1", "CPU:2"}) {
     auto scope = g.on_device(device);
     looked_up.push_back(gather(constant(g, Tensor::vector<std::int32_t>({1})), x, fmt::format("on_{}", device[4])));
   }
   cluster.register_call(kClient, kSession, kGraph, g, {x}, looked_up);
-  for (std::size_t i : {0, 1}) cluster.device(kClient, i).hold = true;
+  for (std::size_t i : {1, 2}) cluster.device(kClient, i).hold = true;
   const auto answer = cluster.run(kClient, kSession, kGraph, kStep, {ids(9)});
-  cluster.device(kClient, 1).work();
+  cluster.device(kClient, 2).work();
   cluster.system.run();
   EXPECT_TRUE(answer->empty()) << "a segment still runs";
-  cluster.device(kClient, 0).work();
+  cluster.device(kClient, 1).work();
   cluster.system.run();
   EXPECT_EQ(error_in(answer).code(), Code::invalid_argument);
-  EXPECT_THAT(error_in(answer).message(), AllOf(HasSubstr("'on_1' on /job:worker/task:0/device:CPU:1"), Not(HasSubstr("on_0"))));
+  EXPECT_THAT(error_in(answer).message(), AllOf(HasSubstr("'on_2' on /job:worker/task:0/device:CPU:2"), Not(HasSubstr("on_1"))));
 }
 
 TEST(StepActors, AnErrorOfAnotherTaskReachesTheClient) {
@@ -167,7 +167,7 @@ TEST(StepActors, ADeadlineNamesWhatWasBeingWaitedFor) {
   cluster.system.run_next_timeout();
   EXPECT_EQ(error_in(answer).code(), Code::deadline_exceeded);
   EXPECT_THAT(error_in(answer).message(),
-              AllOf(HasSubstr("step 1 did not end before its deadline"), HasSubstr("tensor 'a:0' from /job:worker/task:1/device:CPU:0"),
+              AllOf(HasSubstr("step 1 did not end before its deadline"), HasSubstr("from /job:worker/task:1/device:CPU:0 for /job:worker/task:0/device:CPU:0"),
                     HasSubstr("task /job:worker/task:1 to end its part")));
   EXPECT_EQ(cluster.sent<StepAbort>(kClient, kOther).size(), 1u);
   EXPECT_TRUE(in_time->empty());

@@ -1,0 +1,92 @@
+#include "actors/training/model.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "kernels/data/digits.hpp"
+#include "tests/actors/error_of.hpp"
+#include "tests/actors/temporary_directory.hpp"
+
+namespace troupe {
+namespace {
+
+using ::testing::HasSubstr;
+using testing::error_of;
+
+const DataSplits& digits() {
+  static const DataSplits data = draw_digits({.train = 320, .test = 100});
+  return data;
+}
+
+Model small_model(std::int64_t units = 16) {
+  return Model({layers::flatten(), layers::dense(units, Activation::relu), layers::dense(10)}, Shape{28, 28, 1});
+}
+
+TEST(Model, FitsEvaluatesPredictsSavesAndLoads) {
+  testing::TemporaryDirectory directory;
+  Model model = small_model();
+  model.compile(optimizers::Adam{.learning_rate = 0.01});
+  std::vector<double> losses;
+  const TrainingResult result =
+      model.fit(digits(), {.epochs = 3, .batch = 32, .on_epoch = [&](const EpochDone& e) { losses.push_back(e.loss); }});
+  ASSERT_EQ(losses.size(), 3u);
+  EXPECT_LT(losses[2], losses[0]);
+  EXPECT_EQ(result.steps, 30u);
+  EXPECT_EQ(result.params_sha256, model.params_sha256());
+  EXPECT_DOUBLE_EQ(model.evaluate(digits().test).accuracy, result.test_accuracy);
+
+  Batch batch;
+  gather_range(digits().test, 0, 10, batch);
+  const Tensor predicted = model.predict(batch.images);
+  EXPECT_EQ(predicted.shape(), (Shape{10, 10}));
+  model.save(directory.file("m"));
+  Model again = small_model();
+  again.load(directory.file("m"));
+  EXPECT_TRUE(bitwise_equal(again.predict(batch.images), predicted));
+
+  Model other = small_model(17);
+  const Error shape = error_of([&] { other.load(directory.file("m")); });
+  EXPECT_EQ(shape.code(), Code::invalid_argument);
+  EXPECT_THAT(shape.message(), HasSubstr("dense/kernel"));
+  EXPECT_EQ(error_of([&] { other.evaluate(digits().test); }).code(), Code::failed_precondition);
+}
+
+TEST(Model, TowersOnTwoDevicesGiveTheValuesOfOne) {
+  std::vector<std::string> hashes;
+  for (int devices : {1, 2}) {
+    Task task({.cpu_devices = devices, .threads = 1});
+    Model model = small_model();
+    model.compile(optimizers::Momentum{}, task);
+    hashes.push_back(model.fit(digits(), {.epochs = 1, .batch = 32, .slots = 2, .seed = 5}).params_sha256);
+  }
+  EXPECT_EQ(hashes[0], hashes[1]);
+}
+
+TEST(Model, EveryOptimizerMakesTheLossFall) {
+  for (const Optimizer& optimizer : {Optimizer(optimizers::SGD{.learning_rate = 0.1}), Optimizer(optimizers::Momentum{}),
+                                     Optimizer(optimizers::Adagrad{}), Optimizer(optimizers::RMSProp{}), Optimizer(optimizers::Adam{})}) {
+    Model model = small_model();
+    model.compile(optimizer);
+    std::vector<double> losses;
+    model.fit(digits(), {.epochs = 2, .on_epoch = [&](const EpochDone& e) { losses.push_back(e.loss); }});
+    EXPECT_LT(losses[1], losses[0]) << name(optimizer);
+  }
+}
+
+TEST(Model, RefusesOptionsThatMakeNoSense) {
+  Model model = small_model();
+  for (const TrainingOptions& options : {TrainingOptions{.epochs = 0}, TrainingOptions{.batch = 0}, TrainingOptions{.batch = -1},
+                                         TrainingOptions{.slots = -1}, TrainingOptions{.slots = 1025}, TrainingOptions{.batch = 321}})
+    EXPECT_EQ(error_of([&] { model.fit(digits(), options); }).code(), Code::invalid_argument);
+  EXPECT_EQ(error_of([&] { model.fit(digits(), {.mode = JobMode::sync}); }).code(), Code::failed_precondition);
+}
+
+TEST(Model, StopsWhenTold) {
+  std::atomic<bool> stop = false;
+  Model model = small_model();
+  const auto stop_at_third = [&](std::uint32_t, std::uint64_t step, std::uint64_t) { stop = step == 3; };
+  EXPECT_EQ(error_of([&] { model.fit(digits(), {.on_progress = stop_at_third, .stop = &stop}); }).code(), Code::cancelled);
+}
+
+}  // namespace
+}  // namespace troupe

@@ -1,0 +1,141 @@
+// Shard, coordinator and worker actors, one message at a time; peers record what would leave the task.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <caf/send.hpp>
+
+#include "actors/cluster/peer_actor.hpp"
+#include "actors/training/coordinator_actor.hpp"
+#include "actors/training/shard_actor.hpp"
+#include "actors/training/worker_actor.hpp"
+#include "tests/actors/error_of.hpp"
+#include "tests/actors/step_testing.hpp"
+
+namespace troupe {
+namespace {
+
+using ::testing::HasSubstr;
+
+// Adds gradients to its value.
+class Sum final : public ShardStore {
+ public:
+  Tensor value(std::uint32_t) override { return Tensor::vector<float>({sum}); }
+  void apply(std::uint32_t, const Update& update) override { sum += *update.gradient.values.data<float>(); }
+  float sum = 0;
+};
+
+class TrainingActors : public ::testing::Test {
+ protected:
+  TrainingActors() {
+    JobOptions job;
+    job.workers = 2;
+    job.slots = 2;
+    job.shards = {0};
+    job.train_examples = 4;
+    job.batch = 2;
+    JobRoutes routes;
+    routes.coordinator = coordinator = system.caf->spawn<CoordinatorActorImpl>(system.registry.add("coordinator", "0"), kCoordinatorTask, job);
+    ShardActorImpl::Config config{kCoordinatorTask, {.workers = 2, .slots = 2, .keep_previous = false}, {{0, "w", DType::f32, Shape{1}}},
+                                  store, [this](Error e) { ended.push_back(std::move(e)); }};
+    routes.shard = shard = system.caf->spawn<ShardActorImpl>(system.registry.add("shard", "0"), std::move(config));
+    caf::anon_send(shard, routes);
+    caf::anon_send(coordinator, routes);
+    for (int w : {0, 1}) {
+      PeerActorImpl::Links links;
+      links.send = [this, w](const Frame& frame) {
+        sent[w].push_back(frame);
+        return Error();
+      };
+      peers.push_back(system.caf->spawn<PeerActorImpl>(system.registry.add("peer", std::to_string(w)), worker_task(w), std::move(links)));
+      caf::anon_send(shard, PeerUp{worker_task(w), peers.back()});
+      caf::anon_send(coordinator, PeerUp{worker_task(w), peers.back()});
+    }
+    system.run();
+  }
+  ~TrainingActors() override {
+    caf::anon_send(shard, Stop{});
+    caf::anon_send(coordinator, Stop{});
+    for (const auto& peer : peers) caf::anon_send(peer, Stop{});
+    system.run();
+    EXPECT_EQ(system.alive(), std::vector<std::string>());
+  }
+  template <class Actor, class F>
+  void say(const Actor& to, int worker, F frame) {
+    caf::anon_send(to, Inbound<F>{worker_task(worker), std::move(frame)});
+    system.run();
+  }
+  void push(std::uint32_t worker, std::uint32_t slot, float value) {
+    say(shard, static_cast<int>(worker), Push{worker, 0, slot, 0, 0, Tensor::vector<float>({value}), {}});
+  }
+  template <class F>
+  std::vector<F> got(int worker) {
+    std::vector<F> out;
+    for (const Frame& frame : sent[worker])
+      if (const F* f = std::get_if<F>(&frame)) out.push_back(*f);
+    return out;
+  }
+
+  testing::SteppedSystem system;
+  std::shared_ptr<Sum> store = std::make_shared<Sum>();
+  std::vector<Error> ended;
+  std::map<int, std::vector<Frame>> sent;
+  std::vector<PeerActor> peers;
+  CoordinatorActor coordinator;
+  ShardActor shard;
+};
+
+TEST_F(TrainingActors, AParkedPullIsReleasedWhenAllSlotsAreStagedAndRepeatedPushesAreDropped) {
+  say(shard, 0, Pull{0, {SessionId{1}, StepId{2}, EdgeId{3}}, 0, 1});
+  push(0, 0, 2);
+  push(0, 0, 2);
+  EXPECT_TRUE(got<Put>(0).empty());
+  push(1, 1, 4);
+  const auto puts = got<Put>(0);
+  ASSERT_EQ(puts.size(), 1u);
+  EXPECT_EQ(puts[0].version, 1u);
+  EXPECT_EQ(puts[0].key.step, StepId{2});
+  EXPECT_EQ(puts[0].tensor.item<float>(), 3.0f);  // the mean, once
+  push(1, 1, 4);
+  EXPECT_EQ(store->sum, 3.0f);
+}
+
+TEST_F(TrainingActors, ARefusedPushFailsItsWorkerAlone) {
+  push(0, 7, 1);
+  ASSERT_EQ(got<JobFailed>(0).size(), 1u);
+  EXPECT_THAT(got<JobFailed>(0)[0].error.message(), HasSubstr("/job:ps/task:0"));
+  EXPECT_TRUE(got<JobFailed>(1).empty());
+  EXPECT_TRUE(ended.empty());
+}
+
+TEST_F(TrainingActors, ALostWorkerIsNamedToAll) {
+  for (std::uint32_t w : {0u, 1u}) say(coordinator, static_cast<int>(w), Join{w, Incarnation{w + 1}, 0, ""});
+  caf::anon_send(coordinator, PeerDown{worker_task(1), Error(Code::unavailable, "silence")});
+  system.run();
+  ASSERT_EQ(got<JobFailed>(0).size(), 1u);
+  EXPECT_THAT(got<JobFailed>(0)[0].error.message(), HasSubstr("/job:worker/task:1"));
+  ASSERT_EQ(ended.size(), 1u);
+  EXPECT_THAT(ended[0].message(), HasSubstr("/job:worker/task:1"));
+}
+
+TEST_F(TrainingActors, TheShardEndsWhenTheBarrierOpens) {
+  say(shard, 0, BarrierOpen{2});
+  say(shard, 0, BarrierOpen{2});
+  ASSERT_EQ(ended.size(), 1u);
+  EXPECT_TRUE(ended[0].ok());
+}
+
+TEST_F(TrainingActors, AShardThatLeavesAnEndedJobFailsNoWorker) {
+  auto mailbox = std::make_shared<WorkerMailbox>();
+  const WorkerActor worker = system.caf->spawn<WorkerActorImpl>(system.registry.add("worker", "0"), mailbox);
+  caf::anon_send(worker, PeerDown{shard_task(1), Error(Code::unavailable, "left")});
+  system.run();
+  EXPECT_NO_THROW(mailbox->check());
+  caf::anon_send(worker, PeerDown{shard_task(0), Error(Code::unavailable, "left")});
+  system.run();
+  EXPECT_EQ(testing::error_of([&] { mailbox->check(); }).code(), Code::unavailable);
+  caf::anon_send(worker, Stop{});
+  system.run();
+}
+
+}  // namespace
+}  // namespace troupe
