@@ -199,15 +199,16 @@ class WorkerLoop {
         index_(static_cast<std::uint32_t>(plan.task.name().index)),
         session_(plan.task, *job.sharded.graph, {.seed = plan.options.seed, .shards = job.shard_names()}),
         batches_(plan.data.train, plan.options.seed) {
-    actor_ = plan.task.system().spawn<WorkerActorImpl>(plan.task.actors().add("worker", plan.task.name().to_string()), mailbox_);
-    caf::anon_send(plan.task.local_node(), Observe{caf::actor_cast<PeerObserver>(actor_)});
-    caf::anon_send(plan.task.local_node(), JobRoutes{{}, {}, actor_});
     const TrainingGraph& g = job.graph;
     step_ = session_.callable({here(g.images[0]), here(g.labels[0])}, {here(g.loss_sum), here(g.correct)}, {here(g.train)});
     evaluate_ = session_.callable({here(g.eval_images), here(g.eval_labels)}, {here(g.eval_loss_sum), here(g.eval_correct)});
     Outputs reads;
     for (const VariableRef& v : g.trainable) reads.push_back(here(v.read()));
     read_all_ = session_.callable({}, reads);
+    // Last: an actor whose loop was never made would not be stopped.
+    actor_ = plan.task.system().spawn<WorkerActorImpl>(plan.task.actors().add("worker", plan.task.name().to_string()), mailbox_);
+    caf::anon_send(plan.task.local_node(), Observe{caf::actor_cast<PeerObserver>(actor_)});
+    caf::anon_send(plan.task.local_node(), JobRoutes{{}, {}, actor_});
   }
   ~WorkerLoop() {
     caf::anon_send(plan_.task.local_node(), JobRoutes{});

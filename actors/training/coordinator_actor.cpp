@@ -54,6 +54,8 @@ CoordinatorActorImpl::behavior_type CoordinatorActorImpl::make_behavior() {
 }
 
 void CoordinatorActorImpl::deliver(TrainingOutbox& out, const TaskName& from, const Error& error) {
+  // A shard that says what cannot be ends the job: nobody else would hear of it.
+  if (error && from.job == "ps") coordinator_.fail(error, out);
   if (error && from.job == "worker")
     out.push_back({Destination::worker(static_cast<std::uint32_t>(from.index)), JobFailed{error}});
   for (const Outgoing& message : out)
