@@ -302,7 +302,10 @@ class WorkerLoop {
     }
     StepResult result = future.get();
     if (result.error) {
-      mailbox_->check();  // why the job failed says more than what it did to this step
+      // Why the job failed says more than what that did to this step. Where a task is missing, that news may be on its way:
+      // the first to go takes others with it, in any order.
+      const bool lost = result.error.code() == Code::unavailable;
+      mailbox_->check(lost ? std::chrono::seconds(1) : std::chrono::seconds(0));
       throw result.error;
     }
     return std::move(result.fetches);

@@ -36,8 +36,9 @@ std::optional<Frame> WorkerMailbox::take(std::chrono::nanoseconds timeout) {
   return std::nullopt;
 }
 
-void WorkerMailbox::check() {
-  std::lock_guard lock(mutex_);
+void WorkerMailbox::check(std::chrono::nanoseconds patience) {
+  std::unique_lock lock(mutex_);
+  came_.wait_for(lock, patience, [this] { return static_cast<bool>(error_); });
   if (error_) throw error_;
 }
 

@@ -22,8 +22,8 @@ class WorkerMailbox {
   void close();            // the job is over: losing tasks is no failure any more
   // The next frame; waits at most `timeout` and returns none then. Throws the error of a failed job.
   std::optional<Frame> take(std::chrono::nanoseconds timeout);
-  // Throws the error of a failed job.
-  void check();
+  // Throws the error of a failed job, also if it fails within `patience`.
+  void check(std::chrono::nanoseconds patience = {});
 
  private:
   std::mutex mutex_;
