@@ -1,8 +1,8 @@
 // The links of a task to the others of its cluster: finds their nodes over CAF, then keeps one data connection to each,
 // with a peer actor at its end.
 //
-// Of two tasks of a cluster the one with the greater name says hello and dials: CAF loses messages when two nodes connect
-// to each other at once. A client, which is in no cluster file, dials all.
+// Of two tasks of a cluster the one with the greater name says hello and dials: when both connected to each other at once,
+// hellos were seen to stay unanswered, and no longer since. A client, which is in no cluster file, dials all.
 #pragma once
 
 #include <chrono>
