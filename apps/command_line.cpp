@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <sstream>
@@ -85,6 +86,20 @@ double parse_positive(const std::string& option, const std::string& text) {
   return number;
 }
 
+std::uint64_t parse_bytes(const std::string& option, const std::string& text) {
+  static constexpr std::pair<std::string_view, std::uint64_t> kUnits[] = {
+      {"KiB", 1ull << 10}, {"MiB", 1ull << 20}, {"GiB", 1ull << 30}, {"TiB", 1ull << 40}, {"KB", 1'000},
+      {"MB", 1'000'000},   {"GB", 1'000'000'000}, {"TB", 1'000'000'000'000}, {"B", 1}, {"", 1}};
+  const auto unit = std::ranges::find_if(kUnits, [&](const auto& u) { return text.ends_with(u.first); });
+  std::uint64_t number = 0;
+  if (!parse_all(text.substr(0, text.size() - unit->first.size()), number) || number == 0 ||
+      __builtin_mul_overflow(number, unit->second, &number)) {
+    throw CLI::ValidationError(
+        option, fmt::format("expected a number of bytes such as 1000000, 500MB or 2GiB, not '{}'", text));
+  }
+  return number;
+}
+
 void add_whole(CLI::App& app, const std::string& option, int& target, int low, int high,
                const std::string& help) {
   const auto take = [=, &target](const std::string& text) {
@@ -92,6 +107,13 @@ void add_whole(CLI::App& app, const std::string& option, int& target, int low, i
   };
   CLI::Option* added = app.add_option_function<std::string>(option, take, help)->type_name("N");
   if (target >= low) added->default_str(std::to_string(target));
+}
+
+void add_memory_limit(CLI::App& app, std::uint64_t& target) {
+  const auto take = [&target](const std::string& text) { target = parse_bytes("--memory-limit", text); };
+  app.add_option_function<std::string>("--memory-limit", take,
+                                       "Most memory for the tensors of each device, such as 2GiB")
+      ->type_name("SIZE");
 }
 
 void add_membership(CLI::App& app, Membership& membership) {

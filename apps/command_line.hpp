@@ -30,10 +30,16 @@ std::uint64_t parse_unsigned(const std::string& option, const std::string& text)
 // Finite and above zero.
 double parse_positive(const std::string& option, const std::string& text);
 
+// Bytes: a whole number, and B (the default), KB, MB, GB, TB, KiB, MiB, GiB or TiB behind it; more than none.
+std::uint64_t parse_bytes(const std::string& option, const std::string& text);
+
 // An option that takes a whole number from low to high. `target` must outlive the parsing, and shows its
 // value as the default if it has one.
 void add_whole(CLI::App& app, const std::string& option, int& target, int low, int high,
                const std::string& help);
+
+// --memory-limit.
+void add_memory_limit(CLI::App& app, std::uint64_t& target);
 
 // --job, --task, --cluster, --insecure.
 void add_membership(CLI::App& app, Membership& membership);

@@ -54,7 +54,8 @@ class Task::Impl {
     if (options.cpu_devices < 1 || options.cpu_devices > 1024) invalid_argument("a task has 1 to 1024 CPU devices, not {}", options.cpu_devices);
     const int threads = options.threads > 0 ? options.threads : default_threads(options.cpu_devices);
     for (int i = 0; i < options.cpu_devices; ++i)
-      devices.push_back(make_cpu_device({.name = DeviceName::of(options.name, "CPU", i), .threads = threads}));
+      devices.push_back(make_cpu_device(
+          {.name = DeviceName::of(options.name, "CPU", i), .threads = threads, .memory_limit = options.memory_limit}));
     spawn_actors();
     if (options.networked) {
       try {

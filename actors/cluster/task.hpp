@@ -25,6 +25,7 @@ struct TaskOptions {
   TaskName name{"local", 0};
   int cpu_devices = 1;
   int threads = 0;  // of each CPU device; 0: cores / CPU devices. Tasks that share a host should share its cores
+  std::uint64_t memory_limit = 0;  // bytes of tensors in use and kept for reuse, on each CPU device; 0: none
   // Of a cluster: the control port is bound at the task's address in `cluster`, or at port 0 if it is not there yet.
   std::string host = "127.0.0.1";
   std::uint16_t port = 0;

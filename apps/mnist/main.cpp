@@ -74,6 +74,7 @@ std::unique_ptr<Task> start_task(const MnistOptions& options, LaunchHandshake* h
   TaskOptions wanted;
   wanted.cpu_devices = options.devices;
   wanted.threads = options.threads;
+  wanted.memory_limit = options.memory_limit;
   if (!options.in_cluster) return std::make_unique<Task>(wanted);
   Member member =
       start_member(options.membership, handshake, wanted, std::chrono::steady_clock::now() + kMeeting);

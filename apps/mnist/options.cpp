@@ -100,6 +100,7 @@ void declare_running(CLI::App& app, MnistOptions& options, Typed& typed) {
   app.add_flag("--json", options.json, "Print one JSON object per line: each epoch, then the final figures");
   add_whole(app, "--threads", options.threads, 1, 1024,
             "Threads of each device (default: a fair share of the cores)");
+  add_memory_limit(app, options.memory_limit);
   app.add_option_function<std::string>(
          "--devices",
          [&](const std::string& text) {

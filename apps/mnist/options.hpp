@@ -31,6 +31,7 @@ struct MnistOptions {
   int replicas = 0;  // 0: what TrainingOptions::slots makes of it
   int threads = 0;   // 0: a share of the cores
   int devices = 1;
+  std::uint64_t memory_limit = 0;  // bytes, of each device; 0: none
   std::string save;  // a directory; empty: nowhere
   bool json = false;
   bool in_cluster = false;

@@ -34,6 +34,7 @@ std::variant<NodeOptions, EarlyExit> parse_node_options(const std::vector<std::s
   add_whole(*app, "--devices", options.devices, 1, 1024, "CPU devices to offer");
   add_whole(*app, "--threads", options.threads, 1, 1024,
             "Threads of each device (default: a fair share of the cores)");
+  add_memory_limit(*app, options.memory_limit);
   add_whole(*app, "--join-timeout", join_seconds, 1, 86400,
             "Seconds within which all tasks of the cluster must come");
   if (auto exit = parse(*app, arguments)) return *exit;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <string>
 #include <variant>
 #include <vector>
@@ -15,6 +16,7 @@ struct NodeOptions {
   Membership membership;
   int devices = 1;
   int threads = 0;  // 0: a share of the cores
+  std::uint64_t memory_limit = 0;  // bytes, of each device; 0: none
   std::chrono::seconds join_timeout{60};
 };
 

@@ -1,14 +1,22 @@
 #include "devices/cpu/caching_allocator.hpp"
 
+#include <algorithm>
+#include <array>
 #include <bit>
-#include <cstdlib>
+#include <cstring>
+#include <mutex>
+#include <vector>
+
+#include "devices/cpu/host_pages.hpp"
 
 namespace troupe {
 namespace {
 
 // Classes: powers of two with three steps between, from 64 bytes; above 1 GiB nothing is kept.
 constexpr std::size_t kLargestCached = std::size_t{1} << 30;
-constexpr std::size_t kClasses = 4 * 32;
+constexpr std::size_t kLargest = std::size_t{1} << 46;
+constexpr std::size_t kClasses = 4 * 25;
+constexpr std::size_t kShown = 8;  // live tensors that an error names
 
 struct SizeClass {
   std::size_t index;
@@ -17,6 +25,7 @@ struct SizeClass {
 
 SizeClass class_of(std::size_t bytes) {
   if (bytes <= 64) return {0, 64};
+  if (bytes > kLargestCached) return {kClasses, (bytes + 63) / 64 * 64};
   const auto log = static_cast<std::size_t>(std::bit_width(bytes - 1)) - 1;  // 2^log <= bytes - 1
   const std::size_t step = (std::size_t{1} << log) / 4;
   const std::size_t quarter = (bytes - 1 - (std::size_t{1} << log)) / step;  // 0..3
@@ -24,84 +33,254 @@ SizeClass class_of(std::size_t bytes) {
   return {(log - 6) * 4 + quarter + 1, (size + 63) / 64 * 64};
 }
 
-}  // namespace
+std::string readable(std::uint64_t bytes) {
+  if (bytes < 1024) return fmt::format("{} B", bytes);
+  const char* unit = "KiB";
+  auto value = static_cast<double>(bytes) / 1024;
+  for (const char* next : {"MiB", "GiB", "TiB"}) {
+    if (value < 1024) break;
+    value /= 1024;
+    unit = next;
+  }
+  return fmt::format("{:.2f} {}", value, unit);
+}
 
-class CachingAllocator::Cache {
+// What a buffer holds. Names are copied: a buffer may outlive the plan it was allocated for. They keep their end, which says
+// more than their beginning.
+class Contents {
  public:
-  ~Cache();
-  std::mutex mutex;
-  std::array<std::vector<CachedBuffer*>, kClasses> free;
-  AllocatorStats stats;
-};
-
-class CachingAllocator::CachedBuffer final : public Buffer {
- public:
-  CachedBuffer(void* data, SizeClass size) : Buffer(data, size.bytes, MemorySpace{}), class_(size.index) {}
-  ~CachedBuffer() override { std::free(data()); }
-
-  void lend(std::shared_ptr<Cache> cache) {
-    cache_ = std::move(cache);
-    reset_count();
+  void set(std::size_t bytes, DType dtype, const Shape& shape, AllocationLabel label) {
+    bytes_ = bytes;
+    dtype_ = dtype;
+    shape_ = shape;
+    op_ = copy(label.op, op_text_);
+    node_ = copy(label.node, node_text_);
+  }
+  // "f32[1024,1024], 4.00 MiB, of MatMul 'dense/matmul'"
+  std::string describe() const {
+    std::string text = dtype_ == DType::invalid ? std::string("memory") : fmt::format("{}{}", name(dtype_), shape_.to_string());
+    text += ", " + readable(bytes_);
+    if (op_ + node_ > 0) text += fmt::format(", of {} '{}'", std::string_view(op_text_.data(), op_), std::string_view(node_text_.data(), node_));
+    return text;
   }
 
  private:
-  void release() override {
-    const std::shared_ptr<Cache> cache = std::move(cache_);
-    {
-      std::lock_guard lock(cache->mutex);
-      cache->stats.bytes_in_use -= size();
-      if (size() <= kLargestCached) {
-        cache->free[class_].push_back(this);
-        return;
-      }
-    }
-    delete this;
+  template <std::size_t N>
+  static std::uint8_t copy(std::string_view text, std::array<char, N>& into) {
+    if (text.size() > N) text.remove_prefix(text.size() - N);
+    if (!text.empty()) std::memcpy(into.data(), text.data(), text.size());
+    return static_cast<std::uint8_t>(text.size());
   }
 
-  std::size_t class_;
-  std::shared_ptr<Cache> cache_;
+  std::size_t bytes_ = 0;
+  DType dtype_ = DType::invalid;
+  std::uint8_t op_ = 0;  // lengths
+  std::uint8_t node_ = 0;
+  Shape shape_;
+  std::array<char, 24> op_text_;
+  std::array<char, 80> node_text_;
 };
 
-CachingAllocator::Cache::~Cache() {
-  for (auto& list : free)
-    for (CachedBuffer* buffer : list) delete buffer;
-}
+}  // namespace
 
-CachingAllocator::CachingAllocator() : cache_(std::make_shared<Cache>()) {}
-CachingAllocator::~CachingAllocator() = default;
+// Also the node of two lists of the cache: all buffers there are, and the free ones of one class.
+class CachingAllocator::CachedBuffer final : public Buffer {
+ public:
+  CachedBuffer(Cache& cache, void* data, SizeClass size) : Buffer(data, size.bytes, MemorySpace{}), cache_(cache), class_(size.index) {}
+  ~CachedBuffer() override { free_host_pages(data(), size()); }
 
-BufferRef CachingAllocator::allocate(std::size_t bytes) {
-  if (bytes > (std::size_t{1} << 46)) fail(Code::resource_exhausted, "a buffer of {} bytes cannot be allocated", bytes);
-  const SizeClass size = class_of(bytes);
-  CachedBuffer* buffer = nullptr;
-  {
-    std::lock_guard lock(cache_->mutex);
-    auto& stats = cache_->stats;
-    ++stats.allocations;
-    if (size.index < kClasses && !cache_->free[size.index].empty()) {
-      buffer = cache_->free[size.index].back();
-      cache_->free[size.index].pop_back();
-      ++stats.reuses;
+ private:
+  friend class Cache;
+  void release() override;
+
+  Cache& cache_;
+  const std::size_t class_;
+  bool live_ = false;
+  CachedBuffer* next_free_ = nullptr;
+  CachedBuffer* previous_ = nullptr;
+  CachedBuffer* next_ = nullptr;
+  Contents contents_;
+};
+
+class CachingAllocator::Cache {
+ public:
+  explicit Cache(std::uint64_t limit) { stats_.limit_bytes = limit; }
+
+  BufferRef allocate(std::size_t bytes, DType dtype, const Shape& shape) {
+    const SizeClass size = class_of(bytes);
+    const AllocationLabel label = AllocationScope::label();
+    CachedBuffer* to_free = nullptr;
+    {
+      std::lock_guard lock(mutex_);
+      ++stats_.allocations;
+      if (CachedBuffer* found = size.index < kClasses ? free_[size.index] : nullptr) {
+        free_[size.index] = found->next_free_;
+        stats_.cached_bytes -= size.bytes;
+        ++stats_.reuses;
+        use(*found, size.bytes);
+        found->contents_.set(bytes, dtype, shape, label);
+        return BufferRef(found);
+      }
+      to_free = make_room(size.bytes);
+      if (!fits(size.bytes)) {
+        const Error error = exhausted(bytes, dtype, shape, label);
+        free_all(to_free);
+        throw error;
+      }
+      count_in_use(size.bytes);  // before it is there: others must not take the room
+      ++users_;
     }
+    free_all(to_free);
+    CachedBuffer* fresh = make(size);
+    std::lock_guard lock(mutex_);
+    if (!fresh) {
+      stats_.bytes_in_use -= size.bytes;
+      --users_;  // the allocator is another one
+      throw exhausted(bytes, dtype, shape, label);
+    }
+    ++stats_.fresh;
+    link(*fresh);
+    fresh->live_ = true;
+    fresh->contents_.set(bytes, dtype, shape, label);
+    return BufferRef(fresh);
   }
-  if (!buffer) {
-    void* data = std::aligned_alloc(kBufferAlignment, size.bytes);
-    if (!data) fail(Code::resource_exhausted, "a buffer of {} bytes cannot be allocated", bytes);
-    buffer = new CachedBuffer(data, size);
+
+  void take_back(CachedBuffer& buffer) {
+    std::unique_lock lock(mutex_);
+    buffer.live_ = false;
+    stats_.bytes_in_use -= buffer.size();
+    const bool keep = buffer.class_ < kClasses && !closed_;
+    if (keep) {
+      buffer.reset_count();
+      buffer.next_free_ = std::exchange(free_[buffer.class_], &buffer);
+      stats_.cached_bytes += buffer.size();
+    } else {
+      unlink(buffer);
+    }
+    leave(lock);
+    if (!keep) delete &buffer;
   }
-  {
-    std::lock_guard lock(cache_->mutex);
-    auto& stats = cache_->stats;
-    stats.bytes_in_use += buffer->size();
-    stats.peak_bytes = std::max(stats.peak_bytes, stats.bytes_in_use);
+
+  // The allocator goes. What is still in use comes back later.
+  void close() {
+    std::unique_lock lock(mutex_);
+    closed_ = true;
+    CachedBuffer* const cached = take_cached(~std::uint64_t{0});
+    leave(lock);
+    free_all(cached);
   }
-  buffer->lend(cache_);
-  return BufferRef(buffer);
+
+  void trim() {
+    std::unique_lock lock(mutex_);
+    CachedBuffer* const cached = take_cached(~std::uint64_t{0});
+    lock.unlock();
+    free_all(cached);
+  }
+
+  AllocatorStats stats() const {
+    std::lock_guard lock(mutex_);
+    return stats_;
+  }
+
+ private:
+  // All below: with the mutex held, but make and free_all.
+  void use(CachedBuffer& buffer, std::size_t bytes) {
+    buffer.live_ = true;
+    count_in_use(bytes);
+    ++users_;
+  }
+  void count_in_use(std::size_t bytes) {
+    stats_.bytes_in_use += bytes;
+    stats_.peak_bytes = std::max(stats_.peak_bytes, stats_.bytes_in_use);
+  }
+  // One user less; the last one ends the cache.
+  void leave(std::unique_lock<std::mutex>& lock) {
+    const bool last = --users_ == 0;
+    lock.unlock();
+    if (last) delete this;
+  }
+  bool fits(std::size_t bytes) const {
+    const std::uint64_t limit = stats_.limit_bytes;
+    return limit == 0 || (bytes <= limit && stats_.bytes_in_use + stats_.cached_bytes <= limit - bytes);
+  }
+  // Takes so much out of the cache that `bytes` more fit, if they can. To be freed by the caller.
+  CachedBuffer* make_room(std::size_t bytes) {
+    if (fits(bytes)) return nullptr;
+    return take_cached(stats_.bytes_in_use + stats_.cached_bytes + bytes - stats_.limit_bytes);
+  }
+  // Largest first, until there are `bytes`.
+  CachedBuffer* take_cached(std::uint64_t bytes) {
+    CachedBuffer* taken = nullptr;
+    std::uint64_t sum = 0;
+    for (std::size_t c = kClasses; c-- > 0;)
+      while (free_[c] && sum < bytes) {
+        CachedBuffer* const buffer = free_[c];
+        free_[c] = buffer->next_free_;
+        unlink(*buffer);
+        sum += buffer->size();
+        stats_.cached_bytes -= buffer->size();
+        buffer->next_free_ = std::exchange(taken, buffer);
+      }
+    return taken;
+  }
+  static void free_all(CachedBuffer* list) {
+    while (list) delete std::exchange(list, list->next_free_);
+  }
+  // Null if the system has no memory even with that of the cache.
+  CachedBuffer* make(SizeClass size) {
+    void* data = allocate_host_pages(size.bytes);
+    if (!data) {
+      trim();
+      data = allocate_host_pages(size.bytes);
+    }
+    return data ? new CachedBuffer(*this, data, size) : nullptr;
+  }
+  void link(CachedBuffer& buffer) {
+    buffer.next_ = all_;
+    if (all_) all_->previous_ = &buffer;
+    all_ = &buffer;
+  }
+  void unlink(CachedBuffer& buffer) {
+    (buffer.previous_ ? buffer.previous_->next_ : all_) = buffer.next_;
+    if (buffer.next_) buffer.next_->previous_ = buffer.previous_;
+  }
+
+  Error exhausted(std::size_t bytes, DType dtype, const Shape& shape, AllocationLabel label) const {
+    Contents wanted;
+    wanted.set(bytes, dtype, shape, label);
+    std::vector<const CachedBuffer*> live;
+    for (const CachedBuffer* b = all_; b; b = b->next_)
+      if (b->live_) live.push_back(b);
+    const auto shown = static_cast<std::ptrdiff_t>(std::min(live.size(), kShown));
+    std::ranges::partial_sort(live, live.begin() + shown, std::ranges::greater(), [](const CachedBuffer* b) { return b->size(); });
+    std::string largest;
+    for (const CachedBuffer* b : std::span(live).first(static_cast<std::size_t>(shown)))
+      largest += fmt::format("{}{}", largest.empty() ? "" : "; ", b->contents_.describe());
+    const std::string limit = stats_.limit_bytes == 0 ? "no limit is set, but the system gives no more" : fmt::format("the limit is {}", readable(stats_.limit_bytes));
+    return Error(Code::resource_exhausted,
+                 fmt::format("out of memory: {} cannot be allocated; {} in use in {} buffers, {}{}{}", wanted.describe(),
+                             readable(stats_.bytes_in_use), live.size(), limit, largest.empty() ? "" : ". Largest: ", largest));
+  }
+
+  mutable std::mutex mutex_;
+  std::array<CachedBuffer*, kClasses> free_{};
+  CachedBuffer* all_ = nullptr;
+  AllocatorStats stats_;
+  std::size_t users_ = 1;  // buffers in use, and the allocator
+  bool closed_ = false;
+};
+
+void CachingAllocator::CachedBuffer::release() { cache_.take_back(*this); }
+
+CachingAllocator::CachingAllocator(std::uint64_t limit) : cache_(new Cache(limit)) {}
+CachingAllocator::~CachingAllocator() { cache_->close(); }
+
+BufferRef CachingAllocator::allocate(std::size_t bytes, DType dtype, const Shape& shape) {
+  if (bytes > kLargest) fail(Code::resource_exhausted, "a buffer of {} bytes cannot be allocated", bytes);
+  return cache_->allocate(bytes, dtype, shape);
 }
 
-AllocatorStats CachingAllocator::stats() const {
-  std::lock_guard lock(cache_->mutex);
-  return cache_->stats;
-}
+AllocatorStats CachingAllocator::stats() const { return cache_->stats(); }
+void CachingAllocator::trim() { cache_->trim(); }
 
 }  // namespace troupe

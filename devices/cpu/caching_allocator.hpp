@@ -1,28 +1,31 @@
 // Host memory in size classes; what is released is kept for the next of its class.
+//
+// An allocation from the cache and a release take one short lock each and allocate nothing. What is new is taken from the
+// system outside of the lock. At the limit, first what is cached goes back to the system, largest first; then allocate()
+// throws, and names the largest live tensors.
 #pragma once
-
-#include <array>
-#include <memory>
-#include <mutex>
-#include <vector>
 
 #include "devices/allocator.hpp"
 
 namespace troupe {
 
-// Buffers hold the cache alive, so they may outlive the allocator.
+// Buffers keep the cache alive, so they may outlive the allocator.
 class CachingAllocator final : public Allocator {
  public:
-  CachingAllocator();
+  // `limit`: bytes that buffers in use and cached ones may have together; 0: no limit.
+  explicit CachingAllocator(std::uint64_t limit = 0);
   ~CachingAllocator() override;
-  BufferRef allocate(std::size_t bytes) override;
+  BufferRef allocate(std::size_t bytes, DType dtype, const Shape& shape) override;
+  using Allocator::allocate;
   AllocatorStats stats() const override;
   MemorySpace space() const override { return {}; }
+  // Gives back to the system what is cached.
+  void trim();
 
  private:
   class Cache;
   class CachedBuffer;
-  std::shared_ptr<Cache> cache_;
+  Cache* cache_;  // ends with the last of this and its buffers
 };
 
 }  // namespace troupe

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <condition_variable>
 #include <deque>
 #include <mutex>
@@ -105,14 +106,16 @@ class CpuStream final : public Stream {
   std::thread thread_;
 };
 
-std::uint64_t physical_memory() {
-  return static_cast<std::uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
+std::uint64_t memory_of(const CpuDeviceOptions& options) {
+  const auto physical = static_cast<std::uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
+  return options.memory_limit == 0 ? physical : std::min(physical, options.memory_limit);
 }
 
 class CpuDevice final : public Device {
  public:
   explicit CpuDevice(const CpuDeviceOptions& options)
-      : attributes_{options.name, "CPU", physical_memory(), true},
+      : attributes_{options.name, "CPU", memory_of(options), true},
+        allocator_(options.memory_limit),
         pool_(options.threads, "cpu" + std::to_string(options.name.index.value_or(0))),
         compute_("cpu" + std::to_string(options.name.index.value_or(0))) {}
   ~CpuDevice() override { shutdown(); }

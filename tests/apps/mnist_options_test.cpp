@@ -112,6 +112,16 @@ TEST(MnistOptions, WhatIsNotBuiltNamesWhatIs) {
   EXPECT_THAT(wrong({"--checkpoint", "dir"}), HasSubstr("not built yet; --save DIR"));
 }
 
+TEST(MnistOptions, MemoryIsABigNumberWithAUnit) {
+  EXPECT_EQ(good({}).memory_limit, 0u);
+  EXPECT_EQ(good({"--memory-limit", "2GiB"}).memory_limit, 2ull << 30);
+  EXPECT_EQ(good({"--memory-limit", "500MB"}).memory_limit, 500'000'000u);
+  EXPECT_EQ(good({"--memory-limit", "4096"}).memory_limit, 4096u);
+  EXPECT_EQ(good({"--memory-limit", "4096B"}).memory_limit, 4096u);
+  for (const char* text : {"", "0", "GiB", "2 GiB", "-1MB", "1.5GiB", "2gib", "2Gi", "99999999TiB"})
+    EXPECT_THAT(wrong({"--memory-limit", text}), HasSubstr("expected a number of bytes such as 1000000, 500MB or 2GiB")) << text;
+}
+
 TEST(MnistOptions, ATaskOfAClusterTrainsInSyncUnlessTold) {
   const MnistOptions by_hand = good({"--job", "worker", "--task", "1", "--cluster", "c.json"});
   EXPECT_TRUE(by_hand.in_cluster);

@@ -60,6 +60,14 @@ TEST(CpuDevice, TheAllocatorReusesWhatIsReleased) {
   EXPECT_EQ(cpu->allocator().stats().bytes_in_use, 0u);
 }
 
+TEST(CpuDevice, AMemoryLimitHoldsAndShows) {
+  auto cpu = make_cpu_device({.name = DeviceName::parse("/job:test/task:0/device:CPU:0"), .memory_limit = 1 << 20});
+  EXPECT_EQ(cpu->attributes().memory_bytes, 1u << 20);
+  EXPECT_EQ(cpu->allocator().stats().limit_bytes, 1u << 20);
+  const Tensor fits = cpu->allocator().tensor(DType::u8, Shape{1 << 19});
+  EXPECT_THROW(cpu->allocator().tensor(DType::u8, Shape{1 << 20}), Error);
+}
+
 TEST(Variable, UpdatesDoNotReachTensorsAlreadyRead) {
   auto cpu = device(1);
   Variable v("v", DType::f32, Shape{2});
