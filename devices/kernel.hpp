@@ -79,6 +79,11 @@ struct KernelInit {
   const Attributes& attributes;
   std::span<const DType> input_types;
   std::span<const DType> output_types;
+  // The values of inputs that are the same in every run, null for the others; empty if nothing is known. Only for the call
+  // of the factory: a kernel that wants to keep one copies the Tensor.
+  std::span<const Tensor* const> constants = {};
+
+  const Tensor* constant(std::size_t index) const { return index < constants.size() ? constants[index] : nullptr; }
 };
 using KernelFactory = std::function<Kernel(const KernelInit&)>;
 

@@ -6,6 +6,7 @@ namespace troupe {
 
 void register_all_kernels(KernelRegistry& registry) {
   register_array_kernels(registry);
+  register_bias_kernels(registry);
   register_cast_kernels(registry);
   register_comparison_kernels(registry);
   register_conv_kernels(registry);

@@ -270,9 +270,14 @@ class PlanBuilder {
 
   Kernel kernel(const Node& n) const {
     std::vector<DType> in;
-    for (const Endpoint& e : n.inputs) in.push_back(graph_.dtype(e));
+    std::vector<const Tensor*> constants;
+    for (const Endpoint& e : n.inputs) {
+      in.push_back(graph_.dtype(e));
+      const InputRef& value = values_[at(e.node)][at(e.index)];
+      constants.push_back(value.kind == InputRef::Kind::constant ? &plan_->constants[value.index] : nullptr);
+    }
     try {
-      return kernels_.get(n.op->name, device_type_, n.kernel_type())({n.name, n.attributes, in, n.output_types});
+      return kernels_.get(n.op->name, device_type_, n.kernel_type())({n.name, n.attributes, in, n.output_types, constants});
     } catch (...) {
       throw current_error().within(fmt::format("{} '{}' on {}", n.op->name, n.name, plan_->device));
     }

@@ -10,7 +10,7 @@ std::string operand(const Shape& shape, bool transposed) {
   return shape.to_string() + (transposed ? " transposed" : "");
 }
 
-void matmul_shape(ShapeContext& c) {
+Shape product_shape(const ShapeContext& c) {
   const bool ta = c.attributes().boolean("transpose_a");
   const bool tb = c.attributes().boolean("transpose_b");
   const Shape a = shapes::with_rank(c.input(0), 2, "a");
@@ -19,8 +19,11 @@ void matmul_shape(ShapeContext& c) {
   const std::int64_t right = b[tb ? 1 : 0];
   if (left != kUnknown && right != kUnknown && left != right)
     invalid_argument("inner dimensions differ: {} x {}", operand(a, ta), operand(b, tb));
-  c.set_output(0, Shape{a[ta ? 1 : 0], b[tb ? 0 : 1]});
+  return Shape{a[ta ? 1 : 0], b[tb ? 0 : 1]};
 }
+
+void matmul_shape(ShapeContext& c) { c.set_output(0, product_shape(c)); }
+void fused_matmul_shape(ShapeContext& c) { shapes::add_bias(c, product_shape(c)); }
 
 void bias_add_shape(ShapeContext& c) {
   Shape x = shapes::at_least_rank(c.input(0), 1, "x");
@@ -69,6 +72,18 @@ void register_linear_ops(OpRegistry& ops) {
               .attr("transpose_b", false)
               .shape(matmul_shape)
               .gradient(matmul_gradient));
+  // activation(a b + bias): what the pass that fuses makes of MatMul, BiasAdd and an activation. It comes after
+  // differentiation, so it needs no gradient.
+  ops.add(Op("FusedMatMul")
+              .input("a", "T")
+              .input("b", "T")
+              .input("bias", "T")
+              .output("y", "T")
+              .type("T", kFloatTypes)
+              .attr("transpose_a", false)
+              .attr("transpose_b", false)
+              .attr("activation", std::string("none"))
+              .shape(fused_matmul_shape));
   ops.add(Op("BiasAdd")
               .input("x", "T")
               .input("bias", "T")

@@ -55,11 +55,13 @@ Shape conv_output(const Attributes& attributes, const Shape& x, const Shape& fil
                filter[3]};
 }
 
-void conv2d_shape(ShapeContext& c) {
+Shape convolved_shape(const ShapeContext& c) {
   const Shape x = shapes::with_rank(c.input(0), 4, "x");
   const Shape filter = shapes::with_rank(c.input(1), 4, "filter");
-  c.set_output(0, conv_output(c.attributes(), x, filter));
+  return conv_output(c.attributes(), x, filter);
 }
+void conv2d_shape(ShapeContext& c) { c.set_output(0, convolved_shape(c)); }
+void fused_conv2d_shape(ShapeContext& c) { shapes::add_bias(c, convolved_shape(c)); }
 
 // Of the two gradients: the output is like input `like`.
 ShapeFn conv2d_grad_shape(int like) {
@@ -149,6 +151,9 @@ void register_softmax(OpRegistry& ops) {
 void register_windows(OpRegistry& ops) {
   ops.add(
       windowed(float_op("Conv2D", {"x", "filter"}, {"y"})).shape(conv2d_shape).gradient(backward::conv2d));
+  ops.add(windowed(float_op("FusedConv2D", {"x", "filter", "bias"}, {"y"}))
+              .attr("activation", std::string("none"))
+              .shape(fused_conv2d_shape));  // no gradient: see FusedMatMul
   ops.add(windowed(float_op("Conv2DBackpropInput", {"x", "filter", "dy"}, {"dx"}))
               .shape(conv2d_grad_shape(0))
               .gradient(backward::conv2d_backprop_input));

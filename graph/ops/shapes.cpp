@@ -63,6 +63,15 @@ std::int64_t merge_dim(std::int64_t x, std::int64_t y, std::string_view what) {
   return x;
 }
 
+void add_bias(ShapeContext& c, Shape shape) {
+  const std::string& activation = c.attributes().string("activation");
+  if (activation != "none" && activation != "relu" && activation != "sigmoid" && activation != "tanh")
+    invalid_argument("attribute 'activation' must be none, relu, sigmoid or tanh, not '{}'", activation);
+  const Shape bias = with_rank(c.input(2), 1, "bias");
+  shape.set_dim(-1, merge_dim(shape[-1], bias[0], "the last dimension of the output and the size of 'bias'"));
+  c.set_output(0, shape);
+}
+
 int axis(std::int64_t axis, int rank) {
   if (axis < -rank || axis >= rank)
     invalid_argument("axis {} does not exist: there are {} dimensions", axis, rank);

@@ -29,6 +29,10 @@ const Shape& at_least_rank(const Shape& shape, int rank, std::string_view input)
 Shape merge(const Shape& x, std::string_view a, const Shape& y, std::string_view b);
 std::int64_t merge_dim(std::int64_t x, std::int64_t y, std::string_view what);
 
+// The one output is `shape` with a bias, input 2, along its last dimension and an activation, attribute
+// "activation": of fused ops.
+void add_bias(ShapeContext& c, Shape shape);
+
 // An axis in [-rank, rank) as one in [0, rank).
 int axis(std::int64_t axis, int rank);
 // The same for a list, in ascending order; repeated axes are refused.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "kernels/cpu/bias.hpp"
 #include "kernels/cpu/conv_parts.hpp"
 #include "kernels/cpu/families.hpp"
 #include "kernels/cpu/tensor_checks.hpp"
@@ -100,6 +101,17 @@ Kernel make_conv2d(const KernelInit& init) {
   };
 }
 
+Kernel make_fused_conv2d(const KernelInit& init) {
+  return [options = options_of(init.attributes),
+          activation = parse_activation(init.attributes.string("activation"))](KernelContext& ctx) {
+    const Tensor& x = ctx.input(0);
+    Tensor y = ctx.allocate(x.dtype(), conv2d_shape(x.shape(), ctx.input(1).shape(), options));
+    conv2d(ctx.parallelism(), x, ctx.input(1), options, y);
+    bias_add(ctx.parallelism(), y, ctx.input(2), y, activation);
+    ctx.set_output(0, std::move(y));
+  };
+}
+
 Kernel make_backprop_input(const KernelInit& init) {
   return [options = options_of(init.attributes)](KernelContext& ctx) {
     const Tensor& x = ctx.input(0);  // for its shape
@@ -168,6 +180,7 @@ void conv2d_backprop_filter(Parallelism& parallelism, const Tensor& x, const Ten
 
 void register_conv_kernels(KernelRegistry& registry) {
   registry.add({"Conv2D", "CPU", {DType::f32, DType::f64}, make_conv2d});
+  registry.add({"FusedConv2D", "CPU", {DType::f32, DType::f64}, make_fused_conv2d});
   registry.add({"Conv2DBackpropInput", "CPU", {DType::f32, DType::f64}, make_backprop_input});
   registry.add({"Conv2DBackpropFilter", "CPU", {DType::f32, DType::f64}, make_backprop_filter});
 }

@@ -6,6 +6,7 @@
 namespace troupe {
 
 void register_array_kernels(KernelRegistry& registry);
+void register_bias_kernels(KernelRegistry& registry);
 void register_cast_kernels(KernelRegistry& registry);
 void register_comparison_kernels(KernelRegistry& registry);
 void register_conv_kernels(KernelRegistry& registry);

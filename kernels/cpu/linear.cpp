@@ -1,10 +1,12 @@
 #include "kernels/cpu/linear.hpp"
 
 #include <algorithm>
-#include <vector>
 
+#include "kernels/cpu/bias.hpp"
 #include "kernels/cpu/families.hpp"
 #include "kernels/cpu/gemm.hpp"
+#include "kernels/cpu/low_precision.hpp"
+#include "kernels/cpu/scratch.hpp"
 #include "kernels/cpu/tensor_checks.hpp"
 
 namespace troupe {
@@ -13,12 +15,12 @@ namespace {
 // Multiply-adds worth a part of their own: about a tenth of a millisecond, many times the cost of waking a
 // thread.
 constexpr std::int64_t kPartProducts = std::int64_t{1} << 22;
-// Elements worth a part, where each costs about a load.
-constexpr std::int64_t kPartElements = std::int64_t{1} << 15;
 // Parts have multiples of this many rows or columns: each part packs the other factor anew, which fewer would
 // not repay (1024^3 runs at 78 GFLOP/s in parts of 48 and at 114 in parts of 144), and multiples of 48 are
 // full register tiles.
 constexpr std::int64_t kTile = 144;
+// Elements worth a part where they are only converted.
+constexpr std::int64_t kPartElements = std::int64_t{1} << 15;
 
 // Splits the longer side of the output, so that neither factor is packed more often than it must.
 template <class T>
@@ -48,47 +50,25 @@ void matmul_typed(Parallelism& parallelism, const Tensor& a, const Tensor& b, bo
                   a.shape()[transpose_a ? 0 : 1], out.mutable_data<T>());
 }
 
-struct Rows {
-  std::int64_t count = 0;
-  std::int64_t width = 0;
-};
-Rows rows_of(std::string_view what, const Shape& shape) {
-  if (shape.rank() < 1) invalid_argument("{} must have at least one dimension, but is a scalar", what);
-  const std::int64_t width = shape[-1];
-  return {width == 0 ? 0 : shape.num_elements() / width, width};
-}
-
-std::int64_t rows_per_part(std::int64_t width) {
-  return std::max<std::int64_t>(1, kPartElements / std::max<std::int64_t>(1, width));
-}
-
+// f16 and bf16: the product of floats, rounded.
 template <class T>
-void bias_add_typed(Parallelism& parallelism, const T* x, const T* bias, Rows rows, T* out) {
-  parallelism.parallel_for(rows.count, rows_per_part(rows.width), [=](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i)
-      for (std::int64_t j = 0; j < rows.width; ++j) out[i * rows.width + j] = x[i * rows.width + j] + bias[j];
-  });
-}
-
-template <class T>
-void add_rows(const T* __restrict rows, std::int64_t count, std::int64_t width, T* __restrict sum) {
-  for (std::int64_t i = 0; i < count; ++i)
-    for (std::int64_t j = 0; j < width; ++j) sum[j] += rows[i * width + j];
-}
-
-template <class T>
-void bias_add_grad_typed(Parallelism& parallelism, const T* dy, Rows rows, T* out) {
-  std::fill_n(out, rows.width, T{0});
-  if (rows.count == 0) return;
-  // Blocks keep the sums short (rounding) and are the parts for threads.
-  const std::int64_t block = std::min<std::int64_t>(512, rows_per_part(rows.width));
-  const std::int64_t blocks = (rows.count + block - 1) / block;
-  if (blocks == 1) return add_rows(dy, rows.count, rows.width, out);
-  std::vector<T> partial(static_cast<std::size_t>(blocks * rows.width), T{0});
-  parallelism.parallel_for(rows.count, block, [&](std::int64_t begin, std::int64_t end) {
-    add_rows(dy + begin * rows.width, end - begin, rows.width, partial.data() + begin / block * rows.width);
-  });
-  add_rows(partial.data(), blocks, rows.width, out);
+void matmul_narrow(Parallelism& parallelism, const Tensor& a, const Tensor& b, bool transpose_a,
+                   bool transpose_b, Tensor& out) {
+  const ScratchArray<float> left(a.num_elements()), right(b.num_elements()), product(out.num_elements());
+  const auto convert = [&](const T* from, float* to, std::int64_t count) {
+    parallelism.parallel_for(count, kPartElements, [=](std::int64_t begin, std::int64_t end) {
+      widen(from + begin, to + begin, end - begin);
+    });
+  };
+  convert(a.data<T>(), left.data(), a.num_elements());
+  convert(b.data<T>(), right.data(), b.num_elements());
+  matmul_typed<float>(parallelism, {left.data(), a.shape()[1], transpose_a},
+                      {right.data(), b.shape()[1], transpose_b}, out.shape()[0], out.shape()[1],
+                      a.shape()[transpose_a ? 0 : 1], product.data());
+  parallelism.parallel_for(out.num_elements(), kPartElements,
+                           [from = product.data(), to = out.mutable_data<T>()](auto begin, auto end) {
+                             narrow(from + begin, to + begin, end - begin);
+                           });
 }
 
 Kernel make_matmul(const KernelInit& init) {
@@ -102,26 +82,14 @@ Kernel make_matmul(const KernelInit& init) {
   };
 }
 
-Kernel make_bias_add(const KernelInit&) {
-  return [](KernelContext& ctx) {
-    Tensor out = ctx.take_input(0);  // in place if nobody else needs x
-    if (out.valid()) {
-      const Tensor x = out;
-      bias_add(ctx.parallelism(), x, ctx.input(1), out);
-    } else {
-      const Tensor& x = ctx.input(0);
-      out = ctx.allocate(x.dtype(), x.shape());
-      bias_add(ctx.parallelism(), x, ctx.input(1), out);
-    }
-    ctx.set_output(0, std::move(out));
-  };
-}
-
-Kernel make_bias_add_grad(const KernelInit&) {
-  return [](KernelContext& ctx) {
-    const Tensor& dy = ctx.input(0);
-    Tensor out = ctx.allocate(dy.dtype(), Shape{rows_of("BiasAddGrad: dy", dy.shape()).width});
-    bias_add_grad(ctx.parallelism(), dy, out);
+Kernel make_fused_matmul(const KernelInit& init) {
+  return [ta = init.attributes.boolean("transpose_a"), tb = init.attributes.boolean("transpose_b"),
+          activation = parse_activation(init.attributes.string("activation"))](KernelContext& ctx) {
+    const Tensor& a = ctx.input(0);
+    const Tensor& b = ctx.input(1);
+    Tensor out = ctx.allocate(a.dtype(), matmul_shape(a.shape(), b.shape(), ta, tb));
+    matmul(ctx.parallelism(), a, b, ta, tb, out);
+    bias_add(ctx.parallelism(), out, ctx.input(2), out, activation);
     ctx.set_output(0, std::move(out));
   };
 }
@@ -148,6 +116,10 @@ void matmul(Parallelism& parallelism, const Tensor& a, const Tensor& b, bool tra
       return matmul_typed<float>(parallelism, left, right, transpose_a, transpose_b, out);
     case DType::f64:
       return matmul_typed<double>(parallelism, left, right, transpose_a, transpose_b, out);
+    case DType::f16:
+      return matmul_narrow<Half>(parallelism, a, b, transpose_a, transpose_b, out);
+    case DType::bf16:
+      return matmul_narrow<BFloat16>(parallelism, a, b, transpose_a, transpose_b, out);
     case DType::i32:
       return matmul_typed<std::int32_t>(parallelism, left, right, transpose_a, transpose_b, out);
     case DType::i64:
@@ -157,29 +129,10 @@ void matmul(Parallelism& parallelism, const Tensor& a, const Tensor& b, bool tra
   }
 }
 
-void bias_add(Parallelism& parallelism, const Tensor& x, const Tensor& bias, Tensor& out) {
-  const Rows rows = rows_of("BiasAdd: x", x.shape());
-  check_tensor("BiasAdd: bias", bias, x.dtype(), Shape{rows.width});
-  check_tensor("BiasAdd: the output", out, x.dtype(), x.shape());
-  if (x.dtype() == DType::f32)
-    bias_add_typed(parallelism, x.data<float>(), bias.data<float>(), rows, out.mutable_data<float>());
-  else
-    bias_add_typed(parallelism, x.data<double>(), bias.data<double>(), rows, out.mutable_data<double>());
-}
-
-void bias_add_grad(Parallelism& parallelism, const Tensor& dy, Tensor& out) {
-  const Rows rows = rows_of("BiasAddGrad: dy", dy.shape());
-  check_tensor("BiasAddGrad: the output", out, dy.dtype(), Shape{rows.width});
-  if (dy.dtype() == DType::f32)
-    bias_add_grad_typed(parallelism, dy.data<float>(), rows, out.mutable_data<float>());
-  else
-    bias_add_grad_typed(parallelism, dy.data<double>(), rows, out.mutable_data<double>());
-}
-
 void register_linear_kernels(KernelRegistry& registry) {
-  registry.add({"MatMul", "CPU", {DType::f32, DType::f64, DType::i32, DType::i64}, make_matmul});
-  registry.add({"BiasAdd", "CPU", {DType::f32, DType::f64}, make_bias_add});
-  registry.add({"BiasAddGrad", "CPU", {DType::f32, DType::f64}, make_bias_add_grad});
+  registry.add(
+      {"MatMul", "CPU", {DType::f32, DType::f64, DType::f16, DType::bf16, DType::i32, DType::i64}, make_matmul});
+  registry.add({"FusedMatMul", "CPU", {DType::f32, DType::f64, DType::f16, DType::bf16}, make_fused_matmul});
 }
 
 }  // namespace troupe

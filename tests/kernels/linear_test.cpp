@@ -3,12 +3,16 @@
 #include <gtest/gtest.h>
 #include <omp.h>
 
+#include "kernels/cpu/low_precision.hpp"
+
 #include "tests/kernels/random_tensors.hpp"
 
 namespace troupe {
 namespace {
 
 using namespace troupe::testing;
+
+constexpr DType kFloats[] = {DType::f32, DType::f64, DType::f16, DType::bf16};
 
 Attributes flags(bool ta, bool tb) { return {{"transpose_a", ta}, {"transpose_b", tb}}; }
 
@@ -31,7 +35,7 @@ TEST(MatMul, EqualsTheFloat64ProductForAnyShapeAndTranspose) {
       {1, 1, 1},    {3, 5, 7},    {1, 33, 2},   {64, 1, 1},     {17, 129, 31}, {2, 1, 300},
       {1, 1000, 1}, {1, 501, 40}, {40, 501, 1}, {32, 784, 128}, {784, 32, 10}, {301, 257, 65}};
   for (const auto& [m, k, n] : sizes)
-    for (DType dtype : {DType::f32, DType::f64})
+    for (DType dtype : kFloats)
       for (int mask = 0; mask < 4; ++mask) {
         const bool ta = mask & 1, tb = mask & 2;
         const Tensor a = random_tensor(dtype, ta ? Shape{k, m} : Shape{m, k}, engine);
@@ -154,6 +158,49 @@ TEST(BiasAdd, AddsAlongTheLastAxis) {
     }
 }
 
+float rounded(float x, DType dtype) {
+  return dtype == DType::f16 ? static_cast<float>(Half(x)) : static_cast<float>(BFloat16(x));
+}
+
+TEST(BiasAdd, OfNarrowTypesAddsFloatsAndRoundsToNearestEven) {
+  const KernelRegistry registry = all_kernels();
+  std::mt19937_64 engine(6);
+  for (DType dtype : {DType::f16, DType::bf16}) {
+    const Tensor x = random_tensor(dtype, {9, 301}, engine), bias = random_tensor(dtype, {301}, engine);
+    const auto xs = doubles(x), bs = doubles(bias);
+    const auto ys = doubles(run_every_way(registry, {"BiasAdd", dtype, {x, bias}, {}})[0]);
+    for (std::size_t i = 0; i < ys.size(); ++i)
+      ASSERT_EQ(ys[i], rounded(static_cast<float>(xs[i]) + static_cast<float>(bs[i % 301]), dtype));
+  }
+}
+
+// Every float is rounded as the conversion of one element does, NaN included.
+TEST(LowPrecision, ArraysHaveTheBitsOfSingleConversions) {
+  std::mt19937 engine(8);
+  std::vector<float> values{0.0f, -0.0f, 65519.9f, 65520.0f, -1e30f, 0x1p-25f, 0x1.8p-24f, 1.00390625f, 1.01171875f};
+  values.push_back(std::numeric_limits<float>::infinity());
+  for (std::uint32_t nan : {0x7f800001u, 0xffc12345u, 0x7fffffffu}) values.push_back(std::bit_cast<float>(nan));
+  for (int i = 0; i < 100000; ++i) values.push_back(std::bit_cast<float>(static_cast<std::uint32_t>(engine())));
+  const auto count = static_cast<std::int64_t>(values.size());
+  const auto check = [&]<class T>(T) {
+    std::vector<T> narrowed(values.size());
+    narrow(values.data(), narrowed.data(), count);
+    for (std::size_t i = 0; i < values.size(); ++i)
+      ASSERT_EQ(narrowed[i].bits, T(values[i]).bits) << std::bit_cast<std::uint32_t>(values[i]);
+    std::vector<T> all(65536);
+    std::vector<float> widened(65536);
+    for (std::size_t i = 0; i < all.size(); ++i) all[i].bits = static_cast<std::uint16_t>(i);
+    widen(all.data(), widened.data(), 65536);
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      const float one = static_cast<float>(all[i]);
+      if (std::isnan(one)) ASSERT_TRUE(std::isnan(widened[i]));
+      else ASSERT_EQ(std::bit_cast<std::uint32_t>(widened[i]), std::bit_cast<std::uint32_t>(one));
+    }
+  };
+  check(Half{});
+  check(BFloat16{});
+}
+
 TEST(BiasAdd, WritesIntoItsInputIfItMay) {
   const KernelRegistry registry = all_kernels();
   const auto device = test_device();
@@ -189,7 +236,7 @@ TEST(BiasAddGrad, SumsOverAllAxesButTheLast) {
   std::mt19937_64 engine(5);
   for (const Shape& shape : {Shape{5}, Shape{300, 7}, Shape{1, 1}, Shape{2, 40, 31, 33}, Shape{5000, 10},
                              Shape{0, 4}, Shape{4, 0}})
-    for (DType dtype : {DType::f32, DType::f64}) {
+    for (DType dtype : kFloats) {
       const Tensor dy = random_tensor(dtype, shape, engine);
       const Tensor sum = run_every_way(registry, {"BiasAddGrad", dtype, {dy}, {}})[0];
       ASSERT_EQ(sum.shape(), (Shape{shape[-1]}));

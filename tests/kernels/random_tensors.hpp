@@ -19,23 +19,38 @@ inline KernelRegistry all_kernels() {
   return registry;
 }
 
-// f32 or f64, uniform in [low, high).
+// f32, f64, f16 or bf16, uniform in [low, high).
 inline Tensor random_tensor(DType dtype, const Shape& shape, std::mt19937_64& engine, double low = -1,
                             double high = 1) {
   std::uniform_real_distribution<double> uniform(low, high);
   Tensor t(dtype, shape);
   for (std::int64_t i = 0; i < t.num_elements(); ++i) {
+    const double value = uniform(engine);
     if (dtype == DType::f32)
-      t.mutable_data<float>()[i] = static_cast<float>(uniform(engine));
+      t.mutable_data<float>()[i] = static_cast<float>(value);
+    else if (dtype == DType::f64)
+      t.mutable_data<double>()[i] = value;
+    else if (dtype == DType::f16)
+      t.mutable_data<Half>()[i] = Half(static_cast<float>(value));
     else
-      t.mutable_data<double>()[i] = uniform(engine);
+      t.mutable_data<BFloat16>()[i] = BFloat16(static_cast<float>(value));
   }
   return t;
 }
 
 inline std::vector<double> doubles(const Tensor& t) {
+  std::vector<double> out;
+  const auto append = [&]<class T>(std::span<const T> values) {
+    for (const T& value : values) out.push_back(static_cast<float>(value));
+  };
   if (t.dtype() == DType::f64) return {t.values<double>().begin(), t.values<double>().end()};
-  return {t.values<float>().begin(), t.values<float>().end()};
+  if (t.dtype() == DType::f16)
+    append(t.values<Half>());
+  else if (t.dtype() == DType::bf16)
+    append(t.values<BFloat16>());
+  else
+    append(t.values<float>());
+  return out;
 }
 
 // The same values, one element behind an aligned address.
@@ -58,12 +73,17 @@ struct Sums {
   std::vector<double> magnitude;
 };
 
+// f16 and bf16: as floats, and then half a unit of the last place for rounding.
 inline void expect_close(const Tensor& got, const Sums& want, const std::string& where) {
-  const double tolerance = got.dtype() == DType::f32 ? 1e-5 : 1e-14;
+  const double tolerance = got.dtype() == DType::f64 ? 1e-14 : 1e-5;
+  const double rounding = got.dtype() == DType::f16 ? 0x1p-11 : got.dtype() == DType::bf16 ? 0x1p-8 : 0;
+  const double smallest = got.dtype() == DType::f16 ? 0x1p-25 : 0;  // half a subnormal
   const std::vector<double> values = doubles(got);
   ASSERT_EQ(values.size(), want.value.size()) << where;
   for (std::size_t i = 0; i < values.size(); ++i)
-    ASSERT_LE(std::fabs(values[i] - want.value[i]), tolerance * want.magnitude[i]) << where << " at " << i;
+    ASSERT_LE(std::fabs(values[i] - want.value[i]), tolerance * want.magnitude[i] * (1 + rounding) +
+                                                        rounding * std::fabs(want.value[i]) + smallest)
+        << where << " at " << i;
 }
 
 // Runs the call on one thread, on three, and with unaligned inputs: all must agree to the bit. Returns the

@@ -1,0 +1,127 @@
+#include "kernels/cpu/bias.hpp"
+
+#include <algorithm>
+
+#include "kernels/cpu/families.hpp"
+#include "kernels/cpu/low_precision.hpp"
+#include "kernels/cpu/scratch.hpp"
+#include "kernels/cpu/tensor_checks.hpp"
+#include "kernels/cpu/typed_kernels.hpp"
+
+namespace troupe {
+namespace {
+
+// Elements worth a part, where each costs about a load.
+constexpr std::int64_t kPartElements = std::int64_t{1} << 15;
+
+struct Rows {
+  std::int64_t count = 0;
+  std::int64_t width = 0;
+};
+Rows rows_of(std::string_view what, const Shape& shape) {
+  if (shape.rank() < 1) invalid_argument("{} must have at least one dimension, but is a scalar", what);
+  const std::int64_t width = shape[-1];
+  return {width == 0 ? 0 : shape.num_elements() / width, width};
+}
+
+std::int64_t rows_per_part(std::int64_t width) {
+  return std::max<std::int64_t>(1, kPartElements / std::max<std::int64_t>(1, width));
+}
+
+template <class T>
+  requires std::is_floating_point_v<T>
+void add_rows(const T* __restrict rows, std::int64_t count, std::int64_t width, T* __restrict sum) {
+  for (std::int64_t i = 0; i < count; ++i)
+    for (std::int64_t j = 0; j < width; ++j) sum[j] += rows[i * width + j];
+}
+// f16 and bf16 are summed in float.
+template <class T>
+  requires(!std::is_floating_point_v<T>)
+void add_rows(const T* rows, std::int64_t count, std::int64_t width, float* __restrict sum) {
+  constexpr std::int64_t kBlock = 256;
+  float values[kBlock];
+  for (std::int64_t i = 0; i < count; ++i)
+    for (std::int64_t begin = 0; begin < width; begin += kBlock) {
+      const std::int64_t n = std::min(kBlock, width - begin);
+      widen(rows + i * width + begin, values, n);
+      for (std::int64_t j = 0; j < n; ++j) sum[begin + j] += values[j];
+    }
+}
+
+template <class T>
+void store(const Compute<T>* sum, std::int64_t count, T* out) {
+  if constexpr (std::is_floating_point_v<T>)
+    std::copy_n(sum, count, out);
+  else
+    narrow(sum, out, count);
+}
+
+template <class T>
+void sum_rows(Parallelism& parallelism, const T* dy, Rows rows, T* out) {
+  // Blocks keep the sums short (rounding) and are the parts for threads.
+  const std::int64_t block = std::min<std::int64_t>(512, rows_per_part(rows.width));
+  const std::int64_t blocks = (rows.count + block - 1) / block;
+  const ScratchArray<Compute<T>> partial(std::max<std::int64_t>(1, blocks) * rows.width);
+  std::fill_n(partial.data(), rows.width * std::max<std::int64_t>(1, blocks), Compute<T>{0});
+  Compute<T>* const sums = partial.data();
+  parallelism.parallel_for(rows.count, block, [=](std::int64_t begin, std::int64_t end) {
+    add_rows(dy + begin * rows.width, end - begin, rows.width, sums + begin / block * rows.width);
+  });
+  if (blocks > 1) add_rows(sums + rows.width, blocks - 1, rows.width, sums);
+  store<T>(sums, rows.width, out);
+}
+
+Kernel make_bias_add(const KernelInit&) {
+  return [](KernelContext& ctx) {
+    Tensor out = ctx.take_input(0);  // in place if nobody else needs x
+    if (out.valid()) {
+      const Tensor x = out;
+      bias_add(ctx.parallelism(), x, ctx.input(1), out);
+    } else {
+      const Tensor& x = ctx.input(0);
+      out = ctx.allocate(x.dtype(), x.shape());
+      bias_add(ctx.parallelism(), x, ctx.input(1), out);
+    }
+    ctx.set_output(0, std::move(out));
+  };
+}
+
+Kernel make_bias_add_grad(const KernelInit&) {
+  return [](KernelContext& ctx) {
+    const Tensor& dy = ctx.input(0);
+    Tensor out = ctx.allocate(dy.dtype(), Shape{rows_of("BiasAddGrad: dy", dy.shape()).width});
+    bias_add_grad(ctx.parallelism(), dy, out);
+    ctx.set_output(0, std::move(out));
+  };
+}
+
+}  // namespace
+
+void bias_add(Parallelism& parallelism, const Tensor& x, const Tensor& bias, Tensor& out,
+              Activation activation) {
+  const Rows rows = rows_of("BiasAdd: x", x.shape());
+  check_tensor("BiasAdd: bias", bias, x.dtype(), Shape{rows.width});
+  check_tensor("BiasAdd: the output", out, x.dtype(), x.shape());
+  dispatch(FloatTypes{}, x.dtype(), [&]<class T>() {
+    parallelism.parallel_for(rows.count, rows_per_part(rows.width),
+                             [&, from = x.data<T>(), to = out.mutable_data<T>()](auto begin, auto end) {
+                               add_bias(activation, from + begin * rows.width, bias.data<T>(), end - begin,
+                                        rows.width, rows.width, to + begin * rows.width);
+                             });
+  });
+}
+
+void bias_add_grad(Parallelism& parallelism, const Tensor& dy, Tensor& out) {
+  const Rows rows = rows_of("BiasAddGrad: dy", dy.shape());
+  check_tensor("BiasAddGrad: the output", out, dy.dtype(), Shape{rows.width});
+  dispatch(FloatTypes{}, dy.dtype(),
+           [&]<class T>() { sum_rows(parallelism, dy.data<T>(), rows, out.mutable_data<T>()); });
+}
+
+void register_bias_kernels(KernelRegistry& registry) {
+  const std::vector<DType> types{DType::f32, DType::f64, DType::f16, DType::bf16};
+  registry.add({"BiasAdd", "CPU", types, make_bias_add});
+  registry.add({"BiasAddGrad", "CPU", types, make_bias_add_grad});
+}
+
+}  // namespace troupe

@@ -1,0 +1,20 @@
+// Biases on the CPU; f32, f64, f16, bf16 (computed in float, rounded to nearest even).
+//
+// Bits depend on shapes, dtype and flags; not on the number of threads, nor on the alignment of inputs. All
+// throw invalid_argument, naming the shapes, for tensors that do not fit.
+#pragma once
+
+#include "devices/device.hpp"
+#include "kernels/cpu/epilogue.hpp"
+#include "messages/tensor.hpp"
+
+namespace troupe {
+
+// out[..., j] = activation(x[..., j] + bias[j]). `out` may be `x` itself.
+void bias_add(Parallelism& parallelism, const Tensor& x, const Tensor& bias, Tensor& out,
+              Activation activation = Activation::none);
+
+// out[j] = the sum of dy[..., j] over all axes but the last, in blocks of rows fixed by the shape.
+void bias_add_grad(Parallelism& parallelism, const Tensor& dy, Tensor& out);
+
+}  // namespace troupe

@@ -1,0 +1,21 @@
+// What fused ops do to each part of a product while it is in the cache: add the bias, apply an activation.
+// The bits are those of the ops BiasAdd and Relu, Sigmoid or Tanh one after the other.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+namespace troupe {
+
+enum class Activation { none, relu, sigmoid, tanh };
+
+// "none", "relu", "sigmoid", "tanh"; throws invalid_argument for another text.
+Activation parse_activation(std::string_view text);
+
+// out[i * stride + j] = activation(x[i * stride + j] + bias[j]) for i < rows, j < width. `out` may be `x`.
+// T: float, double, Half, BFloat16; these two are rounded after each step.
+template <class T>
+void add_bias(Activation activation, const T* x, const T* bias, std::int64_t rows, std::int64_t width,
+              std::int64_t stride, T* out);
+
+}  // namespace troupe

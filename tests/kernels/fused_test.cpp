@@ -1,0 +1,88 @@
+// Fused ops have the bits of the ops they replace.
+#include <gtest/gtest.h>
+
+#include "tests/kernels/random_tensors.hpp"
+
+namespace troupe {
+namespace {
+
+using namespace troupe::testing;
+
+constexpr std::pair<const char*, const char*> kActivations[] = {
+    {"none", nullptr}, {"relu", "Relu"}, {"sigmoid", "Sigmoid"}, {"tanh", "Tanh"}};
+
+Attributes with(Attributes attributes, const char* activation) {
+  attributes.set("activation", std::string(activation));
+  return attributes;
+}
+
+// `op`, BiasAdd and the activation one after the other.
+Tensor apart(const KernelRegistry& registry, const std::string& op, const std::vector<Tensor>& inputs,
+             const Attributes& attributes, const char* activation) {
+  const auto device = test_device();
+  const DType dtype = inputs[0].dtype();
+  const auto run = [&](const std::string& name, std::vector<Tensor> in, Attributes attrs) {
+    return run_kernel(registry, *device, {name, dtype, std::move(in), std::move(attrs)})[0];
+  };
+  Tensor y = run(op, {inputs[0], inputs[1]}, attributes);
+  y = run("BiasAdd", {y, inputs[2]}, {});
+  return activation ? run(activation, {y}, {}) : y;
+}
+
+TEST(FusedMatMul, HasTheBitsOfMatMulBiasAddAndActivation) {
+  const KernelRegistry registry = all_kernels();
+  std::mt19937_64 engine(21);
+  const std::vector<std::array<std::int64_t, 3>> sizes{{1, 1, 1},     {32, 784, 128}, {128, 32, 10}, {5, 0, 3},
+                                                       {0, 4, 3},     {3, 4, 0},      {700, 65, 301}, {301, 65, 700}};
+  for (const auto& [m, k, n] : sizes)
+    for (DType dtype : {DType::f32, DType::f64, DType::f16, DType::bf16})
+      for (int mask = 0; mask < 4; ++mask)
+        for (const auto& [name, op] : kActivations) {
+          const bool ta = mask & 1, tb = mask & 2;
+          const std::vector<Tensor> inputs{random_tensor(dtype, ta ? Shape{k, m} : Shape{m, k}, engine),
+                                           random_tensor(dtype, tb ? Shape{n, k} : Shape{k, n}, engine),
+                                           random_tensor(dtype, {n}, engine)};
+          const Attributes flags{{"transpose_a", ta}, {"transpose_b", tb}};
+          const Tensor y = run_every_way(registry, {"FusedMatMul", dtype, inputs, with(flags, name)})[0];
+          ASSERT_TRUE(bitwise_equal(y, apart(registry, "MatMul", inputs, flags, op)))
+              << m << "x" << k << "x" << n << " " << mask << " " << name << " " << troupe::name(dtype);
+        }
+}
+
+TEST(FusedConv2D, HasTheBitsOfConv2DBiasAddAndActivation) {
+  const KernelRegistry registry = all_kernels();
+  std::mt19937_64 engine(22);
+  const std::vector<std::pair<Shape, Shape>> sizes{
+      {{32, 12, 12, 1}, {3, 3, 1, 32}}, {{9, 13, 13, 32}, {3, 3, 32, 64}}, {{2, 5, 4, 3}, {2, 3, 3, 7}}};
+  for (const auto& [x, filter] : sizes)
+    for (DType dtype : {DType::f32, DType::f64})
+      for (const char* padding : {"SAME", "VALID"})
+        for (const auto& [name, op] : kActivations) {
+          const std::vector<Tensor> inputs{random_tensor(dtype, x, engine), random_tensor(dtype, filter, engine),
+                                           random_tensor(dtype, {filter[3]}, engine)};
+          const Attributes window{{"strides", std::vector<std::int64_t>{1, 2}}, {"padding", std::string(padding)}};
+          const Tensor y = run_every_way(registry, {"FusedConv2D", dtype, inputs, with(window, name)})[0];
+          ASSERT_TRUE(bitwise_equal(y, apart(registry, "Conv2D", inputs, window, op)))
+              << x.to_string() << " " << name << " " << troupe::name(dtype);
+        }
+}
+
+TEST(FusedMatMul, RefusesWhatDoesNotFit) {
+  const KernelRegistry registry = all_kernels();
+  const auto device = test_device();
+  const auto run = [&](Shape bias, const char* activation) {
+    return message_of(Code::invalid_argument, [&] {
+      run_kernel(registry, *device,
+                 {"FusedMatMul",
+                  DType::f32,
+                  {Tensor::zeros(DType::f32, {2, 3}), Tensor::zeros(DType::f32, {3, 4}),
+                   Tensor::zeros(DType::f32, bias)},
+                  with({{"transpose_a", false}, {"transpose_b", false}}, activation)});
+    });
+  };
+  EXPECT_EQ(run({3}, "relu"), "BiasAdd: bias must be f32[4], but is f32[3]");
+  EXPECT_EQ(run({4}, "gelu"), "attribute 'activation' must be none, relu, sigmoid or tanh, not 'gelu'");
+}
+
+}  // namespace
+}  // namespace troupe
