@@ -9,7 +9,7 @@ packages=(
   protobuf-compiler libprotobuf-dev             # wire and file schemas
   libfmt-dev libcli11-dev nlohmann-json3-dev libcpp-httplib-dev
   libssl-dev zlib1g-dev libncurses-dev          # hashing and TLS, compression, terminal
-  libgtest-dev libgmock-dev libbenchmark-dev libtbb-dev
+  libgtest-dev libgmock-dev libtbb-dev          # tests; a peer of the benchmarks
 )
 peer_packages=(python3 python3-numpy python3-torch)
 browser_packages=(chromium)

@@ -117,7 +117,7 @@ PartitionActor NodeActorImpl::spawn_partition(SessionId session, const proto::Pa
   SessionState& state = sessions_.at(session);
   auto& variables = state.variables[partition.device()];
   if (!variables) variables = std::make_shared<VariableStore>();
-  PartitionActorImpl::Source source{from_proto(partition.graph(), standard_ops()), *device, variables, config_.kernels};
+  PartitionActorImpl::Source source{from_proto(partition.graph(), *config_.ops), *device, variables, config_.kernels};
   auto actor = spawn<PartitionActorImpl>(config_.registry->add("partition", partition.device()), std::move(source));
   state.partitions.push_back(actor);
   return actor;

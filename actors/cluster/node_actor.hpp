@@ -11,6 +11,7 @@
 #include "actors/session/step.hpp"
 #include "actors/wire/handshake.hpp"
 #include "devices/kernel.hpp"
+#include "graph/op.hpp"
 #include "messages/protocol.hpp"
 #include "messages/proto/run.pb.h"
 
@@ -38,7 +39,8 @@ class NodeActorImpl final : public Counted<LocalNodeActor> {
   struct Config {
     TaskIdentity identity;  // without a cluster until JoinCluster
     std::vector<LocalDevice> devices;
-    const KernelRegistry* kernels = nullptr;  // outlives the actor
+    const OpRegistry* ops = &standard_ops();  // outlives the actor
+    const KernelRegistry* kernels = nullptr;  // likewise
     ActorRegistry* registry = nullptr;        // likewise
     SchedulerActor scheduler;
     IntrospectorActor introspector;

@@ -51,6 +51,7 @@ class Task::Impl {
  public:
   explicit Impl(TaskOptions given) : options(std::move(given)), system(configure(config, options.networked)) {
     register_all_kernels(kernels);
+    if (options.register_kernels) options.register_kernels(kernels);
     if (options.cpu_devices < 1 || options.cpu_devices > 1024) invalid_argument("a task has 1 to 1024 CPU devices, not {}", options.cpu_devices);
     const int threads = options.threads > 0 ? options.threads : default_threads(options.cpu_devices);
     for (int i = 0; i < options.cpu_devices; ++i)
@@ -81,6 +82,7 @@ class Task::Impl {
       local_devices.push_back({device.get(), actor});
     }
     settings.devices = local_devices;
+    if (options.ops) settings.ops = options.ops.get();
     settings.kernels = &kernels;
     settings.registry = &registry;
     settings.scheduler = scheduler;

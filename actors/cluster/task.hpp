@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -31,6 +32,9 @@ struct TaskOptions {
   std::uint16_t port = 0;
   bool networked = false;
   std::chrono::nanoseconds peer_timeout = std::chrono::seconds(10);  // without a sign of life a peer counts as down
+  // Ops of the program's own: what its graphs are made with, a copy of standard_ops() with more. Null: standard_ops().
+  std::shared_ptr<const OpRegistry> ops;
+  std::function<void(KernelRegistry&)> register_kernels;  // adds their kernels to the standard ones
 };
 
 class Task {

@@ -298,6 +298,25 @@ TEST(Task, APeerThatNeverComesIsNamed) {
   EXPECT_NE(error.message().find("/job:ps/task:0"), std::string::npos) << error.message();
 }
 
+TEST(Task, RunsOpsOfTheProgramsOwn) {
+  auto ops = std::make_shared<OpRegistry>(standard_ops());
+  ops->add(Op("Thrice").input("x", DType::f32).output("y", DType::f32).shape([](ShapeContext& c) { c.set_output(0, c.input(0)); }));
+  const auto add_kernel = [](KernelRegistry& kernels) {
+    kernels.add({.op = "Thrice", .device_type = "CPU", .dtypes = {}, .make = [](const KernelInit&) -> Kernel {
+                   return [](KernelContext& c) { c.set_output(0, Tensor::scalar(3 * c.input(0).item<float>())); };
+                 }});
+  };
+  Graph g(*ops);
+  Output x = placeholder(g, DType::f32, Shape{}, "x");
+  Output y = add_op("Thrice", {x}) + 1.0;
+  Task task({.threads = 1, .ops = ops, .register_kernels = add_kernel});
+  EXPECT_EQ(Session(task, g).run({{x, Tensor::scalar(2.0f)}}, y).item<float>(), 7.0f);
+
+  Task without({.threads = 1});
+  const Error unknown = error_of([&] { Session(without, g).run({{x, Tensor::scalar(2.0f)}}, y); });
+  EXPECT_NE(unknown.message().find("Thrice"), std::string::npos) << unknown.to_string();
+}
+
 TEST(Task, ABusyPortIsNamed) {
   Task first({.name = {"ps", 0}, .threads = 1, .networked = true});
   const Error error = error_of([&] { Task second({.name = {"ps", 1}, .threads = 1, .port = first.port(), .networked = true}); });

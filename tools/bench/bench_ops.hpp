@@ -1,0 +1,52 @@
+// Ops of the benchmarks' own: nodes that do nothing but count themselves, and nodes that spin.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+
+#include "actors/cluster/task.hpp"
+#include "graph/op.hpp"
+
+namespace troupe::bench {
+
+// Counts from many threads at next to no cost: each thread has a counter of its own.
+class Tally {
+ public:
+  void add() {
+    const std::size_t mine = thread_index();
+    std::atomic<std::uint64_t>& counter = counters_[mine].value;
+    if (mine == kThreads) [[unlikely]]
+      counter.fetch_add(1, std::memory_order_relaxed);
+    else
+      counter.store(counter.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  }
+  // Exact once those who added are waited for.
+  std::uint64_t total() const;
+
+ private:
+  static constexpr std::size_t kThreads = 255;  // later ones share the last counter
+  static std::size_t thread_index();
+  struct alignas(64) Counter {
+    std::atomic<std::uint64_t> value{0};
+  };
+  std::array<Counter, kThreads + 1> counters_;
+};
+
+// Keeps a core busy for so many dependent multiplications.
+void spin(std::int64_t iterations);
+// How many take this long on this machine now.
+std::int64_t spin_iterations(double seconds);
+
+// The standard ops and
+//   BenchNull: no inputs, no outputs
+//   BenchJoin: a, b -> a, as f32
+//   BenchSpin: spins for attribute "iterations"
+// None is pruned or shared by a pass.
+std::shared_ptr<const OpRegistry> bench_ops();
+// Options of a task that has kernels for them. Each run of one adds to the tally, which must outlive the
+// task.
+TaskOptions bench_task(int threads, Tally& tally);
+
+}  // namespace troupe::bench

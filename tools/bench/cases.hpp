@@ -1,0 +1,15 @@
+// The cases of troupe-bench, by family. `all_cases` lists them in the order they run.
+#pragma once
+
+#include <vector>
+
+#include "tools/bench/harness.hpp"
+
+namespace troupe::bench {
+
+void add_dispatch_cases(std::vector<Case>& cases);  // null nodes and parallel nodes
+void add_step_cases(std::vector<Case>& cases);      // one-node graphs
+
+std::vector<Case> all_cases();
+
+}  // namespace troupe::bench

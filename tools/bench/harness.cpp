@@ -1,0 +1,198 @@
+#include "tools/bench/harness.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <nlohmann/json.hpp>
+
+#include "messages/error.hpp"
+
+namespace troupe::bench {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double median_of(std::vector<double> figures) {
+  std::ranges::sort(figures);
+  const std::size_t half = figures.size() / 2;
+  return figures.size() % 2 == 1 ? figures[half] : (figures[half - 1] + figures[half]) / 2;
+}
+
+// One repeat: what each side came to, troupe first.
+std::vector<double> run_repeat(const Contest& contest, int rounds) {
+  std::vector<std::vector<double>> figures(1 + contest.peers.size());
+  for (int round = 0; round < rounds; ++round)
+    for (std::size_t i = 0; i < figures.size(); ++i) {
+      // Who begins changes from round to round.
+      const std::size_t side = (i + static_cast<std::size_t>(round)) % figures.size();
+      figures[side].push_back(side == 0 ? contest.troupe() : contest.peers[side - 1].measure());
+    }
+  std::vector<double> out;
+  for (const auto& side : figures) out.push_back(median_of(side));
+  return out;
+}
+
+std::string number(double value) {
+  if (value >= 1000) return fmt::format("{:.0f}", value);
+  if (value >= 10) return fmt::format("{:.1f}", value);
+  return fmt::format("{:.3f}", value);
+}
+
+std::string table_line(std::string_view id, std::string_view value, std::string_view unit,
+                       std::string_view peer_value, std::string_view ratio, std::string_view spread,
+                       std::string_view target, std::string_view verdict, std::string_view peer) {
+  return fmt::format("{:<32} {:>9} {:<8} {:>9} {:>6} {:<12} {:<24} {:<5} {}\n", id, value, unit, peer_value,
+                     ratio, spread, target, verdict, peer);
+}
+
+}  // namespace
+
+std::string Case::target() const {
+  std::string text = ratio_target ? fmt::format("ratio >= {}", *ratio_target) : "";
+  if (value_target)
+    text += fmt::format("{}{} {} {}", text.empty() ? "" : ", ", more_is_better ? ">=" : "<=", *value_target,
+                        unit);
+  return text;
+}
+
+Summary summarize(std::vector<double> figures) {
+  if (figures.empty()) invalid_argument("there are no figures to summarize");
+  const auto [min, max] = std::ranges::minmax(figures);
+  return {median_of(std::move(figures)), min, max};
+}
+
+double ratio_of(double value, double peer_value, bool more_is_better) {
+  return more_is_better ? value / peer_value : peer_value / value;
+}
+
+bool Result::meets(const Case& c) const {
+  if (c.ratio_target && (peer.empty() || ratio.median < *c.ratio_target)) return false;
+  if (!c.value_target) return true;
+  return c.more_is_better ? value.median >= *c.value_target : value.median <= *c.value_target;
+}
+
+Result run_case(const Case& c, const Settings& settings,
+                const std::function<void(const std::string&)>& progress) {
+  progress("prepares and warms up");
+  const Contest contest = c.prepare(settings);
+  run_repeat(contest, 1);
+
+  const int repeats = settings.quick ? 1 : settings.repeat;
+  std::vector<std::vector<double>> figures(1 + contest.peers.size());
+  for (int repeat = 0; repeat < repeats; ++repeat) {
+    progress(fmt::format("repeat {} of {}", repeat + 1, repeats));
+    const std::vector<double> sides = run_repeat(contest, settings.quick ? 1 : contest.rounds);
+    for (std::size_t i = 0; i < sides.size(); ++i) figures[i].push_back(sides[i]);
+  }
+
+  Result result;
+  result.value = summarize(figures[0]);
+  for (std::size_t i = 0; i < contest.peers.size(); ++i) {
+    const Summary summary = summarize(figures[i + 1]);
+    const bool best =
+        result.peer.empty() || ratio_of(summary.median, result.peer_value.median, c.more_is_better) > 1;
+    if (!best) continue;
+    result.peer = contest.peers[i].name;
+    result.peer_value = summary;
+    std::vector<double> ratios;
+    for (int r = 0; r < repeats; ++r)
+      ratios.push_back(ratio_of(figures[0][static_cast<std::size_t>(r)],
+                                figures[i + 1][static_cast<std::size_t>(r)], c.more_is_better));
+    result.ratio = summarize(std::move(ratios));
+  }
+  return result;
+}
+
+bool glob_match(std::string_view pattern, std::string_view text) {
+  std::size_t p = 0, t = 0, star = std::string_view::npos, resume = 0;
+  while (t < text.size()) {
+    if (p < pattern.size() && (pattern[p] == '?' || pattern[p] == text[t]) && pattern[p] != '*') {
+      ++p, ++t;
+    } else if (p < pattern.size() && pattern[p] == '*') {
+      star = p++;
+      resume = t;
+    } else if (star != std::string_view::npos) {
+      p = star + 1;
+      t = ++resume;
+    } else {
+      return false;
+    }
+  }
+  return pattern.find_first_not_of('*', p) == std::string_view::npos;
+}
+
+std::vector<const Case*> select(const std::vector<Case>& cases, const std::vector<std::string>& patterns) {
+  std::vector<bool> chosen(cases.size(), patterns.empty());
+  for (const std::string& pattern : patterns) {
+    const bool glob = pattern.find_first_of("*?") != std::string::npos;
+    bool found = false;
+    for (std::size_t i = 0; i < cases.size(); ++i) {
+      if (!(glob ? glob_match(pattern, cases[i].id()) : cases[i].id().starts_with(pattern))) continue;
+      chosen[i] = true;
+      found = true;
+    }
+    if (!found) fail(Code::not_found, "no case is named '{}'; --list shows them", pattern);
+  }
+  std::vector<const Case*> out;
+  for (std::size_t i = 0; i < cases.size(); ++i)
+    if (chosen[i]) out.push_back(&cases[i]);
+  return out;
+}
+
+std::string json_line(const Case& c, const Result& result) {
+  nlohmann::ordered_json line;
+  line["bench"] = c.bench;
+  line["case"] = c.name;
+  line["value"] = result.value.median;
+  line["unit"] = c.unit;
+  if (result.peer.empty()) {
+    line["peer"] = nullptr;
+    line["peer_value"] = nullptr;
+    line["ratio"] = nullptr;
+  } else {
+    line["peer"] = result.peer;
+    line["peer_value"] = result.peer_value.median;
+    line["ratio"] = result.ratio.median;
+  }
+  return line.dump();
+}
+
+std::string table_header() {
+  return table_line("case", "troupe", "unit", "peer", "ratio", "min..max", "target", "", "peer");
+}
+
+std::string table_row(const Case& c, const Result& result) {
+  const std::string verdict = c.target().empty() ? "" : result.meets(c) ? "ok" : "below";
+  const std::string value = number(result.value.median);
+  if (result.peer.empty())
+    return table_line(c.id(), value, c.unit, "-", "-", "", c.target(), verdict, "none");
+  return table_line(
+      c.id(), value, c.unit, number(result.peer_value.median), fmt::format("{:.2f}", result.ratio.median),
+      fmt::format("{:.2f}..{:.2f}", result.ratio.min, result.ratio.max), c.target(), verdict, result.peer);
+}
+
+std::string list_text(const std::vector<const Case*>& cases) {
+  std::string text;
+  for (const Case* c : cases) {
+    text += fmt::format("{} [{}]\n    {}\n    peer: {}", c->id(), c->unit, c->measures,
+                        c->peer.empty() ? "none" : c->peer);
+    if (!c->target().empty()) text += "; target: " + c->target();
+    text += "\n";
+  }
+  return text;
+}
+
+double seconds_per_call(double seconds, const std::function<void()>& work) {
+  const auto begin = Clock::now();
+  std::int64_t calls = 0;
+  double elapsed = 0;
+  do {
+    work();
+    ++calls;
+    elapsed = std::chrono::duration<double>(Clock::now() - begin).count();
+  } while (elapsed < seconds);
+  return elapsed / static_cast<double>(calls);
+}
+
+}  // namespace troupe::bench
