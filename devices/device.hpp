@@ -13,6 +13,8 @@
 
 #include "devices/allocator.hpp"
 #include "messages/device_name.hpp"
+#include "messages/function_ref.hpp"
+#include "messages/local.hpp"
 
 namespace troupe {
 
@@ -35,23 +37,39 @@ class Event {
 class Stream {
  public:
   virtual ~Stream() = default;
-  // Runs `work` on the device's thread of this stream, in order. `work` must not throw. For a GPU, `work` launches
-  // kernels on the stream's native queue, and later work may start before they end on the GPU but is ordered after them.
-  virtual void enqueue(std::function<void()> work) = 0;
+  // Runs `work` on the device's thread of this stream, in order. It must not throw. For a GPU, `work` launches kernels on
+  // the stream's native queue, and later work may start before they end on the GPU but is ordered after them. What a
+  // stream that has stopped is given, or has not begun when it stops, is dropped.
+  virtual void enqueue(LocalHandle work) = 0;
   virtual std::shared_ptr<Event> record() = 0;
   virtual void wait(const std::shared_ptr<Event>& event) = 0;
 };
 
-// Splits a kernel's work over the device's threads. Parts are fixed by (total, grain) alone, so that results do not
-// depend on the number of threads.
+// Work in pieces, some of which can be run only when others have been: the nodes of a plan. All methods are called by
+// several threads at once.
+class DynamicWork {
+ public:
+  virtual ~DynamicWork() = default;
+  // Runs pieces until none is ready; false if there was none. Must not throw.
+  virtual bool run_some() = 0;
+  virtual bool ready() const = 0;     // a piece could be run now
+  virtual bool finished() const = 0;  // no piece is left, and none runs
+};
+
+// Splits work over the device's threads. However it is nested, no more than threads() threads run at once.
 class Parallelism {
  public:
   virtual ~Parallelism() = default;
   virtual int threads() const = 0;
   // Calls fn(begin, end) for consecutive parts of [0, total), each of `grain` items but the last; returns when all have
-  // ended. Rethrows the first exception. Parts may run on several threads at once, or all on this one.
-  virtual void parallel_for(std::int64_t total, std::int64_t grain,
-                            const std::function<void(std::int64_t, std::int64_t)>& fn) = 0;
+  // ended. Rethrows the first exception. Parts may run on several threads at once, or all on this one. They are fixed by
+  // (total, grain) alone, so that results do not depend on the number of threads.
+  using Range = FunctionRef<void(std::int64_t begin, std::int64_t end)>;
+  virtual void parallel_for(std::int64_t total, std::int64_t grain, Range fn) = 0;
+  // Runs `work` to its end, on this thread and those that are idle.
+  virtual void run(DynamicWork& work) = 0;
+  // Called by pieces of running work: others have become ready, or all are done.
+  virtual void wake() = 0;
 };
 
 class Device {

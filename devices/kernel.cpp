@@ -60,6 +60,26 @@ const KernelFactory* KernelRegistry::find(std::string_view op, std::string_view 
   return nullptr;
 }
 
+void KernelRegistry::set_reuse(std::string_view op, std::string_view device_type, Reuse reuse) {
+  const auto it = by_op_.find(std::string(op));
+  bool found = false;
+  if (it != by_op_.end())
+    for (Entry& e : it->second)
+      if (e.device_type == device_type) {
+        e.reuse = reuse;
+        found = true;
+      }
+  if (!found) fail(Code::not_found, "op {} has no kernel for {}", op, device_type);
+}
+
+Reuse KernelRegistry::reuse(std::string_view op, std::string_view device_type) const {
+  const auto it = by_op_.find(std::string(op));
+  if (it == by_op_.end()) return Reuse::none;
+  for (const Entry& e : it->second)
+    if (e.device_type == device_type) return e.reuse;
+  return Reuse::none;
+}
+
 const KernelFactory& KernelRegistry::get(std::string_view op, std::string_view device_type, DType dtype) const {
   if (const KernelFactory* found = find(op, device_type, dtype)) return *found;
   std::string known;

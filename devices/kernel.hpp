@@ -64,7 +64,8 @@ class KernelContext {
   virtual RandomKey random_key() const = 0;
   virtual std::uint64_t node_hash() const = 0;
 
-  Allocator& allocator() { return device().allocator(); }
+  // Where outputs and temporaries come from: what the plan holds ready for this node, else the device's memory.
+  virtual Allocator& allocator() { return device().allocator(); }
   Parallelism& parallelism() { return device().parallelism(); }
   Tensor allocate(DType dtype, const Shape& shape) { return allocator().tensor(dtype, shape); }
   // Memory for an elementwise output: that of input `index` if it can be taken and fits, else new.
@@ -87,6 +88,13 @@ struct KernelInit {
 };
 using KernelFactory = std::function<Kernel(const KernelInit&)>;
 
+// What a kernel does with memory of its inputs; memory is planned by it (scheduler/memory_plan.hpp).
+enum class Reuse : std::uint8_t {
+  none,
+  in_place,  // output 0 takes over the first input of its dtype and shape that can be taken (take_input)
+  view,      // output 0 is a view of input 0
+};
+
 // One row: the op's kernel on one type of device, for these values of the op's type attribute (OpDef::kernel_type).
 struct KernelDef {
   std::string op;
@@ -103,6 +111,9 @@ class KernelRegistry {
   const KernelFactory* find(std::string_view op, std::string_view device_type, DType dtype) const;
   // Throws unimplemented, naming the device types and dtypes that exist.
   const KernelFactory& get(std::string_view op, std::string_view device_type, DType dtype) const;
+  // Throws not_found for an op without kernels on that type of device.
+  void set_reuse(std::string_view op, std::string_view device_type, Reuse reuse);
+  Reuse reuse(std::string_view op, std::string_view device_type) const;
   bool supports(std::string_view op, std::string_view device_type, DType dtype) const {
     return find(op, device_type, dtype) != nullptr;
   }
@@ -114,6 +125,7 @@ class KernelRegistry {
     std::string device_type;
     DType dtype;  // invalid: any
     KernelFactory make;
+    Reuse reuse = Reuse::none;
   };
   std::unordered_map<std::string, std::vector<Entry>> by_op_;
 };

@@ -22,6 +22,7 @@ void register_all_kernels(KernelRegistry& registry) {
   register_softmax_kernels(registry);
   register_state_kernels(registry);
   register_training_kernels(registry);
+  register_reuse(registry);
 }
 
 }  // namespace troupe

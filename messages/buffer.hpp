@@ -37,7 +37,8 @@ class Buffer {
   void unref() {
     if (count_.fetch_sub(1, std::memory_order_acq_rel) == 1) release();
   }
-  bool unique() const { return count_.load(std::memory_order_acquire) == 1; }
+  bool unique() const { return references() == 1; }
+  std::uint32_t references() const { return count_.load(std::memory_order_acquire); }
 
  protected:
   // Called when the last reference is gone. An allocator that caches overrides it.

@@ -95,6 +95,18 @@ struct AddGraph {
   LocalHandle work;
 };
 
+// Client to scheduler: may it send steps of this graph to their device itself? Answered by a DirectGraph (actors/session), or
+// nothing.
+struct LendGraph {
+  using local_message = void;
+  SessionId session;
+  GraphId graph;
+};
+struct GraphLent {
+  using local_message = void;
+  LocalHandle graph;
+};
+
 // The task belongs to a cluster now: the node may answer peers. `work` is a NodeJoin (actors/cluster).
 struct JoinCluster {
   using local_message = void;

@@ -1,5 +1,6 @@
 // The protocol of every actor: the whole system in one place.
 //
+//   client --ExecuteSegment--> device                       (a graph that is one segment on one device of the task)
 //   client --RunStep--> scheduler --ExecuteSegment--> device
 //                        |     ^                        |
 //                        |     +-----SegmentDone--------+----Put----> rendezvous, or peer of the consumer's task
@@ -51,10 +52,10 @@ struct MeetAt {
 // Topological dispatch over segments: ready counts of all steps in flight on the task.
 using SchedulerActor = StepFrameSink::extend<
     caf::reacts_to<MeetAt>, caf::reacts_to<RunStep>, caf::reacts_to<CancelStep>, caf::reacts_to<SegmentDone>, caf::reacts_to<Delivered>,
-    caf::reacts_to<Landed>, caf::replies_to<AddGraph>::with<Reply>, caf::replies_to<CloseSessionRequest>::with<Reply>,
+    caf::reacts_to<Landed>, caf::replies_to<AddGraph>::with<Reply>, caf::replies_to<LendGraph>::with<GraphLent>, caf::replies_to<CloseSessionRequest>::with<Reply>,
     caf::reacts_to<Tick>, caf::reacts_to<PeerUp>, caf::reacts_to<PeerDown>, caf::reacts_to<Stop>>;
 
-// Runs segments on its device's streams.
+// Runs segments on its device's streams. Its mailbox is the device's compute stream.
 using DeviceActor = caf::typed_actor<caf::reacts_to<ExecuteSegment>, caf::reacts_to<Stop>>;
 
 // Compiles and keeps one partition of a registered graph.

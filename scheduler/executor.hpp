@@ -35,9 +35,10 @@ class VariableStore {
   std::map<std::string, std::unique_ptr<Variable>, std::less<>> variables_;
 };
 
-// One execution of a plan: its values. Reused from step to step. The plan and the variables must outlive it.
+// One execution of a plan: its values, and the memory they live in. Reused from step to step. The plan and the variables
+// must outlive it.
 //
-// Threads: between begin() and clear() a slot belongs to the device's thread once a segment that may touch it is ready; before
+// Threads: between begin() and clear() a slot belongs to the device's threads once a segment that may touch it is ready; before
 // that, slots of arrivals and feeds belong to the scheduler. `aborted` and `current_node` may be used by both at any time.
 class PlanFrame {
  public:
@@ -46,7 +47,7 @@ class PlanFrame {
 
   // Before a step: sets what the step brings along.
   void begin(RandomKey random);
-  // After it: releases all tensors, also those a failed branch has left.
+  // After it: releases all tensors, also those a failed branch has left. The blocks of the memory plan stay.
   void clear();
 
   const Plan& plan() const { return plan_; }
@@ -55,8 +56,9 @@ class PlanFrame {
   std::vector<std::uint16_t> uses;       // left, of counted slots
   std::vector<Variable*> variables;
   std::vector<std::unique_ptr<PlanFrame>> branch_frames;  // two for each branch
+  std::vector<BufferRef> blocks;         // of the memory plan; empty until first used
   RandomKey random;
-  std::atomic<bool> aborted{false};      // set by the scheduler: stop at the next node
+  std::atomic<bool> aborted{false};      // set by others: stop at the next node
   static constexpr std::uint32_t kIdle = 0xffffffffu;
   std::atomic<std::uint32_t> current_node{kIdle};  // for those who ask what is running
 
@@ -65,7 +67,8 @@ class PlanFrame {
   std::shared_ptr<const void> owner_;
 };
 
-// Runs segment `segment` of the frame's plan from start to end. Returns the error of the node that failed, naming op, node
+// Runs segment `segment` of the frame's plan from start to end; its nodes one after the other, or, if the plan says so and the
+// device has threads for it, side by side: the results are the same. Returns the error of the node that failed, naming op, node
 // and device; an aborted frame gives Code::cancelled.
 Error run_segment(PlanFrame& frame, std::uint32_t segment, Device& device, Outbox& outbox);
 

@@ -31,7 +31,11 @@ void dump_node(const Plan& plan, const PlanNode& node, std::string& text) {
   for (std::uint32_t i = 0; i < node.num_inputs; ++i)
     text += (i == 0 ? "(" : ", ") + describe(plan, plan.inputs[node.first_input + i]);
   if (node.num_inputs > 0) text += ")";
-  for (std::uint32_t i = 0; i < node.num_outputs; ++i) text += fmt::format("{}s{}", i == 0 ? " -> " : ", ", node.first_output + i);
+  for (std::uint32_t i = 0; i < node.num_outputs; ++i) {
+    const std::uint32_t slot = node.first_output + i;
+    text += fmt::format("{}s{}", i == 0 ? " -> " : ", ", slot);
+    if (plan.memory.block_of[slot] != MemoryPlan::kNone) text += fmt::format(":b{}", plan.memory.block_of[slot]);
+  }
   if (node.kind == PlanNode::Kind::send) text += fmt::format(" edge {} to {}", plan.sends[node.target].edge.value, plan.sends[node.target].to);
   if (node.kind == PlanNode::Kind::push || node.kind == PlanNode::Kind::push_sparse)
     text += fmt::format(" slice {} to shard {}", plan.pushes[node.target].slice, plan.pushes[node.target].shard);
@@ -52,6 +56,8 @@ std::size_t Plan::kernel_count() const {
 std::string Plan::dump() const {
   std::string text = fmt::format("plan for {}: {} nodes, {} segments, {} slots, {} constants\n", device, nodes.size(),
                                  segments.size(), num_slots, constants.size());
+  text += fmt::format("memory: peak {} bytes in {} blocks for {} slots, {} of them in place; {} slots of unknown size\n",
+                      memory.peak_bytes, memory.block_bytes.size(), memory.planned_slots, memory.in_place_slots, memory.unknown_slots);
   for (const Arrival& a : arrivals) {
     text += fmt::format("arrival {} -> s{} from {}, awaited by segments", a.name, a.slot, a.from);
     for (std::uint32_t s : a.segments) text += fmt::format(" {}", s);
@@ -60,6 +66,7 @@ std::string Plan::dump() const {
   for (std::size_t s = 0; s < segments.size(); ++s) {
     text += fmt::format("segment {} waits for {}", s, segments[s].waits);
     for (std::uint32_t next : segments[s].successors) text += fmt::format("{}{}", next == segments[s].successors.front() ? ", then " : " ", next);
+    if (segments[s].order >= 0) text += ", nodes side by side";
     text += "\n";
     for (std::uint32_t i = 0; i < segments[s].num_nodes; ++i) dump_node(*this, nodes[segments[s].first_node + i], text);
   }

@@ -13,6 +13,7 @@
 
 #include "devices/kernel.hpp"
 #include "graph/graph.hpp"
+#include "scheduler/memory_plan.hpp"
 
 namespace troupe {
 
@@ -21,7 +22,7 @@ struct InputRef {
   enum class Kind : std::uint8_t {
     slot,          // frame slot, still needed afterwards
     slot_last,     // frame slot, this is its last use
-    slot_counted,  // frame slot used by several segments: Frame::uses tells when it is the last use
+    slot_counted,  // frame slot whose last use is known only when it comes: PlanFrame::uses tells
     constant,      // Plan::constants
     variable,      // the frame's variables
   };
@@ -42,11 +43,20 @@ struct PlanNode {
   std::int32_t slot = -1;          // the training slot whose randomness it draws; -1: the step's
 };
 
+// The order that the nodes of a segment need, if it pays to run them on several threads. Nodes are counted from the
+// segment's first.
+struct NodeOrder {
+  std::vector<std::uint32_t> predecessors;     // how many, by node
+  std::vector<std::uint32_t> first_successor;  // by node, and one more: in `successors`
+  std::vector<std::uint32_t> successors;
+};
+
 struct Segment {
   std::uint32_t first_node = 0;
   std::uint32_t num_nodes = 0;
   std::uint32_t waits = 0;                  // arrivals and segments before it
   std::vector<std::uint32_t> successors;    // segments that wait for this one
+  std::int32_t order = -1;                  // in Plan::orders; -1: its nodes run one after the other
 };
 
 // A tensor that comes from elsewhere.
@@ -104,8 +114,10 @@ class Plan {
   std::vector<NodeName> names;
   std::vector<std::uint32_t> feed_slots;    // by feed index; kNoSlot where this partition has no such feed
   std::vector<std::uint32_t> fetch_indices;  // fetches this partition provides
-  std::vector<std::uint16_t> slot_uses;     // of slots read by several segments; else 0
+  std::vector<std::uint16_t> slot_uses;     // of counted slots; else 0
   std::vector<std::uint8_t> slot_is_read;   // 0: an output nobody reads; it is not kept
+  std::vector<NodeOrder> orders;
+  MemoryPlan memory;
   std::uint32_t num_slots = 0;
   static constexpr std::uint32_t kNoSlot = 0xffffffffu;
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "scheduler/arrival_sets.hpp"
+#include "scheduler/cost.hpp"
 #include "scheduler/plan.hpp"
 
 namespace troupe {
@@ -25,6 +26,12 @@ struct FunctionPlans {
 constexpr std::int64_t kFirstPullEdge = 0x80000000;  // edges of the graph are numbered below it
 constexpr int kMaxNesting = 32;
 constexpr std::size_t kMaxExpandedNodes = 10'000'000;
+
+// When it pays to run the nodes of a segment side by side: there is work for many wakes of a thread, which take some 10 us
+// each; the longest path through it is much shorter than all of it; and a node is worth passing between threads.
+constexpr double kParallelNs = 200'000;
+constexpr double kParallelWidth = 1.5;
+constexpr double kParallelNodeNs = 1'000;
 
 // Builds the plan of one partition, or of a function body.
 class PlanBuilder {
@@ -51,7 +58,9 @@ class PlanBuilder {
     emit_nodes();
     expanded_nodes_ += plan_->nodes.size();
     if (function_) bind_function();
+    if (!function_) order_nodes();
     mark_last_uses();
+    plan_->memory = plan_memory(*plan_, slot_types(), reuse_);
     return std::move(plan_);
   }
 
@@ -240,6 +249,107 @@ class PlanBuilder {
     plan_->names.push_back({n.name, n.op->name});
     set_target(p, n);
     plan_->nodes.push_back(p);
+    reuse_.push_back(kernels_.reuse(n.op->name, device_type_));
+  }
+
+  std::vector<SlotType> slot_types() const {
+    std::vector<SlotType> types(plan_->num_slots);
+    for (int id : order_) {
+      const Node& n = graph_.node(id);
+      for (std::size_t i = 0; i < n.output_types.size(); ++i)
+        if (const InputRef ref = values_[at(id)][i]; ref.kind == InputRef::Kind::slot)
+          types[ref.index] = {n.output_types[i], n.output_shapes[i]};
+    }
+    return types;
+  }
+
+  // For segments whose nodes are worth running side by side: which node waits for which.
+  void order_nodes() {
+    std::vector<std::uint32_t> position(at(graph_.size()), 0);  // in its segment
+    for (std::size_t s = 0; s < members_.size(); ++s) {
+      const std::vector<int>& members = members_[s];
+      for (std::uint32_t i = 0; i < members.size(); ++i) position[at(members[i])] = i;
+      if (!worth_parallel(s, position)) continue;
+      plan_->segments[s].order = static_cast<std::int32_t>(plan_->orders.size());
+      plan_->orders.push_back(node_order(s, position));
+    }
+  }
+
+  // Members of the segment before `n`, also through nodes that do nothing when the plan runs.
+  template <class Fn>
+  void each_member_before(std::size_t segment, const Node& n, Fn fn) const {
+    std::vector<int> pending;
+    const auto push_sources = [&](const Node& of) {
+      for (const Endpoint& e : of.inputs) pending.push_back(e.node);
+      pending.insert(pending.end(), of.controls.begin(), of.controls.end());
+    };
+    std::set<int> seen;
+    push_sources(n);
+    while (!pending.empty()) {
+      const int id = pending.back();
+      pending.pop_back();
+      if (!seen.insert(id).second) continue;
+      if (segment_of_[at(id)] == static_cast<int>(segment))
+        fn(id);
+      else if (segment_of_[at(id)] < 0 && arrival_of_[at(id)] < 0)
+        push_sources(graph_.node(id));
+    }
+  }
+
+  bool worth_parallel(std::size_t segment, const std::vector<std::uint32_t>& position) const {
+    const std::vector<int>& members = members_[segment];
+    std::vector<double> done(members.size(), 0);  // when each ends, on any number of threads
+    double total = 0, longest = 0;
+    for (int id : members) total += estimated_cost_ns(graph_, graph_.node(id));
+    if (total < kParallelNs || total < kParallelNodeNs * static_cast<double>(members.size())) return false;
+    for (std::size_t i = 0; i < members.size(); ++i) {
+      const Node& n = graph_.node(members[i]);
+      double start = 0;
+      each_member_before(segment, n, [&](int id) { start = std::max(start, done[position[at(id)]]); });
+      done[i] = start + estimated_cost_ns(graph_, n);
+      longest = std::max(longest, done[i]);
+    }
+    return total >= kParallelWidth * longest;
+  }
+
+  // Beside the graph's edges: those who use a variable do so in the order of the plan, but for readers among themselves.
+  NodeOrder node_order(std::size_t segment, const std::vector<std::uint32_t>& position) const {
+    const std::vector<int>& members = members_[segment];
+    struct Users {
+      int writer = -1;
+      std::vector<std::uint32_t> readers;  // since
+    };
+    std::map<std::uint32_t, Users> variables;
+    std::vector<std::set<std::uint32_t>> before(members.size());
+    for (std::uint32_t i = 0; i < members.size(); ++i) {
+      const Node& n = graph_.node(members[i]);
+      each_member_before(segment, n, [&](int id) { before[i].insert(position[at(id)]); });
+      for (const Endpoint& e : n.inputs) {
+        const InputRef ref = values_[at(e.node)][at(e.index)];
+        if (ref.kind != InputRef::Kind::variable) continue;
+        Users& users = variables[ref.index];
+        if (users.writer >= 0 && users.writer != static_cast<int>(i)) before[i].insert(static_cast<std::uint32_t>(users.writer));
+        if (n.op->name == "ReadVariable") {
+          users.readers.push_back(i);
+          continue;
+        }
+        for (std::uint32_t reader : users.readers)
+          if (reader != i) before[i].insert(reader);
+        users = {static_cast<int>(i), {}};
+      }
+    }
+    NodeOrder order;
+    std::vector<std::vector<std::uint32_t>> after(members.size());
+    for (std::uint32_t i = 0; i < members.size(); ++i) {
+      order.predecessors.push_back(static_cast<std::uint32_t>(before[i].size()));
+      for (std::uint32_t b : before[i]) after[b].push_back(i);
+    }
+    for (const auto& list : after) {
+      order.first_successor.push_back(static_cast<std::uint32_t>(order.successors.size()));
+      order.successors.insert(order.successors.end(), list.begin(), list.end());
+    }
+    order.first_successor.push_back(static_cast<std::uint32_t>(order.successors.size()));
+    return order;
   }
 
   void set_target(PlanNode& p, const Node& n) {
@@ -341,7 +451,7 @@ class PlanBuilder {
     for (const Endpoint& e : function_->results) plan_->results.push_back(values_[at(e.node)][at(e.index)]);
   }
 
-  // A slot read in one segment only has a last use known now; one read in several is counted while it runs.
+  // A slot read in one segment only has a last use known now, if its nodes run in order; others are counted.
   void mark_last_uses() {
     std::vector<int> segment_reading(plan_->num_slots, -1);
     std::vector<std::uint16_t> uses(plan_->num_slots, 0);
@@ -356,7 +466,8 @@ class PlanBuilder {
     each_input([&](int s, const InputRef& ref) {
       if (ref.kind != InputRef::Kind::slot) return;
       int& reading = segment_reading[ref.index];
-      reading = reading == -1 || reading == s ? s : kSeveral;
+      const bool in_order = plan_->segments[at(s)].order < 0;
+      reading = reading == -1 || (reading == s && in_order) ? s : kSeveral;
       if (uses[ref.index] != 0xffff) ++uses[ref.index];
     });
     plan_->slot_uses.assign(plan_->num_slots, 0);
@@ -391,6 +502,7 @@ class PlanBuilder {
   std::size_t expanded_nodes_ = 0;
   std::unique_ptr<Plan> plan_;
   std::vector<int> order_;
+  std::vector<Reuse> reuse_;  // by node of the plan
   std::vector<std::vector<InputRef>> values_;
   std::vector<int> segment_of_;
   std::vector<std::vector<int>> members_;

@@ -11,9 +11,12 @@ void check_feeds(const Plan& plan, const std::vector<Tensor>& feeds) {
 
 }  // namespace
 
+std::shared_ptr<PlanFrame> RegisteredPartition::make_frame() const {
+  return std::make_shared<PlanFrame>(*plan_, variables_, std::make_shared<std::pair<decltype(plan_), decltype(store_)>>(plan_, store_));
+}
+
 std::shared_ptr<PlanFrame> RegisteredPartition::take_frame() {
-  if (free_.empty())
-    return std::make_shared<PlanFrame>(*plan_, variables_, std::make_shared<std::pair<decltype(plan_), decltype(store_)>>(plan_, store_));
+  if (free_.empty()) return make_frame();
   auto frame = std::move(free_.back());
   free_.pop_back();
   return frame;

@@ -24,6 +24,7 @@ class RegisteredPartition {
                       std::shared_ptr<VariableStore> store = nullptr)
       : plan_(std::move(plan)), variables_(std::move(variables)), store_(std::move(store)) {}
   const Plan& plan() const { return *plan_; }
+  std::shared_ptr<PlanFrame> make_frame() const;
   // A frame nobody uses; made if there is none. Frames go back after the step.
   std::shared_ptr<PlanFrame> take_frame();
   void give_back(std::shared_ptr<PlanFrame> frame);

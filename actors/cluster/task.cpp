@@ -49,7 +49,7 @@ DeviceInfo info_of(const Device& device, const KernelRegistry& kernels) {
 
 class Task::Impl {
  public:
-  explicit Impl(TaskOptions given) : options(std::move(given)), system(configure(config, options.networked)) {
+  explicit Impl(TaskOptions given) : options(std::move(given)), registry(options.counters), system(configure(config, options.networked)) {
     register_all_kernels(kernels);
     if (options.register_kernels) options.register_kernels(kernels);
     if (options.cpu_devices < 1 || options.cpu_devices > 1024) invalid_argument("a task has 1 to 1024 CPU devices, not {}", options.cpu_devices);

@@ -31,6 +31,7 @@ struct TaskOptions {
   std::string host = "127.0.0.1";
   std::uint16_t port = 0;
   bool networked = false;
+  bool counters = true;    // actors count what they do (ARCHITECTURE.md, Introspection)
   std::chrono::nanoseconds peer_timeout = std::chrono::seconds(10);  // without a sign of life a peer counts as down
   // Ops of the program's own: what its graphs are made with, a copy of standard_ops() with more. Null: standard_ops().
   std::shared_ptr<const OpRegistry> ops;

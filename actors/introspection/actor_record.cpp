@@ -49,8 +49,31 @@ std::int64_t steady_now_ns() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
+void ActorRecord::count_in() {
+  constexpr auto relaxed = std::memory_order_relaxed;
+  const auto in = messages_in.fetch_add(1, relaxed) + 1;
+  // Messages of other senders, counted after `in` was read, may have been handled already.
+  const auto handled = messages_handled.load(relaxed);
+  const auto depth = in > handled ? in - handled : 0;
+  if (depth > mailbox_peak.load(relaxed)) mailbox_peak.store(depth, relaxed);
+}
+
+void ActorRecord::begin(const std::type_info* type) {
+  current.store(type, std::memory_order_relaxed);
+  current_since_ns.store(steady_now_ns(), std::memory_order_relaxed);
+}
+
+// Only the thread that handles the actor's messages writes these: no read-modify-write is needed.
+void ActorRecord::end_of_message(bool handled) {
+  constexpr auto relaxed = std::memory_order_relaxed;
+  const std::int64_t since = current_since_ns.load(relaxed);
+  current_since_ns.store(0, relaxed);
+  busy_ns.store(busy_ns.load(relaxed) + steady_now_ns() - since, relaxed);
+  if (handled) messages_handled.store(messages_handled.load(relaxed) + 1, relaxed);
+}
+
 std::shared_ptr<ActorRecord> ActorRegistry::add(std::string kind, std::string name) {
-  auto record = std::make_shared<ActorRecord>(*this, std::move(kind), std::move(name));
+  auto record = std::make_shared<ActorRecord>(*this, std::move(kind), std::move(name), counting_);
   std::lock_guard lock(mutex_);
   std::erase_if(records_, [](const auto& r) { return r->ended.load(); });
   records_.push_back(record);

@@ -33,10 +33,18 @@ struct WaitSlot {
 };
 
 struct ActorRecord {
-  ActorRecord(class ActorRegistry& registry, std::string kind, std::string name)
-      : registry(registry), kind(std::move(kind)), name(std::move(name)) {}
+  ActorRecord(class ActorRegistry& registry, std::string kind, std::string name, bool counting = true)
+      : registry(registry), counting(counting), kind(std::move(kind)), name(std::move(name)) {}
+
+  // A message has been sent to the actor.
+  void count_in();
+  // The actor handles a message of this type from now on, until end_of_message.
+  void begin(const std::type_info* type);
+  void begin(const std::type_info& type) { begin(&type); }
+  void end_of_message(bool handled = true);
 
   ActorRegistry& registry;
+  const bool counting;     // false: only `ended` and the wait slot are kept
   const std::string kind;  // "scheduler", "shard"
   const std::string name;  // "CPU:0", "/job:ps/task:1"
   std::atomic<std::uint64_t> messages_in{0};
@@ -44,6 +52,7 @@ struct ActorRecord {
   std::atomic<std::uint64_t> messages_out{0};
   std::atomic<std::uint64_t> mailbox_peak{0};
   std::atomic<std::int64_t> busy_ns{0};
+  std::atomic<std::uint64_t> nodes_run{0};  // of plans; a device's
   std::atomic<const std::type_info*> current{nullptr};  // type of the message being handled
   std::atomic<std::int64_t> current_since_ns{0};        // steady clock; 0: idle
   std::atomic<bool> ended{false};
@@ -56,6 +65,8 @@ std::int64_t steady_now_ns();
 // All actors of a task. Outlives them.
 class ActorRegistry {
  public:
+  // `counting`: whether actors count what they do.
+  explicit ActorRegistry(bool counting = true) : counting_(counting) {}
   std::shared_ptr<ActorRecord> add(std::string kind, std::string name);
   // The actor has ended: it handles no more messages.
   void end(ActorRecord& record);
@@ -66,6 +77,7 @@ class ActorRegistry {
   std::string snapshot() const;
 
  private:
+  const bool counting_;
   mutable std::mutex mutex_;
   mutable std::condition_variable ended_;
   std::vector<std::shared_ptr<ActorRecord>> records_;

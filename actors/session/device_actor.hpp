@@ -1,4 +1,5 @@
-// The actor in front of a device: puts segments on the device's compute stream. Kernels run on the device's own threads.
+// The actor in front of a device. Its mailbox is the device's compute stream: a segment sent to it is on that stream before
+// the sender goes on, and is run by the device's own threads, without another actor's thread between.
 #pragma once
 
 #include "actors/introspection/counted.hpp"
@@ -14,9 +15,13 @@ class DeviceActorImpl final : public Counted<DeviceActor> {
   DeviceActorImpl(caf::actor_config& config, std::shared_ptr<ActorRecord> record, Device& device)
       : Counted(config, std::move(record)), device_(device) {}
   behavior_type make_behavior() override;
+  void enqueue(caf::mailbox_element_ptr element, caf::execution_unit* host) override;
 
  private:
+  void put_on_stream(const ExecuteSegment& message);
+
   Device& device_;
+  std::atomic<bool> stopped_{false};
 };
 
 }  // namespace troupe

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "actors/session/direct_step.hpp"
 #include "actors/session/segment_work.hpp"
 
 namespace troupe {
@@ -48,6 +49,7 @@ SchedulerActorImpl::behavior_type SchedulerActorImpl::make_behavior() {
       [this](const Delivered& message) { delivered(message.put); },
       [this](const Landed& message) { landed(message); },
       [this](const AddGraph& message) { return add_graph(message); },
+      [this](const LendGraph& message) { return lend_graph(message); },
       [this](const CloseSessionRequest& message) { return close_session(SessionId{message.session}); },
       [this](const Tick&) { tick(); },
       [this](const PeerUp& message) { peers_[message.task] = message.peer; },
@@ -90,6 +92,12 @@ Reply SchedulerActorImpl::add_graph(const AddGraph& message) {
   registered->handle = handle;
   graphs_[{handle->session, handle->graph}] = std::move(registered);
   return Reply{};
+}
+
+GraphLent SchedulerActorImpl::lend_graph(const LendGraph& message) const {
+  const auto it = graphs_.find({message.session, message.graph});
+  if (it == graphs_.end() || !DirectGraph::fits(*it->second->handle)) return {};
+  return {std::make_shared<DirectGraph>(it->second->handle->partitions[0])};
 }
 
 Reply SchedulerActorImpl::close_session(SessionId session) {
@@ -257,7 +265,7 @@ void SchedulerActorImpl::finish(const StepKey& key, Active& active) {
   if (active.request) {
     StepResult result{.error = active.error, .fetches = {}};
     if (!active.error) {
-      result.fetches.resize(active.request->num_fetches);
+      result.fetches = std::move(active.request->fetches);
       for (auto& [index, tensor] : table_.take_fetches(key))
         if (index < result.fetches.size()) result.fetches[index] = std::move(tensor);
     }

@@ -59,6 +59,7 @@ class SchedulerActorImpl final : public Counted<SchedulerActor> {
   };
 
   Reply add_graph(const AddGraph& message);
+  GraphLent lend_graph(const LendGraph& message) const;
   Reply close_session(SessionId session);
   void run(const RunStep& message);
   void start_remote(const Inbound<StepStart>& message);

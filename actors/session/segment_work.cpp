@@ -4,7 +4,7 @@
 
 namespace troupe {
 
-void SegmentWork::run() {
+std::uint64_t SegmentWork::execute() {
   Error error = run_segment(*segment_.frame, segment_.segment, device_, *this);
   // On an asynchronous device the kernels may still run: report when the stream has got here.
   auto report = [scheduler = scheduler_,
@@ -15,6 +15,7 @@ void SegmentWork::run() {
     report();
   else
     device_.compute().record()->on_reached(std::move(report));
+  return segment_.frame->plan().segments[segment_.segment].num_nodes;
 }
 
 void SegmentWork::send(std::uint32_t send, Tensor tensor) {

@@ -1,20 +1,19 @@
 // One segment on its way through a device: runs it, sends what leaves it, and tells the scheduler.
 #pragma once
 
+#include "actors/session/device_work.hpp"
 #include "actors/session/scheduler_actor.hpp"
 
 namespace troupe {
 
-class SegmentWork final : public LocalWork, private Outbox {
+class SegmentWork final : public DeviceWork, private Outbox {
  public:
   SegmentWork(ReadySegment segment, Device& device, std::shared_ptr<const Routes> routes, TrainingStep training,
               std::shared_ptr<const PulledVersions> pulled, SchedulerActor scheduler)
       : segment_(std::move(segment)), device_(device), routes_(std::move(routes)), training_(training), pulled_(std::move(pulled)), scheduler_(std::move(scheduler)) {}
 
-  // On the device's compute thread.
-  void run() override;
-
  private:
+  std::uint64_t execute() override;
   void send(std::uint32_t send, Tensor tensor) override;
   void push(const PushTarget& target, Tensor gradient, Tensor indices) override;
 

@@ -4,10 +4,12 @@
 #include <caf/after.hpp>
 #include <caf/scoped_actor.hpp>
 #include <caf/system_messages.hpp>
+#include <condition_variable>
 #include <mutex>
 
 #include "actors/cluster/task.hpp"
 #include "actors/session/compile.hpp"
+#include "actors/session/direct_step.hpp"
 
 namespace troupe {
 
@@ -17,6 +19,8 @@ struct Callable::State {
   std::uint64_t seed = 0;
   std::chrono::nanoseconds timeout{0};
   SchedulerActor scheduler;
+  std::shared_ptr<DirectGraph> direct;  // null: steps go through the scheduler
+  std::shared_ptr<DirectSteps> direct_steps;
   std::vector<std::pair<DType, Shape>> feeds;
   std::vector<std::string> feed_names;
   std::size_t num_fetches = 0;
@@ -98,6 +102,8 @@ class Session::Impl {
     state->seed = options.seed;
     state->timeout = options.timeout;
     state->scheduler = task.scheduler();
+    state->direct = lend(id);
+    state->direct_steps = direct_steps;
     for (Endpoint e : key.feeds) {
       state->feeds.emplace_back(graph->dtype(e), graph->shape(e));
       state->feed_names.push_back(graph->output(graph->node(e.node), e.index).name());
@@ -109,6 +115,16 @@ class Session::Impl {
     made.state_ = std::move(state);
     callables.emplace(key, made);
     return made;
+  }
+
+  // The graph, if its steps may go straight to their device.
+  std::shared_ptr<DirectGraph> lend(GraphId id) {
+    std::shared_ptr<DirectGraph> out;
+    caf::scoped_actor self(task.system());
+    self->request(task.scheduler(), caf::infinite, LendGraph{session, id})
+        .receive([&](const GraphLent& lent) { out = std::static_pointer_cast<DirectGraph>(lent.graph); },
+                 [](const caf::error&) {});  // the task has shut down: the step will say so
+    return out;
   }
 
   // A call that runs nothing on the client's task: it still starts the others and hears from them.
@@ -158,6 +174,7 @@ class Session::Impl {
       callables.clear();
       told.swap(users);
     }
+    direct_steps->cancel_all(Error(Code::cancelled, "the session was closed"));
     for (const TaskName& name : told) {
       try {
         request(name, CloseSessionRequest{session.value});
@@ -177,6 +194,7 @@ class Session::Impl {
   std::set<TaskName> users;
   std::uint32_t next_graph = 0;
   std::shared_ptr<std::atomic<std::uint64_t>> next_step = std::make_shared<std::atomic<std::uint64_t>>(1);
+  std::shared_ptr<DirectSteps> direct_steps = std::make_shared<DirectSteps>();
   std::shared_ptr<std::atomic<bool>> open = std::make_shared<std::atomic<bool>>(true);
 };
 
@@ -190,27 +208,64 @@ StepId Callable::start(std::vector<Tensor> feeds, const RunOptions& options, std
       invalid_argument("feed '{}' must be {}{}, not {}{}", state_->feed_names[i], name(dtype), shape.to_string(),
                        feeds[i].valid() ? name(feeds[i].dtype()) : "missing", feeds[i].shape().to_string());
   }
-  auto request = std::make_shared<StepRequest>();
-  request->session = state_->session;
-  request->graph = state_->graph;
-  request->step = StepId{state_->next_step->fetch_add(1)};
-  request->random = RandomKey{state_->seed,
-                              options.random_step >= 0 ? static_cast<std::uint64_t>(options.random_step) : request->step.value,
-                              options.random_slot};
-  request->training = options.training;
-  request->feeds = std::move(feeds);
-  request->num_fetches = state_->num_fetches;
-  request->deadline_ns = deadline_of(options.timeout.count() > 0 ? options.timeout : state_->timeout);
-  request->done = std::move(done);
-  const StepId step = request->step;
-  caf::anon_send(state_->scheduler, RunStep{std::move(request)});
+  const std::int64_t deadline_ns = deadline_of(options.timeout.count() > 0 ? options.timeout : state_->timeout);
+  const StepId step{state_->next_step->fetch_add(1)};
+  const auto fill = [&](StepRequest& request) {
+    request.session = state_->session;
+    request.graph = state_->graph;
+    request.step = step;
+    request.random = RandomKey{state_->seed, options.random_step >= 0 ? static_cast<std::uint64_t>(options.random_step) : step.value,
+                               options.random_slot};
+    request.training = options.training;
+    request.feeds = std::move(feeds);
+    request.fetches.resize(state_->num_fetches);
+    request.deadline_ns = deadline_ns;
+    request.done = std::move(done);
+  };
+  // Deadlines are the scheduler's.
+  if (state_->direct && deadline_ns == 0) {
+    auto direct = std::make_shared<DirectStep>(state_->direct, state_->direct_steps);
+    fill(direct->request);
+    DirectStep::send(std::move(direct));
+  } else {
+    auto request = std::make_shared<StepRequest>();
+    fill(*request);
+    caf::anon_send(state_->scheduler, RunStep{std::move(request)});
+  }
   return step;
 }
 
+namespace {
+
+// Where a blocking call waits for its answer.
+class Answer {
+ public:
+  // Notified under the lock: the one who waits takes this object with him.
+  void set(StepResult result) {
+    std::lock_guard lock(mutex_);
+    result_ = std::move(result);
+    there_ = true;
+    wake_.notify_one();
+  }
+  StepResult get() {
+    std::unique_lock lock(mutex_);
+    wake_.wait(lock, [this] { return there_; });
+    return std::move(result_);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  bool there_ = false;
+  StepResult result_;
+};
+
+}  // namespace
+
 std::vector<Tensor> Callable::operator()(std::vector<Tensor> feeds, const RunOptions& options) const {
-  std::promise<StepResult> promise;
-  start(std::move(feeds), options, [&promise](StepResult result) { promise.set_value(std::move(result)); });
-  StepResult result = promise.get_future().get();
+  Answer answer;
+  start(std::move(feeds), options, [&answer](StepResult result) { answer.set(std::move(result)); });
+  StepResult result = answer.get();
   if (result.error) throw result.error;
   return std::move(result.fetches);
 }
@@ -243,7 +298,10 @@ std::vector<Tensor> Session::run(const Feeds& feeds, const std::vector<Output>& 
   return callable(fed, fetches, targets)(std::move(values), options);
 }
 
-void Session::cancel(StepId step) { caf::anon_send(impl_->task.scheduler(), CancelStep{impl_->session, step}); }
+void Session::cancel(StepId step) {
+  impl_->direct_steps->cancel(step, Error(Code::cancelled, fmt::format("step {} was cancelled by its client", step.value)));
+  caf::anon_send(impl_->task.scheduler(), CancelStep{impl_->session, step});
+}
 
 void Session::extend(const Graph& graph) {
   std::lock_guard lock(impl_->mutex);

@@ -46,7 +46,7 @@ class StepRequest final : public LocalWork {
   RandomKey random;
   TrainingStep training;
   std::vector<Tensor> feeds;
-  std::size_t num_fetches = 0;
+  std::vector<Tensor> fetches;             // as many as are wanted, empty: memory for the answer
   std::int64_t deadline_ns = 0;            // steady clock; 0: none
   std::function<void(StepResult)> done;    // called once, on a thread of the runtime: short, and throws nothing
 };

@@ -3,8 +3,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <condition_variable>
-#include <deque>
 #include <mutex>
 #include <thread>
 
@@ -52,33 +52,55 @@ class CpuEvent final : public Event {
   std::vector<std::function<void()>> callbacks_;
 };
 
+class ReachEvent final : public LocalWork {
+ public:
+  explicit ReachEvent(std::shared_ptr<CpuEvent> event) : event_(std::move(event)) {}
+  void run() override { event_->reach(); }
+
+ private:
+  std::shared_ptr<CpuEvent> event_;
+};
+
+class AwaitEvent final : public LocalWork {
+ public:
+  explicit AwaitEvent(std::shared_ptr<Event> event) : event_(std::move(event)) {}
+  void run() override { static_cast<CpuEvent&>(*event_).block(); }
+
+ private:
+  std::shared_ptr<Event> event_;
+};
+
+// Work is taken from the queue in batches: while the thread is busy, enqueueing neither waits nor wakes.
 class CpuStream final : public Stream {
  public:
   explicit CpuStream(std::string name) : thread_([this, name = std::move(name)] { run(name); }) {}
   ~CpuStream() override { stop(); }
 
-  void enqueue(std::function<void()> work) override {
+  void enqueue(LocalHandle work) override {
+    bool wake;
     {
       std::lock_guard lock(mutex_);
       if (stopping_) return;
       queue_.push_back(std::move(work));
+      wake = sleeping_;
     }
-    wake_.notify_one();
+    if (wake) wake_.notify_one();
   }
   std::shared_ptr<Event> record() override {
     auto event = std::make_shared<CpuEvent>();
-    enqueue([event] { event->reach(); });
+    enqueue(std::make_shared<ReachEvent>(event));
     return event;
   }
-  void wait(const std::shared_ptr<Event>& event) override {
-    enqueue([event] { static_cast<CpuEvent&>(*event).block(); });
-  }
+  void wait(const std::shared_ptr<Event>& event) override { enqueue(std::make_shared<AwaitEvent>(event)); }
   void stop() {
+    std::vector<LocalHandle> dropped;
     {
       std::lock_guard lock(mutex_);
       stopping_ = true;
-      queue_.clear();
+      dropped.swap(queue_);
     }
+    stopped_.store(true, std::memory_order_relaxed);
+    dropped.clear();  // what it holds may answer to others: not under the lock
     wake_.notify_all();
     if (thread_.joinable() && thread_.get_id() != std::this_thread::get_id()) thread_.join();
   }
@@ -86,24 +108,31 @@ class CpuStream final : public Stream {
  private:
   void run(const std::string& name) {
     prepare_kernel_thread(name);
-    std::unique_lock lock(mutex_);
+    std::vector<LocalHandle> batch;
     for (;;) {
-      wake_.wait(lock, [this] { return stopping_ || !queue_.empty(); });
-      if (stopping_) return;
-      auto work = std::move(queue_.front());
-      queue_.pop_front();
-      lock.unlock();
-      work();
-      work = nullptr;  // what it captured may be released on this thread
-      lock.lock();
+      {
+        std::unique_lock lock(mutex_);
+        sleeping_ = true;
+        wake_.wait(lock, [this] { return stopping_ || !queue_.empty(); });
+        sleeping_ = false;
+        if (stopping_) return;
+        batch.swap(queue_);
+      }
+      for (LocalHandle& work : batch) {
+        if (!stopped_.load(std::memory_order_relaxed)) work->run();
+        work = nullptr;  // what it holds may be released on this thread
+      }
+      batch.clear();
     }
   }
 
   std::mutex mutex_;
   std::condition_variable wake_;
-  std::deque<std::function<void()>> queue_;
+  std::vector<LocalHandle> queue_;
+  bool sleeping_ = false;
   bool stopping_ = false;
-  std::thread thread_;
+  std::atomic<bool> stopped_{false};
+  std::thread thread_;  // last: it uses the others
 };
 
 std::uint64_t memory_of(const CpuDeviceOptions& options) {

@@ -4,27 +4,60 @@
 #include <pthread.h>
 
 #include <algorithm>
-#include <atomic>
 #include <exception>
 
 namespace troupe {
 
-struct ThreadPool::Job {
-  std::int64_t total;
-  std::int64_t grain;
-  const std::function<void(std::int64_t, std::int64_t)>* fn;
-  std::atomic<std::int64_t> next{0};
-  int helpers = 0;  // inside work_on; guarded by the pool's mutex
-  std::mutex mutex;
-  std::condition_variable left;
-  std::exception_ptr error;
+class ThreadPool::Parts final : public Job {
+ public:
+  Parts(std::int64_t total, std::int64_t grain, Range fn) : total_(total), grain_(grain), fn_(fn) {}
+  bool ready() const override { return next_.load(std::memory_order_relaxed) < total_; }
+  void help() override {
+    for (;;) {
+      const std::int64_t begin = next_.fetch_add(grain_, std::memory_order_relaxed);
+      if (begin >= total_) return;
+      try {
+        fn_(begin, std::min(begin + grain_, total_));
+      } catch (...) {
+        std::lock_guard lock(mutex_);
+        if (!error_) error_ = std::current_exception();
+        next_.store(total_, std::memory_order_relaxed);
+      }
+    }
+  }
+  void rethrow() const {
+    if (error_) std::rethrow_exception(error_);
+  }
+
+ private:
+  const std::int64_t total_;
+  const std::int64_t grain_;
+  const Range fn_;
+  std::atomic<std::int64_t> next_{0};
+  std::mutex mutex_;
+  std::exception_ptr error_;
+};
+
+class ThreadPool::Dynamic final : public Job {
+ public:
+  explicit Dynamic(DynamicWork& work) : work_(work) {}
+  bool ready() const override { return work_.ready(); }
+  void help() override {
+    while (work_.run_some()) {
+    }
+  }
+
+ private:
+  DynamicWork& work_;
 };
 
 ThreadPool::ThreadPool(int threads, const std::string& name) {
+  jobs_.reserve(64);
   for (int i = 1; i < threads; ++i)
     helpers_.emplace_back([this, label = name + "+" + std::to_string(i)] {
       prepare_kernel_thread(label);
-      help();
+      std::unique_lock lock(mutex_);
+      help_until(lock, [this] { return stopping_; });
     });
 }
 
@@ -37,56 +70,71 @@ ThreadPool::~ThreadPool() {
   for (auto& t : helpers_) t.join();
 }
 
-void ThreadPool::work_on(Job& job) {
-  for (;;) {
-    const std::int64_t begin = job.next.fetch_add(job.grain, std::memory_order_relaxed);
-    if (begin >= job.total) return;
-    try {
-      (*job.fn)(begin, std::min(begin + job.grain, job.total));
-    } catch (...) {
-      std::lock_guard lock(job.mutex);
-      if (!job.error) job.error = std::current_exception();
-      job.next.store(job.total, std::memory_order_relaxed);
-    }
-  }
+// The innermost: what waits for it is furthest along.
+ThreadPool::Job* ThreadPool::ready_job() const {
+  for (auto it = jobs_.rbegin(); it != jobs_.rend(); ++it)
+    if ((*it)->ready()) return *it;
+  return nullptr;
 }
 
-void ThreadPool::help() {
-  std::unique_lock lock(mutex_);
-  for (;;) {
-    wake_.wait(lock, [this] { return stopping_ || !jobs_.empty(); });
-    if (stopping_) return;
-    Job& job = *jobs_.front();
-    if (job.next.load(std::memory_order_relaxed) >= job.total) {
-      jobs_.pop_front();
+void ThreadPool::help_until(std::unique_lock<std::mutex>& lock, FunctionRef<bool()> over) {
+  while (!over()) {
+    if (Job* job = ready_job()) {
+      join(lock, *job);
       continue;
     }
-    ++job.helpers;
-    lock.unlock();
-    work_on(job);
-    lock.lock();
-    if (--job.helpers == 0) job.left.notify_all();
+    // Idle is said before looking again: whoever makes work ready after that look sees it (see wake()).
+    idle_.fetch_add(1, std::memory_order_relaxed);
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+    if (!ready_job() && !over()) wake_.wait(lock);
+    idle_.fetch_sub(1, std::memory_order_relaxed);
   }
 }
 
-void ThreadPool::parallel_for(std::int64_t total, std::int64_t grain,
-                              const std::function<void(std::int64_t, std::int64_t)>& fn) {
+void ThreadPool::join(std::unique_lock<std::mutex>& lock, Job& job) {
+  ++job.helpers;
+  lock.unlock();
+  job.help();
+  lock.lock();
+  if (--job.helpers == 0) left_.notify_all();
+}
+
+void ThreadPool::wake() {
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  if (idle_.load(std::memory_order_relaxed) == 0) return;
+  { std::lock_guard lock(mutex_); }  // whoever looked before this work was ready sleeps by now
+  wake_.notify_all();
+}
+
+void ThreadPool::withdraw(std::unique_lock<std::mutex>& lock, Job& job) {
+  std::erase(jobs_, &job);  // nobody can join any more
+  left_.wait(lock, [&job] { return job.helpers == 0; });
+}
+
+void ThreadPool::parallel_for(std::int64_t total, std::int64_t grain, Range fn) {
   grain = std::max<std::int64_t>(grain, 1);
   if (helpers_.empty() || total <= grain) {
     for (std::int64_t begin = 0; begin < total; begin += grain) fn(begin, std::min(begin + grain, total));
     return;
   }
-  Job job{.total = total, .grain = grain, .fn = &fn};
+  Parts parts(total, grain, fn);
   {
     std::lock_guard lock(mutex_);
-    jobs_.push_back(&job);
+    jobs_.push_back(&parts);
   }
-  wake_.notify_all();
-  work_on(job);
+  wake();
+  parts.help();
   std::unique_lock lock(mutex_);
-  std::erase(jobs_, &job);  // no helper can enter any more
-  job.left.wait(lock, [&job] { return job.helpers == 0; });
-  if (job.error) std::rethrow_exception(job.error);
+  withdraw(lock, parts);
+  parts.rethrow();
+}
+
+void ThreadPool::run(DynamicWork& work) {
+  Dynamic job(work);
+  std::unique_lock lock(mutex_);
+  jobs_.push_back(&job);
+  help_until(lock, [&work] { return work.finished(); });
+  withdraw(lock, job);
 }
 
 void prepare_kernel_thread(const std::string& name) {

@@ -1,10 +1,9 @@
 // The threads of a CPU device: T threads run tasks and help each other inside kernels.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <cstdint>
-#include <deque>
-#include <functional>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -14,24 +13,39 @@
 
 namespace troupe {
 
-// T - 1 helpers; the thread that calls parallel_for is the other one. Idle helpers sleep.
+// T - 1 helpers; the thread that calls parallel_for or run is the other one. Idle helpers sleep.
 class ThreadPool final : public Parallelism {
  public:
   ThreadPool(int threads, const std::string& name);
   ~ThreadPool() override;
 
   int threads() const override { return static_cast<int>(helpers_.size()) + 1; }
-  void parallel_for(std::int64_t total, std::int64_t grain,
-                    const std::function<void(std::int64_t, std::int64_t)>& fn) override;
+  void parallel_for(std::int64_t total, std::int64_t grain, Range fn) override;
+  void run(DynamicWork& work) override;
+  void wake() override;
 
  private:
-  struct Job;
-  void help();
-  static void work_on(Job& job);
+  // What helpers may join: the parts of a parallel_for, or dynamic work.
+  class Job {
+   public:
+    virtual ~Job() = default;
+    virtual bool ready() const = 0;
+    virtual void help() = 0;  // until nothing is ready
+    int helpers = 0;          // inside help(); guarded by the pool's mutex
+  };
+  class Parts;
+  class Dynamic;
+
+  void help_until(std::unique_lock<std::mutex>& lock, FunctionRef<bool()> over);
+  void join(std::unique_lock<std::mutex>& lock, Job& job);
+  Job* ready_job() const;
+  void withdraw(std::unique_lock<std::mutex>& lock, Job& job);
 
   std::mutex mutex_;
-  std::condition_variable wake_;
-  std::deque<Job*> jobs_;
+  std::condition_variable wake_;  // a job is ready, dynamic work has ended, or the pool stops
+  std::condition_variable left_;  // the last helper has left a job
+  std::vector<Job*> jobs_;        // inner ones behind those they are part of
+  std::atomic<int> idle_{0};      // threads that wait for wake_, or are about to
   bool stopping_ = false;
   std::vector<std::thread> helpers_;
 };

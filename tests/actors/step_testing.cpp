@@ -17,11 +17,11 @@ namespace troupe::testing {
 
 HeldDevice::HeldDevice(const DeviceName& name) : cpu_(make_cpu_device({.name = name, .threads = 1})) {}
 
-void HeldDevice::enqueue(std::function<void()> work) {
+void HeldDevice::enqueue(LocalHandle work) {
   if (hold)
     queue_.push_back(std::move(work));
   else
-    work();
+    work->run();
 }
 
 std::size_t HeldDevice::work() {
@@ -29,7 +29,7 @@ std::size_t HeldDevice::work() {
   for (; !queue_.empty(); ++count) {
     const auto first = std::move(queue_.front());
     queue_.pop_front();
-    first();
+    first->run();
   }
   return count;
 }
@@ -174,7 +174,7 @@ StepCluster::Answer StepCluster::send_step(const TaskName& client, SessionId ses
   request->graph = graph;
   request->step = step;
   request->feeds = std::move(feeds);
-  request->num_fetches = 1;
+  request->fetches.resize(1);
   request->deadline_ns = deadline_ns;
   request->done = [answers](StepResult result) { answers->push_back(std::move(result)); };
   caf::anon_send(task(client).scheduler, RunStep{std::move(request)});

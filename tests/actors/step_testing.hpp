@@ -38,12 +38,12 @@ class HeldDevice final : public Device, private Stream {
   void shutdown() override { cpu_->shutdown(); }
 
  private:
-  void enqueue(std::function<void()> work) override;
+  void enqueue(LocalHandle work) override;
   std::shared_ptr<Event> record() override { return cpu_->compute().record(); }
   void wait(const std::shared_ptr<Event>&) override {}
 
   std::unique_ptr<Device> cpu_;
-  std::deque<std::function<void()>> queue_;
+  std::deque<LocalHandle> queue_;
 };
 
 // An actor system with the testing scheduler.

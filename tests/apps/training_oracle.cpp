@@ -21,9 +21,14 @@ class OneThread final : public Parallelism {
  public:
   int threads() const override { return 1; }
   void parallel_for(std::int64_t total, std::int64_t grain,
-                    const std::function<void(std::int64_t, std::int64_t)>& fn) override {
+                    Range fn) override {
     for (std::int64_t begin = 0; begin < total; begin += grain) fn(begin, std::min(total, begin + grain));
   }
+  void run(DynamicWork& work) override {
+    while (work.run_some()) {
+    }
+  }
+  void wake() override {}
 };
 
 // Kernels and biases of both layers, or what belongs to each of them.

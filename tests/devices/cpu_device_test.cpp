@@ -18,7 +18,13 @@ std::unique_ptr<Device> device(int threads) {
 TEST(CpuDevice, AStreamRunsWorkInOrder) {
   auto cpu = device(1);
   std::vector<int> order;
-  for (int i = 0; i < 100; ++i) cpu->compute().enqueue([&order, i] { order.push_back(i); });
+  struct Append final : LocalWork {
+    Append(std::vector<int>& to, int value) : to(to), value(value) {}
+    void run() override { to.push_back(value); }
+    std::vector<int>& to;
+    int value;
+  };
+  for (int i = 0; i < 100; ++i) cpu->compute().enqueue(std::make_shared<Append>(order, i));
   std::promise<void> done;
   cpu->compute().record()->on_reached([&done] { done.set_value(); });
   done.get_future().wait();

@@ -1,0 +1,25 @@
+// Work for a device: what ExecuteSegment carries. Counts itself in the record of the device's actor while it runs.
+#pragma once
+
+#include <memory>
+
+#include "actors/introspection/actor_record.hpp"
+#include "messages/local.hpp"
+
+namespace troupe {
+
+class DeviceWork : public LocalWork {
+ public:
+  // By the device actor, when it puts the work on the device's stream.
+  void counted_in(std::shared_ptr<ActorRecord> record) { record_ = std::move(record); }
+  void run() final;
+
+ protected:
+  // On the device's compute thread. Returns how many nodes of a plan it ran.
+  virtual std::uint64_t execute() = 0;
+
+ private:
+  std::shared_ptr<ActorRecord> record_;
+};
+
+}  // namespace troupe

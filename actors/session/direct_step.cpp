@@ -1,0 +1,108 @@
+#include "actors/session/direct_step.hpp"
+
+#include <caf/send.hpp>
+
+namespace troupe {
+namespace {
+
+// A direct graph has nothing that leaves its segment.
+class NoOutbox final : public Outbox {
+ public:
+  void send(std::uint32_t, Tensor) override { fail(Code::internal, "a direct step sends nothing"); }
+  void push(const PushTarget&, Tensor, Tensor) override { fail(Code::internal, "a direct step pushes nothing"); }
+};
+
+}  // namespace
+
+// ---- DirectSteps ---------------------------------------------------------------------------------------------------
+
+void DirectSteps::add(DirectStep& step) {
+  std::lock_guard lock(mutex_);
+  step.next_ = first_;
+  if (first_) first_->previous_ = &step;
+  first_ = &step;
+  step.listed_ = true;
+}
+
+Error DirectSteps::remove(DirectStep& step) {
+  std::lock_guard lock(mutex_);
+  if (!std::exchange(step.listed_, false)) return {};
+  if (step.next_) step.next_->previous_ = step.previous_;
+  (step.previous_ ? step.previous_->next_ : first_) = step.next_;
+  step.running_ = nullptr;
+  return std::move(step.cancelled_);
+}
+
+void DirectSteps::cancel(StepId id, const Error& error) {
+  std::lock_guard lock(mutex_);
+  for (DirectStep* step = first_; step; step = step->next_) {
+    if (step->request.step != id || step->cancelled_) continue;
+    step->cancelled_ = error;
+    if (step->running_) step->running_->aborted.store(true, std::memory_order_relaxed);
+  }
+}
+
+void DirectSteps::cancel_all(const Error& error) {
+  std::lock_guard lock(mutex_);
+  for (DirectStep* step = first_; step; step = step->next_) {
+    if (!step->cancelled_) step->cancelled_ = error;
+    if (step->running_) step->running_->aborted.store(true, std::memory_order_relaxed);
+  }
+}
+
+// ---- DirectGraph ---------------------------------------------------------------------------------------------------
+
+DirectGraph::DirectGraph(std::shared_ptr<LocalPartition> partition)
+    : partition_(std::move(partition)), frame_(partition_->partition->make_frame()) {}
+
+bool DirectGraph::fits(const GraphHandle& graph) {
+  if (!graph.participants.empty() || graph.partitions.size() != 1) return false;
+  const LocalPartition& only = *graph.partitions[0];
+  const Plan& plan = only.partition->plan();
+  return only.device.device->attributes().synchronous && plan.segments.size() == 1 && plan.arrivals.empty() &&
+         plan.sends.empty() && plan.pushes.empty();
+}
+
+// ---- DirectStep ----------------------------------------------------------------------------------------------------
+
+DirectStep::~DirectStep() { steps_->remove(*this); }
+
+void DirectStep::send(std::shared_ptr<DirectStep> step) {
+  step->steps_->add(*step);
+  const DeviceActor& device = step->graph_->actor();
+  caf::anon_send(device, ExecuteSegment{std::move(step)});
+}
+
+Error DirectStep::run_plan() {
+  PlanFrame& frame = *graph_->frame_;
+  const Plan& plan = graph_->plan();
+  frame.begin(request.random);
+  {
+    std::lock_guard lock(steps_->mutex_);
+    if (cancelled_) return {};  // remove() tells
+    running_ = &frame;
+  }
+  for (std::size_t i = 0; i < plan.feed_slots.size(); ++i)
+    if (plan.feed_slots[i] != Plan::kNoSlot && plan.slot_is_read[plan.feed_slots[i]])
+      frame.slots[plan.feed_slots[i]] = std::move(request.feeds[i]);
+  NoOutbox outbox;
+  return run_segment(frame, 0, graph_->device(), outbox);
+}
+
+std::uint64_t DirectStep::execute() {
+  StepResult result{.error = run_plan(), .fetches = {}};
+  PlanFrame& frame = *graph_->frame_;
+  if (Error cancelled = steps_->remove(*this)) result.error = std::move(cancelled);
+  if (!result.error) {
+    result.fetches = std::move(request.fetches);
+    const Plan& plan = graph_->plan();
+    for (std::size_t i = 0; i < frame.fetches.size(); ++i)
+      if (plan.fetch_indices[i] < result.fetches.size()) result.fetches[plan.fetch_indices[i]] = std::move(frame.fetches[i]);
+  }
+  frame.clear();
+  const std::uint64_t nodes = graph_->plan().nodes.size();
+  request.answer(std::move(result));
+  return nodes;
+}
+
+}  // namespace troupe
