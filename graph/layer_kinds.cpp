@@ -22,9 +22,26 @@ void require_positive(const char* layer, const char* option, std::int64_t value)
   if (value < 1) invalid_argument("{}: {} must be at least 1, it is {}", layer, option, value);
 }
 
-Output with_bias(LayerContext& context, Output x, std::int64_t units) {
-  const WeightSpec spec{.dtype = x.dtype(), .shape = Shape{units}};
-  return bias_add(x, context.weight("bias", spec, initializers::zeros()).read());
+// A weight as the layer computes with it.
+Output weight(LayerContext& context, const std::string& name, const WeightSpec& spec,
+              const Initializer& initializer, DType compute) {
+  return cast(context.weight(name, spec, initializer).read(), compute);
+}
+
+Output with_bias(LayerContext& context, Output x, std::int64_t units, DType dtype) {
+  const WeightSpec spec{.dtype = dtype, .shape = Shape{units}};
+  return bias_add(x, weight(context, "bias", spec, initializers::zeros(), x.dtype()));
+}
+
+// For ops that have no kernels for f16 and bf16, or need the precision.
+Output widened(const LayerContext& context, Output x) {
+  const bool narrow = x.dtype() == DType::f16 || x.dtype() == DType::bf16;
+  return narrow && context.weights != DType::invalid ? cast(x, context.weights) : x;
+}
+
+// Softmax is a quotient of sums: not in f16 or bf16.
+Output activated(const LayerContext& context, Output x, Activation activation) {
+  return activate(activation == Activation::softmax ? widened(context, x) : x, activation);
 }
 
 class Flatten : public Layer {
@@ -47,13 +64,14 @@ class Dense : public Layer {
   Output apply(LayerContext& context, Output x) const override {
     require_rank(x, 2, "[n, features]");
     const std::int64_t in = known_dim(x, 1, "last dimension");
-    const WeightSpec spec{.dtype = x.dtype(),
+    const DType compute = context.compute_type(x, options_.compute);
+    const WeightSpec spec{.dtype = context.weight_type(x),
                           .shape = Shape{in, units_},
                           .fan_in = static_cast<double>(in),
                           .fan_out = static_cast<double>(units_)};
-    x = matmul(x, context.weight("kernel", spec, options_.kernel_initializer).read());
-    if (options_.use_bias) x = with_bias(context, x, units_);
-    return activate(x, activation_);
+    x = matmul(cast(x, compute), weight(context, "kernel", spec, options_.kernel_initializer, compute));
+    if (options_.use_bias) x = with_bias(context, x, units_, spec.dtype);
+    return activated(context, x, activation_);
   }
 
  private:
@@ -71,14 +89,16 @@ class Conv2D : public Layer {
     require_rank(x, 4, "[n, height, width, channels]");
     const std::int64_t in = known_dim(x, 3, "number of channels");
     const double window = static_cast<double>(size_) * static_cast<double>(size_);
-    const WeightSpec spec{.dtype = x.dtype(),
+    const DType compute = context.compute_type(x, options_.compute);
+    const WeightSpec spec{.dtype = context.weight_type(x),
                           .shape = Shape{size_, size_, in, filters_},
                           .fan_in = window * static_cast<double>(in),
                           .fan_out = window * static_cast<double>(filters_)};
-    x = troupe::conv2d(x, context.weight("kernel", spec, options_.kernel_initializer).read(),
+    x = troupe::conv2d(cast(x, compute),
+                       weight(context, "kernel", spec, options_.kernel_initializer, compute),
                        {.strides = options_.strides, .padding = options_.padding});
-    if (options_.use_bias) x = with_bias(context, x, filters_);
-    return activate(x, activation_);
+    if (options_.use_bias) x = with_bias(context, x, filters_, spec.dtype);
+    return activated(context, x, activation_);
   }
 
  private:
@@ -92,8 +112,9 @@ class Pool : public Layer {
  public:
   Pool(std::string kind, std::int64_t size) : kind_(std::move(kind)), size_(size) {}
   std::string kind() const override { return kind_; }
-  Output apply(LayerContext&, Output x) const override {
+  Output apply(LayerContext& context, Output x) const override {
     require_rank(x, 4, "[n, height, width, channels]");
+    x = widened(context, x);
     const PoolOptions options{.ksize = {size_, size_}, .strides = {size_, size_}, .padding = Padding::valid};
     return kind_ == "max_pool" ? troupe::max_pool(x, options) : troupe::avg_pool(x, options);
   }
@@ -108,7 +129,7 @@ class Dropout : public Layer {
   Dropout(double rate, std::int64_t seed) : rate_(rate), seed_(seed) {}
   std::string kind() const override { return "dropout"; }
   Output apply(LayerContext& context, Output x) const override {
-    return context.training ? troupe::dropout(x, rate_, {.seed = seed_}) : x;
+    return context.training ? troupe::dropout(widened(context, x), rate_, {.seed = seed_}) : x;
   }
 
  private:
@@ -120,7 +141,7 @@ class Activate : public Layer {
  public:
   explicit Activate(Activation activation) : activation_(activation) {}
   std::string kind() const override { return to_string(activation_); }
-  Output apply(LayerContext&, Output x) const override { return activate(x, activation_); }
+  Output apply(LayerContext& context, Output x) const override { return activated(context, x, activation_); }
 
  private:
   Activation activation_;
@@ -174,6 +195,7 @@ LayerPtr flatten() { return std::make_shared<Flatten>(); }
 
 LayerPtr dense(std::int64_t units, Activation activation, DenseOptions options) {
   require_positive("dense", "units", units);
+  require_compute_type("dense", options.compute);
   return std::make_shared<Dense>(units, activation, std::move(options));
 }
 
@@ -181,6 +203,7 @@ LayerPtr conv2d(std::int64_t filters, std::int64_t kernel_size, Activation activ
                 Conv2DOptions options) {
   require_positive("conv2d", "filters", filters);
   require_positive("conv2d", "kernel_size", kernel_size);
+  require_compute_type("conv2d", options.compute);
   if (options.strides.size() != 2)
     invalid_argument("conv2d: strides are two numbers (height, width), not {}", options.strides.size());
   for (std::int64_t stride : options.strides) require_positive("conv2d", "each stride", stride);

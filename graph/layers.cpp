@@ -74,6 +74,16 @@ VariableRef VariablePool::get(Graph& graph, const std::string& name, const Weigh
   return created;
 }
 
+DType LayerContext::compute_type(Output x, DType own) const {
+  if (own != DType::invalid) return own;
+  return compute != DType::invalid ? compute : weight_type(x);
+}
+
+void require_compute_type(const char* what, DType compute) {
+  if (compute != DType::invalid && !is_floating(compute))
+    invalid_argument("{}: products can be computed in bf16, f16, f32 or f64, not in {}", what, name(compute));
+}
+
 Sequential::Sequential(std::vector<LayerPtr> layers) {
   for (LayerPtr& layer : layers) add(std::move(layer));
 }
@@ -85,9 +95,21 @@ void Sequential::add(LayerPtr layer) {
   entries_.push_back({std::move(name), std::move(layer)});
 }
 
-Output Sequential::apply_entry(const Entry& entry, LayerContext& context, Output x) {
-  LayerContext inner{context.graph, context.training, context.variables,
-                     context.layer.empty() ? entry.name : context.layer + "/" + entry.name};
+void Sequential::set_compute(DType compute) {
+  require_compute_type("Sequential", compute);
+  compute_ = compute;
+}
+
+LayerContext Sequential::context_for(const LayerContext& outer, Output x) const {
+  LayerContext inner = outer;
+  if (compute_ != DType::invalid) inner.compute = compute_;
+  if (inner.weights == DType::invalid) inner.weights = x.dtype();
+  return inner;
+}
+
+Output Sequential::apply_entry(const Entry& entry, const LayerContext& context, Output x) {
+  LayerContext inner = context;
+  inner.layer = context.layer.empty() ? entry.name : context.layer + "/" + entry.name;
   const auto scope = context.graph.scope(entry.name);
   try {
     return entry.layer->apply(inner, x);
@@ -99,15 +121,17 @@ Output Sequential::apply_entry(const Entry& entry, LayerContext& context, Output
 Output Sequential::apply(LayerContext& context, Output x) const {
   if (!x.valid() || x.graph != &context.graph)
     invalid_argument("Sequential: the input {}", x.valid() ? "belongs to another graph" : "is not a tensor");
-  for (const Entry& entry : entries_) x = apply_entry(entry, context, x);
-  return x;
+  const LayerContext inner = context_for(context, x);
+  const DType result = x.dtype();
+  for (const Entry& entry : entries_) x = apply_entry(entry, inner, x);
+  return cast(x, result);
 }
 
 std::vector<Sequential::Summary> Sequential::summary(const Shape& input) const {
   Graph graph;
   VariablePool variables;
-  LayerContext context{.graph = graph, .variables = variables};
   Output x = placeholder(graph, DType::f32, input, "input");
+  const LayerContext context = context_for({.graph = graph, .variables = variables}, x);
   std::vector<Summary> out;
   for (const Entry& entry : entries_) {
     const std::size_t known = variables.all().size();

@@ -8,6 +8,13 @@
 // A layer has no state: its weights are variables in the pool. The first application of a model creates them,
 // with shapes that follow from its input; every further one with the same pool (a tower, an evaluation)
 // shares them. What cannot be built throws invalid_argument naming the layer.
+//
+// Mixed precision: dense and conv2d may compute in bf16 or f16 (`compute`) while weights keep the dtype of
+// the model's input (master weights). Inputs and weights are cast on the way in, so gradients reach the
+// weights, and the optimizer, in that dtype. Layers without products take what they are given, but softmax,
+// and pools and dropout, whose kernels know f32 and f64 only, go back to the weights' dtype. So does what a
+// model returns. f16 needs loss scaling (graph/loss_scaling.hpp) for gradients below 6e-8 not to vanish; bf16
+// does not.
 #pragma once
 
 #include <functional>
@@ -64,6 +71,14 @@ struct LayerContext {
   VariablePool& variables;
   // The name of the layer being applied, set by Sequential; before, a prefix for its variables.
   std::string layer = {};
+  // What products are computed in, and the dtype of weights. invalid: that of the layer's input. Set by
+  // Sequential.
+  DType compute = DType::invalid;
+  DType weights = DType::invalid;
+
+  // Of a layer that asks for `own`, or for nothing.
+  DType compute_type(Output x, DType own = DType::invalid) const;
+  DType weight_type(Output x) const { return weights != DType::invalid ? weights : x.dtype(); }
 
   VariableRef weight(const std::string& name, const WeightSpec& spec, const Initializer& initializer) {
     return variables.get(graph, layer.empty() ? name : layer + "/" + name, spec, initializer);
@@ -78,6 +93,10 @@ class Layer {
 };
 using LayerPtr = std::shared_ptr<const Layer>;
 
+// Throws invalid_argument, naming `what`, for a dtype that products are not computed in. DType::invalid, "as
+// the input", is none of them.
+void require_compute_type(const char* what, DType compute);
+
 enum class Activation { none, relu, leaky_relu, sigmoid, tanh, softplus, softmax };
 std::string to_string(Activation activation);
 Output activate(Output x, Activation activation);
@@ -91,6 +110,7 @@ LayerPtr flatten();
 struct DenseOptions {
   bool use_bias = true;  // from zeros
   Initializer kernel_initializer = initializers::glorot_uniform();
+  DType compute = DType::invalid;  // bf16, f16, ...; invalid: the model's
 };
 // [n, in] -> [n, units]: activation(x kernel + bias), with kernel [in, units] and bias [units].
 LayerPtr dense(std::int64_t units, Activation activation = Activation::none, DenseOptions options = {});
@@ -100,6 +120,7 @@ struct Conv2DOptions {
   Padding padding = Padding::valid;
   bool use_bias = true;
   Initializer kernel_initializer = initializers::glorot_uniform();
+  DType compute = DType::invalid;
 };
 // [n, h, w, in] -> [n, h', w', filters], with kernel [kernel_size, kernel_size, in, filters] and bias
 // [filters].
@@ -126,13 +147,18 @@ class Sequential {
   explicit Sequential(std::vector<LayerPtr> layers);
   void add(LayerPtr layer);
 
+  // What layers that do not say so themselves compute products in. invalid: the dtype of their input.
+  // Throws invalid_argument for a dtype that is not floating.
+  void set_compute(DType compute);
+  DType compute() const { return compute_; }
+
   struct Entry {
     std::string name;
     LayerPtr layer;
   };
   std::span<const Entry> layers() const { return entries_; }
 
-  // Throws invalid_argument naming the layer that does not fit.
+  // Of the dtype of x. Throws invalid_argument naming the layer that does not fit.
   Output apply(LayerContext& context, Output x) const;
 
   struct Summary {
@@ -147,9 +173,11 @@ class Sequential {
   std::string dump(const Shape& input) const;
 
  private:
-  static Output apply_entry(const Entry& entry, LayerContext& context, Output x);
+  static Output apply_entry(const Entry& entry, const LayerContext& context, Output x);
+  LayerContext context_for(const LayerContext& outer, Output x) const;
 
   std::vector<Entry> entries_;
+  DType compute_ = DType::invalid;
   std::map<std::string, int> kinds_;  // how many there are of each
 };
 

@@ -70,23 +70,97 @@ void check(const Graph& graph, std::span<const GradientAndVariable> gradients) {
   }
 }
 
-// The Apply nodes of one call.
+// What an optimizer keeps beside a variable.
+struct Slot {
+  std::string role;
+  double first = 0;  // the initial value
+};
+std::vector<Slot> slots_of(const Optimizer& optimizer) {
+  const Overloaded cases{
+      [](const optimizers::SGD&) { return std::vector<Slot>{}; },
+      [](const optimizers::Momentum&) { return std::vector<Slot>{{"accum"}}; },
+      [](const optimizers::Adagrad& o) {
+        return std::vector<Slot>{{"accum", o.initial_accumulator}};
+      },
+      [](const optimizers::RMSProp&) {
+        return std::vector<Slot>{{"ms"}, {"mom"}};
+      },
+      [](const optimizers::Adam&) {
+        return std::vector<Slot>{{"m"}, {"v"}};
+      },
+  };
+  return std::visit(cases, optimizer);
+}
+
+// What one Apply node works on, in the graph it is added to.
+struct Update {
+  Output var;
+  Outputs slots;
+  Output rate;
+  Output number;  // Adam's
+  Gradient gradient;
+  std::string name;
+};
+
+Output add_update(const optimizers::SGD&, const Update& u) {
+  return apply_sgd(u.var, u.rate, u.gradient, u.name);
+}
+Output add_update(const optimizers::Momentum& o, const Update& u) {
+  return apply_momentum(u.var, u.slots[0], u.rate, u.gradient,
+                        {.momentum = o.momentum, .nesterov = o.nesterov, .name = u.name});
+}
+Output add_update(const optimizers::Adagrad& o, const Update& u) {
+  return apply_adagrad(u.var, u.slots[0], u.rate, u.gradient, {.epsilon = o.epsilon, .name = u.name});
+}
+Output add_update(const optimizers::RMSProp& o, const Update& u) {
+  return apply_rmsprop(u.var, u.slots[0], u.slots[1], u.rate, u.gradient,
+                       {.rho = o.rho, .momentum = o.momentum, .epsilon = o.epsilon, .name = u.name});
+}
+Output add_update(const optimizers::Adam& o, const Update& u) {
+  return apply_adam(u.var, u.slots[0], u.slots[1], u.rate, u.number, u.gradient,
+                    {.beta1 = o.beta1, .beta2 = o.beta2, .epsilon = o.epsilon, .name = u.name});
+}
+Output add_update(const Optimizer& optimizer, const Update& update) {
+  return std::visit([&](const auto& o) { return add_update(o, update); }, optimizer);
+}
+
+double learning_rate(const Optimizer& optimizer) {
+  return std::visit([](const auto& o) { return o.learning_rate; }, optimizer);
+}
+
+// The Apply nodes of one call; with a loss scale, each in a branch of an If.
 class Updates {
  public:
-  Updates(Graph& graph, const Optimizer& optimizer, std::string name)
-      : graph_(graph), optimizer_(optimizer), name_(std::move(name)) {}
+  Updates(Graph& graph, const Optimizer& optimizer, std::string name, const LossScale* scale)
+      : graph_(graph), optimizer_(optimizer), name_(std::move(name)), scale_(scale) {}
 
   Output finish(std::span<const GradientAndVariable> gradients) {
+    if (scale_) check_gradients(gradients);
     start_counting();
     for (const GradientAndVariable& g : gradients) {
-      done_.push_back(std::visit([&](const auto& o) { return apply(o, g); }, optimizer_));
+      done_.push_back(scale_ ? guarded_update(g) : update(g));
       graph_.add_control_edge(g.variable.read().source(), done_.back().source());
     }
     finish_counting();
+    if (scale_)
+      done_.push_back(update_loss_scale(*scale_, finite_, free_name(graph_, name_ + "/loss_scale")));
     return group(graph_, done_, name_);
   }
 
  private:
+  void check_gradients(std::span<const GradientAndVariable> gradients) {
+    std::vector<Gradient> flows;
+    std::vector<VariableRef> variables;
+    for (const auto& [gradient, variable] : gradients) {
+      flows.push_back(gradient);
+      variables.push_back(variable);
+    }
+    const auto scope = graph_.scope(name_);
+    finite_ = all_finite(flows, variables);
+    const Output scale = scale_->scale.read();
+    inverse_ = div(scalar_like(scale, 1), scale, "inverse_scale");
+  }
+
   void start_counting() {
     if (!std::holds_alternative<optimizers::Adam>(optimizer_)) return;
     count_ = variable(
@@ -100,29 +174,46 @@ class Updates {
     if (!number_.valid()) return;
     const auto after_updates = graph_.after(done_);
     const auto scope = graph_.scope(name_);
-    done_.push_back(count_.assign(number_));
+    // Counted or not, it is set: an If for one number would cost more than the number.
+    done_.push_back(count_.assign(scale_ ? select(finite_, number_, count_.read()) : number_));
   }
 
-  Output apply(const optimizers::SGD& o, const GradientAndVariable& g) {
-    return apply_sgd(g.variable.handle, rate(o.learning_rate, g), g.gradient, node_name(g));
+  Output update(const GradientAndVariable& g) {
+    return add_update(optimizer_, {.var = g.variable.handle,
+                                   .slots = slot_variables(g.variable),
+                                   .rate = rate(g),
+                                   .number = number_,
+                                   .gradient = g.gradient,
+                                   .name = node_name(g)});
   }
-  Output apply(const optimizers::Momentum& o, const GradientAndVariable& g) {
-    return apply_momentum(g.variable.handle, slot(g, "accum"), rate(o.learning_rate, g), g.gradient,
-                          {.momentum = o.momentum, .nesterov = o.nesterov, .name = node_name(g)});
-  }
-  Output apply(const optimizers::Adagrad& o, const GradientAndVariable& g) {
-    return apply_adagrad(g.variable.handle, slot(g, "accum", o.initial_accumulator), rate(o.learning_rate, g),
-                         g.gradient, {.epsilon = o.epsilon, .name = node_name(g)});
-  }
-  Output apply(const optimizers::RMSProp& o, const GradientAndVariable& g) {
-    return apply_rmsprop(g.variable.handle, slot(g, "ms"), slot(g, "mom"), rate(o.learning_rate, g),
-                         g.gradient,
-                         {.rho = o.rho, .momentum = o.momentum, .epsilon = o.epsilon, .name = node_name(g)});
-  }
-  Output apply(const optimizers::Adam& o, const GradientAndVariable& g) {
-    return apply_adam(g.variable.handle, slot(g, "m"), slot(g, "v"), rate(o.learning_rate, g), number_,
-                      g.gradient,
-                      {.beta1 = o.beta1, .beta2 = o.beta2, .epsilon = o.epsilon, .name = node_name(g)});
+
+  Output guarded_update(const GradientAndVariable& g) {
+    const bool dense = g.gradient.is_dense();
+    Outputs inputs = {inverse_};
+    if (number_.valid()) inputs.push_back(number_);
+    if (!dense) inputs.push_back(g.gradient.indices);
+    inputs.push_back(dense ? g.gradient.dense : g.gradient.values);
+    inputs.push_back(g.variable.handle);
+    for (const Output& slot : slot_variables(g.variable)) inputs.push_back(slot);
+    const auto change = [&](Graph&, const Outputs& in) -> Outputs {
+      std::size_t next = 0;
+      const Output inverse = in[next++];
+      Update u{.name = "apply"};
+      if (number_.valid()) u.number = in[next++];
+      if (!dense) u.gradient.indices = in[next++];
+      const Output scaled = in[next++];
+      (dense ? u.gradient.dense : u.gradient.values) = mul(scaled, cast(inverse, scaled.dtype()));
+      u.var = in[next++];
+      u.slots.assign(in.begin() + static_cast<std::ptrdiff_t>(next), in.end());
+      u.rate = scalar_like(scaled, learning_rate(optimizer_));
+      add_update(optimizer_, u);
+      return {};
+    };
+    const auto keep = [](Graph&, const Outputs&) { return Outputs{}; };
+    const std::string name = node_name(g);
+    const auto device = graph_.on_device(g.variable.handle.source().device);
+    if_else(finite_, inputs, change, keep, name);
+    return graph_.output(graph_.get(graph_.current_scope() + name));
   }
 
   std::string node_name(const GradientAndVariable& g) {
@@ -130,22 +221,27 @@ class Updates {
   }
 
   // A shard must find a Const here, and each dtype needs its own.
-  Output rate(double value, const GradientAndVariable& g) {
+  Output rate(const GradientAndVariable& g) {
     Output& known = rates_[g.variable.dtype];
-    if (!known.valid()) known = scalar_like(g.variable.read(), value, free_name(graph_, "learning_rate"));
+    if (!known.valid())
+      known = scalar_like(g.variable.read(), learning_rate(optimizer_), free_name(graph_, "learning_rate"));
     return known;
   }
 
-  // "dense/kernel/adam_m", full of `value`.
-  Output slot(const GradientAndVariable& g, const std::string& role, double value = 0) {
-    const VariableRef& of = g.variable;
-    const std::string local = free_name(graph_, of.name + "/" + troupe::name(optimizer_) + "_" + role);
+  Outputs slot_variables(const VariableRef& of) {
+    Outputs out;
+    for (const Slot& slot : slots_of(optimizer_)) out.push_back(slot_variable(of, slot));
+    return out;
+  }
+  // "dense/kernel/adam_m".
+  Output slot_variable(const VariableRef& of, const Slot& slot) {
+    const std::string local = free_name(graph_, of.name + "/" + troupe::name(optimizer_) + "_" + slot.role);
     const auto device = graph_.on_device(of.handle.source().device);
     VariableOptions options{.name = local, .shape = of.shape, .dtype = of.dtype, .trainable = false};
-    if (value != 0) {
+    if (slot.first != 0) {
       const auto scope = graph_.scope(local);
       const Output dims = constant(graph_, Tensor::of<std::int64_t>(Shape{of.shape.rank()}, of.shape.dims()));
-      options.initial_value = fill(dims, scalar_like(of.read(), value));
+      options.initial_value = fill(dims, scalar_like(of.read(), slot.first));
     }
     return variable(graph_, std::move(options)).handle;
   }
@@ -153,11 +249,23 @@ class Updates {
   Graph& graph_;
   const Optimizer& optimizer_;
   std::string name_;
+  const LossScale* scale_;
+  Output finite_;   // with a scale: may this step change anything?
+  Output inverse_;  // with a scale: 1 / scale
   std::map<DType, Output> rates_;
   VariableRef count_;  // Adam's
   Output number_;      // of this update, from 1
   Outputs done_;
 };
+
+// Of all trainable variables.
+std::vector<GradientAndVariable> all_gradients(const char* what, Output loss) {
+  if (!loss.valid()) invalid_argument("{}: the loss is not a tensor", what);
+  std::vector<VariableRef> trainable;
+  for (const VariableInfo& v : variables(*loss.graph))
+    if (v.trainable) trainable.push_back(find_variable(*loss.graph, v.name));
+  return compute_gradients(loss, trainable);
+}
 
 }  // namespace
 
@@ -196,15 +304,27 @@ Output apply_gradients(Graph& graph, const Optimizer& optimizer,
                        std::span<const GradientAndVariable> gradients, Name name) {
   check(optimizer);
   check(graph, gradients);
-  return Updates(graph, optimizer, free_name(graph, name)).finish(gradients);
+  return Updates(graph, optimizer, free_name(graph, name), nullptr).finish(gradients);
+}
+
+Output apply_scaled_gradients(Graph& graph, const Optimizer& optimizer, const LossScale& scale,
+                              std::span<const GradientAndVariable> gradients, Name name) {
+  check(optimizer);
+  check(graph, gradients);
+  if (scale.scale.handle.graph != &graph)
+    invalid_argument("apply_scaled_gradients: the loss scale belongs to another graph");
+  return Updates(graph, optimizer, free_name(graph, name), &scale).finish(gradients);
 }
 
 Output minimize(Output loss, const Optimizer& optimizer, Name name) {
-  if (!loss.valid()) invalid_argument("minimize: the loss is not a tensor");
-  std::vector<VariableRef> trainable;
-  for (const VariableInfo& v : variables(*loss.graph))
-    if (v.trainable) trainable.push_back(find_variable(*loss.graph, v.name));
-  return apply_gradients(*loss.graph, optimizer, compute_gradients(loss, trainable), std::move(name));
+  const auto gradients = all_gradients("minimize", loss);
+  return apply_gradients(*loss.graph, optimizer, gradients, std::move(name));
+}
+
+Output minimize_scaled(Output loss, const Optimizer& optimizer, const LossScale& scale, Name name) {
+  if (!loss.valid()) invalid_argument("minimize_scaled: the loss is not a tensor");
+  const auto gradients = all_gradients("minimize_scaled", scale.scaled(loss));
+  return apply_scaled_gradients(*loss.graph, optimizer, scale, gradients, std::move(name));
 }
 
 }  // namespace troupe

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "graph/autodiff.hpp"
+#include "graph/loss_scaling.hpp"
 #include "graph/variable.hpp"
 
 namespace troupe {
@@ -71,7 +72,14 @@ std::vector<GradientAndVariable> compute_gradients(Output loss, std::span<const 
 Output apply_gradients(Graph& graph, const Optimizer& optimizer,
                        std::span<const GradientAndVariable> gradients, Name name = "train");
 
-// Both, for all trainable variables that the loss's graph has now.
+// The same with gradients of a scaled loss, which are divided by the scale. If one is not finite, nothing is
+// updated: no variable, no slot, not Adam's count; `scale` counts the step and halves. The updates are in
+// branches of If nodes of the same names.
+Output apply_scaled_gradients(Graph& graph, const Optimizer& optimizer, const LossScale& scale,
+                              std::span<const GradientAndVariable> gradients, Name name = "train");
+
+// Gradients and updates for all trainable variables that the loss's graph has now.
 Output minimize(Output loss, const Optimizer& optimizer, Name name = "train");
+Output minimize_scaled(Output loss, const Optimizer& optimizer, const LossScale& scale, Name name = "train");
 
 }  // namespace troupe

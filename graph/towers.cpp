@@ -29,6 +29,10 @@ class Builder {
       : model_(model), input_shape_(input_shape), options_(options), graph_(*out_.graph) {}
 
   TrainingGraph run(const Optimizer& optimizer) {
+    if (options_.loss_scaling) {
+      const auto device = graph_.on_device(device_of(0));
+      out_.loss_scale = loss_scale(graph_, *options_.loss_scaling);
+    }
     for (int slot = 0; slot < options_.slots; ++slot) {
       const int first = graph_.size();
       const auto device = graph_.on_device(device_of(slot));
@@ -37,7 +41,9 @@ class Builder {
     }
     const auto device = graph_.on_device(device_of(0));
     collect();
-    out_.train = apply_gradients(graph_, optimizer, mean_gradients());
+    out_.train = out_.loss_scale
+                     ? apply_scaled_gradients(graph_, optimizer, *out_.loss_scale, mean_gradients())
+                     : apply_gradients(graph_, optimizer, mean_gradients());
     evaluation();
     out_.initializer = initializer(graph_);
     out_.trainable = variables_.all();
@@ -70,6 +76,7 @@ class Builder {
       mean_loss = mean(each, {}, {.name = "mean"});
       t.loss_sum = metrics::loss_sum(each, "sum");
       t.examples = element_count(each, "examples");
+      if (out_.loss_scale) mean_loss = out_.loss_scale->scaled(mean_loss, "scaled");
     }
     {
       const auto scope = graph_.scope("accuracy");

@@ -15,6 +15,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,6 +30,8 @@ struct TowerOptions {
   // Tower s is on devices[s % size], the variables are on the first. Empty: anywhere.
   std::vector<std::string> devices;
   std::int64_t batch = kUnknown;  // examples of one slot
+  // Scales the loss of every slot; whether a step counts is decided on the mean gradients, so for all slots.
+  std::optional<LossScaling> loss_scaling;
 };
 
 struct TrainingGraph {
@@ -52,6 +55,7 @@ struct TrainingGraph {
   Output predictions;  // [n, classes]: probabilities for eval_images
 
   std::vector<VariableRef> trainable;  // in the order of the layers
+  std::optional<LossScale> loss_scale;
 };
 
 // `input_shape` is that of one example. The only loss with labels of this kind is

@@ -1,6 +1,7 @@
 #include "actors/session/compile.hpp"
 
 #include "graph/partition.hpp"
+#include "graph/passes/mixed_precision.hpp"
 #include "graph/passes/optimize.hpp"
 #include "graph/serialize.hpp"
 #include "scheduler/single_kernel.hpp"
@@ -17,6 +18,17 @@ Evaluator evaluator(Device& device, const KernelRegistry& kernels) {
   };
 }
 
+// Not an optimization: it changes results, so it does not depend on those being on.
+std::unique_ptr<Graph> narrowed(std::unique_ptr<Graph> graph, DType precision, const std::string& device_type,
+                                const KernelRegistry& kernels, std::string& text) {
+  if (precision == DType::f32) return graph;
+  MixedPrecisionReport report;
+  const auto supports = [&](const std::string& op, DType dtype) { return kernels.supports(op, device_type, dtype); };
+  graph = mixed_precision(*graph, {.precision = precision, .supports = supports}, &report);
+  text += fmt::format("mixed precision {}: {}\n", name(precision), report.to_string());
+  return graph;
+}
+
 std::string task_of(const std::string& device) { return DeviceName::parse(device).task_name().to_string(); }
 
 }  // namespace
@@ -25,6 +37,7 @@ Compiled compile(const Graph& graph, const Signature& signature, std::span<const
                  const KernelRegistry& kernels, const CompileOptions& options) {
   Compiled out;
   auto callable = make_callable_graph(graph, signature);
+  callable = narrowed(std::move(callable), options.precision, folder.attributes().type, kernels, out.report);
   if (options.optimize) {
     OptimizeOptions passes;
     passes.evaluator = evaluator(folder, kernels);

@@ -19,6 +19,7 @@ struct CompileOptions {
   TaskName client;
   bool optimize = true;
   bool soft_placement = true;
+  DType precision = DType::f32;  // of products
   std::vector<TaskName> shards;
 };
 

@@ -79,6 +79,7 @@ class Session::Impl {
                     .client = task.name(),
                     .optimize = options.optimize,
                     .soft_placement = options.soft_placement,
+                    .precision = options.precision,
                     .shards = options.shards});
   }
 

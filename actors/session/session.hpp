@@ -30,6 +30,9 @@ struct SessionOptions {
   std::uint64_t seed = 0;       // of random ops
   bool optimize = true;         // fold constants, share common subexpressions
   bool soft_placement = true;   // a device that is not there is replaced by one of the same task
+  // bf16 or f16: what graphs have as products of f32 is computed in that (graph/passes/mixed_precision.hpp). Variables, feeds
+  // and fetches stay as they are. Training in f16 needs a scaled loss (graph/loss_scaling.hpp).
+  DType precision = DType::f32;
   std::chrono::nanoseconds timeout{0};   // of each run that names none; 0: none
   std::vector<TaskName> shards;          // tasks that own the shards, if graphs pull and push
 };

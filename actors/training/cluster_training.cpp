@@ -31,11 +31,16 @@ struct Job {
     check_training(plan, static_cast<int>(slots));
     map = ShardMap(updated_variables(*graph.graph), static_cast<int>(shards));
     sharded = shard_variables(*graph.graph, map);
-    settings = fmt::format("mode={}\nslots={}\nbatch={}\nepochs={}\nseed={}\ntrain_examples={}\ntest_examples={}\nworkers={}\nps={}\nupdates={}",
-                           mode == TrainingMode::asynchronous ? "async" : "sync", slots, o.batch, o.epochs, o.seed,
+    settings = fmt::format("mode={}\nprecision={}\nslots={}\nbatch={}\nepochs={}\nseed={}\ntrain_examples={}\ntest_examples={}\nworkers={}\nps={}\nupdates={}",
+                           mode == TrainingMode::asynchronous ? "async" : "sync", precision(plan.layers), slots, o.batch, o.epochs, o.seed,
                            plan.data.train.size(), plan.data.test.size(), workers, shards, describe_updates());
     fingerprint = map.fingerprint();
     for (char c : settings) fingerprint = (fingerprint ^ static_cast<unsigned char>(c)) * 0x100000001b3ull;
+  }
+
+  // That of products where a layer does not say.
+  static std::string_view precision(const Sequential& layers) {
+    return layers.compute() == DType::invalid ? name(DType::f32) : name(layers.compute());
   }
 
   std::string describe_updates() const {
@@ -341,6 +346,9 @@ class WorkerLoop {
 }  // namespace
 
 Trained train_in_cluster(const TrainingPlan& plan) {
+  if (plan.loss_scaling)
+    fail(Code::unimplemented,
+         "training in f16 on a cluster is not built: shards could not agree on which steps to skip; use bf16, or mode local");
   const Job job(plan);
   const std::string& role = plan.task.name().job;
   if (role == "ps") {

@@ -37,6 +37,9 @@ struct TrainingResult {
   double seconds = 0;            // of training, without evaluation
   double images_per_second = 0;
   std::string params_sha256;
+  // Of training with a scaled loss: steps that changed nothing because a gradient was not finite, and the scale at the end.
+  std::uint64_t skipped_steps = 0;
+  double loss_scale = 0;  // 0: the loss was not scaled
 };
 
 }  // namespace troupe

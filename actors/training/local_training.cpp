@@ -16,7 +16,8 @@ class LocalTrainer {
   explicit LocalTrainer(const TrainingPlan& plan)
       : plan_(plan),
         slots_(std::max(1, plan.options.slots)),
-        graph_(build_training_graph(plan.layers, plan.input, plan.loss, plan.optimizer, {.slots = slots_, .devices = devices(plan.task)})),
+        graph_(build_training_graph(plan.layers, plan.input, plan.loss, plan.optimizer,
+                                    {.slots = slots_, .devices = devices(plan.task), .loss_scaling = plan.loss_scaling})),
         session_(plan.task, *graph_.graph, {.seed = plan.options.seed}),
         batches_(plan.data.train, plan.options.seed) {
     Outputs feeds = graph_.images;
@@ -34,6 +35,10 @@ class LocalTrainer {
     for (const VariableRef& v : graph_.trainable) out.parameters[v.name] = session_.run(v.read());
     out.result = {true,  figures_.test_accuracy, step_number_, seconds_,
                   seconds_ > 0 ? static_cast<double>(images_) / seconds_ : 0, params_sha256(out.parameters)};
+    if (graph_.loss_scale) {
+      out.result.skipped_steps = static_cast<std::uint64_t>(session_.run(graph_.loss_scale->skipped.read()).item<std::int64_t>());
+      out.result.loss_scale = session_.run(graph_.loss_scale->scale.read()).item<float>();
+    }
     return out;
   }
 

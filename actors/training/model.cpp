@@ -39,6 +39,7 @@ class Model::Impl {
   Sequential layers;
   Shape input;
   Optimizer optimizer = optimizers::Adam{};
+  std::optional<LossScaling> loss_scaling;
   Task* given = nullptr;
   std::unique_ptr<Task> owned;
   Parameters parameters;
@@ -51,13 +52,18 @@ class Model::Impl {
 Model::Model(Sequential layers, Shape input) : impl_(std::make_unique<Impl>(std::move(layers), input)) {}
 Model::~Model() = default;
 
-void Model::compile(Optimizer optimizer) {
+void Model::compile(Optimizer optimizer, const ModelOptions& options) {
+  if (options.precision != DType::f32 && options.precision != DType::bf16 && options.precision != DType::f16)
+    invalid_argument("a model computes in f32, bf16 or f16, not in {}", name(options.precision));
   impl_->session = nullptr;
   impl_->optimizer = std::move(optimizer);
+  impl_->layers.set_compute(options.precision == DType::f32 ? DType::invalid : options.precision);
+  impl_->loss_scaling.reset();
+  if (options.precision == DType::f16) impl_->loss_scaling = options.loss_scaling;
 }
 
-void Model::compile(Optimizer optimizer, Task& task) {
-  compile(std::move(optimizer));
+void Model::compile(Optimizer optimizer, Task& task, const ModelOptions& options) {
+  compile(std::move(optimizer), options);
   impl_->given = &task;
 }
 
@@ -65,6 +71,7 @@ TrainingResult Model::fit(const DataSplits& data, const TrainingOptions& options
   const TrainingPlan plan{.layers = impl_->layers,
                           .input = impl_->input,
                           .optimizer = impl_->optimizer,
+                          .loss_scaling = impl_->loss_scaling,
                           .data = data,
                           .options = options,
                           .start = impl_->parameters,

@@ -20,6 +20,14 @@
 
 namespace troupe {
 
+// How a model computes; all tasks of a job must say the same.
+struct ModelOptions {
+  // What products are computed in: bf16 or f16, with weights, losses and updates in f32. Layers that say themselves what
+  // they compute in are left alone. f16 trains with a scaled loss, in mode local only.
+  DType precision = DType::f32;
+  LossScaling loss_scaling;  // for f16
+};
+
 struct Evaluation {
   double loss = 0;  // mean over the examples
   double accuracy = 0;
@@ -34,8 +42,9 @@ class Model {
 
   // The optimizer, and where to run: a task of its own by default; `task` must outlive the model. Several CPU devices of a
   // task share the slots of local training.
-  void compile(Optimizer optimizer);
-  void compile(Optimizer optimizer, Task& task);
+  // Throws invalid_argument for options that make no sense.
+  void compile(Optimizer optimizer, const ModelOptions& options = {});
+  void compile(Optimizer optimizer, Task& task, const ModelOptions& options = {});
 
   // Trains on data.train, evaluating on data.test after each epoch. In sync and async mode this is one task of a cluster
   // that has joined it: a worker trains, a ps task serves its shard until the job ends. All tasks must call it with the same

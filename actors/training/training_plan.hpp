@@ -14,6 +14,7 @@ struct TrainingPlan {
   Shape input;
   Loss loss = Loss::sparse_softmax_cross_entropy;
   const Optimizer& optimizer;
+  std::optional<LossScaling> loss_scaling;
   const DataSplits& data;
   const TrainingOptions& options;
   const Parameters& start;  // values to go on from; those not in it start anew

@@ -17,9 +17,11 @@ void Console::begin(const DataSplits& data) {
   if (!options_.speaks() || options_.json) return;
   const std::string source =
       options_.data.empty() ? "built-in digits" : fmt::format("images of {}", options_.data);
-  print(out_, fmt::format("Training {} on {} {}, testing on {}: mode {}, {} epochs, batches of {}",
+  const std::string precision =
+      options_.precision == DType::f32 ? "" : fmt::format(", in {}", name(options_.precision));
+  print(out_, fmt::format("Training {} on {} {}, testing on {}: mode {}, {} epochs, batches of {}{}",
                           name(options_.model), data.train.size(), source, data.test.size(),
-                          name(options_.mode), options_.epochs, options_.batch));
+                          name(options_.mode), options_.epochs, options_.batch, precision));
 }
 
 void Console::progress(std::uint32_t epoch, std::uint64_t step, std::uint64_t steps, Progress::Time now) {

@@ -46,7 +46,8 @@ void prepare_save(const std::string& directory) {
 void train(const MnistOptions& options, const DataSplits& data, Task& task, Console& console,
            StopSignals& signals) {
   Model model(make_layers(options.model), Shape{28, 28, 1});
-  model.compile(optimizers::Adam{.learning_rate = options.learning_rate}, task);
+  model.compile(optimizers::Adam{.learning_rate = options.learning_rate}, task,
+                {.precision = options.precision});
   TrainingOptions training;
   training.mode = options.mode;
   training.epochs = options.epochs;
@@ -62,6 +63,9 @@ void train(const MnistOptions& options, const DataSplits& data, Task& task, Cons
   const TrainingResult result = model.fit(data, training);
   if (!result.chief) return;
   console.result(result);
+  if (result.skipped_steps > 0)
+    console.note(fmt::format("{} of {} steps changed nothing: f16 overflowed; the loss is scaled by {} now",
+                             result.skipped_steps, result.steps, result.loss_scale));
   if (options.save.empty()) return;
   prepare_save(options.save);  // another task than the one that did it first may be the chief by now
   const std::string path = (std::filesystem::path(options.save) / "model.troupe").string();

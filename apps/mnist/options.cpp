@@ -38,6 +38,7 @@ Results go to stdout; progress, warnings and errors to stderr. Exit code: 0 on s
 struct Typed {
   std::string model = "mlp";
   std::string mode;
+  std::string precision = "f32";
   bool devices = false;
   bool digits = false;
   std::optional<std::string> staleness;
@@ -77,6 +78,10 @@ void declare_training(CLI::App& app, MnistOptions& options, Typed& typed) {
          "Learning rate of Adam")
       ->type_name("R")
       ->default_str("0.001");
+  app.add_option("--precision", typed.precision,
+                 "f32, bf16 or f16: what products are computed in; weights stay in f32")
+      ->type_name("P")
+      ->capture_default_str();
   app.add_option_function<std::string>(
          "--seed", [&](const std::string& text) { options.seed = parse_unsigned("--seed", text); },
          "Of the first weights and of the order of the data")
@@ -137,6 +142,15 @@ std::optional<std::string> set_mode(const Typed& typed, MnistOptions& options) {
   return fmt::format("--mode: expected local, sync or async, not '{}'", typed.mode);
 }
 
+std::optional<std::string> set_precision(const Typed& typed, MnistOptions& options) {
+  for (const DType precision : {DType::f32, DType::bf16, DType::f16})
+    if (typed.precision == name(precision)) {
+      options.precision = precision;
+      return std::nullopt;
+    }
+  return fmt::format("--precision: expected f32, bf16 or f16, not '{}'", typed.precision);
+}
+
 std::optional<std::string> check_membership(const MnistOptions& options, bool launched) {
   if (!options.in_cluster) {
     if (options.mode == JobMode::local) return std::nullopt;
@@ -164,6 +178,8 @@ std::optional<std::string> check_rest(const MnistOptions& options, const Typed& 
   if (options.mode == JobMode::async && options.replicas > 0)
     return "--replicas is the number of slots of a step, and a step of --mode async has none; use local or "
            "sync";
+  if (options.mode != JobMode::local && options.precision == DType::f16)
+    return fmt::format("--precision f16 is for mode local; in mode {} use bf16", name(options.mode));
   if (options.mode != JobMode::local && typed.devices)
     return fmt::format("--devices is for mode local; in mode {} start more workers", name(options.mode));
   if (options.devices > std::max(1, options.replicas)) {
@@ -201,6 +217,7 @@ std::variant<MnistOptions, EarlyExit> parse_mnist_options(const std::vector<std:
   options.in_cluster = launched || options.membership.given();
   std::optional<std::string> problem = set_model(typed, options);
   if (!problem) problem = set_mode(typed, options);
+  if (!problem) problem = set_precision(typed, options);
   if (!problem) problem = check_membership(options, launched);
   if (!problem) problem = check_rest(options, typed);
   if (problem) return wrong_usage(kProgram, *problem);

@@ -104,6 +104,13 @@ void register_reduce_ops(OpRegistry& ops) {
               .type("T", kFloatTypes)
               .shape(shapes::scalar())
               .gradient(l2_loss_gradient));
+  ops.add(Op("AllFinite")
+              .input_list("xs", "T", "N")
+              .output("finite", DType::boolean)
+              .type("T", kFloatTypes)
+              .attr("N", AttrType::integer)
+              .shape(shapes::scalar())
+              .no_gradient());
 }
 
 }  // namespace troupe

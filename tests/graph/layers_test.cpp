@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <map>
 
+#include "graph/optimizers.hpp"
 #include "tests/graph/messages.hpp"
 
 namespace troupe {
@@ -239,6 +241,92 @@ TEST(Layers, EveryActivationIsAnOp) {
       {Activation::relu, "Relu"}, {Activation::leaky_relu, "LeakyRelu"}, {Activation::sigmoid, "Sigmoid"},
       {Activation::tanh, "Tanh"}, {Activation::softplus, "Softplus"},    {Activation::softmax, "Softmax"}};
   for (const auto& [activation, op] : ops) EXPECT_EQ(activate(x, activation).source().op->name, op);
+}
+
+// The dtype of each node's first output.
+std::map<std::string, DType> dtypes(const Graph& graph, const std::vector<std::string>& names) {
+  std::map<std::string, DType> out;
+  for (const std::string& name : names) out[name] = graph.get(name).output_types.at(0);
+  return out;
+}
+
+TEST(MixedPrecisionLayers, ProductsAreNarrowAndWeightsAreNot) {
+  Applied a;
+  Sequential model({layers::conv2d(4, 3, Activation::relu), layers::max_pool(2), layers::flatten(),
+                    layers::dropout(0.5), layers::dense(8, Activation::tanh), layers::dense(10)});
+  model.set_compute(DType::bf16);
+  a.context.training = true;
+  const Output logits = a.apply(model);
+  EXPECT_EQ(logits.dtype(), DType::f32);
+  EXPECT_EQ(logits.source().op->name, "Cast");
+  for (const VariableInfo& v : variables(a.graph)) EXPECT_EQ(v.dtype, DType::f32) << v.name;
+  EXPECT_EQ(dtypes(a.graph, {"conv2d/Conv2D", "conv2d/BiasAdd", "conv2d/Relu", "max_pool/MaxPool",
+                             "dropout/Dropout", "dense/MatMul", "dense/Tanh", "dense_1/BiasAdd"}),
+            (std::map<std::string, DType>{{"conv2d/Conv2D", DType::bf16},
+                                          {"conv2d/BiasAdd", DType::bf16},
+                                          {"conv2d/Relu", DType::bf16},
+                                          {"max_pool/MaxPool", DType::f32},
+                                          {"dropout/Dropout", DType::f32},
+                                          {"dense/MatMul", DType::bf16},
+                                          {"dense/Tanh", DType::bf16},
+                                          {"dense_1/BiasAdd", DType::bf16}}));
+}
+
+TEST(MixedPrecisionLayers, GradientsReachTheWeightsInTheirDtype) {
+  Applied a;
+  Sequential model = mlp();
+  model.set_compute(DType::f16);
+  const Output logits = a.apply(model);
+  const auto gradients = compute_gradients(mean(square(logits)), a.variables.all());
+  ASSERT_EQ(gradients.size(), 4u);
+  for (const auto& [gradient, variable] : gradients) {
+    EXPECT_EQ(gradient.dense.dtype(), DType::f32) << variable.name;
+    EXPECT_EQ(gradient.dense.source().op->name, "Cast") << variable.name;
+    EXPECT_EQ(gradient.dense.source().inputs[0].node >= 0 ? a.graph.dtype(gradient.dense.source().inputs[0])
+                                                          : DType::invalid,
+              DType::f16);
+  }
+}
+
+TEST(MixedPrecisionLayers, ALayerSaysForItself) {
+  Applied a;
+  Sequential model({layers::dense(8, Activation::relu),
+                    layers::dense(8, Activation::none, {.compute = DType::bf16}),
+                    layers::activation(Activation::relu), layers::dense(4),
+                    layers::dense(3, Activation::softmax, {.compute = DType::bf16})});
+  const Output y = a.apply(model, Shape{2, 5});
+  EXPECT_EQ(y.source().op->name, "Softmax");
+  EXPECT_EQ(y.dtype(), DType::f32);
+  EXPECT_EQ(
+      dtypes(a.graph, {"dense/MatMul", "dense_1/MatMul", "relu/Relu", "dense_2/MatMul", "dense_3/BiasAdd"}),
+      (std::map<std::string, DType>{{"dense/MatMul", DType::f32},
+                                    {"dense_1/MatMul", DType::bf16},
+                                    {"relu/Relu", DType::bf16},
+                                    {"dense_2/MatMul", DType::f32},
+                                    {"dense_3/BiasAdd", DType::bf16}}));
+  // In a model that computes in f16, a layer may stay in f32.
+  Applied b;
+  Sequential mixed({layers::dense(8), layers::dense(3, Activation::none, {.compute = DType::f32})});
+  mixed.set_compute(DType::f16);
+  EXPECT_EQ(b.apply(mixed, Shape{2, 5}).source().op->name, "BiasAdd");
+  EXPECT_EQ(b.graph.get("dense_1/MatMul").output_types[0], DType::f32);
+}
+
+TEST(MixedPrecisionLayers, TheSummaryIsTheSame) {
+  Sequential model = mlp();
+  const std::string before = model.dump(kImages);
+  model.set_compute(DType::bf16);
+  EXPECT_EQ(model.dump(kImages), before);
+}
+
+TEST(MixedPrecisionLayers, ProductsAreOfFloatingDtypes) {
+  Sequential model;
+  EXPECT_EQ(message_of([&] { model.set_compute(DType::i32); }),
+            "Sequential: products can be computed in bf16, f16, f32 or f64, not in i32");
+  EXPECT_EQ(message_of([] { layers::dense(3, Activation::none, {.compute = DType::string}); }),
+            "dense: products can be computed in bf16, f16, f32 or f64, not in string");
+  EXPECT_EQ(message_of([] { layers::conv2d(3, 3, Activation::none, {.compute = DType::boolean}); }),
+            "conv2d: products can be computed in bf16, f16, f32 or f64, not in bool");
 }
 
 }  // namespace

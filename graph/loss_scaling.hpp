@@ -1,0 +1,48 @@
+// Loss scaling (Micikevicius et al., "Mixed Precision Training", ICLR 2018): gradients of f16 below 2^-24
+// would vanish, so the loss is multiplied by a large scale, and what comes back is divided by it, in the
+// dtype of the variables, before it is used.
+//
+//   LossScale scale = loss_scale(graph, {});
+//   auto gradients = compute_gradients(scale.scaled(loss), variables);
+//   Output train = apply_scaled_gradients(graph, optimizers::Adam{}, scale, gradients);
+//
+// A step with a gradient that is not finite changes no variable, no slot and no count of updates; it is
+// counted. The scale then halves; after `growth_interval` good steps in a row it doubles. Scales are powers
+// of two: they change no bit of a gradient that neither over- nor underflows. All state is in variables, so a
+// run that is repeated, or goes on from its variables, has the same bits.
+#pragma once
+
+#include <span>
+
+#include "graph/autodiff.hpp"
+#include "graph/variable.hpp"
+
+namespace troupe {
+
+struct LossScaling {
+  double initial = 65536;      // a power of two, from 1 to 2^24
+  bool dynamic = true;         // else the scale stays what it is
+  int growth_interval = 2000;  // good steps until it doubles
+};
+
+// The variables of one training graph: none is trainable.
+struct LossScale {
+  LossScaling options;
+  VariableRef scale;       // "loss_scale/scale", f32
+  VariableRef good_steps;  // "loss_scale/good_steps", i64: since the scale changed
+  VariableRef skipped;     // "loss_scale/skipped", i64: steps, from the beginning
+
+  // loss * scale, in the loss's dtype.
+  Output scaled(Output loss, std::string name = {}) const;
+};
+
+// Adds the variables, below the name. Throws invalid_argument for options that make no sense.
+LossScale loss_scale(Graph& graph, const LossScaling& options, std::string name = "loss_scale");
+
+// Are all elements of all gradients finite? A bool scalar. Each is looked at on the device of its variable.
+Output all_finite(std::span<const Gradient> gradients, std::span<const VariableRef> variables);
+
+// A node that changes the scale and the counts as a step demands whose gradients were finite or not.
+Output update_loss_scale(const LossScale& scale, Output finite, std::string name);
+
+}  // namespace troupe

@@ -1,0 +1,51 @@
+// Mixed precision: of a graph in f32, the products, and what lies between them, in bf16 or f16.
+//
+//   x f32 ─ Cast ─▶ MatMul bf16 ─▶ BiasAdd bf16 ─▶ Relu bf16 ─▶ MatMul bf16 ─ Cast ─▶ f32 BiasAdd, softmax,
+//   ...
+//
+// Ops are of three classes (mixed_class):
+//   narrow     Products: computed in 16 bits wherever the graph has them in f32. Their sums are in f32
+//   inside. follower   Elementwise ops and ops that move elements: in 16 bits if all tensors they work on
+//   come from
+//              16 bits and one of their consumers goes on in 16 bits, so that no cast is needed between.
+//   sensitive  All others keep f32: sums and means, exponentials, losses, updates. Variables, and what is fed
+//              and fetched, keep their dtype.
+// A tensor is cast once, beside the node that makes it, however many use it. Functions (branches of If) stay
+// as they are. What is done follows from the graph alone.
+//
+// With f16 gradients below 6e-8 vanish: train with graph/loss_scaling.hpp.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "graph/graph.hpp"
+
+namespace troupe {
+
+enum class MixedClass { narrow, follower, sensitive };
+MixedClass mixed_class(std::string_view op);
+// The names of the ops that are narrow, or followers; sorted. All others are sensitive.
+std::span<const std::string_view> ops_of(MixedClass mixed);
+
+struct MixedPrecisionOptions {
+  DType precision = DType::bf16;  // or f16
+  // Is there a kernel? Ops without one stay as they are. None given: there is one for all.
+  std::function<bool(const std::string& op, DType dtype)> supports;
+};
+
+struct MixedPrecisionReport {
+  std::map<std::string, int> narrowed;  // how many nodes of each op
+  int casts = 0;                        // nodes added
+  std::string to_string() const;        // "5 MatMul, 2 Relu; 7 casts"
+};
+
+// Throws invalid_argument for another precision.
+std::unique_ptr<Graph> mixed_precision(const Graph& graph, const MixedPrecisionOptions& options,
+                                       MixedPrecisionReport* report = nullptr);
+
+}  // namespace troupe

@@ -1,0 +1,199 @@
+// Scaled losses and 16-bit products in sessions and models.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "actors/session/session.hpp"
+#include "actors/training/model.hpp"
+#include "graph/nn_ops.hpp"
+#include "graph/optimizers.hpp"
+#include "graph/towers.hpp"
+#include "kernels/data/digits.hpp"
+#include "tests/actors/error_of.hpp"
+
+namespace troupe {
+namespace {
+
+using testing::error_of;
+using ::testing::HasSubstr;
+
+const std::vector<Optimizer> kOptimizers = {optimizers::SGD{}, optimizers::Momentum{}, optimizers::Adagrad{},
+                                            optimizers::RMSProp{.momentum = 0.5}, optimizers::Adam{}};
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+// Of sum(w x) and sum(row 1 of a table), whose gradients are x and sparse.
+struct Scaled {
+  explicit Scaled(const Optimizer& optimizer, LossScaling scaling = {}) : scale(loss_scale(graph, scaling)) {
+    train = minimize_scaled(loss(), optimizer, scale);
+    start();
+  }
+  explicit Scaled(const Optimizer& optimizer, std::nullopt_t) {
+    train = minimize(loss(), optimizer);
+    start();
+  }
+
+  void step(float x0) { session->run({{x, Tensor::vector<float>({x0, -2})}}, {}, {train}); }
+  // Every variable but those of the scale.
+  std::map<std::string, Tensor> state() {
+    std::map<std::string, Tensor> out;
+    for (const VariableInfo& v : variables(graph))
+      if (!v.name.starts_with("loss_scale/")) out[v.name] = session->run(find_variable(graph, v.name).read());
+    return out;
+  }
+  float scale_now() { return session->run(scale.scale.read()).item<float>(); }
+  std::int64_t skipped() { return session->run(scale.skipped.read()).item<std::int64_t>(); }
+  std::int64_t good() { return session->run(scale.good_steps.read()).item<std::int64_t>(); }
+
+  Graph graph;
+  Output x;
+  LossScale scale;
+  Output train;
+  std::unique_ptr<Session> session;
+
+ private:
+  Output loss() {
+    x = placeholder(graph, DType::f32, Shape{2}, "x");
+    const VariableRef w = variable(graph, {.name = "w", .initial_value = constant(graph, {1.0f, 0.3f})});
+    const VariableRef table =
+        variable(graph, {.name = "table", .initial_value = random_normal(graph, Shape{3, 2})});
+    return sum(w.read() * x) + sum(square(gather(table.read(), constant(graph, {std::int64_t{1}}))));
+  }
+  void start() {
+    const Output init = initializer(graph);
+    session = std::make_unique<Session>(graph);
+    session->run_targets({init});
+  }
+};
+
+void expect_equal(const std::map<std::string, Tensor>& a, const std::map<std::string, Tensor>& b,
+                  const std::string& what) {
+  ASSERT_EQ(a.size(), b.size()) << what;
+  for (const auto& [name, value] : a) EXPECT_TRUE(bitwise_equal(value, b.at(name))) << what << ": " << name;
+}
+
+TEST(LossScaling, GoodStepsHaveTheBitsOfStepsWithoutIt) {
+  for (const Optimizer& optimizer : kOptimizers) {
+    Scaled scaled(optimizer, {.initial = 1024, .growth_interval = 2}), plain(optimizer, std::nullopt);
+    for (float x : {0.7f, -1.3f, 1e-3f, 5.5f}) {
+      scaled.step(x);
+      plain.step(x);
+    }
+    expect_equal(plain.state(), scaled.state(), name(optimizer));
+    EXPECT_EQ(scaled.scale_now(), 4096);
+  }
+}
+
+TEST(LossScaling, AStepWithAGradientThatIsNotFiniteChangesNothing) {
+  for (const Optimizer& optimizer : kOptimizers) {
+    Scaled s(optimizer, {.initial = 1024});
+    s.step(1);
+    const auto before = s.state();
+    for (float bad : {kInfinity, -kInfinity, std::nanf("")}) {
+      s.step(bad);
+      expect_equal(before, s.state(), fmt::format("{} after {}", name(optimizer), bad));
+    }
+    EXPECT_EQ(s.skipped(), 3);
+    // It goes on as if they had not been.
+    s.step(3);
+    Scaled other(optimizer, std::nullopt);
+    other.step(1);
+    other.step(3);
+    expect_equal(other.state(), s.state(), name(optimizer));
+  }
+}
+
+// 2e38 is finite, and so is the loss; what is not is its scaled gradient.
+TEST(LossScaling, AnOverflowOfTheScaleIsOneOfTheStep) {
+  Scaled s(optimizers::SGD{}, {.initial = 16});
+  const auto before = s.state();
+  s.step(2e38f);
+  expect_equal(before, s.state(), "scale 16");
+  EXPECT_EQ(s.scale_now(), 8);
+}
+
+TEST(LossScaling, TheScaleHalvesAndDoubles) {
+  Scaled s(optimizers::SGD{}, {.initial = 4, .growth_interval = 3});
+  std::vector<float> scales;
+  for (float x :
+       {1.0f, 1.0f, kInfinity, 1.0f, 1.0f, 1.0f, 1.0f, kInfinity, kInfinity, kInfinity, kInfinity}) {
+    s.step(x);
+    scales.push_back(s.scale_now());
+  }
+  EXPECT_EQ(scales, (std::vector<float>{4, 4, 2, 2, 2, 4, 4, 2, 1, 1, 1}));
+  EXPECT_EQ(s.skipped(), 5);
+  EXPECT_EQ(s.good(), 0);
+  s.step(1);
+  EXPECT_EQ(s.good(), 1);
+}
+
+TEST(LossScaling, TheScaleHasALimit) {
+  Scaled s(optimizers::SGD{}, {.initial = 8388608, .growth_interval = 1});
+  for (int i = 0; i < 3; ++i) s.step(1);
+  EXPECT_EQ(s.scale_now(), 16777216);
+}
+
+TEST(LossScaling, AStaticScaleStays) {
+  Scaled s(optimizers::SGD{}, {.initial = 4, .dynamic = false, .growth_interval = 1});
+  for (float x : {1.0f, 1.0f, kInfinity}) s.step(x);
+  EXPECT_EQ(s.scale_now(), 4);
+  EXPECT_EQ(s.skipped(), 1);
+}
+
+// One bad micro-batch of several: the step counts for none.
+TEST(LossScaling, OneBadSlotSkipsTheStepOfAll) {
+  Task task({.cpu_devices = 2, .threads = 1});
+  const TrainingGraph t = build_training_graph(
+      Sequential({layers::dense(3)}), Shape{2}, Loss::sparse_softmax_cross_entropy, optimizers::Adam{},
+      {.slots = 2,
+       .devices = {"/job:local/task:0/device:CPU:0", "/job:local/task:0/device:CPU:1"},
+       .loss_scaling = LossScaling{}});
+  Session session(task, *t.graph);
+  session.run_targets({t.initializer});
+  const Tensor good = Tensor::of<float>({1, 2}, {1, 2}), bad = Tensor::of<float>({1, 2}, {1, kInfinity});
+  const Tensor label = Tensor::vector<std::int32_t>({1});
+  const auto step = [&](const Tensor& second) {
+    session.run({{t.images[0], good}, {t.images[1], second}, {t.labels[0], label}, {t.labels[1], label}},
+                std::vector<Output>{}, {t.train});
+    std::vector<Tensor> out;
+    for (const VariableRef& v : t.trainable) out.push_back(session.run(v.read()));
+    return out;
+  };
+  const auto before = step(good), after = step(bad), later = step(good);
+  for (std::size_t i = 0; i < before.size(); ++i) {
+    EXPECT_TRUE(bitwise_equal(before[i], after[i])) << t.trainable[i].name;
+    EXPECT_FALSE(bitwise_equal(after[i], later[i])) << t.trainable[i].name;
+  }
+  EXPECT_EQ(session.run(t.loss_scale->skipped.read()).item<std::int64_t>(), 1);
+}
+
+TEST(MixedPrecisionSession, ExplainsWhatItDid) {
+  Graph g;
+  const Output x = placeholder(g, DType::f32, Shape{4, 4}, "x");
+  const Output y = matmul(x, x);
+  EXPECT_THAT(Session(g, {.precision = DType::bf16}).explain({x}, {y}), HasSubstr("mixed precision bf16: "));
+  EXPECT_THAT(Session(g).explain({x}, {y}), ::testing::Not(HasSubstr("mixed precision")));
+  Session wrong(g, {.precision = DType::f64});
+  EXPECT_EQ(error_of([&] {
+              wrong.run({{x, Tensor::zeros(DType::f32, {4, 4})}}, y);
+            }).code(),
+            Code::invalid_argument);
+}
+
+Model small_model() {
+  return Model({layers::flatten(), layers::dense(16, Activation::relu), layers::dense(10)}, Shape{28, 28, 1});
+}
+
+TEST(MixedPrecisionModel, RefusesWhatCannotBe) {
+  Model model = small_model();
+  EXPECT_EQ(error_of([&] { model.compile(optimizers::Adam{}, {.precision = DType::f64}); }).code(),
+            Code::invalid_argument);
+  model.compile(optimizers::Adam{}, {.precision = DType::f16});
+  const DataSplits data = draw_digits({.train = 32, .test = 10});
+  EXPECT_THAT(error_of([&] { model.fit(data, {.mode = JobMode::sync}); }).to_string(),
+              HasSubstr("unimplemented: training in f16 on a cluster is not built"));
+}
+
+}  // namespace
+}  // namespace troupe

@@ -1,0 +1,109 @@
+#include "graph/loss_scaling.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <map>
+
+#include "graph/optimizers.hpp"
+#include "graph/passes/shard_variables.hpp"
+#include "graph/rewrite.hpp"
+#include "graph/towers.hpp"
+#include "tests/graph/messages.hpp"
+
+namespace troupe {
+namespace {
+
+using testing::message_of;
+
+TEST(LossScaling, ItsStateIsVariablesThatNobodyTrains) {
+  Graph g;
+  const LossScale scale = loss_scale(g, {.initial = 1024});
+  std::map<std::string, DType> found;
+  for (const VariableInfo& v : variables(g)) {
+    found[v.name] = v.dtype;
+    EXPECT_FALSE(v.trainable);
+    EXPECT_EQ(v.shape, Shape{});
+    EXPECT_FALSE(v.initializer.empty());
+  }
+  EXPECT_EQ(found, (std::map<std::string, DType>{{"loss_scale/good_steps", DType::i64},
+                                                 {"loss_scale/scale", DType::f32},
+                                                 {"loss_scale/skipped", DType::i64}}));
+  const Output scaled = scale.scaled(placeholder(g, DType::f64, Shape{}, "loss"), "scaled");
+  EXPECT_EQ(scaled.dtype(), DType::f64);
+}
+
+TEST(LossScaling, UpdatesStandInBranches) {
+  Graph g;
+  const VariableRef w = variable(g, {.name = "w", .shape = Shape{3}, .device = "/job:worker/task:1"});
+  const Output train = minimize_scaled(l2_loss(w.read()), optimizers::Adam{}, loss_scale(g, {}));
+  EXPECT_EQ(train.name(), "train");
+  const Node& update = g.get("train/w");
+  EXPECT_EQ(update.op->name, "If");
+  EXPECT_EQ(update.device, "/job:worker/task:1");
+  EXPECT_EQ(g.get("train/AllFinite").device, "/job:worker/task:1");
+  EXPECT_TRUE(g.function("train/w/then")->body->find("train/w/then/apply"));
+  EXPECT_EQ(g.function("train/w/else")->body->size(),
+            static_cast<int>(g.function("train/w/else")->arguments.size()));
+  EXPECT_EQ(g.get("train/loss_scale").op->name, "If");
+  for (int id = 0; id < g.size(); ++id)
+    EXPECT_FALSE(g.node(id).op->name.starts_with("Apply")) << g.node(id).name;
+  // A shard would have to agree with all others on what to skip.
+  EXPECT_TRUE(updated_variables(g).empty());
+}
+
+TEST(LossScaling, EachDeviceAndDtypeLooksAtItsOwnGradients) {
+  Graph g;
+  const VariableRef a = variable(g, {.name = "a", .shape = Shape{3}, .device = "/job:worker/task:1"});
+  const VariableRef b = variable(g, {.name = "b", .shape = Shape{3}, .device = "/job:worker/task:2"});
+  const VariableRef c = variable(g, {.name = "c", .shape = Shape{3}, .device = "/job:worker/task:2"});
+  const std::vector<VariableRef> all = {a, b, c};
+  std::vector<Gradient> gradients;
+  for (const VariableRef& v : all) gradients.push_back({.dense = v.read()});
+  const Output finite = all_finite(gradients, all);
+  EXPECT_EQ(finite.source().op->name, "LogicalAnd");
+  const Node& first = g.node(finite.source().inputs[0].node);
+  const Node& second = g.node(finite.source().inputs[1].node);
+  EXPECT_EQ(first.device, "/job:worker/task:1");
+  EXPECT_EQ(first.inputs.size(), 1u);
+  EXPECT_EQ(second.device, "/job:worker/task:2");
+  EXPECT_EQ(second.inputs.size(), 2u);
+}
+
+TEST(LossScaling, TowersShareOneScale) {
+  const TrainingGraph t =
+      build_training_graph(Sequential({layers::dense(3)}), Shape{4}, Loss::sparse_softmax_cross_entropy,
+                           optimizers::SGD{}, {.slots = 2, .loss_scaling = LossScaling{}});
+  ASSERT_TRUE(t.loss_scale);
+  const int read = t.graph->get("loss_scale/scale/read").id;
+  for (const char* name : {"loss/scaled", "slot_1/loss/scaled"})
+    EXPECT_EQ(t.graph->get(name).inputs[1].node, read) << name;
+  // What is looked at is what all slots come to.
+  const Node& finite = t.graph->get("train/AllFinite");
+  for (const Endpoint& e : finite.inputs)
+    EXPECT_EQ(t.graph->node(e.node).name.substr(0, 15), "mean_gradients/") << t.graph->node(e.node).name;
+  EXPECT_EQ(t.trainable.size(), 2u);
+  // The sum of the losses is that of the losses, not of scaled ones.
+  EXPECT_EQ(t.graph->get("loss/sum").inputs[0].node, t.graph->get("loss/mean").inputs[0].node);
+}
+
+TEST(LossScaling, OptionsThatMakeNoSenseAreRefused) {
+  Graph g;
+  for (const double initial : {0.0, -2.0, 3.0, 0.5, 33554432.0, std::nan("")})
+    EXPECT_EQ(message_of([&] { loss_scale(g, {.initial = initial}); }),
+              fmt::format("loss scaling: the initial scale must be a power of two from 1 to 2^24, it is {}",
+                          initial));
+  EXPECT_EQ(message_of([&] { loss_scale(g, {.growth_interval = 0}); }),
+            "loss scaling: the growth interval must be at least 1 step, it is 0");
+  EXPECT_EQ(g.size(), 0);
+  Graph other;
+  const LossScale scale = loss_scale(other, {});
+  const VariableRef w = variable(g, {.name = "w", .shape = Shape{3}});
+  const std::vector<GradientAndVariable> gradients = {{{.dense = w.read()}, w}};
+  EXPECT_EQ(message_of([&] { apply_scaled_gradients(g, optimizers::SGD{}, scale, gradients); }),
+            "apply_scaled_gradients: the loss scale belongs to another graph");
+  EXPECT_EQ(message_of([&] { all_finite({}, {}); }), "all_finite: 0 gradients of 0 variables");
+}
+
+}  // namespace
+}  // namespace troupe
