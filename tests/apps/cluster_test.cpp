@@ -122,6 +122,27 @@ TEST(LocalTraining, IsThePlainLoopBitByBit) {
     EXPECT_EQ(hash_of_one_process(slots), hash_by_hand(slots)) << slots << " slots";
 }
 
+// Casts and products of 16 bits are the same on a worker that pulls its weights as where they are.
+TEST(MixedPrecisionTraining, OfAClusterHasTheBitsOfOneProcess) {
+  const Arguments training = {"--precision", "bf16", "--replicas", "2",
+                              "--epochs",    "2",    "--digits",   "200,50"};
+  Arguments in_cluster = training;
+  in_cluster.insert(in_cluster.end(), {"--mode", "sync"});
+  Cluster cluster(2, 2, in_cluster);
+  EXPECT_EQ(cluster.wait(), 0) << cluster->err;
+  const DataSplits data = draw_digits({.train = 200, .test = 50});
+  const testing::OracleOptions by_hand{.slots = 2, .epochs = 2, .precision = DType::bf16};
+  EXPECT_EQ(last_line(cluster->out).value("params_sha256", "none"),
+            params_sha256(testing::trained_by_hand(data.train, by_hand)));
+
+  Arguments alone = {TROUPE_MNIST_BINARY, "--json"};
+  alone.insert(alone.end(), training.begin(), training.end());
+  Process process(alone);
+  EXPECT_EQ(process.wait(), 0) << process.err;
+  EXPECT_EQ(last_line(process.out).value("params_sha256", "none"),
+            last_line(cluster->out).value("params_sha256", "other"));
+}
+
 TEST(AsynchronousTraining, LearnsTheDigits) {
   Cluster cluster(2, 2, {"--mode", "async", "--epochs", "4", "--digits", "2000,200"});
   EXPECT_EQ(cluster.wait(), 0) << cluster->err;

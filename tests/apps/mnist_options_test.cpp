@@ -41,6 +41,7 @@ TEST(MnistOptions, DefaultsTrainOnTheBuiltInDigitsInThisProcess) {
   EXPECT_EQ(options.epochs, 5);
   EXPECT_EQ(options.batch, 32);
   EXPECT_EQ(options.learning_rate, 1e-3);
+  EXPECT_EQ(options.precision, DType::f32);
   EXPECT_EQ(options.seed, 0u);
   EXPECT_EQ(options.replicas, 0);
   EXPECT_EQ(options.devices, 1);
@@ -119,7 +120,9 @@ TEST(MnistOptions, MemoryIsABigNumberWithAUnit) {
   EXPECT_EQ(good({"--memory-limit", "4096"}).memory_limit, 4096u);
   EXPECT_EQ(good({"--memory-limit", "4096B"}).memory_limit, 4096u);
   for (const char* text : {"", "0", "GiB", "2 GiB", "-1MB", "1.5GiB", "2gib", "2Gi", "99999999TiB"})
-    EXPECT_THAT(wrong({"--memory-limit", text}), HasSubstr("expected a number of bytes such as 1000000, 500MB or 2GiB")) << text;
+    EXPECT_THAT(wrong({"--memory-limit", text}),
+                HasSubstr("expected a number of bytes such as 1000000, 500MB or 2GiB"))
+        << text;
 }
 
 TEST(MnistOptions, ATaskOfAClusterTrainsInSyncUnlessTold) {
@@ -183,6 +186,17 @@ TEST(MnistOptions, AClusterThatTrainsHasBothJobs) {
   EXPECT_THAT(cluster_problem(cluster(R"("worker":["127.0.0.1:2"])")).value(),
               AllOf(HasSubstr("'demo' has none of job ps"), HasSubstr("troupe-launch --ps 1")));
   EXPECT_THAT(cluster_problem(cluster(R"("ps":["127.0.0.1:1"])")).value(), HasSubstr("none of job worker"));
+}
+
+TEST(MnistOptions, ProductsAreInF32Bf16OrF16) {
+  EXPECT_EQ(good({"--precision", "f32"}).precision, DType::f32);
+  EXPECT_EQ(good({"--precision", "bf16"}).precision, DType::bf16);
+  EXPECT_EQ(good({"--precision", "f16"}).precision, DType::f16);
+  Arguments task = {"--job", "worker", "--task", "0", "--cluster", "c.json", "--precision", "bf16"};
+  EXPECT_EQ(good(task).precision, DType::bf16);
+  EXPECT_THAT(wrong({"--precision", "f64"}), HasSubstr("--precision: expected f32, bf16 or f16, not 'f64'"));
+  task.back() = "f16";
+  EXPECT_THAT(wrong(task), HasSubstr("--precision f16 is for mode local; in mode sync use bf16"));
 }
 
 }  // namespace

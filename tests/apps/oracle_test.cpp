@@ -19,7 +19,7 @@ std::string trained_by_model(const DataSplits& data, const OracleOptions& option
                              int threads = 1) {
   Task task({.cpu_devices = devices, .threads = threads});
   Model model(mlp(), Shape{28, 28, 1});
-  model.compile(optimizers::Adam{.learning_rate = 1e-3}, task);
+  model.compile(optimizers::Adam{.learning_rate = 1e-3}, task, {.precision = options.precision});
   return model
       .fit(data,
            {.epochs = options.epochs, .batch = options.batch, .slots = options.slots, .seed = options.seed})
@@ -42,6 +42,17 @@ TEST(OracleOfOtherSizes, AnUnevenBatchAndAnotherSeed) {
   const DataSplits data = draw_digits({.train = 100, .test = 10});
   const OracleOptions options{.slots = 2, .batch = 7, .epochs = 3, .seed = 0x123456789abcdef};
   EXPECT_EQ(trained_by_model(data, options), params_sha256(trained_by_hand(data.train, options)));
+}
+
+TEST(OracleOfMixedPrecision, ProductsInSixteenBitsAndTheRestInF32) {
+  const DataSplits data = draw_digits({.train = 200, .test = 20});
+  for (const DType precision : {DType::bf16, DType::f16})
+    for (const int slots : {1, 2}) {
+      const OracleOptions options{.slots = slots, .precision = precision};
+      const std::string expected = params_sha256(trained_by_hand(data.train, options));
+      EXPECT_EQ(trained_by_model(data, options), expected) << name(precision) << ", slots " << slots;
+      EXPECT_EQ(trained_by_model(data, options, slots, 2), expected) << "on more threads and devices";
+    }
 }
 
 }  // namespace

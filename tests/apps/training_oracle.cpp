@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "kernels/cpu/bias.hpp"
 #include "kernels/cpu/linear.hpp"
 #include "kernels/cpu/random.hpp"
 #include "kernels/cpu/softmax.hpp"
@@ -39,6 +40,26 @@ constexpr std::array<const char*, 4> kNames = {"dense/kernel", "dense/bias", "de
 Four zeros() {
   return {Tensor::zeros(DType::f32, {kPixels, kHidden}), Tensor::zeros(DType::f32, {kHidden}),
           Tensor::zeros(DType::f32, {kHidden, kClasses}), Tensor::zeros(DType::f32, {kClasses})};
+}
+
+// op(x[i], i) for every element, in float, rounded to the dtype of x.
+template <class Op>
+Tensor changed(const Tensor& x, Op op) {
+  Tensor out(x.dtype(), x.shape());
+  const auto each = [&]<class T>(T) {
+    for (std::int64_t i = 0; i < x.num_elements(); ++i)
+      out.mutable_data<T>()[i] = static_cast<T>(op(static_cast<float>(x.data<T>()[i]), i));
+  };
+  x.dtype() == DType::f16 ? each(Half()) : x.dtype() == DType::bf16 ? each(BFloat16()) : each(0.0f);
+  return out;
+}
+
+Tensor converted(const Tensor& x, DType to) {
+  Tensor wide(DType::f32, x.shape());
+  changed(x, [&](float value, std::int64_t i) { return wide.mutable_data<float>()[i] = value; });
+  if (to == DType::f32) return wide;
+  Tensor out(to, x.shape());
+  return changed(out, [&](float, std::int64_t i) { return wide.data<float>()[i]; });
 }
 
 std::uint64_t fnv1a(std::string_view text) {
@@ -91,36 +112,47 @@ class Loop {
         add(sum, gradients);
     }
     if (options_.slots > 1) divide(sum, static_cast<float>(options_.slots));
+    if (scale() != 1) divide(sum, scale());
     apply(sum);
   }
+
+  Tensor narrow(const Tensor& x) const { return converted(x, options_.precision); }
+  Tensor narrow_tensor(const Shape& shape) const { return Tensor(options_.precision, shape); }
 
   // Of the mean loss of a batch.
   Four gradients_of(const Batch& batch) {
     const std::int64_t n = options_.batch;
-    const Tensor x = batch.images.reshaped({n, kPixels});
-    Tensor hidden(DType::f32, {n, kHidden}), logits(DType::f32, {n, kClasses});
-    matmul(thread_, x, values_[0], false, false, hidden);
-    bias_add(thread_, hidden, values_[1], hidden);
-    for (float& h : hidden.mutable_values<float>()) h = std::max(h, 0.0f);
-    matmul(thread_, hidden, values_[2], false, false, logits);
-    bias_add(thread_, logits, values_[3], logits);
+    const Tensor x = narrow(batch.images.reshaped({n, kPixels}));
+    const Tensor output_kernel = narrow(values_[2]);
+    Tensor hidden = narrow_tensor({n, kHidden}), logits = narrow_tensor({n, kClasses});
+    matmul(thread_, x, narrow(values_[0]), false, false, hidden);
+    bias_add(thread_, hidden, narrow(values_[1]), hidden);
+    hidden = changed(hidden, [](float h, std::int64_t) { return std::max(h, 0.0f); });
+    matmul(thread_, hidden, output_kernel, false, false, logits);
+    bias_add(thread_, logits, narrow(values_[3]), logits);
 
-    Tensor loss(DType::f32, {n}), d_logits(DType::f32, {n, kClasses}), d_hidden(DType::f32, {n, kHidden});
-    sparse_softmax_cross_entropy(thread_, logits, batch.labels, loss, d_logits);
-    // The gradient of the mean, 1 / n, comes first and is multiplied with: two roundings.
-    const float d_loss = 1.0f / static_cast<float>(n);
-    for (float& d : d_logits.mutable_values<float>()) d *= d_loss;
-    matmul(thread_, d_logits, values_[2], false, true, d_hidden);
-    for (std::int64_t i = 0; i < d_hidden.num_elements(); ++i)
-      if (!(hidden.data<float>()[i] > 0)) d_hidden.mutable_data<float>()[i] = 0;
+    Tensor loss(DType::f32, {n}), wide(DType::f32, {n, kClasses});
+    sparse_softmax_cross_entropy(thread_, converted(logits, DType::f32), batch.labels, loss, wide);
+    // The gradient of the mean, scale / n, comes first and is multiplied with: two roundings.
+    const float d_loss = scale() / static_cast<float>(n);
+    const Tensor d_logits = narrow(changed(wide, [&](float d, std::int64_t) { return d * d_loss; }));
+    Tensor d_hidden = narrow_tensor({n, kHidden});
+    matmul(thread_, d_logits, output_kernel, false, true, d_hidden);
+    const Tensor active = converted(hidden, DType::f32);
+    d_hidden =
+        changed(d_hidden, [&](float d, std::int64_t i) { return active.data<float>()[i] > 0 ? d : 0.0f; });
 
     Four out = zeros();
+    for (Tensor& gradient : out) gradient = narrow_tensor(gradient.shape());
     matmul(thread_, x, d_hidden, true, false, out[0]);
     bias_add_grad(thread_, d_hidden, out[1]);
     matmul(thread_, hidden, d_logits, true, false, out[2]);
     bias_add_grad(thread_, d_logits, out[3]);
+    for (Tensor& gradient : out) gradient = converted(gradient, DType::f32);
     return out;
   }
+
+  float scale() const { return options_.precision == DType::f16 ? 65536.0f : 1.0f; }
 
   static void add(Four& sum, const Four& more) {
     for (std::size_t i = 0; i < sum.size(); ++i) {

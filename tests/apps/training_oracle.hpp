@@ -6,6 +6,7 @@
 
 #include "actors/training/parameters.hpp"
 #include "kernels/data/dataset.hpp"
+#include "messages/dtype.hpp"
 
 namespace troupe::testing {
 
@@ -15,13 +16,15 @@ struct OracleOptions {
   int epochs = 2;
   std::uint64_t seed = 0;
   float learning_rate = 1e-3f;
+  DType precision = DType::f32;  // of products, biases and the hidden layer: f32, bf16, f16
 };
 
 // The values of the model `mlp` of troupe-mnist (784-128 relu-10, mean softmax cross-entropy, Adam) after
 // local or synchronous training on `train`:
 //   * kernels begin Glorot-uniform, drawn for (seed, node name) in step 0 and slot 0; biases begin at zero;
 //   * slot s of step t of an epoch sees examples [(t N + s) B, (t N + s + 1) B) of the epoch's permutation;
-//   * a step applies ((g0 + g1) + ...) / N.
+//   * a step applies ((g0 + g1) + ...) / N;
+//   * in f16 the loss is scaled by 2^16, which must not overflow: no step is skipped here.
 Parameters trained_by_hand(const Dataset& train, const OracleOptions& options);
 
 }  // namespace troupe::testing
