@@ -181,6 +181,57 @@ TEST(MixedPrecisionSession, ExplainsWhatItDid) {
             Code::invalid_argument);
 }
 
+// relu(x w) w, with the casts that a session in `precision` puts in, or without.
+struct Products {
+  explicit Products(DType by_hand = DType::f32) {
+    const auto narrow = [&](Output o) { return cast(o, by_hand); };
+    y = cast(matmul(relu(matmul(narrow(x), narrow(w))), narrow(w)), DType::f32);
+  }
+  Tensor run(Session& session) {
+    std::vector<float> values(37 * 48);
+    for (std::size_t i = 0; i < values.size(); ++i) values[i] = 0.01f * static_cast<float>((i * 7919) % 251);
+    return session.run({{x, Tensor::of<float>({37, 48}, values)}}, {y}, {}, {.random_step = 0})[0];
+  }
+
+  Graph g;
+  Output x = placeholder(g, DType::f32, Shape{kUnknown, 48}, "x");
+  Output w = random_normal(g, Shape{48, 48}, 0, 1, {.name = "w"});
+  Output y;
+};
+
+TEST(MixedPrecisionSession, ComputesWhatCastsByHandDo) {
+  Session wide(Products().g);
+  for (const DType precision : {DType::bf16, DType::f16}) {
+    Products plain, by_hand(precision);
+    Session session(plain.g, {.precision = precision}), expected(by_hand.g);
+    const Tensor got = plain.run(session);
+    EXPECT_EQ(got.dtype(), DType::f32);
+    EXPECT_TRUE(bitwise_equal(got, by_hand.run(expected))) << name(precision);
+    EXPECT_FALSE(bitwise_equal(got, plain.run(wide))) << name(precision);
+    // The order of passes and threads changes nothing.
+    Task threads({.cpu_devices = 1, .threads = 3});
+    Session three(threads, plain.g, {.precision = precision}),
+        bare(plain.g, {.optimize = false, .precision = precision});
+    EXPECT_TRUE(bitwise_equal(got, plain.run(three))) << name(precision);
+    EXPECT_TRUE(bitwise_equal(got, plain.run(bare))) << name(precision);
+  }
+}
+
+// The whole step: gradients come back through the casts, variables stay in f32.
+TEST(MixedPrecisionSession, Trains) {
+  const TrainingGraph t =
+      build_training_graph(Sequential({layers::dense(16, Activation::relu), layers::dense(3)}), Shape{4},
+                           Loss::sparse_softmax_cross_entropy, optimizers::Adam{.learning_rate = 0.05});
+  Session session(*t.graph, {.precision = DType::bf16});
+  session.run_targets({t.initializer});
+  const Feeds feeds = {{t.images[0], Tensor::of<float>({3, 4}, {1, 0, 0, 1, 0, 1, 0, 1, 0, 0, 1, 1})},
+                       {t.labels[0], Tensor::vector<std::int32_t>({0, 1, 2})}};
+  float loss = 0;
+  for (int i = 0; i < 60; ++i) loss = session.run(feeds, {t.loss_sum}, {t.train})[0].item<float>();
+  EXPECT_LT(loss, 0.3f);
+  EXPECT_EQ(session.run(t.trainable[0].read()).dtype(), DType::f32);
+}
+
 Model small_model() {
   return Model({layers::flatten(), layers::dense(16, Activation::relu), layers::dense(10)}, Shape{28, 28, 1});
 }
@@ -193,6 +244,36 @@ TEST(MixedPrecisionModel, RefusesWhatCannotBe) {
   const DataSplits data = draw_digits({.train = 32, .test = 10});
   EXPECT_THAT(error_of([&] { model.fit(data, {.mode = JobMode::sync}); }).to_string(),
               HasSubstr("unimplemented: training in f16 on a cluster is not built"));
+}
+
+TEST(MixedPrecisionModel, LearnsAsWellAsInF32) {
+  const DataSplits data = draw_digits({.train = 600, .test = 200});
+  std::map<DType, double> accuracy;
+  for (const DType precision : {DType::f32, DType::bf16, DType::f16}) {
+    Model model = small_model();
+    model.compile(optimizers::Adam{.learning_rate = 0.01}, {.precision = precision});
+    const TrainingResult result = model.fit(data, {.epochs = 4, .batch = 20});
+    accuracy[precision] = result.test_accuracy;
+    EXPECT_EQ(model.evaluate(data.test).accuracy, result.test_accuracy) << name(precision);
+    EXPECT_EQ(result.loss_scale > 0, precision == DType::f16);
+    EXPECT_EQ(result.skipped_steps, 0u);
+  }
+  EXPECT_GT(accuracy[DType::f32], 0.6);
+  EXPECT_NEAR(accuracy[DType::bf16], accuracy[DType::f32], 0.04);
+  EXPECT_NEAR(accuracy[DType::f16], accuracy[DType::f32], 0.04);
+}
+
+// A scale that is too large for f16 comes down by itself.
+TEST(MixedPrecisionModel, FindsAScaleThatFits) {
+  const DataSplits data = draw_digits({.train = 200, .test = 20});
+  Model model = small_model();
+  model.compile(optimizers::Adam{.learning_rate = 0.01},
+                {.precision = DType::f16, .loss_scaling = {.initial = 16777216}});
+  const TrainingResult result = model.fit(data, {.epochs = 3, .batch = 10});
+  EXPECT_GT(result.skipped_steps, 0u);
+  EXPECT_LT(result.skipped_steps, 20u);
+  EXPECT_EQ(result.loss_scale, std::ldexp(16777216, -static_cast<int>(result.skipped_steps)));
+  EXPECT_GT(result.test_accuracy, 0.3);
 }
 
 }  // namespace
