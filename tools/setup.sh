@@ -11,7 +11,7 @@ packages=(
   libssl-dev zlib1g-dev libncurses-dev          # hashing and TLS, compression, terminal
   libgtest-dev libgmock-dev libtbb-dev          # tests; a peer of the benchmarks
 )
-peer_packages=(python3 python3-numpy python3-torch)
+peer_packages=(python3 python3-numpy python3-torch libopenblas0-pthread)  # without the last, PyTorch multiplies with the reference BLAS
 browser_packages=(chromium)
 
 usage() {

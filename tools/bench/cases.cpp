@@ -6,6 +6,10 @@ std::vector<Case> all_cases() {
   std::vector<Case> cases;
   add_dispatch_cases(cases);
   add_step_cases(cases);
+  add_remote_cases(cases);
+  add_kernel_cases(cases);
+  add_model_cases(cases);
+  add_startup_cases(cases);
   return cases;
 }
 

@@ -42,7 +42,7 @@ std::string number(double value) {
 std::string table_line(std::string_view id, std::string_view value, std::string_view unit,
                        std::string_view peer_value, std::string_view ratio, std::string_view spread,
                        std::string_view target, std::string_view verdict, std::string_view peer) {
-  return fmt::format("{:<32} {:>9} {:<8} {:>9} {:>6} {:<12} {:<24} {:<5} {}\n", id, value, unit, peer_value,
+  return fmt::format("{:<38} {:>9} {:<8} {:>9} {:>6} {:<12} {:<24} {:<5} {}\n", id, value, unit, peer_value,
                      ratio, spread, target, verdict, peer);
 }
 

@@ -7,6 +7,7 @@
 
 #include "messages/error.hpp"
 #include "tools/bench/cases.hpp"
+#include "tools/bench/children.hpp"
 #include "tools/bench/options.hpp"
 
 namespace {
@@ -33,7 +34,7 @@ bool run_all(const std::vector<const Case*>& chosen, const Options& options) {
       const Error error = current_error();
       all_ran = false;
       fmt::print(stderr, "troupe-bench: {} could not run: {}\n", c.id(), error.message());
-      if (!options.json) fmt::print("{:<34} could not run: {}\n", c.id(), error.message());
+      if (!options.json) fmt::print("{:<38} could not run: {}\n", c.id(), error.message());
     }
     std::fflush(stdout);
   }
@@ -45,6 +46,7 @@ bool run_all(const std::vector<const Case*>& chosen, const Options& options) {
 int main(int argc, char** argv) {
   std::signal(SIGINT, end_on_signal);
   std::signal(SIGTERM, end_on_signal);
+  if (const auto code = run_as_child({argv + 1, argv + argc})) return *code;
   const Options options = parse_options({argv + 1, argv + argc});
   if (options.ended) {
     fmt::print(options.exit_code == 0 ? stdout : stderr, "{}", options.text);

@@ -1,0 +1,16 @@
+// What this program does as a child of itself: troupe-bench --child NAME.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace troupe::bench {
+
+inline constexpr const char* kServe = "serve";           // a task that runs parts of a client's graphs
+inline constexpr const char* kFirstStep = "first-step";  // one step of a small graph
+
+// Runs it if the arguments ask for one: the exit code.
+std::optional<int> run_as_child(const std::vector<std::string>& arguments);
+
+}  // namespace troupe::bench

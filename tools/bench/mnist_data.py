@@ -1,0 +1,33 @@
+"""What the scripts that train on digits share: the data, and the dialogue with troupe-bench."""
+
+import sys
+import time
+
+import numpy
+
+
+def arguments():
+    """directory, model, batch, epochs"""
+    directory, model, batch, epochs = sys.argv[1:]
+    return directory, model, int(batch), int(epochs)
+
+
+def load(directory):
+    """Floats in [0, 1] of shape [n, 28, 28], and labels."""
+    images = numpy.fromfile(directory + "/images.u8", dtype=numpy.uint8).reshape(-1, 28, 28)
+    labels = numpy.fromfile(directory + "/labels.i32", dtype=numpy.int32)
+    return images.astype(numpy.float32) / 255, labels
+
+
+def say(line):
+    print(line, flush=True)
+
+
+def serve(name, steps_of_epoch, run_epoch, epochs):
+    """Answers each line of standard input with steps per second."""
+    say("ready " + name)
+    for _ in sys.stdin:
+        begin = time.perf_counter()
+        for _ in range(epochs):
+            run_epoch()
+        say(repr(epochs * steps_of_epoch / (time.perf_counter() - begin)))

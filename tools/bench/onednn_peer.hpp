@@ -1,0 +1,36 @@
+// oneDNN called directly, on one thread: the primitive is made once, a call runs it and waits. The memory
+// given must outlive what is returned.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+
+namespace troupe::bench {
+
+// c = a b: a [m,k], b [k,n], c [m,n], plain row-major, of floats or, if `bf16`, of bfloat16.
+std::function<void()> onednn_matmul(std::int64_t m, std::int64_t n, std::int64_t k, bool bf16, const void* a,
+                                    const void* b, void* c);
+
+// Square images and filters, stride 1.
+struct ConvShape {
+  std::int64_t batch = 0, size = 0, in = 0, out = 0, kernel = 3;
+  std::int64_t padding = 0;  // on each side
+
+  std::int64_t result_size() const { return size + 2 * padding - kernel + 1; }
+};
+
+enum class ConvDirection { forward, backward_input, backward_filter };
+
+// The layouts that oneDNN works in. What is not plain is reordered from or to NHWC and HWIO in every call.
+enum class ConvLayout {
+  plain,       // NHWC and HWIO
+  own_filter,  // NHWC; the filter as oneDNN likes it
+  own,         // all as oneDNN likes it
+};
+
+// The one of image, filter and result that the direction computes is written. Throws unimplemented if oneDNN
+// has no primitive for this layout.
+std::function<void()> onednn_conv(ConvDirection direction, ConvLayout layout, const ConvShape& shape,
+                                  float* image, float* filter, float* result);
+
+}  // namespace troupe::bench

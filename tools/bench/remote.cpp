@@ -1,0 +1,98 @@
+// Steps that run on another task, in another process, over the sockets of this machine.
+#include "actors/cluster/cluster_spec.hpp"
+#include "graph/ops.hpp"
+#include "tools/bench/cases.hpp"
+#include "tools/bench/child.hpp"
+#include "tools/bench/children.hpp"
+#include "tools/bench/pipeline.hpp"
+
+namespace troupe::bench {
+namespace {
+
+constexpr const char* kRemote = "/job:worker/task:0";
+
+// A client, a task in a child process, and a registered graph of one node on it: a NoOp, or, with tensors,
+// the negative of what the client feeds, fetched back.
+class RemoteNode {
+ public:
+  explicit RemoteNode(bool tensors)
+      : tensors_(tensors),
+        child_({own_path(), "--child", kServe}),
+        task_({.name = {"client", 0}, .threads = 1, .networked = true}) {
+    const auto port = static_cast<std::uint16_t>(std::stoi(child_.read_line()));
+    const ClusterSpec cluster{"bench", "bench", {{{"worker", 0}, {"127.0.0.1", port}}}};
+    child_.write_line(in_one_line(cluster));
+    task_.join(cluster, std::chrono::seconds(30));
+    const auto remote = graph_.on_device(kRemote);
+    if (tensors) {
+      const Output x = placeholder(graph_, DType::f32, Shape{}, "x"), y = -x;
+      session_ = std::make_unique<Session>(task_, graph_);
+      callable_ = session_->callable({x}, {y});
+    } else {
+      const Output nothing = group(graph_, {});
+      session_ = std::make_unique<Session>(task_, graph_);
+      callable_ = session_->callable({}, {}, {nothing});
+    }
+  }
+
+  double blocking_per_second(double seconds) const {
+    return 1 / seconds_per_call(seconds, [this] {
+             if (tensors_ && callable_({Tensor::scalar(1.0f)})[0].item<float>() != -1.0f)
+               fail(Code::internal, "the remote task has not computed -1");
+             if (!tensors_) callable_({});
+           });
+  }
+  double pipelined_per_second(double seconds) const {
+    return bench::pipelined_per_second(callable_, tensors_, seconds);
+  }
+
+ private:
+  static std::string in_one_line(const ClusterSpec& cluster) {
+    std::string json = cluster.to_json();
+    std::erase(json, '\n');
+    return json;
+  }
+
+  bool tensors_;
+  Child child_;
+  Task task_;
+  Graph graph_;
+  std::unique_ptr<Session> session_;
+  Callable callable_;
+};
+
+Case remote_case(const std::string& name, bool tensors, bool pipelined) {
+  return {.bench = "step",
+          .name = name,
+          .unit = "steps/s",
+          .more_is_better = true,
+          .measures =
+              fmt::format("a registered graph of one node ({}) on a task in another process over sockets, {}",
+                          tensors ? "Neg of a scalar that the client feeds and fetches" : "NoOp",
+                          pipelined ? "up to 1,024 steps in flight" : "blocking calls"),
+          .value_target = tensors     ? std::nullopt
+                          : pipelined ? std::optional(100000.0)
+                                      : std::optional(10000.0),
+          .prepare = [=](const Settings& settings) -> Contest {
+            auto remote = std::make_shared<RemoteNode>(tensors);
+            const double slice = settings.slice_seconds();
+            return {.troupe =
+                        [=] {
+                          return pipelined ? remote->pipelined_per_second(slice)
+                                           : remote->blocking_per_second(slice);
+                        },
+                    .peers = {}};
+          }};
+}
+
+}  // namespace
+
+void add_remote_cases(std::vector<Case>& cases) {
+  for (bool tensors : {false, true})
+    for (bool pipelined : {false, true})
+      cases.push_back(remote_case(
+          fmt::format("remote-{}{}", pipelined ? "pipelined" : "blocking", tensors ? "-tensors" : ""),
+          tensors, pipelined));
+}
+
+}  // namespace troupe::bench
