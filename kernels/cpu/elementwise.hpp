@@ -7,40 +7,98 @@
 #include <array>
 
 #include "kernels/cpu/broadcast.hpp"
+#include "kernels/cpu/low_precision.hpp"
 #include "kernels/cpu/typed_kernels.hpp"
 
 namespace troupe {
 
 inline constexpr std::int64_t kElementGrain = 16384;
 
+// f16 and bf16 are widened and narrowed a block at a time, with the bits of one at a time.
 template <class T>
-Compute<T> load(T value) {
-  return static_cast<Compute<T>>(value);
+inline constexpr bool kIsNarrow = std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>;
+inline constexpr std::int64_t kNarrowBlock = 512;
+
+// x, or its elements as floats in `room`.
+template <class T>
+const Compute<T>* widened(const T* x, [[maybe_unused]] Compute<T>* room,
+                          [[maybe_unused]] std::int64_t count) {
+  if constexpr (kIsNarrow<T>) {
+    widen(x, room, count);
+    return room;
+  } else {
+    return x;
+  }
+}
+
+// Calls fn(begin, n, to) for blocks of [0, count): it writes elements begin .. begin + n - 1 to `to`.
+template <class Out, class Fn>
+void write_blocks(Out* out, std::int64_t count, Fn fn) {
+  for (std::int64_t begin = 0; begin < count; begin += kNarrowBlock) {
+    const std::int64_t n = std::min(kNarrowBlock, count - begin);
+    if constexpr (kIsNarrow<Out>) {
+      float room[kNarrowBlock];
+      fn(begin, n, room);
+      narrow(room, out + begin, n);
+    } else {
+      fn(begin, n, out + begin);
+    }
+  }
 }
 
 // out[i] = op(x[i]). `out` may be `x`.
 template <class Out, class In, class Op>
+void unary_stretch(const In* x, Out* out, std::int64_t count, Op op) {
+  if constexpr (kIsNarrow<In> || kIsNarrow<Out>) {
+    write_blocks(out, count, [&](std::int64_t begin, std::int64_t n, Compute<Out>* to) {
+      Compute<In> room[kNarrowBlock];
+      const Compute<In>* from = widened(x + begin, room, n);
+#pragma GCC ivdep
+      for (std::int64_t i = 0; i < n; ++i) to[i] = static_cast<Compute<Out>>(op(from[i]));
+    });
+  } else {
+#pragma GCC ivdep
+    for (std::int64_t i = 0; i < count; ++i) out[i] = static_cast<Out>(op(x[i]));
+  }
+}
+
+template <class Out, class In, class Op>
 void map_unary(Parallelism& parallelism, const In* x, Out* out, std::int64_t count, Op op) {
   parallelism.parallel_for(count, kElementGrain, [=](std::int64_t begin, std::int64_t end) {
-#pragma GCC ivdep
-    for (std::int64_t i = begin; i < end; ++i) out[i] = static_cast<Out>(op(load(x[i])));
+    unary_stretch(x + begin, out + begin, end - begin, op);
   });
+}
+
+// Of operands in their Compute type.
+template <class Out, class In, class Op>
+void wide_binary_stretch(const In* a, bool a_moves, const In* b, bool b_moves, Out* out, std::int64_t count,
+                         Op op) {
+  if (a_moves && b_moves) {
+#pragma GCC ivdep
+    for (std::int64_t i = 0; i < count; ++i) out[i] = static_cast<Out>(op(a[i], b[i]));
+  } else if (a_moves) {
+    const auto y = *b;
+#pragma GCC ivdep
+    for (std::int64_t i = 0; i < count; ++i) out[i] = static_cast<Out>(op(a[i], y));
+  } else {
+    const auto x = *a;
+#pragma GCC ivdep
+    for (std::int64_t i = 0; i < count; ++i) out[i] = static_cast<Out>(op(x, b[i]));
+  }
 }
 
 template <class Out, class In, class Op>
 void binary_stretch(const In* a, bool a_moves, const In* b, bool b_moves, Out* out, std::int64_t count,
                     Op op) {
-  if (a_moves && b_moves) {
-#pragma GCC ivdep
-    for (std::int64_t i = 0; i < count; ++i) out[i] = static_cast<Out>(op(load(a[i]), load(b[i])));
-  } else if (a_moves) {
-    const auto y = load(*b);
-#pragma GCC ivdep
-    for (std::int64_t i = 0; i < count; ++i) out[i] = static_cast<Out>(op(load(a[i]), y));
+  if constexpr (kIsNarrow<In> || kIsNarrow<Out>) {
+    write_blocks(out, count, [&](std::int64_t begin, std::int64_t n, Compute<Out>* to) {
+      Compute<In> a_room[kNarrowBlock], b_room[kNarrowBlock];
+      const Compute<In>* x = widened(a + (a_moves ? begin : 0), a_room, a_moves ? n : 1);
+      const Compute<In>* y = widened(b + (b_moves ? begin : 0), b_room, b_moves ? n : 1);
+      wide_binary_stretch(x, a_moves, y, b_moves, to, n, op);
+    });
   } else {
-    const auto x = load(*a);
-#pragma GCC ivdep
-    for (std::int64_t i = 0; i < count; ++i) out[i] = static_cast<Out>(op(x, load(b[i])));
+    wide_binary_stretch(a, a_moves, b, b_moves, out, count, op);
   }
 }
 

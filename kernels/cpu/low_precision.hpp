@@ -32,8 +32,10 @@ inline void widen(const Half* from, float* to, std::int64_t count) {
 #ifdef __F16C__
   for (; i + 8 <= count; i += 8)
     _mm256_storeu_ps(to + i, _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from + i))));
-#endif
+  for (; i < count; ++i) to[i] = _cvtsh_ss(from[i].bits);  // it makes a signalling NaN quiet too
+#else
   for (; i < count; ++i) to[i] = static_cast<float>(from[i]);
+#endif
 }
 
 inline void narrow(const float* from, Half* to, std::int64_t count) {
