@@ -6,7 +6,9 @@
 #include "kernels/cpu/bias.hpp"
 #include "kernels/cpu/conv_parts.hpp"
 #include "kernels/cpu/families.hpp"
+#include "kernels/cpu/low_precision.hpp"
 #include "kernels/cpu/tensor_checks.hpp"
+#include "kernels/cpu/typed_kernels.hpp"
 
 namespace troupe {
 namespace {
@@ -83,8 +85,35 @@ void backward_filter(Parallelism& parallelism, const ConvGeometry& g, const T* x
 }
 
 void check_floating(const Tensor& t) {
-  if (t.dtype() != DType::f32 && t.dtype() != DType::f64)
-    invalid_argument("Conv2D works on f32 and f64, not on {}", name(t.dtype()));
+  if (!is_floating(t.dtype()))
+    invalid_argument("Conv2D works on floating dtypes, not on {}", name(t.dtype()));
+}
+
+bool is_narrow(const Tensor& t) { return t.dtype() == DType::f16 || t.dtype() == DType::bf16; }
+
+constexpr std::int64_t kConverted = 32768;  // elements worth a part of their own
+
+Tensor to_float(Parallelism& parallelism, const Tensor& t) {
+  Tensor out(DType::f32, t.shape());
+  dispatch(Types<Half, BFloat16>{}, t.dtype(), [&]<class T>() {
+    parallelism.parallel_for(t.num_elements(), kConverted,
+                             [from = t.data<T>(), to = out.mutable_data<float>()](auto begin, auto end) {
+                               widen(from + begin, to + begin, end - begin);
+                             });
+  });
+  return out;
+}
+
+// f16 and bf16: calls run(a, b, result) with tensors of floats, and rounds the result once.
+template <class Run>
+void in_float(Parallelism& parallelism, const Tensor& a, const Tensor& b, Tensor& result, Run run) {
+  Tensor wide(DType::f32, result.shape());
+  run(to_float(parallelism, a), to_float(parallelism, b), wide);
+  dispatch(Types<Half, BFloat16>{}, result.dtype(), [&]<class T>() {
+    parallelism.parallel_for(wide.num_elements(), kConverted,
+                             [from = wide.data<float>(), to = result.mutable_data<T>()](
+                                 auto begin, auto end) { narrow(from + begin, to + begin, end - begin); });
+  });
 }
 
 Conv2DOptions options_of(const Attributes& attributes) {
@@ -143,6 +172,10 @@ void conv2d(Parallelism& parallelism, const Tensor& x, const Tensor& filter, con
   check_tensor("Conv2D: the filter", filter, x.dtype(), filter.shape());
   check_tensor("Conv2D: the output", y, x.dtype(), result_shape(g));
   if (empty(g)) return clear(y);
+  if (is_narrow(x))
+    return in_float(parallelism, x, filter, y, [&](const Tensor& a, const Tensor& b, Tensor& wide) {
+      conv2d(parallelism, a, b, options, wide);
+    });
   const Tensor image = aligned(x), weights = aligned(filter);
   if (x.dtype() == DType::f32)
     forward(parallelism, g, image.data<float>(), weights.data<float>(), y.mutable_data<float>());
@@ -157,6 +190,10 @@ void conv2d_backprop_input(Parallelism& parallelism, const Tensor& filter, const
   check_tensor("Conv2DBackpropInput: the filter", filter, dx.dtype(), filter.shape());
   check_tensor("Conv2DBackpropInput: dy", dy, dx.dtype(), result_shape(g));
   if (empty(g)) return clear(dx);
+  if (is_narrow(dx))
+    return in_float(parallelism, filter, dy, dx, [&](const Tensor& a, const Tensor& b, Tensor& wide) {
+      conv2d_backprop_input(parallelism, a, b, options, wide);
+    });
   const Tensor weights = aligned(filter), result = aligned(dy);
   if (dx.dtype() == DType::f32)
     backward_input(parallelism, g, weights.data<float>(), result.data<float>(), dx.mutable_data<float>());
@@ -171,6 +208,10 @@ void conv2d_backprop_filter(Parallelism& parallelism, const Tensor& x, const Ten
   check_tensor("Conv2DBackpropFilter: x", x, d_filter.dtype(), x.shape());
   check_tensor("Conv2DBackpropFilter: dy", dy, d_filter.dtype(), result_shape(g));
   if (empty(g)) return clear(d_filter);
+  if (is_narrow(d_filter))
+    return in_float(parallelism, x, dy, d_filter, [&](const Tensor& a, const Tensor& b, Tensor& wide) {
+      conv2d_backprop_filter(parallelism, a, b, options, wide);
+    });
   const Tensor image = aligned(x), result = aligned(dy);
   if (x.dtype() == DType::f32)
     backward_filter(parallelism, g, image.data<float>(), result.data<float>(), d_filter);
@@ -179,10 +220,14 @@ void conv2d_backprop_filter(Parallelism& parallelism, const Tensor& x, const Ten
 }
 
 void register_conv_kernels(KernelRegistry& registry) {
-  registry.add({"Conv2D", "CPU", {DType::f32, DType::f64}, make_conv2d});
-  registry.add({"FusedConv2D", "CPU", {DType::f32, DType::f64}, make_fused_conv2d});
-  registry.add({"Conv2DBackpropInput", "CPU", {DType::f32, DType::f64}, make_backprop_input});
-  registry.add({"Conv2DBackpropFilter", "CPU", {DType::f32, DType::f64}, make_backprop_filter});
+  registry.add({"Conv2D", "CPU", {DType::f32, DType::f64, DType::f16, DType::bf16}, make_conv2d});
+  registry.add({"FusedConv2D", "CPU", {DType::f32, DType::f64, DType::f16, DType::bf16}, make_fused_conv2d});
+  registry.add(
+      {"Conv2DBackpropInput", "CPU", {DType::f32, DType::f64, DType::f16, DType::bf16}, make_backprop_input});
+  registry.add({"Conv2DBackpropFilter",
+                "CPU",
+                {DType::f32, DType::f64, DType::f16, DType::bf16},
+                make_backprop_filter});
 }
 
 }  // namespace troupe

@@ -263,6 +263,25 @@ TEST(MixedPrecisionModel, LearnsAsWellAsInF32) {
   EXPECT_NEAR(accuracy[DType::f16], accuracy[DType::f32], 0.04);
 }
 
+TEST(MixedPrecisionModel, ConvolutionsTooWithTheSameBitsOnAnyThreads) {
+  const DataSplits data = draw_digits({.train = 200, .test = 20});
+  for (const DType precision : {DType::bf16, DType::f16}) {
+    std::vector<std::string> hashes;
+    std::vector<double> losses;
+    for (const int threads : {1, 3}) {
+      Task task({.cpu_devices = 1, .threads = threads});
+      Model model({layers::conv2d(4, 3, Activation::relu), layers::max_pool(2), layers::flatten(),
+                   layers::dropout(0.1), layers::dense(10)},
+                  Shape{28, 28, 1});
+      model.compile(optimizers::Adam{.learning_rate = 0.01}, task, {.precision = precision});
+      const auto keep = [&](const EpochDone& e) { losses.push_back(e.loss); };
+      hashes.push_back(model.fit(data, {.epochs = 2, .batch = 20, .on_epoch = keep}).params_sha256);
+    }
+    EXPECT_EQ(hashes[0], hashes[1]) << name(precision);
+    EXPECT_LT(losses[1], losses[0]) << name(precision);
+  }
+}
+
 // A scale that is too large for f16 comes down by itself.
 TEST(MixedPrecisionModel, FindsAScaleThatFits) {
   const DataSplits data = draw_digits({.train = 200, .test = 20});

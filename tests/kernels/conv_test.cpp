@@ -77,7 +77,7 @@ TEST(Conv2D, AndItsGradientsEqualTheDefinition) {
   const KernelRegistry registry = all_kernels();
   std::mt19937_64 engine(11);
   for (const Case& c : cases())
-    for (DType dtype : {DType::f32, DType::f64}) {
+    for (DType dtype : {DType::f32, DType::f64, DType::f16, DType::bf16}) {
       const Tensor x = random_tensor(dtype, c.x, engine), filter = random_tensor(dtype, c.filter, engine);
       const Tensor y = run_every_way(registry, {"Conv2D", dtype, {x, filter}, attributes_of(c)})[0];
       const Tensor dy = random_tensor(dtype, y.shape(), engine);
