@@ -8,6 +8,7 @@
 #include <mutex>
 #include <thread>
 
+#include "actors/cluster/borrowed_thread.hpp"
 #include "actors/cluster/peer_actor.hpp"
 #include "actors/wire/wire.hpp"
 #include "messages/codec.hpp"
@@ -42,7 +43,10 @@ std::vector<DeviceInfo> devices_of(const proto::Welcome& welcome) {
 // The wire's handler: its map of peers belongs to the wire's thread; the rest is guarded for those who wait in meet().
 class Links::Impl final : public WireHandler {
  public:
-  explicit Impl(Config given) : config(std::move(given)), wire(wire_options(config), *this) { own_welcome = config.welcome(wire.listen()); }
+  explicit Impl(Config given)
+      : config(std::move(given)),
+        thread(config.system, {caf::actor_cast<caf::abstract_actor*>(config.scheduler), caf::actor_cast<caf::abstract_actor*>(config.rendezvous)}),
+        wire(wire_options(config), *this) { own_welcome = config.welcome(wire.listen()); }
 
   static WireOptions wire_options(const Config& config) {
     WireOptions options;
@@ -67,8 +71,12 @@ class Links::Impl final : public WireHandler {
     set_state(hello.from, State{.up = true});
   }
   void frame(PeerId id, Frame&& frame) override {
-    if (const auto it = peers.find(id); it != peers.end()) caf::anon_send(it->second, FrameCame{std::move(frame)});
+    if (const auto it = peers.find(id); it != peers.end())
+      caf::actor_cast<caf::abstract_actor*>(it->second)
+          ->enqueue(caf::make_mailbox_element(nullptr, caf::make_message_id(), {}, FrameCame{std::move(frame)}), &thread);
   }
+  // What the frames have set going runs here, and what that sends leaves together.
+  void frames_end() override { thread.run(); }
   void disconnected(PeerId id, const TaskName& name, const Error& reason) override {
     const auto it = peers.find(id);
     if (it == peers.end()) return;
@@ -175,6 +183,7 @@ class Links::Impl final : public WireHandler {
   std::map<TaskName, MetTask> met;
   Error refusal;  // the last
   std::unordered_map<PeerId, PeerActor> peers;  // of the wire's thread
+  BorrowedThread thread;                        // the wire's
   Wire wire;                                    // last: its thread uses the above
 };
 

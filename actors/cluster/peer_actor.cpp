@@ -13,9 +13,7 @@ PeerActorImpl::behavior_type PeerActorImpl::make_behavior() {
       [this](const FrameCame& message) { came(message.frame); },
       [this](const LinkLost& message) {
         tell(links_.node, PeerDown{task_, message.reason});
-        links_ = Links{};
-        routes_ = JobRoutes{};
-        quit();
+        stop();
       },
       [this](const JobRoutes& routes) {
         routes_ = routes;
@@ -23,12 +21,51 @@ PeerActorImpl::behavior_type PeerActorImpl::make_behavior() {
         early.swap(early_);
         for (const Frame& frame : early) came(frame);
       },
-      [this](const Stop&) {
-        links_ = Links{};
-        routes_ = JobRoutes{};
-        quit();
-      },
+      [this](const Stop&) { stop(); },
   };
+}
+
+void PeerActorImpl::stop() {
+  stopped_.store(true);
+  routes_ = JobRoutes{};
+  quit();
+}
+
+// The frames of steps, straight to their actors. Runs on any thread.
+struct PeerActorImpl::Passage {
+  PeerActorImpl& self;
+  caf::execution_unit* host;
+
+  bool operator()(Put& f) const { return to(self.links_.rendezvous, std::move(f)); }
+  bool operator()(StepStart& f) const { return to(self.links_.scheduler, Inbound<StepStart>{self.task_, std::move(f)}); }
+  bool operator()(StepDone& f) const { return to(self.links_.scheduler, Inbound<StepDone>{self.task_, std::move(f)}); }
+  bool operator()(StepAbort& f) const { return to(self.links_.scheduler, Inbound<StepAbort>{self.task_, std::move(f)}); }
+  template <class F>
+  bool operator()(F&) const {
+    return false;
+  }
+
+ private:
+  template <class Actor, class Message>
+  bool to(const Actor& actor, Message message) const {
+    if (!actor) return false;
+    self.record().pass(1);
+    caf::actor_cast<caf::abstract_actor*>(actor)->enqueue(
+        caf::make_mailbox_element(nullptr, caf::make_message_id(), {}, std::move(message)), host);
+    return true;
+  }
+};
+
+void PeerActorImpl::enqueue(caf::mailbox_element_ptr element, caf::execution_unit* host) {
+  auto& content = element->content();
+  if (!stopped_.load()) {
+    if (content.match_elements<Outbound>()) {
+      record().pass(0);
+      return send(content.get_as<Outbound>(0).frame);
+    }
+    if (content.match_elements<FrameCame>() && std::visit(Passage{*this, host}, content.get_mutable_as<FrameCame>(0).frame)) return;
+  }
+  Counted::enqueue(std::move(element), host);
 }
 
 void PeerActorImpl::send(const Frame& frame) {
@@ -52,10 +89,6 @@ void PeerActorImpl::to_job(const Actor& actor, const F& frame) {
 struct PeerActorImpl::Router {
   explicit Router(PeerActorImpl& peer) : self(peer) {}
 
-  void operator()(const Put& f) const { self.tell(self.links_.rendezvous, f); }
-  void operator()(const StepStart& f) const { to_scheduler(f); }
-  void operator()(const StepDone& f) const { to_scheduler(f); }
-  void operator()(const StepAbort& f) const { to_scheduler(f); }
   void operator()(const Pull& f) const { self.to_job(self.routes_.shard, f); }
   void operator()(const Push& f) const { self.to_job(self.routes_.shard, f); }
   void operator()(const Join& f) const { self.to_job(self.routes_.coordinator, f); }
@@ -67,6 +100,11 @@ struct PeerActorImpl::Router {
   void operator()(const EpochDone& f) const { self.to_job(self.routes_.worker, f); }
   void operator()(const BarrierOpen& f) const { to_members(f); }
   void operator()(const JobFailed& f) const { to_members(f); }
+  // Passage has taken these.
+  void operator()(const Put&) const {}
+  void operator()(const StepStart&) const {}
+  void operator()(const StepDone&) const {}
+  void operator()(const StepAbort&) const {}
   // The wire keeps these to itself.
   void operator()(const Hello&) const {}
   void operator()(const Heartbeat&) const {}
@@ -76,10 +114,6 @@ struct PeerActorImpl::Router {
  private:
   PeerActorImpl& self;
 
-  template <class F>
-  void to_scheduler(const F& f) const {
-    self.tell(self.links_.scheduler, Inbound<F>{self.task_, f});
-  }
   template <class F>
   void to_members(const F& f) const {
     if (self.routes_.shard) self.tell(self.routes_.shard, Inbound<F>{self.task_, f});

@@ -1,7 +1,12 @@
 // The local end of the link to another task: an actor, so that actors still send messages to actors. Frames for the task go
 // to the wire; frames that come go to the actors they are for. Its life is that of one connection.
+//
+// For a frame that leaves, and one of a step that comes, the peer needs nothing that changes: enqueue() passes it on, on the
+// thread of its sender, and no thread is woken in between. Frames of a training job go through the mailbox: the peer knows
+// from JobRoutes where they go.
 #pragma once
 
+#include <atomic>
 #include <deque>
 #include <functional>
 
@@ -21,9 +26,12 @@ class PeerActorImpl final : public Counted<PeerActor> {
   PeerActorImpl(caf::actor_config& config, std::shared_ptr<ActorRecord> record, TaskName task, Links links)
       : Counted(config, std::move(record)), task_(std::move(task)), links_(std::move(links)) {}
   behavior_type make_behavior() override;
+  void enqueue(caf::mailbox_element_ptr element, caf::execution_unit* host) override;
+  using Counted::enqueue;
 
  private:
   struct Router;
+  struct Passage;
 
   void send(const Frame& frame);
   void came(const Frame& frame);
@@ -31,8 +39,11 @@ class PeerActorImpl final : public Counted<PeerActor> {
   template <class Actor, class F>
   void to_job(const Actor& actor, const F& frame);
 
-  TaskName task_;
-  Links links_;
+  void stop();
+
+  const TaskName task_;
+  const Links links_;
+  std::atomic<bool> stopped_{false};
   JobRoutes routes_;
   std::deque<Frame> early_;
 };

@@ -72,6 +72,12 @@ void ActorRecord::end_of_message(bool handled) {
   if (handled) messages_handled.store(messages_handled.load(relaxed) + 1, relaxed);
 }
 
+void ActorRecord::pass(std::uint64_t out) {
+  if (!counting) return;
+  messages_passed.fetch_add(1, std::memory_order_relaxed);
+  if (out > 0) messages_out.fetch_add(out, std::memory_order_relaxed);
+}
+
 std::shared_ptr<ActorRecord> ActorRegistry::add(std::string kind, std::string name) {
   auto record = std::make_shared<ActorRecord>(*this, std::move(kind), std::move(name), counting_);
   std::lock_guard lock(mutex_);
@@ -119,7 +125,7 @@ std::string ActorRegistry::snapshot() const {
       waits += fmt::format(" {} of {} for {:.1f} s", r->wait.have.load(), r->wait.need.load(),
                            static_cast<double>(now - r->wait.since_ns.load()) * 1e-9);
     const bool busy = r->current_since_ns.load() != 0;
-    text += fmt::format("{:<12} {:<34} {:>10} {:>8} {:>6} {:>9.1f}  {:<20} {}\n", r->kind, r->name, handled,
+    text += fmt::format("{:<12} {:<34} {:>10} {:>8} {:>6} {:>9.1f}  {:<20} {}\n", r->kind, r->name, handled + r->messages_passed.load(),
                         in - std::min(handled, in), r->mailbox_peak.load(),
                         static_cast<double>(r->busy_ns.load()) * 1e-6, busy ? readable(r->current.load()) : "-", waits);
   }

@@ -42,6 +42,8 @@ struct ActorRecord {
   void begin(const std::type_info* type);
   void begin(const std::type_info& type) { begin(&type); }
   void end_of_message(bool handled = true);
+  // Whoever sent a message to the actor has done at once what it asks for, on any thread, and sent `out` messages on.
+  void pass(std::uint64_t out);
 
   ActorRegistry& registry;
   const bool counting;     // false: only `ended` and the wait slot are kept
@@ -49,6 +51,7 @@ struct ActorRecord {
   const std::string name;  // "CPU:0", "/job:ps/task:1"
   std::atomic<std::uint64_t> messages_in{0};
   std::atomic<std::uint64_t> messages_handled{0};
+  std::atomic<std::uint64_t> messages_passed{0};  // handled by their senders; in none of the two above
   std::atomic<std::uint64_t> messages_out{0};
   std::atomic<std::uint64_t> mailbox_peak{0};
   std::atomic<std::int64_t> busy_ns{0};

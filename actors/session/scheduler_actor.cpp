@@ -4,6 +4,7 @@
 
 #include "actors/session/direct_step.hpp"
 #include "actors/session/segment_work.hpp"
+#include "actors/wire/cork.hpp"
 
 namespace troupe {
 namespace {
@@ -68,6 +69,11 @@ SchedulerActorImpl::behavior_type SchedulerActorImpl::make_behavior() {
         quit();
       },
   };
+}
+
+caf::resumable::resume_result SchedulerActorImpl::resume(caf::execution_unit* unit, std::size_t max_throughput) {
+  const wire::Cork cork;
+  return Counted::resume(unit, max_throughput);
 }
 
 Reply SchedulerActorImpl::add_graph(const AddGraph& message) {

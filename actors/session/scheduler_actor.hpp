@@ -33,6 +33,8 @@ class SchedulerActorImpl final : public Counted<SchedulerActor> {
   SchedulerActorImpl(caf::actor_config& config, std::shared_ptr<ActorRecord> record, TaskName self_task)
       : Counted(config, std::move(record)), task_(std::move(self_task)) {}
   behavior_type make_behavior() override;
+  // What a run of messages sends to other tasks leaves together.
+  caf::resumable::resume_result resume(caf::execution_unit* unit, std::size_t max_throughput) override;
 
  private:
   struct ArrivalPlace {

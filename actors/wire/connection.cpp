@@ -13,7 +13,7 @@ constexpr std::size_t kStagingBytes = 64 << 10;
 // Behind tensor memory, only the next headers and a few small frames are read along: what lands here is
 // copied.
 constexpr std::size_t kStagingBehindTensor = 4 << 10;
-constexpr std::size_t kPieces = 64;
+constexpr std::size_t kPieces = 256;
 constexpr std::size_t kInlineBudget = 64 << 10;
 constexpr std::uint64_t kAbsurdCredit = 1ull << 50;
 
@@ -39,6 +39,27 @@ Connection::Connection(Fd socket, const ConnectionOptions& options, std::functio
 }
 
 Error Connection::send(const Frame& frame) {
+  bool bulk = false;
+  if (const Error error = put(frame, bulk)) return error;
+  if (bulk)
+    wake_();
+  else
+    push();
+  return {};
+}
+
+Error Connection::queue(const Frame& frame) {
+  bool bulk = false;
+  if (const Error error = put(frame, bulk)) return error;
+  if (bulk) wake_();
+  return {};
+}
+
+void Connection::push() {
+  if (!write_inline()) wake_();
+}
+
+Error Connection::put(const Frame& frame, bool& bulk) {
   OutgoingFrame out;
   try {
     out.frame = encode(frame, options_.limits);
@@ -47,14 +68,11 @@ Error Connection::send(const Frame& frame) {
   }
   out.frame_class = classify(frame, out.frame.payload_bytes);
   out.order = order_key(frame);
-  const bool bulk = out.frame_class == FrameClass::bulk;
-  {
-    const std::lock_guard lock(inbox_mutex_);
-    if (closed_) return closed_;
-    inbox_.push_back(std::move(out));
-    counters_.frames_queued.fetch_add(1, std::memory_order_relaxed);
-  }
-  if (bulk || !write_inline()) wake_();
+  bulk = out.frame_class == FrameClass::bulk;
+  const std::lock_guard lock(inbox_mutex_);
+  if (closed_) return closed_;
+  inbox_.push_back(std::move(out));
+  counters_.frames_queued.fetch_add(1, std::memory_order_relaxed);
   return {};
 }
 
@@ -101,12 +119,12 @@ Connection::Written Connection::write_some(std::size_t budget) {
 }
 
 void Connection::take_inbox() {
-  std::vector<OutgoingFrame> taken;
   {
     const std::lock_guard lock(inbox_mutex_);
-    taken.swap(inbox_);
+    taken_.swap(inbox_);
   }
-  for (OutgoingFrame& frame : taken) queue_.push(std::move(frame));
+  for (OutgoingFrame& frame : taken_) queue_.push(std::move(frame));
+  taken_.clear();
 }
 
 void Connection::publish() {

@@ -50,6 +50,9 @@ class Connection {
   // Code::ok: queued or sent. Else the frame cannot be encoded, or the connection is closed (with its
   // reason).
   Error send(const Frame& frame);
+  // The same in two halves: queue() any number of frames, then push(). A frame that is bulk wakes the wire thread at once.
+  Error queue(const Frame& frame);
+  void push();
   // While held, received bulk earns no new credit: the peer stops after `window` bytes at most.
   void hold_credit(bool hold);
   const LinkCounters& counters() const { return counters_; }
@@ -88,6 +91,7 @@ class Connection {
   int connect_error() const { return connect_result(socket_); }
 
  private:
+  Error put(const Frame& frame, bool& bulk);
   bool write_inline();
   Written write_some(std::size_t budget);  // needs write_mutex_
   void take_inbox();                       // needs write_mutex_
@@ -104,6 +108,7 @@ class Connection {
 
   std::mutex write_mutex_;  // held while the socket is written: senders only try to take it
   Fd socket_;               // closed by the wire thread under write_mutex_
+  std::vector<OutgoingFrame> taken_;  // of the inbox; kept for its memory
   SendQueue queue_;
   bool blocked_ = false;
   bool broken_ = false;

@@ -8,6 +8,8 @@
 #include <array>
 #include <cerrno>
 
+#include "actors/wire/cork.hpp"
+
 namespace troupe {
 namespace {
 
@@ -93,10 +95,17 @@ std::shared_ptr<Wire::Connection> Wire::find(PeerId peer) const {
   return it == open_connections_.end() ? nullptr : it->second;
 }
 
+Error Wire::send_on(const std::shared_ptr<Connection>& connection, const Frame& frame) {
+  wire::Cork* const cork = wire::Cork::current();
+  if (!cork) return connection->send(frame);
+  cork->add(connection);
+  return connection->queue(frame);
+}
+
 Error Wire::send(PeerId peer, const Frame& frame) {
   const auto connection = find(peer);
   if (!connection) return Error(Code::unavailable, fmt::format("connection {} is not open", peer.value));
-  return connection->send(frame);
+  return send_on(connection, frame);
 }
 
 Error Wire::send(const TaskName& peer, const Frame& frame) {
@@ -108,7 +117,7 @@ Error Wire::send(const TaskName& peer, const Frame& frame) {
   }
   if (!connection)
     return Error(Code::unavailable, fmt::format("there is no connection to {}", peer.to_string()));
-  return connection->send(frame);
+  return send_on(connection, frame);
 }
 
 void Wire::close(PeerId peer, Error reason) {
@@ -247,9 +256,11 @@ void Wire::read(Link& link) {
         link.connection->receive(kReadBudget, [&](Frame&& frame) { on_frame(link, std::move(frame)); });
   } catch (...) {
     const Error error = current_error();
+    handler_.frames_end();
     const bool broken = error.code() == Code::unavailable;
     return end_link(link, error, broken ? Farewell::none : Farewell::goodbye);
   }
+  handler_.frames_end();
   if (received == Received::end)
     end_link(
         link,

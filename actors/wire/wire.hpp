@@ -44,6 +44,8 @@ class WireHandler {
   virtual ~WireHandler() = default;
   virtual void connected(PeerId peer, const Hello& hello) = 0;
   virtual void frame(PeerId peer, Frame&& frame) = 0;
+  // All frames that one read of a socket has brought have been given to frame().
+  virtual void frames_end() {}
   // Once for each connected(). Code::ok: an orderly end, of theirs or ours.
   virtual void disconnected(PeerId peer, const TaskName& name, const Error& reason) = 0;
   // A dial() has ended without a connection.
@@ -85,8 +87,8 @@ class Wire {
   // unavailable for a host that cannot be resolved.
   void dial(const TaskName& peer, const std::string& host, std::uint16_t port,
             std::chrono::milliseconds timeout);
-  // Code::ok: the frame is on its way. unavailable: there is no open connection; other codes: it cannot be
-  // encoded.
+  // Code::ok: the frame is on its way, or waits for the end of the thread's Cork. unavailable: there is no
+  // open connection; other codes: it cannot be encoded.
   Error send(PeerId peer, const Frame& frame);
   Error send(const TaskName& peer, const Frame& frame);
   // Drops what waits, and says Goodbye with `reason`; disconnected() follows with it.
@@ -162,6 +164,7 @@ class Wire {
   void leave_all();
 
   std::shared_ptr<Connection> find(PeerId peer) const;
+  static Error send_on(const std::shared_ptr<Connection>& connection, const Frame& frame);
 
   const WireOptions options_;
   WireHandler& handler_;
