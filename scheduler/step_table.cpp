@@ -119,6 +119,11 @@ Error StepTable::error(const StepKey& key) const {
   return it == steps_.end() ? Error() : it->second.error;
 }
 
+std::size_t StepTable::running(const StepKey& key, std::uint32_t partition) const {
+  const auto it = steps_.find(key);
+  return it == steps_.end() ? 0 : it->second.partitions.at(partition).running;
+}
+
 std::vector<std::string> StepTable::waits_for(const StepKey& key) const {
   std::vector<std::string> out;
   const auto it = steps_.find(key);

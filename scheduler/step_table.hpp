@@ -73,6 +73,8 @@ class StepTable {
   bool contains(const StepKey& key) const { return steps_.contains(key); }
   bool empty() const { return steps_.empty(); }
   Error error(const StepKey& key) const;
+  // Segments of the partition that are ready or run, and have not reported.
+  std::size_t running(const StepKey& key, std::uint32_t partition) const;
   // What the step waits for on this task: arrivals that have not come, nodes that run, segments in a device's queue.
   std::vector<std::string> waits_for(const StepKey& key) const;
   // Takes fetches out: (fetch index, tensor).

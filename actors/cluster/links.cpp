@@ -8,8 +8,8 @@
 #include <mutex>
 #include <thread>
 
-#include "actors/cluster/borrowed_thread.hpp"
 #include "actors/cluster/peer_actor.hpp"
+#include "actors/session/borrowed_thread.hpp"
 #include "actors/wire/wire.hpp"
 #include "messages/codec.hpp"
 #include "messages/proto/cluster.pb.h"
@@ -45,7 +45,7 @@ class Links::Impl final : public WireHandler {
  public:
   explicit Impl(Config given)
       : config(std::move(given)),
-        thread(config.system, {caf::actor_cast<caf::abstract_actor*>(config.scheduler), caf::actor_cast<caf::abstract_actor*>(config.rendezvous)}),
+        thread(config.system, ShortActors(config.scheduler, config.rendezvous)),
         wire(wire_options(config), *this) { own_welcome = config.welcome(wire.listen()); }
 
   static WireOptions wire_options(const Config& config) {
@@ -72,8 +72,7 @@ class Links::Impl final : public WireHandler {
   }
   void frame(PeerId id, Frame&& frame) override {
     if (const auto it = peers.find(id); it != peers.end())
-      caf::actor_cast<caf::abstract_actor*>(it->second)
-          ->enqueue(caf::make_mailbox_element(nullptr, caf::make_message_id(), {}, FrameCame{std::move(frame)}), &thread);
+      thread.send(it->second, FrameCame{std::move(frame)});
   }
   // What the frames have set going runs here, and what that sends leaves together.
   void frames_end() override { thread.run(); }

@@ -7,6 +7,7 @@ namespace troupe {
 void DeviceWork::run() {
   if (!record_ || !record_->counting) {
     execute();
+    report();
     return;
   }
   // What execute() does last may release this object's owner, so the record is held here.
@@ -15,6 +16,7 @@ void DeviceWork::run() {
   const std::uint64_t nodes = execute();
   record->nodes_run.store(record->nodes_run.load(std::memory_order_relaxed) + nodes, std::memory_order_relaxed);
   record->end_of_message();
+  report();
 }
 
 }  // namespace troupe

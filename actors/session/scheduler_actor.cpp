@@ -10,10 +10,20 @@ namespace troupe {
 namespace {
 
 constexpr auto kTickInterval = std::chrono::milliseconds(20);
+constexpr std::size_t kLightNodes = 32;
 
 Error no_shard(const Plan& plan, std::uint32_t shard, std::size_t shards) {
   return Error(Code::invalid_argument,
                fmt::format("the graph on {} pulls from or pushes to shard {}; the session has {} shards", plan.device, shard, shards));
+}
+
+SegmentShape shape_of(std::span<const PlanNode> nodes) {
+  using Kind = PlanNode::Kind;
+  const auto works = [](const PlanNode& n) { return n.kind == Kind::kernel || n.kind == Kind::branch; };
+  const auto sends = [](const PlanNode& n) { return n.kind == Kind::send; };
+  const auto leaves = [&](const PlanNode& n) { return sends(n) || n.kind == Kind::fetch; };
+  return {.light = nodes.size() <= kLightNodes && std::ranges::all_of(nodes, leaves),
+          .sends_last = std::none_of(std::ranges::find_if(nodes, sends), nodes.end(), works)};
 }
 
 }  // namespace
@@ -25,7 +35,8 @@ SchedulerActorImpl::behavior_type SchedulerActorImpl::make_behavior() {
         const StepKey key{message.frame.session, message.frame.step};
         const auto it = active_.find(key);
         if (it == active_.end()) return;
-        it->second.remote_left.erase(message.from);
+        const std::vector<TaskName>& participants = it->second.graph->handle->participants;
+        std::erase_if(it->second.remote_left, [&](std::uint32_t i) { return participants[i] == message.from; });
         if (message.frame.error) fail_step(key, message.frame.error);
         settle(key);
       },
@@ -43,9 +54,9 @@ SchedulerActorImpl::behavior_type SchedulerActorImpl::make_behavior() {
       },
       [this](const SegmentDone& message) {
         const StepKey key{message.session, message.step};
-        const auto progress = table_.segment_done(key, message.partition, message.segment, message.error);
+        auto progress = table_.segment_done(key, message.partition, message.segment, message.error);
         if (message.error) fail_step(key, message.error);
-        dispatch(progress, key);
+        dispatch(std::move(progress), key);
       },
       [this](const Delivered& message) { delivered(message.put); },
       [this](const Landed& message) { landed(message); },
@@ -53,7 +64,10 @@ SchedulerActorImpl::behavior_type SchedulerActorImpl::make_behavior() {
       [this](const LendGraph& message) { return lend_graph(message); },
       [this](const CloseSessionRequest& message) { return close_session(SessionId{message.session}); },
       [this](const Tick&) { tick(); },
-      [this](const PeerUp& message) { peers_[message.task] = message.peer; },
+      [this](const PeerUp& message) {
+        peers_[message.task] = message.peer;
+        forget_routes();
+      },
       [this](const PeerDown& message) { peer_down(message); },
       [this](const Stop&) {
         // Segments that still run keep what they need alive; nobody waits for them. Clients hear now.
@@ -129,7 +143,7 @@ void SchedulerActorImpl::run(const RunStep& message) {
     active.routes = routes(*it->second);
     for (const TaskName& task : it->second->handle->participants) {
       peer(task);  // all must be there before any is told
-      active.remote_left.insert(task);
+      active.remote_left.push_back(static_cast<std::uint32_t>(active.remote_left.size()));
     }
     start(key, std::move(active), request->random, request->feeds);
     if (request->deadline_ns != 0) schedule_tick();
@@ -154,9 +168,26 @@ void SchedulerActorImpl::start_remote(const Inbound<StepStart>& message) {
   }
 }
 
-std::shared_ptr<const Routes> SchedulerActorImpl::routes(const Registered& graph) const {
+const std::shared_ptr<const Routes>& SchedulerActorImpl::routes(Registered& graph) {
+  if (!graph.routes) graph.routes = make_routes(graph);
+  return graph.routes;
+}
+
+void SchedulerActorImpl::forget_routes() {
+  for (auto& [id, graph] : graphs_) graph->routes = nullptr;
+}
+
+std::shared_ptr<const Routes> SchedulerActorImpl::make_routes(const Registered& graph) const {
   auto out = std::make_shared<Routes>();
+  out->system = &system();
   out->rendezvous = rendezvous_;
+  out->short_actors = ShortActors(SchedulerActor(const_cast<SchedulerActorImpl*>(this)), rendezvous_);
+  for (const auto& partition : graph.handle->partitions) {
+    const Plan& plan = partition->partition->plan();
+    auto& shapes = out->shapes.emplace_back();
+    for (const Segment& segment : plan.segments)
+      shapes.push_back(shape_of(std::span(plan.nodes).subspan(segment.first_node, segment.num_nodes)));
+  }
   const GraphHandle& handle = *graph.handle;
   for (const auto& partition : handle.partitions) {
     auto& sends = out->sends.emplace_back();
@@ -173,14 +204,15 @@ void SchedulerActorImpl::start(const StepKey& key, Active active, RandomKey rand
   std::vector<std::shared_ptr<RegisteredPartition>> partitions;
   for (const auto& p : active.graph->handle->partitions) partitions.push_back(p->partition);
   auto progress = table_.start(key, std::move(partitions), random, feeds);
-  active.pulled = std::make_shared<PulledVersions>();
+  if (!active.graph->pulls.empty()) active.pulled = std::make_shared<PulledVersions>();
   for (const auto& [edge, arrival] : active.graph->pulls) (*active.pulled)[arrival->slice] = 0;
   // From here on nothing throws: the others are told of a step that this task has begun.
   const auto it = active_.emplace(key, std::move(active)).first;
-  for (const TaskName& task : it->second.remote_left)
-    tell(peer(task), Outbound{StepStart{key.session, it->second.graph->handle->graph, key.step, random}});
+  const GraphHandle& handle = *it->second.graph->handle;
+  for (const std::uint32_t i : it->second.remote_left)
+    tell(peer(handle.participants[i]), Outbound{StepStart{key.session, handle.graph, key.step, random}});
   request_arrivals(key, it->second);
-  dispatch(progress, key);
+  dispatch(std::move(progress), key);
 }
 
 void SchedulerActorImpl::request_arrivals(const StepKey& key, const Active& active) {
@@ -193,19 +225,35 @@ void SchedulerActorImpl::request_arrivals(const StepKey& key, const Active& acti
          Outbound{Pull{active.training.worker, {key.session, key.step, edge}, arrival->slice, active.training.min_version}});
 }
 
-void SchedulerActorImpl::dispatch(const StepTable::Progress& progress, const StepKey& key) {
+void SchedulerActorImpl::dispatch(StepTable::Progress progress, const StepKey& key) {
   const auto it = active_.find(key);
   if (it == active_.end()) return;
-  for (const ReadySegment& ready : progress.ready) {
-    const LocalDevice& device = it->second.graph->handle->partitions[ready.partition]->device;
-    tell(device.actor, ExecuteSegment{std::make_shared<SegmentWork>(ready, *device.device, it->second.routes,
-                                                                    it->second.training, it->second.pulled, SchedulerActor(this))});
+  const Active& active = it->second;
+  for (std::size_t i = 0; i < progress.ready.size(); ++i) {  // grows by what follows segments that run here
+    const ReadySegment ready = std::move(progress.ready[i]);
+    const LocalDevice& device = active.graph->handle->partitions[ready.partition]->device;
+    auto work = std::make_shared<SegmentWork>(ready, *device.device, active.routes, active.training, active.pulled, SchedulerActor(this));
+    if (!runs_here(active, ready)) {
+      tell(device.actor, ExecuteSegment{std::move(work)});
+      continue;
+    }
+    const Error error = work->run_here();
+    auto more = table_.segment_done(key, ready.partition, ready.segment, error);
+    if (error) fail_step(key, error);
+    std::ranges::move(more.ready, std::back_inserter(progress.ready));
+    progress.ended = progress.ended || more.ended;
   }
   if (progress.ended) {
     it->second.local_ended = true;
     settle(key);
   }
   show_waits();
+}
+
+// A segment that only hands tensors over, while nothing else of the step is on its device: nobody shares its frame.
+bool SchedulerActorImpl::runs_here(const Active& active, const ReadySegment& ready) const {
+  return active.routes->shapes[ready.partition][ready.segment].light && table_.running(ready.step, ready.partition) == 1 &&
+         active.graph->handle->partitions[ready.partition]->device.device->attributes().synchronous;
 }
 
 void SchedulerActorImpl::delivered(const Put& put) {
@@ -221,9 +269,12 @@ void SchedulerActorImpl::delivered(const Put& put) {
   if (place == it->second.graph->arrivals.end()) return;
   for (const auto& [edge, arrival] : it->second.graph->pulls)
     if (edge == put.key.edge) it->second.pulled->at(arrival->slice).store(put.version, std::memory_order_relaxed);
-  // A CPU hands the tensor back at once; another device when its copy has ended.
   Landed landed_message{key.session, key.step, place->second.partition, place->second.arrival, {}, {}};
   Device& device = *it->second.graph->handle->partitions[place->second.partition]->device.device;
+  if (device.attributes().synchronous) {  // hands the tensor back at once
+    landed_message.tensor = put.tensor;
+    return landed(std::move(landed_message));
+  }
   device.copy_from_host(put.tensor, [self = SchedulerActor(this), landed_message](Tensor tensor, Error error) mutable {
     landed_message.tensor = std::move(tensor);
     landed_message.error = std::move(error);
@@ -231,16 +282,16 @@ void SchedulerActorImpl::delivered(const Put& put) {
   });
 }
 
-void SchedulerActorImpl::landed(const Landed& message) {
+void SchedulerActorImpl::landed(Landed message) {
   const StepKey key{message.session, message.step};
   if (message.error) {
     fail_step(key, message.error);
     settle(key);
     return;
   }
-  const auto progress = table_.arrived(key, message.partition, message.arrival, message.tensor);
+  auto progress = table_.arrived(key, message.partition, message.arrival, std::move(message.tensor));
   if (const Error error = table_.error(key)) fail_step(key, error);
-  dispatch(progress, key);
+  dispatch(std::move(progress), key);
 }
 
 void SchedulerActorImpl::fail_step(const StepKey& key, const Error& error) {
@@ -288,6 +339,7 @@ void SchedulerActorImpl::finish(const StepKey& key, Active& active) {
 
 void SchedulerActorImpl::peer_down(const PeerDown& message) {
   peers_.erase(message.task);
+  forget_routes();
   std::vector<StepKey> hit;
   for (const auto& [key, active] : active_) {
     const GraphHandle& handle = *active.graph->handle;
@@ -335,7 +387,8 @@ void SchedulerActorImpl::tick() {
 
 Error SchedulerActorImpl::deadline_error(const StepKey& key, const Active& active) const {
   std::vector<std::string> waits = table_.waits_for(key);
-  for (const TaskName& task : active.remote_left) waits.push_back(fmt::format("task {} to end its part", task.to_string()));
+  for (const std::uint32_t i : active.remote_left)
+    waits.push_back(fmt::format("task {} to end its part", active.graph->handle->participants[i].to_string()));
   std::string text;
   constexpr std::size_t kShown = 16;
   for (std::size_t i = 0; i < std::min(waits.size(), kShown); ++i) text += "\n  " + waits[i];

@@ -13,14 +13,24 @@
 #include <unordered_map>
 
 #include "actors/introspection/counted.hpp"
+#include "actors/session/borrowed_thread.hpp"
 #include "actors/session/step.hpp"
 #include "messages/protocol.hpp"
 
 namespace troupe {
 
-// Where what leaves a segment goes. Immutable; shared by the segments of a step.
+// What of a segment's nodes says how it is best run.
+struct SegmentShape {
+  bool light = false;       // a few nodes, all of them sends and fetches: not worth waking a device for
+  bool sends_last = false;  // no kernel comes after the first send
+};
+
+// Where what leaves a segment goes, and the like. Immutable; shared by the steps of a graph.
 struct Routes {
+  caf::actor_system* system = nullptr;
+  ShortActors short_actors;
   RendezvousActor rendezvous;
+  std::vector<std::vector<SegmentShape>> shapes;  // by partition and segment
   std::vector<std::vector<PeerActor>> sends;  // by partition and Plan::sends; null: the rendezvous of this task
   std::vector<PeerActor> shards;
 };
@@ -47,6 +57,7 @@ class SchedulerActorImpl final : public Counted<SchedulerActor> {
     std::unordered_map<std::uint32_t, ArrivalPlace> arrivals;  // by edge
     std::vector<std::pair<EdgeId, const Arrival*>> pulls;
     std::vector<EdgeId> edges;  // of all arrivals
+    std::shared_ptr<const Routes> routes;  // null: not worked out since peers came or went
   };
   struct Active {
     std::shared_ptr<Registered> graph;
@@ -54,7 +65,7 @@ class SchedulerActorImpl final : public Counted<SchedulerActor> {
     std::shared_ptr<StepRequest> request;  // on the client's task
     TrainingStep training;
     std::shared_ptr<PulledVersions> pulled;
-    std::set<TaskName> remote_left;
+    std::vector<std::uint32_t> remote_left;  // places in the handle's participants
     bool local_ended = false;
     bool end_told = false;
     Error error;
@@ -65,12 +76,15 @@ class SchedulerActorImpl final : public Counted<SchedulerActor> {
   Reply close_session(SessionId session);
   void run(const RunStep& message);
   void start_remote(const Inbound<StepStart>& message);
-  std::shared_ptr<const Routes> routes(const Registered& graph) const;
+  const std::shared_ptr<const Routes>& routes(Registered& graph);
+  std::shared_ptr<const Routes> make_routes(const Registered& graph) const;
+  void forget_routes();
   void start(const StepKey& key, Active active, RandomKey random, const std::vector<Tensor>& feeds);
   void request_arrivals(const StepKey& key, const Active& active);
-  void dispatch(const StepTable::Progress& progress, const StepKey& key);
+  void dispatch(StepTable::Progress progress, const StepKey& key);
+  bool runs_here(const Active& active, const ReadySegment& ready) const;
   void delivered(const Put& put);
-  void landed(const Landed& message);
+  void landed(Landed message);
   void fail_step(const StepKey& key, const Error& error);
   void settle(const StepKey& key);
   void finish(const StepKey& key, Active& active);

@@ -5,17 +5,23 @@
 namespace troupe {
 
 std::uint64_t SegmentWork::execute() {
-  Error error = run_segment(*segment_.frame, segment_.segment, device_, *this);
-  // On an asynchronous device the kernels may still run: report when the stream has got here.
-  auto report = [scheduler = scheduler_,
-                 done = SegmentDone{segment_.step.session, segment_.step.step, segment_.partition, segment_.segment, std::move(error)}] {
-    caf::anon_send(scheduler, done);
-  };
-  if (device_.attributes().synchronous)
-    report();
-  else
-    device_.compute().record()->on_reached(std::move(report));
+  // What the segment sends at its end leaves together with the news of that.
+  if (routes_->shapes[segment_.partition][segment_.segment].sends_last) cork_.emplace();
+  error_ = run_here();
   return segment_.frame->plan().segments[segment_.segment].num_nodes;
+}
+
+void SegmentWork::report() {
+  SegmentDone done{segment_.step.session, segment_.step.step, segment_.partition, segment_.segment, std::move(error_)};
+  if (device_.attributes().synchronous) {
+    BorrowedThread thread(*routes_->system, routes_->short_actors);
+    thread.send(scheduler_, std::move(done));
+    thread.run();
+  } else {
+    // The kernels may still run: report when the stream has got here.
+    device_.compute().record()->on_reached([scheduler = scheduler_, done = std::move(done)] { caf::anon_send(scheduler, done); });
+  }
+  cork_.reset();
 }
 
 void SegmentWork::send(std::uint32_t send, Tensor tensor) {
@@ -33,8 +39,9 @@ void SegmentWork::send(std::uint32_t send, Tensor tensor) {
 }
 
 void SegmentWork::push(const PushTarget& target, Tensor gradient, Tensor indices) {
-  const auto pulled = pulled_->find(target.slice);
-  const std::uint64_t version = pulled == pulled_->end() ? training_.min_version : pulled->second.load(std::memory_order_relaxed);
+  std::uint64_t version = training_.min_version;
+  if (pulled_)
+    if (const auto pulled = pulled_->find(target.slice); pulled != pulled_->end()) version = pulled->second.load(std::memory_order_relaxed);
   device_.copy_to_host(std::move(gradient), [push = Push{training_.worker, training_.step, training_.slot, target.slice,
                                                          version, {}, std::move(indices)},
                                              shard = routes_->shards.at(target.shard), scheduler = scheduler_,

@@ -1,8 +1,12 @@
-// One segment on its way through a device: runs it, sends what leaves it, and tells the scheduler.
+// One segment on its way through a device: runs it, sends what leaves it, and tells the scheduler, which handles that on the
+// device's thread if it is idle.
 #pragma once
+
+#include <optional>
 
 #include "actors/session/device_work.hpp"
 #include "actors/session/scheduler_actor.hpp"
+#include "actors/wire/cork.hpp"
 
 namespace troupe {
 
@@ -12,8 +16,12 @@ class SegmentWork final : public DeviceWork, private Outbox {
               std::shared_ptr<const PulledVersions> pulled, SchedulerActor scheduler)
       : segment_(std::move(segment)), device_(device), routes_(std::move(routes)), training_(training), pulled_(std::move(pulled)), scheduler_(std::move(scheduler)) {}
 
+  // On the calling thread, without a report: for the scheduler itself.
+  Error run_here() { return run_segment(*segment_.frame, segment_.segment, device_, *this); }
+
  private:
   std::uint64_t execute() override;
+  void report() override;
   void send(std::uint32_t send, Tensor tensor) override;
   void push(const PushTarget& target, Tensor gradient, Tensor indices) override;
 
@@ -23,6 +31,8 @@ class SegmentWork final : public DeviceWork, private Outbox {
   TrainingStep training_;
   std::shared_ptr<const PulledVersions> pulled_;
   SchedulerActor scheduler_;
+  std::optional<wire::Cork> cork_;
+  Error error_;
 };
 
 }  // namespace troupe
