@@ -3,6 +3,7 @@
 
 #include <thread>
 
+#include "actors/wire/cork.hpp"
 #include "tests/actors/wire_testing.hpp"
 
 namespace troupe::wire {
@@ -64,6 +65,35 @@ TEST(Wire, TensorsOfAllSizesArriveBitEqualAndAligned) {
       EXPECT_EQ(reinterpret_cast<std::uintptr_t>(put.tensor.raw()) % kBufferAlignment, 0u);
     }
   }
+}
+
+TEST(Wire, ACorkHoldsFramesAndLetsThemGoInOrder) {
+  Pair pair([](WireOptions& options) {  // a heartbeat takes along what waits
+    options.heartbeat_every = 20s;
+    options.suspect_after = options.down_after = 40s;
+  });
+  const auto counters = pair.a->counters(pair.at_a.peers.at(0));
+  ASSERT_TRUE(pair.a->send(kB, Barrier{0}).ok());
+  const std::uint64_t before = counters->frames_sent.load();
+  {
+    const Cork cork;
+    {
+      const Cork inner;
+      for (std::uint32_t i = 1; i <= 600; ++i) ASSERT_TRUE(pair.a->send(kB, Barrier{i}).ok());
+    }
+    ASSERT_TRUE(pair.b->send(kA, Barrier{1}).ok());
+    EXPECT_EQ(counters->frames_sent.load(), before);
+  }
+  ASSERT_TRUE(pair.at_b.wait_frames(601));
+  ASSERT_TRUE(pair.at_a.wait_frames(1));
+  for (std::uint32_t i = 0; i <= 600; ++i) EXPECT_EQ(std::get<Barrier>(pair.at_b.frames[i]).worker, i);
+}
+
+TEST(Wire, ACorkDoesNotHoldBulk) {
+  Pair pair;
+  const Cork cork;
+  ASSERT_TRUE(pair.a->send(kB, put_of(pattern(kSmallPayload + 1))).ok());
+  ASSERT_TRUE(pair.at_b.wait_frames(1));
 }
 
 TEST(Wire, ANotYetListeningPeerIsReachedWhenItListens) {

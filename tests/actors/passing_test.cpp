@@ -1,0 +1,92 @@
+// What goes without a hop from thread to thread: frames past their peers, actors on borrowed threads.
+#include <gtest/gtest.h>
+
+#include <caf/send.hpp>
+
+#include "actors/cluster/peer_actor.hpp"
+#include "actors/session/borrowed_thread.hpp"
+#include "tests/actors/step_testing.hpp"
+
+namespace troupe {
+namespace {
+
+using testing::StepCluster;
+using testing::SteppedSystem;
+
+const TaskName kHere{"worker", 0};
+const TaskName kThere{"worker", 1};
+constexpr RendezvousKey kKey{SessionId{3}, StepId{4}, EdgeId{5}};
+
+const ActorRecord& record_of(const StepCluster& cluster, const std::string& kind, const TaskName& task) {
+  for (const auto& record : cluster.system.registry.actors())
+    if (record->kind == kind && record->name.starts_with(task.to_string())) return *record;
+  throw std::runtime_error("no " + kind);
+}
+
+TEST(Passing, WhatLeavesThroughAPeerIsSentByItsSender) {
+  StepCluster cluster({kHere, kThere});
+  const PeerActor peer = cluster.task(kHere).peers.at(kThere);
+  caf::anon_send(peer, Outbound{Barrier{7}});
+  ASSERT_EQ(cluster.sent<Barrier>(kHere, kThere).size(), 1u);  // no actor has run
+  EXPECT_EQ(cluster.sent<Barrier>(kHere, kThere)[0].worker, 7u);
+  EXPECT_EQ(record_of(cluster, "peer", kHere).messages_passed.load(), 1u);
+  cluster.cut(kHere, kThere);
+  caf::anon_send(peer, Outbound{Barrier{8}});
+  cluster.system.run();
+  EXPECT_EQ(cluster.sent<Barrier>(kHere, kThere).size(), 1u);  // a peer that has ended takes nothing
+}
+
+TEST(Passing, FramesOfStepsGoStraightToTheirActors) {
+  StepCluster cluster({kHere, kThere});
+  const ActorRecord& rendezvous = record_of(cluster, "rendezvous", kHere);
+  const ActorRecord& scheduler = record_of(cluster, "scheduler", kHere);
+  const ActorRecord& peer = record_of(cluster, "peer", kHere);
+  const std::uint64_t before = scheduler.messages_in.load(), at_peer = peer.messages_in.load();
+  cluster.deliver(kThere, kHere, Put{kKey, 0, Tensor::scalar(1.0f), {}});
+  cluster.deliver(kThere, kHere, StepStart{kKey.session, GraphId{1}, kKey.step, {}});
+  cluster.deliver(kThere, kHere, StepDone{kKey.session, kKey.step, {}});
+  cluster.deliver(kThere, kHere, StepAbort{kKey.session, kKey.step, Error(Code::cancelled, "no")});
+  EXPECT_EQ(rendezvous.messages_in.load(), 1u);
+  EXPECT_EQ(scheduler.messages_in.load(), before + 3);
+  EXPECT_EQ(peer.messages_in.load(), at_peer);
+  EXPECT_EQ(peer.messages_passed.load(), 4u);
+  EXPECT_EQ(cluster.system.sent_by("peer", kHere.to_string() + " to " + kThere.to_string()), 4u);
+  // Those of a training job need what the peer knows: they take its mailbox.
+  cluster.deliver(kThere, kHere, Barrier{1});
+  EXPECT_EQ(peer.messages_in.load(), at_peer + 1);
+}
+
+TEST(Passing, ABorrowedThreadRunsShortActorsAndLeavesOthersToThePool) {
+  StepCluster cluster({kHere});
+  const auto& task = cluster.task(kHere);
+  const ActorRecord& rendezvous = record_of(cluster, "rendezvous", kHere);
+  const ActorRecord& scheduler = record_of(cluster, "scheduler", kHere);
+  const ActorRecord& node = record_of(cluster, "node", kHere);
+  const std::uint64_t at_scheduler = scheduler.messages_handled.load(), at_node = node.messages_handled.load();
+  BorrowedThread thread(*cluster.system.caf, ShortActors(task.scheduler, task.rendezvous));
+  thread.send(task.rendezvous, Await{{kKey}});
+  thread.send(task.rendezvous, Put{kKey, 0, Tensor::scalar(1.0f), {}});
+  thread.send(task.node, Observe{caf::actor_cast<PeerObserver>(task.scheduler)});
+  EXPECT_EQ(rendezvous.messages_handled.load(), 0u);
+  thread.run();
+  EXPECT_EQ(rendezvous.messages_handled.load(), 2u);
+  EXPECT_EQ(scheduler.messages_handled.load(), at_scheduler + 1);  // Delivered, which the rendezvous has sent
+  EXPECT_EQ(node.messages_handled.load(), at_node);
+  cluster.system.run();
+  EXPECT_EQ(node.messages_handled.load(), at_node + 1);
+}
+
+TEST(Passing, AnActorThatHasHadItsShareGoesToThePool) {
+  StepCluster cluster({kHere});
+  const auto& task = cluster.task(kHere);
+  const ActorRecord& rendezvous = record_of(cluster, "rendezvous", kHere);
+  BorrowedThread thread(*cluster.system.caf, ShortActors(task.scheduler, task.rendezvous));
+  for (std::uint64_t step = 0; step < 250; ++step) thread.send(task.rendezvous, EndStep{kKey.session, StepId{step}});
+  thread.run();
+  EXPECT_LT(rendezvous.messages_handled.load(), 250u);
+  cluster.system.run();
+  EXPECT_EQ(rendezvous.messages_handled.load(), 250u);
+}
+
+}  // namespace
+}  // namespace troupe
