@@ -119,6 +119,20 @@ TEST(MixedPrecision, WhatComesFrom16BitsIsNotCastBack) {
   EXPECT_EQ(n.report.casts, 0);
 }
 
+// Of a tensor that gives a shape only, any dtype will do.
+TEST(MixedPrecision, AShapeIsTakenFromWhatIsThere) {
+  Graph g;
+  const Output x = placeholder(g, DType::f32, Shape{4, 4}, "x");
+  const Output p = matmul(x, x, {.name = "p"});
+  matmul(reshape_like(transpose(p), p, "back"), x, {.name = "q"});
+  matmul(reshape_like(relu(p), x, "as_x"), x, {.name = "r"});
+  const Narrowed n(g);
+  EXPECT_EQ(n.source("back", 1), "MatMul:bf16");
+  EXPECT_EQ(n.node("back").attributes.dtype("T2"), DType::bf16);
+  EXPECT_EQ(n.node("as_x").attributes.dtype("T2"), n.graph->dtype(n.node("as_x").inputs[1]));
+  EXPECT_EQ(n.report.casts, 1);
+}
+
 TEST(MixedPrecision, OtherDtypesStay) {
   Graph g;
   const Output x = placeholder(g, DType::f64, Shape{4, 4}, "x");
