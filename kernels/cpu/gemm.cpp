@@ -8,14 +8,50 @@
 #define EIGEN_DONT_PARALLELIZE
 #include <Eigen/Core>
 
+#include "kernels/cpu/gemm_table.hpp"
+#include "kernels/cpu/onednn.hpp"
 #include "kernels/cpu/openmp_guard.hpp"
 #include "messages/error.hpp"
 
 namespace troupe {
 namespace {
 
+onednn::Primitive make_product(DType dtype, std::int64_t m, std::int64_t n, std::int64_t k, std::int64_t a_stride,
+                               bool a_transposed, std::int64_t b_stride, bool b_transposed, std::int64_t c_stride) {
+  using Desc = dnnl::memory::desc;
+  const auto strides = [](std::int64_t stride, bool transposed) {
+    return transposed ? dnnl::memory::dims{1, stride} : dnnl::memory::dims{stride, 1};
+  };
+  const auto type = onednn::data_type(dtype);
+  const Desc a({m, k}, type, strides(a_stride, a_transposed)), b({k, n}, type, strides(b_stride, b_transposed)),
+      c({m, n}, type, strides(c_stride, false));
+  const dnnl::matmul::primitive_desc described({a, b, c}, onednn::own_scratchpad(), onednn::engine());
+  onednn::Primitive out;
+  out.add(DNNL_ARG_SRC, a);
+  out.add(DNNL_ARG_WEIGHTS, b);
+  out.add(DNNL_ARG_DST, c);
+  out.set(dnnl::matmul(described), described.scratchpad_desc());
+  return out;
+}
+
+// float and BFloat16
+template <class T>
+void by_primitive(std::int64_t m, std::int64_t n, std::int64_t k, MatrixView<T> a, MatrixView<T> b, T* c,
+                  std::int64_t c_stride) {
+  thread_local onednn::Cache<onednn::Primitive, 7> primitives;
+  const std::int64_t kind = dtype_of<T> == DType::bf16 ? 4 : 0;
+  onednn::Primitive& primitive =
+      primitives.get({kind + (a.transposed ? 2 : 0) + (b.transposed ? 1 : 0), m, n, k, a.stride, b.stride, c_stride}, [&] {
+        return make_product(dtype_of<T>, m, n, k, a.stride, a.transposed, b.stride, b.transposed, c_stride);
+      });
+  void* const data[] = {const_cast<T*>(a.data), const_cast<T*>(b.data), c};
+  primitive.run(data);
+}
+
 void product(std::int64_t m, std::int64_t n, std::int64_t k, MatrixView<float> a, MatrixView<float> b,
              float* c, std::int64_t c_stride, bool accumulate) {
+  if (!accumulate && gemm_library(m, n, k, a.transposed, b.transposed) == GemmLibrary::onednn_primitive)
+    return by_primitive(m, n, k, a, b, c, c_stride);
   const OpenMpGuard guard;
   const dnnl_status_t status =
       dnnl_sgemm(a.transposed ? 'T' : 'N', b.transposed ? 'T' : 'N', m, n, k, 1.0f, a.data, a.stride, b.data,
@@ -23,6 +59,11 @@ void product(std::int64_t m, std::int64_t n, std::int64_t k, MatrixView<float> a
   if (status != dnnl_success)
     fail(Code::internal, "oneDNN's sgemm of {}x{}x{} failed with status {}", m, k, n,
          static_cast<int>(status));
+}
+
+void product(std::int64_t m, std::int64_t n, std::int64_t k, MatrixView<BFloat16> a, MatrixView<BFloat16> b,
+             BFloat16* c, std::int64_t c_stride, bool) {
+  by_primitive(m, n, k, a, b, c, c_stride);
 }
 
 void product(std::int64_t m, std::int64_t n, std::int64_t k, MatrixView<double> a, MatrixView<double> b,
@@ -63,13 +104,29 @@ void product(std::int64_t m, std::int64_t n, std::int64_t k, MatrixView<T> a, Ma
 
 }  // namespace
 
+GemmParts gemm_parts(std::int64_t m, std::int64_t n, std::int64_t k) {
+  // Worth a part of their own: about a tenth of a millisecond, many times the cost of waking a thread.
+  constexpr std::int64_t kPartProducts = std::int64_t{1} << 22;
+  const double cost = static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
+  const auto most = static_cast<std::int64_t>(std::min(cost / kPartProducts, 16.0));
+  const std::int64_t columns = n >= 2048 && m >= 64 ? 4 : n >= 1024 && m >= 64 ? 2 : n > m ? 4 : 1;
+  const std::int64_t column_parts = std::clamp<std::int64_t>(most, 1, columns);
+  const std::int64_t row_parts = std::clamp<std::int64_t>(most / column_parts, 1, 4);
+  // Multiples of full register tiles, of which a part has several.
+  const auto step = [](std::int64_t length, std::int64_t parts, std::int64_t tile, std::int64_t least) {
+    if (parts == 1) return length;
+    return std::max(least, ((length + parts - 1) / parts + tile - 1) / tile * tile);
+  };
+  return {step(m, row_parts, 16, 32), step(n, column_parts, 64, 192)};
+}
+
 template <class T>
 void gemm(std::int64_t m, std::int64_t n, std::int64_t k, MatrixView<T> a, MatrixView<T> b, T* c,
           std::int64_t c_stride, bool accumulate) {
   if (m == 0 || n == 0) return;
   if (k == 0) {
     if (!accumulate)
-      for (std::int64_t i = 0; i < m; ++i) std::fill_n(c + i * c_stride, n, T{0});
+      for (std::int64_t i = 0; i < m; ++i) std::fill_n(c + i * c_stride, n, T{});
     return;
   }
   product(m, n, k, a, b, c, c_stride, accumulate);
@@ -78,6 +135,8 @@ void gemm(std::int64_t m, std::int64_t n, std::int64_t k, MatrixView<T> a, Matri
 template void gemm(std::int64_t, std::int64_t, std::int64_t, MatrixView<float>, MatrixView<float>, float*,
                    std::int64_t, bool);
 template void gemm(std::int64_t, std::int64_t, std::int64_t, MatrixView<double>, MatrixView<double>, double*,
+                   std::int64_t, bool);
+template void gemm(std::int64_t, std::int64_t, std::int64_t, MatrixView<BFloat16>, MatrixView<BFloat16>, BFloat16*,
                    std::int64_t, bool);
 template void gemm(std::int64_t, std::int64_t, std::int64_t, MatrixView<std::int32_t>,
                    MatrixView<std::int32_t>, std::int32_t*, std::int64_t, bool);

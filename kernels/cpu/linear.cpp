@@ -5,55 +5,64 @@
 #include "kernels/cpu/bias.hpp"
 #include "kernels/cpu/families.hpp"
 #include "kernels/cpu/gemm.hpp"
+#include "kernels/cpu/gemm_table.hpp"
 #include "kernels/cpu/low_precision.hpp"
+#include "kernels/cpu/onednn.hpp"
 #include "kernels/cpu/scratch.hpp"
 #include "kernels/cpu/tensor_checks.hpp"
 
 namespace troupe {
 namespace {
 
-// Multiply-adds worth a part of their own: about a tenth of a millisecond, many times the cost of waking a
-// thread.
-constexpr std::int64_t kPartProducts = std::int64_t{1} << 22;
-// Parts have multiples of this many rows or columns: each part packs the other factor anew, which fewer would
-// not repay (1024^3 runs at 78 GFLOP/s in parts of 48 and at 114 in parts of 144), and multiples of 48 are
-// full register tiles.
-constexpr std::int64_t kTile = 144;
+struct MatMulOptions {
+  bool transpose_a = false;
+  bool transpose_b = false;
+  Activation activation = Activation::none;
+};
+
 // Elements worth a part where they are only converted.
 constexpr std::int64_t kPartElements = std::int64_t{1} << 15;
 
-// Splits the longer side of the output, so that neither factor is packed more often than it must.
+// What fused ops do to each part while it is in the cache; no bias, nothing.
 template <class T>
-void matmul_typed(Parallelism& parallelism, MatrixView<T> a, MatrixView<T> b, std::int64_t m, std::int64_t n,
-                  std::int64_t k, T* out) {
-  const bool by_rows = m >= n;
-  const std::int64_t length = by_rows ? m : n;
-  const std::int64_t cost = std::max<std::int64_t>(1, k * (by_rows ? n : m));
-  const std::int64_t grain = (kPartProducts / cost / kTile + 1) * kTile;
-  parallelism.parallel_for(length, grain, [&](std::int64_t begin, std::int64_t end) {
-    MatrixView<T> left = a, right = b;
-    if (by_rows) {
-      left.data += left.transposed ? begin : begin * left.stride;
-      gemm(end - begin, n, k, left, right, out + begin * n, n);
-    } else {
-      right.data += right.transposed ? begin * right.stride : begin;
-      gemm(m, end - begin, k, left, right, out + begin, n);
-    }
+struct Finish {
+  const T* bias = nullptr;
+  Activation activation = Activation::none;
+};
+
+template <class T>
+void multiply(Parallelism& parallelism, MatrixView<T> a, MatrixView<T> b, std::int64_t m, std::int64_t n,
+              std::int64_t k, T* out, Finish<T> finish) {
+  const GemmParts parts = gemm_parts(m, n, k);
+  const auto count = [](std::int64_t length, std::int64_t step) { return step == 0 ? 0 : (length + step - 1) / step; };
+  const std::int64_t columns = count(n, parts.column_step);
+  parallelism.parallel_for(count(m, parts.row_step) * columns, 1, [&](std::int64_t part, std::int64_t) {
+    const std::int64_t top = part / columns * parts.row_step, left = part % columns * parts.column_step;
+    const std::int64_t height = std::min(parts.row_step, m - top), width = std::min(parts.column_step, n - left);
+    MatrixView<T> rows = a, cols = b;
+    rows.data += rows.transposed ? top : top * rows.stride;
+    cols.data += cols.transposed ? left * cols.stride : left;
+    T* const to = out + top * n + left;
+    gemm(height, width, k, rows, cols, to, n);
+    if constexpr (!std::is_integral_v<T>)
+      if (finish.bias) add_bias(finish.activation, to, finish.bias + left, height, width, n, to);
   });
 }
 
 template <class T>
-void matmul_typed(Parallelism& parallelism, const Tensor& a, const Tensor& b, bool transpose_a,
-                  bool transpose_b, Tensor& out) {
-  matmul_typed<T>(parallelism, {a.data<T>(), a.shape()[1], transpose_a},
-                  {b.data<T>(), b.shape()[1], transpose_b}, out.shape()[0], out.shape()[1],
-                  a.shape()[transpose_a ? 0 : 1], out.mutable_data<T>());
+void matmul_typed(Parallelism& parallelism, const Tensor& a, const Tensor& b, MatMulOptions options, Tensor& out,
+                  const Tensor* bias) {
+  Finish<T> finish;
+  if (bias) finish = {bias->data<T>(), options.activation};
+  multiply<T>(parallelism, {a.data<T>(), a.shape()[1], options.transpose_a},
+              {b.data<T>(), b.shape()[1], options.transpose_b}, out.shape()[0], out.shape()[1],
+              a.shape()[options.transpose_a ? 0 : 1], out.mutable_data<T>(), finish);
 }
 
-// f16 and bf16: the product of floats, rounded.
+// f16, and bf16 where the CPU cannot multiply it: the product of floats, rounded.
 template <class T>
-void matmul_narrow(Parallelism& parallelism, const Tensor& a, const Tensor& b, bool transpose_a,
-                   bool transpose_b, Tensor& out) {
+void matmul_narrow(Parallelism& parallelism, const Tensor& a, const Tensor& b, MatMulOptions options, Tensor& out,
+                   const Tensor* bias) {
   const ScratchArray<float> left(a.num_elements()), right(b.num_elements()), product(out.num_elements());
   const auto convert = [&](const T* from, float* to, std::int64_t count) {
     parallelism.parallel_for(count, kPartElements, [=](std::int64_t begin, std::int64_t end) {
@@ -62,36 +71,64 @@ void matmul_narrow(Parallelism& parallelism, const Tensor& a, const Tensor& b, b
   };
   convert(a.data<T>(), left.data(), a.num_elements());
   convert(b.data<T>(), right.data(), b.num_elements());
-  matmul_typed<float>(parallelism, {left.data(), a.shape()[1], transpose_a},
-                      {right.data(), b.shape()[1], transpose_b}, out.shape()[0], out.shape()[1],
-                      a.shape()[transpose_a ? 0 : 1], product.data());
+  multiply<float>(parallelism, {left.data(), a.shape()[1], options.transpose_a},
+                  {right.data(), b.shape()[1], options.transpose_b}, out.shape()[0], out.shape()[1],
+                  a.shape()[options.transpose_a ? 0 : 1], product.data(), {});
   parallelism.parallel_for(out.num_elements(), kPartElements,
                            [from = product.data(), to = out.mutable_data<T>()](auto begin, auto end) {
                              narrow(from + begin, to + begin, end - begin);
                            });
+  if (bias) bias_add(parallelism, out, *bias, out, options.activation);
 }
 
-Kernel make_matmul(const KernelInit& init) {
-  return [ta = init.attributes.boolean("transpose_a"),
-          tb = init.attributes.boolean("transpose_b")](KernelContext& ctx) {
+// `bias` may be null.
+void matmul(Parallelism& parallelism, const Tensor& a, const Tensor& b, const Tensor* bias, MatMulOptions options,
+            Tensor& out) {
+  check_tensor("MatMul: b", b, a.dtype(), b.shape());
+  check_tensor("MatMul: the output", out, a.dtype(),
+               matmul_shape(a.shape(), b.shape(), options.transpose_a, options.transpose_b));
+  if (bias) check_tensor("FusedMatMul: bias", *bias, a.dtype(), Shape{out.shape()[1]});
+  const Tensor left = aligned(a), right = aligned(b);
+  switch (a.dtype()) {
+    case DType::f32:
+      return matmul_typed<float>(parallelism, left, right, options, out, bias);
+    case DType::f64:
+      return matmul_typed<double>(parallelism, left, right, options, out, bias);
+    case DType::f16:
+      return matmul_narrow<Half>(parallelism, a, b, options, out, bias);
+    case DType::bf16:
+      if (onednn::has_bf16()) return matmul_typed<BFloat16>(parallelism, left, right, options, out, bias);
+      return matmul_narrow<BFloat16>(parallelism, a, b, options, out, bias);
+    case DType::i32:
+      return matmul_typed<std::int32_t>(parallelism, left, right, options, out, nullptr);
+    case DType::i64:
+      return matmul_typed<std::int64_t>(parallelism, left, right, options, out, nullptr);
+    default:
+      invalid_argument("MatMul: no product of {} on the CPU", name(a.dtype()));
+  }
+}
+
+Kernel make_product(MatMulOptions options, bool fused) {
+  return [options, fused](KernelContext& ctx) {
     const Tensor& a = ctx.input(0);
     const Tensor& b = ctx.input(1);
-    Tensor out = ctx.allocate(a.dtype(), matmul_shape(a.shape(), b.shape(), ta, tb));
-    matmul(ctx.parallelism(), a, b, ta, tb, out);
+    Tensor out =
+        ctx.allocate(a.dtype(), matmul_shape(a.shape(), b.shape(), options.transpose_a, options.transpose_b));
+    matmul(ctx.parallelism(), a, b, fused ? &ctx.input(2) : nullptr, options, out);
     ctx.set_output(0, std::move(out));
   };
 }
+
+MatMulOptions options_of(const Attributes& attributes) {
+  return {.transpose_a = attributes.boolean("transpose_a"), .transpose_b = attributes.boolean("transpose_b")};
+}
+
+Kernel make_matmul(const KernelInit& init) { return make_product(options_of(init.attributes), false); }
 
 Kernel make_fused_matmul(const KernelInit& init) {
-  return [ta = init.attributes.boolean("transpose_a"), tb = init.attributes.boolean("transpose_b"),
-          activation = parse_activation(init.attributes.string("activation"))](KernelContext& ctx) {
-    const Tensor& a = ctx.input(0);
-    const Tensor& b = ctx.input(1);
-    Tensor out = ctx.allocate(a.dtype(), matmul_shape(a.shape(), b.shape(), ta, tb));
-    matmul(ctx.parallelism(), a, b, ta, tb, out);
-    bias_add(ctx.parallelism(), out, ctx.input(2), out, activation);
-    ctx.set_output(0, std::move(out));
-  };
+  MatMulOptions options = options_of(init.attributes);
+  options.activation = parse_activation(init.attributes.string("activation"));
+  return make_product(options, true);
 }
 
 }  // namespace
@@ -107,26 +144,7 @@ Shape matmul_shape(const Shape& a, const Shape& b, bool transpose_a, bool transp
 
 void matmul(Parallelism& parallelism, const Tensor& a, const Tensor& b, bool transpose_a, bool transpose_b,
             Tensor& out) {
-  check_tensor("MatMul: b", b, a.dtype(), b.shape());
-  check_tensor("MatMul: the output", out, a.dtype(),
-               matmul_shape(a.shape(), b.shape(), transpose_a, transpose_b));
-  const Tensor left = aligned(a), right = aligned(b);
-  switch (a.dtype()) {
-    case DType::f32:
-      return matmul_typed<float>(parallelism, left, right, transpose_a, transpose_b, out);
-    case DType::f64:
-      return matmul_typed<double>(parallelism, left, right, transpose_a, transpose_b, out);
-    case DType::f16:
-      return matmul_narrow<Half>(parallelism, a, b, transpose_a, transpose_b, out);
-    case DType::bf16:
-      return matmul_narrow<BFloat16>(parallelism, a, b, transpose_a, transpose_b, out);
-    case DType::i32:
-      return matmul_typed<std::int32_t>(parallelism, left, right, transpose_a, transpose_b, out);
-    case DType::i64:
-      return matmul_typed<std::int64_t>(parallelism, left, right, transpose_a, transpose_b, out);
-    default:
-      invalid_argument("MatMul: no product of {} on the CPU", name(a.dtype()));
-  }
+  matmul(parallelism, a, b, nullptr, {.transpose_a = transpose_a, .transpose_b = transpose_b}, out);
 }
 
 void register_linear_kernels(KernelRegistry& registry) {

@@ -80,7 +80,7 @@ TEST(FusedMatMul, RefusesWhatDoesNotFit) {
                   with({{"transpose_a", false}, {"transpose_b", false}}, activation)});
     });
   };
-  EXPECT_EQ(run({3}, "relu"), "BiasAdd: bias must be f32[4], but is f32[3]");
+  EXPECT_EQ(run({3}, "relu"), "FusedMatMul: bias must be f32[4], but is f32[3]");
   EXPECT_EQ(run({4}, "gelu"), "attribute 'activation' must be none, relu, sigmoid or tanh, not 'gelu'");
 }
 

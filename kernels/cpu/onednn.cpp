@@ -1,0 +1,50 @@
+#include "kernels/cpu/onednn.hpp"
+
+#include "kernels/cpu/openmp_guard.hpp"
+#include "messages/error.hpp"
+
+namespace troupe::onednn {
+
+bool has_bf16() {
+  static const bool has = [] {
+    try {
+      const dnnl::memory::desc square({16, 16}, dnnl::memory::data_type::bf16, dnnl::memory::format_tag::ab);
+      const dnnl::matmul::primitive_desc product({square, square, square}, engine());
+      return std::string_view(product.impl_info_str()).starts_with("brg");
+    } catch (const dnnl::error&) {
+      return false;
+    }
+  }();
+  return has;
+}
+
+void Primitive::set(dnnl::primitive primitive, const dnnl::memory::desc& scratchpad) {
+  primitive_ = std::move(primitive);
+  scratchpad_bytes_ = scratchpad.get_size();
+  if (scratchpad_bytes_ > 0) scratchpad_ = dnnl::memory(scratchpad, engine(), nullptr);
+}
+
+// By the C interface: that of C++ makes a map of the arguments for each call.
+void Primitive::run(std::span<void* const> data) {
+  constexpr std::size_t kMostArguments = 8;
+  std::array<dnnl_exec_arg_t, kMostArguments> arguments;
+  const auto bind = [](const dnnl::memory& memory, void* to) {
+    dnnl::error::wrap_c_api(dnnl_memory_set_data_handle(memory.get(), to), "oneDNN refused memory");
+  };
+  std::size_t count = 0;
+  for (; count < operands_.size(); ++count) {
+    bind(operands_[count].memory, data[count]);
+    arguments[count] = {operands_[count].argument, operands_[count].memory.get()};
+  }
+  const Scratch scratch(scratchpad_bytes_);
+  if (scratchpad_bytes_ > 0) {
+    bind(scratchpad_, scratch.data());
+    arguments[count++] = {DNNL_ARG_SCRATCHPAD, scratchpad_.get()};
+  }
+  const OpenMpGuard guard;
+  dnnl::error::wrap_c_api(
+      dnnl_primitive_execute(primitive_.get(), stream().get(), static_cast<int>(count), arguments.data()),
+      "oneDNN could not run a primitive");
+}
+
+}  // namespace troupe::onednn
