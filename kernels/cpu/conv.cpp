@@ -1,12 +1,13 @@
 #include "kernels/cpu/conv.hpp"
 
 #include <algorithm>
-#include <vector>
 
 #include "kernels/cpu/bias.hpp"
 #include "kernels/cpu/conv_parts.hpp"
 #include "kernels/cpu/families.hpp"
 #include "kernels/cpu/low_precision.hpp"
+#include "kernels/cpu/onednn.hpp"
+#include "kernels/cpu/scratch.hpp"
 #include "kernels/cpu/tensor_checks.hpp"
 #include "kernels/cpu/typed_kernels.hpp"
 
@@ -49,10 +50,16 @@ bool empty(const ConvGeometry& g) { return g.batch == 0 || g.image_cost() == 0; 
 // An output of nothing but empty sums.
 void clear(Tensor& t) { std::fill_n(t.mutable_raw(), t.num_bytes(), std::byte{0}); }
 
+// `bias` may be null.
 template <class T>
-void forward(Parallelism& parallelism, const ConvGeometry& g, const T* x, const T* filter, T* y) {
+void forward(Parallelism& parallelism, const ConvGeometry& g, const T* x, const T* filter, const T* bias,
+             Activation activation, T* y) {
   parallelism.parallel_for(g.batch, images_per_part(g), [&](std::int64_t begin, std::int64_t end) {
-    conv_forward(with_batch(g, end - begin), x + begin * g.image_size(), filter, y + begin * g.result_size());
+    T* const to = y + begin * g.result_size();
+    conv_forward(with_batch(g, end - begin), x + begin * g.image_size(), filter, to);
+    if (bias)
+      add_bias(activation, to, bias, (end - begin) * g.rows.output * g.columns.output, g.out_channels, g.out_channels,
+               to);
   });
 }
 
@@ -66,54 +73,52 @@ void backward_input(Parallelism& parallelism, const ConvGeometry& g, const T* fi
 
 // The parts' sums are added in order.
 template <class T>
-void backward_filter(Parallelism& parallelism, const ConvGeometry& g, const T* x, const T* dy, Tensor& out) {
+void backward_filter(Parallelism& parallelism, const ConvGeometry& g, const T* x, const T* dy, Compute<T>* d_filter) {
   const std::int64_t grain = std::max(images_per_part(g), (g.batch + kMaxFilterParts - 1) / kMaxFilterParts);
-  const std::int64_t parts = (g.batch + grain - 1) / grain;
-  T* d_filter = out.mutable_data<T>();
-  if (parts == 1) return conv_backward_filter(g, x, dy, d_filter);
-  std::vector<Tensor> sums;
-  for (std::int64_t i = 0; i < parts; ++i) sums.emplace_back(out.dtype(), out.shape());
+  const std::int64_t parts = (g.batch + grain - 1) / grain, size = g.filter_size();
+  const ScratchArray<Compute<T>> others((parts - 1) * size);  // the first part's sum is made in place
+  const auto sum = [&](std::int64_t part) { return part == 0 ? d_filter : others.data() + (part - 1) * size; };
   parallelism.parallel_for(g.batch, grain, [&](std::int64_t begin, std::int64_t end) {
     conv_backward_filter(with_batch(g, end - begin), x + begin * g.image_size(), dy + begin * g.result_size(),
-                         sums[static_cast<std::size_t>(begin / grain)].mutable_data<T>());
+                         sum(begin / grain));
   });
-  std::copy_n(sums[0].data<T>(), g.filter_size(), d_filter);
-  for (std::size_t i = 1; i < sums.size(); ++i) {
-    const T* sum = sums[i].data<T>();
-    for (std::int64_t j = 0; j < g.filter_size(); ++j) d_filter[j] += sum[j];
+  for (std::int64_t part = 1; part < parts; ++part) {
+    const Compute<T>* addend = sum(part);
+    for (std::int64_t j = 0; j < size; ++j) d_filter[j] += addend[j];
   }
 }
 
+// f16, and bf16 where the CPU cannot multiply it, are computed in float.
+bool computes_natively(DType dtype) { return dtype != DType::f16 && (dtype != DType::bf16 || onednn::has_bf16()); }
+
+// Calls fn.template operator()<T>() for the tensor's type.
+template <class Fn>
+void for_native(DType dtype, Fn fn) {
+  dispatch(Types<float, double, BFloat16>{}, dtype, fn);
+}
+
+// A copy in float, in working memory.
+class Widened {
+ public:
+  Widened(Parallelism& parallelism, const Tensor& t) : values_(t.num_elements()) {
+    dispatch(Types<Half, BFloat16>{}, t.dtype(), [&]<class T>() {
+      convert_elements(parallelism, t.data<T>(), values_.data(), t.num_elements());
+    });
+  }
+  const float* data() const { return values_.data(); }
+
+ private:
+  ScratchArray<float> values_;
+};
+
+void store(Parallelism& parallelism, const float* values, Tensor& out) {
+  dispatch(Types<Half, BFloat16>{}, out.dtype(), [&]<class T>() {
+    convert_elements(parallelism, values, out.mutable_data<T>(), out.num_elements());
+  });
+}
+
 void check_floating(const Tensor& t) {
-  if (!is_floating(t.dtype()))
-    invalid_argument("Conv2D works on floating dtypes, not on {}", name(t.dtype()));
-}
-
-bool is_narrow(const Tensor& t) { return t.dtype() == DType::f16 || t.dtype() == DType::bf16; }
-
-constexpr std::int64_t kConverted = 32768;  // elements worth a part of their own
-
-Tensor to_float(Parallelism& parallelism, const Tensor& t) {
-  Tensor out(DType::f32, t.shape());
-  dispatch(Types<Half, BFloat16>{}, t.dtype(), [&]<class T>() {
-    parallelism.parallel_for(t.num_elements(), kConverted,
-                             [from = t.data<T>(), to = out.mutable_data<float>()](auto begin, auto end) {
-                               widen(from + begin, to + begin, end - begin);
-                             });
-  });
-  return out;
-}
-
-// f16 and bf16: calls run(a, b, result) with tensors of floats, and rounds the result once.
-template <class Run>
-void in_float(Parallelism& parallelism, const Tensor& a, const Tensor& b, Tensor& result, Run run) {
-  Tensor wide(DType::f32, result.shape());
-  run(to_float(parallelism, a), to_float(parallelism, b), wide);
-  dispatch(Types<Half, BFloat16>{}, result.dtype(), [&]<class T>() {
-    parallelism.parallel_for(wide.num_elements(), kConverted,
-                             [from = wide.data<float>(), to = result.mutable_data<T>()](
-                                 auto begin, auto end) { narrow(from + begin, to + begin, end - begin); });
-  });
+  if (!is_floating(t.dtype())) invalid_argument("Conv2D works on floating-point numbers, not on {}", name(t.dtype()));
 }
 
 Conv2DOptions options_of(const Attributes& attributes) {
@@ -121,24 +126,49 @@ Conv2DOptions options_of(const Attributes& attributes) {
           .padding = parse_padding(attributes.string("padding"))};
 }
 
-Kernel make_conv2d(const KernelInit& init) {
-  return [options = options_of(init.attributes)](KernelContext& ctx) {
+// `bias` may be null.
+void convolve(Parallelism& parallelism, const Tensor& x, const Tensor& filter, const Tensor* bias,
+              Activation activation, const Conv2DOptions& options, Tensor& y) {
+  check_floating(x);
+  const ConvGeometry g = geometry_of(x.shape(), filter.shape(), options);
+  check_tensor("Conv2D: the filter", filter, x.dtype(), filter.shape());
+  check_tensor("Conv2D: the output", y, x.dtype(), result_shape(g));
+  if (bias) check_tensor("FusedConv2D: bias", *bias, x.dtype(), Shape{g.out_channels});
+  if (empty(g) || !computes_natively(x.dtype())) {
+    if (empty(g)) {
+      clear(y);
+    } else {
+      const Widened image(parallelism, x), weights(parallelism, filter);
+      const ScratchArray<float> result(y.num_elements());
+      forward<float>(parallelism, g, image.data(), weights.data(), nullptr, activation, result.data());
+      store(parallelism, result.data(), y);
+    }
+    if (bias) bias_add(parallelism, y, *bias, y, activation);
+    return;
+  }
+  const Tensor image = aligned(x), weights = aligned(filter);
+  for_native(x.dtype(), [&]<class T>() {
+    forward<T>(parallelism, g, image.data<T>(), weights.data<T>(), bias ? bias->data<T>() : nullptr, activation,
+               y.mutable_data<T>());
+  });
+}
+
+Kernel make_convolution(const Conv2DOptions& options, bool fused, Activation activation) {
+  return [=](KernelContext& ctx) {
     const Tensor& x = ctx.input(0);
     Tensor y = ctx.allocate(x.dtype(), conv2d_shape(x.shape(), ctx.input(1).shape(), options));
-    conv2d(ctx.parallelism(), x, ctx.input(1), options, y);
+    convolve(ctx.parallelism(), x, ctx.input(1), fused ? &ctx.input(2) : nullptr, activation, options, y);
     ctx.set_output(0, std::move(y));
   };
 }
 
+Kernel make_conv2d(const KernelInit& init) {
+  return make_convolution(options_of(init.attributes), false, Activation::none);
+}
+
 Kernel make_fused_conv2d(const KernelInit& init) {
-  return [options = options_of(init.attributes),
-          activation = parse_activation(init.attributes.string("activation"))](KernelContext& ctx) {
-    const Tensor& x = ctx.input(0);
-    Tensor y = ctx.allocate(x.dtype(), conv2d_shape(x.shape(), ctx.input(1).shape(), options));
-    conv2d(ctx.parallelism(), x, ctx.input(1), options, y);
-    bias_add(ctx.parallelism(), y, ctx.input(2), y, activation);
-    ctx.set_output(0, std::move(y));
-  };
+  return make_convolution(options_of(init.attributes), true,
+                          parse_activation(init.attributes.string("activation")));
 }
 
 Kernel make_backprop_input(const KernelInit& init) {
@@ -167,20 +197,7 @@ Shape conv2d_shape(const Shape& x, const Shape& filter, const Conv2DOptions& opt
 
 void conv2d(Parallelism& parallelism, const Tensor& x, const Tensor& filter, const Conv2DOptions& options,
             Tensor& y) {
-  check_floating(x);
-  const ConvGeometry g = geometry_of(x.shape(), filter.shape(), options);
-  check_tensor("Conv2D: the filter", filter, x.dtype(), filter.shape());
-  check_tensor("Conv2D: the output", y, x.dtype(), result_shape(g));
-  if (empty(g)) return clear(y);
-  if (is_narrow(x))
-    return in_float(parallelism, x, filter, y, [&](const Tensor& a, const Tensor& b, Tensor& wide) {
-      conv2d(parallelism, a, b, options, wide);
-    });
-  const Tensor image = aligned(x), weights = aligned(filter);
-  if (x.dtype() == DType::f32)
-    forward(parallelism, g, image.data<float>(), weights.data<float>(), y.mutable_data<float>());
-  else
-    forward(parallelism, g, image.data<double>(), weights.data<double>(), y.mutable_data<double>());
+  convolve(parallelism, x, filter, nullptr, Activation::none, options, y);
 }
 
 void conv2d_backprop_input(Parallelism& parallelism, const Tensor& filter, const Tensor& dy,
@@ -190,15 +207,16 @@ void conv2d_backprop_input(Parallelism& parallelism, const Tensor& filter, const
   check_tensor("Conv2DBackpropInput: the filter", filter, dx.dtype(), filter.shape());
   check_tensor("Conv2DBackpropInput: dy", dy, dx.dtype(), result_shape(g));
   if (empty(g)) return clear(dx);
-  if (is_narrow(dx))
-    return in_float(parallelism, filter, dy, dx, [&](const Tensor& a, const Tensor& b, Tensor& wide) {
-      conv2d_backprop_input(parallelism, a, b, options, wide);
-    });
+  if (!computes_natively(dx.dtype())) {
+    const Widened weights(parallelism, filter), result(parallelism, dy);
+    const ScratchArray<float> image(dx.num_elements());
+    backward_input<float>(parallelism, g, weights.data(), result.data(), image.data());
+    return store(parallelism, image.data(), dx);
+  }
   const Tensor weights = aligned(filter), result = aligned(dy);
-  if (dx.dtype() == DType::f32)
-    backward_input(parallelism, g, weights.data<float>(), result.data<float>(), dx.mutable_data<float>());
-  else
-    backward_input(parallelism, g, weights.data<double>(), result.data<double>(), dx.mutable_data<double>());
+  for_native(dx.dtype(), [&]<class T>() {
+    backward_input<T>(parallelism, g, weights.data<T>(), result.data<T>(), dx.mutable_data<T>());
+  });
 }
 
 void conv2d_backprop_filter(Parallelism& parallelism, const Tensor& x, const Tensor& dy,
@@ -208,26 +226,30 @@ void conv2d_backprop_filter(Parallelism& parallelism, const Tensor& x, const Ten
   check_tensor("Conv2DBackpropFilter: x", x, d_filter.dtype(), x.shape());
   check_tensor("Conv2DBackpropFilter: dy", dy, d_filter.dtype(), result_shape(g));
   if (empty(g)) return clear(d_filter);
-  if (is_narrow(d_filter))
-    return in_float(parallelism, x, dy, d_filter, [&](const Tensor& a, const Tensor& b, Tensor& wide) {
-      conv2d_backprop_filter(parallelism, a, b, options, wide);
-    });
+  if (!computes_natively(d_filter.dtype())) {
+    const Widened image(parallelism, x), result(parallelism, dy);
+    const ScratchArray<float> sum(d_filter.num_elements());
+    backward_filter<float>(parallelism, g, image.data(), result.data(), sum.data());
+    return store(parallelism, sum.data(), d_filter);
+  }
   const Tensor image = aligned(x), result = aligned(dy);
-  if (x.dtype() == DType::f32)
-    backward_filter(parallelism, g, image.data<float>(), result.data<float>(), d_filter);
-  else
-    backward_filter(parallelism, g, image.data<double>(), result.data<double>(), d_filter);
+  for_native(d_filter.dtype(), [&]<class T>() {
+    if constexpr (std::is_same_v<T, Compute<T>>) {
+      backward_filter<T>(parallelism, g, image.data<T>(), result.data<T>(), d_filter.mutable_data<T>());
+    } else {
+      const ScratchArray<float> sum(d_filter.num_elements());
+      backward_filter<T>(parallelism, g, image.data<T>(), result.data<T>(), sum.data());
+      store(parallelism, sum.data(), d_filter);
+    }
+  });
 }
 
 void register_conv_kernels(KernelRegistry& registry) {
-  registry.add({"Conv2D", "CPU", {DType::f32, DType::f64, DType::f16, DType::bf16}, make_conv2d});
-  registry.add({"FusedConv2D", "CPU", {DType::f32, DType::f64, DType::f16, DType::bf16}, make_fused_conv2d});
-  registry.add(
-      {"Conv2DBackpropInput", "CPU", {DType::f32, DType::f64, DType::f16, DType::bf16}, make_backprop_input});
-  registry.add({"Conv2DBackpropFilter",
-                "CPU",
-                {DType::f32, DType::f64, DType::f16, DType::bf16},
-                make_backprop_filter});
+  const std::vector<DType> types{DType::f32, DType::f64, DType::f16, DType::bf16};
+  registry.add({"Conv2D", "CPU", types, make_conv2d});
+  registry.add({"FusedConv2D", "CPU", types, make_fused_conv2d});
+  registry.add({"Conv2DBackpropInput", "CPU", types, make_backprop_input});
+  registry.add({"Conv2DBackpropFilter", "CPU", types, make_backprop_filter});
 }
 
 }  // namespace troupe

@@ -1,5 +1,5 @@
-// Two-dimensional convolution (cross-correlation) and its gradients on the CPU; f32 through oneDNN, f64
-// through matrix products; f16 and bf16 as f32, rounded once.
+// Two-dimensional convolution (cross-correlation) and its gradients on the CPU; f32 and bf16 through
+// oneDNN, f64 through matrix products, f16 (and bf16 on a CPU that cannot multiply it) as float, rounded.
 //
 // Images are NHWC [n, height, width, in], filters HWIO [kernel height, kernel width, in, out], results NHWC
 // [n, out height, out width, out]. Work is split into images by shape alone: bits depend on shapes, dtype and

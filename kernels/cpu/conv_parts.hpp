@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "kernels/cpu/window.hpp"
+#include "messages/dtype.hpp"
 
 namespace troupe {
 
@@ -23,10 +24,13 @@ struct ConvGeometry {
   std::int64_t image_cost() const { return result_size() * patch_size(); }
 };
 
-// f32, by oneDNN.
+// f32, and bf16 where onednn::has_bf16(); by oneDNN. The gradient of a filter is float: a sum of parts is rounded once.
 void conv_forward(const ConvGeometry& g, const float* x, const float* filter, float* y);
 void conv_backward_input(const ConvGeometry& g, const float* filter, const float* dy, float* dx);
 void conv_backward_filter(const ConvGeometry& g, const float* x, const float* dy, float* d_filter);
+void conv_forward(const ConvGeometry& g, const BFloat16* x, const BFloat16* filter, BFloat16* y);
+void conv_backward_input(const ConvGeometry& g, const BFloat16* filter, const BFloat16* dy, BFloat16* dx);
+void conv_backward_filter(const ConvGeometry& g, const BFloat16* x, const BFloat16* dy, float* d_filter);
 
 // f64, by matrix products of unfolded images.
 void conv_forward(const ConvGeometry& g, const double* x, const double* filter, double* y);

@@ -20,9 +20,6 @@ struct MatMulOptions {
   Activation activation = Activation::none;
 };
 
-// Elements worth a part where they are only converted.
-constexpr std::int64_t kPartElements = std::int64_t{1} << 15;
-
 // What fused ops do to each part while it is in the cache; no bias, nothing.
 template <class T>
 struct Finish {
@@ -64,20 +61,12 @@ template <class T>
 void matmul_narrow(Parallelism& parallelism, const Tensor& a, const Tensor& b, MatMulOptions options, Tensor& out,
                    const Tensor* bias) {
   const ScratchArray<float> left(a.num_elements()), right(b.num_elements()), product(out.num_elements());
-  const auto convert = [&](const T* from, float* to, std::int64_t count) {
-    parallelism.parallel_for(count, kPartElements, [=](std::int64_t begin, std::int64_t end) {
-      widen(from + begin, to + begin, end - begin);
-    });
-  };
-  convert(a.data<T>(), left.data(), a.num_elements());
-  convert(b.data<T>(), right.data(), b.num_elements());
+  convert_elements(parallelism, a.data<T>(), left.data(), a.num_elements());
+  convert_elements(parallelism, b.data<T>(), right.data(), b.num_elements());
   multiply<float>(parallelism, {left.data(), a.shape()[1], options.transpose_a},
                   {right.data(), b.shape()[1], options.transpose_b}, out.shape()[0], out.shape()[1],
                   a.shape()[options.transpose_a ? 0 : 1], product.data(), {});
-  parallelism.parallel_for(out.num_elements(), kPartElements,
-                           [from = product.data(), to = out.mutable_data<T>()](auto begin, auto end) {
-                             narrow(from + begin, to + begin, end - begin);
-                           });
+  convert_elements(parallelism, product.data(), out.mutable_data<T>(), out.num_elements());
   if (bias) bias_add(parallelism, out, *bias, out, options.activation);
 }
 

@@ -4,11 +4,13 @@
 
 #include <bit>
 #include <cstdint>
+#include <type_traits>
 
 #ifdef __F16C__
 #include <immintrin.h>
 #endif
 
+#include "devices/device.hpp"
 #include "messages/dtype.hpp"
 
 namespace troupe {
@@ -49,6 +51,18 @@ inline void narrow(const float* from, Half* to, std::int64_t count) {
   }
 #endif
   for (; i < count; ++i) to[i] = Half(from[i]);
+}
+
+// The same on all threads.
+template <class From, class To>
+void convert_elements(Parallelism& parallelism, const From* from, To* to, std::int64_t count) {
+  constexpr std::int64_t kPartElements = std::int64_t{1} << 15;
+  parallelism.parallel_for(count, kPartElements, [=](std::int64_t begin, std::int64_t end) {
+    if constexpr (std::is_same_v<From, float>)
+      narrow(from + begin, to + begin, end - begin);
+    else
+      widen(from + begin, to + begin, end - begin);
+  });
 }
 
 }  // namespace troupe

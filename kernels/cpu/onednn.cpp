@@ -1,7 +1,6 @@
 #include "kernels/cpu/onednn.hpp"
 
-#include "kernels/cpu/openmp_guard.hpp"
-#include "messages/error.hpp"
+#include <string_view>
 
 namespace troupe::onednn {
 

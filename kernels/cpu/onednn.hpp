@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "kernels/cpu/openmp_guard.hpp"
 #include "kernels/cpu/scratch.hpp"
 #include "messages/dtype.hpp"
 
@@ -37,7 +38,7 @@ inline dnnl::primitive_attr own_scratchpad() {
 // Can this CPU multiply bf16? Where it cannot, kernels compute in float and round.
 bool has_bf16();
 
-// A primitive with its operands. Operands with memory of their own (`keep`) hold packed filters.
+// A primitive with its operands.
 class Primitive {
  public:
   // Arguments are DNNL_ARG_*; memory comes with each call.
@@ -70,6 +71,7 @@ class Cache {
     std::size_t at = hash(key);
     for (; entries_[at % kPlaces]; ++at)
       if (entries_[at % kPlaces]->key == key) return entries_[at % kPlaces]->value;
+    const OpenMpGuard guard;  // oneDNN plans for the threads it finds
     auto made = std::make_unique<Entry>(Entry{key, make()});
     if (++size_ > kPlaces / 2) {
       for (auto& entry : entries_) entry.reset();

@@ -55,7 +55,7 @@ TEST(FusedConv2D, HasTheBitsOfConv2DBiasAddAndActivation) {
   const std::vector<std::pair<Shape, Shape>> sizes{
       {{32, 12, 12, 1}, {3, 3, 1, 32}}, {{9, 13, 13, 32}, {3, 3, 32, 64}}, {{2, 5, 4, 3}, {2, 3, 3, 7}}};
   for (const auto& [x, filter] : sizes)
-    for (DType dtype : {DType::f32, DType::f64})
+    for (DType dtype : {DType::f32, DType::f64, DType::f16, DType::bf16})
       for (const char* padding : {"SAME", "VALID"})
         for (const auto& [name, op] : kActivations) {
           const std::vector<Tensor> inputs{random_tensor(dtype, x, engine), random_tensor(dtype, filter, engine),

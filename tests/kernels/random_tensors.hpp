@@ -97,7 +97,8 @@ inline std::vector<Tensor> run_every_way(const KernelRegistry& registry, const K
   const std::vector<Tensor> by_moved = run_kernel(registry, *one, moved);
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     EXPECT_TRUE(bitwise_equal(outputs[i], by_three[i])) << call.op << " differs on three threads";
-    EXPECT_TRUE(bitwise_equal(outputs[i], by_moved[i])) << call.op << " differs for unaligned inputs";
+    EXPECT_TRUE(bitwise_equal(outputs[i], by_moved[i]))
+        << call.op << " of " << name(call.dtype) << " differs for unaligned inputs";
   }
   return outputs;
 }
