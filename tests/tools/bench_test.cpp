@@ -72,6 +72,12 @@ TEST(BenchHarness, WarmsUpThenTakesMediansOfRoundsAndRepeats) {
   EXPECT_DOUBLE_EQ(result.ratio.min, 8.0 / 6);
 }
 
+TEST(BenchHarness, RatiosAreThoseOfTurns) {
+  const Contest contest{.troupe = figures({9, 1, 10, 5}), .peers = {{"other", figures({9, 4, 10, 20})}}};
+  const Result result = run_case(contest_of(false, contest), {.repeat = 1}, ignore);
+  EXPECT_EQ(result.ratio.median, 4);  // of 4, 1, 4; the medians of the sides are 10 and 5
+}
+
 TEST(BenchHarness, TheSidesTakeTurns) {
   std::string order;
   const auto side = [&order](char letter) { return [&order, letter] { return order += letter, 1.0; }; };

@@ -36,10 +36,9 @@ std::uint64_t Tally::total() const {
   return sum;
 }
 
-std::size_t Tally::thread_index() {
+std::size_t Tally::index_of_new_thread() {
   static std::atomic<std::size_t> next{0};
-  thread_local const std::size_t mine = std::min(next.fetch_add(1, std::memory_order_relaxed), kThreads);
-  return mine;
+  return thread_index = std::min(next.fetch_add(1, std::memory_order_relaxed), kShared);
 }
 
 void spin(std::int64_t iterations) {

@@ -15,9 +15,9 @@ namespace troupe::bench {
 class Tally {
  public:
   void add() {
-    const std::size_t mine = thread_index();
+    const std::size_t mine = thread_index < kThreads ? thread_index : index_of_new_thread();
     std::atomic<std::uint64_t>& counter = counters_[mine].value;
-    if (mine == kThreads) [[unlikely]]
+    if (mine == kShared) [[unlikely]]
       counter.fetch_add(1, std::memory_order_relaxed);
     else
       counter.store(counter.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
@@ -26,12 +26,14 @@ class Tally {
   std::uint64_t total() const;
 
  private:
-  static constexpr std::size_t kThreads = 255;  // later ones share the last counter
-  static std::size_t thread_index();
+  static constexpr std::size_t kThreads = 256;
+  static constexpr std::size_t kShared = kThreads - 1;  // by all threads that come late
+  static inline thread_local std::size_t thread_index = kThreads;
+  static std::size_t index_of_new_thread();
   struct alignas(64) Counter {
     std::atomic<std::uint64_t> value{0};
   };
-  std::array<Counter, kThreads + 1> counters_;
+  std::array<Counter, kThreads> counters_;
 };
 
 // Keeps a core busy for so many dependent multiplications.

@@ -10,10 +10,11 @@ namespace troupe::bench {
 void add_dispatch_cases(std::vector<Case>& cases);  // null nodes and parallel nodes
 void add_step_cases(std::vector<Case>& cases);      // one-node graphs
 
-void add_remote_cases(std::vector<Case>& cases);   // the same on another task
-void add_kernel_cases(std::vector<Case>& cases);   // beside libraries called directly
-void add_model_cases(std::vector<Case>& cases);    // training
-void add_startup_cases(std::vector<Case>& cases);  // processes and plans
+void add_remote_cases(std::vector<Case>& cases);    // the same on another task
+void add_kernel_cases(std::vector<Case>& cases);    // beside libraries called directly
+void add_model_cases(std::vector<Case>& cases);     // training
+void add_overhead_cases(std::vector<Case>& cases);  // with counters and without
+void add_startup_cases(std::vector<Case>& cases);   // processes and plans
 
 std::vector<Case> all_cases();
 

@@ -1,85 +1,10 @@
 // Dispatch: what it costs to run a node, and whether nodes that could run side by side do.
-#include "actors/session/session.hpp"
-#include "graph/ops.hpp"
-#include "tools/bench/bench_ops.hpp"
 #include "tools/bench/cases.hpp"
+#include "tools/bench/node_graph.hpp"
 #include "tools/bench/tbb_peer.hpp"
 
 namespace troupe::bench {
 namespace {
-
-// The nodes that each node runs after; in an order of execution.
-using Predecessors = std::vector<std::vector<int>>;
-
-Predecessors chain(int length) {
-  Predecessors out(static_cast<std::size_t>(length));
-  for (int i = 1; i < length; ++i) out[static_cast<std::size_t>(i)] = {i - 1};
-  return out;
-}
-
-Predecessors lattice(int side) {
-  Predecessors out;
-  for (int i = 0; i < side; ++i)
-    for (int j = 0; j < side; ++j) {
-      auto& before = out.emplace_back();
-      if (i > 0) before.push_back((i - 1) * side + j);
-      if (j > 0) before.push_back(i * side + j - 1);
-    }
-  return out;
-}
-
-struct Work {
-  std::string op;  // of the nodes
-  Attributes attributes;
-  bool tensors = false;  // edges carry tensors (BenchJoin): else control edges
-  int threads = 1;
-  std::function<void()> body;  // what a node of a peer does beside counting
-};
-
-// The graph as a callable of a session, with all that must live meanwhile.
-class TroupeGraph {
- public:
-  TroupeGraph(const Predecessors& predecessors, const Work& work)
-      : task_(bench_task(work.threads, tally_)),
-        ops_(bench_ops()),
-        graph_(*ops_),
-        size_(predecessors.size()) {
-    std::vector<Output> nodes;
-    const Output source = work.tensors ? constant(graph_, 1.0f) : Output();
-    for (const auto& before : predecessors) {
-      NodeSpec spec{.op = work.op, .attributes = work.attributes};
-      for (int p : before)
-        (work.tensors ? spec.inputs : spec.controls).push_back(nodes[static_cast<std::size_t>(p)]);
-      while (work.tensors && spec.inputs.size() < 2) spec.inputs.push_back(source);
-      const Node& node = graph_.add(std::move(spec));
-      nodes.push_back({&graph_, node.id, 0});
-    }
-    session_ = std::make_unique<Session>(task_, graph_, SessionOptions{.optimize = false});
-    callable_ = session_->callable({}, {}, {nodes.back()});
-  }
-
-  double seconds_per_node(double seconds) {
-    const std::uint64_t before = tally_.total();
-    std::uint64_t steps = 0;
-    const double step = seconds_per_call(seconds, [&] {
-      callable_({});
-      ++steps;
-    });
-    const std::uint64_t executed = tally_.total() - before;
-    if (executed != steps * size_)
-      fail(Code::internal, "{} steps of {} nodes have executed {} kernels", steps, size_, executed);
-    return step / static_cast<double>(size_);
-  }
-
- private:
-  Tally tally_;
-  Task task_;
-  std::shared_ptr<const OpRegistry> ops_;
-  Graph graph_;
-  std::unique_ptr<Session> session_;
-  Callable callable_;
-  std::uint64_t size_;
-};
 
 Peer tbb_peer(const Predecessors& predecessors, int threads, std::function<void()> body, double slice,
               double scale) {
@@ -104,7 +29,7 @@ Peer tbb_peer(const Predecessors& predecessors, int threads, std::function<void(
 
 Contest contest(const Predecessors& predecessors, const Work& work, const std::vector<int>& peer_threads,
                 const Settings& settings, double scale) {
-  auto ours = std::make_shared<TroupeGraph>(predecessors, work);
+  auto ours = std::make_shared<NodeGraph>(predecessors, work);
   const double slice = settings.slice_seconds();
   Contest out{.troupe = [ours, slice, scale] { return ours->seconds_per_node(slice) * scale; }};
   for (int threads : peer_threads)
@@ -162,7 +87,7 @@ void add_dispatch_cases(std::vector<Case>& cases) {
          const std::int64_t iterations = spin_iterations(s.quick ? 1e-7 : kNodeSeconds);
          return contest(lattice(s.quick ? 10 : 100),
                         {.op = "BenchSpin",
-                         .attributes = {{"iterations", iterations}},
+                         .attributes = {{"iterations", iterations}, {"_cost_ns", std::int64_t{20000}}},
                          .threads = 2,
                          .body = [iterations] { spin(iterations); }},
                         {2}, s, kMicro);

@@ -19,8 +19,8 @@ double median_of(std::vector<double> figures) {
   return figures.size() % 2 == 1 ? figures[half] : (figures[half - 1] + figures[half]) / 2;
 }
 
-// One repeat: what each side came to, troupe first.
-std::vector<double> run_repeat(const Contest& contest, int rounds) {
+// One repeat: the figures of each side, troupe first, turn by turn.
+std::vector<std::vector<double>> run_repeat(const Contest& contest, int rounds) {
   std::vector<std::vector<double>> figures(1 + contest.peers.size());
   for (int round = 0; round < rounds; ++round)
     for (std::size_t i = 0; i < figures.size(); ++i) {
@@ -28,9 +28,16 @@ std::vector<double> run_repeat(const Contest& contest, int rounds) {
       const std::size_t side = (i + static_cast<std::size_t>(round)) % figures.size();
       figures[side].push_back(side == 0 ? contest.troupe() : contest.peers[side - 1].measure());
     }
-  std::vector<double> out;
-  for (const auto& side : figures) out.push_back(median_of(side));
-  return out;
+  return figures;
+}
+
+// Median of the ratios turn by turn: what comes and goes slowly does not count.
+double ratio_of_turns(const std::vector<double>& values, const std::vector<double>& peer_values,
+                      bool more_is_better) {
+  std::vector<double> ratios;
+  for (std::size_t i = 0; i < values.size(); ++i)
+    ratios.push_back(ratio_of(values[i], peer_values[i], more_is_better));
+  return median_of(std::move(ratios));
 }
 
 std::string number(double value) {
@@ -79,27 +86,23 @@ Result run_case(const Case& c, const Settings& settings,
   run_repeat(contest, 1);
 
   const int repeats = settings.quick ? 1 : settings.repeat;
-  std::vector<std::vector<double>> figures(1 + contest.peers.size());
+  std::vector<std::vector<double>> figures(1 + contest.peers.size()), ratios(contest.peers.size());
   for (int repeat = 0; repeat < repeats; ++repeat) {
     progress(fmt::format("repeat {} of {}", repeat + 1, repeats));
-    const std::vector<double> sides = run_repeat(contest, settings.quick ? 1 : contest.rounds);
-    for (std::size_t i = 0; i < sides.size(); ++i) figures[i].push_back(sides[i]);
+    const auto turns = run_repeat(contest, settings.quick ? 1 : contest.rounds);
+    for (std::size_t i = 0; i < turns.size(); ++i) figures[i].push_back(median_of(turns[i]));
+    for (std::size_t i = 0; i < ratios.size(); ++i)
+      ratios[i].push_back(ratio_of_turns(turns[0], turns[i + 1], c.more_is_better));
   }
 
   Result result;
   result.value = summarize(figures[0]);
   for (std::size_t i = 0; i < contest.peers.size(); ++i) {
-    const Summary summary = summarize(figures[i + 1]);
-    const bool best =
-        result.peer.empty() || ratio_of(summary.median, result.peer_value.median, c.more_is_better) > 1;
-    if (!best) continue;
+    const Summary peer = summarize(figures[i + 1]);
+    if (i > 0 && ratio_of(peer.median, result.peer_value.median, c.more_is_better) <= 1) continue;
     result.peer = contest.peers[i].name;
-    result.peer_value = summary;
-    std::vector<double> ratios;
-    for (int r = 0; r < repeats; ++r)
-      ratios.push_back(ratio_of(figures[0][static_cast<std::size_t>(r)],
-                                figures[i + 1][static_cast<std::size_t>(r)], c.more_is_better));
-    result.ratio = summarize(std::move(ratios));
+    result.peer_value = peer;
+    result.ratio = summarize(ratios[i]);
   }
   return result;
 }
