@@ -12,6 +12,7 @@
 #include "actors/cluster/links.hpp"
 #include "actors/cluster/node_actor.hpp"
 #include "actors/introspection/introspector_actor.hpp"
+#include "actors/session/client_gate.hpp"
 #include "actors/session/device_actor.hpp"
 #include "actors/session/rendezvous_actor.hpp"
 #include "actors/session/scheduler_actor.hpp"
@@ -74,6 +75,7 @@ class Task::Impl {
     scheduler = system.spawn<SchedulerActorImpl>(registry.add("scheduler", self), options.name);
     rendezvous = system.spawn<RendezvousActorImpl>(registry.add("rendezvous", self), scheduler);
     caf::anon_send(scheduler, MeetAt{rendezvous});
+    client_gate = std::make_shared<ClientGate>(system, scheduler, rendezvous);
     introspector = system.spawn<IntrospectorActorImpl, caf::detached>(registry.add("introspector", self), registry);
     NodeActorImpl::Config settings;
     settings.identity.task = options.name;
@@ -116,6 +118,7 @@ class Task::Impl {
     scheduler = nullptr;
     rendezvous = nullptr;
     introspector = nullptr;
+    if (client_gate) client_gate->close();
     std::vector<std::string> left = registry.await_end(until - std::chrono::steady_clock::now());
     // Last: what the actors had to say is on the wire now. Peers of links that came up meanwhile end with them.
     if (links) links->shutdown();
@@ -159,6 +162,7 @@ class Task::Impl {
   std::vector<LocalDevice> local_devices;
   SchedulerActor scheduler;
   RendezvousActor rendezvous;
+  std::shared_ptr<ClientGate> client_gate;
   IntrospectorActor introspector;
   LocalNodeActor node;
   std::map<TaskName, NodeActor> remote_nodes;
@@ -179,6 +183,7 @@ const std::vector<DeviceInfo>& Task::devices() const { return impl_->infos; }
 const KernelRegistry& Task::kernels() const { return impl_->kernels; }
 const LocalNodeActor& Task::local_node() const { return impl_->node; }
 const SchedulerActor& Task::scheduler() const { return impl_->scheduler; }
+const std::shared_ptr<ClientGate>& Task::client_gate() const { return impl_->client_gate; }
 caf::actor_system& Task::system() { return impl_->system; }
 ActorRegistry& Task::actors() { return impl_->registry; }
 

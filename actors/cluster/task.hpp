@@ -22,6 +22,8 @@ class actor_system;
 
 namespace troupe {
 
+class ClientGate;
+
 struct TaskOptions {
   TaskName name{"local", 0};
   int cpu_devices = 1;
@@ -61,6 +63,7 @@ class Task {
   NodeActor node(const TaskName& task) const;
   const LocalNodeActor& local_node() const;
   const SchedulerActor& scheduler() const;
+  const std::shared_ptr<ClientGate>& client_gate() const;
   caf::actor_system& system();
   ActorRegistry& actors();
 

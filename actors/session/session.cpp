@@ -8,6 +8,7 @@
 #include <mutex>
 
 #include "actors/cluster/task.hpp"
+#include "actors/session/client_gate.hpp"
 #include "actors/session/compile.hpp"
 #include "actors/session/direct_step.hpp"
 
@@ -19,6 +20,7 @@ struct Callable::State {
   std::uint64_t seed = 0;
   std::chrono::nanoseconds timeout{0};
   SchedulerActor scheduler;
+  std::shared_ptr<ClientGate> gate;
   std::shared_ptr<DirectGraph> direct;  // null: steps go through the scheduler
   std::shared_ptr<DirectSteps> direct_steps;
   std::vector<std::pair<DType, Shape>> feeds;
@@ -103,6 +105,7 @@ class Session::Impl {
     state->seed = options.seed;
     state->timeout = options.timeout;
     state->scheduler = task.scheduler();
+    state->gate = task.client_gate();
     state->direct = lend(id);
     state->direct_steps = direct_steps;
     for (Endpoint e : key.feeds) {
@@ -200,6 +203,10 @@ class Session::Impl {
 };
 
 StepId Callable::start(std::vector<Tensor> feeds, const RunOptions& options, std::function<void(StepResult)> done) const {
+  return start(std::move(feeds), options, std::move(done), Wait::no);
+}
+
+StepId Callable::start(std::vector<Tensor> feeds, const RunOptions& options, std::function<void(StepResult)> done, Wait wait) const {
   if (!state_) fail(Code::failed_precondition, "this Callable belongs to no session");
   if (!*state_->open) fail(Code::failed_precondition, "the session is closed");
   if (feeds.size() != state_->feeds.size()) invalid_argument("the call takes {} feeds, {} were given", state_->feeds.size(), feeds.size());
@@ -231,7 +238,10 @@ StepId Callable::start(std::vector<Tensor> feeds, const RunOptions& options, std
   } else {
     auto request = std::make_shared<StepRequest>();
     fill(*request);
-    caf::anon_send(state_->scheduler, RunStep{std::move(request)});
+    if (wait == Wait::yes)
+      state_->gate->run(std::move(request));
+    else
+      caf::anon_send(state_->scheduler, RunStep{std::move(request)});
   }
   return step;
 }
@@ -265,7 +275,7 @@ class Answer {
 
 std::vector<Tensor> Callable::operator()(std::vector<Tensor> feeds, const RunOptions& options) const {
   Answer answer;
-  start(std::move(feeds), options, [&answer](StepResult result) { answer.set(std::move(result)); });
+  start(std::move(feeds), options, [&answer](StepResult result) { answer.set(std::move(result)); }, Wait::yes);
   StepResult result = answer.get();
   if (result.error) throw result.error;
   return std::move(result.fetches);

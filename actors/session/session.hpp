@@ -58,6 +58,8 @@ class Callable {
  private:
   friend class Session;
   struct State;
+  enum class Wait { no, yes };
+  StepId start(std::vector<Tensor> feeds, const RunOptions& options, std::function<void(StepResult)> done, Wait wait) const;
   std::shared_ptr<State> state_;
 };
 

@@ -27,6 +27,28 @@ struct StepResult {
   std::vector<Tensor> fetches;
 };
 
+class StepRequest;
+
+// While it lives, what steps other than `own` are answered on this thread is kept (ClientGate).
+class KeptAnswers {
+ public:
+  using Answers = std::vector<std::function<void()>>;
+  explicit KeptAnswers(const StepRequest& own) : own_(&own), outer_(std::exchange(current_, this)) {}
+  KeptAnswers(const KeptAnswers&) = delete;
+  KeptAnswers& operator=(const KeptAnswers&) = delete;
+  ~KeptAnswers() { current_ = outer_; }
+
+  // Where the answer of `request` has to be kept; null: nowhere.
+  static Answers* of(const StepRequest& request) { return current_ && current_->own_ != &request ? &current_->answers_ : nullptr; }
+  Answers take() { return std::move(answers_); }
+
+ private:
+  const StepRequest* own_;
+  KeptAnswers* outer_;
+  Answers answers_;
+  static inline constinit thread_local KeptAnswers* current_ = nullptr;
+};
+
 // One execution a client asks for. A request that is dropped on its way, because its task has shut down, is answered too.
 class StepRequest final : public LocalWork {
  public:
@@ -37,7 +59,12 @@ class StepRequest final : public LocalWork {
 
   // The first answer counts.
   void answer(StepResult result) {
-    if (auto call = std::exchange(done, nullptr)) call(std::move(result));
+    auto call = std::exchange(done, nullptr);
+    if (!call) return;
+    if (KeptAnswers::Answers* kept = KeptAnswers::of(*this))
+      kept->push_back([call = std::move(call), result = std::move(result)] { call(result); });
+    else
+      call(std::move(result));
   }
 
   SessionId session;

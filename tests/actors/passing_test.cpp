@@ -1,9 +1,12 @@
 // What goes without a hop from thread to thread: frames past their peers, actors on borrowed threads.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <caf/send.hpp>
+#include <thread>
 
 #include "actors/cluster/peer_actor.hpp"
+#include "actors/cluster/task.hpp"
 #include "actors/session/borrowed_thread.hpp"
 #include "tests/actors/step_testing.hpp"
 
@@ -74,6 +77,58 @@ TEST(Passing, ABorrowedThreadRunsShortActorsAndLeavesOthersToThePool) {
   EXPECT_EQ(node.messages_handled.load(), at_node);
   cluster.system.run();
   EXPECT_EQ(node.messages_handled.load(), at_node + 1);
+}
+
+TEST(Passing, AClientsThreadKeepsTheAnswersOfOtherSteps) {
+  StepRequest own, other;
+  int own_answers = 0, other_answers = 0;
+  own.done = [&](StepResult) { ++own_answers; };
+  other.done = [&](StepResult result) { other_answers += result.error.code() == Code::aborted ? 1 : 100; };
+  KeptAnswers kept(own);
+  own.answer({});
+  other.answer({.error = Error(Code::aborted, "so"), .fetches = {}});
+  EXPECT_EQ(own_answers, 1);
+  EXPECT_EQ(other_answers, 0);
+  const auto answers = kept.take();
+  ASSERT_EQ(answers.size(), 1u);
+  answers[0]();
+  EXPECT_EQ(other_answers, 1);
+}
+
+TEST(Passing, ABlockingCallRunsTheSchedulerButNoCallbackOfOthers) {
+  Graph graph;
+  const Output x = placeholder(graph, DType::f32, {}, "x"), y = -x;
+  Task task({.threads = 1});
+  Session session(task, graph);
+  const Callable call = session.callable({x}, {y});
+  const RunOptions scheduled{.timeout = std::chrono::seconds(60)};  // past the scheduler go steps without a deadline only
+  std::atomic<int> here = 0, answered = 0;
+  constexpr int kSteps = 300;
+  for (int i = 0; i < kSteps; ++i) {
+    call.start({Tensor::scalar(1.0f)}, scheduled, [&, client = std::this_thread::get_id()](StepResult) {
+      if (std::this_thread::get_id() == client) ++here;
+      ++answered;
+      answered.notify_all();
+    });
+    EXPECT_EQ(call({Tensor::scalar(2.0f)}, scheduled)[0].item<float>(), -2.0f);
+  }
+  for (int seen = answered; seen < kSteps; seen = answered) answered.wait(seen);
+  EXPECT_EQ(here, 0);
+}
+
+TEST(Passing, AfterTheTaskHasShutDownABlockingCallIsCancelled) {
+  Graph graph;
+  const Output x = placeholder(graph, DType::f32, {}, "x"), y = -x;
+  Task task({.threads = 1});
+  Session session(task, graph);
+  const Callable call = session.callable({x}, {y});
+  ASSERT_TRUE(task.shutdown());
+  try {
+    call({Tensor::scalar(1.0f)}, {.timeout = std::chrono::seconds(60)});
+    ADD_FAILURE() << "it has run";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Code::cancelled) << error.message();
+  }
 }
 
 TEST(Passing, AnActorThatHasHadItsShareGoesToThePool) {

@@ -1,0 +1,32 @@
+// Lets the thread of a client that makes a blocking call run the scheduler for it, so that none has to be woken to begin the
+// step. The client waits anyway.
+//
+// Callbacks of users run on threads of the runtime only: what other steps are answered meanwhile is handed to CAF's pool.
+#pragma once
+
+#include <memory>
+#include <shared_mutex>
+
+#include "actors/session/borrowed_thread.hpp"
+#include "actors/session/step.hpp"
+
+namespace troupe {
+
+// One per task. Thread-safe.
+class ClientGate {
+ public:
+  ClientGate(caf::actor_system& system, SchedulerActor scheduler, RendezvousActor rendezvous);
+  // Sends RunStep{request}; the scheduler runs here if it is idle.
+  void run(std::shared_ptr<StepRequest> request);
+  // The task ends: waits for threads inside, and lets no other in. What comes later is answered by the request's end.
+  void close();
+
+ private:
+  std::shared_mutex mutex_;
+  caf::actor_system& system_;  // not used once closed
+  SchedulerActor scheduler_;
+  RendezvousActor rendezvous_;
+  ShortActors short_actors_;
+};
+
+}  // namespace troupe
