@@ -1,10 +1,12 @@
 #include "kernels/cpu/pool.hpp"
 
 #include <algorithm>
-#include <vector>
 
 #include "kernels/cpu/families.hpp"
+#include "kernels/cpu/low_precision.hpp"
+#include "kernels/cpu/scratch.hpp"
 #include "kernels/cpu/tensor_checks.hpp"
+#include "kernels/cpu/typed_kernels.hpp"
 
 namespace troupe {
 namespace {
@@ -62,10 +64,41 @@ void give_to_maximum(const T* __restrict x, const T* __restrict y, T* __restrict
   }
 }
 
+// Windows of 2 x 2, the common ones, in one pass: the same comparisons in the same order.
+template <class T>
+T larger(T x, T best) {
+  return (x > best) | (x != x) ? x : best;
+}
+template <class T>
+void max_of_four(const T* __restrict top, const T* __restrict bottom, std::int64_t n, T* __restrict y) {
+  for (std::int64_t c = 0; c < n; ++c)
+    y[c] = larger(bottom[n + c], larger(bottom[c], larger(top[n + c], larger(top[c], top[c]))));
+}
+// Writes dx where give_to_maximum adds to it: windows must not overlap.
+template <class T>
+void give_to_first_of_four(const T* __restrict top, const T* __restrict bottom, const T* __restrict y,
+                           const T* __restrict dy, std::int64_t n, T* __restrict dx_top, T* __restrict dx_bottom) {
+  const auto take = [](T x, T maximum, T& left) {
+    const bool hit = (x == maximum) | (x != x);
+    const T given = hit ? left : T{0};
+    left = hit ? T{0} : left;
+    return given;
+  };
+  for (std::int64_t c = 0; c < n; ++c) {
+    T left = dy[c];
+    dx_top[c] = take(top[c], y[c], left);
+    dx_top[n + c] = take(top[n + c], y[c], left);
+    dx_bottom[c] = take(bottom[c], y[c], left);
+    dx_bottom[n + c] = take(bottom[n + c], y[c], left);
+  }
+}
+
 template <class T>
 void max_image(const Geometry& g, const T* x, T* y) {
   for_each_window(
       g, [&](std::int64_t at, std::int64_t top, std::int64_t bottom, std::int64_t left, std::int64_t right) {
+        if (bottom - top == 2 && right - left == 2)
+          return max_of_four(x + g.pixel(top, left), x + g.pixel(top + 1, left), g.channels, y + at);
         std::copy_n(x + g.pixel(top, left), g.channels, y + at);
         for (std::int64_t i = top; i < bottom; ++i)
           for (std::int64_t j = left; j < right; ++j) take_larger(x + g.pixel(i, j), y + at, g.channels);
@@ -84,10 +117,23 @@ void avg_image(const Geometry& g, const T* x, T* y) {
       });
 }
 
+// Do windows of 2 x 2 and no others cover every element once?
+bool tiled_by_two(const Geometry& g) {
+  const auto tiled = [](const WindowAxis& axis) {
+    return axis.kernel == 2 && axis.stride == 2 && axis.before == 0 && axis.output * 2 == axis.input;
+  };
+  return tiled(g.rows) && tiled(g.columns);
+}
+
 template <class T>
 void max_grad_image(const Geometry& g, const T* x, const T* y, const T* dy, T* dx) {
+  if (tiled_by_two(g))
+    return for_each_window(g, [&](std::int64_t at, std::int64_t top, std::int64_t, std::int64_t left, std::int64_t) {
+      const std::int64_t upper = g.pixel(top, left), lower = g.pixel(top + 1, left);
+      give_to_first_of_four(x + upper, x + lower, y + at, dy + at, g.channels, dx + upper, dx + lower);
+    });
   std::fill_n(dx, g.image_size(), T{0});
-  std::vector<T> rest(static_cast<std::size_t>(g.channels));
+  const ScratchArray<T> rest(g.channels);
   for_each_window(
       g, [&](std::int64_t at, std::int64_t top, std::int64_t bottom, std::int64_t left, std::int64_t right) {
         std::copy_n(dy + at, g.channels, rest.data());
@@ -100,11 +146,11 @@ void max_grad_image(const Geometry& g, const T* x, const T* y, const T* dy, T* d
 template <class T>
 void avg_grad_image(const Geometry& g, const T* dy, T* dx) {
   std::fill_n(dx, g.image_size(), T{0});
-  std::vector<T> share(static_cast<std::size_t>(g.channels));
+  const ScratchArray<T> share(g.channels);
   for_each_window(
       g, [&](std::int64_t at, std::int64_t top, std::int64_t bottom, std::int64_t left, std::int64_t right) {
         const auto count = static_cast<T>((bottom - top) * (right - left));
-        for (std::int64_t c = 0; c < g.channels; ++c) share[static_cast<std::size_t>(c)] = dy[at + c] / count;
+        for (std::int64_t c = 0; c < g.channels; ++c) share[c] = dy[at + c] / count;
         for (std::int64_t i = top; i < bottom; ++i)
           for (std::int64_t j = left; j < right; ++j) add(share.data(), dx + g.pixel(i, j), g.channels);
       });
@@ -120,12 +166,36 @@ void for_images(Parallelism& parallelism, const Geometry& g, Fn image) {
   });
 }
 
-// Calls fn.operator()<T>() for the dtype.
-template <class Fn>
-void for_floating(DType dtype, Fn fn) {
-  if (dtype == DType::f32) return fn.template operator()<float>();
-  if (dtype == DType::f64) return fn.template operator()<double>();
-  invalid_argument("pooling works on f32 and f64, not on {}", name(dtype));
+// An image as it is computed on: f16 and bf16 in float, in working memory.
+template <class T>
+class Image {
+ public:
+  Image(const T* from, std::int64_t size) : memory_(kNarrow ? size : 0) {
+    if constexpr (kNarrow) {
+      widen(from, memory_.data(), size);
+      data_ = memory_.data();
+    } else {
+      data_ = from;
+    }
+  }
+  const Compute<T>* data() const { return data_; }
+
+ private:
+  static constexpr bool kNarrow = !std::is_same_v<T, Compute<T>>;
+  ScratchArray<Compute<T>> memory_;
+  const Compute<T>* data_;
+};
+
+// Calls fill(memory for an image of floats), and rounds what it writes.
+template <class T, class Fill>
+void write_image(T* to, std::int64_t size, Fill fill) {
+  if constexpr (std::is_same_v<T, Compute<T>>) {
+    fill(to);
+  } else {
+    const ScratchArray<float> values(size);
+    fill(values.data());
+    narrow(values.data(), to, size);
+  }
 }
 
 PoolOptions options_of(const Attributes& attributes) {
@@ -174,22 +244,28 @@ Shape pool_shape(const Shape& x, const PoolOptions& options) {
 void max_pool(Parallelism& parallelism, const Tensor& x, const PoolOptions& options, Tensor& y) {
   const Geometry g = geometry_of(x.shape(), options);
   check_tensor("MaxPool: the output", y, x.dtype(), g.result_shape());
-  for_floating(x.dtype(), [&]<class T>() {
+  dispatch(FloatTypes{}, x.dtype(), [&]<class T>() {
     const T* from = x.data<T>();
     T* to = y.mutable_data<T>();
-    for_images(parallelism, g,
-               [&](std::int64_t i) { max_image(g, from + i * g.image_size(), to + i * g.result_size()); });
+    for_images(parallelism, g, [&](std::int64_t i) {
+      const Image<T> image(from + i * g.image_size(), g.image_size());
+      write_image(to + i * g.result_size(), g.result_size(),
+                  [&](Compute<T>* result) { max_image(g, image.data(), result); });
+    });
   });
 }
 
 void avg_pool(Parallelism& parallelism, const Tensor& x, const PoolOptions& options, Tensor& y) {
   const Geometry g = geometry_of(x.shape(), options);
   check_tensor("AvgPool: the output", y, x.dtype(), g.result_shape());
-  for_floating(x.dtype(), [&]<class T>() {
+  dispatch(FloatTypes{}, x.dtype(), [&]<class T>() {
     const T* from = x.data<T>();
     T* to = y.mutable_data<T>();
-    for_images(parallelism, g,
-               [&](std::int64_t i) { avg_image(g, from + i * g.image_size(), to + i * g.result_size()); });
+    for_images(parallelism, g, [&](std::int64_t i) {
+      const Image<T> image(from + i * g.image_size(), g.image_size());
+      write_image(to + i * g.result_size(), g.result_size(),
+                  [&](Compute<T>* result) { avg_image(g, image.data(), result); });
+    });
   });
 }
 
@@ -199,12 +275,16 @@ void max_pool_grad(Parallelism& parallelism, const Tensor& x, const Tensor& y, c
   check_tensor("MaxPoolGrad: y", y, x.dtype(), g.result_shape());
   check_tensor("MaxPoolGrad: dy", dy, x.dtype(), g.result_shape());
   check_tensor("MaxPoolGrad: the output", dx, x.dtype(), x.shape());
-  for_floating(x.dtype(), [&]<class T>() {
+  dispatch(FloatTypes{}, x.dtype(), [&]<class T>() {
     const T *in = x.data<T>(), *out = y.data<T>(), *grad = dy.data<T>();
     T* to = dx.mutable_data<T>();
     for_images(parallelism, g, [&](std::int64_t i) {
-      max_grad_image(g, in + i * g.image_size(), out + i * g.result_size(), grad + i * g.result_size(),
-                     to + i * g.image_size());
+      const Image<T> image(in + i * g.image_size(), g.image_size());
+      const Image<T> result(out + i * g.result_size(), g.result_size());
+      const Image<T> gradient(grad + i * g.result_size(), g.result_size());
+      write_image(to + i * g.image_size(), g.image_size(), [&](Compute<T>* d_image) {
+        max_grad_image(g, image.data(), result.data(), gradient.data(), d_image);
+      });
     });
   });
 }
@@ -212,20 +292,23 @@ void max_pool_grad(Parallelism& parallelism, const Tensor& x, const Tensor& y, c
 void avg_pool_grad(Parallelism& parallelism, const Tensor& dy, const PoolOptions& options, Tensor& dx) {
   const Geometry g = geometry_of(dx.shape(), options);
   check_tensor("AvgPoolGrad: dy", dy, dx.dtype(), g.result_shape());
-  for_floating(dx.dtype(), [&]<class T>() {
+  dispatch(FloatTypes{}, dx.dtype(), [&]<class T>() {
     const T* grad = dy.data<T>();
     T* to = dx.mutable_data<T>();
     for_images(parallelism, g, [&](std::int64_t i) {
-      avg_grad_image(g, grad + i * g.result_size(), to + i * g.image_size());
+      const Image<T> gradient(grad + i * g.result_size(), g.result_size());
+      write_image(to + i * g.image_size(), g.image_size(),
+                  [&](Compute<T>* d_image) { avg_grad_image(g, gradient.data(), d_image); });
     });
   });
 }
 
 void register_pool_kernels(KernelRegistry& registry) {
-  registry.add({"MaxPool", "CPU", {DType::f32, DType::f64}, forward(max_pool)});
-  registry.add({"AvgPool", "CPU", {DType::f32, DType::f64}, forward(avg_pool)});
-  registry.add({"MaxPoolGrad", "CPU", {DType::f32, DType::f64}, make_max_pool_grad});
-  registry.add({"AvgPoolGrad", "CPU", {DType::f32, DType::f64}, make_avg_pool_grad});
+  const std::vector<DType> types{DType::f32, DType::f64, DType::f16, DType::bf16};
+  registry.add({"MaxPool", "CPU", types, forward(max_pool)});
+  registry.add({"AvgPool", "CPU", types, forward(avg_pool)});
+  registry.add({"MaxPoolGrad", "CPU", types, make_max_pool_grad});
+  registry.add({"AvgPoolGrad", "CPU", types, make_avg_pool_grad});
 }
 
 }  // namespace troupe

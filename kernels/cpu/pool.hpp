@@ -1,4 +1,4 @@
-// Pooling and its gradients on the CPU; f32 and f64, NHWC.
+// Pooling and its gradients on the CPU; f32, f64, f16 and bf16 (computed in float, rounded once), NHWC.
 //
 // Each output depends on its window alone and each image's gradient is summed in the order of windows: bits
 // do not depend on the number of threads or alignment. Padding takes no part: it is never a maximum nor

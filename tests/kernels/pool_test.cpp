@@ -65,12 +65,16 @@ TEST(MaxPool, GivesTheMaximumAndItsGradientToTheFirst) {
   const KernelRegistry registry = all_kernels();
   std::mt19937_64 engine(21);
   for (const Case& c : cases())
-    for (DType dtype : {DType::f32, DType::f64}) {
+    for (DType dtype : {DType::f32, DType::f64, DType::f16, DType::bf16}) {
       // Few distinct values: ties are common.
       Tensor x = random_tensor(dtype, c.x, engine, -3, 3);
-      for (std::int64_t i = 0; i < x.num_elements(); ++i)
-        dtype == DType::f32 ? x.mutable_data<float>()[i] = std::round(x.data<float>()[i])
-                            : x.mutable_data<double>()[i] = std::round(x.data<double>()[i]);
+      const auto round_all = [&]<class T>(T) {
+        for (T& v : x.mutable_values<T>()) v = T(std::round(static_cast<float>(v)));
+      };
+      if (dtype == DType::f32) round_all(float{});
+      if (dtype == DType::f64) round_all(double{});
+      if (dtype == DType::f16) round_all(Half{});
+      if (dtype == DType::bf16) round_all(BFloat16{});
       const Tensor y = run_every_way(registry, {"MaxPool", dtype, {x}, attributes_of(c)})[0];
       const Tensor dy = random_tensor(dtype, y.shape(), engine);
       const Tensor dx = run_every_way(registry, {"MaxPoolGrad", dtype, {x, y, dy}, attributes_of(c)})[0];
@@ -93,7 +97,7 @@ TEST(AvgPool, DividesByTheElementsThatExist) {
   const KernelRegistry registry = all_kernels();
   std::mt19937_64 engine(22);
   for (const Case& c : cases())
-    for (DType dtype : {DType::f32, DType::f64}) {
+    for (DType dtype : {DType::f32, DType::f64, DType::f16, DType::bf16}) {
       const Tensor x = random_tensor(dtype, c.x, engine);
       const Tensor y = run_every_way(registry, {"AvgPool", dtype, {x}, attributes_of(c)})[0];
       const Tensor dy = random_tensor(dtype, y.shape(), engine);
