@@ -33,7 +33,7 @@ TEST(FusedMatMul, HasTheBitsOfMatMulBiasAddAndActivation) {
   const KernelRegistry registry = all_kernels();
   std::mt19937_64 engine(21);
   const std::vector<std::array<std::int64_t, 3>> sizes{{1, 1, 1},     {32, 784, 128}, {128, 32, 10}, {5, 0, 3},
-                                                       {0, 4, 3},     {3, 4, 0},      {700, 65, 301}, {301, 65, 700}};
+                                                       {0, 4, 3},     {3, 4, 0},      {700, 65, 301}, {301, 65, 700}, {70, 150, 1100}};
   for (const auto& [m, k, n] : sizes)
     for (DType dtype : {DType::f32, DType::f64, DType::f16, DType::bf16})
       for (int mask = 0; mask < 4; ++mask)

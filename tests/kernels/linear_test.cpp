@@ -4,6 +4,7 @@
 #include <omp.h>
 
 #include "kernels/cpu/low_precision.hpp"
+#include "kernels/cpu/scratch.hpp"
 
 #include "tests/kernels/random_tensors.hpp"
 
@@ -50,14 +51,15 @@ TEST(MatMul, EqualsTheFloat64ProductForAnyShapeAndTranspose) {
 TEST(MatMul, SplitsRowsOrColumnsWithoutChangingBits) {
   const KernelRegistry registry = all_kernels();
   std::mt19937_64 engine(2);
-  const std::vector<std::array<std::int64_t, 3>> sizes{{1000, 300, 250}, {130, 700, 900}};
+  const std::vector<std::array<std::int64_t, 3>> sizes{{1000, 300, 250}, {130, 700, 900}, {130, 300, 1100}};
   for (const auto& [m, k, n] : sizes)
-    for (int mask = 0; mask < 4; ++mask) {
-      const bool ta = mask & 1, tb = mask & 2;
-      const Tensor a = random_tensor(DType::f32, ta ? Shape{k, m} : Shape{m, k}, engine);
-      const Tensor b = random_tensor(DType::f32, tb ? Shape{n, k} : Shape{k, n}, engine);
-      run_every_way(registry, {"MatMul", DType::f32, {a, b}, flags(ta, tb)});
-    }
+    for (DType dtype : {DType::f32, DType::bf16})
+      for (int mask = 0; mask < 4; ++mask) {
+        const bool ta = mask & 1, tb = mask & 2;
+        const Tensor a = random_tensor(dtype, ta ? Shape{k, m} : Shape{m, k}, engine);
+        const Tensor b = random_tensor(dtype, tb ? Shape{n, k} : Shape{k, n}, engine);
+        run_every_way(registry, {"MatMul", dtype, {a, b}, flags(ta, tb)});
+      }
 }
 
 TEST(MatMul, GivesTheSameBitsOnAThreadThatLetsOpenMpUseMany) {
@@ -77,6 +79,32 @@ TEST(MatMul, GivesTheSameBitsOnAThreadThatLetsOpenMpUseMany) {
     EXPECT_TRUE(bitwise_equal(one, many));
   }
   omp_set_num_threads(before);
+}
+
+// More shapes than a thread keeps primitives for, each met again after it was dropped.
+TEST(MatMul, IsRightForMoreShapesThanAreKept) {
+  std::mt19937_64 engine(9);
+  const auto device = test_device();
+  const Tensor a = random_tensor(DType::f32, {4, 7}, engine);
+  for (int round = 0; round < 2; ++round)
+    for (std::int64_t n = 2; n < 302; ++n) {
+      const Tensor b = random_tensor(DType::f32, {7, n}, engine);
+      Tensor c(DType::f32, {4, n});
+      matmul(device->parallelism(), a, b, false, false, c);
+      expect_close(c, matmul_reference(a, b, false, false), fmt::format("4x7x{}", n));
+    }
+}
+
+TEST(Scratch, IsOfEachItsOwnAndReused) {
+  void* first = nullptr;
+  {
+    const Scratch outer(100), inner(5000);
+    first = outer.data();
+    EXPECT_NE(outer.data(), inner.data());
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(inner.data()) % kBufferAlignment, 0u);
+  }
+  EXPECT_EQ(Scratch(60).data(), first);
+  std::fill_n(ScratchArray<float>(100'000).data(), 100'000, 1.0f);  // grows
 }
 
 TEST(MatMul, OfEmptyMatricesIsEmptyOrZero) {
