@@ -42,7 +42,7 @@ void run_node(PlanFrame& frame, const PlanNode& node, NodeContext& context, cons
               Outbox& outbox) {
   const Plan& plan = frame.plan();
   switch (node.kind) {
-    case PlanNode::Kind::kernel: plan.kernels[node.target](context); break;
+    case PlanNode::Kind::kernel: plan.kernels[node.target](context); break;  // run_in_order has a shorter way to these
     case PlanNode::Kind::send: outbox.send(node.target, context.input(0)); break;
     case PlanNode::Kind::push: outbox.push(plan.pushes[node.target], context.input(0), Tensor()); break;
     case PlanNode::Kind::push_sparse: outbox.push(plan.pushes[node.target], context.input(1), context.input(0)); break;
@@ -52,7 +52,8 @@ void run_node(PlanFrame& frame, const PlanNode& node, NodeContext& context, cons
 }
 
 Error node_error(const Plan& plan, const PlanNode& node) {
-  return current_error().within(fmt::format("{} '{}' on {}", plan.names[node.name].op, plan.names[node.name].node, plan.device));
+  const NodeInfo& info = plan.info(node);
+  return current_error().within(fmt::format("{} '{}' on {}", info.op, info.name, plan.device));
 }
 
 Error run_in_order(PlanFrame& frame, const Segment& segment, const std::atomic<bool>& aborted, Device& device, Outbox& outbox) {
@@ -64,7 +65,10 @@ Error run_in_order(PlanFrame& frame, const Segment& segment, const std::atomic<b
     frame.current_node.store(static_cast<std::uint32_t>(node - plan.nodes.data()), std::memory_order_relaxed);
     context.enter(*node);
     try {
-      run_node(frame, *node, context, aborted, device, outbox);
+      if (node->kind == PlanNode::Kind::kernel) [[likely]]
+        plan.kernels[node->target](context);
+      else
+        run_node(frame, *node, context, aborted, device, outbox);
     } catch (...) {
       return node_error(plan, *node);
     }

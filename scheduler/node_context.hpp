@@ -34,10 +34,10 @@ class NodeContext final : public KernelContext, private AllocationSource {
   Allocator& allocator() override { return memory_; }
   RandomKey random_key() const override {
     RandomKey key = frame_.random;
-    if (node_->slot >= 0) key.slot = static_cast<std::uint32_t>(node_->slot);
+    if (const std::int32_t slot = plan_.info(*node_).slot; slot >= 0) key.slot = static_cast<std::uint32_t>(slot);
     return key;
   }
-  std::uint64_t node_hash() const override { return node_->hash; }
+  std::uint64_t node_hash() const override { return plan_.info(*node_).hash; }
 
  private:
   // Gives the node's outputs the blocks planned for them, and everything else memory of the device.
@@ -53,8 +53,8 @@ class NodeContext final : public KernelContext, private AllocationSource {
   };
 
   AllocationLabel allocating() const override {
-    const Plan::NodeName& name = plan_.names[node_->name];
-    return {name.op, name.node};
+    const NodeInfo& info = plan_.info(*node_);
+    return {info.op, info.name};
   }
 
   // Counts a use; true: it was the last.

@@ -27,7 +27,7 @@ std::string indented(const std::string& text) {
 }
 
 void dump_node(const Plan& plan, const PlanNode& node, std::string& text) {
-  text += fmt::format("  {} {}", plan.names[node.name].op, plan.names[node.name].node);
+  text += fmt::format("  {} {}", plan.info(node).op, plan.info(node).name);
   for (std::uint32_t i = 0; i < node.num_inputs; ++i)
     text += (i == 0 ? "(" : ", ") + describe(plan, plan.inputs[node.first_input + i]);
   if (node.num_inputs > 0) text += ")";

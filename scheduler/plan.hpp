@@ -30,17 +30,22 @@ struct InputRef {
   std::uint32_t index = 0;
 };
 
+// What running a node needs; the rest is its NodeInfo. Small: a null node costs little more than reading this.
 struct PlanNode {
   enum class Kind : std::uint8_t { kernel, send, push, push_sparse, fetch, branch };
-  Kind kind = Kind::kernel;
-  std::uint32_t first_input = 0;  // in Plan::inputs
-  std::uint16_t num_inputs = 0;
-  std::uint16_t num_outputs = 0;
+  std::uint32_t first_input = 0;   // in Plan::inputs
   std::uint32_t first_output = 0;  // slots first_output .. + num_outputs
   std::uint32_t target = 0;        // in Plan::kernels, sends, pushes, fetch_indices or branches
-  std::uint32_t name = 0;          // in Plan::names
-  std::uint64_t hash = 0;          // of the original name, for random ops
-  std::int32_t slot = -1;          // the training slot whose randomness it draws; -1: the step's
+  std::uint16_t num_inputs = 0;
+  std::uint16_t num_outputs = 0;
+  Kind kind = Kind::kernel;
+};
+
+struct NodeInfo {
+  std::string name;
+  std::string op;
+  std::uint64_t hash = 0;  // of the original name, for random ops
+  std::int32_t slot = -1;  // the training slot whose randomness it draws; -1: the step's
 };
 
 // The order that the nodes of a segment need, if it pays to run them on several threads. Nodes are counted from the
@@ -95,11 +100,6 @@ class Plan {
     std::shared_ptr<const Plan> then_plan;  // shared by all places that use the function
     std::shared_ptr<const Plan> else_plan;
   };
-  struct NodeName {
-    std::string node;
-    std::string op;
-  };
-
   std::string device;
   std::vector<PlanNode> nodes;  // in order of execution, segment after segment
   std::vector<InputRef> inputs;
@@ -111,7 +111,7 @@ class Plan {
   std::vector<PushTarget> pushes;
   std::vector<SendTarget> sends;
   std::vector<Branch> branches;
-  std::vector<NodeName> names;
+  std::vector<NodeInfo> infos;  // by node
   std::vector<std::uint32_t> feed_slots;    // by feed index; kNoSlot where this partition has no such feed
   std::vector<std::uint32_t> fetch_indices;  // fetches this partition provides
   std::vector<std::uint16_t> slot_uses;     // of counted slots; else 0
@@ -126,6 +126,7 @@ class Plan {
   std::vector<std::uint32_t> argument_variables;  // index in variables, or kNoSlot
   std::vector<InputRef> results;
 
+  const NodeInfo& info(const PlanNode& node) const { return infos[static_cast<std::size_t>(&node - nodes.data())]; }
   std::size_t kernel_count() const;  // nodes that run a kernel, branches' own not counted
   // Segments with their nodes, waits and arrivals, as people read it.
   std::string dump() const;

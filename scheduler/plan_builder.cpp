@@ -243,10 +243,9 @@ class PlanBuilder {
     p.num_outputs = static_cast<std::uint16_t>(n.output_types.size());
     for (const Endpoint& e : n.inputs) plan_->inputs.push_back(values_[at(e.node)][at(e.index)]);
     if (!values_[at(n.id)].empty()) p.first_output = values_[at(n.id)][0].index;
-    p.name = static_cast<std::uint32_t>(plan_->names.size());
-    p.hash = original_name_hash(n);
-    if (n.attributes.has("_slot")) p.slot = static_cast<std::int32_t>(n.attributes.integer("_slot"));
-    plan_->names.push_back({n.name, n.op->name});
+    NodeInfo info{n.name, n.op->name, original_name_hash(n)};
+    if (n.attributes.has("_slot")) info.slot = static_cast<std::int32_t>(n.attributes.integer("_slot"));
+    plan_->infos.push_back(std::move(info));
     set_target(p, n);
     plan_->nodes.push_back(p);
     reuse_.push_back(kernels_.reuse(n.op->name, device_type_));

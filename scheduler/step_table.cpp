@@ -139,8 +139,7 @@ std::vector<std::string> StepTable::waits_for(const StepKey& key) const {
     const Plan& plan = p.registered->plan();
     const std::uint32_t node = p.frame->current_node.load(std::memory_order_relaxed);
     if (node < plan.nodes.size())
-      out.push_back(fmt::format("{} '{}' running on {}", plan.names[plan.nodes[node].name].op,
-                                plan.names[plan.nodes[node].name].node, plan.device));
+      out.push_back(fmt::format("{} '{}' running on {}", plan.infos[node].op, plan.infos[node].name, plan.device));
     else
       out.push_back(fmt::format("{} segments in the queue of {}", p.running, plan.device));
   }

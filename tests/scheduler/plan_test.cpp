@@ -22,7 +22,7 @@ std::unique_ptr<const Plan> plan_of(const Graph& g) {
 std::vector<std::string> nodes_of(const Plan& plan, std::size_t segment) {
   std::vector<std::string> names;
   const Segment& s = plan.segments.at(segment);
-  for (std::uint32_t i = 0; i < s.num_nodes; ++i) names.push_back(plan.names[plan.nodes[s.first_node + i].name].node);
+  for (std::uint32_t i = 0; i < s.num_nodes; ++i) names.push_back(plan.infos[s.first_node + i].name);
   return names;
 }
 
@@ -194,7 +194,7 @@ TEST(Plan, MarksLastUsesAndCountsUsesOverSegments) {
   const auto kinds = [&](const std::string& name) {
     std::vector<InputRef::Kind> out;
     for (const PlanNode& n : plan->nodes)
-      if (plan->names[n.name].node == name)
+      if (plan->info(n).name == name)
         for (std::uint32_t i = 0; i < n.num_inputs; ++i) out.push_back(plan->inputs[n.first_input + i].kind);
     return out;
   };
