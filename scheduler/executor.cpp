@@ -59,20 +59,24 @@ Error node_error(const Plan& plan, const PlanNode& node) {
 Error run_in_order(PlanFrame& frame, const Segment& segment, const std::atomic<bool>& aborted, Device& device, Outbox& outbox) {
   const Plan& plan = frame.plan();
   NodeContext context(frame, device, false);
-  const PlanNode* const end = plan.nodes.data() + segment.first_node + segment.num_nodes;
-  for (const PlanNode* node = plan.nodes.data() + segment.first_node; node != end; ++node) {
-    if (aborted.load(std::memory_order_relaxed)) return Error(Code::cancelled, "the step was aborted");
-    frame.current_node.store(static_cast<std::uint32_t>(node - plan.nodes.data()), std::memory_order_relaxed);
-    context.enter(*node);
-    try {
-      if (node->kind == PlanNode::Kind::kernel) [[likely]]
-        plan.kernels[node->target](context);
+  const PlanNode* const nodes = plan.nodes.data();
+  const Kernel* const kernels = plan.kernels.data();
+  const std::uint32_t end = segment.first_node + segment.num_nodes;
+  std::uint32_t at = segment.first_node;
+  try {
+    for (; at < end; ++at) {
+      const PlanNode& node = nodes[at];
+      if (aborted.load(std::memory_order_relaxed)) return Error(Code::cancelled, "the step was aborted");
+      frame.current_node.store(at, std::memory_order_relaxed);
+      context.enter(node);
+      if (node.kind == PlanNode::Kind::kernel) [[likely]]
+        kernels[node.target](context);
       else
-        run_node(frame, *node, context, aborted, device, outbox);
-    } catch (...) {
-      return node_error(plan, *node);
+        run_node(frame, node, context, aborted, device, outbox);
+      context.leave();
     }
-    context.leave();
+  } catch (...) {
+    return node_error(plan, nodes[at]);
   }
   return Error();
 }

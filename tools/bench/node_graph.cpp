@@ -2,6 +2,7 @@
 
 #include "graph/ops.hpp"
 #include "tools/bench/harness.hpp"
+#include "tools/bench/pipeline.hpp"
 
 namespace troupe::bench {
 namespace {
@@ -32,7 +33,7 @@ Predecessors lattice(int side) {
 }
 
 NodeGraph::NodeGraph(const Predecessors& predecessors, const Work& work)
-    : task_(task_options(work, tally_)), ops_(bench_ops()), graph_(*ops_), size_(predecessors.size()) {
+    : task_(task_options(work, tally_)), ops_(bench_ops()), graph_(*ops_), size_(predecessors.size()), in_flight_(work.in_flight) {
   std::vector<Output> nodes;
   const Output source = work.tensors ? constant(graph_, 1.0f) : Output();
   for (const auto& before : predecessors) {
@@ -50,10 +51,17 @@ NodeGraph::NodeGraph(const Predecessors& predecessors, const Work& work)
 double NodeGraph::seconds_per_node(double seconds) {
   const std::uint64_t before = tally_.total();
   std::uint64_t steps = 0;
-  const double step = seconds_per_call(seconds, [&] {
-    callable_({});
-    ++steps;
-  });
+  double step = 0;
+  if (in_flight_) {
+    const Pipelined run = run_pipelined(callable_, false, seconds, 4);
+    steps = run.steps;
+    step = run.seconds / static_cast<double>(run.steps);
+  } else {
+    step = seconds_per_call(seconds, [&] {
+      callable_({});
+      ++steps;
+    });
+  }
   const std::uint64_t executed = tally_.total() - before;
   if (executed != steps * size_)
     fail(Code::internal, "{} steps of {} nodes have executed {} kernels", steps, size_, executed);

@@ -22,6 +22,7 @@ struct Work {
   bool tensors = false;  // edges carry tensors (BenchJoin): else control edges
   int threads = 1;
   bool counters = true;        // of the runtime
+  bool in_flight = false;      // a step is begun before the last has ended: dispatch is measured, not waking
   std::function<void()> body;  // what a node of a peer does beside counting
 };
 
@@ -41,6 +42,7 @@ class NodeGraph {
   std::unique_ptr<Session> session_;
   Callable callable_;
   std::uint64_t size_;
+  bool in_flight_;
 };
 
 }  // namespace troupe::bench

@@ -8,8 +8,6 @@
 namespace troupe::bench {
 namespace {
 
-constexpr std::size_t kInFlight = 1024;
-
 std::future<StepResult> start(const Callable& callable, std::vector<Tensor> feeds) {
   auto promise = std::make_shared<std::promise<StepResult>>();
   auto future = promise->get_future();
@@ -26,28 +24,33 @@ void check(const StepResult& result, bool fed, std::int64_t step) {
 
 }  // namespace
 
-double pipelined_per_second(const Callable& callable, bool fed, double seconds) {
-  std::vector<std::future<StepResult>> ring(kInFlight);
+Pipelined run_pipelined(const Callable& callable, bool fed, double seconds, std::size_t in_flight) {
+  std::vector<std::future<StepResult>> ring(in_flight);
   const auto begin = std::chrono::steady_clock::now();
   const auto elapsed = [&] {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   };
   std::int64_t started = 0, ended = 0;
   const auto await_oldest = [&] {
-    check(ring[static_cast<std::size_t>(ended) % kInFlight].get(), fed, ended);
+    check(ring[static_cast<std::size_t>(ended) % in_flight].get(), fed, ended);
     ++ended;
   };
   do {
-    for (int i = 0; i < 100; ++i) {
-      if (started - ended == static_cast<std::int64_t>(kInFlight)) await_oldest();
+    for (std::size_t i = 0; i < in_flight; ++i) {
+      if (started - ended == static_cast<std::int64_t>(in_flight)) await_oldest();
       std::vector<Tensor> feeds;
       if (fed) feeds.push_back(Tensor::scalar<float>(static_cast<float>(started % 1024)));
-      ring[static_cast<std::size_t>(started) % kInFlight] = start(callable, std::move(feeds));
+      ring[static_cast<std::size_t>(started) % in_flight] = start(callable, std::move(feeds));
       ++started;
     }
   } while (elapsed() < seconds);
   while (ended < started) await_oldest();
-  return static_cast<double>(ended) / elapsed();
+  return {static_cast<std::uint64_t>(ended), elapsed()};
+}
+
+double pipelined_per_second(const Callable& callable, bool fed, double seconds) {
+  const Pipelined run = run_pipelined(callable, fed, seconds, kManyInFlight);
+  return static_cast<double>(run.steps) / run.seconds;
 }
 
 OneNode::OneNode(TaskOptions options) : task_(std::move(options)) {

@@ -6,9 +6,16 @@
 
 namespace troupe::bench {
 
-// Runs the callable with up to 1,024 steps in flight, each with a future of its own, for at least `seconds`;
-// returns steps per second. Checks every result: the fetches must be the negatives of the feeds, if there are
-// any.
+inline constexpr std::size_t kManyInFlight = 1024;
+
+// Runs the callable with up to `in_flight` steps in flight, each with a future of its own, for at least `seconds`;
+// checks every result: the fetches must be the negatives of the feeds, if there are any.
+struct Pipelined {
+  std::uint64_t steps = 0;
+  double seconds = 0;
+};
+Pipelined run_pipelined(const Callable& callable, bool fed, double seconds, std::size_t in_flight);
+// Steps per second.
 double pipelined_per_second(const Callable& callable, bool fed, double seconds);
 
 // y = -x of a scalar x, on a task of its own.
