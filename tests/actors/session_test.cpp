@@ -124,6 +124,119 @@ TEST(Session, ManyStepsMayBeInFlight) {
     EXPECT_EQ(done[static_cast<std::size_t>(i)].get_future().get().fetches[0].item<std::int64_t>(), 2 * i);
 }
 
+const ActorRecord& record_of(Task& task, const std::string& kind) {
+  for (const auto& record : task.actors().actors())
+    if (record->kind == kind) return *record;
+  fail(Code::not_found, "no {}", kind);
+}
+
+TEST(Session, AGraphOfOneSegmentRunsPastTheScheduler) {
+  Task task({.threads = 1});
+  Graph g;
+  Output x = placeholder(g, DType::f32, {2}, "x");
+  Output y = relu(x) + 1.0;
+  Session session(task, g, {.optimize = false});
+  const Callable call = session.callable({x}, {y});
+  call({Tensor::vector<float>({1, 2})});
+  const ActorRecord& scheduler = record_of(task, "scheduler");
+  const ActorRecord& device = record_of(task, "device");
+  const std::uint64_t asked = scheduler.messages_in, before = device.messages_in, nodes = device.nodes_run;
+  for (int i = 0; i < 10; ++i) call({Tensor::vector<float>({1, 2})});
+  EXPECT_EQ(scheduler.messages_in, asked);
+  EXPECT_EQ(device.messages_in, before + 10);
+  EXPECT_GE(device.nodes_run, nodes + 9 * 3);  // the last one may be counted in a moment
+  // A deadline is kept by the scheduler.
+  call({Tensor::vector<float>({1, 2})}, {.timeout = 10s});
+  EXPECT_GT(scheduler.messages_in, asked);
+}
+
+TEST(Session, WithoutCountersNothingIsCounted) {
+  Task task({.threads = 1, .counters = false});
+  Graph g;
+  Output x = placeholder(g, DType::f32, {}, "x");
+  Output y = relu(x);
+  Session session(task, g);
+  EXPECT_EQ(session.run({{x, Tensor::scalar(-2.0f)}}, y).item<float>(), 0.0f);
+  EXPECT_EQ(record_of(task, "device").messages_in, 0u);
+  EXPECT_EQ(record_of(task, "device").nodes_run, 0u);
+}
+
+// A task with an op that says that it runs and waits to be let through.
+class GateTest : public ::testing::Test {
+ protected:
+  static std::shared_ptr<const OpRegistry> ops() {
+    auto ops = std::make_shared<OpRegistry>(standard_ops());
+    ops->add(Op("Gate").input("x", DType::f32).output("y", DType::f32).shape([](ShapeContext& c) { c.set_output(0, c.input(0)); }).kind(OpKind::stateful));
+    return ops;
+  }
+  void add_kernel(KernelRegistry& kernels) {
+    kernels.add({.op = "Gate", .device_type = "CPU", .dtypes = {}, .make = [this](const KernelInit&) -> Kernel {
+                   return [this](KernelContext& c) {
+                     ++entered;
+                     inside.set_value();
+                     gate.get_future().wait();
+                     c.set_output(0, c.input(0));
+                   };
+                 }});
+  }
+  std::future<StepResult> start(StepId* step = nullptr) {
+    auto promise = std::make_shared<std::promise<StepResult>>();
+    auto future = promise->get_future();
+    const StepId id = call.start({Tensor::scalar(1.0f)}, {}, [promise](StepResult r) { promise->set_value(std::move(r)); });
+    if (step) *step = id;
+    return future;
+  }
+
+  std::atomic<int> entered = 0;
+  std::promise<void> inside, gate;
+  std::shared_ptr<const OpRegistry> registry = ops();
+  Task task{{.threads = 1, .ops = registry, .register_kernels = [this](KernelRegistry& k) { add_kernel(k); }}};
+  Graph graph{*registry};
+  Output x = placeholder(graph, DType::f32, Shape{}, "x");
+  Output y = add_op("Gate", {x}) + 1.0;
+  std::unique_ptr<Session> session = std::make_unique<Session>(task, graph);
+  Callable call = session->callable({x}, {y});
+};
+
+TEST_F(GateTest, ACancelledDirectStepStopsOrNeverBegins) {
+  StepId running, queued;
+  auto first = start(&running);
+  inside.get_future().wait();
+  auto second = start(&queued);
+  session->cancel(queued);
+  session->cancel(running);
+  gate.set_value();
+  for (auto* answer : {&first, &second}) {
+    const StepResult result = answer->get();
+    EXPECT_EQ(result.error.code(), Code::cancelled);
+    EXPECT_NE(result.error.message().find("was cancelled by its client"), std::string::npos) << result.error.message();
+  }
+  EXPECT_EQ(entered, 1);
+}
+
+TEST_F(GateTest, ClosingTheSessionCancelsItsDirectSteps) {
+  auto running = start();
+  inside.get_future().wait();
+  auto queued = start();
+  session->close();
+  gate.set_value();
+  for (auto* answer : {&running, &queued}) EXPECT_EQ(answer->get().error.message(), "the session was closed");
+  EXPECT_EQ(entered, 1);
+}
+
+TEST_F(GateTest, AQueuedDirectStepIsAnsweredWhenTheTaskShutsDown) {
+  auto running = start();
+  inside.get_future().wait();
+  auto queued = start();
+  std::string left;
+  EXPECT_FALSE(task.shutdown(1ms, &left));
+  EXPECT_NE(left.find("a kernel on"), std::string::npos) << left;
+  gate.set_value();
+  EXPECT_FALSE(running.get().error);
+  EXPECT_TRUE(task.shutdown());
+  queued.get();  // answered: run, or dropped
+}
+
 TEST(Session, AGraphSpreadsOverTheDevicesOfATask) {
   Task task({.cpu_devices = 3, .threads = 1});
   Graph g;

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <future>
+#include <mutex>
 #include <vector>
 
 #include "devices/kernel.hpp"
@@ -50,6 +51,71 @@ TEST(CpuDevice, ParallelForRethrows) {
   EXPECT_THROW(cpu->parallelism().parallel_for(100, 1, [](std::int64_t i, std::int64_t) {
     if (i == 57) invalid_argument("57");
   }), Error);
+}
+
+// 300 pieces, each ready when its half has run, that split their own work again.
+class Pieces final : public DynamicWork {
+ public:
+  Pieces(Parallelism& parallelism, int count) : parallelism_(parallelism), count_(count), ready_{0} {}
+  bool ready() const override {
+    std::lock_guard lock(mutex_);
+    return !ready_.empty();
+  }
+  bool finished() const override { return done_ == count_; }
+  bool run_some() override {
+    int piece;
+    {
+      std::lock_guard lock(mutex_);
+      if (ready_.empty()) return false;
+      piece = ready_.back();
+      ready_.pop_back();
+    }
+    parallelism_.parallel_for(8, 1, [this](std::int64_t, std::int64_t) {
+      const int now = ++running_;
+      for (int peak = peak_; now > peak && !peak_.compare_exchange_weak(peak, now);) {
+      }
+      ++parts_;
+      --running_;
+    });
+    {
+      std::lock_guard lock(mutex_);
+      for (int next : {2 * piece + 1, 2 * piece + 2})
+        if (next < count_) ready_.push_back(next);
+    }
+    ++done_;
+    parallelism_.wake();
+    return true;
+  }
+  int parts() const { return parts_; }
+  int peak() const { return peak_; }
+
+ private:
+  Parallelism& parallelism_;
+  const int count_;
+  mutable std::mutex mutex_;
+  std::vector<int> ready_;
+  std::atomic<int> done_{0}, parts_{0}, running_{0}, peak_{0};
+};
+
+TEST(CpuDevice, WorkInPiecesRunsToItsEndOnNoMoreThreadsThanThereAre) {
+  for (int threads : {1, 2, 4}) {
+    auto cpu = device(threads);
+    for (int round = 0; round < 20; ++round) {
+      Pieces pieces(cpu->parallelism(), 300);
+      cpu->parallelism().run(pieces);
+      EXPECT_EQ(pieces.parts(), 300 * 8);
+      EXPECT_LE(pieces.peak(), threads);
+    }
+  }
+}
+
+TEST(CpuDevice, AStoppedStreamLetsGoOfWhatItHasNotBegun) {
+  struct Held final : LocalWork {};
+  auto cpu = device(1);
+  cpu->shutdown();
+  auto work = std::make_shared<Held>();
+  cpu->compute().enqueue(work);
+  EXPECT_EQ(work.use_count(), 1);
 }
 
 TEST(CpuDevice, TheAllocatorReusesWhatIsReleased) {

@@ -181,14 +181,24 @@ std::size_t minimal_segments(const Graph& g) {
   return sets.size();
 }
 
-void run_one(std::uint32_t seed, int& in_place, int& counted) {
+struct Seen {
+  int in_place = 0;
+  int counted = 0;       // slots
+  int side_by_side = 0;  // segments
+  int planned = 0;       // slots
+};
+
+void run_one(std::uint32_t seed, int threads, Seen& seen) {
   SCOPED_TRACE(fmt::format("seed {}", seed));
   Random random(seed);
   RandomGraph r;
   grow(r, random, 5 + static_cast<int>(random.below(60)));
-  ToyTask task(*shuffled(r.graph, random));
+  if (threads > 1) make_costly(r.graph);
+  ToyTask task(*shuffled(r.graph, random), threads);
   EXPECT_EQ(task.plan().segments.size(), minimal_segments(r.graph));
-  for (std::uint16_t uses : task.plan().slot_uses) counted += uses > 0;
+  for (std::uint16_t uses : task.plan().slot_uses) seen.counted += uses > 0;
+  seen.side_by_side += static_cast<int>(task.plan().orders.size());
+  seen.planned += static_cast<int>(task.plan().memory.planned_slots);
   task.choose = [&](std::size_t n) { return random.below(n); };
   for (std::uint64_t step = 1; step <= 2; ++step) {  // the second one in the same frame
     std::vector<Tensor> feeds;
@@ -219,14 +229,22 @@ void run_one(std::uint32_t seed, int& in_place, int& counted) {
     expect_same(task.finish(step), expected.fetched, "fetch");
     for (std::size_t i = 0; i < feeds.size(); ++i) EXPECT_TRUE(bitwise_equal(feeds[i], fed[i])) << "feed " << i;
   }
-  in_place += task.hooks.in_place;
+  seen.in_place += task.hooks.in_place;
 }
 
 TEST(RandomGraphs, GiveWhatAnInterpreterGives) {
-  int in_place = 0, counted = 0;
-  for (std::uint32_t seed = 0; seed < 300 && !HasFailure(); ++seed) run_one(seed, in_place, counted);
-  EXPECT_GT(in_place, 600);  // else the test proves nothing
-  EXPECT_GT(counted, 300);
+  Seen seen;
+  for (std::uint32_t seed = 0; seed < 300 && !HasFailure(); ++seed) run_one(seed, 1, seen);
+  EXPECT_GT(seen.in_place, 600);  // else the test proves nothing
+  EXPECT_GT(seen.counted, 300);
+  EXPECT_GT(seen.planned, 1000);
+}
+
+TEST(RandomGraphs, GiveTheSameOnSeveralThreads) {
+  Seen seen;
+  for (std::uint32_t seed = 0; seed < 300 && !HasFailure(); ++seed) run_one(seed, 3, seen);
+  EXPECT_GT(seen.side_by_side, 300);
+  EXPECT_GT(seen.in_place, 300);
 }
 
 }  // namespace

@@ -2,6 +2,8 @@
 
 #include <stdexcept>
 
+#include "scheduler/cost.hpp"
+
 namespace troupe::testing {
 namespace {
 
@@ -84,11 +86,20 @@ KernelRegistry toy_kernels(ToyHooks& hooks) {
                                "ReadVariable", "AssignVariable", "AssignAddVariable"})
     registry.add({op, "CPU", {}, [op, &hooks](const KernelInit& init) -> Kernel {
                     return [name = std::string(init.node_name), kernel = make(op, hooks), &hooks](KernelContext& c) {
-                      hooks.ran.push_back(name);
+                      {
+                        std::lock_guard lock(hooks.mutex);
+                        hooks.ran.push_back(name);
+                      }
                       kernel(c);
                     };
                   }});
+  registry.set_reuse("Identity", "CPU", Reuse::view);
+  for (const char* op : {"Add", "Sub", "Mul", "Neg", "Square"}) registry.set_reuse(op, "CPU", Reuse::in_place);
   return registry;
+}
+
+void make_costly(Graph& g) {
+  for (int id = 0; id < g.size(); ++id) g.set_attribute(g.node(id), std::string(kCostAttribute), std::int64_t{1'000'000});
 }
 
 std::vector<Tensor> toy_evaluate(const std::string& op, const std::vector<Tensor>& inputs) {
@@ -151,8 +162,8 @@ void fetch(Graph& g, Output x, std::int64_t index, const std::string& name) {
   g.add({.op = "Fetch", .name = name, .inputs = {x}, .attributes = {{"index", index}}});
 }
 
-ToyTask::ToyTask(const Graph& graph)
-    : device(make_cpu_device({.name = DeviceName::parse("/job:test/task:0/device:CPU:0"), .threads = 1})) {
+ToyTask::ToyTask(const Graph& graph, int threads)
+    : device(make_cpu_device({.name = DeviceName::parse("/job:test/task:0/device:CPU:0"), .threads = threads})) {
   std::shared_ptr<const Plan> plan = build_plan(graph, kernels, "CPU", "/device:CPU:0");
   std::vector<Variable*> variables;
   for (const VariableDecl& decl : plan->variables) variables.push_back(&store.get(decl));

@@ -2,9 +2,11 @@
 // choose the order of arrivals and segments.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -16,9 +18,10 @@ namespace troupe::testing {
 
 // What the kernels do beside computing.
 struct ToyHooks {
+  std::mutex mutex;                  // kernels of a segment may run side by side
   std::vector<std::string> ran;      // names of nodes, in order
   std::function<void()> on_square;   // called by Square before it computes
-  int in_place = 0;                  // how often an input's memory became the output's
+  std::atomic<int> in_place = 0;                  // how often an input's memory became the output's
 };
 
 // Abs fails with invalid_argument for a negative value; Sign throws something that is not an Error; the rest computes.
@@ -29,6 +32,9 @@ std::vector<Tensor> toy_evaluate(const std::string& op, const std::vector<Tensor
 
 Tensor i64(std::initializer_list<std::int64_t> values);
 std::vector<std::int64_t> numbers(const Tensor& tensor);
+
+// Says of every node that it costs a millisecond: what can run side by side will.
+void make_costly(Graph& g);
 
 // Short forms to write graphs with. An empty name is made from the op's.
 Output node(Graph& g, const std::string& op, std::vector<Output> inputs, const std::string& name = {}, Attributes attributes = {});
@@ -45,8 +51,12 @@ void fetch(Graph& g, Output x, std::int64_t index, const std::string& name = {})
 class Recorder final : public Outbox {
  public:
   explicit Recorder(const Plan& plan) : plan_(plan) {}
-  void send(std::uint32_t send, Tensor tensor) override { sent[plan_.sends[send].edge.value] = std::move(tensor); }
+  void send(std::uint32_t send, Tensor tensor) override {
+    std::lock_guard lock(mutex_);
+    sent[plan_.sends[send].edge.value] = std::move(tensor);
+  }
   void push(const PushTarget& target, Tensor gradient, Tensor indices) override {
+    std::lock_guard lock(mutex_);
     pushed[target.slice] = std::move(gradient);
     if (indices.valid()) push_indices[target.slice] = std::move(indices);
   }
@@ -56,12 +66,13 @@ class Recorder final : public Outbox {
 
  private:
   const Plan& plan_;
+  std::mutex mutex_;
 };
 
 // One plan with its device and variables.
 class ToyTask {
  public:
-  explicit ToyTask(const Graph& graph);
+  explicit ToyTask(const Graph& graph, int threads = 1);
   const Plan& plan() const { return partition->plan(); }
   Variable& variable(const std::string& name);
   // Starts a step and runs segments until none is ready. `key.step` is also the step of its RandomKey.
@@ -79,6 +90,7 @@ class ToyTask {
   std::shared_ptr<RegisteredPartition> partition;
   StepTable table;
   std::vector<ReadySegment> ready;
+  std::shared_ptr<PlanFrame> ready_frame;  // for a test that aborts what runs
   std::map<std::uint64_t, bool> ended;  // by step
   std::map<std::uint64_t, std::unique_ptr<Recorder>> out;
   std::function<std::size_t(std::size_t)> choose = [](std::size_t) { return std::size_t{0}; };  // which of n ready ones runs

@@ -1,0 +1,143 @@
+// In steady-state training a device's threads take no memory from the system: everything was there after the first steps.
+// A program of its own, because it replaces malloc.
+#include <gtest/gtest.h>
+#include <malloc.h>
+#include <pthread.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+
+#include "actors/training/model.hpp"
+#include "graph/layers.hpp"
+#include "kernels/data/digits.hpp"
+
+extern "C" {
+void* __libc_malloc(std::size_t);
+void* __libc_calloc(std::size_t, std::size_t);
+void* __libc_realloc(void*, std::size_t);
+void* __libc_memalign(std::size_t, std::size_t);
+}
+
+namespace {
+
+std::atomic<bool> counting{false};
+std::atomic<std::uint64_t> calls{0};
+std::atomic<std::uint64_t> seen_threads{0};  // device threads that asked for memory, ever
+
+enum class Kind : char { unknown, device, other };
+thread_local Kind kind = Kind::unknown;
+
+// Device threads are named "cpu<N>" and "cpu<N>+<helper>".
+bool on_device_thread() {
+  if (kind == Kind::unknown) {
+    char name[16] = {};
+    pthread_getname_np(pthread_self(), name, sizeof name);
+    kind = std::strncmp(name, "cpu", 3) == 0 ? Kind::device : Kind::other;
+    if (kind == Kind::device) ++seen_threads;
+  }
+  return kind == Kind::device;
+}
+
+void count() {
+  if (counting.load(std::memory_order_relaxed) && on_device_thread()) calls.fetch_add(1, std::memory_order_relaxed);
+}
+
+}  // namespace
+
+extern "C" {
+void* malloc(std::size_t bytes) {
+  count();
+  return __libc_malloc(bytes);
+}
+void* calloc(std::size_t n, std::size_t bytes) {
+  count();
+  return __libc_calloc(n, bytes);
+}
+void* realloc(void* old, std::size_t bytes) {
+  count();
+  return __libc_realloc(old, bytes);
+}
+void* memalign(std::size_t alignment, std::size_t bytes) {
+  count();
+  return __libc_memalign(alignment, bytes);
+}
+void* aligned_alloc(std::size_t alignment, std::size_t bytes) { return memalign(alignment, bytes); }
+int posix_memalign(void** out, std::size_t alignment, std::size_t bytes) {
+  *out = memalign(alignment, bytes);
+  return *out ? 0 : ENOMEM;
+}
+}
+
+namespace troupe {
+namespace {
+
+struct Counted {
+  std::uint64_t mallocs = 0;         // by device threads
+  std::uint64_t fresh_buffers = 0;   // tensor buffers that came from the system
+};
+
+// Of the last steps of an epoch.
+Counted train(Model& model, Task& task, const DataSplits& data, std::uint64_t from, std::uint64_t to) {
+  Counted out;
+  TrainingOptions options{.epochs = 1, .batch = 32};
+  std::uint64_t fresh = 0;
+  options.on_progress = [&](std::uint32_t, std::uint64_t done, std::uint64_t) {
+    if (done == from) {
+      fresh = task.device().allocator().stats().fresh;
+      calls = 0;
+      counting = true;
+    }
+    if (done == to) {
+      counting = false;
+      out = {calls, task.device().allocator().stats().fresh - fresh};
+    }
+  };
+  model.fit(data, options);
+  return out;
+}
+
+DataSplits digits() { return draw_digits({.train = 32 * 60, .test = 100}); }
+
+TEST(SteadyState, TrainingAnMlpTakesNoMemory) {
+  Task task({.threads = 1});
+  Model model({layers::flatten(), layers::dense(128, Activation::relu), layers::dense(10)}, Shape{28, 28, 1});
+  model.compile(optimizers::Adam{}, task);
+  const Counted counted = train(model, task, digits(), 20, 60);
+  EXPECT_EQ(counted.mallocs, 0u);
+  EXPECT_EQ(counted.fresh_buffers, 0u);
+}
+
+TEST(SteadyState, TrainingACnnTakesNoMemoryButInsideOneDnn) {
+  Task task({.threads = 1});
+  Model model({layers::conv2d(8, 3, Activation::relu), layers::max_pool(2), layers::flatten(), layers::dense(10)}, Shape{28, 28, 1});
+  model.compile(optimizers::Adam{}, task);
+  const Counted counted = train(model, task, digits(), 20, 60);
+  RecordProperty("mallocs_of_onednn_per_step", static_cast<int>(counted.mallocs / 40));
+  EXPECT_EQ(counted.fresh_buffers, 0u);
+}
+
+// The test would notice.
+TEST(SteadyState, MemoryTakenByADeviceThreadIsCounted) {
+  Task task({.threads = 1});
+  std::atomic<int> took = 0;
+  struct Take final : LocalWork {
+    explicit Take(std::atomic<int>& took) : took(took) {}
+    void run() override {
+      void* volatile memory = ::operator new(100);
+      ::operator delete(memory);
+      took = 1;
+      took.notify_all();
+    }
+    std::atomic<int>& took;
+  };
+  calls = 0;
+  counting = true;
+  task.device().compute().enqueue(std::make_shared<Take>(took));
+  took.wait(0);
+  counting = false;
+  EXPECT_GE(calls, 1u);
+}
+
+}  // namespace
+}  // namespace troupe
