@@ -55,7 +55,9 @@ class StepRequest final : public LocalWork {
   StepRequest() = default;
   StepRequest(const StepRequest&) = delete;
   StepRequest& operator=(const StepRequest&) = delete;
-  ~StepRequest() override { answer({.error = Error(Code::cancelled, "the task has shut down"), .fetches = {}}); }
+  ~StepRequest() override {
+    if (done) answer({.error = Error(Code::cancelled, "the task has shut down"), .fetches = {}});
+  }
 
   // The first answer counts.
   void answer(StepResult result) {

@@ -16,7 +16,7 @@ namespace {
 // All tasks work these out for themselves; the fingerprint shows whether they came to the same.
 struct Job {
   explicit Job(const TrainingPlan& plan)
-      : graph(build_training_graph(plan.layers, plan.input, plan.loss, plan.optimizer)) {
+      : graph(build_training_graph(plan.layers, plan.input, plan.loss, plan.optimizer, {.batch = plan.options.batch})) {
     for (const DeviceInfo& d : plan.task.devices()) {
       if (d.name.job == "worker") worker_tasks.insert(*d.name.task);
       if (d.name.job == "ps") shard_tasks.insert(*d.name.task);

@@ -17,7 +17,10 @@ class LocalTrainer {
       : plan_(plan),
         slots_(std::max(1, plan.options.slots)),
         graph_(build_training_graph(plan.layers, plan.input, plan.loss, plan.optimizer,
-                                    {.slots = slots_, .devices = devices(plan.task), .loss_scaling = plan.loss_scaling})),
+                                    {.slots = slots_,
+                                     .devices = devices(plan.task),
+                                     .batch = plan.options.batch,
+                                     .loss_scaling = plan.loss_scaling})),
         session_(plan.task, *graph_.graph, {.seed = plan.options.seed}),
         batches_(plan.data.train, plan.options.seed) {
     Outputs feeds = graph_.images;
