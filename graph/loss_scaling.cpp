@@ -1,6 +1,7 @@
 #include "graph/loss_scaling.hpp"
 
 #include <cmath>
+#include <limits>
 #include <map>
 
 #include "graph/ops.hpp"
@@ -21,28 +22,27 @@ void check(const LossScaling& options) {
                      options.growth_interval);
 }
 
-// A variable that a branch was given.
-VariableRef argument(Output handle, DType dtype) { return {.handle = handle, .dtype = dtype}; }
-
-VariableRef state(Graph& graph, const std::string& name, Tensor value) {
-  const std::string full = graph.unique_name(name + "/first");
-  const Output first = constant(graph, std::move(value), full.substr(graph.current_scope().size()));
-  return variable(graph, {.name = name, .initial_value = first, .trainable = false});
+// Element i of the state.
+Output part(const VariableRef& state, std::int64_t i, DType dtype, const std::string& name) {
+  return identity(cast(reshape(slice(state.read(), {i}, {1}), Shape{}), dtype), name);
 }
 
 }  // namespace
 
 Output LossScale::scaled(Output loss, std::string name) const {
   if (!loss.valid()) invalid_argument("loss scaling: the loss is not a tensor");
-  return mul(loss, cast(scale.read(), loss.dtype()), std::move(name));
+  return mul(loss, cast(scale, loss.dtype()), std::move(name));
 }
 
 LossScale loss_scale(Graph& graph, const LossScaling& options, std::string name) {
   check(options);
-  return {.options = options,
-          .scale = state(graph, name + "/scale", Tensor::scalar(static_cast<float>(options.initial))),
-          .good_steps = state(graph, name + "/good_steps", Tensor::scalar<std::int64_t>(0)),
-          .skipped = state(graph, name + "/skipped", Tensor::scalar<std::int64_t>(0))};
+  const auto scope = graph.scope(name);
+  const Output first = constant(graph, Tensor::vector<double>({options.initial, 0, 0}), "first");
+  LossScale out{.options = options,
+                .state = variable(graph, {.name = "state", .initial_value = first, .trainable = false})};
+  out.scale = part(out.state, 0, DType::f32, "scale");
+  out.skipped = part(out.state, 2, DType::i64, "skipped");
+  return out;
 }
 
 Output all_finite(std::span<const Gradient> gradients, std::span<const VariableRef> variables) {
@@ -63,32 +63,27 @@ Output all_finite(std::span<const Gradient> gradients, std::span<const VariableR
   return finite;
 }
 
-Output update_loss_scale(const LossScale& scale, Output finite, std::string name) {
-  Graph& graph = *scale.scale.handle.graph;
-  const LossScaling options = scale.options;
-  const auto good = [options](Graph& body, const Outputs& in) -> Outputs {
-    if (!options.dynamic) return {};
-    const VariableRef value = argument(in[0], DType::f32), steps = argument(in[1], DType::i64);
-    const Output before = value.fresh_read();
-    const Output counted = steps.fresh_read() + 1.0;
-    const Output grows = greater_equal(counted, scalar_like(counted, options.growth_interval));
-    value.assign(select(grows, minimum(before * 2.0, scalar_like(before, kLargestScale)), before));
-    steps.assign(select(grows, constant<std::int64_t>(body, 0), counted));
-    return {};
-  };
-  const auto bad = [options](Graph& body, const Outputs& in) -> Outputs {
-    argument(in[2], DType::i64).assign_add(constant<std::int64_t>(body, 1));
-    if (!options.dynamic) return {};
-    const VariableRef value = argument(in[0], DType::f32);
-    const Output before = value.fresh_read();
-    value.assign(maximum(before * 0.5, scalar_like(before, 1)));
-    argument(in[1], DType::i64).assign(constant<std::int64_t>(body, 0));
-    return {};
-  };
-  const Outputs handles = {scale.scale.handle, scale.good_steps.handle, scale.skipped.handle};
-  if_else(finite, handles, good, bad, name);
-  const Node& node = graph.get(graph.current_scope() + name);
-  graph.add_control_edge(scale.scale.read().source(), node);
+Output one_or_nan(Output finite) {
+  Graph& graph = *finite.graph;
+  return select(finite, constant(graph, 1.0f), constant(graph, std::numeric_limits<float>::quiet_NaN()));
+}
+
+Output update_loss_scale(const LossScale& scale, Output verdict, std::string name) {
+  Graph& graph = *scale.state.handle.graph;
+  const Node& handle = scale.state.handle.source();
+  // Like the state: gradients are shaped like what they update.
+  const Output ones = constant(graph, Tensor::vector<double>({1, 1, 1}));
+  const Output gradient = mul(cast(verdict, DType::f64), ones);
+  const Node& node =
+      graph.add({.op = "ApplyLossScale",
+                 .name = std::move(name),
+                 .inputs = {scale.state.handle, gradient},
+                 .attributes = {{"dynamic", scale.options.dynamic},
+                                {"growth_interval", std::int64_t{scale.options.growth_interval}},
+                                {"largest", kLargestScale}},
+                 .device = handle.device,
+                 .colocate_with = handle.name});
+  graph.add_control_edge(scale.state.read().source(), node);
   return graph.output(node);
 }
 

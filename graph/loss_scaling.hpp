@@ -25,24 +25,31 @@ struct LossScaling {
   int growth_interval = 2000;  // good steps until it doubles
 };
 
-// The variables of one training graph: none is trainable.
+// The state of one training graph.
 struct LossScale {
   LossScaling options;
-  VariableRef scale;       // "loss_scale/scale", f32
-  VariableRef good_steps;  // "loss_scale/good_steps", i64: since the scale changed
-  VariableRef skipped;     // "loss_scale/skipped", i64: steps, from the beginning
+  VariableRef state;  // "loss_scale/state", f64 [3]: the scale, good steps since it changed, steps skipped
+  Output scale;       // f32 scalar
+  Output skipped;     // i64 scalar: steps, from the beginning
+  // The graph is for shard_variables: see apply_scaled_gradients.
+  bool on_shards = false;
 
   // loss * scale, in the loss's dtype.
   Output scaled(Output loss, std::string name = {}) const;
 };
 
-// Adds the variables, below the name. Throws invalid_argument for options that make no sense.
+// Adds the variable, which is not trainable, and its parts, below the name. Throws invalid_argument for
+// options that make no sense.
 LossScale loss_scale(Graph& graph, const LossScaling& options, std::string name = "loss_scale");
 
 // Are all elements of all gradients finite? A bool scalar. Each is looked at on the device of its variable.
 Output all_finite(std::span<const Gradient> gradients, std::span<const VariableRef> variables);
 
-// A node that changes the scale and the counts as a step demands whose gradients were finite or not.
-Output update_loss_scale(const LossScale& scale, Output finite, std::string name);
+// f32 scalar: 1, or NaN if `finite` is false. A product with it stays what it is, or is told apart by whoever
+// gets it.
+Output one_or_nan(Output finite);
+
+// A node that changes the scale and the counts as a step demands: `verdict` is one_or_nan().
+Output update_loss_scale(const LossScale& scale, Output verdict, std::string name);
 
 }  // namespace troupe

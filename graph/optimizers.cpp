@@ -138,12 +138,12 @@ class Updates {
     if (scale_) check_gradients(gradients);
     start_counting();
     for (const GradientAndVariable& g : gradients) {
-      done_.push_back(scale_ ? guarded_update(g) : update(g));
+      done_.push_back(!scale_ ? update(g) : scale_->on_shards ? marked_update(g) : guarded_update(g));
       graph_.add_control_edge(g.variable.read().source(), done_.back().source());
     }
     finish_counting();
     if (scale_)
-      done_.push_back(update_loss_scale(*scale_, finite_, free_name(graph_, name_ + "/loss_scale")));
+      done_.push_back(update_loss_scale(*scale_, verdict_, free_name(graph_, name_ + "/loss_scale")));
     return group(graph_, done_, name_);
   }
 
@@ -157,8 +157,8 @@ class Updates {
     }
     const auto scope = graph_.scope(name_);
     finite_ = all_finite(flows, variables);
-    const Output scale = scale_->scale.read();
-    inverse_ = div(scalar_like(scale, 1), scale, "inverse_scale");
+    verdict_ = one_or_nan(finite_);
+    inverse_ = div(scalar_like(scale_->scale, 1), scale_->scale, "inverse_scale");
   }
 
   void start_counting() {
@@ -185,6 +185,19 @@ class Updates {
                                    .number = number_,
                                    .gradient = g.gradient,
                                    .name = node_name(g)});
+  }
+
+  // For a shard, which has nothing but the gradient to go by.
+  Output marked_update(const GradientAndVariable& g) {
+    if (!g.gradient.is_dense())
+      fail(Code::unimplemented,
+           "variable '{}' has a sparse gradient, and losses cannot be scaled with those on shards; use bf16",
+           g.variable.name);
+    if (!factor_.valid()) factor_ = mul(inverse_, verdict_, free_name(graph_, name_ + "/factor"));
+    const Output gradient = mul(g.gradient.dense, cast(factor_, g.gradient.dense.dtype()));
+    const Output applied = update({.gradient = {.dense = gradient}, .variable = g.variable});
+    graph_.set_attribute(applied.source(), kGuarded, true);
+    return applied;
   }
 
   Output guarded_update(const GradientAndVariable& g) {
@@ -251,7 +264,9 @@ class Updates {
   std::string name_;
   const LossScale* scale_;
   Output finite_;   // with a scale: may this step change anything?
+  Output verdict_;  // the same as a factor: 1 or NaN
   Output inverse_;  // with a scale: 1 / scale
+  Output factor_;   // on shards: both
   std::map<DType, Output> rates_;
   VariableRef count_;  // Adam's
   Output number_;      // of this update, from 1
@@ -311,7 +326,7 @@ Output apply_scaled_gradients(Graph& graph, const Optimizer& optimizer, const Lo
                               std::span<const GradientAndVariable> gradients, Name name) {
   check(optimizer);
   check(graph, gradients);
-  if (scale.scale.handle.graph != &graph)
+  if (scale.state.handle.graph != &graph)
     invalid_argument("apply_scaled_gradients: the loss scale belongs to another graph");
   return Updates(graph, optimizer, free_name(graph, name), &scale).finish(gradients);
 }

@@ -18,6 +18,9 @@
 
 namespace troupe {
 
+// Note on an Apply node: it changes nothing if its gradient is not finite.
+inline constexpr const char* kGuarded = "_guarded";
+
 namespace optimizers {
 
 struct SGD {
@@ -75,6 +78,11 @@ Output apply_gradients(Graph& graph, const Optimizer& optimizer,
 // The same with gradients of a scaled loss, which are divided by the scale. If one is not finite, nothing is
 // updated: no variable, no slot, not Adam's count; `scale` counts the step and halves. The updates are in
 // branches of If nodes of the same names.
+//
+// With scale.on_shards, for graphs that shard_variables takes apart: the updates are plain Apply nodes with
+// the note kGuarded, and if a gradient is not finite all are NaN. A shard skips what is not finite, so all
+// shards skip alike, whatever the slot. Throws unimplemented for sparse gradients, which may have no element
+// to tell by.
 Output apply_scaled_gradients(Graph& graph, const Optimizer& optimizer, const LossScale& scale,
                               std::span<const GradientAndVariable> gradients, Name name = "train");
 

@@ -32,6 +32,7 @@ class Builder {
     if (options_.loss_scaling) {
       const auto device = graph_.on_device(device_of(0));
       out_.loss_scale = loss_scale(graph_, *options_.loss_scaling);
+      out_.loss_scale->on_shards = options_.on_shards;
     }
     for (int slot = 0; slot < options_.slots; ++slot) {
       const int first = graph_.size();

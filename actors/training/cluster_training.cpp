@@ -16,7 +16,9 @@ namespace {
 // All tasks work these out for themselves; the fingerprint shows whether they came to the same.
 struct Job {
   explicit Job(const TrainingPlan& plan)
-      : graph(build_training_graph(plan.layers, plan.input, plan.loss, plan.optimizer, {.batch = plan.options.batch})) {
+      : graph(build_training_graph(
+            plan.layers, plan.input, plan.loss, plan.optimizer,
+            {.batch = plan.options.batch, .loss_scaling = plan.loss_scaling, .on_shards = true})) {
     for (const DeviceInfo& d : plan.task.devices()) {
       if (d.name.job == "worker") worker_tasks.insert(*d.name.task);
       if (d.name.job == "ps") shard_tasks.insert(*d.name.task);
@@ -46,7 +48,8 @@ struct Job {
   std::string describe_updates() const {
     std::set<std::string> distinct;
     for (const auto& [name, rule] : sharded.rules) {
-      std::string text = rule.op + " lr " + rule.learning_rate.to_string();
+      std::string text = rule.op;
+      if (rule.learning_rate.valid()) text += " lr " + rule.learning_rate.to_string();
       for (const auto& [key, value] : rule.attributes.all())
         if (!key.starts_with('_')) text += " " + key + " " + to_string(value);
       distinct.insert(text);
@@ -209,6 +212,7 @@ class WorkerLoop {
     evaluate_ = session_.callable({here(g.eval_images), here(g.eval_labels)}, {here(g.eval_loss_sum), here(g.eval_correct)});
     Outputs reads;
     for (const VariableRef& v : g.trainable) reads.push_back(here(v.read()));
+    if (g.loss_scale) reads.insert(reads.end(), {here(g.loss_scale->skipped), here(g.loss_scale->scale)});
     read_all_ = session_.callable({}, reads);
     // Last: an actor whose loop was never made would not be stopped.
     actor_ = plan.task.system().spawn<WorkerActorImpl>(plan.task.actors().add("worker", plan.task.name().to_string()), mailbox_);
@@ -320,10 +324,15 @@ class WorkerLoop {
     Trained out;
     if (index_ == 0) {
       const auto values = run_step(read_all_, {}, token);
-      for (std::size_t i = 0; i < values.size(); ++i) out.parameters[job_.graph.trainable[i].name] = values[i];
+      const std::size_t trained = job_.graph.trainable.size();
+      for (std::size_t i = 0; i < trained; ++i) out.parameters[job_.graph.trainable[i].name] = values[i];
       const double images = static_cast<double>(figures_.steps) * plan_.options.batch * job_.slots;
       out.result = {true, figures_.test_accuracy, figures_.steps, figures_.seconds,
                     figures_.seconds > 0 ? images / figures_.seconds : 0, params_sha256(out.parameters)};
+      if (job_.graph.loss_scale) {
+        out.result.skipped_steps = static_cast<std::uint64_t>(values[trained].item<std::int64_t>());
+        out.result.loss_scale = values[trained + 1].item<float>();
+      }
     }
     tell(Barrier{index_});
     wait_for<BarrierOpen>();
@@ -346,9 +355,6 @@ class WorkerLoop {
 }  // namespace
 
 Trained train_in_cluster(const TrainingPlan& plan) {
-  if (plan.loss_scaling)
-    fail(Code::unimplemented,
-         "training in f16 on a cluster is not built: shards could not agree on which steps to skip; use bf16, or mode local");
   const Job job(plan);
   const std::string& role = plan.task.name().job;
   if (role == "ps") {

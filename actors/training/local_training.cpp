@@ -39,8 +39,8 @@ class LocalTrainer {
     out.result = {true,  figures_.test_accuracy, step_number_, seconds_,
                   seconds_ > 0 ? static_cast<double>(images_) / seconds_ : 0, params_sha256(out.parameters)};
     if (graph_.loss_scale) {
-      out.result.skipped_steps = static_cast<std::uint64_t>(session_.run(graph_.loss_scale->skipped.read()).item<std::int64_t>());
-      out.result.loss_scale = session_.run(graph_.loss_scale->scale.read()).item<float>();
+      out.result.skipped_steps = static_cast<std::uint64_t>(session_.run(graph_.loss_scale->skipped).item<std::int64_t>());
+      out.result.loss_scale = session_.run(graph_.loss_scale->scale).item<float>();
     }
     return out;
   }

@@ -23,7 +23,7 @@ namespace troupe {
 // How a model computes; all tasks of a job must say the same.
 struct ModelOptions {
   // What products are computed in: bf16 or f16, with weights, losses and updates in f32. Layers that say themselves what
-  // they compute in are left alone. f16 trains with a scaled loss, in mode local only.
+  // they compute in are left alone. f16 trains with a scaled loss.
   DType precision = DType::f32;
   LossScaling loss_scaling;  // for f16
 };

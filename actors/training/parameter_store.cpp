@@ -1,5 +1,6 @@
 #include "actors/training/parameter_store.hpp"
 
+#include "kernels/cpu/finite.hpp"
 #include "scheduler/single_kernel.hpp"
 
 namespace troupe {
@@ -31,7 +32,7 @@ void ParameterStore::add(std::uint32_t slice, const std::string& name, const Upd
   for (std::size_t i = 0; i < slots.size(); ++i)
     entry.variables.push_back(make_variable(name + "/" + rule.slots.at(i).role, std::move(slots[i])));
   std::vector<DType> inputs(entry.variables.size(), DType::resource);
-  inputs.push_back(dtype);  // learning rate
+  if (rule.learning_rate.valid()) inputs.push_back(dtype);
   if (rule.counts_updates) inputs.push_back(DType::i64);
   if (rule.sparse) inputs.push_back(DType::i64);
   inputs.push_back(dtype);
@@ -45,11 +46,16 @@ void ParameterStore::apply(std::uint32_t slice, const Update& update) {
   Entry& entry = entries_.at(slice);
   if (update.gradient.sparse() != entry.rule.sparse)
     invalid_argument("slice {} takes {} gradients", slice, entry.rule.sparse ? "sparse" : "dense");
+  // All shards get gradients that are not finite, or none does: they skip the same updates.
+  if (entry.rule.guarded && !all_finite(device_.parallelism(), update.gradient.values)) {
+    ++entry.skipped;
+    return;
+  }
   std::vector<Variable*> variables;
   for (const auto& v : entry.variables) variables.push_back(v.get());
   std::vector<Tensor> inputs(variables.size());
-  inputs.push_back(scaled(entry.rule.learning_rate, update.rate_scale));
-  if (entry.rule.counts_updates) inputs.push_back(Tensor::scalar(static_cast<std::int64_t>(update.step)));
+  if (entry.rule.learning_rate.valid()) inputs.push_back(scaled(entry.rule.learning_rate, update.rate_scale));
+  if (entry.rule.counts_updates) inputs.push_back(Tensor::scalar(static_cast<std::int64_t>(update.step) - entry.skipped));
   if (entry.rule.sparse) inputs.push_back(update.gradient.indices);
   inputs.push_back(update.gradient.values);
   variables.resize(inputs.size());

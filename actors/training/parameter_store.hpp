@@ -29,6 +29,7 @@ class ParameterStore final : public ShardStore {
     std::vector<std::unique_ptr<Variable>> variables;  // the value, then the slots
     UpdateRule rule;
     Kernel kernel;
+    std::int64_t skipped = 0;  // updates that were none (UpdateRule::guarded)
   };
   Device& device_;
   const KernelRegistry& kernels_;

@@ -178,8 +178,6 @@ std::optional<std::string> check_rest(const MnistOptions& options, const Typed& 
   if (options.mode == JobMode::async && options.replicas > 0)
     return "--replicas is the number of slots of a step, and a step of --mode async has none; use local or "
            "sync";
-  if (options.mode != JobMode::local && options.precision == DType::f16)
-    return fmt::format("--precision f16 is for mode local; in mode {} use bf16", name(options.mode));
   if (options.mode != JobMode::local && typed.devices)
     return fmt::format("--devices is for mode local; in mode {} start more workers", name(options.mode));
   if (options.devices > std::max(1, options.replicas)) {

@@ -78,6 +78,19 @@ void register_training_ops(OpRegistry& ops) {
     ops.add(apply_op(rule, false));
     ops.add(apply_op(rule, true));
   }
+  // The state of a loss scale (graph/loss_scaling.hpp) after a step: grad is not finite if the step was
+  // skipped.
+  ops.add(Op("ApplyLossScale")
+              .input("var", DType::resource)
+              .input("grad", "T")
+              .type("T", {DType::f64})
+              .attr("dynamic", true)
+              .attr("growth_interval", AttrType::integer)
+              .attr("largest", AttrType::real)
+              .kind(OpKind::stateful)
+              .shape([](ShapeContext& c) {
+                for (int i : {0, 1}) shapes::merge(c.input(i), "var and grad", Shape{3}, "the state of a loss scale");
+              }));
 }
 
 }  // namespace troupe

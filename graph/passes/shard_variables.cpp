@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "graph/optimizers.hpp"
 #include "graph/rewrite.hpp"
 #include "graph/variable.hpp"
 
@@ -74,9 +75,10 @@ class Sharder {
     const std::string& variable = *owner(node);
     UpdateRule rule{.op = node.op->name,
                     .attributes = node.attributes,
-                    .learning_rate = learning_rate(node, variable),
+                    .learning_rate = position(node, "lr") < 0 ? Tensor() : learning_rate(node, variable),
                     .counts_updates = position(node, "t") >= 0,
-                    .sparse = position(node, "indices") >= 0};
+                    .sparse = position(node, "indices") >= 0,
+                    .guarded = node.attributes.has(kGuarded) && node.attributes.boolean(kGuarded)};
     for (std::size_t i = 1; i < node.inputs.size(); ++i) {
       if (graph_.dtype(node.inputs[i]) != DType::resource) continue;
       const auto slot = info_.find(node.inputs[i].node);

@@ -29,9 +29,10 @@ struct UpdateRule {
   std::string op;                   // "ApplyAdam" or "SparseApplyAdam"
   Attributes attributes;            // of the op
   std::vector<SlotVariable> slots;  // in the order of the op's inputs
-  Tensor learning_rate;
+  Tensor learning_rate;         // invalid: the op takes none
   bool counts_updates = false;  // the op takes t: the number of this update, from 1
   bool sparse = false;
+  bool guarded = false;  // a gradient that is not finite changes nothing, and is no update to count
 };
 
 struct ShardedGraph {

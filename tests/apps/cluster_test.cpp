@@ -123,15 +123,17 @@ TEST(LocalTraining, IsThePlainLoopBitByBit) {
 }
 
 // Casts and products of 16 bits are the same on a worker that pulls its weights as where they are.
-TEST(MixedPrecisionTraining, OfAClusterHasTheBitsOfOneProcess) {
-  const Arguments training = {"--precision", "bf16", "--replicas", "2",
-                              "--epochs",    "2",    "--digits",   "200,50"};
+class PrecisionOfTraining : public ::testing::TestWithParam<DType> {};
+
+TEST_P(PrecisionOfTraining, OfAClusterHasTheBitsOfOneProcess) {
+  const Arguments training = {
+      "--precision", std::string(name(GetParam())), "--replicas", "2", "--epochs", "2", "--digits", "200,50"};
   Arguments in_cluster = training;
   in_cluster.insert(in_cluster.end(), {"--mode", "sync"});
   Cluster cluster(2, 2, in_cluster);
   EXPECT_EQ(cluster.wait(), 0) << cluster->err;
   const DataSplits data = draw_digits({.train = 200, .test = 50});
-  const testing::OracleOptions by_hand{.slots = 2, .epochs = 2, .precision = DType::bf16};
+  const testing::OracleOptions by_hand{.slots = 2, .epochs = 2, .precision = GetParam()};
   EXPECT_EQ(last_line(cluster->out).value("params_sha256", "none"),
             params_sha256(testing::trained_by_hand(data.train, by_hand)));
 
@@ -141,6 +143,27 @@ TEST(MixedPrecisionTraining, OfAClusterHasTheBitsOfOneProcess) {
   EXPECT_EQ(process.wait(), 0) << process.err;
   EXPECT_EQ(last_line(process.out).value("params_sha256", "none"),
             last_line(cluster->out).value("params_sha256", "other"));
+}
+INSTANTIATE_TEST_SUITE_P(MixedPrecision, PrecisionOfTraining, ::testing::Values(DType::bf16, DType::f16),
+                         [](const auto& info) { return std::string(name(info.param)); });
+
+// A gradient of one example in f16 overflows at the first scale: the step is skipped, on all shards and by
+// Adam's count.
+TEST(MixedPrecisionTraining, ShardsSkipTheStepsThatOneProcessSkips) {
+  const Arguments training = {"--precision", "f16",      "--replicas", "2",        "--batch",
+                              "1",           "--epochs", "1",          "--digits", "200,10"};
+  Arguments in_cluster = training, alone = {TROUPE_MNIST_BINARY, "--json"};
+  in_cluster.insert(in_cluster.end(), {"--mode", "sync"});
+  alone.insert(alone.end(), training.begin(), training.end());
+  Cluster cluster(2, 2, in_cluster);
+  EXPECT_EQ(cluster.wait(), 0) << cluster->err;
+  Process process(alone);
+  EXPECT_EQ(process.wait(), 0) << process.err;
+  for (const std::string& err : {cluster->err, process.err})
+    EXPECT_THAT(err,
+                HasSubstr("1 of 100 steps changed nothing: f16 overflowed; the loss is scaled by 32768 now"));
+  EXPECT_EQ(last_line(cluster->out).value("params_sha256", "none"),
+            last_line(process.out).value("params_sha256", "other"));
 }
 
 TEST(AsynchronousTraining, LearnsTheDigits) {

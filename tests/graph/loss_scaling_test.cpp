@@ -16,21 +16,19 @@ namespace {
 
 using testing::message_of;
 
-TEST(LossScaling, ItsStateIsVariablesThatNobodyTrains) {
+TEST(LossScaling, ItsStateIsAVariableThatNobodyTrains) {
   Graph g;
   const LossScale scale = loss_scale(g, {.initial = 1024});
-  std::map<std::string, DType> found;
-  for (const VariableInfo& v : variables(g)) {
-    found[v.name] = v.dtype;
-    EXPECT_FALSE(v.trainable);
-    EXPECT_EQ(v.shape, Shape{});
-    EXPECT_FALSE(v.initializer.empty());
-  }
-  EXPECT_EQ(found, (std::map<std::string, DType>{{"loss_scale/good_steps", DType::i64},
-                                                 {"loss_scale/scale", DType::f32},
-                                                 {"loss_scale/skipped", DType::i64}}));
-  const Output scaled = scale.scaled(placeholder(g, DType::f64, Shape{}, "loss"), "scaled");
-  EXPECT_EQ(scaled.dtype(), DType::f64);
+  const auto found = variables(g);
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].name, "loss_scale/state");
+  EXPECT_EQ(found[0].dtype, DType::f64);
+  EXPECT_FALSE(found[0].trainable);
+  EXPECT_FALSE(found[0].initializer.empty());
+  EXPECT_EQ(scale.scale.dtype(), DType::f32);
+  EXPECT_EQ(scale.scale.shape(), Shape{});
+  EXPECT_EQ(scale.skipped.dtype(), DType::i64);
+  EXPECT_EQ(scale.scaled(placeholder(g, DType::f64, Shape{}, "loss"), "scaled").dtype(), DType::f64);
 }
 
 TEST(LossScaling, UpdatesStandInBranches) {
@@ -45,11 +43,40 @@ TEST(LossScaling, UpdatesStandInBranches) {
   EXPECT_TRUE(g.function("train/w/then")->body->find("train/w/then/apply"));
   EXPECT_EQ(g.function("train/w/else")->body->size(),
             static_cast<int>(g.function("train/w/else")->arguments.size()));
-  EXPECT_EQ(g.get("train/loss_scale").op->name, "If");
-  for (int id = 0; id < g.size(); ++id)
-    EXPECT_FALSE(g.node(id).op->name.starts_with("Apply")) << g.node(id).name;
-  // A shard would have to agree with all others on what to skip.
-  EXPECT_TRUE(updated_variables(g).empty());
+  EXPECT_EQ(g.get("train/loss_scale").op->name, "ApplyLossScale");
+  for (int id = 0; id < g.size(); ++id) EXPECT_NE(g.node(id).op->name, "ApplyAdam") << g.node(id).name;
+}
+
+TEST(LossScaling, OnShardsUpdatesAreMarkedAndTheStateIsOneOfThem) {
+  Graph g;
+  const VariableRef w = variable(g, {.name = "w", .shape = Shape{3}});
+  LossScale scale = loss_scale(g, {.growth_interval = 7});
+  scale.on_shards = true;
+  minimize_scaled(l2_loss(w.read()), optimizers::Adam{}, scale);
+  EXPECT_EQ(g.get("train/w").op->name, "ApplyAdam");
+  const auto updated = updated_variables(g);
+  ASSERT_EQ(updated.size(), 2u);
+  const ShardedGraph sharded = shard_variables(g, ShardMap(updated, 2));
+  EXPECT_TRUE(sharded.rules.at("w").guarded);
+  const UpdateRule& rule = sharded.rules.at("loss_scale/state");
+  EXPECT_EQ(rule.op, "ApplyLossScale");
+  EXPECT_EQ(rule.attributes.integer("growth_interval"), 7);
+  EXPECT_FALSE(rule.guarded);
+  EXPECT_FALSE(rule.learning_rate.valid());
+  EXPECT_FALSE(rule.counts_updates);
+  EXPECT_TRUE(rule.slots.empty());
+  EXPECT_EQ(sharded.graph->get("loss_scale/state/read").op->name, "Pull");
+}
+
+TEST(LossScaling, OnShardsSparseGradientsAreRefused) {
+  Graph g;
+  const VariableRef table = variable(g, {.name = "table", .shape = Shape{3, 2}});
+  const Output loss = sum(gather(table.read(), constant(g, {std::int64_t{1}})));
+  LossScale scale = loss_scale(g, {});
+  scale.on_shards = true;
+  EXPECT_EQ(
+      message_of([&] { minimize_scaled(loss, optimizers::SGD{}, scale); }),
+      "variable 'table' has a sparse gradient, and losses cannot be scaled with those on shards; use bf16");
 }
 
 TEST(LossScaling, EachDeviceAndDtypeLooksAtItsOwnGradients) {
@@ -75,7 +102,7 @@ TEST(LossScaling, TowersShareOneScale) {
       build_training_graph(Sequential({layers::dense(3)}), Shape{4}, Loss::sparse_softmax_cross_entropy,
                            optimizers::SGD{}, {.slots = 2, .loss_scaling = LossScaling{}});
   ASSERT_TRUE(t.loss_scale);
-  const int read = t.graph->get("loss_scale/scale/read").id;
+  const int read = t.loss_scale->scale.node;
   for (const char* name : {"loss/scaled", "slot_1/loss/scaled"})
     EXPECT_EQ(t.graph->get(name).inputs[1].node, read) << name;
   // What is looked at is what all slots come to.
