@@ -112,9 +112,8 @@ class Pool : public Layer {
  public:
   Pool(std::string kind, std::int64_t size) : kind_(std::move(kind)), size_(size) {}
   std::string kind() const override { return kind_; }
-  Output apply(LayerContext& context, Output x) const override {
+  Output apply(LayerContext&, Output x) const override {
     require_rank(x, 4, "[n, height, width, channels]");
-    x = widened(context, x);
     const PoolOptions options{.ksize = {size_, size_}, .strides = {size_, size_}, .padding = Padding::valid};
     return kind_ == "max_pool" ? troupe::max_pool(x, options) : troupe::avg_pool(x, options);
   }

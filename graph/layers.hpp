@@ -12,9 +12,9 @@
 // Mixed precision: dense and conv2d may compute in bf16 or f16 (`compute`) while weights keep the dtype of
 // the model's input (master weights). Inputs and weights are cast on the way in, so gradients reach the
 // weights, and the optimizer, in that dtype. Layers without products take what they are given, but softmax,
-// and pools and dropout, whose kernels know f32 and f64 only, go back to the weights' dtype. So does what a
-// model returns. f16 needs loss scaling (graph/loss_scaling.hpp) for gradients below 6e-8 not to vanish; bf16
-// does not.
+// and dropout, whose kernels know f32 and f64 only, go back to the weights' dtype. So does what a model
+// returns. f16 needs loss scaling (graph/loss_scaling.hpp) for gradients below 6e-8 not to vanish; bf16 does
+// not.
 #pragma once
 
 #include <functional>

@@ -265,7 +265,7 @@ TEST(MixedPrecisionLayers, ProductsAreNarrowAndWeightsAreNot) {
             (std::map<std::string, DType>{{"conv2d/Conv2D", DType::bf16},
                                           {"conv2d/BiasAdd", DType::bf16},
                                           {"conv2d/Relu", DType::bf16},
-                                          {"max_pool/MaxPool", DType::f32},
+                                          {"max_pool/MaxPool", DType::bf16},
                                           {"dropout/Dropout", DType::f32},
                                           {"dense/MatMul", DType::bf16},
                                           {"dense/Tanh", DType::bf16},
