@@ -29,15 +29,15 @@ std::int64_t rows_per_part(std::int64_t width) {
 }
 
 template <class T>
-  requires std::is_floating_point_v<T>
+requires std::is_floating_point_v<T>
 void add_rows(const T* __restrict rows, std::int64_t count, std::int64_t width, T* __restrict sum) {
   for (std::int64_t i = 0; i < count; ++i)
     for (std::int64_t j = 0; j < width; ++j) sum[j] += rows[i * width + j];
 }
 // f16 and bf16 are summed in float.
 template <class T>
-  requires(!std::is_floating_point_v<T>)
-void add_rows(const T* rows, std::int64_t count, std::int64_t width, float* __restrict sum) {
+requires(!std::is_floating_point_v<T>) void add_rows(const T* rows, std::int64_t count, std::int64_t width,
+                                                     float* __restrict sum) {
   constexpr std::int64_t kBlock = 256;
   float values[kBlock];
   for (std::int64_t i = 0; i < count; ++i)

@@ -58,8 +58,8 @@ void forward(Parallelism& parallelism, const ConvGeometry& g, const T* x, const 
     T* const to = y + begin * g.result_size();
     conv_forward(with_batch(g, end - begin), x + begin * g.image_size(), filter, to);
     if (bias)
-      add_bias(activation, to, bias, (end - begin) * g.rows.output * g.columns.output, g.out_channels, g.out_channels,
-               to);
+      add_bias(activation, to, bias, (end - begin) * g.rows.output * g.columns.output, g.out_channels,
+               g.out_channels, to);
   });
 }
 
@@ -73,11 +73,14 @@ void backward_input(Parallelism& parallelism, const ConvGeometry& g, const T* fi
 
 // The parts' sums are added in order.
 template <class T>
-void backward_filter(Parallelism& parallelism, const ConvGeometry& g, const T* x, const T* dy, Compute<T>* d_filter) {
+void backward_filter(Parallelism& parallelism, const ConvGeometry& g, const T* x, const T* dy,
+                     Compute<T>* d_filter) {
   const std::int64_t grain = std::max(images_per_part(g), (g.batch + kMaxFilterParts - 1) / kMaxFilterParts);
   const std::int64_t parts = (g.batch + grain - 1) / grain, size = g.filter_size();
   const ScratchArray<Compute<T>> others((parts - 1) * size);  // the first part's sum is made in place
-  const auto sum = [&](std::int64_t part) { return part == 0 ? d_filter : others.data() + (part - 1) * size; };
+  const auto sum = [&](std::int64_t part) {
+    return part == 0 ? d_filter : others.data() + (part - 1) * size;
+  };
   parallelism.parallel_for(g.batch, grain, [&](std::int64_t begin, std::int64_t end) {
     conv_backward_filter(with_batch(g, end - begin), x + begin * g.image_size(), dy + begin * g.result_size(),
                          sum(begin / grain));
@@ -89,7 +92,9 @@ void backward_filter(Parallelism& parallelism, const ConvGeometry& g, const T* x
 }
 
 // f16, and bf16 where the CPU cannot multiply it, are computed in float.
-bool computes_natively(DType dtype) { return dtype != DType::f16 && (dtype != DType::bf16 || onednn::has_bf16()); }
+bool computes_natively(DType dtype) {
+  return dtype != DType::f16 && (dtype != DType::bf16 || onednn::has_bf16());
+}
 
 // Calls fn.template operator()<T>() for the tensor's type.
 template <class Fn>
@@ -118,7 +123,8 @@ void store(Parallelism& parallelism, const float* values, Tensor& out) {
 }
 
 void check_floating(const Tensor& t) {
-  if (!is_floating(t.dtype())) invalid_argument("Conv2D works on floating-point numbers, not on {}", name(t.dtype()));
+  if (!is_floating(t.dtype()))
+    invalid_argument("Conv2D works on floating-point numbers, not on {}", name(t.dtype()));
 }
 
 Conv2DOptions options_of(const Attributes& attributes) {
@@ -148,8 +154,8 @@ void convolve(Parallelism& parallelism, const Tensor& x, const Tensor& filter, c
   }
   const Tensor image = aligned(x), weights = aligned(filter);
   for_native(x.dtype(), [&]<class T>() {
-    forward<T>(parallelism, g, image.data<T>(), weights.data<T>(), bias ? bias->data<T>() : nullptr, activation,
-               y.mutable_data<T>());
+    forward<T>(parallelism, g, image.data<T>(), weights.data<T>(), bias ? bias->data<T>() : nullptr,
+               activation, y.mutable_data<T>());
   });
 }
 

@@ -1,16 +1,17 @@
-// Convolution by oneDNN. Images stay NHWC; oneDNN chooses the layout of filters, which are small: reordered for each part.
+// Convolution by oneDNN. Images stay NHWC; oneDNN chooses the layout of filters, which are small: reordered
+// for each part.
 //
-// Measured with convolution_direct, 3x3, GFLOP/s on one core with reorders (peak 118), NHWC with filters of any layout /
-// everything in blocked layouts / plain HWIO filters:
+// Measured with convolution_direct, 3x3, GFLOP/s on one core with reorders (peak 118), NHWC with filters of
+// any layout / everything in blocked layouts / plain HWIO filters:
 //
 //                                 forward          by input          by filter
 //   32x28x28x1 -> 32, VALID     62 /  64 / 43     7 /   7 / 14     106 / 68 / 41
 //   32x13x13x32 -> 64, VALID   113 / 112 / 63   112 / 109 / 93     109 / 96 / 77
 //   16x56x56x64 -> 64, SAME    117 / 106 / 68   117 / 110 / 92
 //
-// So: NHWC and filters of any layout, but plain ones for the gradient by an input of few channels. Winograd's algorithm
-// would be up to twice as fast, but its rounding errors grow with the neighbours of a window instead of the window's own
-// terms, and one NaN spreads to outputs that do not depend on it.
+// So: NHWC and filters of any layout, but plain ones for the gradient by an input of few channels. Winograd's
+// algorithm would be up to twice as fast, but its rounding errors grow with the neighbours of a window
+// instead of the window's own terms, and one NaN spreads to outputs that do not depend on it.
 #include <array>
 
 #include "kernels/cpu/conv_parts.hpp"
@@ -74,25 +75,26 @@ class Convolution {
     // The gradients only need it as a hint, with any layout of the filter.
     const Layouts hint = layouts_of(Direction::forward, dtype, g);
     const dnnl::convolution_forward::primitive_desc forward(
-        {dnnl::prop_kind::forward_training, kAlgorithm, hint.image, hint.any_filter, hint.result, hint.strides,
-         hint.before, hint.after},
+        {dnnl::prop_kind::forward_training, kAlgorithm, hint.image, hint.any_filter, hint.result,
+         hint.strides, hint.before, hint.after},
         onednn::own_scratchpad(), onednn::engine());
     if (direction == Direction::forward) {
       adopt<dnnl::convolution_forward>(forward, forward.weights_desc());
     } else if (direction == Direction::backward_input) {
       const dnnl::convolution_backward_data::primitive_desc described(
-          {kAlgorithm, l.image, l.any_filter, l.result, l.strides, l.before, l.after}, onednn::own_scratchpad(),
-          onednn::engine(), forward);
+          {kAlgorithm, l.image, l.any_filter, l.result, l.strides, l.before, l.after},
+          onednn::own_scratchpad(), onednn::engine(), forward);
       adopt<dnnl::convolution_backward_data>(described, described.weights_desc());
     } else {
       const dnnl::convolution_backward_weights::primitive_desc described(
-          {kAlgorithm, l.image, l.any_filter, l.result, l.strides, l.before, l.after}, onednn::own_scratchpad(),
-          onednn::engine(), forward);
+          {kAlgorithm, l.image, l.any_filter, l.result, l.strides, l.before, l.after},
+          onednn::own_scratchpad(), onednn::engine(), forward);
       adopt<dnnl::convolution_backward_weights>(described, described.diff_weights_desc());
     }
   }
 
-  // `filter` is read, or written by backward_filter; likewise the one of image and result that the direction computes.
+  // `filter` is read, or written by backward_filter; likewise the one of image and result that the direction
+  // computes.
   void run(const void* image, const void* filter, const void* result) {
     const Scratch own_layout(filter_bytes_);
     void* const packed = filter_bytes_ > 0 ? own_layout.data() : const_cast<void*>(filter);
@@ -108,7 +110,8 @@ class Convolution {
  private:
   template <class Kind, class Description>
   void adopt(const Description& described, const memory::desc& filter) {
-    const bool forward = direction_ == Direction::forward, backward_input = direction_ == Direction::backward_input,
+    const bool forward = direction_ == Direction::forward,
+               backward_input = direction_ == Direction::backward_input,
                backward_filter = direction_ == Direction::backward_filter;
     primitive_.add(backward_input ? DNNL_ARG_DIFF_SRC : DNNL_ARG_SRC, layouts_.image);
     primitive_.add(backward_filter ? DNNL_ARG_DIFF_WEIGHTS : DNNL_ARG_WEIGHTS, filter);
@@ -118,7 +121,8 @@ class Convolution {
     filter_bytes_ = filter.get_size();
     const memory::desc& from = backward_filter ? filter : layouts_.filter;
     const memory::desc& to = backward_filter ? layouts_.filter : filter;
-    const dnnl::reorder::primitive_desc reorder(onednn::engine(), from, onednn::engine(), to, onednn::own_scratchpad());
+    const dnnl::reorder::primitive_desc reorder(onednn::engine(), from, onednn::engine(), to,
+                                                onednn::own_scratchpad());
     reorder_.add(DNNL_ARG_FROM, from);
     reorder_.add(DNNL_ARG_TO, to);
     reorder_.set(dnnl::reorder(reorder), reorder.scratchpad_desc());

@@ -24,7 +24,8 @@ struct ConvGeometry {
   std::int64_t image_cost() const { return result_size() * patch_size(); }
 };
 
-// f32, and bf16 where onednn::has_bf16(); by oneDNN. The gradient of a filter is float: a sum of parts is rounded once.
+// f32, and bf16 where onednn::has_bf16(); by oneDNN. The gradient of a filter is float: a sum of parts is
+// rounded once.
 void conv_forward(const ConvGeometry& g, const float* x, const float* filter, float* y);
 void conv_backward_input(const ConvGeometry& g, const float* filter, const float* dy, float* dx);
 void conv_backward_filter(const ConvGeometry& g, const float* x, const float* dy, float* d_filter);

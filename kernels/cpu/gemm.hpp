@@ -19,8 +19,8 @@ struct MatrixView {
 // c[i * c_stride + j] (i < m, j < n) = sum over p < k of a(i, p) * b(p, j), added to c if `accumulate`. c
 // must overlap neither a nor b. The bits depend on the sizes and flags alone, provided that data is aligned
 // to 64 bytes or lies at an offset from such an address that is fixed by the sizes. Integers wrap. For float:
-// oneDNN; double: Eigen; BFloat16: oneDNN, only where onednn::has_bf16() and without `accumulate`; std::int32_t
-// and std::int64_t: loops.
+// oneDNN; double: Eigen; BFloat16: oneDNN, only where onednn::has_bf16() and without `accumulate`;
+// std::int32_t and std::int64_t: loops.
 template <class T>
 void gemm(std::int64_t m, std::int64_t n, std::int64_t k, MatrixView<T> a, MatrixView<T> b, T* c,
           std::int64_t c_stride, bool accumulate = false);
@@ -29,8 +29,8 @@ extern template void gemm(std::int64_t, std::int64_t, std::int64_t, MatrixView<f
                           float*, std::int64_t, bool);
 extern template void gemm(std::int64_t, std::int64_t, std::int64_t, MatrixView<double>, MatrixView<double>,
                           double*, std::int64_t, bool);
-extern template void gemm(std::int64_t, std::int64_t, std::int64_t, MatrixView<BFloat16>, MatrixView<BFloat16>,
-                          BFloat16*, std::int64_t, bool);
+extern template void gemm(std::int64_t, std::int64_t, std::int64_t, MatrixView<BFloat16>,
+                          MatrixView<BFloat16>, BFloat16*, std::int64_t, bool);
 extern template void gemm(std::int64_t, std::int64_t, std::int64_t, MatrixView<std::int32_t>,
                           MatrixView<std::int32_t>, std::int32_t*, std::int64_t, bool);
 extern template void gemm(std::int64_t, std::int64_t, std::int64_t, MatrixView<std::int64_t>,

@@ -47,7 +47,8 @@ inline void narrow(const float* from, Half* to, std::int64_t count) {
     const __m128i rounded = _mm256_cvtps_ph(_mm256_loadu_ps(from + i), _MM_FROUND_TO_NEAREST_INT);
     _mm_storeu_si128(reinterpret_cast<__m128i*>(to + i), rounded);
     for (std::int64_t j = i; j < i + 8; ++j)  // the instruction keeps what a NaN carries, Half() does not
-      if ((to[j].bits & 0x7fffu) > 0x7c00u) to[j].bits = static_cast<std::uint16_t>((to[j].bits & 0x8000u) | 0x7e00u);
+      if ((to[j].bits & 0x7fffu) > 0x7c00u)
+        to[j].bits = static_cast<std::uint16_t>((to[j].bits & 0x8000u) | 0x7e00u);
   }
 #endif
   for (; i < count; ++i) to[i] = Half(from[i]);

@@ -42,7 +42,9 @@ bool has_bf16();
 class Primitive {
  public:
   // Arguments are DNNL_ARG_*; memory comes with each call.
-  void add(int argument, const dnnl::memory::desc& desc) { operands_.push_back({argument, dnnl::memory(desc, engine(), nullptr)}); }
+  void add(int argument, const dnnl::memory::desc& desc) {
+    operands_.push_back({argument, dnnl::memory(desc, engine(), nullptr)});
+  }
   void set(dnnl::primitive primitive, const dnnl::memory::desc& scratchpad);
   // `data`: one pointer per operand, in the order of add(). Runs on the calling thread; throws dnnl::error.
   void run(std::span<void* const> data);
@@ -58,8 +60,8 @@ class Primitive {
   std::size_t scratchpad_bytes_ = 0;
 };
 
-// Making a primitive generates code and takes up to a millisecond: a thread keeps those it has used last. (They hold
-// pointers while they run, so threads do not share them.) One cache per thread and kind.
+// Making a primitive generates code and takes up to a millisecond: a thread keeps those it has used last.
+// (They hold pointers while they run, so threads do not share them.) One cache per thread and kind.
 template <class Value, std::size_t N>
 class Cache {
  public:

@@ -77,7 +77,8 @@ void max_of_four(const T* __restrict top, const T* __restrict bottom, std::int64
 // Writes dx where give_to_maximum adds to it: windows must not overlap.
 template <class T>
 void give_to_first_of_four(const T* __restrict top, const T* __restrict bottom, const T* __restrict y,
-                           const T* __restrict dy, std::int64_t n, T* __restrict dx_top, T* __restrict dx_bottom) {
+                           const T* __restrict dy, std::int64_t n, T* __restrict dx_top,
+                           T* __restrict dx_bottom) {
   const auto take = [](T x, T maximum, T& left) {
     const bool hit = (x == maximum) | (x != x);
     const T given = hit ? left : T{0};
@@ -128,10 +129,11 @@ bool tiled_by_two(const Geometry& g) {
 template <class T>
 void max_grad_image(const Geometry& g, const T* x, const T* y, const T* dy, T* dx) {
   if (tiled_by_two(g))
-    return for_each_window(g, [&](std::int64_t at, std::int64_t top, std::int64_t, std::int64_t left, std::int64_t) {
-      const std::int64_t upper = g.pixel(top, left), lower = g.pixel(top + 1, left);
-      give_to_first_of_four(x + upper, x + lower, y + at, dy + at, g.channels, dx + upper, dx + lower);
-    });
+    return for_each_window(
+        g, [&](std::int64_t at, std::int64_t top, std::int64_t, std::int64_t left, std::int64_t) {
+          const std::int64_t upper = g.pixel(top, left), lower = g.pixel(top + 1, left);
+          give_to_first_of_four(x + upper, x + lower, y + at, dy + at, g.channels, dx + upper, dx + lower);
+        });
   std::fill_n(dx, g.image_size(), T{0});
   const ScratchArray<T> rest(g.channels);
   for_each_window(

@@ -32,8 +32,9 @@ Tensor apart(const KernelRegistry& registry, const std::string& op, const std::v
 TEST(FusedMatMul, HasTheBitsOfMatMulBiasAddAndActivation) {
   const KernelRegistry registry = all_kernels();
   std::mt19937_64 engine(21);
-  const std::vector<std::array<std::int64_t, 3>> sizes{{1, 1, 1},     {32, 784, 128}, {128, 32, 10}, {5, 0, 3},
-                                                       {0, 4, 3},     {3, 4, 0},      {700, 65, 301}, {301, 65, 700}, {70, 150, 1100}};
+  const std::vector<std::array<std::int64_t, 3>> sizes{{1, 1, 1},      {32, 784, 128}, {128, 32, 10},
+                                                       {5, 0, 3},      {0, 4, 3},      {3, 4, 0},
+                                                       {700, 65, 301}, {301, 65, 700}, {70, 150, 1100}};
   for (const auto& [m, k, n] : sizes)
     for (DType dtype : {DType::f32, DType::f64, DType::f16, DType::bf16})
       for (int mask = 0; mask < 4; ++mask)
@@ -58,9 +59,11 @@ TEST(FusedConv2D, HasTheBitsOfConv2DBiasAddAndActivation) {
     for (DType dtype : {DType::f32, DType::f64, DType::f16, DType::bf16})
       for (const char* padding : {"SAME", "VALID"})
         for (const auto& [name, op] : kActivations) {
-          const std::vector<Tensor> inputs{random_tensor(dtype, x, engine), random_tensor(dtype, filter, engine),
+          const std::vector<Tensor> inputs{random_tensor(dtype, x, engine),
+                                           random_tensor(dtype, filter, engine),
                                            random_tensor(dtype, {filter[3]}, engine)};
-          const Attributes window{{"strides", std::vector<std::int64_t>{1, 2}}, {"padding", std::string(padding)}};
+          const Attributes window{{"strides", std::vector<std::int64_t>{1, 2}},
+                                  {"padding", std::string(padding)}};
           const Tensor y = run_every_way(registry, {"FusedConv2D", dtype, inputs, with(window, name)})[0];
           ASSERT_TRUE(bitwise_equal(y, apart(registry, "Conv2D", inputs, window, op)))
               << x.to_string() << " " << name << " " << troupe::name(dtype);

@@ -5,7 +5,6 @@
 
 #include "kernels/cpu/low_precision.hpp"
 #include "kernels/cpu/scratch.hpp"
-
 #include "tests/kernels/random_tensors.hpp"
 
 namespace troupe {
@@ -79,6 +78,22 @@ TEST(MatMul, GivesTheSameBitsOnAThreadThatLetsOpenMpUseMany) {
     EXPECT_TRUE(bitwise_equal(one, many));
   }
   omp_set_num_threads(before);
+}
+
+// Every size of a register tile and of the rest of a row.
+TEST(MatMul, IsRightAtTheEdgesOfTiles) {
+  std::mt19937_64 engine(10);
+  const auto device = test_device();
+  for (std::int64_t m : {1, 2, 3, 4, 5, 6, 7, 8, 9, 17})
+    for (std::int64_t n : {1, 15, 16, 17, 31, 32, 33, 47, 48, 49, 97})
+      for (int mask = 0; mask < 4; ++mask) {
+        const bool ta = mask & 1, tb = mask & 2;
+        const Tensor a = random_tensor(DType::f32, ta ? Shape{5, m} : Shape{m, 5}, engine);
+        const Tensor b = random_tensor(DType::f32, tb ? Shape{n, 5} : Shape{5, n}, engine);
+        Tensor c(DType::f32, {m, n});
+        matmul(device->parallelism(), a, b, ta, tb, c);
+        expect_close(c, matmul_reference(a, b, ta, tb), fmt::format("{}x5x{} {}", m, n, mask));
+      }
 }
 
 // More shapes than a thread keeps primitives for, each met again after it was dropped.
@@ -205,10 +220,13 @@ TEST(BiasAdd, OfNarrowTypesAddsFloatsAndRoundsToNearestEven) {
 // Every float is rounded as the conversion of one element does, NaN included.
 TEST(LowPrecision, ArraysHaveTheBitsOfSingleConversions) {
   std::mt19937 engine(8);
-  std::vector<float> values{0.0f, -0.0f, 65519.9f, 65520.0f, -1e30f, 0x1p-25f, 0x1.8p-24f, 1.00390625f, 1.01171875f};
+  std::vector<float> values{0.0f,     -0.0f,      65519.9f,    65520.0f,   -1e30f,
+                            0x1p-25f, 0x1.8p-24f, 1.00390625f, 1.01171875f};
   values.push_back(std::numeric_limits<float>::infinity());
-  for (std::uint32_t nan : {0x7f800001u, 0xffc12345u, 0x7fffffffu}) values.push_back(std::bit_cast<float>(nan));
-  for (int i = 0; i < 100000; ++i) values.push_back(std::bit_cast<float>(static_cast<std::uint32_t>(engine())));
+  for (std::uint32_t nan : {0x7f800001u, 0xffc12345u, 0x7fffffffu})
+    values.push_back(std::bit_cast<float>(nan));
+  for (int i = 0; i < 100000; ++i)
+    values.push_back(std::bit_cast<float>(static_cast<std::uint32_t>(engine())));
   const auto count = static_cast<std::int64_t>(values.size());
   const auto check = [&]<class T>(T) {
     std::vector<T> narrowed(values.size());
@@ -221,8 +239,10 @@ TEST(LowPrecision, ArraysHaveTheBitsOfSingleConversions) {
     widen(all.data(), widened.data(), 65536);
     for (std::size_t i = 0; i < all.size(); ++i) {
       const float one = static_cast<float>(all[i]);
-      if (std::isnan(one)) ASSERT_TRUE(std::isnan(widened[i]));
-      else ASSERT_EQ(std::bit_cast<std::uint32_t>(widened[i]), std::bit_cast<std::uint32_t>(one));
+      if (std::isnan(one))
+        ASSERT_TRUE(std::isnan(widened[i]));
+      else
+        ASSERT_EQ(std::bit_cast<std::uint32_t>(widened[i]), std::bit_cast<std::uint32_t>(one));
     }
   };
   check(Half{});

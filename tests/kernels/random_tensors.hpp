@@ -81,8 +81,8 @@ inline void expect_close(const Tensor& got, const Sums& want, const std::string&
   const std::vector<double> values = doubles(got);
   ASSERT_EQ(values.size(), want.value.size()) << where;
   for (std::size_t i = 0; i < values.size(); ++i)
-    ASSERT_LE(std::fabs(values[i] - want.value[i]), tolerance * want.magnitude[i] * (1 + rounding) +
-                                                        rounding * std::fabs(want.value[i]) + smallest)
+    ASSERT_LE(std::fabs(values[i] - want.value[i]),
+              tolerance * want.magnitude[i] * (1 + rounding) + rounding * std::fabs(want.value[i]) + smallest)
         << where << " at " << i;
 }
 

@@ -1,6 +1,6 @@
-// troupe-tune: what the tables of kernels/cpu/gemm_table.hpp and conv_onednn.cpp are made from. Runs each way to compute a
-// shape on one thread and prints GFLOP/s, the best of several runs. Nothing reads its output but people: which library
-// and layout a kernel uses is fixed in those files.
+// troupe-tune: what the tables of kernels/cpu/gemm_table.hpp and conv_onednn.cpp are made from. Runs each way
+// to compute a shape on one thread and prints GFLOP/s, the best of several runs. Nothing reads its output but
+// people: which library and layout a kernel uses is fixed in those files.
 #include <omp.h>
 
 #include <CLI/CLI.hpp>
@@ -12,9 +12,9 @@
 #include <vector>
 
 #define EIGEN_DONT_PARALLELIZE
-#include <Eigen/Core>
-
 #include <fmt/format.h>
+
+#include <Eigen/Core>
 
 namespace {
 
@@ -59,7 +59,8 @@ struct Product {
 
 double eigen_seconds(const Product& p, const float* a, const float* b, float* c) {
   using Matrix = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
-  const Eigen::Map<const Matrix> left(a, p.ta ? p.k : p.m, p.ta ? p.m : p.k), right(b, p.tb ? p.n : p.k, p.tb ? p.k : p.n);
+  const Eigen::Map<const Matrix> left(a, p.ta ? p.k : p.m, p.ta ? p.m : p.k),
+      right(b, p.tb ? p.n : p.k, p.tb ? p.k : p.n);
   Eigen::Map<Matrix> out(c, p.m, p.n);
   if (p.ta) return seconds([&] { out.noalias() = left.transpose() * right; });
   if (p.tb) return seconds([&] { out.noalias() = left * right.transpose(); });
@@ -82,11 +83,12 @@ void tune_product(Runtime& runtime, const Product& p) {
         {DNNL_ARG_SCRATCHPAD, memory(described.scratchpad_desc(), runtime.engine)}};
     return giga / seconds([&] { matmul.execute(runtime.stream, arguments); });
   };
-  std::vector<float> a(static_cast<std::size_t>(p.m * p.k), 0.5f), b(static_cast<std::size_t>(p.k * p.n), 0.5f),
-      c(static_cast<std::size_t>(p.m * p.n));
+  std::vector<float> a(static_cast<std::size_t>(p.m * p.k), 0.5f),
+      b(static_cast<std::size_t>(p.k * p.n), 0.5f), c(static_cast<std::size_t>(p.m * p.n));
   const double sgemm = giga / seconds([&] {
-    dnnl_sgemm(p.ta ? 'T' : 'N', p.tb ? 'T' : 'N', p.m, p.n, p.k, 1, a.data(), lda, b.data(), ldb, 0, c.data(), p.n);
-  });
+                         dnnl_sgemm(p.ta ? 'T' : 'N', p.tb ? 'T' : 'N', p.m, p.n, p.k, 1, a.data(), lda,
+                                    b.data(), ldb, 0, c.data(), p.n);
+                       });
   const double eigen = giga / eigen_seconds(p, a.data(), b.data(), c.data());
   fmt::print("{:>5} x {:>5} x {:>5} {}{}  sgemm {:>4.0f}  primitive {:>4.0f}  Eigen {:>4.0f}", p.m, p.k, p.n,
              p.ta ? "a^T" : "   ", p.tb ? "b^T" : "   ", sgemm, primitive(Type::f32), eigen);
@@ -101,11 +103,13 @@ struct Convolution {
   std::int64_t batch, size, in, out, padding;
 };
 
-// NHWC in and out in every case; `blocked`: reordered to oneDNN's layouts and back; `plain`: the filter too stays HWIO.
+// NHWC in and out in every case; `blocked`: reordered to oneDNN's layouts and back; `plain`: the filter too
+// stays HWIO.
 double convolution_seconds(Runtime& runtime, const Convolution& c, int direction, bool blocked, bool plain) {
   const std::int64_t after = c.size + 2 * c.padding - 2;
   const memory::dims x{c.batch, c.in, c.size, c.size}, w{c.out, c.in, 3, 3}, y{c.batch, c.out, after, after};
-  const memory::desc users[] = {{x, Type::f32, Tag::nhwc}, {w, Type::f32, Tag::hwio}, {y, Type::f32, Tag::nhwc}};
+  const memory::desc users[] = {
+      {x, Type::f32, Tag::nhwc}, {w, Type::f32, Tag::hwio}, {y, Type::f32, Tag::nhwc}};
   const auto any = [&](int i, const memory::dims& dims, bool free) {
     return free ? memory::desc(dims, Type::f32, Tag::any) : users[i];
   };
@@ -113,7 +117,8 @@ double convolution_seconds(Runtime& runtime, const Convolution& c, int direction
   const memory::dims ones{1, 1}, pads{c.padding, c.padding};
   constexpr auto kDirect = dnnl::algorithm::convolution_direct;
   const dnnl::convolution_forward::primitive_desc forward(
-      {dnnl::prop_kind::forward_training, kDirect, xd, wd, yd, ones, pads, pads}, runtime.attributes, runtime.engine);
+      {dnnl::prop_kind::forward_training, kDirect, xd, wd, yd, ones, pads, pads}, runtime.attributes,
+      runtime.engine);
   dnnl::primitive primitive;
   std::vector<memory::desc> used;
   memory scratch;
@@ -123,10 +128,11 @@ double convolution_seconds(Runtime& runtime, const Convolution& c, int direction
     scratch = memory(described.scratchpad_desc(), runtime.engine);
   };
   if (direction == 0) {
-    adopt(dnnl::convolution_forward(forward), forward, {forward.src_desc(), forward.weights_desc(), forward.dst_desc()});
+    adopt(dnnl::convolution_forward(forward), forward,
+          {forward.src_desc(), forward.weights_desc(), forward.dst_desc()});
   } else if (direction == 1) {
-    const dnnl::convolution_backward_data::primitive_desc d({kDirect, xd, wd, yd, ones, pads, pads}, runtime.attributes,
-                                                            runtime.engine, forward);
+    const dnnl::convolution_backward_data::primitive_desc d({kDirect, xd, wd, yd, ones, pads, pads},
+                                                            runtime.attributes, runtime.engine, forward);
     adopt(dnnl::convolution_backward_data(d), d, {d.diff_src_desc(), d.weights_desc(), d.diff_dst_desc()});
   } else {
     const dnnl::convolution_backward_weights::primitive_desc d({kDirect, xd, wd, yd, ones, pads, pads},
@@ -154,7 +160,8 @@ double convolution_seconds(Runtime& runtime, const Convolution& c, int direction
         reorders[static_cast<std::size_t>(i)].execute(runtime.stream, own[static_cast<std::size_t>(i)],
                                                       inside[static_cast<std::size_t>(i)]);
     primitive.execute(runtime.stream, arguments);
-    if (const auto r = static_cast<std::size_t>(result); reorders[r]) reorders[r].execute(runtime.stream, inside[r], own[r]);
+    if (const auto r = static_cast<std::size_t>(result); reorders[r])
+      reorders[r].execute(runtime.stream, inside[r], own[r]);
   });
 }
 
@@ -163,8 +170,9 @@ void tune_convolution(Runtime& runtime, const Convolution& c) {
   const double giga = 2e-9 * 9 * static_cast<double>(c.batch * after * after * c.in * c.out);
   const char* const names[] = {"forward", "by input", "by filter"};
   for (int direction = 0; direction < 3; ++direction)
-    fmt::print("{}x{}x{}x{} -> {} {:>9}:  NHWC {:>4.0f}  blocked {:>4.0f}  plain filter {:>4.0f}\n", c.batch, c.size, c.size,
-               c.in, c.out, names[direction], giga / convolution_seconds(runtime, c, direction, false, false),
+    fmt::print("{}x{}x{}x{} -> {} {:>9}:  NHWC {:>4.0f}  blocked {:>4.0f}  plain filter {:>4.0f}\n", c.batch,
+               c.size, c.size, c.in, c.out, names[direction],
+               giga / convolution_seconds(runtime, c, direction, false, false),
                giga / convolution_seconds(runtime, c, direction, true, false),
                giga / convolution_seconds(runtime, c, direction, false, true));
 }
@@ -172,18 +180,32 @@ void tune_convolution(Runtime& runtime, const Convolution& c) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app("Measures the ways to compute products and convolutions that the kernels choose from, in GFLOP/s on one thread.");
+  CLI::App app(
+      "Measures the ways to compute products and convolutions that the kernels choose from, in GFLOP/s on "
+      "one thread.");
   app.set_version_flag("--version", TROUPE_VERSION);
   CLI11_PARSE(app, argc, argv);
   omp_set_num_threads(1);
   Runtime runtime;
-  for (const Product& p : std::vector<Product>{
-           {64, 64, 64},           {256, 256, 256},           {1024, 1024, 1024},         {2048, 2048, 2048},
-           {32, 784, 128},         {784, 32, 128, true},      {32, 128, 10},              {128, 32, 10, true},
-           {32, 10, 128, false, true}, {128, 784, 128},       {128, 128, 10},             {32, 1600, 128},
-           {1600, 32, 128, true},  {32, 128, 1600, false, true}, {64, 64, 64, false, true}, {1, 784, 128}})
+  for (const Product& p : std::vector<Product>{{64, 64, 64},
+                                               {256, 256, 256},
+                                               {1024, 1024, 1024},
+                                               {2048, 2048, 2048},
+                                               {32, 784, 128},
+                                               {784, 32, 128, true},
+                                               {32, 128, 10},
+                                               {128, 32, 10, true},
+                                               {32, 10, 128, false, true},
+                                               {128, 784, 128},
+                                               {128, 128, 10},
+                                               {32, 1600, 128},
+                                               {1600, 32, 128, true},
+                                               {32, 128, 1600, false, true},
+                                               {64, 64, 64, false, true},
+                                               {1, 784, 128}})
     tune_product(runtime, p);
-  for (const Convolution& c : std::vector<Convolution>{{32, 28, 1, 32, 0}, {32, 13, 32, 64, 0}, {16, 56, 64, 64, 1}})
+  for (const Convolution& c :
+       std::vector<Convolution>{{32, 28, 1, 32, 0}, {32, 13, 32, 64, 0}, {16, 56, 64, 64, 1}})
     tune_convolution(runtime, c);
   return 0;
 }

@@ -1,0 +1,17 @@
+// Float products of matrices that stay in the cache: nothing is packed and nothing is allocated, which oneDNN
+// does for each call. Each element is summed in the order of k by fused multiply-adds: its bits depend
+// neither on tiles nor on parts.
+#pragma once
+
+#include "kernels/cpu/gemm.hpp"
+
+namespace troupe {
+
+// Is the code below built for this machine (AVX-512)?
+bool has_gemm_cached();
+
+// c[i * c_stride + j] = sum over p < k of a(i, p) * b(p, j); k > 0. A transposed b is copied first.
+void gemm_cached(std::int64_t m, std::int64_t n, std::int64_t k, MatrixView<float> a, MatrixView<float> b,
+                 float* c, std::int64_t c_stride);
+
+}  // namespace troupe
