@@ -133,6 +133,7 @@ void ThreadPool::run(DynamicWork& work) {
   Dynamic job(work);
   std::unique_lock lock(mutex_);
   jobs_.push_back(&job);
+  if (idle_.load(std::memory_order_relaxed) > 0) wake_.notify_all();  // several pieces may be ready from the start
   help_until(lock, [&work] { return work.finished(); });
   withdraw(lock, job);
 }
