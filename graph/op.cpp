@@ -42,6 +42,11 @@ Op& Op::input_list(std::string name, std::string type_attr, std::string count_at
   def_.inputs.push_back({.name = std::move(name), .type_attr = std::move(type_attr), .count_attr = std::move(count_attr)});
   return *this;
 }
+Op& Op::input_list(std::string name, DType fixed, std::string count_attr) {
+  declare(def_, count_attr, AttrType::integer);
+  def_.inputs.push_back({.name = std::move(name), .fixed = fixed, .count_attr = std::move(count_attr)});
+  return *this;
+}
 Op& Op::input_types(std::string name, std::string types_attr) {
   declare(def_, types_attr, AttrType::dtypes);
   def_.inputs.push_back({.name = std::move(name), .types_attr = std::move(types_attr)});

@@ -83,6 +83,7 @@ class Op {
   Op& input(std::string name, std::string type_attr);
   Op& input(std::string name, DType fixed);
   Op& input_list(std::string name, std::string type_attr, std::string count_attr);
+  Op& input_list(std::string name, DType fixed, std::string count_attr);
   Op& input_types(std::string name, std::string types_attr);  // a list of mixed dtypes
   Op& output(std::string name, std::string type_attr);
   Op& output(std::string name, DType fixed);

@@ -1,5 +1,7 @@
 #include "actors/session/compile.hpp"
 
+#include <algorithm>
+
 #include "graph/partition.hpp"
 #include "graph/passes/mixed_precision.hpp"
 #include "graph/passes/optimize.hpp"
@@ -29,6 +31,13 @@ std::unique_ptr<Graph> narrowed(std::unique_ptr<Graph> graph, DType precision, c
   return graph;
 }
 
+// Can every device run it? Then it does not matter where it will be placed.
+bool on_all(std::span<const DeviceInfo> devices, std::string_view op, DType dtype) {
+  const std::string any(op), typed = fmt::format("{}:{}", op, name(dtype));
+  return std::ranges::all_of(devices,
+                             [&](const DeviceInfo& d) { return d.kernels.contains(any) || d.kernels.contains(typed); });
+}
+
 std::string task_of(const std::string& device) { return DeviceName::parse(device).task_name().to_string(); }
 
 }  // namespace
@@ -41,8 +50,10 @@ Compiled compile(const Graph& graph, const Signature& signature, std::span<const
   if (options.optimize) {
     OptimizeOptions passes;
     passes.evaluator = evaluator(folder, kernels);
+    passes.has_kernel = [devices](std::string_view op, DType dtype) { return on_all(devices, op, dtype); };
     passes.report = [&out](const PassReport& r) {
       out.report += fmt::format("pass {}: {} -> {} nodes\n", r.pass, r.nodes_before, r.nodes_after);
+      for (const std::string& note : r.notes) out.report += fmt::format("  {}\n", note);
     };
     callable = optimize(std::move(callable), passes);
   }

@@ -1,5 +1,6 @@
 // Elementwise mathematics with NumPy's broadcasting, comparisons, and the ops that undo or repeat a
 // broadcast.
+#include "graph/elementwise_program.hpp"
 #include "graph/ops/families.hpp"
 #include "graph/ops/gradients.hpp"
 #include "graph/ops/shapes.hpp"
@@ -26,6 +27,14 @@ void check_broadcast_to(const Shape& small, const Shape& large) {
     fits = from == to || from == 1 || from == kUnknown || to == kUnknown;
   }
   if (!fits) invalid_argument("{} cannot be broadcast to {}", small.to_string(), large.to_string());
+}
+
+void fused_shape(ShapeContext& c) {
+  const auto steps = parse_elementwise(c.attributes().get<std::vector<std::string>>("program"),
+                                       c.attributes().get<std::vector<DType>>("Tin"));
+  if (steps.back().dtype != c.attributes().dtype("T"))
+    invalid_argument("the program makes {}, not {}", name(steps.back().dtype), name(c.attributes().dtype("T")));
+  shapes::broadcast_inputs(c);
 }
 
 void sum_to_like_shape(ShapeContext& c) {
@@ -153,6 +162,13 @@ void register_math_ops(OpRegistry& ops) {
               .output("sum", "T")
               .type("T", kRealTypes)
               .shape(shapes::same_shapes));
+  // Made by a pass, after differentiation: it needs no gradient.
+  ops.add(Op("FusedElementwise")
+              .input_types("inputs", "Tin")
+              .output("y", "T")
+              .type("T", kFloatTypes)
+              .attr("program", AttrType::strings)
+              .shape(fused_shape));
   ops.add(differentiable("SumToLike")
               .input("x", "T")
               .input("like", "T")

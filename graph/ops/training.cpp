@@ -37,6 +37,15 @@ ShapeFn apply_shape(int handles, int scalars, bool sparse) {
   };
 }
 
+void add_hyperparameters(Op& op, const Rule& rule) {
+  for (const AttrDef& attr : rule.hyperparameters) {
+    if (attr.default_value)
+      op.attr(attr.name, *attr.default_value);
+    else
+      op.attr(attr.name, attr.type);
+  }
+}
+
 Op apply_op(const Rule& rule, bool sparse) {
   Op op((sparse ? "SparseApply" : "Apply") + rule.name);
   op.input("var", DType::resource);
@@ -49,14 +58,36 @@ Op apply_op(const Rule& rule, bool sparse) {
     op.input("grad", "T");
   }
   op.type("T", kFloatTypes);
-  for (const AttrDef& attr : rule.hyperparameters) {
-    if (attr.default_value)
-      op.attr(attr.name, *attr.default_value);
-    else
-      op.attr(attr.name, attr.type);
-  }
+  add_hyperparameters(op, rule);
   return op.kind(OpKind::stateful)
       .shape(apply_shape(1 + static_cast<int>(rule.slots.size()), rule.counts_updates ? 2 : 1, sparse));
+}
+
+// Inputs: the variables, the first slot of each, the second of each, lr, [t], the gradients.
+ShapeFn apply_many_shape(int roles, int scalars) {
+  return [=](ShapeContext& c) {
+    const auto count = static_cast<int>(c.attributes().integer("N"));
+    for (int i = 0; i < scalars; ++i)
+      shapes::with_rank(c.input(roles * count + i), 0, i == 0 ? "lr" : "t");
+    for (int v = 0; v < count; ++v) {
+      Shape var = c.input(v);
+      for (int role = 1; role < roles; ++role) var = shapes::merge(var, "var", c.input(role * count + v), "slot");
+      shapes::merge(var, "var", c.input(roles * count + scalars + v), "grad");
+    }
+  };
+}
+
+// The updates of N variables in one sweep: what the pass fuse_updates makes of Apply nodes.
+Op apply_many_op(const Rule& rule) {
+  Op op("Apply" + rule.name + "Many");
+  op.input_list("vars", DType::resource, "N");
+  for (const std::string& slot : rule.slots) op.input_list(slot, DType::resource, "N");
+  op.input("lr", "T");
+  if (rule.counts_updates) op.input("t", DType::i64);
+  op.input_list("grads", "T", "N").type("T", kFloatTypes);
+  add_hyperparameters(op, rule);
+  return op.kind(OpKind::stateful)
+      .shape(apply_many_shape(1 + static_cast<int>(rule.slots.size()), rule.counts_updates ? 2 : 1));
 }
 
 AttrDef required(std::string name) { return {std::move(name), AttrType::real, std::nullopt, {}}; }
@@ -77,6 +108,7 @@ void register_training_ops(OpRegistry& ops) {
   for (const Rule& rule : rules) {
     ops.add(apply_op(rule, false));
     ops.add(apply_op(rule, true));
+    ops.add(apply_many_op(rule));
   }
   // The state of a loss scale (graph/loss_scaling.hpp) after a step: grad is not finite if the step was
   // skipped.

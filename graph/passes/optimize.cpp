@@ -3,19 +3,49 @@
 #include <algorithm>
 
 #include "graph/passes/common_subexpressions.hpp"
+#include "graph/passes/fuse_bias.hpp"
+#include "graph/passes/fuse_elementwise.hpp"
+#include "graph/passes/fuse_updates.hpp"
 #include "graph/passes/prune.hpp"
+#include "graph/passes/simplify.hpp"
 
 namespace troupe {
 
+namespace {
+
+using Plain = std::unique_ptr<Graph> (*)(const Graph&);
+using Fusing = std::unique_ptr<Graph> (*)(const Graph&, const FuseOptions&);
+
+Pass plain(std::string name, Plain run) {
+  return {std::move(name), [run](const Graph& graph, PassNotes&) { return run(graph); }};
+}
+
+Pass fusing(std::string name, Fusing run, const OptimizeOptions& options) {
+  return {std::move(name), [run, has_kernel = options.has_kernel](const Graph& graph, PassNotes& notes) {
+            return run(graph, {.has_kernel = has_kernel, .notes = &notes});
+          }};
+}
+
+Pass folding(const OptimizeOptions& options) {
+  return {"fold_constants",
+          [evaluate = options.evaluator, bytes = options.folded_bytes](const Graph& graph, PassNotes&) {
+            return evaluate ? fold_constants(graph, evaluate, bytes) : graph.clone();
+          }};
+}
+
+}  // namespace
+
 std::vector<Pass> optimizations(const OptimizeOptions& options) {
-  const auto fold = [evaluate = options.evaluator, bytes = options.folded_bytes](const Graph& graph) {
-    return evaluate ? fold_constants(graph, evaluate, bytes) : graph.clone();
-  };
   std::vector<Pass> passes = {
-      {"prune", prune_callable},
-      {"fold_constants", fold},
-      {"common_subexpressions", eliminate_common_subexpressions},
-      {"prune_again", prune_callable},  // what folding and sharing made superfluous
+      plain("prune", prune_callable),
+      fusing("simplify", simplify, options),
+      folding(options),
+      plain("common_subexpressions", eliminate_common_subexpressions),
+      fusing("simplify_again", simplify, options),  // what folding has made constant
+      fusing("fuse_bias", fuse_bias, options),
+      fusing("fuse_elementwise", fuse_elementwise, options),
+      fusing("fuse_updates", fuse_updates, options),
+      plain("prune_again", prune_callable),  // what folding and sharing made superfluous
   };
   for (const std::string& name : options.switched_off)
     if (std::erase_if(passes, [&](const Pass& pass) { return pass.name == name; }) == 0)
@@ -25,15 +55,16 @@ std::vector<Pass> optimizations(const OptimizeOptions& options) {
 
 std::unique_ptr<Graph> optimize(std::unique_ptr<Graph> graph, const OptimizeOptions& options) {
   for (const Pass& pass : optimizations(options)) {
-    const int before = graph->size();
+    PassReport report{.pass = pass.name, .nodes_before = graph->size()};
     const auto start = std::chrono::steady_clock::now();
     try {
-      graph = pass.run(*graph);
+      graph = pass.run(*graph, report.notes);
     } catch (const Error& error) {
       throw error.within(fmt::format("optimization '{}'", pass.name));
     }
-    if (options.report)
-      options.report({pass.name, before, graph->size(), std::chrono::steady_clock::now() - start});
+    report.nodes_after = graph->size();
+    report.time = std::chrono::steady_clock::now() - start;
+    if (options.report) options.report(report);
   }
   return graph;
 }

@@ -11,12 +11,14 @@
 #include <vector>
 
 #include "graph/passes/fold.hpp"
+#include "graph/passes/fuse.hpp"
 
 namespace troupe {
 
 struct Pass {
   std::string name;
-  std::function<std::unique_ptr<Graph>(const Graph&)> run;
+  // Adds to the notes what it did that is worth telling.
+  std::function<std::unique_ptr<Graph>(const Graph&, PassNotes& notes)> run;
 };
 
 // What a pass did, for logs and tests.
@@ -25,16 +27,18 @@ struct PassReport {
   int nodes_before = 0;
   int nodes_after = 0;
   std::chrono::nanoseconds time{0};
+  PassNotes notes;  // "fused a + b -> Op 'name'"
 };
 
 struct OptimizeOptions {
   Evaluator evaluator;                 // none: constants are not folded
   std::set<std::string> switched_off;  // names of passes; unknown ones throw not_found
   std::size_t folded_bytes = kFoldedBytes;
+  std::function<bool(std::string_view op, DType dtype)> has_kernel;  // see FuseOptions
   std::function<void(const PassReport&)> report;
 };
 
-// prune, fold_constants, common_subexpressions, prune_again.
+// prune, simplify, fold_constants, common_subexpressions, simplify_again, fuse_bias, fuse_elementwise, fuse_updates, prune_again.
 std::vector<Pass> optimizations(const OptimizeOptions& options);
 
 // Runs them all. Errors name the pass.

@@ -1,6 +1,7 @@
 #include "kernels/cpu/array.hpp"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "messages/error.hpp"
@@ -181,7 +182,10 @@ Tensor tile(Device& device, const Tensor& x, Dims multiples) {
 }
 
 Tensor reshape(const Tensor& x, Dims wanted) {
-  std::vector<std::int64_t> dims(wanted.begin(), wanted.end());
+  if (wanted.size() > static_cast<std::size_t>(kMaxRank)) return x.reshaped(Shape(wanted));  // throws
+  std::array<std::int64_t, kMaxRank> copied;
+  std::ranges::copy(wanted, copied.begin());
+  const std::span<std::int64_t> dims(copied.data(), wanted.size());
   const auto open = std::ranges::find(dims, -1);
   if (open != dims.end()) {
     *open = 1;

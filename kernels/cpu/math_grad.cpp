@@ -1,4 +1,5 @@
 #include "kernels/cpu/elementwise.hpp"
+#include "kernels/cpu/elementwise_ops.hpp"
 #include "kernels/cpu/families.hpp"
 
 namespace troupe {
@@ -23,10 +24,10 @@ void add_grad(KernelRegistry& registry, const std::string& name, Op op) {
 
 void register_math_grad_kernels(KernelRegistry& registry) {
   add_kernels(registry, "ReluGrad", RealTypes{}, []<class T>(KernelContext& context) {
-    run_grad<T>(context, [](auto dy, auto y) { return y > 0 ? dy : static_cast<decltype(dy)>(0); });
+    run_grad<T>(context, ReluGradOp{});
   });
-  add_grad(registry, "SigmoidGrad", [](auto dy, auto y) { return dy * y * (1 - y); });
-  add_grad(registry, "TanhGrad", [](auto dy, auto y) { return dy * (1 - y * y); });
+  add_grad(registry, "SigmoidGrad", SigmoidGradOp{});
+  add_grad(registry, "TanhGrad", TanhGradOp{});
   add_factories(registry, "LeakyReluGrad", FloatTypes{}, []<class T>(const KernelInit& init) -> Kernel {
     const auto alpha = static_cast<Compute<T>>(init.attributes.real("alpha"));
     return [alpha](KernelContext& context) {

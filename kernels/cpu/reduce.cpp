@@ -6,27 +6,45 @@
 
 namespace troupe {
 
+namespace {
+
+// A list of dimensions, without memory of its own.
+class ReduceDims {
+ public:
+  void add(std::int64_t size, bool reduced) { all_.at(count_++) = {size, reduced}; }
+  ReduceDim& operator[](int i) { return all_.at(static_cast<std::size_t>(i)); }
+  operator std::span<const ReduceDim>() const { return {all_.data(), count_}; }
+
+ private:
+  std::array<ReduceDim, kMaxReduceDims> all_;
+  std::size_t count_ = 0;
+};
+
+}  // namespace
+
 ReducePlan plan_reduce(std::span<const ReduceDim> dims) {
-  std::vector<ReduceDim> merged;
+  std::array<ReduceDim, kMaxReduceDims> merged;
+  std::size_t count = 0;
   for (const ReduceDim& d : dims) {
     if (d.size == 1) continue;
-    if (!merged.empty() && merged.back().reduced == d.reduced)
-      merged.back().size *= d.size;
+    if (count > 0 && merged[count - 1].reduced == d.reduced)
+      merged[count - 1].size *= d.size;
     else
-      merged.push_back(d);
+      merged.at(count++) = d;
   }
   ReducePlan plan;
-  if (merged.empty()) return plan;
-  plan.inner = merged.back().size;
-  plan.inner_reduced = merged.back().reduced;
-  merged.pop_back();
+  if (count == 0) return plan;
+  plan.inner = merged[--count].size;
+  plan.inner_reduced = merged[count].reduced;
   std::int64_t stride = plan.inner;
-  for (std::size_t d = merged.size(); d-- > 0;) {
+  for (std::size_t d = count; d-- > 0;) {
     auto& loops = merged[d].reduced ? plan.reduced : plan.kept;
-    loops.insert(loops.begin(), {merged[d].size, stride});
+    loops.all[loops.count++] = {merged[d].size, stride};
     (merged[d].reduced ? plan.reduced_count : plan.kept_count) *= merged[d].size;
     stride *= merged[d].size;
   }
+  for (ReducePlan::Loops* loops : {&plan.kept, &plan.reduced})
+    std::reverse(loops->all.begin(), loops->all.begin() + static_cast<std::ptrdiff_t>(loops->count));
   return plan;
 }
 
@@ -70,11 +88,11 @@ Tensor reduce(Device& device, Reduction kind, const Tensor& x, std::span<const R
 Tensor reduce_axes(Device& device, Reduction kind, const Tensor& x, std::span<const std::int64_t> axes,
                    bool keep_dims) {
   const int rank = x.shape().rank();
-  std::vector<ReduceDim> dims;
-  for (std::int64_t size : x.shape().dims()) dims.push_back({size, axes.empty()});
-  for (std::int64_t axis : axes) dims[static_cast<std::size_t>(checked_axis(axis, rank))].reduced = true;
+  ReduceDims dims;
+  for (std::int64_t size : x.shape().dims()) dims.add(size, axes.empty());
+  for (std::int64_t axis : axes) dims[checked_axis(axis, rank)].reduced = true;
   Shape shape;
-  for (const ReduceDim& d : dims) {
+  for (const ReduceDim& d : std::span<const ReduceDim>(dims)) {
     if (!d.reduced)
       shape = shape.with_appended(d.size);
     else if (keep_dims)
@@ -88,22 +106,22 @@ Tensor sum_to(Device& device, const Tensor& x, const Shape& shape) {
   const int added = x.shape().rank() - shape.rank();
   if (added < 0 || broadcast(shape, x.shape()) != x.shape())
     invalid_argument("{} was not broadcast to {}", shape.to_string(), x.shape().to_string());
-  std::vector<ReduceDim> dims;
+  ReduceDims dims;
   for (int d = 0; d < x.shape().rank(); ++d)
-    dims.push_back({x.shape().dim(d), d < added || (shape.dim(d - added) == 1 && x.shape().dim(d) != 1)});
+    dims.add(x.shape().dim(d), d < added || (shape.dim(d - added) == 1 && x.shape().dim(d) != 1));
   return reduce(device, Reduction::sum, x, dims, shape);
 }
 
 Tensor tile_grad(Device& device, const Tensor& dy, const Shape& shape,
                  std::span<const std::int64_t> multiples) {
   bool fits = dy.shape().rank() == shape.rank() && std::ssize(multiples) == shape.rank();
-  std::vector<ReduceDim> dims;
+  ReduceDims dims;
   for (int d = 0; fits && d < shape.rank(); ++d) {
     const std::int64_t times = multiples[static_cast<std::size_t>(d)];
     std::int64_t size = 0;
     fits = times >= 0 && !__builtin_mul_overflow(times, shape.dim(d), &size) && size == dy.shape().dim(d);
-    dims.push_back({times, true});
-    dims.push_back({shape.dim(d), false});
+    dims.add(times, true);
+    dims.add(shape.dim(d), false);
   }
   if (!fits) invalid_argument("{} is not a tiling of {}", dy.shape().to_string(), shape.to_string());
   return reduce(device, Reduction::sum, dy, dims, shape);

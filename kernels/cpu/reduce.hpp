@@ -5,7 +5,6 @@
 #pragma once
 
 #include <span>
-#include <vector>
 
 #include "devices/device.hpp"
 #include "messages/tensor.hpp"
@@ -20,7 +19,9 @@ struct ReduceDim {
   bool reduced;
 };
 
-// Reduces x, whose elements lie as `dims` says (at most 16), to a tensor of `shape`, which has the elements
+inline constexpr std::size_t kMaxReduceDims = 2 * kMaxRank;
+
+// Reduces x, whose elements lie as `dims` says (at most kMaxReduceDims), to a tensor of `shape`, which has the elements
 // of the kept dimensions. Integers: sums wrap modulo 2^bits, means round towards zero. The sum of nothing is
 // 0, its mean NaN. Throws invalid_argument for max and min of nothing and the mean of no integers.
 Tensor reduce(Device& device, Reduction kind, const Tensor& x, std::span<const ReduceDim> dims,

@@ -9,9 +9,9 @@
 
 #include <algorithm>
 #include <array>
-#include <vector>
 
 #include "kernels/cpu/reduce.hpp"
+#include "kernels/cpu/scratch.hpp"
 #include "kernels/cpu/typed_kernels.hpp"
 
 namespace troupe {
@@ -28,8 +28,13 @@ struct ReducePlan {
     std::int64_t size;
     std::int64_t stride;
   };
-  std::vector<Loop> kept;     // but the innermost dimension
-  std::vector<Loop> reduced;  // but the innermost dimension
+  // Outermost first.
+  struct Loops {
+    std::array<Loop, kMaxReduceDims> all;
+    std::size_t count = 0;
+  };
+  Loops kept;     // but the innermost dimension
+  Loops reduced;  // but the innermost dimension
   std::int64_t inner = 1;     // size of the innermost dimension
   bool inner_reduced = true;
   std::int64_t kept_count = 1;     // product of `kept`
@@ -39,10 +44,10 @@ struct ReducePlan {
 ReducePlan plan_reduce(std::span<const ReduceDim> dims);
 
 // Where combination `index` of the loops begins.
-inline std::int64_t loop_offset(const std::vector<ReducePlan::Loop>& loops, std::int64_t index) {
+inline std::int64_t loop_offset(const ReducePlan::Loops& loops, std::int64_t index) {
   std::int64_t offset = 0;
-  for (std::size_t d = loops.size(); d-- > 0; index /= loops[d].size)
-    offset += index % loops[d].size * loops[d].stride;
+  for (std::size_t d = loops.count; d-- > 0; index /= loops.all[d].size)
+    offset += index % loops.all[d].size * loops.all[d].stride;
   return offset;
 }
 
@@ -70,7 +75,7 @@ void reduce_inner(Parallelism& parallelism, const R& reducer, const ReducePlan& 
   using Acc = typename R::Acc;
   const std::int64_t terms = plan.reduced_count * plan.inner;
   const std::int64_t chunks = std::max<std::int64_t>((terms + kReduceChunk - 1) / kReduceChunk, 1);
-  std::vector<Acc> partial(static_cast<std::size_t>(chunks > 1 ? plan.kept_count * chunks : 0));
+  const ScratchArray<Acc> partial(chunks > 1 ? plan.kept_count * chunks : 0);
   const std::int64_t grain = std::max<std::int64_t>(kReduceChunk / std::max<std::int64_t>(terms, 1), 1);
   parallelism.parallel_for(plan.kept_count * chunks, grain, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t unit = begin; unit < end; ++unit) {
@@ -86,14 +91,14 @@ void reduce_inner(Parallelism& parallelism, const R& reducer, const ReducePlan& 
       if (chunks == 1)
         out[unit] = reducer.finish(total);
       else
-        partial[static_cast<std::size_t>(unit)] = total;
+        partial[unit] = total;
     }
   });
   if (chunks == 1) return;
   for (std::int64_t o = 0; o < plan.kept_count; ++o) {
     Acc total = reducer.acc();
     for (std::int64_t c = 0; c < chunks; ++c)
-      total = reducer.merge(total, partial[static_cast<std::size_t>(o * chunks + c)]);
+      total = reducer.merge(total, partial[o * chunks + c]);
     out[o] = reducer.finish(total);
   }
 }
@@ -124,7 +129,7 @@ void reduce_outer(Parallelism& parallelism, const R& reducer, const ReducePlan& 
   const std::int64_t width = std::min(plan.inner, kReduceTile);
   const std::int64_t chunk_rows = std::max(kReduceRows, kReduceChunk / width);
   const std::int64_t chunks = std::max<std::int64_t>((plan.reduced_count + chunk_rows - 1) / chunk_rows, 1);
-  std::vector<Acc> partial(static_cast<std::size_t>(chunks > 1 ? plan.kept_count * chunks * plan.inner : 0));
+  const ScratchArray<Acc> partial(chunks > 1 ? plan.kept_count * chunks * plan.inner : 0);
   const std::int64_t per_unit = width * std::clamp<std::int64_t>(plan.reduced_count, 1, chunk_rows);
   const std::int64_t grain = std::max<std::int64_t>(kReduceChunk / per_unit, 1);
   parallelism.parallel_for(
@@ -142,7 +147,7 @@ void reduce_outer(Parallelism& parallelism, const R& reducer, const ReducePlan& 
               out[o * plan.inner + column + k] = reducer.finish(totals[static_cast<std::size_t>(k)]);
           else
             std::copy_n(totals.begin(), columns,
-                        partial.begin() + (o * chunks + chunk) * plan.inner + column);
+                        partial.data() + (o * chunks + chunk) * plan.inner + column);
         }
       });
   if (chunks == 1) return;
@@ -150,7 +155,7 @@ void reduce_outer(Parallelism& parallelism, const R& reducer, const ReducePlan& 
     for (std::int64_t k = 0; k < plan.inner; ++k) {
       Acc total = reducer.acc();
       for (std::int64_t c = 0; c < chunks; ++c)
-        total = reducer.merge(total, partial[static_cast<std::size_t>((o * chunks + c) * plan.inner + k)]);
+        total = reducer.merge(total, partial[(o * chunks + c) * plan.inner + k]);
       out[o * plan.inner + k] = reducer.finish(total);
     }
 }

@@ -1,6 +1,7 @@
 #include "kernels/cpu/arithmetic.hpp"
 #include "kernels/cpu/elementwise.hpp"
 #include "kernels/cpu/families.hpp"
+#include "kernels/cpu/scratch.hpp"
 
 namespace troupe {
 namespace {
@@ -38,20 +39,21 @@ void select(KernelContext& context) {
 template <class T>
 void add_n(KernelContext& context) {
   const Shape shape = context.input(0).shape();
-  std::vector<const T*> terms;
-  for (int i = 0; i < context.num_inputs(); ++i) {
+  const int count = context.num_inputs();
+  const ScratchArray<const T*> terms(count);
+  for (int i = 0; i < count; ++i) {
     if (context.input(i).shape() != shape)
       invalid_argument("AddN: input {} is {}, input 0 is {}", i, context.input(i).shape().to_string(),
                        shape.to_string());
-    terms.push_back(context.input(i).data<T>());
+    terms[i] = context.input(i).data<T>();
   }
-  if (terms.size() == 1) return context.set_output(0, context.input(0));
+  if (count == 1) return context.set_output(0, context.input(0));
   Tensor out = context.take_or_allocate(0, dtype_of<T>, shape);
   T* sum = out.mutable_data<T>();
   context.parallelism().parallel_for(
       out.num_elements(), kElementGrain, [&](std::int64_t begin, std::int64_t end) {
         const T* so_far = terms[0];
-        for (std::size_t i = 1; i < terms.size(); ++i, so_far = sum)
+        for (int i = 1; i < count; ++i, so_far = sum)
           binary_stretch(so_far + begin, true, terms[i] + begin, true, sum + begin, end - begin, AddOp{});
       });
   context.set_output(0, std::move(out));

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <limits>
 #include <string_view>
-#include <vector>
 
 #include "kernels/cpu/tensor_checks.hpp"
 #include "kernels/cpu/vector_math.hpp"
@@ -143,21 +142,28 @@ void for_rows(Parallelism& parallelism, Rows rows, Fn row) {
   });
 }
 
-std::vector<std::int64_t> checked_labels(const Tensor& labels, std::int64_t classes) {
-  std::vector<std::int64_t> out;
-  if (labels.dtype() == DType::i32)
-    out.assign(labels.values<std::int32_t>().begin(), labels.values<std::int32_t>().end());
-  else if (labels.dtype() == DType::i64)
-    out.assign(labels.values<std::int64_t>().begin(), labels.values<std::int64_t>().end());
-  else
-    invalid_argument("SparseSoftmaxCrossEntropy: labels must be i32 or i64, but are {}",
-                     name(labels.dtype()));
-  for (std::size_t i = 0; i < out.size(); ++i)
-    if (out[i] < 0 || out[i] >= classes)
-      fail(Code::out_of_range, "SparseSoftmaxCrossEntropy: label {} out of range [0,{}) at position {}",
-           out[i], classes, i);
-  return out;
-}
+// The label at a place, whatever integer it is.
+class Labels {
+ public:
+  // Throws unless all are classes.
+  Labels(const Tensor& labels, std::int64_t classes) {
+    if (labels.dtype() == DType::i32)
+      narrow_ = labels.data<std::int32_t>();
+    else if (labels.dtype() == DType::i64)
+      wide_ = labels.data<std::int64_t>();
+    else
+      invalid_argument("SparseSoftmaxCrossEntropy: labels must be i32 or i64, but are {}", name(labels.dtype()));
+    for (std::int64_t i = 0; i < labels.num_elements(); ++i)
+      if ((*this)[i] < 0 || (*this)[i] >= classes)
+        fail(Code::out_of_range, "SparseSoftmaxCrossEntropy: label {} out of range [0,{}) at position {}", (*this)[i],
+             classes, i);
+  }
+  std::int64_t operator[](std::int64_t i) const { return narrow_ ? narrow_[i] : wide_[i]; }
+
+ private:
+  const std::int32_t* narrow_ = nullptr;
+  const std::int64_t* wide_ = nullptr;
+};
 
 }  // namespace
 
@@ -217,14 +223,13 @@ void sparse_softmax_cross_entropy(Parallelism& parallelism, const Tensor& logits
   check_tensor("SparseSoftmaxCrossEntropy: labels", labels, labels.dtype(), Shape{rows.count});
   check_tensor("SparseSoftmaxCrossEntropy: the loss", loss, logits.dtype(), Shape{rows.count});
   check_tensor("SparseSoftmaxCrossEntropy: the backprop", backprop, logits.dtype(), logits.shape());
-  const std::vector<std::int64_t> label = checked_labels(labels, rows.width);
+  const Labels label(labels, rows.width);
   for_floating("SparseSoftmaxCrossEntropy", logits.dtype(), [&]<class T>() {
     const T* x = logits.data<T>();
     T *out = loss.mutable_data<T>(), *grad = backprop.mutable_data<T>();
     const std::int64_t w = rows.width;
-    for_rows(parallelism, rows, [=, &label](std::int64_t i) {
-      out[i] = sparse_cross_entropy_row(x + i * w, label[static_cast<std::size_t>(i)], w, grad + i * w);
-    });
+    for_rows(parallelism, rows,
+             [=](std::int64_t i) { out[i] = sparse_cross_entropy_row(x + i * w, label[i], w, grad + i * w); });
   });
 }
 

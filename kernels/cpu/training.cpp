@@ -12,8 +12,6 @@ namespace troupe {
 namespace {
 
 constexpr std::int64_t kPartElements = std::int64_t{1} << 14;
-constexpr std::size_t kMaxState = 3;
-
 // The elements [0, n) of the variable and its slots.
 template <class T>
 using StatePointers = std::array<T*, kMaxState>;
@@ -108,6 +106,11 @@ struct Update<T, AdamRule> {
   }
 };
 
+std::span<Tensor* const> state_of(const VariableUpdate& update) {
+  const auto count = std::ranges::find(update.state, nullptr) - update.state.begin();
+  return {update.state.data(), static_cast<std::size_t>(count)};
+}
+
 template <class T>
 StatePointers<T> pointers(std::span<Tensor* const> state) {
   StatePointers<T> out{};
@@ -141,15 +144,42 @@ RowGroups group_rows(std::span<const std::int64_t> indices) {
   return groups;
 }
 
+// Variables swept together: their elements are numbered through, in this order.
+constexpr std::size_t kSweep = 32;
+
+template <class T>
+struct SweepEntry {
+  StatePointers<T> state;
+  const T* grad;
+  std::int64_t end;  // one more than the number of its last element
+};
+
 template <class T, class Rule>
-void update_dense(Parallelism& parallelism, const Rule& rule, std::span<Tensor* const> state,
-                  const Tensor& lr, const Tensor& grad) {
-  const Update<T, Rule> update(rule, static_cast<double>(lr.item<T>()));
-  const StatePointers<T> all = pointers<T>(state);
-  const T* g = grad.data<T>();
-  parallelism.parallel_for(grad.num_elements(), kPartElements, [&](std::int64_t begin, std::int64_t end) {
-    update(advanced(all, begin), g + begin, end - begin);
+void sweep(Parallelism& parallelism, const Update<T, Rule>& update, std::span<const VariableUpdate> updates) {
+  std::array<SweepEntry<T>, kSweep> entries;
+  std::int64_t total = 0;
+  for (std::size_t i = 0; i < updates.size(); ++i) {
+    total += updates[i].grad->num_elements();
+    entries[i] = {pointers<T>(state_of(updates[i])), updates[i].grad->data<T>(), total};
+  }
+  parallelism.parallel_for(total, kPartElements, [&](std::int64_t begin, std::int64_t end) {
+    std::size_t i = 0;
+    while (begin < end) {
+      while (entries[i].end <= begin) ++i;
+      const std::int64_t first = i == 0 ? 0 : entries[i - 1].end;  // of the variable
+      const std::int64_t stop = std::min(end, entries[i].end);
+      update(advanced(entries[i].state, begin - first), entries[i].grad + (begin - first), stop - begin);
+      begin = stop;
+    }
   });
+}
+
+template <class T, class Rule>
+void update_dense(Parallelism& parallelism, const Rule& rule, std::span<const VariableUpdate> updates,
+                  const Tensor& lr) {
+  const Update<T, Rule> update(rule, static_cast<double>(lr.item<T>()));
+  for (std::size_t i = 0; i < updates.size(); i += kSweep)
+    sweep(parallelism, update, updates.subspan(i, std::min(kSweep, updates.size() - i)));
 }
 
 template <class T, class Rule>
@@ -198,9 +228,18 @@ void check_state(const OptimizerRule& rule, std::span<const Tensor* const> state
     invalid_argument("Adam counts updates from 1, but t is {}", adam->step);
 }
 
-std::vector<const Tensor*> as_const_tensors(std::span<Tensor* const> state) {
-  return {state.begin(), state.end()};
-}
+// The tensors of `state` as those nobody changes.
+class ConstState {
+ public:
+  explicit ConstState(std::span<Tensor* const> state) : count_(std::min(state.size(), all_.size())) {
+    std::copy_n(state.begin(), count_, all_.begin());
+  }
+  std::span<const Tensor* const> all() const { return {all_.data(), count_}; }
+
+ private:
+  std::array<const Tensor*, kMaxState + 1> all_{};  // one more than fits any rule, so that it is refused
+  std::size_t count_;
+};
 
 }  // namespace
 
@@ -235,20 +274,28 @@ void check_sparse_update(const OptimizerRule& rule, std::span<const Tensor* cons
 
 void apply_update(Parallelism& parallelism, const OptimizerRule& rule, std::span<Tensor* const> state,
                   const Tensor& lr, const Tensor& grad) {
-  check_update(rule, as_const_tensors(state), lr, grad);
+  check_update(rule, ConstState(state).all(), lr, grad);
+  VariableUpdate update{.grad = &grad};
+  std::copy(state.begin(), state.end(), update.state.begin());
+  apply_updates(parallelism, rule, {&update, 1}, lr);
+}
+
+void apply_updates(Parallelism& parallelism, const OptimizerRule& rule, std::span<const VariableUpdate> updates,
+                   const Tensor& lr) {
+  for (const VariableUpdate& u : updates) check_update(rule, ConstState(state_of(u)).all(), lr, *u.grad);
   std::visit(
       [&](const auto& typed) {
-        if (grad.dtype() == DType::f32)
-          update_dense<float>(parallelism, typed, state, lr, grad);
+        if (lr.dtype() == DType::f32)
+          update_dense<float>(parallelism, typed, updates, lr);
         else
-          update_dense<double>(parallelism, typed, state, lr, grad);
+          update_dense<double>(parallelism, typed, updates, lr);
       },
       rule);
 }
 
 void apply_sparse_update(Parallelism& parallelism, const OptimizerRule& rule, std::span<Tensor* const> state,
                          const Tensor& lr, const Tensor& indices, const Tensor& values) {
-  check_sparse_update(rule, as_const_tensors(state), lr, indices, values);
+  check_sparse_update(rule, ConstState(state).all(), lr, indices, values);
   std::visit(
       [&](const auto& typed) {
         if (values.dtype() == DType::f32)

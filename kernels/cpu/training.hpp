@@ -4,6 +4,7 @@
 // of a whole variable and updates of any cut of it give the same bits.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <string_view>
@@ -57,13 +58,27 @@ using OptimizerRule = std::variant<SgdRule, MomentumRule, AdagradRule, RmsPropRu
 // Tensors a rule changes besides the variable: accum; ms and mom; m and v.
 int num_slots(const OptimizerRule& rule);
 
+// Tensors a rule changes at most: the variable and two slots.
+inline constexpr std::size_t kMaxState = 3;
+
 // Updates `state` in place: the variable and then its slots, all of one shape, f32 or f64; each in memory of
 // its own. lr: one element; grad: shaped like the variable. Throws invalid_argument, before any change, if
 // they do not fit.
 void apply_update(Parallelism& parallelism, const OptimizerRule& rule, std::span<Tensor* const> state,
                   const Tensor& lr, const Tensor& grad);
 
-// The same for rows `indices` (i64 [n]) of the variable with gradients `values` ([n, rest of the variable's
+// One of several updates by one rule.
+struct VariableUpdate {
+  std::array<Tensor*, kMaxState> state{};  // the variable and its slots
+  const Tensor* grad = nullptr;
+};
+
+// apply_update() of each, all of one dtype, in one sweep over their elements: the same bits. Throws, before any
+// change, what apply_update() would.
+void apply_updates(Parallelism& parallelism, const OptimizerRule& rule, std::span<const VariableUpdate> updates,
+                   const Tensor& lr);
+
+// The same as apply_update() for rows `indices` (i64 [n]) of the variable with gradients `values` ([n, rest of the variable's
 // shape]). The values of a row named several times are summed in order first; other rows and their slots do
 // not change. Throws out_of_range for an index outside the variable, before any change.
 void apply_sparse_update(Parallelism& parallelism, const OptimizerRule& rule, std::span<Tensor* const> state,

@@ -1,7 +1,8 @@
-// The kernels Apply<Rule> and SparseApply<Rule>. Inputs: the variable, its slots, lr, (Adam: t,) and then the
-// gradient or indices and values.
+// The kernels Apply<Rule>, Apply<Rule>Many and SparseApply<Rule>. Inputs: the variable, its slots, lr, (Adam: t,)
+// and then the gradient or indices and values. Many: lists of variables, slots and gradients.
+#include <algorithm>
+#include <array>
 #include <string>
-#include <vector>
 
 #include "kernels/cpu/families.hpp"
 #include "kernels/cpu/tensor_checks.hpp"
@@ -22,29 +23,70 @@ void take_step(OptimizerRule& rule, KernelContext& ctx, int& next_input) {
   adam->step = t.item<std::int64_t>();
 }
 
-std::vector<const Tensor*> values_of(KernelContext& ctx, int count) {
-  std::vector<const Tensor*> out;
-  for (int i = 0; i < count; ++i) out.push_back(&ctx.variable(i).value());
-  return out;
-}
+// The variables an update changes, each with its slots `stride` inputs apart.
+class Variables {
+ public:
+  Variables(KernelContext& ctx, int first, int count, int stride)
+      : ctx_(ctx), first_(first), count_(count), stride_(stride) {}
 
-std::vector<Tensor*> writable(KernelContext& ctx, int count) {
-  std::vector<Tensor*> out;
-  for (int i = 0; i < count; ++i) out.push_back(&ctx.variable(i).writable(ctx.allocator()));
-  return out;
+  // Calls fn with the values as they are.
+  template <class Fn>
+  void with_values(Fn fn) const {
+    std::array<const Tensor*, kMaxState> out{};
+    for (int i = 0; i < count_; ++i) out[static_cast<std::size_t>(i)] = &at(i).value();
+    fn(std::span<const Tensor* const>(out.data(), static_cast<std::size_t>(count_)));
+  }
+  // The values, to be changed.
+  std::array<Tensor*, kMaxState> writable() const {
+    std::array<Tensor*, kMaxState> out{};
+    for (int i = 0; i < count_; ++i) out[static_cast<std::size_t>(i)] = &at(i).writable(ctx_.allocator());
+    return out;
+  }
+
+ private:
+  Variable& at(int i) const { return ctx_.variable(first_ + i * stride_); }
+
+  KernelContext& ctx_;
+  int first_, count_, stride_;
+};
+
+// Of Apply<Rule>Many, and of Apply<Rule>: `count` is 1.
+void run_dense(KernelContext& ctx, OptimizerRule rule, int count) {
+  constexpr int kSwept = 32;  // variables whose pointers fit the stack
+  const int roles = num_slots(rule) + 1;
+  int next = roles * count;
+  const Tensor& lr = ctx.input(next++);
+  take_step(rule, ctx, next);
+  for (int v = 0; v < count; ++v) {
+    try {
+      Variables(ctx, v, roles, count).with_values([&](auto state) { check_update(rule, state, lr, ctx.input(next + v)); });
+    } catch (const Error& error) {
+      if (count == 1) throw;
+      throw error.within(fmt::format("variable '{}'", ctx.variable(v).name()));
+    }
+  }
+  std::array<VariableUpdate, kSwept> updates;
+  for (int first = 0; first < count; first += kSwept) {
+    const int n = std::min(kSwept, count - first);
+    for (int i = 0; i < n; ++i)
+      updates[static_cast<std::size_t>(i)] = {Variables(ctx, first + i, roles, count).writable(),
+                                              &ctx.input(next + first + i)};
+    apply_updates(ctx.parallelism(), rule, {updates.data(), static_cast<std::size_t>(n)}, lr);
+  }
 }
 
 KernelFactory dense(RuleFactory make_rule) {
   return [make_rule](const KernelInit& init) -> Kernel {
-    return [fixed = make_rule(init.attributes)](KernelContext& ctx) {
-      OptimizerRule rule = fixed;
-      const int variables = num_slots(rule) + 1;
-      int next = variables;
-      const Tensor& lr = ctx.input(next++);
-      take_step(rule, ctx, next);
-      const Tensor& grad = ctx.input(next);
-      check_update(rule, values_of(ctx, variables), lr, grad);
-      apply_update(ctx.parallelism(), rule, writable(ctx, variables), lr, grad);
+    return [rule = make_rule(init.attributes)](KernelContext& ctx) { run_dense(ctx, rule, 1); };
+  };
+}
+
+KernelFactory dense_many(RuleFactory make_rule) {
+  return [make_rule](const KernelInit& init) -> Kernel {
+    const std::int64_t count = init.attributes.integer("N");
+    if (count < 0 || count > std::ssize(init.input_types)) invalid_argument("N is {}", count);
+    return [rule = make_rule(init.attributes), count = static_cast<int>(count)](KernelContext& ctx) {
+      run_dense(ctx, rule, count);
     };
   };
 }
@@ -53,14 +95,17 @@ KernelFactory sparse(RuleFactory make_rule) {
   return [make_rule](const KernelInit& init) -> Kernel {
     return [fixed = make_rule(init.attributes)](KernelContext& ctx) {
       OptimizerRule rule = fixed;
-      const int variables = num_slots(rule) + 1;
-      int next = variables;
+      const int roles = num_slots(rule) + 1;
+      const Variables variables(ctx, 0, roles, 1);
+      int next = roles;
       const Tensor& lr = ctx.input(next++);
       take_step(rule, ctx, next);
       const Tensor& indices = ctx.input(next);
       const Tensor& values = ctx.input(next + 1);
-      check_sparse_update(rule, values_of(ctx, variables), lr, indices, values);
-      apply_sparse_update(ctx.parallelism(), rule, writable(ctx, variables), lr, indices, values);
+      variables.with_values([&](auto state) { check_sparse_update(rule, state, lr, indices, values); });
+      const auto state = variables.writable();
+      apply_sparse_update(ctx.parallelism(), rule, {state.data(), static_cast<std::size_t>(roles)}, lr, indices,
+                          values);
     };
   };
 }
@@ -78,6 +123,7 @@ OptimizerRule adam(const Attributes& a) { return AdamRule{a.real("beta1"), a.rea
 void register_training_kernels(KernelRegistry& registry) {
   const auto add = [&](const std::string& name, RuleFactory rule) {
     registry.add({"Apply" + name, "CPU", {DType::f32, DType::f64}, dense(rule)});
+    registry.add({"Apply" + name + "Many", "CPU", {DType::f32, DType::f64}, dense_many(rule)});
     registry.add({"SparseApply" + name, "CPU", {DType::f32, DType::f64}, sparse(rule)});
   };
   add("SGD", sgd);

@@ -266,6 +266,69 @@ TEST(Apply, NeedsAnInitializedVariable) {
             std::string::npos);
 }
 
+// The call Apply<Rule>Many on these states.
+KernelCall many_call(const Optimizer& optimizer, std::deque<State>& states, const Tensor& lr, std::int64_t t,
+                     const std::vector<Tensor>& gradients) {
+  KernelCall call{"Apply" + optimizer.name + "Many", lr.dtype(), {}, optimizer.attributes, 0};
+  call.attributes.set("N", std::ssize(states));
+  for (std::size_t role = 0; role < states.front().variables.size(); ++role)
+    for (State& state : states) call.variables.push_back(&state.variables[role]);
+  call.inputs.resize(call.variables.size());
+  call.inputs.push_back(lr);
+  if (optimizer.name == "Adam") call.inputs.push_back(Tensor::scalar(t));
+  call.inputs.insert(call.inputs.end(), gradients.begin(), gradients.end());
+  return call;
+}
+
+// More variables than are swept at once, some of them empty, some larger than a part.
+TEST(ApplyMany, HasTheBitsOfTheUpdatesOneByOne) {
+  const KernelRegistry registry = all_kernels();
+  const auto one = test_device(1), three = test_device(3);
+  std::mt19937_64 engine(43);
+  std::vector<Shape> shapes{{0}, {300, 131}, {}, {3, 0}, {16384}};
+  for (std::int64_t i = 1; i < 70; ++i) shapes.push_back({i * i * i % 911});
+  for (const Optimizer& optimizer : optimizers())
+    for (DType dtype : {DType::f32, DType::f64}) {
+      const Tensor lr = dtype == DType::f32 ? Tensor::scalar(0.1f) : Tensor::scalar(0.1);
+      std::deque<State> single, many, threaded;
+      for (const Shape& shape : shapes) {
+        const Tensor value = random_tensor(dtype, shape, engine);
+        for (auto* states : {&single, &many, &threaded}) states->emplace_back(optimizer, value);
+      }
+      for (std::int64_t t = 1; t <= 2; ++t) {
+        std::vector<Tensor> gradients;
+        for (const Shape& shape : shapes) gradients.push_back(random_tensor(dtype, shape, engine));
+        for (std::size_t i = 0; i < shapes.size(); ++i)
+          run_kernel(registry, *one, single[i].call(optimizer, false, lr, t, {gradients[i]}));
+        run_kernel(registry, *one, many_call(optimizer, many, lr, t, gradients));
+        run_kernel(registry, *three, many_call(optimizer, threaded, lr, t, gradients));
+      }
+      for (std::size_t i = 0; i < shapes.size(); ++i)
+        for (std::size_t role = 0; role < single[i].variables.size(); ++role) {
+          const Tensor& wanted = single[i].variables[role].value();
+          EXPECT_TRUE(bitwise_equal(many[i].variables[role].value(), wanted)) << optimizer.name << " " << i;
+          EXPECT_TRUE(bitwise_equal(threaded[i].variables[role].value(), wanted)) << optimizer.name << " " << i;
+        }
+    }
+}
+
+TEST(ApplyMany, RefusesWhatDoesNotFitBeforeChangingAnything) {
+  const KernelRegistry registry = all_kernels();
+  const auto device = test_device();
+  const Tensor initial = Tensor::vector<float>({1, 2});
+  const Optimizer sgd = optimizers()[0];
+  std::deque<State> states;
+  for (int i = 0; i < 40; ++i) states.emplace_back(sgd, initial);
+  std::vector<Tensor> gradients(40, initial);
+  gradients.back() = Tensor::vector<float>({1, 2, 3});
+  EXPECT_EQ(message_of(Code::invalid_argument,
+                       [&] {
+                         run_kernel(registry, *device, many_call(sgd, states, Tensor::scalar(1.0f), 1, gradients));
+                       }),
+            "variable 'v0': the gradient must be f32[2], but is f32[3]");
+  for (State& state : states) EXPECT_TRUE(bitwise_equal(state.variables[0].value(), initial));
+}
+
 TEST(Update, CountsSlotsAndChecksThem) {
   const auto device = test_device();
   const std::vector<int> slots{0, 1, 1, 1, 2, 2};

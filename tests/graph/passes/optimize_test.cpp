@@ -200,30 +200,34 @@ struct OptimizeExample : GraphBuilder {
 
 TEST(Optimize, RunsAllPassesInOrderAndReportsThem) {
   OptimizeExample e;
-  std::string report;
+  std::string report, notes;
   auto out = optimize(e.callable(), {.evaluator = ScalarEvaluator{}, .report = [&](const PassReport& r) {
                                        report +=
                                            fmt::format("{} {}->{}\n", r.pass, r.nodes_before, r.nodes_after);
+                                       for (const std::string& note : r.notes) notes += "  " + note + "\n";
                                      }});
   EXPECT_EQ(out->dump(),
             "x/feed = Feed() T=f32 index=0 shape=[] -> f32[]\n"
             "two = Const() T=f32 value=f32[] = 2 -> f32[]\n"
-            "a = Add(x/feed, two) T=f32 -> f32[]\n"
-            "product = Mul(a, a) T=f32 -> f32[]\n"
+            "product = FusedElementwise(x/feed, two) T=f32 Tin=[f32,f32] program=[\"Add:f32 i0 i1\", \"Mul:f32 r0 "
+            "r0\"] -> f32[]\n"
             "product/fetch = Fetch(product) T=f32 index=0\n");
-  EXPECT_EQ(report, "prune 8->8\nfold_constants 8->8\ncommon_subexpressions 8->6\nprune_again 6->5\n");
+  EXPECT_EQ(report + notes, "prune 8->8\nsimplify 8->8\nfold_constants 8->8\ncommon_subexpressions 8->6\nsimplify_again 6->6\nfuse_bias 6->6\nfuse_elementwise "
+                    "6->5\nfuse_updates 5->5\nprune_again 5->4\n  fused a + product -> FusedElementwise "
+                    "'product'\n");
 }
 
 TEST(Optimize, PassesCanBeSwitchedOff) {
   OptimizeExample e;
-  EXPECT_EQ(
-      optimize(e.callable(), {.evaluator = ScalarEvaluator{}, .switched_off = {"fold_constants"}})->size(),
-      8);
-  EXPECT_EQ(optimize(e.callable(), {})->size(), 8);  // without an evaluator nothing is folded
-  EXPECT_EQ(
-      optimize(e.callable(), {.evaluator = ScalarEvaluator{}, .switched_off = {"common_subexpressions"}})
-          ->size(),
-      7);
+  const auto size = [&](bool evaluate, std::set<std::string> off) {
+    off.insert("fuse_elementwise");
+    return optimize(e.callable(), {.evaluator = evaluate ? Evaluator(ScalarEvaluator{}) : Evaluator(), .switched_off = off})->size();
+  };
+  EXPECT_EQ(size(true, {}), 5);
+  EXPECT_EQ(size(true, {"fold_constants"}), 8);
+  EXPECT_EQ(size(false, {}), 8);  // without an evaluator nothing is folded
+  EXPECT_EQ(size(true, {"common_subexpressions"}), 7);
+  EXPECT_EQ(optimize(e.callable(), {.evaluator = ScalarEvaluator{}})->size(), 4);
   EXPECT_EQ(error_of([&] { optimize(e.callable(), {.switched_off = {"magic"}}); }),
             "not_found: there is no optimization 'magic' to switch off");
 }

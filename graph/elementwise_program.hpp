@@ -1,0 +1,45 @@
+// What a FusedElementwise node computes, element by element: ops in the order they run, each on inputs of the node
+// and results of ops before it. As an attribute it is a list of lines:
+//
+//   Mul:f32 i0 i1       r0 = i0 * i1
+//   Relu:f32 r0         r1 = relu(r0)
+//   Less:bool r1 i2     r2 = r1 < i2; the dtype is that of the result
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "graph/op.hpp"
+
+namespace troupe {
+
+struct ElementwiseOperand {
+  bool is_input = true;  // of the node; else the result of a step
+  int index = 0;
+  bool operator==(const ElementwiseOperand&) const = default;
+};
+
+struct ElementwiseStep {
+  std::string op;
+  DType dtype = DType::invalid;  // of the result
+  std::vector<ElementwiseOperand> operands;
+};
+
+inline constexpr int kMaxElementwiseInputs = 16;
+inline constexpr int kMaxElementwiseSteps = 32;
+
+// Throws invalid_argument for text that is no program: an op that cannot be part of one (see elementwise_rule),
+// operands that are not there yet, more than the greatest number of inputs or steps, none at all.
+std::vector<ElementwiseStep> parse_elementwise(std::span<const std::string> lines, std::span<const DType> inputs);
+std::vector<std::string> to_strings(std::span<const ElementwiseStep> steps);
+
+// What an op of programs takes. Dtypes are floating, but for the bool of comparisons and conditions.
+struct ElementwiseRule {
+  int operands = 0;
+  bool same_shapes = false;  // they are not broadcast
+};
+// Null if an op of these dtypes cannot be part of a program.
+const ElementwiseRule* elementwise_rule(std::string_view op, std::span<const DType> inputs, DType result);
+
+}  // namespace troupe

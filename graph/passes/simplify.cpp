@@ -1,0 +1,191 @@
+#include "graph/passes/simplify.hpp"
+
+#include <bit>
+#include <optional>
+
+#include "graph/passes/prune.hpp"
+#include "graph/rewrite.hpp"
+
+namespace troupe {
+namespace {
+
+constexpr std::int64_t kMaxConstant = 1024;  // elements made of a shape
+
+// Is it a constant scalar with the value of `number`, to the bit?
+bool is_scalar(const Node& node, double number) {
+  if (!is_op(node, "Const")) return false;
+  const Tensor& value = node.attributes.tensor("value");
+  if (!value.shape().is_scalar() || !value.space().on_host()) return false;
+  const auto same = [&](double x) { return std::bit_cast<std::uint64_t>(x) == std::bit_cast<std::uint64_t>(number); };
+  const auto integer = [&](std::int64_t x) { return static_cast<double>(x) == number; };
+  switch (value.dtype()) {
+    case DType::f32:
+      return same(value.item<float>());
+    case DType::f64:
+      return same(value.item<double>());
+    case DType::f16:
+      return same(static_cast<float>(value.item<Half>()));
+    case DType::bf16:
+      return same(static_cast<float>(value.item<BFloat16>()));
+    case DType::i32:
+      return integer(value.item<std::int32_t>());
+    case DType::i64:
+      return integer(value.item<std::int64_t>());
+    default:
+      return false;
+  }
+}
+
+template <class T>
+Tensor filled(const Shape& shape, double value) {
+  Tensor out(dtype_of<T>, shape);
+  for (T& v : out.mutable_values<T>()) v = static_cast<T>(static_cast<float>(value));
+  return out;
+}
+
+// The tensor of ones or zeros; none for dtypes that are rare.
+std::optional<Tensor> like(DType dtype, const Shape& shape, double value) {
+  if (!shape.fully_known() || shape.num_elements() > kMaxConstant) return std::nullopt;
+  switch (dtype) {
+    case DType::f32:
+      return filled<float>(shape, value);
+    case DType::f64:
+      return filled<double>(shape, value);
+    case DType::f16:
+      return filled<Half>(shape, value);
+    case DType::bf16:
+      return filled<BFloat16>(shape, value);
+    case DType::i32:
+      return filled<std::int32_t>(shape, value);
+    case DType::i64:
+      return filled<std::int64_t>(shape, value);
+    default:
+      return std::nullopt;
+  }
+}
+
+class Simplifier {
+ public:
+  explicit Simplifier(const Graph& graph) : old_(graph), rewriter_(graph) {}
+
+  std::unique_ptr<Graph> run(PassNotes* notes) {
+    std::string taken_out;
+    int count = 0;
+    for (int id : old_.topological_order()) {
+      const Node& node = old_.node(id);
+      if (!simplified(node)) {
+        copy(node);
+      } else if (++count <= 8) {
+        taken_out += " " + node.name;
+      }
+    }
+    if (notes && count > 0)
+      notes->push_back(fmt::format("took out{}{}", taken_out, count > 8 ? fmt::format(" and {} more", count - 8) : ""));
+    return rewriter_.finish();
+  }
+
+ private:
+  const Node& source(Endpoint e) const { return old_.node(e.node); }
+
+  void copy(const Node& node) {
+    std::vector<Endpoint> inputs = rewriter_.mapped(node.inputs);
+    if (const auto scalar = scalar_scale(node)) inputs = *scalar;
+    if (is_op(node, "Reshape") && is_op(source(node.inputs[0]), "Reshape") && source(node.inputs[0]).controls.empty())
+      inputs[0] = reshaped_[static_cast<std::size_t>(node.inputs[0].node)];
+    if (is_op(node, "Reshape")) {
+      reshaped_.resize(static_cast<std::size_t>(old_.size()));
+      reshaped_[static_cast<std::size_t>(node.id)] = inputs[0];
+    }
+    rewriter_.copy(node, std::move(inputs), rewriter_.mapped_controls(node));
+  }
+
+  bool simplified(const Node& node) {
+    if (!node.controls.empty() || node.attributes.has(kTargetAttribute)) return false;
+    if (const auto x = forwarded(node)) {
+      const Endpoint to = rewriter_.mapped(*x);
+      rewriter_.replace({node.id, 0}, to);
+      rewriter_.replace_node(node, rewriter_.to().node(to.node));
+      return true;
+    }
+    if (auto value = known(node)) {
+      const Node& constant = rewriter_.to().add({.op = "Const",
+                                                 .name = node.name,
+                                                 .attributes = {{"T", value->dtype()}, {"value", *value}},
+                                                 .device = node.device,
+                                                 .colocate_with = node.colocate_with});
+      rewriter_.replace({node.id, 0}, {constant.id, 0});
+      rewriter_.replace_node(node, constant);
+      return true;
+    }
+    return false;
+  }
+
+  // The input that is the node's output.
+  std::optional<Endpoint> forwarded(const Node& node) const {
+    const std::string& op = node.op->name;
+    const auto is = [&](int input, double number) {
+      return is_scalar(source(node.inputs[static_cast<std::size_t>(input)]), number);
+    };
+    if (op == "Identity" || op == "StopGradient") {
+      // A Feed has no place of its own yet.
+      if (same_place(node, source(node.inputs[0]))) return node.inputs[0];
+    } else if (op == "Cast") {
+      if (node.attributes.dtype("SrcT") == node.attributes.dtype("DstT")) return node.inputs[0];
+    } else if (op == "AddN") {
+      if (node.inputs.size() == 1) return node.inputs[0];
+    } else if (op == "Mul") {
+      if (is(1, 1)) return node.inputs[0];
+      if (is(0, 1)) return node.inputs[1];
+    } else if (op == "Div") {
+      if (is(1, 1)) return node.inputs[0];
+    } else if (op == "Sub") {
+      if (is(1, 0)) return node.inputs[0];
+    } else if (op == "Add" && is_floating(node.output_types[0])) {
+      if (is(1, -0.0)) return node.inputs[0];
+      if (is(0, -0.0)) return node.inputs[1];
+    } else if (op == "Add") {
+      if (is(1, 0)) return node.inputs[0];
+      if (is(0, 0)) return node.inputs[1];
+    }
+    return std::nullopt;
+  }
+
+  // The value, if it follows from the shape of the input.
+  std::optional<Tensor> known(const Node& node) const {
+    const std::string& op = node.op->name;
+    if (op != "Size" && op != "Shape" && op != "OnesLike" && op != "ZerosLike") return std::nullopt;
+    const Shape& shape = old_.shape(node.inputs[0]);
+    if (!shape.fully_known()) return std::nullopt;
+    if (op == "Size") return Tensor::scalar(shape.num_elements());
+    if (op == "Shape") return Tensor::of<std::int64_t>(Shape{shape.rank()}, shape.dims());
+    return like(node.output_types[0], shape, op == "OnesLike" ? 1 : 0);
+  }
+
+  // Of Mul(ExpandDims(BroadcastLike(s, loss), 1), backprop), both of one cross-entropy, s a scalar: s and backprop.
+  std::optional<std::vector<Endpoint>> scalar_scale(const Node& node) const {
+    if (!is_op(node, "Mul")) return std::nullopt;
+    const Node& expanded = source(node.inputs[0]);
+    const Node& entropy = source(node.inputs[1]);
+    if (!is_op(expanded, "ExpandDims") || expanded.attributes.integer("axis") != 1 || node.inputs[1].index != 1 ||
+        !(is_op(entropy, "SparseSoftmaxCrossEntropy") || is_op(entropy, "SoftmaxCrossEntropy")))
+      return std::nullopt;
+    const Node& broadcast = source(expanded.inputs[0]);
+    if (!expanded.controls.empty() || !broadcast.controls.empty()) return std::nullopt;
+    if (!is_op(broadcast, "BroadcastLike") || broadcast.inputs[1] != Endpoint{entropy.id, 0} ||
+        !old_.shape(broadcast.inputs[0]).is_scalar())
+      return std::nullopt;
+    return std::vector<Endpoint>{rewriter_.mapped(broadcast.inputs[0]), rewriter_.mapped(node.inputs[1])};
+  }
+
+  const Graph& old_;
+  Rewriter rewriter_;
+  std::vector<Endpoint> reshaped_;  // by old Reshape: what it reshapes, in the new graph
+};
+
+}  // namespace
+
+std::unique_ptr<Graph> simplify(const Graph& graph, const FuseOptions& options) {
+  return Simplifier(graph).run(options.notes);
+}
+
+}  // namespace troupe

@@ -1,0 +1,238 @@
+// FusedElementwise: a program of elementwise ops, run block by block, so that what is between them stays in the
+// cache nearest to the core. The bits are those of the ops one after the other: each result depends on its operands
+// alone and is rounded to its dtype.
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <optional>
+
+#include "graph/elementwise_program.hpp"
+#include "kernels/cpu/elementwise.hpp"
+#include "kernels/cpu/families.hpp"
+#include "kernels/cpu/fused_steps.hpp"
+#include "kernels/cpu/scratch.hpp"
+
+namespace troupe {
+namespace {
+
+constexpr std::size_t kRegisterBytes = 4096;
+constexpr std::size_t kMaxInputs = kMaxElementwiseInputs;
+constexpr std::size_t kMaxSteps = kMaxElementwiseSteps;
+static_assert(kElementGrain % kRegisterBytes == 0);
+
+struct Step {
+  StepFunction function;
+  std::array<ElementwiseOperand, 3> operands;
+  std::size_t num_operands;
+  bool same_shapes;
+  std::size_t place;  // number of its register; of the last step: the output
+};
+
+struct Program {
+  std::vector<Step> steps;
+  std::vector<std::size_t> input_sizes;  // of one element
+  DType dtype;                           // of the result
+  std::size_t registers = 0;
+  std::int64_t block = 0;  // elements that fit a register, whatever their dtype
+};
+
+// Gives each result a register, which is free again after its last use.
+void place_results(std::span<const ElementwiseStep> steps, Program& program) {
+  std::vector<std::size_t> last_use(steps.size(), 0);
+  for (std::size_t s = 0; s < steps.size(); ++s)
+    for (const ElementwiseOperand& o : steps[s].operands)
+      if (!o.is_input) last_use[static_cast<std::size_t>(o.index)] = s;
+  std::vector<std::size_t> free;
+  for (std::size_t s = 0; s < steps.size(); ++s) {
+    const auto release = [&](bool same_size) {
+      for (std::size_t r = 0; r < s; ++r) {
+        const bool fits = size_of(steps[r].dtype) == size_of(steps[s].dtype) && steps[s].op != "Select";
+        if (last_use[r] == s && fits == same_size) free.push_back(program.steps[r].place);
+      }
+    };
+    release(true);  // may be written over by this step
+    if (free.empty()) free.push_back(program.registers++);
+    program.steps[s].place = free.back();
+    free.pop_back();
+    release(false);
+  }
+}
+
+Program compile(const KernelInit& init) {
+  const auto steps = parse_elementwise(init.attributes.get<std::vector<std::string>>("program"), init.input_types);
+  Program program{.dtype = steps.back().dtype};
+  std::size_t widest = 1;
+  for (DType t : init.input_types) {
+    program.input_sizes.push_back(size_of(t));
+    widest = std::max(widest, size_of(t));
+  }
+  for (const ElementwiseStep& step : steps) {
+    std::vector<DType> types;
+    for (const ElementwiseOperand& o : step.operands)
+      types.push_back(o.is_input ? init.input_types[static_cast<std::size_t>(o.index)]
+                                 : steps[static_cast<std::size_t>(o.index)].dtype);
+    Step made{.function = find_step(step.op, types.back(), step.dtype),
+              .num_operands = types.size(),
+              .same_shapes = elementwise_rule(step.op, types, step.dtype)->same_shapes};
+    if (!made.function)
+      fail(Code::unimplemented, "'{}': no code for {} to {}", step.op, name(types.back()), name(step.dtype));
+    std::ranges::copy(step.operands, made.operands.begin());
+    program.steps.push_back(made);
+    widest = std::max(widest, size_of(step.dtype));
+  }
+  program.block = static_cast<std::int64_t>(kRegisterBytes / std::max<std::size_t>(widest, sizeof(float)));
+  place_results(steps, program);
+  return program;
+}
+
+// The inputs of one run and how they are walked.
+struct Inputs {
+  struct Input {
+    const std::byte* data = nullptr;
+    bool moves = true;                      // else it is one element
+    const BroadcastPlan* stretched = nullptr;  // not null: is copied to a register of its own, block by block
+  };
+  std::array<Input, kMaxInputs> all;
+  std::array<BroadcastPlan, kMaxInputs> plans;
+  std::size_t num_stretched = 0;
+};
+
+// What each op would demand of the shapes; returns that of the result.
+Shape check_shapes(const KernelContext& context, const Program& program) {
+  const int count = context.num_inputs();
+  bool all_alike = true;
+  for (int i = 1; all_alike && i < count; ++i) all_alike = context.input(i).shape() == context.input(0).shape();
+  if (all_alike) return context.input(0).shape();
+  std::array<Shape, kMaxSteps> results;
+  for (std::size_t s = 0; s < program.steps.size(); ++s) {
+    const Step& step = program.steps[s];
+    const auto shape = [&](std::size_t k) -> const Shape& {
+      const ElementwiseOperand& o = step.operands[k];
+      return o.is_input ? context.input(o.index).shape() : results[static_cast<std::size_t>(o.index)];
+    };
+    results[s] = shape(0);
+    for (std::size_t k = 1; k < step.num_operands; ++k) {
+      if (step.same_shapes && shape(k) != results[s])
+        invalid_argument("the gradient is {}, but the value it belongs to is {}", results[s].to_string(),
+                         shape(k).to_string());
+      results[s] = broadcast(results[s], shape(k));
+    }
+  }
+  return results[program.steps.size() - 1];
+}
+
+Inputs prepare(const KernelContext& context, const Shape& shape, std::int64_t total) {
+  Inputs inputs;
+  for (int i = 0; i < context.num_inputs(); ++i) {
+    const Tensor& tensor = context.input(i);
+    Inputs::Input& input = inputs.all[static_cast<std::size_t>(i)];
+    input.data = tensor.raw();
+    if (tensor.num_elements() == total) continue;
+    if (tensor.num_elements() == 1) {
+      input.moves = false;
+      continue;
+    }
+    BroadcastPlan& plan = inputs.plans[inputs.num_stretched++];
+    plan = plan_broadcast(shape, {&tensor.shape(), 1});
+    input.stretched = &plan;
+  }
+  return inputs;
+}
+
+template <std::size_t kSize>
+void fill(const std::byte* value, std::byte* out, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) std::memcpy(out + i * static_cast<std::int64_t>(kSize), value, kSize);
+}
+
+void fill(std::size_t size, const std::byte* value, std::byte* out, std::int64_t count) {
+  switch (size) {
+    case 1:
+      return fill<1>(value, out, count);
+    case 2:
+      return fill<2>(value, out, count);
+    case 4:
+      return fill<4>(value, out, count);
+    default:
+      return fill<8>(value, out, count);
+  }
+}
+
+// Elements [begin, end) of a broadcast input.
+void stretch(const Inputs::Input& input, std::size_t size, std::int64_t begin, std::int64_t end, std::byte* out) {
+  const auto bytes = static_cast<std::int64_t>(size);
+  for_each_stretch(*input.stretched, begin, end, [&](std::int64_t at, const auto& offsets, std::int64_t count) {
+    const std::byte* from = input.data + offsets[0] * bytes;
+    std::byte* to = out + (at - begin) * bytes;
+    if (input.stretched->inner_contiguous(0))
+      std::memcpy(to, from, static_cast<std::size_t>(count * bytes));
+    else
+      fill(size, from, to, count);
+  });
+}
+
+// Elements [begin, end) of the result.
+void run_part(const Program& program, const Inputs& inputs, std::byte* out, std::int64_t begin, std::int64_t end) {
+  const Scratch memory((program.registers + inputs.num_stretched) * kRegisterBytes);
+  const auto place = [&](std::size_t i) { return memory.as<std::byte>() + i * kRegisterBytes; };
+  std::array<StepOperand, kMaxInputs> given;
+  std::array<StepOperand, kMaxSteps> results;
+  const auto size_of_result = static_cast<std::int64_t>(size_of(program.dtype));
+  for (std::int64_t at = begin; at < end; at += program.block) {
+    const std::int64_t count = std::min(program.block, end - at);
+    std::size_t stretched = program.registers;
+    for (std::size_t i = 0; i < program.input_sizes.size(); ++i) {
+      const Inputs::Input& input = inputs.all[i];
+      const std::size_t size = program.input_sizes[i];
+      given[i] = {input.data + (input.moves ? at * static_cast<std::int64_t>(size) : 0), input.moves};
+      if (!input.stretched) continue;
+      given[i].data = place(stretched);
+      stretch(input, size, at, at + count, place(stretched++));
+    }
+    for (std::size_t s = 0; s < program.steps.size(); ++s) {
+      const Step& step = program.steps[s];
+      std::array<StepOperand, 3> operands;
+      bool moves = false;
+      for (std::size_t k = 0; k < step.num_operands; ++k) {
+        const ElementwiseOperand& o = step.operands[k];
+        operands[k] = (o.is_input ? given[static_cast<std::size_t>(o.index)] : results[static_cast<std::size_t>(o.index)]);
+        moves |= operands[k].moves;
+      }
+      if (!moves)  // of scalars: one element, computed anew for each block, for registers are shared
+        for (StepOperand& o : operands) o.moves = true;
+      std::byte* to = s + 1 < program.steps.size() ? place(step.place) : out + at * size_of_result;
+      step.function(operands.data(), to, moves ? count : 1);
+      results[s] = {to, moves};
+    }
+  }
+}
+
+void run(const Program& program, KernelContext& context) {
+  const Shape shape = check_shapes(context, program);
+  const std::int64_t total = shape.num_elements();
+  if (total == 0) return context.set_output(0, context.allocate(program.dtype, shape));
+  const Inputs inputs = prepare(context, shape, total);
+  Tensor out = take_any_or_allocate(context, program.dtype, shape);
+  std::byte* to = out.mutable_raw();
+  context.parallelism().parallel_for(total, kElementGrain, [&](std::int64_t begin, std::int64_t end) {
+    run_part(program, inputs, to, begin, end);
+  });
+  context.set_output(0, std::move(out));
+}
+
+}  // namespace
+
+StepFunction find_step(std::string_view op, DType from, DType to) {
+  if (StepFunction unary = from == to ? find_unary_step(op, from) : nullptr) return unary;
+  return find_binary_step(op, from, to);
+}
+
+void register_fused_kernels(KernelRegistry& registry) {
+  registry.add({"FusedElementwise",
+                "CPU",
+                {DType::f32, DType::f64, DType::f16, DType::bf16},
+                [](const KernelInit& init) -> Kernel {
+                  return [program = compile(init)](KernelContext& context) { run(program, context); };
+                }});
+}
+
+}  // namespace troupe

@@ -1,0 +1,247 @@
+// FusedElementwise has the bits of the ops of its program one after the other.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <bit>
+#include <random>
+
+#include "graph/elementwise_program.hpp"
+#include "graph/ops.hpp"
+#include "graph/passes/callable.hpp"
+#include "graph/passes/optimize.hpp"
+#include "tests/kernels/evaluate_graph.hpp"
+#include "tests/kernels/random_tensors.hpp"
+
+namespace troupe {
+namespace {
+
+using namespace troupe::testing;
+
+constexpr DType kFloats[] = {DType::f32, DType::f64, DType::f16, DType::bf16};
+
+// Random values, and those that need care.
+Tensor special_tensor(DType dtype, const Shape& shape, std::mt19937_64& engine) {
+  Tensor t = random_tensor(dtype, shape, engine);
+  const auto put = [&]<class T>(T) {
+    const float inf = std::numeric_limits<float>::infinity();
+    const float values[] = {0.0f, -0.0f, inf, -inf, std::nanf(""), 1.0f, 1e-30f, -3.5f};
+    auto elements = t.mutable_values<T>();
+    for (std::size_t i = 0; i < elements.size(); i += 3) elements[i] = static_cast<T>(values[i / 3 % 8]);
+  };
+  if (dtype == DType::f32) put(float{});
+  if (dtype == DType::f64) put(double{});
+  if (dtype == DType::f16) put(Half{});
+  if (dtype == DType::bf16) put(BFloat16{});
+  return t;
+}
+
+Tensor bools(const Shape& shape) {
+  Tensor t(DType::boolean, shape);
+  for (std::int64_t i = 0; i < t.num_elements(); ++i) t.mutable_data<bool>()[i] = i % 3 == 0;
+  return t;
+}
+
+// The value of a node of `op`, and of a program of it alone: followed by Neg, for programs return no bools.
+void expect_same_bits(const KernelRegistry& registry, const std::string& op, DType result, std::vector<Tensor> inputs) {
+  SCOPED_TRACE(fmt::format("{} {}", op, name(result)));
+  const auto device = test_device();
+  const DType from = inputs.back().dtype();
+  Attributes attributes;
+  if (op == "Cast") attributes = {{"SrcT", from}, {"DstT", result}};
+  Tensor wanted = run_kernel(registry, *device, {op, from, inputs, attributes})[0];
+  std::vector<DType> types;
+  ElementwiseStep step{op, result, {}};
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    types.push_back(inputs[i].dtype());
+    step.operands.push_back({true, static_cast<int>(i)});
+  }
+  ASSERT_TRUE(elementwise_rule(op, types, result));
+  std::vector<ElementwiseStep> steps{step};
+  if (result == DType::boolean) {
+    steps.push_back({"Cast", DType::f32, {{false, 0}}});
+    wanted = run_kernel(registry, *device,
+                        {"Cast", DType::boolean, {wanted}, {{"SrcT", DType::boolean}, {"DstT", DType::f32}}})[0];
+  }
+  const DType last = steps.back().dtype;
+  const Tensor got = run_every_way(
+      registry, {"FusedElementwise", last, inputs, {{"T", last}, {"Tin", types}, {"program", to_strings(steps)}}})[0];
+  EXPECT_TRUE(bitwise_equal(got, wanted)) << got.to_string() << " is not " << wanted.to_string();
+}
+
+TEST(FusedElementwise, EveryOpHasTheBitsOfItsOwnKernel) {
+  const KernelRegistry registry = all_kernels();
+  std::mt19937_64 engine(5);
+  const Shape full{37, 61}, row{61}, column{37, 1}, one{};
+  for (DType dtype : kFloats) {
+    const auto draw = [&](const Shape& shape) { return special_tensor(dtype, shape, engine); };
+    for (const char* op : {"Neg", "Abs", "Sign", "Square", "Relu", "Exp", "Log", "Log1p", "Sqrt", "Rsqrt", "Tanh",
+                           "Sigmoid", "Softplus", "Floor", "Erf"})
+      expect_same_bits(registry, op, dtype, {draw(full)});
+    for (const char* op : {"Add", "Sub", "Mul", "Div", "Maximum", "Minimum", "SquaredDifference"})
+      for (const auto& [a, b] : {std::pair{full, full}, {full, one}, {one, full}, {full, row}, {column, full},
+                                 {column, row}, {one, one}, {Shape{0, 3}, Shape{3}}})
+        expect_same_bits(registry, op, dtype, {draw(a), draw(b)});
+    for (const char* op : {"ReluGrad", "SigmoidGrad", "TanhGrad"})
+      expect_same_bits(registry, op, dtype, {draw(full), draw(full)});
+    for (const char* op : {"Equal", "NotEqual", "Less", "LessEqual", "Greater", "GreaterEqual"})
+      for (const auto& [a, b] : {std::pair{full, full}, {full, one}, {row, column}})
+        expect_same_bits(registry, op, DType::boolean, {draw(a), draw(b)});
+    for (const auto& [c, a, b] : {std::tuple{full, full, full}, {full, one, full}, {row, full, one}, {one, row, full}})
+      expect_same_bits(registry, "Select", dtype, {bools(c), draw(a), draw(b)});
+    for (DType to : kFloats) expect_same_bits(registry, "Cast", to, {draw(full)});
+    expect_same_bits(registry, "Cast", dtype, {bools(full)});
+  }
+}
+
+// Equal to the bit, but for NaN, which is any NaN: which of two operands gives it its sign is the compiler's choice.
+bool same_numbers(const Tensor& a, const Tensor& b) {
+  if (a.dtype() != b.dtype() || !(a.shape() == b.shape())) return false;
+  const auto same = [](float x, float y) {
+    return (x != x && y != y) || std::bit_cast<std::uint32_t>(x) == std::bit_cast<std::uint32_t>(y);
+  };
+  return std::ranges::equal(a.values<float>(), b.values<float>(), same);
+}
+
+// Runs `fetch` with and without the pass.
+class Compared {
+ public:
+  Compared(Graph& graph, Output fetch, std::vector<Output> fed) {
+    Signature signature{.fetches = {fetch.name()}};
+    for (const Output& o : fed) signature.feeds.push_back(o.name());
+    for (bool on : {true, false}) {
+      OptimizeOptions options;
+      if (!on) options.switched_off = {"fuse_elementwise"};
+      options.report = [this](const PassReport& r) {
+        if (r.pass == "fuse_elementwise") notes = r.notes;
+      };
+      graphs_[on] = optimize(make_callable_graph(graph, signature), options);
+    }
+  }
+  void run(const std::vector<Tensor>& values) {
+    Tensor results[2];
+    for (bool on : {true, false}) results[on] = value(*graphs_[on], values);
+    EXPECT_TRUE(same_numbers(results[0], results[1])) << results[0].to_string() << " " << results[1].to_string();
+  }
+  const Graph& fused() const { return *graphs_[true]; }
+  PassNotes notes;
+
+ private:
+  static Tensor value(const Graph& graph, const std::vector<Tensor>& values) {
+    GraphEvaluator evaluator(3);
+    Feeds feeds;
+    Endpoint wanted;
+    for (int id = 0; id < graph.size(); ++id) {
+      const Node& node = graph.node(id);
+      if (node.op->name == "Feed") feeds[{id, 0}] = values[static_cast<std::size_t>(node.attributes.integer("index"))];
+      if (node.op->name == "Fetch") wanted = node.inputs[0];
+    }
+    return evaluator.run(graph, feeds, {wanted})[0];
+  }
+  std::unique_ptr<Graph> graphs_[2];
+};
+
+Output grow(std::mt19937& engine, std::vector<Output> values, int size) {
+  const auto pick = [&] { return values[values.size() - 1 - std::min(engine() % values.size(), engine() % values.size())]; };
+  for (int i = 0; i < size; ++i) {
+    const Output a = pick(), b = pick();
+    switch (engine() % 12) {
+      case 0:
+        values.push_back(relu(a));
+        break;
+      case 1:
+        values.push_back(tanh(a));
+        break;
+      case 2:
+        values.push_back(select(less(a, b), b, a));
+        break;
+      case 3:
+        values.push_back(cast(cast(a, engine() % 2 ? DType::bf16 : DType::f64), DType::f32));
+        break;
+      case 4:
+        values.push_back(a * 0.37);
+        break;
+      case 5:
+        values.push_back(add_n({a, a, a * 2}));
+        break;
+      case 6:
+        values.push_back(add_op("SigmoidGrad", {a, a}));
+        break;
+      case 7:
+        values.push_back(square(a));
+        break;
+      case 8:
+        values.push_back(maximum(a, b));
+        break;
+      case 9:
+        values.push_back(a / b);
+        break;
+      default:
+        values.push_back(engine() % 2 ? a + b : a - b);
+    }
+  }
+  return values.back();
+}
+
+TEST(FusedElementwise, RandomGraphsHaveTheSameBits) {
+  const std::vector<Shape> shapes{{40, 77}, {40, 77}, {77}, {40, 1}, {}};
+  std::size_t fired = 0;
+  for (std::uint32_t seed = 0; seed < 200 && !HasFailure(); ++seed) {
+    SCOPED_TRACE(fmt::format("seed {}", seed));
+    std::mt19937 engine(seed);
+    std::mt19937_64 draws(seed);
+    Graph g;
+    std::vector<Output> fed;
+    std::vector<Tensor> values;
+    for (const Shape& shape : shapes) {
+      Shape known = shape;
+      if (shape.rank() == 2 && engine() % 2) known.set_dim(0, kUnknown);
+      fed.push_back(placeholder(g, DType::f32, known));
+      values.push_back(special_tensor(DType::f32, shape, draws));
+    }
+    Compared compared(g, grow(engine, fed, 3 + static_cast<int>(engine() % 40)), fed);
+    fired += compared.notes.size();
+    compared.run(values);
+  }
+  EXPECT_GT(fired, 200u);  // else the test proves nothing
+}
+
+// What the bench measures, in place.
+TEST(FusedElementwise, WritesOverAnInputThatNobodyElseNeeds) {
+  const KernelRegistry registry = all_kernels();
+  const auto device = test_device();
+  const std::vector<std::string> program{"Mul:f32 i0 i1", "Add:f32 r0 i0"};
+  const Kernel kernel = registry.get("FusedElementwise", "CPU", DType::f32)(
+      {"test", {{"T", DType::f32}, {"program", program}}, std::vector<DType>{DType::f32, DType::f32}, {}});
+  Tensor x(DType::f32, {5000});
+  for (float& v : x.mutable_values<float>()) v = 2;
+  const std::byte* memory = x.raw();
+  DirectContext context(*device, {std::move(x), Tensor::scalar(3.0f)}, {}, 1);
+  kernel(context);
+  EXPECT_EQ(context.outputs[0].raw(), memory);
+  for (float v : context.outputs[0].values<float>()) ASSERT_EQ(v, 8.0f);
+}
+
+TEST(FusedElementwise, RefusesWhatTheOpsWouldRefuse) {
+  const KernelRegistry registry = all_kernels();
+  const auto device = test_device();
+  const auto run = [&](std::vector<std::string> program, std::vector<Tensor> inputs) {
+    return message_of(Code::invalid_argument, [&] {
+      run_kernel(registry, *device, {"FusedElementwise", DType::f32, std::move(inputs), {{"program", program}}});
+    });
+  };
+  const Tensor two = Tensor::vector<float>({1, 2}), three = Tensor::vector<float>({1, 2, 3});
+  EXPECT_EQ(run({"Neg:f32 i0", "ReluGrad:f32 r0 i1"}, {two, Tensor::scalar(1.0f)}),
+            "the gradient is [2], but the value it belongs to is []");
+  EXPECT_NE(run({"Neg:f32 i0", "Add:f32 r0 i1"}, {two, three}), "");
+  EXPECT_EQ(run({"Neg:f32 r0"}, {two}), "program line 'Neg:f32 r0': 'r0' is none of the 0 operands there are");
+  EXPECT_EQ(run({"Neg:f32 i1"}, {two}), "program line 'Neg:f32 i1': 'i1' is none of the 1 operands there are");
+  EXPECT_EQ(run({"Neg:f64 i0"}, {two}), "program line 'Neg:f64 i0' cannot be computed element by element");
+  EXPECT_EQ(run({"MatMul:f32 i0 i0"}, {two}), "program line 'MatMul:f32 i0 i0' cannot be computed element by element");
+  EXPECT_EQ(run({"Neg i0"}, {two}), "program line 'Neg i0' does not begin with OP:DTYPE");
+  EXPECT_EQ(run({"Neg:f99 i0"}, {two}), "program line 'Neg:f99 i0': there is no such dtype");
+  EXPECT_EQ(run({"Neg:f32 x0"}, {two}), "program line 'Neg:f32 x0': operands are iN or rN");
+  EXPECT_EQ(run({}, {two}), "a program has 1 to 32 steps and at most 16 inputs, not 0 and 1");
+}
+
+}  // namespace
+}  // namespace troupe
