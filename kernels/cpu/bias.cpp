@@ -98,7 +98,7 @@ Kernel make_bias_add_grad(const KernelInit&) {
 }  // namespace
 
 void bias_add(Parallelism& parallelism, const Tensor& x, const Tensor& bias, Tensor& out,
-              Activation activation) {
+              FusedActivation activation) {
   const Rows rows = rows_of("BiasAdd: x", x.shape());
   check_tensor("BiasAdd: bias", bias, x.dtype(), Shape{rows.width});
   check_tensor("BiasAdd: the output", out, x.dtype(), x.shape());

@@ -12,7 +12,7 @@ namespace troupe {
 
 // out[..., j] = activation(x[..., j] + bias[j]). `out` may be `x` itself.
 void bias_add(Parallelism& parallelism, const Tensor& x, const Tensor& bias, Tensor& out,
-              Activation activation = Activation::none);
+              FusedActivation activation = FusedActivation::none);
 
 // out[j] = the sum of dy[..., j] over all axes but the last, in blocks of rows fixed by the shape.
 void bias_add_grad(Parallelism& parallelism, const Tensor& dy, Tensor& out);

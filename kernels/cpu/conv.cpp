@@ -53,7 +53,7 @@ void clear(Tensor& t) { std::fill_n(t.mutable_raw(), t.num_bytes(), std::byte{0}
 // `bias` may be null.
 template <class T>
 void forward(Parallelism& parallelism, const ConvGeometry& g, const T* x, const T* filter, const T* bias,
-             Activation activation, T* y) {
+             FusedActivation activation, T* y) {
   parallelism.parallel_for(g.batch, images_per_part(g), [&](std::int64_t begin, std::int64_t end) {
     T* const to = y + begin * g.result_size();
     conv_forward(with_batch(g, end - begin), x + begin * g.image_size(), filter, to);
@@ -134,7 +134,7 @@ Conv2DOptions options_of(const Attributes& attributes) {
 
 // `bias` may be null.
 void convolve(Parallelism& parallelism, const Tensor& x, const Tensor& filter, const Tensor* bias,
-              Activation activation, const Conv2DOptions& options, Tensor& y) {
+              FusedActivation activation, const Conv2DOptions& options, Tensor& y) {
   check_floating(x);
   const ConvGeometry g = geometry_of(x.shape(), filter.shape(), options);
   check_tensor("Conv2D: the filter", filter, x.dtype(), filter.shape());
@@ -159,7 +159,7 @@ void convolve(Parallelism& parallelism, const Tensor& x, const Tensor& filter, c
   });
 }
 
-Kernel make_convolution(const Conv2DOptions& options, bool fused, Activation activation) {
+Kernel make_convolution(const Conv2DOptions& options, bool fused, FusedActivation activation) {
   return [=](KernelContext& ctx) {
     const Tensor& x = ctx.input(0);
     Tensor y = ctx.allocate(x.dtype(), conv2d_shape(x.shape(), ctx.input(1).shape(), options));
@@ -169,7 +169,7 @@ Kernel make_convolution(const Conv2DOptions& options, bool fused, Activation act
 }
 
 Kernel make_conv2d(const KernelInit& init) {
-  return make_convolution(options_of(init.attributes), false, Activation::none);
+  return make_convolution(options_of(init.attributes), false, FusedActivation::none);
 }
 
 Kernel make_fused_conv2d(const KernelInit& init) {
@@ -203,7 +203,7 @@ Shape conv2d_shape(const Shape& x, const Shape& filter, const Conv2DOptions& opt
 
 void conv2d(Parallelism& parallelism, const Tensor& x, const Tensor& filter, const Conv2DOptions& options,
             Tensor& y) {
-  convolve(parallelism, x, filter, nullptr, Activation::none, options, y);
+  convolve(parallelism, x, filter, nullptr, FusedActivation::none, options, y);
 }
 
 void conv2d_backprop_input(Parallelism& parallelism, const Tensor& filter, const Tensor& dy,

@@ -12,15 +12,15 @@ namespace {
 
 // Calls fn with the activation as a function of one element.
 template <class Fn>
-void with_function(Activation activation, Fn fn) {
+void with_function(FusedActivation activation, Fn fn) {
   switch (activation) {
-    case Activation::none:
+    case FusedActivation::none:
       return fn([](auto x) { return x; });
-    case Activation::relu:
+    case FusedActivation::relu:
       return fn([](auto x) { return x < decltype(x){0} ? decltype(x){0} : x; });
-    case Activation::sigmoid:
+    case FusedActivation::sigmoid:
       return fn([](auto x) { return vector_math::sigmoid(x); });
-    case Activation::tanh:
+    case FusedActivation::tanh:
       return fn([](auto x) { return vector_math::tanh(x); });
   }
 }
@@ -51,33 +51,33 @@ void add_narrow_row(Fn f, bool activates, const T* x, const T* bias, std::int64_
 
 }  // namespace
 
-Activation parse_activation(std::string_view text) {
-  if (text == "none") return Activation::none;
-  if (text == "relu") return Activation::relu;
-  if (text == "sigmoid") return Activation::sigmoid;
-  if (text == "tanh") return Activation::tanh;
+FusedActivation parse_activation(std::string_view text) {
+  if (text == "none") return FusedActivation::none;
+  if (text == "relu") return FusedActivation::relu;
+  if (text == "sigmoid") return FusedActivation::sigmoid;
+  if (text == "tanh") return FusedActivation::tanh;
   invalid_argument("attribute 'activation' must be none, relu, sigmoid or tanh, not '{}'", text);
 }
 
 template <class T>
-void add_bias(Activation activation, const T* x, const T* bias, std::int64_t rows, std::int64_t width,
+void add_bias(FusedActivation activation, const T* x, const T* bias, std::int64_t rows, std::int64_t width,
               std::int64_t stride, T* out) {
   with_function(activation, [&](auto f) {
     for (std::int64_t i = 0; i < rows; ++i) {
       if constexpr (std::is_floating_point_v<T>)
         add_row(f, x + i * stride, bias, width, out + i * stride);
       else
-        add_narrow_row(f, activation != Activation::none, x + i * stride, bias, width, out + i * stride);
+        add_narrow_row(f, activation != FusedActivation::none, x + i * stride, bias, width, out + i * stride);
     }
   });
 }
 
-template void add_bias(Activation, const float*, const float*, std::int64_t, std::int64_t, std::int64_t,
+template void add_bias(FusedActivation, const float*, const float*, std::int64_t, std::int64_t, std::int64_t,
                        float*);
-template void add_bias(Activation, const double*, const double*, std::int64_t, std::int64_t, std::int64_t,
+template void add_bias(FusedActivation, const double*, const double*, std::int64_t, std::int64_t, std::int64_t,
                        double*);
-template void add_bias(Activation, const Half*, const Half*, std::int64_t, std::int64_t, std::int64_t, Half*);
-template void add_bias(Activation, const BFloat16*, const BFloat16*, std::int64_t, std::int64_t, std::int64_t,
+template void add_bias(FusedActivation, const Half*, const Half*, std::int64_t, std::int64_t, std::int64_t, Half*);
+template void add_bias(FusedActivation, const BFloat16*, const BFloat16*, std::int64_t, std::int64_t, std::int64_t,
                        BFloat16*);
 
 }  // namespace troupe

@@ -7,15 +7,15 @@
 
 namespace troupe {
 
-enum class Activation { none, relu, sigmoid, tanh };
+enum class FusedActivation { none, relu, sigmoid, tanh };
 
 // "none", "relu", "sigmoid", "tanh"; throws invalid_argument for another text.
-Activation parse_activation(std::string_view text);
+FusedActivation parse_activation(std::string_view text);
 
 // out[i * stride + j] = activation(x[i * stride + j] + bias[j]) for i < rows, j < width. `out` may be `x`.
 // T: float, double, Half, BFloat16; these two are rounded after each step.
 template <class T>
-void add_bias(Activation activation, const T* x, const T* bias, std::int64_t rows, std::int64_t width,
+void add_bias(FusedActivation activation, const T* x, const T* bias, std::int64_t rows, std::int64_t width,
               std::int64_t stride, T* out);
 
 }  // namespace troupe

@@ -17,14 +17,14 @@ namespace {
 struct MatMulOptions {
   bool transpose_a = false;
   bool transpose_b = false;
-  Activation activation = Activation::none;
+  FusedActivation activation = FusedActivation::none;
 };
 
 // What fused ops do to each part while it is in the cache; no bias, nothing.
 template <class T>
 struct Finish {
   const T* bias = nullptr;
-  Activation activation = Activation::none;
+  FusedActivation activation = FusedActivation::none;
 };
 
 template <class T>
