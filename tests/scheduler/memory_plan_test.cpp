@@ -19,7 +19,8 @@ TEST(MemoryPlan, OutputsWhoseLifetimesDoNotOverlapShareABlock) {
   const Output b = doubled(g, a);                             // 32
   const Output c = node(g, "Neg", {b});                       // in place of b
   fetch(g, doubled(g, c), 0);                                 // 64, in the block of a, grown
-  const MemoryPlan& memory = ToyTask(g).plan().memory;
+  ToyTask task(g);
+  const MemoryPlan& memory = task.plan().memory;
   EXPECT_EQ(memory.peak_bytes, 64u + 32u);
   EXPECT_EQ(memory.block_bytes.size(), 2u);
   EXPECT_EQ(memory.planned_slots, 4u);
