@@ -9,6 +9,7 @@
 #include "graph/elementwise_program.hpp"
 #include "kernels/cpu/elementwise.hpp"
 #include "kernels/cpu/families.hpp"
+#include "kernels/cpu/fused_chain.hpp"
 #include "kernels/cpu/fused_steps.hpp"
 #include "kernels/cpu/scratch.hpp"
 
@@ -16,6 +17,8 @@ namespace troupe {
 namespace {
 
 constexpr std::size_t kRegisterBytes = 4096;
+// Results this large would push everything else out of the caches and be gone from them before they are read.
+constexpr std::size_t kStreamedBytes = 8u << 20;
 constexpr std::size_t kMaxInputs = kMaxElementwiseInputs;
 constexpr std::size_t kMaxSteps = kMaxElementwiseSteps;
 static_assert(kElementGrain % kRegisterBytes == 0);
@@ -26,6 +29,8 @@ struct Step {
   std::size_t num_operands;
   bool same_shapes;
   std::size_t place;  // number of its register; of the last step: the output
+  std::string op;
+  bool needed_later = false;  // by another step than the next one
 };
 
 struct Program {
@@ -34,6 +39,7 @@ struct Program {
   DType dtype;                           // of the result
   std::size_t registers = 0;
   std::int64_t block = 0;  // elements that fit a register, whatever their dtype
+  bool all_f32 = true;     // may be a chain
 };
 
 // Gives each result a register, which is free again after its last use.
@@ -42,6 +48,7 @@ void place_results(std::span<const ElementwiseStep> steps, Program& program) {
   for (std::size_t s = 0; s < steps.size(); ++s)
     for (const ElementwiseOperand& o : steps[s].operands)
       if (!o.is_input) last_use[static_cast<std::size_t>(o.index)] = s;
+  for (std::size_t s = 0; s < steps.size(); ++s) program.steps[s].needed_later = last_use[s] > s + 1;
   std::vector<std::size_t> free;
   for (std::size_t s = 0; s < steps.size(); ++s) {
     const auto release = [&](bool same_size) {
@@ -65,6 +72,7 @@ Program compile(const KernelInit& init) {
   for (DType t : init.input_types) {
     program.input_sizes.push_back(size_of(t));
     widest = std::max(widest, size_of(t));
+    program.all_f32 &= t == DType::f32;
   }
   for (const ElementwiseStep& step : steps) {
     std::vector<DType> types;
@@ -73,11 +81,13 @@ Program compile(const KernelInit& init) {
                                  : steps[static_cast<std::size_t>(o.index)].dtype);
     Step made{.function = find_step(step.op, types.back(), step.dtype),
               .num_operands = types.size(),
-              .same_shapes = elementwise_rule(step.op, types, step.dtype)->same_shapes};
+              .same_shapes = elementwise_rule(step.op, types, step.dtype)->same_shapes,
+              .op = step.op};
     if (!made.function)
       fail(Code::unimplemented, "'{}': no code for {} to {}", step.op, name(types.back()), name(step.dtype));
     std::ranges::copy(step.operands, made.operands.begin());
     program.steps.push_back(made);
+    program.all_f32 &= step.dtype == DType::f32;
     widest = std::max(widest, size_of(step.dtype));
   }
   program.block = static_cast<std::int64_t>(kRegisterBytes / std::max<std::size_t>(widest, sizeof(float)));
@@ -170,41 +180,140 @@ void stretch(const Inputs::Input& input, std::size_t size, std::int64_t begin, s
   });
 }
 
-// Elements [begin, end) of the result.
-void run_part(const Program& program, const Inputs& inputs, std::byte* out, std::int64_t begin, std::int64_t end) {
-  const Scratch memory((program.registers + inputs.num_stretched) * kRegisterBytes);
-  const auto place = [&](std::size_t i) { return memory.as<std::byte>() + i * kRegisterBytes; };
-  std::array<StepOperand, kMaxInputs> given;
-  std::array<StepOperand, kMaxSteps> results;
-  const auto size_of_result = static_cast<std::int64_t>(size_of(program.dtype));
-  for (std::int64_t at = begin; at < end; at += program.block) {
-    const std::int64_t count = std::min(program.block, end - at);
-    std::size_t stretched = program.registers;
-    for (std::size_t i = 0; i < program.input_sizes.size(); ++i) {
-      const Inputs::Input& input = inputs.all[i];
-      const std::size_t size = program.input_sizes[i];
-      given[i] = {input.data + (input.moves ? at * static_cast<std::int64_t>(size) : 0), input.moves};
-      if (!input.stretched) continue;
-      given[i].data = place(stretched);
-      stretch(input, size, at, at + count, place(stretched++));
+// Runs blocks of a program; for one thread.
+class BlockRunner {
+ public:
+  // `num_bytes`: of the whole result.
+  BlockRunner(const Program& program, const Inputs& inputs, std::byte* out, std::size_t num_bytes)
+      : program_(program),
+        inputs_(inputs),
+        out_(out),
+        streams_(num_bytes >= kStreamedBytes && reinterpret_cast<std::uintptr_t>(out) % kVectorBytes == 0),
+        memory_((program.registers + inputs.num_stretched) * kRegisterBytes) {}
+
+  // Elements [begin, begin + count), at most a block.
+  void run(std::int64_t begin, std::int64_t count) {
+    place_inputs(begin, count);
+    std::int64_t done = 0;
+    if (count >= kChainElements && chain_at(begin)) {
+      done = count / kChainElements * kChainElements;
+      run_chain(cells_.data(), done);
+      if (done == count) return;
+      place_inputs(begin + done, count - done);
     }
-    for (std::size_t s = 0; s < program.steps.size(); ++s) {
-      const Step& step = program.steps[s];
+    run_steps(begin + done, count - done);
+  }
+
+ private:
+  static constexpr std::size_t kMaxCells = 3 * kMaxSteps + 1;
+
+  std::byte* place(std::size_t i) const { return memory_.as<std::byte>() + i * kRegisterBytes; }
+  std::byte* result_place(std::size_t step, std::int64_t begin) const {
+    if (step + 1 < program_.steps.size()) return place(program_.steps[step].place);
+    return out_ + begin * static_cast<std::int64_t>(size_of(program_.dtype));
+  }
+
+  void place_inputs(std::int64_t begin, std::int64_t count) {
+    std::size_t stretched = program_.registers;
+    for (std::size_t i = 0; i < program_.input_sizes.size(); ++i) {
+      const Inputs::Input& input = inputs_.all[i];
+      const std::size_t size = program_.input_sizes[i];
+      given_[i] = {input.data + (input.moves ? begin * static_cast<std::int64_t>(size) : 0), input.moves};
+      if (!input.stretched) continue;
+      given_[i].data = place(stretched);
+      stretch(input, size, begin, begin + count, place(stretched++));
+    }
+  }
+
+  // The whole block, step by step.
+  void run_steps(std::int64_t begin, std::int64_t count) {
+    for (std::size_t s = 0; s < program_.steps.size(); ++s) {
+      const Step& step = program_.steps[s];
       std::array<StepOperand, 3> operands;
       bool moves = false;
       for (std::size_t k = 0; k < step.num_operands; ++k) {
-        const ElementwiseOperand& o = step.operands[k];
-        operands[k] = (o.is_input ? given[static_cast<std::size_t>(o.index)] : results[static_cast<std::size_t>(o.index)]);
+        operands[k] = operand(step.operands[k]);
         moves |= operands[k].moves;
       }
       if (!moves)  // of scalars: one element, computed anew for each block, for registers are shared
         for (StepOperand& o : operands) o.moves = true;
-      std::byte* to = s + 1 < program.steps.size() ? place(step.place) : out + at * size_of_result;
+      std::byte* to = result_place(s, begin);
       step.function(operands.data(), to, moves ? count : 1);
-      results[s] = {to, moves};
+      results_[s] = {to, moves};
     }
   }
-}
+
+  StepOperand operand(const ElementwiseOperand& o) const {
+    return o.is_input ? given_[static_cast<std::size_t>(o.index)] : results_[static_cast<std::size_t>(o.index)];
+  }
+
+  // Makes the cells ready for the block at `begin`; false if the program is no chain.
+  bool chain_at(std::int64_t begin) {
+    if (!program_.all_f32 || (chain_begin_ >= 0 && num_cells_ == 0)) return false;
+    if (chain_begin_ < 0) {
+      chain_begin_ = begin;
+      if (make_chain(begin)) return true;
+      num_cells_ = 0;
+      return false;
+    }
+    for (std::size_t i = 0; i < num_cells_; ++i) cells_[i].operand += advances_[i] ? begin - chain_begin_ : 0;
+    chain_begin_ = begin;
+    return true;
+  }
+
+  // Is it another memory in the next block? Scalars, registers and stretched inputs stay.
+  bool advances(const ElementwiseOperand& o) const {
+    const auto& input = inputs_.all[static_cast<std::size_t>(o.index)];
+    return o.is_input && input.moves && !input.stretched;
+  }
+
+  // Makes cells of the steps; false if they are no chain: a step goes through memory, or has scalars only.
+  bool make_chain(std::int64_t begin) {
+    const auto add = [&](ChainFunction run, const std::byte* data, bool advance) {
+      cells_[num_cells_] = {run, reinterpret_cast<float*>(const_cast<std::byte*>(data))};
+      advances_[num_cells_++] = advance;
+      return run != nullptr;
+    };
+    for (std::size_t s = 0; s < program_.steps.size(); ++s) {
+      const Step& step = program_.steps[s];
+      const auto in_registers = [&](std::size_t k) {
+        return s > 0 && step.operands[k] == ElementwiseOperand{false, static_cast<int>(s) - 1};
+      };
+      std::size_t held = 0;  // the operand that is in the registers, or will be
+      if (step.num_operands == 2 && !in_registers(0) && (in_registers(1) || !operand(step.operands[0]).moves)) held = 1;
+      if (!in_registers(held)) {
+        const StepOperand first = operand(step.operands[held]);
+        if (!first.moves || !add(chain_load(), first.data, advances(step.operands[held]))) return false;
+      }
+      if (step.num_operands == 1) {
+        if (!add(find_chain(step.op, ChainOperand::none), nullptr, false)) return false;
+      } else if (step.operands[0] == step.operands[1]) {
+        if (!add(find_chain(step.op, ChainOperand::itself), nullptr, false)) return false;
+      } else {
+        const StepOperand other = operand(step.operands[1 - held]);
+        const ChainOperand kind = held == 0 ? (other.moves ? ChainOperand::right_tensor : ChainOperand::right_scalar)
+                                            : (other.moves ? ChainOperand::left_tensor : ChainOperand::left_scalar);
+        if (!add(find_chain(step.op, kind), other.data, advances(step.operands[1 - held]))) return false;
+      }
+      results_[s] = {result_place(s, begin), true};
+      if (step.needed_later) add(chain_keep(), results_[s].data, false);
+    }
+    add(chain_store(streams_), results_[program_.steps.size() - 1].data, true);
+    return true;
+  }
+
+  const Program& program_;
+  const Inputs& inputs_;
+  std::byte* out_;
+  bool streams_;
+  Scratch memory_;
+  std::array<StepOperand, kMaxInputs> given_;
+  std::array<StepOperand, kMaxSteps> results_;
+  std::array<ChainCell, kMaxCells> cells_;
+  std::array<bool, kMaxCells> advances_;
+  std::size_t num_cells_ = 0;
+  std::int64_t chain_begin_ = -1;  // of the block the cells are ready for
+};
 
 void run(const Program& program, KernelContext& context) {
   const Shape shape = check_shapes(context, program);
@@ -214,7 +323,9 @@ void run(const Program& program, KernelContext& context) {
   Tensor out = take_any_or_allocate(context, program.dtype, shape);
   std::byte* to = out.mutable_raw();
   context.parallelism().parallel_for(total, kElementGrain, [&](std::int64_t begin, std::int64_t end) {
-    run_part(program, inputs, to, begin, end);
+    BlockRunner runner(program, inputs, to, out.num_bytes());
+    for (std::int64_t at = begin; at < end; at += program.block) runner.run(at, std::min(program.block, end - at));
+    finish_streams();
   });
   context.set_output(0, std::move(out));
 }
