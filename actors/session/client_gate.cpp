@@ -17,9 +17,12 @@ void ClientGate::run(std::shared_ptr<StepRequest> request) {
   thread.send(scheduler_, RunStep{std::move(request)});
   thread.run();
   if (auto answers = kept.take(); !answers.empty())
-    system_.spawn([answers = std::move(answers)](caf::event_based_actor*) mutable {
-      for (const auto& answer : answers) answer();
-    });
+    // As an argument, not captured: CAF follows a null pointer for an actor that is given none.
+    system_.spawn(
+        [](caf::event_based_actor*, const KeptAnswers::Answers& given) {
+          for (const auto& answer : given) answer();
+        },
+        std::move(answers));
 }
 
 void ClientGate::close() {

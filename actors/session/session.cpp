@@ -281,6 +281,20 @@ std::vector<Tensor> Callable::operator()(std::vector<Tensor> feeds, const RunOpt
   return std::move(result.fetches);
 }
 
+std::future<std::vector<Tensor>> Callable::async(std::vector<Tensor> feeds, const RunOptions& options) const {
+  auto promise = std::make_shared<std::promise<std::vector<Tensor>>>();
+  auto future = promise->get_future();
+  start(std::move(feeds), options, [promise = std::move(promise)](StepResult result) {
+    if (result.error)
+      promise->set_exception(std::make_exception_ptr(std::move(result.error)));
+    else
+      promise->set_value(std::move(result.fetches));
+  });
+  return future;
+}
+
+bool Callable::in_order() const { return state_ && state_->direct && state_->timeout.count() == 0; }
+
 Session::Session(const Graph& graph, SessionOptions options) {
   auto task = std::make_unique<Task>();
   Task& on = *task;

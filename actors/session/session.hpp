@@ -52,6 +52,11 @@ class Callable {
  public:
   // Throws what went wrong in the step, the first error of any task.
   std::vector<Tensor> operator()(std::vector<Tensor> feeds, const RunOptions& options = {}) const;
+  // Returns at once; the future has what the call above returns or throws. Forgetting it does not end the step.
+  std::future<std::vector<Tensor>> async(std::vector<Tensor> feeds, const RunOptions& options = {}) const;
+  // Do steps without a deadline run one after the other, in the order they were started? So it is if one device of this
+  // task runs all of the graph. Else steps in flight together overlap: they see variables before or after each other's updates.
+  bool in_order() const;
   // The result, or the error, comes through `done`, on a thread of the runtime: keep it short. Returns the step's id.
   StepId start(std::vector<Tensor> feeds, const RunOptions& options, std::function<void(StepResult)> done) const;
 

@@ -12,9 +12,11 @@ namespace troupe {
 // Examples [begin, end) of an epoch's permutation of the training set (ARCHITECTURE.md, Training).
 class EpochBatches {
  public:
-  EpochBatches(const Dataset& train, std::uint64_t seed) : train_(train), seed_(seed) {}
+  // `in_use`: how many batches are held at a time.
+  EpochBatches(const Dataset& train, std::uint64_t seed, std::size_t in_use = 1)
+      : train_(train), seed_(seed), batches_(in_use) {}
 
-  // The batch's tensors may be reused by the next call once nobody else holds them.
+  // The batch's tensors may be reused by the call `in_use` calls later, once nobody else holds them.
   const Batch& get(std::uint32_t epoch, std::uint64_t begin, std::uint64_t end) {
     if (order_.empty() || epoch != epoch_) {
       order_ = permutation(seed_, epoch, static_cast<std::uint64_t>(train_.size()));
@@ -22,8 +24,10 @@ class EpochBatches {
     }
     if (end > order_.size() || begin > end) fail(Code::out_of_range, "examples [{}, {}) of {}", begin, end, order_.size());
     indices_.assign(order_.begin() + static_cast<std::ptrdiff_t>(begin), order_.begin() + static_cast<std::ptrdiff_t>(end));
-    gather(train_, indices_, batch_);
-    return batch_;
+    Batch& batch = batches_[next_];
+    next_ = (next_ + 1) % batches_.size();
+    gather(train_, indices_, batch);
+    return batch;
   }
 
  private:
@@ -32,7 +36,8 @@ class EpochBatches {
   std::uint32_t epoch_ = 0;
   std::vector<std::uint32_t> order_;
   std::vector<std::int64_t> indices_;
-  Batch batch_;
+  std::vector<Batch> batches_;
+  std::size_t next_ = 0;
 };
 
 }  // namespace troupe

@@ -1,4 +1,6 @@
 #include <chrono>
+#include <deque>
+#include <future>
 
 #include "actors/session/session.hpp"
 #include "actors/training/batches.hpp"
@@ -8,6 +10,8 @@ namespace troupe {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+
+constexpr std::size_t kStepsInFlight = 2;
 
 double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
 
@@ -22,7 +26,7 @@ class LocalTrainer {
                                      .batch = plan.options.batch,
                                      .loss_scaling = plan.loss_scaling})),
         session_(plan.task, *graph_.graph, {.seed = plan.options.seed}),
-        batches_(plan.data.train, plan.options.seed) {
+        batches_(plan.data.train, plan.options.seed, kStepsInFlight * static_cast<std::size_t>(slots_)) {
     Outputs feeds = graph_.images;
     feeds.insert(feeds.end(), graph_.labels.begin(), graph_.labels.end());
     step_ = session_.callable(feeds, {graph_.loss_sum, graph_.correct}, {graph_.train});
@@ -65,12 +69,18 @@ class LocalTrainer {
     const auto begin = Clock::now();
     double loss = 0;
     std::int64_t correct = 0;
-    for (std::uint64_t t = 0; t < steps_per_epoch_; ++t) {
+    // While one step runs, the next one's batch is gathered and waits for the device.
+    const std::size_t most_in_flight = step_.in_order() ? kStepsInFlight : 1;
+    std::deque<std::future<std::vector<Tensor>>> in_flight;
+    for (std::uint64_t done = 0, started = 0; done < steps_per_epoch_; ++done) {
       check_stop(plan_.options);
-      const auto figures = run_step(epoch, t);
+      for (; started < steps_per_epoch_ && in_flight.size() < most_in_flight; ++started)
+        in_flight.push_back(start_step(epoch, started));
+      const auto figures = in_flight.front().get();
+      in_flight.pop_front();
       loss += figures[0].item<float>();
       correct += figures[1].item<std::int64_t>();
-      if (plan_.options.on_progress) plan_.options.on_progress(epoch, t + 1, steps_per_epoch_);
+      if (plan_.options.on_progress) plan_.options.on_progress(epoch, done + 1, steps_per_epoch_);
     }
     const double seconds = seconds_since(begin);
     const auto images = static_cast<double>(steps_per_epoch_) * plan_.options.batch * slots_;
@@ -86,7 +96,7 @@ class LocalTrainer {
     if (plan_.options.on_epoch) plan_.options.on_epoch(figures_);
   }
 
-  std::vector<Tensor> run_step(std::uint32_t epoch, std::uint64_t t) {
+  std::future<std::vector<Tensor>> start_step(std::uint32_t epoch, std::uint64_t t) {
     const auto b = static_cast<std::uint64_t>(plan_.options.batch);
     std::vector<Tensor> feeds(2 * static_cast<std::size_t>(slots_));
     for (std::size_t s = 0; s < static_cast<std::size_t>(slots_); ++s) {
@@ -95,7 +105,7 @@ class LocalTrainer {
       feeds[s] = batch.images;
       feeds[static_cast<std::size_t>(slots_) + s] = batch.labels;
     }
-    return step_(std::move(feeds), {.random_step = static_cast<std::int64_t>(step_number_++)});
+    return step_.async(std::move(feeds), {.random_step = static_cast<std::int64_t>(step_number_++)});
   }
 
   double evaluate() {
