@@ -56,8 +56,9 @@ struct Update<T, AdagradRule> {
     T* __restrict var = state[0];
     T* __restrict accum = state[1];
     for (std::int64_t i = 0; i < n; ++i) {
-      accum[i] += g[i] * g[i];
-      var[i] -= lr * g[i] / (std::sqrt(accum[i]) + epsilon);
+      const T sum = accum[i] + g[i] * g[i];
+      accum[i] = sum;
+      var[i] -= lr * g[i] / (std::sqrt(sum) + epsilon);
     }
   }
 };
@@ -76,9 +77,11 @@ struct Update<T, RmsPropRule> {
     T* __restrict ms = state[1];
     T* __restrict mom = state[2];
     for (std::int64_t i = 0; i < n; ++i) {
-      ms[i] = rho * ms[i] + rest * (g[i] * g[i]);
-      mom[i] = momentum * mom[i] + lr * g[i] / std::sqrt(ms[i] + epsilon);
-      var[i] -= mom[i];
+      const T mean = rho * ms[i] + rest * (g[i] * g[i]);
+      const T step = momentum * mom[i] + lr * g[i] / std::sqrt(mean + epsilon);
+      ms[i] = mean;
+      mom[i] = step;
+      var[i] -= step;
     }
   }
 };
@@ -99,9 +102,10 @@ struct Update<T, AdamRule> {
     T* __restrict m = state[1];
     T* __restrict v = state[2];
     for (std::int64_t i = 0; i < n; ++i) {
-      m[i] = beta1 * m[i] + rest1 * g[i];
-      v[i] = beta2 * v[i] + rest2 * (g[i] * g[i]);
-      var[i] -= alpha * m[i] / (std::sqrt(v[i]) + epsilon);
+      const T mi = beta1 * m[i] + rest1 * g[i], vi = beta2 * v[i] + rest2 * (g[i] * g[i]);
+      m[i] = mi;
+      v[i] = vi;
+      var[i] -= alpha * mi / (std::sqrt(vi) + epsilon);
     }
   }
 };

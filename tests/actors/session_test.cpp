@@ -124,6 +124,47 @@ TEST(Session, ManyStepsMayBeInFlight) {
     EXPECT_EQ(done[static_cast<std::size_t>(i)].get_future().get().fetches[0].item<std::int64_t>(), 2 * i);
 }
 
+TEST(Session, StepsOfOneDeviceRunInTheOrderTheyWereStarted) {
+  Graph g;
+  VariableRef v = variable(g, {.name = "v", .initial_value = constant(g, 0.0f)});
+  Output x = placeholder(g, DType::f32, {}, "x");
+  Output sum = v.assign(v.read() * 0.5 + x);
+  Output init = initializer(g);
+  Session session(g);
+  session.run_targets({init});
+  const Callable call = session.callable({x}, {sum});
+  ASSERT_TRUE(call.in_order());
+  std::vector<std::future<std::vector<Tensor>>> steps;
+  for (int i = 0; i < 500; ++i) steps.push_back(call.async({Tensor::scalar(static_cast<float>(i % 7))}));
+  float expected = 0;
+  for (int i = 0; i < 500; ++i) {
+    expected = expected * 0.5f + static_cast<float>(i % 7);
+    ASSERT_EQ(steps[static_cast<std::size_t>(i)].get()[0].item<float>(), expected) << i;
+  }
+}
+
+TEST(Session, StepsWithADeadlineAreInNoOrder) {
+  Graph g;
+  Output x = placeholder(g, DType::f32, {}, "x");
+  Output y = -x;
+  Session session(g, {.timeout = 10s});
+  EXPECT_FALSE(session.callable({x}, {y}).in_order());
+  EXPECT_FALSE(Callable().in_order());
+}
+
+TEST(Session, AFutureHasTheErrorOfItsStep) {
+  Graph g;
+  VariableRef v = variable(g, {.name = "v", .shape = {2}});
+  Session session(g);
+  auto step = session.callable({}, {v.read()}).async({});
+  try {
+    step.get();
+    ADD_FAILURE() << "an uninitialised variable was read";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Code::failed_precondition) << error.message();
+  }
+}
+
 const ActorRecord& record_of(Task& task, const std::string& kind) {
   for (const auto& record : task.actors().actors())
     if (record->kind == kind) return *record;
