@@ -7,6 +7,7 @@ std::vector<Case> all_cases() {
   add_dispatch_cases(cases);
   add_step_cases(cases);
   add_remote_cases(cases);
+  add_transfer_cases(cases);
   add_kernel_cases(cases);
   add_model_cases(cases);
   add_overhead_cases(cases);

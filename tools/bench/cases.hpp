@@ -11,6 +11,7 @@ void add_dispatch_cases(std::vector<Case>& cases);  // null nodes and parallel n
 void add_step_cases(std::vector<Case>& cases);      // one-node graphs
 
 void add_remote_cases(std::vector<Case>& cases);    // the same on another task
+void add_transfer_cases(std::vector<Case>& cases);  // tensors between tasks
 void add_kernel_cases(std::vector<Case>& cases);    // beside libraries called directly
 void add_model_cases(std::vector<Case>& cases);     // training
 void add_overhead_cases(std::vector<Case>& cases);  // with counters and without

@@ -17,6 +17,7 @@ class Child {
   Child(const Child&) = delete;
   Child& operator=(const Child&) = delete;
 
+  pid_t pid() const { return pid_; }
   void write_line(const std::string& line);
   // Without the line's end. Throws unavailable if the child has ended, deadline_exceeded.
   std::string read_line(std::chrono::seconds deadline = std::chrono::seconds(120));

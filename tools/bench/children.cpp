@@ -3,33 +3,19 @@
 #include <fmt/core.h>
 
 #include <cstdio>
-#include <iostream>
 
-#include "actors/cluster/cluster_spec.hpp"
 #include "tools/bench/pipeline.hpp"
+#include "tools/bench/remote_task.hpp"
+#include "tools/bench/tcp_peer.hpp"
 
 namespace troupe::bench {
 namespace {
 
-void say(const std::string& line) {
-  fmt::print("{}\n", line);
-  std::fflush(stdout);
-}
-
-// Says its port, reads the cluster, serves until its input ends.
-void serve() {
-  Task task({.name = {"worker", 0}, .threads = 1, .networked = true});
-  say(std::to_string(task.port()));
-  std::string line;
-  if (!std::getline(std::cin, line)) return;
-  task.join(ClusterSpec::parse(line, "the parent"), std::chrono::seconds(30));
-  while (std::getline(std::cin, line)) continue;
-}
-
 void first_step() {
   const OneNode graph({});
   graph.run_one();
-  say("done");
+  fmt::print("done\n");
+  std::fflush(stdout);
 }
 
 }  // namespace
@@ -38,7 +24,9 @@ std::optional<int> run_as_child(const std::vector<std::string>& arguments) {
   if (arguments.size() != 2 || arguments[0] != "--child") return std::nullopt;
   try {
     if (arguments[1] == kServe)
-      serve();
+      RemoteTask::serve();
+    else if (arguments[1] == kTcp)
+      TcpPeer::serve();
     else if (arguments[1] == kFirstStep)
       first_step();
     else

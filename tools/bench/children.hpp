@@ -8,6 +8,7 @@
 namespace troupe::bench {
 
 inline constexpr const char* kServe = "serve";           // a task that runs parts of a client's graphs
+inline constexpr const char* kTcp = "tcp";               // the other end of a TcpPeer
 inline constexpr const char* kFirstStep = "first-step";  // one step of a small graph
 
 // Runs it if the arguments ask for one: the exit code.

@@ -1,36 +1,25 @@
 // Steps that run on another task, in another process, over the sockets of this machine.
-#include "actors/cluster/cluster_spec.hpp"
 #include "graph/ops.hpp"
 #include "tools/bench/cases.hpp"
-#include "tools/bench/child.hpp"
-#include "tools/bench/children.hpp"
 #include "tools/bench/pipeline.hpp"
+#include "tools/bench/remote_task.hpp"
 
 namespace troupe::bench {
 namespace {
-
-constexpr const char* kRemote = "/job:worker/task:0";
 
 // A client, a task in a child process, and a registered graph of one node on it: a NoOp, or, with tensors,
 // the negative of what the client feeds, fetched back.
 class RemoteNode {
  public:
-  explicit RemoteNode(bool tensors)
-      : tensors_(tensors),
-        child_({own_path(), "--child", kServe}),
-        task_({.name = {"client", 0}, .threads = 1, .networked = true}) {
-    const auto port = static_cast<std::uint16_t>(std::stoi(child_.read_line()));
-    const ClusterSpec cluster{"bench", "bench", {{{"worker", 0}, {"127.0.0.1", port}}}};
-    child_.write_line(in_one_line(cluster));
-    task_.join(cluster, std::chrono::seconds(30));
-    const auto remote = graph_.on_device(kRemote);
+  explicit RemoteNode(bool tensors) : tensors_(tensors) {
+    const auto remote = graph_.on_device(RemoteTask::kName);
     if (tensors) {
       const Output x = placeholder(graph_, DType::f32, Shape{}, "x"), y = -x;
-      session_ = std::make_unique<Session>(task_, graph_);
+      session_ = std::make_unique<Session>(remote_.client(), graph_);
       callable_ = session_->callable({x}, {y});
     } else {
       const Output nothing = group(graph_, {});
-      session_ = std::make_unique<Session>(task_, graph_);
+      session_ = std::make_unique<Session>(remote_.client(), graph_);
       callable_ = session_->callable({}, {}, {nothing});
     }
   }
@@ -47,15 +36,8 @@ class RemoteNode {
   }
 
  private:
-  static std::string in_one_line(const ClusterSpec& cluster) {
-    std::string json = cluster.to_json();
-    std::erase(json, '\n');
-    return json;
-  }
-
   bool tensors_;
-  Child child_;
-  Task task_;
+  RemoteTask remote_;
   Graph graph_;
   std::unique_ptr<Session> session_;
   Callable callable_;

@@ -1,0 +1,109 @@
+// Tensors that cross from one process to another over the loopback address, beside plain TCP.
+#include <future>
+
+#include "actors/session/session.hpp"
+#include "graph/ops.hpp"
+#include "tools/bench/cases.hpp"
+#include "tools/bench/remote_task.hpp"
+#include "tools/bench/tcp_peer.hpp"
+
+namespace troupe::bench {
+namespace {
+
+constexpr double kGiga = 1e9;
+
+// A client feeds a tensor, always the same one, to a task in another process, which counts its elements; the client fetches
+// the count. So a step ends when the whole tensor has arrived.
+class Transfer {
+ public:
+  explicit Transfer(std::size_t bytes) : bytes_(bytes) {
+    const Output x = placeholder(graph_, DType::f32, Shape{kUnknown}, "x");
+    const auto remote = graph_.on_device(RemoteTask::kName);
+    const Output count = element_count(x);
+    const Output last = slice(x, {elements() - 1}, {1});
+    session_ = std::make_unique<Session>(remote_.client(), graph_);
+    callable_ = session_->callable({x}, {count});
+    tensor_ = Tensor::zeros(DType::f32, Shape{elements()});
+    tensor_.mutable_values<float>().back() = 42;
+    if (session_->run({{x, tensor_}}, last).item<float>() != 42) fail(Code::internal, "the last element is another one");
+  }
+
+  void run_one() const { check(callable_({tensor_})[0]); }
+  // So many steps, all in flight.
+  void run(int steps) const {
+    std::vector<std::future<StepResult>> results;
+    for (int i = 0; i < steps; ++i) {
+      auto promise = std::make_shared<std::promise<StepResult>>();
+      results.push_back(promise->get_future());
+      callable_.start({tensor_}, {}, [promise](StepResult result) { promise->set_value(std::move(result)); });
+    }
+    for (auto& future : results) {
+      const StepResult result = future.get();
+      if (result.error) throw result.error;
+      check(result.fetches[0]);
+    }
+  }
+
+ private:
+  std::int64_t elements() const { return static_cast<std::int64_t>(bytes_ / sizeof(float)); }
+  void check(const Tensor& count) const {
+    if (count.item<std::int64_t>() != elements()) fail(Code::internal, "not all elements have arrived");
+  }
+
+  const std::size_t bytes_;
+  RemoteTask remote_;
+  Graph graph_;
+  Tensor tensor_;
+  std::unique_ptr<Session> session_;
+  Callable callable_;
+};
+
+// Tensors in flight: so many that the answers do not count, so few that they are not the half of the memory.
+constexpr int kInFlight = 4;
+
+// GB/s of `work`, which moves `bytes`.
+double throughput(double seconds, std::size_t bytes, const std::function<void()>& work) {
+  return static_cast<double>(bytes) / seconds_per_call(seconds, work) / kGiga;
+}
+
+Case transfer_case(std::size_t mebibytes, double target) {
+  return {.bench = "transfer",
+          .name = fmt::format("{}MiB", mebibytes),
+          .unit = "GB/s",
+          .more_is_better = true,
+          .measures = fmt::format("steps, {} in flight, that feed a tensor to a task in another process and fetch how many elements have come", kInFlight),
+          .peer = fmt::format("{} messages in a row over plain TCP, one thread in each process; the last is answered", kInFlight),
+          .ratio_target = target,
+          .prepare = [=](const Settings& settings) -> Contest {
+            const std::size_t bytes = settings.quick ? 1 << 20 : mebibytes << 20;
+            auto transfer = std::make_shared<Transfer>(bytes);
+            auto tcp = std::make_shared<TcpPeer>();
+            const double slice = settings.slice_seconds();
+            return {.troupe = [=] { return throughput(slice, kInFlight * bytes, [&] { transfer->run(kInFlight); }); },
+                    .peers = {{"raw TCP", [=] { return throughput(slice, kInFlight * bytes, [&] { tcp->send(bytes, kInFlight); }); }}}};
+          }};
+}
+
+Contest round_trips(const Settings& settings) {
+  auto transfer = std::make_shared<Transfer>(sizeof(float));
+  auto tcp = std::make_shared<TcpPeer>();
+  const double slice = settings.slice_seconds();
+  constexpr int kInTurn = 100;
+  return {.troupe = [=] { return 1e6 * seconds_per_call(slice, [&] { transfer->run_one(); }); },
+          .peers = {{"raw TCP", [=] { return 1e6 / kInTurn * seconds_per_call(slice, [&] { tcp->ping_pong(4, kInTurn); }); }}}};
+}
+
+}  // namespace
+
+void add_transfer_cases(std::vector<Case>& cases) {
+  cases.push_back({.bench = "transfer",
+                   .name = "4B",
+                   .unit = "us",
+                   .measures = "a step that feeds 4 bytes to a task in another process and fetches from it: there and back",
+                   .peer = "4 bytes over plain TCP, there and back between a thread of each process",
+                   .ratio_target = 0.5,
+                   .prepare = round_trips});
+  for (const std::size_t mebibytes : {1, 4, 16, 64, 256}) cases.push_back(transfer_case(mebibytes, mebibytes == 1 ? 0.8 : 0.85));
+}
+
+}  // namespace troupe::bench
