@@ -28,10 +28,10 @@ TensorAllocator allocator_of(const ConnectionOptions& options) {
 
 }  // namespace
 
-Connection::Connection(Fd socket, const ConnectionOptions& options, std::function<void()> wake)
+Connection::Connection(std::unique_ptr<Channel> channel, const ConnectionOptions& options, std::function<void()> wake)
     : options_(options),
       wake_(std::move(wake)),
-      socket_(std::move(socket)),
+      channel_(std::move(channel)),
       queue_(options.chunk_bytes),
       reader_(options.limits, allocator_of(options)),
       staging_(kStagingBytes) {
@@ -97,12 +97,9 @@ Connection::Written Connection::write_some(std::size_t budget) {
     const std::span<iovec> pieces = queue_.gather(iov);
     publish();
     blocked_ = false;
-    if (pieces.empty()) return Written::all;
+    if (pieces.empty() && channel_->flushed()) return Written::all;
     if (total >= budget) return Written::more;
-    msghdr message{};
-    message.msg_iov = pieces.data();
-    message.msg_iovlen = pieces.size();
-    const ssize_t n = ::sendmsg(socket_.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    const ssize_t n = channel_->write(pieces);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
       blocked_ = true;
@@ -145,7 +142,7 @@ Connection::Received Connection::receive(std::size_t budget, const ChunkReader::
     const std::size_t behind = direct.empty() ? kStagingBytes : kStagingBehindTensor;
     std::array<iovec, 2> iov = {iovec{direct.data(), direct.size()}, iovec{staging_.data(), behind}};
     const ssize_t got =
-        direct.empty() ? ::readv(socket_.get(), &iov[1], 1) : ::readv(socket_.get(), iov.data(), 2);
+        channel_->read(direct.empty() ? std::span(iov).last(1) : std::span(iov));
     if (got < 0 && errno == EINTR) continue;
     if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return Received::nothing;
     if (got < 0) fail(Code::unavailable, "the connection broke: {}", errno_text(errno));
@@ -165,7 +162,7 @@ Connection::Received Connection::receive(std::size_t budget, const ChunkReader::
 }
 
 Connection::Received Connection::discard() {
-  const ssize_t got = ::recv(socket_.get(), staging_.data(), staging_.size(), MSG_DONTWAIT);
+  const ssize_t got = ::recv(fd(), staging_.data(), staging_.size(), MSG_DONTWAIT);
   if (got > 0) return Received::some;
   const bool again = got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR);
   return again ? Received::nothing : Received::end;
@@ -213,16 +210,16 @@ void Connection::finish(const Error& reason, const Goodbye& goodbye, bool drop) 
 
 bool Connection::finished() {
   const std::lock_guard lock(write_mutex_);
-  return broken_ || queue_.finished();
+  return broken_ || (queue_.finished() && channel_->flushed());
 }
 
-void Connection::shut_write() { ::shutdown(socket_.get(), SHUT_WR); }
+void Connection::shut_write() { ::shutdown(fd(), SHUT_WR); }
 
 void Connection::close(const Error& reason) {
   refuse_frames(reason);
   const std::lock_guard lock(write_mutex_);
   broken_ = true;
-  socket_.reset();
+  channel_->close();
 }
 
 }  // namespace troupe::wire

@@ -11,9 +11,9 @@
 #include <mutex>
 #include <vector>
 
+#include "actors/wire/channel.hpp"
 #include "actors/wire/chunk_reader.hpp"
 #include "actors/wire/send_queue.hpp"
-#include "actors/wire/socket.hpp"
 
 namespace troupe::wire {
 
@@ -45,7 +45,10 @@ struct ConnectionOptions {
 class Connection {
  public:
   // `wake` makes the wire thread call flush() soon; called by any thread.
-  Connection(Fd socket, const ConnectionOptions& options, std::function<void()> wake);
+  Connection(std::unique_ptr<Channel> channel, const ConnectionOptions& options, std::function<void()> wake);
+
+  // Before anything is sent or received: see Channel.
+  Channel::SetUp set_up() { return channel_->set_up(); }
 
   // Code::ok: queued or sent. Else the frame cannot be encoded, or the connection is closed (with its
   // reason).
@@ -66,6 +69,8 @@ class Connection {
   enum class Received { some, nothing, end, stopped };
   // Reads about `budget` bytes at most. Throws Error: a bad frame, or unavailable for a broken socket.
   Received receive(std::size_t budget, const ChunkReader::Sink& sink);
+  // There may be more to receive, of which the socket says nothing.
+  bool buffered() const { return channel_->buffered(); }
   // Reads and forgets. `end`: the peer is gone.
   Received discard();
 
@@ -86,9 +91,9 @@ class Connection {
   // Nothing more will be written.
   void shut_write();
   void close(const Error& reason);
-  int fd() const { return socket_.get(); }
+  int fd() const { return channel_->socket().get(); }
   // How the connect() of this socket has ended: 0 or an errno.
-  int connect_error() const { return connect_result(socket_); }
+  int connect_error() const { return connect_result(channel_->socket()); }
 
  private:
   Error put(const Frame& frame, bool& bulk);
@@ -106,8 +111,8 @@ class Connection {
   std::vector<OutgoingFrame> inbox_;
   Error closed_;
 
-  std::mutex write_mutex_;  // held while the socket is written: senders only try to take it
-  Fd socket_;               // closed by the wire thread under write_mutex_
+  std::mutex write_mutex_;  // held while the channel is written: senders only try to take it
+  const std::unique_ptr<Channel> channel_;  // closed by the wire thread under write_mutex_
   std::vector<OutgoingFrame> taken_;  // of the inbox; kept for its memory
   SendQueue queue_;
   bool blocked_ = false;

@@ -34,7 +34,9 @@ Wire::Link& Wire::add_link(wire::Fd socket, Stage stage, std::string address) {
       if (it != links_.end()) flush(it->second);
     });
   };
-  link.connection = std::make_shared<Connection>(std::move(socket), options_.connection, std::move(wake));
+  auto channel = options_.tls ? options_.tls->channel(std::move(socket), stage == Stage::connecting)
+                              : wire::plain_channel(std::move(socket));
+  link.connection = std::make_shared<Connection>(std::move(channel), options_.connection, std::move(wake));
   watch(link, stage == Stage::connecting ? EPOLLOUT : EPOLLIN);
   return link;
 }
@@ -56,9 +58,31 @@ void Wire::start_attempt(const TaskName& peer, Dial& dial) {
 void Wire::finish_connect(Link& link) {
   if (const int code = link.connection->connect_error(); code != 0)
     return end_link(link, Error(Code::unavailable, wire::errno_text(code)), Farewell::none);
+  link.stage = Stage::securing;
+  secure(link);
+}
+
+// What lies below frames; nothing to do for plain TCP.
+void Wire::secure(Link& link) {
+  try {
+    switch (link.connection->set_up()) {
+      case wire::Channel::SetUp::wants_read:
+        return watch(link, EPOLLIN);
+      case wire::Channel::SetUp::wants_write:
+        return watch(link, EPOLLOUT);
+      case wire::Channel::SetUp::done:
+        break;
+    }
+  } catch (...) {
+    return end_link(link, current_error(), Farewell::none);
+  }
   link.stage = Stage::greeting;
-  (void)link.connection->send(handshake_.hello_to(link.peer));
-  flush(link);
+  watch(link, EPOLLIN);
+  if (link.dialed) {
+    (void)link.connection->send(handshake_.hello_to(link.peer));
+    flush(link);
+  }
+  if (options_.tls) read(link);  // a Hello may have come with the end of the handshake
 }
 
 void Wire::on_frame(Link& link, Frame&& frame) {
@@ -137,6 +161,8 @@ void Wire::end_link(Link& link, const Error& reason, Farewell farewell) {
   }
   if (farewell == Farewell::goodbye)
     say_goodbye(link, reason, true);
+  else if (stage == Stage::securing && reason.code() == Code::unauthenticated)
+    leave_silently(link);
   else
     close_link(link);
   if (stage == Stage::open)
@@ -162,6 +188,14 @@ void Wire::fail_dial(const TaskName& peer, const Error& reason) {
   const auto node = dials_.extract(peer);
   if (const auto it = links_.find(node.mapped().link.value); it != links_.end()) close_link(it->second);
   handler_.dial_failed(node.key(), reason);
+}
+
+// The channel has said why, in its own way: the peer shall hear it before the socket closes.
+void Wire::leave_silently(Link& link) {
+  link.stage = Stage::draining;
+  link.deadline = Clock::now() + options_.close_timeout;
+  link.connection->shut_write();
+  watch(link, EPOLLIN);
 }
 
 // What waits is sent first, or dropped; then a Goodbye. After that the peer is expected to close its end:
@@ -198,7 +232,8 @@ void Wire::leave_all() {
       link.leaving = true;
       say_goodbye(link, Error(), false);
       handler_.disconnected(link.id, link.peer, Error());
-    } else if (link.stage == Stage::connecting || link.stage == Stage::greeting) {
+    } else if (link.stage == Stage::connecting || link.stage == Stage::securing ||
+               link.stage == Stage::greeting) {
       close_link(link);
     }
   }

@@ -190,6 +190,7 @@ void Wire::on_event(std::uint64_t id, std::uint32_t events) {
   if (it == links_.end() || it->second.stage == Stage::closed) return;
   Link& link = it->second;
   if (link.stage == Stage::connecting) return finish_connect(link);
+  if (link.stage == Stage::securing) return secure(link);
   if (events & (EPOLLIN | EPOLLHUP | EPOLLERR)) read(link);
   if ((events & EPOLLOUT) && link.stage != Stage::closed) flush(link);
 }
@@ -203,17 +204,22 @@ void Wire::accept_all() {
     // Without a free descriptor the listener would stay readable, and the loop would spin.
     if (error != 0 && error != EAGAIN && error != EWOULDBLOCK) pause_accepting();
     if (error != 0) return;
-    const auto strangers = std::ranges::count_if(links_, [](const auto& entry) {
-      return entry.second.stage == Stage::greeting && !entry.second.dialed;
-    });
-    if (static_cast<std::size_t>(strangers) >= options_.max_strangers) {
+    if (strangers() >= options_.max_strangers) {
       handler_.refused(address,
                        Error(Code::resource_exhausted, "too many connections that have not said Hello"));
       continue;
     }
     wire::tune(socket);
-    add_link(std::move(socket), Stage::greeting, address);
+    secure(add_link(std::move(socket), Stage::securing, address));
   }
+}
+
+// Those that are sent away count until they are gone.
+std::size_t Wire::strangers() const {
+  return static_cast<std::size_t>(std::ranges::count_if(links_, [](const auto& entry) {
+    const Link& link = entry.second;
+    return !link.dialed && link.peer.job.empty() && link.stage != Stage::closed;
+  }));
 }
 
 void Wire::pause_accepting() {
@@ -232,7 +238,8 @@ void Wire::watch(Link& link, std::uint32_t interest) {
 }
 
 void Wire::flush(Link& link) {
-  if (link.stage == Stage::connecting || link.stage == Stage::draining || link.stage == Stage::closed) return;
+  const Stage stage = link.stage;
+  if (stage == Stage::connecting || stage == Stage::securing || stage == Stage::draining || stage == Stage::closed) return;
   link.flush_asked->store(false);
   if (link.stage == Stage::open && !link.leaving) link.connection->grant_credit();
   const auto written = link.connection->flush(kFlushBudget);
@@ -262,10 +269,15 @@ void Wire::read(Link& link) {
   }
   handler_.frames_end();
   if (received == Received::end)
-    end_link(
+    return end_link(
         link,
         Error(Code::unavailable, "the connection ended without a Goodbye: the process has probably died"),
         Farewell::none);
+  if (!link.connection->buffered() || link.stage == Stage::closed) return;
+  post([this, id = link.id] {
+    const auto it = links_.find(id.value);
+    if (it != links_.end() && it->second.stage != Stage::closed) read(it->second);
+  });
 }
 
 Wire::Clock::time_point Wire::next_timer() const {
@@ -290,7 +302,10 @@ void Wire::run_timers(Clock::time_point now) {
     if (link.stage == Stage::open)
       check_peer(link, now);
     else if (link.stage != Stage::closed && now >= link.deadline)
-      end_link(link, Error(Code::deadline_exceeded, "no Hello came in time"), Farewell::none);
+      end_link(link,
+               Error(Code::deadline_exceeded,
+                     link.stage == Stage::securing ? "the TLS handshake did not end in time" : "no Hello came in time"),
+               Farewell::none);
   }
 }
 

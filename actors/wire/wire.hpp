@@ -12,6 +12,7 @@
 // Order and priorities of frames: chunk.hpp. A frame that send() took may still be lost with its connection;
 // handler.disconnected() then tells so.
 //
+// With WireOptions::tls no byte of a frame is looked at before the peer has shown a certificate that counts.
 // The first frame in each direction is a Hello. A connection that begins with anything else, or with a wrong
 // Hello, is closed with a Goodbye that says why. A Hello from a task that already has an open connection is
 // refused with already_exists, whatever its incarnation: the caller tries again until its deadline, by which
@@ -28,6 +29,7 @@
 
 #include "actors/wire/connection.hpp"
 #include "actors/wire/handshake.hpp"
+#include "actors/wire/tls.hpp"
 
 namespace troupe {
 
@@ -63,6 +65,7 @@ struct WireOptions {
   Incarnation incarnation;
   std::string listen_host = "127.0.0.1";
   std::uint16_t listen_port = 0;  // 0: any free one
+  std::shared_ptr<const wire::TlsContext> tls;  // null: bytes are not encrypted, and peers show no certificate
   wire::ConnectionOptions connection;
   std::chrono::milliseconds heartbeat_every{500};
   std::chrono::milliseconds suspect_after{2000};
@@ -70,7 +73,7 @@ struct WireOptions {
   std::chrono::milliseconds handshake_timeout{5000};
   std::chrono::milliseconds close_timeout{
       2000};                       // to send what is queued and the Goodbye, and to be understood
-  std::size_t max_strangers = 64;  // connections that have not yet said Hello
+  std::size_t max_strangers = 64;  // connections of others that are not open: yet, or never
 };
 
 class Wire {
@@ -107,7 +110,7 @@ class Wire {
   using Clock = wire::Clock;
   using Connection = wire::Connection;
 
-  enum class Stage { connecting, greeting, open, closing, draining, closed };
+  enum class Stage { connecting, securing, greeting, open, closing, draining, closed };
   struct Link {
     PeerId id;
     Stage stage = Stage::greeting;
@@ -151,6 +154,8 @@ class Wire {
   Link& add_link(wire::Fd socket, Stage stage, std::string address);
   void start_attempt(const TaskName& peer, Dial& dial);
   void finish_connect(Link& link);
+  void secure(Link& link);
+  std::size_t strangers() const;
   void on_frame(Link& link, Frame&& frame);
   void on_hello(Link& link, const Hello& hello);
   void open_link(Link& link, const Hello& hello);
@@ -159,6 +164,7 @@ class Wire {
   void end_link(Link& link, const Error& reason, Farewell farewell);
   void end_attempt(Link& link, const Error& reason);
   void fail_dial(const TaskName& peer, const Error& reason);
+  void leave_silently(Link& link);
   void say_goodbye(Link& link, const Error& reason, bool drop);
   void close_link(Link& link);
   void leave_all();

@@ -174,8 +174,8 @@ struct Ends {
     EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds), 0);
     ConnectionOptions options;
     options.window = window;
-    left.emplace(Fd(fds[0]), options, [] {});
-    right.emplace(Fd(fds[1]), options, [] {});
+    left.emplace(plain_channel(Fd(fds[0])), options, [] {});
+    right.emplace(plain_channel(Fd(fds[1])), options, [] {});
     left->handshake_done();
     right->handshake_done();
     pump();

@@ -147,6 +147,24 @@ TEST(WireFault, StrangersBeyondTheLimitAreTurnedAway) {
   EXPECT_TRUE(first.next<Hello>());
 }
 
+TEST(WireFault, StrangersThatWereSentAwayCountUntilTheyAreGone) {
+  Listening listening([](WireOptions& options) {
+    options.max_strangers = 1;
+    options.close_timeout = 20s;
+  });
+  RawPeer first(listening.port);
+  first.send("GET / HTTP/1.1\r\n\r\n");
+  ASSERT_TRUE(first.next<Goodbye>());  // and it stays
+  EXPECT_TRUE(RawPeer(listening.port).at_end());
+  EXPECT_EQ(listening.at_b.strangers.at(1).code(), Code::resource_exhausted);
+  first.close();
+  for (bool greeted = false; !greeted;) {  // soon
+    RawPeer other(listening.port);
+    other.greet(hello_of(kC, kB));
+    greeted = other.next<Hello>().has_value();
+  }
+}
+
 TEST(WireFault, AcceptingGoesOnWhenDescriptorsAreFreeAgain) {
   Listening listening;
   rlimit before{};

@@ -149,6 +149,7 @@ class RawPeer {
   }
   void greet(const Hello& hello) { send(whole_chunk(hello)); }
   void close() { fd_.reset(); }
+  int fd() const { return fd_.get(); }
 
   // The next frame of type T; others are skipped. None if the connection ends before.
   template <class T>

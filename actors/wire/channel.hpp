@@ -1,0 +1,50 @@
+// How the bytes of a connection pass its socket: as they are, or through TLS (tls.hpp). Never waits.
+//
+// Threads: set_up() before all else; then write() and flushed() under the connection's write lock and the rest
+// on the wire thread, so that one may write while another reads.
+#pragma once
+
+#include <sys/types.h>
+#include <sys/uio.h>
+
+#include <memory>
+#include <span>
+
+#include "actors/wire/socket.hpp"
+
+namespace troupe::wire {
+
+class Channel {
+ public:
+  virtual ~Channel() = default;
+
+  enum class SetUp { done, wants_read, wants_write };
+  // To be called again when the socket is ready for what it wants, until it is done: nothing is read or written
+  // before that. Throws unauthenticated for a peer that is not to be trusted or does not trust us, unavailable
+  // for one that is gone.
+  virtual SetUp set_up() = 0;
+
+  // As sendmsg(): how many bytes were taken, or -1 and errno.
+  virtual ssize_t write(std::span<iovec> pieces) = 0;
+  // All that write() has taken is in the socket, or goes there now. False: again when the socket is writable.
+  virtual bool flushed() = 0;
+  // As readv(): how many bytes have come, 0 at the end, or -1 and errno. Throws unauthenticated if the peer says
+  // that it does not trust us.
+  virtual ssize_t read(std::span<iovec> places) = 0;
+  // There may be more to read, of which the socket says nothing.
+  virtual bool buffered() const = 0;
+
+  const Fd& socket() const { return socket_; }
+  // To be called under the connection's write lock.
+  void close() { socket_.reset(); }
+
+ protected:
+  explicit Channel(Fd socket) : socket_(std::move(socket)) {}
+
+ private:
+  Fd socket_;
+};
+
+std::unique_ptr<Channel> plain_channel(Fd socket);
+
+}  // namespace troupe::wire

@@ -1,0 +1,41 @@
+// TLS 1.3 on the connections of the wire, with certificates on both sides: whoever dials and whoever is dialed
+// shows one that a CA of TlsFiles::ca has signed, or the connection ends before a byte of a frame is looked at.
+//
+// The CA stands for membership: it should be the cluster's own. Names in certificates are not compared with
+// addresses; who a task is, its Hello says, with the cluster's token.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "actors/wire/channel.hpp"
+
+namespace troupe {
+
+// PEM files. All three, or none.
+struct TlsFiles {
+  std::string certificate;  // of this task; the certificates of intermediate CAs may follow in it
+  std::string key;          // of the certificate; without a passphrase, not readable by everybody
+  std::string ca;           // of the CAs whose certificates are trusted
+  bool given() const { return !certificate.empty() || !key.empty() || !ca.empty(); }
+};
+
+namespace wire {
+
+// The files, read once. Immutable; any thread.
+class TlsContext {
+ public:
+  struct State;
+  // Throws, naming the file: invalid_argument (one is not given, or not what it should be), not_found,
+  // permission_denied, failed_precondition (a certificate that peers would not accept: it has expired, the key is
+  // of another, no CA of the file has signed it).
+  explicit TlsContext(const TlsFiles& files);
+
+  std::unique_ptr<Channel> channel(Fd socket, bool dialed) const;
+
+ private:
+  std::shared_ptr<const State> state_;
+};
+
+}  // namespace wire
+}  // namespace troupe
