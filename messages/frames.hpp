@@ -203,11 +203,27 @@ struct JobFailed {
   TROUPE_FIELDS(error)
 };
 
+// ---- Collectives: rank to rank -------------------------------------------------------------------------------------
+
+// A piece of what the ranks of a group compute together (scheduler/collective), or the news that they cannot.
+struct CollectivePart {
+  std::uint64_t group = 0;
+  std::uint32_t channel = 0;  // operations of one channel are numbered from 0
+  std::uint64_t sequence = 0;
+  std::string operation;  // what the sender takes it to be; ranks that disagree end the group
+  std::uint32_t hop = 0;
+  std::uint32_t part = 0;
+  std::uint32_t piece = 0;
+  Tensor tensor;  // flat; none: a word that needs no data
+  Error error;    // the group has failed; the fields between are empty
+  TROUPE_FIELDS(group, channel, sequence, operation, hop, part, piece, tensor, error)
+};
+
 #undef TROUPE_FIELDS
 
 // The order is the number of the kind on the wire: append only.
 using Frame = std::variant<Hello, Heartbeat, Credit, Goodbye, StepStart, StepDone, StepAbort, Put, Pull, Push, Join, TakeToken,
-                           Token, TokenDone, Staged, EpochDone, Barrier, BarrierOpen, JobFailed>;
+                           Token, TokenDone, Staged, EpochDone, Barrier, BarrierOpen, JobFailed, CollectivePart>;
 
 std::string_view kind_name(const Frame& frame);  // "Put", "Push", ...
 

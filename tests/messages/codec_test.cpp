@@ -41,6 +41,8 @@ std::vector<Frame> samples() {
       Barrier{4},
       BarrierOpen{5},
       JobFailed{Error(Code::deadline_exceeded, std::string(5000, 'm'))},
+      CollectivePart{1, 2, 3, "all_reduce sum of f32[3] 'x'", 4, 5, 6, Tensor::vector<float>({1, 2, 3}),
+                     Error(Code::aborted, "e")},
   };
 }
 

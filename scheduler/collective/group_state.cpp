@@ -1,0 +1,172 @@
+#include "scheduler/collective/group_state.hpp"
+
+namespace troupe {
+namespace {
+
+// No rank can be further ahead: it needs what this one sends.
+constexpr std::uint64_t kMostAhead = 2;  // operations
+
+std::uint64_t cost(const CollectivePart& part) { return part.tensor.num_bytes() + part.operation.size() + sizeof part; }
+
+}  // namespace
+
+GroupState::GroupState(GroupOptions options, TensorAllocator allocate) : options_(std::move(options)), allocate_(std::move(allocate)) {
+  if (options_.rank >= options_.members.size())
+    invalid_argument("rank {} of a group of {}", options_.rank, options_.members.size());
+}
+
+std::string GroupState::rank_name(std::uint32_t rank) const {
+  return rank < options_.members.size() ? fmt::format("rank {} ({})", rank, options_.members[rank]) : fmt::format("rank {}", rank);
+}
+
+void GroupState::begin(CollectivePosition position, const CollectiveSpec& spec, Tensor local, GroupOutbox& out) {
+  if (failure_) {
+    out.ended.push_back({position, failure_, {}});
+    return;
+  }
+  const auto ranks = static_cast<std::uint32_t>(options_.members.size());
+  Error wrong;
+  try {
+    spec.check(ranks);
+    const bool gives = spec.kind != CollectiveKind::barrier &&
+                       (spec.kind != CollectiveKind::broadcast || spec.root == options_.rank);
+    if (gives && (local.dtype() != spec.dtype || !(local.shape() == spec.shape) || !local.space().on_host()))
+      invalid_argument("{}: {}{} was given", spec.describe(), name(local.dtype()), local.shape().to_string());
+    if (next_[position.channel] != position.sequence)
+      invalid_argument("{} is operation {} of channel {}; the next is {}", spec.describe(), position.sequence, position.channel,
+                       next_[position.channel]);
+  } catch (...) {
+    wrong = current_error();
+  }
+  for (const auto& [rank, reason] : lost_)
+    if (!wrong) wrong = Error(Code::unavailable, fmt::format("{} was lost: {}", options_.members[rank], reason.message()));
+  if (wrong) {
+    fail(wrong.code() == Code::unavailable ? wrong : wrong.within(rank_name(options_.rank)), out);
+    out.ended.push_back({position, failure_, {}});
+    return;
+  }
+  ++next_[position.channel];
+  RankOperation& operation =
+      running_.try_emplace(position, spec, options_.rank, ranks, std::move(local), allocate_).first->second;
+  texts_.emplace(position, spec.describe());
+  std::vector<CollectiveMessage> messages;
+  operation.start(messages);
+  send(position, std::move(messages), out);
+  auto early = early_.extract(position);
+  if (early)
+    for (Early& e : early.mapped()) {
+      early_bytes_ -= cost(e.part);
+      if (failure_) break;
+      run(position, e.from, std::move(e.part), out);
+    }
+  settle(position, out);
+}
+
+void GroupState::send(CollectivePosition position, std::vector<CollectiveMessage> messages, GroupOutbox& out) {
+  for (CollectiveMessage& m : messages)
+    out.sent.push_back({m.to, CollectivePart{.group = options_.id,
+                                             .channel = position.channel,
+                                             .sequence = position.sequence,
+                                             .operation = texts_.at(position),
+                                             .hop = m.hop,
+                                             .part = m.part,
+                                             .piece = m.piece,
+                                             .tensor = std::move(m.tensor),
+                                             .error = {}}});
+}
+
+void GroupState::take(std::uint32_t from, CollectivePart part, GroupOutbox& out) {
+  if (failure_) return;
+  if (part.error) {
+    // Everyone has been told by the rank that found it.
+    GroupOutbox silent;
+    fail(part.error, silent);
+    out.ended.insert(out.ended.end(), silent.ended.begin(), silent.ended.end());
+    return;
+  }
+  const CollectivePosition position{part.channel, part.sequence};
+  if (running_.contains(position)) {
+    run(position, from, std::move(part), out);
+    settle(position, out);
+  } else if (part.sequence < next_[part.channel]) {
+    fail(Error(Code::failed_precondition,
+               fmt::format("{} sends {} as operation {} of channel {}, which is over on {}: all ranks must run the same operations in "
+                           "the same order",
+                           rank_name(from), part.operation, part.sequence, part.channel, rank_name(options_.rank))),
+         out);
+  } else {
+    keep(from, std::move(part), out);
+  }
+}
+
+void GroupState::run(CollectivePosition position, std::uint32_t from, CollectivePart part, GroupOutbox& out) {
+  const std::string& own = texts_.at(position);
+  if (part.operation != own)
+    return fail(Error(Code::failed_precondition,
+                      fmt::format("operation {} of channel {} is {} on {}, but {} on {}: all ranks must run the same operations in the "
+                                  "same order",
+                                  position.sequence, position.channel, own, rank_name(options_.rank), part.operation, rank_name(from))),
+                out);
+  std::vector<CollectiveMessage> messages;
+  try {
+    running_.at(position).take({from, options_.rank, part.hop, part.part, part.piece, std::move(part.tensor)}, messages);
+  } catch (...) {
+    return fail(current_error().within(rank_name(options_.rank)), out);
+  }
+  send(position, std::move(messages), out);
+}
+
+void GroupState::settle(CollectivePosition position, GroupOutbox& out) {
+  const auto it = running_.find(position);
+  if (it == running_.end() || !it->second.done()) return;
+  out.ended.push_back({position, {}, it->second.take_result()});
+  running_.erase(it);
+  texts_.erase(position);
+}
+
+void GroupState::keep(std::uint32_t from, CollectivePart part, GroupOutbox& out) {
+  early_bytes_ += cost(part);
+  if (part.sequence >= next_[part.channel] + kMostAhead || early_bytes_ > options_.max_early_bytes)
+    return fail(Error(Code::resource_exhausted,
+                      fmt::format("{} is at operation {} of channel {}, {} only before operation {}: {} bytes wait there",
+                                  rank_name(from), part.sequence, part.channel, rank_name(options_.rank), next_[part.channel],
+                                  early_bytes_)),
+                out);
+  early_[{part.channel, part.sequence}].push_back({from, std::move(part)});
+}
+
+void GroupState::lost(std::uint32_t rank, const Error& reason, GroupOutbox& out) {
+  lost_.try_emplace(rank, reason);
+  for (const auto& [position, operation] : running_)
+    if (operation.awaits(rank))
+      return fail(Error(Code::unavailable, fmt::format("{} was lost: {}", options_.members[rank], reason.message())), out);
+}
+
+void GroupState::fail(const Error& error, GroupOutbox& out) {
+  if (failure_) return;
+  failure_ = error;
+  for (std::uint32_t rank = 0; rank < options_.members.size(); ++rank)
+    if (rank != options_.rank) out.sent.push_back({rank, CollectivePart{.group = options_.id, .operation = {}, .tensor = {}, .error = error}});
+  for (const auto& [position, operation] : running_) out.ended.push_back({position, error, {}});
+  running_.clear();
+  texts_.clear();
+  early_.clear();
+  early_bytes_ = 0;
+}
+
+GroupState::Wait GroupState::waiting() const {
+  if (running_.empty()) return {};
+  const auto& [position, operation] = *running_.begin();
+  Wait out{position, operation.have(), operation.need(), 0};
+  while (out.from + 1 < options_.members.size() && !operation.awaits(out.from)) ++out.from;
+  return out;
+}
+
+std::string GroupState::waits_for() const {
+  if (running_.empty()) return "nothing";
+  const Wait wait = waiting();
+  return fmt::format("{} of {} messages of {}, the next from {}", wait.need - wait.have, wait.need, texts_.at(wait.position),
+                     rank_name(wait.from));
+}
+
+}  // namespace troupe

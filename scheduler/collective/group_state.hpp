@@ -1,0 +1,92 @@
+// One rank's place in a group of tasks that run collectives: which operations are under way, what has come for those that
+// this rank has not reached yet, and whether all ranks agree. A plain class: (message) -> messages and results.
+//
+// Every rank begins the operations of a channel in the same order, numbered from 0. Each message says which operation its
+// sender takes it for: one that differs ends the group, on every rank, with an error that shows both. So does the loss of a
+// rank that an operation waits for.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "messages/frames.hpp"
+#include "scheduler/collective/rank_operation.hpp"
+
+namespace troupe {
+
+struct GroupOptions {
+  std::uint64_t id = 0;              // the same on all ranks
+  std::vector<std::string> members;  // by rank, for people
+  std::uint32_t rank = 0;
+  std::uint64_t max_early_bytes = std::uint64_t{1} << 30;  // of what comes for operations that this rank has not begun
+};
+
+// What the group's state asks its owner to do.
+struct GroupOutbox {
+  struct Sent {
+    std::uint32_t to = 0;  // rank
+    CollectivePart part;
+  };
+  struct Ended {
+    CollectivePosition position;
+    Error error;
+    std::vector<Tensor> result;  // RankOperation::take_result
+  };
+  std::vector<Sent> sent;
+  std::vector<Ended> ended;
+};
+
+class GroupState {
+ public:
+  // Throws invalid_argument for a rank that is no member.
+  GroupState(GroupOptions options, TensorAllocator allocate);
+
+  // This rank's part in the next operation of a channel. Ends, now or later, in an Ended of that position.
+  void begin(CollectivePosition position, const CollectiveSpec& spec, Tensor local, GroupOutbox& out);
+  void take(std::uint32_t from, CollectivePart part, GroupOutbox& out);
+  // A rank is gone. Operations that have all they need from it go on; what begins later fails.
+  void lost(std::uint32_t rank, const Error& reason, GroupOutbox& out);
+  // Ends the group on all ranks. The first error counts.
+  void fail(const Error& error, GroupOutbox& out);
+
+  const Error& failure() const { return failure_; }
+  const GroupOptions& options() const { return options_; }
+  std::size_t in_flight() const { return running_.size(); }
+  std::uint64_t early_bytes() const { return early_bytes_; }
+
+  struct Wait {
+    CollectivePosition position;
+    std::uint64_t have = 0, need = 0;
+    std::uint32_t from = 0;  // a rank that has not sent all
+  };
+  // Of the operation that has waited longest; none is in flight: need is 0.
+  Wait waiting() const;
+  // In words, for errors and people.
+  std::string waits_for() const;
+
+ private:
+  struct Early {
+    std::uint32_t from;
+    CollectivePart part;
+  };
+  std::string rank_name(std::uint32_t rank) const;
+  void send(CollectivePosition position, std::vector<CollectiveMessage> messages, GroupOutbox& out);
+  void run(CollectivePosition position, std::uint32_t from, CollectivePart part, GroupOutbox& out);
+  void settle(CollectivePosition position, GroupOutbox& out);
+  void keep(std::uint32_t from, CollectivePart part, GroupOutbox& out);
+
+  GroupOptions options_;
+  TensorAllocator allocate_;
+  std::map<CollectivePosition, RankOperation> running_;
+  std::map<CollectivePosition, std::string> texts_;  // describe() of those
+  std::map<CollectivePosition, std::vector<Early>> early_;
+  std::uint64_t early_bytes_ = 0;
+  std::map<std::uint32_t, std::uint64_t> next_;  // by channel: the operation that this rank begins next
+  std::map<std::uint32_t, Error> lost_;          // by rank
+  Error failure_;
+};
+
+}  // namespace troupe

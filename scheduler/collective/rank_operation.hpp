@@ -1,0 +1,84 @@
+// One rank's part in one collective: takes the local tensor and what other ranks send, says what to send on, and has the
+// result in the end. A plain class without time or threads; messages may come in any order.
+//
+//   all_reduce, large   around the ring. Part p starts at rank p. On hops 0 .. N-2 each rank adds its own; the last of
+//                       them has the result, which goes on around the ring on hops N-1 .. 2N-3.
+//   all_reduce, small;  everyone sends all it has to everyone, and computes the same.
+//   all_gather; barrier
+//   broadcast           from the root around the ring; the last rank tells the root that it has come.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "messages/codec.hpp"
+#include "scheduler/collective/collective.hpp"
+
+namespace troupe {
+
+// What one rank sends another. The tensor is flat; none: a word that needs no data.
+struct CollectiveMessage {
+  std::uint32_t from = 0;
+  std::uint32_t to = 0;
+  std::uint32_t hop = 0;
+  std::uint32_t part = 0;
+  std::uint32_t piece = 0;
+  Tensor tensor;
+};
+
+class RankOperation {
+ public:
+  // `local`: this rank's tensor, of the spec's dtype and shape (barrier: none; broadcast: used at the root only). If nobody
+  // else holds it, it becomes the result. `allocate` gives memory for results. The spec has been checked.
+  RankOperation(CollectiveSpec spec, std::uint32_t rank, std::uint32_t ranks, Tensor local, TensorAllocator allocate);
+
+  // What this rank sends without waiting for anyone. Call once, first.
+  void start(std::vector<CollectiveMessage>& out);
+  // A message for this rank. Throws invalid_argument, without any change, for one that cannot be: not from the rank it must
+  // come from, another dtype or size, a second time.
+  // Adds into the message's tensor if nobody else holds it.
+  void take(CollectiveMessage message, std::vector<CollectiveMessage>& out);
+
+  const CollectiveSpec& spec() const { return spec_; }
+  bool done() const { return have_ == need_; }
+  std::uint64_t have() const { return have_; }  // messages that have come
+  std::uint64_t need() const { return need_; }
+  // Is a message of that rank still missing?
+  bool awaits(std::uint32_t from) const { return missing_[from] > 0; }
+  // Once, when done: all_gather has a tensor of each rank, a barrier none, others one.
+  std::vector<Tensor> take_result() { return std::move(result_); }
+
+ private:
+  bool is_direct() const;
+  void expect(std::uint32_t from, std::uint64_t messages);
+  std::size_t slot_of(const CollectiveMessage& message) const;
+  void check(const CollectiveMessage& message, std::size_t slot) const;
+  std::uint32_t previous() const { return (rank_ + ranks_ - 1) % ranks_; }
+  std::uint32_t next() const { return (rank_ + 1) % ranks_; }
+  // How far around the ring this rank is from another.
+  std::uint32_t distance(std::uint32_t from) const { return (rank_ + ranks_ - from) % ranks_; }
+  void send(std::vector<CollectiveMessage>& out, std::uint32_t to, std::uint32_t hop, std::uint32_t part, std::uint32_t piece,
+            Tensor tensor) const;
+  void take_sum(CollectiveMessage message, std::vector<CollectiveMessage>& out);
+  void take_result_piece(const CollectiveMessage& message, std::vector<CollectiveMessage>& out);
+  void take_whole(const CollectiveMessage& message);
+  void reduce_directly();
+  void finish();
+
+  CollectiveSpec spec_;
+  std::uint32_t rank_;
+  std::uint32_t ranks_;
+  CollectiveCut cut_;
+  TensorAllocator allocate_;
+  Tensor local_;                    // flat
+  Tensor total_;                    // flat, of a ring
+  std::vector<Tensor> wholes_;      // flat, by rank: what everyone sends to everyone
+  std::vector<bool> seen_;          // by slot_of
+  std::vector<std::size_t> first_;  // by part: its first slot
+  std::vector<std::uint64_t> missing_;  // messages, by the rank they come from
+  std::uint64_t have_ = 0;
+  std::uint64_t need_ = 0;
+  std::vector<Tensor> result_;
+};
+
+}  // namespace troupe

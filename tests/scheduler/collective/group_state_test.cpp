@@ -1,0 +1,193 @@
+#include "scheduler/collective/group_state.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "tests/scheduler/collective/collective_testing.hpp"
+
+namespace troupe {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using testing::random_tensor;
+using testing::reduced_by_hand;
+
+// The ranks of a group; frames between two of them may overtake each other.
+class Group {
+ public:
+  explicit Group(std::uint32_t ranks, std::uint64_t max_early_bytes = 1 << 20) {
+    std::vector<std::string> names;
+    for (std::uint32_t r = 0; r < ranks; ++r) names.push_back(fmt::format("/job:worker/task:{}", r));
+    for (std::uint32_t r = 0; r < ranks; ++r)
+      states.emplace_back(GroupOptions{.id = 7, .members = names, .rank = r, .max_early_bytes = max_early_bytes},
+                          [](DType dtype, const Shape& shape) { return Tensor(dtype, shape); });
+    ended.resize(ranks);
+  }
+
+  void begin(std::uint32_t rank, CollectivePosition position, const CollectiveSpec& spec, Tensor local) {
+    GroupOutbox out;
+    states[rank].begin(position, spec, std::move(local), out);
+    carry(rank, out);
+  }
+  void sum(std::uint32_t rank, CollectivePosition position, const std::string& name, Tensor local) {
+    const CollectiveSpec spec{.dtype = local.dtype(), .shape = local.shape(), .name = name};
+    begin(rank, position, spec, std::move(local));
+  }
+  void lose(std::uint32_t rank, std::uint32_t lost) {
+    GroupOutbox out;
+    states[rank].lost(lost, Error(Code::unavailable, "silence"), out);
+    carry(rank, out);
+  }
+  void deliver(unsigned seed = 0) {
+    std::mt19937 random(seed);
+    while (!flying.empty()) {
+      std::swap(flying[random() % flying.size()], flying.back());
+      const auto [from, sent] = std::move(flying.back());
+      flying.pop_back();
+      GroupOutbox out;
+      states[sent.to].take(from, sent.part, out);
+      carry(sent.to, out);
+    }
+  }
+  std::string error_of(std::uint32_t rank) const {
+    return ended[rank].empty() ? "nothing ended" : ended[rank].back().error.message();
+  }
+
+  std::vector<GroupState> states;
+  std::vector<std::vector<GroupOutbox::Ended>> ended;  // by rank
+  std::vector<std::pair<std::uint32_t, GroupOutbox::Sent>> flying;
+
+ private:
+  void carry(std::uint32_t rank, GroupOutbox& out) {
+    for (auto& sent : out.sent) flying.emplace_back(rank, std::move(sent));
+    for (auto& e : out.ended) ended[rank].push_back(std::move(e));
+  }
+};
+
+TEST(GroupState, OperationsOfSeveralChannelsOverlapAndWhatComesEarlyIsKept) {
+  for (unsigned seed = 0; seed < 20; ++seed) {
+    Group group(3);
+    std::map<CollectivePosition, std::vector<Tensor>> locals;
+    for (std::uint32_t r = 0; r < 3; ++r)
+      for (const std::uint32_t channel : {0u, 4u}) {
+        const CollectivePosition position{channel, 0};
+        locals[position].push_back(random_tensor(DType::f32, {9000 + channel}, r + 10 * channel));
+      }
+    // The last rank begins when all others have sent what they could, and in another order.
+    for (const std::uint32_t r : {0u, 1u})
+      for (const auto& [position, tensors] : locals) group.sum(r, position, "x", tensors[r]);
+    group.deliver(seed);
+    EXPECT_GT(group.states[2].early_bytes(), 0u);
+    for (const std::uint32_t channel : {4u, 0u}) group.sum(2, {channel, 0}, "x", locals[{channel, 0}][2]);
+    group.deliver(seed);
+    for (std::uint32_t r = 0; r < 3; ++r) {
+      ASSERT_EQ(group.ended[r].size(), 2u);
+      for (const auto& ended : group.ended[r])
+        EXPECT_TRUE(bitwise_equal(ended.result.at(0), reduced_by_hand(locals.at(ended.position), Reduction::sum)));
+      EXPECT_EQ(group.states[r].early_bytes(), 0u);
+      EXPECT_EQ(group.states[r].waiting().need, 0u);
+    }
+  }
+}
+
+// Another name, dtype, size, or collective at the same place.
+TEST(GroupState, ARankThatDisagreesIsAnErrorOnEveryRank) {
+  const CollectiveSpec ours{.dtype = DType::f32, .shape = {10}, .name = "x"};
+  std::vector<CollectiveSpec> others(5, ours);
+  others[0].name = "y";
+  others[1].dtype = DType::f64;
+  others[2].shape = {11};
+  others[3].reduction = Reduction::mean;
+  others[4].kind = CollectiveKind::all_gather;
+  for (const CollectiveSpec& other : others)
+    for (unsigned seed = 0; seed < 5; ++seed) {
+      Group group(3);
+      for (std::uint32_t r = 0; r < 3; ++r) {
+        const CollectiveSpec& spec = r == 1 ? other : ours;
+        group.begin(r, {}, spec, Tensor::zeros(spec.dtype, spec.shape));
+      }
+      group.deliver(seed);
+      for (std::uint32_t r = 0; r < 3; ++r) {
+        ASSERT_EQ(group.ended[r].size(), 1u) << other.describe();
+        EXPECT_THAT(group.error_of(r), AllOf(HasSubstr(ours.describe()), HasSubstr(other.describe()), HasSubstr("task:1")));
+      }
+    }
+}
+
+TEST(GroupState, ARankThatLeavesOutAnOperationIsAnErrorThere) {
+  Group group(2);
+  group.sum(0, {0, 0}, "x", Tensor::vector<float>({1}));
+  group.sum(1, {0, 1}, "x", Tensor::vector<float>({1}));
+  group.deliver();
+  for (const std::uint32_t r : {0u, 1u}) EXPECT_THAT(group.error_of(r), HasSubstr("is operation 1 of channel 0; the next is 0"));
+}
+
+TEST(GroupState, ARankThatRepeatsAnOperationIsAnErrorOnEveryRank) {
+  Group group(2);
+  for (const std::uint32_t r : {0u, 1u}) group.sum(r, {}, "x", Tensor::vector<float>({1}));
+  group.deliver();
+  GroupOutbox out;
+  group.states[0].take(1, CollectivePart{.group = 7, .operation = "again", .tensor = Tensor::vector<float>({1})}, out);
+  EXPECT_THAT(group.states[0].failure().message(), AllOf(HasSubstr("again"), HasSubstr("is over on rank 0")));
+  ASSERT_EQ(out.sent.size(), 1u);
+  EXPECT_TRUE(out.sent[0].part.error);
+}
+
+TEST(GroupState, WhatComesEarlyIsBounded) {
+  Group far(2), much(2, 1000);
+  GroupOutbox out;
+  far.states[0].take(1, CollectivePart{.group = 7, .sequence = 2, .operation = "x"}, out);
+  EXPECT_EQ(far.states[0].failure().code(), Code::resource_exhausted);
+  much.states[0].take(1, CollectivePart{.group = 7, .operation = "x", .tensor = Tensor::zeros(DType::f32, {300})}, out);
+  EXPECT_EQ(much.states[0].failure().code(), Code::resource_exhausted);
+}
+
+TEST(GroupState, ALostRankIsNamedToThoseWhoNeedItAndToAllAfterThem) {
+  Group group(3);
+  for (const std::uint32_t r : {0u, 2u}) group.sum(r, {}, "x", random_tensor(DType::f32, {9000}, r));
+  group.lose(2, 1);  // the next around the ring
+  group.deliver();
+  for (const std::uint32_t r : {0u, 2u}) {
+    ASSERT_EQ(group.ended[r].size(), 1u);
+    EXPECT_EQ(group.ended[r][0].error.code(), Code::unavailable);
+    EXPECT_THAT(group.error_of(r), HasSubstr("/job:worker/task:1 was lost: silence"));
+  }
+  group.sum(0, {}, "y", Tensor::vector<float>({1}));
+  EXPECT_THAT(group.error_of(0), HasSubstr("/job:worker/task:1 was lost"));
+}
+
+TEST(GroupState, ARankThatHasSentAllItOwesMayGo) {
+  Group group(3);
+  const CollectiveSpec end{.kind = CollectiveKind::barrier, .name = "end"};
+  for (const std::uint32_t r : {0u, 1u}) group.begin(r, {}, end, {});
+  group.deliver();
+  group.lose(0, 1);
+  EXPECT_TRUE(group.ended[0].empty());
+  group.begin(2, {}, end, {});
+  group.deliver();
+  ASSERT_EQ(group.ended[0].size(), 1u);
+  EXPECT_FALSE(group.ended[0][0].error);
+  group.begin(0, {0, 1}, end, {});
+  EXPECT_THAT(group.error_of(0), HasSubstr("/job:worker/task:1 was lost")) << "what begins later needs all";
+}
+
+TEST(GroupState, SaysWhatItWaitsFor) {
+  Group group(2);
+  EXPECT_EQ(group.states[0].waits_for(), "nothing");
+  group.sum(0, {}, "x", Tensor::vector<float>({1}));
+  EXPECT_EQ(group.states[0].waits_for(), "1 of 1 messages of all_reduce sum of f32[1] 'x', the next from rank 1 (/job:worker/task:1)");
+  EXPECT_EQ(group.states[0].waiting().need, 1u);
+}
+
+TEST(GroupState, ATensorThatIsNotAsItSaysEndsTheGroup) {
+  Group group(2);
+  group.begin(0, {}, {.dtype = DType::f32, .shape = {2}, .name = "x"}, Tensor::vector<float>({1}));
+  EXPECT_THAT(group.error_of(0), HasSubstr("f32[1] was given"));
+  ASSERT_EQ(group.flying.size(), 1u);
+}
+
+}  // namespace
+}  // namespace troupe
