@@ -107,6 +107,28 @@ struct GraphLent {
   LocalHandle graph;
 };
 
+// Client to collective actor: this task's place in a group. `work` is a GroupPlace (actors/collective).
+struct OpenGroup {
+  using local_message = void;
+  LocalHandle work;
+};
+struct GroupOpened {
+  using local_message = void;
+  Error error;
+  std::uint64_t group = 0;
+};
+// This task leaves the group; with an error, the group ends everywhere.
+struct CloseGroup {
+  using local_message = void;
+  std::uint64_t group = 0;
+  Error error;
+};
+// A tensor for a collective. `work` is a Contribution (actors/collective).
+struct Contribute {
+  using local_message = void;
+  LocalHandle work;
+};
+
 // The task belongs to a cluster now: the node may answer peers. `work` is a NodeJoin (actors/cluster).
 struct JoinCluster {
   using local_message = void;

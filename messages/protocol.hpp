@@ -5,7 +5,8 @@
 //                        |     ^                        |
 //                        |     +-----SegmentDone--------+----Put----> rendezvous, or peer of the consumer's task
 //                        +--Await--> rendezvous --Delivered--> scheduler
-//   peer of another task ==frames==> peer here --Inbound<...>--> scheduler, shard, coordinator, worker; Put --> rendezvous
+//   device --Contribute--> collective ==CollectivePart==> collective of another rank;  collective --Put--> rendezvous
+//   peer of another task ==frames==> peer here --Inbound<...>--> scheduler, collective, shard, coordinator, worker; Put --> rendezvous
 //
 // One actor of each kind per task, but: a device actor per device, a partition actor per (registered graph, device), a peer
 // per remote task. Everything is a message; state belongs to one actor. Frames (messages/frames.hpp) travel inside a task
@@ -43,10 +44,16 @@ using StepFrameSink = caf::typed_actor<caf::reacts_to<Inbound<StepStart>>, caf::
 using RendezvousActor = caf::typed_actor<caf::reacts_to<Put>, caf::reacts_to<Await>, caf::reacts_to<EndStep>,
                                          caf::reacts_to<EndSession>, caf::reacts_to<Stop>>;
 
-// Tells the scheduler of its rendezvous, which was spawned after it.
+// This task's place in groups of tasks that run collectives.
+using CollectiveActor = caf::typed_actor<caf::replies_to<OpenGroup>::with<GroupOpened>, caf::reacts_to<CloseGroup>, caf::reacts_to<Contribute>,
+                                         caf::reacts_to<Inbound<CollectivePart>>, caf::reacts_to<PeerUp>,
+                                         caf::reacts_to<PeerDown>, caf::reacts_to<Stop>>;
+
+// Tells the scheduler of its neighbours, which were spawned after it.
 struct MeetAt {
   using local_message = void;
   RendezvousActor rendezvous;
+  CollectiveActor collective;
 };
 
 // Topological dispatch over segments: ready counts of all steps in flight on the task.

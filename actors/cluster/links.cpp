@@ -45,7 +45,7 @@ class Links::Impl final : public WireHandler {
  public:
   explicit Impl(Config given)
       : config(std::move(given)),
-        thread(config.system, ShortActors(config.scheduler, config.rendezvous)),
+        thread(config.system, ShortActors(config.scheduler, config.rendezvous, config.collective)),
         wire(wire_options(config), *this) { own_welcome = config.welcome(wire.listen()); }
 
   static WireOptions wire_options(const Config& config) {
@@ -64,7 +64,8 @@ class Links::Impl final : public WireHandler {
     PeerActorImpl::Links links{.send = [this, id](const Frame& frame) { return wire.send(id, frame); },
                                .node = config.node,
                                .scheduler = config.scheduler,
-                               .rendezvous = config.rendezvous};
+                               .rendezvous = config.rendezvous,
+                               .collective = config.collective};
     auto actor = config.system.spawn<PeerActorImpl>(config.registry.add("peer", hello.from.to_string()), hello.from, std::move(links));
     peers[id] = actor;
     caf::anon_send(config.node, PeerUp{hello.from, actor});

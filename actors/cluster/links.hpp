@@ -34,6 +34,7 @@ class Links {
     LocalNodeActor node;
     SchedulerActor scheduler;
     RendezvousActor rendezvous;
+    CollectiveActor collective;
     std::function<std::string(std::uint16_t data_port)> welcome;  // what this task says of itself
   };
   // Listens for data connections. Throws unavailable.

@@ -31,7 +31,7 @@ void PeerActorImpl::stop() {
   quit();
 }
 
-// The frames of steps, straight to their actors. Runs on any thread.
+// The frames of steps and collectives, straight to their actors. Runs on any thread.
 struct PeerActorImpl::Passage {
   PeerActorImpl& self;
   caf::execution_unit* host;
@@ -40,6 +40,9 @@ struct PeerActorImpl::Passage {
   bool operator()(StepStart& f) const { return to(self.links_.scheduler, Inbound<StepStart>{self.task_, std::move(f)}); }
   bool operator()(StepDone& f) const { return to(self.links_.scheduler, Inbound<StepDone>{self.task_, std::move(f)}); }
   bool operator()(StepAbort& f) const { return to(self.links_.scheduler, Inbound<StepAbort>{self.task_, std::move(f)}); }
+  bool operator()(CollectivePart& f) const {
+    return to(self.links_.collective, Inbound<CollectivePart>{self.task_, std::move(f)});
+  }
   template <class F>
   bool operator()(F&) const {
     return false;
@@ -105,6 +108,7 @@ struct PeerActorImpl::Router {
   void operator()(const StepStart&) const {}
   void operator()(const StepDone&) const {}
   void operator()(const StepAbort&) const {}
+  void operator()(const CollectivePart&) const {}
   // The wire keeps these to itself.
   void operator()(const Hello&) const {}
   void operator()(const Heartbeat&) const {}

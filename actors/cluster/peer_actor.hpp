@@ -1,7 +1,7 @@
 // The local end of the link to another task: an actor, so that actors still send messages to actors. Frames for the task go
 // to the wire; frames that come go to the actors they are for. Its life is that of one connection.
 //
-// For a frame that leaves, and one of a step that comes, the peer needs nothing that changes: enqueue() passes it on, on the
+// For a frame that leaves, and one of a step or a collective that comes, the peer needs nothing that changes: enqueue() passes it on, on the
 // thread of its sender, and no thread is woken in between. Frames of a training job go through the mailbox: the peer knows
 // from JobRoutes where they go.
 #pragma once
@@ -22,6 +22,7 @@ class PeerActorImpl final : public Counted<PeerActor> {
     LocalNodeActor node;
     SchedulerActor scheduler;
     RendezvousActor rendezvous;
+    CollectiveActor collective;
   };
   PeerActorImpl(caf::actor_config& config, std::shared_ptr<ActorRecord> record, TaskName task, Links links)
       : Counted(config, std::move(record)), task_(std::move(task)), links_(std::move(links)) {}

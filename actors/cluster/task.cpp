@@ -11,6 +11,7 @@
 
 #include "actors/cluster/links.hpp"
 #include "actors/cluster/node_actor.hpp"
+#include "actors/collective/collective_actor.hpp"
 #include "actors/introspection/introspector_actor.hpp"
 #include "actors/session/client_gate.hpp"
 #include "actors/session/device_actor.hpp"
@@ -74,8 +75,11 @@ class Task::Impl {
     const std::string self = options.name.to_string();
     scheduler = system.spawn<SchedulerActorImpl>(registry.add("scheduler", self), options.name);
     rendezvous = system.spawn<RendezvousActorImpl>(registry.add("rendezvous", self), scheduler);
-    caf::anon_send(scheduler, MeetAt{rendezvous});
-    client_gate = std::make_shared<ClientGate>(system, scheduler, rendezvous);
+    collective = system.spawn<CollectiveActorImpl>(registry.add("collective", self), options.name, rendezvous, [this](DType dtype, const Shape& shape) {
+      return devices.front()->allocator().tensor(dtype, shape);
+    });
+    caf::anon_send(scheduler, MeetAt{rendezvous, collective});
+    client_gate = std::make_shared<ClientGate>(system, scheduler, rendezvous, collective);
     introspector = system.spawn<IntrospectorActorImpl, caf::detached>(registry.add("introspector", self), registry);
     NodeActorImpl::Config settings;
     settings.identity.task = options.name;
@@ -91,6 +95,7 @@ class Task::Impl {
     settings.introspector = introspector;
     node = system.spawn<NodeActorImpl>(registry.add("node", self), std::move(settings));
     caf::anon_send(node, Observe{caf::actor_cast<PeerObserver>(scheduler)});
+    caf::anon_send(node, Observe{caf::actor_cast<PeerObserver>(collective)});
   }
 
   void publish() {
@@ -109,6 +114,7 @@ class Task::Impl {
       caf::anon_send(node, Stop{});
       caf::anon_send(scheduler, Stop{});
       caf::anon_send(rendezvous, Stop{});
+      caf::anon_send(collective, Stop{});
       caf::anon_send(introspector, Stop{});
       for (const LocalDevice& d : local_devices) caf::anon_send(d.actor, Stop{});
     }
@@ -117,6 +123,7 @@ class Task::Impl {
     node = nullptr;
     scheduler = nullptr;
     rendezvous = nullptr;
+    collective = nullptr;
     introspector = nullptr;
     if (client_gate) client_gate->close();
     std::vector<std::string> left = registry.await_end(until - std::chrono::steady_clock::now());
@@ -162,6 +169,7 @@ class Task::Impl {
   std::vector<LocalDevice> local_devices;
   SchedulerActor scheduler;
   RendezvousActor rendezvous;
+  CollectiveActor collective;
   std::shared_ptr<ClientGate> client_gate;
   IntrospectorActor introspector;
   LocalNodeActor node;
@@ -183,6 +191,7 @@ const std::vector<DeviceInfo>& Task::devices() const { return impl_->infos; }
 const KernelRegistry& Task::kernels() const { return impl_->kernels; }
 const LocalNodeActor& Task::local_node() const { return impl_->node; }
 const SchedulerActor& Task::scheduler() const { return impl_->scheduler; }
+const CollectiveActor& Task::collective() const { return impl_->collective; }
 const std::shared_ptr<ClientGate>& Task::client_gate() const { return impl_->client_gate; }
 caf::actor_system& Task::system() { return impl_->system; }
 ActorRegistry& Task::actors() { return impl_->registry; }
@@ -213,6 +222,7 @@ void Task::join(const ClusterSpec& cluster, std::chrono::nanoseconds deadline) {
                                                      .node = impl.node,
                                                      .scheduler = impl.scheduler,
                                                      .rendezvous = impl.rendezvous,
+                                                     .collective = impl.collective,
                                                      .welcome = [&](std::uint16_t data_port) {
                                                        return make_welcome(identity, data_port, impl.local_devices, impl.kernels);
                                                      }});

@@ -63,6 +63,7 @@ class Task {
   NodeActor node(const TaskName& task) const;
   const LocalNodeActor& local_node() const;
   const SchedulerActor& scheduler() const;
+  const CollectiveActor& collective() const;
   const std::shared_ptr<ClientGate>& client_gate() const;
   caf::actor_system& system();
   ActorRegistry& actors();

@@ -31,6 +31,7 @@ const char* name(WaitKind kind) {
     case WaitKind::barrier: return "barrier";
     case WaitKind::peer: return "peer";
     case WaitKind::reply: return "reply";
+    case WaitKind::collective: return "collective";
   }
   return "?";
 }

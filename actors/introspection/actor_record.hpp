@@ -14,7 +14,7 @@
 
 namespace troupe {
 
-enum class WaitKind : std::uint8_t { none, tensor, segment, token, staging, credit, barrier, peer, reply };
+enum class WaitKind : std::uint8_t { none, tensor, segment, token, staging, credit, barrier, peer, reply, collective };
 const char* name(WaitKind kind);
 
 // What an actor waits for: `have` of `need`. Written by the actor, read at any time; a reader may see a mix of two writes,

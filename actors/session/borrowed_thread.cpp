@@ -13,8 +13,9 @@ caf::resumable* job_of(caf::abstract_actor* actor) { return dynamic_cast<caf::re
 
 }  // namespace
 
-ShortActors::ShortActors(const SchedulerActor& scheduler, const RendezvousActor& rendezvous)
-    : jobs{job_of(caf::actor_cast<caf::abstract_actor*>(scheduler)), job_of(caf::actor_cast<caf::abstract_actor*>(rendezvous))} {}
+ShortActors::ShortActors(const SchedulerActor& scheduler, const RendezvousActor& rendezvous, const CollectiveActor& collective)
+    : jobs{job_of(caf::actor_cast<caf::abstract_actor*>(scheduler)), job_of(caf::actor_cast<caf::abstract_actor*>(rendezvous)),
+           job_of(caf::actor_cast<caf::abstract_actor*>(collective))} {}
 
 void BorrowedThread::exec_later(caf::resumable* job) {
   for (std::size_t i = 0; i < ready_.size(); ++i)

@@ -15,8 +15,8 @@ namespace troupe {
 // The actors that a borrowed thread may run. They must outlive it.
 struct ShortActors {
   ShortActors() = default;
-  ShortActors(const SchedulerActor& scheduler, const RendezvousActor& rendezvous);
-  std::array<caf::resumable*, 2> jobs{};
+  ShortActors(const SchedulerActor& scheduler, const RendezvousActor& rendezvous, const CollectiveActor& collective);
+  std::array<caf::resumable*, 3> jobs{};
 };
 
 // All methods: on the borrowed thread only.
@@ -38,7 +38,7 @@ class BorrowedThread final : public caf::execution_unit {
 
  private:
   const ShortActors actors_;
-  std::array<bool, 2> ready_{};  // by place in actors_, each with a reference
+  std::array<bool, 3> ready_{};  // by place in actors_, each with a reference
 };
 
 }  // namespace troupe

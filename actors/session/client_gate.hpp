@@ -15,17 +15,23 @@ namespace troupe {
 // One per task. Thread-safe.
 class ClientGate {
  public:
-  ClientGate(caf::actor_system& system, SchedulerActor scheduler, RendezvousActor rendezvous);
+  ClientGate(caf::actor_system& system, SchedulerActor scheduler, RendezvousActor rendezvous, CollectiveActor collective);
   // Sends RunStep{request}; the scheduler runs here if it is idle.
   void run(std::shared_ptr<StepRequest> request);
+  // Sends the message; the collective actor runs here if it is idle.
+  void run(Contribute message);
   // The task ends: waits for threads inside, and lets no other in. What comes later is answered by the request's end.
   void close();
 
  private:
+  template <class Actor, class Message>
+  void run(const Actor& to, Message message, const StepRequest* own);
+
   std::shared_mutex mutex_;
   caf::actor_system& system_;  // not used once closed
   SchedulerActor scheduler_;
   RendezvousActor rendezvous_;
+  CollectiveActor collective_;
   ShortActors short_actors_;
 };
 

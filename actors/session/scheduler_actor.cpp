@@ -45,7 +45,10 @@ SchedulerActorImpl::behavior_type SchedulerActorImpl::make_behavior() {
         fail_step(key, message.frame.error);
         settle(key);
       },
-      [this](const MeetAt& message) { rendezvous_ = message.rendezvous; },
+      [this](const MeetAt& message) {
+        rendezvous_ = message.rendezvous;
+        collective_ = message.collective;
+      },
       [this](const RunStep& message) { run(message); },
       [this](const CancelStep& message) {
         const StepKey key{message.session, message.step};
@@ -80,6 +83,7 @@ SchedulerActorImpl::behavior_type SchedulerActorImpl::make_behavior() {
         graphs_.clear();
         peers_.clear();
         rendezvous_ = nullptr;
+        collective_ = nullptr;
         quit();
       },
   };
@@ -181,7 +185,8 @@ std::shared_ptr<const Routes> SchedulerActorImpl::make_routes(const Registered& 
   auto out = std::make_shared<Routes>();
   out->system = &system();
   out->rendezvous = rendezvous_;
-  out->short_actors = ShortActors(SchedulerActor(const_cast<SchedulerActorImpl*>(this)), rendezvous_);
+  out->collective = collective_;
+  out->short_actors = ShortActors(SchedulerActor(const_cast<SchedulerActorImpl*>(this)), rendezvous_, collective_);
   for (const auto& partition : graph.handle->partitions) {
     const Plan& plan = partition->partition->plan();
     auto& shapes = out->shapes.emplace_back();

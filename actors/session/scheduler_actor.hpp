@@ -30,6 +30,7 @@ struct Routes {
   caf::actor_system* system = nullptr;
   ShortActors short_actors;
   RendezvousActor rendezvous;
+  CollectiveActor collective;
   std::vector<std::vector<SegmentShape>> shapes;  // by partition and segment
   std::vector<std::vector<PeerActor>> sends;  // by partition and Plan::sends; null: the rendezvous of this task
   std::vector<PeerActor> shards;
@@ -97,6 +98,7 @@ class SchedulerActorImpl final : public Counted<SchedulerActor> {
 
   TaskName task_;
   RendezvousActor rendezvous_;
+  CollectiveActor collective_;
   std::map<TaskName, PeerActor> peers_;
   std::map<std::pair<SessionId, GraphId>, std::shared_ptr<Registered>> graphs_;
   std::map<StepKey, Active> active_;

@@ -29,11 +29,11 @@ struct StepResult {
 
 class StepRequest;
 
-// While it lives, what steps other than `own` are answered on this thread is kept (ClientGate).
+// While it lives, what steps other than `own` (null: any) are answered on this thread is kept (ClientGate).
 class KeptAnswers {
  public:
   using Answers = std::vector<std::function<void()>>;
-  explicit KeptAnswers(const StepRequest& own) : own_(&own), outer_(std::exchange(current_, this)) {}
+  explicit KeptAnswers(const StepRequest* own) : own_(own), outer_(std::exchange(current_, this)) {}
   KeptAnswers(const KeptAnswers&) = delete;
   KeptAnswers& operator=(const KeptAnswers&) = delete;
   ~KeptAnswers() { current_ = outer_; }

@@ -66,7 +66,7 @@ TEST(Passing, ABorrowedThreadRunsShortActorsAndLeavesOthersToThePool) {
   const ActorRecord& scheduler = record_of(cluster, "scheduler", kHere);
   const ActorRecord& node = record_of(cluster, "node", kHere);
   const std::uint64_t at_scheduler = scheduler.messages_handled.load(), at_node = node.messages_handled.load();
-  BorrowedThread thread(*cluster.system.caf, ShortActors(task.scheduler, task.rendezvous));
+  BorrowedThread thread(*cluster.system.caf, ShortActors(task.scheduler, task.rendezvous, task.collective));
   thread.send(task.rendezvous, Await{{kKey}});
   thread.send(task.rendezvous, Put{kKey, 0, Tensor::scalar(1.0f), {}});
   thread.send(task.node, Observe{caf::actor_cast<PeerObserver>(task.scheduler)});
@@ -84,7 +84,7 @@ TEST(Passing, AClientsThreadKeepsTheAnswersOfOtherSteps) {
   int own_answers = 0, other_answers = 0;
   own.done = [&](StepResult) { ++own_answers; };
   other.done = [&](StepResult result) { other_answers += result.error.code() == Code::aborted ? 1 : 100; };
-  KeptAnswers kept(own);
+  KeptAnswers kept(&own);
   own.answer({});
   other.answer({.error = Error(Code::aborted, "so"), .fetches = {}});
   EXPECT_EQ(own_answers, 1);
@@ -135,7 +135,7 @@ TEST(Passing, AnActorThatHasHadItsShareGoesToThePool) {
   StepCluster cluster({kHere});
   const auto& task = cluster.task(kHere);
   const ActorRecord& rendezvous = record_of(cluster, "rendezvous", kHere);
-  BorrowedThread thread(*cluster.system.caf, ShortActors(task.scheduler, task.rendezvous));
+  BorrowedThread thread(*cluster.system.caf, ShortActors(task.scheduler, task.rendezvous, task.collective));
   for (std::uint64_t step = 0; step < 250; ++step) thread.send(task.rendezvous, EndStep{kKey.session, StepId{step}});
   thread.run();
   EXPECT_LT(rendezvous.messages_handled.load(), 250u);

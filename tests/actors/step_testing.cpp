@@ -6,6 +6,7 @@
 #include <caf/send.hpp>
 
 #include "actors/cluster/peer_actor.hpp"
+#include "actors/collective/collective_actor.hpp"
 #include "actors/session/compile.hpp"
 #include "actors/session/device_actor.hpp"
 #include "actors/session/rendezvous_actor.hpp"
@@ -74,7 +75,9 @@ StepCluster::StepCluster(const std::vector<TaskName>& names, int devices) {
     const std::string text = name.to_string();
     task->scheduler = system.caf->spawn<SchedulerActorImpl>(system.registry.add("scheduler", text), name);
     task->rendezvous = system.caf->spawn<RendezvousActorImpl>(system.registry.add("rendezvous", text), task->scheduler);
-    caf::anon_send(task->scheduler, MeetAt{task->rendezvous});
+    task->collective = system.caf->spawn<CollectiveActorImpl>(system.registry.add("collective", text), name, task->rendezvous,
+                                                              [](DType dtype, const Shape& shape) { return Tensor(dtype, shape); });
+    caf::anon_send(task->scheduler, MeetAt{task->rendezvous, task->collective});
     NodeActorImpl::Config config;
     config.identity.task = name;
     for (int i = 0; i < devices; ++i) {
@@ -87,6 +90,7 @@ StepCluster::StepCluster(const std::vector<TaskName>& names, int devices) {
     config.scheduler = task->scheduler;
     task->node = system.caf->spawn<NodeActorImpl>(system.registry.add("node", text), std::move(config));
     caf::anon_send(task->node, Observe{caf::actor_cast<PeerObserver>(task->scheduler)});
+    caf::anon_send(task->node, Observe{caf::actor_cast<PeerObserver>(task->collective)});
     tasks.emplace(name, std::move(task));
   }
   for (const auto& [a, task] : tasks)
@@ -100,6 +104,7 @@ StepCluster::~StepCluster() {
     caf::anon_send(task->node, Stop{});
     caf::anon_send(task->scheduler, Stop{});
     caf::anon_send(task->rendezvous, Stop{});
+    caf::anon_send(task->collective, Stop{});
     for (const DeviceActor& device : task->device_actors) caf::anon_send(device, Stop{});
   }
   system.run();
@@ -118,6 +123,7 @@ void StepCluster::link(StepTask& a, const TaskName& b) {
   links.node = a.node;
   links.scheduler = a.scheduler;
   links.rendezvous = a.rendezvous;
+  links.collective = a.collective;
   auto peer = system.caf->spawn<PeerActorImpl>(system.registry.add("peer", a.name.to_string() + " to " + b.to_string()), b, std::move(links));
   a.peers[b] = peer;
   caf::anon_send(a.node, PeerUp{b, peer});

@@ -74,6 +74,7 @@ struct StepTask {
   std::vector<std::unique_ptr<HeldDevice>> devices;
   SchedulerActor scheduler;
   RendezvousActor rendezvous;
+  CollectiveActor collective;
   LocalNodeActor node;
   std::vector<DeviceActor> device_actors;
   std::map<TaskName, PeerActor> peers;

@@ -1,0 +1,111 @@
+#include "actors/collective/group.hpp"
+
+#include <algorithm>
+#include <caf/scoped_actor.hpp>
+#include <caf/send.hpp>
+#include <condition_variable>
+#include <mutex>
+
+#include "actors/session/client_gate.hpp"
+
+namespace troupe {
+namespace {
+
+// Where a call waits for its answer; kept by both, as a call may stop waiting.
+class Waiting {
+ public:
+  void set(CollectiveResult result) {
+    const std::lock_guard lock(mutex_);
+    result_ = std::move(result);
+    there_ = true;
+    wake_.notify_one();
+  }
+  bool wait_until(std::chrono::steady_clock::time_point until) {
+    std::unique_lock lock(mutex_);
+    return wake_.wait_until(lock, until, [this] { return there_; });
+  }
+  // Once there is one.
+  CollectiveResult take() { return std::move(result_); }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  bool there_ = false;
+  CollectiveResult result_;
+};
+
+constexpr std::chrono::milliseconds kLookAtStop{200};
+
+}  // namespace
+
+CollectiveGroup::CollectiveGroup(Task& task, const std::string& name, std::vector<TaskName> members, const CollectiveGroupOptions& options)
+    : task_(task), members_(std::move(members)), options_(options) {
+  auto place = std::make_shared<GroupPlace>();
+  place->name = name;
+  place->members = members_;
+  GroupOpened opened{Error(Code::cancelled, "the task has shut down"), 0};
+  if (task_.collective()) {
+    caf::scoped_actor self(task_.system());
+    self->request(task_.collective(), caf::infinite, OpenGroup{std::move(place)})
+        .receive([&](const GroupOpened& answer) { opened = answer; }, [](const caf::error&) {});
+  }
+  if (opened.error) throw opened.error;
+  id_ = opened.group;
+  rank_ = static_cast<std::uint32_t>(std::ranges::find(members_, task_.name()) - members_.begin());
+}
+
+CollectiveGroup::~CollectiveGroup() {
+  if (task_.collective()) caf::anon_send(task_.collective(), CloseGroup{id_, {}});
+}
+
+void CollectiveGroup::fail(const Error& error) {
+  if (task_.collective()) caf::anon_send(task_.collective(), CloseGroup{id_, error});
+}
+
+Tensor CollectiveGroup::all_reduce(Tensor tensor, Reduction reduction, const std::string& name) {
+  CollectiveSpec spec{.kind = CollectiveKind::all_reduce, .reduction = reduction, .dtype = tensor.dtype(), .shape = tensor.shape(), .name = name};
+  return run(std::move(spec), std::move(tensor))[0];
+}
+
+Tensor CollectiveGroup::broadcast(Tensor tensor, std::uint32_t root, const std::string& name) {
+  CollectiveSpec spec{.kind = CollectiveKind::broadcast, .root = root, .dtype = tensor.dtype(), .shape = tensor.shape(), .name = name};
+  return run(std::move(spec), rank_ == root ? std::move(tensor) : Tensor())[0];
+}
+
+std::vector<Tensor> CollectiveGroup::all_gather(Tensor tensor, const std::string& name) {
+  CollectiveSpec spec{.kind = CollectiveKind::all_gather, .dtype = tensor.dtype(), .shape = tensor.shape(), .name = name};
+  return run(std::move(spec), std::move(tensor));
+}
+
+void CollectiveGroup::barrier(const std::string& name) { run({.kind = CollectiveKind::barrier, .name = name}, {}); }
+
+std::vector<Tensor> CollectiveGroup::run(CollectiveSpec spec, Tensor tensor) {
+  const std::string what = spec.describe();
+  const auto waiting = std::make_shared<Waiting>();
+  auto contribution = std::make_shared<Contribution>();
+  contribution->group = id_;
+  contribution->spec = std::move(spec);
+  contribution->tensor = std::move(tensor);
+  contribution->done = [waiting](CollectiveResult result) { waiting->set(std::move(result)); };
+  task_.client_gate()->run(Contribute{std::move(contribution)});
+  const auto deadline = std::chrono::steady_clock::now() + options_.timeout;
+  // After fail() the answer comes soon, with that error and what was waited for.
+  for (bool failed = false;;) {
+    const auto now = std::chrono::steady_clock::now();
+    if (waiting->wait_until(failed ? now + kLookAtStop : std::min<std::chrono::steady_clock::time_point>(deadline, now + kLookAtStop))) break;
+    if (failed) continue;
+    failed = true;
+    if (options_.stop && options_.stop->load(std::memory_order_relaxed))
+      fail(Error(Code::cancelled, fmt::format("{} was stopped", what)));
+    else if (std::chrono::steady_clock::now() >= deadline)
+      fail(Error(Code::deadline_exceeded,
+                 fmt::format("{} did not end within {} s", what, std::chrono::duration<double>(options_.timeout).count())));
+    else
+      failed = false;
+  }
+  CollectiveResult result = waiting->take();
+  if (result.error) throw result.error;
+  return std::move(result.tensors);
+}
+
+}  // namespace troupe

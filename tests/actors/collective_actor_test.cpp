@@ -1,0 +1,143 @@
+// Collective actors of a few tasks, one message at a time.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <caf/after.hpp>
+#include <caf/scoped_actor.hpp>
+#include <caf/send.hpp>
+
+#include "actors/collective/contribution.hpp"
+#include "tests/actors/step_testing.hpp"
+
+namespace troupe {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using testing::StepCluster;
+
+const TaskName kA{"worker", 0}, kB{"worker", 1}, kC{"worker", 2};
+
+class Collectives : public ::testing::Test {
+ protected:
+  GroupOpened open(const TaskName& on, const std::vector<TaskName>& members, const std::string& name = "job") {
+    auto place = std::make_shared<GroupPlace>();
+    place->name = name;
+    place->members = members;
+    caf::scoped_actor self(*cluster.system.caf);
+    self->send(caf::actor_cast<caf::actor>(cluster.task(on).collective), OpenGroup{std::move(place)});
+    cluster.system.run();
+    GroupOpened opened{Error(Code::internal, "no reply"), 0};
+    self->receive([&](const GroupOpened& answer) { opened = answer; }, caf::after(std::chrono::seconds(0)) >> [] {});
+    return opened;
+  }
+  std::uint64_t open_all(const std::vector<TaskName>& members) {
+    std::uint64_t id = 0;
+    for (const TaskName& member : members) id = open(member, members).group;
+    return id;
+  }
+  using Answer = std::shared_ptr<std::vector<CollectiveResult>>;
+  Answer contribute(const TaskName& on, std::uint64_t group, Tensor tensor, const std::string& name = "x") {
+    auto answer = std::make_shared<std::vector<CollectiveResult>>();
+    auto contribution = std::make_shared<Contribution>();
+    contribution->group = group;
+    contribution->spec = {.dtype = tensor.dtype(), .shape = tensor.shape(), .name = name};
+    contribution->tensor = std::move(tensor);
+    contribution->done = [answer](CollectiveResult result) { answer->push_back(std::move(result)); };
+    caf::anon_send(cluster.task(on).collective, Contribute{std::move(contribution)});
+    cluster.system.run();
+    return answer;
+  }
+  static std::string error_of(const Answer& answer) { return answer->empty() ? "no answer" : answer->back().error.message(); }
+
+  StepCluster cluster{{kA, kB, kC}};
+};
+
+TEST_F(Collectives, PartsTravelBetweenTheTasksAndTheResultIsTheSame) {
+  const std::uint64_t group = open_all({kA, kB, kC});
+  for (int round = 0; round < 2; ++round) {
+    std::vector<Answer> answers;
+    for (const TaskName& task : {kA, kB, kC})
+      answers.push_back(contribute(task, group, Tensor::vector<std::int64_t>({task.index + 1, 10 * task.index})));
+    for (const Answer& answer : answers) {
+      ASSERT_EQ(answer->size(), 1u);
+      ASSERT_FALSE(answer->front().error) << answer->front().error.message();
+      EXPECT_TRUE(bitwise_equal(answer->front().tensors.at(0), Tensor::vector<std::int64_t>({6, 30})));
+    }
+  }
+  EXPECT_EQ(cluster.sent<CollectivePart>(kA, kB).size(), 2u) << "one hop each";
+}
+
+TEST_F(Collectives, WhatComesBeforeTheGroupIsOpenIsKept) {
+  const std::uint64_t group = open(kA, {kA, kB}).group;
+  const Answer first = contribute(kA, group, Tensor::vector<float>({1}));
+  EXPECT_EQ(open(kB, {kA, kB}).group, group);
+  contribute(kB, group, Tensor::vector<float>({2}));
+  EXPECT_EQ(first->at(0).tensors.at(0).item<float>(), 3);
+}
+
+TEST_F(Collectives, GroupsOfTheSameNameAreToldApart) {
+  const std::uint64_t first = open(kA, {kA, kB}).group, second = open(kA, {kA, kB}).group;
+  EXPECT_NE(first, second);
+  EXPECT_EQ(open(kB, {kA, kB}).group, first);
+  EXPECT_NE(open(kB, {kA, kB}, "other").group, second);
+}
+
+TEST_F(Collectives, AGroupThatCannotBeIsRefused) {
+  EXPECT_THAT(open(kA, {kB, kC}).error.message(), HasSubstr("/job:worker/task:0 is not among the members of group 'job'"));
+  EXPECT_THAT(open(kA, {kA, kB, kB}).error.message(), HasSubstr("comes twice"));
+  EXPECT_THAT(error_of(contribute(kA, 5, Tensor::vector<float>({1}))), HasSubstr("has no group 5 open"));
+}
+
+TEST_F(Collectives, ARankThatDisagreesIsAnErrorOnEveryTask) {
+  const std::uint64_t group = open_all({kA, kB, kC});
+  std::vector<Answer> answers = {contribute(kA, group, Tensor::vector<float>({1}), "loss"),
+                                 contribute(kB, group, Tensor::vector<float>({1}), "accuracy"),
+                                 contribute(kC, group, Tensor::vector<float>({1}), "loss")};
+  for (const Answer& answer : answers) {
+    ASSERT_EQ(answer->size(), 1u);
+    EXPECT_THAT(error_of(answer), AllOf(HasSubstr("'loss'"), HasSubstr("'accuracy'"), HasSubstr("/job:worker/task:1")));
+  }
+}
+
+TEST_F(Collectives, ALostTaskIsNamedOnAllOthers) {
+  const std::uint64_t group = open_all({kA, kB, kC});
+  const Answer a = contribute(kA, group, Tensor::zeros(DType::f32, {9000}));
+  const Answer c = contribute(kC, group, Tensor::zeros(DType::f32, {9000}));
+  cluster.cut(kB, kC);  // around the ring C waits for B; A hears it from C
+  for (const Answer& answer : {a, c}) EXPECT_THAT(error_of(answer), HasSubstr("/job:worker/task:1 was lost: the link was cut"));
+  EXPECT_THAT(error_of(contribute(kA, group, Tensor::vector<float>({1}))), HasSubstr("/job:worker/task:1 was lost"));
+}
+
+TEST_F(Collectives, ATaskThatHasLeftTellsThoseWhoCallOn) {
+  const std::uint64_t group = open_all({kA, kB});
+  caf::anon_send(cluster.task(kB).collective, CloseGroup{group, {}});
+  cluster.system.run();
+  EXPECT_THAT(error_of(contribute(kA, group, Tensor::vector<float>({1}))), HasSubstr("/job:worker/task:1 has left the group"));
+}
+
+TEST_F(Collectives, ATaskThatFailsTakesTheOthersWithIt) {
+  const std::uint64_t group = open_all({kA, kB, kC});
+  const Answer a = contribute(kA, group, Tensor::vector<float>({1}));
+  caf::anon_send(cluster.task(kB).collective, CloseGroup{group, Error(Code::deadline_exceeded, "too slow")});
+  cluster.system.run();
+  EXPECT_THAT(error_of(a), AllOf(HasSubstr("/job:worker/task:1: too slow"), HasSubstr("waiting for nothing")));
+}
+
+TEST_F(Collectives, TheWaitSlotSaysWhomATaskWaitsFor) {
+  const std::uint64_t group = open_all({kA, kB});
+  const Answer a = contribute(kA, group, Tensor::vector<float>({1}));
+  const auto slot = [&]() -> const WaitSlot& {
+    for (const auto& record : cluster.system.registry.actors())
+      if (record->kind == "collective" && record->name == kA.to_string()) return record->wait;
+    throw std::runtime_error("no such actor");
+  };
+  EXPECT_EQ(slot().kind.load(), WaitKind::collective);
+  EXPECT_EQ(slot().need.load(), 1u);
+  EXPECT_EQ(slot().peer.load(), 1u);
+  contribute(kB, group, Tensor::vector<float>({1}));
+  EXPECT_EQ(slot().kind.load(), WaitKind::none);
+}
+
+}  // namespace
+}  // namespace troupe
