@@ -98,6 +98,12 @@ std::string Child::read_line(std::chrono::seconds deadline) {
   }
 }
 
+std::string in_one_line(const ClusterSpec& cluster) {
+  std::string json = cluster.to_json();
+  std::erase(json, '\n');
+  return json;
+}
+
 std::string own_path() { return std::filesystem::read_symlink("/proc/self/exe").string(); }
 
 }  // namespace troupe::bench

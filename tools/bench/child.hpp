@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "actors/cluster/cluster_spec.hpp"
+
 namespace troupe::bench {
 
 class Child {
@@ -27,6 +29,9 @@ class Child {
   int to_ = -1, from_ = -1;
   std::string buffered_;
 };
+
+// For a child that joins the cluster.
+std::string in_one_line(const ClusterSpec& cluster);
 
 // The path of this program.
 std::string own_path();

@@ -7,6 +7,7 @@
 #include "tools/bench/pipeline.hpp"
 #include "tools/bench/remote_task.hpp"
 #include "tools/bench/tcp_peer.hpp"
+#include "tools/bench/training_cluster.hpp"
 
 namespace troupe::bench {
 namespace {
@@ -14,11 +15,15 @@ namespace {
 void first_step() {
   const OneNode graph({});
   graph.run_one();
-  fmt::print("done\n");
-  std::fflush(stdout);
+  say("done");
 }
 
 }  // namespace
+
+void say(const std::string& line) {
+  fmt::print("{}\n", line);
+  std::fflush(stdout);
+}
 
 std::optional<int> run_as_child(const std::vector<std::string>& arguments) {
   if (arguments.size() != 2 || arguments[0] != "--child") return std::nullopt;
@@ -27,6 +32,8 @@ std::optional<int> run_as_child(const std::vector<std::string>& arguments) {
       RemoteTask::serve();
     else if (arguments[1] == kTcp)
       TcpPeer::serve();
+    else if (arguments[1] == kTrain)
+      train_as_child();
     else if (arguments[1] == kFirstStep)
       first_step();
     else

@@ -9,27 +9,12 @@
 #include "kernels/data/digits.hpp"
 #include "tools/bench/cases.hpp"
 #include "tools/bench/child.hpp"
+#include "tools/bench/mnist_model.hpp"
 
 namespace troupe::bench {
 namespace {
 
 namespace fs = std::filesystem;
-
-struct Training {
-  std::string model;  // "mlp", "cnn"
-  int batch = 32;
-  std::int64_t images = 0;
-  int epochs = 1;  // of one measurement
-  int rounds = 1;
-};
-
-// As troupe-mnist has them.
-Sequential layers_of(const std::string& model) {
-  using namespace layers;
-  if (model == "mlp") return Sequential({flatten(), dense(128, Activation::relu), dense(10)});
-  return Sequential({conv2d(32, 3, Activation::relu), max_pool(2), conv2d(64, 3, Activation::relu),
-                     max_pool(2), flatten(), dense(128, Activation::relu), dense(10)});
-}
 
 class Trainer {
  public:
@@ -37,7 +22,7 @@ class Trainer {
       : training_(training),
         data_(data),
         task_({.threads = 1}),
-        model_(layers_of(training.model), Shape{28, 28, 1}) {
+        model_(mnist_layers(training.model), Shape{28, 28, 1}) {
     model_.compile(optimizers::Adam{.learning_rate = 1e-3}, task_);
   }
   double steps_per_second() {

@@ -1,24 +1,11 @@
 #include "tools/bench/remote_task.hpp"
 
-#include <fmt/core.h>
-
-#include <cstdio>
 #include <iostream>
 
 #include "actors/cluster/cluster_spec.hpp"
 #include "tools/bench/children.hpp"
 
 namespace troupe::bench {
-namespace {
-
-std::string in_one_line(const ClusterSpec& cluster) {
-  std::string json = cluster.to_json();
-  std::erase(json, '\n');
-  return json;
-}
-
-}  // namespace
-
 RemoteTask::RemoteTask()
     : child_({own_path(), "--child", kServe}), client_({.name = {"client", 0}, .threads = 1, .networked = true}) {
   const auto port = static_cast<std::uint16_t>(std::stoi(child_.read_line()));
@@ -29,8 +16,7 @@ RemoteTask::RemoteTask()
 
 void RemoteTask::serve() {
   Task task({.name = {"worker", 0}, .threads = 1, .networked = true});
-  fmt::print("{}\n", task.port());
-  std::fflush(stdout);
+  say(std::to_string(task.port()));
   std::string line;
   if (!std::getline(std::cin, line)) return;
   task.join(ClusterSpec::parse(line, "the parent"), std::chrono::seconds(30));

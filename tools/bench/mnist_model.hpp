@@ -1,0 +1,27 @@
+// The models of troupe-mnist, and a training of them to measure.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "graph/layers.hpp"
+
+namespace troupe::bench {
+
+inline Sequential mnist_layers(const std::string& model) {
+  using namespace layers;
+  if (model == "mlp") return Sequential({flatten(), dense(128, Activation::relu), dense(10)});
+  return Sequential({conv2d(32, 3, Activation::relu), max_pool(2), conv2d(64, 3, Activation::relu),
+                     max_pool(2), flatten(), dense(128, Activation::relu), dense(10)});
+}
+
+struct Training {
+  std::string model;  // "mlp", "cnn"
+  int batch = 32;
+  int slots = 1;
+  std::int64_t images = 0;
+  int epochs = 1;  // of one measurement
+  int rounds = 1;
+};
+
+}  // namespace troupe::bench

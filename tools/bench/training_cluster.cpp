@@ -1,0 +1,107 @@
+#include "tools/bench/training_cluster.hpp"
+
+#include <fmt/format.h>
+
+#include <iostream>
+#include <sstream>
+
+#include "actors/cluster/task.hpp"
+#include "actors/training/model.hpp"
+#include "kernels/data/digits.hpp"
+#include "tools/bench/cases.hpp"
+#include "tools/bench/children.hpp"
+
+namespace troupe::bench {
+namespace {
+
+constexpr int kWorkers = 2;
+constexpr std::chrono::seconds kPatience{30};
+
+DataSplits digits_for(const Training& training) { return draw_digits({.train = training.images, .test = 10}); }
+
+TrainingResult train(const Training& t, JobMode mode, const DataSplits& data, Task& task) {
+  Model model(mnist_layers(t.model), Shape{28, 28, 1});
+  model.compile(optimizers::Adam{.learning_rate = 1e-3}, task);
+  return model.fit(data, {.mode = mode, .epochs = t.epochs, .batch = t.batch, .slots = t.slots});
+}
+
+// The same job in one process, on one thread.
+class OneProcess {
+ public:
+  explicit OneProcess(const Training& training) : training_(training), data_(digits_for(training)), task_({.threads = 1}) {}
+  double images_per_second() { return train(training_, JobMode::local, data_, task_).images_per_second; }
+
+ private:
+  Training training_;
+  DataSplits data_;
+  Task task_;
+};
+
+void add_case(std::vector<Case>& cases, const Training& training, double target) {
+  cases.push_back({.bench = "mnist",
+                   .name = "ps-" + training.model,
+                   .unit = "images/s",
+                   .more_is_better = true,
+                   .measures = fmt::format(
+                       "training {} with two workers and a parameter server, three processes of one thread, synchronously, "
+                       "batches of {} per slot, Adam, {} built-in digits in memory",
+                       training.model, training.batch, training.images),
+                   .peer = "the same job in one process, on one thread",
+                   .ratio_target = target,
+                   .prepare = [training](const Settings& settings) -> Contest {
+                     Training t = training;
+                     if (settings.quick) t.images = t.batch * t.slots, t.epochs = 1;
+                     auto cluster = std::make_shared<TrainingCluster>(t);
+                     auto alone = std::make_shared<OneProcess>(t);
+                     return {.troupe = [cluster] { return cluster->images_per_second(); },
+                             .peers = {{"one process, one thread", [alone] { return alone->images_per_second(); }}},
+                             .rounds = training.rounds};
+                   }});
+}
+
+}  // namespace
+
+TrainingCluster::TrainingCluster(const Training& t) {
+  ClusterSpec cluster{"bench", "bench", {}};
+  const auto start = [&](const TaskName& task) {
+    children_.push_back(std::make_unique<Child>(std::vector<std::string>{own_path(), "--child", kTrain}));
+    children_.back()->write_line(
+        fmt::format("{} {} {} {} {} {} {}", task.job, task.index, t.model, t.batch, t.slots, t.images, t.epochs));
+    cluster.tasks[task] = {"127.0.0.1", static_cast<std::uint16_t>(std::stoi(children_.back()->read_line()))};
+  };
+  for (int i = 0; i < kWorkers; ++i) start({"worker", i});
+  start({"ps", 0});
+  for (const auto& child : children_) child->write_line(in_one_line(cluster));
+  for (const auto& child : children_) child->read_line();
+}
+
+double TrainingCluster::images_per_second() {
+  for (const auto& child : children_) child->write_line("run");
+  const double figure = std::stod(children_.front()->read_line());
+  for (std::size_t i = 1; i < children_.size(); ++i) children_[i]->read_line();
+  return figure;
+}
+
+void train_as_child() {
+  std::string line;
+  if (!std::getline(std::cin, line)) return;
+  std::istringstream words(line);
+  TaskName name;
+  Training t;
+  words >> name.job >> name.index >> t.model >> t.batch >> t.slots >> t.images >> t.epochs;
+  if (!words) invalid_argument("'{}' does not say what to train", line);
+  const DataSplits data = digits_for(t);
+  Task task({.name = name, .threads = 1, .networked = true});
+  say(std::to_string(task.port()));
+  if (!std::getline(std::cin, line)) return;
+  task.join(ClusterSpec::parse(line, "the parent"), kPatience);
+  say("ready");
+  while (std::getline(std::cin, line)) say(std::to_string(train(t, JobMode::sync, data, task).images_per_second));
+}
+
+void add_cluster_training_cases(std::vector<Case>& cases) {
+  add_case(cases, {.model = "mlp", .batch = 128, .slots = kWorkers, .images = 12000, .epochs = 6, .rounds = 2}, 0.7);
+  add_case(cases, {.model = "cnn", .batch = 128, .slots = kWorkers, .images = 4096, .epochs = 1, .rounds = 1}, 1.6);
+}
+
+}  // namespace troupe::bench
