@@ -1,14 +1,14 @@
 // The local end of the link to another task: an actor, so that actors still send messages to actors. Frames for the task go
 // to the wire; frames that come go to the actors they are for. Its life is that of one connection.
 //
-// For a frame that leaves, and one of a step or a collective that comes, the peer needs nothing that changes: enqueue() passes it on, on the
-// thread of its sender, and no thread is woken in between. Frames of a training job go through the mailbox: the peer knows
-// from JobRoutes where they go.
+// enqueue() passes frames on, on the thread of their sender: no thread is woken in between. Where those of a training job go
+// the peer knows from JobRoutes; what comes before its actor is kept for it.
 #pragma once
 
 #include <atomic>
 #include <deque>
 #include <functional>
+#include <mutex>
 
 #include "actors/introspection/counted.hpp"
 #include "messages/protocol.hpp"
@@ -31,22 +31,18 @@ class PeerActorImpl final : public Counted<PeerActor> {
   using Counted::enqueue;
 
  private:
-  struct Router;
   struct Passage;
 
   void send(const Frame& frame);
-  void came(const Frame& frame);
-  // To the actor of the job, or kept for it: a worker may be faster than the shard it pulls from.
-  template <class Actor, class F>
-  void to_job(const Actor& actor, const F& frame);
-
+  void set_routes(const JobRoutes& routes);
   void stop();
 
   const TaskName task_;
   const Links links_;
   std::atomic<bool> stopped_{false};
+  std::mutex routes_mutex_;  // held while frames of a job are passed on: they keep their order
   JobRoutes routes_;
-  std::deque<Frame> early_;
+  std::deque<Frame> early_;  // of a job: a worker may be faster than the shard it pulls from
 };
 
 }  // namespace troupe

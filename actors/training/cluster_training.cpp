@@ -1,5 +1,7 @@
 #include <caf/actor_system.hpp>
 #include <caf/send.hpp>
+#include <array>
+#include <deque>
 #include <set>
 
 #include "actors/session/session.hpp"
@@ -12,6 +14,8 @@
 
 namespace troupe {
 namespace {
+
+constexpr std::chrono::milliseconds kPollInterval{200};  // to see that the user wants to stop
 
 // All tasks work these out for themselves; the fingerprint shows whether they came to the same.
 struct Job {
@@ -189,7 +193,7 @@ void serve_shard(const TrainingPlan& plan, const Job& job) {
     if (routes.coordinator) caf::anon_send(routes.coordinator, Stop{});
   };
   try {
-    while (!mailbox->take(std::chrono::milliseconds(200))) check_stop(plan.options);
+    while (!mailbox->take(kPollInterval)) check_stop(plan.options);
   } catch (...) {
     end_actors();
     throw;
@@ -199,6 +203,8 @@ void serve_shard(const TrainingPlan& plan, const Job& job) {
 
 // ---- A worker ------------------------------------------------------------------------------------------------------
 
+constexpr int kTokensAhead = 2;
+
 class WorkerLoop {
  public:
   WorkerLoop(const TrainingPlan& plan, const Job& job)
@@ -206,7 +212,7 @@ class WorkerLoop {
         job_(job),
         index_(static_cast<std::uint32_t>(plan.task.name().index)),
         session_(plan.task, *job.sharded.graph, {.seed = plan.options.seed, .shards = job.shard_names()}),
-        batches_(plan.data.train, plan.options.seed) {
+        batches_(plan.data.train, plan.options.seed, kTokensAhead) {
     const TrainingGraph& g = job.graph;
     step_ = session_.callable({here(g.images[0]), here(g.labels[0])}, {here(g.loss_sum), here(g.correct)}, {here(g.train)});
     evaluate_ = session_.callable({here(g.eval_images), here(g.eval_labels)}, {here(g.eval_loss_sum), here(g.eval_correct)});
@@ -227,16 +233,11 @@ class WorkerLoop {
   Trained run() {
     session_.run({}, std::vector<Output>{}, {here(job_.graph.initializer)}, {.random_step = 0});
     tell(Join{index_, Incarnation{random_id()}, job_.fingerprint, job_.settings});
-    for (;;) {
-      const Token token = next_token();
-      if (token.kind == TokenKind::finish) return finish(token);
-      TokenDone done{.worker = index_, .token = token};
-      if (token.kind == TokenKind::train)
-        train(token, done);
-      else
-        evaluate(token, done);
-      done.examples = token.end - token.begin;
-      tell(done);
+    try {
+      return work();
+    } catch (...) {
+      for (const auto& step : running_) session_.cancel(step->id);
+      throw;
     }
   }
 
@@ -248,26 +249,93 @@ class WorkerLoop {
   }
   void tell(Frame frame) { caf::anon_send(actor_, Outbound{std::move(frame)}); }
 
-  template <class Wanted>
-  Wanted wait_for() {
+  // A step that has been started; its result comes on a thread of the runtime.
+  struct Running {
+    TokenDone report;
+    StepId id;
+    std::atomic<bool> ended{false};
+    StepResult result;
+  };
+
+  // While a step computes, the token of the next has come, its batch is gathered, and its pulls wait on the shards for the
+  // version they need: it goes on the moment that is there.
+  Trained work() {
+    for (int i = 0; i < kTokensAhead; ++i) ask();
     for (;;) {
+      while (!running_.empty() && running_.front()->ended.load(std::memory_order_acquire)) end_first();
+      begin_waiting();
       check_stop(plan_.options);
-      const auto frame = mailbox_->take(std::chrono::milliseconds(200));
+      auto frame = mailbox_->take(kPollInterval);
       if (!frame) continue;
-      if (const auto* wanted = std::get_if<Wanted>(&*frame)) return *wanted;
-      if (const auto* epoch = std::get_if<EpochDone>(&*frame)) {
-        figures_ = *epoch;
-        if (plan_.options.on_epoch) plan_.options.on_epoch(*epoch);
+      if (const auto* token = std::get_if<Token>(&*frame)) {
+        if (token->kind == TokenKind::finish) return finish(*token);  // all others have been reported
+        waiting_.push_back(*token);
+      } else {
+        note(*frame);
       }
     }
   }
 
-  Token next_token() {
-    tell(TakeToken{index_, ++request_});
-    for (;;) {
-      const Token token = wait_for<Token>();
-      if (token.request == request_) return token;
+  void ask() { tell(TakeToken{index_, ++request_}); }
+
+  void note(const Frame& frame) {
+    if (const auto* epoch = std::get_if<EpochDone>(&frame)) {
+      figures_ = *epoch;
+      if (plan_.options.on_epoch) plan_.options.on_epoch(*epoch);
     }
+  }
+
+  // Asynchronous workers pull what there is: one that pulled while it computes would miss its own last update.
+  void begin_waiting() {
+    const bool overlap = job_.mode != TrainingMode::asynchronous;
+    while (!waiting_.empty() && (overlap || running_.empty())) {
+      const Token token = waiting_.front();
+      waiting_.pop_front();
+      if (token.kind == TokenKind::train) {
+        const Batch& batch = batches_.get(token.epoch, token.begin, token.end);
+        start(step_, {batch.images, batch.labels}, token);
+      } else {
+        Batch& batch = test_batches_[next_test_batch_++ % test_batches_.size()];
+        gather_range(plan_.data.test, static_cast<std::int64_t>(token.begin), static_cast<std::int64_t>(token.end), batch);
+        start(evaluate_, {batch.images, batch.labels}, token);
+      }
+    }
+  }
+
+  std::shared_ptr<Running> start(const Callable& call, std::vector<Tensor> feeds, const Token& token) {
+    auto step = std::make_shared<Running>();
+    step->report = TokenDone{.worker = index_, .token = token, .examples = token.end - token.begin};
+    running_.push_back(step);
+    step->id = call.start(std::move(feeds), run_options(token), [step, mailbox = mailbox_](StepResult result) {
+      step->result = std::move(result);
+      step->ended.store(true, std::memory_order_release);
+      mailbox->wake();
+    });
+    return step;
+  }
+
+  void end_first() {
+    const auto step = running_.front();
+    const auto figures = fetches_of(*step);
+    running_.pop_front();
+    step->report.loss_sum = figures[0].item<float>();
+    step->report.correct = static_cast<std::uint64_t>(figures[1].item<std::int64_t>());
+    tell(step->report);
+    ask();
+    const Token& token = step->report.token;
+    if (token.kind != TokenKind::train || !plan_.options.on_progress) return;
+    const std::uint64_t steps = static_cast<std::uint64_t>(plan_.data.train.size()) / (job_.slots * static_cast<std::uint64_t>(plan_.options.batch));
+    plan_.options.on_progress(token.epoch, token.step % steps + 1, steps);
+  }
+
+  // Throws why the step, or the job, has failed.
+  std::vector<Tensor> fetches_of(Running& step) {
+    if (!step.result.error) return std::move(step.result.fetches);
+    // Why the job failed says more than what that did to this step. Where a task is missing, that news may be on its way:
+    // the first to go takes others with it, in any order.
+    const bool lost = step.result.error.code() == Code::unavailable;
+    mailbox_->check(lost ? std::chrono::seconds(1) : std::chrono::seconds(0));
+    throw step.result.error;
   }
 
   RunOptions run_options(const Token& token) const {
@@ -276,54 +344,10 @@ class WorkerLoop {
             .training = {index_, token.step, token.slot, token.min_version}};
   }
 
-  void train(const Token& token, TokenDone& done) {
-    const Batch& batch = batches_.get(token.epoch, token.begin, token.end);
-    const auto figures = run_step(step_, {batch.images, batch.labels}, token);
-    done.loss_sum = figures[0].item<float>();
-    done.correct = static_cast<std::uint64_t>(figures[1].item<std::int64_t>());
-    if (plan_.options.on_progress) {
-      const std::uint64_t steps = static_cast<std::uint64_t>(plan_.data.train.size()) / (job_.slots * static_cast<std::uint64_t>(plan_.options.batch));
-      plan_.options.on_progress(token.epoch, token.step % steps + 1, steps);
-    }
-  }
-
-  void evaluate(const Token& token, TokenDone& done) {
-    gather_range(plan_.data.test, static_cast<std::int64_t>(token.begin), static_cast<std::int64_t>(token.end), test_batch_);
-    const auto figures = run_step(evaluate_, {test_batch_.images, test_batch_.labels}, token);
-    done.loss_sum = figures[0].item<float>();
-    done.correct = static_cast<std::uint64_t>(figures[1].item<std::int64_t>());
-  }
-
-  // A step may wait for a version that never comes: the job's failure or the user ends it.
-  std::vector<Tensor> run_step(const Callable& call, std::vector<Tensor> feeds, const Token& token) {
-    auto promise = std::make_shared<std::promise<StepResult>>();
-    auto future = promise->get_future();
-    const StepId step = call.start(std::move(feeds), run_options(token), [promise](StepResult r) { promise->set_value(std::move(r)); });
-    while (future.wait_for(std::chrono::milliseconds(200)) != std::future_status::ready) {
-      try {
-        check_stop(plan_.options);
-        mailbox_->check();
-      } catch (...) {
-        session_.cancel(step);
-        future.wait();
-        throw;
-      }
-    }
-    StepResult result = future.get();
-    if (result.error) {
-      // Why the job failed says more than what that did to this step. Where a task is missing, that news may be on its way:
-      // the first to go takes others with it, in any order.
-      const bool lost = result.error.code() == Code::unavailable;
-      mailbox_->check(lost ? std::chrono::seconds(1) : std::chrono::seconds(0));
-      throw result.error;
-    }
-    return std::move(result.fetches);
-  }
-
   Trained finish(const Token& token) {
     Trained out;
     if (index_ == 0) {
-      const auto values = run_step(read_all_, {}, token);
+      const auto values = read_all(token);
       const std::size_t trained = job_.graph.trainable.size();
       for (std::size_t i = 0; i < trained; ++i) out.parameters[job_.graph.trainable[i].name] = values[i];
       const double images = static_cast<double>(figures_.steps) * plan_.options.batch * job_.slots;
@@ -335,8 +359,22 @@ class WorkerLoop {
       }
     }
     tell(Barrier{index_});
-    wait_for<BarrierOpen>();
-    return out;
+    for (;;) {
+      check_stop(plan_.options);
+      const auto frame = mailbox_->take(kPollInterval);
+      if (frame && std::holds_alternative<BarrierOpen>(*frame)) return out;
+      if (frame) note(*frame);
+    }
+  }
+
+  std::vector<Tensor> read_all(const Token& token) {
+    const auto step = start(read_all_, {}, token);
+    while (!step->ended.load(std::memory_order_acquire)) {
+      check_stop(plan_.options);
+      if (const auto frame = mailbox_->take(kPollInterval)) note(*frame);
+    }
+    running_.pop_front();
+    return fetches_of(*step);
   }
 
   const TrainingPlan& plan_;
@@ -344,11 +382,14 @@ class WorkerLoop {
   std::uint32_t index_;
   Session session_;
   EpochBatches batches_;
-  Batch test_batch_;
+  std::array<Batch, kTokensAhead> test_batches_;
+  std::size_t next_test_batch_ = 0;
   Callable step_, evaluate_, read_all_;
   std::shared_ptr<WorkerMailbox> mailbox_ = std::make_shared<WorkerMailbox>();
   WorkerActor actor_;
   std::uint64_t request_ = 0;
+  std::deque<Token> waiting_;  // for the step before
+  std::deque<std::shared_ptr<Running>> running_;
   EpochDone figures_;
 };
 

@@ -1,5 +1,7 @@
 #include "actors/training/shard_actor.hpp"
 
+#include "actors/wire/cork.hpp"
+
 namespace troupe {
 
 ShardActorImpl::ShardActorImpl(caf::actor_config& config, std::shared_ptr<ActorRecord> record, Config settings)
@@ -18,12 +20,14 @@ ShardActorImpl::behavior_type ShardActorImpl::make_behavior() {
           out.push_back({Destination::worker(pull.worker), Put{pull.reply_to, state_.version(), {}, std::move(error)}});
         deliver(out);
       },
-      [this](const Inbound<Push>& message) {
+      // Not const: nobody shares the message, and the shard may then add up in the gradient's own memory.
+      [this](Inbound<Push>& message) {
         TrainingOutbox out;
-        if (Error error = state_.push(message.frame, out)) {
+        const std::uint32_t worker = message.frame.worker;
+        if (Error error = state_.push(std::move(message.frame), out)) {
           // Nothing that a healthy worker sends is refused: its job ends, and it learns why.
           const bool all = static_cast<bool>(state_.failure());
-          out.push_back({all ? Destination::everyone() : Destination::worker(message.frame.worker),
+          out.push_back({all ? Destination::everyone() : Destination::worker(worker),
                          JobFailed{error.within(config_.self.to_string())}});
           if (all) end(error);
         }
@@ -47,6 +51,7 @@ ShardActorImpl::behavior_type ShardActorImpl::make_behavior() {
 }
 
 void ShardActorImpl::deliver(TrainingOutbox& out) {
+  const wire::Cork cork;  // the small variables of a version travel together
   for (const Outgoing& message : out)
     links_.deliver(message, [this](const auto& to, auto&& what) { tell(to, std::forward<decltype(what)>(what)); });
   show_wait();

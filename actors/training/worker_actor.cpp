@@ -10,6 +10,14 @@ void WorkerMailbox::put(Frame frame) {
   came_.notify_all();
 }
 
+void WorkerMailbox::wake() {
+  {
+    std::lock_guard lock(mutex_);
+    woken_ = true;
+  }
+  came_.notify_all();
+}
+
 void WorkerMailbox::fail(Error error) {
   {
     std::lock_guard lock(mutex_);
@@ -26,7 +34,8 @@ void WorkerMailbox::close() {
 
 std::optional<Frame> WorkerMailbox::take(std::chrono::nanoseconds timeout) {
   std::unique_lock lock(mutex_);
-  came_.wait_for(lock, timeout, [this] { return error_ || !frames_.empty(); });
+  came_.wait_for(lock, timeout, [this] { return error_ || woken_ || !frames_.empty(); });
+  woken_ = false;
   if (!frames_.empty()) {
     Frame frame = std::move(frames_.front());
     frames_.pop_front();

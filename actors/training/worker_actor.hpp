@@ -20,7 +20,8 @@ class WorkerMailbox {
   void put(Frame frame);
   void fail(Error error);  // the job has failed; later calls change nothing
   void close();            // the job is over: losing tasks is no failure any more
-  // The next frame; waits at most `timeout` and returns none then. Throws the error of a failed job.
+  void wake();             // take() returns, with a frame or without
+  // The next frame; waits at most `timeout` and returns none then, or if woken. Throws the error of a failed job.
   std::optional<Frame> take(std::chrono::nanoseconds timeout);
   // Throws the error of a failed job, also if it fails within `patience`.
   void check(std::chrono::nanoseconds patience = {});
@@ -31,6 +32,7 @@ class WorkerMailbox {
   std::deque<Frame> frames_;
   Error error_;
   bool closed_ = false;
+  bool woken_ = false;
 };
 
 class WorkerActorImpl final : public Counted<WorkerActor> {

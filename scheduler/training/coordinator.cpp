@@ -233,11 +233,22 @@ Error Coordinator::take_token(const TakeToken& message, Nanoseconds, TrainingOut
   return {};
 }
 
+// The first that may be answered now: of a worker that holds no more tokens than any other.
+std::deque<Coordinator::Request>::iterator Coordinator::next_request() {
+  std::size_t fewest = std::numeric_limits<std::size_t>::max();
+  for (std::uint32_t i = 0; i < workers_.size(); ++i)
+    if (workers_[i].presence == Presence::joined) fewest = std::min(fewest, book_.held(i));
+  return std::ranges::find_if(requests_,
+                              [&](const Request& request) { return book_.held(request.worker) <= fewest; });
+}
+
 // Answers parked requests while there are tokens.
 void Coordinator::serve(TrainingOutbox& out) {
   if (stage_ == Stage::joining || stage_ == Stage::finished) return;
   while (!requests_.empty()) {
-    const Request request = requests_.front();
+    const auto next = stage_ == Stage::finishing ? requests_.begin() : next_request();
+    if (next == requests_.end()) return;
+    const Request request = *next;
     std::optional<Token> token;
     if (stage_ == Stage::finishing) {
       token = Token{};
@@ -250,7 +261,7 @@ void Coordinator::serve(TrainingOutbox& out) {
     }
     if (!token) return;
     token->request = request.number;
-    requests_.pop_front();
+    requests_.erase(next);
     ++counters_.tokens;
     out.push_back({Destination::worker(request.worker), *token});
   }

@@ -7,7 +7,8 @@
 //   finished ◀── all workers are in the barrier ── finishing ◀──────── EpochDone, after the last
 //   ────────────────┘ failed: from any of them, with JobFailed to everyone
 //
-// Workers ask with TakeToken and get a Token when there is one. Repeated messages are dropped and counted;
+// Workers ask with TakeToken and get a Token when there is one. A worker may ask for tokens ahead of its work; it gets
+// them when no other holds fewer, so that the slots of a step are shared out evenly. Repeated messages are dropped and counted;
 // wrong ones are refused and counted, change nothing, and the Error returned is for their sender.
 //
 // Not thread-safe: one actor owns it. Times are of a steady clock, in nanoseconds.
@@ -116,6 +117,7 @@ class Coordinator {
   void end_training(Nanoseconds now);
   void end_epoch(Nanoseconds now, TrainingOutbox& out);
   void serve(TrainingOutbox& out);
+  std::deque<Request>::iterator next_request();
   void open_barrier_when_full(TrainingOutbox& out);
 
   JobOptions options_;

@@ -52,8 +52,10 @@ constexpr std::int64_t kBlock = 1024;
 
 template <class T>
 Tensor dense_mean(std::vector<PushedGradient>& gradients) {
-  const Tensor first = std::move(gradients.front().values);
-  Tensor result = first.unique() ? first : Tensor(first.dtype(), first.shape());
+  const Tensor& first = gradients.front().values;
+  // Any of them will do: a block is read from all before it is written.
+  const auto own = std::ranges::find_if(gradients, [](const PushedGradient& g) { return g.values.unique(); });
+  Tensor result = own != gradients.end() ? own->values : Tensor(first.dtype(), first.shape());
   T* out = result.mutable_data<T>();
   std::array<typename Sum<T>::type, kBlock> sum;
   for (std::int64_t begin = 0; begin < result.num_elements(); begin += kBlock) {

@@ -48,6 +48,11 @@ std::optional<Token> TokenBook::take(std::uint32_t worker) {
   return token(index);
 }
 
+std::size_t TokenBook::held(std::uint32_t worker) const {
+  return static_cast<std::size_t>(std::ranges::count_if(
+      items_, [&](const auto& item) { return item.second.worker == worker && !item.second.done; }));
+}
+
 TokenBook::Note TokenBook::done(const TokenDone& message) {
   const Token& claimed = message.token;
   const auto claimed_phase = std::tie(claimed.epoch, claimed.kind);

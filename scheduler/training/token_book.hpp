@@ -47,6 +47,8 @@ class TokenBook {
   const Phase& phase() const { return phase_; }
   // The next token, or nothing if there is none now.
   std::optional<Token> take(std::uint32_t worker);
+  // How many tokens `worker` has and has not reported.
+  std::size_t held(std::uint32_t worker) const;
   Note done(const TokenDone& message);
   Note staged(const Staged& message);
   // Puts back what `worker` holds or has not completed; returns how many.

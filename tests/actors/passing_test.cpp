@@ -8,6 +8,7 @@
 #include "actors/cluster/peer_actor.hpp"
 #include "actors/cluster/task.hpp"
 #include "actors/session/borrowed_thread.hpp"
+#include "actors/training/worker_actor.hpp"
 #include "tests/actors/step_testing.hpp"
 
 namespace troupe {
@@ -54,9 +55,30 @@ TEST(Passing, FramesOfStepsGoStraightToTheirActors) {
   EXPECT_EQ(peer.messages_in.load(), at_peer);
   EXPECT_EQ(peer.messages_passed.load(), 4u);
   EXPECT_EQ(cluster.system.sent_by("peer", kHere.to_string() + " to " + kThere.to_string()), 4u);
-  // Those of a training job need what the peer knows: they take its mailbox.
-  cluster.deliver(kThere, kHere, Barrier{1});
-  EXPECT_EQ(peer.messages_in.load(), at_peer + 1);
+}
+
+TEST(Passing, FramesOfAJobWaitForTheirActorThenGoStraightToIt) {
+  StepCluster cluster({kHere, kThere});
+  const ActorRecord& peer = record_of(cluster, "peer", kHere);
+  auto mailbox = std::make_shared<WorkerMailbox>();
+  const WorkerActor worker = cluster.system.caf->spawn<WorkerActorImpl>(cluster.system.registry.add("worker", "0"), mailbox);
+  cluster.deliver(kThere, kHere, Token{.request = 1});
+  cluster.deliver(kThere, kHere, Token{.request = 2});
+  EXPECT_FALSE(mailbox->take({}));
+  caf::anon_send(cluster.task(kHere).peers.at(kThere), JobRoutes{{}, {}, worker});
+  cluster.system.run();
+  const std::uint64_t at_peer = peer.messages_in.load();
+  cluster.deliver(kThere, kHere, Token{.request = 3});
+  cluster.system.run();
+  EXPECT_EQ(peer.messages_in.load(), at_peer);
+  for (std::uint64_t request : {1, 2, 3}) {
+    const auto frame = mailbox->take({});
+    ASSERT_TRUE(frame);
+    EXPECT_EQ(std::get<Token>(*frame).request, request);
+  }
+  caf::anon_send(cluster.task(kHere).peers.at(kThere), JobRoutes{});
+  caf::anon_send(worker, Stop{});
+  cluster.system.run();
 }
 
 TEST(Passing, ABorrowedThreadRunsShortActorsAndLeavesOthersToThePool) {
