@@ -55,6 +55,7 @@ class Links::Impl final : public WireHandler {
     options.token = config.identity.token;
     options.incarnation = config.identity.incarnation;
     options.listen_host = config.host;
+    options.connection.allocate = config.allocate;
     options.down_after = std::chrono::duration_cast<std::chrono::milliseconds>(config.peer_timeout);
     options.suspect_after = options.down_after / 4;
     return options;

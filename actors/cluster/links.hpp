@@ -14,6 +14,7 @@
 #include "actors/cluster/cluster_spec.hpp"
 #include "actors/cluster/node_actor.hpp"
 #include "graph/placement.hpp"
+#include "messages/codec.hpp"
 
 namespace troupe {
 
@@ -35,6 +36,7 @@ class Links {
     SchedulerActor scheduler;
     RendezvousActor rendezvous;
     CollectiveActor collective;
+    TensorAllocator allocate;  // for tensors that come
     std::function<std::string(std::uint16_t data_port)> welcome;  // what this task says of itself
   };
   // Listens for data connections. Throws unavailable.

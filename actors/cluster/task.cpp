@@ -47,6 +47,19 @@ DeviceInfo info_of(const Device& device, const KernelRegistry& kernels) {
   return {attributes.name, attributes.type, attributes.memory_bytes, {list.begin(), list.end()}};
 }
 
+// Tensors from other tasks take memory that the device keeps for reuse. Where its limit leaves none they have memory of
+// their own: what a peer sends must not end its connection.
+TensorAllocator arrivals_in(Allocator& allocator) {
+  return [&allocator](DType dtype, const Shape& shape) {
+    try {
+      return allocator.tensor(dtype, shape);
+    } catch (const Error& error) {
+      if (error.code() != Code::resource_exhausted) throw;
+      return Tensor(dtype, shape);
+    }
+  };
+}
+
 }  // namespace
 
 class Task::Impl {
@@ -223,6 +236,7 @@ void Task::join(const ClusterSpec& cluster, std::chrono::nanoseconds deadline) {
                                                      .scheduler = impl.scheduler,
                                                      .rendezvous = impl.rendezvous,
                                                      .collective = impl.collective,
+                                                     .allocate = arrivals_in(impl.devices.front()->allocator()),
                                                      .welcome = [&](std::uint16_t data_port) {
                                                        return make_welcome(identity, data_port, impl.local_devices, impl.kernels);
                                                      }});

