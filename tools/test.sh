@@ -1,26 +1,30 @@
 #!/usr/bin/env bash
 # Sets up, builds and runs all tests: everything in release, then wire, parsers and protocols with AddressSanitizer and
-# UndefinedBehaviorSanitizer. Ends with one summary of both. Exit code 0: all passed.
+# UndefinedBehaviorSanitizer; where clang is installed, then bytes of any kind against what reads frames, for a minute. Ends
+# with one summary of the tests. Exit code 0: all passed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 usage() {
   cat <<'TEXT'
-Usage: tools/test.sh [--no-setup] [--no-asan]
+Usage: tools/test.sh [--no-setup] [--no-asan] [--no-fuzz]
 
   --no-setup  do not look for missing packages
   --no-asan   release only
+  --no-fuzz   no fuzzing
 
-Logs: build/release/test.log, build/asan/test.log
+Logs: build/release/test.log, build/asan/test.log, build/fuzz/test.log
 TEXT
 }
 
 setup=yes
 asan=yes
+fuzz=yes
 for argument in "$@"; do
   case "$argument" in
     --no-setup) setup=no ;;
     --no-asan) asan=no ;;
+    --no-fuzz) fuzz=no ;;
     --help | -h) usage; exit 0 ;;
     *) echo "test: unknown option $argument; see tools/test.sh --help" >&2; exit 2 ;;
   esac
@@ -50,6 +54,17 @@ run_tests() {
   say "$preset: test"
   ctest --test-dir "build/$preset" --parallel "$jobs" --output-on-failure --timeout 600 "$@" 2>&1 |
     tee "build/$preset/test.log"
+}
+
+# fuzz_frames SECONDS: an input that breaks a promise is left in build/fuzz.
+fuzz_frames() {
+  configure_and_build fuzz fuzz_frames || return
+  say "fuzz: frames for $1 s"
+  rm -rf build/fuzz/corpus
+  build/fuzz/bin/fuzz_frames --seeds=build/fuzz/corpus &&
+    build/fuzz/bin/fuzz_frames build/fuzz/corpus -max_total_time="$1" -max_len=65536 -print_final_stats=1 \
+      -artifact_prefix=build/fuzz/ >build/fuzz/test.log 2>&1 || { tail -40 build/fuzz/test.log; return 1; }
+  grep -E '^(Done|stat::number_of_executed_units)' build/fuzz/test.log
 }
 
 # One line per test: "  3/20 Test  #3: Name .....   Passed    0.01 sec", or "***Failed", "***Exception: ...", "***Skipped".
@@ -94,6 +109,10 @@ if [[ "$asan" == yes ]]; then
   else
     failures+=("asan build")
   fi
+fi
+
+if [[ "$fuzz" == yes ]] && command -v clang++ >/dev/null; then
+  fuzz_frames 60 || failures+=("fuzz")
 fi
 
 summary "${presets[@]}"

@@ -43,12 +43,19 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_CXX_COMPILER_VERSION VERSION_LES
   # False alarms of g++ 12 for default members of aggregates made with designated initializers.
   target_compile_options(troupe_flags INTERFACE -Wno-maybe-uninitialized)
 endif()
+if(CMAKE_CXX_COMPILER_ID MATCHES Clang)
+  # A `this` that a pack of no fields leaves unused.
+  target_compile_options(troupe_flags INTERFACE -Wno-unused-lambda-capture)
+endif()
 if(TROUPE_NATIVE)
   target_compile_options(troupe_flags INTERFACE -march=native)
 endif()
 if(TROUPE_SANITIZE)
   add_compile_options(-fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer -O1)
   add_link_options(-fsanitize=address,undefined)
+endif()
+if(TROUPE_FUZZ)
+  add_compile_options(-fsanitize=fuzzer-no-link)
 endif()
 
 # In the build tree, <troupe/actors/troupe.hpp> is found through this link, as it is when installed.
