@@ -220,9 +220,10 @@ class Placer {
 }  // namespace
 
 std::string kernel_name(const Node& node) {
-  static constexpr std::array<std::string_view, 13> kNone = {
+  static constexpr std::array<std::string_view, 15> kNone = {
       "Const",       "Variable", "Feed", "Fetch", "Arg",  "If",        "NoOp",
-      "Placeholder", "Send",     "Recv", "Pull",  "Push", "PushSparse"};
+      "Placeholder", "Send",     "Recv", "Pull",  "Push", "PushSparse",
+      "Contribute",  "Collect"};
   if (std::ranges::find(kNone, node.op->name) != kNone.end()) return "";
   const DType dtype = node.kernel_type();
   return dtype == DType::invalid ? node.op->name : fmt::format("{}:{}", node.op->name, name(dtype));

@@ -1,5 +1,7 @@
 #include "graph/towers.hpp"
 
+#include "graph/all_reduce.hpp"
+
 namespace troupe {
 namespace {
 
@@ -42,9 +44,10 @@ class Builder {
     }
     const auto device = graph_.on_device(device_of(0));
     collect();
-    out_.train = out_.loss_scale
-                     ? apply_scaled_gradients(graph_, optimizer, *out_.loss_scale, mean_gradients())
-                     : apply_gradients(graph_, optimizer, mean_gradients());
+    auto gradients = mean_gradients();
+    if (options_.all_reduce) gradients = all_reduce_gradients(graph_, gradients);
+    out_.train = out_.loss_scale ? apply_scaled_gradients(graph_, optimizer, *out_.loss_scale, gradients)
+                                 : apply_gradients(graph_, optimizer, gradients);
     evaluation();
     out_.initializer = initializer(graph_);
     out_.trainable = variables_.all();

@@ -32,6 +32,7 @@ struct TowerOptions {
   std::int64_t batch = kUnknown;  // examples of one slot
   // Scales the loss of every slot; whether a step counts is decided on the mean gradients, so for all slots.
   std::optional<LossScaling> loss_scaling;
+  bool all_reduce = false;  // applied is the mean of the gradients of all ranks of a group (graph/all_reduce.hpp)
   bool on_shards = false;  // the graph is for shard_variables (see apply_scaled_gradients)
 };
 

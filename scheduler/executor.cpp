@@ -46,6 +46,7 @@ void run_node(PlanFrame& frame, const PlanNode& node, NodeContext& context, cons
     case PlanNode::Kind::send: outbox.send(node.target, context.input(0)); break;
     case PlanNode::Kind::push: outbox.push(plan.pushes[node.target], context.input(0), Tensor()); break;
     case PlanNode::Kind::push_sparse: outbox.push(plan.pushes[node.target], context.input(1), context.input(0)); break;
+    case PlanNode::Kind::contribute: outbox.contribute(plan.contributions[node.target], context.input(0)); break;
     case PlanNode::Kind::fetch: frame.fetches[node.target] = context.input(0); break;
     case PlanNode::Kind::branch: run_branch(frame, node, context, aborted, device, outbox); break;
   }

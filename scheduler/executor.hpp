@@ -22,6 +22,8 @@ class Outbox {
   virtual void send(std::uint32_t send, Tensor tensor) = 0;
   // A gradient for a shard; `indices` is invalid if it is dense.
   virtual void push(const PushTarget& target, Tensor gradient, Tensor indices) = 0;
+  // A tensor for a collective.
+  virtual void contribute(const ContributionTarget& target, Tensor tensor) = 0;
 };
 
 // The variables of one (session, device); pointers stay valid until the session ends.

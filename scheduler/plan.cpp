@@ -39,6 +39,8 @@ void dump_node(const Plan& plan, const PlanNode& node, std::string& text) {
   if (node.kind == PlanNode::Kind::send) text += fmt::format(" edge {} to {}", plan.sends[node.target].edge.value, plan.sends[node.target].to);
   if (node.kind == PlanNode::Kind::push || node.kind == PlanNode::Kind::push_sparse)
     text += fmt::format(" slice {} to shard {}", plan.pushes[node.target].slice, plan.pushes[node.target].shard);
+  if (node.kind == PlanNode::Kind::contribute)
+    text += fmt::format(" {} in channel {}", name(plan.contributions[node.target].reduction), plan.contributions[node.target].channel);
   text += "\n";
   if (node.kind == PlanNode::Kind::branch) {
     text += "    then:\n" + indented(plan.branches[node.target].then_plan->dump());

@@ -1,6 +1,6 @@
 // A plan: the compiled, immutable form of one partition. Flat arrays, no names on the hot path.
 //
-// Nodes that have the same set of arrivals (Recv, Pull) among their ancestors form a segment: once those have come, the
+// Nodes that have the same set of arrivals (Recv, Pull, Collect) among their ancestors form a segment: once those have come, the
 // segment runs from start to end without waiting. Sends and pushes leave from the middle of it. A segment is ready when
 // the arrivals it reads and the segments it depends on are there; `waits` counts both. Plans nest: the branches of an If
 // are plans without arrivals.
@@ -13,6 +13,7 @@
 
 #include "devices/kernel.hpp"
 #include "graph/graph.hpp"
+#include "scheduler/collective/collective.hpp"
 #include "scheduler/memory_plan.hpp"
 
 namespace troupe {
@@ -32,10 +33,10 @@ struct InputRef {
 
 // What running a node needs; the rest is its NodeInfo. Small: a null node costs little more than reading this.
 struct PlanNode {
-  enum class Kind : std::uint8_t { kernel, send, push, push_sparse, fetch, branch };
+  enum class Kind : std::uint8_t { kernel, send, push, push_sparse, contribute, fetch, branch };
   std::uint32_t first_input = 0;   // in Plan::inputs
   std::uint32_t first_output = 0;  // slots first_output .. + num_outputs
-  std::uint32_t target = 0;        // in Plan::kernels, sends, pushes, fetch_indices or branches
+  std::uint32_t target = 0;        // in Plan::kernels, sends, pushes, contributions, fetch_indices or branches
   std::uint16_t num_inputs = 0;
   std::uint16_t num_outputs = 0;
   Kind kind = Kind::kernel;
@@ -67,7 +68,8 @@ struct Segment {
 // A tensor that comes from elsewhere.
 struct Arrival {
   bool is_pull = false;
-  EdgeId edge;              // Recv. For a Pull the scheduler actor makes one up
+  bool is_collect = false;
+  EdgeId edge;              // Recv, Collect. For a Pull the scheduler actor makes one up
   std::uint32_t slice = 0;  // Pull
   std::uint32_t shard = 0;  // Pull
   std::uint32_t slot = 0;
@@ -83,10 +85,19 @@ struct PushTarget {
   std::uint32_t shard = 0;
 };
 
+struct ContributionTarget {
+  std::uint32_t channel = 0;
+  Reduction reduction = Reduction::mean;
+  std::string name;  // of the operation
+};
+
 struct SendTarget {
   EdgeId edge;
   std::string to;  // device
 };
+
+// Where the result of a channel is awaited: edges of graphs are numbered below, and so are those of pulls.
+inline EdgeId collect_edge(std::uint32_t channel) { return EdgeId{0xc0000000u + channel}; }
 
 struct VariableDecl {
   std::string name;
@@ -110,6 +121,7 @@ class Plan {
   std::vector<VariableDecl> variables;
   std::vector<PushTarget> pushes;
   std::vector<SendTarget> sends;
+  std::vector<ContributionTarget> contributions;
   std::vector<Branch> branches;
   std::vector<NodeInfo> infos;  // by node
   std::vector<std::uint32_t> feed_slots;    // by feed index; kNoSlot where this partition has no such feed

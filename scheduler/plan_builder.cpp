@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "scheduler/arrival_sets.hpp"
+#include "scheduler/contribution_order.hpp"
 #include "scheduler/cost.hpp"
 #include "scheduler/plan.hpp"
 
@@ -24,6 +25,7 @@ struct FunctionPlans {
   std::map<Key, Entry> entries;
 };
 constexpr std::int64_t kFirstPullEdge = 0x80000000;  // edges of the graph are numbered below it
+constexpr std::uint32_t kMaxChannels = 1u << 20;
 constexpr int kMaxNesting = 32;
 constexpr std::size_t kMaxExpandedNodes = 10'000'000;
 
@@ -50,7 +52,7 @@ class PlanBuilder {
   }
 
   std::unique_ptr<Plan> build() {
-    order_ = graph_.topological_order();
+    order_ = contributions_first(graph_, graph_.topological_order());
     for (int id : order_) check_place(graph_.node(id));
     if (function_) check_signature();
     place_values();
@@ -137,6 +139,12 @@ class PlanBuilder {
     return static_cast<std::uint32_t>(value);
   }
 
+  static std::uint32_t channel(const Node& n) {
+    const std::uint32_t value = number(n, "channel");
+    if (value >= kMaxChannels) invalid_argument("{} '{}': channel {}; the most are {}", n.op->name, n.name, value, kMaxChannels);
+    return value;
+  }
+
   // Does the node do anything when the plan runs?
   static bool runs(const Node& n) {
     const std::string& op = n.op->name;
@@ -179,6 +187,11 @@ class PlanBuilder {
       a.slice = number(n, "slice");
       a.shard = number(n, "shard");
       a.from = fmt::format("shard {}", a.shard);
+    } else if (n.op->name == "Collect") {
+      a.is_collect = true;
+      a.edge = collect_edge(channel(n));
+      a.from = "the ranks of the group";
+      if (!edges_.insert(a.edge.value).second) invalid_argument("Collect '{}': another node has channel {}", n.name, channel(n));
     } else {
       a.edge = EdgeId{number(n, "edge")};
       a.from = n.attributes.string("from");
@@ -363,6 +376,9 @@ class PlanBuilder {
     else if (op == "Push" || op == "PushSparse")
       append(op == "Push" ? PlanNode::Kind::push : PlanNode::Kind::push_sparse, plan_->pushes,
              PushTarget{number(n, "slice"), number(n, "shard")});
+    else if (op == "Contribute")
+      append(PlanNode::Kind::contribute, plan_->contributions,
+             ContributionTarget{channel(n), parse_reduction(n.attributes.string("reduction")), n.name});
     else if (op == "Fetch")
       append(PlanNode::Kind::fetch, plan_->fetch_indices, fetch_index(n));
     else if (op == "If")

@@ -10,6 +10,7 @@ class NoOutbox final : public Outbox {
  public:
   void send(std::uint32_t, Tensor) override { fail(Code::internal, "a direct step sends nothing"); }
   void push(const PushTarget&, Tensor, Tensor) override { fail(Code::internal, "a direct step pushes nothing"); }
+  void contribute(const ContributionTarget&, Tensor) override { fail(Code::internal, "a direct step contributes nothing"); }
 };
 
 }  // namespace
@@ -60,7 +61,7 @@ bool DirectGraph::fits(const GraphHandle& graph) {
   const LocalPartition& only = *graph.partitions[0];
   const Plan& plan = only.partition->plan();
   return only.device.device->attributes().synchronous && plan.segments.size() == 1 && plan.arrivals.empty() &&
-         plan.sends.empty() && plan.pushes.empty();
+         plan.sends.empty() && plan.pushes.empty() && plan.contributions.empty();
 }
 
 // ---- DirectStep ----------------------------------------------------------------------------------------------------

@@ -2,6 +2,8 @@
 
 #include <caf/send.hpp>
 
+#include "actors/collective/contribution.hpp"
+
 namespace troupe {
 
 std::uint64_t SegmentWork::execute() {
@@ -52,6 +54,25 @@ void SegmentWork::push(const PushTarget& target, Tensor gradient, Tensor indices
     }
     push.gradient = std::move(copy);
     caf::anon_send(shard, Outbound{std::move(push)});
+  });
+}
+
+void SegmentWork::contribute(const ContributionTarget& target, Tensor tensor) {
+  auto contribution = std::make_shared<Contribution>();
+  contribution->group = training_.group;
+  contribution->channel = target.channel;
+  contribution->sequence = training_.step;
+  contribution->spec = {.reduction = target.reduction, .dtype = tensor.dtype(), .shape = tensor.shape(), .name = target.name};
+  contribution->key = RendezvousKey{segment_.step.session, segment_.step.step, collect_edge(target.channel)};
+  device_.copy_to_host(std::move(tensor), [contribution, routes = routes_, scheduler = scheduler_, step = segment_.step](Tensor copy, Error error) {
+    if (error) {  // fails the step
+      caf::anon_send(scheduler, Landed{step.session, step.step, 0, 0, {}, std::move(error)});
+      return;
+    }
+    contribution->tensor = std::move(copy);
+    BorrowedThread thread(*routes->system, routes->short_actors);
+    thread.send(routes->collective, Contribute{contribution});
+    thread.run();
   });
 }
 

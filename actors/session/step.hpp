@@ -14,12 +14,13 @@
 
 namespace troupe {
 
-// Where a training step stands: what its Pulls and Pushes say (ARCHITECTURE.md, Training).
+// Where a training step stands: what its Pulls, Pushes and collectives say (ARCHITECTURE.md, Training).
 struct TrainingStep {
   std::uint32_t worker = 0;
   std::uint64_t step = 0;
   std::uint32_t slot = 0;
   std::uint64_t min_version = 0;
+  std::uint64_t group = 0;  // CollectiveGroup::id, if the graph has collectives: `step` is then their number
 };
 
 struct StepResult {

@@ -12,14 +12,15 @@
 
 namespace troupe {
 
-// How a job trains. `local`: one process computes all slots (towers). The others need a cluster with at least one ps task.
-enum class JobMode : std::uint8_t { local, sync, async };
+// How a job trains. `local`: one process computes all slots (towers). `sync` and `async` need a cluster with at least one ps
+// task, `allreduce` one of workers alone.
+enum class JobMode : std::uint8_t { local, sync, async, allreduce };
 
 struct TrainingOptions {
   JobMode mode = JobMode::local;
   int epochs = 5;
   int batch = 32;      // examples of a slot
-  int slots = 0;       // N; 0: 1 if local, the number of workers if sync
+  int slots = 0;       // N; 0: 1 if local, the number of workers if sync or allreduce
   std::uint64_t seed = 0;
   std::chrono::nanoseconds join_timeout = std::chrono::seconds(60);
   // Called on the chief after each epoch, on the training thread.

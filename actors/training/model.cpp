@@ -76,7 +76,9 @@ TrainingResult Model::fit(const DataSplits& data, const TrainingOptions& options
                           .options = options,
                           .start = impl_->parameters,
                           .task = impl_->task()};
-  Trained trained = options.mode == JobMode::local ? train_locally(plan) : train_in_cluster(plan);
+  Trained trained = options.mode == JobMode::local       ? train_locally(plan)
+                    : options.mode == JobMode::allreduce ? train_by_all_reduce(plan)
+                                                         : train_in_cluster(plan);
   if (!trained.parameters.empty()) impl_->parameters = std::move(trained.parameters);
   return trained.result;
 }

@@ -47,7 +47,8 @@ class Model {
   void compile(Optimizer optimizer, Task& task, const ModelOptions& options = {});
 
   // Trains on data.train, evaluating on data.test after each epoch. In sync and async mode this is one task of a cluster
-  // that has joined it: a worker trains, a ps task serves its shard until the job ends. All tasks must call it with the same
+  // that has joined it: a worker trains, a ps task serves its shard until the job ends; in allreduce mode, all tasks are
+  // workers and end with the same parameters. All tasks must call it with the same
   // options and data. Throws what ends the job, on every task; a lost worker is named.
   TrainingResult fit(const DataSplits& data, const TrainingOptions& options);
 

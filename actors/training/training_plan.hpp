@@ -1,4 +1,4 @@
-// What the two ways of training share: the model to build, the options, the starting values, where to stop.
+// What the ways of training share: the model to build, the options, the starting values, where to stop.
 #pragma once
 
 #include "actors/cluster/task.hpp"
@@ -23,13 +23,17 @@ struct TrainingPlan {
 
 struct Trained {
   TrainingResult result;
-  Parameters parameters;  // on the chief
+  Parameters parameters;  // on the chief; mode allreduce: on all ranks
 };
 
 // One process, all slots: towers in one graph.
 Trained train_locally(const TrainingPlan& plan);
 // This task's part in a cluster: a worker computes, a ps task serves its shard. Returns when the job is over.
 Trained train_in_cluster(const TrainingPlan& plan);
+
+// This rank's part in a cluster of workers alone, each with all variables. Returns when all ranks have ended, with the same
+// parameters.
+Trained train_by_all_reduce(const TrainingPlan& plan);
 
 // Throws invalid_argument for options that make no sense, or a training set without one whole step.
 void check_training(const TrainingPlan& plan, int slots);

@@ -82,7 +82,7 @@ std::unique_ptr<Task> start_task(const MnistOptions& options, LaunchHandshake* h
   if (!options.in_cluster) return std::make_unique<Task>(wanted);
   Member member =
       start_member(options.membership, handshake, wanted, std::chrono::steady_clock::now() + kMeeting);
-  if (auto problem = cluster_problem(member.cluster)) invalid_argument("{}", *problem);
+  if (auto problem = cluster_problem(member.cluster, options.mode)) invalid_argument("{}", *problem);
   member.task->join(member.cluster, kMeeting);
   return std::move(member.task);
 }

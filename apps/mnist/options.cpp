@@ -25,11 +25,14 @@ On the files of MNIST (train-images-idx3-ubyte and the other three, plain or .gz
 On a cluster of this machine, parameters on two tasks, two workers:
   troupe-launch --ps 2 --workers 2 -- troupe-mnist --mode sync
 
+The same without parameter servers: workers exchange their gradients around a ring.
+  troupe-launch --workers 2 -- troupe-mnist --mode allreduce
+
 By hand, one command for each task of the cluster file, on its machine:
   troupe-mnist --mode sync --job worker --task 0 --cluster cluster.json
 
 A step of --mode sync (and local) has N slots of --batch examples; the result depends on N and on the
-seed, not on the number of workers.
+seed, not on the number of workers. A step of --mode allreduce has a slot for each worker.
 
 Results go to stdout; progress, warnings and errors to stderr. Exit code: 0 on success, 1 on failure,
 2 on wrong usage, 130 or 143 after SIGINT or SIGTERM.)";
@@ -69,7 +72,7 @@ void declare_training(CLI::App& app, MnistOptions& options, Typed& typed) {
       ->type_name("TRAIN,TEST")
       ->default_str("12000,2000");
   app.add_option("--model", typed.model, "mlp or cnn")->type_name("MODEL")->capture_default_str();
-  app.add_option("--mode", typed.mode, "local, sync or async (default: local, in a cluster sync)")
+  app.add_option("--mode", typed.mode, "local, sync, async or allreduce (default: local, in a cluster sync)")
       ->type_name("MODE");
   add_whole(app, "--epochs", options.epochs, 1, 1'000'000, "How often to go through the training data");
   add_whole(app, "--batch", options.batch, 1, 1'000'000, "Examples of a slot");
@@ -128,18 +131,17 @@ std::optional<std::string> set_model(const Typed& typed, MnistOptions& options) 
 }
 
 std::optional<std::string> set_mode(const Typed& typed, MnistOptions& options) {
-  if (typed.mode == "ssp" || typed.mode == "allreduce")
-    return fmt::format("--mode {} is not built yet; use local, sync or async", typed.mode);
+  if (typed.mode == "ssp") return "--mode ssp is not built yet; use local, sync, async or allreduce";
   if (typed.mode.empty()) {
     options.mode = options.in_cluster ? JobMode::sync : JobMode::local;
     return std::nullopt;
   }
-  for (const JobMode mode : {JobMode::local, JobMode::sync, JobMode::async}) {
+  for (const JobMode mode : {JobMode::local, JobMode::sync, JobMode::async, JobMode::allreduce}) {
     if (typed.mode != name(mode)) continue;
     options.mode = mode;
     return std::nullopt;
   }
-  return fmt::format("--mode: expected local, sync or async, not '{}'", typed.mode);
+  return fmt::format("--mode: expected local, sync, async or allreduce, not '{}'", typed.mode);
 }
 
 std::optional<std::string> set_precision(const Typed& typed, MnistOptions& options) {
@@ -155,14 +157,14 @@ std::optional<std::string> check_membership(const MnistOptions& options, bool la
   if (!options.in_cluster) {
     if (options.mode == JobMode::local) return std::nullopt;
     return fmt::format(
-        "--mode {0} needs a cluster: troupe-launch --ps 1 --workers 2 -- troupe-mnist --mode {0}, or --job, "
+        "--mode {0} needs a cluster: troupe-launch {1}--workers 2 -- troupe-mnist --mode {0}, or --job, "
         "--task and "
         "--cluster",
-        name(options.mode));
+        name(options.mode), options.mode == JobMode::allreduce ? "" : "--ps 1 ");
   }
   if (auto problem = options.membership.problem(launched)) return problem;
   if (options.mode == JobMode::local)
-    return "--mode local is for one process, and this is a task of a cluster; use sync or async";
+    return "--mode local is for one process, and this is a task of a cluster; use sync, async or allreduce";
   if (options.membership.job != "ps" && options.membership.job != "worker")
     return fmt::format("--job: troupe-mnist has the jobs ps and worker, not '{}'", options.membership.job);
   return std::nullopt;
@@ -175,6 +177,8 @@ std::optional<std::string> check_rest(const MnistOptions& options, const Typed& 
     return "--checkpoint is not built yet; --save DIR keeps the model at the end of the training";
   if (typed.digits && !options.data.empty())
     return "--digits is about the built-in digits, which --data replaces: give one of them";
+  if (options.mode == JobMode::allreduce && options.replicas > 0)
+    return "--replicas is the number of slots of a step, and a step of --mode allreduce has one for each worker";
   if (options.mode == JobMode::async && options.replicas > 0)
     return "--replicas is the number of slots of a step, and a step of --mode async has none; use local or "
            "sync";
@@ -200,6 +204,8 @@ std::string_view name(JobMode mode) {
       return "sync";
     case JobMode::async:
       return "async";
+    case JobMode::allreduce:
+      return "allreduce";
   }
   return "?";
 }
@@ -222,7 +228,14 @@ std::variant<MnistOptions, EarlyExit> parse_mnist_options(const std::vector<std:
   return options;
 }
 
-std::optional<std::string> cluster_problem(const ClusterSpec& cluster) {
+std::optional<std::string> cluster_problem(const ClusterSpec& cluster, JobMode mode) {
+  if (mode == JobMode::allreduce) {
+    if (cluster.count("ps") == 0) return std::nullopt;
+    return fmt::format(
+        "--mode allreduce keeps the parameters on the workers, and cluster '{}' has tasks of job ps: troupe-launch --workers 2 -- "
+        "troupe-mnist --mode allreduce",
+        cluster.name);
+  }
   for (const char* job : {"ps", "worker"}) {
     if (cluster.count(job) > 0) continue;
     return fmt::format(

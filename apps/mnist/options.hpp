@@ -48,6 +48,6 @@ std::variant<MnistOptions, EarlyExit> parse_mnist_options(const std::vector<std:
                                                           bool launched);
 
 // Why a cluster cannot train, for people; none if it can.
-std::optional<std::string> cluster_problem(const ClusterSpec& cluster);
+std::optional<std::string> cluster_problem(const ClusterSpec& cluster, JobMode mode);
 
 }  // namespace troupe

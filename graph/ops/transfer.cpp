@@ -41,6 +41,19 @@ void register_transfer_ops(OpRegistry& ops) {
               .attr("from", AttrType::string)
               .shape(shapes::from_attribute())
               .kind(OpKind::arrival));
+  ops.add(Op("Contribute")
+              .input("x", "T")
+              .type("T")
+              .attr("channel", AttrType::integer)
+              .attr("reduction", "mean")
+              .kind(OpKind::departure));
+  ops.add(Op("Collect")
+              .output("out", "T")
+              .type("T")
+              .attr("shape", Shape::unknown_rank())
+              .attr("channel", AttrType::integer)
+              .shape(shapes::from_attribute())
+              .kind(OpKind::arrival));
   ops.add(shard_op("Pull")
               .output("out", "T")
               .attr("shape", Shape::unknown_rank())

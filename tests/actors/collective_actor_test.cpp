@@ -7,6 +7,7 @@
 #include <caf/send.hpp>
 
 #include "actors/collective/contribution.hpp"
+#include "graph/all_reduce.hpp"
 #include "tests/actors/step_testing.hpp"
 
 namespace troupe {
@@ -137,6 +138,75 @@ TEST_F(Collectives, TheWaitSlotSaysWhomATaskWaitsFor) {
   EXPECT_EQ(slot().peer.load(), 1u);
   contribute(kB, group, Tensor::vector<float>({1}));
   EXPECT_EQ(slot().kind.load(), WaitKind::none);
+}
+
+// ---- In steps ------------------------------------------------------------------------------------------------------
+
+// Each task is the client of a graph of its own: what it feeds, summed over the ranks, and then its negative.
+class CollectiveSteps : public Collectives {
+ protected:
+  CollectiveSteps() {
+    for (const TaskName& task : {kA, kB}) cluster.register_call(task, session(task), GraphId{0}, graph, {x}, {y});
+    group = open_all({kA, kB});
+  }
+  static SessionId session(const TaskName& task) { return SessionId{static_cast<std::uint64_t>(task.index) + 1}; }
+  StepCluster::Answer run(const TaskName& task, std::uint64_t step, float value, std::uint64_t in_group) {
+    auto answers = std::make_shared<std::vector<StepResult>>();
+    auto request = std::make_shared<StepRequest>();
+    request->session = session(task);
+    request->graph = GraphId{0};
+    request->step = StepId{++last_step};
+    request->training = {.step = step, .group = in_group};
+    request->feeds = {Tensor::vector<float>({value})};
+    request->fetches.resize(1);
+    request->done = [answers](StepResult result) { answers->push_back(std::move(result)); };
+    caf::anon_send(cluster.task(task).scheduler, RunStep{std::move(request)});
+    cluster.system.run();
+    return answers;
+  }
+
+  Graph graph;
+  Output x = placeholder(graph, DType::f32, {1}, "x");
+  Output y = neg(all_reduce(x, {.reduction = "sum", .name = "sum"}), "y");
+  std::uint64_t group = 0;
+  std::uint64_t last_step = 0;
+};
+
+TEST_F(CollectiveSteps, ContributeAndGoOnWithTheResult) {
+  for (const std::uint64_t step : {0, 1}) {
+    const auto a = run(kA, step, 1, group);
+    EXPECT_TRUE(a->empty()) << "it waits for the other rank";
+    const auto b = run(kB, step, 2, group);
+    for (const auto& answer : {a, b}) {
+      ASSERT_EQ(answer->size(), 1u);
+      EXPECT_EQ(answer->front().error.to_string(), Error().to_string());
+      EXPECT_EQ(answer->front().fetches[0].item<float>(), -3);
+    }
+  }
+}
+
+TEST_F(CollectiveSteps, FailWithTheirGroup) {
+  const auto a = run(kA, 0, 1, group);
+  cluster.cut(kA, kB);
+  ASSERT_EQ(a->size(), 1u);
+  EXPECT_THAT(a->front().error.message(), HasSubstr("/job:worker/task:1 was lost"));
+}
+
+TEST_F(CollectiveSteps, WithoutAGroupFail) {
+  const auto a = run(kA, 0, 1, 0);
+  ASSERT_EQ(a->size(), 1u);
+  EXPECT_THAT(a->front().error.message(), HasSubstr("has no group 0 open"));
+}
+
+TEST_F(CollectiveSteps, ThatRepeatANumberFailOnBothRanks) {
+  run(kA, 0, 1, group);
+  run(kB, 0, 1, group);
+  const auto b = run(kB, 1, 1, group);
+  const auto a = run(kA, 0, 1, group);
+  for (const auto& answer : {a, b}) {
+    ASSERT_EQ(answer->size(), 1u);
+    EXPECT_THAT(answer->front().error.message(), HasSubstr("is operation 0 of channel 1; the next is 1"));
+  }
 }
 
 }  // namespace

@@ -18,6 +18,7 @@ namespace {
 
 using std::chrono::seconds;
 using std::chrono::steady_clock;
+using ::testing::AllOf;
 using ::testing::ContainsRegex;
 using testing::free_ports;
 using ::testing::HasSubstr;
@@ -116,6 +117,39 @@ TEST_P(SynchronousTraining, IsThePlainLoopBitByBitEachTime) {
 INSTANTIATE_TEST_SUITE_P(Sizes, SynchronousTraining,
                          ::testing::Values(ClusterSize{1, 1, 2}, ClusterSize{2, 2, 2}, ClusterSize{2, 3, 2},
                                            ClusterSize{2, 2, 3}));
+
+// Every worker has the same parameters at the end, or all fail.
+class AllReduceTraining : public ::testing::TestWithParam<int> {};
+
+TEST_P(AllReduceTraining, IsTheRingsOrderBitByBitEachTime) {
+  const DataSplits data = draw_digits({.train = 600, .test = 100});
+  const testing::OracleOptions by_hand{.slots = GetParam(), .epochs = 2, .all_reduce = true};
+  const std::string expected = params_sha256(testing::trained_by_hand(data.train, by_hand));
+  for (const char* run : {"first", "second"}) {
+    Cluster cluster(0, GetParam(), {"--mode", "allreduce", "--epochs", "2", "--digits", "600,100"});
+    EXPECT_EQ(cluster.wait(), 0) << cluster->err;
+    EXPECT_EQ(last_line(cluster->out).value("params_sha256", "none"), expected) << "in the " << run << " run";
+    EXPECT_EQ(last_line(cluster->out).value("steps", 0), 2 * (600 / 32 / GetParam()));
+  }
+}
+INSTANTIATE_TEST_SUITE_P(Workers, AllReduceTraining, ::testing::Values(1, 2, 3));
+
+// Buckets of several sizes, which leave in the middle of backprop; random numbers of each slot; a sum of two has one order.
+TEST(AllReduceTrainingOfOtherModels, OfTwoWorkersHasTheBitsOfTwoSlots) {
+  for (const Arguments& model : {Arguments{"--model", "cnn", "--digits", "200,50"},
+                                 Arguments{"--precision", "f16", "--batch", "1", "--digits", "200,10"}}) {
+    Arguments in_cluster = {"--mode", "allreduce", "--epochs", "1"};
+    in_cluster.insert(in_cluster.end(), model.begin(), model.end());
+    Cluster cluster(0, 2, in_cluster);
+    EXPECT_EQ(cluster.wait(), 0) << cluster->err;
+    Arguments alone = {TROUPE_MNIST_BINARY, "--json", "--replicas", "2", "--epochs", "1"};
+    alone.insert(alone.end(), model.begin(), model.end());
+    Process process(alone);
+    EXPECT_EQ(process.wait(), 0) << process.err;
+    EXPECT_EQ(last_line(cluster->out).value("params_sha256", "none"),
+              last_line(process.out).value("params_sha256", "other"));
+  }
+}
 
 TEST(LocalTraining, IsThePlainLoopBitByBit) {
   for (const int slots : {1, 2, 3})
@@ -223,6 +257,27 @@ TEST(ClusterFailure, AKilledWorkerOfAsynchronousTrainingIsNamed) {
   EXPECT_THAT(cluster->err, HasSubstr("[worker/0] troupe-mnist: /job:worker/task:1 was lost"));
 }
 
+TEST(ClusterFailure, AKilledWorkerOfAnAllReduceIsNamedByAllOthers) {
+  Cluster cluster(0, 3, {"--mode", "allreduce", "--epochs", "100000", "--digits", "2000,100"});
+  cluster->wait_for("\"event\":\"epoch\"");
+  const auto begin = steady_clock::now();
+  kill(cluster.pid("worker/1"), SIGKILL);
+  EXPECT_NE(cluster.wait(), 0);
+  EXPECT_LT(steady_clock::now() - begin, seconds(10));
+  for (const char* task : {"0", "2"})
+    EXPECT_THAT(cluster->err, ContainsRegex(std::string("worker/") + task + "\\] troupe-mnist: .*/job:worker/task:1 was lost"));
+  EXPECT_THAT(cluster->err, Not(HasSubstr("still running")));
+  EXPECT_THAT(cluster->out, Not(HasSubstr("final")));
+}
+
+TEST(ClusterEnd, ASignalToTheLauncherEndsAnAllReduceInOrder) {
+  Cluster cluster(0, 2, {"--mode", "allreduce", "--epochs", "100000", "--digits", "2000,100"});
+  cluster->wait_for("\"event\":\"epoch\"");
+  cluster->signal(SIGTERM);
+  EXPECT_EQ(cluster.wait(), 143) << cluster->err;
+  EXPECT_THAT(cluster->err, Not(HasSubstr("killing")));
+}
+
 TEST(ClusterEnd, ASignalToTheLauncherEndsAllTasksInOrder) {
   for (const auto& [number, code] : {std::pair(SIGINT, 130), std::pair(SIGTERM, 143)}) {
     Cluster cluster(2, 2, kForever);
@@ -275,6 +330,22 @@ TEST(ClusterByHand, TasksWithOtherOptionsAreRefusedAndTheDifferenceIsNamed) {
   EXPECT_THAT(second.err, HasSubstr("/job:worker/task:1"));
   EXPECT_EQ(chief.wait(), 1);
   EXPECT_EQ(shard.wait(), 1);
+}
+
+TEST(ClusterByHand, RanksWithOtherOptionsAllSayInWhat) {
+  TemporaryDirectory directory;
+  const std::vector<int> ports = free_ports(2);
+  const std::string file = directory.write(
+      "c.json", fmt::format(R"({{"name":"c","token":"t","worker":["127.0.0.1:{}","127.0.0.1:{}"]}})", ports[0], ports[1]));
+  const auto worker = [&](const char* index, const char* batch) -> Arguments {
+    return {TROUPE_MNIST_BINARY, "--mode", "allreduce", "--digits", "600,100", "--job",   "worker",
+            "--task",            index,    "--cluster", file,       "--batch", batch};
+  };
+  Process chief(worker("0", "32")), second(worker("1", "16"));
+  for (Process* process : {&chief, &second}) {
+    EXPECT_EQ(process->wait(), 1);
+    EXPECT_THAT(process->err, AllOf(HasSubstr("batch=32"), HasSubstr("batch=16"), HasSubstr("/job:worker/task:1")));
+  }
 }
 
 }  // namespace

@@ -101,14 +101,12 @@ TEST(MnistOptions, UnknownAndIncompleteOptionsAreRefused) {
   EXPECT_THAT(wrong({"mnist"}), HasSubstr("mnist"));
   EXPECT_THAT(wrong({"--data"}), HasSubstr("--data"));
   EXPECT_THAT(wrong({"--model", "rnn"}), HasSubstr("--model: expected mlp or cnn, not 'rnn'"));
-  EXPECT_THAT(wrong({"--mode", "fast"}), HasSubstr("--mode: expected local, sync or async, not 'fast'"));
+  EXPECT_THAT(wrong({"--mode", "fast"}), HasSubstr("--mode: expected local, sync, async or allreduce, not 'fast'"));
 }
 
 TEST(MnistOptions, WhatIsNotBuiltNamesWhatIs) {
-  for (const char* mode : {"ssp", "allreduce"}) {
-    EXPECT_THAT(wrong({"--mode", mode}), HasSubstr("is not built yet; use local, sync or async"));
-    EXPECT_THAT(wrong({"--mode", mode, "--job", "ps", "--task", "0"}, true), HasSubstr("is not built yet"));
-  }
+  EXPECT_THAT(wrong({"--mode", "ssp"}), HasSubstr("is not built yet; use local, sync, async or allreduce"));
+  EXPECT_THAT(wrong({"--mode", "ssp", "--job", "ps", "--task", "0"}, true), HasSubstr("is not built yet"));
   EXPECT_THAT(wrong({"--staleness", "2"}), HasSubstr("which is not built yet; use local, sync or async"));
   EXPECT_THAT(wrong({"--checkpoint", "dir"}), HasSubstr("not built yet; --save DIR"));
 }
@@ -153,7 +151,7 @@ TEST(MnistOptions, APlaceInAClusterIsWholeOrAbsent) {
 }
 
 TEST(MnistOptions, ModesFitTheirSurroundings) {
-  EXPECT_THAT(wrong({"--mode", "local", "--job", "ps", "--task", "0"}, true), HasSubstr("use sync or async"));
+  EXPECT_THAT(wrong({"--mode", "local", "--job", "ps", "--task", "0"}, true), HasSubstr("use sync, async or allreduce"));
   EXPECT_THAT(wrong({"--mode", "sync"}),
               HasSubstr("troupe-launch --ps 1 --workers 2 -- troupe-mnist --mode sync"));
   EXPECT_THAT(wrong({"--mode", "async"}), HasSubstr("--mode async needs a cluster"));
@@ -182,10 +180,23 @@ TEST(MnistOptions, AClusterThatTrainsHasBothJobs) {
   const auto cluster = [](const char* jobs) {
     return ClusterSpec::parse(std::string(R"({"name":"demo","token":"t",)") + jobs + "}", "test");
   };
-  EXPECT_EQ(cluster_problem(cluster(R"("ps":["127.0.0.1:1"],"worker":["127.0.0.1:2"])")), std::nullopt);
-  EXPECT_THAT(cluster_problem(cluster(R"("worker":["127.0.0.1:2"])")).value(),
+  EXPECT_EQ(cluster_problem(cluster(R"("ps":["127.0.0.1:1"],"worker":["127.0.0.1:2"])"), JobMode::sync), std::nullopt);
+  EXPECT_THAT(cluster_problem(cluster(R"("worker":["127.0.0.1:2"])"), JobMode::sync).value(),
               AllOf(HasSubstr("'demo' has none of job ps"), HasSubstr("troupe-launch --ps 1")));
-  EXPECT_THAT(cluster_problem(cluster(R"("ps":["127.0.0.1:1"])")).value(), HasSubstr("none of job worker"));
+  EXPECT_THAT(cluster_problem(cluster(R"("ps":["127.0.0.1:1"])"), JobMode::sync).value(), HasSubstr("none of job worker"));
+}
+
+TEST(MnistOptions, AnAllReduceIsAmongWorkersAlone) {
+  const Arguments task = {"--mode", "allreduce", "--job", "worker", "--task", "0"};
+  EXPECT_EQ(std::get<MnistOptions>(parse_mnist_options(task, true)).mode, JobMode::allreduce);
+  EXPECT_THAT(wrong({"--mode", "allreduce"}), HasSubstr("needs a cluster: troupe-launch --workers 2 -- "));
+  EXPECT_THAT(wrong({"--mode", "allreduce", "--job", "worker", "--task", "0", "--replicas", "2"}, true),
+              HasSubstr("--replicas is the number of slots"));
+  const auto problem = [](const char* jobs) {
+    return cluster_problem(ClusterSpec::parse(std::string(R"({"name":"demo","token":"t",)") + jobs + "}", "test"), JobMode::allreduce);
+  };
+  EXPECT_EQ(problem(R"("worker":["127.0.0.1:2"])"), std::nullopt);
+  EXPECT_THAT(problem(R"("ps":["127.0.0.1:1"],"worker":["127.0.0.1:2"])").value(), HasSubstr("'demo' has tasks of job ps"));
 }
 
 TEST(MnistOptions, ProductsAreInF32Bf16OrF16) {

@@ -99,6 +99,7 @@ class Loop {
 
   void step(const std::vector<std::int64_t>& examples) {
     Four sum;
+    std::vector<Four> ranks;
     for (int slot = 0; slot < options_.slots; ++slot) {
       Batch batch;
       gather(train_,
@@ -106,12 +107,17 @@ class Loop {
                                          static_cast<std::size_t>(options_.batch)),
              batch);
       Four gradients = gradients_of(batch);
-      if (slot == 0)
+      if (options_.all_reduce)
+        ranks.push_back(std::move(gradients));
+      else if (slot == 0)
         sum = std::move(gradients);
       else
         add(sum, gradients);
     }
-    if (options_.slots > 1) divide(sum, static_cast<float>(options_.slots));
+    if (options_.all_reduce)
+      sum = mean_around_the_ring(ranks);
+    else if (options_.slots > 1)
+      divide(sum, static_cast<float>(options_.slots));
     if (scale() != 1) divide(sum, scale());
     apply(sum);
   }
@@ -163,6 +169,23 @@ class Loop {
   static void divide(Four& sum, float divisor) {
     for (Tensor& tensor : sum)
       for (float& value : tensor.mutable_values<float>()) value /= divisor;
+  }
+
+  static Four mean_around_the_ring(const std::vector<Four>& ranks) {
+    constexpr std::array<std::size_t, 4> kInBackprop = {3, 2, 1, 0};
+    const std::size_t n = ranks.size();
+    std::size_t elements = 0;
+    for (const Tensor& t : ranks[0]) elements += static_cast<std::size_t>(t.num_elements());
+    const std::size_t per_part = ((elements + n - 1) / n + 15) / 16 * 16;
+    Four mean = zeros();
+    std::size_t at = 0;
+    for (const std::size_t i : kInBackprop)
+      for (std::size_t j = 0; j < static_cast<std::size_t>(mean[i].num_elements()); ++j, ++at) {
+        float sum = ranks[at / per_part][i].data<float>()[j];
+        for (std::size_t k = 1; k < n; ++k) sum += ranks[(at / per_part + k) % n][i].data<float>()[j];
+        mean[i].mutable_data<float>()[j] = n > 1 ? sum / static_cast<float>(n) : sum;
+      }
+    return mean;
   }
 
   void apply(const Four& gradients) {

@@ -16,6 +16,7 @@ struct OracleOptions {
   int epochs = 2;
   std::uint64_t seed = 0;
   float learning_rate = 1e-3f;
+  bool all_reduce = false;       // gradients are averaged as ranks do it
   DType precision = DType::f32;  // of products, biases and the hidden layer: f32, bf16, f16
 };
 
@@ -24,6 +25,9 @@ struct OracleOptions {
 //   * kernels begin Glorot-uniform, drawn for (seed, node name) in step 0 and slot 0; biases begin at zero;
 //   * slot s of step t of an epoch sees examples [(t N + s) B, (t N + s + 1) B) of the epoch's permutation;
 //   * a step applies ((g0 + g1) + ...) / N;
+//   * by all-reduce, slot s is computed by rank s. The gradients of a step lie in one tensor in the order in which backprop
+//     makes them, the last layer's first, bias before kernel; it has N parts of as many elements each, a multiple of 16
+//     (but for the end). Part p of the mean is ((g_p + g_{p+1}) + ... + g_{p-1}) / N, ranks modulo N;
 //   * in f16 the loss is scaled by 2^16, which must not overflow: no step is skipped here.
 Parameters trained_by_hand(const Dataset& train, const OracleOptions& options);
 

@@ -60,6 +60,11 @@ class Recorder final : public Outbox {
     pushed[target.slice] = std::move(gradient);
     if (indices.valid()) push_indices[target.slice] = std::move(indices);
   }
+  void contribute(const ContributionTarget& target, Tensor tensor) override {
+    std::lock_guard lock(mutex_);
+    contributed.emplace_back(target.channel, std::move(tensor));
+  }
+  std::vector<std::pair<std::uint32_t, Tensor>> contributed;  // by channel, as they left
   std::map<std::uint32_t, Tensor> sent;          // by edge
   std::map<std::uint32_t, Tensor> pushed;        // by slice
   std::map<std::uint32_t, Tensor> push_indices;  // by slice
