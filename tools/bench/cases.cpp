@@ -10,6 +10,7 @@ std::vector<Case> all_cases() {
   add_transfer_cases(cases);
   add_kernel_cases(cases);
   add_model_cases(cases);
+  add_parameter_cases(cases);
   add_cluster_training_cases(cases);
   add_overhead_cases(cases);
   add_startup_cases(cases);

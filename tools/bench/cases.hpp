@@ -14,6 +14,7 @@ void add_remote_cases(std::vector<Case>& cases);    // the same on another task
 void add_transfer_cases(std::vector<Case>& cases);  // tensors between tasks
 void add_kernel_cases(std::vector<Case>& cases);    // beside libraries called directly
 void add_model_cases(std::vector<Case>& cases);     // training
+void add_parameter_cases(std::vector<Case>& cases);  // pushes to shards, pulls from them
 void add_cluster_training_cases(std::vector<Case>& cases);  // the same by three processes
 void add_overhead_cases(std::vector<Case>& cases);  // with counters and without
 void add_startup_cases(std::vector<Case>& cases);   // processes and plans

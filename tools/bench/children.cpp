@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "tools/bench/pipeline.hpp"
+#include "tools/bench/remote_shard.hpp"
 #include "tools/bench/remote_task.hpp"
 #include "tools/bench/tcp_peer.hpp"
 #include "tools/bench/training_cluster.hpp"
@@ -32,6 +33,8 @@ std::optional<int> run_as_child(const std::vector<std::string>& arguments) {
       RemoteTask::serve();
     else if (arguments[1] == kTcp)
       TcpPeer::serve();
+    else if (arguments[1] == kShard)
+      RemoteShard::serve();
     else if (arguments[1] == kTrain)
       train_as_child();
     else if (arguments[1] == kFirstStep)

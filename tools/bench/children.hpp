@@ -9,6 +9,7 @@ namespace troupe::bench {
 
 inline constexpr const char* kServe = "serve";           // a task that runs parts of a client's graphs
 inline constexpr const char* kTcp = "tcp";               // the other end of a TcpPeer
+inline constexpr const char* kShard = "shard";           // a parameter shard
 inline constexpr const char* kTrain = "train";           // a task of a training job
 inline constexpr const char* kFirstStep = "first-step";  // one step of a small graph
 

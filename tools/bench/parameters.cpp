@@ -1,0 +1,160 @@
+// Gradients to a parameter shard in another process, and parameters from it, beside plain TCP.
+#include <caf/send.hpp>
+#include <chrono>
+#include <future>
+
+#include "actors/session/session.hpp"
+#include "actors/wire/cork.hpp"
+#include "graph/ops.hpp"
+#include "tools/bench/cases.hpp"
+#include "tools/bench/remote_shard.hpp"
+#include "tools/bench/tcp_peer.hpp"
+
+namespace troupe::bench {
+namespace {
+
+constexpr int kInFlight = 4;  // so many that answers do not count
+
+std::int64_t elements_of(std::size_t bytes) { return static_cast<std::int64_t>(bytes / sizeof(float)); }
+
+// How often per second `work` can be done, `end` included, which waits for all of it. Works for at least `seconds`.
+double per_second_to_the_end(double seconds, const std::function<void()>& work, const std::function<void()>& end) {
+  const auto begin = std::chrono::steady_clock::now();
+  const auto elapsed = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(); };
+  double done = 0;
+  for (; done == 0 || elapsed() < seconds; ++done) work();
+  end();
+  return done / elapsed();
+}
+
+// Steps of a session that push a gradient each: a batch of its own, applied when it has come, and acknowledged.
+class Pushes {
+ public:
+  explicit Pushes(std::size_t bytes) : shard_(RemoteShard::As::coordinator, elements_of(bytes)) {
+    const Output gradient = placeholder(graph_, DType::f32, Shape{elements_of(bytes)}, "gradient");
+    const Node& push = graph_.add({.op = "Push",
+                                   .name = "push",
+                                   .inputs = {gradient},
+                                   .attributes = {{"T", DType::f32}, {"slice", std::int64_t{0}}, {"shard", std::int64_t{0}}}});
+    session_ = std::make_unique<Session>(shard_.task(), graph_, SessionOptions{.shards = {shard_.shard()}});
+    callable_ = session_->callable({gradient}, {}, {Output{&graph_, push.id, 0}});
+    gradient_ = Tensor::zeros(DType::f32, Shape{elements_of(bytes)});
+  }
+  double per_second(double seconds) {
+    return per_second_to_the_end(
+        seconds,
+        [&] {
+          if (batch_ >= kInFlight) shard_.acknowledgements().await(batch_ - kInFlight + 1);
+          callable_.start({gradient_}, {.training = {.step = batch_++}}, [](const StepResult&) {});
+        },
+        [&] { shard_.acknowledgements().await(batch_); });
+  }
+
+ private:
+  RemoteShard shard_;
+  Graph graph_;
+  std::unique_ptr<Session> session_;
+  Callable callable_;
+  Tensor gradient_;
+  std::uint64_t batch_ = 0;
+};
+
+// Steps of a session that pull the parameters and fetch them.
+class Pulls {
+ public:
+  explicit Pulls(std::size_t bytes) : shard_(RemoteShard::As::worker, elements_of(bytes)) {
+    const Node& pull = graph_.add(
+        {.op = "Pull",
+         .name = "w",
+         .attributes = {{"T", DType::f32}, {"slice", std::int64_t{0}}, {"shard", std::int64_t{0}}, {"shape", Shape{elements_of(bytes)}}}});
+    session_ = std::make_unique<Session>(shard_.task(), graph_, SessionOptions{.shards = {shard_.shard()}});
+    callable_ = session_->callable({}, {graph_.output(pull)});
+  }
+  double per_second(double seconds) {
+    std::deque<std::future<std::vector<Tensor>>> waiting;
+    const double each = seconds_per_call(seconds, [&] {
+      while (waiting.size() < kInFlight) waiting.push_back(callable_.async({}));
+      waiting.front().get();
+      waiting.pop_front();
+    });
+    for (auto& future : waiting) future.get();
+    return 1 / each;
+  }
+
+ private:
+  RemoteShard shard_;
+  Graph graph_;
+  std::unique_ptr<Session> session_;
+  Callable callable_;
+};
+
+// Pushes of one element, each a batch of its own: applied once, and acknowledged by a frame of its own.
+class SmallPushes {
+ public:
+  double per_second(double seconds) {
+    constexpr int kAtOnce = 256, kWindow = 8 * kAtOnce;
+    return kAtOnce * per_second_to_the_end(
+                         seconds,
+                         [&] {
+                           if (batch_ >= kWindow) shard_.acknowledgements().await(batch_ - kWindow + kAtOnce);
+                           const wire::Cork cork;
+                           for (int i = 0; i < kAtOnce; ++i)
+                             caf::anon_send(shard_.peer(), Outbound{Push{.step = batch_++, .gradient = gradient_, .indices = {}}});
+                         },
+                         [&] { shard_.acknowledgements().await(batch_); });
+  }
+
+ private:
+  RemoteShard shard_{RemoteShard::As::coordinator, 1};
+  const Tensor gradient_ = Tensor::vector<float>({1});
+  std::uint64_t batch_ = 0;
+};
+
+template <class Steps>
+Case bulk_case(const std::string& what, std::size_t mebibytes, double target, std::string measures, bool outward) {
+  return {.bench = "ps",
+          .name = fmt::format("{}-{}MiB", what, mebibytes),
+          .unit = "GB/s",
+          .more_is_better = true,
+          .measures = std::move(measures),
+          .peer = fmt::format("{} messages in a row over plain TCP, one thread in each process", kInFlight),
+          .ratio_target = target,
+          .prepare = [=](const Settings& settings) -> Contest {
+            const std::size_t bytes = settings.quick ? 1 << 20 : mebibytes << 20;
+            auto steps = std::make_shared<Steps>(bytes);
+            auto tcp = std::make_shared<TcpPeer>();
+            const double slice = settings.slice_seconds(), giga = static_cast<double>(bytes) / 1e9;
+            return {.troupe = [=] { return giga * steps->per_second(slice); },
+                    .peers = {{"raw TCP", [=] {
+                                 return giga * kInFlight / seconds_per_call(slice, [&] {
+                                          outward ? tcp->send(bytes, kInFlight) : tcp->receive(bytes, kInFlight);
+                                        });
+                               }}}};
+          }};
+}
+
+}  // namespace
+
+void add_parameter_cases(std::vector<Case>& cases) {
+  for (const std::size_t size : {1, 4, 16})
+    cases.push_back(bulk_case<Pushes>(
+        "push", size, size == 1 ? 0.6 : 0.75,
+        "steps that push a gradient to a shard in another process, which applies SGD and acknowledges; up to 4 in flight", true));
+  for (const std::size_t size : {1, 4, 16})
+    cases.push_back(bulk_case<Pulls>("pull", size, size == 1 ? 0.7 : 0.8,
+                                     fmt::format("steps, {} in flight, that pull the parameters of a shard in another process", kInFlight),
+                                     false));
+  cases.push_back({.bench = "ps",
+                   .name = "small",
+                   .unit = "/s",
+                   .more_is_better = true,
+                   .measures = "pushes of 4 bytes to a shard in another process, each with its own number, applied once and acknowledged; "
+                               "up to 2,048 in flight",
+                   .value_target = 200000,
+                   .prepare = [](const Settings& settings) -> Contest {
+                     auto pushes = std::make_shared<SmallPushes>();
+                     return {.troupe = [=] { return pushes->per_second(settings.slice_seconds()); }, .peers = {}};
+                   }});
+}
+
+}  // namespace troupe::bench

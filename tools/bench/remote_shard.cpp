@@ -1,0 +1,123 @@
+#include "tools/bench/remote_shard.hpp"
+
+#include <caf/actor_system.hpp>
+#include <caf/send.hpp>
+#include <future>
+#include <iostream>
+#include <sstream>
+
+#include "actors/training/parameter_store.hpp"
+#include "actors/training/shard_actor.hpp"
+#include "tools/bench/children.hpp"
+
+namespace troupe::bench {
+namespace {
+
+constexpr std::chrono::seconds kPatience{30};
+constexpr float kRate = 0.5f;
+
+ShardActor spawn_shard(Task& task, std::int64_t elements) {
+  auto store = std::make_shared<ParameterStore>(task.device(), task.kernels());
+  const Shape shape{elements};
+  store->add(0, "w", {.op = "ApplySGD", .attributes = {{"T", DType::f32}}, .slots = {}, .learning_rate = Tensor::scalar(kRate)},
+             Tensor::zeros(DType::f32, shape), {});
+  ShardOptions options;
+  options.mode = TrainingMode::asynchronous;
+  options.shard = static_cast<std::uint32_t>(task.name().index);
+  return task.system().spawn<ShardActorImpl, caf::detached>(
+      task.actors().add("shard", task.name().to_string()),
+      ShardActorImpl::Config{task.name(), options, {{0, "w", DType::f32, shape}}, store, [](const Error&) {}});
+}
+
+}  // namespace
+
+void Acknowledgements::add(const Staged& staged) {
+  {
+    const std::lock_guard lock(mutex_);
+    applied_ = staged.version;  // each batch makes one
+    if (applied_ < wanted_) return;
+  }
+  came_.notify_one();
+}
+
+void Acknowledgements::await(std::uint64_t count) {
+  std::unique_lock lock(mutex_);
+  wanted_ = count;
+  if (!came_.wait_for(lock, kPatience, [&] { return applied_ >= count; }))
+    fail(Code::deadline_exceeded, "the shard has acknowledged {} of {} pushes", applied_, count);
+}
+
+class RemoteShard::Observer final : public Counted<CoordinatorActor> {
+ public:
+  Observer(caf::actor_config& config, std::shared_ptr<ActorRecord> record, TaskName shard,
+           std::shared_ptr<Acknowledgements> acknowledgements, std::shared_ptr<std::promise<PeerActor>> found)
+      : Counted(config, std::move(record)),
+        shard_(std::move(shard)),
+        acknowledgements_(std::move(acknowledgements)),
+        found_(std::move(found)) {}
+  behavior_type make_behavior() override {
+    return {
+        [](const JobRoutes&) {},
+        [](const Inbound<Join>&) {},
+        [](const Inbound<TakeToken>&) {},
+        [](const Inbound<TokenDone>&) {},
+        [this](const Inbound<Staged>& m) { acknowledgements_->add(m.frame); },
+        [](const Inbound<Barrier>&) {},
+        [this](const PeerUp& m) {
+          if (m.task == shard_) found_->set_value(m.peer);
+        },
+        [](const PeerDown&) {},
+        [](const Tick&) {},
+        [this](const Stop&) { quit(); },
+    };
+  }
+
+ private:
+  const TaskName shard_;
+  const std::shared_ptr<Acknowledgements> acknowledgements_;
+  const std::shared_ptr<std::promise<PeerActor>> found_;
+};
+
+RemoteShard::RemoteShard(As what, std::int64_t elements)
+    : shard_{"ps", what == As::coordinator ? 1 : 0}, child_({own_path(), "--child", kShard}) {
+  const TaskName self = what == As::coordinator ? TaskName{"ps", 0} : TaskName{"worker", 0};
+  child_.write_line(fmt::format("{} {}", shard_.index, elements));
+  task_ = std::make_unique<Task>(TaskOptions{.name = self, .threads = 1, .networked = true});
+  const auto port = static_cast<std::uint16_t>(std::stoi(child_.read_line()));
+  const ClusterSpec cluster{"bench", "bench", {{shard_, {"127.0.0.1", port}}, {self, {"127.0.0.1", task_->port()}}}};
+  child_.write_line(in_one_line(cluster));
+  task_->join(cluster, kPatience);
+  auto found = std::make_shared<std::promise<PeerActor>>();
+  observer_ = task_->system().spawn<Observer>(task_->actors().add("coordinator", self.to_string()), shard_, acknowledgements_, found);
+  caf::anon_send(task_->local_node(), Observe{caf::actor_cast<PeerObserver>(observer_)});
+  caf::anon_send(task_->local_node(), JobRoutes{{}, observer_, {}});
+  peer_ = found->get_future().get();
+}
+
+RemoteShard::~RemoteShard() {
+  caf::anon_send(task_->local_node(), JobRoutes{});
+  caf::anon_send(observer_, Stop{});
+  observer_ = nullptr;
+  peer_ = nullptr;
+}
+
+void RemoteShard::serve() {
+  std::string line;
+  if (!std::getline(std::cin, line)) return;
+  std::istringstream words(line);
+  int index = 0;
+  std::int64_t elements = 0;
+  if (!(words >> index >> elements)) invalid_argument("'{}' does not describe a shard", line);
+  Task task({.name = {"ps", index}, .threads = 1, .networked = true});
+  say(std::to_string(task.port()));
+  if (!std::getline(std::cin, line)) return;
+  task.join(ClusterSpec::parse(line, "the parent"), kPatience);
+  const ShardActor shard = spawn_shard(task, elements);
+  caf::anon_send(task.local_node(), Observe{caf::actor_cast<PeerObserver>(shard)});
+  caf::anon_send(task.local_node(), JobRoutes{shard, {}, {}});
+  while (std::getline(std::cin, line)) continue;
+  caf::anon_send(task.local_node(), JobRoutes{});
+  caf::anon_send(shard, Stop{});
+}
+
+}  // namespace troupe::bench

@@ -1,0 +1,53 @@
+// A parameter shard in a child process: one variable, asynchronous SGD.
+#pragma once
+
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+
+#include "actors/cluster/task.hpp"
+#include "tools/bench/child.hpp"
+
+namespace troupe::bench {
+
+// Counts what the shard acknowledges.
+class Acknowledgements {
+ public:
+  void add(const Staged& staged);
+  // Until `count` batches have been applied. Throws deadline_exceeded.
+  void await(std::uint64_t count);
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable came_;
+  std::uint64_t applied_ = 0;
+  std::uint64_t wanted_ = ~std::uint64_t{0};
+};
+
+class RemoteShard {
+ public:
+  // What this process is to the shard. A shard acknowledges to the coordinator's task, and answers pulls to the worker's.
+  enum class As { coordinator, worker };
+  RemoteShard(As what, std::int64_t elements);
+  ~RemoteShard();
+
+  Task& task() { return *task_; }
+  TaskName shard() const { return shard_; }
+  // To it frames for the shard go.
+  const PeerActor& peer() const { return peer_; }
+  Acknowledgements& acknowledgements() { return *acknowledgements_; }
+
+  // What the child does: a line from its input says which it is, another the cluster; serves until its input ends.
+  static void serve();
+
+ private:
+  class Observer;
+  TaskName shard_;
+  Child child_;
+  std::unique_ptr<Task> task_;
+  std::shared_ptr<Acknowledgements> acknowledgements_ = std::make_shared<Acknowledgements>();
+  CoordinatorActor observer_;
+  PeerActor peer_;
+};
+
+}  // namespace troupe::bench
