@@ -15,10 +15,12 @@ namespace {
 class Waiting {
  public:
   void set(CollectiveResult result) {
-    const std::lock_guard lock(mutex_);
-    result_ = std::move(result);
-    there_ = true;
-    wake_.notify_one();
+    {
+      const std::lock_guard lock(mutex_);
+      result_ = std::move(result);
+      there_ = true;
+    }
+    wake_.notify_one();  // both hold this object, so it is still there
   }
   bool wait_until(std::chrono::steady_clock::time_point until) {
     std::unique_lock lock(mutex_);
@@ -63,28 +65,27 @@ void CollectiveGroup::fail(const Error& error) {
 }
 
 Tensor CollectiveGroup::all_reduce(Tensor tensor, Reduction reduction, const std::string& name) {
-  CollectiveSpec spec{.kind = CollectiveKind::all_reduce, .reduction = reduction, .dtype = tensor.dtype(), .shape = tensor.shape(), .name = name};
-  return run(std::move(spec), std::move(tensor))[0];
+  const CollectiveSpec spec{.kind = CollectiveKind::all_reduce, .reduction = reduction, .dtype = tensor.dtype(), .shape = tensor.shape(), .name = name};
+  return run(spec, std::move(tensor))[0];
 }
 
 Tensor CollectiveGroup::broadcast(Tensor tensor, std::uint32_t root, const std::string& name) {
-  CollectiveSpec spec{.kind = CollectiveKind::broadcast, .root = root, .dtype = tensor.dtype(), .shape = tensor.shape(), .name = name};
-  return run(std::move(spec), rank_ == root ? std::move(tensor) : Tensor())[0];
+  const CollectiveSpec spec{.kind = CollectiveKind::broadcast, .root = root, .dtype = tensor.dtype(), .shape = tensor.shape(), .name = name};
+  return run(spec, rank_ == root ? std::move(tensor) : Tensor())[0];
 }
 
 std::vector<Tensor> CollectiveGroup::all_gather(Tensor tensor, const std::string& name) {
-  CollectiveSpec spec{.kind = CollectiveKind::all_gather, .dtype = tensor.dtype(), .shape = tensor.shape(), .name = name};
-  return run(std::move(spec), std::move(tensor));
+  const CollectiveSpec spec{.kind = CollectiveKind::all_gather, .dtype = tensor.dtype(), .shape = tensor.shape(), .name = name};
+  return run(spec, std::move(tensor));
 }
 
 void CollectiveGroup::barrier(const std::string& name) { run({.kind = CollectiveKind::barrier, .name = name}, {}); }
 
-std::vector<Tensor> CollectiveGroup::run(CollectiveSpec spec, Tensor tensor) {
-  const std::string what = spec.describe();
+std::vector<Tensor> CollectiveGroup::run(const CollectiveSpec& spec, Tensor tensor) {
   const auto waiting = std::make_shared<Waiting>();
   auto contribution = std::make_shared<Contribution>();
   contribution->group = id_;
-  contribution->spec = std::move(spec);
+  contribution->spec = spec;
   contribution->tensor = std::move(tensor);
   contribution->done = [waiting](CollectiveResult result) { waiting->set(std::move(result)); };
   task_.client_gate()->run(Contribute{std::move(contribution)});
@@ -96,10 +97,10 @@ std::vector<Tensor> CollectiveGroup::run(CollectiveSpec spec, Tensor tensor) {
     if (failed) continue;
     failed = true;
     if (options_.stop && options_.stop->load(std::memory_order_relaxed))
-      fail(Error(Code::cancelled, fmt::format("{} was stopped", what)));
+      fail(Error(Code::cancelled, fmt::format("{} was stopped", spec.describe())));
     else if (std::chrono::steady_clock::now() >= deadline)
       fail(Error(Code::deadline_exceeded,
-                 fmt::format("{} did not end within {} s", what, std::chrono::duration<double>(options_.timeout).count())));
+                 fmt::format("{} did not end within {} s", spec.describe(), std::chrono::duration<double>(options_.timeout).count())));
     else
       failed = false;
   }

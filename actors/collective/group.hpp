@@ -50,7 +50,7 @@ class CollectiveGroup {
   void fail(const Error& error);
 
  private:
-  std::vector<Tensor> run(CollectiveSpec spec, Tensor tensor);
+  std::vector<Tensor> run(const CollectiveSpec& spec, Tensor tensor);
 
   Task& task_;
   const std::vector<TaskName> members_;

@@ -31,6 +31,8 @@ std::optional<int> run_as_child(const std::vector<std::string>& arguments) {
   try {
     if (arguments[1] == kServe)
       RemoteTask::serve();
+    else if (arguments[1] == kReduce)
+      reduce_as_child();
     else if (arguments[1] == kTcp)
       TcpPeer::serve();
     else if (arguments[1] == kShard)

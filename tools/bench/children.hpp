@@ -8,10 +8,13 @@
 namespace troupe::bench {
 
 inline constexpr const char* kServe = "serve";           // a task that runs parts of a client's graphs
+inline constexpr const char* kReduce = "reduce";         // the second rank of an all-reduce
 inline constexpr const char* kTcp = "tcp";               // the other end of a TcpPeer
 inline constexpr const char* kShard = "shard";           // a parameter shard
 inline constexpr const char* kTrain = "train";           // a task of a training job
 inline constexpr const char* kFirstStep = "first-step";  // one step of a small graph
+
+void reduce_as_child();
 
 // Runs it if the arguments ask for one: the exit code.
 std::optional<int> run_as_child(const std::vector<std::string>& arguments);

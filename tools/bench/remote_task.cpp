@@ -6,21 +6,29 @@
 #include "tools/bench/children.hpp"
 
 namespace troupe::bench {
-RemoteTask::RemoteTask()
-    : child_({own_path(), "--child", kServe}), client_({.name = {"client", 0}, .threads = 1, .networked = true}) {
+
+RemoteTask::RemoteTask(const std::string& kind)
+    : child_({own_path(), "--child", kind}), client_({.name = {"client", 0}, .threads = 1, .networked = true}) {
   const auto port = static_cast<std::uint16_t>(std::stoi(child_.read_line()));
   const ClusterSpec cluster{"bench", "bench", {{{"worker", 0}, {"127.0.0.1", port}}}};
   child_.write_line(in_one_line(cluster));
   client_.join(cluster, std::chrono::seconds(30));
 }
 
-void RemoteTask::serve() {
+void RemoteTask::serve(const std::function<void(Task&)>& work) {
   Task task({.name = {"worker", 0}, .threads = 1, .networked = true});
   say(std::to_string(task.port()));
   std::string line;
   if (!std::getline(std::cin, line)) return;
   task.join(ClusterSpec::parse(line, "the parent"), std::chrono::seconds(30));
-  while (std::getline(std::cin, line)) continue;
+  work(task);
+}
+
+void RemoteTask::serve() {
+  serve([](Task&) {
+    std::string line;
+    while (std::getline(std::cin, line)) continue;
+  });
 }
 
 }  // namespace troupe::bench

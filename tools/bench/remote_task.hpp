@@ -1,6 +1,9 @@
 // A task in a child process, and a client of it here.
 #pragma once
 
+#include <functional>
+#include <string>
+
 #include "actors/cluster/task.hpp"
 #include "tools/bench/child.hpp"
 
@@ -8,14 +11,18 @@ namespace troupe::bench {
 
 class RemoteTask {
  public:
-  // Starts the child, and joins it.
-  RemoteTask();
+  // Starts the child of this kind (children.hpp), and joins it.
+  explicit RemoteTask(const std::string& kind = "serve");
 
   static constexpr const char* kName = "/job:worker/task:0";  // of its devices, the beginning
   Task& client() { return client_; }
   pid_t pid() const { return child_.pid(); }
+  // A line of its input.
+  void tell(const std::string& line) { child_.write_line(line); }
 
-  // What the child does (children.hpp): says its port, reads the cluster, serves until its input ends.
+  // What the child does: says its port, reads the cluster, then works.
+  static void serve(const std::function<void(Task&)>& work);
+  // The same, for others until its input ends.
   static void serve();
 
  private:
