@@ -77,12 +77,29 @@ struct Counted {
   std::uint64_t fresh_buffers = 0;   // tensor buffers that came from the system
 };
 
+// Returns when the device has run all that it was given: then the steps in flight hold their results at once, which is
+// the most memory that they ever need, however fast the client is.
+void wait_for_device(Task& task) {
+  struct Mark final : LocalWork {
+    explicit Mark(std::atomic<int>& reached) : reached(reached) {}
+    void run() override {
+      reached = 1;
+      reached.notify_all();
+    }
+    std::atomic<int>& reached;
+  };
+  std::atomic<int> reached = 0;
+  task.device().compute().enqueue(std::make_shared<Mark>(reached));
+  reached.wait(0);
+}
+
 // Of the last steps of an epoch.
 Counted train(Model& model, Task& task, const DataSplits& data, std::uint64_t from, std::uint64_t to) {
   Counted out;
   TrainingOptions options{.epochs = 1, .batch = 32};
   std::uint64_t fresh = 0;
   options.on_progress = [&](std::uint32_t, std::uint64_t done, std::uint64_t) {
+    if (done < 10) wait_for_device(task);
     if (done == from) {
       fresh = task.device().allocator().stats().fresh;
       calls = 0;
