@@ -1,5 +1,6 @@
 #include "scheduler/rendezvous_table.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace troupe {
@@ -11,7 +12,7 @@ constexpr std::size_t kTombstones = 1024;
 
 bool RendezvousTable::put(Put put) {
   Session& session = sessions_[put.key.session];
-  if (session.closed || session.ended.contains(put.key.step.value)) {
+  if (session.over(put.key.step.value)) {
     ++counters_.dropped_late;
     return false;
   }
@@ -54,6 +55,7 @@ void RendezvousTable::end_step(SessionId id, StepId step) {
   session.ended_order.push_back(step.value);
   if (session.ended_order.size() > kTombstones) {
     session.ended.erase(session.ended_order.front());
+    session.forgotten = std::max(session.forgotten, session.ended_order.front() + 1);
     session.ended_order.pop_front();
   }
 }

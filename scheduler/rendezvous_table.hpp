@@ -12,7 +12,9 @@
 namespace troupe {
 
 // Each key meets once: one put, one consumer. A step that has ended or was aborted leaves a tombstone, so that what comes
-// late is dropped and counted. The newest 1024 tombstones of a session are kept; a closed session keeps one for all.
+// late is dropped and counted. The newest 1024 tombstones of a session are kept, and the highest step of those that are not:
+// steps are numbered in the order they start, so one below that which nobody here waits for is over. A closed session keeps
+// one tombstone for all.
 class RendezvousTable {
  public:
   struct Counters {
@@ -44,7 +46,11 @@ class RendezvousTable {
     std::unordered_map<std::uint64_t, Step> steps;
     std::unordered_set<std::uint64_t> ended;
     std::deque<std::uint64_t> ended_order;
+    std::uint64_t forgotten = 0;  // steps below it have ended, or have begun here
     bool closed = false;
+    bool over(std::uint64_t step) const {
+      return closed || ended.contains(step) || (step < forgotten && !steps.contains(step));
+    }
   };
 
   void forget(const Step& step);  // its meetings are counted no more

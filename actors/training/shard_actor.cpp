@@ -1,14 +1,27 @@
 #include "actors/training/shard_actor.hpp"
 
-#include "actors/wire/cork.hpp"
+#include <algorithm>
 
 namespace troupe {
+namespace {
+
+constexpr std::size_t kMessagesTogether = 64;
+constexpr std::size_t kLongWork = 64 << 10;  // bytes of a gradient that may take a while to apply
+
+}  // namespace
 
 ShardActorImpl::ShardActorImpl(caf::actor_config& config, std::shared_ptr<ActorRecord> record, Config settings)
     : Counted(config, std::move(record)),
       config_(std::move(settings)),
       state_(config_.options, config_.slices, *config_.store),
       links_(config_.self) {}
+
+caf::resumable::resume_result ShardActorImpl::resume(caf::execution_unit* unit, std::size_t max_throughput) {
+  cork_.emplace();
+  const auto result = Counted::resume(unit, std::min(max_throughput, kMessagesTogether));
+  cork_.reset();
+  return result;
+}
 
 ShardActorImpl::behavior_type ShardActorImpl::make_behavior() {
   return {
@@ -22,6 +35,10 @@ ShardActorImpl::behavior_type ShardActorImpl::make_behavior() {
       },
       // Not const: nobody shares the message, and the shard may then add up in the gradient's own memory.
       [this](Inbound<Push>& message) {
+        if (message.frame.gradient.num_bytes() >= kLongWork) {  // what was said before does not wait for that
+          cork_.reset();
+          cork_.emplace();
+        }
         TrainingOutbox out;
         const std::uint32_t worker = message.frame.worker;
         if (Error error = state_.push(std::move(message.frame), out)) {
@@ -51,7 +68,6 @@ ShardActorImpl::behavior_type ShardActorImpl::make_behavior() {
 }
 
 void ShardActorImpl::deliver(TrainingOutbox& out) {
-  const wire::Cork cork;  // the small variables of a version travel together
   for (const Outgoing& message : out)
     links_.deliver(message, [this](const auto& to, auto&& what) { tell(to, std::forward<decltype(what)>(what)); });
   show_wait();

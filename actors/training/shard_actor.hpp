@@ -3,10 +3,12 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "actors/introspection/counted.hpp"
 #include "actors/training/job_links.hpp"
+#include "actors/wire/cork.hpp"
 #include "scheduler/training/shard_state.hpp"
 
 namespace troupe {
@@ -22,6 +24,8 @@ class ShardActorImpl final : public Counted<ShardActor> {
   };
   ShardActorImpl(caf::actor_config& config, std::shared_ptr<ActorRecord> record, Config settings);
   behavior_type make_behavior() override;
+  // What a run of messages sends to a task leaves together: the small variables of a version, the news of small pushes.
+  caf::resumable::resume_result resume(caf::execution_unit* unit, std::size_t max_throughput) override;
 
  private:
   void deliver(TrainingOutbox& out);
@@ -31,6 +35,7 @@ class ShardActorImpl final : public Counted<ShardActor> {
   Config config_;
   ShardState state_;
   JobLinks links_;
+  std::optional<wire::Cork> cork_;
 };
 
 }  // namespace troupe

@@ -44,6 +44,7 @@ class TrainingActors : public ::testing::Test {
       PeerActorImpl::Links links;
       links.send = [this, w](const Frame& frame) {
         sent[w].push_back(frame);
+        corked += wire::Cork::current() != nullptr;
         return Error();
       };
       peers.push_back(system.caf->spawn<PeerActorImpl>(system.registry.add("peer", std::to_string(w)), worker_task(w), std::move(links)));
@@ -79,6 +80,7 @@ class TrainingActors : public ::testing::Test {
   std::shared_ptr<Sum> store = std::make_shared<Sum>();
   std::vector<Error> ended;
   std::map<int, std::vector<Frame>> sent;
+  std::size_t corked = 0;  // of these, wait for others
   std::vector<PeerActor> peers;
   CoordinatorActor coordinator;
   ShardActor shard;
@@ -97,6 +99,15 @@ TEST_F(TrainingActors, AParkedPullIsReleasedWhenAllSlotsAreStagedAndRepeatedPush
   EXPECT_EQ(puts[0].tensor.item<float>(), 3.0f);  // the mean, once
   push(1, 1, 4);
   EXPECT_EQ(store->sum, 3.0f);
+}
+
+TEST_F(TrainingActors, WhatAShardSendsInARunOfMessagesLeavesTogether) {
+  for (std::uint64_t step : {2, 3})
+    caf::anon_send(shard, Inbound<Pull>{worker_task(0), {0, {SessionId{1}, StepId{step}, EdgeId{3}}, 0, 0}});
+  system.run();
+  EXPECT_EQ(got<Put>(0).size(), 2u);
+  EXPECT_EQ(corked, 2u);
+  EXPECT_EQ(wire::Cork::current(), nullptr);
 }
 
 TEST_F(TrainingActors, ARefusedPushFailsItsWorkerAlone) {

@@ -117,5 +117,40 @@ TEST(RendezvousTable, AClosedSessionHoldsAndTakesNothing) {
   EXPECT_EQ(table.tensors_held(), 1u);
 }
 
+TEST(RendezvousTable, ATensorForAStepFarBackIsNotHeld) {
+  RendezvousTable table;
+  EXPECT_FALSE(table.get(key(3, 1)));  // a long step: it still waits when thousands after it have ended
+  for (std::uint64_t step = 4; step < 4000; ++step) {
+    table.get(key(step, 1));
+    table.end_step(SessionId{1}, StepId{step});
+  }
+  Put late = put(5, 2);
+  const Tensor tensor = late.tensor;
+  EXPECT_FALSE(table.put(std::move(late)));
+  EXPECT_TRUE(tensor.unique());
+  EXPECT_EQ(table.tensors_held(), 0u);
+  EXPECT_EQ(table.counters().dropped_late, 1u);
+  EXPECT_TRUE(table.put(put(3, 1)));
+  EXPECT_FALSE(table.put(put(4001, 1)));  // of a step to come: held
+  EXPECT_EQ(table.tensors_held(), 1u);
+}
+
+TEST(RendezvousTable, WhatACancelledStepLeavesIsFreed) {
+  RendezvousTable table;
+  Put early = put(1, 1), late = put(1, 2);
+  const Tensor held = early.tensor, dropped = late.tensor;
+  table.put(std::move(early));
+  EXPECT_FALSE(held.unique());
+  table.end_step(SessionId{1}, StepId{1});
+  EXPECT_TRUE(held.unique());
+  EXPECT_FALSE(table.put(std::move(late)));
+  EXPECT_TRUE(dropped.unique());
+  table.put(put(2, 1));
+  table.end_session(SessionId{1});
+  EXPECT_EQ(table.tensors_held(), 0u);
+  EXPECT_FALSE(table.get(key(2, 1)));
+  EXPECT_EQ(table.consumers_waiting(), 0u);
+}
+
 }  // namespace
 }  // namespace troupe
