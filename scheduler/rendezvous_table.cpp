@@ -53,11 +53,23 @@ void RendezvousTable::end_step(SessionId id, StepId step) {
   }
   if (session.closed || !session.ended.insert(step.value).second) return;
   session.ended_order.push_back(step.value);
+  if (step.value >= far_) session.horizon = std::max(session.horizon, step.value - far_);
+  if (++session.ends % kTombstones == 0) sweep(session);
   if (session.ended_order.size() > kTombstones) {
     session.ended.erase(session.ended_order.front());
-    session.forgotten = std::max(session.forgotten, session.ended_order.front() + 1);
     session.ended_order.pop_front();
   }
+}
+
+void RendezvousTable::sweep(Session& session) {
+  std::erase_if(session.steps, [&](const auto& entry) {
+    const auto& [step, meetings] = entry;
+    const bool left = step < session.horizon &&
+                      std::ranges::all_of(meetings, [](const auto& m) { return m.second.state == State::held; });
+    if (left) forget(meetings);
+    if (left) counters_.dropped_late += meetings.size();
+    return left;
+  });
 }
 
 void RendezvousTable::end_session(SessionId id) {

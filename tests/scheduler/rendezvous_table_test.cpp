@@ -118,20 +118,24 @@ TEST(RendezvousTable, AClosedSessionHoldsAndTakesNothing) {
 }
 
 TEST(RendezvousTable, ATensorForAStepFarBackIsNotHeld) {
-  RendezvousTable table;
+  RendezvousTable table(2000);
+  const auto run = [&](std::uint64_t begin, std::uint64_t end) {
+    for (std::uint64_t step = begin; step < end; ++step) table.end_step(SessionId{1}, StepId{step});
+  };
   EXPECT_FALSE(table.get(key(3, 1)));  // a long step: it still waits when thousands after it have ended
-  for (std::uint64_t step = 4; step < 4000; ++step) {
-    table.get(key(step, 1));
-    table.end_step(SessionId{1}, StepId{step});
-  }
-  Put late = put(5, 2);
+  run(4, 1500);
+  Put late = put(5, 1);  // its tombstone is gone
   const Tensor tensor = late.tensor;
   EXPECT_FALSE(table.put(std::move(late)));
+  EXPECT_FALSE(tensor.unique());
+  run(1500, 5000);
   EXPECT_TRUE(tensor.unique());
   EXPECT_EQ(table.tensors_held(), 0u);
-  EXPECT_EQ(table.counters().dropped_late, 1u);
+  EXPECT_FALSE(table.put(put(6, 1)));
+  EXPECT_EQ(table.tensors_held(), 0u);
+  EXPECT_EQ(table.counters().dropped_late, 2u);
   EXPECT_TRUE(table.put(put(3, 1)));
-  EXPECT_FALSE(table.put(put(4001, 1)));  // of a step to come: held
+  EXPECT_FALSE(table.put(put(5001, 1)));  // of a step to come: held
   EXPECT_EQ(table.tensors_held(), 1u);
 }
 
