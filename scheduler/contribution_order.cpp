@@ -26,6 +26,10 @@ std::vector<bool> ancestors(const Graph& graph, int node, std::size_t& count) {
   return seen;
 }
 
+bool contributes(const Node& n) {
+  return n.op->name == "Contribute" || n.op->name == "Push" || n.op->name == "PushSparse";
+}
+
 }  // namespace
 
 std::vector<int> contributions_first(const Graph& graph, const std::vector<int>& order) {
@@ -35,7 +39,7 @@ std::vector<int> contributions_first(const Graph& graph, const std::vector<int>&
   };
   std::vector<Needs> contributions;
   for (int id : order)
-    if (graph.node(id).op->name == "Contribute") {
+    if (contributes(graph.node(id))) {
       Needs needs;
       needs.nodes = ancestors(graph, id, needs.count);
       contributions.push_back(std::move(needs));
