@@ -104,7 +104,7 @@ void Wire::on_frame(Link& link, Frame&& frame) {
   if (link.leaving) return;
   if (const auto* heartbeat = std::get_if<Heartbeat>(&frame)) {
     link.connection->counters().peer_progress = heartbeat->progress;
-    return;
+    return handler_.heartbeat(link.id);
   }
   handler_.frame(link.id, std::move(frame));
 }

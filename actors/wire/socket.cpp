@@ -4,6 +4,7 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -62,6 +63,11 @@ Fd& Fd::operator=(Fd&& other) noexcept {
 
 void Fd::reset() {
   if (fd_ >= 0) ::close(std::exchange(fd_, -1));
+}
+
+bool readable(int socket) {
+  pollfd waiting{socket, POLLIN, 0};
+  return ::poll(&waiting, 1, 0) > 0;
 }
 
 std::string errno_text(int number) { return std::generic_category().message(number); }

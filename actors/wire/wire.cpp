@@ -175,8 +175,6 @@ void Wire::run() {
     const int count = ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), wait);
     for (const epoll_event& event : std::span(events).first(static_cast<std::size_t>(std::max(count, 0))))
       on_event(event.data.u64, event.events);
-    // After the sockets were read: a process that was stopped for a while must not take its own absence for
-    // theirs.
     if (const auto then = Clock::now(); then >= timer) run_timers(then);
     for (const std::uint64_t id : ended_) links_.erase(id);
     ended_.clear();
@@ -330,6 +328,8 @@ void Wire::run_dials(Clock::time_point now) {
 void Wire::check_peer(Link& link, Clock::time_point now) {
   LinkCounters& counters = link.connection->counters();
   const auto silence = now.time_since_epoch() - std::chrono::nanoseconds(counters.last_heard.load());
+  // A process that was stopped for a while must not take its own absence for theirs: what has come meanwhile is read first.
+  if (silence >= options_.suspect_after && wire::readable(link.connection->fd())) return;
   if (silence >= options_.down_after) {
     const double seconds = std::chrono::duration<double>(options_.down_after).count();
     return end_link(link,

@@ -52,6 +52,7 @@ class WireHandler {
   virtual void disconnected(PeerId peer, const TaskName& name, const Error& reason) = 0;
   // A dial() has ended without a connection.
   virtual void dial_failed(const TaskName& name, const Error& reason) = 0;
+  virtual void heartbeat(PeerId) {}
   // The peer has been silent for suspect_after (true), or is heard again (false).
   virtual void suspected(PeerId, const TaskName&, bool) {}
   // Somebody who is not a peer of this task came from `address` and was sent away.

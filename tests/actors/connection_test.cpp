@@ -2,6 +2,7 @@
 #include "actors/wire/connection.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -166,6 +167,78 @@ TEST(ChunkReader, ParsesNothingAfterStop) {
     reading.reader.stop();
   });
   EXPECT_EQ(count, 1);
+}
+
+// Memory that is never touched: sizes are what counts.
+class SparseBuffer final : public Buffer {
+ public:
+  explicit SparseBuffer(std::size_t bytes)
+      : Buffer(::mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0), bytes, MemorySpace{}) {}
+  ~SparseBuffer() override { ::munmap(data(), size()); }
+};
+
+Tensor sparse(DType dtype, const Shape& shape) {
+  return Tensor(dtype, shape, BufferRef(new SparseBuffer(checked_bytes(dtype, shape))));
+}
+
+TEST(ChunkReader, TakesATensorOfFiveGiBIfTheLimitsAllowIt) {
+  constexpr std::int64_t kBytes = 5ll << 30;
+  const Frame frame = put_of(sparse(DType::u8, Shape{kBytes}));
+  EXPECT_THROW((void)encode(frame), Error);  // not by default
+  const Limits large{.max_tensor_bytes = 6ull << 30, .max_payload = 6ull << 30};
+  SendQueue queue;
+  queue.add_credit(1ull << 40);
+  queue.push({encode(frame, large), FrameClass::bulk, order_key(frame)});
+  ChunkReader reader(large, sparse);
+  reader.handshake_done();
+  reader.allow_bulk(1ull << 40);
+  std::vector<Frame> frames;
+  const ChunkReader::Sink sink = [&](Frame&& f) { frames.push_back(std::move(f)); };
+  const std::byte* next = nullptr;  // of the receiver's memory
+  std::array<iovec, 1> iov;
+  for (auto pieces = queue.gather(iov); !pieces.empty(); pieces = queue.gather(iov)) {
+    const std::size_t size = pieces[0].iov_len;
+    if (const auto direct = reader.direct(); !direct.empty()) {
+      ASSERT_EQ(direct.size(), size);
+      if (next) {
+        ASSERT_EQ(direct.data(), next);
+      }
+      next = direct.data() + size;
+      reader.received_direct(size, sink);
+    } else {
+      reader.consume({static_cast<const char*>(pieces[0].iov_base), size}, sink);
+    }
+    queue.written(size);
+  }
+  ASSERT_EQ(frames.size(), 1u);
+  EXPECT_EQ(std::get<Put>(frames[0]).tensor.num_bytes(), static_cast<std::size_t>(kBytes));
+  Reading small;  // with the default limits: refused before anything is allocated
+  EXPECT_THROW(small(chunk(FrameClass::bulk, kFirstChunk, encode(frame, large).head)), Error);
+}
+
+// Every field of the header of a chunk, and every value of it that may not be.
+TEST(ChunkReader, RefusesEveryWrongFieldOfAChunkHeader) {
+  const std::string good = whole_chunk(TakeToken{1});
+  for (std::size_t byte = 0; byte < kChunkHeaderBytes; ++byte)
+    for (int value = 0; value < 256; ++value) {
+      std::string bytes = good;
+      if (bytes[byte] == static_cast<char>(value)) continue;
+      bytes[byte] = static_cast<char>(value);
+      const bool other_class = byte == 0 && value < static_cast<int>(kFrameClasses);
+      Reading reading;
+      if (other_class) {
+        reading(bytes);
+        EXPECT_EQ(reading.frames.size(), 1u) << byte << " " << value;
+        continue;
+      }
+      try {
+        reading(bytes);
+        EXPECT_TRUE(reading.frames.empty()) << byte << " " << value;  // the chunk is longer than what has come
+        EXPECT_TRUE(byte == 1 || byte >= 4) << byte << " " << value;
+      } catch (const Error& error) {
+        EXPECT_TRUE(error.code() == Code::data_loss) << error.to_string();
+      }
+    }
 }
 
 struct Ends {

@@ -9,6 +9,7 @@ std::vector<Case> all_cases() {
   add_remote_cases(cases);
   add_transfer_cases(cases);
   add_all_reduce_cases(cases);
+  add_stress_cases(cases);
   add_kernel_cases(cases);
   add_model_cases(cases);
   add_parameter_cases(cases);

@@ -7,6 +7,7 @@
 #include "tools/bench/pipeline.hpp"
 #include "tools/bench/remote_shard.hpp"
 #include "tools/bench/remote_task.hpp"
+#include "tools/bench/stress.hpp"
 #include "tools/bench/tcp_peer.hpp"
 #include "tools/bench/training_cluster.hpp"
 
@@ -39,6 +40,8 @@ std::optional<int> run_as_child(const std::vector<std::string>& arguments) {
       RemoteShard::serve();
     else if (arguments[1] == kTrain)
       train_as_child();
+    else if (arguments[1] == kBeats)
+      listen_to_beats();
     else if (arguments[1] == kFirstStep)
       first_step();
     else

@@ -1,0 +1,196 @@
+// The wire under stress: what the sender keeps in memory while the receiver is stopped, and how late heartbeats are while
+// tensors stream.
+#include "tools/bench/stress.hpp"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <fstream>
+#include <future>
+#include <iostream>
+#include <mutex>
+#include <thread>
+
+#include "actors/session/session.hpp"
+#include "actors/wire/wire.hpp"
+#include "graph/ops.hpp"
+#include "tools/bench/cases.hpp"
+#include "tools/bench/children.hpp"
+#include "tools/bench/remote_task.hpp"
+
+namespace troupe::bench {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+constexpr double kMebi = 1 << 20;
+constexpr milliseconds kBeat{10};
+
+double resident_bytes() {
+  std::ifstream file("/proc/self/statm");
+  double pages = 0, resident = 0;
+  file >> pages >> resident;
+  return resident * static_cast<double>(sysconf(_SC_PAGESIZE));
+}
+
+// A client queues tensors for a task that is stopped; then that goes on, and must get them all.
+class StoppedReceiver {
+ public:
+  StoppedReceiver(std::size_t tensors, std::size_t bytes) : remote_(kServe, seconds(60)) {
+    const Output x = placeholder(graph_, DType::f32, Shape{kUnknown}, "x");
+    const auto there = graph_.on_device(RemoteTask::kName);
+    const Output count = element_count(x);
+    session_ = std::make_unique<Session>(remote_.client(), graph_);
+    callable_ = session_->callable({x}, {count});
+    const auto elements = static_cast<std::int64_t>(bytes / sizeof(float));
+    for (std::size_t i = 0; i < tensors; ++i) queue_.push_back(Tensor::zeros(DType::f32, Shape{elements}));
+    callable_({queue_[0]});
+  }
+
+  // MiB that the process has grown by, at most, beside the tensors.
+  double growth(milliseconds stopped) const {
+    ::kill(remote_.pid(), SIGSTOP);
+    const double before = resident_bytes();
+    std::vector<std::future<StepResult>> results;
+    for (const Tensor& tensor : queue_) {
+      auto promise = std::make_shared<std::promise<StepResult>>();
+      results.push_back(promise->get_future());
+      callable_.start({tensor}, {}, [promise](StepResult result) { promise->set_value(std::move(result)); });
+    }
+    double most = 0;
+    constexpr int kLooks = 10;
+    for (int i = 0; i < kLooks; ++i) {
+      std::this_thread::sleep_for(stopped / kLooks);
+      most = std::max(most, resident_bytes() - before);
+    }
+    const bool early = std::ranges::any_of(results, [](auto& f) { return f.wait_for(seconds(0)) == std::future_status::ready; });
+    ::kill(remote_.pid(), SIGCONT);
+    if (early) fail(Code::internal, "a step has ended although its task is stopped");
+    for (std::size_t i = 0; i < results.size(); ++i) {
+      const StepResult result = results[i].get();
+      if (result.error) throw result.error;
+      if (result.fetches[0].item<std::int64_t>() != queue_[i].num_elements()) fail(Code::internal, "not all elements have arrived");
+    }
+    return most / kMebi;
+  }
+
+ private:
+  RemoteTask remote_;
+  Graph graph_;
+  std::vector<Tensor> queue_;
+  std::unique_ptr<Session> session_;
+  Callable callable_;
+};
+
+WireOptions beating(TaskName self, std::uint64_t incarnation) {
+  WireOptions options;
+  options.self = std::move(self);
+  options.cluster = options.token = "bench";
+  options.incarnation = Incarnation{incarnation};
+  options.heartbeat_every = kBeat;
+  return options;
+}
+
+const TaskName kSender{"worker", 1}, kListener{"worker", 0};
+
+// Takes the time of heartbeats.
+class BeatListener final : public WireHandler {
+ public:
+  void connected(PeerId, const Hello&) override {}
+  void frame(PeerId, Frame&&) override {}
+  void disconnected(PeerId, const TaskName&, const Error&) override {}
+  void dial_failed(const TaskName&, const Error&) override {}
+  void heartbeat(PeerId) override {
+    const auto now = Clock::now();
+    const std::lock_guard lock(mutex_);
+    if (last_ != Clock::time_point()) late_.push_back(std::chrono::duration<double, std::milli>(now - last_ - kBeat).count());
+    last_ = now;
+  }
+  double percentile_99() {
+    const std::lock_guard lock(mutex_);
+    if (late_.empty()) fail(Code::unavailable, "no heartbeat has come");
+    std::ranges::sort(late_);
+    const double late = late_[late_.size() * 99 / 100];
+    late_.clear();
+    return std::max(0.0, late);
+  }
+
+ private:
+  std::mutex mutex_;
+  Clock::time_point last_;
+  std::vector<double> late_;
+};
+
+// Sends tensors as fast as they go, with heartbeats between.
+class Stream final : public WireHandler {
+ public:
+  Stream() : child_({own_path(), "--child", kBeats}), wire_(beating(kSender, 2), *this) {
+    wire_.dial(kListener, "127.0.0.1", static_cast<std::uint16_t>(std::stoi(child_.read_line())), seconds(10));
+    peer_ = connected_.get_future().get();
+  }
+  double late(std::chrono::duration<double> time) {
+    const auto counters = wire_.counters(peer_);
+    if (!counters) fail(Code::unavailable, "the connection has ended");
+    const auto until = Clock::now() + time;
+    const std::uint64_t before = counters->bytes_sent;
+    while (Clock::now() < until) {
+      if (counters->bytes_waiting > 8 * tensor_.num_bytes()) {
+        std::this_thread::sleep_for(milliseconds(1));
+        continue;
+      }
+      if (const Error error = wire_.send(peer_, Put{{SessionId{1}, StepId{1}, EdgeId{1}}, 0, tensor_, {}})) throw error;
+    }
+    if (counters->bytes_sent - before < tensor_.num_bytes()) fail(Code::internal, "nothing was streamed");
+    child_.write_line("");
+    return std::stod(child_.read_line());
+  }
+
+  void connected(PeerId peer, const Hello&) override { connected_.set_value(peer); }
+  void frame(PeerId, Frame&&) override {}
+  void disconnected(PeerId, const TaskName&, const Error&) override {}
+  void dial_failed(const TaskName&, const Error& reason) override { connected_.set_exception(std::make_exception_ptr(reason)); }
+
+ private:
+  Child child_;
+  const Tensor tensor_ = Tensor::zeros(DType::f32, Shape{1 << 20});
+  std::promise<PeerId> connected_;
+  PeerId peer_;
+  Wire wire_;
+};
+
+}  // namespace
+
+void listen_to_beats() {
+  BeatListener listener;
+  Wire wire(beating(kListener, 1), listener);
+  say(std::to_string(wire.listen()));
+  std::string line;
+  while (std::getline(std::cin, line)) say(std::to_string(listener.percentile_99()));
+}
+
+void add_stress_cases(std::vector<Case>& cases) {
+  cases.push_back({.bench = "stress",
+                   .name = "stopped-receiver",
+                   .unit = "MiB",
+                   .measures = "1 GiB is queued for a task that is stopped for 10 s: what the sender's memory grows by, the tensors not counted",
+                   .value_target = 64,
+                   .prepare = [](const Settings& settings) -> Contest {
+                     auto receiver = std::make_shared<StoppedReceiver>(16, settings.quick ? 1 << 20 : 64 << 20);
+                     return {.troupe = [=] { return receiver->growth(milliseconds(settings.quick ? 50 : 10000)); }, .peers = {}, .rounds = 1};
+                   }});
+  cases.push_back({.bench = "stress",
+                   .name = "heartbeat",
+                   .unit = "ms late",
+                   .measures = "heartbeats every 10 ms while tensors of 4 MiB stream the same way for 7.5 s: how late they come, 99th percentile",
+                   .value_target = 20,
+                   .prepare = [](const Settings& settings) -> Contest {
+                     auto stream = std::make_shared<Stream>();
+                     const std::chrono::duration<double> time(settings.quick ? 0.1 : 7.5);
+                     return {.troupe = [=] { return stream->late(time); }, .peers = {}, .rounds = 1};
+                   }});
+}
+
+}  // namespace troupe::bench
