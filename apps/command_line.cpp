@@ -109,19 +109,44 @@ void add_whole(CLI::App& app, const std::string& option, int& target, int low, i
   if (target >= low) added->default_str(std::to_string(target));
 }
 
+template <class Duration>
+void add_seconds(CLI::App& app, const std::string& option, Duration& target, const std::string& help) {
+  const auto take = [option, &target](const std::string& text) {
+    target = std::chrono::seconds(parse_whole(option, text, 1, 86400));
+  };
+  app.add_option_function<std::string>(option, take, help)
+      ->type_name("S")
+      ->default_str(std::to_string(std::chrono::duration_cast<std::chrono::seconds>(target).count()));
+}
+
+void add_bytes(CLI::App& app, const std::string& option, std::uint64_t& target, const std::string& shown,
+               const std::string& help) {
+  const auto take = [option, &target](const std::string& text) { target = parse_bytes(option, text); };
+  CLI::Option* added = app.add_option_function<std::string>(option, take, help)->type_name("SIZE");
+  if (!shown.empty()) added->default_str(shown);
+}
+
 void add_memory_limit(CLI::App& app, std::uint64_t& target) {
-  const auto take = [&target](const std::string& text) { target = parse_bytes("--memory-limit", text); };
-  app.add_option_function<std::string>("--memory-limit", take,
-                                       "Most memory for the tensors of each device, such as 2GiB")
-      ->type_name("SIZE");
+  add_bytes(app, "--memory-limit", target, "", "Most memory for the tensors of each device, such as 2GiB");
 }
 
 void add_membership(CLI::App& app, Membership& membership) {
+  NetworkOptions& network = membership.network;
   app.add_option("--job", membership.job, "The job of this task in its cluster")->type_name("JOB");
   add_whole(app, "--task", membership.index, 0, 1'000'000, "The index of this task in its job");
   app.add_option("--cluster", membership.file, "The cluster file")->type_name("FILE");
-  app.add_flag("--insecure", membership.insecure,
-               "Listen on addresses that other machines reach, although nothing is encrypted");
+  app.add_option("--tls-cert", network.tls.certificate, "Encrypt: the certificate of this task (PEM)")
+      ->type_name("FILE");
+  app.add_option("--tls-key", network.tls.key, "Its key (PEM, without passphrase)")->type_name("FILE");
+  app.add_option("--tls-ca", network.tls.ca, "The CA that has signed the certificates of all tasks (PEM)")
+      ->type_name("FILE");
+  app.add_flag("--insecure", network.insecure,
+               "Use addresses that other machines reach, although nothing is encrypted");
+  add_seconds(app, "--join-timeout", membership.join_timeout, "Seconds within which all tasks of the cluster must come");
+  add_seconds(app, "--peer-timeout", network.peer_timeout, "Seconds of silence after which a task counts as lost");
+  add_bytes(app, "--max-tensor", network.max_tensor, "2GiB", "Largest tensor that is sent or taken");
+  add_bytes(app, "--in-flight", network.in_flight, "64MiB", "Bytes that each task may send ahead of their receipt");
+  add_whole(app, "--max-strangers", network.max_strangers, 1, 65536, "Connections that have not yet shown who they are");
 }
 
 }  // namespace troupe

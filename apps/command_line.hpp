@@ -41,7 +41,7 @@ void add_whole(CLI::App& app, const std::string& option, int& target, int low, i
 // --memory-limit.
 void add_memory_limit(CLI::App& app, std::uint64_t& target);
 
-// --job, --task, --cluster, --insecure.
+// --job, --task, --cluster, and how the task deals with the others: certificates, limits, deadlines.
 void add_membership(CLI::App& app, Membership& membership);
 
 }  // namespace troupe

@@ -17,7 +17,7 @@ std::optional<std::string> Membership::problem(bool launched) const {
   require(!job.empty(), "--job");
   require(index >= 0, "--task");
   require(launched || !file.empty(), "--cluster");
-  if (missing.empty()) return std::nullopt;
+  if (missing.empty()) return network.problem();
   return fmt::format("a task of a cluster needs --job, --task and --cluster together; missing: {}", missing);
 }
 
@@ -26,15 +26,11 @@ int threads_per_device(int tasks, int devices) {
   return std::max(1, cores / std::max(1, tasks) / std::max(1, devices));
 }
 
-bool is_loopback(const std::string& host) {
-  const bool numeric = host.find_first_not_of("0123456789.") == std::string::npos;
-  return host == "localhost" || host == "::1" || (numeric && host.starts_with("127."));
-}
-
 Member start_member(const Membership& membership, LaunchHandshake* handshake, TaskOptions options,
                     std::chrono::steady_clock::time_point deadline) {
   options.name = membership.name();
   options.networked = true;
+  options.network = membership.network;
   Member member;
   if (handshake != nullptr) {
     if (options.threads == 0) options.threads = threads_per_device(handshake->tasks(), options.cpu_devices);
@@ -45,12 +41,6 @@ Member start_member(const Membership& membership, LaunchHandshake* handshake, Ta
   }
   member.cluster = ClusterSpec::read(membership.file);
   const HostPort& address = member.cluster.address(options.name);
-  if (!is_loopback(address.host) && !membership.insecure) {
-    fail(Code::failed_precondition,
-         "{} is to listen on {}, where other machines reach it, and nothing between tasks is encrypted: pass "
-         "--insecure if only machines that you trust are on that network",
-         options.name.to_string(), address.to_string());
-  }
   options.host = address.host;
   options.port = address.port;
   if (options.threads == 0)

@@ -17,7 +17,8 @@ struct Membership {
   std::string job;
   int index = -1;    // -1: not given
   std::string file;  // of the cluster; empty under troupe-launch
-  bool insecure = false;
+  std::chrono::seconds join_timeout{60};  // within which all tasks must come
+  NetworkOptions network;
 
   bool given() const { return !job.empty() || index >= 0 || !file.empty(); }
   TaskName name() const { return {job, index}; }
@@ -32,16 +33,12 @@ struct Member {
 
 // Starts the task, at its address in the cluster file or, with a handshake, at a free port that it reports.
 // Does not wait for the other tasks: see Task::join. If options.threads is 0, the devices of all tasks on
-// this host share its cores. Throws not_found if the cluster has no such task, failed_precondition for an
-// address that is not of this machine alone unless it may be (--insecure), and what reading the file, the
-// handshake or listening throws.
+// this host share its cores. Throws not_found if the cluster has no such task, and what reading the file, the
+// handshake or starting the task throws.
 Member start_member(const Membership& membership, LaunchHandshake* handshake, TaskOptions options,
                     std::chrono::steady_clock::time_point deadline);
 
 // Cores of this machine / tasks / devices, at least 1.
 int threads_per_device(int tasks, int devices);
-
-// 127.0.0.0/8, ::1 or localhost.
-bool is_loopback(const std::string& host);
 
 }  // namespace troupe

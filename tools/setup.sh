@@ -8,7 +8,7 @@ packages=(
   libeigen3-dev libdnnl-dev                     # CPU kernels
   protobuf-compiler libprotobuf-dev             # wire and file schemas
   libfmt-dev libcli11-dev nlohmann-json3-dev libcpp-httplib-dev
-  libssl-dev zlib1g-dev libncurses-dev          # hashing and TLS, compression, terminal
+  libssl-dev zlib1g-dev libncurses-dev          # TLS and hashing, compression, terminal
   libgtest-dev libgmock-dev libtbb-dev          # tests; a peer of the benchmarks
 )
 peer_packages=(python3 python3-numpy python3-torch libopenblas0-pthread)  # without the last, PyTorch multiplies with the reference BLAS

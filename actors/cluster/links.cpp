@@ -2,14 +2,15 @@
 
 #include <algorithm>
 #include <caf/actor_system.hpp>
-#include <caf/io/middleman.hpp>
 #include <caf/scoped_actor.hpp>
 #include <condition_variable>
 #include <mutex>
 #include <thread>
 
+#include "actors/cluster/control.hpp"
 #include "actors/cluster/peer_actor.hpp"
 #include "actors/session/borrowed_thread.hpp"
+#include "actors/wire/probe.hpp"
 #include "actors/wire/wire.hpp"
 #include "messages/codec.hpp"
 #include "messages/proto/cluster.pb.h"
@@ -49,15 +50,11 @@ class Links::Impl final : public WireHandler {
         wire(wire_options(config), *this) { own_welcome = config.welcome(wire.listen()); }
 
   static WireOptions wire_options(const Config& config) {
-    WireOptions options;
+    WireOptions options = config.wire;
     options.self = config.identity.task;
     options.cluster = config.identity.cluster;
     options.token = config.identity.token;
     options.incarnation = config.identity.incarnation;
-    options.listen_host = config.host;
-    options.connection.allocate = config.allocate;
-    options.down_after = std::chrono::duration_cast<std::chrono::milliseconds>(config.peer_timeout);
-    options.suspect_after = options.down_after / 4;
     return options;
   }
 
@@ -133,23 +130,18 @@ class Links::Impl final : public WireHandler {
 
   // Tries until the deadline: the peer may not have started yet.
   NodeActor find_node(const TaskName& task, const HostPort& address, Clock::time_point deadline) {
-    for (;;) {
-      caf::scoped_actor self(config.system);
-      NodeActor found;
-      bool other = false;
-      self->request(config.system.middleman().actor_handle(), until(deadline), caf::connect_atom::value, address.host, address.port)
-          .receive(
-              [&](const caf::node_id&, caf::strong_actor_ptr& ptr, const std::set<std::string>& interface) {
-                other = !ptr || !config.system.assignable(interface, config.system.message_types<NodeActor>());
-                if (!other) found = caf::actor_cast<NodeActor>(std::move(ptr));
-              },
-              [](const caf::error&) {});
-      if (found) return found;
-      if (other)
-        fail(Code::failed_precondition, "what listens at {} is not a Troupe node of this version ({} was expected there)",
-             address.to_string(), task.to_string());
-      if (Clock::now() >= deadline)
-        fail(Code::deadline_exceeded, "{} did not come: nobody answers at {}", task.to_string(), address.to_string());
+    const auto where = [&] { return fmt::format("{} at {}", task.to_string(), address.to_string()); };
+    std::string reason = "nobody answers";
+    for (bool trusted = false;;) {
+      try {
+        if (!trusted) wire::probe(config.wire.tls.get(), wire::resolve(address.host, address.port), deadline);
+        trusted = true;
+        if (NodeActor node = connect_node(config.system, address, until(deadline))) return node;
+      } catch (const Error& error) {
+        if (error.code() != Code::unavailable && error.code() != Code::deadline_exceeded) throw error.within(where());
+        reason = error.message();
+      }
+      if (Clock::now() >= deadline) fail(Code::deadline_exceeded, "{} did not come: {}", where(), reason);
       std::this_thread::sleep_for(std::min(std::chrono::milliseconds(50), until(deadline)));
     }
   }

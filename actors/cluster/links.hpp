@@ -13,8 +13,8 @@
 
 #include "actors/cluster/cluster_spec.hpp"
 #include "actors/cluster/node_actor.hpp"
+#include "actors/wire/wire.hpp"
 #include "graph/placement.hpp"
-#include "messages/codec.hpp"
 
 namespace troupe {
 
@@ -28,15 +28,13 @@ class Links {
  public:
   struct Config {
     TaskIdentity identity;
-    std::string host;  // to listen on
-    std::chrono::nanoseconds peer_timeout;
+    WireOptions wire;  // without what follows from `identity`
     caf::actor_system& system;
     ActorRegistry& registry;
     LocalNodeActor node;
     SchedulerActor scheduler;
     RendezvousActor rendezvous;
     CollectiveActor collective;
-    TensorAllocator allocate;  // for tensors that come
     std::function<std::string(std::uint16_t data_port)> welcome;  // what this task says of itself
   };
   // Listens for data connections. Throws unavailable.

@@ -9,6 +9,7 @@
 #include <mutex>
 #include <thread>
 
+#include "actors/cluster/control.hpp"
 #include "actors/cluster/links.hpp"
 #include "actors/cluster/node_actor.hpp"
 #include "actors/collective/collective_actor.hpp"
@@ -23,17 +24,23 @@
 namespace troupe {
 namespace {
 
-caf::actor_system_config& configure(caf::actor_system_config& config, bool networked) {
+// What the options mean for the wire. Throws before anything has started.
+WireOptions checked(const TaskOptions& options) {
+  if (!options.networked) return {};
+  options.network.check({options.host, options.port});
+  WireOptions out = options.network.wire();
+  out.listen_host = options.host;
+  return out;
+}
+
+caf::actor_system_config& configure(caf::actor_system_config& config, const TaskOptions& options) {
   register_message_types(config);
   // Measured choices: see ARCHITECTURE.md on CAF.
   config.set("scheduler.policy", caf::atom("sharing"));
   config.set("scheduler.max-threads", 2u);
   config.set("scheduler.max-throughput", 100u);
   config.set("logger.verbosity", caf::atom("quiet"));
-  if (networked) {
-    config.set("middleman.workers", 1u);
-    config.load<caf::io::middleman>();
-  }
+  if (options.networked) load_networking(config, options.network.tls);
   return config;
 }
 
@@ -64,7 +71,7 @@ TensorAllocator arrivals_in(Allocator& allocator) {
 
 class Task::Impl {
  public:
-  explicit Impl(TaskOptions given) : options(std::move(given)), registry(options.counters), system(configure(config, options.networked)) {
+  explicit Impl(TaskOptions given) : options(std::move(given)), wire(checked(options)), registry(options.counters), system(configure(config, options)) {
     register_all_kernels(kernels);
     if (options.register_kernels) options.register_kernels(kernels);
     if (options.cpu_devices < 1 || options.cpu_devices > 1024) invalid_argument("a task has 1 to 1024 CPU devices, not {}", options.cpu_devices);
@@ -75,10 +82,10 @@ class Task::Impl {
     spawn_actors();
     if (options.networked) {
       try {
-        publish();
+        port = publish_node(node, options.host, options.port);
       } catch (...) {
         shutdown(std::chrono::seconds(5), nullptr);  // the system's destructor waits for its actors
-        throw;
+        throw current_error().within(options.name.to_string());
       }
     }
     for (const auto& device : devices) infos.push_back(info_of(*device, kernels));
@@ -109,14 +116,6 @@ class Task::Impl {
     node = system.spawn<NodeActorImpl>(registry.add("node", self), std::move(settings));
     caf::anon_send(node, Observe{caf::actor_cast<PeerObserver>(scheduler)});
     caf::anon_send(node, Observe{caf::actor_cast<PeerObserver>(collective)});
-  }
-
-  void publish() {
-    const auto result = system.middleman().publish(NodeActor(node), options.port, options.host.c_str(), false);
-    if (!result)
-      fail(Code::unavailable, "{} cannot listen on {}:{}: {}", options.name.to_string(), options.host, options.port,
-           options.port == 0 ? system.render(result.error()) : "the port is in use, or the address is not of this host");
-    port = *result;
   }
 
   bool shutdown(std::chrono::nanoseconds deadline, std::string* still_running) {
@@ -172,6 +171,7 @@ class Task::Impl {
   }
 
   TaskOptions options;
+  WireOptions wire;
   KernelRegistry kernels;
   ActorRegistry registry;
   std::vector<std::unique_ptr<Device>> devices;
@@ -226,17 +226,18 @@ void Task::join(const ClusterSpec& cluster, std::chrono::nanoseconds deadline) {
   Impl& impl = *impl_;
   if (!impl.options.networked) fail(Code::failed_precondition, "task {} was not started as part of a cluster (TaskOptions::networked)", name().to_string());
   if (impl.links) fail(Code::failed_precondition, "task {} belongs to a cluster already", name().to_string());
+  for (const auto& [task, address] : cluster.tasks) impl.options.network.check(address);
+  WireOptions wire = impl.wire;
+  wire.connection.allocate = arrivals_in(impl.devices.front()->allocator());
   TaskIdentity identity{name(), cluster.name, cluster.token, Incarnation{random_id()}};
   impl.links = std::make_unique<Links>(Links::Config{.identity = identity,
-                                                     .host = impl.options.host,
-                                                     .peer_timeout = impl.options.peer_timeout,
+                                                     .wire = std::move(wire),
                                                      .system = impl.system,
                                                      .registry = impl.registry,
                                                      .node = impl.node,
                                                      .scheduler = impl.scheduler,
                                                      .rendezvous = impl.rendezvous,
                                                      .collective = impl.collective,
-                                                     .allocate = arrivals_in(impl.devices.front()->allocator()),
                                                      .welcome = [&](std::uint16_t data_port) {
                                                        return make_welcome(identity, data_port, impl.local_devices, impl.kernels);
                                                      }});

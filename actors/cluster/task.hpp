@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "actors/cluster/cluster_spec.hpp"
+#include "actors/cluster/network_options.hpp"
 #include "actors/introspection/actor_record.hpp"
 #include "devices/kernel.hpp"
 #include "graph/placement.hpp"
@@ -33,8 +34,8 @@ struct TaskOptions {
   std::string host = "127.0.0.1";
   std::uint16_t port = 0;
   bool networked = false;
+  NetworkOptions network;  // certificates and limits
   bool counters = true;    // actors count what they do (ARCHITECTURE.md, Introspection)
-  std::chrono::nanoseconds peer_timeout = std::chrono::seconds(10);  // without a sign of life a peer counts as down
   // Ops of the program's own: what its graphs are made with, a copy of standard_ops() with more. Null: standard_ops().
   std::shared_ptr<const OpRegistry> ops;
   std::function<void(KernelRegistry&)> register_kernels;  // adds their kernels to the standard ones

@@ -20,7 +20,6 @@ namespace {
 using namespace troupe;
 
 constexpr const char* kProgram = "troupe-mnist";
-constexpr std::chrono::seconds kMeeting{60};  // of the tasks of a cluster
 
 DataSplits load_data(const MnistOptions& options) {
   if (!options.data.empty()) return load_mnist(options.data);
@@ -54,7 +53,7 @@ void train(const MnistOptions& options, const DataSplits& data, Task& task, Cons
   training.batch = options.batch;
   training.slots = options.replicas;
   training.seed = options.seed;
-  training.join_timeout = kMeeting;
+  training.join_timeout = options.membership.join_timeout;
   training.on_epoch = [&](const EpochDone& epoch) { console.epoch(epoch); };
   training.on_progress = [&](std::uint32_t epoch, std::uint64_t step, std::uint64_t steps) {
     console.progress(epoch, step, steps, std::chrono::steady_clock::now());
@@ -80,10 +79,11 @@ std::unique_ptr<Task> start_task(const MnistOptions& options, LaunchHandshake* h
   wanted.threads = options.threads;
   wanted.memory_limit = options.memory_limit;
   if (!options.in_cluster) return std::make_unique<Task>(wanted);
+  const std::chrono::seconds meeting = options.membership.join_timeout;
   Member member =
-      start_member(options.membership, handshake, wanted, std::chrono::steady_clock::now() + kMeeting);
+      start_member(options.membership, handshake, wanted, std::chrono::steady_clock::now() + meeting);
   if (auto problem = cluster_problem(member.cluster, options.mode)) invalid_argument("{}", *problem);
-  member.task->join(member.cluster, kMeeting);
+  member.task->join(member.cluster, meeting);
   return std::move(member.task);
 }
 

@@ -15,7 +15,7 @@ using namespace troupe;
 constexpr const char* kProgram = "troupe-node";
 
 int serve(const NodeOptions& options, LaunchHandshake* handshake, StopSignals& signals) {
-  const auto deadline = std::chrono::steady_clock::now() + options.join_timeout;
+  const auto deadline = std::chrono::steady_clock::now() + options.membership.join_timeout;
   TaskOptions wanted;
   wanted.cpu_devices = options.devices;
   wanted.threads = options.threads;

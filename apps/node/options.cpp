@@ -28,18 +28,14 @@ Says "ready" on stderr when all tasks of the file have met, and runs until SIGIN
 std::variant<NodeOptions, EarlyExit> parse_node_options(const std::vector<std::string>& arguments,
                                                         bool launched) {
   NodeOptions options;
-  int join_seconds = static_cast<int>(options.join_timeout.count());
   const auto app = make_command_line(kProgram, kUsage, kDescription);
   add_membership(*app, options.membership);
   add_whole(*app, "--devices", options.devices, 1, 1024, "CPU devices to offer");
   add_whole(*app, "--threads", options.threads, 1, 1024,
             "Threads of each device (default: a fair share of the cores)");
   add_memory_limit(*app, options.memory_limit);
-  add_whole(*app, "--join-timeout", join_seconds, 1, 86400,
-            "Seconds within which all tasks of the cluster must come");
   if (auto exit = parse(*app, arguments)) return *exit;
   if (auto problem = options.membership.problem(launched)) return wrong_usage(kProgram, *problem);
-  options.join_timeout = std::chrono::seconds(join_seconds);
   return options;
 }
 

@@ -1,7 +1,6 @@
 // The command line of troupe-node.
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <string>
 #include <variant>
@@ -17,7 +16,6 @@ struct NodeOptions {
   int devices = 1;
   int threads = 0;  // 0: a share of the cores
   std::uint64_t memory_limit = 0;  // bytes, of each device; 0: none
-  std::chrono::seconds join_timeout{60};
 };
 
 // `launched`: this process is a task of troupe-launch.

@@ -10,6 +10,7 @@
 #include <sstream>
 
 #include "kernels/data/digits.hpp"
+#include "tests/actors/certificates.hpp"
 #include "tests/apps/process.hpp"
 #include "tests/apps/training_oracle.hpp"
 
@@ -346,6 +347,49 @@ TEST(ClusterByHand, RanksWithOtherOptionsAllSayInWhat) {
     EXPECT_EQ(process->wait(), 1);
     EXPECT_THAT(process->err, AllOf(HasSubstr("batch=32"), HasSubstr("batch=16"), HasSubstr("/job:worker/task:1")));
   }
+}
+
+// ---- Over TLS --------------------------------------------------------------------------------------------
+
+Arguments tls_options(const TlsFiles& files) {
+  return {"--tls-cert", files.certificate, "--tls-key", files.key, "--tls-ca", files.ca};
+}
+
+TEST(ClusterOverTls, TrainsToTheSameParameters) {
+  TemporaryDirectory directory;
+  testing::Authority ca(directory.path(), "ca");
+  const std::string file = cluster_file(directory, free_ports(3));
+  Process second(task(file, "worker", "1", tls_options(ca.issue("worker1"))));
+  Process chief(task(file, "worker", "0", tls_options(ca.issue("worker0"))));
+  Process shard(task(file, "ps", "0", tls_options(ca.issue("ps0"))));
+  EXPECT_EQ(chief.wait(), 0) << chief.err;
+  EXPECT_EQ(second.wait(), 0) << second.err;
+  EXPECT_EQ(shard.wait(), 0) << shard.err;
+  EXPECT_EQ(last_line(chief.out).value("params_sha256", "none"), hash_by_hand(2));
+}
+
+TEST(ClusterOverTls, TheLauncherPassesTheCertificatesOn) {
+  TemporaryDirectory directory;
+  testing::Authority ca(directory.path(), "ca");
+  Arguments training = tls_options(ca.issue("all"));
+  training.insert(training.end(), {"--epochs", "1", "--digits", "64,10"});
+  Cluster cluster(1, 1, training);
+  EXPECT_EQ(cluster.wait(), 0) << cluster->err;
+}
+
+TEST(ClusterOverTls, AWorkerOfAnotherCaIsRefusedAndToldWhy) {
+  TemporaryDirectory directory;
+  testing::Authority ca(directory.path(), "ca"), other(directory.path(), "other");
+  const std::string file = cluster_file(directory, free_ports(3));
+  Arguments in_time = tls_options(ca.issue("ps0"));
+  in_time.insert(in_time.end(), {"--join-timeout", "3"});
+  Process shard(task(file, "ps", "0", in_time));
+  Process worker(task(file, "worker", "0", tls_options(other.issue("worker0"))));
+  EXPECT_EQ(worker.wait(), 1);
+  EXPECT_THAT(worker.err, HasSubstr("/job:ps/task:0 at 127.0.0.1:"));
+  EXPECT_THAT(worker.err, HasSubstr("its certificate is not accepted: "));
+  EXPECT_EQ(shard.wait(), 1);
+  EXPECT_THAT(shard.err, HasSubstr("no link came up to /job:worker/task:0"));
 }
 
 }  // namespace

@@ -26,7 +26,7 @@ Error error_of(const std::function<void()>& act) {
 }
 
 Member start(const std::string& file, const std::string& job, int index, bool insecure = false) {
-  return start_member({.job = job, .index = index, .file = file, .insecure = insecure}, nullptr, {},
+  return start_member({.job = job, .index = index, .file = file, .network = {.insecure = insecure}}, nullptr, {},
                       std::chrono::steady_clock::now());
 }
 
@@ -61,7 +61,7 @@ TEST(Membership, AddressesThatOtherMachinesReachNeedConsent) {
       directory.write("c.json", R"({"name":"demo","token":"t","worker":["192.0.2.1:7711"]})");
   const Error refused = error_of([&] { start(file, "worker", 0); });
   EXPECT_EQ(refused.code(), Code::failed_precondition);
-  EXPECT_THAT(refused.message(), AllOf(HasSubstr("192.0.2.1:7711"), HasSubstr("--insecure")));
+  EXPECT_THAT(refused.message(), AllOf(HasSubstr("192.0.2.1:7711"), HasSubstr("--tls-cert"), HasSubstr("--insecure")));
   EXPECT_EQ(error_of([&] { start(file, "worker", 0, true); }).code(), Code::unavailable);
 }
 
@@ -89,15 +89,20 @@ EarlyExit node_exit(const std::vector<std::string>& arguments, bool launched = f
 TEST(NodeOptions, TakesWhatIsGiven) {
   const auto parsed =
       parse_node_options({"--job", "worker", "--task", "3", "--cluster", "c.json", "--devices", "2",
-                          "--threads", "4", "--join-timeout", "5", "--insecure"},
+                          "--threads", "4", "--join-timeout", "5", "--insecure", "--max-tensor", "3GiB",
+                          "--in-flight", "1MiB", "--max-strangers", "7", "--peer-timeout", "9"},
                          false);
   const auto& options = std::get<NodeOptions>(parsed);
   EXPECT_EQ(options.membership.name(), (TaskName{"worker", 3}));
   EXPECT_EQ(options.membership.file, "c.json");
-  EXPECT_TRUE(options.membership.insecure);
+  EXPECT_TRUE(options.membership.network.insecure);
+  EXPECT_EQ(options.membership.network.max_tensor, 3ull << 30);
+  EXPECT_EQ(options.membership.network.in_flight, 1ull << 20);
+  EXPECT_EQ(options.membership.network.max_strangers, 7);
+  EXPECT_EQ(options.membership.network.peer_timeout, std::chrono::seconds(9));
   EXPECT_EQ(options.devices, 2);
   EXPECT_EQ(options.threads, 4);
-  EXPECT_EQ(options.join_timeout, std::chrono::seconds(5));
+  EXPECT_EQ(options.membership.join_timeout, std::chrono::seconds(5));
   EXPECT_EQ(node_exit({"--job", "ps", "--task", "0"}, true).out, "accepted");
 }
 
@@ -108,6 +113,14 @@ TEST(NodeOptions, WrongUsageIsExplained) {
            {{"--job", "worker", "--task", "one"}, "--task: expected a whole number from 0"},
            {{"--devices", "0"}, "--devices: expected a whole number from 1 to 1024"},
            {{"--join-timeout", "0"}, "--join-timeout: expected"},
+           {{"--job", "w", "--task", "0", "--cluster", "c", "--tls-cert", "c.pem"}, "belong together"},
+           {{"--job", "w", "--task", "0", "--cluster", "c", "--tls-cert", "c", "--tls-key", "k", "--tls-ca", "a",
+             "--insecure"},
+            "--insecure"},
+           {{"--max-tensor", "much"}, "--max-tensor: expected a number of bytes"},
+           {{"--job", "w", "--task", "0", "--cluster", "c", "--in-flight", "1KiB"}, "--in-flight: expected 512KiB"},
+           {{"--max-strangers", "0"}, "--max-strangers: expected a whole number from 1"},
+           {{"--peer-timeout", "0"}, "--peer-timeout: expected a whole number from 1"},
            {{"stray"}, "stray"}}) {
     const EarlyExit exit = node_exit(arguments);
     EXPECT_EQ(exit.code, 2);

@@ -26,7 +26,7 @@ find_package(Eigen3 3.4 REQUIRED NO_MODULE)
 find_package(oneDNN REQUIRED)
 find_package(nlohmann_json REQUIRED)
 find_package(CLI11 REQUIRED)
-find_package(CAF 0.17.6 REQUIRED COMPONENTS core io)
+find_package(CAF 0.17.6 REQUIRED COMPONENTS core io openssl)
 
 set(TROUPE_HAS_CUDA OFF)
 if(TROUPE_CUDA)

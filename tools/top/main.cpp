@@ -2,60 +2,52 @@
 #include <CLI/CLI.hpp>
 #include <caf/actor_system.hpp>
 #include <caf/actor_system_config.hpp>
-#include <caf/io/middleman.hpp>
 #include <caf/scoped_actor.hpp>
 #include <cstdio>
 
-#include "actors/cluster/cluster_spec.hpp"
-#include "messages/protocol.hpp"
+#include "actors/cluster/control.hpp"
+#include "actors/cluster/network_options.hpp"
+#include "actors/wire/probe.hpp"
 
 namespace troupe {
 namespace {
 
 constexpr auto kTimeout = std::chrono::seconds(5);
 
-NodeActor find_node(caf::actor_system& system, const HostPort& address) {
-  caf::scoped_actor self(system);
-  NodeActor node;
-  std::string reason = "nobody answers";
-  self->request(system.middleman().actor_handle(), kTimeout, caf::connect_atom::value, address.host, address.port)
-      .receive(
-          [&](const caf::node_id&, caf::strong_actor_ptr& ptr, const std::set<std::string>& interface) {
-            if (ptr && system.assignable(interface, system.message_types<NodeActor>()))
-              node = caf::actor_cast<NodeActor>(std::move(ptr));
-            else
-              reason = "what listens there is not a Troupe task of this version";
-          },
-          [](const caf::error&) {});
-  if (!node) fail(Code::unavailable, "no task at {}: {}", address.to_string(), reason);
+NodeActor find_node(caf::actor_system& system, const wire::TlsContext* tls, const HostPort& address) {
+  const auto deadline = std::chrono::steady_clock::now() + kTimeout;
+  wire::probe(tls, wire::resolve(address.host, address.port), deadline);
+  const NodeActor node = connect_node(system, address, kTimeout);
+  if (!node) fail(Code::unavailable, "nobody answers");
   return node;
 }
 
-std::string snapshot(caf::actor_system& system, const HostPort& address) {
+std::string snapshot(caf::actor_system& system, const NodeActor& node) {
   caf::scoped_actor self(system);
-  const NodeActor node = find_node(system, address);
   Reply reply;
   self->request(node, kTimeout, SnapshotRequest{})
       .receive([&](const Reply& r) { reply = r; },
                [&](const caf::error&) {
-                 reply = Reply::of(Error(Code::deadline_exceeded, fmt::format("the task at {} did not answer", address.to_string())));
+                 reply = Reply::of(Error(Code::deadline_exceeded, "it did not answer"));
                });
   if (reply.error()) throw reply.error();
   return reply.body;
 }
 
-int run(const std::string& address) {
+int run(const std::string& address, const NetworkOptions& network) {
   try {
     const HostPort target = HostPort::parse(address);
+    network.check(target);
+    const WireOptions checked = network.wire();
     caf::actor_system_config config;
     register_message_types(config);
     config.set("logger.verbosity", caf::atom("quiet"));
-    config.load<caf::io::middleman>();
+    load_networking(config, network.tls);
     caf::actor_system system(config);
-    std::fputs(snapshot(system, target).c_str(), stdout);
+    std::fputs(snapshot(system, find_node(system, checked.tls.get(), target)).c_str(), stdout);
     return 0;
   } catch (const Error& error) {
-    std::fprintf(stderr, "troupe-top: %s\n", error.message().c_str());
+    std::fprintf(stderr, "troupe-top: %s: %s\n", address.c_str(), error.message().c_str());
     return 1;
   }
 }
@@ -73,8 +65,13 @@ Example: troupe-launch prints the address of each task; then
   app.set_version_flag("--version", "troupe-top " TROUPE_VERSION);
   std::string address;
   bool once = false;
+  troupe::NetworkOptions network;
   app.add_option("HOST:PORT", address, "The advertised address of a task")->required();
   app.add_flag("--once", once, "Print one page and end (the only way so far)");
+  app.add_option("--tls-cert", network.tls.certificate, "Certificate, if the task speaks TLS (PEM)")->type_name("FILE");
+  app.add_option("--tls-key", network.tls.key, "Its key (PEM)")->type_name("FILE");
+  app.add_option("--tls-ca", network.tls.ca, "Certificate of the cluster's CA (PEM)")->type_name("FILE");
+  app.add_flag("--insecure", network.insecure, "Speak to a task on another machine, although nothing is encrypted");
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& done) {
@@ -83,5 +80,5 @@ Example: troupe-launch prints the address of each task; then
     app.exit(error);
     return 2;
   }
-  return troupe::run(address);
+  return troupe::run(address, network);
 }

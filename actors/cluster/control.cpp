@@ -1,0 +1,48 @@
+#include "actors/cluster/control.hpp"
+
+#include <caf/actor_system_config.hpp>
+#include <caf/io/middleman.hpp>
+#include <caf/openssl/manager.hpp>
+#include <caf/openssl/publish.hpp>
+#include <caf/scoped_actor.hpp>
+
+namespace troupe {
+
+void load_networking(caf::actor_system_config& config, const TlsFiles& tls) {
+  config.set("middleman.workers", 1u);
+  config.load<caf::io::middleman>();
+  if (!tls.given()) return;
+  config.openssl_certificate = tls.certificate;
+  config.openssl_key = tls.key;
+  config.openssl_cafile = tls.ca;
+  config.load<caf::openssl::manager>();
+}
+
+std::uint16_t publish_node(const NodeActor& node, const std::string& host, std::uint16_t port) {
+  caf::actor_system& system = node.home_system();
+  const auto result = system.has_openssl_manager() ? caf::openssl::publish(node, port, host.c_str(), false)
+                                                   : system.middleman().publish(node, port, host.c_str(), false);
+  if (!result)
+    fail(Code::unavailable, "cannot listen on {}:{}: {}", host, port,
+         port == 0 ? system.render(result.error()) : "the port is in use, or the address is not of this host");
+  return *result;
+}
+
+NodeActor connect_node(caf::actor_system& system, const HostPort& address, std::chrono::milliseconds timeout) {
+  caf::scoped_actor self(system);
+  const caf::io::middleman_actor connector =
+      system.has_openssl_manager() ? system.openssl_manager().actor_handle() : system.middleman().actor_handle();
+  NodeActor found;
+  bool other = false;
+  self->request(connector, timeout, caf::connect_atom::value, address.host, address.port)
+      .receive(
+          [&](const caf::node_id&, caf::strong_actor_ptr& ptr, const std::set<std::string>& interface) {
+            other = !ptr || !system.assignable(interface, system.message_types<NodeActor>());
+            if (!other) found = caf::actor_cast<NodeActor>(std::move(ptr));
+          },
+          [](const caf::error&) {});
+  if (other) fail(Code::failed_precondition, "what listens at {} is not a Troupe node of this version", address.to_string());
+  return found;
+}
+
+}  // namespace troupe

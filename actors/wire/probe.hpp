@@ -1,0 +1,14 @@
+// Looks at a port before CAF connects to it: CAF does not say why a connection fails.
+#pragma once
+
+#include "actors/wire/connection.hpp"
+#include "actors/wire/tls.hpp"
+
+namespace troupe::wire {
+
+// Connects, lets both sides check their certificates (`tls` null: none), and waits for the first bytes of whoever
+// listens there, which are not looked at. Blocks. Throws unauthenticated: they do not trust each other, or one of
+// them does not speak TLS; unavailable: nobody is there, or it went away; deadline_exceeded.
+void probe(const TlsContext* tls, const Address& address, Clock::time_point deadline);
+
+}  // namespace troupe::wire

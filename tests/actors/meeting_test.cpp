@@ -1,0 +1,185 @@
+// How tasks meet over networks, with certificates and limits, and who is kept out. Over real sockets.
+#include <caf/scoped_actor.hpp>
+#include <thread>
+
+#include "actors/cluster/task.hpp"
+#include "actors/session/session.hpp"
+#include "graph/ops.hpp"
+#include "tests/actors/certificates.hpp"
+#include "tests/actors/error_of.hpp"
+#include "tests/actors/loose_tls_peer.hpp"
+#include "tests/actors/temporary_directory.hpp"
+#include "tests/actors/wire_testing.hpp"
+
+namespace troupe {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::Authority;
+using testing::error_of;
+using testing::TemporaryDirectory;
+
+const TaskName kPs{"ps", 0};
+const TaskName kWorker{"worker", 0};
+
+TaskOptions options_of(const TaskName& name, const NetworkOptions& network = {}) {
+  return {.name = name, .threads = 1, .networked = true, .network = network};
+}
+
+ClusterSpec cluster_of(const std::vector<const Task*>& tasks) {
+  ClusterSpec cluster{"demo", wire::kToken, {}};
+  for (const Task* task : tasks) cluster.tasks[task->name()] = {"127.0.0.1", task->port()};
+  return cluster;
+}
+
+// Twice x, computed on the other task.
+float run_on(const TaskName& task, Task& client) {
+  Graph g;
+  Output x = placeholder(g, DType::f32, {}, "x");
+  Output y;
+  {
+    const auto scope = g.on_device(task.to_string());
+    y = x + x;
+  }
+  Session session(client, g);
+  return session.run({{x, Tensor::scalar(2.0f)}}, y).item<float>();
+}
+
+bool says(const Error& error, const std::string& text) { return error.message().find(text) != std::string::npos; }
+
+// ---- Networks that others reach --------------------------------------------------------------------------------------
+
+class SecureMeeting : public ::testing::Test {
+ protected:
+  NetworkOptions certified(const std::string& name) { return {.tls = ca_.issue(name)}; }
+  Error join_error(const NetworkOptions& network, const ClusterSpec& cluster, std::chrono::milliseconds deadline = 20s) {
+    Task client(options_of({"client", 0}, network));
+    return error_of([&] { client.join(cluster, deadline); });
+  }
+
+  TemporaryDirectory directory_;
+  Authority ca_{directory_.file(""), "ca"};
+};
+
+TEST_F(SecureMeeting, NeedsCertificatesOrConsent) {
+  TaskOptions open = options_of(kPs);
+  open.host = "0.0.0.0";
+  const Error listening = error_of([&] { Task task(open); });
+  EXPECT_EQ(listening.code(), Code::failed_precondition);
+  EXPECT_TRUE(says(listening, "0.0.0.0") && says(listening, "--tls-cert") && says(listening, "--insecure")) << listening.to_string();
+  ClusterSpec far{"demo", "", {{kPs, {"192.0.2.1", 7701}}}};
+  const Error dialing = join_error({}, far);
+  EXPECT_EQ(dialing.code(), Code::failed_precondition);
+  EXPECT_TRUE(says(dialing, "192.0.2.1:7701")) << dialing.to_string();
+  open.network.insecure = true;
+  EXPECT_TRUE(error_of([&] { Task task(open); }).ok());
+  open.network = certified("ps");
+  EXPECT_TRUE(error_of([&] { Task task(open); }).ok());
+}
+
+TEST_F(SecureMeeting, TasksWithCertificatesComputeTogetherAndOthersStayOut) {
+  Task ps(options_of(kPs, certified("ps"))), worker(options_of(kWorker, certified("worker")));
+  const ClusterSpec cluster = cluster_of({&ps, &worker});
+  std::thread joiner([&] { worker.join(cluster, 20s); });
+  ps.join(cluster, 20s);
+  joiner.join();
+  EXPECT_EQ(run_on(kWorker, ps), 4.0f);
+
+  const Error plain = join_error({}, cluster, 300ms);
+  EXPECT_TRUE(says(plain, "/job:ps/task:0 at 127.0.0.1:") && says(plain, "give this one --tls-cert")) << plain.to_string();
+  Authority other{directory_.file(""), "other-ca"};
+  const Error stranger = join_error({.tls = other.issue("stranger")}, cluster);
+  EXPECT_EQ(stranger.code(), Code::unauthenticated);
+  EXPECT_TRUE(says(stranger, "its certificate is not accepted")) << stranger.to_string();
+  ClusterSpec guess = cluster;
+  guess.token = "guess";
+  const Error no_token = join_error(certified("client"), guess);
+  EXPECT_TRUE(says(no_token, "wrong token")) << no_token.to_string();
+  EXPECT_TRUE(join_error(certified("client"), cluster).ok());
+}
+
+TEST_F(SecureMeeting, APlainTaskIsNotSpokenToByOneWithCertificates) {
+  Task plain(options_of(kPs));
+  const Error error = join_error(certified("client"), cluster_of({&plain}));
+  EXPECT_EQ(error.code(), Code::unauthenticated);
+  EXPECT_TRUE(says(error, "/job:ps/task:0 at 127.0.0.1:") && says(error, "it does not speak TLS")) << error.to_string();
+}
+
+// What strangers say to the port of CAF's networking, over sockets of their own.
+TEST_F(SecureMeeting, CafTakesNoOneWithoutAGoodCertificate) {
+  Task task(options_of(kPs, certified("ps")));
+  Authority other{directory_.file(""), "other-ca"};
+  const TlsFiles stranger = other.issue("stranger"), expired = ca_.issue("expired", {.from_days = -3, .to_days = -1});
+  const TlsFiles good = ca_.issue("good");
+  EXPECT_FALSE(wire::LooseTlsPeer(task.port(), nullptr).hears_something());
+  EXPECT_FALSE(wire::LooseTlsPeer(task.port(), &stranger).hears_something());
+  EXPECT_FALSE(wire::LooseTlsPeer(task.port(), &expired).hears_something());
+  EXPECT_TRUE(wire::LooseTlsPeer(task.port(), &good).hears_something());
+}
+
+TEST_F(SecureMeeting, ACertificateThatIsNoGoodIsNamedWhenTheTaskStarts) {
+  NetworkOptions none = certified("ps");
+  none.tls.key = directory_.file("none.key");
+  const Error error = error_of([&] { Task task(options_of(kPs, none)); });
+  EXPECT_EQ(error.code(), Code::not_found);
+  EXPECT_TRUE(says(error, none.tls.key)) << error.to_string();
+}
+
+// ---- Limits ----------------------------------------------------------------------------------------------------------
+
+TEST(NetworkOptionsTest, WhatMakesNoSenseIsRefusedAndNamed) {
+  using namespace std::chrono_literals;
+  const std::vector<std::pair<NetworkOptions, std::string>> cases = {
+      {{.tls = {"c.pem", "", ""}}, "--tls-cert, --tls-key and --tls-ca belong together"},
+      {{.tls = {"c.pem", "c.key", "ca.pem"}, .insecure = true}, "--insecure"},
+      {{.max_tensor = 1000}, "--max-tensor: expected 256KiB to 1TiB, not 1000 bytes"},
+      {{.max_tensor = 2ull << 40}, "--max-tensor"},
+      {{.in_flight = 1000}, "--in-flight: expected 512KiB or more"},
+      {{.max_strangers = 0}, "--max-strangers"},
+      {{.hello_timeout = 0ms}, "Hello"},
+      {{.peer_timeout = 99ms}, "--peer-timeout"}};
+  for (const auto& [options, text] : cases) {
+    const Error error = error_of([&] { static_cast<void>(options.wire()); });
+    EXPECT_EQ(error.code(), Code::invalid_argument);
+    EXPECT_TRUE(says(error, text)) << error.to_string();
+  }
+}
+
+TEST(NetworkOptionsTest, BecomeThoseOfTheWire) {
+  const WireOptions wire = NetworkOptions{.max_tensor = 1 << 20, .in_flight = 2 << 20, .max_strangers = 3, .hello_timeout = 7ms, .peer_timeout = 400ms}.wire();
+  EXPECT_EQ(wire.connection.limits.max_tensor_bytes, 1u << 20);
+  EXPECT_EQ(wire.connection.limits.max_payload, 2u << 20);
+  EXPECT_EQ(wire.connection.window, 2u << 20);
+  EXPECT_EQ(wire.max_strangers, 3u);
+  EXPECT_EQ(wire.handshake_timeout, 7ms);
+  EXPECT_EQ(wire.down_after, 400ms);
+  EXPECT_EQ(wire.suspect_after, 100ms);
+  EXPECT_EQ(wire.heartbeat_every, 40ms);
+  const WireOptions defaults = NetworkOptions().wire();
+  EXPECT_EQ(defaults.heartbeat_every, 500ms);
+  EXPECT_EQ(defaults.connection.limits.max_payload, Limits{}.max_payload);
+}
+
+TEST(NetworkOptionsTest, ATensorBeyondTheLimitFailsItsStepAndIsNamed) {
+  const NetworkOptions small{.max_tensor = 256 << 10};
+  Task ps(options_of(kPs, small)), worker(options_of(kWorker, small));
+  const ClusterSpec cluster = cluster_of({&ps, &worker});
+  std::thread joiner([&] { worker.join(cluster, 20s); });
+  ps.join(cluster, 20s);
+  joiner.join();
+  Graph g;
+  Output x = placeholder(g, DType::f32, {kUnknown}, "x");
+  Output y;
+  {
+    const auto scope = g.on_device(kWorker.to_string());
+    y = sum(x);
+  }
+  Session session(ps, g);
+  EXPECT_EQ(session.run({{x, Tensor::zeros(DType::f32, {65536})}}, y).item<float>(), 0.0f);
+  const Error error = error_of([&] { session.run({{x, Tensor::zeros(DType::f32, {65537})}}, y); });
+  EXPECT_EQ(error.code(), Code::resource_exhausted);
+  EXPECT_TRUE(says(error, "262148 bytes; the limit is 262144")) << error.to_string();
+}
+
+}  // namespace
+}  // namespace troupe
