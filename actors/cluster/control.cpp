@@ -1,12 +1,22 @@
 #include "actors/cluster/control.hpp"
 
+#include <algorithm>
 #include <caf/actor_system_config.hpp>
 #include <caf/io/middleman.hpp>
 #include <caf/openssl/manager.hpp>
 #include <caf/openssl/publish.hpp>
 #include <caf/scoped_actor.hpp>
 
+#include "actors/wire/probe.hpp"
+
 namespace troupe {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::chrono::seconds kPatience(1);  // with CAF, which waits for ever where nobody speaks as it does
+
+}  // namespace
 
 void load_networking(caf::actor_system_config& config, const TlsFiles& tls) {
   config.set("middleman.workers", 1u);
@@ -28,21 +38,28 @@ std::uint16_t publish_node(const NodeActor& node, const std::string& host, std::
   return *result;
 }
 
-NodeActor connect_node(caf::actor_system& system, const HostPort& address, std::chrono::milliseconds timeout) {
+NodeActor connect_node(caf::actor_system& system, const wire::TlsContext* tls, const HostPort& address,
+                       Clock::time_point deadline) {
+  const Clock::time_point patience = std::min(deadline, Clock::now() + kPatience);
   caf::scoped_actor self(system);
   const caf::io::middleman_actor connector =
       system.has_openssl_manager() ? system.openssl_manager().actor_handle() : system.middleman().actor_handle();
   NodeActor found;
   bool other = false;
-  self->request(connector, timeout, caf::connect_atom::value, address.host, address.port)
+  self->request(connector, std::max(Clock::duration::zero(), patience - Clock::now()), caf::connect_atom::value, address.host,
+                address.port)
       .receive(
           [&](const caf::node_id&, caf::strong_actor_ptr& ptr, const std::set<std::string>& interface) {
             other = !ptr || !system.assignable(interface, system.message_types<NodeActor>());
             if (!other) found = caf::actor_cast<NodeActor>(std::move(ptr));
           },
           [](const caf::error&) {});
-  if (other) fail(Code::failed_precondition, "what listens at {} is not a Troupe node of this version", address.to_string());
-  return found;
+  if (other) fail(Code::failed_precondition, "what listens there is not a Troupe node of this version");
+  if (found) return found;
+  // Not before CAF has tried: a port of CAF's that sees a connection come and go may forget the next one, which gets the
+  // same file descriptor.
+  wire::probe(tls, wire::resolve(address.host, address.port), std::min(deadline, Clock::now() + kPatience));
+  fail(Code::unavailable, "nobody answers");
 }
 
 }  // namespace troupe

@@ -10,7 +10,6 @@
 #include "actors/cluster/control.hpp"
 #include "actors/cluster/peer_actor.hpp"
 #include "actors/session/borrowed_thread.hpp"
-#include "actors/wire/probe.hpp"
 #include "actors/wire/wire.hpp"
 #include "messages/codec.hpp"
 #include "messages/proto/cluster.pb.h"
@@ -131,19 +130,17 @@ class Links::Impl final : public WireHandler {
   // Tries until the deadline: the peer may not have started yet.
   NodeActor find_node(const TaskName& task, const HostPort& address, Clock::time_point deadline) {
     const auto where = [&] { return fmt::format("{} at {}", task.to_string(), address.to_string()); };
-    std::string reason = "nobody answers";
-    for (bool trusted = false;;) {
+    std::string reason;
+    do {
       try {
-        if (!trusted) wire::probe(config.wire.tls.get(), wire::resolve(address.host, address.port), deadline);
-        trusted = true;
-        if (NodeActor node = connect_node(config.system, address, until(deadline))) return node;
+        return connect_node(config.system, config.wire.tls.get(), address, deadline);
       } catch (const Error& error) {
         if (error.code() != Code::unavailable && error.code() != Code::deadline_exceeded) throw error.within(where());
         reason = error.message();
       }
-      if (Clock::now() >= deadline) fail(Code::deadline_exceeded, "{} did not come: {}", where(), reason);
       std::this_thread::sleep_for(std::min(std::chrono::milliseconds(50), until(deadline)));
-    }
+    } while (Clock::now() < deadline);
+    fail(Code::deadline_exceeded, "{} did not come: {}", where(), reason);
   }
 
   void await_links(const ClusterSpec& cluster, Clock::time_point deadline) {

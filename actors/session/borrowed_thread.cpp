@@ -9,13 +9,15 @@ namespace {
 
 constexpr std::size_t kShare = 100;  // messages in a row, as for the pool
 
-caf::resumable* job_of(caf::abstract_actor* actor) { return dynamic_cast<caf::resumable*>(actor); }
+template <class Actor>
+caf::resumable* job_of(const Actor& actor) {
+  return actor ? dynamic_cast<caf::resumable*>(caf::actor_cast<caf::abstract_actor*>(actor)) : nullptr;
+}
 
 }  // namespace
 
 ShortActors::ShortActors(const SchedulerActor& scheduler, const RendezvousActor& rendezvous, const CollectiveActor& collective)
-    : jobs{job_of(caf::actor_cast<caf::abstract_actor*>(scheduler)), job_of(caf::actor_cast<caf::abstract_actor*>(rendezvous)),
-           job_of(caf::actor_cast<caf::abstract_actor*>(collective))} {}
+    : jobs{job_of(scheduler), job_of(rendezvous), job_of(collective)} {}
 
 void BorrowedThread::exec_later(caf::resumable* job) {
   for (std::size_t i = 0; i < ready_.size(); ++i)

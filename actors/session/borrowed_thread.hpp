@@ -12,7 +12,7 @@
 
 namespace troupe {
 
-// The actors that a borrowed thread may run. They must outlive it.
+// The actors that a borrowed thread may run, null for none. They must outlive it.
 struct ShortActors {
   ShortActors() = default;
   ShortActors(const SchedulerActor& scheduler, const RendezvousActor& rendezvous, const CollectiveActor& collective);

@@ -1,4 +1,4 @@
-// Looks at a port before CAF connects to it: CAF does not say why a connection fails.
+// Looks at a port that CAF could not connect to: CAF does not say why.
 #pragma once
 
 #include "actors/wire/connection.hpp"

@@ -4,6 +4,7 @@
 
 #include <cstdio>
 
+#include "tools/bench/bounce.hpp"
 #include "tools/bench/pipeline.hpp"
 #include "tools/bench/remote_shard.hpp"
 #include "tools/bench/remote_task.hpp"
@@ -42,6 +43,8 @@ std::optional<int> run_as_child(const std::vector<std::string>& arguments) {
       train_as_child();
     else if (arguments[1] == kBeats)
       listen_to_beats();
+    else if (arguments[1] == kBounce)
+      Bounce::serve();
     else if (arguments[1] == kFirstStep)
       first_step();
     else

@@ -3,6 +3,7 @@
 
 #include "actors/session/session.hpp"
 #include "graph/ops.hpp"
+#include "tools/bench/bounce.hpp"
 #include "tools/bench/cases.hpp"
 #include "tools/bench/remote_task.hpp"
 #include "tools/bench/tcp_peer.hpp"
@@ -84,25 +85,43 @@ Case transfer_case(std::size_t mebibytes, double target) {
           }};
 }
 
-Contest round_trips(const Settings& settings) {
-  auto transfer = std::make_shared<Transfer>(sizeof(float));
+constexpr int kInTurn = 100;
+
+// Beside plain TCP: microseconds.
+Contest round_trips(const Settings& settings, const std::function<double(double slice)>& troupe) {
   auto tcp = std::make_shared<TcpPeer>();
   const double slice = settings.slice_seconds();
-  constexpr int kInTurn = 100;
-  return {.troupe = [=] { return 1e6 * seconds_per_call(slice, [&] { transfer->run_one(); }); },
+  return {.troupe = [=] { return 1e6 * troupe(slice); },
           .peers = {{"raw TCP", [=] { return 1e6 / kInTurn * seconds_per_call(slice, [&] { tcp->ping_pong(4, kInTurn); }); }}}};
+}
+
+Contest bounces(const Settings& settings) {
+  auto bounce = std::make_shared<Bounce>();
+  return round_trips(settings, [=](double slice) { return seconds_per_call(slice, [&] { bounce->run(kInTurn); }) / kInTurn; });
+}
+
+Contest steps(const Settings& settings) {
+  auto transfer = std::make_shared<Transfer>(sizeof(float));
+  return round_trips(settings, [=](double slice) { return seconds_per_call(slice, [&] { transfer->run_one(); }); });
 }
 
 }  // namespace
 
 void add_transfer_cases(std::vector<Case>& cases) {
+  const std::string peer = "4 bytes over plain TCP, there and back between a thread of each process";
   cases.push_back({.bench = "transfer",
                    .name = "4B",
                    .unit = "us",
-                   .measures = "a step that feeds 4 bytes to a task in another process and fetches from it: there and back",
-                   .peer = "4 bytes over plain TCP, there and back between a thread of each process",
+                   .measures = "a tensor of 4 bytes from an actor through peer, wire and rendezvous to an actor of another process, and back",
+                   .peer = peer,
                    .ratio_target = 0.5,
-                   .prepare = round_trips});
+                   .prepare = bounces});
+  cases.push_back({.bench = "transfer",
+                   .name = "4B-step",
+                   .unit = "us",
+                   .measures = "a step that feeds 4 bytes to a task in another process, which runs a kernel, and fetches what that gives",
+                   .peer = peer,
+                   .prepare = steps});
   for (const std::size_t mebibytes : {1, 4, 16, 64, 256}) cases.push_back(transfer_case(mebibytes, mebibytes == 1 ? 0.8 : 0.85));
 }
 

@@ -7,20 +7,11 @@
 
 #include "actors/cluster/control.hpp"
 #include "actors/cluster/network_options.hpp"
-#include "actors/wire/probe.hpp"
 
 namespace troupe {
 namespace {
 
 constexpr auto kTimeout = std::chrono::seconds(5);
-
-NodeActor find_node(caf::actor_system& system, const wire::TlsContext* tls, const HostPort& address) {
-  const auto deadline = std::chrono::steady_clock::now() + kTimeout;
-  wire::probe(tls, wire::resolve(address.host, address.port), deadline);
-  const NodeActor node = connect_node(system, address, kTimeout);
-  if (!node) fail(Code::unavailable, "nobody answers");
-  return node;
-}
 
 std::string snapshot(caf::actor_system& system, const NodeActor& node) {
   caf::scoped_actor self(system);
@@ -44,7 +35,8 @@ int run(const std::string& address, const NetworkOptions& network) {
     config.set("logger.verbosity", caf::atom("quiet"));
     load_networking(config, network.tls);
     caf::actor_system system(config);
-    std::fputs(snapshot(system, find_node(system, checked.tls.get(), target)).c_str(), stdout);
+    const auto deadline = std::chrono::steady_clock::now() + kTimeout;
+    std::fputs(snapshot(system, connect_node(system, checked.tls.get(), target, deadline)).c_str(), stdout);
     return 0;
   } catch (const Error& error) {
     std::fprintf(stderr, "troupe-top: %s: %s\n", address.c_str(), error.message().c_str());
