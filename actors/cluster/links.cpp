@@ -59,6 +59,7 @@ class Links::Impl final : public WireHandler {
 
   void connected(PeerId id, const Hello& hello) override {
     PeerActorImpl::Links links{.send = [this, id](const Frame& frame) { return wire.send(id, frame); },
+                               .close = [this, id](const Error& why) { wire.close(id, why); },
                                .node = config.node,
                                .scheduler = config.scheduler,
                                .rendezvous = config.rendezvous,

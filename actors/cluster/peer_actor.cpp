@@ -1,9 +1,25 @@
 #include "actors/cluster/peer_actor.hpp"
 
+#include <caf/send.hpp>
+
 namespace troupe {
 namespace {
 
-constexpr std::size_t kMaxEarlyFrames = 4096;
+constexpr std::size_t kMaxEarlyBytes = 64 << 20;
+
+std::size_t size_of(const Tensor& tensor) { return tensor.valid() ? tensor.num_bytes() : 0; }
+std::size_t size_of(const std::string& text) { return text.size(); }
+std::size_t size_of(const Error& error) { return error.message().size(); }
+template <class T>
+std::size_t size_of(const T&) {
+  return 0;
+}
+
+// The memory that a frame which waits takes.
+std::size_t size_of_frame(const Frame& frame) {
+  const auto sum = [](const auto&... fields) { return (sizeof(Frame) + ... + size_of(fields)); };
+  return std::visit([&](const auto& f) { return std::apply(sum, f.fields()); }, frame);
+}
 
 }  // namespace
 
@@ -25,6 +41,7 @@ void PeerActorImpl::stop() {
   const std::lock_guard lock(routes_mutex_);
   routes_ = JobRoutes{};
   early_.clear();
+  early_bytes_ = 0;
   quit();
 }
 
@@ -88,16 +105,25 @@ struct PeerActorImpl::Passage {
   void to_job(const Actor& actor, F& frame) const {
     if (actor)
       inbound(actor, frame);
-    else if (self.early_.size() < kMaxEarlyFrames)
-      self.early_.push_back(std::move(frame));
+    else
+      self.keep(std::move(frame));
   }
 };
+
+// Beyond the limit the link ends: a frame that is dropped would be waited for on both sides.
+void PeerActorImpl::keep(Frame frame) {
+  early_bytes_ += size_of_frame(frame);
+  if (early_bytes_ <= kMaxEarlyBytes) return early_.push_back(std::move(frame));
+  early_.clear();
+  give_up(Error(Code::resource_exhausted, fmt::format("frames of a training job came before this task had joined it, more than {} bytes of them", kMaxEarlyBytes)));
+}
 
 void PeerActorImpl::set_routes(const JobRoutes& routes) {
   const std::lock_guard lock(routes_mutex_);
   routes_ = routes;
   std::deque<Frame> early;
   early.swap(early_);
+  early_bytes_ = 0;
   for (Frame& frame : early) std::visit(Passage{*this, context()}, frame);
 }
 
@@ -120,9 +146,22 @@ void PeerActorImpl::send(const Frame& frame) {
   if (!links_.send) return;
   const Error error = links_.send(frame);
   if (!error || error.code() == Code::unavailable) return;  // a lost link is told by LinkLost
-  // A tensor that cannot travel (too large): its consumer must hear, or it waits for ever.
-  if (const Put* put = std::get_if<Put>(&frame))
-    static_cast<void>(links_.send(Put{put->key, put->version, {}, error.within(fmt::format("sending to {}", task_.to_string()))}));
+  // It cannot travel (too large): who waits for it must hear, or waits for ever.
+  const Error why = error.within(fmt::format("sending to {}", task_.to_string()));
+  if (const auto* put = std::get_if<Put>(&frame)) {
+    static_cast<void>(links_.send(Put{put->key, put->version, {}, why}));
+  } else if (const auto* part = std::get_if<CollectivePart>(&frame); part && !part->error) {
+    const CollectivePart failed{.group = part->group, .operation = {}, .tensor = {}, .error = why};
+    static_cast<void>(links_.send(failed));
+    caf::anon_send(links_.collective, Inbound<CollectivePart>{task_, failed});
+  } else {
+    give_up(why);
+  }
+}
+
+// The link is of no use any more: both sides will be told that it is lost, and why.
+void PeerActorImpl::give_up(const Error& why) {
+  if (!given_up_.exchange(true) && links_.close) links_.close(why);
 }
 
 }  // namespace troupe

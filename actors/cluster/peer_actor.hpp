@@ -2,7 +2,10 @@
 // to the wire; frames that come go to the actors they are for. Its life is that of one connection.
 //
 // enqueue() passes frames on, on the thread of their sender: no thread is woken in between. Where those of a training job go
-// the peer knows from JobRoutes; what comes before its actor is kept for it.
+// the peer knows from JobRoutes; what comes before its actor is kept for it, up to 64 MiB.
+//
+// No frame is lost without a word. One that cannot travel, because it is larger than the limits, becomes an error where its
+// receiver can take that (Put, CollectivePart); any other ends the link with the reason, as does more than can be kept.
 #pragma once
 
 #include <atomic>
@@ -19,6 +22,7 @@ class PeerActorImpl final : public Counted<PeerActor> {
  public:
   struct Links {
     std::function<Error(const Frame&)> send;  // to the wire; any thread
+    std::function<void(const Error&)> close;  // likewise: ends the link; LinkLost follows
     LocalNodeActor node;
     SchedulerActor scheduler;
     RendezvousActor rendezvous;
@@ -35,14 +39,18 @@ class PeerActorImpl final : public Counted<PeerActor> {
 
   void send(const Frame& frame);
   void set_routes(const JobRoutes& routes);
+  void keep(Frame frame);
+  void give_up(const Error& why);
   void stop();
 
   const TaskName task_;
   const Links links_;
   std::atomic<bool> stopped_{false};
+  std::atomic<bool> given_up_{false};
   std::mutex routes_mutex_;  // held while frames of a job are passed on: they keep their order
   JobRoutes routes_;
   std::deque<Frame> early_;  // of a job: a worker may be faster than the shard it pulls from
+  std::size_t early_bytes_ = 0;
 };
 
 }  // namespace troupe

@@ -9,6 +9,7 @@
 #include "actors/cluster/task.hpp"
 #include "actors/session/borrowed_thread.hpp"
 #include "actors/training/worker_actor.hpp"
+#include "messages/codec.hpp"
 #include "tests/actors/step_testing.hpp"
 
 namespace troupe {
@@ -79,6 +80,73 @@ TEST(Passing, FramesOfAJobWaitForTheirActorThenGoStraightToIt) {
   caf::anon_send(cluster.task(kHere).peers.at(kThere), JobRoutes{});
   caf::anon_send(worker, Stop{});
   cluster.system.run();
+}
+
+// A peer of kThere whose link takes frames of one tensor of at most four bytes.
+struct NarrowPeer {
+  NarrowPeer() {
+    PeerActorImpl::Links links;
+    links.send = [this](const Frame& frame) {
+      try {
+        encode(frame, {.max_tensor_bytes = 4});
+      } catch (...) {
+        return current_error();
+      }
+      sent.push_back(frame);
+      return Error();
+    };
+    links.close = [this](const Error& why) { closed.push_back(why); };
+    links.collective = cluster.task(kHere).collective;
+    peer = cluster.system.caf->spawn<PeerActorImpl>(cluster.system.registry.add("peer", "narrow"), kThere, std::move(links));
+  }
+  ~NarrowPeer() { caf::anon_send(peer, Stop{}); }
+  StepCluster cluster{{kHere}};
+  std::vector<Frame> sent;
+  std::vector<Error> closed;
+  PeerActor peer;
+};
+
+const Tensor kLarge = Tensor::vector<float>({1, 2});
+
+TEST(Passing, ATensorThatCannotTravelBecomesAnError) {
+  NarrowPeer narrow;
+  caf::anon_send(narrow.peer, Outbound{Put{kKey, 0, kLarge, {}}});
+  ASSERT_EQ(narrow.sent.size(), 1u);
+  const Error why = std::get<Put>(narrow.sent[0]).error;
+  EXPECT_EQ(why.message(), "sending to /job:worker/task:1: a Put has a tensor of 8 bytes; the limit is 4");
+  EXPECT_TRUE(narrow.closed.empty());
+}
+
+TEST(Passing, APartOfACollectiveThatCannotTravelEndsItsGroupOnBothSides) {
+  NarrowPeer narrow;
+  const ActorRecord& collective = record_of(narrow.cluster, "collective", kHere);
+  const std::uint64_t before = collective.messages_in.load();
+  caf::anon_send(narrow.peer, Outbound{CollectivePart{.group = 9, .operation = "all_reduce", .tensor = kLarge, .error = {}}});
+  ASSERT_EQ(narrow.sent.size(), 1u);
+  EXPECT_EQ(std::get<CollectivePart>(narrow.sent[0]).group, 9u);
+  EXPECT_EQ(std::get<CollectivePart>(narrow.sent[0]).error.code(), Code::resource_exhausted);
+  EXPECT_EQ(collective.messages_in.load(), before + 1);
+}
+
+TEST(Passing, AGradientThatCannotTravelEndsTheLink) {
+  NarrowPeer narrow;
+  for (int twice = 0; twice < 2; ++twice) caf::anon_send(narrow.peer, Outbound{Push{0, 0, 0, 0, 0, kLarge, {}}});
+  EXPECT_TRUE(narrow.sent.empty());
+  ASSERT_EQ(narrow.closed.size(), 1u);
+  EXPECT_EQ(narrow.closed[0].message(), "sending to /job:worker/task:1: a Push has a tensor of 8 bytes; the limit is 4");
+}
+
+TEST(Passing, ManyFramesOfAJobWaitForTheirActorButNotWithoutEnd) {
+  NarrowPeer narrow;
+  for (std::uint64_t i = 0; i < 10'000; ++i) caf::anon_send(narrow.peer, FrameCame{TakeToken{0, i}});
+  EXPECT_TRUE(narrow.closed.empty());
+  const Tensor gradient(DType::u8, Shape{20 << 20});
+  for (int i = 0; i < 3; ++i) caf::anon_send(narrow.peer, FrameCame{Push{0, 0, 0, 0, 0, gradient, {}}});
+  EXPECT_TRUE(narrow.closed.empty());
+  caf::anon_send(narrow.peer, FrameCame{Push{0, 0, 0, 0, 0, gradient, {}}});
+  ASSERT_EQ(narrow.closed.size(), 1u);
+  EXPECT_EQ(narrow.closed[0].code(), Code::resource_exhausted);
+  EXPECT_TRUE(gradient.unique());
 }
 
 TEST(Passing, ABorrowedThreadRunsShortActorsAndLeavesOthersToThePool) {
