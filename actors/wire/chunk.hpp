@@ -38,6 +38,12 @@ inline FrameClass classify(const Frame& frame, std::uint64_t payload_bytes) {
   return carries ? FrameClass::small : FrameClass::control;
 }
 
+// Whether a frame may come in chunks of this class: its own, or bulk for a small one that waited behind others of its edge.
+inline bool may_travel_as(FrameClass frame_class, const Frame& frame, std::uint64_t payload_bytes) {
+  const FrameClass own = classify(frame, payload_bytes);
+  return frame_class == own || (frame_class == FrameClass::bulk && own == FrameClass::small);
+}
+
 // Frames with the same value (not 0) must not pass each other. Two edges that happen to share one cost a
 // small frame some waiting.
 inline std::uint64_t order_key(const Frame& frame) {

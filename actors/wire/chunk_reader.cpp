@@ -77,6 +77,8 @@ void ChunkReader::end_chunk(const Sink& sink) {
   Stream& stream = *current_;
   if (!complete(stream)) fail(Code::data_loss, "the last chunk of a frame ends before the frame does");
   Frame frame = stream.decoder->finish();
+  if (!may_travel_as(current_class_, frame, stream.header.payload_bytes))
+    fail(Code::data_loss, "a {} came in chunks of another class than its own", kind_name(frame));
   stream.decoder.reset();
   stream.active = false;
   stream.part = Part::header;
@@ -123,6 +125,9 @@ void ChunkReader::begin_body(Stream& stream) {
       fail(Code::unauthenticated, "the first frame of a connection must be a Hello of at most {} bytes",
            kMaxGreeting);
   }
+  // Before anything is allocated: only bulk has credits, which bound what a peer may send ahead.
+  if (stream.header.payload_bytes > kSmallPayload && current_class_ != FrameClass::bulk)
+    fail(Code::data_loss, "tensors of {} bytes came in chunks of another class than bulk", stream.header.payload_bytes);
   stream.buffer.clear();
   stream.part = Part::body;
   if (stream.header.body_bytes == 0) begin_payload(stream);
