@@ -166,7 +166,9 @@ class TlsChannel final : public Channel {
   TlsChannel(Fd fd, std::shared_ptr<const TlsContext::State> state, bool dialed)
       : Channel(std::move(fd)), state_(std::move(state)), ssl_(SSL_new(state_->context.get()), &SSL_free) {
     out_.reserve(kOutBuffer);
-    SSL_set_bio(ssl_.get(), BIO_new_socket(socket().get(), BIO_NOCLOSE), new_bio(out_));
+    BIO* const nothing_yet = BIO_new(BIO_s_mem());
+    BIO_set_mem_eof_return(nothing_yet, -1);
+    SSL_set_bio(ssl_.get(), nothing_yet, new_bio(out_));
     if (dialed)
       SSL_set_connect_state(ssl_.get());
     else
@@ -235,12 +237,15 @@ class TlsChannel final : public Channel {
   bool buffered() const override { return buffered_; }
 
  private:
-  // OpenSSL would say many things of a peer that does not speak TLS.
+  // OpenSSL would say many things of a peer that does not speak TLS: it gets the socket once the first byte is known.
   void check_first_byte() {
+    if (heard_) return;
     unsigned char type = 0;
-    if (heard_ || ::recv(socket().get(), &type, 1, MSG_PEEK | MSG_DONTWAIT) != 1) return;
+    const ssize_t n = ::recv(socket().get(), &type, 1, MSG_PEEK | MSG_DONTWAIT);
+    if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) return;
     heard_ = true;
-    if (type >= kLowestType && type <= kHighestType) return;
+    SSL_set0_rbio(ssl_.get(), BIO_new_socket(socket().get(), BIO_NOCLOSE));
+    if (n <= 0 || (type >= kLowestType && type <= kHighestType)) return;
     (void)::send(socket().get(), kHandshakeFailure.data(), kHandshakeFailure.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
     fail(Code::unauthenticated, "{}", kNoTls);
   }

@@ -195,6 +195,24 @@ TEST_F(TlsTest, APlainTaskRefusesAPeerThatSpeaksTls) {
   expect_refused("it does not speak TLS", "it speaks TLS, and this task does not");
 }
 
+// Its first bytes, those of CAF, come while the handshake begins: OpenSSL must not see them, before or after.
+TEST_F(TlsTest, WhoDoesNotSpeakTlsIsNamedWheneverItsBytesCome) {
+  const auto context = context_of(good_);
+  for (const bool dialed : {true, false})
+    for (int i = 0; i < 50; ++i) {
+      int ends[2];
+      ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+      const auto channel = context->channel(Fd(ends[0]), dialed);
+      Fd other(ends[1]);
+      std::thread speaker([&] { (void)!::write(other.get(), "\1\0\0\0\0\0\0\0", 8); });
+      Error error;
+      while (!error) error = error_of([&] { (void)channel->set_up(); });
+      speaker.join();
+      ASSERT_EQ(error.code(), Code::unauthenticated);
+      ASSERT_NE(error.message().find("it does not speak TLS"), std::string::npos) << error.to_string();
+    }
+}
+
 TEST_F(TlsTest, TheTokenCountsBesideTheCertificate) {
   listen();
   dial([](WireOptions& options) { options.token = "guess"; });
