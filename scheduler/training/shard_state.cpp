@@ -116,8 +116,15 @@ Error ShardState::push_slot(Push& message, std::size_t slice, TrainingOutbox& ou
     return {};
   }
   stage(set, message, slice);
-  if (!set.whole()) return {};
-  while (!failure_ && slots_.whole(version_)) update(slots_.take(version_), out);
+  const bool whole = set.whole();
+  if (message.step == version_) update_early(slice, out);
+  if (!whole) return {};
+  while (!failure_ && slots_.whole(version_)) {
+    const std::vector<GradientSet> sets = slots_.take(version_);
+    note_staleness(sets);
+    publish(sets.size());
+    for (std::size_t i = 0; i < slices_.size() && !failure_; ++i) update_early(i, out);
+  }
   say_staged(message, out);
   release(out);
   return {};
@@ -148,7 +155,7 @@ Error ShardState::push_batch(Push& message, std::size_t slice, TrainingOutbox& o
   std::size_t dropped = 0;
   accumulated_.push_back(batches_.take(message.worker, message.step, dropped));
   counters_.staged_bytes -= dropped;
-  if (accumulated_.size() == options_.accumulate) update(std::exchange(accumulated_, {}), out);
+  if (accumulated_.size() == options_.accumulate) update_batches(out);
   say_staged(message, out);
   release(out);
   return {};
@@ -171,30 +178,50 @@ void ShardState::say_staged(const Push& message, TrainingOutbox& out) const {
 // ---- Updates
 // -------------------------------------------------------------------------------------------------------
 
-void ShardState::update(std::vector<GradientSet> sets, TrainingOutbox& out) {
+void ShardState::update_slice(std::size_t slice, std::vector<PushedGradient> gradients, double rate_scale,
+                              TrainingOutbox& out) {
+  for (const PushedGradient& gradient : gradients) counters_.staged_bytes -= gradient.num_bytes();
   try {
-    apply(sets);
+    store_.apply(slices_[slice].spec.id, {mean_of(std::move(gradients)), version_ + 1, rate_scale});
   } catch (...) {
     // Some slices may have moved and others not: nothing of this shard can be trusted any more.
     fail(current_error().within(fmt::format("shard {}, update {}", options_.shard, version_ + 1)), out);
   }
 }
 
-void ShardState::apply(std::vector<GradientSet>& sets) {
+// If all slots have the slice, it need not wait for the others: nobody sees its new value before the version is there.
+void ShardState::update_early(std::size_t slice, TrainingOutbox& out) {
+  if (!slots_.whole(version_, slice)) return;
+  Owned& owned = slices_[slice];
+  owned.updated = true;
+  // Who holds a value makes the store copy it. Without need for it nobody does: who has sent the gradients has pulled.
+  if (options_.keep_previous || options_.mode == TrainingMode::bounded_staleness)
+    owned.current = store_.value(owned.spec.id);
+  update_slice(slice, slots_.take(version_, slice), 1, out);
+}
+
+void ShardState::update_batches(TrainingOutbox& out) {
+  std::vector<GradientSet> sets = std::exchange(accumulated_, {});
   const double rate_scale = note_staleness(sets);
-  // Freed before the copy is made, so that its memory can be used again.
-  previous_.clear();
-  if (options_.keep_previous)
-    for (const Owned& owned : slices_) previous_.push_back(store_.value(owned.spec.id));
-  for (const GradientSet& set : sets) counters_.staged_bytes -= set.bytes();
-  for (std::size_t slice = 0; slice < slices_.size(); ++slice) {
+  for (std::size_t slice = 0; slice < slices_.size() && !failure_; ++slice) {
     std::vector<PushedGradient> gradients;
     for (GradientSet& set : sets) gradients.push_back(set.take(slice));
-    store_.apply(slices_[slice].spec.id, {mean_of(std::move(gradients)), version_ + 1, rate_scale});
+    update_slice(slice, std::move(gradients), rate_scale, out);
+  }
+  if (!failure_) publish(sets.size());
+}
+
+// The values in the store are those of the next version.
+void ShardState::publish(std::size_t batches) {
+  previous_.clear();
+  for (Owned& owned : slices_) {
+    if (options_.keep_previous) previous_.push_back(std::move(owned.current));
+    owned.current = {};
+    owned.updated = false;
   }
   ++version_;
   ++counters_.updates;
-  counters_.batches += sets.size();
+  counters_.batches += batches;
 }
 
 // Returns the factor of the learning rate: 1 / mean staleness, at most 1.
@@ -218,7 +245,7 @@ Error ShardState::pull(const Pull& message, TrainingOutbox& out) {
   if (message.worker >= options_.workers)
     return refuse(error(Code::invalid_argument, "pull of worker {} of {}", message.worker, options_.workers));
   if (Error error = find_slice(message.slice, slice)) return refuse(std::move(error));
-  if (message.min_version <= version_) {
+  if (can_answer(message, slice)) {
     answer(message, slice, out);
     return {};
   }
@@ -229,25 +256,37 @@ Error ShardState::pull(const Pull& message, TrainingOutbox& out) {
   return {};
 }
 
+bool ShardState::wants_previous(const Pull& message) const {
+  return !previous_.empty() && message.min_version + 1 == version_;
+}
+
+bool ShardState::can_answer(const Pull& message, std::size_t slice) const {
+  const Owned& owned = slices_[slice];
+  if (message.min_version > version_) return false;
+  return !owned.updated || owned.current.valid() || wants_previous(message);
+}
+
 void ShardState::answer(const Pull& message, std::size_t slice, TrainingOutbox& out) {
   ++counters_.pulls;
   Put put{message.reply_to, version_, {}, {}};
-  if (!previous_.empty() && message.min_version + 1 == version_) {
+  if (wants_previous(message)) {
     put.version = message.min_version;
     put.tensor = previous_[slice];
   } else {
-    put.tensor = store_.value(message.slice);
+    put.tensor = slices_[slice].updated ? slices_[slice].current : store_.value(message.slice);
   }
   out.push_back({Destination::worker(message.worker), std::move(put)});
 }
 
 void ShardState::release(TrainingOutbox& out) {
   if (failure_) return;
-  for (const Pull& pull : parked_) {
+  for (const Pull& pull : std::exchange(parked_, {})) {
     std::size_t slice = 0;
-    if (pull.min_version <= version_ && !find_slice(pull.slice, slice)) answer(pull, slice, out);
+    if (!find_slice(pull.slice, slice) && can_answer(pull, slice))
+      answer(pull, slice, out);
+    else
+      parked_.push_back(pull);
   }
-  std::erase_if(parked_, [&](const Pull& pull) { return pull.min_version <= version_; });
 }
 
 void ShardState::worker_down(std::uint32_t worker) {

@@ -1,13 +1,13 @@
 // The training protocol of one parameter shard: stages pushed gradients, applies them, and answers pulls.
 //
-//   synchronous, bounded_staleness: gradients are staged by (step, slot, slice). When all slots of step
-//   `version` are
-//     whole, each slice gets mean_of its N gradients in slot order, once, and the version becomes step + 1.
-//     So the result depends neither on who computed a slot nor on when it came.
+//   synchronous, bounded_staleness: gradients are staged by (step, slot, slice). A slice of which all slots of
+//   step `version` have come gets mean_of its N gradients in slot order, once, while others still arrive. When
+//   all have, the version becomes step + 1. So the result depends neither on who computed a slot nor on when
+//   it came.
 //   asynchronous: the gradients of one batch of one worker are applied together when all have come, never
-//   twice.
+//   twice. Not before: the rest of a batch may never come, and what was applied cannot be taken back.
 //
-// All slices move from version to version together: between two calls no reader can see half an update.
+// All slices move from version to version together: no reader can see half an update.
 // Values are handles of tensors that never change. A message that is not accepted leaves the state untouched:
 // repeated or late ones are dropped, counted and no error; wrong ones are refused, counted, and the Error
 // returned is for their sender.
@@ -54,7 +54,8 @@ struct ShardOptions {
   std::uint64_t version = 0;    // of the values at the start
   // Synchronous: the values before the last update are kept, and pulls that ask for exactly that version get
   // them. Needed where tokens of lost workers are reassigned: the new worker may find one shard a step ahead
-  // of another, and must see what its predecessor saw. Costs the memory of the values once more.
+  // of another, and must see what its predecessor saw. Costs the memory of the values once more, and twice
+  // while an update is under way. Without it a pull of a slice that was updated already waits for the version.
   bool keep_previous = true;
   // Asynchronous: this many batches make one update, their mean. Those left at the end of the training are
   // not applied.
@@ -128,6 +129,8 @@ class ShardState {
   struct Owned {
     SliceSpec spec;
     std::optional<bool> sparse;  // the form of its gradients, fixed by the first
+    bool updated = false;        // the store has it at version_ + 1 already
+    Tensor current;              // if so: its value at version_, if kept
   };
 
   Error refuse(Error error);
@@ -137,10 +140,15 @@ class ShardState {
   Error push_batch(Push& message, std::size_t slice, TrainingOutbox& out);
   Error check_pulled_version(const Push& message) const;
   void stage(GradientSet& set, Push& message, std::size_t slice);
-  void update(std::vector<GradientSet> sets, TrainingOutbox& out);
-  void apply(std::vector<GradientSet>& sets);
+  void update_slice(std::size_t slice, std::vector<PushedGradient> gradients, double rate_scale,
+                    TrainingOutbox& out);
+  void update_early(std::size_t slice, TrainingOutbox& out);
+  void update_batches(TrainingOutbox& out);
+  void publish(std::size_t batches);
   double note_staleness(const std::vector<GradientSet>& sets);
   void say_staged(const Push& message, TrainingOutbox& out) const;
+  bool can_answer(const Pull& message, std::size_t slice) const;
+  bool wants_previous(const Pull& message) const;
   void answer(const Pull& message, std::size_t slice, TrainingOutbox& out);
   void release(TrainingOutbox& out);
 

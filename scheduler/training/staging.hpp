@@ -17,20 +17,20 @@ namespace troupe {
 // The gradients of one micro-batch, one per slice of the shard.
 class GradientSet {
  public:
-  explicit GradientSet(std::size_t slices) : gradients_(slices) {}
+  explicit GradientSet(std::size_t slices) : gradients_(slices), has_(slices) {}
 
-  bool has(std::size_t slice) const { return gradients_[slice].values.valid(); }
+  bool has(std::size_t slice) const { return has_[slice]; }  // that has been taken too
   void add(std::size_t slice, PushedGradient gradient, std::uint64_t pulled_version);
   bool whole() const { return have_ == gradients_.size(); }
   std::size_t have() const { return have_; }
-  std::size_t bytes() const { return bytes_; }
+  std::size_t bytes() const { return bytes_; }  // not yet taken
   // The oldest version that any of them was computed on.
   std::uint64_t pulled_version() const { return pulled_version_; }
-  const PushedGradient& peek(std::size_t slice) const { return gradients_[slice]; }
-  PushedGradient take(std::size_t slice) { return std::move(gradients_[slice]); }
+  PushedGradient take(std::size_t slice);
 
  private:
   std::vector<PushedGradient> gradients_;
+  std::vector<bool> has_;
   std::size_t have_ = 0;
   std::size_t bytes_ = 0;
   std::uint64_t pulled_version_ = std::numeric_limits<std::uint64_t>::max();
@@ -44,7 +44,11 @@ class SlotStage {
   // The set of (step, slot), made if need be.
   GradientSet& at(std::uint64_t step, std::uint32_t slot);
   bool whole(std::uint64_t step) const;
+  // All slots of `step` have the gradient of this slice.
+  bool whole(std::uint64_t step, std::size_t slice) const;
   std::vector<std::uint32_t> missing(std::uint64_t step) const;
+  // The gradients of a slice, in the order of the slots; all must be there.
+  std::vector<PushedGradient> take(std::uint64_t step, std::size_t slice);
   // Takes all slots of `step` out, in order.
   std::vector<GradientSet> take(std::uint64_t step);
 

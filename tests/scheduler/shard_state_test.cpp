@@ -94,7 +94,7 @@ class Shard : public ::testing::Test {
   std::uint64_t refused = 0;
 };
 
-TEST_F(Shard, AppliesWhenAllSlicesOfAllSlotsAreThere) {
+TEST_F(Shard, HasTheNextVersionWhenAllSlicesOfAllSlotsAreThere) {
   make(2);
   push_all(0, 1, 6);
   EXPECT_FALSE(push(0, 0, 10, 2));
@@ -107,7 +107,62 @@ TEST_F(Shard, AppliesWhenAllSlicesOfAllSlotsAreThere) {
   ASSERT_EQ(store.updates.size(), 2u);
   EXPECT_EQ(store.updates[0].second.step, 1u);
   EXPECT_EQ(state->counters().staged_bytes, 0u);
-  EXPECT_EQ(state->counters().staged_bytes_peak, 16u);
+  EXPECT_EQ(state->counters().staged_bytes_peak, 12u);  // the first slice was gone when the last one came
+}
+
+TEST_F(Shard, AppliesASliceThatAllSlotsHaveWhileOthersAreMissing) {
+  make(2);
+  EXPECT_FALSE(push(0, 1, 10, 6));
+  EXPECT_TRUE(store.updates.empty());
+  EXPECT_FALSE(push(0, 0, 10, 2));
+  ASSERT_EQ(store.updates.size(), 1u);
+  EXPECT_EQ(store.updates[0].second.step, 1u);
+  EXPECT_EQ(value(10), 4);
+  EXPECT_EQ(state->version(), 0u);
+  EXPECT_EQ(state->counters().staged_bytes, 0u);
+  EXPECT_FALSE(push(0, 0, 10, 100));  // again, of what is applied
+  EXPECT_EQ(state->counters().duplicates, 1u);
+  EXPECT_FALSE(push(0, 1, 20, 8));
+  EXPECT_FALSE(push(0, 0, 20, 2));
+  EXPECT_EQ(state->version(), 1u);
+  EXPECT_EQ(value(10), 4);
+  EXPECT_EQ(value(20), 5);
+  EXPECT_EQ(store.updates.size(), 2u);
+}
+
+TEST_F(Shard, NobodySeesASliceBeforeItsVersionIsThere) {
+  make(1);
+  EXPECT_FALSE(push(0, 0, 10, 5));
+  EXPECT_EQ(value(10), 5);
+  EXPECT_FALSE(pull(10, 0));
+  EXPECT_FALSE(pull(10, 1));
+  EXPECT_FALSE(pull(20, 0));
+  ASSERT_EQ(said<Put>().size(), 2u);
+  EXPECT_EQ(std::make_pair(said<Put>()[0].version, said<Put>()[0].tensor.item<float>()),
+            std::make_pair(std::uint64_t{0}, 0.0f));
+  EXPECT_EQ(said<Put>()[1].key.edge.value, 20u);
+  Push last = message(0, 0, 20, 7);
+  EXPECT_FALSE(push(last));
+  EXPECT_FALSE(pull(10, 0));  // the version before
+  ASSERT_EQ(said<Put>().size(), 4u);
+  EXPECT_EQ(std::make_pair(said<Put>()[2].version, said<Put>()[2].tensor.item<float>()),
+            std::make_pair(std::uint64_t{1}, 5.0f));
+  EXPECT_EQ(std::make_pair(said<Put>()[3].version, said<Put>()[3].tensor.item<float>()),
+            std::make_pair(std::uint64_t{0}, 0.0f));
+}
+
+TEST_F(Shard, APullOfAnUpdatedSliceWaitsIfNoOldValueIsKept) {
+  make(2, false);
+  EXPECT_FALSE(push(0, 0, 10, 5));
+  EXPECT_FALSE(push(0, 1, 10, 5));
+  EXPECT_FALSE(pull(10, 0));
+  EXPECT_FALSE(push(0, 0, 20, 7));  // a slot is whole, the version is not
+  EXPECT_TRUE(said<Put>().empty());
+  EXPECT_EQ(state->counters().parked, 1u);
+  EXPECT_FALSE(push(0, 1, 20, 7));
+  ASSERT_EQ(said<Put>().size(), 1u);
+  EXPECT_EQ(said<Put>()[0].version, 1u);
+  EXPECT_EQ(said<Put>()[0].tensor.item<float>(), 5);
 }
 
 TEST_F(Shard, SaysStagedOncePerWholeSlot) {
@@ -262,6 +317,23 @@ TEST_F(Shard, StagesStepsWithinTheStaleness) {
   EXPECT_EQ(said<Staged>().back().version, 3u);
   EXPECT_EQ(state->counters().staleness[1], 1u);
   EXPECT_EQ(state->counters().staleness[2], 1u);
+}
+
+TEST_F(Shard, WithinTheStalenessASliceThatWaitedIsAppliedToTheNextVersion) {
+  ShardOptions options;
+  options.mode = TrainingMode::bounded_staleness;
+  options.staleness = 1;
+  make(options);
+  EXPECT_FALSE(push(1, 0, 10, 10));
+  EXPECT_TRUE(store.updates.empty());
+  push_all(0, 0, 1);
+  EXPECT_EQ(state->version(), 1u);
+  EXPECT_EQ(store.updates.size(), 3u);
+  EXPECT_EQ(store.updates[2].second.step, 2u);
+  EXPECT_EQ(value(10), 11);
+  EXPECT_FALSE(pull(10, 1));
+  ASSERT_EQ(said<Put>().size(), 1u);
+  EXPECT_EQ(said<Put>()[0].tensor.item<float>(), 1);
 }
 
 TEST_F(Shard, AnUpdateThatThrowsFailsTheShardAndItsPulls) {
