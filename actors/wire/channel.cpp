@@ -12,7 +12,9 @@ class PlainChannel final : public Channel {
     msghdr message{};
     message.msg_iov = pieces.data();
     message.msg_iovlen = pieces.size();
-    return ::sendmsg(socket().get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    const ssize_t n = ::sendmsg(socket().get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    count_sent(n);
+    return n;
   }
   bool flushed() override { return true; }
   ssize_t read(std::span<iovec> places) override {

@@ -7,6 +7,8 @@
 #include <sys/types.h>
 #include <sys/uio.h>
 
+#include <atomic>
+#include <cstdint>
 #include <memory>
 #include <span>
 
@@ -34,15 +36,22 @@ class Channel {
   // There may be more to read, of which the socket says nothing.
   virtual bool buffered() const = 0;
 
+  // Bytes that the socket has taken so far. Any thread.
+  std::uint64_t sent() const { return sent_.load(std::memory_order_relaxed); }
+
   const Fd& socket() const { return socket_; }
   // To be called under the connection's write lock.
   void close() { socket_.reset(); }
 
  protected:
   explicit Channel(Fd socket) : socket_(std::move(socket)) {}
+  void count_sent(ssize_t bytes) {
+    if (bytes > 0) sent_.fetch_add(static_cast<std::uint64_t>(bytes), std::memory_order_relaxed);
+  }
 
  private:
   Fd socket_;
+  std::atomic<std::uint64_t> sent_{0};
 };
 
 std::unique_ptr<Channel> plain_channel(Fd socket);

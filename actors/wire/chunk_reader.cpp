@@ -73,6 +73,7 @@ void ChunkReader::begin_chunk() {
 }
 
 void ChunkReader::end_chunk(const Sink& sink) {
+  chunk_ended_ = true;
   if (!last_chunk_) return;
   Stream& stream = *current_;
   if (!complete(stream)) fail(Code::data_loss, "the last chunk of a frame ends before the frame does");

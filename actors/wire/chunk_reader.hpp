@@ -38,6 +38,9 @@ class ChunkReader {
   // Bulk bytes that have come since the last call.
   std::uint64_t take_bulk_received() { return std::exchange(bulk_received_, 0); }
 
+  // Whether a chunk has ended since the last call.
+  bool take_chunk_ended() { return std::exchange(chunk_ended_, false); }
+
   static constexpr std::uint32_t kMaxGreeting = 32 << 10;
 
  private:
@@ -74,6 +77,7 @@ class ChunkReader {
   Stream* current_ = nullptr;
   FrameClass current_class_ = FrameClass::control;
   bool last_chunk_ = false;
+  bool chunk_ended_ = false;
   std::size_t chunk_left_ = 0;
   std::uint64_t bulk_allowed_ = 0;
   std::uint64_t bulk_received_ = 0;

@@ -150,10 +150,11 @@ Connection::Received Connection::receive(std::size_t budget, const ChunkReader::
     const auto n = static_cast<std::size_t>(got);
     total += n;
     counters_.bytes_received.fetch_add(n, std::memory_order_relaxed);
-    counters_.last_heard.store(now_ns(), std::memory_order_relaxed);
     const std::size_t into_tensor = std::min(n, direct.size());
     if (into_tensor > 0) reader_.received_direct(into_tensor, counting);
     if (n > into_tensor) reader_.consume({staging_.data(), n - into_tensor}, counting);
+    // Not by each byte: while a chunk goes on nothing else comes through, not even a heartbeat.
+    if (reader_.take_chunk_ended()) counters_.last_heard.store(now_ns(), std::memory_order_relaxed);
     if (reader_.stopped()) return Received::stopped;
     grant_credit();
     if (n < direct.size() + behind) return Received::nothing;

@@ -32,7 +32,7 @@ struct LinkCounters {
   std::atomic<bool> control_waits{false};       // even control frames cannot leave: the socket is full
   std::atomic<bool> suspect{false};             // the peer has been silent for a while
   std::atomic<std::uint64_t> peer_progress{0};  // of its last heartbeat
-  std::atomic<std::int64_t> last_heard{0};      // nanoseconds of the monotonic clock
+  std::atomic<std::int64_t> last_heard{0};      // when a chunk last ended; nanoseconds of the monotonic clock
 };
 
 struct ConnectionOptions {
@@ -69,6 +69,8 @@ class Connection {
   enum class Received { some, nothing, end, stopped };
   // Reads about `budget` bytes at most. Throws Error: a bad frame, or unavailable for a broken socket.
   Received receive(std::size_t budget, const ChunkReader::Sink& sink);
+  // Bytes that the socket has taken so far.
+  std::uint64_t sent() const { return channel_->sent(); }
   // There may be more to receive, of which the socket says nothing.
   bool buffered() const { return channel_->buffered(); }
   // Reads and forgets. `end`: the peer is gone.

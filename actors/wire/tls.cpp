@@ -302,6 +302,7 @@ class TlsChannel final : public Channel {
       const ssize_t n = ::send(socket().get(), out_.data() + sent_, out_.size() - sent_, MSG_NOSIGNAL | MSG_DONTWAIT);
       if (n < 0 && errno == EINTR) continue;
       if (n < 0) return false;
+      count_sent(n);
       sent_ += static_cast<std::size_t>(n);
     }
     sent_ = 0;

@@ -325,22 +325,30 @@ void Wire::run_dials(Clock::time_point now) {
   }
 }
 
+// Called once per heartbeat_every. A peer may go on talking and never read; time is counted in calls, so that a process
+// that was stopped for a while does not take its own absence for theirs.
+bool Wire::takes_nothing(Link& link) const {
+  const std::uint64_t sent = link.connection->sent();
+  const bool waits = (link.interest & EPOLLOUT) != 0 && sent == link.sent;
+  link.sent = sent;
+  link.stuck = waits ? link.stuck + options_.heartbeat_every : std::chrono::milliseconds(0);
+  return link.stuck >= options_.down_after;
+}
+
 void Wire::check_peer(Link& link, Clock::time_point now) {
   LinkCounters& counters = link.connection->counters();
   const auto silence = now.time_since_epoch() - std::chrono::nanoseconds(counters.last_heard.load());
   // A process that was stopped for a while must not take its own absence for theirs: what has come meanwhile is read first.
   if (silence >= options_.suspect_after && wire::readable(link.connection->fd())) return;
-  if (silence >= options_.down_after) {
-    const double seconds = std::chrono::duration<double>(options_.down_after).count();
-    return end_link(link,
-                    Error(Code::unavailable, fmt::format("no sign of life from {} for {:.1f} s",
-                                                         link.peer.to_string(), seconds)),
-                    Farewell::goodbye);
-  }
+  const auto down = [&](fmt::format_string<std::string, double> why) {
+    return Error(Code::unavailable, fmt::format(why, link.peer.to_string(), std::chrono::duration<double>(options_.down_after).count()));
+  };
+  if (silence >= options_.down_after) return end_link(link, down("no sign of life from {} for {:.1f} s"), Farewell::goodbye);
   const bool suspect = silence >= options_.suspect_after;
   if (counters.suspect.exchange(suspect) != suspect) handler_.suspected(link.id, link.peer, suspect);
   if (now < link.next_heartbeat) return;
   link.next_heartbeat = now + options_.heartbeat_every;
+  if (takes_nothing(link)) return end_link(link, down("{} has taken nothing of what waits for it for {:.1f} s"), Farewell::goodbye);
   // One that still waits is enough.
   if (!counters.control_waits)
     (void)link.connection->send(Heartbeat{progress_.load(std::memory_order_relaxed)});

@@ -124,6 +124,9 @@ class Wire {
     std::uint32_t interest = 0;
     Clock::time_point deadline;  // of every stage but open
     Clock::time_point next_heartbeat;
+    // For how long bytes have waited of which the socket took none, and what it had taken when that began.
+    std::chrono::milliseconds stuck{0};
+    std::uint64_t sent = 0;
   };
   struct Dial {
     wire::Address address;
@@ -147,6 +150,7 @@ class Wire {
   void run_timers(Clock::time_point now);
   void run_dials(Clock::time_point now);
   void check_peer(Link& link, Clock::time_point now);
+  bool takes_nothing(Link& link) const;
   void watch(Link& link, std::uint32_t interest);
   void flush(Link& link);
   void read(Link& link);

@@ -1,6 +1,8 @@
 // What a Wire does with strangers, liars, and peers that die.
 #include <sys/resource.h>
 
+#include <thread>
+
 #include "tests/actors/wire_testing.hpp"
 
 namespace troupe::wire {
@@ -243,17 +245,55 @@ TEST(WireFault, APeerThatDiesInTheMiddleOfAChunkIsReported) {
   listening.expect_alive();
 }
 
+void lose_patience_soon(WireOptions& options) {
+  options.heartbeat_every = 10ms;
+  options.suspect_after = 50ms;
+  options.down_after = 200ms;
+  options.close_timeout = 50ms;
+}
+
 TEST(WireFault, APeerWithoutSignOfLifeIsDown) {
-  Listening listening([](WireOptions& options) {
-    options.heartbeat_every = 10ms;
-    options.suspect_after = 50ms;
-    options.down_after = 200ms;
-  });
+  Listening listening(lose_patience_soon);
   const auto peer = listening.friendly(kC);
   ASSERT_TRUE(listening.at_b.wait_ended());
   EXPECT_EQ(listening.at_b.ended[0].reason.code(), Code::unavailable);
   EXPECT_EQ(listening.at_b.ended[0].reason.message(), "no sign of life from /job:worker/task:2 for 0.2 s");
   EXPECT_EQ(listening.at_b.suspects, std::vector<TaskName>{kC});
+}
+
+TEST(WireFault, APeerThatTalksAndNeverReadsIsDown) {
+  Listening listening(lose_patience_soon);
+  const auto peer = listening.friendly(kC);
+  const int little = 64 << 10;
+  ASSERT_EQ(::setsockopt(peer->fd(), SOL_SOCKET, SO_RCVBUF, &little, sizeof little), 0);
+  for (std::uint32_t i = 0; i < 100; ++i)  // more than the buffers of both sockets take
+    ASSERT_TRUE(listening.b->send(kC, put_of(pattern(kSmallPayload), i)).ok());
+  std::thread talking([&] {
+    while (peer->send(whole_chunk(Heartbeat{1}))) {
+    }
+  });
+  EXPECT_TRUE(listening.at_b.wait_ended());
+  listening.b->shutdown();
+  talking.join();
+  EXPECT_EQ(listening.at_b.ended.at(0).reason.code(), Code::unavailable);
+  EXPECT_EQ(listening.at_b.ended.at(0).reason.message(), "/job:worker/task:2 has taken nothing of what waits for it for 0.2 s");
+}
+
+TEST(WireFault, APeerWhoseChunkTricklesIsDown) {
+  Listening listening(lose_patience_soon);
+  const auto peer = listening.friendly(kC);
+  const PeerId id = listening.at_b.peers.at(0);
+  const auto counters = listening.b->counters(id);
+  const std::string bytes = chunk(FrameClass::bulk, kFirstChunk, encode_to_string(put_of(pattern(kMaxChunk))).substr(0, kMaxChunk));
+  std::uint64_t come = counters->bytes_received;
+  std::size_t sent = 0;
+  for (; sent < bytes.size() && listening.b->counters(id); ++come) {
+    peer->send(bytes.substr(sent++, 1));
+    while (counters->bytes_received == come && listening.b->counters(id)) std::this_thread::yield();
+  }
+  EXPECT_LT(sent, bytes.size());
+  ASSERT_TRUE(listening.at_b.wait_ended());
+  EXPECT_EQ(listening.at_b.ended[0].reason.message(), "no sign of life from /job:worker/task:2 for 0.2 s");
 }
 
 TEST(WireFault, HeartbeatsKeepAPeerAliveAndShowItsProgress) {

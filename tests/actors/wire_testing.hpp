@@ -140,12 +140,14 @@ class RawPeer {
     EXPECT_EQ(::connect(fd_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
   }
 
-  void send(std::string_view bytes) {
+  // False: the other side has closed.
+  bool send(std::string_view bytes) {
     while (!bytes.empty()) {
       const ssize_t n = ::send(fd_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
-      if (n <= 0) return;
+      if (n <= 0) return false;
       bytes.remove_prefix(static_cast<std::size_t>(n));
     }
+    return true;
   }
   void greet(const Hello& hello) { send(whole_chunk(hello)); }
   void close() { fd_.reset(); }
