@@ -89,20 +89,23 @@ std::vector<Tensor> CollectiveGroup::run(const CollectiveSpec& spec, Tensor tens
   contribution->tensor = std::move(tensor);
   contribution->done = [waiting](CollectiveResult result) { waiting->set(std::move(result)); };
   task_.client_gate()->run(Contribute{std::move(contribution)});
-  const auto deadline = std::chrono::steady_clock::now() + options_.timeout;
-  // After fail() the answer comes soon, with that error and what was waited for.
-  for (bool failed = false;;) {
-    const auto now = std::chrono::steady_clock::now();
-    if (waiting->wait_until(failed ? now + kLookAtStop : std::min<std::chrono::steady_clock::time_point>(deadline, now + kLookAtStop))) break;
+  using Clock = std::chrono::steady_clock;
+  Clock::time_point deadline = Clock::now() + options_.timeout;
+  Error failed;
+  while (!waiting->wait_until(std::min<Clock::time_point>(deadline, Clock::now() + kLookAtStop))) {
+    const bool late = Clock::now() >= deadline;
+    if (failed && late) throw failed.within(fmt::format("{} does not answer", task_.name().to_string()));
     if (failed) continue;
-    failed = true;
     if (options_.stop && options_.stop->load(std::memory_order_relaxed))
-      fail(Error(Code::cancelled, fmt::format("{} was stopped", spec.describe())));
-    else if (std::chrono::steady_clock::now() >= deadline)
-      fail(Error(Code::deadline_exceeded,
-                 fmt::format("{} did not end within {} s", spec.describe(), std::chrono::duration<double>(options_.timeout).count())));
+      failed = Error(Code::cancelled, fmt::format("{} was stopped", spec.describe()));
+    else if (late)
+      failed = Error(Code::deadline_exceeded,
+                     fmt::format("{} did not end within {} s", spec.describe(), std::chrono::duration<double>(options_.timeout).count()));
     else
-      failed = false;
+      continue;
+    // The answer comes soon, with that error and what was waited for.
+    fail(failed);
+    deadline = Clock::now() + options_.patience;
   }
   CollectiveResult result = waiting->take();
   if (result.error) throw result.error;

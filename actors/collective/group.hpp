@@ -22,6 +22,8 @@ namespace troupe {
 struct CollectiveGroupOptions {
   std::chrono::nanoseconds timeout = std::chrono::minutes(2);  // of each call
   const std::atomic<bool>* stop = nullptr;                     // set: calls throw Code::cancelled soon
+  // How long a call that has failed waits to hear what it was waiting for.
+  std::chrono::nanoseconds patience = std::chrono::seconds(5);
 };
 
 // For one thread at a time; operations of steps (op Contribute) may be under way beside it.

@@ -1,5 +1,7 @@
 #include "scheduler/collective/group_state.hpp"
 
+#include <optional>
+
 namespace troupe {
 namespace {
 
@@ -25,6 +27,8 @@ void GroupState::begin(CollectivePosition position, const CollectiveSpec& spec, 
     return;
   }
   const auto ranks = static_cast<std::uint32_t>(options_.members.size());
+  std::optional<RankOperation> operation;
+  std::vector<CollectiveMessage> messages;
   Error wrong;
   try {
     spec.check(ranks);
@@ -35,22 +39,28 @@ void GroupState::begin(CollectivePosition position, const CollectiveSpec& spec, 
     if (next_[position.channel] != position.sequence)
       invalid_argument("{} is operation {} of channel {}; the next is {}", spec.describe(), position.sequence, position.channel,
                        next_[position.channel]);
+    if (lost_.empty()) try {
+        // Takes memory, of which there may be too little.
+        operation.emplace(spec, options_.rank, ranks, std::move(local), allocate_);
+        operation->start(messages);
+      } catch (...) {
+        throw current_error().within(spec.describe());
+      }
   } catch (...) {
-    wrong = current_error();
+    wrong = current_error().within(rank_name(options_.rank));
   }
-  for (const auto& [rank, reason] : lost_)
-    if (!wrong) wrong = Error(Code::unavailable, fmt::format("{} was lost: {}", options_.members[rank], reason.message()));
+  if (!wrong && !operation) {
+    const auto& [rank, reason] = *lost_.begin();
+    wrong = Error(Code::unavailable, fmt::format("{} was lost: {}", options_.members[rank], reason.message()));
+  }
   if (wrong) {
-    fail(wrong.code() == Code::unavailable ? wrong : wrong.within(rank_name(options_.rank)), out);
+    fail(wrong, out);
     out.ended.push_back({position, failure_, {}});
     return;
   }
   ++next_[position.channel];
-  RankOperation& operation =
-      running_.try_emplace(position, spec, options_.rank, ranks, std::move(local), allocate_).first->second;
+  running_.emplace(position, std::move(*operation));
   texts_.emplace(position, spec.describe());
-  std::vector<CollectiveMessage> messages;
-  operation.start(messages);
   send(position, std::move(messages), out);
   auto early = early_.extract(position);
   if (early)

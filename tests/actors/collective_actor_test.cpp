@@ -110,6 +110,24 @@ TEST_F(Collectives, ALostTaskIsNamedOnAllOthers) {
   EXPECT_THAT(error_of(contribute(kA, group, Tensor::vector<float>({1}))), HasSubstr("/job:worker/task:1 was lost"));
 }
 
+TEST_F(Collectives, ATaskWithoutMemoryFailsTheGroupAndLivesOn) {
+  const std::uint64_t group = open_all({kA, kB, kC});
+  const Answer a = contribute(kA, group, Tensor::zeros(DType::f32, {9000}));
+  cluster.without_memory = {kB};
+  const Tensor held = Tensor::zeros(DType::f32, {9000});
+  const Answer b = contribute(kB, group, held);
+  const Answer c = contribute(kC, group, Tensor::zeros(DType::f32, {9000}));
+  for (const Answer& answer : {a, b, c})
+    EXPECT_THAT(error_of(answer), AllOf(HasSubstr("rank 1 (/job:worker/task:1)"), HasSubstr("no memory left")));
+  // Its actor is there for other groups.
+  cluster.without_memory.clear();
+  const std::uint64_t second = open_all({kA, kB});
+  const Answer again = contribute(kA, second, Tensor::vector<float>({1}));
+  contribute(kB, second, Tensor::vector<float>({2}));
+  ASSERT_EQ(again->size(), 1u);
+  EXPECT_EQ(again->front().error.to_string(), Error().to_string());
+}
+
 TEST_F(Collectives, ATaskThatHasLeftTellsThoseWhoCallOn) {
   const std::uint64_t group = open_all({kA, kB});
   caf::anon_send(cluster.task(kB).collective, CloseGroup{group, {}});

@@ -4,7 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <caf/send.hpp>
 #include <future>
+#include <thread>
 
 #include "actors/troupe.hpp"
 
@@ -92,6 +94,28 @@ TEST_F(Groups, AStoppedCallEndsTheGroup) {
     group.all_reduce(Tensor::zeros(DType::f32, {9000}), Reduction::sum, "x");
   }, {.stop = &stop});
   for (const std::string& error : errors) EXPECT_NE(error, "");
+}
+
+TEST_F(Groups, ACallEndsEvenIfItsActorIsDead) {
+  std::atomic<bool> stop{false};
+  auto call = std::async(std::launch::async, [&]() -> std::string {
+    try {
+      CollectiveGroup group(*tasks[0], "test", members, {.timeout = std::chrono::hours(1), .stop = &stop, .patience = {}});
+      group.barrier("start");
+      return "";
+    } catch (const Error& error) {
+      return error.message();
+    }
+  });
+  const auto waits = [&] {
+    for (const auto& record : tasks[0]->actors().actors())
+      if (record->kind == "collective" && record->wait.kind.load() == WaitKind::collective) return true;
+    return false;
+  };
+  while (!waits()) std::this_thread::yield();
+  caf::anon_send_exit(tasks[0]->collective(), caf::exit_reason::kill);
+  stop = true;
+  EXPECT_THAT(call.get(), AllOf(HasSubstr("/job:worker/task:0 does not answer"), HasSubstr("'start' was stopped")));
 }
 
 TEST_F(Groups, ATaskThatShutsDownIsNamed) {

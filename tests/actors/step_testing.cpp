@@ -76,7 +76,10 @@ StepCluster::StepCluster(const std::vector<TaskName>& names, int devices) {
     task->scheduler = system.caf->spawn<SchedulerActorImpl>(system.registry.add("scheduler", text), name);
     task->rendezvous = system.caf->spawn<RendezvousActorImpl>(system.registry.add("rendezvous", text), task->scheduler);
     task->collective = system.caf->spawn<CollectiveActorImpl>(system.registry.add("collective", text), name, task->rendezvous,
-                                                              [](DType dtype, const Shape& shape) { return Tensor(dtype, shape); });
+                                                              [this, name](DType dtype, const Shape& shape) {
+                                                                if (without_memory.contains(name)) fail(Code::resource_exhausted, "no memory left");
+                                                                return Tensor(dtype, shape);
+                                                              });
     caf::anon_send(task->scheduler, MeetAt{task->rendezvous, task->collective});
     NodeActorImpl::Config config;
     config.identity.task = name;

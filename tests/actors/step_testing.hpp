@@ -121,6 +121,7 @@ class StepCluster {
   }
 
   KernelRegistry kernels;
+  std::set<TaskName> without_memory;  // for results of collectives
   std::vector<SentFrame> frames;
   std::map<TaskName, std::unique_ptr<StepTask>> tasks;
   SteppedSystem system;

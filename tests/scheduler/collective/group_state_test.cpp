@@ -23,7 +23,10 @@ class Group {
     for (std::uint32_t r = 0; r < ranks; ++r) names.push_back(fmt::format("/job:worker/task:{}", r));
     for (std::uint32_t r = 0; r < ranks; ++r)
       states.emplace_back(GroupOptions{.id = 7, .members = names, .rank = r, .max_early_bytes = max_early_bytes},
-                          [](DType dtype, const Shape& shape) { return Tensor(dtype, shape); });
+                          [this, r](DType dtype, const Shape& shape) {
+                            if (without_memory.contains(r)) fail(Code::resource_exhausted, "no memory for {} bytes", checked_bytes(dtype, shape));
+                            return Tensor(dtype, shape);
+                          });
     ended.resize(ranks);
   }
 
@@ -56,6 +59,7 @@ class Group {
     return ended[rank].empty() ? "nothing ended" : ended[rank].back().error.message();
   }
 
+  std::set<std::uint32_t> without_memory;  // ranks
   std::vector<GroupState> states;
   std::vector<std::vector<GroupOutbox::Ended>> ended;  // by rank
   std::vector<std::pair<std::uint32_t, GroupOutbox::Sent>> flying;
@@ -187,6 +191,27 @@ TEST(GroupState, ATensorThatIsNotAsItSaysEndsTheGroup) {
   group.begin(0, {}, {.dtype = DType::f32, .shape = {2}, .name = "x"}, Tensor::vector<float>({1}));
   EXPECT_THAT(group.error_of(0), HasSubstr("f32[1] was given"));
   ASSERT_EQ(group.flying.size(), 1u);
+}
+
+// When an operation begins, and while it runs.
+TEST(GroupState, ARankWithoutMemoryFailsTheGroupOnAllRanks) {
+  for (const bool at_once : {true, false}) {
+    Group group(3);
+    if (at_once) group.without_memory = {1};
+    const Tensor held = random_tensor(DType::f32, {9000}, 1), small = random_tensor(DType::f32, {90}, 1);
+    for (const std::uint32_t r : {0u, 1u, 2u}) group.sum(r, {}, "x", at_once ? held : small);
+    group.without_memory = {1};  // adding up a small tensor takes the result's
+    group.deliver();
+    for (const std::uint32_t r : {0u, 1u, 2u}) {
+      if (!at_once && r != 1) continue;  // these had all they needed
+      ASSERT_EQ(group.ended[r].size(), 1u);
+      EXPECT_EQ(group.ended[r][0].error.code(), Code::resource_exhausted);
+      EXPECT_THAT(group.error_of(r), AllOf(HasSubstr("rank 1 (/job:worker/task:1)"), HasSubstr("no memory for")));
+      EXPECT_TRUE(group.states[r].failure());
+    }
+    group.sum(1, {0, 1}, "y", small);
+    EXPECT_THAT(group.error_of(1), HasSubstr("no memory for")) << "the group stays failed";
+  }
 }
 
 }  // namespace
