@@ -7,6 +7,7 @@ namespace {
 
 constexpr std::uint64_t kMaxEarlyBytes = std::uint64_t{256} << 20;  // for groups that this task has not opened
 
+
 std::uint64_t cost(const CollectivePart& part) { return part.tensor.num_bytes() + part.operation.size() + sizeof part; }
 
 std::uint64_t hash_of(const GroupPlace& place) {
@@ -95,7 +96,8 @@ void CollectiveActorImpl::close(const CloseGroup& message) {
     if (why.code() == Code::deadline_exceeded)
       why = Error(why.code(), fmt::format("{}; it was waiting for {}", why.message(), it->second.state.waits_for()));
     it->second.state.fail(why.within(self_.to_string()), out);
-  } else if (it->second.state.in_flight() > 0) {
+  } else if (it->second.state.in_flight() > 0 || it->second.state.early_bytes() > 0) {
+    // Others have begun what this rank will not: they hear now, not when they miss it.
     it->second.state.fail(Error(Code::cancelled, fmt::format("{} has left the group", self_.to_string())), out);
   }
   deliver(it->second, out);

@@ -1,12 +1,12 @@
 #include "scheduler/collective/group_state.hpp"
 
+#include <algorithm>
 #include <optional>
 
 namespace troupe {
 namespace {
 
-// No rank can be further ahead: it needs what this one sends.
-constexpr std::uint64_t kMostAhead = 2;  // operations
+constexpr std::size_t kMostNamed = 8;  // ranks in a text
 
 std::uint64_t cost(const CollectivePart& part) { return part.tensor.num_bytes() + part.operation.size() + sizeof part; }
 
@@ -19,6 +19,17 @@ GroupState::GroupState(GroupOptions options, TensorAllocator allocate) : options
 
 std::string GroupState::rank_name(std::uint32_t rank) const {
   return rank < options_.members.size() ? fmt::format("rank {} ({})", rank, options_.members[rank]) : fmt::format("rank {}", rank);
+}
+
+std::string GroupState::list(const std::function<bool(std::uint32_t)>& which) const {
+  std::string out;
+  std::size_t count = 0;
+  for (std::uint32_t rank = 0; rank < options_.members.size(); ++rank) {
+    if (!which(rank)) continue;
+    if (count++ == kMostNamed) return out + ", …";
+    out += (count == 1 ? "" : ", ") + rank_name(rank);
+  }
+  return out;
 }
 
 void GroupState::begin(CollectivePosition position, const CollectiveSpec& spec, Tensor local, GroupOutbox& out) {
@@ -88,11 +99,8 @@ void GroupState::send(CollectivePosition position, std::vector<CollectiveMessage
 void GroupState::take(std::uint32_t from, CollectivePart part, GroupOutbox& out) {
   if (failure_) return;
   if (part.error) {
-    // Everyone has been told by the rank that found it.
-    GroupOutbox silent;
-    fail(part.error, silent);
-    out.ended.insert(out.ended.end(), silent.ended.begin(), silent.ended.end());
-    return;
+    // Who found it may have told this rank alone. Each rank tells all others once.
+    return fail(part.error, out);
   }
   const CollectivePosition position{part.channel, part.sequence};
   if (running_.contains(position)) {
@@ -136,7 +144,9 @@ void GroupState::settle(CollectivePosition position, GroupOutbox& out) {
 
 void GroupState::keep(std::uint32_t from, CollectivePart part, GroupOutbox& out) {
   early_bytes_ += cost(part);
-  if (part.sequence >= next_[part.channel] + kMostAhead || early_bytes_ > options_.max_early_bytes)
+  // Only broadcasts let a rank go on without this one, and at each of them its root waits for all.
+  const std::uint64_t most_ahead = std::max<std::uint64_t>(options_.members.size(), 2);
+  if (part.sequence >= next_[part.channel] + most_ahead || early_bytes_ > options_.max_early_bytes)
     return fail(Error(Code::resource_exhausted,
                       fmt::format("{} is at operation {} of channel {}, {} only before operation {}: {} bytes wait there",
                                   rank_name(from), part.sequence, part.channel, rank_name(options_.rank), next_[part.channel],
@@ -175,8 +185,9 @@ GroupState::Wait GroupState::waiting() const {
 std::string GroupState::waits_for() const {
   if (running_.empty()) return "nothing";
   const Wait wait = waiting();
+  const RankOperation& operation = running_.at(wait.position);
   return fmt::format("{} of {} messages of {}, the next from {}", wait.need - wait.have, wait.need, texts_.at(wait.position),
-                     rank_name(wait.from));
+                     list([&](std::uint32_t rank) { return operation.awaits(rank); }));
 }
 
 }  // namespace troupe

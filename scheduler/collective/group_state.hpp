@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <set>
 #include <string>
@@ -73,6 +74,7 @@ class GroupState {
     CollectivePart part;
   };
   std::string rank_name(std::uint32_t rank) const;
+  std::string list(const std::function<bool(std::uint32_t)>& which) const;  // ranks, by name
   void send(CollectivePosition position, std::vector<CollectiveMessage> messages, GroupOutbox& out);
   void run(CollectivePosition position, std::uint32_t from, CollectivePart part, GroupOutbox& out);
   void settle(CollectivePosition position, GroupOutbox& out);

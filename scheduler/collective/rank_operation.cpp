@@ -45,7 +45,7 @@ RankOperation::RankOperation(CollectiveSpec spec, std::uint32_t rank, std::uint3
       first_.push_back(slots);
       slots += 2 * std::size_t{cut_.pieces(p)};
       if (spec_.kind == CollectiveKind::broadcast) {
-        pieces += rank_ == spec_.root ? 1 : cut_.pieces(p);
+        pieces += rank_ == spec_.root ? 1 : broadcast_pieces();
       } else {
         pieces += (p != rank_ ? cut_.pieces(p) : 0) + (p != next() ? cut_.pieces(p) : 0);
       }
@@ -83,9 +83,8 @@ void RankOperation::start(std::vector<CollectiveMessage>& out) {
   if (ranks_ == 1) return finish();
   if (spec_.kind == CollectiveKind::broadcast) {
     if (rank_ == spec_.root)
-      for (std::uint32_t k = 0; k < cut_.pieces(0); ++k) send(out, next(), 0, 0, k, piece_of(local_, cut_.piece(0, k)));
-    // Nothing will come that could be passed on.
-    if (cut_.pieces(0) == 0 && rank_ != spec_.root && next() == spec_.root) send(out, next(), ranks_ - 1, 0, 0, {});
+      for (std::uint32_t k = 0; k < broadcast_pieces(); ++k)
+        send(out, next(), 0, 0, k, cut_.pieces(0) > 0 ? piece_of(local_, cut_.piece(0, k)) : Tensor());
   } else if (is_direct()) {
     for (std::uint32_t i = 1; i < ranks_; ++i) {
       const std::uint32_t to = (rank_ + i) % ranks_;
@@ -106,7 +105,7 @@ std::size_t RankOperation::slot_of(const CollectiveMessage& m) const {
   };
   if (spec_.kind == CollectiveKind::broadcast) {
     const std::uint32_t hop = rank_ == spec_.root ? ranks_ - 1 : distance(spec_.root) - 1;
-    const std::uint32_t pieces = rank_ == spec_.root ? 1 : cut_.pieces(0);
+    const std::uint32_t pieces = rank_ == spec_.root ? 1 : broadcast_pieces();
     if (m.from != previous() || m.part != 0 || m.hop != hop || m.piece >= pieces) wrong();
     return m.piece;
   }
@@ -144,7 +143,7 @@ void RankOperation::take(CollectiveMessage message, std::vector<CollectiveMessag
     take_whole(message);
   else if (spec_.kind == CollectiveKind::all_reduce && message.hop + 1 < ranks_)
     take_sum(std::move(message), out);
-  else if (message.tensor.valid())
+  else if (spec_.kind != CollectiveKind::broadcast || rank_ != spec_.root)
     take_result_piece(message, out);
   if (done()) finish();
   // The root has to know that it need not keep its tensor any longer.
@@ -164,7 +163,7 @@ void RankOperation::take_sum(CollectiveMessage m, std::vector<CollectiveMessage>
 
 void RankOperation::take_result_piece(const CollectiveMessage& m, std::vector<CollectiveMessage>& out) {
   const ElementRange range = cut_.piece(m.part, m.piece);
-  copy_into(total_, range, m.tensor);
+  if (m.tensor.valid()) copy_into(total_, range, m.tensor);
   const std::uint32_t last_hop = spec_.kind == CollectiveKind::broadcast ? ranks_ - 2 : 2 * ranks_ - 3;
   if (m.hop < last_hop) send(out, next(), m.hop + 1, m.part, m.piece, m.tensor);
 }

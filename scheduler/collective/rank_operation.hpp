@@ -5,9 +5,11 @@
 //                       them has the result, which goes on around the ring on hops N-1 .. 2N-3.
 //   all_reduce, small;  everyone sends all it has to everyone, and computes the same.
 //   all_gather; barrier
-//   broadcast           from the root around the ring; the last rank tells the root that it has come.
+//   broadcast           from the root around the ring, one word if there are no elements; the last rank tells the root that
+//                       it has come.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -50,6 +52,7 @@ class RankOperation {
 
  private:
   bool is_direct() const;
+  std::uint32_t broadcast_pieces() const { return std::max(cut_.pieces(0), 1u); }
   void expect(std::uint32_t from, std::uint64_t messages);
   std::size_t slot_of(const CollectiveMessage& message) const;
   void check(const CollectiveMessage& message, std::size_t slot) const;
@@ -60,6 +63,7 @@ class RankOperation {
   void send(std::vector<CollectiveMessage>& out, std::uint32_t to, std::uint32_t hop, std::uint32_t part, std::uint32_t piece,
             Tensor tensor) const;
   void take_sum(CollectiveMessage message, std::vector<CollectiveMessage>& out);
+  // Keeps a piece of the result, or the word of one without elements, and sends it on.
   void take_result_piece(const CollectiveMessage& message, std::vector<CollectiveMessage>& out);
   void take_whole(const CollectiveMessage& message);
   void reduce_directly();

@@ -128,11 +128,25 @@ TEST_F(Collectives, ATaskWithoutMemoryFailsTheGroupAndLivesOn) {
   EXPECT_EQ(again->front().error.to_string(), Error().to_string());
 }
 
+// Around the ring C waits for B, but only A, which sends to B, is told that B has left.
 TEST_F(Collectives, ATaskThatHasLeftTellsThoseWhoCallOn) {
-  const std::uint64_t group = open_all({kA, kB});
+  const std::uint64_t group = open_all({kA, kB, kC});
   caf::anon_send(cluster.task(kB).collective, CloseGroup{group, {}});
   cluster.system.run();
-  EXPECT_THAT(error_of(contribute(kA, group, Tensor::vector<float>({1}))), HasSubstr("/job:worker/task:1 has left the group"));
+  const Answer c = contribute(kC, group, Tensor::zeros(DType::f32, {9000}));
+  EXPECT_TRUE(c->empty());
+  const Answer a = contribute(kA, group, Tensor::zeros(DType::f32, {9000}));
+  for (const Answer& answer : {a, c}) EXPECT_THAT(error_of(answer), HasSubstr("/job:worker/task:1 has left the group"));
+}
+
+TEST_F(Collectives, ATaskThatLeavesOthersInAnOperationTellsThem) {
+  const std::uint64_t group = open_all({kA, kB, kC});
+  const Answer a = contribute(kA, group, Tensor::zeros(DType::f32, {9000}));  // B keeps its part
+  const Answer c = contribute(kC, group, Tensor::zeros(DType::f32, {9000}));
+  EXPECT_TRUE(a->empty() && c->empty());
+  caf::anon_send(cluster.task(kB).collective, CloseGroup{group, {}});
+  cluster.system.run();
+  for (const Answer& answer : {a, c}) EXPECT_THAT(error_of(answer), HasSubstr("/job:worker/task:1 has left the group"));
 }
 
 TEST_F(Collectives, ATaskThatFailsTakesTheOthersWithIt) {

@@ -140,6 +140,62 @@ TEST(GroupState, ARankThatRepeatsAnOperationIsAnErrorOnEveryRank) {
   EXPECT_TRUE(out.sent[0].part.error);
 }
 
+// Each program calls one operation after the other. A root waits for all, but those before the slow rank go on.
+TEST(GroupState, RanksRunAheadOfASlowOneWithBroadcasts) {
+  for (const std::int64_t size : {0, 3, 70'000})
+    for (unsigned seed = 0; seed < 5; ++seed) {
+      Group group(4);
+      std::vector<std::size_t> begun(4, 0);
+      const auto go_on = [&](std::uint32_t rank) {
+        if (begun[rank] == 4 || begun[rank] > group.ended[rank].size()) return false;
+        const auto root = static_cast<std::uint32_t>(begun[rank]);
+        const CollectiveSpec spec{.kind = CollectiveKind::broadcast, .root = root, .dtype = DType::f32, .shape = {size}, .name = "x"};
+        group.begin(rank, {0, begun[rank]++}, spec, rank == root ? random_tensor(DType::f32, {size}, root) : Tensor());
+        group.deliver(seed);
+        return true;
+      };
+      while (go_on(0) || go_on(1) || go_on(2)) {
+      }
+      EXPECT_EQ(begun, (std::vector<std::size_t>{1, 2, 3, 0})) << "each root waits for the slow rank";
+      while (go_on(3) || go_on(2) || go_on(1) || go_on(0)) {
+      }
+      for (std::uint32_t r = 0; r < 4; ++r) {
+        ASSERT_EQ(group.ended[r].size(), 4u);
+        for (std::uint32_t root = 0; root < 4; ++root) {
+          EXPECT_EQ(group.ended[r][root].error.to_string(), Error().to_string());
+          EXPECT_TRUE(bitwise_equal(group.ended[r][root].result.at(0), random_tensor(DType::f32, {size}, root)));
+        }
+      }
+    }
+}
+
+TEST(GroupState, RanksThatDisagreeAboutABroadcastOfNothingHearIt) {
+  Group group(3);
+  for (const std::uint32_t r : {0u, 1u, 2u})
+    group.begin(r, {}, {.kind = CollectiveKind::broadcast, .dtype = DType::f32, .shape = {0}, .name = r == 1 ? "y" : "x"},
+                Tensor(DType::f32, {0}));
+  group.deliver();
+  for (const std::uint32_t r : {0u, 1u, 2u}) EXPECT_THAT(group.error_of(r), AllOf(HasSubstr("'x'"), HasSubstr("'y'")));
+}
+
+// A rank that was told alone, by one that has left.
+TEST(GroupState, ARankThatHearsOfAFailureTellsAllOthersOnce) {
+  Group group(3);
+  for (const std::uint32_t r : {0u, 2u}) group.sum(r, {}, "x", random_tensor(DType::f32, {9000}, r));
+  group.flying.clear();
+  GroupOutbox out;
+  group.states[0].take(1, CollectivePart{.group = 7, .operation = {}, .tensor = {}, .error = Error(Code::cancelled, "it has left")}, out);
+  ASSERT_EQ(out.sent.size(), 2u);
+  GroupOutbox echo;
+  group.states[2].take(0, out.sent[1].part, echo);
+  EXPECT_EQ(echo.ended.size(), 1u);
+  EXPECT_EQ(group.states[2].failure().message(), "it has left");
+  GroupOutbox again;
+  for (const auto& sent : echo.sent)
+    if (sent.to == 0) group.states[0].take(2, sent.part, again);
+  EXPECT_TRUE(again.sent.empty());
+}
+
 TEST(GroupState, WhatComesEarlyIsBounded) {
   Group far(2), much(2, 1000);
   GroupOutbox out;

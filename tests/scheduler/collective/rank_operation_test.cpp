@@ -122,6 +122,26 @@ TEST_P(NumberOfRanks, ABarrierNeedsAll) {
 
 INSTANTIATE_TEST_SUITE_P(Ranks, NumberOfRanks, ::testing::Values(1, 2, 3, 4, 5));
 
+TEST(RankOperation, ABroadcastOfNothingWaitsForItsRootAndTheRootForAll) {
+  const CollectiveSpec spec{.kind = CollectiveKind::broadcast, .root = 1, .dtype = DType::f32, .shape = {0}, .name = "x"};
+  std::vector<RankOperation> ranks;
+  for (std::uint32_t r = 0; r < 3; ++r) ranks.emplace_back(spec, r, 3, Tensor(DType::f32, {0}), allocate);
+  std::vector<CollectiveMessage> flying;
+  for (const std::uint32_t r : {0u, 2u}) {
+    ranks[r].start(flying);
+    EXPECT_TRUE(flying.empty());
+    EXPECT_FALSE(ranks[r].done());
+  }
+  ranks[1].start(flying);
+  for (std::size_t i = 0; i < flying.size(); ++i) {
+    EXPECT_FALSE(ranks[1].done());
+    CollectiveMessage m = flying[i];
+    ranks[m.to].take(std::move(m), flying);
+  }
+  EXPECT_EQ(flying.size(), 3u) << "1 to 2, 2 to 0, and back";
+  for (const RankOperation& rank : ranks) EXPECT_TRUE(rank.done());
+}
+
 TEST(RankOperation, OneSumOfItsOwnMemoryIsTheResult) {
   Tensor local = random_tensor(DType::f32, {10'000}, 1);
   const std::byte* memory = local.raw();
