@@ -5,6 +5,7 @@
 #include "actors/session/session.hpp"
 #include "actors/training/batches.hpp"
 #include "actors/training/training_plan.hpp"
+#include "graph/fingerprint.hpp"
 
 namespace troupe {
 namespace {
@@ -26,20 +27,6 @@ std::vector<TaskName> members(const Task& task) {
   }
   std::ranges::sort(out);
   return out;
-}
-
-// Of all nodes: ranks that build other models differ in it.
-std::uint64_t fingerprint(const Graph& graph) {
-  std::uint64_t hash = 0xcbf29ce484222325ull;
-  const auto add = [&](const std::string& text) {
-    for (char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3ull;
-  };
-  for (int id = 0; id < graph.size(); ++id) {
-    const Node& node = graph.node(id);
-    add(fmt::format("{} {}\n", node.op->name, node.name));
-    for (const auto& [key, value] : node.attributes.all()) add(fmt::format("{} {}\n", key, to_string(value)));
-  }
-  return hash;
 }
 
 // One rank's part of the training: each has all variables, computes its slot of every step, and applies the mean of all

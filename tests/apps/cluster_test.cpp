@@ -135,6 +135,21 @@ TEST_P(AllReduceTraining, IsTheRingsOrderBitByBitEachTime) {
 }
 INSTANTIATE_TEST_SUITE_P(Workers, AllReduceTraining, ::testing::Values(1, 2, 3));
 
+// A bucket that is full within the first dense layer, and one of what is left: the ring cuts each into three parts.
+TEST(AllReduceTrainingOfOtherModels, OfThreeWorkersAndSeveralBucketsIsTheRingsOrderEachTime) {
+  using namespace layers;
+  const Sequential cnn({conv2d(32, 3, Activation::relu), max_pool(2), conv2d(64, 3, Activation::relu), max_pool(2), flatten(),
+                        dense(128, Activation::relu), dense(10)});
+  const DataSplits data = draw_digits({.train = 200, .test = 20});
+  const std::string expected =
+      params_sha256(testing::trained_by_replay(cnn, data.train, {.slots = 3, .epochs = 1, .all_reduce = true}));
+  for (const char* run : {"first", "second"}) {
+    Cluster cluster(0, 3, {"--mode", "allreduce", "--model", "cnn", "--epochs", "1", "--digits", "200,20"});
+    EXPECT_EQ(cluster.wait(), 0) << cluster->err;
+    EXPECT_EQ(last_line(cluster->out).value("params_sha256", "none"), expected) << "in the " << run << " run";
+  }
+}
+
 // Buckets of several sizes, which leave in the middle of backprop; random numbers of each slot; a sum of two has one order.
 TEST(AllReduceTrainingOfOtherModels, OfTwoWorkersHasTheBitsOfTwoSlots) {
   for (const Arguments& model : {Arguments{"--model", "cnn", "--digits", "200,50"},

@@ -3,9 +3,12 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <stdexcept>
 #include <string_view>
 #include <vector>
 
+#include "actors/session/session.hpp"
+#include "graph/towers.hpp"
 #include "kernels/cpu/bias.hpp"
 #include "kernels/cpu/linear.hpp"
 #include "kernels/cpu/random.hpp"
@@ -203,7 +206,87 @@ class Loop {
   std::int64_t steps_ = 0;
 };
 
+// Sessions compute, averages are replayed.
+class Replay {
+ public:
+  Replay(const Sequential& layers, const Dataset& train, const OracleOptions& options)
+      : train_(train),
+        options_(options),
+        graph_(build_training_graph(layers, Shape{28, 28, 1}, Loss::sparse_softmax_cross_entropy,
+                                    optimizers::Adam{.learning_rate = 1e-3}, {.batch = options.batch})),
+        session_(*graph_.graph, {.seed = options.seed}) {
+    for (auto v = graph_.trainable.rbegin(); v != graph_.trainable.rend(); ++v) gradients_.push_back(gradient_of(*v));
+    session_.run({}, std::vector<Output>{}, {graph_.initializer}, {.random_step = 0});
+  }
+
+  Parameters run() {
+    const auto examples = static_cast<std::uint64_t>(train_.size());
+    const auto batch = static_cast<std::size_t>(options_.batch);
+    const std::size_t per_step = batch * static_cast<std::size_t>(options_.slots);
+    for (int epoch = 0; epoch < options_.epochs; ++epoch) {
+      const auto order = permutation(options_.seed, static_cast<std::uint64_t>(epoch), examples);
+      const std::vector<std::int64_t> visited(order.begin(), order.end());
+      for (std::size_t first = 0; first + per_step <= visited.size(); first += per_step) {
+        std::vector<std::vector<Tensor>> ranks;
+        for (std::size_t at = first; at < first + per_step; at += batch) {
+          Batch examples_of_slot;
+          gather(train_, std::span(visited).subspan(at, batch), examples_of_slot);
+          ranks.push_back(session_.run({{graph_.images[0], examples_of_slot.images}, {graph_.labels[0], examples_of_slot.labels}}, gradients_));
+        }
+        Feeds means;
+        const std::vector<Tensor> mean = mean_in_buckets(ranks);
+        for (std::size_t i = 0; i < mean.size(); ++i) means.emplace_back(gradients_[i], mean[i]);
+        session_.run(means, std::vector<Output>{}, {graph_.train});
+      }
+    }
+    Parameters out;
+    for (const VariableRef& v : graph_.trainable) out.emplace(v.name, session_.run(v.read()));
+    return out;
+  }
+
+ private:
+  // What the variable's update reads last.
+  Output gradient_of(const VariableRef& variable) const {
+    for (int id = 0; id < graph_.graph->size(); ++id) {
+      const Node& node = graph_.graph->node(id);
+      if (node.op->name != "ApplyAdam" || node.inputs[0].node != variable.handle.node) continue;
+      return {graph_.graph.get(), node.inputs.back().node, node.inputs.back().index};
+    }
+    throw std::runtime_error("no update of " + variable.name);
+  }
+
+  // As mean_around_the_ring, bucket by bucket.
+  static std::vector<Tensor> mean_in_buckets(const std::vector<std::vector<Tensor>>& ranks) {
+    std::vector<Tensor> mean;
+    std::size_t first = 0, elements = 0;  // of the bucket
+    for (std::size_t i = 0; i < ranks[0].size(); ++i) {
+      mean.push_back(ranks[0][i].clone());
+      elements += static_cast<std::size_t>(mean[i].num_elements());
+      if (elements * sizeof(float) < (512 << 10) && i + 1 < ranks[0].size()) continue;
+      const std::size_t n = ranks.size(), per_part = ((elements + n - 1) / n + 15) / 16 * 16;
+      for (std::size_t at = 0; first <= i; ++first)
+        for (std::size_t j = 0; j < static_cast<std::size_t>(mean[first].num_elements()); ++j, ++at) {
+          float sum = ranks[at / per_part][first].data<float>()[j];
+          for (std::size_t k = 1; k < n; ++k) sum += ranks[(at / per_part + k) % n][first].data<float>()[j];
+          mean[first].mutable_data<float>()[j] = n > 1 ? sum / static_cast<float>(n) : sum;
+        }
+      elements = 0;
+    }
+    return mean;
+  }
+
+  const Dataset& train_;
+  const OracleOptions& options_;
+  TrainingGraph graph_;
+  Session session_;
+  Outputs gradients_;  // as backprop makes them
+};
+
 }  // namespace
+
+Parameters trained_by_replay(const Sequential& layers, const Dataset& train, const OracleOptions& options) {
+  return Replay(layers, train, options).run();
+}
 
 Parameters trained_by_hand(const Dataset& train, const OracleOptions& options) {
   return Loop(train, options).run();

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "actors/training/parameters.hpp"
+#include "graph/layers.hpp"
 #include "kernels/data/dataset.hpp"
 #include "messages/dtype.hpp"
 
@@ -30,5 +31,12 @@ struct OracleOptions {
 //     (but for the end). Part p of the mean is ((g_p + g_{p+1}) + ... + g_{p-1}) / N, ranks modulo N;
 //   * in f16 the loss is scaled by 2^16, which must not overflow: no step is skipped here.
 Parameters trained_by_hand(const Dataset& train, const OracleOptions& options);
+
+// Any model of dense gradients without random ops, by all-reduce. The gradients of each slot come from a session of one slot,
+// one after the other, and their means go into it; what ranks do to them is replayed by hand:
+//   * the gradients lie one behind the other as backprop makes them, the last layer's first, bias before kernel; a bucket
+//     ends with the gradient that makes it 512 KiB or more;
+//   * each bucket is averaged around the ring as said above.
+Parameters trained_by_replay(const Sequential& layers, const Dataset& train, const OracleOptions& options);
 
 }  // namespace troupe::testing

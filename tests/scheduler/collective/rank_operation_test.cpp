@@ -122,6 +122,17 @@ TEST_P(NumberOfRanks, ABarrierNeedsAll) {
 
 INSTANTIATE_TEST_SUITE_P(Ranks, NumberOfRanks, ::testing::Values(1, 2, 3, 4, 5));
 
+// 257 cache lines in parts of 9: the part before the last is short, and the last is empty.
+TEST(RankOperation, ARingMayHaveEmptyParts) {
+  const Shape shape{257 * 16};
+  ASSERT_GT(257 * 64u, kDirectBytes);
+  ASSERT_EQ(CollectiveCut(257 * 16, 4, 30).part(29).size(), 0);
+  const Tensor expected = reduced_by_hand(locals(DType::f32, shape, 30), Reduction::mean);
+  for (unsigned seed = 0; seed < 3; ++seed)
+    for (const auto& result : Ranks(all_reduce(DType::f32, shape, Reduction::mean), locals(DType::f32, shape, 30), seed).run())
+      ASSERT_TRUE(bitwise_equal(result.at(0), expected)) << "order " << seed;
+}
+
 TEST(RankOperation, ABroadcastOfNothingWaitsForItsRootAndTheRootForAll) {
   const CollectiveSpec spec{.kind = CollectiveKind::broadcast, .root = 1, .dtype = DType::f32, .shape = {0}, .name = "x"};
   std::vector<RankOperation> ranks;
