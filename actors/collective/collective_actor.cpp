@@ -7,6 +7,8 @@ namespace {
 
 constexpr std::uint64_t kMaxEarlyBytes = std::uint64_t{256} << 20;  // for groups that this task has not opened
 
+constexpr std::int64_t kTicks = 8;                  // in a timeout
+constexpr std::int64_t kShortestTick = 1'000'000;   // ns
 
 std::uint64_t cost(const CollectivePart& part) { return part.tensor.num_bytes() + part.operation.size() + sizeof part; }
 
@@ -47,6 +49,17 @@ CollectiveActorImpl::behavior_type CollectiveActorImpl::make_behavior() {
         }
         show_waits();
       },
+      [this](const Tick&) {
+        ticking_ = false;
+        const std::int64_t now = std::chrono::nanoseconds(clock().now().time_since_epoch()).count();
+        for (auto& [id, group] : groups_) {
+          GroupOutbox out;
+          group.state.tick(now, out);
+          deliver(group, out);
+        }
+        schedule_tick();
+        show_waits();
+      },
       [this](const Stop&) {
         groups_.clear();  // what was contributed is answered by its end
         early_.clear();
@@ -69,7 +82,10 @@ GroupOpened CollectiveActorImpl::open(const OpenGroup& message) {
     if (std::ranges::adjacent_find(sorted) != sorted.end()) invalid_argument("a member of group '{}' comes twice", place.name);
     const std::uint64_t hash = hash_of(place);
     const std::uint64_t id = hash + generations_[hash]++ * 0x9e3779b97f4a7c15ull;
-    GroupOptions options{.id = id, .members = {}, .rank = static_cast<std::uint32_t>(own - place.members.begin())};
+    GroupOptions options{.id = id,
+                         .members = {},
+                         .rank = static_cast<std::uint32_t>(own - place.members.begin()),
+                         .timeout_ns = place.timeout.count()};
     for (const TaskName& member : place.members) options.members.push_back(member.to_string());
     Group& group = groups_.emplace(id, Group{place.members, GroupState(std::move(options), allocate_), {}, {}}).first->second;
     GroupOutbox out;
@@ -81,10 +97,22 @@ GroupOpened CollectiveActorImpl::open(const OpenGroup& message) {
         early_bytes_ -= cost(e.part);
         came(e.from, std::move(e.part));
       }
+    schedule_tick();
     return {{}, id};
   } catch (...) {
     return {current_error(), 0};
   }
+}
+
+// While a group has a timeout; a few times in the shortest.
+void CollectiveActorImpl::schedule_tick() {
+  std::int64_t shortest = 0;
+  for (const auto& [id, group] : groups_)
+    if (const std::int64_t timeout = group.state.options().timeout_ns; timeout > 0 && !group.state.failure())
+      shortest = shortest == 0 ? timeout : std::min(shortest, timeout);
+  if (ticking_ || shortest == 0) return;
+  ticking_ = true;
+  delayed_send(CollectiveActor(this), std::chrono::nanoseconds(std::max(shortest / kTicks, kShortestTick)), Tick{});
 }
 
 void CollectiveActorImpl::close(const CloseGroup& message) {

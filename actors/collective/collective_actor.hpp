@@ -42,6 +42,7 @@ class CollectiveActorImpl final : public Counted<CollectiveActor> {
   void refuse(const TaskName& to, std::uint64_t group, const Error& error);
   void deliver(Group& group, GroupOutbox& out);
   void answer(Contribution& contribution, Error error, std::vector<Tensor> result);
+  void schedule_tick();
   void show_waits();
 
   const TaskName self_;
@@ -55,6 +56,7 @@ class CollectiveActorImpl final : public Counted<CollectiveActor> {
   std::map<std::uint64_t, std::uint64_t> generations_;  // by name and members: how many groups of them there were
   std::map<std::uint64_t, std::vector<Early>> early_;   // by group
   std::uint64_t early_bytes_ = 0;
+  bool ticking_ = false;
 };
 
 }  // namespace troupe

@@ -1,6 +1,7 @@
 // What the client, the devices and the collective actor of one task hand to each other about collectives. In-process only.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -21,6 +22,7 @@ class GroupPlace final : public LocalWork {
  public:
   std::string name;
   std::vector<TaskName> members;  // by rank, the same on all of them
+  std::chrono::nanoseconds timeout{0};  // for how long nothing may come while an operation waits; 0: for ever
 };
 
 struct CollectiveResult {

@@ -45,6 +45,7 @@ CollectiveGroup::CollectiveGroup(Task& task, const std::string& name, std::vecto
   auto place = std::make_shared<GroupPlace>();
   place->name = name;
   place->members = members_;
+  place->timeout = options_.timeout;
   GroupOpened opened{Error(Code::cancelled, "the task has shut down"), 0};
   if (task_.collective()) {
     caf::scoped_actor self(task_.system());
@@ -90,7 +91,7 @@ std::vector<Tensor> CollectiveGroup::run(const CollectiveSpec& spec, Tensor tens
   contribution->done = [waiting](CollectiveResult result) { waiting->set(std::move(result)); };
   task_.client_gate()->run(Contribute{std::move(contribution)});
   using Clock = std::chrono::steady_clock;
-  Clock::time_point deadline = Clock::now() + options_.timeout;
+  Clock::time_point deadline = options_.timeout.count() > 0 ? Clock::now() + options_.timeout : Clock::time_point::max();
   Error failed;
   while (!waiting->wait_until(std::min<Clock::time_point>(deadline, Clock::now() + kLookAtStop))) {
     const bool late = Clock::now() >= deadline;

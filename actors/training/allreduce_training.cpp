@@ -12,9 +12,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// A rank may be as late as its machine is slower: what is lost shows sooner, by its connection.
-constexpr std::chrono::minutes kMostLate{10};
-
 // The workers of the cluster, by rank.
 std::vector<TaskName> members(const Task& task) {
   std::vector<TaskName> out;
@@ -38,7 +35,7 @@ class RankTrainer {
         graph_(build_training_graph(plan.layers, plan.input, plan.loss, plan.optimizer,
                                     {.batch = plan.options.batch, .loss_scaling = plan.loss_scaling, .all_reduce = true})),
         session_(plan.task, *graph_.graph, {.seed = plan.options.seed}),
-        group_(plan.task, "training", std::move(workers), {.timeout = kMostLate, .stop = plan.options.stop}),
+        group_(plan.task, "training", std::move(workers), {.timeout = plan.options.step_timeout, .stop = plan.options.stop}),
         batches_(plan.data.train, plan.options.seed, 2) {
     step_ = session_.callable({graph_.images[0], graph_.labels[0]}, {graph_.loss_sum, graph_.correct}, {graph_.train});
     evaluate_ = session_.callable({graph_.eval_images, graph_.eval_labels}, {graph_.eval_loss_sum, graph_.eval_correct});
@@ -122,7 +119,9 @@ class RankTrainer {
     check_stop(plan_.options);
     auto promise = std::make_shared<std::promise<StepResult>>();
     Running out{{}, promise->get_future()};
-    const RunOptions options{.random_step = static_cast<std::int64_t>(step_number_),
+    // Ranks that wait for one that does not come hear of it from their group, long before this deadline.
+    const RunOptions options{.timeout = 2 * plan_.options.step_timeout,
+                             .random_step = static_cast<std::int64_t>(step_number_),
                              .random_slot = group_.rank(),
                              .training = {.worker = group_.rank(), .step = step_number_, .group = group_.id()}};
     ++step_number_;

@@ -150,6 +150,7 @@ JobOptions job_options(const TrainingPlan& plan, const Job& job) {
   options.fingerprint = job.fingerprint;
   options.settings = job.settings;
   options.join_timeout = plan.options.join_timeout.count();
+  options.step_timeout = plan.options.step_timeout.count();
   return options;
 }
 
@@ -212,7 +213,8 @@ class WorkerLoop {
         job_(job),
         index_(static_cast<std::uint32_t>(plan.task.name().index)),
         session_(plan.task, *job.sharded.graph, {.seed = plan.options.seed, .shards = job.shard_names()}),
-        batches_(plan.data.train, plan.options.seed, kTokensAhead) {
+        batches_(plan.data.train, plan.options.seed, kTokensAhead),
+        mailbox_(std::make_shared<WorkerMailbox>(most_silence(plan.options))) {
     const TrainingGraph& g = job.graph;
     step_ = session_.callable({here(g.images[0]), here(g.labels[0])}, {here(g.loss_sum), here(g.correct)}, {here(g.train)});
     evaluate_ = session_.callable({here(g.eval_images), here(g.eval_labels)}, {here(g.eval_loss_sum), here(g.eval_correct)});
@@ -242,6 +244,10 @@ class WorkerLoop {
   }
 
  private:
+  // Longer than the coordinator is patient.
+  static std::chrono::nanoseconds most_silence(const TrainingOptions& options) {
+    return options.step_timeout.count() > 0 ? options.join_timeout + 2 * options.step_timeout : std::chrono::nanoseconds(0);
+  }
   // The same output in the sharded graph: names are kept.
   Output here(const Output& output) const {
     Graph& graph = *job_.sharded.graph;
@@ -385,7 +391,7 @@ class WorkerLoop {
   std::array<Batch, kTokensAhead> test_batches_;
   std::size_t next_test_batch_ = 0;
   Callable step_, evaluate_, read_all_;
-  std::shared_ptr<WorkerMailbox> mailbox_ = std::make_shared<WorkerMailbox>();
+  std::shared_ptr<WorkerMailbox> mailbox_;
   WorkerActor actor_;
   std::uint64_t request_ = 0;
   std::deque<Token> waiting_;  // for the step before

@@ -1,6 +1,11 @@
 #include "actors/training/coordinator_actor.hpp"
 
 namespace troupe {
+namespace {
+
+constexpr std::int64_t kLate = 1'000'000;  // ns that a tick comes after its deadline
+
+}  // namespace
 
 CoordinatorActorImpl::behavior_type CoordinatorActorImpl::make_behavior() {
   schedule_tick();
@@ -41,9 +46,10 @@ CoordinatorActorImpl::behavior_type CoordinatorActorImpl::make_behavior() {
         deliver(out, message.task, Error());
       },
       [this](const Tick&) {
-        ticking_ = false;
+        const std::int64_t now = steady_now_ns();
+        if (now >= next_tick_) next_tick_ = 0;  // else another is to come
         TrainingOutbox out;
-        coordinator_.tick(steady_now_ns(), out);
+        coordinator_.tick(now, out);
         deliver(out, {}, Error());
       },
       [this](const Stop&) {
@@ -70,9 +76,10 @@ void CoordinatorActorImpl::deliver(TrainingOutbox& out, const TaskName& from, co
 
 void CoordinatorActorImpl::schedule_tick() {
   const auto deadline = coordinator_.deadline();
-  if (ticking_ || !deadline) return;
-  ticking_ = true;
-  const auto wait = std::max<std::int64_t>(*deadline - steady_now_ns(), 0) + 1'000'000;
+  if (!deadline || (next_tick_ != 0 && next_tick_ <= *deadline + kLate)) return;
+  const std::int64_t now = steady_now_ns();
+  next_tick_ = std::max(*deadline, now) + kLate;
+  const std::int64_t wait = next_tick_ - now;
   delayed_send(CoordinatorActor(this), std::chrono::nanoseconds(wait), Tick{});
 }
 

@@ -20,7 +20,7 @@ class CoordinatorActorImpl final : public Counted<CoordinatorActor> {
 
   Coordinator coordinator_;
   JobLinks links_;
-  bool ticking_ = false;
+  std::int64_t next_tick_ = 0;  // ns; 0: none is to come
 };
 
 }  // namespace troupe

@@ -23,6 +23,8 @@ struct TrainingOptions {
   int slots = 0;       // N; 0: 1 if local, the number of workers if sync or allreduce
   std::uint64_t seed = 0;
   std::chrono::nanoseconds join_timeout = std::chrono::seconds(60);
+  // Modes of clusters: how long training may stand still. Then it fails on every task, naming who is missing. 0: for ever.
+  std::chrono::nanoseconds step_timeout = std::chrono::minutes(10);
   // Called on the chief after each epoch, on the training thread.
   std::function<void(const EpochDone&)> on_epoch;
   // Called now and then on each worker: steps done and to do of the epoch.

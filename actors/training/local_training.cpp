@@ -150,6 +150,7 @@ void check_training(const TrainingPlan& plan, int slots) {
   if (o.epochs < 1) invalid_argument("training needs at least one epoch, not {}", o.epochs);
   if (o.batch < 1) invalid_argument("a batch has at least one example, not {}", o.batch);
   if (o.slots < 0) invalid_argument("a step has 1 to 1024 slots (0: the mode's default), not {}", o.slots);
+  if (o.step_timeout.count() < 0) invalid_argument("the step timeout is 0 (none) or more");
   if (slots < 1 || slots > 1024) invalid_argument("a step has 1 to 1024 slots, not {}", slots);
   if (plan.data.train.size() < static_cast<std::int64_t>(o.batch) * slots)
     invalid_argument("one step needs {} x {} examples; the training set has {}", slots, o.batch, plan.data.train.size());

@@ -6,6 +6,7 @@ void WorkerMailbox::put(Frame frame) {
   {
     std::lock_guard lock(mutex_);
     frames_.push_back(std::move(frame));
+    heard_ = now_();
   }
   came_.notify_all();
 }
@@ -14,6 +15,7 @@ void WorkerMailbox::wake() {
   {
     std::lock_guard lock(mutex_);
     woken_ = true;
+    heard_ = now_();
   }
   came_.notify_all();
 }
@@ -42,6 +44,9 @@ std::optional<Frame> WorkerMailbox::take(std::chrono::nanoseconds timeout) {
     return frame;
   }
   if (error_) throw error_;
+  if (silence_.count() > 0 && now_() - heard_ > silence_)
+    troupe::fail(Code::deadline_exceeded, "no word from {}, where the job's coordinator is, for {} s", kCoordinatorTask.to_string(),
+                 std::chrono::duration<double>(silence_).count());
   return std::nullopt;
 }
 

@@ -2,8 +2,10 @@
 // coordinator, and what comes for it into a mailbox it can wait at.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <deque>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -17,11 +19,16 @@ namespace troupe {
 // Filled by the worker actor, emptied by the training loop.
 class WorkerMailbox {
  public:
+  // `silence`: how long nothing may come before take() throws; 0: for ever. `now`: of a steady clock.
+  using Now = std::function<std::chrono::steady_clock::time_point()>;
+  explicit WorkerMailbox(std::chrono::nanoseconds silence = {}, Now now = std::chrono::steady_clock::now)
+      : silence_(silence), now_(std::move(now)), heard_(now_()) {}
   void put(Frame frame);
   void fail(Error error);  // the job has failed; later calls change nothing
   void close();            // the job is over: losing tasks is no failure any more
   void wake();             // take() returns, with a frame or without
-  // The next frame; waits at most `timeout` and returns none then, or if woken. Throws the error of a failed job.
+  // The next frame; waits at most `timeout` and returns none then, or if woken. Throws the error of a failed job, or
+  // deadline_exceeded if nothing has come for so long that the coordinator, which has deadlines of its own, must be stuck.
   std::optional<Frame> take(std::chrono::nanoseconds timeout);
   // Throws the error of a failed job, also if it fails within `patience`.
   void check(std::chrono::nanoseconds patience = {});
@@ -33,6 +40,9 @@ class WorkerMailbox {
   Error error_;
   bool closed_ = false;
   bool woken_ = false;
+  const std::chrono::nanoseconds silence_;
+  const Now now_;
+  std::chrono::steady_clock::time_point heard_;  // when a frame was put, or wake() called
 };
 
 class WorkerActorImpl final : public Counted<WorkerActor> {

@@ -54,6 +54,7 @@ void train(const MnistOptions& options, const DataSplits& data, Task& task, Cons
   training.slots = options.replicas;
   training.seed = options.seed;
   training.join_timeout = options.membership.join_timeout;
+  training.step_timeout = options.step_timeout;
   training.on_epoch = [&](const EpochDone& epoch) { console.epoch(epoch); };
   training.on_progress = [&](std::uint32_t epoch, std::uint64_t step, std::uint64_t steps) {
     console.progress(epoch, step, steps, std::chrono::steady_clock::now());

@@ -35,6 +35,7 @@ struct MnistOptions {
   std::uint64_t memory_limit = 0;  // bytes, of each device; 0: none
   std::string save;  // a directory; empty: nowhere
   bool json = false;
+  std::chrono::seconds step_timeout{600};  // TrainingOptions::step_timeout
   bool in_cluster = false;
   Membership membership;  // if in_cluster
 

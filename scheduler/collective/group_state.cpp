@@ -70,6 +70,7 @@ void GroupState::begin(CollectivePosition position, const CollectiveSpec& spec, 
     return;
   }
   ++next_[position.channel];
+  ++messages_;
   running_.emplace(position, std::move(*operation));
   texts_.emplace(position, spec.describe());
   send(position, std::move(messages), out);
@@ -98,6 +99,7 @@ void GroupState::send(CollectivePosition position, std::vector<CollectiveMessage
 
 void GroupState::take(std::uint32_t from, CollectivePart part, GroupOutbox& out) {
   if (failure_) return;
+  ++messages_;
   if (part.error) {
     // Who found it may have told this rank alone. Each rank tells all others once.
     return fail(part.error, out);
@@ -172,6 +174,28 @@ void GroupState::fail(const Error& error, GroupOutbox& out) {
   texts_.clear();
   early_.clear();
   early_bytes_ = 0;
+}
+
+void GroupState::tick(std::int64_t now, GroupOutbox& out) {
+  // A task that was itself stopped looks at what has come meanwhile before it judges.
+  const bool stopped = now - std::exchange(last_tick_, now) > options_.timeout_ns / 2;
+  const bool moved = std::exchange(ticked_, messages_) != messages_;
+  if (stopped || moved || running_.empty()) quiet_since_ = now;
+  const std::int64_t quiet = now - quiet_since_;
+  if (options_.timeout_ns <= 0 || failure_ || running_.empty() || quiet < options_.timeout_ns) return;
+  std::string missing;
+  for (const auto& [position, operation] : running_)
+    if (missing.empty())
+      if (const std::string ranks = list([&](std::uint32_t rank) { return operation.owes(rank); }); !ranks.empty())
+        missing = fmt::format("{} has not begun {}", ranks, texts_.at(position));
+  if (missing.empty()) {
+    // Those before this one around the ring wait too. The one behind the rank that does not come knows its name.
+    if (quiet < options_.timeout_ns + options_.timeout_ns / 2) return;
+    missing = fmt::format("nothing has come of {}", waits_for());
+  }
+  fail(Error(Code::deadline_exceeded, fmt::format("{} has waited for {} s: {}", rank_name(options_.rank),
+                                                  static_cast<double>(options_.timeout_ns) / 1e9, missing)),
+       out);
 }
 
 GroupState::Wait GroupState::waiting() const {

@@ -23,6 +23,7 @@ struct GroupOptions {
   std::vector<std::string> members;  // by rank, for people
   std::uint32_t rank = 0;
   std::uint64_t max_early_bytes = std::uint64_t{1} << 30;  // of what comes for operations that this rank has not begun
+  std::int64_t timeout_ns = 0;  // for how long nothing may come while an operation waits; 0: for ever
 };
 
 // What the group's state asks its owner to do.
@@ -50,6 +51,10 @@ class GroupState {
   void take(std::uint32_t from, CollectivePart part, GroupOutbox& out);
   // A rank is gone. Operations that have all they need from it go on; what begins later fails.
   void lost(std::uint32_t rank, const Error& reason, GroupOutbox& out);
+  // To be called often, measured by the timeout: once nothing has begun or come for that long, though an operation waits,
+  // the group fails, and the error names the ranks that are missing. A rank that only sees that others wait too leaves that to
+  // those who know more, half as long again. Times are of a steady clock, in nanoseconds.
+  void tick(std::int64_t now, GroupOutbox& out);
   // Ends the group on all ranks. The first error counts.
   void fail(const Error& error, GroupOutbox& out);
 
@@ -89,6 +94,10 @@ class GroupState {
   std::map<std::uint32_t, std::uint64_t> next_;  // by channel: the operation that this rank begins next
   std::map<std::uint32_t, Error> lost_;          // by rank
   Error failure_;
+  std::uint64_t messages_ = 0;  // that have come, and operations begun
+  std::uint64_t ticked_ = 0;    // messages_ at the last tick
+  std::int64_t last_tick_ = 0;
+  std::int64_t quiet_since_ = 0;
 };
 
 }  // namespace troupe

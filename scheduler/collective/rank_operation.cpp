@@ -74,6 +74,16 @@ void RankOperation::expect(std::uint32_t from, std::uint64_t messages) {
   need_ += messages;
 }
 
+bool RankOperation::owes(std::uint32_t from) const {
+  if (!awaits(from)) return false;
+  if (spec_.kind == CollectiveKind::broadcast) return from == spec_.root;
+  if (is_direct()) return true;
+  // The pieces with which it begins its own part.
+  for (std::uint32_t k = 0; k < cut_.pieces(from); ++k)
+    if (!seen_[first_[from] + 2 * std::size_t{k}]) return true;
+  return false;
+}
+
 void RankOperation::send(std::vector<CollectiveMessage>& out, std::uint32_t to, std::uint32_t hop, std::uint32_t part,
                          std::uint32_t piece, Tensor tensor) const {
   out.push_back({rank_, to, hop, part, piece, std::move(tensor)});

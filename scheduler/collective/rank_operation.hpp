@@ -47,6 +47,8 @@ class RankOperation {
   std::uint64_t need() const { return need_; }
   // Is a message of that rank still missing?
   bool awaits(std::uint32_t from) const { return missing_[from] > 0; }
+  // Is one missing that it sends without waiting for others? Then it has not begun this operation, or is stuck in it.
+  bool owes(std::uint32_t from) const;
   // Once, when done: all_gather has a tensor of each rank, a barrier none, others one.
   std::vector<Tensor> take_result() { return std::move(result_); }
 

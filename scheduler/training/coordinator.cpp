@@ -157,7 +157,7 @@ Error Coordinator::join(const Join& message, Nanoseconds now, TrainingOutbox& ou
 
 void Coordinator::begin_when_joined(Nanoseconds now, TrainingOutbox& out) {
   if (stage_ != Stage::joining || !list(Presence::expected, false).empty()) return;
-  started_ = now;
+  started_ = progress_ = now;
   if (options_.epochs == 0) {
     stage_ = Stage::finishing;
     Phase nothing;
@@ -199,18 +199,35 @@ void Coordinator::fail(Error error, TrainingOutbox& out) {
 }
 
 std::optional<Nanoseconds> Coordinator::deadline() const {
-  if (stage_ != Stage::joining) return std::nullopt;
-  return created_ + options_.join_timeout;
+  if (stage_ == Stage::joining) return created_ + options_.join_timeout;
+  if (stage_ == Stage::finished || stage_ == Stage::failed || options_.step_timeout <= 0) return std::nullopt;
+  return progress_ + options_.step_timeout;
 }
 
 void Coordinator::tick(Nanoseconds now, TrainingOutbox& out) {
-  if (const auto limit = deadline(); limit && now >= *limit)
-    fail(Error(
-             Code::deadline_exceeded,
-             fmt::format(
-                 "training job: {} did not join within {} s; start them, or start the job with fewer workers",
-                 list(Presence::expected, false), seconds(options_.join_timeout))),
-         out);
+  const auto limit = deadline();
+  if (!limit || now < *limit) return;
+  if (stage_ == Stage::joining)
+    return fail(Error(Code::deadline_exceeded,
+                      fmt::format("training job: {} did not join within {} s; start them, or start the job with fewer workers",
+                                  list(Presence::expected, false), seconds(options_.join_timeout))),
+                out);
+  fail(Error(Code::deadline_exceeded, fmt::format("training job: nothing has moved on for {} s while {}; missing: {}",
+                                                  seconds(options_.step_timeout), name(stage_), missing())),
+       out);
+}
+
+// What keeps the job from going on: tokens of the step that is next to be complete, and workers that ask for none.
+std::string Coordinator::missing() const {
+  if (stage_ == Stage::finishing) return waits_for();
+  const bool in_order = stage_ == Stage::training && options_.mode == TrainingMode::synchronous;
+  std::string text = book_.outstanding(8, in_order);
+  for (std::uint32_t i = 0; i < workers_.size(); ++i) {
+    const auto asks = std::ranges::find(requests_, i, &Request::worker);
+    if (workers_[i].presence == Presence::joined && book_.held(i) == 0 && asks == requests_.end())
+      text += fmt::format("{}{}, which asks for no token", text.empty() ? "" : "; ", describe(i));
+  }
+  return text;
 }
 
 // ---- Tokens
@@ -267,7 +284,8 @@ void Coordinator::serve(TrainingOutbox& out) {
   }
 }
 
-Error Coordinator::count(TokenBook::Note note, std::string_view what) {
+Error Coordinator::count(TokenBook::Note note, std::string_view what, Nanoseconds now) {
+  if (note == TokenBook::Note::counted) progress_ = now;
   if (note == TokenBook::Note::repeated) ++counters_.repeated;
   if (note != TokenBook::Note::unexpected) return {};
   return refuse(Code::invalid_argument,
@@ -281,7 +299,8 @@ Error Coordinator::token_done(const TokenDone& message, Nanoseconds now, Trainin
   const TokenBook::Note note = book_.done(message);
   if (note == TokenBook::Note::counted) advance(now, out);
   return count(note, fmt::format("the report of {} on step {} slot {}", describe(message.worker),
-                                 message.token.step, message.token.slot));
+                                 message.token.step, message.token.slot),
+               now);
 }
 
 Error Coordinator::staged(const Staged& message, Nanoseconds now, TrainingOutbox& out) {
@@ -294,7 +313,8 @@ Error Coordinator::staged(const Staged& message, Nanoseconds now, TrainingOutbox
     advance(now, out);
   }
   return count(note, fmt::format("the report of shard {} on step {} slot {}", message.shard, message.step,
-                                 message.slot));
+                                 message.slot),
+               now);
 }
 
 // ---- Phases
@@ -370,7 +390,7 @@ void Coordinator::end_epoch(Nanoseconds now, TrainingOutbox& out) {
   }
 }
 
-Error Coordinator::barrier(const Barrier& message, Nanoseconds, TrainingOutbox& out) {
+Error Coordinator::barrier(const Barrier& message, Nanoseconds now, TrainingOutbox& out) {
   Error error;
   if (!admits(message.worker, error)) return error;
   if (workers_[message.worker].in_barrier) {
@@ -381,6 +401,7 @@ Error Coordinator::barrier(const Barrier& message, Nanoseconds, TrainingOutbox& 
     return refuse(Code::failed_precondition, fmt::format("{} is at the end of its program, but the job is {}",
                                                          describe(message.worker), name(stage_)));
   workers_[message.worker].in_barrier = true;
+  progress_ = now;
   open_barrier_when_full(out);
   return {};
 }

@@ -44,6 +44,8 @@ struct JobOptions {
   std::uint64_t fingerprint = 0;
   std::string settings;  // see Join
   Nanoseconds join_timeout = 60'000'000'000;
+  // After that: how long nothing may be reported, staged or joined. 0: for ever.
+  Nanoseconds step_timeout = 0;
   // What the loss of a worker does. reassign: its tokens go to others, and it may join again with a new
   // incarnation. Tokens of a step are then handed out only when the step before (with staleness, the one it
   // can start from) is complete: a worker that waits for a version cannot take what a lost one left behind.
@@ -93,6 +95,7 @@ class Coordinator {
   std::string waits_for() const;  // "joins of /job:worker/task:1"; "" if for nothing
 
  private:
+  std::string missing() const;
   enum class Presence : std::uint8_t { expected, joined, lost };
   struct Worker {
     Presence presence = Presence::expected;
@@ -108,7 +111,7 @@ class Coordinator {
   Error refuse(Code code, std::string text);
   // Whether a message of this worker is to be handled; if not, `error` says why, or it is ignored.
   bool admits(std::uint32_t worker, Error& error);
-  Error count(TokenBook::Note note, std::string_view what);
+  Error count(TokenBook::Note note, std::string_view what, Nanoseconds now);
   std::string describe(std::uint32_t worker) const;
   std::string list(Presence presence, bool outside_barrier) const;
   void begin_when_joined(Nanoseconds now, TrainingOutbox& out);
@@ -123,6 +126,7 @@ class Coordinator {
   JobOptions options_;
   Stage stage_ = Stage::joining;
   Nanoseconds created_ = 0;
+  Nanoseconds progress_ = 0;  // when there was some
   Nanoseconds started_ = 0;  // of the job's training
   Nanoseconds phase_started_ = 0;
   std::vector<Worker> workers_;

@@ -115,11 +115,12 @@ std::size_t TokenBook::release(std::uint32_t worker) {
   return count;
 }
 
-std::string TokenBook::outstanding(std::size_t limit) const {
+std::string TokenBook::outstanding(std::size_t limit, bool of_first_step) const {
   std::string text;
   std::size_t shown = 0;
   for (const auto& [index, item] : items_) {
     if (item.complete()) continue;
+    if (of_first_step && index / phase_.slots > complete_steps()) break;
     if (shown++ == limit) return text + "; …";
     const Token at = token(index);
     text += fmt::format("{}step {}: slot {} (", shown == 1 ? "" : "; ", at.step, at.slot);

@@ -59,8 +59,9 @@ class TokenBook {
   const Figures& figures() const {
     return figures_;
   }  // of the complete tokens up to the first incomplete one
-  // "step 5: slot 1 (worker 0, not staged on shard 2)", for at most `limit` tokens; "" if none is out.
-  std::string outstanding(std::size_t limit = 8) const;
+  // "step 5: slot 1 (worker 0, not staged on shard 2)", for at most `limit` tokens, or only those of the first step that is
+  // not complete; "" if none is out.
+  std::string outstanding(std::size_t limit = 8, bool of_first_step = false) const;
 
  private:
   struct Item {

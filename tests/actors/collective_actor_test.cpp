@@ -25,6 +25,7 @@ class Collectives : public ::testing::Test {
     auto place = std::make_shared<GroupPlace>();
     place->name = name;
     place->members = members;
+    place->timeout = std::chrono::seconds(60);
     caf::scoped_actor self(*cluster.system.caf);
     self->send(caf::actor_cast<caf::actor>(cluster.task(on).collective), OpenGroup{std::move(place)});
     cluster.system.run();
@@ -147,6 +148,25 @@ TEST_F(Collectives, ATaskThatLeavesOthersInAnOperationTellsThem) {
   caf::anon_send(cluster.task(kB).collective, CloseGroup{group, {}});
   cluster.system.run();
   for (const Answer& answer : {a, c}) EXPECT_THAT(error_of(answer), HasSubstr("/job:worker/task:1 has left the group"));
+}
+
+TEST_F(Collectives, ATaskThatDoesNotComeIsNamedWhenTimeIsUp) {
+  const std::uint64_t group = open_all({kA, kB, kC});
+  const Answer c = contribute(kC, group, Tensor::zeros(DType::f32, {9000}));
+  const Answer a = contribute(kA, group, Tensor::zeros(DType::f32, {9000}));
+  int ticks = 0;
+  while (c->empty() && ++ticks < 100) cluster.system.run_next_timeout();
+  EXPECT_GE(ticks, 3 * 8) << "three tasks, each a few times in the timeout";
+  for (const Answer& answer : {a, c})
+    EXPECT_THAT(error_of(answer), AllOf(HasSubstr("has waited for 60 s"), HasSubstr("rank 1 (/job:worker/task:1) has not begun")));
+}
+
+TEST_F(Collectives, AGroupThatIsOverNeedsNoTicks) {
+  const std::uint64_t group = open_all({kA, kB});
+  for (const TaskName& task : {kA, kB}) caf::anon_send(cluster.task(task).collective, CloseGroup{group, {}});
+  cluster.system.run();
+  for (int i = 0; i < 2; ++i) cluster.system.run_next_timeout();
+  EXPECT_FALSE(cluster.system.has_timeout());
 }
 
 TEST_F(Collectives, ATaskThatFailsTakesTheOthersWithIt) {

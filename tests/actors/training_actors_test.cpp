@@ -32,6 +32,7 @@ class TrainingActors : public ::testing::Test {
     job.slots = 2;
     job.shards = {0};
     job.train_examples = 4;
+    job.step_timeout = 1;  // ns: over as soon as time passes
     job.batch = 2;
     JobRoutes routes;
     routes.coordinator = coordinator = system.caf->spawn<CoordinatorActorImpl>(system.registry.add("coordinator", "0"), kCoordinatorTask, job);
@@ -126,6 +127,38 @@ TEST_F(TrainingActors, ALostWorkerIsNamedToAll) {
   EXPECT_THAT(got<JobFailed>(0)[0].error.message(), HasSubstr("/job:worker/task:1"));
   ASSERT_EQ(ended.size(), 1u);
   EXPECT_THAT(ended[0].message(), HasSubstr("/job:worker/task:1"));
+}
+
+TEST_F(TrainingActors, AJobThatStandsStillFailsOnEveryTask) {
+  for (std::uint32_t w : {0u, 1u}) say(coordinator, static_cast<int>(w), Join{w, Incarnation{w + 1}, 0, ""});
+  for (int w : {0, 1}) say(coordinator, w, TakeToken{static_cast<std::uint32_t>(w), 1});
+  EXPECT_TRUE(got<JobFailed>(0).empty());
+  system.run_next_timeout();
+  for (int w : {0, 1}) {
+    ASSERT_EQ(got<JobFailed>(w).size(), 1u);
+    EXPECT_THAT(got<JobFailed>(w)[0].error.message(), HasSubstr("step 0: slot 0 (worker 0, not staged on shard 0); step 0: slot 1 (worker 1"));
+  }
+  ASSERT_EQ(ended.size(), 1u) << "of the shard";
+  EXPECT_EQ(ended[0].code(), Code::deadline_exceeded);
+}
+
+// The coordinator, which has deadlines of its own, may be what is stuck.
+TEST(WorkerMailbox, ThrowsWhenNothingComesForTooLong) {
+  std::chrono::steady_clock::time_point now{};
+  WorkerMailbox mailbox(std::chrono::seconds(10), [&now] { return now; });
+  now += std::chrono::seconds(6);
+  mailbox.put(EpochDone{});
+  EXPECT_TRUE(mailbox.take({}));
+  now += std::chrono::seconds(6);
+  EXPECT_FALSE(mailbox.take({}));
+  mailbox.wake();  // a step has ended
+  now += std::chrono::seconds(10);
+  EXPECT_FALSE(mailbox.take({}));
+  now += std::chrono::nanoseconds(1);
+  EXPECT_THAT(testing::error_of([&] { mailbox.take({}); }).message(), HasSubstr("no word from /job:ps/task:0"));
+  WorkerMailbox patient({}, [&now] { return now; });
+  now += std::chrono::hours(1000);
+  EXPECT_FALSE(patient.take({}));
 }
 
 TEST_F(TrainingActors, TheShardEndsWhenTheBarrierOpens) {

@@ -46,6 +46,7 @@ TEST(MnistOptions, DefaultsTrainOnTheBuiltInDigitsInThisProcess) {
   EXPECT_EQ(options.replicas, 0);
   EXPECT_EQ(options.devices, 1);
   EXPECT_EQ(options.threads, 0);
+  EXPECT_EQ(options.step_timeout, std::chrono::minutes(10));
   EXPECT_FALSE(options.json);
   EXPECT_FALSE(options.in_cluster);
   EXPECT_TRUE(options.speaks());
@@ -82,6 +83,8 @@ TEST(MnistOptions, NumbersAreWholeDecimalAndInRange) {
   EXPECT_THAT(wrong({"--replicas", "0"}), HasSubstr("from 1 to 1024, not '0'"));
   EXPECT_THAT(wrong({"--threads", "0"}), HasSubstr("from 1 to 1024"));
   EXPECT_THAT(wrong({"--devices", "0"}), HasSubstr("from 1 to 1024"));
+  EXPECT_THAT(wrong({"--step-timeout", "-1"}), HasSubstr("from 0 to 86400"));
+  EXPECT_EQ(good({"--step-timeout", "0"}).step_timeout.count(), 0);
   for (const char* text : {"-1", "18446744073709551616", "1.0", ""})
     EXPECT_THAT(wrong({"--seed", text}),
                 HasSubstr("--seed: expected a whole number from 0 to 18446744073709551615"));

@@ -127,6 +127,56 @@ TEST_F(Job, NoDeadlineOnceAllHaveJoined) {
   EXPECT_EQ(job->stage(), Coordinator::Stage::training);
 }
 
+TEST_F(Job, FailsNamingTheTokensThatHoldItUp) {
+  make([](JobOptions& o) { o.step_timeout = 30 * kSecond; });
+  now += 10 * kSecond;
+  join_all();
+  EXPECT_EQ(job->deadline(), 45 * kSecond);
+  const Token first = take(0), second = take(1);
+  take(0);  // of the next step: not what it waits for
+  now += 20 * kSecond;
+  finish(0, first);
+  EXPECT_EQ(job->deadline(), 65 * kSecond);
+  out.clear();
+  job->tick(65 * kSecond - 1, out);
+  EXPECT_TRUE(out.empty());
+  EXPECT_FALSE(done(1, second));
+  now += 5 * kSecond;
+  EXPECT_FALSE(done(1, second)) << "again, which is no progress";
+  job->tick(65 * kSecond, out);
+  expect_failed(Code::deadline_exceeded, "nothing has moved on for 30 s while training; missing: step 0: slot 1 (worker 1, reported, not staged on shard 4)");
+  EXPECT_EQ(job->deadline(), std::nullopt);
+}
+
+TEST_F(Job, FailsNamingWorkersThatTakeNoToken) {
+  make([](JobOptions& o) { o.step_timeout = 30 * kSecond; });
+  join_all();
+  finish(0, take(0));
+  out.clear();
+  job->tick(now + 30 * kSecond, out);
+  expect_failed(Code::deadline_exceeded,
+                "missing: /job:worker/task:0, which asks for no token; /job:worker/task:1, which asks for no token");
+}
+
+TEST_F(Job, AnAsynchronousJobAndItsEndHaveDeadlinesToo) {
+  make([](JobOptions& o) {
+    o.mode = TrainingMode::asynchronous, o.slots = 1, o.step_timeout = 30 * kSecond, o.train_examples = 20, o.test_examples = 0;
+  });
+  join_all();
+  const Token first = take(0), second = take(1);
+  now += 20 * kSecond;
+  finish(1, second);
+  EXPECT_EQ(job->deadline(), 55 * kSecond);
+  now += 20 * kSecond;
+  finish(0, first);
+  EXPECT_EQ(take(0).kind, TokenKind::finish);
+  EXPECT_FALSE(job->barrier({0}, now, out));
+  EXPECT_EQ(job->deadline(), 75 * kSecond);
+  out.clear();
+  job->tick(75 * kSecond, out);
+  expect_failed(Code::deadline_exceeded, "missing: barrier: /job:worker/task:1");
+}
+
 TEST_F(Job, FailsNamingTheWorkerAndWhatItDisagreesAbout) {
   make();
   EXPECT_FALSE(join(0));

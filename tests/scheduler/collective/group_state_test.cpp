@@ -18,11 +18,12 @@ using testing::reduced_by_hand;
 // The ranks of a group; frames between two of them may overtake each other.
 class Group {
  public:
+  static constexpr std::int64_t kTimeout = 1000;  // ns
   explicit Group(std::uint32_t ranks, std::uint64_t max_early_bytes = 1 << 20) {
     std::vector<std::string> names;
     for (std::uint32_t r = 0; r < ranks; ++r) names.push_back(fmt::format("/job:worker/task:{}", r));
     for (std::uint32_t r = 0; r < ranks; ++r)
-      states.emplace_back(GroupOptions{.id = 7, .members = names, .rank = r, .max_early_bytes = max_early_bytes},
+      states.emplace_back(GroupOptions{.id = 7, .members = names, .rank = r, .max_early_bytes = max_early_bytes, .timeout_ns = kTimeout},
                           [this, r](DType dtype, const Shape& shape) {
                             if (without_memory.contains(r)) fail(Code::resource_exhausted, "no memory for {} bytes", checked_bytes(dtype, shape));
                             return Tensor(dtype, shape);
@@ -194,6 +195,51 @@ TEST(GroupState, ARankThatHearsOfAFailureTellsAllOthersOnce) {
   for (const auto& sent : echo.sent)
     if (sent.to == 0) group.states[0].take(2, sent.part, again);
   EXPECT_TRUE(again.sent.empty());
+}
+
+// Around the ring 0 waits for 2, which waits for 1, which does not come.
+TEST(GroupState, AfterItsTimeoutTheRankThatIsMissingIsNamedByWhoKnows) {
+  Group group(3);
+  for (const std::uint32_t r : {0u, 2u}) group.sum(r, {}, "x", random_tensor(DType::f32, {9000}, r));
+  group.deliver();
+  const auto tick = [&](std::uint32_t rank, std::int64_t now) {
+    GroupOutbox out;
+    group.states[rank].tick(now, out);
+    EXPECT_EQ(group.states[rank].failure() ? Code::deadline_exceeded : Code::ok, group.states[rank].failure().code());
+    return out;
+  };
+  std::int64_t now = 1'000'000;
+  for (; now < 1'000'000 + Group::kTimeout; now += 100)
+    for (const std::uint32_t r : {0u, 1u, 2u}) EXPECT_TRUE(tick(r, now).sent.empty());
+  GroupState& zero = group.states[0];
+  EXPECT_TRUE(tick(0, now).sent.empty()) << "2 has sent what it could";
+  const GroupOutbox out = tick(2, now);
+  ASSERT_EQ(out.ended.size(), 1u);
+  EXPECT_EQ(out.ended[0].error.message(),
+            "rank 2 (/job:worker/task:2) has waited for 1e-06 s: rank 1 (/job:worker/task:1) has not begun all_reduce sum of f32[9000] 'x'");
+  EXPECT_EQ(out.sent.size(), 2u);
+  // Nobody may be left who knows more.
+  for (; now < 1'000'000 + Group::kTimeout * 3 / 2; now += 100) EXPECT_TRUE(tick(0, now).sent.empty());
+  EXPECT_EQ(tick(0, now).sent.size(), 2u);
+  EXPECT_THAT(zero.failure().message(), HasSubstr("nothing has come of 3 of 4 messages of all_reduce sum of f32[9000] 'x', the next from rank 2"));
+  EXPECT_FALSE(group.states[1].failure()) << "it waits for nobody";
+}
+
+TEST(GroupState, TheTimeoutIsOfSilenceAndNotOfATaskThatWasItselfStopped) {
+  Group group(3);
+  const auto fails_at = [&](std::int64_t now) {
+    GroupOutbox out;
+    group.states[2].tick(now, out);
+    return static_cast<bool>(group.states[2].failure());
+  };
+  group.sum(2, {}, "x", Tensor::vector<float>({1}));
+  for (std::int64_t now = 0; now < 900; now += 100) EXPECT_FALSE(fails_at(now));
+  group.sum(0, {}, "x", Tensor::vector<float>({1}));
+  group.deliver();  // one more message
+  for (std::int64_t now = 900; now < 1900; now += 100) EXPECT_FALSE(fails_at(now));
+  EXPECT_FALSE(fails_at(5000)) << "it was stopped";
+  for (std::int64_t now = 5100; now < 6000; now += 100) EXPECT_FALSE(fails_at(now));
+  EXPECT_TRUE(fails_at(6000));
 }
 
 TEST(GroupState, WhatComesEarlyIsBounded) {

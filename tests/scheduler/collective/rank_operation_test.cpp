@@ -153,6 +153,22 @@ TEST(RankOperation, ABroadcastOfNothingWaitsForItsRootAndTheRootForAll) {
   for (const RankOperation& rank : ranks) EXPECT_TRUE(rank.done());
 }
 
+TEST(RankOperation, SaysWhoHasNotBegun) {
+  std::vector<RankOperation> ranks;
+  for (std::uint32_t r = 0; r < 3; ++r)
+    ranks.emplace_back(all_reduce(DType::f32, {9000}), r, 3, random_tensor(DType::f32, {9000}, r), allocate);
+  std::vector<CollectiveMessage> flying;
+  for (const std::uint32_t r : {0u, 2u}) ranks[r].start(flying);
+  for (std::size_t i = 0; i < flying.size(); ++i)
+    if (flying[i].to != 1) {
+      CollectiveMessage m = flying[i];
+      ranks[m.to].take(std::move(m), flying);
+    }
+  EXPECT_TRUE(ranks[2].awaits(1) && ranks[2].owes(1));
+  EXPECT_TRUE(ranks[0].awaits(2) && !ranks[0].owes(2)) << "that one waits itself";
+  EXPECT_FALSE(ranks[0].owes(1)) << "nothing comes from it";
+}
+
 TEST(RankOperation, OneSumOfItsOwnMemoryIsTheResult) {
   Tensor local = random_tensor(DType::f32, {10'000}, 1);
   const std::byte* memory = local.raw();
