@@ -133,7 +133,9 @@ TEST_F(TrainingActors, AJobThatStandsStillFailsOnEveryTask) {
   for (std::uint32_t w : {0u, 1u}) say(coordinator, static_cast<int>(w), Join{w, Incarnation{w + 1}, 0, ""});
   for (int w : {0, 1}) say(coordinator, w, TakeToken{static_cast<std::uint32_t>(w), 1});
   EXPECT_TRUE(got<JobFailed>(0).empty());
+  const auto before = system.caf->scheduler().clock().now();
   system.run_next_timeout();
+  EXPECT_LT(system.caf->scheduler().clock().now() - before, std::chrono::seconds(1)) << "that of joining is later";
   for (int w : {0, 1}) {
     ASSERT_EQ(got<JobFailed>(w).size(), 1u);
     EXPECT_THAT(got<JobFailed>(w)[0].error.message(), HasSubstr("step 0: slot 0 (worker 0, not staged on shard 0); step 0: slot 1 (worker 1"));
