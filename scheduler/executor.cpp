@@ -50,6 +50,7 @@ void run_node(PlanFrame& frame, const PlanNode& node, NodeContext& context, cons
     case PlanNode::Kind::fetch: frame.fetches[node.target] = context.input(0); break;
     case PlanNode::Kind::branch: run_branch(frame, node, context, aborted, device, outbox); break;
   }
+  if (node.flushes) outbox.flush();
 }
 
 Error node_error(const Plan& plan, const PlanNode& node) {

@@ -24,6 +24,8 @@ class Outbox {
   virtual void push(const PushTarget& target, Tensor gradient, Tensor indices) = 0;
   // A tensor for a collective.
   virtual void contribute(const ContributionTarget& target, Tensor tensor) = 0;
+  // What has left does not wait for what leaves later.
+  virtual void flush() = 0;
 };
 
 // The variables of one (session, device); pointers stay valid until the session ends.

@@ -41,6 +41,7 @@ void dump_node(const Plan& plan, const PlanNode& node, std::string& text) {
     text += fmt::format(" slice {} to shard {}", plan.pushes[node.target].slice, plan.pushes[node.target].shard);
   if (node.kind == PlanNode::Kind::contribute)
     text += fmt::format(" {} in channel {}", name(plan.contributions[node.target].reduction), plan.contributions[node.target].channel);
+  if (node.flushes) text += ", written at once";
   text += "\n";
   if (node.kind == PlanNode::Kind::branch) {
     text += "    then:\n" + indented(plan.branches[node.target].then_plan->dump());

@@ -40,6 +40,7 @@ struct PlanNode {
   std::uint16_t num_inputs = 0;
   std::uint16_t num_outputs = 0;
   Kind kind = Kind::kernel;
+  bool flushes = false;  // send, push, contribute: what has left so far is written now (departures.hpp)
 };
 
 struct NodeInfo {

@@ -8,6 +8,7 @@
 #include "scheduler/arrival_sets.hpp"
 #include "scheduler/contribution_order.hpp"
 #include "scheduler/cost.hpp"
+#include "scheduler/departures.hpp"
 #include "scheduler/plan.hpp"
 
 namespace troupe {
@@ -61,6 +62,7 @@ class PlanBuilder {
     expanded_nodes_ += plan_->nodes.size();
     if (function_) bind_function();
     if (!function_) order_nodes();
+    if (!function_) mark_flushes();
     mark_last_uses();
     plan_->memory = plan_memory(*plan_, slot_types(), reuse_);
     return std::move(plan_);
@@ -273,6 +275,29 @@ class PlanBuilder {
           types[ref.index] = {n.output_types[i], n.output_shapes[i]};
     }
     return types;
+  }
+
+  void mark_flushes() {
+    for (std::size_t s = 0; s < members_.size(); ++s) {
+      const std::span nodes = std::span(plan_->nodes).subspan(plan_->segments[s].first_node, members_[s].size());
+      std::vector<NodeWork> work;
+      for (std::size_t i = 0; i < nodes.size(); ++i) {
+        const Node& n = graph_.node(members_[s][i]);
+        const bool leaves = n.op->kind == OpKind::departure;
+        // What a branch does is not estimated.
+        const double cost = nodes[i].kind == PlanNode::Kind::branch ? kDepartureWaitNs + 1 : estimated_cost_ns(graph_, n);
+        work.push_back({leaves ? 0 : cost, leaves, leaves ? input_bytes(n) : 0});
+      }
+      const std::vector<bool> flushes = departure_flushes(work);
+      for (std::size_t i = 0; i < nodes.size(); ++i) nodes[i].flushes = flushes[i];
+    }
+  }
+
+  std::size_t input_bytes(const Node& n) const {
+    std::size_t bytes = 0;
+    for (const Endpoint& e : n.inputs)
+      if (graph_.shape(e).fully_known()) bytes += static_cast<std::size_t>(graph_.shape(e).num_elements()) * size_of(graph_.dtype(e));
+    return bytes;
   }
 
   // For segments whose nodes are worth running side by side: which node waits for which.

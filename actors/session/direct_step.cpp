@@ -11,6 +11,7 @@ class NoOutbox final : public Outbox {
   void send(std::uint32_t, Tensor) override { fail(Code::internal, "a direct step sends nothing"); }
   void push(const PushTarget&, Tensor, Tensor) override { fail(Code::internal, "a direct step pushes nothing"); }
   void contribute(const ContributionTarget&, Tensor) override { fail(Code::internal, "a direct step contributes nothing"); }
+  void flush() override {}
 };
 
 }  // namespace

@@ -19,11 +19,11 @@ Error no_shard(const Plan& plan, std::uint32_t shard, std::size_t shards) {
 
 SegmentShape shape_of(std::span<const PlanNode> nodes) {
   using Kind = PlanNode::Kind;
-  const auto works = [](const PlanNode& n) { return n.kind == Kind::kernel || n.kind == Kind::branch; };
-  const auto sends = [](const PlanNode& n) { return n.kind == Kind::send; };
-  const auto leaves = [&](const PlanNode& n) { return sends(n) || n.kind == Kind::fetch; };
-  return {.light = nodes.size() <= kLightNodes && std::ranges::all_of(nodes, leaves),
-          .sends_last = std::none_of(std::ranges::find_if(nodes, sends), nodes.end(), works)};
+  const auto hands_over = [](const PlanNode& n) { return n.kind == Kind::send || n.kind == Kind::fetch; };
+  const auto sends = [](const PlanNode& n) {
+    return n.kind == Kind::send || n.kind == Kind::push || n.kind == Kind::push_sparse || n.kind == Kind::contribute;
+  };
+  return {.light = nodes.size() <= kLightNodes && std::ranges::all_of(nodes, hands_over), .sends = std::ranges::any_of(nodes, sends)};
 }
 
 }  // namespace

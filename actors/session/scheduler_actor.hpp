@@ -22,7 +22,7 @@ namespace troupe {
 // What of a segment's nodes says how it is best run.
 struct SegmentShape {
   bool light = false;       // a few nodes, all of them sends and fetches: not worth waking a device for
-  bool sends_last = false;  // no kernel comes after the first send
+  bool sends = false;  // something leaves it
 };
 
 // Where what leaves a segment goes, and the like. Immutable; shared by the steps of a graph.

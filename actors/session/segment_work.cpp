@@ -7,10 +7,20 @@
 namespace troupe {
 
 std::uint64_t SegmentWork::execute() {
-  // What the segment sends at its end leaves together with the news of that.
-  if (routes_->shapes[segment_.partition][segment_.segment].sends_last) cork_.emplace();
+  // What leaves in short order is written together, at the end with the news of that. The plan says when (flush()).
+  if (runs_in_order() && routes_->shapes[segment_.partition][segment_.segment].sends) cork_.emplace();
   error_ = run_here();
   return segment_.frame->plan().segments[segment_.segment].num_nodes;
+}
+
+bool SegmentWork::runs_in_order() const {
+  return segment_.frame->plan().segments[segment_.segment].order < 0 || device_.parallelism().threads() == 1;
+}
+
+void SegmentWork::flush() {
+  if (!cork_) return;
+  cork_.reset();
+  cork_.emplace();
 }
 
 void SegmentWork::report() {

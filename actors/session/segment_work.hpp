@@ -20,11 +20,13 @@ class SegmentWork final : public DeviceWork, private Outbox {
   Error run_here() { return run_segment(*segment_.frame, segment_.segment, device_, *this); }
 
  private:
+  bool runs_in_order() const;  // all on the device's own thread
   std::uint64_t execute() override;
   void report() override;
   void send(std::uint32_t send, Tensor tensor) override;
   void push(const PushTarget& target, Tensor gradient, Tensor indices) override;
   void contribute(const ContributionTarget& target, Tensor tensor) override;
+  void flush() override;
 
   ReadySegment segment_;
   Device& device_;

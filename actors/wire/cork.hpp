@@ -21,6 +21,8 @@ class Cork {
   static Cork* current();
   // `connection` has a frame that waits for the end of the cork.
   void add(const std::shared_ptr<Connection>& connection);
+  // No frame waits for its end.
+  bool empty() const { return waiting_.empty(); }
 
  private:
   std::vector<std::shared_ptr<Connection>> waiting_;

@@ -64,6 +64,11 @@ class Recorder final : public Outbox {
     std::lock_guard lock(mutex_);
     contributed.emplace_back(target.channel, std::move(tensor));
   }
+  void flush() override {
+    std::lock_guard lock(mutex_);
+    ++flushed;
+  }
+  int flushed = 0;
   std::vector<std::pair<std::uint32_t, Tensor>> contributed;  // by channel, as they left
   std::map<std::uint32_t, Tensor> sent;          // by edge
   std::map<std::uint32_t, Tensor> pushed;        // by slice
