@@ -1,15 +1,21 @@
 #include "actors/collective/group.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <caf/scoped_actor.hpp>
 #include <caf/send.hpp>
 #include <condition_variable>
 #include <mutex>
+#include <thread>
 
 #include "actors/session/client_gate.hpp"
 
 namespace troupe {
 namespace {
+
+// A call stays awake for so long, and gives way to whoever wants its core: the result of a small tensor is there before the
+// thread would have been put to sleep and woken.
+constexpr std::chrono::microseconds kAwake{100};
 
 // Where a call waits for its answer; kept by both, as a call may stop waiting.
 class Waiting {
@@ -18,13 +24,15 @@ class Waiting {
     {
       const std::lock_guard lock(mutex_);
       result_ = std::move(result);
-      there_ = true;
+      there_.store(true, std::memory_order_release);
     }
     wake_.notify_one();  // both hold this object, so it is still there
   }
   bool wait_until(std::chrono::steady_clock::time_point until) {
+    const auto soon = std::min(until, std::chrono::steady_clock::now() + kAwake);
+    while (!there_.load(std::memory_order_acquire) && std::chrono::steady_clock::now() < soon) std::this_thread::yield();
     std::unique_lock lock(mutex_);
-    return wake_.wait_until(lock, until, [this] { return there_; });
+    return wake_.wait_until(lock, until, [this] { return there_.load(std::memory_order_relaxed); });
   }
   // Once there is one.
   CollectiveResult take() { return std::move(result_); }
@@ -32,7 +40,7 @@ class Waiting {
  private:
   std::mutex mutex_;
   std::condition_variable wake_;
-  bool there_ = false;
+  std::atomic<bool> there_{false};
   CollectiveResult result_;
 };
 

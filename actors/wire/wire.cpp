@@ -172,12 +172,22 @@ void Wire::run() {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(timer - now).count();
     const int wait =
         timer == Clock::time_point::max() ? -1 : static_cast<int>(std::clamp<std::int64_t>(left, 0, 60000));
-    const int count = ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), wait);
+    const int count = await_events(events, wait);
     for (const epoll_event& event : std::span(events).first(static_cast<std::size_t>(std::max(count, 0))))
       on_event(event.data.u64, event.events);
     if (const auto then = Clock::now(); then >= timer) run_timers(then);
     for (const std::uint64_t id : ended_) links_.erase(id);
     ended_.clear();
+  }
+}
+
+// As epoll_wait(), but stays awake for a while first, giving way to whoever wants its core: an answer is often on its way.
+int Wire::await_events(std::span<epoll_event> events, int milliseconds) const {
+  const auto look = [&](int wait) { return ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), wait); };
+  for (const auto soon = Clock::now() + options_.awake;;) {
+    if (const int count = look(0); count > 0 || milliseconds == 0) return count;
+    if (Clock::now() >= soon) return look(milliseconds);
+    std::this_thread::yield();
   }
 }
 

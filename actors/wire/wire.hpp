@@ -24,12 +24,15 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <thread>
 #include <unordered_map>
 
 #include "actors/wire/connection.hpp"
 #include "actors/wire/handshake.hpp"
 #include "actors/wire/tls.hpp"
+
+struct epoll_event;
 
 namespace troupe {
 
@@ -74,6 +77,7 @@ struct WireOptions {
   std::chrono::milliseconds handshake_timeout{5000};
   std::chrono::milliseconds close_timeout{
       2000};                       // to send what is queued and the Goodbye, and to be understood
+  std::chrono::microseconds awake{50};  // after something has come: to put the thread to sleep and wake it takes as long
   std::size_t max_strangers = 64;  // connections of others that are not open: yet, or never
 };
 
@@ -142,6 +146,7 @@ class Wire {
 
   // wire.cpp, on the wire thread
   void run();
+  int await_events(std::span<epoll_event> events, int milliseconds) const;
   void run_commands();
   void on_event(std::uint64_t id, std::uint32_t events);
   void accept_all();

@@ -8,6 +8,7 @@
 #include "tools/bench/pipeline.hpp"
 #include "tools/bench/remote_shard.hpp"
 #include "tools/bench/remote_task.hpp"
+#include "tools/bench/shared_memory_peer.hpp"
 #include "tools/bench/stress.hpp"
 #include "tools/bench/tcp_peer.hpp"
 #include "tools/bench/training_cluster.hpp"
@@ -37,6 +38,8 @@ std::optional<int> run_as_child(const std::vector<std::string>& arguments) {
       reduce_as_child();
     else if (arguments[1] == kTcp)
       TcpPeer::serve();
+    else if (arguments[1] == kSharedMemory)
+      SharedMemoryPeer::serve();
     else if (arguments[1] == kShard)
       RemoteShard::serve();
     else if (arguments[1] == kTrain)

@@ -6,6 +6,7 @@
 #include "tools/bench/bounce.hpp"
 #include "tools/bench/cases.hpp"
 #include "tools/bench/remote_task.hpp"
+#include "tools/bench/shared_memory_peer.hpp"
 #include "tools/bench/tcp_peer.hpp"
 
 namespace troupe::bench {
@@ -67,22 +68,29 @@ double throughput(double seconds, std::size_t bytes, const std::function<void()>
   return static_cast<double>(bytes) / seconds_per_call(seconds, work) / kGiga;
 }
 
-Case transfer_case(std::size_t mebibytes, double target) {
+Case transfer_case(std::size_t mebibytes, const std::string& suffix, const std::string& peer, std::optional<double> target,
+                   const std::function<Peer(std::size_t bytes, double slice)>& measured) {
   return {.bench = "transfer",
-          .name = fmt::format("{}MiB", mebibytes),
+          .name = fmt::format("{}MiB{}", mebibytes, suffix),
           .unit = "GB/s",
           .more_is_better = true,
           .measures = fmt::format("steps, {} in flight, that feed a tensor to a task in another process and fetch how many elements have come", kInFlight),
-          .peer = fmt::format("{} messages in a row over plain TCP, one thread in each process; the last is answered", kInFlight),
+          .peer = peer,
           .ratio_target = target,
           .prepare = [=](const Settings& settings) -> Contest {
             const std::size_t bytes = settings.quick ? 1 << 20 : mebibytes << 20;
             auto transfer = std::make_shared<Transfer>(bytes);
-            auto tcp = std::make_shared<TcpPeer>();
             const double slice = settings.slice_seconds();
             return {.troupe = [=] { return throughput(slice, kInFlight * bytes, [&] { transfer->run(kInFlight); }); },
-                    .peers = {{"raw TCP", [=] { return throughput(slice, kInFlight * bytes, [&] { tcp->send(bytes, kInFlight); }); }}}};
+                    .peers = {measured(bytes, slice)}};
           }};
+}
+
+// A peer that sends so many messages in a row.
+template <class Sender>
+Peer sender(const std::string& name, std::size_t bytes, double slice) {
+  auto peer = std::make_shared<Sender>();
+  return {name, [=] { return throughput(slice, kInFlight * bytes, [&] { peer->send(bytes, kInFlight); }); }};
 }
 
 constexpr int kInTurn = 100;
@@ -122,7 +130,15 @@ void add_transfer_cases(std::vector<Case>& cases) {
                    .measures = "a step that feeds 4 bytes to a task in another process, which runs a kernel, and fetches what that gives",
                    .peer = peer,
                    .prepare = steps});
-  for (const std::size_t mebibytes : {1, 4, 16, 64, 256}) cases.push_back(transfer_case(mebibytes, mebibytes == 1 ? 0.8 : 0.85));
+  const std::string in_a_row = fmt::format("{} messages in a row, one thread in each process; the last is answered", kInFlight);
+  for (const std::size_t mebibytes : {1, 4, 16, 64, 256})
+    cases.push_back(transfer_case(mebibytes, "", in_a_row, mebibytes == 1 ? 0.8 : 0.85, [](std::size_t bytes, double slice) {
+      return sender<TcpPeer>("raw TCP", bytes, slice);
+    }));
+  for (const std::size_t mebibytes : {1, 16, 64})  // whether that would pay
+    cases.push_back(transfer_case(mebibytes, "-shared-memory", in_a_row, std::nullopt, [](std::size_t bytes, double slice) {
+      return sender<SharedMemoryPeer>("a ring in shared memory", bytes, slice);
+    }));
 }
 
 }  // namespace troupe::bench
