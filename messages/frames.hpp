@@ -36,8 +36,13 @@ struct Hello {
   TaskName from;
   TaskName to;
   Incarnation incarnation;
-  TROUPE_FIELDS(protocol, cluster, token, from, to, incarnation)
+  // Of a call: kSharesMemory, if the caller could share memory with a task on its host. Of the answer then: the place of that
+  // memory, and the next frame of the caller is a SharedMemoryAnswer. Else empty.
+  std::string memory;
+  TROUPE_FIELDS(protocol, cluster, token, from, to, incarnation, memory)
 };
+
+inline constexpr const char* kSharesMemory = "shares memory";
 
 struct Heartbeat {
   std::uint64_t progress = 0;  // grows while the task makes progress
@@ -219,11 +224,17 @@ struct CollectivePart {
   TROUPE_FIELDS(group, channel, sequence, operation, hop, part, piece, tensor, error)
 };
 
+// Whether the caller uses the memory of the Hello that it got. If so, all that follows in both directions passes through it.
+struct SharedMemoryAnswer {
+  bool used = false;
+  TROUPE_FIELDS(used)
+};
+
 #undef TROUPE_FIELDS
 
 // The order is the number of the kind on the wire: append only.
 using Frame = std::variant<Hello, Heartbeat, Credit, Goodbye, StepStart, StepDone, StepAbort, Put, Pull, Push, Join, TakeToken,
-                           Token, TokenDone, Staged, EpochDone, Barrier, BarrierOpen, JobFailed, CollectivePart>;
+                           Token, TokenDone, Staged, EpochDone, Barrier, BarrierOpen, JobFailed, CollectivePart, SharedMemoryAnswer>;
 
 std::string_view kind_name(const Frame& frame);  // "Put", "Push", ...
 

@@ -22,6 +22,7 @@ WireOptions NetworkOptions::wire() const {
   if (const auto wrong = problem()) invalid_argument("{}", *wrong);
   WireOptions out;
   if (tls.given()) out.tls = std::make_shared<wire::TlsContext>(tls);
+  out.shared_memory = shared_memory;
   out.connection.limits.max_tensor_bytes = max_tensor;
   out.connection.limits.max_payload = 2 * max_tensor;
   out.connection.window = in_flight;

@@ -12,6 +12,7 @@ namespace troupe {
 struct NetworkOptions {
   TlsFiles tls;           // if given, connections are TLS, with certificates on both sides
   bool insecure = false;  // without TLS: addresses that other machines reach too
+  bool shared_memory = true;  // frames to tasks of this host pass through memory, without TLS
 
   std::uint64_t max_tensor = Limits{}.max_tensor_bytes;           // bytes; the tensors of one frame: twice that
   std::uint64_t in_flight = wire::ConnectionOptions{}.window;     // bytes of large tensors that a peer sends ahead of their receipt

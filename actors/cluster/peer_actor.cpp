@@ -71,6 +71,7 @@ struct PeerActorImpl::Passage {
   void operator()(Heartbeat&) const {}
   void operator()(Credit&) const {}
   void operator()(Goodbye&) const {}
+  void operator()(SharedMemoryAnswer&) const {}
 
  private:
   template <class Actor, class Message>

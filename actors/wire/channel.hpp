@@ -1,4 +1,5 @@
-// How the bytes of a connection pass its socket: as they are, or through TLS (tls.hpp). Never waits.
+// How the bytes of a connection pass: through its socket as they are, through TLS on it (tls.hpp), or beside it
+// (shared_memory.hpp). Never waits.
 //
 // Threads: set_up() before all else; then write() and flushed() under the connection's write lock and the rest
 // on the wire thread, so that one may write while another reads.
@@ -36,12 +37,22 @@ class Channel {
   // There may be more to read, of which the socket says nothing.
   virtual bool buffered() const = 0;
 
+  // The socket does not become writable for write(), nor readable for all that read() has, until sleep() has asked for it:
+  // buffered() and writable() are to be looked at.
+  virtual bool tells_by_memory() const { return false; }
+  // After an EAGAIN: write() may take some now.
+  virtual bool writable() const { return false; }
+  // To be called before the thread waits for the socket, which becomes readable then when there is something to read or,
+  // if that is wanted, to write. False: there is something now.
+  virtual bool sleep(bool /*to_write*/) { return true; }
+
   // Bytes that the socket has taken so far. Any thread.
   std::uint64_t sent() const { return sent_.load(std::memory_order_relaxed); }
 
   const Fd& socket() const { return socket_; }
   // To be called under the connection's write lock.
   void close() { socket_.reset(); }
+  Fd release() { return std::move(socket_); }
 
  protected:
   explicit Channel(Fd socket) : socket_(std::move(socket)) {}

@@ -9,7 +9,8 @@ ChunkReader::ChunkReader(const Limits& limits, TensorAllocator allocate)
     : limits_(limits), allocate_(std::move(allocate)) {}
 
 void ChunkReader::consume(std::span<const char> bytes, const Sink& sink) {
-  while (!bytes.empty() && !stopped_) {
+  forgets_rest_ = false;
+  while (!bytes.empty() && !stopped_ && !forgets_rest_) {
     if (chunk_left_ == 0) {
       const std::size_t n = std::min(bytes.size(), kChunkHeaderBytes - chunk_header_size_);
       std::memcpy(chunk_header_.data() + chunk_header_size_, bytes.data(), n);
@@ -120,7 +121,8 @@ std::size_t ChunkReader::fill_buffer(Stream& stream, std::size_t wanted, std::sp
 void ChunkReader::begin_body(Stream& stream) {
   stream.header = parse_frame_header(stream.buffer, limits_);
   if (greeting_) {
-    const bool greets = stream.header.kind == kind_of<Hello> || stream.header.kind == kind_of<Goodbye>;
+    const bool greets = stream.header.kind == kind_of<Hello> || stream.header.kind == kind_of<SharedMemoryAnswer> ||
+                        stream.header.kind == kind_of<Goodbye>;
     if (!greets || stream.header.tensors != 0 || stream.header.payload_bytes != 0 ||
         stream.header.body_bytes > kMaxGreeting)
       fail(Code::unauthenticated, "the first frame of a connection must be a Hello of at most {} bytes",

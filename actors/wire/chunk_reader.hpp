@@ -18,7 +18,7 @@ class ChunkReader {
  public:
   using Sink = std::function<void(Frame&&)>;
 
-  // Begins in the state before the handshake: only a Hello or a Goodbye, without tensors and of at most
+  // Begins in the state before the handshake: only a Hello, a SharedMemoryAnswer or a Goodbye, without tensors and of at most
   // kMaxGreeting bytes, is parsed; anything else is unauthenticated.
   ChunkReader(const Limits& limits, TensorAllocator allocate);
   void handshake_done() { greeting_ = false; }
@@ -32,6 +32,8 @@ class ChunkReader {
   // May be called by the sink: what follows is not parsed.
   void stop() { stopped_ = true; }
   bool stopped() const { return stopped_; }
+  // May be called by the sink: what follows in these bytes is none of the stream's.
+  void forget_rest() { forgets_rest_ = true; }
 
   // Bulk bytes that the peer may send; more is resource_exhausted.
   void allow_bulk(std::uint64_t bytes) { bulk_allowed_ += bytes; }
@@ -71,6 +73,7 @@ class ChunkReader {
   const TensorAllocator allocate_;
   bool greeting_ = true;
   bool stopped_ = false;
+  bool forgets_rest_ = false;
   std::array<Stream, kFrameClasses> streams_;
   std::array<char, kChunkHeaderBytes> chunk_header_{};
   std::size_t chunk_header_size_ = 0;

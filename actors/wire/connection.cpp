@@ -162,6 +162,12 @@ Connection::Received Connection::receive(std::size_t budget, const ChunkReader::
   return Received::some;
 }
 
+void Connection::share(SharedMemory memory) {
+  const std::lock_guard lock(write_mutex_);
+  channel_ = shared_memory_channel(channel_->release(), std::move(memory));
+  reader_.forget_rest();
+}
+
 Connection::Received Connection::discard() {
   const ssize_t got = ::recv(fd(), staging_.data(), staging_.size(), MSG_DONTWAIT);
   if (got > 0) return Received::some;

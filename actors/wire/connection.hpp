@@ -14,6 +14,7 @@
 #include "actors/wire/channel.hpp"
 #include "actors/wire/chunk_reader.hpp"
 #include "actors/wire/send_queue.hpp"
+#include "actors/wire/shared_memory.hpp"
 
 namespace troupe::wire {
 
@@ -73,6 +74,14 @@ class Connection {
   std::uint64_t sent() const { return channel_->sent(); }
   // There may be more to receive, of which the socket says nothing.
   bool buffered() const { return channel_->buffered(); }
+  // All that follows, in both directions, passes through memory that both sides have; nothing may wait to be sent. May be
+  // called in the sink, of the last frame that comes through the socket.
+  void share(SharedMemory memory);
+  // The channel is to be looked at (Channel::tells_by_memory).
+  bool shares() const { return channel_->tells_by_memory(); }
+  bool writable() const { return channel_->writable(); }
+  bool sleep(bool to_write) { return channel_->sleep(to_write); }
+
   // Reads and forgets. `end`: the peer is gone.
   Received discard();
 
@@ -114,7 +123,7 @@ class Connection {
   Error closed_;
 
   std::mutex write_mutex_;  // held while the channel is written: senders only try to take it
-  const std::unique_ptr<Channel> channel_;  // closed by the wire thread under write_mutex_
+  std::unique_ptr<Channel> channel_;  // changed and closed by the wire thread under write_mutex_
   std::vector<OutgoingFrame> taken_;  // of the inbox; kept for its memory
   SendQueue queue_;
   bool blocked_ = false;

@@ -16,7 +16,7 @@ bool equal_secrets(const std::string& a, const std::string& b) {
 }
 
 Hello Handshake::hello_to(const TaskName& peer) const {
-  return Hello{kProtocolVersion, cluster_, token_, self_, peer, incarnation_};
+  return Hello{kProtocolVersion, cluster_, token_, self_, peer, incarnation_, {}};
 }
 
 Error Handshake::check(const Hello& hello, const TaskName* expected) const {

@@ -9,6 +9,7 @@ namespace troupe {
 namespace {
 
 constexpr std::chrono::milliseconds kLongestPause{500};
+constexpr std::size_t kFlushAll = 1 << 20;
 
 // May the same dial succeed later?
 bool may_pass(Code code) {
@@ -79,7 +80,9 @@ void Wire::secure(Link& link) {
   link.stage = Stage::greeting;
   watch(link, EPOLLIN);
   if (link.dialed) {
-    (void)link.connection->send(handshake_.hello_to(link.peer));
+    Hello hello = handshake_.hello_to(link.peer);
+    if (may_share(link)) hello.memory = kSharesMemory;
+    (void)link.connection->send(hello);
     flush(link);
   }
   if (options_.tls) read(link);  // a Hello may have come with the end of the handshake
@@ -92,9 +95,10 @@ void Wire::on_frame(Link& link, Frame&& frame) {
     return end_link(link, reason, Farewell::none);
   }
   if (const auto* hello = std::get_if<Hello>(&frame)) {
-    if (link.stage != Stage::greeting) fail(Code::failed_precondition, "a second Hello came");
+    if (link.stage != Stage::greeting || link.offered) fail(Code::failed_precondition, "a second Hello came");
     return on_hello(link, *hello);
   }
+  if (const auto* answer = std::get_if<SharedMemoryAnswer>(&frame)) return on_answer(link, answer->used);
   if (link.stage == Stage::greeting)
     fail(Code::unauthenticated, "a {} came before a Hello", kind_name(frame));
   if (const auto* credit = std::get_if<Credit>(&frame)) {
@@ -113,8 +117,55 @@ void Wire::on_hello(Link& link, const Hello& hello) {
   Error error = handshake_.check(hello, link.dialed ? &link.peer : nullptr);
   if (!error && !link.dialed) error = duplicate(link, hello);
   if (error) return end_link(link, error, Farewell::goodbye);
+  if (!link.dialed && may_share(link) && hello.memory == kSharesMemory) offer_memory(link, hello);
+  if (link.offered) return;
   if (!link.dialed) (void)link.connection->send(handshake_.hello_to(hello.from));
+  if (link.dialed && !hello.memory.empty()) answer_offer(link, hello.memory);
   open_link(link, hello);
+}
+
+// ---- Shared memory: the peer that was called makes it, the one that called has the last word --------------------------
+
+bool Wire::may_share(const Link& link) const {
+  return options_.shared_memory && !options_.tls && wire::within_host(link.connection->fd());
+}
+
+void Wire::offer_memory(Link& link, const Hello& hello) {
+  try {
+    link.offered.emplace(wire::SharedMemory::create());
+  } catch (const Error&) {
+    return;  // then not
+  }
+  Hello answer = handshake_.hello_to(hello.from);
+  answer.memory = link.offered->place();
+  link.hello = hello;
+  (void)link.connection->send(answer);
+}
+
+void Wire::answer_offer(Link& link, const std::string& place) {
+  std::optional<wire::SharedMemory> memory;
+  try {
+    if (may_share(link)) memory.emplace(wire::SharedMemory::open(place));
+  } catch (const Error&) {  // of another container, perhaps: the socket does as well
+  }
+  (void)link.connection->send(SharedMemoryAnswer{memory.has_value()});
+  if (memory) share(link, std::move(*memory));
+}
+
+void Wire::on_answer(Link& link, bool used) {
+  if (!link.offered) fail(Code::failed_precondition, "a SharedMemoryAnswer came to no offer");
+  wire::SharedMemory memory = std::move(*link.offered);
+  link.offered.reset();
+  if (const Error error = duplicate(link, link.hello)) return end_link(link, error, Farewell::goodbye);
+  if (used) share(link, std::move(memory));
+  open_link(link, link.hello);
+}
+
+void Wire::share(Link& link, wire::SharedMemory memory) {
+  if (link.connection->flush(kFlushAll) != Connection::Written::all)
+    fail(Code::unavailable, "the socket does not take the first frames");
+  link.connection->share(std::move(memory));
+  shared_.push_back(link.id.value);
 }
 
 // May this connection, which the peer dialed, be the one? A dial of ours that loses is dropped without a

@@ -132,6 +132,18 @@ int connect_result(const Fd& socket) {
   return ::getpeername(socket.get(), reinterpret_cast<sockaddr*>(&peer), &size) == 0 ? 0 : errno;
 }
 
+bool within_host(int socket) {
+  sockaddr_storage own{}, peer{};
+  socklen_t own_size = sizeof own, peer_size = sizeof peer;
+  if (::getsockname(socket, reinterpret_cast<sockaddr*>(&own), &own_size) != 0 ||
+      ::getpeername(socket, reinterpret_cast<sockaddr*>(&peer), &peer_size) != 0 || own.ss_family != peer.ss_family)
+    return false;
+  if (own.ss_family == AF_INET)
+    return reinterpret_cast<const sockaddr_in&>(own).sin_addr.s_addr == reinterpret_cast<const sockaddr_in&>(peer).sin_addr.s_addr;
+  return own.ss_family == AF_INET6 && std::memcmp(&reinterpret_cast<const sockaddr_in6&>(own).sin6_addr,
+                                                  &reinterpret_cast<const sockaddr_in6&>(peer).sin6_addr, sizeof(in6_addr)) == 0;
+}
+
 void tune(const Fd& socket) {
   set_option(socket, IPPROTO_TCP, TCP_NODELAY, 1);
   set_option(socket, IPPROTO_TCP, TCP_NOTSENT_LOWAT, kUnsentBytes);

@@ -53,6 +53,9 @@ int connect_result(const Fd& socket);
 // No delay for small frames, and little unsent data in the kernel, where nothing can overtake it.
 void tune(const Fd& socket);
 
+// The two ends of the connection have one address.
+bool within_host(int socket);
+
 // Whether bytes, or an end, wait in it.
 bool readable(int socket);
 

@@ -173,22 +173,57 @@ void Wire::run() {
     const int wait =
         timer == Clock::time_point::max() ? -1 : static_cast<int>(std::clamp<std::int64_t>(left, 0, 60000));
     const int count = await_events(events, wait);
+    serve_shared();
     for (const epoll_event& event : std::span(events).first(static_cast<std::size_t>(std::max(count, 0))))
       on_event(event.data.u64, event.events);
     if (const auto then = Clock::now(); then >= timer) run_timers(then);
-    for (const std::uint64_t id : ended_) links_.erase(id);
+    for (const std::uint64_t id : ended_) {
+      links_.erase(id);
+      std::erase(shared_, id);
+    }
     ended_.clear();
   }
 }
 
 // As epoll_wait(), but stays awake for a while first, giving way to whoever wants its core: an answer is often on its way.
-int Wire::await_events(std::span<epoll_event> events, int milliseconds) const {
+int Wire::await_events(std::span<epoll_event> events, int milliseconds) {
   const auto look = [&](int wait) { return ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), wait); };
   for (const auto soon = Clock::now() + options_.awake;;) {
-    if (const int count = look(0); count > 0 || milliseconds == 0) return count;
-    if (Clock::now() >= soon) return look(milliseconds);
+    if (const int count = look(0); count > 0 || milliseconds == 0 || serve_shared()) return count;
+    if (Clock::now() >= soon) return shared_sleep() ? look(milliseconds) : 0;
     std::this_thread::yield();
   }
+}
+
+// Does it read frames?
+bool Wire::hears(const Link& link) { return link.stage == Stage::open || (link.stage == Stage::closing && link.leaving); }
+
+// Reads and writes what memory has, of which no socket tells. False: nothing.
+bool Wire::serve_shared() {
+  bool some = false;
+  for (const std::uint64_t id : shared_) {
+    Link& link = links_.at(id);
+    if (link.blocked && link.stage != Stage::closed && link.connection->writable()) {
+      some = true;
+      flush(link);
+    }
+    if (!hears(link) || !link.connection->buffered()) continue;
+    some = true;
+    read(link);
+  }
+  return some;
+}
+
+// From now on sockets tell. False: there is something already.
+bool Wire::shared_sleep() {
+  bool asleep = true;
+  for (const std::uint64_t id : shared_) {
+    const Link& link = links_.at(id);
+    if (link.stage == Stage::closed) continue;
+    const bool nothing = link.connection->sleep(link.blocked);
+    asleep = asleep && (nothing || (!hears(link) && !link.blocked));
+  }
+  return asleep;
 }
 
 void Wire::on_event(std::uint64_t id, std::uint32_t events) {
@@ -251,7 +286,8 @@ void Wire::flush(Link& link) {
   link.flush_asked->store(false);
   if (link.stage == Stage::open && !link.leaving) link.connection->grant_credit();
   const auto written = link.connection->flush(kFlushBudget);
-  const bool more = written == Connection::Written::blocked || written == Connection::Written::more;
+  link.blocked = written == Connection::Written::blocked && link.connection->shares();
+  const bool more = (written == Connection::Written::blocked && !link.blocked) || written == Connection::Written::more;
   watch(link, more ? EPOLLIN | EPOLLOUT : EPOLLIN);
   if (link.stage == Stage::closing && link.connection->finished()) {
     link.connection->shut_write();
@@ -281,7 +317,7 @@ void Wire::read(Link& link) {
         link,
         Error(Code::unavailable, "the connection ended without a Goodbye: the process has probably died"),
         Farewell::none);
-  if (!link.connection->buffered() || link.stage == Stage::closed) return;
+  if (!link.connection->buffered() || link.stage == Stage::closed || link.connection->shares()) return;
   post([this, id = link.id] {
     const auto it = links_.find(id.value);
     if (it != links_.end() && it->second.stage != Stage::closed) read(it->second);
@@ -349,7 +385,7 @@ void Wire::check_peer(Link& link, Clock::time_point now) {
   LinkCounters& counters = link.connection->counters();
   const auto silence = now.time_since_epoch() - std::chrono::nanoseconds(counters.last_heard.load());
   // A process that was stopped for a while must not take its own absence for theirs: what has come meanwhile is read first.
-  if (silence >= options_.suspect_after && wire::readable(link.connection->fd())) return;
+  if (silence >= options_.suspect_after && (wire::readable(link.connection->fd()) || link.connection->buffered())) return;
   const auto down = [&](fmt::format_string<std::string, double> why) {
     return Error(Code::unavailable, fmt::format(why, link.peer.to_string(), std::chrono::duration<double>(options_.down_after).count()));
   };

@@ -24,6 +24,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <thread>
 #include <unordered_map>
@@ -70,6 +71,7 @@ struct WireOptions {
   std::string listen_host = "127.0.0.1";
   std::uint16_t listen_port = 0;  // 0: any free one
   std::shared_ptr<const wire::TlsContext> tls;  // null: bytes are not encrypted, and peers show no certificate
+  bool shared_memory = false;  // tasks of one host pass frames through memory; not with TLS
   wire::ConnectionOptions connection;
   std::chrono::milliseconds heartbeat_every{500};
   std::chrono::milliseconds suspect_after{2000};
@@ -125,6 +127,9 @@ class Wire {
     std::string address;
     std::shared_ptr<Connection> connection;
     std::shared_ptr<std::atomic<bool>> flush_asked;
+    bool blocked = false;                        // what waits to be sent goes on when memory is free
+    std::optional<wire::SharedMemory> offered;   // to the peer, whose answer is awaited
+    Hello hello;                                 // the peer's, until then
     std::uint32_t interest = 0;
     Clock::time_point deadline;  // of every stage but open
     Clock::time_point next_heartbeat;
@@ -146,7 +151,10 @@ class Wire {
 
   // wire.cpp, on the wire thread
   void run();
-  int await_events(std::span<epoll_event> events, int milliseconds) const;
+  int await_events(std::span<epoll_event> events, int milliseconds);
+  static bool hears(const Link& link);
+  bool serve_shared();
+  bool shared_sleep();
   void run_commands();
   void on_event(std::uint64_t id, std::uint32_t events);
   void accept_all();
@@ -168,6 +176,11 @@ class Wire {
   std::size_t strangers() const;
   void on_frame(Link& link, Frame&& frame);
   void on_hello(Link& link, const Hello& hello);
+  bool may_share(const Link& link) const;
+  void offer_memory(Link& link, const Hello& hello);
+  void answer_offer(Link& link, const std::string& place);
+  void on_answer(Link& link, bool used);
+  void share(Link& link, wire::SharedMemory memory);
   void open_link(Link& link, const Hello& hello);
   Error duplicate(const Link& link, const Hello& hello);
   enum class Farewell { none, goodbye };
@@ -202,6 +215,7 @@ class Wire {
   std::uint64_t last_id_ = 1;
   std::unordered_map<std::uint64_t, Link> links_;
   std::vector<std::uint64_t> ended_;
+  std::vector<std::uint64_t> shared_;  // links that share memory with their peer
   std::map<TaskName, Dial> dials_;
   bool leaving_ = false;
 

@@ -14,9 +14,10 @@ const TaskName kB{"worker", 1};
 
 // Two tasks, a connection dialed by A.
 struct Pair {
-  explicit Pair(const std::function<void(WireOptions&)>& change = {}) {
+  explicit Pair(bool shared_memory, const std::function<void(WireOptions&)>& change = {}) {
     WireOptions of_a = options_of(kA);
     WireOptions of_b = options_of(kB);
+    of_a.shared_memory = of_b.shared_memory = shared_memory;
     if (change) {
       change(of_a);
       change(of_b);
@@ -32,8 +33,12 @@ struct Pair {
   std::optional<Wire> a, b;
 };
 
-TEST(Wire, AHandshakeConnectsBothSides) {
-  Pair pair;
+class WireOver : public ::testing::TestWithParam<bool> {};
+INSTANTIATE_TEST_SUITE_P(Wire, WireOver, ::testing::Values(false, true),
+                         [](const auto& way) { return way.param ? "SharedMemory" : "Tcp"; });
+
+TEST_P(WireOver, AHandshakeConnectsBothSides) {
+  Pair pair(GetParam());
   EXPECT_EQ(pair.at_a.hellos.at(0).from, kB);
   EXPECT_EQ(pair.at_a.hellos.at(0).to, kA);
   EXPECT_EQ(pair.at_b.hellos.at(0).from, kA);
@@ -45,8 +50,8 @@ TEST(Wire, AHandshakeConnectsBothSides) {
   EXPECT_EQ(std::get<Barrier>(pair.at_a.frames[0]).worker, 4u);
 }
 
-TEST(Wire, TensorsOfAllSizesArriveBitEqualAndAligned) {
-  Pair pair;
+TEST_P(WireOver, TensorsOfAllSizesArriveBitEqualAndAligned) {
+  Pair pair(GetParam());
   const std::size_t head = encode(put_of(pattern(1))).head.size();
   std::vector<Tensor> sent;
   for (const std::size_t size : {std::size_t{0}, std::size_t{1}, kSmallPayload, kSmallPayload + 1,
@@ -67,8 +72,8 @@ TEST(Wire, TensorsOfAllSizesArriveBitEqualAndAligned) {
   }
 }
 
-TEST(Wire, ACorkHoldsFramesAndLetsThemGoInOrder) {
-  Pair pair([](WireOptions& options) {  // a heartbeat takes along what waits
+TEST_P(WireOver, ACorkHoldsFramesAndLetsThemGoInOrder) {
+  Pair pair(GetParam(), [](WireOptions& options) {  // a heartbeat takes along what waits
     options.heartbeat_every = 20s;
     options.suspect_after = options.down_after = 40s;
   });
@@ -89,8 +94,8 @@ TEST(Wire, ACorkHoldsFramesAndLetsThemGoInOrder) {
   for (std::uint32_t i = 0; i <= 600; ++i) EXPECT_EQ(std::get<Barrier>(pair.at_b.frames[i]).worker, i);
 }
 
-TEST(Wire, ACorkDoesNotHoldBulk) {
-  Pair pair;
+TEST_P(WireOver, ACorkDoesNotHoldBulk) {
+  Pair pair(GetParam());
   const Cork cork;
   ASSERT_TRUE(pair.a->send(kB, put_of(pattern(kSmallPayload + 1))).ok());
   ASSERT_TRUE(pair.at_b.wait_frames(1));
@@ -113,8 +118,8 @@ TEST(Wire, ANotYetListeningPeerIsReachedWhenItListens) {
   EXPECT_TRUE(at_a.wait_connected());
 }
 
-TEST(Wire, ControlOvertakesBulkThatWaitsForCredit) {
-  Pair pair([](WireOptions& options) { options.connection.window = 512 << 10; });
+TEST_P(WireOver, ControlOvertakesBulkThatWaitsForCredit) {
+  Pair pair(GetParam(), [](WireOptions& options) { options.connection.window = 512 << 10; });
   pair.b->hold_credit(pair.at_b.peers[0], true);
   const Tensor big = pattern(3 << 20);
   ASSERT_TRUE(pair.a->send(kB, put_of(big)).ok());
@@ -126,8 +131,8 @@ TEST(Wire, ControlOvertakesBulkThatWaitsForCredit) {
   EXPECT_TRUE(bitwise_equal(std::get<Put>(pair.at_b.frames[1]).tensor, big));
 }
 
-TEST(Wire, FramesOfOneEdgeKeepTheirOrderWhateverTheirSize) {
-  Pair pair([](WireOptions& options) { options.connection.window = 512 << 10; });
+TEST_P(WireOver, FramesOfOneEdgeKeepTheirOrderWhateverTheirSize) {
+  Pair pair(GetParam(), [](WireOptions& options) { options.connection.window = 512 << 10; });
   for (std::uint64_t step = 0; step < 200; ++step) {
     const std::size_t size = step % 3 == 0 ? 200000 : step % 3 == 1 ? 10 : 60000;
     ASSERT_TRUE(pair.a->send(kB, put_of(pattern(size), 1, step)).ok());
@@ -145,10 +150,10 @@ TEST(Wire, FramesOfOneEdgeKeepTheirOrderWhateverTheirSize) {
   }
 }
 
-TEST(Wire, ManyThreadsMaySendAtOnce) {
+TEST_P(WireOver, ManyThreadsMaySendAtOnce) {
   constexpr std::uint32_t kThreads = 4;
   constexpr std::uint32_t kFrames = 2000;
-  Pair pair;
+  Pair pair(GetParam());
   std::vector<std::thread> threads;
   for (std::uint32_t t = 0; t < kThreads; ++t)
     threads.emplace_back([&, t] {
@@ -196,8 +201,8 @@ TEST(Wire, WhenBothDialAtOnceOneConnectionStays) {
   }
 }
 
-TEST(Wire, CloseTellsThePeerTheReason) {
-  Pair pair;
+TEST_P(WireOver, CloseTellsThePeerTheReason) {
+  Pair pair(GetParam());
   pair.a->close(pair.at_a.peers[0], Error(Code::aborted, "the session ended"));
   ASSERT_TRUE(pair.at_a.wait_ended());
   ASSERT_TRUE(pair.at_b.wait_ended());
@@ -211,8 +216,8 @@ TEST(Wire, CloseTellsThePeerTheReason) {
   EXPECT_TRUE(pair.at_a.wait_connected(2));
 }
 
-TEST(Wire, ShutdownSendsWhatIsQueuedAndJoins) {
-  Pair pair([](WireOptions& options) { options.close_timeout = 20s; });
+TEST_P(WireOver, ShutdownSendsWhatIsQueuedAndJoins) {
+  Pair pair(GetParam(), [](WireOptions& options) { options.close_timeout = 20s; });
   const Tensor big = pattern(20 << 20);
   for (std::uint32_t i = 0; i < 5; ++i) ASSERT_TRUE(pair.a->send(kB, put_of(big, i)).ok());
   pair.a->shutdown();
@@ -225,8 +230,8 @@ TEST(Wire, ShutdownSendsWhatIsQueuedAndJoins) {
   pair.a->shutdown();
 }
 
-TEST(Wire, ShutdownEndsThoughThePeerTakesNothing) {
-  Pair pair([](WireOptions& options) {
+TEST_P(WireOver, ShutdownEndsThoughThePeerTakesNothing) {
+  Pair pair(GetParam(), [](WireOptions& options) {
     options.connection.window = 512 << 10;
     options.close_timeout = 100ms;
   });
@@ -246,8 +251,8 @@ TEST(Wire, ShutdownFailsTheDialsThatAreUnderWay) {
   EXPECT_EQ(at_a.failed[0].reason.code(), Code::cancelled);
 }
 
-TEST(Wire, CountersTellWhatHasPassed) {
-  Pair pair;
+TEST_P(WireOver, CountersTellWhatHasPassed) {
+  Pair pair(GetParam());
   const auto counters = pair.a->counters(pair.at_a.peers[0]);
   ASSERT_TRUE(counters);
   ASSERT_TRUE(pair.a->send(kB, put_of(pattern(1 << 20))).ok());
@@ -262,8 +267,8 @@ TEST(Wire, CountersTellWhatHasPassed) {
   EXPECT_FALSE(pair.a->counters(pair.at_a.peers[0]));
 }
 
-TEST(Wire, FramesThatCannotBeSentAreRefusedAtOnce) {
-  Pair pair([](WireOptions& options) { options.connection.limits.max_tensor_bytes = 1000; });
+TEST_P(WireOver, FramesThatCannotBeSentAreRefusedAtOnce) {
+  Pair pair(GetParam(), [](WireOptions& options) { options.connection.limits.max_tensor_bytes = 1000; });
   EXPECT_EQ(pair.a->send(kB, put_of(pattern(1001))).code(), Code::resource_exhausted);
   const Error unknown = pair.a->send(TaskName{"ps", 9}, TakeToken{});
   EXPECT_EQ(unknown.code(), Code::unavailable);
@@ -284,6 +289,54 @@ TEST(Wire, SenselessOptionsAreRefused) {
   EXPECT_THROW(with([](WireOptions& o) { o.connection.chunk_bytes = kMaxChunk + 1; }), Error);
   EXPECT_THROW(with([](WireOptions& o) { o.heartbeat_every = o.suspect_after; }), Error);
   EXPECT_NO_THROW(with([](WireOptions&) {}));
+}
+
+TEST(Wire, AWireThatDoesNotShareMemoryMeetsOneThatDoes) {
+  for (const bool dialer_shares : {false, true}) {
+    Recorder at_a, at_b;
+    WireOptions of_a = options_of(kA), of_b = options_of(kB);
+    of_a.shared_memory = dialer_shares;
+    of_b.shared_memory = !dialer_shares;
+    Wire a(of_a, at_a), b(of_b, at_b);
+    a.dial(kB, "127.0.0.1", b.listen(), 20s);
+    ASSERT_TRUE(at_a.wait_connected() && at_b.wait_connected());
+    ASSERT_TRUE(a.send(kB, put_of(pattern(3 << 20))).ok());
+    ASSERT_TRUE(b.send(kA, Barrier{4}).ok());
+    EXPECT_TRUE(at_b.wait_frames(1) && at_a.wait_frames(1));
+  }
+}
+
+// The place of memory in a Hello is a word of the peer's, as is the answer.
+TEST(Wire, MemoryThatCannotBeFoundIsDoneWithout) {
+  Recorder at_a;
+  WireOptions options = options_of(kA);
+  options.shared_memory = true;
+  Wire a(options, at_a);
+  const int listener = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof address;
+  ASSERT_EQ(::bind(listener, reinterpret_cast<sockaddr*>(&address), size), 0);
+  ASSERT_EQ(::listen(listener, 1), 0);
+  ::getsockname(listener, reinterpret_cast<sockaddr*>(&address), &size);
+  a.dial(kB, "127.0.0.1", ntohs(address.sin_port), 20s);
+  RawPeer peer(Fd(::accept(listener, nullptr, nullptr)));
+  const Fd closed(listener);
+  EXPECT_EQ(peer.next<Hello>()->memory, kSharesMemory);
+  Hello answer = hello_of(kB, kA);
+  answer.memory = "1 2 3";
+  peer.greet(answer);
+  const auto used = peer.next<SharedMemoryAnswer>();
+  ASSERT_TRUE(used);
+  EXPECT_FALSE(used->used);
+  ASSERT_TRUE(at_a.wait_connected());
+  peer.send(whole_chunk(TakeToken{3}));
+  EXPECT_TRUE(at_a.wait_frames(1));
+  peer.send(whole_chunk(SharedMemoryAnswer{true}));
+  const auto goodbye = peer.next<Goodbye>();
+  ASSERT_TRUE(goodbye);
+  EXPECT_EQ(goodbye->reason.code(), Code::failed_precondition);
 }
 
 }  // namespace

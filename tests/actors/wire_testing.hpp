@@ -125,7 +125,8 @@ inline std::string whole_chunk(const Frame& frame, FrameClass frame_class = Fram
 // A peer without a Wire: a blocking socket.
 class RawPeer {
  public:
-  RawPeer() : fd_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+  RawPeer() : RawPeer(Fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0))) {}
+  explicit RawPeer(Fd socket) : fd_(std::move(socket)) {
     const timeval patience{20, 0};
     ::setsockopt(fd_.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
     reader_.allow_bulk(1ull << 40);
@@ -193,7 +194,7 @@ class RawPeer {
 };
 
 inline Hello hello_of(const TaskName& from, const TaskName& to, std::uint64_t incarnation = 5) {
-  return Hello{kProtocolVersion, "demo", kToken, from, to, Incarnation{incarnation}};
+  return Hello{kProtocolVersion, "demo", kToken, from, to, Incarnation{incarnation}, {}};
 }
 
 }  // namespace troupe::wire

@@ -92,6 +92,7 @@ caf::actor_system_config& configure(caf::actor_system_config& config) {
 
 WireOptions options_of(const TaskName& self) {
   WireOptions options;
+  options.shared_memory = true;  // as a task's
   options.self = self;
   options.cluster = options.token = "bench";
   options.incarnation = Incarnation{random_id()};

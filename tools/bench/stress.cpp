@@ -87,6 +87,7 @@ class StoppedReceiver {
 
 WireOptions beating(TaskName self, std::uint64_t incarnation) {
   WireOptions options;
+  options.shared_memory = true;  // as a task's
   options.self = std::move(self);
   options.cluster = options.token = "bench";
   options.incarnation = Incarnation{incarnation};
