@@ -1,5 +1,6 @@
 // Requests between the node actors of different tasks, over CAF's networking. Bodies are bytes: a frame (codec.hpp) or a
-// protobuf message (proto/), because CAF's serialisation is not to be trusted with numbers (ARCHITECTURE.md).
+// protobuf message (proto/), because CAF's serialisation is not to be trusted with numbers (ARCHITECTURE.md). Each
+// carries the token of the cluster (a Hello does too), as CAF lets anybody in who reaches the port.
 #pragma once
 
 #include <cstdint>
@@ -18,16 +19,19 @@ struct HelloRequest {
 
 // A proto::RegisterGraph. Reply: empty.
 struct RegisterGraphRequest {
+  std::string token;
   std::string body;
 };
 
 // Ends a session on the task: its graphs, variables and steps. Reply: empty.
 struct CloseSessionRequest {
+  std::string token;
   std::uint64_t session = 0;
 };
 
 // What the task's actors do now, read without asking them. Reply: text, a line per actor.
 struct SnapshotRequest {
+  std::string token;
   std::uint8_t version = 1;
 };
 

@@ -24,9 +24,18 @@ NodeActorImpl::behavior_type NodeActorImpl::make_behavior() {
   });
   return {
       [this](const HelloRequest& request, const caf::strong_actor_ptr& asker) { return hello(request, asker); },
-      [this](const RegisterGraphRequest& request) { return register_graph(request); },
-      [this](const CloseSessionRequest& request) { return close_session(request); },
-      [this](const SnapshotRequest& request) -> caf::result<Reply> { return delegate(config_.introspector, request); },
+      [this](const RegisterGraphRequest& request) -> caf::result<Reply> {
+        if (const Error refused = refuse(request.token)) return Reply::of(refused);
+        return register_graph(request);
+      },
+      [this](const CloseSessionRequest& request) -> caf::result<Reply> {
+        if (const Error refused = refuse(request.token)) return Reply::of(refused);
+        return close_session(request);
+      },
+      [this](const SnapshotRequest& request) -> caf::result<Reply> {
+        if (const Error refused = refuse(request.token)) return Reply::of(refused);
+        return delegate(config_.introspector, request);
+      },
       [this](const PeerUp& message) {
         peers_[message.task] = message.peer;
         tell(message.peer, routes_);
@@ -68,6 +77,16 @@ NodeActorImpl::behavior_type NodeActorImpl::make_behavior() {
         quit();
       },
   };
+}
+
+// CAF carries exit messages from anybody who has the handle. The node ends when told Stop, which no network carries.
+void NodeActorImpl::enqueue(caf::mailbox_element_ptr element, caf::execution_unit* host) {
+  if (!element->content().match_elements<caf::exit_msg>()) Counted::enqueue(std::move(element), host);
+}
+
+Error NodeActorImpl::refuse(const std::string& token) const {
+  if (wire::equal_secrets(token, config_.identity.token)) return {};
+  return Error(Code::unauthenticated, join_ ? "wrong token: a request needs that of the cluster file" : "this task has not joined its cluster yet");
 }
 
 caf::result<Reply> NodeActorImpl::hello(const HelloRequest& request, const caf::strong_actor_ptr& asker) {

@@ -17,7 +17,8 @@
 
 namespace troupe {
 
-// Who a task is. `token` proves that a peer belongs to the cluster; both are empty for a task without a cluster.
+// Who a task is. `token` proves that a peer belongs to the cluster. A task without a cluster has none, and a token that
+// nobody else knows.
 struct TaskIdentity {
   TaskName task;
   std::string cluster;
@@ -48,6 +49,8 @@ class NodeActorImpl final : public Counted<LocalNodeActor> {
   NodeActorImpl(caf::actor_config& config, std::shared_ptr<ActorRecord> record, Config settings)
       : Counted(config, std::move(record)), config_(std::move(settings)) {}
   behavior_type make_behavior() override;
+  using Counted::enqueue;
+  void enqueue(caf::mailbox_element_ptr element, caf::execution_unit* host) override;
 
  private:
   struct SessionState {
@@ -62,6 +65,8 @@ class NodeActorImpl final : public Counted<LocalNodeActor> {
     caf::strong_actor_ptr asker;
     caf::typed_response_promise<Reply> promise;
   };
+  // Unauthenticated if the token is not that of the cluster.
+  Error refuse(const std::string& token) const;
   caf::result<Reply> hello(const HelloRequest& request, const caf::strong_actor_ptr& asker);
   Reply answer(const HelloRequest& request, const caf::strong_actor_ptr& asker) const;
   caf::result<Reply> register_graph(const RegisterGraphRequest& request);

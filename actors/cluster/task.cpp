@@ -103,6 +103,7 @@ class Task::Impl {
     introspector = system.spawn<IntrospectorActorImpl, caf::detached>(registry.add("introspector", self), registry);
     NodeActorImpl::Config settings;
     settings.identity.task = options.name;
+    settings.identity.token = token;
     for (const auto& device : devices) {
       auto actor = system.spawn<DeviceActorImpl>(registry.add("device", device->attributes().name.to_string()), *device);
       local_devices.push_back({device.get(), actor});
@@ -171,6 +172,7 @@ class Task::Impl {
   }
 
   TaskOptions options;
+  std::string token = fmt::format("{:016x}{:016x}", random_id(), random_id());  // until join(): known to nobody else
   WireOptions wire;
   KernelRegistry kernels;
   ActorRegistry registry;
@@ -202,6 +204,7 @@ const TaskName& Task::name() const { return impl_->options.name; }
 std::uint16_t Task::port() const { return impl_->port; }
 const std::vector<DeviceInfo>& Task::devices() const { return impl_->infos; }
 const KernelRegistry& Task::kernels() const { return impl_->kernels; }
+const std::string& Task::token() const { return impl_->token; }
 const LocalNodeActor& Task::local_node() const { return impl_->node; }
 const SchedulerActor& Task::scheduler() const { return impl_->scheduler; }
 const CollectiveActor& Task::collective() const { return impl_->collective; }
@@ -229,6 +232,7 @@ void Task::join(const ClusterSpec& cluster, std::chrono::nanoseconds deadline) {
   for (const auto& [task, address] : cluster.tasks) impl.options.network.check(address);
   WireOptions wire = impl.wire;
   wire.connection.allocate = arrivals_in(impl.devices.front()->allocator());
+  impl.token = cluster.token;
   TaskIdentity identity{name(), cluster.name, cluster.token, Incarnation{random_id()}};
   impl.links = std::make_unique<Links>(Links::Config{.identity = identity,
                                                      .wire = std::move(wire),

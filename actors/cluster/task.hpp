@@ -62,6 +62,8 @@ class Task {
   Device& device(int index = 0);
   // The node of a task, this one's too. Throws not_found.
   NodeActor node(const TaskName& task) const;
+  // For requests to nodes: of the cluster, once this task has joined it.
+  const std::string& token() const;
   const LocalNodeActor& local_node() const;
   const SchedulerActor& scheduler() const;
   const CollectiveActor& collective() const;

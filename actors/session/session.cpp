@@ -147,7 +147,7 @@ class Session::Impl {
       fail(Code::resource_exhausted, "the part of the graph for {} is larger than 1 GiB: feed large constants, or load them into variables",
            where.to_string());
     users.insert(where);
-    request(where, RegisterGraphRequest{std::move(bytes)});
+    request(where, RegisterGraphRequest{task.token(), std::move(bytes)});
   }
 
   template <class Request>
@@ -181,7 +181,7 @@ class Session::Impl {
     direct_steps->cancel_all(Error(Code::cancelled, "the session was closed"));
     for (const TaskName& name : told) {
       try {
-        request(name, CloseSessionRequest{session.value});
+        request(name, CloseSessionRequest{task.token(), session.value});
       } catch (const Error&) {
         // A task that is gone has nothing left to close.
       }

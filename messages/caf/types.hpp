@@ -25,15 +25,15 @@ typename Inspector::result_type inspect(Inspector& f, HelloRequest& x) {
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, RegisterGraphRequest& x) {
-  return f(caf::meta::type_name("troupe::RegisterGraphRequest"), x.body);
+  return f(caf::meta::type_name("troupe::RegisterGraphRequest"), x.token, x.body);
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, CloseSessionRequest& x) {
-  return f(caf::meta::type_name("troupe::CloseSessionRequest"), x.session);
+  return f(caf::meta::type_name("troupe::CloseSessionRequest"), x.token, x.session);
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, SnapshotRequest& x) {
-  return f(caf::meta::type_name("troupe::SnapshotRequest"), x.version);
+  return f(caf::meta::type_name("troupe::SnapshotRequest"), x.token, x.version);
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, Reply& x) {

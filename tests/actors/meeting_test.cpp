@@ -1,7 +1,9 @@
 // How tasks meet over networks, with certificates and limits, and who is kept out. Over real sockets.
+#include <caf/actor_system_config.hpp>
 #include <caf/scoped_actor.hpp>
 #include <thread>
 
+#include "actors/cluster/control.hpp"
 #include "actors/cluster/task.hpp"
 #include "actors/session/session.hpp"
 #include "graph/ops.hpp"
@@ -123,6 +125,63 @@ TEST_F(SecureMeeting, ACertificateThatIsNoGoodIsNamedWhenTheTaskStarts) {
   const Error error = error_of([&] { Task task(options_of(kPs, none)); });
   EXPECT_EQ(error.code(), Code::not_found);
   EXPECT_TRUE(says(error, none.tls.key)) << error.to_string();
+}
+
+// ---- The control port ------------------------------------------------------------------------------------------------
+
+// Somebody with CAF and our types, and nothing else.
+class Stranger {
+ public:
+  explicit Stranger(std::uint16_t port) : system_(configure(config_)), self_(system_) {
+    node_ = connect_node(system_, nullptr, {"127.0.0.1", port}, std::chrono::steady_clock::now() + 20s);
+  }
+  template <class Request>
+  Error ask(Request request) {
+    Error error(Code::unknown, "no answer");
+    self_->request(node_, 20s, std::move(request)).receive([&](const Reply& reply) { error = reply.error(); }, [](const caf::error&) {});
+    return error;
+  }
+  void expect_nothing(const std::string& token, const std::string& why) {
+    for (const Error& error :
+         {ask(SnapshotRequest{token}), ask(RegisterGraphRequest{token, "no graph"}), ask(CloseSessionRequest{token, 1})}) {
+      EXPECT_EQ(error.code(), Code::unauthenticated) << error.to_string();
+      EXPECT_TRUE(says(error, why)) << error.to_string();
+    }
+  }
+  const NodeActor& node() const { return node_; }
+
+ private:
+  static caf::actor_system_config& configure(caf::actor_system_config& config) {
+    register_message_types(config);
+    config.set("logger.verbosity", caf::atom("quiet"));
+    load_networking(config, {});
+    return config;
+  }
+  caf::actor_system_config config_;
+  caf::actor_system system_;
+  caf::scoped_actor self_;
+  NodeActor node_;
+};
+
+TEST(ControlPort, AnswersNobodyWithoutTheToken) {
+  Task task(options_of(kPs));
+  Stranger stranger(task.port());
+  for (const char* token : {"", "guess"}) stranger.expect_nothing(token, "has not joined");
+  task.join(cluster_of({&task}), 20s);
+  const std::string close = wire::kToken.substr(0, wire::kToken.size() - 1);
+  for (const std::string& token : {std::string(), std::string("guess"), close, close + "?", wire::kToken + "?"})
+    stranger.expect_nothing(token, "wrong token");
+  EXPECT_TRUE(stranger.ask(SnapshotRequest{wire::kToken}).ok());
+  EXPECT_EQ(stranger.ask(RegisterGraphRequest{wire::kToken, "no graph"}).code(), Code::data_loss);
+  EXPECT_TRUE(stranger.ask(CloseSessionRequest{wire::kToken, 1}).ok());
+}
+
+TEST(ControlPort, NobodyEndsTheNodeFromOutside) {
+  Task task(options_of(kPs));
+  Stranger stranger(task.port());
+  task.join(cluster_of({&task}), 20s);
+  for (const auto reason : {caf::exit_reason::user_shutdown, caf::exit_reason::kill}) caf::anon_send_exit(stranger.node(), reason);
+  EXPECT_TRUE(stranger.ask(SnapshotRequest{wire::kToken}).ok());
 }
 
 // ---- Limits ----------------------------------------------------------------------------------------------------------

@@ -459,7 +459,7 @@ TEST_F(TasksTest, ATaskTellsAnotherWhatItsActorsDo) {
   start({{"worker", 0}, {"worker", 1}});
   caf::scoped_actor self(tasks[0]->system());
   std::string text;
-  self->request(tasks[0]->node({"worker", 1}), 10s, SnapshotRequest{})
+  self->request(tasks[0]->node({"worker", 1}), 10s, SnapshotRequest{tasks[0]->token()})
       .receive([&](const Reply& reply) { text = reply.body; }, [&](const caf::error& error) { text = to_string(error); });
   for (const char* kind : {"scheduler", "rendezvous", "device", "node", "peer", "introspector"})
     EXPECT_NE(text.find(kind), std::string::npos) << kind << " is not in\n" << text;

@@ -154,7 +154,7 @@ Reply StepCluster::request(const TaskName& on, caf::message message) {
   return reply;
 }
 
-Reply StepCluster::close(const TaskName& on, SessionId session) { return request(on, caf::make_message(CloseSessionRequest{session.value})); }
+Reply StepCluster::close(const TaskName& on, SessionId session) { return request(on, caf::make_message(CloseSessionRequest{"", session.value})); }
 
 void StepCluster::register_call(const TaskName& client, SessionId session, GraphId id, const Graph& graph, const Outputs& feeds,
                                 const Outputs& fetches) {
@@ -170,7 +170,7 @@ void StepCluster::register_call(const TaskName& client, SessionId session, Graph
   const Compiled compiled = compile(graph, signature, infos, device(client), kernels,
                                     {.session = session, .graph = id, .client = client, .optimize = false, .shards = {}});
   for (const auto& [name, body] : compiled.tasks) {
-    const Reply reply = request(name, caf::make_message(RegisterGraphRequest{body.SerializeAsString()}));
+    const Reply reply = request(name, caf::make_message(RegisterGraphRequest{"", body.SerializeAsString()}));
     ASSERT_FALSE(reply.error()) << reply.error().to_string();
   }
 }

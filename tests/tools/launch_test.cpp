@@ -144,7 +144,7 @@ TEST(Launch, NamesTasksAddressesAndOutputOnStderr) {
   EXPECT_EQ(run.wait(), 0) << run.err;
   EXPECT_THAT(run.err,
               AllOf(HasSubstr("ps/0 is process "), HasSubstr(" at 127.0.0.1:7000\n"),
-                    HasSubstr(" at 127.0.0.1:8000 (chief)\n"), HasSubstr("troupe-top 127.0.0.1:8000\n"),
+                    HasSubstr(" at 127.0.0.1:8000 (chief)\n"), HasSubstr("troupe-top 127.0.0.1:8000 --cluster /"),
                     HasSubstr("[ps/0] stdout of ps\n"), HasSubstr("[ps/0] more\n")));
   EXPECT_THAT(run.out, Not(HasSubstr("stdout of ps")));
 }

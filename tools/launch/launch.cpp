@@ -195,7 +195,7 @@ class Launcher {
       [[maybe_unused]] const ssize_t ignored = write(task.cluster.get(), line.data(), line.size());
       task.cluster = FileDescriptor();
     }
-    say("watch the cluster with: troupe-top {}", chief().address);
+    say("watch the cluster with: troupe-top {} --cluster {}", chief().address, cluster_file_->path());
   }
 
   void handle_signals() {

@@ -13,10 +13,10 @@ namespace {
 
 constexpr auto kTimeout = std::chrono::seconds(5);
 
-std::string snapshot(caf::actor_system& system, const NodeActor& node) {
+std::string snapshot(caf::actor_system& system, const NodeActor& node, const std::string& token) {
   caf::scoped_actor self(system);
   Reply reply;
-  self->request(node, kTimeout, SnapshotRequest{})
+  self->request(node, kTimeout, SnapshotRequest{token})
       .receive([&](const Reply& r) { reply = r; },
                [&](const caf::error&) {
                  reply = Reply::of(Error(Code::deadline_exceeded, "it did not answer"));
@@ -25,8 +25,10 @@ std::string snapshot(caf::actor_system& system, const NodeActor& node) {
   return reply.body;
 }
 
-int run(const std::string& address, const NetworkOptions& network) {
+// `file`: of the cluster; may be empty.
+int run(const std::string& address, const std::string& file, const NetworkOptions& network) {
   try {
+    const std::string token = file.empty() ? "" : ClusterSpec::read(file).token;
     const HostPort target = HostPort::parse(address);
     network.check(target);
     const WireOptions checked = network.wire();
@@ -36,10 +38,12 @@ int run(const std::string& address, const NetworkOptions& network) {
     load_networking(config, network.tls);
     caf::actor_system system(config);
     const auto deadline = std::chrono::steady_clock::now() + kTimeout;
-    std::fputs(snapshot(system, connect_node(system, checked.tls.get(), target, deadline)).c_str(), stdout);
+    std::fputs(snapshot(system, connect_node(system, checked.tls.get(), target, deadline), token).c_str(), stdout);
     return 0;
   } catch (const Error& error) {
-    std::fprintf(stderr, "troupe-top: %s: %s\n", address.c_str(), error.message().c_str());
+    const bool no_token = error.code() == Code::unauthenticated && file.empty();
+    std::fprintf(stderr, "troupe-top: %s: %s%s\n", address.c_str(), error.message().c_str(),
+                 no_token ? "; give the cluster file with --cluster" : "");
     return 1;
   }
 }
@@ -51,14 +55,17 @@ int main(int argc, char** argv) {
   CLI::App app(R"(Shows what the actors of a running Troupe task do: messages handled, mailbox, busy time, the message
 being handled, and what each waits for. Prints one page and ends.
 
-Example: troupe-launch prints the address of each task; then
-  troupe-top 127.0.0.1:38815)",
+A task answers only those who know the token of its cluster: it is read from the cluster file.
+
+Example, as troupe-launch prints it:
+  troupe-top 127.0.0.1:38815 --cluster /tmp/troupe-launch-8Zq2Xf/cluster.json)",
                "troupe-top");
   app.set_version_flag("--version", "troupe-top " TROUPE_VERSION);
-  std::string address;
+  std::string address, file;
   bool once = false;
   troupe::NetworkOptions network;
   app.add_option("HOST:PORT", address, "The advertised address of a task")->required();
+  app.add_option("--cluster", file, "The cluster file, which has the token")->type_name("FILE");
   app.add_flag("--once", once, "Print one page and end (the only way so far)");
   app.add_option("--tls-cert", network.tls.certificate, "Certificate, if the task speaks TLS (PEM)")->type_name("FILE");
   app.add_option("--tls-key", network.tls.key, "Its key (PEM)")->type_name("FILE");
@@ -72,5 +79,5 @@ Example: troupe-launch prints the address of each task; then
     app.exit(error);
     return 2;
   }
-  return troupe::run(address, network);
+  return troupe::run(address, file, network);
 }
