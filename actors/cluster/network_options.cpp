@@ -42,6 +42,15 @@ void NetworkOptions::check(const HostPort& address) const {
        address.to_string());
 }
 
+void NetworkOptions::check(const HostPort& address, const std::string& token) const {
+  check(address);
+  if (is_loopback(address.host) || tls.given() || !token.empty()) return;
+  fail(Code::failed_precondition,
+       "{} is an address that other machines reach, and the cluster has no token: put a long random \"token\" into the cluster "
+       "file, as from 'openssl rand -hex 32', or give --tls-cert, --tls-key and --tls-ca",
+       address.to_string());
+}
+
 bool is_loopback(const std::string& host) {
   const bool numeric = host.find_first_not_of("0123456789.") == std::string::npos;
   return host == "localhost" || host == "::1" || (numeric && host.starts_with("127."));

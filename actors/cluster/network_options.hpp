@@ -27,6 +27,8 @@ struct NetworkOptions {
   WireOptions wire() const;
   // May a task listen at, or dial, this address? Throws failed_precondition.
   void check(const HostPort& address) const;
+  // The same once it is known which token keeps strangers out there.
+  void check(const HostPort& address, const std::string& token) const;
 };
 
 // 127.0.0.0/8, ::1 or localhost.

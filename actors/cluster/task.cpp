@@ -229,7 +229,8 @@ void Task::join(const ClusterSpec& cluster, std::chrono::nanoseconds deadline) {
   Impl& impl = *impl_;
   if (!impl.options.networked) fail(Code::failed_precondition, "task {} was not started as part of a cluster (TaskOptions::networked)", name().to_string());
   if (impl.links) fail(Code::failed_precondition, "task {} belongs to a cluster already", name().to_string());
-  for (const auto& [task, address] : cluster.tasks) impl.options.network.check(address);
+  impl.options.network.check({impl.options.host, impl.port}, cluster.token);
+  for (const auto& [task, address] : cluster.tasks) impl.options.network.check(address, cluster.token);
   WireOptions wire = impl.wire;
   wire.connection.allocate = arrivals_in(impl.devices.front()->allocator());
   impl.token = cluster.token;

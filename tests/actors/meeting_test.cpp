@@ -79,6 +79,24 @@ TEST_F(SecureMeeting, NeedsCertificatesOrConsent) {
   EXPECT_TRUE(error_of([&] { Task task(open); }).ok());
 }
 
+TEST_F(SecureMeeting, WithoutCertificatesATokenKeepsOthersOut) {
+  const NetworkOptions insecure{.insecure = true};
+  const Error dialing = join_error(insecure, {"demo", "", {{kPs, {"192.0.2.1", 7701}}}});
+  EXPECT_EQ(dialing.code(), Code::failed_precondition);
+  EXPECT_TRUE(says(dialing, "192.0.2.1:7701") && says(dialing, "token")) << dialing.to_string();
+  TaskOptions options = options_of(kPs, insecure);
+  options.host = "0.0.0.0";
+  Task open(options);
+  ClusterSpec cluster = cluster_of({&open});
+  cluster.token.clear();
+  const Error listening = error_of([&] { open.join(cluster, 20s); });
+  EXPECT_EQ(listening.code(), Code::failed_precondition);
+  EXPECT_TRUE(says(listening, "0.0.0.0:")) << listening.to_string();
+  EXPECT_TRUE(error_of([&] { certified("ps").check({"192.0.2.1", 7701}, ""); }).ok());
+  EXPECT_TRUE(error_of([&] { NetworkOptions().check({"127.0.0.1", 7701}, ""); }).ok());
+  open.join(cluster_of({&open}), 20s);
+}
+
 TEST_F(SecureMeeting, TasksWithCertificatesComputeTogetherAndOthersStayOut) {
   Task ps(options_of(kPs, certified("ps"))), worker(options_of(kWorker, certified("worker")));
   const ClusterSpec cluster = cluster_of({&ps, &worker});
