@@ -147,6 +147,8 @@ void add_membership(CLI::App& app, Membership& membership) {
   add_seconds(app, "--peer-timeout", network.peer_timeout, "Seconds of silence after which a task counts as lost");
   add_bytes(app, "--max-tensor", network.max_tensor, "2GiB", "Largest tensor that is sent or taken");
   add_bytes(app, "--in-flight", network.in_flight, "64MiB", "Bytes that each task may send ahead of their receipt");
+  add_whole(app, "--max-connections", network.max_connections, 1, 65536, "Tasks that may be connected at once");
+  add_seconds(app, "--hello-timeout", network.hello_timeout, "Seconds from a connection until it has shown who it is");
   add_whole(app, "--max-strangers", network.max_strangers, 1, 65536, "Connections that have not yet shown who they are");
 }
 

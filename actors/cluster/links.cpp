@@ -5,6 +5,7 @@
 #include <caf/scoped_actor.hpp>
 #include <condition_variable>
 #include <mutex>
+#include <set>
 #include <thread>
 
 #include "actors/cluster/control.hpp"
@@ -92,6 +93,7 @@ class Links::Impl final : public WireHandler {
   void set_state(const TaskName& task, State state) {
     {
       std::lock_guard lock(mutex);
+      if (!awaited.contains(task)) return;
       states[task] = std::move(state);
     }
     changed.notify_all();
@@ -120,7 +122,7 @@ class Links::Impl final : public WireHandler {
   void remember(const TaskName& task, NodeActor node, const std::string& welcome) {
     MetTask entry{task, std::move(node), devices_of(parse_welcome(welcome, task))};
     std::lock_guard lock(mutex);
-    met.insert_or_assign(task, std::move(entry));
+    if (awaited.contains(task)) met.insert_or_assign(task, std::move(entry));
   }
 
   void note_refusal(const Error& why) {
@@ -170,6 +172,7 @@ class Links::Impl final : public WireHandler {
   std::string own_welcome;
   std::mutex mutex;
   std::condition_variable changed;
+  std::set<TaskName> awaited;  // the cluster's: of clients, which may have any names, nothing is kept
   std::map<TaskName, State> states;
   std::map<TaskName, MetTask> met;
   Error refusal;  // the last
@@ -184,6 +187,10 @@ Links::~Links() { shutdown(); }
 std::vector<MetTask> Links::meet(const ClusterSpec& cluster, std::chrono::nanoseconds timeout) {
   const auto deadline = Clock::now() + timeout;
   const TaskName& self = impl_->config.identity.task;
+  {
+    std::lock_guard lock(impl_->mutex);
+    for (const auto& [task, address] : cluster.tasks) impl_->awaited.insert(task);
+  }
   auto join = std::make_shared<NodeJoin>();
   join->identity = impl_->config.identity;
   join->welcome = impl_->own_welcome;

@@ -13,7 +13,8 @@ std::optional<std::string> NetworkOptions::problem() const {
     return fmt::format("--max-tensor: expected 256KiB to 1TiB, not {} bytes", max_tensor);
   if (in_flight < 2 * wire::kMaxChunk) return fmt::format("--in-flight: expected 512KiB or more, not {} bytes", in_flight);
   if (max_strangers <= 0) return "--max-strangers: a task that hears no stranger meets nobody";
-  if (hello_timeout.count() <= 0) return "the time for a Hello must be above 0";
+  if (max_connections <= 0) return "--max-connections: a task without connections meets nobody";
+  if (hello_timeout.count() <= 0) return "--hello-timeout: expected more than 0";
   if (peer_timeout < std::chrono::milliseconds(100)) return "--peer-timeout: expected 0.1 s or more";
   return std::nullopt;
 }
@@ -27,6 +28,7 @@ WireOptions NetworkOptions::wire() const {
   out.connection.limits.max_payload = 2 * max_tensor;
   out.connection.window = in_flight;
   out.max_strangers = static_cast<std::size_t>(max_strangers);
+  out.max_connections = static_cast<std::size_t>(max_connections);
   out.handshake_timeout = hello_timeout;
   out.down_after = peer_timeout;
   out.suspect_after = peer_timeout / 4;

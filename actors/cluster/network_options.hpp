@@ -17,6 +17,7 @@ struct NetworkOptions {
   std::uint64_t max_tensor = Limits{}.max_tensor_bytes;           // bytes; the tensors of one frame: twice that
   std::uint64_t in_flight = wire::ConnectionOptions{}.window;     // bytes of large tensors that a peer sends ahead of their receipt
   int max_strangers = static_cast<int>(WireOptions{}.max_strangers);  // connections that have not said Hello, or are sent away
+  int max_connections = static_cast<int>(WireOptions{}.max_connections);  // peers at once
   std::chrono::milliseconds hello_timeout = WireOptions{}.handshake_timeout;  // from a connection to its Hello
   std::chrono::milliseconds peer_timeout = WireOptions{}.down_after;  // without a sign of life a peer is down
 

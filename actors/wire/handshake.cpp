@@ -8,6 +8,7 @@ namespace troupe::wire {
 namespace {
 
 constexpr std::size_t kRemembered = 64;  // earlier incarnations of one task
+constexpr std::size_t kNames = 4096;     // tasks, which may have invented their names
 
 }  // namespace
 
@@ -45,6 +46,13 @@ Error Handshake::check(const Hello& hello, const TaskName* expected) const {
 
 void Handshake::joined(const Hello& hello) {
   const auto [it, first] = known_.try_emplace(hello.from, Known{hello.incarnation, {}});
+  if (first) {
+    names_.push_back(hello.from);
+    if (names_.size() > kNames) {
+      known_.erase(names_.front());
+      names_.pop_front();
+    }
+  }
   Known& known = it->second;
   if (first || known.current == hello.incarnation) return;
   known.earlier.push_back(known.current);

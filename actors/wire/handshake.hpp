@@ -27,8 +27,9 @@ class Handshake {
   Error check(const Hello& hello, const TaskName* expected) const;
 
   // A connection with this checked Hello is open: other incarnations of its task that were seen before are
-  // refused from now on.
+  // refused from now on. Of the last 4096 tasks that have joined, that is.
   void joined(const Hello& hello);
+  std::size_t remembered() const { return known_.size(); }
 
  private:
   struct Known {
@@ -41,6 +42,7 @@ class Handshake {
   std::string token_;
   Incarnation incarnation_;
   std::map<TaskName, Known> known_;
+  std::deque<TaskName> names_;  // of known_, in the order in which they first came
 };
 
 }  // namespace troupe::wire

@@ -81,6 +81,7 @@ struct WireOptions {
       2000};                       // to send what is queued and the Goodbye, and to be understood
   std::chrono::microseconds awake{50};  // after something has come: to put the thread to sleep and wake it takes as long
   std::size_t max_strangers = 64;  // connections of others that are not open: yet, or never
+  std::size_t max_connections = 1024;  // that are open
 };
 
 class Wire {

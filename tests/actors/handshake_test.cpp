@@ -56,5 +56,18 @@ TEST_F(HandshakeTest, RefusesEveryEarlierIncarnation) {
   }
 }
 
+TEST_F(HandshakeTest, RemembersOnlySoManyNames) {
+  for (int i = 0; i < 5000; ++i) {
+    good.from = TaskName{"client", i};
+    handshake.joined(good);
+  }
+  EXPECT_EQ(handshake.remembered(), 4096u);
+  const Incarnation replaced = good.incarnation;
+  good.incarnation = Incarnation{replaced.value + 1};
+  handshake.joined(good);
+  good.incarnation = replaced;
+  EXPECT_EQ(handshake.check(good, nullptr).code(), Code::failed_precondition);
+}
+
 }  // namespace
 }  // namespace troupe::wire

@@ -213,7 +213,8 @@ TEST(NetworkOptionsTest, WhatMakesNoSenseIsRefusedAndNamed) {
       {{.max_tensor = 2ull << 40}, "--max-tensor"},
       {{.in_flight = 1000}, "--in-flight: expected 512KiB or more"},
       {{.max_strangers = 0}, "--max-strangers"},
-      {{.hello_timeout = 0ms}, "Hello"},
+      {{.max_connections = 0}, "--max-connections"},
+      {{.hello_timeout = 0ms}, "--hello-timeout"},
       {{.peer_timeout = 99ms}, "--peer-timeout"}};
   for (const auto& [options, text] : cases) {
     const Error error = error_of([&] { static_cast<void>(options.wire()); });
@@ -223,11 +224,12 @@ TEST(NetworkOptionsTest, WhatMakesNoSenseIsRefusedAndNamed) {
 }
 
 TEST(NetworkOptionsTest, BecomeThoseOfTheWire) {
-  const WireOptions wire = NetworkOptions{.max_tensor = 1 << 20, .in_flight = 2 << 20, .max_strangers = 3, .hello_timeout = 7ms, .peer_timeout = 400ms}.wire();
+  const WireOptions wire = NetworkOptions{.max_tensor = 1 << 20, .in_flight = 2 << 20, .max_strangers = 3, .max_connections = 4, .hello_timeout = 7ms, .peer_timeout = 400ms}.wire();
   EXPECT_EQ(wire.connection.limits.max_tensor_bytes, 1u << 20);
   EXPECT_EQ(wire.connection.limits.max_payload, 2u << 20);
   EXPECT_EQ(wire.connection.window, 2u << 20);
   EXPECT_EQ(wire.max_strangers, 3u);
+  EXPECT_EQ(wire.max_connections, 4u);
   EXPECT_EQ(wire.handshake_timeout, 7ms);
   EXPECT_EQ(wire.down_after, 400ms);
   EXPECT_EQ(wire.suspect_after, 100ms);

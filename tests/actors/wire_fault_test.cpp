@@ -167,6 +167,23 @@ TEST(WireFault, StrangersThatWereSentAwayCountUntilTheyAreGone) {
   }
 }
 
+TEST(WireFault, PeersBeyondTheLimitAreTurnedAwayAndToldWhy) {
+  Listening listening([](WireOptions& options) { options.max_connections = 1; });
+  const auto first = listening.friendly(kC);
+  Recorder at_a;
+  Wire a(options_of(kA), at_a);
+  a.dial(kB, "127.0.0.1", listening.port, 20s);
+  ASSERT_TRUE(at_a.wait([&] { return !at_a.failed.empty(); }));
+  EXPECT_EQ(at_a.failed[0].reason.code(), Code::resource_exhausted);
+  EXPECT_NE(at_a.failed[0].reason.message().find("/job:worker/task:1 has 1 connections, and takes no more (--max-connections)"),
+            std::string::npos)
+      << at_a.failed[0].reason.message();
+  first->close();
+  ASSERT_TRUE(listening.at_b.wait_ended());
+  a.dial(kB, "127.0.0.1", listening.port, 20s);
+  EXPECT_TRUE(at_a.wait_connected());
+}
+
 TEST(WireFault, AcceptingGoesOnWhenDescriptorsAreFreeAgain) {
   Listening listening;
   rlimit before{};

@@ -90,7 +90,8 @@ TEST(NodeOptions, TakesWhatIsGiven) {
   const auto parsed =
       parse_node_options({"--job", "worker", "--task", "3", "--cluster", "c.json", "--devices", "2",
                           "--threads", "4", "--join-timeout", "5", "--insecure", "--max-tensor", "3GiB",
-                          "--in-flight", "1MiB", "--max-strangers", "7", "--peer-timeout", "9"},
+                          "--in-flight", "1MiB", "--max-strangers", "7", "--peer-timeout", "9",
+                          "--max-connections", "11", "--hello-timeout", "3"},
                          false);
   const auto& options = std::get<NodeOptions>(parsed);
   EXPECT_EQ(options.membership.name(), (TaskName{"worker", 3}));
@@ -100,6 +101,8 @@ TEST(NodeOptions, TakesWhatIsGiven) {
   EXPECT_EQ(options.membership.network.in_flight, 1ull << 20);
   EXPECT_EQ(options.membership.network.max_strangers, 7);
   EXPECT_EQ(options.membership.network.peer_timeout, std::chrono::seconds(9));
+  EXPECT_EQ(options.membership.network.max_connections, 11);
+  EXPECT_EQ(options.membership.network.hello_timeout, std::chrono::seconds(3));
   EXPECT_EQ(options.devices, 2);
   EXPECT_EQ(options.threads, 4);
   EXPECT_EQ(options.membership.join_timeout, std::chrono::seconds(5));
@@ -120,6 +123,8 @@ TEST(NodeOptions, WrongUsageIsExplained) {
            {{"--max-tensor", "much"}, "--max-tensor: expected a number of bytes"},
            {{"--job", "w", "--task", "0", "--cluster", "c", "--in-flight", "1KiB"}, "--in-flight: expected 512KiB"},
            {{"--max-strangers", "0"}, "--max-strangers: expected a whole number from 1"},
+           {{"--max-connections", "0"}, "--max-connections: expected a whole number from 1"},
+           {{"--hello-timeout", "0"}, "--hello-timeout: expected a whole number from 1"},
            {{"--peer-timeout", "0"}, "--peer-timeout: expected a whole number from 1"},
            {{"stray"}, "stray"}}) {
     const EarlyExit exit = node_exit(arguments);
