@@ -49,7 +49,7 @@ void Wire::start_attempt(const TaskName& peer, Dial& dial) {
     dial.next_attempt = Clock::now() + kLongestPause;
     return;
   }
-  wire::tune(socket);
+  wire::tune(socket, &dial.address);
   Link& link = add_link(std::move(socket), Stage::connecting, dial.address.text);
   link.dialed = true;
   link.peer = peer;

@@ -32,11 +32,28 @@ bool is_loopback(const sockaddr_storage& address) {
   return address.ss_family == AF_INET6 && IN6_IS_ADDR_LOOPBACK(&reinterpret_cast<const sockaddr_in6&>(address).sin6_addr);
 }
 
-sockaddr_storage local_address(const Fd& socket) {
+sockaddr_storage local_address(int socket) {
   sockaddr_storage address{};
   socklen_t size = sizeof address;
-  ::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&address), &size);
+  ::getsockname(socket, reinterpret_cast<sockaddr*>(&address), &size);
   return address;
+}
+
+sockaddr_storage peer_address(int socket) {
+  sockaddr_storage address{};
+  socklen_t size = sizeof address;
+  ::getpeername(socket, reinterpret_cast<sockaddr*>(&address), &size);
+  return address;
+}
+
+// Two ends of a connection whose addresses are the same, or of the loopback, are on one host.
+bool on_one_host(const sockaddr_storage& here, const sockaddr_storage& there) {
+  if (is_loopback(here)) return true;
+  if (here.ss_family != there.ss_family) return false;
+  if (here.ss_family == AF_INET)
+    return reinterpret_cast<const sockaddr_in&>(here).sin_addr.s_addr == reinterpret_cast<const sockaddr_in&>(there).sin_addr.s_addr;
+  return here.ss_family == AF_INET6 && IN6_ARE_ADDR_EQUAL(&reinterpret_cast<const sockaddr_in6&>(here).sin6_addr,
+                                                         &reinterpret_cast<const sockaddr_in6&>(there).sin6_addr);
 }
 
 std::string text_of(const sockaddr_storage& address) {
@@ -99,7 +116,7 @@ Fd listen_on(const Address& address) {
 }
 
 std::uint16_t port_of(const Fd& socket) {
-  const sockaddr_storage address = local_address(socket);
+  const sockaddr_storage address = local_address(socket.get());
   if (address.ss_family == AF_INET6) return ntohs(reinterpret_cast<const sockaddr_in6&>(address).sin6_port);
   return ntohs(reinterpret_cast<const sockaddr_in&>(address).sin_port);
 }
@@ -132,22 +149,12 @@ int connect_result(const Fd& socket) {
   return ::getpeername(socket.get(), reinterpret_cast<sockaddr*>(&peer), &size) == 0 ? 0 : errno;
 }
 
-bool within_host(int socket) {
-  sockaddr_storage own{}, peer{};
-  socklen_t own_size = sizeof own, peer_size = sizeof peer;
-  if (::getsockname(socket, reinterpret_cast<sockaddr*>(&own), &own_size) != 0 ||
-      ::getpeername(socket, reinterpret_cast<sockaddr*>(&peer), &peer_size) != 0 || own.ss_family != peer.ss_family)
-    return false;
-  if (own.ss_family == AF_INET)
-    return reinterpret_cast<const sockaddr_in&>(own).sin_addr.s_addr == reinterpret_cast<const sockaddr_in&>(peer).sin_addr.s_addr;
-  return own.ss_family == AF_INET6 && std::memcmp(&reinterpret_cast<const sockaddr_in6&>(own).sin6_addr,
-                                                  &reinterpret_cast<const sockaddr_in6&>(peer).sin6_addr, sizeof(in6_addr)) == 0;
-}
+bool within_host(int socket) { return on_one_host(local_address(socket), peer_address(socket)); }
 
-void tune(const Fd& socket) {
+void tune(const Fd& socket, const Address* dialed) {
   set_option(socket, IPPROTO_TCP, TCP_NODELAY, 1);
   set_option(socket, IPPROTO_TCP, TCP_NOTSENT_LOWAT, kUnsentBytes);
-  if (!is_loopback(local_address(socket))) return;
+  if (!on_one_host(local_address(socket.get()), dialed ? dialed->storage : peer_address(socket.get()))) return;
   set_option(socket, SOL_SOCKET, SO_SNDBUF, kLocalSendBuffer);
   set_option(socket, SOL_SOCKET, SO_RCVBUF, kLocalReceiveBuffer);
 }

@@ -50,10 +50,11 @@ Fd accept_from(const Fd& listener, std::string& from, int& error);
 Fd start_connect(const Address& address);
 int connect_result(const Fd& socket);
 
-// No delay for small frames, and little unsent data in the kernel, where nothing can overtake it.
-void tune(const Fd& socket);
+// No delay for small frames, and little unsent data in the kernel, where nothing can overtake it. `dialed`: the address
+// that the socket, not yet connected, is to reach; null if it was accepted.
+void tune(const Fd& socket, const Address* dialed = nullptr);
 
-// The two ends of the connection have one address.
+// The two ends of the connection have one address, or one of the loopback.
 bool within_host(int socket);
 
 // Whether bytes, or an end, wait in it.
