@@ -10,6 +10,7 @@ packages=(
   libfmt-dev libcli11-dev nlohmann-json3-dev libcpp-httplib-dev
   libssl-dev zlib1g-dev libncurses-dev          # TLS and hashing, compression, terminal
   libgtest-dev libgmock-dev libtbb-dev          # tests; a peer of the benchmarks
+  iproute2                                      # tests between network namespaces
 )
 peer_packages=(python3 python3-numpy python3-torch libopenblas0-pthread)  # without the last, PyTorch multiplies with the reference BLAS
 browser_packages=(chromium)

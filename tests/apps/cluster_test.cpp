@@ -2,9 +2,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <chrono>
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <regex>
 #include <sstream>
@@ -381,6 +383,50 @@ TEST(ClusterOverTls, TrainsToTheSameParameters) {
   EXPECT_EQ(second.wait(), 0) << second.err;
   EXPECT_EQ(shard.wait(), 0) << shard.err;
   EXPECT_EQ(last_line(chief.out).value("params_sha256", "none"), hash_by_hand(2));
+}
+
+// Two network namespaces with a link between them, which go with the object.
+class TwoNetworks {
+ public:
+  TwoNetworks() {
+    possible_ = run("netns add " + name(0)) && run("netns add " + name(1)) &&
+                run("link add v0 netns " + name(0) + " type veth peer name v1 netns " + name(1)) && configure(0) && configure(1);
+  }
+  ~TwoNetworks() {
+    for (int side : {0, 1}) run("netns del " + name(side));
+  }
+  TwoNetworks(const TwoNetworks&) = delete;
+  bool possible() const { return possible_; }
+  static std::string address(int side) { return fmt::format("10.78.0.{}", side + 1); }
+  // The command, to be run there.
+  static Arguments in(int side, const Arguments& command) {
+    Arguments all = {"/usr/bin/env", "ip", "netns", "exec", name(side)};
+    all.insert(all.end(), command.begin(), command.end());
+    return all;
+  }
+
+ private:
+  static std::string name(int side) { return fmt::format("troupe-test-{}-{}", getpid(), side); }
+  static bool run(const std::string& arguments) { return std::system(("ip " + arguments + " 2>/dev/null").c_str()) == 0; }
+  static bool configure(int side) {
+    const std::string ip = "-n " + name(side);
+    return run(fmt::format("{} addr add {}/24 dev v{}", ip, address(side), side)) && run(fmt::format("{} link set v{} up", ip, side));
+  }
+  bool possible_ = false;
+};
+
+TEST(ClusterOverTls, TrainsBetweenTwoNetworksToTheSameParameters) {
+  const TwoNetworks networks;
+  if (!networks.possible()) GTEST_SKIP() << "network namespaces cannot be made here: needs root and ip (iproute2)";
+  TemporaryDirectory directory;
+  testing::Authority ca(directory.path(), "ca");
+  const std::string file = directory.write("c.json", fmt::format(R"({{"name":"c","token":"t","ps":["{}:7701"],"worker":["{}:7711"]}})",
+                                                                 networks.address(0), networks.address(1)));
+  Process shard(networks.in(0, task(file, "ps", "0", tls_options(ca.issue("ps0")))));
+  Process worker(networks.in(1, task(file, "worker", "0", tls_options(ca.issue("worker0")))));
+  EXPECT_EQ(worker.wait(), 0) << worker.err;
+  EXPECT_EQ(shard.wait(), 0) << shard.err;
+  EXPECT_EQ(last_line(worker.out).value("params_sha256", "none"), hash_by_hand(1));
 }
 
 TEST(ClusterOverTls, TheLauncherPassesTheCertificatesOn) {
