@@ -27,17 +27,21 @@ double per_second_to_the_end(double seconds, const std::function<void()>& work, 
   return done / elapsed();
 }
 
-// Steps of a session that push a gradient each: a batch of its own, applied when it has come, and acknowledged.
+// Steps of a session that push a gradient for each variable: a batch of its own, applied when it has come, and acknowledged.
 class Pushes {
  public:
-  explicit Pushes(std::size_t bytes) : shard_(RemoteShard::As::coordinator, elements_of(bytes)) {
+  explicit Pushes(std::size_t bytes, std::uint32_t variables = 1) : shard_(RemoteShard::As::coordinator, elements_of(bytes), variables) {
     const Output gradient = placeholder(graph_, DType::f32, Shape{elements_of(bytes)}, "gradient");
-    const Node& push = graph_.add({.op = "Push",
-                                   .name = "push",
-                                   .inputs = {gradient},
-                                   .attributes = {{"T", DType::f32}, {"slice", std::int64_t{0}}, {"shard", std::int64_t{0}}}});
+    Outputs pushes;
+    for (std::int64_t v = 0; v < variables; ++v) {
+      const Node& push = graph_.add({.op = "Push",
+                                     .name = fmt::format("push{}", v),
+                                     .inputs = {gradient},
+                                     .attributes = {{"T", DType::f32}, {"slice", v}, {"shard", std::int64_t{0}}}});
+      pushes.push_back({&graph_, push.id, 0});
+    }
     session_ = std::make_unique<Session>(shard_.task(), graph_, SessionOptions{.shards = {shard_.shard()}});
-    callable_ = session_->callable({gradient}, {}, {Output{&graph_, push.id, 0}});
+    callable_ = session_->callable({gradient}, {}, pushes);
     gradient_ = Tensor::zeros(DType::f32, Shape{elements_of(bytes)});
   }
   double per_second(double seconds) {
@@ -62,13 +66,15 @@ class Pushes {
 // Steps of a session that pull the parameters and fetch them.
 class Pulls {
  public:
-  explicit Pulls(std::size_t bytes) : shard_(RemoteShard::As::worker, elements_of(bytes)) {
-    const Node& pull = graph_.add(
-        {.op = "Pull",
-         .name = "w",
-         .attributes = {{"T", DType::f32}, {"slice", std::int64_t{0}}, {"shard", std::int64_t{0}}, {"shape", Shape{elements_of(bytes)}}}});
+  explicit Pulls(std::size_t bytes, std::uint32_t variables = 1) : shard_(RemoteShard::As::worker, elements_of(bytes), variables) {
+    Outputs pulls;
+    for (std::int64_t v = 0; v < variables; ++v)
+      pulls.push_back(graph_.output(graph_.add(
+          {.op = "Pull",
+           .name = fmt::format("w{}", v),
+           .attributes = {{"T", DType::f32}, {"slice", v}, {"shard", std::int64_t{0}}, {"shape", Shape{elements_of(bytes)}}}})));
     session_ = std::make_unique<Session>(shard_.task(), graph_, SessionOptions{.shards = {shard_.shard()}});
-    callable_ = session_->callable({}, {graph_.output(pull)});
+    callable_ = session_->callable({}, pulls);
   }
   double per_second(double seconds) {
     std::deque<std::future<std::vector<Tensor>>> waiting;
@@ -133,6 +139,28 @@ Case bulk_case(const std::string& what, std::size_t mebibytes, double target, st
           }};
 }
 
+// Many small variables beside a large one of as many bytes.
+template <class Steps>
+Case many_case(const std::string& what) {
+  static constexpr std::size_t kBytes = 1 << 10;
+  static constexpr std::uint32_t kVariables = 100;
+  return {.bench = "ps",
+          .name = fmt::format("many-{}", what),
+          .unit = "steps/s",
+          .more_is_better = true,
+          .measures = fmt::format("steps that {} {} variables of 1 KiB, all on one shard in another process; up to {} in flight", what,
+                                  kVariables, kInFlight),
+          .peer = "one variable of as many bytes",
+          .ratio_target = 0.5,
+          .prepare = [](const Settings& settings) -> Contest {
+            auto many = std::make_shared<Steps>(kBytes, kVariables);
+            auto one = std::make_shared<Steps>(kBytes * kVariables);
+            const double slice = settings.slice_seconds();
+            return {.troupe = [=] { return many->per_second(slice); },
+                    .peers = {{"one variable", [=] { return one->per_second(slice); }}}};
+          }};
+}
+
 }  // namespace
 
 void add_parameter_cases(std::vector<Case>& cases) {
@@ -144,6 +172,8 @@ void add_parameter_cases(std::vector<Case>& cases) {
     cases.push_back(bulk_case<Pulls>("pull", size, size == 1 ? 0.7 : 0.8,
                                      fmt::format("steps, {} in flight, that pull the parameters of a shard in another process", kInFlight),
                                      false));
+  cases.push_back(many_case<Pushes>("push"));
+  cases.push_back(many_case<Pulls>("pull"));
   cases.push_back({.bench = "ps",
                    .name = "small",
                    .unit = "/s",

@@ -16,17 +16,22 @@ namespace {
 constexpr std::chrono::seconds kPatience{30};
 constexpr float kRate = 0.5f;
 
-ShardActor spawn_shard(Task& task, std::int64_t elements) {
+ShardActor spawn_shard(Task& task, std::int64_t elements, std::uint32_t variables) {
   auto store = std::make_shared<ParameterStore>(task.device(), task.kernels());
   const Shape shape{elements};
-  store->add(0, "w", {.op = "ApplySGD", .attributes = {{"T", DType::f32}}, .slots = {}, .learning_rate = Tensor::scalar(kRate)},
-             Tensor::zeros(DType::f32, shape), {});
+  std::vector<SliceSpec> slices;
+  for (std::uint32_t v = 0; v < variables; ++v) {
+    slices.push_back({v, fmt::format("w{}", v), DType::f32, shape});
+    store->add(v, slices.back().name,
+               {.op = "ApplySGD", .attributes = {{"T", DType::f32}}, .slots = {}, .learning_rate = Tensor::scalar(kRate)},
+               Tensor::zeros(DType::f32, shape), {});
+  }
   ShardOptions options;
   options.mode = TrainingMode::asynchronous;
   options.shard = static_cast<std::uint32_t>(task.name().index);
   return task.system().spawn<ShardActorImpl, caf::detached>(
       task.actors().add("shard", task.name().to_string()),
-      ShardActorImpl::Config{task.name(), options, {{0, "w", DType::f32, shape}}, store, [](const Error&) {}});
+      ShardActorImpl::Config{task.name(), options, std::move(slices), store, [](const Error&) {}});
 }
 
 }  // namespace
@@ -78,10 +83,10 @@ class RemoteShard::Observer final : public Counted<CoordinatorActor> {
   const std::shared_ptr<std::promise<PeerActor>> found_;
 };
 
-RemoteShard::RemoteShard(As what, std::int64_t elements)
+RemoteShard::RemoteShard(As what, std::int64_t elements, std::uint32_t variables)
     : shard_{"ps", what == As::coordinator ? 1 : 0}, child_({own_path(), "--child", kShard}) {
   const TaskName self = what == As::coordinator ? TaskName{"ps", 0} : TaskName{"worker", 0};
-  child_.write_line(fmt::format("{} {}", shard_.index, elements));
+  child_.write_line(fmt::format("{} {} {}", shard_.index, elements, variables));
   task_ = std::make_unique<Task>(TaskOptions{.name = self, .threads = 1, .networked = true});
   const auto port = static_cast<std::uint16_t>(std::stoi(child_.read_line()));
   const ClusterSpec cluster{"bench", "bench", {{shard_, {"127.0.0.1", port}}, {self, {"127.0.0.1", task_->port()}}}};
@@ -107,12 +112,13 @@ void RemoteShard::serve() {
   std::istringstream words(line);
   int index = 0;
   std::int64_t elements = 0;
-  if (!(words >> index >> elements)) invalid_argument("'{}' does not describe a shard", line);
+  std::uint32_t variables = 0;
+  if (!(words >> index >> elements >> variables)) invalid_argument("'{}' does not describe a shard", line);
   Task task({.name = {"ps", index}, .threads = 1, .networked = true});
   say(std::to_string(task.port()));
   if (!std::getline(std::cin, line)) return;
   task.join(ClusterSpec::parse(line, "the parent"), kPatience);
-  const ShardActor shard = spawn_shard(task, elements);
+  const ShardActor shard = spawn_shard(task, elements, variables);
   caf::anon_send(task.local_node(), Observe{caf::actor_cast<PeerObserver>(shard)});
   caf::anon_send(task.local_node(), JobRoutes{shard, {}, {}});
   while (std::getline(std::cin, line)) continue;

@@ -1,4 +1,4 @@
-// A parameter shard in a child process: one variable, asynchronous SGD.
+// A parameter shard in a child process: variables of one size, asynchronous SGD.
 #pragma once
 
 #include <condition_variable>
@@ -28,7 +28,7 @@ class RemoteShard {
  public:
   // What this process is to the shard. A shard acknowledges to the coordinator's task, and answers pulls to the worker's.
   enum class As { coordinator, worker };
-  RemoteShard(As what, std::int64_t elements);
+  RemoteShard(As what, std::int64_t elements, std::uint32_t variables = 1);
   ~RemoteShard();
 
   Task& task() { return *task_; }
