@@ -97,6 +97,10 @@ struct Put {
 };
 
 // ---- Training: workers and shards ----------------------------------------------------------------------------------
+//
+// The same tasks may train several times. `job` is the number of the job that a frame belongs to: the coordinator draws it,
+// larger than those before, and tells it to those who join. What is left of an earlier job is dropped (actors/cluster/
+// peer_actor.hpp).
 
 // Asks a shard for slice `slice` (index in the ShardMap) at version >= min_version; answered by a Put to reply_to.
 // Synchronous shards answer with min_version itself while they have it.
@@ -105,7 +109,8 @@ struct Pull {
   RendezvousKey reply_to;
   std::uint32_t slice = 0;
   std::uint64_t min_version = 0;
-  TROUPE_FIELDS(worker, reply_to, slice, min_version)
+  std::uint64_t job = 0;
+  TROUPE_FIELDS(worker, reply_to, slice, min_version, job)
 };
 
 // One slice's gradient of slot `slot` of step `step` (asynchronous mode: of batch `step`, slot 0). A sparse gradient
@@ -119,19 +124,41 @@ struct Push {
   std::uint64_t pulled_version = 0;
   Tensor gradient;
   Tensor indices;
-  TROUPE_FIELDS(worker, step, slot, slice, pulled_version, gradient, indices)
+  std::uint64_t job = 0;
+  TROUPE_FIELDS(worker, step, slot, slice, pulled_version, gradient, indices, job)
 };
 
 // ---- Training: workers and the coordinator -------------------------------------------------------------------------
 
-// A worker enters the job. `fingerprint` covers the ShardMap, the optimizer and the training options: all must agree.
+// A worker or a shard enters the job; answered by Joined. `fingerprint` covers the ShardMap, the optimizer and the training
+// options: all must agree.
 // `settings` are the options in words, one "name=value" a line, so that a disagreement can be named.
 struct Join {
   std::uint32_t worker = 0;
   Incarnation incarnation;
   std::uint64_t fingerprint = 0;
   std::string settings;
-  TROUPE_FIELDS(worker, incarnation, fingerprint, settings)
+  bool shard = false;  // a shard of index `worker`, not a worker
+  std::uint64_t after = 0;  // the number of the last job this task knows of: it joins a later one
+  TROUPE_FIELDS(worker, incarnation, fingerprint, settings, shard, after)
+};
+
+// The answer to a Join: the number of the job, and why the task is turned away, if it is.
+struct Joined {
+  Incarnation incarnation;  // that of the Join
+  std::uint64_t job = 0;
+  Error error;
+  TROUPE_FIELDS(incarnation, job, error)
+};
+
+// Who has said Join gives up, for this reason.
+struct Leave {
+  std::uint32_t worker = 0;
+  Incarnation incarnation;  // that of the Join, like `shard` and `after`
+  bool shard = false;
+  std::uint64_t after = 0;
+  Error reason;
+  TROUPE_FIELDS(worker, incarnation, shard, after, reason)
 };
 
 // A worker has nothing to do. Answered by a Token with the same `request`, at once or when there is one. A worker
@@ -139,7 +166,8 @@ struct Join {
 struct TakeToken {
   std::uint32_t worker = 0;
   std::uint64_t request = 0;
-  TROUPE_FIELDS(worker, request)
+  std::uint64_t job = 0;
+  TROUPE_FIELDS(worker, request, job)
 };
 
 enum class TokenKind : std::uint8_t {
@@ -157,7 +185,8 @@ struct Token {
   std::uint64_t begin = 0;
   std::uint64_t end = 0;
   std::uint64_t min_version = 0;
-  TROUPE_FIELDS(request, kind, step, slot, epoch, begin, end, min_version)
+  std::uint64_t job = 0;
+  TROUPE_FIELDS(request, kind, step, slot, epoch, begin, end, min_version, job)
 };
 
 // A worker has computed and pushed a train token, or evaluated an evaluate token.
@@ -167,7 +196,8 @@ struct TokenDone {
   double loss_sum = 0;  // over the examples
   std::uint64_t correct = 0;
   std::uint64_t examples = 0;
-  TROUPE_FIELDS(worker, token, loss_sum, correct, examples)
+  std::uint64_t job = 0;
+  TROUPE_FIELDS(worker, token, loss_sum, correct, examples, job)
 };
 
 // A shard has all gradients of (step, slot), or (asynchronous mode) of batch `step`.
@@ -176,7 +206,8 @@ struct Staged {
   std::uint64_t step = 0;
   std::uint32_t slot = 0;
   std::uint64_t version = 0;  // of the shard, after it
-  TROUPE_FIELDS(shard, step, slot, version)
+  std::uint64_t job = 0;
+  TROUPE_FIELDS(shard, step, slot, version, job)
 };
 
 // Figures of a finished epoch, coordinator to the chief.
@@ -188,24 +219,28 @@ struct EpochDone {
   double images_per_second = 0;  // without evaluation
   std::uint64_t steps = 0;       // so far
   double seconds = 0;            // so far
-  TROUPE_FIELDS(epoch, loss, train_accuracy, test_accuracy, images_per_second, steps, seconds)
+  std::uint64_t job = 0;
+  TROUPE_FIELDS(epoch, loss, train_accuracy, test_accuracy, images_per_second, steps, seconds, job)
 };
 
 // A worker has reached the end of its program; answered by BarrierOpen when all have.
 struct Barrier {
   std::uint32_t worker = 0;
-  TROUPE_FIELDS(worker)
+  std::uint64_t job = 0;
+  TROUPE_FIELDS(worker, job)
 };
 
 struct BarrierOpen {
   std::uint32_t workers = 0;
-  TROUPE_FIELDS(workers)
+  std::uint64_t job = 0;
+  TROUPE_FIELDS(workers, job)
 };
 
 // Coordinator to every task of the job: it ends, with this error.
 struct JobFailed {
   Error error;
-  TROUPE_FIELDS(error)
+  std::uint64_t job = 0;
+  TROUPE_FIELDS(error, job)
 };
 
 // ---- Collectives: rank to rank -------------------------------------------------------------------------------------
@@ -234,7 +269,8 @@ struct SharedMemoryAnswer {
 
 // The order is the number of the kind on the wire: append only.
 using Frame = std::variant<Hello, Heartbeat, Credit, Goodbye, StepStart, StepDone, StepAbort, Put, Pull, Push, Join, TakeToken,
-                           Token, TokenDone, Staged, EpochDone, Barrier, BarrierOpen, JobFailed, CollectivePart, SharedMemoryAnswer>;
+                           Token, TokenDone, Staged, EpochDone, Barrier, BarrierOpen, JobFailed, CollectivePart, SharedMemoryAnswer,
+                           Joined, Leave>;
 
 std::string_view kind_name(const Frame& frame);  // "Put", "Push", ...
 

@@ -69,27 +69,29 @@ using DeviceActor = caf::typed_actor<caf::reacts_to<ExecuteSegment>, caf::reacts
 using PartitionActor = caf::typed_actor<caf::replies_to<BuildPlan>::with<Built>, caf::reacts_to<Stop>>;
 
 // A shard: a slice of the parameters and their optimizer slots.
-using ShardActor = caf::typed_actor<caf::reacts_to<JobRoutes>, caf::reacts_to<Inbound<Pull>>, caf::reacts_to<Inbound<Push>>, caf::reacts_to<Inbound<BarrierOpen>>,
-                                    caf::reacts_to<Inbound<JobFailed>>, caf::reacts_to<PeerUp>, caf::reacts_to<PeerDown>,
+using ShardActor = caf::typed_actor<caf::reacts_to<JobRoutes>, caf::reacts_to<Outbound>, caf::reacts_to<Inbound<Joined>>, caf::reacts_to<Inbound<Pull>>,
+                                    caf::reacts_to<Inbound<Push>>, caf::reacts_to<Inbound<BarrierOpen>>, caf::reacts_to<Inbound<JobFailed>>, caf::reacts_to<PeerUp>, caf::reacts_to<PeerDown>,
                                     caf::reacts_to<Tick>, caf::reacts_to<Stop>>;
 
 // Membership, tokens, barriers and the global step of a training job.
 using CoordinatorActor =
-    caf::typed_actor<caf::reacts_to<JobRoutes>, caf::reacts_to<Inbound<Join>>, caf::reacts_to<Inbound<TakeToken>>, caf::reacts_to<Inbound<TokenDone>>,
+    caf::typed_actor<caf::reacts_to<JobRoutes>, caf::reacts_to<Inbound<Join>>, caf::reacts_to<Inbound<Leave>>, caf::reacts_to<Inbound<TakeToken>>, caf::reacts_to<Inbound<TokenDone>>,
                      caf::reacts_to<Inbound<Staged>>, caf::reacts_to<Inbound<Barrier>>, caf::reacts_to<PeerUp>,
                      caf::reacts_to<PeerDown>, caf::reacts_to<Tick>, caf::reacts_to<Stop>>;
 
 // A worker's place in a training job: carries the training loop's frames to the coordinator, and what comes back to it.
-using WorkerActor = caf::typed_actor<caf::reacts_to<Outbound>, caf::reacts_to<Inbound<Token>>, caf::reacts_to<Inbound<EpochDone>>,
+using WorkerActor = caf::typed_actor<caf::reacts_to<Outbound>, caf::reacts_to<Inbound<Joined>>, caf::reacts_to<Inbound<Token>>, caf::reacts_to<Inbound<EpochDone>>,
                                      caf::reacts_to<Inbound<BarrierOpen>>, caf::reacts_to<Inbound<JobFailed>>,
                                      caf::reacts_to<PeerUp>, caf::reacts_to<PeerDown>, caf::reacts_to<Stop>>;
 
-// Where the frames of a training job go on this task. What comes before its actor is there is kept for it.
+// Where the frames of a training job go on this task. What comes before its actor is there is kept for it; what is of an
+// earlier job is dropped. `job` 0: the task joins, and does not know the number yet.
 struct JobRoutes {
   using local_message = void;
   ShardActor shard;
   CoordinatorActor coordinator;
   WorkerActor worker;
+  std::uint64_t job = 0;
 };
 
 // Reads the counters and wait slots of all actors of the task.

@@ -1,5 +1,6 @@
 #include "actors/cluster/peer_actor.hpp"
 
+#include <algorithm>
 #include <caf/send.hpp>
 
 namespace troupe {
@@ -45,6 +46,21 @@ void PeerActorImpl::stop() {
   quit();
 }
 
+// Goes with a Join to the coordinator. One that has ended meanwhile does not run it: then it answers by itself.
+class JoinTicket final : public LocalWork {
+ public:
+  explicit JoinTicket(std::function<void()> refuse) : refuse_(std::move(refuse)) {}
+  JoinTicket(const JoinTicket&) = delete;
+  JoinTicket& operator=(const JoinTicket&) = delete;
+  ~JoinTicket() override {
+    if (refuse_) refuse_();
+  }
+  void run() override { refuse_ = nullptr; }
+
+ private:
+  std::function<void()> refuse_;
+};
+
 // Hands a frame that has come to the actor it is for. Runs on any thread, which holds routes_mutex_.
 struct PeerActorImpl::Passage {
   PeerActorImpl& self;
@@ -57,7 +73,23 @@ struct PeerActorImpl::Passage {
   void operator()(CollectivePart& f) const { inbound(self.links_.collective, f); }
   void operator()(Pull& f) const { to_shard(f); }
   void operator()(Push& f) const { to_shard(f); }
-  void operator()(Join& f) const { to_coordinator(f); }
+  void operator()(Join& f) const {
+    if (!self.routes_.coordinator && f.after + 1 < self.first_job_) return refuse(f, self.first_job_ - 1)();
+    if (takes(f)) return to(self.routes_.coordinator, Inbound<Join>{self.task_, f, std::make_shared<JoinTicket>(refuse(f, self.routes_.job))});
+    self.keep(std::move(f));
+  }
+  void operator()(Leave& f) const {
+    if (takes(f)) return inbound(self.routes_.coordinator, f);
+    std::erase_if(self.early_, [&](const Frame& early) {  // a Join that still waits has been nothing
+      const Join* join = std::get_if<Join>(&early);
+      return join && join->incarnation == f.incarnation;
+    });
+  }
+  void operator()(Joined& f) const {  // it says for whom it is: nobody else takes it
+    if (self.routes_.shard) return inbound(self.routes_.shard, f);
+    if (self.routes_.worker) return inbound(self.routes_.worker, f);
+    self.keep(std::move(f));
+  }
   void operator()(TakeToken& f) const { to_coordinator(f); }
   void operator()(TokenDone& f) const { to_coordinator(f); }
   void operator()(Staged& f) const { to_coordinator(f); }
@@ -99,12 +131,24 @@ struct PeerActorImpl::Passage {
   }
   template <class F>
   void to_members(F& frame) const {
-    if (self.routes_.shard) to(self.routes_.shard, Inbound<F>{self.task_, frame});
-    if (self.routes_.worker || !self.routes_.shard) to_job(self.routes_.worker, frame);
+    const bool to_shard = self.routes_.shard && frame.job == self.routes_.job;
+    if (to_shard) to(self.routes_.shard, Inbound<F>{self.task_, frame});
+    if (self.routes_.worker || !to_shard) to_job(self.routes_.worker, frame);
+  }
+  // The number of the job that is joined is not known to who joins: only which it is not.
+  template <class F>
+  bool takes(const F& frame) const {
+    return self.routes_.coordinator && (frame.after == 0 || frame.after < self.routes_.job);
+  }
+  // The sender was about to join a job that is over: it would wait for the next, while others wait for it to call again.
+  std::function<void()> refuse(const Join& join, std::uint64_t job) const {
+    const Joined answer{join.incarnation, job, Error(Code::aborted, fmt::format("the training job was over before {} had joined it", self.task_.to_string()))};
+    return [send = self.links_.send, answer] { static_cast<void>(send(answer)); };
   }
   template <class Actor, class F>
   void to_job(const Actor& actor, F& frame) const {
-    if (actor)
+    if (frame.job < std::max(self.routes_.job, self.first_job_)) return;  // of an earlier one
+    if (actor && frame.job == self.routes_.job)
       inbound(actor, frame);
     else
       self.keep(std::move(frame));
@@ -121,6 +165,7 @@ void PeerActorImpl::keep(Frame frame) {
 
 void PeerActorImpl::set_routes(const JobRoutes& routes) {
   const std::lock_guard lock(routes_mutex_);
+  if (routes_.job != 0 && routes_.job != routes.job) first_job_ = std::max(first_job_, routes_.job + 1);
   routes_ = routes;
   std::deque<Frame> early;
   early.swap(early_);

@@ -2,7 +2,8 @@
 // to the wire; frames that come go to the actors they are for. Its life is that of one connection.
 //
 // enqueue() passes frames on, on the thread of their sender: no thread is woken in between. Where those of a training job go
-// the peer knows from JobRoutes; what comes before its actor is kept for it, up to 64 MiB.
+// the peer knows from JobRoutes; what comes before its actor is kept for it, up to 64 MiB. A frame of a job that is over on this
+// task, or that is older than the one under way, is dropped.
 //
 // No frame is lost without a word. One that cannot travel, because it is larger than the limits, becomes an error where its
 // receiver can take that (Put, CollectivePart); any other ends the link with the reason, as does more than can be kept.
@@ -49,6 +50,7 @@ class PeerActorImpl final : public Counted<PeerActor> {
   std::atomic<bool> given_up_{false};
   std::mutex routes_mutex_;  // held while frames of a job are passed on: they keep their order
   JobRoutes routes_;
+  std::uint64_t first_job_ = 0;  // jobs below it are over on this task
   std::deque<Frame> early_;  // of a job: a worker may be faster than the shard it pulls from
   std::size_t early_bytes_ = 0;
 };

@@ -189,6 +189,7 @@ class Task::Impl {
   IntrospectorActor introspector;
   LocalNodeActor node;
   std::map<TaskName, NodeActor> remote_nodes;
+  std::atomic<std::uint64_t> last_job{0};
   std::uint16_t port = 0;
   bool ended = false;
 };
@@ -209,6 +210,7 @@ const LocalNodeActor& Task::local_node() const { return impl_->node; }
 const SchedulerActor& Task::scheduler() const { return impl_->scheduler; }
 const CollectiveActor& Task::collective() const { return impl_->collective; }
 const std::shared_ptr<ClientGate>& Task::client_gate() const { return impl_->client_gate; }
+std::atomic<std::uint64_t>& Task::last_job() { return impl_->last_job; }
 caf::actor_system& Task::system() { return impl_->system; }
 ActorRegistry& Task::actors() { return impl_->registry; }
 

@@ -2,6 +2,7 @@
 // connections to the other tasks.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -68,6 +69,8 @@ class Task {
   const SchedulerActor& scheduler() const;
   const CollectiveActor& collective() const;
   const std::shared_ptr<ClientGate>& client_gate() const;
+  // The number of the last training job that this task knows of (frames.hpp).
+  std::atomic<std::uint64_t>& last_job();
   caf::actor_system& system();
   ActorRegistry& actors();
 

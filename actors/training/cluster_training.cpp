@@ -16,6 +16,7 @@ namespace troupe {
 namespace {
 
 constexpr std::chrono::milliseconds kPollInterval{200};  // to see that the user wants to stop
+constexpr std::chrono::seconds kReasonPatience{1};
 
 // All tasks work these out for themselves; the fingerprint shows whether they came to the same.
 struct Job {
@@ -141,6 +142,7 @@ JobOptions job_options(const TrainingPlan& plan, const Job& job) {
   options.mode = job.mode;
   options.workers = job.workers;
   options.shards = job.owning_shards();
+  for (std::uint32_t s = 0; s < job.shards; ++s) options.joining.push_back(s);
   options.slots = job.slots;
   options.epochs = static_cast<std::uint32_t>(plan.options.epochs);
   options.batch = static_cast<std::uint64_t>(plan.options.batch);
@@ -153,6 +155,38 @@ JobOptions job_options(const TrainingPlan& plan, const Job& job) {
   options.step_timeout = plan.options.step_timeout.count();
   return options;
 }
+
+// Larger than those of all jobs before, also of another process of this task: the clock's microseconds, or one more.
+std::uint64_t draw_job(Task& task) {
+  const auto now = std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::system_clock::now().time_since_epoch());
+  return task.last_job() = std::max(static_cast<std::uint64_t>(now.count()), task.last_job() + 1);
+}
+
+// Waits for the answer to a Join, routes the job's frames and returns its number. Throws why the task was turned away.
+std::uint64_t await_joined(const TrainingPlan& plan, WorkerMailbox& mailbox, Incarnation incarnation, JobRoutes routes) {
+  const auto deadline = std::chrono::steady_clock::now() + plan.options.join_timeout;
+  for (;;) {
+    check_stop(plan.options);
+    const auto left = deadline - std::chrono::steady_clock::now();
+    if (left <= std::chrono::nanoseconds(0))
+      fail(Code::deadline_exceeded, "{} has begun no training job within {} s: start it there too", kCoordinatorTask.to_string(),
+           std::chrono::duration<double>(plan.options.join_timeout).count());
+    const auto frame = mailbox.take(std::min<std::chrono::nanoseconds>(kPollInterval, left));
+    const auto* joined = frame ? std::get_if<Joined>(&*frame) : nullptr;
+    if (!joined || joined->incarnation != incarnation) continue;
+    plan.task.last_job() = std::max(plan.task.last_job().load(), joined->job);
+    routes.job = joined->job;
+    if (routes.shard) caf::anon_send(routes.shard, routes);
+    caf::anon_send(plan.task.local_node(), routes);
+    if (joined->error) {
+      mailbox.check(kReasonPatience);  // why the job has failed says more, and is on its way if it has
+      throw joined->error;
+    }
+    return routes.job;
+  }
+}
+
+Leave leave_of(const Join& join, const Error& why) { return {join.worker, join.incarnation, join.shard, join.after, why}; }
 
 // Serves until the job is over. Throws what ended it.
 void serve_shard(const TrainingPlan& plan, const Job& job) {
@@ -167,7 +201,10 @@ void serve_shard(const TrainingPlan& plan, const Job& job) {
   options.workers = job.workers;
   options.slots = job.slots;
   options.keep_previous = false;  // no worker is replaced yet
+  const Join join{index, Incarnation{random_id()}, job.fingerprint, job.settings, true, task.last_job()};
+  const bool coordinates = task.name() == kCoordinatorTask;
   JobRoutes routes;
+  if (coordinates) routes.job = draw_job(task);
   // Detached: applying gradients is slow work, which has no place among the control actors.
   routes.shard = task.system().spawn<ShardActorImpl, caf::detached>(
       task.actors().add("shard", task.name().to_string()),
@@ -176,8 +213,9 @@ void serve_shard(const TrainingPlan& plan, const Job& job) {
                                  mailbox->fail(std::move(error));
                                else
                                  mailbox->put(BarrierOpen{});
-                             }});
-  if (task.name() == kCoordinatorTask)
+                             },
+                             [mailbox](const Joined& joined) { mailbox->put(joined); }});
+  if (coordinates)
     routes.coordinator = task.system().spawn<CoordinatorActorImpl>(task.actors().add("coordinator", task.name().to_string()),
                                                                    task.name(), job_options(plan, job));
   caf::anon_send(routes.shard, routes);
@@ -188,14 +226,27 @@ void serve_shard(const TrainingPlan& plan, const Job& job) {
   }
   caf::anon_send(task.local_node(), routes);
 
+  const auto say = [&](const auto& frame) {
+    if (coordinates)
+      caf::anon_send(routes.coordinator, Inbound<std::decay_t<decltype(frame)>>{task.name(), frame});
+    else
+      caf::anon_send(routes.shard, Outbound{frame});
+  };
   const auto end_actors = [&] {
     caf::anon_send(task.local_node(), JobRoutes{});
     caf::anon_send(routes.shard, Stop{});
     if (routes.coordinator) caf::anon_send(routes.coordinator, Stop{});
   };
   try {
-    while (!mailbox->take(kPollInterval)) check_stop(plan.options);
+    say(join);
+    if (!coordinates) await_joined(plan, *mailbox, join.incarnation, routes);
+    for (bool over = false; !over;) {
+      check_stop(plan.options);
+      const auto frame = mailbox->take(kPollInterval);
+      over = frame && std::holds_alternative<BarrierOpen>(*frame);
+    }
   } catch (...) {
+    say(leave_of(join, current_error()));
     end_actors();
     throw;
   }
@@ -225,7 +276,7 @@ class WorkerLoop {
     // Last: an actor whose loop was never made would not be stopped.
     actor_ = plan.task.system().spawn<WorkerActorImpl>(plan.task.actors().add("worker", plan.task.name().to_string()), mailbox_);
     caf::anon_send(plan.task.local_node(), Observe{caf::actor_cast<PeerObserver>(actor_)});
-    caf::anon_send(plan.task.local_node(), JobRoutes{{}, {}, actor_});
+    caf::anon_send(plan.task.local_node(), JobRoutes{{}, {}, actor_, 0});
   }
   ~WorkerLoop() {
     caf::anon_send(plan_.task.local_node(), JobRoutes{});
@@ -234,10 +285,13 @@ class WorkerLoop {
 
   Trained run() {
     session_.run({}, std::vector<Output>{}, {here(job_.graph.initializer)}, {.random_step = 0});
-    tell(Join{index_, Incarnation{random_id()}, job_.fingerprint, job_.settings});
+    const Join join{index_, Incarnation{random_id()}, job_.fingerprint, job_.settings, false, plan_.task.last_job()};
+    tell(join);
     try {
+      number_ = await_joined(plan_, *mailbox_, join.incarnation, {{}, {}, actor_, 0});
       return work();
     } catch (...) {
+      tell(leave_of(join, current_error()));
       for (const auto& step : running_) session_.cancel(step->id);
       throw;
     }
@@ -253,7 +307,7 @@ class WorkerLoop {
     Graph& graph = *job_.sharded.graph;
     return graph.output(graph.get(output.source().name), output.index);
   }
-  void tell(Frame frame) { caf::anon_send(actor_, Outbound{std::move(frame)}); }
+  void tell(Frame frame) { caf::anon_send(actor_, Outbound{of_job(std::move(frame), number_)}); }
 
   // A step that has been started; its result comes on a thread of the runtime.
   struct Running {
@@ -340,14 +394,14 @@ class WorkerLoop {
     // Why the job failed says more than what that did to this step. Where a task is missing, that news may be on its way:
     // the first to go takes others with it, in any order.
     const bool lost = step.result.error.code() == Code::unavailable;
-    mailbox_->check(lost ? std::chrono::seconds(1) : std::chrono::seconds(0));
+    mailbox_->check(lost ? kReasonPatience : std::chrono::seconds(0));
     throw step.result.error;
   }
 
   RunOptions run_options(const Token& token) const {
     return {.random_step = static_cast<std::int64_t>(token.step),
             .random_slot = token.slot,
-            .training = {index_, token.step, token.slot, token.min_version}};
+            .training = {.worker = index_, .step = token.step, .slot = token.slot, .min_version = token.min_version, .job = number_}};
   }
 
   Trained finish(const Token& token) {
@@ -393,6 +447,7 @@ class WorkerLoop {
   Callable step_, evaluate_, read_all_;
   std::shared_ptr<WorkerMailbox> mailbox_;
   WorkerActor actor_;
+  std::uint64_t number_ = 0;  // of the job, once it is joined
   std::uint64_t request_ = 0;
   std::deque<Token> waiting_;  // for the step before
   std::deque<std::shared_ptr<Running>> running_;

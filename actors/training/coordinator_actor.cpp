@@ -12,9 +12,17 @@ CoordinatorActorImpl::behavior_type CoordinatorActorImpl::make_behavior() {
   return {
       [this](const JobRoutes& routes) { links_.set(routes); },
       [this](const Inbound<Join>& m) {
+        if (m.held) m.held->run();
         TrainingOutbox out;
         const Error error = coordinator_.join(m.frame, steady_now_ns(), out);
-        deliver(out, m.from, error);
+        links_.reply(m.from, Joined{m.frame.incarnation, links_.job(), error},
+                     [this](const auto& to, auto&& what) { tell(to, std::forward<decltype(what)>(what)); });
+        deliver(out, m.from, Error());
+      },
+      [this](const Inbound<Leave>& m) {
+        TrainingOutbox out;
+        coordinator_.leave(m.frame, steady_now_ns(), out);
+        deliver(out, m.from, Error());
       },
       [this](const Inbound<TakeToken>& m) {
         TrainingOutbox out;

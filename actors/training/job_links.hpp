@@ -3,6 +3,8 @@
 
 #include <cstdint>
 #include <map>
+#include <utility>
+#include <vector>
 
 #include "messages/protocol.hpp"
 #include "scheduler/training/outgoing.hpp"
@@ -12,6 +14,14 @@ namespace troupe {
 inline TaskName worker_task(std::uint32_t index) { return {"worker", static_cast<int>(index)}; }
 inline TaskName shard_task(std::uint32_t index) { return {"ps", static_cast<int>(index)}; }
 inline const TaskName kCoordinatorTask{"ps", 0};
+
+// The same frame with the number of its job, if its kind has one.
+inline Frame of_job(Frame frame, std::uint64_t job) {
+  std::visit([job](auto& f) {
+    if constexpr (requires { f.job; }) f.job = job;
+  }, frame);
+  return frame;
+}
 
 // The peers of a task, and the job's actors on it. `self` gives to those what would come from its own task.
 class JobLinks {
@@ -26,6 +36,13 @@ class JobLinks {
     routes_ = JobRoutes{};
   }
 
+  std::uint64_t job() const { return routes_.job; }
+
+  // To one task.
+  template <class Tell>
+  void reply(const TaskName& task, const Frame& frame, Tell&& tell) const {
+    to_peer(task, frame, tell);
+  }
   // Calls tell(actor, message) for everyone the frame is for; who is not there gets nothing.
   template <class Tell>
   void deliver(const Outgoing& out, Tell&& tell) const {
@@ -38,7 +55,7 @@ class JobLinks {
       else
         to_peer(kCoordinatorTask, out.message, tell);
     } else {
-      for (const auto& [task, peer] : peers_) tell(peer, Outbound{out.message});
+      for (const auto& [task, peer] : peers_) tell(peer, Outbound{of_job(out.message, routes_.job)});
       to_own_shard(out.message, tell);
     }
   }
@@ -46,7 +63,7 @@ class JobLinks {
  private:
   template <class Tell>
   void to_peer(const TaskName& task, const Frame& frame, Tell&& tell) const {
-    if (const auto it = peers_.find(task); it != peers_.end()) tell(it->second, Outbound{frame});
+    if (const auto it = peers_.find(task); it != peers_.end()) tell(it->second, Outbound{of_job(frame, routes_.job)});
   }
   template <class Tell>
   void to_own_coordinator(const Frame& frame, Tell&& tell) const {
@@ -63,6 +80,29 @@ class JobLinks {
   TaskName self_;
   std::map<TaskName, PeerActor> peers_;
   JobRoutes routes_;
+};
+
+// What a task of the job says to the coordinator, before and after the link to that has come up.
+class CoordinatorLink {
+ public:
+  template <class Tell>
+  void say(const Outbound& message, Tell&& tell) {
+    if (peer_)
+      tell(peer_, message);
+    else
+      waiting_.push_back(message);
+  }
+  template <class Tell>
+  void up(const PeerUp& message, Tell&& tell) {
+    if (message.task != kCoordinatorTask) return;
+    peer_ = message.peer;
+    for (const Outbound& waiting : std::exchange(waiting_, {})) tell(peer_, waiting);
+  }
+  void down() { peer_ = nullptr; }
+
+ private:
+  PeerActor peer_;
+  std::vector<Outbound> waiting_;
 };
 
 }  // namespace troupe

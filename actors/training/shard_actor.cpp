@@ -26,6 +26,10 @@ caf::resumable::resume_result ShardActorImpl::resume(caf::execution_unit* unit, 
 ShardActorImpl::behavior_type ShardActorImpl::make_behavior() {
   return {
       [this](const JobRoutes& routes) { links_.set(routes); },
+      [this](const Outbound& message) { coordinator_.say(message, telling()); },
+      [this](const Inbound<Joined>& message) {
+        if (config_.joined) config_.joined(message.frame);
+      },
       [this](const Inbound<Pull>& message) {
         TrainingOutbox out;
         const Pull& pull = message.frame;
@@ -52,7 +56,10 @@ ShardActorImpl::behavior_type ShardActorImpl::make_behavior() {
       },
       [this](const Inbound<BarrierOpen>&) { end(Error()); },
       [this](const Inbound<JobFailed>& message) { end(message.frame.error); },
-      [this](const PeerUp& message) { links_.up(message); },
+      [this](const PeerUp& message) {
+        links_.up(message);
+        coordinator_.up(message, telling());
+      },
       [this](const PeerDown& message) {
         links_.down(message);
         if (message.task.job == "worker") state_.worker_down(static_cast<std::uint32_t>(message.task.index));
@@ -62,6 +69,7 @@ ShardActorImpl::behavior_type ShardActorImpl::make_behavior() {
       [](const Tick&) {},
       [this](const Stop&) {
         links_.clear();
+        coordinator_.down();
         quit();
       },
   };
@@ -69,7 +77,7 @@ ShardActorImpl::behavior_type ShardActorImpl::make_behavior() {
 
 void ShardActorImpl::deliver(TrainingOutbox& out) {
   for (const Outgoing& message : out)
-    links_.deliver(message, [this](const auto& to, auto&& what) { tell(to, std::forward<decltype(what)>(what)); });
+    links_.deliver(message, telling());
   show_wait();
 }
 

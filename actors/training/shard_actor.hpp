@@ -21,6 +21,7 @@ class ShardActorImpl final : public Counted<ShardActor> {
     std::vector<SliceSpec> slices;
     std::shared_ptr<ShardStore> store;
     std::function<void(Error)> ended;  // once: the job is over (ok) or has failed
+    std::function<void(const Joined&)> joined = nullptr;  // what the coordinator has answered; null: it is not asked
   };
   ShardActorImpl(caf::actor_config& config, std::shared_ptr<ActorRecord> record, Config settings);
   behavior_type make_behavior() override;
@@ -28,6 +29,9 @@ class ShardActorImpl final : public Counted<ShardActor> {
   caf::resumable::resume_result resume(caf::execution_unit* unit, std::size_t max_throughput) override;
 
  private:
+  auto telling() {
+    return [this](const auto& to, auto&& what) { tell(to, std::forward<decltype(what)>(what)); };
+  }
   void deliver(TrainingOutbox& out);
   void show_wait();
   void end(Error error);
@@ -35,6 +39,7 @@ class ShardActorImpl final : public Counted<ShardActor> {
   Config config_;
   ShardState state_;
   JobLinks links_;
+  CoordinatorLink coordinator_;
   std::optional<wire::Cork> cork_;
 };
 

@@ -58,12 +58,8 @@ void WorkerMailbox::check(std::chrono::nanoseconds patience) {
 
 WorkerActorImpl::behavior_type WorkerActorImpl::make_behavior() {
   return {
-      [this](const Outbound& message) {
-        if (coordinator_)
-          tell(coordinator_, message);
-        else
-          waiting_.push_back(message.frame);
-      },
+      [this](const Outbound& message) { coordinator_.say(message, telling()); },
+      [this](const Inbound<Joined>& message) { mailbox_->put(message.frame); },
       [this](const Inbound<Token>& message) { mailbox_->put(message.frame); },
       [this](const Inbound<EpochDone>& message) { mailbox_->put(message.frame); },
       [this](const Inbound<BarrierOpen>& message) {
@@ -71,20 +67,15 @@ WorkerActorImpl::behavior_type WorkerActorImpl::make_behavior() {
         mailbox_->put(message.frame);
       },
       [this](const Inbound<JobFailed>& message) { mailbox_->fail(message.frame.error); },
-      [this](const PeerUp& message) {
-        if (message.task != kCoordinatorTask) return;
-        coordinator_ = message.peer;
-        for (Frame& frame : waiting_) tell(coordinator_, Outbound{std::move(frame)});
-        waiting_.clear();
-      },
+      [this](const PeerUp& message) { coordinator_.up(message, telling()); },
       [this](const PeerDown& message) {
         // Other losses are the coordinator's to judge: a shard may leave a job that is over before we hear that it is.
         if (message.task != kCoordinatorTask) return;
-        coordinator_ = nullptr;
+        coordinator_.down();
         mailbox_->fail(Error(Code::unavailable, fmt::format("lost {}: {}", message.task.to_string(), message.reason.message())));
       },
       [this](const Stop&) {
-        coordinator_ = nullptr;
+        coordinator_.down();
         quit();
       },
   };

@@ -52,9 +52,12 @@ class WorkerActorImpl final : public Counted<WorkerActor> {
   behavior_type make_behavior() override;
 
  private:
+  auto telling() {
+    return [this](const auto& to, const auto& what) { tell(to, what); };
+  }
+
   std::shared_ptr<WorkerMailbox> mailbox_;
-  PeerActor coordinator_;
-  std::vector<Frame> waiting_;  // for the link to the coordinator
+  CoordinatorLink coordinator_;
 };
 
 }  // namespace troupe

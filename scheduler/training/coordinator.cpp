@@ -74,6 +74,8 @@ std::string differences(std::string_view expected_text, std::string_view actual_
                       : text;
 }
 
+std::string describe_shard(std::uint32_t shard) { return fmt::format("/job:ps/task:{}", shard); }
+
 double seconds(Nanoseconds duration) { return static_cast<double>(duration) / 1e9; }
 
 }  // namespace
@@ -128,6 +130,11 @@ bool Coordinator::admits(std::uint32_t worker, Error& error) {
 
 Error Coordinator::join(const Join& message, Nanoseconds now, TrainingOutbox& out) {
   if (failure_) return failure_;
+  if (message.shard) {
+    Error error = join_shard(message, out);
+    begin_when_joined(now, out);
+    return error;
+  }
   if (message.worker >= workers_.size())
     return refuse(Code::invalid_argument,
                   fmt::format("worker {} joins a job of {} workers", message.worker, workers_.size()));
@@ -143,20 +150,55 @@ Error Coordinator::join(const Join& message, Nanoseconds now, TrainingOutbox& ou
       (options_.on_loss == JobOptions::OnLoss::fail || stage_ == Stage::finished))
     return refuse(Code::failed_precondition,
                   describe(message.worker) + " cannot join again: the job is over");
-  if (message.fingerprint != options_.fingerprint || message.settings != options_.settings) {
-    Error error = refuse(Code::failed_precondition,
-                         fmt::format("{} was started for another training job: {}", describe(message.worker),
-                                     differences(options_.settings, message.settings)));
-    if (stage_ == Stage::joining) fail(error, out);
-    return error;
-  }
+  if (Error error = other_job(message, describe(message.worker), out)) return error;
   worker = {Presence::joined, message.incarnation, 0, false};
   begin_when_joined(now, out);
   return {};
 }
 
+Error Coordinator::join_shard(const Join& message, TrainingOutbox& out) {
+  if (Error error = other_job(message, describe_shard(message.worker), out)) return error;
+  shards_[message.worker] = message.incarnation;
+  return {};
+}
+
+Error Coordinator::other_job(const Join& message, std::string who, TrainingOutbox& out) {
+  if (message.fingerprint == options_.fingerprint && message.settings == options_.settings) return {};
+  Error error = refuse(Code::failed_precondition,
+                       fmt::format("{} was started for another training job: {}", who, differences(options_.settings, message.settings)));
+  if (stage_ == Stage::joining || (message.shard && stage_ != Stage::finished)) fail(error, out);
+  return error;
+}
+
+void Coordinator::leave(const Leave& message, Nanoseconds now, TrainingOutbox& out) {
+  const std::string reason = fmt::format("it has left the job: {}", message.reason.message());
+  if (message.shard) {
+    const auto shard = shards_.find(message.worker);
+    if (shard == shards_.end() || shard->second != message.incarnation) return;
+    shard->second = {};
+    if (stage_ != Stage::joining) shard_down(message.worker, reason, out);
+    return;
+  }
+  if (message.worker >= workers_.size()) return;
+  Worker& worker = workers_[message.worker];
+  if (worker.presence != Presence::joined || worker.incarnation != message.incarnation) return;
+  if (stage_ != Stage::joining) return worker_down(message.worker, reason, now, out);
+  worker = {};
+  std::erase_if(requests_, [&](const Request& request) { return request.worker == message.worker; });
+}
+
+std::string Coordinator::not_joined() const {
+  std::string text = list(Presence::expected, false);
+  const auto add = [&](std::uint32_t shard) { text += (text.empty() ? "" : ", ") + describe_shard(shard); };
+  for (const auto& [shard, incarnation] : shards_)
+    if (incarnation == Incarnation{}) add(shard);
+  for (const std::uint32_t shard : options_.joining)
+    if (!shards_.contains(shard)) add(shard);
+  return text;
+}
+
 void Coordinator::begin_when_joined(Nanoseconds now, TrainingOutbox& out) {
-  if (stage_ != Stage::joining || !list(Presence::expected, false).empty()) return;
+  if (stage_ != Stage::joining || !not_joined().empty()) return;
   started_ = progress_ = now;
   if (options_.epochs == 0) {
     stage_ = Stage::finishing;
@@ -187,7 +229,7 @@ void Coordinator::worker_down(std::uint32_t index, std::string_view reason, Nano
 
 void Coordinator::shard_down(std::uint32_t shard, std::string_view reason, TrainingOutbox& out) {
   if (stage_ != Stage::finished)
-    fail(Error(Code::unavailable, fmt::format("/job:ps/task:{} was lost: {}", shard, reason)), out);
+    fail(Error(Code::unavailable, fmt::format("{} was lost: {}", describe_shard(shard), reason)), out);
 }
 
 void Coordinator::fail(Error error, TrainingOutbox& out) {
@@ -210,7 +252,7 @@ void Coordinator::tick(Nanoseconds now, TrainingOutbox& out) {
   if (stage_ == Stage::joining)
     return fail(Error(Code::deadline_exceeded,
                       fmt::format("training job: {} did not join within {} s; start them, or start the job with fewer workers",
-                                  list(Presence::expected, false), seconds(options_.join_timeout))),
+                                  not_joined(), seconds(options_.join_timeout))),
                 out);
   fail(Error(Code::deadline_exceeded, fmt::format("training job: nothing has moved on for {} s while {}; missing: {}",
                                                   seconds(options_.step_timeout), name(stage_), missing())),
@@ -420,7 +462,7 @@ void Coordinator::open_barrier_when_full(TrainingOutbox& out) {
 std::string Coordinator::waits_for() const {
   switch (stage_) {
     case Stage::joining:
-      return "joins of " + list(Presence::expected, false);
+      return "joins of " + not_joined();
     case Stage::training:
     case Stage::evaluating: {
       const std::string outstanding = book_.outstanding();

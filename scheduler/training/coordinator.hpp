@@ -16,6 +16,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -32,6 +33,7 @@ struct JobOptions {
   TrainingMode mode = TrainingMode::synchronous;
   std::uint32_t workers = 1;          // expected; their indices are below it
   std::vector<std::uint32_t> shards;  // those that own at least one slice
+  std::vector<std::uint32_t> joining;  // shards that must have joined before training begins
   std::uint32_t slots = 1;            // N; 1 if asynchronous
   std::uint64_t staleness = 0;        // bounded_staleness only
   std::uint32_t epochs = 1;
@@ -77,6 +79,9 @@ class Coordinator {
   [[nodiscard]] Error staged(const Staged& message, Nanoseconds now, TrainingOutbox& out);
   [[nodiscard]] Error barrier(const Barrier& message, Nanoseconds now, TrainingOutbox& out);
 
+  // A worker or shard gives up. Before training begins it may join again; afterwards it is lost. Ignored if it is not the one
+  // that has joined.
+  void leave(const Leave& message, Nanoseconds now, TrainingOutbox& out);
   // Nothing that this incarnation of the worker sent may be delivered later.
   void worker_down(std::uint32_t worker, std::string_view reason, Nanoseconds now, TrainingOutbox& out);
   void shard_down(std::uint32_t shard, std::string_view reason, TrainingOutbox& out);
@@ -114,6 +119,9 @@ class Coordinator {
   Error count(TokenBook::Note note, std::string_view what, Nanoseconds now);
   std::string describe(std::uint32_t worker) const;
   std::string list(Presence presence, bool outside_barrier) const;
+  Error join_shard(const Join& message, TrainingOutbox& out);
+  Error other_job(const Join& message, std::string who, TrainingOutbox& out);
+  std::string not_joined() const;  // whom the beginning of the training waits for
   void begin_when_joined(Nanoseconds now, TrainingOutbox& out);
   void begin_training(Nanoseconds now);
   void advance(Nanoseconds now, TrainingOutbox& out);
@@ -130,6 +138,7 @@ class Coordinator {
   Nanoseconds started_ = 0;  // of the job's training
   Nanoseconds phase_started_ = 0;
   std::vector<Worker> workers_;
+  std::map<std::uint32_t, Incarnation> shards_;  // that have joined; none of zero: it has left again
   std::deque<Request> requests_;  // parked, in the order they came
   TokenBook book_;
   std::uint32_t epoch_ = 0;

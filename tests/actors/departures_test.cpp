@@ -40,6 +40,8 @@ class NotingShard final : public Counted<ShardActor> {
       : Counted(config, std::move(record)), notes_(std::move(notes)) {}
   behavior_type make_behavior() override {
     return {[](const JobRoutes&) {},
+            [](const Outbound&) {},
+            [](const Inbound<Joined>&) {},
             [](const Inbound<Pull>&) {},
             [this](const Inbound<Push>& m) { notes_->at(m.frame.slice).set_value(m.frame); },
             [](const Inbound<BarrierOpen>&) {},

@@ -10,6 +10,7 @@
 #include "actors/session/borrowed_thread.hpp"
 #include "actors/training/worker_actor.hpp"
 #include "messages/codec.hpp"
+#include "tests/actors/error_of.hpp"
 #include "tests/actors/step_testing.hpp"
 
 namespace troupe {
@@ -78,6 +79,51 @@ TEST(Passing, FramesOfAJobWaitForTheirActorThenGoStraightToIt) {
     EXPECT_EQ(std::get<Token>(*frame).request, request);
   }
   caf::anon_send(cluster.task(kHere).peers.at(kThere), JobRoutes{});
+  caf::anon_send(worker, Stop{});
+  cluster.system.run();
+}
+
+TEST(Passing, WhatIsLeftOfAnEarlierJobIsDroppedAndWhatIsOfALaterOneWaits) {
+  StepCluster cluster({kHere, kThere});
+  auto mailbox = std::make_shared<WorkerMailbox>();
+  const WorkerActor worker = cluster.system.caf->spawn<WorkerActorImpl>(cluster.system.registry.add("worker", "0"), mailbox);
+  const PeerActor peer = cluster.task(kHere).peers.at(kThere);
+  const auto route = [&](const JobRoutes& routes) {
+    caf::anon_send(peer, routes);
+    cluster.system.run();
+  };
+  const auto come = [&](std::uint64_t job) {
+    cluster.deliver(kThere, kHere, Token{.request = 10 * job, .job = job});
+    cluster.deliver(kThere, kHere, JobFailed{Error(Code::aborted, std::to_string(job)), job});
+    cluster.system.run();
+  };
+  const auto taken = [&] {  // by the worker, of which job
+    std::vector<std::uint64_t> out;
+    while (const auto frame = mailbox->take({})) out.push_back(std::get<Token>(*frame).job);
+    return out;
+  };
+  cluster.deliver(kThere, kHere, Joined{.job = 6, .error = {}});  // faster than the routes
+  cluster.system.run();
+  route({{}, {}, worker, 0});
+  EXPECT_EQ(std::get<Joined>(mailbox->take({}).value_or(Token{})).job, 6u);
+  come(5);  // its number is not known yet
+  EXPECT_TRUE(taken().empty());
+  EXPECT_NO_THROW(mailbox->check());
+  route({{}, {}, worker, 6});
+  for (std::uint64_t job : {5, 7}) come(job);
+  EXPECT_TRUE(taken().empty());
+  EXPECT_NO_THROW(mailbox->check());
+  cluster.deliver(kThere, kHere, Token{.job = 6});
+  cluster.system.run();
+  EXPECT_EQ(taken(), std::vector<std::uint64_t>{6});
+  route({});
+  come(6);  // over
+  route({{}, {}, worker, 0});
+  EXPECT_NO_THROW(mailbox->check());
+  route({{}, {}, worker, 7});
+  EXPECT_EQ(mailbox->take({})->index(), Frame(Token{}).index());
+  EXPECT_EQ(testing::error_of([&] { mailbox->check(); }).message(), "7");
+  route({});
   caf::anon_send(worker, Stop{});
   cluster.system.run();
 }

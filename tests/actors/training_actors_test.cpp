@@ -163,6 +163,57 @@ TEST(WorkerMailbox, ThrowsWhenNothingComesForTooLong) {
   EXPECT_FALSE(patient.take({}));
 }
 
+TEST_F(TrainingActors, WhoHasSeenAJobJoinsALaterOne) {
+  const auto route = [&](std::uint64_t job) {
+    const JobRoutes routes{shard, coordinator, {}, job};
+    for (const auto& to : peers) caf::anon_send(to, routes);
+    caf::anon_send(coordinator, routes);
+    system.run();
+  };
+  route(5);
+  caf::anon_send(peers[0], FrameCame{Join{.worker = 0, .incarnation = {3}, .settings = {}, .after = 5}});
+  caf::anon_send(peers[1], FrameCame{Join{.worker = 1, .incarnation = {4}, .settings = {}, .after = 4}});
+  system.run();
+  EXPECT_TRUE(got<Joined>(0).empty());
+  ASSERT_EQ(got<Joined>(1).size(), 1u);
+  EXPECT_EQ(got<Joined>(1)[0].job, 5u);
+  EXPECT_EQ(got<Joined>(1)[0].incarnation, Incarnation{4});
+  route(6);
+  ASSERT_EQ(got<Joined>(0).size(), 1u);
+  EXPECT_EQ(got<Joined>(0)[0].job, 6u);
+}
+
+TEST_F(TrainingActors, WhoIsLateForAJobIsToldSo) {
+  const auto join = [&](std::uint64_t after) {
+    caf::anon_send(peers[0], FrameCame{Join{.worker = 0, .incarnation = {3}, .settings = {}, .after = after}});
+  };
+  const auto route = [&](const JobRoutes& routes) {
+    caf::anon_send(peers[0], routes);
+    system.run();
+  };
+  const auto told = [&] { return got<Joined>(0).size(); };
+  const CoordinatorActor ended = system.caf->spawn<CoordinatorActorImpl>(system.registry.add("coordinator", "1"), kCoordinatorTask,
+                                                                         JobOptions{.batch = 1, .train_examples = 1});
+  route({shard, ended, {}, 5});
+  caf::anon_send(ended, Stop{});
+  system.run();
+  join(4);  // the peer does not know yet that it has ended
+  ASSERT_EQ(told(), 1u);
+  EXPECT_EQ(got<Joined>(0)[0].job, 5u);
+  EXPECT_THAT(got<Joined>(0)[0].error.message(), HasSubstr("was over before /job:worker/task:0 had joined it"));
+  route({});
+  join(4);
+  EXPECT_EQ(told(), 2u);
+  join(5);
+  EXPECT_EQ(told(), 2u);  // waits for the next
+}
+
+TEST_F(TrainingActors, AWorkerThatIsTurnedAwayHearsWhy) {
+  say(coordinator, 1, Join{.worker = 1, .incarnation = {3}, .fingerprint = 1, .settings = "seed=8"});
+  ASSERT_EQ(got<Joined>(1).size(), 1u);
+  EXPECT_THAT(got<Joined>(1)[0].error.message(), HasSubstr("seed"));
+}
+
 TEST_F(TrainingActors, TheShardEndsWhenTheBarrierOpens) {
   say(shard, 0, BarrierOpen{2});
   say(shard, 0, BarrierOpen{2});

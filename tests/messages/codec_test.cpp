@@ -19,7 +19,7 @@ Tensor bf16_tensor() {
 
 // One frame of each kind, in the order of their numbers, every field different from its default.
 std::vector<Frame> samples() {
-  const Token token{11, TokenKind::evaluate, 7, 3, 2, 640, 704, 1ull << 63};
+  const Token token{11, TokenKind::evaluate, 7, 3, 2, 640, 704, 1ull << 63, 21};
   return {
       Hello{7, "demo", std::string("to\0ken", 6), {"worker", 3}, {"ps", 2147483647}, Incarnation{~0ull}, "7 8 9"},
       Heartbeat{0x0102030405060708},
@@ -29,21 +29,23 @@ std::vector<Frame> samples() {
       StepDone{SessionId{1}, StepId{2}, Error(Code::internal, "x")},
       StepAbort{SessionId{3}, StepId{4}, Error(Code::aborted, "")},
       Put{kKey, 12, bf16_tensor(), Error(Code::data_loss, "e")},
-      Pull{4, kKey, 5, 6},
+      Pull{4, kKey, 5, 6, 21},
       Push{1, 2, 3, 4, 5, Tensor::of<float>({2, 3}, {1, 2, 3, 4, 5, 6}),
-           Tensor::vector<std::int64_t>({-1, 8})},
-      Join{1, {2}, 3, "mode=sync\nslots=2"},
-      TakeToken{9, 10},
+           Tensor::vector<std::int64_t>({-1, 8}), 21},
+      Join{1, {2}, 3, "mode=sync\nslots=2", true, 20},
+      TakeToken{9, 10, 21},
       token,
-      TokenDone{1, token, -0.0, 5, 64},
-      Staged{1, 2, 3, 4},
-      EpochDone{1, kNan, std::numeric_limits<double>::infinity(), 5e-324, -1.0 / 3, 6, 7e300},
-      Barrier{4},
-      BarrierOpen{5},
-      JobFailed{Error(Code::deadline_exceeded, std::string(5000, 'm'))},
+      TokenDone{1, token, -0.0, 5, 64, 21},
+      Staged{1, 2, 3, 4, 21},
+      EpochDone{1, kNan, std::numeric_limits<double>::infinity(), 5e-324, -1.0 / 3, 6, 7e300, 21},
+      Barrier{4, 21},
+      BarrierOpen{5, 21},
+      JobFailed{Error(Code::deadline_exceeded, std::string(5000, 'm')), 21},
       CollectivePart{1, 2, 3, "all_reduce sum of f32[3] 'x'", 4, 5, 6, Tensor::vector<float>({1, 2, 3}),
                      Error(Code::aborted, "e")},
       SharedMemoryAnswer{true},
+      Joined{{22}, 21, Error(Code::failed_precondition, "another")},
+      Leave{1, {2}, true, 20, Error(Code::cancelled, "stopped")},
   };
 }
 

@@ -107,6 +107,59 @@ TEST_F(Job, WaitsForAllWorkersAndSaysForWhom) {
   EXPECT_EQ(job->stage(), Coordinator::Stage::training);
 }
 
+TEST_F(Job, AWorkerThatLeavesBeforeTheTrainingMayJoinAgainAndAfterwardsIsLost) {
+  make();
+  EXPECT_FALSE(join(0, 1));
+  EXPECT_TRUE(parks(0));
+  const Error why(Code::cancelled, "no time");
+  job->leave({0, Incarnation{2}, false, 0, why}, now, out);  // not the one that has joined
+  EXPECT_EQ(job->waits_for(), "joins of /job:worker/task:1");
+  job->leave({0, Incarnation{1}, false, 0, why}, now, out);
+  EXPECT_EQ(job->waits_for(), "joins of /job:worker/task:0, /job:worker/task:1");
+  EXPECT_FALSE(join(0, 3));
+  EXPECT_FALSE(join(1, 4));
+  EXPECT_TRUE(out.empty());  // what the first has asked for is forgotten
+  job->leave({0, Incarnation{1}, false, 0, why}, now, out);
+  EXPECT_EQ(job->stage(), Coordinator::Stage::training);
+  job->leave({0, Incarnation{3}, false, 0, why}, now, out);
+  expect_failed(Code::unavailable, "/job:worker/task:0 was lost: it has left the job: no time");
+}
+
+TEST_F(Job, AShardThatLeavesBeforeTheTrainingIsWaitedForAndAfterwardsIsLost) {
+  make();
+  const auto join_shard = [&](std::uint64_t incarnation) {
+    return job->join({4, Incarnation{incarnation}, 99, "batch=10\nseed=7\n", true}, now, out);
+  };
+  const auto leave = [&](std::uint64_t incarnation) {
+    job->leave({4, Incarnation{incarnation}, true, 0, Error(Code::cancelled, "no time")}, now, out);
+  };
+  EXPECT_FALSE(join_shard(1));
+  leave(1);
+  join_all();
+  EXPECT_EQ(job->waits_for(), "joins of /job:ps/task:4");
+  EXPECT_FALSE(join_shard(2));
+  EXPECT_EQ(job->stage(), Coordinator::Stage::training);
+  leave(1);
+  EXPECT_EQ(job->stage(), Coordinator::Stage::training);
+  leave(2);
+  expect_failed(Code::unavailable, "/job:ps/task:4 was lost: it has left the job: no time");
+}
+
+TEST_F(Job, WaitsForItsShardsIfTheyJoin) {
+  make([](JobOptions& o) { o.joining = {4}; });
+  const auto join_shard = [&](std::uint32_t shard, const std::string& settings) {
+    return job->join({shard, Incarnation{1}, 99, settings, true}, now, out);
+  };
+  join_all();
+  EXPECT_EQ(job->waits_for(), "joins of /job:ps/task:4");
+  EXPECT_FALSE(join_shard(7, "batch=10\nseed=7\n"));  // owns nothing
+  EXPECT_EQ(job->stage(), Coordinator::Stage::joining);
+  EXPECT_FALSE(join_shard(4, "batch=10\nseed=7\n"));
+  EXPECT_EQ(job->stage(), Coordinator::Stage::training);
+  EXPECT_EQ(join_shard(7, "batch=10\nseed=8\n").code(), Code::failed_precondition);
+  expect_failed(Code::failed_precondition, "/job:ps/task:7 was started for another training job: seed is '8', expected '7'");
+}
+
 TEST_F(Job, FailsNamingThoseWhoDidNotJoinInTime) {
   make([](JobOptions& o) { o.workers = 3, o.join_timeout = 30 * kSecond; });
   EXPECT_FALSE(join(1));

@@ -64,6 +64,7 @@ class RemoteShard::Observer final : public Counted<CoordinatorActor> {
     return {
         [](const JobRoutes&) {},
         [](const Inbound<Join>&) {},
+        [](const Inbound<Leave>&) {},
         [](const Inbound<TakeToken>&) {},
         [](const Inbound<TokenDone>&) {},
         [this](const Inbound<Staged>& m) { acknowledgements_->add(m.frame); },

@@ -1,0 +1,121 @@
+// Training jobs one after the other on the same tasks, which are connected over sockets: none sees what another has left.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <future>
+
+#include "actors/troupe.hpp"
+#include "kernels/data/digits.hpp"
+
+namespace troupe {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::Each;
+using ::testing::HasSubstr;
+
+class TrainingAgain : public ::testing::Test {
+ protected:
+  TrainingAgain() {
+    ClusterSpec cluster{"again", "token", {}};
+    for (const TaskName& name : {TaskName{"ps", 0}, TaskName{"ps", 1}, TaskName{"worker", 0}, TaskName{"worker", 1}}) {
+      tasks.push_back(std::make_unique<Task>(TaskOptions{.name = name, .threads = 1, .networked = true}));
+      cluster.tasks[name] = {"127.0.0.1", tasks.back()->port()};
+    }
+    std::vector<std::future<void>> joining;
+    for (const auto& task : tasks)
+      joining.push_back(std::async(std::launch::async, [&] { task->join(cluster, std::chrono::seconds(20)); }));
+    for (auto& j : joining) j.get();
+  }
+
+  // What fit() came to on each task: the message of its error; else the hash of the parameters, which the chief has.
+  std::vector<std::string> fit(const std::function<void(const TaskName&, TrainingOptions&)>& change = {}) {
+    std::vector<std::future<std::string>> running;
+    for (const auto& task : tasks)
+      running.push_back(std::async(std::launch::async, [&, task = task.get()]() -> std::string {
+        Model model({layers::flatten(), layers::dense(16, Activation::relu), layers::dense(10)}, Shape{28, 28, 1});
+        model.compile(optimizers::Adam{.learning_rate = 0.01}, *task);
+        TrainingOptions options{.mode = JobMode::sync, .epochs = 2, .batch = 16};
+        if (change) change(task->name(), options);
+        try {
+          return model.fit(data, options).params_sha256;
+        } catch (const Error& error) {
+          return error.message();
+        }
+      }));
+    std::vector<std::string> out;
+    for (auto& r : running) out.push_back(r.get());
+    return out;
+  }
+
+  const DataSplits data = draw_digits({.train = 320, .test = 50});
+  std::vector<std::unique_ptr<Task>> tasks;
+};
+
+TEST_F(TrainingAgain, AJobThatFollowsAnotherHasItsBits) {
+  const auto first = fit();
+  EXPECT_EQ(first[2].size(), 64u) << first[2];
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(fit(), first);
+}
+
+TEST_F(TrainingAgain, AWorkerThatStopsEndsTheJobForAllAndNoLaterOne) {
+  const auto wanted = fit();
+  std::atomic<bool> stop = false;
+  const auto stopped = fit([&](const TaskName& name, TrainingOptions& options) {
+    if (name != TaskName{"worker", 1}) return;
+    options.stop = &stop;
+    options.on_progress = [&](std::uint32_t, std::uint64_t step, std::uint64_t) { stop = step == 3; };
+  });
+  EXPECT_THAT(stopped[3], HasSubstr("stop"));
+  for (std::size_t i : {0, 1, 2}) EXPECT_THAT(stopped[i], AllOf(HasSubstr("/job:worker/task:1 was lost"), HasSubstr("has left the job"))) << i;
+  EXPECT_EQ(fit(), wanted);
+}
+
+TEST_F(TrainingAgain, AShardThatStopsEndsTheJobForAllAndNoLaterOne) {
+  const auto wanted = fit();
+  for (const int shard : {0, 1}) {
+    std::atomic<bool> stop = false;
+    const auto stopped = fit([&](const TaskName& name, TrainingOptions& options) {
+      options.epochs = 100'000;
+      if (name == TaskName{"ps", shard}) options.stop = &stop;
+      if (name.job == "worker") options.on_progress = [&](std::uint32_t, std::uint64_t, std::uint64_t) { stop = true; };
+    });
+    for (std::size_t i = 0; i < 4; ++i)
+      if (i != static_cast<std::size_t>(shard)) EXPECT_THAT(stopped[i], HasSubstr(fmt::format("/job:ps/task:{} was lost", shard))) << i;
+    EXPECT_EQ(fit(), wanted);
+  }
+}
+
+TEST_F(TrainingAgain, TasksThatDisagreeFailAndTrainWhenTheyAgree) {
+  const auto wanted = fit();
+  for (std::size_t other = 1; other < 4; ++other) {
+    const auto failed = fit([&](const TaskName& name, TrainingOptions& options) {
+      if (name == tasks[other]->name()) options.seed = 8;
+    });
+    EXPECT_THAT(failed, Each(AllOf(HasSubstr(tasks[other]->name().to_string()), HasSubstr("seed is '8', expected '0'"))));
+    EXPECT_EQ(fit(), wanted);
+  }
+}
+
+TEST_F(TrainingAgain, ATaskThatTrainsAloneIsToldAndTheOthersAreNotBotheredLater) {
+  const auto alone = [&](std::size_t task, std::chrono::nanoseconds patience = std::chrono::milliseconds(1)) {
+    Model model({layers::flatten(), layers::dense(10)}, Shape{28, 28, 1});
+    model.compile(optimizers::SGD{}, *tasks[task]);
+    try {
+      model.fit(data, {.mode = JobMode::sync, .epochs = 1, .join_timeout = patience});
+    } catch (const Error& error) {
+      return error.message();
+    }
+    return std::string("it has trained");
+  };
+  const auto wanted = fit();
+  EXPECT_THAT(alone(0), HasSubstr("did not join within 0.001 s"));
+  for (std::size_t task : {1, 2, 3}) {
+    EXPECT_THAT(alone(task, std::chrono::seconds(60)), HasSubstr("did not join within 0.001 s")) << "the job that was";
+    EXPECT_THAT(alone(task), HasSubstr("/job:ps/task:0 has begun no training job within 0.001 s"));
+  }
+  EXPECT_EQ(fit(), wanted);
+}
+
+}  // namespace
+}  // namespace troupe
