@@ -6,12 +6,24 @@
 namespace troupe {
 namespace {
 
-constexpr std::size_t kTombstones = 1024;
+constexpr std::uint64_t kSweepEvery = 1024;  // steps
 
 }  // namespace
 
+bool EndedSteps::insert(std::uint64_t step) {
+  if (contains(step)) return false;
+  if (ended_.empty()) ended_.resize(span_);
+  if (step - begin_ >= span_) {
+    const std::uint64_t begin = step - span_ + 1;
+    for (std::uint64_t i = 0; i < std::min(begin - begin_, span_); ++i) ended_[(begin_ + i) % span_] = false;
+    begin_ = begin;
+  }
+  ended_[step % span_] = true;
+  return true;
+}
+
 bool RendezvousTable::put(Put put) {
-  Session& session = sessions_[put.key.session];
+  Session& session = this->session(put.key.session);
   if (session.over(put.key.step.value)) {
     ++counters_.dropped_late;
     return false;
@@ -34,8 +46,8 @@ bool RendezvousTable::put(Put put) {
 }
 
 std::optional<Put> RendezvousTable::get(const RendezvousKey& key) {
-  Session& session = sessions_[key.session];
-  if (session.closed || session.ended.contains(key.step.value)) return std::nullopt;
+  Session& session = this->session(key.session);
+  if (session.closed || (key.step.value >= session.ended.begin() && session.over(key.step.value))) return std::nullopt;
   const auto [it, fresh] = session.steps[key.step.value].try_emplace(key.edge.value, Meeting{State::awaited, {}});
   if (fresh) ++awaited_;
   if (it->second.state != State::held) return std::nullopt;
@@ -46,25 +58,19 @@ std::optional<Put> RendezvousTable::get(const RendezvousKey& key) {
 }
 
 void RendezvousTable::end_step(SessionId id, StepId step) {
-  Session& session = sessions_[id];
+  Session& session = this->session(id);
   if (const auto it = session.steps.find(step.value); it != session.steps.end()) {
     forget(it->second);
     session.steps.erase(it);
   }
-  if (session.closed || !session.ended.insert(step.value).second) return;
-  session.ended_order.push_back(step.value);
-  if (step.value >= far_) session.horizon = std::max(session.horizon, step.value - far_);
-  if (++session.ends % kTombstones == 0) sweep(session);
-  if (session.ended_order.size() > kTombstones) {
-    session.ended.erase(session.ended_order.front());
-    session.ended_order.pop_front();
-  }
+  if (session.closed || !session.ended.insert(step.value)) return;
+  if (++session.ends % kSweepEvery == 0) sweep(session);
 }
 
 void RendezvousTable::sweep(Session& session) {
   std::erase_if(session.steps, [&](const auto& entry) {
     const auto& [step, meetings] = entry;
-    const bool left = step < session.horizon &&
+    const bool left = step < session.ended.begin() &&
                       std::ranges::all_of(meetings, [](const auto& m) { return m.second.state == State::held; });
     if (left) forget(meetings);
     if (left) counters_.dropped_late += meetings.size();
@@ -73,9 +79,10 @@ void RendezvousTable::sweep(Session& session) {
 }
 
 void RendezvousTable::end_session(SessionId id) {
-  Session& session = sessions_[id];
+  Session& session = this->session(id);
   for (const auto& [step, meetings] : session.steps) forget(meetings);
-  session = Session{.closed = true};
+  session = Session(span_);
+  session.closed = true;
 }
 
 void RendezvousTable::forget(const Step& step) {

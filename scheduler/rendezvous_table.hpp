@@ -2,19 +2,35 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <optional>
 #include <unordered_map>
-#include <unordered_set>
+#include <vector>
 
 #include "messages/frames.hpp"
 
 namespace troupe {
 
-// Each key meets once: one put, one consumer. A step that has ended or was aborted leaves a tombstone, so that what comes
-// late is dropped and counted. The newest 1024 tombstones of a session are kept; a closed session keeps one for all. Steps
-// are numbered about in the order they start: a step that is `far` behind one that has ended, and that nobody here waits
-// for, is over too, and what is held for it goes.
+// Which steps of a session are over. Of the newest `span` up to the last that has ended each is known by itself, in a bit;
+// all before them are over.
+class EndedSteps {
+ public:
+  explicit EndedSteps(std::uint64_t span) : span_(span) {}
+  bool contains(std::uint64_t step) const {
+    return step < begin_ || (step - begin_ < ended_.size() && ended_[step % span_]);
+  }
+  // False if it was there.
+  bool insert(std::uint64_t step);
+  std::uint64_t begin() const { return begin_; }  // those below it are over
+
+ private:
+  std::uint64_t span_;
+  std::uint64_t begin_ = 0;
+  std::vector<bool> ended_;  // of [begin_, begin_ + span_), at step % span_; empty until one has ended
+};
+
+// Each key meets once: one put, one consumer. What comes for a step that has ended or was aborted is dropped and counted,
+// however late; a closed session drops all. Steps are numbered about in the order they start: a step that is `span` behind
+// one that has ended, and that nobody here waits for, is over too, and what is held for it goes.
 class RendezvousTable {
  public:
   struct Counters {
@@ -23,7 +39,7 @@ class RendezvousTable {
     std::uint64_t duplicates = 0;    // a second put to a key
   };
 
-  explicit RendezvousTable(std::uint64_t far = 1 << 20) : far_(far) {}
+  explicit RendezvousTable(std::uint64_t span = 1 << 16) : span_(span) {}
 
   // A tensor (or the error instead of it) has come. True: its consumer waits, deliver it now.
   bool put(Put put);
@@ -45,21 +61,20 @@ class RendezvousTable {
   };
   using Step = std::unordered_map<std::uint32_t, Meeting>;  // by edge
   struct Session {
+    explicit Session(std::uint64_t span) : ended(span) {}
     std::unordered_map<std::uint64_t, Step> steps;
-    std::unordered_set<std::uint64_t> ended;
-    std::deque<std::uint64_t> ended_order;
-    std::uint64_t horizon = 0;  // steps below it are over, but for those that are waited for
+    EndedSteps ended;
     std::uint64_t ends = 0;
     bool closed = false;
-    bool over(std::uint64_t step) const {
-      return closed || ended.contains(step) || (step < horizon && !steps.contains(step));
-    }
+    // A step so long that those after it have passed it by is not: it is waited for.
+    bool over(std::uint64_t step) const { return closed || (ended.contains(step) && !steps.contains(step)); }
   };
 
+  Session& session(SessionId id) { return sessions_.try_emplace(id, span_).first->second; }
   void sweep(Session& session);
   void forget(const Step& step);  // its meetings are counted no more
 
-  const std::uint64_t far_;
+  const std::uint64_t span_;
   std::unordered_map<SessionId, Session> sessions_;
   std::size_t held_ = 0;
   std::size_t awaited_ = 0;

@@ -47,6 +47,7 @@ CollectiveActorImpl::behavior_type CollectiveActorImpl::make_behavior() {
           group.state.lost(static_cast<std::uint32_t>(member - group.members.begin()), message.reason, out);
           deliver(group, out);
         }
+        forget_early(message.task);
         show_waits();
       },
       [this](const Tick&) {
@@ -181,6 +182,16 @@ void CollectiveActorImpl::keep(const TaskName& from, CollectivePart part) {
   }
   early_bytes_ += cost(part);
   early_[part.group].push_back({from, std::move(part)});
+}
+
+// A group with a task that is lost fails when it is opened: its parts are of no use.
+void CollectiveActorImpl::forget_early(const TaskName& lost) {
+  for (auto& [group, parts] : early_)
+    std::erase_if(parts, [&](const Early& early) {
+      if (early.from == lost) early_bytes_ -= cost(early.part);
+      return early.from == lost;
+    });
+  std::erase_if(early_, [](const auto& entry) { return entry.second.empty(); });
 }
 
 void CollectiveActorImpl::refuse(const TaskName& to, std::uint64_t group, const Error& error) {

@@ -39,6 +39,7 @@ class CollectiveActorImpl final : public Counted<CollectiveActor> {
   void contribute(const std::shared_ptr<Contribution>& contribution);
   void came(const TaskName& from, CollectivePart part);
   void keep(const TaskName& from, CollectivePart part);
+  void forget_early(const TaskName& lost);
   void refuse(const TaskName& to, std::uint64_t group, const Error& error);
   void deliver(Group& group, GroupOutbox& out);
   void answer(Contribution& contribution, Error error, std::vector<Tensor> result);

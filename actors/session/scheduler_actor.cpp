@@ -167,6 +167,7 @@ void SchedulerActorImpl::start_remote(const Inbound<StepStart>& message) {
     active.routes = routes(*it->second);
     start(key, std::move(active), message.frame.random, {});
   } catch (...) {
+    tell(rendezvous_, EndStep{key.session, key.step});  // others may have sent tensors for it
     const auto it = peers_.find(message.from);
     if (it != peers_.end()) tell(it->second, Outbound{StepDone{key.session, key.step, current_error()}});
   }

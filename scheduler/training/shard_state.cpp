@@ -296,12 +296,6 @@ void ShardState::worker_down(std::uint32_t worker) {
   counters_.abandoned += before - batches_.size();
 }
 
-void ShardState::abort(std::uint32_t worker, SessionId session, StepId step) {
-  std::erase_if(parked_, [&](const Pull& pull) {
-    return pull.worker == worker && pull.reply_to.session == session && pull.reply_to.step == step;
-  });
-}
-
 void ShardState::fail(const Error& error, TrainingOutbox& out) {
   if (failure_) return;
   failure_ = error;

@@ -114,8 +114,6 @@ class ShardState {
   // Drops the parked pulls of a lost worker and its incomplete batches. Whole slots stay: they are as good as
   // any.
   void worker_down(std::uint32_t worker);
-  // Drops the parked pulls of a step that was aborted.
-  void abort(std::uint32_t worker, SessionId session, StepId step);
   // Ends everything: parked pulls are answered with the error, later messages return it.
   void fail(const Error& error, TrainingOutbox& out);
 

@@ -70,6 +70,17 @@ TEST_F(Collectives, PartsTravelBetweenTheTasksAndTheResultIsTheSame) {
   EXPECT_EQ(cluster.sent<CollectivePart>(kA, kB).size(), 2u) << "one hop each";
 }
 
+TEST_F(Collectives, WhatALostTaskSentForAGroupThatWasNotOpenedIsFreed) {
+  const Tensor lost = Tensor::vector<float>({1}), kept = Tensor::vector<float>({2});
+  cluster.deliver(kA, kB, CollectivePart{.group = 9, .operation = {}, .tensor = lost, .error = {}});
+  cluster.deliver(kC, kB, CollectivePart{.group = 9, .operation = {}, .tensor = kept, .error = {}});
+  cluster.system.run();
+  EXPECT_FALSE(lost.unique());
+  cluster.cut(kA, kB);
+  EXPECT_TRUE(lost.unique());
+  EXPECT_FALSE(kept.unique());
+}
+
 TEST_F(Collectives, WhatComesBeforeTheGroupIsOpenIsKept) {
   const std::uint64_t group = open(kA, {kA, kB}).group;
   const Answer first = contribute(kA, group, Tensor::vector<float>({1}));

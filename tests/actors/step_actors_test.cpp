@@ -155,6 +155,25 @@ TEST(StepActors, ALatePutForAnEndedStepIsDropped) {
   EXPECT_TRUE(late.unique()) << "the rendezvous keeps it";
 }
 
+TEST(StepActors, WhatCameForAStepThatCannotStartIsFreed) {
+  StepCluster cluster({kClient, kOther});
+  const LookUps g("/job:worker/task:1", "/job:worker/task:0");
+  cluster.register_call(kClient, kSession, kGraph, g.graph, {g.x}, {g.b});
+  const Tensor early = ids(1), late = ids(2);
+  const auto put = [&](const Tensor& tensor, std::uint32_t edge) {
+    cluster.deliver(kClient, kOther, Put{{kSession, kStep, EdgeId{edge}}, 0, tensor, {}});
+    cluster.system.run();
+  };
+  put(early, 50);
+  cluster.frames.clear();
+  EXPECT_FALSE(early.unique());
+  cluster.deliver(kClient, kOther, StepStart{kSession, GraphId{3}, kStep, {}});
+  cluster.system.run();
+  EXPECT_TRUE(early.unique());
+  put(late, 51);
+  EXPECT_TRUE(late.unique());
+}
+
 TEST(StepActors, ADeadlineNamesWhatWasBeingWaitedFor) {
   StepCluster cluster({kClient, kOther});
   const LookUps g("/job:worker/task:1", "/job:worker/task:0");

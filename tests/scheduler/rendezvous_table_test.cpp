@@ -91,15 +91,31 @@ TEST(RendezvousTable, AnotherSessionHasItsOwnSteps) {
   EXPECT_TRUE(table.get(key(1, 1, 2)));
 }
 
-TEST(RendezvousTable, RemembersTheNewest1024EndedSteps) {
-  RendezvousTable table;
-  for (std::uint64_t step = 0; step < 1025; ++step) table.end_step(SessionId{1}, StepId{step});
-  table.put(put(1, 0));
-  table.put(put(1024, 0));
-  EXPECT_EQ(table.counters().dropped_late, 2u);
-  table.put(put(0, 0));  // forgotten
-  EXPECT_EQ(table.counters().dropped_late, 2u);
-  EXPECT_EQ(table.tensors_held(), 1u);
+TEST(RendezvousTable, WhatComesForAStepThatHasEndedIsDroppedHoweverLate) {
+  RendezvousTable table(100);
+  for (std::uint64_t step = 0; step < 1000; ++step)
+    if (step % 3 != 0) table.end_step(SessionId{1}, StepId{step});
+  table.end_step(SessionId{1}, StepId{998});
+  std::uint64_t dropped = 0;
+  for (std::uint64_t step = 0; step < 1000; ++step) {
+    Put late = put(step, 0);
+    const Tensor tensor = late.tensor;
+    table.put(std::move(late));
+    const bool may_come = step % 3 == 0 && step >= 999 - 100;
+    EXPECT_EQ(tensor.unique(), !may_come) << step;
+    dropped += may_come ? 0 : 1;
+  }
+  EXPECT_EQ(table.counters().dropped_late, dropped);
+}
+
+TEST(RendezvousTable, AStepFarAheadEndsThoseFarBehindIt) {
+  RendezvousTable table(100);
+  table.end_step(SessionId{1}, StepId{5});
+  table.end_step(SessionId{1}, StepId{1'000'000});
+  for (std::uint64_t step : {4, 999'900, 1'000'000}) table.put(put(step, 0));
+  EXPECT_EQ(table.tensors_held(), 0u);
+  for (std::uint64_t step : {999'901, 999'905, 1'000'001, 1'000'005}) table.put(put(step, 0));
+  EXPECT_EQ(table.tensors_held(), 4u);
 }
 
 TEST(RendezvousTable, AClosedSessionHoldsAndTakesNothing) {
@@ -124,7 +140,7 @@ TEST(RendezvousTable, ATensorForAStepFarBackIsNotHeld) {
   };
   EXPECT_FALSE(table.get(key(3, 1)));  // a long step: it still waits when thousands after it have ended
   run(4, 1500);
-  Put late = put(5, 1);  // its tombstone is gone
+  Put late = put(2, 1);  // of one that never ends here
   const Tensor tensor = late.tensor;
   EXPECT_FALSE(table.put(std::move(late)));
   EXPECT_FALSE(tensor.unique());

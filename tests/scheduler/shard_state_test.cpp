@@ -279,13 +279,11 @@ TEST_F(Shard, AnswersWithThePreviousVersionIfThatIsWanted) {
             std::make_pair(std::uint64_t{2}, 2.0f));
 }
 
-TEST_F(Shard, DropsParkedPullsOfLostWorkersAndAbortedSteps) {
+TEST_F(Shard, DropsParkedPullsOfLostWorkers) {
   make(1);
   EXPECT_FALSE(pull(10, 1, 1, 1));
-  EXPECT_FALSE(pull(10, 1, 2, 1));
   EXPECT_FALSE(pull(10, 1, 2, 2));
   state->worker_down(1);
-  state->abort(2, SessionId{1}, StepId{1});
   EXPECT_EQ(state->waiting().parked, 1u);
   push_all(0, 0, 1);
   ASSERT_EQ(said<Put>().size(), 1u);
