@@ -16,6 +16,7 @@ struct Inbound {
   using local_message = void;
   TaskName from;
   F frame;
+  LocalHandle held = nullptr;  // while anybody has it, the sender's link counts the frame as not taken yet
 };
 
 // A frame for the task at the other end of a peer.
@@ -144,6 +145,7 @@ struct PeerDown {
 struct FrameCame {
   using local_message = void;
   Frame frame;
+  LocalHandle held = nullptr;  // see Inbound
 };
 struct LinkLost {
   using local_message = void;

@@ -8,6 +8,8 @@ namespace {
 
 constexpr std::uint64_t kSweepEvery = 1024;  // steps
 
+std::uint64_t bytes_of(const Put& put) { return put.tensor.valid() ? put.tensor.num_bytes() : 0; }
+
 }  // namespace
 
 bool EndedSteps::insert(std::uint64_t step) {
@@ -31,8 +33,7 @@ bool RendezvousTable::put(Put put) {
   Step& step = session.steps[put.key.step.value];
   const auto [it, fresh] = step.try_emplace(put.key.edge.value, Meeting{State::held, {}});
   if (fresh) {
-    it->second.put = std::move(put);
-    ++held_;
+    hold(it->second, std::move(put));
     return false;
   }
   if (it->second.state != State::awaited) {
@@ -45,6 +46,20 @@ bool RendezvousTable::put(Put put) {
   return true;
 }
 
+void RendezvousTable::hold(Meeting& meeting, Put put) {
+  const std::uint64_t bytes = bytes_of(put);
+  if (bytes > max_held_bytes_ - held_bytes_) {
+    put.error = Error(Code::resource_exhausted,
+                      fmt::format("a tensor of {} bytes came for step {} of session {:x}, which has not begun on this task, and {} bytes "
+                                  "wait for such steps already; at most {} may",
+                                  bytes, put.key.step.value, put.key.session.value, held_bytes_, max_held_bytes_));
+    put.tensor = {};
+  }
+  held_bytes_ += bytes_of(put);
+  ++held_;
+  meeting.put = std::move(put);
+}
+
 std::optional<Put> RendezvousTable::get(const RendezvousKey& key) {
   Session& session = this->session(key.session);
   if (session.closed || (key.step.value >= session.ended.begin() && session.over(key.step.value))) return std::nullopt;
@@ -53,6 +68,7 @@ std::optional<Put> RendezvousTable::get(const RendezvousKey& key) {
   if (it->second.state != State::held) return std::nullopt;
   it->second.state = State::met;
   --held_;
+  held_bytes_ -= bytes_of(it->second.put);
   ++counters_.met;
   return std::exchange(it->second.put, Put());
 }
@@ -87,7 +103,10 @@ void RendezvousTable::end_session(SessionId id) {
 
 void RendezvousTable::forget(const Step& step) {
   for (const auto& [edge, meeting] : step) {
-    if (meeting.state == State::held) --held_;
+    if (meeting.state == State::held) {
+      --held_;
+      held_bytes_ -= bytes_of(meeting.put);
+    }
     if (meeting.state == State::awaited) --awaited_;
   }
 }

@@ -31,6 +31,9 @@ class EndedSteps {
 // Each key meets once: one put, one consumer. What comes for a step that has ended or was aborted is dropped and counted,
 // however late; a closed session drops all. Steps are numbered about in the order they start: a step that is `span` behind
 // one that has ended, and that nobody here waits for, is over too, and what is held for it goes.
+//
+// Tensors are held for a step that has not begun here: others were told first. Beyond `max_held_bytes` of them an error is
+// held in place of the next (resource_exhausted).
 class RendezvousTable {
  public:
   struct Counters {
@@ -39,7 +42,8 @@ class RendezvousTable {
     std::uint64_t duplicates = 0;    // a second put to a key
   };
 
-  explicit RendezvousTable(std::uint64_t span = 1 << 16) : span_(span) {}
+  explicit RendezvousTable(std::uint64_t span = 1 << 16, std::uint64_t max_held_bytes = 1 << 30)
+      : span_(span), max_held_bytes_(max_held_bytes) {}
 
   // A tensor (or the error instead of it) has come. True: its consumer waits, deliver it now.
   bool put(Put put);
@@ -50,6 +54,7 @@ class RendezvousTable {
   void end_session(SessionId session);
 
   std::size_t tensors_held() const { return held_; }
+  std::uint64_t bytes_held() const { return held_bytes_; }
   std::size_t consumers_waiting() const { return awaited_; }
   const Counters& counters() const { return counters_; }
 
@@ -71,12 +76,15 @@ class RendezvousTable {
   };
 
   Session& session(SessionId id) { return sessions_.try_emplace(id, span_).first->second; }
+  void hold(Meeting& meeting, Put put);
   void sweep(Session& session);
   void forget(const Step& step);  // its meetings are counted no more
 
   const std::uint64_t span_;
   std::unordered_map<SessionId, Session> sessions_;
+  const std::uint64_t max_held_bytes_;
   std::size_t held_ = 0;
+  std::uint64_t held_bytes_ = 0;
   std::size_t awaited_ = 0;
   Counters counters_;
 };

@@ -71,8 +71,18 @@ class Links::Impl final : public WireHandler {
     set_state(hello.from, State{.up = true});
   }
   void frame(PeerId id, Frame&& frame) override {
-    if (const auto it = peers.find(id); it != peers.end())
-      thread.send(it->second, FrameCame{std::move(frame)});
+    const auto it = peers.find(id);
+    if (it == peers.end()) return;
+    LocalHandle held = untaken(id, frame);
+    thread.send(it->second, FrameCame{std::move(frame), std::move(held)});
+  }
+  // A shard may be slower than those who push to it: gradients in its mailbox earn them no credit.
+  LocalHandle untaken(PeerId id, const Frame& frame) {
+    const auto* push = std::get_if<Push>(&frame);
+    if (!push) return nullptr;
+    const auto size = [](const Tensor& tensor) { return tensor.valid() ? tensor.num_bytes() : 0; };
+    const std::uint64_t bytes = size(push->gradient) + size(push->indices);
+    return bytes > wire::kSmallPayload ? wire.defer_credit(id, bytes) : nullptr;
   }
   // What the frames have set going runs here, and what that sends leaves together.
   void frames_end() override { thread.run(); }

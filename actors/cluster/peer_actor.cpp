@@ -65,6 +65,7 @@ class JoinTicket final : public LocalWork {
 struct PeerActorImpl::Passage {
   PeerActorImpl& self;
   caf::execution_unit* host;
+  const LocalHandle held;  // see Inbound
 
   void operator()(Put& f) const { to(self.links_.rendezvous, std::move(f)); }
   void operator()(StepStart& f) const { inbound(self.links_.scheduler, f); }
@@ -115,7 +116,7 @@ struct PeerActorImpl::Passage {
   }
   template <class Actor, class F>
   void inbound(const Actor& actor, F& frame) const {
-    to(actor, Inbound<F>{self.task_, std::move(frame)});
+    to(actor, Inbound<F>{self.task_, std::move(frame), held});
   }
   template <class F>
   void to_shard(F& frame) const {
@@ -170,7 +171,7 @@ void PeerActorImpl::set_routes(const JobRoutes& routes) {
   std::deque<Frame> early;
   early.swap(early_);
   early_bytes_ = 0;
-  for (Frame& frame : early) std::visit(Passage{*this, context()}, frame);
+  for (Frame& frame : early) std::visit(Passage{*this, context(), nullptr}, frame);
 }
 
 void PeerActorImpl::enqueue(caf::mailbox_element_ptr element, caf::execution_unit* host) {
@@ -182,7 +183,8 @@ void PeerActorImpl::enqueue(caf::mailbox_element_ptr element, caf::execution_uni
     }
     if (content.match_elements<FrameCame>()) {
       const std::lock_guard lock(routes_mutex_);
-      return std::visit(Passage{*this, host}, content.get_mutable_as<FrameCame>(0).frame);
+      auto& came = content.get_mutable_as<FrameCame>(0);
+      return std::visit(Passage{*this, host, std::move(came.held)}, came.frame);
     }
   }
   Counted::enqueue(std::move(element), host);

@@ -177,7 +177,7 @@ Connection::Received Connection::discard() {
 
 void Connection::handshake_done() {
   reader_.handshake_done();
-  owed_ = options_.window;
+  owed_ = static_cast<std::int64_t>(options_.window);
   grant_credit();
 }
 
@@ -189,12 +189,18 @@ void Connection::add_credit(std::uint64_t bytes) {
 }
 
 void Connection::grant_credit() {
-  owed_ += reader_.take_bulk_received();
+  owed_ += static_cast<std::int64_t>(reader_.take_bulk_received() + undeferred_.exchange(0, std::memory_order_acquire));
   // Granted in large steps. A sender needs one chunk of credit to go on and at least 3/4 of the window is
   // never owed, so it cannot wait for ever.
-  if (owed_ < options_.window / 4 || hold_.load(std::memory_order_acquire)) return;
-  reader_.allow_bulk(owed_);
-  (void)send(Credit{std::exchange(owed_, 0)});  // fails only on a connection that ends
+  if (owed_ < static_cast<std::int64_t>(options_.window / 4) || hold_.load(std::memory_order_acquire)) return;
+  const auto bytes = static_cast<std::uint64_t>(std::exchange(owed_, 0));
+  reader_.allow_bulk(bytes);
+  (void)send(Credit{bytes});  // fails only on a connection that ends
+}
+
+// Less than a quarter of the window may stay unseen: with what is owed that is half of it.
+void Connection::taken(std::uint64_t bytes) {
+  if (undeferred_.fetch_add(bytes, std::memory_order_release) + bytes >= options_.window / 4) wake_();
 }
 
 void Connection::hold_credit(bool hold) {

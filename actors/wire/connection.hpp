@@ -1,7 +1,7 @@
 // One established socket between two tasks: sends and receives frames, keeps credits and counters. Knows
 // nothing of handshakes, names or epoll: those are the Wire's.
 //
-// Threads: send(), hold_credit() and counters() may be called by any thread; everything else by the wire
+// Threads: send(), hold_credit(), taken() and counters() may be called by any thread; everything else by the wire
 // thread only. send() copies no payload and waits for no socket. A frame that is not bulk is written by the
 // sending thread itself when nobody else is writing; whatever is left wakes the wire thread.
 #pragma once
@@ -59,6 +59,8 @@ class Connection {
   void push();
   // While held, received bulk earns no new credit: the peer stops after `window` bytes at most.
   void hold_credit(bool hold);
+  // What was deferred has been taken.
+  void taken(std::uint64_t bytes);
   const LinkCounters& counters() const { return counters_; }
   LinkCounters& counters() { return counters_; }
 
@@ -91,8 +93,10 @@ class Connection {
   void stop_receiving() { reader_.stop(); }
   // The peer has granted bulk bytes. Throws failed_precondition for more than makes sense.
   void add_credit(std::uint64_t bytes);
-  // Grants what has been received since, unless held.
+  // Grants what has been received since, and what has been taken, unless held.
   void grant_credit();
+  // So many of the bulk bytes that have come earn no credit before they are taken().
+  void defer(std::uint64_t bytes) { owed_ -= static_cast<std::int64_t>(bytes); }
 
   // No frame is accepted any more; send() answers `reason`. Goodbye goes last; with `drop`, what waits is
   // forgotten.
@@ -131,7 +135,8 @@ class Connection {
 
   ChunkReader reader_;
   std::vector<char> staging_;
-  std::uint64_t owed_ = 0;  // bulk bytes received and not yet granted again
+  std::int64_t owed_ = 0;  // bulk bytes received, not deferred and not yet granted again
+  std::atomic<std::uint64_t> undeferred_{0};  // taken, and not yet in owed_
   std::atomic<bool> hold_{false};
 };
 

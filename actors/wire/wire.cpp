@@ -132,6 +132,29 @@ void Wire::hold_credit(PeerId peer, bool hold) {
   if (const auto connection = find(peer)) connection->hold_credit(hold);
 }
 
+namespace {
+
+class DeferredCredit final : public LocalWork {
+ public:
+  DeferredCredit(std::weak_ptr<wire::Connection> connection, std::uint64_t bytes) : connection_(std::move(connection)), bytes_(bytes) {}
+  ~DeferredCredit() override {
+    if (const auto connection = connection_.lock()) connection->taken(bytes_);
+  }
+
+ private:
+  const std::weak_ptr<wire::Connection> connection_;
+  const std::uint64_t bytes_;
+};
+
+}  // namespace
+
+LocalHandle Wire::defer_credit(PeerId peer, std::uint64_t bytes) {
+  const auto it = links_.find(peer.value);
+  if (it == links_.end()) return nullptr;
+  it->second.connection->defer(bytes);
+  return std::make_shared<DeferredCredit>(it->second.connection, bytes);
+}
+
 std::shared_ptr<const LinkCounters> Wire::counters(PeerId peer) const {
   const auto connection = find(peer);
   return connection ? std::shared_ptr<const LinkCounters>(connection, &connection->counters()) : nullptr;

@@ -32,6 +32,7 @@
 #include "actors/wire/connection.hpp"
 #include "actors/wire/handshake.hpp"
 #include "actors/wire/tls.hpp"
+#include "messages/local.hpp"
 
 struct epoll_event;
 
@@ -106,6 +107,9 @@ class Wire {
   void close(PeerId peer, Error reason);
   // While held, the peer's bulk data earns no credit: it stops after connection.window bytes; all else flows.
   void hold_credit(PeerId peer, bool hold);
+  // To be called in WireHandler::frame: so many bytes of bulk that the frame has brought earn the peer no credit while anybody
+  // has the handle. For frames that wait in a queue until somebody works on them.
+  LocalHandle defer_credit(PeerId peer, std::uint64_t bytes);
   // To be shown to peers in heartbeats: this task gets on.
   void made_progress() { progress_.fetch_add(1, std::memory_order_relaxed); }
   // Counters of a connection, also after its end; null if there is none open. Reading them takes no lock.

@@ -163,6 +163,17 @@ TEST(WorkerMailbox, ThrowsWhenNothingComesForTooLong) {
   EXPECT_FALSE(patient.take({}));
 }
 
+TEST_F(TrainingActors, APushIsHeldByItsLinkUntilTheShardHasTakenIt) {
+  for (const auto& to : peers) caf::anon_send(to, JobRoutes{shard, coordinator, {}, 0});
+  system.run();
+  auto handle = std::make_shared<LocalWork>();
+  const std::weak_ptr<LocalWork> held = handle;
+  caf::anon_send(peers[0], FrameCame{Push{0, 0, 0, 0, 0, Tensor::vector<float>({1}), {}}, std::move(handle)});
+  EXPECT_FALSE(held.expired());  // in the mailbox
+  system.run();
+  EXPECT_TRUE(held.expired());
+}
+
 TEST_F(TrainingActors, WhoHasSeenAJobJoinsALaterOne) {
   const auto route = [&](std::uint64_t job) {
     const JobRoutes routes{shard, coordinator, {}, job};

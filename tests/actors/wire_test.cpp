@@ -1,6 +1,7 @@
 // Two and more Wires in one process, over loopback.
 #include "actors/wire/wire.hpp"
 
+#include <deque>
 #include <thread>
 
 #include "actors/wire/cork.hpp"
@@ -129,6 +130,55 @@ TEST_P(WireOver, ControlOvertakesBulkThatWaitsForCredit) {
   pair.b->hold_credit(pair.at_b.peers[0], false);
   ASSERT_TRUE(pair.at_b.wait_frames(2));
   EXPECT_TRUE(bitwise_equal(std::get<Put>(pair.at_b.frames[1]).tensor, big));
+}
+
+// A consumer that takes a frame out of its queue only when the sender can send no more.
+TEST_P(WireOver, WhatWaitsToBeTakenStaysWithinTheWindow) {
+  constexpr std::size_t kSize = 1 << 20, kCount = 40, kWindow = 4 * kSize;
+  Pair pair(GetParam(), [](WireOptions& options) { options.connection.window = kWindow; });
+  std::mutex mutex;
+  std::deque<LocalHandle> untaken;
+  std::size_t came = 0, peak = 0;
+  pair.at_b.on_frame = [&](const Frame&) {
+    const std::lock_guard lock(mutex);
+    untaken.push_back(pair.b->defer_credit(pair.at_b.peers[0], kSize));
+    peak = std::max(peak, untaken.size());
+    ++came;
+  };
+  const auto counters = pair.a->counters(pair.at_a.peers.at(0));
+  const Tensor gradient = pattern(kSize);
+  for (std::uint32_t i = 0; i < kCount; ++i) ASSERT_TRUE(pair.a->send(kB, Push{0, i, 0, 0, 0, gradient, {}}).ok());
+  for (std::size_t taken = 0; taken < kCount; ++taken) {
+    LocalHandle next;
+    while (!next) {
+      const bool stalled = counters->stalled;
+      const std::lock_guard lock(mutex);
+      if (untaken.empty() || (!stalled && came < kCount)) continue;
+      next = std::move(untaken.front());
+      untaken.pop_front();
+    }
+  }
+  ASSERT_TRUE(pair.at_b.wait_frames(kCount));
+  EXPECT_LE(peak * kSize, kWindow + kSize);
+  EXPECT_GE(peak, 2u);
+}
+
+TEST_P(WireOver, ATensorLargerThanTheWindowComesAndTheNextWhenItIsTaken) {
+  Pair pair(GetParam(), [](WireOptions& options) { options.connection.window = 512 << 10; });
+  std::mutex mutex;
+  std::deque<LocalHandle> untaken;
+  pair.at_b.on_frame = [&](const Frame& frame) {
+    const std::lock_guard lock(mutex);
+    untaken.push_back(pair.b->defer_credit(pair.at_b.peers[0], std::get<Push>(frame).gradient.num_bytes()));
+  };
+  for (std::uint32_t i = 0; i < 3; ++i) ASSERT_TRUE(pair.a->send(kB, Push{0, i, 0, 0, 0, pattern(5 << 20), {}}).ok());
+  for (std::size_t count = 1; count <= 3; ++count) {
+    ASSERT_TRUE(pair.at_b.wait_frames(count));
+    EXPECT_EQ(pair.at_b.frames.size(), count);
+    const std::lock_guard lock(mutex);
+    ASSERT_EQ(untaken.size(), 1u);
+    untaken.clear();
+  }
 }
 
 TEST_P(WireOver, FramesOfOneEdgeKeepTheirOrderWhateverTheirSize) {

@@ -155,6 +155,28 @@ TEST(RendezvousTable, ATensorForAStepFarBackIsNotHeld) {
   EXPECT_EQ(table.tensors_held(), 1u);
 }
 
+TEST(RendezvousTable, BeyondABoundAnErrorIsHeldInPlaceOfATensor) {
+  RendezvousTable table(100, 8);
+  for (std::uint64_t step : {1, 2}) table.put(put(step, 0));
+  EXPECT_EQ(table.bytes_held(), 8u);
+  Put third = put(3, 0, 0, 11);
+  const Tensor tensor = third.tensor;
+  table.put(std::move(third));
+  EXPECT_TRUE(tensor.unique());
+  EXPECT_EQ(table.get(key(3, 0, 11))->error.message(),
+            "a tensor of 4 bytes came for step 3 of session b, which has not begun on this task, and 8 bytes wait for such steps "
+            "already; at most 8 may");
+  EXPECT_FALSE(table.get(key(1, 0))->error);
+  table.end_step(SessionId{1}, StepId{2});
+  EXPECT_EQ(table.bytes_held(), 0u);
+  table.get(key(5, 0));
+  table.put(put(4, 0));
+  table.put(put(4, 1));
+  EXPECT_TRUE(table.put(put(5, 0)));  // awaited: not held
+  table.end_session(SessionId{1});
+  EXPECT_EQ(table.bytes_held(), 0u);
+}
+
 TEST(RendezvousTable, WhatACancelledStepLeavesIsFreed) {
   RendezvousTable table;
   Put early = put(1, 1), late = put(1, 2);
