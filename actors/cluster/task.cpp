@@ -9,6 +9,7 @@
 #include <mutex>
 #include <thread>
 
+#include "actors/cluster/arrivals.hpp"
 #include "actors/cluster/control.hpp"
 #include "actors/cluster/links.hpp"
 #include "actors/cluster/node_actor.hpp"
@@ -52,19 +53,6 @@ DeviceInfo info_of(const Device& device, const KernelRegistry& kernels) {
   const DeviceAttributes& attributes = device.attributes();
   const auto list = kernels.list(attributes.type);
   return {attributes.name, attributes.type, attributes.memory_bytes, {list.begin(), list.end()}};
-}
-
-// Tensors from other tasks take memory that the device keeps for reuse. Where its limit leaves none they have memory of
-// their own: what a peer sends must not end its connection.
-TensorAllocator arrivals_in(Allocator& allocator) {
-  return [&allocator](DType dtype, const Shape& shape) {
-    try {
-      return allocator.tensor(dtype, shape);
-    } catch (const Error& error) {
-      if (error.code() != Code::resource_exhausted) throw;
-      return Tensor(dtype, shape);
-    }
-  };
 }
 
 }  // namespace
@@ -234,7 +222,7 @@ void Task::join(const ClusterSpec& cluster, std::chrono::nanoseconds deadline) {
   impl.options.network.check({impl.options.host, impl.port}, cluster.token);
   for (const auto& [task, address] : cluster.tasks) impl.options.network.check(address, cluster.token);
   WireOptions wire = impl.wire;
-  wire.connection.allocate = arrivals_in(impl.devices.front()->allocator());
+  wire.connection.arrivals = arrivals_in(impl.devices.front()->allocator());
   impl.token = cluster.token;
   TaskIdentity identity{name(), cluster.name, cluster.token, Incarnation{random_id()}};
   impl.links = std::make_unique<Links>(Links::Config{.identity = identity,

@@ -5,8 +5,7 @@
 
 namespace troupe::wire {
 
-ChunkReader::ChunkReader(const Limits& limits, TensorAllocator allocate)
-    : limits_(limits), allocate_(std::move(allocate)) {}
+ChunkReader::ChunkReader(const Limits& limits, Arrivals arrivals) : limits_(limits), arrivals_(std::move(arrivals)) {}
 
 void ChunkReader::consume(std::span<const char> bytes, const Sink& sink) {
   forgets_rest_ = false;
@@ -82,6 +81,7 @@ void ChunkReader::end_chunk(const Sink& sink) {
   if (!may_travel_as(current_class_, frame, stream.header.payload_bytes))
     fail(Code::data_loss, "a {} came in chunks of another class than its own", kind_name(frame));
   stream.decoder.reset();
+  stream.announced.reset();
   stream.active = false;
   stream.part = Part::header;
   stream.destination = stream.offset = 0;
@@ -137,7 +137,8 @@ void ChunkReader::begin_body(Stream& stream) {
 }
 
 void ChunkReader::begin_payload(Stream& stream) {
-  stream.decoder.emplace(stream.header, stream.buffer, limits_, allocate_);
+  stream.announced.emplace(arrivals_.announced, stream.header.payload_bytes);
+  stream.decoder.emplace(stream.header, stream.buffer, limits_, arrivals_.allocate);
   stream.buffer.clear();
   stream.part = Part::payload;
 }

@@ -5,7 +5,9 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -14,13 +16,21 @@
 
 namespace troupe::wire {
 
+// Where tensors that come are put.
+struct Arrivals {
+  TensorAllocator allocate = [](DType dtype, const Shape& shape) { return Tensor(dtype, shape); };
+  // Bytes of the frames that have been announced and have not come yet, of all connections that share this. Those of a frame
+  // are in it before its memory is allocated.
+  std::shared_ptr<std::atomic<std::uint64_t>> announced = std::make_shared<std::atomic<std::uint64_t>>(0);
+};
+
 class ChunkReader {
  public:
   using Sink = std::function<void(Frame&&)>;
 
   // Begins in the state before the handshake: only a Hello, a SharedMemoryAnswer or a Goodbye, without tensors and of at most
   // kMaxGreeting bytes, is parsed; anything else is unauthenticated.
-  ChunkReader(const Limits& limits, TensorAllocator allocate);
+  explicit ChunkReader(const Limits& limits, Arrivals arrivals = {});
   void handshake_done() { greeting_ = false; }
 
   // Memory that the next bytes of the stream belong to, if they are elements of a tensor.
@@ -47,12 +57,27 @@ class ChunkReader {
 
  private:
   enum class Part { header, body, payload };
+  // Counts a frame that is arriving, while it lives.
+  class Announced {
+   public:
+    Announced(std::shared_ptr<std::atomic<std::uint64_t>> total, std::uint64_t bytes) : total_(std::move(total)), bytes_(bytes) {
+      total_->fetch_add(bytes_, std::memory_order_relaxed);
+    }
+    Announced(const Announced&) = delete;
+    Announced& operator=(const Announced&) = delete;
+    ~Announced() { total_->fetch_sub(bytes_, std::memory_order_relaxed); }
+
+   private:
+    const std::shared_ptr<std::atomic<std::uint64_t>> total_;
+    const std::uint64_t bytes_;
+  };
   // The frame of one class that is arriving.
   struct Stream {
     bool active = false;
     Part part = Part::header;
     std::string buffer;
     FrameHeader header;
+    std::optional<Announced> announced;
     std::optional<FrameDecoder> decoder;
     std::size_t destination = 0;
     std::size_t offset = 0;
@@ -70,7 +95,7 @@ class ChunkReader {
   static void advance(Stream& stream, std::size_t bytes);
 
   const Limits limits_;
-  const TensorAllocator allocate_;
+  const Arrivals arrivals_;
   bool greeting_ = true;
   bool stopped_ = false;
   bool forgets_rest_ = false;

@@ -21,11 +21,6 @@ std::int64_t now_ns() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now().time_since_epoch()).count();
 }
 
-TensorAllocator allocator_of(const ConnectionOptions& options) {
-  if (options.allocate) return options.allocate;
-  return [](DType dtype, const Shape& shape) { return Tensor(dtype, shape); };
-}
-
 }  // namespace
 
 Connection::Connection(std::unique_ptr<Channel> channel, const ConnectionOptions& options, std::function<void()> wake)
@@ -33,7 +28,7 @@ Connection::Connection(std::unique_ptr<Channel> channel, const ConnectionOptions
       wake_(std::move(wake)),
       channel_(std::move(channel)),
       queue_(options.chunk_bytes),
-      reader_(options.limits, allocator_of(options)),
+      reader_(options.limits, options.arrivals),
       staging_(kStagingBytes) {
   counters_.last_heard = now_ns();
 }

@@ -40,7 +40,7 @@ struct ConnectionOptions {
   Limits limits;
   std::size_t chunk_bytes = kMaxChunk;  // at most kMaxChunk
   std::uint64_t window = 64ull << 20;   // bulk bytes the peer may have in flight; at least 2 x kMaxChunk
-  TensorAllocator allocate;             // empty: host memory
+  Arrivals arrivals;                    // memory for what comes
 };
 
 class Connection {

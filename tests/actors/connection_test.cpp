@@ -41,7 +41,7 @@ struct Reading {
   void operator()(const std::string& bytes) {
     reader.consume(bytes, [&](Frame&& frame) { frames.push_back(std::move(frame)); });
   }
-  ChunkReader reader{Limits{}, [](DType dtype, const Shape& shape) { return Tensor(dtype, shape); }};
+  ChunkReader reader{Limits{}};
   std::vector<Frame> frames;
 };
 
@@ -190,7 +190,7 @@ TEST(ChunkReader, TakesATensorOfFiveGiBIfTheLimitsAllowIt) {
   SendQueue queue;
   queue.add_credit(1ull << 40);
   queue.push({encode(frame, large), FrameClass::bulk, order_key(frame)});
-  ChunkReader reader(large, sparse);
+  ChunkReader reader(large, {.allocate = sparse});
   reader.handshake_done();
   reader.allow_bulk(1ull << 40);
   std::vector<Frame> frames;
@@ -255,10 +255,10 @@ TEST(ChunkReader, TakesFramesInTheirClassOnly) {
 TEST(ChunkReader, AllocatesNothingForTensorsThatComePastTheCredits) {
   const std::string announced = encode(put_of(sparse(DType::u8, Shape{1 << 30}))).head;
   for (const FrameClass frame_class : {FrameClass::control, FrameClass::small}) {
-    ChunkReader reader(Limits{}, [](DType, const Shape&) -> Tensor {
+    ChunkReader reader(Limits{}, {.allocate = [](DType, const Shape&) -> Tensor {
       ADD_FAILURE() << "memory was allocated";
       return {};
-    });
+    }});
     reader.handshake_done();
     const Error error = testing::error_of([&] { reader.consume(chunk(frame_class, kFirstChunk, announced), [](Frame&&) {}); });
     EXPECT_EQ(error.code(), Code::data_loss);

@@ -54,7 +54,7 @@ std::size_t read_as_peer(std::string_view input) {
   if (input.empty()) return 0;
   const auto how = static_cast<unsigned char>(input[0]);
   input.remove_prefix(1);
-  ChunkReader reader(kLimits, allocate);
+  ChunkReader reader(kLimits, {.allocate = allocate});
   if (how & kAfterHello) reader.handshake_done();
   reader.allow_bulk(1 << 20);
   std::size_t frames = 0;

@@ -190,7 +190,7 @@ class RawPeer {
   Fd fd_;
   bool frames_seen_ = false;
   std::vector<Frame> frames_;
-  ChunkReader reader_{Limits{}, [](DType dtype, const Shape& shape) { return Tensor(dtype, shape); }};
+  ChunkReader reader_{Limits{}};
 };
 
 inline Hello hello_of(const TaskName& from, const TaskName& to, std::uint64_t incarnation = 5) {
