@@ -273,8 +273,8 @@ void SchedulerActorImpl::delivered(const Put& put) {
   }
   const auto place = it->second.graph->arrivals.find(put.key.edge.value);
   if (place == it->second.graph->arrivals.end()) return;
-  for (const auto& [edge, arrival] : it->second.graph->pulls)
-    if (edge == put.key.edge) it->second.pulled->at(arrival->slice).store(put.version, std::memory_order_relaxed);
+  const Arrival& arrival = it->second.graph->handle->partitions[place->second.partition]->partition->plan().arrivals[place->second.arrival];
+  if (arrival.is_pull) it->second.pulled->at(arrival.slice).store(put.version, std::memory_order_relaxed);
   Landed landed_message{key.session, key.step, place->second.partition, place->second.arrival, {}, {}};
   Device& device = *it->second.graph->handle->partitions[place->second.partition]->device.device;
   if (device.attributes().synchronous) {  // hands the tensor back at once

@@ -80,8 +80,10 @@ TEST_F(TrainingAgain, AShardThatStopsEndsTheJobForAllAndNoLaterOne) {
       if (name == TaskName{"ps", shard}) options.stop = &stop;
       if (name.job == "worker") options.on_progress = [&](std::uint32_t, std::uint64_t, std::uint64_t) { stop = true; };
     });
-    for (std::size_t i = 0; i < 4; ++i)
-      if (i != static_cast<std::size_t>(shard)) EXPECT_THAT(stopped[i], HasSubstr(fmt::format("/job:ps/task:{} was lost", shard))) << i;
+    for (std::size_t i = 0; i < 4; ++i) {
+      if (i == static_cast<std::size_t>(shard)) continue;
+      EXPECT_THAT(stopped[i], HasSubstr(fmt::format("/job:ps/task:{} was lost", shard))) << i;
+    }
     EXPECT_EQ(fit(), wanted);
   }
 }

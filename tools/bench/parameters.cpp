@@ -151,7 +151,6 @@ Case many_case(const std::string& what) {
           .measures = fmt::format("steps that {} {} variables of 1 KiB, all on one shard in another process; up to {} in flight", what,
                                   kVariables, kInFlight),
           .peer = "one variable of as many bytes",
-          .ratio_target = 0.5,
           .prepare = [](const Settings& settings) -> Contest {
             auto many = std::make_shared<Steps>(kBytes, kVariables);
             auto one = std::make_shared<Steps>(kBytes * kVariables);
