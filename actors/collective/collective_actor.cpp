@@ -61,15 +61,17 @@ CollectiveActorImpl::behavior_type CollectiveActorImpl::make_behavior() {
         schedule_tick();
         show_waits();
       },
-      [this](const Stop&) {
-        groups_.clear();  // what was contributed is answered by its end
-        early_.clear();
-        waiting_.clear();
-        peers_.clear();
-        rendezvous_ = nullptr;
-        quit();
-      },
+      [this](const Stop&) { quit(); },
   };
+}
+
+void CollectiveActorImpl::on_exit() {
+  groups_.clear();  // what was contributed is answered by its end
+  early_.clear();
+  waiting_.clear();
+  peers_.clear();
+  rendezvous_ = nullptr;
+  Counted::on_exit();
 }
 
 GroupOpened CollectiveActorImpl::open(const OpenGroup& message) {

@@ -20,6 +20,7 @@ class CollectiveActorImpl final : public Counted<CollectiveActor> {
                       TensorAllocator allocate)
       : Counted(config, std::move(record)), self_(std::move(self)), rendezvous_(std::move(rendezvous)), allocate_(std::move(allocate)) {}
   behavior_type make_behavior() override;
+  void on_exit() override;
 
  private:
   struct Group {

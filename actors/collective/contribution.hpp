@@ -36,7 +36,7 @@ class Contribution final : public LocalWork {
   Contribution() = default;
   Contribution(const Contribution&) = delete;
   Contribution& operator=(const Contribution&) = delete;
-  ~Contribution() override { answer({.error = Error(Code::cancelled, "the task has shut down"), .tensors = {}}); }
+  ~Contribution() override { answer({.error = Error(Code::cancelled, "the task has shut down, or its collective actor has failed"), .tensors = {}}); }
 
   void answer(CollectiveResult result) {
     if (auto call = std::exchange(done, nullptr)) call(std::move(result));

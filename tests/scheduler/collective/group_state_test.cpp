@@ -102,7 +102,7 @@ TEST(GroupState, OperationsOfSeveralChannelsOverlapAndWhatComesEarlyIsKept) {
 TEST(GroupState, ARankThatDisagreesIsAnErrorOnEveryRank) {
   const CollectiveSpec ours{.dtype = DType::f32, .shape = {10}, .name = "x"};
   std::vector<CollectiveSpec> others(5, ours);
-  others[0].name = "y";
+  others[0].name = std::string("y");
   others[1].dtype = DType::f64;
   others[2].shape = {11};
   others[3].reduction = Reduction::mean;
