@@ -38,8 +38,8 @@ NodeActorImpl::behavior_type NodeActorImpl::make_behavior() {
       },
       [this](const PeerUp& message) {
         peers_[message.task] = message.peer;
-        tell(message.peer, routes_);
         for (const auto& observer : observers_) tell(observer, message);
+        tell(message.peer, routes_);  // from now on it passes on what comes
       },
       [this](const PeerDown& message) {
         peers_.erase(message.task);

@@ -41,6 +41,7 @@ void PeerActorImpl::stop() {
   stopped_.store(true);
   const std::lock_guard lock(routes_mutex_);
   routes_ = JobRoutes{};
+  unannounced_.clear();
   early_.clear();
   early_bytes_ = 0;
   quit();
@@ -172,6 +173,10 @@ void PeerActorImpl::set_routes(const JobRoutes& routes) {
   early.swap(early_);
   early_bytes_ = 0;
   for (Frame& frame : early) std::visit(Passage{*this, context(), nullptr}, frame);
+  announced_ = true;
+  std::deque<FrameCame> unannounced;
+  unannounced.swap(unannounced_);
+  for (FrameCame& came : unannounced) std::visit(Passage{*this, context(), std::move(came.held)}, came.frame);
 }
 
 void PeerActorImpl::enqueue(caf::mailbox_element_ptr element, caf::execution_unit* host) {
@@ -184,6 +189,7 @@ void PeerActorImpl::enqueue(caf::mailbox_element_ptr element, caf::execution_uni
     if (content.match_elements<FrameCame>()) {
       const std::lock_guard lock(routes_mutex_);
       auto& came = content.get_mutable_as<FrameCame>(0);
+      if (!announced_) return unannounced_.push_back(std::move(came));
       return std::visit(Passage{*this, host, std::move(came.held)}, came.frame);
     }
   }

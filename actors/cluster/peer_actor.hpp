@@ -30,7 +30,7 @@ class PeerActorImpl final : public Counted<PeerActor> {
     CollectiveActor collective;
   };
   PeerActorImpl(caf::actor_config& config, std::shared_ptr<ActorRecord> record, TaskName task, Links links)
-      : Counted(config, std::move(record)), task_(std::move(task)), links_(std::move(links)) {}
+      : Counted(config, std::move(record)), task_(std::move(task)), links_(std::move(links)), announced_(!links_.node) {}
   behavior_type make_behavior() override;
   void enqueue(caf::mailbox_element_ptr element, caf::execution_unit* host) override;
   using Counted::enqueue;
@@ -49,6 +49,9 @@ class PeerActorImpl final : public Counted<PeerActor> {
   std::atomic<bool> stopped_{false};
   std::atomic<bool> given_up_{false};
   std::mutex routes_mutex_;  // held while frames of a job are passed on: they keep their order
+  // Frames wait until the node has told all others of this peer: it sends the routes when it has. Without a node they do not.
+  bool announced_;
+  std::deque<FrameCame> unannounced_;
   JobRoutes routes_;
   std::uint64_t first_job_ = 0;  // jobs below it are over on this task
   std::deque<Frame> early_;  // of a job: a worker may be faster than the shard it pulls from

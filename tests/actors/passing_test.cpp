@@ -195,6 +195,25 @@ TEST(Passing, ManyFramesOfAJobWaitForTheirActorButNotWithoutEnd) {
   EXPECT_TRUE(gradient.unique());
 }
 
+// Else a step that another task starts could find a scheduler that has never heard of that task.
+TEST(Passing, FramesWaitUntilOthersHaveBeenToldOfTheirPeer) {
+  StepCluster cluster({kHere});
+  const auto& task = cluster.task(kHere);
+  const ActorRecord& rendezvous = record_of(cluster, "rendezvous", kHere);
+  const std::uint64_t before = rendezvous.messages_in.load();
+  PeerActorImpl::Links links;
+  links.send = [](const Frame&) { return Error(); };
+  links.node = task.node;
+  links.rendezvous = task.rendezvous;
+  const auto peer = cluster.system.caf->spawn<PeerActorImpl>(cluster.system.registry.add("peer", ""), kThere, std::move(links));
+  caf::anon_send(peer, FrameCame{Put{kKey, 0, kLarge, {}}});
+  cluster.system.run();
+  EXPECT_EQ(rendezvous.messages_in.load(), before);
+  caf::anon_send(task.node, PeerUp{kThere, peer});
+  cluster.system.run();
+  EXPECT_EQ(rendezvous.messages_in.load(), before + 1);
+}
+
 TEST(Passing, ABorrowedThreadRunsShortActorsAndLeavesOthersToThePool) {
   StepCluster cluster({kHere});
   const auto& task = cluster.task(kHere);
