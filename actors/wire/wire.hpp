@@ -80,7 +80,7 @@ struct WireOptions {
   std::chrono::milliseconds handshake_timeout{5000};
   std::chrono::milliseconds close_timeout{
       2000};                       // to send what is queued and the Goodbye, and to be understood
-  std::chrono::microseconds awake{50};  // after something has come: to put the thread to sleep and wake it takes as long
+  std::chrono::microseconds awake{200};  // after something has come, before the thread sleeps: an answer is often on its way
   std::size_t max_strangers = 64;  // connections of others that are not open: yet, or never
   std::size_t max_connections = 1024;  // that are open
 };
