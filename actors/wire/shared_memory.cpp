@@ -135,7 +135,12 @@ class SharedMemoryChannel final : public Channel {
     }
     const std::uint64_t before = taken_;
     for (const iovec& piece : places)
-      for (std::size_t at = 0; at < piece.iov_len && (there > 0 || (there = waiting_bytes()) > 0);) {
+      for (std::size_t at = 0; at < piece.iov_len;) {
+        if (there == 0) there = waiting_bytes();
+        if (there == 0) {  // what comes now belongs behind this, not into the next piece
+          show_taken();
+          return static_cast<ssize_t>(taken_ - before);
+        }
         if (there > kRing) fail(Code::data_loss, "the peer wrote a position into shared memory that cannot be");
         const std::size_t place = taken_ % kRing;
         const std::size_t n = std::min({piece.iov_len - at, there, kRing - place, kStep});
