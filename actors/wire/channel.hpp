@@ -46,7 +46,7 @@ class Channel {
   // if that is wanted, to write. False: there is something now.
   virtual bool sleep(bool /*to_write*/) { return true; }
 
-  // Bytes that the socket has taken so far. Any thread.
+  // Bytes that the socket, or memory, has taken so far. Any thread.
   std::uint64_t sent() const { return sent_.load(std::memory_order_relaxed); }
 
   const Fd& socket() const { return socket_; }

@@ -72,7 +72,7 @@ class Connection {
   enum class Received { some, nothing, end, stopped };
   // Reads about `budget` bytes at most. Throws Error: a bad frame, or unavailable for a broken socket.
   Received receive(std::size_t budget, const ChunkReader::Sink& sink);
-  // Bytes that the socket has taken so far.
+  // Bytes that the channel has taken so far.
   std::uint64_t sent() const { return channel_->sent(); }
   // There may be more to receive, of which the socket says nothing.
   bool buffered() const { return channel_->buffered(); }

@@ -107,9 +107,9 @@ class SharedMemoryChannel final : public Channel {
         if (room == 0) {
           const std::uint64_t used = written - out_.taken.load();
           if (used >= kRing) {  // full, or nonsense
-            show_written(written);
+            if (written > before) return shown(before, written);
             errno = used == kRing ? EAGAIN : EPROTO;
-            return written > before ? static_cast<ssize_t>(written - before) : -1;
+            return -1;
           }
           room = kRing - used;
         }
@@ -121,8 +121,7 @@ class SharedMemoryChannel final : public Channel {
         room -= n;
         if (n == kStep) show_written(written);
       }
-    show_written(written);
-    return static_cast<ssize_t>(written - before);
+    return shown(before, written);
   }
   bool flushed() override { return true; }
 
@@ -167,6 +166,11 @@ class SharedMemoryChannel final : public Channel {
   // More than the ring holds: nonsense of the peer's.
   std::size_t waiting_bytes() const { return static_cast<std::size_t>(in_.written.load() - taken_); }
 
+  ssize_t shown(std::uint64_t before, std::uint64_t written) {
+    show_written(written);
+    count_sent(static_cast<ssize_t>(written - before));
+    return static_cast<ssize_t>(written - before);
+  }
   // The order of the store and the load is that of sleep() turned round, so that one of the two sees the other.
   void show_written(std::uint64_t written) {
     written_.store(written, std::memory_order_relaxed);

@@ -398,7 +398,7 @@ void Wire::run_dials(Clock::time_point now) {
 // that was stopped for a while does not take its own absence for theirs.
 bool Wire::takes_nothing(Link& link) const {
   const std::uint64_t sent = link.connection->sent();
-  const bool waits = (link.interest & EPOLLOUT) != 0 && sent == link.sent;
+  const bool waits = (link.blocked || (link.interest & EPOLLOUT) != 0) && sent == link.sent;
   link.sent = sent;
   link.stuck = waits ? link.stuck + options_.heartbeat_every : std::chrono::milliseconds(0);
   return link.stuck >= options_.down_after;
