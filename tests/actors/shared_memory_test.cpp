@@ -49,6 +49,7 @@ std::string read(Channel& channel, std::size_t most) {
 TEST(SharedMemoryChannel, BytesPassBothWays) {
   Pair pair;
   EXPECT_EQ(write(*pair.a, "there"), 5);
+  EXPECT_EQ(pair.a->sent(), 5u);
   EXPECT_EQ(write(*pair.b, "and back"), 8);
   EXPECT_TRUE(pair.b->buffered());
   EXPECT_EQ(read(*pair.b, 100), "there");

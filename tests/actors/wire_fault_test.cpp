@@ -296,6 +296,37 @@ TEST(WireFault, APeerThatTalksAndNeverReadsIsDown) {
   EXPECT_EQ(listening.at_b.ended.at(0).reason.message(), "/job:worker/task:2 has taken nothing of what waits for it for 0.2 s");
 }
 
+TEST(WireFault, APeerThatTalksAndNeverReadsSharedMemoryIsDown) {
+  Listening listening([](WireOptions& options) {
+    lose_patience_soon(options);
+    options.shared_memory = true;
+  });
+  RawPeer peer(listening.port);
+  Hello hello = hello_of(kC, kB);
+  hello.memory = kSharesMemory;
+  peer.greet(hello);
+  const auto answer = peer.next<Hello>();
+  ASSERT_TRUE(answer);
+  SharedMemory memory = SharedMemory::open(answer->memory);
+  peer.send(whole_chunk(SharedMemoryAnswer{true}));
+  const auto channel = shared_memory_channel(Fd(::dup(peer.fd())), std::move(memory));
+  ASSERT_TRUE(listening.at_b.wait_connected());
+  for (std::uint32_t i = 0; i < 100; ++i)  // more than the memory takes
+    ASSERT_TRUE(listening.b->send(kC, put_of(pattern(kSmallPayload), i)).ok());
+  std::atomic<bool> ended{false};
+  std::thread talking([&] {
+    std::string bytes = whole_chunk(Heartbeat{1});
+    for (std::size_t at = 0; !ended; std::this_thread::yield()) {  // a frame that does not fit goes on later
+      iovec piece{bytes.data() + at, bytes.size() - at};
+      if (const ssize_t n = channel->write({&piece, 1}); n > 0) at = (at + static_cast<std::size_t>(n)) % bytes.size();
+    }
+  });
+  EXPECT_TRUE(listening.at_b.wait_ended());
+  ended = true;
+  talking.join();
+  EXPECT_EQ(listening.at_b.ended.at(0).reason.message(), "/job:worker/task:2 has taken nothing of what waits for it for 0.2 s");
+}
+
 TEST(WireFault, APeerWhoseChunkTricklesIsDown) {
   Listening listening(lose_patience_soon);
   const auto peer = listening.friendly(kC);
