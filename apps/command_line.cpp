@@ -109,16 +109,6 @@ void add_whole(CLI::App& app, const std::string& option, int& target, int low, i
   if (target >= low) added->default_str(std::to_string(target));
 }
 
-template <class Duration>
-void add_seconds(CLI::App& app, const std::string& option, Duration& target, const std::string& help) {
-  const auto take = [option, &target](const std::string& text) {
-    target = std::chrono::seconds(parse_whole(option, text, 1, 86400));
-  };
-  app.add_option_function<std::string>(option, take, help)
-      ->type_name("S")
-      ->default_str(std::to_string(std::chrono::duration_cast<std::chrono::seconds>(target).count()));
-}
-
 void add_bytes(CLI::App& app, const std::string& option, std::uint64_t& target, const std::string& shown,
                const std::string& help) {
   const auto take = [option, &target](const std::string& text) { target = parse_bytes(option, text); };

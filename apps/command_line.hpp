@@ -3,6 +3,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <chrono>
 #include <cstdint>
 #include <limits>
 #include <optional>
@@ -37,6 +38,17 @@ std::uint64_t parse_bytes(const std::string& option, const std::string& text);
 // value as the default if it has one.
 void add_whole(CLI::App& app, const std::string& option, int& target, int low, int high,
                const std::string& help);
+
+// An option that takes whole seconds from low to a day; `target` as for add_whole().
+template <class Duration>
+void add_seconds(CLI::App& app, const std::string& option, Duration& target, const std::string& help, int low = 1) {
+  const auto take = [option, &target, low](const std::string& text) {
+    target = std::chrono::seconds(parse_whole(option, text, low, 86400));
+  };
+  app.add_option_function<std::string>(option, take, help)
+      ->type_name("S")
+      ->default_str(std::to_string(std::chrono::duration_cast<std::chrono::seconds>(target).count()));
+}
 
 // --memory-limit.
 void add_memory_limit(CLI::App& app, std::uint64_t& target);

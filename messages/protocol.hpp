@@ -84,6 +84,9 @@ using WorkerActor = caf::typed_actor<caf::reacts_to<Outbound>, caf::reacts_to<In
                                      caf::reacts_to<Inbound<BarrierOpen>>, caf::reacts_to<Inbound<JobFailed>>,
                                      caf::reacts_to<PeerUp>, caf::reacts_to<PeerDown>, caf::reacts_to<Stop>>;
 
+// The answer to a Leave.
+inline Joined left(const Leave& leave, std::uint64_t job) { return {leave.incarnation, job, Error(Code::cancelled, "it has left the job")}; }
+
 // Where the frames of a training job go on this task. What comes before its actor is there is kept for it; what is of an
 // earlier job is dropped. `job` 0: the task joins, and does not know the number yet.
 struct JobRoutes {

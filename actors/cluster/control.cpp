@@ -56,8 +56,7 @@ NodeActor connect_node(caf::actor_system& system, const wire::TlsContext* tls, c
           [](const caf::error&) {});
   if (other) fail(Code::failed_precondition, "what listens there is not a Troupe node of this version");
   if (found) return found;
-  // Not before CAF has tried: a port of CAF's that sees a connection come and go may forget the next one, which gets the
-  // same file descriptor.
+  // Not before CAF has tried: requests over a connection that followed such a look at once were sometimes never answered.
   wire::probe(tls, wire::resolve(address.host, address.port), std::min(deadline, Clock::now() + kPatience));
   fail(Code::unavailable, "nobody answers");
 }

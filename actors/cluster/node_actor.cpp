@@ -61,6 +61,9 @@ NodeActorImpl::behavior_type NodeActorImpl::make_behavior() {
       },
       [this](const JobRoutes& routes) {
         routes_ = routes;
+        // The job's actors first: what their peers pass on finds them with the routes, and after the news of all peers.
+        if (routes.shard) tell(routes.shard, routes);
+        if (routes.coordinator) tell(routes.coordinator, routes);
         for (const auto& [task, peer] : peers_) tell(peer, routes_);
       },
       [this](const Stop&) {

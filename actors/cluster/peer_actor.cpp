@@ -86,6 +86,7 @@ struct PeerActorImpl::Passage {
       const Join* join = std::get_if<Join>(&early);
       return join && join->incarnation == f.incarnation;
     });
+    static_cast<void>(self.links_.send(left(f, 0)));
   }
   void operator()(Joined& f) const {  // it says for whom it is: nobody else takes it
     if (self.routes_.shard) return inbound(self.routes_.shard, f);

@@ -99,22 +99,18 @@ std::vector<Tensor> CollectiveGroup::run(const CollectiveSpec& spec, Tensor tens
   contribution->done = [waiting](CollectiveResult result) { waiting->set(std::move(result)); };
   task_.client_gate()->run(Contribute{std::move(contribution)});
   using Clock = std::chrono::steady_clock;
-  Clock::time_point deadline = options_.timeout.count() > 0 ? Clock::now() + options_.timeout : Clock::time_point::max();
-  Error failed;
+  const Clock::time_point deadline = options_.timeout.count() > 0 ? Clock::now() + options_.timeout : Clock::time_point::max();
   while (!waiting->wait_until(std::min<Clock::time_point>(deadline, Clock::now() + kLookAtStop))) {
-    const bool late = Clock::now() >= deadline;
-    if (failed && late) throw failed.within(fmt::format("{} does not answer", task_.name().to_string()));
-    if (failed) continue;
     if (options_.stop && options_.stop->load(std::memory_order_relaxed))
-      failed = Error(Code::cancelled, fmt::format("{} was stopped", spec.describe()));
-    else if (late)
-      failed = Error(Code::deadline_exceeded,
-                     fmt::format("{} did not end within {} s", spec.describe(), std::chrono::duration<double>(options_.timeout).count()));
+      fail(Error(Code::cancelled, fmt::format("{} was stopped", spec.describe())));
+    else if (Clock::now() >= deadline)
+      fail(Error(Code::deadline_exceeded,
+                 fmt::format("{} did not end within {} s", spec.describe(), std::chrono::duration<double>(options_.timeout).count())));
     else
       continue;
-    // The answer comes soon, with that error and what was waited for.
-    fail(failed);
-    deadline = Clock::now() + options_.patience;
+    // The answer comes soon, with that error and what was waited for; an actor that has died has answered by its end.
+    while (!waiting->wait_until(Clock::now() + kLookAtStop)) continue;
+    break;
   }
   CollectiveResult result = waiting->take();
   if (result.error) throw result.error;

@@ -23,8 +23,6 @@ struct CollectiveGroupOptions {
   // Of each call; of operations of steps, for how long nothing may come. 0: none.
   std::chrono::nanoseconds timeout = std::chrono::minutes(2);
   const std::atomic<bool>* stop = nullptr;                     // set: calls throw Code::cancelled soon
-  // How long a call that has failed waits to hear what it was waiting for.
-  std::chrono::nanoseconds patience = std::chrono::seconds(5);
 };
 
 // For one thread at a time; operations of steps (op Contribute) may be under way beside it.

@@ -176,7 +176,6 @@ std::uint64_t await_joined(const TrainingPlan& plan, WorkerMailbox& mailbox, Inc
     if (!joined || joined->incarnation != incarnation) continue;
     plan.task.last_job() = std::max(plan.task.last_job().load(), joined->job);
     routes.job = joined->job;
-    if (routes.shard) caf::anon_send(routes.shard, routes);
     caf::anon_send(plan.task.local_node(), routes);
     if (joined->error) {
       mailbox.check(kReasonPatience);  // why the job has failed says more, and is on its way if it has
@@ -184,6 +183,17 @@ std::uint64_t await_joined(const TrainingPlan& plan, WorkerMailbox& mailbox, Inc
     }
     return routes.job;
   }
+}
+
+// After a Leave: until the coordinator's task has answered, a Join that nobody has taken may still meet a job that begins there.
+void await_left(WorkerMailbox& mailbox, Incarnation incarnation) try {
+  const auto deadline = std::chrono::steady_clock::now() + kReasonPatience;
+  while (std::chrono::steady_clock::now() < deadline) {
+    const auto frame = mailbox.take(deadline - std::chrono::steady_clock::now());
+    const auto* joined = frame ? std::get_if<Joined>(&*frame) : nullptr;
+    if (joined && joined->incarnation == incarnation && joined->error.code() == Code::cancelled) return;
+  }
+} catch (const Error&) {  // the job, or the coordinator's task, is over
 }
 
 Leave leave_of(const Join& join, const Error& why) { return {join.worker, join.incarnation, join.shard, join.after, why}; }
@@ -218,12 +228,8 @@ void serve_shard(const TrainingPlan& plan, const Job& job) {
   if (coordinates)
     routes.coordinator = task.system().spawn<CoordinatorActorImpl>(task.actors().add("coordinator", task.name().to_string()),
                                                                    task.name(), job_options(plan, job));
-  caf::anon_send(routes.shard, routes);
   caf::anon_send(task.local_node(), Observe{caf::actor_cast<PeerObserver>(routes.shard)});
-  if (routes.coordinator) {
-    caf::anon_send(routes.coordinator, routes);
-    caf::anon_send(task.local_node(), Observe{caf::actor_cast<PeerObserver>(routes.coordinator)});
-  }
+  if (routes.coordinator) caf::anon_send(task.local_node(), Observe{caf::actor_cast<PeerObserver>(routes.coordinator)});
   caf::anon_send(task.local_node(), routes);
 
   const auto say = [&](const auto& frame) {
@@ -237,9 +243,11 @@ void serve_shard(const TrainingPlan& plan, const Job& job) {
     caf::anon_send(routes.shard, Stop{});
     if (routes.coordinator) caf::anon_send(routes.coordinator, Stop{});
   };
+  bool joined = false;
   try {
     say(join);
     if (!coordinates) await_joined(plan, *mailbox, join.incarnation, routes);
+    joined = true;
     for (bool over = false; !over;) {
       check_stop(plan.options);
       const auto frame = mailbox->take(kPollInterval);
@@ -247,6 +255,7 @@ void serve_shard(const TrainingPlan& plan, const Job& job) {
     }
   } catch (...) {
     say(leave_of(join, current_error()));
+    if (!joined) await_left(*mailbox, join.incarnation);
     end_actors();
     throw;
   }
@@ -292,6 +301,7 @@ class WorkerLoop {
       return work();
     } catch (...) {
       tell(leave_of(join, current_error()));
+      if (number_ == 0) await_left(*mailbox_, join.incarnation);
       for (const auto& step : running_) session_.cancel(step->id);
       throw;
     }

@@ -8,9 +8,11 @@ constexpr std::int64_t kLate = 1'000'000;  // ns that a tick comes after its dea
 }  // namespace
 
 CoordinatorActorImpl::behavior_type CoordinatorActorImpl::make_behavior() {
-  schedule_tick();
   return {
-      [this](const JobRoutes& routes) { links_.set(routes); },
+      [this](const JobRoutes& routes) {  // from the node, which has told of all peers
+        links_.set(routes);
+        schedule_tick();
+      },
       [this](const Inbound<Join>& m) {
         if (m.held) m.held->run();
         TrainingOutbox out;
@@ -22,6 +24,8 @@ CoordinatorActorImpl::behavior_type CoordinatorActorImpl::make_behavior() {
       [this](const Inbound<Leave>& m) {
         TrainingOutbox out;
         coordinator_.leave(m.frame, steady_now_ns(), out);
+        links_.reply(m.from, left(m.frame, links_.job()),
+                     [this](const auto& to, auto&& what) { tell(to, std::forward<decltype(what)>(what)); });
         deliver(out, m.from, Error());
       },
       [this](const Inbound<TakeToken>& m) {
@@ -84,7 +88,7 @@ void CoordinatorActorImpl::deliver(TrainingOutbox& out, const TaskName& from, co
 
 void CoordinatorActorImpl::schedule_tick() {
   const auto deadline = coordinator_.deadline();
-  if (!deadline || (next_tick_ != 0 && next_tick_ <= *deadline + kLate)) return;
+  if (links_.job() == 0 || !deadline || (next_tick_ != 0 && next_tick_ <= *deadline + kLate)) return;
   const std::int64_t now = steady_now_ns();
   next_tick_ = std::max(*deadline, now) + kLate;
   const std::int64_t wait = next_tick_ - now;

@@ -118,14 +118,7 @@ void declare_running(CLI::App& app, MnistOptions& options, Typed& typed) {
          "CPU devices that share the slots of mode local")
       ->type_name("N")
       ->default_str("1");
-  app.add_option_function<std::string>(
-         "--step-timeout",
-         [&](const std::string& text) {
-           options.step_timeout = std::chrono::seconds(parse_whole("--step-timeout", text, 0, 86400));
-         },
-         "Seconds that training in a cluster may stand still before it fails; 0: for ever")
-      ->type_name("S")
-      ->default_str("600");
+  add_seconds(app, "--step-timeout", options.step_timeout, "Seconds that training in a cluster may stand still before it fails; 0: for ever", 0);
   add_membership(app, options.membership);
 }
 

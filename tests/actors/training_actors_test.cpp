@@ -39,6 +39,7 @@ class TrainingActors : public ::testing::Test {
     ShardActorImpl::Config config{kCoordinatorTask, {.workers = 2, .slots = 2, .keep_previous = false}, {{0, "w", DType::f32, Shape{1}}},
                                   store, [this](Error e) { ended.push_back(std::move(e)); }};
     routes.shard = shard = system.caf->spawn<ShardActorImpl>(system.registry.add("shard", "0"), std::move(config));
+    routes.job = 1;
     caf::anon_send(shard, routes);
     caf::anon_send(coordinator, routes);
     for (int w : {0, 1}) {
@@ -192,6 +193,42 @@ TEST_F(TrainingActors, WhoHasSeenAJobJoinsALaterOne) {
   route(6);
   ASSERT_EQ(got<Joined>(0).size(), 1u);
   EXPECT_EQ(got<Joined>(0)[0].job, 6u);
+}
+
+TEST_F(TrainingActors, WhoGivesUpHearsThatItsJoinIsGone) {
+  const auto come = [&](Frame frame) {
+    caf::anon_send(peers[0], FrameCame{std::move(frame)});
+    system.run();
+  };
+  come(Join{.worker = 0, .incarnation = {3}, .fingerprint = 1, .settings = {}});  // of another job; no coordinator yet
+  come(Leave{.worker = 0, .incarnation = {3}, .reason = {}});
+  caf::anon_send(peers[0], JobRoutes{shard, coordinator, {}, 5});
+  system.run();
+  come(Join{.worker = 0, .incarnation = {4}, .settings = {}});
+  come(Leave{.worker = 0, .incarnation = {4}, .reason = {}});
+  const auto told = got<Joined>(0);
+  ASSERT_EQ(told.size(), 3u);
+  EXPECT_EQ(told[0].incarnation, Incarnation{3});
+  EXPECT_EQ(told[0].error.code(), Code::cancelled);
+  EXPECT_EQ(told[1].incarnation, Incarnation{4});
+  EXPECT_TRUE(told[1].error.ok()) << told[1].error.message();
+  EXPECT_EQ(told[2].incarnation, Incarnation{4});
+  EXPECT_EQ(told[2].error.code(), Code::cancelled);
+}
+
+// The end of one that began before its node had told it of the peers would reach nobody.
+TEST_F(TrainingActors, AJobsTimeBeginsWithItsRoutes) {
+  const CoordinatorActor early = system.caf->spawn<CoordinatorActorImpl>(
+      system.registry.add("coordinator", "1"), kCoordinatorTask, JobOptions{.batch = 1, .train_examples = 1, .join_timeout = 1});
+  say(early, 0, Join{.worker = 1, .incarnation = {3}, .settings = {}});
+  system.run_next_timeout();  // that of the other coordinator
+  caf::anon_send(early, PeerUp{worker_task(0), peers[0]});
+  caf::anon_send(early, JobRoutes{shard, early, {}, 5});
+  system.run();
+  system.run_next_timeout();
+  EXPECT_EQ(got<JobFailed>(0).size(), 1u);
+  caf::anon_send(early, Stop{});
+  system.run();
 }
 
 TEST_F(TrainingActors, WhoIsLateForAJobIsToldSo) {
