@@ -1,6 +1,7 @@
 #include "graph/towers.hpp"
 
 #include "graph/all_reduce.hpp"
+#include "graph/clipping.hpp"
 
 namespace troupe {
 namespace {
@@ -87,6 +88,8 @@ class Builder {
       t.correct = metrics::correct_count(logits, t.labels, "correct");
     }
     t.gradients = compute_gradients(mean_loss, variables_.all());
+    if (options_.clip_norm != 0)
+      t.gradients = clip_by_global_norm(t.gradients, options_.clip_norm, out_.loss_scale ? &*out_.loss_scale : nullptr);
     return t;
   }
 

@@ -11,7 +11,8 @@
 // "slot_<s>/"), "_original_name", its name in tower 0. With one slot there are no such attributes: the
 // session says which it computes.
 //
-// Gradients are averaged as shards do it: summed from slot 0 on, then divided once by N.
+// Gradients are averaged as shards do it: summed from slot 0 on, then divided once by N. Before that, each slot's may be
+// clipped.
 #pragma once
 
 #include <memory>
@@ -32,6 +33,7 @@ struct TowerOptions {
   std::int64_t batch = kUnknown;  // examples of one slot
   // Scales the loss of every slot; whether a step counts is decided on the mean gradients, so for all slots.
   std::optional<LossScaling> loss_scaling;
+  double clip_norm = 0;  // of each slot's gradients, before they are averaged (graph/clipping.hpp); 0: any
   bool all_reduce = false;  // applied is the mean of the gradients of all ranks of a group (graph/all_reduce.hpp)
   bool on_shards = false;  // the graph is for shard_variables (see apply_scaled_gradients)
 };

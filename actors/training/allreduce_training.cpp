@@ -33,7 +33,7 @@ class RankTrainer {
   RankTrainer(const TrainingPlan& plan, std::vector<TaskName> workers)
       : plan_(plan),
         graph_(build_training_graph(plan.layers, plan.input, plan.loss, plan.optimizer,
-                                    {.batch = plan.options.batch, .loss_scaling = plan.loss_scaling, .all_reduce = true})),
+                                    {.batch = plan.options.batch, .loss_scaling = plan.loss_scaling, .clip_norm = plan.clip_norm, .all_reduce = true})),
         session_(plan.task, *graph_.graph, {.seed = plan.options.seed}),
         group_(plan.task, "training", std::move(workers), {.timeout = plan.options.step_timeout, .stop = plan.options.stop}),
         batches_(plan.data.train, plan.options.seed, 2) {
@@ -76,8 +76,8 @@ class RankTrainer {
       if (const auto it = plan_.start.find(v.name); it != plan_.start.end()) feeds.emplace_back(v.initial_value, it->second);
     session_.run(feeds, std::vector<Output>{}, {graph_.initializer}, {.random_step = 0});
     const TrainingOptions& o = plan_.options;
-    group_.barrier(fmt::format("training with batch={} epochs={} seed={} train_examples={} test_examples={} optimizer={} graph={:x} parameters={}",
-                               o.batch, o.epochs, o.seed, plan_.data.train.size(), plan_.data.test.size(), name(plan_.optimizer),
+    group_.barrier(fmt::format("training with batch={} epochs={} seed={} train_examples={} test_examples={} clip_norm={} optimizer={} graph={:x} parameters={}",
+                               o.batch, o.epochs, o.seed, plan_.data.train.size(), plan_.data.test.size(), plan_.clip_norm, name(plan_.optimizer),
                                fingerprint(*graph_.graph), params_sha256(parameters())));
   }
 

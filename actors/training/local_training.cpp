@@ -24,7 +24,8 @@ class LocalTrainer {
                                     {.slots = slots_,
                                      .devices = devices(plan.task),
                                      .batch = plan.options.batch,
-                                     .loss_scaling = plan.loss_scaling})),
+                                     .loss_scaling = plan.loss_scaling,
+                                     .clip_norm = plan.clip_norm})),
         session_(plan.task, *graph_.graph, {.seed = plan.options.seed}),
         batches_(plan.data.train, plan.options.seed, kStepsInFlight * static_cast<std::size_t>(slots_)) {
     Outputs feeds = graph_.images;

@@ -1,5 +1,7 @@
 #include "actors/training/model.hpp"
 
+#include <cmath>
+
 #include "actors/session/session.hpp"
 #include "actors/training/training_plan.hpp"
 
@@ -40,6 +42,7 @@ class Model::Impl {
   Shape input;
   Optimizer optimizer = optimizers::Adam{};
   std::optional<LossScaling> loss_scaling;
+  double clip_norm = 0;
   Task* given = nullptr;
   std::unique_ptr<Task> owned;
   Parameters parameters;
@@ -55,7 +58,10 @@ Model::~Model() = default;
 void Model::compile(Optimizer optimizer, const ModelOptions& options) {
   if (options.precision != DType::f32 && options.precision != DType::bf16 && options.precision != DType::f16)
     invalid_argument("a model computes in f32, bf16 or f16, not in {}", name(options.precision));
+  if (!(std::isfinite(options.clip_norm) && options.clip_norm >= 0))
+    invalid_argument("gradients are clipped to a norm above 0, or not (0), not to {}", options.clip_norm);
   impl_->session = nullptr;
+  impl_->clip_norm = options.clip_norm;
   impl_->optimizer = std::move(optimizer);
   impl_->layers.set_compute(options.precision == DType::f32 ? DType::invalid : options.precision);
   impl_->loss_scaling.reset();
@@ -72,6 +78,7 @@ TrainingResult Model::fit(const DataSplits& data, const TrainingOptions& options
                           .input = impl_->input,
                           .optimizer = impl_->optimizer,
                           .loss_scaling = impl_->loss_scaling,
+                          .clip_norm = impl_->clip_norm,
                           .data = data,
                           .options = options,
                           .start = impl_->parameters,

@@ -26,6 +26,8 @@ struct ModelOptions {
   // they compute in are left alone. f16 trains with a scaled loss.
   DType precision = DType::f32;
   LossScaling loss_scaling;  // for f16
+  // The gradients of each slot are scaled down together if their norm is greater (graph/clipping.hpp). 0: they are not.
+  double clip_norm = 0;
 };
 
 struct Evaluation {

@@ -15,6 +15,7 @@ struct TrainingPlan {
   Loss loss = Loss::sparse_softmax_cross_entropy;
   const Optimizer& optimizer;
   std::optional<LossScaling> loss_scaling;
+  double clip_norm = 0;  // 0: gradients are not clipped
   const DataSplits& data;
   const TrainingOptions& options;
   const Parameters& start;  // values to go on from; those not in it start anew

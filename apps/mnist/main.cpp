@@ -46,7 +46,7 @@ void train(const MnistOptions& options, const DataSplits& data, Task& task, Cons
            StopSignals& signals) {
   Model model(make_layers(options.model), Shape{28, 28, 1});
   model.compile(optimizers::Adam{.learning_rate = options.learning_rate}, task,
-                {.precision = options.precision});
+                {.precision = options.precision, .clip_norm = options.clip_norm});
   TrainingOptions training;
   training.mode = options.mode;
   training.epochs = options.epochs;

@@ -102,6 +102,14 @@ void declare_training(CLI::App& app, MnistOptions& options, Typed& typed) {
       ->type_name("DIR");
 }
 
+// What becomes of gradients.
+void declare_updates(CLI::App& app, MnistOptions& options) {
+  app.add_option_function<std::string>(
+         "--clip-norm", [&](const std::string& text) { options.clip_norm = parse_positive("--clip-norm", text); },
+         "Scale a slot's gradients down together where their norm is greater (default: leave them)")
+      ->type_name("X");
+}
+
 void declare_running(CLI::App& app, MnistOptions& options, Typed& typed) {
   app.add_option("--save", options.save, "Directory for the trained model, DIR/model.troupe")
       ->type_name("DIR");
@@ -217,6 +225,7 @@ std::variant<MnistOptions, EarlyExit> parse_mnist_options(const std::vector<std:
   Typed typed;
   const auto app = make_command_line(kProgram, kUsage, kDescription);
   declare_training(*app, options, typed);
+  declare_updates(*app, options);
   declare_running(*app, options, typed);
   if (auto exit = parse(*app, arguments)) return *exit;
   options.in_cluster = launched || options.membership.given();

@@ -28,6 +28,7 @@ struct MnistOptions {
   int batch = 32;
   double learning_rate = 1e-3;
   DType precision = DType::f32;  // of products: f32, bf16 or f16
+  double clip_norm = 0;  // 0: gradients are not clipped
   std::uint64_t seed = 0;
   int replicas = 0;  // 0: what TrainingOptions::slots makes of it
   int threads = 0;   // 0: a share of the cores

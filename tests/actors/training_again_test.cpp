@@ -2,10 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <future>
-
-#include "actors/troupe.hpp"
 #include "kernels/data/digits.hpp"
+#include "tests/actors/job_tasks.hpp"
 
 namespace troupe {
 namespace {
@@ -16,40 +14,19 @@ using ::testing::HasSubstr;
 
 class TrainingAgain : public ::testing::Test {
  protected:
-  TrainingAgain() {
-    ClusterSpec cluster{"again", "token", {}};
-    for (const TaskName& name : {TaskName{"ps", 0}, TaskName{"ps", 1}, TaskName{"worker", 0}, TaskName{"worker", 1}}) {
-      tasks.push_back(std::make_unique<Task>(TaskOptions{.name = name, .threads = 1, .networked = true}));
-      cluster.tasks[name] = {"127.0.0.1", tasks.back()->port()};
-    }
-    std::vector<std::future<void>> joining;
-    for (const auto& task : tasks)
-      joining.push_back(std::async(std::launch::async, [&] { task->join(cluster, std::chrono::seconds(20)); }));
-    for (auto& j : joining) j.get();
-  }
-
   // What fit() came to on each task: the message of its error; else the hash of the parameters, which the chief has.
   std::vector<std::string> fit(const std::function<void(const TaskName&, TrainingOptions&)>& change = {}) {
-    std::vector<std::future<std::string>> running;
-    for (const auto& task : tasks)
-      running.push_back(std::async(std::launch::async, [&, task = task.get()]() -> std::string {
-        Model model({layers::flatten(), layers::dense(16, Activation::relu), layers::dense(10)}, Shape{28, 28, 1});
-        model.compile(optimizers::Adam{.learning_rate = 0.01}, *task);
-        TrainingOptions options{.mode = JobMode::sync, .epochs = 2, .batch = 16};
-        if (change) change(task->name(), options);
-        try {
-          return model.fit(data, options).params_sha256;
-        } catch (const Error& error) {
-          return error.message();
-        }
-      }));
-    std::vector<std::string> out;
-    for (auto& r : running) out.push_back(r.get());
-    return out;
+    return tasks.run([&](Task& task) {
+      Model model({layers::flatten(), layers::dense(16, Activation::relu), layers::dense(10)}, Shape{28, 28, 1});
+      model.compile(optimizers::Adam{.learning_rate = 0.01}, task);
+      TrainingOptions options{.mode = JobMode::sync, .epochs = 2, .batch = 16};
+      if (change) change(task.name(), options);
+      return model.fit(data, options).params_sha256;
+    });
   }
 
   const DataSplits data = draw_digits({.train = 320, .test = 50});
-  std::vector<std::unique_ptr<Task>> tasks;
+  testing::JobTasks tasks{2, 2};
 };
 
 TEST_F(TrainingAgain, AJobThatFollowsAnotherHasItsBits) {
@@ -92,9 +69,9 @@ TEST_F(TrainingAgain, TasksThatDisagreeFailAndTrainWhenTheyAgree) {
   const auto wanted = fit();
   for (std::size_t other = 1; other < 4; ++other) {
     const auto failed = fit([&](const TaskName& name, TrainingOptions& options) {
-      if (name == tasks[other]->name()) options.seed = 8;
+      if (name == tasks[other].name()) options.seed = 8;
     });
-    EXPECT_THAT(failed, Each(AllOf(HasSubstr(tasks[other]->name().to_string()), HasSubstr("seed is '8', expected '0'"))));
+    EXPECT_THAT(failed, Each(AllOf(HasSubstr(tasks[other].name().to_string()), HasSubstr("seed is '8', expected '0'"))));
     EXPECT_EQ(fit(), wanted);
   }
 }
@@ -102,7 +79,7 @@ TEST_F(TrainingAgain, TasksThatDisagreeFailAndTrainWhenTheyAgree) {
 TEST_F(TrainingAgain, ATaskThatTrainsAloneIsToldAndTheOthersAreNotBotheredLater) {
   const auto alone = [&](std::size_t task, std::chrono::nanoseconds patience = std::chrono::milliseconds(1)) {
     Model model({layers::flatten(), layers::dense(10)}, Shape{28, 28, 1});
-    model.compile(optimizers::SGD{}, *tasks[task]);
+    model.compile(optimizers::SGD{}, tasks[task]);
     try {
       model.fit(data, {.mode = JobMode::sync, .epochs = 1, .join_timeout = patience});
     } catch (const Error& error) {

@@ -41,6 +41,7 @@ TEST(MnistOptions, DefaultsTrainOnTheBuiltInDigitsInThisProcess) {
   EXPECT_EQ(options.epochs, 5);
   EXPECT_EQ(options.batch, 32);
   EXPECT_EQ(options.learning_rate, 1e-3);
+  EXPECT_EQ(options.clip_norm, 0);
   EXPECT_EQ(options.precision, DType::f32);
   EXPECT_EQ(options.seed, 0u);
   EXPECT_EQ(options.replicas, 0);
@@ -90,6 +91,11 @@ TEST(MnistOptions, NumbersAreWholeDecimalAndInRange) {
                 HasSubstr("--seed: expected a whole number from 0 to 18446744073709551615"));
   for (const char* text : {"0", "-0.1", "nan", "inf", "fast", "1e-3x", ""})
     EXPECT_THAT(wrong({"--lr", text}), HasSubstr("--lr: expected a number above 0"));
+}
+
+TEST(MnistOptions, GradientsAreClippedToAPositiveNorm) {
+  EXPECT_EQ(good({"--clip-norm", "0.5"}).clip_norm, 0.5);
+  for (const char* text : {"0", "-1", "nan", "inf", "much"}) EXPECT_THAT(wrong({"--clip-norm", text}), HasSubstr("--clip-norm: expected a number above 0"));
 }
 
 TEST(MnistOptions, DigitsArePairsOfSizes) {

@@ -131,6 +131,11 @@ TEST(Mnist, TheResultFollowsFromTheSeedNotFromTheDevices) {
   EXPECT_NE(params_sha256({"--seed", "7", "--replicas", "1"}), hash);
 }
 
+TEST(Mnist, WhatIsSaidOfUpdatesIsDone) {
+  EXPECT_NE(params_sha256({"--clip-norm", "0.5"}), params_sha256({}));
+  EXPECT_EQ(params_sha256({"--clip-norm", "1e9"}), params_sha256({}));
+}
+
 TEST(Mnist, TheConvolutionalModelTrainsToo) {
   const auto lines = json_lines(mnist(small({"--model", "cnn", "--json"})));
   EXPECT_EQ(lines.size(), 3u);

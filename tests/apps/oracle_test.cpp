@@ -19,7 +19,7 @@ std::string trained_by_model(const DataSplits& data, const OracleOptions& option
                              int threads = 1) {
   Task task({.cpu_devices = devices, .threads = threads});
   Model model(mlp(), Shape{28, 28, 1});
-  model.compile(optimizers::Adam{.learning_rate = 1e-3}, task, {.precision = options.precision});
+  model.compile(optimizers::Adam{.learning_rate = 1e-3}, task, {.precision = options.precision, .clip_norm = options.clip_norm});
   return model
       .fit(data,
            {.epochs = options.epochs, .batch = options.batch, .slots = options.slots, .seed = options.seed})
@@ -53,6 +53,21 @@ TEST(OracleOfMixedPrecision, ProductsInSixteenBitsAndTheRestInF32) {
       EXPECT_EQ(trained_by_model(data, options), expected) << name(precision) << ", slots " << slots;
       EXPECT_EQ(trained_by_model(data, options, slots, 2), expected) << "on more threads and devices";
     }
+}
+
+TEST(OracleOfClipping, EachSlotIsClippedByItself) {
+  const DataSplits data = draw_digits({.train = 200, .test = 20});
+  const std::string unclipped = trained_by_model(data, {.slots = 2});
+  for (const DType precision : {DType::f32, DType::f16})
+    for (const int slots : {1, 2}) {
+      const OracleOptions options{.slots = slots, .clip_norm = 0.5, .precision = precision};
+      const std::string expected = params_sha256(trained_by_hand(data.train, options));
+      EXPECT_NE(expected, unclipped);
+      EXPECT_EQ(trained_by_model(data, options), expected) << name(precision) << ", slots " << slots;
+      EXPECT_EQ(trained_by_model(data, options, slots, 2), expected) << "on more threads and devices";
+    }
+  const OracleOptions loose{.slots = 2, .clip_norm = 1e9};
+  EXPECT_EQ(trained_by_model(data, loose), unclipped);
 }
 
 }  // namespace

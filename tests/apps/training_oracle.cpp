@@ -14,7 +14,9 @@
 #include "kernels/cpu/random.hpp"
 #include "kernels/cpu/softmax.hpp"
 #include "kernels/cpu/training.hpp"
+#include "kernels/kernels.hpp"
 #include "scheduler/training/permutation.hpp"
+#include "tests/kernels/run_kernel.hpp"
 
 namespace troupe::testing {
 namespace {
@@ -74,6 +76,7 @@ std::uint64_t fnv1a(std::string_view text) {
 class Loop {
  public:
   Loop(const Dataset& train, const OracleOptions& options) : train_(train), options_(options) {
+    register_all_kernels(kernels_);
     draw(values_[0], "dense/kernel/RandomUniform", kPixels + kHidden);
     draw(values_[2], "dense_1/kernel/RandomUniform", kHidden + kClasses);
   }
@@ -110,6 +113,7 @@ class Loop {
                                          static_cast<std::size_t>(options_.batch)),
              batch);
       Four gradients = gradients_of(batch);
+      if (options_.clip_norm > 0) clip(gradients);
       if (options_.all_reduce)
         ranks.push_back(std::move(gradients));
       else if (slot == 0)
@@ -163,6 +167,15 @@ class Loop {
 
   float scale() const { return options_.precision == DType::f16 ? 65536.0f : 1.0f; }
 
+  void clip(Four& gradients) {
+    double half = 0;
+    for (const Tensor& g : gradients)
+      half += static_cast<double>(run_kernel(kernels_, *device_, {.op = "L2Loss", .dtype = DType::f32, .inputs = {g}})[0].item<float>());
+    const double norm = std::sqrt(half * 2) / static_cast<double>(scale());
+    const auto factor = static_cast<float>(std::min(options_.clip_norm / norm, 1.0));
+    for (Tensor& g : gradients) g = changed(g, [&](float x, std::int64_t) { return x * factor; });
+  }
+
   static void add(Four& sum, const Four& more) {
     for (std::size_t i = 0; i < sum.size(); ++i) {
       const auto to = sum[i].mutable_values<float>();
@@ -202,6 +215,8 @@ class Loop {
   const Dataset& train_;
   const OracleOptions& options_;
   OneThread thread_;
+  KernelRegistry kernels_;
+  std::unique_ptr<Device> device_ = test_device(1);
   Four values_ = zeros(), first_moments_ = zeros(), second_moments_ = zeros();
   std::int64_t steps_ = 0;
 };

@@ -17,6 +17,7 @@ struct OracleOptions {
   int epochs = 2;
   std::uint64_t seed = 0;
   float learning_rate = 1e-3f;
+  double clip_norm = 0;          // of each slot's gradients; 0: any
   bool all_reduce = false;       // gradients are averaged as ranks do it
   DType precision = DType::f32;  // of products, biases and the hidden layer: f32, bf16, f16
 };
@@ -25,6 +26,8 @@ struct OracleOptions {
 // local or synchronous training on `train`:
 //   * kernels begin Glorot-uniform, drawn for (seed, node name) in step 0 and slot 0; biases begin at zero;
 //   * slot s of step t of an epoch sees examples [(t N + s) B, (t N + s + 1) B) of the epoch's permutation;
+//   * a slot's gradients are clipped: times min(1, clip_norm / norm), of which the squares of a gradient are summed by the
+//     kernel, the sums in double from dense/kernel on;
 //   * a step applies ((g0 + g1) + ...) / N;
 //   * by all-reduce, slot s is computed by rank s. The gradients of a step lie in one tensor in the order in which backprop
 //     makes them, the last layer's first, bias before kernel; it has N parts of as many elements each, a multiple of 16
