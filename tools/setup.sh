@@ -6,6 +6,7 @@ packages=(
   g++ cmake ninja-build ccache pkg-config git
   libcaf-dev                                    # actors, cluster networking
   libeigen3-dev libdnnl-dev                     # CPU kernels
+  libisal-dev                                   # checksums of checkpoints
   protobuf-compiler libprotobuf-dev             # wire and file schemas
   libfmt-dev libcli11-dev nlohmann-json3-dev libcpp-httplib-dev
   libssl-dev zlib1g-dev libncurses-dev          # TLS and hashing, compression, terminal

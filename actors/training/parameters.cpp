@@ -1,16 +1,13 @@
 #include "actors/training/parameters.hpp"
 
-#include <fcntl.h>
 #include <openssl/evp.h>
 #include <unistd.h>
 
 #include <bit>
-#include <cerrno>
-#include <cstring>
-#include <fstream>
+#include <limits>
 #include <memory>
-#include <sstream>
 
+#include "devices/storage/file_system.hpp"
 #include "graph/serialize.hpp"
 
 namespace troupe {
@@ -42,33 +39,6 @@ class Sha256 {
   std::unique_ptr<EVP_MD_CTX, void (*)(EVP_MD_CTX*)> context_;
 };
 
-[[noreturn]] void file_error(const std::string& path, std::string_view what) {
-  fail(Code::unavailable, "cannot {} '{}': {}", what, path, std::strerror(errno));
-}
-
-void write_synced(const std::string& path, const std::string& bytes) {
-  const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-  if (fd < 0) file_error(path, "create");
-  const std::unique_ptr<const int, void (*)(const int*)> closer(&fd, [](const int* f) { ::close(*f); });
-  for (std::size_t done = 0; done < bytes.size();) {
-    const ssize_t n = ::write(fd, bytes.data() + done, bytes.size() - done);
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) file_error(path, "write");
-    done += static_cast<std::size_t>(n);
-  }
-  if (::fsync(fd) != 0) file_error(path, "sync");
-}
-
-void sync_directory_of(const std::string& path) {
-  const auto slash = path.rfind('/');
-  const std::string directory = slash == std::string::npos ? "." : path.substr(0, slash + 1);
-  const int fd = ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0) file_error(directory, "open");
-  const int result = ::fsync(fd);
-  ::close(fd);
-  if (result != 0) file_error(directory, "sync");
-}
-
 }  // namespace
 
 std::string params_sha256(const Parameters& parameters) {
@@ -93,24 +63,13 @@ void save_parameters(const std::string& path, const Parameters& parameters) {
   }
   std::string bytes;
   if (!message.SerializeToString(&bytes)) fail(Code::resource_exhausted, "the parameters are larger than 2 GiB: '{}'", path);
-  const std::string temporary = fmt::format("{}.tmp-{}", path, ::getpid());
-  try {
-    write_synced(temporary, bytes);
-    if (::rename(temporary.c_str(), path.c_str()) != 0) file_error(path, "rename to");
-  } catch (...) {
-    ::unlink(temporary.c_str());
-    throw;
-  }
-  sync_directory_of(path);
+  replace_file(posix_file_system(), path, bytes, std::to_string(::getpid()));
 }
 
 Parameters load_parameters(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) fail(Code::not_found, "cannot read '{}': {}", path, std::strerror(errno));
-  std::stringstream bytes;
-  bytes << file.rdbuf();
+  const std::string bytes = read_file(posix_file_system(), path, std::numeric_limits<int>::max());
   proto::Parameters message;
-  if (!message.ParseFromString(bytes.str()) || message.version() != 1)
+  if (!message.ParseFromString(bytes) || message.version() != 1)
     fail(Code::data_loss, "'{}' is not a file of parameters, or is damaged", path);
   Parameters out;
   for (const proto::NamedTensor& entry : message.parameter()) {

@@ -15,9 +15,9 @@ using Parameters = std::map<std::string, Tensor>;
 std::string params_sha256(const Parameters& parameters);
 
 // Writes a proto::Parameters: to a temporary file beside it, synced and renamed, so that `path` is whole or as it was.
-// Throws unavailable, naming the file and the reason.
+// Throws what FileSystem does, naming the file and the reason; resource_exhausted above 2 GiB.
 void save_parameters(const std::string& path, const Parameters& parameters);
-// Throws not_found, or data_loss naming the file if it is damaged.
+// Throws what FileSystem does, and data_loss naming the file if it is damaged.
 Parameters load_parameters(const std::string& path);
 
 }  // namespace troupe

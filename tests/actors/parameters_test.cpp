@@ -86,10 +86,10 @@ TEST(Parameters, AMissingFileOrDirectoryIsNamed) {
   EXPECT_EQ(load.code(), Code::not_found);
   EXPECT_THAT(load.message(), HasSubstr(file));
   const Error save = error_of([&] { save_parameters(file, some()); });
-  EXPECT_EQ(save.code(), Code::unavailable);
+  EXPECT_EQ(save.code(), Code::not_found);
   EXPECT_THAT(save.message(), HasSubstr(file));
   EXPECT_THAT(save.message(), HasSubstr("No such file or directory"));
-  EXPECT_EQ(error_of([&] { load_parameters(directory.file("")); }).code(), Code::data_loss);  // a directory
+  EXPECT_EQ(error_of([&] { load_parameters(directory.file("")); }).code(), Code::failed_precondition);  // a directory
 }
 
 TEST(Parameters, TheOldFileStaysWholeWhenSavingFails) {
@@ -100,7 +100,7 @@ TEST(Parameters, TheOldFileStaysWholeWhenSavingFails) {
   // What is in the way of the temporary file stops even a superuser.
   std::filesystem::create_directory(fmt::format("{}.tmp-{}", file, ::getpid()));
   const Error error = error_of([&] { save_parameters(file, {}); });
-  EXPECT_EQ(error.code(), Code::unavailable) << error.to_string();
+  EXPECT_EQ(error.code(), Code::failed_precondition) << error.to_string();
   EXPECT_EQ(testing::content_of(file), before);
 }
 
@@ -108,7 +108,7 @@ TEST(Parameters, NothingIsLeftBehindWhenTheFileCannotBeReplaced) {
   testing::TemporaryDirectory directory;
   const std::string taken = directory.file("taken");
   std::filesystem::create_directory(taken);
-  EXPECT_EQ(error_of([&] { save_parameters(taken, some()); }).code(), Code::unavailable);
+  EXPECT_EQ(error_of([&] { save_parameters(taken, some()); }).code(), Code::failed_precondition);
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(directory.file("")), {}), 1);
 }
 

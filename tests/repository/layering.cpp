@@ -34,6 +34,7 @@ const std::vector<Library> kLibraries = {
     {"NCCL", R"(nccl.*\.h)", {"devices/cuda/"}},
     {"cuBLAS, cuDNN, CUB", R"((cublas|cudnn).*\.h|(cub|thrust)/.*)", {"kernels/cuda/"}},
     {"OpenSSL", "openssl/.*", {"actors/"}},
+    {"ISA-L", R"(isa-l.*\.h)", {"actors/checkpoint/"}},
     {"cpp-httplib", R"(httplib\.h)", {"actors/", "tools/"}},
     {"nlohmann-json", "nlohmann/.*", {"actors/", "apps/", "tools/"}},
     {"CLI11", "CLI/.*", {"apps/", "tools/"}},

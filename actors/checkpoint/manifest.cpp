@@ -1,0 +1,141 @@
+#include "actors/checkpoint/manifest.hpp"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "devices/storage/file_system.hpp"
+#include "messages/error.hpp"
+#include "messages/tensor.hpp"
+
+namespace troupe {
+namespace {
+
+constexpr std::size_t kMaxName = 4096;
+
+template <class... Args>
+[[noreturn]] void damaged(fmt::format_string<Args...> format, Args&&... args) {
+  throw Error(Code::data_loss, fmt::format(format, std::forward<Args>(args)...));
+}
+
+void check_rows(const TensorEntry& entry) {
+  const std::int64_t own = entry.shape.rank() == 0 ? 1 : entry.shape[0];
+  if (entry.shape.rank() == 0 && entry.rows != 1)
+    damaged("a scalar is said to be one of {} rows", entry.rows);
+  if (entry.row_begin < 0 || entry.row_end < entry.row_begin || entry.row_end > entry.rows ||
+      entry.row_end - entry.row_begin != own)
+    damaged("shape {} does not fit rows [{}, {}) of {}", entry.shape.to_string(), entry.row_begin, entry.row_end, entry.rows);
+  if (entry.kind == TensorKind::state && own != entry.rows) damaged("a part of a state is no state");
+}
+
+void check_entry(const TensorEntry& entry, std::uint64_t offset, std::uint64_t file_bytes) {
+  if (entry.name.empty() || entry.name.size() > kMaxName || entry.variable.size() > kMaxName)
+    damaged("a name of {} bytes", std::max(entry.name.size(), entry.variable.size()));
+  if (entry.kind < TensorKind::variable || entry.kind > TensorKind::state)
+    damaged("kind {} does not exist", static_cast<int>(entry.kind));
+  if (!is_valid(entry.dtype) || entry.dtype == DType::resource) damaged("dtype {} does not exist", static_cast<int>(entry.dtype));
+  if (!entry.shape.fully_known()) damaged("shape {} is not known", entry.shape.to_string());
+  check_rows(entry);
+  std::uint64_t wanted = 0;
+  try {
+    wanted = entry.dtype == DType::string ? static_cast<std::uint64_t>(entry.shape.num_elements())
+                                          : checked_bytes(entry.dtype, entry.shape);
+  } catch (const Error& error) {
+    damaged("{}", error.message());
+  }
+  if (entry.dtype == DType::string ? entry.bytes / 4 < wanted : entry.bytes != wanted)
+    damaged("{} bytes do not make {}{}", entry.bytes, name(entry.dtype), entry.shape.to_string());
+  if (entry.offset != offset || entry.offset > file_bytes || entry.bytes > file_bytes - entry.offset)
+    damaged("{} bytes from {} on do not lie where they should in a file of {}", entry.bytes, entry.offset, file_bytes);
+}
+
+void check_shard(const ShardManifest& shard) {
+  if (!shard.file.starts_with("shard-") || shard.file.find_first_of(std::string_view("/\0", 2)) != std::string::npos ||
+      shard.file.size() > 255)
+    damaged("shard {} has a file of no proper name", shard.shard);
+  std::uint64_t offset = 0;
+  for (const TensorEntry& entry : shard.tensors) {
+    try {
+      check_entry(entry, offset, shard.bytes);
+    } catch (const Error& error) {
+      throw error.within(fmt::format("{} '{}' of '{}'", name(entry.kind), entry.name, shard.file));
+    }
+    const std::uint64_t end = entry.offset + entry.bytes;
+    if (end > shard.bytes / kTensorAlignment * kTensorAlignment)
+      damaged("'{}': the file of {} bytes ends before '{}'", shard.file, shard.bytes, entry.name);
+    offset = aligned(end);
+  }
+  if (offset != shard.bytes) damaged("'{}': its tensors take {} bytes and not {}", shard.file, offset, shard.bytes);
+}
+
+void add_part(StoredVariables& variables, const ShardManifest& shard, std::size_t tensor) {
+  const TensorEntry& entry = shard.tensors[tensor];
+  Shape whole = entry.shape;
+  if (whole.rank() > 0) whole.set_dim(0, entry.rows);
+  const auto [at, added] = variables.try_emplace(entry.name);
+  StoredVariable& stored = at->second;
+  if (added)
+    stored = {entry.kind, entry.variable, entry.dtype, whole, entry.rows, {}};
+  else if (stored.kind != entry.kind || stored.variable != entry.variable || stored.dtype != entry.dtype || stored.shape != whole)
+    damaged("the parts of '{}' are not of one variable: {}{} of {}, {}{} of '{}'", entry.name, name(stored.dtype),
+            stored.shape.to_string(), stored.variable, name(entry.dtype), whole.to_string(), shard.file);
+  stored.parts.push_back({shard.shard, tensor});
+}
+
+void check_cover(const std::string& name, StoredVariable& stored, const CheckpointManifest& manifest) {
+  const auto entry = [&](const StoredVariable::Part& part) -> const TensorEntry& {
+    return manifest.shards[part.shard].tensors[part.tensor];
+  };
+  std::ranges::sort(stored.parts, {}, [&](const auto& part) { return std::pair(entry(part).row_begin, entry(part).row_end); });
+  std::int64_t next = 0;
+  for (const StoredVariable::Part& part : stored.parts) {
+    const TensorEntry& rows = entry(part);
+    if (rows.row_begin > next) damaged("rows [{}, {}) of '{}' are on no shard", next, rows.row_begin, name);
+    if (rows.row_begin < next) damaged("rows from {} on of '{}' are there twice", rows.row_begin, name);
+    next = rows.row_end;
+  }
+  if (next != stored.rows) damaged("rows [{}, {}) of '{}' are on no shard", next, stored.rows, name);
+}
+
+}  // namespace
+
+StoredVariables check(const CheckpointManifest& manifest) {
+  StoredVariables variables;
+  std::set<std::string> files;
+  for (std::size_t i = 0; i < manifest.shards.size(); ++i) {
+    const ShardManifest& shard = manifest.shards[i];
+    if (shard.shard != i) damaged("shard {} stands where shard {} should", shard.shard, i);
+    check_shard(shard);
+    if (!files.insert(shard.file).second) damaged("two shards have the file '{}'", shard.file);
+    std::set<std::string_view> states;
+    for (std::size_t t = 0; t < shard.tensors.size(); ++t) {
+      const TensorEntry& entry = shard.tensors[t];
+      if (entry.kind != TensorKind::state)
+        add_part(variables, shard, t);
+      else if (!states.insert(entry.name).second)
+        damaged("'{}' has two states '{}'", shard.file, entry.name);
+    }
+  }
+  if (manifest.shards.empty()) damaged("a checkpoint without a shard");
+  for (auto& [name, stored] : variables) check_cover(name, stored, manifest);
+  return variables;
+}
+
+std::string checkpoint_folder(std::string_view directory, std::uint64_t version) {
+  return join_path(directory, fmt::format("checkpoint-{:012}", version));
+}
+
+std::string shard_file_name(std::uint32_t shard, std::uint32_t shards, std::uint64_t attempt) {
+  return fmt::format("shard-{:05}-of-{:05}-{:016x}", shard, shards, attempt);
+}
+
+std::string_view name(TensorKind kind) {
+  switch (kind) {
+    case TensorKind::variable: return "variable";
+    case TensorKind::slot: return "slot";
+    case TensorKind::state: return "state";
+  }
+  return "tensor";
+}
+
+}  // namespace troupe

@@ -1,0 +1,71 @@
+#include "devices/storage/file_system.hpp"
+
+#include "messages/error.hpp"
+
+namespace troupe {
+
+std::string join_path(std::string_view directory, std::string_view name) {
+  std::string out(directory);
+  if (!out.empty() && out.back() != '/') out += '/';
+  return out += name;
+}
+
+std::string parent_path(std::string_view path) {
+  while (path.size() > 1 && path.back() == '/') path.remove_suffix(1);
+  const auto slash = path.rfind('/');
+  if (slash == std::string_view::npos) return ".";
+  path = path.substr(0, slash + 1);
+  while (path.size() > 1 && path.back() == '/') path.remove_suffix(1);
+  return std::string(path);
+}
+
+void make_directories(FileSystem& files, const std::string& path) {
+  if (path.empty() || path == "." || path == "/") return;
+  bool made = false;
+  if (!files.exists(path)) {
+    make_directories(files, parent_path(path));
+    try {
+      files.make_directory(path);
+      made = true;
+    } catch (const Error& error) {
+      if (error.code() != Code::already_exists) throw;  // another was faster
+    }
+  }
+  try {
+    files.sync_directory(parent_path(path));  // also if it was there: whoever made it may not have come as far as this
+  } catch (const Error& error) {
+    if (made || error.code() != Code::permission_denied) throw;  // a folder that was given to us in one that is not ours
+  }
+}
+
+void replace_file(FileSystem& files, const std::string& path, std::string_view bytes, std::string_view suffix) {
+  const std::string temporary = fmt::format("{}.tmp-{}", path, suffix);
+  bool created = false;
+  try {
+    const std::unique_ptr<WritableFile> file = files.create(temporary);
+    created = true;
+    file->append(std::as_bytes(std::span(bytes)));
+    file->sync();
+    file->close();
+    files.rename(temporary, path);
+  } catch (...) {
+    try {
+      if (created) files.remove(temporary);
+    } catch (const Error&) {  // what went wrong first is the news
+    }
+    throw;
+  }
+  files.sync_directory(parent_path(path));
+}
+
+std::string read_file(FileSystem& files, const std::string& path, std::uint64_t limit) {
+  const std::unique_ptr<ReadableFile> file = files.open(path);
+  const std::uint64_t size = file->size();
+  if (size > limit)
+    fail(Code::resource_exhausted, "'{}' has {} bytes, more than the {} that it may have", path, size, limit);
+  std::string bytes(size, '\0');
+  file->read(0, std::as_writable_bytes(std::span(bytes)));
+  return bytes;
+}
+
+}  // namespace troupe

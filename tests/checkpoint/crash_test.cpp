@@ -1,0 +1,187 @@
+// A save over an older checkpoint is cut off at every operation, with every kind of loss: what is found then is the old
+// checkpoint or the new one, whole, and once the save has said that it is done, the new one.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/actors/error_of.hpp"
+#include "tests/checkpoint/example.hpp"
+#include "tests/checkpoint/memory_file_system.hpp"
+
+namespace troupe {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+using testing::error_of;
+using testing::Example;
+using testing::MemoryFileSystem;
+using testing::Survives;
+
+constexpr std::uint32_t kShards = 3;
+const std::string kDirectory = "/saves";
+
+// What a job does: saves, then removes what is too old. `done`: the save has said so.
+void save(FileSystem& files, const CheckpointId& id, const Example& state, bool& done) {
+  state.save(files, kDirectory, id, kShards);
+  done = true;
+  remove_old_checkpoints(files, kDirectory, 1, id.version);
+}
+
+struct Disk {
+  Survives survives;
+  std::uint64_t seed;
+};
+
+std::vector<Disk> disks() {
+  std::vector<Disk> out = {{Survives::nothing, 0}, {Survives::names, 0}, {Survives::content, 0}, {Survives::everything, 0}};
+  for (std::uint64_t seed = 0; seed < 20; ++seed) out.push_back({Survives::some, seed});
+  return out;
+}
+
+struct Outcome {
+  std::uint64_t points = 0;  // at which the save was cut off
+  std::uint64_t old_found = 0, new_found = 0;
+  std::vector<std::string> broken;  // promises
+};
+
+// `before`: of the disk, as the old checkpoint was saved on it.
+Outcome cut_off_everywhere(const MemoryFileSystem& before, const CheckpointId& old_id, const Example& old_state,
+                           const CheckpointId& new_id, const Example& new_state, bool sync_files, bool sync_directories) {
+  Outcome outcome;
+  for (bool complete = false; !complete; ++outcome.points) {
+    MemoryFileSystem files = before.copy();
+    files.sync_files = sync_files;
+    files.sync_directories = sync_directories;
+    files.crash_at = outcome.points;
+    bool done = false;
+    complete = !error_of([&] { save(files, new_id, new_state, done); });
+    for (const Disk& disk : disks()) {
+      MemoryFileSystem after = files.after_crash(disk.survives, disk.seed);
+      const std::string where = fmt::format("operation {}, disk {}/{}", outcome.points, static_cast<int>(disk.survives), disk.seed);
+      auto found = newest_whole_checkpoint(after, kDirectory);
+      const bool is_old = found && found->manifest().id == old_id && old_state.difference(*found).empty();
+      const bool is_new = found && found->manifest().id == new_id && new_state.difference(*found).empty();
+      ++(is_new ? outcome.new_found : outcome.old_found);
+      if (!is_new && (!is_old || done)) {
+        outcome.broken.push_back(where + (is_old ? ": the new one was lost" : ": none is whole"));
+        continue;
+      }
+      // Who starts again saves over whatever was left, the same version first.
+      const Example next(77);
+      for (const std::uint64_t version : {new_id.version, new_id.version + 1}) {
+        const CheckpointId id{version, 99};
+        bool saved = false;
+        if (const Error error = error_of([&] { save(after, id, next, saved); })) {
+          outcome.broken.push_back(where + ": the next save: " + error.to_string());
+          break;
+        }
+        found = newest_whole_checkpoint(after, kDirectory);
+        if (!found || found->manifest().id != id || !next.difference(*found).empty())
+          outcome.broken.push_back(where + ": the next save is not found");
+      }
+      if (after.list(kDirectory).size() != 1) outcome.broken.push_back(where + ": something is left");
+    }
+  }
+  return outcome;
+}
+
+class Crash : public ::testing::Test {
+ protected:
+  Crash() { old_state_.save(disk_, kDirectory, old_, kShards); }
+
+  Outcome save_new(bool sync_files = true, bool sync_directories = true) {
+    return cut_off_everywhere(disk_, old_, old_state_, new_, new_state_, sync_files, sync_directories);
+  }
+
+  const CheckpointId old_{10, 1}, new_{20, 2};
+  const Example old_state_{1}, new_state_{2};
+  MemoryFileSystem disk_;
+};
+
+TEST_F(Crash, AtAnyOperationLeavesTheOldOrTheNewOneWhole) {
+  const Outcome outcome = save_new();
+  EXPECT_THAT(outcome.broken, IsEmpty());
+  EXPECT_GE(outcome.points, 50u);
+  EXPECT_GT(outcome.old_found, 0u);
+  EXPECT_GT(outcome.new_found, 0u);
+  RecordProperty("points", static_cast<int>(outcome.points));
+}
+
+TEST_F(Crash, TheFirstSaveOfAJobIsThereOrIsNot) {
+  std::uint64_t point = 0;
+  for (bool complete = false; !complete; ++point) {
+    MemoryFileSystem files;
+    files.crash_at = point;
+    bool done = false;
+    complete = !error_of([&] { save(files, new_, new_state_, done); });
+    for (const Disk& disk : disks()) {
+      MemoryFileSystem after = files.after_crash(disk.survives, disk.seed);
+      auto found = newest_whole_checkpoint(after, kDirectory);
+      EXPECT_TRUE(found || !done) << point;
+      EXPECT_EQ(found ? new_state_.difference(*found) : "", "") << point;
+    }
+  }
+  EXPECT_GE(point, 50u);
+}
+
+TEST_F(Crash, SavingAVersionAgainReplacesItAtOnce) {
+  const Example again(3);
+  const Outcome outcome = cut_off_everywhere(disk_, old_, old_state_, {old_.version, 2}, again, true, true);
+  EXPECT_THAT(outcome.broken, IsEmpty());
+  EXPECT_GT(outcome.old_found, 0u);
+}
+
+TEST_F(Crash, LeftoversOfAnEarlierAttemptAreNoHindrance) {
+  disk_.crash_at = disk_.operations() + 30;
+  bool done = false;
+  EXPECT_TRUE(error_of([&] { save(disk_, {new_.version, 3}, Example(4), done); }));
+  for (const Survives survives : {Survives::names, Survives::everything}) {
+    const MemoryFileSystem left = disk_.after_crash(survives);
+    EXPECT_THAT(cut_off_everywhere(left, old_, old_state_, new_, new_state_, true, true).broken, IsEmpty());
+  }
+}
+
+// That these tests would see it if anything were not synced.
+TEST_F(Crash, WithoutSyncingFilesPromisesAreBroken) {
+  const Outcome outcome = save_new(false, true);
+  EXPECT_THAT(outcome.broken, Not(IsEmpty()));
+  EXPECT_THAT(outcome.broken.front(), HasSubstr("was lost"));
+  EXPECT_THAT(outcome.broken.back(), HasSubstr("none is whole"));
+}
+
+TEST_F(Crash, WithoutSyncingFoldersPromisesAreBroken) { EXPECT_THAT(save_new(true, false).broken, Not(IsEmpty())); }
+
+TEST_F(Crash, AFullDiskIsAnErrorAndTheOldOneStays) {
+  const MemoryFileSystem& before = disk_;
+  std::uint64_t point = 0;
+  for (bool complete = false; !complete; ++point) {
+    MemoryFileSystem files = before.copy();
+    files.full_at = point;
+    bool done = false;
+    const Error error = error_of([&] { save(files, new_, new_state_, done); });
+    complete = files.operations() <= point;
+    // Once committed, what is left is to tidy up: it may stay, and the next save will do it.
+    EXPECT_TRUE(complete || done || error.code() == Code::resource_exhausted) << point << ": " << error.to_string();
+    files.full_at = MemoryFileSystem::kNever;
+    auto found = newest_whole_checkpoint(files, kDirectory);
+    ASSERT_TRUE(found) << point;
+    const bool is_new = found->manifest().id == new_;
+    EXPECT_TRUE(is_new || !done) << point;
+    EXPECT_EQ((is_new ? new_state_ : old_state_).difference(*found), "") << point;
+    for (const ListedCheckpoint& checkpoint : list_checkpoints(files, kDirectory)) {
+      const std::size_t left = files.list(checkpoint.folder).size();
+      EXPECT_TRUE(checkpoint.committed || left <= kShards) << point << ": what was half written stays";
+    }
+    bool saved = false;
+    save(files, {20, 3}, new_state_, saved);
+    found = newest_whole_checkpoint(files, kDirectory);
+    EXPECT_EQ(found->manifest().id, (CheckpointId{20, 3})) << point;
+    EXPECT_EQ(files.list(kDirectory).size(), 1u) << point;
+    EXPECT_EQ(files.list(found->folder()).size(), kShards + 1) << point;
+  }
+  EXPECT_GE(point, 50u);
+}
+
+}  // namespace
+}  // namespace troupe
