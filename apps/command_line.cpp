@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <cstdio>
 #include <sstream>
 
 namespace troupe {
@@ -51,8 +52,9 @@ std::optional<EarlyExit> parse(CLI::App& app, std::vector<std::string> arguments
 }
 
 int finish(const EarlyExit& exit) {
-  fmt::print(stdout, "{}", exit.out);
-  fmt::print(stderr, "{}", exit.err);
+  // Not fmt::print, which throws where a write fails: who ends the output says so.
+  std::fputs(exit.out.c_str(), stdout);
+  std::fputs(exit.err.c_str(), stderr);
   return exit.code;
 }
 

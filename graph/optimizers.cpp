@@ -33,8 +33,11 @@ void require_decay(const Optimizer& optimizer, const char* option, double value)
 }
 
 void check(const Optimizer& optimizer) {
-  const auto rate = [](const auto& o) { return o.learning_rate; };
-  require_not_negative(optimizer, "learning_rate", std::visit(rate, optimizer));
+  const Schedule& rate = learning_rate(optimizer);
+  if (rate.is_constant())
+    require_not_negative(optimizer, "learning_rate", rate.rate(0));
+  else if (const std::string problem = rate.problem(); !problem.empty())
+    invalid_argument("optimizer {}: learning_rate, {}", name(optimizer), problem);
   const Overloaded cases{
       [](const optimizers::SGD&) {},
       [&](const optimizers::Momentum& o) { require_decay(optimizer, "momentum", o.momentum); },
@@ -124,15 +127,16 @@ Output add_update(const Optimizer& optimizer, const Update& update) {
   return std::visit([&](const auto& o) { return add_update(o, update); }, optimizer);
 }
 
-double learning_rate(const Optimizer& optimizer) {
-  return std::visit([](const auto& o) { return o.learning_rate; }, optimizer);
-}
-
 // The Apply nodes of one call; with a loss scale, each in a branch of an If.
 class Updates {
  public:
   Updates(Graph& graph, const Optimizer& optimizer, std::string name, const LossScale* scale)
-      : graph_(graph), optimizer_(optimizer), name_(std::move(name)), scale_(scale) {}
+      : graph_(graph),
+        optimizer_(optimizer),
+        rate_(learning_rate(optimizer)),
+        counts_(std::holds_alternative<optimizers::Adam>(optimizer)),
+        name_(std::move(name)),
+        scale_(scale) {}
 
   Output finish(std::span<const GradientAndVariable> gradients) {
     if (scale_) check_gradients(gradients);
@@ -162,7 +166,7 @@ class Updates {
   }
 
   void start_counting() {
-    if (!std::holds_alternative<optimizers::Adam>(optimizer_)) return;
+    if (!counts_ && rate_.is_constant()) return;
     count_ = variable(
         graph_, {.name = "global_step",
                  .initial_value = constant(graph_, std::int64_t{0}, free_name(graph_, "global_step/zero")),
@@ -182,7 +186,7 @@ class Updates {
     return add_update(optimizer_, {.var = g.variable.handle,
                                    .slots = slot_variables(g.variable),
                                    .rate = rate(g),
-                                   .number = number_,
+                                   .number = counts_ ? number_ : Output(),
                                    .gradient = g.gradient,
                                    .name = node_name(g)});
   }
@@ -203,7 +207,8 @@ class Updates {
   Output guarded_update(const GradientAndVariable& g) {
     const bool dense = g.gradient.is_dense();
     Outputs inputs = {inverse_};
-    if (number_.valid()) inputs.push_back(number_);
+    if (counts_) inputs.push_back(number_);
+    if (!rate_.is_constant()) inputs.push_back(rate(g));
     if (!dense) inputs.push_back(g.gradient.indices);
     inputs.push_back(dense ? g.gradient.dense : g.gradient.values);
     inputs.push_back(g.variable.handle);
@@ -212,13 +217,14 @@ class Updates {
       std::size_t next = 0;
       const Output inverse = in[next++];
       Update u{.name = "apply"};
-      if (number_.valid()) u.number = in[next++];
+      if (counts_) u.number = in[next++];
+      if (!rate_.is_constant()) u.rate = in[next++];
       if (!dense) u.gradient.indices = in[next++];
       const Output scaled = in[next++];
       (dense ? u.gradient.dense : u.gradient.values) = mul(scaled, cast(inverse, scaled.dtype()));
       u.var = in[next++];
       u.slots.assign(in.begin() + static_cast<std::ptrdiff_t>(next), in.end());
-      u.rate = scalar_like(scaled, learning_rate(optimizer_));
+      if (rate_.is_constant()) u.rate = scalar_like(scaled, rate_.rate(0));
       add_update(optimizer_, u);
       return {};
     };
@@ -233,12 +239,15 @@ class Updates {
     return free_name(graph_, name_ + "/" + g.variable.name);
   }
 
-  // A shard must find a Const here, and each dtype needs its own.
+  // A shard must find a Const or LearningRate here, and each dtype needs its own.
   Output rate(const GradientAndVariable& g) {
     Output& known = rates_[g.variable.dtype];
-    if (!known.valid())
-      known = scalar_like(g.variable.read(), learning_rate(optimizer_), free_name(graph_, "learning_rate"));
-    return known;
+    if (known.valid()) return known;
+    const std::string name = free_name(graph_, "learning_rate");
+    if (rate_.is_constant()) return known = scalar_like(g.variable.read(), rate_.rate(0), name);
+    Attributes attributes = rate_.attributes();
+    attributes.set("T", g.variable.dtype);
+    return known = add_op("LearningRate", {count_.read()}, std::move(attributes), name);
   }
 
   Outputs slot_variables(const VariableRef& of) {
@@ -261,6 +270,8 @@ class Updates {
 
   Graph& graph_;
   const Optimizer& optimizer_;
+  const Schedule& rate_;
+  const bool counts_;  // Adam's updates take their number
   std::string name_;
   const LossScale* scale_;
   Output finite_;   // with a scale: may this step change anything?
@@ -268,7 +279,7 @@ class Updates {
   Output inverse_;  // with a scale: 1 / scale
   Output factor_;   // on shards: both
   std::map<DType, Output> rates_;
-  VariableRef count_;  // Adam's
+  VariableRef count_;  // of updates; Adam's, and of a rate that changes
   Output number_;      // of this update, from 1
   Outputs done_;
 };
@@ -283,6 +294,10 @@ std::vector<GradientAndVariable> all_gradients(const char* what, Output loss) {
 }
 
 }  // namespace
+
+const Schedule& learning_rate(const Optimizer& optimizer) {
+  return std::visit([](const auto& o) -> const Schedule& { return o.learning_rate; }, optimizer);
+}
 
 std::string name(const Optimizer& optimizer) {
   const Overloaded cases{

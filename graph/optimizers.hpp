@@ -14,6 +14,7 @@
 
 #include "graph/autodiff.hpp"
 #include "graph/loss_scaling.hpp"
+#include "graph/schedules.hpp"
 #include "graph/variable.hpp"
 
 namespace troupe {
@@ -24,26 +25,26 @@ inline constexpr const char* kGuarded = "_guarded";
 namespace optimizers {
 
 struct SGD {
-  double learning_rate = 0.01;
+  Schedule learning_rate = 0.01;
 };
 struct Momentum {
-  double learning_rate = 0.01;
+  Schedule learning_rate = 0.01;
   double momentum = 0.9;
   bool nesterov = false;
 };
 struct Adagrad {
-  double learning_rate = 0.01;
+  Schedule learning_rate = 0.01;
   double initial_accumulator = 0.1;
   double epsilon = 1e-7;
 };
 struct RMSProp {
-  double learning_rate = 1e-3;
+  Schedule learning_rate = 1e-3;
   double rho = 0.9;
   double momentum = 0;
   double epsilon = 1e-7;
 };
 struct Adam {
-  double learning_rate = 1e-3;
+  Schedule learning_rate = 1e-3;
   double beta1 = 0.9;
   double beta2 = 0.999;
   double epsilon = 1e-7;
@@ -56,6 +57,7 @@ using Optimizer = std::variant<optimizers::SGD, optimizers::Momentum, optimizers
 
 // "sgd", "momentum", "adagrad", "rmsprop", "adam".
 std::string name(const Optimizer& optimizer);
+const Schedule& learning_rate(const Optimizer& optimizer);
 
 struct GradientAndVariable {
   Gradient gradient;
@@ -67,8 +69,9 @@ struct GradientAndVariable {
 std::vector<GradientAndVariable> compute_gradients(Output loss, std::span<const VariableRef> variables);
 
 // Adds, and returns, a NoOp that updates every variable once, each after its read(). The learning rate is a
-// Const, "learning_rate", for each dtype. Adam counts its updates in a variable, "global_step" (i64): all
-// Apply nodes take the count before plus one, and the variable is set to it after them. The NoOp of a name
+// Const, "learning_rate", for each dtype; or a LearningRate node, if it changes. Adam, and whoever has such a
+// rate, counts updates in a variable, "global_step" (i64): the rate follows from the count before, Adam's
+// Apply nodes take it plus one, and the variable is set to that after them. The NoOp of a name
 // relative to the scope ("train") has the Apply nodes below it ("train/dense/kernel"). Throws
 // invalid_argument if there are no variables, one comes twice or has no gradient, and for options that make
 // no sense, naming them.

@@ -76,8 +76,9 @@ class RankTrainer {
       if (const auto it = plan_.start.find(v.name); it != plan_.start.end()) feeds.emplace_back(v.initial_value, it->second);
     session_.run(feeds, std::vector<Output>{}, {graph_.initializer}, {.random_step = 0});
     const TrainingOptions& o = plan_.options;
-    group_.barrier(fmt::format("training with batch={} epochs={} seed={} train_examples={} test_examples={} clip_norm={} optimizer={} graph={:x} parameters={}",
+    group_.barrier(fmt::format("training with batch={} epochs={} seed={} train_examples={} test_examples={} clip_norm={} optimizer={} learning_rate={} graph={:x} parameters={}",
                                o.batch, o.epochs, o.seed, plan_.data.train.size(), plan_.data.test.size(), plan_.clip_norm, name(plan_.optimizer),
+                               learning_rate(plan_.optimizer).to_string(),
                                fingerprint(*graph_.graph), params_sha256(parameters())));
   }
 

@@ -55,6 +55,7 @@ struct Job {
     for (const auto& [name, rule] : sharded.rules) {
       std::string text = rule.op;
       if (rule.learning_rate.valid()) text += " lr " + rule.learning_rate.to_string();
+      if (rule.schedule) text += " lr " + rule.schedule->to_string();
       for (const auto& [key, value] : rule.attributes.all())
         if (!key.starts_with('_')) text += " " + key + " " + to_string(value);
       distinct.insert(text);

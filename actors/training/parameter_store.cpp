@@ -32,7 +32,7 @@ void ParameterStore::add(std::uint32_t slice, const std::string& name, const Upd
   for (std::size_t i = 0; i < slots.size(); ++i)
     entry.variables.push_back(make_variable(name + "/" + rule.slots.at(i).role, std::move(slots[i])));
   std::vector<DType> inputs(entry.variables.size(), DType::resource);
-  if (rule.learning_rate.valid()) inputs.push_back(dtype);
+  if (rule.learning_rate.valid() || rule.schedule) inputs.push_back(dtype);
   if (rule.counts_updates) inputs.push_back(DType::i64);
   if (rule.sparse) inputs.push_back(DType::i64);
   inputs.push_back(dtype);
@@ -54,8 +54,12 @@ void ParameterStore::apply(std::uint32_t slice, const Update& update) {
   std::vector<Variable*> variables;
   for (const auto& v : entry.variables) variables.push_back(v.get());
   std::vector<Tensor> inputs(variables.size());
-  if (entry.rule.learning_rate.valid()) inputs.push_back(scaled(entry.rule.learning_rate, update.rate_scale));
-  if (entry.rule.counts_updates) inputs.push_back(Tensor::scalar(static_cast<std::int64_t>(update.step) - entry.skipped));
+  const std::int64_t number = static_cast<std::int64_t>(update.step) - entry.skipped;  // of this update, from 1
+  if (entry.rule.schedule)
+    inputs.push_back(scaled(entry.rule.schedule->rate(number - 1, entry.variables[0]->dtype()), update.rate_scale));
+  else if (entry.rule.learning_rate.valid())
+    inputs.push_back(scaled(entry.rule.learning_rate, update.rate_scale));
+  if (entry.rule.counts_updates) inputs.push_back(Tensor::scalar(number));
   if (entry.rule.sparse) inputs.push_back(update.gradient.indices);
   inputs.push_back(update.gradient.values);
   variables.resize(inputs.size());

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "apps/command_line.hpp"
+#include "apps/mnist/schedule_option.hpp"
 
 namespace troupe {
 namespace {
@@ -42,6 +43,8 @@ struct Typed {
   std::string model = "mlp";
   std::string mode;
   std::string precision = "f32";
+  double learning_rate = 1e-3;
+  std::string schedule = "constant";
   bool devices = false;
   bool digits = false;
   std::optional<std::string> staleness;
@@ -77,8 +80,8 @@ void declare_training(CLI::App& app, MnistOptions& options, Typed& typed) {
   add_whole(app, "--epochs", options.epochs, 1, 1'000'000, "How often to go through the training data");
   add_whole(app, "--batch", options.batch, 1, 1'000'000, "Examples of a slot");
   app.add_option_function<std::string>(
-         "--lr", [&](const std::string& text) { options.learning_rate = parse_positive("--lr", text); },
-         "Learning rate of Adam")
+         "--lr", [&](const std::string& text) { typed.learning_rate = parse_positive("--lr", text); },
+         "Learning rate of Adam, the first if it changes")
       ->type_name("R")
       ->default_str("0.001");
   app.add_option("--precision", typed.precision,
@@ -103,7 +106,13 @@ void declare_training(CLI::App& app, MnistOptions& options, Typed& typed) {
 }
 
 // What becomes of gradients.
-void declare_updates(CLI::App& app, MnistOptions& options) {
+void declare_updates(CLI::App& app, MnistOptions& options, Typed& typed) {
+  app.add_option("--schedule", typed.schedule,
+                 "How the learning rate changes with the updates: constant; step,every=N[,factor=F]; "
+                 "piecewise,N=R[,N=R]...; exponential,factor=F[,every=N]; cosine,steps=N[,end=R]; "
+                 "polynomial,steps=N[,end=R][,power=P]; each with [,warmup=N]")
+      ->type_name("S")
+      ->capture_default_str();
   app.add_option_function<std::string>(
          "--clip-norm", [&](const std::string& text) { options.clip_norm = parse_positive("--clip-norm", text); },
          "Scale a slot's gradients down together where their norm is greater (default: leave them)")
@@ -160,6 +169,13 @@ std::optional<std::string> set_precision(const Typed& typed, MnistOptions& optio
       return std::nullopt;
     }
   return fmt::format("--precision: expected f32, bf16 or f16, not '{}'", typed.precision);
+}
+
+std::optional<std::string> set_learning_rate(const Typed& typed, MnistOptions& options) try {
+  options.learning_rate = parse_schedule(typed.schedule, typed.learning_rate);
+  return std::nullopt;
+} catch (const Error& error) {
+  return fmt::format("--schedule: {}", error.message());
 }
 
 std::optional<std::string> check_membership(const MnistOptions& options, bool launched) {
@@ -225,13 +241,14 @@ std::variant<MnistOptions, EarlyExit> parse_mnist_options(const std::vector<std:
   Typed typed;
   const auto app = make_command_line(kProgram, kUsage, kDescription);
   declare_training(*app, options, typed);
-  declare_updates(*app, options);
+  declare_updates(*app, options, typed);
   declare_running(*app, options, typed);
   if (auto exit = parse(*app, arguments)) return *exit;
   options.in_cluster = launched || options.membership.given();
   std::optional<std::string> problem = set_model(typed, options);
   if (!problem) problem = set_mode(typed, options);
   if (!problem) problem = set_precision(typed, options);
+  if (!problem) problem = set_learning_rate(typed, options);
   if (!problem) problem = check_membership(options, launched);
   if (!problem) problem = check_rest(options, typed);
   if (problem) return wrong_usage(kProgram, *problem);

@@ -11,6 +11,7 @@
 #include "actors/training/job.hpp"
 #include "apps/early_exit.hpp"
 #include "apps/membership.hpp"
+#include "graph/schedules.hpp"
 
 namespace troupe {
 
@@ -26,7 +27,7 @@ struct MnistOptions {
   JobMode mode = JobMode::local;
   int epochs = 5;
   int batch = 32;
-  double learning_rate = 1e-3;
+  Schedule learning_rate = 1e-3;
   DType precision = DType::f32;  // of products: f32, bf16 or f16
   double clip_norm = 0;  // 0: gradients are not clipped
   std::uint64_t seed = 0;

@@ -3,6 +3,7 @@
 // TensorFlow has them.
 #include "graph/ops/families.hpp"
 #include "graph/ops/shapes.hpp"
+#include "graph/schedules.hpp"
 
 namespace troupe {
 namespace {
@@ -110,6 +111,21 @@ void register_training_ops(OpRegistry& ops) {
     ops.add(apply_op(rule, true));
     ops.add(apply_many_op(rule));
   }
+  // The rate of an update before which there were `step` others (graph/schedules.hpp).
+  ops.add(Op("LearningRate")
+              .input("step", DType::i64)
+              .output("rate", "T")
+              .type("T", {DType::f32, DType::f64})
+              .attr("schedule", AttrType::string)
+              .attr("reals", AttrType::reals)
+              .attr("integers", AttrType::integers)
+              .attr("warm_up", AttrType::integer)
+              .shape([](ShapeContext& c) {
+                shapes::with_rank(c.input(0), 0, "step");
+                Schedule::of(c.attributes());
+                c.set_output(0, Shape{});
+              })
+              .no_gradient());
   // The state of a loss scale (graph/loss_scaling.hpp) after a step: grad is not finite if the step was
   // skipped.
   ops.add(Op("ApplyLossScale")

@@ -75,10 +75,12 @@ class Sharder {
     const std::string& variable = *owner(node);
     UpdateRule rule{.op = node.op->name,
                     .attributes = node.attributes,
-                    .learning_rate = position(node, "lr") < 0 ? Tensor() : learning_rate(node, variable),
+                    .learning_rate = {},
+                    .schedule = {},
                     .counts_updates = position(node, "t") >= 0,
                     .sparse = position(node, "indices") >= 0,
                     .guarded = node.attributes.has(kGuarded) && node.attributes.boolean(kGuarded)};
+    if (position(node, "lr") >= 0) add_learning_rate(node, rule);
     for (std::size_t i = 1; i < node.inputs.size(); ++i) {
       if (graph_.dtype(node.inputs[i]) != DType::resource) continue;
       const auto slot = info_.find(node.inputs[i].node);
@@ -104,16 +106,21 @@ class Sharder {
                        node.op->name, node.name, variable);
   }
 
-  Tensor learning_rate(const Node& node, const std::string& variable) const {
+  void add_learning_rate(const Node& node, UpdateRule& rule) const {
     const auto lr = input_of(node, "lr");
     const Node* source = lr ? &graph_.node(lr->node) : nullptr;
     while (source && is_op(*source, "Identity")) source = &graph_.node(source->inputs[0].node);
-    if (source && is_op(*source, "Const")) return source->attributes.tensor("value");
-    invalid_argument(
-        "{} '{}': the learning rate of '{}' is {}, but it must be a Const: the shard has no other part of "
-        "the graph",
-        node.op->name, node.name, variable,
-        source ? fmt::format("{} '{}'", source->op->name, source->name) : "missing");
+    if (source && is_op(*source, "Const")) {
+      rule.learning_rate = source->attributes.tensor("value");
+    } else if (source && is_op(*source, "LearningRate")) {
+      rule.schedule = Schedule::of(source->attributes);
+    } else {
+      invalid_argument(
+          "{} '{}': the learning rate of '{}' is {}, but it must be a Const or a LearningRate: the shard has no other part "
+          "of the graph",
+          node.op->name, node.name, *owner(node),
+          source ? fmt::format("{} '{}'", source->op->name, source->name) : "missing");
+    }
   }
 
   void rewrite(const Node& node) {

@@ -5,10 +5,12 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "graph/graph.hpp"
+#include "graph/schedules.hpp"
 #include "graph/shard_map.hpp"
 
 namespace troupe {
@@ -29,7 +31,8 @@ struct UpdateRule {
   std::string op;                   // "ApplyAdam" or "SparseApplyAdam"
   Attributes attributes;            // of the op
   std::vector<SlotVariable> slots;  // in the order of the op's inputs
-  Tensor learning_rate;         // invalid: the op takes none
+  Tensor learning_rate;              // a scalar; invalid: it follows `schedule`, or the op takes none
+  std::optional<Schedule> schedule;  // of the number of the update, less one
   bool counts_updates = false;  // the op takes t: the number of this update, from 1
   bool sparse = false;
   bool guarded = false;  // a gradient that is not finite changes nothing, and is no update to count
@@ -57,7 +60,7 @@ struct ShardedGraph {
 // What only those needed stays until pruned.
 //
 // Throws not_found for a variable of the map that the graph does not have; invalid_argument if its dtype or
-// shape differs, if two nodes update it, if its learning rate is not a Const, or if something else uses it or
+// shape differs, if two nodes update it, if its learning rate is neither a Const nor a LearningRate, or if something else uses it or
 // its slots; unimplemented for a sparse gradient of a variable that is cut.
 ShardedGraph shard_variables(const Graph& graph, const ShardMap& map);
 

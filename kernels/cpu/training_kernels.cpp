@@ -1,12 +1,14 @@
-// The kernels Apply<Rule>, Apply<Rule>Many and SparseApply<Rule>. Inputs: the variable, its slots, lr, (Adam: t,)
+// The kernels LearningRate, Apply<Rule>, Apply<Rule>Many and SparseApply<Rule>. Inputs: the variable, its slots, lr, (Adam: t,)
 // and then the gradient or indices and values. Many: lists of variables, slots and gradients.
 #include <algorithm>
 #include <array>
 #include <string>
 
 #include "kernels/cpu/families.hpp"
+#include "graph/schedules.hpp"
 #include "kernels/cpu/tensor_checks.hpp"
 #include "kernels/cpu/training.hpp"
+#include "kernels/cpu/typed_kernels.hpp"
 
 namespace troupe {
 namespace {
@@ -131,6 +133,14 @@ void register_training_kernels(KernelRegistry& registry) {
   add("Adagrad", adagrad);
   add("RMSProp", rms_prop);
   add("Adam", adam);
+  add_factories(registry, "LearningRate", Types<float, double>{}, []<class T>(const KernelInit& init) -> Kernel {
+    return [schedule = Schedule::of(init.attributes)](KernelContext& ctx) {
+      const Tensor& step = ctx.input(0);
+      if (step.dtype() != DType::i64 || step.num_elements() != 1 || step.item<std::int64_t>() < 0)
+        invalid_argument("the number of updates must be one i64, 0 or more, but is {}{}", name(step.dtype()), step.to_string());
+      ctx.set_output(0, schedule.rate(step.item<std::int64_t>(), dtype_of<T>));
+    };
+  });
 }
 
 }  // namespace troupe

@@ -2,7 +2,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "actors/training/parameter_store.hpp"
 #include "kernels/data/digits.hpp"
+#include "tests/actors/error_of.hpp"
 #include "tests/actors/job_tasks.hpp"
 
 namespace troupe {
@@ -79,6 +81,55 @@ TEST(ClippedTraining, TasksThatDisagreeAreTold) {
   JobTasks shards(1, 2), ring(0, 2);
   EXPECT_THAT(disagreeing(shards, {"worker", 1}, clipped, {}, JobMode::sync), Each(HasSubstr("clip_norm is '0', expected '0.5'")));
   EXPECT_THAT(disagreeing(ring, {"worker", 1}, clipped, {}, JobMode::allreduce), Each(AllOf(HasSubstr("clip_norm=0.5"), HasSubstr("clip_norm=0 "))));
+}
+
+TEST(ScheduledTraining, HasTheSameBitsEverywhere) {
+  const Schedule schedule = Schedule(schedules::Cosine{.rate = 0.02, .end = 0.001, .steps = 14}).after_warm_up(3);
+  for (const Optimizer& optimizer : {Optimizer(optimizers::SGD{.learning_rate = schedule}), Optimizer(optimizers::Adam{.learning_rate = schedule})}) {
+    const Training scheduled{.optimizer = optimizer};
+    EXPECT_NE(in_one_process(scheduled, 2), in_one_process({}, 2));
+    expect_equal_bits_everywhere(scheduled);
+  }
+}
+
+// A step that is skipped counts nowhere: the rate is still that of its number.
+TEST(ScheduledTraining, WithAScaledLossHasTheSameBitsEverywhere) {
+  const Schedule schedule = schedules::Exponential{.rate = 0.05, .factor = 0.5};
+  const Training scaled{.optimizer = optimizers::Momentum{.learning_rate = schedule},
+                        .model = {.precision = DType::f16, .loss_scaling = {.initial = 16777216}}};
+  EXPECT_GT(result_in_one_process(scaled, 2).skipped_steps, 0u);
+  expect_equal_bits_everywhere(scaled);
+}
+
+TEST(ScheduledTraining, TasksThatDisagreeAreTold) {
+  const Training scheduled{.optimizer = optimizers::SGD{.learning_rate = schedules::Step{.rate = 0.1, .every = 10}}};
+  const Training other{.optimizer = optimizers::SGD{.learning_rate = schedules::Step{.rate = 0.1, .every = 11}}};
+  JobTasks shards(1, 2), ring(0, 2);
+  for (auto& [tasks, mode] : {std::pair(&shards, JobMode::sync), std::pair(&ring, JobMode::allreduce)})
+    EXPECT_THAT(disagreeing(*tasks, {"worker", 1}, scheduled, other, mode),
+                Each(AllOf(HasSubstr("step rate 0.1 factor 0.1 every 10"), HasSubstr("step rate 0.1 factor 0.1 every 11"))));
+}
+
+TEST(ScheduledTraining, WhatMakesNoSenseIsRefused) {
+  EXPECT_THAT(testing::error_of([] { in_one_process({.optimizer = optimizers::Adam{.learning_rate = schedules::Cosine{.rate = 0.1}}}, 1); }).message(),
+              HasSubstr("optimizer adam: learning_rate, cosine: steps must be 1 or more, it is 0"));
+}
+
+// On a shard the version counts, less what was skipped; staleness scales.
+TEST(ScheduledTraining, AShardsRateFollowsItsVersion) {
+  Task task({.threads = 1});
+  ParameterStore store(task.device(), task.kernels());
+  UpdateRule rule{.op = "ApplySGD", .attributes = {{"T", DType::f32}}, .schedule = schedules::Exponential{.rate = 8, .factor = 0.5}, .guarded = true};
+  store.add(0, "w", rule, Tensor::vector<float>({0}), {});
+  const auto apply = [&](std::uint64_t step, float gradient, double rate_scale = 1) {
+    store.apply(0, {{Tensor::vector<float>({gradient}), {}}, step, rate_scale});
+    return store.value(0).item<float>();
+  };
+  EXPECT_EQ(apply(1, -1), 8);
+  EXPECT_EQ(apply(2, std::numeric_limits<float>::infinity()), 8);  // none
+  EXPECT_EQ(apply(3, -1), 8 + 4);
+  EXPECT_EQ(apply(4, -1, 0.5), 8 + 4 + 1);
+  EXPECT_EQ(apply(7, -1), 8 + 4 + 1 + 0.25f);
 }
 
 TEST(ClippedTraining, ANormThatMakesNoSenseIsRefused) {

@@ -40,7 +40,7 @@ TEST(MnistOptions, DefaultsTrainOnTheBuiltInDigitsInThisProcess) {
   EXPECT_EQ(options.mode, JobMode::local);
   EXPECT_EQ(options.epochs, 5);
   EXPECT_EQ(options.batch, 32);
-  EXPECT_EQ(options.learning_rate, 1e-3);
+  EXPECT_EQ(options.learning_rate.to_string(), "0.001");
   EXPECT_EQ(options.clip_norm, 0);
   EXPECT_EQ(options.precision, DType::f32);
   EXPECT_EQ(options.seed, 0u);
@@ -63,7 +63,7 @@ TEST(MnistOptions, TakesWhatIsGiven) {
   EXPECT_EQ(options.test_digits, 20);
   EXPECT_EQ(options.epochs, 3);
   EXPECT_EQ(options.batch, 16);
-  EXPECT_EQ(options.learning_rate, 5e-4);
+  EXPECT_EQ(options.learning_rate.to_string(), "0.0005");
   EXPECT_EQ(options.seed, 18446744073709551615u);
   EXPECT_EQ(options.model, MnistModel::cnn);
   EXPECT_EQ(options.replicas, 4);
@@ -91,6 +91,30 @@ TEST(MnistOptions, NumbersAreWholeDecimalAndInRange) {
                 HasSubstr("--seed: expected a whole number from 0 to 18446744073709551615"));
   for (const char* text : {"0", "-0.1", "nan", "inf", "fast", "1e-3x", ""})
     EXPECT_THAT(wrong({"--lr", text}), HasSubstr("--lr: expected a number above 0"));
+}
+
+TEST(MnistOptions, TheLearningRateMayChange) {
+  const auto rate = [](const char* text) { return good({"--lr", "0.5", "--schedule", text}).learning_rate.to_string(); };
+  EXPECT_EQ(rate("constant"), "0.5");
+  EXPECT_EQ(rate("constant,warmup=3"), "constant rate 0.5, after 3 updates of warm-up");
+  EXPECT_EQ(rate("step,every=10"), "step rate 0.5 factor 0.1 every 10");
+  EXPECT_EQ(rate("piecewise,1000=2e-3,200=0.1"), "piecewise rates [0.5, 0.1, 0.002] from [200, 1000]");
+  EXPECT_EQ(rate("exponential,factor=0.9,every=5"), "exponential rate 0.5 factor 0.9 every 5");
+  EXPECT_EQ(rate("cosine,steps=100,end=1e-3,warmup=7"), "cosine rate 0.5 end 0.001 steps 100, after 7 updates of warm-up");
+  EXPECT_EQ(rate("polynomial,steps=100,power=2"), "polynomial rate 0.5 end 0 power 2 steps 100");
+  EXPECT_EQ(good({"--schedule", "step,every=10", "--lr", "0.5"}).learning_rate.to_string(), rate("step,every=10"));
+  const auto error = [](const char* text) { return wrong({"--schedule", text}); };
+  EXPECT_THAT(error("sine"), HasSubstr("--schedule: expected constant, step, piecewise, exponential, cosine or polynomial, not 'sine'"));
+  EXPECT_THAT(error("cosine"), HasSubstr("--schedule: cosine needs steps, as in 'cosine,steps=100'"));
+  EXPECT_THAT(error("cosine,steps=0"), HasSubstr("--schedule: cosine: steps must be 1 or more, it is 0"));
+  EXPECT_THAT(error("cosine,steps=1.5"), HasSubstr("--schedule: expected a whole number, not '1.5'"));
+  EXPECT_THAT(error("cosine,steps=10,factor=2"), HasSubstr("--schedule: cosine has no 'factor'"));
+  EXPECT_THAT(error("cosine,steps=10,steps=11"), HasSubstr("--schedule: 'steps' comes twice"));
+  EXPECT_THAT(error("cosine,steps"), HasSubstr("--schedule: expected a name, = and a number, not 'steps'"));
+  EXPECT_THAT(error("cosine,steps=10,end=x"), HasSubstr("--schedule: expected a number, not 'x'"));
+  EXPECT_THAT(error("piecewise,x=1"), HasSubstr("--schedule: expected the number of an update, not 'x'"));
+  EXPECT_THAT(error("piecewise,0=1"), HasSubstr("--schedule: piecewise: from must be 1 or more, it is 0"));
+  EXPECT_THAT(error("constant,warmup=-1"), HasSubstr("--schedule: constant: the warm-up must be 0 updates or more, it is -1"));
 }
 
 TEST(MnistOptions, GradientsAreClippedToAPositiveNorm) {

@@ -16,10 +16,10 @@ Sequential mlp() {
 }
 
 std::string trained_by_model(const DataSplits& data, const OracleOptions& options, int devices = 1,
-                             int threads = 1) {
+                             int threads = 1, const Schedule& rate = 1e-3) {
   Task task({.cpu_devices = devices, .threads = threads});
   Model model(mlp(), Shape{28, 28, 1});
-  model.compile(optimizers::Adam{.learning_rate = 1e-3}, task, {.precision = options.precision, .clip_norm = options.clip_norm});
+  model.compile(optimizers::Adam{.learning_rate = rate}, task, {.precision = options.precision, .clip_norm = options.clip_norm});
   return model
       .fit(data,
            {.epochs = options.epochs, .batch = options.batch, .slots = options.slots, .seed = options.seed})
@@ -53,6 +53,20 @@ TEST(OracleOfMixedPrecision, ProductsInSixteenBitsAndTheRestInF32) {
       EXPECT_EQ(trained_by_model(data, options), expected) << name(precision) << ", slots " << slots;
       EXPECT_EQ(trained_by_model(data, options, slots, 2), expected) << "on more threads and devices";
     }
+}
+
+TEST(OracleOfSchedules, TheRateFollowsTheNumberOfTheUpdate) {
+  const DataSplits data = draw_digits({.train = 600, .test = 20});
+  const auto falls_after_warm_up = [](std::int64_t t) {
+    return t < 4 ? 2e-3 * static_cast<double>(t + 1) / 4 : t >= 12 ? 5e-4 : 5e-4 + 1.5e-3 * (1 - static_cast<double>(t - 4) / 8);
+  };
+  const Schedule schedule = Schedule(schedules::Polynomial{.rate = 2e-3, .end = 5e-4, .steps = 8}).after_warm_up(4);
+  for (const int slots : {1, 2}) {
+    const OracleOptions options{.slots = slots, .learning_rate = falls_after_warm_up};
+    const std::string expected = params_sha256(trained_by_hand(data.train, options));
+    EXPECT_EQ(trained_by_model(data, options, 1, 1, schedule), expected) << slots;
+    EXPECT_EQ(trained_by_model(data, options, slots, 2, schedule), expected) << "on more threads and devices";
+  }
 }
 
 TEST(OracleOfClipping, EachSlotIsClippedByItself) {

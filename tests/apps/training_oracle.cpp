@@ -205,8 +205,8 @@ class Loop {
   }
 
   void apply(const Four& gradients) {
+    const Tensor rate = Tensor::scalar(static_cast<float>(options_.learning_rate(steps_)));
     const OptimizerRule adam = AdamRule{.beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-7, .step = ++steps_};
-    const Tensor rate = Tensor::scalar(options_.learning_rate);
     for (std::size_t i = 0; i < values_.size(); ++i)
       apply_update(thread_, adam, std::array{&values_[i], &first_moments_[i], &second_moments_[i]}, rate,
                    gradients[i]);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 
 #include "actors/training/parameters.hpp"
 #include "graph/layers.hpp"
@@ -16,7 +17,8 @@ struct OracleOptions {
   int batch = 32;
   int epochs = 2;
   std::uint64_t seed = 0;
-  float learning_rate = 1e-3f;
+  // Of the update before which there were so many.
+  std::function<double(std::int64_t)> learning_rate = [](std::int64_t) { return 1e-3; };
   double clip_norm = 0;          // of each slot's gradients; 0: any
   bool all_reduce = false;       // gradients are averaged as ranks do it
   DType precision = DType::f32;  // of products, biases and the hidden layer: f32, bf16, f16

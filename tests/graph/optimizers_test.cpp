@@ -211,6 +211,26 @@ TEST(Optimizers, OptionsThatMakeNoSenseAreNamed) {
     EXPECT_EQ(m.error(o), "optimizer " + name(o) + ": epsilon must be positive, it is 0");
 }
 
+// An optimizer that counts for nothing else counts for its rate.
+TEST(Optimizers, ARateThatChangesFollowsTheCountOfUpdates) {
+  const Schedule schedule = schedules::Step{.rate = 0.5, .every = 3};
+  for (const Optimizer& optimizer : {Optimizer(optimizers::SGD{.learning_rate = schedule}), Optimizer(optimizers::Adam{.learning_rate = schedule})}) {
+    Model m;
+    minimize(m.loss, optimizer);
+    const Node& rate = m.graph.get("learning_rate");
+    EXPECT_EQ(rate.op->name, "LearningRate");
+    EXPECT_EQ(m.graph.node(rate.inputs[0].node).name, "global_step/read");
+    EXPECT_EQ(Schedule::of(rate.attributes).to_string(), schedule.to_string());
+    const ShardedGraph sharded = shard_variables(m.graph, ShardMap(updated_variables(m.graph), 2));
+    for (const auto& [variable, rule] : sharded.rules) {
+      EXPECT_FALSE(rule.learning_rate.valid()) << variable;
+      ASSERT_TRUE(rule.schedule) << variable;
+      EXPECT_EQ(rule.schedule->to_string(), schedule.to_string());
+    }
+    EXPECT_FALSE(make_callable_graph(*sharded.graph, {.targets = {"train"}})->find("learning_rate"));
+  }
+}
+
 TEST(Optimizers, AShardedGraphKeepsNoUpdateAndNoSlot) {
   Model m;
   minimize(m.loss, optimizers::Adam{.learning_rate = 0.125, .beta1 = 0.5});

@@ -94,6 +94,22 @@ TEST(OptimizerGraph, Adam) {
                }));
 }
 
+// The first update has t = 0.
+TEST(OptimizerGraph, TheRateFollowsTheNumberOfUpdatesBefore) {
+  const Schedule schedule = schedules::Piecewise{.rates = {0.1, 0.02, 0.4}, .from = {2, 4}};
+  const auto rate = [](int t) { return t <= 2 ? 0.1f : t <= 4 ? 0.02f : 0.4f; };
+  expect_close(trained(optimizers::SGD{.learning_rate = schedule}),
+               looped([&] { return [&](float& w, float g, int t) { w -= rate(t) * g; }; }));
+  expect_close(trained(optimizers::Adam{.learning_rate = schedule, .beta1 = 0.75, .beta2 = 0.875}), looped([&] {
+                 return [&, m = 0.0f, v = 0.0f](float& w, float g, int t) mutable {
+                   m = 0.75f * m + 0.25f * g;
+                   v = 0.875f * v + 0.125f * (g * g);
+                   const double alpha = rate(t) * std::sqrt(1 - std::pow(0.875, t)) / (1 - std::pow(0.75, t));
+                   w -= static_cast<float>(alpha) * m / (std::sqrt(v) + 1e-7f);
+                 };
+               }));
+}
+
 Tensor image_batch(int slot) {
   std::vector<float> values;
   for (int i = 0; i < 4 * 6; ++i) values.push_back(static_cast<float>((i * 7 + slot * 5) % 11) / 11);

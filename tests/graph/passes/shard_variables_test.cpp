@@ -150,6 +150,7 @@ TEST(ShardVariables, SlotsAndHyperparametersGoIntoTheRule) {
   EXPECT_TRUE(rule.counts_updates);
   EXPECT_EQ(rule.attributes.real("beta2"), 0.999);
   EXPECT_EQ(rule.learning_rate.item<float>(), 1e-3f);
+  EXPECT_FALSE(rule.schedule);
   ASSERT_EQ(rule.slots.size(), 2u);
   EXPECT_EQ(rule.slots[0].role, "m");
   EXPECT_EQ(rule.slots[0].name, "w/m");
@@ -240,7 +241,7 @@ TEST(ShardVariables, WhatAShardCannotDoIsRefused) {
               e.g.set_input(e.g.get("train"), 1, {e.placeholder("rate").node, 0});
             }),
             "invalid_argument: ApplySGD 'train': the learning rate of 'w' is Placeholder 'rate', but it must "
-            "be a Const: the shard "
+            "be a Const or a LearningRate: the shard "
             "has no other part of the graph");
   // A momentum slot that something else reads, belongs to two variables, or is itself in the map.
   const auto momentum = [](Sgd& e, const std::string& slot) {

@@ -1,0 +1,95 @@
+// Learning rates that change while training goes on, as functions of the number of updates before: the first has t = 0.
+//
+//   optimizers::Adam{.learning_rate = schedules::Cosine{.rate = 1e-3, .steps = 10'000}}
+//   optimizers::SGD{.learning_rate = Schedule(schedules::Step{.rate = 0.1, .every = 5'000}).after_warm_up(500)}
+//
+// A rate follows from t alone, so it is the same on every task: an optimizer's own variable counts in one process, the version
+// on a shard. Computed in double, rounded once to the dtype of the variable.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "messages/attributes.hpp"
+
+namespace troupe {
+
+namespace schedules {
+
+struct Constant {
+  double rate = 0;
+};
+// rate factor^floor(t / every).
+struct Step {
+  double rate = 0;
+  double factor = 0.1;
+  std::int64_t every = 0;
+};
+// rates[0]; from t = from[0] on rates[1], from from[1] on rates[2] ...
+struct Piecewise {
+  std::vector<double> rates;
+  std::vector<std::int64_t> from;
+};
+// rate factor^(t / every).
+struct Exponential {
+  double rate = 0;
+  double factor = 0;
+  std::int64_t every = 1;
+};
+// end + (rate - end) (1 + cos(pi t / steps)) / 2, and end from t = steps on (Loshchilov & Hutter, "SGDR", ICLR 2017).
+struct Cosine {
+  double rate = 0;
+  double end = 0;
+  std::int64_t steps = 0;
+};
+// end + (rate - end) (1 - t / steps)^power, and end from t = steps on.
+struct Polynomial {
+  double rate = 0;
+  double end = 0;
+  double power = 1;
+  std::int64_t steps = 0;
+};
+
+}  // namespace schedules
+
+class Schedule {
+  template <class T, class... Ts>
+  static constexpr bool is_alternative(std::variant<Ts...>*) {
+    return (std::is_same_v<T, Ts> || ...);
+  }
+
+ public:
+  using Course = std::variant<schedules::Constant, schedules::Step, schedules::Piecewise, schedules::Exponential,
+                              schedules::Cosine, schedules::Polynomial>;
+
+  Schedule(double rate) : course_(schedules::Constant{rate}) {}
+  template <class T>
+  requires(is_alternative<T>(static_cast<Course*>(nullptr))) Schedule(T course) : course_(std::move(course)) {}
+
+  // First so many updates of warm-up: rate(0) (t + 1) / updates (Goyal et al., "Accurate, large minibatch SGD", 2017). Then
+  // this schedule from its beginning.
+  Schedule after_warm_up(std::int64_t updates) const;
+
+  bool is_constant() const { return warm_up_ == 0 && std::holds_alternative<schedules::Constant>(course_); }
+  // Needs t >= 0.
+  double rate(std::int64_t t) const;
+  // The same as a scalar; f32 or f64.
+  Tensor rate(std::int64_t t, DType dtype) const;
+  // What makes no sense, such as "cosine: steps must be 1 or more, it is 0"; "" if all does.
+  std::string problem() const;
+
+  std::string to_string() const;  // "0.001", "cosine rate 0.001 end 0 steps 1000, after 500 updates of warm-up"
+  // Of the op LearningRate, and back. The second throws invalid_argument for what is none.
+  Attributes attributes() const;
+  static Schedule of(const Attributes& attributes);
+
+ private:
+  Course course_;
+  std::int64_t warm_up_ = 0;
+};
+
+}  // namespace troupe
