@@ -31,7 +31,7 @@ for argument in "$@"; do
 done
 
 jobs="$(nproc)"
-asan_targets=(test_messages test_graph test_scheduler test_actors)
+asan_targets=(test_messages test_graph test_scheduler test_checkpoint test_actors)
 failures=()  # builds and runs that did not end well
 
 say() { printf '\n== %(%H:%M:%S)T %s\n' -1 "$*"; }

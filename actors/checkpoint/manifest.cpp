@@ -101,12 +101,10 @@ void check_cover(const std::string& name, StoredVariable& stored, const Checkpoi
 
 StoredVariables check(const CheckpointManifest& manifest) {
   StoredVariables variables;
-  std::set<std::string> files;
   for (std::size_t i = 0; i < manifest.shards.size(); ++i) {
     const ShardManifest& shard = manifest.shards[i];
     if (shard.shard != i) damaged("shard {} stands where shard {} should", shard.shard, i);
     check_shard(shard);
-    if (!files.insert(shard.file).second) damaged("two shards have the file '{}'", shard.file);
     std::set<std::string_view> states;
     for (std::size_t t = 0; t < shard.tensors.size(); ++t) {
       const TensorEntry& entry = shard.tensors[t];

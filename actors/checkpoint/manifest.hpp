@@ -107,7 +107,7 @@ struct StoredVariable {
 using StoredVariables = std::map<std::string, StoredVariable, std::less<>>;
 
 // Throws data_loss if the manifest contradicts itself: shards not numbered 0 ..., tensors that do not lie as a writer lays
-// them, sizes that do not fit shapes or overflow, names that are no plain file names or occur twice, rows of a variable that
+// them, sizes that do not fit shapes or overflow, names that are no plain file names, rows of a variable that
 // no shard has, or two have.
 StoredVariables check(const CheckpointManifest& manifest);
 

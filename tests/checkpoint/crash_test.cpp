@@ -142,6 +142,24 @@ TEST_F(Crash, LeftoversOfAnEarlierAttemptAreNoHindrance) {
   }
 }
 
+TEST_F(Crash, RemovingLeavesNoHalfOfACheckpoint) {
+  new_state_.save(disk_, kDirectory, new_, kShards);
+  std::uint64_t point = 0;
+  for (bool complete = false; !complete; ++point) {
+    MemoryFileSystem files = disk_.copy();
+    files.crash_at = point;
+    complete = !error_of([&] { remove_old_checkpoints(files, kDirectory, 1); });
+    for (const Disk& disk : disks()) {
+      MemoryFileSystem after = files.after_crash(disk.survives, disk.seed);
+      for (const ListedCheckpoint& checkpoint : list_checkpoints(after, kDirectory)) {
+        const Error damage = error_of([&] { open_checkpoint(after, checkpoint.folder).verify(); });
+        EXPECT_TRUE(!checkpoint.committed || !damage) << point << ": " << damage.to_string();
+      }
+    }
+  }
+  EXPECT_GE(point, kShards + 4u);
+}
+
 // That these tests would see it if anything were not synced.
 TEST_F(Crash, WithoutSyncingFilesPromisesAreBroken) {
   const Outcome outcome = save_new(false, true);

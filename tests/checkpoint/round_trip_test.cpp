@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "actors/checkpoint/crc32c.hpp"
+#include "messages/packed_strings.hpp"
 #include "tests/actors/error_of.hpp"
 #include "tests/actors/temporary_directory.hpp"
 #include "tests/checkpoint/example.hpp"
@@ -71,6 +72,14 @@ TEST(Checkpoint, KeepsEveryType) {
   checkpoint.verify();
   for (const Tensor& value : values) EXPECT_TRUE(bitwise_equal(checkpoint.read(name(value.dtype())), value)) << name(value.dtype());
   EXPECT_TRUE(bitwise_equal(checkpoint.read("scalar"), Tensor::scalar<float>(2)));
+}
+
+TEST(PackedStrings, AreUnpackedOnlyIntoWhatTheyFill) {
+  const Tensor packed = pack_strings(Tensor::vector<std::string>({"a", ""}));
+  EXPECT_TRUE(bitwise_equal(unpack_strings({2, 1}, packed), Tensor::of<std::string>({2, 1}, {"a", ""})));
+  for (const std::int64_t strings : {0, 1, 3, 1 << 30})
+    EXPECT_EQ(error_of([&] { unpack_strings({strings}, packed); }).code(), Code::data_loss) << strings;
+  EXPECT_EQ(error_of([&] { unpack_strings({1l << 55}, packed); }).code(), Code::data_loss) << "nothing is allocated";
 }
 
 TEST(Checkpoint, RowsAreReadHoweverTheyWereCut) {

@@ -1,0 +1,181 @@
+// troupe-checkpoint as a process, on checkpoints that were saved here.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "tests/apps/process.hpp"
+#include "tests/checkpoint/example.hpp"
+
+namespace troupe {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::StartsWith;
+using testing::Example;
+using testing::Process;
+
+struct Ran {
+  int code = 0;
+  std::string out, err;
+  std::vector<nlohmann::json> lines() const {
+    std::vector<nlohmann::json> found;
+    std::istringstream in(out);
+    for (std::string line; std::getline(in, line);) found.push_back(nlohmann::json::parse(line));
+    return found;
+  }
+};
+
+Ran run(std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), TROUPE_CHECKPOINT_BINARY);
+  Process process(std::move(arguments));
+  const int code = process.wait();
+  return {code, process.out, process.err};
+}
+
+class CheckpointTool : public ::testing::Test {
+ protected:
+  std::string path(const std::string& name = "saves") const { return directory_.path() / name; }
+  std::string folder(std::uint64_t version) const { return checkpoint_folder(path(), version); }
+  void save(std::uint64_t version, std::uint64_t seed, std::uint32_t shards = 2) {
+    Example(seed).save(posix_file_system(), path(), {version, 1}, shards);
+  }
+  // Flips a bit of the first variable of a shard.
+  void damage(std::uint64_t version) {
+    std::fstream file(folder(version) + "/shard-00000-of-00002-0000000000000001", std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(1);
+    file.put('\x55');
+  }
+
+  testing::TemporaryDirectory directory_;
+};
+
+TEST_F(CheckpointTool, TeachesWhatItDoes) {
+  const Ran help = run({"--help"});
+  EXPECT_EQ(help.code, 0);
+  EXPECT_THAT(help.out, AllOf(HasSubstr("troupe-checkpoint verify DIR"), HasSubstr("Exit code:"), HasSubstr("--json")));
+  EXPECT_EQ(run({"diff", "--help"}).code, 0);
+  EXPECT_THAT(run({"--version"}).out, StartsWith("troupe-checkpoint "));
+  for (const auto& wrong : std::vector<std::vector<std::string>>{{}, {"ls"}, {"diff", "a"}, {"mend", "a"}, {"ls", "a", "--fast"}}) {
+    const Ran refused = run(wrong);
+    EXPECT_EQ(refused.code, 2);
+    EXPECT_THAT(refused.out, IsEmpty());
+    EXPECT_THAT(refused.err, HasSubstr("--help"));
+  }
+}
+
+TEST_F(CheckpointTool, ListsCheckpoints) {
+  save(10, 1);
+  save(20, 2, 3);
+  write_shard(posix_file_system(), path(), {30, 1}, Example(3).contents(0, 2));
+  const Ran listed = run({"ls", path()});
+  EXPECT_EQ(listed.code, 0) << listed.err;
+  EXPECT_THAT(listed.out, AllOf(HasSubstr("          10  2 shards, 12 tensors, "), HasSubstr("          20  3 shards, 15 tensors, "),
+                                HasSubstr("mode sync, epoch 1, 8 of its tokens"), HasSubstr("          30  incomplete: ")));
+  const auto lines = run({"ls", path(), "--json"}).lines();
+  ASSERT_EQ(lines.size(), 3u);
+  EXPECT_EQ(lines[0]["state"], "committed");
+  EXPECT_EQ(lines[1]["version"], 20);
+  EXPECT_EQ(lines[1]["shards"], 3);
+  EXPECT_EQ(lines[2]["state"], "incomplete");
+}
+
+TEST_F(CheckpointTool, ListsTheTensorsOfOne) {
+  save(10, 1);
+  const Ran listed = run({"ls", folder(10)});
+  EXPECT_EQ(listed.code, 0) << listed.err;
+  EXPECT_THAT(listed.out, HasSubstr("variable dense/kernel  f32[5,3], rows [5, 10) of 10, shard 1, 60 bytes, crc32c "));
+  EXPECT_THAT(listed.out, HasSubstr("slot     dense/kernel/m  f32[5,3], rows [0, 5) of 10, shard 0, 60 bytes"));
+  const auto lines = run({"--json", "ls", folder(10)}).lines();
+  ASSERT_EQ(lines.size(), 12u);
+  EXPECT_EQ(lines[0]["event"], "tensor");
+}
+
+TEST_F(CheckpointTool, VerifiesAndNamesWhatIsDamaged) {
+  save(10, 1);
+  save(20, 2);
+  write_shard(posix_file_system(), path(), {30, 1}, Example(3).contents(0, 2));
+  EXPECT_EQ(run({"verify", path()}).code, 0);
+  damage(20);
+  const Ran verified = run({"verify", path()});
+  EXPECT_EQ(verified.code, 1);
+  EXPECT_THAT(verified.out, AllOf(HasSubstr(folder(10) + ": whole: "), HasSubstr(folder(30) + ": incomplete: "),
+                                  HasSubstr(folder(20) + ": damaged: '" + folder(20) + "/shard-00000-of-00002-0000000000000001' is "
+                                            "damaged: the crc32c of variable 'counts' does not fit")));
+  const auto lines = run({"verify", folder(20), "--json"}).lines();
+  ASSERT_EQ(lines.size(), 1u);
+  EXPECT_EQ(lines[0]["state"], "damaged");
+  EXPECT_EQ(run({"verify", folder(10)}).code, 0);
+  std::ofstream(folder(10) + "/MANIFEST") << "no manifest";
+  EXPECT_THAT(run({"verify", folder(10)}).out, HasSubstr("/MANIFEST' is damaged: it does not begin as a manifest does"));
+}
+
+TEST_F(CheckpointTool, TellsHowTwoDiffer) {
+  save(10, 1, 2);
+  save(20, 1, 1);
+  save(30, 3, 2);
+  Ran same = run({"diff", folder(10), folder(10)});
+  EXPECT_EQ(same.code, 0) << same.err;
+  EXPECT_EQ(same.out, "equal: 10 tensors\n");
+  // Another number of shards: the same variables; of the states one is missing.
+  const Ran cut = run({"diff", folder(10), folder(20)});
+  EXPECT_EQ(cut.code, 1);
+  EXPECT_EQ(cut.out, "state seen of shard 1: only in the first\ndifferences: 1\n");
+  const Ran other = run({"diff", folder(10), path()});  // the newest
+  EXPECT_EQ(other.code, 1);
+  EXPECT_THAT(other.out, AllOf(HasSubstr("variable counts: 2 of 4 elements, by 2 at most\n"),
+                               HasSubstr("slot dense/kernel/m: 30 of 30 elements, by 2 at most\n"),
+                               HasSubstr("variable labels: 1 of 3 elements\n")));
+  const auto lines = run({"diff", folder(10), folder(30), "--json"}).lines();
+  EXPECT_EQ(lines.back()["event"], "summary");
+  EXPECT_EQ(lines.back()["differences"], static_cast<int>(lines.size()) - 1);
+  EXPECT_EQ(lines.front()["differ"], 2);
+  EXPECT_EQ(lines.front()["greatest"], 2.0);
+}
+
+TEST_F(CheckpointTool, DifferencesOfAnySizeAreTold) {
+  const auto save_values = [&](std::uint64_t version, float real, std::int64_t whole, DType dtype) {
+    ShardContents contents;
+    contents.tensors = {{"real", TensorKind::variable, "", -1, 0, Tensor::vector<float>({real, 1, -0.0f})},
+                        {"type", TensorKind::variable, "", -1, 0, Tensor::zeros(dtype, {2})},
+                        {"whole", TensorKind::variable, "", -1, 0, Tensor::scalar(whole)}};
+    const ShardManifest shard = write_shard(posix_file_system(), path(), {version, 1}, contents);
+    commit_checkpoint(posix_file_system(), path(), {{version, 1}, "", 0, {}, {shard}});
+  };
+  save_values(1, std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<std::int64_t>::min(), DType::f16);
+  save_values(2, 1, std::numeric_limits<std::int64_t>::max(), DType::bf16);
+  EXPECT_EQ(run({"diff", folder(1), folder(2)}).out,
+            "variable real: 1 of 3 elements, by nan at most\n"
+            "variable type: f16[2] and bf16[2]\n"
+            "variable whole: 1 of 1 elements, by 1.8446744073709552e+19 at most\ndifferences: 3\n");
+  EXPECT_EQ(run({"diff", folder(1), folder(1)}).code, 0) << "NaN has the bits of NaN";
+  EXPECT_TRUE(run({"diff", folder(1), folder(2), "--json"}).lines().front()["greatest"].is_null());
+}
+
+TEST_F(CheckpointTool, WhatIsNotThereIsNamed) {
+  const Ran none = run({"ls", path("none")});
+  EXPECT_EQ(none.code, 1);
+  EXPECT_THAT(none.out, IsEmpty());
+  EXPECT_EQ(none.err, "troupe-checkpoint: '" + path("none") + "' is no checkpoint and has none\n");
+  save(10, 1);
+  damage(10);
+  EXPECT_THAT(run({"diff", folder(10), folder(10)}).err, HasSubstr("the crc32c of variable 'counts' does not fit"));
+}
+
+TEST_F(CheckpointTool, OutputThatIsLostIsAFailure) {
+  save(10, 1);
+  const Ran full = [&] {
+    Process process({"/bin/sh", "-c", std::string(TROUPE_CHECKPOINT_BINARY) + " ls " + path() + " >/dev/full"});
+    const int code = process.wait();
+    return Ran{code, process.out, process.err};
+  }();
+  EXPECT_EQ(full.code, 1);
+  EXPECT_THAT(full.err, HasSubstr("stdout did not take all results"));
+}
+
+}  // namespace
+}  // namespace troupe

@@ -1,0 +1,33 @@
+// What troupe-checkpoint does. Each command prints its results on stdout and returns the exit code. PATH is a directory of
+// checkpoints or the folder of one. They throw Error for what they cannot look at.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "actors/checkpoint/reader.hpp"
+
+namespace troupe::checkpoints {
+
+// The checkpoints of a directory, or the tensors of one checkpoint.
+int list(FileSystem& files, const std::string& path, bool json);
+
+// 0: all that were committed are whole, and there is one.
+int verify(FileSystem& files, const std::string& path, bool json);
+
+// Of directories the newest checkpoint that was committed. 0: equal in every bit of every variable, slot and state.
+int diff(FileSystem& files, const std::string& first, const std::string& second, bool json);
+
+// The elements of two tensors of one dtype and shape, compared by their bits.
+struct Difference {
+  std::int64_t elements = 0;  // that differ
+  // The greatest of |a - b|; none for strings, NaN if one of a pair is none.
+  std::optional<double> greatest;
+};
+Difference compare(const Tensor& a, const Tensor& b);
+
+// The checkpoint in `path` (its version is not looked up), or those in the directory. Throws not_found if there is neither.
+std::vector<ListedCheckpoint> checkpoints_at(FileSystem& files, const std::string& path);
+
+}  // namespace troupe::checkpoints

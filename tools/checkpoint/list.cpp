@@ -1,0 +1,79 @@
+#include <fmt/core.h>
+
+#include <nlohmann/json.hpp>
+
+#include "messages/error.hpp"
+#include "tools/checkpoint/commands.hpp"
+
+namespace troupe::checkpoints {
+namespace {
+
+struct Totals {
+  std::size_t tensors = 0;
+  std::uint64_t bytes = 0;
+};
+
+Totals totals(const CheckpointManifest& manifest) {
+  Totals out;
+  for (const ShardManifest& shard : manifest.shards) {
+    out.tensors += shard.tensors.size();
+    out.bytes += shard.bytes;
+  }
+  return out;
+}
+
+void print_checkpoint(FileSystem& files, const ListedCheckpoint& listed, bool json) {
+  nlohmann::json line = {{"event", "checkpoint"}, {"folder", listed.folder}, {"version", listed.version}};
+  std::string text;
+  try {
+    const Checkpoint checkpoint = open_checkpoint(files, listed.folder);
+    const CheckpointManifest& manifest = checkpoint.manifest();
+    const auto [tensors, bytes] = totals(manifest);
+    text = fmt::format("{} shards, {} tensors, {} bytes; mode {}, epoch {}, {} of its tokens", manifest.shards.size(), tensors, bytes,
+                       manifest.job.mode, manifest.job.epoch, manifest.job.cursor);
+    line.update({{"state", "committed"}, {"shards", manifest.shards.size()}, {"tensors", tensors}, {"bytes", bytes},
+                 {"mode", manifest.job.mode}, {"epoch", manifest.job.epoch}, {"cursor", manifest.job.cursor}});
+  } catch (const Error& error) {
+    const std::string_view state = listed.committed ? "damaged" : "incomplete";
+    text = fmt::format("{}: {}", state, error.message());
+    line.update({{"state", state}, {"error", error.message()}});
+  }
+  fmt::print("{}\n", json ? line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)
+                          : fmt::format("{:>12}  {}", listed.version, text));
+}
+
+void print_tensors(const Checkpoint& checkpoint, bool json) {
+  for (const ShardManifest& shard : checkpoint.manifest().shards) {
+    for (const TensorEntry& entry : shard.tensors) {
+      const nlohmann::json line = {
+          {"event", "tensor"},          {"name", entry.name},     {"kind", name(entry.kind)}, {"variable", entry.variable},
+          {"dtype", name(entry.dtype)}, {"shape", entry.shape.dims()}, {"rows", entry.rows},  {"row_begin", entry.row_begin},
+          {"row_end", entry.row_end},   {"shard", shard.shard},   {"file", shard.file},       {"offset", entry.offset},
+          {"bytes", entry.bytes},       {"crc32c", entry.crc32c}};
+      fmt::print("{}\n", json ? line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)
+                              : fmt::format("{:8} {}  {}{}, rows [{}, {}) of {}, shard {}, {} bytes, crc32c {:08x}",
+                                            name(entry.kind), entry.name, name(entry.dtype), entry.shape.to_string(),
+                                            entry.row_begin, entry.row_end, entry.rows, shard.shard, entry.bytes, entry.crc32c));
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<ListedCheckpoint> checkpoints_at(FileSystem& files, const std::string& path) {
+  if (files.exists(join_path(path, kManifestName))) return {{0, path, true}};
+  std::vector<ListedCheckpoint> listed = list_checkpoints(files, path);
+  if (listed.empty()) fail(Code::not_found, "'{}' is no checkpoint and has none", path);
+  return listed;
+}
+
+int list(FileSystem& files, const std::string& path, bool json) {
+  if (files.exists(join_path(path, kManifestName))) {
+    print_tensors(open_checkpoint(files, path), json);
+    return 0;
+  }
+  for (const ListedCheckpoint& listed : checkpoints_at(files, path)) print_checkpoint(files, listed, json);
+  return 0;
+}
+
+}  // namespace troupe::checkpoints

@@ -1,0 +1,36 @@
+#include <fmt/core.h>
+
+#include <nlohmann/json.hpp>
+
+#include "messages/error.hpp"
+#include "tools/checkpoint/commands.hpp"
+
+namespace troupe::checkpoints {
+
+int verify(FileSystem& files, const std::string& path, bool json) {
+  int whole = 0, damaged = 0;
+  for (const ListedCheckpoint& listed : checkpoints_at(files, path)) {
+    std::string_view state = "incomplete";
+    Error error;
+    std::uint64_t bytes = 0;
+    try {
+      Checkpoint checkpoint = open_checkpoint(files, listed.folder);
+      checkpoint.verify();
+      for (const ShardManifest& shard : checkpoint.manifest().shards) bytes += shard.bytes;
+      state = "whole";
+      ++whole;
+    } catch (const Error& e) {
+      error = e;
+      if (listed.committed) state = "damaged";
+      damaged += listed.committed ? 1 : 0;
+    }
+    nlohmann::json line = {{"event", "verify"}, {"folder", listed.folder}, {"state", state}};
+    error ? line["error"] = error.message() : line["bytes"] = bytes;
+    const std::string text = error ? error.message() : fmt::format("{} bytes read", bytes);
+    fmt::print("{}\n", json ? line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)
+                            : fmt::format("{}: {}: {}", listed.folder, state, text));
+  }
+  return whole > 0 && damaged == 0 ? 0 : 1;
+}
+
+}  // namespace troupe::checkpoints
