@@ -100,7 +100,8 @@ struct Put {
 //
 // The same tasks may train several times. `job` is the number of the job that a frame belongs to: the coordinator draws it,
 // larger than those before, and tells it to those who join. What is left of an earlier job is dropped (actors/cluster/
-// peer_actor.hpp).
+// peer_actor.hpp). `view` is the membership view in which the sender, a worker, joined: what comes from before a Fence is
+// dropped. 0: it does not say.
 
 // Asks a shard for slice `slice` (index in the ShardMap) at version >= min_version; answered by a Put to reply_to.
 // Synchronous shards answer with min_version itself while they have it.
@@ -110,7 +111,8 @@ struct Pull {
   std::uint32_t slice = 0;
   std::uint64_t min_version = 0;
   std::uint64_t job = 0;
-  TROUPE_FIELDS(worker, reply_to, slice, min_version, job)
+  std::uint64_t view = 0;
+  TROUPE_FIELDS(worker, reply_to, slice, min_version, job, view)
 };
 
 // One slice's gradient of slot `slot` of step `step` (asynchronous mode: of batch `step`, slot 0). A sparse gradient
@@ -125,7 +127,8 @@ struct Push {
   Tensor gradient;
   Tensor indices;
   std::uint64_t job = 0;
-  TROUPE_FIELDS(worker, step, slot, slice, pulled_version, gradient, indices, job)
+  std::uint64_t view = 0;
+  TROUPE_FIELDS(worker, step, slot, slice, pulled_version, gradient, indices, job, view)
 };
 
 // ---- Training: workers and the coordinator -------------------------------------------------------------------------
@@ -148,7 +151,18 @@ struct Joined {
   Incarnation incarnation;  // that of the Join
   std::uint64_t job = 0;
   Error error;
-  TROUPE_FIELDS(incarnation, job, error)
+  std::uint64_t view = 0;  // in which a worker is a member now
+  TROUPE_FIELDS(incarnation, job, error, view)
+};
+
+// A worker is lost, or has joined anew: frames of it from views below `view` are of one that is no member any more. To all
+// shards; and to the worker if such a frame has come: it may join again.
+struct Fence {
+  std::uint32_t worker = 0;
+  std::uint64_t view = 0;
+  Error reason;
+  std::uint64_t job = 0;
+  TROUPE_FIELDS(worker, view, reason, job)
 };
 
 // Who has said Join gives up, for this reason.
@@ -167,7 +181,8 @@ struct TakeToken {
   std::uint32_t worker = 0;
   std::uint64_t request = 0;
   std::uint64_t job = 0;
-  TROUPE_FIELDS(worker, request, job)
+  std::uint64_t view = 0;
+  TROUPE_FIELDS(worker, request, job, view)
 };
 
 enum class TokenKind : std::uint8_t {
@@ -197,7 +212,8 @@ struct TokenDone {
   std::uint64_t correct = 0;
   std::uint64_t examples = 0;
   std::uint64_t job = 0;
-  TROUPE_FIELDS(worker, token, loss_sum, correct, examples, job)
+  std::uint64_t view = 0;
+  TROUPE_FIELDS(worker, token, loss_sum, correct, examples, job, view)
 };
 
 // A shard has all gradients of (step, slot), or (asynchronous mode) of batch `step`.
@@ -208,6 +224,32 @@ struct Staged {
   std::uint64_t version = 0;  // of the shard, after it
   std::uint64_t job = 0;
   TROUPE_FIELDS(shard, step, slot, version, job)
+};
+
+// Where a step has more slots than are needed (backup workers), the coordinator chooses. To all shards: apply the mean of
+// these, ascending, and drop the others; and to workers that hold another token of the step: it need not be computed.
+struct Commit {
+  std::uint64_t step = 0;
+  std::vector<std::uint32_t> slots;
+  std::uint64_t job = 0;
+  TROUPE_FIELDS(step, slots, job)
+};
+
+// Coordinator to all shards: save what you have at this version (asynchronous mode: now), while training goes on. Answered by
+// Saved when it is durable.
+struct Save {
+  std::uint64_t version = 0;
+  std::uint64_t job = 0;
+  TROUPE_FIELDS(version, job)
+};
+
+struct Saved {
+  std::uint32_t shard = 0;
+  std::uint64_t version = 0;
+  std::string files;  // what it has written, one line a file, as the manifest needs it
+  Error error;
+  std::uint64_t job = 0;
+  TROUPE_FIELDS(shard, version, files, error, job)
 };
 
 // Figures of a finished epoch, coordinator to the chief.
@@ -227,7 +269,8 @@ struct EpochDone {
 struct Barrier {
   std::uint32_t worker = 0;
   std::uint64_t job = 0;
-  TROUPE_FIELDS(worker, job)
+  std::uint64_t view = 0;
+  TROUPE_FIELDS(worker, job, view)
 };
 
 struct BarrierOpen {
@@ -270,7 +313,7 @@ struct SharedMemoryAnswer {
 // The order is the number of the kind on the wire: append only.
 using Frame = std::variant<Hello, Heartbeat, Credit, Goodbye, StepStart, StepDone, StepAbort, Put, Pull, Push, Join, TakeToken,
                            Token, TokenDone, Staged, EpochDone, Barrier, BarrierOpen, JobFailed, CollectivePart, SharedMemoryAnswer,
-                           Joined, Leave>;
+                           Joined, Leave, Fence, Commit, Save, Saved>;
 
 std::string_view kind_name(const Frame& frame);  // "Put", "Push", ...
 

@@ -70,18 +70,19 @@ using PartitionActor = caf::typed_actor<caf::replies_to<BuildPlan>::with<Built>,
 
 // A shard: a slice of the parameters and their optimizer slots.
 using ShardActor = caf::typed_actor<caf::reacts_to<JobRoutes>, caf::reacts_to<Outbound>, caf::reacts_to<Inbound<Joined>>, caf::reacts_to<Inbound<Pull>>,
-                                    caf::reacts_to<Inbound<Push>>, caf::reacts_to<Inbound<BarrierOpen>>, caf::reacts_to<Inbound<JobFailed>>, caf::reacts_to<PeerUp>, caf::reacts_to<PeerDown>,
+                                    caf::reacts_to<Inbound<Push>>, caf::reacts_to<Inbound<Commit>>, caf::reacts_to<Inbound<Fence>>, caf::reacts_to<Inbound<Save>>,
+                                    caf::reacts_to<Inbound<BarrierOpen>>, caf::reacts_to<Inbound<JobFailed>>, caf::reacts_to<PeerUp>, caf::reacts_to<PeerDown>,
                                     caf::reacts_to<Tick>, caf::reacts_to<Stop>>;
 
 // Membership, tokens, barriers and the global step of a training job.
 using CoordinatorActor =
     caf::typed_actor<caf::reacts_to<JobRoutes>, caf::reacts_to<Inbound<Join>>, caf::reacts_to<Inbound<Leave>>, caf::reacts_to<Inbound<TakeToken>>, caf::reacts_to<Inbound<TokenDone>>,
-                     caf::reacts_to<Inbound<Staged>>, caf::reacts_to<Inbound<Barrier>>, caf::reacts_to<PeerUp>,
+                     caf::reacts_to<Inbound<Staged>>, caf::reacts_to<Inbound<Saved>>, caf::reacts_to<Inbound<Barrier>>, caf::reacts_to<PeerUp>,
                      caf::reacts_to<PeerDown>, caf::reacts_to<Tick>, caf::reacts_to<Stop>>;
 
 // A worker's place in a training job: carries the training loop's frames to the coordinator, and what comes back to it.
 using WorkerActor = caf::typed_actor<caf::reacts_to<Outbound>, caf::reacts_to<Inbound<Joined>>, caf::reacts_to<Inbound<Token>>, caf::reacts_to<Inbound<EpochDone>>,
-                                     caf::reacts_to<Inbound<BarrierOpen>>, caf::reacts_to<Inbound<JobFailed>>,
+                                     caf::reacts_to<Inbound<Commit>>, caf::reacts_to<Inbound<Fence>>, caf::reacts_to<Inbound<BarrierOpen>>, caf::reacts_to<Inbound<JobFailed>>,
                                      caf::reacts_to<PeerUp>, caf::reacts_to<PeerDown>, caf::reacts_to<Stop>>;
 
 // The answer to a Leave.

@@ -96,9 +96,13 @@ struct PeerActorImpl::Passage {
   void operator()(TakeToken& f) const { to_coordinator(f); }
   void operator()(TokenDone& f) const { to_coordinator(f); }
   void operator()(Staged& f) const { to_coordinator(f); }
+  void operator()(Saved& f) const { to_coordinator(f); }
   void operator()(Barrier& f) const { to_coordinator(f); }
   void operator()(Token& f) const { to_worker(f); }
   void operator()(EpochDone& f) const { to_worker(f); }
+  void operator()(Save& f) const { to_shard(f); }
+  void operator()(Commit& f) const { to_members(f); }
+  void operator()(Fence& f) const { to_members(f); }
   void operator()(BarrierOpen& f) const { to_members(f); }
   void operator()(JobFailed& f) const { to_members(f); }
   // The wire keeps these to itself.

@@ -55,7 +55,7 @@ void SegmentWork::push(const PushTarget& target, Tensor gradient, Tensor indices
   if (pulled_)
     if (const auto pulled = pulled_->find(target.slice); pulled != pulled_->end()) version = pulled->second.load(std::memory_order_relaxed);
   device_.copy_to_host(std::move(gradient), [push = Push{training_.worker, training_.step, training_.slot, target.slice,
-                                                         version, {}, std::move(indices), training_.job},
+                                                         version, {}, std::move(indices), training_.job, training_.view},
                                              shard = routes_->shards.at(target.shard), scheduler = scheduler_,
                                              step = segment_.step](Tensor copy, Error error) mutable {
     if (error) {  // fails the step

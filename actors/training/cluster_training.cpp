@@ -163,8 +163,8 @@ std::uint64_t draw_job(Task& task) {
   return task.last_job() = std::max(static_cast<std::uint64_t>(now.count()), task.last_job() + 1);
 }
 
-// Waits for the answer to a Join, routes the job's frames and returns its number. Throws why the task was turned away.
-std::uint64_t await_joined(const TrainingPlan& plan, WorkerMailbox& mailbox, Incarnation incarnation, JobRoutes routes) {
+// Waits for the answer to a Join, routes the job's frames and returns it. Throws why the task was turned away.
+Joined await_joined(const TrainingPlan& plan, WorkerMailbox& mailbox, Incarnation incarnation, JobRoutes routes) {
   const auto deadline = std::chrono::steady_clock::now() + plan.options.join_timeout;
   for (;;) {
     check_stop(plan.options);
@@ -182,7 +182,7 @@ std::uint64_t await_joined(const TrainingPlan& plan, WorkerMailbox& mailbox, Inc
       mailbox.check(kReasonPatience);  // why the job has failed says more, and is on its way if it has
       throw joined->error;
     }
-    return routes.job;
+    return *joined;
   }
 }
 
@@ -298,7 +298,9 @@ class WorkerLoop {
     const Join join{index_, Incarnation{random_id()}, job_.fingerprint, job_.settings, false, plan_.task.last_job()};
     tell(join);
     try {
-      number_ = await_joined(plan_, *mailbox_, join.incarnation, {{}, {}, actor_, 0});
+      const Joined joined = await_joined(plan_, *mailbox_, join.incarnation, {{}, {}, actor_, 0});
+      number_ = joined.job;
+      view_ = joined.view;
       return work();
     } catch (...) {
       tell(leave_of(join, current_error()));
@@ -318,7 +320,7 @@ class WorkerLoop {
     Graph& graph = *job_.sharded.graph;
     return graph.output(graph.get(output.source().name), output.index);
   }
-  void tell(Frame frame) { caf::anon_send(actor_, Outbound{of_job(std::move(frame), number_)}); }
+  void tell(Frame frame) { caf::anon_send(actor_, Outbound{of_member(of_job(std::move(frame), number_), view_)}); }
 
   // A step that has been started; its result comes on a thread of the runtime.
   struct Running {
@@ -412,7 +414,7 @@ class WorkerLoop {
   RunOptions run_options(const Token& token) const {
     return {.random_step = static_cast<std::int64_t>(token.step),
             .random_slot = token.slot,
-            .training = {.worker = index_, .step = token.step, .slot = token.slot, .min_version = token.min_version, .job = number_}};
+            .training = {.worker = index_, .step = token.step, .slot = token.slot, .min_version = token.min_version, .job = number_, .view = view_}};
   }
 
   Trained finish(const Token& token) {
@@ -459,6 +461,7 @@ class WorkerLoop {
   std::shared_ptr<WorkerMailbox> mailbox_;
   WorkerActor actor_;
   std::uint64_t number_ = 0;  // of the job, once it is joined
+  std::uint64_t view_ = 0;    // of its members, in which this worker joined
   std::uint64_t request_ = 0;
   std::deque<Token> waiting_;  // for the step before
   std::deque<std::shared_ptr<Running>> running_;

@@ -17,7 +17,7 @@ CoordinatorActorImpl::behavior_type CoordinatorActorImpl::make_behavior() {
         if (m.held) m.held->run();
         TrainingOutbox out;
         const Error error = coordinator_.join(m.frame, steady_now_ns(), out);
-        links_.reply(m.from, Joined{m.frame.incarnation, links_.job(), error},
+        links_.reply(m.from, Joined{m.frame.incarnation, links_.job(), error, coordinator_.view_of(m.frame)},
                      [this](const auto& to, auto&& what) { tell(to, std::forward<decltype(what)>(what)); });
         deliver(out, m.from, Error());
       },
@@ -41,6 +41,11 @@ CoordinatorActorImpl::behavior_type CoordinatorActorImpl::make_behavior() {
       [this](const Inbound<Staged>& m) {
         TrainingOutbox out;
         const Error error = coordinator_.staged(m.frame, steady_now_ns(), out);
+        deliver(out, m.from, error);
+      },
+      [this](const Inbound<Saved>& m) {
+        TrainingOutbox out;
+        const Error error = coordinator_.saved(m.frame);
         deliver(out, m.from, error);
       },
       [this](const Inbound<Barrier>& m) {

@@ -23,6 +23,14 @@ inline Frame of_job(Frame frame, std::uint64_t job) {
   return frame;
 }
 
+// The same, from the worker that is a member since `view`.
+inline Frame of_member(Frame frame, std::uint64_t view) {
+  std::visit([view](auto& f) {
+    if constexpr (requires { f.worker; f.view; }) f.view = view;
+  }, frame);
+  return frame;
+}
+
 // The peers of a task, and the job's actors on it. `self` gives to those what would come from its own task.
 class JobLinks {
  public:
@@ -55,7 +63,8 @@ class JobLinks {
       else
         to_peer(kCoordinatorTask, out.message, tell);
     } else {
-      for (const auto& [task, peer] : peers_) tell(peer, Outbound{of_job(out.message, routes_.job)});
+      for (const auto& [task, peer] : peers_)
+        if (out.to.kind == Kind::everyone || task.job == "ps") tell(peer, Outbound{of_job(out.message, routes_.job)});
       to_own_shard(out.message, tell);
     }
   }
@@ -67,12 +76,16 @@ class JobLinks {
   }
   template <class Tell>
   void to_own_coordinator(const Frame& frame, Tell&& tell) const {
-    if (const Staged* staged = std::get_if<Staged>(&frame); staged && routes_.coordinator)
-      tell(routes_.coordinator, Inbound<Staged>{self_, *staged});
+    if (!routes_.coordinator) return;
+    if (const auto* staged = std::get_if<Staged>(&frame)) tell(routes_.coordinator, Inbound<Staged>{self_, *staged});
+    if (const auto* saved = std::get_if<Saved>(&frame)) tell(routes_.coordinator, Inbound<Saved>{self_, *saved});
   }
   template <class Tell>
   void to_own_shard(const Frame& frame, Tell&& tell) const {
     if (!routes_.shard) return;
+    if (const auto* commit = std::get_if<Commit>(&frame)) tell(routes_.shard, Inbound<Commit>{self_, *commit});
+    if (const auto* fence = std::get_if<Fence>(&frame)) tell(routes_.shard, Inbound<Fence>{self_, *fence});
+    if (const auto* save = std::get_if<Save>(&frame)) tell(routes_.shard, Inbound<Save>{self_, *save});
     if (const auto* open = std::get_if<BarrierOpen>(&frame)) tell(routes_.shard, Inbound<BarrierOpen>{self_, *open});
     if (const auto* failed = std::get_if<JobFailed>(&frame)) tell(routes_.shard, Inbound<JobFailed>{self_, *failed});
   }

@@ -54,6 +54,22 @@ ShardActorImpl::behavior_type ShardActorImpl::make_behavior() {
         }
         deliver(out);
       },
+      [this](const Inbound<Commit>& message) {
+        TrainingOutbox out;
+        if (Error error = state_.commit(message.frame, out)) {  // other shards would go another way
+          out.push_back({Destination::everyone(), JobFailed{error.within(config_.self.to_string())}});
+          end(error);
+        }
+        deliver(out);
+      },
+      [this](const Inbound<Fence>& message) { state_.fence(message.frame); },
+      [this](const Inbound<Save>& message) {
+        if (config_.save) return config_.save(message.frame);
+        TrainingOutbox out;
+        out.push_back({Destination::coordinator(), Saved{.shard = config_.options.shard, .version = message.frame.version, .files = {},
+                                                         .error = Error(Code::unimplemented, config_.self.to_string() + " has nowhere to save to")}});
+        deliver(out);
+      },
       [this](const Inbound<BarrierOpen>&) { end(Error()); },
       [this](const Inbound<JobFailed>& message) { end(message.frame.error); },
       [this](const PeerUp& message) {

@@ -22,6 +22,7 @@ class ShardActorImpl final : public Counted<ShardActor> {
     std::shared_ptr<ShardStore> store;
     std::function<void(Error)> ended;  // once: the job is over (ok) or has failed
     std::function<void(const Joined&)> joined = nullptr;  // what the coordinator has answered; null: it is not asked
+    std::function<void(const Save&)> save = nullptr;  // answers with Saved, now or later; null: nothing can be saved
   };
   ShardActorImpl(caf::actor_config& config, std::shared_ptr<ActorRecord> record, Config settings);
   behavior_type make_behavior() override;

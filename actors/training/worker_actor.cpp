@@ -62,6 +62,8 @@ WorkerActorImpl::behavior_type WorkerActorImpl::make_behavior() {
       [this](const Inbound<Joined>& message) { mailbox_->put(message.frame); },
       [this](const Inbound<Token>& message) { mailbox_->put(message.frame); },
       [this](const Inbound<EpochDone>& message) { mailbox_->put(message.frame); },
+      [this](const Inbound<Commit>& message) { mailbox_->put(message.frame); },
+      [this](const Inbound<Fence>& message) { mailbox_->put(message.frame); },
       [this](const Inbound<BarrierOpen>& message) {
         mailbox_->close();
         mailbox_->put(message.frame);

@@ -16,6 +16,8 @@ void check_options(const JobOptions& options) {
     invalid_argument("training job: workers, slots, batch and evaluation_chunk must be at least 1");
   if (options.mode == TrainingMode::asynchronous && options.slots != 1)
     invalid_argument("training job: asynchronous training has one slot, not {}", options.slots);
+  if (options.mode == TrainingMode::asynchronous && options.backups != 0)
+    invalid_argument("training job: asynchronous training has no backup slots");
   if (options.mode != TrainingMode::bounded_staleness && options.staleness != 0)
     invalid_argument("training job: only bounded staleness takes staleness = {}", options.staleness);
   if (options.train_examples > kMaxExamples || options.test_examples > kMaxExamples)
@@ -25,13 +27,14 @@ void check_options(const JobOptions& options) {
 
 std::uint64_t steps_per_epoch(const JobOptions& options) {
   std::uint64_t step = 0;
-  if (__builtin_mul_overflow(options.batch, std::uint64_t{options.slots}, &step))
-    invalid_argument("training job: {} slots of {} examples are too many", options.slots, options.batch);
+  const std::uint64_t slots = std::uint64_t{options.slots} + options.backups;
+  if (slots > std::numeric_limits<std::uint32_t>::max() || __builtin_mul_overflow(options.batch, slots, &step))
+    invalid_argument("training job: {} slots of {} examples are too many", slots, options.batch);
   const std::uint64_t available = options.train_examples / step;
   if (available == 0)
     invalid_argument(
         "training job: {} examples are less than one step of {} slots x batch {}; use a smaller batch",
-        options.train_examples, options.slots, options.batch);
+        options.train_examples, slots, options.batch);
   if (options.steps_per_epoch > available)
     invalid_argument("training job: {} steps per epoch, but {} examples make {}", options.steps_per_epoch,
                      options.train_examples, available);
@@ -113,15 +116,20 @@ std::uint32_t Coordinator::chief() const {
   return static_cast<std::uint32_t>(alive - workers_.begin());
 }
 
-bool Coordinator::admits(std::uint32_t worker, Error& error) {
+bool Coordinator::admits(std::uint32_t worker, std::uint64_t view, Error& error, TrainingOutbox& out) {
   if (failure_) {
     error = failure_;
   } else if (worker >= workers_.size()) {
     error = refuse(Code::invalid_argument, fmt::format("worker {} of {}", worker, workers_.size()));
   } else if (workers_[worker].presence == Presence::expected) {
     error = refuse(Code::failed_precondition, describe(worker) + " has not joined the job");
-  } else if (workers_[worker].presence == Presence::lost) {
-    ++counters_.ignored;
+  } else if (workers_[worker].presence == Presence::lost || (view != 0 && view != workers_[worker].view)) {
+    const bool lost = workers_[worker].presence == Presence::lost;
+    ++(lost ? counters_.ignored : counters_.fenced);
+    if (view != 0)
+      out.push_back({Destination::worker(worker), Fence{worker, lost ? view_ : workers_[worker].view,
+                                                        Error(Code::aborted, lost ? describe(worker) + " was given up for lost: it may join again"
+                                                                                  : describe(worker) + " has joined anew")}});
   } else {
     return true;
   }
@@ -151,7 +159,7 @@ Error Coordinator::join(const Join& message, Nanoseconds now, TrainingOutbox& ou
     return refuse(Code::failed_precondition,
                   describe(message.worker) + " cannot join again: the job is over");
   if (Error error = other_job(message, describe(message.worker), out)) return error;
-  worker = {Presence::joined, message.incarnation, 0, false};
+  worker = {Presence::joined, message.incarnation, 0, false, ++view_};
   begin_when_joined(now, out);
   return {};
 }
@@ -168,6 +176,12 @@ Error Coordinator::other_job(const Join& message, std::string who, TrainingOutbo
                        fmt::format("{} was started for another training job: {}", who, differences(options_.settings, message.settings)));
   if (stage_ == Stage::joining || (message.shard && stage_ != Stage::finished)) fail(error, out);
   return error;
+}
+
+std::uint64_t Coordinator::view_of(const Join& message) const {
+  if (message.shard || message.worker >= workers_.size()) return 0;
+  const Worker& worker = workers_[message.worker];
+  return worker.presence == Presence::joined && worker.incarnation == message.incarnation ? worker.view : 0;
 }
 
 void Coordinator::leave(const Leave& message, Nanoseconds now, TrainingOutbox& out) {
@@ -217,10 +231,12 @@ void Coordinator::worker_down(std::uint32_t index, std::string_view reason, Nano
   if (worker.presence == Presence::lost) return;
   worker.presence = Presence::lost;
   worker.in_barrier = false;
+  ++view_;
   std::erase_if(requests_, [&](const Request& request) { return request.worker == index; });
   Error error(Code::unavailable, fmt::format("{} was lost: {}", describe(index), reason));
   if (options_.on_loss == JobOptions::OnLoss::fail) return fail(std::move(error), out);
   if (chief() == workers_.size()) return fail(error.within("no worker is left"), out);
+  out.push_back({Destination::shards(), Fence{index, view_, error}});
   counters_.returned += book_.release(index);
   begin_when_joined(now, out);
   serve(out);
@@ -277,7 +293,7 @@ std::string Coordinator::missing() const {
 
 Error Coordinator::take_token(const TakeToken& message, Nanoseconds, TrainingOutbox& out) {
   Error error;
-  if (!admits(message.worker, error)) return error;
+  if (!admits(message.worker, message.view, error, out)) return error;
   Worker& worker = workers_[message.worker];
   if (message.request <= worker.last_request) {
     ++counters_.repeated;
@@ -329,6 +345,7 @@ void Coordinator::serve(TrainingOutbox& out) {
 Error Coordinator::count(TokenBook::Note note, std::string_view what, Nanoseconds now) {
   if (note == TokenBook::Note::counted) progress_ = now;
   if (note == TokenBook::Note::repeated) ++counters_.repeated;
+  if (note == TokenBook::Note::late) ++counters_.late;
   if (note != TokenBook::Note::unexpected) return {};
   return refuse(Code::invalid_argument,
                 fmt::format("training job: {} does not fit the tokens handed out in epoch {} ({})", what,
@@ -337,9 +354,10 @@ Error Coordinator::count(TokenBook::Note note, std::string_view what, Nanosecond
 
 Error Coordinator::token_done(const TokenDone& message, Nanoseconds now, TrainingOutbox& out) {
   Error error;
-  if (!admits(message.worker, error)) return error;
+  if (!admits(message.worker, message.view, error, out)) return error;
   const TokenBook::Note note = book_.done(message);
   if (note == TokenBook::Note::counted) advance(now, out);
+  if (note == TokenBook::Note::late) serve(out);
   return count(note, fmt::format("the report of {} on step {} slot {}", describe(message.worker),
                                  message.token.step, message.token.slot),
                now);
@@ -369,7 +387,9 @@ void Coordinator::begin_training(Nanoseconds now) {
   phase.epoch = epoch_;
   phase.first_step = options_.first_step + epoch_ * options_.steps_per_epoch;
   phase.steps = options_.steps_per_epoch;
-  phase.slots = options_.slots;
+  phase.slots = tokens();
+  phase.needed = options_.slots;
+  phase.commits = options_.commits;
   phase.chunk = options_.batch;
   phase.examples = options_.train_examples;
   phase.mode = options_.mode;
@@ -377,10 +397,16 @@ void Coordinator::begin_training(Nanoseconds now) {
   phase.shards = options_.shards;
   if (options_.on_loss == JobOptions::OnLoss::reassign && options_.mode != TrainingMode::asynchronous)
     phase.lookahead = options_.staleness;
-  book_ = TokenBook(std::move(phase));
+  book_.begin(std::move(phase));
 }
 
 void Coordinator::advance(Nanoseconds now, TrainingOutbox& out) {
+  for (TokenBook::Choice& choice : book_.take_choices()) {
+    const Commit commit{choice.step, std::move(choice.slots)};
+    out.push_back({Destination::shards(), commit});
+    for (const std::uint32_t worker : choice.holders) out.push_back({Destination::worker(worker), commit});
+    commits_.add(commit.step, commit.slots);
+  }
   if (stage_ == Stage::training) {
     const std::uint64_t steps = book_.phase().first_step - options_.first_step + book_.complete_steps();
     counters_.steps = std::max(counters_.steps, steps);
@@ -415,7 +441,7 @@ void Coordinator::end_training(Nanoseconds now) {
   phase.chunk = options_.evaluation_chunk;
   phase.examples = options_.test_examples;
   phase.slots = static_cast<std::uint32_t>((options_.test_examples + phase.chunk - 1) / phase.chunk);
-  book_ = TokenBook(std::move(phase));
+  book_.begin(std::move(phase));
 }
 
 void Coordinator::end_epoch(Nanoseconds now, TrainingOutbox& out) {
@@ -434,7 +460,7 @@ void Coordinator::end_epoch(Nanoseconds now, TrainingOutbox& out) {
 
 Error Coordinator::barrier(const Barrier& message, Nanoseconds now, TrainingOutbox& out) {
   Error error;
-  if (!admits(message.worker, error)) return error;
+  if (!admits(message.worker, message.view, error, out)) return error;
   if (workers_[message.worker].in_barrier) {
     ++counters_.repeated;
     return {};
@@ -454,6 +480,34 @@ void Coordinator::open_barrier_when_full(TrainingOutbox& out) {
   const auto count =
       std::count_if(workers_.begin(), workers_.end(), [](const Worker& w) { return w.in_barrier; });
   out.push_back({Destination::everyone(), BarrierOpen{static_cast<std::uint32_t>(count)}});
+}
+
+// ---- Saving
+// --------------------------------------------------------------------------------------------------------
+
+Error Coordinator::save(std::uint64_t version, TrainingOutbox& out) {
+  if (failure_) return failure_;
+  if (stage_ == Stage::joining || stage_ == Stage::finished)
+    return Error(Code::failed_precondition, fmt::format("nothing to save: the job is {}", name(stage_)));
+  if (!save_.complete) return Error(Code::failed_precondition, fmt::format("version {} is still being saved", save_.version));
+  save_ = {};
+  save_.version = version;
+  save_.complete = false;
+  out.push_back({Destination::shards(), Save{version}});
+  return {};
+}
+
+Error Coordinator::saved(const Saved& message) {
+  if (failure_) return failure_;
+  if (std::ranges::find(options_.shards, message.shard) == options_.shards.end())
+    return refuse(Code::invalid_argument, fmt::format("{} has saved, but owns nothing", describe_shard(message.shard)));
+  if (message.version != save_.version || save_.complete || !save_.shards.emplace(message.shard, message).second) {
+    ++counters_.repeated;
+    return {};
+  }
+  if (message.error && !save_.error) save_.error = message.error.within(describe_shard(message.shard));
+  save_.complete = save_.shards.size() == options_.shards.size();
+  return {};
 }
 
 // ---- Reading

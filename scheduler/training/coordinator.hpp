@@ -11,12 +11,20 @@
 // them when no other holds fewer, so that the slots of a step are shared out evenly. Repeated messages are dropped and counted;
 // wrong ones are refused and counted, change nothing, and the Error returned is for their sender.
 //
+// With backup slots a step has more tokens than it needs: the first N that are whole on every shard and reported are used, as
+// Commit tells the shards, and the log of commits says. A worker that still holds another is told by the same Commit: it may report
+// it without having computed it. A pull of it is answered with whatever version there is, its push is dropped.
+//
+// Every join and loss of a worker makes a new view of the membership, with a number one higher. What a worker says carries the view
+// in which it joined. If another incarnation has joined since, or it is lost, that is ignored and counted, and answered with a Fence.
+//
 // Not thread-safe: one actor owns it. Times are of a steady clock, in nanoseconds.
 #pragma once
 
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -35,6 +43,8 @@ struct JobOptions {
   std::vector<std::uint32_t> shards;  // those that own at least one slice
   std::vector<std::uint32_t> joining;  // shards that must have joined before training begins
   std::uint32_t slots = 1;            // N; 1 if asynchronous
+  std::uint32_t backups = 0;          // tokens of a step beyond N; not asynchronous
+  std::shared_ptr<const CommitLog> commits;  // backups: the steps in it use these slots again
   std::uint64_t staleness = 0;        // bounded_staleness only
   std::uint32_t epochs = 1;
   std::uint64_t batch = 1;            // examples of a slot
@@ -61,7 +71,17 @@ struct JobCounters {
   std::uint64_t repeated = 0;  // messages dropped: had been handled
   std::uint64_t refused = 0;   // messages that were wrong; an Error was returned
   std::uint64_t ignored = 0;   // messages of workers already lost
+  std::uint64_t fenced = 0;    // messages of incarnations of which there is a later one
+  std::uint64_t late = 0;      // reports on tokens of steps that had enough without them
   std::uint64_t steps = 0;     // complete
+};
+
+// A checkpoint on its way: what shards have answered to Save.
+struct SaveRound {
+  std::uint64_t version = 0;
+  std::map<std::uint32_t, Saved> shards;
+  Error error;            // the first of them
+  bool complete = true;  // all have answered
 };
 
 class Coordinator {
@@ -79,6 +99,12 @@ class Coordinator {
   [[nodiscard]] Error staged(const Staged& message, Nanoseconds now, TrainingOutbox& out);
   [[nodiscard]] Error barrier(const Barrier& message, Nanoseconds now, TrainingOutbox& out);
 
+  // Has all shards save what they have at `version`, which none has passed (asynchronous mode: now). failed_precondition: the
+  // last save is not complete, or nothing is trained now.
+  [[nodiscard]] Error save(std::uint64_t version, TrainingOutbox& out);
+  [[nodiscard]] Error saved(const Saved& message);
+  const SaveRound& last_save() const { return save_; }
+
   // A worker or shard gives up. Before training begins it may join again; afterwards it is lost. Ignored if it is not the one
   // that has joined.
   void leave(const Leave& message, Nanoseconds now, TrainingOutbox& out);
@@ -95,6 +121,10 @@ class Coordinator {
   bool finished() const { return stage_ == Stage::finished; }
   const Error& failure() const { return failure_; }
   const JobCounters& counters() const { return counters_; }
+  const CommitLog& commits() const { return commits_; }
+  // The number of the view, and the one in which who has sent this Join is a member (0: none).
+  std::uint64_t view() const { return view_; }
+  std::uint64_t view_of(const Join& message) const;
   std::uint32_t chief() const;  // the lowest worker that is not lost
   std::uint64_t steps_per_epoch() const { return options_.steps_per_epoch; }
   std::string waits_for() const;  // "joins of /job:worker/task:1"; "" if for nothing
@@ -107,6 +137,7 @@ class Coordinator {
     Incarnation incarnation;
     std::uint64_t last_request = 0;
     bool in_barrier = false;
+    std::uint64_t view = 0;  // in which it joined
   };
   struct Request {
     std::uint32_t worker = 0;
@@ -115,7 +146,8 @@ class Coordinator {
 
   Error refuse(Code code, std::string text);
   // Whether a message of this worker is to be handled; if not, `error` says why, or it is ignored.
-  bool admits(std::uint32_t worker, Error& error);
+  bool admits(std::uint32_t worker, std::uint64_t view, Error& error, TrainingOutbox& out);
+  std::uint32_t tokens() const { return options_.slots + options_.backups; }  // of a step
   Error count(TokenBook::Note note, std::string_view what, Nanoseconds now);
   std::string describe(std::uint32_t worker) const;
   std::string list(Presence presence, bool outside_barrier) const;
@@ -146,6 +178,9 @@ class Coordinator {
   EpochDone figures_;                    // of the current epoch
   Error failure_;
   JobCounters counters_;
+  CommitLog commits_;
+  SaveRound save_;
+  std::uint64_t view_ = 0;
 };
 
 std::string_view name(Coordinator::Stage stage);

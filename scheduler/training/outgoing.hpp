@@ -18,12 +18,13 @@ enum class TrainingMode : std::uint8_t {
 };
 
 struct Destination {
-  enum class Kind : std::uint8_t { coordinator, worker, everyone };
+  enum class Kind : std::uint8_t { coordinator, worker, shards, everyone };
   Kind kind = Kind::coordinator;
   std::uint32_t index = 0;  // of the worker
 
   static Destination coordinator() { return {}; }
   static Destination worker(std::uint32_t index) { return {Kind::worker, index}; }
+  static Destination shards() { return {Kind::shards, 0}; }      // all of them
   static Destination everyone() { return {Kind::everyone, 0}; }  // all workers and shards
 };
 

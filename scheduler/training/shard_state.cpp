@@ -1,12 +1,16 @@
 #include "scheduler/training/shard_state.hpp"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
+#include <functional>
 #include <utility>
 
 namespace troupe {
 namespace {
 
 constexpr std::size_t kMissingShown = 16;
+constexpr std::uint32_t kMaxSlots = 1 << 20;
 
 template <class... Args>
 Error error(Code code, fmt::format_string<Args...> format, Args&&... args) {
@@ -19,6 +23,10 @@ void check_options(const ShardOptions& options) {
                      options.shard);
   if (options.mode == TrainingMode::asynchronous && options.slots != 1)
     invalid_argument("shard {}: asynchronous training has one slot, not {}", options.shard, options.slots);
+  if (options.mode == TrainingMode::asynchronous && options.backups != 0)
+    invalid_argument("shard {}: asynchronous training has no backup slots", options.shard);
+  if (options.backups > kMaxSlots || options.slots > kMaxSlots)
+    invalid_argument("shard {}: {} slots and {} backups, at most {} are supported", options.shard, options.slots, options.backups, kMaxSlots);
   if (options.mode != TrainingMode::bounded_staleness && options.staleness != 0)
     invalid_argument("shard {}: only bounded staleness takes staleness = {}", options.shard,
                      options.staleness);
@@ -33,8 +41,9 @@ ShardState::ShardState(const ShardOptions& options, std::vector<SliceSpec> slice
     : options_(options),
       store_(store),
       version_(options.version),
-      slots_(slices.size(), options.slots),
-      batches_(slices.size()) {
+      slots_(slices.size(), options.slots + options.backups, options.slots),
+      batches_(slices.size()),
+      provenance_(options.provenance) {
   check_options(options);
   options_.keep_previous = options.keep_previous && options.mode == TrainingMode::synchronous;
   std::sort(slices.begin(), slices.end(), [](const SliceSpec& a, const SliceSpec& b) { return a.id < b.id; });
@@ -55,6 +64,10 @@ Error ShardState::push(Push message, TrainingOutbox& out) {
   if (failure_) return failure_;
   std::size_t slice = 0;
   if (Error error = check(message, slice)) return refuse(std::move(error));
+  if (is_fenced(message.worker, message.view)) {
+    drop(message, Fate::fenced);
+    return {};
+  }
   Error error = options_.mode == TrainingMode::asynchronous ? push_batch(message, slice, out)
                                                             : push_slot(message, slice, out);
   return error ? refuse(std::move(error)) : failure_;
@@ -78,8 +91,8 @@ Error ShardState::find_slice(std::uint32_t id, std::size_t& slice) const {
 Error ShardState::check(const Push& message, std::size_t& slice) const {
   if (message.worker >= options_.workers)
     return error(Code::invalid_argument, "push of worker {} of {}", message.worker, options_.workers);
-  if (message.slot >= options_.slots)
-    return error(Code::invalid_argument, "push for slot {} of {}", message.slot, options_.slots);
+  if (message.slot >= options_.slots + options_.backups)
+    return error(Code::invalid_argument, "push for slot {} of {}", message.slot, options_.slots + options_.backups);
   if (Error error = find_slice(message.slice, slice)) return error;
   const Owned& owned = slices_[slice];
   const bool sparse = message.indices.valid();
@@ -103,36 +116,128 @@ Error ShardState::check_pulled_version(const Push& message) const {
 
 Error ShardState::push_slot(Push& message, std::size_t slice, TrainingOutbox& out) {
   if (message.step < version_) {
-    ++counters_.stale;
+    drop(message, provenance_.applied(message.step + 1, message.slot).value_or(true) ? Fate::stale : Fate::uncommitted);
     return {};
   }
   if (message.step - version_ > options_.staleness)
     return error(Code::out_of_range, "push for step {} at version {}, staleness is {}", message.step,
                  version_, options_.staleness);
   if (Error error = check_pulled_version(message)) return error;
+  if (!slots_.uses(message.step, message.slot)) {
+    drop(message, Fate::uncommitted);
+    return {};
+  }
   GradientSet& set = slots_.at(message.step, message.slot);
   if (set.has(slice)) {
-    ++counters_.duplicates;
+    drop(message, Fate::duplicate);
     return {};
   }
   stage(set, message, slice);
   const bool whole = set.whole();
   if (message.step == version_) update_early(slice, out);
   if (!whole) return {};
-  while (!failure_ && slots_.whole(version_)) {
-    const std::vector<GradientSet> sets = slots_.take(version_);
-    note_staleness(sets);
-    publish(sets.size());
-    for (std::size_t i = 0; i < slices_.size() && !failure_; ++i) update_early(i, out);
-  }
+  advance(out);
   say_staged(message, out);
   release(out);
   return {};
 }
 
+// While all that the next version needs is there.
+void ShardState::advance(TrainingOutbox& out) {
+  while (!failure_ && slots_.whole(version_)) {
+    const SlotStage::Taken taken = slots_.take(version_);
+    counters_.uncommitted += taken.unused.size();
+    counters_.staged_bytes -= taken.unused_bytes;
+    for (const auto& [slot, worker] : taken.unused) provenance_.note(version_ + 1, {worker, version_, slot, Fate::uncommitted, 1});
+    std::vector<std::uint64_t> pulled;
+    for (std::size_t i = 0; i < taken.sets.size(); ++i) {
+      pulled.push_back(taken.sets[i].pulled_version());
+      note_applied(taken.sets[i], version_, taken.slots[i]);
+    }
+    note_staleness(pulled);
+    publish(taken.sets.size());
+    for (std::size_t i = 0; i < slices_.size() && !failure_; ++i) update_early(i, out);
+  }
+}
+
+Error ShardState::check_commit(const Commit& message) const {
+  if (options_.backups == 0) return error(Code::failed_precondition, "commit of step {}, but all slots of a step are used", message.step);
+  if (message.slots.size() != options_.slots || message.slots.back() >= options_.slots + options_.backups ||
+      std::ranges::adjacent_find(message.slots, std::greater_equal<>()) != message.slots.end())
+    return error(Code::invalid_argument, "commit of step {} with slots {}, not {} of {} in ascending order", message.step,
+                 fmt::join(message.slots, " "), options_.slots, options_.slots + options_.backups);
+  const auto used = [&](std::uint32_t slot) {
+    return message.step < version_ ? provenance_.applied(message.step + 1, slot).value_or(true) : slots_.uses(message.step, slot);
+  };
+  if (!std::ranges::all_of(message.slots, used))
+    return error(Code::failed_precondition, "commit of step {} with slots {}, but it was committed with others", message.step,
+                 fmt::join(message.slots, " "));
+  if (message.step >= version_ && message.step - version_ > options_.staleness)
+    return error(Code::out_of_range, "commit of step {} at version {}, staleness is {}", message.step, version_, options_.staleness);
+  return {};
+}
+
+Error ShardState::commit(const Commit& message, TrainingOutbox& out) {
+  if (failure_) return failure_;
+  if (Error error = check_commit(message)) return refuse(std::move(error));
+  if (message.step < version_ || !slots_.choose(message.step, message.slots)) return {};  // again
+  if (message.step > version_) return {};
+  for (std::size_t i = 0; i < slices_.size() && !failure_; ++i) update_early(i, out);
+  advance(out);
+  release(out);
+  return failure_;
+}
+
+// ---- Who is a member
+// -----------------------------------------------------------------------------------------------
+
+bool ShardState::is_fenced(std::uint32_t worker, std::uint64_t view) {
+  if (view == 0) return false;
+  const auto fence = fences_.find(worker);
+  if (fence != fences_.end() && view < fence->second) return true;
+  raise_fence(worker, view);
+  return false;
+}
+
+// Halves of batches are not to be mixed with what a new incarnation computes.
+void ShardState::raise_fence(std::uint32_t worker, std::uint64_t view) {
+  std::uint64_t& fence = fences_[worker];
+  if (view <= fence) return;
+  const bool first = std::exchange(fence, view) == 0;
+  if (!first) worker_down(worker);
+}
+
+void ShardState::fence(const Fence& message) {
+  if (message.worker >= options_.workers) return;
+  const bool first = !fences_.contains(message.worker);
+  raise_fence(message.worker, message.view);
+  if (first) worker_down(message.worker);
+}
+
+void ShardState::drop(const Push& message, Fate fate) {
+  ++(fate == Fate::fenced        ? counters_.fenced
+     : fate == Fate::stale       ? counters_.stale
+     : fate == Fate::uncommitted ? counters_.uncommitted
+                                 : counters_.duplicates);
+  std::uint64_t version = message.step + 1;
+  if (options_.mode == TrainingMode::asynchronous) {
+    const auto went = batch_versions_.find(message.step);
+    if (went == batch_versions_.end() && applied_.contains(message.step)) return;  // too long ago
+    version = went == batch_versions_.end() ? version_ + 1 : went->second;
+  } else if (message.step > version_ + options_.staleness) {
+    return;
+  }
+  provenance_.note(version, {message.worker, message.step, message.slot, fate, 1});
+}
+
+void ShardState::note_applied(const GradientSet& set, std::uint64_t step, std::uint32_t slot) {
+  for (const auto& [worker, gradients] : set.senders())
+    provenance_.note(version_ + 1, {worker, step, slot, Fate::applied, gradients});
+}
+
 Error ShardState::push_batch(Push& message, std::size_t slice, TrainingOutbox& out) {
   if (applied_.contains(message.step)) {
-    ++counters_.duplicates;
+    drop(message, Fate::duplicate);
     return {};
   }
   if (Error error = check_pulled_version(message)) return error;
@@ -146,14 +251,16 @@ Error ShardState::push_batch(Push& message, std::size_t slice, TrainingOutbox& o
                  message.step, options_.max_open_batches);
   GradientSet& set = batches_.at(message.worker, message.step);
   if (set.has(slice)) {
-    ++counters_.duplicates;
+    drop(message, Fate::duplicate);
     return {};
   }
   stage(set, message, slice);
   if (!set.whole()) return {};
   applied_.insert(message.step);
   std::size_t dropped = 0;
-  accumulated_.push_back(batches_.take(message.worker, message.step, dropped));
+  accumulated_.emplace_back(message.step, batches_.take(message.worker, message.step, dropped));
+  batch_versions_[message.step] = version_ + 1;
+  if (batch_versions_.size() > options_.provenance) batch_versions_.erase(batch_versions_.begin());
   counters_.staged_bytes -= dropped;
   if (accumulated_.size() == options_.accumulate) update_batches(out);
   say_staged(message, out);
@@ -167,7 +274,7 @@ void ShardState::stage(GradientSet& set, Push& message, std::size_t slice) {
   ++counters_.pushes;
   counters_.staged_bytes += gradient.num_bytes();
   counters_.staged_bytes_peak = std::max(counters_.staged_bytes_peak, counters_.staged_bytes);
-  set.add(slice, std::move(gradient), message.pulled_version);
+  set.add(slice, std::move(gradient), message.pulled_version, message.worker);
 }
 
 void ShardState::say_staged(const Push& message, TrainingOutbox& out) const {
@@ -191,8 +298,8 @@ void ShardState::update_slice(std::size_t slice, std::vector<PushedGradient> gra
 
 // If all slots have the slice, it need not wait for the others: nobody sees its new value before the version is there.
 void ShardState::update_early(std::size_t slice, TrainingOutbox& out) {
-  if (!slots_.whole(version_, slice)) return;
   Owned& owned = slices_[slice];
+  if (owned.updated || !slots_.whole(version_, slice)) return;
   owned.updated = true;
   // Who holds a value makes the store copy it. Without need for it nobody does: who has sent the gradients has pulled.
   if (options_.keep_previous || options_.mode == TrainingMode::bounded_staleness)
@@ -201,11 +308,16 @@ void ShardState::update_early(std::size_t slice, TrainingOutbox& out) {
 }
 
 void ShardState::update_batches(TrainingOutbox& out) {
-  std::vector<GradientSet> sets = std::exchange(accumulated_, {});
-  const double rate_scale = note_staleness(sets);
+  auto sets = std::exchange(accumulated_, {});
+  std::vector<std::uint64_t> pulled;
+  for (const auto& [batch, set] : sets) {
+    pulled.push_back(set.pulled_version());
+    note_applied(set, batch, 0);
+  }
+  const double rate_scale = note_staleness(pulled);
   for (std::size_t slice = 0; slice < slices_.size() && !failure_; ++slice) {
     std::vector<PushedGradient> gradients;
-    for (GradientSet& set : sets) gradients.push_back(set.take(slice));
+    for (auto& [batch, set] : sets) gradients.push_back(set.take(slice));
     update_slice(slice, std::move(gradients), rate_scale, out);
   }
   if (!failure_) publish(sets.size());
@@ -225,14 +337,14 @@ void ShardState::publish(std::size_t batches) {
 }
 
 // Returns the factor of the learning rate: 1 / mean staleness, at most 1.
-double ShardState::note_staleness(const std::vector<GradientSet>& sets) {
+double ShardState::note_staleness(const std::vector<std::uint64_t>& pulled_versions) {
   double sum = 0;
-  for (const GradientSet& set : sets) {
-    const std::uint64_t staleness = version_ - std::min(version_, set.pulled_version());
+  for (const std::uint64_t pulled : pulled_versions) {
+    const std::uint64_t staleness = version_ - std::min(version_, pulled);
     ++counters_.staleness[std::min<std::uint64_t>(staleness, counters_.staleness.size() - 1)];
     sum += static_cast<double>(staleness);
   }
-  const double mean = sum / static_cast<double>(sets.size());
+  const double mean = sum / static_cast<double>(pulled_versions.size());
   return options_.scale_by_staleness && mean > 1 ? 1 / mean : 1;
 }
 
@@ -245,6 +357,10 @@ Error ShardState::pull(const Pull& message, TrainingOutbox& out) {
   if (message.worker >= options_.workers)
     return refuse(error(Code::invalid_argument, "pull of worker {} of {}", message.worker, options_.workers));
   if (Error error = find_slice(message.slice, slice)) return refuse(std::move(error));
+  if (is_fenced(message.worker, message.view)) {
+    ++counters_.fenced;
+    return {};
+  }
   if (can_answer(message, slice)) {
     answer(message, slice, out);
     return {};
@@ -315,7 +431,9 @@ ShardWait ShardState::waiting() const {
   } else {
     wait.missing = slots_.missing(version_);
     wait.need = options_.slots;
-    wait.have = options_.slots - static_cast<std::uint32_t>(wait.missing.size());
+    wait.uncommitted = !slots_.chosen(version_);
+    const std::uint32_t slots = options_.slots + (wait.uncommitted ? options_.backups : 0);
+    wait.have = slots - static_cast<std::uint32_t>(wait.missing.size());
     wait.missing.resize(std::min(wait.missing.size(), kMissingShown));
   }
   wait.parked = parked_.size();
@@ -327,6 +445,7 @@ std::string ShardWait::to_string() const {
   std::string text = fmt::format("version {}: {} of {} staged", version, have, need);
   for (std::size_t i = 0; i < missing.size(); ++i)
     text += fmt::format("{}{}", i == 0 ? ", missing slots " : " ", missing[i]);
+  if (uncommitted && have >= need) text += "; waits for the coordinator's choice of slots";
   if (parked > 0) text += fmt::format("; {} pulls wait, for up to version {}", parked, highest_wanted);
   return text;
 }

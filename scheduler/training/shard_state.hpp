@@ -3,7 +3,7 @@
 //   synchronous, bounded_staleness: gradients are staged by (step, slot, slice). A slice of which all slots of
 //   step `version` have come gets mean_of its N gradients in slot order, once, while others still arrive. When
 //   all have, the version becomes step + 1. So the result depends neither on who computed a slot nor on when
-//   it came.
+//   it came. With backup slots a step has more than N, and waits for the coordinator's Commit, which names N of them.
 //   asynchronous: the gradients of one batch of one worker are applied together when all have come, never
 //   twice. Not before: the rest of a batch may never come, and what was applied cannot be taken back.
 //
@@ -17,6 +17,7 @@
 
 #include <array>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -24,6 +25,7 @@
 #include "scheduler/training/batch_set.hpp"
 #include "scheduler/training/gradient.hpp"
 #include "scheduler/training/outgoing.hpp"
+#include "scheduler/training/provenance.hpp"
 #include "scheduler/training/staging.hpp"
 
 namespace troupe {
@@ -50,6 +52,7 @@ struct ShardOptions {
   std::uint32_t shard = 0;      // its index
   std::uint32_t workers = 1;    // worker indices are below it
   std::uint32_t slots = 1;      // N; 1 if asynchronous
+  std::uint32_t backups = 0;    // slots of a step beyond N; not asynchronous
   std::uint64_t staleness = 0;  // bounded_staleness only
   std::uint64_t version = 0;    // of the values at the start
   // Synchronous: the values before the last update are kept, and pulls that ask for exactly that version get
@@ -65,6 +68,8 @@ struct ShardOptions {
   bool scale_by_staleness = false;
   // Asynchronous: a worker may have begun this many batches on the shard without completing one.
   std::size_t max_open_batches = 16;
+  // So many of the last versions know what went into them.
+  std::size_t provenance = 1024;
   // More parked pulls than this are refused.
   std::size_t max_parked = 1 << 16;
 };
@@ -75,6 +80,8 @@ struct ShardCounters {
   std::uint64_t pushes = 0;      // staged
   std::uint64_t duplicates = 0;  // dropped: already staged, or the batch already applied
   std::uint64_t stale = 0;       // dropped: of a step below the version
+  std::uint64_t uncommitted = 0;  // dropped: of a slot that its step did not use
+  std::uint64_t fenced = 0;      // dropped: pushes and pulls of those who are members no more
   std::uint64_t refused = 0;     // wrong; an Error was returned
   std::uint64_t abandoned = 0;   // gradient sets dropped because their worker was lost
   std::uint64_t batches = 0;     // slots or batches that went into updates
@@ -91,6 +98,7 @@ struct ShardWait {
   std::uint32_t have = 0;  // slots (asynchronous: accumulated batches)
   std::uint32_t need = 0;
   std::vector<std::uint32_t> missing;  // slots; at most the first 16
+  bool uncommitted = false;            // backups: the slots of the step are not chosen yet
   std::size_t parked = 0;              // pulls that wait for it
   std::uint64_t highest_wanted = 0;    // the highest min_version among them
   std::string to_string()
@@ -108,6 +116,12 @@ class ShardState {
   // (unknown slice, worker or slot; gradient of another dtype or shape; computed on a version not allowed),
   // out_of_range (step or batch too far ahead), resource_exhausted (too many open batches), and failure().
   [[nodiscard]] Error push(Push message, TrainingOutbox& out);
+  // Names the slots that a step uses. Errors: failed_precondition (there are no backups, or the step used others),
+  // invalid_argument (slots that cannot be), out_of_range (a step too far ahead), and failure().
+  [[nodiscard]] Error commit(const Commit& message, TrainingOutbox& out);
+  // What its worker has sent before is forgotten like that of a lost one, and dropped when it comes. A push or pull from a later
+  // view does the same.
+  void fence(const Fence& message);
   // Answers with a Put, now or when the version is there. Errors: invalid_argument, resource_exhausted,
   // failure().
   [[nodiscard]] Error pull(const Pull& message, TrainingOutbox& out);
@@ -122,6 +136,8 @@ class ShardState {
   const Error& failure() const { return failure_; }
   const ShardCounters& counters() const { return counters_; }
   ShardWait waiting() const;
+  // What went into a version, or came for it and did not. Null: it is none of the last ShardOptions::provenance.
+  const Provenance* provenance(std::uint64_t version) const { return provenance_.find(version); }
 
  private:
   struct Owned {
@@ -137,13 +153,19 @@ class ShardState {
   Error push_slot(Push& message, std::size_t slice, TrainingOutbox& out);
   Error push_batch(Push& message, std::size_t slice, TrainingOutbox& out);
   Error check_pulled_version(const Push& message) const;
+  Error check_commit(const Commit& message) const;
+  bool is_fenced(std::uint32_t worker, std::uint64_t view);
+  void raise_fence(std::uint32_t worker, std::uint64_t view);
+  void drop(const Push& message, Fate fate);
+  void note_applied(const GradientSet& set, std::uint64_t step, std::uint32_t slot);
+  void advance(TrainingOutbox& out);
   void stage(GradientSet& set, Push& message, std::size_t slice);
   void update_slice(std::size_t slice, std::vector<PushedGradient> gradients, double rate_scale,
                     TrainingOutbox& out);
   void update_early(std::size_t slice, TrainingOutbox& out);
   void update_batches(TrainingOutbox& out);
   void publish(std::size_t batches);
-  double note_staleness(const std::vector<GradientSet>& sets);
+  double note_staleness(const std::vector<std::uint64_t>& pulled_versions);
   void say_staged(const Push& message, TrainingOutbox& out) const;
   bool can_answer(const Pull& message, std::size_t slice) const;
   bool wants_previous(const Pull& message) const;
@@ -158,8 +180,11 @@ class ShardState {
   SlotStage slots_;
   BatchStage batches_;
   BatchSet applied_;                      // asynchronous
-  std::vector<GradientSet> accumulated_;  // asynchronous: for the next update
+  std::vector<std::pair<std::uint64_t, GradientSet>> accumulated_;  // asynchronous: batches for the next update
+  std::map<std::uint64_t, std::uint64_t> batch_versions_;  // asynchronous: into which version the last batches went
   std::vector<Pull> parked_;              // in the order they came
+  std::map<std::uint32_t, std::uint64_t> fences_;  // views below are fenced, by worker
+  ProvenanceBook provenance_;
   Error failure_;
   ShardCounters counters_;
 };

@@ -2,15 +2,18 @@
 
 #include <algorithm>
 #include <iterator>
+#include <numeric>
 
 namespace troupe {
 
-void GradientSet::add(std::size_t slice, PushedGradient gradient, std::uint64_t pulled_version) {
+void GradientSet::add(std::size_t slice, PushedGradient gradient, std::uint64_t pulled_version, std::uint32_t worker) {
   bytes_ += gradient.num_bytes();
   gradients_[slice] = std::move(gradient);
   has_[slice] = true;
   pulled_version_ = std::min(pulled_version_, pulled_version);
   ++have_;
+  if (senders_.empty() || senders_.back().first != worker) senders_.emplace_back(worker, 0);
+  ++senders_.back().second;
 }
 
 PushedGradient GradientSet::take(std::size_t slice) {
@@ -18,38 +21,84 @@ PushedGradient GradientSet::take(std::size_t slice) {
   return std::exchange(gradients_[slice], {});
 }
 
-GradientSet& SlotStage::at(std::uint64_t step, std::uint32_t slot) {
-  return steps_.try_emplace(step, slots_, GradientSet(slices_)).first->second[slot];
+SlotStage::Step& SlotStage::step(std::uint64_t number) {
+  const auto [found, made] = steps_.try_emplace(number);
+  Step& step = found->second;
+  if (made) {
+    step.sets.assign(slots_, GradientSet(slices_));
+    if (needed_ == slots_) {
+      step.used.resize(slots_);
+      std::iota(step.used.begin(), step.used.end(), 0u);
+    }
+  }
+  return step;
 }
 
-bool SlotStage::whole(std::uint64_t step) const {
+GradientSet& SlotStage::at(std::uint64_t number, std::uint32_t slot) { return step(number).sets[slot]; }
+
+bool SlotStage::choose(std::uint64_t number, std::vector<std::uint32_t> slots) {
+  Step& chosen = step(number);
+  if (!chosen.used.empty()) return false;
+  chosen.used = std::move(slots);
+  return true;
+}
+
+bool SlotStage::chosen(std::uint64_t step) const {
   const auto found = steps_.find(step);
-  return found != steps_.end() && std::all_of(found->second.begin(), found->second.end(),
-                                              [](const GradientSet& set) { return set.whole(); });
+  return needed_ == slots_ || (found != steps_.end() && !found->second.used.empty());
 }
 
-bool SlotStage::whole(std::uint64_t step, std::size_t slice) const {
+bool SlotStage::uses(std::uint64_t step, std::uint32_t slot) const {
   const auto found = steps_.find(step);
-  return found != steps_.end() && std::all_of(found->second.begin(), found->second.end(),
-                                              [&](const GradientSet& set) { return set.has(slice); });
+  return found == steps_.end() || found->second.used.empty() || std::ranges::binary_search(found->second.used, slot);
 }
 
-std::vector<std::uint32_t> SlotStage::missing(std::uint64_t step) const {
+bool SlotStage::whole(std::uint64_t number) const {
+  const auto found = steps_.find(number);
+  if (found == steps_.end() || found->second.used.empty()) return false;
+  const Step& step = found->second;
+  return std::ranges::all_of(step.used, [&](std::uint32_t slot) { return step.sets[slot].whole(); });
+}
+
+bool SlotStage::whole(std::uint64_t number, std::size_t slice) const {
+  const auto found = steps_.find(number);
+  if (found == steps_.end() || found->second.used.empty()) return false;
+  const Step& step = found->second;
+  return std::ranges::all_of(step.used, [&](std::uint32_t slot) { return step.sets[slot].has(slice); });
+}
+
+std::vector<std::uint32_t> SlotStage::missing(std::uint64_t number) const {
   std::vector<std::uint32_t> missing;
-  const auto found = steps_.find(step);
+  const auto found = steps_.find(number);
+  const auto wanted = [&](std::uint32_t slot) {
+    return found == steps_.end() || found->second.used.empty() || std::ranges::binary_search(found->second.used, slot);
+  };
   for (std::uint32_t slot = 0; slot < slots_; ++slot)
-    if (found == steps_.end() || !found->second[slot].whole()) missing.push_back(slot);
+    if (wanted(slot) && (found == steps_.end() || !found->second.sets[slot].whole())) missing.push_back(slot);
   return missing;
 }
 
-std::vector<PushedGradient> SlotStage::take(std::uint64_t step, std::size_t slice) {
+std::vector<PushedGradient> SlotStage::take(std::uint64_t number, std::size_t slice) {
   std::vector<PushedGradient> gradients;
-  for (GradientSet& set : steps_.at(step)) gradients.push_back(set.take(slice));
+  Step& step = steps_.at(number);
+  for (const std::uint32_t slot : step.used) gradients.push_back(step.sets[slot].take(slice));
   return gradients;
 }
 
-std::vector<GradientSet> SlotStage::take(std::uint64_t step) {
-  return std::move(steps_.extract(step).mapped());
+SlotStage::Taken SlotStage::take(std::uint64_t number) {
+  Step step = std::move(steps_.extract(number).mapped());
+  Taken taken;
+  taken.slots = std::move(step.used);
+  for (std::uint32_t slot = 0; slot < slots_; ++slot) {
+    GradientSet& set = step.sets[slot];
+    if (std::ranges::binary_search(taken.slots, slot)) {
+      taken.sets.push_back(std::move(set));
+    } else {
+      for (const auto& [worker, gradients] : set.senders()) taken.unused.insert(taken.unused.end(), gradients, {slot, worker});
+      taken.unused_bytes += set.bytes();
+    }
+  }
+  return taken;
 }
 
 GradientSet& BatchStage::at(std::uint32_t worker, std::uint64_t batch) {

@@ -6,7 +6,18 @@
 
 namespace troupe {
 
-TokenBook::TokenBook(Phase phase) : phase_(std::move(phase)), count_(phase_.steps * phase_.slots) {}
+void TokenBook::begin(Phase phase) {
+  phase_ = std::move(phase);
+  count_ = phase_.steps * phase_.slots;
+  next_ = folded_ = 0;
+  items_.clear();
+  returned_.clear();
+  complete_.clear();
+  chosen_.clear();
+  figures_ = {};
+  held_.assign(held_.size(), 0);
+  for (const auto& [token, worker] : dropped_) hold(worker, 1);
+}
 
 Token TokenBook::token(std::uint64_t index) const {
   Token token;
@@ -29,12 +40,28 @@ std::optional<std::uint64_t> TokenBook::index_of(std::uint64_t step, std::uint32
   return (step - phase_.first_step) * phase_.slots + slot;
 }
 
+// Not one that the log of commits leaves out, and none of a step that has enough.
+bool TokenBook::wanted(std::uint64_t index) const {
+  const std::uint64_t step = index / phase_.slots;
+  if (chosen_.contains(step)) return false;
+  if (!phase_.commits || !has_backups()) return true;
+  const auto* slots = phase_.commits->find(phase_.first_step + step);
+  return !slots || std::ranges::binary_search(*slots, static_cast<std::uint32_t>(index % phase_.slots));
+}
+
+void TokenBook::hold(std::uint32_t worker, std::ptrdiff_t change) {
+  if (worker >= held_.size()) held_.resize(worker + 1);
+  held_[worker] += static_cast<std::size_t>(change);
+}
+
 std::optional<Token> TokenBook::take(std::uint32_t worker) {
   std::uint64_t index = next_;
   if (!returned_.empty()) {
     index = *returned_.begin();
     returned_.erase(returned_.begin());
   } else {
+    while (next_ < count_ && !wanted(next_)) ++next_;
+    index = next_;
     if (next_ == count_) return std::nullopt;
     if (phase_.lookahead && next_ / phase_.slots > complete_steps() + *phase_.lookahead) return std::nullopt;
     ++next_;
@@ -45,33 +72,42 @@ std::optional<Token> TokenBook::take(std::uint32_t worker) {
     item.unstaged = phase_.shards.size();
   }
   item.worker = worker;
+  if (!item.done) hold(worker, 1);
   return token(index);
 }
 
-std::size_t TokenBook::held(std::uint32_t worker) const {
-  return static_cast<std::size_t>(std::ranges::count_if(
-      items_, [&](const auto& item) { return item.second.worker == worker && !item.second.done; }));
+TokenBook::Item* TokenBook::find(std::uint64_t index) {
+  const auto found = items_.find(index);
+  return found == items_.end() ? nullptr : &found->second;
 }
 
 TokenBook::Note TokenBook::done(const TokenDone& message) {
   const Token& claimed = message.token;
+  if (const auto dropped = dropped_.find({claimed.step, claimed.slot});
+      claimed.kind == TokenKind::train && dropped != dropped_.end() && dropped->second == message.worker) {
+    dropped_.erase(dropped);
+    hold(message.worker, -1);
+    return Note::late;
+  }
   const auto claimed_phase = std::tie(claimed.epoch, claimed.kind);
   const auto this_phase = std::tie(phase_.epoch, phase_.kind);
   if (claimed.kind == TokenKind::finish || claimed_phase > this_phase) return Note::unexpected;
   if (claimed_phase < this_phase) return Note::repeated;
   const auto index = index_of(claimed.step, claimed.slot);
   if (!index || *index >= next_) return Note::unexpected;
-  if (*index < folded_) return Note::repeated;
-  const auto found = items_.find(*index);
-  Item& item = found->second;
+  if (*index < folded_ || chosen_.contains(*index / phase_.slots)) return Note::repeated;
+  Item* found = find(*index);
+  if (!found) return Note::unexpected;
+  Item& item = *found;
   if (item.done) return Note::repeated;
   const Token issued = token(*index);
   if (item.worker != message.worker || message.examples != issued.end - issued.begin ||
       message.correct > message.examples)
     return Note::unexpected;
   item.done = true;
+  hold(message.worker, -1);
   item.figures = {message.loss_sum, message.correct, message.examples};
-  fold(*index);
+  completed(*index);
   return Note::counted;
 }
 
@@ -80,34 +116,92 @@ TokenBook::Note TokenBook::staged(const Staged& message) {
   const auto shard = std::find(phase_.shards.begin(), phase_.shards.end(), message.shard);
   const auto index = index_of(message.step, message.slot);
   if (!index || *index >= next_ || shard == phase_.shards.end()) return Note::unexpected;
-  if (*index < folded_) return Note::repeated;
-  Item& item = items_.at(*index);
+  if (*index < folded_ || chosen_.contains(*index / phase_.slots)) return Note::repeated;
+  Item* found = find(*index);
+  if (!found) return Note::unexpected;
+  Item& item = *found;
   const auto position = static_cast<std::size_t>(shard - phase_.shards.begin());
   if (item.staged[position]) return Note::repeated;
   item.staged[position] = true;
   --item.unstaged;
-  fold(*index);
+  completed(*index);
   return Note::counted;
 }
 
-// Takes the complete tokens at the front out of the window.
-void TokenBook::fold(std::uint64_t index) {
+void TokenBook::completed(std::uint64_t index) {
   if (!items_.at(index).complete()) return;
   returned_.erase(index);  // it came after all, after its worker was lost
+  if (!has_backups()) return fold_tokens();
+  const std::uint64_t step = index / phase_.slots;
+  auto& complete = complete_[step];
+  complete.push_back(index);
+  if (complete.size() < phase_.needed) return;
+  std::ranges::sort(complete);
+  choose(step);
+  fold_steps();
+}
+
+void TokenBook::choose(std::uint64_t step) {
+  Choice& choice = chosen_[step];
+  choice.step = phase_.first_step + step;
+  for (const std::uint64_t index : complete_.at(step)) choice.slots.push_back(static_cast<std::uint32_t>(index % phase_.slots));
+  const auto end = items_.lower_bound((step + 1) * phase_.slots);
+  for (auto item = items_.lower_bound(step * phase_.slots); item != end;) {
+    const auto slot = static_cast<std::uint32_t>(item->first % phase_.slots);
+    if (std::ranges::binary_search(choice.slots, slot)) {
+      ++item;
+      continue;
+    }
+    if (const auto worker = item->second.worker; worker && !item->second.done) {
+      dropped_[{choice.step, slot}] = *worker;
+      choice.holders.push_back(*worker);
+    }
+    returned_.erase(item->first);
+    item = items_.erase(item);
+  }
+}
+
+void TokenBook::add(const Figures& figures) {
+  figures_.loss_sum += figures.loss_sum;
+  figures_.correct += figures.correct;
+  figures_.examples += figures.examples;
+}
+
+// Takes the complete tokens at the front out of the window.
+void TokenBook::fold_tokens() {
   for (auto first = items_.begin();
        first != items_.end() && first->first == folded_ && first->second.complete();
        first = items_.erase(first)) {
-    figures_.loss_sum += first->second.figures.loss_sum;
-    figures_.correct += first->second.figures.correct;
-    figures_.examples += first->second.figures.examples;
+    add(first->second.figures);
     ++folded_;
   }
 }
 
+// The same, of steps that have chosen.
+void TokenBook::fold_steps() {
+  while (!chosen_.empty() && chosen_.begin()->first == complete_steps()) {
+    const auto complete = complete_.extract(chosen_.begin()->first);
+    for (const std::uint64_t index : complete.mapped()) {
+      add(items_.at(index).figures);
+      items_.erase(index);
+    }
+    choices_.push_back(std::move(chosen_.begin()->second));
+    chosen_.erase(chosen_.begin());
+    folded_ += phase_.slots;
+    next_ = std::max(next_, folded_);
+  }
+}
+
 std::size_t TokenBook::release(std::uint32_t worker) {
+  std::erase_if(dropped_, [&](const auto& dropped) {
+    if (dropped.second != worker) return false;
+    hold(worker, -1);
+    return true;
+  });
   std::size_t count = 0;
   for (auto& [index, item] : items_) {
     if (item.worker != worker || item.complete()) continue;
+    if (!item.done) hold(worker, -1);
     item.worker.reset();
     returned_.insert(index);
     ++count;

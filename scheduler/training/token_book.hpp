@@ -1,16 +1,23 @@
 // The tokens of one phase of a training job: an epoch's training, or an evaluation. A token is complete when
 // its worker has reported it and every shard has staged it; until then it goes back into the book if its
 // worker is lost, and is the first to be handed out again.
+//
+// With backup slots a step is complete when `needed` of its tokens are: these are its choice, of which the book tells once, in
+// the order of the steps. Its other tokens are dropped: whoever has one is taken to hold it until he reports.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "messages/frames.hpp"
+#include "scheduler/training/commit_log.hpp"
 #include "scheduler/training/outgoing.hpp"
 
 namespace troupe {
@@ -22,6 +29,7 @@ struct Phase {
   std::uint64_t first_step = 0;
   std::uint64_t steps = 0;     // evaluate: 1
   std::uint32_t slots = 1;     // tokens of a step; evaluate: the number of chunks
+  std::uint32_t needed = 0;    // of these; 0: all
   std::uint64_t chunk = 0;     // examples of a token
   std::uint64_t examples = 0;  // the last token ends here
   std::uint64_t version = 0;   // evaluate: on which
@@ -30,11 +38,17 @@ struct Phase {
   std::vector<std::uint32_t> shards;  // those that stage each token; evaluate: none
   // How many steps beyond the first incomplete one are handed out; without a value any number.
   std::optional<std::uint64_t> lookahead;
+  std::shared_ptr<const CommitLog> commits;  // of the steps in it only these slots are handed out
 };
 
 class TokenBook {
  public:
-  enum class Note { counted, repeated, unexpected };
+  enum class Note { counted, repeated, late, unexpected };
+  struct Choice {
+    std::uint64_t step = 0;
+    std::vector<std::uint32_t> slots;    // ascending
+    std::vector<std::uint32_t> holders;  // workers that have another token of the step
+  };
   struct Figures {
     double loss_sum = 0;  // added up in the order of the tokens, whatever the order they came in
     std::uint64_t correct = 0;
@@ -42,17 +56,21 @@ class TokenBook {
   };
 
   TokenBook() = default;  // of a phase without tokens
-  explicit TokenBook(Phase phase);
+  explicit TokenBook(Phase phase) { begin(std::move(phase)); }
+  // The next phase. Dropped tokens of the last one are still held.
+  void begin(Phase phase);
 
   const Phase& phase() const { return phase_; }
   // The next token, or nothing if there is none now.
   std::optional<Token> take(std::uint32_t worker);
   // How many tokens `worker` has and has not reported.
-  std::size_t held(std::uint32_t worker) const;
+  std::size_t held(std::uint32_t worker) const { return worker < held_.size() ? held_[worker] : 0; }
   Note done(const TokenDone& message);
   Note staged(const Staged& message);
   // Puts back what `worker` holds or has not completed; returns how many.
   std::size_t release(std::uint32_t worker);
+  // What steps with backup slots have chosen since the last call.
+  std::vector<Choice> take_choices() { return std::exchange(choices_, {}); }
 
   bool finished() const { return folded_ == count_; }
   std::uint64_t complete_steps() const { return folded_ / phase_.slots; }
@@ -75,7 +93,15 @@ class TokenBook {
 
   Token token(std::uint64_t index) const;
   std::optional<std::uint64_t> index_of(std::uint64_t step, std::uint32_t slot) const;
-  void fold(std::uint64_t index);
+  bool has_backups() const { return phase_.needed != 0 && phase_.needed != phase_.slots; }
+  bool wanted(std::uint64_t index) const;
+  void hold(std::uint32_t worker, std::ptrdiff_t change);
+  Item* find(std::uint64_t index);
+  void completed(std::uint64_t index);
+  void choose(std::uint64_t step);
+  void fold_tokens();
+  void fold_steps();
+  void add(const Figures& figures);
 
   Phase phase_;
   std::uint64_t count_ = 0;
@@ -83,6 +109,11 @@ class TokenBook {
   std::uint64_t folded_ = 0;             // all below are complete and in figures_
   std::map<std::uint64_t, Item> items_;  // from folded_ to next_
   std::set<std::uint64_t> returned_;
+  std::map<std::uint64_t, std::vector<std::uint64_t>> complete_;  // backups: tokens by step, numbered from 0 in the phase
+  std::map<std::uint64_t, Choice> chosen_;                        // of these, the steps that have enough and are not folded
+  std::map<std::pair<std::uint64_t, std::uint32_t>, std::uint32_t> dropped_;  // (step, slot) -> who holds it
+  std::vector<std::size_t> held_;                                 // by worker
+  std::vector<Choice> choices_;
   Figures figures_;
 };
 

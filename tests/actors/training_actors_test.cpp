@@ -120,6 +120,22 @@ TEST_F(TrainingActors, ARefusedPushFailsItsWorkerAlone) {
   EXPECT_TRUE(ended.empty());
 }
 
+TEST_F(TrainingActors, ACommitThatAShardCannotFollowEndsTheJob) {
+  say(shard, 0, Commit{0, {0, 1}});  // no step has more slots than it needs
+  ASSERT_EQ(ended.size(), 1u);
+  EXPECT_THAT(ended[0].message(), HasSubstr("commit of step 0"));
+  ASSERT_EQ(got<JobFailed>(1).size(), 1u);
+  EXPECT_THAT(got<JobFailed>(1)[0].error.message(), HasSubstr("/job:ps/task:0"));
+}
+
+TEST_F(TrainingActors, AShardTakesNothingFromBeforeAFence) {
+  say(shard, 0, Fence{0, 5});
+  say(shard, 0, Pull{0, {SessionId{1}, StepId{2}, EdgeId{3}}, 0, 0, 0, 4});
+  EXPECT_TRUE(got<Put>(0).empty());
+  say(shard, 0, Pull{0, {SessionId{1}, StepId{2}, EdgeId{3}}, 0, 0, 0, 6});
+  EXPECT_EQ(got<Put>(0).size(), 1u);
+}
+
 TEST_F(TrainingActors, ALostWorkerIsNamedToAll) {
   for (std::uint32_t w : {0u, 1u}) say(coordinator, static_cast<int>(w), Join{w, Incarnation{w + 1}, 0, ""});
   caf::anon_send(coordinator, PeerDown{worker_task(1), Error(Code::unavailable, "silence")});

@@ -75,6 +75,9 @@ void Simulation::dispatch(Address from, const TrainingOutbox& out) {
       case Destination::Kind::worker:
         send(from, worker_address(outgoing.to.index), outgoing.message);
         break;
+      case Destination::Kind::shards:
+        for (std::uint32_t i = 0; i < options_.shards; ++i) send(from, shard_address(i), outgoing.message);
+        break;
       case Destination::Kind::everyone:
         for (std::uint32_t i = 0; i < workers_.size(); ++i) send(from, worker_address(i), outgoing.message);
     }
@@ -131,6 +134,7 @@ void Simulation::to_coordinator(const Frame& frame) {
   Error error;
   if (const auto* join = std::get_if<Join>(&frame)) {
     error = coordinator_.join(*join, now_, out);
+    out.insert(out.begin(), {Destination::worker(join->worker), Joined{join->incarnation, 1, error, coordinator_.view_of(*join)}});
     if (over && error.code() == Code::failed_precondition) error = {};  // born too late
   } else if (const auto* take = std::get_if<TakeToken>(&frame)) {
     error = coordinator_.take_token(*take, now_, out);
@@ -151,6 +155,10 @@ void Simulation::to_shard(std::uint32_t shard, const Frame& frame) {
     expect_ok(shards_[shard].state->pull(*pull, out), "pull");
   } else if (const auto* push = std::get_if<Push>(&frame)) {
     expect_ok(shards_[shard].state->push(*push, out), "push");
+  } else if (const auto* commit = std::get_if<Commit>(&frame)) {
+    expect_ok(shards_[shard].state->commit(*commit, out), "commit");
+  } else if (const auto* fence = std::get_if<Fence>(&frame)) {
+    shards_[shard].state->fence(*fence);
   }
   dispatch(shard_address(shard), out);
 }
@@ -166,19 +174,22 @@ void Simulation::start(std::uint32_t index) {
   worker.incarnation = incarnation;
   send(worker_address(index), 0,
        Join{index, Incarnation{incarnation}, options_.job.fingerprint, options_.job.settings});
-  for (std::uint32_t i = 0; i < options_.prefetch; ++i) take_token(index);
 }
 
 void Simulation::take_token(std::uint32_t index) {
   Worker& worker = workers_[index];
   worker.open_requests.insert(++worker.requests);
-  send(worker_address(index), 0, TakeToken{index, worker.requests});
+  send(worker_address(index), 0, TakeToken{index, worker.requests, 0, worker.view});
 }
 
 void Simulation::to_worker(std::uint32_t index, const Frame& frame) {
   Worker& worker = workers_[index];
   if (!worker.alive) return;
-  if (const auto* token = std::get_if<Token>(&frame)) {
+  if (const auto* joined = std::get_if<Joined>(&frame)) {
+    if (joined->error || joined->incarnation.value != worker.incarnation || worker.view != 0) return;
+    worker.view = joined->view;
+    for (std::uint32_t i = 0; i < options_.prefetch; ++i) take_token(index);
+  } else if (const auto* token = std::get_if<Token>(&frame)) {
     if (worker.open_requests.erase(token->request) == 0) return;  // a repetition
     worker.known = true;
     if (token->kind != TokenKind::finish || !std::exchange(worker.finishing, true)) begin(index, *token);
@@ -202,14 +213,14 @@ void Simulation::begin(std::uint32_t index, const Token& token) {
   workers_[index].tasks[id] = {token, Values(slices), std::vector<std::uint64_t>(slices), slices};
   for (std::uint32_t slice = 0; slice < slices; ++slice)
     send(worker_address(index), shard_address(shard_of(slice)),
-         Pull{index, RendezvousKey{SessionId{index}, StepId{id}, EdgeId{slice}}, slice, token.min_version});
+         Pull{index, RendezvousKey{SessionId{index}, StepId{id}, EdgeId{slice}}, slice, token.min_version, 0, workers_[index].view});
 }
 
 void Simulation::complete(std::uint32_t index, const Task& task) {
   const Token& token = task.token;
   if (token.kind == TokenKind::finish) {
     workers_[index].final_values = task.values;
-    send(worker_address(index), 0, Barrier{index});
+    send(worker_address(index), 0, Barrier{index, 0, workers_[index].view});
     return;
   }
   const std::vector<std::uint32_t> examples = examples_of(options_.model, token, options_.job.train_examples);
@@ -221,12 +232,12 @@ void Simulation::complete(std::uint32_t index, const Task& task) {
       PushedGradient gradient = options_.model.gradient(task.values, slice, examples);
       send(worker_address(index), shard_address(shard_of(slice)),
            Push{index, token.step, token.slot, slice, task.versions[slice], gradient.values,
-                gradient.indices});
+                gradient.indices, 0, workers_[index].view});
     }
   }
   send(worker_address(index), 0,
        TokenDone{index, token, options_.model.loss_sum(task.values, examples),
-                 options_.model.correct(task.values, examples), examples.size()});
+                 options_.model.correct(task.values, examples), examples.size(), 0, workers_[index].view});
   take_token(index);
 }
 

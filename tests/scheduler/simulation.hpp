@@ -62,6 +62,7 @@ class Simulation {
     bool finishing = false;
     bool known = false;  // to the coordinator: it has given it a token
     std::uint64_t incarnation = 0;
+    std::uint64_t view = 0;  // 0: has not joined
     std::uint64_t requests = 0;
     std::set<std::uint64_t> open_requests;
     std::map<std::uint64_t, Task> tasks;  // by the step of their rendezvous keys

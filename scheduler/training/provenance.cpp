@@ -1,0 +1,71 @@
+#include "scheduler/training/provenance.hpp"
+
+#include <algorithm>
+
+#include "messages/error.hpp"
+
+namespace troupe {
+namespace {
+
+constexpr std::size_t kDroppedListed = 32;  // of a version; what a broken worker repeats without end takes no memory
+
+}  // namespace
+
+std::string_view name(Fate fate) {
+  switch (fate) {
+    case Fate::applied:
+      return "applied";
+    case Fate::duplicate:
+      return "dropped as duplicate";
+    case Fate::stale:
+      return "dropped as stale";
+    case Fate::uncommitted:
+      return "dropped as not committed";
+    case Fate::fenced:
+      return "dropped as fenced";
+  }
+  return "unknown";
+}
+
+std::string Provenance::to_string() const {
+  std::string text = fmt::format("version {}: ", version);
+  for (std::size_t i = 0; i < sources.size(); ++i) {
+    const SlotSource& s = sources[i];
+    text += fmt::format("{}{} step {} slot {} of worker {} ({} gradient{})", i == 0 ? "" : "; ", name(s.fate), s.step, s.slot, s.worker,
+                        s.gradients, s.gradients == 1 ? "" : "s");
+  }
+  if (left_out > 0) text += fmt::format("; and {} more dropped", left_out);
+  return text;
+}
+
+void ProvenanceBook::note(std::uint64_t version, const SlotSource& source) {
+  if (limit_ == 0 || (versions_.size() >= limit_ && version < versions_.begin()->first)) return;
+  Provenance& record = versions_.try_emplace(version).first->second;
+  record.version = version;
+  const auto same = std::ranges::find_if(record.sources, [&](const SlotSource& s) {
+    return s.worker == source.worker && s.step == source.step && s.slot == source.slot && s.fate == source.fate;
+  });
+  const auto applied = std::ranges::find_if(record.sources, [](const SlotSource& s) { return s.fate != Fate::applied; });
+  if (same != record.sources.end())
+    same->gradients += source.gradients;
+  else if (source.fate == Fate::applied)
+    record.sources.insert(applied, source);
+  else if (record.sources.end() - applied < static_cast<std::ptrdiff_t>(kDroppedListed))
+    record.sources.push_back(source);
+  else
+    record.left_out += source.gradients;
+  if (versions_.size() > limit_) versions_.erase(versions_.begin());
+}
+
+const Provenance* ProvenanceBook::find(std::uint64_t version) const {
+  const auto found = versions_.find(version);
+  return found == versions_.end() ? nullptr : &found->second;
+}
+
+std::optional<bool> ProvenanceBook::applied(std::uint64_t version, std::uint32_t slot) const {
+  const Provenance* record = find(version);
+  if (!record || record->sources.empty() || record->sources.front().fate != Fate::applied) return std::nullopt;
+  return std::ranges::any_of(record->sources, [&](const SlotSource& s) { return s.fate == Fate::applied && s.slot == slot; });
+}
+
+}  // namespace troupe
