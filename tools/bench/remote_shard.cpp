@@ -68,6 +68,7 @@ class RemoteShard::Observer final : public Counted<CoordinatorActor> {
         [](const Inbound<TakeToken>&) {},
         [](const Inbound<TokenDone>&) {},
         [this](const Inbound<Staged>& m) { acknowledgements_->add(m.frame); },
+        [](const Inbound<Saved>&) {},
         [](const Inbound<Barrier>&) {},
         [this](const PeerUp& m) {
           if (m.task == shard_) found_->set_value(m.peer);
