@@ -5,6 +5,7 @@
 
 #include "tests/actors/error_of.hpp"
 #include "tests/checkpoint/example.hpp"
+#include "tests/checkpoint/forwarding_file_system.hpp"
 #include "tests/checkpoint/memory_file_system.hpp"
 
 namespace troupe {
@@ -115,21 +116,9 @@ TEST_F(Damage, ATensorIsCheckedWhenItIsRead) {
 }
 
 TEST_F(Damage, WhatMayPassIsNoReasonToGoBack) {
-  class NoDescriptors final : public FileSystem {
-   public:
-    explicit NoDescriptors(FileSystem& files) : files_(files) {}
-    std::unique_ptr<WritableFile> create(const std::string& path) override { return files_.create(path); }
+  struct NoDescriptors final : testing::ForwardingFileSystem {
+    using ForwardingFileSystem::ForwardingFileSystem;
     std::unique_ptr<ReadableFile> open(const std::string&) override { fail(Code::resource_exhausted, "too many open files"); }
-    bool exists(const std::string& path) override { return files_.exists(path); }
-    std::vector<DirectoryEntry> list(const std::string& directory) override { return files_.list(directory); }
-    void rename(const std::string& from, const std::string& to) override { files_.rename(from, to); }
-    void remove(const std::string& file) override { files_.remove(file); }
-    void make_directory(const std::string& path) override { files_.make_directory(path); }
-    void remove_directory(const std::string& path) override { files_.remove_directory(path); }
-    void sync_directory(const std::string& path) override { files_.sync_directory(path); }
-
-   private:
-    FileSystem& files_;
   };
   NoDescriptors files(files_);
   EXPECT_EQ(error_of([&] { newest_whole_checkpoint(files, "/c"); }).code(), Code::resource_exhausted);

@@ -8,6 +8,8 @@
 
 #include "tests/apps/process.hpp"
 #include "tests/checkpoint/example.hpp"
+#include "tests/checkpoint/forwarding_file_system.hpp"
+#include "tools/checkpoint/commands.hpp"
 
 namespace troupe {
 namespace {
@@ -164,6 +166,31 @@ TEST_F(CheckpointTool, WhatIsNotThereIsNamed) {
   save(10, 1);
   damage(10);
   EXPECT_THAT(run({"diff", folder(10), folder(10)}).err, HasSubstr("the crc32c of variable 'counts' does not fit"));
+}
+
+TEST_F(CheckpointTool, WhatAJobRemovesMeanwhileIsNotDamaged) {
+  // The job removes the older one when the tool has opened its manifest.
+  class Busy final : public testing::ForwardingFileSystem {
+   public:
+    Busy(FileSystem& files, std::string directory) : ForwardingFileSystem(files), directory_(std::move(directory)) {}
+    std::unique_ptr<ReadableFile> open(const std::string& path) override {
+      if (path.ends_with("-00001-of-00002-0000000000000001")) remove_old_checkpoints(files_, directory_, 1);
+      return files_.open(path);
+    }
+
+   private:
+    std::string directory_;
+  };
+  for (const auto command : {checkpoints::list, checkpoints::verify}) {
+    save(10, 1);
+    save(20, 1);
+    Busy files(posix_file_system(), path());
+    ::testing::internal::CaptureStdout();
+    EXPECT_EQ(command(files, path(), true), 0);
+    const Ran told{0, ::testing::internal::GetCapturedStdout(), ""};
+    ASSERT_EQ(told.lines().size(), 1u) << told.out;
+    EXPECT_EQ(told.lines()[0]["folder"], folder(20));
+  }
 }
 
 TEST_F(CheckpointTool, OutputThatIsLostIsAFailure) {

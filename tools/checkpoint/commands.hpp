@@ -30,4 +30,7 @@ Difference compare(const Tensor& a, const Tensor& b);
 // The checkpoint in `path` (its version is not looked up), or those in the directory. Throws not_found if there is neither.
 std::vector<ListedCheckpoint> checkpoints_at(FileSystem& files, const std::string& path);
 
+// It had a manifest when it was listed, and has none any more: no damage, its job keeps newer ones.
+bool removed_meanwhile(FileSystem& files, const ListedCheckpoint& checkpoint);
+
 }  // namespace troupe::checkpoints

@@ -34,6 +34,7 @@ void print_checkpoint(FileSystem& files, const ListedCheckpoint& listed, bool js
     line.update({{"state", "committed"}, {"shards", manifest.shards.size()}, {"tensors", tensors}, {"bytes", bytes},
                  {"mode", manifest.job.mode}, {"epoch", manifest.job.epoch}, {"cursor", manifest.job.cursor}});
   } catch (const Error& error) {
+    if (removed_meanwhile(files, listed)) return;
     const std::string_view state = listed.committed ? "damaged" : "incomplete";
     text = fmt::format("{}: {}", state, error.message());
     line.update({{"state", state}, {"error", error.message()}});
@@ -65,6 +66,10 @@ std::vector<ListedCheckpoint> checkpoints_at(FileSystem& files, const std::strin
   std::vector<ListedCheckpoint> listed = list_checkpoints(files, path);
   if (listed.empty()) fail(Code::not_found, "'{}' is no checkpoint and has none", path);
   return listed;
+}
+
+bool removed_meanwhile(FileSystem& files, const ListedCheckpoint& checkpoint) {
+  return checkpoint.committed && !files.exists(join_path(checkpoint.folder, kManifestName));
 }
 
 int list(FileSystem& files, const std::string& path, bool json) {

@@ -20,6 +20,7 @@ int verify(FileSystem& files, const std::string& path, bool json) {
       state = "whole";
       ++whole;
     } catch (const Error& e) {
+      if (removed_meanwhile(files, listed)) continue;
       error = e;
       if (listed.committed) state = "damaged";
       damaged += listed.committed ? 1 : 0;
