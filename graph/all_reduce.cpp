@@ -2,7 +2,8 @@
 
 #include <algorithm>
 #include <map>
-#include <numeric>
+
+#include "graph/backprop_order.hpp"
 
 namespace troupe {
 namespace {
@@ -19,13 +20,9 @@ std::int64_t next_channel(const Graph& graph) {
 using Bucket = std::vector<std::size_t>;
 
 std::vector<Bucket> make_buckets(std::span<const GradientAndVariable> gradients, std::size_t bucket_bytes) {
-  std::vector<std::size_t> order(gradients.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  // Backprop adds its nodes in the order in which they run.
-  std::ranges::sort(order, {}, [&](std::size_t i) { return gradients[i].gradient.dense.node; });
   std::vector<Bucket> full;
   std::map<DType, std::pair<Bucket, std::size_t>> open;
-  for (const std::size_t i : order) {
+  for (const std::size_t i : backprop_order(gradients)) {
     const Output& gradient = gradients[i].gradient.dense;
     auto& [bucket, bytes] = open[gradient.dtype()];
     bucket.push_back(i);

@@ -1,22 +1,14 @@
 #include "graph/clipping.hpp"
 
-#include <algorithm>
 #include <cmath>
 #include <limits>
-#include <numeric>
+
+#include "graph/backprop_order.hpp"
 
 namespace troupe {
 namespace {
 
 Output flow(const GradientAndVariable& g) { return g.gradient.is_dense() ? g.gradient.dense : g.gradient.values; }
-
-// Backprop adds its nodes in the order in which they run: what is made of gradients in that order leaves in it.
-std::vector<std::size_t> backprop_order(std::span<const GradientAndVariable> gradients) {
-  std::vector<std::size_t> order(gradients.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::ranges::stable_sort(order, {}, [&](std::size_t i) { return flow(gradients[i]).node; });
-  return order;
-}
 
 }  // namespace
 

@@ -1,6 +1,7 @@
 #include "graph/towers.hpp"
 
 #include "graph/all_reduce.hpp"
+#include "graph/backprop_order.hpp"
 #include "graph/clipping.hpp"
 
 namespace troupe {
@@ -24,6 +25,11 @@ void check(const Shape& input_shape, Loss loss, const TowerOptions& options) {
     invalid_argument("training graph: there must be at least 1 slot, not {}", options.slots);
   if (options.batch != kUnknown && options.batch < 1)
     invalid_argument("training graph: a batch has at least 1 example, not {}", options.batch);
+  if (options.micro_batches < 1)
+    invalid_argument("training graph: there must be at least 1 micro-batch, not {}", options.micro_batches);
+  if (options.micro_batches > 1 && (options.batch == kUnknown || options.batch % options.micro_batches != 0))
+    invalid_argument("training graph: a batch of {} examples has no {} equal parts",
+                     options.batch == kUnknown ? "any number of" : std::to_string(options.batch), options.micro_batches);
 }
 
 class Builder {
@@ -73,6 +79,17 @@ class Builder {
 
   Tower tower() {
     Tower t{.images = images(options_.batch), .labels = labels(options_.batch)};
+    if (options_.micro_batches == 1)
+      compute(t);
+    else
+      compute_in_parts(t);
+    if (options_.clip_norm != 0)
+      t.gradients = clip_by_global_norm(t.gradients, options_.clip_norm, out_.loss_scale ? &*out_.loss_scale : nullptr);
+    return t;
+  }
+
+  // Figures and gradients of its images and labels.
+  void compute(Tower& t) {
     const Output logits = logits_of(t.images, true);
     Output mean_loss;
     {
@@ -88,9 +105,78 @@ class Builder {
       t.correct = metrics::correct_count(logits, t.labels, "correct");
     }
     t.gradients = compute_gradients(mean_loss, variables_.all());
-    if (options_.clip_norm != 0)
-      t.gradients = clip_by_global_norm(t.gradients, options_.clip_norm, out_.loss_scale ? &*out_.loss_scale : nullptr);
-    return t;
+  }
+
+  void compute_in_parts(Tower& whole) {
+    std::vector<Tower> parts;
+    for (int k = 0; k < options_.micro_batches; ++k) {
+      if (k == 0) {
+        parts.push_back(computed_part(whole, k));
+        accumulate_first(whole, parts.back());
+        continue;
+      }
+      const auto scope = graph_.scope(fmt::format("micro_{}", k));
+      parts.push_back(computed_part(whole, k));
+      accumulate(whole, parts.back());
+    }
+    const auto scope = graph_.scope("micro_mean");
+    for (const std::size_t i : backprop_order(whole.gradients)) {
+      const auto inner = graph_.scope(whole.gradients[i].variable.name);
+      whole.gradients[i].gradient = average(whole.gradients[i].gradient.dense, flows(parts, i), "micro_batches");
+    }
+  }
+
+  Tower computed_part(const Tower& whole, int k) {
+    Tower part = part_of(whole, k);
+    compute(part);
+    return part;
+  }
+
+  // Once all of the part before is there.
+  Tower part_of(const Tower& whole, int k) {
+    Outputs before;
+    if (k > 0) {
+      before = {whole.loss_sum, whole.correct};
+      for (const GradientAndVariable& g : whole.gradients) before.push_back(g.gradient.is_dense() ? g.gradient.dense : g.gradient.values);
+    }
+    const auto after = graph_.after(before);
+    const std::int64_t size = options_.batch / options_.micro_batches;
+    const auto rows = [&](Output x, Name name) {
+      Integers begin(static_cast<std::size_t>(x.shape().rank()), 0), sizes(begin.size(), -1);
+      begin[0] = k * size;
+      sizes[0] = size;
+      return slice(x, begin, sizes, std::move(name));
+    };
+    return {.images = rows(whole.images, "images_part"), .labels = rows(whole.labels, "labels_part")};
+  }
+
+  static void accumulate_first(Tower& sum, const Tower& part) {
+    sum.loss_sum = part.loss_sum;
+    sum.correct = part.correct;
+    sum.examples = part.examples;
+    sum.gradients = part.gradients;
+  }
+  // Rows of sparse gradients are joined at the end.
+  void accumulate(Tower& sum, const Tower& part) {
+    const auto scope = graph_.scope("sum");
+    sum.loss_sum = add(sum.loss_sum, part.loss_sum, "loss");
+    sum.correct = add(sum.correct, part.correct, "correct");
+    sum.examples = add(sum.examples, part.examples, "examples");
+    for (const std::size_t i : backprop_order(part.gradients)) {
+      const Gradient& more = part.gradients[i].gradient;
+      Gradient& so_far = sum.gradients[i].gradient;
+      if (more.is_dense())
+        so_far = {.dense = add(so_far.dense, more.dense, part.gradients[i].variable.name)};
+      else
+        so_far = more;  // the next part waits for it
+    }
+  }
+
+  // The gradients of variable i: all dense or all sparse, for the towers are alike.
+  static std::vector<Gradient> flows(const std::vector<Tower>& towers, std::size_t i) {
+    std::vector<Gradient> out;
+    for (const Tower& t : towers) out.push_back(t.gradients[i].gradient);
+    return out;
   }
 
   // The same again: the variables exist already.
@@ -133,25 +219,32 @@ class Builder {
       const VariableRef& variable = towers_.front().gradients[i].variable;
       const auto inner = graph_.scope(variable.name);
       const auto device = graph_.on_device(variable.handle.source().device);
-      out.push_back({mean_gradient(i), variable});
+      const std::vector<Gradient> each = flows(towers_, i);
+      Outputs dense;
+      for (const Gradient& g : each) dense.push_back(g.dense);
+      const bool by_row = options_.sparse_mean == SparseMean::touching_slots;
+      out.push_back({average(each[0].is_dense() ? add_n(dense) : Output(), each, "slots", by_row), variable});
     }
     return out;
   }
 
-  // Of variable i. Towers are alike: its gradients are all dense or all sparse.
-  Gradient mean_gradient(std::size_t i) {
-    Outputs denses, indices, values;
-    for (const Tower& t : towers_) {
-      const Gradient& g = t.gradients[i].gradient;
-      denses.push_back(g.dense);
+  // The sum of dense gradients divided by their number; or the rows of sparse ones one after the other, each divided by it, or, by
+  // row, by how many of the gradients have the row.
+  Gradient average(Output dense_sum, const std::vector<Gradient>& each, const char* what, bool by_row = false) {
+    const auto divided = [&](Output sum) {
+      return div(sum, scalar_like(sum, static_cast<double>(each.size()), what), "mean");
+    };
+    if (dense_sum.valid()) return {.dense = divided(dense_sum)};
+    Outputs indices, values;
+    for (const Gradient& g : each) {
       indices.push_back(g.indices);
       values.push_back(g.values);
     }
-    const auto divided = [&](Output sum) {
-      return div(sum, scalar_like(sum, options_.slots, "slots"), "mean");
-    };
-    if (denses.front().valid()) return {.dense = divided(add_n(denses))};
-    return {.indices = concat(indices, 0, "indices"), .values = divided(concat(values, 0))};
+    const Output rows = concat(indices, 0, "indices"), joined = concat(values, 0);
+    if (!by_row) return {.indices = rows, .values = divided(joined)};
+    Output touching = add_op("SlotsTouching", indices, {{"T", joined.dtype()}}, what);
+    for (int axis = 1; axis < joined.shape().rank(); ++axis) touching = expand_dims(touching, axis);
+    return {.indices = rows, .values = div(joined, touching, "mean")};
   }
 
   void evaluation() {

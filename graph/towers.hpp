@@ -11,8 +11,12 @@
 // "slot_<s>/"), "_original_name", its name in tower 0. With one slot there are no such attributes: the
 // session says which it computes.
 //
-// Gradients are averaged as shards do it: summed from slot 0 on, then divided once by N. Before that, each slot's may be
-// clipped.
+// Gradients are averaged as shards do it: summed from slot 0 on, then divided once by N (rows of sparse ones by the number of
+// slots that have them, if asked for). Before that, each slot's may be clipped.
+//
+// A slot may be computed in K micro-batches: K towers of a K-th of its examples, of which each starts when the one before has
+// its gradients. These are added up from the first on and divided once by K. From the second on names begin with "micro_<k>/",
+// behind that of the slot: random nodes draw other numbers in each.
 #pragma once
 
 #include <memory>
@@ -23,6 +27,7 @@
 #include "graph/layers.hpp"
 #include "graph/losses.hpp"
 #include "graph/optimizers.hpp"
+#include "graph/sparse_mean.hpp"
 
 namespace troupe {
 
@@ -31,9 +36,12 @@ struct TowerOptions {
   // Tower s is on devices[s % size], the variables are on the first. Empty: anywhere.
   std::vector<std::string> devices;
   std::int64_t batch = kUnknown;  // examples of one slot
+  // A slot's batch is computed in so many equal parts, one after the other, for the memory of one of them.
+  int micro_batches = 1;
   // Scales the loss of every slot; whether a step counts is decided on the mean gradients, so for all slots.
   std::optional<LossScaling> loss_scaling;
   double clip_norm = 0;  // of each slot's gradients, before they are averaged (graph/clipping.hpp); 0: any
+  SparseMean sparse_mean = SparseMean::all_slots;
   bool all_reduce = false;  // applied is the mean of the gradients of all ranks of a group (graph/all_reduce.hpp)
   bool on_shards = false;  // the graph is for shard_variables (see apply_scaled_gradients)
 };

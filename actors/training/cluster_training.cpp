@@ -23,7 +23,7 @@ struct Job {
   explicit Job(const TrainingPlan& plan)
       : graph(build_training_graph(
             plan.layers, plan.input, plan.loss, plan.optimizer,
-            {.batch = plan.options.batch, .loss_scaling = plan.loss_scaling, .clip_norm = plan.clip_norm, .on_shards = true})) {
+            {.batch = plan.options.batch, .micro_batches = plan.options.micro_batches, .loss_scaling = plan.loss_scaling, .clip_norm = plan.clip_norm, .on_shards = true})) {
     for (const DeviceInfo& d : plan.task.devices()) {
       if (d.name.job == "worker") worker_tasks.insert(*d.name.task);
       if (d.name.job == "ps") shard_tasks.insert(*d.name.task);
@@ -38,9 +38,10 @@ struct Job {
     check_training(plan, static_cast<int>(slots));
     map = ShardMap(updated_variables(*graph.graph), static_cast<int>(shards));
     sharded = shard_variables(*graph.graph, map);
-    settings = fmt::format("mode={}\nprecision={}\nslots={}\nbatch={}\nepochs={}\nseed={}\ntrain_examples={}\ntest_examples={}\nworkers={}\nps={}\nclip_norm={}\nupdates={}",
+    settings = fmt::format("mode={}\nprecision={}\nslots={}\nbatch={}\nepochs={}\nseed={}\ntrain_examples={}\ntest_examples={}\nworkers={}\nps={}\nmicro_batches={}\nsparse_mean={}\nclip_norm={}\nupdates={}",
                            mode == TrainingMode::asynchronous ? "async" : "sync", precision(plan.layers), slots, o.batch, o.epochs, o.seed,
-                           plan.data.train.size(), plan.data.test.size(), workers, shards, plan.clip_norm, describe_updates());
+                           plan.data.train.size(), plan.data.test.size(), workers, shards, o.micro_batches,
+                           o.sparse_mean == SparseMean::all_slots ? "all_slots" : "touching_slots", plan.clip_norm, describe_updates());
     fingerprint = map.fingerprint();
     for (char c : settings) fingerprint = (fingerprint ^ static_cast<unsigned char>(c)) * 0x100000001b3ull;
   }
@@ -211,6 +212,7 @@ void serve_shard(const TrainingPlan& plan, const Job& job) {
   options.shard = index;
   options.workers = job.workers;
   options.slots = job.slots;
+  options.sparse_mean = plan.options.sparse_mean;
   options.keep_previous = false;  // no worker is replaced yet
   const Join join{index, Incarnation{random_id()}, job.fingerprint, job.settings, true, task.last_job()};
   const bool coordinates = task.name() == kCoordinatorTask;

@@ -7,6 +7,7 @@
 #include <functional>
 #include <string>
 
+#include "graph/sparse_mean.hpp"
 #include "messages/frames.hpp"
 #include "scheduler/training/outgoing.hpp"
 
@@ -21,6 +22,11 @@ struct TrainingOptions {
   int epochs = 5;
   int batch = 32;      // examples of a slot
   int slots = 0;       // N; 0: 1 if local, the number of workers if sync or allreduce
+  // A slot's batch is computed in so many equal parts, one after the other: for the memory of one of them, and of the
+  // gradients once more.
+  int micro_batches = 1;
+  // What rows of sparse gradients are divided by. touching_slots: not in mode allreduce, where gradients are dense.
+  SparseMean sparse_mean = SparseMean::all_slots;
   std::uint64_t seed = 0;
   std::chrono::nanoseconds join_timeout = std::chrono::seconds(60);
   // Modes of clusters: how long training may stand still. Then it fails on every task, naming who is missing. 0: for ever.

@@ -24,8 +24,10 @@ class LocalTrainer {
                                     {.slots = slots_,
                                      .devices = devices(plan.task),
                                      .batch = plan.options.batch,
+                                     .micro_batches = plan.options.micro_batches,
                                      .loss_scaling = plan.loss_scaling,
-                                     .clip_norm = plan.clip_norm})),
+                                     .clip_norm = plan.clip_norm,
+                                     .sparse_mean = plan.options.sparse_mean})),
         session_(plan.task, *graph_.graph, {.seed = plan.options.seed}),
         batches_(plan.data.train, plan.options.seed, kStepsInFlight * static_cast<std::size_t>(slots_)) {
     Outputs feeds = graph_.images;
@@ -150,6 +152,8 @@ void check_training(const TrainingPlan& plan, int slots) {
   const TrainingOptions& o = plan.options;
   if (o.epochs < 1) invalid_argument("training needs at least one epoch, not {}", o.epochs);
   if (o.batch < 1) invalid_argument("a batch has at least one example, not {}", o.batch);
+  if (o.micro_batches < 1 || o.micro_batches > 1024) invalid_argument("a batch is computed in 1 to 1024 parts, not in {}", o.micro_batches);
+  if (o.batch % o.micro_batches != 0) invalid_argument("a batch of {} examples has no {} equal parts", o.batch, o.micro_batches);
   if (o.slots < 0) invalid_argument("a step has 1 to 1024 slots (0: the mode's default), not {}", o.slots);
   if (o.step_timeout.count() < 0) invalid_argument("the step timeout is 0 (none) or more");
   if (slots < 1 || slots > 1024) invalid_argument("a step has 1 to 1024 slots, not {}", slots);

@@ -113,6 +113,8 @@ void declare_updates(CLI::App& app, MnistOptions& options, Typed& typed) {
                  "polynomial,steps=N[,end=R][,power=P]; each with [,warmup=N]")
       ->type_name("S")
       ->capture_default_str();
+  add_whole(app, "--accumulate", options.micro_batches, 1, 1024,
+            "Compute a slot's batch in so many equal parts, one after the other, which takes less memory");
   app.add_option_function<std::string>(
          "--clip-norm", [&](const std::string& text) { options.clip_norm = parse_positive("--clip-norm", text); },
          "Scale a slot's gradients down together where their norm is greater (default: leave them)")
@@ -202,6 +204,8 @@ std::optional<std::string> check_rest(const MnistOptions& options, const Typed& 
     return "--checkpoint is not built yet; --save DIR keeps the model at the end of the training";
   if (typed.digits && !options.data.empty())
     return "--digits is about the built-in digits, which --data replaces: give one of them";
+  if (options.batch % options.micro_batches != 0)
+    return fmt::format("--accumulate: a batch of {} examples has no {} equal parts", options.batch, options.micro_batches);
   if (options.mode == JobMode::allreduce && options.replicas > 0)
     return "--replicas is the number of slots of a step, and a step of --mode allreduce has one for each worker";
   if (options.mode == JobMode::async && options.replicas > 0)

@@ -31,6 +31,7 @@ struct MnistOptions {
   DType precision = DType::f32;  // of products: f32, bf16 or f16
   double clip_norm = 0;  // 0: gradients are not clipped
   std::uint64_t seed = 0;
+  int micro_batches = 1;
   int replicas = 0;  // 0: what TrainingOptions::slots makes of it
   int threads = 0;   // 0: a share of the cores
   int devices = 1;

@@ -126,6 +126,21 @@ void register_training_ops(OpRegistry& ops) {
                 c.set_output(0, Shape{});
               })
               .no_gradient());
+  // By row number, one list after the other: in how many of the lists it is (graph/sparse_mean.hpp).
+  ops.add(Op("SlotsTouching")
+              .input_list("indices", DType::i64, "N")
+              .output("slots", "T")
+              .type("T", kFloatTypes)
+              .attr("N", AttrType::integer)
+              .shape([](ShapeContext& c) {
+                std::int64_t rows = 0;
+                for (int i = 0; i < c.num_inputs(); ++i) {
+                  const Shape indices = shapes::with_rank(c.input(i), 1, "indices");
+                  rows = rows == kUnknown || indices[0] == kUnknown ? kUnknown : rows + indices[0];
+                }
+                c.set_output(0, Shape{rows});
+              })
+              .no_gradient());
   // The state of a loss scale (graph/loss_scaling.hpp) after a step: grad is not finite if the step was
   // skipped.
   ops.add(Op("ApplyLossScale")

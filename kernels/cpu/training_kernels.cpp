@@ -1,11 +1,13 @@
-// The kernels LearningRate, Apply<Rule>, Apply<Rule>Many and SparseApply<Rule>. Inputs: the variable, its slots, lr, (Adam: t,)
+// The kernels LearningRate, SlotsTouching, Apply<Rule>, Apply<Rule>Many and SparseApply<Rule>. Inputs: the variable, its slots, lr, (Adam: t,)
 // and then the gradient or indices and values. Many: lists of variables, slots and gradients.
 #include <algorithm>
 #include <array>
 #include <string>
+#include <vector>
 
 #include "kernels/cpu/families.hpp"
 #include "graph/schedules.hpp"
+#include "graph/sparse_mean.hpp"
 #include "kernels/cpu/tensor_checks.hpp"
 #include "kernels/cpu/training.hpp"
 #include "kernels/cpu/typed_kernels.hpp"
@@ -133,6 +135,14 @@ void register_training_kernels(KernelRegistry& registry) {
   add("Adagrad", adagrad);
   add("RMSProp", rms_prop);
   add("Adam", adam);
+  add_kernels(registry, "SlotsTouching", FloatTypes{}, []<class T>(KernelContext& ctx) {
+    std::vector<std::span<const std::int64_t>> rows;
+    for (int i = 0; i < ctx.num_inputs(); ++i) rows.push_back(ctx.input(i).values<std::int64_t>());
+    const std::vector<std::int64_t> slots = slots_touching(rows);
+    Tensor out = ctx.allocate(dtype_of<T>, Shape{static_cast<std::int64_t>(slots.size())});
+    std::ranges::transform(slots, out.mutable_data<T>(), [](std::int64_t n) { return static_cast<T>(static_cast<float>(n)); });
+    ctx.set_output(0, std::move(out));
+  });
   add_factories(registry, "LearningRate", Types<float, double>{}, []<class T>(const KernelInit& init) -> Kernel {
     return [schedule = Schedule::of(init.attributes)](KernelContext& ctx) {
       const Tensor& step = ctx.input(0);

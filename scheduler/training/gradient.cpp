@@ -73,15 +73,24 @@ Tensor dense_mean(std::vector<PushedGradient>& gradients) {
 }
 
 template <class T>
-Tensor joined_rows(const std::vector<PushedGradient>& gradients, std::int64_t rows) {
+Tensor joined_rows(const std::vector<PushedGradient>& gradients, std::int64_t rows, SparseMean sparse_mean) {
+  std::vector<std::int64_t> divisors(static_cast<std::size_t>(rows), static_cast<std::int64_t>(gradients.size()));
+  if (sparse_mean == SparseMean::touching_slots) {
+    std::vector<std::span<const std::int64_t>> indices;
+    for (const PushedGradient& gradient : gradients) indices.push_back(gradient.indices.values<std::int64_t>());
+    divisors = slots_touching(indices);
+  }
   Shape shape = gradients.front().values.shape();
   shape.set_dim(0, rows);
   Tensor result(gradients.front().values.dtype(), shape);
+  const std::int64_t width = rows == 0 ? 0 : result.num_elements() / rows;
   T* out = result.mutable_data<T>();
-  for (const PushedGradient& gradient : gradients)
-    for (const T& value : gradient.values.values<T>())
-      *out++ =
-          divided<T>(static_cast<typename Sum<T>::type>(value), static_cast<std::int64_t>(gradients.size()));
+  auto divisor = divisors.begin();
+  for (const PushedGradient& gradient : gradients) {
+    const T* in = gradient.values.data<T>();
+    for (std::int64_t row = 0; row < gradient.indices.num_elements(); ++row, ++divisor)
+      for (std::int64_t i = 0; i < width; ++i) *out++ = divided<T>(static_cast<typename Sum<T>::type>(*in++), *divisor);
+  }
   return result;
 }
 
@@ -96,11 +105,11 @@ Tensor joined_indices(const std::vector<PushedGradient>& gradients, std::int64_t
 }
 
 template <class T>
-PushedGradient mean_as(std::vector<PushedGradient>& gradients) {
+PushedGradient mean_as(std::vector<PushedGradient>& gradients, SparseMean sparse_mean) {
   if (!gradients.front().sparse()) return {dense_mean<T>(gradients), {}};
   std::int64_t rows = 0;
   for (const PushedGradient& gradient : gradients) rows += gradient.indices.num_elements();
-  return {joined_rows<T>(gradients, rows), joined_indices(gradients, rows)};
+  return {joined_rows<T>(gradients, rows, sparse_mean), joined_indices(gradients, rows)};
 }
 
 }  // namespace
@@ -119,19 +128,19 @@ Error check_gradient(const SliceSpec& slice, const PushedGradient& gradient) {
   return {};
 }
 
-PushedGradient mean_of(std::vector<PushedGradient> gradients) {
+PushedGradient mean_of(std::vector<PushedGradient> gradients, SparseMean sparse_mean) {
   if (gradients.size() == 1) return std::move(gradients.front());
   switch (gradients.front().values.dtype()) {
     case DType::f32:
-      return mean_as<float>(gradients);
+      return mean_as<float>(gradients, sparse_mean);
     case DType::f64:
-      return mean_as<double>(gradients);
+      return mean_as<double>(gradients, sparse_mean);
     case DType::f16:
-      return mean_as<Half>(gradients);
+      return mean_as<Half>(gradients, sparse_mean);
     case DType::bf16:
-      return mean_as<BFloat16>(gradients);
+      return mean_as<BFloat16>(gradients, sparse_mean);
     case DType::i64:
-      return mean_as<std::int64_t>(gradients);
+      return mean_as<std::int64_t>(gradients, sparse_mean);
     default:
       invalid_argument("gradients of dtype {} cannot be averaged", name(gradients.front().values.dtype()));
   }

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "graph/sparse_mean.hpp"
 #include "messages/error.hpp"
 #include "messages/tensor.hpp"
 
@@ -36,9 +37,10 @@ Error check_gradient(const SliceSpec& slice, const PushedGradient& gradient);
 
 // ((g0 + g1) + g2 …) / N, element by element in the arithmetic of the dtype: one rounding per addition and
 // one for the division (f16, bf16: computed in f32 and rounded once; i64: wraps, truncates). The only one of
-// N = 1 is returned as it is. Sparse: rows concatenated in the same order, each divided by N. Needs at least
+// N = 1 is returned as it is. Sparse: rows concatenated in the same order, each divided by what `sparse_mean`
+// says. Needs at least
 // one gradient, all checked against the same slice, all dense or all sparse. May reuse the memory of a
 // gradient nobody else holds.
-PushedGradient mean_of(std::vector<PushedGradient> gradients);
+PushedGradient mean_of(std::vector<PushedGradient> gradients, SparseMean sparse_mean = SparseMean::all_slots);
 
 }  // namespace troupe

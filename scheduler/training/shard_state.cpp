@@ -289,7 +289,7 @@ void ShardState::update_slice(std::size_t slice, std::vector<PushedGradient> gra
                               TrainingOutbox& out) {
   for (const PushedGradient& gradient : gradients) counters_.staged_bytes -= gradient.num_bytes();
   try {
-    store_.apply(slices_[slice].spec.id, {mean_of(std::move(gradients)), version_ + 1, rate_scale});
+    store_.apply(slices_[slice].spec.id, {mean_of(std::move(gradients), options_.sparse_mean), version_ + 1, rate_scale});
   } catch (...) {
     // Some slices may have moved and others not: nothing of this shard can be trusted any more.
     fail(current_error().within(fmt::format("shard {}, update {}", options_.shard, version_ + 1)), out);

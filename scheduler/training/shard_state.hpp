@@ -54,6 +54,7 @@ struct ShardOptions {
   std::uint32_t slots = 1;      // N; 1 if asynchronous
   std::uint32_t backups = 0;    // slots of a step beyond N; not asynchronous
   std::uint64_t staleness = 0;  // bounded_staleness only
+  SparseMean sparse_mean = SparseMean::all_slots;
   std::uint64_t version = 0;    // of the values at the start
   // Synchronous: the values before the last update are kept, and pulls that ask for exactly that version get
   // them. Needed where tokens of lost workers are reassigned: the new worker may find one shard a step ahead

@@ -16,6 +16,12 @@ namespace {
 
 using ::testing::ElementsAre;
 
+std::unique_ptr<const Plan> plan_of(const Graph& callable) {
+  KernelRegistry kernels;
+  register_all_kernels(kernels);
+  return build_plan(callable, kernels, "CPU", "/device:CPU:0");
+}
+
 std::unique_ptr<const Plan> worker_plan() {
   const Sequential model({layers::dense(5, Activation::relu), layers::dense(4, Activation::relu), layers::dense(3)});
   const TrainingGraph training = build_training_graph(model, Shape{6}, Loss::sparse_softmax_cross_entropy, optimizers::SGD{}, {.batch = 2, .on_shards = true});
@@ -24,9 +30,7 @@ std::unique_ptr<const Plan> worker_plan() {
   const auto call = make_callable_graph(*sharded.graph, {.feeds = {name(training.images[0]), name(training.labels[0])},
                                                          .fetches = {name(training.loss_sum)},
                                                          .targets = {training.train.source().name}});
-  KernelRegistry kernels;
-  register_all_kernels(kernels);
-  return build_plan(*call, kernels, "CPU", "/device:CPU:0");
+  return plan_of(*call);
 }
 
 // "train/dense_1/kernel/push_3" -> "dense_1"
@@ -69,6 +73,25 @@ TEST(TrainingPipeline, ALayerStartsWhenItsOwnParametersHaveCome) {
   EXPECT_TRUE(std::ranges::is_sorted(first_use)) << plan->dump();
   EXPECT_NE(first_use.front(), first_use.back());
   EXPECT_EQ(plan->segments[first_use.front()].waits, 1u) << plan->dump();
+}
+
+// A convolutional model, whose activations take more than its parameters.
+std::size_t memory_of_a_step(std::int64_t batch, int micro_batches) {
+  const Sequential model({layers::conv2d(16, 3, Activation::relu), layers::max_pool(2), layers::flatten(), layers::dense(10)});
+  const TrainingGraph training = build_training_graph(model, Shape{28, 28, 1}, Loss::sparse_softmax_cross_entropy, optimizers::SGD{},
+                                                      {.batch = batch, .micro_batches = micro_batches});
+  const auto call = make_callable_graph(*training.graph, {.feeds = {"images", "labels"}, .fetches = {training.loss_sum.name()}, .targets = {"train"}});
+  const MemoryPlan memory = plan_of(*call)->memory;
+  EXPECT_EQ(memory.unknown_slots, 0u);
+  return memory.peak_bytes;
+}
+
+// And not more, the more parts there are.
+TEST(MicroBatches, ABatchTakesTheMemoryOfAPart) {
+  const std::size_t whole = memory_of_a_step(64, 1), parts = memory_of_a_step(64, 8), part = memory_of_a_step(8, 1);
+  EXPECT_LT(parts, whole / 4) << whole;
+  EXPECT_LT(parts, 2 * part);
+  EXPECT_EQ(memory_of_a_step(128, 16), parts);
 }
 
 }  // namespace

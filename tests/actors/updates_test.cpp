@@ -132,6 +132,75 @@ TEST(ScheduledTraining, AShardsRateFollowsItsVersion) {
   EXPECT_EQ(apply(7, -1), 8 + 4 + 1 + 0.25f);
 }
 
+TEST(AccumulatedTraining, HasTheSameBitsEverywhere) {
+  const Training parts{.options = {.epochs = 2, .batch = 16, .micro_batches = 4}};
+  EXPECT_NE(in_one_process(parts, 2), in_one_process({}, 2));
+  expect_equal_bits_everywhere(parts);
+}
+
+TEST(AccumulatedTraining, WithAScaledLossAndClippingHasTheSameBitsEverywhere) {
+  const Training all{.optimizer = optimizers::Momentum{.learning_rate = schedules::Cosine{.rate = 0.1, .steps = 30}},
+                     .model = {.precision = DType::f16, .loss_scaling = {.initial = 16777216}, .clip_norm = 0.5},
+                     .options = {.epochs = 2, .batch = 16, .micro_batches = 2}};
+  EXPECT_GT(result_in_one_process(all, 2).skipped_steps, 0u);
+  expect_equal_bits_everywhere(all);
+}
+
+TEST(AccumulatedTraining, TasksThatDisagreeAreTold) {
+  const Training parts{.options = {.epochs = 2, .batch = 16, .micro_batches = 4}};
+  JobTasks shards(1, 2), ring(0, 2);
+  EXPECT_THAT(disagreeing(shards, {"ps", 0}, {}, parts, JobMode::sync), Each(HasSubstr("micro_batches is '1', expected '4'")));
+  EXPECT_THAT(disagreeing(ring, {"worker", 1}, parts, {}, JobMode::allreduce),
+              Each(AllOf(HasSubstr("micro_batches=4"), HasSubstr("micro_batches=1 "))));
+}
+
+TEST(AccumulatedTraining, PartsMustBeEqual) {
+  for (const int bad : {0, -1, 3, 32})
+    EXPECT_EQ(testing::error_of([&] { in_one_process({.options = {.batch = 16, .micro_batches = bad}}, 1); }).code(), Code::invalid_argument) << bad;
+}
+
+// Looks up rows of a table by the grey values of the pixels: its gradient is sparse, and most rows are not in every slot.
+class Greys : public Layer {
+ public:
+  std::string kind() const override { return "greys"; }
+  Output apply(LayerContext& context, Output x) const override {
+    const Output table = context.weight("table", {.shape = Shape{256, 2}}, initializers::glorot_uniform()).read();
+    return reshape(gather(table, cast(x * 255.0, DType::i64)), Shape{kUnknown, 28 * 28 * 2});
+  }
+};
+
+TrainingResult train_on_greys(Task& task, SparseMean sparse_mean, JobMode mode, int slots, int micro_batches = 1) {
+  Model model({std::make_shared<Greys>(), layers::dense(10)}, Shape{28, 28, 1});
+  model.compile(optimizers::Adagrad{.learning_rate = 0.1}, task, {.clip_norm = 5});
+  return model.fit(digits(), {.mode = mode, .epochs = 1, .batch = 4, .slots = slots, .micro_batches = micro_batches, .sparse_mean = sparse_mean});
+}
+
+TEST(SparseTraining, HasTheSameBitsOnShardsHoweverRowsAreAveraged) {
+  JobTasks tasks(2, 2);
+  std::set<std::string> hashes;
+  for (const SparseMean sparse_mean : {SparseMean::all_slots, SparseMean::touching_slots})
+    for (const int micro_batches : {1, 2}) {
+      Task alone({.threads = 1});
+      const std::string expected = train_on_greys(alone, sparse_mean, JobMode::local, 3, micro_batches).params_sha256;
+      const auto together = tasks.run([&](Task& task) { return train_on_greys(task, sparse_mean, JobMode::sync, 3, micro_batches).params_sha256; });
+      EXPECT_EQ(together[2], expected);
+      hashes.insert(expected);
+    }
+  EXPECT_EQ(hashes.size(), 4u);
+}
+
+TEST(SparseTraining, TasksThatDisagreeAboutTheMeanAreTold) {
+  JobTasks tasks(1, 1);
+  const auto told = tasks.run([](Task& task) {
+    const bool touching = task.name().job == "ps";
+    return train_on_greys(task, touching ? SparseMean::touching_slots : SparseMean::all_slots, JobMode::sync, 2).params_sha256;
+  });
+  EXPECT_THAT(told, Each(HasSubstr("sparse_mean is 'all_slots', expected 'touching_slots'")));
+  JobTasks ring(0, 1);
+  EXPECT_THAT(ring.run([](Task& task) { return train_on_greys(task, SparseMean::touching_slots, JobMode::allreduce, 0).params_sha256; }),
+              Each(HasSubstr("sparse gradients become dense, and are averaged over all slots")));
+}
+
 TEST(ClippedTraining, ANormThatMakesNoSenseIsRefused) {
   for (const double bad : {-1.0, std::numeric_limits<double>::infinity(), std::numeric_limits<double>::quiet_NaN()})
     EXPECT_THROW(in_one_process({.model = {.clip_norm = bad}}, 1), Error) << bad;

@@ -117,6 +117,13 @@ TEST(MnistOptions, TheLearningRateMayChange) {
   EXPECT_THAT(error("constant,warmup=-1"), HasSubstr("--schedule: constant: the warm-up must be 0 updates or more, it is -1"));
 }
 
+TEST(MnistOptions, ABatchMayBeComputedInEqualParts) {
+  EXPECT_EQ(good({}).micro_batches, 1);
+  EXPECT_EQ(good({"--accumulate", "4"}).micro_batches, 4);
+  EXPECT_THAT(wrong({"--accumulate", "0"}), HasSubstr("--accumulate: expected a whole number from 1 to 1024"));
+  EXPECT_THAT(wrong({"--accumulate", "3"}), HasSubstr("--accumulate: a batch of 32 examples has no 3 equal parts"));
+}
+
 TEST(MnistOptions, GradientsAreClippedToAPositiveNorm) {
   EXPECT_EQ(good({"--clip-norm", "0.5"}).clip_norm, 0.5);
   for (const char* text : {"0", "-1", "nan", "inf", "much"}) EXPECT_THAT(wrong({"--clip-norm", text}), HasSubstr("--clip-norm: expected a number above 0"));

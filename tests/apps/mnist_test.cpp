@@ -134,6 +134,7 @@ TEST(Mnist, TheResultFollowsFromTheSeedNotFromTheDevices) {
 TEST(Mnist, WhatIsSaidOfUpdatesIsDone) {
   EXPECT_NE(params_sha256({"--clip-norm", "0.5"}), params_sha256({}));
   EXPECT_EQ(params_sha256({"--clip-norm", "1e9"}), params_sha256({}));
+  EXPECT_NE(params_sha256({"--accumulate", "5"}), params_sha256({}));
   EXPECT_NE(params_sha256({"--schedule", "cosine,steps=20"}), params_sha256({}));
 }
 

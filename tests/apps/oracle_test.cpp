@@ -22,7 +22,11 @@ std::string trained_by_model(const DataSplits& data, const OracleOptions& option
   model.compile(optimizers::Adam{.learning_rate = rate}, task, {.precision = options.precision, .clip_norm = options.clip_norm});
   return model
       .fit(data,
-           {.epochs = options.epochs, .batch = options.batch, .slots = options.slots, .seed = options.seed})
+           {.epochs = options.epochs,
+            .batch = options.batch,
+            .slots = options.slots,
+            .micro_batches = options.micro_batches,
+            .seed = options.seed})
       .params_sha256;
 }
 
@@ -67,6 +71,17 @@ TEST(OracleOfSchedules, TheRateFollowsTheNumberOfTheUpdate) {
     EXPECT_EQ(trained_by_model(data, options, 1, 1, schedule), expected) << slots;
     EXPECT_EQ(trained_by_model(data, options, slots, 2, schedule), expected) << "on more threads and devices";
   }
+}
+
+TEST(OracleOfMicroBatches, GradientsAreAddedFromTheFirstOnAndDividedOnce) {
+  const DataSplits data = draw_digits({.train = 300, .test = 20});
+  for (const int parts : {2, 3})
+    for (const int slots : {1, 2}) {
+      const OracleOptions options{.slots = slots, .batch = 24, .micro_batches = parts, .clip_norm = slots == 2 ? 0.5 : 0};
+      const std::string expected = params_sha256(trained_by_hand(data.train, options));
+      EXPECT_EQ(trained_by_model(data, options), expected) << parts << " parts, slots " << slots;
+      EXPECT_EQ(trained_by_model(data, options, slots, 2), expected) << "on more threads and devices";
+    }
 }
 
 TEST(OracleOfClipping, EachSlotIsClippedByItself) {

@@ -107,12 +107,8 @@ class Loop {
     Four sum;
     std::vector<Four> ranks;
     for (int slot = 0; slot < options_.slots; ++slot) {
-      Batch batch;
-      gather(train_,
-             std::span(examples).subspan(static_cast<std::size_t>(slot * options_.batch),
-                                         static_cast<std::size_t>(options_.batch)),
-             batch);
-      Four gradients = gradients_of(batch);
+      Four gradients = gradients_of_slot(
+          std::span(examples).subspan(static_cast<std::size_t>(slot * options_.batch), static_cast<std::size_t>(options_.batch)));
       if (options_.clip_norm > 0) clip(gradients);
       if (options_.all_reduce)
         ranks.push_back(std::move(gradients));
@@ -129,12 +125,28 @@ class Loop {
     apply(sum);
   }
 
+  Four gradients_of_slot(std::span<const std::int64_t> examples) {
+    const std::size_t size = examples.size() / static_cast<std::size_t>(options_.micro_batches);
+    Four sum;
+    for (int k = 0; k < options_.micro_batches; ++k) {
+      Batch part;
+      gather(train_, examples.subspan(static_cast<std::size_t>(k) * size, size), part);
+      Four gradients = gradients_of(part);
+      if (k == 0)
+        sum = std::move(gradients);
+      else
+        add(sum, gradients);
+    }
+    if (options_.micro_batches > 1) divide(sum, static_cast<float>(options_.micro_batches));
+    return sum;
+  }
+
   Tensor narrow(const Tensor& x) const { return converted(x, options_.precision); }
   Tensor narrow_tensor(const Shape& shape) const { return Tensor(options_.precision, shape); }
 
   // Of the mean loss of a batch.
   Four gradients_of(const Batch& batch) {
-    const std::int64_t n = options_.batch;
+    const std::int64_t n = batch.labels.num_elements();
     const Tensor x = narrow(batch.images.reshaped({n, kPixels}));
     const Tensor output_kernel = narrow(values_[2]);
     Tensor hidden = narrow_tensor({n, kHidden}), logits = narrow_tensor({n, kClasses});

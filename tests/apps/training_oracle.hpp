@@ -19,6 +19,7 @@ struct OracleOptions {
   std::uint64_t seed = 0;
   // Of the update before which there were so many.
   std::function<double(std::int64_t)> learning_rate = [](std::int64_t) { return 1e-3; };
+  int micro_batches = 1;         // a slot's batch is computed in so many equal parts
   double clip_norm = 0;          // of each slot's gradients; 0: any
   bool all_reduce = false;       // gradients are averaged as ranks do it
   DType precision = DType::f32;  // of products, biases and the hidden layer: f32, bf16, f16
@@ -28,6 +29,7 @@ struct OracleOptions {
 // local or synchronous training on `train`:
 //   * kernels begin Glorot-uniform, drawn for (seed, node name) in step 0 and slot 0; biases begin at zero;
 //   * slot s of step t of an epoch sees examples [(t N + s) B, (t N + s + 1) B) of the epoch's permutation;
+//   * those of micro-batches, of B / K examples each, are ((g0 + g1) + ...) / K;
 //   * a slot's gradients are clipped: times min(1, clip_norm / norm), of which the squares of a gradient are summed by the
 //     kernel, the sums in double from dense/kernel on;
 //   * a step applies ((g0 + g1) + ...) / N;

@@ -157,6 +157,22 @@ class Embedding : public Layer {
   }
 };
 
+// Otherwise all would be in memory at the same time.
+TEST(Towers, AMicroBatchStartsWhenTheOneBeforeHasItsGradients) {
+  const TrainingGraph t = build({.slots = 2, .batch = 12, .micro_batches = 3});
+  const Graph& g = *t.graph;
+  const Node& part = g.get("slot_1/micro_2/images_part");
+  EXPECT_EQ(part.output_shapes[0], (Shape{4, 28, 28, 1}));
+  EXPECT_EQ(g.node(part.inputs[0].node).name, "slot_1/images");
+  Strings before;
+  for (int c : part.controls) before.push_back(g.node(c).name);
+  for (const VariableRef& v : t.trainable)
+    EXPECT_EQ(std::ranges::count(before, "slot_1/micro_1/sum/" + v.name), 1) << v.name;
+  EXPECT_EQ(described(t, 1), described(t, 0));
+  // Each draws random numbers of its own.
+  EXPECT_EQ(g.get("slot_1/micro_2/dropout/Dropout").attributes.string("_original_name"), "micro_2/dropout/Dropout");
+}
+
 TEST(Towers, SparseGradientsAreJoinedInSlotOrder) {
   const Sequential words({std::make_shared<Embedding>(), layers::flatten(), layers::dense(2)});
   const TrainingGraph t = build_training_graph(words, Shape{5}, Loss::sparse_softmax_cross_entropy,
@@ -252,6 +268,10 @@ TEST(Towers, WhatCannotBeBuiltIsRefused) {
             "training graph: there must be at least 1 slot, not 0");
   EXPECT_EQ(error(model(), kImage, loss, {.batch = 0}),
             "training graph: a batch has at least 1 example, not 0");
+  EXPECT_EQ(error(model(), kImage, loss, {.batch = 12, .micro_batches = 0}), "training graph: there must be at least 1 micro-batch, not 0");
+  EXPECT_EQ(error(model(), kImage, loss, {.batch = 12, .micro_batches = 5}), "training graph: a batch of 12 examples has no 5 equal parts");
+  EXPECT_EQ(error(model(), kImage, loss, {.micro_batches = 2}),
+            "training graph: a batch of any number of examples has no 2 equal parts");
   EXPECT_EQ(error(model(), Shape::unknown_rank(), loss, {}),
             "training graph: the rank of an example must be known");
   EXPECT_EQ(error(model(), kImage, Loss::mean_squared_error, {}),

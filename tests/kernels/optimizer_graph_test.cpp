@@ -162,6 +162,33 @@ TEST(TowerGraph, TheMeanGradientIsTheSumInSlotOrderDividedOnce) {
   }
 }
 
+// A batch of 12 in three parts has the gradients of three batches of 4, added and divided as those of slots.
+TEST(TowerGraph, MicroBatchesAreComputedOneAfterTheOther) {
+  const TrainingGraph whole = build_training_graph(Sequential({layers::dense(5, Activation::tanh), layers::dense(3)}), Shape{6},
+                                                   Loss::sparse_softmax_cross_entropy, optimizers::SGD{.learning_rate = 0.5},
+                                                   {.batch = 12, .micro_batches = 3});
+  std::vector<float> images;
+  std::vector<std::int32_t> labels;
+  for (int part = 0; part < 3; ++part) {
+    const Tensor i = image_batch(part), l = label_batch(part);
+    images.insert(images.end(), i.values<float>().begin(), i.values<float>().end());
+    labels.insert(labels.end(), l.values<std::int32_t>().begin(), l.values<std::int32_t>().end());
+  }
+  const Feeds feeds = {{endpoint(whole.images[0]), Tensor::of<float>(Shape{12, 6}, images)},
+                       {endpoint(whole.labels[0]), Tensor::of<std::int32_t>(Shape{12}, labels)}};
+  GraphEvaluator evaluator;
+  evaluator.run(*whole.graph, {}, {endpoint(whole.initializer)});
+  Step slots(3);
+  for (const VariableRef& v : slots.t.trainable) {
+    const Tensor got = evaluator.run(*whole.graph, feeds, {whole.graph->get("train/" + v.name).inputs[2]})[0];
+    EXPECT_TRUE(bitwise_equal(got, slots.gradient(v.name, slots.feeds()))) << v.name;
+  }
+  const auto figures = evaluator.run(*whole.graph, feeds, {endpoint(whole.loss_sum), endpoint(whole.correct), endpoint(whole.examples)});
+  const auto expected = slots.evaluator.run(*slots.t.graph, slots.feeds(),
+                                            {endpoint(slots.t.loss_sum), endpoint(slots.t.correct), endpoint(slots.t.examples)});
+  for (std::size_t i = 0; i < 3; ++i) EXPECT_TRUE(bitwise_equal(figures[i], expected[i])) << i;
+}
+
 TEST(TowerGraph, FiguresAreSumsOverSlots) {
   Step all(2);
   Step one(1);
