@@ -1,6 +1,9 @@
 #include "scheduler/training/batch_set.hpp"
 
+#include <charconv>
 #include <iterator>
+
+#include "messages/error.hpp"
 
 namespace troupe {
 
@@ -11,6 +14,30 @@ bool BatchSet::contains(std::uint64_t batch) const {
 
 bool BatchSet::touches(std::uint64_t batch) const {
   return ends_.contains(batch + 1) || (batch > 0 && contains(batch - 1));
+}
+
+std::string BatchSet::to_string() const {
+  std::string text;
+  for (const auto& [begin, end] : ends_) text += fmt::format("{}{}-{}", text.empty() ? "" : " ", begin, end - 1);
+  return text;
+}
+
+BatchSet BatchSet::parse(std::string_view text) {
+  BatchSet set;
+  const char* at = text.data();
+  const char* const stop = text.data() + text.size();
+  while (at != stop) {
+    std::uint64_t begin = 0, last = 0;
+    auto read = std::from_chars(at, stop, begin);
+    bool good = read.ec == std::errc() && read.ptr != stop && *read.ptr == '-';
+    if (good) read = std::from_chars(read.ptr + 1, stop, last);
+    good = good && read.ec == std::errc() && begin <= last && last + 1 != 0 && (set.ends_.empty() || std::prev(set.ends_.end())->second < begin);
+    at = read.ptr;
+    if (good && at != stop) good = *at++ == ' ' && at != stop;
+    if (!good) fail(Code::data_loss, "set of batches: expected 'FIRST-LAST ...' in ascending order, found '{}'", text.substr(0, 80));
+    set.ends_.emplace(begin, last + 1);
+  }
+  return set;
 }
 
 bool BatchSet::insert(std::uint64_t batch) {

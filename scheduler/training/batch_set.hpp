@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <string>
+#include <string_view>
 
 namespace troupe {
 
@@ -15,6 +17,9 @@ class BatchSet {
   bool insert(std::uint64_t batch);
   // Is `batch` next to a member, so that inserting it makes no new interval?
   bool touches(std::uint64_t batch) const;
+  // "0-5 7-7"; parse() throws data_loss for other text.
+  std::string to_string() const;
+  static BatchSet parse(std::string_view text);
   // Of what is remembered: its memory.
   std::size_t intervals() const { return ends_.size(); }
 

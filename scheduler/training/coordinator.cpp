@@ -1,6 +1,7 @@
 #include "scheduler/training/coordinator.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 #include <map>
 #include <utility>
@@ -8,12 +9,15 @@
 namespace troupe {
 namespace {
 
-constexpr std::size_t kMaxDifferences = 3;
+constexpr std::size_t kStates = 64;  // last versions of which a checkpoint can be made
+constexpr std::uint32_t kMaxWorkers = 1 << 20;
 constexpr std::uint64_t kMaxExamples = std::numeric_limits<std::uint32_t>::max();  // as for permutation()
 
 void check_options(const JobOptions& options) {
   if (options.workers == 0 || options.slots == 0 || options.batch == 0 || options.evaluation_chunk == 0)
     invalid_argument("training job: workers, slots, batch and evaluation_chunk must be at least 1");
+  if (options.workers > kMaxWorkers || options.max_workers > kMaxWorkers)
+    invalid_argument("training job: {} workers, at most {} are supported", std::max(options.workers, options.max_workers), kMaxWorkers);
   if (options.mode == TrainingMode::asynchronous && options.slots != 1)
     invalid_argument("training job: asynchronous training has one slot, not {}", options.slots);
   if (options.mode == TrainingMode::asynchronous && options.backups != 0)
@@ -41,235 +45,70 @@ std::uint64_t steps_per_epoch(const JobOptions& options) {
   return options.steps_per_epoch == 0 ? available : options.steps_per_epoch;
 }
 
-using Settings = std::map<std::string_view, std::string_view>;
-
-Settings parse_settings(std::string_view text) {
-  Settings settings;
-  while (!text.empty()) {
-    const std::string_view line = text.substr(0, text.find('\n'));
-    text.remove_prefix(std::min(text.size(), line.size() + 1));
-    const std::size_t equals = std::min(line.find('='), line.size());
-    settings[line.substr(0, equals)] = line.substr(std::min(equals + 1, line.size()));
-  }
-  return settings;
+template <class... Args>
+[[noreturn]] void fail_resume(fmt::format_string<Args...> format, Args&&... args) {
+  fail(Code::failed_precondition, "the state to resume is of another training job: {}", fmt::format(format, std::forward<Args>(args)...));
 }
-
-// "batch is 64, expected 32; seed is missing, expected 7"
-std::string differences(std::string_view expected_text, std::string_view actual_text) {
-  const Settings expected = parse_settings(expected_text);
-  const Settings actual = parse_settings(actual_text);
-  const auto shown = [](const Settings& settings, std::string_view name) {
-    const auto found = settings.find(name);
-    return found == settings.end() ? std::string("missing")
-                                   : fmt::format("'{}'", found->second.substr(0, 80));
-  };
-  Settings names = expected;
-  names.insert(actual.begin(), actual.end());
-  std::string text;
-  std::size_t count = 0;
-  for (const auto& [name, value] : names) {
-    if (shown(expected, name) == shown(actual, name)) continue;
-    if (++count > kMaxDifferences) return text + "; and more";
-    text += fmt::format("{}{} is {}, expected {}", count == 1 ? "" : "; ", name.substr(0, 80),
-                        shown(actual, name), shown(expected, name));
-  }
-  return text.empty() ? "the options agree, so the model does not: its variables or their order differ"
-                      : text;
-}
-
-std::string describe_shard(std::uint32_t shard) { return fmt::format("/job:ps/task:{}", shard); }
 
 double seconds(Nanoseconds duration) { return static_cast<double>(duration) / 1e9; }
 
 }  // namespace
 
 Coordinator::Coordinator(JobOptions options, Nanoseconds now)
-    : options_(std::move(options)), created_(now), started_(now), workers_(options_.workers) {
+    : options_(std::move(options)), created_(now), started_(now) {
   check_options(options_);
+  workers_.resize(std::max(options_.workers, options_.max_workers));
+  for (std::uint32_t i = 0; i < options_.workers; ++i) workers_[i].presence = Presence::expected;
   options_.steps_per_epoch = troupe::steps_per_epoch(options_);
   versions_.assign(options_.shards.size(), options_.first_step);
+  if (!options_.resume) return;
+  check_resume();
+  commits_ = options_.resume->commits;
 }
 
-// ---- Membership
-// ----------------------------------------------------------------------------------------------------
-
-Error Coordinator::refuse(Code code, std::string text) {
-  ++counters_.refused;
-  return Error(code, std::move(text));
+void Coordinator::check_resume() const {
+  const JobState& state = *options_.resume;
+  if (state.epoch >= std::max(options_.epochs, 1u))
+    fail_resume("epoch {} of {}", state.epoch, options_.epochs);
+  const std::uint64_t first = first_step_of(state.epoch);
+  if (state.step < first || state.step - first > options_.steps_per_epoch)
+    fail_resume("step {}, but epoch {} has the steps {} to {}", state.step, state.epoch, first, first + options_.steps_per_epoch);
+  if (state.examples != (state.step - first) * options_.slots * options_.batch || state.correct > state.examples)
+    fail_resume("{} of {} examples of {} steps", state.correct, state.examples, state.step - first);
+  if (options_.backups > 0 && !state.commits.empty() && state.commits.end() != state.step)
+    fail_resume("step {}, but commits up to {}", state.step, state.commits.end());
 }
 
-std::string Coordinator::describe(std::uint32_t worker) const {
-  return fmt::format("/job:worker/task:{}", worker);
-}
-
-std::string Coordinator::list(Presence presence, bool outside_barrier) const {
-  std::string text;
-  for (std::uint32_t i = 0; i < workers_.size(); ++i)
-    if (workers_[i].presence == presence && !(outside_barrier && workers_[i].in_barrier))
-      text += (text.empty() ? "" : ", ") + describe(i);
-  return text;
-}
-
-std::uint32_t Coordinator::chief() const {
-  const auto alive = std::find_if(workers_.begin(), workers_.end(),
-                                  [](const Worker& worker) { return worker.presence != Presence::lost; });
-  return static_cast<std::uint32_t>(alive - workers_.begin());
-}
-
-bool Coordinator::admits(std::uint32_t worker, std::uint64_t view, Error& error, TrainingOutbox& out) {
-  if (failure_) {
-    error = failure_;
-  } else if (worker >= workers_.size()) {
-    error = refuse(Code::invalid_argument, fmt::format("worker {} of {}", worker, workers_.size()));
-  } else if (workers_[worker].presence == Presence::expected) {
-    error = refuse(Code::failed_precondition, describe(worker) + " has not joined the job");
-  } else if (workers_[worker].presence == Presence::lost || (view != 0 && view != workers_[worker].view)) {
-    const bool lost = workers_[worker].presence == Presence::lost;
-    ++(lost ? counters_.ignored : counters_.fenced);
-    if (view != 0)
-      out.push_back({Destination::worker(worker), Fence{worker, lost ? view_ : workers_[worker].view,
-                                                        Error(Code::aborted, lost ? describe(worker) + " was given up for lost: it may join again"
-                                                                                  : describe(worker) + " has joined anew")}});
-  } else {
-    return true;
-  }
-  return false;
-}
-
-Error Coordinator::join(const Join& message, Nanoseconds now, TrainingOutbox& out) {
-  if (failure_) return failure_;
-  if (message.shard) {
-    Error error = join_shard(message, out);
-    begin_when_joined(now, out);
-    return error;
-  }
-  if (message.worker >= workers_.size())
-    return refuse(Code::invalid_argument,
-                  fmt::format("worker {} joins a job of {} workers", message.worker, workers_.size()));
-  Worker& worker = workers_[message.worker];
-  if (worker.presence != Presence::expected && worker.incarnation == message.incarnation) {
-    ++(worker.presence == Presence::lost ? counters_.ignored : counters_.repeated);
-    return {};
-  }
-  if (worker.presence == Presence::joined)
-    return refuse(Code::already_exists,
-                  describe(message.worker) + " has joined already, from another process");
-  if (worker.presence == Presence::lost &&
-      (options_.on_loss == JobOptions::OnLoss::fail || stage_ == Stage::finished))
-    return refuse(Code::failed_precondition,
-                  describe(message.worker) + " cannot join again: the job is over");
-  if (Error error = other_job(message, describe(message.worker), out)) return error;
-  worker = {Presence::joined, message.incarnation, 0, false, ++view_};
-  begin_when_joined(now, out);
-  return {};
-}
-
-Error Coordinator::join_shard(const Join& message, TrainingOutbox& out) {
-  if (Error error = other_job(message, describe_shard(message.worker), out)) return error;
-  shards_[message.worker] = message.incarnation;
-  return {};
-}
-
-Error Coordinator::other_job(const Join& message, std::string who, TrainingOutbox& out) {
-  if (message.fingerprint == options_.fingerprint && message.settings == options_.settings) return {};
-  Error error = refuse(Code::failed_precondition,
-                       fmt::format("{} was started for another training job: {}", who, differences(options_.settings, message.settings)));
-  if (stage_ == Stage::joining || (message.shard && stage_ != Stage::finished)) fail(error, out);
-  return error;
-}
-
-std::uint64_t Coordinator::view_of(const Join& message) const {
-  if (message.shard || message.worker >= workers_.size()) return 0;
-  const Worker& worker = workers_[message.worker];
-  return worker.presence == Presence::joined && worker.incarnation == message.incarnation ? worker.view : 0;
-}
-
-void Coordinator::leave(const Leave& message, Nanoseconds now, TrainingOutbox& out) {
-  const std::string reason = fmt::format("it has left the job: {}", message.reason.message());
-  if (message.shard) {
-    const auto shard = shards_.find(message.worker);
-    if (shard == shards_.end() || shard->second != message.incarnation) return;
-    shard->second = {};
-    if (stage_ != Stage::joining) shard_down(message.worker, reason, out);
-    return;
-  }
-  if (message.worker >= workers_.size()) return;
-  Worker& worker = workers_[message.worker];
-  if (worker.presence != Presence::joined || worker.incarnation != message.incarnation) return;
-  if (stage_ != Stage::joining) return worker_down(message.worker, reason, now, out);
-  worker = {};
-  std::erase_if(requests_, [&](const Request& request) { return request.worker == message.worker; });
-}
-
-std::string Coordinator::not_joined() const {
-  std::string text = list(Presence::expected, false);
-  const auto add = [&](std::uint32_t shard) { text += (text.empty() ? "" : ", ") + describe_shard(shard); };
-  for (const auto& [shard, incarnation] : shards_)
-    if (incarnation == Incarnation{}) add(shard);
-  for (const std::uint32_t shard : options_.joining)
-    if (!shards_.contains(shard)) add(shard);
-  return text;
-}
-
-void Coordinator::begin_when_joined(Nanoseconds now, TrainingOutbox& out) {
-  if (stage_ != Stage::joining || !not_joined().empty()) return;
-  started_ = progress_ = now;
-  if (options_.epochs == 0) {
-    stage_ = Stage::finishing;
-    Phase nothing;
-    nothing.version = options_.first_step;
-    book_ = TokenBook(std::move(nothing));
-  } else {
-    begin_training(now);
-  }
-  serve(out);
-}
-
-void Coordinator::worker_down(std::uint32_t index, std::string_view reason, Nanoseconds now, TrainingOutbox& out) {
-  if (index >= workers_.size() || failure_ || stage_ == Stage::finished) return;
-  Worker& worker = workers_[index];
-  if (worker.presence == Presence::lost) return;
-  worker.presence = Presence::lost;
-  worker.in_barrier = false;
-  ++view_;
-  std::erase_if(requests_, [&](const Request& request) { return request.worker == index; });
-  Error error(Code::unavailable, fmt::format("{} was lost: {}", describe(index), reason));
-  if (options_.on_loss == JobOptions::OnLoss::fail) return fail(std::move(error), out);
-  if (chief() == workers_.size()) return fail(error.within("no worker is left"), out);
-  out.push_back({Destination::shards(), Fence{index, view_, error}});
-  counters_.returned += book_.release(index);
-  begin_when_joined(now, out);
-  serve(out);
-  open_barrier_when_full(out);
-}
-
-void Coordinator::shard_down(std::uint32_t shard, std::string_view reason, TrainingOutbox& out) {
-  if (stage_ != Stage::finished)
-    fail(Error(Code::unavailable, fmt::format("{} was lost: {}", describe_shard(shard), reason)), out);
-}
-
-void Coordinator::fail(Error error, TrainingOutbox& out) {
-  if (failure_) return;
-  stage_ = Stage::failed;
-  failure_ = std::move(error);
-  requests_.clear();
-  out.push_back({Destination::everyone(), JobFailed{failure_}});
-}
+// ---- Time
+// --------------------------------------------------------------------------------------------------------
 
 std::optional<Nanoseconds> Coordinator::deadline() const {
-  if (stage_ == Stage::joining) return created_ + options_.join_timeout;
-  if (stage_ == Stage::finished || stage_ == Stage::failed || options_.step_timeout <= 0) return std::nullopt;
-  return progress_ + options_.step_timeout;
+  if (stage_ == Stage::finished || stage_ == Stage::failed) return std::nullopt;
+  std::optional<Nanoseconds> first;
+  const auto consider = [&](Nanoseconds time) { first = first ? std::min(*first, time) : time; };
+  if (stage_ == Stage::joining) consider(created_ + options_.join_timeout);
+  if (stage_ != Stage::joining && options_.step_timeout > 0 && !empty_since_) consider(progress_ + options_.step_timeout);
+  if (empty_since_) consider(*empty_since_ + options_.empty_timeout);
+  for (const Worker& worker : workers_)
+    if (worker.kept_until) consider(*worker.kept_until);
+  return first;
 }
 
 void Coordinator::tick(Nanoseconds now, TrainingOutbox& out) {
   const auto limit = deadline();
   if (!limit || now < *limit) return;
-  if (stage_ == Stage::joining)
+  release_kept(now, out);
+  if (stage_ == Stage::joining && now >= created_ + options_.join_timeout)
     return fail(Error(Code::deadline_exceeded,
                       fmt::format("training job: {} did not join within {} s; start them, or start the job with fewer workers",
                                   not_joined(), seconds(options_.join_timeout))),
                 out);
+  if (empty_since_) {
+    if (now >= *empty_since_ + options_.empty_timeout)
+      fail(Error(Code::unavailable, fmt::format("training job: no worker is left, and none has joined for {} s", seconds(options_.empty_timeout))), out);
+    return;
+  }
+  if (stage_ == Stage::joining || options_.step_timeout <= 0 || now < progress_ + options_.step_timeout) return;
   fail(Error(Code::deadline_exceeded, fmt::format("training job: nothing has moved on for {} s while {}; missing: {}",
                                                   seconds(options_.step_timeout), name(stage_), missing())),
        out);
@@ -308,21 +147,31 @@ Error Coordinator::take_token(const TakeToken& message, Nanoseconds, TrainingOut
   return {};
 }
 
-// The first that may be answered now: of a worker that holds no more tokens than any other.
-std::deque<Coordinator::Request>::iterator Coordinator::next_request() {
+std::uint32_t Coordinator::fewest_held() const {
   std::size_t fewest = std::numeric_limits<std::size_t>::max();
+  std::uint32_t who = 0;
   for (std::uint32_t i = 0; i < workers_.size(); ++i)
-    if (workers_[i].presence == Presence::joined) fewest = std::min(fewest, book_.held(i));
+    if (workers_[i].presence == Presence::joined && book_.held(i) < fewest) fewest = book_.held(who = i);
+  return who;
+}
+
+// The first that may be answered now: of a worker that holds no more tokens than any other. What a lost one left behind anyone
+// may have, or the one it is kept for.
+std::deque<Coordinator::Request>::iterator Coordinator::next_request() {
+  if (book_.returned() > 0) return requests_.begin();
+  const auto keeps = std::ranges::find_if(requests_, [&](const Request& request) { return book_.keeps(request.worker); });
+  if (keeps != requests_.end()) return keeps;
+  const std::size_t fewest = book_.held(fewest_held());
   return std::ranges::find_if(requests_,
                               [&](const Request& request) { return book_.held(request.worker) <= fewest; });
 }
 
 // Answers parked requests while there are tokens.
 void Coordinator::serve(TrainingOutbox& out) {
-  if (stage_ == Stage::joining || stage_ == Stage::finished) return;
+  if (stage_ == Stage::joining || stage_ == Stage::finished || failure_) return;
   while (!requests_.empty()) {
     const auto next = stage_ == Stage::finishing ? requests_.begin() : next_request();
-    if (next == requests_.end()) return;
+    if (next == requests_.end()) break;
     const Request request = *next;
     std::optional<Token> token;
     if (stage_ == Stage::finishing) {
@@ -334,11 +183,23 @@ void Coordinator::serve(TrainingOutbox& out) {
     } else {
       token = book_.take(request.worker);
     }
-    if (!token) return;
+    if (!token) break;
     token->request = request.number;
     requests_.erase(next);
     ++counters_.tokens;
     out.push_back({Destination::worker(request.worker), *token});
+  }
+  if (stage_ == Stage::training && options_.lookahead > 0 && requests_.empty()) serve_unasked(out);
+}
+
+// Workers whose tokens are all of a later step wait for what a lost one left behind, and would never ask for it.
+void Coordinator::serve_unasked(TrainingOutbox& out) {
+  while (book_.returned() > 0 && anyone()) {
+    const std::uint32_t worker = fewest_held();
+    const std::optional<Token> token = book_.take(worker);
+    if (!token) return;
+    ++counters_.tokens;
+    out.push_back({Destination::worker(worker), *token});  // its request is 0
   }
 }
 
@@ -382,10 +243,11 @@ Error Coordinator::staged(const Staged& message, Nanoseconds now, TrainingOutbox
 
 void Coordinator::begin_training(Nanoseconds now) {
   stage_ = Stage::training;
+  if (options_.resume) epoch_ = options_.resume->epoch;
   phase_started_ = now;
   Phase phase;
   phase.epoch = epoch_;
-  phase.first_step = options_.first_step + epoch_ * options_.steps_per_epoch;
+  phase.first_step = first_step_of(epoch_);
   phase.steps = options_.steps_per_epoch;
   phase.slots = tokens();
   phase.needed = options_.slots;
@@ -395,9 +257,30 @@ void Coordinator::begin_training(Nanoseconds now) {
   phase.mode = options_.mode;
   phase.staleness = options_.staleness;
   phase.shards = options_.shards;
-  if (options_.on_loss == JobOptions::OnLoss::reassign && options_.mode != TrainingMode::asynchronous)
-    phase.lookahead = options_.staleness;
+  if (options_.on_loss != JobOptions::OnLoss::fail && options_.mode != TrainingMode::asynchronous)
+    phase.lookahead = options_.staleness + options_.lookahead;
   book_.begin(std::move(phase));
+  if (const auto resume = std::exchange(options_.resume, std::nullopt)) {
+    book_.resume(resume->step, {resume->loss_sum, resume->correct, resume->examples});
+    started_ = now - resume->job_ns;
+    phase_started_ = now - resume->epoch_ns;
+  }
+  note_state(first_step_of(epoch_) + book_.complete_steps(), book_.figures(), now);
+}
+
+// The end of an epoch stays known as that, not as the beginning of the next: its figures are told again.
+void Coordinator::note_state(std::uint64_t step, const TokenBook::Figures& figures, Nanoseconds now) {
+  states_.try_emplace(step, JobState{epoch_, step, figures.loss_sum, figures.correct, figures.examples, now - started_, now - phase_started_, {}});
+  if (states_.size() > kStates) states_.erase(states_.begin());
+}
+
+std::optional<JobState> Coordinator::state(std::uint64_t version) const {
+  const auto found = options_.mode == TrainingMode::asynchronous && !states_.empty() ? std::prev(states_.end()) : states_.find(version);
+  if (found == states_.end()) return std::nullopt;
+  JobState state = found->second;
+  state.commits = commits_;
+  state.commits.truncate(state.step);
+  return state;
 }
 
 void Coordinator::advance(Nanoseconds now, TrainingOutbox& out) {
@@ -407,6 +290,7 @@ void Coordinator::advance(Nanoseconds now, TrainingOutbox& out) {
     for (const std::uint32_t worker : choice.holders) out.push_back({Destination::worker(worker), commit});
     commits_.add(commit.step, commit.slots);
   }
+  for (const TokenBook::Boundary& boundary : book_.take_boundaries()) note_state(boundary.next_step, boundary.figures, now);
   if (stage_ == Stage::training) {
     const std::uint64_t steps = book_.phase().first_step - options_.first_step + book_.complete_steps();
     counters_.steps = std::max(counters_.steps, steps);
@@ -449,7 +333,10 @@ void Coordinator::end_epoch(Nanoseconds now, TrainingOutbox& out) {
     figures_.test_accuracy =
         static_cast<double>(book_.figures().correct) / static_cast<double>(options_.test_examples);
   figures_.seconds = seconds(now - started_);
-  out.push_back({Destination::worker(chief()), figures_});
+  if (anyone())
+    out.push_back({Destination::worker(chief()), figures_});
+  else
+    untold_.push_back(figures_);
   if (epoch_ + 1 < options_.epochs) {
     ++epoch_;
     begin_training(now);
@@ -475,7 +362,7 @@ Error Coordinator::barrier(const Barrier& message, Nanoseconds now, TrainingOutb
 }
 
 void Coordinator::open_barrier_when_full(TrainingOutbox& out) {
-  if (stage_ != Stage::finishing || !list(Presence::joined, true).empty()) return;
+  if (stage_ != Stage::finishing || !anyone() || !list(Presence::joined, true).empty()) return;
   stage_ = Stage::finished;
   const auto count =
       std::count_if(workers_.begin(), workers_.end(), [](const Worker& w) { return w.in_barrier; });
@@ -495,6 +382,11 @@ Error Coordinator::save(std::uint64_t version, TrainingOutbox& out) {
   save_.complete = false;
   out.push_back({Destination::shards(), Save{version}});
   return {};
+}
+
+std::uint64_t Coordinator::version_ahead() const {
+  const std::uint64_t last = first_step_of(options_.epochs);
+  return stage_ == Stage::training ? std::min(book_.next_step() + 1, last) : std::min(book_.phase().first_step + 1, last);
 }
 
 Error Coordinator::saved(const Saved& message) {

@@ -30,6 +30,7 @@
 #include <string_view>
 #include <vector>
 
+#include "scheduler/training/job_state.hpp"
 #include "scheduler/training/outgoing.hpp"
 #include "scheduler/training/token_book.hpp"
 
@@ -39,7 +40,8 @@ using Nanoseconds = std::int64_t;
 
 struct JobOptions {
   TrainingMode mode = TrainingMode::synchronous;
-  std::uint32_t workers = 1;          // expected; their indices are below it
+  std::uint32_t workers = 1;          // expected: training begins when all have joined; their indices are below it
+  std::uint32_t max_workers = 0;      // others, with indices below this, may join at any time; 0: none
   std::vector<std::uint32_t> shards;  // those that own at least one slice
   std::vector<std::uint32_t> joining;  // shards that must have joined before training begins
   std::uint32_t slots = 1;            // N; 1 if asynchronous
@@ -53,16 +55,23 @@ struct JobOptions {
   std::uint64_t test_examples = 0;  // 0: no evaluation
   std::uint64_t evaluation_chunk = 1000;
   std::uint64_t first_step = 0;  // version of the shards at the start
+  std::optional<JobState> resume;  // where to go on; the shards are restored to the same checkpoint
   std::uint64_t fingerprint = 0;
   std::string settings;  // see Join
   Nanoseconds join_timeout = 60'000'000'000;
   // After that: how long nothing may be reported, staged or joined. 0: for ever.
   Nanoseconds step_timeout = 0;
-  // What the loss of a worker does. reassign: its tokens go to others, and it may join again with a new
-  // incarnation. Tokens of a step are then handed out only when the step before (with staleness, the one it
-  // can start from) is complete: a worker that waits for a version cannot take what a lost one left behind.
-  // Shards need keep_previous.
-  enum class OnLoss : std::uint8_t { fail, reassign } on_loss = OnLoss::fail;
+  // What the loss of a worker does: it ends the job; its tokens go to others; they are kept for it for `grace`, if it joins
+  // again, and then go to others. With the last two anyone may join again with a new incarnation, also before the old one is
+  // known to be lost. Tokens of a step are then handed out only when the step `lookahead` + 1 before (with staleness, the one it
+  // can start from) is complete. Shards must keep lookahead + 1 versions.
+  enum class OnLoss : std::uint8_t { fail, reassign, wait } on_loss = OnLoss::fail;
+  Nanoseconds grace = 10'000'000'000;
+  std::uint64_t lookahead = 0;
+  // When all workers are lost: how long one may take to join, before the job fails. Not with OnLoss::fail.
+  Nanoseconds empty_timeout = 0;
+  // Can be left out by tests, which show that they notice: a worker's message is of its last incarnation.
+  bool fence = true;
 };
 
 struct JobCounters {
@@ -74,6 +83,8 @@ struct JobCounters {
   std::uint64_t fenced = 0;    // messages of incarnations of which there is a later one
   std::uint64_t late = 0;      // reports on tokens of steps that had enough without them
   std::uint64_t steps = 0;     // complete
+  std::uint64_t joins = 0;     // of workers
+  std::uint64_t losses = 0;
 };
 
 // A checkpoint on its way: what shards have answered to Save.
@@ -102,6 +113,8 @@ class Coordinator {
   // Has all shards save what they have at `version`, which none has passed (asynchronous mode: now). failed_precondition: the
   // last save is not complete, or nothing is trained now.
   [[nodiscard]] Error save(std::uint64_t version, TrainingOutbox& out);
+  // A version that no shard can have before at least one step has been handed out and trained from now on; at most the final one.
+  std::uint64_t version_ahead() const;
   [[nodiscard]] Error saved(const Saved& message);
   const SaveRound& last_save() const { return save_; }
 
@@ -122,22 +135,28 @@ class Coordinator {
   const Error& failure() const { return failure_; }
   const JobCounters& counters() const { return counters_; }
   const CommitLog& commits() const { return commits_; }
+  // Of a checkpoint of shards at this version (synchronous: the step that is next), once all before it is complete; of the last
+  // 64 versions. Asynchronous: to be asked for, and kept, before the shards are told to save; any version is the last.
+  std::optional<JobState> state(std::uint64_t version) const;
   // The number of the view, and the one in which who has sent this Join is a member (0: none).
   std::uint64_t view() const { return view_; }
   std::uint64_t view_of(const Join& message) const;
-  std::uint32_t chief() const;  // the lowest worker that is not lost
+  std::uint32_t chief() const;  // the lowest worker that has not been lost
+  std::string members() const;  // "view 7: workers 0, 2 of 4; lost: 1"
   std::uint64_t steps_per_epoch() const { return options_.steps_per_epoch; }
   std::string waits_for() const;  // "joins of /job:worker/task:1"; "" if for nothing
 
  private:
   std::string missing() const;
-  enum class Presence : std::uint8_t { expected, joined, lost };
+  enum class Presence : std::uint8_t { absent, expected, joined, lost };
   struct Worker {
-    Presence presence = Presence::expected;
+    Presence presence = Presence::absent;
     Incarnation incarnation;
     std::uint64_t last_request = 0;
     bool in_barrier = false;
     std::uint64_t view = 0;  // in which it joined
+    std::deque<Incarnation> retired;         // the last before this one: what still comes of them joins nothing
+    std::optional<Nanoseconds> kept_until;   // its tokens are, for its next incarnation
   };
   struct Request {
     std::uint32_t worker = 0;
@@ -149,17 +168,27 @@ class Coordinator {
   bool admits(std::uint32_t worker, std::uint64_t view, Error& error, TrainingOutbox& out);
   std::uint32_t tokens() const { return options_.slots + options_.backups; }  // of a step
   Error count(TokenBook::Note note, std::string_view what, Nanoseconds now);
-  std::string describe(std::uint32_t worker) const;
+  static std::string describe(std::uint32_t worker);
+  static std::string describe_shard(std::uint32_t shard);
   std::string list(Presence presence, bool outside_barrier) const;
+  void admit(std::uint32_t worker, Incarnation incarnation, Nanoseconds now, TrainingOutbox& out);
+  void lose(std::uint32_t worker, const Error& why, Nanoseconds now, TrainingOutbox& out);
+  void release_kept(Nanoseconds now, TrainingOutbox& out);
+  bool anyone() const;  // has joined and is not lost
   Error join_shard(const Join& message, TrainingOutbox& out);
   Error other_job(const Join& message, std::string who, TrainingOutbox& out);
   std::string not_joined() const;  // whom the beginning of the training waits for
   void begin_when_joined(Nanoseconds now, TrainingOutbox& out);
+  std::uint64_t first_step_of(std::uint32_t epoch) const { return options_.first_step + epoch * options_.steps_per_epoch; }
+  void check_resume() const;
+  void note_state(std::uint64_t step, const TokenBook::Figures& figures, Nanoseconds now);
   void begin_training(Nanoseconds now);
   void advance(Nanoseconds now, TrainingOutbox& out);
   void end_training(Nanoseconds now);
   void end_epoch(Nanoseconds now, TrainingOutbox& out);
   void serve(TrainingOutbox& out);
+  void serve_unasked(TrainingOutbox& out);
+  std::uint32_t fewest_held() const;
   std::deque<Request>::iterator next_request();
   void open_barrier_when_full(TrainingOutbox& out);
 
@@ -179,8 +208,11 @@ class Coordinator {
   Error failure_;
   JobCounters counters_;
   CommitLog commits_;
+  std::map<std::uint64_t, JobState> states_;  // without commits, by their step
   SaveRound save_;
   std::uint64_t view_ = 0;
+  std::optional<Nanoseconds> empty_since_;  // nobody is left
+  std::vector<EpochDone> untold_;           // there was no chief
 };
 
 std::string_view name(Coordinator::Stage stage);

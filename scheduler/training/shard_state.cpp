@@ -10,6 +10,7 @@ namespace troupe {
 namespace {
 
 constexpr std::size_t kMissingShown = 16;
+constexpr std::size_t kMaxCuts = 16;
 constexpr std::uint32_t kMaxSlots = 1 << 20;
 
 template <class... Args>
@@ -43,9 +44,11 @@ ShardState::ShardState(const ShardOptions& options, std::vector<SliceSpec> slice
       version_(options.version),
       slots_(slices.size(), options.slots + options.backups, options.slots),
       batches_(slices.size()),
+      applied_(options.applied),
+      restored_(options.applied),
       provenance_(options.provenance) {
   check_options(options);
-  options_.keep_previous = options.keep_previous && options.mode == TrainingMode::synchronous;
+  options_.keep_previous = options.keep_previous && options.keep_versions > 0 && options.mode == TrainingMode::synchronous;
   std::sort(slices.begin(), slices.end(), [](const SliceSpec& a, const SliceSpec& b) { return a.id < b.id; });
   for (SliceSpec& slice : slices) {
     if (!slices_.empty() && slices_.back().spec.id == slice.id)
@@ -103,6 +106,7 @@ Error ShardState::check(const Push& message, std::size_t& slice) const {
 }
 
 Error ShardState::check_pulled_version(const Push& message) const {
+  if (!options_.guards.versions) return {};
   if (message.pulled_version > version_)
     return error(Code::invalid_argument, "gradient computed on version {}, but the version is {}",
                  message.pulled_version, version_);
@@ -115,7 +119,9 @@ Error ShardState::check_pulled_version(const Push& message) const {
 }
 
 Error ShardState::push_slot(Push& message, std::size_t slice, TrainingOutbox& out) {
-  if (message.step < version_) {
+  if (message.step < version_ && !options_.guards.stale) {
+    message.step = message.pulled_version = version_;
+  } else if (message.step < version_) {
     drop(message, provenance_.applied(message.step + 1, message.slot).value_or(true) ? Fate::stale : Fate::uncommitted);
     return {};
   }
@@ -128,18 +134,33 @@ Error ShardState::push_slot(Push& message, std::size_t slice, TrainingOutbox& ou
     return {};
   }
   GradientSet& set = slots_.at(message.step, message.slot);
-  if (set.has(slice)) {
+  if (set.has(slice) && options_.guards.dedupe) {
     drop(message, Fate::duplicate);
     return {};
   }
   stage(set, message, slice);
   const bool whole = set.whole();
+  if (whole && !options_.guards.commit) choose_alone(slice);
   if (message.step == version_) update_early(slice, out);
   if (!whole) return {};
   advance(out);
   say_staged(message, out);
   release(out);
   return {};
+}
+
+// What a shard must not do: another chooses others.
+void ShardState::choose_alone(std::size_t slice) {
+  const std::vector<std::uint32_t> missing = slots_.missing(version_);
+  std::vector<std::uint32_t> whole;
+  for (std::uint32_t slot = 0; slot < options_.slots + options_.backups; ++slot)
+    if (!std::ranges::binary_search(missing, slot)) whole.push_back(slot);
+  if (slots_.chosen(version_) || whole.size() < options_.slots) return;
+  whole.resize(options_.slots);
+  slots_.choose(version_, std::move(whole));
+  TrainingOutbox nobody;
+  for (std::size_t i = 0; i < slices_.size(); ++i)
+    if (i != slice) update_early(i, nobody);
 }
 
 // While all that the next version needs is there.
@@ -192,7 +213,7 @@ Error ShardState::commit(const Commit& message, TrainingOutbox& out) {
 // -----------------------------------------------------------------------------------------------
 
 bool ShardState::is_fenced(std::uint32_t worker, std::uint64_t view) {
-  if (view == 0) return false;
+  if (view == 0 || !options_.guards.fence) return false;
   const auto fence = fences_.find(worker);
   if (fence != fences_.end() && view < fence->second) return true;
   raise_fence(worker, view);
@@ -208,7 +229,7 @@ void ShardState::raise_fence(std::uint32_t worker, std::uint64_t view) {
 }
 
 void ShardState::fence(const Fence& message) {
-  if (message.worker >= options_.workers) return;
+  if (message.worker >= options_.workers || !options_.guards.fence) return;
   const bool first = !fences_.contains(message.worker);
   raise_fence(message.worker, message.view);
   if (first) worker_down(message.worker);
@@ -236,8 +257,10 @@ void ShardState::note_applied(const GradientSet& set, std::uint64_t step, std::u
 }
 
 Error ShardState::push_batch(Push& message, std::size_t slice, TrainingOutbox& out) {
-  if (applied_.contains(message.step)) {
+  if (applied_.contains(message.step) && options_.guards.dedupe) {
     drop(message, Fate::duplicate);
+    // Who has handed it out again after a restart has not heard of it.
+    if (restored_.contains(message.step) && slice + 1 == slices_.size()) say_staged(message, out);
     return {};
   }
   if (Error error = check_pulled_version(message)) return error;
@@ -299,7 +322,7 @@ void ShardState::update_slice(std::size_t slice, std::vector<PushedGradient> gra
 // If all slots have the slice, it need not wait for the others: nobody sees its new value before the version is there.
 void ShardState::update_early(std::size_t slice, TrainingOutbox& out) {
   Owned& owned = slices_[slice];
-  if (owned.updated || !slots_.whole(version_, slice)) return;
+  if (!slots_.whole(version_, slice)) return;
   owned.updated = true;
   // Who holds a value makes the store copy it. Without need for it nobody does: who has sent the gradients has pulled.
   if (options_.keep_previous || options_.mode == TrainingMode::bounded_staleness)
@@ -325,15 +348,39 @@ void ShardState::update_batches(TrainingOutbox& out) {
 
 // The values in the store are those of the next version.
 void ShardState::publish(std::size_t batches) {
-  previous_.clear();
+  if (options_.keep_previous) {
+    previous_.emplace_back();
+    if (previous_.size() > options_.keep_versions) previous_.pop_front();
+  }
   for (Owned& owned : slices_) {
-    if (options_.keep_previous) previous_.push_back(std::move(owned.current));
+    if (options_.keep_previous) previous_.back().push_back(std::move(owned.current));
     owned.current = {};
     owned.updated = false;
   }
   ++version_;
   ++counters_.updates;
   counters_.batches += batches;
+  take_cuts();
+}
+
+// ---- Checkpoints
+// --------------------------------------------------------------------------------------------------------
+
+Error ShardState::cut(std::uint64_t version, TakeCut take) {
+  if (failure_) return failure_;
+  const bool asynchronous = options_.mode == TrainingMode::asynchronous;
+  if (asynchronous) version = accumulated_.empty() ? version_ : version_ + 1;  // no gradient that waits for others is lost
+  const bool begun = std::ranges::any_of(slices_, &Owned::updated);
+  if (version < version_ || (version == version_ && begun))
+    return error(Code::failed_precondition, "shard {} is past version {} already", options_.shard, version);
+  if (cuts_.size() >= kMaxCuts) return error(Code::resource_exhausted, "shard {}: {} cuts wait already", options_.shard, cuts_.size());
+  cuts_.emplace(version, std::move(take));
+  take_cuts();
+  return {};
+}
+
+void ShardState::take_cuts() {
+  while (!cuts_.empty() && cuts_.begin()->first <= version_) cuts_.extract(cuts_.begin()).mapped()({version_, applied_});
 }
 
 // Returns the factor of the learning rate: 1 / mean staleness, at most 1.
@@ -372,22 +419,24 @@ Error ShardState::pull(const Pull& message, TrainingOutbox& out) {
   return {};
 }
 
-bool ShardState::wants_previous(const Pull& message) const {
-  return !previous_.empty() && message.min_version + 1 == version_;
+// The values at an earlier version, if they are kept.
+const std::vector<Tensor>* ShardState::previous(std::uint64_t version) const {
+  if (version >= version_ || version_ - version > previous_.size()) return nullptr;
+  return &previous_[previous_.size() - (version_ - version)];
 }
 
 bool ShardState::can_answer(const Pull& message, std::size_t slice) const {
   const Owned& owned = slices_[slice];
   if (message.min_version > version_) return false;
-  return !owned.updated || owned.current.valid() || wants_previous(message);
+  return !owned.updated || owned.current.valid() || previous(message.min_version);
 }
 
 void ShardState::answer(const Pull& message, std::size_t slice, TrainingOutbox& out) {
   ++counters_.pulls;
   Put put{message.reply_to, version_, {}, {}};
-  if (wants_previous(message)) {
+  if (const auto* values = previous(message.min_version)) {
     put.version = message.min_version;
-    put.tensor = previous_[slice];
+    put.tensor = (*values)[slice];
   } else {
     put.tensor = slices_[slice].updated ? slices_[slice].current : store_.value(message.slice);
   }
@@ -415,6 +464,7 @@ void ShardState::worker_down(std::uint32_t worker) {
 void ShardState::fail(const Error& error, TrainingOutbox& out) {
   if (failure_) return;
   failure_ = error;
+  cuts_.clear();
   for (const Pull& pull : std::exchange(parked_, {}))
     out.push_back({Destination::worker(pull.worker), Put{pull.reply_to, version_, {}, failure_}});
 }

@@ -17,6 +17,8 @@
 
 #include <array>
 #include <cstdint>
+#include <deque>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -47,6 +49,15 @@ class ShardStore {
   virtual void apply(std::uint32_t slice, const Update& update) = 0;
 };
 
+// Each can be left out by tests, which show that they notice.
+struct ShardGuards {
+  bool dedupe = true;    // a gradient of a slot, or a batch, counts once
+  bool stale = true;     // a gradient of an earlier step is dropped; else it is taken for one of this
+  bool versions = true;  // a gradient was computed on the version of its step
+  bool fence = true;     // a push or pull is from a member
+  bool commit = true;    // the coordinator chooses among backup slots; else the shard takes the first
+};
+
 struct ShardOptions {
   TrainingMode mode = TrainingMode::synchronous;
   std::uint32_t shard = 0;      // its index
@@ -56,11 +67,13 @@ struct ShardOptions {
   std::uint64_t staleness = 0;  // bounded_staleness only
   SparseMean sparse_mean = SparseMean::all_slots;
   std::uint64_t version = 0;    // of the values at the start
+  BatchSet applied;             // asynchronous: what is in these values
   // Synchronous: the values before the last update are kept, and pulls that ask for exactly that version get
   // them. Needed where tokens of lost workers are reassigned: the new worker may find one shard a step ahead
   // of another, and must see what its predecessor saw. Costs the memory of the values once more, and twice
   // while an update is under way. Without it a pull of a slice that was updated already waits for the version.
   bool keep_previous = true;
+  std::uint32_t keep_versions = 1;  // so many of them: one more than steps are handed out ahead (JobOptions::lookahead)
   // Asynchronous: this many batches make one update, their mean. Those left at the end of the training are
   // not applied.
   std::uint32_t accumulate = 1;
@@ -73,6 +86,7 @@ struct ShardOptions {
   std::size_t provenance = 1024;
   // More parked pulls than this are refused.
   std::size_t max_parked = 1 << 16;
+  ShardGuards guards;
 };
 
 struct ShardCounters {
@@ -126,6 +140,16 @@ class ShardState {
   // Answers with a Put, now or when the version is there. Errors: invalid_argument, resource_exhausted,
   // failure().
   [[nodiscard]] Error pull(const Pull& message, TrainingOutbox& out);
+  // Calls `take` when the values in the store are those of exactly `version`, now or as soon as they are, and nothing is applied
+  // before it returns. Asynchronous: of any version, and no batch is half in it. What take() reads are handles: training goes
+  // on while they are written somewhere. Errors: failed_precondition (the version has passed, or a part of it), resource_exhausted
+  // (many wait already), and failure(). What still waits when the shard fails is never called.
+  struct Cut {
+    std::uint64_t version = 0;
+    BatchSet applied;  // asynchronous: the batches that are in these values
+  };
+  using TakeCut = std::function<void(const Cut&)>;
+  [[nodiscard]] Error cut(std::uint64_t version, TakeCut take);
   // Drops the parked pulls of a lost worker and its incomplete batches. Whole slots stay: they are as good as
   // any.
   void worker_down(std::uint32_t worker);
@@ -160,16 +184,18 @@ class ShardState {
   void drop(const Push& message, Fate fate);
   void note_applied(const GradientSet& set, std::uint64_t step, std::uint32_t slot);
   void advance(TrainingOutbox& out);
+  void choose_alone(std::size_t slice);
   void stage(GradientSet& set, Push& message, std::size_t slice);
   void update_slice(std::size_t slice, std::vector<PushedGradient> gradients, double rate_scale,
                     TrainingOutbox& out);
   void update_early(std::size_t slice, TrainingOutbox& out);
   void update_batches(TrainingOutbox& out);
   void publish(std::size_t batches);
+  void take_cuts();
+  const std::vector<Tensor>* previous(std::uint64_t version) const;
   double note_staleness(const std::vector<std::uint64_t>& pulled_versions);
   void say_staged(const Push& message, TrainingOutbox& out) const;
   bool can_answer(const Pull& message, std::size_t slice) const;
-  bool wants_previous(const Pull& message) const;
   void answer(const Pull& message, std::size_t slice, TrainingOutbox& out);
   void release(TrainingOutbox& out);
 
@@ -177,15 +203,17 @@ class ShardState {
   std::vector<Owned> slices_;  // by id
   ShardStore& store_;
   std::uint64_t version_;
-  std::vector<Tensor> previous_;  // the values of version_ - 1, if kept
+  std::deque<std::vector<Tensor>> previous_;  // the values of the versions before version_, if kept; the oldest first
   SlotStage slots_;
   BatchStage batches_;
   BatchSet applied_;                      // asynchronous
+  BatchSet restored_;                     // of these, before the start
   std::vector<std::pair<std::uint64_t, GradientSet>> accumulated_;  // asynchronous: batches for the next update
   std::map<std::uint64_t, std::uint64_t> batch_versions_;  // asynchronous: into which version the last batches went
   std::vector<Pull> parked_;              // in the order they came
   std::map<std::uint32_t, std::uint64_t> fences_;  // views below are fenced, by worker
   ProvenanceBook provenance_;
+  std::multimap<std::uint64_t, TakeCut> cuts_;  // that wait, by their version
   Error failure_;
   ShardCounters counters_;
 };

@@ -12,6 +12,7 @@ void TokenBook::begin(Phase phase) {
   next_ = folded_ = 0;
   items_.clear();
   returned_.clear();
+  kept_.clear();
   complete_.clear();
   chosen_.clear();
   figures_ = {};
@@ -56,9 +57,10 @@ void TokenBook::hold(std::uint32_t worker, std::ptrdiff_t change) {
 
 std::optional<Token> TokenBook::take(std::uint32_t worker) {
   std::uint64_t index = next_;
-  if (!returned_.empty()) {
-    index = *returned_.begin();
-    returned_.erase(returned_.begin());
+  std::set<std::uint64_t>& again = keeps(worker) ? kept_[worker] : returned_;
+  if (!again.empty()) {
+    index = *again.begin();
+    again.erase(again.begin());
   } else {
     while (next_ < count_ && !wanted(next_)) ++next_;
     index = next_;
@@ -130,7 +132,7 @@ TokenBook::Note TokenBook::staged(const Staged& message) {
 
 void TokenBook::completed(std::uint64_t index) {
   if (!items_.at(index).complete()) return;
-  returned_.erase(index);  // it came after all, after its worker was lost
+  forget_returned(index);  // it came after all, after its worker was lost
   if (!has_backups()) return fold_tokens();
   const std::uint64_t step = index / phase_.slots;
   auto& complete = complete_[step];
@@ -156,7 +158,7 @@ void TokenBook::choose(std::uint64_t step) {
       dropped_[{choice.step, slot}] = *worker;
       choice.holders.push_back(*worker);
     }
-    returned_.erase(item->first);
+    forget_returned(item->first);
     item = items_.erase(item);
   }
 }
@@ -167,6 +169,16 @@ void TokenBook::add(const Figures& figures) {
   figures_.examples += figures.examples;
 }
 
+void TokenBook::note_boundary() {
+  if (phase_.kind == TokenKind::train && folded_ % phase_.slots == 0)
+    boundaries_.push_back({phase_.first_step + complete_steps(), figures_});
+}
+
+void TokenBook::resume(std::uint64_t step, const Figures& figures) {
+  folded_ = next_ = (step - phase_.first_step) * phase_.slots;
+  figures_ = figures;
+}
+
 // Takes the complete tokens at the front out of the window.
 void TokenBook::fold_tokens() {
   for (auto first = items_.begin();
@@ -174,6 +186,7 @@ void TokenBook::fold_tokens() {
        first = items_.erase(first)) {
     add(first->second.figures);
     ++folded_;
+    note_boundary();
   }
 }
 
@@ -189,10 +202,11 @@ void TokenBook::fold_steps() {
     chosen_.erase(chosen_.begin());
     folded_ += phase_.slots;
     next_ = std::max(next_, folded_);
+    note_boundary();
   }
 }
 
-std::size_t TokenBook::release(std::uint32_t worker) {
+std::size_t TokenBook::give_back(std::uint32_t worker, std::set<std::uint64_t>& to) {
   std::erase_if(dropped_, [&](const auto& dropped) {
     if (dropped.second != worker) return false;
     hold(worker, -1);
@@ -203,10 +217,27 @@ std::size_t TokenBook::release(std::uint32_t worker) {
     if (item.worker != worker || item.complete()) continue;
     if (!item.done) hold(worker, -1);
     item.worker.reset();
-    returned_.insert(index);
+    to.insert(index);
     ++count;
   }
   return count;
+}
+
+std::size_t TokenBook::release(std::uint32_t worker) { return give_back(worker, returned_) + release_kept(worker); }
+
+std::size_t TokenBook::keep(std::uint32_t worker) { return give_back(worker, kept_[worker]); }
+
+std::size_t TokenBook::release_kept(std::uint32_t worker) {
+  auto kept = kept_.extract(worker);
+  if (kept.empty()) return 0;
+  const std::size_t count = kept.mapped().size();
+  returned_.merge(kept.mapped());
+  return count;
+}
+
+void TokenBook::forget_returned(std::uint64_t index) {
+  returned_.erase(index);
+  for (auto& [worker, kept] : kept_) kept.erase(index);
 }
 
 std::string TokenBook::outstanding(std::size_t limit, bool of_first_step) const {

@@ -69,10 +69,28 @@ class TokenBook {
   Note staged(const Staged& message);
   // Puts back what `worker` holds or has not completed; returns how many.
   std::size_t release(std::uint32_t worker);
+  // The same, but they are handed out to `worker` alone until release() or release_kept() of it.
+  std::size_t keep(std::uint32_t worker);
+  std::size_t release_kept(std::uint32_t worker);
+  bool keeps(std::uint32_t worker) const {
+    const auto kept = kept_.find(worker);
+    return kept != kept_.end() && !kept->second.empty();
+  }
+  // Tokens that were handed out before and wait for any worker.
+  std::size_t returned() const { return returned_.size(); }
+  // The steps that have become complete since the last call, with the figures up to their end.
+  struct Boundary {
+    std::uint64_t next_step = 0;
+    Figures figures;
+  };
+  std::vector<Boundary> take_boundaries() { return std::exchange(boundaries_, {}); }
+  // To be called before any token is taken: the steps before `step` are complete.
+  void resume(std::uint64_t step, const Figures& figures);
   // What steps with backup slots have chosen since the last call.
   std::vector<Choice> take_choices() { return std::exchange(choices_, {}); }
 
   bool finished() const { return folded_ == count_; }
+  std::uint64_t next_step() const { return phase_.first_step + (next_ + phase_.slots - 1) / phase_.slots; }  // none of it is handed out
   std::uint64_t complete_steps() const { return folded_ / phase_.slots; }
   const Figures& figures() const {
     return figures_;
@@ -96,12 +114,15 @@ class TokenBook {
   bool has_backups() const { return phase_.needed != 0 && phase_.needed != phase_.slots; }
   bool wanted(std::uint64_t index) const;
   void hold(std::uint32_t worker, std::ptrdiff_t change);
+  void forget_returned(std::uint64_t index);
+  std::size_t give_back(std::uint32_t worker, std::set<std::uint64_t>& to);
   Item* find(std::uint64_t index);
   void completed(std::uint64_t index);
   void choose(std::uint64_t step);
   void fold_tokens();
   void fold_steps();
   void add(const Figures& figures);
+  void note_boundary();
 
   Phase phase_;
   std::uint64_t count_ = 0;
@@ -109,11 +130,13 @@ class TokenBook {
   std::uint64_t folded_ = 0;             // all below are complete and in figures_
   std::map<std::uint64_t, Item> items_;  // from folded_ to next_
   std::set<std::uint64_t> returned_;
+  std::map<std::uint32_t, std::set<std::uint64_t>> kept_;  // by worker
   std::map<std::uint64_t, std::vector<std::uint64_t>> complete_;  // backups: tokens by step, numbered from 0 in the phase
   std::map<std::uint64_t, Choice> chosen_;                        // of these, the steps that have enough and are not folded
   std::map<std::pair<std::uint64_t, std::uint32_t>, std::uint32_t> dropped_;  // (step, slot) -> who holds it
   std::vector<std::size_t> held_;                                 // by worker
   std::vector<Choice> choices_;
+  std::vector<Boundary> boundaries_;
   Figures figures_;
 };
 

@@ -99,6 +99,39 @@ TEST_F(BackupJob, TokensOfALostWorkerAreOnlyGivenAgainWhileTheyAreNeeded) {
   EXPECT_EQ(take(0).step, 1u);
 }
 
+TEST_F(BackupJob, WhatALostWorkerLeftBehindIsForgottenWithItsStep) {
+  start([](JobOptions& o) { o.on_loss = JobOptions::OnLoss::reassign; });
+  const Token a = take(0), b = take(1);
+  take(2);
+  job->worker_down(2, "killed", now, out);
+  finish(0, a);
+  finish(1, b);
+  EXPECT_EQ(take(0).step, 1u);
+}
+
+TEST_F(BackupJob, WhoIsLateHoldsItsTokenInTheNextEpochToo) {
+  start([](JobOptions& o) { o.epochs = 2, o.steps_per_epoch = 1; });
+  const Token a = take(0), b = take(1), late = take(2);
+  finish(0, a);
+  finish(1, b);
+  out.clear();
+  EXPECT_FALSE(ask(2, ++requests[2]));
+  EXPECT_TRUE(said<Token>().empty());
+  EXPECT_EQ(take(0).epoch, 1u);
+  EXPECT_FALSE(done(2, late));
+}
+
+TEST_F(BackupJob, NothingIsGivenOutOfAStepThatHasEnoughBeforeTheOneBefore) {
+  start([](JobOptions& o) { o.mode = TrainingMode::bounded_staleness, o.staleness = 1, o.train_examples = 95; });
+  take(0), take(1), take(2);
+  const Token a = take(0), b = take(1);
+  finish(0, a);
+  finish(1, b);
+  EXPECT_EQ(job->counters().steps, 0u);
+  EXPECT_EQ(take(0).step, 2u);
+  EXPECT_TRUE(commits().empty());
+}
+
 TEST_F(BackupJob, ALogOfCommitsMakesTheSameChoice) {
   CommitLog log;
   log.add(0, {1, 2});

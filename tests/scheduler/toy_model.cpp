@@ -47,6 +47,10 @@ template <class T>
 PushedGradient gradient_as(const ToyModel& model, const Values& values, std::uint32_t slice,
                      const std::vector<std::uint32_t>& examples) {
   const T mix = model.coupled ? mixture<T>(values) : T{0};
+  const auto element = [&](std::uint32_t example, std::uint64_t j) {
+    if (model.digits) return static_cast<T>(j == 0 ? std::int64_t{1} << (2 * example) : 0);
+    return small<T>(hash(example, slice, j)) + mix;
+  };
   if (slice == kSparseSlice) {
     PushedGradient gradient;
     const auto n = static_cast<std::int64_t>(examples.size());
@@ -55,14 +59,14 @@ PushedGradient gradient_as(const ToyModel& model, const Values& values, std::uin
     for (std::size_t i = 0; i < examples.size(); ++i) {
       gradient.indices.mutable_data<std::int64_t>()[i] = examples[i] % kRows;
       for (std::size_t j = 0; j < 2; ++j)
-        gradient.values.mutable_data<T>()[2 * i + j] = small<T>(hash(examples[i], slice, j)) + mix;
+        gradient.values.mutable_data<T>()[2 * i + j] = element(examples[i], j);
     }
     return gradient;
   }
   Tensor result = Tensor::zeros(dtype_of<T>, shape_of(slice));
   for (const std::uint32_t example : examples)
     for (std::int64_t j = 0; j < result.num_elements(); ++j)
-      result.mutable_data<T>()[j] += small<T>(hash(example, slice, static_cast<std::uint64_t>(j))) + mix;
+      result.mutable_data<T>()[j] += element(example, static_cast<std::uint64_t>(j));
   return {result, {}};
 }
 
@@ -119,6 +123,10 @@ std::vector<SliceSpec> ToyModel::specs() const {
 Values ToyModel::initial() const {
   Values values;
   for (std::uint32_t i = 0; i < slices; ++i) {
+    if (digits) {
+      values.push_back(Tensor::zeros(dtype, shape_of(i)));
+      continue;
+    }
     Tensor value(dtype, shape_of(i));
     for (std::int64_t j = 0; j < value.num_elements(); ++j) {
       const std::uint64_t bits = hash(seed, i, static_cast<std::uint64_t>(j));
@@ -162,6 +170,25 @@ void ToyModel::apply(Tensor& value, const Update& update) const {
     apply_as<std::int64_t>(*this, value, update);
 }
 
+std::vector<int> counts_of(const Tensor& value, std::uint64_t examples, std::int64_t& tags) {
+  const bool rows = value.shape().rank() == 2 && value.shape()[0] == kRows;
+  const std::span<const std::int64_t> elements = value.values<std::int64_t>();
+  std::int64_t sum = 0;
+  tags = 0;
+  for (std::size_t i = 0; i < elements.size(); i += rows ? 2 : elements.size()) {
+    sum += elements[i];
+    if (elements.size() > 1) tags += elements[i + 1];
+  }
+  std::vector<int> counts;
+  for (std::uint64_t example = 0; example < examples; ++example) counts.push_back(static_cast<int>(sum >> (2 * example) & 3));
+  return counts;
+}
+
+PushedGradient tagged(PushedGradient gradient, std::int64_t tag) {
+  if (gradient.values.num_elements() > 1) gradient.values.mutable_data<std::int64_t>()[1] = tag;
+  return gradient;
+}
+
 std::vector<std::uint32_t> examples_of(const ToyModel& model, const Token& token,
                                        std::uint64_t train_examples) {
   std::vector<std::uint32_t> examples(token.end - token.begin);
@@ -179,14 +206,17 @@ OracleResult train_in_a_loop(const ToyModel& model, const OracleOptions& options
   OracleResult result;
   result.values = model.initial();
   std::uint64_t version = 0;
+  std::vector<std::uint32_t> first(options.slots);
+  std::iota(first.begin(), first.end(), 0u);
   for (std::uint32_t epoch = 0; epoch < options.epochs; ++epoch) {
     const std::vector<std::uint32_t> order = permutation(model.seed, epoch, options.train_examples);
     double loss = 0;
     for (std::uint64_t t = 0; t < options.steps_per_epoch; ++t) {
       std::vector<std::vector<PushedGradient>> gradients(model.slices);
-      for (std::uint64_t w = 0; w < options.slots; ++w) {
+      const auto* chosen = options.commits ? options.commits->find(version) : nullptr;
+      for (const std::uint32_t w : chosen ? *chosen : first) {
         const auto begin =
-            order.begin() + static_cast<std::ptrdiff_t>((t * options.slots + w) * options.batch);
+            order.begin() + static_cast<std::ptrdiff_t>((t * (options.slots + options.backups) + w) * options.batch);
         const std::vector<std::uint32_t> examples(begin, begin + static_cast<std::ptrdiff_t>(options.batch));
         loss += model.loss_sum(result.values, examples);
         for (std::uint32_t slice = 0; slice < model.slices; ++slice)

@@ -6,6 +6,7 @@
 #include <map>
 #include <vector>
 
+#include "scheduler/training/commit_log.hpp"
 #include "scheduler/training/permutation.hpp"
 #include "scheduler/training/shard_state.hpp"
 
@@ -18,6 +19,9 @@ struct ToyModel {
   std::uint32_t slices = 4;  // slice 3 (of 4 or more) has sparse gradients
   // Gradients depend on the values, updates on the step: only then the order matters.
   bool coupled = true;
+  // i64, not coupled, fewer than 31 examples, all values 0 at first: the first element of a gradient is the sum of 4^example, so
+  // that values show how often each example went into them (counts_of); the second is free for a tag.
+  bool digits = false;
   std::uint64_t seed = 1;
 
   std::vector<SliceSpec> specs() const;
@@ -30,6 +34,11 @@ struct ToyModel {
   void apply(Tensor& value, const Update& update) const;
 };
 
+// How often each example went into a value, up to 3 times, with model.digits; all slices with at least two elements must have had
+// tagged() gradients. `tags`: their sum.
+std::vector<int> counts_of(const Tensor& value, std::uint64_t examples, std::int64_t& tags);
+PushedGradient tagged(PushedGradient gradient, std::int64_t tag);
+
 // The examples of a token.
 std::vector<std::uint32_t> examples_of(const ToyModel& model, const Token& token,
                                        std::uint64_t train_examples);
@@ -41,6 +50,8 @@ struct OracleOptions {
   std::uint64_t batch = 1;
   std::uint64_t train_examples = 1;
   std::uint64_t test_examples = 0;
+  std::uint32_t backups = 0;
+  const CommitLog* commits = nullptr;  // which slots the steps used; null: the first
 };
 
 struct OracleResult {
@@ -58,6 +69,7 @@ class ToyStore final : public ShardStore {
   ToyStore(const ToyModel& model, const std::vector<SliceSpec>& slices);
   Tensor value(std::uint32_t slice) override { return values_.at(slice); }
   void apply(std::uint32_t slice, const Update& update) override;
+  void set(std::uint32_t slice, const Tensor& value) { values_.at(slice) = value; }
   int applications = 0;
 
  private:
