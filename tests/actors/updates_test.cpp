@@ -115,6 +115,15 @@ TEST(ScheduledTraining, WhatMakesNoSenseIsRefused) {
               HasSubstr("optimizer adam: learning_rate, cosine: steps must be 1 or more, it is 0"));
 }
 
+// The first update is computed on the first values, whatever comes before what; the others change nothing.
+TEST(ScheduledTraining, OfAnAsynchronousWorkerFollowsTheUpdatesOfEachShard) {
+  const Training once{.optimizer = optimizers::SGD{.learning_rate = schedules::Piecewise{.rates = {0.5, 0}, .from = {1}}},
+                      .model = {.clip_norm = 0.5},
+                      .options = {.epochs = 1, .batch = 16, .micro_batches = 2}};
+  JobTasks tasks(2, 1);
+  EXPECT_EQ(in_cluster(tasks, once, JobMode::async, 0, 2), in_one_process(once, 1));
+}
+
 // On a shard the version counts, less what was skipped; staleness scales.
 TEST(ScheduledTraining, AShardsRateFollowsItsVersion) {
   Task task({.threads = 1});

@@ -218,6 +218,24 @@ TEST(MixedPrecisionTraining, ShardsSkipTheStepsThatOneProcessSkips) {
             last_line(process.out).value("params_sha256", "other"));
 }
 
+// Clipping, rates that change and micro-batches, all at once: what each does is in oracle_test.cpp.
+TEST(UpdatesOfTraining, OfClustersHaveTheBitsOfOneProcess) {
+  const Arguments training = {"--clip-norm", "0.5",    "--schedule", "cosine,steps=16,end=1e-4,warmup=3", "--accumulate", "4", "--epochs", "2",
+                              "--digits",    "600,20"};
+  const auto with = [&](Arguments first) {
+    first.insert(first.end(), training.begin(), training.end());
+    return first;
+  };
+  Process alone(with({TROUPE_MNIST_BINARY, "--json", "--replicas", "2"}));
+  EXPECT_EQ(alone.wait(), 0) << alone.err;
+  const std::string expected = last_line(alone.out).value("params_sha256", "none");
+  for (const int ps : {2, 3, 0}) {
+    Cluster cluster(ps, 2, with(ps == 0 ? Arguments{"--mode", "allreduce"} : Arguments{"--mode", "sync", "--replicas", "2"}));
+    EXPECT_EQ(cluster.wait(), 0) << cluster->err;
+    EXPECT_EQ(last_line(cluster->out).value("params_sha256", "other"), expected) << ps << " ps";
+  }
+}
+
 TEST(AsynchronousTraining, LearnsTheDigits) {
   Cluster cluster(2, 2, {"--mode", "async", "--epochs", "4", "--digits", "2000,200"});
   EXPECT_EQ(cluster.wait(), 0) << cluster->err;
