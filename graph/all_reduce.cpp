@@ -1,6 +1,7 @@
 #include "graph/all_reduce.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 
 #include "graph/backprop_order.hpp"
@@ -56,6 +57,15 @@ void reduce_bucket(const Bucket& bucket, std::vector<GradientAndVariable>& gradi
   }
 }
 
+// 1 for each row of the variable that this rank's gradient has, 0 for others.
+Output touched_rows(const GradientAndVariable& g) {
+  const Output& values = g.gradient.values;
+  const auto device = values.graph->on_device(g.variable.handle.source().device);
+  const Output once = add_op("SlotsTouching", {g.gradient.indices}, {{"T", values.dtype()}});
+  const Output none = constant(*values.graph, Tensor::zeros(values.dtype(), Shape{g.variable.shape[0]}));
+  return minimum(scatter_add_rows(g.gradient.indices, once, none), scalar_like(once, 1));
+}
+
 }  // namespace
 
 Output all_reduce(Output x, const AllReduceOptions& options) {
@@ -79,18 +89,28 @@ Output all_reduce(Output x, const AllReduceOptions& options) {
 }
 
 std::vector<GradientAndVariable> all_reduce_gradients(Graph& graph, std::span<const GradientAndVariable> gradients,
-                                                      std::size_t bucket_bytes) {
+                                                      const GradientsOptions& options) {
   const auto scope = graph.scope("mean_gradients");
   std::vector<GradientAndVariable> out(gradients.begin(), gradients.end());
-  for (GradientAndVariable& g : out) {
+  std::map<std::size_t, Output> touched;  // by place, if asked for: the part of the ranks that have each row
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    GradientAndVariable& g = out[i];
+    if (g.gradient.is_sparse() && options.sparse_mean == SparseMean::touching_slots) touched[i] = touched_rows(g);
     if (!g.gradient.is_dense()) g.gradient = {.dense = dense(g.gradient, g.variable.read())};
     if (!g.gradient.dense.shape().fully_known())
       invalid_argument("the gradient of '{}' has the shape {}: ranks exchange tensors of known shapes", g.variable.name,
                        g.gradient.dense.shape().to_string());
   }
-  for (const Bucket& bucket : make_buckets(out, bucket_bytes)) {
+  for (const Bucket& bucket : make_buckets(out, options.bucket_bytes)) {
     const auto device = graph.on_device(out[bucket[0]].variable.handle.source().device);
     reduce_bucket(bucket, out);
+  }
+  for (const auto& [i, rows] : touched) {
+    Output& gradient = out[i].gradient.dense;
+    Output part = all_reduce(rows);
+    for (int axis = 1; axis < gradient.shape().rank(); ++axis) part = expand_dims(part, axis);
+    // A row that nobody has is 0.
+    gradient = div(gradient, maximum(part, scalar_like(part, std::numeric_limits<float>::min())));
   }
   return out;
 }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "graph/optimizers.hpp"
+#include "graph/sparse_mean.hpp"
 
 namespace troupe {
 
@@ -25,9 +26,14 @@ Output all_reduce(Output x, const AllReduceOptions& options = {});
 // Gradients travel in buckets: those of a dtype in the order in which backprop makes them, each full when it has this size.
 inline constexpr std::size_t kBucketBytes = 512 << 10;
 
+struct GradientsOptions {
+  std::size_t bucket_bytes = kBucketBytes;
+  // touching_slots: the mean of a sparse gradient's row is divided by the part of the ranks that have the row.
+  SparseMean sparse_mean = SparseMean::all_slots;
+};
 // Each gradient's mean over all ranks, dense ones; sparse gradients become dense. Throws invalid_argument for a gradient
 // whose shape is not fully known.
 std::vector<GradientAndVariable> all_reduce_gradients(Graph& graph, std::span<const GradientAndVariable> gradients,
-                                                      std::size_t bucket_bytes = kBucketBytes);
+                                                      const GradientsOptions& options = {});
 
 }  // namespace troupe

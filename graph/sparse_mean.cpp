@@ -4,6 +4,8 @@
 
 namespace troupe {
 
+std::string_view name(SparseMean mean) { return mean == SparseMean::all_slots ? "all_slots" : "touching_slots"; }
+
 std::vector<std::int64_t> slots_touching(std::span<const std::span<const std::int64_t>> rows_of_slots) {
   struct Seen {
     std::size_t last = 0;  // the slot, from 1

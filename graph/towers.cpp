@@ -52,7 +52,7 @@ class Builder {
     const auto device = graph_.on_device(device_of(0));
     collect();
     auto gradients = mean_gradients();
-    if (options_.all_reduce) gradients = all_reduce_gradients(graph_, gradients);
+    if (options_.all_reduce) gradients = all_reduce_gradients(graph_, gradients, {.sparse_mean = options_.sparse_mean});
     out_.train = out_.loss_scale ? apply_scaled_gradients(graph_, optimizer, *out_.loss_scale, gradients)
                                  : apply_gradients(graph_, optimizer, gradients);
     evaluation();

@@ -33,7 +33,7 @@ class RankTrainer {
   RankTrainer(const TrainingPlan& plan, std::vector<TaskName> workers)
       : plan_(plan),
         graph_(build_training_graph(plan.layers, plan.input, plan.loss, plan.optimizer,
-                                    {.batch = plan.options.batch, .micro_batches = plan.options.micro_batches, .loss_scaling = plan.loss_scaling, .clip_norm = plan.clip_norm, .all_reduce = true})),
+                                    {.batch = plan.options.batch, .micro_batches = plan.options.micro_batches, .loss_scaling = plan.loss_scaling, .clip_norm = plan.clip_norm, .sparse_mean = plan.options.sparse_mean, .all_reduce = true})),
         session_(plan.task, *graph_.graph, {.seed = plan.options.seed}),
         group_(plan.task, "training", std::move(workers), {.timeout = plan.options.step_timeout, .stop = plan.options.stop}),
         batches_(plan.data.train, plan.options.seed, 2) {
@@ -76,8 +76,8 @@ class RankTrainer {
       if (const auto it = plan_.start.find(v.name); it != plan_.start.end()) feeds.emplace_back(v.initial_value, it->second);
     session_.run(feeds, std::vector<Output>{}, {graph_.initializer}, {.random_step = 0});
     const TrainingOptions& o = plan_.options;
-    group_.barrier(fmt::format("training with batch={} epochs={} seed={} train_examples={} test_examples={} micro_batches={} clip_norm={} optimizer={} learning_rate={} graph={:x} parameters={}",
-                               o.batch, o.epochs, o.seed, plan_.data.train.size(), plan_.data.test.size(), o.micro_batches, plan_.clip_norm, name(plan_.optimizer),
+    group_.barrier(fmt::format("training with batch={} epochs={} seed={} train_examples={} test_examples={} micro_batches={} sparse_mean={} clip_norm={} optimizer={} learning_rate={} graph={:x} parameters={}",
+                               o.batch, o.epochs, o.seed, plan_.data.train.size(), plan_.data.test.size(), o.micro_batches, name(o.sparse_mean), plan_.clip_norm, name(plan_.optimizer),
                                learning_rate(plan_.optimizer).to_string(),
                                fingerprint(*graph_.graph), params_sha256(parameters())));
   }
@@ -199,8 +199,6 @@ Trained train_by_all_reduce(const TrainingPlan& plan) {
   if (plan.options.slots != 0 && plan.options.slots != ranks)
     invalid_argument("a step of mode allreduce has a slot for each worker: {}, not {}", ranks, plan.options.slots);
   check_training(plan, ranks);
-  if (plan.options.sparse_mean != SparseMean::all_slots)
-    fail(Code::unimplemented, "in mode allreduce sparse gradients become dense, and are averaged over all slots");
   return RankTrainer(plan, std::move(workers)).run();
 }
 

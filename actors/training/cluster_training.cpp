@@ -41,7 +41,7 @@ struct Job {
     settings = fmt::format("mode={}\nprecision={}\nslots={}\nbatch={}\nepochs={}\nseed={}\ntrain_examples={}\ntest_examples={}\nworkers={}\nps={}\nmicro_batches={}\nsparse_mean={}\nclip_norm={}\nupdates={}",
                            mode == TrainingMode::asynchronous ? "async" : "sync", precision(plan.layers), slots, o.batch, o.epochs, o.seed,
                            plan.data.train.size(), plan.data.test.size(), workers, shards, o.micro_batches,
-                           o.sparse_mean == SparseMean::all_slots ? "all_slots" : "touching_slots", plan.clip_norm, describe_updates());
+                           name(o.sparse_mean), plan.clip_norm, describe_updates());
     fingerprint = map.fingerprint();
     for (char c : settings) fingerprint = (fingerprint ^ static_cast<unsigned char>(c)) * 0x100000001b3ull;
   }

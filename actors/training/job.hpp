@@ -25,7 +25,7 @@ struct TrainingOptions {
   // A slot's batch is computed in so many equal parts, one after the other: for the memory of one of them, and of the
   // gradients once more.
   int micro_batches = 1;
-  // What rows of sparse gradients are divided by. touching_slots: not in mode allreduce, where gradients are dense.
+  // What rows of sparse gradients are divided by.
   SparseMean sparse_mean = SparseMean::all_slots;
   std::uint64_t seed = 0;
   std::chrono::nanoseconds join_timeout = std::chrono::seconds(60);

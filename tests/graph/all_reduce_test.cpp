@@ -45,7 +45,7 @@ class Gradients : public ::testing::Test {
 
 TEST_F(Gradients, TravelInBucketsOfADtypeInTheOrderInWhichTheyAreMade) {
   const auto a = make("a", {10}), b = make("b", {3, 5}), c = make("c", {4}, DType::f64), d = make("d", {100}), e = make("e", {7});
-  const auto means = all_reduce_gradients(graph, std::vector{e, d, c, b, a}, 100);
+  const auto means = all_reduce_gradients(graph, std::vector{e, d, c, b, a}, {.bucket_bytes = 100});
   ASSERT_EQ(means.size(), 5u);
   const GradientAndVariable* given[] = {&e, &d, &c, &b, &a};
   for (std::size_t i = 0; i < means.size(); ++i) {
