@@ -18,6 +18,7 @@ namespace troupe {
 namespace {
 
 constexpr const char* kVariable = "TROUPE_LAUNCH";
+constexpr const char* kClusterVariable = "TROUPE_LAUNCH_CLUSTER";
 
 // Numbers with commas between them; none if there are more, fewer, or anything else.
 std::optional<std::array<int, 3>> parse_three(std::string_view text) {
@@ -59,11 +60,14 @@ std::optional<LaunchHandshake> LaunchHandshake::from_environment() {
   if (value == nullptr) return std::nullopt;
   const std::string text = value;
   unsetenv(kVariable);
+  const char* cluster_file = std::getenv(kClusterVariable);
+  const std::string known = cluster_file == nullptr ? "" : cluster_file;
+  unsetenv(kClusterVariable);
   const auto numbers = parse_three(text);
   if (numbers) {
     const auto [report, cluster, tasks] = *numbers;
     if (report != cluster && tasks > 0 && claim(report) && claim(cluster))
-      return LaunchHandshake(report, cluster, tasks);
+      return LaunchHandshake(report, cluster, tasks, known);
   }
   invalid_argument(
       "the environment variable {} is \"{}\", expected two inherited descriptors and the number of tasks "
@@ -75,7 +79,8 @@ std::optional<LaunchHandshake> LaunchHandshake::from_environment() {
 LaunchHandshake::LaunchHandshake(LaunchHandshake&& other) noexcept
     : report_fd_(std::exchange(other.report_fd_, -1)),
       cluster_fd_(std::exchange(other.cluster_fd_, -1)),
-      tasks_(other.tasks_) {}
+      tasks_(other.tasks_),
+      known_(std::move(other.known_)) {}
 
 LaunchHandshake::~LaunchHandshake() {
   if (report_fd_ >= 0) close(report_fd_);

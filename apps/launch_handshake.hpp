@@ -3,7 +3,8 @@
 // variable
 //   TROUPE_LAUNCH=<report fd>,<cluster fd>,<tasks>
 // where <tasks> is how many the launcher starts: they share the cores of this machine. The task writes one
-// line "HOST:PORT" to the first, and reads one line, the path of the cluster file, from the second. The
+// line "HOST:PORT" to the first, and reads one line, the path of the cluster file, from the second. A task that
+// is started again finds its path in TROUPE_LAUNCH_CLUSTER already, and binds the address it has there. The
 // launcher's side: tools/launch/launch.cpp.
 #pragma once
 
@@ -28,6 +29,8 @@ class LaunchHandshake {
 
   // Of the cluster on this machine, this one among them.
   int tasks() const { return tasks_; }
+  // If this task is started again: the path of the cluster file, which has its address. Else empty.
+  const std::string& known_cluster_file() const { return known_; }
   // Call once, when the task can be reached at host:port. Throws unavailable.
   void report(std::string_view host, std::uint16_t port);
   // The path of the cluster file, which exists while the launcher lives. Throws deadline_exceeded or
@@ -35,12 +38,13 @@ class LaunchHandshake {
   std::string wait_for_cluster_file(std::chrono::steady_clock::time_point deadline);
 
  private:
-  LaunchHandshake(int report_fd, int cluster_fd, int tasks)
-      : report_fd_(report_fd), cluster_fd_(cluster_fd), tasks_(tasks) {}
+  LaunchHandshake(int report_fd, int cluster_fd, int tasks, std::string known)
+      : report_fd_(report_fd), cluster_fd_(cluster_fd), tasks_(tasks), known_(std::move(known)) {}
 
   int report_fd_;
   int cluster_fd_;
   int tasks_;
+  std::string known_;
 };
 
 }  // namespace troupe

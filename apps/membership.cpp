@@ -32,17 +32,26 @@ Member start_member(const Membership& membership, LaunchHandshake* handshake, Ta
   options.networked = true;
   options.network = membership.network;
   Member member;
+  const auto take_address = [&] {
+    const HostPort& address = member.cluster.address(options.name);
+    options.host = address.host;
+    options.port = address.port;
+  };
   if (handshake != nullptr) {
     if (options.threads == 0) options.threads = threads_per_device(handshake->tasks(), options.cpu_devices);
+    if (!handshake->known_cluster_file().empty()) {
+      member.cluster = ClusterSpec::read(handshake->known_cluster_file());
+      take_address();
+      member.task = std::make_unique<Task>(options);
+      return member;
+    }
     member.task = std::make_unique<Task>(options);
     handshake->report(options.host, member.task->port());
     member.cluster = ClusterSpec::read(handshake->wait_for_cluster_file(deadline));
     return member;
   }
   member.cluster = ClusterSpec::read(membership.file);
-  const HostPort& address = member.cluster.address(options.name);
-  options.host = address.host;
-  options.port = address.port;
+  take_address();
   if (options.threads == 0)
     options.threads = threads_per_device(member.cluster.tasks_on_host_of(options.name), options.cpu_devices);
   member.task = std::make_unique<Task>(options);

@@ -150,9 +150,10 @@ struct Join {
 struct Joined {
   Incarnation incarnation;  // that of the Join
   std::uint64_t job = 0;
+  std::uint64_t version = 0;  // of the parameters that the job begins with: above 0 they are those of a checkpoint
   Error error;
   std::uint64_t view = 0;  // in which a worker is a member now
-  TROUPE_FIELDS(incarnation, job, error, view)
+  TROUPE_FIELDS(incarnation, job, version, error, view)
 };
 
 // A worker is lost, or has joined anew: frames of it from views below `view` are of one that is no member any more. To all
@@ -175,7 +176,8 @@ struct Leave {
   TROUPE_FIELDS(worker, incarnation, shard, after, reason)
 };
 
-// A worker has nothing to do. Answered by a Token with the same `request`, at once or when there is one. A worker
+// A worker has nothing to do. Answered by a Token with the same `request`, at once or when there is one; a token that a lost
+// worker leaves behind comes unasked, with request 0. A worker
 // counts its requests from 1; one that does not exceed those before it is a repetition and is dropped.
 struct TakeToken {
   std::uint32_t worker = 0;
@@ -188,7 +190,7 @@ struct TakeToken {
 enum class TokenKind : std::uint8_t {
   train = 0,     // compute slot `slot` of step `step`: examples [begin, end) of epoch `epoch`'s permutation
   evaluate = 1,  // evaluate test examples [begin, end) at version `min_version`
-  finish = 2,    // training is over: `min_version` is the final version; enter the barrier
+  finish = 2,    // training is over: `min_version` is the final version, `slot` the chief; enter the barrier
 };
 
 struct Token {
@@ -252,9 +254,10 @@ struct Saved {
   TROUPE_FIELDS(shard, version, files, error, job)
 };
 
-// Figures of a finished epoch, coordinator to the chief.
+// Figures of a finished epoch, coordinator to every worker.
 struct EpochDone {
   std::uint32_t epoch = 0;
+  std::uint32_t chief = 0;    // the lowest worker of the job: it tells the user
   double loss = 0;            // mean over the accepted slots
   double train_accuracy = 0;  // likewise
   double test_accuracy = 0;
@@ -262,7 +265,7 @@ struct EpochDone {
   std::uint64_t steps = 0;       // so far
   double seconds = 0;            // so far
   std::uint64_t job = 0;
-  TROUPE_FIELDS(epoch, loss, train_accuracy, test_accuracy, images_per_second, steps, seconds, job)
+  TROUPE_FIELDS(epoch, chief, loss, train_accuracy, test_accuracy, images_per_second, steps, seconds, job)
 };
 
 // A worker has reached the end of its program; answered by BarrierOpen when all have.

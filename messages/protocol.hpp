@@ -86,7 +86,7 @@ using WorkerActor = caf::typed_actor<caf::reacts_to<Outbound>, caf::reacts_to<In
                                      caf::reacts_to<PeerUp>, caf::reacts_to<PeerDown>, caf::reacts_to<Stop>>;
 
 // The answer to a Leave.
-inline Joined left(const Leave& leave, std::uint64_t job) { return {leave.incarnation, job, Error(Code::cancelled, "it has left the job")}; }
+inline Joined left(const Leave& leave, std::uint64_t job) { return {.incarnation = leave.incarnation, .job = job, .error = Error(Code::cancelled, "it has left the job")}; }
 
 // Where the frames of a training job go on this task. What comes before its actor is there is kept for it; what is of an
 // earlier job is dropped. `job` 0: the task joins, and does not know the number yet.
@@ -111,7 +111,14 @@ struct Observe {
   using local_message = void;
   PeerObserver observer;
 };
-using LocalNodeActor = NodeActor::extend<caf::reacts_to<PeerUp>, caf::reacts_to<PeerDown>, caf::reacts_to<Observe>,
-                                         caf::reacts_to<JoinCluster>,                                         caf::reacts_to<JobRoutes>, caf::reacts_to<Stop>>;
+// This link to the task is lost. Observers hear PeerDown, unless the task has come again by then: they have heard it before that.
+struct PeerLost {
+  using local_message = void;
+  TaskName task;
+  PeerActor peer;
+  Error reason;
+};
+using LocalNodeActor = NodeActor::extend<caf::reacts_to<PeerUp>, caf::reacts_to<PeerLost>, caf::reacts_to<Observe>,
+                                         caf::reacts_to<JoinCluster>, caf::reacts_to<JobRoutes>, caf::reacts_to<Stop>>;
 
 }  // namespace troupe

@@ -29,9 +29,10 @@ void load_networking(caf::actor_system_config& config, const TlsFiles& tls) {
 }
 
 std::uint16_t publish_node(const NodeActor& node, const std::string& host, std::uint16_t port) {
+  // Reused: connections of a process that was here before may linger.
   caf::actor_system& system = node.home_system();
-  const auto result = system.has_openssl_manager() ? caf::openssl::publish(node, port, host.c_str(), false)
-                                                   : system.middleman().publish(node, port, host.c_str(), false);
+  const auto result = system.has_openssl_manager() ? caf::openssl::publish(node, port, host.c_str(), true)
+                                                   : system.middleman().publish(node, port, host.c_str(), true);
   if (!result)
     fail(Code::unavailable, "cannot listen on {}:{}: {}", host, port,
          port == 0 ? system.render(result.error()) : "the port is in use, or the address is not of this host");

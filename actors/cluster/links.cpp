@@ -5,7 +5,6 @@
 #include <caf/scoped_actor.hpp>
 #include <condition_variable>
 #include <mutex>
-#include <set>
 #include <thread>
 
 #include "actors/cluster/control.hpp"
@@ -19,6 +18,17 @@ namespace troupe {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+
+constexpr std::chrono::seconds kAnswerPatience{1};   // with a node that is there, and may not have joined yet
+constexpr std::chrono::seconds kDialPatience{5};     // with its data port
+constexpr std::chrono::milliseconds kFirstPause{20};  // between calls; then twice as long
+constexpr std::chrono::milliseconds kLongestPause{500};
+constexpr std::chrono::seconds kPauseAfterGoodbye{1};
+
+// May the same call succeed later? Else the two will never be peers.
+bool may_pass(Code code) {
+  return code == Code::unavailable || code == Code::deadline_exceeded || code == Code::already_exists || code == Code::resource_exhausted;
+}
 
 std::chrono::milliseconds until(Clock::time_point deadline) {
   return std::max(std::chrono::milliseconds(1), std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()));
@@ -68,7 +78,7 @@ class Links::Impl final : public WireHandler {
     auto actor = config.system.spawn<PeerActorImpl>(config.registry.add("peer", hello.from.to_string()), hello.from, std::move(links));
     peers[id] = actor;
     caf::anon_send(config.node, PeerUp{hello.from, actor});
-    set_state(hello.from, State{.up = true});
+    note_link(hello.from, true, Error());
   }
   void frame(PeerId id, Frame&& frame) override {
     const auto it = peers.find(id);
@@ -92,26 +102,80 @@ class Links::Impl final : public WireHandler {
     const Error why = reason ? reason : Error(Code::unavailable, fmt::format("{} has left", name.to_string()));
     caf::anon_send(it->second, LinkLost{why});
     peers.erase(it);
-    set_state(name, State{.up = false, .error = why});
+    note_link(name, false, why, reason ? kFirstPause : kPauseAfterGoodbye);
   }
-  void dial_failed(const TaskName& name, const Error& reason) override { set_state(name, State{.up = false, .error = reason}); }
+  void dial_failed(const TaskName& name, const Error& reason) override { note_link(name, false, reason); }
 
+  // What is known of the link to a task of the cluster.
   struct State {
+    HostPort address;
+    bool ours = false;  // to call
     bool up = false;
-    Error error;
+    bool called = false;  // a call is under way
+    Clock::time_point next_call;
+    std::chrono::milliseconds pause = kFirstPause;
+    Error error;  // why it is not up
   };
-  void set_state(const TaskName& task, State state) {
+  void note_link(const TaskName& task, bool up, const Error& error, std::chrono::milliseconds first_pause = {}) {
     {
       std::lock_guard lock(mutex);
-      if (!awaited.contains(task)) return;
-      states[task] = std::move(state);
+      const auto it = states.find(task);
+      if (it == states.end()) return;
+      State& state = it->second;
+      state.pause = up || first_pause.count() > 0 ? std::max(first_pause, kFirstPause) : std::min(2 * state.pause, kLongestPause);
+      state.up = up;
+      state.called = false;
+      state.error = error;
+      state.next_call = Clock::now() + state.pause;
     }
     changed.notify_all();
   }
 
+  // Calls the tasks that are ours to call and to which no link is up, now and whenever one is lost, until end_calls().
+  void keep_links() {
+    std::unique_lock lock(mutex);
+    while (!ending) {
+      State* next = nullptr;
+      const TaskName* task = nullptr;
+      for (auto& [name, state] : states) {
+        if (!state.ours || state.up || state.called || (next && next->next_call <= state.next_call)) continue;
+        next = &state;
+        task = &name;
+      }
+      if (!next) {
+        changed.wait(lock);
+      } else if (next->next_call > Clock::now()) {
+        changed.wait_until(lock, next->next_call);
+      } else {
+        next->called = calling = true;
+        const Clock::time_point patience = std::min(meeting_end, Clock::now() + kAnswerPatience);
+        lock.unlock();
+        call(*task, next->address, patience);  // what is in the map stays there
+        lock.lock();
+        calling = false;
+        changed.notify_all();
+      }
+    }
+  }
+  void call(const TaskName& task, const HostPort& address, Clock::time_point patience) {
+    try {
+      wire.dial(task, address.host, greet(task, address, patience), kDialPatience);
+    } catch (...) {
+      note_link(task, false, current_error());
+    }
+  }
+  void end_calls() {
+    {
+      std::lock_guard lock(mutex);
+      ending = true;
+    }
+    changed.notify_all();
+    if (caller.joinable()) caller.join();
+  }
+
   // Returns the port of the task's data connections.
   std::uint16_t greet(const TaskName& task, const HostPort& address, Clock::time_point deadline) {
-    const NodeActor node = find_node(task, address, deadline);
+    const NodeActor node = connect_node(config.system, config.wire.tls.get(), address, deadline);
     const Hello hello{kProtocolVersion, config.identity.cluster, config.identity.token, config.identity.task, task,
                       config.identity.incarnation};
     caf::scoped_actor self(config.system);
@@ -119,11 +183,8 @@ class Links::Impl final : public WireHandler {
     self->request(node, until(deadline), HelloRequest{encode_to_string(hello), own_welcome},
                   caf::actor_cast<caf::strong_actor_ptr>(config.node))
         .receive([&](const Reply& r) { reply = r; },
-                 [&](const caf::error&) {
-                   reply = Reply::of(Error(Code::deadline_exceeded, fmt::format("{} at {} did not answer in time", task.to_string(),
-                                                                                address.to_string())));
-                 });
-    if (const Error refused = reply.error()) throw refused.within(fmt::format("{} at {}", task.to_string(), address.to_string()));
+                 [&](const caf::error&) { reply = Reply::of(Error(Code::deadline_exceeded, "it does not answer; it may not have joined yet")); });
+    if (const Error refused = reply.error()) throw refused;
     remember(task, node, reply.body);
     return static_cast<std::uint16_t>(parse_welcome(reply.body, task).data_port());
   }
@@ -132,7 +193,7 @@ class Links::Impl final : public WireHandler {
   void remember(const TaskName& task, NodeActor node, const std::string& welcome) {
     MetTask entry{task, std::move(node), devices_of(parse_welcome(welcome, task))};
     std::lock_guard lock(mutex);
-    if (awaited.contains(task)) met.insert_or_assign(task, std::move(entry));
+    if (states.contains(task)) met.insert_or_assign(task, std::move(entry));
   }
 
   void note_refusal(const Error& why) {
@@ -140,37 +201,25 @@ class Links::Impl final : public WireHandler {
     refusal = why;
   }
 
-  // Tries until the deadline: the peer may not have started yet.
-  NodeActor find_node(const TaskName& task, const HostPort& address, Clock::time_point deadline) {
-    const auto where = [&] { return fmt::format("{} at {}", task.to_string(), address.to_string()); };
-    std::string reason;
-    do {
-      try {
-        return connect_node(config.system, config.wire.tls.get(), address, deadline);
-      } catch (const Error& error) {
-        if (error.code() != Code::unavailable && error.code() != Code::deadline_exceeded) throw error.within(where());
-        reason = error.message();
-      }
-      std::this_thread::sleep_for(std::min(std::chrono::milliseconds(50), until(deadline)));
-    } while (Clock::now() < deadline);
-    fail(Code::deadline_exceeded, "{} did not come: {}", where(), reason);
-  }
-
-  void await_links(const ClusterSpec& cluster, Clock::time_point deadline) {
+  void await_links(const std::string& job, Clock::time_point deadline) {
     std::unique_lock lock(mutex);
     std::string missing;
     Error refused;
-    const bool all = changed.wait_until(lock, deadline, [&] {
+    const auto over = [&] {
       missing.clear();
-      for (const auto& [task, address] : cluster.tasks) {
-        if (task == config.identity.task) continue;
-        const auto it = states.find(task);
-        if (it != states.end() && it->second.up) continue;
-        if (it != states.end() && it->second.error && !refused) refused = it->second.error.within(task.to_string());
-        missing += fmt::format("{}{} ({})", missing.empty() ? "" : ", ", task.to_string(), address.to_string());
+      refused = Error();
+      for (const auto& [task, state] : states) {
+        if (state.up || (!job.empty() && task.job != job)) continue;
+        const std::string where = fmt::format("{} at {}", task.to_string(), state.address.to_string());
+        if (state.error && !may_pass(state.error.code()) && !refused) refused = state.error.within(where);
+        missing += fmt::format("{}{}{}", missing.empty() ? "" : ", ", where, state.error ? fmt::format(": {}", state.error.message()) : "");
       }
       return missing.empty() || refused;
-    });
+    };
+    bool all = changed.wait_until(lock, deadline, over);
+    changed.wait_until(lock, deadline + kAnswerPatience, [&] { return all || !calling || meeting_end == Clock::time_point::max(); });  // it may have the reason
+    meeting_end = Clock::time_point::max();
+    all = over();
     if (missing.empty()) return;
     if (refused) throw refused;
     // Whoever was turned away may be a stranger, or the one that is missing: it does not end the wait, but may explain it.
@@ -182,24 +231,30 @@ class Links::Impl final : public WireHandler {
   std::string own_welcome;
   std::mutex mutex;
   std::condition_variable changed;
-  std::set<TaskName> awaited;  // the cluster's: of clients, which may have any names, nothing is kept
-  std::map<TaskName, State> states;
-  std::map<TaskName, MetTask> met;
-  Error refusal;  // the last
+  std::map<TaskName, State> states;  // of the cluster's tasks: of clients, which may have any names, nothing is kept
+  std::map<TaskName, MetTask> met;   // likewise
+  Error refusal;                     // the last
+  Clock::time_point meeting_end = Clock::time_point::max();
+  bool calling = false;
+  bool ending = false;
   std::unordered_map<PeerId, PeerActor> peers;  // of the wire's thread
   BorrowedThread thread;                        // the wire's
-  Wire wire;                                    // last: its thread uses the above
+  Wire wire;                                    // its thread uses the above
+  std::thread caller;                           // likewise, and the wire
 };
 
 Links::Links(Config config) : impl_(std::make_unique<Impl>(std::move(config))) {}
 Links::~Links() { shutdown(); }
 
-std::vector<MetTask> Links::meet(const ClusterSpec& cluster, std::chrono::nanoseconds timeout) {
+std::vector<MetTask> Links::meet(const ClusterSpec& cluster, const std::string& job, std::chrono::nanoseconds timeout) {
   const auto deadline = Clock::now() + timeout;
   const TaskName& self = impl_->config.identity.task;
+  const bool client = !cluster.contains(self);
   {
     std::lock_guard lock(impl_->mutex);
-    for (const auto& [task, address] : cluster.tasks) impl_->awaited.insert(task);
+    impl_->meeting_end = deadline;
+    for (const auto& [task, address] : cluster.tasks)
+      if (task != self) impl_->states[task] = {.address = address, .ours = client || task < self, .next_call = Clock::now(), .error = {}};
   }
   auto join = std::make_shared<NodeJoin>();
   join->identity = impl_->config.identity;
@@ -209,17 +264,25 @@ std::vector<MetTask> Links::meet(const ClusterSpec& cluster, std::chrono::nanose
   };
   join->refused = [impl = impl_.get()](const Error& why) { impl->note_refusal(why); };
   caf::anon_send(impl_->config.node, JoinCluster{std::move(join)});
-  const bool client = !cluster.contains(self);
-  for (const auto& [task, address] : cluster.tasks)
-    if (client || task < self) impl_->wire.dial(task, address.host, impl_->greet(task, address, deadline), until(deadline));
-  impl_->await_links(cluster, deadline);
+  impl_->caller = std::thread([impl = impl_.get()] { impl->keep_links(); });
+  impl_->await_links(job, deadline);
   std::vector<MetTask> out;
   std::lock_guard lock(impl_->mutex);
-  for (const auto& [task, entry] : impl_->met)
-    if (cluster.contains(task)) out.push_back(entry);
+  for (const auto& [task, entry] : impl_->met) out.push_back(entry);
   return out;
 }
 
-void Links::shutdown() { impl_->wire.shutdown(); }
+void Links::await(const std::string& job, std::chrono::nanoseconds timeout) { impl_->await_links(job, Clock::now() + timeout); }
+
+NodeActor Links::node(const TaskName& task) const {
+  std::lock_guard lock(impl_->mutex);
+  const auto it = impl_->met.find(task);
+  return it == impl_->met.end() ? NodeActor() : it->second.node;
+}
+
+void Links::shutdown() {
+  impl_->end_calls();
+  impl_->wire.shutdown();
+}
 
 }  // namespace troupe

@@ -37,14 +37,14 @@ NodeActorImpl::behavior_type NodeActorImpl::make_behavior() {
         return delegate(config_.introspector, request);
       },
       [this](const PeerUp& message) {
+        peer_down(message.task, Error(Code::unavailable, "it has come again"));  // if the end of its last link is not known yet
         peers_[message.task] = message.peer;
         for (const auto& observer : observers_) tell(observer, message);
         tell(message.peer, routes_);  // from now on it passes on what comes
       },
-      [this](const PeerDown& message) {
-        peers_.erase(message.task);
-        for (const auto& observer : observers_) tell(observer, message);
-        end_sessions_of(message.task);
+      [this](const PeerLost& message) {
+        const auto peer = peers_.find(message.task);
+        if (peer != peers_.end() && peer->second == message.peer) peer_down(message.task, message.reason);
       },
       [this](const Observe& message) {
         observers_.push_back(message.observer);
@@ -80,6 +80,12 @@ NodeActorImpl::behavior_type NodeActorImpl::make_behavior() {
         quit();
       },
   };
+}
+
+void NodeActorImpl::peer_down(const TaskName& task, const Error& reason) {
+  if (peers_.erase(task) == 0) return;
+  for (const auto& observer : observers_) tell(observer, PeerDown{task, reason});
+  end_sessions_of(task);
 }
 
 // CAF carries exit messages from anybody who has the handle. The node ends when told Stop, which no network carries.

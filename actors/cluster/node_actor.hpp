@@ -65,6 +65,7 @@ class NodeActorImpl final : public Counted<LocalNodeActor> {
     caf::strong_actor_ptr asker;
     caf::typed_response_promise<Reply> promise;
   };
+  void peer_down(const TaskName& task, const Error& reason);
   // Unauthenticated if the token is not that of the cluster.
   Error refuse(const std::string& token) const;
   caf::result<Reply> hello(const HelloRequest& request, const caf::strong_actor_ptr& asker);

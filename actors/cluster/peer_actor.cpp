@@ -29,7 +29,7 @@ PeerActorImpl::behavior_type PeerActorImpl::make_behavior() {
       [](const Outbound&) {},   // enqueue() has passed them on
       [](const FrameCame&) {},
       [this](const LinkLost& message) {
-        tell(links_.node, PeerDown{task_, message.reason});
+        tell(links_.node, PeerLost{task_, PeerActor(this), message.reason});
         stop();
       },
       [this](const JobRoutes& routes) { set_routes(routes); },
@@ -149,7 +149,7 @@ struct PeerActorImpl::Passage {
   }
   // The sender was about to join a job that is over: it would wait for the next, while others wait for it to call again.
   std::function<void()> refuse(const Join& join, std::uint64_t job) const {
-    const Joined answer{join.incarnation, job, Error(Code::aborted, fmt::format("the training job was over before {} had joined it", self.task_.to_string()))};
+    const Joined answer{.incarnation = join.incarnation, .job = job, .error = Error(Code::aborted, fmt::format("the training job was over before {} had joined it", self.task_.to_string()))};
     return [send = self.links_.send, answer] { static_cast<void>(send(answer)); };
   }
   template <class Actor, class F>

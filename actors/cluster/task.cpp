@@ -120,7 +120,6 @@ class Task::Impl {
       for (const LocalDevice& d : local_devices) caf::anon_send(d.actor, Stop{});
     }
     local_devices.clear();
-    remote_nodes.clear();
     node = nullptr;
     scheduler = nullptr;
     rendezvous = nullptr;
@@ -168,6 +167,7 @@ class Task::Impl {
   std::vector<DeviceInfo> infos;
   caf::actor_system_config config;
   caf::actor_system system;  // destroyed before what its actors use
+  ClusterSpec cluster;
   std::unique_ptr<Links> links;
   std::vector<LocalDevice> local_devices;
   SchedulerActor scheduler;
@@ -176,7 +176,6 @@ class Task::Impl {
   std::shared_ptr<ClientGate> client_gate;
   IntrospectorActor introspector;
   LocalNodeActor node;
-  std::map<TaskName, NodeActor> remote_nodes;
   std::atomic<std::uint64_t> last_job{0};
   std::uint16_t port = 0;
   bool ended = false;
@@ -191,6 +190,7 @@ Task::~Task() {
 
 const TaskName& Task::name() const { return impl_->options.name; }
 std::uint16_t Task::port() const { return impl_->port; }
+const ClusterSpec& Task::cluster() const { return impl_->cluster; }
 const std::vector<DeviceInfo>& Task::devices() const { return impl_->infos; }
 const KernelRegistry& Task::kernels() const { return impl_->kernels; }
 const std::string& Task::token() const { return impl_->token; }
@@ -210,12 +210,12 @@ Device& Task::device(int index) {
 
 NodeActor Task::node(const TaskName& task) const {
   if (task == name()) return impl_->node;
-  const auto it = impl_->remote_nodes.find(task);
-  if (it == impl_->remote_nodes.end()) fail(Code::not_found, "task {} has not met task {}", name().to_string(), task.to_string());
-  return it->second;
+  const NodeActor met = impl_->links ? impl_->links->node(task) : NodeActor();
+  if (!met) fail(Code::not_found, "task {} has not met task {}", name().to_string(), task.to_string());
+  return met;
 }
 
-void Task::join(const ClusterSpec& cluster, std::chrono::nanoseconds deadline) {
+void Task::join(const ClusterSpec& cluster, std::chrono::nanoseconds deadline, const std::string& job) {
   Impl& impl = *impl_;
   if (!impl.options.networked) fail(Code::failed_precondition, "task {} was not started as part of a cluster (TaskOptions::networked)", name().to_string());
   if (impl.links) fail(Code::failed_precondition, "task {} belongs to a cluster already", name().to_string());
@@ -224,6 +224,7 @@ void Task::join(const ClusterSpec& cluster, std::chrono::nanoseconds deadline) {
   WireOptions wire = impl.wire;
   wire.connection.arrivals = arrivals_in(impl.devices.front()->allocator());
   impl.token = cluster.token;
+  impl.cluster = cluster;
   TaskIdentity identity{name(), cluster.name, cluster.token, Incarnation{random_id()}};
   impl.links = std::make_unique<Links>(Links::Config{.identity = identity,
                                                      .wire = std::move(wire),
@@ -236,11 +237,10 @@ void Task::join(const ClusterSpec& cluster, std::chrono::nanoseconds deadline) {
                                                      .welcome = [&](std::uint16_t data_port) {
                                                        return make_welcome(identity, data_port, impl.local_devices, impl.kernels);
                                                      }});
-  for (MetTask& met : impl.links->meet(cluster, deadline)) {
-    impl.remote_nodes.emplace(met.task, met.node);
-    impl.infos.insert(impl.infos.end(), met.devices.begin(), met.devices.end());
-  }
+  for (const MetTask& met : impl.links->meet(cluster, job, deadline)) impl.infos.insert(impl.infos.end(), met.devices.begin(), met.devices.end());
 }
+
+void Task::await(const std::string& job, std::chrono::nanoseconds timeout) { impl_->links->await(job, timeout); }
 
 bool Task::shutdown(std::chrono::nanoseconds deadline, std::string* still_running) { return impl_->shutdown(deadline, still_running); }
 

@@ -53,11 +53,16 @@ class Task {
   // The bound control port of a networked task. Peers that come before join() are answered when it is called.
   std::uint16_t port() const;
 
-  // Meets all other tasks of the cluster, or, for a client, whose name is not in it, becomes their client. Blocks until all
-  // links are up. Throws deadline_exceeded naming who did not come, or what a peer said (unauthenticated, ...).
-  void join(const ClusterSpec& cluster, std::chrono::nanoseconds deadline);
+  // Meets all other tasks of the cluster, or, for a client, whose name is not in it, becomes their client. Blocks until the
+  // links to all tasks of `job` are up ("": to all); the others come up when they can, and a link that is lost is made again.
+  // Throws deadline_exceeded naming who did not come, or what a peer said (unauthenticated, ...).
+  void join(const ClusterSpec& cluster, std::chrono::nanoseconds deadline, const std::string& job = "");
 
-  // Devices of this task and, after join(), of the others.
+  // Waits until the links to all other tasks of a job are up. Throws as join().
+  void await(const std::string& job, std::chrono::nanoseconds timeout);
+  // Once joined.
+  const ClusterSpec& cluster() const;
+  // Devices of this task and, after join(), of the others that were met by then.
   const std::vector<DeviceInfo>& devices() const;
   const KernelRegistry& kernels() const;
   Device& device(int index = 0);

@@ -3,6 +3,7 @@
 #include <array>
 #include <deque>
 #include <set>
+#include <thread>
 
 #include "actors/session/session.hpp"
 #include "actors/training/batches.hpp"
@@ -17,6 +18,7 @@ namespace {
 
 constexpr std::chrono::milliseconds kPollInterval{200};  // to see that the user wants to stop
 constexpr std::chrono::seconds kReasonPatience{1};
+constexpr int kTokensAhead = 2;  // of a worker
 
 // All tasks work these out for themselves; the fingerprint shows whether they came to the same.
 struct Job {
@@ -24,12 +26,8 @@ struct Job {
       : graph(build_training_graph(
             plan.layers, plan.input, plan.loss, plan.optimizer,
             {.batch = plan.options.batch, .micro_batches = plan.options.micro_batches, .loss_scaling = plan.loss_scaling, .clip_norm = plan.clip_norm, .on_shards = true})) {
-    for (const DeviceInfo& d : plan.task.devices()) {
-      if (d.name.job == "worker") worker_tasks.insert(*d.name.task);
-      if (d.name.job == "ps") shard_tasks.insert(*d.name.task);
-    }
-    workers = static_cast<std::uint32_t>(worker_tasks.size());
-    shards = static_cast<std::uint32_t>(shard_tasks.size());
+    workers = static_cast<std::uint32_t>(plan.task.cluster().count("worker"));
+    shards = static_cast<std::uint32_t>(plan.task.cluster().count("ps"));
     if (shards == 0) fail(Code::failed_precondition, "this mode needs a cluster with at least one ps task; there is none");
     if (workers == 0) fail(Code::failed_precondition, "this mode needs a cluster with at least one worker; there is none");
     const TrainingOptions& o = plan.options;
@@ -78,13 +76,22 @@ struct Job {
   }
 
   TrainingGraph graph;
-  std::set<int> worker_tasks, shard_tasks;
   std::uint32_t workers = 0, shards = 0, slots = 1;
   TrainingMode mode = TrainingMode::synchronous;
   ShardMap map;
   ShardedGraph sharded;
   std::string settings;
   std::uint64_t fingerprint = 0;
+};
+
+// A task takes part in a job until that is over, or until it cannot go on because of others. Then it tries again: the same job, if
+// that may still be under way, or the next, in which everyone returns to where it can go on.
+struct Attempt {
+  std::uint64_t after = 0;  // it joins a later job than this
+  std::uint64_t job = 0;    // the number of the job in which it has taken part, once it has joined
+  std::chrono::nanoseconds join_timeout{};
+  bool progress = false;  // something has been computed or stored
+  bool over = false;      // the job is over for all
 };
 
 // ---- A ps task -----------------------------------------------------------------------------------------------------
@@ -139,7 +146,7 @@ OwnedSlices make_slices(const TrainingPlan& plan, const Job& job, int shard) {
   return out;
 }
 
-JobOptions job_options(const TrainingPlan& plan, const Job& job) {
+JobOptions job_options(const TrainingPlan& plan, const Job& job, const Attempt& attempt) {
   JobOptions options;
   options.mode = job.mode;
   options.workers = job.workers;
@@ -153,7 +160,10 @@ JobOptions job_options(const TrainingPlan& plan, const Job& job) {
   options.evaluation_chunk = static_cast<std::uint64_t>(kEvaluationChunk) / 2;
   options.fingerprint = job.fingerprint;
   options.settings = job.settings;
-  options.join_timeout = plan.options.join_timeout.count();
+  options.join_timeout = attempt.join_timeout.count();
+  options.lookahead = job.mode == TrainingMode::synchronous ? kTokensAhead - 1 : 0;
+  options.empty_timeout = plan.options.rejoin_timeout.count();
+  options.on_loss = plan.options.on_loss == TrainingOptions::OnLoss::fail ? JobOptions::OnLoss::fail : JobOptions::OnLoss::reassign;
   options.step_timeout = plan.options.step_timeout.count();
   return options;
 }
@@ -165,21 +175,22 @@ std::uint64_t draw_job(Task& task) {
 }
 
 // Waits for the answer to a Join, routes the job's frames and returns it. Throws why the task was turned away.
-Joined await_joined(const TrainingPlan& plan, WorkerMailbox& mailbox, Incarnation incarnation, JobRoutes routes) {
-  const auto deadline = std::chrono::steady_clock::now() + plan.options.join_timeout;
+Joined await_joined(const TrainingPlan& plan, Attempt& attempt, WorkerMailbox& mailbox, Incarnation incarnation, JobRoutes routes) {
+  const auto deadline = std::chrono::steady_clock::now() + attempt.join_timeout;
   for (;;) {
     check_stop(plan.options);
     const auto left = deadline - std::chrono::steady_clock::now();
     if (left <= std::chrono::nanoseconds(0))
       fail(Code::deadline_exceeded, "{} has begun no training job within {} s: start it there too", kCoordinatorTask.to_string(),
-           std::chrono::duration<double>(plan.options.join_timeout).count());
+           std::chrono::duration<double>(attempt.join_timeout).count());
     const auto frame = mailbox.take(std::min<std::chrono::nanoseconds>(kPollInterval, left));
     const auto* joined = frame ? std::get_if<Joined>(&*frame) : nullptr;
     if (!joined || joined->incarnation != incarnation) continue;
     plan.task.last_job() = std::max(plan.task.last_job().load(), joined->job);
-    routes.job = joined->job;
+    attempt.job = routes.job = joined->job;
     caf::anon_send(plan.task.local_node(), routes);
     if (joined->error) {
+      attempt.over = true;
       mailbox.check(kReasonPatience);  // why the job has failed says more, and is on its way if it has
       throw joined->error;
     }
@@ -201,10 +212,11 @@ void await_left(WorkerMailbox& mailbox, Incarnation incarnation) try {
 Leave leave_of(const Join& join, const Error& why) { return {join.worker, join.incarnation, join.shard, join.after, why}; }
 
 // Serves until the job is over. Throws what ended it.
-void serve_shard(const TrainingPlan& plan, const Job& job) {
+void serve_shard(const TrainingPlan& plan, const Job& job, Attempt& attempt) {
   Task& task = plan.task;
   const auto index = static_cast<std::uint32_t>(task.name().index);
   OwnedSlices slices = make_slices(plan, job, task.name().index);
+  const auto store = slices.store;
   auto mailbox = std::make_shared<WorkerMailbox>();
 
   ShardOptions options;
@@ -213,11 +225,12 @@ void serve_shard(const TrainingPlan& plan, const Job& job) {
   options.workers = job.workers;
   options.slots = job.slots;
   options.sparse_mean = plan.options.sparse_mean;
-  options.keep_previous = false;  // no worker is replaced yet
-  const Join join{index, Incarnation{random_id()}, job.fingerprint, job.settings, true, task.last_job()};
+  options.keep_previous = plan.options.on_loss != TrainingOptions::OnLoss::fail && job.mode == TrainingMode::synchronous;
+  options.keep_versions = kTokensAhead;
+  const Join join{index, Incarnation{random_id()}, job.fingerprint, job.settings, true, attempt.after};
   const bool coordinates = task.name() == kCoordinatorTask;
   JobRoutes routes;
-  if (coordinates) routes.job = draw_job(task);
+  if (coordinates) attempt.job = routes.job = draw_job(task);
   // Detached: applying gradients is slow work, which has no place among the control actors.
   routes.shard = task.system().spawn<ShardActorImpl, caf::detached>(
       task.actors().add("shard", task.name().to_string()),
@@ -230,7 +243,7 @@ void serve_shard(const TrainingPlan& plan, const Job& job) {
                              [mailbox](const Joined& joined) { mailbox->put(joined); }});
   if (coordinates)
     routes.coordinator = task.system().spawn<CoordinatorActorImpl>(task.actors().add("coordinator", task.name().to_string()),
-                                                                   task.name(), job_options(plan, job));
+                                                                   task.name(), job_options(plan, job, attempt));
   caf::anon_send(task.local_node(), Observe{caf::actor_cast<PeerObserver>(routes.shard)});
   if (routes.coordinator) caf::anon_send(task.local_node(), Observe{caf::actor_cast<PeerObserver>(routes.coordinator)});
   caf::anon_send(task.local_node(), routes);
@@ -249,7 +262,7 @@ void serve_shard(const TrainingPlan& plan, const Job& job) {
   bool joined = false;
   try {
     say(join);
-    if (!coordinates) await_joined(plan, *mailbox, join.incarnation, routes);
+    if (!coordinates) await_joined(plan, attempt, *mailbox, join.incarnation, routes);
     joined = true;
     for (bool over = false; !over;) {
       check_stop(plan.options);
@@ -259,6 +272,8 @@ void serve_shard(const TrainingPlan& plan, const Job& job) {
   } catch (...) {
     say(leave_of(join, current_error()));
     if (!joined) await_left(*mailbox, join.incarnation);
+    attempt.over = true;  // a job needs all its shards
+    attempt.progress = store->applied() > 0;
     end_actors();
     throw;
   }
@@ -267,13 +282,12 @@ void serve_shard(const TrainingPlan& plan, const Job& job) {
 
 // ---- A worker ------------------------------------------------------------------------------------------------------
 
-constexpr int kTokensAhead = 2;
-
 class WorkerLoop {
  public:
-  WorkerLoop(const TrainingPlan& plan, const Job& job)
+  WorkerLoop(const TrainingPlan& plan, const Job& job, Attempt& attempt)
       : plan_(plan),
         job_(job),
+        attempt_(attempt),
         index_(static_cast<std::uint32_t>(plan.task.name().index)),
         session_(plan.task, *job.sharded.graph, {.seed = plan.options.seed, .shards = job.shard_names()}),
         batches_(plan.data.train, plan.options.seed, kTokensAhead),
@@ -288,23 +302,27 @@ class WorkerLoop {
     // Last: an actor whose loop was never made would not be stopped.
     actor_ = plan.task.system().spawn<WorkerActorImpl>(plan.task.actors().add("worker", plan.task.name().to_string()), mailbox_);
     caf::anon_send(plan.task.local_node(), Observe{caf::actor_cast<PeerObserver>(actor_)});
-    caf::anon_send(plan.task.local_node(), JobRoutes{{}, {}, actor_, 0});
+    caf::anon_send(plan.task.local_node(), routes());
   }
   ~WorkerLoop() {
-    caf::anon_send(plan_.task.local_node(), JobRoutes{});
+    // What is of a job that it may join again is kept until then.
+    caf::anon_send(plan_.task.local_node(), JobRoutes{{}, {}, {}, attempt_.over ? 0 : attempt_.job});
     caf::anon_send(actor_, Stop{});
   }
 
   Trained run() {
     session_.run({}, std::vector<Output>{}, {here(job_.graph.initializer)}, {.random_step = 0});
-    const Join join{index_, Incarnation{random_id()}, job_.fingerprint, job_.settings, false, plan_.task.last_job()};
+    const Join join{index_, Incarnation{random_id()}, job_.fingerprint, job_.settings, false, attempt_.after};
     tell(join);
     try {
-      const Joined joined = await_joined(plan_, *mailbox_, join.incarnation, {{}, {}, actor_, 0});
+      const Joined joined = await_joined(plan_, attempt_, *mailbox_, join.incarnation, routes());
       number_ = joined.job;
       view_ = joined.view;
-      return work();
+      Trained out = work();
+      attempt_.over = true;
+      return out;
     } catch (...) {
+      if (mailbox_->over() >= attempt_.job) attempt_.over = true;
       tell(leave_of(join, current_error()));
       if (number_ == 0) await_left(*mailbox_, join.incarnation);
       for (const auto& step : running_) session_.cancel(step->id);
@@ -313,6 +331,7 @@ class WorkerLoop {
   }
 
  private:
+  JobRoutes routes() const { return {{}, {}, actor_, attempt_.job}; }
   // Longer than the coordinator is patient.
   static std::chrono::nanoseconds most_silence(const TrainingOptions& options) {
     return options.step_timeout.count() > 0 ? options.join_timeout + 2 * options.step_timeout : std::chrono::nanoseconds(0);
@@ -356,7 +375,7 @@ class WorkerLoop {
   void note(const Frame& frame) {
     if (const auto* epoch = std::get_if<EpochDone>(&frame)) {
       figures_ = *epoch;
-      if (plan_.options.on_epoch) plan_.options.on_epoch(*epoch);
+      if (plan_.options.on_epoch && epoch->chief == index_) plan_.options.on_epoch(*epoch);
     }
   }
 
@@ -396,7 +415,8 @@ class WorkerLoop {
     step->report.loss_sum = figures[0].item<float>();
     step->report.correct = static_cast<std::uint64_t>(figures[1].item<std::int64_t>());
     tell(step->report);
-    ask();
+    attempt_.progress = true;
+    if (step->report.token.request != 0) ask();
     const Token& token = step->report.token;
     if (token.kind != TokenKind::train || !plan_.options.on_progress) return;
     const std::uint64_t steps = static_cast<std::uint64_t>(plan_.data.train.size()) / (job_.slots * static_cast<std::uint64_t>(plan_.options.batch));
@@ -419,27 +439,38 @@ class WorkerLoop {
             .training = {.worker = index_, .step = token.step, .slot = token.slot, .min_version = token.min_version, .job = number_, .view = view_}};
   }
 
-  Trained finish(const Token& token) {
+  Trained finish(Token token) {
     Trained out;
-    if (index_ == 0) {
-      const auto values = read_all(token);
-      const std::size_t trained = job_.graph.trainable.size();
-      for (std::size_t i = 0; i < trained; ++i) out.parameters[job_.graph.trainable[i].name] = values[i];
-      const double images = static_cast<double>(figures_.steps) * plan_.options.batch * job_.slots;
-      out.result = {true, figures_.test_accuracy, figures_.steps, figures_.seconds,
-                    figures_.seconds > 0 ? images / figures_.seconds : 0, params_sha256(out.parameters)};
-      if (job_.graph.loss_scale) {
-        out.result.skipped_steps = static_cast<std::uint64_t>(values[trained].item<std::int64_t>());
-        out.result.loss_scale = values[trained + 1].item<float>();
+    for (;;) {
+      if (token.slot == index_ && !out.result.chief) out = result_of(token);
+      tell(Barrier{index_});
+      for (bool again = false; !again;) {
+        check_stop(plan_.options);
+        const auto frame = mailbox_->take(kPollInterval);
+        if (!frame) continue;
+        if (std::holds_alternative<BarrierOpen>(*frame)) return out;
+        note(*frame);
+        if (const auto* next = std::get_if<Token>(&*frame)) {  // the chief is lost, and another is
+          token = *next;
+          again = true;
+        }
       }
     }
-    tell(Barrier{index_});
-    for (;;) {
-      check_stop(plan_.options);
-      const auto frame = mailbox_->take(kPollInterval);
-      if (frame && std::holds_alternative<BarrierOpen>(*frame)) return out;
-      if (frame) note(*frame);
+  }
+
+  Trained result_of(const Token& token) {
+    Trained out;
+    const auto values = read_all(token);
+    const std::size_t trained = job_.graph.trainable.size();
+    for (std::size_t i = 0; i < trained; ++i) out.parameters[job_.graph.trainable[i].name] = values[i];
+    const double images = static_cast<double>(figures_.steps) * plan_.options.batch * job_.slots;
+    out.result = {true, figures_.test_accuracy, figures_.steps, figures_.seconds,
+                  figures_.seconds > 0 ? images / figures_.seconds : 0, params_sha256(out.parameters)};
+    if (job_.graph.loss_scale) {
+      out.result.skipped_steps = static_cast<std::uint64_t>(values[trained].item<std::int64_t>());
+      out.result.loss_scale = values[trained + 1].item<float>();
     }
+    return out;
   }
 
   std::vector<Tensor> read_all(const Token& token) {
@@ -454,6 +485,7 @@ class WorkerLoop {
 
   const TrainingPlan& plan_;
   const Job& job_;
+  Attempt& attempt_;
   std::uint32_t index_;
   Session session_;
   EpochBatches batches_;
@@ -470,17 +502,64 @@ class WorkerLoop {
   EpochDone figures_;
 };
 
+// ---- Again after losses ----------------------------------------------------------------------------------------------
+
+constexpr int kFruitless = 3;  // attempts in a row
+constexpr std::chrono::milliseconds kBackOff{100};
+
+// May the job go on once other tasks are back?
+bool may_pass(Code code) { return code == Code::unavailable || code == Code::aborted; }
+
+void await_shards(const TrainingPlan& plan) {
+  const auto deadline = std::chrono::steady_clock::now() + plan.options.rejoin_timeout;
+  for (;;) {
+    check_stop(plan.options);
+    const auto left = deadline - std::chrono::steady_clock::now();
+    try {
+      return plan.task.await("ps", std::min<std::chrono::nanoseconds>(left, kPollInterval));
+    } catch (const Error& error) {
+      if (left <= kPollInterval) throw;
+    }
+  }
+}
+
+Trained take_part(const TrainingPlan& plan, const Job& job, Attempt& attempt) {
+  if (plan.task.name().job != "ps") return WorkerLoop(plan, job, attempt).run();
+  serve_shard(plan, job, attempt);
+  return {};
+}
+
 }  // namespace
 
 Trained train_in_cluster(const TrainingPlan& plan) {
-  const Job job(plan);
   const std::string& role = plan.task.name().job;
-  if (role == "ps") {
-    serve_shard(plan, job);
-    return {};
+  if (role != "ps" && role != "worker") fail(Code::failed_precondition, "a task of job '{}' has no part in training: use ps or worker", role);
+  const Job job(plan);
+  Attempt attempt{.after = plan.task.last_job(), .join_timeout = plan.options.join_timeout};
+  Error before;
+  for (int fruitless = 0;;) {
+    Error why;
+    try {
+      return take_part(plan, job, attempt);
+    } catch (const Error& error) {
+      why = before && error.code() != Code::cancelled ? Error(error.code(), fmt::format("{}; before that: {}", error.message(), before.message())) : error;
+    }
+    fruitless = attempt.progress ? 0 : fruitless + 1;
+    if (plan.options.on_loss == TrainingOptions::OnLoss::fail || !may_pass(why.code()) || fruitless > kFruitless) throw why;
+    if (plan.options.on_recovery) plan.options.on_recovery(fmt::format("{}; waits for it to go on", why.message()));
+    try {
+      await_shards(plan);
+    } catch (const Error& missing) {
+      if (missing.code() == Code::cancelled) throw;
+      throw why.within(missing.message());
+    }
+    if (!before || attempt.progress) before = why;
+    std::this_thread::sleep_for(fruitless * kBackOff);
+    const std::uint64_t last = plan.task.last_job();
+    attempt = {.after = attempt.over || attempt.job == 0 ? last : attempt.job - 1,
+               .job = attempt.over ? 0 : attempt.job,
+               .join_timeout = plan.options.rejoin_timeout};
   }
-  if (role != "worker") fail(Code::failed_precondition, "a task of job '{}' has no part in training: use ps or worker", role);
-  return WorkerLoop(plan, job).run();
 }
 
 }  // namespace troupe

@@ -17,7 +17,7 @@ CoordinatorActorImpl::behavior_type CoordinatorActorImpl::make_behavior() {
         if (m.held) m.held->run();
         TrainingOutbox out;
         const Error error = coordinator_.join(m.frame, steady_now_ns(), out);
-        links_.reply(m.from, Joined{m.frame.incarnation, links_.job(), error, coordinator_.view_of(m.frame)},
+        links_.reply(m.from, Joined{.incarnation = m.frame.incarnation, .job = links_.job(), .error = error, .view = coordinator_.view_of(m.frame)},
                      [this](const auto& to, auto&& what) { tell(to, std::forward<decltype(what)>(what)); });
         deliver(out, m.from, Error());
       },

@@ -31,6 +31,14 @@ struct TrainingOptions {
   std::chrono::nanoseconds join_timeout = std::chrono::seconds(60);
   // Modes of clusters: how long training may stand still. Then it fails on every task, naming who is missing. 0: for ever.
   std::chrono::nanoseconds step_timeout = std::chrono::minutes(10);
+  // Modes of parameter servers: what the loss of a task does. fail: it ends the job. shrink: a worker's tokens go to the others, and
+  // it may join again at any time; when a ps task is lost, all the others wait for it to come again and return with it to where
+  // the job can go on. The parameters at the end are those of an undisturbed job.
+  enum class OnLoss : std::uint8_t { fail, shrink } on_loss = OnLoss::shrink;
+  // How long a lost ps task is waited for.
+  std::chrono::nanoseconds rejoin_timeout = std::chrono::seconds(10);
+  // Called on the training thread when a task has lost others, with what it does about it.
+  std::function<void(const std::string&)> on_recovery;
   // Called on the chief after each epoch, on the training thread.
   std::function<void(const EpochDone&)> on_epoch;
   // Called now and then on each worker: steps done and to do of the epoch.

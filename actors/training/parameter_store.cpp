@@ -43,6 +43,7 @@ void ParameterStore::add(std::uint32_t slice, const std::string& name, const Upd
 Tensor ParameterStore::value(std::uint32_t slice) { return entries_.at(slice).variables[0]->value(); }
 
 void ParameterStore::apply(std::uint32_t slice, const Update& update) {
+  applied_.fetch_add(1, std::memory_order_relaxed);
   Entry& entry = entries_.at(slice);
   if (update.gradient.sparse() != entry.rule.sparse)
     invalid_argument("slice {} takes {} gradients", slice, entry.rule.sparse ? "sparse" : "dense");

@@ -1,6 +1,7 @@
 // The values of a shard's slices with their optimizer slots, and the kernels that update them.
 #pragma once
 
+#include <atomic>
 #include <map>
 #include <memory>
 
@@ -23,6 +24,8 @@ class ParameterStore final : public ShardStore {
 
   Tensor value(std::uint32_t slice) override;
   void apply(std::uint32_t slice, const Update& update) override;
+  // How often apply() was called. Any thread.
+  std::uint64_t applied() const { return applied_.load(std::memory_order_relaxed); }
 
  private:
   struct Entry {
@@ -34,6 +37,7 @@ class ParameterStore final : public ShardStore {
   Device& device_;
   const KernelRegistry& kernels_;
   std::map<std::uint32_t, Entry> entries_;
+  std::atomic<std::uint64_t> applied_{0};
 };
 
 }  // namespace troupe

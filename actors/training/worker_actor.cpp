@@ -1,5 +1,7 @@
 #include "actors/training/worker_actor.hpp"
 
+#include <algorithm>
+
 namespace troupe {
 
 void WorkerMailbox::put(Frame frame) {
@@ -20,13 +22,19 @@ void WorkerMailbox::wake() {
   came_.notify_all();
 }
 
-void WorkerMailbox::fail(Error error) {
+void WorkerMailbox::fail(Error error, std::uint64_t over) {
   {
     std::lock_guard lock(mutex_);
+    over_ = std::max(over_, over);
     if (closed_ || error_) return;
     error_ = std::move(error);
   }
   came_.notify_all();
+}
+
+std::uint64_t WorkerMailbox::over() const {
+  std::lock_guard lock(mutex_);
+  return over_;
 }
 
 void WorkerMailbox::close() {
@@ -68,7 +76,7 @@ WorkerActorImpl::behavior_type WorkerActorImpl::make_behavior() {
         mailbox_->close();
         mailbox_->put(message.frame);
       },
-      [this](const Inbound<JobFailed>& message) { mailbox_->fail(message.frame.error); },
+      [this](const Inbound<JobFailed>& message) { mailbox_->fail(message.frame.error, message.frame.job); },
       [this](const PeerUp& message) { coordinator_.up(message, telling()); },
       [this](const PeerDown& message) {
         // Other losses are the coordinator's to judge: a shard may leave a job that is over before we hear that it is.

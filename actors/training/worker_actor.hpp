@@ -24,7 +24,8 @@ class WorkerMailbox {
   explicit WorkerMailbox(std::chrono::nanoseconds silence = {}, Now now = std::chrono::steady_clock::now)
       : silence_(silence), now_(std::move(now)), heard_(now_()) {}
   void put(Frame frame);
-  void fail(Error error);  // the job has failed; later calls change nothing
+  // The job has failed; later calls change nothing. `over`: its number, if it is known to be over for all.
+  void fail(Error error, std::uint64_t over = 0);
   void close();            // the job is over: losing tasks is no failure any more
   void wake();             // take() returns, with a frame or without
   // The next frame; waits at most `timeout` and returns none then, or if woken. Throws the error of a failed job, or
@@ -32,12 +33,14 @@ class WorkerMailbox {
   std::optional<Frame> take(std::chrono::nanoseconds timeout);
   // Throws the error of a failed job, also if it fails within `patience`.
   void check(std::chrono::nanoseconds patience = {});
+  std::uint64_t over() const;  // as told to fail()
 
  private:
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::condition_variable came_;
   std::deque<Frame> frames_;
   Error error_;
+  std::uint64_t over_ = 0;
   bool closed_ = false;
   bool woken_ = false;
   const std::chrono::nanoseconds silence_;

@@ -56,6 +56,9 @@ void train(const MnistOptions& options, const DataSplits& data, Task& task, Cons
   training.seed = options.seed;
   training.join_timeout = options.membership.join_timeout;
   training.step_timeout = options.step_timeout;
+  training.on_loss = options.on_loss;
+  training.rejoin_timeout = options.rejoin_timeout;
+  training.on_recovery = [&](const std::string& what) { console.note(what); };
   training.on_epoch = [&](const EpochDone& epoch) { console.epoch(epoch); };
   training.on_progress = [&](std::uint32_t epoch, std::uint64_t step, std::uint64_t steps) {
     console.progress(epoch, step, steps, std::chrono::steady_clock::now());
@@ -85,7 +88,7 @@ std::unique_ptr<Task> start_task(const MnistOptions& options, LaunchHandshake* h
   Member member =
       start_member(options.membership, handshake, wanted, std::chrono::steady_clock::now() + meeting);
   if (auto problem = cluster_problem(member.cluster, options.mode)) invalid_argument("{}", *problem);
-  member.task->join(member.cluster, meeting);
+  member.task->join(member.cluster, meeting, options.mode == JobMode::allreduce ? "" : "ps");
   return std::move(member.task);
 }
 

@@ -138,6 +138,16 @@ void declare_running(CLI::App& app, MnistOptions& options, Typed& typed) {
       ->type_name("N")
       ->default_str("1");
   add_seconds(app, "--step-timeout", options.step_timeout, "Seconds that training in a cluster may stand still before it fails; 0: for ever", 0);
+  app.add_option_function<std::string>(
+         "--on-loss",
+         [&](const std::string& text) {
+           if (text != "fail" && text != "shrink") throw CLI::ValidationError("--on-loss", fmt::format("expected fail or shrink, not '{}'", text));
+           options.on_loss = text == "fail" ? TrainingOptions::OnLoss::fail : TrainingOptions::OnLoss::shrink;
+         },
+         "With parameter servers, when a task is lost: fail, or shrink: a worker's part goes to the others, and a lost ps task is waited for")
+      ->type_name("fail|shrink")
+      ->default_str("shrink");
+  add_seconds(app, "--rejoin-timeout", options.rejoin_timeout, "Seconds that a lost ps task is waited for");
   add_membership(app, options.membership);
 }
 

@@ -39,6 +39,8 @@ struct MnistOptions {
   std::string save;  // a directory; empty: nowhere
   bool json = false;
   std::chrono::seconds step_timeout{600};  // TrainingOptions::step_timeout
+  TrainingOptions::OnLoss on_loss = TrainingOptions::OnLoss::shrink;
+  std::chrono::seconds rejoin_timeout{10};
   bool in_cluster = false;
   Membership membership;  // if in_cluster
 

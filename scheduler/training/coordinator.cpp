@@ -98,6 +98,13 @@ void Coordinator::tick(Nanoseconds now, TrainingOutbox& out) {
   const auto limit = deadline();
   if (!limit || now < *limit) return;
   release_kept(now, out);
+  if (stage_ == Stage::joining && now >= created_ + options_.join_timeout && options_.on_loss != JobOptions::OnLoss::fail && anyone() &&
+      missing_shards().empty()) {
+    for (std::uint32_t i = 0; i < workers_.size(); ++i)
+      if (workers_[i].presence == Presence::expected)
+        lose(i, Error(Code::deadline_exceeded, fmt::format("{} did not join within {} s", describe(i), seconds(options_.join_timeout))), now, out);
+    return begin_when_joined(now, out);
+  }
   if (stage_ == Stage::joining && now >= created_ + options_.join_timeout)
     return fail(Error(Code::deadline_exceeded,
                       fmt::format("training job: {} did not join within {} s; start them, or start the job with fewer workers",
@@ -175,11 +182,7 @@ void Coordinator::serve(TrainingOutbox& out) {
     const Request request = *next;
     std::optional<Token> token;
     if (stage_ == Stage::finishing) {
-      token = Token{};
-      token->kind = TokenKind::finish;
-      token->epoch = epoch_;
-      token->step = book_.phase().first_step;
-      token->min_version = book_.phase().version;
+      token = finish_token();
     } else {
       token = book_.take(request.worker);
     }
@@ -190,6 +193,16 @@ void Coordinator::serve(TrainingOutbox& out) {
     out.push_back({Destination::worker(request.worker), *token});
   }
   if (stage_ == Stage::training && options_.lookahead > 0 && requests_.empty()) serve_unasked(out);
+}
+
+Token Coordinator::finish_token() const {
+  Token token;
+  token.kind = TokenKind::finish;
+  token.epoch = epoch_;
+  token.step = book_.phase().first_step;
+  token.slot = chief();
+  token.min_version = book_.phase().version;
+  return token;
 }
 
 // Workers whose tokens are all of a later step wait for what a lost one left behind, and would never ask for it.
@@ -333,10 +346,10 @@ void Coordinator::end_epoch(Nanoseconds now, TrainingOutbox& out) {
     figures_.test_accuracy =
         static_cast<double>(book_.figures().correct) / static_cast<double>(options_.test_examples);
   figures_.seconds = seconds(now - started_);
-  if (anyone())
-    out.push_back({Destination::worker(chief()), figures_});
-  else
-    untold_.push_back(figures_);
+  figures_.chief = chief();
+  for (std::uint32_t i = 0; i < workers_.size(); ++i)
+    if (workers_[i].presence == Presence::joined) out.push_back({Destination::worker(i), figures_});
+  if (!anyone()) untold_.push_back(figures_);
   if (epoch_ + 1 < options_.epochs) {
     ++epoch_;
     begin_training(now);

@@ -58,6 +58,7 @@ struct JobOptions {
   std::optional<JobState> resume;  // where to go on; the shards are restored to the same checkpoint
   std::uint64_t fingerprint = 0;
   std::string settings;  // see Join
+  // Then the job fails; or, if only workers are missing and their loss does not end it, begins without them.
   Nanoseconds join_timeout = 60'000'000'000;
   // After that: how long nothing may be reported, staged or joined. 0: for ever.
   Nanoseconds step_timeout = 0;
@@ -177,6 +178,7 @@ class Coordinator {
   bool anyone() const;  // has joined and is not lost
   Error join_shard(const Join& message, TrainingOutbox& out);
   Error other_job(const Join& message, std::string who, TrainingOutbox& out);
+  std::string missing_shards() const;  // likewise
   std::string not_joined() const;  // whom the beginning of the training waits for
   void begin_when_joined(Nanoseconds now, TrainingOutbox& out);
   std::uint64_t first_step_of(std::uint32_t epoch) const { return options_.first_step + epoch * options_.steps_per_epoch; }
@@ -188,6 +190,7 @@ class Coordinator {
   void end_epoch(Nanoseconds now, TrainingOutbox& out);
   void serve(TrainingOutbox& out);
   void serve_unasked(TrainingOutbox& out);
+  Token finish_token() const;
   std::uint32_t fewest_held() const;
   std::deque<Request>::iterator next_request();
   void open_barrier_when_full(TrainingOutbox& out);
@@ -212,7 +215,7 @@ class Coordinator {
   SaveRound save_;
   std::uint64_t view_ = 0;
   std::optional<Nanoseconds> empty_since_;  // nobody is left
-  std::vector<EpochDone> untold_;           // there was no chief
+  std::vector<EpochDone> untold_;           // nobody was there
 };
 
 std::string_view name(Coordinator::Stage stage);

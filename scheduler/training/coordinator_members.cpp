@@ -157,7 +157,12 @@ void Coordinator::admit(std::uint32_t index, Incarnation incarnation, Nanosecond
   ++counters_.joins;
   progress_ = now;
   empty_since_.reset();
-  for (EpochDone& epoch : std::exchange(untold_, {})) out.push_back({Destination::worker(chief()), std::move(epoch)});
+  auto figures = std::exchange(untold_, {});
+  if (figures.empty() && stage_ == Stage::finishing) figures.push_back(figures_);  // it may become the chief
+  for (EpochDone& epoch : figures) {
+    epoch.chief = chief();
+    out.push_back({Destination::worker(index), std::move(epoch)});
+  }
 }
 
 Error Coordinator::join_shard(const Join& message, TrainingOutbox& out) {
@@ -198,7 +203,12 @@ void Coordinator::leave(const Leave& message, Nanoseconds now, TrainingOutbox& o
 }
 
 std::string Coordinator::not_joined() const {
-  std::string text = list(Presence::expected, false);
+  const std::string workers = list(Presence::expected, false), shards = missing_shards();
+  return workers.empty() || shards.empty() ? workers + shards : workers + ", " + shards;
+}
+
+std::string Coordinator::missing_shards() const {
+  std::string text;
   const auto add = [&](std::uint32_t shard) { text += (text.empty() ? "" : ", ") + describe_shard(shard); };
   for (const auto& [shard, incarnation] : shards_)
     if (incarnation == Incarnation{}) add(shard);
@@ -266,6 +276,10 @@ void Coordinator::worker_down(std::uint32_t index, std::string_view reason, Nano
   }
   begin_when_joined(now, out);
   serve(out);
+  if (stage_ == Stage::finishing && anyone() && chief() > index) {  // another is the chief now, and does what the lost one did
+    workers_[chief()].in_barrier = false;
+    out.push_back({Destination::worker(chief()), finish_token()});
+  }
   open_barrier_when_full(out);
 }
 

@@ -9,6 +9,7 @@ namespace troupe {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::AnyOf;
 using ::testing::Each;
 using ::testing::HasSubstr;
 
@@ -39,6 +40,7 @@ TEST_F(TrainingAgain, AWorkerThatStopsEndsTheJobForAllAndNoLaterOne) {
   const auto wanted = fit();
   std::atomic<bool> stop = false;
   const auto stopped = fit([&](const TaskName& name, TrainingOptions& options) {
+    options.on_loss = TrainingOptions::OnLoss::fail;
     if (name != TaskName{"worker", 1}) return;
     options.stop = &stop;
     options.on_progress = [&](std::uint32_t, std::uint64_t step, std::uint64_t) { stop = step == 3; };
@@ -48,12 +50,42 @@ TEST_F(TrainingAgain, AWorkerThatStopsEndsTheJobForAllAndNoLaterOne) {
   EXPECT_EQ(fit(), wanted);
 }
 
+TEST_F(TrainingAgain, WhatAWorkerThatStopsLeavesBehindIsDoneByTheOther) {
+  const auto wanted = fit();
+  for (const std::uint64_t at : {1, 7, 19, 20, 39}) {
+    std::atomic<bool> stop = false;
+    std::uint64_t steps = 0;
+    const auto out = fit([&](const TaskName& name, TrainingOptions& options) {
+      if (name != TaskName{"worker", 1}) return;
+      options.stop = &stop;
+      options.on_progress = [&](std::uint32_t, std::uint64_t, std::uint64_t) { stop = ++steps == at; };
+    });
+    EXPECT_EQ(out[2], wanted[2]) << at;
+    EXPECT_THAT(out[3], AnyOf(HasSubstr("stop"), "")) << at;  // it may have been in the barrier
+  }
+  EXPECT_EQ(fit(), wanted);
+}
+
+// The first worker, who tells the user, is the one that stops: the other does then.
+TEST_F(TrainingAgain, AnotherTellsTheUserWhenTheFirstStops) {
+  const auto wanted = fit();
+  std::atomic<bool> stop = false;
+  const auto out = fit([&](const TaskName& name, TrainingOptions& options) {
+    if (name != TaskName{"worker", 0}) return;
+    options.stop = &stop;
+    options.on_progress = [&](std::uint32_t, std::uint64_t step, std::uint64_t) { stop = step == 3; };
+  });
+  EXPECT_THAT(out[2], HasSubstr("stop"));
+  EXPECT_EQ(out[3], wanted[2]);
+}
+
 TEST_F(TrainingAgain, AShardThatStopsEndsTheJobForAllAndNoLaterOne) {
   const auto wanted = fit();
   for (const int shard : {0, 1}) {
     std::atomic<bool> stop = false;
     const auto stopped = fit([&](const TaskName& name, TrainingOptions& options) {
       options.epochs = 100'000;
+      options.on_loss = TrainingOptions::OnLoss::fail;
       if (name == TaskName{"ps", shard}) options.stop = &stop;
       if (name.job == "worker") options.on_progress = [&](std::uint32_t, std::uint64_t, std::uint64_t) { stop = true; };
     });

@@ -34,7 +34,7 @@ using Arguments = std::vector<std::string>;
 // A cluster of troupe-launch and troupe-mnist.
 class Cluster {
  public:
-  Cluster(int ps, int workers, const Arguments& training) : process_(command(ps, workers, training)) {}
+  Cluster(int ps, int workers, const Arguments& training, int restarts = 0) : process_(command(ps, workers, training, restarts)) {}
 
   Process* operator->() { return &process_; }
 
@@ -55,9 +55,9 @@ class Cluster {
   }
 
  private:
-  static Arguments command(int ps, int workers, const Arguments& training) {
-    Arguments all = {TROUPE_LAUNCH_BINARY,    "--ps", std::to_string(ps),  "--workers",
-                     std::to_string(workers), "--",   TROUPE_MNIST_BINARY, "--json"};
+  static Arguments command(int ps, int workers, const Arguments& training, int restarts) {
+    Arguments all = {TROUPE_LAUNCH_BINARY, "--ps", std::to_string(ps), "--workers", std::to_string(workers),
+                     "--restart", std::to_string(restarts), "--", TROUPE_MNIST_BINARY, "--json"};
     all.insert(all.end(), training.begin(), training.end());
     return all;
   }
@@ -247,7 +247,7 @@ TEST(AsynchronousTraining, LearnsTheDigits) {
 // ---- Tasks that are lost, and the end --------------------------------------------------------------------
 
 // Longer than any test.
-const Arguments kForever = {"--mode", "sync", "--epochs", "100000", "--digits", "2000,100"};
+const Arguments kForever = {"--mode", "sync", "--epochs", "100000", "--digits", "2000,100", "--on-loss", "fail"};
 
 TEST(ClusterFailure, AKilledWorkerEndsTheJobAndIsNamed) {
   Cluster cluster(1, 2, kForever);
@@ -261,6 +261,35 @@ TEST(ClusterFailure, AKilledWorkerEndsTheJobAndIsNamed) {
   EXPECT_THAT(cluster->err, HasSubstr("worker/1 was killed by signal 9"));
   EXPECT_THAT(cluster->err, Not(HasSubstr("still running")));
   EXPECT_THAT(cluster->out, Not(HasSubstr("final")));
+}
+
+// Whoever is killed is started again, and the parameters at the end are those of an undisturbed job.
+class AKilledTask : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(AKilledTask, ComesAgainAndTheJobEndsWithTheSameBits) {
+  const int epochs = 40;
+  const DataSplits data = draw_digits({.train = 600, .test = 100});
+  Cluster cluster(2, 3, {"--mode", "sync", "--replicas", "2", "--epochs", std::to_string(epochs), "--digits", "600,100"}, 3);
+  cluster->wait_for("\"event\":\"epoch\"");
+  kill(cluster.pid(GetParam()), SIGKILL);
+  EXPECT_EQ(cluster.wait(), 0) << cluster->err;
+  EXPECT_EQ(last_line(cluster->out).value("params_sha256", "none"),
+            params_sha256(testing::trained_by_hand(data.train, {.slots = 2, .epochs = epochs})))
+      << cluster->err;
+  EXPECT_THAT(cluster->err, HasSubstr(std::string(GetParam()) + " was killed by signal 9"));
+}
+
+INSTANTIATE_TEST_SUITE_P(, AKilledTask, ::testing::Values("worker/1", "worker/0", "ps/1", "ps/0"), [](const auto& info) {
+  std::string name = info.param;
+  name.erase(name.find('/'), 1);
+  return name;
+});
+
+TEST(ClusterFailure, ATaskThatFailsTooOftenEndsTheCluster) {
+  Process process({TROUPE_LAUNCH_BINARY, "--ps", "1", "--workers", "1", "--restart", "2", "--", TROUPE_MNIST_BINARY, "--mode", "allreduce"});
+  EXPECT_EQ(process.wait(), 1);
+  EXPECT_THAT(process.err, HasSubstr("is started again as process"));
+  EXPECT_THAT(process.err, HasSubstr("has failed too often: 3 times"));
 }
 
 TEST(ClusterFailure, AKilledParameterServerEndsTheJobAndIsNamed) {
@@ -284,7 +313,7 @@ TEST(ClusterFailure, AKilledChiefEndsTheJob) {
 }
 
 TEST(ClusterFailure, AKilledWorkerOfAsynchronousTrainingIsNamed) {
-  Cluster cluster(1, 2, {"--mode", "async", "--epochs", "100000", "--digits", "2000,100"});
+  Cluster cluster(1, 2, {"--mode", "async", "--epochs", "100000", "--digits", "2000,100", "--on-loss", "fail"});
   cluster->wait_for("\"event\":\"epoch\"");
   const auto begin = steady_clock::now();
   kill(cluster.pid("worker/1"), SIGKILL);
@@ -468,7 +497,7 @@ TEST(ClusterOverTls, AWorkerOfAnotherCaIsRefusedAndToldWhy) {
   EXPECT_THAT(worker.err, HasSubstr("/job:ps/task:0 at 127.0.0.1:"));
   EXPECT_THAT(worker.err, HasSubstr("its certificate is not accepted: "));
   EXPECT_EQ(shard.wait(), 1);
-  EXPECT_THAT(shard.err, HasSubstr("no link came up to /job:worker/task:0"));
+  EXPECT_THAT(shard.err, HasSubstr("/job:worker/task:0, /job:worker/task:1 did not join"));
 }
 
 }  // namespace

@@ -83,7 +83,7 @@ TEST_F(BackupJob, TheFiguresOfAnEpochAreThoseOfTheCommittedSlots) {
   EXPECT_FALSE(done(1, b, 10));
   finish(2, c);
   finish(0, a);
-  ASSERT_EQ(said<EpochDone>().size(), 1u);
+  ASSERT_EQ(said<EpochDone>().size(), 3u);
   EXPECT_EQ(said<EpochDone>()[0].train_accuracy, 0.5);
 }
 

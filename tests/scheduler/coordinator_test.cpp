@@ -255,7 +255,8 @@ TEST_F(Job, GoesThroughEvaluationAndTheNextEpochToTheBarrier) {
   finish(0, second);
   finish(1, third);
   const auto epochs = said<EpochDone>();
-  ASSERT_EQ(epochs.size(), 1u);
+  ASSERT_EQ(epochs.size(), 2u) << "each worker hears of it: any may become the chief";
+  EXPECT_EQ(epochs[1].chief, 0u);
   EXPECT_EQ(epochs[0].loss, 2.0);
   EXPECT_EQ(epochs[0].train_accuracy, 0.5);
   EXPECT_EQ(epochs[0].test_accuracy, 15.0 / 25);
@@ -318,7 +319,7 @@ TEST_F(Job, TheFirstReportOnATokenCounts) {
   EXPECT_EQ(job->counters().repeated, 1u);
   EXPECT_FALSE(stage(token));
   finish_all(0, TokenKind::train, 5);
-  ASSERT_EQ(said<EpochDone>().size(), 1u);
+  ASSERT_EQ(said<EpochDone>().size(), 2u);
   EXPECT_EQ(said<EpochDone>()[0].train_accuracy, 0.5);
 }
 
@@ -371,6 +372,42 @@ TEST_F(Job, ReassignLetsALostWorkerJoinAgainAsANewProcess) {
   EXPECT_EQ(take(0).slot, 0u);
 }
 
+TEST_F(Job, AnotherChiefFinishesWhenTheFirstIsLostAtTheEnd) {
+  make([](JobOptions& o) {
+    o.on_loss = JobOptions::OnLoss::reassign;
+    o.test_examples = 0;
+  });
+  join_all();
+  finish_all(0, TokenKind::train, 6);
+  EXPECT_EQ(take(0).slot, 0u);
+  EXPECT_EQ(take(1).slot, 0u);
+  EXPECT_FALSE(job->barrier({1}, now, out));
+  out.clear();
+  job->worker_down(0, "killed", now, out);
+  ASSERT_EQ(said<Token>().size(), 1u);
+  EXPECT_EQ(said<Token>()[0].kind, TokenKind::finish);
+  EXPECT_EQ(said<Token>()[0].slot, 1u);
+  EXPECT_TRUE(said<BarrierOpen>().empty());
+  out.clear();
+  EXPECT_FALSE(join(0, 2));  // again: the chief, once more
+  EXPECT_EQ(said<EpochDone>().size(), 1u);
+  requests[0] = 0;
+  EXPECT_EQ(take(0).slot, 0u);
+  EXPECT_FALSE(job->barrier({1}, now, out));
+  EXPECT_FALSE(job->barrier({0}, now, out));
+  EXPECT_EQ(said<BarrierOpen>().size(), 1u);
+}
+
+TEST_F(Job, BeginsWithoutWorkersThatDoNotComeIfTheirLossDoesNotEndIt) {
+  make([](JobOptions& o) { o.on_loss = JobOptions::OnLoss::reassign; });
+  EXPECT_FALSE(join(1));
+  now += 61 * kSecond;
+  job->tick(now, out);
+  EXPECT_EQ(job->stage(), Coordinator::Stage::training);
+  EXPECT_EQ(job->chief(), 1u);
+  EXPECT_EQ(take(1).step, 0u);
+}
+
 TEST_F(Job, ReassignFailsWhenNoWorkerIsLeft) {
   make([](JobOptions& o) { o.on_loss = JobOptions::OnLoss::reassign; });
   join_all();
@@ -417,7 +454,7 @@ TEST_F(Job, WithoutTestExamplesThereIsNoEvaluation) {
   make([](JobOptions& o) { o.test_examples = 0; });
   join_all();
   finish_all(0, TokenKind::train, 6);
-  EXPECT_EQ(said<EpochDone>().size(), 1u);
+  EXPECT_EQ(said<EpochDone>().size(), 2u);
   EXPECT_EQ(take(1).kind, TokenKind::finish);
 }
 

@@ -115,7 +115,7 @@ void Simulation::to_coordinator(Address from, const Frame& frame) {
   if (const auto* join = std::get_if<Join>(&frame)) {
     const bool over = coordinator_->finished();
     error = coordinator_->join(*join, now_, out);
-    send(0, from, Joined{join->incarnation, job_, error, coordinator_->view_of(*join)});
+    send(0, from, Joined{.incarnation = join->incarnation, .job = job_, .error = error, .view = coordinator_->view_of(*join)});
     if (error.code() == Code::aborted || (over && error.code() == Code::failed_precondition)) error = {};
   } else if (const auto* leave = std::get_if<Leave>(&frame)) {
     coordinator_->leave(*leave, now_, out);
@@ -260,7 +260,7 @@ void Simulation::to_worker(std::uint32_t index, const Frame& frame) {
     for (std::uint32_t i = 0; i < options_.prefetch; ++i) take_token(index);
   } else if (const auto* token = std::get_if<Token>(&frame)) {
     if (worker.view == 0 || (token->request != 0 && worker.open_requests.erase(token->request) == 0)) return;  // a repetition
-    if (token->kind != TokenKind::finish || !std::exchange(worker.finishing, true)) begin(index, *token);
+    if (token->kind != TokenKind::finish || !std::exchange(worker.finishing, true) || token->slot == index) begin(index, *token);
   } else if (const auto* put = std::get_if<Put>(&frame)) {
     const auto found = worker.tasks.find(put->key.step.value);
     if (found == worker.tasks.end() || found->second.computing) return;

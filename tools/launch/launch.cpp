@@ -24,7 +24,12 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+constexpr std::chrono::milliseconds kFirstPause{100};  // before a task is started again; then twice as long
+constexpr std::chrono::milliseconds kLongestPause{5000};
+
 struct LaunchedTask {
+  std::string job;
+  int index = 0;
   std::string name;  // "worker/1"
   pid_t pid = -1;
   LineReader report;
@@ -32,6 +37,8 @@ struct LaunchedTask {
   LineReader out;
   LineReader err;
   std::string address;        // empty: not reported yet
+  int restarts = 0;
+  std::optional<Clock::time_point> again;  // it has failed, and is to be started again then
   std::optional<int> status;  // as of waitpid: the task has ended
 };
 
@@ -91,6 +98,7 @@ class Launcher {
       handle_signals();
       reap();
       check_reports();
+      start_again();
       check_deadline();
     }
     kill_descendants();  // before the last lines are read: nobody can write more
@@ -104,7 +112,7 @@ class Launcher {
   LaunchedTask& chief() { return tasks_[static_cast<std::size_t>(options_.ps)]; }
   bool all_ended() const {
     return std::all_of(tasks_.begin(), tasks_.end(),
-                       [](const LaunchedTask& t) { return t.status.has_value(); });
+                       [](const LaunchedTask& t) { return t.status.has_value() && !t.again; });
   }
 
   void start() {
@@ -114,22 +122,38 @@ class Launcher {
   }
 
   void start_task(const std::string& job, int index) {
+    tasks_.emplace_back();
+    tasks_.back().job = job;
+    tasks_.back().index = index;
+    tasks_.back().name = fmt::format("{}/{}", job, index);
+    start_process(tasks_.back());
+  }
+
+  void start_process(LaunchedTask& task) {
     ChildOptions child_options{.command = options_.command,
-                               .inherit_stdout = job == "worker" && index == 0,
-                               .tasks = options_.ps + options_.workers};
+                               .inherit_stdout = options_.restarts == 0 && task.job == "worker" && task.index == 0,
+                               .tasks = options_.ps + options_.workers,
+                               .cluster_file = cluster_file_ ? cluster_file_->path() : ""};
     for (const std::string& argument :
-         {std::string("--job"), job, std::string("--task"), std::to_string(index)}) {
+         {std::string("--job"), task.job, std::string("--task"), std::to_string(task.index)}) {
       child_options.command.push_back(argument);
     }
     Child child = start_child(child_options);
-    LaunchedTask task;
-    task.name = fmt::format("{}/{}", job, index);
+    task.status.reset();
+    task.again.reset();
     task.pid = child.pid;
     task.report = LineReader(std::move(child.report));
     task.cluster = std::move(child.cluster);
     task.out = LineReader(std::move(child.out));
     task.err = LineReader(std::move(child.err));
-    tasks_.push_back(std::move(task));
+  }
+
+  void start_again() {
+    for (LaunchedTask& task : tasks_) {
+      if (!task.again || Clock::now() < *task.again) continue;
+      start_process(task);
+      say("{} is started again as process {} ({} of {})", task.name, task.pid, task.restarts, options_.restarts);
+    }
   }
 
   // Sleeps until something happens or the deadline comes.
@@ -141,8 +165,11 @@ class Launcher {
       }
     }
     int timeout = -1;
-    if (deadline_) {
-      const auto left = std::chrono::ceil<std::chrono::milliseconds>(*deadline_ - Clock::now()).count();
+    std::optional<Clock::time_point> next = deadline_;
+    for (const LaunchedTask& task : tasks_)
+      if (task.again) next = next ? std::min(*next, *task.again) : *task.again;
+    if (next) {
+      const auto left = std::chrono::ceil<std::chrono::milliseconds>(*next - Clock::now()).count();
       timeout = static_cast<int>(std::clamp<long long>(left, 0, 1000 * 1000));
     }
     if (poll(wanted.data(), wanted.size(), timeout) < 0 && errno != EINTR) {
@@ -153,7 +180,7 @@ class Launcher {
   void read_output() {
     for (LaunchedTask& task : tasks_) {
       const auto print = [&](std::string_view line) { fmt::print(stderr, "[{}] {}\n", task.name, line); };
-      task.out.read(print);
+      task.out.read([&](std::string_view line) { print_output(task, line); });
       task.err.read(print);
       task.report.read([&](std::string_view line) { take_report(task, line); });
     }
@@ -161,8 +188,19 @@ class Launcher {
 
   void finish_output(LaunchedTask& task) {
     const auto print = [&](std::string_view line) { fmt::print(stderr, "[{}] {}\n", task.name, line); };
-    task.out.finish(print);
+    task.out.finish([&](std::string_view line) { print_output(task, line); });
     task.err.finish(print);
+  }
+
+  // A pipe is read from the chief only if tasks may be started again.
+  void print_output(const LaunchedTask& task, std::string_view line) {
+    if (options_.restarts == 0 || task.job != "worker" || &task != &first_living(task)) return fmt::print(stderr, "[{}] {}\n", task.name, line);
+    fmt::print("{}\n", line);
+    std::fflush(stdout);
+  }
+  // The first worker that is under way; `speaker` counts as such.
+  const LaunchedTask& first_living(const LaunchedTask& speaker) const {
+    return *std::find_if(tasks_.begin() + options_.ps, tasks_.end(), [&](const LaunchedTask& t) { return !t.status || &t == &speaker; });
   }
 
   void take_report(LaunchedTask& task, std::string_view line) {
@@ -238,17 +276,34 @@ class Launcher {
     const bool early = phase_ == Phase::starting;
     if (phase_ >= Phase::asked) return;
     if (early || status != 0) {
-      failed_ = true;
       finish_output(task);
       say("{} {}{}", task.name, describe(status), early ? " before the cluster was complete" : "");
+      if (phase_ == Phase::running && task.restarts < options_.restarts) {
+        const auto pause = std::min(kLongestPause, kFirstPause * (1 << std::min(task.restarts, 10)));
+        task.again = Clock::now() + pause;
+        ++task.restarts;
+        return;
+      }
+      if (options_.restarts > 0 && phase_ == Phase::running) say("{} has failed too often: {} times", task.name, task.restarts + 1);
+      failed_ = true;
     }
     if (early || (&task == &chief() && status != 0)) {
       ask_to_end();
-    } else if (phase_ == Phase::running && (&task == &chief() || status != 0)) {
+    } else if (phase_ == Phase::running && (&task == &chief() || status != 0 || parameter_servers_are_done())) {
       if (!all_ended() && status != 0) say("the others have {} s to end", options_.grace.count());
       phase_ = Phase::ending;
       set_grace();
+      cancel_restarts();
     }
+  }
+
+  // Then the job is over, and who is started again now finds nobody.
+  bool parameter_servers_are_done() const {
+    return options_.restarts > 0 && options_.ps > 0 &&
+           std::all_of(tasks_.begin(), tasks_.begin() + options_.ps, [](const LaunchedTask& t) { return t.status && *t.status == 0; });
+  }
+  void cancel_restarts() {
+    for (LaunchedTask& task : tasks_) task.again.reset();
   }
 
   void check_deadline() {
@@ -282,6 +337,7 @@ class Launcher {
     if (phase_ >= Phase::asked) return;
     phase_ = Phase::asked;
     set_grace();
+    cancel_restarts();
     for (const LaunchedTask& task : tasks_) {
       if (!task.status) kill(task.pid, SIGTERM);
     }

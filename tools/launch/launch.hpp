@@ -14,11 +14,12 @@ struct LaunchOptions {
   std::vector<std::string> command;                 // APP ARGS...; each task also gets --job J --task I
   std::chrono::duration<double> start_timeout{60};  // until every task has reported its address
   std::chrono::duration<double> grace{10};          // between asking tasks to end and killing them
+  int restarts = 0;  // how often a task that fails in the running cluster is started again
 };
 
 // Runs until every process has ended; none survives it. Task output and the launcher's own lines go to
-// stderr, the stdout of the chief (worker 0) to stdout. Returns the exit code: the chief's; 1 if another task
-// failed; 128 + n after signal n (SIGINT, SIGTERM, SIGHUP). To be called once, by the only thread of the
+// stderr, the stdout of the chief (worker 0; of the first worker that lives, while tasks may be started again) to stdout. Returns
+// the exit code: the chief's; 1 if another task failed; 128 + n after signal n (SIGINT, SIGTERM, SIGHUP). To be called once, by the only thread of the
 // process. Throws Error if it cannot start.
 int launch(const LaunchOptions& options);
 

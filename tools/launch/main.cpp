@@ -22,7 +22,8 @@ file that goes away at the end.
 
 What worker 0 (the chief) prints on stdout passes unchanged; all other output goes to stderr with
 the task's name in front. Ctrl-C asks the tasks to end, a second one kills them. If a task fails,
-the others get the time of --grace, then they are ended.
+the others get the time of --grace, then they are ended. With --restart a task that fails is started
+again at its address, after a pause that grows from 0.1 to 5 s, until it has failed so often.
 
 Exit code: that of the chief; 1 if another task failed; 2 on wrong usage; 130 or 143 after SIGINT
 or SIGTERM.)";
@@ -59,6 +60,9 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   app.add_option("--grace", grace, "Seconds between asking tasks to end and killing them")
       ->check(CLI::Range(0.0, 1e6))
+      ->capture_default_str();
+  app.add_option("--restart", options.restarts, "How often a task that fails is started again")
+      ->check(CLI::Range(0, 1'000'000))
       ->capture_default_str();
   app.prefix_command();
   try {

@@ -31,6 +31,7 @@ struct ChildOptions {
   std::vector<std::string> command;  // the program, searched in PATH if it has no slash, and its arguments
   bool inherit_stdout = false;       // else a pipe
   int tasks = 1;                     // that the launcher starts, told to each
+  std::string cluster_file;          // of a task that is started again
 };
 
 // The launcher's ends of the pipes do not block.
