@@ -31,13 +31,21 @@ struct Job {
     if (shards == 0) fail(Code::failed_precondition, "this mode needs a cluster with at least one ps task; there is none");
     if (workers == 0) fail(Code::failed_precondition, "this mode needs a cluster with at least one worker; there is none");
     const TrainingOptions& o = plan.options;
-    mode = o.mode == JobMode::async ? TrainingMode::asynchronous : TrainingMode::synchronous;
+    mode = o.mode == JobMode::async ? TrainingMode::asynchronous
+           : o.mode == JobMode::ssp ? TrainingMode::bounded_staleness
+                                    : TrainingMode::synchronous;
     slots = mode == TrainingMode::asynchronous ? 1 : o.slots > 0 ? static_cast<std::uint32_t>(o.slots) : workers;
     check_training(plan, static_cast<int>(slots));
+    backups = static_cast<std::uint32_t>(o.backups);
+    if (o.slots == 0 && backups > 0) {
+      if (backups >= workers) invalid_argument("{} workers with {} backup slots leave no slot: give the number of slots", workers, backups);
+      slots = workers - backups;
+    }
     map = ShardMap(updated_variables(*graph.graph), static_cast<int>(shards));
     sharded = shard_variables(*graph.graph, map);
-    settings = fmt::format("mode={}\nprecision={}\nslots={}\nbatch={}\nepochs={}\nseed={}\ntrain_examples={}\ntest_examples={}\nworkers={}\nps={}\nmicro_batches={}\nsparse_mean={}\nclip_norm={}\nupdates={}",
-                           mode == TrainingMode::asynchronous ? "async" : "sync", precision(plan.layers), slots, o.batch, o.epochs, o.seed,
+    settings = fmt::format("mode={}\nprecision={}\nslots={}\nbackups={}\nstaleness={}\nbatch={}\nepochs={}\nseed={}\ntrain_examples={}\ntest_examples={}\nworkers={}\nps={}\nmicro_batches={}\nsparse_mean={}\nclip_norm={}\nupdates={}",
+                           mode == TrainingMode::asynchronous ? "async" : mode == TrainingMode::synchronous ? "sync" : "ssp",
+                           precision(plan.layers), slots, backups, o.staleness, o.batch, o.epochs, o.seed,
                            plan.data.train.size(), plan.data.test.size(), workers, shards, o.micro_batches,
                            name(o.sparse_mean), plan.clip_norm, describe_updates());
     fingerprint = map.fingerprint();
@@ -76,7 +84,7 @@ struct Job {
   }
 
   TrainingGraph graph;
-  std::uint32_t workers = 0, shards = 0, slots = 1;
+  std::uint32_t workers = 0, shards = 0, slots = 1, backups = 0;
   TrainingMode mode = TrainingMode::synchronous;
   ShardMap map;
   ShardedGraph sharded;
@@ -153,6 +161,8 @@ JobOptions job_options(const TrainingPlan& plan, const Job& job, const Attempt& 
   options.shards = job.owning_shards();
   for (std::uint32_t s = 0; s < job.shards; ++s) options.joining.push_back(s);
   options.slots = job.slots;
+  options.backups = job.backups;
+  options.staleness = static_cast<std::uint64_t>(plan.options.staleness);
   options.epochs = static_cast<std::uint32_t>(plan.options.epochs);
   options.batch = static_cast<std::uint64_t>(plan.options.batch);
   options.train_examples = static_cast<std::uint64_t>(plan.data.train.size());
@@ -224,6 +234,8 @@ void serve_shard(const TrainingPlan& plan, const Job& job, Attempt& attempt) {
   options.shard = index;
   options.workers = job.workers;
   options.slots = job.slots;
+  options.backups = job.backups;
+  options.staleness = static_cast<std::uint64_t>(plan.options.staleness);
   options.sparse_mean = plan.options.sparse_mean;
   options.keep_previous = plan.options.on_loss != TrainingOptions::OnLoss::fail && job.mode == TrainingMode::synchronous;
   options.keep_versions = kTokensAhead;
@@ -347,6 +359,7 @@ class WorkerLoop {
   struct Running {
     TokenDone report;
     StepId id;
+    bool unused = false;  // nobody waits for it any more
     std::atomic<bool> ended{false};
     StepResult result;
   };
@@ -362,12 +375,36 @@ class WorkerLoop {
       auto frame = mailbox_->take(kPollInterval);
       if (!frame) continue;
       if (const auto* token = std::get_if<Token>(&*frame)) {
-        if (token->kind == TokenKind::finish) return finish(*token);  // all others have been reported
+        if (token->kind == TokenKind::finish) return finish(*token);  // all others have been reported, or are of no use
         waiting_.push_back(*token);
+      } else if (const auto* commit = std::get_if<Commit>(&*frame)) {
+        drop_unused(*commit);
       } else {
         note(*frame);
       }
     }
+  }
+
+  // The slots of a step are chosen: its other tokens need not be computed.
+  void drop_unused(const Commit& commit) {
+    const auto unused = [&](const Token& token) {
+      return token.kind == TokenKind::train && token.step == commit.step && !std::ranges::binary_search(commit.slots, token.slot);
+    };
+    for (const auto& step : running_) {
+      if (step->unused || !unused(step->report.token)) continue;
+      step->unused = true;
+      session_.cancel(step->id);
+    }
+    std::erase_if(waiting_, [&](const Token& token) {
+      if (!unused(token)) return false;
+      report_unused(token);
+      return true;
+    });
+  }
+
+  void report_unused(const Token& token) {
+    tell(TokenDone{.worker = index_, .token = token});
+    if (token.request != 0) ask();
   }
 
   void ask() { tell(TakeToken{index_, ++request_}); }
@@ -410,6 +447,10 @@ class WorkerLoop {
 
   void end_first() {
     const auto step = running_.front();
+    if (step->unused) {
+      running_.pop_front();
+      return report_unused(step->report.token);
+    }
     const auto figures = fetches_of(*step);
     running_.pop_front();
     step->report.loss_sum = figures[0].item<float>();
@@ -419,7 +460,7 @@ class WorkerLoop {
     if (step->report.token.request != 0) ask();
     const Token& token = step->report.token;
     if (token.kind != TokenKind::train || !plan_.options.on_progress) return;
-    const std::uint64_t steps = static_cast<std::uint64_t>(plan_.data.train.size()) / (job_.slots * static_cast<std::uint64_t>(plan_.options.batch));
+    const std::uint64_t steps = static_cast<std::uint64_t>(plan_.data.train.size()) / ((job_.slots + job_.backups) * static_cast<std::uint64_t>(plan_.options.batch));
     plan_.options.on_progress(token.epoch, token.step % steps + 1, steps);
   }
 
@@ -441,6 +482,12 @@ class WorkerLoop {
 
   Trained finish(Token token) {
     Trained out;
+    while (!running_.empty()) {  // of no use, and cancelled
+      if (running_.front()->ended.load(std::memory_order_acquire))
+        running_.pop_front();
+      else if (const auto frame = mailbox_->take(kPollInterval))
+        note(*frame);
+    }
     for (;;) {
       if (token.slot == index_ && !out.result.chief) out = result_of(token);
       tell(Barrier{index_});

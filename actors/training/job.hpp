@@ -13,15 +13,19 @@
 
 namespace troupe {
 
-// How a job trains. `local`: one process computes all slots (towers). `sync` and `async` need a cluster with at least one ps
-// task, `allreduce` one of workers alone.
-enum class JobMode : std::uint8_t { local, sync, async, allreduce };
+// How a job trains. `local`: one process computes all slots (towers). `sync`, `ssp` and `async` need a cluster with at least one
+// ps task, `allreduce` one of workers alone.
+enum class JobMode : std::uint8_t { local, sync, async, allreduce, ssp };
 
 struct TrainingOptions {
   JobMode mode = JobMode::local;
   int epochs = 5;
   int batch = 32;      // examples of a slot
-  int slots = 0;       // N; 0: 1 if local, the number of workers if sync or allreduce
+  int slots = 0;       // N; 0: 1 if local, the number of workers, less the backups, if sync, ssp or allreduce
+  // Modes sync and ssp: slots of a step beyond N. It uses the N that are there first, and waits for no other: slow workers do not
+  // hold it up. Which ones depends on timing, and the parameters on that.
+  int backups = 0;
+  int staleness = 0;  // mode ssp: a step may begin with parameters that lack the last so many steps
   // A slot's batch is computed in so many equal parts, one after the other: for the memory of one of them, and of the
   // gradients once more.
   int micro_batches = 1;

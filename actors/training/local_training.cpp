@@ -155,10 +155,15 @@ void check_training(const TrainingPlan& plan, int slots) {
   if (o.micro_batches < 1 || o.micro_batches > 1024) invalid_argument("a batch is computed in 1 to 1024 parts, not in {}", o.micro_batches);
   if (o.batch % o.micro_batches != 0) invalid_argument("a batch of {} examples has no {} equal parts", o.batch, o.micro_batches);
   if (o.slots < 0) invalid_argument("a step has 1 to 1024 slots (0: the mode's default), not {}", o.slots);
+  const bool steps_of_slots = o.mode == JobMode::sync || o.mode == JobMode::ssp;
+  if (o.backups < 0 || o.backups > 1024 || (o.backups > 0 && !steps_of_slots))
+    invalid_argument("a step of modes sync and ssp has 0 to 1024 backup slots, others none: not {}", o.backups);
+  if (o.staleness < 0 || o.staleness > 1024 || (o.staleness > 0 && o.mode != JobMode::ssp))
+    invalid_argument("mode ssp has a staleness of 0 to 1024, others none: not {}", o.staleness);
   if (o.step_timeout.count() < 0) invalid_argument("the step timeout is 0 (none) or more");
   if (slots < 1 || slots > 1024) invalid_argument("a step has 1 to 1024 slots, not {}", slots);
-  if (plan.data.train.size() < static_cast<std::int64_t>(o.batch) * slots)
-    invalid_argument("one step needs {} x {} examples; the training set has {}", slots, o.batch, plan.data.train.size());
+  if (plan.data.train.size() < static_cast<std::int64_t>(o.batch) * (slots + o.backups))
+    invalid_argument("one step needs {} x {} examples; the training set has {}", slots + o.backups, o.batch, plan.data.train.size());
 }
 
 void check_stop(const TrainingOptions& options) {

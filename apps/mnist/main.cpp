@@ -52,6 +52,8 @@ void train(const MnistOptions& options, const DataSplits& data, Task& task, Cons
   training.epochs = options.epochs;
   training.batch = options.batch;
   training.slots = options.replicas;
+  training.backups = options.backups;
+  if (options.mode == JobMode::ssp) training.staleness = options.staleness;
   training.micro_batches = options.micro_batches;
   training.seed = options.seed;
   training.join_timeout = options.membership.join_timeout;

@@ -47,7 +47,7 @@ struct Typed {
   std::string schedule = "constant";
   bool devices = false;
   bool digits = false;
-  std::optional<std::string> staleness;
+  bool staleness = false;
   std::optional<std::string> checkpoint;
 };
 
@@ -96,9 +96,16 @@ void declare_training(CLI::App& app, MnistOptions& options, Typed& typed) {
   add_whole(app, "--replicas", options.replicas, 1, 1024,
             "Slots of a step (default: 1, in mode sync the number of workers)");
   app.add_option_function<std::string>(
-         "--staleness", [&](const std::string& text) { typed.staleness = text; },
-         "For mode ssp; not built yet")
-      ->type_name("S");
+         "--staleness",
+         [&](const std::string& text) {
+           typed.staleness = true;
+           options.staleness = static_cast<int>(parse_whole("--staleness", text, 0, 1024));
+         },
+         "Mode ssp: a step may begin with parameters that lack the last so many steps")
+      ->type_name("S")
+      ->default_str("1");
+  add_whole(app, "--backups", options.backups, 0, 1024,
+            "Modes sync and ssp: so many slots of a step more than it needs; it uses those that are there first");
   app.add_option_function<std::string>(
          "--checkpoint", [&](const std::string& text) { typed.checkpoint = text; },
          "Not built yet; see --save")
@@ -161,17 +168,16 @@ std::optional<std::string> set_model(const Typed& typed, MnistOptions& options) 
 }
 
 std::optional<std::string> set_mode(const Typed& typed, MnistOptions& options) {
-  if (typed.mode == "ssp") return "--mode ssp is not built yet; use local, sync, async or allreduce";
   if (typed.mode.empty()) {
     options.mode = options.in_cluster ? JobMode::sync : JobMode::local;
     return std::nullopt;
   }
-  for (const JobMode mode : {JobMode::local, JobMode::sync, JobMode::async, JobMode::allreduce}) {
+  for (const JobMode mode : {JobMode::local, JobMode::sync, JobMode::ssp, JobMode::async, JobMode::allreduce}) {
     if (typed.mode != name(mode)) continue;
     options.mode = mode;
     return std::nullopt;
   }
-  return fmt::format("--mode: expected local, sync, async or allreduce, not '{}'", typed.mode);
+  return fmt::format("--mode: expected local, sync, ssp, async or allreduce, not '{}'", typed.mode);
 }
 
 std::optional<std::string> set_precision(const Typed& typed, MnistOptions& options) {
@@ -201,15 +207,16 @@ std::optional<std::string> check_membership(const MnistOptions& options, bool la
   }
   if (auto problem = options.membership.problem(launched)) return problem;
   if (options.mode == JobMode::local)
-    return "--mode local is for one process, and this is a task of a cluster; use sync, async or allreduce";
+    return "--mode local is for one process, and this is a task of a cluster; use sync, ssp, async or allreduce";
   if (options.membership.job != "ps" && options.membership.job != "worker")
     return fmt::format("--job: troupe-mnist has the jobs ps and worker, not '{}'", options.membership.job);
   return std::nullopt;
 }
 
 std::optional<std::string> check_rest(const MnistOptions& options, const Typed& typed) {
-  if (typed.staleness)
-    return "--staleness belongs to --mode ssp, which is not built yet; use local, sync or async";
+  if (typed.staleness && options.mode != JobMode::ssp) return "--staleness belongs to --mode ssp";
+  if (options.backups > 0 && options.mode != JobMode::sync && options.mode != JobMode::ssp)
+    return "--backups is about the slots of a step of the modes sync and ssp";
   if (typed.checkpoint)
     return "--checkpoint is not built yet; --save DIR keeps the model at the end of the training";
   if (typed.digits && !options.data.empty())
@@ -245,6 +252,8 @@ std::string_view name(JobMode mode) {
       return "async";
     case JobMode::allreduce:
       return "allreduce";
+    case JobMode::ssp:
+      return "ssp";
   }
   return "?";
 }

@@ -33,6 +33,8 @@ struct MnistOptions {
   std::uint64_t seed = 0;
   int micro_batches = 1;
   int replicas = 0;  // 0: what TrainingOptions::slots makes of it
+  int backups = 0;
+  int staleness = 1;  // of mode ssp
   int threads = 0;   // 0: a share of the cores
   int devices = 1;
   std::uint64_t memory_limit = 0;  // bytes, of each device; 0: none

@@ -202,7 +202,6 @@ Error ShardState::commit(const Commit& message, TrainingOutbox& out) {
   if (failure_) return failure_;
   if (Error error = check_commit(message)) return refuse(std::move(error));
   if (message.step < version_ || !slots_.choose(message.step, message.slots)) return {};  // again
-  if (message.step > version_) return {};
   for (std::size_t i = 0; i < slices_.size() && !failure_; ++i) update_early(i, out);
   advance(out);
   release(out);

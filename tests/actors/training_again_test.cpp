@@ -36,6 +36,25 @@ TEST_F(TrainingAgain, AJobThatFollowsAnotherHasItsBits) {
   for (int i = 0; i < 3; ++i) EXPECT_EQ(fit(), first);
 }
 
+TEST_F(TrainingAgain, AStepMayHaveMoreSlotsThanItNeeds) {
+  for (const JobMode mode : {JobMode::sync, JobMode::ssp}) {
+    const auto out = fit([&](const TaskName&, TrainingOptions& options) { options.mode = mode, options.backups = 1; });
+    for (std::size_t i : {0, 1, 3}) EXPECT_EQ(out[i], "") << i;
+    EXPECT_EQ(out[2].size(), 64u) << out[2];
+  }
+  EXPECT_THAT(fit([](const TaskName&, TrainingOptions& options) { options.mode = JobMode::async, options.backups = 1; }),
+              Each(HasSubstr("backup slots")));
+  EXPECT_THAT(fit([](const TaskName&, TrainingOptions& options) { options.backups = 2; }), Each(HasSubstr("leave no slot")));
+}
+
+TEST_F(TrainingAgain, StepsMayBeginBeforeTheLastOnesAreApplied) {
+  const auto out = fit([](const TaskName&, TrainingOptions& options) { options.mode = JobMode::ssp, options.staleness = 2; });
+  EXPECT_EQ(out[2].size(), 64u) << out[2];
+  const auto wanted = fit();
+  EXPECT_EQ(fit([](const TaskName&, TrainingOptions& options) { options.mode = JobMode::ssp; }), wanted) << "staleness 0 is synchronous";
+  EXPECT_THAT(fit([](const TaskName&, TrainingOptions& options) { options.staleness = 2; }), Each(HasSubstr("mode ssp has a staleness")));
+}
+
 TEST_F(TrainingAgain, AWorkerThatStopsEndsTheJobForAllAndNoLaterOne) {
   const auto wanted = fit();
   std::atomic<bool> stop = false;

@@ -141,13 +141,12 @@ TEST(MnistOptions, UnknownAndIncompleteOptionsAreRefused) {
   EXPECT_THAT(wrong({"mnist"}), HasSubstr("mnist"));
   EXPECT_THAT(wrong({"--data"}), HasSubstr("--data"));
   EXPECT_THAT(wrong({"--model", "rnn"}), HasSubstr("--model: expected mlp or cnn, not 'rnn'"));
-  EXPECT_THAT(wrong({"--mode", "fast"}), HasSubstr("--mode: expected local, sync, async or allreduce, not 'fast'"));
+  EXPECT_THAT(wrong({"--mode", "fast"}), HasSubstr("--mode: expected local, sync, ssp, async or allreduce, not 'fast'"));
 }
 
 TEST(MnistOptions, WhatIsNotBuiltNamesWhatIs) {
-  EXPECT_THAT(wrong({"--mode", "ssp"}), HasSubstr("is not built yet; use local, sync, async or allreduce"));
-  EXPECT_THAT(wrong({"--mode", "ssp", "--job", "ps", "--task", "0"}, true), HasSubstr("is not built yet"));
-  EXPECT_THAT(wrong({"--staleness", "2"}), HasSubstr("which is not built yet; use local, sync or async"));
+  EXPECT_THAT(wrong({"--staleness", "2"}), HasSubstr("--staleness belongs to --mode ssp"));
+  EXPECT_THAT(wrong({"--backups", "1"}), HasSubstr("--backups is about the slots of a step of the modes sync and ssp"));
   EXPECT_THAT(wrong({"--checkpoint", "dir"}), HasSubstr("not built yet; --save DIR"));
 }
 
@@ -191,7 +190,7 @@ TEST(MnistOptions, APlaceInAClusterIsWholeOrAbsent) {
 }
 
 TEST(MnistOptions, ModesFitTheirSurroundings) {
-  EXPECT_THAT(wrong({"--mode", "local", "--job", "ps", "--task", "0"}, true), HasSubstr("use sync, async or allreduce"));
+  EXPECT_THAT(wrong({"--mode", "local", "--job", "ps", "--task", "0"}, true), HasSubstr("use sync, ssp, async or allreduce"));
   EXPECT_THAT(wrong({"--mode", "sync"}),
               HasSubstr("troupe-launch --ps 1 --workers 2 -- troupe-mnist --mode sync"));
   EXPECT_THAT(wrong({"--mode", "async"}), HasSubstr("--mode async needs a cluster"));

@@ -259,7 +259,12 @@ void Simulation::to_worker(std::uint32_t index, const Frame& frame) {
     if (joined->error || worker.view == 0) return reset(index);
     for (std::uint32_t i = 0; i < options_.prefetch; ++i) take_token(index);
   } else if (const auto* token = std::get_if<Token>(&frame)) {
-    if (worker.view == 0 || (token->request != 0 && worker.open_requests.erase(token->request) == 0)) return;  // a repetition
+    const auto same = [&](const auto& task) {
+      const Token& t = task.second.token;
+      return std::tie(t.kind, t.epoch, t.step, t.slot) == std::tie(token->kind, token->epoch, token->step, token->slot);
+    };
+    const bool repeated = token->request == 0 ? std::ranges::any_of(worker.tasks, same) : worker.open_requests.erase(token->request) == 0;
+    if (worker.view == 0 || repeated) return;
     if (token->kind != TokenKind::finish || !std::exchange(worker.finishing, true) || token->slot == index) begin(index, *token);
   } else if (const auto* put = std::get_if<Put>(&frame)) {
     const auto found = worker.tasks.find(put->key.step.value);
