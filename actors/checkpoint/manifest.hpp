@@ -63,7 +63,7 @@ struct ShardManifest {
 };
 
 // Where the job stands.
-struct JobState {
+struct CheckpointJob {
   std::string mode;  // "sync", "async", ...
   std::uint32_t slots = 1;
   std::uint64_t batch = 0;  // examples of a slot
@@ -78,14 +78,14 @@ struct JobState {
   std::uint64_t examples = 0;
   std::uint64_t training_ns = 0;  // of the job so far
   std::string extra;              // the coordinator's own business
-  bool operator==(const JobState&) const = default;
+  bool operator==(const CheckpointJob&) const = default;
 };
 
 struct CheckpointManifest {
   CheckpointId id;
   std::string settings;  // of the job, as text
   std::uint64_t fingerprint = 0;
-  JobState job;
+  CheckpointJob job;
   std::vector<ShardManifest> shards;  // by number
   bool operator==(const CheckpointManifest&) const = default;
 };

@@ -120,7 +120,7 @@ std::string encode_manifest(const CheckpointManifest& manifest) {
   message.set_attempt(manifest.id.attempt);
   message.set_settings(manifest.settings);
   message.set_fingerprint(manifest.fingerprint);
-  const JobState& job = manifest.job;
+  const CheckpointJob& job = manifest.job;
   proto::CheckpointJob& out = *message.mutable_job();
   out.set_mode(job.mode);
   out.set_slots(job.slots);

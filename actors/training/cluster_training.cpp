@@ -5,9 +5,11 @@
 #include <set>
 #include <thread>
 
+#include "actors/checkpoint/writer_actor.hpp"
 #include "actors/session/session.hpp"
 #include "actors/training/batches.hpp"
 #include "actors/training/coordinator_actor.hpp"
+#include "actors/training/job_checkpoints.hpp"
 #include "actors/training/parameter_store.hpp"
 #include "actors/training/shard_actor.hpp"
 #include "actors/training/training_plan.hpp"
@@ -135,23 +137,22 @@ class InitialValues {
   Session session_;
 };
 
-struct OwnedSlices {
-  std::vector<SliceSpec> specs;
-  std::shared_ptr<ParameterStore> store;
-};
+std::vector<SliceSpec> slice_specs(const Job& job, int shard) {
+  std::vector<SliceSpec> out;
+  for (const Slice& slice : job.map.slices())
+    if (slice.shard == shard) out.push_back({slice.id, slice.variable, slice.dtype, slice.shape});
+  return out;
+}
 
-OwnedSlices make_slices(const TrainingPlan& plan, const Job& job, int shard) {
-  OwnedSlices out{{}, std::make_shared<ParameterStore>(plan.task.device(), plan.task.kernels())};
+void fill_with_initial_values(ParameterStore& store, const TrainingPlan& plan, const Job& job, int shard) {
   InitialValues initial(plan, job);
   for (const Slice& slice : job.map.slices()) {
     if (slice.shard != shard) continue;
-    out.specs.push_back({slice.id, slice.variable, slice.dtype, slice.shape});
     const UpdateRule& rule = job.sharded.rules.at(slice.variable);
     std::vector<Tensor> slots;
     for (const SlotVariable& slot : rule.slots) slots.push_back(initial.of_slot(slot, slice, job.map.variable(slice.variable).shape));
-    out.store->add(slice.id, slice.variable, rule, initial.of_slice(slice), std::move(slots));
+    store.add(slice.id, slice.variable, rule, initial.of_slice(slice), std::move(slots));
   }
-  return out;
 }
 
 JobOptions job_options(const TrainingPlan& plan, const Job& job, const Attempt& attempt) {
@@ -185,7 +186,9 @@ std::uint64_t draw_job(Task& task) {
 }
 
 // Waits for the answer to a Join, routes the job's frames and returns it. Throws why the task was turned away.
-Joined await_joined(const TrainingPlan& plan, Attempt& attempt, WorkerMailbox& mailbox, Incarnation incarnation, JobRoutes routes) {
+// `prepare` is called before the first frame of the job can come.
+Joined await_joined(const TrainingPlan& plan, Attempt& attempt, WorkerMailbox& mailbox, Incarnation incarnation, JobRoutes routes,
+                    const std::function<void(const Joined&)>& prepare = nullptr) {
   const auto deadline = std::chrono::steady_clock::now() + attempt.join_timeout;
   for (;;) {
     check_stop(plan.options);
@@ -198,6 +201,7 @@ Joined await_joined(const TrainingPlan& plan, Attempt& attempt, WorkerMailbox& m
     if (!joined || joined->incarnation != incarnation) continue;
     plan.task.last_job() = std::max(plan.task.last_job().load(), joined->job);
     attempt.job = routes.job = joined->job;
+    if (prepare && !joined->error) prepare(*joined);
     caf::anon_send(plan.task.local_node(), routes);
     if (joined->error) {
       attempt.over = true;
@@ -221,41 +225,173 @@ void await_left(WorkerMailbox& mailbox, Incarnation incarnation) try {
 
 Leave leave_of(const Join& join, const Error& why) { return {join.worker, join.incarnation, join.shard, join.after, why}; }
 
+// What a ps task begins with, and how it saves. The actors have it after serve_shard() has returned: nothing in it refers to the plan.
+struct Keeper {
+  Keeper(const TrainingPlan& plan, const Job& job)
+      : map(job.map),
+        rules(job.sharded.rules),
+        directory(plan.options.checkpoint),
+        kept(plan.options.checkpoints_kept),
+        note(plan.options.on_note),
+        store(std::make_shared<ParameterStore>(plan.task.device(), plan.task.kernels())),
+        shard(plan.task.name().index) {
+    const auto owners = job.owning_shards();
+    shards = static_cast<std::uint32_t>(owners.size());
+    const auto self = std::ranges::find(owners, static_cast<std::uint32_t>(shard));
+    owns = self != owners.end();
+    position = static_cast<std::uint32_t>(self - owners.begin());
+    if (directory.empty()) return;
+    writer = plan.task.system().spawn<CheckpointActorImpl, caf::detached>(plan.task.actors().add("checkpoint", plan.task.name().to_string()));
+  }
+
+  void tell(const std::string& what) const {
+    if (note) note(what);
+  }
+  void post(std::function<void()> what) const {
+    struct Work final : LocalWork {
+      explicit Work(std::function<void()> given) : what(std::move(given)) {}
+      void run() override { what(); }
+      std::function<void()> what;
+    };
+    caf::anon_send(writer, WriteCheckpoint{std::make_shared<Work>(std::move(what))});
+  }
+
+  void begin_with(Checkpoint& from) {
+    restore(from, *store, map, rules, shard);
+    const bool asynchronous = from.manifest().job.mode == "async";
+    start = asynchronous && owns ? restored_cut(from, position, shards) : ShardState::Cut{from.manifest().id.version, {}};
+  }
+
+  // On the shard's thread, between two updates.
+  void save(const Save& request, const ShardState::Cut& cut, std::function<void(const Saved&)> say) const {
+    if (!owns) return;
+    post([contents = contents_of(*store, map, rules, shard, position, shards, cut), id = CheckpointId{request.version, job},
+          directory = directory, say = std::move(say), self = static_cast<std::uint32_t>(shard), job = job]() mutable {
+      Saved saved{.shard = self, .version = id.version, .files = {}, .error = {}, .job = job};
+      try {
+        saved.files = encode(write_shard(posix_file_system(), directory, id, std::move(contents)));
+      } catch (...) {
+        saved.error = current_error();
+      }
+      say(saved);
+    });
+  }
+  // On the coordinator's.
+  void commit(const SaveRound& round, const JobState& state, const JobOptions& options) const {
+    post([manifest = manifest_of(round, state, options, job), directory = directory, kept = kept, note = note] {
+      const auto tell = [&](const std::string& what) {
+        if (note) note(what);
+      };
+      try {
+        commit_checkpoint(posix_file_system(), directory, manifest);
+        tell(fmt::format("saved step {} in '{}'", manifest.id.version, directory));
+        remove_old_checkpoints(posix_file_system(), directory, kept, manifest.id.version);
+      } catch (...) {
+        tell(fmt::format("saving step {} in '{}': {}", manifest.id.version, directory, current_error().message()));
+      }
+    });
+  }
+
+  const ShardMap map;
+  const std::map<std::string, UpdateRule> rules;
+  const std::string directory;
+  const int kept;
+  const std::function<void(const std::string&)> note;
+  const std::shared_ptr<ParameterStore> store;
+  const int shard;
+  std::uint32_t shards = 0;    // that own anything
+  std::uint32_t position = 0;  // of this among them
+  bool owns = false;
+  CheckpointActor writer;
+  // Set before the actors are told of the job.
+  ShardState::Cut start;
+  std::uint64_t job = 0;
+};
+
 // Serves until the job is over. Throws what ended it.
 void serve_shard(const TrainingPlan& plan, const Job& job, Attempt& attempt) {
   Task& task = plan.task;
   const auto index = static_cast<std::uint32_t>(task.name().index);
-  OwnedSlices slices = make_slices(plan, job, task.name().index);
-  const auto store = slices.store;
+  const auto keeper = std::make_shared<Keeper>(plan, job);
   auto mailbox = std::make_shared<WorkerMailbox>();
 
-  ShardOptions options;
-  options.mode = job.mode;
-  options.shard = index;
-  options.workers = job.workers;
-  options.slots = job.slots;
-  options.backups = job.backups;
-  options.staleness = static_cast<std::uint64_t>(plan.options.staleness);
-  options.sparse_mean = plan.options.sparse_mean;
-  options.keep_previous = plan.options.on_loss != TrainingOptions::OnLoss::fail && job.mode == TrainingMode::synchronous;
-  options.keep_versions = kTokensAhead;
-  const Join join{index, Incarnation{random_id()}, job.fingerprint, job.settings, true, attempt.after};
-  const bool coordinates = task.name() == kCoordinatorTask;
+  ShardActorImpl::Config config;
+  config.self = task.name();
+  config.options.mode = job.mode;
+  config.options.shard = index;
+  config.options.workers = job.workers;
+  config.options.slots = job.slots;
+  config.options.backups = job.backups;
+  config.options.staleness = static_cast<std::uint64_t>(plan.options.staleness);
+  config.options.sparse_mean = plan.options.sparse_mean;
+  config.options.keep_previous = plan.options.on_loss != TrainingOptions::OnLoss::fail && job.mode == TrainingMode::synchronous;
+  config.options.keep_versions = kTokensAhead;
+  config.slices = slice_specs(job, task.name().index);
+  config.store = keeper->store;
+  config.ended = [mailbox](Error error) {
+    if (error)
+      mailbox->fail(std::move(error));
+    else
+      mailbox->put(BarrierOpen{});
+  };
+  config.joined = [mailbox](const Joined& joined) { mailbox->put(joined); };
+  config.prepare = [keeper](ShardOptions& options) {
+    options.version = keeper->start.version;
+    options.applied = keeper->start.applied;
+  };
   JobRoutes routes;
-  if (coordinates) attempt.job = routes.job = draw_job(task);
+  const auto stop_actors = [&] {
+    if (routes.shard) caf::anon_send(routes.shard, Stop{});
+    if (routes.coordinator) caf::anon_send(routes.coordinator, Stop{});
+    if (keeper->writer) caf::anon_send(keeper->writer, Stop{});
+  };
+  const bool coordinates = task.name() == kCoordinatorTask;
+  std::optional<Checkpoint> from;
+  try {
+    if (coordinates && !keeper->directory.empty())
+      from = newest_of_job(posix_file_system(), keeper->directory, job.settings, [&](const std::string& what) { keeper->tell(what); });
+    if (from)
+      keeper->begin_with(*from);
+    else  // other tasks may be told of a checkpoint when they have joined
+      fill_with_initial_values(*keeper->store, plan, job, keeper->shard);
+  } catch (...) {
+    stop_actors();
+    throw;
+  }
+  if (from) keeper->tell(fmt::format("goes on from '{}'", from->folder()));
+  if (coordinates) keeper->job = attempt.job = routes.job = draw_job(task);
+  // Weak: the shard has the keeper, and the keeper must not have the shard for ever.
+  auto say_saved = std::make_shared<std::function<void(const Saved&)>>();
+  if (!keeper->directory.empty())
+    config.save = [keeper, say_saved](const Save& request, const ShardState::Cut& cut) { keeper->save(request, cut, *say_saved); };
   // Detached: applying gradients is slow work, which has no place among the control actors.
-  routes.shard = task.system().spawn<ShardActorImpl, caf::detached>(
-      task.actors().add("shard", task.name().to_string()),
-      ShardActorImpl::Config{task.name(), options, slices.specs, slices.store, [mailbox](Error error) {
-                               if (error)
-                                 mailbox->fail(std::move(error));
-                               else
-                                 mailbox->put(BarrierOpen{});
-                             },
-                             [mailbox](const Joined& joined) { mailbox->put(joined); }});
-  if (coordinates)
-    routes.coordinator = task.system().spawn<CoordinatorActorImpl>(task.actors().add("coordinator", task.name().to_string()),
-                                                                   task.name(), job_options(plan, job, attempt));
+  routes.shard = task.system().spawn<ShardActorImpl, caf::detached>(task.actors().add("shard", task.name().to_string()), std::move(config));
+  if (coordinates) {
+    JobOptions options = job_options(plan, job, attempt);
+    SavingPlan saving;
+    if (from) {
+      options.resume = state_in(*from);
+      saving.version = from->manifest().id.version;
+    }
+    if (!keeper->directory.empty()) {
+      const std::uint64_t examples = options.batch * options.slots;
+      saving.every = plan.options.checkpoint_every > 0 ? plan.options.checkpoint_every : std::max<std::uint64_t>(1, options.train_examples / examples);
+      saving.commit = [keeper](const SaveRound& round, const JobState& state, const JobOptions& of) { keeper->commit(round, state, of); };
+      saving.failed = [keeper](const Error& why) { keeper->tell(fmt::format("could not be saved: {}", why.message())); };
+    }
+    routes.coordinator = task.system().spawn<CoordinatorActorImpl>(task.actors().add("coordinator", task.name().to_string()), task.name(),
+                                                                   std::move(options), std::move(saving));
+  }
+  *say_saved = [coordinator = caf::actor_cast<caf::weak_actor_ptr>(routes.coordinator ? caf::actor_cast<caf::strong_actor_ptr>(routes.coordinator)
+                                                                                     : caf::actor_cast<caf::strong_actor_ptr>(routes.shard)),
+                coordinates, self = task.name()](const Saved& saved) {
+    const auto to = caf::actor_cast<caf::strong_actor_ptr>(coordinator);
+    if (!to) return;
+    if (coordinates)
+      caf::anon_send(caf::actor_cast<CoordinatorActor>(to), Inbound<Saved>{self, saved});
+    else
+      caf::anon_send(caf::actor_cast<ShardActor>(to), Outbound{saved});
+  };
   caf::anon_send(task.local_node(), Observe{caf::actor_cast<PeerObserver>(routes.shard)});
   if (routes.coordinator) caf::anon_send(task.local_node(), Observe{caf::actor_cast<PeerObserver>(routes.coordinator)});
   caf::anon_send(task.local_node(), routes);
@@ -268,13 +404,21 @@ void serve_shard(const TrainingPlan& plan, const Job& job, Attempt& attempt) {
   };
   const auto end_actors = [&] {
     caf::anon_send(task.local_node(), JobRoutes{});
-    caf::anon_send(routes.shard, Stop{});
-    if (routes.coordinator) caf::anon_send(routes.coordinator, Stop{});
+    stop_actors();
   };
+  const auto prepare = [&](const Joined& told) {
+    keeper->job = told.job;
+    if (told.version == 0) return;
+    if (keeper->directory.empty())
+      fail(Code::failed_precondition, "the job goes on from a checkpoint of step {}, and this task has no directory of checkpoints", told.version);
+    Checkpoint checkpoint = open_checkpoint(posix_file_system(), checkpoint_folder(keeper->directory, told.version));
+    keeper->begin_with(checkpoint);
+  };
+  const Join join{index, Incarnation{random_id()}, job.fingerprint, job.settings, true, attempt.after};
   bool joined = false;
   try {
     say(join);
-    if (!coordinates) await_joined(plan, attempt, *mailbox, join.incarnation, routes);
+    if (!coordinates) await_joined(plan, attempt, *mailbox, join.incarnation, routes, prepare);
     joined = true;
     for (bool over = false; !over;) {
       check_stop(plan.options);
@@ -285,7 +429,7 @@ void serve_shard(const TrainingPlan& plan, const Job& job, Attempt& attempt) {
     say(leave_of(join, current_error()));
     if (!joined) await_left(*mailbox, join.incarnation);
     attempt.over = true;  // a job needs all its shards
-    attempt.progress = store->applied() > 0;
+    attempt.progress = keeper->store->applied() > 0;
     end_actors();
     throw;
   }
@@ -330,6 +474,7 @@ class WorkerLoop {
       const Joined joined = await_joined(plan_, attempt_, *mailbox_, join.incarnation, routes());
       number_ = joined.job;
       view_ = joined.view;
+      if (joined.version > 0 && plan_.options.on_note) plan_.options.on_note(fmt::format("the job goes on from step {}", joined.version));
       Trained out = work();
       attempt_.over = true;
       return out;
@@ -593,7 +738,7 @@ Trained train_in_cluster(const TrainingPlan& plan) {
     }
     fruitless = attempt.progress ? 0 : fruitless + 1;
     if (plan.options.on_loss == TrainingOptions::OnLoss::fail || !may_pass(why.code()) || fruitless > kFruitless) throw why;
-    if (plan.options.on_recovery) plan.options.on_recovery(fmt::format("{}; waits for it to go on", why.message()));
+    if (plan.options.on_note) plan.options.on_note(fmt::format("{}; waits for it to go on", why.message()));
     try {
       await_shards(plan);
     } catch (const Error& missing) {

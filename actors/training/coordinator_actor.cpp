@@ -17,7 +17,7 @@ CoordinatorActorImpl::behavior_type CoordinatorActorImpl::make_behavior() {
         if (m.held) m.held->run();
         TrainingOutbox out;
         const Error error = coordinator_.join(m.frame, steady_now_ns(), out);
-        links_.reply(m.from, Joined{.incarnation = m.frame.incarnation, .job = links_.job(), .error = error, .view = coordinator_.view_of(m.frame)},
+        links_.reply(m.from, Joined{.incarnation = m.frame.incarnation, .job = links_.job(), .version = saving_.version, .error = error, .view = coordinator_.view_of(m.frame)},
                      [this](const auto& to, auto&& what) { tell(to, std::forward<decltype(what)>(what)); });
         deliver(out, m.from, Error());
       },
@@ -81,6 +81,7 @@ void CoordinatorActorImpl::deliver(TrainingOutbox& out, const TaskName& from, co
   if (error && from.job == "ps") coordinator_.fail(error, out);
   if (error && from.job == "worker")
     out.push_back({Destination::worker(static_cast<std::uint32_t>(from.index)), JobFailed{error}});
+  save_when_due(out);
   for (const Outgoing& message : out)
     links_.deliver(message, [this](const auto& to, auto&& what) { tell(to, std::forward<decltype(what)>(what)); });
   using Stage = Coordinator::Stage;
@@ -89,6 +90,26 @@ void CoordinatorActorImpl::deliver(TrainingOutbox& out, const TaskName& from, co
   else
     wait_slot().set(WaitKind::token, static_cast<std::uint64_t>(coordinator_.stage()), coordinator_.counters().steps, 0, 1);
   schedule_tick();
+}
+
+void CoordinatorActorImpl::save_when_due(TrainingOutbox& out) {
+  if (saving_.every == 0 || coordinator_.failure()) return;
+  const SaveRound& round = coordinator_.last_save();
+  if (saving_now_ && round.complete) {
+    const auto state = state_before_ ? state_before_ : coordinator_.state(round.version);
+    if (!round.error && !state) return;  // workers have not reported all steps before it yet
+    saving_now_ = false;
+    if (round.error)
+      saving_.failed(round.error);
+    else
+      saving_.commit(round, *state, options_);
+  }
+  if (saving_now_ || coordinator_.stage() != Coordinator::Stage::training || coordinator_.counters().steps < next_save_) return;
+  const std::uint64_t version = coordinator_.version_ahead();
+  if (options_.mode == TrainingMode::asynchronous) state_before_ = coordinator_.state(version);
+  if (coordinator_.save(version, out)) return;
+  saving_now_ = true;
+  next_save_ = version + saving_.every;
 }
 
 void CoordinatorActorImpl::schedule_tick() {

@@ -7,17 +7,36 @@
 
 namespace troupe {
 
+// When a job is saved, and what is done with what the shards have saved.
+struct SavingPlan {
+  std::uint64_t version = 0;  // of the checkpoint that the job begins with; 0: none
+  std::uint64_t every = 0;    // steps; 0: never
+  // Of the job with these options.
+  std::function<void(const SaveRound&, const JobState&, const JobOptions&)> commit = nullptr;
+  std::function<void(const Error&)> failed = nullptr;  // a shard could not save; the job goes on
+};
+
 class CoordinatorActorImpl final : public Counted<CoordinatorActor> {
  public:
-  CoordinatorActorImpl(caf::actor_config& config, std::shared_ptr<ActorRecord> record, TaskName self, JobOptions options)
-      : Counted(config, std::move(record)), coordinator_(std::move(options), steady_now_ns()), links_(std::move(self)) {}
+  CoordinatorActorImpl(caf::actor_config& config, std::shared_ptr<ActorRecord> record, TaskName self, JobOptions options, SavingPlan saving = {})
+      : Counted(config, std::move(record)), options_(options), saving_(std::move(saving)), coordinator_(std::move(options), steady_now_ns()), links_(std::move(self)) {
+    options_.steps_per_epoch = coordinator_.steps_per_epoch();
+    options_.resume.reset();
+    next_save_ = saving_.version + saving_.every;
+  }
   behavior_type make_behavior() override;
 
  private:
   // Sends what the protocol says; a refused message is answered to its worker.
   void deliver(TrainingOutbox& out, const TaskName& from, const Error& error);
   void schedule_tick();
+  void save_when_due(TrainingOutbox& out);
 
+  JobOptions options_;
+  SavingPlan saving_;
+  std::uint64_t next_save_ = 0;
+  bool saving_now_ = false;
+  std::optional<JobState> state_before_;  // asynchronous: when the shards were told
   Coordinator coordinator_;
   JobLinks links_;
   std::int64_t next_tick_ = 0;  // ns; 0: none is to come

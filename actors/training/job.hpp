@@ -41,8 +41,13 @@ struct TrainingOptions {
   enum class OnLoss : std::uint8_t { fail, shrink } on_loss = OnLoss::shrink;
   // How long a lost ps task is waited for.
   std::chrono::nanoseconds rejoin_timeout = std::chrono::seconds(10);
-  // Called on the training thread when a task has lost others, with what it does about it.
-  std::function<void(const std::string&)> on_recovery;
+  // Checkpoints: a directory that all ps tasks see; "": none. The job goes on from the newest whole one in it, if that is of a job
+  // with the same options (but for the number of tasks), and saves while it trains. Every so many steps; 0: about once an epoch.
+  std::string checkpoint;
+  std::uint64_t checkpoint_every = 0;
+  int checkpoints_kept = 3;
+  // Called with what happens beside the figures: losses and what is done about them, checkpoints. Any thread, one at a time.
+  std::function<void(const std::string&)> on_note;
   // Called on the chief after each epoch, on the training thread.
   std::function<void(const EpochDone&)> on_epoch;
   // Called now and then on each worker: steps done and to do of the epoch.

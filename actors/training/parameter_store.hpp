@@ -19,10 +19,12 @@ class ParameterStore final : public ShardStore {
   ParameterStore(Device& device, const KernelRegistry& kernels) : device_(device), kernels_(kernels) {}
 
   // `slots`: initial values of the rule's slot variables, cut like the slice. Throws unimplemented if the device has no
-  // kernel for the rule.
-  void add(std::uint32_t slice, const std::string& name, const UpdateRule& rule, Tensor value, std::vector<Tensor> slots);
+  // kernel for the rule. `skipped`: updates so far that were none.
+  void add(std::uint32_t slice, const std::string& name, const UpdateRule& rule, Tensor value, std::vector<Tensor> slots, std::int64_t skipped = 0);
 
   Tensor value(std::uint32_t slice) override;
+  Tensor slot(std::uint32_t slice, int index) { return entries_.at(slice).variables.at(static_cast<std::size_t>(index) + 1)->value(); }
+  std::int64_t skipped(std::uint32_t slice) const { return entries_.at(slice).skipped; }
   void apply(std::uint32_t slice, const Update& update) override;
   // How often apply() was called. Any thread.
   std::uint64_t applied() const { return applied_.load(std::memory_order_relaxed); }

@@ -13,8 +13,15 @@ constexpr std::size_t kLongWork = 64 << 10;  // bytes of a gradient that may tak
 ShardActorImpl::ShardActorImpl(caf::actor_config& config, std::shared_ptr<ActorRecord> record, Config settings)
     : Counted(config, std::move(record)),
       config_(std::move(settings)),
-      state_(config_.options, config_.slices, *config_.store),
-      links_(config_.self) {}
+      links_(config_.self) {
+  if (!config_.prepare) begin();
+}
+
+void ShardActorImpl::begin() {
+  if (state_) return;
+  if (config_.prepare) config_.prepare(config_.options);
+  state_.emplace(config_.options, config_.slices, *config_.store);
+}
 
 caf::resumable::resume_result ShardActorImpl::resume(caf::execution_unit* unit, std::size_t max_throughput) {
   cork_.emplace();
@@ -25,7 +32,10 @@ caf::resumable::resume_result ShardActorImpl::resume(caf::execution_unit* unit, 
 
 ShardActorImpl::behavior_type ShardActorImpl::make_behavior() {
   return {
-      [this](const JobRoutes& routes) { links_.set(routes); },
+      [this](const JobRoutes& routes) {
+        links_.set(routes);
+        if (routes.job != 0) begin();
+      },
       [this](const Outbound& message) { coordinator_.say(message, telling()); },
       [this](const Inbound<Joined>& message) {
         if (config_.joined) config_.joined(message.frame);
@@ -33,8 +43,8 @@ ShardActorImpl::behavior_type ShardActorImpl::make_behavior() {
       [this](const Inbound<Pull>& message) {
         TrainingOutbox out;
         const Pull& pull = message.frame;
-        if (Error error = state_.pull(pull, out))
-          out.push_back({Destination::worker(pull.worker), Put{pull.reply_to, state_.version(), {}, std::move(error)}});
+        if (Error error = state_->pull(pull, out))
+          out.push_back({Destination::worker(pull.worker), Put{pull.reply_to, state_->version(), {}, std::move(error)}});
         deliver(out);
       },
       // Not const: nobody shares the message, and the shard may then add up in the gradient's own memory.
@@ -45,9 +55,9 @@ ShardActorImpl::behavior_type ShardActorImpl::make_behavior() {
         }
         TrainingOutbox out;
         const std::uint32_t worker = message.frame.worker;
-        if (Error error = state_.push(std::move(message.frame), out)) {
+        if (Error error = state_->push(std::move(message.frame), out)) {
           // Nothing that a healthy worker sends is refused: its job ends, and it learns why.
-          const bool all = static_cast<bool>(state_.failure());
+          const bool all = static_cast<bool>(state_->failure());
           out.push_back({all ? Destination::everyone() : Destination::worker(worker),
                          JobFailed{error.within(config_.self.to_string())}});
           if (all) end(error);
@@ -56,18 +66,20 @@ ShardActorImpl::behavior_type ShardActorImpl::make_behavior() {
       },
       [this](const Inbound<Commit>& message) {
         TrainingOutbox out;
-        if (Error error = state_.commit(message.frame, out)) {  // other shards would go another way
+        if (Error error = state_->commit(message.frame, out)) {  // other shards would go another way
           out.push_back({Destination::everyone(), JobFailed{error.within(config_.self.to_string())}});
           end(error);
         }
         deliver(out);
       },
-      [this](const Inbound<Fence>& message) { state_.fence(message.frame); },
+      [this](const Inbound<Fence>& message) { state_->fence(message.frame); },
       [this](const Inbound<Save>& message) {
-        if (config_.save) return config_.save(message.frame);
+        const Save save = message.frame;
+        const Error refused = config_.save ? state_->cut(save.version, [this, save](const ShardState::Cut& cut) { config_.save(save, cut); })
+                                           : Error(Code::unimplemented, config_.self.to_string() + " has nowhere to save to");
+        if (!refused) return;
         TrainingOutbox out;
-        out.push_back({Destination::coordinator(), Saved{.shard = config_.options.shard, .version = message.frame.version, .files = {},
-                                                         .error = Error(Code::unimplemented, config_.self.to_string() + " has nowhere to save to")}});
+        out.push_back({Destination::coordinator(), Saved{.shard = config_.options.shard, .version = save.version, .files = {}, .error = refused}});
         deliver(out);
       },
       [this](const Inbound<BarrierOpen>&) { end(Error()); },
@@ -78,7 +90,7 @@ ShardActorImpl::behavior_type ShardActorImpl::make_behavior() {
       },
       [this](const PeerDown& message) {
         links_.down(message);
-        if (message.task.job == "worker") state_.worker_down(static_cast<std::uint32_t>(message.task.index));
+        if (state_ && message.task.job == "worker") state_->worker_down(static_cast<std::uint32_t>(message.task.index));
         if (message.task == kCoordinatorTask)
           end(Error(Code::unavailable, fmt::format("the coordinator's task {} is gone: {}", message.task.to_string(), message.reason.message())));
       },
@@ -98,7 +110,7 @@ void ShardActorImpl::deliver(TrainingOutbox& out) {
 }
 
 void ShardActorImpl::show_wait() {
-  const ShardWait wait = state_.waiting();
+  const ShardWait wait = state_->waiting();
   if (wait.parked == 0 && wait.have == 0)
     wait_slot().clear();
   else

@@ -22,7 +22,10 @@ class ShardActorImpl final : public Counted<ShardActor> {
     std::shared_ptr<ShardStore> store;
     std::function<void(Error)> ended;  // once: the job is over (ok) or has failed
     std::function<void(const Joined&)> joined = nullptr;  // what the coordinator has answered; null: it is not asked
-    std::function<void(const Save&)> save = nullptr;  // answers with Saved, now or later; null: nothing can be saved
+    // Before the first frame of the job: what the shard begins with is known. Null: `options` are right from the start.
+    std::function<void(ShardOptions&)> prepare = nullptr;
+    // The store is as it is to be saved, while this runs; Saved is to be said when that is done. Null: nothing can be saved.
+    std::function<void(const Save&, const ShardState::Cut&)> save = nullptr;
   };
   ShardActorImpl(caf::actor_config& config, std::shared_ptr<ActorRecord> record, Config settings);
   behavior_type make_behavior() override;
@@ -33,12 +36,13 @@ class ShardActorImpl final : public Counted<ShardActor> {
   auto telling() {
     return [this](const auto& to, auto&& what) { tell(to, std::forward<decltype(what)>(what)); };
   }
+  void begin();
   void deliver(TrainingOutbox& out);
   void show_wait();
   void end(Error error);
 
   Config config_;
-  ShardState state_;
+  std::optional<ShardState> state_;
   JobLinks links_;
   CoordinatorLink coordinator_;
   std::optional<wire::Cork> cork_;

@@ -20,6 +20,7 @@ namespace {
 using namespace troupe;
 
 constexpr const char* kProgram = "troupe-mnist";
+constexpr std::chrono::seconds kMeetingOfWorkers{5};
 
 DataSplits load_data(const MnistOptions& options) {
   if (!options.data.empty()) return load_mnist(options.data);
@@ -59,8 +60,11 @@ void train(const MnistOptions& options, const DataSplits& data, Task& task, Cons
   training.join_timeout = options.membership.join_timeout;
   training.step_timeout = options.step_timeout;
   training.on_loss = options.on_loss;
+  training.checkpoint = options.checkpoint;
+  training.checkpoint_every = options.checkpoint_every;
+  training.checkpoints_kept = options.checkpoints_kept;
   training.rejoin_timeout = options.rejoin_timeout;
-  training.on_recovery = [&](const std::string& what) { console.note(what); };
+  training.on_note = [&](const std::string& what) { console.note(what); };
   training.on_epoch = [&](const EpochDone& epoch) { console.epoch(epoch); };
   training.on_progress = [&](std::uint32_t epoch, std::uint64_t step, std::uint64_t steps) {
     console.progress(epoch, step, steps, std::chrono::steady_clock::now());
@@ -91,6 +95,11 @@ std::unique_ptr<Task> start_task(const MnistOptions& options, LaunchHandshake* h
       start_member(options.membership, handshake, wanted, std::chrono::steady_clock::now() + meeting);
   if (auto problem = cluster_problem(member.cluster, options.mode)) invalid_argument("{}", *problem);
   member.task->join(member.cluster, meeting, options.mode == JobMode::allreduce ? "" : "ps");
+  // Workers may be missing, and may come later. But at the start all should have met before one ends the job because of its options.
+  if (!handshake || handshake->known_cluster_file().empty()) try {
+      member.task->await("", std::min<std::chrono::nanoseconds>(meeting, kMeetingOfWorkers));
+    } catch (const Error&) {
+    }
   return std::move(member.task);
 }
 

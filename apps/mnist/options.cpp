@@ -48,7 +48,6 @@ struct Typed {
   bool devices = false;
   bool digits = false;
   bool staleness = false;
-  std::optional<std::string> checkpoint;
 };
 
 void set_digits(MnistOptions& options, const std::string& text) {
@@ -106,10 +105,15 @@ void declare_training(CLI::App& app, MnistOptions& options, Typed& typed) {
       ->default_str("1");
   add_whole(app, "--backups", options.backups, 0, 1024,
             "Modes sync and ssp: so many slots of a step more than it needs; it uses those that are there first");
-  app.add_option_function<std::string>(
-         "--checkpoint", [&](const std::string& text) { typed.checkpoint = text; },
-         "Not built yet; see --save")
+  app.add_option("--checkpoint", options.checkpoint,
+                 "With parameter servers: directory that all ps tasks see. Training goes on from the newest checkpoint there, and saves others")
       ->type_name("DIR");
+  app.add_option_function<std::string>(
+         "--checkpoint-every",
+         [&](const std::string& text) { options.checkpoint_every = static_cast<std::uint64_t>(parse_whole("--checkpoint-every", text, 1, 1'000'000'000)); },
+         "Steps between checkpoints (default: an epoch's)")
+      ->type_name("STEPS");
+  add_whole(app, "--max-to-keep", options.checkpoints_kept, 1, 1'000'000, "Checkpoints that are kept");
 }
 
 // What becomes of gradients.
@@ -217,8 +221,9 @@ std::optional<std::string> check_rest(const MnistOptions& options, const Typed& 
   if (typed.staleness && options.mode != JobMode::ssp) return "--staleness belongs to --mode ssp";
   if (options.backups > 0 && options.mode != JobMode::sync && options.mode != JobMode::ssp)
     return "--backups is about the slots of a step of the modes sync and ssp";
-  if (typed.checkpoint)
-    return "--checkpoint is not built yet; --save DIR keeps the model at the end of the training";
+  if (!options.checkpoint.empty() && options.mode != JobMode::sync && options.mode != JobMode::async)
+    return fmt::format("--checkpoint is for modes sync and async, not {}: troupe-launch --ps 1 --workers 1 -- troupe-mnist --checkpoint DIR; --save DIR keeps the model at the end",
+                       name(options.mode));
   if (typed.digits && !options.data.empty())
     return "--digits is about the built-in digits, which --data replaces: give one of them";
   if (options.batch % options.micro_batches != 0)

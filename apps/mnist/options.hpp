@@ -39,6 +39,9 @@ struct MnistOptions {
   int devices = 1;
   std::uint64_t memory_limit = 0;  // bytes, of each device; 0: none
   std::string save;  // a directory; empty: nowhere
+  std::string checkpoint;  // likewise; with parameter servers
+  std::uint64_t checkpoint_every = 0;  // steps; 0: an epoch's
+  int checkpoints_kept = 3;
   bool json = false;
   std::chrono::seconds step_timeout{600};  // TrainingOptions::step_timeout
   TrainingOptions::OnLoss on_loss = TrainingOptions::OnLoss::shrink;

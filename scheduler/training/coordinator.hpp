@@ -220,4 +220,7 @@ class Coordinator {
 
 std::string_view name(Coordinator::Stage stage);
 
+// Of settings as in Join: "batch is '64', expected '32'; seed is missing, expected '7'"; at most three.
+std::string setting_differences(std::string_view expected, std::string_view actual);
+
 }  // namespace troupe

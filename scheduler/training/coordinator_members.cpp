@@ -23,8 +23,9 @@ Settings parse_settings(std::string_view text) {
   return settings;
 }
 
-// "batch is 64, expected 32; seed is missing, expected 7"
-std::string differences(std::string_view expected_text, std::string_view actual_text) {
+}  // namespace
+
+std::string setting_differences(std::string_view expected_text, std::string_view actual_text) {
   const Settings expected = parse_settings(expected_text);
   const Settings actual = parse_settings(actual_text);
   const auto shown = [](const Settings& settings, std::string_view name) {
@@ -45,8 +46,6 @@ std::string differences(std::string_view expected_text, std::string_view actual_
   return text.empty() ? "the options agree, so the model does not: its variables or their order differ"
                       : text;
 }
-
-}  // namespace
 
 Error Coordinator::refuse(Code code, std::string text) {
   ++counters_.refused;
@@ -174,7 +173,7 @@ Error Coordinator::join_shard(const Join& message, TrainingOutbox& out) {
 Error Coordinator::other_job(const Join& message, std::string who, TrainingOutbox& out) {
   if (message.fingerprint == options_.fingerprint && message.settings == options_.settings) return {};
   Error error = refuse(Code::failed_precondition,
-                       fmt::format("{} was started for another training job: {}", who, differences(options_.settings, message.settings)));
+                       fmt::format("{} was started for another training job: {}", who, setting_differences(options_.settings, message.settings)));
   if (stage_ == Stage::joining || (message.shard && stage_ != Stage::finished)) fail(error, out);
   return error;
 }

@@ -7,6 +7,8 @@
 #include <cerrno>
 #include <chrono>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <regex>
 #include <sstream>
@@ -279,11 +281,91 @@ TEST_P(AKilledTask, ComesAgainAndTheJobEndsWithTheSameBits) {
   EXPECT_THAT(cluster->err, HasSubstr(std::string(GetParam()) + " was killed by signal 9"));
 }
 
+// The same with checkpoints: the job goes on from the newest.
+TEST_P(AKilledTask, ComesAgainAndGoesOnFromACheckpoint) {
+  const int epochs = 40;
+  const DataSplits data = draw_digits({.train = 600, .test = 100});
+  TemporaryDirectory directory;
+  Cluster cluster(2, 3,
+                  {"--mode", "sync", "--replicas", "2", "--epochs", std::to_string(epochs), "--digits", "600,100", "--checkpoint", directory.path(),
+                   "--checkpoint-every", "20"},
+                  3);
+  cluster->wait_for("saved step");
+  kill(cluster.pid(GetParam()), SIGKILL);
+  EXPECT_EQ(cluster.wait(), 0) << cluster->err;
+  EXPECT_EQ(last_line(cluster->out).value("params_sha256", "none"),
+            params_sha256(testing::trained_by_hand(data.train, {.slots = 2, .epochs = epochs})))
+      << cluster->err;
+}
+
 INSTANTIATE_TEST_SUITE_P(, AKilledTask, ::testing::Values("worker/1", "worker/0", "ps/1", "ps/0"), [](const auto& info) {
   std::string name = info.param;
   name.erase(name.find('/'), 1);
   return name;
 });
+
+class Resumed : public ::testing::Test {
+ protected:
+  Arguments training(int epochs) const {
+    return {"--mode", "sync", "--replicas", "2", "--epochs", std::to_string(epochs), "--digits", "600,100", "--checkpoint", directory.path(),
+            "--checkpoint-every", "20"};
+  }
+  std::string by_hand(int epochs) const {
+    return params_sha256(testing::trained_by_hand(draw_digits({.train = 600, .test = 100}).train, {.slots = 2, .epochs = epochs}));
+  }
+  std::vector<std::filesystem::path> checkpoints() const {
+    std::vector<std::filesystem::path> out;
+    for (const auto& entry : std::filesystem::directory_iterator(directory.path()))
+      if (std::filesystem::exists(entry.path() / "MANIFEST")) out.push_back(entry.path());
+    std::sort(out.begin(), out.end());
+    return out;
+  }
+  // Kills everything after the first checkpoint.
+  void begin(int epochs) {
+    Cluster cluster(2, 2, training(epochs));
+    cluster->wait_for("saved step");
+    cluster->signal(SIGKILL);
+    cluster->wait();
+    ASSERT_FALSE(checkpoints().empty());
+  }
+  TemporaryDirectory directory;
+};
+
+TEST_F(Resumed, WhenAllAreKilledTheJobGoesOnOnAnyNumberOfTasks) {
+  begin(60);
+  Cluster again(1, 3, training(60));
+  EXPECT_EQ(again.wait(), 0) << again->err;
+  EXPECT_THAT(again->err, HasSubstr("goes on from"));
+  EXPECT_THAT(again->err, HasSubstr("the job goes on from step"));
+  EXPECT_EQ(last_line(again->out).value("params_sha256", "none"), by_hand(60)) << again->err;
+}
+
+TEST_F(Resumed, ADamagedCheckpointIsPassedOverAndNamed) {
+  begin(60);
+  while (checkpoints().size() < 2) begin(60);
+  const auto newest = checkpoints().back();
+  for (const auto& entry : std::filesystem::directory_iterator(newest)) {
+    if (entry.path().filename() == "MANIFEST") continue;
+    std::fstream file(entry.path(), std::ios::in | std::ios::out | std::ios::binary);
+    file.seekg(100);
+    const char flipped = static_cast<char>(file.get() ^ 1);
+    file.seekp(100);
+    file.put(flipped);
+  }
+  Cluster again(2, 2, training(60));
+  EXPECT_EQ(again.wait(), 0) << again->err;
+  EXPECT_THAT(again->err, HasSubstr(fmt::format("checkpoint '{}' is passed over: ", newest.string())));
+  EXPECT_EQ(last_line(again->out).value("params_sha256", "none"), by_hand(60)) << again->err;
+}
+
+TEST_F(Resumed, ACheckpointOfAnotherJobIsRefused) {
+  begin(60);
+  Arguments other = training(60);
+  other.insert(other.end(), {"--seed", "3", "--on-loss", "fail"});
+  Cluster again(2, 2, other);
+  EXPECT_NE(again.wait(), 0);
+  EXPECT_THAT(again->err, HasSubstr("is of another job: seed is '0', expected '3'; take another directory"));
+}
 
 TEST(ClusterFailure, ATaskThatFailsTooOftenEndsTheCluster) {
   Process process({TROUPE_LAUNCH_BINARY, "--ps", "1", "--workers", "1", "--restart", "2", "--", TROUPE_MNIST_BINARY, "--mode", "allreduce"});

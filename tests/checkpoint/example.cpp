@@ -51,7 +51,7 @@ ShardContents Example::contents(std::uint32_t shard, std::uint32_t shards) const
 }
 
 CheckpointManifest Example::manifest(const CheckpointId& id, std::vector<ShardManifest> shards) const {
-  JobState job{.mode = "sync", .slots = 4, .batch = 32, .seed = seed_, .epochs = 5, .epoch = 1, .steps_per_epoch = 93};
+  CheckpointJob job{.mode = "sync", .slots = 4, .batch = 32, .seed = seed_, .epochs = 5, .epoch = 1, .steps_per_epoch = 93};
   job.cursor = seed_ * 4;
   job.loss_sum = static_cast<double>(seed_) / 7;
   job.extra = fmt::format("{}\xff", seed_);

@@ -26,6 +26,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kFirstPause{100};  // before a task is started again; then twice as long
 constexpr std::chrono::milliseconds kLongestPause{5000};
+constexpr std::chrono::seconds kGraceAtEnd{2};  // for tasks that were started again and find that the job is over
 
 struct LaunchedTask {
   std::string job;
@@ -192,15 +193,11 @@ class Launcher {
     task.err.finish(print);
   }
 
-  // A pipe is read from the chief only if tasks may be started again.
+  // While tasks may be started again any worker may come to be the chief: what workers print on stdout passes unchanged.
   void print_output(const LaunchedTask& task, std::string_view line) {
-    if (options_.restarts == 0 || task.job != "worker" || &task != &first_living(task)) return fmt::print(stderr, "[{}] {}\n", task.name, line);
+    if (options_.restarts == 0 || task.job != "worker") return fmt::print(stderr, "[{}] {}\n", task.name, line);
     fmt::print("{}\n", line);
     std::fflush(stdout);
-  }
-  // The first worker that is under way; `speaker` counts as such.
-  const LaunchedTask& first_living(const LaunchedTask& speaker) const {
-    return *std::find_if(tasks_.begin() + options_.ps, tasks_.end(), [&](const LaunchedTask& t) { return !t.status || &t == &speaker; });
   }
 
   void take_report(LaunchedTask& task, std::string_view line) {
@@ -293,6 +290,7 @@ class Launcher {
       if (!all_ended() && status != 0) say("the others have {} s to end", options_.grace.count());
       phase_ = Phase::ending;
       set_grace();
+      if (parameter_servers_are_done()) deadline_ = std::min(*deadline_, Clock::now() + kGraceAtEnd);
       cancel_restarts();
     }
   }
@@ -353,6 +351,8 @@ class Launcher {
 
   int exit_code() {
     if (signal_) return 128 + *signal_;
+    const bool worker_done = std::any_of(tasks_.begin() + options_.ps, tasks_.end(), [](const LaunchedTask& t) { return t.status && *t.status == 0; });
+    if (!failed_ && parameter_servers_are_done() && worker_done) return 0;  // who was started again may have come too late
     const int code = chief().status ? exit_code_of(*chief().status) : 1;
     return failed_ && code == 0 ? 1 : code;
   }

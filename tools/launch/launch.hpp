@@ -18,7 +18,7 @@ struct LaunchOptions {
 };
 
 // Runs until every process has ended; none survives it. Task output and the launcher's own lines go to
-// stderr, the stdout of the chief (worker 0; of the first worker that lives, while tasks may be started again) to stdout. Returns
+// stderr, the stdout of the chief (worker 0; if tasks may be started again, any worker) to stdout. Returns
 // the exit code: the chief's; 1 if another task failed; 128 + n after signal n (SIGINT, SIGTERM, SIGHUP). To be called once, by the only thread of the
 // process. Throws Error if it cannot start.
 int launch(const LaunchOptions& options);

@@ -23,7 +23,8 @@ file that goes away at the end.
 What worker 0 (the chief) prints on stdout passes unchanged; all other output goes to stderr with
 the task's name in front. Ctrl-C asks the tasks to end, a second one kills them. If a task fails,
 the others get the time of --grace, then they are ended. With --restart a task that fails is started
-again at its address, after a pause that grows from 0.1 to 5 s, until it has failed so often.
+again at its address, after a pause that grows from 0.1 to 5 s, until it has failed so often; any
+worker may come to be the chief then, and what workers print on stdout passes unchanged.
 
 Exit code: that of the chief; 1 if another task failed; 2 on wrong usage; 130 or 143 after SIGINT
 or SIGTERM.)";
