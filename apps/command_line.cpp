@@ -135,7 +135,7 @@ void add_membership(CLI::App& app, Membership& membership) {
   app.add_flag("--insecure", network.insecure,
                "Use addresses that other machines reach, although nothing is encrypted");
   app.add_flag("!--no-shared-memory", network.shared_memory, "TCP to tasks on this host too, in the place of memory that both have");
-  add_seconds(app, "--join-timeout", membership.join_timeout, "Seconds within which all tasks of the cluster must come");
+  add_seconds(app, "--join-timeout", membership.join_timeout, "Seconds that tasks of the cluster are waited for at the start");
   add_seconds(app, "--peer-timeout", network.peer_timeout, "Seconds of silence after which a task counts as lost");
   add_bytes(app, "--max-tensor", network.max_tensor, "2GiB", "Largest tensor that is sent or taken");
   add_bytes(app, "--in-flight", network.in_flight, "64MiB", "Bytes that each task may send ahead of their receipt");

@@ -33,6 +33,8 @@ struct Job {
     if (shards == 0) fail(Code::failed_precondition, "this mode needs a cluster with at least one ps task; there is none");
     if (workers == 0) fail(Code::failed_precondition, "this mode needs a cluster with at least one worker; there is none");
     const TrainingOptions& o = plan.options;
+    if (o.min_workers < 0 || o.min_workers > static_cast<int>(workers))
+      invalid_argument("training begins with at least {} workers, but the cluster has {}", o.min_workers, workers);
     mode = o.mode == JobMode::async ? TrainingMode::asynchronous
            : o.mode == JobMode::ssp ? TrainingMode::bounded_staleness
                                     : TrainingMode::synchronous;
@@ -155,6 +157,18 @@ void fill_with_initial_values(ParameterStore& store, const TrainingPlan& plan, c
   }
 }
 
+JobOptions::OnLoss policy_of(TrainingOptions::OnLoss on_loss) {
+  switch (on_loss) {
+    case TrainingOptions::OnLoss::fail:
+      return JobOptions::OnLoss::fail;
+    case TrainingOptions::OnLoss::shrink:
+      return JobOptions::OnLoss::reassign;
+    case TrainingOptions::OnLoss::wait:
+      return JobOptions::OnLoss::wait;
+  }
+  return JobOptions::OnLoss::fail;
+}
+
 JobOptions job_options(const TrainingPlan& plan, const Job& job, const Attempt& attempt) {
   JobOptions options;
   options.mode = job.mode;
@@ -174,7 +188,9 @@ JobOptions job_options(const TrainingPlan& plan, const Job& job, const Attempt& 
   options.join_timeout = attempt.join_timeout.count();
   options.lookahead = job.mode == TrainingMode::synchronous ? kTokensAhead - 1 : 0;
   options.empty_timeout = plan.options.rejoin_timeout.count();
-  options.on_loss = plan.options.on_loss == TrainingOptions::OnLoss::fail ? JobOptions::OnLoss::fail : JobOptions::OnLoss::reassign;
+  options.min_workers = static_cast<std::uint32_t>(plan.options.min_workers);
+  options.on_loss = policy_of(plan.options.on_loss);
+  options.grace = plan.options.rejoin_timeout.count();
   options.step_timeout = plan.options.step_timeout.count();
   return options;
 }

@@ -35,11 +35,15 @@ struct TrainingOptions {
   std::chrono::nanoseconds join_timeout = std::chrono::seconds(60);
   // Modes of clusters: how long training may stand still. Then it fails on every task, naming who is missing. 0: for ever.
   std::chrono::nanoseconds step_timeout = std::chrono::minutes(10);
+  // Modes of parameter servers: training begins when so many workers have joined, the others may come at any time. 0: all, or those
+  // that are there at the join timeout, unless a loss ends the job.
+  int min_workers = 0;
   // Modes of parameter servers: what the loss of a task does. fail: it ends the job. shrink: a worker's tokens go to the others, and
-  // it may join again at any time; when a ps task is lost, all the others wait for it to come again and return with it to where
-  // the job can go on. The parameters at the end are those of an undisturbed job.
-  enum class OnLoss : std::uint8_t { fail, shrink } on_loss = OnLoss::shrink;
-  // How long a lost ps task is waited for.
+  // it may join again at any time. wait: they are kept for it for rejoin_timeout, then they go to the others. With both, when a ps task
+  // is lost, all the others wait for it to come again and return with it to where the job can go on. The parameters at the end
+  // are those of an undisturbed job.
+  enum class OnLoss : std::uint8_t { fail, shrink, wait } on_loss = OnLoss::shrink;
+  // How long a lost task is waited for.
   std::chrono::nanoseconds rejoin_timeout = std::chrono::seconds(10);
   // Checkpoints: a directory that all ps tasks see; "": none. The job goes on from the newest whole one in it, if that is of a job
   // with the same options (but for the number of tasks), and saves while it trains. Every so many steps; 0: about once an epoch.

@@ -59,6 +59,7 @@ void train(const MnistOptions& options, const DataSplits& data, Task& task, Cons
   training.seed = options.seed;
   training.join_timeout = options.membership.join_timeout;
   training.step_timeout = options.step_timeout;
+  training.min_workers = options.min_workers;
   training.on_loss = options.on_loss;
   training.checkpoint = options.checkpoint;
   training.checkpoint_every = options.checkpoint_every;
@@ -96,7 +97,8 @@ std::unique_ptr<Task> start_task(const MnistOptions& options, LaunchHandshake* h
   if (auto problem = cluster_problem(member.cluster, options.mode)) invalid_argument("{}", *problem);
   member.task->join(member.cluster, meeting, options.mode == JobMode::allreduce ? "" : "ps");
   // Workers may be missing, and may come later. But at the start all should have met before one ends the job because of its options.
-  if (!handshake || handshake->known_cluster_file().empty()) try {
+  const bool complete = options.min_workers == 0 || options.min_workers >= member.cluster.count("worker");
+  if (complete && (!handshake || handshake->known_cluster_file().empty())) try {
       member.task->await("", std::min<std::chrono::nanoseconds>(meeting, kMeetingOfWorkers));
     } catch (const Error&) {
     }

@@ -61,6 +61,16 @@ void set_digits(MnistOptions& options, const std::string& text) {
   options.test_digits = static_cast<int>(parse_whole("--digits", text.substr(comma + 1), 1, kMost));
 }
 
+void set_on_loss(MnistOptions& options, const std::string& text) {
+  using OnLoss = TrainingOptions::OnLoss;
+  for (const auto& [name, policy] : {std::pair{"fail", OnLoss::fail}, std::pair{"shrink", OnLoss::shrink}, std::pair{"wait", OnLoss::wait}})
+    if (text == name) {
+      options.on_loss = policy;
+      return;
+    }
+  throw CLI::ValidationError("--on-loss", fmt::format("expected fail, shrink or wait, not '{}'", text));
+}
+
 void declare_training(CLI::App& app, MnistOptions& options, Typed& typed) {
   app.add_option("--data", options.data, "Directory with the files of MNIST; without it, the built-in digits")
       ->type_name("DIR");
@@ -149,16 +159,16 @@ void declare_running(CLI::App& app, MnistOptions& options, Typed& typed) {
       ->type_name("N")
       ->default_str("1");
   add_seconds(app, "--step-timeout", options.step_timeout, "Seconds that training in a cluster may stand still before it fails; 0: for ever", 0);
+  add_whole(app, "--min-workers", options.min_workers, 1, 1'000'000,
+            "With parameter servers: begin when so many workers are there, others may come at any time (default: all, or those that are there after "
+            "the join timeout)");
   app.add_option_function<std::string>(
-         "--on-loss",
-         [&](const std::string& text) {
-           if (text != "fail" && text != "shrink") throw CLI::ValidationError("--on-loss", fmt::format("expected fail or shrink, not '{}'", text));
-           options.on_loss = text == "fail" ? TrainingOptions::OnLoss::fail : TrainingOptions::OnLoss::shrink;
-         },
-         "With parameter servers, when a task is lost: fail, or shrink: a worker's part goes to the others, and a lost ps task is waited for")
-      ->type_name("fail|shrink")
+         "--on-loss", [&](const std::string& text) { set_on_loss(options, text); },
+         "With parameter servers, when a task is lost: fail; shrink: a worker's part goes to the others; wait: it is kept for the worker for a "
+         "while. With the last two a lost ps task is waited for")
+      ->type_name("fail|shrink|wait")
       ->default_str("shrink");
-  add_seconds(app, "--rejoin-timeout", options.rejoin_timeout, "Seconds that a lost ps task is waited for");
+  add_seconds(app, "--rejoin-timeout", options.rejoin_timeout, "Seconds that a lost ps task is waited for, with --on-loss wait a worker too");
   add_membership(app, options.membership);
 }
 
@@ -224,6 +234,8 @@ std::optional<std::string> check_rest(const MnistOptions& options, const Typed& 
   if (!options.checkpoint.empty() && options.mode != JobMode::sync && options.mode != JobMode::async)
     return fmt::format("--checkpoint is for modes sync and async, not {}: troupe-launch --ps 1 --workers 1 -- troupe-mnist --checkpoint DIR; --save DIR keeps the model at the end",
                        name(options.mode));
+  if (options.min_workers > 0 && (options.mode == JobMode::local || options.mode == JobMode::allreduce))
+    return fmt::format("--min-workers is for the modes with parameter servers, and {} is none of them", name(options.mode));
   if (typed.digits && !options.data.empty())
     return "--digits is about the built-in digits, which --data replaces: give one of them";
   if (options.batch % options.micro_batches != 0)

@@ -44,6 +44,7 @@ struct MnistOptions {
   int checkpoints_kept = 3;
   bool json = false;
   std::chrono::seconds step_timeout{600};  // TrainingOptions::step_timeout
+  int min_workers = 0;  // 0: see TrainingOptions::min_workers
   TrainingOptions::OnLoss on_loss = TrainingOptions::OnLoss::shrink;
   std::chrono::seconds rejoin_timeout{10};
   bool in_cluster = false;

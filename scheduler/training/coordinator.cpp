@@ -16,6 +16,9 @@ constexpr std::uint64_t kMaxExamples = std::numeric_limits<std::uint32_t>::max()
 void check_options(const JobOptions& options) {
   if (options.workers == 0 || options.slots == 0 || options.batch == 0 || options.evaluation_chunk == 0)
     invalid_argument("training job: workers, slots, batch and evaluation_chunk must be at least 1");
+  if (options.min_workers > std::max(options.workers, options.max_workers))
+    invalid_argument("training job: it is to begin with {} workers, but has at most {}", options.min_workers,
+                     std::max(options.workers, options.max_workers));
   if (options.workers > kMaxWorkers || options.max_workers > kMaxWorkers)
     invalid_argument("training job: {} workers, at most {} are supported", std::max(options.workers, options.max_workers), kMaxWorkers);
   if (options.mode == TrainingMode::asynchronous && options.slots != 1)
@@ -98,18 +101,14 @@ void Coordinator::tick(Nanoseconds now, TrainingOutbox& out) {
   const auto limit = deadline();
   if (!limit || now < *limit) return;
   release_kept(now, out);
-  if (stage_ == Stage::joining && now >= created_ + options_.join_timeout && options_.on_loss != JobOptions::OnLoss::fail && anyone() &&
-      missing_shards().empty()) {
-    for (std::uint32_t i = 0; i < workers_.size(); ++i)
-      if (workers_[i].presence == Presence::expected)
-        lose(i, Error(Code::deadline_exceeded, fmt::format("{} did not join within {} s", describe(i), seconds(options_.join_timeout))), now, out);
-    return begin_when_joined(now, out);
-  }
-  if (stage_ == Stage::joining && now >= created_ + options_.join_timeout)
+  if (stage_ == Stage::joining && now >= created_ + options_.join_timeout) {
+    const bool without = options_.min_workers == 0 && options_.on_loss != JobOptions::OnLoss::fail;
+    if (without && anyone() && missing_shards().empty()) return begin(now, out);
     return fail(Error(Code::deadline_exceeded,
                       fmt::format("training job: {} did not join within {} s; start them, or start the job with fewer workers",
                                   not_joined(), seconds(options_.join_timeout))),
                 out);
+  }
   if (empty_since_) {
     if (now >= *empty_since_ + options_.empty_timeout)
       fail(Error(Code::unavailable, fmt::format("training job: no worker is left, and none has joined for {} s", seconds(options_.empty_timeout))), out);

@@ -1,11 +1,11 @@
 // The coordinator of a training job: who takes part, who computes what, when an epoch and the job are over.
 //
-//   joining ── all expected workers are there ──▶ training ── every token complete ──▶ evaluating ── all
-//   counted ─┐
-//                                                    ▲────────────── EpochDone, next epoch
-//                                                    ──────────────────────┤
-//   finished ◀── all workers are in the barrier ── finishing ◀──────── EpochDone, after the last
-//   ────────────────┘ failed: from any of them, with JobFailed to everyone
+//   joining ── enough are there ──▶ training ── every token complete ──▶ evaluating ── all counted ──┐
+//                                      ▲                                                             │
+//                                      └────────────────── EpochDone, next epoch ────────────────────┤
+//   finished ◀── all workers are in the barrier ── finishing ◀───────── EpochDone, after the last ───┘
+//
+//   failed: from any of them, with JobFailed to everyone
 //
 // Workers ask with TakeToken and get a Token when there is one. A worker may ask for tokens ahead of its work; it gets
 // them when no other holds fewer, so that the slots of a step are shared out evenly. Repeated messages are dropped and counted;
@@ -40,8 +40,10 @@ using Nanoseconds = std::int64_t;
 
 struct JobOptions {
   TrainingMode mode = TrainingMode::synchronous;
-  std::uint32_t workers = 1;          // expected: training begins when all have joined; their indices are below it
-  std::uint32_t max_workers = 0;      // others, with indices below this, may join at any time; 0: none
+  std::uint32_t workers = 1;          // expected; their indices are below it
+  // Training begins when so many have joined; 0: all that are expected. The others may join at any time.
+  std::uint32_t min_workers = 0;
+  std::uint32_t max_workers = 0;      // more than are expected, with indices below this, may join at any time; 0: none
   std::vector<std::uint32_t> shards;  // those that own at least one slice
   std::vector<std::uint32_t> joining;  // shards that must have joined before training begins
   std::uint32_t slots = 1;            // N; 1 if asynchronous
@@ -58,7 +60,7 @@ struct JobOptions {
   std::optional<JobState> resume;  // where to go on; the shards are restored to the same checkpoint
   std::uint64_t fingerprint = 0;
   std::string settings;  // see Join
-  // Then the job fails; or, if only workers are missing and their loss does not end it, begins without them.
+  // Then the job fails; or, if all were waited for, only workers are missing, and their loss does not end it, begins without them.
   Nanoseconds join_timeout = 60'000'000'000;
   // After that: how long nothing may be reported, staged or joined. 0: for ever.
   Nanoseconds step_timeout = 0;
@@ -178,9 +180,12 @@ class Coordinator {
   bool anyone() const;  // has joined and is not lost
   Error join_shard(const Join& message, TrainingOutbox& out);
   Error other_job(const Join& message, std::string who, TrainingOutbox& out);
-  std::string missing_shards() const;  // likewise
-  std::string not_joined() const;  // whom the beginning of the training waits for
+  // Whom the beginning of the training waits for.
+  std::size_t missing_workers() const;
+  std::string missing_shards() const;
+  std::string not_joined() const;  // both
   void begin_when_joined(Nanoseconds now, TrainingOutbox& out);
+  void begin(Nanoseconds now, TrainingOutbox& out);
   std::uint64_t first_step_of(std::uint32_t epoch) const { return options_.first_step + epoch * options_.steps_per_epoch; }
   void check_resume() const;
   void note_state(std::uint64_t step, const TokenBook::Figures& figures, Nanoseconds now);

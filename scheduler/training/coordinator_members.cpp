@@ -201,8 +201,17 @@ void Coordinator::leave(const Leave& message, Nanoseconds now, TrainingOutbox& o
   std::erase_if(requests_, [&](const Request& request) { return request.worker == message.worker; });
 }
 
+std::size_t Coordinator::missing_workers() const {
+  const auto count = [&](Presence presence) { return static_cast<std::size_t>(std::ranges::count(workers_, presence, &Worker::presence)); };
+  if (options_.min_workers == 0) return count(Presence::expected);
+  return options_.min_workers - std::min<std::size_t>(options_.min_workers, count(Presence::joined));
+}
+
 std::string Coordinator::not_joined() const {
-  const std::string workers = list(Presence::expected, false), shards = missing_shards();
+  const std::size_t missing = missing_workers();
+  std::string workers = missing > 0 ? list(Presence::expected, false) : "";
+  if (options_.min_workers > 0 && missing > 0) workers = fmt::format("{} of {}", missing, workers.empty() ? "the workers that are lost" : workers);
+  const std::string shards = missing_shards();
   return workers.empty() || shards.empty() ? workers + shards : workers + ", " + shards;
 }
 
@@ -217,8 +226,13 @@ std::string Coordinator::missing_shards() const {
 }
 
 void Coordinator::begin_when_joined(Nanoseconds now, TrainingOutbox& out) {
-  const auto expected = [](const Worker& worker) { return worker.presence == Presence::expected; };
-  if (stage_ != Stage::joining || std::ranges::any_of(workers_, expected) || !not_joined().empty() || !anyone()) return;
+  if (stage_ == Stage::joining && missing_workers() == 0 && missing_shards().empty() && anyone()) begin(now, out);
+}
+
+// With those who are there.
+void Coordinator::begin(Nanoseconds now, TrainingOutbox& out) {
+  for (Worker& worker : workers_)
+    if (worker.presence == Presence::expected) worker.presence = Presence::absent;
   started_ = progress_ = now;
   if (options_.epochs == 0) {
     stage_ = Stage::finishing;

@@ -304,6 +304,17 @@ INSTANTIATE_TEST_SUITE_P(, AKilledTask, ::testing::Values("worker/1", "worker/0"
   return name;
 });
 
+// Its part of a step is kept for it, for longer than it takes to come again.
+TEST(ClusterFailure, AKilledWorkerIsWaitedForUnderThePolicyWait) {
+  const int epochs = 40;
+  Cluster cluster(2, 2, {"--mode", "sync", "--replicas", "4", "--epochs", std::to_string(epochs), "--digits", "600,100", "--on-loss", "wait", "--rejoin-timeout", "60"}, 3);
+  cluster->wait_for("\"event\":\"epoch\"");
+  kill(cluster.pid("worker/1"), SIGKILL);
+  EXPECT_EQ(cluster.wait(), 0) << cluster->err;
+  EXPECT_EQ(last_line(cluster->out).value("params_sha256", "none"),
+            params_sha256(testing::trained_by_hand(draw_digits({.train = 600, .test = 100}).train, {.slots = 4, .epochs = epochs})));
+}
+
 class Resumed : public ::testing::Test {
  protected:
   Arguments training(int epochs) const {
@@ -464,6 +475,28 @@ TEST(ClusterByHand, TrainsLikeOneThatIsLaunched) {
   EXPECT_EQ(shard.wait(), 0) << shard.err;
   EXPECT_EQ(last_line(chief.out).value("params_sha256", "none"), hash_by_hand(2));
   EXPECT_EQ(second.out + shard.out, "");
+}
+
+// Two of four begin, the others are used as soon as they come.
+TEST(ClusterByHand, TrainingBeginsWithSomeOfTheWorkersAndTakesTheOthersWhenTheyCome) {
+  TemporaryDirectory directory;
+  const std::vector<int> ports = free_ports(5);
+  const std::string file = directory.write("c.json", fmt::format(R"({{"name":"c","token":"t","ps":["127.0.0.1:{}"],)"
+                                                                 R"("worker":["127.0.0.1:{}","127.0.0.1:{}","127.0.0.1:{}","127.0.0.1:{}"]}})",
+                                                                 ports[0], ports[1], ports[2], ports[3], ports[4]));
+  const int epochs = 120;
+  const auto start = [&](const char* job, const char* index) {
+    return std::make_unique<Process>(Arguments{TROUPE_MNIST_BINARY, "--mode", "sync", "--replicas", "2", "--epochs", std::to_string(epochs), "--digits",
+                                               "600,20", "--json", "--min-workers", "2", "--threads", "1", "--job", job, "--task", index, "--cluster", file});
+  };
+  const auto shard = start("ps", "0"), third = start("worker", "2"), fourth = start("worker", "3");
+  third->wait_for("\"event\":\"epoch\"");  // the lowest is the chief
+  const auto first = start("worker", "0"), second = start("worker", "1");
+  first->wait_for("\"event\":\"epoch\"");  // and is it no more
+  EXPECT_EQ(first->wait(), 0) << first->err;
+  for (Process* process : {second.get(), third.get(), fourth.get(), shard.get()}) EXPECT_EQ(process->wait(), 0) << process->err;
+  EXPECT_EQ(last_line(first->out).value("params_sha256", "none"),
+            params_sha256(testing::trained_by_hand(draw_digits({.train = 600, .test = 20}).train, {.slots = 2, .epochs = epochs})));
 }
 
 TEST(ClusterByHand, TasksWithOtherOptionsAreRefusedAndTheDifferenceIsNamed) {

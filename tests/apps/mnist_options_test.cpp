@@ -150,6 +150,21 @@ TEST(MnistOptions, WhatIsNotBuiltNamesWhatIs) {
   EXPECT_THAT(wrong({"--checkpoint", "dir"}), HasSubstr("--checkpoint is for modes sync and async, not local"));
 }
 
+TEST(MnistOptions, WhatALossDoesIsAPolicy) {
+  using OnLoss = TrainingOptions::OnLoss;
+  EXPECT_EQ(good({}).on_loss, OnLoss::shrink);
+  for (const auto& [text, policy] : {std::pair{"fail", OnLoss::fail}, std::pair{"shrink", OnLoss::shrink}, std::pair{"wait", OnLoss::wait}})
+    EXPECT_EQ(good({"--on-loss", text}).on_loss, policy);
+  EXPECT_THAT(wrong({"--on-loss", "panic"}), HasSubstr("--on-loss: expected fail, shrink or wait, not 'panic'"));
+}
+
+TEST(MnistOptions, TrainingMayBeginWithSomeOfTheWorkers) {
+  EXPECT_EQ(good({}).min_workers, 0);
+  EXPECT_EQ(good({"--min-workers", "2", "--job", "worker", "--task", "0"}, true).min_workers, 2);
+  EXPECT_THAT(wrong({"--min-workers", "0"}), HasSubstr("--min-workers: expected a whole number from 1"));
+  EXPECT_THAT(wrong({"--min-workers", "1"}), HasSubstr("--min-workers is for the modes with parameter servers, and local is none of them"));
+}
+
 TEST(MnistOptions, MemoryIsABigNumberWithAUnit) {
   EXPECT_EQ(good({}).memory_limit, 0u);
   EXPECT_EQ(good({"--memory-limit", "2GiB"}).memory_limit, 2ull << 30);

@@ -66,6 +66,68 @@ TEST_F(Members, OthersThanThoseExpectedMayJoinAtAnyTimeAndLeave) {
   EXPECT_EQ(job->members(), "view 5: workers 0, 1, 3 of 4; lost: 2");
 }
 
+TEST_F(Members, TrainingBeginsWithTheLeastNumberOfWorkersAndOthersMayComeLater) {
+  make([](JobOptions& o) { o.workers = 4, o.min_workers = 2, o.join_timeout = 30 * kSecond; });
+  EXPECT_EQ(job->waits_for(), "joins of 2 of /job:worker/task:0, /job:worker/task:1, /job:worker/task:2, /job:worker/task:3");
+  EXPECT_FALSE(join(3));
+  EXPECT_FALSE(join(1));
+  EXPECT_EQ(job->stage(), Coordinator::Stage::training);
+  EXPECT_EQ(job->members(), "view 2: workers 1, 3 of 4");
+  EXPECT_EQ(job->chief(), 1u);
+  EXPECT_EQ(job->deadline(), std::nullopt);
+  EXPECT_EQ(take(1).slot, 0u);
+  EXPECT_EQ(ask(0, 1).code(), Code::failed_precondition);
+  EXPECT_FALSE(join(0));
+  EXPECT_EQ(job->chief(), 0u);
+  EXPECT_EQ(take(0).slot, 1u);
+  EXPECT_EQ(job->counters().losses, 0u);
+}
+
+TEST_F(Members, TrainingDoesNotBeginWithLessThanTheLeastNumberOfWorkers) {
+  make([](JobOptions& o) { o.on_loss = OnLoss::reassign, o.workers = 4, o.min_workers = 2, o.join_timeout = 30 * kSecond; });
+  EXPECT_FALSE(join(3));
+  now += 30 * kSecond;
+  job->tick(now, out);
+  expect_failed(Code::deadline_exceeded, "1 of /job:worker/task:0, /job:worker/task:1, /job:worker/task:2 did not join within 30 s");
+  EXPECT_THROW(make([](JobOptions& o) { o.workers = 4, o.min_workers = 5; }), Error);
+}
+
+TEST_F(Members, TheLeastNumberOfWorkersIsOfThoseWhoAreStillThere) {
+  make([](JobOptions& o) { o.on_loss = OnLoss::reassign, o.workers = 3, o.min_workers = 2; });
+  EXPECT_FALSE(join(0));
+  lose(0);
+  EXPECT_FALSE(join(1));
+  EXPECT_EQ(job->waits_for(), "joins of 1 of /job:worker/task:2");
+  EXPECT_FALSE(join(0, 2));
+  EXPECT_EQ(job->stage(), Coordinator::Stage::training);
+}
+
+// Who has not come by then is not waited for, and may come later.
+TEST_F(Members, AfterTheJoinTimeoutTrainingBeginsWithThoseWhoAreThere) {
+  make([](JobOptions& o) { o.on_loss = OnLoss::reassign, o.workers = 3, o.joining = {4}, o.join_timeout = 30 * kSecond; });
+  EXPECT_FALSE(join(1));
+  EXPECT_FALSE(job->join({4, Incarnation{1}, 99, "batch=10\nseed=7\n", true}, now, out));
+  now += 30 * kSecond;
+  job->tick(now - 1, out);
+  EXPECT_EQ(job->stage(), Coordinator::Stage::joining);
+  job->tick(now, out);
+  EXPECT_EQ(job->stage(), Coordinator::Stage::training);
+  EXPECT_EQ(job->members(), "view 1: workers 1 of 3");
+  EXPECT_FALSE(join(0));
+  EXPECT_EQ(take(0).slot, 0u);
+}
+
+TEST_F(Members, AfterTheJoinTimeoutAJobWithoutAShardOrAnyWorkerFails) {
+  make([](JobOptions& o) { o.on_loss = OnLoss::reassign, o.joining = {4}, o.join_timeout = 30 * kSecond; });
+  EXPECT_FALSE(join(1));
+  job->tick(now + 30 * kSecond, out);
+  expect_failed(Code::deadline_exceeded, "/job:worker/task:0, /job:ps/task:4 did not join within 30 s");
+  out.clear();
+  make([](JobOptions& o) { o.on_loss = OnLoss::reassign, o.join_timeout = 30 * kSecond; });
+  job->tick(now + 30 * kSecond, out);
+  expect_failed(Code::deadline_exceeded, "/job:worker/task:0, /job:worker/task:1 did not join within 30 s");
+}
+
 TEST_F(Members, ALossFencesTheShardsAndAnswersWhatStillComes) {
   start();
   lose(1);

@@ -32,6 +32,7 @@ SimulationOptions troubled(std::uint64_t seed) {
   SimulationOptions options = base(seed);
   options.job.workers = 2 + static_cast<std::uint32_t>(seed % 3);
   options.job.max_workers = options.job.workers + 2;
+  options.job.min_workers = seed % 4 == 1 ? 1 : 0;
   options.job.on_loss = seed % 5 == 0 ? OnLoss::wait : OnLoss::reassign;
   options.job.grace = 5 * kMillisecond;
   options.job.empty_timeout = 10'000 * kMillisecond;
