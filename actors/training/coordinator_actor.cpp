@@ -7,6 +7,18 @@ constexpr std::int64_t kLate = 1'000'000;  // ns that a tick comes after its dea
 
 }  // namespace
 
+CoordinatorActorImpl::CoordinatorActorImpl(caf::actor_config& config, std::shared_ptr<ActorRecord> record, Config settings)
+    : Counted(config, std::move(record)),
+      options_(settings.options),
+      saving_(std::move(settings.saving)),
+      on_event_(std::move(settings.on_event)),
+      coordinator_(std::move(settings.options), steady_now_ns()),
+      links_(std::move(settings.self)) {
+  options_.steps_per_epoch = coordinator_.steps_per_epoch();
+  options_.resume.reset();
+  next_save_ = saving_.version + saving_.every;
+}
+
 CoordinatorActorImpl::behavior_type CoordinatorActorImpl::make_behavior() {
   return {
       [this](const JobRoutes& routes) {  // from the node, which has told of all peers
@@ -84,12 +96,26 @@ void CoordinatorActorImpl::deliver(TrainingOutbox& out, const TaskName& from, co
   save_when_due(out);
   for (const Outgoing& message : out)
     links_.deliver(message, [this](const auto& to, auto&& what) { tell(to, std::forward<decltype(what)>(what)); });
+  tell_events();
   using Stage = Coordinator::Stage;
   if (coordinator_.stage() == Stage::finished || coordinator_.stage() == Stage::failed)
     wait_slot().clear();
   else
     wait_slot().set(WaitKind::token, static_cast<std::uint64_t>(coordinator_.stage()), coordinator_.counters().steps, 0, 1);
   schedule_tick();
+}
+
+void CoordinatorActorImpl::tell_events() {
+  for (MembershipEvent& event : coordinator_.take_events())
+    tell_event({.kind = std::string(troupe::name(event.kind)), .task = event.worker ? worker_task(*event.worker) : TaskName{}, .step = event.step,
+                .seconds = static_cast<double>(event.took) / 1e9, .text = std::move(event.text), .counts = {}});
+  using Stage = Coordinator::Stage;
+  if (ended_ || (coordinator_.stage() != Stage::finished && coordinator_.stage() != Stage::failed)) return;
+  ended_ = true;
+  const JobCounters& c = coordinator_.counters();
+  tell_event({.kind = "job_ended", .task = kCoordinatorTask, .step = c.steps, .text = "",
+              .counts = {{"tokens", c.tokens}, {"returned", c.returned}, {"joins", c.joins}, {"losses", c.losses}, {"fenced", c.fenced},
+                         {"ignored", c.ignored}, {"refused", c.refused}, {"repeated", c.repeated}, {"late", c.late}, {"steps", c.steps}}});
 }
 
 void CoordinatorActorImpl::save_when_due(TrainingOutbox& out) {
@@ -100,7 +126,7 @@ void CoordinatorActorImpl::save_when_due(TrainingOutbox& out) {
     if (!round.error && !state) return;  // workers have not reported all steps before it yet
     saving_now_ = false;
     if (round.error)
-      saving_.failed(round.error);
+      tell_event({.kind = "save_failed", .task = {}, .step = round.version, .text = fmt::format("step {} could not be saved: {}", round.version, round.error.message()), .counts = {}});
     else
       saving_.commit(round, *state, options_);
   }

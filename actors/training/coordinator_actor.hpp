@@ -2,6 +2,7 @@
 #pragma once
 
 #include "actors/introspection/counted.hpp"
+#include "actors/training/job_event.hpp"
 #include "actors/training/job_links.hpp"
 #include "scheduler/training/coordinator.hpp"
 
@@ -13,17 +14,17 @@ struct SavingPlan {
   std::uint64_t every = 0;    // steps; 0: never
   // Of the job with these options.
   std::function<void(const SaveRound&, const JobState&, const JobOptions&)> commit = nullptr;
-  std::function<void(const Error&)> failed = nullptr;  // a shard could not save; the job goes on
 };
 
 class CoordinatorActorImpl final : public Counted<CoordinatorActor> {
  public:
-  CoordinatorActorImpl(caf::actor_config& config, std::shared_ptr<ActorRecord> record, TaskName self, JobOptions options, SavingPlan saving = {})
-      : Counted(config, std::move(record)), options_(options), saving_(std::move(saving)), coordinator_(std::move(options), steady_now_ns()), links_(std::move(self)) {
-    options_.steps_per_epoch = coordinator_.steps_per_epoch();
-    options_.resume.reset();
-    next_save_ = saving_.version + saving_.every;
-  }
+  struct Config {
+    TaskName self;
+    JobOptions options;
+    SavingPlan saving = {};
+    std::function<void(const JobEvent&)> on_event = nullptr;
+  };
+  CoordinatorActorImpl(caf::actor_config& config, std::shared_ptr<ActorRecord> record, Config settings);
   behavior_type make_behavior() override;
 
  private:
@@ -32,8 +33,15 @@ class CoordinatorActorImpl final : public Counted<CoordinatorActor> {
   void schedule_tick();
   void save_when_due(TrainingOutbox& out);
 
+  void tell_events();
+  void tell_event(const JobEvent& event) const {
+    if (on_event_) on_event_(event);
+  }
+
   JobOptions options_;
   SavingPlan saving_;
+  std::function<void(const JobEvent&)> on_event_;
+  bool ended_ = false;  // and told
   std::uint64_t next_save_ = 0;
   bool saving_now_ = false;
   std::optional<JobState> state_before_;  // asynchronous: when the shards were told

@@ -7,6 +7,7 @@
 #include <functional>
 #include <string>
 
+#include "actors/training/job_event.hpp"
 #include "graph/sparse_mean.hpp"
 #include "messages/frames.hpp"
 #include "scheduler/training/outgoing.hpp"
@@ -50,8 +51,9 @@ struct TrainingOptions {
   std::string checkpoint;
   std::uint64_t checkpoint_every = 0;
   int checkpoints_kept = 3;
-  // Called with what happens beside the figures: losses and what is done about them, checkpoints. Any thread, one at a time.
-  std::function<void(const std::string&)> on_note;
+  // Called with what happens beside the figures: losses and what is done about them, checkpoints. On threads of the runtime, also on
+  // several at once.
+  std::function<void(const JobEvent&)> on_event;
   // Called on the chief after each epoch, on the training thread.
   std::function<void(const EpochDone&)> on_epoch;
   // Called now and then on each worker: steps done and to do of the epoch.

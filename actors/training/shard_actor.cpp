@@ -121,7 +121,7 @@ void ShardActorImpl::end(Error error) {
   if (!config_.ended) return;
   const auto ended = std::move(config_.ended);
   config_.ended = nullptr;
-  ended(std::move(error));
+  ended(std::move(error), state_ ? state_->counters() : ShardCounters{});
 }
 
 }  // namespace troupe

@@ -42,6 +42,11 @@ void Console::result(const TrainingResult& result) {
   print(out_, options_.json ? final_json(result) : final_text(result));
 }
 
+void Console::event(const JobEvent& event) {
+  if (options_.json) print(out_, event_json(event, std::chrono::system_clock::now()));
+  if (!event.text.empty()) note(event.text);
+}
+
 void Console::note(const std::string& message) { print(err_, fmt::format("troupe-mnist: {}", message)); }
 
 }  // namespace troupe

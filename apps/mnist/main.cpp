@@ -65,7 +65,7 @@ void train(const MnistOptions& options, const DataSplits& data, Task& task, Cons
   training.checkpoint_every = options.checkpoint_every;
   training.checkpoints_kept = options.checkpoints_kept;
   training.rejoin_timeout = options.rejoin_timeout;
-  training.on_note = [&](const std::string& what) { console.note(what); };
+  training.on_event = [&](const JobEvent& event) { console.event(event); };
   training.on_epoch = [&](const EpochDone& epoch) { console.epoch(epoch); };
   training.on_progress = [&](std::uint32_t epoch, std::uint64_t step, std::uint64_t steps) {
     console.progress(epoch, step, steps, std::chrono::steady_clock::now());

@@ -28,6 +28,17 @@ std::string final_json(const TrainingResult& result) {
       .dump();
 }
 
+std::string event_json(const JobEvent& event, std::chrono::system_clock::time_point time) {
+  const auto since = std::chrono::duration_cast<std::chrono::microseconds>(time.time_since_epoch());
+  Json json{{"event", event.kind}, {"time", static_cast<double>(since.count()) / 1e6}};
+  if (!event.task.job.empty()) json["task"] = event.task.to_string();
+  json["step"] = event.step;
+  json["seconds"] = event.seconds;
+  if (!event.text.empty()) json["text"] = event.text;
+  if (!event.counts.empty()) json["counts"] = event.counts;
+  return json.dump();
+}
+
 std::string epoch_text(const EpochDone& epoch, int epochs) {
   return fmt::format("Epoch {}/{}: loss {:.4f}, train accuracy {:.4f}, test accuracy {:.4f}, {:.0f} images/s",
                      epoch.epoch + 1, epochs, epoch.loss, epoch.train_accuracy, epoch.test_accuracy,

@@ -2,6 +2,7 @@
 // the newline.
 #pragma once
 
+#include <chrono>
 #include <string>
 
 #include "actors/training/job.hpp"
@@ -13,6 +14,9 @@ namespace troupe {
 std::string epoch_json(const EpochDone& epoch);
 // {"event":"final","test_accuracy":...,"steps":...,"seconds":...,"images_per_second":...,"params_sha256":"..."}
 std::string final_json(const TrainingResult& result);
+// {"event":"lost","time":1700000000.123456,"task":"/job:worker/task:1","step":12,"seconds":0,"text":"...","counts":{}}
+// The time is in seconds since 1970; what an event does not have is left out.
+std::string event_json(const JobEvent& event, std::chrono::system_clock::time_point time);
 
 // "Epoch 1/5: loss 0.4321, train accuracy 0.8712, test accuracy 0.9312, 5210 images/s"
 std::string epoch_text(const EpochDone& epoch, int epochs);

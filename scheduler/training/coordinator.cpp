@@ -101,22 +101,28 @@ void Coordinator::tick(Nanoseconds now, TrainingOutbox& out) {
   const auto limit = deadline();
   if (!limit || now < *limit) return;
   release_kept(now, out);
-  if (stage_ == Stage::joining && now >= created_ + options_.join_timeout) {
-    const bool without = options_.min_workers == 0 && options_.on_loss != JobOptions::OnLoss::fail;
-    if (without && anyone() && missing_shards().empty()) return begin(now, out);
-    return fail(Error(Code::deadline_exceeded,
-                      fmt::format("training job: {} did not join within {} s; start them, or start the job with fewer workers",
-                                  not_joined(), seconds(options_.join_timeout))),
-                out);
+  if (stage_ == Stage::joining) {
+    if (now >= created_ + options_.join_timeout) end_joining(now, out);
+    return;
   }
   if (empty_since_) {
     if (now >= *empty_since_ + options_.empty_timeout)
       fail(Error(Code::unavailable, fmt::format("training job: no worker is left, and none has joined for {} s", seconds(options_.empty_timeout))), out);
     return;
   }
-  if (stage_ == Stage::joining || options_.step_timeout <= 0 || now < progress_ + options_.step_timeout) return;
+  if (options_.step_timeout <= 0 || now < progress_ + options_.step_timeout) return;
   fail(Error(Code::deadline_exceeded, fmt::format("training job: nothing has moved on for {} s while {}; missing: {}",
                                                   seconds(options_.step_timeout), name(stage_), missing())),
+       out);
+}
+
+// Not all have come in time: the job fails, or begins without workers.
+void Coordinator::end_joining(Nanoseconds now, TrainingOutbox& out) {
+  const bool without = options_.min_workers == 0 && options_.on_loss != JobOptions::OnLoss::fail;
+  if (without && anyone() && missing_shards().empty()) return begin(now, out);
+  fail(Error(Code::deadline_exceeded,
+             fmt::format("training job: {} did not join within {} s; start them, or start the job with fewer workers", not_joined(),
+                         seconds(options_.join_timeout))),
        out);
 }
 
@@ -229,6 +235,9 @@ Error Coordinator::token_done(const TokenDone& message, Nanoseconds now, Trainin
   Error error;
   if (!admits(message.worker, message.view, error, out)) return error;
   const TokenBook::Note note = book_.done(message);
+  Worker& worker = workers_[message.worker];
+  if (note == TokenBook::Note::counted && !std::exchange(worker.used, true))
+    this->note(MembershipEvent::Kind::used, message.worker, now - worker.joined);
   if (note == TokenBook::Note::counted) advance(now, out);
   if (note == TokenBook::Note::late) serve(out);
   return count(note, fmt::format("the report of {} on step {} slot {}", describe(message.worker),
@@ -305,6 +314,10 @@ void Coordinator::advance(Nanoseconds now, TrainingOutbox& out) {
   for (const TokenBook::Boundary& boundary : book_.take_boundaries()) note_state(boundary.next_step, boundary.figures, now);
   if (stage_ == Stage::training) {
     const std::uint64_t steps = book_.phase().first_step - options_.first_step + book_.complete_steps();
+    if (steps > counters_.steps && lost_at_) {
+      const Nanoseconds took = now - *std::exchange(lost_at_, std::nullopt);
+      note(MembershipEvent::Kind::went_on, std::nullopt, took, fmt::format("training went on at step {}, {:.2f} s after the loss", steps, seconds(took)));
+    }
     counters_.steps = std::max(counters_.steps, steps);
   }
   if (book_.finished()) {
@@ -433,6 +446,24 @@ std::string Coordinator::waits_for() const {
       break;
   }
   return "";
+}
+
+std::string_view name(MembershipEvent::Kind kind) {
+  switch (kind) {
+    case MembershipEvent::Kind::began:
+      return "began";
+    case MembershipEvent::Kind::joined:
+      return "joined";
+    case MembershipEvent::Kind::used:
+      return "used";
+    case MembershipEvent::Kind::lost:
+      return "lost";
+    case MembershipEvent::Kind::went_on:
+      return "went_on";
+    case MembershipEvent::Kind::fenced:
+      return "fenced";
+  }
+  return "unknown";
 }
 
 std::string_view name(Coordinator::Stage stage) {

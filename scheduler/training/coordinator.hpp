@@ -28,6 +28,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "scheduler/training/job_state.hpp"
@@ -73,9 +74,29 @@ struct JobOptions {
   std::uint64_t lookahead = 0;
   // When all workers are lost: how long one may take to join, before the job fails. Not with OnLoss::fail.
   Nanoseconds empty_timeout = 0;
+  // Why the job cannot begin: told to everyone once all have joined.
+  Error refused;
   // Can be left out by tests, which show that they notice: a worker's message is of its last incarnation.
   bool fence = true;
 };
+
+// What happened to the members of a job.
+struct MembershipEvent {
+  enum class Kind : std::uint8_t {
+    began,    // training
+    joined,   // also: again
+    used,     // the first token of one that has joined is done; since it joined
+    lost,
+    went_on,  // the first step is complete after a loss; since then
+    fenced,   // a message of one that is no member any more was refused: the first since it was lost, or joined again
+  };
+  Kind kind = Kind::began;
+  std::optional<std::uint32_t> worker;
+  std::uint64_t step = 0;  // that is next to be complete
+  Nanoseconds took = 0;
+  std::string text;  // for people; "": they need not know
+};
+std::string_view name(MembershipEvent::Kind kind);
 
 struct JobCounters {
   std::uint64_t tokens = 0;    // handed out
@@ -145,11 +166,13 @@ class Coordinator {
   std::uint64_t view() const { return view_; }
   std::uint64_t view_of(const Join& message) const;
   std::uint32_t chief() const;  // the lowest worker that has not been lost
+  std::vector<MembershipEvent> take_events() { return std::exchange(events_, {}); }
   std::string members() const;  // "view 7: workers 0, 2 of 4; lost: 1"
   std::uint64_t steps_per_epoch() const { return options_.steps_per_epoch; }
   std::string waits_for() const;  // "joins of /job:worker/task:1"; "" if for nothing
 
  private:
+  void end_joining(Nanoseconds now, TrainingOutbox& out);
   std::string missing() const;
   enum class Presence : std::uint8_t { absent, expected, joined, lost };
   struct Worker {
@@ -158,6 +181,9 @@ class Coordinator {
     std::uint64_t last_request = 0;
     bool in_barrier = false;
     std::uint64_t view = 0;  // in which it joined
+    Nanoseconds joined = 0;  // when
+    bool used = false;
+    bool fenced = false;     // and told
     std::deque<Incarnation> retired;         // the last before this one: what still comes of them joins nothing
     std::optional<Nanoseconds> kept_until;   // its tokens are, for its next incarnation
   };
@@ -178,6 +204,7 @@ class Coordinator {
   void lose(std::uint32_t worker, const Error& why, Nanoseconds now, TrainingOutbox& out);
   void release_kept(Nanoseconds now, TrainingOutbox& out);
   bool anyone() const;  // has joined and is not lost
+  void note(MembershipEvent::Kind kind, std::optional<std::uint32_t> worker, Nanoseconds took = 0, std::string text = {});
   Error join_shard(const Join& message, TrainingOutbox& out);
   Error other_job(const Join& message, std::string who, TrainingOutbox& out);
   // Whom the beginning of the training waits for.
@@ -221,6 +248,8 @@ class Coordinator {
   std::uint64_t view_ = 0;
   std::optional<Nanoseconds> empty_since_;  // nobody is left
   std::vector<EpochDone> untold_;           // nobody was there
+  std::vector<MembershipEvent> events_;
+  std::optional<Nanoseconds> lost_at_;  // the first loss since a step was complete
 };
 
 std::string_view name(Coordinator::Stage stage);

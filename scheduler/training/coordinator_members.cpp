@@ -103,6 +103,8 @@ bool Coordinator::admits(std::uint32_t worker, std::uint64_t view, Error& error,
     error = refuse(Code::failed_precondition, describe(worker) + " has not joined the job");
   } else if (workers_[worker].presence == Presence::lost || (options_.fence && view != 0 && view != workers_[worker].view)) {
     const bool lost = workers_[worker].presence == Presence::lost;
+    if (!std::exchange(workers_[worker].fenced, true))
+      note(MembershipEvent::Kind::fenced, worker, 0, fmt::format("{} is a member no more: what it says is refused", describe(worker)));
     ++(lost ? counters_.ignored : counters_.fenced);
     if (view != 0)
       out.push_back({Destination::worker(worker), Fence{worker, lost ? view_ : workers_[worker].view,
@@ -152,7 +154,8 @@ Error Coordinator::join(const Join& message, Nanoseconds now, TrainingOutbox& ou
 
 void Coordinator::admit(std::uint32_t index, Incarnation incarnation, Nanoseconds now, TrainingOutbox& out) {
   Worker& worker = workers_[index];
-  worker = {.presence = Presence::joined, .incarnation = incarnation, .view = ++view_, .retired = std::move(worker.retired), .kept_until = {}};
+  worker = {.presence = Presence::joined, .incarnation = incarnation, .view = ++view_, .joined = now, .retired = std::move(worker.retired), .kept_until = {}};
+  note(MembershipEvent::Kind::joined, index, 0, stage_ == Stage::joining ? "" : fmt::format("{} has joined", describe(index)));
   ++counters_.joins;
   progress_ = now;
   empty_since_.reset();
@@ -190,7 +193,11 @@ void Coordinator::leave(const Leave& message, Nanoseconds now, TrainingOutbox& o
     const auto shard = shards_.find(message.worker);
     if (shard == shards_.end() || shard->second != message.incarnation) return;
     shard->second = {};
-    if (stage_ != Stage::joining) shard_down(message.worker, reason, out);
+    if (stage_ != Stage::joining) return shard_down(message.worker, reason, out);
+    // One that cannot take part will not come again.
+    const Code code = message.reason.code();
+    const bool may_return = code == Code::cancelled || code == Code::unavailable || code == Code::aborted || code == Code::deadline_exceeded;
+    if (!may_return) fail(message.reason.within(describe_shard(message.worker)), out);
     return;
   }
   if (message.worker >= workers_.size()) return;
@@ -231,9 +238,11 @@ void Coordinator::begin_when_joined(Nanoseconds now, TrainingOutbox& out) {
 
 // With those who are there.
 void Coordinator::begin(Nanoseconds now, TrainingOutbox& out) {
+  if (options_.refused) return fail(options_.refused, out);
   for (Worker& worker : workers_)
     if (worker.presence == Presence::expected) worker.presence = Presence::absent;
   started_ = progress_ = now;
+  note(MembershipEvent::Kind::began, std::nullopt);
   if (options_.epochs == 0) {
     stage_ = Stage::finishing;
     Phase nothing;
@@ -254,6 +263,7 @@ void Coordinator::lose(std::uint32_t index, const Error& why, Nanoseconds now, T
   }
   worker.presence = Presence::lost;
   worker.in_barrier = false;
+  worker.fenced = false;
   ++view_;
   ++counters_.losses;
   std::erase_if(requests_, [&](const Request& request) { return request.worker == index; });
@@ -265,6 +275,12 @@ void Coordinator::lose(std::uint32_t index, const Error& why, Nanoseconds now, T
   } else {
     counters_.returned += book_.release(index);
   }
+  if (!lost_at_ && stage_ != Stage::joining) lost_at_ = now;
+  note(MembershipEvent::Kind::lost, index, 0, fmt::format("{}; {}", why.message(), members()));
+}
+
+void Coordinator::note(MembershipEvent::Kind kind, std::optional<std::uint32_t> worker, Nanoseconds took, std::string text) {
+  events_.push_back({kind, worker, counters_.steps, took, std::move(text)});
 }
 
 void Coordinator::release_kept(Nanoseconds now, TrainingOutbox& out) {

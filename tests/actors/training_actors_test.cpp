@@ -35,9 +35,9 @@ class TrainingActors : public ::testing::Test {
     job.step_timeout = 1;  // ns: over as soon as time passes
     job.batch = 2;
     JobRoutes routes;
-    routes.coordinator = coordinator = system.caf->spawn<CoordinatorActorImpl>(system.registry.add("coordinator", "0"), kCoordinatorTask, job);
+    routes.coordinator = coordinator = system.caf->spawn<CoordinatorActorImpl>(system.registry.add("coordinator", "0"), CoordinatorActorImpl::Config{.self = kCoordinatorTask, .options = job});
     ShardActorImpl::Config config{kCoordinatorTask, {.workers = 2, .slots = 2, .keep_previous = false}, {{0, "w", DType::f32, Shape{1}}},
-                                  store, [this](Error e) { ended.push_back(std::move(e)); }};
+                                  store, [this](Error e, const ShardCounters&) { ended.push_back(std::move(e)); }};
     routes.shard = shard = system.caf->spawn<ShardActorImpl>(system.registry.add("shard", "0"), std::move(config));
     routes.job = 1;
     caf::anon_send(shard, routes);
@@ -235,7 +235,7 @@ TEST_F(TrainingActors, WhoGivesUpHearsThatItsJoinIsGone) {
 // The end of one that began before its node had told it of the peers would reach nobody.
 TEST_F(TrainingActors, AJobsTimeBeginsWithItsRoutes) {
   const CoordinatorActor early = system.caf->spawn<CoordinatorActorImpl>(
-      system.registry.add("coordinator", "1"), kCoordinatorTask, JobOptions{.batch = 1, .train_examples = 1, .join_timeout = 1});
+      system.registry.add("coordinator", "1"), CoordinatorActorImpl::Config{.self = kCoordinatorTask, .options = {.batch = 1, .train_examples = 1, .join_timeout = 1}});
   say(early, 0, Join{.worker = 1, .incarnation = {3}, .settings = {}});
   system.run_next_timeout();  // that of the other coordinator
   caf::anon_send(early, PeerUp{worker_task(0), peers[0]});
@@ -256,8 +256,7 @@ TEST_F(TrainingActors, WhoIsLateForAJobIsToldSo) {
     system.run();
   };
   const auto told = [&] { return got<Joined>(0).size(); };
-  const CoordinatorActor ended = system.caf->spawn<CoordinatorActorImpl>(system.registry.add("coordinator", "1"), kCoordinatorTask,
-                                                                         JobOptions{.batch = 1, .train_examples = 1});
+  const CoordinatorActor ended = system.caf->spawn<CoordinatorActorImpl>(system.registry.add("coordinator", "1"), CoordinatorActorImpl::Config{.self = kCoordinatorTask, .options = {.batch = 1, .train_examples = 1}});
   route({shard, ended, {}, 5});
   caf::anon_send(ended, Stop{});
   system.run();

@@ -2,6 +2,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <caf/typed_event_based_actor.hpp>
+#include <caf/send.hpp>
+
 #include "kernels/data/digits.hpp"
 #include "tests/actors/job_tasks.hpp"
 
@@ -83,6 +86,41 @@ TEST_F(TrainingAgain, WhatAWorkerThatStopsLeavesBehindIsDoneByTheOther) {
     EXPECT_THAT(out[3], AnyOf(HasSubstr("stop"), "")) << at;  // it may have been in the barrier
   }
   EXPECT_EQ(fit(), wanted);
+}
+
+// Takes hold of a task's link to another, to say what the actors of a job say.
+PeerActor peer_of(Task& from, const TaskName& to) {
+  auto found = std::make_shared<std::promise<PeerActor>>();
+  auto peer = found->get_future();
+  const auto observer = from.system().spawn([found, to](PeerObserver::pointer self) -> PeerObserver::behavior_type {
+    return {[self, found, to](const PeerUp& up) {
+              if (up.task != to) return;
+              found->set_value(up.peer);
+              self->quit();
+            },
+            [](const PeerDown&) {}};
+  });
+  caf::anon_send(from.local_node(), Observe{observer});
+  return peer.get();
+}
+
+// The coordinator has given it up, and its links are whole: nobody else would tell it.
+TEST_F(TrainingAgain, AWorkerThatIsAMemberNoMoreJoinsAgain) {
+  const auto wanted = fit();
+  const PeerActor worker = peer_of(tasks[0], {"worker", 1});
+  std::atomic<int> fences = 0;
+  std::atomic<int> joins = 0;
+  const auto out = fit([&](const TaskName& name, TrainingOptions& options) {
+    if (name == TaskName{"ps", 0})
+      options.on_event = [&](const JobEvent& event) { joins += event.kind == "joined" && event.task == TaskName{"worker", 1}; };
+    if (name != TaskName{"worker", 1}) return;
+    options.on_progress = [&](std::uint32_t, std::uint64_t step, std::uint64_t) {
+      if (step == 3 && fences++ == 0)
+        caf::anon_send(worker, Outbound{Fence{1, ~0ull, Error(Code::aborted, "given up for lost"), tasks[0].last_job()}});
+    };
+  });
+  EXPECT_EQ(out, wanted);
+  EXPECT_EQ(joins, 2);
 }
 
 // The first worker, who tells the user, is the one that stops: the other does then.

@@ -474,7 +474,9 @@ TEST(ClusterByHand, TrainsLikeOneThatIsLaunched) {
   EXPECT_EQ(second.wait(), 0) << second.err;
   EXPECT_EQ(shard.wait(), 0) << shard.err;
   EXPECT_EQ(last_line(chief.out).value("params_sha256", "none"), hash_by_hand(2));
-  EXPECT_EQ(second.out + shard.out, "");
+  EXPECT_EQ(second.out, "");
+  for (const char* event : {"joined", "began", "used", "job_ended", "ended"})
+    EXPECT_THAT(shard.out, HasSubstr(fmt::format("\"event\":\"{}\"", event)));
 }
 
 // Two of four begin, the others are used as soon as they come.

@@ -56,6 +56,25 @@ TEST_F(Job, AShardThatLeavesBeforeTheTrainingIsWaitedForAndAfterwardsIsLost) {
   expect_failed(Code::unavailable, "/job:ps/task:4 was lost: it has left the job: no time");
 }
 
+TEST_F(Job, AShardThatCannotTakePartEndsTheJobBeforeItBegins) {
+  make([](JobOptions& o) { o.joining = {4}; });
+  join_all();
+  EXPECT_FALSE(job->join({4, Incarnation{1}, 99, "batch=10\nseed=7\n", true}, now, out));
+  make([](JobOptions& o) { o.joining = {4, 5}; });
+  join_all();
+  EXPECT_FALSE(job->join({4, Incarnation{1}, 99, "batch=10\nseed=7\n", true}, now, out));
+  job->leave({4, Incarnation{1}, true, 0, Error(Code::data_loss, "'w' is damaged")}, now, out);
+  expect_failed(Code::data_loss, "/job:ps/task:4: 'w' is damaged");
+}
+
+TEST_F(Job, WhyItCannotBeginIsToldWhenAllHaveJoined) {
+  make([](JobOptions& o) { o.refused = Error(Code::failed_precondition, "the checkpoint is of another job"); });
+  EXPECT_FALSE(join(0));
+  EXPECT_EQ(job->stage(), Coordinator::Stage::joining);
+  EXPECT_FALSE(join(1));
+  expect_failed(Code::failed_precondition, "the checkpoint is of another job");
+}
+
 TEST_F(Job, WaitsForItsShardsIfTheyJoin) {
   make([](JobOptions& o) { o.joining = {4}; });
   const auto join_shard = [&](std::uint32_t shard, const std::string& settings) {

@@ -39,6 +39,37 @@ TEST_F(Members, EveryJoinAndLossMakesAView) {
   EXPECT_EQ(job->counters().losses, 1u);
 }
 
+TEST_F(Members, TellsWhatHappensToThem) {
+  using Kind = MembershipEvent::Kind;
+  const auto events = [this] {
+    std::string text;
+    for (const MembershipEvent& event : job->take_events())
+      text += fmt::format("{} {}{};", name(event.kind), event.worker ? fmt::format("worker {} ", *event.worker) : "", event.step);
+    return text;
+  };
+  start();
+  EXPECT_EQ(events(), "joined worker 0 0;joined worker 1 0;began 0;");
+  const Token first = take(0), second = take(1);
+  now += kSecond;
+  finish(0, first);
+  EXPECT_EQ(events(), "used worker 0 0;");
+  lose(1);
+  now += kSecond;
+  EXPECT_FALSE(job->take_token({1, 9, 0, view_of(0, 1)}, now, out));
+  EXPECT_FALSE(job->take_token({1, 10, 0, view_of(0, 1)}, now, out));
+  EXPECT_EQ(events(), "lost worker 1 0;fenced worker 1 0;");
+  finish(0, take(0));
+  const auto last = job->take_events();
+  ASSERT_EQ(last.size(), 1u);
+  EXPECT_EQ(last[0].kind, Kind::went_on);
+  EXPECT_EQ(last[0].took, kSecond);
+  EXPECT_FALSE(join(1, 2));
+  EXPECT_EQ(events(), "joined worker 1 1;");
+  finish(1, take(1));
+  EXPECT_EQ(events(), "used worker 1 1;");
+  EXPECT_EQ(second.step, 0u);
+}
+
 TEST_F(Members, WhatComesOfAWorkerThatLeftBeforeTheTrainingIsIgnored) {
   make();
   EXPECT_FALSE(join(0));

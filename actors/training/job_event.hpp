@@ -1,0 +1,27 @@
+// What happens to a training job beside its figures: who comes and goes, what is saved, how long it took.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "messages/protocol.hpp"
+
+namespace troupe {
+
+struct JobEvent {
+  // On the coordinator's task: began (training), joined (a worker, for the first time or again), used (the first token of a joined
+  // worker is done; seconds since it joined), lost (a worker), went_on (the first step complete after a loss; seconds since then),
+  // fenced (a message of a worker that is a member no more was refused, the first of it), passed_over (a checkpoint), saved,
+  // save_failed, job_ended (counts: of the members).
+  // On each ps task: restored (a checkpoint), ended (counts: what its shard has applied and dropped).
+  // On any task: waits (the job cannot go on before others are back), goes_on (from a checkpoint).
+  std::string kind;
+  TaskName task;           // whom it is about; without a job: nobody
+  std::uint64_t step = 0;  // of the job that is next to be complete
+  double seconds = 0;      // how long that took which it tells
+  std::string text;        // for people: what happened, and what is done about it; "": they need not know
+  std::map<std::string, std::uint64_t> counts;
+};
+
+}  // namespace troupe

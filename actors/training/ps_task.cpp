@@ -1,0 +1,290 @@
+#include <caf/send.hpp>
+
+#include "actors/session/session.hpp"
+#include "actors/training/cluster_job.hpp"
+#include "actors/training/coordinator_actor.hpp"
+#include "actors/training/shard_actor.hpp"
+#include "actors/training/shard_keeper.hpp"
+
+namespace troupe {
+namespace {
+
+// Values of this shard's variables at the start: the owner draws them from (seed, name).
+class InitialValues {
+ public:
+  InitialValues(const TrainingPlan& plan, const ClusterJob& job)
+      : plan_(plan), job_(job), session_(plan.task, *job.graph.graph, {.seed = plan.options.seed}) {}
+
+  Tensor of_slice(const Slice& slice) {
+    if (const auto it = plan_.start.find(slice.variable); it != plan_.start.end()) return cut(it->second, slice);
+    return cut(run(job_.sharded.initial_values.at(slice.variable), slice.variable), slice);
+  }
+  Tensor of_slot(const SlotVariable& slot, const Slice& slice, const Shape& variable) {
+    if (slot.initial_value.empty()) return Tensor::zeros(slot.dtype, slot.shape == variable ? slice.shape : slot.shape);
+    const Tensor whole = run(slot.initial_value, slot.name);
+    return slot.shape == variable ? cut(whole, slice) : whole.clone();
+  }
+
+ private:
+  Tensor run(const std::string& output, const std::string& variable) {
+    if (output.empty()) fail(Code::failed_precondition, "variable '{}' has no initial value", variable);
+    return session_.run({}, std::vector<Output>{job_.graph.graph->output(output)}, {}, {.random_step = 0})[0];
+  }
+  static Tensor cut(const Tensor& whole, const Slice& slice) {
+    if (whole.shape().is_scalar()) return whole.clone();
+    return whole.rows(slice.row_begin, slice.row_end).clone();
+  }
+
+  const TrainingPlan& plan_;
+  const ClusterJob& job_;
+  Session session_;
+};
+
+std::vector<SliceSpec> slice_specs(const ClusterJob& job, int shard) {
+  std::vector<SliceSpec> out;
+  for (const Slice& slice : job.map.slices())
+    if (slice.shard == shard) out.push_back({slice.id, slice.variable, slice.dtype, slice.shape});
+  return out;
+}
+
+void fill_with_initial_values(ParameterStore& store, const TrainingPlan& plan, const ClusterJob& job, int shard) {
+  InitialValues initial(plan, job);
+  for (const Slice& slice : job.map.slices()) {
+    if (slice.shard != shard) continue;
+    const UpdateRule& rule = job.sharded.rules.at(slice.variable);
+    std::vector<Tensor> slots;
+    for (const SlotVariable& slot : rule.slots) slots.push_back(initial.of_slot(slot, slice, job.map.variable(slice.variable).shape));
+    store.add(slice.id, slice.variable, rule, initial.of_slice(slice), std::move(slots));
+  }
+}
+
+JobOptions::OnLoss policy_of(TrainingOptions::OnLoss on_loss) {
+  switch (on_loss) {
+    case TrainingOptions::OnLoss::fail:
+      return JobOptions::OnLoss::fail;
+    case TrainingOptions::OnLoss::shrink:
+      return JobOptions::OnLoss::reassign;
+    case TrainingOptions::OnLoss::wait:
+      return JobOptions::OnLoss::wait;
+  }
+  return JobOptions::OnLoss::fail;
+}
+
+JobOptions job_options(const TrainingPlan& plan, const ClusterJob& job, const Attempt& attempt) {
+  JobOptions options;
+  options.mode = job.mode;
+  options.workers = job.workers;
+  options.shards = job.owning_shards();
+  for (std::uint32_t s = 0; s < job.shards; ++s) options.joining.push_back(s);
+  options.slots = job.slots;
+  options.backups = job.backups;
+  options.staleness = static_cast<std::uint64_t>(plan.options.staleness);
+  options.epochs = static_cast<std::uint32_t>(plan.options.epochs);
+  options.batch = static_cast<std::uint64_t>(plan.options.batch);
+  options.train_examples = static_cast<std::uint64_t>(plan.data.train.size());
+  options.test_examples = static_cast<std::uint64_t>(plan.data.test.size());
+  options.evaluation_chunk = static_cast<std::uint64_t>(kEvaluationChunk) / 2;
+  options.fingerprint = job.fingerprint;
+  options.settings = job.settings;
+  options.join_timeout = attempt.join_timeout.count();
+  options.lookahead = job.mode == TrainingMode::synchronous ? kTokensAhead - 1 : 0;
+  options.empty_timeout = plan.options.rejoin_timeout.count();
+  options.min_workers = static_cast<std::uint32_t>(plan.options.min_workers);
+  options.on_loss = policy_of(plan.options.on_loss);
+  options.grace = plan.options.rejoin_timeout.count();
+  options.step_timeout = plan.options.step_timeout.count();
+  return options;
+}
+
+ShardOptions shard_options(const TrainingPlan& plan, const ClusterJob& job, std::uint32_t index) {
+  ShardOptions options;
+  options.mode = job.mode;
+  options.shard = index;
+  options.workers = job.workers;
+  options.slots = job.slots;
+  options.backups = job.backups;
+  options.staleness = static_cast<std::uint64_t>(plan.options.staleness);
+  options.sparse_mean = plan.options.sparse_mean;
+  options.keep_previous = plan.options.on_loss != TrainingOptions::OnLoss::fail && job.mode == TrainingMode::synchronous;
+  options.keep_versions = kTokensAhead;
+  return options;
+}
+
+std::map<std::string, std::uint64_t> counts_of(const ShardCounters& c) {
+  return {{"batches", c.batches}, {"updates", c.updates}, {"duplicates", c.duplicates}, {"stale", c.stale}, {"uncommitted", c.uncommitted},
+          {"fenced", c.fenced},   {"refused", c.refused}, {"abandoned", c.abandoned},   {"pushes", c.pushes}, {"pulls", c.pulls}};
+}
+
+// Larger than those of all jobs before, also of another process of this task: the clock's microseconds, or one more.
+std::uint64_t draw_job(Task& task) {
+  const auto now = std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::system_clock::now().time_since_epoch());
+  return task.last_job() = std::max(static_cast<std::uint64_t>(now.count()), task.last_job() + 1);
+}
+
+// A ps task in one job: its shard, on ps/0 the coordinator, and what it keeps of the job.
+class PsTask {
+ public:
+  PsTask(const TrainingPlan& plan, const ClusterJob& job, Attempt& attempt)
+      : plan_(plan),
+        job_(job),
+        attempt_(attempt),
+        task_(plan.task),
+        index_(static_cast<std::uint32_t>(task_.name().index)),
+        coordinates_(task_.name() == kCoordinatorTask),
+        keeper_(std::make_shared<ShardKeeper>(plan, job)),
+        mailbox_(std::make_shared<WorkerMailbox>()) {}
+  ~PsTask() {
+    caf::anon_send(task_.local_node(), JobRoutes{});
+    if (routes_.shard) caf::anon_send(routes_.shard, Stop{});
+    if (routes_.coordinator) caf::anon_send(routes_.coordinator, Stop{});
+    keeper_->stop();
+  }
+  PsTask(const PsTask&) = delete;
+  PsTask& operator=(const PsTask&) = delete;
+
+  void serve() {
+    const std::optional<Checkpoint> from = begin();
+    if (coordinates_) keeper_->job = attempt_.job = routes_.job = draw_job(task_);
+    spawn(from);
+    const Join join{index_, Incarnation{random_id()}, job_.fingerprint, job_.settings, true, attempt_.after};
+    bool joined = false;
+    try {
+      say(join);
+      if (!coordinates_) await_joined(plan_, attempt_, *mailbox_, join.incarnation, routes_, [this](const Joined& told) { prepare(told); });
+      joined = true;
+      for (bool over = false; !over;) {
+        check_stop(plan_.options);
+        const auto frame = mailbox_->take(kPollInterval);
+        over = frame && std::holds_alternative<BarrierOpen>(*frame);
+      }
+    } catch (...) {
+      say(leave_of(join, current_error()));
+      if (!joined) await_left(*mailbox_, join.incarnation);
+      attempt_.over = true;  // a job needs all its shards
+      attempt_.progress = keeper_->store->applied() > 0;
+      throw;
+    }
+  }
+
+ private:
+  // Fills the store. Other tasks than the coordinator's may be told of a checkpoint when they have joined.
+  std::optional<Checkpoint> begin() {
+    std::optional<Checkpoint> from;
+    if (coordinates_ && !keeper_->directory.empty()) try {
+        from = newest_of_job(posix_file_system(), keeper_->directory, job_.settings,
+                             [this](const std::string& what) { keeper_->tell({.kind = "passed_over", .task = task_.name(), .text = what, .counts = {}}); });
+        if (from) restore(*from);
+      } catch (const Error& error) {
+        refused_ = error;
+      }
+    if (!from) fill_with_initial_values(*keeper_->store, plan_, job_, keeper_->shard);
+    return from;
+  }
+
+  // When the job is joined, before its first frame.
+  void prepare(const Joined& told) {
+    keeper_->job = told.job;
+    if (told.version == 0) return;
+    if (keeper_->directory.empty())
+      fail(Code::failed_precondition, "the job goes on from a checkpoint of step {}, and this task has no directory of checkpoints", told.version);
+    Checkpoint from = open_checkpoint(posix_file_system(), checkpoint_folder(keeper_->directory, told.version));
+    restore(from);
+  }
+
+  void restore(Checkpoint& from) {
+    keeper_->begin_with(from);
+    keeper_->tell({.kind = "restored", .task = task_.name(), .step = from.manifest().id.version,
+                   .text = coordinates_ ? fmt::format("goes on from '{}'", from.folder()) : "", .counts = {}});
+  }
+
+  void spawn(const std::optional<Checkpoint>& from) {
+    ShardActorImpl::Config config = shard_config();
+    // Weak: the shard has the keeper, and the keeper must not have the shard for ever.
+    auto say_saved = std::make_shared<std::function<void(const Saved&)>>();
+    if (!keeper_->directory.empty())
+      config.save = [keeper = keeper_, say_saved](const Save& request, const ShardState::Cut& cut) { keeper->save(request, cut, *say_saved); };
+    // Detached: applying gradients is slow work, which has no place among the control actors.
+    routes_.shard = task_.system().spawn<ShardActorImpl, caf::detached>(task_.actors().add("shard", task_.name().to_string()), std::move(config));
+    if (coordinates_) spawn_coordinator(from);
+    *say_saved = [to = saved_goes_to(), coordinates = coordinates_, self = task_.name()](const Saved& saved) {
+      const auto actor = caf::actor_cast<caf::strong_actor_ptr>(to);
+      if (!actor) return;
+      if (coordinates)
+        caf::anon_send(caf::actor_cast<CoordinatorActor>(actor), Inbound<Saved>{self, saved});
+      else
+        caf::anon_send(caf::actor_cast<ShardActor>(actor), Outbound{saved});
+    };
+    caf::anon_send(task_.local_node(), Observe{caf::actor_cast<PeerObserver>(routes_.shard)});
+    if (routes_.coordinator) caf::anon_send(task_.local_node(), Observe{caf::actor_cast<PeerObserver>(routes_.coordinator)});
+    caf::anon_send(task_.local_node(), routes_);
+  }
+
+  caf::weak_actor_ptr saved_goes_to() const {
+    if (coordinates_) return caf::actor_cast<caf::weak_actor_ptr>(routes_.coordinator);
+    return caf::actor_cast<caf::weak_actor_ptr>(routes_.shard);
+  }
+
+  ShardActorImpl::Config shard_config() {
+    ShardActorImpl::Config config;
+    config.self = task_.name();
+    config.options = shard_options(plan_, job_, index_);
+    config.slices = slice_specs(job_, task_.name().index);
+    config.store = keeper_->store;
+    config.ended = [mailbox = mailbox_, keeper = keeper_, self = task_.name()](Error error, const ShardCounters& counters) {
+      keeper->tell({.kind = "ended", .task = self, .step = counters.updates, .text = "", .counts = counts_of(counters)});
+      if (error)
+        mailbox->fail(std::move(error));
+      else
+        mailbox->put(BarrierOpen{});
+    };
+    config.joined = [mailbox = mailbox_](const Joined& joined) { mailbox->put(joined); };
+    config.prepare = [keeper = keeper_](ShardOptions& options) {
+      options.version = keeper->start.version;
+      options.applied = keeper->start.applied;
+    };
+    return config;
+  }
+
+  void spawn_coordinator(const std::optional<Checkpoint>& from) {
+    CoordinatorActorImpl::Config config;
+    config.self = task_.name();
+    config.options = job_options(plan_, job_, attempt_);
+    config.options.refused = refused_;
+    config.on_event = [keeper = keeper_](const JobEvent& event) { keeper->tell(event); };
+    if (from) {
+      config.options.resume = state_in(*from);
+      config.saving.version = from->manifest().id.version;
+    }
+    if (!keeper_->directory.empty()) {
+      const std::uint64_t examples = config.options.batch * config.options.slots;
+      config.saving.every = plan_.options.checkpoint_every > 0 ? plan_.options.checkpoint_every : std::max<std::uint64_t>(1, config.options.train_examples / examples);
+      config.saving.commit = [keeper = keeper_](const SaveRound& round, const JobState& state, const JobOptions& of) { keeper->commit(round, state, of); };
+    }
+    routes_.coordinator = task_.system().spawn<CoordinatorActorImpl>(task_.actors().add("coordinator", task_.name().to_string()), std::move(config));
+  }
+
+  template <class F>
+  void say(const F& frame) {
+    if (coordinates_)
+      caf::anon_send(routes_.coordinator, Inbound<F>{task_.name(), frame});
+    else
+      caf::anon_send(routes_.shard, Outbound{frame});
+  }
+
+  const TrainingPlan& plan_;
+  const ClusterJob& job_;
+  Attempt& attempt_;
+  Task& task_;
+  const std::uint32_t index_;
+  const bool coordinates_;
+  const std::shared_ptr<ShardKeeper> keeper_;
+  const std::shared_ptr<WorkerMailbox> mailbox_;
+  JobRoutes routes_;
+  Error refused_;  // why the job cannot begin
+};
+
+}  // namespace
+
+void serve_shard(const TrainingPlan& plan, const ClusterJob& job, Attempt& attempt) { PsTask(plan, job, attempt).serve(); }
+
+}  // namespace troupe

@@ -1,0 +1,278 @@
+#include <caf/actor_system.hpp>
+#include <caf/send.hpp>
+#include <array>
+#include <deque>
+
+#include "actors/session/session.hpp"
+#include "actors/training/batches.hpp"
+#include "actors/training/cluster_job.hpp"
+
+namespace troupe {
+namespace {
+
+class WorkerLoop {
+ public:
+  WorkerLoop(const TrainingPlan& plan, const ClusterJob& job, Attempt& attempt)
+      : plan_(plan),
+        job_(job),
+        attempt_(attempt),
+        index_(static_cast<std::uint32_t>(plan.task.name().index)),
+        session_(plan.task, *job.sharded.graph, {.seed = plan.options.seed, .shards = job.shard_names()}),
+        batches_(plan.data.train, plan.options.seed, kTokensAhead),
+        mailbox_(std::make_shared<WorkerMailbox>(most_silence(plan.options))) {
+    const TrainingGraph& g = job.graph;
+    step_ = session_.callable({here(g.images[0]), here(g.labels[0])}, {here(g.loss_sum), here(g.correct)}, {here(g.train)});
+    evaluate_ = session_.callable({here(g.eval_images), here(g.eval_labels)}, {here(g.eval_loss_sum), here(g.eval_correct)});
+    Outputs reads;
+    for (const VariableRef& v : g.trainable) reads.push_back(here(v.read()));
+    if (g.loss_scale) reads.insert(reads.end(), {here(g.loss_scale->skipped), here(g.loss_scale->scale)});
+    read_all_ = session_.callable({}, reads);
+    // Last: an actor whose loop was never made would not be stopped.
+    actor_ = plan.task.system().spawn<WorkerActorImpl>(plan.task.actors().add("worker", plan.task.name().to_string()), mailbox_);
+    caf::anon_send(plan.task.local_node(), Observe{caf::actor_cast<PeerObserver>(actor_)});
+    caf::anon_send(plan.task.local_node(), routes());
+  }
+  ~WorkerLoop() {
+    // What is of a job that it may join again is kept until then.
+    caf::anon_send(plan_.task.local_node(), JobRoutes{{}, {}, {}, attempt_.over ? 0 : attempt_.job});
+    caf::anon_send(actor_, Stop{});
+  }
+
+  Trained run() {
+    session_.run({}, std::vector<Output>{}, {here(job_.graph.initializer)}, {.random_step = 0});
+    const Join join{index_, Incarnation{random_id()}, job_.fingerprint, job_.settings, false, attempt_.after};
+    tell(join);
+    try {
+      const Joined joined = await_joined(plan_, attempt_, *mailbox_, join.incarnation, routes());
+      number_ = joined.job;
+      view_ = joined.view;
+      if (joined.version > 0 && plan_.options.on_event)
+        plan_.options.on_event({.kind = "goes_on", .task = plan_.task.name(), .step = joined.version,
+                                .text = fmt::format("the job goes on from step {}", joined.version), .counts = {}});
+      Trained out = work();
+      attempt_.over = true;
+      return out;
+    } catch (...) {
+      if (mailbox_->over() >= attempt_.job) attempt_.over = true;
+      tell(leave_of(join, current_error()));
+      if (number_ == 0) await_left(*mailbox_, join.incarnation);
+      for (const auto& step : running_) session_.cancel(step->id);
+      throw;
+    }
+  }
+
+ private:
+  JobRoutes routes() const { return {{}, {}, actor_, attempt_.job}; }
+  // Longer than the coordinator is patient.
+  static std::chrono::nanoseconds most_silence(const TrainingOptions& options) {
+    return options.step_timeout.count() > 0 ? options.join_timeout + 2 * options.step_timeout : std::chrono::nanoseconds(0);
+  }
+  // The same output in the sharded graph: names are kept.
+  Output here(const Output& output) const {
+    Graph& graph = *job_.sharded.graph;
+    return graph.output(graph.get(output.source().name), output.index);
+  }
+  void tell(Frame frame) { caf::anon_send(actor_, Outbound{of_member(of_job(std::move(frame), number_), view_)}); }
+
+  // A step that has been started; its result comes on a thread of the runtime.
+  struct Running {
+    TokenDone report;
+    StepId id;
+    bool unused = false;  // nobody waits for it any more
+    std::atomic<bool> ended{false};
+    StepResult result;
+  };
+
+  // While a step computes, the token of the next has come, its batch is gathered, and its pulls wait on the shards for the
+  // version they need: it goes on the moment that is there.
+  Trained work() {
+    for (int i = 0; i < kTokensAhead; ++i) ask();
+    for (;;) {
+      while (!running_.empty() && running_.front()->ended.load(std::memory_order_acquire)) end_first();
+      begin_waiting();
+      check_stop(plan_.options);
+      auto frame = mailbox_->take(kPollInterval);
+      if (!frame) continue;
+      if (const auto* token = std::get_if<Token>(&*frame)) {
+        if (token->kind == TokenKind::finish) return finish(*token);  // all others have been reported, or are of no use
+        waiting_.push_back(*token);
+      } else if (const auto* commit = std::get_if<Commit>(&*frame)) {
+        drop_unused(*commit);
+      } else {
+        note(*frame);
+      }
+    }
+  }
+
+  // The slots of a step are chosen: its other tokens need not be computed.
+  void drop_unused(const Commit& commit) {
+    const auto unused = [&](const Token& token) {
+      return token.kind == TokenKind::train && token.step == commit.step && !std::ranges::binary_search(commit.slots, token.slot);
+    };
+    for (const auto& step : running_) {
+      if (step->unused || !unused(step->report.token)) continue;
+      step->unused = true;
+      session_.cancel(step->id);
+    }
+    std::erase_if(waiting_, [&](const Token& token) {
+      if (!unused(token)) return false;
+      report_unused(token);
+      return true;
+    });
+  }
+
+  void report_unused(const Token& token) {
+    tell(TokenDone{.worker = index_, .token = token});
+    if (token.request != 0) ask();
+  }
+
+  void ask() { tell(TakeToken{index_, ++request_}); }
+
+  void note(const Frame& frame) {
+    if (const auto* epoch = std::get_if<EpochDone>(&frame)) {
+      figures_ = *epoch;
+      if (plan_.options.on_epoch && epoch->chief == index_) plan_.options.on_epoch(*epoch);
+    }
+    // This worker is a member no more, though its links are whole: it has to join again.
+    const auto* fence = std::get_if<Fence>(&frame);
+    if (fence && fence->worker == index_ && fence->view > view_) throw fence->reason;
+  }
+
+  // Asynchronous workers pull what there is: one that pulled while it computes would miss its own last update.
+  void begin_waiting() {
+    const bool overlap = job_.mode != TrainingMode::asynchronous;
+    while (!waiting_.empty() && (overlap || running_.empty())) {
+      const Token token = waiting_.front();
+      waiting_.pop_front();
+      if (token.kind == TokenKind::train) {
+        const Batch& batch = batches_.get(token.epoch, token.begin, token.end);
+        start(step_, {batch.images, batch.labels}, token);
+      } else {
+        Batch& batch = test_batches_[next_test_batch_++ % test_batches_.size()];
+        gather_range(plan_.data.test, static_cast<std::int64_t>(token.begin), static_cast<std::int64_t>(token.end), batch);
+        start(evaluate_, {batch.images, batch.labels}, token);
+      }
+    }
+  }
+
+  std::shared_ptr<Running> start(const Callable& call, std::vector<Tensor> feeds, const Token& token) {
+    auto step = std::make_shared<Running>();
+    step->report = TokenDone{.worker = index_, .token = token, .examples = token.end - token.begin};
+    running_.push_back(step);
+    step->id = call.start(std::move(feeds), run_options(token), [step, mailbox = mailbox_](StepResult result) {
+      step->result = std::move(result);
+      step->ended.store(true, std::memory_order_release);
+      mailbox->wake();
+    });
+    return step;
+  }
+
+  void end_first() {
+    const auto step = running_.front();
+    if (step->unused) {
+      running_.pop_front();
+      return report_unused(step->report.token);
+    }
+    const auto figures = fetches_of(*step);
+    running_.pop_front();
+    step->report.loss_sum = figures[0].item<float>();
+    step->report.correct = static_cast<std::uint64_t>(figures[1].item<std::int64_t>());
+    tell(step->report);
+    attempt_.progress = true;
+    if (step->report.token.request != 0) ask();
+    const Token& token = step->report.token;
+    if (token.kind != TokenKind::train || !plan_.options.on_progress) return;
+    const std::uint64_t steps = static_cast<std::uint64_t>(plan_.data.train.size()) / ((job_.slots + job_.backups) * static_cast<std::uint64_t>(plan_.options.batch));
+    plan_.options.on_progress(token.epoch, token.step % steps + 1, steps);
+  }
+
+  // Throws why the step, or the job, has failed.
+  std::vector<Tensor> fetches_of(Running& step) {
+    if (!step.result.error) return std::move(step.result.fetches);
+    // Why the job failed says more than what that did to this step. Where a task is missing, that news may be on its way:
+    // the first to go takes others with it, in any order.
+    const bool lost = step.result.error.code() == Code::unavailable;
+    mailbox_->check(lost ? kReasonPatience : std::chrono::seconds(0));
+    throw step.result.error;
+  }
+
+  RunOptions run_options(const Token& token) const {
+    return {.random_step = static_cast<std::int64_t>(token.step),
+            .random_slot = token.slot,
+            .training = {.worker = index_, .step = token.step, .slot = token.slot, .min_version = token.min_version, .job = number_, .view = view_}};
+  }
+
+  Trained finish(Token token) {
+    Trained out;
+    while (!running_.empty()) {  // of no use, and cancelled
+      if (running_.front()->ended.load(std::memory_order_acquire))
+        running_.pop_front();
+      else if (const auto frame = mailbox_->take(kPollInterval))
+        note(*frame);
+    }
+    for (;;) {
+      if (token.slot == index_ && !out.result.chief) out = result_of(token);
+      tell(Barrier{index_});
+      for (bool again = false; !again;) {
+        check_stop(plan_.options);
+        const auto frame = mailbox_->take(kPollInterval);
+        if (!frame) continue;
+        if (std::holds_alternative<BarrierOpen>(*frame)) return out;
+        note(*frame);
+        if (const auto* next = std::get_if<Token>(&*frame)) {  // the chief is lost, and another is
+          token = *next;
+          again = true;
+        }
+      }
+    }
+  }
+
+  Trained result_of(const Token& token) {
+    Trained out;
+    const auto values = read_all(token);
+    const std::size_t trained = job_.graph.trainable.size();
+    for (std::size_t i = 0; i < trained; ++i) out.parameters[job_.graph.trainable[i].name] = values[i];
+    const double images = static_cast<double>(figures_.steps) * plan_.options.batch * job_.slots;
+    out.result = {true, figures_.test_accuracy, figures_.steps, figures_.seconds,
+                  figures_.seconds > 0 ? images / figures_.seconds : 0, params_sha256(out.parameters)};
+    if (job_.graph.loss_scale) {
+      out.result.skipped_steps = static_cast<std::uint64_t>(values[trained].item<std::int64_t>());
+      out.result.loss_scale = values[trained + 1].item<float>();
+    }
+    return out;
+  }
+
+  std::vector<Tensor> read_all(const Token& token) {
+    const auto step = start(read_all_, {}, token);
+    while (!step->ended.load(std::memory_order_acquire)) {
+      check_stop(plan_.options);
+      if (const auto frame = mailbox_->take(kPollInterval)) note(*frame);
+    }
+    running_.pop_front();
+    return fetches_of(*step);
+  }
+
+  const TrainingPlan& plan_;
+  const ClusterJob& job_;
+  Attempt& attempt_;
+  std::uint32_t index_;
+  Session session_;
+  EpochBatches batches_;
+  std::array<Batch, kTokensAhead> test_batches_;
+  std::size_t next_test_batch_ = 0;
+  Callable step_, evaluate_, read_all_;
+  std::shared_ptr<WorkerMailbox> mailbox_;
+  WorkerActor actor_;
+  std::uint64_t number_ = 0;  // of the job, once it is joined
+  std::uint64_t view_ = 0;    // of its members, in which this worker joined
+  std::uint64_t request_ = 0;
+  std::deque<Token> waiting_;  // for the step before
+  std::deque<std::shared_ptr<Running>> running_;
+  EpochDone figures_;
+};
+
+}  // namespace
+
+Trained work_in_job(const TrainingPlan& plan, const ClusterJob& job, Attempt& attempt) { return WorkerLoop(plan, job, attempt).run(); }
+
+}  // namespace troupe
