@@ -141,6 +141,12 @@ struct PeerDown {
   TaskName task;
   Error reason;
 };
+// Nothing has been heard of another task for a while (true), or something has again (false). Told to the coordinator on this task.
+struct PeerSuspected {
+  using local_message = void;
+  TaskName task;
+  bool suspect = false;
+};
 // The wire's thread to a peer: a frame came, or the connection ended.
 struct FrameCame {
   using local_message = void;

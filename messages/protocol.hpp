@@ -78,7 +78,7 @@ using ShardActor = caf::typed_actor<caf::reacts_to<JobRoutes>, caf::reacts_to<Ou
 using CoordinatorActor =
     caf::typed_actor<caf::reacts_to<JobRoutes>, caf::reacts_to<Inbound<Join>>, caf::reacts_to<Inbound<Leave>>, caf::reacts_to<Inbound<TakeToken>>, caf::reacts_to<Inbound<TokenDone>>,
                      caf::reacts_to<Inbound<Staged>>, caf::reacts_to<Inbound<Saved>>, caf::reacts_to<Inbound<Barrier>>, caf::reacts_to<PeerUp>,
-                     caf::reacts_to<PeerDown>, caf::reacts_to<Tick>, caf::reacts_to<Stop>>;
+                     caf::reacts_to<PeerDown>, caf::reacts_to<PeerSuspected>, caf::reacts_to<Tick>, caf::reacts_to<Stop>>;
 
 // A worker's place in a training job: carries the training loop's frames to the coordinator, and what comes back to it.
 using WorkerActor = caf::typed_actor<caf::reacts_to<Outbound>, caf::reacts_to<Inbound<Joined>>, caf::reacts_to<Inbound<Token>>, caf::reacts_to<Inbound<EpochDone>>,
@@ -118,7 +118,7 @@ struct PeerLost {
   PeerActor peer;
   Error reason;
 };
-using LocalNodeActor = NodeActor::extend<caf::reacts_to<PeerUp>, caf::reacts_to<PeerLost>, caf::reacts_to<Observe>,
+using LocalNodeActor = NodeActor::extend<caf::reacts_to<PeerUp>, caf::reacts_to<PeerLost>, caf::reacts_to<PeerSuspected>, caf::reacts_to<Observe>,
                                          caf::reacts_to<JoinCluster>, caf::reacts_to<JobRoutes>, caf::reacts_to<Stop>>;
 
 }  // namespace troupe

@@ -104,6 +104,7 @@ class Links::Impl final : public WireHandler {
     peers.erase(it);
     note_link(name, false, why, reason ? kFirstPause : kPauseAfterGoodbye);
   }
+  void suspected(PeerId, const TaskName& name, bool suspect) override { caf::anon_send(config.node, PeerSuspected{name, suspect}); }
   void dial_failed(const TaskName& name, const Error& reason) override { note_link(name, false, reason); }
 
   // What is known of the link to a task of the cluster.

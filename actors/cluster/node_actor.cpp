@@ -66,6 +66,9 @@ NodeActorImpl::behavior_type NodeActorImpl::make_behavior() {
         if (routes.coordinator) tell(routes.coordinator, routes);
         for (const auto& [task, peer] : peers_) tell(peer, routes_);
       },
+      [this](const PeerSuspected& message) {
+        if (routes_.coordinator) tell(routes_.coordinator, message);
+      },
       [this](const Stop&) {
         for (auto& [id, session] : sessions_)
           for (const auto& partition : session.partitions) tell(partition, Stop{});

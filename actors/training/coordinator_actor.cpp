@@ -74,6 +74,11 @@ CoordinatorActorImpl::behavior_type CoordinatorActorImpl::make_behavior() {
         if (message.task.job == "ps") coordinator_.shard_down(index, message.reason.message(), out);
         deliver(out, message.task, Error());
       },
+      [this](const PeerSuspected& message) {
+        if (message.task.job != "worker") return;
+        coordinator_.suspect(static_cast<std::uint32_t>(message.task.index), message.suspect);
+        tell_events();
+      },
       [this](const Tick&) {
         const std::int64_t now = steady_now_ns();
         if (now >= next_tick_) next_tick_ = 0;  // else another is to come

@@ -11,7 +11,7 @@ namespace troupe {
 
 struct JobEvent {
   // On the coordinator's task: began (training), joined (a worker, for the first time or again), used (the first token of a joined
-  // worker is done; seconds since it joined), lost (a worker), went_on (the first step complete after a loss; seconds since then),
+  // worker is done; seconds since it joined), suspected (a worker has not been heard of for a while), heard (it has again), lost, went_on (the first step complete after a loss; seconds since then),
   // fenced (a message of a worker that is a member no more was refused, the first of it), passed_over (a checkpoint), saved,
   // save_failed, job_ended (counts: of the members).
   // On each ps task: restored (a checkpoint), ended (counts: what its shard has applied and dropped).

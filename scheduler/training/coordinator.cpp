@@ -456,6 +456,10 @@ std::string_view name(MembershipEvent::Kind kind) {
       return "joined";
     case MembershipEvent::Kind::used:
       return "used";
+    case MembershipEvent::Kind::suspected:
+      return "suspected";
+    case MembershipEvent::Kind::heard:
+      return "heard";
     case MembershipEvent::Kind::lost:
       return "lost";
     case MembershipEvent::Kind::went_on:

@@ -86,6 +86,8 @@ struct MembershipEvent {
     began,    // training
     joined,   // also: again
     used,     // the first token of one that has joined is done; since it joined
+    suspected,  // nothing has been heard of it for a while
+    heard,      // of one that was suspected
     lost,
     went_on,  // the first step is complete after a loss; since then
     fenced,   // a message of one that is no member any more was refused: the first since it was lost, or joined again
@@ -147,6 +149,8 @@ class Coordinator {
   void leave(const Leave& message, Nanoseconds now, TrainingOutbox& out);
   // Nothing that this incarnation of the worker sent may be delivered later.
   void worker_down(std::uint32_t worker, std::string_view reason, Nanoseconds now, TrainingOutbox& out);
+  // Nothing has been heard of the worker for a while; or something has again. It stays a member.
+  void suspect(std::uint32_t worker, bool suspect);
   void shard_down(std::uint32_t shard, std::string_view reason, TrainingOutbox& out);
   // To be called at deadline() or later.
   void tick(Nanoseconds now, TrainingOutbox& out);
@@ -167,7 +171,7 @@ class Coordinator {
   std::uint64_t view_of(const Join& message) const;
   std::uint32_t chief() const;  // the lowest worker that has not been lost
   std::vector<MembershipEvent> take_events() { return std::exchange(events_, {}); }
-  std::string members() const;  // "view 7: workers 0, 2 of 4; lost: 1"
+  std::string members() const;  // "view 7: workers 0, 2 of 4; suspect: 2; lost: 1"
   std::uint64_t steps_per_epoch() const { return options_.steps_per_epoch; }
   std::string waits_for() const;  // "joins of /job:worker/task:1"; "" if for nothing
 
@@ -183,6 +187,7 @@ class Coordinator {
     std::uint64_t view = 0;  // in which it joined
     Nanoseconds joined = 0;  // when
     bool used = false;
+    bool suspect = false;
     bool fenced = false;     // and told
     std::deque<Incarnation> retired;         // the last before this one: what still comes of them joins nothing
     std::optional<Nanoseconds> kept_until;   // its tokens are, for its next incarnation

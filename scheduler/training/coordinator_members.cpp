@@ -78,16 +78,30 @@ bool Coordinator::anyone() const {
 }
 
 std::string Coordinator::members() const {
-  const auto numbers = [&](Presence presence) {
+  const auto numbers = [&](const auto& chosen) {
     std::string text;
     for (std::uint32_t i = 0; i < workers_.size(); ++i)
-      if (workers_[i].presence == presence) text += fmt::format("{}{}", text.empty() ? "" : ", ", i);
+      if (chosen(workers_[i])) text += fmt::format("{}{}", text.empty() ? "" : ", ", i);
     return text;
   };
-  std::string text = fmt::format("view {}: workers {} of {}", view_, anyone() ? numbers(Presence::joined) : "none", workers_.size());
-  for (const auto& [presence, what] : {std::pair{Presence::expected, "expected"}, std::pair{Presence::lost, "lost"}})
-    if (const std::string found = numbers(presence); !found.empty()) text += fmt::format("; {}: {}", what, found);
+  const auto are = [](Presence presence) { return [presence](const Worker& worker) { return worker.presence == presence; }; };
+  const std::string joined = numbers(are(Presence::joined));
+  std::string text = fmt::format("view {}: workers {} of {}", view_, joined.empty() ? "none" : joined, workers_.size());
+  const auto add = [&](std::string_view what, const std::string& found) {
+    if (!found.empty()) text += fmt::format("; {}: {}", what, found);
+  };
+  add("suspect", numbers([](const Worker& worker) { return worker.suspect; }));
+  add("expected", numbers(are(Presence::expected)));
+  add("lost", numbers(are(Presence::lost)));
   return text;
+}
+
+void Coordinator::suspect(std::uint32_t index, bool suspect) {
+  if (index >= workers_.size() || workers_[index].presence != Presence::joined || std::exchange(workers_[index].suspect, suspect) == suspect) return;
+  if (suspect)
+    note(MembershipEvent::Kind::suspected, index, 0, describe(index) + " has not been heard of for a while");
+  else
+    note(MembershipEvent::Kind::heard, index, 0, describe(index) + " is heard again");
 }
 
 bool Coordinator::admits(std::uint32_t worker, std::uint64_t view, Error& error, TrainingOutbox& out) {
@@ -264,6 +278,7 @@ void Coordinator::lose(std::uint32_t index, const Error& why, Nanoseconds now, T
   worker.presence = Presence::lost;
   worker.in_barrier = false;
   worker.fenced = false;
+  worker.suspect = false;
   ++view_;
   ++counters_.losses;
   std::erase_if(requests_, [&](const Request& request) { return request.worker == index; });

@@ -281,6 +281,20 @@ TEST_P(AKilledTask, ComesAgainAndTheJobEndsWithTheSameBits) {
   EXPECT_THAT(cluster->err, HasSubstr(std::string(GetParam()) + " was killed by signal 9"));
 }
 
+TEST(AStoppedWorker, IsSuspectedThenLostAndJoinsAgainWhenItContinues) {
+  Cluster cluster(1, 2, {"--mode", "sync", "--epochs", "100000", "--digits", "2000,100", "--peer-timeout", "1"});
+  cluster->wait_for("\"event\":\"epoch\"");
+  const pid_t worker = cluster.pid("worker/1");
+  kill(worker, SIGSTOP);
+  cluster->wait_for("/job:worker/task:1 has not been heard of for a while");
+  cluster->wait_for("/job:worker/task:1 was lost");
+  cluster->wait_for("training went on");
+  kill(worker, SIGCONT);
+  cluster->wait_for("/job:worker/task:1 has joined");
+  cluster->signal(SIGTERM);
+  EXPECT_EQ(cluster.wait(), 128 + SIGTERM) << cluster->err;
+}
+
 // The same with checkpoints: the job goes on from the newest.
 TEST_P(AKilledTask, ComesAgainAndGoesOnFromACheckpoint) {
   const int epochs = 40;

@@ -70,6 +70,27 @@ TEST_F(Members, TellsWhatHappensToThem) {
   EXPECT_EQ(second.step, 0u);
 }
 
+TEST_F(Members, ASuspectStaysOneOfThem) {
+  start();
+  job->take_events();
+  job->suspect(1, true);
+  job->suspect(1, true);
+  EXPECT_EQ(job->members(), "view 2: workers 0, 1 of 2; suspect: 1");
+  EXPECT_EQ(job->take_events().size(), 1u);
+  EXPECT_EQ(take(1).slot, 0u);
+  job->suspect(1, false);
+  EXPECT_EQ(job->members(), "view 2: workers 0, 1 of 2");
+  job->suspect(1, true);
+  lose(1);
+  EXPECT_EQ(job->members(), "view 3: workers 0 of 2; lost: 1");
+  job->suspect(1, true);  // not any more
+  const auto events = job->take_events();
+  ASSERT_EQ(events.size(), 3u);
+  EXPECT_EQ(events[0].kind, MembershipEvent::Kind::heard);
+  EXPECT_EQ(events[1].kind, MembershipEvent::Kind::suspected);
+  EXPECT_EQ(events[2].kind, MembershipEvent::Kind::lost);
+}
+
 TEST_F(Members, WhatComesOfAWorkerThatLeftBeforeTheTrainingIsIgnored) {
   make();
   EXPECT_FALSE(join(0));
