@@ -4,6 +4,8 @@
 #include "actors/collective/group.hpp"
 #include "actors/session/session.hpp"
 #include "actors/training/batches.hpp"
+#include "actors/training/job_settings.hpp"
+#include "actors/training/session_checkpoints.hpp"
 #include "actors/training/training_plan.hpp"
 #include "graph/fingerprint.hpp"
 
@@ -36,7 +38,10 @@ class RankTrainer {
                                     {.batch = plan.options.batch, .micro_batches = plan.options.micro_batches, .loss_scaling = plan.loss_scaling, .clip_norm = plan.clip_norm, .sparse_mean = plan.options.sparse_mean, .all_reduce = true})),
         session_(plan.task, *graph_.graph, {.seed = plan.options.seed}),
         group_(plan.task, "training", std::move(workers), {.timeout = plan.options.step_timeout, .stop = plan.options.stop}),
-        batches_(plan.data.train, plan.options.seed, 2) {
+        batches_(plan.data.train, plan.options.seed, 2),
+        steps_per_epoch_(static_cast<std::uint64_t>(plan.data.train.size()) / examples_per_step()),
+        settings_(job_settings(plan, group_.ranks(), 0, group_.ranks(), 0)),
+        checkpoints_(plan, graph_, session_, settings_, group_.ranks(), steps_per_epoch_, group_.rank() == 0) {
     step_ = session_.callable({graph_.images[0], graph_.labels[0]}, {graph_.loss_sum, graph_.correct}, {graph_.train});
     evaluate_ = session_.callable({graph_.eval_images, graph_.eval_labels}, {graph_.eval_loss_sum, graph_.eval_correct});
   }
@@ -54,13 +59,16 @@ class RankTrainer {
  private:
   Trained train() {
     initialize();
-    const auto batch = static_cast<std::uint64_t>(plan_.options.batch);
-    steps_per_epoch_ = static_cast<std::uint64_t>(plan_.data.train.size()) / (batch * group_.ranks());
-    for (std::uint32_t epoch = 0; epoch < static_cast<std::uint32_t>(plan_.options.epochs); ++epoch) run_epoch(epoch);
+    for (;;) {
+      run_epoch();
+      if (at_.epoch + 1 == static_cast<std::uint32_t>(plan_.options.epochs)) break;
+      at_ = {.epoch = at_.epoch + 1, .step = at_.step, .job_ns = at_.job_ns, .commits = {}};
+    }
+    checkpoints_.wait();
     Trained out;
     out.parameters = parameters();
-    out.result = {group_.rank() == 0, figures_.test_accuracy, step_number_, seconds_,
-                  seconds_ > 0 ? images_ / seconds_ : 0, params_sha256(out.parameters)};
+    out.result = {group_.rank() == 0, figures_.test_accuracy, at_.step, figures_.seconds,
+                  figures_.seconds > 0 ? static_cast<double>(at_.step * examples_per_step()) / figures_.seconds : 0, params_sha256(out.parameters)};
     if (graph_.loss_scale) {
       out.result.skipped_steps = static_cast<std::uint64_t>(session_.run(graph_.loss_scale->skipped).item<std::int64_t>());
       out.result.loss_scale = session_.run(graph_.loss_scale->scale).item<float>();
@@ -69,17 +77,41 @@ class RankTrainer {
     return out;
   }
 
-  // The same values on all ranks: each draws them, as one process would, and all compare.
+  std::uint64_t examples_per_step() const { return static_cast<std::uint64_t>(plan_.options.batch) * group_.ranks(); }
+
+  // The same values on all ranks: each draws them, as one process would, or has them from rank 0, and all compare.
   void initialize() {
-    Feeds feeds;
-    for (const VariableRef& v : graph_.trainable)
-      if (const auto it = plan_.start.find(v.name); it != plan_.start.end()) feeds.emplace_back(v.initial_value, it->second);
-    session_.run(feeds, std::vector<Output>{}, {graph_.initializer}, {.random_step = 0});
-    const TrainingOptions& o = plan_.options;
-    group_.barrier(fmt::format("training with batch={} epochs={} seed={} train_examples={} test_examples={} micro_batches={} sparse_mean={} clip_norm={} optimizer={} learning_rate={} graph={:x} parameters={}",
-                               o.batch, o.epochs, o.seed, plan_.data.train.size(), plan_.data.test.size(), o.micro_batches, name(o.sparse_mean), plan_.clip_norm, name(plan_.optimizer),
-                               learning_rate(plan_.optimizer).to_string(),
-                               fingerprint(*graph_.graph), params_sha256(parameters())));
+    std::map<std::string, Tensor> values = plan_.start;
+    if (auto start = checkpoints_.newest()) {  // on rank 0
+      at_ = start->state;
+      values = std::move(start->values);
+      if (plan_.options.on_event) plan_.options.on_event({.kind = "goes_on", .task = {}, .step = at_.step, .text = start->text, .counts = {}});
+    }
+    share_start(values);
+    checkpoints_.begin_at(at_.step);
+    session_.run(checkpoints_.feeds_of(values), std::vector<Output>{}, {graph_.initializer}, {.random_step = 0});
+    std::string settings = settings_;
+    std::ranges::replace(settings, '\n', ' ');
+    group_.barrier(fmt::format("training with {} checkpoint_every={} graph={:x} step={} parameters={}", settings,
+                               plan_.options.checkpoint.empty() ? "never" : fmt::format("{}", plan_.options.checkpoint_every),
+                               fingerprint(*graph_.graph), at_.step, params_sha256(parameters())));
+  }
+
+  // Rank 0 tells the others where the job goes on, and with what values. The sums of the epoch under way stay with it.
+  void share_start(std::map<std::string, Tensor>& values) {
+    const auto number = [](auto value) { return static_cast<std::int64_t>(value); };
+    const Tensor where = group_.broadcast(Tensor::vector<std::int64_t>({number(at_.epoch), number(at_.step), at_.job_ns, at_.epoch_ns}), 0, "where the job begins");
+    const auto told = where.data<std::int64_t>();
+    at_.epoch = static_cast<std::uint32_t>(told[0]);
+    at_.step = static_cast<std::uint64_t>(told[1]);
+    at_.job_ns = told[2];
+    at_.epoch_ns = told[3];
+    if (at_.step == 0) return;
+    for (const VariableInfo& v : checkpoints_.variables()) {
+      Tensor& value = values[v.name];
+      if (group_.rank() != 0) value = Tensor(v.dtype, v.shape);
+      value = group_.broadcast(value, 0, v.name);
+    }
   }
 
   Parameters parameters() {
@@ -88,28 +120,43 @@ class RankTrainer {
     return out;
   }
 
-  void run_epoch(std::uint32_t epoch) {
-    const auto begin = Clock::now();
-    double loss = 0;
-    std::int64_t correct = 0;
-    Batch next = batch(epoch, 0);
-    for (std::uint64_t t = 0; t < steps_per_epoch_; ++t) {
+  // The rest of the epoch under way.
+  void run_epoch() {
+    const std::int64_t before = at_.job_ns - at_.epoch_ns;
+    const auto begin = Clock::now() - std::chrono::nanoseconds(at_.epoch_ns);
+    const std::uint64_t first = at_.epoch * steps_per_epoch_, end = first + steps_per_epoch_;
+    Batch next = at_.step < end ? batch(at_.step - first) : Batch();
+    while (at_.step < end) {
       auto running = start(next);
-      if (t + 1 < steps_per_epoch_) next = batch(epoch, t + 1);  // while the step runs
+      if (at_.step + 1 < end) next = batch(at_.step + 1 - first);  // while the step runs
       const auto figures = finish(std::move(running));
-      loss += figures[0].item<float>();
-      correct += figures[1].item<std::int64_t>();
-      if (plan_.options.on_progress) plan_.options.on_progress(epoch, t + 1, steps_per_epoch_);
+      ++at_.step;
+      at_.loss_sum += figures[0].item<float>();
+      at_.correct += static_cast<std::uint64_t>(figures[1].item<std::int64_t>());
+      at_.epoch_ns = std::chrono::nanoseconds(Clock::now() - begin).count();
+      at_.job_ns = before + at_.epoch_ns;
+      if (checkpoints_.due(at_.step)) save(at_.step - first);
+      if (plan_.options.on_progress) plan_.options.on_progress(at_.epoch, at_.step - first, steps_per_epoch_);
     }
-    const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
-    report(epoch, seconds, loss, correct);
+    report();
   }
 
-  // This rank's examples of step t.
-  Batch batch(std::uint32_t epoch, std::uint64_t t) {
+  // After so many steps of the epoch. All ranks have the same variables, so one writes them; the figures are those of all.
+  void save(std::uint64_t steps) {
+    JobState state = at_;
+    state.loss_sum = group_.all_reduce(Tensor::scalar(at_.loss_sum), Reduction::sum, fmt::format("loss up to step {}", at_.step)).item<double>();
+    state.correct = static_cast<std::uint64_t>(
+        group_.all_reduce(Tensor::scalar(static_cast<std::int64_t>(at_.correct)), Reduction::sum, fmt::format("correct up to step {}", at_.step)).item<std::int64_t>());
+    state.examples = steps * examples_per_step();
+    checkpoints_.read(state.step, true);
+    checkpoints_.save(state);
+  }
+
+  // This rank's examples of step t of the epoch.
+  Batch batch(std::uint64_t t) {
     const auto b = static_cast<std::uint64_t>(plan_.options.batch);
     const std::uint64_t first = (t * group_.ranks() + group_.rank()) * b;
-    return batches_.get(epoch, first, first + b);
+    return batches_.get(at_.epoch, first, first + b);
   }
 
   struct Running {
@@ -122,10 +169,9 @@ class RankTrainer {
     Running out{{}, promise->get_future()};
     // Ranks that wait for one that does not come hear of it from their group, long before this deadline.
     const RunOptions options{.timeout = 2 * plan_.options.step_timeout,
-                             .random_step = static_cast<std::int64_t>(step_number_),
+                             .random_step = static_cast<std::int64_t>(at_.step),
                              .random_slot = group_.rank(),
-                             .training = {.worker = group_.rank(), .step = step_number_, .group = group_.id()}};
-    ++step_number_;
+                             .training = {.worker = group_.rank(), .step = operations_++, .group = group_.id()}};
     out.step = step_.start({batch.images, batch.labels}, options, [promise](StepResult r) { promise->set_value(std::move(r)); });
     return out;
   }
@@ -145,22 +191,21 @@ class RankTrainer {
   }
 
   // The figures of all ranks as one. Each evaluates its share of the test examples.
-  void report(std::uint32_t epoch, double seconds, double loss, std::int64_t correct) {
+  void report() {
     const std::int64_t n = plan_.data.test.size(), ranks = group_.ranks(), rank = group_.rank();
     const std::int64_t right = evaluate(n * rank / ranks, n * (rank + 1) / ranks);
-    const Tensor losses = group_.all_reduce(Tensor::scalar(loss), Reduction::sum, fmt::format("loss of epoch {}", epoch));
-    const Tensor counts =
-        group_.all_reduce(Tensor::vector<std::int64_t>({correct, right}), Reduction::sum, fmt::format("counts of epoch {}", epoch));
-    const auto images = static_cast<double>(steps_per_epoch_) * plan_.options.batch * static_cast<double>(ranks);
-    seconds_ += seconds;
-    images_ += images;
-    figures_ = EpochDone{.epoch = epoch,
+    const Tensor losses = group_.all_reduce(Tensor::scalar(at_.loss_sum), Reduction::sum, fmt::format("loss of epoch {}", at_.epoch));
+    const Tensor counts = group_.all_reduce(Tensor::vector<std::int64_t>({static_cast<std::int64_t>(at_.correct), right}), Reduction::sum,
+                                            fmt::format("counts of epoch {}", at_.epoch));
+    const auto images = static_cast<double>(steps_per_epoch_ * examples_per_step());
+    const auto seconds = [](std::int64_t ns) { return static_cast<double>(ns) / 1e9; };
+    figures_ = EpochDone{.epoch = at_.epoch,
                          .loss = losses.item<double>() / images,
                          .train_accuracy = static_cast<double>(counts.data<std::int64_t>()[0]) / images,
                          .test_accuracy = n == 0 ? 0 : static_cast<double>(counts.data<std::int64_t>()[1]) / static_cast<double>(n),
-                         .images_per_second = images / seconds,
-                         .steps = step_number_,
-                         .seconds = seconds_};
+                         .images_per_second = at_.epoch_ns > 0 ? images / seconds(at_.epoch_ns) : 0,
+                         .steps = at_.step,
+                         .seconds = seconds(at_.job_ns)};
     if (rank == 0 && plan_.options.on_epoch) plan_.options.on_epoch(figures_);
   }
 
@@ -180,11 +225,12 @@ class RankTrainer {
   CollectiveGroup group_;
   EpochBatches batches_;
   Batch test_batch_;
+  const std::uint64_t steps_per_epoch_;
+  const std::string settings_;
+  SessionCheckpoints checkpoints_;
   Callable step_, evaluate_;
-  std::uint64_t steps_per_epoch_ = 0;
-  std::uint64_t step_number_ = 0;
-  double images_ = 0;
-  double seconds_ = 0;
+  JobState at_;  // steps that are complete, and the epoch of the next; of its figures this rank's part
+  std::uint64_t operations_ = 0;  // steps begun, in the channels of the group
   EpochDone figures_;
 };
 

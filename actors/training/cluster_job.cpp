@@ -3,16 +3,9 @@
 #include <caf/send.hpp>
 #include <set>
 
+#include "actors/training/job_settings.hpp"
+
 namespace troupe {
-namespace {
-
-// That of products where a layer does not say.
-std::string_view precision(const Sequential& layers) {
-  return layers.compute() == DType::invalid ? name(DType::f32) : name(layers.compute());
-}
-
-}  // namespace
-
 ClusterJob::ClusterJob(const TrainingPlan& plan)
     : graph(build_training_graph(
           plan.layers, plan.input, plan.loss, plan.optimizer,
@@ -36,28 +29,9 @@ ClusterJob::ClusterJob(const TrainingPlan& plan)
   }
   map = ShardMap(updated_variables(*graph.graph), static_cast<int>(shards));
   sharded = shard_variables(*graph.graph, map);
-  settings = fmt::format("mode={}\nprecision={}\nslots={}\nbackups={}\nstaleness={}\nbatch={}\nepochs={}\nseed={}\ntrain_examples={}\ntest_examples={}\nworkers={}\nps={}\nmicro_batches={}\nsparse_mean={}\nclip_norm={}\nupdates={}",
-                         mode == TrainingMode::asynchronous ? "async" : mode == TrainingMode::synchronous ? "sync" : "ssp",
-                         precision(plan.layers), slots, backups, o.staleness, o.batch, o.epochs, o.seed,
-                         plan.data.train.size(), plan.data.test.size(), workers, shards, o.micro_batches,
-                         name(o.sparse_mean), plan.clip_norm, describe_updates());
+  settings = job_settings(plan, slots, backups, workers, shards);
   fingerprint = map.fingerprint();
   for (char c : settings) fingerprint = (fingerprint ^ static_cast<unsigned char>(c)) * 0x100000001b3ull;
-}
-
-std::string ClusterJob::describe_updates() const {
-  std::set<std::string> distinct;
-  for (const auto& [name, rule] : sharded.rules) {
-    std::string text = rule.op;
-    if (rule.learning_rate.valid()) text += " lr " + rule.learning_rate.to_string();
-    if (rule.schedule) text += " lr " + rule.schedule->to_string();
-    for (const auto& [key, value] : rule.attributes.all())
-      if (!key.starts_with('_')) text += " " + key + " " + to_string(value);
-    distinct.insert(text);
-  }
-  std::string out;
-  for (const std::string& text : distinct) out += (out.empty() ? "" : "; ") + text;
-  return out;
 }
 
 std::vector<TaskName> ClusterJob::shard_names() const {

@@ -33,9 +33,6 @@ struct ClusterJob {
   ShardedGraph sharded;
   std::string settings;
   std::uint64_t fingerprint = 0;
-
- private:
-  std::string describe_updates() const;
 };
 
 // A task takes part in a job until that is over, or until it cannot go on because of others. Then it tries again: the same job, if

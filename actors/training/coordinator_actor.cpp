@@ -1,5 +1,7 @@
 #include "actors/training/coordinator_actor.hpp"
 
+#include <caf/send.hpp>
+
 namespace troupe {
 namespace {
 
@@ -16,7 +18,8 @@ CoordinatorActorImpl::CoordinatorActorImpl(caf::actor_config& config, std::share
       links_(std::move(settings.self)) {
   options_.steps_per_epoch = coordinator_.steps_per_epoch();
   options_.resume.reset();
-  next_save_ = saving_.version + saving_.every;
+  saved_ = saving_.version;
+  next_save_ = saved_ + saving_.every;
 }
 
 CoordinatorActorImpl::behavior_type CoordinatorActorImpl::make_behavior() {
@@ -125,22 +128,39 @@ void CoordinatorActorImpl::tell_events() {
 
 void CoordinatorActorImpl::save_when_due(TrainingOutbox& out) {
   if (saving_.every == 0 || coordinator_.failure()) return;
-  const SaveRound& round = coordinator_.last_save();
-  if (saving_now_ && round.complete) {
-    const auto state = state_before_ ? state_before_ : coordinator_.state(round.version);
-    if (!round.error && !state) return;  // workers have not reported all steps before it yet
-    saving_now_ = false;
-    if (round.error)
-      tell_event({.kind = "save_failed", .task = {}, .step = round.version, .text = fmt::format("step {} could not be saved: {}", round.version, round.error.message()), .counts = {}});
-    else
-      saving_.commit(round, *state, options_);
+  if (saving_now_ && coordinator_.last_save().complete) end_save();
+  const std::uint64_t steps = coordinator_.counters().steps, last = options_.epochs * options_.steps_per_epoch;
+  if (steps >= last) {  // all wait for the last checkpoint, for which no other is in the way
+    if (saving_now_) return;
+    if (saved_ < last) return begin_save(out);
+    if (committing_->load() == 0) coordinator_.let_end(out);
+    return;
   }
-  if (saving_now_ || coordinator_.stage() != Coordinator::Stage::training || coordinator_.counters().steps < next_save_) return;
-  const std::uint64_t version = coordinator_.version_ahead();
-  if (options_.mode == TrainingMode::asynchronous) state_before_ = coordinator_.state(version);
-  if (coordinator_.save(version, out)) return;
-  saving_now_ = true;
-  next_save_ = version + saving_.every;
+  if (coordinator_.stage() != Coordinator::Stage::training || steps < next_save_) return;
+  if (!saving_now_ && saving_.keeper->checkpoints.may_save(steps)) return begin_save(out);
+  if (saving_now_) saving_.keeper->checkpoints.leave_out(steps);
+  next_save_ += saving_.every;
+}
+
+void CoordinatorActorImpl::begin_save(TrainingOutbox& out) {
+  saved_ = coordinator_.version_ahead();
+  next_save_ = saved_ + saving_.every;
+  if (options_.mode == TrainingMode::asynchronous) state_before_ = coordinator_.state(saved_);
+  save_began_ = CheckpointKeeper::Clock::now();
+  saving_now_ = !coordinator_.save(saved_, out);
+}
+
+void CoordinatorActorImpl::end_save() {
+  const SaveRound& round = coordinator_.last_save();
+  const auto state = state_before_ ? state_before_ : coordinator_.state(round.version);
+  if (!round.error && !state) return;  // workers have not reported all steps before it yet
+  saving_now_ = false;
+  if (round.error) return tell_event(failed_to_save(round.version, saving_.keeper->checkpoints.directory(), round.error));
+  committing_->fetch_add(1);
+  saving_.keeper->commit(round, *state, options_.steps_per_epoch, save_began_, [self = CoordinatorActor(this), committing = committing_] {
+    committing->fetch_sub(1);
+    caf::anon_send(self, Tick{});
+  });
 }
 
 void CoordinatorActorImpl::schedule_tick() {

@@ -4,16 +4,16 @@
 #include "actors/introspection/counted.hpp"
 #include "actors/training/job_event.hpp"
 #include "actors/training/job_links.hpp"
+#include "actors/training/shard_keeper.hpp"
 #include "scheduler/training/coordinator.hpp"
 
 namespace troupe {
 
-// When a job is saved, and what is done with what the shards have saved.
+// When a job is saved, and who writes down what the shards have saved.
 struct SavingPlan {
   std::uint64_t version = 0;  // of the checkpoint that the job begins with; 0: none
   std::uint64_t every = 0;    // steps; 0: never
-  // Of the job with these options.
-  std::function<void(const SaveRound&, const JobState&, const JobOptions&)> commit = nullptr;
+  std::shared_ptr<const ShardKeeper> keeper;
 };
 
 class CoordinatorActorImpl final : public Counted<CoordinatorActor> {
@@ -32,6 +32,8 @@ class CoordinatorActorImpl final : public Counted<CoordinatorActor> {
   void deliver(TrainingOutbox& out, const TaskName& from, const Error& error);
   void schedule_tick();
   void save_when_due(TrainingOutbox& out);
+  void begin_save(TrainingOutbox& out);
+  void end_save();
 
   void tell_events();
   void tell_event(const JobEvent& event) const {
@@ -43,7 +45,10 @@ class CoordinatorActorImpl final : public Counted<CoordinatorActor> {
   std::function<void(const JobEvent&)> on_event_;
   bool ended_ = false;  // and told
   std::uint64_t next_save_ = 0;
+  std::uint64_t saved_ = 0;  // the last version that shards were told to save, or the one that the job began with
   bool saving_now_ = false;
+  CheckpointKeeper::Clock::time_point save_began_;
+  const std::shared_ptr<std::atomic<int>> committing_ = std::make_shared<std::atomic<int>>(0);  // the writer has it too
   std::optional<JobState> state_before_;  // asynchronous: when the shards were told
   Coordinator coordinator_;
   JobLinks links_;

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <string_view>
 
 #include "actors/training/job_event.hpp"
 #include "graph/sparse_mean.hpp"
@@ -17,6 +18,7 @@ namespace troupe {
 // How a job trains. `local`: one process computes all slots (towers). `sync`, `ssp` and `async` need a cluster with at least one
 // ps task, `allreduce` one of workers alone.
 enum class JobMode : std::uint8_t { local, sync, async, allreduce, ssp };
+std::string_view name(JobMode mode);
 
 struct TrainingOptions {
   JobMode mode = JobMode::local;
@@ -46,8 +48,9 @@ struct TrainingOptions {
   enum class OnLoss : std::uint8_t { fail, shrink, wait } on_loss = OnLoss::shrink;
   // How long a lost task is waited for.
   std::chrono::nanoseconds rejoin_timeout = std::chrono::seconds(10);
-  // Checkpoints: a directory that all ps tasks see; "": none. The job goes on from the newest whole one in it, if that is of a job
-  // with the same options (but for the number of tasks), and saves while it trains. Every so many steps; 0: about once an epoch.
+  // Checkpoints: a directory that all ps tasks see (mode allreduce: worker 0); "": none. The job goes on from the newest whole one in
+  // it, if that is of a job with the same options (but for the number of tasks, and fewer epochs), and saves while it trains and at
+  // the end. Every so many steps; 0: about once an epoch.
   std::string checkpoint;
   std::uint64_t checkpoint_every = 0;
   int checkpoints_kept = 3;

@@ -1,11 +1,12 @@
 #include "actors/training/job_checkpoints.hpp"
 
+#include <algorithm>
 #include <charconv>
 
 namespace troupe {
 namespace {
 
-constexpr const char* kSkipped = "skipped";  // updates that were none (UpdateRule::guarded): each shard has the same number
+constexpr const char* kSkipped = "skipped";
 
 // Calls what(name, kind, shape of the whole, index) for the value of a slice (index -1) and for those of its optimizer slots that
 // are saved with it. A slot that is not cut with its variable lies with the first slice.
@@ -20,22 +21,36 @@ bool is_cut(const Slice& slice, const Shape& variable, const Shape& tensor) {
   return tensor == variable && !tensor.is_scalar() && slice.row_end - slice.row_begin < tensor[0];
 }
 
+void check_stored(const Checkpoint& from, const std::string& name, DType dtype, const Shape& shape) {
+  const auto stored = from.variables().find(name);
+  if (stored == from.variables().end()) fail(Code::failed_precondition, "checkpoint '{}' has no '{}': it is of another model", from.folder(), name);
+  if (stored->second.dtype != dtype || stored->second.shape != shape)
+    fail(Code::failed_precondition, "checkpoint '{}': '{}' is {}{}, the model wants {}{}: it is of another model", from.folder(), name,
+         troupe::name(stored->second.dtype), stored->second.shape.to_string(), troupe::name(dtype), shape.to_string());
+}
+
 }  // namespace
 
-std::string settings_to_keep(const std::string& settings) {
-  std::string kept;
-  for (std::size_t begin = 0; begin < settings.size();) {
-    const std::size_t end = std::min(settings.find('\n', begin), settings.size());
-    const std::string line = settings.substr(begin, end - begin);
-    if (!line.starts_with("workers=") && !line.starts_with("ps=")) kept += line + "\n";
-    begin = end + 1;
-  }
-  return kept;
+SavedTensor skipped_state(std::int64_t skipped) {
+  return {.name = kSkipped, .kind = TensorKind::state, .variable = {}, .value = Tensor::scalar(skipped)};
+}
+
+std::int64_t skipped_in(Checkpoint& from) {
+  std::int64_t most = 0;
+  for (const ShardManifest& shard : from.manifest().shards) most = std::max(most, from.read_state(shard.shard, kSkipped).item<std::int64_t>());
+  return most;
+}
+
+std::string dedupe_of(const ShardState::Cut& cut) { return fmt::format("{} {}", cut.version, cut.applied.to_string()); }
+
+Tensor read_checked(Checkpoint& from, const std::string& name, DType dtype, const Shape& shape) {
+  check_stored(from, name, dtype, shape);
+  return from.read(name);
 }
 
 ShardContents contents_of(ParameterStore& store, const ShardMap& map, const std::map<std::string, UpdateRule>& rules, int shard,
                           std::uint32_t position, std::uint32_t shards, const ShardState::Cut& cut) {
-  ShardContents out{.shard = position, .shards = shards, .tensors = {}, .dedupe = fmt::format("{} {}", cut.version, cut.applied.to_string())};
+  ShardContents out{.shard = position, .shards = shards, .tensors = {}, .dedupe = dedupe_of(cut)};
   std::int64_t skipped = 0;
   for (const Slice& slice : map.slices()) {
     if (slice.shard != shard) continue;
@@ -48,24 +63,20 @@ ShardContents contents_of(ParameterStore& store, const ShardMap& map, const std:
       }
       out.tensors.push_back(std::move(saved));
     });
-    skipped = store.skipped(slice.id);
+    skipped = std::max(skipped, store.skipped(slice.id));
   }
-  out.tensors.push_back({.name = kSkipped, .kind = TensorKind::state, .variable = {}, .value = Tensor::scalar(skipped)});
+  out.tensors.push_back(skipped_state(skipped));
   return out;
 }
 
 void restore(Checkpoint& from, ParameterStore& store, const ShardMap& map, const std::map<std::string, UpdateRule>& rules, int shard) {
-  const std::int64_t skipped = from.read_state(0, kSkipped).item<std::int64_t>();
+  const std::int64_t skipped = skipped_in(from);
   for (const Slice& slice : map.slices()) {
     if (slice.shard != shard) continue;
     const UpdateRule& rule = rules.at(slice.variable);
     const Shape& whole = map.variable(slice.variable).shape;
     const auto read = [&](const std::string& name, const Shape& shape, DType dtype) {
-      const auto stored = from.variables().find(name);
-      if (stored == from.variables().end()) fail(Code::failed_precondition, "checkpoint '{}' has no '{}': it is of another model", from.folder(), name);
-      if (stored->second.dtype != dtype || stored->second.shape != shape)
-        fail(Code::failed_precondition, "checkpoint '{}': '{}' is {}{}, the model wants {}{}: it is of another model", from.folder(), name,
-             troupe::name(stored->second.dtype), stored->second.shape.to_string(), troupe::name(dtype), shape.to_string());
+      check_stored(from, name, dtype, shape);
       return is_cut(slice, whole, shape) ? from.read_rows(name, slice.row_begin, slice.row_end) : from.read(name);
     };
     Tensor value = read(slice.variable, whole, slice.dtype);
@@ -86,41 +97,6 @@ ShardState::Cut restored_cut(const Checkpoint& from, std::uint32_t position, std
     fail(Code::data_loss, "checkpoint '{}': what shard {} says of itself is damaged", from.folder(), position);
   cut.applied = BatchSet::parse(std::string_view(text).substr(static_cast<std::size_t>(end - text.data()) + 1));
   return cut;
-}
-
-std::optional<Checkpoint> newest_of_job(FileSystem& files, const std::string& directory, const std::string& settings,
-                                        const std::function<void(const std::string&)>& note) {
-  auto found = newest_whole_checkpoint(files, directory, [&](const std::string& folder, const Error& reason) {
-    if (note) note(fmt::format("checkpoint '{}' is passed over: {}", folder, reason.message()));
-  });
-  if (found && found->manifest().settings != settings_to_keep(settings))
-    fail(Code::failed_precondition, "checkpoint '{}' is of another job: {}; take another directory, or the options of that job", found->folder(),
-         setting_differences(settings_to_keep(settings), found->manifest().settings));
-  return found;
-}
-
-JobState state_in(const Checkpoint& from) { return JobState::parse(from.manifest().job.extra); }
-
-CheckpointManifest manifest_of(const SaveRound& round, const JobState& state, const JobOptions& job, std::uint64_t attempt) {
-  CheckpointManifest out;
-  out.id = {round.version, attempt};
-  out.settings = settings_to_keep(job.settings);
-  for (char c : out.settings) out.fingerprint = (out.fingerprint ^ static_cast<unsigned char>(c)) * 0x100000001b3ull;
-  out.job.mode = job.mode == TrainingMode::asynchronous ? "async" : "sync";
-  out.job.slots = job.slots;
-  out.job.batch = job.batch;
-  out.job.staleness = job.staleness;
-  out.job.epochs = job.epochs;
-  out.job.epoch = state.epoch;
-  out.job.steps_per_epoch = job.steps_per_epoch;
-  out.job.cursor = (state.step - state.epoch * job.steps_per_epoch) * job.slots;
-  out.job.loss_sum = state.loss_sum;
-  out.job.correct = state.correct;
-  out.job.examples = state.examples;
-  out.job.training_ns = static_cast<std::uint64_t>(state.job_ns);
-  out.job.extra = state.to_string();
-  for (const auto& [shard, saved] : round.shards) out.shards.push_back(decode_shard_manifest(saved.files));
-  return out;
 }
 
 }  // namespace troupe

@@ -1,20 +1,26 @@
-// What a training job with parameter servers saves, and what it begins with when it goes on from a checkpoint.
+// What a parameter shard saves, and what it begins with when its job goes on from a checkpoint.
 #pragma once
 
-#include <functional>
-#include <optional>
+#include <map>
 #include <string>
 
 #include "actors/checkpoint/reader.hpp"
 #include "actors/checkpoint/writer.hpp"
 #include "actors/training/parameter_store.hpp"
 #include "graph/shard_map.hpp"
-#include "scheduler/training/coordinator.hpp"
+#include "scheduler/training/shard_state.hpp"
 
 namespace troupe {
 
-// Settings that a job need not share with the one whose checkpoint it takes: on how many tasks it runs.
-std::string settings_to_keep(const std::string& settings);
+// Updates so far that were none (UpdateRule::guarded): the same number on each shard that has a variable with such updates.
+SavedTensor skipped_state(std::int64_t skipped);
+std::int64_t skipped_in(Checkpoint& from);
+
+// What a shard knows of the gradients that it has taken.
+std::string dedupe_of(const ShardState::Cut& cut);
+
+// A variable or slot of the checkpoint, whole. Throws data_loss, and failed_precondition if it is not as the job has it.
+Tensor read_checked(Checkpoint& from, const std::string& name, DType dtype, const Shape& shape);
 
 // Handles of the values and optimizer slots of a shard, between two updates. `position`: of the shard among the `shards` that own
 // anything.
@@ -27,16 +33,5 @@ void restore(Checkpoint& from, ParameterStore& store, const ShardMap& map, const
 
 // What a shard of an asynchronous job knows beside its values. Throws failed_precondition if there were not as many shards.
 ShardState::Cut restored_cut(const Checkpoint& from, std::uint32_t position, std::uint32_t shards);
-
-// The newest whole one, if there is any; `note` is told of those that are passed over. Throws failed_precondition if it is of a job
-// with other settings.
-std::optional<Checkpoint> newest_of_job(FileSystem& files, const std::string& directory, const std::string& settings,
-                                        const std::function<void(const std::string&)>& note);
-
-// Where the job stands, as the coordinator knows it, in a checkpoint.
-JobState state_in(const Checkpoint& from);
-
-// The manifest of what all shards have saved. `attempt`: as they were told.
-CheckpointManifest manifest_of(const SaveRound& round, const JobState& state, const JobOptions& job, std::uint64_t attempt);
 
 }  // namespace troupe

@@ -4,6 +4,8 @@
 
 #include "actors/session/session.hpp"
 #include "actors/training/batches.hpp"
+#include "actors/training/job_settings.hpp"
+#include "actors/training/session_checkpoints.hpp"
 #include "actors/training/training_plan.hpp"
 
 namespace troupe {
@@ -12,8 +14,6 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kStepsInFlight = 4;
-
-double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
 
 class LocalTrainer {
  public:
@@ -29,7 +29,9 @@ class LocalTrainer {
                                      .clip_norm = plan.clip_norm,
                                      .sparse_mean = plan.options.sparse_mean})),
         session_(plan.task, *graph_.graph, {.seed = plan.options.seed}),
-        batches_(plan.data.train, plan.options.seed, kStepsInFlight * static_cast<std::size_t>(slots_)) {
+        batches_(plan.data.train, plan.options.seed, kStepsInFlight * static_cast<std::size_t>(slots_)),
+        steps_per_epoch_(static_cast<std::uint64_t>(plan.data.train.size()) / examples_per_step()),
+        checkpoints_(plan, graph_, session_, job_settings(plan, static_cast<std::uint32_t>(slots_), 0, 0, 0), static_cast<std::uint32_t>(slots_), steps_per_epoch_, true) {
     Outputs feeds = graph_.images;
     feeds.insert(feeds.end(), graph_.labels.begin(), graph_.labels.end());
     step_ = session_.callable(feeds, {graph_.loss_sum, graph_.correct}, {graph_.train});
@@ -38,13 +40,16 @@ class LocalTrainer {
 
   Trained run() {
     initialize();
-    const auto batch = static_cast<std::uint64_t>(plan_.options.batch);
-    steps_per_epoch_ = static_cast<std::uint64_t>(plan_.data.train.size()) / (batch * static_cast<std::uint64_t>(slots_));
-    for (std::uint32_t epoch = 0; epoch < static_cast<std::uint32_t>(plan_.options.epochs); ++epoch) run_epoch(epoch);
+    for (;;) {
+      run_epoch();
+      if (at_.epoch + 1 == static_cast<std::uint32_t>(plan_.options.epochs)) break;
+      at_ = {.epoch = at_.epoch + 1, .step = at_.step, .job_ns = at_.job_ns, .commits = {}};
+    }
+    checkpoints_.wait();
     Trained out;
     for (const VariableRef& v : graph_.trainable) out.parameters[v.name] = session_.run(v.read());
-    out.result = {true,  figures_.test_accuracy, step_number_, seconds_,
-                  seconds_ > 0 ? static_cast<double>(images_) / seconds_ : 0, params_sha256(out.parameters)};
+    out.result = {true, figures_.test_accuracy, at_.step, figures_.seconds,
+                  figures_.seconds > 0 ? static_cast<double>(at_.step * examples_per_step()) / figures_.seconds : 0, params_sha256(out.parameters)};
     if (graph_.loss_scale) {
       out.result.skipped_steps = static_cast<std::uint64_t>(session_.run(graph_.loss_scale->skipped).item<std::int64_t>());
       out.result.loss_scale = session_.run(graph_.loss_scale->scale).item<float>();
@@ -59,60 +64,78 @@ class LocalTrainer {
       if (d.name.task_name() == task.name()) out.push_back(d.name.to_string());
     return out.size() > 1 ? out : std::vector<std::string>();
   }
+  std::uint64_t examples_per_step() const { return static_cast<std::uint64_t>(plan_.options.batch) * static_cast<std::uint64_t>(slots_); }
 
   // Random initial values are drawn as a shard draws them: in step 0, slot 0.
   void initialize() {
-    Feeds feeds;
-    for (const VariableRef& v : graph_.trainable)
-      if (const auto it = plan_.start.find(v.name); it != plan_.start.end()) feeds.emplace_back(v.initial_value, it->second);
-    session_.run(feeds, std::vector<Output>{}, {graph_.initializer}, {.random_step = 0});
+    std::map<std::string, Tensor> values = plan_.start;
+    if (auto start = checkpoints_.newest()) {
+      at_ = start->state;
+      values = std::move(start->values);
+      if (plan_.options.on_event) plan_.options.on_event({.kind = "goes_on", .task = {}, .step = at_.step, .text = start->text, .counts = {}});
+    }
+    checkpoints_.begin_at(at_.step);
+    session_.run(checkpoints_.feeds_of(values), std::vector<Output>{}, {graph_.initializer}, {.random_step = 0});
   }
 
-  void run_epoch(std::uint32_t epoch) {
-    const auto begin = Clock::now();
-    double loss = 0;
-    std::int64_t correct = 0;
+  // The rest of the epoch under way.
+  void run_epoch() {
+    const std::int64_t before = at_.job_ns - at_.epoch_ns;
+    const auto begin = Clock::now() - std::chrono::nanoseconds(at_.epoch_ns);
+    const auto take_time = [&] {
+      at_.epoch_ns = std::chrono::nanoseconds(Clock::now() - begin).count();
+      at_.job_ns = before + at_.epoch_ns;
+    };
+    const std::uint64_t first = at_.epoch * steps_per_epoch_, end = first + steps_per_epoch_;
     // While steps run, the batches of the next ones are gathered and wait for the device. Whenever half of them are done
     // the other half is started: waking this thread costs the device as much as a small kernel.
     const std::size_t most_in_flight = step_.in_order() ? kStepsInFlight : 1;
     std::deque<std::future<std::vector<Tensor>>> in_flight;
-    for (std::uint64_t done = 0, started = 0; done < steps_per_epoch_; ++done) {
+    for (std::uint64_t started = at_.step; at_.step < end;) {
       check_stop(plan_.options);
       if (in_flight.size() <= most_in_flight / 2) {
-        for (; started < steps_per_epoch_ && in_flight.size() < most_in_flight; ++started)
-          in_flight.push_back(start_step(epoch, started));
+        for (; started < end && in_flight.size() < most_in_flight; ++started) {
+          in_flight.push_back(start_step(started, started - first));
+          if (checkpoints_.due(started + 1)) {
+            if (!step_.in_order()) in_flight.back().wait();
+            checkpoints_.read(started + 1, !step_.in_order());
+          }
+        }
         in_flight[(in_flight.size() - 1) / 2].wait();
       }
       const auto figures = in_flight.front().get();
       in_flight.pop_front();
-      loss += figures[0].item<float>();
-      correct += figures[1].item<std::int64_t>();
-      if (plan_.options.on_progress) plan_.options.on_progress(epoch, done + 1, steps_per_epoch_);
+      ++at_.step;
+      at_.loss_sum += figures[0].item<float>();
+      at_.correct += static_cast<std::uint64_t>(figures[1].item<std::int64_t>());
+      at_.examples += examples_per_step();
+      take_time();
+      checkpoints_.save(at_);
+      if (plan_.options.on_progress) plan_.options.on_progress(at_.epoch, at_.step - first, steps_per_epoch_);
     }
-    const double seconds = seconds_since(begin);
-    const auto images = static_cast<double>(steps_per_epoch_) * plan_.options.batch * slots_;
-    seconds_ += seconds;
-    images_ += static_cast<std::uint64_t>(images);
-    figures_ = EpochDone{.epoch = epoch,
-                         .loss = loss / images,
-                         .train_accuracy = static_cast<double>(correct) / images,
+    const auto examples = static_cast<double>(at_.examples);
+    const auto seconds = [](std::int64_t ns) { return static_cast<double>(ns) / 1e9; };
+    figures_ = EpochDone{.epoch = at_.epoch,
+                         .loss = at_.loss_sum / examples,
+                         .train_accuracy = static_cast<double>(at_.correct) / examples,
                          .test_accuracy = evaluate(),
-                         .images_per_second = images / seconds,
-                         .steps = step_number_,
-                         .seconds = seconds_};
+                         .images_per_second = at_.epoch_ns > 0 ? examples / seconds(at_.epoch_ns) : 0,
+                         .steps = at_.step,
+                         .seconds = seconds(at_.job_ns)};
     if (plan_.options.on_epoch) plan_.options.on_epoch(figures_);
   }
 
-  std::future<std::vector<Tensor>> start_step(std::uint32_t epoch, std::uint64_t t) {
+  // Step t of the epoch.
+  std::future<std::vector<Tensor>> start_step(std::uint64_t step, std::uint64_t t) {
     const auto b = static_cast<std::uint64_t>(plan_.options.batch);
     std::vector<Tensor> feeds(2 * static_cast<std::size_t>(slots_));
     for (std::size_t s = 0; s < static_cast<std::size_t>(slots_); ++s) {
       const std::uint64_t first = (t * static_cast<std::uint64_t>(slots_) + s) * b;
-      const Batch& batch = batches_.get(epoch, first, first + b);
+      const Batch& batch = batches_.get(at_.epoch, first, first + b);
       feeds[s] = batch.images;
       feeds[static_cast<std::size_t>(slots_) + s] = batch.labels;
     }
-    return step_.async(std::move(feeds), {.random_step = static_cast<std::int64_t>(step_number_++)});
+    return step_.async(std::move(feeds), {.random_step = static_cast<std::int64_t>(step)});
   }
 
   double evaluate() {
@@ -132,12 +155,11 @@ class LocalTrainer {
   Session session_;
   EpochBatches batches_;
   Batch test_batch_;
+  const std::uint64_t steps_per_epoch_;
+  SessionCheckpoints checkpoints_;
   Callable step_;
   Callable evaluate_;
-  std::uint64_t steps_per_epoch_ = 0;
-  std::uint64_t step_number_ = 0;
-  std::uint64_t images_ = 0;
-  double seconds_ = 0;
+  JobState at_;  // steps that are complete, and the epoch of the next
   EpochDone figures_;
 };
 

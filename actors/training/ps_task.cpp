@@ -137,7 +137,7 @@ class PsTask {
     caf::anon_send(task_.local_node(), JobRoutes{});
     if (routes_.shard) caf::anon_send(routes_.shard, Stop{});
     if (routes_.coordinator) caf::anon_send(routes_.coordinator, Stop{});
-    keeper_->stop();
+    keeper_->checkpoints.stop();
   }
   PsTask(const PsTask&) = delete;
   PsTask& operator=(const PsTask&) = delete;
@@ -170,9 +170,8 @@ class PsTask {
   // Fills the store. Other tasks than the coordinator's may be told of a checkpoint when they have joined.
   std::optional<Checkpoint> begin() {
     std::optional<Checkpoint> from;
-    if (coordinates_ && !keeper_->directory.empty()) try {
-        from = newest_of_job(posix_file_system(), keeper_->directory, job_.settings,
-                             [this](const std::string& what) { keeper_->tell({.kind = "passed_over", .task = task_.name(), .text = what, .counts = {}}); });
+    if (coordinates_) try {
+        from = keeper_->checkpoints.newest(job_.settings);
         if (from) restore(*from);
       } catch (const Error& error) {
         refused_ = error;
@@ -185,23 +184,23 @@ class PsTask {
   void prepare(const Joined& told) {
     keeper_->job = told.job;
     if (told.version == 0) return;
-    if (keeper_->directory.empty())
+    if (!keeper_->checkpoints.keeps())
       fail(Code::failed_precondition, "the job goes on from a checkpoint of step {}, and this task has no directory of checkpoints", told.version);
-    Checkpoint from = open_checkpoint(posix_file_system(), checkpoint_folder(keeper_->directory, told.version));
+    Checkpoint from = open_checkpoint(keeper_->checkpoints.files(), checkpoint_folder(keeper_->checkpoints.directory(), told.version));
     restore(from);
   }
 
   void restore(Checkpoint& from) {
     keeper_->begin_with(from);
     keeper_->tell({.kind = "restored", .task = task_.name(), .step = from.manifest().id.version,
-                   .text = coordinates_ ? fmt::format("goes on from '{}'", from.folder()) : "", .counts = {}});
+                   .text = coordinates_ ? going_on(from, static_cast<std::uint32_t>(plan_.options.epochs)) : "", .counts = {}});
   }
 
   void spawn(const std::optional<Checkpoint>& from) {
     ShardActorImpl::Config config = shard_config();
     // Weak: the shard has the keeper, and the keeper must not have the shard for ever.
     auto say_saved = std::make_shared<std::function<void(const Saved&)>>();
-    if (!keeper_->directory.empty())
+    if (keeper_->checkpoints.keeps())
       config.save = [keeper = keeper_, say_saved](const Save& request, const ShardState::Cut& cut) { keeper->save(request, cut, *say_saved); };
     // Detached: applying gradients is slow work, which has no place among the control actors.
     routes_.shard = task_.system().spawn<ShardActorImpl, caf::detached>(task_.actors().add("shard", task_.name().to_string()), std::move(config));
@@ -255,10 +254,11 @@ class PsTask {
       config.options.resume = state_in(*from);
       config.saving.version = from->manifest().id.version;
     }
-    if (!keeper_->directory.empty()) {
+    if (keeper_->checkpoints.keeps()) {
       const std::uint64_t examples = config.options.batch * config.options.slots;
       config.saving.every = plan_.options.checkpoint_every > 0 ? plan_.options.checkpoint_every : std::max<std::uint64_t>(1, config.options.train_examples / examples);
-      config.saving.commit = [keeper = keeper_](const SaveRound& round, const JobState& state, const JobOptions& of) { keeper->commit(round, state, of); };
+      config.saving.keeper = keeper_;
+      config.options.held = true;
     }
     routes_.coordinator = task_.system().spawn<CoordinatorActorImpl>(task_.actors().add("coordinator", task_.name().to_string()), std::move(config));
   }

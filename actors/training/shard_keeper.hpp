@@ -5,34 +5,33 @@
 #include <memory>
 #include <string>
 
-#include "actors/checkpoint/writer_actor.hpp"
+#include "actors/training/checkpoint_keeper.hpp"
 #include "actors/training/cluster_job.hpp"
 #include "actors/training/job_checkpoints.hpp"
+#include "scheduler/training/coordinator.hpp"
 
 namespace troupe {
 
 // The actors of a job have it after serve_shard() has returned: nothing in it refers to the plan.
 class ShardKeeper {
  public:
-  // Spawns the actor that writes, if the plan has a directory of checkpoints.
   ShardKeeper(const TrainingPlan& plan, const ClusterJob& job);
 
   // The values of the shard, and what else it knows, are those of the checkpoint. Throws as restore().
   void begin_with(Checkpoint& from);
   // On the shard's thread, between two updates: what is read are handles. `say` is called when they are written.
   void save(const Save& request, const ShardState::Cut& cut, std::function<void(const Saved&)> say) const;
-  // On the coordinator's: all shards have saved.
-  void commit(const SaveRound& round, const JobState& state, const JobOptions& options) const;
+  // On the coordinator's: all shards have saved. `done` is called when that is a checkpoint, or cannot become one.
+  void commit(const SaveRound& round, const JobState& state, std::uint64_t steps_per_epoch, CheckpointKeeper::Clock::time_point began,
+              std::function<void()> done) const;
   void tell(const JobEvent& event) const {
     if (on_event) on_event(event);
   }
-  void stop() const;
 
   const ShardMap map;
   const std::map<std::string, UpdateRule> rules;
-  const std::string directory;  // "": none
-  const int kept;
   const std::function<void(const JobEvent&)> on_event;
+  const CheckpointKeeper checkpoints;
   const std::shared_ptr<ParameterStore> store;
   const int shard;
   std::uint32_t shards = 0;    // that own anything
@@ -43,9 +42,7 @@ class ShardKeeper {
   std::uint64_t job = 0;
 
  private:
-  void post(std::function<void()> what) const;
-
-  CheckpointActor writer_;
+  CheckpointManifest form_;
 };
 
 }  // namespace troupe

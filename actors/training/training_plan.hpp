@@ -4,6 +4,7 @@
 #include "actors/cluster/task.hpp"
 #include "actors/training/job.hpp"
 #include "actors/training/parameters.hpp"
+#include "devices/storage/file_system.hpp"
 #include "graph/towers.hpp"
 #include "kernels/data/dataset.hpp"
 
@@ -20,6 +21,7 @@ struct TrainingPlan {
   const TrainingOptions& options;
   const Parameters& start;  // values to go on from; those not in it start anew
   Task& task;
+  FileSystem& files = posix_file_system();  // of checkpoints
 };
 
 struct Trained {

@@ -116,7 +116,7 @@ void declare_training(CLI::App& app, MnistOptions& options, Typed& typed) {
   add_whole(app, "--backups", options.backups, 0, 1024,
             "Modes sync and ssp: so many slots of a step more than it needs; it uses those that are there first");
   app.add_option("--checkpoint", options.checkpoint,
-                 "With parameter servers: directory that all ps tasks see. Training goes on from the newest checkpoint there, and saves others")
+                 "Directory that all ps tasks see (mode allreduce: worker 0). Training goes on from the newest checkpoint there, and saves others")
       ->type_name("DIR");
   app.add_option_function<std::string>(
          "--checkpoint-every",
@@ -231,9 +231,6 @@ std::optional<std::string> check_rest(const MnistOptions& options, const Typed& 
   if (typed.staleness && options.mode != JobMode::ssp) return "--staleness belongs to --mode ssp";
   if (options.backups > 0 && options.mode != JobMode::sync && options.mode != JobMode::ssp)
     return "--backups is about the slots of a step of the modes sync and ssp";
-  if (!options.checkpoint.empty() && options.mode != JobMode::sync && options.mode != JobMode::async)
-    return fmt::format("--checkpoint is for modes sync and async, not {}: troupe-launch --ps 1 --workers 1 -- troupe-mnist --checkpoint DIR; --save DIR keeps the model at the end",
-                       name(options.mode));
   if (options.min_workers > 0 && (options.mode == JobMode::local || options.mode == JobMode::allreduce))
     return fmt::format("--min-workers is for the modes with parameter servers, and {} is none of them", name(options.mode));
   if (typed.digits && !options.data.empty())
@@ -258,22 +255,6 @@ std::optional<std::string> check_rest(const MnistOptions& options, const Typed& 
 }  // namespace
 
 std::string_view name(MnistModel model) { return model == MnistModel::mlp ? "mlp" : "cnn"; }
-
-std::string_view name(JobMode mode) {
-  switch (mode) {
-    case JobMode::local:
-      return "local";
-    case JobMode::sync:
-      return "sync";
-    case JobMode::async:
-      return "async";
-    case JobMode::allreduce:
-      return "allreduce";
-    case JobMode::ssp:
-      return "ssp";
-  }
-  return "?";
-}
 
 std::variant<MnistOptions, EarlyExit> parse_mnist_options(const std::vector<std::string>& arguments,
                                                           bool launched) {

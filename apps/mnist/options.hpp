@@ -17,7 +17,6 @@ namespace troupe {
 
 enum class MnistModel : std::uint8_t { mlp, cnn };
 std::string_view name(MnistModel model);
-std::string_view name(JobMode mode);
 
 struct MnistOptions {
   std::string data;          // a directory; empty: the built-in digits,
@@ -39,7 +38,7 @@ struct MnistOptions {
   int devices = 1;
   std::uint64_t memory_limit = 0;  // bytes, of each device; 0: none
   std::string save;  // a directory; empty: nowhere
-  std::string checkpoint;  // likewise; with parameter servers
+  std::string checkpoint;  // likewise
   std::uint64_t checkpoint_every = 0;  // steps; 0: an epoch's
   int checkpoints_kept = 3;
   bool json = false;

@@ -387,11 +387,16 @@ Error Coordinator::barrier(const Barrier& message, Nanoseconds now, TrainingOutb
 }
 
 void Coordinator::open_barrier_when_full(TrainingOutbox& out) {
-  if (stage_ != Stage::finishing || !anyone() || !list(Presence::joined, true).empty()) return;
+  if (stage_ != Stage::finishing || options_.held || !anyone() || !list(Presence::joined, true).empty()) return;
   stage_ = Stage::finished;
   const auto count =
       std::count_if(workers_.begin(), workers_.end(), [](const Worker& w) { return w.in_barrier; });
   out.push_back({Destination::everyone(), BarrierOpen{static_cast<std::uint32_t>(count)}});
+}
+
+void Coordinator::let_end(TrainingOutbox& out) {
+  options_.held = false;
+  open_barrier_when_full(out);
 }
 
 // ---- Saving
@@ -440,7 +445,7 @@ std::string Coordinator::waits_for() const {
       return outstanding.empty() ? "workers to take tokens" : outstanding;
     }
     case Stage::finishing:
-      return "barrier: " + list(Presence::joined, true);
+      return options_.held && list(Presence::joined, true).empty() ? "the last checkpoint to be written" : "barrier: " + list(Presence::joined, true);
     case Stage::finished:
     case Stage::failed:
       break;

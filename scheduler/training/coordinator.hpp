@@ -74,6 +74,8 @@ struct JobOptions {
   std::uint64_t lookahead = 0;
   // When all workers are lost: how long one may take to join, before the job fails. Not with OnLoss::fail.
   Nanoseconds empty_timeout = 0;
+  // At the end all are kept in the barrier until let_end().
+  bool held = false;
   // Why the job cannot begin: told to everyone once all have joined.
   Error refused;
   // Can be left out by tests, which show that they notice: a worker's message is of its last incarnation.
@@ -143,6 +145,7 @@ class Coordinator {
   std::uint64_t version_ahead() const;
   [[nodiscard]] Error saved(const Saved& message);
   const SaveRound& last_save() const { return save_; }
+  void let_end(TrainingOutbox& out);  // JobOptions::held
 
   // A worker or shard gives up. Before training begins it may join again; afterwards it is lost. Ignored if it is not the one
   // that has joined.

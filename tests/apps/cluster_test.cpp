@@ -7,14 +7,11 @@
 #include <cerrno>
 #include <chrono>
 #include <cstdlib>
-#include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
-#include <regex>
-#include <sstream>
 
 #include "kernels/data/digits.hpp"
 #include "tests/actors/certificates.hpp"
+#include "tests/apps/cluster.hpp"
 #include "tests/apps/process.hpp"
 #include "tests/apps/training_oracle.hpp"
 
@@ -24,63 +21,15 @@ namespace {
 using std::chrono::seconds;
 using std::chrono::steady_clock;
 using ::testing::AllOf;
+using testing::Arguments;
+using testing::Cluster;
 using ::testing::ContainsRegex;
 using testing::free_ports;
 using ::testing::HasSubstr;
+using testing::last_line;
 using ::testing::Not;
 using testing::Process;
 using testing::TemporaryDirectory;
-
-using Arguments = std::vector<std::string>;
-
-// A cluster of troupe-launch and troupe-mnist.
-class Cluster {
- public:
-  Cluster(int ps, int workers, const Arguments& training, int restarts = 0) : process_(command(ps, workers, training, restarts)) {}
-
-  Process* operator->() { return &process_; }
-
-  // The number of the process of a task, such as "worker/1".
-  pid_t pid(const std::string& task) {
-    process_.wait_for("watch the cluster with");  // after the line of the last task
-    return pids().at(task);
-  }
-
-  // Waits for the launcher; nothing of the cluster may be there after it.
-  int wait() {
-    const int code = process_.wait();
-    for (const auto& [task, pid] : pids()) {
-      EXPECT_EQ(kill(pid, 0), -1) << task << " still runs";
-      EXPECT_EQ(kill(-pid, 0), -1) << "what " << task << " started still runs";
-    }
-    return code;
-  }
-
- private:
-  static Arguments command(int ps, int workers, const Arguments& training, int restarts) {
-    Arguments all = {TROUPE_LAUNCH_BINARY, "--ps", std::to_string(ps), "--workers", std::to_string(workers),
-                     "--restart", std::to_string(restarts), "--", TROUPE_MNIST_BINARY, "--json"};
-    all.insert(all.end(), training.begin(), training.end());
-    return all;
-  }
-
-  std::map<std::string, pid_t> pids() const {
-    static const std::regex line("troupe-launch: (\\S+) is process (\\d+) at ");
-    std::map<std::string, pid_t> found;
-    for (std::sregex_iterator at(process_.err.begin(), process_.err.end(), line), end; at != end; ++at)
-      found.emplace(at->str(1), std::stoi(at->str(2)));
-    return found;
-  }
-
-  Process process_;
-};
-
-nlohmann::json last_line(const std::string& out) {
-  std::istringstream text(out);
-  nlohmann::json last;
-  for (std::string line; std::getline(text, line);) last = nlohmann::json::parse(line);
-  return last;
-}
 
 std::string hash_of_cluster(int ps, int workers, int slots) {
   Cluster cluster(
@@ -327,69 +276,6 @@ TEST(ClusterFailure, AKilledWorkerIsWaitedForUnderThePolicyWait) {
   EXPECT_EQ(cluster.wait(), 0) << cluster->err;
   EXPECT_EQ(last_line(cluster->out).value("params_sha256", "none"),
             params_sha256(testing::trained_by_hand(draw_digits({.train = 600, .test = 100}).train, {.slots = 4, .epochs = epochs})));
-}
-
-class Resumed : public ::testing::Test {
- protected:
-  Arguments training(int epochs) const {
-    return {"--mode", "sync", "--replicas", "2", "--epochs", std::to_string(epochs), "--digits", "600,100", "--checkpoint", directory.path(),
-            "--checkpoint-every", "20"};
-  }
-  std::string by_hand(int epochs) const {
-    return params_sha256(testing::trained_by_hand(draw_digits({.train = 600, .test = 100}).train, {.slots = 2, .epochs = epochs}));
-  }
-  std::vector<std::filesystem::path> checkpoints() const {
-    std::vector<std::filesystem::path> out;
-    for (const auto& entry : std::filesystem::directory_iterator(directory.path()))
-      if (std::filesystem::exists(entry.path() / "MANIFEST")) out.push_back(entry.path());
-    std::sort(out.begin(), out.end());
-    return out;
-  }
-  // Kills everything after the first checkpoint.
-  void begin(int epochs) {
-    Cluster cluster(2, 2, training(epochs));
-    cluster->wait_for("saved step");
-    cluster->signal(SIGKILL);
-    cluster->wait();
-    ASSERT_FALSE(checkpoints().empty());
-  }
-  TemporaryDirectory directory;
-};
-
-TEST_F(Resumed, WhenAllAreKilledTheJobGoesOnOnAnyNumberOfTasks) {
-  begin(60);
-  Cluster again(1, 3, training(60));
-  EXPECT_EQ(again.wait(), 0) << again->err;
-  EXPECT_THAT(again->err, HasSubstr("goes on from"));
-  EXPECT_THAT(again->err, HasSubstr("the job goes on from step"));
-  EXPECT_EQ(last_line(again->out).value("params_sha256", "none"), by_hand(60)) << again->err;
-}
-
-TEST_F(Resumed, ADamagedCheckpointIsPassedOverAndNamed) {
-  begin(60);
-  while (checkpoints().size() < 2) begin(60);
-  const auto newest = checkpoints().back();
-  for (const auto& entry : std::filesystem::directory_iterator(newest)) {
-    if (entry.path().filename() == "MANIFEST") continue;
-    std::fstream file(entry.path(), std::ios::in | std::ios::out | std::ios::binary);
-    file.seekg(100);
-    const char flipped = static_cast<char>(file.get() ^ 1);
-    file.seekp(100);
-    file.put(flipped);
-  }
-  Cluster again(2, 2, training(60));
-  EXPECT_EQ(again.wait(), 0) << again->err;
-  EXPECT_THAT(again->err, HasSubstr(fmt::format("checkpoint '{}' is passed over: ", newest.string())));
-  EXPECT_EQ(last_line(again->out).value("params_sha256", "none"), by_hand(60)) << again->err;
-}
-
-TEST_F(Resumed, ACheckpointOfAnotherJobIsRefused) {
-  begin(60);
-  Arguments other = training(60);
-  other.insert(other.end(), {"--seed", "3", "--on-loss", "fail"});
-  Cluster again(2, 2, other);
-  EXPECT_NE(again.wait(), 0);
-  EXPECT_THAT(again->err, HasSubstr("is of another job: seed is '0', expected '3'; take another directory"));
 }
 
 TEST(ClusterFailure, ATaskThatFailsTooOftenEndsTheCluster) {

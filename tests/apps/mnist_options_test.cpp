@@ -147,7 +147,6 @@ TEST(MnistOptions, UnknownAndIncompleteOptionsAreRefused) {
 TEST(MnistOptions, WhatIsNotBuiltNamesWhatIs) {
   EXPECT_THAT(wrong({"--staleness", "2"}), HasSubstr("--staleness belongs to --mode ssp"));
   EXPECT_THAT(wrong({"--backups", "1"}), HasSubstr("--backups is about the slots of a step of the modes sync and ssp"));
-  EXPECT_THAT(wrong({"--checkpoint", "dir"}), HasSubstr("--checkpoint is for modes sync and async, not local"));
 }
 
 TEST(MnistOptions, WhatALossDoesIsAPolicy) {

@@ -417,6 +417,27 @@ TEST_F(Job, AnotherChiefFinishesWhenTheFirstIsLostAtTheEnd) {
   EXPECT_EQ(said<BarrierOpen>().size(), 1u);
 }
 
+TEST_F(Job, IsHeldAtTheEndUntilWhatItCameToIsKept) {
+  make([](JobOptions& o) {
+    o.held = true;
+    o.test_examples = 0;
+    o.step_timeout = 10 * kSecond;
+  });
+  join_all();
+  finish_all(0, TokenKind::train, 6);
+  EXPECT_EQ(job->version_ahead(), 3u);
+  EXPECT_FALSE(job->save(3, out));
+  for (const std::uint32_t worker : {0, 1}) {
+    EXPECT_EQ(take(worker).kind, TokenKind::finish);
+    EXPECT_FALSE(job->barrier({worker}, now, out));
+  }
+  EXPECT_TRUE(said<BarrierOpen>().empty());
+  EXPECT_EQ(job->waits_for(), "the last checkpoint to be written");
+  job->let_end(out);
+  EXPECT_EQ(said<BarrierOpen>().size(), 1u);
+  EXPECT_TRUE(job->finished());
+}
+
 TEST_F(Job, BeginsWithoutWorkersThatDoNotComeIfTheirLossDoesNotEndIt) {
   make([](JobOptions& o) { o.on_loss = JobOptions::OnLoss::reassign; });
   EXPECT_FALSE(join(1));

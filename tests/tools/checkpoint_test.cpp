@@ -92,9 +92,14 @@ TEST_F(CheckpointTool, ListsTheTensorsOfOne) {
   EXPECT_EQ(listed.code, 0) << listed.err;
   EXPECT_THAT(listed.out, HasSubstr("variable dense/kernel  f32[5,3], rows [5, 10) of 10, shard 1, 60 bytes, crc32c "));
   EXPECT_THAT(listed.out, HasSubstr("slot     dense/kernel/m  f32[5,3], rows [0, 5) of 10, shard 0, 60 bytes"));
+  EXPECT_THAT(listed.out, AllOf(StartsWith("mode sync, 4 slots of 32, seed 1\n"), HasSubstr("in epoch 2 of 5, 4 tokens of it are done;"),
+                                HasSubstr("shard 1: shard-00001-of-00002-0000000000000001, ")));
   const auto lines = run({"--json", "ls", folder(10)}).lines();
-  ASSERT_EQ(lines.size(), 12u);
-  EXPECT_EQ(lines[0]["event"], "tensor");
+  ASSERT_EQ(lines.size(), 13u);
+  EXPECT_EQ(lines[0]["event"], "job");
+  for (const auto& [field, value] : {std::pair{"seed", 1}, std::pair{"slots", 4}, std::pair{"epoch", 1}, std::pair{"cursor", 4}}) EXPECT_EQ(lines[0][field], value) << field;
+  EXPECT_EQ(lines[0]["dedupe"].size(), 2u);
+  EXPECT_EQ(lines[1]["event"], "tensor");
 }
 
 TEST_F(CheckpointTool, VerifiesAndNamesWhatIsDamaged) {

@@ -31,7 +31,7 @@ ShardActor spawn_shard(Task& task, std::int64_t elements, std::uint32_t variable
   options.shard = static_cast<std::uint32_t>(task.name().index);
   return task.system().spawn<ShardActorImpl, caf::detached>(
       task.actors().add("shard", task.name().to_string()),
-      ShardActorImpl::Config{task.name(), options, std::move(slices), store, [](const Error&) {}});
+      ShardActorImpl::Config{task.name(), options, std::move(slices), store, [](const Error&, const ShardCounters&) {}});
 }
 
 }  // namespace

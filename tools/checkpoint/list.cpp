@@ -43,6 +43,27 @@ void print_checkpoint(FileSystem& files, const ListedCheckpoint& listed, bool js
                           : fmt::format("{:>12}  {}", listed.version, text));
 }
 
+// Where the job stands: with these random numbers, micro-batches and gradients it goes on.
+void print_job(const Checkpoint& checkpoint, bool json) {
+  const CheckpointManifest& manifest = checkpoint.manifest();
+  const CheckpointJob& job = manifest.job;
+  const std::uint64_t first = job.epoch * job.steps_per_epoch;
+  nlohmann::json line = {{"event", "job"},           {"version", manifest.id.version}, {"mode", job.mode},           {"slots", job.slots},
+                         {"batch", job.batch},       {"seed", job.seed},               {"staleness", job.staleness}, {"epochs", job.epochs},
+                         {"epoch", job.epoch},       {"steps_per_epoch", job.steps_per_epoch}, {"cursor", job.cursor},
+                         {"loss_sum", job.loss_sum}, {"correct", job.correct},         {"examples", job.examples},
+                         {"seconds", static_cast<double>(job.training_ns) / 1e9},      {"settings", manifest.settings}};
+  std::string text = fmt::format(
+      "mode {}, {} slots of {}, seed {}\nstep {}: {} of {} in epoch {} of {}, {} tokens of it are done; {:.2f} s of training\n", job.mode, job.slots,
+      job.batch, job.seed, manifest.id.version, manifest.id.version >= first ? manifest.id.version - first : 0, job.steps_per_epoch, job.epoch + 1,
+      job.epochs, job.cursor, static_cast<double>(job.training_ns) / 1e9);
+  for (const ShardManifest& shard : manifest.shards) {
+    line["dedupe"].push_back(shard.dedupe);
+    text += fmt::format("shard {}: {}, {} bytes, dedupe '{}'\n", shard.shard, shard.file, shard.bytes, shard.dedupe);
+  }
+  fmt::print("{}", json ? line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n" : text);
+}
+
 void print_tensors(const Checkpoint& checkpoint, bool json) {
   for (const ShardManifest& shard : checkpoint.manifest().shards) {
     for (const TensorEntry& entry : shard.tensors) {
@@ -74,7 +95,9 @@ bool removed_meanwhile(FileSystem& files, const ListedCheckpoint& checkpoint) {
 
 int list(FileSystem& files, const std::string& path, bool json) {
   if (files.exists(join_path(path, kManifestName))) {
-    print_tensors(open_checkpoint(files, path), json);
+    const Checkpoint checkpoint = open_checkpoint(files, path);
+    print_job(checkpoint, json);
+    print_tensors(checkpoint, json);
     return 0;
   }
   for (const ListedCheckpoint& listed : checkpoints_at(files, path)) print_checkpoint(files, listed, json);

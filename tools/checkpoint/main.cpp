@@ -20,7 +20,7 @@ A checkpoint is a folder DIR/checkpoint-VERSION: a file of each shard, and a MAN
 last. A folder without MANIFEST is what a save has left that did not come to its end, or one under way.
 
   troupe-checkpoint ls DIR                     the checkpoints of a directory
-  troupe-checkpoint ls DIR/checkpoint-VERSION  the tensors of one: shape, rows, shard, checksum
+  troupe-checkpoint ls DIR/checkpoint-VERSION  one: where its job stands, and its tensors: shape, rows, shard, checksum
   troupe-checkpoint verify DIR                 reads every byte; names the file and the tensor that is damaged
   troupe-checkpoint diff A B                   which tensors differ, in how many elements, by how much at most
 

@@ -1,0 +1,194 @@
+#include "actors/training/checkpoint_keeper.hpp"
+
+#include <caf/actor_system.hpp>
+#include <caf/send.hpp>
+#include <future>
+
+#include "actors/training/job_settings.hpp"
+#include "scheduler/training/coordinator.hpp"
+
+namespace troupe {
+namespace {
+
+class Work final : public LocalWork {
+ public:
+  explicit Work(std::function<void()> what) : what_(std::move(what)) {}
+  void run() override { what_(); }
+
+ private:
+  std::function<void()> what_;
+};
+
+std::string size_of(std::uint64_t bytes) {
+  if (bytes < 10'000) return fmt::format("{} bytes", bytes);
+  return bytes < 100'000'000 ? fmt::format("{:.1f} MB", static_cast<double>(bytes) / 1e6) : fmt::format("{:.2f} GB", static_cast<double>(bytes) / 1e9);
+}
+
+std::uint64_t bytes_of(const CheckpointManifest& manifest) {
+  std::uint64_t bytes = 0;
+  for (const ShardManifest& shard : manifest.shards) bytes += shard.bytes;
+  return bytes;
+}
+
+double seconds_since(CheckpointKeeper::Clock::time_point begin) {
+  return std::chrono::duration<double>(CheckpointKeeper::Clock::now() - begin).count();
+}
+
+void commit_and_tell(FileSystem& files, const CheckpointManifest& manifest, const std::string& directory, int kept, CheckpointKeeper::Clock::time_point began,
+                     const std::function<void(const JobEvent&)>& tell) {
+  commit_checkpoint(files, directory, manifest);
+  const std::uint64_t bytes = bytes_of(manifest), written = manifest.shards.size() + 1;
+  const double seconds = seconds_since(began);
+  tell({.kind = "saved", .task = {}, .step = manifest.id.version, .seconds = seconds,
+        .text = fmt::format("saved step {} in '{}': {} files, {} in {:.2f} s", manifest.id.version, directory, written, size_of(bytes), seconds),
+        .counts = {{"files", written}, {"bytes", bytes}}});
+  try {
+    remove_old_checkpoints(files, directory, kept, manifest.id.version);
+  } catch (...) {
+    tell({.kind = "save_failed", .task = {}, .step = manifest.id.version,
+          .text = fmt::format("old checkpoints in '{}' could not be removed: {}", directory, current_error().message()), .counts = {}});
+  }
+}
+
+}  // namespace
+
+CheckpointKeeper::CheckpointKeeper(const TrainingPlan& plan) : about_(std::make_shared<About>(plan.files)) {
+  const TrainingOptions& options = plan.options;
+  about_->directory = options.checkpoint;
+  about_->kept = options.checkpoints_kept;
+  about_->epochs = static_cast<std::uint32_t>(options.epochs);
+  about_->on_event = options.on_event ? options.on_event : [](const JobEvent&) {};
+  if (!keeps()) return;
+  if (options.checkpoints_kept < 1) invalid_argument("of the checkpoints in '{}' at least one is kept, not {}", options.checkpoint, options.checkpoints_kept);
+  writer_ = plan.task.system().spawn<CheckpointActorImpl, caf::detached>(plan.task.actors().add("checkpoint", plan.task.name().to_string()));
+}
+
+void CheckpointKeeper::stop() const {
+  if (writer_) caf::anon_send(writer_, Stop{});
+}
+
+std::optional<Checkpoint> CheckpointKeeper::newest(const std::string& settings) const {
+  if (!keeps()) return std::nullopt;
+  make_directories(about_->files, about_->directory);  // now: when it is to be written to, that it cannot be made would cost what was trained
+  auto found = newest_whole_checkpoint(about_->files, about_->directory, [&](const std::string& folder, const Error& reason) {
+    about_->on_event({.kind = "passed_over", .task = {}, .text = fmt::format("checkpoint '{}' is passed over: {}", folder, reason.message()), .counts = {}});
+  });
+  if (!found) return found;
+  const std::string wanted = settings_to_keep(settings);
+  if (found->manifest().settings != wanted) {
+    const bool ranks = found->manifest().job.mode == name(JobMode::allreduce);
+    fail(Code::failed_precondition, "checkpoint '{}' is of another job: {}; take another directory, or the options of that job{}", found->folder(),
+         setting_differences(wanted, found->manifest().settings),
+         ranks ? fmt::format(" (a step of mode allreduce has a slot for each worker, and there were {})", found->manifest().job.slots) : "");
+  }
+  if (found->manifest().job.epoch >= about_->epochs)
+    fail(Code::failed_precondition, "checkpoint '{}' is in epoch {} already, and this job has {}: it can have more epochs than before, not fewer",
+         found->folder(), found->manifest().job.epoch + 1, about_->epochs);
+  return found;
+}
+
+void CheckpointKeeper::post(std::function<void()> what) const {
+  about_->writing.fetch_add(1);
+  caf::anon_send(writer_, WriteCheckpoint{std::make_shared<Work>([what = std::move(what), about = about_] {
+                   what();
+                   about->writing.fetch_sub(1);
+                 })});
+}
+
+void CheckpointKeeper::write(const CheckpointId& id, ShardContents contents, std::function<void(const ShardManifest&, const Error&)> done) const {
+  post([id, contents = std::move(contents), done = std::move(done), about = about_]() mutable {
+    ShardManifest written;
+    Error error;
+    try {
+      written = write_shard(about->files, about->directory, id, std::move(contents));
+    } catch (...) {
+      error = current_error();
+    }
+    done(written, error);
+  });
+}
+
+void CheckpointKeeper::commit(CheckpointManifest manifest, Clock::time_point began, std::function<void()> done) const {
+  post([manifest = std::move(manifest), began, done = std::move(done), about = about_] {
+    try {
+      commit_and_tell(about->files, manifest, about->directory, about->kept, began, about->on_event);
+    } catch (...) {
+      about->on_event(failed_to_save(manifest.id.version, about->directory, current_error()));
+    }
+    done();
+  });
+}
+
+void CheckpointKeeper::save(CheckpointManifest manifest, ShardContents contents, Clock::time_point began) const {
+  post([manifest = std::move(manifest), contents = std::move(contents), began, about = about_]() mutable {
+    try {
+      manifest.shards = {write_shard(about->files, about->directory, manifest.id, std::move(contents))};
+      commit_and_tell(about->files, manifest, about->directory, about->kept, began, about->on_event);
+    } catch (...) {
+      about->on_event(failed_to_save(manifest.id.version, about->directory, current_error()));
+    }
+  });
+}
+
+bool CheckpointKeeper::may_save(std::uint64_t step) const {
+  if (about_->writing.load() == 0) return true;
+  leave_out(step);
+  return false;
+}
+
+void CheckpointKeeper::leave_out(std::uint64_t step) const {
+  if (about_->told.exchange(true)) return;
+  about_->on_event({.kind = "save_left_out", .task = {}, .step = step,
+                    .text = fmt::format("step {} is not saved in '{}': the save before is still being written; so it may be with others", step, directory()),
+                    .counts = {}});
+}
+
+void CheckpointKeeper::wait(const TrainingOptions& options) const {
+  if (!writer_) return;
+  const auto written = std::make_shared<std::promise<void>>();
+  std::future<void> all = written->get_future();
+  post([written] { written->set_value(); });
+  while (all.wait_for(std::chrono::milliseconds(200)) != std::future_status::ready) check_stop(options);
+}
+
+CheckpointManifest manifest_of(const TrainingPlan& plan, const std::string& settings, std::uint32_t slots, std::uint64_t steps_per_epoch) {
+  CheckpointManifest out;
+  out.settings = settings_to_keep(settings);
+  for (char c : out.settings) out.fingerprint = (out.fingerprint ^ static_cast<unsigned char>(c)) * 0x100000001b3ull;
+  out.job.mode = name(plan.options.mode);
+  out.job.slots = slots;
+  out.job.batch = static_cast<std::uint64_t>(plan.options.batch);
+  out.job.seed = plan.options.seed;
+  out.job.staleness = static_cast<std::uint64_t>(plan.options.staleness);
+  out.job.epochs = static_cast<std::uint32_t>(plan.options.epochs);
+  out.job.steps_per_epoch = steps_per_epoch;
+  return out;
+}
+
+void set_state(CheckpointManifest& manifest, const JobState& state, std::uint64_t version, std::uint64_t attempt) {
+  manifest.id = {version, attempt};
+  CheckpointJob& job = manifest.job;
+  job.epoch = state.epoch;
+  job.cursor = (state.step - state.epoch * job.steps_per_epoch) * job.slots;
+  job.loss_sum = state.loss_sum;
+  job.correct = state.correct;
+  job.examples = state.examples;
+  job.training_ns = static_cast<std::uint64_t>(state.job_ns);
+  job.extra = state.to_string();
+}
+
+JobState state_in(const Checkpoint& from) { return JobState::parse(from.manifest().job.extra); }
+
+JobEvent failed_to_save(std::uint64_t step, const std::string& directory, const Error& why) {
+  return {.kind = "save_failed", .task = {}, .step = step,
+          .text = fmt::format("step {} could not be saved in '{}': {}; training goes on", step, directory, why.message()), .counts = {}};
+}
+
+std::string going_on(const Checkpoint& from, std::uint32_t epochs) {
+  const CheckpointManifest& manifest = from.manifest();
+  const std::uint64_t step = state_in(from).step;
+  if (step < epochs * manifest.job.steps_per_epoch) return fmt::format("the job goes on from step {}, which '{}' has", step, from.folder());
+  return fmt::format("the job is over: '{}' has its last step, {}; give it more epochs to go on", from.folder(), step);
+}
+
+}  // namespace troupe

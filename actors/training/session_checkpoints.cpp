@@ -1,0 +1,100 @@
+#include "actors/training/session_checkpoints.hpp"
+
+#include "actors/training/job_checkpoints.hpp"
+#include "messages/ids.hpp"
+
+namespace troupe {
+namespace {
+
+// Of the graph, which counts updates in it (graph/optimizers.hpp). Not saved: shards count by their version.
+constexpr const char* kUpdates = "global_step";
+
+Output output(const Graph& graph, const Endpoint& endpoint) { return {const_cast<Graph*>(&graph), endpoint.node, endpoint.index}; }
+
+}  // namespace
+
+SessionCheckpoints::SessionCheckpoints(const TrainingPlan& plan, const TrainingGraph& graph, Session& session, std::string settings,
+                                       std::uint32_t slots, std::uint64_t steps_per_epoch, bool writes)
+    : options_(plan.options),
+      graph_(*graph.graph),
+      variables_(troupe::variables(*graph.graph)),
+      loss_scale_(graph.loss_scale ? graph.loss_scale->state.name : ""),
+      settings_(std::move(settings)),
+      form_(manifest_of(plan, settings_, slots, steps_per_epoch)),
+      last_(static_cast<std::uint64_t>(plan.options.epochs) * steps_per_epoch) {
+  if (plan.options.checkpoint.empty()) return;
+  every_ = plan.options.checkpoint_every > 0 ? plan.options.checkpoint_every : steps_per_epoch;
+  if (!writes) return;
+  keeper_.emplace(plan);
+  Outputs reads;
+  for (const VariableInfo& v : variables_) reads.push_back(find_variable(*graph.graph, v.name).read());
+  read_ = session.callable({}, reads);
+}
+
+Feeds SessionCheckpoints::feeds_of(const std::map<std::string, Tensor>& values) const {
+  Feeds feeds;
+  for (const VariableInfo& v : variables_)
+    if (const auto value = values.find(v.name); value != values.end()) feeds.emplace_back(output(graph_, v.initial_value), value->second);
+  return feeds;
+}
+
+std::optional<SessionCheckpoints::Start> SessionCheckpoints::newest() {
+  if (!keeper_) return std::nullopt;
+  auto from = keeper_->newest(settings_);
+  if (!from) return std::nullopt;
+  Start start{state_in(*from), {}, going_on(*from, form_.job.epochs)};
+  const std::uint64_t first = start.state.epoch * form_.job.steps_per_epoch;
+  if (start.state.step != from->manifest().id.version || start.state.step < first || start.state.step - first > form_.job.steps_per_epoch)
+    fail(Code::failed_precondition, "checkpoint '{}' is of version {} and says step {} in epoch {}: it is of another job", from->folder(),
+         from->manifest().id.version, start.state.step, start.state.epoch);
+  for (const VariableInfo& v : variables_)
+    start.values[v.name] = v.name == kUpdates ? Tensor::scalar(static_cast<std::int64_t>(start.state.step) - skipped_in(*from))
+                                              : read_checked(*from, v.name, v.dtype, v.shape);
+  return start;
+}
+
+void SessionCheckpoints::begin_at(std::uint64_t step) { first_ = step; }
+
+void SessionCheckpoints::read(std::uint64_t step, bool wait) {
+  if (!keeper_ || (step != last_ && !keeper_->may_save(step))) return;
+  reading_.push_back({step, CheckpointKeeper::Clock::now(), read_.async({})});
+  if (wait) reading_.back().values.wait();
+}
+
+void SessionCheckpoints::save(const JobState& state) {
+  if (reading_.empty() || reading_.front().step != state.step) return;
+  Reading reading = std::move(reading_.front());
+  reading_.pop_front();
+  CheckpointManifest manifest = form_;
+  set_state(manifest, state, state.step, random_id());
+  keeper_->save(std::move(manifest), contents_of(reading.values.get(), state.step), reading.began);
+}
+
+// Of the trained ones.
+std::string SessionCheckpoints::owner_of(const std::string& slot) const {
+  std::string owner;
+  for (const VariableInfo& v : variables_)
+    if (v.trainable && slot.starts_with(v.name + "/") && v.name.size() > owner.size()) owner = v.name;
+  return owner;
+}
+
+ShardContents SessionCheckpoints::contents_of(const std::vector<Tensor>& values, std::uint64_t step) const {
+  ShardContents out{.shard = 0, .shards = 1, .tensors = {}, .dedupe = dedupe_of({step, {}})};
+  std::int64_t updates = static_cast<std::int64_t>(step), skipped = 0;
+  for (std::size_t i = 0; i < variables_.size(); ++i) {
+    const VariableInfo& v = variables_[i];
+    if (v.name == loss_scale_) skipped = static_cast<std::int64_t>(values[i].data<double>()[2]);
+    if (v.name == kUpdates) {
+      updates = values[i].item<std::int64_t>();
+      continue;
+    }
+    const bool slot = !v.trainable && v.name != loss_scale_;
+    out.tensors.push_back({.name = v.name, .kind = slot ? TensorKind::slot : TensorKind::variable, .variable = slot ? owner_of(v.name) : "", .value = values[i]});
+  }
+  if (updates != static_cast<std::int64_t>(step) - skipped)
+    fail(Code::internal, "after {} steps, of which {} changed nothing, there were {} updates", step, skipped, updates);
+  out.tensors.push_back(skipped_state(skipped));
+  return out;
+}
+
+}  // namespace troupe
