@@ -74,6 +74,7 @@ class RemoteShard::Observer final : public Counted<CoordinatorActor> {
           if (m.task == shard_) found_->set_value(m.peer);
         },
         [](const PeerDown&) {},
+        [](const PeerSuspected&) {},
         [](const Tick&) {},
         [this](const Stop&) { quit(); },
     };
