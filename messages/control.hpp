@@ -35,6 +35,12 @@ struct SnapshotRequest {
   std::uint8_t version = 1;
 };
 
+// What the task's shard knows of a version of its parameters: what went into it, and what came for it and did not. Reply: text.
+struct ProvenanceRequest {
+  std::string token;
+  std::uint64_t version = 0;
+};
+
 struct Reply {
   std::uint8_t code = 0;
   std::string message;

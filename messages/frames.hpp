@@ -104,7 +104,8 @@ struct Put {
 // dropped. 0: it does not say.
 
 // Asks a shard for slice `slice` (index in the ShardMap) at version >= min_version; answered by a Put to reply_to.
-// Synchronous shards answer with min_version itself while they have it.
+// Synchronous shards answer with min_version itself while they have it. Asynchronous ones answer when they have taken what the
+// worker computed last, of batch `after` - 1 (0: of none): its pushes may come later than this.
 struct Pull {
   std::uint32_t worker = 0;
   RendezvousKey reply_to;
@@ -112,7 +113,8 @@ struct Pull {
   std::uint64_t min_version = 0;
   std::uint64_t job = 0;
   std::uint64_t view = 0;
-  TROUPE_FIELDS(worker, reply_to, slice, min_version, job, view)
+  std::uint64_t after = 0;
+  TROUPE_FIELDS(worker, reply_to, slice, min_version, job, view, after)
 };
 
 // One slice's gradient of slot `slot` of step `step` (asynchronous mode: of batch `step`, slot 0). A sparse gradient

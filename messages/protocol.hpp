@@ -72,7 +72,7 @@ using PartitionActor = caf::typed_actor<caf::replies_to<BuildPlan>::with<Built>,
 using ShardActor = caf::typed_actor<caf::reacts_to<JobRoutes>, caf::reacts_to<Outbound>, caf::reacts_to<Inbound<Joined>>, caf::reacts_to<Inbound<Pull>>,
                                     caf::reacts_to<Inbound<Push>>, caf::reacts_to<Inbound<Commit>>, caf::reacts_to<Inbound<Fence>>, caf::reacts_to<Inbound<Save>>,
                                     caf::reacts_to<Inbound<BarrierOpen>>, caf::reacts_to<Inbound<JobFailed>>, caf::reacts_to<PeerUp>, caf::reacts_to<PeerDown>,
-                                    caf::reacts_to<Tick>, caf::reacts_to<Stop>>;
+                                    caf::reacts_to<Tick>, caf::replies_to<ProvenanceRequest>::with<Reply>, caf::reacts_to<Stop>>;
 
 // Membership, tokens, barriers and the global step of a training job.
 using CoordinatorActor =
@@ -104,7 +104,7 @@ using IntrospectorActor = caf::typed_actor<caf::replies_to<SnapshotRequest>::wit
 // What another task may ask of this one, over CAF. Beside a HelloRequest travels the NodeActor of the asker.
 using NodeActor = caf::typed_actor<caf::replies_to<HelloRequest, caf::strong_actor_ptr>::with<Reply>, caf::replies_to<RegisterGraphRequest>::with<Reply>,
                                    caf::replies_to<CloseSessionRequest>::with<Reply>,
-                                   caf::replies_to<SnapshotRequest>::with<Reply>>;
+                                   caf::replies_to<SnapshotRequest>::with<Reply>, caf::replies_to<ProvenanceRequest>::with<Reply>>;
 
 // The task's own side of its node: the directory of peers.
 struct Observe {

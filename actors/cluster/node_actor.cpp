@@ -36,6 +36,11 @@ NodeActorImpl::behavior_type NodeActorImpl::make_behavior() {
         if (const Error refused = refuse(request.token)) return Reply::of(refused);
         return delegate(config_.introspector, request);
       },
+      [this](const ProvenanceRequest& request) -> caf::result<Reply> {
+        if (const Error refused = refuse(request.token)) return Reply::of(refused);
+        if (!routes_.shard) return Reply::of(Error(Code::failed_precondition, config_.identity.task.to_string() + " has no shard of a training job now"));
+        return delegate(routes_.shard, request);
+      },
       [this](const PeerUp& message) {
         peer_down(message.task, Error(Code::unavailable, "it has come again"));  // if the end of its last link is not known yet
         peers_[message.task] = message.peer;

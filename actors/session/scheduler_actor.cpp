@@ -228,7 +228,8 @@ void SchedulerActorImpl::request_arrivals(const StepKey& key, const Active& acti
   tell(rendezvous_, std::move(await));
   for (const auto& [edge, arrival] : active.graph->pulls)
     tell(active.routes->shards.at(arrival->shard),
-         Outbound{Pull{active.training.worker, {key.session, key.step, edge}, arrival->slice, active.training.min_version, active.training.job, active.training.view}});
+         Outbound{Pull{active.training.worker, {key.session, key.step, edge}, arrival->slice, active.training.min_version, active.training.job, active.training.view,
+                       active.training.after}});
 }
 
 void SchedulerActorImpl::dispatch(StepTable::Progress progress, const StepKey& key) {

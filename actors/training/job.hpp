@@ -29,6 +29,11 @@ struct TrainingOptions {
   // hold it up. Which ones depends on timing, and the parameters on that.
   int backups = 0;
   int staleness = 0;  // mode ssp: a step may begin with parameters that lack the last so many steps
+  // Mode async: so many batches make one update, of their mean. Those that are left at the end are not applied.
+  int aggregate = 1;
+  // Mode async: an update's learning rate is divided by the staleness of its batches, how many updates the parameters that they
+  // were computed on were behind (Zhang et al., "Staleness-aware Async-SGD", IJCAI 2016).
+  bool staleness_aware = false;
   // A slot's batch is computed in so many equal parts, one after the other: for the memory of one of them, and of the
   // gradients once more.
   int micro_batches = 1;

@@ -50,9 +50,9 @@ std::string job_settings(const TrainingPlan& plan, std::uint32_t slots, std::uin
   const TrainingOptions& o = plan.options;
   return fmt::format(
       "mode={}\nprecision={}\nslots={}\nbackups={}\nstaleness={}\nbatch={}\nepochs={}\nseed={}\ntrain_examples={}\ntest_examples={}\nworkers={}\n"
-      "ps={}\nmicro_batches={}\nsparse_mean={}\nclip_norm={}\nloss_scaling={}\noptimizer={}",
+      "ps={}\nmicro_batches={}\nsparse_mean={}\nclip_norm={}\naggregate={}\nstaleness_aware={}\nloss_scaling={}\noptimizer={}",
       name(o.mode), precision(plan.layers), slots, backups, o.staleness, o.batch, o.epochs, o.seed, plan.data.train.size(), plan.data.test.size(),
-      workers, shards, o.micro_batches, name(o.sparse_mean), plan.clip_norm, describe(plan.loss_scaling), describe(plan.optimizer));
+      workers, shards, o.micro_batches, name(o.sparse_mean), plan.clip_norm, o.aggregate, o.staleness_aware, describe(plan.loss_scaling), describe(plan.optimizer));
 }
 
 std::string settings_to_keep(const std::string& settings) {

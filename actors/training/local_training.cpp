@@ -182,6 +182,11 @@ void check_training(const TrainingPlan& plan, int slots) {
     invalid_argument("a step of modes sync and ssp has 0 to 1024 backup slots, others none: not {}", o.backups);
   if (o.staleness < 0 || o.staleness > 1024 || (o.staleness > 0 && o.mode != JobMode::ssp))
     invalid_argument("mode ssp has a staleness of 0 to 1024, others none: not {}", o.staleness);
+  if (o.aggregate < 1 || o.aggregate > 1024) invalid_argument("1 to 1024 batches make an update, not {}", o.aggregate);
+  if (o.mode != JobMode::async && (o.aggregate > 1 || o.staleness_aware))
+    invalid_argument("aggregate and staleness_aware are about the updates of mode async");
+  if (o.aggregate > 1 && !o.checkpoint.empty())  // the last save would wait for batches that never come
+    invalid_argument("updates of several batches (aggregate) are not saved: leave out the checkpoints");
   if (o.step_timeout.count() < 0) invalid_argument("the step timeout is 0 (none) or more");
   if (slots < 1 || slots > 1024) invalid_argument("a step has 1 to 1024 slots, not {}", slots);
   if (plan.data.train.size() < static_cast<std::int64_t>(o.batch) * (slots + o.backups))

@@ -105,14 +105,30 @@ ShardOptions shard_options(const TrainingPlan& plan, const ClusterJob& job, std:
   options.backups = job.backups;
   options.staleness = static_cast<std::uint64_t>(plan.options.staleness);
   options.sparse_mean = plan.options.sparse_mean;
+  options.accumulate = static_cast<std::uint32_t>(plan.options.aggregate);
+  options.scale_by_staleness = plan.options.staleness_aware;
   options.keep_previous = plan.options.on_loss != TrainingOptions::OnLoss::fail && job.mode == TrainingMode::synchronous;
   options.keep_versions = kTokensAhead;
   return options;
 }
 
 std::map<std::string, std::uint64_t> counts_of(const ShardCounters& c) {
-  return {{"batches", c.batches}, {"updates", c.updates}, {"duplicates", c.duplicates}, {"stale", c.stale}, {"uncommitted", c.uncommitted},
-          {"fenced", c.fenced},   {"refused", c.refused}, {"abandoned", c.abandoned},   {"pushes", c.pushes}, {"pulls", c.pulls}};
+  std::map<std::string, std::uint64_t> counts = {
+      {"batches", c.batches}, {"updates", c.updates}, {"duplicates", c.duplicates}, {"stale", c.stale}, {"uncommitted", c.uncommitted},
+      {"fenced", c.fenced},   {"refused", c.refused}, {"abandoned", c.abandoned},   {"pushes", c.pushes}, {"pulls", c.pulls}};
+  for (std::size_t s = 0; s < c.staleness.size(); ++s)
+    if (c.staleness[s] > 0) counts[fmt::format("staleness_{}", s)] = c.staleness[s];
+  return counts;
+}
+
+// "staleness of the 620 batches applied: 500 of 0, 117 of 1, 3 of 15 or more updates"; synchronous training has none.
+std::string describe_staleness(TrainingMode mode, const ShardCounters& c) {
+  if (mode == TrainingMode::synchronous || c.batches == 0) return "";
+  std::string text;
+  for (std::size_t s = 0; s < c.staleness.size(); ++s)
+    if (c.staleness[s] > 0)
+      text += fmt::format("{}{} of {}{}", text.empty() ? "" : ", ", c.staleness[s], s, s + 1 == c.staleness.size() ? " or more" : "");
+  return fmt::format("staleness of the {} batches applied: {} updates", c.batches, text);
 }
 
 // Larger than those of all jobs before, also of another process of this task: the clock's microseconds, or one more.
@@ -229,8 +245,8 @@ class PsTask {
     config.options = shard_options(plan_, job_, index_);
     config.slices = slice_specs(job_, task_.name().index);
     config.store = keeper_->store;
-    config.ended = [mailbox = mailbox_, keeper = keeper_, self = task_.name()](Error error, const ShardCounters& counters) {
-      keeper->tell({.kind = "ended", .task = self, .step = counters.updates, .text = "", .counts = counts_of(counters)});
+    config.ended = [mailbox = mailbox_, keeper = keeper_, self = task_.name(), mode = job_.mode](Error error, const ShardCounters& counters) {
+      keeper->tell({.kind = "ended", .task = self, .step = counters.updates, .text = describe_staleness(mode, counters), .counts = counts_of(counters)});
       if (error)
         mailbox->fail(std::move(error));
       else

@@ -95,6 +95,7 @@ ShardActorImpl::behavior_type ShardActorImpl::make_behavior() {
           end(Error(Code::unavailable, fmt::format("the coordinator's task {} is gone: {}", message.task.to_string(), message.reason.message())));
       },
       [](const Tick&) {},
+      [this](const ProvenanceRequest& request) { return Reply::of(describe(request.version)); },
       [this](const Stop&) {
         links_.clear();
         coordinator_.down();
@@ -107,6 +108,14 @@ void ShardActorImpl::deliver(TrainingOutbox& out) {
   for (const Outgoing& message : out)
     links_.deliver(message, telling());
   show_wait();
+}
+
+std::string ShardActorImpl::describe(std::uint64_t version) const {
+  const std::string who = fmt::format("{}, job {}", config_.self.to_string(), links_.job());
+  if (!state_) return who + ": has not begun\n";
+  const Provenance* found = state_->provenance(version);
+  if (found) return fmt::format("{}: {}\n", who, found->to_string());
+  return fmt::format("{}: version {} is not known: it has version {}, and remembers the last {}\n", who, version, state_->version(), config_.options.provenance);
 }
 
 void ShardActorImpl::show_wait() {

@@ -38,6 +38,7 @@ class ShardActorImpl final : public Counted<ShardActor> {
   }
   void begin();
   void deliver(TrainingOutbox& out);
+  std::string describe(std::uint64_t version) const;  // what went into it
   void show_wait();
   void end(Error error);
 

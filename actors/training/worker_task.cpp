@@ -138,7 +138,7 @@ class WorkerLoop {
     if (fence && fence->worker == index_ && fence->view > view_) throw fence->reason;
   }
 
-  // Asynchronous workers pull what there is: one that pulled while it computes would miss its own last update.
+  // Asynchronous workers pull what there is, their own last batch in it.
   void begin_waiting() {
     const bool overlap = job_.mode != TrainingMode::asynchronous;
     while (!waiting_.empty() && (overlap || running_.empty())) {
@@ -181,6 +181,7 @@ class WorkerLoop {
     attempt_.progress = true;
     if (step->report.token.request != 0) ask();
     const Token& token = step->report.token;
+    if (token.kind == TokenKind::train && job_.mode == TrainingMode::asynchronous) after_ = token.step + 1;
     if (token.kind != TokenKind::train || !plan_.options.on_progress) return;
     const std::uint64_t steps = static_cast<std::uint64_t>(plan_.data.train.size()) / ((job_.slots + job_.backups) * static_cast<std::uint64_t>(plan_.options.batch));
     plan_.options.on_progress(token.epoch, token.step % steps + 1, steps);
@@ -199,7 +200,7 @@ class WorkerLoop {
   RunOptions run_options(const Token& token) const {
     return {.random_step = static_cast<std::int64_t>(token.step),
             .random_slot = token.slot,
-            .training = {.worker = index_, .step = token.step, .slot = token.slot, .min_version = token.min_version, .job = number_, .view = view_}};
+            .training = {.worker = index_, .step = token.step, .slot = token.slot, .min_version = token.min_version, .job = number_, .view = view_, .after = after_}};
   }
 
   Trained finish(Token token) {
@@ -266,6 +267,7 @@ class WorkerLoop {
   std::uint64_t number_ = 0;  // of the job, once it is joined
   std::uint64_t view_ = 0;    // of its members, in which this worker joined
   std::uint64_t request_ = 0;
+  std::uint64_t after_ = 0;  // asynchronous: as in Pull
   std::deque<Token> waiting_;  // for the step before
   std::deque<std::shared_ptr<Running>> running_;
   EpochDone figures_;

@@ -55,6 +55,8 @@ void train(const MnistOptions& options, const DataSplits& data, Task& task, Cons
   training.slots = options.replicas;
   training.backups = options.backups;
   if (options.mode == JobMode::ssp) training.staleness = options.staleness;
+  training.aggregate = options.aggregate;
+  training.staleness_aware = options.staleness_aware;
   training.micro_batches = options.micro_batches;
   training.seed = options.seed;
   training.join_timeout = options.membership.join_timeout;

@@ -113,6 +113,9 @@ void declare_training(CLI::App& app, MnistOptions& options, Typed& typed) {
          "Mode ssp: a step may begin with parameters that lack the last so many steps")
       ->type_name("S")
       ->default_str("1");
+  add_whole(app, "--aggregate", options.aggregate, 1, 1024, "Mode async: so many batches make one update, of their mean");
+  app.add_flag("--staleness-aware", options.staleness_aware,
+               "Mode async: divide an update's learning rate by the staleness of its batches: the updates between what they were computed on and it");
   add_whole(app, "--backups", options.backups, 0, 1024,
             "Modes sync and ssp: so many slots of a step more than it needs; it uses those that are there first");
   app.add_option("--checkpoint", options.checkpoint,
@@ -229,6 +232,9 @@ std::optional<std::string> check_membership(const MnistOptions& options, bool la
 
 std::optional<std::string> check_rest(const MnistOptions& options, const Typed& typed) {
   if (typed.staleness && options.mode != JobMode::ssp) return "--staleness belongs to --mode ssp";
+  if ((options.aggregate > 1 || options.staleness_aware) && options.mode != JobMode::async)
+    return "--aggregate and --staleness-aware are about the updates of --mode async";
+  if (options.aggregate > 1 && !options.checkpoint.empty()) return "--checkpoint does not go with --aggregate";
   if (options.backups > 0 && options.mode != JobMode::sync && options.mode != JobMode::ssp)
     return "--backups is about the slots of a step of the modes sync and ssp";
   if (options.min_workers > 0 && (options.mode == JobMode::local || options.mode == JobMode::allreduce))

@@ -34,6 +34,8 @@ struct MnistOptions {
   int replicas = 0;  // 0: what TrainingOptions::slots makes of it
   int backups = 0;
   int staleness = 1;  // of mode ssp
+  int aggregate = 1;  // of mode async, as the next
+  bool staleness_aware = false;
   int threads = 0;   // 0: a share of the cores
   int devices = 1;
   std::uint64_t memory_limit = 0;  // bytes, of each device; 0: none

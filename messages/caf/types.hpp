@@ -36,6 +36,10 @@ typename Inspector::result_type inspect(Inspector& f, SnapshotRequest& x) {
   return f(caf::meta::type_name("troupe::SnapshotRequest"), x.token, x.version);
 }
 template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, ProvenanceRequest& x) {
+  return f(caf::meta::type_name("troupe::ProvenanceRequest"), x.token, x.version);
+}
+template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, Reply& x) {
   return f(caf::meta::type_name("troupe::Reply"), x.code, x.message, x.body);
 }

@@ -62,6 +62,12 @@ const Provenance* ProvenanceBook::find(std::uint64_t version) const {
   return found == versions_.end() ? nullptr : &found->second;
 }
 
+std::vector<Provenance> ProvenanceBook::take(std::uint64_t version) {
+  std::vector<Provenance> taken;
+  while (!versions_.empty() && versions_.begin()->first <= version) taken.push_back(std::move(versions_.extract(versions_.begin()).mapped()));
+  return taken;
+}
+
 std::optional<bool> ProvenanceBook::applied(std::uint64_t version, std::uint32_t slot) const {
   const Provenance* record = find(version);
   if (!record || record->sources.empty() || record->sources.front().fate != Fate::applied) return std::nullopt;

@@ -44,6 +44,8 @@ class ProvenanceBook {
   void note(std::uint64_t version, const SlotSource& source);
   // Null if it is not kept.
   const Provenance* find(std::uint64_t version) const;
+  // Takes out all versions up to `version`, in their order.
+  std::vector<Provenance> take(std::uint64_t version);
   // Did this slot go into the version? None: it is not known any more.
   std::optional<bool> applied(std::uint64_t version, std::uint32_t slot) const;
 

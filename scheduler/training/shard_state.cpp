@@ -46,7 +46,8 @@ ShardState::ShardState(const ShardOptions& options, std::vector<SliceSpec> slice
       batches_(slices.size()),
       applied_(options.applied),
       restored_(options.applied),
-      provenance_(options.provenance) {
+      provenance_(options.provenance),
+      history_(options.keep_history ? options.provenance : 0) {
   check_options(options);
   options_.keep_previous = options.keep_previous && options.keep_versions > 0 && options.mode == TrainingMode::synchronous;
   std::sort(slices.begin(), slices.end(), [](const SliceSpec& a, const SliceSpec& b) { return a.id < b.id; });
@@ -169,7 +170,7 @@ void ShardState::advance(TrainingOutbox& out) {
     const SlotStage::Taken taken = slots_.take(version_);
     counters_.uncommitted += taken.unused.size();
     counters_.staged_bytes -= taken.unused_bytes;
-    for (const auto& [slot, worker] : taken.unused) provenance_.note(version_ + 1, {worker, version_, slot, Fate::uncommitted, 1});
+    for (const auto& [slot, worker] : taken.unused) note(version_ + 1, {worker, version_, slot, Fate::uncommitted, 1});
     std::vector<std::uint64_t> pulled;
     for (std::size_t i = 0; i < taken.sets.size(); ++i) {
       pulled.push_back(taken.sets[i].pulled_version());
@@ -247,12 +248,17 @@ void ShardState::drop(const Push& message, Fate fate) {
   } else if (message.step > version_ + options_.staleness) {
     return;
   }
-  provenance_.note(version, {message.worker, message.step, message.slot, fate, 1});
+  note(version, {message.worker, message.step, message.slot, fate, 1});
+}
+
+void ShardState::note(std::uint64_t version, const SlotSource& source) {
+  provenance_.note(version, source);
+  history_.note(version, source);
 }
 
 void ShardState::note_applied(const GradientSet& set, std::uint64_t step, std::uint32_t slot) {
   for (const auto& [worker, gradients] : set.senders())
-    provenance_.note(version_ + 1, {worker, step, slot, Fate::applied, gradients});
+    note(version_ + 1, {worker, step, slot, Fate::applied, gradients});
 }
 
 Error ShardState::push_batch(Push& message, std::size_t slice, TrainingOutbox& out) {
@@ -427,6 +433,8 @@ const std::vector<Tensor>* ShardState::previous(std::uint64_t version) const {
 bool ShardState::can_answer(const Pull& message, std::size_t slice) const {
   const Owned& owned = slices_[slice];
   if (message.min_version > version_) return false;
+  const bool asynchronous = options_.mode == TrainingMode::asynchronous;
+  if (asynchronous && options_.guards.own_updates && message.after > 0 && !applied_.contains(message.after - 1)) return false;
   return !owned.updated || owned.current.valid() || previous(message.min_version);
 }
 

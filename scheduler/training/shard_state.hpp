@@ -55,6 +55,7 @@ struct ShardGuards {
   bool stale = true;     // a gradient of an earlier step is dropped; else it is taken for one of this
   bool versions = true;  // a gradient was computed on the version of its step
   bool fence = true;     // a push or pull is from a member
+  bool own_updates = true;  // asynchronous: who pulls sees what it has pushed before
   bool commit = true;    // the coordinator chooses among backup slots; else the shard takes the first
 };
 
@@ -84,6 +85,7 @@ struct ShardOptions {
   std::size_t max_open_batches = 16;
   // So many of the last versions know what went into them.
   std::size_t provenance = 1024;
+  bool keep_history = false;  // of all versions, for take_history()
   // More parked pulls than this are refused.
   std::size_t max_parked = 1 << 16;
   ShardGuards guards;
@@ -163,6 +165,9 @@ class ShardState {
   ShardWait waiting() const;
   // What went into a version, or came for it and did not. Null: it is none of the last ShardOptions::provenance.
   const Provenance* provenance(std::uint64_t version) const { return provenance_.find(version); }
+  // The same of all versions, since the last call: what has come for an earlier one since then is of that version again. To be called
+  // every ShardOptions::provenance versions at least, what is older is lost. `all`: also what has come for the next.
+  std::vector<Provenance> take_history(bool all) { return history_.take(all ? ~std::uint64_t{0} : version_); }
 
  private:
   struct Owned {
@@ -182,6 +187,7 @@ class ShardState {
   bool is_fenced(std::uint32_t worker, std::uint64_t view);
   void raise_fence(std::uint32_t worker, std::uint64_t view);
   void drop(const Push& message, Fate fate);
+  void note(std::uint64_t version, const SlotSource& source);
   void note_applied(const GradientSet& set, std::uint64_t step, std::uint32_t slot);
   void advance(TrainingOutbox& out);
   void choose_alone(std::size_t slice);
@@ -213,6 +219,7 @@ class ShardState {
   std::vector<Pull> parked_;              // in the order they came
   std::map<std::uint32_t, std::uint64_t> fences_;  // views below are fenced, by worker
   ProvenanceBook provenance_;
+  ProvenanceBook history_;  // not taken yet
   std::multimap<std::uint64_t, TakeCut> cuts_;  // that wait, by their version
   Error failure_;
   ShardCounters counters_;

@@ -52,6 +52,7 @@ class NotingShard final : public Counted<ShardActor> {
             [](const PeerUp&) {},
             [](const PeerDown&) {},
             [](const Tick&) {},
+            [](const ProvenanceRequest&) { return Reply(); },
             [this](const Stop&) { quit(); }};
   }
 

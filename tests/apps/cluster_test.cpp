@@ -195,6 +195,29 @@ TEST(AsynchronousTraining, LearnsTheDigits) {
   EXPECT_EQ(result.value("steps", 0), 4 * (2000 / 32));
 }
 
+// 20 batches an epoch.
+std::string hash_of_one_asynchronous_worker(int ps, const Arguments& more = {}) {
+  Arguments training = {"--mode", "async", "--epochs", "2", "--digits", "640,100"};
+  training.insert(training.end(), more.begin(), more.end());
+  Cluster cluster(ps, 1, training);
+  EXPECT_EQ(cluster.wait(), 0) << cluster->err;
+  EXPECT_THAT(cluster->err, HasSubstr("staleness of the "));
+  return last_line(cluster->out).value("params_sha256", "none");
+}
+
+// It sees each of its own updates, though its pulls overtake them on their way.
+TEST(AsynchronousTraining, OfOneWorkerIsThePlainLoop) {
+  const std::string expected = params_sha256(testing::trained_by_hand(draw_digits({.train = 640, .test = 100}).train, {.slots = 1, .epochs = 2}));
+  for (const int ps : {1, 2}) EXPECT_EQ(hash_of_one_asynchronous_worker(ps), expected) << ps << " ps";
+  EXPECT_EQ(hash_of_one_asynchronous_worker(1, {"--staleness-aware"}), expected) << "nothing is stale";
+}
+
+// Two batches computed on the same parameters make an update: that is a step of two slots.
+TEST(AsynchronousTraining, MayMakeAnUpdateOfSeveralBatches) {
+  const std::string expected = params_sha256(testing::trained_by_hand(draw_digits({.train = 640, .test = 100}).train, {.slots = 2, .epochs = 2}));
+  EXPECT_EQ(hash_of_one_asynchronous_worker(2, {"--aggregate", "2"}), expected);
+}
+
 // ---- Tasks that are lost, and the end --------------------------------------------------------------------
 
 // Longer than any test.
@@ -397,6 +420,7 @@ TEST(ClusterByHand, TrainingBeginsWithSomeOfTheWorkersAndTakesTheOthersWhenTheyC
   first->wait_for("\"event\":\"epoch\"");  // and is it no more
   EXPECT_EQ(first->wait(), 0) << first->err;
   for (Process* process : {second.get(), third.get(), fourth.get(), shard.get()}) EXPECT_EQ(process->wait(), 0) << process->err;
+  for (const char* late : {"0", "1"}) EXPECT_THAT(shard->out, ContainsRegex(fmt::format("\"used\"[^\n]*/job:worker/task:{}\"", late)));
   EXPECT_EQ(last_line(first->out).value("params_sha256", "none"),
             params_sha256(testing::trained_by_hand(draw_digits({.train = 600, .test = 20}).train, {.slots = 2, .epochs = epochs})));
 }
@@ -428,6 +452,36 @@ TEST(ClusterByHand, RanksWithOtherOptionsAllSayInWhat) {
     EXPECT_EQ(process->wait(), 1);
     EXPECT_THAT(process->err, AllOf(HasSubstr("batch=32"), HasSubstr("batch=16"), HasSubstr("/job:worker/task:1")));
   }
+}
+
+// What a shard knows of a version: by troupe-top, while the job stands still because a worker is missing.
+TEST(ClusterByHand, TellsWhatWentIntoAVersion) {
+  TemporaryDirectory directory;
+  const std::string file = cluster_file(directory, free_ports(3));
+  const auto start = [&](const char* job, const char* index) -> Arguments {
+    return {TROUPE_MNIST_BINARY, "--json", "--epochs", "100000", "--digits", "600,100", "--replicas", "4", "--on-loss", "wait", "--rejoin-timeout", "60",
+            "--job", job, "--task", index, "--cluster", file};
+  };
+  Process shard(start("ps", "0")), chief(start("worker", "0"));
+  {
+    Process second(start("worker", "1"));
+    chief.wait_for("\"event\":\"epoch\"");
+  }  // and it is killed
+  const auto ask = [&](const std::string& version) {
+    Process top({TROUPE_TOP_BINARY, "--provenance", version, "--cluster", file});
+    EXPECT_EQ(top.wait(), 0) << top.err;
+    return top.out;
+  };
+  const std::string unknown = ask("1000000000");
+  EXPECT_THAT(unknown, HasSubstr("/job:ps/task:0, job "));
+  std::smatch found;
+  ASSERT_TRUE(std::regex_search(unknown, found, std::regex("version 1000000000 is not known: it has version (\\d+), and remembers the last 1024")));
+  const std::uint64_t version = std::stoull(found.str(1));
+  const std::string known = ask(found.str(1));
+  for (int slot = 0; slot < 4; ++slot)
+    EXPECT_THAT(known, ContainsRegex(fmt::format("version {}: .*applied step {} slot {} of worker [01] \\(4 gradients\\)", version, version - 1, slot)));
+  Process refused({TROUPE_TOP_BINARY, "--provenance", "1"});
+  EXPECT_EQ(refused.wait(), 2);
 }
 
 // ---- Over TLS --------------------------------------------------------------------------------------------

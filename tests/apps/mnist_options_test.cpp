@@ -157,6 +157,21 @@ TEST(MnistOptions, WhatALossDoesIsAPolicy) {
   EXPECT_THAT(wrong({"--on-loss", "panic"}), HasSubstr("--on-loss: expected fail, shrink or wait, not 'panic'"));
 }
 
+TEST(MnistOptions, UpdatesOfAsynchronousTrainingHavePolicies) {
+  const auto async = [](std::vector<std::string> more) {
+    more.insert(more.end(), {"--mode", "async", "--job", "worker", "--task", "0"});
+    return good(more, true);
+  };
+  EXPECT_EQ(async({}).aggregate, 1);
+  EXPECT_FALSE(async({}).staleness_aware);
+  EXPECT_EQ(async({"--aggregate", "4"}).aggregate, 4);
+  EXPECT_TRUE(async({"--staleness-aware"}).staleness_aware);
+  EXPECT_THAT(wrong({"--aggregate", "0"}), HasSubstr("--aggregate: expected a whole number from 1 to 1024"));
+  EXPECT_THAT(wrong({"--aggregate", "2"}), HasSubstr("are about the updates of --mode async"));
+  EXPECT_THAT(wrong({"--aggregate", "2", "--checkpoint", "dir", "--mode", "async", "--job", "worker", "--task", "0"}, true), HasSubstr("--checkpoint does not go with --aggregate"));
+  EXPECT_THAT(wrong({"--staleness-aware"}), HasSubstr("are about the updates of --mode async"));
+}
+
 TEST(MnistOptions, TrainingMayBeginWithSomeOfTheWorkers) {
   EXPECT_EQ(good({}).min_workers, 0);
   EXPECT_EQ(good({"--min-workers", "2", "--job", "worker", "--task", "0"}, true).min_workers, 2);

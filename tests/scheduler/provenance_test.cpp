@@ -42,6 +42,33 @@ TEST_F(ShardHistory, KeepsTheLastVersions) {
   EXPECT_EQ(history(1), "unknown");
 }
 
+TEST_F(ShardHistory, IsHandedOutOnceAndWhatComesLateOnceMore) {
+  ShardOptions options;
+  options.slots = 2;
+  options.keep_history = true;
+  make(options);
+  const auto taken = [&](bool all = false) {
+    std::string text;
+    for (const Provenance& version : state->take_history(all)) text += version.to_string() + "\n";
+    return text;
+  };
+  push_all(0, 0, 1);
+  EXPECT_EQ(taken(), "");
+  push_all(0, 1, 1, 2);
+  push_all(1, 0, 1);
+  push_all(1, 1, 1, 1);
+  push_all(2, 0, 1);
+  push_all(2, 0, 1, 3);
+  EXPECT_EQ(taken(),
+            "version 1: applied step 0 slot 0 of worker 0 (2 gradients); applied step 0 slot 1 of worker 2 (2 gradients)\n"
+            "version 2: applied step 1 slot 0 of worker 0 (2 gradients); applied step 1 slot 1 of worker 1 (2 gradients)\n");
+  push_all(0, 1, 1, 1);
+  EXPECT_EQ(taken(), "version 1: dropped as stale step 0 slot 1 of worker 1 (2 gradients)\n");
+  EXPECT_EQ(taken(true), "version 3: dropped as duplicate step 2 slot 0 of worker 3 (2 gradients)\n");
+  EXPECT_EQ(taken(true), "");
+  EXPECT_NE(history(1).find("worker 2 (2 gradients); dropped as stale"), std::string::npos);
+}
+
 TEST_F(ShardHistory, ListsSomeOfWhatWasDroppedAndCountsTheRest) {
   ShardOptions options;
   options.slots = 40;

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "scheduler/training/permutation.hpp"
 #include "tests/scheduler/simulation.hpp"
 
 namespace troupe::testing {
@@ -225,6 +226,7 @@ void Simulation::reset(std::uint32_t index) {
   worker.view = 0;  // it counts its requests on: answers of those before may still come
   worker.open_requests.clear();
   worker.tasks.clear();
+  worker.after = 0;
 }
 
 void Simulation::join_if_connected(std::uint32_t index) {
@@ -273,6 +275,7 @@ void Simulation::to_worker(std::uint32_t index, const Frame& frame) {
     if (put->error) return trouble(fmt::format("worker {}: {}", index, put->error.to_string()));
     if (put->version < task.token.min_version && options_.misread == 0) trouble(fmt::format("worker {}: got version {}", index, put->version));
     if (task.values[put->key.edge.value].valid()) return;
+    if (!has_own_batch(task, put->tensor)) trouble(fmt::format("worker {}: does not see its own batch {}", index, task.after - 1));
     task.values[put->key.edge.value] = put->tensor;
     task.versions[put->key.edge.value] = put->version;
     if (--task.missing > 0) return;
@@ -310,11 +313,19 @@ void Simulation::begin(std::uint32_t index, const Token& token) {
   const std::uint64_t id = ++tasks_begun_;
   const std::uint32_t slices = options_.model.slices;
   Worker& worker = workers_[index];
-  worker.tasks[id] = {token, Values(slices), std::vector<std::uint64_t>(slices), slices};
+  const std::uint64_t after = options_.job.mode == TrainingMode::asynchronous && token.kind == TokenKind::train ? worker.after : 0;
+  worker.tasks[id] = {token, after, Values(slices), std::vector<std::uint64_t>(slices), slices};
   const bool misread = token.kind == TokenKind::train && token.min_version > 0 && chance() < options_.misread;
   for (std::uint32_t slice = 0; slice < slices; ++slice)
     send(worker_address(index), shard_address(shard_of(slice)),
-         Pull{index, RendezvousKey{SessionId{index}, StepId{id}, EdgeId{slice}}, slice, token.min_version - (misread ? 1 : 0), 0, worker.view});
+         Pull{index, RendezvousKey{SessionId{index}, StepId{id}, EdgeId{slice}}, slice, token.min_version - (misread ? 1 : 0), 0, worker.view, after});
+}
+
+bool Simulation::has_own_batch(const Task& task, const Tensor& value) const {
+  if (!options_.model.digits || options_.accumulate > 1 || task.after == 0) return true;
+  std::int64_t tag = 0;
+  const std::uint64_t examples = options_.job.train_examples;
+  return counts_of(value, examples, tag)[permutation(options_.model.seed, 0, examples)[task.after - 1]] > 0;
 }
 
 void Simulation::complete(std::uint32_t index, const Task& task) {
@@ -348,6 +359,9 @@ void Simulation::complete(std::uint32_t index, const Task& task) {
     }
   }
   say(0, TokenDone{index, token, options_.model.loss_sum(task.values, examples), options_.model.correct(task.values, examples), examples.size(), 0, view});
+  at(time, self, [this, index, view, incarnation, after = token.step + 1] {
+    if (workers_[index].incarnation == incarnation && workers_[index].view == view) workers_[index].after = after;
+  });
   if (token.request == 0) return;
   at(time, self, [this, index, view, incarnation] {
     if (workers_[index].incarnation == incarnation && workers_[index].view == view) take_token(index);

@@ -118,14 +118,15 @@ void Simulation::send(Address from, Address to, Frame frame) {
   if (!c.open[end_of(from, to)]) return;
   ++tally_.frames;
   Nanoseconds& last = c.last[end_of(to, from)];
-  last = std::max(last + 1, now_ + up_to(2 * options_.delay));
+  Nanoseconds at_end = now_ + up_to(2 * options_.delay);
+  if (!std::holds_alternative<Pull>(frame)) at_end = last = std::max(last + 1, at_end);  // one that is small overtakes gradients
   const auto shared = std::make_shared<const Frame>(std::move(frame));
   const auto arrival = [this, from, to, number = c.number, job = job_, shared] { arrive(from, to, number, job, *shared); };
   const Nanoseconds lost = c.lost_after[end_of(to, from)];
-  if (lost == 0 || last <= lost) at(last, to, arrival);
+  if (lost == 0 || at_end <= lost) at(at_end, to, arrival);
   if (chance() >= options_.repeat) return;
   ++tally_.repeated;  // at once, or behind some of what follows
-  const Nanoseconds again = last + (below(2) == 0 ? 0 : up_to(options_.repeat_within));
+  const Nanoseconds again = at_end + (below(2) == 0 ? 0 : up_to(options_.repeat_within));
   if (lost == 0 || again <= lost) at(again, to, arrival);
 }
 

@@ -2,7 +2,7 @@
 // themselves. Everything follows from the seed: delays, the order between links (never within one), repetition of any message,
 // connections that break, processes that crash, stop and go on, join and leave, checkpoints in simulated storage.
 //
-//   Connections are TCP: in order, until they break; then what was under way is lost from some point on, and each end notices when
+//   Connections are TCP: in order, but for pulls, which overtake gradients, until they break; then what was under way is lost from some point on, and each end notices when
 //   it does. They come up again when both ends have noticed and live.
 //   A worker that loses a connection forgets what it was doing and joins as a new incarnation. A stopped one handles nothing; when
 //   it goes on, it first sends what it was about to.
@@ -119,6 +119,7 @@ class Simulation {
   };
   struct Task {  // a token being computed
     Token token;
+    std::uint64_t after = 0;  // asynchronous: as in Pull
     Values values;
     std::vector<std::uint64_t> versions;
     std::uint32_t missing = 0;
@@ -129,6 +130,7 @@ class Simulation {
     bool joining = false;           // it has said so
     std::uint64_t view = 0;
     std::uint64_t requests = 0;
+    std::uint64_t after = 0;  // asynchronous: the last batch it has pushed, and one
     std::set<std::uint64_t> open_requests;
     std::map<std::uint64_t, Task> tasks;  // by the step of their rendezvous keys
     bool finishing = false;
@@ -185,6 +187,7 @@ class Simulation {
   void take_token(std::uint32_t worker);
   void begin(std::uint32_t worker, const Token& token);
   void complete(std::uint32_t worker, const Task& task);
+  bool has_own_batch(const Task& task, const Tensor& value) const;
   void leave(std::uint32_t worker);
 
   SimulationOptions options_;

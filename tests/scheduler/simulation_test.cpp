@@ -405,6 +405,10 @@ TEST(WithoutItsGuard, ARepeatedBatchIsNoticed) {
   EXPECT_GT(miscounts([](SimulationOptions& o) { o.guards.dedupe = false; }), 5);
 }
 
+TEST(WithoutItsGuard, AWorkerThatDoesNotSeeItsOwnUpdateIsNoticed) {
+  EXPECT_GT(miscounts([](SimulationOptions& o) { o.guards.own_updates = false; }), 5);
+}
+
 TEST(WithoutItsGuard, HalfABatchOfAnEarlierIncarnationIsNoticed) {
   const auto same_again = [](SimulationOptions& o) {  // a batch is given to the worker that has lost it
     o.job.on_loss = OnLoss::wait;
