@@ -80,6 +80,14 @@ void remove_if_possible(FileSystem& files, const std::string& path) {
   }
 }
 
+// One that is empty.
+void remove_folder_if_possible(FileSystem& files, const std::string& folder) {
+  try {
+    files.remove_directory(folder);
+  } catch (const Error&) {
+  }
+}
+
 void remove_other_attempts(FileSystem& files, const std::string& folder, const CheckpointManifest& manifest) {
   try {
     for (const DirectoryEntry& entry : files.list(folder)) {
@@ -108,6 +116,7 @@ ShardManifest write_shard(FileSystem& files, const std::string& directory, const
     files.sync_directory(folder);
   } catch (...) {
     if (created) remove_if_possible(files, path);
+    remove_folder_if_possible(files, folder);
     throw;
   }
   return manifest;

@@ -7,7 +7,7 @@
 //   coordinator   commit_checkpoint() ◀────────────┘   MANIFEST.tmp written, synced, renamed; folder and DIR synced
 //
 // All that take part must see the same DIR. Errors are those of FileSystem. A save that failed leaves files that no manifest
-// names; they harm nothing, and remove_old_checkpoints() takes them away.
+// names, or none; they harm nothing, and remove_old_checkpoints() takes them away.
 #pragma once
 
 #include <functional>

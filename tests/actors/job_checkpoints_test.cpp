@@ -74,6 +74,7 @@ TEST_F(JobCheckpoints, ThatCannotBeSavedAreToldAndTrainingGoesOn) {
   EXPECT_EQ(train(options, disk), undisturbed);
   EXPECT_THAT(told, Contains(AllOf(HasSubstr("save_failed 20: step 20 could not be saved in '"), HasSubstr("the disk is full"), HasSubstr("training goes on"))));
   EXPECT_THAT(told, Contains(HasSubstr("saved 60: saved step 60 in '")));
+  EXPECT_FALSE(std::filesystem::exists(checkpoint_folder(directory.file("saved"), 20))) << "nothing is left of it";
 }
 
 TEST_F(JobCheckpoints, OfShardsThatCannotBeSavedAreToldAndTheJobEnds) {
