@@ -64,7 +64,6 @@ class RankTrainer {
       if (at_.epoch + 1 == static_cast<std::uint32_t>(plan_.options.epochs)) break;
       at_ = {.epoch = at_.epoch + 1, .step = at_.step, .job_ns = at_.job_ns, .commits = {}};
     }
-    checkpoints_.wait();
     Trained out;
     out.parameters = parameters();
     out.result = {group_.rank() == 0, figures_.test_accuracy, at_.step, figures_.seconds,
@@ -74,6 +73,7 @@ class RankTrainer {
       out.result.loss_scale = session_.run(graph_.loss_scale->scale).item<float>();
     }
     group_.barrier(fmt::format("the end, with parameters {}", out.result.params_sha256));
+    checkpoints_.wait();  // no other rank needs to
     return out;
   }
 

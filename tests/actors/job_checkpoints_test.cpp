@@ -8,6 +8,7 @@
 #include <future>
 #include <mutex>
 #include <optional>
+#include <utility>
 
 #include "actors/checkpoint/reader.hpp"
 #include "actors/training/training_plan.hpp"
@@ -29,6 +30,7 @@ class JobCheckpoints : public ::testing::Test {
   // 20 steps of an epoch, saved every 10.
   TrainingOptions saving() {
     TrainingOptions options{.epochs = 3, .batch = 16, .checkpoint = directory.file("saved"), .checkpoint_every = 10};
+    options.on_epoch = [this](const EpochDone& e) { figures.push_back(fmt::format("{}: loss {}, {} and {}", e.epoch, e.loss, e.train_accuracy, e.test_accuracy)); };
     options.on_event = [this](const JobEvent& event) {
       const std::lock_guard lock(mutex);
       told.push_back(fmt::format("{} {}: {}", event.kind, event.step, event.text));
@@ -51,7 +53,7 @@ class JobCheckpoints : public ::testing::Test {
   const std::string undisturbed = train({.epochs = 3, .batch = 16});
   testing::TemporaryDirectory directory;
   std::mutex mutex;
-  std::vector<std::string> told;
+  std::vector<std::string> told, figures;
 };
 
 // A disk that is full while this checkpoint is written.
@@ -128,8 +130,10 @@ TEST_F(JobCheckpoints, ThatAreDueWhileOneIsBeingWrittenAreLeftOut) {
     if (checkpoint.version == 10) continue;
     std::filesystem::remove_all(checkpoint.folder);
   }
+  const std::vector<std::string> of_one_go = std::exchange(figures, {});
   EXPECT_EQ(train(saving()), undisturbed);
   EXPECT_THAT(told, Contains(HasSubstr("goes_on 10: the job goes on from step 10")));
+  EXPECT_EQ(figures, of_one_go);
 }
 
 // At the end a job waits until what it came to is saved. One that does not has a while here to end without.

@@ -184,6 +184,17 @@ INSTANTIATE_TEST_SUITE_P(, FinishedJob,
                                            Job{"Shards", {2, 2}, {"--mode", "sync"}, {.slots = 2}}),
                          [](const auto& info) { return std::string(info.param.name); });
 
+// Its parameters depend on timing, but not when nothing is left to train.
+TEST_F(Checkpoints, OfAnAsynchronousJobThatIsOverAreItsEnd) {
+  const Arguments job = {"--mode", "async"};
+  const std::string first = finish({2, 2}, saving(job, 2));
+  EXPECT_EQ(last_line(printed).value("steps", 0), 36);
+  EXPECT_EQ(finish({2, 2}, saving(job, 2)), first);
+  EXPECT_THAT(said, HasSubstr("the job is over"));
+  EXPECT_NE(finish({2, 2}, saving(job, 3)), first);
+  EXPECT_EQ(last_line(printed).value("steps", 0), 54);
+}
+
 // ---- What cannot go on -----------------------------------------------------------------------------------
 
 TEST_F(Checkpoints, OfAnotherJobAreRefused) {
