@@ -128,7 +128,9 @@ void CoordinatorActorImpl::tell_events() {
 
 void CoordinatorActorImpl::save_when_due(TrainingOutbox& out) {
   if (saving_.every == 0 || coordinator_.failure()) return;
-  if (saving_now_ && coordinator_.last_save().complete) end_save();
+  // As soon as workers have reported all steps before it, and not when the shards have written: the coordinator forgets.
+  if (saving_now_ && !save_state_) save_state_ = coordinator_.state(saved_);
+  if (saving_now_ && coordinator_.last_save().complete && (save_state_ || coordinator_.last_save().error)) end_save();
   const std::uint64_t steps = coordinator_.counters().steps, last = options_.epochs * options_.steps_per_epoch;
   if (steps >= last) {  // all wait for the last checkpoint, for which no other is in the way
     if (saving_now_) return;
@@ -145,19 +147,18 @@ void CoordinatorActorImpl::save_when_due(TrainingOutbox& out) {
 void CoordinatorActorImpl::begin_save(TrainingOutbox& out) {
   saved_ = coordinator_.version_ahead();
   next_save_ = saved_ + saving_.every;
-  if (options_.mode == TrainingMode::asynchronous) state_before_ = coordinator_.state(saved_);
+  save_state_.reset();
+  if (options_.mode == TrainingMode::asynchronous) save_state_ = coordinator_.state(saved_);  // when the shards are told
   save_began_ = CheckpointKeeper::Clock::now();
   saving_now_ = !coordinator_.save(saved_, out);
 }
 
 void CoordinatorActorImpl::end_save() {
   const SaveRound& round = coordinator_.last_save();
-  const auto state = state_before_ ? state_before_ : coordinator_.state(round.version);
-  if (!round.error && !state) return;  // workers have not reported all steps before it yet
   saving_now_ = false;
   if (round.error) return tell_event(failed_to_save(round.version, saving_.keeper->checkpoints.directory(), round.error));
   committing_->fetch_add(1);
-  saving_.keeper->commit(round, *state, options_.steps_per_epoch, save_began_, [self = CoordinatorActor(this), committing = committing_] {
+  saving_.keeper->commit(round, *save_state_, options_.steps_per_epoch, save_began_, [self = CoordinatorActor(this), committing = committing_] {
     committing->fetch_sub(1);
     caf::anon_send(self, Tick{});
   });

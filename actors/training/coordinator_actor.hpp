@@ -49,7 +49,7 @@ class CoordinatorActorImpl final : public Counted<CoordinatorActor> {
   bool saving_now_ = false;
   CheckpointKeeper::Clock::time_point save_began_;
   const std::shared_ptr<std::atomic<int>> committing_ = std::make_shared<std::atomic<int>>(0);  // the writer has it too
-  std::optional<JobState> state_before_;  // asynchronous: when the shards were told
+  std::optional<JobState> save_state_;  // of the version that is being saved
   Coordinator coordinator_;
   JobLinks links_;
   std::int64_t next_tick_ = 0;  // ns; 0: none is to come

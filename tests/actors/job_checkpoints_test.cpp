@@ -101,7 +101,7 @@ class SlowDisk final : public testing::ForwardingFileSystem {
  public:
   explicit SlowDisk(std::string checkpoint) : ForwardingFileSystem(posix_file_system()), checkpoint_(std::move(checkpoint)) {}
   std::unique_ptr<WritableFile> create(const std::string& path) override {
-    if (path.find(checkpoint_) != std::string::npos) go_on_.get_future().wait();
+    if (path.find(checkpoint_) != std::string::npos) gone_on_.wait();
     return ForwardingFileSystem::create(path);
   }
   void go_on() { go_on_.set_value(); }
@@ -109,6 +109,7 @@ class SlowDisk final : public testing::ForwardingFileSystem {
  private:
   const std::string checkpoint_;
   std::promise<void> go_on_;
+  const std::shared_future<void> gone_on_ = go_on_.get_future().share();
 };
 
 // Training does not wait for the disk, and what is saved later is what the variables were then.
@@ -134,6 +135,22 @@ TEST_F(JobCheckpoints, ThatAreDueWhileOneIsBeingWrittenAreLeftOut) {
   EXPECT_EQ(train(saving()), undisturbed);
   EXPECT_THAT(told, Contains(HasSubstr("goes_on 10: the job goes on from step 10")));
   EXPECT_EQ(figures, of_one_go);
+}
+
+// Longer than the coordinator remembers where the job stood at a version.
+TEST_F(JobCheckpoints, OfShardsMayTakeManySteps) {
+  SlowDisk disk("/shard-");
+  TrainingOptions options = saving();
+  options.mode = JobMode::sync;
+  options.slots = 1;
+  options.epochs = 6;
+  options.on_epoch = [&](const EpochDone& epoch) {
+    if (epoch.epoch == 4) disk.go_on();
+  };
+  testing::JobTasks tasks(1, 1);
+  EXPECT_EQ(tasks.run([&](Task& task) { return train(task, options, disk); })[1], train({.epochs = 6, .batch = 16}));
+  EXPECT_GE(std::ranges::count_if(told, [](const std::string& t) { return t.starts_with("saved"); }), 2);
+  EXPECT_THAT(told, Contains(HasSubstr("saved 120: saved step 120 in '")));
 }
 
 // At the end a job waits until what it came to is saved. One that does not has a while here to end without.
