@@ -58,9 +58,9 @@ CheckpointKeeper::CheckpointKeeper(const TrainingPlan& plan) : about_(std::make_
   about_->kept = options.checkpoints_kept;
   about_->epochs = static_cast<std::uint32_t>(options.epochs);
   about_->on_event = options.on_event ? options.on_event : [](const JobEvent&) {};
-  if (!keeps()) return;
-  if (options.checkpoints_kept < 1) invalid_argument("of the checkpoints in '{}' at least one is kept, not {}", options.checkpoint, options.checkpoints_kept);
-  writer_ = plan.task.system().spawn<CheckpointActorImpl, caf::detached>(plan.task.actors().add("checkpoint", plan.task.name().to_string()));
+  if (keeps() && options.checkpoints_kept < 1) invalid_argument("of the checkpoints in '{}' at least one is kept, not {}", options.checkpoint, options.checkpoints_kept);
+  if (keeps() || !options.provenance.empty())
+    writer_ = plan.task.system().spawn<CheckpointActorImpl, caf::detached>(plan.task.actors().add("checkpoint", plan.task.name().to_string()));
 }
 
 void CheckpointKeeper::stop() const {
@@ -94,6 +94,8 @@ void CheckpointKeeper::post(std::function<void()> what) const {
                    about->writing.fetch_sub(1);
                  })});
 }
+
+void CheckpointKeeper::run(std::function<void()> work) const { caf::anon_send(writer_, WriteCheckpoint{std::make_shared<Work>(std::move(work))}); }
 
 void CheckpointKeeper::write(const CheckpointId& id, ShardContents contents, std::function<void(const ShardManifest&, const Error&)> done) const {
   post([id, contents = std::move(contents), done = std::move(done), about = about_]() mutable {

@@ -44,6 +44,10 @@ class CheckpointKeeper {
   // Both, of a job that is one shard.
   void save(CheckpointManifest manifest, ShardContents contents, Clock::time_point began) const;
 
+  // Other files of the job: `work`, which does not throw, is run on the writer's thread, in its turn. There is a writer if the plan has a
+  // directory of checkpoints or of provenance.
+  void run(std::function<void()> work) const;
+
   // A save of this step is due: may it begin? While another is being written it is left out, which is told once.
   bool may_save(std::uint64_t step) const;
   // The same, where other tasks write too and are known to.

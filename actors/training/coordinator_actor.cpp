@@ -14,6 +14,7 @@ CoordinatorActorImpl::CoordinatorActorImpl(caf::actor_config& config, std::share
       options_(settings.options),
       saving_(std::move(settings.saving)),
       on_event_(std::move(settings.on_event)),
+      on_end_(std::move(settings.on_end)),
       coordinator_(std::move(settings.options), steady_now_ns()),
       links_(std::move(settings.self)) {
   options_.steps_per_epoch = coordinator_.steps_per_epoch();
@@ -102,6 +103,7 @@ void CoordinatorActorImpl::deliver(TrainingOutbox& out, const TaskName& from, co
   if (error && from.job == "worker")
     out.push_back({Destination::worker(static_cast<std::uint32_t>(from.index)), JobFailed{error}});
   save_when_due(out);
+  tell_end();
   for (const Outgoing& message : out)
     links_.deliver(message, [this](const auto& to, auto&& what) { tell(to, std::forward<decltype(what)>(what)); });
   tell_events();
@@ -124,6 +126,13 @@ void CoordinatorActorImpl::tell_events() {
   tell_event({.kind = "job_ended", .task = kCoordinatorTask, .step = c.steps, .text = "",
               .counts = {{"tokens", c.tokens}, {"returned", c.returned}, {"joins", c.joins}, {"losses", c.losses}, {"fenced", c.fenced},
                          {"ignored", c.ignored}, {"refused", c.refused}, {"repeated", c.repeated}, {"late", c.late}, {"steps", c.steps}}});
+}
+
+// Before the others hear: the task may end then.
+void CoordinatorActorImpl::tell_end() {
+  using Stage = Coordinator::Stage;
+  if (!on_end_ || options_.backups == 0 || (coordinator_.stage() != Stage::finished && coordinator_.stage() != Stage::failed)) return;
+  std::exchange(on_end_, nullptr)(coordinator_.commits());
 }
 
 void CoordinatorActorImpl::save_when_due(TrainingOutbox& out) {

@@ -59,6 +59,12 @@ struct TrainingOptions {
   std::string checkpoint;
   std::uint64_t checkpoint_every = 0;
   int checkpoints_kept = 3;
+  // A directory where the history of the parameters is kept; "": nowhere. Each ps task has a file in it that tells for every version
+  // which gradients (worker, step, slot) went into it and which came and were dropped (ProvenanceLog); with backup slots the
+  // coordinator's has the file `commits`, which tells what slots each step used.
+  std::string provenance;
+  // Modes sync and ssp with backups: such a file `commits`. The steps in it use the same slots again, and so have the same bits.
+  std::string replay;
   // Called with what happens beside the figures: losses and what is done about them, checkpoints. On threads of the runtime, also on
   // several at once.
   std::function<void(const JobEvent&)> on_event;

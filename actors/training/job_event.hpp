@@ -15,7 +15,7 @@ struct JobEvent {
   // went_on (the first step complete after a loss; seconds since then), fenced (a message of a worker that is a member no more was
   // refused, the first of it), passed_over (a checkpoint), saved, save_left_out, save_failed, job_ended (counts: of the members).
   // Modes without a coordinator tell of checkpoints where they are written.
-  // On each ps task: restored (a checkpoint), ended (counts: what its shard has applied and dropped).
+  // On each ps task: provenance_failed (no more of it is written), restored (a checkpoint), ended (counts: what its shard has applied and dropped).
   // On any task: waits (the job cannot go on before others are back), goes_on (from a checkpoint).
   std::string kind;
   TaskName task;           // whom it is about; without a job: nobody

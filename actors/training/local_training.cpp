@@ -187,6 +187,9 @@ void check_training(const TrainingPlan& plan, int slots) {
     invalid_argument("aggregate and staleness_aware are about the updates of mode async");
   if (o.aggregate > 1 && !o.checkpoint.empty())  // the last save would wait for batches that never come
     invalid_argument("updates of several batches (aggregate) are not saved: leave out the checkpoints");
+  if (!o.provenance.empty() && (o.mode == JobMode::local || o.mode == JobMode::allreduce))
+    invalid_argument("the provenance of parameters is kept by parameter servers, and this mode has none");
+  if (!o.replay.empty() && o.backups == 0) invalid_argument("commits are replayed by a job with backup slots, and this has none");
   if (o.step_timeout.count() < 0) invalid_argument("the step timeout is 0 (none) or more");
   if (slots < 1 || slots > 1024) invalid_argument("a step has 1 to 1024 slots, not {}", slots);
   if (plan.data.train.size() < static_cast<std::int64_t>(o.batch) * (slots + o.backups))

@@ -9,6 +9,8 @@
 namespace troupe {
 namespace {
 
+constexpr std::uint64_t kMaxCommits = 1 << 30;  // bytes of a log
+
 // Values of this shard's variables at the start: the owner draws them from (seed, name).
 class InitialValues {
  public:
@@ -109,6 +111,7 @@ ShardOptions shard_options(const TrainingPlan& plan, const ClusterJob& job, std:
   options.scale_by_staleness = plan.options.staleness_aware;
   options.keep_previous = plan.options.on_loss != TrainingOptions::OnLoss::fail && job.mode == TrainingMode::synchronous;
   options.keep_versions = kTokensAhead;
+  options.keep_history = !plan.options.provenance.empty();
   return options;
 }
 
@@ -186,14 +189,30 @@ class PsTask {
   // Fills the store. Other tasks than the coordinator's may be told of a checkpoint when they have joined.
   std::optional<Checkpoint> begin() {
     std::optional<Checkpoint> from;
-    if (coordinates_) try {
-        from = keeper_->checkpoints.newest(job_.settings);
-        if (from) restore(*from);
-      } catch (const Error& error) {
-        refused_ = error;
-      }
+    try {
+      if (!keeper_->provenance.empty()) make_directories(keeper_->checkpoints.files(), keeper_->provenance);
+      if (coordinates_ && !plan_.options.replay.empty()) replay_ = commits_to_replay();
+      if (coordinates_) from = keeper_->checkpoints.newest(job_.settings);
+      if (from) restore(*from);
+    } catch (const Error& error) {
+      if (!coordinates_) throw;
+      refused_ = error;
+    }
     if (!from) fill_with_initial_values(*keeper_->store, plan_, job_, keeper_->shard);
     return from;
+  }
+
+  std::shared_ptr<const CommitLog> commits_to_replay() const {
+    const std::string& path = plan_.options.replay;
+    CommitLog log;
+    try {
+      log = CommitLog::parse(read_file(keeper_->checkpoints.files(), path, kMaxCommits));
+    } catch (const Error& error) {
+      throw error.code() == Code::data_loss ? error.within(fmt::format("'{}'", path)) : error;
+    }
+    if (!log.fits(job_.slots, job_.slots + job_.backups))
+      invalid_argument("'{}' has the commits of a job with other slots, this one's steps use {} of {}", path, job_.slots, job_.slots + job_.backups);
+    return std::make_shared<const CommitLog>(std::move(log));
   }
 
   // When the job is joined, before its first frame.
@@ -256,7 +275,10 @@ class PsTask {
     config.prepare = [keeper = keeper_](ShardOptions& options) {
       options.version = keeper->start.version;
       options.applied = keeper->start.applied;
+      keeper->open_history();
     };
+    if (!keeper_->provenance.empty())
+      config.history = [keeper = keeper_](std::vector<Provenance> versions, bool flush) { keeper->write_history(std::move(versions), flush); };
     return config;
   }
 
@@ -266,6 +288,8 @@ class PsTask {
     config.options = job_options(plan_, job_, attempt_);
     config.options.refused = refused_;
     config.on_event = [keeper = keeper_](const JobEvent& event) { keeper->tell(event); };
+    config.options.commits = replay_;
+    config.on_end = [keeper = keeper_](const CommitLog& commits) { keeper->write_commits(commits); };
     if (from) {
       config.options.resume = state_in(*from);
       config.saving.version = from->manifest().id.version;
@@ -296,6 +320,7 @@ class PsTask {
   const std::shared_ptr<ShardKeeper> keeper_;
   const std::shared_ptr<WorkerMailbox> mailbox_;
   JobRoutes routes_;
+  std::shared_ptr<const CommitLog> replay_;
   Error refused_;  // why the job cannot begin
 };
 

@@ -6,6 +6,7 @@ namespace troupe {
 namespace {
 
 constexpr std::size_t kMessagesTogether = 64;
+constexpr std::uint64_t kVersionsTogether = 64;  // of history
 constexpr std::size_t kLongWork = 64 << 10;  // bytes of a gradient that may take a while to apply
 
 }  // namespace
@@ -75,7 +76,10 @@ ShardActorImpl::behavior_type ShardActorImpl::make_behavior() {
       [this](const Inbound<Fence>& message) { state_->fence(message.frame); },
       [this](const Inbound<Save>& message) {
         const Save save = message.frame;
-        const Error refused = config_.save ? state_->cut(save.version, [this, save](const ShardState::Cut& cut) { config_.save(save, cut); })
+        const Error refused = config_.save ? state_->cut(save.version, [this, save](const ShardState::Cut& cut) {
+                                        write_history(false, true);
+                                        config_.save(save, cut);
+                                      })
                                            : Error(Code::unimplemented, config_.self.to_string() + " has nowhere to save to");
         if (!refused) return;
         TrainingOutbox out;
@@ -107,7 +111,18 @@ ShardActorImpl::behavior_type ShardActorImpl::make_behavior() {
 void ShardActorImpl::deliver(TrainingOutbox& out) {
   for (const Outgoing& message : out)
     links_.deliver(message, telling());
+  write_history_when_due();
   show_wait();
+}
+
+void ShardActorImpl::write_history_when_due() {
+  if (state_->version() >= written_ + kVersionsTogether) write_history(false, false);
+}
+
+void ShardActorImpl::write_history(bool all, bool flush) {
+  if (!config_.history || !state_) return;
+  written_ = state_->version();
+  config_.history(state_->take_history(all), flush);
 }
 
 std::string ShardActorImpl::describe(std::uint64_t version) const {
@@ -130,6 +145,7 @@ void ShardActorImpl::end(Error error) {
   if (!config_.ended) return;
   const auto ended = std::move(config_.ended);
   config_.ended = nullptr;
+  write_history(true, true);
   ended(std::move(error), state_ ? state_->counters() : ShardCounters{});
 }
 

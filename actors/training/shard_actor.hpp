@@ -26,6 +26,8 @@ class ShardActorImpl final : public Counted<ShardActor> {
     std::function<void(ShardOptions&)> prepare = nullptr;
     // The store is as it is to be saved, while this runs; Saved is to be said when that is done. Null: nothing can be saved.
     std::function<void(const Save&, const ShardState::Cut&)> save = nullptr;
+    // What went into versions, in order; `flush`: it has to last, with a checkpoint or because the job is over. Null: nobody asks.
+    std::function<void(std::vector<Provenance>, bool flush)> history = nullptr;
   };
   ShardActorImpl(caf::actor_config& config, std::shared_ptr<ActorRecord> record, Config settings);
   behavior_type make_behavior() override;
@@ -38,6 +40,8 @@ class ShardActorImpl final : public Counted<ShardActor> {
   }
   void begin();
   void deliver(TrainingOutbox& out);
+  void write_history(bool all, bool flush);
+  void write_history_when_due();
   std::string describe(std::uint64_t version) const;  // what went into it
   void show_wait();
   void end(Error error);
@@ -47,6 +51,7 @@ class ShardActorImpl final : public Counted<ShardActor> {
   JobLinks links_;
   CoordinatorLink coordinator_;
   std::optional<wire::Cork> cork_;
+  std::uint64_t written_ = 0;  // the version up to which there is history
 };
 
 }  // namespace troupe

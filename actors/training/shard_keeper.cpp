@@ -9,6 +9,7 @@ ShardKeeper::ShardKeeper(const TrainingPlan& plan, const ClusterJob& job)
       rules(job.sharded.rules),
       on_event(plan.options.on_event),
       checkpoints(plan),
+      provenance(plan.options.provenance),
       store(std::make_shared<ParameterStore>(plan.task.device(), plan.task.kernels())),
       shard(plan.task.name().index),
       form_(manifest_of(plan, job.settings, job.slots, 0)) {
@@ -17,6 +18,41 @@ ShardKeeper::ShardKeeper(const TrainingPlan& plan, const ClusterJob& job)
   const auto self = std::ranges::find(owners, static_cast<std::uint32_t>(shard));
   owns = self != owners.end();
   position = static_cast<std::uint32_t>(self - owners.begin());
+}
+
+void ShardKeeper::write(std::function<void(std::optional<ProvenanceLog>&)> what) const {
+  checkpoints.run([what = std::move(what), log = log_, directory = provenance, on_event = on_event, self = shard_task(static_cast<std::uint32_t>(shard))] {
+    try {
+      what(*log);
+    } catch (...) {
+      log->reset();
+      if (on_event)
+        on_event({.kind = "provenance_failed", .task = self,
+                  .text = fmt::format("no more provenance is written to '{}': {}; training goes on", directory, current_error().message()), .counts = {}});
+    }
+  });
+}
+
+void ShardKeeper::open_history() const {
+  if (provenance.empty() || !owns) return;
+  write([&files = checkpoints.files(), directory = provenance, shard = shard, version = start.version](std::optional<ProvenanceLog>& log) {
+    log.emplace(files, directory, shard, version);
+  });
+}
+
+void ShardKeeper::write_history(std::vector<Provenance> versions, bool flush) const {
+  write([versions = std::move(versions), flush](std::optional<ProvenanceLog>& log) {
+    if (!log) return;
+    log->append(versions);
+    if (flush) log->flush();
+  });
+}
+
+void ShardKeeper::write_commits(const CommitLog& commits) const {
+  if (provenance.empty()) return;
+  write([&files = checkpoints.files(), text = commits.to_string(), path = join_path(provenance, "commits"), job = job](std::optional<ProvenanceLog>&) {
+    replace_file(files, path, text, std::to_string(job));
+  });
 }
 
 void ShardKeeper::begin_with(Checkpoint& from) {

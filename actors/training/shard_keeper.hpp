@@ -8,6 +8,7 @@
 #include "actors/training/checkpoint_keeper.hpp"
 #include "actors/training/cluster_job.hpp"
 #include "actors/training/job_checkpoints.hpp"
+#include "actors/training/provenance_log.hpp"
 #include "scheduler/training/coordinator.hpp"
 
 namespace troupe {
@@ -24,6 +25,10 @@ class ShardKeeper {
   // On the coordinator's: all shards have saved. `done` is called when that is a checkpoint, or cannot become one.
   void commit(const SaveRound& round, const JobState& state, std::uint64_t steps_per_epoch, CheckpointKeeper::Clock::time_point began,
               std::function<void()> done) const;
+  // Of TrainingOptions::provenance. open_history(): `start` is set. What is written next is in order; flushed, it survives a crash.
+  void open_history() const;
+  void write_history(std::vector<Provenance> versions, bool flush) const;
+  void write_commits(const CommitLog& commits) const;
   void tell(const JobEvent& event) const {
     if (on_event) on_event(event);
   }
@@ -32,6 +37,7 @@ class ShardKeeper {
   const std::map<std::string, UpdateRule> rules;
   const std::function<void(const JobEvent&)> on_event;
   const CheckpointKeeper checkpoints;
+  const std::string provenance;  // a directory; "": none
   const std::shared_ptr<ParameterStore> store;
   const int shard;
   std::uint32_t shards = 0;    // that own anything
@@ -42,7 +48,11 @@ class ShardKeeper {
   std::uint64_t job = 0;
 
  private:
+  // Runs on the writer's thread; what fails is told, and no more is written.
+  void write(std::function<void(std::optional<ProvenanceLog>&)> what) const;
+
   CheckpointManifest form_;
+  const std::shared_ptr<std::optional<ProvenanceLog>> log_ = std::make_shared<std::optional<ProvenanceLog>>();  // the writer's
 };
 
 }  // namespace troupe

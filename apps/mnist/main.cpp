@@ -65,6 +65,8 @@ void train(const MnistOptions& options, const DataSplits& data, Task& task, Cons
   training.on_loss = options.on_loss;
   training.checkpoint = options.checkpoint;
   training.checkpoint_every = options.checkpoint_every;
+  training.provenance = options.provenance;
+  training.replay = options.replay;
   training.checkpoints_kept = options.checkpoints_kept;
   training.rejoin_timeout = options.rejoin_timeout;
   training.on_event = [&](const JobEvent& event) { console.event(event); };

@@ -126,6 +126,12 @@ void declare_training(CLI::App& app, MnistOptions& options, Typed& typed) {
          [&](const std::string& text) { options.checkpoint_every = static_cast<std::uint64_t>(parse_whole("--checkpoint-every", text, 1, 1'000'000'000)); },
          "Steps between checkpoints (default: an epoch's)")
       ->type_name("STEPS");
+  app.add_option("--provenance", options.provenance,
+                 "With parameter servers: directory where each ps task writes which gradients went into every version of its parameters, as JSON "
+                 "lines; with --backups also the slots that steps used, in DIR/commits")
+      ->type_name("DIR");
+  app.add_option("--replay", options.replay, "With --backups: a file DIR/commits of --provenance; steps use the same slots again, with the same bits")
+      ->type_name("FILE");
   add_whole(app, "--max-to-keep", options.checkpoints_kept, 1, 1'000'000, "Checkpoints that are kept");
 }
 
@@ -239,6 +245,9 @@ std::optional<std::string> check_rest(const MnistOptions& options, const Typed& 
     return "--backups is about the slots of a step of the modes sync and ssp";
   if (options.min_workers > 0 && (options.mode == JobMode::local || options.mode == JobMode::allreduce))
     return fmt::format("--min-workers is for the modes with parameter servers, and {} is none of them", name(options.mode));
+  if (!options.provenance.empty() && (options.mode == JobMode::local || options.mode == JobMode::allreduce))
+    return fmt::format("--provenance is about parameter servers, and mode {} has none", name(options.mode));
+  if (!options.replay.empty() && options.backups == 0) return "--replay is about the slots that steps with --backups use";
   if (typed.digits && !options.data.empty())
     return "--digits is about the built-in digits, which --data replaces: give one of them";
   if (options.batch % options.micro_batches != 0)

@@ -43,6 +43,8 @@ struct MnistOptions {
   std::string checkpoint;  // likewise
   std::uint64_t checkpoint_every = 0;  // steps; 0: an epoch's
   int checkpoints_kept = 3;
+  std::string provenance;  // a directory; empty: nowhere
+  std::string replay;      // a file of commits; empty: none
   bool json = false;
   std::chrono::seconds step_timeout{600};  // TrainingOptions::step_timeout
   int min_workers = 0;  // 0: see TrainingOptions::min_workers

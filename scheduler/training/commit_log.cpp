@@ -48,6 +48,10 @@ void CommitLog::truncate(std::uint64_t step) {
   end_ = runs_.empty() ? 0 : std::min(end_, step);
 }
 
+bool CommitLog::fits(std::uint32_t needed, std::uint32_t slots) const {
+  return std::ranges::all_of(runs_, [&](const auto& run) { return run.second.size() == needed && run.second.back() < slots; });
+}
+
 std::string CommitLog::to_string() const {
   std::string text;
   for (auto run = runs_.begin(); run != runs_.end(); ++run) {

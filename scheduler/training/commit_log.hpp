@@ -20,6 +20,9 @@ class CommitLog {
   // Forgets the steps from `step` on: they are trained again.
   void truncate(std::uint64_t step);
 
+  // All its steps use `needed` of `slots` slots.
+  bool fits(std::uint32_t needed, std::uint32_t slots) const;
+
   bool empty() const { return runs_.empty(); }
   std::uint64_t begin() const { return runs_.empty() ? 0 : runs_.begin()->first; }
   std::uint64_t end() const { return end_; }

@@ -25,6 +25,11 @@ void check_options(const JobOptions& options) {
     invalid_argument("training job: asynchronous training has one slot, not {}", options.slots);
   if (options.mode == TrainingMode::asynchronous && options.backups != 0)
     invalid_argument("training job: asynchronous training has no backup slots");
+  if (options.commits && options.backups == 0)
+    invalid_argument("training job: the commits of another are for one with backup slots, and this has none");
+  if (options.commits && !options.commits->fits(options.slots, options.slots + options.backups))
+    invalid_argument("training job: the commits are those of a job with other slots, not of steps that use {} of {}", options.slots,
+                     options.slots + options.backups);
   if (options.mode != TrainingMode::bounded_staleness && options.staleness != 0)
     invalid_argument("training job: only bounded staleness takes staleness = {}", options.staleness);
   if (options.train_examples > kMaxExamples || options.test_examples > kMaxExamples)

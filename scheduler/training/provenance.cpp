@@ -16,13 +16,13 @@ std::string_view name(Fate fate) {
     case Fate::applied:
       return "applied";
     case Fate::duplicate:
-      return "dropped as duplicate";
+      return "duplicate";
     case Fate::stale:
-      return "dropped as stale";
+      return "stale";
     case Fate::uncommitted:
-      return "dropped as not committed";
+      return "not committed";
     case Fate::fenced:
-      return "dropped as fenced";
+      return "fenced";
   }
   return "unknown";
 }
@@ -31,7 +31,7 @@ std::string Provenance::to_string() const {
   std::string text = fmt::format("version {}: ", version);
   for (std::size_t i = 0; i < sources.size(); ++i) {
     const SlotSource& s = sources[i];
-    text += fmt::format("{}{} step {} slot {} of worker {} ({} gradient{})", i == 0 ? "" : "; ", name(s.fate), s.step, s.slot, s.worker,
+    text += fmt::format("{}{}{} step {} slot {} of worker {} ({} gradient{})", i == 0 ? "" : "; ", s.fate == Fate::applied ? "" : "dropped as ", name(s.fate), s.step, s.slot, s.worker,
                         s.gradients, s.gradients == 1 ? "" : "s");
   }
   if (left_out > 0) text += fmt::format("; and {} more dropped", left_out);

@@ -172,6 +172,17 @@ TEST(MnistOptions, UpdatesOfAsynchronousTrainingHavePolicies) {
   EXPECT_THAT(wrong({"--staleness-aware"}), HasSubstr("are about the updates of --mode async"));
 }
 
+TEST(MnistOptions, TheHistoryOfParametersIsAboutServers) {
+  const auto launched = [](std::vector<std::string> more) {
+    more.insert(more.end(), {"--job", "ps", "--task", "0"});
+    return good(more, true);
+  };
+  EXPECT_EQ(launched({"--provenance", "dir"}).provenance, "dir");
+  EXPECT_EQ(launched({"--backups", "1", "--replay", "dir/commits"}).replay, "dir/commits");
+  EXPECT_THAT(wrong({"--provenance", "dir"}), HasSubstr("--provenance is about parameter servers, and mode local has none"));
+  EXPECT_THAT(wrong({"--replay", "dir/commits"}), HasSubstr("--replay is about the slots that steps with --backups use"));
+}
+
 TEST(MnistOptions, TrainingMayBeginWithSomeOfTheWorkers) {
   EXPECT_EQ(good({}).min_workers, 0);
   EXPECT_EQ(good({"--min-workers", "2", "--job", "worker", "--task", "0"}, true).min_workers, 2);

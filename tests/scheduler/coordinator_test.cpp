@@ -102,6 +102,16 @@ TEST_F(Job, FailsNamingThoseWhoDidNotJoinInTime) {
   EXPECT_EQ(join(0).code(), Code::deadline_exceeded);
 }
 
+TEST_F(Job, CommitsOfAJobWithOtherSlotsAreRefused) {
+  const auto replay = [&](std::uint32_t backups, const char* log) {
+    make([&](JobOptions& o) { o.backups = backups, o.commits = std::make_shared<const CommitLog>(CommitLog::parse(log)); });
+  };
+  replay(1, "0-1: 0 2\n2-2: 1 2\n");
+  EXPECT_THROW(replay(0, "0-1: 0 1\n"), Error);
+  EXPECT_THROW(replay(1, "0-1: 0 3\n"), Error);
+  EXPECT_THROW(replay(1, "0-1: 0 2\n2-2: 1\n"), Error);
+}
+
 TEST_F(Job, NoDeadlineOnceAllHaveJoined) {
   make();
   join_all();

@@ -2,8 +2,8 @@
 // themselves. Everything follows from the seed: delays, the order between links (never within one), repetition of any message,
 // connections that break, processes that crash, stop and go on, join and leave, checkpoints in simulated storage.
 //
-//   Connections are TCP: in order, but for pulls, which overtake gradients, until they break; then what was under way is lost from some point on, and each end notices when
-//   it does. They come up again when both ends have noticed and live.
+//   Connections are TCP: in order, but for pulls, which overtake gradients, until they break; then what was under way is lost from
+//   some point on, and each end notices when it does. They come up again when both ends have noticed and live.
 //   A worker that loses a connection forgets what it was doing and joins as a new incarnation. A stopped one handles nothing; when
 //   it goes on, it first sends what it was about to.
 //   If a shard or the coordinator is lost, all return to the newest complete checkpoint, as a new job.

@@ -76,7 +76,6 @@ class RemoteShard::Observer final : public Counted<CoordinatorActor> {
         [](const PeerDown&) {},
         [](const PeerSuspected&) {},
         [](const Tick&) {},
-        [](const ProvenanceRequest&) { return Reply(); },
         [this](const Stop&) { quit(); },
     };
   }
