@@ -127,8 +127,8 @@ Output Sequential::apply(LayerContext& context, Output x) const {
   return cast(x, result);
 }
 
-std::vector<Sequential::Summary> Sequential::summary(const Shape& input) const {
-  Graph graph;
+std::vector<Sequential::Summary> Sequential::summary(const Shape& input, const OpRegistry& ops) const {
+  Graph graph(ops);
   VariablePool variables;
   Output x = placeholder(graph, DType::f32, input, "input");
   const LayerContext context = context_for({.graph = graph, .variables = variables}, x);
@@ -144,10 +144,10 @@ std::vector<Sequential::Summary> Sequential::summary(const Shape& input) const {
   return out;
 }
 
-std::string Sequential::dump(const Shape& input) const {
+std::string Sequential::dump(const Shape& input, const OpRegistry& ops) const {
   std::string text = fmt::format("{:<20} {:<20} {:>12}\n", "layer", "output", "parameters");
   std::int64_t total = 0;
-  for (const Summary& row : summary(input)) {
+  for (const Summary& row : summary(input, ops)) {
     text += fmt::format("{:<20} {:<20} {:>12}\n", row.name, row.output.to_string(), row.parameters);
     total += row.parameters;
   }

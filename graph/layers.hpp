@@ -168,9 +168,9 @@ class Sequential {
     std::int64_t parameters = 0;
   };
   // What the layers make of an f32 input of this shape, such as [?,28,28,1].
-  std::vector<Summary> summary(const Shape& input) const;
+  std::vector<Summary> summary(const Shape& input, const OpRegistry& ops = standard_ops()) const;
   // The same as a table for people, with the total.
-  std::string dump(const Shape& input) const;
+  std::string dump(const Shape& input, const OpRegistry& ops = standard_ops()) const;
 
  private:
   static Output apply_entry(const Entry& entry, const LayerContext& context, Output x);

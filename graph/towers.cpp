@@ -261,7 +261,7 @@ class Builder {
   const Sequential& model_;
   const Shape& input_shape_;
   const TowerOptions& options_;
-  TrainingGraph out_{.graph = std::make_unique<Graph>()};
+  TrainingGraph out_{.graph = std::make_unique<Graph>(options_.ops ? *options_.ops : standard_ops())};
   Graph& graph_;
   VariablePool variables_;
   std::vector<Tower> towers_;

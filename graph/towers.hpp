@@ -44,6 +44,7 @@ struct TowerOptions {
   SparseMean sparse_mean = SparseMean::all_slots;
   bool all_reduce = false;  // applied is the mean of the gradients of all ranks of a group (graph/all_reduce.hpp)
   bool on_shards = false;  // the graph is for shard_variables (see apply_scaled_gradients)
+  const OpRegistry* ops = nullptr;  // what layers may be made of, which outlives the graph; null: standard_ops()
 };
 
 struct TrainingGraph {

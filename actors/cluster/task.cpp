@@ -192,6 +192,7 @@ const TaskName& Task::name() const { return impl_->options.name; }
 std::uint16_t Task::port() const { return impl_->port; }
 const ClusterSpec& Task::cluster() const { return impl_->cluster; }
 const std::vector<DeviceInfo>& Task::devices() const { return impl_->infos; }
+const OpRegistry& Task::ops() const { return impl_->options.ops ? *impl_->options.ops : standard_ops(); }
 const KernelRegistry& Task::kernels() const { return impl_->kernels; }
 const std::string& Task::token() const { return impl_->token; }
 const LocalNodeActor& Task::local_node() const { return impl_->node; }

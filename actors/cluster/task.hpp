@@ -64,6 +64,7 @@ class Task {
   const ClusterSpec& cluster() const;
   // Devices of this task and, after join(), of the others that were met by then.
   const std::vector<DeviceInfo>& devices() const;
+  const OpRegistry& ops() const;  // that graphs of this task may be made of
   const KernelRegistry& kernels() const;
   Device& device(int index = 0);
   // The node of a task, this one's too. Throws not_found.

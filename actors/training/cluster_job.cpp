@@ -9,7 +9,7 @@ namespace troupe {
 ClusterJob::ClusterJob(const TrainingPlan& plan)
     : graph(build_training_graph(
           plan.layers, plan.input, plan.loss, plan.optimizer,
-          {.batch = plan.options.batch, .micro_batches = plan.options.micro_batches, .loss_scaling = plan.loss_scaling, .clip_norm = plan.clip_norm, .on_shards = true})) {
+          {.batch = plan.options.batch, .micro_batches = plan.options.micro_batches, .loss_scaling = plan.loss_scaling, .clip_norm = plan.clip_norm, .on_shards = true, .ops = &plan.task.ops()})) {
   workers = static_cast<std::uint32_t>(plan.task.cluster().count("worker"));
   shards = static_cast<std::uint32_t>(plan.task.cluster().count("ps"));
   if (shards == 0) fail(Code::failed_precondition, "this mode needs a cluster with at least one ps task; there is none");

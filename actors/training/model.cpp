@@ -21,7 +21,7 @@ class Model::Impl {
   void prepare() {
     if (parameters.empty()) fail(Code::failed_precondition, "the model has no values yet: fit it, or load them");
     if (session) return;
-    graph = build_training_graph(layers, input, Loss::sparse_softmax_cross_entropy, optimizer);
+    graph = build_training_graph(layers, input, Loss::sparse_softmax_cross_entropy, optimizer, {.ops = &task().ops()});
     session = std::make_unique<Session>(task(), *graph.graph);
     Outputs reads;
     for (const VariableRef& v : graph.trainable) reads.push_back(v.read());
@@ -122,7 +122,7 @@ void Model::save(const std::string& path) {
 
 void Model::load(const std::string& path) {
   Parameters loaded = load_parameters(path);
-  const TrainingGraph expected = build_training_graph(impl_->layers, impl_->input, Loss::sparse_softmax_cross_entropy, impl_->optimizer);
+  const TrainingGraph expected = build_training_graph(impl_->layers, impl_->input, Loss::sparse_softmax_cross_entropy, impl_->optimizer, {.ops = &impl_->task().ops()});
   for (const VariableRef& v : expected.trainable) {
     const auto it = loaded.find(v.name);
     if (it == loaded.end()) fail(Code::not_found, "'{}' has no value for '{}'", path, v.name);
@@ -140,6 +140,6 @@ std::string Model::params_sha256() {
   return troupe::params_sha256(impl_->parameters);
 }
 
-std::string Model::summary() const { return impl_->layers.dump(Shape{kUnknown}.concatenated(impl_->input)); }
+std::string Model::summary() const { return impl_->layers.dump(Shape{kUnknown}.concatenated(impl_->input), impl_->given ? impl_->given->ops() : standard_ops()); }
 
 }  // namespace troupe

@@ -3,6 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
+#include "graph/autodiff.hpp"
+#include "graph/ops.hpp"
 #include "kernels/data/digits.hpp"
 #include "tests/actors/error_of.hpp"
 #include "tests/actors/temporary_directory.hpp"
@@ -79,6 +83,41 @@ TEST(Model, RefusesOptionsThatMakeNoSense) {
                                          TrainingOptions{.slots = -1}, TrainingOptions{.slots = 1025}, TrainingOptions{.batch = 321}})
     EXPECT_EQ(error_of([&] { model.fit(digits(), options); }).code(), Code::invalid_argument);
   EXPECT_EQ(error_of([&] { model.fit(digits(), {.mode = JobMode::sync}); }).code(), Code::failed_precondition);
+}
+
+// y = 3 x, by an op that only this program has.
+class Thrice final : public Layer {
+ public:
+  Output apply(LayerContext&, Output x) const override { return add_op("Thrice", {x}); }
+  std::string kind() const override { return "thrice"; }
+};
+
+TEST(Model, LayersMayBeMadeOfOpsOfTheProgramsOwn) {
+  auto ops = std::make_shared<OpRegistry>(standard_ops());
+  ops->add(Op("Thrice")
+               .input("x", DType::f32)
+               .output("y", DType::f32)
+               .shape([](ShapeContext& c) { c.set_output(0, c.input(0)); })
+               .gradient([](GradientContext& c) { c.set(0, add_op("Thrice", {c.grad()})); }));
+  TaskOptions options;
+  options.ops = ops;
+  options.register_kernels = [](KernelRegistry& kernels) {
+    kernels.add({.op = "Thrice", .device_type = "CPU", .dtypes = {}, .make = [](const KernelInit&) -> Kernel {
+                   return [](KernelContext& context) {
+                     Tensor y = context.allocate(DType::f32, context.input(0).shape());
+                     std::ranges::transform(context.input(0).values<float>(), y.mutable_values<float>().begin(), [](float x) { return 3 * x; });
+                     context.set_output(0, y);
+                   };
+                 }});
+  };
+  Task task(options);
+  Model model({layers::flatten(), layers::dense(16, Activation::relu), std::make_shared<Thrice>(), layers::dense(10)}, Shape{28, 28, 1});
+  model.compile(optimizers::Adam{.learning_rate = 0.01}, task);
+  EXPECT_THAT(model.summary(), HasSubstr("thrice"));
+  std::vector<double> losses;
+  const TrainingResult result = model.fit(digits(), {.epochs = 3, .on_epoch = [&](const EpochDone& e) { losses.push_back(e.loss); }});
+  EXPECT_LT(losses.back(), losses.front());
+  EXPECT_EQ(model.evaluate(digits().test).accuracy, result.test_accuracy);
 }
 
 TEST(Model, StopsWhenTold) {

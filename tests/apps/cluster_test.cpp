@@ -30,6 +30,7 @@ using testing::last_line;
 using ::testing::Not;
 using testing::Process;
 using testing::TemporaryDirectory;
+using testing::TwoNetworks;
 
 std::string hash_of_cluster(int ps, int workers, int slots) {
   Cluster cluster(
@@ -502,36 +503,6 @@ TEST(ClusterOverTls, TrainsToTheSameParameters) {
   EXPECT_EQ(shard.wait(), 0) << shard.err;
   EXPECT_EQ(last_line(chief.out).value("params_sha256", "none"), hash_by_hand(2));
 }
-
-// Two network namespaces with a link between them, which go with the object.
-class TwoNetworks {
- public:
-  TwoNetworks() {
-    possible_ = run("netns add " + name(0)) && run("netns add " + name(1)) &&
-                run("link add v0 netns " + name(0) + " type veth peer name v1 netns " + name(1)) && configure(0) && configure(1);
-  }
-  ~TwoNetworks() {
-    for (int side : {0, 1}) run("netns del " + name(side));
-  }
-  TwoNetworks(const TwoNetworks&) = delete;
-  bool possible() const { return possible_; }
-  static std::string address(int side) { return fmt::format("10.78.0.{}", side + 1); }
-  // The command, to be run there.
-  static Arguments in(int side, const Arguments& command) {
-    Arguments all = {"/usr/bin/env", "ip", "netns", "exec", name(side)};
-    all.insert(all.end(), command.begin(), command.end());
-    return all;
-  }
-
- private:
-  static std::string name(int side) { return fmt::format("troupe-test-{}-{}", getpid(), side); }
-  static bool run(const std::string& arguments) { return std::system(("ip " + arguments + " 2>/dev/null").c_str()) == 0; }
-  static bool configure(int side) {
-    const std::string ip = "-n " + name(side);
-    return run(fmt::format("{} addr add {}/24 dev v{}", ip, address(side), side)) && run(fmt::format("{} link set v{} up", ip, side));
-  }
-  bool possible_ = false;
-};
 
 TEST(ClusterOverTls, TrainsBetweenTwoNetworksToTheSameParameters) {
   const TwoNetworks networks;

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/actors/error_of.hpp"
+#include "tests/checkpoint/cut_off.hpp"
 #include "tests/checkpoint/example.hpp"
 #include "tests/checkpoint/memory_file_system.hpp"
 
@@ -17,80 +18,20 @@ using testing::error_of;
 using testing::Example;
 using testing::MemoryFileSystem;
 using testing::Survives;
+using testing::cut_off_everywhere;
+using testing::CutOff;
+using testing::Disk;
+using testing::disks;
+using testing::save;
 
-constexpr std::uint32_t kShards = 3;
-const std::string kDirectory = "/saves";
-
-// What a job does: saves, then removes what is too old. `done`: the save has said so.
-void save(FileSystem& files, const CheckpointId& id, const Example& state, bool& done) {
-  state.save(files, kDirectory, id, kShards);
-  done = true;
-  remove_old_checkpoints(files, kDirectory, 1, id.version);
-}
-
-struct Disk {
-  Survives survives;
-  std::uint64_t seed;
-};
-
-std::vector<Disk> disks() {
-  std::vector<Disk> out = {{Survives::nothing, 0}, {Survives::names, 0}, {Survives::content, 0}, {Survives::everything, 0}};
-  for (std::uint64_t seed = 0; seed < 20; ++seed) out.push_back({Survives::some, seed});
-  return out;
-}
-
-struct Outcome {
-  std::uint64_t points = 0;  // at which the save was cut off
-  std::uint64_t old_found = 0, new_found = 0;
-  std::vector<std::string> broken;  // promises
-};
-
-// `before`: of the disk, as the old checkpoint was saved on it.
-Outcome cut_off_everywhere(const MemoryFileSystem& before, const CheckpointId& old_id, const Example& old_state,
-                           const CheckpointId& new_id, const Example& new_state, bool sync_files, bool sync_directories) {
-  Outcome outcome;
-  for (bool complete = false; !complete; ++outcome.points) {
-    MemoryFileSystem files = before.copy();
-    files.sync_files = sync_files;
-    files.sync_directories = sync_directories;
-    files.crash_at = outcome.points;
-    bool done = false;
-    complete = !error_of([&] { save(files, new_id, new_state, done); });
-    for (const Disk& disk : disks()) {
-      MemoryFileSystem after = files.after_crash(disk.survives, disk.seed);
-      const std::string where = fmt::format("operation {}, disk {}/{}", outcome.points, static_cast<int>(disk.survives), disk.seed);
-      auto found = newest_whole_checkpoint(after, kDirectory);
-      const bool is_old = found && found->manifest().id == old_id && old_state.difference(*found).empty();
-      const bool is_new = found && found->manifest().id == new_id && new_state.difference(*found).empty();
-      ++(is_new ? outcome.new_found : outcome.old_found);
-      if (!is_new && (!is_old || done)) {
-        outcome.broken.push_back(where + (is_old ? ": the new one was lost" : ": none is whole"));
-        continue;
-      }
-      // Who starts again saves over whatever was left, the same version first.
-      const Example next(77);
-      for (const std::uint64_t version : {new_id.version, new_id.version + 1}) {
-        const CheckpointId id{version, 99};
-        bool saved = false;
-        if (const Error error = error_of([&] { save(after, id, next, saved); })) {
-          outcome.broken.push_back(where + ": the next save: " + error.to_string());
-          break;
-        }
-        found = newest_whole_checkpoint(after, kDirectory);
-        if (!found || found->manifest().id != id || !next.difference(*found).empty())
-          outcome.broken.push_back(where + ": the next save is not found");
-      }
-      if (after.list(kDirectory).size() != 1) outcome.broken.push_back(where + ": something is left");
-    }
-  }
-  return outcome;
-}
+constexpr const std::string& kDirectory = testing::kCutOffDirectory;
+constexpr std::uint32_t kShards = testing::kCutOffShards;
 
 class Crash : public ::testing::Test {
  protected:
   Crash() { old_state_.save(disk_, kDirectory, old_, kShards); }
 
-  Outcome save_new(bool sync_files = true, bool sync_directories = true) {
+  CutOff save_new(bool sync_files = true, bool sync_directories = true) {
     return cut_off_everywhere(disk_, old_, old_state_, new_, new_state_, sync_files, sync_directories);
   }
 
@@ -100,7 +41,7 @@ class Crash : public ::testing::Test {
 };
 
 TEST_F(Crash, AtAnyOperationLeavesTheOldOrTheNewOneWhole) {
-  const Outcome outcome = save_new();
+  const CutOff outcome = save_new();
   EXPECT_THAT(outcome.broken, IsEmpty());
   EXPECT_GE(outcome.points, 50u);
   EXPECT_GT(outcome.old_found, 0u);
@@ -127,7 +68,7 @@ TEST_F(Crash, TheFirstSaveOfAJobIsThereOrIsNot) {
 
 TEST_F(Crash, SavingAVersionAgainReplacesItAtOnce) {
   const Example again(3);
-  const Outcome outcome = cut_off_everywhere(disk_, old_, old_state_, {old_.version, 2}, again, true, true);
+  const CutOff outcome = cut_off_everywhere(disk_, old_, old_state_, {old_.version, 2}, again, true, true);
   EXPECT_THAT(outcome.broken, IsEmpty());
   EXPECT_GT(outcome.old_found, 0u);
 }
@@ -162,7 +103,7 @@ TEST_F(Crash, RemovingLeavesNoHalfOfACheckpoint) {
 
 // That these tests would see it if anything were not synced.
 TEST_F(Crash, WithoutSyncingFilesPromisesAreBroken) {
-  const Outcome outcome = save_new(false, true);
+  const CutOff outcome = save_new(false, true);
   EXPECT_THAT(outcome.broken, Not(IsEmpty()));
   EXPECT_THAT(outcome.broken.front(), HasSubstr("was lost"));
   EXPECT_THAT(outcome.broken.back(), HasSubstr("none is whole"));

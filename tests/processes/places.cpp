@@ -1,0 +1,88 @@
+#include "tests/processes/places.hpp"
+
+#include <arpa/inet.h>
+#include <fmt/format.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+
+#include "messages/error.hpp"
+
+namespace troupe::testing {
+namespace {
+
+bool ip(const std::string& arguments) { return std::system(("ip " + arguments + " 2>/dev/null").c_str()) == 0; }
+
+}  // namespace
+
+TemporaryDirectory::TemporaryDirectory() {
+  std::string name = (std::filesystem::temp_directory_path() / "troupe-test-XXXXXX").string();
+  if (!mkdtemp(name.data())) fail(Code::unavailable, "no directory '{}': {}", name, std::strerror(errno));
+  path_ = name;
+}
+
+TemporaryDirectory::~TemporaryDirectory() {
+  std::error_code ignored;
+  if (!kept_) std::filesystem::remove_all(path_, ignored);
+}
+
+std::string TemporaryDirectory::write(const std::string& name, const std::string& content) const {
+  const std::string file = (path_ / name).string();
+  std::ofstream(file, std::ios::binary) << content;
+  chmod(file.c_str(), 0600);
+  return file;
+}
+
+std::vector<int> free_ports(int count) {
+  std::vector<int> sockets, ports;
+  bool bound = true;
+  for (int i = 0; i < count; ++i) {
+    const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof address;
+    bound = bound && bind(fd, reinterpret_cast<sockaddr*>(&address), size) == 0 && getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size) == 0;
+    sockets.push_back(fd);
+    ports.push_back(ntohs(address.sin_port));
+  }
+  for (const int fd : sockets) close(fd);
+  if (!bound) fail(Code::resource_exhausted, "no {} free ports on 127.0.0.1: {}", count, std::strerror(errno));
+  return ports;
+}
+
+TwoNetworks::TwoNetworks() {
+  possible_ = ip("netns add " + name(0)) && ip("netns add " + name(1)) &&
+              ip("link add v0 netns " + name(0) + " type veth peer name v1 netns " + name(1)) && configure(0) && configure(1);
+}
+
+TwoNetworks::~TwoNetworks() {
+  for (const int side : {0, 1}) ip("netns del " + name(side));
+}
+
+std::string TwoNetworks::address(int side) { return fmt::format("10.78.0.{}", side + 1); }
+
+std::vector<std::string> TwoNetworks::in(int side, const std::vector<std::string>& command) const {
+  std::vector<std::string> all = {"/usr/bin/env", "ip", "netns", "exec", name(side)};
+  all.insert(all.end(), command.begin(), command.end());
+  return all;
+}
+
+bool TwoNetworks::cut() { return ip(fmt::format("-n {} link set v1 down", name(1))); }
+bool TwoNetworks::heal() { return ip(fmt::format("-n {} link set v1 up", name(1))); }
+
+std::string TwoNetworks::name(int side) const { return fmt::format("troupe-test-{}-{}", getpid(), side); }
+
+bool TwoNetworks::configure(int side) {
+  const std::string there = "-n " + name(side);
+  return ip(fmt::format("{} link set lo up", there)) && ip(fmt::format("{} addr add {}/24 dev v{}", there, address(side), side)) &&
+         ip(fmt::format("{} link set v{} up", there, side));
+}
+
+}  // namespace troupe::testing

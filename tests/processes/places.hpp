@@ -1,0 +1,53 @@
+// Where processes under test meet: directories, ports, networks of their own.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace troupe::testing {
+
+// A directory of its own that goes away with the object, unless it is kept. Throws unavailable if none can be made.
+class TemporaryDirectory {
+ public:
+  TemporaryDirectory();
+  ~TemporaryDirectory();
+  TemporaryDirectory(const TemporaryDirectory&) = delete;
+  TemporaryDirectory& operator=(const TemporaryDirectory&) = delete;
+  std::filesystem::path path() const { return path_; }
+  void keep() { kept_ = true; }
+  // Writes a file that only its owner may read; returns its path.
+  std::string write(const std::string& name, const std::string& content) const;
+
+ private:
+  std::filesystem::path path_;
+  bool kept_ = false;
+};
+
+// Ports of 127.0.0.1 that nobody used a moment ago, all different. Throws resource_exhausted.
+std::vector<int> free_ports(int count);
+
+// Two network namespaces with a link between them, which go with the object.
+class TwoNetworks {
+ public:
+  TwoNetworks();
+  ~TwoNetworks();
+  TwoNetworks(const TwoNetworks&) = delete;
+  TwoNetworks& operator=(const TwoNetworks&) = delete;
+
+  bool possible() const { return possible_; }  // needs root and ip (iproute2)
+  static std::string address(int side);
+  // The command, to be run there.
+  std::vector<std::string> in(int side, const std::vector<std::string>& command) const;
+  // Without the link nothing passes, and nobody is told. True if it was done.
+  bool cut();
+  bool heal();
+
+ private:
+  std::string name(int side) const;
+  bool configure(int side);
+
+  bool possible_ = false;
+};
+
+}  // namespace troupe::testing
