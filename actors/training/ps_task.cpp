@@ -95,6 +95,7 @@ JobOptions job_options(const TrainingPlan& plan, const ClusterJob& job, const At
   options.on_loss = policy_of(plan.options.on_loss);
   options.grace = plan.options.rejoin_timeout.count();
   options.step_timeout = plan.options.step_timeout.count();
+  options.fence = plan.guards.members;
   return options;
 }
 
@@ -112,6 +113,7 @@ ShardOptions shard_options(const TrainingPlan& plan, const ClusterJob& job, std:
   options.keep_previous = plan.options.on_loss != TrainingOptions::OnLoss::fail && job.mode == TrainingMode::synchronous;
   options.keep_versions = kTokensAhead;
   options.keep_history = !plan.options.provenance.empty();
+  options.guards = plan.guards.shard;
   return options;
 }
 

@@ -7,8 +7,15 @@
 #include "devices/storage/file_system.hpp"
 #include "graph/towers.hpp"
 #include "kernels/data/dataset.hpp"
+#include "scheduler/training/shard_state.hpp"
 
 namespace troupe {
+
+// Each can be left out by tests, which show that they notice (scheduler/training).
+struct TrainingGuards {
+  ShardGuards shard;
+  bool members = true;  // JobOptions::fence
+};
 
 struct TrainingPlan {
   const Sequential& layers;
@@ -21,7 +28,8 @@ struct TrainingPlan {
   const TrainingOptions& options;
   const Parameters& start;  // values to go on from; those not in it start anew
   Task& task;
-  FileSystem& files = posix_file_system();  // of checkpoints
+  FileSystem& files = posix_file_system();  // of checkpoints; outlives the task
+  TrainingGuards guards = {};
 };
 
 struct Trained {

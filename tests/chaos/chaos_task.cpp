@@ -1,0 +1,132 @@
+// chaos_task: a task of a cluster that trains the counting model (counting_model.hpp). For the harness: it can be slow, leave out
+// guards of the protocol, and have a bad disk.
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include "actors/training/training_plan.hpp"
+#include "apps/command_line.hpp"
+#include "apps/ending.hpp"
+#include "apps/mnist/report.hpp"
+#include "apps/signals.hpp"
+#include "tests/chaos/counting_model.hpp"
+#include "tests/chaos/faulty_file_system.hpp"
+#include "tests/chaos/haunting.hpp"
+
+namespace {
+
+using namespace troupe;
+using namespace troupe::chaos;
+
+constexpr const char* kProgram = "chaos_task";
+
+struct Options {
+  Membership membership;
+  std::string mode = "sync", without, checkpoint;
+  int slots = 0, backups = 0, epochs = 2, batch = 4, examples = 256, checkpoint_every = 20;
+  StepTime time;
+  bool haunt = false;
+  DiskFaults disk;
+};
+
+std::variant<Options, EarlyExit> parse_options(int argc, char** argv) {
+  Options o;
+  const auto app = make_command_line(kProgram, "[OPTIONS]", "A task for the chaos harness: see tests/chaos/counting_model.hpp.");
+  app->add_option("--mode", o.mode, "sync or async")->check(CLI::IsMember({"sync", "async"}));
+  add_whole(*app, "--slots", o.slots, 0, 1000, "Slots of a step; 0: the number of workers");
+  add_whole(*app, "--backups", o.backups, 0, 1000, "Slots of a step beyond those");
+  add_whole(*app, "--epochs", o.epochs, 1, 1000000, "Epochs");
+  add_whole(*app, "--batch", o.batch, 1, 1000, "Examples of a slot");
+  add_whole(*app, "--examples", o.examples, 1, 65536, "Examples");
+  app->add_option("--before", o.time.before, "Milliseconds of a step before its gradients leave");
+  app->add_option("--between", o.time.between, "Milliseconds of a step between the first and the second");
+  app->add_option("--after", o.time.after, "Milliseconds of a step after that");
+  app->add_option("--without", o.without, "A guard that is left out: dedupe or fence")->check(CLI::IsMember({"dedupe", "fence"}));
+  app->add_flag("--haunt", o.haunt, "A worker: pushes of an earlier view come again over every new link");
+  app->add_option("--checkpoint", o.checkpoint, "Directory of checkpoints");
+  add_whole(*app, "--checkpoint-every", o.checkpoint_every, 1, 1000000, "Steps between them");
+  app->add_option("--kill-at", o.disk.kill_at, "Dies in the middle of this operation on files");
+  app->add_option("--once", o.disk.once, "...unless this file is there; it is made then");
+  app->add_option("--full-from", o.disk.full_from, "The disk is full from this operation on");
+  app->add_option("--full-for", o.disk.full_for, "...for so many operations");
+  add_membership(*app, o.membership);
+  if (auto exit = parse(*app, {argv + 1, argv + argc})) return *exit;
+  return o;
+}
+
+void print(const std::string& line) {
+  fmt::print("{}\n", line);
+  std::fflush(stdout);
+}
+
+// How often the examples are in the variables: the least and the most, over all.
+std::pair<double, double> counts(const Parameters& parameters) {
+  double least = 1e9, most = -1e9;
+  for (const auto& [name, value] : parameters)
+    for (const float count : value.values<float>()) {
+      least = std::min<double>(least, count);
+      most = std::max<double>(most, count);
+    }
+  return {least, most};
+}
+
+void train(const Options& o, Task& task, FileSystem& disk, StopSignals& signals) {
+  TrainingOptions training;
+  training.mode = o.mode == "async" ? JobMode::async : JobMode::sync;
+  training.epochs = o.epochs;
+  training.batch = o.batch;
+  training.slots = training.mode == JobMode::async ? 0 : o.slots;
+  training.backups = o.backups;
+  training.join_timeout = o.membership.join_timeout;
+  training.checkpoint = o.checkpoint;
+  training.checkpoint_every = static_cast<std::uint64_t>(o.checkpoint_every);
+  training.on_event = [](const JobEvent& event) { print(event_json(event, std::chrono::system_clock::now())); };
+  training.stop = &signals.stop();
+  const Sequential layers = counting_model(o.examples);
+  const Optimizer optimizer = optimizers::SGD{.learning_rate = 1.0};
+  const DataSplits data = numbered_examples(o.examples);
+  const Parameters start;
+  TrainingPlan plan{.layers = layers, .input = kCountedShape, .optimizer = optimizer, .data = data, .options = training, .start = start, .task = task, .files = disk};
+  plan.guards.shard.dedupe = o.without != "dedupe";
+  plan.guards.shard.fence = plan.guards.members = o.without != "fence";
+  if (o.haunt && task.name().job == "worker") haunt(plan);
+  const Trained trained = train_in_cluster(plan);
+  if (!trained.result.chief) return;
+  const auto [least, most] = counts(trained.parameters);
+  print(fmt::format(R"({{"event":"final","steps":{},"seconds":{},"params_sha256":"{}","least":{},"most":{}}})", trained.result.steps, trained.result.seconds,
+                    trained.result.params_sha256, least, most));
+}
+
+int run(const Options& o, LaunchHandshake* handshake, StopSignals& signals) {
+  TaskOptions wanted;
+  wanted.threads = 1;
+  wanted.ops = counting_ops();
+  wanted.register_kernels = counting_kernels(o.time);
+  FaultyFileSystem disk(posix_file_system(), o.disk);  // goes after the task
+  const Member member = start_member(o.membership, handshake, wanted, std::chrono::steady_clock::now() + o.membership.join_timeout);
+  member.task->join(member.cluster, o.membership.join_timeout, "ps");
+  signals.end_in_order();
+  int code = 0;
+  try {
+    train(o, *member.task, disk, signals);
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "{}: {}\n", kProgram, error.what());
+    code = signals.exit_code() != 0 ? signals.exit_code() : 1;
+  }
+  return end_output(kProgram, end_task(kProgram, *member.task, code));
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    StopSignals signals;
+    auto handshake = LaunchHandshake::from_environment();
+    const auto parsed = parse_options(argc, argv);
+    if (const auto* exit = std::get_if<EarlyExit>(&parsed)) return end_output(kProgram, finish(*exit));
+    return run(std::get<Options>(parsed), handshake ? &*handshake : nullptr, signals);
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "{}: {}\n", kProgram, error.what());
+    return 1;
+  }
+}
