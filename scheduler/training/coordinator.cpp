@@ -164,11 +164,16 @@ Error Coordinator::take_token(const TakeToken& message, Nanoseconds, TrainingOut
   return {};
 }
 
-std::uint32_t Coordinator::fewest_held() const {
+std::uint32_t Coordinator::members_now() const {
+  return static_cast<std::uint32_t>(std::ranges::count(workers_, Presence::joined, &Worker::presence));
+}
+
+std::optional<std::uint32_t> Coordinator::fewest_held() const {
   std::size_t fewest = std::numeric_limits<std::size_t>::max();
-  std::uint32_t who = 0;
+  std::optional<std::uint32_t> who;
+  const std::uint32_t members = members_now();
   for (std::uint32_t i = 0; i < workers_.size(); ++i)
-    if (workers_[i].presence == Presence::joined && book_.held(i) < fewest) fewest = book_.held(who = i);
+    if (workers_[i].presence == Presence::joined && book_.held(i) < fewest && book_.has_token_for(i, members)) fewest = book_.held(*(who = i));
   return who;
 }
 
@@ -178,9 +183,13 @@ std::deque<Coordinator::Request>::iterator Coordinator::next_request() {
   if (book_.returned() > 0) return requests_.begin();
   const auto keeps = std::ranges::find_if(requests_, [&](const Request& request) { return book_.keeps(request.worker); });
   if (keeps != requests_.end()) return keeps;
-  const std::size_t fewest = book_.held(fewest_held());
-  return std::ranges::find_if(requests_,
-                              [&](const Request& request) { return book_.held(request.worker) <= fewest; });
+  const auto least = fewest_held();
+  if (!least) return requests_.end();
+  const std::size_t fewest = book_.held(*least);
+  const std::uint32_t members = members_now();
+  return std::ranges::find_if(requests_, [&](const Request& request) {
+    return book_.held(request.worker) <= fewest && book_.has_token_for(request.worker, members);
+  });
 }
 
 // Answers parked requests while there are tokens.
@@ -194,7 +203,7 @@ void Coordinator::serve(TrainingOutbox& out) {
     if (stage_ == Stage::finishing) {
       token = finish_token();
     } else {
-      token = book_.take(request.worker);
+      token = book_.take(request.worker, members_now());
     }
     if (!token) break;
     token->request = request.number;
@@ -218,7 +227,7 @@ Token Coordinator::finish_token() const {
 // Workers whose tokens are all of a later step wait for what a lost one left behind, and would never ask for it.
 void Coordinator::serve_unasked(TrainingOutbox& out) {
   while (book_.returned() > 0 && anyone()) {
-    const std::uint32_t worker = fewest_held();
+    const std::uint32_t worker = *fewest_held();  // there is one: anyone may have it
     const std::optional<Token> token = book_.take(worker);
     if (!token) return;
     ++counters_.tokens;

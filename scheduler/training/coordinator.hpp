@@ -231,7 +231,8 @@ class Coordinator {
   void serve(TrainingOutbox& out);
   void serve_unasked(TrainingOutbox& out);
   Token finish_token() const;
-  std::uint32_t fewest_held() const;
+  std::uint32_t members_now() const;  // how many have joined and are not lost
+  std::optional<std::uint32_t> fewest_held() const;  // of those for whom there is a token
   std::deque<Request>::iterator next_request();
   void open_barrier_when_full(TrainingOutbox& out);
 

@@ -9,7 +9,8 @@ namespace troupe {
 void TokenBook::begin(Phase phase) {
   phase_ = std::move(phase);
   count_ = phase_.steps * phase_.slots;
-  next_ = folded_ = 0;
+  next_ = folded_ = first_open_ = 0;
+  shares_.clear();
   items_.clear();
   returned_.clear();
   kept_.clear();
@@ -55,18 +56,53 @@ void TokenBook::hold(std::uint32_t worker, std::ptrdiff_t change) {
   held_[worker] += static_cast<std::size_t>(change);
 }
 
-std::optional<Token> TokenBook::take(std::uint32_t worker) {
-  std::uint64_t index = next_;
+std::optional<std::uint64_t> TokenBook::first_wanted(std::uint64_t step) const {
+  const auto shares = shares_.find(step);
+  const std::uint64_t end = (step + 1) * phase_.slots;
+  for (std::uint64_t index = step * phase_.slots + (shares == shares_.end() ? 0 : shares->second.taken); index < end; ++index)
+    if (wanted(index)) return index;
+  return std::nullopt;
+}
+
+// Of the tokens that were never handed out.
+std::optional<std::uint64_t> TokenBook::pick(std::uint32_t worker, std::uint32_t members) const {
+  const std::uint64_t needed = has_backups() ? phase_.needed : phase_.slots;
+  const std::uint64_t share = (needed + members - 1) / std::max<std::uint32_t>(1, members);
+  const std::uint64_t can_start = complete_steps() + phase_.staleness;
+  for (std::uint64_t step = std::max(first_open_, complete_steps()); step < phase_.steps; ++step) {
+    if (phase_.lookahead && step > complete_steps() + *phase_.lookahead) break;
+    const auto index = first_wanted(step);
+    if (!index) continue;
+    const auto shares = shares_.find(step);
+    if (shares == shares_.end()) return index;
+    const auto own = shares->second.by_worker.find(worker);
+    if (own == shares->second.by_worker.end() || own->second < share || (step <= can_start && held(worker) == 0)) return index;
+  }
+  return std::nullopt;
+}
+
+void TokenBook::take_from_step(std::uint64_t index) {
+  const std::uint64_t step = index / phase_.slots;
+  shares_[step].taken = static_cast<std::uint32_t>(index % phase_.slots) + 1;
+  next_ = std::max(next_, index + 1);
+  first_open_ = std::max(first_open_, complete_steps());
+  while (first_open_ < phase_.steps && !first_wanted(first_open_)) ++first_open_;
+}
+
+bool TokenBook::has_token_for(std::uint32_t worker, std::uint32_t members) const {
+  return keeps(worker) || !returned_.empty() || pick(worker, members).has_value();
+}
+
+std::optional<Token> TokenBook::take(std::uint32_t worker, std::uint32_t members) {
+  std::uint64_t index = 0;
   std::set<std::uint64_t>& again = keeps(worker) ? kept_[worker] : returned_;
   if (!again.empty()) {
     index = *again.begin();
     again.erase(again.begin());
   } else {
-    while (next_ < count_ && !wanted(next_)) ++next_;
-    index = next_;
-    if (next_ == count_) return std::nullopt;
-    if (phase_.lookahead && next_ / phase_.slots > complete_steps() + *phase_.lookahead) return std::nullopt;
-    ++next_;
+    const auto picked = pick(worker, members);
+    if (!picked) return std::nullopt;
+    take_from_step(index = *picked);
   }
   Item& item = items_[index];
   if (item.staged.empty()) {
@@ -74,6 +110,7 @@ std::optional<Token> TokenBook::take(std::uint32_t worker) {
     item.unstaged = phase_.shards.size();
   }
   item.worker = worker;
+  ++shares_[index / phase_.slots].by_worker[worker];
   if (!item.done) hold(worker, 1);
   return token(index);
 }
@@ -170,12 +207,14 @@ void TokenBook::add(const Figures& figures) {
 }
 
 void TokenBook::note_boundary() {
+  shares_.erase(shares_.begin(), shares_.lower_bound(complete_steps()));
   if (phase_.kind == TokenKind::train && folded_ % phase_.slots == 0)
     boundaries_.push_back({phase_.first_step + complete_steps(), figures_});
 }
 
 void TokenBook::resume(std::uint64_t step, const Figures& figures) {
   folded_ = next_ = (step - phase_.first_step) * phase_.slots;
+  first_open_ = step - phase_.first_step;
   figures_ = figures;
 }
 
@@ -217,6 +256,7 @@ std::size_t TokenBook::give_back(std::uint32_t worker, std::set<std::uint64_t>& 
     if (item.worker != worker || item.complete()) continue;
     if (!item.done) hold(worker, -1);
     item.worker.reset();
+    --shares_[index / phase_.slots].by_worker[worker];
     to.insert(index);
     ++count;
   }

@@ -2,6 +2,9 @@
 // its worker has reported it and every shard has staged it; until then it goes back into the book if its
 // worker is lost, and is the first to be handed out again.
 //
+// The tokens of a step are shared out evenly: a worker gets more than its share of a step only when it has nothing else to do and the
+// step can start. Else who has two tokens of a step, since another was late once, would have two of each for ever, while that one waits.
+//
 // With backup slots a step is complete when `needed` of its tokens are: these are its choice, of which the book tells once, in
 // the order of the steps. Its other tokens are dropped: whoever has one is taken to hold it until he reports.
 #pragma once
@@ -61,8 +64,9 @@ class TokenBook {
   void begin(Phase phase);
 
   const Phase& phase() const { return phase_; }
-  // The next token, or nothing if there is none now.
-  std::optional<Token> take(std::uint32_t worker);
+  // The next token for this worker, or nothing if there is none now. `members`: how many share those of a step.
+  std::optional<Token> take(std::uint32_t worker, std::uint32_t members = 1);
+  bool has_token_for(std::uint32_t worker, std::uint32_t members) const;
   // How many tokens `worker` has and has not reported.
   std::size_t held(std::uint32_t worker) const { return worker < held_.size() ? held_[worker] : 0; }
   Note done(const TokenDone& message);
@@ -113,6 +117,9 @@ class TokenBook {
   std::optional<std::uint64_t> index_of(std::uint64_t step, std::uint32_t slot) const;
   bool has_backups() const { return phase_.needed != 0 && phase_.needed != phase_.slots; }
   bool wanted(std::uint64_t index) const;
+  std::optional<std::uint64_t> first_wanted(std::uint64_t step) const;
+  std::optional<std::uint64_t> pick(std::uint32_t worker, std::uint32_t members) const;
+  void take_from_step(std::uint64_t index);
   void hold(std::uint32_t worker, std::ptrdiff_t change);
   void forget_returned(std::uint64_t index);
   std::size_t give_back(std::uint32_t worker, std::set<std::uint64_t>& to);
@@ -126,9 +133,16 @@ class TokenBook {
 
   Phase phase_;
   std::uint64_t count_ = 0;
-  std::uint64_t next_ = 0;               // the first token never handed out
+  std::uint64_t next_ = 0;               // no token from this one on was ever handed out
+  // Of the steps that have some tokens handed out and are not complete.
+  struct Shares {
+    std::uint32_t taken = 0;  // slots below it were handed out
+    std::map<std::uint32_t, std::uint32_t> by_worker;
+  };
+  std::map<std::uint64_t, Shares> shares_;
+  std::uint64_t first_open_ = 0;  // step: all tokens of those before it were handed out
   std::uint64_t folded_ = 0;             // all below are complete and in figures_
-  std::map<std::uint64_t, Item> items_;  // from folded_ to next_
+  std::map<std::uint64_t, Item> items_;  // of those from folded_ to next_ that were handed out
   std::set<std::uint64_t> returned_;
   std::map<std::uint32_t, std::set<std::uint64_t>> kept_;  // by worker
   std::map<std::uint64_t, std::vector<std::uint64_t>> complete_;  // backups: tokens by step, numbered from 0 in the phase

@@ -55,8 +55,11 @@ TEST_F(BackupJob, WhoIsLateHoldsItsTokenUntilItReports) {
   finish(1, b);
   const Token next = take(0);
   EXPECT_EQ(next.step, 1u);
-  take(1);
-  EXPECT_EQ(take(1).slot, 2u);  // worker 2 holds one, from the step before
+  const Token other = take(1);
+  EXPECT_TRUE(parks(1));  // worker 2 holds one, from the step before; the third slot is its own
+  EXPECT_FALSE(done(1, other));
+  ASSERT_EQ(said<Token>().size(), 1u);  // but nobody who has nothing to do waits for that
+  EXPECT_EQ(said<Token>()[0].slot, 2u);
   EXPECT_FALSE(job->token_done({2, c}, now, out));  // not computed: no examples
   EXPECT_EQ(job->counters().late, 1u);
   EXPECT_FALSE(job->token_done({2, c}, now, out));

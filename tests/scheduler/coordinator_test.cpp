@@ -243,10 +243,25 @@ TEST_F(Job, WhoAsksAheadWaitsForThoseWhoHoldFewerTokens) {
   EXPECT_EQ(both[1].step, 1u);
   EXPECT_EQ(both[1].slot, 0u);
   EXPECT_TRUE(parks(0));
-  EXPECT_FALSE(done(0, first));  // holds no more than worker 1 now, but step 1 has another slot
+  EXPECT_FALSE(done(0, first));  // holds no more than worker 1 now; the other slot of step 1 is for that one
   ASSERT_EQ(said<Token>().size(), 1u);
-  EXPECT_EQ(said<Token>()[0].step, 1u);
-  EXPECT_EQ(said<Token>()[0].slot, 1u);
+  EXPECT_EQ(said<Token>()[0].step, 2u);
+  EXPECT_EQ(said<Token>()[0].slot, 0u);
+}
+
+TEST_F(Job, WhoOnceHadTwoSlotsOfAStepHasOneOfTheNext) {
+  make([](JobOptions& o) { o.on_loss = JobOptions::OnLoss::reassign, o.lookahead = 1; });
+  join_all();
+  const Token first = take(0);
+  EXPECT_TRUE(parks(0));
+  out.clear();
+  EXPECT_FALSE(done(0, first));  // worker 1 is late
+  ASSERT_EQ(said<Token>().size(), 1u);
+  EXPECT_EQ(std::make_tuple(said<Token>()[0].step, said<Token>()[0].slot), std::make_tuple(0u, 1u));
+  EXPECT_EQ(take(1).step, 1u);
+  EXPECT_TRUE(parks(1));  // else worker 0 would wait for it in each step from now on, and it for worker 0
+  const Token next = take(0);
+  EXPECT_EQ(std::make_tuple(next.step, next.slot), std::make_tuple(1u, 1u));
 }
 
 TEST_F(Job, NobodyWaitsForTheRequestsOfALostWorker) {

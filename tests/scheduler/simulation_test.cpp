@@ -183,7 +183,9 @@ TEST(TrainingProtocol, ALogOfCommitsReplaysToTheSameBits) {
 }
 
 // One of 4 workers takes 5 times as long.
-TEST(TrainingProtocol, ThroughputIsNotTiedToTheSlowestWorker) {
+class Throughput : public ::testing::TestWithParam<std::uint64_t> {};
+
+TEST_P(Throughput, IsNotTiedToTheSlowestWorker) {
   const auto time = [](std::uint32_t workers, std::uint32_t backups, bool slow) {
     SimulationOptions options = base(4);
     options.model.dtype = DType::f32;
@@ -193,6 +195,8 @@ TEST(TrainingProtocol, ThroughputIsNotTiedToTheSlowestWorker) {
     options.job.epochs = 1;
     options.job.test_examples = 0;
     options.job.train_examples = 400 * options.job.batch * (3 + backups);
+    options.job.lookahead = GetParam();
+    if (GetParam() > 0) options.job.on_loss = OnLoss::reassign;
     options.prefetch = 2;
     options.delay = kMillisecond / 50;
     if (slow) options.slower[workers - 1] = 5;
@@ -204,6 +208,7 @@ TEST(TrainingProtocol, ThroughputIsNotTiedToTheSlowestWorker) {
   EXPECT_LT(time(4, 1, true), 1.15 * three_fast);
   EXPECT_GT(time(4, 0, true), 1.15 * three_fast);  // a slot is the slow one's again and again
 }
+INSTANTIATE_TEST_SUITE_P(Lookahead, Throughput, ::testing::Values(0, 1));
 
 // Gradients that do not depend on values: then bounded staleness, too, must give what the loop gives.
 TEST(TrainingProtocol, BoundedStalenessAppliesEveryStepOnceAndInOrder) {
