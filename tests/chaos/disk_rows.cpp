@@ -70,13 +70,13 @@ Outcome kill_while_saving(Workshop& workshop, std::uint64_t seed) {
   for (const std::string& more : {std::string("--kill-at"), std::to_string(operation), std::string("--once"), (directory.path() / "once").string()})
     app.push_back(more);
   ChaosCluster cluster({.app = app, .workers = 4, .later = {}, .more = {}, .apart = {}, .restarts = 5, .launcher = workshop.program("troupe-launch")});
-  Played played = play(workshop, cluster, {}, "");
+  Played played = play(cluster, {}, "");
   played.outcome.schedule = fmt::format("a ps task dies in the middle of its operation {} on files", operation);
   check_final(played.outcome, cluster);
   check_checkpoints(played.outcome, directory.path());
   played.outcome.counts["killed"] = fs::exists(directory.path() / "once");
   played.outcome.counts["restored"] = cluster.find("restored") != nullptr;
-  return played.outcome;
+  return finish(workshop, cluster, played.outcome);
 }
 
 Outcome full_disk(Workshop& workshop, std::uint64_t seed) {
@@ -85,7 +85,7 @@ Outcome full_disk(Workshop& workshop, std::uint64_t seed) {
   const std::uint64_t operation = 1 + Dice(seed).below(60);
   for (const std::string& more : {std::string("--full-from"), std::to_string(operation), std::string("--full-for"), std::string("25")}) app.push_back(more);
   ChaosCluster cluster({.app = app, .later = {}, .more = {}, .apart = {}, .launcher = {}});
-  Played played = play(workshop, cluster, {}, "");
+  Played played = play(cluster, {}, "");
   played.outcome.schedule = fmt::format("the disk is full from operation {} of each ps task on, for 25", operation);
   check_final(played.outcome, cluster);
   check_checkpoints(played.outcome, directory.path());
@@ -95,7 +95,7 @@ Outcome full_disk(Workshop& workshop, std::uint64_t seed) {
   }
   if (played.outcome.problem.empty() && played.outcome.counts["saves failed"] == 0) played.outcome.problem = "no save has failed";
   if (played.outcome.problem.empty() && played.outcome.counts["whole checkpoints"] == 0) played.outcome.problem = "no checkpoint is there at the end";
-  return played.outcome;
+  return finish(workshop, cluster, played.outcome);
 }
 
 // ---- Damage ----------------------------------------------------------------------------------------------------------
@@ -106,7 +106,7 @@ class Saves {
     Arguments app = workshop.mnist(2);
     for (const std::string& more : {std::string("--checkpoint"), directory(), std::string("--checkpoint-every"), std::string("20")}) app.push_back(more);
     ChaosCluster cluster({.app = app, .workers = 2, .later = {}, .more = {}, .apart = {}, .launcher = {}});
-    const Played played = play(workshop, cluster, {}, "");
+    const Played played = play(cluster, {}, "");
     if (!played.outcome.problem.empty()) fail(Code::internal, "an undisturbed run with checkpoints failed: {}", played.outcome.problem);
     auto newest = newest_whole_checkpoint(posix_file_system(), directory());
     if (!newest || list_checkpoints(posix_file_system(), directory()).size() < 2) fail(Code::internal, "an undisturbed run has left no two checkpoints");

@@ -17,9 +17,9 @@ double steps_per_second(Workshop& workshop, int workers, int backups, bool slow,
   ClusterOptions options{.app = app, .workers = workers, .later = {}, .more = {}, .apart = {}, .launcher = {}};
   for (int i = 0; i < workers; ++i) options.more[fmt::format("worker/{}", i)] = {"--before", slow && i == workers - 1 ? "100" : "20"};
   ChaosCluster cluster(options);
-  const Played played = play(workshop, cluster, {}, "", 120);
+  const Played played = play(cluster, {}, "", 120);
   if (!played.outcome.problem.empty()) {
-    outcome.problem = played.outcome.problem;
+    outcome.problem = finish(workshop, cluster, played.outcome).problem;
     return 0;
   }
   const Told* final = cluster.find("final");
@@ -54,10 +54,9 @@ Outcome busy_machine(Workshop& workshop, std::uint64_t) {
   outcome.counts["epochs"] = epochs;
   if (lost) outcome.problem = "a task was given up for lost, although it was only busy";
   if (epochs == 0) outcome.problem = "nothing was trained";
-  if (!outcome.problem.empty() && workshop.folder_for_logs) cluster.keep_logs(workshop.folder_for_logs());
   cluster.apply({FaultKind::kill, "", 0});
   cluster.run_until([&] { return cluster.all_ended(); }, 10);
-  return outcome;
+  return finish(workshop, cluster, outcome);
 }
 
 }  // namespace

@@ -19,12 +19,12 @@ Outcome kill_all(Workshop& workshop, std::uint64_t seed) {
   const testing::TemporaryDirectory directory;
   const double at = dice.between(0, 0.7) * length;
   ChaosCluster cluster({.app = saving(app, directory, 50), .later = {}, .more = {}, .apart = {}, .launcher = {}});
-  Played played = play(workshop, cluster, {{FaultKind::kill, "", at}, {FaultKind::start, "", at + 0.1}}, workshop.expected_hash(app));
+  Played played = play(cluster, {{FaultKind::kill, "", at}, {FaultKind::start, "", at + 0.1}}, workshop.expected_hash(app));
   const double again = played.when["start "];
   measure(played.outcome, "resumed", cluster, "began", again);
   measure(played.outcome, "next step", cluster, "used", again);
   played.outcome.counts["from a checkpoint"] = cluster.find("restored", again) != nullptr;
-  return played.outcome;
+  return finish(workshop, cluster, played.outcome);
 }
 
 // troupe-launch starts the lost task again: nobody else does anything.
@@ -35,11 +35,11 @@ Outcome kill_shard(Workshop& workshop, std::uint64_t seed) {
   const testing::TemporaryDirectory directory;
   const std::string victim = fmt::format("ps/{}", seed % 2);
   ChaosCluster cluster({.app = saving(app, directory, 50), .later = {}, .more = {}, .apart = {}, .restarts = 5, .launcher = workshop.program("troupe-launch")});
-  Played played = play(workshop, cluster, {{FaultKind::kill, victim, dice.between(0.02, 0.7) * length}}, workshop.expected_hash(app));
+  Played played = play(cluster, {{FaultKind::kill, victim, dice.between(0.02, 0.7) * length}}, workshop.expected_hash(app));
   const double killed = played.when["kill " + victim];
   measure(played.outcome, "goes on", cluster, "used", killed);
   played.outcome.counts["from a checkpoint"] = cluster.find("restored", killed) != nullptr;
-  return played.outcome;
+  return finish(workshop, cluster, played.outcome);
 }
 
 }  // namespace

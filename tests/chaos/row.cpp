@@ -44,7 +44,7 @@ Arguments Workshop::mnist(double seconds) {
     Arguments app = {program("troupe-mnist"), "--mode", "sync"};
     for (const std::string& more : mnist_arguments(kProbeEpochs)) app.push_back(more);
     ChaosCluster cluster({.app = app, .later = {}, .more = {}, .apart = {}, .launcher = {}});
-    const Played played = play(*this, cluster, {}, expected_hash(app));
+    const Played played = play(cluster, {}, expected_hash(app));
     if (!played.outcome.problem.empty()) fail(Code::internal, "an undisturbed run failed: {}", played.outcome.problem);
     seconds_per_epoch_ = std::max(0.005, (cluster.find("final")->time - played.began) / kProbeEpochs);
   }
@@ -71,7 +71,7 @@ const std::string& Workshop::expected_hash(const Arguments& arguments) {
   return hashes_[arguments] = Json::parse(out.substr(last)).value("params_sha256", "none");
 }
 
-Played play(Workshop& workshop, ChaosCluster& cluster, const Schedule& schedule, const std::string& expected_hash, double seconds) {
+Played play(ChaosCluster& cluster, const Schedule& schedule, const std::string& expected_hash, double seconds) {
   Played played;
   Outcome& outcome = played.outcome;
   outcome.schedule = to_string(schedule);
@@ -100,8 +100,12 @@ Played play(Workshop& workshop, ChaosCluster& cluster, const Schedule& schedule,
       wrong(fmt::format("the parameters are {}, not {}", hash, expected_hash));
     if (const std::string bad = cluster.bad_ends(); !bad.empty()) wrong(bad);
   }
-  if (!outcome.problem.empty() && workshop.folder_for_logs) cluster.keep_logs(workshop.folder_for_logs());
   return played;
+}
+
+Outcome finish(Workshop& workshop, const ChaosCluster& cluster, const Outcome& outcome) {
+  if (!outcome.problem.empty() && workshop.folder_for_logs) cluster.keep_logs(workshop.folder_for_logs());
+  return outcome;
 }
 
 void measure(Outcome& outcome, const std::string& what, const ChaosCluster& cluster, std::string_view kind, double since, std::string_view about) {

@@ -69,7 +69,10 @@ struct Played {
   std::map<std::string, double> when;  // of the faults: when "kill worker/1" was done
   double began = 0;
 };
-Played play(Workshop& workshop, ChaosCluster& cluster, const Schedule& schedule, const std::string& expected_hash, double seconds = 60);
+Played play(ChaosCluster& cluster, const Schedule& schedule, const std::string& expected_hash, double seconds = 60);
+
+// The outcome; if there is a problem, what all tasks have said is kept.
+Outcome finish(Workshop& workshop, const ChaosCluster& cluster, const Outcome& outcome);
 
 // Time of the first line of this kind about the task after `since`, less `since`; a problem if there is none.
 void measure(Outcome& outcome, const std::string& what, const ChaosCluster& cluster, std::string_view kind, double since, std::string_view about = "");

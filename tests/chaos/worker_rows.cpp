@@ -23,12 +23,12 @@ Outcome kill_worker(Workshop& workshop, std::uint64_t seed) {
   Schedule schedule = {{FaultKind::kill, victim, dice.between(0.02, 0.5) * length}};
   if (dice.below(2) == 0) schedule.push_back({FaultKind::start, victim, schedule[0].at + 0.2});
   ChaosCluster cluster(cluster_of(app));
-  Played played = play(workshop, cluster, schedule, workshop.expected_hash(app));
+  Played played = play(cluster, schedule, workshop.expected_hash(app));
   const double killed = played.when["kill " + victim];
   measure(played.outcome, "detected", cluster, "lost", killed, victim);
   measure(played.outcome, "next step", cluster, "went_on", killed);
   if (schedule.size() > 1) played.outcome.counts["started again"] = 1;
-  return played.outcome;
+  return finish(workshop, cluster, played.outcome);
 }
 
 Outcome two_join(Workshop& workshop, std::uint64_t seed) {
@@ -41,13 +41,13 @@ Outcome two_join(Workshop& workshop, std::uint64_t seed) {
   Schedule schedule = {{FaultKind::start, "worker/4", dice.between(0, 0.4) * length}, {FaultKind::start, "worker/5", dice.between(0, 0.4) * length}};
   std::ranges::sort(schedule, {}, &Fault::at);
   ChaosCluster cluster(options);
-  Played played = play(workshop, cluster, schedule, workshop.expected_hash(app));
+  Played played = play(cluster, schedule, workshop.expected_hash(app));
   for (const std::string& who : options.later) {
     measure(played.outcome, "used after start", cluster, "used", played.when["start " + who], who);
     if (!played.outcome.problem.empty()) continue;
     played.outcome.times["used after join"].push_back(cluster.find("used", 0, who)->what.value("seconds", 0.0));
   }
-  return played.outcome;
+  return finish(workshop, cluster, played.outcome);
 }
 
 Outcome stop_worker(Workshop& workshop, std::uint64_t seed) {
@@ -57,12 +57,12 @@ Outcome stop_worker(Workshop& workshop, std::uint64_t seed) {
   const std::string victim = worker(dice.below(4));
   const double at = dice.between(0, 1);
   ChaosCluster cluster(cluster_of(with(app, {"--peer-timeout", "2"})));
-  Played played = play(workshop, cluster, {{FaultKind::stop, victim, at}, {FaultKind::go_on, victim, at + pause}}, workshop.expected_hash(app));
+  Played played = play(cluster, {{FaultKind::stop, victim, at}, {FaultKind::go_on, victim, at + pause}}, workshop.expected_hash(app));
   measure(played.outcome, "evicted", cluster, "lost", played.when["stop " + victim], victim);
   measure(played.outcome, "next step", cluster, "went_on", played.when["stop " + victim]);
   measure(played.outcome, "back", cluster, "joined", played.when["continue " + victim], victim);
   played.outcome.counts["late and refused"] = total(cluster, {"fenced", "ignored"});
-  return played.outcome;
+  return finish(workshop, cluster, played.outcome);
 }
 
 Outcome cut_worker(Workshop& workshop, std::uint64_t seed) {
@@ -75,11 +75,11 @@ Outcome cut_worker(Workshop& workshop, std::uint64_t seed) {
   options.apart = victim;
   if (!testing::TwoNetworks().possible()) return {.problem = {}, .skipped = "network namespaces need root and ip (iproute2)", .schedule = {}, .times = {}, .counts = {}};
   ChaosCluster cluster(options);
-  Played played = play(workshop, cluster, {{FaultKind::cut, victim, at}, {FaultKind::heal, victim, at + pause}}, workshop.expected_hash(app));
+  Played played = play(cluster, {{FaultKind::cut, victim, at}, {FaultKind::heal, victim, at + pause}}, workshop.expected_hash(app));
   measure(played.outcome, "evicted", cluster, "lost", played.when["cut off " + victim], victim);
   measure(played.outcome, "next step", cluster, "went_on", played.when["cut off " + victim]);
   measure(played.outcome, "back", cluster, "joined", played.when["connect " + victim], victim);
-  return played.outcome;
+  return finish(workshop, cluster, played.outcome);
 }
 
 // ---- The counting model ----------------------------------------------------------------------------------------------
@@ -106,13 +106,13 @@ Outcome kill_asynchronous(Workshop& workshop, std::uint64_t seed, const Argument
   Schedule schedule = {{FaultKind::kill, victim, dice.between(0.05, 1.5)}};
   if (dice.below(2) == 0) schedule.push_back({FaultKind::start, victim, schedule[0].at + 0.2});
   ChaosCluster cluster(cluster_of(app));
-  Played played = play(workshop, cluster, schedule, "");
+  Played played = play(cluster, schedule, "");
   check_counts(played.outcome, cluster, kEpochs, 1);
   measure(played.outcome, "detected", cluster, "lost", played.when["kill " + victim], victim);
   played.outcome.counts["batches"] = total(cluster, {"batches"}) / 2;
   played.outcome.counts["pushed again"] = total(cluster, {"duplicates"});
   played.outcome.counts["forgotten"] = total(cluster, {"abandoned"});
-  return played.outcome;
+  return finish(workshop, cluster, played.outcome);
 }
 
 // What the worker has sent before it was evicted comes when it is back: see haunting.hpp.
@@ -126,13 +126,13 @@ Outcome late_pushes(Workshop& workshop, std::uint64_t seed, const Arguments& bro
   const std::string victim = worker(dice.below(4));
   const double at = dice.between(0.1, 1);
   ChaosCluster cluster(cluster_of(app));
-  Played played = play(workshop, cluster, {{FaultKind::stop, victim, at}, {FaultKind::go_on, victim, at + 2.8}}, "");
+  Played played = play(cluster, {{FaultKind::stop, victim, at}, {FaultKind::go_on, victim, at + 2.8}}, "");
   check_counts(played.outcome, cluster, kEpochs, 1);
   measure(played.outcome, "evicted", cluster, "lost", played.when["stop " + victim], victim);
   measure(played.outcome, "back", cluster, "joined", played.when["continue " + victim], victim);
   played.outcome.counts["late and refused"] = total(cluster, {"fenced", "ignored"});
   if (played.outcome.problem.empty() && played.outcome.counts["late and refused"] < 2) played.outcome.problem = "late pushes were not refused on both shards";
-  return played.outcome;
+  return finish(workshop, cluster, played.outcome);
 }
 
 }  // namespace
