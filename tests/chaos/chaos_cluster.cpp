@@ -211,6 +211,10 @@ std::string ChaosCluster::bad_ends() const {
   return text;
 }
 
+bool ChaosCluster::said(const std::string& text) const {
+  return std::ranges::any_of(logs_, [&](const auto& log) { return log.second.find(text) != std::string::npos; });
+}
+
 void ChaosCluster::keep_logs(const std::string& folder) const {
   std::filesystem::create_directories(folder);
   for (const auto& [name, text] : logs_) {

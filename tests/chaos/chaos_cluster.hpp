@@ -60,6 +60,7 @@ class ChaosCluster {
   double started(const std::string& task) const { return started_.at(task); }
   // How processes ended that were not asked to: "worker/1 ended with 1".
   std::string bad_ends() const;
+  bool said(const std::string& text) const;  // any task
   // Everything that was printed, a file for each task.
   void keep_logs(const std::string& folder) const;
 

@@ -15,6 +15,7 @@ using namespace troupe;
 using namespace troupe::chaos;
 
 constexpr const char* kProgram = "troupe-chaos";
+constexpr int kAgain = 6;  // times that a run is tried which says nothing
 constexpr const char* kDescription =
     R"(Launches clusters of real processes on this machine, kills (-9), stops and cuts off their tasks at moments
 that follow from a seed, and compares what training comes to with an undisturbed run, bit by bit. Each row
@@ -71,7 +72,12 @@ Verdict run_row(const Row& row, const Options& o, Workshop& workshop, const std:
     const std::string folder = fmt::format("{}/{}-{}", logs, row.name, seed);
     workshop.folder_for_logs = row.broken ? std::function<std::string()>() : [&] { return folder; };
     const double began = unix_now();
-    const Outcome outcome = row.run(workshop, seed);
+    Outcome outcome = row.run(workshop, seed);
+    for (int again = 0; !outcome.again.empty() && again < kAgain; ++again) {
+      fmt::print(stderr, "{} {}/{} seed {}: {}; once more\n", row.name, i + 1, runs, seed, outcome.again);
+      workshop.lengthen();
+      outcome = row.run(workshop, seed);
+    }
     verdict.add(outcome, seed);
     fmt::print(stderr, "{} {}/{} seed {}: {} ({:.1f} s){}{}\n", row.name, i + 1, runs, seed, outcome.schedule, unix_now() - began,
                outcome.problem.empty() ? "" : row.broken ? ": noticed: " : ": FAILED: ", outcome.problem);

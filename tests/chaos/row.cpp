@@ -78,15 +78,18 @@ Played play(ChaosCluster& cluster, const Schedule& schedule, const std::string& 
   const auto wrong = [&](const std::string& what) {
     outcome.problem += (outcome.problem.empty() ? "" : "; ") + what;
   };
-  if (!cluster.run_until([&] { return cluster.find("began") || cluster.all_ended(); }, kPatience) || !cluster.find("began")) {
+  cluster.run_until([&] { return cluster.find("began") || !cluster.bad_ends().empty(); }, kPatience);
+  if (!cluster.find("began")) {
     wrong("the training did not begin");
+    if (cluster.said("cannot listen on")) outcome.again = "another program has taken a port";
   } else {
     played.began = cluster.find("began")->time;
     for (const Fault& fault : schedule) {
       const auto over = [&] { return cluster.find("final") || (cluster.all_ended() && fault.kind != FaultKind::start); };
       cluster.run_until(over, played.began + fault.at - unix_now());
       if (over()) {
-        wrong(fmt::format("the job was over before it was time to {}: it is too short", fault.to_string()));
+        outcome.again = fmt::format("the job was over before it was time to {}", fault.to_string());
+        wrong(outcome.again);
         break;
       }
       played.when[fmt::format("{} {}", name(fault.kind), fault.task)] = unix_now();
@@ -104,7 +107,7 @@ Played play(ChaosCluster& cluster, const Schedule& schedule, const std::string& 
 }
 
 Outcome finish(Workshop& workshop, const ChaosCluster& cluster, const Outcome& outcome) {
-  if (!outcome.problem.empty() && workshop.folder_for_logs) cluster.keep_logs(workshop.folder_for_logs());
+  if (!outcome.problem.empty() && outcome.again.empty() && workshop.folder_for_logs) cluster.keep_logs(workshop.folder_for_logs());
   return outcome;
 }
 

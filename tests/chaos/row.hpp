@@ -15,6 +15,7 @@ namespace troupe::chaos {
 struct Outcome {
   std::string problem;  // what a guarantee says and was not so; "": all is well
   std::string skipped;  // why it could not be tried
+  std::string again;    // why it says nothing, and is to be tried again
   std::string schedule;
   std::map<std::string, std::vector<double>> times;  // seconds, by what they are: "detected"
   std::map<std::string, double> counts;
@@ -33,6 +34,8 @@ class Workshop {
 
   // troupe-mnist in mode sync that takes about so long on a cluster of 4 workers.
   Arguments mnist(double seconds);
+  // The machine is faster than it was: jobs take longer from now on.
+  void lengthen() { seconds_per_epoch_ /= 2; }
   // What one process comes to with the same arguments: the parameters that all runs must end with.
   const std::string& expected_hash(const Arguments& arguments);
 

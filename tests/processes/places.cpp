@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <random>
 
 #include "messages/error.hpp"
 
@@ -40,6 +41,10 @@ std::string TemporaryDirectory::write(const std::string& name, const std::string
 }
 
 std::vector<int> free_ports(int count) {
+  // Below those that the system gives to connections: these could take one before it is used.
+  constexpr std::uint32_t kFirstPort = 10'000, kPorts = 22'000;
+  constexpr int kAttempts = 100;
+  std::random_device random;
   std::vector<int> sockets, ports;
   bool bound = true;
   for (int i = 0; i < count; ++i) {
@@ -47,8 +52,12 @@ std::vector<int> free_ports(int count) {
     sockaddr_in address{};
     address.sin_family = AF_INET;
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t size = sizeof address;
-    bound = bound && bind(fd, reinterpret_cast<sockaddr*>(&address), size) == 0 && getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size) == 0;
+    bool free = false;
+    for (int attempt = 0; attempt < kAttempts && !free; ++attempt) {
+      address.sin_port = htons(static_cast<std::uint16_t>(kFirstPort + random() % kPorts));
+      free = bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0;
+    }
+    bound = bound && free;
     sockets.push_back(fd);
     ports.push_back(ntohs(address.sin_port));
   }
