@@ -82,7 +82,7 @@ Outcome kill_while_saving(Workshop& workshop, std::uint64_t seed) {
 Outcome full_disk(Workshop& workshop, std::uint64_t seed) {
   const testing::TemporaryDirectory directory;
   Arguments app = saving_task(workshop, directory.path());
-  const std::uint64_t operation = 1 + Dice(seed).below(60);
+  const std::uint64_t operation = 4 + Dice(seed).below(57);  // a job does not begin if its directory cannot be made
   for (const std::string& more : {std::string("--full-from"), std::to_string(operation), std::string("--full-for"), std::string("25")}) app.push_back(more);
   ChaosCluster cluster({.app = app, .later = {}, .more = {}, .apart = {}, .launcher = {}});
   Played played = play(cluster, {}, "");
