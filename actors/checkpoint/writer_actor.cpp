@@ -4,7 +4,9 @@ namespace troupe {
 
 CheckpointActorImpl::behavior_type CheckpointActorImpl::make_behavior() {
   return {
-      [](const WriteCheckpoint& message) { message.work->run(); },
+      [this](const WriteCheckpoint& message) {
+        if (!over_) message.work->run();
+      },
       [this](const Stop&) { quit(); },
   };
 }

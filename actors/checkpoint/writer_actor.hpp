@@ -2,13 +2,15 @@
 // other.
 #pragma once
 
+#include <functional>
+
 #include "actors/introspection/counted.hpp"
 #include "messages/local.hpp"
 #include "messages/protocol.hpp"
 
 namespace troupe {
 
-// `work` does not throw.
+// `work` is not to throw.
 struct WriteCheckpoint {
   using local_message = void;
   LocalHandle work;
@@ -17,8 +19,19 @@ using CheckpointActor = caf::typed_actor<caf::reacts_to<WriteCheckpoint>, caf::r
 
 class CheckpointActorImpl final : public Counted<CheckpointActor> {
  public:
-  CheckpointActorImpl(caf::actor_config& config, std::shared_ptr<ActorRecord> record) : Counted(config, std::move(record)) {}
+  // `failed`: it has failed so often that it does no more.
+  CheckpointActorImpl(caf::actor_config& config, std::shared_ptr<ActorRecord> record, std::function<void(const Error&)> failed)
+      : Counted(config, std::move(record)), failed_(std::move(failed)) {}
   behavior_type make_behavior() override;
+
+ private:
+  void escalate(const Error& why) override {
+    over_ = true;
+    failed_(why);
+  }
+
+  std::function<void(const Error&)> failed_;
+  bool over_ = false;
 };
 
 }  // namespace troupe

@@ -5,6 +5,7 @@
 #include <caf/scoped_actor.hpp>
 #include <condition_variable>
 #include <mutex>
+#include <set>
 #include <thread>
 
 #include "actors/cluster/control.hpp"
@@ -77,6 +78,7 @@ class Links::Impl final : public WireHandler {
                                .collective = config.collective};
     auto actor = config.system.spawn<PeerActorImpl>(config.registry.add("peer", hello.from.to_string()), hello.from, std::move(links));
     peers[id] = actor;
+    note_open(id);
     caf::anon_send(config.node, PeerUp{hello.from, actor});
     note_link(hello.from, true, Error());
   }
@@ -102,10 +104,33 @@ class Links::Impl final : public WireHandler {
     const Error why = reason ? reason : Error(Code::unavailable, fmt::format("{} has left", name.to_string()));
     caf::anon_send(it->second, LinkLost{why});
     peers.erase(it);
+    {
+      std::lock_guard lock(mutex);
+      open.erase(id.value);
+    }
     note_link(name, false, why, reason ? kFirstPause : kPauseAfterGoodbye);
   }
   void suspected(PeerId, const TaskName& name, bool suspect) override { caf::anon_send(config.node, PeerSuspected{name, suspect}); }
   void dial_failed(const TaskName& name, const Error& reason) override { note_link(name, false, reason); }
+
+  void note_open(PeerId id) {
+    std::unique_lock lock(mutex);
+    open.insert(id.value);
+    const Error why = failed;
+    lock.unlock();
+    if (why) wire.close(id, why);
+  }
+  void end_all(const Error& why) {
+    std::set<std::uint64_t> all;
+    {
+      std::lock_guard lock(mutex);
+      failed = why;
+      ending = true;
+      all = open;
+    }
+    changed.notify_all();
+    for (const std::uint64_t id : all) wire.close(PeerId{id}, why);
+  }
 
   // What is known of the link to a task of the cluster.
   struct State {
@@ -238,6 +263,8 @@ class Links::Impl final : public WireHandler {
   Clock::time_point meeting_end = Clock::time_point::max();
   bool calling = false;
   bool ending = false;
+  std::set<std::uint64_t> open;  // peers
+  Error failed;                  // the task has: no link stays
   std::unordered_map<PeerId, PeerActor> peers;  // of the wire's thread
   BorrowedThread thread;                        // the wire's
   Wire wire;                                    // its thread uses the above
@@ -280,6 +307,8 @@ NodeActor Links::node(const TaskName& task) const {
   const auto it = impl_->met.find(task);
   return it == impl_->met.end() ? NodeActor() : it->second.node;
 }
+
+void Links::end_all(const Error& why) { impl_->end_all(why); }
 
 void Links::shutdown() {
   impl_->end_calls();

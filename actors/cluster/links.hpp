@@ -53,6 +53,8 @@ class Links {
 
   // Says goodbye to all and ends the wire's thread.
   void shutdown();
+  // Ends all links with this reason; none comes up any more. On any thread.
+  void end_all(const Error& why);
 
  private:
   class Impl;

@@ -36,6 +36,7 @@ class PeerActorImpl final : public Counted<PeerActor> {
   using Counted::enqueue;
 
  private:
+  void escalate(const Error& why) override { give_up(why); }
   struct Passage;
 
   void send(const Frame& frame);

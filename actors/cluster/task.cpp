@@ -60,6 +60,7 @@ DeviceInfo info_of(const Device& device, const KernelRegistry& kernels) {
 class Task::Impl {
  public:
   explicit Impl(TaskOptions given) : options(std::move(given)), wire(checked(options)), registry(options.counters), system(configure(config, options)) {
+    registry.set_on_failure([this](const Error& why) { fail(why); });
     register_all_kernels(kernels);
     if (options.register_kernels) options.register_kernels(kernels);
     if (options.cpu_devices < 1 || options.cpu_devices > 1024) invalid_argument("a task has 1 to 1024 CPU devices, not {}", options.cpu_devices);
@@ -107,17 +108,30 @@ class Task::Impl {
     caf::anon_send(node, Observe{caf::actor_cast<PeerObserver>(collective)});
   }
 
+  // An actor that the others need has failed: nothing here goes on. On its thread.
+  void fail(const Error& why) {
+    const std::lock_guard lock(mutex);
+    if (failure || !node) return;
+    failure = why;
+    if (links) links->end_all(why);
+    stop_actors();
+  }
+  void stop_actors() {
+    caf::anon_send(node, Stop{});
+    caf::anon_send(scheduler, Stop{});
+    caf::anon_send(rendezvous, Stop{});
+    caf::anon_send(collective, Stop{});
+    for (const LocalDevice& d : local_devices) caf::anon_send(d.actor, Stop{});
+  }
+
   bool shutdown(std::chrono::nanoseconds deadline, std::string* still_running) {
     if (ended) return true;
     const auto until = std::chrono::steady_clock::now() + deadline;
+    std::unique_lock lock(mutex);
     if (node) {
       if (port != 0) system.middleman().unpublish(NodeActor(node), port);
-      caf::anon_send(node, Stop{});
-      caf::anon_send(scheduler, Stop{});
-      caf::anon_send(rendezvous, Stop{});
-      caf::anon_send(collective, Stop{});
+      stop_actors();
       caf::anon_send(introspector, Stop{});
-      for (const LocalDevice& d : local_devices) caf::anon_send(d.actor, Stop{});
     }
     local_devices.clear();
     node = nullptr;
@@ -125,6 +139,7 @@ class Task::Impl {
     rendezvous = nullptr;
     collective = nullptr;
     introspector = nullptr;
+    lock.unlock();
     if (client_gate) client_gate->close();
     std::vector<std::string> left = registry.await_end(until - std::chrono::steady_clock::now());
     // Last: what the actors had to say is on the wire now. Peers of links that came up meanwhile end with them.
@@ -177,6 +192,8 @@ class Task::Impl {
   IntrospectorActor introspector;
   LocalNodeActor node;
   std::atomic<std::uint64_t> last_job{0};
+  std::mutex mutex;  // of the actors' handles and the links, for fail()
+  Error failure;
   std::uint16_t port = 0;
   bool ended = false;
 };
@@ -227,7 +244,7 @@ void Task::join(const ClusterSpec& cluster, std::chrono::nanoseconds deadline, c
   impl.token = cluster.token;
   impl.cluster = cluster;
   TaskIdentity identity{name(), cluster.name, cluster.token, Incarnation{random_id()}};
-  impl.links = std::make_unique<Links>(Links::Config{.identity = identity,
+  auto links = std::make_unique<Links>(Links::Config{.identity = identity,
                                                      .wire = std::move(wire),
                                                      .system = impl.system,
                                                      .registry = impl.registry,
@@ -238,10 +255,20 @@ void Task::join(const ClusterSpec& cluster, std::chrono::nanoseconds deadline, c
                                                      .welcome = [&](std::uint16_t data_port) {
                                                        return make_welcome(identity, data_port, impl.local_devices, impl.kernels);
                                                      }});
+  {
+    const std::lock_guard lock(impl.mutex);
+    impl.links = std::move(links);
+    if (impl.failure) throw impl.failure;
+  }
   for (const MetTask& met : impl.links->meet(cluster, job, deadline)) impl.infos.insert(impl.infos.end(), met.devices.begin(), met.devices.end());
 }
 
 void Task::await(const std::string& job, std::chrono::nanoseconds timeout) { impl_->links->await(job, timeout); }
+
+Error Task::failure() const {
+  const std::lock_guard lock(impl_->mutex);
+  return impl_->failure;
+}
 
 bool Task::shutdown(std::chrono::nanoseconds deadline, std::string* still_running) { return impl_->shutdown(deadline, still_running); }
 

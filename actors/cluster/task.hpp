@@ -80,6 +80,10 @@ class Task {
   caf::actor_system& system();
   ActorRegistry& actors();
 
+  // Why this task has failed: an actor that it cannot do without has (actors/supervision/policy.hpp). None if it has not. All its
+  // calls fail then, and to others it is lost, for this reason.
+  Error failure() const;
+
   // Ends all actors and threads. False if something still runs at the deadline; `still_running` then names it.
   bool shutdown(std::chrono::nanoseconds deadline = std::chrono::seconds(5), std::string* still_running = nullptr);
 

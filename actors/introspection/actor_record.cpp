@@ -112,6 +112,16 @@ std::vector<std::shared_ptr<const ActorRecord>> ActorRegistry::actors() const {
   return {records_.begin(), records_.end()};
 }
 
+bool ActorRegistry::fail_next(const std::string& kind) {
+  std::lock_guard lock(mutex_);
+  for (const auto& r : records_)
+    if (r->kind == kind && !r->ended.load()) {
+      r->fail_next.store(true);
+      return true;
+    }
+  return false;
+}
+
 std::string ActorRegistry::snapshot() const {
   std::string text = fmt::format("{:<12} {:<34} {:>10} {:>8} {:>6} {:>9}  {:<20} {}\n", "kind", "name", "handled", "mailbox", "peak",
                                  "busy ms", "handling", "waits for");
@@ -125,6 +135,7 @@ std::string ActorRegistry::snapshot() const {
     if (kind != WaitKind::none)
       waits += fmt::format(" {} of {} for {:.1f} s", r->wait.have.load(), r->wait.need.load(),
                            static_cast<double>(now - r->wait.since_ns.load()) * 1e-9);
+    if (const std::uint64_t restarts = r->restarts.load(); restarts > 0) waits += fmt::format("; restarted {} times", restarts);
     const bool busy = r->current_since_ns.load() != 0;
     text += fmt::format("{:<12} {:<34} {:>10} {:>8} {:>6} {:>9.1f}  {:<20} {}\n", r->kind, r->name, handled + r->messages_passed.load(),
                         in - std::min(handled, in), r->mailbox_peak.load(),

@@ -6,11 +6,14 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <typeinfo>
 #include <vector>
+
+#include "messages/error.hpp"
 
 namespace troupe {
 
@@ -59,6 +62,8 @@ struct ActorRecord {
   std::atomic<const std::type_info*> current{nullptr};  // type of the message being handled
   std::atomic<std::int64_t> current_since_ns{0};        // steady clock; 0: idle
   std::atomic<bool> ended{false};
+  std::atomic<std::uint64_t> restarts{0};
+  std::atomic<bool> fail_next{false};  // set by tests: the handler of the next message throws
   WaitSlot wait;
 };
 
@@ -71,11 +76,18 @@ class ActorRegistry {
   // `counting`: whether actors count what they do.
   explicit ActorRegistry(bool counting = true) : counting_(counting) {}
   std::shared_ptr<ActorRecord> add(std::string kind, std::string name);
+  // What is done when an actor fails that the task cannot do without. Called on any thread. To be set before there are actors.
+  void set_on_failure(std::function<void(const Error&)> on_failure) { on_failure_ = std::move(on_failure); }
+  void escalate(const Error& why) const {
+    if (on_failure_) on_failure_(why);
+  }
   // The actor has ended: it handles no more messages.
   void end(ActorRecord& record);
   // Waits until all actors have ended. Returns the names of those that have not by then.
   std::vector<std::string> await_end(std::chrono::nanoseconds deadline) const;
   std::vector<std::shared_ptr<const ActorRecord>> actors() const;
+  // For tests: the next message of the actor of this kind fails; false if there is none.
+  bool fail_next(const std::string& kind);
   // A table of all actors, as text.
   std::string snapshot() const;
 
@@ -84,6 +96,7 @@ class ActorRegistry {
   mutable std::mutex mutex_;
   mutable std::condition_variable ended_;
   std::vector<std::shared_ptr<ActorRecord>> records_;
+  std::function<void(const Error&)> on_failure_;
 };
 
 }  // namespace troupe

@@ -1,13 +1,16 @@
-// The base of every actor of Troupe: counts what it does in its ActorRecord, where it can be read without asking it.
+// The base of every actor of Troupe: counts what it does in its ActorRecord, where it can be read without asking it, and does what the
+// policy of its role says when a handler throws (actors/supervision/policy.hpp).
 #pragma once
 
 #include <caf/mailbox_element.hpp>
 #include <caf/typed_event_based_actor.hpp>
 
 #include <memory>
+#include <thread>
 #include <utility>
 
 #include "actors/introspection/actor_record.hpp"
+#include "actors/supervision/policy.hpp"
 
 namespace troupe {
 
@@ -17,7 +20,7 @@ class Counted : public Handle::base {
  public:
   using super = typename Handle::base;
 
-  Counted(caf::actor_config& config, std::shared_ptr<ActorRecord> record) : super(config), record_(std::move(record)) {}
+  Counted(caf::actor_config& config, std::shared_ptr<ActorRecord> record) : super(config), record_(std::move(record)), restarts_(policy_of(record_->kind).restarts) {}
 
   using super::enqueue;
   void enqueue(caf::mailbox_element_ptr element, caf::execution_unit* host) override {
@@ -26,9 +29,9 @@ class Counted : public Handle::base {
   }
 
   caf::invoke_message_result consume(caf::mailbox_element& element) override {
-    if (!record_->counting) return super::consume(element);
+    if (!record_->counting) return handle(element);
     record_->begin(element.content().empty() ? nullptr : element.content().type(0).second);
-    const auto result = super::consume(element);
+    const auto result = handle(element);
     record_->end_of_message(result != caf::invoke_message_result::skipped);
     return result;
   }
@@ -36,6 +39,10 @@ class Counted : public Handle::base {
   void on_exit() override { record_->registry.end(*record_); }
 
  protected:
+  // It has failed, and does not restart: those who depend on it are told why. It stays, and does as little as it can, until it is told
+  // Stop. `why` names it.
+  virtual void escalate(const Error& why) { record_->registry.escalate(why); }
+
   // Sends a message without a reply and counts it.
   template <class To, class Message>
   void tell(const To& to, Message&& message) {
@@ -51,7 +58,34 @@ class Counted : public Handle::base {
   WaitSlot& wait_slot() { return record_->wait; }
 
  private:
+  caf::invoke_message_result handle(caf::mailbox_element& element) {
+    try {
+      if (record_->fail_next.load(std::memory_order_relaxed) && record_->fail_next.exchange(false)) fail(Code::internal, "a test has it fail");
+      return super::consume(element);
+    } catch (...) {
+      fail_with(element, current_error().within(fmt::format("{} {}", record_->kind, record_->name)));
+      return caf::invoke_message_result::consumed;
+    }
+  }
+
+  void fail_with(caf::mailbox_element& element, const Error& why) {
+    if (element.mid.is_request() && !element.mid.is_answered() && element.sender) {
+      element.sender->enqueue(caf::strong_actor_ptr(this->ctrl()), element.mid.response_id(), caf::make_message(caf::make_error(caf::sec::runtime_error, why.message())),
+                              this->context());
+      element.mid.mark_as_answered();
+    }
+    if (const auto pause = restarts_.after_failure(Restarts::Clock::now())) {
+      record_->restarts.fetch_add(1, std::memory_order_relaxed);
+      std::this_thread::sleep_for(*pause);  // who restarts is detached: it has the thread for itself
+    } else if (policy_of(record_->kind).escalates_to == FailureScope::actor) {
+      this->quit(caf::make_error(caf::sec::runtime_error, why.message()));
+    } else {
+      escalate(why);
+    }
+  }
+
   std::shared_ptr<ActorRecord> record_;
+  Restarts restarts_;
 };
 
 }  // namespace troupe

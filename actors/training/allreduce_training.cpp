@@ -164,7 +164,7 @@ class RankTrainer {
     std::future<StepResult> result;
   };
   Running start(const Batch& batch) {
-    check_stop(plan_.options);
+    check_stop(plan_);
     auto promise = std::make_shared<std::promise<StepResult>>();
     Running out{{}, promise->get_future()};
     // Ranks that wait for one that does not come hear of it from their group, long before this deadline.
@@ -178,7 +178,7 @@ class RankTrainer {
   std::vector<Tensor> finish(Running running) {
     while (running.result.wait_for(std::chrono::milliseconds(200)) != std::future_status::ready) {
       try {
-        check_stop(plan_.options);
+        check_stop(plan_);
       } catch (...) {
         session_.cancel(running.step);
         running.result.wait();
@@ -212,7 +212,7 @@ class RankTrainer {
   std::int64_t evaluate(std::int64_t first, std::int64_t last) {
     std::int64_t correct = 0;
     for (std::int64_t begin = first; begin < last; begin += kEvaluationChunk) {
-      check_stop(plan_.options);
+      check_stop(plan_);
       gather_range(plan_.data.test, begin, std::min(last, begin + kEvaluationChunk), test_batch_);
       correct += evaluate_({test_batch_.images, test_batch_.labels})[1].item<std::int64_t>();
     }

@@ -12,12 +12,24 @@ namespace {
 
 class Work final : public LocalWork {
  public:
-  explicit Work(std::function<void()> what) : what_(std::move(what)) {}
-  void run() override { what_(); }
+  explicit Work(std::function<void()> what, std::function<void()> dropped = nullptr) : what_(std::move(what)), dropped_(std::move(dropped)) {}
+  Work(const Work&) = delete;
+  Work& operator=(const Work&) = delete;
+  ~Work() override {
+    if (!done_ && dropped_) dropped_();
+  }
+  void run() override {
+    what_();
+    done_ = true;
+  }
 
  private:
   std::function<void()> what_;
+  std::function<void()> dropped_;
+  bool done_ = false;
 };
+
+const Error kWriterFailed(Code::aborted, "the actor that writes checkpoints has failed");
 
 std::string size_of(std::uint64_t bytes) {
   if (bytes < 10'000) return fmt::format("{} bytes", bytes);
@@ -52,7 +64,7 @@ void commit_and_tell(FileSystem& files, const CheckpointManifest& manifest, cons
 
 }  // namespace
 
-CheckpointKeeper::CheckpointKeeper(const TrainingPlan& plan) : about_(std::make_shared<About>(plan.files)) {
+CheckpointKeeper::CheckpointKeeper(const TrainingPlan& plan, std::function<void(const Error&)> failed) : about_(std::make_shared<About>(plan.files)) {
   const TrainingOptions& options = plan.options;
   about_->directory = options.checkpoint;
   about_->kept = options.checkpoints_kept;
@@ -60,7 +72,14 @@ CheckpointKeeper::CheckpointKeeper(const TrainingPlan& plan) : about_(std::make_
   about_->on_event = options.on_event ? options.on_event : [](const JobEvent&) {};
   if (keeps() && options.checkpoints_kept < 1) invalid_argument("of the checkpoints in '{}' at least one is kept, not {}", options.checkpoint, options.checkpoints_kept);
   if (keeps() || !options.provenance.empty())
-    writer_ = plan.task.system().spawn<CheckpointActorImpl, caf::detached>(plan.task.actors().add("checkpoint", plan.task.name().to_string()));
+    writer_ = plan.task.system().spawn<CheckpointActorImpl, caf::detached>(plan.task.actors().add("checkpoint", plan.task.name().to_string()),
+                                                                               [about = about_, failed = std::move(failed)](const Error& why) {
+                                                                                 {
+                                                                                   const std::lock_guard lock(about->mutex);
+                                                                                   about->failure = why;
+                                                                                 }
+                                                                                 if (failed) failed(why);
+                                                                               });
 }
 
 void CheckpointKeeper::stop() const {
@@ -87,17 +106,28 @@ std::optional<Checkpoint> CheckpointKeeper::newest(const std::string& settings) 
   return found;
 }
 
-void CheckpointKeeper::post(std::function<void()> what) const {
+void CheckpointKeeper::post(std::function<void()> what, std::function<void()> dropped) const {
   about_->writing.fetch_add(1);
-  caf::anon_send(writer_, WriteCheckpoint{std::make_shared<Work>([what = std::move(what), about = about_] {
-                   what();
-                   about->writing.fetch_sub(1);
-                 })});
+  const auto work = [what = std::move(what), about = about_] {
+    what();
+    about->writing.fetch_sub(1);
+  };
+  const auto instead = [dropped = std::move(dropped), about = about_] {
+    about->writing.fetch_sub(1);
+    if (dropped) dropped();
+  };
+  caf::anon_send(writer_, WriteCheckpoint{std::make_shared<Work>(work, instead)});
+}
+
+void CheckpointKeeper::check() const {
+  const std::lock_guard lock(about_->mutex);
+  if (about_->failure) throw about_->failure;
 }
 
 void CheckpointKeeper::run(std::function<void()> work) const { caf::anon_send(writer_, WriteCheckpoint{std::make_shared<Work>(std::move(work))}); }
 
 void CheckpointKeeper::write(const CheckpointId& id, ShardContents contents, std::function<void(const ShardManifest&, const Error&)> done) const {
+  const auto dropped = [done] { done({}, kWriterFailed); };
   post([id, contents = std::move(contents), done = std::move(done), about = about_]() mutable {
     ShardManifest written;
     Error error;
@@ -107,10 +137,14 @@ void CheckpointKeeper::write(const CheckpointId& id, ShardContents contents, std
       error = current_error();
     }
     done(written, error);
-  });
+  }, dropped);
 }
 
 void CheckpointKeeper::commit(CheckpointManifest manifest, Clock::time_point began, std::function<void()> done) const {
+  const auto dropped = [done, step = manifest.id.version, about = about_] {
+    about->on_event(failed_to_save(step, about->directory, kWriterFailed));
+    done();
+  };
   post([manifest = std::move(manifest), began, done = std::move(done), about = about_] {
     try {
       commit_and_tell(about->files, manifest, about->directory, about->kept, began, about->on_event);
@@ -118,10 +152,11 @@ void CheckpointKeeper::commit(CheckpointManifest manifest, Clock::time_point beg
       about->on_event(failed_to_save(manifest.id.version, about->directory, current_error()));
     }
     done();
-  });
+  }, dropped);
 }
 
 void CheckpointKeeper::save(CheckpointManifest manifest, ShardContents contents, Clock::time_point began) const {
+  const auto dropped = [step = manifest.id.version, about = about_] { about->on_event(failed_to_save(step, about->directory, kWriterFailed)); };
   post([manifest = std::move(manifest), contents = std::move(contents), began, about = about_]() mutable {
     try {
       manifest.shards = {write_shard(about->files, about->directory, manifest.id, std::move(contents))};
@@ -129,7 +164,7 @@ void CheckpointKeeper::save(CheckpointManifest manifest, ShardContents contents,
     } catch (...) {
       about->on_event(failed_to_save(manifest.id.version, about->directory, current_error()));
     }
-  });
+  }, dropped);
 }
 
 bool CheckpointKeeper::may_save(std::uint64_t step) const {

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 
@@ -24,7 +25,8 @@ class CheckpointKeeper {
 
   // Nothing is kept of a plan without a directory. Throws invalid_argument for options that make no sense. Does not refer to the
   // plan afterwards, but to its files.
-  explicit CheckpointKeeper(const TrainingPlan& plan);
+  // `failed`: the actor that writes has failed for good (actors/supervision/policy.hpp), on its thread; what it had to write is told to have failed.
+  explicit CheckpointKeeper(const TrainingPlan& plan, std::function<void(const Error&)> failed = nullptr);
   ~CheckpointKeeper() { stop(); }
   CheckpointKeeper(const CheckpointKeeper&) = delete;
   CheckpointKeeper& operator=(const CheckpointKeeper&) = delete;
@@ -47,6 +49,8 @@ class CheckpointKeeper {
   // Other files of the job: `work`, which does not throw, is run on the writer's thread, in its turn. There is a writer if the plan has a
   // directory of checkpoints or of provenance.
   void run(std::function<void()> work) const;
+  // Throws why it writes no more.
+  void check() const;
 
   // A save of this step is due: may it begin? While another is being written it is left out, which is told once.
   bool may_save(std::uint64_t step) const;
@@ -67,8 +71,11 @@ class CheckpointKeeper {
     std::function<void(const JobEvent&)> on_event;
     std::atomic<int> writing{0};  // pieces of work that wait, or are under way
     std::atomic<bool> told{false};  // that a save was left out
+    std::mutex mutex;
+    Error failure;  // of the writer
   };
-  void post(std::function<void()> what) const;
+  // `dropped`: called instead of it if the writer has failed.
+  void post(std::function<void()> what, std::function<void()> dropped = nullptr) const;
 
   const std::shared_ptr<About> about_;  // the writer has it too
   CheckpointActor writer_;

@@ -50,7 +50,7 @@ Joined await_joined(const TrainingPlan& plan, Attempt& attempt, WorkerMailbox& m
                     const std::function<void(const Joined&)>& prepare) {
   const auto deadline = std::chrono::steady_clock::now() + attempt.join_timeout;
   for (;;) {
-    check_stop(plan.options);
+    check_stop(plan);
     const auto left = deadline - std::chrono::steady_clock::now();
     if (left <= std::chrono::nanoseconds(0))
       fail(Code::deadline_exceeded, "{} has begun no training job within {} s: start it there too", kCoordinatorTask.to_string(),

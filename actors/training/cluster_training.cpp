@@ -14,7 +14,7 @@ bool may_pass(Code code) { return code == Code::unavailable || code == Code::abo
 void await_shards(const TrainingPlan& plan) {
   const auto deadline = std::chrono::steady_clock::now() + plan.options.rejoin_timeout;
   for (;;) {
-    check_stop(plan.options);
+    check_stop(plan);
     const auto left = deadline - std::chrono::steady_clock::now();
     try {
       return plan.task.await("ps", std::min<std::chrono::nanoseconds>(left, kPollInterval));
@@ -43,6 +43,7 @@ Trained train_in_cluster(const TrainingPlan& plan) {
     try {
       return take_part(plan, job, attempt);
     } catch (const Error& error) {
+      if (const Error failed = plan.task.failure()) throw failed;
       why = before && error.code() != Code::cancelled ? Error(error.code(), fmt::format("{}; before that: {}", error.message(), before.message())) : error;
     }
     fruitless = attempt.progress ? 0 : fruitless + 1;

@@ -115,6 +115,13 @@ void CoordinatorActorImpl::deliver(TrainingOutbox& out, const TaskName& from, co
   schedule_tick();
 }
 
+void CoordinatorActorImpl::escalate(const Error& why) {
+  TrainingOutbox out;
+  coordinator_.fail(why, out);
+  for (const Outgoing& message : out)
+    links_.deliver(message, [this](const auto& to, auto&& what) { tell(to, std::forward<decltype(what)>(what)); });
+}
+
 void CoordinatorActorImpl::tell_events() {
   for (MembershipEvent& event : coordinator_.take_events())
     tell_event({.kind = std::string(troupe::name(event.kind)), .task = event.worker ? worker_task(*event.worker) : TaskName{}, .step = event.step,

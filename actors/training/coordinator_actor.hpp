@@ -29,6 +29,7 @@ class CoordinatorActorImpl final : public Counted<CoordinatorActor> {
   behavior_type make_behavior() override;
 
  private:
+  void escalate(const Error& why) override;
   // Sends what the protocol says; a refused message is answered to its worker.
   void deliver(TrainingOutbox& out, const TaskName& from, const Error& error);
   void schedule_tick();

@@ -93,7 +93,7 @@ class LocalTrainer {
     const std::size_t most_in_flight = step_.in_order() ? kStepsInFlight : 1;
     std::deque<std::future<std::vector<Tensor>>> in_flight;
     for (std::uint64_t started = at_.step; at_.step < end;) {
-      check_stop(plan_.options);
+      check_stop(plan_);
       if (in_flight.size() <= most_in_flight / 2) {
         for (; started < end && in_flight.size() < most_in_flight; ++started) {
           in_flight.push_back(start_step(started, started - first));
@@ -143,7 +143,7 @@ class LocalTrainer {
     std::int64_t correct = 0;
     const std::int64_t n = plan_.data.test.size();
     for (std::int64_t begin = 0; begin < n; begin += kEvaluationChunk) {
-      check_stop(plan_.options);
+      check_stop(plan_);
       gather_range(plan_.data.test, begin, std::min(n, begin + kEvaluationChunk), test_batch_);
       correct += evaluate_({test_batch_.images, test_batch_.labels})[1].item<std::int64_t>();
     }
@@ -195,6 +195,11 @@ void check_training(const TrainingPlan& plan, int slots) {
   if (slots < 1 || slots > 1024) invalid_argument("a step has 1 to 1024 slots, not {}", slots);
   if (plan.data.train.size() < static_cast<std::int64_t>(o.batch) * (slots + o.backups))
     invalid_argument("one step needs {} x {} examples; the training set has {}", slots + o.backups, o.batch, plan.data.train.size());
+}
+
+void check_stop(const TrainingPlan& plan) {
+  if (const Error failed = plan.task.failure()) throw failed;
+  check_stop(plan.options);
 }
 
 void check_stop(const TrainingOptions& options) {

@@ -152,8 +152,8 @@ class PsTask {
         task_(plan.task),
         index_(static_cast<std::uint32_t>(task_.name().index)),
         coordinates_(task_.name() == kCoordinatorTask),
-        keeper_(std::make_shared<ShardKeeper>(plan, job)),
-        mailbox_(std::make_shared<WorkerMailbox>()) {}
+        mailbox_(std::make_shared<WorkerMailbox>()),
+        keeper_(std::make_shared<ShardKeeper>(plan, job, [mailbox = mailbox_](const Error& why) { mailbox->fail(why); })) {}
   ~PsTask() {
     caf::anon_send(task_.local_node(), JobRoutes{});
     if (routes_.shard) caf::anon_send(routes_.shard, Stop{});
@@ -174,7 +174,7 @@ class PsTask {
       if (!coordinates_) await_joined(plan_, attempt_, *mailbox_, join.incarnation, routes_, [this](const Joined& told) { prepare(told); });
       joined = true;
       for (bool over = false; !over;) {
-        check_stop(plan_.options);
+        check_stop(plan_);
         const auto frame = mailbox_->take(kPollInterval);
         over = frame && std::holds_alternative<BarrierOpen>(*frame);
       }
@@ -319,8 +319,8 @@ class PsTask {
   Task& task_;
   const std::uint32_t index_;
   const bool coordinates_;
-  const std::shared_ptr<ShardKeeper> keeper_;
   const std::shared_ptr<WorkerMailbox> mailbox_;
+  const std::shared_ptr<ShardKeeper> keeper_;
   JobRoutes routes_;
   std::shared_ptr<const CommitLog> replay_;
   Error refused_;  // why the job cannot begin

@@ -56,6 +56,7 @@ std::optional<SessionCheckpoints::Start> SessionCheckpoints::newest() {
 void SessionCheckpoints::begin_at(std::uint64_t step) { first_ = step; }
 
 void SessionCheckpoints::read(std::uint64_t step, bool wait) {
+  if (keeper_) keeper_->check();
   if (!keeper_ || (step != last_ && !keeper_->may_save(step))) return;
   reading_.push_back({step, CheckpointKeeper::Clock::now(), read_.async({})});
   if (wait) reading_.back().values.wait();

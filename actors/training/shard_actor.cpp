@@ -133,6 +133,14 @@ std::string ShardActorImpl::describe(std::uint64_t version) const {
   return fmt::format("{}: version {} is not known: it has version {}, and remembers the last {}\n", who, version, state_->version(), config_.options.provenance);
 }
 
+void ShardActorImpl::escalate(const Error& why) {
+  TrainingOutbox out;
+  if (state_) state_->fail(why, out);
+  out.push_back({Destination::everyone(), JobFailed{why}});
+  for (const Outgoing& message : out) links_.deliver(message, telling());
+  end(why);
+}
+
 void ShardActorImpl::show_wait() {
   const ShardWait wait = state_->waiting();
   if (wait.parked == 0 && wait.have == 0)

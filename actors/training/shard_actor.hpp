@@ -35,6 +35,7 @@ class ShardActorImpl final : public Counted<ShardActor> {
   caf::resumable::resume_result resume(caf::execution_unit* unit, std::size_t max_throughput) override;
 
  private:
+  void escalate(const Error& why) override;
   auto telling() {
     return [this](const auto& to, auto&& what) { tell(to, std::forward<decltype(what)>(what)); };
   }

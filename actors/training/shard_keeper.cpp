@@ -4,11 +4,11 @@
 
 namespace troupe {
 
-ShardKeeper::ShardKeeper(const TrainingPlan& plan, const ClusterJob& job)
+ShardKeeper::ShardKeeper(const TrainingPlan& plan, const ClusterJob& job, std::function<void(const Error&)> failed)
     : map(job.map),
       rules(job.sharded.rules),
       on_event(plan.options.on_event),
-      checkpoints(plan),
+      checkpoints(plan, std::move(failed)),
       provenance(plan.options.provenance),
       store(std::make_shared<ParameterStore>(plan.task.device(), plan.task.kernels())),
       shard(plan.task.name().index),

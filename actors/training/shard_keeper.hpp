@@ -16,7 +16,8 @@ namespace troupe {
 // The actors of a job have it after serve_shard() has returned: nothing in it refers to the plan.
 class ShardKeeper {
  public:
-  ShardKeeper(const TrainingPlan& plan, const ClusterJob& job);
+  // `failed`: as of CheckpointKeeper.
+  ShardKeeper(const TrainingPlan& plan, const ClusterJob& job, std::function<void(const Error&)> failed);
 
   // The values of the shard, and what else it knows, are those of the checkpoint. Throws as restore().
   void begin_with(Checkpoint& from);

@@ -48,8 +48,9 @@ Trained train_by_all_reduce(const TrainingPlan& plan);
 
 // Throws invalid_argument for options that make no sense, or a training set without one whole step.
 void check_training(const TrainingPlan& plan, int slots);
-// Throws cancelled if the user wants to stop.
+// Throws cancelled if the user wants to stop; of a plan, also why the task has failed.
 void check_stop(const TrainingOptions& options);
+void check_stop(const TrainingPlan& plan);
 
 inline constexpr std::int64_t kEvaluationChunk = 1000;  // examples
 

@@ -55,6 +55,7 @@ class WorkerActorImpl final : public Counted<WorkerActor> {
   behavior_type make_behavior() override;
 
  private:
+  void escalate(const Error& why) override { mailbox_->fail(why); }
   auto telling() {
     return [this](const auto& to, const auto& what) { tell(to, what); };
   }

@@ -90,7 +90,7 @@ class WorkerLoop {
     for (;;) {
       while (!running_.empty() && running_.front()->ended.load(std::memory_order_acquire)) end_first();
       begin_waiting();
-      check_stop(plan_.options);
+      check_stop(plan_);
       auto frame = mailbox_->take(kPollInterval);
       if (!frame) continue;
       if (const auto* token = std::get_if<Token>(&*frame)) {
@@ -215,7 +215,7 @@ class WorkerLoop {
       if (token.slot == index_ && !out.result.chief) out = result_of(token);
       tell(Barrier{index_});
       for (bool again = false; !again;) {
-        check_stop(plan_.options);
+        check_stop(plan_);
         const auto frame = mailbox_->take(kPollInterval);
         if (!frame) continue;
         if (std::holds_alternative<BarrierOpen>(*frame)) return out;
@@ -246,7 +246,7 @@ class WorkerLoop {
   std::vector<Tensor> read_all(const Token& token) {
     const auto step = start(read_all_, {}, token);
     while (!step->ended.load(std::memory_order_acquire)) {
-      check_stop(plan_.options);
+      check_stop(plan_);
       if (const auto frame = mailbox_->take(kPollInterval)) note(*frame);
     }
     running_.pop_front();

@@ -1,0 +1,201 @@
+// What becomes of actors whose handlers throw: each role fails in the middle of a job, and its policy holds.
+#include "actors/supervision/policy.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <caf/scoped_actor.hpp>
+#include <set>
+
+#include "kernels/data/digits.hpp"
+#include "tests/actors/job_tasks.hpp"
+#include "tests/actors/temporary_directory.hpp"
+
+namespace troupe {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::Each;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+using namespace std::chrono_literals;
+
+TEST(Restarts, PauseLongerEachTimeAndEndAfterSomeInARow) {
+  Restarts restarts(3);
+  auto now = Restarts::Clock::time_point(1000s);
+  for (int row = 0; row < 2; ++row) {
+    EXPECT_EQ(restarts.after_failure(now), 10ms);
+    EXPECT_EQ(restarts.after_failure(now), 20ms);
+    now += 9s;
+    EXPECT_EQ(restarts.after_failure(now), 40ms);
+    now += 10s;  // a new row
+  }
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(restarts.after_failure(now));
+  EXPECT_EQ(restarts.after_failure(now), std::nullopt);
+  EXPECT_EQ(Restarts(0).after_failure(now), std::nullopt);
+}
+
+TEST(SupervisionPolicies, NameEachRoleOnce) {
+  std::set<std::string_view> roles;
+  for (const SupervisionPolicy& policy : supervision_policies()) EXPECT_TRUE(roles.insert(policy.role).second) << policy.role;
+  EXPECT_EQ(policy_of("nobody").escalates_to, FailureScope::task);
+  EXPECT_EQ(policy_of("nobody").restarts, 0);
+}
+
+class Supervision : public ::testing::Test {
+ protected:
+  using Change = std::function<void(const TaskName&, TrainingOptions&)>;
+  // What fit() came to on each task: the message of its error; else the hash of the parameters, which the chief has.
+  // `in_step` is called once, when worker 0 has done some steps.
+  std::vector<std::string> fit(const std::function<void()>& in_step, const Change& change = {}) {
+    std::atomic<bool> called = false;
+    return tasks.run([&](Task& task) {
+      Model model({layers::flatten(), layers::dense(16, Activation::relu), layers::dense(10)}, Shape{28, 28, 1});
+      model.compile(optimizers::Adam{.learning_rate = 0.01}, task);
+      TrainingOptions options{.mode = JobMode::sync, .epochs = 2, .batch = 16};
+      if (change) change(task.name(), options);
+      if (task.name() == TaskName{"worker", 0})
+        options.on_progress = [&](std::uint32_t, std::uint64_t step, std::uint64_t) {
+          if (step == 3 && !called.exchange(true)) in_step();
+        };
+      return model.fit(data, options).params_sha256;
+    });
+  }
+  // The same after the actor of this kind of a task has failed, and a loss ends the job.
+  std::vector<std::string> fit_without(const std::string& kind, std::size_t task) {
+    return fit([&] { EXPECT_TRUE(tasks[task].actors().fail_next(kind)); },
+               [](const TaskName&, TrainingOptions& options) { options.on_loss = TrainingOptions::OnLoss::fail; });
+  }
+  static std::string cause(const std::string& kind, const std::string& task) { return kind + " " + task + ": a test has it fail"; }
+
+  const DataSplits data = draw_digits({.train = 320, .test = 50});
+  testing::JobTasks tasks{2, 2};  // ps/0, ps/1, worker/0, worker/1
+};
+
+TEST_F(Supervision, EveryActorHasAPolicy) {
+  std::set<std::string> kinds;
+  testing::TemporaryDirectory directory;
+  fit([&] {
+    for (const std::size_t task : {0, 1, 2, 3})
+      for (const auto& actor : tasks[task].actors().actors()) kinds.insert(actor->kind);
+  }, [&](const TaskName&, TrainingOptions& options) { options.checkpoint = directory.file("checkpoints"); });
+  std::set<std::string> roles;
+  for (const SupervisionPolicy& policy : supervision_policies()) roles.emplace(policy.role);
+  EXPECT_EQ(kinds, roles);
+}
+
+TEST_F(Supervision, AShardThatFailsEndsTheJobOnAllTasks) {
+  for (const auto& [task, name] : {std::pair{0u, "/job:ps/task:0"}, std::pair{1u, "/job:ps/task:1"}})
+    EXPECT_THAT(fit_without("shard", task), Each(HasSubstr(cause("shard", name))));
+}
+
+TEST_F(Supervision, ACoordinatorThatFailsEndsTheJobOnAllTasks) {
+  EXPECT_THAT(fit_without("coordinator", 0), Each(HasSubstr(cause("coordinator", "/job:ps/task:0"))));
+}
+
+TEST_F(Supervision, AWorkerThatFailsLeavesTheJobAndTheOthersGoOn) {
+  EXPECT_THAT(fit_without("worker", 3), Each(HasSubstr(cause("worker", "/job:worker/task:1"))));
+  const auto wanted = fit([] {});
+  const auto out = fit([&] { EXPECT_TRUE(tasks[3].actors().fail_next("worker")); });
+  EXPECT_THAT(out[3], HasSubstr(cause("worker", "/job:worker/task:1")));
+  for (const std::size_t i : {0, 1, 2}) EXPECT_EQ(out[i], wanted[i]) << i;
+}
+
+// After each of these the tasks are of no more use.
+class RolesOfATask : public Supervision, public ::testing::WithParamInterface<const char*> {};
+
+TEST_P(RolesOfATask, ThatFailEndTheTaskAndAllHearWhy) {
+  const auto out = fit([&] {
+    ASSERT_TRUE(tasks[3].actors().fail_next(GetParam()));
+    if (std::string_view(GetParam()) == "node") {  // it has nothing to do in a step
+      caf::scoped_actor self(tasks[3].system());
+      self->send(caf::actor_cast<caf::actor>(tasks[3].local_node()), Observe{});
+    }
+  }, [](const TaskName&, TrainingOptions& options) { options.on_loss = TrainingOptions::OnLoss::fail; });
+  EXPECT_THAT(out, Each(HasSubstr(cause(GetParam(), "/job:worker/task:1"))));
+  EXPECT_THAT(tasks[3].failure().message(), StartsWith(cause(GetParam(), "/job:worker/task:1")));
+  EXPECT_FALSE(tasks[2].failure());
+  EXPECT_TRUE(tasks[3].shutdown());
+}
+INSTANTIATE_TEST_SUITE_P(, RolesOfATask, ::testing::Values("scheduler", "rendezvous", "node"), [](const auto& info) { return std::string(info.param); });
+
+TEST_F(Supervision, APeerThatFailsEndsItsLinkWhichIsMadeAgain) {
+  const auto wanted = fit([] {});
+  // A peer is told where a job's frames go when it begins: it fails then.
+  EXPECT_TRUE(tasks[3].actors().fail_next("peer"));
+  const auto out = fit([] {}, [](const TaskName&, TrainingOptions& options) { options.rejoin_timeout = 1s; });
+  for (const std::size_t i : {0, 1, 2}) EXPECT_EQ(out[i], wanted[i]) << i;  // the job may be over when worker 1 is back
+  tasks[3].await("", 10s);
+  EXPECT_FALSE(tasks[3].failure());
+}
+
+// ---- Those that restart --------------------------------------------------------------------------------------------
+
+class Introspector : public ::testing::Test {
+ protected:
+  std::string ask() {
+    caf::scoped_actor self(task.system());
+    std::string text;
+    self->request(caf::actor_cast<caf::actor>(task.local_node()), 10s, SnapshotRequest{task.token()})
+        .receive([&](const Reply& reply) { text = reply.body; }, [&](const caf::error& error) { text = "failed: " + task.system().render(error); });
+    return text;
+  }
+  std::string fail() {
+    EXPECT_TRUE(task.actors().fail_next("introspector"));
+    return ask();
+  }
+
+  Task task{{.threads = 1}};
+};
+
+TEST_F(Introspector, GoesOnAfterAFailureAndAnswersWithIt) {
+  EXPECT_THAT(fail(), AllOf(StartsWith("failed: "), HasSubstr("introspector /job:local/task:0: a test has it fail")));
+  EXPECT_THAT(ask(), HasSubstr("restarted 1 times"));
+  EXPECT_FALSE(task.failure());
+}
+
+TEST_F(Introspector, ThatFailsAgainAndAgainEnds) {
+  for (int i = 0; i < policy_of("introspector").restarts + 1; ++i) EXPECT_THAT(fail(), HasSubstr("a test has it fail"));
+  EXPECT_THAT(ask(), StartsWith("failed: "));
+  EXPECT_FALSE(task.actors().fail_next("introspector"));
+  EXPECT_FALSE(task.failure()) << "nobody needs it";
+}
+
+class Checkpoints : public Supervision {
+ protected:
+  // Of a job whose writer on ps/1 fails at each of the first saves.
+  std::vector<std::string> fit_failing(int failures) {
+    std::atomic<int> left = failures;
+    return fit([] {}, [&](const TaskName& task, TrainingOptions& options) {
+      options.checkpoint = directory.file("checkpoints");
+      options.checkpoint_every = 2;
+      options.epochs = failures == 1 ? 20 : 10'000;  // longer than it takes
+      options.on_loss = TrainingOptions::OnLoss::fail;
+      if (task == TaskName{"worker", 1})
+        options.on_progress = [&](std::uint32_t, std::uint64_t, std::uint64_t) {
+          if (left-- > 0) tasks[1].actors().fail_next("checkpoint");
+        };
+      if (task == TaskName{"ps", 0})
+        options.on_event = [&](const JobEvent& event) {
+          saved += event.kind == "saved";
+          not_saved += event.kind == "save_failed";
+        };
+    });
+  }
+  testing::TemporaryDirectory directory;
+  std::atomic<int> saved = 0, not_saved = 0;
+};
+
+TEST_F(Checkpoints, AreWrittenAgainAfterTheirActorHasFailed) {
+  EXPECT_EQ(fit_failing(1)[2].size(), 64u);
+  EXPECT_EQ(not_saved, 1);
+  EXPECT_GT(saved, 1);
+}
+
+TEST_F(Checkpoints, OfAnActorThatFailsAgainAndAgainEndTheJob) {
+  EXPECT_THAT(fit_failing(1000), Each(HasSubstr(cause("checkpoint", "/job:ps/task:1"))));
+}
+
+}  // namespace
+}  // namespace troupe
