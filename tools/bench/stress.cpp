@@ -2,9 +2,12 @@
 // tensors stream.
 #include "tools/bench/stress.hpp"
 
+#include <errno.h>
 #include <signal.h>
+#include <sys/wait.h>
 
 #include <algorithm>
+#include <cstring>
 #include <fstream>
 #include <future>
 #include <iostream>
@@ -57,6 +60,8 @@ class StoppedReceiver {
   // MiB that the process has grown by, at most, beside the tensors.
   double growth(milliseconds stopped) const {
     ::kill(remote_.pid(), SIGSTOP);
+    siginfo_t news;  // it may run on for a while after kill()
+    if (waitid(P_PID, static_cast<id_t>(remote_.pid()), &news, WSTOPPED) != 0) fail(Code::unavailable, "the receiver does not stop: {}", std::strerror(errno));
     forget_peak();
     const double before = resident_kib("VmRSS:");
     std::vector<std::future<StepResult>> results;
