@@ -18,8 +18,9 @@ Outcome kill_all(Workshop& workshop, std::uint64_t seed) {
   const Arguments app = workshop.mnist(length);
   const testing::TemporaryDirectory directory;
   const double at = dice.between(0, 0.7) * length;
+  const std::string expected = workshop.expected_hash(app);  // a run of its own, before there is anyone to disturb
   ChaosCluster cluster({.app = saving(app, directory, 50), .later = {}, .more = {}, .apart = {}, .launcher = {}});
-  Played played = play(cluster, {{FaultKind::kill, "", at}, {FaultKind::start, "", at + 0.1}}, workshop.expected_hash(app));
+  Played played = play(cluster, {{FaultKind::kill, "", at}, {FaultKind::start, "", at + 0.1}}, expected);
   const double again = played.when["start "];
   measure(played.outcome, "resumed", cluster, "began", again);
   measure(played.outcome, "next step", cluster, "used", again);
@@ -34,8 +35,9 @@ Outcome kill_shard(Workshop& workshop, std::uint64_t seed) {
   const Arguments app = workshop.mnist(length);
   const testing::TemporaryDirectory directory;
   const std::string victim = fmt::format("ps/{}", seed % 2);
+  const std::string expected = workshop.expected_hash(app);  // a run of its own, before there is anyone to disturb
   ChaosCluster cluster({.app = saving(app, directory, 50), .later = {}, .more = {}, .apart = {}, .restarts = 5, .launcher = workshop.program("troupe-launch")});
-  Played played = play(cluster, {{FaultKind::kill, victim, dice.between(0.02, 0.7) * length}}, workshop.expected_hash(app));
+  Played played = play(cluster, {{FaultKind::kill, victim, dice.between(0.02, 0.7) * length}}, expected);
   const double killed = played.when["kill " + victim];
   measure(played.outcome, "goes on", cluster, "used", killed);
   played.outcome.counts["from a checkpoint"] = cluster.find("restored", killed) != nullptr;

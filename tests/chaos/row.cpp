@@ -84,14 +84,16 @@ Played play(ChaosCluster& cluster, const Schedule& schedule, const std::string& 
     if (cluster.said("cannot listen on")) outcome.again = "another program has taken a port";
   } else {
     played.began = cluster.find("began")->time;
+    double late = 0;  // what was done late: the pauses between the faults are kept
     for (const Fault& fault : schedule) {
       const auto over = [&] { return cluster.find("final") || (cluster.all_ended() && fault.kind != FaultKind::start); };
-      cluster.run_until(over, played.began + fault.at - unix_now());
+      cluster.run_until(over, played.began + fault.at + late - unix_now());
       if (over()) {
         outcome.again = fmt::format("the job was over before it was time to {}", fault.to_string());
         wrong(outcome.again);
         break;
       }
+      late = std::max(late, unix_now() - played.began - fault.at);
       played.when[fmt::format("{} {}", name(fault.kind), fault.task)] = unix_now();
       cluster.apply(fault);
     }

@@ -22,8 +22,9 @@ Outcome kill_worker(Workshop& workshop, std::uint64_t seed) {
   const std::string victim = worker(dice.below(4));
   Schedule schedule = {{FaultKind::kill, victim, dice.between(0.02, 0.5) * length}};
   if (dice.below(2) == 0) schedule.push_back({FaultKind::start, victim, schedule[0].at + 0.2});
+  const std::string expected = workshop.expected_hash(app);  // a run of its own, before there is anyone to disturb
   ChaosCluster cluster(cluster_of(app));
-  Played played = play(cluster, schedule, workshop.expected_hash(app));
+  Played played = play(cluster, schedule, expected);
   const double killed = played.when["kill " + victim];
   measure(played.outcome, "detected", cluster, "lost", killed, victim);
   measure(played.outcome, "next step", cluster, "went_on", killed);
@@ -40,8 +41,9 @@ Outcome two_join(Workshop& workshop, std::uint64_t seed) {
   options.later = {"worker/4", "worker/5"};
   Schedule schedule = {{FaultKind::start, "worker/4", dice.between(0, 0.4) * length}, {FaultKind::start, "worker/5", dice.between(0, 0.4) * length}};
   std::ranges::sort(schedule, {}, &Fault::at);
+  const std::string expected = workshop.expected_hash(app);  // a run of its own, before there is anyone to disturb
   ChaosCluster cluster(options);
-  Played played = play(cluster, schedule, workshop.expected_hash(app));
+  Played played = play(cluster, schedule, expected);
   for (const std::string& who : options.later) {
     measure(played.outcome, "used after start", cluster, "used", played.when["start " + who], who);
     if (!played.outcome.problem.empty()) continue;
@@ -56,8 +58,9 @@ Outcome stop_worker(Workshop& workshop, std::uint64_t seed) {
   const Arguments app = workshop.mnist(length);
   const std::string victim = worker(dice.below(4));
   const double at = dice.between(0, 1);
+  const std::string expected = workshop.expected_hash(app);  // a run of its own, before there is anyone to disturb
   ChaosCluster cluster(cluster_of(with(app, {"--peer-timeout", "2"})));
-  Played played = play(cluster, {{FaultKind::stop, victim, at}, {FaultKind::go_on, victim, at + pause}}, workshop.expected_hash(app));
+  Played played = play(cluster, {{FaultKind::stop, victim, at}, {FaultKind::go_on, victim, at + pause}}, expected);
   measure(played.outcome, "evicted", cluster, "lost", played.when["stop " + victim], victim);
   measure(played.outcome, "next step", cluster, "went_on", played.when["stop " + victim]);
   measure(played.outcome, "back", cluster, "joined", played.when["continue " + victim], victim);
@@ -74,8 +77,9 @@ Outcome cut_worker(Workshop& workshop, std::uint64_t seed) {
   ClusterOptions options = cluster_of(with(app, {"--peer-timeout", "2"}));
   options.apart = victim;
   if (!testing::TwoNetworks().possible()) return {.problem = {}, .skipped = "network namespaces need root and ip (iproute2)", .schedule = {}, .times = {}, .counts = {}};
+  const std::string expected = workshop.expected_hash(app);  // a run of its own, before there is anyone to disturb
   ChaosCluster cluster(options);
-  Played played = play(cluster, {{FaultKind::cut, victim, at}, {FaultKind::heal, victim, at + pause}}, workshop.expected_hash(app));
+  Played played = play(cluster, {{FaultKind::cut, victim, at}, {FaultKind::heal, victim, at + pause}}, expected);
   measure(played.outcome, "evicted", cluster, "lost", played.when["cut off " + victim], victim);
   measure(played.outcome, "next step", cluster, "went_on", played.when["cut off " + victim]);
   measure(played.outcome, "back", cluster, "joined", played.when["connect " + victim], victim);
