@@ -89,18 +89,28 @@ TEST_F(TrainingAgain, WhatAWorkerThatStopsLeavesBehindIsDoneByTheOther) {
 }
 
 // Takes hold of a task's link to another, to say what the actors of a job say.
+class PeerFinder final : public PeerObserver::base {
+ public:
+  PeerFinder(caf::actor_config& config, TaskName wanted, std::shared_ptr<std::promise<PeerActor>> found)
+      : PeerObserver::base(config), wanted_(std::move(wanted)), found_(std::move(found)) {}
+  behavior_type make_behavior() override {
+    return {[this](const PeerUp& up) {
+              if (up.task != wanted_) return;
+              found_->set_value(up.peer);
+              quit();
+            },
+            [](const PeerDown&) {}};
+  }
+
+ private:
+  const TaskName wanted_;
+  const std::shared_ptr<std::promise<PeerActor>> found_;
+};
+
 PeerActor peer_of(Task& from, const TaskName& to) {
   auto found = std::make_shared<std::promise<PeerActor>>();
   auto peer = found->get_future();
-  const auto observer = from.system().spawn([found, to](PeerObserver::pointer self) -> PeerObserver::behavior_type {
-    return {[self, found, to](const PeerUp& up) {
-              if (up.task != to) return;
-              found->set_value(up.peer);
-              self->quit();
-            },
-            [](const PeerDown&) {}};
-  });
-  caf::anon_send(from.local_node(), Observe{observer});
+  caf::anon_send(from.local_node(), Observe{from.system().spawn<PeerFinder>(to, found)});
   return peer.get();
 }
 
