@@ -1,0 +1,75 @@
+#include <nlohmann/json.hpp>
+
+#include "actors/introspection/snapshot.hpp"
+
+namespace nlohmann {
+
+template <class T>
+struct adl_serializer<std::optional<T>> {
+  static void to_json(json& out, const std::optional<T>& value) { out = value ? json(*value) : json(nullptr); }
+  static void from_json(const json& in, std::optional<T>& value) {
+    if (in.is_null())
+      value.reset();
+    else
+      value = in.get<T>();
+  }
+};
+
+}  // namespace nlohmann
+
+namespace troupe {
+
+NLOHMANN_JSON_SERIALIZE_ENUM(WaitThing::State, {{WaitThing::State::waits, "waits"},
+                                                {WaitThing::State::works, "works"},
+                                                {WaitThing::State::stuck, "stuck"},
+                                                {WaitThing::State::never, "never"}})
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(WaitThing, id, text, task, state, for_ns)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Wait, waiter, awaited, kind, text, have, need, for_ns)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Waiting, things, waits)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(ActorSnapshot, kind, name, state, mailbox, mailbox_peak, handled, passed, sent, restarts, busy_ns, current,
+                                                current_ns, waits_for, waits_ns, messages, peers)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(TensorUse, name, type, bytes)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(DeviceSnapshot, name, type, busy_ns, nodes_run, running, queue, bytes_in_use, peak_bytes, cached_bytes,
+                                                limit_bytes, allocations, reuses, largest)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(ShardSnapshot, shard, job, slices, bytes, version, staged, needed, missing, parked, counts, staleness,
+                                                waits_for)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(MemberSnapshot, task, state, tokens)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(JobSnapshot, job, mode, stage, view, epoch, epochs, step, steps, members, counts, waits_for)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(StepRecord, step, slot, begin_ns, took_ns, loss, examples)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(TrainingSnapshot, mode, epoch, epochs, step, steps, examples, loss, doing, doing_ns, recent)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(LinkSnapshot, peer, up, shared_memory, suspect, stalled, bytes_sent, bytes_received, frames_sent,
+                                                frames_received, queued_frames, queued_bytes, credit, window, heard_ns)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(TaskSnapshot, format, task, cluster, incarnation, pid, version, unix_ns, uptime_ns, failure, actors, devices,
+                                                shards, job, training, links, waiting)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(TaskReport, task, address, answered, error, took_ns, snapshot)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(ClusterSnapshot, format, cluster, asked, unix_ns, tasks)
+
+namespace {
+
+// What is not valid UTF-8 (a name that a program gave) is replaced.
+template <class T>
+std::string dump(const T& snapshot) {
+  return nlohmann::json(snapshot).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+template <class T>
+T parse(std::string_view text, const char* what) {
+  try {
+    const auto json = nlohmann::json::parse(text);
+    const int format = json.value("format", 0);
+    if (format > kSnapshotFormat)
+      fail(Code::failed_precondition, "the {} has format {}, of a later Troupe; this program reads formats up to {}", what, format, kSnapshotFormat);
+    return json.get<T>();
+  } catch (const nlohmann::json::exception& error) {
+    invalid_argument("malformed {}: {}", what, error.what());
+  }
+}
+
+}  // namespace
+
+std::string to_json(const TaskSnapshot& snapshot) { return dump(snapshot); }
+std::string to_json(const ClusterSnapshot& snapshot) { return dump(snapshot); }
+TaskSnapshot parse_task_snapshot(std::string_view json) { return parse<TaskSnapshot>(json, "snapshot of a task"); }
+ClusterSnapshot parse_cluster_snapshot(std::string_view json) { return parse<ClusterSnapshot>(json, "snapshot of a cluster"); }
+
+}  // namespace troupe
