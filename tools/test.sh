@@ -91,7 +91,7 @@ summary() {
   printf 'Total Test time (real) = %d sec\n' "$SECONDS"
 }
 
-[[ "$setup" == no ]] || tools/setup.sh
+[[ "$setup" == no ]] || tools/setup.sh --with-browser
 
 presets=(release)
 rm -f build/release/test.log build/asan/test.log

@@ -1,0 +1,133 @@
+// What is known of the cluster: the last two snapshots of each task, and what follows from them.
+
+const cluster = {
+  name: "",
+  asked: "",     // the task that this page comes from
+  tasks: new Map(),  // by name; what stays of one that does not answer is its last snapshot
+  history: [],   // {at, images, steps, traffic, loss, mailbox} of each answer, the oldest first
+  causes: [],
+  why: "",
+};
+const kHistory = 600;
+
+// `now`: of the clock of this page, milliseconds.
+function take(snapshot, now) {
+  cluster.name = snapshot.cluster;
+  cluster.asked = snapshot.asked;
+  const names = new Set();
+  for (const report of snapshot.tasks ?? []) {
+    names.add(report.task);
+    const task = cluster.tasks.get(report.task) ?? {name: report.task, heard: undefined, first: now, now: undefined, before: undefined};
+    task.answered = report.answered;
+    task.error = report.error;
+    task.address = report.address;
+    task.took = report.took_ns;
+    if (report.answered && report.snapshot) {
+      takeTask(task, report.snapshot);
+      task.heard = now;
+    }
+    task.silentFor = task.answered ? 0 : (now - (task.heard ?? task.first)) * 1e6;
+    cluster.tasks.set(report.task, task);
+  }
+  for (const name of cluster.tasks.keys()) if (!names.has(name)) cluster.tasks.delete(name);
+  cluster.tasks = new Map([...names].map((name) => [name, cluster.tasks.get(name)]));
+  remember(now);
+}
+
+function takeTask(task, snapshot) {
+  const last = task.now;
+  if (last && last.incarnation === snapshot.incarnation) {
+    // The same instant told twice says nothing of rates.
+    if (snapshot.unix_ns > last.unix_ns) task.before = last;
+  } else {
+    task.before = undefined;  // another process: its counters begin anew
+  }
+  task.now = snapshot;
+  task.seconds = task.before ? (snapshot.unix_ns - task.before.unix_ns) / 1e9 : undefined;
+}
+
+// How fast something grows, per second; undefined until there are two snapshots.
+function rate(task, read) {
+  if (!task.answered || !task.before || !(task.seconds > 0)) return undefined;
+  const grown = (read(task.now) ?? 0) - (read(task.before) ?? 0);
+  return grown < 0 ? undefined : grown / task.seconds;
+}
+
+const answering = () => [...cluster.tasks.values()].filter((task) => task.answered && task.now);
+const known = () => [...cluster.tasks.values()].filter((task) => task.now);
+
+// undefined only if nobody has a rate yet.
+function rateOfAll(read) {
+  const rates = answering().map((task) => rate(task, read)).filter((each) => each !== undefined);
+  return rates.length ? sum(rates) : undefined;
+}
+
+const sentBytes = (snapshot) => sum((snapshot.links ?? []).map((link) => link.bytes_sent ?? 0));
+
+// The job as its coordinator sees it, or, without one, as the worker that is furthest.
+function job() {
+  const tasks = known();
+  const coordinator = tasks.find((task) => task.now.job && task.answered) ?? tasks.find((task) => task.now.job);
+  if (coordinator) return {...coordinator.now.job, rate: rate(coordinator, (snapshot) => snapshot.job?.step), task: coordinator};
+  const loops = tasks.filter((task) => task.now.training).sort((a, b) => b.now.training.step - a.now.training.step);
+  if (!loops.length) return undefined;
+  const {mode, epoch, epochs, step} = loops[0].now.training;
+  return {mode, epoch, epochs, step, steps: 0, stage: "", members: [], counts: {}, rate: rate(loops[0], (snapshot) => snapshot.training?.step), task: loops[0]};
+}
+
+function meanLoss() {
+  const losses = answering().filter((task) => task.now.training?.steps > 0).map((task) => {
+    const recent = task.now.training.recent ?? [];
+    return recent.length ? sum(recent.map((step) => step.loss)) / recent.length : task.now.training.loss;
+  });
+  return losses.length ? sum(losses) / losses.length : undefined;
+}
+
+const shards = () => known().flatMap((task) => (task.now.shards ?? []).map((shard) => ({task, ...shard})));
+
+function remember(now) {
+  cluster.history.push({
+    at: now,
+    images: rateOfAll((snapshot) => snapshot.training?.examples),
+    steps: job()?.rate,
+    traffic: rateOfAll(sentBytes),
+    loss: meanLoss(),
+    mailbox: sum(answering().flatMap((task) => (task.now.actors ?? []).map((actor) => actor.mailbox))),
+  });
+  if (cluster.history.length > kHistory) cluster.history.shift();
+}
+
+// Actors of a task with keys that stay: several may have the same kind and name.
+const kActorOrder = ["node", "scheduler", "partition", "device", "rendezvous", "collective", "coordinator", "shard", "worker", "checkpoint", "peer"];
+
+function actorsOf(task) {
+  const seen = new Map();
+  const place = (actor) => (kActorOrder.indexOf(actor.kind) + kActorOrder.length + 1) % (kActorOrder.length + 1);
+  const listed = (task.now?.actors ?? []).map((actor) => {
+    const plain = actor.kind + " " + actor.name;
+    const nth = seen.get(plain) ?? 0;
+    seen.set(plain, nth + 1);
+    return {...actor, key: task.name + " " + plain + " " + nth, plain, nth};
+  });
+  return listed.sort((a, b) => place(a) - place(b) || a.name.localeCompare(b.name, undefined, {numeric: true}));
+}
+
+function actorBefore(task, actor) {
+  return (task.before?.actors ?? []).filter((each) => each.kind + " " + each.name === actor.plain)[actor.nth];
+}
+
+// Of an actor now and before; undefined as rate() is.
+function actorRate(task, actor, read) {
+  const before = actorBefore(task, actor);
+  if (!task.answered || !before || !(task.seconds > 0)) return undefined;
+  const grown = (read(actor) ?? 0) - (read(before) ?? 0);
+  return grown < 0 ? undefined : grown / task.seconds;
+}
+
+// Traffic between two tasks in one direction, bytes per second: told by who sends, or else by who receives.
+function traffic(from, to) {
+  const told = rate(from, (snapshot) => linkTo(snapshot, to.name)?.bytes_sent);
+  return told ?? rate(to, (snapshot) => linkTo(snapshot, from.name)?.bytes_received);
+}
+
+const linkTo = (snapshot, peer) => (snapshot?.links ?? []).find((link) => link.peer === peer);

@@ -1,0 +1,79 @@
+// Elements and numbers as text. Whatever came from the cluster becomes text nodes or attributes set by name, never markup.
+
+function element(tag, attributes = {}, ...children) {
+  const made = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (name === "onclick") made.addEventListener("click", value);
+    else if (value !== undefined && value !== false) made.setAttribute(name, value === true ? "" : value);
+  }
+  made.append(...children);
+  return made;
+}
+
+function drawn(tag, attributes = {}) {
+  const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
+  return made;
+}
+
+const byId = (id) => document.getElementById(id);
+
+function setText(node, value) {
+  const text = String(value);
+  if (node.textContent !== text) node.textContent = text;
+}
+
+// Makes the children of `parent` stand for `items`: those of known keys stay, with their focus and animations.
+function setChildren(parent, items, keyOf, make, update = () => {}) {
+  const before = parent.made ?? new Map();
+  const after = new Map();
+  let place = parent.firstChild;
+  for (const item of items) {
+    const key = keyOf(item);
+    const child = before.get(key) ?? make(item);
+    update(child, item);
+    after.set(key, child);
+    if (child === place) place = place.nextSibling;
+    else parent.insertBefore(child, place);
+  }
+  for (const [key, child] of before) if (!after.has(key)) child.remove();
+  parent.made = after;
+}
+
+// "/job:worker/task:0" as "worker/0".
+const shortName = (name) => (name ?? "").replace(/\/job:([^/]+)\/task:(\d+)/g, "$1/$2");
+
+// 12345.6 as "12 346", 1.234 as "1.23".
+function number(value) {
+  if (!Number.isFinite(value)) return "–";
+  const size = Math.abs(value);
+  const digits = size >= 100 || Number.isInteger(value) ? 0 : size >= 10 ? 1 : size >= 1 ? 2 : size >= 0.001 ? 3 : 0;
+  return value.toFixed(digits).replace(/\B(?=(\d{3})+$)/g, digits ? "" : "\u202f");
+}
+
+// At most four characters and a unit.
+function scaled(value, step, units) {
+  if (!Number.isFinite(value)) return "–";
+  let unit = 0;
+  while (Math.abs(value) >= step && unit + 1 < units.length) {
+    value /= step;
+    ++unit;
+  }
+  return number(value >= 10 ? Math.round(value) : Math.round(value * 10) / 10) + "\u202f" + units[unit];
+}
+
+const bytes = (value) => scaled(value, 1000, ["B", "kB", "MB", "GB", "TB"]);
+const percent = (share) => (Number.isFinite(share) ? Math.round(100 * Math.min(1, Math.max(0, share))) + "\u202f%" : "–");
+const perSecond = (value, what = number) => (value === undefined ? "–" : what(value) + "/s");
+
+function duration(ns) {
+  if (!Number.isFinite(ns)) return "–";
+  if (ns < 1e6) return number(Math.round(ns / 1e3)) + "\u202fµs";
+  if (ns < 1e9) return number(ns < 1e7 ? Math.round(ns / 1e5) / 10 : Math.round(ns / 1e6)) + "\u202fms";
+  const seconds = ns / 1e9;
+  if (seconds < 60) return number(Math.round(seconds * 10) / 10) + "\u202fs";
+  if (seconds < 3600) return Math.floor(seconds / 60) + "\u202fmin " + Math.floor(seconds % 60) + "\u202fs";
+  return Math.floor(seconds / 3600) + "\u202fh " + Math.floor((seconds % 3600) / 60) + "\u202fmin";
+}
+
+const sum = (values) => values.reduce((total, value) => total + value, 0);

@@ -1,0 +1,88 @@
+// The tiles at the top.
+
+function figures() {
+  const work = job();
+  const told = shards();
+  const count = (name) => sum(told.map((shard) => shard.counts?.[name] ?? 0));
+  const dropped = count("stale") + count("uncommitted") + count("fenced") + count("abandoned");
+  const staleness = [];
+  for (const shard of told) (shard.staleness ?? []).forEach((value, index) => (staleness[index] = (staleness[index] ?? 0) + value));
+  const latest = cluster.history.at(-1) ?? {};
+  const workers = answering().filter((task) => task.now.training).length;
+  return [
+    {id: "epoch", title: "Epoch", value: work ? number(work.epoch) : "–", of: work?.epochs ? "of " + number(work.epochs) : "",
+     note: work?.mode ? "mode " + work.mode : "", share: work?.steps ? work.step / work.steps : undefined},
+    {id: "step", title: "Global step", value: work ? number(work.step) : "–", note: work?.steps ? "of " + number(work.steps) : ""},
+    {id: "steps", title: "Steps", value: latest.steps === undefined ? "–" : number(latest.steps), of: "/s",
+     note: latest.steps > 0 ? duration(1e9 / latest.steps) + " each" : ""},
+    {id: "images", title: "Images", value: latest.images === undefined ? "–" : number(latest.images), of: "/s",
+     note: workers + (workers === 1 ? " task trains" : " tasks train")},
+    {id: "traffic", title: "Between tasks", value: latest.traffic === undefined ? "–" : bytes(latest.traffic), of: "/s",
+     note: number(count("pulls")) + " pulls"},
+    {id: "loss", title: "Loss", value: latest.loss === undefined ? "–" : number(latest.loss), note: "mean of last steps"},
+    {id: "dropped", title: "Gradients dropped", value: number(dropped), note: number(count("duplicates")) + " duplicates"},
+    {id: "staleness", title: "Staleness", bars: lastOf(staleness), note: stalenessNote(staleness)},
+  ];
+}
+
+// Without the empty buckets at the end, but at least four.
+function lastOf(buckets) {
+  let length = buckets.length;
+  while (length > 4 && !buckets[length - 1]) --length;
+  return Array.from({length: Math.max(4, length)}, (_, index) => buckets[index] ?? 0);
+}
+
+function stalenessNote(buckets) {
+  const all = sum(buckets.map((value) => value ?? 0));
+  if (!all) return "no updates yet";
+  const mean = sum(buckets.map((value, index) => (value ?? 0) * index)) / all;
+  return mean === 0 ? "all 0 updates late" : "mean " + number(mean) + " updates";
+}
+
+function showFigures() {
+  setChildren(byId("tiles"), figures(), (figure) => figure.id, makeTile, updateTile);
+}
+
+function makeTile(figure) {
+  const tile = element("div", {class: "tile", "data-figure": figure.id}, element("h3", {}, figure.title));
+  if (figure.bars) {
+    tile.append(element("div", {class: "histogram", role: "img"}));
+  } else {
+    tile.append(element("div", {class: "value"}, element("span"), " ", element("small")));
+  }
+  if (figure.id === "epoch") tile.append(element("div", {class: "meter"}, element("i")));
+  tile.append(element("div", {class: "note"}));
+  return tile;
+}
+
+function updateTile(tile, figure) {
+  if (figure.bars) {
+    const most = Math.max(1, ...figure.bars);
+    const histogram = tile.querySelector(".histogram");
+    const told = "gradients by how many updates late they were: " + figure.bars.map((bar, late) => late + ": " + bar).join(", ");
+    histogram.setAttribute("aria-label", told);
+    histogram.title = told;
+    setChildren(histogram, figure.bars.map((bar, late) => ({bar, late})), (each) => each.late, () => element("i"),
+      (bar, each) => (bar.style.height = Math.round((100 * each.bar) / most) + "%"));
+  } else {
+    setText(tile.querySelector(".value span"), figure.value);
+    setText(tile.querySelector(".value small"), figure.of ?? "");
+  }
+  const meter = tile.querySelector(".meter");
+  if (meter) {
+    meter.hidden = figure.share === undefined;
+    meter.firstChild.style.width = percent(figure.share ?? 0).replace("\u202f", "");
+  }
+  setText(tile.querySelector(".note"), figure.note);
+}
+
+function showHeader() {
+  const work = job();
+  setText(byId("cluster"), cluster.name);
+  const failure = known().map((task) => task.now.failure).find((text) => text);
+  const stage = failure ? "failed" : work?.stage || (work ? "training" : "no job");
+  setText(byId("stage"), stage);
+  byId("stage").hidden = false;
+  byId("stage").classList.toggle("failed", stage === "failed");
+  document.title = (cluster.name ? cluster.name + " · " : "") + stage + " · Troupe";
+}

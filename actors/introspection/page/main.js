@@ -1,0 +1,119 @@
+// Asks again and again, never twice at a time, and shows what comes.
+
+const kPeriod = 1000, kHiddenPeriod = 10000, kPatience = 8000;  // milliseconds
+const token = new URLSearchParams(location.search).get("token");
+let lastAnswer;
+
+// The text of an answer. Throws with the reason in words.
+async function ask(what) {
+  const giveUp = new AbortController();
+  const timer = setTimeout(() => giveUp.abort(), kPatience);
+  try {
+    const headers = token ? {Authorization: "Bearer " + token} : {};
+    const answer = await fetch(what, {cache: "no-store", signal: giveUp.signal, headers});
+    const text = await answer.text();
+    if (answer.status === 401 || answer.status === 403) {
+      throw new Error("the token is missing or wrong; open this page with the whole address that was printed");
+    }
+    if (!answer.ok) throw new Error("status " + answer.status + ": " + text.slice(0, 300));
+    return text;
+  } catch (error) {
+    if (giveUp.signal.aborted) throw new Error("nothing came within " + kPatience / 1000 + " s");
+    throw error instanceof TypeError ? new Error("the task cannot be reached, it may have ended") : error;
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+async function watch(once) {
+  for (;;) {
+    const begun = Date.now();
+    await once();
+    await pause(Math.max(50, begun + (document.hidden ? kHiddenPeriod : kPeriod) - Date.now()));
+  }
+}
+
+// Ends early when the page comes into sight.
+function pause(milliseconds) {
+  return new Promise((done) => {
+    const timer = setTimeout(end, milliseconds);
+    const look = () => document.hidden || end();
+    document.addEventListener("visibilitychange", look);
+    function end() {
+      clearTimeout(timer);
+      document.removeEventListener("visibilitychange", look);
+      done();
+    }
+  });
+}
+
+async function watchCluster() {
+  try {
+    take(JSON.parse(await ask("snapshot")), Date.now());
+    lastAnswer = Date.now();
+    showLive();
+    showAll();
+  } catch (error) {
+    showSilence(error);
+  }
+}
+
+async function watchWhy() {
+  try {
+    const told = JSON.parse(await ask("why?json"));
+    cluster.causes = told.causes ?? [];
+    cluster.why = told.text ?? "";
+    showWhy();
+  } catch (error) {
+    // watchCluster says that nobody answers.
+  }
+}
+
+function showAll() {
+  showHeader();
+  showFigures();
+  showPicture();
+  showCharts();
+  showTimeline();
+  showTables();
+  showDetails();
+}
+
+function showWhy() {
+  setChildren(byId("causes"), cluster.causes.slice(0, 8).map((cause, index) => ({...cause, index})), (cause) => cause.index,
+    () => element("li", {class: "cause"}, element("span", {class: "kind"}), element("span", {class: "what"}), element("span", {class: "hint"})),
+    (item, cause) => {
+      item.dataset.kind = cause.kind;
+      setText(item.children[0], cause.kind);
+      setText(item.children[1], shortName(cause.text));
+      const waiters = cause.waiters ? number(cause.waiters) + (cause.waiters === 1 ? " waits for it" : " wait for it") : "";
+      setText(item.children[2], [waiters, cause.for_ns ? "for " + duration(cause.for_ns) : ""].filter(Boolean).join(", "));
+    });
+  setText(byId("why-text"), cluster.why);
+  byId("why").querySelector("details").hidden = !cluster.why;
+}
+
+function showLive() {
+  const silent = [...cluster.tasks.values()].filter((task) => !task.answered).length;
+  byId("live").className = "live on";
+  setText(byId("live").lastChild, "live, " + cluster.tasks.size + (cluster.tasks.size === 1 ? " task" : " tasks") + (silent ? ", " + silent + " silent" : ""));
+  byId("notice").hidden = true;
+  document.body.classList.remove("stale");
+}
+
+function showSilence(error) {
+  byId("live").className = "live off";
+  setText(byId("live").lastChild, "no answer");
+  const since = lastAnswer ? "No answer since " + new Date(lastAnswer).toLocaleTimeString() + ", what is shown is old: " : "No answer: ";
+  setText(byId("notice"), since + error.message + ". Trying again.");
+  byId("notice").hidden = false;
+  document.body.classList.toggle("stale", Boolean(lastAnswer));
+}
+
+byId("more-links").addEventListener("click", () => {
+  allLinks = !allLinks;
+  showLinks();
+});
+new ResizeObserver(placeEdges).observe(byId("picture"));
+watch(watchCluster);
+watch(watchWhy);

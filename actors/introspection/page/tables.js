@@ -1,0 +1,142 @@
+// Workers, shards, devices and connections.
+
+// `columns`: {title, cell(row) -> text, or {text, class}; text: to the left; wide: a line of its own on a phone}.
+function showTable(id, columns, rows, keyOf, nothing) {
+  const table = byId(id);
+  if (!table.tBodies.length) {
+    const titles = columns.map((column) => element("th", {scope: "col", class: column.text ? "text" : undefined}, column.title));
+    table.append(element("thead", {}, element("tr", {}, ...titles)), element("tbody"));
+    table.after(element("p", {class: "empty"}, nothing));
+  }
+  table.nextSibling.hidden = rows.length > 0;
+  table.hidden = rows.length === 0;
+  setChildren(table.tBodies[0], rows, keyOf,
+    () => element("tr", {}, ...columns.map((column) => element("td", {"data-label": column.title}))),
+    (line, row) => {
+      line.classList.toggle("silent", row.task?.answered === false);
+      columns.forEach((column, index) => {
+        const told = column.cell(row);
+        const {text, mark} = typeof told === "object" ? told : {text: told, mark: ""};
+        setText(line.cells[index], text);
+        line.cells[index].className = [column.text && "text", column.wide && "wide", mark].filter(Boolean).join(" ");
+      });
+    });
+}
+
+const marked = (text, mark) => ({text, mark});
+
+function showTables() {
+  showWorkers();
+  showShards();
+  showDevices();
+  showLinks();
+}
+
+function showWorkers() {
+  const members = new Map((job()?.members ?? []).map((member) => [member.task, member]));
+  const names = new Set([...members.keys(), ...known().filter((task) => task.now.training).map((task) => task.name)]);
+  const rows = [...names].map((name) => ({name, member: members.get(name), task: cluster.tasks.get(name)}));
+  const training = (row) => row.task?.now?.training;
+  const state = (row) => {
+    const told = row.member?.state ?? "";
+    if (row.task && !row.task.answered) return marked((told ? told + ", " : "") + "does not answer", "trouble");
+    return marked(told || "trains", told === "lost" ? "trouble" : told === "suspect" ? "late" : "");
+  };
+  const doing = (row) => {
+    const told = row.task?.answered && training(row);
+    return told?.doing ? told.doing + (told.doing_ns ? " for " + duration(told.doing_ns) : "") : "–";
+  };
+  showTable("workers", [
+    {title: "Task", text: true, cell: (row) => shortName(row.name)},
+    {title: "State", text: true, cell: state},
+    {title: "Does", text: true, wide: true, cell: doing},
+    {title: "Tokens", text: true, wide: true, cell: (row) => row.member?.tokens?.join(", ") || "–"},
+    {title: "Steps", cell: (row) => (training(row) ? number(training(row).steps) : "–")},
+    {title: "Images", cell: (row) => perSecond(row.task && rate(row.task, (snapshot) => snapshot.training?.examples))},
+    {title: "Loss", cell: (row) => (training(row)?.steps ? number(training(row).loss) : "–")},
+  ], rows, (row) => row.name, "No task trains.");
+}
+
+function showShards() {
+  const rows = shards();
+  const count = (name) => (row) => number(row.counts?.[name] ?? 0);
+  const shardOf = (snapshot, row) => snapshot.shards?.find((shard) => shard.shard === row.shard && shard.job === row.job);
+  const grows = (name) => (row) => perSecond(rate(row.task, (snapshot) => shardOf(snapshot, row)?.counts?.[name]));
+  showTable("shards", [
+    {title: "Shard", text: true, cell: (row) => row.shard + " on " + shortName(row.task.name)},
+    {title: "Bytes", cell: (row) => bytes(row.bytes)},
+    {title: "Version", cell: (row) => number(row.version)},
+    {title: "Staged", cell: (row) => (row.needed ? row.staged + " of " + row.needed : number(row.staged))},
+    {title: "Missing slots", cell: (row) => (row.missing?.length ? marked(row.missing.join(", "), "late") : "–")},
+    {title: "Pulls", cell: count("pulls")},
+    {title: "Pulls", cell: grows("pulls")},
+    {title: "Pushes", cell: count("pushes")},
+    {title: "Pushes", cell: grows("pushes")},
+    {title: "Pulls that wait", cell: (row) => number(row.parked)},
+    {title: "Dropped", cell: (row) => number(sum(["stale", "uncommitted", "fenced", "abandoned"].map((name) => row.counts?.[name] ?? 0)))},
+    {title: "Duplicates", cell: count("duplicates")},
+    {title: "Waits for", text: true, wide: true, cell: (row) => shortName(row.waits_for) || "–"},
+  ], rows, (row) => row.task.name + " " + row.shard + " " + row.job, "No task keeps parameters.");
+}
+
+let allLinks = false;
+
+function showLinks() {
+  const all = known().flatMap((task) => (task.now.links ?? []).map((link) => ({task, link})));
+  const troubled = ({task, link}) => task.answered && (!link.up || link.suspect || link.stalled);
+  const carries = ({task, link}) => rate(task, (snapshot) => linkTo(snapshot, link.peer)?.bytes_sent) >= kIdleTraffic;
+  const rows = allLinks ? all : all.filter((row) => troubled(row) || carries(row));
+  const more = byId("more-links");
+  more.hidden = all.length === rows.length && !allLinks;
+  setText(more, allLinks ? "Only those that carry tensors" : "All " + all.length + " connections");
+  const state = ({task, link}) => {
+    if (!task.answered) return marked("unknown", "late");
+    if (!link.up) return marked("down", "trouble");
+    if (link.suspect) return marked("suspect, heard " + duration(link.heard_ns) + " ago", "trouble");
+    if (link.stalled) return marked("stalled: waits for credit", "late");
+    return link.shared_memory ? "up, shared memory" : "up";
+  };
+  showTable("links", [
+    {title: "From", text: true, cell: (row) => shortName(row.task.name) + " to " + shortName(row.link.peer)},
+    {title: "State", text: true, cell: state},
+    {title: "Sends", cell: (row) => perSecond(rate(row.task, (snapshot) => linkTo(snapshot, row.link.peer)?.bytes_sent), bytes)},
+    {title: "Frames", cell: (row) => perSecond(rate(row.task, (snapshot) => linkTo(snapshot, row.link.peer)?.frames_sent))},
+    {title: "Sent", cell: (row) => bytes(row.link.bytes_sent)},
+    {title: "Received", cell: (row) => bytes(row.link.bytes_received)},
+    {title: "Queued", cell: ({link}) => (link.queued_frames ? marked(number(link.queued_frames) + " frames, " + bytes(link.queued_bytes), "late") : "–")},
+    {title: "Credit", cell: (row) => (row.link.window ? bytes(row.link.credit) + " of " + bytes(row.link.window) : "–")},
+  ], rows, (row) => row.task.name + " " + row.link.peer, "No connection carries tensors now.");
+}
+
+function showDevices() {
+  const rows = known().flatMap((task) => (task.now.devices ?? []).map((device) => ({task, device})));
+  setChildren(byId("devices"), rows, (row) => row.task.name + " " + row.device.name, makeDevice, updateDevice);
+}
+
+function makeDevice() {
+  return element("div", {class: "device"}, element("div", {class: "name"}), element("div", {class: "hint runs"}),
+    element("div", {class: "memory", role: "img"}, element("i"), element("i", {class: "used"}), element("i", {class: "peak"})),
+    element("div", {class: "hint uses"}), element("h3", {}, "Largest tensors"), element("dl", {class: "pairs"}));
+}
+
+function updateDevice(box, {task, device}) {
+  const busy = rate(task, (snapshot) => (snapshot.devices?.find((each) => each.name === device.name)?.busy_ns ?? 0) / 1e9);
+  const name = device.name.startsWith(task.name) ? shortName(device.name) : shortName(task.name) + " " + device.name;
+  setText(box.querySelector(".name"), name.replace("/device:", " "));
+  setText(box.querySelector(".runs"), (task.answered ? percent(busy) + " busy, " + number(device.nodes_run) + " nodes run" : "does not answer")
+    + (device.running && task.answered ? ", now " + device.running : "") + (device.queue ? ", " + device.queue + " segments queued" : ""));
+  const whole = device.limit_bytes || device.peak_bytes || 1;
+  const [held, used, peak] = box.querySelectorAll(".memory i");
+  const width = (amount) => Math.min(100, (100 * amount) / whole).toFixed(2) + "%";
+  held.style.width = width(device.bytes_in_use + device.cached_bytes);
+  used.style.width = width(device.bytes_in_use);
+  peak.style.left = "calc(" + width(device.peak_bytes) + " - 2px)";
+  const uses = bytes(device.bytes_in_use) + " in use, " + bytes(device.cached_bytes) + " cached, peak " + bytes(device.peak_bytes)
+    + (device.limit_bytes ? ", limit " + bytes(device.limit_bytes) : "");
+  setText(box.querySelector(".uses"), uses);
+  box.querySelector(".memory").setAttribute("aria-label", uses);
+  const largest = (device.largest ?? []).map((tensor, index) => ({...tensor, index}));
+  box.querySelector("h3").hidden = !largest.length;
+  setChildren(box.querySelector("dl"), largest.flatMap((tensor) => [{tensor, tag: "dt"}, {tensor, tag: "dd"}]), (each) => each.tag + each.tensor.index,
+    (each) => element(each.tag), (node, each) => setText(node, each.tag === "dt" ? each.tensor.name + " " + each.tensor.type : bytes(each.tensor.bytes)));
+}

@@ -1,0 +1,22 @@
+// A cluster that trains, as its snapshots tell it after some seconds: all figures follow from the time.
+#pragma once
+
+#include "actors/introspection/snapshot.hpp"
+
+namespace troupe::testing {
+
+inline constexpr std::int64_t kExampleBegin = 1'800'000'000'000'000'000;  // unix_ns of second 0
+
+struct ExampleCluster {
+  int ps = 2;
+  int workers = 3;
+  double steps_per_second = 180;
+
+  ClusterSnapshot at(double seconds) const;
+};
+
+// As if it had stopped.
+void silence(ClusterSnapshot& snapshot, const std::string& task);
+TaskReport& report_of(ClusterSnapshot& snapshot, const std::string& task);
+
+}  // namespace troupe::testing
