@@ -9,7 +9,7 @@ usage() {
   cat <<'TEXT'
 Usage: tools/test.sh [--no-setup] [--no-asan] [--no-fuzz]
 
-  --no-setup  do not look for missing packages
+  --no-setup  do not look for missing packages, nor for TensorBoard (build/tensorboard)
   --no-asan   release only
   --no-fuzz   no fuzzing
 
@@ -91,7 +91,7 @@ summary() {
   printf 'Total Test time (real) = %d sec\n' "$SECONDS"
 }
 
-[[ "$setup" == no ]] || tools/setup.sh --with-browser
+[[ "$setup" == no ]] || tools/setup.sh --with-browser --with-tensorboard
 
 presets=(release)
 rm -f build/release/test.log build/asan/test.log

@@ -1,8 +1,9 @@
-// Writes checkpoints of a running job: files are slow, and nobody else may wait for them. Detached; one piece of work after the
-// other.
+// Writes files of a running job, its checkpoints or its curves: files are slow, and nobody else may wait for them. Detached; one
+// piece of work after the other.
 #pragma once
 
 #include <functional>
+#include <utility>
 
 #include "actors/introspection/counted.hpp"
 #include "messages/local.hpp"
@@ -15,6 +16,26 @@ struct WriteCheckpoint {
   using local_message = void;
   LocalHandle work;
 };
+// What it does for others. `dropped`: called in the place of `what` if that is never done, because the actor has ended.
+class FileWork final : public LocalWork {
+ public:
+  explicit FileWork(std::function<void()> what, std::function<void()> dropped = nullptr) : what_(std::move(what)), dropped_(std::move(dropped)) {}
+  FileWork(const FileWork&) = delete;
+  FileWork& operator=(const FileWork&) = delete;
+  ~FileWork() override {
+    if (!done_ && dropped_) dropped_();
+  }
+  void run() override {
+    what_();
+    done_ = true;
+  }
+
+ private:
+  std::function<void()> what_;
+  std::function<void()> dropped_;
+  bool done_ = false;
+};
+
 using CheckpointActor = caf::typed_actor<caf::reacts_to<WriteCheckpoint>, caf::reacts_to<Stop>>;
 
 class CheckpointActorImpl final : public Counted<CheckpointActor> {

@@ -22,6 +22,7 @@ constexpr std::array kPolicies = {
     SupervisionPolicy{"coordinator", 0, FailureScope::job},      // members and tokens
     SupervisionPolicy{"worker", 0, FailureScope::job},           // the worker's place
     SupervisionPolicy{"checkpoint", kRestarts, FailureScope::job},    // nothing
+    SupervisionPolicy{"curves", kRestarts, FailureScope::actor},      // nothing
     SupervisionPolicy{"introspector", kRestarts, FailureScope::actor},  // nothing
 };
 

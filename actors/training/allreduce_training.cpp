@@ -6,6 +6,7 @@
 #include "actors/training/batches.hpp"
 #include "actors/training/job_settings.hpp"
 #include "actors/training/session_checkpoints.hpp"
+#include "actors/training/training_curves.hpp"
 #include "actors/training/training_plan.hpp"
 #include "graph/fingerprint.hpp"
 
@@ -58,6 +59,7 @@ class RankTrainer {
 
  private:
   Trained train() {
+    curves_.emplace(plan_, *graph_.graph, group_.rank() == 0);  // not before: the others hear why it cannot be
     initialize();
     for (;;) {
       run_epoch();
@@ -74,6 +76,7 @@ class RankTrainer {
     }
     group_.barrier(fmt::format("the end, with parameters {}", out.result.params_sha256));
     checkpoints_.wait();  // no other rank needs to
+    curves_->wait();
     return out;
   }
 
@@ -130,6 +133,7 @@ class RankTrainer {
       auto running = start(next);
       if (at_.step + 1 < end) next = batch(at_.step + 1 - first);  // while the step runs
       const auto figures = finish(std::move(running));
+      curves_->step_done(at_.step, figures[0].item<float>(), static_cast<std::uint64_t>(plan_.options.batch));
       ++at_.step;
       at_.loss_sum += figures[0].item<float>();
       at_.correct += static_cast<std::uint64_t>(figures[1].item<std::int64_t>());
@@ -207,6 +211,8 @@ class RankTrainer {
                          .steps = at_.step,
                          .seconds = seconds(at_.job_ns)};
     if (rank == 0 && plan_.options.on_epoch) plan_.options.on_epoch(figures_);
+    curves_->epoch_done(figures_);
+    if (curves_->on()) curves_->parameters(at_.step, parameters());
   }
 
   std::int64_t evaluate(std::int64_t first, std::int64_t last) {
@@ -228,6 +234,7 @@ class RankTrainer {
   const std::uint64_t steps_per_epoch_;
   const std::string settings_;
   SessionCheckpoints checkpoints_;
+  std::optional<TrainingCurves> curves_;
   Callable step_, evaluate_;
   JobState at_;  // steps that are complete, and the epoch of the next; of its figures this rank's part
   std::uint64_t operations_ = 0;  // steps begun, in the channels of the group

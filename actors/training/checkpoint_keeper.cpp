@@ -10,25 +10,6 @@
 namespace troupe {
 namespace {
 
-class Work final : public LocalWork {
- public:
-  explicit Work(std::function<void()> what, std::function<void()> dropped = nullptr) : what_(std::move(what)), dropped_(std::move(dropped)) {}
-  Work(const Work&) = delete;
-  Work& operator=(const Work&) = delete;
-  ~Work() override {
-    if (!done_ && dropped_) dropped_();
-  }
-  void run() override {
-    what_();
-    done_ = true;
-  }
-
- private:
-  std::function<void()> what_;
-  std::function<void()> dropped_;
-  bool done_ = false;
-};
-
 const Error kWriterFailed(Code::aborted, "the actor that writes checkpoints has failed");
 
 std::string size_of(std::uint64_t bytes) {
@@ -116,7 +97,7 @@ void CheckpointKeeper::post(std::function<void()> what, std::function<void()> dr
     about->writing.fetch_sub(1);
     if (dropped) dropped();
   };
-  caf::anon_send(writer_, WriteCheckpoint{std::make_shared<Work>(work, instead)});
+  caf::anon_send(writer_, WriteCheckpoint{std::make_shared<FileWork>(work, instead)});
 }
 
 void CheckpointKeeper::check() const {
@@ -124,7 +105,7 @@ void CheckpointKeeper::check() const {
   if (about_->failure) throw about_->failure;
 }
 
-void CheckpointKeeper::run(std::function<void()> work) const { caf::anon_send(writer_, WriteCheckpoint{std::make_shared<Work>(std::move(work))}); }
+void CheckpointKeeper::run(std::function<void()> work) const { caf::anon_send(writer_, WriteCheckpoint{std::make_shared<FileWork>(std::move(work))}); }
 
 void CheckpointKeeper::write(const CheckpointId& id, ShardContents contents, std::function<void(const ShardManifest&, const Error&)> done) const {
   const auto dropped = [done] { done({}, kWriterFailed); };

@@ -65,6 +65,11 @@ struct TrainingOptions {
   std::string provenance;
   // Modes sync and ssp with backups: such a file `commits`. The steps in it use the same slots again, and so have the same bits.
   std::string replay;
+  // A directory for TensorBoard's event files ("": none): the figures of each epoch and histograms of the parameters after it, the loss and
+  // the learning rate every so many steps, and the model's graph. Written by who tells the user: the chief, or rank 0. In modes of
+  // clusters the loss is that of the batches which this task has computed.
+  std::string tensorboard;
+  std::uint64_t tensorboard_every = 100;
   // Called with what happens beside the figures: losses and what is done about them, checkpoints. On threads of the runtime, also on
   // several at once.
   std::function<void(const JobEvent&)> on_event;

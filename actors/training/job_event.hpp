@@ -16,7 +16,8 @@ struct JobEvent {
   // refused, the first of it), passed_over (a checkpoint), saved, save_left_out, save_failed, job_ended (counts: of the members).
   // Modes without a coordinator tell of checkpoints where they are written.
   // On each ps task: provenance_failed (no more of it is written), restored (a checkpoint), ended (counts: what its shard has applied and dropped).
-  // On any task: waits (the job cannot go on before others are back), goes_on (from a checkpoint).
+  // On any task: waits (the job cannot go on before others are back), goes_on (from a checkpoint), curves_failed (they are
+  // not written, or not all).
   std::string kind;
   TaskName task;           // whom it is about; without a job: nobody
   std::uint64_t step = 0;  // of the job that is next to be complete

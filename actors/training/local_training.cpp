@@ -6,6 +6,7 @@
 #include "actors/training/batches.hpp"
 #include "actors/training/job_settings.hpp"
 #include "actors/training/session_checkpoints.hpp"
+#include "actors/training/training_curves.hpp"
 #include "actors/training/training_plan.hpp"
 
 namespace troupe {
@@ -32,7 +33,8 @@ class LocalTrainer {
         session_(plan.task, *graph_.graph, {.seed = plan.options.seed}),
         batches_(plan.data.train, plan.options.seed, kStepsInFlight * static_cast<std::size_t>(slots_)),
         steps_per_epoch_(static_cast<std::uint64_t>(plan.data.train.size()) / examples_per_step()),
-        checkpoints_(plan, graph_, session_, job_settings(plan, static_cast<std::uint32_t>(slots_), 0, 0, 0), static_cast<std::uint32_t>(slots_), steps_per_epoch_, true) {
+        checkpoints_(plan, graph_, session_, job_settings(plan, static_cast<std::uint32_t>(slots_), 0, 0, 0), static_cast<std::uint32_t>(slots_), steps_per_epoch_, true),
+        curves_(plan, *graph_.graph, true) {
     Outputs feeds = graph_.images;
     feeds.insert(feeds.end(), graph_.labels.begin(), graph_.labels.end());
     step_ = session_.callable(feeds, {graph_.loss_sum, graph_.correct}, {graph_.train});
@@ -47,8 +49,9 @@ class LocalTrainer {
       at_ = {.epoch = at_.epoch + 1, .step = at_.step, .job_ns = at_.job_ns, .commits = {}};
     }
     checkpoints_.wait();
+    curves_.wait();
     Trained out;
-    for (const VariableRef& v : graph_.trainable) out.parameters[v.name] = session_.run(v.read());
+    out.parameters = parameters();
     out.result = {true, figures_.test_accuracy, at_.step, figures_.seconds,
                   figures_.seconds > 0 ? static_cast<double>(at_.step * examples_per_step()) / figures_.seconds : 0, params_sha256(out.parameters)};
     if (graph_.loss_scale) {
@@ -66,6 +69,12 @@ class LocalTrainer {
     return out.size() > 1 ? out : std::vector<std::string>();
   }
   std::uint64_t examples_per_step() const { return static_cast<std::uint64_t>(plan_.options.batch) * static_cast<std::uint64_t>(slots_); }
+
+  Parameters parameters() {
+    Parameters out;
+    for (const VariableRef& v : graph_.trainable) out[v.name] = session_.run(v.read());
+    return out;
+  }
 
   // Random initial values are drawn as a shard draws them: in step 0, slot 0.
   void initialize() {
@@ -106,6 +115,7 @@ class LocalTrainer {
       }
       const auto figures = in_flight.front().get();
       in_flight.pop_front();
+      curves_.step_done(at_.step, figures[0].item<float>(), examples_per_step());
       ++at_.step;
       at_.loss_sum += figures[0].item<float>();
       at_.correct += static_cast<std::uint64_t>(figures[1].item<std::int64_t>());
@@ -124,6 +134,8 @@ class LocalTrainer {
                          .steps = at_.step,
                          .seconds = seconds(at_.job_ns)};
     if (plan_.options.on_epoch) plan_.options.on_epoch(figures_);
+    curves_.epoch_done(figures_);
+    if (curves_.on()) curves_.parameters(at_.step, parameters());
   }
 
   // Step t of the epoch.
@@ -158,6 +170,7 @@ class LocalTrainer {
   Batch test_batch_;
   const std::uint64_t steps_per_epoch_;
   SessionCheckpoints checkpoints_;
+  TrainingCurves curves_;
   Callable step_;
   Callable evaluate_;
   JobState at_;  // steps that are complete, and the epoch of the next
@@ -190,6 +203,7 @@ void check_training(const TrainingPlan& plan, int slots) {
     invalid_argument("updates of several batches (aggregate) are not saved: leave out the checkpoints");
   if (!o.provenance.empty() && (o.mode == JobMode::local || o.mode == JobMode::allreduce))
     invalid_argument("the provenance of parameters is kept by parameter servers, and this mode has none");
+  if (o.tensorboard_every < 1) invalid_argument("the loss is written every step (1), or every so many, not every 0 steps");
   if (!o.replay.empty() && o.backups == 0) invalid_argument("commits are replayed by a job with backup slots, and this has none");
   if (o.step_timeout.count() < 0) invalid_argument("the step timeout is 0 (none) or more");
   if (slots < 1 || slots > 1024) invalid_argument("a step has 1 to 1024 slots, not {}", slots);

@@ -6,6 +6,7 @@
 #include "actors/session/session.hpp"
 #include "actors/training/batches.hpp"
 #include "actors/training/cluster_job.hpp"
+#include "actors/training/training_curves.hpp"
 
 namespace troupe {
 namespace {
@@ -19,6 +20,7 @@ class WorkerLoop {
         index_(static_cast<std::uint32_t>(plan.task.name().index)),
         session_(plan.task, *job.sharded.graph, {.seed = plan.options.seed, .shards = job.shard_names()}),
         batches_(plan.data.train, plan.options.seed, kTokensAhead),
+        curves_(plan, *job.graph.graph, index_ == 0),
         mailbox_(std::make_shared<WorkerMailbox>(most_silence(plan.options))) {
     const TrainingGraph& g = job.graph;
     step_ = session_.callable({here(g.images[0]), here(g.labels[0])}, {here(g.loss_sum), here(g.correct)}, {here(g.train)});
@@ -79,6 +81,7 @@ class WorkerLoop {
     TokenDone report;
     StepId id;
     bool unused = false;  // nobody waits for it any more
+    bool curves = false;  // it reads the parameters for them
     std::atomic<bool> ended{false};
     StepResult result;
   };
@@ -132,6 +135,9 @@ class WorkerLoop {
     if (const auto* epoch = std::get_if<EpochDone>(&frame)) {
       figures_ = *epoch;
       if (plan_.options.on_epoch && epoch->chief == index_) plan_.options.on_epoch(*epoch);
+      curves_.set_tells(epoch->chief == index_);
+      curves_.epoch_done(*epoch);
+      if (curves_.on()) read_for_curves(epoch->steps);
     }
     // This worker is a member no more, though its links are whole: it has to join again.
     const auto* fence = std::get_if<Fence>(&frame);
@@ -167,8 +173,20 @@ class WorkerLoop {
     return step;
   }
 
+  // Asynchronous: what there is; batches are no versions.
+  void read_for_curves(std::uint64_t steps) {
+    const Token token{.kind = TokenKind::finish, .step = steps, .slot = index_, .min_version = job_.mode == TrainingMode::asynchronous ? 0 : steps};
+    start(read_all_, {}, token)->curves = true;
+  }
+
   void end_first() {
     const auto step = running_.front();
+    if (step->curves) {
+      running_.pop_front();
+      // Why it has failed is for those to say that train.
+      if (!step->result.error) curves_.parameters(step->report.token.step, trained_of(step->result.fetches));
+      return;
+    }
     if (step->unused) {
       running_.pop_front();
       return report_unused(step->report.token);
@@ -181,6 +199,7 @@ class WorkerLoop {
     attempt_.progress = true;
     if (step->report.token.request != 0) ask();
     const Token& token = step->report.token;
+    if (token.kind == TokenKind::train) curves_.step_done(token.step, step->report.loss_sum, step->report.examples);
     if (token.kind == TokenKind::train && job_.mode == TrainingMode::asynchronous) after_ = token.step + 1;
     if (token.kind != TokenKind::train || !plan_.options.on_progress) return;
     const std::uint64_t steps = static_cast<std::uint64_t>(plan_.data.train.size()) / ((job_.slots + job_.backups) * static_cast<std::uint64_t>(plan_.options.batch));
@@ -205,8 +224,11 @@ class WorkerLoop {
 
   Trained finish(Token token) {
     Trained out;
-    while (!running_.empty()) {  // of no use, and cancelled
-      if (running_.front()->ended.load(std::memory_order_acquire))
+    while (!running_.empty()) {  // of no use, and cancelled, but for what is read for the curves
+      const bool ended = running_.front()->ended.load(std::memory_order_acquire);
+      if (ended && running_.front()->curves)
+        end_first();
+      else if (ended)
         running_.pop_front();
       else if (const auto frame = mailbox_->take(kPollInterval))
         note(*frame);
@@ -218,7 +240,10 @@ class WorkerLoop {
         check_stop(plan_);
         const auto frame = mailbox_->take(kPollInterval);
         if (!frame) continue;
-        if (std::holds_alternative<BarrierOpen>(*frame)) return out;
+        if (std::holds_alternative<BarrierOpen>(*frame)) {
+          curves_.wait();
+          return out;
+        }
         note(*frame);
         if (const auto* next = std::get_if<Token>(&*frame)) {  // the chief is lost, and another is
           token = *next;
@@ -232,7 +257,7 @@ class WorkerLoop {
     Trained out;
     const auto values = read_all(token);
     const std::size_t trained = job_.graph.trainable.size();
-    for (std::size_t i = 0; i < trained; ++i) out.parameters[job_.graph.trainable[i].name] = values[i];
+    out.parameters = trained_of(values);
     const double images = static_cast<double>(figures_.steps) * plan_.options.batch * job_.slots;
     out.result = {true, figures_.test_accuracy, figures_.steps, figures_.seconds,
                   figures_.seconds > 0 ? images / figures_.seconds : 0, params_sha256(out.parameters)};
@@ -243,13 +268,20 @@ class WorkerLoop {
     return out;
   }
 
+  // Of what read_all_ fetches.
+  Parameters trained_of(const std::vector<Tensor>& values) const {
+    Parameters out;
+    for (std::size_t i = 0; i < job_.graph.trainable.size(); ++i) out[job_.graph.trainable[i].name] = values[i];
+    return out;
+  }
+
   std::vector<Tensor> read_all(const Token& token) {
     const auto step = start(read_all_, {}, token);
     while (!step->ended.load(std::memory_order_acquire)) {
       check_stop(plan_);
       if (const auto frame = mailbox_->take(kPollInterval)) note(*frame);
     }
-    running_.pop_front();
+    std::erase(running_, step);
     return fetches_of(*step);
   }
 
@@ -262,6 +294,7 @@ class WorkerLoop {
   std::array<Batch, kTokensAhead> test_batches_;
   std::size_t next_test_batch_ = 0;
   Callable step_, evaluate_, read_all_;
+  TrainingCurves curves_;
   std::shared_ptr<WorkerMailbox> mailbox_;
   WorkerActor actor_;
   std::uint64_t number_ = 0;  // of the job, once it is joined

@@ -67,6 +67,8 @@ void train(const MnistOptions& options, const DataSplits& data, Task& task, Cons
   training.checkpoint_every = options.checkpoint_every;
   training.provenance = options.provenance;
   training.replay = options.replay;
+  training.tensorboard = options.tensorboard;
+  training.tensorboard_every = options.tensorboard_every;
   training.checkpoints_kept = options.checkpoints_kept;
   training.rejoin_timeout = options.rejoin_timeout;
   training.on_event = [&](const JobEvent& event) { console.event(event); };

@@ -48,6 +48,7 @@ struct Typed {
   bool devices = false;
   bool digits = false;
   bool staleness = false;
+  bool tensorboard_every = false;
 };
 
 void set_digits(MnistOptions& options, const std::string& text) {
@@ -133,6 +134,21 @@ void declare_training(CLI::App& app, MnistOptions& options, Typed& typed) {
   app.add_option("--replay", options.replay, "With --backups: a file DIR/commits of --provenance; steps use the same slots again, with the same bits")
       ->type_name("FILE");
   add_whole(app, "--max-to-keep", options.checkpoints_kept, 1, 1'000'000, "Checkpoints that are kept");
+}
+
+void declare_curves(CLI::App& app, MnistOptions& options, Typed& typed) {
+  app.add_option("--tensorboard", options.tensorboard,
+                 "Directory for TensorBoard: worker 0 writes curves of loss, accuracy and speed, histograms of the parameters and the graph")
+      ->type_name("DIR");
+  app.add_option_function<std::string>(
+         "--tensorboard-every",
+         [&](const std::string& text) {
+           typed.tensorboard_every = true;
+           options.tensorboard_every = static_cast<std::uint64_t>(parse_whole("--tensorboard-every", text, 1, 1'000'000'000));
+         },
+         "Steps from one point of the loss to the next")
+      ->type_name("STEPS")
+      ->default_str("100");
 }
 
 // What becomes of gradients.
@@ -248,6 +264,7 @@ std::optional<std::string> check_rest(const MnistOptions& options, const Typed& 
   if (!options.provenance.empty() && (options.mode == JobMode::local || options.mode == JobMode::allreduce))
     return fmt::format("--provenance is about parameter servers, and mode {} has none", name(options.mode));
   if (!options.replay.empty() && options.backups == 0) return "--replay is about the slots that steps with --backups use";
+  if (typed.tensorboard_every && options.tensorboard.empty()) return "--tensorboard-every is about the curves of --tensorboard DIR";
   if (typed.digits && !options.data.empty())
     return "--digits is about the built-in digits, which --data replaces: give one of them";
   if (options.batch % options.micro_batches != 0)
@@ -277,6 +294,7 @@ std::variant<MnistOptions, EarlyExit> parse_mnist_options(const std::vector<std:
   Typed typed;
   const auto app = make_command_line(kProgram, kUsage, kDescription);
   declare_training(*app, options, typed);
+  declare_curves(*app, options, typed);
   declare_updates(*app, options, typed);
   declare_running(*app, options, typed);
   if (auto exit = parse(*app, arguments)) return *exit;

@@ -45,6 +45,8 @@ struct MnistOptions {
   int checkpoints_kept = 3;
   std::string provenance;  // a directory; empty: nowhere
   std::string replay;      // a file of commits; empty: none
+  std::string tensorboard;  // a directory; empty: nowhere
+  std::uint64_t tensorboard_every = 100;  // steps
   bool json = false;
   std::chrono::seconds step_timeout{600};  // TrainingOptions::step_timeout
   int min_workers = 0;  // 0: see TrainingOptions::min_workers

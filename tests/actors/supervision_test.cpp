@@ -79,7 +79,10 @@ TEST_F(Supervision, EveryActorHasAPolicy) {
   fit([&] {
     for (const std::size_t task : {0, 1, 2, 3})
       for (const auto& actor : tasks[task].actors().actors()) kinds.insert(actor->kind);
-  }, [&](const TaskName&, TrainingOptions& options) { options.checkpoint = directory.file("checkpoints"); });
+  }, [&](const TaskName&, TrainingOptions& options) {
+    options.checkpoint = directory.file("checkpoints");
+    options.tensorboard = directory.file("curves");
+  });
   std::set<std::string> roles;
   for (const SupervisionPolicy& policy : supervision_policies()) roles.emplace(policy.role);
   EXPECT_EQ(kinds, roles);
@@ -160,6 +163,19 @@ TEST_F(Introspector, ThatFailsAgainAndAgainEnds) {
   EXPECT_THAT(ask(), StartsWith("failed: "));
   EXPECT_FALSE(task.actors().fail_next("introspector"));
   EXPECT_FALSE(task.failure()) << "nobody needs it";
+}
+
+TEST_F(Supervision, ACurvesActorThatFailsHarmsNobody) {
+  testing::TemporaryDirectory directory;
+  const auto wanted = fit([] {});
+  std::atomic<int> told = 0;
+  const auto change = [&](const TaskName&, TrainingOptions& options) {
+    options.tensorboard = directory.file("curves");
+    options.tensorboard_every = 2;
+    options.on_event = [&](const JobEvent& event) { told += event.kind == "curves_failed"; };
+  };
+  EXPECT_EQ(fit([&] { EXPECT_TRUE(tasks[2].actors().fail_next("curves")); }, change), wanted);
+  EXPECT_EQ(told, 1);
 }
 
 class Checkpoints : public Supervision {

@@ -287,5 +287,14 @@ TEST(MnistOptions, ProductsAreInF32Bf16OrF16) {
   EXPECT_THAT(wrong({"--precision", "f64"}), HasSubstr("--precision: expected f32, bf16 or f16, not 'f64'"));
 }
 
+TEST(MnistOptions, CurvesAreDrawnOfEveryHundredthStepUnlessTold) {
+  EXPECT_EQ(good({}).tensorboard, "");
+  EXPECT_EQ(good({"--tensorboard", "dir"}).tensorboard, "dir");
+  EXPECT_EQ(good({"--tensorboard", "dir"}).tensorboard_every, 100u);
+  EXPECT_EQ(good({"--tensorboard", "dir", "--tensorboard-every", "7"}).tensorboard_every, 7u);
+  EXPECT_THAT(wrong({"--tensorboard-every", "7"}), HasSubstr("--tensorboard-every is about the curves of --tensorboard DIR"));
+  EXPECT_THAT(wrong({"--tensorboard", "dir", "--tensorboard-every", "0"}), HasSubstr("--tensorboard-every"));
+}
+
 }  // namespace
 }  // namespace troupe

@@ -1,0 +1,12 @@
+// A graph as TensorBoard shows it: its nodes with op, inputs, device, attributes and the shapes of their outputs. Large things (tensors,
+// the bodies of functions) are only named.
+#pragma once
+
+#include "graph/graph.hpp"
+#include "messages/proto/tensorboard.pb.h"
+
+namespace troupe {
+
+proto::tensorboard::GraphDef graph_def_of(const Graph& graph);
+
+}  // namespace troupe

@@ -1,0 +1,245 @@
+#include "actors/training/training_curves.hpp"
+
+#include <caf/actor_system.hpp>
+#include <caf/send.hpp>
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <future>
+
+#include "actors/checkpoint/writer_actor.hpp"
+#include "actors/tensorboard/event_file.hpp"
+#include "actors/tensorboard/graph_def.hpp"
+#include "actors/tensorboard/histogram.hpp"
+
+namespace troupe {
+namespace {
+
+namespace tensorboard = proto::tensorboard;
+
+constexpr std::chrono::seconds kEnd{10};
+constexpr std::chrono::milliseconds kPoll{200};
+
+double now() { return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count(); }
+
+tensorboard::Event event_at(std::uint64_t step) {
+  tensorboard::Event event;
+  event.set_wall_time(now());
+  event.set_step(static_cast<std::int64_t>(step));
+  return event;
+}
+
+void add_scalar(tensorboard::Event& event, const std::string& tag, double value) {
+  auto& added = *event.mutable_summary()->add_value();
+  added.set_tag(tag);
+  added.set_simple_value(static_cast<float>(value));
+}
+
+std::uint64_t bytes_of(const Parameters& values) {
+  std::uint64_t bytes = 0;
+  for (const auto& [name, value] : values) bytes += value.num_bytes();
+  return bytes;
+}
+
+// May it be better soon? Else whoever has asked for the curves should hear that there will be none.
+bool may_pass(Code code) { return code == Code::resource_exhausted || code == Code::unavailable || code == Code::data_loss; }
+
+}  // namespace
+
+std::optional<LossWindows::Point> LossWindows::add(std::uint64_t step, double loss_sum, std::uint64_t examples) {
+  std::optional<Point> before;
+  if (step >= end_) {
+    before = close(end_);
+    end_ = (step / every_ + 1) * every_;
+  }
+  loss_sum_ += loss_sum;
+  examples_ += examples;
+  return before;
+}
+
+std::optional<LossWindows::Point> LossWindows::complete(std::uint64_t steps, bool all) {
+  if (steps < end_ && !all) return std::nullopt;
+  return close(std::min(steps, end_));
+}
+
+std::optional<LossWindows::Point> LossWindows::close(std::uint64_t steps) {
+  if (examples_ == 0) return std::nullopt;
+  const Point point{steps, loss_sum_ / static_cast<double>(examples_)};
+  loss_sum_ = 0;
+  examples_ = 0;
+  return point;
+}
+
+// The file, and the actor that writes it. The file belongs to that actor's thread once it has work.
+class TrainingCurves::Writer {
+ public:
+  Writer(const TrainingPlan& plan, const Graph& graph, const CurveLimits& limits) : files_(plan.files), directory_(plan.options.tensorboard), limits_(limits) {
+    if (plan.options.on_event) on_event_ = plan.options.on_event;
+    graph_ = graph_def_of(graph).SerializeAsString();
+  }
+
+  void spawn(Task& task, const std::shared_ptr<Writer>& self) {
+    // Weak: the writer has the actor.
+    actor_ = task.system().spawn<CheckpointActorImpl, caf::detached>(task.actors().add("curves", task.name().to_string()),
+                                                                     [weak = std::weak_ptr(self)](const Error& why) {
+                                                                       if (const auto writer = weak.lock()) writer->give_up(why);
+                                                                     });
+  }
+  void stop() {
+    if (actor_) caf::anon_send(actor_, Stop{});
+  }
+
+  // Throws what will not pass.
+  void open() {
+    try {
+      make_file();
+    } catch (...) {
+      const Error error = current_error();
+      if (!may_pass(error.code()))
+        throw Error(error.code(), fmt::format("the training curves cannot be written: {}; give a directory that this task may write to, or train without them",
+                                              error.message()));
+      give_up(error);
+    }
+  }
+
+  // `opens`: makes a file if there is none, because none was needed before, or because the disk was full.
+  void post(const std::shared_ptr<Writer>& self, tensorboard::Event event, bool opens) {
+    post(self, [self, event = std::move(event), opens] { self->write(event, opens); });
+  }
+  void post_histograms(const std::shared_ptr<Writer>& self, tensorboard::Event event, Parameters values) {
+    const std::uint64_t bytes = bytes_of(values), before = waiting_bytes_.fetch_add(bytes);
+    const std::shared_ptr<void> end(nullptr, [self, bytes](void*) { self->waiting_bytes_.fetch_sub(bytes); });
+    if (before > 0 && before + bytes > limits_.bytes) return tell_slow();
+    post(self, [self, event = std::move(event), values = std::move(values), end]() mutable { self->write_histograms(event, values); });
+  }
+  void post(const std::shared_ptr<Writer>& self, std::function<void()> work, bool always = false) {
+    const std::shared_ptr<void> end(nullptr, [self](void*) { self->waiting_.fetch_sub(1); });
+    if (waiting_.fetch_add(1) >= limits_.events && !always) return tell_slow();
+    caf::anon_send(actor_, WriteCheckpoint{std::make_shared<FileWork>([work = std::move(work), end] { work(); }, [self] {
+      self->tell(fmt::format("some training curves in '{}' are left out: the actor that writes them has failed; training goes on", self->directory_));
+    })});
+  }
+
+ private:
+  void make_file() {
+    EventFile file(files_, directory_, now());
+    tensorboard::Event graph = event_at(0);
+    graph.set_graph_def(graph_);
+    file.write(graph);
+    file_.emplace(std::move(file));
+  }
+
+  void write(const tensorboard::Event& event, bool opens) {
+    if (!file_ && !opens) return;
+    try {
+      if (!file_) make_file();
+      file_->write(event);
+    } catch (...) {
+      give_up(current_error());
+    }
+  }
+
+  void write_histograms(tensorboard::Event& event, const Parameters& values) {
+    if (!file_) return;
+    for (const auto& [name, value] : values) {
+      auto& added = *event.mutable_summary()->add_value();
+      added.set_tag(fmt::format("parameters/{}", name));
+      *added.mutable_histo() = histogram_of(value);
+    }
+    write(event, false);
+  }
+
+  // Half of an event may be in the file: nothing more goes there.
+  void give_up(const Error& why) {
+    file_.reset();
+    tell(fmt::format("the training curves in '{}' are not written: {}; training goes on, and so do they after an epoch if that can be", directory_, why.message()));
+  }
+
+  void tell_slow() { tell(fmt::format("the disk does not keep up: some training curves in '{}' are left out; training goes on", directory_)); }
+  void tell(std::string text) {
+    if (!told_.exchange(true)) on_event_({.kind = "curves_failed", .task = {}, .text = std::move(text), .counts = {}});
+  }
+
+  FileSystem& files_;
+  const std::string directory_;
+  const CurveLimits limits_;
+  std::string graph_;
+  std::function<void(const JobEvent&)> on_event_ = [](const JobEvent&) {};
+  CheckpointActor actor_;
+  std::optional<EventFile> file_;
+  std::atomic<int> waiting_{0};
+  std::atomic<std::uint64_t> waiting_bytes_{0};
+  std::atomic<bool> told_{false};
+};
+
+TrainingCurves::TrainingCurves(const TrainingPlan& plan, const Graph& graph, bool tells, const CurveLimits& limits)
+    : plan_(plan), tells_(tells), windows_(std::max<std::uint64_t>(1, plan.options.tensorboard_every)) {
+  if (plan.options.tensorboard.empty()) return;
+  auto writer = std::make_shared<Writer>(plan, graph, limits);
+  if (tells) writer->open();
+  writer->spawn(plan.task, writer);
+  writer_ = std::move(writer);
+}
+
+TrainingCurves::~TrainingCurves() {
+  if (writer_) writer_->stop();
+}
+
+void TrainingCurves::begin(std::uint64_t steps) {
+  if (begun_) return;
+  begun_ = true;
+  tensorboard::Event event = event_at(steps);
+  event.mutable_session_log()->set_status(tensorboard::SessionLog::START);
+  writer_->post(writer_, std::move(event), true);
+}
+
+void TrainingCurves::step_done(std::uint64_t step, double loss_sum, std::uint64_t examples) {
+  if (!on()) return;
+  begin(step == 0 ? 0 : step + 1);  // what was told of the steps before this one was told after so many as its number
+  point(windows_.add(step, loss_sum, examples));
+}
+
+void TrainingCurves::epoch_done(const EpochDone& figures) {
+  if (!on()) return;
+  begin(figures.steps);
+  point(windows_.complete(figures.steps, figures.epoch + 1 == static_cast<std::uint32_t>(plan_.options.epochs)));
+  tensorboard::Event event = event_at(figures.steps);
+  add_scalar(event, "epoch/loss", figures.loss);
+  add_scalar(event, "epoch/train_accuracy", figures.train_accuracy);
+  if (plan_.data.test.size() > 0) add_scalar(event, "epoch/test_accuracy", figures.test_accuracy);
+  add_scalar(event, "epoch/images_per_second", figures.images_per_second);
+  writer_->post(writer_, std::move(event), true);
+}
+
+void TrainingCurves::parameters(std::uint64_t steps, Parameters values) {
+  if (on()) writer_->post_histograms(writer_, event_at(steps), std::move(values));
+}
+
+void TrainingCurves::point(const std::optional<LossWindows::Point>& point) {
+  if (!point) return;
+  tensorboard::Event event = event_at(point->steps);
+  add_scalar(event, "loss", point->loss);
+  if (const auto rate = learning_rate(point->steps)) add_scalar(event, "learning_rate", *rate);
+  writer_->post(writer_, std::move(event), false);
+}
+
+// Of the last update of so many steps. With a scaled loss there were as many only if none was skipped.
+std::optional<double> TrainingCurves::learning_rate(std::uint64_t steps) const {
+  const Schedule& schedule = troupe::learning_rate(plan_.optimizer);
+  if (plan_.loss_scaling && !schedule.is_constant()) return std::nullopt;
+  const auto updates = std::max<std::int64_t>(1, static_cast<std::int64_t>(steps) / plan_.options.aggregate);
+  return schedule.rate(updates - 1);
+}
+
+void TrainingCurves::wait() const {
+  if (!writer_) return;
+  const auto written = std::make_shared<std::promise<void>>();
+  std::future<void> all = written->get_future();
+  writer_->post(writer_, [written] { written->set_value(); }, true);
+  const auto deadline = std::chrono::steady_clock::now() + kEnd;
+  const auto stopped = [&] { return plan_.options.stop && plan_.options.stop->load(std::memory_order_relaxed); };
+  while (!stopped() && std::chrono::steady_clock::now() < deadline && all.wait_for(kPoll) != std::future_status::ready) {
+  }
+}
+
+}  // namespace troupe
