@@ -2,8 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "messages/buffer.hpp"
 #include "messages/tensor.hpp"
@@ -19,6 +21,14 @@ struct AllocatorStats {
   std::uint64_t allocations = 0;   // since the start
   std::uint64_t reuses = 0;        // of them, served from the cache
   std::uint64_t fresh = 0;         // of them, served by the system
+};
+
+// A buffer that is in use.
+struct LiveBuffer {
+  std::string type;  // "f32[784,128]"; "": not one tensor
+  std::string op;    // of the node that it was allocated for, the end of its name; "": of none
+  std::string node;
+  std::uint64_t bytes = 0;
 };
 
 // For whom memory is allocated, as an out-of-memory error names it.
@@ -62,6 +72,8 @@ class Allocator {
   virtual BufferRef allocate(std::size_t bytes, DType dtype, const Shape& shape) = 0;
   BufferRef allocate(std::size_t bytes) { return allocate(bytes, DType::invalid, Shape{}); }
   virtual AllocatorStats stats() const = 0;
+  // The largest buffers in use, at most `count`, the largest first. Waits for no allocation but the lock of one.
+  virtual std::vector<LiveBuffer> largest(std::size_t /*count*/) const { return {}; }
   virtual MemorySpace space() const = 0;
 
   // A new tensor. Strings always live in ordinary host memory.

@@ -116,7 +116,10 @@ struct PeerActorImpl::Passage {
   template <class Actor, class Message>
   void to(const Actor& actor, Message message) const {
     if (!actor) return;
-    self.record().pass(1);
+    MessageNote note;
+    const MessageKind& kind = MessageKind::of<Message>().describe(&message, note);
+    note.from = self.packed_task_;
+    self.record().pass(kind, note, 1);
     caf::actor_cast<caf::abstract_actor*>(actor)->enqueue(
         caf::make_mailbox_element(nullptr, caf::make_message_id(), {}, std::move(message)), host);
   }
@@ -188,8 +191,11 @@ void PeerActorImpl::enqueue(caf::mailbox_element_ptr element, caf::execution_uni
   auto& content = element->content();
   if (!stopped_.load()) {
     if (content.match_elements<Outbound>()) {
-      record().pass(0);
-      return send(content.get_as<Outbound>(0).frame);
+      const auto& outbound = content.get_as<Outbound>(0);
+      MessageNote note;
+      const MessageKind& kind = MessageKind::of<Outbound>().describe(&outbound, note);
+      record().pass(kind, note, 0);
+      return send(outbound.frame);
     }
     if (content.match_elements<FrameCame>()) {
       const std::lock_guard lock(routes_mutex_);

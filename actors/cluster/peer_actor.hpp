@@ -46,6 +46,7 @@ class PeerActorImpl final : public Counted<PeerActor> {
   void stop();
 
   const TaskName task_;
+  const PackedTask packed_task_ = PackedTask::of(task_);
   const Links links_;
   std::atomic<bool> stopped_{false};
   std::atomic<bool> given_up_{false};

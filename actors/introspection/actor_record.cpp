@@ -1,24 +1,12 @@
 #include "actors/introspection/actor_record.hpp"
 
-#include <cxxabi.h>
 #include <fmt/core.h>
 
 #include <chrono>
-#include <cstdlib>
+
+#include "actors/introspection/inspected.hpp"
 
 namespace troupe {
-namespace {
-
-std::string readable(const std::type_info* type) {
-  if (!type) return "-";
-  int status = 0;
-  char* text = abi::__cxa_demangle(type->name(), nullptr, nullptr, &status);
-  std::string out = status == 0 ? text : type->name();
-  std::free(text);
-  return out.starts_with("troupe::") ? out.substr(8) : out;
-}
-
-}  // namespace
 
 const char* name(WaitKind kind) {
   switch (kind) {
@@ -59,9 +47,50 @@ void ActorRecord::count_in() {
   if (depth > mailbox_peak.load(relaxed)) mailbox_peak.store(depth, relaxed);
 }
 
-void ActorRecord::begin(const std::type_info* type) {
-  current.store(type, std::memory_order_relaxed);
-  current_since_ns.store(steady_now_ns(), std::memory_order_relaxed);
+void ActorRecord::begin(const MessageKind& kind, const MessageNote& note) {
+  const std::int64_t now = steady_now_ns();
+  current.store(&kind, std::memory_order_relaxed);
+  current_since_ns.store(now, std::memory_order_relaxed);
+  tally(kind);
+  flight->add(kind, now, note);
+}
+
+void ActorRecord::tally(const MessageKind& kind) {
+  constexpr auto relaxed = std::memory_order_relaxed;
+  for (Tally& t : tallies_) {
+    const MessageKind* there = t.kind.load(relaxed);
+    if (!there && t.kind.compare_exchange_strong(there, &kind, relaxed)) there = &kind;
+    if (there == &kind) {
+      t.count.fetch_add(1, relaxed);
+      return;
+    }
+  }
+}
+
+std::vector<std::pair<const MessageKind*, std::uint64_t>> ActorRecord::tallies() const {
+  std::vector<std::pair<const MessageKind*, std::uint64_t>> out;
+  for (const Tally& t : tallies_)
+    if (const MessageKind* kind = t.kind.load()) out.emplace_back(kind, t.count.load());
+  return out;
+}
+
+bool ActorRecord::look(ActorDetails& out, std::chrono::nanoseconds patience) const {
+  const std::unique_lock lock(state_mutex, patience);
+  if (!lock || !inspected) return false;
+  inspected->inspect(out);
+  return true;
+}
+
+std::vector<FlightEntry> FlightRecord::entries() const {
+  std::vector<FlightEntry> out;
+  const std::uint64_t end = next_.load();
+  for (std::uint64_t i = end > kSize ? end - kSize : 0; i < end; ++i) {
+    const Place& place = places_[i % kSize];
+    FlightEntry entry{.kind = place.kind.load(), .at_ns = place.at_ns.load(), .note = {.step = place.step.load(), .bytes = place.bytes.load()}};
+    entry.note.from.bits = {place.from[0].load(), place.from[1].load()};
+    if (entry.kind) out.push_back(entry);
+  }
+  return out;
 }
 
 // Only the thread that handles the actor's messages writes these: no read-modify-write is needed.
@@ -73,8 +102,10 @@ void ActorRecord::end_of_message(bool handled) {
   if (handled) messages_handled.store(messages_handled.load(relaxed) + 1, relaxed);
 }
 
-void ActorRecord::pass(std::uint64_t out) {
+void ActorRecord::pass(const MessageKind& kind, const MessageNote& note, std::uint64_t out) {
   if (!counting) return;
+  tally(kind);
+  flight->add(kind, steady_now_ns(), note);
   messages_passed.fetch_add(1, std::memory_order_relaxed);
   if (out > 0) messages_out.fetch_add(out, std::memory_order_relaxed);
 }
@@ -120,28 +151,6 @@ bool ActorRegistry::fail_next(const std::string& kind) {
       return true;
     }
   return false;
-}
-
-std::string ActorRegistry::snapshot() const {
-  std::string text = fmt::format("{:<12} {:<34} {:>10} {:>8} {:>6} {:>9}  {:<20} {}\n", "kind", "name", "handled", "mailbox", "peak",
-                                 "busy ms", "handling", "waits for");
-  const std::int64_t now = steady_now_ns();
-  for (const auto& r : actors()) {
-    if (r->ended.load()) continue;
-    const std::uint64_t handled = r->messages_handled.load();
-    const std::uint64_t in = r->messages_in.load();
-    const WaitKind kind = r->wait.kind.load();
-    std::string waits = name(kind);
-    if (kind != WaitKind::none)
-      waits += fmt::format(" {} of {} for {:.1f} s", r->wait.have.load(), r->wait.need.load(),
-                           static_cast<double>(now - r->wait.since_ns.load()) * 1e-9);
-    if (const std::uint64_t restarts = r->restarts.load(); restarts > 0) waits += fmt::format("; restarted {} times", restarts);
-    const bool busy = r->current_since_ns.load() != 0;
-    text += fmt::format("{:<12} {:<34} {:>10} {:>8} {:>6} {:>9.1f}  {:<20} {}\n", r->kind, r->name, handled + r->messages_passed.load(),
-                        in - std::min(handled, in), r->mailbox_peak.load(),
-                        static_cast<double>(r->busy_ns.load()) * 1e-6, busy ? readable(r->current.load()) : "-", waits);
-  }
-  return text;
 }
 
 }  // namespace troupe

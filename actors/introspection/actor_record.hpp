@@ -10,9 +10,9 @@
 #include <memory>
 #include <mutex>
 #include <string>
-#include <typeinfo>
 #include <vector>
 
+#include "actors/introspection/flight_record.hpp"
 #include "messages/error.hpp"
 
 namespace troupe {
@@ -35,18 +35,24 @@ struct WaitSlot {
   void clear() { kind.store(WaitKind::none, std::memory_order_relaxed); }
 };
 
+class Inspected;
+struct ActorDetails;
+
 struct ActorRecord {
   ActorRecord(class ActorRegistry& registry, std::string kind, std::string name, bool counting = true)
-      : registry(registry), counting(counting), kind(std::move(kind)), name(std::move(name)) {}
+      : registry(registry), counting(counting), kind(std::move(kind)), name(std::move(name)), flight(counting ? std::make_unique<FlightRecord>() : nullptr) {}
 
   // A message has been sent to the actor.
   void count_in();
-  // The actor handles a message of this type from now on, until end_of_message.
-  void begin(const std::type_info* type);
-  void begin(const std::type_info& type) { begin(&type); }
+  // The actor handles a message of this kind from now on, until end_of_message.
+  void begin(const MessageKind& kind, const MessageNote& note);
   void end_of_message(bool handled = true);
   // Whoever sent a message to the actor has done at once what it asks for, on any thread, and sent `out` messages on.
-  void pass(std::uint64_t out);
+  void pass(const MessageKind& kind, const MessageNote& note, std::uint64_t out);
+  // How many messages were handled and passed, by kind.
+  std::vector<std::pair<const MessageKind*, std::uint64_t>> tallies() const;
+  // What the actor tells of itself. False: it does not, or it has been handling a message for all of `patience`.
+  bool look(ActorDetails& out, std::chrono::nanoseconds patience) const;
 
   ActorRegistry& registry;
   const bool counting;     // false: only `ended` and the wait slot are kept
@@ -59,12 +65,25 @@ struct ActorRecord {
   std::atomic<std::uint64_t> mailbox_peak{0};
   std::atomic<std::int64_t> busy_ns{0};
   std::atomic<std::uint64_t> nodes_run{0};  // of plans; a device's
-  std::atomic<const std::type_info*> current{nullptr};  // type of the message being handled
+  std::atomic<const MessageKind*> current{nullptr};     // the message being handled
   std::atomic<std::int64_t> current_since_ns{0};        // steady clock; 0: idle
   std::atomic<bool> ended{false};
   std::atomic<std::uint64_t> restarts{0};
   std::atomic<bool> fail_next{false};  // set by tests: the handler of the next message throws
   WaitSlot wait;
+  const std::unique_ptr<FlightRecord> flight;  // null if it does not count
+
+  // Held by the actor while it handles a message, if it can be looked into, and by look().
+  mutable std::timed_mutex state_mutex;
+  const Inspected* inspected = nullptr;
+
+ private:
+  struct Tally {
+    std::atomic<const MessageKind*> kind{nullptr};
+    std::atomic<std::uint64_t> count{0};
+  };
+  void tally(const MessageKind& kind);
+  std::array<Tally, 48> tallies_;  // more kinds than any actor takes; what finds no place is not told apart
 };
 
 // Nanoseconds of the steady clock.
@@ -88,8 +107,6 @@ class ActorRegistry {
   std::vector<std::shared_ptr<const ActorRecord>> actors() const;
   // For tests: the next message of the actor of this kind fails; false if there is none.
   bool fail_next(const std::string& kind);
-  // A table of all actors, as text.
-  std::string snapshot() const;
 
  private:
   const bool counting_;

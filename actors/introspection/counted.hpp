@@ -10,13 +10,14 @@
 #include <utility>
 
 #include "actors/introspection/actor_record.hpp"
+#include "actors/introspection/inspected.hpp"
 #include "actors/supervision/policy.hpp"
 
 namespace troupe {
 
 // Derive an actor with interface `Handle` from Counted<Handle>.
 template <class Handle>
-class Counted : public Handle::base {
+class Counted : public Handle::base, private Inspected {
  public:
   using super = typename Handle::base;
 
@@ -30,15 +31,29 @@ class Counted : public Handle::base {
 
   caf::invoke_message_result consume(caf::mailbox_element& element) override {
     if (!record_->counting) return handle(element);
-    record_->begin(element.content().empty() ? nullptr : element.content().type(0).second);
+    MessageNote note;
+    record_->begin(describe(element.content(), note), note);
+    const std::unique_lock lock = told_ ? std::unique_lock(record_->state_mutex) : std::unique_lock<std::timed_mutex>();
     const auto result = handle(element);
     record_->end_of_message(result != caf::invoke_message_result::skipped);
     return result;
   }
 
-  void on_exit() override { record_->registry.end(*record_); }
+  void on_exit() override {
+    if (told_) record_->inspected = nullptr;  // it is handling a message, and has the lock
+    record_->registry.end(*record_);
+  }
 
  protected:
+  // To be called in make_behavior() by those who override inspect().
+  void tell_of_itself() {
+    if (!record_->counting) return;
+    const std::lock_guard lock(record_->state_mutex);
+    record_->inspected = this;
+    told_ = true;
+  }
+  void inspect(ActorDetails&) const override {}
+
   // It has failed, and does not restart: those who depend on it are told why. It stays, and does as little as it can, until it is told
   // Stop. `why` names it.
   virtual void escalate(const Error& why) { record_->registry.escalate(why); }
@@ -84,8 +99,20 @@ class Counted : public Handle::base {
     }
   }
 
+  // The kind of a message, by its type: an actor takes few.
+  const MessageKind& describe(const caf::type_erased_tuple& content, MessageNote& note) {
+    const std::type_info* type = content.empty() ? nullptr : content.type(0).second;
+    for (const auto& [known, kind] : kinds_)
+      if (known == type) return kind->describe(type ? content.get(0) : nullptr, note);
+    const MessageKind& kind = MessageKind::find(type);
+    kinds_.emplace_back(type, &kind);
+    return kind.describe(type ? content.get(0) : nullptr, note);
+  }
+
   std::shared_ptr<ActorRecord> record_;
   Restarts restarts_;
+  std::vector<std::pair<const std::type_info*, const MessageKind*>> kinds_;
+  bool told_ = false;  // others may look into it
 };
 
 }  // namespace troupe

@@ -12,7 +12,7 @@ void DeviceWork::run() {
   }
   // What execute() does last may release this object's owner, so the record is held here.
   const std::shared_ptr<ActorRecord> record = std::move(record_);
-  record->begin(typeid(ExecuteSegment));
+  record->begin(MessageKind::of<ExecuteSegment>(), note());
   const std::uint64_t nodes = execute();
   record->nodes_run.store(record->nodes_run.load(std::memory_order_relaxed) + nodes, std::memory_order_relaxed);
   record->end_of_message();

@@ -17,6 +17,8 @@ class DeviceWork : public LocalWork {
  protected:
   // On the device's compute thread. Returns how many nodes of a plan it ran.
   virtual std::uint64_t execute() = 0;
+  // Which step it is of, for the flight record.
+  virtual MessageNote note() const { return {}; }
   // After it, when the device's actor has counted the work: what is to be told of it.
   virtual void report() {}
 

@@ -63,6 +63,7 @@ class DirectStep final : public DeviceWork {
  private:
   friend class DirectSteps;
   std::uint64_t execute() override;
+  MessageNote note() const override { return {.step = request.step.value}; }
   Error run_plan();
 
   std::shared_ptr<DirectGraph> graph_;

@@ -22,6 +22,7 @@ class SegmentWork final : public DeviceWork, private Outbox {
  private:
   bool runs_in_order() const;  // all on the device's own thread
   std::uint64_t execute() override;
+  MessageNote note() const override { return {.step = segment_.step.step.value}; }
   void report() override;
   void send(std::uint32_t send, Tensor tensor) override;
   void push(const PushTarget& target, Tensor gradient, Tensor indices) override;

@@ -56,11 +56,17 @@ class Contents {
     op_ = copy(label.op, op_text_);
     node_ = copy(label.node, node_text_);
   }
+  LiveBuffer read() const {
+    return {.type = dtype_ == DType::invalid ? std::string() : fmt::format("{}{}", name(dtype_), shape_.to_string()),
+            .op = std::string(op_text_.data(), op_),
+            .node = std::string(node_text_.data(), node_),
+            .bytes = bytes_};
+  }
   // "f32[1024,1024], 4.00 MiB, of MatMul 'dense/matmul'"
   std::string describe() const {
-    std::string text = dtype_ == DType::invalid ? std::string("memory") : fmt::format("{}{}", name(dtype_), shape_.to_string());
-    text += ", " + readable(bytes_);
-    if (op_ + node_ > 0) text += fmt::format(", of {} '{}'", std::string_view(op_text_.data(), op_), std::string_view(node_text_.data(), node_));
+    const LiveBuffer all = read();
+    std::string text = (all.type.empty() ? "memory" : all.type) + ", " + readable(all.bytes);
+    if (op_ + node_ > 0) text += fmt::format(", of {} '{}'", all.op, all.node);
     return text;
   }
 
@@ -181,6 +187,12 @@ class CachingAllocator::Cache {
     std::lock_guard lock(mutex_);
     return stats_;
   }
+  std::vector<LiveBuffer> largest(std::size_t count) const {
+    std::lock_guard lock(mutex_);
+    std::vector<LiveBuffer> out;
+    for (const CachedBuffer* b : largest_live(count).second) out.push_back(b->contents_.read());
+    return out;
+  }
 
  private:
   // All below: with the mutex held, but make and free_all.
@@ -245,21 +257,27 @@ class CachingAllocator::Cache {
     if (buffer.next_) buffer.next_->previous_ = buffer.previous_;
   }
 
-  Error exhausted(std::size_t bytes, DType dtype, const Shape& shape, AllocationLabel label) const {
-    Contents wanted;
-    wanted.set(bytes, dtype, shape, label);
+  // How many buffers are in use, and the largest of them.
+  std::pair<std::size_t, std::vector<const CachedBuffer*>> largest_live(std::size_t count) const {
     std::vector<const CachedBuffer*> live;
     for (const CachedBuffer* b = all_; b; b = b->next_)
       if (b->live_) live.push_back(b);
-    const auto shown = static_cast<std::ptrdiff_t>(std::min(live.size(), kShown));
-    std::ranges::partial_sort(live, live.begin() + shown, std::ranges::greater(), [](const CachedBuffer* b) { return b->size(); });
+    const std::size_t all = live.size(), shown = std::min(all, count);
+    std::ranges::partial_sort(live, live.begin() + static_cast<std::ptrdiff_t>(shown), std::ranges::greater(), [](const CachedBuffer* b) { return b->size(); });
+    live.resize(shown);
+    return {all, std::move(live)};
+  }
+
+  Error exhausted(std::size_t bytes, DType dtype, const Shape& shape, AllocationLabel label) const {
+    Contents wanted;
+    wanted.set(bytes, dtype, shape, label);
+    const auto [live, shown] = largest_live(kShown);
     std::string largest;
-    for (const CachedBuffer* b : std::span(live).first(static_cast<std::size_t>(shown)))
-      largest += fmt::format("{}{}", largest.empty() ? "" : "; ", b->contents_.describe());
+    for (const CachedBuffer* b : shown) largest += fmt::format("{}{}", largest.empty() ? "" : "; ", b->contents_.describe());
     const std::string limit = stats_.limit_bytes == 0 ? "no limit is set, but the system gives no more" : fmt::format("the limit is {}", readable(stats_.limit_bytes));
     return Error(Code::resource_exhausted,
                  fmt::format("out of memory: {} cannot be allocated; {} in use in {} buffers, {}{}{}", wanted.describe(),
-                             readable(stats_.bytes_in_use), live.size(), limit, largest.empty() ? "" : ". Largest: ", largest));
+                             readable(stats_.bytes_in_use), live, limit, largest.empty() ? "" : ". Largest: ", largest));
   }
 
   mutable std::mutex mutex_;
@@ -281,6 +299,7 @@ BufferRef CachingAllocator::allocate(std::size_t bytes, DType dtype, const Shape
 }
 
 AllocatorStats CachingAllocator::stats() const { return cache_->stats(); }
+std::vector<LiveBuffer> CachingAllocator::largest(std::size_t count) const { return cache_->largest(count); }
 void CachingAllocator::trim() { cache_->trim(); }
 
 }  // namespace troupe

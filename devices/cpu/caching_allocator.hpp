@@ -18,6 +18,7 @@ class CachingAllocator final : public Allocator {
   BufferRef allocate(std::size_t bytes, DType dtype, const Shape& shape) override;
   using Allocator::allocate;
   AllocatorStats stats() const override;
+  std::vector<LiveBuffer> largest(std::size_t count) const override;
   MemorySpace space() const override { return {}; }
   // Gives back to the system what is cached.
   void trim();

@@ -1,0 +1,155 @@
+#include "actors/introspection/introspector.hpp"
+
+#include <fmt/chrono.h>
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <iterator>
+
+#include "actors/introspection/inspected.hpp"
+
+namespace troupe {
+namespace {
+
+// How long all looks of a snapshot may wait for actors that are handling a message.
+constexpr std::chrono::milliseconds kPatience{100};
+constexpr std::size_t kLargest = 8;
+
+std::int64_t unix_now_ns() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+std::string seconds(std::int64_t ns) { return fmt::format("{:.3f} s", static_cast<double>(ns) * 1e-9); }
+
+}  // namespace
+
+Introspector::Introspector(Config config) : config_(std::move(config)), began_ns_(steady_now_ns()) {}
+
+void Introspector::joined(std::string cluster, Incarnation incarnation) {
+  const std::lock_guard lock(mutex_);
+  cluster_ = std::move(cluster);
+  incarnation_ = incarnation;
+}
+
+ActorSnapshot Introspector::look_at(const ActorRecord& record, ActorDetails& details) const {
+  ActorSnapshot out{.kind = record.kind, .name = record.name};
+  out.handled = record.messages_handled.load();  // before messages_in: the mailbox is not negative
+  const std::uint64_t in = record.messages_in.load();
+  out.mailbox = in - std::min(in, out.handled);
+  out.mailbox_peak = record.mailbox_peak.load();
+  out.passed = record.messages_passed.load();
+  out.sent = record.messages_out.load();
+  out.restarts = record.restarts.load();
+  out.busy_ns = record.busy_ns.load();
+  out.waits_for = details.waits_for;
+  const std::int64_t now = steady_now_ns();
+  const std::int64_t since = record.current_since_ns.load();
+  const MessageKind* current = record.current.load();
+  if (since != 0) {
+    out.current = current ? current->label : "a message";
+    out.current_ns = std::max<std::int64_t>(0, now - since);
+    out.busy_ns += out.current_ns;
+  }
+  const WaitKind kind = record.wait.kind.load();
+  if (kind != WaitKind::none) {
+    if (out.waits_for.empty()) out.waits_for = fmt::format("{}: {} of {}", troupe::name(kind), record.wait.have.load(), record.wait.need.load());
+    out.waits_ns = std::max<std::int64_t>(0, now - record.wait.since_ns.load());
+  }
+  for (const auto& [message, count] : record.tallies()) out.messages[message->label] += count;
+  if (record.flight)
+    for (const FlightEntry& entry : record.flight->entries())
+      if (!entry.note.from.empty()) ++out.peers[entry.note.from.to_string()];
+  out.state = since != 0 ? "busy" : !out.waits_for.empty() ? "waits" : "idle";
+  return out;
+}
+
+DeviceSnapshot Introspector::look_at(const Device& device) const {
+  const DeviceAttributes& attributes = device.attributes();
+  DeviceSnapshot out{.name = attributes.name.to_string(), .type = attributes.type};
+  // Its statistics are read under the lock of an allocation.
+  const Allocator& allocator = const_cast<Device&>(device).allocator();
+  const AllocatorStats stats = allocator.stats();
+  out.bytes_in_use = stats.bytes_in_use;
+  out.peak_bytes = stats.peak_bytes;
+  out.cached_bytes = stats.cached_bytes;
+  out.limit_bytes = stats.limit_bytes;
+  out.allocations = stats.allocations;
+  out.reuses = stats.reuses;
+  for (const LiveBuffer& buffer : allocator.largest(kLargest))
+    out.largest.push_back({buffer.node.empty() ? buffer.op : fmt::format("{} '{}'", buffer.op, buffer.node), buffer.type, buffer.bytes});
+  return out;
+}
+
+TaskSnapshot Introspector::snapshot() const {
+  TaskSnapshot out;
+  out.task = config_.task.to_string();
+  {
+    const std::lock_guard lock(mutex_);
+    out.cluster = cluster_;
+    out.incarnation = fmt::format("{:016x}", incarnation_.value);
+  }
+  out.pid = getpid();
+  out.version = TROUPE_VERSION;
+  out.uptime_ns = steady_now_ns() - began_ns_;
+  if (const Error failure = config_.failure ? config_.failure() : Error()) out.failure = failure.message();
+
+  std::map<std::string, std::string> running;
+  const auto until = std::chrono::steady_clock::now() + kPatience;
+  for (const auto& record : config_.registry.actors()) {
+    if (record->ended.load()) continue;
+    ActorDetails details;
+    record->look(details, std::max(until - std::chrono::steady_clock::now(), std::chrono::steady_clock::duration::zero()));
+    out.actors.push_back(look_at(*record, details));
+    out.waiting.append(std::move(details.waiting));
+    std::ranges::move(details.shards, std::back_inserter(out.shards));
+    if (details.job) out.job = std::move(details.job);
+    running.merge(details.running);
+  }
+  for (const Device* device : config_.devices) {
+    DeviceSnapshot seen = look_at(*device);
+    for (const auto& record : config_.registry.actors()) {
+      if (record->kind != "device" || record->name != seen.name) continue;
+      const std::uint64_t handled = record->messages_handled.load(), in = record->messages_in.load();
+      seen.queue = in - std::min(in, handled);
+      seen.nodes_run = record->nodes_run.load();
+    }
+    for (const ActorSnapshot& actor : out.actors)
+      if (actor.kind == "device" && actor.name == seen.name) seen.busy_ns = actor.busy_ns;
+    if (const auto found = running.find(seen.name); found != running.end()) seen.running = found->second;
+    out.devices.push_back(std::move(seen));
+  }
+  out.training = config_.training.snapshot();
+  if (config_.links) out.links = config_.links();
+  out.unix_ns = unix_now_ns();
+  return out;
+}
+
+std::string Introspector::flight_record() const {
+  const TaskSnapshot now = snapshot();
+  const std::int64_t at = steady_now_ns();
+  std::string text = fmt::format("Flight record of {}, process {}, at {:%Y-%m-%d %H:%M:%S} UTC, {} after its start\n", now.task, now.pid,
+                                 fmt::gmtime(static_cast<std::time_t>(now.unix_ns / 1'000'000'000)), seconds(now.uptime_ns));
+  if (!now.failure.empty()) text += fmt::format("The task has failed: {}\n", now.failure);
+  for (const auto& record : config_.registry.actors()) {
+    text += fmt::format("\n{} {}{}\n", record->kind, record->name, record->ended.load() ? ", ended" : "");
+    const auto seen = std::ranges::find_if(now.actors, [&](const ActorSnapshot& a) { return a.kind == record->kind && a.name == record->name; });
+    if (seen != now.actors.end()) {
+      text += fmt::format("  handled {}, passed {}, mailbox {} (peak {}), restarts {}, {}\n", seen->handled, seen->passed, seen->mailbox, seen->mailbox_peak,
+                          seen->restarts, seen->state);
+      if (!seen->current.empty()) text += fmt::format("  handles {} for {}\n", seen->current, seconds(seen->current_ns));
+      if (!seen->waits_for.empty()) text += fmt::format("  waits for {} for {}\n", seen->waits_for, seconds(seen->waits_ns));
+    }
+    if (!record->flight) continue;
+    for (const FlightEntry& entry : record->flight->entries()) {
+      text += fmt::format("  -{:>12}  {}", seconds(at - entry.at_ns), entry.kind->label);
+      if (entry.note.step != 0) text += fmt::format("  step {}", entry.note.step);
+      if (entry.note.bytes != 0) text += fmt::format("  {} bytes", entry.note.bytes);
+      if (!entry.note.from.empty()) text += fmt::format("  from {}", entry.note.from.to_string());
+      text += '\n';
+    }
+  }
+  return text;
+}
+
+}  // namespace troupe

@@ -1,0 +1,48 @@
+// Takes snapshots of a task without asking its actors: reads their records, and looks into those that let it.
+#pragma once
+
+#include <functional>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "actors/introspection/actor_record.hpp"
+#include "actors/introspection/snapshot.hpp"
+#include "actors/introspection/training_record.hpp"
+#include "devices/device.hpp"
+#include "messages/ids.hpp"
+
+namespace troupe {
+
+// Thread-safe. What it is given outlives it.
+class Introspector {
+ public:
+  struct Config {
+    TaskName task;
+    const ActorRegistry& registry;
+    const TrainingRecord& training;
+    std::vector<const Device*> devices;
+    std::function<Error()> failure;                    // of the task
+    std::function<std::vector<LinkSnapshot>()> links;  // to other tasks; none before the task has joined a cluster
+  };
+  explicit Introspector(Config config);
+
+  // The task belongs to a cluster now.
+  void joined(std::string cluster, Incarnation incarnation);
+
+  TaskSnapshot snapshot() const;
+  // The last messages of each actor, the oldest first, and what the task waits for; as text.
+  std::string flight_record() const;
+
+ private:
+  ActorSnapshot look_at(const ActorRecord& record, ActorDetails& details) const;
+  DeviceSnapshot look_at(const Device& device) const;
+
+  const Config config_;
+  const std::int64_t began_ns_;
+  mutable std::mutex mutex_;
+  std::string cluster_;
+  Incarnation incarnation_;
+};
+
+}  // namespace troupe
