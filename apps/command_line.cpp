@@ -122,7 +122,16 @@ void add_memory_limit(CLI::App& app, std::uint64_t& target) {
   add_bytes(app, "--memory-limit", target, "", "Most memory for the tensors of each device, such as 2GiB");
 }
 
+void add_introspection(CLI::App& app, Membership& membership) {
+  add_whole(app, "--introspect-port", membership.introspect_port, 0, 65535,
+            "Where a browser, troupe-top and Prometheus can look into this task; its address is printed. 0: any free port");
+  app.add_option("--flight-record", membership.flight_directory,
+                 "Where the last messages of all actors are written when the task fails, and on SIGUSR1 [the folder of temporary files]")
+      ->type_name("DIR");
+}
+
 void add_membership(CLI::App& app, Membership& membership) {
+  add_introspection(app, membership);
   NetworkOptions& network = membership.network;
   app.add_option("--job", membership.job, "The job of this task in its cluster")->type_name("JOB");
   add_whole(app, "--task", membership.index, 0, 1'000'000, "The index of this task in its job");

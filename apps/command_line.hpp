@@ -53,6 +53,9 @@ void add_seconds(CLI::App& app, const std::string& option, Duration& target, con
 // --memory-limit.
 void add_memory_limit(CLI::App& app, std::uint64_t& target);
 
+// --introspect-port and --flight-record.
+void add_introspection(CLI::App& app, Membership& membership);
+
 // --job, --task, --cluster, and how the task deals with the others: certificates, limits, deadlines.
 void add_membership(CLI::App& app, Membership& membership);
 

@@ -1,6 +1,7 @@
 #include "apps/membership.hpp"
 
 #include <algorithm>
+#include <filesystem>
 #include <thread>
 
 #include "messages/error.hpp"
@@ -21,6 +22,12 @@ std::optional<std::string> Membership::problem(bool launched) const {
   return fmt::format("a task of a cluster needs --job, --task and --cluster together; missing: {}", missing);
 }
 
+void Membership::set(TaskOptions& options) const {
+  if (introspect_port >= 0) options.introspect_port = static_cast<std::uint16_t>(introspect_port);
+  std::error_code none;
+  options.flight_directory = flight_directory.empty() ? std::filesystem::temp_directory_path(none).string() : flight_directory;
+}
+
 int threads_per_device(int tasks, int devices) {
   const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   return std::max(1, cores / std::max(1, tasks) / std::max(1, devices));
@@ -31,6 +38,7 @@ Member start_member(const Membership& membership, LaunchHandshake* handshake, Ta
   options.name = membership.name();
   options.networked = true;
   options.network = membership.network;
+  membership.set(options);
   Member member;
   const auto take_address = [&] {
     const HostPort& address = member.cluster.address(options.name);
@@ -38,6 +46,8 @@ Member start_member(const Membership& membership, LaunchHandshake* handshake, Ta
     options.port = address.port;
   };
   if (handshake != nullptr) {
+    // All tasks of a launcher have the same options: the port is for one of them.
+    if (options.introspect_port && options.name != TaskName{"worker", 0}) options.introspect_port.reset();
     if (options.threads == 0) options.threads = threads_per_device(handshake->tasks(), options.cpu_devices);
     if (!handshake->known_cluster_file().empty()) {
       member.cluster = ClusterSpec::read(handshake->known_cluster_file());

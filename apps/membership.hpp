@@ -19,7 +19,11 @@ struct Membership {
   std::string file;  // of the cluster; empty under troupe-launch
   std::chrono::seconds join_timeout{60};  // within which all tasks must come
   NetworkOptions network;
+  int introspect_port = -1;  // -1: any; and a task of no cluster has none
+  std::string flight_directory;  // "": that of temporary files
 
+  // What all tasks have, of a cluster or not.
+  void set(TaskOptions& options) const;
   bool given() const { return !job.empty() || index >= 0 || !file.empty(); }
   TaskName name() const { return {job, index}; }
   // What is missing or too much, for people; none if it is a place in a cluster.

@@ -62,4 +62,28 @@ void StopSignals::wait() {
 
 int StopSignals::exit_code() const { return received == 0 ? 0 : 128 + received; }
 
+ReportSignal::ReportSignal() {
+  sigset_t reports;
+  sigemptyset(&reports);
+  sigaddset(&reports, SIGUSR1);
+  pthread_sigmask(SIG_BLOCK, &reports, nullptr);  // in all threads that come
+  thread_ = std::thread([this, reports] {
+    for (int number = 0; sigwait(&reports, &number) == 0 && !ending_.load();) {
+      const std::lock_guard lock(mutex_);
+      if (report_) report_();
+    }
+  });
+}
+
+ReportSignal::~ReportSignal() {
+  ending_.store(true);
+  pthread_kill(thread_.native_handle(), SIGUSR1);
+  thread_.join();
+}
+
+void ReportSignal::on_report(std::function<void()> report) {
+  const std::lock_guard lock(mutex_);
+  report_ = std::move(report);
+}
+
 }  // namespace troupe

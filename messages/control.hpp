@@ -29,10 +29,9 @@ struct CloseSessionRequest {
   std::uint64_t session = 0;
 };
 
-// What the task's actors do now, read without asking them. Reply: text, a line per actor.
-struct SnapshotRequest {
+// Where the task can be looked into. Reply: "http://HOST:PORT/?token=TOKEN", or https with the certificates of the cluster.
+struct IntrospectorRequest {
   std::string token;
-  std::uint8_t version = 1;
 };
 
 // What the task's shard knows of a version of its parameters: what went into it, and what came for it and did not. Reply: text.

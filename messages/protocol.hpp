@@ -98,13 +98,13 @@ struct JobRoutes {
   std::uint64_t job = 0;
 };
 
-// Reads the counters and wait slots of all actors of the task.
-using IntrospectorActor = caf::typed_actor<caf::replies_to<SnapshotRequest>::with<Reply>, caf::reacts_to<Stop>>;
+// Tells where the task can be looked into.
+using IntrospectorActor = caf::typed_actor<caf::replies_to<IntrospectorRequest>::with<Reply>, caf::reacts_to<Stop>>;
 
 // What another task may ask of this one, over CAF. Beside a HelloRequest travels the NodeActor of the asker.
 using NodeActor = caf::typed_actor<caf::replies_to<HelloRequest, caf::strong_actor_ptr>::with<Reply>, caf::replies_to<RegisterGraphRequest>::with<Reply>,
                                    caf::replies_to<CloseSessionRequest>::with<Reply>,
-                                   caf::replies_to<SnapshotRequest>::with<Reply>, caf::replies_to<ProvenanceRequest>::with<Reply>>;
+                                   caf::replies_to<IntrospectorRequest>::with<Reply>, caf::replies_to<ProvenanceRequest>::with<Reply>>;
 
 // The task's own side of its node: the directory of peers.
 struct Observe {

@@ -5,7 +5,7 @@
 #include <caf/scoped_actor.hpp>
 #include <condition_variable>
 #include <mutex>
-#include <set>
+#include <map>
 #include <thread>
 
 #include "actors/cluster/control.hpp"
@@ -78,7 +78,7 @@ class Links::Impl final : public WireHandler {
                                .collective = config.collective};
     auto actor = config.system.spawn<PeerActorImpl>(config.registry.add("peer", hello.from.to_string()), hello.from, std::move(links));
     peers[id] = actor;
-    note_open(id);
+    note_open(id, hello.from);
     caf::anon_send(config.node, PeerUp{hello.from, actor});
     note_link(hello.from, true, Error());
   }
@@ -107,21 +107,22 @@ class Links::Impl final : public WireHandler {
     {
       std::lock_guard lock(mutex);
       open.erase(id.value);
+      if (!states.contains(name)) introspectors.erase(name);
     }
     note_link(name, false, why, reason ? kFirstPause : kPauseAfterGoodbye);
   }
   void suspected(PeerId, const TaskName& name, bool suspect) override { caf::anon_send(config.node, PeerSuspected{name, suspect}); }
   void dial_failed(const TaskName& name, const Error& reason) override { note_link(name, false, reason); }
 
-  void note_open(PeerId id) {
+  void note_open(PeerId id, const TaskName& task) {
     std::unique_lock lock(mutex);
-    open.insert(id.value);
+    open.insert_or_assign(id.value, task);
     const Error why = failed;
     lock.unlock();
     if (why) wire.close(id, why);
   }
   void end_all(const Error& why) {
-    std::set<std::uint64_t> all;
+    std::map<std::uint64_t, TaskName> all;
     {
       std::lock_guard lock(mutex);
       failed = why;
@@ -129,7 +130,7 @@ class Links::Impl final : public WireHandler {
       all = open;
     }
     changed.notify_all();
-    for (const std::uint64_t id : all) wire.close(PeerId{id}, why);
+    for (const auto& [id, task] : all) wire.close(PeerId{id}, why);
   }
 
   // What is known of the link to a task of the cluster.
@@ -217,8 +218,14 @@ class Links::Impl final : public WireHandler {
 
   // Throws data_loss.
   void remember(const TaskName& task, NodeActor node, const std::string& welcome) {
-    MetTask entry{task, std::move(node), devices_of(parse_welcome(welcome, task))};
+    const proto::Welcome parsed = parse_welcome(welcome, task);
+    MetTask entry{task, std::move(node), devices_of(parsed)};
     std::lock_guard lock(mutex);
+    if (!parsed.introspector().empty()) {
+      HostPort introspector = HostPort::parse(parsed.introspector());
+      if (const auto state = states.find(task); state != states.end()) introspector.host = state->second.address.host;
+      introspectors.insert_or_assign(task, std::move(introspector));
+    }
     if (states.contains(task)) met.insert_or_assign(task, std::move(entry));
   }
 
@@ -263,7 +270,8 @@ class Links::Impl final : public WireHandler {
   Clock::time_point meeting_end = Clock::time_point::max();
   bool calling = false;
   bool ending = false;
-  std::set<std::uint64_t> open;  // peers
+  std::map<std::uint64_t, TaskName> open;  // peers
+  std::map<TaskName, HostPort> introspectors;  // of all that said hello
   Error failed;                  // the task has: no link stays
   std::unordered_map<PeerId, PeerActor> peers;  // of the wire's thread
   BorrowedThread thread;                        // the wire's
@@ -306,6 +314,59 @@ NodeActor Links::node(const TaskName& task) const {
   std::lock_guard lock(impl_->mutex);
   const auto it = impl_->met.find(task);
   return it == impl_->met.end() ? NodeActor() : it->second.node;
+}
+
+std::vector<LinkSnapshot> Links::look() const {
+  std::map<TaskName, LinkSnapshot> out;
+  std::map<TaskName, PeerId> open;
+  {
+    std::lock_guard lock(impl_->mutex);
+    for (const auto& [task, state] : impl_->states) out[task];
+    for (const auto& [id, task] : impl_->open) open[task] = PeerId{id};
+  }
+  const std::int64_t now = steady_now_ns();
+  for (const auto& [task, id] : open) {
+    const auto counters = impl_->wire.counters(id);
+    if (!counters) continue;
+    LinkSnapshot& link = out[task];
+    link.up = true;
+    link.shared_memory = counters->shared_memory.load();
+    link.suspect = counters->suspect.load();
+    link.stalled = counters->stalled.load();
+    link.bytes_sent = counters->bytes_sent.load();
+    link.bytes_received = counters->bytes_received.load();
+    link.frames_sent = counters->frames_sent.load();
+    link.frames_received = counters->frames_received.load();
+    link.queued_frames = counters->frames_queued.load() - std::min(counters->frames_queued.load(), link.frames_sent);
+    link.queued_bytes = counters->bytes_waiting.load();
+    link.credit = counters->credit.load();
+    link.window = impl_->config.wire.connection.window;
+    link.heard_ns = std::max<std::int64_t>(0, now - counters->last_heard.load());
+  }
+  std::vector<LinkSnapshot> links;
+  for (auto& [task, link] : out) {
+    link.peer = task.to_string();
+    links.push_back(std::move(link));
+  }
+  return links;
+}
+
+std::vector<KnownTask> Links::introspectors() const {
+  std::vector<KnownTask> out;
+  std::lock_guard lock(impl_->mutex);
+  const auto target = [&](const HostPort& address) {
+    return HttpTarget{.address = address, .token = introspection_token(impl_->config.identity.token), .tls = impl_->config.tls};
+  };
+  for (const auto& [task, state] : impl_->states) {
+    const auto known = impl_->introspectors.find(task);
+    if (known != impl_->introspectors.end())
+      out.push_back({.task = task.to_string(), .target = target(known->second)});
+    else
+      out.push_back({.task = task.to_string(), .unknown = fmt::format("it has not been met yet at {}{}", state.address.to_string(), state.error ? ": " + state.error.message() : "")});
+  }
+  for (const auto& [task, address] : impl_->introspectors)  // clients
+    if (!impl_->states.contains(task)) out.push_back({.task = task.to_string(), .target = target(address)});
+  return out;
 }
 
 void Links::end_all(const Error& why) { impl_->end_all(why); }

@@ -14,6 +14,7 @@
 
 #include "actors/cluster/cluster_spec.hpp"
 #include "actors/cluster/node_actor.hpp"
+#include "actors/introspection/cluster_view.hpp"
 #include "actors/wire/wire.hpp"
 #include "graph/placement.hpp"
 
@@ -30,6 +31,7 @@ class Links {
   struct Config {
     TaskIdentity identity;
     WireOptions wire;  // without what follows from `identity`
+    TlsFiles tls;      // of the introspectors
     caf::actor_system& system;
     ActorRegistry& registry;
     LocalNodeActor node;
@@ -50,6 +52,11 @@ class Links {
   void await(const std::string& job, std::chrono::nanoseconds timeout);
   // Of the last process of the task that was met; null if none was.
   NodeActor node(const TaskName& task) const;
+
+  // The links to all tasks of the cluster, and to clients that are connected now.
+  std::vector<LinkSnapshot> look() const;
+  // The introspectors of the same.
+  std::vector<KnownTask> introspectors() const;
 
   // Says goodbye to all and ends the wire's thread.
   void shutdown();

@@ -32,10 +32,7 @@ NodeActorImpl::behavior_type NodeActorImpl::make_behavior() {
         if (const Error refused = refuse(request.token)) return Reply::of(refused);
         return close_session(request);
       },
-      [this](const SnapshotRequest& request) -> caf::result<Reply> {
-        if (const Error refused = refuse(request.token)) return Reply::of(refused);
-        return delegate(config_.introspector, request);
-      },
+      [this](const IntrospectorRequest& request) -> caf::result<Reply> { return delegate(config_.introspector, request); },
       [this](const ProvenanceRequest& request) -> caf::result<Reply> {
         if (const Error refused = refuse(request.token)) return Reply::of(refused);
         if (!routes_.shard) return Reply::of(Error(Code::failed_precondition, config_.identity.task.to_string() + " has no shard of a training job now"));
@@ -96,9 +93,12 @@ void NodeActorImpl::peer_down(const TaskName& task, const Error& reason) {
   end_sessions_of(task);
 }
 
-// CAF carries exit messages from anybody who has the handle. The node ends when told Stop, which no network carries.
+// CAF carries exit messages from anybody who has the handle. The node ends when told Stop, which no network carries. What is for the
+// introspector goes to it at once: a node that is stuck, or has no thread, is not in the way.
 void NodeActorImpl::enqueue(caf::mailbox_element_ptr element, caf::execution_unit* host) {
-  if (!element->content().match_elements<caf::exit_msg>()) Counted::enqueue(std::move(element), host);
+  if (element->content().match_elements<caf::exit_msg>()) return;
+  if (element->content().match_elements<IntrospectorRequest>()) return introspector_->enqueue(std::move(element), host);
+  Counted::enqueue(std::move(element), host);
 }
 
 Error NodeActorImpl::refuse(const std::string& token) const {
@@ -225,12 +225,13 @@ void NodeActorImpl::end_sessions_of(const TaskName& client) {
   for (SessionId session : orphans) end_session(session);
 }
 
-std::string make_welcome(const TaskIdentity& identity, std::uint16_t data_port, const std::vector<LocalDevice>& devices,
+std::string make_welcome(const TaskIdentity& identity, std::uint16_t data_port, const std::string& introspector, const std::vector<LocalDevice>& devices,
                          const KernelRegistry& kernels) {
   proto::Welcome welcome;
   welcome.set_task(identity.task.to_string());
   welcome.set_incarnation(identity.incarnation.value);
   welcome.set_data_port(data_port);
+  welcome.set_introspector(introspector);
   for (const LocalDevice& local : devices) {
     const DeviceAttributes& attributes = local.device->attributes();
     proto::Device& device = *welcome.add_device();

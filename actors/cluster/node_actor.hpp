@@ -47,7 +47,7 @@ class NodeActorImpl final : public Counted<LocalNodeActor> {
     IntrospectorActor introspector;
   };
   NodeActorImpl(caf::actor_config& config, std::shared_ptr<ActorRecord> record, Config settings)
-      : Counted(config, std::move(record)), config_(std::move(settings)) {}
+      : Counted(config, std::move(record)), config_(std::move(settings)), introspector_(caf::actor_cast<caf::strong_actor_ptr>(config_.introspector)) {}
   behavior_type make_behavior() override;
   using Counted::enqueue;
   void enqueue(caf::mailbox_element_ptr element, caf::execution_unit* host) override;
@@ -80,6 +80,7 @@ class NodeActorImpl final : public Counted<LocalNodeActor> {
   void hand_over(const std::shared_ptr<Registration>& registration);
 
   Config config_;
+  const caf::strong_actor_ptr introspector_;  // read by enqueue(), on any thread
   std::optional<wire::Handshake> handshake_;  // once joined
   std::shared_ptr<const NodeJoin> join_;
   std::vector<EarlyHello> early_hellos_;
@@ -91,7 +92,8 @@ class NodeActorImpl final : public Counted<LocalNodeActor> {
 };
 
 // What a task says of its devices when peers meet (proto::Welcome, serialized).
-std::string make_welcome(const TaskIdentity& identity, std::uint16_t data_port, const std::vector<LocalDevice>& devices,
+// `introspector`: "HOST:PORT"; "": it has none.
+std::string make_welcome(const TaskIdentity& identity, std::uint16_t data_port, const std::string& introspector, const std::vector<LocalDevice>& devices,
                          const KernelRegistry& kernels);
 
 TaskName parse_task_name(const std::string& text);  // "/job:worker/task:0"; throws invalid_argument

@@ -14,6 +14,7 @@
 #include "actors/cluster/links.hpp"
 #include "actors/cluster/node_actor.hpp"
 #include "actors/collective/collective_actor.hpp"
+#include "actors/introspection/introspection.hpp"
 #include "actors/introspection/introspector_actor.hpp"
 #include "actors/session/client_gate.hpp"
 #include "actors/session/device_actor.hpp"
@@ -68,6 +69,15 @@ class Task::Impl {
     for (int i = 0; i < options.cpu_devices; ++i)
       devices.push_back(make_cpu_device(
           {.name = DeviceName::of(options.name, "CPU", i), .threads = threads, .memory_limit = options.memory_limit}));
+    std::vector<const Device*> all;
+    for (const auto& device : devices) all.push_back(device.get());
+    introspection.emplace(Introspection::Config{.task = options.name,
+                                               .registry = registry,
+                                               .devices = std::move(all),
+                                               .failure = [this] { return why_failed(); },
+                                               .flight_directory = options.flight_directory});
+    if (options.networked || options.introspect_port)
+      introspection->listen({.host = options.host, .port = options.introspect_port.value_or(0), .tls = options.network.tls}, token);
     spawn_actors();
     if (options.networked) {
       try {
@@ -89,7 +99,7 @@ class Task::Impl {
     });
     caf::anon_send(scheduler, MeetAt{rendezvous, collective});
     client_gate = std::make_shared<ClientGate>(system, scheduler, rendezvous, collective);
-    introspector = system.spawn<IntrospectorActorImpl, caf::detached>(registry.add("introspector", self), registry);
+    introspector = system.spawn<IntrospectorActorImpl, caf::detached>(registry.add("introspector", self), *introspection);
     NodeActorImpl::Config settings;
     settings.identity.task = options.name;
     settings.identity.token = token;
@@ -110,11 +120,31 @@ class Task::Impl {
 
   // An actor that the others need has failed: nothing here goes on. On its thread.
   void fail(const Error& why) {
+    {
+      const std::lock_guard lock(mutex);
+      if (failure || !node) return;
+      failure = why;
+    }
+    // Before its actors end; on another thread, as this one is in the midst of a message of one of them.
+    if (!options.flight_directory.empty()) std::thread([this] { write_flight_record(); }).join();
     const std::lock_guard lock(mutex);
-    if (failure || !node) return;
-    failure = why;
-    if (links) links->end_all(why);
+    if (!node) return;
+    if (links) links->end_all(failure);
     stop_actors();
+  }
+  void write_flight_record() {
+    try {
+      const std::string path = introspection->write_flight_record(why_failed());
+      const std::lock_guard lock(mutex);
+      if (!path.empty()) failure = Error(failure.code(), fmt::format("{} (its last messages are in {})", failure.message(), path));
+    } catch (const std::exception& error) {
+      const std::lock_guard lock(mutex);
+      failure = Error(failure.code(), fmt::format("{} (its last messages could not be written: {})", failure.message(), error.what()));
+    }
+  }
+  Error why_failed() const {
+    const std::lock_guard lock(mutex);
+    return failure;
   }
   void stop_actors() {
     caf::anon_send(node, Stop{});
@@ -140,6 +170,7 @@ class Task::Impl {
     collective = nullptr;
     introspector = nullptr;
     lock.unlock();
+    if (introspection) introspection->leave();
     if (client_gate) client_gate->close();
     std::vector<std::string> left = registry.await_end(until - std::chrono::steady_clock::now());
     // Last: what the actors had to say is on the wire now. Peers of links that came up meanwhile end with them.
@@ -180,6 +211,7 @@ class Task::Impl {
   ActorRegistry registry;
   std::vector<std::unique_ptr<Device>> devices;
   std::vector<DeviceInfo> infos;
+  std::optional<Introspection> introspection;
   caf::actor_system_config config;
   caf::actor_system system;  // destroyed before what its actors use
   ClusterSpec cluster;
@@ -192,7 +224,7 @@ class Task::Impl {
   IntrospectorActor introspector;
   LocalNodeActor node;
   std::atomic<std::uint64_t> last_job{0};
-  std::mutex mutex;  // of the actors' handles and the links, for fail()
+  mutable std::mutex mutex;  // of the actors' handles and the links, for fail()
   Error failure;
   std::uint16_t port = 0;
   bool ended = false;
@@ -219,6 +251,7 @@ const std::shared_ptr<ClientGate>& Task::client_gate() const { return impl_->cli
 std::atomic<std::uint64_t>& Task::last_job() { return impl_->last_job; }
 caf::actor_system& Task::system() { return impl_->system; }
 ActorRegistry& Task::actors() { return impl_->registry; }
+Introspection& Task::introspection() { return *impl_->introspection; }
 
 Device& Task::device(int index) {
   if (index < 0 || static_cast<std::size_t>(index) >= impl_->devices.size())
@@ -246,6 +279,7 @@ void Task::join(const ClusterSpec& cluster, std::chrono::nanoseconds deadline, c
   TaskIdentity identity{name(), cluster.name, cluster.token, Incarnation{random_id()}};
   auto links = std::make_unique<Links>(Links::Config{.identity = identity,
                                                      .wire = std::move(wire),
+                                                     .tls = impl.options.network.tls,
                                                      .system = impl.system,
                                                      .registry = impl.registry,
                                                      .node = impl.node,
@@ -253,22 +287,24 @@ void Task::join(const ClusterSpec& cluster, std::chrono::nanoseconds deadline, c
                                                      .rendezvous = impl.rendezvous,
                                                      .collective = impl.collective,
                                                      .welcome = [&](std::uint16_t data_port) {
-                                                       return make_welcome(identity, data_port, impl.local_devices, impl.kernels);
+                                                       return make_welcome(identity, data_port, impl.introspection->target().value_or(HttpTarget{}).address.to_string(), impl.local_devices, impl.kernels);
                                                      }});
   {
     const std::lock_guard lock(impl.mutex);
     impl.links = std::move(links);
     if (impl.failure) throw impl.failure;
   }
+  impl.introspection->joined({.name = cluster.name,
+                              .token = cluster.token,
+                              .incarnation = identity.incarnation,
+                              .links = [links = impl.links.get()] { return links->look(); },
+                              .tasks = [links = impl.links.get()] { return links->introspectors(); }});
   for (const MetTask& met : impl.links->meet(cluster, job, deadline)) impl.infos.insert(impl.infos.end(), met.devices.begin(), met.devices.end());
 }
 
 void Task::await(const std::string& job, std::chrono::nanoseconds timeout) { impl_->links->await(job, timeout); }
 
-Error Task::failure() const {
-  const std::lock_guard lock(impl_->mutex);
-  return impl_->failure;
-}
+Error Task::failure() const { return impl_->why_failed(); }
 
 bool Task::shutdown(std::chrono::nanoseconds deadline, std::string* still_running) { return impl_->shutdown(deadline, still_running); }
 

@@ -8,6 +8,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,7 @@ class actor_system;
 namespace troupe {
 
 class ClientGate;
+class Introspection;
 
 struct TaskOptions {
   TaskName name{"local", 0};
@@ -37,6 +39,9 @@ struct TaskOptions {
   bool networked = false;
   NetworkOptions network;  // certificates and limits
   bool counters = true;    // actors count what they do (ARCHITECTURE.md, Introspection)
+  // The introspector's socket, at `host`: 0: any free port. None: a task of a cluster has any free one, another has no socket.
+  std::optional<std::uint16_t> introspect_port;
+  std::string flight_directory;  // where the last messages of all actors are written when the task fails; "": nowhere
   // Ops of the program's own: what its graphs are made with, a copy of standard_ops() with more. Null: standard_ops().
   std::shared_ptr<const OpRegistry> ops;
   std::function<void(KernelRegistry&)> register_kernels;  // adds their kernels to the standard ones
@@ -79,6 +84,8 @@ class Task {
   std::atomic<std::uint64_t>& last_job();
   caf::actor_system& system();
   ActorRegistry& actors();
+  // How others look into this task.
+  Introspection& introspection();
 
   // Why this task has failed: an actor that it cannot do without has (actors/supervision/policy.hpp). None if it has not. All its
   // calls fail then, and to others it is lost, for this reason.

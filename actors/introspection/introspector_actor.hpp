@@ -1,21 +1,24 @@
-// The introspector of a task: tells what its actors do, without asking them: it reads their records. Detached, so that a
-// task whose control threads are all busy or stuck can still be looked into.
+// The introspector of a task, for actors: what its socket answers, it answers too. Detached, so that a task whose control threads are
+// all busy or stuck can still be looked into.
 #pragma once
 
 #include "actors/introspection/counted.hpp"
+#include "actors/introspection/introspection.hpp"
 #include "messages/protocol.hpp"
 
 namespace troupe {
 
 class IntrospectorActorImpl final : public Counted<IntrospectorActor> {
  public:
-  // `registry` outlives the actor.
-  IntrospectorActorImpl(caf::actor_config& config, std::shared_ptr<ActorRecord> record, const ActorRegistry& registry)
-      : Counted(config, std::move(record)), registry_(registry) {}
+  // `introspection` outlives the actor.
+  IntrospectorActorImpl(caf::actor_config& config, std::shared_ptr<ActorRecord> record, Introspection& introspection)
+      : Counted(config, std::move(record)), introspection_(introspection) {}
   behavior_type make_behavior() override;
 
  private:
-  const ActorRegistry& registry_;
+  Reply answer(const IntrospectorRequest& request) const;
+
+  Introspection& introspection_;
 };
 
 }  // namespace troupe

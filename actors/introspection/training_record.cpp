@@ -30,6 +30,7 @@ void TrainingRecord::begin(std::string mode, std::uint64_t epochs) {
   begun_ = true;
   now_ = TrainingSnapshot{};
   now_.mode = std::move(mode);
+  ended_ns_ = 0;
   now_.epochs = epochs;
   recorded_ = 0;
 }
@@ -44,6 +45,7 @@ void TrainingRecord::set_epoch(std::uint64_t epoch) {
 void TrainingRecord::does(Doing what, std::uint64_t step, std::uint32_t slot) {
   const std::int64_t at = steady_now_ns();
   const std::lock_guard lock(mutex_);
+  if (doing_ == what && doing_step_ == step && doing_slot_ == slot) return;
   doing_ = what;
   doing_step_ = step;
   doing_slot_ = slot;
@@ -51,15 +53,16 @@ void TrainingRecord::does(Doing what, std::uint64_t step, std::uint32_t slot) {
   if (what == Doing::computing) now_.step = step;
 }
 
-void TrainingRecord::computed(std::uint64_t step, std::uint32_t slot, double loss, std::uint64_t examples) {
+void TrainingRecord::computed(std::uint64_t step, std::uint32_t slot, std::int64_t began_ns, double loss, std::uint64_t examples) {
   const std::int64_t at = steady_now_ns();
   const std::lock_guard lock(mutex_);
   ++now_.steps;
   now_.examples += examples;
   now_.loss = loss;
-  recent_[recorded_++ % kRecent] = {.step = step, .slot = slot, .begin_ns = since_ns_, .took_ns = at - since_ns_, .loss = loss, .examples = examples};
-  doing_ = Doing::nothing;
-  since_ns_ = at;
+  now_.step = step;
+  const std::int64_t began = std::max(began_ns, ended_ns_);
+  recent_[recorded_++ % kRecent] = {.step = step, .slot = slot, .begin_ns = began, .took_ns = at - began, .loss = loss, .examples = examples};
+  ended_ns_ = at;
 }
 
 std::optional<TrainingSnapshot> TrainingRecord::snapshot() const {

@@ -6,6 +6,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "actors/introspection/snapshot.hpp"
 
@@ -22,8 +23,9 @@ class TrainingRecord {
   void set_epoch(std::uint64_t epoch);  // from 1
   // What the loop does from now on, for which step and slot, if that is of one.
   void does(Doing what, std::uint64_t step = 0, std::uint32_t slot = 0);
-  // A step, or a slot of one, has been computed, since does(computing). `loss`: the mean over its examples.
-  void computed(std::uint64_t step, std::uint32_t slot, double loss, std::uint64_t examples);
+  // A step, or a slot of one, has been computed, since `began_ns` (steady clock) or the end of the one before. `loss`: the mean over its
+  // examples.
+  void computed(std::uint64_t step, std::uint32_t slot, std::int64_t began_ns, double loss, std::uint64_t examples);
   // None before the first job.
   std::optional<TrainingSnapshot> snapshot() const;
 
@@ -36,6 +38,7 @@ class TrainingRecord {
   std::uint64_t doing_step_ = 0;
   std::uint32_t doing_slot_ = 0;
   std::int64_t since_ns_ = 0;
+  std::int64_t ended_ns_ = 0;  // of the last step
   std::uint64_t recorded_ = 0;
   std::array<StepRecord, kRecent> recent_;  // begin_ns: of the steady clock
 };

@@ -2,6 +2,7 @@
 #include <future>
 
 #include "actors/collective/group.hpp"
+#include "actors/introspection/introspection.hpp"
 #include "actors/session/session.hpp"
 #include "actors/training/batches.hpp"
 #include "actors/training/job_settings.hpp"
@@ -48,10 +49,14 @@ class RankTrainer {
   }
 
   Trained run() {
+    record_.begin("allreduce", static_cast<std::uint64_t>(plan_.options.epochs));
     try {
-      return train();
+      Trained out = train();
+      record_.end();
+      return out;
     } catch (...) {
       const Error error = current_error();
+      record_.end();
       group_.fail(error);  // those who wait for this rank hear why; nobody, if the group has failed before
       throw;
     }
@@ -74,6 +79,7 @@ class RankTrainer {
       out.result.skipped_steps = static_cast<std::uint64_t>(session_.run(graph_.loss_scale->skipped).item<std::int64_t>());
       out.result.loss_scale = session_.run(graph_.loss_scale->scale).item<float>();
     }
+    record_.does(TrainingRecord::Doing::waiting_in_barrier);
     group_.barrier(fmt::format("the end, with parameters {}", out.result.params_sha256));
     checkpoints_.wait();  // no other rank needs to
     curves_->wait();
@@ -129,11 +135,16 @@ class RankTrainer {
     const auto begin = Clock::now() - std::chrono::nanoseconds(at_.epoch_ns);
     const std::uint64_t first = at_.epoch * steps_per_epoch_, end = first + steps_per_epoch_;
     Batch next = at_.step < end ? batch(at_.step - first) : Batch();
+    record_.set_epoch(at_.epoch + 1);
     while (at_.step < end) {
+      record_.does(TrainingRecord::Doing::computing, at_.step, group_.rank());
+      const std::int64_t began = steady_now_ns();
       auto running = start(next);
       if (at_.step + 1 < end) next = batch(at_.step + 1 - first);  // while the step runs
       const auto figures = finish(std::move(running));
       curves_->step_done(at_.step, figures[0].item<float>(), static_cast<std::uint64_t>(plan_.options.batch));
+      const auto examples = static_cast<std::uint64_t>(plan_.options.batch);
+      record_.computed(at_.step, group_.rank(), began, figures[0].item<float>() / static_cast<double>(examples), examples);
       ++at_.step;
       at_.loss_sum += figures[0].item<float>();
       at_.correct += static_cast<std::uint64_t>(figures[1].item<std::int64_t>());
@@ -196,6 +207,7 @@ class RankTrainer {
 
   // The figures of all ranks as one. Each evaluates its share of the test examples.
   void report() {
+    record_.does(TrainingRecord::Doing::evaluating);
     const std::int64_t n = plan_.data.test.size(), ranks = group_.ranks(), rank = group_.rank();
     const std::int64_t right = evaluate(n * rank / ranks, n * (rank + 1) / ranks);
     const Tensor losses = group_.all_reduce(Tensor::scalar(at_.loss_sum), Reduction::sum, fmt::format("loss of epoch {}", at_.epoch));
@@ -235,6 +247,7 @@ class RankTrainer {
   const std::string settings_;
   SessionCheckpoints checkpoints_;
   std::optional<TrainingCurves> curves_;
+  TrainingRecord& record_ = plan_.task.introspection().training();
   Callable step_, evaluate_;
   JobState at_;  // steps that are complete, and the epoch of the next; of its figures this rank's part
   std::uint64_t operations_ = 0;  // steps begun, in the channels of the group

@@ -2,6 +2,7 @@
 #include <deque>
 #include <future>
 
+#include "actors/introspection/introspection.hpp"
 #include "actors/session/session.hpp"
 #include "actors/training/batches.hpp"
 #include "actors/training/job_settings.hpp"
@@ -42,14 +43,17 @@ class LocalTrainer {
   }
 
   Trained run() {
+    record_.begin("local", static_cast<std::uint64_t>(plan_.options.epochs));
     initialize();
     for (;;) {
       run_epoch();
       if (at_.epoch + 1 == static_cast<std::uint32_t>(plan_.options.epochs)) break;
       at_ = {.epoch = at_.epoch + 1, .step = at_.step, .job_ns = at_.job_ns, .commits = {}};
     }
+    record_.does(TrainingRecord::Doing::saving);
     checkpoints_.wait();
     curves_.wait();
+    record_.end();
     Trained out;
     out.parameters = parameters();
     out.result = {true, figures_.test_accuracy, at_.step, figures_.seconds,
@@ -100,20 +104,28 @@ class LocalTrainer {
     // While steps run, the batches of the next ones are gathered and wait for the device. Whenever half of them are done
     // the other half is started: waking this thread costs the device as much as a small kernel.
     const std::size_t most_in_flight = step_.in_order() ? kStepsInFlight : 1;
-    std::deque<std::future<std::vector<Tensor>>> in_flight;
+    struct Started {
+      std::int64_t at_ns;
+      std::future<std::vector<Tensor>> figures;
+    };
+    std::deque<Started> in_flight;
+    record_.set_epoch(at_.epoch + 1);
     for (std::uint64_t started = at_.step; at_.step < end;) {
       check_stop(plan_);
       if (in_flight.size() <= most_in_flight / 2) {
         for (; started < end && in_flight.size() < most_in_flight; ++started) {
-          in_flight.push_back(start_step(started, started - first));
+          const std::int64_t now = steady_now_ns();
+          in_flight.push_back({now, start_step(started, started - first)});
           if (checkpoints_.due(started + 1)) {
-            if (!step_.in_order()) in_flight.back().wait();
+            if (!step_.in_order()) in_flight.back().figures.wait();
             checkpoints_.read(started + 1, !step_.in_order());
           }
         }
-        in_flight[(in_flight.size() - 1) / 2].wait();
+        record_.does(TrainingRecord::Doing::computing, at_.step);
+        in_flight[(in_flight.size() - 1) / 2].figures.wait();
       }
-      const auto figures = in_flight.front().get();
+      const auto figures = in_flight.front().figures.get();
+      record_.computed(at_.step, 0, in_flight.front().at_ns, figures[0].item<float>() / static_cast<double>(examples_per_step()), examples_per_step());
       in_flight.pop_front();
       curves_.step_done(at_.step, figures[0].item<float>(), examples_per_step());
       ++at_.step;
@@ -152,6 +164,7 @@ class LocalTrainer {
   }
 
   double evaluate() {
+    record_.does(TrainingRecord::Doing::evaluating);
     std::int64_t correct = 0;
     const std::int64_t n = plan_.data.test.size();
     for (std::int64_t begin = 0; begin < n; begin += kEvaluationChunk) {
@@ -171,6 +184,7 @@ class LocalTrainer {
   const std::uint64_t steps_per_epoch_;
   SessionCheckpoints checkpoints_;
   TrainingCurves curves_;
+  TrainingRecord& record_ = plan_.task.introspection().training();
   Callable step_;
   Callable evaluate_;
   JobState at_;  // steps that are complete, and the epoch of the next

@@ -3,6 +3,7 @@
 #include <array>
 #include <deque>
 
+#include "actors/introspection/introspection.hpp"
 #include "actors/session/session.hpp"
 #include "actors/training/batches.hpp"
 #include "actors/training/cluster_job.hpp"
@@ -41,6 +42,8 @@ class WorkerLoop {
   }
 
   Trained run() {
+    record_.begin(std::string(name(plan_.options.mode)), static_cast<std::uint64_t>(plan_.options.epochs));
+    record_.does(TrainingRecord::Doing::joining);
     session_.run({}, std::vector<Output>{}, {here(job_.graph.initializer)}, {.random_step = 0});
     const Join join{index_, Incarnation{random_id()}, job_.fingerprint, job_.settings, false, attempt_.after};
     tell(join);
@@ -53,8 +56,10 @@ class WorkerLoop {
                                 .text = fmt::format("the job goes on from step {}", joined.version), .counts = {}});
       Trained out = work();
       attempt_.over = true;
+      record_.end();
       return out;
     } catch (...) {
+      record_.end();
       if (mailbox_->over() >= attempt_.job) attempt_.over = true;
       tell(leave_of(join, current_error()));
       if (number_ == 0) await_left(*mailbox_, join.incarnation);
@@ -79,6 +84,7 @@ class WorkerLoop {
   // A step that has been started; its result comes on a thread of the runtime.
   struct Running {
     TokenDone report;
+    std::int64_t began_ns = steady_now_ns();
     StepId id;
     bool unused = false;  // nobody waits for it any more
     bool curves = false;  // it reads the parameters for them
@@ -93,6 +99,7 @@ class WorkerLoop {
     for (;;) {
       while (!running_.empty() && running_.front()->ended.load(std::memory_order_acquire)) end_first();
       begin_waiting();
+      show();
       check_stop(plan_);
       auto frame = mailbox_->take(kPollInterval);
       if (!frame) continue;
@@ -105,6 +112,18 @@ class WorkerLoop {
         note(*frame);
       }
     }
+  }
+
+  // For those who look into the task.
+  void show() {
+    using Doing = TrainingRecord::Doing;
+    if (running_.empty()) return record_.does(Doing::waiting_for_token);
+    const Token& token = running_.front()->report.token;
+    record_.set_epoch(token.epoch + 1);
+    if (token.kind == TokenKind::train)
+      record_.does(Doing::computing, token.step, token.slot);
+    else
+      record_.does(Doing::evaluating);
   }
 
   // The slots of a step are chosen: its other tokens need not be computed.
@@ -199,7 +218,10 @@ class WorkerLoop {
     attempt_.progress = true;
     if (step->report.token.request != 0) ask();
     const Token& token = step->report.token;
-    if (token.kind == TokenKind::train) curves_.step_done(token.step, step->report.loss_sum, step->report.examples);
+    if (token.kind == TokenKind::train) {
+      record_.computed(token.step, token.slot, step->began_ns, step->report.loss_sum / static_cast<double>(step->report.examples), step->report.examples);
+      curves_.step_done(token.step, step->report.loss_sum, step->report.examples);
+    }
     if (token.kind == TokenKind::train && job_.mode == TrainingMode::asynchronous) after_ = token.step + 1;
     if (token.kind != TokenKind::train || !plan_.options.on_progress) return;
     const std::uint64_t steps = static_cast<std::uint64_t>(plan_.data.train.size()) / ((job_.slots + job_.backups) * static_cast<std::uint64_t>(plan_.options.batch));
@@ -236,6 +258,7 @@ class WorkerLoop {
     for (;;) {
       if (token.slot == index_ && !out.result.chief) out = result_of(token);
       tell(Barrier{index_});
+      record_.does(TrainingRecord::Doing::waiting_in_barrier);
       for (bool again = false; !again;) {
         check_stop(plan_);
         const auto frame = mailbox_->take(kPollInterval);
@@ -303,6 +326,7 @@ class WorkerLoop {
   std::uint64_t after_ = 0;  // asynchronous: as in Pull
   std::deque<Token> waiting_;  // for the step before
   std::deque<std::shared_ptr<Running>> running_;
+  TrainingRecord& record_ = plan_.task.introspection().training();
   EpochDone figures_;
 };
 

@@ -168,6 +168,7 @@ void Wire::share(Link& link, wire::SharedMemory memory) {
   if (link.connection->flush(kFlushAll) != Connection::Written::all)
     fail(Code::unavailable, "the socket does not take the first frames");
   link.connection->share(std::move(memory));
+  link.connection->counters().shared_memory.store(true, std::memory_order_relaxed);
   shared_.push_back(link.id.value);
 }
 

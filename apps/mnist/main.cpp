@@ -8,6 +8,7 @@
 
 #include "actors/training/model.hpp"
 #include "apps/ending.hpp"
+#include "apps/introspection.hpp"
 #include "apps/mnist/console.hpp"
 #include "apps/mnist/options.hpp"
 #include "apps/signals.hpp"
@@ -96,7 +97,10 @@ std::unique_ptr<Task> start_task(const MnistOptions& options, LaunchHandshake* h
   wanted.cpu_devices = options.devices;
   wanted.threads = options.threads;
   wanted.memory_limit = options.memory_limit;
-  if (!options.in_cluster) return std::make_unique<Task>(wanted);
+  if (!options.in_cluster) {
+    options.membership.set(wanted);
+    return std::make_unique<Task>(wanted);
+  }
   const std::chrono::seconds meeting = options.membership.join_timeout;
   Member member =
       start_member(options.membership, handshake, wanted, std::chrono::steady_clock::now() + meeting);
@@ -111,11 +115,19 @@ std::unique_ptr<Task> start_task(const MnistOptions& options, LaunchHandshake* h
   return std::move(member.task);
 }
 
-int run(const MnistOptions& options, LaunchHandshake* handshake, Console& console, StopSignals& signals) {
+// Whether what has ended the training says nothing about its cause, but the last messages may.
+bool is_puzzling(const Error& error) {
+  return error.code() != Code::cancelled && error.code() != Code::invalid_argument && error.code() != Code::not_found && error.code() != Code::permission_denied &&
+         error.code() != Code::failed_precondition && error.code() != Code::already_exists && error.code() != Code::unauthenticated;
+}
+
+int run(const MnistOptions& options, LaunchHandshake* handshake, Console& console, StopSignals& signals, ReportSignal& reports) {
   if (options.speaks() && !options.save.empty()) prepare_save(options.save);
   const DataSplits data = load_data(options);
   const std::unique_ptr<Task> task = start_task(options, handshake);
   signals.end_in_order();
+  reports.on_report([&] { write_flight_record(kProgram, *task, Error()); });
+  if (options.membership.introspect_port >= 0 && (!options.in_cluster || task->name() == TaskName{"worker", 0} || !handshake)) tell_introspection(kProgram, *task);
   int code = 0;
   try {
     console.begin(data);
@@ -123,7 +135,9 @@ int run(const MnistOptions& options, LaunchHandshake* handshake, Console& consol
   } catch (const std::exception& error) {
     console.note(error.what());
     code = signals.exit_code() != 0 ? signals.exit_code() : 1;
+    if (const Error why = current_error(); is_puzzling(why)) write_flight_record(kProgram, *task, why);
   }
+  reports.on_report(nullptr);
   return end_output(kProgram, end_task(kProgram, *task, code));
 }
 
@@ -131,13 +145,14 @@ int run(const MnistOptions& options, LaunchHandshake* handshake, Console& consol
 
 int main(int argc, char** argv) {
   try {
+    ReportSignal reports;
     StopSignals signals;
     auto handshake = LaunchHandshake::from_environment();
     const auto parsed = parse_mnist_options({argv + 1, argv + argc}, handshake.has_value());
     if (const auto* exit = std::get_if<EarlyExit>(&parsed)) return end_output(kProgram, finish(*exit));
     const auto& options = std::get<MnistOptions>(parsed);
     Console console(options, stdout, stderr, isatty(STDERR_FILENO) != 0);
-    return run(options, handshake ? &*handshake : nullptr, console, signals);
+    return run(options, handshake ? &*handshake : nullptr, console, signals, reports);
   } catch (const std::exception& error) {
     fmt::print(stderr, "{}: {}\n", kProgram, error.what());
     return 1;

@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "apps/ending.hpp"
+#include "apps/introspection.hpp"
 #include "apps/node/options.hpp"
 #include "apps/signals.hpp"
 #include "messages/error.hpp"
@@ -14,7 +15,7 @@ using namespace troupe;
 
 constexpr const char* kProgram = "troupe-node";
 
-int serve(const NodeOptions& options, LaunchHandshake* handshake, StopSignals& signals) {
+int serve(const NodeOptions& options, LaunchHandshake* handshake, StopSignals& signals, ReportSignal& reports) {
   const auto deadline = std::chrono::steady_clock::now() + options.membership.join_timeout;
   TaskOptions wanted;
   wanted.cpu_devices = options.devices;
@@ -27,8 +28,11 @@ int serve(const NodeOptions& options, LaunchHandshake* handshake, StopSignals& s
              name.to_string(), address.to_string(), member.cluster.tasks.size() - 1, member.cluster.name);
   member.task->join(member.cluster, deadline - std::chrono::steady_clock::now());
   signals.end_in_order();
+  reports.on_report([&] { write_flight_record(kProgram, *member.task, Error()); });
+  if (options.membership.introspect_port >= 0) tell_introspection(kProgram, *member.task);
   fmt::print(stderr, "{}: {} is ready at {}\n", kProgram, name.to_string(), address.to_string());
   signals.wait();
+  reports.on_report(nullptr);
   return end_task(kProgram, *member.task, signals.exit_code());
 }
 
@@ -36,11 +40,12 @@ int serve(const NodeOptions& options, LaunchHandshake* handshake, StopSignals& s
 
 int main(int argc, char** argv) {
   try {
+    ReportSignal reports;
     StopSignals signals;
     auto handshake = LaunchHandshake::from_environment();
     const auto parsed = parse_node_options({argv + 1, argv + argc}, handshake.has_value());
     if (const auto* exit = std::get_if<EarlyExit>(&parsed)) return end_output(kProgram, finish(*exit));
-    return serve(std::get<NodeOptions>(parsed), handshake ? &*handshake : nullptr, signals);
+    return serve(std::get<NodeOptions>(parsed), handshake ? &*handshake : nullptr, signals, reports);
   } catch (const std::exception& error) {
     fmt::print(stderr, "{}: {}\n", kProgram, error.what());
     return 1;

@@ -32,8 +32,8 @@ typename Inspector::result_type inspect(Inspector& f, CloseSessionRequest& x) {
   return f(caf::meta::type_name("troupe::CloseSessionRequest"), x.token, x.session);
 }
 template <class Inspector>
-typename Inspector::result_type inspect(Inspector& f, SnapshotRequest& x) {
-  return f(caf::meta::type_name("troupe::SnapshotRequest"), x.token, x.version);
+typename Inspector::result_type inspect(Inspector& f, IntrospectorRequest& x) {
+  return f(caf::meta::type_name("troupe::IntrospectorRequest"), x.token);
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, ProvenanceRequest& x) {

@@ -161,7 +161,7 @@ class Stranger {
   }
   void expect_nothing(const std::string& token, const std::string& why) {
     for (const Error& error :
-         {ask(SnapshotRequest{token}), ask(RegisterGraphRequest{token, "no graph"}), ask(CloseSessionRequest{token, 1})}) {
+         {ask(IntrospectorRequest{token}), ask(RegisterGraphRequest{token, "no graph"}), ask(CloseSessionRequest{token, 1})}) {
       EXPECT_EQ(error.code(), Code::unauthenticated) << error.to_string();
       EXPECT_TRUE(says(error, why)) << error.to_string();
     }
@@ -189,7 +189,7 @@ TEST(ControlPort, AnswersNobodyWithoutTheToken) {
   const std::string close = wire::kToken.substr(0, wire::kToken.size() - 1);
   for (const std::string& token : {std::string(), std::string("guess"), close, close + "?", wire::kToken + "?"})
     stranger.expect_nothing(token, "wrong token");
-  EXPECT_TRUE(stranger.ask(SnapshotRequest{wire::kToken}).ok());
+  EXPECT_TRUE(stranger.ask(IntrospectorRequest{wire::kToken}).ok());
   EXPECT_EQ(stranger.ask(RegisterGraphRequest{wire::kToken, "no graph"}).code(), Code::data_loss);
   EXPECT_TRUE(stranger.ask(CloseSessionRequest{wire::kToken, 1}).ok());
 }
@@ -199,7 +199,7 @@ TEST(ControlPort, NobodyEndsTheNodeFromOutside) {
   Stranger stranger(task.port());
   task.join(cluster_of({&task}), 20s);
   for (const auto reason : {caf::exit_reason::user_shutdown, caf::exit_reason::kill}) caf::anon_send_exit(stranger.node(), reason);
-  EXPECT_TRUE(stranger.ask(SnapshotRequest{wire::kToken}).ok());
+  EXPECT_TRUE(stranger.ask(IntrospectorRequest{wire::kToken}).ok());
 }
 
 // ---- Limits ----------------------------------------------------------------------------------------------------------

@@ -455,16 +455,6 @@ TEST_F(TasksTest, ATaskThatLeavesFailsTheStepsThatNeedIt) {
   EXPECT_NE(error.message().find("/job:worker/task:1"), std::string::npos) << error.message();
 }
 
-TEST_F(TasksTest, ATaskTellsAnotherWhatItsActorsDo) {
-  start({{"worker", 0}, {"worker", 1}});
-  caf::scoped_actor self(tasks[0]->system());
-  std::string text;
-  self->request(tasks[0]->node({"worker", 1}), 10s, SnapshotRequest{tasks[0]->token()})
-      .receive([&](const Reply& reply) { text = reply.body; }, [&](const caf::error& error) { text = to_string(error); });
-  for (const char* kind : {"scheduler", "rendezvous", "device", "node", "peer", "introspector"})
-    EXPECT_NE(text.find(kind), std::string::npos) << kind << " is not in\n" << text;
-}
-
 TEST(Task, APeerThatNeverComesIsNamed) {
   Task task({.name = {"worker", 0}, .threads = 1, .networked = true});
   std::uint16_t nobody = 0;

@@ -1,0 +1,16 @@
+// Snapshots as Prometheus' text format 0.0.4 (https://prometheus.io/docs/instrumenting/exposition_formats/).
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "actors/introspection/snapshot.hpp"
+
+namespace troupe {
+
+inline constexpr const char* kMetricsType = "text/plain; version=0.0.4; charset=utf-8";
+
+// Of all tasks that have answered; troupe_up says of each whether it has.
+std::string to_metrics(const ClusterSnapshot& snapshot);
+
+}  // namespace troupe

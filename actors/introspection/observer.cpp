@@ -1,0 +1,147 @@
+#include "actors/introspection/observer.hpp"
+
+#include <algorithm>
+#include <caf/actor_system.hpp>
+#include <caf/actor_system_config.hpp>
+#include <caf/scoped_actor.hpp>
+#include <mutex>
+
+#include "actors/cluster/control.hpp"
+
+namespace troupe {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::chrono::milliseconds kFinding{900};   // of the introspector, through the task's node
+constexpr std::chrono::milliseconds kAnswer{2500};   // of a task that asks all others for up to a second
+
+}  // namespace
+
+class Observer::Impl {
+ public:
+  explicit Impl(Options given) : options(std::move(given)), wire(options.network.wire()) {
+    if (options.address.empty() && !options.cluster) invalid_argument("whom to ask? Give HOST:PORT of a task, or the cluster file with --cluster");
+    if (options.address.starts_with("http://")) {
+      current = HttpTarget::parse(options.address);
+    } else if (!options.address.empty()) {
+      controls.push_back(HostPort::parse(options.address));
+    }
+    if (options.cluster)
+      for (const auto& [task, address] : options.cluster->tasks)
+        if (std::ranges::find(controls, address) == controls.end()) controls.push_back(address);
+    for (const HostPort& control : controls) options.network.check(control);
+  }
+
+  // Asks the task that answered last, then all others in turn.
+  std::string get(const std::string& path) {
+    std::string said;
+    const auto note = [&](const std::string& who, const Error& error) {
+      if (error.code() == Code::unauthenticated || error.code() == Code::invalid_argument || error.code() == Code::not_found) throw error.within(who);
+      said += fmt::format("\n  {}: {}", who, error.message());
+    };
+    std::vector<HttpTarget> asked;
+    const auto ask = [&](const HttpTarget& target, std::string& body) {
+      if (std::ranges::any_of(asked, [&](const HttpTarget& t) { return t.address == target.address; })) return false;
+      asked.push_back(target);
+      try {
+        body = http_get(target, path, kAnswer);
+        current = target;
+        return true;
+      } catch (...) {
+        note(target.address.to_string(), current_error());
+        return false;
+      }
+    };
+    std::string body;
+    if (current && ask(*current, body)) return body;
+    const auto others = known;
+    for (const HttpTarget& target : others)
+      if (ask(target, body)) return body;
+    for (const HostPort& control : controls) {
+      HttpTarget target;
+      try {
+        target = find(control);
+      } catch (...) {
+        note(control.to_string(), current_error());
+        continue;
+      }
+      if (ask(target, body)) return body;
+    }
+    fail(Code::unavailable, "no task answers:{}", said);
+  }
+
+  // Through the node that listens at its control port.
+  HttpTarget find(const HostPort& control) {
+    if (!system) {
+      register_message_types(config);
+      config.set("logger.verbosity", caf::atom("quiet"));
+      load_networking(config, options.network.tls);
+      system = std::make_unique<caf::actor_system>(config);
+    }
+    const NodeActor node = connect_node(*system, wire.tls.get(), control, Clock::now() + kFinding);
+    caf::scoped_actor self(*system);
+    Reply reply;
+    self->request(node, kFinding, IntrospectorRequest{options.cluster ? options.cluster->token : ""})
+        .receive([&](const Reply& r) { reply = r; }, [&](const caf::error&) { reply = Reply::of(Error(Code::deadline_exceeded, "no answer")); });
+    if (const Error error = reply.error()) {
+      if (error.code() == Code::unauthenticated && !options.cluster) throw Error(error.code(), error.message() + "; give the cluster file with --cluster");
+      throw error;
+    }
+    const bool tls = reply.body.starts_with("https://");
+    HttpTarget target = HttpTarget::parse(tls ? "http" + reply.body.substr(5) : reply.body);
+    target.address.host = control.host;
+    if (tls) target.tls = options.network.tls;
+    return target;
+  }
+
+  void remember(const ClusterSnapshot& snapshot) {
+    known.clear();
+    for (const TaskReport& report : snapshot.tasks)
+      if (!report.address.empty()) known.push_back({.address = HostPort::parse(report.address), .token = current->token, .tls = current->tls});
+  }
+
+  const Options options;
+  const WireOptions wire;
+  std::vector<HostPort> controls;
+  mutable std::mutex mutex;
+  std::optional<HttpTarget> current;
+  std::vector<HttpTarget> known;  // introspectors of the other tasks
+  caf::actor_system_config config;
+  std::unique_ptr<caf::actor_system> system;
+};
+
+Observer::Observer(Options options) : impl_(std::make_unique<Impl>(std::move(options))) {}
+Observer::~Observer() = default;
+
+ClusterSnapshot Observer::snapshot() {
+  const std::lock_guard lock(impl_->mutex);
+  ClusterSnapshot out = parse_cluster_snapshot(impl_->get("/snapshot"));
+  impl_->remember(out);
+  return out;
+}
+
+std::string Observer::get(const std::string& path) {
+  const std::lock_guard lock(impl_->mutex);
+  return impl_->get(path);
+}
+
+std::vector<KnownTask> Observer::tasks() {
+  const ClusterSnapshot cluster = snapshot();
+  const std::lock_guard lock(impl_->mutex);
+  std::vector<KnownTask> out;
+  for (const TaskReport& report : cluster.tasks) {
+    KnownTask task{.task = report.task, .unknown = report.error};
+    if (report.task == cluster.asked) task.target = *impl_->current;
+    if (!report.address.empty()) task.target = {.address = HostPort::parse(report.address), .token = impl_->current->token, .tls = impl_->current->tls};
+    out.push_back(std::move(task));
+  }
+  return out;
+}
+
+std::optional<HttpTarget> Observer::target() const {
+  const std::lock_guard lock(impl_->mutex);
+  return impl_->current;
+}
+
+}  // namespace troupe

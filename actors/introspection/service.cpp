@@ -1,0 +1,59 @@
+#include "actors/introspection/service.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include "actors/introspection/metrics.hpp"
+
+namespace troupe {
+namespace {
+
+constexpr const char* kText = "text/plain; charset=utf-8";
+
+std::string dump(const nlohmann::json& json) { return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace); }
+
+}  // namespace
+
+std::string to_json(const WaitAnalysis& analysis) {
+  auto causes = nlohmann::json::array();
+  for (const RootCause& cause : analysis.causes)
+    causes.push_back({{"kind", name(cause.kind)}, {"text", cause.text}, {"things", cause.things}, {"waiters", cause.waiters}, {"for_ns", cause.for_ns}});
+  return dump({{"text", analysis.text}, {"causes", std::move(causes)}});
+}
+
+HttpServer::Options IntrospectionService::open(HttpServer::Options options) {
+  options.open_paths = {{"/healthz", true}};
+  return options;
+}
+
+IntrospectionService::IntrospectionService(Config config)
+    : config_(std::move(config)), server_(open(config_.http), [this](const HttpRequest& request) { return answer(request); }) {}
+
+HttpAnswer IntrospectionService::health() const {
+  const TaskSnapshot task = config_.introspector.snapshot();
+  nlohmann::json body{{"status", task.failure.empty() ? "ok" : "failed"}, {"task", task.task}, {"uptime_seconds", static_cast<double>(task.uptime_ns) * 1e-9}};
+  if (!task.failure.empty()) body["failure"] = task.failure;
+  return {task.failure.empty() ? 200 : 503, "application/json", dump(body)};
+}
+
+HttpAnswer IntrospectionService::answer(const HttpRequest& request) const {
+  if (const auto found = config_.more.find(request.path); found != config_.more.end()) return found->second(request);
+  if (request.post) fail(Code::unimplemented, "{} can only be read", request.path);
+  if (request.path == "/healthz") return health();
+  if (request.path == "/task") return {.body = to_json(config_.introspector.snapshot())};
+  if (request.path == "/snapshot") return {.body = to_json(config_.view.snapshot())};
+  if (request.path == "/why") {
+    const WaitAnalysis why = config_.view.why();
+    if (request.parameters.contains("json")) return {.body = to_json(why)};
+    return {.type = kText, .body = why.text};
+  }
+  if (request.path == "/metrics") {
+    ClusterSnapshot only;
+    TaskSnapshot task = config_.introspector.snapshot();
+    only.tasks.push_back({.task = task.task, .answered = true, .snapshot = std::move(task)});
+    return {.type = kMetricsType, .body = to_metrics(only)};
+  }
+  if (request.path == "/flight") return {.type = kText, .body = config_.introspector.flight_record()};
+  fail(Code::not_found, "there is no {}; there are /, /snapshot, /task, /why, /metrics, /flight, /healthz", request.path);
+}
+
+}  // namespace troupe

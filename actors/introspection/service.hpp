@@ -1,0 +1,46 @@
+// The introspector's socket: what others see of a task over HTTP.
+//
+//   GET /          the page: a picture of the cluster, live       GET /task      this task, as JSON (TaskSnapshot)
+//   GET /snapshot  all tasks, as JSON (ClusterSnapshot)           GET /metrics   this task, for Prometheus
+//   GET /why       why what waits in the cluster waits, as text; with ?json the causes too
+//   GET /flight    the last messages of the task's actors         GET /healthz   200, or 503 and why; needs no token
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "actors/introspection/cluster_view.hpp"
+#include "actors/introspection/http.hpp"
+#include "actors/introspection/introspector.hpp"
+
+namespace troupe {
+
+std::string to_json(const WaitAnalysis& analysis);
+
+class IntrospectionService {
+ public:
+  using Route = HttpServer::Handler;
+  struct Config {
+    HttpServer::Options http;  // without open_paths
+    Introspector& introspector;  // outlives the service, like
+    ClusterView& view;
+    std::map<std::string, Route> more;  // paths beside those above
+  };
+  // Listens. Throws unavailable.
+  explicit IntrospectionService(Config config);
+
+  HostPort address() const { return server_.address(); }
+  void set_token(std::string token) { server_.set_token(std::move(token)); }
+
+ private:
+  HttpAnswer answer(const HttpRequest& request) const;
+  HttpAnswer health() const;
+  static HttpServer::Options open(HttpServer::Options options);
+
+  const Config config_;
+  HttpServer server_;  // last: its threads use the above
+};
+
+}  // namespace troupe

@@ -1,0 +1,25 @@
+#include "apps/introspection.hpp"
+
+#include <fmt/core.h>
+
+#include <cstdio>
+
+#include "actors/introspection/introspection.hpp"
+
+namespace troupe {
+
+void tell_introspection(const std::string& program, Task& task) {
+  if (const auto target = task.introspection().target())
+    fmt::print(stderr, "{}: look into {} with a browser or troupe-top: {}\n", program, task.name().to_string(), target->url());
+}
+
+void write_flight_record(const std::string& program, Task& task, const Error& why) {
+  try {
+    const std::string path = task.introspection().write_flight_record(why);
+    if (!path.empty()) fmt::print(stderr, "{}: the last messages of all actors of {} are in {}\n", program, task.name().to_string(), path);
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "{}: the last messages of the actors could not be written: {}\n", program, error.what());
+  }
+}
+
+}  // namespace troupe

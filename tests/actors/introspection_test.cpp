@@ -1,0 +1,289 @@
+// What others see of a task over the introspector's socket.
+#include "actors/introspection/introspection.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <future>
+#include <thread>
+
+#include "actors/introspection/metrics.hpp"
+#include "actors/introspection/observer.hpp"
+#include "actors/troupe.hpp"
+#include "actors/wire/socket.hpp"
+#include "tests/actors/certificates.hpp"
+#include "tests/actors/error_of.hpp"
+#include "tests/actors/temporary_directory.hpp"
+
+namespace troupe {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+constexpr std::chrono::seconds kPatience{20};
+
+using testing::error_of;
+
+class LookingIn : public ::testing::Test {
+ protected:
+  void start(const std::vector<TaskName>& names, const NetworkOptions& network = {}) {
+    for (const TaskName& name : names) {
+      tasks.push_back(std::make_unique<Task>(TaskOptions{.name = name, .threads = 1, .networked = true, .network = network}));
+      cluster.tasks[name] = {"127.0.0.1", tasks.back()->port()};
+    }
+    std::vector<std::thread> joiners;
+    for (auto& task : tasks) joiners.emplace_back([&] { task->join(cluster, kPatience); });
+    for (auto& t : joiners) t.join();
+  }
+  ~LookingIn() override {
+    for (auto& task : tasks) EXPECT_TRUE(task->shutdown());
+  }
+  HttpTarget target(std::size_t task = 0) { return *tasks.at(task)->introspection().target(); }
+  std::string get(const std::string& path) { return http_get(target(), path, kPatience); }
+
+  ClusterSpec cluster{"test", "secret", {}};
+  std::vector<std::unique_ptr<Task>> tasks;
+};
+
+const ActorSnapshot* find(const TaskSnapshot& task, const std::string& kind) {
+  for (const ActorSnapshot& actor : task.actors)
+    if (actor.kind == kind) return &actor;
+  return nullptr;
+}
+
+TEST_F(LookingIn, OneTaskTellsOfAllTheirActorsLinksAndDevices) {
+  start({{"worker", 0}, {"worker", 1}, {"ps", 0}});
+  const ClusterSnapshot all = parse_cluster_snapshot(get("/snapshot"));
+  EXPECT_EQ(all.cluster, "test");
+  EXPECT_EQ(all.asked, "/job:worker/task:0");
+  ASSERT_EQ(all.tasks.size(), 3u);
+  const char* names[] = {"/job:ps/task:0", "/job:worker/task:0", "/job:worker/task:1"};
+  for (std::size_t i = 0; i < 3; ++i) {
+    const TaskReport& report = all.tasks[i];
+    EXPECT_EQ(report.task, names[i]);
+    ASSERT_TRUE(report.answered) << report.error;
+    EXPECT_EQ(report.snapshot->task, names[i]);
+    for (const char* kind : {"node", "scheduler", "rendezvous", "collective", "device", "peer", "introspector"})
+      EXPECT_TRUE(find(*report.snapshot, kind)) << kind << " of " << names[i];
+    ASSERT_EQ(report.snapshot->links.size(), 2u);
+    for (const LinkSnapshot& link : report.snapshot->links) {
+      EXPECT_TRUE(link.up);
+      EXPECT_TRUE(link.shared_memory);
+      EXPECT_GT(link.bytes_sent, 0u);
+    }
+    ASSERT_EQ(report.snapshot->devices.size(), 1u);
+    EXPECT_EQ(report.snapshot->devices[0].name, std::string(names[i]) + "/device:CPU:0");
+  }
+  EXPECT_NE(all.tasks[0].snapshot->incarnation, all.tasks[1].snapshot->incarnation);
+}
+
+TEST_F(LookingIn, NeedsTheTokenThatTheClustersIsTheSourceOf) {
+  start({{"worker", 0}});
+  HttpTarget stranger = target();
+  const std::string right = stranger.token;
+  EXPECT_EQ(right, introspection_token("secret"));
+  EXPECT_NE(right, introspection_token("secrets"));
+  EXPECT_THAT(right, Not(HasSubstr("secret")));
+  for (const std::string& wrong : {std::string(), std::string("secret"), right + "0", right.substr(1)}) {
+    stranger.token = wrong;
+    for (const char* path : {"/snapshot", "/task", "/why", "/metrics", "/flight", "/", "/nothing"})
+      EXPECT_EQ(error_of([&] { http_get(stranger, path, kPatience); }).code(), Code::unauthenticated) << path;
+    EXPECT_THAT(http_get(stranger, "/healthz", kPatience), HasSubstr(R"("status":"ok")"));
+  }
+  stranger.token = "";
+  EXPECT_THAT(http_get(stranger, "/task?token=" + right, kPatience), HasSubstr("/job:worker/task:0"));  // as a browser does
+}
+
+TEST_F(LookingIn, CanOnlyBeRead) {
+  start({{"worker", 0}});
+  EXPECT_EQ(error_of([&] { http_post(target(), "/snapshot", kPatience); }).code(), Code::unimplemented);
+  const Error unknown = error_of([&] { get("/etc/passwd"); });
+  EXPECT_EQ(unknown.code(), Code::not_found);
+  EXPECT_THAT(unknown.message(), HasSubstr("there is no /etc/passwd; there are /, /snapshot"));
+}
+
+TEST_F(LookingIn, IsEncryptedAsTheClusterIs) {
+  const testing::TemporaryDirectory directory;
+  testing::Authority ca(directory.file(""), "ca"), other(directory.file(""), "other");
+  start({{"worker", 0}, {"worker", 1}}, {.tls = ca.issue("task")});
+  EXPECT_THAT(target().url(), HasSubstr("https://"));
+  const ClusterSnapshot all = parse_cluster_snapshot(get("/snapshot"));
+  ASSERT_EQ(all.tasks.size(), 2u);
+  for (const TaskReport& report : all.tasks) EXPECT_TRUE(report.answered) << report.error;
+  HttpTarget plain = target();
+  plain.tls = {};
+  EXPECT_EQ(error_of([&] { http_get(plain, "/task", kPatience); }).code(), Code::unavailable);
+  HttpTarget stranger = target();
+  stranger.tls = other.issue("stranger");
+  EXPECT_EQ(error_of([&] { http_get(stranger, "/task", kPatience); }).code(), Code::unavailable);
+}
+
+TEST_F(LookingIn, AnObserverFindsATaskByItsControlPortAndAnotherWhenItIsGone) {
+  start({{"worker", 0}, {"worker", 1}});
+  Observer observer({.address = cluster.tasks.at({"worker", 0}).to_string(), .cluster = cluster});
+  EXPECT_EQ(observer.snapshot().asked, "/job:worker/task:0");
+  EXPECT_TRUE(tasks[0]->shutdown());
+  const ClusterSnapshot left = observer.snapshot();
+  EXPECT_EQ(left.asked, "/job:worker/task:1");
+  ASSERT_EQ(left.tasks.size(), 2u);
+  EXPECT_FALSE(left.tasks[0].answered);
+  EXPECT_THAT(left.tasks[0].error, HasSubstr("nobody listens"));
+  // Who has seen none of them finds it too.
+  EXPECT_EQ(Observer({.address = cluster.tasks.at({"worker", 0}).to_string(), .cluster = cluster}).snapshot().asked, "/job:worker/task:1");
+  EXPECT_TRUE(tasks[1]->shutdown());
+  const Error nobody = error_of([&] { observer.snapshot(); });
+  EXPECT_EQ(nobody.code(), Code::unavailable);
+  EXPECT_THAT(nobody.message(), HasSubstr("no task answers"));
+}
+
+TEST_F(LookingIn, AnObserverIsToldWhatIsWrong) {
+  start({{"worker", 0}});
+  const std::string address = cluster.tasks.at({"worker", 0}).to_string();
+  EXPECT_EQ(error_of([] { Observer({}); }).code(), Code::invalid_argument);
+  EXPECT_EQ(error_of([] { Observer({.address = "nowhere"}); }).code(), Code::invalid_argument);
+  const Error none = error_of([&] { Observer({.address = address}).snapshot(); });
+  EXPECT_EQ(none.code(), Code::unauthenticated);
+  EXPECT_THAT(none.message(), HasSubstr("give the cluster file with --cluster"));
+  ClusterSpec wrong = cluster;
+  wrong.token = "guess";
+  EXPECT_EQ(error_of([&] { Observer({.address = address, .cluster = wrong}).snapshot(); }).code(), Code::unauthenticated);
+  EXPECT_EQ(Observer({.address = target().url()}).snapshot().asked, "/job:worker/task:0");  // as it is printed
+}
+
+// ---- A task that does not answer ------------------------------------------------------------------------------------
+
+TEST(SilentTasks, AreShownAsSuchAndTheOthersAsTheyAre) {
+  wire::Fd listener = wire::listen_on(wire::resolve("127.0.0.1", 0));
+  std::vector<KnownTask> others{{.task = "/job:ps/task:0", .target = {.address = {"127.0.0.1", wire::port_of(listener)}}},  // takes connections, and never answers
+                                {.task = "/job:worker/task:3", .unknown = "it has not been met yet"}};
+  ClusterView view([] { return TaskSnapshot{.task = "/job:worker/task:10"}; }, [&] { return others; });
+  const ClusterSnapshot all = view.snapshot();
+  ASSERT_EQ(all.tasks.size(), 3u);
+  EXPECT_EQ(all.tasks[0].task, "/job:ps/task:0");
+  EXPECT_FALSE(all.tasks[0].answered);
+  EXPECT_EQ(all.tasks[0].error, "no answer within 0.9 s");
+  EXPECT_EQ(all.tasks[1].task, "/job:worker/task:3");
+  EXPECT_EQ(all.tasks[1].error, "it has not been met yet");
+  EXPECT_TRUE(all.tasks[2].answered);
+}
+
+TEST(SilentTasks, ManyViewersAskOnce) {
+  int asked = 0;
+  ClusterView view([&] { return TaskSnapshot{.task = "/job:local/task:0", .uptime_ns = ++asked}; }, [] { return std::vector<KnownTask>(); });
+  std::vector<std::jthread> viewers;
+  for (int i = 0; i < 8; ++i) viewers.emplace_back([&] { view.snapshot(); });
+  viewers.clear();
+  EXPECT_LE(asked, 2);  // the machine may have been busy for a quarter of a second
+}
+
+// ---- A busy task ----------------------------------------------------------------------------------------------------
+
+// An op that takes until the test lets it go.
+struct Held {
+  std::promise<void> reached, released;
+};
+
+TEST(BusyTask, IsSeenAtWorkAndItsFlightRecordTellsOfTheSteps) {
+  Held held;
+  auto ops = std::make_shared<OpRegistry>(standard_ops());
+  ops->add(Op("Held").input("x", DType::f32).output("y", DType::f32).shape([](ShapeContext& c) { c.set_output(0, c.input(0)); }).kind(OpKind::stateful));
+  TaskOptions options{.threads = 1, .introspect_port = 0, .ops = ops};
+  options.register_kernels = [&](KernelRegistry& kernels) {
+    kernels.add({.op = "Held", .device_type = "CPU", .dtypes = {}, .make = [&](const KernelInit&) -> Kernel {
+                   return [&](KernelContext& context) {
+                     held.reached.set_value();
+                     held.released.get_future().wait_for(kPatience);
+                     context.set_output(0, context.input(0));
+                   };
+                 }});
+  };
+  Task task(options);
+  Graph g(*ops);
+  const Output x = placeholder(g, DType::f32, {1024}, "x");
+  const Output y = add_op("Held", {add(x, x)}, {}, "slow");
+  Session session(task, g);
+  auto running = std::async(std::launch::async, [&] { return session.run({{x, Tensor(DType::f32, {1024})}}, y); });
+  ASSERT_EQ(held.reached.get_future().wait_for(kPatience), std::future_status::ready);
+  const TaskSnapshot busy = parse_task_snapshot(http_get(*task.introspection().target(), "/task", kPatience));
+  const ActorSnapshot* device = find(busy, "device");
+  ASSERT_TRUE(device);
+  EXPECT_EQ(device->state, "busy");
+  EXPECT_EQ(device->current, "ExecuteSegment");
+  EXPECT_EQ(busy.devices.at(0).queue, 1u);
+  EXPECT_GE(busy.devices.at(0).bytes_in_use, 4096u);
+  ASSERT_FALSE(busy.devices.at(0).largest.empty());
+  EXPECT_GE(busy.devices.at(0).largest[0].bytes, 4096u);
+  held.released.set_value();
+  running.get();
+  const std::string flight = http_get(*task.introspection().target(), "/flight", kPatience);
+  EXPECT_THAT(flight, AllOf(HasSubstr("device /job:local/task:0/device:CPU:0"), HasSubstr("ExecuteSegment")));
+}
+
+TEST(FlightRecord, KeepsTheLast256) {
+  FlightRecord record;
+  const MessageKind kind("x");
+  for (std::uint64_t i = 1; i <= 1000; ++i) record.add(kind, static_cast<std::int64_t>(i), {.step = i, .bytes = 2 * i, .from = PackedTask::of({"worker", static_cast<int>(i)})});
+  const auto entries = record.entries();
+  ASSERT_EQ(entries.size(), FlightRecord::kSize);
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    const std::uint64_t n = 1000 - FlightRecord::kSize + 1 + i;
+    EXPECT_EQ(entries[i].note.step, n);
+    EXPECT_EQ(entries[i].note.bytes, 2 * n);
+    EXPECT_EQ(entries[i].note.from.to_string(), "/job:worker/task:" + std::to_string(n));
+  }
+}
+
+TEST(FlightRecord, IsWrittenWhenTheTaskFails) {
+  const testing::TemporaryDirectory directory;
+  Task task({.threads = 1, .flight_directory = directory.file("")});
+  task.actors().escalate(Error(Code::internal, "an actor has failed"));
+  const Error why = task.failure();
+  EXPECT_THAT(why.message(), AllOf(HasSubstr("an actor has failed"), HasSubstr("its last messages are in " + directory.file(""))));
+}
+
+TEST(MessageKinds, HaveTheNamesOfTheProtocol) {
+  EXPECT_EQ(MessageKind::of<RunStep>().label, "RunStep");
+  EXPECT_EQ(MessageKind::of<Inbound<Push>>().label, "Push");
+  EXPECT_EQ(MessageKind::of<Put>().label, "Put");
+  MessageNote note;
+  const Outbound outbound{Push{.step = 7, .gradient = Tensor(DType::f32, {10})}};
+  EXPECT_EQ(MessageKind::of<Outbound>().describe(&outbound, note).label, "to wire: Push");
+  EXPECT_EQ(note.step, 7u);
+  EXPECT_EQ(note.bytes, 40u);
+  const Inbound<Pull> inbound{{"worker", 3}, Pull{.reply_to = {.step = StepId{9}}}};
+  note = {};
+  MessageKind::of<Inbound<Pull>>().describe(&inbound, note);
+  EXPECT_EQ(note.step, 9u);
+  EXPECT_EQ(note.from.to_string(), "/job:worker/task:3");
+}
+
+// ---- Prometheus -----------------------------------------------------------------------------------------------------
+
+TEST(Metrics, AreInPrometheusFormat) {
+  ClusterSnapshot cluster;
+  TaskSnapshot task{.task = "/job:ps/task:0", .uptime_ns = 1'500'000'000};
+  task.actors.push_back({.kind = "shard", .name = "a\"b\\c\nd", .mailbox = 2, .handled = 5, .passed = 1});
+  task.shards.push_back({.version = 7, .counts = {{"pushes", 12}}, .staleness = {3, 4}});
+  cluster.tasks.push_back({.task = task.task, .answered = true, .snapshot = task});
+  cluster.tasks.push_back({.task = "/job:worker/task:0"});
+  const std::string text = to_metrics(cluster);
+  for (const char* line : {"# TYPE troupe_up gauge\ntroupe_up{task=\"/job:ps/task:0\"} 1\ntroupe_up{task=\"/job:worker/task:0\"} 0\n",
+                           "troupe_uptime_seconds{task=\"/job:ps/task:0\"} 1.500000000\n",
+                           "troupe_actor_messages_total{task=\"/job:ps/task:0\",kind=\"shard\",name=\"a\\\"b\\\\c\\nd\"} 6\n",
+                           "troupe_shard_version{task=\"/job:ps/task:0\",shard=\"0\"} 7\n",
+                           "troupe_shard_events_total{task=\"/job:ps/task:0\",shard=\"0\",what=\"pushes\"} 12\n",
+                           "troupe_shard_staleness_total{task=\"/job:ps/task:0\",shard=\"0\",updates=\"1\"} 4\n"})
+    EXPECT_THAT(text, HasSubstr(line));
+  // Each family stands together, with one line of help.
+  std::map<std::string, int> types;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);)
+    if (line.starts_with("# TYPE ")) ++types[line];
+  for (const auto& [line, count] : types) EXPECT_EQ(count, 1) << line;
+}
+
+}  // namespace
+}  // namespace troupe
