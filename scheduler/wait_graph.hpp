@@ -8,8 +8,12 @@
 //   device/<device>                           a device's compute stream        link/<task>/<to task>            room on a connection
 //   task/<task>                               a process                        worker/<job>/<task>              a worker of a training job
 //   version/<job>/<shard>/<version>           parameters of a shard            slot/<job>/<step>/<slot>         a micro-batch
-//   token/<job>/<task>                        the next token of a worker       barrier/<job>, join/<job>/<task>
-//   collective/<group>/<channel>/<sequence>/<rank>                             a rank's part in a collective
+//   token/<job>/<task>                        the next token of a worker       barrier/<job>, join/<job>/<task>, save/<job>
+//   collective/<group>/<channel>/<sequence>/<task>                             a task's part in a collective
+//   actor/<task>/<kind>                       an actor that is long at one message, with others behind it
+//
+// Sessions, jobs and groups are hexadecimal, all other numbers decimal; tasks and devices are written as ever. Whoever says that it
+// waits for a thing says what that is and on which task, and not what it waits for in turn: its own task does that.
 //
 // Plain data; the analysis asks nobody.
 #pragma once
@@ -41,7 +45,7 @@ struct Wait {
   std::string text;     // for people, "" if the awaited thing's text says all: "2 of 3 slots are staged, slot 1 is missing"
   std::uint64_t have = 0;
   std::uint64_t need = 0;
-  std::int64_t for_ns = 0;
+  std::int64_t for_ns = 0;  // 0: unknown
 };
 
 // What one actor, one task, or a cluster says.
@@ -54,7 +58,7 @@ struct Waiting {
 // A task that was asked and has not answered, or is known to be gone.
 struct SilentTask {
   std::string task;
-  std::string text;  // "has not answered for 1.0 s: stopped, or too busy, or cut off"
+  std::string text;  // why: "has not answered for 1.0 s: stopped, or too busy, or cut off"
 };
 
 // The end of a chain of waits.
@@ -75,11 +79,19 @@ struct RootCause {
 
 struct WaitAnalysis {
   std::vector<RootCause> causes;  // worst first: deadlock, never, silent, stuck, working; then those with more waiters
-  // What `troupe-top --why` prints: each chain from who waits first to its causes, then the causes. "Nothing waits." if so.
+  // What `troupe-top --why` prints: each cause, and the chain from who waits first down to it; the worst, and how many more.
+  // "Nothing waits." if so.
   std::string text;
 };
 
+// What several tasks say of one thing or wait is put together: the graver state counts, of two texts the longer. A thing on a silent
+// task waits for that task, whatever else is said of it. Who waits for several things needs them all, so a circle never ends. What is
+// waited for, and of which nobody says what it waits for, is stuck. Equal input in any order gives equal output. Takes time in
+// proportion to things and waits; of more than some hundred causes `waiters` may count only those that wait directly.
 WaitAnalysis analyse(const Waiting& waiting, const std::vector<SilentTask>& silent);
+
+// For people: "0.2 s", "12.3 s", "2 min 5 s", "3 h 20 min".
+std::string wait_time(std::int64_t ns);
 
 const char* name(RootCause::Kind kind);
 const char* name(WaitThing::State state);
