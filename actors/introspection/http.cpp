@@ -12,6 +12,7 @@
 // Last: it includes much.
 #include <httplib.h>
 
+#include "actors/introspection/page.hpp"
 #include "actors/wire/handshake.hpp"
 
 namespace troupe {
@@ -130,8 +131,7 @@ class HttpServer::Impl {
     response.set_header("Cache-Control", "no-store");
     response.set_header("X-Content-Type-Options", "nosniff");
     response.set_header("Referrer-Policy", "no-referrer");
-    response.set_header("Content-Security-Policy",
-                        "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; img-src data:; frame-ancestors 'none'");
+    response.set_header("Content-Security-Policy", std::string(kIntrospectionPagePolicy) + "; frame-ancestors 'none'");
     response.set_content(answer.body, answer.type);
   }
   HttpAnswer answer(const httplib::Request& request) {
@@ -193,6 +193,7 @@ namespace {
 
 template <class Client>
 std::string ask(Client& client, const HttpTarget& target, const std::string& path, std::chrono::milliseconds timeout, bool post) {
+  const auto began = std::chrono::steady_clock::now();
   const auto connect = timeout / 3;
   client.set_connection_timeout(connect);
   client.set_read_timeout(timeout - connect);
@@ -203,6 +204,8 @@ std::string ask(Client& client, const HttpTarget& target, const std::string& pat
   const std::string where = target.address.to_string();
   if (!result) {
     if (result.error() == httplib::Error::Connection) fail(Code::unavailable, "nobody listens at {}", where);
+    const bool late = std::chrono::steady_clock::now() - began >= timeout - connect;
+    if (result.error() == httplib::Error::Read && !late) fail(Code::unavailable, "{} closed the connection: one of the two speaks TLS, and the other does not, or it is ending", where);
     if (result.error() == httplib::Error::Read || result.error() == httplib::Error::ConnectionTimeout)
       fail(Code::deadline_exceeded, "no answer within {:.1f} s", static_cast<double>(timeout.count()) / 1000);
     fail(Code::unavailable, "{}: {}", where, httplib::to_string(result.error()));

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "actors/introspection/metrics.hpp"
+#include "actors/introspection/page.hpp"
 
 namespace troupe {
 namespace {
@@ -38,6 +39,7 @@ HttpAnswer IntrospectionService::health() const {
 HttpAnswer IntrospectionService::answer(const HttpRequest& request) const {
   if (const auto found = config_.more.find(request.path); found != config_.more.end()) return found->second(request);
   if (request.post) fail(Code::unimplemented, "{} can only be read", request.path);
+  if (request.path == "/") return {.type = "text/html; charset=utf-8", .body = std::string(introspection_page())};
   if (request.path == "/healthz") return health();
   if (request.path == "/task") return {.body = to_json(config_.introspector.snapshot())};
   if (request.path == "/snapshot") return {.body = to_json(config_.view.snapshot())};

@@ -9,6 +9,7 @@
 
 #include "actors/cluster/control.hpp"
 #include "actors/cluster/network_options.hpp"
+#include "actors/introspection/observer.hpp"
 
 namespace troupe {
 namespace {
@@ -50,6 +51,11 @@ int run(const Question& question) {
   try {
     std::optional<ClusterSpec> cluster;
     if (!question.file.empty()) cluster = ClusterSpec::read(question.file);
+    if (!question.version) {
+      Observer observer({.address = question.address, .cluster = cluster, .network = question.network});
+      std::puts(observer.get("/snapshot").c_str());
+      return 0;
+    }
     const std::string token = cluster ? cluster->token : "";
     const std::vector<HostPort> all = targets(question, cluster);
     for (const HostPort& target : all) question.network.check(target);
@@ -63,8 +69,7 @@ int run(const Question& question) {
     for (const HostPort& target : all) try {
         about = target.to_string();
         const NodeActor node = connect_node(system, checked.tls.get(), target, std::chrono::steady_clock::now() + kTimeout);
-        const std::string text =
-            question.version ? ask(system, node, ProvenanceRequest{token, *question.version}) : ask(system, node, SnapshotRequest{token});
+        const std::string text = ask(system, node, ProvenanceRequest{token, *question.version});
         std::fputs(text.c_str(), stdout);
       } catch (const Error& error) {
         const bool no_token = error.code() == Code::unauthenticated && question.file.empty();
@@ -83,7 +88,7 @@ int run(const Question& question) {
 
 int main(int argc, char** argv) {
   CLI::App app(R"(Shows what the actors of a running Troupe task do: messages handled, mailbox, busy time, the message
-being handled, and what each waits for. Prints one page and ends.
+being handled, and what each waits for. Prints that of all tasks as JSON and ends.
 
 With --provenance it shows instead, for the parameter shard of the task or, without HOST:PORT, for those of all ps tasks,
 which gradients (worker, step, slot) went into a version of the parameters, and which came for it and were dropped, and why.
