@@ -83,18 +83,19 @@ struct Moment {
   }
 
   void trainer(TaskSnapshot& task, int index) const {
-    auto device = actor("device", "CPU:0", seconds, 0.78 + 0.04 * index, {{"ExecuteSegment", 3 * rate()}});
+    const std::string cpu_name = task.task + "/device:CPU:0";
+    auto device = actor("device", cpu_name, seconds, 0.78 + 0.04 * index, {{"ExecuteSegment", 3 * rate()}});
     device.current = "ExecuteSegment";
     device.current_ns = 1'900'000;
     device.mailbox = index == 1 ? 2 : 0;
     task.actors.push_back(device);
-    task.actors.push_back(actor("partition", "CPU:0", seconds, 0, {{"BuildPlan", 0.02}}));
+    for (int graph = 0; graph < 2; ++graph) task.actors.push_back(actor("partition", cpu_name, seconds, 0, {{"BuildPlan", 0.02}}));
     auto loop = actor("worker", task.task, seconds, 0.01, {{"Token", rate() / cluster.workers}});
     loop.state = "waits";
     loop.waits_for = fmt::format("the parameters of step {}", step() + 1);
     loop.waits_ns = 2'100'000;
     task.actors.push_back(loop);
-    DeviceSnapshot cpu{.name = task.task + "/device:CPU:0", .type = "CPU", .busy_ns = device.busy_ns, .nodes_run = counted(60 * rate() * seconds)};
+    DeviceSnapshot cpu{.name = cpu_name, .type = "CPU", .busy_ns = device.busy_ns, .nodes_run = counted(60 * rate() * seconds)};
     cpu.running = "MatMul 'dense/matmul'";
     cpu.bytes_in_use = 9'400'000;
     cpu.peak_bytes = 14'100'000;

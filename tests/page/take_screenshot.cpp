@@ -12,7 +12,7 @@
 int main(int argc, char** argv) {
   using namespace troupe;
   using namespace troupe::testing;
-  std::string url, out, scheme = "light";
+  std::string url, out, selected, scheme = "light";
   int width = 1440, height = 1000;
   double seconds = 10, scale = 1;
   bool phone = false, whole = false;
@@ -24,6 +24,7 @@ int main(int argc, char** argv) {
   app.add_option("--scale", scale, "pixels of the picture to one of the page");
   app.add_option("--seconds", seconds, "to watch the page before");
   app.add_option("--scheme", scheme, "light or dark")->check(CLI::IsMember({"light", "dark"}));
+  app.add_option("--click", selected, "the element to click on before, as a CSS selector");
   app.add_flag("--phone", phone, "as on a phone");
   app.add_flag("--whole", whole, "all of the page, not only what is seen");
   CLI11_PARSE(app, argc, argv);
@@ -42,6 +43,10 @@ int main(int argc, char** argv) {
     browser.set_media("prefers-color-scheme", scheme);
     browser.open(url);
     browser.evaluate("new Promise((done) => setTimeout(done, " + std::to_string(1000 * seconds) + "))");
+    if (!selected.empty()) {
+      browser.evaluate("document.querySelector('" + selected + "').click()");
+      browser.evaluate("new Promise((done) => setTimeout(done, 1500))");
+    }
     std::ofstream(out, std::ios::binary) << browser.screenshot(whole);
     for (const std::string& error : browser.errors()) std::cerr << "take_screenshot: the page has an error: " << error << "\n";
     return browser.errors().empty() ? 0 : 1;

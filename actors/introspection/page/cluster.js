@@ -97,23 +97,46 @@ function remember(now) {
   if (cluster.history.length > kHistory) cluster.history.shift();
 }
 
-// Actors of a task with keys that stay: several may have the same kind and name.
+// Actors of a task, in the order of their kinds.
 const kActorOrder = ["node", "scheduler", "partition", "device", "rendezvous", "collective", "coordinator", "shard", "worker", "checkpoint", "peer"];
 
+// Those of one kind and name, such as the partitions of a device, are one here.
 function actorsOf(task) {
-  const seen = new Map();
   const place = (actor) => (kActorOrder.indexOf(actor.kind) + kActorOrder.length + 1) % (kActorOrder.length + 1);
-  const listed = (task.now?.actors ?? []).map((actor) => {
-    const plain = actor.kind + " " + actor.name;
-    const nth = seen.get(plain) ?? 0;
-    seen.set(plain, nth + 1);
-    return {...actor, key: task.name + " " + plain + " " + nth, plain, nth};
-  });
-  return listed.sort((a, b) => place(a) - place(b) || a.name.localeCompare(b.name, undefined, {numeric: true}));
+  return [...merged(task.now).values()].sort((a, b) => place(a) - place(b) || a.name.localeCompare(b.name, undefined, {numeric: true}));
 }
 
-function actorBefore(task, actor) {
-  return (task.before?.actors ?? []).filter((each) => each.kind + " " + each.name === actor.plain)[actor.nth];
+const kActorStates = ["idle", "waits", "busy", "failed"];  // of several, the last of these is told
+
+function merged(snapshot) {
+  const found = new Map();
+  for (const actor of snapshot?.actors ?? []) {
+    const key = actor.kind + " " + actor.name;
+    const one = found.get(key);
+    found.set(key, one ? merge(one, actor) : {...actor, key, times: 1});
+  }
+  return found;
+}
+
+function merge(one, other) {
+  const both = {...one, times: one.times + 1};
+  const louder = kActorStates.indexOf(other.state) > kActorStates.indexOf(one.state) ? other : one;
+  for (const name of ["state", "current", "current_ns", "waits_for", "waits_ns"]) both[name] = louder[name];
+  for (const name of ["mailbox", "handled", "passed", "sent", "restarts", "busy_ns"]) both[name] += other[name];
+  both.mailbox_peak = Math.max(one.mailbox_peak, other.mailbox_peak);
+  for (const name of ["messages", "peers"]) {
+    both[name] = {...one[name]};
+    for (const [each, count] of Object.entries(other[name] ?? {})) both[name][each] = (both[name][each] ?? 0) + count;
+  }
+  return both;
+}
+
+const actorBefore = (task, actor) => merged(task.before).get(actor.key);
+
+// Its name within its task.
+function ownName(task, actor) {
+  const name = actor.name === task.name ? "" : actor.name.startsWith(task.name + "/device:") ? actor.name.slice((task.name + "/device:").length) : actor.name;
+  return shortName(name) + (actor.times > 1 ? " ×" + actor.times : "");
 }
 
 // Of an actor now and before; undefined as rate() is.

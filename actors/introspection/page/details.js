@@ -29,7 +29,7 @@ function showDetails() {
   if (!selected) return;
   const task = cluster.tasks.get(selected.task);
   const actor = task && selected.actor ? actorsOf(task).find((each) => each.key === selected.actor) : undefined;
-  const title = actor ? actor.kind + " " + shortName(actor.name) : selected.actor ? "An actor that has ended" : shortName(selected.task);
+  const title = actor ? actor.kind + " " + ownName(task, actor) : selected.actor ? "An actor that has ended" : shortName(selected.task);
   const parts = [{id: "title", make: makeDetailsTitle, update: (node) => setText(node.querySelector("h2"), title)}];
   if (actor) parts.push(...actorParts(task, actor));
   else if (task && !selected.actor) parts.push(...taskParts(task));

@@ -47,9 +47,11 @@ const shortName = (name) => (name ?? "").replace(/\/job:([^/]+)\/task:(\d+)/g, "
 function number(value) {
   if (!Number.isFinite(value)) return "–";
   const size = Math.abs(value);
-  const digits = size >= 100 || Number.isInteger(value) ? 0 : size >= 10 ? 1 : size >= 1 ? 2 : size >= 0.001 ? 3 : 0;
+  const digits = size >= 100 || Number.isInteger(value) ? 0 : size >= 10 ? 1 : size >= 1 ? 2 : size >= 0.001 ? 3 : 5;
   return value.toFixed(digits).replace(/\B(?=(\d{3})+$)/g, digits ? "" : "\u202f");
 }
+
+const short = (value) => String(value >= 10 ? Math.round(value) : Math.round(value * 10) / 10);
 
 // At most four characters and a unit.
 function scaled(value, step, units) {
@@ -59,7 +61,7 @@ function scaled(value, step, units) {
     value /= step;
     ++unit;
   }
-  return number(value >= 10 ? Math.round(value) : Math.round(value * 10) / 10) + "\u202f" + units[unit];
+  return short(value) + (units[unit] && "\u202f" + units[unit]);
 }
 
 const bytes = (value) => scaled(value, 1000, ["B", "kB", "MB", "GB", "TB"]);
@@ -68,10 +70,10 @@ const perSecond = (value, what = number) => (value === undefined ? "–" : what(
 
 function duration(ns) {
   if (!Number.isFinite(ns)) return "–";
-  if (ns < 1e6) return number(Math.round(ns / 1e3)) + "\u202fµs";
-  if (ns < 1e9) return number(ns < 1e7 ? Math.round(ns / 1e5) / 10 : Math.round(ns / 1e6)) + "\u202fms";
+  if (ns < 1e6) return short(ns / 1e3) + "\u202fµs";
+  if (ns < 1e9) return short(ns / 1e6) + "\u202fms";
   const seconds = ns / 1e9;
-  if (seconds < 60) return number(Math.round(seconds * 10) / 10) + "\u202fs";
+  if (seconds < 60) return short(seconds) + "\u202fs";
   if (seconds < 3600) return Math.floor(seconds / 60) + "\u202fmin " + Math.floor(seconds % 60) + "\u202fs";
   return Math.floor(seconds / 3600) + "\u202fh " + Math.floor((seconds % 3600) / 60) + "\u202fmin";
 }

@@ -89,6 +89,7 @@ function showWhy() {
       const waiters = cause.waiters ? number(cause.waiters) + (cause.waiters === 1 ? " waits for it" : " wait for it") : "";
       setText(item.children[2], [waiters, cause.for_ns ? "for " + duration(cause.for_ns) : ""].filter(Boolean).join(", "));
     });
+  byId("nothing").hidden = cluster.causes.length > 0;
   setText(byId("why-text"), cluster.why);
   byId("why").querySelector("details").hidden = !cluster.why;
 }

@@ -48,20 +48,22 @@ function taskDoing(task) {
 function makeActor(task, actor) {
   return element("button", {type: "button", class: "actor", "data-kind": actor.kind, onclick: () => openDetails({task: task.name, actor: actor.key})},
     element("b", {class: "glyph", "aria-hidden": "true"}), element("span", {class: "kind"}, actor.kind), element("span", {class: "of"}),
-    element("span", {class: "mail"}), element("span", {class: "share"}));
+    element("span", {class: "mail"}), element("span", {class: "rate"}), element("span", {class: "share"}));
 }
 
 function updateActor(row, task, actor) {
   const share = actorRate(task, actor, (each) => each.busy_ns / 1e9);
   row.dataset.state = actor.state;
   row.style.setProperty("--busy-share", share === undefined ? "0%" : Math.round(100 * Math.min(1, share)) + "%");
-  setText(row.querySelector(".of"), shortName(actor.name) === shortName(task.name) ? "" : shortName(actor.name));
+  setText(row.querySelector(".of"), ownName(task, actor));
+  const messages = actorRate(task, actor, (each) => each.handled + each.passed);
+  setText(row.querySelector(".rate"), messages >= 0.5 ? scaled(messages, 1000, ["", "k", "M"]) + "/s" : "");
   const mail = row.querySelector(".mail");
   setText(mail, actor.mailbox > 0 ? "✉\ufe0e " + number(actor.mailbox) : "");
   mail.classList.toggle("some", actor.mailbox > 0);
   setText(row.querySelector(".share"), percent(share));
   row.querySelector(".share").classList.toggle("some", share > 0.05);
-  const label = actor.kind + " " + shortName(actor.name) + ": " + actorDoing(actor) + "; " + number(actor.mailbox) + " in its mailbox, " + percent(share) + " busy";
+  const label = actor.kind + " " + ownName(task, actor) + ": " + actorDoing(actor) + "; " + number(actor.mailbox) + " in its mailbox, " + percent(share) + " busy";
   row.title = label;
   row.setAttribute("aria-label", label);
 }
@@ -85,7 +87,8 @@ function edges() {
     const back = traffic(to, from) ?? 0;
     const trouble = troubleOf(ends);
     // Connections of one job among its own tasks that carry no tensors would only cross the boxes.
-    if (jobOf(from) === jobOf(to) && there + back < kIdleTraffic && !trouble) return;
+    const idle = jobOf(from) === jobOf(to) && there + back < kIdleTraffic;
+    if (idle && (!trouble || !from.answered || !to.answered)) return;
     found.push({from, to, there, back, trouble, key: from.name + " " + to.name});
   }));
   return found;
@@ -110,7 +113,7 @@ function showEdges() {
   setChildren(drawing, ways, (way) => way.key, (way) => drawn(way.kind === "text" ? "text" : "path"), (path, way) => {
     path.way = way;
     if (way.kind === "text") {
-      path.setAttribute("class", "edge-text");
+      path.setAttribute("class", "edge-text " + way.edge.trouble);
       setText(path, way.edge.trouble);
     } else if (way.kind === "line") {
       const total = way.edge.there + way.edge.back;

@@ -51,6 +51,11 @@ function showSteps(svg, row, window) {
   const visible = row.task.answered ? row.steps.filter((step) => step.end > window.begin && step.begin < window.end) : [];
   svg.setAttribute("aria-label", row.task.answered ? visible.length + " steps, the last is " + (visible.at(-1)?.step ?? "none") : "does not answer");
   svg.replaceChildren();
+  if (!row.task.answered) {
+    const text = drawn("text", {class: "silent", x: width / 2, y: 11});
+    text.textContent = "does not answer";
+    svg.append(text);
+  }
   for (const step of visible) {
     const begin = Math.max(0, (step.begin - window.begin) * scale);
     const length = Math.max(1.5, (step.end - window.begin) * scale - begin - 1);
