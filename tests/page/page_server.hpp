@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "actors/introspection/http.hpp"
 #include "actors/introspection/snapshot.hpp"
 
 namespace troupe::testing {
@@ -25,8 +26,7 @@ class PageServer {
   void stop();
 
  private:
-  struct Server;
-  std::unique_ptr<Server> server_;
+  std::unique_ptr<HttpServer> server_;
   std::string url_;
 };
 

@@ -1,0 +1,67 @@
+#!/usr/bin/env bash
+# Makes the screenshots of the README again, each of a live cluster on this machine.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+usage() {
+  cat <<'TEXT'
+Usage: tools/screenshots.sh [page]
+
+  page  the web page of a training cluster, tools/top/page.png; needs Chromium (tools/setup.sh --with-browser)
+
+Without arguments: all of them.
+TEXT
+}
+
+bin="$PWD/build/release/bin"
+folder="$(mktemp -d)"
+launcher=
+trap 'stop_cluster; rm -rf "$folder"' EXIT
+
+build() {
+  cmake --preset release --log-level=WARNING >/dev/null
+  cmake --build build/release --parallel "$(nproc)" --target troupe-launch troupe-mnist "$@"
+}
+
+# Sets `launcher`, and `address` to where the cluster can be looked into.
+start_cluster() {
+  "$bin/troupe-launch" --ps 2 --workers 3 -- troupe-mnist --model cnn --epochs 1000 --introspect-port 0 >"$folder/out" 2>"$folder/err" &
+  launcher=$!
+  until address="$(grep -m 1 -o 'http://[^ ]*' "$folder/err")"; do
+    kill -0 "$launcher" 2>/dev/null || { cat "$folder/err" >&2; exit 1; }
+    sleep 0.1
+  done
+}
+
+stop_cluster() {
+  [[ -n "$launcher" ]] || return 0
+  kill -INT "$launcher" 2>/dev/null || true
+  wait "$launcher" || true
+  launcher=
+}
+
+page() {
+  build take_screenshot
+  start_cluster
+  "$bin/take_screenshot" "$folder/page.png" --url "$address" --seconds 25 --width 1440 --height 1230 --scheme dark
+  stop_cluster
+  keep "$folder/page.png" tools/top/page.png
+}
+
+# A picture that everybody who clones the repository has to load.
+keep() {
+  local most=300000 bytes
+  bytes="$(stat --format=%s "$1")"
+  ((bytes <= most)) || { echo "screenshots: $2 would have $bytes bytes, more than $most" >&2; exit 1; }
+  mv "$1" "$2"
+  echo "screenshots: $2, $bytes bytes"
+}
+
+(($# > 0)) || set -- page
+for name in "$@"; do
+  case "$name" in
+    page) page ;;
+    --help | -h) usage; exit 0 ;;
+    *) echo "screenshots: unknown argument $name; see tools/screenshots.sh --help" >&2; exit 2 ;;
+  esac
+done
