@@ -235,6 +235,28 @@ TEST_F(TrainingCurvesOf, OtherModesAreTheirFiguresAndParameters) {
   }
 }
 
+TEST_F(TrainingCurvesOf, AJobWhoseChiefIsLostAreThoseOfBoth) {
+  std::atomic<bool> stop = false;
+  {
+    testing::JobTasks tasks(1, 2);
+    const auto ended = tasks.run([&](Task& task) {
+      TrainingOptions options = curves(JobMode::sync, 2);
+      options.on_epoch = [&](const EpochDone&) { stop = true; };
+      if (task.name() == TaskName{"worker", 0}) options.stop = &stop;
+      return train(task, options).result.params_sha256;
+    });
+    EXPECT_EQ(ended[1], "training was stopped");
+    EXPECT_THAT(ended[2], SizeIs(64)) << "the new chief's";
+  }
+  EXPECT_THAT(testing::event_files(place), SizeIs(2));
+  const Curves read = testing::read_curves(place);
+  ASSERT_THAT(read.starts, SizeIs(2));
+  EXPECT_LE(read.starts[0], 2) << "after its first batch";
+  EXPECT_EQ(read.starts[1], 40) << "the second one becomes the chief with the figures of an epoch";
+  EXPECT_THAT(steps_of(read.scalars.at("epoch/loss")), ElementsAre(20, 40, 60));
+  EXPECT_EQ(read.histograms.at("parameters/dense/kernel").back().first, 60);
+}
+
 TEST_F(TrainingCurvesOf, APlaceThatCannotBeAreRefusedBeforeTraining) {
   TrainingOptions options = curves();
   options.tensorboard = fmt::format("{}/below", directory.write("file", ""));
