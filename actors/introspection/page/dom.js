@@ -47,6 +47,7 @@ const shortName = (name) => (name ?? "").replace(/\/job:([^/]+)\/task:(\d+)/g, "
 function number(value) {
   if (!Number.isFinite(value)) return "–";
   const size = Math.abs(value);
+  if (size > 0 && size < 1e-4) return value.toExponential(1);
   const digits = size >= 100 || Number.isInteger(value) ? 0 : size >= 10 ? 1 : size >= 1 ? 2 : size >= 0.001 ? 3 : 5;
   return value.toFixed(digits).replace(/\B(?=(\d{3})+$)/g, digits ? "" : "\u202f");
 }

@@ -3,6 +3,7 @@
 function figures() {
   const work = job();
   const told = shards();
+  const ifTold = (text) => (told.length ? text : "");
   const count = (name) => sum(told.map((shard) => shard.counts?.[name] ?? 0));
   const dropped = count("stale") + count("uncommitted") + count("fenced") + count("abandoned");
   const staleness = [];
@@ -18,10 +19,11 @@ function figures() {
     {id: "images", title: "Images", value: latest.images === undefined ? "–" : number(latest.images), of: "/s",
      note: workers + (workers === 1 ? " task trains" : " tasks train")},
     {id: "traffic", title: "Between tasks", value: latest.traffic === undefined ? "–" : bytes(latest.traffic), of: "/s",
-     note: number(count("pulls")) + " pulls"},
+     note: ifTold(number(count("pulls")) + " pulls")},
     {id: "loss", title: "Loss", value: latest.loss === undefined ? "–" : number(latest.loss), note: "mean of last steps"},
-    {id: "dropped", title: "Gradients dropped", value: number(dropped), note: number(count("duplicates")) + " duplicates"},
-    {id: "staleness", title: "Staleness", bars: lastOf(staleness), note: stalenessNote(staleness)},
+    {id: "dropped", title: "Gradients dropped", value: told.length ? number(dropped) : "–",
+     note: ifTold(number(count("duplicates")) + " duplicates")},
+    {id: "staleness", title: "Staleness", bars: lastOf(staleness), note: ifTold(stalenessNote(staleness))},
   ];
 }
 

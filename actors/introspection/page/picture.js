@@ -104,6 +104,9 @@ const dotsClass = (rate) => (rate < kIdleTraffic ? "still" : rate < 1e6 ? "slow"
 function showEdges() {
   const drawing = byId("edges");
   const found = edges();
+  // Those that run below the last boxes.
+  const last = jobOf([...cluster.tasks.values()].at(-1) ?? {name: ""});
+  byId("groups").classList.toggle("below", found.some((edge) => jobOf(edge.from) === last && jobOf(edge.to) === last));
   const ways = found.flatMap((edge) => [
     {edge, key: edge.key + " line", kind: "line"},
     {edge, key: edge.key + " there", kind: "dots", bytes: edge.there},
