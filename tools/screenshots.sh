@@ -5,9 +5,10 @@ cd "$(dirname "$0")/.."
 
 usage() {
   cat <<'TEXT'
-Usage: tools/screenshots.sh [page]
+Usage: tools/screenshots.sh [page] [terminal]
 
-  page  the web page of a training cluster, tools/top/page.png; needs Chromium (tools/setup.sh --with-browser)
+  page      the web page of a training cluster, tools/top/page.png; needs Chromium (tools/setup.sh --with-browser)
+  terminal  troupe-top in a terminal, tools/top/summary.svg and actors.svg; needs python3
 
 Without arguments: all of them.
 TEXT
@@ -48,6 +49,16 @@ page() {
   keep "$folder/page.png" tools/top/page.png
 }
 
+terminal() {
+  build troupe-top
+  start_cluster
+  tools/top/screenshot.py "$folder/summary.svg" 100x22 '25s' -- "$bin/troupe-top" "$address" --interval 0.5
+  tools/top/screenshot.py "$folder/actors.svg" 120x28 '2s a >>>>>>>> 2s' -- "$bin/troupe-top" "$address"
+  stop_cluster
+  keep "$folder/summary.svg" tools/top/summary.svg
+  keep "$folder/actors.svg" tools/top/actors.svg
+}
+
 # A picture that everybody who clones the repository has to load.
 keep() {
   local most=300000 bytes
@@ -57,10 +68,10 @@ keep() {
   echo "screenshots: $2, $bytes bytes"
 }
 
-(($# > 0)) || set -- page
+(($# > 0)) || set -- page terminal
 for name in "$@"; do
   case "$name" in
-    page) page ;;
+    page | terminal) "$name" ;;
     --help | -h) usage; exit 0 ;;
     *) echo "screenshots: unknown argument $name; see tools/screenshots.sh --help" >&2; exit 2 ;;
   esac

@@ -1,0 +1,116 @@
+// troupe-top beside a cluster that trains.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <regex>
+#include <set>
+
+#include "tests/apps/cluster.hpp"
+#include "tests/tools/pseudo_terminal.hpp"
+#include "tools/top/observation.hpp"
+
+namespace troupe {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::IsSubsetOf;
+using ::testing::Not;
+using testing::Arguments;
+using testing::Cluster;
+using testing::Process;
+using testing::PseudoTerminal;
+
+// Two ps tasks and three workers that train until they are told to end.
+class TopCluster : public ::testing::Test {
+ protected:
+  TopCluster() : cluster_(2, 3, {"--epochs", "1000000", "--digits", "600,100", "--peer-timeout", "60"}) {
+    cluster_->wait_for("\"event\":\"epoch\"");
+    cluster_->wait_for("watch the cluster with");
+    std::smatch found;
+    const std::regex line("watch the cluster with: troupe-top (\\S+) --cluster (\\S+)\n");
+    EXPECT_TRUE(std::regex_search(cluster_->err, found, line));
+    address_ = found.str(1);
+    file_ = found.str(2);
+  }
+  ~TopCluster() override {
+    cluster_->signal(SIGINT);
+    cluster_.wait();
+  }
+
+  Arguments command(Arguments options) {
+    options.insert(options.begin(), TROUPE_TOP_BINARY);
+    return options;
+  }
+  std::string ask(const Arguments& options) {
+    Process top(command(options));
+    EXPECT_EQ(top.wait(), 0) << top.err;
+    return top.out;
+  }
+
+  Cluster cluster_;
+  std::string address_, file_;
+};
+
+TEST_F(TopCluster, ListsEveryActorOfEveryTask) {
+  const ClusterSnapshot snapshot = parse_cluster_snapshot(ask({address_, "--cluster", file_, "--json"}));
+  ASSERT_EQ(snapshot.tasks.size(), 5u);
+  const std::string page = ask({"--cluster", file_, "--once", "--interval", "0.1"});  // any task
+  for (const TaskReport& report : snapshot.tasks) {
+    ASSERT_TRUE(report.snapshot) << report.task << ": " << report.error;
+    std::set<std::string> kinds;
+    for (const ActorSnapshot& actor : report.snapshot->actors) kinds.insert(actor.kind);
+    std::vector<std::string> expected = {"node", "scheduler", "device", "rendezvous", "collective", "peer", "introspector"};
+    if (report.task.starts_with("/job:ps/")) expected.push_back("shard");
+    if (report.task == "/job:ps/task:0") expected.push_back("coordinator");
+    if (report.task.starts_with("/job:worker/")) expected.insert(expected.end(), {"partition", "worker"});
+    EXPECT_THAT(expected, IsSubsetOf(kinds)) << report.task;
+    EXPECT_EQ(report.snapshot->links.size(), 4u);
+    const std::string task = report.task.substr(5, report.task.find("/task:") - 5) + "/" + report.task.substr(report.task.find("/task:") + 6);
+    for (const std::string& kind : expected) EXPECT_TRUE(std::regex_search(page, std::regex("\n " + task + " +" + kind))) << task << " " << kind;
+  }
+  EXPECT_THAT(page, AllOf(HasSubstr("tasks      5 answer\n"), HasSubstr("job        sync, epoch "), HasSubstr("images/s")));
+}
+
+TEST_F(TopCluster, AStoppedTaskIsShownAndAnotherIsAsked) {
+  kill(cluster_.pid("worker/0"), SIGSTOP);  // whose address is the one that troupe-launch says
+  const std::string page = ask({address_, "--cluster", file_, "--once", "--interval", "0.1"});
+  kill(cluster_.pid("worker/0"), SIGCONT);
+  EXPECT_THAT(page, AllOf(HasSubstr("4 answer, 1 SILENT"), HasSubstr("worker/0 SILENT"), HasSubstr("asked ps/0")));
+}
+
+TEST_F(TopCluster, IsShownLiveInATerminal) {
+  PseudoTerminal terminal(command({address_, "--cluster", file_, "--interval", "0.25"}), {{"TERM", "xterm"}, {"LC_ALL", "C.UTF-8"}});
+  terminal.wait_for("images/s   ");  // the curve of several answers
+  terminal.type("a/shard\r");
+  terminal.wait_for(">ps/0 shard");
+  terminal.type("\r");
+  terminal.wait_for("messages handled, by type");
+  terminal.type("w");
+  terminal.wait_for("[6 Why]");
+  terminal.type("q");
+  EXPECT_EQ(terminal.wait(), 0);
+}
+
+TEST_F(TopCluster, TheTokenIsAskedFor) {
+  Process without(command({address_, "--once"}));
+  EXPECT_EQ(without.wait(), 1);
+  EXPECT_THAT(without.err, HasSubstr("give the cluster file with --cluster"));
+}
+
+TEST(TopCluster0, WhoIsNotThereIsNamed) {
+  const int port = testing::free_ports(1).front();
+  testing::TemporaryDirectory directory;
+  const std::string address = "127.0.0.1:" + std::to_string(port);
+  const std::string file = directory.write("c.json", R"({"name":"c","token":"t","worker":[")" + address + "\"]}");
+  for (const char* how : {"--once", "--json", "--why"}) {
+    Process nobody({TROUPE_TOP_BINARY, "--cluster", file, how});
+    EXPECT_EQ(nobody.wait(), 1);
+    EXPECT_THAT(nobody.err, AllOf(HasSubstr("no task answers"), HasSubstr(address)));
+    EXPECT_EQ(nobody.out, "");
+  }
+}
+
+}  // namespace
+}  // namespace troupe

@@ -1,0 +1,375 @@
+// What the user of troupe-top sees and does, without a terminal.
+#include "tools/top/model.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/tools/top_example.hpp"
+#include "tools/top/text.hpp"
+
+namespace troupe::top {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using testing::example_observation;
+using Kind = Key::Kind;
+
+constexpr Asked kFresh{.age = 0.2};
+
+class TopModel : public ::testing::Test {
+ protected:
+  TopModel() { model_.take(example_observation()); }
+
+  // Presses each character; "\n" is Enter, "\x1b" Escape, "\b" Backspace.
+  std::string after(std::string_view keys) {
+    for (const char c : keys) model_.press(c == '\n' ? Key{Kind::enter} : c == '\x1b' ? Key{Kind::escape} : c == '\b' ? Key{Kind::backspace} : Key{Kind::character, c});
+    return seen();
+  }
+  std::string press(Kind kind) {
+    model_.press({kind});
+    return seen();
+  }
+  std::string seen(const Asked& asked = kFresh) { return plain_text(model_.page(asked)); }
+  // The line that begins with this.
+  std::string line(const std::string& begin) {
+    const std::string all = "\n" + seen();
+    const std::size_t at = all.find("\n" + begin);
+    return at == std::string::npos ? "" : all.substr(at + 1, all.find('\n', at + 1) - at - 1);
+  }
+
+  Model model_{1};
+};
+
+TEST_F(TopModel, SummaryIn80Columns) {
+  EXPECT_EQ(seen(), R"( troupe-top  demo, 4 tasks, asked ps/0                     0.2 s old, every 1 s
+ [1 Summary] 2 Actors  3 Devices  4 Shards  5 Edges  6 Why
+tasks      3 answer, 1 SILENT
+job        sync, epoch 3 of 5, step 20 of 1,000 (2%), 98.0 s left at this speed
+speed      10 steps/s, 640 images/s, 5.0 MiB/s between tasks, loss 0.1250
+gradients  120 staged, 20 updates; dropped: 3 stale
+staleness  █▂ from 0 to 1; 90% current, mean 0.10 updates
+stuck      ! silent: worker/2 has not answered within 1.0 s
+
+ task     state   busy steps/s images/s   loss mailbox does                    ▶
+>ps/0     answers  50%       -        -      -       3 coordinates: training
+ worker/0 answers 100%      10      320 0.2500       0 computes step 20, slot …
+ worker/1 answers 100%      10      320 1.2500       0 computes step 20, slot …
+ worker/2 SILENT     -       -        -      -       - has not answered within…
+
+
+
+
+
+
+
+
+ ps/0: coordinates: training
+ Enter in  Esc back  / filter  < > sort  r reverse  p pause  ? help  q quit
+)");
+}
+
+TEST_F(TopModel, ActorsIn80Columns) {
+  EXPECT_EQ(after("a"), R"( troupe-top  demo, 4 tasks, asked ps/0                     0.2 s old, every 1 s
+  1 Summary [2 Actors] 3 Devices  4 Shards  5 Edges  6 Why
+! worker/2 is silent: has not answered within 1.0 s
+ task     actor         state   for mailbox peak msg/s busy handles; waits for ▶
+>ps/0     node          idle              0    0   0.0   0%
+ ps/0     shard         busy   0 ns       3   57   100  25% Push; waits for sl…
+ ps/0     coordinator   waits 7.2 s       0    0    30   0% waits for step 20 …
+ ps/0     peer worker/0 idle              0    0   100   0%
+ worker/0 scheduler     idle              0    0   200   0%
+ worker/0 device CPU:0  busy  1.0 s       0    0    20  50% ExecuteSegment
+ worker/1 scheduler     idle              0    0   200   0%
+ worker/1 device CPU:0  busy  1.0 s       0    0    20  50% ExecuteSegment
+
+
+
+
+
+
+
+
+
+
+
+ Enter in  Esc back  / filter  < > sort  r reverse  p pause  ? help  q quit
+)");
+}
+
+TEST_F(TopModel, ActorsIn140Columns) {
+  model_.resize({140, 16});
+  EXPECT_EQ(after("a"), R"( troupe-top  demo, 4 tasks, asked ps/0                                                                                 0.2 s old, every 1 s
+  1 Summary [2 Actors] 3 Devices  4 Shards  5 Edges  6 Why
+! worker/2 is silent: has not answered within 1.0 s
+ task     actor         state   for mailbox peak msg/s busy handles; waits for                                      restarts handled sent/s
+>ps/0     node          idle              0    0   0.0   0%                                                                0      12    0.0
+ ps/0     shard         busy   0 ns       3   57   100  25% Push; waits for slot 1 of step 20                              1     200     50
+ ps/0     coordinator   waits 7.2 s       0    0    30   0% waits for step 20 slot 1 of worker/1                           0      60    0.0
+ ps/0     peer worker/0 idle              0    0   100   0%                                                                0     200    0.0
+ worker/0 scheduler     idle              0    0   200   0%                                                                0     400    0.0
+ worker/0 device CPU:0  busy  1.0 s       0    0    20  50% ExecuteSegment                                                 0      40    0.0
+ worker/1 scheduler     idle              0    0   200   0%                                                                0     400    0.0
+ worker/1 device CPU:0  busy  1.0 s       0    0    20  50% ExecuteSegment                                                 0      40    0.0
+
+
+
+ Enter in  Esc back  / filter  < > sort  r reverse  p pause  ? help  q quit
+)");
+}
+
+TEST_F(TopModel, ShowsEveryScreen) {
+  EXPECT_THAT(after("d"), AllOf(HasSubstr("[3 Devices]"), HasSubstr("nodes/s"), HasSubstr("3.0 MiB"), HasSubstr("100%")));
+  EXPECT_THAT(after("h"), AllOf(HasSubstr("[4 Shards]"), HasSubstr("1 of 2"), HasSubstr("slot 1: worker/1")));
+  EXPECT_THAT(after("e"), AllOf(HasSubstr("[5 Edges]"), HasSubstr("stalled"), HasSubstr("down"), HasSubstr("60.0 MiB")));
+  EXPECT_THAT(after("w"), AllOf(HasSubstr("[6 Why]"), HasSubstr("step 20 waits for slot 1 of step 20\n  which waits for worker/2\n")));
+  EXPECT_THAT(after("1"), HasSubstr("[1 Summary]"));
+  EXPECT_THAT(press(Kind::tab), HasSubstr("[2 Actors]"));
+  EXPECT_THAT(press(Kind::back_tab), HasSubstr("[1 Summary]"));
+  EXPECT_THAT(press(Kind::back_tab), HasSubstr("[6 Why]"));
+}
+
+TEST_F(TopModel, GoesIntoAnActor) {
+  model_.resize({80, 40});
+  after("a");
+  press(Kind::down);
+  EXPECT_THAT(after("\n"), AllOf(HasSubstr("shard of ps/0\n"), HasSubstr("waits for  slot 1 of step 20, for 1.5 s"), HasSubstr("mailbox    3 now, 57 at most"),
+                                 HasSubstr("200 handled (100/s)"), HasSubstr("busy       25% now; 500 ms in all, 25% of the task's time"), HasSubstr("restarts   1"),
+                                 HasSubstr(" Push                        120    60\n"), HasSubstr(" worker/1                                 136\n"),
+                                 HasSubstr("missing    slot 1: worker/1"), HasSubstr("   1  ███▍")));
+  EXPECT_THAT(after("\x1b"), Not(HasSubstr("mailbox    3 now")));
+}
+
+TEST_F(TopModel, WhatIsGoneIsSaidToBe) {
+  after("a");
+  press(Kind::down);
+  after("\n");
+  auto later = example_observation();
+  later.snapshot.tasks[0].snapshot->actors.erase(later.snapshot.tasks[0].snapshot->actors.begin() + 1);
+  later.rates = no_rates(later.snapshot);
+  model_.take(later);
+  EXPECT_THAT(seen(), HasSubstr("It is not there any more. Esc: back"));
+  EXPECT_THAT(after("\x1b"), HasSubstr(">ps/0     coordinator"));  // what is at its place now
+}
+
+TEST_F(TopModel, GoesIntoDevicesShardsAndEdges) {
+  EXPECT_THAT(after("d\n"), AllOf(HasSubstr("device CPU:0 of ps/0"), HasSubstr("3.0 MiB in use, 4.0 MiB at most"), HasSubstr("f32[784,128] dense/weights")));
+  EXPECT_THAT(after("h\n"), AllOf(HasSubstr("shard 0 of ps/0"), HasSubstr("398 KiB in 4 slices, version 20 of job 9"), HasSubstr("stale")));
+  EXPECT_THAT(after("e\n"), AllOf(HasSubstr("link to worker/0 of ps/0"), HasSubstr("2.0 MiB (1.0 MiB/s) in 140 frames (70/s)"), HasSubstr("60.0 MiB of 64.0 MiB")));
+}
+
+TEST_F(TopModel, GoesFromATaskToItsActors) {
+  press(Kind::down);
+  EXPECT_THAT(after("\n"), AllOf(HasSubstr("actors of worker/0\n"), HasSubstr("device CPU:0"), Not(HasSubstr("coordinator"))));
+  EXPECT_THAT(after("\x1b"), HasSubstr("[1 Summary]"));
+  press(Kind::end);
+  EXPECT_THAT(after("\n"), HasSubstr("[1 Summary]"));  // a silent task has none to show
+}
+
+TEST_F(TopModel, TheChoiceStaysWithItsRow) {
+  after("a");
+  press(Kind::down);
+  EXPECT_THAT(seen(), HasSubstr(">ps/0     shard"));
+  after(">>");  // by the name of the actor
+  EXPECT_THAT(seen(), AllOf(HasSubstr("actor▼"), HasSubstr(">ps/0     shard")));
+  EXPECT_THAT(after("r"), AllOf(HasSubstr("actor▲"), HasSubstr(">ps/0     shard")));
+  EXPECT_THAT(after("<<"), AllOf(Not(HasSubstr("▲")), HasSubstr(">ps/0     shard")));
+}
+
+TEST_F(TopModel, TheFirstRowIsChosenUntilAnotherIs) {
+  EXPECT_THAT(after("a>>>>>>>"), AllOf(HasSubstr("msg/s▼"), HasSubstr(">worker/0 scheduler")));
+  EXPECT_THAT(after("r"), HasSubstr(">ps/0     node"));
+}
+
+TEST_F(TopModel, KeepsRowsWithTheWordsThatAreTyped) {
+  EXPECT_THAT(after("a/DEV"), AllOf(HasSubstr("filter \"DEV\": 2 of 8 rows"), HasSubstr(" / DEV_"), HasSubstr("device CPU:0"), Not(HasSubstr("coordinator"))));
+  EXPECT_THAT(after("q/a"), HasSubstr("filter \"DEVq/a\": 0 of 8 rows"));  // keys are letters meanwhile
+  EXPECT_FALSE(model_.ended());
+  EXPECT_THAT(after("\b\b\b\n"), AllOf(HasSubstr("filter \"DEV\": 2 of 8 rows"), Not(HasSubstr(" / DEV_"))));
+  EXPECT_THAT(after("1a"), HasSubstr("filter \"DEV\""));
+  EXPECT_THAT(after("\x1b"), AllOf(Not(HasSubstr("filter \"")), HasSubstr("coordinator")));
+}
+
+TEST_F(TopModel, ShowsOtherColumns) {
+  after("a");
+  EXPECT_THAT(seen(), AllOf(HasSubstr("▶"), Not(HasSubstr("restarts"))));
+  for (int i = 0; i < 20; ++i) press(Kind::right);
+  EXPECT_THAT(seen(), AllOf(HasSubstr("◀task"), HasSubstr("sent/s"), HasSubstr("coordinator")));
+  for (int i = 0; i < 20; ++i) press(Kind::left);
+  EXPECT_THAT(seen(), HasSubstr(" task"));
+}
+
+TEST_F(TopModel, AnswersOfTheClusterAreNotWaitedFor) {
+  Model empty(1);
+  EXPECT_THAT(plain_text(empty.page({.waiting = 0.4})), AllOf(HasSubstr("asked 0.4 s ago, no answer yet"), HasSubstr("Waiting for the first answer.")));
+  for (const char c : std::string("adhew1<>r/x")) empty.press({Kind::character, c});
+  EXPECT_THAT(plain_text(empty.page({.waiting = 0.4, .error = "nobody\x1b]"})), HasSubstr("! no answer: nobody\uFFFD]"));
+  EXPECT_THAT(seen({.age = 3.2, .waiting = 2.2}), HasSubstr("asked 2.2 s ago, no answer yet"));
+  EXPECT_THAT(seen({.age = 1.0, .waiting = 0.1}), HasSubstr("1.0 s old, every 1 s"));
+}
+
+TEST_F(TopModel, StandsStillAndGoesSlowerOrFaster) {
+  EXPECT_FALSE(model_.paused());
+  EXPECT_THAT(after("p"), HasSubstr("PAUSED"));
+  EXPECT_TRUE(model_.paused());
+  after("p+");
+  EXPECT_EQ(model_.interval(), 2);
+  after("--------------------");
+  EXPECT_EQ(model_.interval(), 0.125);
+  after("++++++++++++++++++++");
+  EXPECT_EQ(model_.interval(), 60);
+  EXPECT_FALSE(model_.ended());
+  after("q");
+  EXPECT_TRUE(model_.ended());
+}
+
+TEST_F(TopModel, TeachesItsKeys) {
+  EXPECT_THAT(after("?"), AllOf(HasSubstr("1 to 6, Tab"), HasSubstr("< >"), HasSubstr("Esc back")));
+  EXPECT_THAT(after("?"), HasSubstr("[1 Summary]"));
+}
+
+TEST_F(TopModel, ScrollsWhatIsLongerThanTheScreen) {
+  model_.resize({80, 12});
+  EXPECT_THAT(after("a\n"), Not(HasSubstr("more lines")));
+  press(Kind::escape);
+  press(Kind::down);
+  EXPECT_THAT(after("\n"), AllOf(HasSubstr("shard of ps/0"), HasSubstr("more lines: Down, PgDn")));
+  EXPECT_THAT(press(Kind::end), AllOf(HasSubstr("updates"), Not(HasSubstr("more lines"))));
+  EXPECT_THAT(press(Kind::home), HasSubstr("shard of ps/0"));
+  after("\x1b");
+  press(Kind::end);
+  EXPECT_THAT(seen(), HasSubstr(">worker/1"));
+  EXPECT_THAT(press(Kind::page_up), Not(HasSubstr(">worker/1")));
+}
+
+TEST_F(TopModel, EveryScreenFitsEverySize) {
+  for (const char* keys : {"1", "2", "2\n", "3", "3\n", "4", "4\n", "5", "5\n", "6", "?", "2/xyz", "\x1b"}) {
+    after(keys);
+    for (const std::size_t columns : {1, 2, 10, 23, 40, 80, 81, 131, 300})
+      for (const std::size_t rows : {1, 2, 3, 4, 5, 9, 24, 60}) {
+        model_.resize({columns, rows});
+        const Lines lines = model_.page(kFresh);
+        EXPECT_EQ(lines.size(), rows);
+        for (const Line& each : lines) {
+          std::size_t used = 0;
+          for (const Span& span : each) used += width(span.text);
+          ASSERT_LE(used, columns) << keys << " " << columns << " x " << rows << ": " << plain_text({each});
+        }
+      }
+    model_.resize({80, 24});
+  }
+}
+
+// Every text of a snapshot that others chose.
+Observation hostile() {
+  const std::string evil = "\x1b]0;owned\x07\x9b" "31m\r\n\x08\xff\xe2\x80\xae" "evil";
+  Observation out = example_observation();
+  out.snapshot.cluster = out.snapshot.asked = evil;
+  for (TaskReport& report : out.snapshot.tasks) {
+    report.task += evil;
+    report.error += evil;
+    if (!report.snapshot) continue;
+    TaskSnapshot& task = *report.snapshot;
+    task.task = report.task;
+    task.failure = evil;
+    for (ActorSnapshot& actor : task.actors) {
+      for (std::string* text : {&actor.kind, &actor.name, &actor.state, &actor.current, &actor.waits_for}) *text += evil;
+      actor.messages[evil] = actor.peers[evil] = 1;
+    }
+    for (DeviceSnapshot& device : task.devices) {
+      for (std::string* text : {&device.name, &device.type, &device.running}) *text += evil;
+      device.largest = {{evil, evil, 1}};
+    }
+    for (ShardSnapshot& shard : task.shards) {
+      shard.waits_for = evil;
+      shard.counts[evil] = 1;
+    }
+    for (LinkSnapshot& link : task.links) link.peer = evil;
+    if (task.training) task.training->doing = task.training->mode = evil;
+    if (task.job) {
+      task.job->mode = task.job->stage = evil;
+      for (MemberSnapshot& member : task.job->members) member.task += evil;
+    }
+  }
+  out.rates = rates(out.snapshot, out.snapshot);
+  out.waits.text = evil;
+  for (RootCause& cause : out.waits.causes) cause.text = evil;
+  return out;
+}
+
+TEST(TopHostile, NoNameReachesTheTerminalAsItIs) {
+  const auto harmless = [](const std::string& text) {
+    EXPECT_THAT(text, HasSubstr("evil"));
+    for (const char* part : {"\x1b", "\x07", "\x08", "\r", "\xff", "\xe2\x80\xae"}) EXPECT_THAT(text, Not(HasSubstr(part)));
+    std::string lines = text;
+    std::erase(lines, '\n');
+    EXPECT_EQ(clean(lines), lines);
+  };
+  harmless(whole_text(hostile()));
+  Model model(1);
+  model.resize({400, 80});
+  model.take(hostile());
+  for (const char key : std::string("123456")) {
+    model.press({Kind::character, key});
+    harmless(plain_text(model.page({.age = 1, .error = "evil\x1b"})));
+    model.press({Kind::enter});
+    harmless(plain_text(model.page(kFresh)));
+  }
+}
+
+TEST(TopOnce, PrintsEverything) {
+  EXPECT_EQ(whole_text(example_observation()), R"(demo, 4 tasks, asked ps/0
+tasks      3 answer, 1 SILENT
+job        sync, epoch 3 of 5, step 20 of 1,000 (2%), 98.0 s left at this speed
+speed      10 steps/s, 640 images/s, 5.0 MiB/s between tasks, loss 0.1250
+gradients  120 staged, 20 updates; dropped: 3 stale
+staleness  █▂ from 0 to 1; 90% current, mean 0.10 updates
+stuck      ! silent: worker/2 has not answered within 1.0 s
+
+TASKS
+ task     state   busy steps/s images/s   loss mailbox does                                 memory   out/s    in/s    up process
+ ps/0     answers  50%       -        -      -       3 coordinates: training               3.0 MiB 1.0 MiB 2.0 MiB 2.0 s    4711
+ worker/0 answers 100%      10      320 0.2500       0 computes step 20, slot 1 for 12 ms 64.0 MiB 2.0 MiB     0 B 2.0 s    4711
+ worker/1 answers 100%      10      320 1.2500       0 computes step 20, slot 1 for 12 ms 64.0 MiB 2.0 MiB     0 B 2.0 s    4711
+ worker/2 SILENT     -       -        -      -       - has not answered within 1.0 s             -       -       -     -       -
+
+ACTORS
+ task     actor         state   for mailbox peak msg/s busy handles; waits for                   restarts handled sent/s
+ ps/0     node          idle              0    0   0.0   0%                                             0      12    0.0
+ ps/0     shard         busy   0 ns       3   57   100  25% Push; waits for slot 1 of step 20           1     200     50
+ ps/0     coordinator   waits 7.2 s       0    0    30   0% waits for step 20 slot 1 of worker/1        0      60    0.0
+ ps/0     peer worker/0 idle              0    0   100   0%                                             0     200    0.0
+ worker/0 scheduler     idle              0    0   200   0%                                             0     400    0.0
+ worker/0 device CPU:0  busy  1.0 s       0    0    20  50% ExecuteSegment                              0      40    0.0
+ worker/1 scheduler     idle              0    0   200   0%                                             0     400    0.0
+ worker/1 device CPU:0  busy  1.0 s       0    0    20  50% ExecuteSegment                              0      40    0.0
+
+DEVICES
+ task     device busy nodes/s queue   in use     peak   limit runs; largest tensor                   cached allocations reused
+ ps/0     CPU:0   50%   1,000     0  3.0 MiB  4.0 MiB    none 392 KiB f32[784,128] of dense/weights 1.0 MiB          10    99%
+ worker/0 CPU:0  100%   5,000     1 64.0 MiB 96.0 MiB 128 MiB MatMul 'dense/matmul'                     0 B           0      -
+ worker/1 CPU:0  100%   5,000     1 64.0 MiB 96.0 MiB 128 MiB MatMul 'dense/matmul'                     0 B           0      -
+
+SHARDS
+ task shard   bytes version staged push/s pull/s parked dropped late             pushes pulls updates slices
+ ps/0     0 398 KiB      20 1 of 2     60     40      1       3 slot 1: worker/1    120    80      20      4
+
+EDGES
+ task     peer     state   by       out/s    in/s queue  queued   credit   window  heard frames/s    sent received
+ ps/0     worker/0 up      memory 1.0 MiB 2.0 MiB     2 4.0 KiB 60.0 MiB 64.0 MiB 3.0 ms      170 2.0 MiB  4.0 MiB
+ ps/0     worker/2 down    socket     0 B     0 B     0     0 B      0 B      0 B 12.0 s      0.0     0 B      0 B
+ worker/0 ps/0     up      socket 2.0 MiB     0 B     0     0 B      0 B 64.0 MiB   0 ns      0.0 4.0 MiB      0 B
+ worker/1 ps/0     stalled socket 2.0 MiB     0 B     0     0 B      0 B 64.0 MiB   0 ns      0.0 4.0 MiB      0 B
+
+WHY
+step 20 waits for slot 1 of step 20
+  which waits for worker/2
+
+silent: worker/2 has not answered within 1.0 s
+)");
+  EXPECT_EQ(whole_text(example_observation()), whole_text(example_observation()));
+}
+
+}  // namespace
+}  // namespace troupe::top

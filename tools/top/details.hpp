@@ -1,0 +1,27 @@
+// Everything about one actor, device, shard or link, and about the whole cluster, as lines.
+#pragma once
+
+#include "tools/top/observation.hpp"
+#include "tools/top/page.hpp"
+
+namespace troupe::top {
+
+// `task` and `item`: indices as in Row.
+Lines actor_details(const Observation& observation, std::size_t task, std::size_t item, std::size_t columns);
+Lines device_details(const Observation& observation, std::size_t task, std::size_t item, std::size_t columns);
+Lines shard_details(const Observation& observation, std::size_t task, std::size_t item, std::size_t columns);
+Lines edge_details(const Observation& observation, std::size_t task, std::size_t item, std::size_t columns);
+
+// Totals of the past, the newest last; for curves.
+struct History {
+  std::vector<double> steps, examples, bytes;  // per second
+};
+
+// The cluster in a few lines: job, speed, gradients, staleness, and what is wrong.
+Lines summary(const Observation& observation, const History& history, std::size_t columns);
+// Why what waits waits.
+Lines why(const Observation& observation, std::size_t columns);
+// What does not answer or has failed, each in a line; none if all is well.
+Lines alarms(const Observation& observation, std::size_t columns);
+
+}  // namespace troupe::top

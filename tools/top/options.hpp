@@ -1,0 +1,25 @@
+// The options of troupe-top.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "actors/cluster/network_options.hpp"
+
+namespace troupe::top {
+
+struct Options {
+  std::string address;       // of a task; "": any of the cluster file's
+  std::string cluster_file;  // "": none
+  std::string recording;     // snapshots that --json has printed, in the place of a cluster; "": none
+  double interval = 1;       // seconds
+  bool once = false, json = false, why = false;
+  std::optional<std::uint64_t> provenance;  // of this version
+  NetworkOptions network;
+};
+
+// Returns the exit code if that is all (--help, wrong usage).
+std::optional<int> parse(int argc, char** argv, Options& out);
+
+}  // namespace troupe::top

@@ -1,0 +1,45 @@
+// Where snapshots come from: a cluster or a file.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "actors/introspection/observer.hpp"
+
+namespace troupe::top {
+
+class SnapshotSource {
+ public:
+  virtual ~SnapshotSource() = default;
+  // Blocks. Throws Error if nobody answers.
+  virtual ClusterSnapshot cluster() = 0;
+  // There will be no other snapshot than the last.
+  virtual bool ended() const { return false; }
+};
+
+class LiveSource final : public SnapshotSource {
+ public:
+  // As the constructor of Observer.
+  explicit LiveSource(Observer::Options options) : observer_(std::move(options)) {}
+  ClusterSnapshot cluster() override { return observer_.snapshot(); }
+
+ private:
+  Observer observer_;
+};
+
+// Snapshots that `troupe-top --json` has printed, one a line: each call gives the next one.
+class RecordedSource final : public SnapshotSource {
+ public:
+  // Throws not_found, and invalid_argument naming the line that is none.
+  static RecordedSource read(const std::string& path);
+  explicit RecordedSource(std::vector<ClusterSnapshot> snapshots) : snapshots_(std::move(snapshots)) {}
+  void keep_last(std::size_t count);  // of the snapshots; at least one
+  ClusterSnapshot cluster() override;
+  bool ended() const override { return next_ == snapshots_.size(); }
+
+ private:
+  std::vector<ClusterSnapshot> snapshots_;  // not empty
+  std::size_t next_ = 0;
+};
+
+}  // namespace troupe::top

@@ -1,0 +1,108 @@
+#include "tools/top/table.hpp"
+
+#include <algorithm>
+
+namespace troupe::top {
+namespace {
+
+constexpr std::size_t kLeastElastic = 16;
+
+struct Place {
+  std::size_t column = 0;
+  std::size_t width = 0;
+};
+
+struct Places {
+  std::vector<Place> shown;
+  bool more = false;  // columns are left out at the right
+};
+
+std::size_t width_of(const Table& table, std::size_t column, bool sorted) {
+  const Column& about = table.columns[column];
+  const std::size_t title = width(about.title) + (sorted ? 1 : 0);
+  std::size_t widest = title;
+  for (const Row& row : table.rows) widest = std::max(widest, width(row.cells[column].text));
+  return about.elastic ? widest : std::min(widest, std::max(about.most, title));
+}
+
+// Columns in their order as long as there is room, the elastic one with its least width; then that gets what is left over.
+Places places(const Table& table, const Layout& layout) {
+  Places out;
+  std::size_t room = layout.width == 0 ? SIZE_MAX : layout.width - 1;  // without the mark in front
+  std::optional<std::size_t> elastic;
+  std::size_t wanted_more = 0;
+  for (std::size_t i = 0; i < table.columns.size(); ++i) {
+    if (i >= table.fixed && i < table.fixed + layout.first_column) continue;
+    const std::size_t natural = width_of(table, i, layout.sorted == i);
+    std::size_t least = table.columns[i].elastic ? std::min(natural, kLeastElastic) : natural;
+    if (out.shown.empty()) least = std::min(least, room - std::min<std::size_t>(room, 1));
+    if (least + 1 > room) {  // a blank, or the mark at the end, behind each
+      out.more = true;
+      break;
+    }
+    if (table.columns[i].elastic) {
+      elastic = out.shown.size();
+      wanted_more = natural - least;
+    }
+    room -= least + 1;
+    out.shown.push_back({i, least});
+  }
+  if (elastic) out.shown[*elastic].width += layout.width == 0 ? wanted_more : room;
+  return out;
+}
+
+}  // namespace
+
+std::optional<std::size_t> Table::find(std::string_view key) const {
+  const auto found = std::ranges::find(rows, key, &Row::key);
+  return found == rows.end() ? std::nullopt : std::optional(static_cast<std::size_t>(found - rows.begin()));
+}
+
+void filter(Table& table, std::string_view words) {
+  if (words.empty()) return;
+  std::erase_if(table.rows, [&](const Row& row) {
+    std::string all;
+    for (const Cell& cell : row.cells) all += cell.text + '\n';
+    return !has_words(all, words);
+  });
+}
+
+void sort(Table& table, std::size_t column, bool descending) {
+  const auto less = [&](const Row& a, const Row& b) {
+    const Cell &x = a.cells[column], &y = b.cells[column];
+    if (x.number && y.number) return descending ? *x.number > *y.number : *x.number < *y.number;
+    if (x.number || y.number) return x.number.has_value();
+    return descending ? natural_less(y.text, x.text) : natural_less(x.text, y.text);
+  };
+  std::ranges::stable_sort(table.rows, less);
+}
+
+Lines lay_out(const Table& table, const Layout& layout) {
+  const Places where = places(table, layout);
+  Lines out;
+  Line titles = {{layout.first_column > 0 ? "◀" : " ", Style::heading}};
+  for (const Place& place : where.shown) {
+    std::string title = table.columns[place.column].title;
+    if (layout.sorted == place.column) title += layout.descending ? "▼" : "▲";
+    titles.push_back({fit(title, place.width, table.columns[place.column].align) + " ", Style::heading});
+  }
+  if (where.more) {
+    titles.back().text.pop_back();
+    titles.push_back({"▶", Style::heading});
+  }
+  out.push_back(cut(titles, layout.width));
+  const std::size_t end = layout.rows < table.rows.size() - std::min(layout.top, table.rows.size()) ? layout.top + layout.rows : table.rows.size();
+  for (std::size_t i = layout.top; i < end; ++i) {
+    const bool selected = layout.selected == i;
+    const auto style = [&](Style own) { return selected ? Style::selected : own; };
+    Line line = {{selected ? ">" : " ", style(Style::plain)}};
+    for (const Place& place : where.shown) {
+      const Cell& cell = table.rows[i].cells[place.column];
+      line.push_back({fit(cell.text, place.width, table.columns[place.column].align) + " ", style(cell.style)});
+    }
+    out.push_back(cut(line, layout.width));
+  }
+  return out;
+}
+
+}  // namespace troupe::top

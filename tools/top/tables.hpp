@@ -1,0 +1,22 @@
+// The tables that can be made of an observation. Their texts are clean.
+#pragma once
+
+#include "tools/top/observation.hpp"
+#include "tools/top/table.hpp"
+
+namespace troupe::top {
+
+Table tasks_table(const Observation& observation);
+Table actors_table(const Observation& observation);
+Table devices_table(const Observation& observation);
+Table shards_table(const Observation& observation);
+Table edges_table(const Observation& observation);
+
+// What an actor does: "Push; waits for slot 1 of step 7". Clean.
+std::string what_it_does(const ActorSnapshot& actor);
+// For how long it has been in its state; none if that is idle.
+std::optional<std::int64_t> since(const ActorSnapshot& actor);
+// "up", "down", "suspect", "stalled": the worst that holds.
+std::string state_of(const LinkSnapshot& link);
+
+}  // namespace troupe::top
