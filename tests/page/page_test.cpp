@@ -127,6 +127,7 @@ TEST_F(Page, ATaskThatDoesNotAnswerIsMarkedAndTheOthersGoOn) {
   EXPECT_TRUE(shows("#workers .silent", "does not answer"));
   EXPECT_THAT(text("#workers .silent"), Not(HasSubstr("/s"))) << "it does nothing that is known";
   EXPECT_TRUE(shows("#causes", "worker/1 has not answered"));
+  EXPECT_EQ(browser->evaluate("document.querySelector('#why').classList.contains('trouble')"), true);
   EXPECT_TRUE(shows("[data-figure=step]", "2160"));
   EXPECT_TRUE(shows("[data-figure=images]", "11520 /s"));
   EXPECT_TRUE(shows(other, "86%"));

@@ -2,6 +2,7 @@
 
 const kPeriod = 1000, kHiddenPeriod = 10000, kPatience = 8000;  // milliseconds
 const token = new URLSearchParams(location.search).get("token");
+const kCausesShown = 4;
 let lastAnswer;
 
 // The text of an answer. Throws with the reason in words.
@@ -80,7 +81,9 @@ function showAll() {
 }
 
 function showWhy() {
-  setChildren(byId("causes"), cluster.causes.slice(0, 8).map((cause, index) => ({...cause, index})), (cause) => cause.index,
+  // What is being done changes all the time; what is wrong comes first, above the charts.
+  byId("why").classList.toggle("trouble", cluster.causes.some((cause) => cause.kind !== "working"));
+  setChildren(byId("causes"), cluster.causes.slice(0, kCausesShown).map((cause, index) => ({...cause, index})), (cause) => cause.index,
     () => element("li", {class: "cause"}, element("span", {class: "kind"}), element("span", {class: "what"}), element("span", {class: "hint"})),
     (item, cause) => {
       item.dataset.kind = cause.kind;
@@ -89,7 +92,9 @@ function showWhy() {
       const waiters = cause.waiters ? number(cause.waiters) + (cause.waiters === 1 ? " waits for it" : " wait for it") : "";
       setText(item.children[2], [waiters, cause.for_ns ? "for " + duration(cause.for_ns) : ""].filter(Boolean).join(", "));
     });
-  byId("nothing").hidden = cluster.causes.length > 0;
+  const more = cluster.causes.length - kCausesShown;
+  byId("nothing").hidden = cluster.causes.length > 0 && more <= 0;
+  setText(byId("nothing"), more > 0 ? "and " + more + " more" : "Nothing waits.");
   setText(byId("why-text"), cluster.why);
   byId("why").querySelector("details").hidden = !cluster.why;
 }

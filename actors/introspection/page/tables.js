@@ -67,7 +67,7 @@ function showShards() {
     {title: "Bytes", cell: (row) => bytes(row.bytes)},
     {title: "Version", cell: (row) => number(row.version)},
     {title: "Staged", cell: (row) => (row.needed ? row.staged + " of " + row.needed : number(row.staged))},
-    {title: "Missing slots", cell: (row) => (row.missing?.length ? marked(row.missing.join(", "), "late") : "–")},
+    {title: "Missing slots", cell: (row) => (row.missing?.length ? marked(row.missing.join(", "), row.staged > 0 ? "late" : "") : "–")},
     {title: "Pulls", cell: count("pulls")},
     {title: "Pulls", cell: grows("pulls")},
     {title: "Pushes", cell: count("pushes")},
