@@ -41,7 +41,7 @@ TaskSnapshot worker_task(int index, double second) {
   const auto count = [&](double rate) { return static_cast<std::uint64_t>(rate * second); };
   TaskSnapshot out = task("/job:worker/task:" + std::to_string(index), second);
   out.actors.push_back({.kind = "scheduler", .name = out.task, .state = "idle", .handled = count(200)});
-  out.actors.push_back({.kind = "device", .name = out.task + "/device:CPU:0", .state = "busy", .handled = count(20), .busy_ns = 0, .current = "ExecuteSegment",
+  out.actors.push_back({.kind = "device", .name = out.task + "/device:CPU:0", .state = "busy", .handled = count(20), .busy_ns = out.uptime_ns / 2, .current = "ExecuteSegment",
                         .current_ns = out.uptime_ns / 2});
   out.devices.push_back({.name = out.task + "/device:CPU:0", .type = "CPU", .busy_ns = out.uptime_ns, .nodes_run = count(5000), .running = "MatMul 'dense/matmul'", .queue = 1,
                          .bytes_in_use = 64 * kMiB, .peak_bytes = 96 * kMiB, .limit_bytes = 128 * kMiB});

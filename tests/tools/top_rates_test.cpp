@@ -25,7 +25,7 @@ TEST(TopRates, AreGrowthByTheClockOfEachTask) {
   EXPECT_EQ(shard.links.at(0).bytes_sent, kMiB);
   EXPECT_EQ(shard.job_steps, 10.0);
   EXPECT_EQ(speed.tasks.at(1).examples, 320.0);
-  EXPECT_EQ(speed.tasks.at(1).actors.at(1).busy, 0.5);  // by the message that is being handled, although none has ended
+  EXPECT_EQ(speed.tasks.at(1).actors.at(1).busy, 0.5);  // of which all may be the message that is being handled
   EXPECT_FALSE(speed.tasks.at(3).seconds);              // silent
 }
 

@@ -14,7 +14,7 @@ class Growth {
   Rate of(std::uint64_t before, std::uint64_t after) const {
     return seconds_ && after >= before ? static_cast<double>(after - before) / *seconds_ : Rate{};
   }
-  // The share of the time that was spent; a message that is still being handled has not been added to `spent` yet.
+  // The share of the time that was spent. Reading while it is written may give a little too much.
   Rate share(std::int64_t before, std::int64_t after) const {
     return seconds_ && after >= before ? std::min(1.0, static_cast<double>(after - before) / 1e9 / *seconds_) : Rate{};
   }
@@ -52,7 +52,7 @@ TaskRates task_rates(const TaskSnapshot& before, const TaskSnapshot& after) {
   each(out.actors, before.actors, after.actors, [](const ActorSnapshot& a) { return std::tie(a.kind, a.name); },
        [&](const ActorSnapshot& a, const ActorSnapshot& b) {
          return ActorRates{.messages = growth.of(a.handled + a.passed, b.handled + b.passed), .sent = growth.of(a.sent, b.sent),
-                           .busy = growth.share(a.busy_ns + a.current_ns, b.busy_ns + b.current_ns), .by_type = growth.of(a.messages, b.messages)};
+                           .busy = growth.share(a.busy_ns, b.busy_ns), .by_type = growth.of(a.messages, b.messages)};
        });
   each(out.devices, before.devices, after.devices, [](const DeviceSnapshot& d) { return std::string_view(d.name); },
        [&](const DeviceSnapshot& a, const DeviceSnapshot& b) {
