@@ -110,6 +110,11 @@ void PlanFrame::begin(RandomKey key) {
   aborted.store(false, std::memory_order_relaxed);
 }
 
+std::string PlanFrame::running() const {
+  const std::uint32_t node = current_node.load(std::memory_order_relaxed);
+  return node < plan_.infos.size() ? fmt::format("{} '{}'", plan_.infos[node].op, plan_.infos[node].name) : "";
+}
+
 void PlanFrame::clear() {
   for (Tensor& t : slots)
     if (t.valid()) t = Tensor();

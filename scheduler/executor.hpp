@@ -65,6 +65,7 @@ class PlanFrame {
   std::atomic<bool> aborted{false};      // set by others: stop at the next node
   static constexpr std::uint32_t kIdle = 0xffffffffu;
   std::atomic<std::uint32_t> current_node{kIdle};  // for those who ask what is running
+  std::string running() const;                     // that node: "MatMul 'dense/matmul'"; "": none. On any thread
 
  private:
   const Plan& plan_;

@@ -88,6 +88,7 @@ StepTable::Progress StepTable::segment_done(const StepKey& key, std::uint32_t pa
   Step& step = it->second;
   --step.running;
   --step.partitions.at(partition).running;
+  step.partitions[partition].waits.at(segment) = kHasRun;
   --step.segments_left;
   if (error && !step.aborted) abort_step(step, error);
   if (!step.aborted) {
@@ -137,9 +138,9 @@ std::vector<std::string> StepTable::waits_for(const StepKey& key) const {
   for (const PartitionState& p : it->second.partitions) {
     if (p.running == 0) continue;
     const Plan& plan = p.registered->plan();
-    const std::uint32_t node = p.frame->current_node.load(std::memory_order_relaxed);
-    if (node < plan.nodes.size())
-      out.push_back(fmt::format("{} '{}' running on {}", plan.infos[node].op, plan.infos[node].name, plan.device));
+    const std::string node = p.frame->running();
+    if (!node.empty())
+      out.push_back(fmt::format("{} running on {}", node, plan.device));
     else
       out.push_back(fmt::format("{} segments in the queue of {}", p.running, plan.device));
   }

@@ -12,6 +12,7 @@
 #include "messages/ids.hpp"
 #include "scheduler/executor.hpp"
 #include "scheduler/plan.hpp"
+#include "scheduler/wait_graph.hpp"
 
 namespace troupe {
 
@@ -51,6 +52,17 @@ struct ReadySegment {
   std::shared_ptr<PlanFrame> frame;
 };
 
+// What is to be known of a step beyond its table to say what it waits for.
+struct StepPlace {
+  std::string task;                 // this one
+  std::string text;                 // of the step, for people: "step 7"
+  std::int64_t for_ns = 0;          // since it began here
+  std::vector<std::string> shards;  // by number: their tasks
+  std::uint64_t job = 0;            // of training; 0: none
+  std::uint64_t version = 0;        // of the parameters that it pulls
+  std::uint64_t group = 0, sequence = 0;  // of its collectives
+};
+
 // One task's part of the steps in flight.
 class StepTable {
  public:
@@ -77,6 +89,11 @@ class StepTable {
   std::size_t running(const StepKey& key, std::uint32_t partition) const;
   // What the step waits for on this task: arrivals that have not come, nodes that run, segments in a device's queue.
   std::vector<std::string> waits_for(const StepKey& key) const;
+  // The same as things and waits (wait_graph.hpp): this task's part, its segments that have not run, what they wait for, and what other
+  // tasks await from them. Nothing of a step that is not there.
+  Waiting waiting(const StepKey& key, const StepPlace& place) const;
+  // By device: the node that runs there.
+  std::map<std::string, std::string> running() const;
   // Takes fetches out: (fetch index, tensor).
   std::vector<std::pair<std::uint32_t, Tensor>> take_fetches(const StepKey& key);
   // Forgets a step. Its frames are reused, but for those that segments still run in (a task that shuts down does not wait).
@@ -84,10 +101,11 @@ class StepTable {
   std::vector<StepKey> steps_of(SessionId session) const;
 
  private:
+  static constexpr std::uint32_t kHasRun = 0xffffffffu;
   struct PartitionState {
     std::shared_ptr<RegisteredPartition> registered;
     std::shared_ptr<PlanFrame> frame;
-    std::vector<std::uint32_t> waits;  // left, by segment
+    std::vector<std::uint32_t> waits;  // left, by segment; kHasRun
     std::vector<bool> arrived;
     std::size_t running = 0;  // segments handed out that have not reported
   };

@@ -6,6 +6,7 @@
 #include <deque>
 #include <limits>
 #include <map>
+#include <set>
 #include <string_view>
 #include <tuple>
 #include <unordered_map>
@@ -61,6 +62,7 @@ class Analysis {
  public:
   Analysis(const Waiting& waiting, const std::vector<SilentTask>& silent) {
     merge(waiting);
+    leave_out_begun_ranks();
     mark_silent(silent);
     connect();
     find_circles();
@@ -88,6 +90,7 @@ class Analysis {
   };
 
   std::uint32_t node(const std::string& id);
+  void leave_out_begun_ranks();
   void merge(const Waiting& waiting);
   void mark_silent(const std::vector<SilentTask>& silent);
   void connect();
@@ -155,6 +158,33 @@ void Analysis::merge(const Waiting& waiting) {
   edges_.erase(edges_.begin() + static_cast<std::ptrdiff_t>(kept), edges_.end());
 }
 
+// "collective/1/0/7" of "collective/1/0/7//job:worker/task:0"; "" of other things.
+std::string_view collective_of(std::string_view id) { return id.starts_with("collective/") ? id.substr(0, std::min(id.find("//"), id.size())) : std::string_view(); }
+
+// Ranks that have begun wait for what is on its way between them: that is no circle.
+void Analysis::leave_out_begun_ranks() {
+  const auto within = [this](const Edge& edge) {
+    const std::string_view of = collective_of(nodes_[edge.from].thing.id);
+    return !of.empty() && of == collective_of(nodes_[edge.to].thing.id);
+  };
+  std::vector<bool> begun(nodes_.size());
+  for (const Edge& edge : edges_)
+    if (within(edge)) begun[edge.from] = true;
+  std::set<std::string_view> blocked;  // someone has not
+  for (const Edge& edge : edges_)
+    if (within(edge) && !begun[edge.to]) blocked.insert(collective_of(nodes_[edge.from].thing.id));
+  std::vector<bool> waits(nodes_.size());
+  std::erase_if(edges_, [&](const Edge& edge) {
+    if (!within(edge)) return false;
+    const bool in_turn = edge.wait->kind == kInTurn;
+    const bool counts = in_turn ? blocked.contains(collective_of(nodes_[edge.from].thing.id)) : !begun[edge.to];
+    if (counts) waits[edge.from] = true;
+    return !counts;
+  });
+  for (std::uint32_t n = 0; n < nodes_.size(); ++n)
+    if (begun[n] && !waits[n]) nodes_[n].thing.state = std::max(nodes_[n].thing.state, State::works);
+}
+
 void Analysis::mark_silent(const std::vector<SilentTask>& silent) {
   if (silent.empty()) return;
   std::unordered_map<std::string, std::uint32_t> tasks;
@@ -165,7 +195,7 @@ void Analysis::mark_silent(const std::vector<SilentTask>& silent) {
     if (fresh) nodes_.emplace_back().thing.id = it->first;
     Node& node = nodes_[it->second];
     node.silent = true;
-    node.thing.text = fmt::format("{} does not answer: it {}", task, text);
+    node.thing.text = fmt::format("{} does not answer ({})", task, text);
     tasks.emplace(task, it->second);
   }
   for (std::uint32_t n = 0; n < nodes_.size(); ++n)

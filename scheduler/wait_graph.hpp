@@ -48,6 +48,10 @@ struct Wait {
   std::int64_t for_ns = 0;  // 0: unknown
 };
 
+// Of a wait in a collective: for a rank that has sent what it can, and waits in its turn for others. Ranks that have begun wait for each
+// other while all is well: what counts are those that have not.
+inline constexpr const char* kInTurn = "in turn";
+
 // What one actor, one task, or a cluster says.
 struct Waiting {
   std::vector<WaitThing> things;

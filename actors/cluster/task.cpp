@@ -62,6 +62,7 @@ class Task::Impl {
  public:
   explicit Impl(TaskOptions given) : options(std::move(given)), wire(checked(options)), registry(options.counters), system(configure(config, options)) {
     registry.set_on_failure([this](const Error& why) { fail(why); });
+    registry.set_why([this] { return introspection->view().why().text; });
     register_all_kernels(kernels);
     if (options.register_kernels) options.register_kernels(kernels);
     if (options.cpu_devices < 1 || options.cpu_devices > 1024) invalid_argument("a task has 1 to 1024 CPU devices, not {}", options.cpu_devices);

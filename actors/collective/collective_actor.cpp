@@ -2,10 +2,14 @@
 
 #include <algorithm>
 
+#include "scheduler/wait_things.hpp"
+
 namespace troupe {
 namespace {
 
 constexpr std::uint64_t kMaxEarlyBytes = std::uint64_t{256} << 20;  // for groups that this task has not opened
+
+constexpr std::size_t kEarlyShown = 64;             // parts of a group
 
 constexpr std::int64_t kTicks = 8;                  // in a timeout
 constexpr std::int64_t kShortestTick = 1'000'000;   // ns
@@ -25,6 +29,7 @@ std::uint64_t hash_of(const GroupPlace& place) {
 }  // namespace
 
 CollectiveActorImpl::behavior_type CollectiveActorImpl::make_behavior() {
+  tell_of_itself();
   return {
       [this](const OpenGroup& message) { return open(message); },
       [this](const CloseGroup& message) { close(message); },
@@ -48,24 +53,24 @@ CollectiveActorImpl::behavior_type CollectiveActorImpl::make_behavior() {
           deliver(group, out);
         }
         forget_early(message.task);
-        show_waits();
       },
       [this](const Tick&) {
         ticking_ = false;
         const std::int64_t now = std::chrono::nanoseconds(clock().now().time_since_epoch()).count();
         for (auto& [id, group] : groups_) {
           GroupOutbox out;
-          group.state.tick(now, out);
+          group.state.tick(now, out, std::ref(explainer_));
           deliver(group, out);
         }
         schedule_tick();
-        show_waits();
       },
       [this](const Stop&) { quit(); },
   };
 }
 
 void CollectiveActorImpl::on_exit() {
+  stop_telling();
+  explainer_.stop();
   groups_.clear();  // what was contributed is answered by its end
   early_.clear();
   waiting_.clear();
@@ -115,6 +120,7 @@ void CollectiveActorImpl::schedule_tick() {
       shortest = shortest == 0 ? timeout : std::min(shortest, timeout);
   if (ticking_ || shortest == 0) return;
   ticking_ = true;
+  if (explainer_.pending()) return delayed_send(CollectiveActor(this), Explainer::kAgain, Tick{});
   delayed_send(CollectiveActor(this), std::chrono::nanoseconds(std::max(shortest / kTicks, kShortestTick)), Tick{});
 }
 
@@ -134,7 +140,6 @@ void CollectiveActorImpl::close(const CloseGroup& message) {
   deliver(it->second, out);
   closed_.insert(message.group);
   groups_.erase(it);
-  show_waits();
 }
 
 void CollectiveActorImpl::contribute(const std::shared_ptr<Contribution>& contribution) {
@@ -155,7 +160,6 @@ void CollectiveActorImpl::contribute(const std::shared_ptr<Contribution>& contri
     group.state.begin(position, contribution->spec, std::move(contribution->tensor), out);
   }
   deliver(group, out);
-  show_waits();
 }
 
 void CollectiveActorImpl::came(const TaskName& from, CollectivePart part) {
@@ -167,7 +171,6 @@ void CollectiveActorImpl::came(const TaskName& from, CollectivePart part) {
   GroupOutbox out;
   group.state.take(static_cast<std::uint32_t>(member - group.members.begin()), std::move(part), out);
   deliver(group, out);
-  show_waits();
 }
 
 void CollectiveActorImpl::keep(const TaskName& from, CollectivePart part) {
@@ -219,15 +222,19 @@ void CollectiveActorImpl::answer(Contribution& contribution, Error error, std::v
   contribution.answer({std::move(error), std::move(result)});
 }
 
-void CollectiveActorImpl::show_waits() {
+void CollectiveActorImpl::inspect(ActorDetails& out) const {
   for (const auto& [id, group] : groups_) {
-    const GroupState::Wait wait = group.state.waiting();
-    if (wait.need == 0) continue;
-    wait_slot().peer.store(wait.from, std::memory_order_relaxed);
-    wait_slot().set(WaitKind::collective, wait.position.channel, wait.position.sequence, wait.have, wait.need);
-    return;
+    out.waiting.append(group.state.waits());
+    if (out.waits_for.empty() && group.state.in_flight() > 0) out.waits_for = group.state.waits_for();
   }
-  wait_slot().clear();
+  // Others have begun what this task knows nothing of.
+  for (const auto& [id, parts] : early_)
+    for (std::size_t i = 0; i < std::min(parts.size(), kEarlyShown); ++i) {
+      const CollectivePart& part = parts[i].part;
+      out.waiting.things.push_back({.id = wait_thing::collective(id, part.channel, part.sequence, self_.to_string()),
+                                    .text = fmt::format("{}'s part in {}, whose group it has not opened", self_.to_string(), part.operation),
+                                    .task = self_.to_string()});
+    }
 }
 
 }  // namespace troupe

@@ -8,6 +8,7 @@
 
 #include "actors/collective/contribution.hpp"
 #include "actors/introspection/counted.hpp"
+#include "actors/introspection/explainer.hpp"
 #include "messages/protocol.hpp"
 #include "scheduler/collective/group_state.hpp"
 
@@ -45,10 +46,11 @@ class CollectiveActorImpl final : public Counted<CollectiveActor> {
   void deliver(Group& group, GroupOutbox& out);
   void answer(Contribution& contribution, Error error, std::vector<Tensor> result);
   void schedule_tick();
-  void show_waits();
+  void inspect(ActorDetails& out) const override;
 
   const TaskName self_;
   RendezvousActor rendezvous_;
+  Explainer explainer_{record().registry.why()};
   TensorAllocator allocate_;
   std::map<TaskName, PeerActor> peers_;
   std::map<TaskName, std::vector<Frame>> waiting_;  // for the link to a peer that is not up yet

@@ -8,6 +8,7 @@
 #include <mutex>
 #include <thread>
 
+#include "actors/introspection/introspection.hpp"
 #include "actors/session/client_gate.hpp"
 
 namespace troupe {
@@ -18,7 +19,7 @@ namespace {
 constexpr std::chrono::microseconds kAwake{100};
 
 // Where a call waits for its answer; kept by both, as a call may stop waiting.
-class Waiting {
+class Awaited {
  public:
   void set(CollectiveResult result) {
     {
@@ -91,7 +92,7 @@ std::vector<Tensor> CollectiveGroup::all_gather(Tensor tensor, const std::string
 void CollectiveGroup::barrier(const std::string& name) { run({.kind = CollectiveKind::barrier, .name = name}, {}); }
 
 std::vector<Tensor> CollectiveGroup::run(const CollectiveSpec& spec, Tensor tensor) {
-  const auto waiting = std::make_shared<Waiting>();
+  const auto waiting = std::make_shared<Awaited>();
   auto contribution = std::make_shared<Contribution>();
   contribution->group = id_;
   contribution->spec = spec;
@@ -99,21 +100,21 @@ std::vector<Tensor> CollectiveGroup::run(const CollectiveSpec& spec, Tensor tens
   contribution->done = [waiting](CollectiveResult result) { waiting->set(std::move(result)); };
   task_.client_gate()->run(Contribute{std::move(contribution)});
   using Clock = std::chrono::steady_clock;
+  std::string why;
   const Clock::time_point deadline = options_.timeout.count() > 0 ? Clock::now() + options_.timeout : Clock::time_point::max();
   while (!waiting->wait_until(std::min<Clock::time_point>(deadline, Clock::now() + kLookAtStop))) {
-    if (options_.stop && options_.stop->load(std::memory_order_relaxed))
-      fail(Error(Code::cancelled, fmt::format("{} was stopped", spec.describe())));
-    else if (Clock::now() >= deadline)
-      fail(Error(Code::deadline_exceeded,
-                 fmt::format("{} did not end within {} s", spec.describe(), std::chrono::duration<double>(options_.timeout).count())));
-    else
-      continue;
+    const bool stopped = options_.stop && options_.stop->load(std::memory_order_relaxed);
+    if (!stopped && Clock::now() < deadline) continue;
+    if (!stopped) why = fmt::format("\n{}", task_.introspection().view().why().text);  // before the group has failed
+    fail(stopped ? Error(Code::cancelled, fmt::format("{} was stopped", spec.describe()))
+                 : Error(Code::deadline_exceeded,
+                         fmt::format("{} did not end within {} s", spec.describe(), std::chrono::duration<double>(options_.timeout).count())));
     // The answer comes soon, with that error and what was waited for; an actor that has died has answered by its end.
     while (!waiting->wait_until(Clock::now() + kLookAtStop)) continue;
     break;
   }
   CollectiveResult result = waiting->take();
-  if (result.error) throw result.error;
+  if (result.error) throw why.empty() ? result.error : Error(result.error.code(), result.error.message() + why);
   return std::move(result.tensors);
 }
 

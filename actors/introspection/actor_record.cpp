@@ -8,32 +8,6 @@
 
 namespace troupe {
 
-const char* name(WaitKind kind) {
-  switch (kind) {
-    case WaitKind::none: return "-";
-    case WaitKind::tensor: return "tensor";
-    case WaitKind::segment: return "segment";
-    case WaitKind::token: return "token";
-    case WaitKind::staging: return "staging";
-    case WaitKind::credit: return "credit";
-    case WaitKind::barrier: return "barrier";
-    case WaitKind::peer: return "peer";
-    case WaitKind::reply: return "reply";
-    case WaitKind::collective: return "collective";
-  }
-  return "?";
-}
-
-void WaitSlot::set(WaitKind what, std::uint64_t which, std::uint64_t at_step, std::uint64_t got, std::uint64_t wanted) {
-  constexpr auto relaxed = std::memory_order_relaxed;
-  if (kind.load(relaxed) != what || key.load(relaxed) != which) since_ns.store(steady_now_ns(), relaxed);
-  key.store(which, relaxed);
-  step.store(at_step, relaxed);
-  have.store(got, relaxed);
-  need.store(wanted, relaxed);
-  kind.store(what, relaxed);
-}
-
 std::int64_t steady_now_ns() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }

@@ -1,4 +1,4 @@
-// What can be seen of an actor from outside without asking it: counters and a wait slot in lock-free memory. The actor
+// What can be seen of an actor from outside without asking it: counters in lock-free memory. The actor
 // writes, the introspector reads; so a busy or stuck actor is visible too.
 #pragma once
 
@@ -16,24 +16,6 @@
 #include "messages/error.hpp"
 
 namespace troupe {
-
-enum class WaitKind : std::uint8_t { none, tensor, segment, token, staging, credit, barrier, peer, reply, collective };
-const char* name(WaitKind kind);
-
-// What an actor waits for: `have` of `need`. Written by the actor, read at any time; a reader may see a mix of two writes,
-// which is shown for an instant and harms nobody.
-struct WaitSlot {
-  std::atomic<WaitKind> kind{WaitKind::none};
-  std::atomic<std::uint64_t> key{0};
-  std::atomic<std::uint64_t> step{0};
-  std::atomic<std::uint32_t> peer{0};
-  std::atomic<std::uint64_t> have{0};
-  std::atomic<std::uint64_t> need{0};
-  std::atomic<std::int64_t> since_ns{0};  // steady clock
-
-  void set(WaitKind kind, std::uint64_t key, std::uint64_t step, std::uint64_t have, std::uint64_t need);
-  void clear() { kind.store(WaitKind::none, std::memory_order_relaxed); }
-};
 
 class Inspected;
 struct ActorDetails;
@@ -55,7 +37,7 @@ struct ActorRecord {
   bool look(ActorDetails& out, std::chrono::nanoseconds patience) const;
 
   ActorRegistry& registry;
-  const bool counting;     // false: only `ended` and the wait slot are kept
+  const bool counting;     // false: only `ended` is kept
   const std::string kind;  // "scheduler", "shard"
   const std::string name;  // "CPU:0", "/job:ps/task:1"
   std::atomic<std::uint64_t> messages_in{0};
@@ -70,7 +52,6 @@ struct ActorRecord {
   std::atomic<bool> ended{false};
   std::atomic<std::uint64_t> restarts{0};
   std::atomic<bool> fail_next{false};  // set by tests: the handler of the next message throws
-  WaitSlot wait;
   const std::unique_ptr<FlightRecord> flight;  // null if it does not count
 
   // Held by the actor while it handles a message, if it can be looked into, and by look().
@@ -100,6 +81,9 @@ class ActorRegistry {
   void escalate(const Error& why) const {
     if (on_failure_) on_failure_(why);
   }
+  // Why what waits in the cluster waits, as text, for errors (explainer.hpp). To be set before there are actors. Takes up to a second.
+  void set_why(std::function<std::string()> why) { why_ = std::move(why); }
+  const std::function<std::string()>& why() const { return why_; }
   // The actor has ended: it handles no more messages.
   void end(ActorRecord& record);
   // Waits until all actors have ended. Returns the names of those that have not by then.
@@ -114,6 +98,7 @@ class ActorRegistry {
   mutable std::condition_variable ended_;
   std::vector<std::shared_ptr<ActorRecord>> records_;
   std::function<void(const Error&)> on_failure_;
+  std::function<std::string()> why_;
 };
 
 }  // namespace troupe

@@ -40,7 +40,7 @@ class Counted : public Handle::base, private Inspected {
   }
 
   void on_exit() override {
-    if (told_) record_->inspected = nullptr;  // it is handling a message, and has the lock
+    stop_telling();
     record_->registry.end(*record_);
   }
 
@@ -51,6 +51,12 @@ class Counted : public Handle::base, private Inspected {
     const std::lock_guard lock(record_->state_mutex);
     record_->inspected = this;
     told_ = true;
+  }
+  // For those who let go of what they tell of outside of a message, in on_exit(): nobody looks any more.
+  void stop_telling() {
+    if (!told_) return;
+    const std::lock_guard lock(record_->state_mutex);
+    record_->inspected = nullptr;
   }
   void inspect(ActorDetails&) const override {}
 
@@ -70,7 +76,6 @@ class Counted : public Handle::base, private Inspected {
   }
   ActorRecord& record() { return *record_; }
   const std::shared_ptr<ActorRecord>& shared_record() { return record_; }
-  WaitSlot& wait_slot() { return record_->wait; }
 
  private:
   caf::invoke_message_result handle(caf::mailbox_element& element) {

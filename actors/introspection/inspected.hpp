@@ -12,7 +12,8 @@ namespace troupe {
 
 struct ActorDetails {
   Waiting waiting;
-  std::string waits_for;  // in words; "": for nothing, or `waiting` says all
+  std::string waits_for;  // in words; "": for nothing
+  std::int64_t waits_ns = 0;
   std::vector<ShardSnapshot> shards;
   std::optional<JobSnapshot> job;
   std::map<std::string, std::string> running;  // by device: the node that runs on it

@@ -51,11 +51,7 @@ ActorSnapshot Introspector::look_at(const ActorRecord& record, ActorDetails& det
     out.current_ns = std::max<std::int64_t>(0, now - since);
     out.busy_ns += out.current_ns;
   }
-  const WaitKind kind = record.wait.kind.load();
-  if (kind != WaitKind::none) {
-    if (out.waits_for.empty()) out.waits_for = fmt::format("{}: {} of {}", troupe::name(kind), record.wait.have.load(), record.wait.need.load());
-    out.waits_ns = std::max<std::int64_t>(0, now - record.wait.since_ns.load());
-  }
+  out.waits_ns = details.waits_ns;
   for (const auto& [message, count] : record.tallies()) out.messages[message->label] += count;
   if (record.flight)
     for (const FlightEntry& entry : record.flight->entries())

@@ -1,16 +1,251 @@
-// Why what waits in a cluster waits.
+// Why what waits in a cluster waits: what its tasks say, put together with what can be seen of links, devices, actors and training
+// loops that say nothing themselves.
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+
 #include "actors/introspection/snapshot.hpp"
+#include "scheduler/wait_things.hpp"
 
 namespace troupe {
+namespace {
 
-WaitAnalysis analyse(const ClusterSnapshot& snapshot) {
-  Waiting all;
-  std::vector<SilentTask> silent;
-  for (const TaskReport& report : snapshot.tasks) {
-    if (report.snapshot) all.append(report.snapshot->waiting);
-    if (!report.answered) silent.push_back({report.task, report.error});
-  }
-  return analyse(all, silent);
+constexpr std::int64_t kLongMessage = 200'000'000;          // that an actor is at, ns
+constexpr std::int64_t kVeryLongMessage = 10'000'000'000;
+constexpr std::int64_t kOnItsWay = 5'000'000'000;           // longer no news is on its way
+constexpr std::string_view kCoordinator = "/job:ps/task:0";
+
+using State = WaitThing::State;
+
+// The part of an id before the first '/'.
+std::string_view kind_of(std::string_view id) { return id.substr(0, std::min(id.find('/'), id.size())); }
+
+// Of the things of other kinds nobody needs to say more.
+std::string_view actor_behind(std::string_view thing) {
+  const std::string_view kind = kind_of(thing);
+  if (kind == "tensor" || kind == "part" || kind == "segment") return "scheduler";
+  if (kind == "version" || kind == "pull") return "shard";
+  if (kind == "token" || kind == "barrier" || kind == "save" || kind == "choice" || kind == "job") return "coordinator";
+  if (kind == "collective") return "collective";
+  return "";
 }
+
+// "/job:worker/task:0" at the end of "part/1/2//job:worker/task:0".
+std::string task_at_end(std::string_view id) {
+  const auto at = id.find("//");
+  return at == std::string_view::npos ? std::string() : std::string(id.substr(at + 1));
+}
+
+class Why {
+ public:
+  explicit Why(const ClusterSnapshot& cluster);
+  WaitAnalysis result() { return analyse(all_, silent_); }
+
+ private:
+  void add(std::string id, std::string text, std::string task, State state = State::waits, std::int64_t for_ns = 0) {
+    all_.things.push_back({.id = std::move(id), .text = std::move(text), .task = std::move(task), .state = state, .for_ns = for_ns});
+  }
+  void wait(std::string waiter, std::string awaited, const char* kind, std::string text = {}, std::int64_t for_ns = 0) {
+    all_.waits.push_back({.waiter = std::move(waiter), .awaited = std::move(awaited), .kind = kind, .text = std::move(text), .for_ns = for_ns});
+  }
+  const TaskSnapshot* task(const std::string& name) const {
+    const auto found = tasks_.find(name);
+    return found == tasks_.end() ? nullptr : found->second;
+  }
+  std::optional<std::string> busy_actor(const TaskSnapshot& task, std::string_view kind);
+  void add_devices(const TaskSnapshot& task);
+  void add_links(const TaskSnapshot& task);
+  void add_worker(const TaskSnapshot& task);
+  void leave_out_workers_that_compute();
+  void explain_ends();
+  void explain_end(const WaitThing& thing, const Wait& by);
+  void explain_tensor(const WaitThing& thing, const Wait& by, bool begun);
+  void explain_join(const WaitThing& thing);
+  void explain_collective(const WaitThing& thing);
+
+  std::map<std::string, const TaskSnapshot*> tasks_;  // that have answered
+  std::set<std::string> said_by_its_task_;            // parts of steps
+  std::set<std::string> links_;                       // ids of those that are known
+  const JobSnapshot* job_ = nullptr;
+  Waiting all_;
+  std::vector<SilentTask> silent_;
+};
+
+Why::Why(const ClusterSnapshot& cluster) {
+  for (const TaskReport& report : cluster.tasks) {
+    if (!report.snapshot) {
+      const char* hint = report.error.starts_with("no answer") ? ": it is stopped, or too busy, or cut off" : report.error.starts_with("nobody listens") ? ": it has ended" : "";
+      silent_.push_back({report.task, report.error.empty() ? "nothing is known of it" : report.error + hint});
+      continue;
+    }
+    const TaskSnapshot& task = *report.snapshot;
+    tasks_[report.task] = &task;
+    if (task.job) job_ = &*task.job;
+    for (const WaitThing& thing : task.waiting.things)
+      if (thing.id.starts_with("part/") && task_at_end(thing.id) == task.task) said_by_its_task_.insert(thing.id);
+    all_.append(task.waiting);
+  }
+  for (const auto& [name, task] : tasks_) {
+    add_devices(*task);
+    add_links(*task);
+    add_worker(*task);
+  }
+  leave_out_workers_that_compute();
+  explain_ends();
+}
+
+// An actor of this kind that is long at one message.
+std::optional<std::string> Why::busy_actor(const TaskSnapshot& task, std::string_view kind) {
+  for (const ActorSnapshot& actor : task.actors) {
+    if (actor.kind != kind || actor.current_ns < kLongMessage) continue;
+    std::string id = wait_thing::actor(task.task, kind);
+    std::string text = fmt::format("the {} of {} is at one {}", kind, task.task, actor.current);
+    if (actor.mailbox > 1) text += fmt::format(", and {} messages wait behind it", actor.mailbox - 1);
+    add(id, std::move(text), task.task, actor.current_ns < kVeryLongMessage ? State::works : State::stuck, actor.current_ns);
+    return id;
+  }
+  return std::nullopt;
+}
+
+void Why::add_devices(const TaskSnapshot& task) {
+  for (const DeviceSnapshot& device : task.devices) {
+    std::int64_t for_ns = 0;
+    for (const ActorSnapshot& actor : task.actors)
+      if (actor.kind == "device" && actor.name == device.name) for_ns = actor.current_ns;
+    std::string text = device.running.empty() ? device.name : fmt::format("{} runs {}", device.name, device.running);
+    add(wait_thing::device(device.name), std::move(text), task.task, State::works, for_ns);
+  }
+}
+
+void Why::add_links(const TaskSnapshot& own) {
+  for (const LinkSnapshot& link : own.links) {
+    const std::string id = wait_thing::link(own.task, link.peer), way = fmt::format("the way from {} to {}", own.task, link.peer);
+    links_.insert(id);
+    if (!link.up) {
+      add(id, way + ", between which there is no connection", own.task, State::stuck);
+    } else if (link.suspect) {
+      add(id, fmt::format("{} ({} has not been heard of for {})", way, link.peer, wait_time(link.heard_ns)), own.task);
+      add(wait_thing::task(link.peer), fmt::format("{}, of which nothing is heard", link.peer), link.peer, State::stuck, link.heard_ns);
+      wait(id, wait_thing::task(link.peer), "peer");
+    } else if (link.stalled) {
+      add(id, fmt::format("{}, where {} bytes wait for room", way, link.queued_bytes), own.task);
+      std::optional<std::string> busy;
+      if (const TaskSnapshot* peer = task(link.peer))
+        for (const std::string_view kind : {"shard", "collective", "scheduler", "rendezvous"})
+          if (!busy) busy = busy_actor(*peer, kind);
+      const std::string room = fmt::format("room/{}/{}", own.task, link.peer);
+      if (!busy) add(room, fmt::format("{} to take what has come", link.peer), link.peer, State::works);
+      wait(id, busy ? *busy : room, "credit", fmt::format("{} has taken no more than {} bytes of what was sent", link.peer, link.window));
+    } else {
+      add(id, link.queued_bytes > 0 ? fmt::format("{}, where {} bytes wait for the network", way, link.queued_bytes) : way, own.task, State::works);
+    }
+  }
+}
+
+// What the training loop says it does.
+void Why::add_worker(const TaskSnapshot& own) {
+  if (!own.training || own.training->mode == "local" || own.training->mode == "allreduce") return;
+  const TrainingSnapshot& loop = *own.training;
+  const std::string worker = wait_thing::worker(job_ ? job_->job : 0, own.task);
+  const std::string whole = fmt::format("job/{:x}", job_ ? job_->job : 0);
+  const auto needs = [&](const std::string& awaited, const char* kind) {
+    add(worker, fmt::format("{}, which {}", own.task, loop.doing), own.task, State::works, loop.doing_ns);
+    wait(worker, awaited, kind, {}, loop.doing_ns);
+    if (!job_) add(awaited, fmt::format("the coordinator of the job on {}", kCoordinator), std::string(kCoordinator));
+  };
+  if (loop.doing == "joins the job") return needs(whole, "join");
+  if (loop.doing == "waits in the barrier") return needs(job_ ? wait_thing::barrier(job_->job) : whole, "barrier");
+  if (loop.doing == "waits for a token") {
+    const auto member = [&] { return std::ranges::find(job_->members, own.task, &MemberSnapshot::task); };
+    // One may be on its way to it.
+    if (job_ && member() != job_->members.end() && !member()->tokens.empty())
+      return add(worker, fmt::format("{}, to which a token is on its way", own.task), own.task, State::works, loop.doing_ns);
+    return needs(job_ ? wait_thing::token(job_->job, own.task) : whole, "token");
+  }
+  if (loop.doing.empty())
+    add(worker, fmt::format("{}, whose program does something else", own.task), own.task, State::works);
+  else
+    add(worker, fmt::format("{}, which {}", own.task, loop.doing), own.task, State::works, loop.doing_ns);
+}
+
+// A slot that is being computed waits for its step; that its worker has it says no more.
+void Why::leave_out_workers_that_compute() {
+  std::set<std::string> computed;
+  for (const Wait& wait : all_.waits)
+    if (wait.waiter.starts_with("slot/") && wait.awaited.starts_with("step/")) computed.insert(wait.waiter);
+  std::erase_if(all_.waits, [&](const Wait& wait) { return wait.awaited.starts_with("worker/") && computed.contains(wait.waiter); });
+}
+
+// What is waited for, though nobody says what it waits for in turn.
+void Why::explain_ends() {
+  std::set<std::string> waits;
+  std::map<std::string, Wait> awaited;
+  for (const Wait& wait : all_.waits) {
+    waits.insert(wait.waiter);
+    if (const auto [it, fresh] = awaited.try_emplace(wait.awaited, wait); !fresh) it->second.for_ns = std::max(it->second.for_ns, wait.for_ns);
+  }
+  std::map<std::string, WaitThing> ends;
+  for (const WaitThing& thing : all_.things)
+    if (awaited.contains(thing.id) && !waits.contains(thing.id)) {
+      WaitThing& end = ends.try_emplace(thing.id, thing).first->second;
+      end.state = std::max(end.state, thing.state);
+      if (end.task.empty()) end.task = thing.task;
+      if (thing.text.size() > end.text.size()) end.text = thing.text;
+    }
+  for (const auto& [id, thing] : ends)
+    if (thing.state == State::waits && task(thing.task)) explain_end(thing, awaited.at(id));
+}
+
+void Why::explain_end(const WaitThing& thing, const Wait& by) {
+  const TaskSnapshot& own = *task(thing.task);
+  if (const std::string_view actor = actor_behind(thing.id); !actor.empty())
+    if (const auto busy = busy_actor(own, actor)) return wait(thing.id, *busy, "reply");
+  const std::string_view kind = kind_of(thing.id);
+  if (kind == "tensor") {
+    // "tensor/S/N/E": of the part "part/S/N/TASK".
+    const std::string of = thing.id.substr(7, thing.id.rfind('/') - 7);
+    return explain_tensor(thing, by, said_by_its_task_.contains(fmt::format("part/{}/{}", of, own.task)));
+  }
+  if (kind == "part")
+    return by.for_ns < kOnItsWay ? add(thing.id, thing.text + ", of which news is on its way", own.task, State::works)
+                                 : add(thing.id, fmt::format("{}: {} knows nothing of it (the message that begins it, or tells of its end, was lost)", thing.text, own.task), own.task, State::never);
+  if (kind == "join") return explain_join(thing);
+  if (kind == "collective") return explain_collective(thing);
+  add(thing.id, thing.text + ", which is on its way", own.task, by.for_ns < kOnItsWay ? State::works : State::stuck);
+}
+
+void Why::explain_tensor(const WaitThing& thing, const Wait& by, bool begun) {
+  if (begun || by.for_ns < kOnItsWay) {
+    const std::string receiver = wait_thing::task_of(std::string_view(by.waiter).substr(std::min(by.waiter.find("//") + 1, by.waiter.size())));
+    const std::string link = wait_thing::link(thing.task, receiver);
+    if (thing.task == receiver || !links_.contains(link))
+      return add(thing.id, thing.text + ", which is on its way", thing.task, by.for_ns < kOnItsWay ? State::works : State::stuck);
+    return wait(thing.id, link, "credit", "it has been sent");
+  }
+  add(thing.id, fmt::format("{}: the step is over on {}, and the tensor can come no more", thing.text, thing.task), thing.task, State::never);
+}
+
+void Why::explain_join(const WaitThing& thing) {
+  const TaskSnapshot& own = *task(thing.task);
+  const bool worker = own.task.starts_with("/job:worker/");
+  if (own.training && !own.training->doing.empty())
+    add(thing.id, fmt::format("{} (it {})", thing.text, own.training->doing), own.task, State::works, own.training->doing_ns);
+  else
+    add(thing.id, fmt::format("{}: it runs, but {}", thing.text, worker ? "its program does not train (now)" : "serves no job"), own.task, State::stuck);
+}
+
+void Why::explain_collective(const WaitThing& thing) {
+  const TaskSnapshot& own = *task(thing.task);
+  if (!own.training) return add(thing.id, thing.text + ": its program must call it too", own.task, State::stuck);
+  if (own.training->doing.empty()) return add(thing.id, fmt::format("{}: {} has ended its training, and takes part in no more", thing.text, own.task), own.task, State::never);
+  add(thing.id, fmt::format("{} ({} {})", thing.text, own.task, own.training->doing), own.task, State::works, own.training->doing_ns);
+}
+
+}  // namespace
+
+WaitAnalysis analyse(const ClusterSnapshot& snapshot) { return Why(snapshot).result(); }
 
 }  // namespace troupe

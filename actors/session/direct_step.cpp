@@ -2,6 +2,8 @@
 
 #include <caf/send.hpp>
 
+#include "scheduler/wait_things.hpp"
+
 namespace troupe {
 namespace {
 
@@ -54,8 +56,8 @@ void DirectSteps::cancel_all(const Error& error) {
 
 // ---- DirectGraph ---------------------------------------------------------------------------------------------------
 
-DirectGraph::DirectGraph(std::shared_ptr<LocalPartition> partition)
-    : partition_(std::move(partition)), frame_(partition_->partition->make_frame()) {}
+DirectGraph::DirectGraph(SessionId session, std::shared_ptr<LocalPartition> partition)
+    : session_(session), partition_(std::move(partition)), frame_(partition_->partition->make_frame()) {}
 
 bool DirectGraph::fits(const GraphHandle& graph) {
   if (!graph.participants.empty() || graph.partitions.size() != 1) return false;
@@ -63,6 +65,18 @@ bool DirectGraph::fits(const GraphHandle& graph) {
   const Plan& plan = only.partition->plan();
   return only.device.device->attributes().synchronous && plan.segments.size() == 1 && plan.arrivals.empty() &&
          plan.sends.empty() && plan.pushes.empty() && plan.contributions.empty();
+}
+
+void DirectGraph::inspect(ActorDetails& out) const {
+  std::string node = frame_->running();
+  if (node.empty()) return;
+  const StepId step{step_.load(std::memory_order_relaxed)};
+  const std::string& name = plan().device;
+  out.waiting.things.push_back({.id = wait_thing::step(session_, step), .text = fmt::format("step {} on {}", step.value, name), .task = wait_thing::task_of(name)});
+  out.waiting.things.push_back({.id = wait_thing::device(name), .text = fmt::format("{} runs {} of step {}", name, node, step.value), .task = wait_thing::task_of(name),
+                                .state = WaitThing::State::works});
+  out.waiting.waits.push_back({.waiter = wait_thing::step(session_, step), .awaited = wait_thing::device(name), .kind = "segment", .text = {}});
+  out.running.emplace(name, std::move(node));
 }
 
 // ---- DirectStep ----------------------------------------------------------------------------------------------------
@@ -78,6 +92,7 @@ void DirectStep::send(std::shared_ptr<DirectStep> step) {
 Error DirectStep::run_plan() {
   PlanFrame& frame = *graph_->frame_;
   const Plan& plan = graph_->plan();
+  graph_->step_.store(request.step.value, std::memory_order_relaxed);
   frame.begin(request.random);
   {
     std::lock_guard lock(steps_->mutex_);

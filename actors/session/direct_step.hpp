@@ -8,6 +8,7 @@
 #include <memory>
 #include <mutex>
 
+#include "actors/introspection/inspected.hpp"
 #include "actors/session/device_work.hpp"
 #include "actors/session/step.hpp"
 
@@ -35,18 +36,22 @@ class DirectSteps {
 // A graph whose steps may be direct, lent by the scheduler to the graph's client.
 class DirectGraph final : public LocalWork {
  public:
-  explicit DirectGraph(std::shared_ptr<LocalPartition> partition);
+  DirectGraph(SessionId session, std::shared_ptr<LocalPartition> partition);
   // Can the steps of this graph be direct?
   static bool fits(const GraphHandle& graph);
 
   const Plan& plan() const { return partition_->partition->plan(); }
   Device& device() const { return *partition_->device.device; }
   const DeviceActor& actor() const { return partition_->device.actor; }
+  // The step that runs now: what it waits for, and its node, by device. On any thread.
+  void inspect(ActorDetails& out) const;
 
  private:
   friend class DirectStep;
+  const SessionId session_;
   std::shared_ptr<LocalPartition> partition_;
   std::shared_ptr<PlanFrame> frame_;  // one is enough: the device runs one step after the other
+  std::atomic<std::uint64_t> step_{0};  // that runs, or has run last
 };
 
 class DirectStep final : public DeviceWork {

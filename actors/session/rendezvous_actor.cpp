@@ -3,24 +3,21 @@
 namespace troupe {
 
 RendezvousActorImpl::behavior_type RendezvousActorImpl::make_behavior() {
+  tell_of_itself();
   return {
       [this](const Put& put) {
         if (table_.put(put)) tell(scheduler_, Delivered{put});
-        show_waits();
       },
       [this](const Await& await) {
         for (const RendezvousKey& key : await.keys) {
           if (auto put = table_.get(key)) tell(scheduler_, Delivered{std::move(*put)});
         }
-        show_waits();
       },
       [this](const EndStep& end) {
         table_.end_step(end.session, end.step);
-        show_waits();
       },
       [this](const EndSession& end) {
         table_.end_session(end.session);
-        show_waits();
       },
       [this](const Stop&) {
         scheduler_ = nullptr;
@@ -29,12 +26,10 @@ RendezvousActorImpl::behavior_type RendezvousActorImpl::make_behavior() {
   };
 }
 
-void RendezvousActorImpl::show_waits() {
-  const std::size_t waiting = table_.consumers_waiting();
-  if (waiting == 0)
-    wait_slot().clear();
-  else
-    wait_slot().set(WaitKind::tensor, 0, 0, 0, waiting);
+void RendezvousActorImpl::inspect(ActorDetails& out) const {
+  if (const std::size_t awaited = table_.consumers_waiting(); awaited > 0) out.waits_for = fmt::format("{} tensors", awaited);
+  if (const std::size_t held = table_.tensors_held(); held > 0)
+    out.waits_for += fmt::format("{}steps to begin, for which it holds {} tensors ({} bytes)", out.waits_for.empty() ? "" : ", and for ", held, table_.bytes_held());
 }
 
 }  // namespace troupe

@@ -14,7 +14,7 @@ class RendezvousActorImpl final : public Counted<RendezvousActor> {
   behavior_type make_behavior() override;
 
  private:
-  void show_waits();
+  void inspect(ActorDetails& out) const override;
 
   SchedulerActor scheduler_;
   RendezvousTable table_;

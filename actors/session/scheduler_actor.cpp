@@ -29,6 +29,7 @@ SegmentShape shape_of(std::span<const PlanNode> nodes) {
 }  // namespace
 
 SchedulerActorImpl::behavior_type SchedulerActorImpl::make_behavior() {
+  tell_of_itself();
   return {
       [this](const Inbound<StepStart>& message) { start_remote(message); },
       [this](const Inbound<StepDone>& message) {
@@ -73,6 +74,7 @@ SchedulerActorImpl::behavior_type SchedulerActorImpl::make_behavior() {
       },
       [this](const PeerDown& message) { peer_down(message); },
       [this](const Stop&) {
+        explainer_.stop();
         // Segments that still run keep what they need alive; nobody waits for them. Clients hear now.
         const Error error(Code::cancelled, fmt::format("task {} shuts down", task_.to_string()));
         for (auto& [key, active] : active_) {
@@ -118,10 +120,13 @@ Reply SchedulerActorImpl::add_graph(const AddGraph& message) {
   return Reply{};
 }
 
-GraphLent SchedulerActorImpl::lend_graph(const LendGraph& message) const {
+GraphLent SchedulerActorImpl::lend_graph(const LendGraph& message) {
   const auto it = graphs_.find({message.session, message.graph});
   if (it == graphs_.end() || !DirectGraph::fits(*it->second->handle)) return {};
-  return {std::make_shared<DirectGraph>(it->second->handle->partitions[0])};
+  auto graph = std::make_shared<DirectGraph>(message.session, it->second->handle->partitions[0]);
+  std::erase_if(lent_, [](const auto& lent) { return lent.expired(); });
+  lent_.push_back(graph);
+  return {std::move(graph)};
 }
 
 Reply SchedulerActorImpl::close_session(SessionId session) {
@@ -212,6 +217,7 @@ void SchedulerActorImpl::start(const StepKey& key, Active active, RandomKey rand
   auto progress = table_.start(key, std::move(partitions), random, feeds);
   if (!active.graph->pulls.empty()) active.pulled = std::make_shared<PulledVersions>();
   for (const auto& [edge, arrival] : active.graph->pulls) (*active.pulled)[arrival->slice] = 0;
+  active.since_ns = record().current_since_ns.load(std::memory_order_relaxed);
   // From here on nothing throws: the others are told of a step that this task has begun.
   const auto it = active_.emplace(key, std::move(active)).first;
   const GraphHandle& handle = *it->second.graph->handle;
@@ -254,7 +260,6 @@ void SchedulerActorImpl::dispatch(StepTable::Progress progress, const StepKey& k
     it->second.local_ended = true;
     settle(key);
   }
-  show_waits();
 }
 
 // A segment that only hands tensors over, while nothing else of the step is on its device: nobody shares its frame.
@@ -341,7 +346,6 @@ void SchedulerActorImpl::finish(const StepKey& key, Active& active) {
     if (client != peers_.end()) tell(client->second, Outbound{StepDone{key.session, key.step, active.error}});
   }
   active_.erase(key);
-  show_waits();
 }
 
 void SchedulerActorImpl::peer_down(const PeerDown& message) {
@@ -385,14 +389,16 @@ void SchedulerActorImpl::tick() {
     else
       more = true;
   }
+  const std::optional<std::string> why = late.empty() ? "" : explainer_();
+  if (!why) return schedule_tick();
   for (const StepKey& key : late) {
-    fail_step(key, deadline_error(key, active_.at(key)));
+    fail_step(key, deadline_error(key, active_.at(key), *why));
     settle(key);
   }
   if (more) schedule_tick();
 }
 
-Error SchedulerActorImpl::deadline_error(const StepKey& key, const Active& active) const {
+Error SchedulerActorImpl::deadline_error(const StepKey& key, const Active& active, const std::string& why) const {
   std::vector<std::string> waits = table_.waits_for(key);
   for (const std::uint32_t i : active.remote_left)
     waits.push_back(fmt::format("task {} to end its part", active.graph->handle->participants[i].to_string()));
@@ -401,14 +407,7 @@ Error SchedulerActorImpl::deadline_error(const StepKey& key, const Active& activ
   for (std::size_t i = 0; i < std::min(waits.size(), kShown); ++i) text += "\n  " + waits[i];
   if (waits.size() > kShown) text += fmt::format("\n  and {} more", waits.size() - kShown);
   return Error(Code::deadline_exceeded,
-               fmt::format("step {} did not end before its deadline; it was waiting for:{}", key.step.value, text));
-}
-
-void SchedulerActorImpl::show_waits() {
-  if (active_.empty())
-    wait_slot().clear();
-  else
-    wait_slot().set(WaitKind::segment, 0, active_.begin()->first.step.value, 0, active_.size());
+               fmt::format("step {} did not end before its deadline; it was waiting for:{}{}", key.step.value, text, why));
 }
 
 PeerActor SchedulerActorImpl::peer(const TaskName& task) const {

@@ -13,11 +13,14 @@
 #include <unordered_map>
 
 #include "actors/introspection/counted.hpp"
+#include "actors/introspection/explainer.hpp"
 #include "actors/session/borrowed_thread.hpp"
 #include "actors/session/step.hpp"
 #include "messages/protocol.hpp"
 
 namespace troupe {
+
+class DirectGraph;
 
 // What of a segment's nodes says how it is best run.
 struct SegmentShape {
@@ -70,10 +73,11 @@ class SchedulerActorImpl final : public Counted<SchedulerActor> {
     bool local_ended = false;
     bool end_told = false;
     Error error;
+    std::int64_t since_ns = 0;  // when it began; 0: unknown
   };
 
   Reply add_graph(const AddGraph& message);
-  GraphLent lend_graph(const LendGraph& message) const;
+  GraphLent lend_graph(const LendGraph& message);
   Reply close_session(SessionId session);
   void run(const RunStep& message);
   void start_remote(const Inbound<StepStart>& message);
@@ -92,8 +96,9 @@ class SchedulerActorImpl final : public Counted<SchedulerActor> {
   void peer_down(const PeerDown& message);
   void tick();
   void schedule_tick();
-  Error deadline_error(const StepKey& key, const Active& active) const;
-  void show_waits();
+  Error deadline_error(const StepKey& key, const Active& active, const std::string& why) const;
+  void inspect(ActorDetails& out) const override;
+  void inspect_step(const StepKey& key, const Active& active, std::int64_t now, ActorDetails& out) const;
   PeerActor peer(const TaskName& task) const;  // throws unavailable
 
   TaskName task_;
@@ -102,7 +107,9 @@ class SchedulerActorImpl final : public Counted<SchedulerActor> {
   std::map<TaskName, PeerActor> peers_;
   std::map<std::pair<SessionId, GraphId>, std::shared_ptr<Registered>> graphs_;
   std::map<StepKey, Active> active_;
+  std::vector<std::weak_ptr<const DirectGraph>> lent_;
   StepTable table_;
+  Explainer explainer_{record().registry.why()};
   bool ticking_ = false;
 };
 

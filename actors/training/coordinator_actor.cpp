@@ -2,10 +2,26 @@
 
 #include <caf/send.hpp>
 
+#include "actors/training/job.hpp"
+
 namespace troupe {
 namespace {
 
 constexpr std::int64_t kLate = 1'000'000;  // ns that a tick comes after its deadline
+
+std::map<std::string, std::uint64_t> counts_of(const JobCounters& c) {
+  return {{"tokens", c.tokens},   {"returned", c.returned}, {"joins", c.joins},       {"losses", c.losses}, {"fenced", c.fenced},
+          {"ignored", c.ignored}, {"refused", c.refused},   {"repeated", c.repeated}, {"late", c.late},     {"steps", c.steps}};
+}
+
+std::string_view mode_name(TrainingMode mode) {
+  switch (mode) {
+    case TrainingMode::synchronous: return troupe::name(JobMode::sync);
+    case TrainingMode::bounded_staleness: return troupe::name(JobMode::ssp);
+    case TrainingMode::asynchronous: return troupe::name(JobMode::async);
+  }
+  return "";
+}
 
 }  // namespace
 
@@ -24,6 +40,7 @@ CoordinatorActorImpl::CoordinatorActorImpl(caf::actor_config& config, std::share
 }
 
 CoordinatorActorImpl::behavior_type CoordinatorActorImpl::make_behavior() {
+  tell_of_itself();
   return {
       [this](const JobRoutes& routes) {  // from the node, which has told of all peers
         links_.set(routes);
@@ -87,10 +104,11 @@ CoordinatorActorImpl::behavior_type CoordinatorActorImpl::make_behavior() {
         const std::int64_t now = steady_now_ns();
         if (now >= next_tick_) next_tick_ = 0;  // else another is to come
         TrainingOutbox out;
-        coordinator_.tick(now, out);
+        coordinator_.tick(now, out, std::ref(explainer_));
         deliver(out, {}, Error());
       },
       [this](const Stop&) {
+        explainer_.stop();
         links_.clear();
         quit();
       },
@@ -107,11 +125,6 @@ void CoordinatorActorImpl::deliver(TrainingOutbox& out, const TaskName& from, co
   for (const Outgoing& message : out)
     links_.deliver(message, [this](const auto& to, auto&& what) { tell(to, std::forward<decltype(what)>(what)); });
   tell_events();
-  using Stage = Coordinator::Stage;
-  if (coordinator_.stage() == Stage::finished || coordinator_.stage() == Stage::failed)
-    wait_slot().clear();
-  else
-    wait_slot().set(WaitKind::token, static_cast<std::uint64_t>(coordinator_.stage()), coordinator_.counters().steps, 0, 1);
   schedule_tick();
 }
 
@@ -129,10 +142,7 @@ void CoordinatorActorImpl::tell_events() {
   using Stage = Coordinator::Stage;
   if (ended_ || (coordinator_.stage() != Stage::finished && coordinator_.stage() != Stage::failed)) return;
   ended_ = true;
-  const JobCounters& c = coordinator_.counters();
-  tell_event({.kind = "job_ended", .task = kCoordinatorTask, .step = c.steps, .text = "",
-              .counts = {{"tokens", c.tokens}, {"returned", c.returned}, {"joins", c.joins}, {"losses", c.losses}, {"fenced", c.fenced},
-                         {"ignored", c.ignored}, {"refused", c.refused}, {"repeated", c.repeated}, {"late", c.late}, {"steps", c.steps}}});
+  tell_event({.kind = "job_ended", .task = kCoordinatorTask, .step = coordinator_.counters().steps, .text = "", .counts = counts_of(coordinator_.counters())});
 }
 
 // Before the others hear: the task may end then.
@@ -180,11 +190,31 @@ void CoordinatorActorImpl::end_save() {
   });
 }
 
+void CoordinatorActorImpl::inspect(ActorDetails& out) const {
+  const JobOptions& options = coordinator_.options();
+  JobSnapshot job{.job = links_.job(), .mode = std::string(mode_name(options.mode)), .stage = std::string(troupe::name(coordinator_.stage())), .view = coordinator_.view()};
+  job.epochs = options.epochs;
+  job.epoch = std::min<std::uint64_t>(coordinator_.epoch() + 1, job.epochs);
+  job.step = coordinator_.counters().steps;
+  job.steps = options.epochs * options.steps_per_epoch;
+  for (const Coordinator::Member& member : coordinator_.list_members()) {
+    MemberSnapshot& shown = job.members.emplace_back();
+    shown.task = worker_task(member.worker).to_string();
+    shown.state = member.state;
+    for (const auto& [step, slot] : member.tokens) shown.tokens.push_back(fmt::format("step {} slot {}", step, slot));
+  }
+  job.counts = counts_of(coordinator_.counters());
+  out.waits_for = job.waits_for = coordinator_.waits_for();
+  out.job = std::move(job);
+  out.waiting.append(coordinator_.waiting(links_.job(), steady_now_ns()));
+}
+
 void CoordinatorActorImpl::schedule_tick() {
   const auto deadline = coordinator_.deadline();
   if (links_.job() == 0 || !deadline || (next_tick_ != 0 && next_tick_ <= *deadline + kLate)) return;
   const std::int64_t now = steady_now_ns();
-  next_tick_ = std::max(*deadline, now) + kLate;
+  if (explainer_.pending() && next_tick_ > now) return;
+  next_tick_ = std::max(*deadline, now) + (explainer_.pending() ? std::chrono::nanoseconds(Explainer::kAgain).count() : kLate);
   const std::int64_t wait = next_tick_ - now;
   delayed_send(CoordinatorActor(this), std::chrono::nanoseconds(wait), Tick{});
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "actors/introspection/counted.hpp"
+#include "actors/introspection/explainer.hpp"
 #include "actors/training/job_event.hpp"
 #include "actors/training/job_links.hpp"
 #include "actors/training/shard_keeper.hpp"
@@ -30,6 +31,7 @@ class CoordinatorActorImpl final : public Counted<CoordinatorActor> {
 
  private:
   void escalate(const Error& why) override;
+  void inspect(ActorDetails& out) const override;
   // Sends what the protocol says; a refused message is answered to its worker.
   void deliver(TrainingOutbox& out, const TaskName& from, const Error& error);
   void schedule_tick();
@@ -55,6 +57,7 @@ class CoordinatorActorImpl final : public Counted<CoordinatorActor> {
   const std::shared_ptr<std::atomic<int>> committing_ = std::make_shared<std::atomic<int>>(0);  // the writer has it too
   std::optional<JobState> save_state_;  // of the version that is being saved
   Coordinator coordinator_;
+  Explainer explainer_{record().registry.why()};
   JobLinks links_;
   std::int64_t next_tick_ = 0;  // ns; 0: none is to come
 };

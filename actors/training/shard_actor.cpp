@@ -32,6 +32,7 @@ caf::resumable::resume_result ShardActorImpl::resume(caf::execution_unit* unit, 
 }
 
 ShardActorImpl::behavior_type ShardActorImpl::make_behavior() {
+  tell_of_itself();
   return {
       [this](const JobRoutes& routes) {
         links_.set(routes);
@@ -112,7 +113,6 @@ void ShardActorImpl::deliver(TrainingOutbox& out) {
   for (const Outgoing& message : out)
     links_.deliver(message, telling());
   write_history_when_due();
-  show_wait();
 }
 
 void ShardActorImpl::write_history_when_due() {
@@ -141,12 +141,24 @@ void ShardActorImpl::escalate(const Error& why) {
   end(why);
 }
 
-void ShardActorImpl::show_wait() {
+void ShardActorImpl::inspect(ActorDetails& out) const {
+  if (!state_) return;
   const ShardWait wait = state_->waiting();
-  if (wait.parked == 0 && wait.have == 0)
-    wait_slot().clear();
-  else
-    wait_slot().set(WaitKind::staging, wait.highest_wanted, wait.version, wait.have, wait.need);
+  const ShardCounters& c = state_->counters();
+  ShardSnapshot shard{.shard = config_.options.shard, .job = links_.job(), .slices = config_.slices.size(), .version = state_->version()};
+  for (const SliceSpec& slice : config_.slices) shard.bytes += static_cast<std::uint64_t>(slice.shape.num_elements()) * size_of(slice.dtype);
+  shard.staged = wait.have;
+  shard.needed = wait.need;
+  shard.missing = wait.missing;
+  shard.parked = wait.parked;
+  shard.counts = {{"pulls", c.pulls},           {"parked_ever", c.parked}, {"pushes", c.pushes},   {"duplicates", c.duplicates}, {"stale", c.stale},
+                  {"uncommitted", c.uncommitted}, {"fenced", c.fenced},      {"refused", c.refused}, {"abandoned", c.abandoned},   {"batches", c.batches},
+                  {"updates", c.updates},       {"staged_bytes", c.staged_bytes}};
+  shard.staleness.assign(c.staleness.begin(), c.staleness.end());
+  if (wait.parked > 0) shard.waits_for = wait.to_string();
+  out.waits_for = shard.waits_for;
+  out.shards.push_back(std::move(shard));
+  out.waiting.append(state_->waiting(links_.job(), config_.self.to_string()));
 }
 
 void ShardActorImpl::end(Error error) {

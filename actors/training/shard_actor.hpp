@@ -44,7 +44,7 @@ class ShardActorImpl final : public Counted<ShardActor> {
   void write_history(bool all, bool flush);
   void write_history_when_due();
   std::string describe(std::uint64_t version) const;  // what went into it
-  void show_wait();
+  void inspect(ActorDetails& out) const override;
   void end(Error error);
 
   Config config_;

@@ -52,9 +52,11 @@ std::optional<Frame> WorkerMailbox::take(std::chrono::nanoseconds timeout) {
     return frame;
   }
   if (error_) throw error_;
-  if (silence_.count() > 0 && now_() - heard_ > silence_)
-    troupe::fail(Code::deadline_exceeded, "no word from {}, where the job's coordinator is, for {} s", kCoordinatorTask.to_string(),
-                 std::chrono::duration<double>(silence_).count());
+  if (silence_.count() > 0 && now_() - heard_ > silence_) {
+    lock.unlock();  // to ask the cluster takes a while
+    troupe::fail(Code::deadline_exceeded, "no word from {}, where the job's coordinator is, for {} s{}", kCoordinatorTask.to_string(),
+                 std::chrono::duration<double>(silence_).count(), why_ ? "\n" + why_() : "");
+  }
   return std::nullopt;
 }
 

@@ -21,8 +21,9 @@ class WorkerMailbox {
  public:
   // `silence`: how long nothing may come before take() throws; 0: for ever. `now`: of a steady clock.
   using Now = std::function<std::chrono::steady_clock::time_point()>;
-  explicit WorkerMailbox(std::chrono::nanoseconds silence = {}, Now now = std::chrono::steady_clock::now)
-      : silence_(silence), now_(std::move(now)), heard_(now_()) {}
+  // `why`: what to add to that error, if anything.
+  explicit WorkerMailbox(std::chrono::nanoseconds silence = {}, Now now = std::chrono::steady_clock::now, std::function<std::string()> why = nullptr)
+      : silence_(silence), now_(std::move(now)), why_(std::move(why)), heard_(now_()) {}
   void put(Frame frame);
   // The job has failed; later calls change nothing. `over`: its number, if it is known to be over for all.
   void fail(Error error, std::uint64_t over = 0);
@@ -45,6 +46,7 @@ class WorkerMailbox {
   bool woken_ = false;
   const std::chrono::nanoseconds silence_;
   const Now now_;
+  const std::function<std::string()> why_;
   std::chrono::steady_clock::time_point heard_;  // when a frame was put, or wake() called
 };
 

@@ -22,7 +22,7 @@ class WorkerLoop {
         session_(plan.task, *job.sharded.graph, {.seed = plan.options.seed, .shards = job.shard_names()}),
         batches_(plan.data.train, plan.options.seed, kTokensAhead),
         curves_(plan, *job.graph.graph, index_ == 0),
-        mailbox_(std::make_shared<WorkerMailbox>(most_silence(plan.options))) {
+        mailbox_(std::make_shared<WorkerMailbox>(most_silence(plan.options), std::chrono::steady_clock::now, plan.task.actors().why())) {
     const TrainingGraph& g = job.graph;
     step_ = session_.callable({here(g.images[0]), here(g.labels[0])}, {here(g.loss_sum), here(g.correct)}, {here(g.train)});
     evaluate_ = session_.callable({here(g.eval_images), here(g.eval_labels)}, {here(g.eval_loss_sum), here(g.eval_correct)});

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <optional>
 
+#include "scheduler/wait_things.hpp"
+
 namespace troupe {
 namespace {
 
@@ -176,7 +178,7 @@ void GroupState::fail(const Error& error, GroupOutbox& out) {
   early_bytes_ = 0;
 }
 
-void GroupState::tick(std::int64_t now, GroupOutbox& out) {
+void GroupState::tick(std::int64_t now, GroupOutbox& out, const Explain& explain) {
   // A task that was itself stopped looks at what has come meanwhile before it judges.
   const bool stopped = now - std::exchange(last_tick_, now) > options_.timeout_ns / 2;
   const bool moved = std::exchange(ticked_, messages_) != messages_;
@@ -193,8 +195,9 @@ void GroupState::tick(std::int64_t now, GroupOutbox& out) {
     if (quiet < options_.timeout_ns + options_.timeout_ns / 2) return;
     missing = fmt::format("nothing has come of {}", waits_for());
   }
-  fail(Error(Code::deadline_exceeded, fmt::format("{} has waited for {} s: {}", rank_name(options_.rank),
-                                                  static_cast<double>(options_.timeout_ns) / 1e9, missing)),
+  const std::optional<std::string> why = explain ? explain() : "";
+  if (!why) return;
+  fail(Error(Code::deadline_exceeded, fmt::format("{} has waited for {} s: {}{}", rank_name(options_.rank), static_cast<double>(options_.timeout_ns) / 1e9, missing, *why)),
        out);
 }
 
@@ -212,6 +215,33 @@ std::string GroupState::waits_for() const {
   const RankOperation& operation = running_.at(wait.position);
   return fmt::format("{} of {} messages of {}, the next from {}", wait.need - wait.have, wait.need, texts_.at(wait.position),
                      list([&](std::uint32_t rank) { return operation.awaits(rank); }));
+}
+
+troupe::Waiting GroupState::waits() const {
+  troupe::Waiting out;
+  const auto id = [this](CollectivePosition at, std::uint32_t rank) { return wait_thing::collective(options_.id, at.channel, at.sequence, options_.members[rank]); };
+  const auto thing = [&](CollectivePosition at, std::uint32_t rank, const std::string& what) {
+    out.things.push_back({.id = id(at, rank), .text = fmt::format("{}'s part in {}", rank_name(rank), what), .task = options_.members[rank]});
+  };
+  for (const auto& [at, operation] : running_) {
+    thing(at, options_.rank, texts_.at(at));
+    const std::string text = fmt::format("{} of {} messages have come", operation.have(), operation.need());
+    for (std::uint32_t rank = 0; rank < options_.members.size(); ++rank) {
+      if (rank == options_.rank || !operation.awaits(rank)) continue;
+      thing(at, rank, texts_.at(at));
+      out.waits.push_back({.waiter = id(at, options_.rank), .awaited = id(at, rank), .kind = operation.owes(rank) ? "collective" : kInTurn, .text = text,
+                           .have = operation.have(), .need = operation.need()});
+    }
+  }
+  for (const auto& [at, parts] : early_) {
+    out.things.push_back({.id = id(at, options_.rank),
+                          .text = fmt::format("{}'s part in {}, which others have begun and it has not", rank_name(options_.rank), parts.front().part.operation),
+                          .task = options_.members[options_.rank]});
+    for (const auto& [before, operation] : running_)
+      if (before.channel == at.channel && before.sequence < at.sequence)
+        out.waits.push_back({.waiter = id(at, options_.rank), .awaited = id(before, options_.rank), .kind = "collective", .text = "operations of a channel follow each other"});
+  }
+  return out;
 }
 
 }  // namespace troupe

@@ -9,12 +9,14 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "messages/frames.hpp"
 #include "scheduler/collective/rank_operation.hpp"
+#include "scheduler/wait_graph.hpp"
 
 namespace troupe {
 
@@ -54,7 +56,9 @@ class GroupState {
   // To be called often, measured by the timeout: once nothing has begun or come for that long, though an operation waits,
   // the group fails, and the error names the ranks that are missing. A rank that only sees that others wait too leaves that to
   // those who know more, half as long again. Times are of a steady clock, in nanoseconds.
-  void tick(std::int64_t now, GroupOutbox& out);
+  // `explain`: what to add to the error; none yet: the group does not fail in this call. Null: nothing.
+  using Explain = std::function<std::optional<std::string>()>;
+  void tick(std::int64_t now, GroupOutbox& out, const Explain& explain = nullptr);
   // Ends the group on all ranks. The first error counts.
   void fail(const Error& error, GroupOutbox& out);
 
@@ -72,6 +76,8 @@ class GroupState {
   Wait waiting() const;
   // In words, for errors and people.
   std::string waits_for() const;
+  // The same as things and waits (wait_graph.hpp), and what this rank has not begun though others have.
+  troupe::Waiting waits() const;
 
  private:
   struct Early {

@@ -102,12 +102,12 @@ std::optional<Nanoseconds> Coordinator::deadline() const {
   return first;
 }
 
-void Coordinator::tick(Nanoseconds now, TrainingOutbox& out) {
+void Coordinator::tick(Nanoseconds now, TrainingOutbox& out, const Explain& explain) {
   const auto limit = deadline();
   if (!limit || now < *limit) return;
   release_kept(now, out);
   if (stage_ == Stage::joining) {
-    if (now >= created_ + options_.join_timeout) end_joining(now, out);
+    if (now >= created_ + options_.join_timeout) end_joining(now, out, explain);
     return;
   }
   if (empty_since_) {
@@ -116,19 +116,20 @@ void Coordinator::tick(Nanoseconds now, TrainingOutbox& out) {
     return;
   }
   if (options_.step_timeout <= 0 || now < progress_ + options_.step_timeout) return;
-  fail(Error(Code::deadline_exceeded, fmt::format("training job: nothing has moved on for {} s while {}; missing: {}",
-                                                  seconds(options_.step_timeout), name(stage_), missing())),
-       out);
+  fail_late(fmt::format("training job: nothing has moved on for {} s while {}; missing: {}", seconds(options_.step_timeout), name(stage_), missing()), out, explain);
+}
+
+void Coordinator::fail_late(std::string text, TrainingOutbox& out, const Explain& explain) {
+  const std::optional<std::string> why = explain ? explain() : "";
+  if (why) fail(Error(Code::deadline_exceeded, std::move(text) + *why), out);
 }
 
 // Not all have come in time: the job fails, or begins without workers.
-void Coordinator::end_joining(Nanoseconds now, TrainingOutbox& out) {
+void Coordinator::end_joining(Nanoseconds now, TrainingOutbox& out, const Explain& explain) {
   const bool without = options_.min_workers == 0 && options_.on_loss != JobOptions::OnLoss::fail;
   if (without && anyone() && missing_shards().empty()) return begin(now, out);
-  fail(Error(Code::deadline_exceeded,
-             fmt::format("training job: {} did not join within {} s; start them, or start the job with fewer workers", not_joined(),
-                         seconds(options_.join_timeout))),
-       out);
+  fail_late(fmt::format("training job: {} did not join within {} s; start them, or start the job with fewer workers", not_joined(), seconds(options_.join_timeout)), out,
+            explain);
 }
 
 // What keeps the job from going on: tokens of the step that is next to be complete, and workers that ask for none.

@@ -23,6 +23,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -34,6 +35,7 @@
 #include "scheduler/training/job_state.hpp"
 #include "scheduler/training/outgoing.hpp"
 #include "scheduler/training/token_book.hpp"
+#include "scheduler/wait_graph.hpp"
 
 namespace troupe {
 
@@ -155,8 +157,10 @@ class Coordinator {
   // Nothing has been heard of the worker for a while; or something has again. It stays a member.
   void suspect(std::uint32_t worker, bool suspect);
   void shard_down(std::uint32_t shard, std::string_view reason, TrainingOutbox& out);
-  // To be called at deadline() or later.
-  void tick(Nanoseconds now, TrainingOutbox& out);
+  // To be called at deadline() or later. `explain`: what to add to the error of a job that is late; none yet: it does not fail in this
+  // call. Null: nothing.
+  using Explain = std::function<std::optional<std::string>()>;
+  void tick(Nanoseconds now, TrainingOutbox& out, const Explain& explain = nullptr);
   std::optional<Nanoseconds> deadline() const;
   // Ends the job: JobFailed to everyone.
   void fail(Error error, TrainingOutbox& out);
@@ -177,9 +181,20 @@ class Coordinator {
   std::string members() const;  // "view 7: workers 0, 2 of 4; suspect: 2; lost: 1"
   std::uint64_t steps_per_epoch() const { return options_.steps_per_epoch; }
   std::string waits_for() const;  // "joins of /job:worker/task:1"; "" if for nothing
+  // The same as things and waits (wait_graph.hpp): what the job waits for, and what workers wait for that ask for a token.
+  Waiting waiting(std::uint64_t job, Nanoseconds now) const;
+  struct Member {
+    std::uint32_t worker = 0;
+    std::string_view state;  // "expected", "joined", "suspect", "in barrier", "lost"
+    std::vector<std::pair<std::uint64_t, std::uint32_t>> tokens;  // (step, slot) that it has not reported
+  };
+  std::vector<Member> list_members() const;
+  const JobOptions& options() const { return options_; }
+  std::uint32_t epoch() const { return epoch_; }  // from 0
 
  private:
-  void end_joining(Nanoseconds now, TrainingOutbox& out);
+  void end_joining(Nanoseconds now, TrainingOutbox& out, const Explain& explain);
+  void fail_late(std::string text, TrainingOutbox& out, const Explain& explain);
   std::string missing() const;
   enum class Presence : std::uint8_t { absent, expected, joined, lost };
   struct Worker {
@@ -235,6 +250,9 @@ class Coordinator {
   std::optional<std::uint32_t> fewest_held() const;  // of those for whom there is a token
   std::deque<Request>::iterator next_request();
   void open_barrier_when_full(TrainingOutbox& out);
+  void say_joins(class JobWaits& say) const;
+  void say_tokens(class JobWaits& say, Nanoseconds now) const;
+  void say_requests(class JobWaits& say, const std::vector<TokenBook::Open>& open) const;
 
   JobOptions options_;
   Stage stage_ = Stage::joining;

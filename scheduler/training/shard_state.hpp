@@ -29,6 +29,7 @@
 #include "scheduler/training/outgoing.hpp"
 #include "scheduler/training/provenance.hpp"
 #include "scheduler/training/staging.hpp"
+#include "scheduler/wait_graph.hpp"
 
 namespace troupe {
 
@@ -163,6 +164,8 @@ class ShardState {
   const Error& failure() const { return failure_; }
   const ShardCounters& counters() const { return counters_; }
   ShardWait waiting() const;
+  // The same as things and waits (wait_graph.hpp), of the shard of `task` in `job`. Nothing if nobody waits.
+  Waiting waiting(std::uint64_t job, const std::string& task) const;
   // What went into a version, or came for it and did not. Null: it is none of the last ShardOptions::provenance.
   const Provenance* provenance(std::uint64_t version) const { return provenance_.find(version); }
   // The same of all versions, since the last call: what has come for an earlier one since then is of that version again. To be called

@@ -280,6 +280,39 @@ void TokenBook::forget_returned(std::uint64_t index) {
   for (auto& [worker, kept] : kept_) kept.erase(index);
 }
 
+std::vector<TokenBook::Open> TokenBook::open(std::size_t limit, bool all) const {
+  std::vector<Open> out;
+  const std::uint64_t step = complete_steps(), end = all ? next_ : std::min((step + 1) * phase_.slots, count_);
+  for (std::uint64_t index = folded_; index < end && out.size() < limit; ++index) {
+    if (!wanted(index)) continue;
+    const Token at = token(index);
+    Open open{.step = at.step, .slot = at.slot, .worker = {}, .kept = {}, .unstaged = {}};
+    if (const auto found = items_.find(index); found == items_.end()) {
+      open.handed_out = false;
+    } else {
+      if (found->second.complete()) continue;
+      open.worker = found->second.worker;
+      open.done = found->second.done;
+      for (std::size_t i = 0; i < found->second.staged.size(); ++i)
+        if (!found->second.staged[i]) open.unstaged.push_back(phase_.shards[i]);
+    }
+    for (const auto& [worker, kept] : kept_)
+      if (kept.contains(index)) open.kept = worker;
+    out.push_back(std::move(open));
+  }
+  return out;
+}
+
+std::vector<std::pair<std::uint64_t, std::uint32_t>> TokenBook::held_by(std::uint32_t worker) const {
+  std::vector<std::pair<std::uint64_t, std::uint32_t>> out;
+  for (const auto& [index, item] : items_)
+    if (item.worker == worker && !item.done) out.emplace_back(token(index).step, token(index).slot);
+  for (const auto& [dropped, holder] : dropped_)
+    if (holder == worker) out.push_back(dropped);
+  std::ranges::sort(out);
+  return out;
+}
+
 std::string TokenBook::outstanding(std::size_t limit, bool of_first_step) const {
   std::string text;
   std::size_t shown = 0;

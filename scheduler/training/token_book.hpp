@@ -102,6 +102,19 @@ class TokenBook {
   // "step 5: slot 1 (worker 0, not staged on shard 2)", for at most `limit` tokens, or only those of the first step that is
   // not complete; "" if none is out.
   std::string outstanding(std::size_t limit = 8, bool of_first_step = false) const;
+  // A token of the first step that is not complete, and is not complete itself; or of any, if `all`. At most `limit`, in order.
+  struct Open {
+    std::uint64_t step = 0;
+    std::uint32_t slot = 0;
+    std::optional<std::uint32_t> worker;  // who has it
+    std::optional<std::uint32_t> kept;    // for whom it is kept
+    bool handed_out = true;               // ever
+    bool done = false;                    // reported by its worker
+    std::vector<std::uint32_t> unstaged;  // shards
+  };
+  std::vector<Open> open(std::size_t limit, bool all) const;
+  // (step, slot) of those that `worker` has and has not reported.
+  std::vector<std::pair<std::uint64_t, std::uint32_t>> held_by(std::uint32_t worker) const;
 
  private:
   struct Item {

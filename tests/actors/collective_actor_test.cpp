@@ -188,19 +188,24 @@ TEST_F(Collectives, ATaskThatFailsTakesTheOthersWithIt) {
   EXPECT_THAT(error_of(a), AllOf(HasSubstr("/job:worker/task:1: too slow"), HasSubstr("waiting for nothing")));
 }
 
-TEST_F(Collectives, TheWaitSlotSaysWhomATaskWaitsFor) {
+TEST_F(Collectives, ATaskTellsWhomItWaitsFor) {
   const std::uint64_t group = open_all({kA, kB});
   const Answer a = contribute(kA, group, Tensor::vector<float>({1}));
-  const auto slot = [&]() -> const WaitSlot& {
+  const auto details = [&](const TaskName& of) {
+    ActorDetails out;
     for (const auto& record : cluster.system.registry.actors())
-      if (record->kind == "collective" && record->name == kA.to_string()) return record->wait;
-    throw std::runtime_error("no such actor");
+      if (record->kind == "collective" && record->name == of.to_string()) EXPECT_TRUE(record->look(out, std::chrono::seconds(1)));
+    return out;
   };
-  EXPECT_EQ(slot().kind.load(), WaitKind::collective);
-  EXPECT_EQ(slot().need.load(), 1u);
-  EXPECT_EQ(slot().peer.load(), 1u);
+  EXPECT_THAT(details(kA).waits_for, HasSubstr("the next from rank 1 (/job:worker/task:1)"));
+  Waiting all = details(kA).waiting;
+  all.append(details(kB).waiting);
+  const WaitAnalysis found = analyse(all, {});
+  ASSERT_EQ(found.causes.size(), 1u);
+  EXPECT_THAT(found.causes[0].text, HasSubstr("rank 1 (/job:worker/task:1)'s part in all_reduce"));
   contribute(kB, group, Tensor::vector<float>({1}));
-  EXPECT_EQ(slot().kind.load(), WaitKind::none);
+  EXPECT_EQ(details(kA).waits_for, "");
+  EXPECT_TRUE(details(kA).waiting.things.empty());
 }
 
 // ---- In steps ------------------------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@
 #include <latch>
 #include <thread>
 
+#include "actors/introspection/inspected.hpp"
 #include "actors/troupe.hpp"
 
 namespace troupe {
@@ -121,7 +122,7 @@ TEST_F(Groups, ACallEndsEvenIfItsActorIsDead) {
   });
   const auto waits = [&] {
     for (const auto& record : tasks[0]->actors().actors())
-      if (record->kind == "collective" && record->wait.kind.load() == WaitKind::collective) return true;
+      if (ActorDetails details; record->kind == "collective" && record->look(details, std::chrono::seconds(1)) && !details.waits_for.empty()) return true;
     return false;
   };
   while (!waits()) std::this_thread::yield();

@@ -157,7 +157,7 @@ Reply StepCluster::request(const TaskName& on, caf::message message) {
 Reply StepCluster::close(const TaskName& on, SessionId session) { return request(on, caf::make_message(CloseSessionRequest{"", session.value})); }
 
 void StepCluster::register_call(const TaskName& client, SessionId session, GraphId id, const Graph& graph, const Outputs& feeds,
-                                const Outputs& fetches) {
+                                const Outputs& fetches, const Change& change) {
   Signature signature;
   for (const Output& o : feeds) signature.feeds.push_back(o.name());
   for (const Output& o : fetches) signature.fetches.push_back(o.name());
@@ -167,9 +167,10 @@ void StepCluster::register_call(const TaskName& client, SessionId session, Graph
       const auto list = kernels.list("CPU");
       infos.push_back({device->attributes().name, "CPU", 0, {list.begin(), list.end()}});
     }
-  const Compiled compiled = compile(graph, signature, infos, device(client), kernels,
+  Compiled compiled = compile(graph, signature, infos, device(client), kernels,
                                     {.session = session, .graph = id, .client = client, .optimize = false, .shards = {}});
-  for (const auto& [name, body] : compiled.tasks) {
+  for (auto& [name, body] : compiled.tasks) {
+    if (change) change(name, body);
     const Reply reply = request(name, caf::make_message(RegisterGraphRequest{"", body.SerializeAsString()}));
     ASSERT_FALSE(reply.error()) << reply.error().to_string();
   }

@@ -6,6 +6,7 @@
 #include <caf/actor_system_config.hpp>
 #include <caf/scheduler/test_coordinator.hpp>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -18,6 +19,7 @@
 #include "actors/session/session.hpp"
 #include "graph/graph.hpp"
 #include "graph/ops.hpp"
+#include "messages/proto/run.pb.h"
 
 namespace troupe::testing {
 
@@ -96,7 +98,10 @@ class StepCluster {
   StepTask& task(const TaskName& name) { return *tasks.at(name); }
   HeldDevice& device(const TaskName& name, std::size_t index = 0) { return *task(name).devices.at(index); }
   // Compiles a call of `client` and registers it with every task that has a part in it.
-  void register_call(const TaskName& client, SessionId session, GraphId id, const Graph& graph, const Outputs& feeds, const Outputs& fetches);
+  // `change`: what becomes of a task's part before it is registered.
+  using Change = std::function<void(const TaskName&, proto::RegisterGraph&)>;
+  void register_call(const TaskName& client, SessionId session, GraphId id, const Graph& graph, const Outputs& feeds, const Outputs& fetches,
+                     const Change& change = nullptr);
   Reply close(const TaskName& on, SessionId session);
   // Both ends notice that their link is lost.
   void cut(const TaskName& a, const TaskName& b);

@@ -48,7 +48,7 @@ TEST(WaitGraph, ASilentTaskIsTheCauseOfAllThatIsOnIt) {
   EXPECT_EQ(found.causes[0].waiters, 4u);
   EXPECT_EQ(found.text,
             "4 things wait, for 1 cause; the worst first.\n"
-            "1. SILENT /job:worker/task:1 does not answer: it has not answered for 1.0 s: stopped, or too busy, or cut off\n"
+            "1. SILENT /job:worker/task:1 does not answer (has not answered for 1.0 s: stopped, or too busy, or cut off)\n"
             "   step 12, for 12.0 s\n"
             "     waits for version 12 of the parameters on /job:ps/task:0, for 11.0 s\n"
             "     waits for slot 1 of step 11, which /job:worker/task:1 computes: 2 of 3 slots are staged, slot 1 is missing\n"
@@ -60,7 +60,7 @@ TEST(WaitGraph, ATaskThatIsSilentIsToldThoughNothingIsKnownToWaitForIt) {
   const WaitAnalysis found = analyse({}, {{"/job:ps/task:1", "is gone"}});
   EXPECT_EQ(found.text,
             "Nothing waits, but:\n"
-            "1. SILENT /job:ps/task:1 does not answer: it is gone\n"
+            "1. SILENT /job:ps/task:1 does not answer (is gone)\n"
             "   Nothing that is known waits for it.\n");
 }
 
@@ -152,6 +152,24 @@ TEST(WaitGraph, ALongChainIsToldFromBothEnds) {
   const std::string text = analyse(waiting, {}).text;
   EXPECT_NE(text.find("   t000\n     waits for t001\n"), std::string::npos);
   EXPECT_NE(text.find("     waits for t009\n     … 87 between …\n     waits for t097\n     waits for t098\n     waits for t099\n     waits for t100\n"), std::string::npos) << text;
+}
+
+TEST(WaitGraph, RanksThatHaveBegunWaitForEachOtherWhileAllIsWell) {
+  const auto rank = [](int task) { return fmt::format("collective/1/0/7//job:worker/task:{}", task); };
+  const auto waits = [&](int from, int to, const char* kind) {
+    return Wait{.waiter = rank(from), .awaited = rank(to), .kind = kind, .text = {}};
+  };
+  // A ring; and everyone with everyone.
+  Waiting ring{.things = {}, .waits = {waits(0, 2, kInTurn), waits(1, 0, kInTurn), waits(2, 1, kInTurn)}};
+  Waiting direct{.things = {}, .waits = {waits(0, 1, "collective"), waits(1, 0, "collective")}};
+  for (const Waiting& waiting : {ring, direct})
+    for (const RootCause& cause : analyse(waiting, {}).causes) EXPECT_EQ(cause.kind, Kind::working) << cause.text;
+  // One has not begun: it is the cause of all.
+  Waiting blocked{.things = {}, .waits = {waits(0, 2, "collective"), waits(1, 0, kInTurn)}};
+  const WaitAnalysis found = analyse(blocked, {});
+  ASSERT_EQ(found.causes.size(), 1u);
+  EXPECT_EQ(found.causes[0].things[0], rank(2));
+  EXPECT_EQ(found.causes[0].waiters, 2u);
 }
 
 // ---- Properties of all graphs ---------------------------------------------------------------------------------------

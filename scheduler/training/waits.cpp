@@ -1,0 +1,210 @@
+// What a training job and its shards wait for, as things and waits. Computed when somebody looks.
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <set>
+
+#include "scheduler/training/coordinator.hpp"
+#include "scheduler/training/shard_state.hpp"
+#include "scheduler/wait_things.hpp"
+
+namespace troupe {
+namespace {
+
+constexpr std::size_t kMostTokens = 64;
+constexpr std::size_t kMostWorkers = 64;
+
+using State = WaitThing::State;
+
+std::string worker_name(std::uint32_t worker) { return fmt::format("/job:worker/task:{}", worker); }
+std::string shard_name(std::uint32_t shard) { return fmt::format("/job:ps/task:{}", shard); }
+
+}  // namespace
+
+class JobWaits {
+ public:
+  JobWaits(std::uint64_t job, Waiting& out) : job(job), out_(out) {}
+
+  std::string thing(std::string id, std::string text, std::string task = {}, State state = State::waits) {
+    out_.things.push_back({.id = id, .text = std::move(text), .task = std::move(task), .state = state});
+    return id;
+  }
+  void wait(const std::string& waiter, const std::string& awaited, const char* kind, std::string text = {}, std::int64_t for_ns = 0) {
+    out_.waits.push_back({.waiter = waiter, .awaited = awaited, .kind = kind, .text = std::move(text), .for_ns = for_ns});
+  }
+
+  std::string worker(std::uint32_t index) { return thing(wait_thing::worker(job, worker_name(index)), worker_name(index), worker_name(index), State::works); }
+  std::string slot(std::uint64_t step, std::uint32_t slot) { return thing(wait_thing::slot(job, step, slot), fmt::format("slot {} of step {}", slot, step)); }
+  std::string join(const std::string& task, std::string text) { return thing(wait_thing::join(job, task), std::move(text), task); }
+
+  const std::uint64_t job;
+  const std::string whole = fmt::format("job/{:x}", job);
+
+ private:
+  Waiting& out_;
+};
+
+std::vector<Coordinator::Member> Coordinator::list_members() const {
+  std::vector<Member> out;
+  for (std::uint32_t i = 0; i < workers_.size(); ++i) {
+    const Worker& worker = workers_[i];
+    if (worker.presence == Presence::absent) continue;
+    const std::string_view state = worker.presence == Presence::expected ? "expected"
+                                   : worker.presence == Presence::lost   ? "lost"
+                                   : worker.suspect                      ? "suspect"
+                                   : worker.in_barrier                   ? "in barrier"
+                                                                         : "joined";
+    out.push_back({i, state, book_.held_by(i)});
+  }
+  return out;
+}
+
+Waiting Coordinator::waiting(std::uint64_t job, Nanoseconds now) const {
+  Waiting out;
+  if (stage_ == Stage::finished || stage_ == Stage::failed) return out;
+  JobWaits say(job, out);
+  say.thing(say.whole, fmt::format("the training job ({})", stage_ == Stage::training ? fmt::format("training, {} steps are complete", counters_.steps) : name(stage_)));
+  out.things.back().for_ns = now - (stage_ == Stage::joining ? created_ : progress_);
+  switch (stage_) {
+    case Stage::joining: say_joins(say); break;
+    case Stage::training:
+    case Stage::evaluating: say_tokens(say, now); break;
+    default: {
+      const std::string barrier = say.thing(wait_thing::barrier(job), "the barrier at the end of the job");
+      say.wait(say.whole, barrier, "barrier");
+      for (std::uint32_t i = 0; i < workers_.size(); ++i)
+        if (workers_[i].presence == Presence::joined && !workers_[i].in_barrier) say.wait(barrier, say.worker(i), "barrier", "it has not come to the end of its program");
+      if (options_.held && list(Presence::joined, true).empty())
+        say.wait(barrier, say.thing(wait_thing::save(job), "the last checkpoint is being written", describe_shard(0), State::works), "barrier");
+      if (!anyone()) say.wait(barrier, say.thing(fmt::format("workers/{:x}", job), "no worker is left: the job cannot end until one joins; start one", {}, State::never), "join");
+    }
+  }
+  if (save_.complete) return out;
+  const std::string save = say.thing(wait_thing::save(job), fmt::format("the checkpoint of version {} ({} of {} shards have saved)", save_.version, save_.shards.size(), options_.shards.size()));
+  for (const std::uint32_t shard : options_.shards)
+    if (!save_.shards.contains(shard))
+      say.wait(save, say.thing(wait_thing::version(job, shard, save_.version), fmt::format("version {} of the parameters on {}", save_.version, shard_name(shard)), shard_name(shard)), "staging");
+  return out;
+}
+
+void Coordinator::say_joins(JobWaits& say) const {
+  const std::size_t missing = missing_workers();
+  const auto joined = static_cast<std::size_t>(members_now());
+  const std::string why = options_.min_workers > 0
+                              ? fmt::format("training begins with {} workers, and {} {} joined; start more, or start the job with fewer", options_.min_workers, joined, joined == 1 ? "has" : "have")
+                              : "";
+  std::vector<std::string> absent;
+  for (std::uint32_t i = 0; i < workers_.size() && missing > 0 && absent.size() < kMostWorkers; ++i) {
+    if (workers_[i].presence != Presence::expected && workers_[i].presence != Presence::lost) continue;
+    const bool lost = workers_[i].presence == Presence::lost;
+    absent.push_back(say.join(describe(i), fmt::format("{} to join the job{}", describe(i), lost ? " again: it was lost" : "")));
+  }
+  if (missing > 0 && absent.empty())
+    absent.push_back(say.thing(fmt::format("workers/{:x}", say.job), fmt::format("workers that nobody has started: {} more must join", missing), {}, State::never));
+  for (const auto& [shard, incarnation] : shards_)
+    if (incarnation == Incarnation{}) absent.push_back(say.join(describe_shard(shard), describe_shard(shard) + " to join the job again"));
+  for (const std::uint32_t shard : options_.joining)
+    if (!shards_.contains(shard)) absent.push_back(say.join(describe_shard(shard), describe_shard(shard) + " to join the job"));
+  for (const std::string& join : absent) say.wait(say.whole, join, "join", why);
+  std::set<std::uint32_t> asking;
+  for (const Request& request : requests_)
+    if (asking.insert(request.worker).second)
+      say.wait(say.thing(wait_thing::token(say.job, describe(request.worker)), fmt::format("the first token of {}", describe(request.worker))), say.whole, "token", "training has not begun");
+}
+
+void Coordinator::say_tokens(JobWaits& say, Nanoseconds now) const {
+  const bool all = options_.mode == TrainingMode::asynchronous || stage_ == Stage::evaluating;
+  const std::vector<TokenBook::Open> open = book_.open(kMostTokens, all);
+  std::vector<std::uint32_t> members;
+  for (std::uint32_t i = 0; i < workers_.size() && members.size() < kMostWorkers; ++i)
+    if (workers_[i].presence == Presence::joined) members.push_back(i);
+  const Nanoseconds quiet = now - progress_;
+  if (members.empty()) {
+    const std::string nobody = say.thing(fmt::format("workers/{:x}", say.job),
+                                         empty_since_ ? fmt::format("no worker is left: the job cannot go on until one joins; start one (it gives up in {})",
+                                                                    wait_time(*empty_since_ + options_.empty_timeout - now))
+                                                      : "no worker is left: the job cannot go on until one joins; start one",
+                                         {}, State::never);
+    say.wait(say.whole, nobody, "join", {}, quiet);
+  }
+  for (const TokenBook::Open& token : open) {
+    const std::string slot = say.slot(token.step, token.slot);
+    say.wait(say.whole, slot, "token", {}, quiet);
+    if (token.kept) {
+      const Worker& worker = workers_[*token.kept];
+      const std::string left = worker.kept_until ? wait_time(*worker.kept_until - now) : "a while";
+      say.wait(slot, say.join(describe(*token.kept), fmt::format("{} to join again: it was lost", describe(*token.kept))), "join",
+               fmt::format("it is kept for it for another {}, then others may have it", left));
+    } else if (token.worker && !token.done) {
+      const bool suspect = workers_[*token.worker].suspect;
+      say.wait(slot, say.worker(*token.worker), "token", suspect ? "it has the token, and nothing has been heard of it for a while" : "it has the token");
+    } else if (token.worker) {
+      for (const std::uint32_t shard : token.unstaged) {
+        const std::string from = describe(*token.worker), to = shard_name(shard);
+        say.wait(slot, say.thing(wait_thing::link(from, to), fmt::format("the way from {} to {}", from, to), {}, State::works), "credit",
+                 fmt::format("its gradient has been computed, and {} does not have all of it", to));
+      }
+    } else {
+      const char* why = token.handed_out ? "its worker was lost, and no other has taken it yet" : "no worker has taken it yet";
+      for (const std::uint32_t i : members) say.wait(slot, say.worker(i), "token", why);
+    }
+  }
+  say_requests(say, open);
+}
+
+void Coordinator::say_requests(JobWaits& say, const std::vector<TokenBook::Open>& open) const {
+  std::set<std::uint32_t> asking;
+  for (const Request& request : requests_) {
+    if (!asking.insert(request.worker).second) continue;
+    const std::string task = describe(request.worker);
+    const std::string token = say.thing(wait_thing::token(say.job, task), fmt::format("a token for {}", task));
+    bool others = false;
+    for (const TokenBook::Open& of : open) {
+      if (of.worker == request.worker) continue;
+      others = true;
+      say.wait(token, wait_thing::slot(say.job, of.step, of.slot), "token", "all that may be handed out now has been");
+    }
+    if (!others) say.thing(token, fmt::format("a token for {}, which has others", task), {}, State::works);
+  }
+}
+
+Waiting ShardState::waiting(std::uint64_t job, const std::string& task) const {
+  Waiting out;
+  if (parked_.empty() && cuts_.empty()) return out;
+  const ShardWait next = waiting();
+  const auto version = [&](std::uint64_t v, State state = State::waits) {
+    std::string id = wait_thing::version(job, options_.shard, v);
+    out.things.push_back({.id = id, .text = fmt::format("version {} of the parameters on {}", v, task), .task = task, .state = state});
+    return id;
+  };
+  const auto wait = [&](const std::string& waiter, std::string awaited, std::string text = {}, std::uint64_t have = 0, std::uint64_t need = 0) {
+    out.waits.push_back({.waiter = waiter, .awaited = std::move(awaited), .kind = "staging", .text = std::move(text), .have = have, .need = need});
+  };
+  std::set<std::uint64_t> wanted;
+  for (const Pull& pull : parked_) wanted.insert(pull.min_version);
+  for (const auto& [v, cut] : cuts_) wanted.insert(v);
+  const bool asynchronous = options_.mode == TrainingMode::asynchronous;
+  for (const std::uint64_t v : wanted) {
+    if (asynchronous)
+      version(v, State::works);  // its puller's own batch comes first
+    else if (v <= version_)
+      wait(version(v), version(next.version), "a part of it is that of the next already");
+    else if (v > next.version)
+      wait(version(v), version(next.version), "versions come one after the other");
+  }
+  if (asynchronous) return out;
+  const std::string id = version(next.version);
+  const std::string text = fmt::format("{} of {} slots are staged", next.have, next.need);
+  for (const std::uint32_t slot : next.missing) {
+    out.things.push_back({.id = wait_thing::slot(job, version_, slot), .text = fmt::format("slot {} of step {}", slot, version_)});
+    wait(id, wait_thing::slot(job, version_, slot), text, next.have, next.need);
+  }
+  if (next.uncommitted && next.have >= next.need) {
+    const std::string choice = fmt::format("choice/{:x}/{}", job, version_);
+    out.things.push_back({.id = choice, .text = fmt::format("the coordinator's choice of the slots of step {}", version_), .task = shard_name(0)});
+    wait(id, choice, text, next.have, next.need);
+  }
+  return out;
+}
+
+}  // namespace troupe

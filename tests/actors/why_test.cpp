@@ -1,0 +1,398 @@
+// Why a cluster waits: the right culprit each time.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <caf/send.hpp>
+#include <future>
+#include <latch>
+#include <thread>
+
+#include "actors/introspection/explainer.hpp"
+#include "actors/introspection/inspected.hpp"
+#include "actors/introspection/introspection.hpp"
+#include "actors/training/shard_actor.hpp"
+#include "actors/troupe.hpp"
+#include "scheduler/wait_things.hpp"
+#include "tests/actors/step_testing.hpp"
+
+namespace troupe {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using testing::StepCluster;
+using Kind = RootCause::Kind;
+
+const std::string kPs = "/job:ps/task:0", kW0 = "/job:worker/task:0", kW1 = "/job:worker/task:1";
+constexpr std::int64_t kSecond = 1'000'000'000;
+
+// ---- From what is seen of a cluster ---------------------------------------------------------------------------------
+
+struct Seen {
+  TaskSnapshot& task(const std::string& name) {
+    for (TaskReport& report : cluster.tasks)
+      if (report.task == name) return *report.snapshot;
+    TaskReport& report = cluster.tasks.emplace_back(TaskReport{.task = name, .answered = true, .snapshot = TaskSnapshot()});
+    report.snapshot->task = name;
+    return *report.snapshot;
+  }
+  void silent(const std::string& name, std::string error = "no answer within 0.9 s") { cluster.tasks.push_back({.task = name, .error = std::move(error)}); }
+  // A segment on `task` waits for a thing of another.
+  void waits(const std::string& on, const std::string& thing, const std::string& of, std::int64_t for_ns = kSecond) {
+    TaskSnapshot& snapshot = task(on);
+    const std::string segment = wait_thing::segment(SessionId{1}, StepId{7}, on + "/device:CPU:0", 0);
+    snapshot.waiting.things.push_back({.id = segment, .text = "MatMul 'm' of step 7 on " + on, .task = on});
+    snapshot.waiting.things.push_back({.id = thing, .text = "the thing", .task = of});
+    snapshot.waiting.waits.push_back({.waiter = segment, .awaited = thing, .kind = "tensor", .text = {}, .for_ns = for_ns});
+  }
+  RootCause first() const {
+    const WaitAnalysis found = analyse(cluster);
+    EXPECT_FALSE(found.causes.empty()) << found.text;
+    return found.causes.empty() ? RootCause() : found.causes[0];
+  }
+  ClusterSnapshot cluster;
+};
+
+TEST(Why, ATaskThatDoesNotAnswer) {
+  Seen seen;
+  seen.waits(kW0, wait_thing::version(9, 0, 4), kPs);
+  seen.silent(kPs);
+  const RootCause cause = seen.first();
+  EXPECT_EQ(cause.kind, Kind::silent);
+  EXPECT_EQ(cause.text, "/job:ps/task:0 does not answer (no answer within 0.9 s: it is stopped, or too busy, or cut off)");
+  EXPECT_EQ(cause.waiters, 2u);
+}
+
+TEST(Why, AShardThatIsLongAtAMessageWithOthersBehindIt) {
+  Seen seen;
+  seen.waits(kW0, wait_thing::version(9, 0, 4), kPs);
+  seen.task(kPs).actors.push_back({.kind = "shard", .name = kPs, .state = "busy", .mailbox = 41, .current = "Push", .current_ns = 12 * kSecond});
+  const RootCause cause = seen.first();
+  EXPECT_EQ(cause.kind, Kind::stuck);
+  EXPECT_EQ(cause.text, "the shard of /job:ps/task:0 is at one Push, and 40 messages wait behind it");
+  EXPECT_EQ(cause.for_ns, 12 * kSecond);
+}
+
+TEST(Why, ALinkWhoseOtherEndTakesNothing) {
+  Seen seen;
+  TaskSnapshot& task = seen.task(kW0);
+  task.links.push_back({.peer = kPs, .up = true, .stalled = true, .queued_bytes = 5000, .window = 64});
+  task.waiting.waits.push_back({.waiter = "slot/9/7/1", .awaited = wait_thing::link(kW0, kPs), .kind = "credit", .text = {}});
+  EXPECT_THAT(seen.first().text, HasSubstr("/job:ps/task:0 to take what has come"));
+  seen.task(kPs).actors.push_back({.kind = "shard", .name = kPs, .mailbox = 3, .current = "Push", .current_ns = kSecond});
+  EXPECT_THAT(analyse(seen.cluster).text,
+              HasSubstr("     waits for the way from /job:worker/task:0 to /job:ps/task:0, where 5000 bytes wait for room\n"
+                        "     waits for the shard of /job:ps/task:0 is at one Push, and 2 messages wait behind it: /job:ps/task:0 has taken no more than 64 bytes of what was sent\n"));
+}
+
+TEST(Why, APeerThatIsCutOff) {
+  Seen seen;
+  seen.waits(kW1, wait_thing::tensor(SessionId{1}, StepId{7}, EdgeId{3}), kW0);
+  TaskSnapshot& task = seen.task(kW0);
+  task.waiting.things.push_back({.id = wait_thing::part(SessionId{1}, StepId{7}, kW0), .text = "the part of step 7", .task = kW0});
+  task.links.push_back({.peer = kW1, .up = true, .suspect = true, .heard_ns = 3 * kSecond});
+  EXPECT_THAT(seen.first().text, HasSubstr("/job:worker/task:1, of which nothing is heard"));
+  task.links[0] = {.peer = kW1, .up = false};
+  EXPECT_THAT(seen.first().text, HasSubstr("the way from /job:worker/task:0 to /job:worker/task:1, between which there is no connection"));
+}
+
+TEST(Why, ATensorThatNobodySends) {
+  Seen seen;
+  const std::string tensor = wait_thing::tensor(SessionId{1}, StepId{7}, EdgeId{3});
+  seen.waits(kW1, tensor, kW0, kSecond);
+  seen.task(kW0);
+  EXPECT_EQ(seen.first().kind, Kind::working);  // it may be on its way
+  Seen late;
+  late.waits(kW1, tensor, kW0, 60 * kSecond);
+  late.task(kW0);
+  EXPECT_EQ(late.first().kind, Kind::never);
+  EXPECT_THAT(late.first().text, HasSubstr("the step is over on /job:worker/task:0, and the tensor can come no more"));
+}
+
+TEST(Why, APartOfAStepThatItsTaskKnowsNothingOf) {
+  Seen seen;
+  seen.waits(kW0, wait_thing::part(SessionId{1}, StepId{7}, kW1), kW1, 60 * kSecond);
+  seen.task(kW1);
+  EXPECT_EQ(seen.first().kind, Kind::never);
+}
+
+TEST(Why, ARankThatHasEndedItsTraining) {
+  Seen seen;
+  seen.waits(kW0, wait_thing::collective(1, 0, 4, kW1), kW1);
+  seen.task(kW1).training = TrainingSnapshot{.mode = "allreduce"};
+  EXPECT_EQ(seen.first().kind, Kind::never);
+  EXPECT_THAT(seen.first().text, HasSubstr("/job:worker/task:1 has ended its training, and takes part in no more"));
+  seen.task(kW1).training->doing = "computes step 6, slot 1";
+  EXPECT_EQ(seen.first().kind, Kind::working);
+  seen.task(kW1).training.reset();
+  EXPECT_EQ(seen.first().kind, Kind::stuck);
+}
+
+TEST(Why, AWorkerThatRunsAndDoesNotTrain) {
+  Seen seen;
+  seen.waits(kPs, wait_thing::join(9, kW1), kW1);
+  seen.task(kW1);
+  EXPECT_EQ(seen.first().kind, Kind::stuck);
+  EXPECT_THAT(seen.first().text, HasSubstr("it runs, but its program does not train (now)"));
+}
+
+TEST(Why, AWorkerThatWaitsForATokenOfASilentCoordinator) {
+  Seen seen;
+  seen.task(kW0).training = TrainingSnapshot{.mode = "sync", .doing = "waits for a token", .doing_ns = 3 * kSecond};
+  seen.silent(kPs);
+  EXPECT_THAT(analyse(seen.cluster).text, AllOf(HasSubstr("1. SILENT /job:ps/task:0 does not answer"), HasSubstr("   /job:worker/task:0, which waits for a token, for 3.0 s\n")));
+}
+
+// Two workers whose tokens are on their way to them do not wait for each other.
+TEST(Why, TokensOnTheirWayAreNoDeadlock) {
+  Seen seen;
+  TaskSnapshot& ps = seen.task(kPs);
+  ps.job = JobSnapshot{.job = 9, .members = {{.task = kW0, .state = "joined", .tokens = {"step 7 slot 0"}}, {.task = kW1, .state = "joined", .tokens = {}}}};
+  ps.waiting.things.push_back({.id = wait_thing::token(9, kW1), .text = "a token for worker 1"});
+  ps.waiting.waits = {{.waiter = wait_thing::slot(9, 7, 0), .awaited = wait_thing::worker(9, kW0), .kind = "token", .text = {}},
+                      {.waiter = wait_thing::token(9, kW1), .awaited = wait_thing::slot(9, 7, 0), .kind = "token", .text = {}}};
+  for (const std::string& worker : {kW0, kW1}) seen.task(worker).training = TrainingSnapshot{.mode = "sync", .doing = "waits for a token"};
+  const WaitAnalysis found = analyse(seen.cluster);
+  ASSERT_EQ(found.causes.size(), 1u) << found.text;
+  EXPECT_EQ(found.causes[0].kind, Kind::working);
+  EXPECT_EQ(found.causes[0].text, "/job:worker/task:0, to which a token is on its way");
+}
+
+TEST(Why, ASlotThatIsComputedWaitsForItsStepAndNotForItsWorkerToo) {
+  Seen seen;
+  seen.task(kPs).waiting.waits = {{.waiter = "slot/9/7/0", .awaited = wait_thing::worker(9, kW0), .kind = "token", .text = {}}};
+  TaskSnapshot& worker = seen.task(kW0);
+  worker.training = TrainingSnapshot{.mode = "sync", .doing = "computes step 7, slot 0"};
+  worker.waiting.waits = {{.waiter = "slot/9/7/0", .awaited = "step/1/3", .kind = "reply", .text = {}},
+                          {.waiter = "step/1/3", .awaited = wait_thing::device(kW0 + "/device:CPU:0"), .kind = "segment", .text = {}}};
+  worker.devices.push_back({.name = kW0 + "/device:CPU:0", .running = "MatMul 'm'"});
+  const WaitAnalysis found = analyse(seen.cluster);
+  ASSERT_EQ(found.causes.size(), 1u) << found.text;
+  EXPECT_EQ(found.causes[0].text, "/job:worker/task:0/device:CPU:0 runs MatMul 'm'");
+}
+
+// ---- From actors ----------------------------------------------------------------------------------------------------
+
+const TaskName kClient{"worker", 0};
+const TaskName kOther{"worker", 1};
+constexpr SessionId kSession{11};
+
+ClusterSnapshot look_at(StepCluster& cluster) {
+  ClusterSnapshot out;
+  for (const auto& [name, task] : cluster.tasks) {
+    TaskSnapshot snapshot;
+    snapshot.task = name.to_string();
+    for (const auto& record : cluster.system.registry.actors()) {
+      ActorDetails details;
+      if (record->name != snapshot.task || !record->look(details, 1s)) continue;
+      snapshot.waiting.append(std::move(details.waiting));
+    }
+    out.tasks.push_back({.task = snapshot.task, .answered = true, .snapshot = std::move(snapshot)});
+  }
+  return out;
+}
+
+// c = -(-(-x)), the middle on the other task; `crossed`: what the other task needs is made from what it sends.
+void register_there_and_back(StepCluster& cluster, bool crossed) {
+  Graph graph;
+  const Output x = placeholder(graph, DType::f32, {1}, "x");
+  Output a, b, c;
+  {
+    const auto scope = graph.on_device("/job:worker/task:0/device:CPU:0");
+    a = neg(x, "a");
+  }
+  {
+    const auto scope = graph.on_device("/job:worker/task:1/device:CPU:0");
+    b = neg(a, "b");
+  }
+  {
+    const auto scope = graph.on_device("/job:worker/task:0/device:CPU:0");
+    c = neg(b, "c");
+  }
+  cluster.register_call(kClient, kSession, GraphId{0}, graph, {x}, {c}, [&](const TaskName& task, proto::RegisterGraph& body) {
+    if (!crossed || task != kClient) return;
+    auto& nodes = *body.mutable_partition(0)->mutable_graph()->mutable_node();
+    for (int i = 0; i < nodes.size(); ++i)
+      if (nodes[i].op() == "Send") {
+        nodes[i].set_input(0, "c");
+        for (; i + 1 < nodes.size(); ++i) nodes.SwapElements(i, i + 1);
+      }
+  });
+}
+
+TEST(WhyActors, CrossedWaitsOfTwoTasksAreADeadlock) {
+  StepCluster cluster({kClient, kOther});
+  register_there_and_back(cluster, true);
+  const auto answer = cluster.run(kClient, kSession, GraphId{0}, StepId{1}, {Tensor::vector<float>({1})});
+  EXPECT_TRUE(answer->empty());
+  const WaitAnalysis found = analyse(look_at(cluster));
+  ASSERT_FALSE(found.causes.empty());
+  EXPECT_EQ(found.causes[0].kind, Kind::deadlock) << found.text;
+  EXPECT_EQ(found.causes[0].things.size(), 4u) << found.text;  // two segments, two tensors
+  EXPECT_THAT(found.causes[0].text, AllOf(HasSubstr("from /job:worker/task:0/device:CPU:0"), HasSubstr("from /job:worker/task:1/device:CPU:0")));
+  EXPECT_THAT(found.text, HasSubstr("   step 1 of a session on /job:worker/task:0"));
+}
+
+TEST(WhyActors, AStepWaitsForADeviceOfAnotherTask) {
+  StepCluster cluster({kClient, kOther});
+  register_there_and_back(cluster, false);
+  cluster.device(kOther).hold = true;
+  const auto answer = cluster.run(kClient, kSession, GraphId{0}, StepId{1}, {Tensor::vector<float>({1})});
+  ClusterSnapshot seen = look_at(cluster);
+  for (TaskReport& report : seen.tasks) report.snapshot->devices.push_back({.name = report.task + "/device:CPU:0", .queue = 1});
+  const WaitAnalysis found = analyse(seen);
+  ASSERT_EQ(found.causes.size(), 1u) << found.text;
+  EXPECT_EQ(found.causes[0].kind, Kind::working);
+  EXPECT_EQ(found.causes[0].things[0], "device//job:worker/task:1/device:CPU:0");
+  cluster.device(kOther).work();
+  cluster.system.run();
+  EXPECT_EQ(answer->size(), 1u);
+  EXPECT_EQ(analyse(look_at(cluster)).text, "Nothing waits.\n");
+}
+
+// A store in which an update takes as long as the test wants.
+class HeldStore final : public ShardStore {
+ public:
+  Tensor value(std::uint32_t) override { return Tensor::vector<float>({0}); }
+  void apply(std::uint32_t, const Update&) override {
+    if (!entered.exchange(true)) begun.count_down();
+    go_on.wait();
+  }
+  std::atomic<bool> entered{false};
+  std::latch begun{1}, go_on{1};
+};
+
+TEST(WhyActors, AShardThatIsStuckWithAFullMailbox) {
+  Task task(TaskOptions{.name = {"ps", 0}, .threads = 1});
+  const auto store = std::make_shared<HeldStore>();
+  ShardActorImpl::Config config{{"ps", 0}, {.workers = 1, .slots = 1}, {{0, "w", DType::f32, Shape{1}}}, store, [](Error, const ShardCounters&) {}};
+  const auto record = task.actors().add("shard", kPs);
+  const ShardActor shard = task.system().spawn<ShardActorImpl, caf::detached>(record, std::move(config));
+  for (std::uint64_t step = 0; step < 10; ++step)
+    caf::anon_send(shard, Inbound<Push>{{"worker", 0}, Push{0, step, 0, 0, step, Tensor::vector<float>({1}), {}}, {}});
+  store->begun.wait();
+  while (steady_now_ns() - record->current_since_ns.load() < kSecond / 4 || record->messages_in.load() < 10) std::this_thread::yield();
+  ClusterSnapshot seen = task.introspection().view().snapshot();
+  Seen waiter;
+  waiter.waits(kW0, wait_thing::version(9, 0, 4), kPs);
+  seen.tasks.push_back(waiter.cluster.tasks[0]);
+  const WaitAnalysis found = analyse(seen);
+  ASSERT_FALSE(found.causes.empty());
+  EXPECT_EQ(found.causes[0].text, "the shard of /job:ps/task:0 is at one Push, and 9 messages wait behind it") << found.text;
+  store->go_on.count_down();
+  caf::anon_send_exit(shard, caf::exit_reason::kill);
+  EXPECT_TRUE(task.shutdown());
+}
+
+// ---- For errors -----------------------------------------------------------------------------------------------------
+
+TEST(Explainer, AsksOnceAndHasTheAnswerLater) {
+  std::promise<void> go_on;
+  std::atomic<int> asked{0};
+  Explainer explainer([&] {
+    ++asked;
+    go_on.get_future().wait();
+    return std::string("because");
+  });
+  EXPECT_FALSE(explainer());
+  EXPECT_FALSE(explainer());
+  EXPECT_TRUE(explainer.pending());
+  go_on.set_value();
+  std::optional<std::string> text;
+  while (!(text = explainer())) std::this_thread::yield();
+  EXPECT_EQ(*text, "\nbecause");
+  EXPECT_EQ(*explainer(), "\nbecause");  // for all who ask then
+  EXPECT_FALSE(explainer.pending());
+  EXPECT_EQ(asked.load(), 1);
+}
+
+TEST(Explainer, DoesNotWaitForAnAnswerForEver) {
+  std::promise<void> go_on;
+  Explainer explainer([&] {
+    go_on.get_future().wait();
+    return std::string("late");
+  });
+  std::optional<std::string> text;
+  while (!(text = explainer())) std::this_thread::yield();
+  EXPECT_EQ(*text, "");
+  go_on.set_value();
+  explainer.stop();
+  EXPECT_EQ(*Explainer(nullptr)(), "");
+}
+
+// An op whose kernel takes as long as the test wants, and two tasks.
+class Gated : public ::testing::Test {
+ protected:
+  Gated() {
+    auto own = std::make_shared<OpRegistry>(standard_ops());
+    own->add(Op("Gate").input("x", DType::f32).output("y", DType::f32).shape([](ShapeContext& c) { c.set_output(0, c.input(0)); }));
+    ops = own;
+    for (int i : {0, 1}) {
+      tasks.push_back(std::make_unique<Task>(TaskOptions{.name = {"worker", i}, .threads = 1, .networked = true, .ops = ops, .register_kernels = [this](KernelRegistry& k) {
+                                                           k.add({.op = "Gate", .device_type = "CPU", .dtypes = {}, .make = [this](const KernelInit&) -> Kernel {
+                                                                    return [this](KernelContext& c) {
+                                                                      inside.count_down();
+                                                                      gate.wait();
+                                                                      c.set_output(0, c.input(0));
+                                                                    };
+                                                                  }});
+                                                         }}));
+      cluster.tasks[{"worker", i}] = {"127.0.0.1", tasks.back()->port()};
+    }
+    std::vector<std::jthread> joiners;
+    for (auto& task : tasks) joiners.emplace_back([&] { task->join(cluster, 20s); });
+  }
+  ~Gated() override {
+    if (!gate.try_wait()) gate.count_down();
+    for (auto& task : tasks) EXPECT_TRUE(task->shutdown());
+  }
+
+  std::shared_ptr<const OpRegistry> ops;
+  std::latch inside{1}, gate{1};
+  ClusterSpec cluster{"why", "secret", {}};
+  std::vector<std::unique_ptr<Task>> tasks;
+};
+
+TEST_F(Gated, TheErrorOfADeadlineSaysWhyTheClusterWaited) {
+  Graph graph(*ops);
+  const Output x = placeholder(graph, DType::f32, Shape{}, "x");
+  Output y;
+  {
+    const auto scope = graph.on_device("/job:worker/task:1");
+    y = add_op("Gate", {x});
+  }
+  Session session(*tasks[0], graph);
+  std::string message;
+  try {
+    session.run({{x, Tensor::scalar(1.0f)}}, std::vector<Output>{y}, {}, {.timeout = 200ms});
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Code::deadline_exceeded);
+    message = error.message();
+  }
+  EXPECT_THAT(message, HasSubstr("did not end before its deadline; it was waiting for:\n"));
+  EXPECT_THAT(message, HasSubstr("WORKING /job:worker/task:1/device:CPU:0 runs Gate 'Gate' of step "));
+  EXPECT_THAT(message, HasSubstr(" of a session on /job:worker/task:0, for"));
+  gate.count_down();
+}
+
+TEST_F(Gated, ADirectStepShowsItsNode) {
+  Graph graph(*ops);
+  const Output x = placeholder(graph, DType::f32, Shape{}, "x");
+  const Output y = add_op("Gate", {x});
+  Session session(*tasks[0], graph);
+  auto running = session.callable({x}, {y}).async({Tensor::scalar(1.0f)});
+  inside.wait();
+  const WaitAnalysis found = tasks[1]->introspection().view().why();  // of the other
+  ASSERT_EQ(found.causes.size(), 1u) << found.text;
+  EXPECT_EQ(found.causes[0].kind, Kind::working);
+  EXPECT_THAT(found.causes[0].text, HasSubstr("/job:worker/task:0/device:CPU:0 runs Gate 'Gate' of step "));
+  const ClusterSnapshot seen = tasks[0]->introspection().view().snapshot();
+  EXPECT_EQ(seen.tasks.at(0).snapshot->devices.at(0).running, "Gate 'Gate'");
+  gate.count_down();
+  running.get();
+}
+
+}  // namespace
+}  // namespace troupe
