@@ -33,7 +33,7 @@ class HttpServer {
     std::string host = "127.0.0.1";
     std::uint16_t port = 0;  // 0: any free one
     TlsFiles tls;
-    std::string token;  // asked for by all paths but `open_paths`; "": by none
+    std::string token;  // asked for by all paths but `open_paths`; "": by none, and only as localhost can it be asked
     std::map<std::string, bool> open_paths;
   };
   // Any thread, several at once; what it throws becomes an answer.

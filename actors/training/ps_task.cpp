@@ -199,6 +199,7 @@ class PsTask {
     } catch (const Error& error) {
       if (!coordinates_) throw;
       refused_ = error;
+      from.reset();
     }
     if (!from) fill_with_initial_values(*keeper_->store, plan_, job_, keeper_->shard);
     return from;

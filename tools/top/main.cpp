@@ -3,17 +3,25 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <csignal>
 #include <thread>
 
 #include "tools/top/options.hpp"
 #include "tools/top/provenance.hpp"
 #include "tools/top/terminal.hpp"
 #include "tools/top/text.hpp"
+#include "tools/top/web.hpp"
 
 namespace troupe::top {
 namespace {
 
 bool interactive(const Options& options) { return !options.once && !options.json && !options.why && isatty(STDOUT_FILENO) && isatty(STDIN_FILENO); }
+
+Observer::Options cluster_of(const Options& options) {
+  Observer::Options whom{.address = options.address, .network = options.network};
+  if (!options.cluster_file.empty()) whom.cluster = ClusterSpec::read(options.cluster_file);
+  return whom;
+}
 
 std::unique_ptr<SnapshotSource> source_of(const Options& options) {
   if (!options.recording.empty()) {
@@ -21,9 +29,7 @@ std::unique_ptr<SnapshotSource> source_of(const Options& options) {
     if (!interactive(options)) recording->keep_last(options.json || options.why ? 1 : 2);
     return recording;
   }
-  Observer::Options whom{.address = options.address, .network = options.network};
-  if (!options.cluster_file.empty()) whom.cluster = ClusterSpec::read(options.cluster_file);
-  return std::make_unique<LiveSource>(std::move(whom));
+  return std::make_unique<LiveSource>(cluster_of(options));
 }
 
 // Lines of any text, without what a terminal would take for commands.
@@ -39,8 +45,23 @@ Observation observe_once(SnapshotSource& source, const Options& options) {
   return observe(source.cluster(), &before);
 }
 
+// Until SIGINT or SIGTERM.
+int serve(const Options& options) {
+  sigset_t ends;
+  sigemptyset(&ends);
+  sigaddset(&ends, SIGINT);
+  sigaddset(&ends, SIGTERM);
+  pthread_sigmask(SIG_BLOCK, &ends, nullptr);  // in the server's threads too
+  const WebServer server(cluster_of(options), *options.web);
+  std::fprintf(stderr, "troupe-top: the cluster is shown at %s until Ctrl-C\n", server.url().c_str());
+  int number = 0;
+  sigwait(&ends, &number);
+  return 128 + number;
+}
+
 int run(const Options& options) {
   if (options.provenance) return print_provenance(options);
+  if (options.web) return serve(options);
   std::unique_ptr<SnapshotSource> source = source_of(options);
   if (options.json) {
     std::printf("%s\n", to_json(source->cluster()).c_str());

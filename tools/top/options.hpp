@@ -16,6 +16,7 @@ struct Options {
   double interval = 1;       // seconds
   bool once = false, json = false, why = false;
   std::optional<std::uint64_t> provenance;  // of this version
+  std::optional<std::uint16_t> web;         // serve the page at this port of this machine; 0: any free one
   NetworkOptions network;
 };
 

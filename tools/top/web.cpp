@@ -1,0 +1,28 @@
+#include "tools/top/web.hpp"
+
+#include "actors/introspection/metrics.hpp"
+#include "actors/introspection/page.hpp"
+
+namespace troupe::top {
+
+WebServer::WebServer(Observer::Options whom, std::uint16_t port)
+    : observer_(std::move(whom)), server_({.port = port}, [this](const HttpRequest& request) { return answer(request); }) {}
+
+std::string WebServer::url() const { return HttpTarget{.address = server_.address()}.url(); }
+
+HttpAnswer WebServer::answer(const HttpRequest& request) {
+  constexpr const char* kText = "text/plain; charset=utf-8";
+  if (request.post) fail(Code::unimplemented, "{} can only be read", request.path);
+  if (request.path == "/") return {.type = "text/html; charset=utf-8", .body = std::string(introspection_page())};
+  if (request.path == "/snapshot") return {.body = to_json(observer_.snapshot())};
+  if (request.path == "/why" && request.parameters.contains("json")) return {.body = observer_.get("/why?json")};
+  if (request.path == "/why" || request.path == "/flight") return {.type = kText, .body = observer_.get(request.path)};
+  if (request.path == "/metrics") return {.type = kMetricsType, .body = to_metrics(observer_.snapshot())};
+  if (request.path == "/healthz") {
+    static_cast<void>(observer_.snapshot());
+    return {.body = R"({"status":"ok"})"};
+  }
+  fail(Code::not_found, "there is no {}; there are /, /snapshot, /why, /metrics, /flight, /healthz", request.path);
+}
+
+}  // namespace troupe::top
