@@ -25,20 +25,19 @@ void ActorRecord::begin(const MessageKind& kind, const MessageNote& note) {
   const std::int64_t now = steady_now_ns();
   current.store(&kind, std::memory_order_relaxed);
   current_since_ns.store(now, std::memory_order_relaxed);
-  tally(kind);
+  // Kinds that are passed on are not handled: nobody else counts this one.
+  if (auto* count = tally(kind)) count->store(count->load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   flight->add(kind, now, note);
 }
 
-void ActorRecord::tally(const MessageKind& kind) {
+std::atomic<std::uint64_t>* ActorRecord::tally(const MessageKind& kind) {
   constexpr auto relaxed = std::memory_order_relaxed;
   for (Tally& t : tallies_) {
     const MessageKind* there = t.kind.load(relaxed);
     if (!there && t.kind.compare_exchange_strong(there, &kind, relaxed)) there = &kind;
-    if (there == &kind) {
-      t.count.fetch_add(1, relaxed);
-      return;
-    }
+    if (there == &kind) return &t.count;
   }
+  return nullptr;
 }
 
 std::vector<std::pair<const MessageKind*, std::uint64_t>> ActorRecord::tallies() const {
@@ -78,8 +77,8 @@ void ActorRecord::end_of_message(bool handled) {
 
 void ActorRecord::pass(const MessageKind& kind, const MessageNote& note, std::uint64_t out) {
   if (!counting) return;
-  tally(kind);
-  flight->add(kind, steady_now_ns(), note);
+  if (auto* count = tally(kind)) count->fetch_add(1, std::memory_order_relaxed);
+  flight->add_shared(kind, steady_now_ns(), note);
   messages_passed.fetch_add(1, std::memory_order_relaxed);
   if (out > 0) messages_out.fetch_add(out, std::memory_order_relaxed);
 }

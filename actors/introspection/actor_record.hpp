@@ -63,7 +63,7 @@ struct ActorRecord {
     std::atomic<const MessageKind*> kind{nullptr};
     std::atomic<std::uint64_t> count{0};
   };
-  void tally(const MessageKind& kind);
+  std::atomic<std::uint64_t>* tally(const MessageKind& kind);  // null: no place is left
   std::array<Tally, 48> tallies_;  // more kinds than any actor takes; what finds no place is not told apart
 };
 
