@@ -28,7 +28,7 @@ void run_branch(PlanFrame& frame, const PlanNode& node, NodeContext& context, co
     inner.slots[body.argument_slots[i]] = taken.valid() ? std::move(taken) : context.input(input);
   }
   for (const Segment& segment : body.segments)
-    if (Error error = run_in_order(inner, segment, aborted, device, outbox)) throw error;
+    if (Error error = (TraceSlice::current() ? run_in_order_traced : run_in_order)(inner, segment, aborted, device, outbox)) throw error;
   for (std::size_t i = 0; i < body.results.size(); ++i) {
     const InputRef ref = body.results[i];
     context.set_output(static_cast<int>(i), ref.kind == InputRef::Kind::constant ? body.constants[ref.index] : inner.slots[ref.index]);
@@ -127,7 +127,8 @@ Error run_segment(PlanFrame& frame, std::uint32_t segment, Device& device, Outbo
   const Segment& which = frame.plan().segments[segment];
   const bool side_by_side = which.order >= 0 && device.parallelism().threads() > 1;
   Error error = side_by_side ? run_side_by_side(frame, which, frame.plan().orders[static_cast<std::size_t>(which.order)], device, outbox)
-                             : run_in_order(frame, which, frame.aborted, device, outbox);
+                : TraceSlice::current() ? run_in_order_traced(frame, which, frame.aborted, device, outbox)
+                                        : run_in_order(frame, which, frame.aborted, device, outbox);
   frame.current_node.store(PlanFrame::kIdle, std::memory_order_relaxed);
   return error;
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "scheduler/executor.hpp"
+#include "scheduler/trace.hpp"
 
 namespace troupe {
 
@@ -88,6 +89,10 @@ void run_node(PlanFrame& frame, const PlanNode& node, NodeContext& context, cons
 Error node_error(const Plan& plan, const PlanNode& node);
 // Runs the nodes of a segment one after the other.
 Error run_in_order(PlanFrame& frame, const Segment& segment, const std::atomic<bool>& aborted, Device& device, Outbox& outbox);
+// The same, for a thread that records what it does.
+Error run_in_order_traced(PlanFrame& frame, const Segment& segment, const std::atomic<bool>& aborted, Device& device, Outbox& outbox);
+void run_node_traced(PlanFrame& frame, const PlanNode& node, NodeContext& context, const std::atomic<bool>& aborted, Device& device,
+                     Outbox& outbox, const TraceSlice& segment);
 // Runs them on all threads of the device that are idle, as NodeOrder allows.
 Error run_side_by_side(PlanFrame& frame, const Segment& segment, const NodeOrder& order, Device& device, Outbox& outbox);
 

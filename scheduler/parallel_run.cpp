@@ -69,7 +69,10 @@ class SideBySide final : public DynamicWork {
     frame_.current_node.store(static_cast<std::uint32_t>(&node - frame_.plan().nodes.data()), std::memory_order_relaxed);
     context.enter(node);
     try {
-      run_node(frame_, node, context, frame_.aborted, device_, outbox_);
+      if (traced_) [[unlikely]]
+        run_node_traced(frame_, node, context, frame_.aborted, device_, outbox_, *traced_);
+      else
+        run_node(frame_, node, context, frame_.aborted, device_, outbox_);
     } catch (...) {
       std::lock_guard lock(mutex_);
       if (!error_) error_ = node_error(frame_.plan(), node);
@@ -106,6 +109,7 @@ class SideBySide final : public DynamicWork {
   const NodeOrder& order_;
   Device& device_;
   Outbox& outbox_;
+  const TraceSlice* const traced_ = TraceSlice::current();  // of the thread that began
   std::vector<std::uint32_t> waits_;  // left, by node; atomic while it runs
   std::mutex mutex_;
   std::vector<std::uint32_t> ready_;

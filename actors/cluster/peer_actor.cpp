@@ -195,6 +195,7 @@ void PeerActorImpl::enqueue(caf::mailbox_element_ptr element, caf::execution_uni
       MessageNote note;
       const MessageKind& kind = MessageKind::of<Outbound>().describe(&outbound, note);
       record().pass(kind, note, 0);
+      trace_departure(record().registry.trace(), outbound, to_);
       return send(outbound.frame);
     }
     if (content.match_elements<FrameCame>()) {

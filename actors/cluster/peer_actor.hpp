@@ -47,6 +47,7 @@ class PeerActorImpl final : public Counted<PeerActor> {
 
   const TaskName task_;
   const PackedTask packed_task_ = PackedTask::of(task_);
+  const std::string to_ = packed_task_.to_string();
   const Links links_;
   std::atomic<bool> stopped_{false};
   std::atomic<bool> given_up_{false};

@@ -19,6 +19,22 @@ void ActorRecord::count_in() {
   const auto handled = messages_handled.load(relaxed);
   const auto depth = in > handled ? in - handled : 0;
   if (depth > mailbox_peak.load(relaxed)) mailbox_peak.store(depth, relaxed);
+  if (registry.trace().on()) came_ns_[in % kCameTimes].store(steady_now_ns(), relaxed);
+}
+
+std::int64_t ActorRecord::next_came_ns() {
+  const std::uint64_t next = messages_handled.load(std::memory_order_relaxed) + 1;
+  if (messages_in.load(std::memory_order_relaxed) >= next + kCameTimes) return 0;  // a later one has its place
+  return came_ns_[next % kCameTimes].exchange(0, std::memory_order_relaxed);
+}
+
+std::uint32_t ActorRecord::trace_track() {
+  std::uint32_t track = track_.load();
+  if (track == 0) {  // only the thread that handles the actor's messages makes it
+    track = registry.trace().add_track(fmt::format("{} {}", kind, name)) + 1;
+    track_.store(track);
+  }
+  return track - 1;
 }
 
 void ActorRecord::begin(const MessageKind& kind, const MessageNote& note) {

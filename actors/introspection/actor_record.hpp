@@ -14,6 +14,7 @@
 
 #include "actors/introspection/flight_record.hpp"
 #include "messages/error.hpp"
+#include "scheduler/trace.hpp"
 
 namespace troupe {
 
@@ -58,6 +59,11 @@ struct ActorRecord {
   mutable std::timed_mutex state_mutex;
   const Inspected* inspected = nullptr;
 
+  // While the task is traced: a track for what the actor does, made when it is asked for.
+  std::uint32_t trace_track();
+  // When the next message to be handled came into the mailbox, of the steady clock; 0: not known.
+  std::int64_t next_came_ns();
+
  private:
   struct Tally {
     std::atomic<const MessageKind*> kind{nullptr};
@@ -65,6 +71,9 @@ struct ActorRecord {
   };
   std::atomic<std::uint64_t>* tally(const MessageKind& kind);  // null: no place is left
   std::array<Tally, 48> tallies_;  // more kinds than any actor takes; what finds no place is not told apart
+  static constexpr std::size_t kCameTimes = 256;
+  std::array<std::atomic<std::int64_t>, kCameTimes> came_ns_{};  // by the number of the message in the mailbox, while the task is traced
+  std::atomic<std::uint32_t> track_{0};  // and one; 0: none yet
 };
 
 // Nanoseconds of the steady clock.
@@ -89,6 +98,8 @@ class ActorRegistry {
   // Waits until all actors have ended. Returns the names of those that have not by then.
   std::vector<std::string> await_end(std::chrono::nanoseconds deadline) const;
   std::vector<std::shared_ptr<const ActorRecord>> actors() const;
+  // What the task does, recorded when somebody wants it.
+  Trace& trace() { return trace_; }
   // For tests: the next message of the actor of this kind fails; false if there is none.
   bool fail_next(const std::string& kind);
 
@@ -97,6 +108,7 @@ class ActorRegistry {
   mutable std::mutex mutex_;
   mutable std::condition_variable ended_;
   std::vector<std::shared_ptr<ActorRecord>> records_;
+  Trace trace_;
   std::function<void(const Error&)> on_failure_;
   std::function<std::string()> why_;
 };

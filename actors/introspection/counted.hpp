@@ -11,7 +11,9 @@
 
 #include "actors/introspection/actor_record.hpp"
 #include "actors/introspection/inspected.hpp"
+#include "actors/introspection/traced_message.hpp"
 #include "actors/supervision/policy.hpp"
+#include "messages/local_messages.hpp"
 
 namespace troupe {
 
@@ -32,7 +34,9 @@ class Counted : public Handle::base, private Inspected {
   caf::invoke_message_result consume(caf::mailbox_element& element) override {
     if (!record_->counting) return handle(element);
     MessageNote note;
-    record_->begin(describe(element.content(), note), note);
+    const MessageKind& kind = describe(element.content(), note);
+    record_->begin(kind, note);
+    const TracedMessage traced(*record_, kind, note, element.content().empty() ? nullptr : element.content().get(0));
     const std::unique_lock lock = told_ ? std::unique_lock(record_->state_mutex) : std::unique_lock<std::timed_mutex>();
     const auto result = handle(element);
     record_->end_of_message(result != caf::invoke_message_result::skipped);
@@ -69,6 +73,8 @@ class Counted : public Handle::base, private Inspected {
   void tell(const To& to, Message&& message) {
     if (!to) return;
     if (record_->counting) record_->messages_out.fetch_add(1, std::memory_order_relaxed);
+    if constexpr (!std::is_same_v<std::decay_t<Message>, Outbound>)  // its peer tells
+      trace_departure(record_->registry.trace(), message);
     this->send(to, std::forward<Message>(message));
   }
   void count_in() {

@@ -10,6 +10,7 @@
 #include <unordered_map>
 
 #include "messages/protocol.hpp"
+#include "scheduler/trace.hpp"
 
 namespace troupe {
 namespace {
@@ -62,6 +63,37 @@ const MessageKind& describe(const MessageKind& kind, const void* content, Messag
   return kind;
 }
 
+std::uint64_t between_two(std::initializer_list<std::uint64_t> numbers) { return trace_hash(numbers) & ~kUniqueArrow; }
+
+// Of what has a place in the dataflow of a step.
+std::uint64_t arrow_of(const Put& x) { return kUniqueArrow | trace_hash({1, x.key.session.value, x.key.step.value, x.key.edge.value}); }
+std::uint64_t arrow_of(const Pull& x) { return between_two({2, x.reply_to.session.value, x.reply_to.step.value, x.reply_to.edge.value}); }
+std::uint64_t arrow_of(const Push& x) { return between_two({3, x.job, x.view, x.worker, x.step, x.slot, x.slice}); }
+std::uint64_t arrow_of(const StepStart& x) { return between_two({4, x.session.value, x.step.value, x.graph.value}); }
+std::uint64_t arrow_of(const StepDone& x) { return between_two({5, x.session.value, x.step.value}); }
+std::uint64_t arrow_of(const TakeToken& x) { return between_two({6, x.job, x.worker, x.request}); }
+std::uint64_t arrow_of(const Token& x) { return between_two({7, x.job, x.request, static_cast<std::uint64_t>(x.kind), x.step, x.slot, x.begin}); }
+std::uint64_t arrow_of(const TokenDone& x) { return between_two({8, x.job, x.worker, x.token.request, x.token.step, x.token.slot, x.token.begin}); }
+std::uint64_t arrow_of(const Staged& x) { return between_two({9, x.job, x.shard, x.step, x.slot}); }
+std::uint64_t arrow_of(const CollectivePart& x) {
+  return x.error ? 0 : between_two({10, x.group, x.channel, x.sequence, x.hop, x.part, x.piece});
+}
+template <class T>
+std::uint64_t arrow_of(const T&) {
+  return 0;
+}
+
+template <class T>
+std::uint64_t arrow(const void* content) {
+  const T& x = *static_cast<const T*>(content);
+  if constexpr (requires { x.from; x.frame; })  // Inbound
+    return arrow_of(x.frame);
+  else if constexpr (requires { x.frame.index(); })
+    return std::visit([](const auto& frame) { return arrow_of(frame); }, x.frame);
+  else
+    return arrow_of(x);
+}
+
 template <std::size_t... I>
 std::vector<MessageKind> frame_kinds(const char* way, std::index_sequence<I...>) {
   std::vector<MessageKind> out;
@@ -85,7 +117,7 @@ using Kinds = std::unordered_map<const std::type_info*, std::unique_ptr<MessageK
 
 template <class... T>
 void add(Kinds& kinds) {
-  (kinds.emplace(&typeid(T), std::make_unique<MessageKind>(readable(typeid(T)), describe<T>)), ...);
+  (kinds.emplace(&typeid(T), std::make_unique<MessageKind>(readable(typeid(T)), describe<T>, arrow<T>)), ...);
 }
 
 Kinds known() {
@@ -95,8 +127,8 @@ Kinds known() {
       Inbound<TakeToken>, Inbound<Token>, Inbound<TokenDone>, Inbound<Staged>, Inbound<Commit>, Inbound<Save>, Inbound<Saved>, Inbound<EpochDone>,
       Inbound<Barrier>, Inbound<BarrierOpen>, Inbound<JobFailed>, Inbound<CollectivePart>>(kinds);
   constexpr auto all = std::make_index_sequence<std::variant_size_v<Frame>>();
-  kinds.emplace(&typeid(Outbound), std::make_unique<MessageKind>("to wire", describe<Outbound>, frame_kinds("to wire: ", all)));
-  kinds.emplace(&typeid(FrameCame), std::make_unique<MessageKind>("from wire", describe<FrameCame>, frame_kinds("from wire: ", all)));
+  kinds.emplace(&typeid(Outbound), std::make_unique<MessageKind>("to wire", describe<Outbound>, arrow<Outbound>, frame_kinds("to wire: ", all)));
+  kinds.emplace(&typeid(FrameCame), std::make_unique<MessageKind>("from wire", describe<FrameCame>, nullptr, frame_kinds("from wire: ", all)));
   return kinds;
 }
 

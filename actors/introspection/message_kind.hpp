@@ -40,13 +40,19 @@ class MessageKind {
   // `content`: the message, of the type that this is the kind of. Returns the kind itself, or that of the frame in it.
   const MessageKind& describe(const void* content, MessageNote& note) const { return describe_ ? describe_(*this, content, note) : *this; }
 
+  // What ties the two ends of a message's way together, in a trace: a number that its sender and its receiver compute alike, from what is
+  // in it. Another message between other tasks may have the same, unless it is a Put. 0: none.
+  std::uint64_t arrow(const void* content) const { return arrow_ && content ? arrow_(content) : 0; }
+
   // Of message_kind.cpp.
   using Describe = const MessageKind& (*)(const MessageKind&, const void*, MessageNote&);
-  MessageKind(std::string label, Describe describe = nullptr, std::vector<MessageKind> frames = {})
-      : label(std::move(label)), describe_(describe), frames(std::move(frames)) {}
+  using Arrow = std::uint64_t (*)(const void*);
+  MessageKind(std::string label, Describe describe = nullptr, Arrow arrow = nullptr, std::vector<MessageKind> frames = {})
+      : label(std::move(label)), describe_(describe), arrow_(arrow), frames(std::move(frames)) {}
 
  private:
   Describe describe_;
+  Arrow arrow_;
 
  public:
   const std::vector<MessageKind> frames;  // by index in Frame, of what carries frames

@@ -11,7 +11,7 @@ namespace troupe {
 class DeviceWork : public LocalWork {
  public:
   // By the device actor, when it puts the work on the device's stream.
-  void counted_in(std::shared_ptr<ActorRecord> record) { record_ = std::move(record); }
+  void counted_in(std::shared_ptr<ActorRecord> record);
   void run() final;
 
  protected:
@@ -19,6 +19,8 @@ class DeviceWork : public LocalWork {
   virtual std::uint64_t execute() = 0;
   // Which step it is of, for the flight record.
   virtual MessageNote note() const { return {}; }
+  // It is on the stream, and the task is traced.
+  virtual void trace_begin(Trace&) {}
   // After it, when the device's actor has counted the work: what is to be told of it.
   virtual void report() {}
 

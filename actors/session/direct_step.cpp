@@ -89,6 +89,13 @@ void DirectStep::send(std::shared_ptr<DirectStep> step) {
   caf::anon_send(device, ExecuteSegment{std::move(step)});
 }
 
+TraceStep DirectStep::traced_step() const { return TraceStep::of(request.session, request.step, request.random.step); }
+
+void DirectStep::trace_begin(Trace& trace) {
+  trace_ = &trace;
+  trace.begin_step(traced_step(), fmt::format("step {}", request.random.step));
+}
+
 Error DirectStep::run_plan() {
   PlanFrame& frame = *graph_->frame_;
   const Plan& plan = graph_->plan();
@@ -103,6 +110,7 @@ Error DirectStep::run_plan() {
     if (plan.feed_slots[i] != Plan::kNoSlot && plan.slot_is_read[plan.feed_slots[i]])
       frame.slots[plan.feed_slots[i]] = std::move(request.feeds[i]);
   NoOutbox outbox;
+  const TraceSlice slice(TraceKind::segment, "segment", TraceSlice::current() ? traced_step() : TraceStep());
   return run_segment(frame, 0, graph_->device(), outbox);
 }
 
@@ -118,6 +126,7 @@ std::uint64_t DirectStep::execute() {
   }
   frame.clear();
   const std::uint64_t nodes = graph_->plan().nodes.size();
+  if (trace_) trace_->end_step(traced_step().key);
   request.answer(std::move(result));
   return nodes;
 }

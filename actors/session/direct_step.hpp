@@ -69,10 +69,13 @@ class DirectStep final : public DeviceWork {
   friend class DirectSteps;
   std::uint64_t execute() override;
   MessageNote note() const override { return {.step = request.step.value}; }
+  void trace_begin(Trace& trace) override;
   Error run_plan();
+  TraceStep traced_step() const;
 
   std::shared_ptr<DirectGraph> graph_;
   std::shared_ptr<DirectSteps> steps_;
+  Trace* trace_ = nullptr;  // that knows of the step
   // Guarded by the mutex of steps_.
   DirectStep* next_ = nullptr;
   DirectStep* previous_ = nullptr;

@@ -220,11 +220,21 @@ void SchedulerActorImpl::start(const StepKey& key, Active active, RandomKey rand
   active.since_ns = record().current_since_ns.load(std::memory_order_relaxed);
   // From here on nothing throws: the others are told of a step that this task has begun.
   const auto it = active_.emplace(key, std::move(active)).first;
+  if (Trace& trace = record().registry.trace(); trace.on()) trace_begin(trace, key, it->second);
   const GraphHandle& handle = *it->second.graph->handle;
   for (const std::uint32_t i : it->second.remote_left)
     tell(peer(handle.participants[i]), Outbound{StepStart{key.session, handle.graph, key.step, random}});
   request_arrivals(key, it->second);
   dispatch(std::move(progress), key);
+}
+
+void SchedulerActorImpl::trace_begin(Trace& trace, const StepKey& key, const Active& active) {
+  const TrainingStep& training = active.training;
+  const TraceStep step = TraceStep::of(key.session, key.step, number_of(training, key.step));
+  std::string text = fmt::format("step {}", step.number);
+  if (training.job != 0) text += fmt::format(", slot {}", training.slot);
+  if (!active.request) text += fmt::format(" of {}", active.graph->handle->client.to_string());
+  trace.begin_step(step, std::move(text));
 }
 
 void SchedulerActorImpl::request_arrivals(const StepKey& key, const Active& active) {
@@ -331,6 +341,7 @@ void SchedulerActorImpl::settle(const StepKey& key) {
 
 void SchedulerActorImpl::finish(const StepKey& key, Active& active) {
   if (!active.end_told && !active.graph->edges.empty()) tell(rendezvous_, EndStep{key.session, key.step});
+  if (Trace& trace = record().registry.trace(); trace.on()) trace.end_step(TraceStep::of(key.session, key.step, 0).key);
   if (active.request) {
     StepResult result{.error = active.error, .fetches = {}};
     if (!active.error) {

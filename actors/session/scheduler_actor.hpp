@@ -85,6 +85,7 @@ class SchedulerActorImpl final : public Counted<SchedulerActor> {
   std::shared_ptr<const Routes> make_routes(const Registered& graph) const;
   void forget_routes();
   void start(const StepKey& key, Active active, RandomKey random, const std::vector<Tensor>& feeds);
+  void trace_begin(Trace& trace, const StepKey& key, const Active& active);
   void request_arrivals(const StepKey& key, const Active& active);
   void dispatch(StepTable::Progress progress, const StepKey& key);
   bool runs_here(const Active& active, const ReadySegment& ready) const;

@@ -3,6 +3,7 @@
 #include <caf/send.hpp>
 
 #include "actors/collective/contribution.hpp"
+#include "actors/introspection/traced_message.hpp"
 
 namespace troupe {
 
@@ -11,6 +12,11 @@ std::uint64_t SegmentWork::execute() {
   if (runs_in_order() && routes_->shapes[segment_.partition][segment_.segment].sends) cork_.emplace();
   error_ = run_here();
   return segment_.frame->plan().segments[segment_.segment].num_nodes;
+}
+
+Error SegmentWork::run_here() {
+  const TraceSlice slice(TraceKind::segment, "segment", TraceSlice::current() ? TraceStep::of(segment_.step.session, segment_.step.step, number_of(training_, segment_.step.step)) : TraceStep());
+  return run_segment(*segment_.frame, segment_.segment, device_, *this);
 }
 
 bool SegmentWork::runs_in_order() const {
@@ -43,10 +49,9 @@ void SegmentWork::send(std::uint32_t send, Tensor tensor) {
                                            rendezvous = routes_->rendezvous](Tensor copy, Error error) mutable {
     put.tensor = std::move(copy);
     put.error = std::move(error);
-    if (peer)
-      caf::anon_send(peer, Outbound{std::move(put)});
-    else
-      caf::anon_send(rendezvous, std::move(put));
+    if (peer) return caf::anon_send(peer, Outbound{std::move(put)});
+    if (const TraceSlice* traced = TraceSlice::current()) trace_departure(traced->trace(), put);
+    caf::anon_send(rendezvous, std::move(put));
   });
 }
 

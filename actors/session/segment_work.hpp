@@ -17,7 +17,7 @@ class SegmentWork final : public DeviceWork, private Outbox {
       : segment_(std::move(segment)), device_(device), routes_(std::move(routes)), training_(training), pulled_(std::move(pulled)), scheduler_(std::move(scheduler)) {}
 
   // On the calling thread, without a report: for the scheduler itself.
-  Error run_here() { return run_segment(*segment_.frame, segment_.segment, device_, *this); }
+  Error run_here();
 
  private:
   bool runs_in_order() const;  // all on the device's own thread

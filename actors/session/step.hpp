@@ -26,6 +26,9 @@ struct TrainingStep {
   std::uint64_t after = 0;  // of a Pull
 };
 
+// What people count steps by: the job's number of it, or the session's.
+inline std::uint64_t number_of(const TrainingStep& training, StepId step) { return training.job != 0 || training.group != 0 ? training.step : step.value; }
+
 struct StepResult {
   Error error;
   std::vector<Tensor> fetches;

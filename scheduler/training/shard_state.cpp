@@ -6,6 +6,8 @@
 #include <functional>
 #include <utility>
 
+#include "scheduler/trace.hpp"
+
 namespace troupe {
 namespace {
 
@@ -315,7 +317,12 @@ void ShardState::say_staged(const Push& message, TrainingOutbox& out) const {
 
 void ShardState::update_slice(std::size_t slice, std::vector<PushedGradient> gradients, double rate_scale,
                               TrainingOutbox& out) {
-  for (const PushedGradient& gradient : gradients) counters_.staged_bytes -= gradient.num_bytes();
+  TraceSlice traced(TraceKind::work, "update");
+  traced.event().step.number = version_ + 1;
+  for (const PushedGradient& gradient : gradients) {
+    counters_.staged_bytes -= gradient.num_bytes();
+    traced.event().bytes += gradient.num_bytes();
+  }
   try {
     store_.apply(slices_[slice].spec.id, {mean_of(std::move(gradients), options_.sparse_mean), version_ + 1, rate_scale});
   } catch (...) {
