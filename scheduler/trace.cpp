@@ -153,6 +153,7 @@ void Trace::start(const TraceOptions& options) {
   unplaced_.store(0);
   status_ = {.state = options.slower_than_ns > 0 ? State::waiting : State::recording, .began_ns = now_ns()};
   began_ns_.store(status_.began_ns);
+  until_ns_.store(options.most_ns > 0 ? status_.began_ns + options.most_ns : INT64_MAX);
   on_.store(true);
 }
 
@@ -161,6 +162,11 @@ void Trace::stop() {
   if (!on_.exchange(false)) return;
   status_.ended_ns = now_ns();
   status_.state = State::done;
+}
+
+void Trace::keep_on() {
+  const std::lock_guard lock(mutex_);
+  if (options_.most_ns > 0) until_ns_.store(now_ns() + options_.most_ns);
 }
 
 Trace::Status Trace::status() const {
@@ -228,6 +234,7 @@ std::uint32_t Trace::thread_track() {
 
 void Trace::add(TraceEvent event, std::string_view name, std::string_view detail) {
   if (!on() || event.begin_ns < began_ns_.load(std::memory_order_relaxed)) return;
+  if (event.end_ns > until_ns_.load(std::memory_order_relaxed)) return stop();
   ThreadPlace& mine = place();
   if (!mine.buffer || (event.track == kNoTrack && event.kind != TraceKind::step)) {
     unplaced_.fetch_add(1, std::memory_order_relaxed);

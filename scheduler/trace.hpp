@@ -78,6 +78,7 @@ struct TraceOptions {
   std::uint64_t steps = 0;          // ends by itself after so many steps of this task; 0: not
   std::uint64_t skip = 0;           // steps before the first that counts
   std::int64_t slower_than_ns = 0;  // ends with the first step that takes longer; `steps` is then how many before it are wanted. 0: not
+  std::int64_t most_ns = 0;         // ends after so long; 0: not. See keep_on()
   std::size_t events_per_thread = std::size_t{1} << 17;  // 96 bytes each
 };
 
@@ -102,6 +103,8 @@ class Trace {
   // Forgets what was recorded before.
   void start(const TraceOptions& options = {});
   void stop();
+  // Somebody still wants it: TraceOptions::most_ns count from now on.
+  void keep_on();
   Status status() const;
   // What has been recorded, within [from_ns, to_ns]. Segments and kernels of steps that began before are left out.
   TraceRecording take(std::int64_t from_ns = 0, std::int64_t to_ns = INT64_MAX) const;
@@ -131,6 +134,7 @@ class Trace {
   const std::uint64_t id_;
   std::atomic<bool> on_{false};
   std::atomic<std::int64_t> began_ns_{0};
+  std::atomic<std::int64_t> until_ns_{INT64_MAX};
   mutable std::mutex mutex_;  // of what follows
   TraceOptions options_;
   Status status_;

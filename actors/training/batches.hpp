@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "kernels/data/dataset.hpp"
+#include "scheduler/trace.hpp"
 #include "scheduler/training/permutation.hpp"
 
 namespace troupe {
@@ -13,11 +14,12 @@ namespace troupe {
 class EpochBatches {
  public:
   // `in_use`: how many batches are held at a time.
-  EpochBatches(const Dataset& train, std::uint64_t seed, std::size_t in_use = 1)
-      : train_(train), seed_(seed), batches_(in_use) {}
+  EpochBatches(const Dataset& train, std::uint64_t seed, std::size_t in_use, Trace& trace)
+      : train_(train), seed_(seed), batches_(in_use), trace_(trace) {}
 
   // The batch's tensors may be reused by the call `in_use` calls later, once nobody else holds them.
   const Batch& get(std::uint32_t epoch, std::uint64_t begin, std::uint64_t end) {
+    const TraceSlice traced(trace_, TraceKind::work, "batch");
     if (order_.empty() || epoch != epoch_) {
       order_ = permutation(seed_, epoch, static_cast<std::uint64_t>(train_.size()));
       epoch_ = epoch;
@@ -38,6 +40,7 @@ class EpochBatches {
   std::vector<std::int64_t> indices_;
   std::vector<Batch> batches_;
   std::size_t next_ = 0;
+  Trace& trace_;
 };
 
 }  // namespace troupe

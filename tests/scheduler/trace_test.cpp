@@ -105,6 +105,23 @@ TEST(Trace, StopsByItselfAfterSoManySteps) {
   EXPECT_EQ(steps[1].step.number, 3u);
 }
 
+TEST(Trace, EndsWhenNobodyWantsItAnyMore) {
+  Trace trace;
+  const std::uint32_t track = trace.add_track("t");
+  const auto work = [&](std::int64_t after_ns) {
+    const std::int64_t at = Trace::now_ns() + after_ns;
+    trace.add({.kind = TraceKind::work, .track = track, .begin_ns = at, .end_ns = at}, "work");
+  };
+  constexpr std::int64_t kMost = 1'000'000'000'000;
+  trace.start({.most_ns = kMost});
+  work(0);
+  EXPECT_TRUE(trace.on());
+  work(kMost);
+  EXPECT_FALSE(trace.on());
+  EXPECT_EQ(trace.status().state, Trace::State::done);
+  EXPECT_EQ(trace.take().events.size(), 1u);
+}
+
 TEST(Trace, AStepThatHasNotEndedIsCutAndWhatBelongsToNoneIsLeftOut) {
   Trace trace;
   const std::uint32_t track = trace.add_track("CPU:0");

@@ -1,0 +1,131 @@
+#include "tools/top/trace.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <thread>
+
+#include "messages/error.hpp"
+
+namespace troupe::top {
+namespace {
+
+constexpr int kQuestions = 8;             // for the time
+constexpr std::uint64_t kMostAhead = 4;   // times the steps that are wanted: then nobody waits for a slower task
+
+class Recorder {
+ public:
+  Recorder(std::vector<TracedTask> tasks, const TraceRequest& request, const std::function<void(const std::string&)>& say)
+      : request_(request), say_(say) {
+    for (TracedTask& task : tasks) tasks_.push_back({std::move(task), {}, 0, 0});
+  }
+
+  TraceFile run(const std::string& cluster) {
+    const std::string how = request_.slower_than_ms > 0 ? fmt::format("?slower_than_ms={}&steps={}", request_.slower_than_ms, request_.steps) : "";
+    ask_all("/trace" + how, true);
+    const bool any = wait();
+    ask_all("/trace?stop", true);
+    if (!any)
+      fail(Code::deadline_exceeded, "no step has ended within {:.0f} s; why the cluster waits: troupe-top --why", std::chrono::duration<double>(request_.patience).count());
+    return make_trace_file(collect(), cluster);
+  }
+
+ private:
+  struct Asked {
+    TracedTask task;
+    TaskTrace last;
+    std::int64_t offset_ns, uncertainty_ns;
+  };
+
+  // Who does not answer is asked no more.
+  template <class Question>
+  void each(Question&& question) {
+    std::erase_if(tasks_, [&](Asked& asked) {
+      try {
+        question(asked);
+        return false;
+      } catch (const Error& error) {
+        say_(fmt::format("{} is left out: {}", asked.task.task, error.message()));
+        why_ = error.within(asked.task.task);
+        return true;
+      }
+    });
+    if (tasks_.empty()) throw why_;
+  }
+  void ask_all(const std::string& path, bool post) {
+    each([&](Asked& asked) { asked.last = parse_task_trace(asked.task.ask(path, post)); });
+  }
+
+  // True: there are steps.
+  bool wait() {
+    const bool slow = request_.slower_than_ms > 0;
+    std::uint64_t told = UINT64_MAX;
+    auto heard = std::chrono::steady_clock::now();
+    for (;;) {
+      ask_all("/trace", false);
+      std::uint64_t least = UINT64_MAX, most = 0;  // of those that have steps
+      for (const Asked& asked : tasks_) {
+        const std::uint64_t steps = asked.last.status.steps;
+        if (slow && asked.last.status.state == Trace::State::done && asked.last.status.slow_step_ns > 0) return true;
+        if (steps > 0) least = std::min(least, steps);
+        most = std::max(most, steps);
+      }
+      const auto now = std::chrono::steady_clock::now();
+      if (const std::uint64_t done = most == 0 ? 0 : slow ? most : std::min(least, request_.steps); done != told) {
+        told = done;
+        heard = now;
+        say_(slow ? fmt::format("{} steps, none slower than {} ms yet", done, request_.slower_than_ms) : fmt::format("{} of {} steps", done, request_.steps));
+      }
+      if (!slow && most >= request_.steps && (least >= request_.steps || most >= kMostAhead * request_.steps)) return true;
+      if (now - heard > request_.patience) return most > 0 && !slow;
+      std::this_thread::sleep_for(request_.pause);
+    }
+  }
+
+  // The answer that came fastest says best what time it was there.
+  void align(Asked& asked) const {
+    asked.uncertainty_ns = INT64_MAX;
+    for (int i = 0; i < kQuestions; ++i) {
+      const std::int64_t before = Trace::now_ns();
+      asked.last = parse_task_trace(asked.task.ask("/trace", false));
+      const std::int64_t half = (Trace::now_ns() - before + 1) / 2;
+      if (half >= asked.uncertainty_ns) continue;
+      asked.uncertainty_ns = half;
+      asked.offset_ns = asked.last.now_ns - (before + half);
+    }
+    // One clock, unless a container has a time of its own.
+    const bool same = !asked.last.clock.empty() && asked.last.clock == name_of_clock() && std::abs(asked.offset_ns) <= asked.uncertainty_ns;
+    if (same) asked.offset_ns = asked.uncertainty_ns = 0;
+  }
+
+  std::vector<AlignedTrace> collect() {
+    each([&](Asked& asked) { align(asked); });
+    std::int64_t from = 0, to = INT64_MAX;  // on our clock
+    for (const Asked& asked : tasks_)
+      if (asked.last.status.slow_step_ns > 0 && asked.last.status.began_ns - asked.offset_ns > from) {
+        from = asked.last.status.began_ns - asked.offset_ns;
+        to = asked.last.status.ended_ns - asked.offset_ns;
+        say_(fmt::format("step {} of {} took {:.3f} ms", asked.last.status.slow_step, asked.task.task, static_cast<double>(asked.last.status.slow_step_ns) * 1e-6));
+      }
+    std::vector<AlignedTrace> out;
+    each([&](Asked& asked) {
+      const std::string window = from == 0 ? "" : fmt::format("&from={}&to={}", from + asked.offset_ns, to + asked.offset_ns);
+      out.push_back({parse_task_trace(asked.task.ask("/trace?events" + window, false)), asked.offset_ns, asked.uncertainty_ns});
+    });
+    return out;
+  }
+
+  const TraceRequest request_;
+  const std::function<void(const std::string&)>& say_;
+  std::vector<Asked> tasks_;
+  Error why_{Code::unavailable, "there is no task to trace"};
+};
+
+}  // namespace
+
+TraceFile record_trace(std::vector<TracedTask> tasks, const std::string& cluster, const TraceRequest& request, const std::function<void(const std::string&)>& say) {
+  if (tasks.empty()) fail(Code::unavailable, "there is no task to trace");
+  return Recorder(std::move(tasks), request, say).run(cluster);
+}
+
+}  // namespace troupe::top
