@@ -12,8 +12,9 @@ packages=(
   libssl-dev zlib1g-dev libncurses-dev          # TLS and hashing, compression, terminal
   libgtest-dev libgmock-dev libtbb-dev          # tests; a peer of the benchmarks
   iproute2                                      # tests between network namespaces
+  python3                                       # tests of traces
 )
-peer_packages=(python3 python3-numpy python3-torch libopenblas0-pthread)  # without the last, PyTorch multiplies with the reference BLAS
+peer_packages=(python3-numpy python3-torch libopenblas0-pthread)  # without the last, PyTorch multiplies with the reference BLAS
 browser_packages=(chromium)
 tensorboard=tensorboard==2.21.0  # of PyPI: the distribution has none
 

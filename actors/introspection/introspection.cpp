@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include "actors/introspection/task_trace.hpp"
 #include "actors/wire/handshake.hpp"
 #include "devices/storage/file_system.hpp"
 
@@ -24,7 +25,10 @@ void Introspection::listen(HttpServer::Options http, const std::string& token) {
   const std::lock_guard lock(mutex_);
   token_ = token;
   http_ = http;
-  service_ = std::make_unique<IntrospectionService>(IntrospectionService::Config{.http = std::move(http), .introspector = introspector_, .view = view_, .more = {}});
+  const auto trace = [&trace = config_.registry.trace(), task = config_.task.to_string()](const HttpRequest& request) {
+    return HttpAnswer{.body = answer_trace(trace, task, request.post, request.parameters)};
+  };
+  service_ = std::make_unique<IntrospectionService>(IntrospectionService::Config{.http = std::move(http), .introspector = introspector_, .view = view_, .more = {{"/trace", trace}}});
 }
 
 void Introspection::joined(Cluster cluster) {

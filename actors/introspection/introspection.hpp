@@ -17,7 +17,7 @@ class Introspection {
  public:
   struct Config {
     TaskName task;
-    const ActorRegistry& registry;  // outlives it, like
+    ActorRegistry& registry;  // outlives it, like
     std::vector<const Device*> devices;
     std::function<Error()> failure;  // of the task
     std::string flight_directory;    // "": flight records are not written

@@ -55,7 +55,7 @@ HttpAnswer IntrospectionService::answer(const HttpRequest& request) const {
     return {.type = kMetricsType, .body = to_metrics(only)};
   }
   if (request.path == "/flight") return {.type = kText, .body = config_.introspector.flight_record()};
-  fail(Code::not_found, "there is no {}; there are /, /snapshot, /task, /why, /metrics, /flight, /healthz", request.path);
+  fail(Code::not_found, "there is no {}; there are /, /snapshot, /task, /why, /metrics, /flight, /trace, /healthz", request.path);
 }
 
 }  // namespace troupe

@@ -30,6 +30,7 @@ class PretendedTask {
   std::vector<std::string> asked;
   std::uint64_t slow_step = 0;  // of this number takes a second
   bool silent = false;
+  std::int64_t began_late_ns = 0;  // its ring has nothing before
 
  private:
   std::string answer(const std::string& path, bool post) {
@@ -48,7 +49,8 @@ class PretendedTask {
     }
     if (path.find("events") != std::string::npos) {
       TraceRecording& r = out.recording.emplace();
-      r.began_ns = status_.began_ns;
+      const auto from = path.find("from=");
+      r.began_ns = std::max(began_late_ns, from == std::string::npos ? status_.began_ns : std::stoll(path.substr(from + 5)));
       r.ended_ns = status_.ended_ns;
       r.names = {"", "step"};
       r.events = {{.kind = TraceKind::step, .name = 1, .begin_ns = r.ended_ns - 1, .end_ns = r.ended_ns, .step = {1, 1}}};
@@ -91,6 +93,16 @@ TEST(RecordTrace, ASlowStepOfOneTaskStopsAllAndTheirTimeIsAskedFor) {
   EXPECT_EQ(said.back(), "step 7 of /job:worker/task:1 took 1000.000 ms");
   const std::string from = other.asked.back().substr(other.asked.back().find("from=") + 5);
   EXPECT_GT(std::stoll(from), kHour);  // on its own clock
+}
+
+TEST(RecordTrace, WhoHasNotRecordedAllOfTheSlowStepIsLeftOut) {
+  PretendedTask slow("/job:worker/task:1", 0), late("/job:worker/task:0", 0);
+  slow.slow_step = 3;
+  late.began_late_ns = INT64_MAX - 1;
+  std::vector<std::string> said;
+  const TraceFile file = top::record_trace({late.task(), slow.task()}, "", {.steps = 1, .slower_than_ms = 50, .pause = std::chrono::nanoseconds(0)}, [&](const std::string& text) { said.push_back(text); });
+  EXPECT_EQ(said.back(), "/job:worker/task:0 is left out: it has not recorded all of these steps");
+  EXPECT_EQ(json::parse(file.json)["otherData"]["tasks"].size(), 1u);
 }
 
 TEST(RecordTrace, WhoDoesNotAnswerIsLeftOutAndANameIsSaid) {

@@ -1,9 +1,9 @@
 // troupe-top: looks into a running cluster.
 #include <unistd.h>
 
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
-#include <csignal>
 #include <thread>
 
 #include "tools/top/options.hpp"
@@ -62,6 +62,10 @@ int serve(const Options& options) {
 int run(const Options& options) {
   if (options.provenance) return print_provenance(options);
   if (options.web) return serve(options);
+  if (!options.trace.file.empty()) {
+    write_trace(cluster_of(options), options.trace);
+    return 0;
+  }
   std::unique_ptr<SnapshotSource> source = source_of(options);
   if (options.json) {
     std::printf("%s\n", to_json(source->cluster()).c_str());

@@ -16,6 +16,7 @@ Examples; troupe-launch prints the first for the cluster that it has started:
   troupe-top 127.0.0.1:38815 --cluster /tmp/troupe-launch-8Zq2Xf/cluster.json
   troupe-top --cluster cluster.json --why          why is it stuck: who waits for whom, down to the causes
   troupe-top --cluster cluster.json --web 8080     as a page: http://127.0.0.1:8080/, and for Prometheus /metrics
+  troupe-top --cluster cluster.json --trace t.json ten steps of all tasks, for https://ui.perfetto.dev; --steps for more
   troupe-top --cluster cluster.json --once         everything, as a page for a log; rates of one second
   troupe-top --cluster cluster.json --json >> log  all there is to know, one line; --read shows it again:
   troupe-top --read log
@@ -36,6 +37,7 @@ std::optional<int> parse(int argc, char** argv, Options& out) {
   app.add_option("--interval", out.interval, "Seconds between questions, 0.1 to 3600")->type_name("SECONDS")->check(CLI::Range(0.1, 3600.0))->capture_default_str();
   CLI::Option* provenance = app.add_option("--provenance", out.provenance, "Print what went into this version of the parameters, and end")->type_name("VERSION");
   CLI::Option* web = app.add_option("--web", out.web, "Show the cluster as a live page for a browser, at this port of this machine; 0: any free one")->type_name("PORT");
+  add_trace_options(app, out.trace);
   app.add_option("--tls-cert", out.network.tls.certificate, "Certificate, if the tasks speak TLS (PEM)")->type_name("FILE");
   app.add_option("--tls-key", out.network.tls.key, "Its key (PEM)")->type_name("FILE");
   app.add_option("--tls-ca", out.network.tls.ca, "Certificate of the cluster's CA (PEM)")->type_name("FILE");

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "actors/cluster/network_options.hpp"
+#include "tools/top/trace_command.hpp"
 
 namespace troupe::top {
 
@@ -17,6 +18,7 @@ struct Options {
   bool once = false, json = false, why = false;
   std::optional<std::uint64_t> provenance;  // of this version
   std::optional<std::uint16_t> web;         // serve the page at this port of this machine; 0: any free one
+  TraceArguments trace;
   NetworkOptions network;
 };
 

@@ -76,7 +76,8 @@ class Recorder {
         heard = now;
         say_(slow ? fmt::format("{} steps, none slower than {} ms yet", done, request_.slower_than_ms) : fmt::format("{} of {} steps", done, request_.steps));
       }
-      if (!slow && most >= request_.steps && (least >= request_.steps || most >= kMostAhead * request_.steps)) return true;
+      // The first one may have begun before all were recording.
+      if (!slow && most > request_.steps && (least > request_.steps || most > kMostAhead * request_.steps)) return true;
       if (now - heard > request_.patience) return most > 0 && !slow;
       std::this_thread::sleep_for(request_.pause);
     }
@@ -110,7 +111,10 @@ class Recorder {
     std::vector<AlignedTrace> out;
     each([&](Asked& asked) {
       const std::string window = from == 0 ? "" : fmt::format("&from={}&to={}", from + asked.offset_ns, to + asked.offset_ns);
-      out.push_back({parse_task_trace(asked.task.ask("/trace?events" + window, false)), asked.offset_ns, asked.uncertainty_ns});
+      TaskTrace trace = parse_task_trace(asked.task.ask("/trace?events" + window, false));
+      // It would cut the slow step.
+      if (from != 0 && trace.recording && trace.recording->began_ns > from + asked.offset_ns) fail(Code::out_of_range, "it has not recorded all of these steps");
+      out.push_back({std::move(trace), asked.offset_ns, asked.uncertainty_ns});
     });
     return out;
   }

@@ -1,0 +1,26 @@
+// troupe-top --trace.
+#pragma once
+
+#include <string>
+
+#include "actors/introspection/observer.hpp"
+#include "tools/top/trace.hpp"
+
+namespace CLI {
+class App;
+}
+
+namespace troupe::top {
+
+struct TraceArguments {
+  std::string file;  // "": no trace is wanted
+  TraceRequest request;
+};
+// --trace, --steps and --trace-slower-than.
+void add_trace_options(CLI::App& app, TraceArguments& options);
+
+// Records the tasks of a cluster and writes the file; tells on stderr how it goes. Throws what record_trace, the Observer and writing a
+// file throw.
+void write_trace(Observer::Options whom, const TraceArguments& options);
+
+}  // namespace troupe::top
