@@ -199,7 +199,6 @@ void Trace::end_step(std::uint64_t key) {
     status_.slow_step = step.step.number;
     status_.slow_step_ns = took;
     status_.began_ns = *std::ranges::min_element(last_begins_);
-    began_ns_.store(status_.began_ns);
   } else if (options_.skip > 0) {
     if (status_.steps < options_.skip) return;
     options_.skip = 0;
@@ -251,7 +250,7 @@ TraceRecording Trace::take(std::int64_t from_ns, std::int64_t to_ns) const {
   TraceRecording out;
   out.tracks = tracks_;
   out.overwritten = unplaced_.load();
-  out.began_ns = std::max(from_ns, status_.began_ns);
+  out.began_ns = from_ns == 0 ? status_.began_ns : std::max(from_ns, began_ns_.load());
   out.ended_ns = std::min(to_ns, status_.ended_ns != 0 ? status_.ended_ns : now_ns());
   Names names;
   const auto number = [&](const std::string& text) {

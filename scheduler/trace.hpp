@@ -88,7 +88,7 @@ class Trace {
   struct Status {
     State state = State::idle;
     std::uint64_t steps = 0;  // that have ended since it began
-    std::int64_t began_ns = 0;
+    std::int64_t began_ns = 0;  // when a step was too slow: of the first step that is wanted
     std::int64_t ended_ns = 0;
     std::uint64_t slow_step = 0;   // the number of the step that was too slow, if one was
     std::int64_t slow_step_ns = 0;
@@ -106,7 +106,7 @@ class Trace {
   // Somebody still wants it: TraceOptions::most_ns count from now on.
   void keep_on();
   Status status() const;
-  // What has been recorded, within [from_ns, to_ns]. Segments and kernels of steps that began before are left out.
+  // What has been recorded, within [from_ns, to_ns], or since Status::began_ns. Segments and kernels of steps that began before are left out.
   TraceRecording take(std::int64_t from_ns = 0, std::int64_t to_ns = INT64_MAX) const;
 
   // A step of this task begins, and ends. What runs in it lies between the two.

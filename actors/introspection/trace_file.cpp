@@ -14,6 +14,7 @@ namespace troupe {
 namespace {
 
 constexpr int kFirstTrack = 1000;  // tids below it are lanes of steps
+constexpr int kNoThread = -1;      // of the end of an arrow: there is no slice around it
 
 std::string quoted(const std::string& text) { return nlohmann::json(text).dump(-1, ' ', true, nlohmann::json::error_handler_t::replace); }
 
@@ -117,6 +118,7 @@ class Writer {
     }
     std::vector<std::int64_t> lanes;  // by when they are free
     std::vector<bool> used(recording.tracks.size());
+    std::vector<std::int64_t> slices_until(recording.tracks.size(), INT64_MIN);
     for (const TraceEvent& e : events) {
       const std::string& name = recording.names[e.name];
       if (e.kind == TraceKind::step) {
@@ -125,6 +127,15 @@ class Writer {
       }
       const bool runs_in_step = e.kind == TraceKind::kernel || e.kind == TraceKind::segment || e.kind == TraceKind::transfer;
       if (runs_in_step && !steps.contains(e.step.key)) continue;
+      // The slice around an arrow's end may stick out at the begin or the end, and is not there.
+      if (e.kind == TraceKind::departs || e.kind == TraceKind::arrives) {
+        if (e.begin_ns > slices_until[e.track]) {
+          add_arrow(e, pid, kNoThread, recording, aligned.trace.task);
+          continue;
+        }
+      } else if (e.kind != TraceKind::mailbox) {
+        slices_until[e.track] = std::max(slices_until[e.track], e.end_ns);
+      }
       used[e.track] = true;
       add(e, pid, kFirstTrack + static_cast<int>(e.track), recording, aligned.trace.task);
     }
@@ -144,16 +155,18 @@ class Writer {
     slice(e, pid, static_cast<int>(lane - lanes.begin()) + 1, name, fmt::format("\"step\":{},\"step_key\":\"{:x}\"{}", e.step.number, e.step.key, e.cut ? ",\"cut\":true" : ""));
   }
 
+  void add_arrow(const TraceEvent& e, int pid, int tid, const TraceRecording& recording, const std::string& task) {
+    const std::string& detail = recording.names[e.detail];
+    const std::string self = packed(task), other = detail.empty() ? self : detail;
+    const bool departs = e.kind == TraceKind::departs, unique = (e.arrow & kUniqueArrow) != 0;
+    Ends& ends = arrows_[{e.arrow, unique ? "" : departs ? self : other, unique ? "" : departs ? other : self}];
+    (departs ? ends.departs : ends.arrives).push_back({e.begin_ns, pid, tid, recording.names[e.name]});
+  }
+
   void add(const TraceEvent& e, int pid, int tid, const TraceRecording& recording, const std::string& task) {
+    if (e.kind == TraceKind::departs || e.kind == TraceKind::arrives) return add_arrow(e, pid, tid, recording, task);
     const std::string& name = recording.names[e.name];
     const std::string& detail = recording.names[e.detail];
-    if (e.kind == TraceKind::departs || e.kind == TraceKind::arrives) {
-      const std::string self = packed(task), other = detail.empty() ? self : detail;
-      const bool departs = e.kind == TraceKind::departs, unique = (e.arrow & kUniqueArrow) != 0;
-      Ends& ends = arrows_[{e.arrow, unique ? "" : departs ? self : other, unique ? "" : departs ? other : self}];
-      (departs ? ends.departs : ends.arrives).push_back({e.begin_ns, pid, tid, name});
-      return;
-    }
     if (e.kind == TraceKind::mailbox) {
       const std::string common = fmt::format("\"cat\":\"mailbox\",\"id\":\"{}.{}\",\"pid\":{},\"tid\":{}", pid, ++waits_, pid, tid);
       const std::string text = quoted(fmt::format("mailbox of {}", recording.tracks[e.track]));
@@ -182,8 +195,12 @@ class Writer {
       std::ranges::sort(ends.arrives, {}, &End::at_ns);
       const std::size_t pairs = std::min(ends.departs.size(), ends.arrives.size());
       for (std::size_t i = 0; i < pairs; ++i) {
-        const std::uint64_t id = ++out_.arrows;
         const End &from = ends.departs[i], &to = ends.arrives[i];
+        if (from.tid == kNoThread || to.tid == kNoThread) {
+          ++out_.cut_arrows;
+          continue;
+        }
+        const std::uint64_t id = ++out_.arrows;
         const auto end = [&](const char* phase, const End& at, int order) {
           lines_.push_back({at.at_ns, 0, order, fmt::format("{{\"ph\":\"{}\",{}\"cat\":\"arrow\",\"id\":{},\"name\":{},\"pid\":{},\"tid\":{},\"ts\":{}}}", phase,
                                                              *phase == 'f' ? "\"bp\":\"e\"," : "", id, quoted(to.name), at.pid, at.tid, microseconds(at.at_ns - begin_))});

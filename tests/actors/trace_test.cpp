@@ -249,6 +249,15 @@ TEST(TraceFileOfTasks, ArrowsWithOneEndAreLeftOutAndCounted) {
   EXPECT_EQ(file.lost_arrows, 1u);
 }
 
+TEST(TraceFileOfTasks, AnArrowWhoseSliceSticksOutIsLeftOut) {
+  const TaskTrace worker = recording("/job:worker/task:0", 100, 900, {work(150, 400), arrow(TraceKind::departs, 300, 7, 3)});
+  const TaskTrace ps = recording("/job:ps/task:0", 200, 900, {work(310, 400), arrow(TraceKind::arrives, 320, 7, 4)});
+  const TraceFile file = make_trace_file({{worker, 0, 0}, {ps, 0, 0}}, "test");
+  EXPECT_EQ(file.arrows, 0u);
+  EXPECT_EQ(file.cut_arrows, 1u);
+  EXPECT_EQ(file.lost_arrows, 0u);
+}
+
 TEST(TraceFileOfTasks, WithoutTimeInCommonThereIsNone) {
   const TaskTrace early = recording("a", 0, 100, {}), late = recording("b", 200, 300, {});
   EXPECT_THAT(testing::error_of([&] { make_trace_file({{early, 0, 0}, {late, 0, 0}}, ""); }).message(), HasSubstr("nothing at the same time"));

@@ -50,7 +50,7 @@ class PretendedTask {
     if (path.find("events") != std::string::npos) {
       TraceRecording& r = out.recording.emplace();
       const auto from = path.find("from=");
-      r.began_ns = std::max(began_late_ns, from == std::string::npos ? status_.began_ns : std::stoll(path.substr(from + 5)));
+      r.began_ns = std::max<std::int64_t>(began_late_ns, from == std::string::npos ? status_.began_ns : std::stoll(path.substr(from + 5)));
       r.ended_ns = status_.ended_ns;
       r.names = {"", "step"};
       r.events = {{.kind = TraceKind::step, .name = 1, .begin_ns = r.ended_ns - 1, .end_ns = r.ended_ns, .step = {1, 1}}};

@@ -102,12 +102,14 @@ class Recorder {
   std::vector<AlignedTrace> collect() {
     each([&](Asked& asked) { align(asked); });
     std::int64_t from = 0, to = INT64_MAX;  // on our clock
+    const Asked* first = nullptr;           // whose step was too slow; others may have had one since
     for (const Asked& asked : tasks_)
-      if (asked.last.status.slow_step_ns > 0 && asked.last.status.began_ns - asked.offset_ns > from) {
+      if (asked.last.status.slow_step_ns > 0 && asked.last.status.ended_ns - asked.offset_ns < to) {
+        first = &asked;
         from = asked.last.status.began_ns - asked.offset_ns;
         to = asked.last.status.ended_ns - asked.offset_ns;
-        say_(fmt::format("step {} of {} took {:.3f} ms", asked.last.status.slow_step, asked.task.task, static_cast<double>(asked.last.status.slow_step_ns) * 1e-6));
       }
+    if (first) say_(fmt::format("step {} of {} took {:.3f} ms", first->last.status.slow_step, first->task.task, static_cast<double>(first->last.status.slow_step_ns) * 1e-6));
     std::vector<AlignedTrace> out;
     each([&](Asked& asked) {
       const std::string window = from == 0 ? "" : fmt::format("&from={}&to={}", from + asked.offset_ns, to + asked.offset_ns);
