@@ -1,7 +1,12 @@
 // Looking into clusters of real processes.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <arpa/inet.h>
+#include <fmt/core.h>
+#include <netinet/in.h>
 #include <signal.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -76,6 +81,53 @@ TEST(LookingIntoAProcess, ItWritesItsFlightRecordWhenItsPeersFail) {
   kill(cluster.pid("ps/0"), SIGKILL);
   EXPECT_NE(cluster.wait(), 0);
   EXPECT_THAT(only_file_in(directory.path().string()), AllOf(HasSubstr("Flight record of /job:worker/task:0"), HasSubstr("/job:ps/task:0"), HasSubstr("to wire: Push"), HasSubstr("Token")));
+}
+
+// ---- troupe-top --web -------------------------------------------------------------------------------------------------
+
+// The first line of the answer to a GET with this header Host.
+std::string status_for_host(const HostPort& address, const std::string& host) {
+  const int fd = socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in to{.sin_family = AF_INET, .sin_port = htons(address.port), .sin_addr = {htonl(INADDR_LOOPBACK)}, .sin_zero = {}};
+  EXPECT_EQ(connect(fd, reinterpret_cast<const sockaddr*>(&to), sizeof to), 0);
+  const std::string request = "GET /snapshot HTTP/1.1\r\nHost: " + host + "\r\nConnection: close\r\n\r\n";
+  EXPECT_EQ(write(fd, request.data(), request.size()), static_cast<ssize_t>(request.size()));
+  std::string answer;
+  for (char byte; answer.find('\r') == std::string::npos && read(fd, &byte, 1) == 1;) answer += byte;
+  close(fd);
+  return answer;
+}
+
+TEST(WebPage, ShowsAClusterAndGoesOnWhenTheTaskThatItAskedIsStopped) {
+  Cluster cluster(1, 3, {"--mode", "sync", "--epochs", "100000", "--digits", "600,20"});
+  cluster->wait_for("\"event\":\"epoch\"");
+  const pid_t chief = cluster.pid("worker/0");
+  std::smatch found;
+  ASSERT_TRUE(std::regex_search(cluster->err, found, std::regex("troupe-top ([0-9.:]+) --cluster (\\S+)")));
+  Process top({TROUPE_TOP_BINARY, found.str(1), "--cluster", found.str(2), "--web", "0"});
+  top.wait_for("until Ctrl-C");
+  std::smatch url;
+  ASSERT_TRUE(std::regex_search(top.err, url, std::regex("shown at (http://\\S+)")));
+  const HttpTarget page = HttpTarget::parse(url.str(1));
+  EXPECT_THAT(http_get(page, "/", kPatience), HasSubstr("<html"));
+  EXPECT_EQ(parse_cluster_snapshot(http_get(page, "/snapshot", kPatience)).asked, "/job:worker/task:0");
+  const auto all_up = [&](int worker0) {
+    const std::string metrics = http_get(page, "/metrics", kPatience);
+    EXPECT_THAT(metrics, HasSubstr("troupe_up{task=\"/job:worker/task:0\"} " + std::to_string(worker0)));
+    for (const char* task : {"/job:ps/task:0", "/job:worker/task:1", "/job:worker/task:2"}) EXPECT_THAT(metrics, HasSubstr(fmt::format("troupe_up{{task=\"{}\"}} 1\n", task)));
+  };
+  all_up(1);
+  kill(chief, SIGSTOP);
+  EXPECT_NE(parse_cluster_snapshot(http_get(page, "/snapshot", kPatience)).asked, "/job:worker/task:0");
+  all_up(0);
+  // Only this machine may ask, and by a name of its own: no page from elsewhere whose name leads here.
+  for (const char* own : {"localhost", "127.0.0.1"}) EXPECT_THAT(status_for_host(page.address, fmt::format("{}:{}", own, page.address.port)), HasSubstr(" 200 "));
+  for (const char* other : {"evil.example", "localhost.evil.example", ""}) EXPECT_THAT(status_for_host(page.address, other), HasSubstr(" 401 "));
+  top.signal(SIGINT);
+  EXPECT_EQ(top.wait(), 130);
+  kill(chief, SIGCONT);
+  cluster->signal(SIGINT);
+  EXPECT_EQ(cluster.wait(), 130);
 }
 
 }  // namespace
