@@ -56,6 +56,7 @@ TEST(LivePage, ShowsAClusterThatTrainsAndOutlivesAWorker) {
   EXPECT_TRUE(browser.becomes_true(number_in("[data-figure=traffic] .value") + " > 0"));
   EXPECT_TRUE(browser.becomes_true("document.querySelectorAll('#edges .dots:not(.still)').length >= 6")) << "no tensors flow to be seen";
   EXPECT_TRUE(browser.becomes_true("document.querySelectorAll('#timeline rect').length > 3"));
+  EXPECT_TRUE(browser.becomes_true("document.querySelectorAll('#shards tbody tr').length === 2"));
   EXPECT_TRUE(browser.becomes_true("document.querySelectorAll('#devices .device').length >= 3"));
 
   kill(victim, SIGKILL);
