@@ -56,7 +56,7 @@ class TopCluster : public ::testing::Test {
 TEST_F(TopCluster, ListsEveryActorOfEveryTask) {
   const ClusterSnapshot snapshot = parse_cluster_snapshot(ask({address_, "--cluster", file_, "--json"}));
   ASSERT_EQ(snapshot.tasks.size(), 5u);
-  const std::string page = ask({"--cluster", file_, "--once", "--interval", "0.1"});  // any task
+  const std::string page = ask({"--cluster", file_, "--once", "--interval", "0.25"});  // any task
   for (const TaskReport& report : snapshot.tasks) {
     ASSERT_TRUE(report.snapshot) << report.task << ": " << report.error;
     std::set<std::string> kinds;
@@ -70,12 +70,12 @@ TEST_F(TopCluster, ListsEveryActorOfEveryTask) {
     const std::string task = report.task.substr(5, report.task.find("/task:") - 5) + "/" + report.task.substr(report.task.find("/task:") + 6);
     for (const std::string& kind : expected) EXPECT_TRUE(std::regex_search(page, std::regex("\n " + task + " +" + kind))) << task << " " << kind;
   }
-  EXPECT_THAT(page, AllOf(HasSubstr("tasks      5 answer\n"), HasSubstr("job        sync, epoch "), HasSubstr("images/s")));
+  EXPECT_THAT(page, AllOf(HasSubstr("tasks      5 answer\n"), HasSubstr("job        sync, "), HasSubstr("images/s")));
 }
 
 TEST_F(TopCluster, AStoppedTaskIsShownAndAnotherIsAsked) {
   kill(cluster_.pid("worker/0"), SIGSTOP);  // whose address is the one that troupe-launch says
-  const std::string page = ask({address_, "--cluster", file_, "--once", "--interval", "0.1"});
+  const std::string page = ask({address_, "--cluster", file_, "--once", "--interval", "0.25"});
   kill(cluster_.pid("worker/0"), SIGCONT);
   EXPECT_THAT(page, AllOf(HasSubstr("4 answer, 1 SILENT"), HasSubstr("worker/0 SILENT"), HasSubstr("asked ps/0")));
 }
@@ -84,7 +84,7 @@ TEST_F(TopCluster, IsShownLiveInATerminal) {
   PseudoTerminal terminal(command({address_, "--cluster", file_, "--interval", "0.25"}), {{"TERM", "xterm"}, {"LC_ALL", "C.UTF-8"}});
   terminal.wait_for("images/s   ");  // the curve of several answers
   terminal.type("a/shard\r");
-  terminal.wait_for(">ps/0 shard");
+  terminal.wait_for("filter \"shard\": ");
   terminal.type("\r");
   terminal.wait_for("messages handled, by type");
   terminal.type("w");

@@ -216,7 +216,7 @@ TEST_F(TopModel, StandsStillAndGoesSlowerOrFaster) {
   after("p+");
   EXPECT_EQ(model_.interval(), 2);
   after("--------------------");
-  EXPECT_EQ(model_.interval(), 0.125);
+  EXPECT_EQ(model_.interval(), 0.25);
   after("++++++++++++++++++++");
   EXPECT_EQ(model_.interval(), 60);
   EXPECT_FALSE(model_.ended());

@@ -37,7 +37,7 @@ class TopProcess : public ::testing::Test {
 const PseudoTerminal::Environment kXterm = {{"TERM", "xterm"}, {"LC_ALL", "C.UTF-8"}};
 
 TEST_F(TopProcess, ShowsTheClusterInEverySize) {
-  PseudoTerminal terminal(command({"--read", recording(), "--interval", "0.1"}), kXterm);
+  PseudoTerminal terminal(command({"--read", recording(), "--interval", "0.25"}), kXterm);
   terminal.wait_for("10 steps/s, 640 images/s");
   EXPECT_THAT(terminal.screen(), AllOf(HasSubstr("[1 Summary]"), HasSubstr("worker/2 SILENT"), HasSubstr("█▂"), HasSubstr("END of the recording")));
   terminal.type("a");

@@ -1,6 +1,5 @@
 #include "tools/top/asker.hpp"
 
-#include <algorithm>
 #include <condition_variable>
 #include <mutex>
 #include <thread>
@@ -92,7 +91,7 @@ Asked Asker::asked() const {
 
 void Asker::set_interval(std::chrono::nanoseconds interval) {
   std::lock_guard lock(state_->mutex);
-  state_->interval = std::max<std::chrono::nanoseconds>(interval, std::chrono::milliseconds(100));
+  state_->interval = interval;
   state_->changed.notify_all();
 }
 

@@ -12,6 +12,9 @@
 
 namespace troupe::top {
 
+// Seconds between questions, at least: who asks a task again sooner gets the same answer.
+inline constexpr double kLeastInterval = 0.25;
+
 // How the asking stands.
 struct Asked {
   std::optional<double> age;      // seconds since the last answer came; none: no answer yet
@@ -32,7 +35,7 @@ class Asker {
   // The newest observation, once.
   std::optional<Observation> take();
   Asked asked() const;
-  // From the question after this one on. At least 0.1 s.
+  // From the question after this one on.
   void set_interval(std::chrono::nanoseconds interval);
   void set_paused(bool paused);
 

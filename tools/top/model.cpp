@@ -130,7 +130,7 @@ void Model::press_character(char character) {
     case 'p':
     case ' ': paused_ = !paused_; return;
     case '+': interval_ = std::min(interval_ * 2, 60.0); return;
-    case '-': interval_ = std::max(interval_ / 2, 0.125); return;
+    case '-': interval_ = std::max(interval_ / 2, kLeastInterval); return;
     case 'q': ended_ = true; return;
     case '/':
       if (has_table()) typing_ = true, over_ = Over::none;

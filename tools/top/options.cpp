@@ -2,6 +2,8 @@
 
 #include <CLI/CLI.hpp>
 
+#include "tools/top/asker.hpp"
+
 namespace troupe::top {
 namespace {
 
@@ -34,7 +36,7 @@ std::optional<int> parse(int argc, char** argv, Options& out) {
   CLI::Option* once = app.add_flag("--once", out.once, "Print one page and end; rates are those of one --interval");
   CLI::Option* json = app.add_flag("--json", out.json, "Print one snapshot as a line of JSON and end");
   CLI::Option* why = app.add_flag("--why", out.why, "Print why what waits in the cluster waits, and end");
-  app.add_option("--interval", out.interval, "Seconds between questions, 0.1 to 3600")->type_name("SECONDS")->check(CLI::Range(0.1, 3600.0))->capture_default_str();
+  app.add_option("--interval", out.interval, "Seconds between questions, 0.25 to 3600")->type_name("SECONDS")->check(CLI::Range(kLeastInterval, 3600.0))->capture_default_str();
   CLI::Option* provenance = app.add_option("--provenance", out.provenance, "Print what went into this version of the parameters, and end")->type_name("VERSION");
   CLI::Option* web = app.add_option("--web", out.web, "Show the cluster as a live page for a browser, at this port of this machine; 0: any free one")->type_name("PORT");
   add_trace_options(app, out.trace);
