@@ -74,6 +74,8 @@ TEST(TraceOfACluster, AWrongPathIsSaidBeforeAnythingIsRecorded) {
   const Ended top = run({TROUPE_TOP_BINARY, "127.0.0.1:1"}, {"--trace", "/nonexistent/trace.json"});
   EXPECT_EQ(top.code, 1);
   EXPECT_THAT(top.err, HasSubstr("cannot write '/nonexistent/trace.json'"));
+  EXPECT_EQ(run({TROUPE_TOP_BINARY, "127.0.0.1:1"}, {"--trace", "trace.json", "--json"}).code, 2);
+  EXPECT_EQ(run({TROUPE_TOP_BINARY, "127.0.0.1:1"}, {"--steps", "3"}).code, 2);
 }
 
 }  // namespace

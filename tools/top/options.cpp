@@ -39,7 +39,7 @@ std::optional<int> parse(int argc, char** argv, Options& out) {
   app.add_option("--interval", out.interval, "Seconds between questions, 0.25 to 3600")->type_name("SECONDS")->check(CLI::Range(kLeastInterval, 3600.0))->capture_default_str();
   CLI::Option* provenance = app.add_option("--provenance", out.provenance, "Print what went into this version of the parameters, and end")->type_name("VERSION");
   CLI::Option* web = app.add_option("--web", out.web, "Show the cluster as a live page for a browser, at this port of this machine; 0: any free one")->type_name("PORT");
-  add_trace_options(app, out.trace);
+  CLI::Option* trace = add_trace_options(app, out.trace);
   app.add_option("--tls-cert", out.network.tls.certificate, "Certificate, if the tasks speak TLS (PEM)")->type_name("FILE");
   app.add_option("--tls-key", out.network.tls.key, "Its key (PEM)")->type_name("FILE");
   app.add_option("--tls-ca", out.network.tls.ca, "Certificate of the cluster's CA (PEM)")->type_name("FILE");
@@ -48,6 +48,7 @@ std::optional<int> parse(int argc, char** argv, Options& out) {
   json->excludes(why);
   for (CLI::Option* other : {once, json, why}) provenance->excludes(other);
   for (CLI::Option* other : {once, json, why, provenance, recording}) web->excludes(other);
+  for (CLI::Option* other : {once, json, why, provenance, recording, web}) trace->excludes(other);
   try {
     app.parse(argc, argv);
     if (address->count() + cluster->count() + recording->count() == 0) throw CLI::RequiredError("HOST:PORT, or --cluster FILE");

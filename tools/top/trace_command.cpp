@@ -19,7 +19,7 @@ constexpr std::uint64_t kMostSteps = 10000;
 
 }  // namespace
 
-void add_trace_options(CLI::App& app, TraceArguments& options) {
+CLI::Option* add_trace_options(CLI::App& app, TraceArguments& options) {
   CLI::Option* trace = app.add_option("--trace", options.file, "Record what all tasks do, and write it for ui.perfetto.dev")->type_name("FILE");
   app.add_option("--steps", options.request.steps, "With --trace: so many steps of each worker; of a slow step, so many before it")
       ->check(CLI::Range(std::uint64_t{1}, kMostSteps))
@@ -29,6 +29,7 @@ void add_trace_options(CLI::App& app, TraceArguments& options) {
       ->type_name("MS")
       ->check(CLI::Range(0.001, 1e9))
       ->needs(trace);
+  return trace;
 }
 
 void write_trace(Observer::Options whom, const TraceArguments& options) {

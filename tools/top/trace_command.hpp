@@ -8,6 +8,7 @@
 
 namespace CLI {
 class App;
+class Option;
 }
 
 namespace troupe::top {
@@ -16,8 +17,8 @@ struct TraceArguments {
   std::string file;  // "": no trace is wanted
   TraceRequest request;
 };
-// --trace, --steps and --trace-slower-than.
-void add_trace_options(CLI::App& app, TraceArguments& options);
+// --trace, which is returned, --steps and --trace-slower-than.
+CLI::Option* add_trace_options(CLI::App& app, TraceArguments& options);
 
 // Records the tasks of a cluster and writes the file; tells on stderr how it goes. Throws what record_trace, the Observer and writing a
 // file throw.
