@@ -39,11 +39,13 @@ std::uint64_t counted(const ClusterSnapshot& cluster, const std::string& what) {
 // All bytes that tasks have sent have been received.
 bool is_quiet(const ClusterSnapshot& cluster) {
   std::map<std::pair<std::string, std::string>, std::uint64_t> sent, received;
-  for (const TaskReport& report : cluster.tasks)
+  for (const TaskReport& report : cluster.tasks) {
+    if (!report.snapshot) return false;
     for (const LinkSnapshot& link : report.snapshot->links) {
       sent[{report.task, link.peer}] = link.bytes_sent;
       received[{link.peer, report.task}] = link.bytes_received;
     }
+  }
   return sent == received;
 }
 

