@@ -66,7 +66,10 @@ TEST(Trace, ForgetsTheOldestAndKnowsSinceWhenItHasAll) {
   Trace trace;
   trace.start({.events_per_thread = 4});
   const std::uint32_t track = trace.add_track("t");
-  for (int i = 0; i < 10; ++i) const TraceSlice slice(trace, track, TraceKind::work, std::to_string(i));
+  for (int i = 0; i < 10; ++i) {
+    const std::string name = std::to_string(i);  // a slice keeps a view until it ends
+    const TraceSlice slice(trace, track, TraceKind::work, name);
+  }
   trace.stop();
   const TraceRecording seen = trace.take();
   EXPECT_EQ(seen.overwritten, 6u);
