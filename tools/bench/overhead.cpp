@@ -1,13 +1,23 @@
-// What it costs that a task can be watched: the same work with and without the runtime's counters.
+// What it costs that a task can be watched: the same work with and without the runtime's counters, with somebody who looks and without.
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <string>
+#include <stop_token>
+#include <thread>
+
+#include "actors/introspection/observer.hpp"
 #include "tools/bench/cases.hpp"
 #include "tools/bench/node_graph.hpp"
 #include "tools/bench/pipeline.hpp"
+#include "tools/bench/training_cluster.hpp"
 
 namespace troupe::bench {
 namespace {
 
 constexpr const char* kWithout = "itself without counters";
 constexpr int kRounds = 41;  // a difference of a percent needs many turns
+constexpr int kWatchedRounds = 9;  // of some seconds each
 
 Contest pair(const Measure& with, const Measure& without) {
   return {.troupe = with, .peers = {{kWithout, without}}, .rounds = kRounds};
@@ -31,6 +41,61 @@ Contest pipelined(const Settings& settings) {
   return pair(measure(true), measure(false));
 }
 
+// Asks a cluster for a snapshot each second, as troupe-top does, when it is told to look.
+class Viewer {
+ public:
+  explicit Viewer(const ClusterSpec& cluster) : observer_({.cluster = cluster}), thread_([this](std::stop_token stop) { run(stop); }) {}
+
+  // Throws unavailable if a question was left without the answer of a task.
+  void look(bool on) {
+    const std::lock_guard lock(mutex_);
+    looking_ = on;
+    changed_.notify_all();
+    if (!wrong_.empty()) fail(Code::unavailable, "a viewer did not see the whole cluster: {}", wrong_);
+  }
+
+ private:
+  void run(const std::stop_token& stop) {
+    for (std::unique_lock lock(mutex_); changed_.wait(lock, stop, [&] { return looking_; });) {
+      lock.unlock();
+      std::string wrong;
+      try {
+        for (const TaskReport& task : observer_.snapshot().tasks) {
+          if (!task.answered) wrong = task.error;
+        }
+      } catch (const Error& e) {
+        wrong = e.what();
+      }
+      lock.lock();
+      if (!wrong.empty()) wrong_ = wrong;
+      changed_.wait_for(lock, stop, std::chrono::seconds(1), [] { return false; });
+    }
+  }
+
+  Observer observer_;
+  std::mutex mutex_;
+  std::condition_variable_any changed_;
+  bool looking_ = false;
+  std::string wrong_;
+  std::jthread thread_;
+};
+
+Contest watched(const Settings& settings) {
+  Training training{.model = "mlp", .batch = 128, .slots = 2, .images = 12000, .epochs = 20};
+  if (settings.quick) training.images = training.batch * training.slots, training.epochs = 1;
+  auto cluster = std::make_shared<TrainingCluster>(training);
+  auto viewer = std::make_shared<Viewer>(cluster->spec());
+  return {.troupe =
+              [cluster, viewer] {
+                viewer->look(true);
+                const double figure = cluster->images_per_second();
+                viewer->look(false);
+                return figure;
+              },
+          .peers = {{"nobody looks", [cluster] { return cluster->images_per_second(); }}},
+          .rounds = kWatchedRounds};
+}
+
 }  // namespace
 
 void add_overhead_cases(std::vector<Case>& cases) {
@@ -49,6 +114,14 @@ void add_overhead_cases(std::vector<Case>& cases) {
                    .peer = kWithout,
                    .ratio_target = 0.93,
                    .prepare = pipelined});
+  cases.push_back({.bench = "overhead",
+                   .name = "watched",
+                   .unit = "images/s",
+                   .more_is_better = true,
+                   .measures = "mnist/ps-mlp while somebody asks for a snapshot of the whole cluster each second, as troupe-top does",
+                   .peer = "itself while nobody looks",
+                   .ratio_target = 0.99,
+                   .prepare = watched});
 }
 
 }  // namespace troupe::bench

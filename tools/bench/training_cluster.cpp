@@ -61,17 +61,16 @@ void add_case(std::vector<Case>& cases, const Training& training, double target)
 
 }  // namespace
 
-TrainingCluster::TrainingCluster(const Training& t) {
-  ClusterSpec cluster{"bench", "bench", {}};
+TrainingCluster::TrainingCluster(const Training& t) : spec_{"bench", "bench", {}} {
   const auto start = [&](const TaskName& task) {
     children_.push_back(std::make_unique<Child>(std::vector<std::string>{own_path(), "--child", kTrain}));
     children_.back()->write_line(
         fmt::format("{} {} {} {} {} {} {}", task.job, task.index, t.model, t.batch, t.slots, t.images, t.epochs));
-    cluster.tasks[task] = {"127.0.0.1", static_cast<std::uint16_t>(std::stoi(children_.back()->read_line()))};
+    spec_.tasks[task] = {"127.0.0.1", static_cast<std::uint16_t>(std::stoi(children_.back()->read_line()))};
   };
   for (int i = 0; i < kWorkers; ++i) start({"worker", i});
   start({"ps", 0});
-  for (const auto& child : children_) child->write_line(in_one_line(cluster));
+  for (const auto& child : children_) child->write_line(in_one_line(spec_));
   for (const auto& child : children_) child->read_line();
 }
 

@@ -4,6 +4,7 @@
 #include <memory>
 #include <vector>
 
+#include "actors/cluster/cluster_spec.hpp"
 #include "tools/bench/child.hpp"
 #include "tools/bench/mnist_model.hpp"
 
@@ -14,8 +15,10 @@ class TrainingCluster {
   explicit TrainingCluster(const Training& training);
   // Trains a new model, synchronously, one slot per worker. Images per second of training, without evaluation.
   double images_per_second();
+  const ClusterSpec& spec() const { return spec_; }
 
  private:
+  ClusterSpec spec_;
   std::vector<std::unique_ptr<Child>> children_;  // the chief first
 };
 
