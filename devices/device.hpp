@@ -79,11 +79,21 @@ class Device {
   virtual Allocator& allocator() = 0;
   virtual Stream& compute() = 0;
   virtual Parallelism& parallelism() = 0;
-  // Copies between this device and the host, asynchronously and in parallel to compute. `done` gets the copy, or an
-  // error, on a thread of the device. On a CPU both hand back the same tensor at once.
+  // Copies between this device and others, asynchronously and in parallel to compute. `done` gets the copy, or an error, at once or on a
+  // thread of the device. On a CPU all hand back the same tensor at once.
   using CopyDone = std::function<void(Tensor, Error)>;
+  // What work of compute() that has been run makes, to the host.
   virtual void copy_to_host(Tensor source, CopyDone done) = 0;
-  virtual void copy_from_host(Tensor source, CopyDone done) = 0;
+  // From the host, or from another device of this type that has handed it over.
+  virtual void copy_in(Tensor source, CopyDone done) = 0;
+  // To other devices of this type in this process: `done` gets the same tensor once what makes it has ended.
+  virtual void hand_over(Tensor source, CopyDone done) { copy_to_host(std::move(source), std::move(done)); }
+  // On the thread of compute() only. A copy that work run from now on may read: returned before it is there.
+  virtual Tensor upload(const Tensor& source) { return source; }
+  // On the thread of compute() only. A copy on the host, waited for: for kernels that cannot go on without a value.
+  virtual Tensor read(const Tensor& source) { return source; }
+  // Why nothing runs here any more; none while it works. Work that is given to a lost device ends, and computes nothing.
+  virtual Error failure() const { return {}; }
   // Ends the device's threads once running work has returned; work not yet begun is dropped. Callable twice.
   virtual void shutdown() = 0;
 };

@@ -19,6 +19,10 @@ void Variable::assign(Tensor value) {
 }
 
 Tensor& Variable::writable(Allocator& allocator) {
+  return writable(allocator, [](void* to, const void* from, std::size_t bytes) { std::memcpy(to, from, bytes); });
+}
+
+Tensor& Variable::writable(Allocator& allocator, CopyBytes copy_bytes) {
   const Tensor& old = value();
   // A view of a larger buffer is copied too: kernels may rely on alignment, and the rest belongs to others.
   if (!value_.unique() || !value_.aligned() || value_.buffer()->data() != value_.raw()) {
@@ -26,7 +30,7 @@ Tensor& Variable::writable(Allocator& allocator) {
     if (old.dtype() == DType::string)
       copy = old.clone();
     else
-      std::memcpy(copy.mutable_raw(), old.raw(), old.num_bytes());
+      copy_bytes(copy.mutable_raw(), old.raw(), old.num_bytes());
     value_ = std::move(copy);
   }
   return value_;

@@ -36,6 +36,9 @@ class Variable {
   void assign(Tensor value);
   // The value, in memory that no reader shares: copied first if one does. To be written in place.
   Tensor& writable(Allocator& allocator);
+  // The same for memory that `copy` copies.
+  using CopyBytes = FunctionRef<void(void* to, const void* from, std::size_t bytes)>;
+  Tensor& writable(Allocator& allocator, CopyBytes copy);
 
  private:
   std::string name_;

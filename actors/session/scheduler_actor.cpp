@@ -297,7 +297,7 @@ void SchedulerActorImpl::delivered(const Put& put) {
     landed_message.tensor = put.tensor;
     return landed(std::move(landed_message));
   }
-  device.copy_from_host(put.tensor, [self = SchedulerActor(this), landed_message](Tensor tensor, Error error) mutable {
+  device.copy_in(put.tensor, [self = SchedulerActor(this), landed_message](Tensor tensor, Error error) mutable {
     landed_message.tensor = std::move(tensor);
     landed_message.error = std::move(error);
     caf::anon_send(self, std::move(landed_message));

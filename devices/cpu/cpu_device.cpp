@@ -3,13 +3,12 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <condition_variable>
 #include <mutex>
-#include <thread>
 
-#include "devices/cpu/caching_allocator.hpp"
+#include "devices/caching_allocator.hpp"
 #include "devices/cpu/thread_pool.hpp"
+#include "devices/work_thread.hpp"
 
 namespace troupe {
 namespace {
@@ -70,69 +69,21 @@ class AwaitEvent final : public LocalWork {
   std::shared_ptr<Event> event_;
 };
 
-// Work is taken from the queue in batches: while the thread is busy, enqueueing neither waits nor wakes.
 class CpuStream final : public Stream {
  public:
-  explicit CpuStream(std::string name) : thread_([this, name = std::move(name)] { run(name); }) {}
-  ~CpuStream() override { stop(); }
+  explicit CpuStream(std::string name) : thread_([name = std::move(name)] { prepare_kernel_thread(name); }) {}
 
-  void enqueue(LocalHandle work) override {
-    bool wake;
-    {
-      std::lock_guard lock(mutex_);
-      if (stopping_) return;
-      queue_.push_back(std::move(work));
-      wake = sleeping_;
-    }
-    if (wake) wake_.notify_one();
-  }
+  void enqueue(LocalHandle work) override { thread_.enqueue(std::move(work)); }
   std::shared_ptr<Event> record() override {
     auto event = std::make_shared<CpuEvent>();
     enqueue(std::make_shared<ReachEvent>(event));
     return event;
   }
   void wait(const std::shared_ptr<Event>& event) override { enqueue(std::make_shared<AwaitEvent>(event)); }
-  void stop() {
-    std::vector<LocalHandle> dropped;
-    {
-      std::lock_guard lock(mutex_);
-      stopping_ = true;
-      dropped.swap(queue_);
-    }
-    stopped_.store(true, std::memory_order_relaxed);
-    dropped.clear();  // what it holds may answer to others: not under the lock
-    wake_.notify_all();
-    if (thread_.joinable() && thread_.get_id() != std::this_thread::get_id()) thread_.join();
-  }
+  void stop() { thread_.stop(); }
 
  private:
-  void run(const std::string& name) {
-    prepare_kernel_thread(name);
-    std::vector<LocalHandle> batch;
-    for (;;) {
-      {
-        std::unique_lock lock(mutex_);
-        sleeping_ = true;
-        wake_.wait(lock, [this] { return stopping_ || !queue_.empty(); });
-        sleeping_ = false;
-        if (stopping_) return;
-        batch.swap(queue_);
-      }
-      for (LocalHandle& work : batch) {
-        if (!stopped_.load(std::memory_order_relaxed)) work->run();
-        work = nullptr;  // what it holds may be released on this thread
-      }
-      batch.clear();
-    }
-  }
-
-  std::mutex mutex_;
-  std::condition_variable wake_;
-  std::vector<LocalHandle> queue_;
-  bool sleeping_ = false;
-  bool stopping_ = false;
-  std::atomic<bool> stopped_{false};
-  std::thread thread_;  // last: it uses the others
+  WorkThread thread_;
 };
 
 std::uint64_t memory_of(const CpuDeviceOptions& options) {
@@ -154,7 +105,7 @@ class CpuDevice final : public Device {
   Stream& compute() override { return compute_; }
   Parallelism& parallelism() override { return pool_; }
   void copy_to_host(Tensor source, CopyDone done) override { done(std::move(source), Error()); }
-  void copy_from_host(Tensor source, CopyDone done) override { done(std::move(source), Error()); }
+  void copy_in(Tensor source, CopyDone done) override { done(std::move(source), Error()); }
   void shutdown() override { compute_.stop(); }
 
  private:

@@ -36,7 +36,7 @@ class HeldDevice final : public Device, private Stream {
   Stream& compute() override { return *this; }
   Parallelism& parallelism() override { return cpu_->parallelism(); }
   void copy_to_host(Tensor source, CopyDone done) override { done(std::move(source), {}); }
-  void copy_from_host(Tensor source, CopyDone done) override { done(std::move(source), {}); }
+  void copy_in(Tensor source, CopyDone done) override { done(std::move(source), {}); }
   void shutdown() override { cpu_->shutdown(); }
 
  private:

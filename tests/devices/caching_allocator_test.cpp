@@ -1,4 +1,4 @@
-#include "devices/cpu/caching_allocator.hpp"
+#include "devices/caching_allocator.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

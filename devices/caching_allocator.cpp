@@ -1,4 +1,4 @@
-#include "devices/cpu/caching_allocator.hpp"
+#include "devices/caching_allocator.hpp"
 
 #include <algorithm>
 #include <array>
@@ -12,10 +12,10 @@
 namespace troupe {
 namespace {
 
-// Classes: powers of two with three steps between, from 64 bytes; above 1 GiB nothing is kept.
-constexpr std::size_t kLargestCached = std::size_t{1} << 30;
+// Classes: powers of two with three steps between, from 64 bytes to 64 GiB.
+constexpr std::size_t kLargestClass = std::size_t{1} << 36;
 constexpr std::size_t kLargest = std::size_t{1} << 46;
-constexpr std::size_t kClasses = 4 * 25;
+constexpr std::size_t kClasses = 4 * 31;
 constexpr std::size_t kShown = 8;  // live tensors that an error names
 
 struct SizeClass {
@@ -23,9 +23,9 @@ struct SizeClass {
   std::size_t bytes;
 };
 
-SizeClass class_of(std::size_t bytes) {
+SizeClass class_of(std::size_t bytes, std::size_t largest_kept) {
   if (bytes <= 64) return {0, 64};
-  if (bytes > kLargestCached) return {kClasses, (bytes + 63) / 64 * 64};
+  if (bytes > std::min(largest_kept, kLargestClass)) return {kClasses, (bytes + 63) / 64 * 64};
   const auto log = static_cast<std::size_t>(std::bit_width(bytes - 1)) - 1;  // 2^log <= bytes - 1
   const std::size_t step = (std::size_t{1} << log) / 4;
   const std::size_t quarter = (bytes - 1 - (std::size_t{1} << log)) / step;  // 0..3
@@ -87,13 +87,26 @@ class Contents {
   std::array<char, 80> node_text_;
 };
 
+class HostMemory final : public MemorySource {
+ public:
+  void* allocate(std::size_t bytes) override { return allocate_host_pages(bytes); }
+  void free(void* data, std::size_t bytes) noexcept override { free_host_pages(data, bytes); }
+  MemorySpace space() const override { return {}; }
+  std::size_t largest_kept() const override { return std::size_t{1} << 30; }
+};
+
 }  // namespace
+
+std::shared_ptr<MemorySource> host_memory() {
+  static const auto source = std::make_shared<HostMemory>();
+  return source;
+}
 
 // Also the node of two lists of the cache: all buffers there are, and the free ones of one class.
 class CachingAllocator::CachedBuffer final : public Buffer {
  public:
-  CachedBuffer(Cache& cache, void* data, SizeClass size) : Buffer(data, size.bytes, MemorySpace{}), cache_(cache), class_(size.index) {}
-  ~CachedBuffer() override { free_host_pages(data(), size()); }
+  CachedBuffer(Cache& cache, void* data, SizeClass size);
+  ~CachedBuffer() override;
 
  private:
   friend class Cache;
@@ -110,11 +123,14 @@ class CachingAllocator::CachedBuffer final : public Buffer {
 
 class CachingAllocator::Cache {
  public:
-  explicit Cache(std::uint64_t limit) { stats_.limit_bytes = limit; }
+  Cache(std::uint64_t limit, std::shared_ptr<MemorySource> source, AllocationLabel (*label)()) : source_(std::move(source)), label_(label) {
+    stats_.limit_bytes = limit;
+  }
+  MemorySource& source() { return *source_; }
 
   BufferRef allocate(std::size_t bytes, DType dtype, const Shape& shape) {
-    const SizeClass size = class_of(bytes);
-    const AllocationLabel label = AllocationScope::label();
+    const SizeClass size = class_of(bytes, source_->largest_kept());
+    const AllocationLabel label = label_();
     CachedBuffer* to_free = nullptr;
     {
       std::lock_guard lock(mutex_);
@@ -240,10 +256,10 @@ class CachingAllocator::Cache {
   }
   // Null if the system has no memory even with that of the cache.
   CachedBuffer* make(SizeClass size) {
-    void* data = allocate_host_pages(size.bytes);
+    void* data = source_->allocate(size.bytes);
     if (!data) {
       trim();
-      data = allocate_host_pages(size.bytes);
+      data = source_->allocate(size.bytes);
     }
     return data ? new CachedBuffer(*this, data, size) : nullptr;
   }
@@ -280,6 +296,8 @@ class CachingAllocator::Cache {
                              readable(stats_.bytes_in_use), live, limit, largest.empty() ? "" : ". Largest: ", largest));
   }
 
+  const std::shared_ptr<MemorySource> source_;
+  AllocationLabel (*const label_)();
   mutable std::mutex mutex_;
   std::array<CachedBuffer*, kClasses> free_{};
   CachedBuffer* all_ = nullptr;
@@ -288,9 +306,13 @@ class CachingAllocator::Cache {
   bool closed_ = false;
 };
 
+CachingAllocator::CachedBuffer::CachedBuffer(Cache& cache, void* data, SizeClass size)
+    : Buffer(data, size.bytes, cache.source().space()), cache_(cache), class_(size.index) {}
+CachingAllocator::CachedBuffer::~CachedBuffer() { cache_.source().free(data(), size()); }
 void CachingAllocator::CachedBuffer::release() { cache_.take_back(*this); }
 
-CachingAllocator::CachingAllocator(std::uint64_t limit) : cache_(new Cache(limit)) {}
+CachingAllocator::CachingAllocator(std::uint64_t limit, std::shared_ptr<MemorySource> source, AllocationLabel (*label)())
+    : cache_(new Cache(limit, std::move(source), label)) {}
 CachingAllocator::~CachingAllocator() { cache_->close(); }
 
 BufferRef CachingAllocator::allocate(std::size_t bytes, DType dtype, const Shape& shape) {
@@ -298,6 +320,7 @@ BufferRef CachingAllocator::allocate(std::size_t bytes, DType dtype, const Shape
   return cache_->allocate(bytes, dtype, shape);
 }
 
+MemorySpace CachingAllocator::space() const { return cache_->source().space(); }
 AllocatorStats CachingAllocator::stats() const { return cache_->stats(); }
 std::vector<LiveBuffer> CachingAllocator::largest(std::size_t count) const { return cache_->largest(count); }
 void CachingAllocator::trim() { cache_->trim(); }

@@ -1,0 +1,304 @@
+#include "devices/cuda/cuda_device.hpp"
+
+#include <pthread.h>
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+
+#include "devices/cuda/cuda_events.hpp"
+#include "devices/cuda/cuda_memory.hpp"
+#include "devices/work_thread.hpp"
+
+namespace troupe {
+namespace {
+
+class Job final : public LocalWork {
+ public:
+  explicit Job(std::function<void()> work) : work_(std::move(work)) {}
+  void run() override { work_(); }
+
+ private:
+  std::function<void()> work_;
+};
+
+// Kernels of a GPU split their work themselves.
+class OneThread final : public Parallelism {
+ public:
+  int threads() const override { return 1; }
+  void parallel_for(std::int64_t total, std::int64_t grain, Range fn) override {
+    for (std::int64_t begin = 0; begin < total; begin += grain) fn(begin, std::min(total, begin + grain));
+  }
+  void run(DynamicWork& work) override {
+    while (!work.finished()) work.run_some();
+  }
+  void wake() override {}
+};
+
+// Memory that copies have written. Kernels that read it may not have run yet when it is let go, while the next copy would write it at once:
+// so it goes back only when the compute stream has got past that point.
+class Retired {
+ public:
+  void add(BufferRef buffer) {
+    const std::lock_guard lock(mutex_);
+    if (!closed_) buffers_.push_back(std::move(buffer));
+  }
+  std::vector<BufferRef> take() {
+    const std::lock_guard lock(mutex_);
+    return std::exchange(buffers_, {});
+  }
+  void close() {
+    const std::vector<BufferRef> last = take();
+    const std::lock_guard lock(mutex_);
+    closed_ = true;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<BufferRef> buffers_;
+  bool closed_ = false;
+};
+
+class ArrivedBuffer final : public Buffer {
+ public:
+  ArrivedBuffer(BufferRef memory, std::shared_ptr<Retired> retired)
+      : Buffer(memory->data(), memory->size(), memory->space()), memory_(std::move(memory)), retired_(std::move(retired)) {}
+
+ private:
+  void release() override {
+    retired_->add(std::move(memory_));
+    delete this;
+  }
+
+  BufferRef memory_;
+  std::shared_ptr<Retired> retired_;
+};
+
+class Impl final : public CudaDevice, private Stream {
+ public:
+  Impl(std::shared_ptr<CudaDriver> driver, int ordinal, const AcceleratorOptions& options, AllocationLabelSource label)
+      : driver_(std::move(driver)),
+        ordinal_(ordinal),
+        options_(options),
+        properties_(driver_->properties(ordinal)),
+        attributes_{options.name, "GPU", memory_of(options), false},
+        allocator_(options.memory_limit, cuda_memory(driver_, ordinal), label),
+        arrivals_(0, cuda_memory(driver_, ordinal), label),
+        pinned_(0, pinned_memory(driver_, ordinal), label),
+        events_(driver_, ordinal),
+        compute_(driver_, ordinal, events_, name("-done"), [this](const Error& e) { lost(e); }),
+        to_host_(driver_, ordinal, events_, name("-out"), [this](const Error& e) { lost(e); }),
+        from_host_(driver_, ordinal, events_, name("-in"), [this](const Error& e) { lost(e); }),
+        copier_([this] { begin_thread("-copy"); }),
+        launcher_([this] { begin_thread(""); }) {}
+  ~Impl() override { shutdown(); }
+
+  const DeviceAttributes& attributes() const override { return attributes_; }
+  Allocator& allocator() override { return allocator_; }
+  Stream& compute() override { return *this; }
+  Parallelism& parallelism() override { return one_thread_; }
+  CudaStreamHandle stream() const override { return compute_.native(); }
+  const CudaProperties& properties() const override { return properties_; }
+  const AcceleratorOptions& options() const override { return options_; }
+  int ordinal() const override { return ordinal_; }
+
+  Error failure() const override {
+    const std::lock_guard lock(mutex_);
+    return failure_;
+  }
+
+  void copy_to_host(Tensor source, CopyDone done) override {
+    if (source.space().on_host()) return done(std::move(source), Error());
+    guarded(done, [&] {
+      Tensor copy = pinned_.tensor(source.dtype(), source.shape());
+      to_host_.follow(compute_);
+      copy_on(to_host_, copy, source);
+      when_copied(to_host_, std::move(source), std::move(copy), done);
+    });
+  }
+
+  void copy_in(Tensor source, CopyDone done) override {
+    if (source.space() == allocator_.space()) return done(std::move(source), Error());
+    // Memory that is not pinned is copied once more by the host: not on the caller's thread.
+    copier_.enqueue(std::make_shared<Job>([this, source = std::move(source), done = std::move(done)]() mutable {
+      guarded(done, [&] {
+        Tensor staged = pinned(source);
+        Tensor copy = arrival(source);
+        copy_on(from_host_, copy, staged);
+        when_copied(from_host_, std::move(staged), std::move(copy), done);
+      });
+    }));
+  }
+
+  void hand_over(Tensor source, CopyDone done) override {
+    guarded(done, [&] {
+      auto event = std::make_shared<CudaEvent>();
+      event->on_reached([this, source, done] { done(source, failure()); });
+      compute_.record(event);
+    });
+  }
+
+  Tensor upload(const Tensor& source) override {
+    if (source.space() == allocator_.space()) return source;
+    throw_if_lost();
+    Tensor staged = pinned(source);
+    Tensor copy = arrival(source);
+    copy_on(from_host_, copy, staged);
+    auto event = std::make_shared<CudaEvent>();
+    event->keeps.push_back(staged.buffer());
+    from_host_.record(event);
+    compute_.follow(from_host_);
+    return copy;
+  }
+
+  Tensor read(const Tensor& source) override {
+    if (source.space().on_host()) return source;
+    throw_if_lost();
+    Tensor copy = pinned_.tensor(source.dtype(), source.shape());
+    copy_on(compute_, copy, source);
+    auto event = std::make_shared<CudaEvent>();
+    compute_.record(event);
+    event->await();
+    throw_if_lost();
+    return copy;
+  }
+
+  void shutdown() override {
+    launcher_.stop();
+    copier_.stop();
+    for (CudaStream* stream : {&compute_, &to_host_, &from_host_}) stream->stop();
+    forget_state();
+    retired_->close();
+  }
+
+ private:
+  // ---- Stream
+  void enqueue(LocalHandle work) override { launcher_.enqueue(std::move(work)); }
+  std::shared_ptr<Event> record() override {
+    auto event = std::make_shared<CudaEvent>();
+    if (launcher_.is_this_thread())
+      record_now(event);
+    else
+      launcher_.enqueue(std::make_shared<Job>([this, event] { record_now(event); }));
+    return event;
+  }
+  void wait(const std::shared_ptr<Event>& event) override {
+    launcher_.enqueue(std::make_shared<Job>([event] {
+      struct Latch {
+        std::mutex mutex;
+        std::condition_variable wake;
+        bool open = false;
+      };
+      const auto latch = std::make_shared<Latch>();
+      event->on_reached([latch] {
+        const std::lock_guard lock(latch->mutex);
+        latch->open = true;
+        latch->wake.notify_all();
+      });
+      std::unique_lock lock(latch->mutex);
+      latch->wake.wait(lock, [&] { return latch->open; });
+    }));
+  }
+  void record_now(const std::shared_ptr<CudaEvent>& event) {
+    event->keeps = retired_->take();
+    try {
+      compute_.record(event);
+    } catch (const Error& error) {
+      lost(error);
+      event->reach();
+    }
+  }
+
+  // ---- copies
+  // Calls `copy`, or `done` with what it throws or why the device is lost.
+  template <class Copy>
+  void guarded(const CopyDone& done, Copy copy) {
+    Error error = failure();
+    if (!error) {
+      try {
+        copy();
+        return;
+      } catch (const Error& thrown) {
+        if (driver_->fatal(thrown)) lost(thrown);
+        error = thrown;
+      }
+    }
+    done(Tensor(), error.within(attributes_.name.to_string()));
+  }
+  void copy_on(CudaStream& stream, Tensor& to, const Tensor& from) {
+    if (from.num_bytes() == 0) return;
+    driver_->use(ordinal_);
+    const MemorySpace source = from.space();
+    if (source.kind == MemorySpace::Kind::cuda && source.ordinal != ordinal_)
+      driver_->copy_peer(to.mutable_raw(), ordinal_, from.raw(), source.ordinal, from.num_bytes(), stream.native());
+    else
+      driver_->copy(to.mutable_raw(), from.raw(), from.num_bytes(), stream.native());
+  }
+  void when_copied(CudaStream& stream, Tensor source, Tensor copy, const CopyDone& done) {
+    auto event = std::make_shared<CudaEvent>();
+    event->on_reached([this, source = std::move(source), copy = std::move(copy), done]() mutable {
+      Error error = failure();
+      source = Tensor();
+      done(error ? Tensor() : std::move(copy), std::move(error));
+    });
+    stream.record(event);
+  }
+  // The tensor itself if copies go straight from it, else a copy in memory from which they do.
+  Tensor pinned(const Tensor& source) {
+    if (source.dtype() == DType::string) invalid_argument("a tensor of strings cannot be on {}", attributes_.name.to_string());
+    if (source.space().kind != MemorySpace::Kind::host || source.num_bytes() == 0) return source;
+    Tensor copy = pinned_.tensor(source.dtype(), source.shape());
+    std::memcpy(copy.mutable_raw(), source.raw(), source.num_bytes());
+    return copy;
+  }
+  Tensor arrival(const Tensor& like) {
+    BufferRef memory = arrivals_.allocate(like.num_bytes(), like.dtype(), like.shape());
+    return Tensor(like.dtype(), like.shape(), BufferRef(new ArrivedBuffer(std::move(memory), retired_)));
+  }
+
+  // ---- the rest
+  std::string name(const char* what) const { return "gpu" + std::to_string(ordinal_) + what; }
+  void begin_thread(const char* what) {
+    pthread_setname_np(pthread_self(), name(what).substr(0, 15).c_str());
+    try {
+      driver_->use(ordinal_);
+    } catch (const Error& error) {
+      lost(error);
+    }
+  }
+  void lost(const Error& error) {
+    const std::lock_guard lock(mutex_);
+    if (!failure_) failure_ = Error(Code::unavailable, fmt::format("{} is lost: {}", attributes_.name.to_string(), error.message()));
+  }
+  void throw_if_lost() const {
+    if (const Error error = failure()) throw error;
+  }
+  std::uint64_t memory_of(const AcceleratorOptions& options) const {
+    return options.memory_limit == 0 ? properties_.memory_bytes : std::min(properties_.memory_bytes, options.memory_limit);
+  }
+
+  std::shared_ptr<CudaDriver> driver_;
+  const int ordinal_;
+  const AcceleratorOptions options_;
+  const CudaProperties properties_;
+  const DeviceAttributes attributes_;
+  mutable std::mutex mutex_;
+  Error failure_;
+  CachingAllocator allocator_;  // of the compute stream
+  CachingAllocator arrivals_;   // of the copies to here
+  CachingAllocator pinned_;
+  std::shared_ptr<Retired> retired_ = std::make_shared<Retired>();
+  OneThread one_thread_;
+  CudaEventPool events_;
+  CudaStream compute_, to_host_, from_host_;
+  WorkThread copier_;
+  WorkThread launcher_;
+};
+
+}  // namespace
+
+std::unique_ptr<CudaDevice> make_cuda_device(std::shared_ptr<CudaDriver> driver, int ordinal, const AcceleratorOptions& options, AllocationLabelSource label) {
+  return std::make_unique<Impl>(std::move(driver), ordinal, options, label);
+}
+
+}  // namespace troupe

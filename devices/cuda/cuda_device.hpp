@@ -1,0 +1,47 @@
+// A GPU as a device. One thread of the host launches kernels on the GPU's compute stream; copies from and to the host and other GPUs have
+// streams of their own, so that they go on beside kernels. Events become callbacks on a thread that waits for them.
+//
+// Memory is ordered by the compute stream: a buffer that is let go while the kernels that use it have not run yet is given to kernels
+// launched later only.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+
+#include "devices/cuda/cuda_driver.hpp"
+#include "devices/kernel.hpp"
+#include "devices/plugin.hpp"
+
+namespace troupe {
+
+class CudaDevice : public Device {
+ public:
+  // Where kernels are launched: a cudaStream_t. On the thread of compute() only.
+  virtual CudaStreamHandle stream() const = 0;
+  virtual const CudaProperties& properties() const = 0;
+  virtual const AcceleratorOptions& options() const = 0;
+  virtual int ordinal() const = 0;
+
+  // What kernels keep as long as the device: handles of libraries, plans that took time to find. One of each type, made when first asked
+  // for. On the thread of compute() only.
+  template <class T>
+  T& state() {
+    static constexpr char kKey = 0;
+    std::shared_ptr<void>& kept = kept_[&kKey];
+    if (!kept) kept = std::make_shared<T>(*this);
+    return *static_cast<T*>(kept.get());
+  }
+
+ protected:
+  // Before the streams end.
+  void forget_state() { kept_.clear(); }
+
+ private:
+  std::unordered_map<const void*, std::shared_ptr<void>> kept_;
+};
+
+std::unique_ptr<CudaDevice> make_cuda_device(std::shared_ptr<CudaDriver> driver, int ordinal, const AcceleratorOptions& options, AllocationLabelSource label);
+
+}  // namespace troupe

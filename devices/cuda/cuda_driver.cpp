@@ -1,0 +1,129 @@
+#include "devices/cuda/cuda_driver.hpp"
+
+#include "devices/cuda/cuda_error.hpp"
+
+namespace troupe {
+namespace {
+
+class RealCudaDriver final : public CudaDriver {
+ public:
+  int device_count(std::string* why_none) override {
+    int count = 0;
+    if (const cudaError_t status = cudaGetDeviceCount(&count); status != cudaSuccess) {
+      static_cast<void>(cudaGetLastError());  // there being none is no error of later calls
+      if (why_none) *why_none = fmt::format("no GPU: {} ({})", cudaGetErrorString(status), cudaGetErrorName(status));
+      return 0;
+    }
+    if (count == 0 && why_none) *why_none = "no GPU";
+    return count;
+  }
+
+  CudaProperties properties(int ordinal) override {
+    cudaDeviceProp p{};
+    check_cuda(cudaGetDeviceProperties(&p, ordinal), "cudaGetDeviceProperties");
+    return {.name = p.name,
+            .compute_major = p.major,
+            .compute_minor = p.minor,
+            .multiprocessors = p.multiProcessorCount,
+            .memory_bytes = p.totalGlobalMem,
+            .shared_bytes_per_block = p.sharedMemPerBlockOptin};
+  }
+
+  void use(int ordinal) override {
+    thread_local int current = -1;
+    if (current == ordinal) return;
+    check_cuda(cudaSetDevice(ordinal), "cudaSetDevice");
+    current = ordinal;
+  }
+
+  // Those that CUDA calls sticky: every later call of the process fails with them.
+  bool fatal(const Error& error) const override {
+    if (error.code() != Code::unavailable) return false;
+    const cudaError_t status = cudaPeekAtLastError();
+    switch (status) {
+      case cudaErrorIllegalAddress:
+      case cudaErrorLaunchFailure:
+      case cudaErrorLaunchTimeout:
+      case cudaErrorHardwareStackError:
+      case cudaErrorIllegalInstruction:
+      case cudaErrorMisalignedAddress:
+      case cudaErrorInvalidAddressSpace:
+      case cudaErrorInvalidPc:
+      case cudaErrorAssert:
+      case cudaErrorECCUncorrectable:
+      case cudaErrorNvlinkUncorrectable:
+      case cudaErrorDevicesUnavailable:
+        return true;
+      default: return false;
+    }
+  }
+
+  void* allocate(std::size_t bytes) override { return allocated(cudaMalloc, bytes, "cudaMalloc"); }
+  void free(void* data) noexcept override { static_cast<void>(cudaFree(data)); }
+  void* allocate_pinned(std::size_t bytes) override {
+    // Portable: pinned for all GPUs of the process.
+    return allocated([](void** data, std::size_t size) { return cudaHostAlloc(data, size, cudaHostAllocPortable); }, bytes, "cudaHostAlloc");
+  }
+  void free_pinned(void* data) noexcept override { static_cast<void>(cudaFreeHost(data)); }
+
+  CudaStreamHandle make_stream() override {
+    cudaStream_t stream = nullptr;
+    check_cuda(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
+    return stream;
+  }
+  void destroy(CudaStreamHandle stream) noexcept override { static_cast<void>(cudaStreamDestroy(stream)); }
+  CudaEventHandle make_event() override {
+    cudaEvent_t event = nullptr;
+    check_cuda(cudaEventCreateWithFlags(&event, cudaEventDisableTiming | cudaEventBlockingSync), "cudaEventCreateWithFlags");
+    return event;
+  }
+  void destroy(CudaEventHandle event) noexcept override { static_cast<void>(cudaEventDestroy(event)); }
+  void record(CudaEventHandle event, CudaStreamHandle stream) override { check_cuda(cudaEventRecord(event, stream), "cudaEventRecord"); }
+  bool reached(CudaEventHandle event) override {
+    const cudaError_t status = cudaEventQuery(event);
+    if (status == cudaErrorNotReady) return false;
+    check_cuda(status, "cudaEventQuery");
+    return true;
+  }
+  void await(CudaEventHandle event) override { check_cuda(cudaEventSynchronize(event), "cudaEventSynchronize"); }
+  void wait(CudaStreamHandle stream, CudaEventHandle event) override { check_cuda(cudaStreamWaitEvent(stream, event, 0), "cudaStreamWaitEvent"); }
+
+  void copy(void* to, const void* from, std::size_t bytes, CudaStreamHandle stream) override {
+    check_cuda(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream), "cudaMemcpyAsync");
+  }
+  void copy_peer(void* to, int to_ordinal, const void* from, int from_ordinal, std::size_t bytes, CudaStreamHandle stream) override {
+    check_cuda(cudaMemcpyPeerAsync(to, to_ordinal, from, from_ordinal, bytes, stream), "cudaMemcpyPeerAsync");
+  }
+  bool enable_peer(int ordinal, int peer) override {
+    int can = 0;
+    check_cuda(cudaDeviceCanAccessPeer(&can, ordinal, peer), "cudaDeviceCanAccessPeer");
+    if (can == 0) return false;
+    use(ordinal);
+    const cudaError_t status = cudaDeviceEnablePeerAccess(peer, 0);
+    if (status == cudaErrorPeerAccessAlreadyEnabled) {
+      static_cast<void>(cudaGetLastError());
+      return true;
+    }
+    check_cuda(status, "cudaDeviceEnablePeerAccess");
+    return true;
+  }
+
+ private:
+  template <class Allocate>
+  static void* allocated(Allocate allocate, std::size_t bytes, const char* call) {
+    void* data = nullptr;
+    const cudaError_t status = allocate(&data, bytes);
+    if (status == cudaErrorMemoryAllocation) {
+      static_cast<void>(cudaGetLastError());  // the caller tries again or says so
+      return nullptr;
+    }
+    check_cuda(status, call);
+    return data;
+  }
+};
+
+}  // namespace
+
+std::shared_ptr<CudaDriver> make_cuda_driver() { return std::make_shared<RealCudaDriver>(); }
+
+}  // namespace troupe

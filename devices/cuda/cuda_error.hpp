@@ -1,0 +1,19 @@
+// Errors of CUDA's calls as Error.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <string>
+
+#include "messages/error.hpp"
+
+namespace troupe {
+
+// Throws unless `status` is cudaSuccess: "cudaMemcpyAsync: an illegal memory access was encountered (cudaErrorIllegalAddress)", as
+// resource_exhausted if memory is short, else unavailable. `call`: the function or the kernel.
+[[noreturn]] void throw_cuda_error(cudaError_t status, const char* call);
+inline void check_cuda(cudaError_t status, const char* call) {
+  if (status != cudaSuccess) [[unlikely]] throw_cuda_error(status, call);
+}
+
+}  // namespace troupe

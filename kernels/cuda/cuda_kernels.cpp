@@ -1,0 +1,17 @@
+#include "kernels/cuda/cuda_kernels.hpp"
+
+namespace troupe {
+
+void add_cuda(KernelRegistry& registry, const std::string& op, std::initializer_list<DType> dtypes, KernelFactory make) {
+  registry.add({op, "GPU", dtypes, std::move(make)});
+}
+
+void add_cuda(KernelRegistry& registry, const std::string& op, std::initializer_list<DType> dtypes, void (*run)(KernelContext&)) {
+  add_cuda(registry, op, dtypes, [run](const KernelInit&) -> Kernel { return run; });
+}
+
+void register_cuda_kernels(KernelRegistry& registry) {
+  register_cuda_state_kernels(registry);
+}
+
+}  // namespace troupe

@@ -1,0 +1,23 @@
+// The kernels of GPUs, by family; each family says what its CPU twin in kernels/cpu says.
+#pragma once
+
+#include <initializer_list>
+#include <string>
+
+#include "devices/cuda/cuda_device.hpp"
+
+namespace troupe {
+
+// GPU kernels run on devices of this library only.
+inline CudaDevice& cuda_device(KernelContext& context) { return static_cast<CudaDevice&>(context.device()); }
+
+// Registers one kernel for these dtypes; none: for any.
+void add_cuda(KernelRegistry& registry, const std::string& op, std::initializer_list<DType> dtypes, KernelFactory make);
+// The same for kernels that need nothing of their node.
+void add_cuda(KernelRegistry& registry, const std::string& op, std::initializer_list<DType> dtypes, void (*run)(KernelContext&));
+
+void register_cuda_state_kernels(KernelRegistry& registry);
+
+void register_cuda_kernels(KernelRegistry& registry);
+
+}  // namespace troupe

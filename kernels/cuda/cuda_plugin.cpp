@@ -1,0 +1,40 @@
+// What the plug-in shows to programs.
+#include "devices/cuda/cuda_driver.hpp"
+#include "kernels/cuda/cuda_kernels.hpp"
+
+namespace troupe {
+namespace {
+
+class CudaPlugin final : public DevicePlugin {
+ public:
+  explicit CudaPlugin(AllocationLabelSource label) : label_(label) {
+    count_ = driver_->device_count(&description_);
+    for (int i = 0; i < count_; ++i) description_ += (i == 0 ? "" : ", ") + driver_->properties(i).name;
+  }
+  std::string type() const override { return "GPU"; }
+  int count() const override { return count_; }
+  std::string description() const override { return description_; }
+  std::unique_ptr<Device> make(int ordinal, const AcceleratorOptions& options) override {
+    if (ordinal < 0 || ordinal >= count_) invalid_argument("there is no GPU {}; there are {}", ordinal, count_);
+    return make_cuda_device(driver_, ordinal, options, label_);
+  }
+  void register_kernels(KernelRegistry& registry) override { register_cuda_kernels(registry); }
+
+ private:
+  AllocationLabelSource label_;
+  std::shared_ptr<CudaDriver> driver_ = make_cuda_driver();
+  int count_ = 0;
+  std::string description_;
+};
+
+}  // namespace
+}  // namespace troupe
+
+extern "C" __attribute__((visibility("default"))) const char* troupe_plugin_abi() {
+  static const std::string abi = troupe::plugin_abi();
+  return abi.c_str();
+}
+
+extern "C" __attribute__((visibility("default"))) troupe::DevicePlugin* troupe_plugin(troupe::AllocationLabelSource label) {
+  return new troupe::CudaPlugin(label);
+}
