@@ -179,8 +179,12 @@ class CachingAllocator::Cache {
     } else {
       unlink(buffer);
     }
+    if (!keep) {
+      lock.unlock();
+      delete &buffer;  // needs the cache
+      lock.lock();
+    }
     leave(lock);
-    if (!keep) delete &buffer;
   }
 
   // The allocator goes. What is still in use comes back later.
@@ -188,8 +192,10 @@ class CachingAllocator::Cache {
     std::unique_lock lock(mutex_);
     closed_ = true;
     CachedBuffer* const cached = take_cached(~std::uint64_t{0});
+    lock.unlock();
+    free_all(cached);  // need the cache
+    lock.lock();
     leave(lock);
-    free_all(cached);
   }
 
   void trim() {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <numeric>
+#include <ranges>
 
 #include "graph/rewrite.hpp"
 
@@ -42,6 +43,7 @@ class Placer {
     if (preferred_.empty())
       invalid_argument("task {} of the session has no device; there is {}", options.client.to_string(),
                        names(others_));
+    std::ranges::stable_sort(preferred_, std::ranges::less(), [](const DeviceInfo* d) { return d->type == "CPU"; });
     client_cpu_ = DeviceName::of(options.client, "CPU", 0);
     all_ = preferred_;
     all_.insert(all_.end(), others_.begin(), others_.end());
@@ -54,6 +56,7 @@ class Placer {
     for (const auto& [first, ids] : members) place_group(ids);
     follow_inputs(members);
     follow_consumers(members);
+    bring_client_side_together();
     return std::move(placed_);
   }
 
@@ -207,6 +210,27 @@ class Placer {
     }
   }
 
+  // What is fed goes straight to the only device that there is use for, and what is fetched comes straight from it: the graph is one
+  // partition then.
+  void bring_client_side_together() {
+    if (std::ranges::all_of(std::views::iota(0, graph_.size()), [&](int id) { return is_client_side(graph_.node(id)); })) return;
+    const DeviceName* only = nullptr;
+    for (const DeviceInfo* d : preferred_) {
+      const std::string name = d->name.to_string();
+      const auto elsewhere = [&](int id) { return !is_client_side(graph_.node(id)) && placed_->node(id).device != name; };
+      if (std::ranges::none_of(std::views::iota(0, graph_.size()), elsewhere)) only = &d->name;
+      if (only) break;
+    }
+    if (!only || *only == client_cpu_) return;
+    const auto of_strings = [&](int id) {
+      const Node& node = graph_.node(id);
+      return (is_op(node, "Feed") && node.output_types[0] == DType::string) || (is_op(node, "Fetch") && graph_.dtype(node.inputs[0]) == DType::string);
+    };
+    if (std::ranges::any_of(std::views::iota(0, graph_.size()), of_strings)) return;
+    for (int id = 0; id < graph_.size(); ++id)
+      if (is_client_side(graph_.node(id))) assign(id, *only);
+  }
+
   const Graph& graph_;
   const PlacementOptions& options_;
   std::unique_ptr<Graph> placed_;
@@ -227,6 +251,13 @@ std::string kernel_name(const Node& node) {
   if (std::ranges::find(kNone, node.op->name) != kNone.end()) return "";
   const DType dtype = node.kernel_type();
   return dtype == DType::invalid ? node.op->name : fmt::format("{}:{}", node.op->name, name(dtype));
+}
+
+std::vector<std::string> default_devices(std::span<const DeviceInfo> devices, const TaskName& task) {
+  std::vector<std::string> cpus, others;
+  for (const DeviceInfo& d : devices)
+    if (d.name.task_name() == task) (d.type == "CPU" ? cpus : others).push_back(d.name.to_string());
+  return others.empty() ? cpus : others;
 }
 
 std::unique_ptr<Graph> place(const Graph& graph, std::span<const DeviceInfo> devices,

@@ -2,9 +2,10 @@
 //
 // A node may ask for a device, in part ("/job:ps", "GPU:0"). Nodes that must share one form a group: those
 // colocated by name, and all that take the handle of a variable, with the variable. A group gets the first
-// device that fits all its members' requests and can run all of them, in this order: the default device (the
-// first of the client's task), other devices of that task, others as listed. Then
-//   * Feed and Fetch run on CPU:0 of the client's task, whatever they ask for;
+// device that fits all its members' requests and can run all of them, in this order: those of the client's task, accelerators
+// before CPUs, the first of them being the default device; others as listed. Then
+//   * Feed and Fetch run on CPU:0 of the client's task, whatever they ask for; or, if all else runs on one device of that task and
+//   nothing fed or fetched is of strings, there;
 //   * an Identity that asks for nothing goes where its input is;
 //   * a node without inputs that asks for nothing (Const) goes to its consumers, if they are on one device
 //   that can run it.
@@ -29,6 +30,9 @@ struct DeviceInfo {
   std::uint64_t memory = 0;       // bytes
   std::set<std::string> kernels;  // "MatMul:f32", or "Gather" for a kernel of any dtype
 };
+
+// The devices of a task that share work if nobody says where it is to run: its accelerators, or, if it has none, its CPUs.
+std::vector<std::string> default_devices(std::span<const DeviceInfo> devices, const TaskName& task);
 
 struct PlacementOptions {
   TaskName client;  // the task of the session

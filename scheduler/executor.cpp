@@ -8,7 +8,7 @@ namespace {
 // Runs the chosen branch of an If in a frame of its own.
 void run_branch(PlanFrame& frame, const PlanNode& node, NodeContext& context, const std::atomic<bool>& aborted, Device& device,
                 Outbox& outbox) {
-  const Tensor& condition = context.input(0);
+  const Tensor condition = device.read(context.input(0));
   if (!condition.valid() || condition.dtype() != DType::boolean || condition.num_elements() != 1)
     invalid_argument("the condition must be one bool, not {}", condition.to_string());
   const bool taken = condition.item<bool>();
@@ -123,7 +123,20 @@ void PlanFrame::clear() {
     if (inner) inner->clear();
 }
 
+// Puts what has been fed where kernels of the device read it. What is there already stays.
+void bring_feeds(PlanFrame& frame, Device& device) {
+  for (const std::uint32_t slot : frame.plan().feed_slots)
+    if (slot != Plan::kNoSlot && frame.slots[slot].valid()) frame.slots[slot] = device.upload(frame.slots[slot]);
+}
+
 Error run_segment(PlanFrame& frame, std::uint32_t segment, Device& device, Outbox& outbox) {
+  if (!device.attributes().synchronous) {
+    try {
+      bring_feeds(frame, device);
+    } catch (...) {
+      return current_error().within(frame.plan().device);
+    }
+  }
   const Segment& which = frame.plan().segments[segment];
   const bool side_by_side = which.order >= 0 && device.parallelism().threads() > 1;
   Error error = side_by_side ? run_side_by_side(frame, which, frame.plan().orders[static_cast<std::size_t>(which.order)], device, outbox)

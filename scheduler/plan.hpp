@@ -147,8 +147,10 @@ class Plan {
 
 // Compiles a placed partition (all nodes on one device). Kernels are looked up in `kernels` for the device's type.
 // Throws Error naming the node: an op without a kernel, an unfed Placeholder, a cycle.
+// `place` puts a constant where kernels of the device read it; their factories are given it as it is in the graph.
+using PlaceConstant = std::function<Tensor(const Tensor&)>;
 std::unique_ptr<const Plan> build_plan(const Graph& partition, const KernelRegistry& kernels, const std::string& device_type,
-                                       const std::string& device_name);
+                                       const std::string& device_name, const PlaceConstant& place = nullptr);
 
 // FNV-1a over a node's original name: attribute "_original_name" if it has one, else its name.
 std::uint64_t original_name_hash(const Node& node);

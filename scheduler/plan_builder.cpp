@@ -17,6 +17,7 @@ namespace {
 // Functions compiled so far in one build, so that one used in several places is compiled once. Also bounds nesting and
 // the size that nesting expands to: a small graph could otherwise describe an enormous one.
 struct FunctionPlans {
+  PlaceConstant place;  // may be null
   struct Entry {
     std::shared_ptr<const Plan> plan;  // null while it is being compiled
     int height = 0;                    // functions nested in it
@@ -65,6 +66,8 @@ class PlanBuilder {
     if (!function_) mark_flushes();
     mark_last_uses();
     plan_->memory = plan_memory(*plan_, slot_types(), reuse_);
+    if (functions_.place)
+      for (Tensor& constant : plan_->constants) constant = functions_.place(constant);
     return std::move(plan_);
   }
 
@@ -555,8 +558,8 @@ class PlanBuilder {
 }  // namespace
 
 std::unique_ptr<const Plan> build_plan(const Graph& partition, const KernelRegistry& kernels, const std::string& device_type,
-                                       const std::string& device_name) {
-  FunctionPlans functions;
+                                       const std::string& device_name, const PlaceConstant& place) {
+  FunctionPlans functions{place, {}};
   return PlanBuilder(partition, nullptr, kernels, device_type, device_name, functions, 0).build();
 }
 

@@ -21,6 +21,7 @@
 #include "actors/session/rendezvous_actor.hpp"
 #include "actors/session/scheduler_actor.hpp"
 #include "devices/cpu/cpu_device.hpp"
+#include "devices/plugin.hpp"
 #include "kernels/kernels.hpp"
 
 namespace troupe {
@@ -64,12 +65,12 @@ class Task::Impl {
     registry.set_on_failure([this](const Error& why) { fail(why); });
     registry.set_why([this] { return introspection->view().why().text; });
     register_all_kernels(kernels);
-    if (options.register_kernels) options.register_kernels(kernels);
     if (options.cpu_devices < 1 || options.cpu_devices > 1024) invalid_argument("a task has 1 to 1024 CPU devices, not {}", options.cpu_devices);
     const int threads = options.threads > 0 ? options.threads : default_threads(options.cpu_devices);
     for (int i = 0; i < options.cpu_devices; ++i)
       devices.push_back(make_cpu_device(
           {.name = DeviceName::of(options.name, "CPU", i), .threads = threads, .memory_limit = options.memory_limit}));
+    add_gpus();
     std::vector<const Device*> all;
     for (const auto& device : devices) all.push_back(device.get());
     introspection.emplace(Introspection::Config{.task = options.name,
@@ -89,6 +90,25 @@ class Task::Impl {
       }
     }
     for (const auto& device : devices) infos.push_back(info_of(*device, kernels));
+  }
+
+  void add_gpus() {
+    if (options.gpus == 0) {
+      accelerators = "no GPU is used";
+    } else {
+      const PluginResult cuda = open_cuda_plugin(options.cuda_plugin);
+      const int there = cuda.plugin ? cuda.plugin->count() : 0;
+      accelerators = cuda.plugin ? cuda.plugin->description() : cuda.why_not;
+      if (options.gpus > there) troupe::fail(Code::not_found, "{} GPUs are asked for, there are {}: {}", options.gpus, there, accelerators);
+      const int used = options.gpus < 0 ? there : options.gpus;
+      if (used > 0) cuda.plugin->register_kernels(kernels);
+      for (int i = 0; i < used; ++i)
+        devices.push_back(cuda.plugin->make(i, {.name = DeviceName::of(options.name, "GPU", i),
+                                                .memory_limit = options.memory_limit,
+                                                .tf32 = options.tf32,
+                                                .deterministic = options.deterministic}));
+    }
+    if (options.register_kernels) options.register_kernels(kernels);
   }
 
   void spawn_actors() {
@@ -211,6 +231,7 @@ class Task::Impl {
   KernelRegistry kernels;
   ActorRegistry registry;
   std::vector<std::unique_ptr<Device>> devices;
+  std::string accelerators;
   std::vector<DeviceInfo> infos;
   std::optional<Introspection> introspection;
   caf::actor_system_config config;
@@ -243,6 +264,7 @@ std::uint16_t Task::port() const { return impl_->port; }
 const ClusterSpec& Task::cluster() const { return impl_->cluster; }
 const std::vector<DeviceInfo>& Task::devices() const { return impl_->infos; }
 const OpRegistry& Task::ops() const { return impl_->options.ops ? *impl_->options.ops : standard_ops(); }
+const std::string& Task::accelerators() const { return impl_->accelerators; }
 const KernelRegistry& Task::kernels() const { return impl_->kernels; }
 const std::string& Task::token() const { return impl_->token; }
 const LocalNodeActor& Task::local_node() const { return impl_->node; }

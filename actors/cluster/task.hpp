@@ -32,7 +32,12 @@ struct TaskOptions {
   TaskName name{"local", 0};
   int cpu_devices = 1;
   int threads = 0;  // of each CPU device; 0: cores / CPU devices. Tasks that share a host should share its cores
-  std::uint64_t memory_limit = 0;  // bytes of tensors in use and kept for reuse, on each CPU device; 0: none
+  std::uint64_t memory_limit = 0;  // bytes of tensors in use and kept for reuse, on each device; 0: none
+  // Its GPUs, if the machine has some: used for all that they have kernels for and that asks for no other device.
+  int gpus = -1;                 // how many; -1: all there are. More than there are is refused
+  bool tf32 = false;             // products of f32 on GPUs may round their operands to 10 bits of mantissa
+  bool deterministic = true;     // the same bits in every run, also where a GPU would be faster without
+  std::string cuda_plugin;       // libtroupe_cuda.so; "": looked for (devices/plugin.hpp)
   // Of a cluster: the control port is bound at the task's address in `cluster`, or at port 0 if it is not there yet.
   std::string host = "127.0.0.1";
   std::uint16_t port = 0;
@@ -71,7 +76,9 @@ class Task {
   const std::vector<DeviceInfo>& devices() const;
   const OpRegistry& ops() const;  // that graphs of this task may be made of
   const KernelRegistry& kernels() const;
-  Device& device(int index = 0);
+  Device& device(int index = 0);  // CPUs come first
+  // "2 GPUs: CUDA 13.0, NVIDIA H200, NVIDIA H200", or why there are none.
+  const std::string& accelerators() const;
   // The node of a task, this one's too. Throws not_found.
   NodeActor node(const TaskName& task) const;
   // For requests to nodes: of the cluster, once this task has joined it.

@@ -20,22 +20,21 @@ Evaluator evaluator(Device& device, const KernelRegistry& kernels) {
   };
 }
 
-// Not an optimization: it changes results, so it does not depend on those being on.
-std::unique_ptr<Graph> narrowed(std::unique_ptr<Graph> graph, DType precision, const std::string& device_type,
-                                const KernelRegistry& kernels, std::string& text) {
-  if (precision == DType::f32) return graph;
-  MixedPrecisionReport report;
-  const auto supports = [&](const std::string& op, DType dtype) { return kernels.supports(op, device_type, dtype); };
-  graph = mixed_precision(*graph, {.precision = precision, .supports = supports}, &report);
-  text += fmt::format("mixed precision {}: {}\n", name(precision), report.to_string());
-  return graph;
-}
-
 // Can every device run it? Then it does not matter where it will be placed.
 bool on_all(std::span<const DeviceInfo> devices, std::string_view op, DType dtype) {
   const std::string any(op), typed = fmt::format("{}:{}", op, name(dtype));
   return std::ranges::all_of(devices,
                              [&](const DeviceInfo& d) { return d.kernels.contains(any) || d.kernels.contains(typed); });
+}
+
+// Not an optimization: it changes results, so it does not depend on those being on.
+std::unique_ptr<Graph> narrowed(std::unique_ptr<Graph> graph, DType precision, std::span<const DeviceInfo> devices, std::string& text) {
+  if (precision == DType::f32) return graph;
+  MixedPrecisionReport report;
+  const auto supports = [&](const std::string& op, DType dtype) { return on_all(devices, op, dtype); };
+  graph = mixed_precision(*graph, {.precision = precision, .supports = supports}, &report);
+  text += fmt::format("mixed precision {}: {}\n", name(precision), report.to_string());
+  return graph;
 }
 
 std::string task_of(const std::string& device) { return DeviceName::parse(device).task_name().to_string(); }
@@ -46,7 +45,7 @@ Compiled compile(const Graph& graph, const Signature& signature, std::span<const
                  const KernelRegistry& kernels, const CompileOptions& options) {
   Compiled out;
   auto callable = make_callable_graph(graph, signature);
-  callable = narrowed(std::move(callable), options.precision, folder.attributes().type, kernels, out.report);
+  callable = narrowed(std::move(callable), options.precision, devices, out.report);
   if (options.optimize) {
     OptimizeOptions passes;
     passes.evaluator = evaluator(folder, kernels);

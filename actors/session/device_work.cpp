@@ -3,7 +3,49 @@
 #include "actors/introspection/traced_message.hpp"
 #include "messages/local_messages.hpp"
 
+#include <mutex>
+
 namespace troupe {
+
+void bring_out(Device& device, std::vector<Tensor> tensors, std::function<void(std::vector<Tensor>, Error)> done) {
+  if (device.attributes().synchronous) return done(std::move(tensors), Error());
+  struct Left {
+    std::mutex mutex;
+    std::vector<Tensor> tensors;
+    Error error;
+    std::size_t count = 1;  // the point in the stream, and each copy
+    std::function<void(std::vector<Tensor>, Error)> done;
+    void one(Error happened) {
+      {
+        const std::lock_guard lock(mutex);
+        if (happened && !error) error = std::move(happened);
+        if (--count > 0) return;
+      }
+      done(std::move(tensors), std::move(error));
+    }
+  };
+  auto left = std::make_shared<Left>();
+  left->tensors = std::move(tensors);
+  left->done = std::move(done);
+  const std::size_t all = left->tensors.size();
+  for (std::size_t i = 0; i < all; ++i) {
+    Tensor source;
+    {
+      const std::lock_guard lock(left->mutex);
+      if (left->tensors[i].space().on_host()) continue;  // an invalid one too
+      ++left->count;
+      source = std::move(left->tensors[i]);
+    }
+    device.copy_to_host(std::move(source), [left, i](Tensor copy, Error error) {
+      {
+        const std::lock_guard lock(left->mutex);
+        left->tensors[i] = std::move(copy);
+      }
+      left->one(std::move(error));
+    });
+  }
+  device.compute().record()->on_reached([left, &device] { left->one(device.failure()); });
+}
 
 void DeviceWork::counted_in(std::shared_ptr<ActorRecord> record) {
   record_ = std::move(record);

@@ -1,12 +1,19 @@
 // Work for a device: what ExecuteSegment carries. Counts itself in the record of the device's actor while it runs.
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <vector>
 
 #include "actors/introspection/actor_record.hpp"
+#include "devices/device.hpp"
 #include "messages/local.hpp"
 
 namespace troupe {
+
+// Copies tensors of the device to the host; those that are there already, or are none, are handed back as they are. `done` is called once, with
+// the first error if there was one, when all that has been launched on the device has ended: at once on a CPU, else on a thread of the device.
+void bring_out(Device& device, std::vector<Tensor> tensors, std::function<void(std::vector<Tensor>, Error)> done);
 
 class DeviceWork : public LocalWork {
  public:

@@ -63,7 +63,7 @@ bool DirectGraph::fits(const GraphHandle& graph) {
   if (!graph.participants.empty() || graph.partitions.size() != 1) return false;
   const LocalPartition& only = *graph.partitions[0];
   const Plan& plan = only.partition->plan();
-  return only.device.device->attributes().synchronous && plan.segments.size() == 1 && plan.arrivals.empty() &&
+  return plan.segments.size() == 1 && plan.arrivals.empty() &&
          plan.sends.empty() && plan.pushes.empty() && plan.contributions.empty();
 }
 
@@ -126,9 +126,26 @@ std::uint64_t DirectStep::execute() {
   }
   frame.clear();
   const std::uint64_t nodes = graph_->plan().nodes.size();
+  if (graph_->device().attributes().synchronous)
+    answer(std::move(result));
+  else
+    answer_when_done(std::move(result));
+  return nodes;
+}
+
+void DirectStep::answer(StepResult result) {
   if (trace_) trace_->end_step(traced_step().key);
   request.answer(std::move(result));
-  return nodes;
+}
+
+void DirectStep::answer_when_done(StepResult result) {
+  auto self = shared_from_this();
+  std::vector<Tensor> fetches = std::move(result.fetches);
+  bring_out(graph_->device(), std::move(fetches), [self, error = std::move(result.error)](std::vector<Tensor> brought, Error lost) mutable {
+    if (!error) error = std::move(lost);
+    if (error) brought.clear();
+    self->answer({.error = std::move(error), .fetches = std::move(brought)});
+  });
 }
 
 }  // namespace troupe

@@ -54,7 +54,7 @@ class DirectGraph final : public LocalWork {
   std::atomic<std::uint64_t> step_{0};  // that runs, or has run last
 };
 
-class DirectStep final : public DeviceWork {
+class DirectStep final : public DeviceWork, public std::enable_shared_from_this<DirectStep> {
  public:
   DirectStep(std::shared_ptr<DirectGraph> graph, std::shared_ptr<DirectSteps> steps) : graph_(std::move(graph)), steps_(std::move(steps)) {}
   ~DirectStep() override;
@@ -71,6 +71,9 @@ class DirectStep final : public DeviceWork {
   MessageNote note() const override { return {.step = request.step.value}; }
   void trace_begin(Trace& trace) override;
   Error run_plan();
+  void answer(StepResult result);
+  // The device goes on meanwhile.
+  void answer_when_done(StepResult result);
   TraceStep traced_step() const;
 
   std::shared_ptr<DirectGraph> graph_;

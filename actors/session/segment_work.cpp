@@ -36,8 +36,16 @@ void SegmentWork::report() {
     thread.send(scheduler_, std::move(done));
     thread.run();
   } else {
-    // The kernels may still run: report when the stream has got here.
-    device_.compute().record()->on_reached([scheduler = scheduler_, done = std::move(done)] { caf::anon_send(scheduler, done); });
+    // The kernels may still run: report when the stream has got here, and what is fetched is on the host.
+    std::vector<Tensor> fetched(segment_.frame->fetches.size());
+    for (std::size_t i = 0; i < fetched.size(); ++i)
+      if (!segment_.frame->fetches[i].space().on_host()) fetched[i] = std::move(segment_.frame->fetches[i]);
+    bring_out(device_, std::move(fetched), [scheduler = scheduler_, frame = segment_.frame, done = std::move(done)](std::vector<Tensor> brought, Error lost) mutable {
+      for (std::size_t i = 0; i < brought.size(); ++i)
+        if (brought[i].valid()) frame->fetches[i] = std::move(brought[i]);
+      if (!done.error) done.error = std::move(lost);
+      caf::anon_send(scheduler, std::move(done));
+    });
   }
   cork_.reset();
 }

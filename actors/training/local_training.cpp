@@ -67,9 +67,7 @@ class LocalTrainer {
 
  private:
   static std::vector<std::string> devices(Task& task) {
-    std::vector<std::string> out;
-    for (const DeviceInfo& d : task.devices())
-      if (d.name.task_name() == task.name()) out.push_back(d.name.to_string());
+    std::vector<std::string> out = default_devices(task.devices(), task.name());
     return out.size() > 1 ? out : std::vector<std::string>();
   }
   std::uint64_t examples_per_step() const { return static_cast<std::uint64_t>(plan_.options.batch) * static_cast<std::uint64_t>(slots_); }
