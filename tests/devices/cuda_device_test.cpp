@@ -137,6 +137,15 @@ TEST_F(CudaDeviceTest, AnUploadDoesNotOverwriteWhatKernelsHaveYetToRead) {
   EXPECT_TRUE(bitwise_equal(copied.get(), ramp(1000, 1)));
 }
 
+// What is not pinned is copied to memory that is, which the next upload must not get before the GPU has read it.
+TEST_F(CudaDeviceTest, UploadsUnderWayKeepWhatTheyReadFrom) {
+  driver_->hold(driver_->stream(kFromHost), true);
+  const auto [first, second] = launching([&] { return std::pair(device_->upload(ramp(1000, 1)), device_->upload(ramp(1000, 2))); });
+  driver_->hold(driver_->stream(kFromHost), false);
+  EXPECT_TRUE(bitwise_equal(out(first), ramp(1000, 1)));
+  EXPECT_TRUE(bitwise_equal(out(second), ramp(1000, 2)));
+}
+
 TEST_F(CudaDeviceTest, MemoryOfCopiesIsUsedAgainOnceTheStreamHasGotPast) {
   const auto reached = [&] {
     std::promise<void> there;

@@ -1,0 +1,150 @@
+// All of a task with devices that are not the host: simulated GPUs, which compute with the CPU's kernels (tests/devices/simulated_plugin.cpp).
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "actors/cluster/task.hpp"
+#include "actors/session/session.hpp"
+#include "actors/training/model.hpp"
+#include "graph/ops.hpp"
+#include "graph/variable.hpp"
+#include "kernels/data/digits.hpp"
+#include "tests/actors/error_of.hpp"
+
+namespace troupe {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+using testing::error_of;
+
+TaskOptions with_gpus(int gpus) { return {.threads = 1, .gpus = gpus, .cuda_plugin = TROUPE_SIMULATED_GPU}; }
+
+const DataSplits& digits() {
+  static const DataSplits data = draw_digits({.train = 320, .test = 100});
+  return data;
+}
+
+struct Trained {
+  std::string hash;
+  double accuracy = 0;
+};
+
+Trained train(Task& task, int slots = 1) {
+  Model model({layers::flatten(), layers::dense(16, Activation::relu), layers::dense(10)}, Shape{28, 28, 1});
+  model.compile(optimizers::Adam{.learning_rate = 0.01}, task);
+  const TrainingResult result = model.fit(digits(), {.epochs = 2, .batch = 32, .slots = slots});
+  EXPECT_EQ(result.params_sha256, model.params_sha256());
+  return {result.params_sha256, result.test_accuracy};
+}
+
+TEST(Accelerator, IsFoundAndNamed) {
+  Task task(with_gpus(-1));
+  EXPECT_EQ(task.accelerators(), "simulated GPUs");
+  EXPECT_EQ(default_devices(task.devices(), task.name()),
+            (std::vector<std::string>{"/job:local/task:0/device:GPU:0", "/job:local/task:0/device:GPU:1"}));
+  EXPECT_EQ(task.device(0).attributes().type, "CPU");
+  Task one(with_gpus(1));
+  EXPECT_EQ(default_devices(one.devices(), one.name()).size(), 1u);
+  Task none(with_gpus(0));
+  EXPECT_THAT(none.accelerators(), HasSubstr("no GPU is used"));
+  EXPECT_EQ(default_devices(none.devices(), none.name()), std::vector<std::string>{"/job:local/task:0/device:CPU:0"});
+}
+
+TEST(Accelerator, MoreThanThereAreIsRefused) {
+  const Error error = error_of([] { Task task(with_gpus(3)); });
+  EXPECT_EQ(error.code(), Code::not_found);
+  EXPECT_THAT(error.message(), HasSubstr("3 GPUs are asked for, there are 2: simulated GPUs"));
+}
+
+TEST(Accelerator, AGraphGoesThereWholeAndItsStepsAreDirect) {
+  Task task(with_gpus(1));
+  Graph g;
+  const Output x = placeholder(g, DType::f32, Shape{-1}, "x");
+  const Output y = mul(add(x, constant(g, Tensor::vector<float>({1, 2, 3}))), constant(g, 2.f));
+  Session session(task, g);
+  EXPECT_THAT(session.explain({x}, {y}), Not(HasSubstr("CPU:0")));
+  const Callable call = session.callable({x}, {y});
+  EXPECT_TRUE(call.in_order());
+  const Tensor sum = call({Tensor::vector<float>({10, 20, 30})})[0];
+  EXPECT_TRUE(sum.space().on_host());
+  EXPECT_TRUE(bitwise_equal(sum, Tensor::vector<float>({22, 44, 66})));
+  // With a deadline the scheduler has the step: what is fed and fetched goes the same way.
+  const Tensor again = call({Tensor::vector<float>({1, 1, 1})}, {.timeout = std::chrono::seconds(60)})[0];
+  EXPECT_TRUE(bitwise_equal(again, Tensor::vector<float>({4, 6, 8})));
+}
+
+TEST(Accelerator, ManyStepsInFlightKeepTheirValues) {
+  Task task(with_gpus(1));
+  Graph g;
+  const Output x = placeholder(g, DType::f32, Shape{1000}, "x");
+  const Output y = neg(x);
+  Session session(task, g);
+  const Callable call = session.callable({x}, {y});
+  std::vector<std::future<std::vector<Tensor>>> answers;
+  for (int i = 0; i < 200; ++i) {
+    Tensor fed(DType::f32, Shape{1000});
+    for (float& v : fed.mutable_values<float>()) v = static_cast<float>(i);
+    answers.push_back(call.async({fed}));
+  }
+  for (int i = 0; i < 200; ++i) {
+    const Tensor got = answers[static_cast<std::size_t>(i)].get()[0];
+    for (const float v : got.values<float>()) ASSERT_EQ(v, static_cast<float>(-i));
+  }
+}
+
+TEST(Accelerator, PartsOfAGraphOnBothExchangeTensors) {
+  Task task(with_gpus(2));
+  Graph g;
+  const Output x = placeholder(g, DType::f32, Shape{-1}, "x");
+  Output a, b;
+  {
+    auto scope = g.on_device("GPU:0");
+    a = mul(x, x);
+  }
+  {
+    auto scope = g.on_device("GPU:1");
+    b = add(a, x);
+  }
+  Output c;
+  {
+    auto scope = g.on_device("CPU:0");
+    c = neg(b);
+  }
+  Session session(task, g);
+  const Tensor fed = Tensor::vector<float>({1, 2, 3});
+  for (int i = 0; i < 20; ++i) {
+    const auto out = session.run({{x, fed}}, {a, b, c});
+    EXPECT_TRUE(bitwise_equal(out[0], Tensor::vector<float>({1, 4, 9})));
+    EXPECT_TRUE(bitwise_equal(out[1], Tensor::vector<float>({2, 6, 12})));
+    EXPECT_TRUE(bitwise_equal(out[2], Tensor::vector<float>({-2, -6, -12})));
+  }
+}
+
+TEST(Accelerator, ErrorsOfKernelsNameTheDevice) {
+  Task task(with_gpus(1));
+  Graph g;
+  const Output x = placeholder(g, DType::f32, Shape{-1}, "x"), y = placeholder(g, DType::f32, Shape{-1}, "y");
+  Session session(task, g);
+  const Output sum = add(x, y, "sum");
+  session.extend(g);
+  const Error error = error_of([&] { session.run({{x, Tensor::vector<float>({1, 2})}, {y, Tensor::vector<float>({1, 2, 3})}}, sum); });
+  EXPECT_THAT(error.message(), HasSubstr("device:GPU:0"));
+  EXPECT_THAT(error.message(), HasSubstr("'sum'"));
+  // The next step is not touched by it.
+  EXPECT_TRUE(bitwise_equal(session.run({{x, Tensor::vector<float>({1})}, {y, Tensor::vector<float>({2})}}, sum), Tensor::vector<float>({3})));
+}
+
+TEST(Accelerator, TrainsToTheBitsOfTheCpu) {
+  Task cpu({.threads = 1, .gpus = 0}), gpu(with_gpus(1));
+  const Trained expected = train(cpu), got = train(gpu);
+  EXPECT_EQ(got.hash, expected.hash);
+  EXPECT_EQ(got.accuracy, expected.accuracy);
+}
+
+TEST(Accelerator, TowersOnTwoGpusTrainToTheBitsOfOneCpu) {
+  Task cpu({.threads = 1, .gpus = 0}), gpus(with_gpus(2));
+  EXPECT_EQ(train(gpus, 2).hash, train(cpu, 2).hash);
+}
+
+}  // namespace
+}  // namespace troupe
