@@ -122,6 +122,12 @@ void add_memory_limit(CLI::App& app, std::uint64_t& target) {
   add_bytes(app, "--memory-limit", target, "", "Most memory for the tensors of each device, such as 2GiB");
 }
 
+void add_gpus(CLI::App& app, GpuOptions& target) {
+  add_whole(app, "--gpus", target.count, 0, 1024, "GPUs of this machine to use (default: all there are; none for parameter servers)");
+  app.add_flag("--tf32", target.tf32, "On GPUs, products of f32 may round what they multiply to 10 bits of mantissa, which is faster");
+  app.add_flag("--nondeterministic{false}", target.deterministic, "On GPUs, let sums take any order, where that is faster: results differ from run to run");
+}
+
 void add_introspection(CLI::App& app, Membership& membership) {
   add_whole(app, "--introspect-port", membership.introspect_port, 0, 65535,
             "Where a browser, troupe-top and Prometheus can look into this task; its address is printed. 0: any free port");

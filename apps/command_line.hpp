@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "actors/cluster/gpu_options.hpp"
 #include "apps/early_exit.hpp"
 #include "apps/membership.hpp"
 
@@ -52,6 +53,9 @@ void add_seconds(CLI::App& app, const std::string& option, Duration& target, con
 
 // --memory-limit.
 void add_memory_limit(CLI::App& app, std::uint64_t& target);
+
+// --gpus, --tf32 and --nondeterministic.
+void add_gpus(CLI::App& app, GpuOptions& target);
 
 // --introspect-port and --flight-record.
 void add_introspection(CLI::App& app, Membership& membership);

@@ -93,20 +93,20 @@ class Task::Impl {
   }
 
   void add_gpus() {
-    if (options.gpus == 0) {
+    if (options.gpus.count == 0) {
       accelerators = "no GPU is used";
     } else {
-      const PluginResult cuda = open_cuda_plugin(options.cuda_plugin);
+      const PluginResult cuda = open_cuda_plugin(options.gpus.plugin);
       const int there = cuda.plugin ? cuda.plugin->count() : 0;
       accelerators = cuda.plugin ? cuda.plugin->description() : cuda.why_not;
-      if (options.gpus > there) troupe::fail(Code::not_found, "{} GPUs are asked for, there are {}: {}", options.gpus, there, accelerators);
-      const int used = options.gpus < 0 ? there : options.gpus;
+      if (options.gpus.count > there) troupe::fail(Code::not_found, "{} GPUs are asked for, there are {}: {}", options.gpus.count, there, accelerators);
+      const int used = options.gpus.count < 0 ? there : options.gpus.count;
       if (used > 0) cuda.plugin->register_kernels(kernels);
       for (int i = 0; i < used; ++i)
         devices.push_back(cuda.plugin->make(i, {.name = DeviceName::of(options.name, "GPU", i),
                                                 .memory_limit = options.memory_limit,
-                                                .tf32 = options.tf32,
-                                                .deterministic = options.deterministic}));
+                                                .tf32 = options.gpus.tf32,
+                                                .deterministic = options.gpus.deterministic}));
     }
     if (options.register_kernels) options.register_kernels(kernels);
   }

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "actors/cluster/cluster_spec.hpp"
+#include "actors/cluster/gpu_options.hpp"
 #include "actors/cluster/network_options.hpp"
 #include "actors/introspection/actor_record.hpp"
 #include "devices/kernel.hpp"
@@ -33,11 +34,7 @@ struct TaskOptions {
   int cpu_devices = 1;
   int threads = 0;  // of each CPU device; 0: cores / CPU devices. Tasks that share a host should share its cores
   std::uint64_t memory_limit = 0;  // bytes of tensors in use and kept for reuse, on each device; 0: none
-  // Its GPUs, if the machine has some: used for all that they have kernels for and that asks for no other device.
-  int gpus = -1;                 // how many; -1: all there are. More than there are is refused
-  bool tf32 = false;             // products of f32 on GPUs may round their operands to 10 bits of mantissa
-  bool deterministic = true;     // the same bits in every run, also where a GPU would be faster without
-  std::string cuda_plugin;       // libtroupe_cuda.so; "": looked for (devices/plugin.hpp)
+  GpuOptions gpus;
   // Of a cluster: the control port is bound at the task's address in `cluster`, or at port 0 if it is not there yet.
   std::string host = "127.0.0.1";
   std::uint16_t port = 0;

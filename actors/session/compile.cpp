@@ -57,7 +57,8 @@ Compiled compile(const Graph& graph, const Signature& signature, std::span<const
     callable = optimize(std::move(callable), passes);
   }
   const auto placed = place(*callable, devices, {.client = options.client, .soft = options.soft_placement});
-  out.report += placement_report(*placed);
+  out.placement = placement_report(*placed);
+  out.report += out.placement;
   const Partitioned cut = partition(*placed);
 
   for (const auto& [device, part] : cut.parts) {

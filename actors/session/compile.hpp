@@ -26,6 +26,7 @@ struct CompileOptions {
 struct Compiled {
   std::map<TaskName, proto::RegisterGraph> tasks;  // the client's is always there
   std::string report;                              // passes and placement, as text
+  std::string placement;                           // the latter alone
 };
 
 // `folder` runs the kernels of constant nodes. Throws what the passes throw.

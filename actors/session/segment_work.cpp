@@ -52,7 +52,7 @@ void SegmentWork::report() {
 
 void SegmentWork::send(std::uint32_t send, Tensor tensor) {
   const EdgeId edge = segment_.frame->plan().sends[send].edge;
-  device_.copy_to_host(std::move(tensor), [put = Put{{segment_.step.session, segment_.step.step, edge}, 0, {}, {}},
+  auto done = [put = Put{{segment_.step.session, segment_.step.step, edge}, 0, {}, {}},
                                            peer = routes_->sends[segment_.partition][send],
                                            rendezvous = routes_->rendezvous](Tensor copy, Error error) mutable {
     put.tensor = std::move(copy);
@@ -60,7 +60,16 @@ void SegmentWork::send(std::uint32_t send, Tensor tensor) {
     if (peer) return caf::anon_send(peer, Outbound{std::move(put)});
     if (const TraceSlice* traced = TraceSlice::current()) trace_departure(traced->trace(), put);
     caf::anon_send(rendezvous, std::move(put));
-  });
+  };
+  if (goes_to_sibling(send)) return device_.hand_over(std::move(tensor), std::move(done));
+  device_.copy_to_host(std::move(tensor), std::move(done));
+}
+
+// To a device of this type in this process, which takes it without the host?
+bool SegmentWork::goes_to_sibling(std::uint32_t send) const {
+  if (device_.attributes().synchronous) return false;
+  const DeviceName to = DeviceName::parse(segment_.frame->plan().sends[send].to);
+  return to.task_name() == device_.attributes().name.task_name() && to.type == device_.attributes().type;
 }
 
 void SegmentWork::push(const PushTarget& target, Tensor gradient, Tensor indices) {

@@ -20,6 +20,7 @@ class SegmentWork final : public DeviceWork, private Outbox {
   Error run_here();
 
  private:
+  bool goes_to_sibling(std::uint32_t send) const;
   bool runs_in_order() const;  // all on the device's own thread
   std::uint64_t execute() override;
   MessageNote note() const override { return {.step = segment_.step.step.value}; }

@@ -91,6 +91,7 @@ class Session::Impl {
     if (const auto it = callables.find(key); it != callables.end()) return it->second;
     const GraphId id{next_graph++};
     const Compiled compiled = compile_call(key, id);
+    if (options.on_placement) options.on_placement(compiled.placement);
     // The client's own task comes last: its scheduler then knows that the others are ready.
     for (const auto& [name, body] : compiled.tasks)
       if (name != task.name()) register_at(name, body);

@@ -35,6 +35,8 @@ struct SessionOptions {
   DType precision = DType::f32;
   std::chrono::nanoseconds timeout{0};   // of each run that names none; 0: none
   std::vector<TaskName> shards;          // tasks that own the shards, if graphs pull and push
+  // Told where the nodes of each call run, a device and its nodes line by line, when it is compiled.
+  std::function<void(const std::string&)> on_placement;
 };
 
 struct RunOptions {

@@ -38,7 +38,7 @@ class RankTrainer {
       : plan_(plan),
         graph_(build_training_graph(plan.layers, plan.input, plan.loss, plan.optimizer,
                                     {.batch = plan.options.batch, .micro_batches = plan.options.micro_batches, .loss_scaling = plan.loss_scaling, .clip_norm = plan.clip_norm, .sparse_mean = plan.options.sparse_mean, .all_reduce = true, .ops = &plan.task.ops()})),
-        session_(plan.task, *graph_.graph, {.seed = plan.options.seed}),
+        session_(plan.task, *graph_.graph, {.seed = plan.options.seed, .on_placement = plan.options.on_placement}),
         group_(plan.task, "training", std::move(workers), {.timeout = plan.options.step_timeout, .stop = plan.options.stop}),
         batches_(plan.data.train, plan.options.seed, 2, plan.task.actors().trace()),
         steps_per_epoch_(static_cast<std::uint64_t>(plan.data.train.size()) / examples_per_step()),

@@ -73,6 +73,8 @@ struct TrainingOptions {
   // Called with what happens beside the figures: losses and what is done about them, checkpoints. On threads of the runtime, also on
   // several at once.
   std::function<void(const JobEvent&)> on_event;
+  // SessionOptions::on_placement of what training runs.
+  std::function<void(const std::string&)> on_placement;
   // Called on the chief after each epoch, on the training thread.
   std::function<void(const EpochDone&)> on_epoch;
   // Called now and then on each worker: steps done and to do of the epoch.

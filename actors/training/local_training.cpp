@@ -31,7 +31,7 @@ class LocalTrainer {
                                      .clip_norm = plan.clip_norm,
                                      .sparse_mean = plan.options.sparse_mean,
                                      .ops = &plan.task.ops()})),
-        session_(plan.task, *graph_.graph, {.seed = plan.options.seed}),
+        session_(plan.task, *graph_.graph, {.seed = plan.options.seed, .on_placement = plan.options.on_placement}),
         batches_(plan.data.train, plan.options.seed, kStepsInFlight * static_cast<std::size_t>(slots_), plan.task.actors().trace()),
         steps_per_epoch_(static_cast<std::uint64_t>(plan.data.train.size()) / examples_per_step()),
         checkpoints_(plan, graph_, session_, job_settings(plan, static_cast<std::uint32_t>(slots_), 0, 0, 0), static_cast<std::uint32_t>(slots_), steps_per_epoch_, true),

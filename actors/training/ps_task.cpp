@@ -15,7 +15,7 @@ constexpr std::uint64_t kMaxCommits = 1 << 30;  // bytes of a log
 class InitialValues {
  public:
   InitialValues(const TrainingPlan& plan, const ClusterJob& job)
-      : plan_(plan), job_(job), session_(plan.task, *job.graph.graph, {.seed = plan.options.seed}) {}
+      : plan_(plan), job_(job), session_(plan.task, *job.graph.graph, {.seed = plan.options.seed, .on_placement = plan.options.on_placement}) {}
 
   Tensor of_slice(const Slice& slice) {
     if (const auto it = plan_.start.find(slice.variable); it != plan_.start.end()) return cut(it->second, slice);

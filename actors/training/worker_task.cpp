@@ -19,7 +19,7 @@ class WorkerLoop {
         job_(job),
         attempt_(attempt),
         index_(static_cast<std::uint32_t>(plan.task.name().index)),
-        session_(plan.task, *job.sharded.graph, {.seed = plan.options.seed, .shards = job.shard_names()}),
+        session_(plan.task, *job.sharded.graph, {.seed = plan.options.seed, .shards = job.shard_names(), .on_placement = plan.options.on_placement}),
         batches_(plan.data.train, plan.options.seed, kTokensAhead, plan.task.actors().trace()),
         curves_(plan, *job.graph.graph, index_ == 0),
         mailbox_(std::make_shared<WorkerMailbox>(most_silence(plan.options), std::chrono::steady_clock::now, plan.task.actors().why())) {

@@ -73,6 +73,7 @@ void train(const MnistOptions& options, const DataSplits& data, Task& task, Cons
   training.checkpoints_kept = options.checkpoints_kept;
   training.rejoin_timeout = options.rejoin_timeout;
   training.on_event = [&](const JobEvent& event) { console.event(event); };
+  if (options.log_placement) training.on_placement = [&](const std::string& placement) { console.note(placement.substr(0, placement.find_last_not_of('\n') + 1)); };
   training.on_epoch = [&](const EpochDone& epoch) { console.epoch(epoch); };
   training.on_progress = [&](std::uint32_t epoch, std::uint64_t step, std::uint64_t steps) {
     console.progress(epoch, step, steps, std::chrono::steady_clock::now());
@@ -97,6 +98,8 @@ std::unique_ptr<Task> start_task(const MnistOptions& options, LaunchHandshake* h
   wanted.cpu_devices = options.devices;
   wanted.threads = options.threads;
   wanted.memory_limit = options.memory_limit;
+  wanted.gpus = options.gpus;
+  if (options.membership.job == "ps" && wanted.gpus.count < 0) wanted.gpus.count = 0;
   if (!options.in_cluster) {
     options.membership.set(wanted);
     return std::make_unique<Task>(wanted);
@@ -125,6 +128,7 @@ int run(const MnistOptions& options, LaunchHandshake* handshake, Console& consol
   if (options.speaks() && !options.save.empty()) prepare_save(options.save);
   const DataSplits data = load_data(options);
   const std::unique_ptr<Task> task = start_task(options, handshake);
+  if (options.log_placement) console.note(fmt::format("GPUs: {}", task->accelerators()));
   signals.end_in_order();
   reports.on_report([&] { write_flight_record(kProgram, *task, Error()); });
   if (options.membership.introspect_port >= 0 && (!options.in_cluster || task->name() == TaskName{"worker", 0} || !handshake)) tell_introspection(kProgram, *task);

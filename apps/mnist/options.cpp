@@ -174,6 +174,8 @@ void declare_running(CLI::App& app, MnistOptions& options, Typed& typed) {
   add_whole(app, "--threads", options.threads, 1, 1024,
             "Threads of each device (default: a fair share of the cores)");
   add_memory_limit(app, options.memory_limit);
+  add_gpus(app, options.gpus);
+  app.add_flag("--log-placement", options.log_placement, "Say on which device each node of the graph runs, and what became of the search for GPUs");
   app.add_option_function<std::string>(
          "--devices",
          [&](const std::string& text) {

@@ -8,6 +8,7 @@
 #include <variant>
 #include <vector>
 
+#include "actors/cluster/gpu_options.hpp"
 #include "actors/training/job.hpp"
 #include "apps/early_exit.hpp"
 #include "apps/membership.hpp"
@@ -39,6 +40,8 @@ struct MnistOptions {
   int threads = 0;   // 0: a share of the cores
   int devices = 1;
   std::uint64_t memory_limit = 0;  // bytes, of each device; 0: none
+  GpuOptions gpus;
+  bool log_placement = false;
   std::string save;  // a directory; empty: nowhere
   std::string checkpoint;  // likewise
   std::uint64_t checkpoint_every = 0;  // steps; 0: an epoch's

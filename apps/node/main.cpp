@@ -21,6 +21,7 @@ int serve(const NodeOptions& options, LaunchHandshake* handshake, StopSignals& s
   wanted.cpu_devices = options.devices;
   wanted.threads = options.threads;
   wanted.memory_limit = options.memory_limit;
+  wanted.gpus = options.gpus;
   const Member member = start_member(options.membership, handshake, wanted, deadline);
   const TaskName& name = member.task->name();
   const HostPort& address = member.cluster.address(name);

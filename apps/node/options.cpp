@@ -34,6 +34,7 @@ std::variant<NodeOptions, EarlyExit> parse_node_options(const std::vector<std::s
   add_whole(*app, "--threads", options.threads, 1, 1024,
             "Threads of each device (default: a fair share of the cores)");
   add_memory_limit(*app, options.memory_limit);
+  add_gpus(*app, options.gpus);
   if (auto exit = parse(*app, arguments)) return *exit;
   if (auto problem = options.membership.problem(launched)) return wrong_usage(kProgram, *problem);
   return options;

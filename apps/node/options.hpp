@@ -6,6 +6,7 @@
 #include <variant>
 #include <vector>
 
+#include "actors/cluster/gpu_options.hpp"
 #include "apps/early_exit.hpp"
 #include "apps/membership.hpp"
 
@@ -16,6 +17,7 @@ struct NodeOptions {
   int devices = 1;
   int threads = 0;  // 0: a share of the cores
   std::uint64_t memory_limit = 0;  // bytes, of each device; 0: none
+  GpuOptions gpus;
 };
 
 // `launched`: this process is a task of troupe-launch.

@@ -36,26 +36,9 @@ class RealCudaDriver final : public CudaDriver {
     current = ordinal;
   }
 
-  // Those that CUDA calls sticky: every later call of the process fails with them.
   bool fatal(const Error& error) const override {
-    if (error.code() != Code::unavailable) return false;
-    const cudaError_t status = cudaPeekAtLastError();
-    switch (status) {
-      case cudaErrorIllegalAddress:
-      case cudaErrorLaunchFailure:
-      case cudaErrorLaunchTimeout:
-      case cudaErrorHardwareStackError:
-      case cudaErrorIllegalInstruction:
-      case cudaErrorMisalignedAddress:
-      case cudaErrorInvalidAddressSpace:
-      case cudaErrorInvalidPc:
-      case cudaErrorAssert:
-      case cudaErrorECCUncorrectable:
-      case cudaErrorNvlinkUncorrectable:
-      case cudaErrorDevicesUnavailable:
-        return true;
-      default: return false;
-    }
+    const auto* failure = dynamic_cast<const CudaFailure*>(&error);
+    return failure && failure->fatal();
   }
 
   void* allocate(std::size_t bytes) override { return allocated(cudaMalloc, bytes, "cudaMalloc"); }

@@ -9,7 +9,17 @@
 
 namespace troupe {
 
-// Throws unless `status` is cudaSuccess: "cudaMemcpyAsync: an illegal memory access was encountered (cudaErrorIllegalAddress)", as
+class CudaFailure final : public Error {
+ public:
+  CudaFailure(Code code, std::string message, bool fatal) : Error(code, std::move(message)), fatal_(fatal) {}
+  // One after which every call of this process fails.
+  bool fatal() const { return fatal_; }
+
+ private:
+  bool fatal_;
+};
+
+// Throws a CudaFailure unless `status` is cudaSuccess: "cudaMemcpyAsync: an illegal memory access was encountered (cudaErrorIllegalAddress)", as
 // resource_exhausted if memory is short, else unavailable. `call`: the function or the kernel.
 [[noreturn]] void throw_cuda_error(cudaError_t status, const char* call);
 inline void check_cuda(cudaError_t status, const char* call) {

@@ -16,6 +16,11 @@ class CudaPlugin final : public DevicePlugin {
   std::string description() const override { return description_; }
   std::unique_ptr<Device> make(int ordinal, const AcceleratorOptions& options) override {
     if (ordinal < 0 || ordinal >= count_) invalid_argument("there is no GPU {}; there are {}", ordinal, count_);
+    for (int other = 0; other < count_; ++other) {
+      if (other == ordinal) continue;
+      driver_->enable_peer(ordinal, other);
+      driver_->enable_peer(other, ordinal);
+    }
     return make_cuda_device(driver_, ordinal, options, label_);
   }
   void register_kernels(KernelRegistry& registry) override { register_cuda_kernels(registry); }

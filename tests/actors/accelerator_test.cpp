@@ -17,7 +17,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using testing::error_of;
 
-TaskOptions with_gpus(int gpus) { return {.threads = 1, .gpus = gpus, .cuda_plugin = TROUPE_SIMULATED_GPU}; }
+TaskOptions with_gpus(int gpus) { return {.threads = 1, .gpus = {.count = gpus, .plugin = TROUPE_SIMULATED_GPU}}; }
 
 const DataSplits& digits() {
   static const DataSplits data = draw_digits({.train = 320, .test = 100});
@@ -135,14 +135,14 @@ TEST(Accelerator, ErrorsOfKernelsNameTheDevice) {
 }
 
 TEST(Accelerator, TrainsToTheBitsOfTheCpu) {
-  Task cpu({.threads = 1, .gpus = 0}), gpu(with_gpus(1));
+  Task cpu({.threads = 1, .gpus = {.count = 0}}), gpu(with_gpus(1));
   const Trained expected = train(cpu), got = train(gpu);
   EXPECT_EQ(got.hash, expected.hash);
   EXPECT_EQ(got.accuracy, expected.accuracy);
 }
 
 TEST(Accelerator, TowersOnTwoGpusTrainToTheBitsOfOneCpu) {
-  Task cpu({.threads = 1, .gpus = 0}), gpus(with_gpus(2));
+  Task cpu({.threads = 1, .gpus = {.count = 0}}), gpus(with_gpus(2));
   EXPECT_EQ(train(gpus, 2).hash, train(cpu, 2).hash);
 }
 

@@ -44,9 +44,8 @@ if(TROUPE_CUDA AND NOT TROUPE_SANITIZE)
     if(TROUPE_CCACHE AND NOT CMAKE_CUDA_COMPILER_LAUNCHER)
       set(CMAKE_CUDA_COMPILER_LAUNCHER ${TROUPE_CCACHE})
     endif()
-    # Code for Hopper, and for all from Ampere on what the driver compiles at the first use.
     if(NOT CMAKE_CUDA_ARCHITECTURES)
-      set(CMAKE_CUDA_ARCHITECTURES 80-virtual 90-real)
+      set(CMAKE_CUDA_ARCHITECTURES 90)  # Hopper
     endif()
     enable_language(CUDA)
     set(CMAKE_CUDA_STANDARD 20)
