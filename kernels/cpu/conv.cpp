@@ -19,23 +19,6 @@ constexpr std::int64_t kPartProducts = std::int64_t{1} << 24;
 // Each part of a filter's gradient needs a filter's memory for its sum.
 constexpr std::int64_t kMaxFilterParts = 8;
 
-ConvGeometry geometry_of(const Shape& x, const Shape& filter, const Conv2DOptions& options) {
-  check_rank("Conv2D: x (NHWC)", x, 4);
-  check_rank("Conv2D: the filter (HWIO)", filter, 4);
-  if (x[3] != filter[2])
-    invalid_argument("Conv2D: x {} has {} channels, but the filter {} takes {}", x.to_string(), x[3],
-                     filter.to_string(), filter[2]);
-  return {.batch = x[0],
-          .in_channels = x[3],
-          .out_channels = filter[3],
-          .rows = window_axis("Conv2D: height", x[1], filter[0], options.strides[0], options.padding),
-          .columns = window_axis("Conv2D: width", x[2], filter[1], options.strides[1], options.padding)};
-}
-
-Shape result_shape(const ConvGeometry& g) {
-  return {g.batch, g.rows.output, g.columns.output, g.out_channels};
-}
-
 std::int64_t images_per_part(const ConvGeometry& g) {
   return std::max<std::int64_t>(1, kPartProducts / std::max<std::int64_t>(1, g.image_cost()));
 }
@@ -44,8 +27,6 @@ ConvGeometry with_batch(ConvGeometry g, std::int64_t images) {
   g.batch = images;
   return g;
 }
-
-bool empty(const ConvGeometry& g) { return g.batch == 0 || g.image_cost() == 0; }
 
 // An output of nothing but empty sums.
 void clear(Tensor& t) { std::fill_n(t.mutable_raw(), t.num_bytes(), std::byte{0}); }
@@ -122,26 +103,16 @@ void store(Parallelism& parallelism, const float* values, Tensor& out) {
   });
 }
 
-void check_floating(const Tensor& t) {
-  if (!is_floating(t.dtype()))
-    invalid_argument("Conv2D works on floating-point numbers, not on {}", name(t.dtype()));
-}
-
-Conv2DOptions options_of(const Attributes& attributes) {
-  return {.strides = pair_attribute(attributes, "strides"),
-          .padding = parse_padding(attributes.string("padding"))};
-}
-
 // `bias` may be null.
 void convolve(Parallelism& parallelism, const Tensor& x, const Tensor& filter, const Tensor* bias,
               FusedActivation activation, const Conv2DOptions& options, Tensor& y) {
-  check_floating(x);
-  const ConvGeometry g = geometry_of(x.shape(), filter.shape(), options);
+  check_conv2d_type(x);
+  const ConvGeometry g = conv2d_geometry(x.shape(), filter.shape(), options);
   check_tensor("Conv2D: the filter", filter, x.dtype(), filter.shape());
-  check_tensor("Conv2D: the output", y, x.dtype(), result_shape(g));
+  check_tensor("Conv2D: the output", y, x.dtype(), g.result_shape());
   if (bias) check_tensor("FusedConv2D: bias", *bias, x.dtype(), Shape{g.out_channels});
-  if (empty(g) || !computes_natively(x.dtype())) {
-    if (empty(g)) {
+  if (g.empty() || !computes_natively(x.dtype())) {
+    if (g.empty()) {
       clear(y);
     } else {
       const Widened image(parallelism, x), weights(parallelism, filter);
@@ -169,16 +140,16 @@ Kernel make_convolution(const Conv2DOptions& options, bool fused, FusedActivatio
 }
 
 Kernel make_conv2d(const KernelInit& init) {
-  return make_convolution(options_of(init.attributes), false, FusedActivation::none);
+  return make_convolution(conv2d_options(init.attributes), false, FusedActivation::none);
 }
 
 Kernel make_fused_conv2d(const KernelInit& init) {
-  return make_convolution(options_of(init.attributes), true,
+  return make_convolution(conv2d_options(init.attributes), true,
                           parse_activation(init.attributes.string("activation")));
 }
 
 Kernel make_backprop_input(const KernelInit& init) {
-  return [options = options_of(init.attributes)](KernelContext& ctx) {
+  return [options = conv2d_options(init.attributes)](KernelContext& ctx) {
     const Tensor& x = ctx.input(0);  // for its shape
     Tensor dx = ctx.allocate(x.dtype(), x.shape());
     conv2d_backprop_input(ctx.parallelism(), ctx.input(1), ctx.input(2), options, dx);
@@ -187,7 +158,7 @@ Kernel make_backprop_input(const KernelInit& init) {
 }
 
 Kernel make_backprop_filter(const KernelInit& init) {
-  return [options = options_of(init.attributes)](KernelContext& ctx) {
+  return [options = conv2d_options(init.attributes)](KernelContext& ctx) {
     const Tensor& filter = ctx.input(1);  // for its shape
     Tensor d_filter = ctx.allocate(filter.dtype(), filter.shape());
     conv2d_backprop_filter(ctx.parallelism(), ctx.input(0), ctx.input(2), options, d_filter);
@@ -197,10 +168,6 @@ Kernel make_backprop_filter(const KernelInit& init) {
 
 }  // namespace
 
-Shape conv2d_shape(const Shape& x, const Shape& filter, const Conv2DOptions& options) {
-  return result_shape(geometry_of(x, filter, options));
-}
-
 void conv2d(Parallelism& parallelism, const Tensor& x, const Tensor& filter, const Conv2DOptions& options,
             Tensor& y) {
   convolve(parallelism, x, filter, nullptr, FusedActivation::none, options, y);
@@ -208,11 +175,11 @@ void conv2d(Parallelism& parallelism, const Tensor& x, const Tensor& filter, con
 
 void conv2d_backprop_input(Parallelism& parallelism, const Tensor& filter, const Tensor& dy,
                            const Conv2DOptions& options, Tensor& dx) {
-  check_floating(dx);
-  const ConvGeometry g = geometry_of(dx.shape(), filter.shape(), options);
+  check_conv2d_type(dx);
+  const ConvGeometry g = conv2d_geometry(dx.shape(), filter.shape(), options);
   check_tensor("Conv2DBackpropInput: the filter", filter, dx.dtype(), filter.shape());
-  check_tensor("Conv2DBackpropInput: dy", dy, dx.dtype(), result_shape(g));
-  if (empty(g)) return clear(dx);
+  check_tensor("Conv2DBackpropInput: dy", dy, dx.dtype(), g.result_shape());
+  if (g.empty()) return clear(dx);
   if (!computes_natively(dx.dtype())) {
     const Widened weights(parallelism, filter), result(parallelism, dy);
     const ScratchArray<float> image(dx.num_elements());
@@ -227,11 +194,11 @@ void conv2d_backprop_input(Parallelism& parallelism, const Tensor& filter, const
 
 void conv2d_backprop_filter(Parallelism& parallelism, const Tensor& x, const Tensor& dy,
                             const Conv2DOptions& options, Tensor& d_filter) {
-  check_floating(d_filter);
-  const ConvGeometry g = geometry_of(x.shape(), d_filter.shape(), options);
+  check_conv2d_type(d_filter);
+  const ConvGeometry g = conv2d_geometry(x.shape(), d_filter.shape(), options);
   check_tensor("Conv2DBackpropFilter: x", x, d_filter.dtype(), x.shape());
-  check_tensor("Conv2DBackpropFilter: dy", dy, d_filter.dtype(), result_shape(g));
-  if (empty(g)) return clear(d_filter);
+  check_tensor("Conv2DBackpropFilter: dy", dy, d_filter.dtype(), g.result_shape());
+  if (g.empty()) return clear(d_filter);
   if (!computes_natively(d_filter.dtype())) {
     const Widened image(parallelism, x), result(parallelism, dy);
     const ScratchArray<float> sum(d_filter.num_elements());

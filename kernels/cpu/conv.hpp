@@ -10,7 +10,7 @@
 #include <array>
 
 #include "devices/device.hpp"
-#include "kernels/cpu/window.hpp"
+#include "kernels/cpu/conv_parts.hpp"
 #include "messages/tensor.hpp"
 
 namespace troupe {
@@ -20,6 +20,11 @@ struct Conv2DOptions {
   Padding padding = Padding::valid;
 };
 
+// The attributes "strides" and "padding".
+Conv2DOptions conv2d_options(const Attributes& attributes);
+void check_conv2d_type(const Tensor& t);
+// Of this image and filter.
+ConvGeometry conv2d_geometry(const Shape& x, const Shape& filter, const Conv2DOptions& options);
 // The shape of the result for this image and filter.
 Shape conv2d_shape(const Shape& x, const Shape& filter, const Conv2DOptions& options);
 

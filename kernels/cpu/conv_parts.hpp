@@ -1,11 +1,12 @@
-// Convolutions of a few images on the calling thread: what conv.cpp splits its work into. No size is 0;
-// memory is aligned to 64 bytes or lies at an offset from such an address that is fixed by the sizes.
+// Convolutions of a few images on the calling thread: what conv.cpp splits its work into. Memory is aligned to 64 bytes or
+// lies at an offset from such an address that is fixed by the sizes, of which none is 0.
 #pragma once
 
 #include <cstdint>
 
 #include "kernels/cpu/window.hpp"
 #include "messages/dtype.hpp"
+#include "messages/shape.hpp"
 
 namespace troupe {
 
@@ -16,10 +17,14 @@ struct ConvGeometry {
   WindowAxis rows;
   WindowAxis columns;
 
+  bool operator==(const ConvGeometry&) const = default;
   std::int64_t image_size() const { return rows.input * columns.input * in_channels; }
   std::int64_t result_size() const { return rows.output * columns.output * out_channels; }
   std::int64_t patch_size() const { return rows.kernel * columns.kernel * in_channels; }
   std::int64_t filter_size() const { return patch_size() * out_channels; }
+  Shape result_shape() const { return {batch, rows.output, columns.output, out_channels}; }
+  // The result, or both gradients, are of no elements or of empty sums.
+  bool empty() const { return batch == 0 || image_cost() == 0; }
   // Multiply-adds for one image, in any of the three directions.
   std::int64_t image_cost() const { return result_size() * patch_size(); }
 };

@@ -5,7 +5,6 @@
 
 #include "kernels/cpu/low_precision.hpp"
 #include "kernels/cpu/vector_math.hpp"
-#include "messages/error.hpp"
 
 namespace troupe {
 namespace {
@@ -50,14 +49,6 @@ void add_narrow_row(Fn f, bool activates, const T* x, const T* bias, std::int64_
 }
 
 }  // namespace
-
-FusedActivation parse_activation(std::string_view text) {
-  if (text == "none") return FusedActivation::none;
-  if (text == "relu") return FusedActivation::relu;
-  if (text == "sigmoid") return FusedActivation::sigmoid;
-  if (text == "tanh") return FusedActivation::tanh;
-  invalid_argument("attribute 'activation' must be none, relu, sigmoid or tanh, not '{}'", text);
-}
 
 template <class T>
 void add_bias(FusedActivation activation, const T* x, const T* bias, std::int64_t rows, std::int64_t width,

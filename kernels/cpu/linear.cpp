@@ -125,15 +125,6 @@ Kernel make_fused_matmul(const KernelInit& init) {
 
 }  // namespace
 
-Shape matmul_shape(const Shape& a, const Shape& b, bool transpose_a, bool transpose_b) {
-  check_rank("MatMul: a", a, 2);
-  check_rank("MatMul: b", b, 2);
-  if (a[transpose_a ? 0 : 1] != b[transpose_b ? 1 : 0])
-    invalid_argument("MatMul: inner dimensions differ: {}{} x {}{}", a.to_string(),
-                     transpose_a ? " transposed" : "", b.to_string(), transpose_b ? " transposed" : "");
-  return {a[transpose_a ? 1 : 0], b[transpose_b ? 0 : 1]};
-}
-
 void matmul(Parallelism& parallelism, const Tensor& a, const Tensor& b, bool transpose_a, bool transpose_b,
             Tensor& out) {
   matmul(parallelism, a, b, nullptr, {.transpose_a = transpose_a, .transpose_b = transpose_b}, out);

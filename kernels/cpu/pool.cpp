@@ -14,30 +14,10 @@ namespace {
 // Elements of input worth a part of their own.
 constexpr std::int64_t kPartElements = std::int64_t{1} << 14;
 
-struct Geometry {
-  std::int64_t batch = 0;
-  std::int64_t channels = 0;
-  WindowAxis rows;
-  WindowAxis columns;
-  std::int64_t image_size() const { return rows.input * columns.input * channels; }
-  std::int64_t result_size() const { return rows.output * columns.output * channels; }
-  Shape result_shape() const { return {batch, rows.output, columns.output, channels}; }
-  std::int64_t pixel(std::int64_t y, std::int64_t x) const { return (y * columns.input + x) * channels; }
-};
-
-Geometry geometry_of(const Shape& x, const PoolOptions& options) {
-  check_rank("pooling: x (NHWC)", x, 4);
-  return {
-      .batch = x[0],
-      .channels = x[3],
-      .rows = window_axis("pooling: height", x[1], options.size[0], options.strides[0], options.padding),
-      .columns = window_axis("pooling: width", x[2], options.size[1], options.strides[1], options.padding)};
-}
-
 // Calls fn(offset of an image's result pixel, first row, end row, first column, end column) for every window
 // of one image.
 template <class Fn>
-void for_each_window(const Geometry& g, Fn fn) {
+void for_each_window(const PoolGeometry& g, Fn fn) {
   std::int64_t at = 0;
   for (std::int64_t y = 0; y < g.rows.output; ++y)
     for (std::int64_t x = 0; x < g.columns.output; ++x, at += g.channels)
@@ -95,7 +75,7 @@ void give_to_first_of_four(const T* __restrict top, const T* __restrict bottom, 
 }
 
 template <class T>
-void max_image(const Geometry& g, const T* x, T* y) {
+void max_image(const PoolGeometry& g, const T* x, T* y) {
   for_each_window(
       g, [&](std::int64_t at, std::int64_t top, std::int64_t bottom, std::int64_t left, std::int64_t right) {
         if (bottom - top == 2 && right - left == 2)
@@ -107,7 +87,7 @@ void max_image(const Geometry& g, const T* x, T* y) {
 }
 
 template <class T>
-void avg_image(const Geometry& g, const T* x, T* y) {
+void avg_image(const PoolGeometry& g, const T* x, T* y) {
   for_each_window(
       g, [&](std::int64_t at, std::int64_t top, std::int64_t bottom, std::int64_t left, std::int64_t right) {
         std::fill_n(y + at, g.channels, T{0});
@@ -119,7 +99,7 @@ void avg_image(const Geometry& g, const T* x, T* y) {
 }
 
 // Do windows of 2 x 2 and no others cover every element once?
-bool tiled_by_two(const Geometry& g) {
+bool tiled_by_two(const PoolGeometry& g) {
   const auto tiled = [](const WindowAxis& axis) {
     return axis.kernel == 2 && axis.stride == 2 && axis.before == 0 && axis.output * 2 == axis.input;
   };
@@ -127,7 +107,7 @@ bool tiled_by_two(const Geometry& g) {
 }
 
 template <class T>
-void max_grad_image(const Geometry& g, const T* x, const T* y, const T* dy, T* dx) {
+void max_grad_image(const PoolGeometry& g, const T* x, const T* y, const T* dy, T* dx) {
   if (tiled_by_two(g))
     return for_each_window(
         g, [&](std::int64_t at, std::int64_t top, std::int64_t, std::int64_t left, std::int64_t) {
@@ -146,7 +126,7 @@ void max_grad_image(const Geometry& g, const T* x, const T* y, const T* dy, T* d
 }
 
 template <class T>
-void avg_grad_image(const Geometry& g, const T* dy, T* dx) {
+void avg_grad_image(const PoolGeometry& g, const T* dy, T* dx) {
   std::fill_n(dx, g.image_size(), T{0});
   const ScratchArray<T> share(g.channels);
   for_each_window(
@@ -160,7 +140,7 @@ void avg_grad_image(const Geometry& g, const T* dy, T* dx) {
 
 // Calls image(i) for every image.
 template <class Fn>
-void for_images(Parallelism& parallelism, const Geometry& g, Fn image) {
+void for_images(Parallelism& parallelism, const PoolGeometry& g, Fn image) {
   const std::int64_t grain =
       std::max<std::int64_t>(1, kPartElements / std::max<std::int64_t>(1, g.image_size()));
   parallelism.parallel_for(g.batch, grain, [&](std::int64_t begin, std::int64_t end) {
@@ -200,17 +180,11 @@ void write_image(T* to, std::int64_t size, Fill fill) {
   }
 }
 
-PoolOptions options_of(const Attributes& attributes) {
-  return {.size = pair_attribute(attributes, "ksize"),
-          .strides = pair_attribute(attributes, "strides"),
-          .padding = parse_padding(attributes.string("padding"))};
-}
-
 using Forward = void (*)(Parallelism&, const Tensor&, const PoolOptions&, Tensor&);
 
 KernelFactory forward(Forward function) {
   return [function](const KernelInit& init) -> Kernel {
-    return [function, options = options_of(init.attributes)](KernelContext& ctx) {
+    return [function, options = pool_options(init.attributes)](KernelContext& ctx) {
       const Tensor& x = ctx.input(0);
       Tensor y = ctx.allocate(x.dtype(), pool_shape(x.shape(), options));
       function(ctx.parallelism(), x, options, y);
@@ -220,7 +194,7 @@ KernelFactory forward(Forward function) {
 }
 
 Kernel make_max_pool_grad(const KernelInit& init) {
-  return [options = options_of(init.attributes)](KernelContext& ctx) {
+  return [options = pool_options(init.attributes)](KernelContext& ctx) {
     const Tensor& x = ctx.input(0);
     Tensor dx = ctx.allocate(x.dtype(), x.shape());
     max_pool_grad(ctx.parallelism(), x, ctx.input(1), ctx.input(2), options, dx);
@@ -229,7 +203,7 @@ Kernel make_max_pool_grad(const KernelInit& init) {
 }
 
 Kernel make_avg_pool_grad(const KernelInit& init) {
-  return [options = options_of(init.attributes)](KernelContext& ctx) {
+  return [options = pool_options(init.attributes)](KernelContext& ctx) {
     const Tensor& x = ctx.input(0);  // for its shape
     Tensor dx = ctx.allocate(x.dtype(), x.shape());
     avg_pool_grad(ctx.parallelism(), ctx.input(1), options, dx);
@@ -239,12 +213,8 @@ Kernel make_avg_pool_grad(const KernelInit& init) {
 
 }  // namespace
 
-Shape pool_shape(const Shape& x, const PoolOptions& options) {
-  return geometry_of(x, options).result_shape();
-}
-
 void max_pool(Parallelism& parallelism, const Tensor& x, const PoolOptions& options, Tensor& y) {
-  const Geometry g = geometry_of(x.shape(), options);
+  const PoolGeometry g = pool_geometry(x.shape(), options);
   check_tensor("MaxPool: the output", y, x.dtype(), g.result_shape());
   dispatch(FloatTypes{}, x.dtype(), [&]<class T>() {
     const T* from = x.data<T>();
@@ -258,7 +228,7 @@ void max_pool(Parallelism& parallelism, const Tensor& x, const PoolOptions& opti
 }
 
 void avg_pool(Parallelism& parallelism, const Tensor& x, const PoolOptions& options, Tensor& y) {
-  const Geometry g = geometry_of(x.shape(), options);
+  const PoolGeometry g = pool_geometry(x.shape(), options);
   check_tensor("AvgPool: the output", y, x.dtype(), g.result_shape());
   dispatch(FloatTypes{}, x.dtype(), [&]<class T>() {
     const T* from = x.data<T>();
@@ -273,7 +243,7 @@ void avg_pool(Parallelism& parallelism, const Tensor& x, const PoolOptions& opti
 
 void max_pool_grad(Parallelism& parallelism, const Tensor& x, const Tensor& y, const Tensor& dy,
                    const PoolOptions& options, Tensor& dx) {
-  const Geometry g = geometry_of(x.shape(), options);
+  const PoolGeometry g = pool_geometry(x.shape(), options);
   check_tensor("MaxPoolGrad: y", y, x.dtype(), g.result_shape());
   check_tensor("MaxPoolGrad: dy", dy, x.dtype(), g.result_shape());
   check_tensor("MaxPoolGrad: the output", dx, x.dtype(), x.shape());
@@ -292,7 +262,7 @@ void max_pool_grad(Parallelism& parallelism, const Tensor& x, const Tensor& y, c
 }
 
 void avg_pool_grad(Parallelism& parallelism, const Tensor& dy, const PoolOptions& options, Tensor& dx) {
-  const Geometry g = geometry_of(dx.shape(), options);
+  const PoolGeometry g = pool_geometry(dx.shape(), options);
   check_tensor("AvgPoolGrad: dy", dy, dx.dtype(), g.result_shape());
   dispatch(FloatTypes{}, dx.dtype(), [&]<class T>() {
     const T* grad = dy.data<T>();

@@ -20,6 +20,20 @@ struct PoolOptions {
   Padding padding = Padding::valid;
 };
 
+struct PoolGeometry {
+  std::int64_t batch = 0;
+  std::int64_t channels = 0;
+  WindowAxis rows;
+  WindowAxis columns;
+  std::int64_t image_size() const { return rows.input * columns.input * channels; }
+  std::int64_t result_size() const { return rows.output * columns.output * channels; }
+  Shape result_shape() const { return {batch, rows.output, columns.output, channels}; }
+  std::int64_t pixel(std::int64_t y, std::int64_t x) const { return (y * columns.input + x) * channels; }
+};
+
+// The attributes "ksize", "strides" and "padding".
+PoolOptions pool_options(const Attributes& attributes);
+PoolGeometry pool_geometry(const Shape& x, const PoolOptions& options);
 // The shape of the result: [n, out height, out width, channels].
 Shape pool_shape(const Shape& x, const PoolOptions& options);
 

@@ -23,6 +23,7 @@ struct WindowAxis {
   std::int64_t before = 0;  // padding
   std::int64_t after = 0;
 
+  bool operator==(const WindowAxis&) const = default;
   std::int64_t begin(std::int64_t o) const { return std::max<std::int64_t>(0, o * stride - before); }
   std::int64_t end(std::int64_t o) const { return std::min(input, o * stride - before + kernel); }
 };

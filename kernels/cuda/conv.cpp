@@ -1,0 +1,234 @@
+// Convolutions on a GPU (f32, f64, f16, bf16): which way each goes says conv_plan.hpp.
+//
+// FusedConv2D rounds f16 and bf16 once, after bias and ReLU, where the way it goes does both in one; Conv2D, BiasAdd and Relu one after the
+// other round three times.
+#include "kernels/cpu/conv.hpp"
+
+#include "devices/cuda/cuda_error.hpp"
+#include "kernels/cpu/epilogue.hpp"
+#include "kernels/cpu/tensor_checks.hpp"
+#include "kernels/cuda/conv_cudnn.hpp"
+#include "kernels/cuda/conv_launch.hpp"
+#include "kernels/cuda/cublas_lt.hpp"
+#include "kernels/cuda/epilogue_launch.hpp"
+
+namespace troupe {
+namespace {
+
+void clear(KernelContext& context, Tensor& t) {
+  if (t.num_bytes() > 0) check_cuda(cudaMemsetAsync(t.mutable_raw(), 0, t.num_bytes(), cuda_device(context).stream()), "cudaMemsetAsync");
+}
+
+std::byte* written(Tensor& t) { return t.mutable_raw(); }
+// cuDNN takes what it reads and what it writes in one list.
+void* any(const Tensor& t) { return const_cast<std::byte*>(t.raw()); }
+
+// One convolution in one direction, of at least one term.
+struct Work {
+  KernelContext& context;
+  CudaDevice& device;
+  DType dtype;
+  const ConvGeometry& g;
+
+  std::size_t element() const { return size_of(dtype); }
+  DType sum_type() const { return dtype == DType::f64 ? DType::f64 : DType::f32; }
+  std::int64_t windows() const { return g.batch * windows_of_image(g); }
+  ConvKey key(ConvDirection direction) const {
+    return {.direction = direction, .dtype = dtype, .tf32 = device.options().tf32, .deterministic = device.options().deterministic, .geometry = g};
+  }
+  ProductKey product(std::int64_t m, std::int64_t n, std::int64_t k, bool transpose_a, bool transpose_b) const {
+    return product_key(device, dtype, dtype, m, n, k, transpose_a, transpose_b);
+  }
+  // [height, width, in, out] to and from [out, height, width, in].
+  void to_cudnn(const void* filter, void* turned) const {
+    check_cuda(launch_transpose(element(), filter, turned, g.patch_size(), g.out_channels, device.stream()), "filter for a convolution");
+  }
+  void from_cudnn(const void* turned, void* filter) const {
+    check_cuda(launch_transpose(element(), turned, filter, g.out_channels, g.patch_size(), device.stream()), "filter of a convolution");
+  }
+  std::size_t filter_bytes() const { return static_cast<std::size_t>(g.filter_size()) * element(); }
+
+  UnfoldSizes sizes(std::int64_t images) const {
+    return {.images = images,
+            .channels = g.in_channels,
+            .height = g.rows.input,
+            .width = g.columns.input,
+            .kernel_height = g.rows.kernel,
+            .kernel_width = g.columns.kernel,
+            .stride_height = g.rows.stride,
+            .stride_width = g.columns.stride,
+            .before_height = g.rows.before,
+            .before_width = g.columns.before,
+            .out_height = g.rows.output,
+            .out_width = g.columns.output};
+  }
+  // Calls fn(images, offset of the first image, offset of its result, in bytes, alignment of results) for images that are unfolded at once.
+  template <class Fn>
+  void for_images(std::size_t row_element, Fn fn) const {
+    const std::int64_t at_once = images_at_once(g, row_element), bytes = static_cast<std::int64_t>(element());
+    const std::uint32_t alignment = at_once < g.batch ? alignment_after(at_once * g.result_size() * bytes) : alignment_after(0);
+    for (std::int64_t first = 0; first < g.batch; first += at_once)
+      fn(std::min(at_once, g.batch - first), first * g.image_size() * bytes, first * g.result_size() * bytes, alignment);
+  }
+  Workspace rows(std::size_t row_element) const {
+    return Workspace(context, static_cast<std::size_t>(images_at_once(g, row_element) * windows_of_image(g) * g.patch_size()) * row_element);
+  }
+  void unfold(std::int64_t images, const std::byte* image, void* rows) const {
+    check_cuda(launch_unfold(element(), sizes(images), image, rows, device.stream()), "windows for a convolution");
+  }
+};
+
+// ---- forward; `bias` may be null
+
+bool forward_by_cudnn(const Work& w, FusedActivation activation, const Tensor& x, const Tensor& filter, const Tensor* bias, Tensor& y) {
+  if (!fits_cudnn(w.dtype, w.g)) return false;
+  auto& library = w.device.state<CudnnConvolutions>();
+  const Workspace turned(w.context, w.filter_bytes());
+  w.to_cudnn(filter.raw(), turned.data());
+  ConvKey key = w.key(ConvDirection::forward);
+  if (bias && fuses(w.dtype, key.tf32, activation)) {
+    key.bias = true;
+    key.relu = activation == FusedActivation::relu;
+    if (library.run(w.context, key, any(x), turned.data(), written(y), any(*bias))) return true;
+    key.bias = key.relu = false;
+  }
+  if (!library.run(w.context, key, any(x), turned.data(), written(y), nullptr)) return false;
+  if (bias)
+    check_cuda(launch_bias_activation(w.dtype, activation, written(y), bias->raw(), w.windows(), w.g.out_channels, w.device.stream()), "bias and activation");
+  return true;
+}
+
+void forward_unfolded(const Work& w, FusedActivation activation, const Tensor& x, const Tensor& filter, const Tensor* bias, Tensor& y) {
+  const Workspace rows = w.rows(w.element());
+  w.for_images(w.element(), [&](std::int64_t images, std::int64_t image, std::int64_t result, std::uint32_t alignment) {
+    w.unfold(images, x.raw() + image, rows.data());
+    ProductKey key = w.product(images * windows_of_image(w.g), w.g.out_channels, w.g.patch_size(), false, false);
+    key.alignment = alignment;
+    multiply(w.context, key, activation, rows.data(), filter.raw(), bias ? bias->raw() : nullptr, written(y) + result);
+  });
+}
+
+void forward(const Work& w, FusedActivation activation, const Tensor& x, const Tensor& filter, const Tensor* bias, Tensor& y) {
+  if (is_product(w.g))
+    return multiply(w.context, w.product(w.windows(), w.g.out_channels, w.g.in_channels, false, false), activation, x.raw(), filter.raw(),
+                    bias ? bias->raw() : nullptr, written(y));
+  if (!forward_by_cudnn(w, activation, x, filter, bias, y)) forward_unfolded(w, activation, x, filter, bias, y);
+}
+
+// ---- backward
+
+void backward_input(const Work& w, const Tensor& filter, const Tensor& dy, Tensor& dx) {
+  if (is_product(w.g))
+    return multiply(w.context, w.product(w.windows(), w.g.in_channels, w.g.out_channels, false, true), FusedActivation::none, dy.raw(), filter.raw(), nullptr,
+                    written(dx));
+  if (fits_cudnn(w.dtype, w.g)) {
+    const Workspace turned(w.context, w.filter_bytes());
+    w.to_cudnn(filter.raw(), turned.data());
+    if (w.device.state<CudnnConvolutions>().run(w.context, w.key(ConvDirection::backward_input), written(dx), turned.data(), any(dy), nullptr)) return;
+  }
+  const std::size_t row_element = size_of(w.sum_type());
+  const Workspace rows = w.rows(row_element);
+  w.for_images(row_element, [&](std::int64_t images, std::int64_t image, std::int64_t result, std::uint32_t alignment) {
+    ProductKey key = w.product(images * windows_of_image(w.g), w.g.patch_size(), w.g.out_channels, false, true);
+    key.out_dtype = w.sum_type();
+    key.alignment = alignment;
+    multiply(w.context, key, FusedActivation::none, dy.raw() + result, filter.raw(), nullptr, rows.data());
+    check_cuda(launch_fold(w.dtype, w.sizes(images), rows.data(), written(dx) + image, w.device.stream()), "sums of windows");
+  });
+}
+
+void backward_filter(const Work& w, const Tensor& x, const Tensor& dy, Tensor& d_filter) {
+  if (is_product(w.g))
+    return multiply(w.context, w.product(w.g.in_channels, w.g.out_channels, w.windows(), true, false), FusedActivation::none, x.raw(), dy.raw(), nullptr,
+                    written(d_filter));
+  if (fits_cudnn(w.dtype, w.g)) {
+    const Workspace turned(w.context, w.filter_bytes());
+    if (w.device.state<CudnnConvolutions>().run(w.context, w.key(ConvDirection::backward_filter), any(x), turned.data(), any(dy), nullptr))
+      return w.from_cudnn(turned.data(), written(d_filter));
+  }
+  // Summed in full precision, rounded once.
+  const bool rounds = w.sum_type() != w.dtype;
+  const Workspace sum(w.context, rounds ? static_cast<std::size_t>(w.g.filter_size()) * sizeof(float) : 0);
+  void* const to = rounds ? sum.data() : written(d_filter);
+  const Workspace rows = w.rows(w.element());
+  bool first = true;
+  w.for_images(w.element(), [&](std::int64_t images, std::int64_t image, std::int64_t result, std::uint32_t alignment) {
+    w.unfold(images, x.raw() + image, rows.data());
+    ProductKey key = w.product(w.g.patch_size(), w.g.out_channels, images * windows_of_image(w.g), true, false);
+    key.out_dtype = w.sum_type();
+    key.alignment = alignment;
+    w.device.state<CublasLt>().multiply(w.context, key, rows.data(), dy.raw() + result, nullptr, to, !first);
+    first = false;
+  });
+  if (rounds)
+    check_cuda(launch_narrow(w.dtype, static_cast<const float*>(to), written(d_filter), w.g.filter_size(), w.device.stream()), "rounding of a filter's gradient");
+}
+
+// ---- kernels
+
+Kernel make_convolution(const KernelInit& init, bool fused) {
+  const Conv2DOptions options = conv2d_options(init.attributes);
+  const FusedActivation activation = fused ? parse_activation(init.attributes.string("activation")) : FusedActivation::none;
+  return [=](KernelContext& context) {
+    const Tensor &x = context.input(0), &filter = context.input(1);
+    const ConvGeometry g = conv2d_geometry(x.shape(), filter.shape(), options);
+    check_tensor("Conv2D: the filter", filter, x.dtype(), filter.shape());
+    if (fused) check_tensor("FusedConv2D: bias", context.input(2), x.dtype(), Shape{g.out_channels});
+    Tensor y = context.allocate(x.dtype(), g.result_shape());
+    CudaDevice& device = cuda_device(context);
+    const Tensor bias = fused ? aligned(context, context.input(2)) : Tensor();
+    if (g.empty()) {
+      clear(context, y);
+      if (fused)
+        check_cuda(launch_bias_activation(x.dtype(), activation, y.mutable_raw(), bias.raw(), g.batch * windows_of_image(g), g.out_channels, device.stream()),
+                   "bias and activation");
+    } else {
+      forward({context, device, x.dtype(), g}, activation, aligned(context, x), aligned(context, filter), fused ? &bias : nullptr, y);
+    }
+    context.set_output(0, std::move(y));
+  };
+}
+
+Kernel make_backprop_input(const KernelInit& init) {
+  return [options = conv2d_options(init.attributes)](KernelContext& context) {
+    const Tensor& x = context.input(0);  // for its shape
+    const Tensor &filter = context.input(1), &dy = context.input(2);
+    Tensor dx = context.allocate(x.dtype(), x.shape());
+    const ConvGeometry g = conv2d_geometry(x.shape(), filter.shape(), options);
+    check_tensor("Conv2DBackpropInput: the filter", filter, x.dtype(), filter.shape());
+    check_tensor("Conv2DBackpropInput: dy", dy, x.dtype(), g.result_shape());
+    if (g.empty())
+      clear(context, dx);
+    else
+      backward_input({context, cuda_device(context), x.dtype(), g}, aligned(context, filter), aligned(context, dy), dx);
+    context.set_output(0, std::move(dx));
+  };
+}
+
+Kernel make_backprop_filter(const KernelInit& init) {
+  return [options = conv2d_options(init.attributes)](KernelContext& context) {
+    const Tensor& filter = context.input(1);  // for its shape
+    const Tensor &x = context.input(0), &dy = context.input(2);
+    Tensor d_filter = context.allocate(filter.dtype(), filter.shape());
+    const ConvGeometry g = conv2d_geometry(x.shape(), filter.shape(), options);
+    check_tensor("Conv2DBackpropFilter: x", x, filter.dtype(), x.shape());
+    check_tensor("Conv2DBackpropFilter: dy", dy, filter.dtype(), g.result_shape());
+    if (g.empty())
+      clear(context, d_filter);
+    else
+      backward_filter({context, cuda_device(context), filter.dtype(), g}, aligned(context, x), aligned(context, dy), d_filter);
+    context.set_output(0, std::move(d_filter));
+  };
+}
+
+}  // namespace
+
+void register_cuda_conv_kernels(KernelRegistry& registry) {
+  const auto types = {DType::f32, DType::f64, DType::f16, DType::bf16};
+  add_cuda(registry, "Conv2D", types, [](const KernelInit& init) { return make_convolution(init, false); });
+  add_cuda(registry, "FusedConv2D", types, [](const KernelInit& init) { return make_convolution(init, true); });
+  add_cuda(registry, "Conv2DBackpropInput", types, make_backprop_input);
+  add_cuda(registry, "Conv2DBackpropFilter", types, make_backprop_filter);
+}
+
+}  // namespace troupe

@@ -1,0 +1,37 @@
+// Matrix products by cuBLASLt (f32, f64, f16, bf16). Products of integers are not made here: soft placement puts them on the CPU.
+//
+// FusedMatMul rounds f16 and bf16 once, after bias and ReLU; MatMul, BiasAdd and Relu one after the other round three times.
+#include "kernels/cpu/linear.hpp"
+
+#include "kernels/cpu/tensor_checks.hpp"
+#include "kernels/cuda/cublas_lt.hpp"
+
+namespace troupe {
+namespace {
+
+Kernel make_product(const KernelInit& init, bool fused) {
+  const bool transpose_a = init.attributes.boolean("transpose_a"), transpose_b = init.attributes.boolean("transpose_b");
+  const FusedActivation activation = fused ? parse_activation(init.attributes.string("activation")) : FusedActivation::none;
+  return [=](KernelContext& context) {
+    const Tensor& a = context.input(0);
+    const Tensor& b = context.input(1);
+    const Shape shape = matmul_shape(a.shape(), b.shape(), transpose_a, transpose_b);
+    check_tensor("MatMul: b", b, a.dtype(), b.shape());
+    if (fused) check_tensor("FusedMatMul: bias", context.input(2), a.dtype(), Shape{shape[1]});
+    Tensor out = context.allocate(a.dtype(), shape);
+    const Tensor left = aligned(context, a), right = aligned(context, b), bias = fused ? aligned(context, context.input(2)) : Tensor();
+    multiply(context, product_key(cuda_device(context), a.dtype(), a.dtype(), shape[0], shape[1], a.shape()[transpose_a ? 0 : 1], transpose_a, transpose_b),
+             activation, left.raw(), right.raw(), fused ? bias.raw() : nullptr, out.mutable_raw());
+    context.set_output(0, std::move(out));
+  };
+}
+
+}  // namespace
+
+void register_cuda_linear_kernels(KernelRegistry& registry) {
+  const auto types = {DType::f32, DType::f64, DType::f16, DType::bf16};
+  add_cuda(registry, "MatMul", types, [](const KernelInit& init) { return make_product(init, false); });
+  add_cuda(registry, "FusedMatMul", types, [](const KernelInit& init) { return make_product(init, true); });
+}
+
+}  // namespace troupe

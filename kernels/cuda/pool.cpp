@@ -1,0 +1,68 @@
+// Pooling on a GPU by kernels of our own (f32, f64, f16, bf16): cuDNN's pools pad evenly, and do not say which of several maxima gets a
+// gradient. The bits are the CPU's.
+#include "kernels/cpu/pool.hpp"
+
+#include "devices/cuda/cuda_error.hpp"
+#include "kernels/cpu/tensor_checks.hpp"
+#include "kernels/cuda/cuda_kernels.hpp"
+#include "kernels/cuda/pool_launch.hpp"
+
+namespace troupe {
+namespace {
+
+PoolSizes sizes_of(const PoolGeometry& g) {
+  const auto axis = [](const WindowAxis& a) { return PoolAxis{.input = a.input, .kernel = a.kernel, .stride = a.stride, .output = a.output, .before = a.before}; };
+  return {.images = g.batch, .channels = g.channels, .rows = axis(g.rows), .columns = axis(g.columns)};
+}
+
+using Forward = cudaError_t (*)(DType, const PoolSizes&, const void*, void*, cudaStream_t);
+
+KernelFactory forward(const char* op, Forward launch) {
+  return [=](const KernelInit& init) -> Kernel {
+    return [=, options = pool_options(init.attributes)](KernelContext& context) {
+      const Tensor& x = context.input(0);
+      const PoolGeometry g = pool_geometry(x.shape(), options);
+      Tensor y = context.allocate(x.dtype(), g.result_shape());
+      if (y.num_elements() > 0) check_cuda(launch(x.dtype(), sizes_of(g), x.raw(), y.mutable_raw(), cuda_device(context).stream()), op);
+      context.set_output(0, std::move(y));
+    };
+  };
+}
+
+Kernel make_max_pool_grad(const KernelInit& init) {
+  return [options = pool_options(init.attributes)](KernelContext& context) {
+    const Tensor &x = context.input(0), &y = context.input(1), &dy = context.input(2);
+    Tensor dx = context.allocate(x.dtype(), x.shape());
+    const PoolGeometry g = pool_geometry(x.shape(), options);
+    check_tensor("MaxPoolGrad: y", y, x.dtype(), g.result_shape());
+    check_tensor("MaxPoolGrad: dy", dy, x.dtype(), g.result_shape());
+    if (dx.num_elements() > 0)
+      check_cuda(launch_max_pool_grad(x.dtype(), sizes_of(g), x.raw(), y.raw(), dy.raw(), dx.mutable_raw(), cuda_device(context).stream()), "MaxPoolGrad");
+    context.set_output(0, std::move(dx));
+  };
+}
+
+Kernel make_avg_pool_grad(const KernelInit& init) {
+  return [options = pool_options(init.attributes)](KernelContext& context) {
+    const Tensor& x = context.input(0);  // for its shape
+    const Tensor& dy = context.input(1);
+    Tensor dx = context.allocate(x.dtype(), x.shape());
+    const PoolGeometry g = pool_geometry(x.shape(), options);
+    check_tensor("AvgPoolGrad: dy", dy, x.dtype(), g.result_shape());
+    if (dx.num_elements() > 0)
+      check_cuda(launch_avg_pool_grad(x.dtype(), sizes_of(g), dy.raw(), dx.mutable_raw(), cuda_device(context).stream()), "AvgPoolGrad");
+    context.set_output(0, std::move(dx));
+  };
+}
+
+}  // namespace
+
+void register_cuda_pool_kernels(KernelRegistry& registry) {
+  const auto types = {DType::f32, DType::f64, DType::f16, DType::bf16};
+  add_cuda(registry, "MaxPool", types, forward("MaxPool", launch_max_pool));
+  add_cuda(registry, "AvgPool", types, forward("AvgPool", launch_avg_pool));
+  add_cuda(registry, "MaxPoolGrad", types, make_max_pool_grad);
+  add_cuda(registry, "AvgPoolGrad", types, make_avg_pool_grad);
+}
+
+}  // namespace troupe

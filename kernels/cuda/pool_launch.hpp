@@ -1,0 +1,28 @@
+// Pooling of NHWC images, between host and device code. All sizes are at least 1; each element of a result has a thread of its own, which adds
+// in the order of the CPU: the same bits.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+
+#include "messages/dtype.hpp"
+
+namespace troupe {
+
+// Along one axis window o covers the positions [o * stride - before, o * stride - before + kernel) that exist.
+struct PoolAxis {
+  std::int64_t input, kernel, stride, output, before;
+};
+struct PoolSizes {
+  std::int64_t images, channels;
+  PoolAxis rows, columns;
+};
+
+// The floating types. `x` and `dx` are images, `y` and `dy` results.
+cudaError_t launch_max_pool(DType dtype, const PoolSizes& sizes, const void* x, void* y, cudaStream_t stream);
+cudaError_t launch_max_pool_grad(DType dtype, const PoolSizes& sizes, const void* x, const void* y, const void* dy, void* dx, cudaStream_t stream);
+cudaError_t launch_avg_pool(DType dtype, const PoolSizes& sizes, const void* x, void* y, cudaStream_t stream);
+cudaError_t launch_avg_pool_grad(DType dtype, const PoolSizes& sizes, const void* dy, void* dx, cudaStream_t stream);
+
+}  // namespace troupe
