@@ -14,6 +14,7 @@ void register_cuda_kernels(KernelRegistry& registry) {
   register_cuda_bias_kernels(registry);
   register_cuda_finite_kernels(registry);
   register_cuda_reduce_kernels(registry);
+  register_cuda_softmax_kernels(registry);
   register_cuda_state_kernels(registry);
 }
 
