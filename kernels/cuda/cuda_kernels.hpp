@@ -18,6 +18,7 @@ void add_cuda(KernelRegistry& registry, const std::string& op, std::initializer_
 
 void register_cuda_bias_kernels(KernelRegistry& registry);
 void register_cuda_finite_kernels(KernelRegistry& registry);
+void register_cuda_random_kernels(KernelRegistry& registry);
 void register_cuda_reduce_kernels(KernelRegistry& registry);
 void register_cuda_softmax_kernels(KernelRegistry& registry);
 void register_cuda_state_kernels(KernelRegistry& registry);
