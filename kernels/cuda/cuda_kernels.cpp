@@ -17,6 +17,7 @@ void register_cuda_kernels(KernelRegistry& registry) {
   register_cuda_reduce_kernels(registry);
   register_cuda_softmax_kernels(registry);
   register_cuda_state_kernels(registry);
+  register_cuda_training_kernels(registry);
 }
 
 }  // namespace troupe

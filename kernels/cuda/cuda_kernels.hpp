@@ -22,6 +22,7 @@ void register_cuda_random_kernels(KernelRegistry& registry);
 void register_cuda_reduce_kernels(KernelRegistry& registry);
 void register_cuda_softmax_kernels(KernelRegistry& registry);
 void register_cuda_state_kernels(KernelRegistry& registry);
+void register_cuda_training_kernels(KernelRegistry& registry);
 
 void register_cuda_kernels(KernelRegistry& registry);
 
