@@ -11,10 +11,16 @@ void add_cuda(KernelRegistry& registry, const std::string& op, std::initializer_
 }
 
 void register_cuda_kernels(KernelRegistry& registry) {
+  register_cuda_bias_kernels(registry);
   register_cuda_conv_kernels(registry);
+  register_cuda_finite_kernels(registry);
   register_cuda_linear_kernels(registry);
   register_cuda_pool_kernels(registry);
+  register_cuda_random_kernels(registry);
+  register_cuda_reduce_kernels(registry);
+  register_cuda_softmax_kernels(registry);
   register_cuda_state_kernels(registry);
+  register_cuda_training_kernels(registry);
 }
 
 }  // namespace troupe

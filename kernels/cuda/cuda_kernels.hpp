@@ -16,10 +16,16 @@ void add_cuda(KernelRegistry& registry, const std::string& op, std::initializer_
 // The same for kernels that need nothing of their node.
 void add_cuda(KernelRegistry& registry, const std::string& op, std::initializer_list<DType> dtypes, void (*run)(KernelContext&));
 
+void register_cuda_bias_kernels(KernelRegistry& registry);
 void register_cuda_conv_kernels(KernelRegistry& registry);
+void register_cuda_finite_kernels(KernelRegistry& registry);
 void register_cuda_linear_kernels(KernelRegistry& registry);
 void register_cuda_pool_kernels(KernelRegistry& registry);
+void register_cuda_random_kernels(KernelRegistry& registry);
+void register_cuda_reduce_kernels(KernelRegistry& registry);
+void register_cuda_softmax_kernels(KernelRegistry& registry);
 void register_cuda_state_kernels(KernelRegistry& registry);
+void register_cuda_training_kernels(KernelRegistry& registry);
 
 void register_cuda_kernels(KernelRegistry& registry);
 

@@ -1,10 +1,26 @@
 // What forwards its input, and variables.
-#include "kernels/cuda/cuda_kernels.hpp"
+#include "kernels/cuda/state_launch.hpp"
+#include "kernels/cuda/variables.hpp"
 
 namespace troupe {
 namespace {
 
 void forward(KernelContext& context) { context.set_output(0, context.input(0)); }
+
+// variable += value, or -=, in place. Output: the new value.
+template <bool kSubtract>
+void assign_sum(KernelContext& context) {
+  const Variable& variable = context.variable(0);
+  const Tensor& value = context.input(1);
+  if (value.shape() != variable.value().shape())
+    invalid_argument("variable '{}' is {}; an update of {} does not fit", variable.name(), variable.value().shape().to_string(),
+                     value.shape().to_string());
+  Tensor& stored = writable(context, 0);
+  if (stored.num_elements() > 0)
+    check_cuda(launch_assign_sum(stored.dtype(), kSubtract, stored.mutable_raw(), value.raw(), stored.num_elements(), cuda_device(context).stream()),
+               kSubtract ? "AssignSubVariable" : "AssignAddVariable");
+  context.set_output(0, stored);
+}
 
 }  // namespace
 
@@ -17,6 +33,9 @@ void register_cuda_state_kernels(KernelRegistry& registry) {
     context.variable(0).assign(context.input(1));
     context.set_output(0, context.input(1));
   });
+  const auto real = {DType::f32, DType::f64, DType::f16, DType::bf16, DType::i8, DType::u8, DType::i16, DType::i32, DType::i64};
+  add_cuda(registry, "AssignAddVariable", real, assign_sum<false>);
+  add_cuda(registry, "AssignSubVariable", real, assign_sum<true>);
   for (const char* op : {"Identity", "StopGradient"}) registry.set_reuse(op, "GPU", Reuse::view);
 }
 

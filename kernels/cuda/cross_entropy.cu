@@ -1,0 +1,96 @@
+#include "kernels/cuda/softmax_rows.cuh"
+
+namespace troupe {
+namespace device {
+namespace {
+
+template <class Element>
+struct SparseCrossEntropy {
+  using T = Element;
+  static constexpr bool kSecond = false, kExponential = true, kLoss = true;
+  struct Row {
+    std::int64_t label;
+    T poison;  // 0; NaN if the label is no class
+  };
+
+  const void* labels;
+  bool wide;
+  std::int64_t classes;
+
+  __device__ Row row(std::int64_t index) const {
+    const std::int64_t label = wide ? static_cast<const std::int64_t*>(labels)[index] : static_cast<const std::int32_t*>(labels)[index];
+    return {label, label >= 0 && label < classes ? T{0} : infinity_of(T{}) - infinity_of(T{})};
+  }
+  __device__ T emit(const Row& row, const Stats<T>& stats, std::int64_t column, T, T, T e) const {
+    return e / stats.value - (column == row.label ? T{1} : T{0}) + row.poison;
+  }
+  __device__ T loss(const Row& row, const Stats<T>& stats, std::int64_t column, T x, T) const {
+    return (column == row.label ? stats.log_value - (x - stats.maximum) : T{0}) + row.poison;
+  }
+};
+
+template <class Element>
+struct CrossEntropy {
+  using T = Element;
+  static constexpr bool kSecond = true, kExponential = true, kLoss = true;
+  struct Row {};
+
+  __device__ Row row(std::int64_t) const { return {}; }
+  __device__ T emit(Row, const Stats<T>& stats, std::int64_t, T, T z, T e) const { return e / stats.value - z; }
+  __device__ T loss(Row, const Stats<T>& stats, std::int64_t, T x, T z) const { return z * (stats.log_value - (x - stats.maximum)); }
+};
+
+constexpr int kThreads = 256;
+
+template <class T>
+__global__ void __launch_bounds__(kThreads) sigmoid_cross_entropy(const T* logits, const T* labels, T* out, std::int64_t count, bool vectors) {
+  constexpr int kVector = kVectorOf<T>;
+  const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * kThreads * kVector;
+  for (std::int64_t i = (static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x) * kVector; i < count; i += step) {
+    const auto one = [](T x, T z) {
+      const T magnitude = x < T{0} ? -x : x, positive = x < T{0} ? T{0} : x;
+      return positive - x * z + log1p(exponential(-magnitude));
+    };
+    if (i + kVector <= count) {
+      T x[kVector], z[kVector];
+      load<kVector>(logits + i, vectors, x);
+      load<kVector>(labels + i, vectors, z);
+#pragma unroll
+      for (int v = 0; v < kVector; ++v) x[v] = one(x[v], z[v]);
+      store<kVector>(out + i, vectors, x);
+    } else {
+      for (std::int64_t j = i; j < count; ++j) out[j] = one(logits[j], labels[j]);
+    }
+  }
+}
+
+using Real = Elements<float, double>;
+
+}  // namespace
+}  // namespace device
+
+cudaError_t launch_sparse_cross_entropy(SoftmaxRows rows, const void* logits, const void* labels, bool wide, void* loss, void* backprop,
+                                        cudaStream_t stream) {
+  return device::dispatch(device::Real{}, rows.dtype, [&]<class T>() {
+    const device::RowPointers<T> p{static_cast<const T*>(logits), nullptr, static_cast<T*>(backprop), static_cast<T*>(loss)};
+    return device::launch_rows(device::SparseCrossEntropy<T>{labels, wide, rows.width}, p, rows, stream);
+  });
+}
+
+cudaError_t launch_cross_entropy(SoftmaxRows rows, const void* logits, const void* labels, void* loss, void* backprop, cudaStream_t stream) {
+  return device::dispatch(device::Real{}, rows.dtype, [&]<class T>() {
+    const device::RowPointers<T> p{static_cast<const T*>(logits), static_cast<const T*>(labels), static_cast<T*>(backprop), static_cast<T*>(loss)};
+    return device::launch_rows(device::CrossEntropy<T>{}, p, rows, stream);
+  });
+}
+
+cudaError_t launch_sigmoid_cross_entropy(DType dtype, std::int64_t count, const void* logits, const void* labels, void* out, cudaStream_t stream) {
+  return device::dispatch(device::Real{}, dtype, [&]<class T>() {
+    const auto *x = static_cast<const T*>(logits), *z = static_cast<const T*>(labels);
+    auto* to = static_cast<T*>(out);
+    return device::launch(device::sigmoid_cross_entropy<T>, device::blocks_for(count, device::kThreads * device::kVectorOf<T>), device::kThreads, stream,
+                          x, z, to, count, device::aligned(x, z, to));
+  });
+}
+
+}  // namespace troupe

@@ -1,0 +1,54 @@
+// AllFinite, and ApplyLossScale, which has no need to know on the host.
+#include <memory>
+
+#include "devices/cuda/cuda_error.hpp"
+#include "kernels/cpu/tensor_checks.hpp"
+#include "kernels/cuda/cuda_kernels.hpp"
+#include "kernels/cuda/finite_launch.hpp"
+#include "kernels/cuda/variables.hpp"
+
+namespace troupe {
+namespace {
+
+Kernel make_all_finite(const KernelInit& init) {
+  const DType dtype = init.input_types.empty() ? DType::f32 : init.input_types[0];
+  return [dtype](KernelContext& context) {
+    const cudaStream_t stream = cuda_device(context).stream();
+    Tensor out = context.allocate(DType::boolean, Shape{});
+    auto* finite = reinterpret_cast<bool*>(out.mutable_raw());
+    check_cuda(cudaMemsetAsync(finite, 1, 1, stream), "AllFinite");
+    SweepTable<1> table;
+    for (int i = 0; i < context.num_inputs(); ++i) {
+      const Tensor& x = context.input(i);
+      const std::array<void*, 1> pointer{const_cast<std::byte*>(x.raw())};
+      if (table.add(pointer, x.num_elements())) continue;
+      check_cuda(launch_find_not_finite(dtype, table, finite, stream), "AllFinite");
+      table = {};
+      table.add(pointer, x.num_elements());
+    }
+    check_cuda(launch_find_not_finite(dtype, table, finite, stream), "AllFinite");
+    context.set_output(0, std::move(out));
+  };
+}
+
+Kernel make_loss_scale(const KernelInit& init) {
+  const LossScaleRule rule{init.attributes.boolean("dynamic"), static_cast<double>(init.attributes.integer("growth_interval")),
+                           init.attributes.real("largest")};
+  return [rule](KernelContext& context) {
+    check_tensor("ApplyLossScale: var", context.variable(0).value(), DType::f64, Shape{3});
+    const Tensor& verdict = context.input(1);
+    if (!is_floating(verdict.dtype())) fail(Code::unimplemented, "there is no code for dtype {}", name(verdict.dtype()));
+    auto* state = reinterpret_cast<double*>(writable(context, 0).mutable_raw());
+    check_cuda(launch_loss_scale_step(verdict.dtype(), verdict.raw(), verdict.num_elements(), state, rule, cuda_device(context).stream()),
+               "ApplyLossScale");
+  };
+}
+
+}  // namespace
+
+void register_cuda_finite_kernels(KernelRegistry& registry) {
+  add_cuda(registry, "AllFinite", {DType::f32, DType::f64, DType::f16, DType::bf16}, make_all_finite);
+  add_cuda(registry, "ApplyLossScale", {DType::f64}, make_loss_scale);
+}
+
+}  // namespace troupe

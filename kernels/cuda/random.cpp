@@ -1,0 +1,80 @@
+// Random values; f32 and f64. Element i depends on the node's stream and i alone.
+#include "devices/cuda/cuda_error.hpp"
+#include "kernels/cuda/cuda_kernels.hpp"
+#include "kernels/cuda/random_launch.hpp"
+
+namespace troupe {
+namespace {
+
+// As of the CPU (kernels/cpu/random.hpp).
+PhiloxStream random_stream(KernelContext& context, std::int64_t seed) {
+  const RandomKey key = context.random_key();
+  const std::uint64_t node = mix64(context.node_hash() ^ static_cast<std::uint64_t>(seed));
+  return {key.seed, mix64(mix64(node ^ key.step) ^ key.slot)};
+}
+
+double rounded(DType dtype, double value) { return dtype == DType::f32 ? static_cast<double>(static_cast<float>(value)) : value; }
+
+// A kernel that fills its output, of attribute `shape`: launch(stream of values, elements, memory, stream of the GPU).
+template <class Launch>
+Kernel filling(const KernelInit& init, const char* op, Launch launch) {
+  const Shape shape = init.attributes.shape("shape");
+  if (!shape.fully_known()) invalid_argument("'{}': the shape {} is not fully known", init.node_name, shape.to_string());
+  return [=, dtype = init.output_types[0], seed = init.attributes.integer("seed")](KernelContext& context) {
+    Tensor out = context.allocate(dtype, shape);
+    if (out.num_elements() > 0)
+      check_cuda(launch(random_stream(context, seed), out.num_elements(), out.mutable_raw(), cuda_device(context).stream()), op);
+    context.set_output(0, std::move(out));
+  };
+}
+
+Kernel make_uniform(const KernelInit& init) {
+  const DType dtype = init.output_types[0];
+  const double low = rounded(dtype, init.attributes.real("minval")), high = rounded(dtype, init.attributes.real("maxval"));
+  if (!(low < high)) invalid_argument("'{}': minval {} is not below maxval {}", init.node_name, init.attributes.real("minval"), init.attributes.real("maxval"));
+  return filling(init, "RandomUniform", [=](const PhiloxStream& random, std::int64_t count, void* out, cudaStream_t stream) {
+    return launch_random_uniform(dtype, random, count, low, high, out, stream);
+  });
+}
+
+template <bool kTruncated>
+Kernel make_normal(const KernelInit& init) {
+  const DType dtype = init.output_types[0];
+  const double mean = init.attributes.real("mean"), deviation = init.attributes.real("stddev");
+  return filling(init, kTruncated ? "TruncatedNormal" : "RandomNormal",
+                 [=](const PhiloxStream& random, std::int64_t count, void* out, cudaStream_t stream) {
+                   return launch_random_normal(dtype, random, kTruncated, count, mean, deviation, out, stream);
+                 });
+}
+
+// Outputs: y = x * mask; mask: 0 with probability `rate`, else 1 / (1 - rate).
+Kernel make_dropout(const KernelInit& init) {
+  const double rate = init.attributes.real("rate");
+  if (!(rate >= 0 && rate < 1)) invalid_argument("'{}': the dropout rate {} is not in [0, 1)", init.node_name, rate);
+  return [rate, seed = init.attributes.integer("seed")](KernelContext& context) {
+    const DType dtype = context.input(0).dtype();
+    const Shape shape = context.input(0).shape();
+    const void* x = context.input(0).raw();
+    Tensor mask = context.allocate(dtype, shape);
+    Tensor y = context.take_or_allocate(0, dtype, shape);
+    if (mask.num_elements() > 0)
+      check_cuda(launch_dropout(dtype, random_stream(context, seed), mask.num_elements(), rate, x, y.mutable_raw(), mask.mutable_raw(),
+                                cuda_device(context).stream()),
+                 "Dropout");
+    context.set_output(0, std::move(y));
+    context.set_output(1, std::move(mask));
+  };
+}
+
+}  // namespace
+
+void register_cuda_random_kernels(KernelRegistry& registry) {
+  const auto real = {DType::f32, DType::f64};
+  add_cuda(registry, "RandomUniform", real, make_uniform);
+  add_cuda(registry, "RandomNormal", real, make_normal<false>);
+  add_cuda(registry, "TruncatedNormal", real, make_normal<true>);
+  add_cuda(registry, "Dropout", real, make_dropout);
+  registry.set_reuse("Dropout", "GPU", Reuse::in_place);
+}
+
+}  // namespace troupe

@@ -1,0 +1,168 @@
+// Compiled without fused multiply-adds: uniform values have the CPU's bits.
+#include <cmath>
+#include <numbers>
+
+#include "kernels/cuda/element_types.cuh"
+#include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/random_launch.hpp"
+
+namespace troupe {
+namespace device {
+namespace {
+
+constexpr int kThreads = 256;
+
+// Values of one block of the stream.
+template <class T>
+struct Lanes {
+  T values[kVectorOf<T>];
+};
+
+__device__ inline void uniform_lanes(const PhiloxBlock& block, Lanes<float>& lanes) {
+  for (int i = 0; i < 4; ++i) lanes.values[i] = uniform_float(block[i]);
+}
+__device__ inline void uniform_lanes(const PhiloxBlock& block, Lanes<double>& lanes) {
+  for (int i = 0; i < 2; ++i) lanes.values[i] = uniform_double(block[2 * i], block[2 * i + 1]);
+}
+
+__device__ inline void sine_and_cosine(float angle, float* sine, float* cosine) { sincosf(angle, sine, cosine); }
+__device__ inline void sine_and_cosine(double angle, double* sine, double* cosine) { sincos(angle, sine, cosine); }
+
+// Box and Muller, "A note on the generation of random normal deviates" (1958).
+template <class T>
+__device__ void normal_lanes(const PhiloxBlock& block, Lanes<T>& lanes) {
+  uniform_lanes(block, lanes);
+#pragma unroll
+  for (int i = 0; i < kVectorOf<T>; i += 2) {
+    const T radius = sqrt(T{-2} * log(T{1} - lanes.values[i]));  // 1 - u is in (0, 1]
+    const T angle = T{2} * std::numbers::pi_v<T> * lanes.values[i + 1];
+    T sine, cosine;
+    sine_and_cosine(angle, &sine, &cosine);
+    lanes.values[i] = radius * cosine;
+    lanes.values[i + 1] = radius * sine;
+  }
+}
+
+template <class T>
+struct Uniform {
+  T low, high, width, last;  // last: the one before high, which low + u * width may round to
+  __device__ void operator()(const PhiloxStream& random, std::uint64_t block, Lanes<T>& lanes) const {
+    uniform_lanes(random.block(block), lanes);
+#pragma unroll
+    for (T& value : lanes.values) {
+      const T scaled = low + value * width;
+      value = scaled < high ? scaled : last;
+    }
+  }
+};
+
+template <class T>
+struct Normal {
+  T mean, deviation;
+  bool truncated;
+  __device__ void operator()(const PhiloxStream& random, std::uint64_t block, Lanes<T>& lanes) const {
+    normal_lanes(random.block(block), lanes);
+#pragma unroll
+    for (int i = 0; i < kVectorOf<T>; ++i) {
+      T value = lanes.values[i];
+      for (std::uint64_t attempt = 1; truncated && fabs(value) >= T{2}; ++attempt) {
+        Lanes<T> again;
+        normal_lanes(random.block(block + (attempt << 48)), again);
+        value = again.values[i];
+      }
+      lanes.values[i] = mean + deviation * value;
+    }
+  }
+};
+
+// A thread's block of the stream makes its next 16 bytes.
+template <class T, class Draw>
+__global__ void __launch_bounds__(kThreads) fill(PhiloxStream random, Draw draw, std::int64_t count, T* out, bool vectors) {
+  constexpr int kVector = kVectorOf<T>;
+  const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * kThreads;
+  for (std::int64_t block = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x; block * kVector < count; block += step) {
+    Lanes<T> lanes;
+    draw(random, static_cast<std::uint64_t>(block), lanes);
+    const std::int64_t at = block * kVector;
+    if (at + kVector <= count) {
+      store<kVector>(out + at, vectors, lanes.values);
+    } else {
+#pragma unroll
+      for (int i = 0; i < kVector; ++i)
+        if (at + i < count) out[at + i] = lanes.values[i];
+    }
+  }
+}
+
+template <class T>
+__global__ void __launch_bounds__(kThreads)
+    dropout(PhiloxStream random, T rate, T keep, std::int64_t count, const T* x, T* y, T* mask, bool vectors) {
+  constexpr int kVector = kVectorOf<T>;
+  const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * kThreads;
+  for (std::int64_t block = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x; block * kVector < count; block += step) {
+    const std::int64_t at = block * kVector;
+    const bool whole = at + kVector <= count;
+    T from[kVector] = {}, to[kVector];
+    if (whole) {
+      load<kVector>(x + at, vectors, from);
+    } else {
+#pragma unroll
+      for (int i = 0; i < kVector; ++i)
+        if (at + i < count) from[i] = x[at + i];
+    }
+    Lanes<T> lanes;
+    uniform_lanes(random.block(static_cast<std::uint64_t>(block)), lanes);
+#pragma unroll
+    for (int i = 0; i < kVector; ++i) {
+      lanes.values[i] = lanes.values[i] < rate ? T{0} : keep;
+      to[i] = from[i] * lanes.values[i];
+    }
+    if (whole) {
+      store<kVector>(mask + at, vectors, lanes.values);
+      store<kVector>(y + at, vectors, to);
+    } else {
+#pragma unroll
+      for (int i = 0; i < kVector; ++i)
+        if (at + i < count) {
+          mask[at + i] = lanes.values[i];
+          y[at + i] = to[i];
+        }
+    }
+  }
+}
+
+using Real = Elements<float, double>;
+
+template <class T, class Draw>
+cudaError_t launch_fill(const PhiloxStream& random, const Draw& draw, std::int64_t count, void* out, cudaStream_t stream) {
+  auto* to = static_cast<T*>(out);
+  return launch(fill<T, Draw>, blocks_for(count, kThreads * kVectorOf<T>), kThreads, stream, random, draw, count, to, aligned(to));
+}
+
+}  // namespace
+}  // namespace device
+
+cudaError_t launch_random_uniform(DType dtype, PhiloxStream random, std::int64_t count, double low, double high, void* out, cudaStream_t stream) {
+  return device::dispatch(device::Real{}, dtype, [&]<class T>() {
+    const T from = static_cast<T>(low), to = static_cast<T>(high);
+    return device::launch_fill<T>(random, device::Uniform<T>{from, to, to - from, std::nextafter(to, from)}, count, out, stream);
+  });
+}
+
+cudaError_t launch_random_normal(DType dtype, PhiloxStream random, bool truncated, std::int64_t count, double mean, double deviation, void* out,
+                                 cudaStream_t stream) {
+  return device::dispatch(device::Real{}, dtype, [&]<class T>() {
+    return device::launch_fill<T>(random, device::Normal<T>{static_cast<T>(mean), static_cast<T>(deviation), truncated}, count, out, stream);
+  });
+}
+
+cudaError_t launch_dropout(DType dtype, PhiloxStream random, std::int64_t count, double rate, const void* x, void* y, void* mask, cudaStream_t stream) {
+  return device::dispatch(device::Real{}, dtype, [&]<class T>() {
+    const auto* from = static_cast<const T*>(x);
+    auto *to = static_cast<T*>(y), *kept = static_cast<T*>(mask);
+    return device::launch(device::dropout<T>, device::blocks_for(count, device::kThreads * device::kVectorOf<T>), device::kThreads, stream, random,
+                          static_cast<T>(rate), static_cast<T>(1 / (1 - rate)), count, from, to, kept, device::aligned(from, to, kept));
+  });
+}
+
+}  // namespace troupe

@@ -1,0 +1,137 @@
+#include "kernels/cuda/reduce.hpp"
+
+#include <vector>
+
+#include "devices/cuda/cuda_error.hpp"
+
+namespace troupe {
+namespace {
+
+const char* text(Reduction kind) {
+  switch (kind) {
+    case Reduction::sum: return "sum";
+    case Reduction::mean: return "mean";
+    case Reduction::half_square_sum: return "sum of squares";
+    case Reduction::max: return "maximum";
+    case Reduction::min: return "minimum";
+    case Reduction::arg_max: return "greatest";
+  }
+  return "?";
+}
+
+int checked_axis(std::int64_t axis, int rank) {
+  if (axis < -rank || axis >= rank) invalid_argument("axis {} of a tensor with {} dimensions", axis, rank);
+  return static_cast<int>(axis < 0 ? axis + rank : axis);
+}
+
+Tensor reduce_axes(KernelContext& context, Reduction kind, const std::vector<std::int64_t>& axes, bool keep_dims) {
+  const Tensor& x = context.input(0);
+  std::vector<ReduceDim> dims;
+  for (const std::int64_t size : x.shape().dims()) dims.push_back({size, axes.empty()});
+  for (const std::int64_t axis : axes) dims[static_cast<std::size_t>(checked_axis(axis, x.shape().rank()))].reduced = true;
+  Shape shape;
+  for (const ReduceDim& d : dims)
+    if (!d.reduced || keep_dims) shape = shape.with_appended(d.reduced ? 1 : d.size);
+  return cuda_reduce(context, kind, x, dims, shape);
+}
+
+KernelFactory over_axes(Reduction kind) {
+  return [kind](const KernelInit& init) -> Kernel {
+    return [kind, axes = init.attributes.integers("axes"), keep_dims = init.attributes.boolean("keep_dims")](KernelContext& context) {
+      context.set_output(0, reduce_axes(context, kind, axes, keep_dims));
+    };
+  };
+}
+
+Kernel make_arg_max(const KernelInit& init) {
+  return [attribute = init.attributes.integer("axis")](KernelContext& context) {
+    const Tensor& x = context.input(0);
+    const int axis = checked_axis(attribute, x.shape().rank());
+    if (x.shape().dim(axis) == 0) invalid_argument("ArgMax over dimension {} of {}, which is empty", axis, x.shape().to_string());
+    std::vector<ReduceDim> dims;
+    for (const std::int64_t size : x.shape().dims()) dims.push_back({size, std::ssize(dims) == axis});
+    context.set_output(0, cuda_reduce(context, Reduction::arg_max, x, dims, x.shape().without(axis)));
+  };
+}
+
+// What broadcasting the shape of input 1 to that of input 0 added is summed.
+void sum_to_like(KernelContext& context) {
+  const Tensor& x = context.input(0);
+  const Shape& shape = context.input(1).shape();
+  if (x.shape() == shape) return context.set_output(0, x);
+  const int added = x.shape().rank() - shape.rank();
+  if (added < 0 || broadcast(shape, x.shape()) != x.shape())
+    invalid_argument("{} was not broadcast to {}", shape.to_string(), x.shape().to_string());
+  std::vector<ReduceDim> dims;
+  for (int d = 0; d < x.shape().rank(); ++d) {
+    const std::int64_t size = x.shape().dim(d);
+    dims.push_back({size, d < added || (shape.dim(d - added) == 1 && size != 1)});
+  }
+  context.set_output(0, cuda_reduce(context, Reduction::sum, x, dims, shape));
+}
+
+// The sum of dy over the copies of each element.
+Kernel make_tile_grad(const KernelInit& init) {
+  return [multiples = init.attributes.integers("multiples")](KernelContext& context) {
+    const Tensor& dy = context.input(0);
+    const Shape& shape = context.input(1).shape();
+    bool fits = dy.shape().rank() == shape.rank() && std::ssize(multiples) == shape.rank();
+    std::vector<ReduceDim> dims;
+    for (int d = 0; fits && d < shape.rank(); ++d) {
+      const std::int64_t times = multiples[static_cast<std::size_t>(d)];
+      std::int64_t size = 0;
+      fits = times >= 0 && !__builtin_mul_overflow(times, shape.dim(d), &size) && size == dy.shape().dim(d);
+      dims.insert(dims.end(), {{times, true}, {shape.dim(d), false}});
+    }
+    if (!fits) invalid_argument("{} is not a tiling of {}", dy.shape().to_string(), shape.to_string());
+    context.set_output(0, cuda_reduce(context, Reduction::sum, dy, dims, shape));
+  };
+}
+
+}  // namespace
+
+Tensor cuda_reduce(KernelContext& context, Reduction kind, const Tensor& x, std::span<const ReduceDim> dims, const Shape& shape) {
+  Tensor out = context.allocate(kind == Reduction::arg_max ? DType::i64 : x.dtype(), shape);
+  std::int64_t terms = 1;
+  for (const ReduceDim& d : dims)
+    if (d.reduced && __builtin_mul_overflow(terms, d.size, &terms)) invalid_argument("a reduction of too many elements");
+  const bool of_nothing = kind == Reduction::sum || kind == Reduction::half_square_sum || (kind == Reduction::mean && !is_integer(x.dtype()));
+  if (terms == 0 && !of_nothing) invalid_argument("the {} of no elements: {} has a reduced dimension of 0", text(kind), x.shape().to_string());
+  if (out.num_elements() == 0) return out;
+  // Beyond here the kept dimensions are not 0, and if a reduced one is, there is one empty sum per result.
+  ReduceLaunch l{.dtype = x.dtype()};
+  l.layout = terms == 0 ? reduce_layout_of_nothing(out.num_elements()) : reduce_layout(dims.data(), static_cast<int>(dims.size()));
+  l.grid = reduce_grid(l.layout, x.dtype());
+  l.x = x.raw();
+  l.out = out.mutable_raw();
+  Tensor partial;
+  if (l.grid.chunks > 1) {
+    partial = context.allocate(DType::u8, Shape{reduce_partials(l.layout, l.grid) * static_cast<std::int64_t>(kPartialBytes)});
+    l.partial = partial.mutable_raw();
+  }
+  const cudaStream_t stream = cuda_device(context).stream();
+  switch (kind) {
+    case Reduction::sum: check_cuda(launch_reduce_sum(l, 1, stream), "Sum"); break;
+    case Reduction::mean: check_cuda(launch_reduce_sum(l, static_cast<double>(terms), stream), "Mean"); break;
+    case Reduction::half_square_sum: check_cuda(launch_reduce_squares(l, 2, stream), "L2Loss"); break;
+    case Reduction::max: check_cuda(launch_reduce_extreme(l, true, stream), "Max"); break;
+    case Reduction::min: check_cuda(launch_reduce_extreme(l, false, stream), "Min"); break;
+    case Reduction::arg_max: check_cuda(launch_arg_max(l, stream), "ArgMax"); break;
+  }
+  return out;
+}
+
+void register_cuda_reduce_kernels(KernelRegistry& registry) {
+  const auto real = {DType::f32, DType::f64, DType::f16, DType::bf16, DType::i8, DType::u8, DType::i16, DType::i32, DType::i64};
+  add_cuda(registry, "Sum", real, over_axes(Reduction::sum));
+  add_cuda(registry, "Mean", real, over_axes(Reduction::mean));
+  add_cuda(registry, "Max", real, over_axes(Reduction::max));
+  add_cuda(registry, "Min", real, over_axes(Reduction::min));
+  add_cuda(registry, "ArgMax", real, make_arg_max);
+  add_cuda(registry, "SumToLike", real, sum_to_like);
+  add_cuda(registry, "TileGrad", real, make_tile_grad);
+  add_cuda(registry, "L2Loss", {DType::f32, DType::f64, DType::f16, DType::bf16},
+           [](KernelContext& context) { context.set_output(0, reduce_axes(context, Reduction::half_square_sum, {}, false)); });
+}
+
+}  // namespace troupe

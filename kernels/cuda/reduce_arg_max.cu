@@ -1,0 +1,46 @@
+#include "kernels/cuda/reduce_kernels.cuh"
+
+namespace troupe {
+namespace device {
+namespace {
+
+// A value and its number among the terms.
+template <class V>
+struct Place {
+  V value;
+  long long index;
+};
+
+template <class T>
+struct ArgMax {
+  using Element = T;
+  using Out = std::int64_t;
+  using Value = Compute<T>;
+  using Lane = Place<Value>;
+  using Acc = Lane;
+
+  __device__ Lane lane() const { return {beaten_by_all<Value, true>(), std::numeric_limits<long long>::max()}; }
+  __device__ Acc acc() const { return lane(); }
+  // The first of the greatest, whatever the order in which they are looked at.
+  __device__ Lane join(Lane a, Lane b) const {
+    const bool a_nan = a.value != a.value, b_nan = b.value != b.value;
+    const bool same = (a_nan & b_nan) | (a.value == b.value);
+    const bool greater = b_nan ? !a_nan : b.value > a.value;
+    return (same ? b.index < a.index : greater) ? b : a;
+  }
+  __device__ Lane step(Lane lane, T x, std::int64_t index) const { return join(lane, {widen(x), index}); }
+  __device__ Acc widened(Lane a) const { return a; }
+  __device__ Acc merge(Acc a, Acc b) const { return join(a, b); }
+  __device__ static Acc shuffled(Acc a, int mask) { return {shuffle_xor(a.value, mask), shuffle_xor(a.index, mask)}; }
+  __device__ std::int64_t finish(Acc acc) const { return acc.index; }
+};
+
+}  // namespace
+}  // namespace device
+
+cudaError_t launch_arg_max(const ReduceLaunch& launch, cudaStream_t stream) {
+  return device::dispatch(device::RealElements{}, launch.dtype,
+                          [&]<class T>() { return device::launch_reduce(device::ArgMax<T>{}, launch, stream); });
+}
+
+}  // namespace troupe

@@ -1,0 +1,42 @@
+// Softmax and the cross entropies on a GPU, between host and device code. f32 and f64.
+//
+// A row is read once, into registers, if it has up to 16384 elements (f64, and rows whose bytes are no multiple of 16: 4096; f64 beyond
+// 1024: twice); a longer one twice. Bits depend on the row and its length only.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+
+#include "messages/dtype.hpp"
+
+namespace troupe {
+
+struct SoftmaxRows {
+  DType dtype = DType::invalid;
+  std::int64_t count = 0;  // of rows; at least 1
+  std::int64_t width = 0;  // at least 1
+};
+
+// How threads are given rows: a function of dtype and width alone.
+struct SoftmaxGrid {
+  int vector = 1;   // elements side by side that a thread loads at once
+  int across = 1;   // threads of a row: a power of two, up to 32; or a block of 256 or 1024
+  int vectors = 0;  // loads that a thread keeps: 1, 4, 8; 0: too many, the row is read twice
+};
+SoftmaxGrid softmax_grid(DType dtype, std::int64_t width);
+
+// out = softmax(x), or its logarithm. out may be x.
+cudaError_t launch_softmax(SoftmaxRows rows, bool logarithm, const void* x, void* out, cudaStream_t stream);
+// From the output y of either: dx.
+cudaError_t launch_softmax_grad(SoftmaxRows rows, bool logarithm, const void* dy, const void* y, void* dx, cudaStream_t stream);
+// backprop = softmax - onehot(label), loss = -log softmax[label]; labels are i32, or i64 if `wide`. A row whose label is no class gets NaN
+// as loss and backprop.
+cudaError_t launch_sparse_cross_entropy(SoftmaxRows rows, const void* logits, const void* labels, bool wide, void* loss, void* backprop,
+                                        cudaStream_t stream);
+// backprop = softmax - labels, loss = -sum labels log softmax.
+cudaError_t launch_cross_entropy(SoftmaxRows rows, const void* logits, const void* labels, void* loss, void* backprop, cudaStream_t stream);
+// Elementwise, of `count` elements: max(x, 0) - x z + log1p(exp(-|x|)).
+cudaError_t launch_sigmoid_cross_entropy(DType dtype, std::int64_t count, const void* logits, const void* labels, void* out, cudaStream_t stream);
+
+}  // namespace troupe

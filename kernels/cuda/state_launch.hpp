@@ -1,0 +1,15 @@
+// Changes of variables on a GPU, between host and device code.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+
+#include "messages/dtype.hpp"
+
+namespace troupe {
+
+// at[i] += change[i], or -=. Floating types, and integers of 8 to 64 bits, which wrap. `count` at least 1.
+cudaError_t launch_assign_sum(DType dtype, bool subtract, void* at, const void* change, std::int64_t count, cudaStream_t stream);
+
+}  // namespace troupe

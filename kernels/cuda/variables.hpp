@@ -1,0 +1,17 @@
+// Variables of a GPU, to be changed in place.
+#pragma once
+
+#include "devices/cuda/cuda_error.hpp"
+#include "kernels/cuda/cuda_kernels.hpp"
+
+namespace troupe {
+
+// The value of the variable at input `index`, in memory that no reader shares: copied on the stream first if one does.
+inline Tensor& writable(KernelContext& context, int index) {
+  const cudaStream_t stream = cuda_device(context).stream();
+  return context.variable(index).writable(context.allocator(), [stream](void* to, const void* from, std::size_t bytes) {
+    if (bytes > 0) check_cuda(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream), "the copy of a variable");
+  });
+}
+
+}  // namespace troupe
