@@ -11,6 +11,11 @@ void add_cuda(KernelRegistry& registry, const std::string& op, std::initializer_
 }
 
 void register_cuda_kernels(KernelRegistry& registry) {
+  register_cuda_comparison_kernels(registry);
+  register_cuda_fused_kernels(registry);
+  register_cuda_math_binary_kernels(registry);
+  register_cuda_math_grad_kernels(registry);
+  register_cuda_math_unary_kernels(registry);
   register_cuda_state_kernels(registry);
 }
 

@@ -16,6 +16,11 @@ void add_cuda(KernelRegistry& registry, const std::string& op, std::initializer_
 // The same for kernels that need nothing of their node.
 void add_cuda(KernelRegistry& registry, const std::string& op, std::initializer_list<DType> dtypes, void (*run)(KernelContext&));
 
+void register_cuda_comparison_kernels(KernelRegistry& registry);
+void register_cuda_fused_kernels(KernelRegistry& registry);
+void register_cuda_math_binary_kernels(KernelRegistry& registry);
+void register_cuda_math_grad_kernels(KernelRegistry& registry);
+void register_cuda_math_unary_kernels(KernelRegistry& registry);
 void register_cuda_state_kernels(KernelRegistry& registry);
 
 void register_cuda_kernels(KernelRegistry& registry);

@@ -1,0 +1,100 @@
+// Elements in device code: f16 and bf16 as CUDA has them, what arithmetic on them happens in, and vectors of 16 bytes.
+#pragma once
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include <cstdint>
+#include <type_traits>
+
+#include "messages/dtype.hpp"
+
+namespace troupe::device {
+
+template <class T>
+inline constexpr bool kNarrow = std::is_same_v<T, __half> || std::is_same_v<T, __nv_bfloat16>;
+template <class T>
+using Compute = std::conditional_t<kNarrow<T>, float, T>;
+
+template <class T>
+__device__ inline Compute<T> widen(T x) {
+  if constexpr (std::is_same_v<T, __half>)
+    return __half2float(x);
+  else if constexpr (std::is_same_v<T, __nv_bfloat16>)
+    return __bfloat162float(x);
+  else
+    return x;
+}
+// Rounds to nearest even.
+template <class T>
+__device__ inline T narrow(Compute<T> x) {
+  if constexpr (std::is_same_v<T, __half>)
+    return __float2half_rn(x);
+  else if constexpr (std::is_same_v<T, __nv_bfloat16>)
+    return __float2bfloat16_rn(x);
+  else
+    return x;
+}
+
+// Elements that one load of 16 bytes brings.
+template <class T>
+inline constexpr int kVectorOf = 16 / static_cast<int>(sizeof(T));
+
+// True if vectors may be loaded from and stored to all of these.
+template <class... Ts>
+bool aligned(const Ts*... pointers) {
+  return ((reinterpret_cast<std::uintptr_t>(pointers) % 16 == 0) && ...);
+}
+
+// kCount neighbours; as one vector if they are 16 bytes, and `vectors` says that their address is a multiple of 16.
+template <int kCount, class T>
+__device__ inline void load(const T* from, bool vectors, T (&values)[kCount]) {
+  if constexpr (kCount * sizeof(T) == 16) {
+    if (vectors) {
+      const uint4 all = *reinterpret_cast<const uint4*>(from);
+      memcpy(values, &all, 16);
+      return;
+    }
+  }
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) values[i] = from[i];
+}
+template <int kCount, class T>
+__device__ inline void store(T* to, bool vectors, const T (&values)[kCount]) {
+  if constexpr (kCount * sizeof(T) == 16) {
+    if (vectors) {
+      uint4 all;
+      memcpy(&all, values, 16);
+      *reinterpret_cast<uint4*>(to) = all;
+      return;
+    }
+  }
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) to[i] = values[i];
+}
+
+// The value that the lane whose number differs in the bits of `mask` has. By all lanes of a warp.
+template <class T>
+__device__ inline T shuffle_xor(T value, int mask) {
+  if constexpr (std::is_integral_v<T> && sizeof(T) < 4)
+    return static_cast<T>(__shfl_xor_sync(0xffffffffu, static_cast<int>(value), mask));
+  else
+    return __shfl_xor_sync(0xffffffffu, value, mask);
+}
+
+// Calls fn.template operator()<T>() for the type of `dtype`, one of these; cudaErrorInvalidValue for another.
+template <class... Ts>
+struct Elements {};
+template <class T>
+inline constexpr DType kDTypeOf = std::is_same_v<T, __half> ? DType::f16 : std::is_same_v<T, __nv_bfloat16> ? DType::bf16 : dtype_of<T>;
+using FloatElements = Elements<float, double, __half, __nv_bfloat16>;
+using RealElements = Elements<float, double, __half, __nv_bfloat16, std::int8_t, std::uint8_t, std::int16_t, std::int32_t, std::int64_t>;
+
+template <class... Ts, class Fn>
+cudaError_t dispatch(Elements<Ts...>, DType dtype, Fn&& fn) {
+  cudaError_t status = cudaErrorInvalidValue;
+  static_cast<void>(((dtype == kDTypeOf<Ts> ? (status = fn.template operator()<Ts>(), true) : false) || ...));
+  return status;
+}
+
+}  // namespace troupe::device
