@@ -12,9 +12,14 @@ void add_cuda(KernelRegistry& registry, const std::string& op, std::initializer_
 
 void register_cuda_kernels(KernelRegistry& registry) {
   register_cuda_bias_kernels(registry);
+  register_cuda_comparison_kernels(registry);
   register_cuda_conv_kernels(registry);
   register_cuda_finite_kernels(registry);
+  register_cuda_fused_kernels(registry);
   register_cuda_linear_kernels(registry);
+  register_cuda_math_binary_kernels(registry);
+  register_cuda_math_grad_kernels(registry);
+  register_cuda_math_unary_kernels(registry);
   register_cuda_pool_kernels(registry);
   register_cuda_random_kernels(registry);
   register_cuda_reduce_kernels(registry);

@@ -17,9 +17,14 @@ void add_cuda(KernelRegistry& registry, const std::string& op, std::initializer_
 void add_cuda(KernelRegistry& registry, const std::string& op, std::initializer_list<DType> dtypes, void (*run)(KernelContext&));
 
 void register_cuda_bias_kernels(KernelRegistry& registry);
+void register_cuda_comparison_kernels(KernelRegistry& registry);
 void register_cuda_conv_kernels(KernelRegistry& registry);
 void register_cuda_finite_kernels(KernelRegistry& registry);
+void register_cuda_fused_kernels(KernelRegistry& registry);
 void register_cuda_linear_kernels(KernelRegistry& registry);
+void register_cuda_math_binary_kernels(KernelRegistry& registry);
+void register_cuda_math_grad_kernels(KernelRegistry& registry);
+void register_cuda_math_unary_kernels(KernelRegistry& registry);
 void register_cuda_pool_kernels(KernelRegistry& registry);
 void register_cuda_random_kernels(KernelRegistry& registry);
 void register_cuda_reduce_kernels(KernelRegistry& registry);

@@ -1,0 +1,22 @@
+// Makes the GPU's steps of a program of elementwise ops.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "graph/elementwise_program.hpp"
+#include "kernels/cuda/fused_program.hpp"
+
+namespace troupe {
+
+struct FusedProgram {
+  std::vector<FusedStep> steps;
+  int places = 0;
+  bool wide = false;
+  DType dtype = DType::invalid;
+};
+
+// Throws unimplemented for an op that has no code here, or a result that is not floating.
+FusedProgram compile_fused(std::span<const ElementwiseStep> steps, std::span<const DType> inputs);
+
+}  // namespace troupe

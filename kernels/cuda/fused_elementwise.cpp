@@ -1,0 +1,120 @@
+// FusedElementwise: a program of elementwise ops in one kernel. Twin of kernels/cpu/fused_elementwise.cpp; the bits are those of the ops one after
+// the other: each result depends on its operands alone and is rounded to its dtype.
+#include <algorithm>
+#include <array>
+
+#include "devices/cuda/cuda_error.hpp"
+#include "kernels/cuda/broadcast_plan.hpp"
+#include "kernels/cuda/elementwise.hpp"
+#include "kernels/cuda/fused_compiler.hpp"
+#include "kernels/cuda/fused_elementwise_launch.hpp"
+
+namespace troupe {
+namespace {
+
+struct Program {
+  std::vector<ElementwiseStep> steps;
+  std::vector<bool> same_shapes;  // of each step: its operands are not broadcast
+  FusedProgram code;
+  int width = 1;  // elements of an item, where memory is aligned
+};
+
+Program compile(const KernelInit& init) {
+  Program program{.steps = parse_elementwise(init.attributes.get<std::vector<std::string>>("program"), init.input_types)};
+  program.code = compile_fused(program.steps, init.input_types);
+  std::size_t widest = size_of(program.code.dtype);
+  for (DType t : init.input_types) widest = std::max(widest, size_of(t));
+  program.width = program.code.wide ? 2 : static_cast<int>(16 / widest);
+  for (const ElementwiseStep& step : program.steps) {
+    std::vector<DType> types;
+    for (const ElementwiseOperand& o : step.operands)
+      types.push_back(o.is_input ? init.input_types[static_cast<std::size_t>(o.index)] : program.steps[static_cast<std::size_t>(o.index)].dtype);
+    program.same_shapes.push_back(elementwise_rule(step.op, types, step.dtype)->same_shapes);
+  }
+  return program;
+}
+
+// What each op would demand of the shapes; returns that of the result.
+Shape check_shapes(const KernelContext& context, const Program& program) {
+  const int count = context.num_inputs();
+  bool all_alike = true;
+  for (int i = 1; all_alike && i < count; ++i) all_alike = context.input(i).shape() == context.input(0).shape();
+  if (all_alike) return context.input(0).shape();
+  std::array<Shape, kMaxElementwiseSteps> results;
+  for (std::size_t s = 0; s < program.steps.size(); ++s) {
+    const auto& operands = program.steps[s].operands;
+    const auto shape = [&](const ElementwiseOperand& o) -> const Shape& {
+      return o.is_input ? context.input(o.index).shape() : results[static_cast<std::size_t>(o.index)];
+    };
+    results[s] = shape(operands[0]);
+    for (const ElementwiseOperand& o : std::span(operands).subspan(1)) {
+      if (program.same_shapes[s] && shape(o) != results[s])
+        invalid_argument("the gradient is {}, but the value it belongs to is {}", results[s].to_string(), shape(o).to_string());
+      results[s] = broadcast(results[s], shape(o));
+    }
+  }
+  return results[program.steps.size() - 1];
+}
+
+// Inputs that are walked along the result, and how; the plan's items have one element.
+FusedArguments arguments_of(const KernelContext& context, const Program& program, const Shape& shape, std::int64_t total) {
+  FusedArguments arguments;
+  std::ranges::copy(program.code.steps, arguments.steps);
+  arguments.num_steps = static_cast<int>(program.code.steps.size());
+  arguments.places = program.code.places;
+  arguments.wide = program.code.wide;
+  arguments.dtype = program.code.dtype;
+  std::array<Shape, kMaxFusedInputs> shapes;
+  const int count = context.num_inputs();
+  for (int i = 0; i < count; ++i) {
+    const Tensor& tensor = context.input(i);
+    const FusedWalk walk = tensor.num_elements() == total ? FusedWalk::flat
+                           : tensor.num_elements() == 1   ? FusedWalk::one
+                                                          : FusedWalk::stretched;
+    arguments.inputs[i] = {tensor.raw(), tensor.dtype(), walk};
+    shapes[static_cast<std::size_t>(i)] = tensor.shape();
+  }
+  arguments.plan = plan_broadcast(shape, std::span(shapes).first(static_cast<std::size_t>(count)));
+  return arguments;
+}
+
+// The elements after the items, which are fewer than an item has.
+void launch_rest(FusedArguments arguments, cudaStream_t stream) {
+  const std::int64_t done = arguments.plan.items * arguments.plan.width;
+  for (FusedInput& input : arguments.inputs)
+    if (input.data && input.walk == FusedWalk::flat)
+      input.data = static_cast<const std::byte*>(input.data) + done * static_cast<std::int64_t>(size_of(input.dtype));
+  arguments.out = static_cast<std::byte*>(arguments.out) + done * static_cast<std::int64_t>(size_of(arguments.dtype));
+  arguments.plan = single_items(arguments.plan, arguments.plan.rest);
+  check_cuda(launch_fused(arguments, stream), "FusedElementwise");
+}
+
+void run(const Program& program, KernelContext& context) {
+  const Shape shape = check_shapes(context, program);
+  const std::int64_t total = shape.num_elements();
+  if (total == 0) return context.set_output(0, context.allocate(program.code.dtype, shape));
+  FusedArguments arguments = arguments_of(context, program, shape, total);
+  const auto count = static_cast<std::size_t>(context.num_inputs());
+  Tensor out = take_any_or_allocate(context, program.code.dtype, shape);
+  arguments.out = out.mutable_raw();
+  std::array<OperandMemory, kMaxFusedInputs> memory;
+  for (std::size_t i = 0; i < count; ++i) memory[i] = {arguments.inputs[i].data, size_of(arguments.inputs[i].dtype)};
+  // A second launch for the last few elements would take longer than small tensors do.
+  constexpr std::int64_t kWorthTwoLaunches = 1 << 16;
+  if (total % program.width == 0 || total >= kWorthTwoLaunches)
+    widen_items(arguments.plan, program.width, std::span(memory).first(count), {arguments.out, size_of(arguments.dtype)});
+  const cudaStream_t stream = cuda_device(context).stream();
+  check_cuda(launch_fused(arguments, stream), "FusedElementwise");
+  if (arguments.plan.rest > 0) launch_rest(arguments, stream);
+  context.set_output(0, std::move(out));
+}
+
+}  // namespace
+
+void register_cuda_fused_kernels(KernelRegistry& registry) {
+  add_cuda(registry, "FusedElementwise", kFloatDTypes, [](const KernelInit& init) -> Kernel {
+    return [program = compile(init)](KernelContext& context) { run(program, context); };
+  });
+}
+
+}  // namespace troupe

@@ -1,0 +1,344 @@
+// One kernel runs all programs: a thread works on 16 elements (8 of f64) step by step, so that what it costs to find out what a step does is paid
+// once for all of them. Values stay in registers; what is needed later than in the next step goes through shared memory, where each thread has
+// places of its own.
+#include <cuda_runtime.h>
+
+#include "kernels/cuda/pack.cuh"
+#include "kernels/cuda/elementwise_ops.cuh"
+#include "kernels/cuda/fused_elementwise_launch.hpp"
+#include "kernels/cuda/index_plan.cuh"
+
+namespace troupe {
+namespace device {
+namespace {
+
+// The elements of a thread: kItems items of kWidth. C: what values are held in.
+template <class C, int kWidth>
+struct Values {
+  static constexpr int kCount = kFusedThreadBytes / static_cast<int>(sizeof(C));
+  static constexpr int kItems = kCount / kWidth;
+  C values[kCount];
+};
+
+// The item `u` of this thread; one that is there for those past the end.
+template <int kItems>
+__device__ std::int64_t item_at(const FusedArguments& arguments, int u) {
+  const std::int64_t item = static_cast<std::int64_t>(blockIdx.x) * (blockDim.x * kItems) + u * blockDim.x + threadIdx.x;
+  return item < arguments.plan.items ? item : arguments.plan.items - 1;
+}
+
+// ---- where y comes from
+
+template <class T, class C, int kWidth>
+__device__ void load_input(const FusedArguments& arguments, int index, Values<C, kWidth>& to) {
+  constexpr int kItems = Values<C, kWidth>::kItems;
+  const FusedInput& input = arguments.inputs[index];
+  const auto* data = static_cast<const T*>(input.data);
+  if (input.walk == FusedWalk::one || (input.walk == FusedWalk::stretched && !arguments.plan.moves[index])) {
+#pragma unroll
+    for (int u = 0; u < kItems; ++u) {
+      const std::int64_t offset = input.walk == FusedWalk::one ? 0 : locate_one(arguments.plan, item_at<kItems>(arguments, u), index);
+      const C value = static_cast<C>(widen(data[offset]));
+#pragma unroll
+      for (int i = 0; i < kWidth; ++i) to.values[u * kWidth + i] = value;
+    }
+    return;
+  }
+  Pack<T, kWidth> packs[kItems];
+#pragma unroll
+  for (int u = 0; u < kItems; ++u) {
+    const std::int64_t item = item_at<kItems>(arguments, u);
+    packs[u] = load_pack<kWidth>(data + (input.walk == FusedWalk::flat ? item * kWidth : locate_one(arguments.plan, item, index)));
+  }
+#pragma unroll
+  for (int u = 0; u < kItems; ++u)
+#pragma unroll
+    for (int i = 0; i < kWidth; ++i) to.values[u * kWidth + i] = static_cast<C>(widen(packs[u].values[i]));
+}
+
+// The place of this thread: quarters of it are interleaved with those of the other threads, as shared memory likes it.
+__device__ inline uint4* quarters_of(uint4* kept, int place) { return kept + place * (kFusedThreadBytes / 16) * blockDim.x + threadIdx.x; }
+
+template <class C, int kWidth>
+__device__ void load_kept(uint4* kept, int place, Values<C, kWidth>& to) {
+  constexpr int kQuarters = kFusedThreadBytes / 16;
+  uint4 raw[kQuarters];
+#pragma unroll
+  for (int q = 0; q < kQuarters; ++q) raw[q] = quarters_of(kept, place)[q * blockDim.x];
+  memcpy(to.values, raw, sizeof raw);
+}
+
+template <class C, int kWidth>
+__device__ void keep(const Values<C, kWidth>& x, uint4* kept, int place) {
+  constexpr int kQuarters = kFusedThreadBytes / 16;
+  uint4 raw[kQuarters];
+  memcpy(raw, x.values, sizeof raw);
+#pragma unroll
+  for (int q = 0; q < kQuarters; ++q) quarters_of(kept, place)[q * blockDim.x] = raw[q];
+}
+
+template <class C, int kWidth>
+__device__ void load(const FusedArguments& arguments, std::uint8_t source, uint4* kept, const Values<C, kWidth>& x, Values<C, kWidth>& y) {
+  if (source == kFusedNone) return;
+  if (source == kFusedSame) {
+    y = x;
+    return;
+  }
+  if (source < kFusedInput) return load_kept(kept, source, y);
+  const int index = source - kFusedInput;
+  switch (arguments.inputs[index].dtype) {
+    case DType::f32:
+      if constexpr (kWidth <= 4) load_input<float>(arguments, index, y);
+      return;
+    case DType::f16:
+      return load_input<F16>(arguments, index, y);
+    case DType::bf16:
+      return load_input<BF16>(arguments, index, y);
+    case DType::boolean:
+      return load_input<bool>(arguments, index, y);
+    default:
+      if constexpr (std::is_same_v<C, double>) load_input<double>(arguments, index, y);
+  }
+}
+
+// ---- what is computed
+
+// Elementary functions of f64 are much code, and their programs few.
+template <class Op>
+__device__ __noinline__ double called(double x) {
+  return Op{}(x);
+}
+
+// A: what the step's arithmetic happens in.
+template <class A, class C, int kWidth>
+struct Compute1 {
+  Values<C, kWidth>& x;
+  template <class Op>
+  __device__ void operator()(Op op) const {
+#pragma unroll
+    for (C& value : x.values) {
+      if constexpr (std::is_same_v<A, double>)
+        value = called<Op>(value);
+      else
+        value = static_cast<C>(op(static_cast<A>(value)));
+    }
+  }
+};
+
+template <class A, class C, int kWidth>
+struct Compute2 {
+  Values<C, kWidth>& x;
+  const Values<C, kWidth>& y;
+  template <class Op>
+  __device__ void operator()(Op op) const {
+#pragma unroll
+    for (int i = 0; i < Values<C, kWidth>::kCount; ++i)
+      x.values[i] = static_cast<C>(op(static_cast<A>(x.values[i]), static_cast<A>(y.values[i])));
+  }
+};
+
+template <class A, class C, int kWidth>
+__device__ void compute(FusedOp op, Values<C, kWidth>& x, const Values<C, kWidth>& y) {
+  const Compute1<A, C, kWidth> unary{x};
+  const Compute2<A, C, kWidth> binary{x, y};
+  switch (op) {
+    case FusedOp::load:
+      x = y;
+      return;
+    case FusedOp::neg:
+      return unary(NegOp{});
+    case FusedOp::abs:
+      return unary(AbsOp{});
+    case FusedOp::sign:
+      return unary(SignOp{});
+    case FusedOp::square:
+      return unary(SquareOp{});
+    case FusedOp::relu:
+      return unary(ReluOp{});
+    case FusedOp::exp:
+      return unary(ExpOp{});
+    case FusedOp::log:
+      return unary(LogOp{});
+    case FusedOp::log1p:
+      return unary(Log1pOp{});
+    case FusedOp::sqrt:
+      return unary(SqrtOp{});
+    case FusedOp::rsqrt:
+      return unary(RsqrtOp{});
+    case FusedOp::tanh:
+      return unary(TanhOp{});
+    case FusedOp::sigmoid:
+      return unary(SigmoidOp{});
+    case FusedOp::softplus:
+      return unary(SoftplusOp{});
+    case FusedOp::floor:
+      return unary(FloorOp{});
+    case FusedOp::erf:
+      return unary(ErfOp{});
+    case FusedOp::add:
+      return binary(AddOp{});
+    case FusedOp::sub:
+      return binary(SubOp{});
+    case FusedOp::mul:
+      return binary(MulOp{});
+    case FusedOp::div:
+      return binary(DivOp{});
+    case FusedOp::maximum:
+      return binary(MaximumOp{});
+    case FusedOp::minimum:
+      return binary(MinimumOp{});
+    case FusedOp::squared_difference:
+      return binary(SquaredDifferenceOp{});
+    case FusedOp::relu_grad:
+      return binary(ReluGradOp{});
+    case FusedOp::sigmoid_grad:
+      return binary(SigmoidGradOp{});
+    case FusedOp::tanh_grad:
+      return binary(TanhGradOp{});
+    case FusedOp::equal:
+      return binary(EqualOp{});
+    case FusedOp::not_equal:
+      return binary(NotEqualOp{});
+    case FusedOp::less:
+      return binary(LessOp{});
+    case FusedOp::less_equal:
+      return binary(LessEqualOp{});
+    case FusedOp::greater:
+      return binary(GreaterOp{});
+    case FusedOp::greater_equal:
+      return binary(GreaterEqualOp{});
+    case FusedOp::mask:
+    case FusedOp::select:
+    case FusedOp::cast:
+      return;
+  }
+}
+
+template <class C, int kWidth>
+__device__ void round_to(FusedRounding rounding, Values<C, kWidth>& x) {
+  constexpr int kCount = Values<C, kWidth>::kCount;
+  switch (rounding) {
+    case FusedRounding::none:
+      return;
+    case FusedRounding::f32:
+#pragma unroll
+      for (C& value : x.values) value = static_cast<C>(static_cast<float>(value));
+      return;
+    case FusedRounding::f16:
+#pragma unroll
+      for (int i = 0; i < kCount; i += 2) {  // one instruction rounds two
+        const float2 back = __half22float2(__floats2half2_rn(static_cast<float>(x.values[i]), static_cast<float>(x.values[i + 1])));
+        x.values[i] = static_cast<C>(back.x);
+        x.values[i + 1] = static_cast<C>(back.y);
+      }
+      return;
+    case FusedRounding::bf16:
+#pragma unroll
+      for (int i = 0; i < kCount; i += 2) {
+        const float2 back = __bfloat1622float2(__floats2bfloat162_rn(static_cast<float>(x.values[i]), static_cast<float>(x.values[i + 1])));
+        x.values[i] = static_cast<C>(back.x);
+        x.values[i + 1] = static_cast<C>(back.y);
+      }
+      return;
+  }
+}
+
+// ---- where x goes to
+
+template <class T, class C, int kWidth>
+__device__ void store(const FusedArguments& arguments, const Values<C, kWidth>& x) {
+  constexpr int kItems = Values<C, kWidth>::kItems;
+  const std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * (blockDim.x * kItems) + threadIdx.x;
+#pragma unroll
+  for (int u = 0; u < kItems; ++u) {
+    const std::int64_t item = first + u * blockDim.x;
+    if (item >= arguments.plan.items) continue;
+    Pack<T, kWidth> pack;
+#pragma unroll
+    for (int i = 0; i < kWidth; ++i) pack.values[i] = narrow<T>(static_cast<Compute<T>>(x.values[u * kWidth + i]));
+    store_pack(pack, static_cast<T*>(arguments.out) + item * kWidth);
+  }
+}
+
+template <class C, int kWidth>
+__device__ void store_result(const FusedArguments& arguments, const Values<C, kWidth>& x) {
+  switch (arguments.dtype) {
+    case DType::f32:
+      if constexpr (kWidth <= 4) store<float>(arguments, x);
+      return;
+    case DType::f16:
+      return store<F16>(arguments, x);
+    case DType::bf16:
+      return store<BF16>(arguments, x);
+    default:
+      if constexpr (std::is_same_v<C, double>) store<double>(arguments, x);
+  }
+}
+
+// Blocks that a multiprocessor must have room for: enough threads to hide how long memory takes.
+template <class C, int kWidth>
+inline constexpr int kResidentBlocks = kWidth == 1 || std::is_same_v<C, double> ? 2 : 4;
+
+// All loads of a thread's elements come before their stores: an input's memory may be the result's.
+template <class C, int kWidth>
+__global__ __launch_bounds__(kFusedThreads, kResidentBlocks<C, kWidth>) void fused_kernel(const __grid_constant__ FusedArguments arguments) {
+  extern __shared__ uint4 kept[];
+  constexpr int kCount = Values<C, kWidth>::kCount;
+  Values<C, kWidth> x = {}, y = {};
+  std::uint32_t bits = 0;
+  for (int s = 0; s < arguments.num_steps; ++s) {
+    const FusedStep step = arguments.steps[s];
+    load(arguments, step.source, kept, x, y);
+    if (step.swapped) {
+#pragma unroll
+      for (int i = 0; i < kCount; ++i) {
+        const C value = x.values[i];
+        x.values[i] = y.values[i];
+        y.values[i] = value;
+      }
+    }
+    if (step.op == FusedOp::mask) {
+      bits = 0;
+#pragma unroll
+      for (int i = 0; i < kCount; ++i) bits |= (y.values[i] != C{0} ? 1u : 0u) << i;
+    } else if (step.op == FusedOp::select) {
+#pragma unroll
+      for (int i = 0; i < kCount; ++i) x.values[i] = (bits >> i & 1u) != 0 ? x.values[i] : y.values[i];
+    } else if (std::is_same_v<C, float> || step.wide) {
+      compute<C>(step.op, x, y);
+    } else {
+      compute<float>(step.op, x, y);
+    }
+    round_to(step.rounding, x);
+    if (step.keep != kFusedNone) keep(x, kept, step.keep);
+  }
+  store_result(arguments, x);
+}
+
+template <class C, int kWidth>
+cudaError_t launch(const FusedArguments& arguments, cudaStream_t stream) {
+  const LaunchGrid grid = grid_for(arguments.plan.items, Values<C, kWidth>::kItems, fused_threads(arguments.places));
+  const std::size_t shared = static_cast<std::size_t>(arguments.places) * kFusedThreadBytes * grid.threads;
+  fused_kernel<C, kWidth><<<grid.blocks, grid.threads, shared, stream>>>(arguments);
+  return cudaGetLastError();
+}
+
+}  // namespace
+}  // namespace device
+
+cudaError_t launch_fused(const FusedArguments& arguments, cudaStream_t stream) {
+  switch (arguments.plan.width) {
+    case 8:
+      return arguments.wide ? cudaErrorInvalidValue : device::launch<float, 8>(arguments, stream);
+    case 4:
+      return arguments.wide ? cudaErrorInvalidValue : device::launch<float, 4>(arguments, stream);
+    case 2:
+      return arguments.wide ? device::launch<double, 2>(arguments, stream) : cudaErrorInvalidValue;
+    case 1:
+      return arguments.wide ? device::launch<double, 1>(arguments, stream) : device::launch<float, 1>(arguments, stream);
+    default:
+      return cudaErrorInvalidValue;
+  }
+}
+
+}  // namespace troupe

@@ -1,0 +1,49 @@
+// How the threads of an elementwise kernel find their elements of operands that are broadcast to one shape. The dimensions are merged into as
+// few as possible; a thread works on items of `width` neighbours along the innermost one, which are loaded and stored at once. Plain data, for
+// both sides; the CPU's twin is kernels/cpu/broadcast.hpp.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/cuda/fast_divide.hpp"
+
+namespace troupe {
+
+inline constexpr int kMaxPlanDims = 8;  // as many as a shape has
+
+template <int kOperands>
+struct IndexPlan {
+  int rank = 1;
+  int width = 1;         // elements of an item
+  bool wide = false;     // items are too many for 32-bit indexes
+  std::int64_t items = 0;
+  int rest = 0;          // elements after the items, fewer than `width`; only where rank is 1
+  // Dimension 0 is the innermost. In items.
+  std::int64_t sizes[kMaxPlanDims] = {};
+  FastDivider dividers[kMaxPlanDims] = {};
+  // In elements, from one item to the next along the dimension; 0 where the operand is broadcast.
+  std::int64_t strides[kOperands][kMaxPlanDims] = {};
+  // One element of the operand for each of the item, in its place; else one for all.
+  bool moves[kOperands] = {};
+};
+
+inline bool is_multiple(const void* data, std::size_t bytes) { return reinterpret_cast<std::uintptr_t>(data) % bytes == 0; }
+
+// The threads of a launch. A block works on `threads` * `unroll` items.
+struct LaunchGrid {
+  unsigned blocks = 1;
+  unsigned threads = 1;
+};
+
+// For kernels whose threads work on `unroll` items each. Few items are given to small blocks, so that more multiprocessors take part.
+constexpr LaunchGrid grid_for(std::int64_t items, int unroll, int most_threads = 256) {
+  constexpr std::int64_t kEnoughBlocks = 264;  // two for each multiprocessor of an H200
+  std::int64_t threads = most_threads;
+  while (threads > 64 && items < threads * unroll * kEnoughBlocks) threads /= 2;
+  const std::int64_t tile = threads * unroll;
+  const std::int64_t blocks = items > 0 ? (items - 1) / tile + 1 : 1;
+  return {static_cast<unsigned>(blocks), static_cast<unsigned>(threads)};
+}
+
+}  // namespace troupe

@@ -1,0 +1,37 @@
+// Gradients of activations. Twin of kernels/cpu/math_grad.cpp.
+#include "kernels/cuda/elementwise.hpp"
+#include "kernels/cuda/math_grad_launch.hpp"
+
+namespace troupe {
+namespace {
+
+// Gradients are not broadcast: both inputs have one shape.
+void run_grad(KernelContext& context, const char* name, GradOp op, double alpha) {
+  if (context.input(0).shape() != context.input(1).shape())
+    invalid_argument("the gradient is {}, but the value it belongs to is {}", context.input(0).shape().to_string(),
+                     context.input(1).shape().to_string());
+  const DType dtype = context.input(0).dtype();
+  run_binary(context, name, dtype, [&, stream = cuda_device(context).stream()](const BinaryArguments& arguments) {
+    return launch_grad(op, dtype, arguments, alpha, stream);
+  });
+}
+
+// `name` is kept: a literal.
+void add_grad(KernelRegistry& registry, const char* name, std::initializer_list<DType> dtypes, GradOp op) {
+  add_cuda(registry, name, dtypes, [name, op](const KernelInit&) -> Kernel {
+    return [name, op](KernelContext& context) { run_grad(context, name, op, 0); };
+  });
+}
+
+}  // namespace
+
+void register_cuda_math_grad_kernels(KernelRegistry& registry) {
+  add_grad(registry, "ReluGrad", kRealDTypes, GradOp::relu);
+  add_grad(registry, "SigmoidGrad", kFloatDTypes, GradOp::sigmoid);
+  add_grad(registry, "TanhGrad", kFloatDTypes, GradOp::tanh);
+  add_cuda(registry, "LeakyReluGrad", kFloatDTypes, [](const KernelInit& init) -> Kernel {
+    return [alpha = init.attributes.real("alpha")](KernelContext& context) { run_grad(context, "LeakyReluGrad", GradOp::leaky_relu, alpha); };
+  });
+}
+
+}  // namespace troupe
