@@ -139,6 +139,8 @@ std::vector<KnownTask> Observer::tasks() {
   return out;
 }
 
+std::string Observer::flight_record(const std::string& task) { return ask_task(find_task(tasks(), task), "/flight", kAnswer); }
+
 std::optional<HttpTarget> Observer::target() const {
   const std::lock_guard lock(impl_->mutex);
   return impl_->current;
