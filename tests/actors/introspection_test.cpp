@@ -152,6 +152,8 @@ TEST_F(LookingIn, IsEncryptedAsTheClusterIs) {
   const ClusterSnapshot all = snapshot_of_all();
   ASSERT_EQ(all.tasks.size(), 2u);
   for (const TaskReport& report : all.tasks) EXPECT_TRUE(report.answered) << report.error;
+  const NetworkOptions network{.tls = target().tls};
+  EXPECT_EQ(Observer({.address = target().url(), .network = network}).snapshot().asked, "/job:worker/task:0");
   HttpTarget plain = target();
   plain.tls = {};
   EXPECT_EQ(error_of([&] { http_get(plain, "/task", kPatience); }).code(), Code::unavailable);
@@ -190,6 +192,17 @@ TEST_F(LookingIn, AnObserverIsToldWhatIsWrong) {
   wrong.token = "guess";
   EXPECT_EQ(error_of([&] { Observer({.address = address, .cluster = wrong}).snapshot(); }).code(), Code::unauthenticated);
   EXPECT_EQ(Observer({.address = target().url()}).snapshot().asked, "/job:worker/task:0");  // as it is printed
+  const std::string plain = "http://" + target().address.to_string();
+  for (const auto& [url, what] : {std::pair(plain, "it asks for a token; give the whole address"), std::pair(plain + "/?token=guess", "that is not its token; give the whole address")}) {
+    const Error refused = error_of([&] { Observer({.address = url}).snapshot(); });
+    EXPECT_EQ(refused.code(), Code::unauthenticated);
+    EXPECT_THAT(refused.message(), HasSubstr(what));
+  }
+  EXPECT_THAT(error_of([&] { Observer({.address = "https://127.0.0.1:1"}); }).message(), HasSubstr("--tls-cert"));
+  // What the page is shown at, without http://: nobody speaks there as tasks do with each other.
+  const Error other_port = error_of([&] { Observer({.address = target().address.to_string()}).snapshot(); });
+  EXPECT_EQ(other_port.code(), Code::unavailable);
+  EXPECT_THAT(other_port.message(), HasSubstr("That of a browser is given whole"));
 }
 
 // ---- A task that does not answer ------------------------------------------------------------------------------------
