@@ -26,7 +26,7 @@ struct AllocatorStats {
 // A buffer that is in use.
 struct LiveBuffer {
   std::string type;  // "f32[784,128]"; "": not one tensor
-  std::string op;    // of the node that it was allocated for, the end of its name; "": of none
+  std::string op;    // of the node that it was allocated for, long names without their middle; "": of none
   std::string node;
   std::uint64_t bytes = 0;
 };

@@ -45,8 +45,7 @@ std::string readable(std::uint64_t bytes) {
   return fmt::format("{:.2f} {}", value, unit);
 }
 
-// What a buffer holds. Names are copied: a buffer may outlive the plan it was allocated for. They keep their end, which says
-// more than their beginning.
+// What a buffer holds. Names are copied: a buffer may outlive the plan it was allocated for. Long ones lose their middle.
 class Contents {
  public:
   void set(std::size_t bytes, DType dtype, const Shape& shape, AllocationLabel label) {
@@ -73,7 +72,14 @@ class Contents {
  private:
   template <std::size_t N>
   static std::uint8_t copy(std::string_view text, std::array<char, N>& into) {
-    if (text.size() > N) text.remove_prefix(text.size() - N);
+    constexpr std::string_view kGap = "…";
+    constexpr std::size_t kFront = N / 3, kEnd = N - kFront - kGap.size();  // the end says more
+    if (text.size() > N) {
+      std::memcpy(into.data(), text.data(), kFront);
+      std::memcpy(into.data() + kFront, kGap.data(), kGap.size());
+      std::memcpy(into.data() + N - kEnd, text.data() + text.size() - kEnd, kEnd);
+      return static_cast<std::uint8_t>(N);
+    }
     if (!text.empty()) std::memcpy(into.data(), text.data(), text.size());
     return static_cast<std::uint8_t>(text.size());
   }
@@ -83,7 +89,7 @@ class Contents {
   std::uint8_t op_ = 0;  // lengths
   std::uint8_t node_ = 0;
   Shape shape_;
-  std::array<char, 24> op_text_;
+  std::array<char, 32> op_text_;
   std::array<char, 80> node_text_;
 };
 

@@ -44,7 +44,7 @@ stop_cluster() {
 page() {
   build take_screenshot
   start_cluster
-  "$bin/take_screenshot" "$folder/page.png" --url "$address" --seconds 25 --width 1440 --height 1230 --scheme dark
+  "$bin/take_screenshot" "$folder/page.png" --url "$address" --seconds 25 --width 1440 --height 1148 --scheme dark
   stop_cluster
   keep "$folder/page.png" tools/top/page.png
 }

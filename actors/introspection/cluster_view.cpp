@@ -42,6 +42,26 @@ std::vector<ClusterView::Answer> ClusterView::ask_all(const std::vector<KnownTas
   return answers;
 }
 
+const KnownTask& find_task(const std::vector<KnownTask>& tasks, const std::string& name) {
+  const auto slash = name.rfind('/');
+  const std::string whole = name.starts_with('/') || slash == std::string::npos ? name : fmt::format("/job:{}/task:{}", name.substr(0, slash), name.substr(slash + 1));
+  std::string known;
+  for (const KnownTask& task : tasks) {
+    if (task.task == whole) return task;
+    known += (known.empty() ? "" : ", ") + task.task;
+  }
+  fail(Code::not_found, "there is no task '{}' in the cluster; there {} {}", name, tasks.size() == 1 ? "is" : "are", known);
+}
+
+std::string ask_task(const KnownTask& task, const std::string& path, std::chrono::milliseconds patience) {
+  try {
+    if (task.target.address.port == 0) fail(Code::unavailable, "{}", task.unknown);
+    return http_get(task.target, path, patience);
+  } catch (const Error& error) {
+    throw error.within(task.task);
+  }
+}
+
 ClusterSnapshot cluster_of(const std::vector<KnownTask>& tasks, std::vector<ClusterView::Answer> answers) {
   ClusterSnapshot out;
   for (std::size_t i = 0; i < answers.size(); ++i) {

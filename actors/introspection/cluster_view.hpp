@@ -49,6 +49,11 @@ class ClusterView {
   std::chrono::steady_clock::time_point last_at_;
 };
 
+// The one of this name, "/job:worker/task:1" or "worker/1". Throws not_found naming those that there are.
+const KnownTask& find_task(const std::vector<KnownTask>& tasks, const std::string& name);
+// Throws why it does not answer, with its name.
+std::string ask_task(const KnownTask& task, const std::string& path, std::chrono::milliseconds patience);
+
 // Of answers to "/task".
 ClusterSnapshot cluster_of(const std::vector<KnownTask>& tasks, std::vector<ClusterView::Answer> answers);
 

@@ -181,10 +181,11 @@ void HttpServer::set_token(std::string token) {
   impl_->options.token = std::move(token);
 }
 
+bool HttpTarget::is_url(const std::string& text) { return text.starts_with("http://") || text.starts_with("https://"); }
+
 HttpTarget HttpTarget::parse(const std::string& url) {
-  constexpr std::string_view kHttp = "http://";
-  if (!url.starts_with(kHttp)) invalid_argument("'{}' is no address of an introspector: it would be http://HOST:PORT/?token=TOKEN", url);
-  const std::string rest = url.substr(kHttp.size());
+  if (!is_url(url)) invalid_argument("'{}' is no address of an introspector: it would be http://HOST:PORT/?token=TOKEN", url);
+  const std::string rest = url.substr(url.find("://") + 3);
   HttpTarget out;
   out.address = HostPort::parse(rest.substr(0, rest.find_first_of("/?")));
   constexpr std::string_view kToken = "token=";

@@ -56,8 +56,9 @@ struct HttpTarget {
   HostPort address;
   std::string token;
   TlsFiles tls;
-  // "http://127.0.0.1:7000/?token=..." Throws invalid_argument.
+  // "http://127.0.0.1:7000/?token=...", or https. Without its certificates. Throws invalid_argument.
   static HttpTarget parse(const std::string& url);
+  static bool is_url(const std::string& text);
   std::string url(const std::string& path = "/") const;
 };
 

@@ -30,6 +30,7 @@ class Introspector {
   // The task belongs to a cluster now.
   void joined(std::string cluster, Incarnation incarnation);
 
+  std::string task() const { return config_.task.to_string(); }
   TaskSnapshot snapshot() const;
   // The last messages of each actor, the oldest first, and what the task waits for; as text.
   std::string flight_record() const;

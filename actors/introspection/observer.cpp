@@ -22,8 +22,11 @@ class Observer::Impl {
  public:
   explicit Impl(Options given) : options(std::move(given)), wire(options.network.wire()) {
     if (options.address.empty() && !options.cluster) invalid_argument("whom to ask? Give HOST:PORT of a task, or the cluster file with --cluster");
-    if (options.address.starts_with("http://")) {
+    if (HttpTarget::is_url(options.address)) {
       current = HttpTarget::parse(options.address);
+      current->tls = options.network.tls;
+      if (options.address.starts_with("https") != current->tls.given())
+        invalid_argument("{}: {}", current->address.to_string(), current->tls.given() ? "with certificates an address begins with https://" : "https needs certificates of the cluster: --tls-cert, --tls-key and --tls-ca");
     } else if (!options.address.empty()) {
       controls.push_back(HostPort::parse(options.address));
     }
@@ -37,6 +40,9 @@ class Observer::Impl {
   std::string get(const std::string& path) {
     std::string said;
     const auto note = [&](const std::string& who, const Error& error) {
+      if (error.code() == Code::unauthenticated && HttpTarget::is_url(options.address) && !options.cluster)
+        throw Error(error.code(), fmt::format("{}: {}; give the whole address that troupe-launch or --introspect-port has printed, http://HOST:PORT/?token=TOKEN, in quotes, or the cluster file with --cluster", who,
+                                              current && current->token.empty() ? "it asks for a token" : "that is not its token"));
       if (error.code() == Code::unauthenticated || error.code() == Code::invalid_argument || error.code() == Code::not_found) throw error.within(who);
       said += fmt::format("\n  {}: {}", who, error.message());
     };
@@ -68,6 +74,7 @@ class Observer::Impl {
       }
       if (ask(target, body)) return body;
     }
+    if (!options.cluster && !current) said += "\nHOST:PORT is the address that a task advertises, such as troupe-launch prints. That of a browser is given whole, as it was printed: http://HOST:PORT/?token=TOKEN";
     fail(Code::unavailable, "no task answers:{}", said);
   }
 
@@ -88,10 +95,9 @@ class Observer::Impl {
       if (error.code() == Code::unauthenticated && !options.cluster) throw Error(error.code(), error.message() + "; give the cluster file with --cluster");
       throw error;
     }
-    const bool tls = reply.body.starts_with("https://");
-    HttpTarget target = HttpTarget::parse(tls ? "http" + reply.body.substr(5) : reply.body);
+    HttpTarget target = HttpTarget::parse(reply.body);
     target.address.host = control.host;
-    if (tls) target.tls = options.network.tls;
+    if (reply.body.starts_with("https://")) target.tls = options.network.tls;
     return target;
   }
 
@@ -138,6 +144,8 @@ std::vector<KnownTask> Observer::tasks() {
   }
   return out;
 }
+
+std::string Observer::flight_record(const std::string& task) { return ask_task(find_task(tasks(), task), "/flight", kAnswer); }
 
 std::optional<HttpTarget> Observer::target() const {
   const std::lock_guard lock(impl_->mutex);

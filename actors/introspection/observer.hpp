@@ -31,6 +31,8 @@ class Observer {
   std::string get(const std::string& path);  // "/why"
   // All tasks of the cluster that are known to the one that answers, it too.
   std::vector<KnownTask> tasks();
+  // Of the task of this name, as find_task takes it; asks the task itself. Throws what find_task and ask_task do.
+  std::string flight_record(const std::string& task);
   // Where the answers come from; none before the first.
   std::optional<HttpTarget> target() const;
 

@@ -9,6 +9,7 @@ namespace troupe {
 namespace {
 
 constexpr const char* kText = "text/plain; charset=utf-8";
+constexpr std::chrono::seconds kFlightPatience{2};  // with another task; somebody has asked for this one thing
 
 std::string dump(const nlohmann::json& json) { return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace); }
 
@@ -36,6 +37,17 @@ HttpAnswer IntrospectionService::health() const {
   return {task.failure.empty() ? 200 : 503, "application/json", dump(body)};
 }
 
+// Of another task it is asked for without `task`: nobody passes a question on twice.
+std::string IntrospectionService::flight_record(const HttpRequest& request) const {
+  const auto wanted = request.parameters.find("task");
+  const std::string own = config_.introspector.task();
+  if (wanted == request.parameters.end()) return config_.introspector.flight_record();
+  std::vector<KnownTask> tasks = config_.view.others();
+  tasks.push_back({.task = own});
+  const KnownTask& task = find_task(tasks, wanted->second);
+  return task.task == own ? config_.introspector.flight_record() : ask_task(task, "/flight", kFlightPatience);
+}
+
 HttpAnswer IntrospectionService::answer(const HttpRequest& request) const {
   if (const auto found = config_.more.find(request.path); found != config_.more.end()) return found->second(request);
   if (request.post) fail(Code::unimplemented, "{} can only be read", request.path);
@@ -54,7 +66,7 @@ HttpAnswer IntrospectionService::answer(const HttpRequest& request) const {
     only.tasks.push_back({.task = task.task, .answered = true, .snapshot = std::move(task)});
     return {.type = kMetricsType, .body = to_metrics(only)};
   }
-  if (request.path == "/flight") return {.type = kText, .body = config_.introspector.flight_record()};
+  if (request.path == "/flight") return {.type = kText, .body = flight_record(request)};
   fail(Code::not_found, "there is no {}; there are /, /snapshot, /task, /why, /metrics, /flight, /trace, /healthz", request.path);
 }
 

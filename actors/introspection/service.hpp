@@ -4,6 +4,7 @@
 //   GET /snapshot  all tasks, as JSON (ClusterSnapshot)           GET /metrics   this task, for Prometheus
 //   GET /why       why what waits in the cluster waits, as text; with ?json the causes too
 //   GET /flight    the last messages of the task's actors         GET /healthz   200, or 503 and why; needs no token
+//                  or, with ?task=NAME, what that task tells of its own
 //   POST, GET /trace   records what the task does (task_trace.hpp)
 #pragma once
 
@@ -38,6 +39,7 @@ class IntrospectionService {
  private:
   HttpAnswer answer(const HttpRequest& request) const;
   HttpAnswer health() const;
+  std::string flight_record(const HttpRequest& request) const;
   static HttpServer::Options open(HttpServer::Options options);
 
   const Config config_;

@@ -116,6 +116,7 @@ class Writer {
       if (e.kind == TraceKind::step) steps.insert(e.step.key);
       events.push_back(e);
     }
+    note_steps(events);
     std::vector<std::int64_t> lanes;  // by when they are free
     std::vector<bool> used(recording.tracks.size());
     std::vector<std::int64_t> slices_until(recording.tracks.size(), INT64_MIN);
@@ -144,14 +145,26 @@ class Writer {
       if (used[i]) name_thread(pid, kFirstTrack + static_cast<int>(i), recording.tracks[i], (recording.tracks[i].starts_with("device ") ? 1 : 2) * kFirstTrack + static_cast<int>(i));
   }
 
+  // A task that stands still at the begin or the end holds up what is under way there, and its steps.
+  void note_steps(const std::vector<TraceEvent>& events) {
+    std::int64_t first_end = INT64_MAX, last_begin = INT64_MIN;
+    for (const TraceEvent& e : events) {
+      if (e.kind != TraceKind::step) continue;
+      longest_ = std::max(longest_, e.end_ns - e.begin_ns);
+      if (e.cut) continue;
+      first_end = std::min(first_end, e.end_ns);
+      last_begin = std::max(last_begin, e.begin_ns);
+    }
+    if (first_end == INT64_MAX) return;  // it has none of its own
+    first_ = std::max(first_, first_end - begin_);
+    last_ = std::max(last_, end_ - last_begin);
+  }
+
   void add_step(const TraceEvent& e, int pid, const std::string& name, std::vector<std::int64_t>& lanes) {
     auto lane = std::ranges::find_if(lanes, [&](std::int64_t free) { return free <= e.begin_ns; });
     if (lane == lanes.end()) lane = lanes.insert(lanes.end(), 0);
     *lane = e.end_ns;
-    if (!e.cut) {
-      ++out_.steps;
-      longest_ = std::max(longest_, e.end_ns - e.begin_ns);
-    }
+    if (!e.cut) ++out_.steps;
     slice(e, pid, static_cast<int>(lane - lanes.begin()) + 1, name, fmt::format("\"step\":{},\"step_key\":\"{:x}\"{}", e.step.number, e.step.key, e.cut ? ",\"cut\":true" : ""));
   }
 
@@ -211,14 +224,16 @@ class Writer {
       for (const auto* rest : {&ends.departs, &ends.arrives})
         for (std::size_t i = pairs; i < rest->size(); ++i) {
           const std::int64_t at = (*rest)[i].at_ns;
-          ++(at >= begin_ + longest_ && at <= end_ - longest_ ? out_.lost_arrows : out_.cut_arrows);
+          ++(at >= begin_ + std::max(longest_, first_) && at <= end_ - std::max(longest_, last_) ? out_.lost_arrows : out_.cut_arrows);
         }
     }
   }
 
   const std::vector<AlignedTrace>& traces_;
   std::int64_t begin_ = INT64_MIN, end_ = INT64_MAX;  // on our clock
-  std::int64_t longest_ = 0;                          // of the whole steps: what is under way for longer than that is lost
+  // An arrow with one end is lost if it is further from the begin and the end than these: nothing is under way for so long.
+  std::int64_t longest_ = 0;           // step
+  std::int64_t first_ = 0, last_ = 0;  // until the first whole step of each task has ended, since the last has begun
   std::uint64_t waits_ = 0;
   std::vector<std::string> names_;
   std::vector<Line> lines_;

@@ -6,12 +6,14 @@
 #include <cstring>
 #include <filesystem>
 
+#include "actors/introspection/trace_recording.hpp"
 #include "actors/training/model.hpp"
 #include "apps/ending.hpp"
 #include "apps/introspection.hpp"
 #include "apps/mnist/console.hpp"
 #include "apps/mnist/options.hpp"
 #include "apps/signals.hpp"
+#include "apps/training_trace.hpp"
 #include "kernels/data/digits.hpp"
 #include "kernels/data/idx.hpp"
 #include "messages/error.hpp"
@@ -126,6 +128,8 @@ bool is_puzzling(const Error& error) {
 
 int run(const MnistOptions& options, LaunchHandshake* handshake, Console& console, StopSignals& signals, ReportSignal& reports) {
   if (options.speaks() && !options.save.empty()) prepare_save(options.save);
+  const bool traces = options.speaks() && !options.trace.empty();
+  if (traces) check_trace_path(options.trace);
   const DataSplits data = load_data(options);
   const std::unique_ptr<Task> task = start_task(options, handshake);
   if (options.log_placement) console.note(fmt::format("GPUs: {}", task->accelerators()));
@@ -133,6 +137,9 @@ int run(const MnistOptions& options, LaunchHandshake* handshake, Console& consol
   reports.on_report([&] { write_flight_record(kProgram, *task, Error()); });
   if (options.membership.introspect_port >= 0 && (!options.in_cluster || task->name() == TaskName{"worker", 0} || !handshake)) tell_introspection(kProgram, *task);
   int code = 0;
+  std::optional<TrainingTrace> trace;
+  const auto say = [&](const std::string& text) { console.note(text); };
+  if (traces) trace.emplace(*task, TrainingTrace::Options{.path = options.trace, .steps = options.trace_steps, .cluster = options.in_cluster ? task->cluster().name : "", .say = say});
   try {
     console.begin(data);
     train(options, data, *task, console, signals);
@@ -141,6 +148,7 @@ int run(const MnistOptions& options, LaunchHandshake* handshake, Console& consol
     code = signals.exit_code() != 0 ? signals.exit_code() : 1;
     if (const Error why = current_error(); is_puzzling(why)) write_flight_record(kProgram, *task, why);
   }
+  if (trace && !trace->end() && code == 0) code = 1;
   reports.on_report(nullptr);
   return end_output(kProgram, end_task(kProgram, *task, code));
 }

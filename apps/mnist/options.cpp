@@ -49,6 +49,7 @@ struct Typed {
   bool digits = false;
   bool staleness = false;
   bool tensorboard_every = false;
+  bool trace_steps = false;
 };
 
 void set_digits(MnistOptions& options, const std::string& text) {
@@ -149,6 +150,18 @@ void declare_curves(CLI::App& app, MnistOptions& options, Typed& typed) {
          "Steps from one point of the loss to the next")
       ->type_name("STEPS")
       ->default_str("100");
+  app.add_option("--trace", options.trace,
+                 "Record some steps from the second on, of all tasks, and write them for ui.perfetto.dev. Of a cluster that trains already: troupe-top --trace")
+      ->type_name("FILE");
+  app.add_option_function<std::string>(
+         "--trace-steps",
+         [&](const std::string& text) {
+           typed.trace_steps = true;
+           options.trace_steps = static_cast<std::uint64_t>(parse_whole("--trace-steps", text, 1, 10'000));
+         },
+         "So many steps of each worker")
+      ->type_name("STEPS")
+      ->default_str("10");
 }
 
 // What becomes of gradients.
@@ -267,6 +280,7 @@ std::optional<std::string> check_rest(const MnistOptions& options, const Typed& 
     return fmt::format("--provenance is about parameter servers, and mode {} has none", name(options.mode));
   if (!options.replay.empty() && options.backups == 0) return "--replay is about the slots that steps with --backups use";
   if (typed.tensorboard_every && options.tensorboard.empty()) return "--tensorboard-every is about the curves of --tensorboard DIR";
+  if (typed.trace_steps && options.trace.empty()) return "--trace-steps is about the recording of --trace FILE";
   if (typed.digits && !options.data.empty())
     return "--digits is about the built-in digits, which --data replaces: give one of them";
   if (options.batch % options.micro_batches != 0)

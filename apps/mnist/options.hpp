@@ -50,6 +50,8 @@ struct MnistOptions {
   std::string replay;      // a file of commits; empty: none
   std::string tensorboard;  // a directory; empty: nowhere
   std::uint64_t tensorboard_every = 100;  // steps
+  std::string trace;  // a file; empty: none
+  std::uint64_t trace_steps = 10;
   bool json = false;
   std::chrono::seconds step_timeout{600};  // TrainingOptions::step_timeout
   int min_workers = 0;  // 0: see TrainingOptions::min_workers

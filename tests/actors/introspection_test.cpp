@@ -23,6 +23,7 @@ using namespace std::chrono_literals;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
+using ::testing::StartsWith;
 
 constexpr std::chrono::seconds kPatience{20};
 
@@ -114,6 +115,35 @@ TEST_F(LookingIn, CanOnlyBeRead) {
   EXPECT_THAT(unknown.message(), HasSubstr("there is no /etc/passwd; there are /, /snapshot"));
 }
 
+TEST_F(LookingIn, AFlightRecordOfAnyTaskIsReachedThroughTheOneThatIsAsked) {
+  start({{"worker", 0}, {"worker", 1}, {"ps", 0}});
+  const auto record_of = [&](const std::string& name) {  // however busy the machine is
+    const auto until = std::chrono::steady_clock::now() + kPatience;
+    for (;;) try {
+        return get("/flight?task=" + name);
+      } catch (const Error& error) {
+        if (error.code() != Code::deadline_exceeded || std::chrono::steady_clock::now() > until) throw;
+      }
+  };
+  EXPECT_THAT(get("/flight"), StartsWith("Flight record of /job:worker/task:0, "));
+  for (const char* name : {"/job:worker/task:0", "worker/0"}) EXPECT_THAT(record_of(name), StartsWith("Flight record of /job:worker/task:0, "));
+  for (const char* name : {"/job:worker/task:1", "worker/1", "%2Fjob%3Aworker%2Ftask%3A1"})
+    EXPECT_THAT(record_of(name), AllOf(StartsWith("Flight record of /job:worker/task:1, "), HasSubstr("\nnode /job:worker/task:1\n")));
+  for (const char* unknown : {"worker/2", "worker", "", "/", "http://127.0.0.1:1/"}) {
+    const Error error = error_of([&] { get(std::string("/flight?task=") + unknown); });
+    EXPECT_EQ(error.code(), Code::not_found) << unknown;
+    EXPECT_THAT(error.message(), AllOf(HasSubstr("there is no task '" + std::string(unknown) + "'"), HasSubstr("/job:worker/task:1"), HasSubstr("/job:worker/task:0"), HasSubstr("/job:ps/task:0")));
+  }
+  HttpTarget stranger = target();
+  stranger.token = "guess";
+  EXPECT_EQ(error_of([&] { http_get(stranger, "/flight?task=worker/1", kPatience); }).code(), Code::unauthenticated);
+  EXPECT_THAT(Observer({.address = target().url()}).flight_record("ps/0"), StartsWith("Flight record of /job:ps/task:0, "));
+  EXPECT_TRUE(tasks[1]->shutdown());
+  const Error gone = error_of([&] { get("/flight?task=worker/1"); });
+  EXPECT_EQ(gone.code(), Code::unavailable);
+  EXPECT_THAT(gone.message(), AllOf(HasSubstr("/job:worker/task:1: "), HasSubstr("nobody listens")));
+}
+
 TEST_F(LookingIn, IsEncryptedAsTheClusterIs) {
   const testing::TemporaryDirectory directory;
   testing::Authority ca(directory.file(""), "ca"), other(directory.file(""), "other");
@@ -122,6 +152,8 @@ TEST_F(LookingIn, IsEncryptedAsTheClusterIs) {
   const ClusterSnapshot all = snapshot_of_all();
   ASSERT_EQ(all.tasks.size(), 2u);
   for (const TaskReport& report : all.tasks) EXPECT_TRUE(report.answered) << report.error;
+  const NetworkOptions network{.tls = target().tls};
+  EXPECT_EQ(Observer({.address = target().url(), .network = network}).snapshot().asked, "/job:worker/task:0");
   HttpTarget plain = target();
   plain.tls = {};
   EXPECT_EQ(error_of([&] { http_get(plain, "/task", kPatience); }).code(), Code::unavailable);
@@ -160,6 +192,17 @@ TEST_F(LookingIn, AnObserverIsToldWhatIsWrong) {
   wrong.token = "guess";
   EXPECT_EQ(error_of([&] { Observer({.address = address, .cluster = wrong}).snapshot(); }).code(), Code::unauthenticated);
   EXPECT_EQ(Observer({.address = target().url()}).snapshot().asked, "/job:worker/task:0");  // as it is printed
+  const std::string plain = "http://" + target().address.to_string();
+  for (const auto& [url, what] : {std::pair(plain, "it asks for a token; give the whole address"), std::pair(plain + "/?token=guess", "that is not its token; give the whole address")}) {
+    const Error refused = error_of([&] { Observer({.address = url}).snapshot(); });
+    EXPECT_EQ(refused.code(), Code::unauthenticated);
+    EXPECT_THAT(refused.message(), HasSubstr(what));
+  }
+  EXPECT_THAT(error_of([&] { Observer({.address = "https://127.0.0.1:1"}); }).message(), HasSubstr("--tls-cert"));
+  // What the page is shown at, without http://: nobody speaks there as tasks do with each other.
+  const Error other_port = error_of([&] { Observer({.address = target().address.to_string()}).snapshot(); });
+  EXPECT_EQ(other_port.code(), Code::unavailable);
+  EXPECT_THAT(other_port.message(), HasSubstr("That of a browser is given whole"));
 }
 
 // ---- A task that does not answer ------------------------------------------------------------------------------------
@@ -168,6 +211,8 @@ TEST(SilentTasks, AreShownAsSuchAndTheOthersAsTheyAre) {
   wire::Fd listener = wire::listen_on(wire::resolve("127.0.0.1", 0));
   std::vector<KnownTask> others{{.task = "/job:ps/task:0", .target = {.address = {"127.0.0.1", wire::port_of(listener)}}},  // takes connections, and never answers
                                 {.task = "/job:worker/task:3", .unknown = "it has not been met yet"}};
+  EXPECT_EQ(error_of([&] { ask_task(others[0], "/flight", 100ms); }).message(), "/job:ps/task:0: no answer within 0.1 s");
+  EXPECT_EQ(error_of([&] { ask_task(find_task(others, "worker/3"), "/flight", kPatience); }).message(), "/job:worker/task:3: it has not been met yet");
   ClusterView view([] { return TaskSnapshot{.task = "/job:worker/task:10"}; }, [&] { return others; });
   const ClusterSnapshot all = view.snapshot();
   ASSERT_EQ(all.tasks.size(), 3u);

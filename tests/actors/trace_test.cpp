@@ -220,6 +220,7 @@ TaskTrace recording(const std::string& task, std::int64_t began_ns, std::int64_t
 }
 
 TraceEvent work(std::int64_t begin, std::int64_t end) { return {.kind = TraceKind::work, .name = 5, .begin_ns = begin, .end_ns = end}; }
+TraceEvent step(std::int64_t begin, std::int64_t end) { return {.kind = TraceKind::step, .name = 1, .begin_ns = begin, .end_ns = end, .step = {static_cast<std::uint64_t>(begin), 1}}; }
 TraceEvent arrow(TraceKind kind, std::int64_t at, std::uint64_t id, std::uint32_t task) {
   return {.kind = kind, .name = task == 0 ? 1u : 2u, .detail = task, .begin_ns = at, .end_ns = at, .arrow = id};
 }
@@ -241,12 +242,25 @@ TEST(TraceFileOfTasks, ClocksAreAlignedAndOnlyTheTimeThatAllHaveIsInIt) {
 
 TEST(TraceFileOfTasks, ArrowsWithOneEndAreLeftOutAndCounted) {
   // The longest step takes 100: what is under way at 150 or 850 may be cut, at 500 it cannot be.
-  const TraceEvent step{.kind = TraceKind::step, .name = 1, .begin_ns = 400, .end_ns = 500, .step = {3, 1}};
-  const TaskTrace worker = recording("/job:worker/task:0", 100, 900, {work(100, 900), step, arrow(TraceKind::departs, 150, 7, 3), arrow(TraceKind::departs, 500, 8, 3), arrow(TraceKind::arrives, 850, 9, 3)});
+  const TaskTrace worker = recording("/job:worker/task:0", 100, 900, {work(100, 900), step(110, 200), step(400, 500), step(800, 900), arrow(TraceKind::departs, 150, 7, 3), arrow(TraceKind::departs, 500, 8, 3), arrow(TraceKind::arrives, 850, 9, 3)});
   const TraceFile file = make_trace_file({{worker, 0, 0}}, "test");
   EXPECT_EQ(file.arrows, 0u);
   EXPECT_EQ(file.cut_arrows, 2u);
   EXPECT_EQ(file.lost_arrows, 1u);
+}
+
+TEST(TraceFileOfTasks, ATaskThatStandsStillAtTheEndsLosesNoArrows) {
+  const auto lost = [](std::vector<TraceEvent> events, std::int64_t at) {
+    events.insert(events.begin(), work(100, 900));
+    events.push_back(arrow(TraceKind::departs, at, 7, 3));
+    return make_trace_file({{recording("/job:worker/task:0", 100, 900, std::move(events)), 0, 0}}, "test").lost_arrows;
+  };
+  TraceEvent cut = step(550, 900);
+  cut.cut = true;
+  EXPECT_EQ(lost({step(100, 200), step(450, 550), step(800, 900)}, 600), 1u);
+  EXPECT_EQ(lost({step(100, 200), step(450, 550), step(760, 800), cut}, 600), 0u);  // the step that waits for it has not ended
+  EXPECT_EQ(lost({step(100, 200), step(450, 550)}, 600), 0u);  // no other could begin
+  EXPECT_EQ(lost({step(420, 500), step(700, 750), step(800, 900)}, 400), 0u);  // the first could not begin
 }
 
 TEST(TraceFileOfTasks, AnArrowWhoseSliceSticksOutIsLeftOut) {

@@ -28,6 +28,7 @@ using testing::Cluster;
 using ::testing::HasSubstr;
 using testing::last_line;
 using testing::Process;
+using ::testing::StartsWith;
 using testing::TemporaryDirectory;
 
 constexpr std::chrono::seconds kPatience{30};
@@ -120,9 +121,23 @@ TEST(WebPage, ShowsAClusterAndGoesOnWhenTheTaskThatItAskedIsStopped) {
     EXPECT_THAT(metrics, HasSubstr(wanted));
   };
   all_up(1);
+  std::string flight;
+  for (const auto until = std::chrono::steady_clock::now() + kPatience; flight.empty() && std::chrono::steady_clock::now() < until;) try {
+      flight = http_get(page, "/flight?task=/job:worker/task:2", kPatience);  // not the one that is asked
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), Code::deadline_exceeded) << error.message();
+    }
+  EXPECT_THAT(flight, AllOf(StartsWith("Flight record of /job:worker/task:2, process " + std::to_string(cluster.pid("worker/2"))), HasSubstr("ExecuteSegment")));
   kill(chief, SIGSTOP);
   EXPECT_NE(parse_cluster_snapshot(http_get(page, "/snapshot", kPatience)).asked, "/job:worker/task:0");
   all_up(0);
+  try {
+    http_get(page, "/flight?task=worker/0", kPatience);
+    ADD_FAILURE() << "a stopped task has told of its messages";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Code::deadline_exceeded);
+    EXPECT_THAT(error.message(), StartsWith("/job:worker/task:0: no answer within"));
+  }
   // Only this machine may ask, and by a name of its own: no page from elsewhere whose name leads here.
   for (const char* own : {"localhost", "127.0.0.1"}) EXPECT_THAT(status_for_host(page.address, fmt::format("{}:{}", own, page.address.port)), HasSubstr(" 200 "));
   for (const char* other : {"evil.example", "localhost.evil.example", ""}) EXPECT_THAT(status_for_host(page.address, other), HasSubstr(" 401 "));

@@ -1,7 +1,8 @@
-// troupe-top records a cluster of real processes while it trains.
+// troupe-top records a cluster of real processes while it trains; or troupe-mnist does.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "apps/training_trace.hpp"
 #include "tests/apps/cluster.hpp"
 
 namespace troupe {
@@ -68,6 +69,50 @@ TEST(TraceOfACluster, ASlowStepIsWrittenWithThoseBefore) {
   const Ended top = trace(cluster, {"--trace-slower-than", "0.001", "--steps", "3"}, {"--steps", "1", "--lossy"});
   EXPECT_THAT(top.err, ::testing::ContainsRegex("step [0-9]+ of /job:worker/task:[01] took"));
   end(cluster);
+}
+
+// By the option of troupe-mnist, which goes on after it; the file is checked.
+void trace_itself(Process& training, const std::string& path, const Arguments& conditions) {
+  training.wait_for("ui.perfetto.dev shows it");
+  const Ended checked = run({"/usr/bin/python3", TROUPE_CHECK_TRACE, path}, conditions);
+  EXPECT_EQ(checked.code, 0) << checked.err;
+}
+
+TEST(TraceOfATraining, OfOneProcess) {
+  const TemporaryDirectory directory;
+  const std::string path = directory.path() / "trace.json";
+  Arguments command{TROUPE_MNIST_BINARY, "--json", "--trace", path, "--trace-steps", "5"};
+  command.insert(command.end(), kTraining.begin(), kTraining.end());
+  Process training(command);
+  trace_itself(training, path, {"--tasks", "1", "--steps", "5"});
+  training.signal(SIGTERM);
+  EXPECT_EQ(training.wait(), 143) << training.err;
+}
+
+TEST(TraceOfATraining, OfAllTasksOfACluster) {
+  const TemporaryDirectory directory;
+  const std::string path = directory.path() / "trace.json";
+  Arguments options{"--trace", path, "--trace-steps", "5"};
+  options.insert(options.end(), kTraining.begin(), kTraining.end());
+  Cluster cluster(1, 2, options);
+  trace_itself(*cluster.operator->(), path, {"--tasks", "3", "--steps", "5", "--across"});
+  end(cluster);
+}
+
+TEST(TraceOfATraining, ThatDoesNotBeginSaysSo) {
+  const TemporaryDirectory directory;
+  Task task({.threads = 1});
+  std::string said;
+  TrainingTrace trace(task, {.path = directory.path() / "trace.json", .say = [&](const std::string& text) { said += text; }});
+  EXPECT_FALSE(trace.end());
+  EXPECT_EQ(said, "--trace: there was no time to record anything before the training ended");
+}
+
+TEST(TraceOfATraining, AWrongPathIsSaidBeforeItBegins) {
+  const Ended ended = run({TROUPE_MNIST_BINARY, "--trace", "/nonexistent/trace.json"}, {});
+  EXPECT_EQ(ended.code, 1);
+  EXPECT_THAT(ended.err, HasSubstr("cannot write '/nonexistent/trace.json'"));
+  EXPECT_EQ(run({TROUPE_MNIST_BINARY, "--trace-steps", "3"}, {}).code, 2);
 }
 
 TEST(TraceOfACluster, AWrongPathIsSaidBeforeAnythingIsRecorded) {

@@ -4,6 +4,7 @@
 
 #include "actors/introspection/page.hpp"
 #include "messages/error.hpp"
+#include "tests/page/example_cluster.hpp"
 
 namespace troupe::testing {
 namespace {
@@ -28,7 +29,11 @@ PageServer::PageServer(Source source, std::string token) {
     if (request.path == "/") return {.type = "text/html; charset=utf-8", .body = std::string(introspection_page())};
     if (request.path == "/snapshot") return {.body = to_json(source())};
     if (request.path == "/why") return {.body = why(source())};
-    if (request.path == "/flight") return {.type = "text/plain; charset=utf-8", .body = "12 µs ago: scheduler <- RunStep\n"};
+    if (const auto task = request.parameters.find("task"); request.path == "/flight" && task != request.parameters.end()) {
+      ClusterSnapshot snapshot = source();
+      if (!report_of(snapshot, task->second).answered) fail(Code::deadline_exceeded, "{}: no answer within 2.0 s", task->second);
+      return {.type = "text/plain; charset=utf-8", .body = "Flight record of " + task->second + "\n12 µs ago: scheduler <- RunStep\n"};
+    }
     fail(Code::not_found, "there is no {}", request.path);
   });
   url_ = HttpTarget{.address = server_->address(), .token = token}.url();

@@ -107,7 +107,7 @@ TEST_F(Page, ShowsTasksActorsAndFiguresAndFollowsThem) {
   browser->evaluate("document.querySelector('.task[data-task=\"/job:worker/task:0\"] > button').click()");
   EXPECT_TRUE(shows("#details", "incarnation"));
   browser->evaluate("document.querySelector('#details .action').click()");
-  EXPECT_TRUE(shows("#details", "scheduler <- RunStep"));
+  EXPECT_TRUE(shows("#details", "Flight record of /job:worker/task:0\n12 µs ago: scheduler <- RunStep"));
 }
 
 TEST_F(Page, ATaskThatDoesNotAnswerIsMarkedAndTheOthersGoOn) {
@@ -123,6 +123,10 @@ TEST_F(Page, ATaskThatDoesNotAnswerIsMarkedAndTheOthersGoOn) {
   EXPECT_TRUE(shows(silent, "does not answer for "));
   EXPECT_TRUE(shows(silent, "has not answered within 1.0 s"));
   EXPECT_TRUE(shows(silent, "device")) << "what was known of it has gone";
+  browser->evaluate("document.querySelector('" + silent + " > button').click()");
+  EXPECT_TRUE(shows("#details", "incarnation"));
+  browser->evaluate("document.querySelector('#details .action').click()");
+  EXPECT_TRUE(shows("#details", "No flight record: /job:worker/task:1: no answer within 2.0 s"));
   EXPECT_TRUE(shows("#live", "1 silent"));
   EXPECT_TRUE(shows("#workers .silent", "does not answer"));
   EXPECT_THAT(text("#workers .silent"), Not(HasSubstr("/s"))) << "it does nothing that is known";
@@ -228,6 +232,8 @@ TEST_F(Page, IsReadableOnAPhoneDarkAndLight) {
     EXPECT_EQ(browser->evaluate("innerWidth"), 390);
     EXPECT_EQ(browser->evaluate("document.documentElement.scrollWidth"), 390) << "the page is wider than the phone";
     EXPECT_EQ(browser->evaluate("[...document.querySelectorAll('main *')].filter((each) => each.getBoundingClientRect().right > 390).length"), 0);
+    EXPECT_TRUE(shows("#causes", "worker/2 has not answered"));
+    EXPECT_EQ(browser->evaluate("document.querySelector('#why').getBoundingClientRect().top < document.querySelector('#picture').getBoundingClientRect().top"), true) << "trouble is not seen first";
     browser->evaluate("document.querySelector('.actor').click()");
     EXPECT_EQ(browser->evaluate("document.documentElement.scrollWidth"), 390) << "with details";
     const auto lowest = browser->evaluate(kLowestContrast);

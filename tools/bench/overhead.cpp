@@ -1,4 +1,5 @@
-// What it costs that a task can be watched: the same work with and without the runtime's counters, with somebody who looks and without.
+// What it costs that a task can be watched: the same work with and without the runtime's counters, with somebody who looks and without,
+// traced and not.
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
@@ -7,6 +8,7 @@
 #include <thread>
 
 #include "actors/introspection/observer.hpp"
+#include "actors/introspection/trace_recording.hpp"
 #include "tools/bench/cases.hpp"
 #include "tools/bench/node_graph.hpp"
 #include "tools/bench/pipeline.hpp"
@@ -80,10 +82,14 @@ class Viewer {
   std::jthread thread_;
 };
 
-Contest watched(const Settings& settings) {
+std::shared_ptr<TrainingCluster> cluster_of(const Settings& settings) {
   Training training{.model = "mlp", .batch = 128, .slots = 2, .images = 12000, .epochs = 20};
   if (settings.quick) training.images = training.batch * training.slots, training.epochs = 1;
-  auto cluster = std::make_shared<TrainingCluster>(training);
+  return std::make_shared<TrainingCluster>(training);
+}
+
+Contest watched(const Settings& settings) {
+  auto cluster = cluster_of(settings);
   auto viewer = std::make_shared<Viewer>(cluster->spec());
   return {.troupe =
               [cluster, viewer] {
@@ -93,6 +99,46 @@ Contest watched(const Settings& settings) {
                 return figure;
               },
           .peers = {{"nobody looks", [cluster] { return cluster->images_per_second(); }}},
+          .rounds = kWatchedRounds};
+}
+
+// Of all tasks of a cluster, in rings that keep what is newest.
+class Tracing {
+ public:
+  explicit Tracing(const ClusterSpec& cluster) : observer_({.cluster = cluster}) {}
+
+  void start() {
+    if (tasks_.empty()) tasks_ = traced_tasks(observer_.tasks(), [](const std::string& text) { fail(Code::unavailable, "{}", text); });
+    for (const TracedTask& task : tasks_) task.ask("/trace", true);
+  }
+  // Throws failed_precondition if not all was recorded from the start on.
+  void stop() {
+    std::uint64_t steps = 0;
+    for (const TracedTask& task : tasks_) {
+      const Trace::Status status = parse_task_trace(task.ask("/trace", false)).status;
+      if (status.state != Trace::State::recording) fail(Code::failed_precondition, "the trace of {} is {}", task.task, name(status.state));
+      steps += status.steps;
+      task.ask("/trace?stop", true);
+    }
+    if (steps == 0) fail(Code::failed_precondition, "no step was recorded");
+  }
+
+ private:
+  Observer observer_;
+  std::vector<TracedTask> tasks_;
+};
+
+Contest traced(const Settings& settings) {
+  auto cluster = cluster_of(settings);
+  auto tracing = std::make_shared<Tracing>(cluster->spec());
+  return {.troupe =
+              [cluster, tracing] {
+                tracing->start();
+                const double figure = cluster->images_per_second();
+                tracing->stop();
+                return figure;
+              },
+          .peers = {{"not traced", [cluster] { return cluster->images_per_second(); }}},
           .rounds = kWatchedRounds};
 }
 
@@ -122,6 +168,14 @@ void add_overhead_cases(std::vector<Case>& cases) {
                    .peer = "itself while nobody looks",
                    .ratio_target = 0.99,
                    .prepare = watched});
+  cases.push_back({.bench = "overhead",
+                   .name = "traced",
+                   .unit = "images/s",
+                   .more_is_better = true,
+                   .measures = "mnist/ps-mlp while all of its tasks record what they do, as for troupe-top --trace",
+                   .peer = "itself while nothing is recorded",
+                   .ratio_target = 0.9,
+                   .prepare = traced});
 }
 
 }  // namespace troupe::bench

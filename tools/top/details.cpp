@@ -157,7 +157,7 @@ Lines device_details(const Observation& observation, std::size_t task_index, std
                                  device.limit_bytes == 0 || device.limit_bytes == UINT64_MAX ? "none" : bytes_text(device.limit_bytes)), columns);
   say(out, "allocations", fmt::format(" {}, {} from what was kept", exact_text(device.allocations + device.reuses), exact_text(device.reuses)), columns);
   if (device.largest.empty()) return out;
-  Table table{.columns = {{"bytes", Align::right}, {"share", Align::right}, {"type"}, {"largest live tensors", Align::left, 60, true}}, .fixed = 0};
+  Table table{.columns = {{"bytes", Align::right}, {"share", Align::right}, {"type"}, {"largest live tensors", Align::ends, 60, true}}, .fixed = 0};
   for (const TensorUse& tensor : device.largest) {
     const double part = device.bytes_in_use == 0 ? 0 : static_cast<double>(tensor.bytes) / static_cast<double>(device.bytes_in_use);
     table.rows.push_back({.cells = {{bytes_text(tensor.bytes), std::nullopt}, {share_text(part), std::nullopt}, {clean(tensor.type), std::nullopt}, {clean(tensor.name), std::nullopt}}});

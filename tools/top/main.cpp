@@ -63,7 +63,7 @@ int run(const Options& options) {
   if (options.provenance) return print_provenance(options);
   if (options.web) return serve(options);
   if (!options.trace.file.empty()) {
-    write_trace(cluster_of(options), options.trace);
+    trace_cluster(cluster_of(options), options.trace);
     return 0;
   }
   std::unique_ptr<SnapshotSource> source = source_of(options);
@@ -89,7 +89,10 @@ int main(int argc, char** argv) {
   try {
     return troupe::top::run(options);
   } catch (const troupe::Error& error) {
-    std::fprintf(stderr, "troupe-top: %s\n", troupe::top::clean(error.message()).c_str());
+    for (const char* who = "troupe-top: "; const std::string& line : troupe::top::wrap(error.message(), 0)) {
+      std::fprintf(stderr, "%s%s\n", who, line.c_str());
+      who = "";
+    }
     return 1;
   }
 }

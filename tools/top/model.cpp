@@ -48,6 +48,13 @@ void keep(std::vector<double>& values, const Rate& value) {
   if (values.size() > kRemembered) values.erase(values.begin());
 }
 
+// "demo, 3 tasks, asked ps/0"
+std::string name_of(const ClusterSnapshot& cluster) {
+  const std::string asked = clean(shorten(cluster.asked));
+  if (cluster.cluster.empty()) return asked + ", of no cluster";
+  return fmt::format("{}, {} task{}, asked {}", clean(cluster.cluster), cluster.tasks.size(), cluster.tasks.size() == 1 ? "" : "s", asked);
+}
+
 }  // namespace
 
 void Model::take(Observation observation) {
@@ -237,7 +244,7 @@ Lines Model::page(const Asked& asked) {
 
 Lines Model::head(const Asked& asked) const {
   std::string left = " troupe-top", right;
-  if (observation_) left += fmt::format("  {}, {} tasks, asked {}", clean(observation_->snapshot.cluster), observation_->snapshot.tasks.size(), clean(shorten(observation_->snapshot.asked)));
+  if (observation_) left += "  " + name_of(observation_->snapshot);
   if (asked.waiting && (*asked.waiting > 1 || !asked.age))
     right = fmt::format("asked {:.1f} s ago, no answer yet ", *asked.waiting);
   else if (asked.ended)
@@ -351,7 +358,7 @@ std::string whole_text(const Observation& observation) {
     for (Line& line : lines) out.push_back(std::move(line));
   };
   const ClusterSnapshot& snapshot = observation.snapshot;
-  out.push_back({{fmt::format("{}, {} tasks, asked {}", clean(snapshot.cluster), snapshot.tasks.size(), clean(shorten(snapshot.asked)))}});
+  out.push_back({{name_of(snapshot)}});
   for (Line& line : summary(observation, {}, 0)) out.push_back(std::move(line));
   add("TASKS", lay_out(tasks_table(observation), {}));
   add("ACTORS", lay_out(actors_table(observation), {}));

@@ -30,7 +30,7 @@ Examples; troupe-launch prints the first for the cluster that it has started:
 std::optional<int> parse(int argc, char** argv, Options& out) {
   CLI::App app(kHelp, "troupe-top");
   app.set_version_flag("--version", "troupe-top " TROUPE_VERSION);
-  CLI::Option* address = app.add_option("HOST:PORT", out.address, "The advertised address of a task");
+  CLI::Option* address = app.add_option("HOST:PORT", out.address, "The advertised address of a task; or, whole, what --introspect-port prints: http://HOST:PORT/?token=...");
   CLI::Option* cluster = app.add_option("--cluster", out.cluster_file, "The cluster file: token and addresses")->type_name("FILE");
   CLI::Option* recording = app.add_option("--read", out.recording, "Show what --json has printed, one snapshot after the other, in the place of a cluster")->type_name("FILE");
   CLI::Option* once = app.add_flag("--once", out.once, "Print one page and end; rates are those of one --interval");
@@ -51,7 +51,7 @@ std::optional<int> parse(int argc, char** argv, Options& out) {
   for (CLI::Option* other : {once, json, why, provenance, recording, web}) trace->excludes(other);
   try {
     app.parse(argc, argv);
-    if (address->count() + cluster->count() + recording->count() == 0) throw CLI::RequiredError("HOST:PORT, or --cluster FILE");
+    if (address->count() + cluster->count() + recording->count() == 0) throw CLI::RequiredError("HOST:PORT, http://..., or --cluster FILE, as troupe-launch and --introspect-port print them,");
   } catch (const CLI::Success& done) {
     return app.exit(done);
   } catch (const CLI::ParseError& error) {

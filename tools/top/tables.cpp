@@ -142,7 +142,7 @@ Table actors_table(const Observation& observation) {
 
 Table devices_table(const Observation& observation) {
   Table table{.columns = {{"task"}, {"device"}, {"busy", Align::right}, {"nodes/s", Align::right}, {"queue", Align::right}, {"in use", Align::right},
-                          {"peak", Align::right}, {"limit", Align::right}, {"runs; largest tensor", Align::left, 60, true}, {"cached", Align::right},
+                          {"peak", Align::right}, {"limit", Align::right}, {"runs; largest tensor", Align::ends, 60, true}, {"cached", Align::right},
                           {"allocations", Align::right}, {"reused", Align::right}},
               .fixed = 2};
   each(observation, [&](const TaskReport& report, const TaskSnapshot& task, const TaskRates& speed, std::size_t index) {

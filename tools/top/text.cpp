@@ -112,9 +112,19 @@ std::string fit(std::string_view text, std::size_t columns, Align align) {
   const std::size_t whole = width(text);
   if (whole <= columns) {
     const std::string blanks(columns - whole, ' ');
-    return align == Align::left ? std::string(text) + blanks : blanks + std::string(text);
+    return align == Align::right ? blanks + std::string(text) : std::string(text) + blanks;
   }
   if (columns == 0) return "";
+  if (align == Align::ends) {
+    const std::size_t front = (columns - 1) / 2;
+    std::size_t before = 0;  // columns of what is left out, or of the front
+    std::string end;
+    each(text, [&](const Character& c, std::string_view self) {
+      if (before + (columns - 1 - front) >= whole) end += self;
+      before += width_of(c.code);
+    });
+    return fit(text, front + 1) + fit(end, columns - 1 - front);
+  }
   std::string out;
   std::size_t used = 0;
   bool full = false;

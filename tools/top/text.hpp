@@ -15,8 +15,9 @@ std::string clean(std::string_view bytes);
 // The columns that clean text takes.
 std::size_t width(std::string_view text);
 
-enum class Align : std::uint8_t { left, right };
-// Clean text in exactly so many columns: what is too long ends with "…".
+enum class Align : std::uint8_t { left, right, ends };
+// Clean text in exactly so many columns: what is too long ends with "…"; with Align::ends, which is to the left too, it keeps its
+// beginning and its end, with "…" between them.
 std::string fit(std::string_view text, std::size_t columns, Align align = Align::left);
 // Several lines of any bytes, cleaned and broken at spaces; what follows a break is indented like its line, and two more.
 // 0 columns: only at the ends of lines.

@@ -1,20 +1,12 @@
 #include "tools/top/trace_command.hpp"
 
 #include <fmt/core.h>
-#include <unistd.h>
 
 #include <CLI/CLI.hpp>
-#include <cerrno>
-#include <cstring>
-#include <filesystem>
-
-#include "actors/introspection/http.hpp"
-#include "devices/storage/file_system.hpp"
 
 namespace troupe::top {
 namespace {
 
-constexpr std::chrono::seconds kAnswer{10};  // a recording may be long
 constexpr std::uint64_t kMostSteps = 10000;
 
 }  // namespace
@@ -32,23 +24,12 @@ CLI::Option* add_trace_options(CLI::App& app, TraceArguments& options) {
   return trace;
 }
 
-void write_trace(Observer::Options whom, const TraceArguments& options) {
-  const std::string& path = options.file;
-  const std::string directory = std::filesystem::path(path).parent_path();
-  if (access(directory.empty() ? "." : directory.c_str(), W_OK | X_OK) != 0)  // the recording must not be lost to a wrong path
-    fail(Code::permission_denied, "cannot write '{}': {}", path, std::strerror(errno));
+void trace_cluster(Observer::Options whom, const TraceArguments& options) {
+  check_trace_path(options.file);
   const auto say = [](const std::string& text) { fmt::print(stderr, "troupe-top: {}\n", text); };
   Observer observer(std::move(whom));
-  std::vector<TracedTask> tasks;
-  for (const KnownTask& known : observer.tasks()) {
-    if (known.target.address.port == 0)
-      say(fmt::format("{} is left out: {}", known.task, known.unknown));
-    else
-      tasks.push_back({known.task, [target = known.target](const std::string& what, bool post) { return (post ? http_post : http_get)(target, what, kAnswer); }});
-  }
-  const TraceFile file = record_trace(std::move(tasks), observer.snapshot().cluster, options.request, say);
-  replace_file(posix_file_system(), path, file.json, std::to_string(getpid()));
-  say(fmt::format("{}: {} steps, {} events, {} arrows; ui.perfetto.dev shows it", path, file.steps, file.events, file.arrows));
+  const TraceFile file = record_trace(traced_tasks(observer.tasks(), say), observer.snapshot().cluster, options.request, say);
+  say(write_trace(file, options.file));
 }
 
 }  // namespace troupe::top

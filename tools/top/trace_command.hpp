@@ -4,7 +4,7 @@
 #include <string>
 
 #include "actors/introspection/observer.hpp"
-#include "tools/top/trace.hpp"
+#include "actors/introspection/trace_recording.hpp"
 
 namespace CLI {
 class App;
@@ -22,6 +22,6 @@ CLI::Option* add_trace_options(CLI::App& app, TraceArguments& options);
 
 // Records the tasks of a cluster and writes the file; tells on stderr how it goes. Throws what record_trace, the Observer and writing a
 // file throw.
-void write_trace(Observer::Options whom, const TraceArguments& options);
+void trace_cluster(Observer::Options whom, const TraceArguments& options);
 
 }  // namespace troupe::top

@@ -2,7 +2,6 @@
 
 const cluster = {
   name: "",
-  asked: "",     // the task that this page comes from
   tasks: new Map(),  // by name; what stays of one that does not answer is its last snapshot
   history: [],   // {at, images, steps, traffic, loss, mailbox} of each answer, the oldest first
   causes: [],
@@ -13,7 +12,6 @@ const kHistory = 600;
 // `now`: of the clock of this page, milliseconds.
 function take(snapshot, now) {
   cluster.name = snapshot.cluster;
-  cluster.asked = snapshot.asked;
   const names = new Set();
   for (const report of snapshot.tasks ?? []) {
     names.add(report.task);

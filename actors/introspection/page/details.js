@@ -123,17 +123,15 @@ function taskParts(task) {
 
 const thingText = (snapshot, id) => (snapshot.waiting?.things ?? []).find((thing) => thing.id === id)?.text || id;
 
-// The flight record is that of the task that serves this page.
 function flightParts(task) {
-  if (task.name !== cluster.asked) return [];
-  return [{id: "flight", make: makeFlight, update: () => {}}];
+  return [{id: "flight", make: () => makeFlight(task.name), update: () => {}}];
 }
 
-function makeFlight() {
+function makeFlight(name) {
   const text = element("pre", {hidden: true});
   const show = async () => {
     try {
-      text.textContent = await ask("flight");
+      text.textContent = await ask("flight?task=" + encodeURIComponent(name));
     } catch (error) {
       text.textContent = "No flight record: " + error.message;
     }

@@ -16,13 +16,22 @@ async function ask(what) {
     if (answer.status === 401 || answer.status === 403) {
       throw new Error("the token is missing or wrong; open this page with the whole address that was printed");
     }
-    if (!answer.ok) throw new Error("status " + answer.status + ": " + text.slice(0, 300));
+    if (!answer.ok) throw new Error(reasonIn(text) || "status " + answer.status);
     return text;
   } catch (error) {
     if (giveUp.signal.aborted) throw new Error("nothing came within " + kPatience / 1000 + " s");
     throw error instanceof TypeError ? new Error("the task cannot be reached, it may have ended") : error;
   } finally {
     clearTimeout(timer);
+  }
+}
+
+// What is told with an error: {"error": "..."}.
+function reasonIn(text) {
+  try {
+    return String(JSON.parse(text).error ?? "").slice(0, 300);
+  } catch {
+    return text.slice(0, 300);
   }
 }
 

@@ -1,17 +1,24 @@
-#include "tools/top/trace.hpp"
+#include "actors/introspection/trace_recording.hpp"
 
 #include <fmt/core.h>
+#include <unistd.h>
 
 #include <algorithm>
-#include <thread>
+#include <cerrno>
+#include <condition_variable>
+#include <cstring>
+#include <filesystem>
+#include <mutex>
 
+#include "devices/storage/file_system.hpp"
 #include "messages/error.hpp"
 
-namespace troupe::top {
+namespace troupe {
 namespace {
 
 constexpr int kQuestions = 8;             // for the time
 constexpr std::uint64_t kMostAhead = 4;   // times the steps that are wanted: then nobody waits for a slower task
+constexpr std::chrono::seconds kAnswer{10};  // a recording may be long
 
 class Recorder {
  public:
@@ -25,6 +32,7 @@ class Recorder {
     ask_all("/trace" + how, true);
     const bool any = wait();
     ask_all("/trace?stop", true);
+    if (!any && request_.stop.stop_requested()) fail(Code::aborted, "no step has ended before the end");
     if (!any)
       fail(Code::deadline_exceeded, "no step has ended within {:.0f} s; why the cluster waits: troupe-top --why", std::chrono::duration<double>(request_.patience).count());
     return make_trace_file(collect(), cluster);
@@ -78,8 +86,9 @@ class Recorder {
       }
       // The first one may have begun before all were recording.
       if (!slow && most > request_.steps && (least > request_.steps || most > kMostAhead * request_.steps)) return true;
-      if (now - heard > request_.patience) return most > 0 && !slow;
-      std::this_thread::sleep_for(request_.pause);
+      if (now - heard > request_.patience || request_.stop.stop_requested()) return most > 0 && !slow;
+      std::unique_lock lock(mutex_);
+      changed_.wait_for(lock, request_.stop, request_.pause, [] { return false; });
     }
   }
 
@@ -124,14 +133,52 @@ class Recorder {
   const TraceRequest request_;
   const std::function<void(const std::string&)>& say_;
   std::vector<Asked> tasks_;
+  std::mutex mutex_;
+  std::condition_variable_any changed_;
   Error why_{Code::unavailable, "there is no task to trace"};
 };
 
 }  // namespace
+
+TracedTask traced_task(Trace& trace, const std::string& task) {
+  return {task, [&trace, task](const std::string& path, bool post) {
+            std::map<std::string, std::string> parameters;  // of "/trace?name=value&name"
+            for (std::size_t at = path.find('?'); at != std::string::npos;) {
+              const std::size_t end = path.find('&', at + 1);
+              const std::string one = path.substr(at + 1, end == std::string::npos ? end : end - at - 1);
+              const std::size_t equals = one.find('=');
+              parameters[one.substr(0, equals)] = equals == std::string::npos ? "" : one.substr(equals + 1);
+              at = end;
+            }
+            return answer_trace(trace, task, post, parameters);
+          }};
+}
+
+std::vector<TracedTask> traced_tasks(const std::vector<KnownTask>& tasks, const std::function<void(const std::string&)>& say) {
+  std::vector<TracedTask> out;
+  for (const KnownTask& known : tasks) {
+    if (known.target.address.port == 0)
+      say(fmt::format("{} is left out: {}", known.task, known.unknown));
+    else
+      out.push_back({known.task, [target = known.target](const std::string& what, bool post) { return (post ? http_post : http_get)(target, what, kAnswer); }});
+  }
+  return out;
+}
+
+void check_trace_path(const std::string& path) {
+  const std::string directory = std::filesystem::path(path).parent_path();
+  if (access(directory.empty() ? "." : directory.c_str(), W_OK | X_OK) != 0) fail(Code::permission_denied, "cannot write '{}': {}", path, std::strerror(errno));
+  if (std::filesystem::is_directory(path)) fail(Code::permission_denied, "cannot write '{}': it is a directory", path);
+}
+
+std::string write_trace(const TraceFile& file, const std::string& path) {
+  replace_file(posix_file_system(), path, file.json, std::to_string(getpid()));
+  return fmt::format("{}: {} steps, {} events, {} arrows; ui.perfetto.dev shows it", path, file.steps, file.events, file.arrows);
+}
 
 TraceFile record_trace(std::vector<TracedTask> tasks, const std::string& cluster, const TraceRequest& request, const std::function<void(const std::string&)>& say) {
   if (tasks.empty()) fail(Code::unavailable, "there is no task to trace");
   return Recorder(std::move(tasks), request, say).run(cluster);
 }
 
-}  // namespace troupe::top
+}  // namespace troupe
