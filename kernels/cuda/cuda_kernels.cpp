@@ -11,12 +11,17 @@ void add_cuda(KernelRegistry& registry, const std::string& op, std::initializer_
 }
 
 void register_cuda_kernels(KernelRegistry& registry) {
+  register_cuda_array_kernels(registry);
+  register_cuda_cast_kernels(registry);
   register_cuda_comparison_kernels(registry);
   register_cuda_fused_kernels(registry);
+  register_cuda_gather_kernels(registry);
   register_cuda_math_binary_kernels(registry);
   register_cuda_math_grad_kernels(registry);
   register_cuda_math_unary_kernels(registry);
+  register_cuda_select_kernels(registry);
   register_cuda_state_kernels(registry);
+  register_cuda_elementwise_reuse(registry);
 }
 
 }  // namespace troupe

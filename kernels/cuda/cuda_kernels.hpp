@@ -16,12 +16,18 @@ void add_cuda(KernelRegistry& registry, const std::string& op, std::initializer_
 // The same for kernels that need nothing of their node.
 void add_cuda(KernelRegistry& registry, const std::string& op, std::initializer_list<DType> dtypes, void (*run)(KernelContext&));
 
+void register_cuda_array_kernels(KernelRegistry& registry);
+void register_cuda_cast_kernels(KernelRegistry& registry);
 void register_cuda_comparison_kernels(KernelRegistry& registry);
 void register_cuda_fused_kernels(KernelRegistry& registry);
+void register_cuda_gather_kernels(KernelRegistry& registry);
 void register_cuda_math_binary_kernels(KernelRegistry& registry);
 void register_cuda_math_grad_kernels(KernelRegistry& registry);
 void register_cuda_math_unary_kernels(KernelRegistry& registry);
+void register_cuda_select_kernels(KernelRegistry& registry);
 void register_cuda_state_kernels(KernelRegistry& registry);
+// After the others: says what they do with memory.
+void register_cuda_elementwise_reuse(KernelRegistry& registry);
 
 void register_cuda_kernels(KernelRegistry& registry);
 
