@@ -47,14 +47,11 @@ IndexPlan<kMaxPlanOperands> plan_items(const Shape& out, std::span<const Shape> 
 
 bool widen_items(IndexPlan<kMaxPlanOperands>& plan, int width, std::span<const OperandMemory> operands, const OperandMemory& out) {
   const auto count = static_cast<std::size_t>(width);
+  // Other strides of an operand that moves along a row are multiples of its rows, and so of the width too.
   if (plan.sizes[0] < width || (plan.rank > 1 && plan.sizes[0] % width != 0)) return false;
   if (!is_multiple(out.data, count * out.element_bytes)) return false;
-  for (std::size_t o = 0; o < operands.size(); ++o) {
-    if (!plan.moves[o]) continue;
-    if (!is_multiple(operands[o].data, count * operands[o].element_bytes)) return false;
-    for (int d = 1; d < plan.rank; ++d)
-      if (plan.strides[o][d] % width != 0) return false;
-  }
+  for (std::size_t o = 0; o < operands.size(); ++o)
+    if (plan.moves[o] && !is_multiple(operands[o].data, count * operands[o].element_bytes)) return false;
   plan.rest = static_cast<int>(plan.sizes[0] % width);
   plan.sizes[0] /= width;
   for (std::size_t o = 0; o < operands.size(); ++o) plan.strides[o][0] *= width;

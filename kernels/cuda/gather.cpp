@@ -29,7 +29,8 @@ void gather(KernelContext& context) {
     const auto row_bytes = static_cast<std::int64_t>(out.num_bytes()) / count;
     auto piece = static_cast<std::int64_t>(size_of(table.dtype()));
     const auto fits = [&](std::int64_t bytes) {
-      return row_bytes % bytes == 0 && is_multiple(table.raw(), static_cast<std::size_t>(bytes)) && is_multiple(out.raw(), static_cast<std::size_t>(bytes));
+      const auto size = static_cast<std::size_t>(bytes);
+      return row_bytes % bytes == 0 && is_multiple(table.raw(), size) && is_multiple(out.raw(), size);
     };
     while (piece < 16 && fits(2 * piece)) piece *= 2;
     const GatherArguments arguments{.table = table.raw(),
@@ -54,7 +55,8 @@ std::uint32_t* numbers(KernelContext& context, std::int64_t count, std::vector<T
 void add_rows(KernelContext& context, IndexFaults& faults, const Tensor& indices, const Tensor& values, const Shape& shape, Tensor& out) {
   const std::int64_t count = indices.num_elements(), rows = shape.dim(0);
   constexpr std::int64_t kMostIndices = (std::int64_t{1} << 31) - 1, kMostRows = (std::int64_t{1} << 32) - 2;
-  if (count > kMostIndices || rows > kMostRows) fail(Code::unimplemented, "ScatterAddRows: {} indices of {} rows are too many for a GPU", count, rows);
+  if (count > kMostIndices || rows > kMostRows)
+    fail(Code::unimplemented, "ScatterAddRows: {} indices of {} rows are too many for a GPU", count, rows);
   const cudaStream_t stream = cuda_device(context).stream();
   std::vector<Tensor> held;
   SortRowsArguments sort{.indices = reinterpret_cast<const std::int64_t*>(indices.raw()), .count = count, .rows = rows, .fault = faults.on_device()};

@@ -83,6 +83,8 @@ const std::vector<std::vector<Shape>> kCases = {
     {{3, 1, 8}, {1, 5, 1}},
     {{2, 3, 4, 5}, {2, 3, 1, 1}, {4, 5}},
     {{2, 1, 4, 1, 8}, {3, 1, 5, 1}, {2, 1, 1, 1, 1}},
+    {{5, 1}, {6}},
+    {{5, 1}, {1, 10}},
     {{1, 1, 16}, {1, 16}, {16}},
     {{2, 1, 3, 1, 2, 1, 3, 4}, {1, 2, 1, 3, 1, 2, 1, 1}},
 };
@@ -135,6 +137,7 @@ TEST(CudaBroadcastPlan, KeepsSingleElementsWhereItemsWouldNotBeAligned) {
   EXPECT_TRUE(widens({{65}, {65}}, 4, {good, good}, good));       // one is left over
   EXPECT_FALSE(widens({{3}, {3}}, 4, {good, good}, good));        // not one item
   EXPECT_FALSE(widens({{5, 6}, {6}}, 4, {good, good}, good));     // rows of 6
+  EXPECT_FALSE(widens({{5, 1}, {6}}, 4, {good, good}, good));
   EXPECT_FALSE(widens({{5, 8}, {5, 1}}, 16, {good, good}, good));
   EXPECT_TRUE(widens({{5, 8}, {5, 1}}, 8, {good, good}, good));   // a stride of 1, but it does not move within an item
   // Rows of 4 of a tensor of rows of 4, but seen across 2 x 1 x 4: its steps are multiples of 4 too.
@@ -435,7 +438,8 @@ TEST(FusedCompiler, ComputesWhatTheProgramSays) {
       for (;;) {
         const int all = 4 + static_cast<int>(steps.size());
         // Recent results more often.
-        const int at = engine() % 2 == 0 ? all - 1 - static_cast<int>(engine() % std::min(all, 3)) : static_cast<int>(engine() % static_cast<unsigned>(all));
+        const auto recent = static_cast<int>(engine() % static_cast<unsigned>(std::min(all, 3)));
+        const int at = engine() % 2 == 0 ? all - 1 - recent : static_cast<int>(engine() % static_cast<unsigned>(all));
         const DType type = at < 4 ? types[static_cast<std::size_t>(at)] : steps[static_cast<std::size_t>(at - 4)].dtype;
         if ((type == DType::boolean) == boolean) return ElementwiseOperand{at < 4, at < 4 ? at : at - 4};
       }
