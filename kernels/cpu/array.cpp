@@ -28,7 +28,7 @@ void copy_box(Device& device, const Tensor& source, Dims from_begin, Tensor& tar
     if (!from_begin.empty()) from_offset += from_begin[d] * from[d];
     if (!to_begin.empty()) to_offset += to_begin[d] * to[d];
   }
-  strided_copy(device.parallelism(), source, from_offset, target, to_offset, {dims.data(), rank_of(box)});
+  strided_copy(device, source, from_offset, target, to_offset, {dims.data(), rank_of(box)});
 }
 
 std::array<std::int64_t, kMaxRank> at_axis(int axis, std::int64_t value) {
@@ -60,7 +60,7 @@ Tensor transpose(Device& device, const Tensor& x, Dims perm) {
   std::array<CopyDim, kMaxRank> dims;
   for (std::size_t d = 0; d < rank; ++d)
     dims[d] = {shape.dim(static_cast<int>(d)), from[static_cast<std::size_t>(order[d])], to[d]};
-  strided_copy(device.parallelism(), x, 0, out, 0, {dims.data(), rank});
+  strided_copy(device, x, 0, out, 0, {dims.data(), rank});
   return out;
 }
 
@@ -109,6 +109,16 @@ std::vector<Tensor> split(Device& device, const Tensor& x, std::int64_t axis_att
     parts.push_back(std::move(part));
     at += size;
   }
+  return parts;
+}
+
+std::vector<Tensor> unstack(Device& device, const Tensor& x, std::int64_t axis, std::size_t count) {
+  const Shape& shape = x.shape();
+  const int at = checked_axis(axis, shape.rank());
+  if (shape.dim(at) != static_cast<std::int64_t>(count))
+    invalid_argument("Unstack: dimension {} of {} is not {}", at, shape.to_string(), count);
+  std::vector<Tensor> parts = split(device, x, at, equal_parts(shape, at, count));
+  for (Tensor& part : parts) part = part.reshaped(shape.without(at));
   return parts;
 }
 
@@ -177,7 +187,7 @@ Tensor tile(Device& device, const Tensor& x, Dims multiples) {
     dims[2 * d] = {multiples[d], 0, size * to[d]};
     dims[2 * d + 1] = {size, from[d], to[d]};
   }
-  strided_copy(device.parallelism(), x, 0, out, 0, {dims.data(), 2 * rank_of(shape)});
+  strided_copy(device, x, 0, out, 0, {dims.data(), 2 * rank_of(shape)});
   return out;
 }
 
@@ -224,6 +234,20 @@ Dims checked_dims(const Tensor& vector) {
   if (vector.shape().rank() != 1)
     invalid_argument("a shape must be a vector, not {}", vector.shape().to_string());
   return vector.values<std::int64_t>();
+}
+
+Shape checked_shape(Dims dims) {
+  if (std::ranges::any_of(dims, [](std::int64_t d) { return d < 0; }))
+    invalid_argument("Fill: a dimension is negative");
+  return Shape(dims);
+}
+
+std::vector<std::int64_t> equal_parts(const Shape& shape, std::int64_t axis, std::size_t count) {
+  const std::int64_t size = shape.dim(checked_axis(axis, shape.rank()));
+  const auto n = static_cast<std::int64_t>(count);
+  if (n < 1 || size % n != 0)
+    invalid_argument("Split: dimension {} of {} does not divide into {} parts", axis, shape.to_string(), n);
+  return std::vector<std::int64_t>(count, size / n);
 }
 
 }  // namespace troupe

@@ -17,6 +17,8 @@ Tensor transpose(Device& device, const Tensor& x, Dims perm);
 Tensor concat(Device& device, std::span<const Tensor> parts, std::int64_t axis);
 // Parts of these sizes along `axis`; they must add up to all of it.
 std::vector<Tensor> split(Device& device, const Tensor& x, std::int64_t axis, Dims sizes);
+// The `count` parts of one along `axis`, without that dimension.
+std::vector<Tensor> unstack(Device& device, const Tensor& x, std::int64_t axis, std::size_t count);
 // Elements begin[d] .. begin[d] + size[d]; a size of -1 goes to the end.
 Tensor slice(Device& device, const Tensor& x, Dims begin, Dims size);
 // Zeros of `shape` with dy at `begin`.
@@ -35,5 +37,9 @@ Tensor expand_dims(const Tensor& x, std::int64_t axis);
 
 // The values of an i64 vector.
 Dims checked_dims(const Tensor& vector);
+// The shape that Fill is given.
+Shape checked_shape(Dims dims);
+// Sizes of `count` equal parts of a dimension.
+std::vector<std::int64_t> equal_parts(const Shape& shape, std::int64_t axis, std::size_t count);
 
 }  // namespace troupe

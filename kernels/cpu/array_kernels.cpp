@@ -1,8 +1,6 @@
-#include <algorithm>
-#include <cmath>
-
 #include "kernels/cpu/array.hpp"
 #include "kernels/cpu/families.hpp"
+#include "kernels/cpu/range_count.hpp"
 #include "kernels/cpu/typed_kernels.hpp"
 
 namespace troupe {
@@ -44,15 +42,6 @@ void set_outputs(KernelContext& context, std::vector<Tensor> outputs) {
     context.set_output(static_cast<int>(i), std::move(outputs[i]));
 }
 
-// Sizes of `count` equal parts of a dimension.
-std::vector<std::int64_t> equal_parts(const Shape& shape, std::int64_t axis, std::size_t count) {
-  const std::int64_t size = shape.dim(checked_axis(axis, shape.rank()));
-  const auto n = static_cast<std::int64_t>(count);
-  if (n < 1 || size % n != 0)
-    invalid_argument("Split: dimension {} of {} does not divide into {} parts", axis, shape.to_string(), n);
-  return std::vector<std::int64_t>(count, size / n);
-}
-
 void register_joins(KernelRegistry& registry) {
   add_untyped(registry, "Concat", [](const KernelInit& init) -> Kernel {
     return [axis = init.attributes.integer("axis")](KernelContext& c) {
@@ -77,13 +66,7 @@ void register_joins(KernelRegistry& registry) {
   });
   add_untyped(registry, "Unstack", [](const KernelInit& init) -> Kernel {
     return [axis = init.attributes.integer("axis"), count = init.output_types.size()](KernelContext& c) {
-      const Shape& shape = c.input(0).shape();
-      const int at = checked_axis(axis, shape.rank());
-      if (shape.dim(at) != static_cast<std::int64_t>(count))
-        invalid_argument("Unstack: dimension {} of {} is not {}", at, shape.to_string(), count);
-      std::vector<Tensor> parts = split(c.device(), c.input(0), at, equal_parts(shape, at, count));
-      for (Tensor& part : parts) part = part.reshaped(shape.without(at));
-      set_outputs(c, std::move(parts));
+      set_outputs(c, unstack(c.device(), c.input(0), axis, count));
     };
   });
 }
@@ -122,30 +105,6 @@ void register_boxes(KernelRegistry& registry) {
   });
 }
 
-// Elements of start, start + delta, ... that lie before limit.
-template <class T>
-std::int64_t range_count(T start, T limit, T delta) {
-  if (delta == T{0}) invalid_argument("Range: delta is 0");
-  if constexpr (std::is_integral_v<T>) {
-    if (delta > 0 ? start >= limit : start <= limit) return 0;
-    // Unsigned: the distance of two i64 may not fit one.
-    const std::uint64_t distance =
-        delta > 0 ? static_cast<std::uint64_t>(limit) - static_cast<std::uint64_t>(start)
-                  : static_cast<std::uint64_t>(start) - static_cast<std::uint64_t>(limit);
-    const std::uint64_t step =
-        delta > 0 ? static_cast<std::uint64_t>(delta) : 0 - static_cast<std::uint64_t>(delta);
-    const std::uint64_t count = (distance - 1) / step + 1;
-    if (count > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()))
-      invalid_argument("Range: too many elements");
-    return static_cast<std::int64_t>(count);
-  } else {
-    const double count =
-        std::ceil((static_cast<double>(limit) - static_cast<double>(start)) / static_cast<double>(delta));
-    if (!(count < 0x1p62)) invalid_argument("Range: from {} to {} by {} has no length", start, limit, delta);
-    return count > 0 ? static_cast<std::int64_t>(count) : 0;
-  }
-}
-
 template <class T>
 Tensor range(Device& device, T start, T limit, T delta) {
   Tensor out = device.allocator().tensor(dtype_of<T>, Shape{range_count(start, limit, delta)});
@@ -158,12 +117,6 @@ Tensor range(Device& device, T start, T limit, T delta) {
           static_cast<T>(static_cast<double>(start) + static_cast<double>(i) * static_cast<double>(delta));
   }
   return out;
-}
-
-Shape checked_shape(Dims dims) {
-  if (std::ranges::any_of(dims, [](std::int64_t d) { return d < 0; }))
-    invalid_argument("Fill: a dimension is negative");
-  return Shape(dims);
 }
 
 void register_makers(KernelRegistry& registry) {

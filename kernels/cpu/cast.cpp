@@ -1,31 +1,11 @@
 #include "kernels/cpu/cast.hpp"
 
-#include <limits>
-
+#include "kernels/cpu/convert.hpp"
 #include "kernels/cpu/elementwise.hpp"
 #include "kernels/cpu/families.hpp"
 
 namespace troupe {
 namespace {
-
-// `x` is no Half or BFloat16 (those come as float); To is what Compute<> gives for the target.
-template <class To, class From>
-To convert(From x) {
-  if constexpr (std::is_same_v<To, bool>) {
-    return x != From{0};
-  } else if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To>) {
-    // 2^(bits - sign): exact in any floating type, unlike the greatest integer.
-    constexpr From kEnd =
-        static_cast<From>(std::uint64_t{1} << (std::numeric_limits<To>::digits - 1)) * From{2};
-    constexpr From kBegin = static_cast<From>(std::numeric_limits<To>::min());
-    if (x != x) return To{0};
-    if (x >= kEnd) return std::numeric_limits<To>::max();
-    if (x <= kBegin) return std::numeric_limits<To>::min();
-    return static_cast<To>(x);
-  } else {
-    return static_cast<To>(x);
-  }
-}
 
 template <class From>
 Tensor cast_from(Device& device, const Tensor& x, DType to) {

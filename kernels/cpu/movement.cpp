@@ -11,32 +11,6 @@ namespace {
 
 constexpr std::int64_t kCopyGrain = 32768;
 
-// The loops of a copy without those of one element, neighbours merged where both sides are dense across them.
-struct Loops {
-  std::array<CopyDim, kMaxCopyDims> dims;
-  std::size_t rank = 0;
-  std::int64_t total = 1;
-};
-
-Loops merge(std::span<const CopyDim> dims) {
-  Loops loops;
-  for (const CopyDim& d : dims) {
-    loops.total *= d.size;
-    if (d.size == 1) continue;
-    if (loops.rank > 0) {
-      CopyDim& outer = loops.dims[loops.rank - 1];
-      if (outer.source_stride == d.source_stride * d.size &&
-          outer.target_stride == d.target_stride * d.size) {
-        outer = {outer.size * d.size, d.source_stride, d.target_stride};
-        continue;
-      }
-    }
-    loops.dims[loops.rank++] = d;
-  }
-  if (loops.rank == 0) loops.dims[loops.rank++] = {1, 1, 1};
-  return loops;
-}
-
 template <class E>
 void copy_stretch(const E* source, std::int64_t source_stride, E* target, std::int64_t target_stride,
                   std::int64_t count) {
@@ -51,7 +25,7 @@ void copy_stretch(const E* source, std::int64_t source_stride, E* target, std::i
 
 // Elements [begin, end) of the index space.
 template <class E>
-void copy_part(const Loops& loops, const E* source, E* target, std::int64_t begin, std::int64_t end) {
+void copy_part(const CopyLoops& loops, const E* source, E* target, std::int64_t begin, std::int64_t end) {
   std::array<std::int64_t, kMaxCopyDims> index{};
   std::int64_t rest = begin;
   for (std::size_t d = loops.rank; d-- > 0; rest /= loops.dims[d].size) {
@@ -82,7 +56,7 @@ void copy_part(const Loops& loops, const E* source, E* target, std::int64_t begi
 }
 
 template <class E>
-void copy_all(Parallelism& parallelism, const Loops& loops, const std::byte* source,
+void copy_all(Parallelism& parallelism, const CopyLoops& loops, const std::byte* source,
               std::int64_t source_offset, std::byte* target, std::int64_t target_offset) {
   const E* from = reinterpret_cast<const E*>(source) + source_offset;
   E* to = reinterpret_cast<E*>(target) + target_offset;
@@ -93,12 +67,12 @@ void copy_all(Parallelism& parallelism, const Loops& loops, const std::byte* sou
 
 }  // namespace
 
-void strided_copy(Parallelism& parallelism, const Tensor& source, std::int64_t source_offset, Tensor& target,
+void strided_copy(Device& device, const Tensor& source, std::int64_t source_offset, Tensor& target,
                   std::int64_t target_offset, std::span<const CopyDim> dims) {
-  const Loops loops = merge(dims);
+  const CopyLoops loops = merge_loops(dims);
   if (loops.total == 0) return;
   const auto copy = [&]<class E>() {
-    copy_all<E>(parallelism, loops, source.raw(), source_offset, target.mutable_raw(), target_offset);
+    copy_all<E>(device.parallelism(), loops, source.raw(), source_offset, target.mutable_raw(), target_offset);
   };
   if (source.dtype() == DType::string) return copy.operator()<std::string>();
   switch (size_of(source.dtype())) {
@@ -115,44 +89,10 @@ void strided_copy(Parallelism& parallelism, const Tensor& source, std::int64_t s
   }
 }
 
-std::array<std::int64_t, kMaxRank> dense_strides(const Shape& shape) {
-  std::array<std::int64_t, kMaxRank> strides{};
-  std::int64_t step = 1;
-  for (int d = shape.rank() - 1; d >= 0; --d) {
-    strides[static_cast<std::size_t>(d)] = step;
-    step *= std::max<std::int64_t>(shape.dim(d),
-                                   1);  // no overflow where another dimension is 0: nothing is addressed
-    if (shape.dim(d) == 0) break;
-  }
-  return strides;
-}
-
-Tensor broadcast_to(Device& device, const Tensor& x, const Shape& shape) {
-  const int added = shape.rank() - x.shape().rank();
-  if (added < 0 || broadcast(x.shape(), shape) != shape)
-    invalid_argument("cannot broadcast {} to {}", x.shape().to_string(), shape.to_string());
-  Tensor out = device.allocator().tensor(x.dtype(), shape);
-  const auto from = dense_strides(x.shape()), to = dense_strides(shape);
-  std::array<CopyDim, kMaxRank> dims;
-  for (int d = 0; d < shape.rank(); ++d) {
-    const bool repeated = d < added || x.shape().dim(d - added) == 1;
-    dims[static_cast<std::size_t>(d)] = {shape.dim(d),
-                                         repeated ? 0 : from[static_cast<std::size_t>(d - added)],
-                                         to[static_cast<std::size_t>(d)]};
-  }
-  strided_copy(device.parallelism(), x, 0, out, 0, {dims.data(), static_cast<std::size_t>(shape.rank())});
-  return out;
-}
-
 Tensor make_zeros(Device& device, DType dtype, const Shape& shape) {
   Tensor out = device.allocator().tensor(dtype, shape);
   if (dtype != DType::string && out.num_bytes() > 0) std::memset(out.mutable_raw(), 0, out.num_bytes());
   return out;
-}
-
-int checked_axis(std::int64_t axis, int rank) {
-  if (axis < -rank || axis >= rank) invalid_argument("axis {} of a tensor with {} dimensions", axis, rank);
-  return static_cast<int>(axis < 0 ? axis + rank : axis);
 }
 
 }  // namespace troupe

@@ -1,5 +1,6 @@
 // Moving elements: one strided copy that slices, transposes, tiles, broadcasts and joins tensors of any
-// dtype.
+// dtype. The copy itself and make_zeros() are those of the library that this is linked with: the CPU's, or a GPU's
+// (kernels/cuda/movement.cpp); the rest, and array.hpp, are the same for both.
 #pragma once
 
 #include <array>
@@ -21,10 +22,18 @@ struct CopyDim {
 // The most loops of one copy: a tiled tensor has two per dimension.
 inline constexpr std::size_t kMaxCopyDims = 2 * kMaxRank;
 
+// The loops of a copy without those of one element, neighbours merged where both sides are dense across them.
+struct CopyLoops {
+  std::array<CopyDim, kMaxCopyDims> dims;
+  std::size_t rank = 0;  // >= 1
+  std::int64_t total = 1;
+};
+CopyLoops merge_loops(std::span<const CopyDim> dims);
+
 // target[target_offset + sum i*target_stride] = source[source_offset + sum i*source_stride], for every index.
 // Offsets are in elements. The caller has checked that all lies inside both. No target element may be written
 // twice.
-void strided_copy(Parallelism& parallelism, const Tensor& source, std::int64_t source_offset, Tensor& target,
+void strided_copy(Device& device, const Tensor& source, std::int64_t source_offset, Tensor& target,
                   std::int64_t target_offset, std::span<const CopyDim> dims);
 
 // Elements between neighbours along each dimension of a dense tensor.

@@ -3,21 +3,10 @@
 #include "messages/error.hpp"
 
 namespace troupe {
-namespace {
 
 static_assert(kMaxPlanDims == kMaxRank);
 
-void finish(IndexPlan<kMaxPlanOperands>& plan) {
-  plan.items = 1;
-  for (int d = 0; d < plan.rank; ++d) plan.items *= plan.sizes[d];
-  plan.wide = plan.items >= std::int64_t{1} << 31;
-  for (int d = 0; d < plan.rank; ++d)
-    plan.dividers[d] = !plan.wide && plan.sizes[d] > 0 ? make_divider(static_cast<std::uint32_t>(plan.sizes[d])) : FastDivider{};
-}
-
-}  // namespace
-
-IndexPlan<kMaxPlanOperands> plan_broadcast(const Shape& out, std::span<const Shape> operands) {
+IndexPlan<kMaxPlanOperands> plan_items(const Shape& out, std::span<const Shape> operands) {
   if (std::ssize(operands) > kMaxPlanOperands) fail(Code::internal, "{} operands cannot be broadcast at once", operands.size());
   IndexPlan<kMaxPlanOperands> plan;
   plan.rank = 0;
@@ -52,25 +41,22 @@ IndexPlan<kMaxPlanOperands> plan_broadcast(const Shape& out, std::span<const Sha
     for (std::size_t o = 0; o < operands.size(); ++o) plan.strides[o][0] = 1;
   }
   for (std::size_t o = 0; o < operands.size(); ++o) plan.moves[o] = plan.strides[o][0] != 0;
-  finish(plan);
+  count_items(plan);
   return plan;
 }
 
 bool widen_items(IndexPlan<kMaxPlanOperands>& plan, int width, std::span<const OperandMemory> operands, const OperandMemory& out) {
   const auto count = static_cast<std::size_t>(width);
+  // Other strides of an operand that moves along a row are multiples of its rows, and so of the width too.
   if (plan.sizes[0] < width || (plan.rank > 1 && plan.sizes[0] % width != 0)) return false;
   if (!is_multiple(out.data, count * out.element_bytes)) return false;
-  for (std::size_t o = 0; o < operands.size(); ++o) {
-    if (!plan.moves[o]) continue;
-    if (!is_multiple(operands[o].data, count * operands[o].element_bytes)) return false;
-    for (int d = 1; d < plan.rank; ++d)
-      if (plan.strides[o][d] % width != 0) return false;
-  }
+  for (std::size_t o = 0; o < operands.size(); ++o)
+    if (plan.moves[o] && !is_multiple(operands[o].data, count * operands[o].element_bytes)) return false;
   plan.rest = static_cast<int>(plan.sizes[0] % width);
   plan.sizes[0] /= width;
   for (std::size_t o = 0; o < operands.size(); ++o) plan.strides[o][0] *= width;
   plan.width = width;
-  finish(plan);
+  count_items(plan);
   return true;
 }
 
@@ -79,7 +65,7 @@ IndexPlan<kMaxPlanOperands> single_items(IndexPlan<kMaxPlanOperands> plan, std::
   plan.sizes[0] = count;
   plan.width = 1;
   plan.rest = 0;
-  finish(plan);
+  count_items(plan);
   return plan;
 }
 

@@ -20,7 +20,7 @@ struct OperandMemory {
 inline constexpr int kMaxPlanOperands = 16;
 
 // The merged dimensions of operands of these shapes, which broadcast to `out`. Throws invalid_argument if one does not. Items of one element.
-IndexPlan<kMaxPlanOperands> plan_broadcast(const Shape& out, std::span<const Shape> operands);
+IndexPlan<kMaxPlanOperands> plan_items(const Shape& out, std::span<const Shape> operands);
 
 // Turns items of one element into items of `width` (a power of two), if all of them lie at addresses that are multiples of their size: each
 // operand's that moves, and the result's. False if they do not; the plan is as it was then.

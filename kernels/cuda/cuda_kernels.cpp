@@ -11,11 +11,14 @@ void add_cuda(KernelRegistry& registry, const std::string& op, std::initializer_
 }
 
 void register_cuda_kernels(KernelRegistry& registry) {
+  register_cuda_array_kernels(registry);
   register_cuda_bias_kernels(registry);
+  register_cuda_cast_kernels(registry);
   register_cuda_comparison_kernels(registry);
   register_cuda_conv_kernels(registry);
   register_cuda_finite_kernels(registry);
   register_cuda_fused_kernels(registry);
+  register_cuda_gather_kernels(registry);
   register_cuda_linear_kernels(registry);
   register_cuda_math_binary_kernels(registry);
   register_cuda_math_grad_kernels(registry);
@@ -23,9 +26,11 @@ void register_cuda_kernels(KernelRegistry& registry) {
   register_cuda_pool_kernels(registry);
   register_cuda_random_kernels(registry);
   register_cuda_reduce_kernels(registry);
+  register_cuda_select_kernels(registry);
   register_cuda_softmax_kernels(registry);
   register_cuda_state_kernels(registry);
   register_cuda_training_kernels(registry);
+  register_cuda_elementwise_reuse(registry);
 }
 
 }  // namespace troupe

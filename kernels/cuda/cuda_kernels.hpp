@@ -16,11 +16,14 @@ void add_cuda(KernelRegistry& registry, const std::string& op, std::initializer_
 // The same for kernels that need nothing of their node.
 void add_cuda(KernelRegistry& registry, const std::string& op, std::initializer_list<DType> dtypes, void (*run)(KernelContext&));
 
+void register_cuda_array_kernels(KernelRegistry& registry);
 void register_cuda_bias_kernels(KernelRegistry& registry);
+void register_cuda_cast_kernels(KernelRegistry& registry);
 void register_cuda_comparison_kernels(KernelRegistry& registry);
 void register_cuda_conv_kernels(KernelRegistry& registry);
 void register_cuda_finite_kernels(KernelRegistry& registry);
 void register_cuda_fused_kernels(KernelRegistry& registry);
+void register_cuda_gather_kernels(KernelRegistry& registry);
 void register_cuda_linear_kernels(KernelRegistry& registry);
 void register_cuda_math_binary_kernels(KernelRegistry& registry);
 void register_cuda_math_grad_kernels(KernelRegistry& registry);
@@ -28,9 +31,12 @@ void register_cuda_math_unary_kernels(KernelRegistry& registry);
 void register_cuda_pool_kernels(KernelRegistry& registry);
 void register_cuda_random_kernels(KernelRegistry& registry);
 void register_cuda_reduce_kernels(KernelRegistry& registry);
+void register_cuda_select_kernels(KernelRegistry& registry);
 void register_cuda_softmax_kernels(KernelRegistry& registry);
 void register_cuda_state_kernels(KernelRegistry& registry);
 void register_cuda_training_kernels(KernelRegistry& registry);
+// After the others: says what they do with memory.
+void register_cuda_elementwise_reuse(KernelRegistry& registry);
 
 void register_cuda_kernels(KernelRegistry& registry);
 

@@ -23,4 +23,7 @@ Tensor take_any_or_allocate(KernelContext& context, DType dtype, const Shape& sh
 // The kernel out = op(a, b), broadcasting: `launch` is called unless there are no elements. `op`: for errors.
 void run_binary(KernelContext& context, const char* op, DType out, FunctionRef<cudaError_t(const BinaryArguments&)> launch);
 
+// A tensor of one element on the host, made from a real attribute.
+Tensor host_scalar(DType dtype, double value);
+
 }  // namespace troupe

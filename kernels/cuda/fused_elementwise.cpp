@@ -74,7 +74,7 @@ FusedArguments arguments_of(const KernelContext& context, const Program& program
     arguments.inputs[i] = {tensor.raw(), tensor.dtype(), walk};
     shapes[static_cast<std::size_t>(i)] = tensor.shape();
   }
-  arguments.plan = plan_broadcast(shape, std::span(shapes).first(static_cast<std::size_t>(count)));
+  arguments.plan = plan_items(shape, std::span(shapes).first(static_cast<std::size_t>(count)));
   return arguments;
 }
 

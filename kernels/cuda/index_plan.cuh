@@ -22,8 +22,8 @@ __device__ __noinline__ inline std::int64_t locate_wide(const std::int64_t* size
   return offset;
 }
 
-template <int kOperands>
-__device__ Offsets<kOperands> locate(const IndexPlan<kOperands>& plan, std::int64_t item) {
+template <int kOperands, int kDims>
+__device__ Offsets<kOperands> locate(const IndexPlan<kOperands, kDims>& plan, std::int64_t item) {
   Offsets<kOperands> offsets = {};
   if (plan.wide && plan.rank > 1) {
 #pragma unroll
@@ -46,8 +46,8 @@ __device__ Offsets<kOperands> locate(const IndexPlan<kOperands>& plan, std::int6
 }
 
 // Of one operand, where the others need not be known.
-template <int kOperands>
-__device__ std::int64_t locate_one(const IndexPlan<kOperands>& plan, std::int64_t item, int operand) {
+template <int kOperands, int kDims>
+__device__ std::int64_t locate_one(const IndexPlan<kOperands, kDims>& plan, std::int64_t item, int operand) {
   if (plan.wide && plan.rank > 1) return locate_wide(plan.sizes, plan.strides[operand], plan.rank, item);
   std::int64_t offset = 0;
   const int last = plan.rank - 1;

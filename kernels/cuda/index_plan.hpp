@@ -12,7 +12,7 @@ namespace troupe {
 
 inline constexpr int kMaxPlanDims = 8;  // as many as a shape has
 
-template <int kOperands>
+template <int kOperands, int kDims = kMaxPlanDims>
 struct IndexPlan {
   int rank = 1;
   int width = 1;         // elements of an item
@@ -20,15 +20,25 @@ struct IndexPlan {
   std::int64_t items = 0;
   int rest = 0;          // elements after the items, fewer than `width`; only where rank is 1
   // Dimension 0 is the innermost. In items.
-  std::int64_t sizes[kMaxPlanDims] = {};
-  FastDivider dividers[kMaxPlanDims] = {};
+  std::int64_t sizes[kDims] = {};
+  FastDivider dividers[kDims] = {};
   // In elements, from one item to the next along the dimension; 0 where the operand is broadcast.
-  std::int64_t strides[kOperands][kMaxPlanDims] = {};
+  std::int64_t strides[kOperands][kDims] = {};
   // One element of the operand for each of the item, in its place; else one for all.
   bool moves[kOperands] = {};
 };
 
 inline bool is_multiple(const void* data, std::size_t bytes) { return reinterpret_cast<std::uintptr_t>(data) % bytes == 0; }
+
+// Counts a plan's items, of which its sizes are known, and makes ready what divides by them.
+template <int kOperands, int kDims>
+void count_items(IndexPlan<kOperands, kDims>& plan) {
+  plan.items = 1;
+  for (int d = 0; d < plan.rank; ++d) plan.items *= plan.sizes[d];
+  plan.wide = plan.items >= std::int64_t{1} << 31;
+  for (int d = 0; d < plan.rank; ++d)
+    plan.dividers[d] = !plan.wide && plan.sizes[d] > 0 ? make_divider(static_cast<std::uint32_t>(plan.sizes[d])) : FastDivider{};
+}
 
 // The threads of a launch. A block works on `threads` * `unroll` items.
 struct LaunchGrid {

@@ -73,7 +73,10 @@ TEST_F(ArrayTest, TransposePermutesDimensions) {
                                                   {{2, 1, 4, 3}, {3, 1, 0, 2}},
                                                   {{0, 3}, {1, 0}},
                                                   {{}, {}},
-                                                  {{300, 201}, {1, 0}}};
+                                                  {{300, 201}, {1, 0}},
+                                                  {{70, 9, 50}, {2, 1, 0}},
+                                                  {{3, 40, 70}, {0, 2, 1}},
+                                                  {{9, 5, 6, 16}, {2, 0, 1, 3}}};
   for (const auto& [shape, perm] : cases)
     for_each_size(shape, [&, &perm = perm](const Tensor& x) {
       const Tensor out = run1("Transpose", {x}, {{"perm", perm}});
@@ -116,6 +119,20 @@ TEST_F(ArrayTest, SplitSizesAndConcatAreInverse) {
   EXPECT_NE(split({7}), "");
   EXPECT_NE(split({5}), "");
   EXPECT_NE(split({7, -1}), "");
+}
+
+// Rows of 16 bytes and others; where some begin in the middle.
+TEST_F(ArrayTest, ConcatJoinsRowsOfAnyWidth) {
+  for (const Ints& widths : {Ints{16, 32, 16}, Ints{16, 1, 16}, Ints{2, 6, 8}}) {
+    std::int64_t total = 0;
+    for (std::int64_t width : widths) total += width;
+    for_each_size({5, total}, [&](const Tensor& x) {
+      const Attributes sizes{{"axis", std::int64_t{1}}, {"sizes", widths}};
+      const auto parts = run({.op = "SplitSizes", .dtype = x.dtype(), .inputs = {x}, .attributes = sizes, .outputs = 3});
+      expect_moved(parts[2], x, [&](const Ints& index) { return Ints{index[0], index[1] + widths[0] + widths[1]}; });
+      EXPECT_TRUE(bitwise_equal(run1("Concat", parts, {{"axis", std::int64_t{1}}}), x));
+    });
+  }
 }
 
 TEST_F(ArrayTest, SplitMakesEqualParts) {
@@ -207,6 +224,10 @@ TEST_F(ArrayTest, TileRepeats) {
     ASSERT_EQ(out.shape(), (Shape{6, 6}));
     expect_moved(out, x, [](Ints index) { return Ints{index[0] % 2, index[1] % 3}; });
   });
+  for_each_size({3, 16}, [&](const Tensor& x) {
+    const Tensor out = run1("Tile", {x}, {{"multiples", Ints{2, 3}}});
+    expect_moved(out, x, [](Ints index) { return Ints{index[0] % 3, index[1] % 16}; });
+  });
   const Tensor x = counting<float>({2, 3});
   EXPECT_EQ(run1("Tile", {x}, {{"multiples", Ints{0, 2}}}).shape(), (Shape{0, 6}));
   EXPECT_NE(error_of("Tile", {x}, {{"multiples", Ints{-1, 2}}}), "");
@@ -219,6 +240,14 @@ TEST_F(ArrayTest, BroadcastLikeRepeats) {
     const Tensor out = run1("BroadcastLike", {x, Tensor(DType::i8, Shape{2, 3, 4})});
     ASSERT_EQ(out.shape(), (Shape{2, 3, 4}));
     expect_moved(out, x, [](Ints index) { return Ints{index[1], 0}; });
+  });
+  for_each_size({7, 1}, [&](const Tensor& x) {
+    const Tensor out = run1("BroadcastLike", {x, Tensor(DType::i8, Shape{7, 64})});
+    expect_moved(out, x, [](Ints index) { return Ints{index[0], 0}; });
+  });
+  for_each_size({}, [&](const Tensor& x) {
+    const Tensor out = run1("BroadcastLike", {x, Tensor(DType::i8, Shape{1003})});
+    expect_moved(out, x, [](Ints) { return Ints{}; });
   });
   EXPECT_NE(error_of("BroadcastLike", {counting<float>({3}), Tensor(DType::f32, Shape{1})}), "");
   EXPECT_NE(error_of("BroadcastLike", {counting<float>({3, 1}), Tensor(DType::f32, Shape{3})}), "");
@@ -261,6 +290,10 @@ TEST_F(ArrayTest, GatherTakesRowsAndNamesABadIndex) {
       return Ints{indices.data<std::int32_t>()[i[0] * 2 + i[1]], i[2]};
     });
   });
+  for_each_size({300, 32}, [&](const Tensor& x) {
+    const Tensor indices = random<std::int16_t>({200}, 0, 300);
+    expect_moved(run1("Gather", {x, indices}), x, [&](const Ints& i) { return Ints{indices.data<std::int16_t>()[i[0]], i[1]}; });
+  });
   const Tensor table = counting<float>({5, 3});
   EXPECT_NE(error_of("Gather", {table, Tensor::vector<std::int64_t>({0, 5})}).find("index 5 (element 1)"),
             std::string::npos);
@@ -302,6 +335,31 @@ TEST_F(ArrayTest, ScatterAddRowsAddsRepeatedRowsInOrder) {
   EXPECT_NE(error(0, {1, 39}), "");
   EXPECT_NE(error(0, {2, 40}), "");
   EXPECT_EQ(error(0, {1, 40}), "");
+}
+
+// Each sum is rounded, and all of one row are added in order: f16 and wrapping integers tell.
+TEST_F(ArrayTest, ScatterAddRowsAddsEveryTypeOneByOne) {
+  const Tensor indices = random<std::int64_t>({500}, 0, 3);
+  const auto expect = [&]<class T>(T) {
+    const Tensor values = random<T>({500}, 0, 100), like(dtype_of<T>, Shape{4});
+    Tensor want = Tensor::zeros(dtype_of<T>, like.shape());
+    for (std::int64_t i = 0; i < 500; ++i) {
+      const std::int64_t row = indices.data<std::int64_t>()[i];
+      const Tensor sum = run1("Add", {want.rows(row, row + 1), values.rows(i, i + 1)});
+      want.mutable_data<T>()[row] = sum.data<T>()[0];
+    }
+    const Tensor got = run({.op = "ScatterAddRows", .dtype = dtype_of<T>, .inputs = {indices, values, like}})[0];
+    EXPECT_TRUE(bitwise_equal(got, want)) << name(dtype_of<T>);
+  };
+  expect(float{});
+  expect(double{});
+  expect(Half{});
+  expect(BFloat16{});
+  expect(std::int8_t{});
+  expect(std::uint8_t{});
+  expect(std::int16_t{});
+  expect(std::int32_t{});
+  expect(std::int64_t{});
 }
 
 TEST_F(ArrayTest, OneHotSetsOneElementPerRow) {

@@ -174,6 +174,41 @@ TEST_F(BinaryTest, SelectBroadcastsAllThree) {
   EXPECT_TRUE(bitwise_equal(words, Tensor::vector<std::string>({"a", "z"})));
 }
 
+// Whole vectors with some elements left over, rows that no vector fits, and memory that begins anywhere.
+TEST_F(BinaryTest, WidthsAndPlacesDoNotChangeResults) {
+  const auto expect = [&]<class T>(T) {
+    for (const auto& [sa, sb] : std::vector<std::pair<Shape, Shape>>{
+             {{1003}, {1003}}, {{1003}, {}}, {{}, {70001}}, {{9, 6}, {6}}, {{9, 32}, {32}}, {{9, 32}, {9, 1}}, {{3, 1, 32}, {5, 1}}}) {
+      const Tensor a = random<T>(sa), b = random<T>(sb);
+      const Shape shape = broadcast(sa, sb);
+      const Tensor c = run1("Less", {a, b});
+      const std::vector<double> va = doubles(a), vb = doubles(b);
+      const Tensor sum = run1("Add", {a, b}), chosen = run_as(dtype_of<T>, "Select", {c, a, b});
+      for (std::int64_t i = 0; i < shape.num_elements(); ++i) {
+        const auto x = source_index(sa, shape, i), y = source_index(sb, shape, i);
+        ASSERT_EQ(c.data<bool>()[i], va[x] < vb[y]);
+        ASSERT_TRUE(chosen.data<T>()[i] == (c.data<bool>()[i] ? a.data<T>()[x] : b.data<T>()[y]));
+      }
+      EXPECT_TRUE(bitwise_equal(run1("Add", {unaligned(a), b}), sum));
+      EXPECT_TRUE(bitwise_equal(run1("Add", {a, unaligned(b)}), sum));
+      EXPECT_TRUE(bitwise_equal(run1("Neg", {unaligned(a)}), run1("Neg", {a})));
+      EXPECT_TRUE(bitwise_equal(run_as(dtype_of<T>, "Select", {unaligned(c), a, unaligned(b)}), chosen));
+    }
+  };
+  expect(float{});
+  expect(double{});
+  expect(Half{});
+  expect(std::int8_t{});
+}
+
+TEST_F(BinaryTest, AddNTakesManyTerms) {
+  std::vector<Tensor> xs;
+  for (int i = 0; i < 100; ++i) xs.push_back(random<Half>({203}));
+  Tensor want = xs[0];
+  for (int i = 1; i < 100; ++i) want = run1("Add", {want, xs[static_cast<std::size_t>(i)]});
+  EXPECT_TRUE(bitwise_equal(run1("AddN", xs), want));
+}
+
 TEST_F(BinaryTest, AddNAddsFromLeftToRight) {
   std::vector<Tensor> xs;
   for (int i = 0; i < 5; ++i) xs.push_back(random<float>({40000}));

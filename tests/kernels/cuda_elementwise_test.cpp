@@ -1,12 +1,14 @@
 // What elementwise kernels of GPUs work out on the host; no GPU is needed.
 #include <gtest/gtest.h>
 
-#include <cmath>
+#include <algorithm>
 #include <map>
 #include <random>
 #include <vector>
 
+#include "kernels/cpu/movement.hpp"
 #include "kernels/cuda/broadcast_plan.hpp"
+#include "kernels/cuda/copy_plan.hpp"
 #include "kernels/cuda/fused_compiler.hpp"
 #include "messages/error.hpp"
 
@@ -81,6 +83,8 @@ const std::vector<std::vector<Shape>> kCases = {
     {{3, 1, 8}, {1, 5, 1}},
     {{2, 3, 4, 5}, {2, 3, 1, 1}, {4, 5}},
     {{2, 1, 4, 1, 8}, {3, 1, 5, 1}, {2, 1, 1, 1, 1}},
+    {{5, 1}, {6}},
+    {{5, 1}, {1, 10}},
     {{1, 1, 16}, {1, 16}, {16}},
     {{2, 1, 3, 1, 2, 1, 3, 4}, {1, 2, 1, 3, 1, 2, 1, 1}},
 };
@@ -90,7 +94,7 @@ TEST(CudaBroadcastPlan, FindsEveryElementWhateverTheWidth) {
   for (const auto& shapes : kCases) {
     Shape out = shapes[0];
     for (const Shape& shape : shapes) out = broadcast(out, shape);
-    const auto plan = plan_broadcast(out, shapes);
+    const auto plan = plan_items(out, shapes);
     EXPECT_EQ(plan.items, out.num_elements());
     for (const int width : {1, 2, 4, 8}) {
       auto wide = plan;
@@ -109,7 +113,7 @@ TEST(CudaBroadcastPlan, FindsEveryElementWhateverTheWidth) {
 }
 
 TEST(CudaBroadcastPlan, MergesWhatCanBeWalkedAtOnce) {
-  const auto rank = [](const Shape& out, const std::vector<Shape>& operands) { return plan_broadcast(out, operands).rank; };
+  const auto rank = [](const Shape& out, const std::vector<Shape>& operands) { return plan_items(out, operands).rank; };
   EXPECT_EQ(rank({2, 3, 4, 5}, {{2, 3, 4, 5}, {2, 3, 4, 5}}), 1);
   EXPECT_EQ(rank({2, 3, 4, 5}, {{2, 3, 4, 5}, {}}), 1);
   EXPECT_EQ(rank({2, 3, 4, 5}, {{2, 3, 4, 5}, {4, 5}}), 2);
@@ -119,7 +123,7 @@ TEST(CudaBroadcastPlan, MergesWhatCanBeWalkedAtOnce) {
 TEST(CudaBroadcastPlan, KeepsSingleElementsWhereItemsWouldNotBeAligned) {
   alignas(64) static const std::byte memory[64] = {};
   const auto widens = [](const std::vector<Shape>& shapes, int width, const std::vector<OperandMemory>& operands, const OperandMemory& out) {
-    auto plan = plan_broadcast(broadcast(shapes[0], shapes[1]), shapes);
+    auto plan = plan_items(broadcast(shapes[0], shapes[1]), shapes);
     return widen_items(plan, width, operands, out);
   };
   const OperandMemory good{memory, 4}, shifted{memory + 4, 4}, bytes{memory + 4, 1};
@@ -133,6 +137,7 @@ TEST(CudaBroadcastPlan, KeepsSingleElementsWhereItemsWouldNotBeAligned) {
   EXPECT_TRUE(widens({{65}, {65}}, 4, {good, good}, good));       // one is left over
   EXPECT_FALSE(widens({{3}, {3}}, 4, {good, good}, good));        // not one item
   EXPECT_FALSE(widens({{5, 6}, {6}}, 4, {good, good}, good));     // rows of 6
+  EXPECT_FALSE(widens({{5, 1}, {6}}, 4, {good, good}, good));
   EXPECT_FALSE(widens({{5, 8}, {5, 1}}, 16, {good, good}, good));
   EXPECT_TRUE(widens({{5, 8}, {5, 1}}, 8, {good, good}, good));   // a stride of 1, but it does not move within an item
   // Rows of 4 of a tensor of rows of 4, but seen across 2 x 1 x 4: its steps are multiples of 4 too.
@@ -141,14 +146,14 @@ TEST(CudaBroadcastPlan, KeepsSingleElementsWhereItemsWouldNotBeAligned) {
 
 TEST(CudaBroadcastPlan, TellsWhen32BitsDoNotReach) {
   const std::vector<Shape> shapes{{std::int64_t{1} << 31, 2}, {1, 2}};
-  auto plan = plan_broadcast(shapes[0], shapes);
+  auto plan = plan_items(shapes[0], shapes);
   EXPECT_TRUE(plan.wide);
   EXPECT_EQ(plan.items, std::int64_t{1} << 32);
   const std::vector<Shape> half{{(std::int64_t{1} << 30) - 1, 2}, {1, 2}};
-  EXPECT_FALSE(plan_broadcast(half[0], half).wide);
+  EXPECT_FALSE(plan_items(half[0], half).wide);
   alignas(64) static const std::byte memory[64] = {};
   const std::vector<Shape> flat{{std::int64_t{1} << 32}};
-  auto items = plan_broadcast(flat[0], flat);
+  auto items = plan_items(flat[0], flat);
   EXPECT_TRUE(items.wide);
   ASSERT_TRUE(widen_items(items, 4, std::vector<OperandMemory>{{memory, 4}}, {memory, 4}));
   EXPECT_FALSE(items.wide);
@@ -156,14 +161,14 @@ TEST(CudaBroadcastPlan, TellsWhen32BitsDoNotReach) {
 
 TEST(CudaBroadcastPlan, RefusesShapesThatDoNotBroadcast) {
   const std::vector<Shape> wrong{{2, 3}}, longer{{1, 3}};
-  EXPECT_THROW(plan_broadcast({2, 4}, wrong), Error);
-  EXPECT_THROW(plan_broadcast({3}, longer), Error);
+  EXPECT_THROW(plan_items({2, 4}, wrong), Error);
+  EXPECT_THROW(plan_items({3}, longer), Error);
 }
 
 TEST(CudaBroadcastPlan, SingleItemsBeginTheRest) {
   alignas(64) static const std::byte memory[64] = {};
   const std::vector<Shape> shapes{{67}, {}};
-  auto plan = plan_broadcast({67}, shapes);
+  auto plan = plan_items({67}, shapes);
   ASSERT_TRUE(widen_items(plan, 4, std::vector<OperandMemory>{{memory, 4}, {memory, 4}}, {memory, 4}));
   EXPECT_EQ(plan.rest, 3);
   const auto rest = single_items(plan, plan.rest);
@@ -185,6 +190,156 @@ TEST(LaunchGrid, CoversAllItemsAndGivesFewToManyBlocks) {
   EXPECT_EQ(grid_for(1 << 28, 4).threads, 256u);
   EXPECT_EQ(grid_for(1000, 4).threads, 64u);
   EXPECT_EQ(grid_for(1 << 28, 4, 32).threads, 32u);
+}
+
+// ---- copies
+
+// What the kernels do, byte by byte.
+void copy_as_planned(const CopyPlan& copy, const std::byte* source, std::byte* target) {
+  const auto bytes = static_cast<std::int64_t>(copy.element_bytes);
+  const auto move = [&](std::int64_t from, std::int64_t to) {
+    std::copy_n(source + from * bytes, bytes, target + to * bytes);
+  };
+  const auto& plan = copy.plan;
+  for (std::int64_t item = 0; item < plan.items; ++item) {
+    std::int64_t left = item, from = 0, to = 0;
+    for (int d = 0; d < plan.rank; ++d) {
+      const std::int64_t quotient = d + 1 < plan.rank ? plan.dividers[d].quotient(static_cast<std::uint32_t>(left)) : 0;
+      from += (left - quotient * plan.sizes[d]) * plan.strides[0][d];
+      to += (left - quotient * plan.sizes[d]) * plan.strides[1][d];
+      left = quotient;
+    }
+    switch (copy.kind) {
+      case CopyKind::whole:
+      case CopyKind::items:
+        ASSERT_TRUE(is_multiple(source + from * bytes, static_cast<std::size_t>(bytes)));
+        ASSERT_TRUE(is_multiple(target + to * bytes, static_cast<std::size_t>(bytes)));
+        move(from, to);
+        break;
+      case CopyKind::same:
+        ASSERT_TRUE(plan.width == 1 || is_multiple(target + to * bytes, 16));
+        for (int i = 0; i < plan.width; ++i) move(from, to + i);
+        break;
+      case CopyKind::tiles:
+        for (std::int64_t r = 0; r < copy.rows; ++r)
+          for (std::int64_t c = 0; c < copy.columns; ++c) move(from + r + c * copy.source_column, to + r * copy.target_row + c);
+    }
+  }
+  for (int i = 0; i < plan.rest; ++i) move(0, plan.items * plan.width + i);
+}
+
+// A copy of `dims` between buffers of bytes, at these places, must do what the definition says, and nothing else. Returns how.
+CopyPlan check_copy(const std::vector<CopyDim>& dims, std::int64_t bytes, std::int64_t source_at = 0, std::int64_t target_at = 0) {
+  std::int64_t source_size = source_at + 1, target_size = target_at + 1;
+  for (const CopyDim& d : dims) {
+    source_size += (d.size - 1) * d.source_stride;
+    target_size += (d.size - 1) * d.target_stride;
+  }
+  struct alignas(64) Line {
+    std::byte bytes[64];
+  };
+  const auto room = [](std::int64_t count) { return std::vector<Line>(static_cast<std::size_t>(count / 64 + 1)); };
+  auto source = room(source_size * bytes), planned = room(target_size * bytes), expected = planned;
+  std::mt19937 engine(11);
+  const auto begin = [](std::vector<Line>& lines) { return reinterpret_cast<std::byte*>(lines.data()); };
+  for (std::int64_t i = 0; i < source_size * bytes; ++i) begin(source)[i] = static_cast<std::byte>(engine() % 251 + 1);
+  std::vector<std::int64_t> index(dims.size(), 0);
+  for (bool more = true; more;) {
+    std::int64_t from = source_at, to = target_at;
+    for (std::size_t d = 0; d < dims.size(); ++d) {
+      from += index[d] * dims[d].source_stride;
+      to += index[d] * dims[d].target_stride;
+    }
+    std::copy_n(begin(source) + from * bytes, bytes, begin(expected) + to * bytes);
+    more = false;
+    for (std::size_t d = dims.size(); d-- > 0 && !more;) {
+      more = ++index[d] < dims[d].size;
+      if (!more) index[d] = 0;
+    }
+  }
+  const std::byte* from = begin(source) + source_at * bytes;
+  std::byte* to = begin(planned) + target_at * bytes;
+  const CopyPlan plan = plan_copy(merge_loops(dims), static_cast<std::size_t>(bytes), from, to);
+  copy_as_planned(plan, from, to);
+  EXPECT_TRUE(std::equal(begin(planned), begin(planned) + planned.size() * 64, begin(expected)));
+  return plan;
+}
+
+TEST(CudaCopyPlan, MovesAsManyBytesAtOnceAsLieRight) {
+  const auto rows = [](std::int64_t count, std::int64_t width, std::int64_t source, std::int64_t target) {
+    return std::vector<CopyDim>{{count, source, target}, {width, 1, 1}};
+  };
+  EXPECT_EQ(check_copy({{100, 1, 1}}, 4).kind, CopyKind::whole);
+  EXPECT_EQ(check_copy({{100, 1, 1}}, 4).element_bytes, 16);
+  EXPECT_EQ(check_copy({}, 4).kind, CopyKind::whole);
+  EXPECT_EQ(check_copy(rows(5, 8, 16, 8), 4).element_bytes, 16);
+  EXPECT_EQ(check_copy(rows(5, 8, 16, 8), 4).kind, CopyKind::items);
+  EXPECT_EQ(check_copy(rows(5, 8, 18, 8), 4).element_bytes, 8);
+  EXPECT_EQ(check_copy(rows(5, 7, 16, 8), 4).element_bytes, 4);
+  EXPECT_EQ(check_copy(rows(5, 8, 16, 8), 4, 1).element_bytes, 4);
+  EXPECT_EQ(check_copy(rows(5, 8, 16, 8), 4, 2).element_bytes, 8);
+  EXPECT_EQ(check_copy(rows(5, 8, 16, 24), 4, 0, 3).element_bytes, 4);
+  EXPECT_EQ(check_copy(rows(5, 16, 32, 16), 1).element_bytes, 16);
+  EXPECT_EQ(check_copy(rows(5, 6, 10, 6), 1).element_bytes, 2);
+  EXPECT_EQ(check_copy(rows(5, 3, 4, 3), 8).element_bytes, 8);
+}
+
+TEST(CudaCopyPlan, RepeatsOneElement) {
+  const CopyPlan all = check_copy({{1000, 0, 1}}, 4);
+  EXPECT_EQ(all.kind, CopyKind::same);
+  EXPECT_EQ(all.plan.width, 4);
+  EXPECT_EQ(check_copy({{1003, 0, 1}}, 2).plan.rest, 1003 % 8);
+  EXPECT_EQ(check_copy({{1003, 0, 1}}, 2, 0, 1).plan.width, 1);
+  EXPECT_EQ(check_copy({{3, 0, 1}}, 4).plan.width, 1);
+  EXPECT_EQ(check_copy({{7, 1, 16}, {16, 0, 1}}, 1).plan.width, 16);
+  EXPECT_EQ(check_copy({{7, 1, 12}, {12, 0, 1}}, 2).plan.width, 1);
+  EXPECT_EQ(check_copy({{7, 1, 20}, {16, 0, 1}}, 1).plan.width, 1);
+}
+
+TEST(CudaCopyPlan, TransposesByTiles) {
+  for (const std::int64_t bytes : {1, 2, 4, 8}) {
+    EXPECT_EQ(check_copy({{70, 1, 50}, {50, 70, 1}}, bytes).kind, CopyKind::tiles);
+    const CopyPlan batch = check_copy({{3, 3500, 3500}, {70, 1, 50}, {50, 70, 1}}, bytes);
+    EXPECT_EQ(batch.kind, CopyKind::tiles);
+    EXPECT_EQ(batch.plan.items, 3);
+    // [a, b, c, d] to [d, b, a, c]
+    EXPECT_EQ(check_copy({{9, 1, 280}, {4, 90, 70}, {7, 360, 10}, {10, 9, 1}}, bytes).kind, CopyKind::tiles);
+  }
+  EXPECT_EQ(check_copy({{3, 1, 50}, {50, 3, 1}}, 4).kind, CopyKind::items);  // not worth a tile
+  // The innermost dimension stays: vectors of it are moved.
+  const CopyPlan vectors = check_copy({{6, 8, 40}, {5, 48, 8}, {8, 1, 1}}, 4);
+  EXPECT_EQ(vectors.kind, CopyKind::items);
+  EXPECT_EQ(vectors.element_bytes, 16);
+}
+
+TEST(CudaCopyPlan, CopiesWhateverTheLoops) {
+  std::mt19937 engine(17);
+  for (int round = 0; round < 300; ++round) {
+    // A dense target, or one with gaps, in some order of dimensions of the source; some repeat.
+    const std::size_t rank = 1 + engine() % 5;
+    std::vector<CopyDim> dims(rank);
+    std::vector<std::size_t> order(rank);
+    for (std::size_t d = 0; d < rank; ++d) {
+      const std::int64_t sizes[] = {1, 2, 3, 4, 8, 12};
+      dims[d].size = sizes[engine() % 6];
+      order[d] = d;
+    }
+    if (engine() % 2 == 0) std::shuffle(order.begin(), order.end(), engine);
+    const std::int64_t gap = engine() % 3 == 0 ? 1 + static_cast<std::int64_t>(engine() % 4) : 0;
+    std::int64_t target = 1, source = 1;
+    for (std::size_t d = rank; d-- > 0;) {
+      dims[d].target_stride = target;
+      target *= dims[d].size + gap;
+      CopyDim& from = dims[order[d]];
+      from.source_stride = engine() % 6 == 0 ? 0 : source;
+      if (from.source_stride != 0) source *= from.size + (engine() % 4 == 0 ? 4 : 0);
+    }
+    check_copy(dims, std::int64_t{1} << (engine() % 4), engine() % 3, engine() % 2 == 0 ? 0 : engine() % 5);
+    if (HasFatalFailure() || HasNonfatalFailure()) {
+      for (const CopyDim& d : dims) ADD_FAILURE() << d.size << " " << d.source_stride << " " << d.target_stride;
+      return;
+    }
+  }
 }
 
 // ---- programs
@@ -283,7 +438,8 @@ TEST(FusedCompiler, ComputesWhatTheProgramSays) {
       for (;;) {
         const int all = 4 + static_cast<int>(steps.size());
         // Recent results more often.
-        const int at = engine() % 2 == 0 ? all - 1 - static_cast<int>(engine() % std::min(all, 3)) : static_cast<int>(engine() % static_cast<unsigned>(all));
+        const auto recent = static_cast<int>(engine() % static_cast<unsigned>(std::min(all, 3)));
+        const int at = engine() % 2 == 0 ? all - 1 - recent : static_cast<int>(engine() % static_cast<unsigned>(all));
         const DType type = at < 4 ? types[static_cast<std::size_t>(at)] : steps[static_cast<std::size_t>(at - 4)].dtype;
         if ((type == DType::boolean) == boolean) return ElementwiseOperand{at < 4, at < 4 ? at : at - 4};
       }

@@ -196,9 +196,10 @@ TEST(FusedElementwise, ALargeResultIsWrittenPastTheCaches) {
 }
 
 TEST(FusedElementwise, RandomGraphsHaveTheSameBits) {
-  const std::vector<Shape> shapes{{40, 81}, {40, 81}, {81}, {40, 1}, {}};
   std::size_t fired = 0;
   for (std::uint32_t seed = 0; seed < 400 && !HasFailure(); ++seed) {
+    const std::int64_t width = seed % 3 == 0 ? 80 : 81;
+    const std::vector<Shape> shapes{{40, width}, {40, width}, {width}, {40, 1}, {}};
     SCOPED_TRACE(fmt::format("seed {}", seed));
     std::mt19937 engine(seed);
     std::mt19937_64 draws(seed);

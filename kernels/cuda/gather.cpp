@@ -1,0 +1,129 @@
+// Rows by their indices. Twin of kernels/cpu/gather.cpp, but for an index that is no row: nobody waits for the kernel that finds it
+// (index_faults.hpp).
+#include <cstring>
+
+#include "devices/cuda/cuda_error.hpp"
+#include "kernels/cpu/movement.hpp"
+#include "kernels/cuda/elementwise.hpp"
+#include "kernels/cuda/gather_launch.hpp"
+#include "kernels/cuda/index_faults.hpp"
+
+namespace troupe {
+namespace {
+
+void check_index_type(const Tensor& indices) {
+  if (!is_integer(indices.dtype())) fail(Code::unimplemented, "there is no code for dtype {}", name(indices.dtype()));
+}
+
+void gather(KernelContext& context) {
+  IndexFaults& faults = cuda_device(context).state<IndexFaults>();
+  faults.check();
+  const Tensor& table = context.input(0);
+  const Tensor& indices = context.input(1);
+  check_index_type(indices);
+  if (table.shape().rank() < 1) invalid_argument("Gather: the table is a scalar");
+  const Shape row = table.shape().sub(1, table.shape().rank());
+  Tensor out = context.allocate(table.dtype(), indices.shape().concatenated(row));
+  if (out.num_elements() > 0) {
+    const std::int64_t count = indices.num_elements();
+    const auto row_bytes = static_cast<std::int64_t>(out.num_bytes()) / count;
+    auto piece = static_cast<std::int64_t>(size_of(table.dtype()));
+    const auto fits = [&](std::int64_t bytes) {
+      const auto size = static_cast<std::size_t>(bytes);
+      return row_bytes % bytes == 0 && is_multiple(table.raw(), size) && is_multiple(out.raw(), size);
+    };
+    while (piece < 16 && fits(2 * piece)) piece *= 2;
+    const GatherArguments arguments{.table = table.raw(),
+                                    .indices = indices.raw(),
+                                    .index_type = indices.dtype(),
+                                    .out = out.mutable_raw(),
+                                    .rows = table.shape().dim(0),
+                                    .piece_bytes = static_cast<int>(piece),
+                                    .items = row_items(count, row_bytes / piece),
+                                    .fault = faults.on_device()};
+    check_cuda(launch_gather(arguments, cuda_device(context).stream()), "Gather");
+  }
+  context.set_output(0, std::move(out));
+}
+
+// Memory for `count` numbers of 32 bits, until the kernels that use it have run.
+std::uint32_t* numbers(KernelContext& context, std::int64_t count, std::vector<Tensor>& held) {
+  held.push_back(context.allocate(DType::i32, Shape{count}));
+  return reinterpret_cast<std::uint32_t*>(held.back().mutable_raw());
+}
+
+void add_rows(KernelContext& context, IndexFaults& faults, const Tensor& indices, const Tensor& values, const Shape& shape, Tensor& out) {
+  const std::int64_t count = indices.num_elements(), rows = shape.dim(0);
+  constexpr std::int64_t kMostIndices = (std::int64_t{1} << 31) - 1, kMostRows = (std::int64_t{1} << 32) - 2;
+  if (count > kMostIndices || rows > kMostRows)
+    fail(Code::unimplemented, "ScatterAddRows: {} indices of {} rows are too many for a GPU", count, rows);
+  const cudaStream_t stream = cuda_device(context).stream();
+  std::vector<Tensor> held;
+  SortRowsArguments sort{.indices = reinterpret_cast<const std::int64_t*>(indices.raw()), .count = count, .rows = rows, .fault = faults.on_device()};
+  for (auto* both : {&sort.keys, &sort.positions})
+    for (std::uint32_t*& half : *both) half = numbers(context, count, held);
+  check_cuda(measure_sort_rows(sort), "ScatterAddRows");
+  held.push_back(context.allocate(DType::u8, Shape{static_cast<std::int64_t>(sort.scratch_bytes)}));
+  sort.scratch = held.back().mutable_raw();
+  check_cuda(launch_sort_rows(sort, stream), "ScatterAddRows");
+  const AddRowsArguments sum{.dtype = values.dtype(),
+                             .keys = sort.keys[1],
+                             .positions = sort.positions[1],
+                             .values = values.raw(),
+                             .out = out.mutable_raw(),
+                             .count = count,
+                             .rows = rows,
+                             .items = row_items(count, values.num_elements() / count)};
+  check_cuda(launch_add_rows(sum, stream), "ScatterAddRows");
+}
+
+void scatter_add_rows(KernelContext& context) {
+  IndexFaults& faults = cuda_device(context).state<IndexFaults>();
+  faults.check();
+  const Tensor& indices = context.input(0);
+  const Tensor& values = context.input(1);
+  const Shape& shape = context.input(2).shape();
+  if (shape.rank() < 1 || indices.shape().rank() != 1 || values.shape() != indices.shape().concatenated(shape.sub(1, shape.rank())))
+    invalid_argument("ScatterAddRows: indices {} and values {} do not fit {}", indices.shape().to_string(), values.shape().to_string(),
+                     shape.to_string());
+  Tensor out = make_zeros(context.device(), values.dtype(), shape);
+  if (values.num_elements() > 0 && out.num_elements() > 0) add_rows(context, faults, indices, values, shape, out);
+  context.set_output(0, std::move(out));
+}
+
+std::uint64_t bits_of(const Tensor& one) {
+  std::uint64_t bits = 0;
+  std::memcpy(&bits, one.raw(), one.num_bytes());
+  return bits;
+}
+
+Kernel make_one_hot(const KernelInit& init) {
+  const std::int64_t depth = init.attributes.integer("depth");
+  if (depth < 0) invalid_argument("OneHot: depth {} is negative", depth);
+  const DType dtype = init.output_types[0];
+  const std::uint64_t on = bits_of(host_scalar(dtype, init.attributes.real("on"))), off = bits_of(host_scalar(dtype, init.attributes.real("off")));
+  return [=](KernelContext& context) {
+    const Tensor& indices = context.input(0);
+    check_index_type(indices);
+    Tensor out = context.allocate(dtype, indices.shape().with_appended(depth));
+    const OneHotArguments arguments{.indices = indices.raw(),
+                                    .index_type = indices.dtype(),
+                                    .out = out.mutable_raw(),
+                                    .element_bytes = size_of(dtype),
+                                    .on = on,
+                                    .off = off,
+                                    .items = row_items(indices.num_elements(), depth)};
+    check_cuda(launch_one_hot(arguments, cuda_device(context).stream()), "OneHot");
+    context.set_output(0, std::move(out));
+  };
+}
+
+}  // namespace
+
+void register_cuda_gather_kernels(KernelRegistry& registry) {
+  add_cuda(registry, "Gather", kDataDTypes, gather);
+  add_cuda(registry, "ScatterAddRows", kRealDTypes, scatter_add_rows);
+  add_cuda(registry, "OneHot", kDataDTypes, make_one_hot);
+}
+
+}  // namespace troupe

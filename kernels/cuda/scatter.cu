@@ -1,0 +1,93 @@
+// Adding to rows in a fixed order: the positions are sorted by row, and one thread adds up an element of a row.
+#include <cub/device/device_radix_sort.cuh>
+
+#include <bit>
+
+#include "kernels/cuda/element_types.cuh"
+#include "kernels/cuda/gather_launch.hpp"
+#include "kernels/cuda/index_fault.cuh"
+
+namespace troupe {
+namespace device {
+namespace {
+
+__global__ __launch_bounds__(256) void row_keys_kernel(const __grid_constant__ SortRowsArguments arguments) {
+  const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (i >= arguments.count) return;
+  const std::int64_t index = arguments.indices[i];
+  const bool there = index >= 0 && index < arguments.rows;
+  arguments.keys[0][i] = static_cast<std::uint32_t>(there ? index : arguments.rows);
+  arguments.positions[0][i] = static_cast<std::uint32_t>(i);
+  if (!there) report(arguments.fault, index, i, arguments.rows);
+}
+
+// T: sums wrap, or are rounded to T after each term.
+template <class T>
+__device__ T add(T a, T b) {
+  if constexpr (std::is_integral_v<T>)
+    return static_cast<T>(static_cast<std::make_unsigned_t<T>>(a) + static_cast<std::make_unsigned_t<T>>(b));
+  else
+    return narrow<T>(widen(a) + widen(b));
+}
+
+// A thread for each element of the values; those that are not the first of their row have nothing to do.
+template <class T>
+__global__ __launch_bounds__(256) void add_rows_kernel(const __grid_constant__ AddRowsArguments arguments) {
+  const std::int64_t item = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (item >= arguments.items.count) return;
+  const std::int64_t width = arguments.items.per_row;
+  const std::int64_t first =
+      arguments.items.wide ? item / width : arguments.items.divider.quotient(static_cast<std::uint32_t>(item));
+  const std::int64_t column = item - first * width;
+  const std::uint32_t row = arguments.keys[first];
+  if (row >= arguments.rows || (first > 0 && arguments.keys[first - 1] == row)) return;
+  const auto* values = static_cast<const T*>(arguments.values);
+  // Some are loaded at once, then added in order.
+  constexpr int kAtOnce = 4;
+  T sum = narrow<T>(Compute<T>{0});
+  for (std::int64_t at = first;; at += kAtOnce) {
+    T loaded[kAtOnce];
+    int count = 0;
+#pragma unroll
+    for (int k = 0; k < kAtOnce; ++k) {
+      const bool mine = at + k < arguments.count && arguments.keys[at + k] == row;
+      if (mine) loaded[k] = values[static_cast<std::int64_t>(arguments.positions[at + k]) * width + column];
+      count += mine ? 1 : 0;
+    }
+#pragma unroll
+    for (int k = 0; k < kAtOnce; ++k)
+      if (k < count) sum = add(sum, loaded[k]);
+    if (count < kAtOnce) break;
+  }
+  static_cast<T*>(arguments.out)[static_cast<std::int64_t>(row) * width + column] = sum;
+}
+
+cudaError_t sort(const SortRowsArguments& arguments, void* scratch, std::size_t& bytes, cudaStream_t stream) {
+  const int bits = static_cast<int>(std::bit_width(static_cast<std::uint64_t>(arguments.rows)));
+  return cub::DeviceRadixSort::SortPairs(scratch, bytes, arguments.keys[0], arguments.keys[1], arguments.positions[0], arguments.positions[1],
+                                         static_cast<int>(arguments.count), 0, bits, stream);
+}
+
+}  // namespace
+}  // namespace device
+
+cudaError_t measure_sort_rows(SortRowsArguments& arguments) { return device::sort(arguments, nullptr, arguments.scratch_bytes, nullptr); }
+
+cudaError_t launch_sort_rows(const SortRowsArguments& arguments, cudaStream_t stream) {
+  const LaunchGrid grid = grid_for(arguments.count, 1);
+  device::row_keys_kernel<<<grid.blocks, grid.threads, 0, stream>>>(arguments);
+  if (const cudaError_t status = cudaGetLastError(); status != cudaSuccess) return status;
+  std::size_t bytes = arguments.scratch_bytes;
+  return device::sort(arguments, arguments.scratch, bytes, stream);
+}
+
+cudaError_t launch_add_rows(const AddRowsArguments& arguments, cudaStream_t stream) {
+  if (arguments.items.count == 0) return cudaSuccess;
+  return device::dispatch(device::RealElements{}, arguments.dtype, [&]<class T>() {
+    const LaunchGrid grid = grid_for(arguments.items.count, 1);
+    device::add_rows_kernel<T><<<grid.blocks, grid.threads, 0, stream>>>(arguments);
+    return cudaGetLastError();
+  });
+}
+
+}  // namespace troupe
