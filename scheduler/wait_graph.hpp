@@ -10,6 +10,8 @@
 //   version/<job>/<shard>/<version>           parameters of a shard            slot/<job>/<step>/<slot>         a micro-batch
 //   token/<job>/<task>                        the next token of a worker       barrier/<job>, join/<job>/<task>, save/<job>
 //   collective/<group>/<channel>/<sequence>/<task>                             a task's part in a collective
+//   client/<task>/<n>                         a thread of a program that waits  answer/<task>/<n>                of another task, for it
+//   meeting/<task>                            one that connects to its cluster coming/<to task>/<task>          a link that it needs
 //   actor/<task>/<kind>                       an actor that is long at one message, with others behind it
 //
 // Sessions, jobs and groups are hexadecimal, all other numbers decimal; tasks and devices are written as ever. Whoever says that it
@@ -32,7 +34,7 @@ struct WaitThing {
     never,  // it cannot come any more; `text` says why
   };
   std::string id;
-  std::string text;        // for people: "step 7", "MatMul 'dense/matmul' on /job:worker/task:0/device:CPU:0"
+  std::string text;        // for people: "slot 1 of step 7", "MatMul 'dense/matmul' on /job:worker/task:0/device:CPU:0"
   std::string task;        // where it is, "/job:worker/task:0"; "": nowhere in particular
   State state = State::waits;
   std::int64_t for_ns = 0;  // how long it has been so; 0: unknown

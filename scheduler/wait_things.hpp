@@ -22,6 +22,11 @@ inline std::string device(std::string_view device) { return fmt::format("device/
 inline std::string link(std::string_view from, std::string_view to) { return fmt::format("link/{}/{}", from, to); }
 inline std::string task(std::string_view task) { return fmt::format("task/{}", task); }
 inline std::string actor(std::string_view task, std::string_view kind) { return fmt::format("actor/{}/{}", task, kind); }
+// The `number`-th wait of a thread of the task's program, and what it waits for.
+inline std::string client(std::string_view task, std::uint64_t number) { return fmt::format("client/{}/{}", task, number); }
+inline std::string answer(std::string_view task, std::uint64_t number) { return fmt::format("answer/{}/{}", task, number); }
+inline std::string meeting(std::string_view task) { return fmt::format("meeting/{}", task); }
+inline std::string coming(std::string_view to, std::string_view task) { return fmt::format("coming/{}/{}", to, task); }
 inline std::string worker(std::uint64_t job, std::string_view task) { return fmt::format("worker/{:x}/{}", job, task); }
 inline std::string version(std::uint64_t job, std::uint32_t shard, std::uint64_t version) { return fmt::format("version/{:x}/{}/{}", job, shard, version); }
 inline std::string slot(std::uint64_t job, std::uint64_t step, std::uint32_t slot) { return fmt::format("slot/{:x}/{}/{}", job, step, slot); }

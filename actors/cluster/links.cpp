@@ -14,6 +14,7 @@
 #include "actors/wire/wire.hpp"
 #include "messages/codec.hpp"
 #include "messages/proto/cluster.pb.h"
+#include "scheduler/wait_things.hpp"
 
 namespace troupe {
 namespace {
@@ -234,7 +235,27 @@ class Links::Impl final : public WireHandler {
     refusal = why;
   }
 
+  // While it lives, links to the tasks of a job ("": to all) are waited for.
+  class Awaited {
+   public:
+    Awaited(Impl& links, const std::string& job) : links_(links) {
+      const std::lock_guard lock(links_.mutex);
+      place_ = links_.awaited.emplace(job, steady_now_ns());
+    }
+    ~Awaited() {
+      const std::lock_guard lock(links_.mutex);
+      links_.awaited.erase(place_);
+    }
+    Awaited(const Awaited&) = delete;
+    Awaited& operator=(const Awaited&) = delete;
+
+   private:
+    Impl& links_;
+    std::multimap<std::string, std::int64_t>::iterator place_;
+  };
+
   void await_links(const std::string& job, Clock::time_point deadline) {
+    const Awaited awaited(*this, job);
     std::unique_lock lock(mutex);
     std::string missing;
     Error refused;
@@ -267,6 +288,7 @@ class Links::Impl final : public WireHandler {
   std::map<TaskName, State> states;  // of the cluster's tasks: of clients, which may have any names, nothing is kept
   std::map<TaskName, MetTask> met;   // likewise
   Error refusal;                     // the last
+  std::multimap<std::string, std::int64_t> awaited;  // since when links are waited for (steady clock), by job
   Clock::time_point meeting_end = Clock::time_point::max();
   bool calling = false;
   bool ending = false;
@@ -349,6 +371,22 @@ std::vector<LinkSnapshot> Links::look() const {
     links.push_back(std::move(link));
   }
   return links;
+}
+
+Waiting Links::waiting() const {
+  Waiting out;
+  const std::string self = impl_->config.identity.task.to_string(), meeting = wait_thing::meeting(self);
+  const std::int64_t now = steady_now_ns();
+  const std::lock_guard lock(impl_->mutex);
+  for (const auto& [job, since] : impl_->awaited)
+    for (const auto& [task, state] : impl_->states) {
+      if (state.up || (!job.empty() && task.job != job)) continue;
+      const std::string name = task.to_string(), coming = wait_thing::coming(self, name);
+      out.things.push_back({.id = meeting, .text = self + ", which connects to its cluster", .task = self, .for_ns = now - since});
+      out.things.push_back({.id = coming, .text = fmt::format("a link to {}{}", name, state.error ? fmt::format(" ({})", state.error.message()) : ""), .task = name});
+      out.waits.push_back({.waiter = meeting, .awaited = coming, .kind = "peer", .text = {}, .for_ns = now - since});
+    }
+  return out;
 }
 
 std::vector<KnownTask> Links::introspectors() const {

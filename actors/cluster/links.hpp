@@ -57,6 +57,8 @@ class Links {
   std::vector<LinkSnapshot> look() const;
   // The introspectors of the same.
   std::vector<KnownTask> introspectors() const;
+  // What those wait for who are in meet() and await() now.
+  Waiting waiting() const;
 
   // Says goodbye to all and ends the wire's thread.
   void shutdown();

@@ -321,7 +321,8 @@ void Task::join(const ClusterSpec& cluster, std::chrono::nanoseconds deadline, c
                               .token = cluster.token,
                               .incarnation = identity.incarnation,
                               .links = [links = impl.links.get()] { return links->look(); },
-                              .tasks = [links = impl.links.get()] { return links->introspectors(); }});
+                              .tasks = [links = impl.links.get()] { return links->introspectors(); },
+                              .meeting = [links = impl.links.get()] { return links->waiting(); }});
   for (const MetTask& met : impl.links->meet(cluster, job, deadline)) impl.infos.insert(impl.infos.end(), met.devices.begin(), met.devices.end());
 }
 

@@ -13,9 +13,11 @@ Introspection::Introspection(Config config)
       introspector_({.task = config_.task,
                      .registry = config_.registry,
                      .training = training_,
+                     .client = client_,
                      .devices = config_.devices,
                      .failure = config_.failure,
-                     .links = [this] { return links(); }}),
+                     .links = [this] { return links(); },
+                     .meeting = [this] { return meeting(); }}),
       view_([this] { return introspector_.snapshot(); }, [this] { return others(); }) {}
 
 Introspection::~Introspection() { leave(); }
@@ -49,11 +51,17 @@ void Introspection::leave() {
   const std::lock_guard lock(mutex_);
   cluster_.links = nullptr;
   cluster_.tasks = nullptr;
+  cluster_.meeting = nullptr;
 }
 
 std::vector<LinkSnapshot> Introspection::links() const {
   const std::lock_guard lock(mutex_);
   return cluster_.links ? cluster_.links() : std::vector<LinkSnapshot>();
+}
+
+Waiting Introspection::meeting() const {
+  const std::lock_guard lock(mutex_);
+  return cluster_.meeting ? cluster_.meeting() : Waiting();
 }
 
 std::vector<KnownTask> Introspection::others() const {

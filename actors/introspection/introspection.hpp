@@ -34,12 +34,14 @@ class Introspection {
     Incarnation incarnation;
     std::function<std::vector<LinkSnapshot>()> links;
     std::function<std::vector<KnownTask>()> tasks;  // the others
+    std::function<Waiting()> meeting;               // for which of them a call waits
   };
   void joined(Cluster cluster);
   // Closes the socket and forgets the links.
   void leave();
 
   TrainingRecord& training() { return training_; }
+  ClientRecord& client() { return client_; }
   ClusterView& view() { return view_; }
   // Where it can be looked into, and with which token; none without a socket.
   std::optional<HttpTarget> target() const;
@@ -52,10 +54,12 @@ class Introspection {
 
  private:
   std::vector<LinkSnapshot> links() const;
+  Waiting meeting() const;
   std::vector<KnownTask> others() const;
 
   const Config config_;
   TrainingRecord training_;
+  ClientRecord client_;
   Introspector introspector_;
   ClusterView view_;
   mutable std::mutex mutex_;

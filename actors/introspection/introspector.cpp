@@ -116,7 +116,9 @@ TaskSnapshot Introspector::snapshot() const {
     out.devices.push_back(std::move(seen));
   }
   out.training = config_.training.snapshot();
+  out.waiting.append(config_.client.waiting(out.task));
   if (config_.links) out.links = config_.links();
+  if (config_.meeting) out.waiting.append(config_.meeting());
   out.unix_ns = unix_now_ns();
   return out;
 }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "actors/introspection/actor_record.hpp"
+#include "actors/introspection/client_record.hpp"
 #include "actors/introspection/snapshot.hpp"
 #include "actors/introspection/training_record.hpp"
 #include "devices/device.hpp"
@@ -21,9 +22,12 @@ class Introspector {
     TaskName task;
     const ActorRegistry& registry;
     const TrainingRecord& training;
+    const ClientRecord& client;
     std::vector<const Device*> devices;
     std::function<Error()> failure;                    // of the task
-    std::function<std::vector<LinkSnapshot>()> links;  // to other tasks; none before the task has joined a cluster
+    // To other tasks, and what for links is waited; none before the task joins a cluster.
+    std::function<std::vector<LinkSnapshot>()> links;
+    std::function<Waiting()> meeting;
   };
   explicit Introspector(Config config);
 

@@ -141,6 +141,10 @@ void Why::add_links(const TaskSnapshot& own) {
       wait(id, busy ? *busy : room, "credit", fmt::format("{} has taken no more than {} bytes of what was sent", link.peer, link.window));
     } else {
       add(id, link.queued_bytes > 0 ? fmt::format("{}, where {} bytes wait for the network", way, link.queued_bytes) : way, own.task, State::works);
+      if (std::ranges::find(silent_, link.peer, &SilentTask::task) != silent_.end()) wait(id, wait_thing::task(link.peer), "peer");
+      // Gradients that have left the link are in its mailbox.
+      if (const TaskSnapshot* peer = task(link.peer))
+        if (const auto busy = busy_actor(*peer, "shard")) wait(id, *busy, "reply");
     }
   }
 }
@@ -201,6 +205,7 @@ void Why::explain_ends() {
 
 void Why::explain_end(const WaitThing& thing, const Wait& by) {
   const TaskSnapshot& own = *task(thing.task);
+  if (!own.failure.empty()) return add(thing.id, fmt::format("{}: {} has failed: {}", thing.text, own.task, own.failure), own.task, State::never);
   if (const std::string_view actor = actor_behind(thing.id); !actor.empty())
     if (const auto busy = busy_actor(own, actor)) return wait(thing.id, *busy, "reply");
   const std::string_view kind = kind_of(thing.id);
@@ -214,6 +219,9 @@ void Why::explain_end(const WaitThing& thing, const Wait& by) {
                                  : add(thing.id, fmt::format("{}: {} knows nothing of it (the message that begins it, or tells of its end, was lost)", thing.text, own.task), own.task, State::never);
   if (kind == "join") return explain_join(thing);
   if (kind == "collective") return explain_collective(thing);
+  if (kind == "answer")
+    for (const std::string_view actor : {"partition", "node", "scheduler"})
+      if (const auto busy = busy_actor(own, actor)) return wait(thing.id, *busy, "reply");
   add(thing.id, thing.text + ", which is on its way", own.task, by.for_ns < kOnItsWay ? State::works : State::stuck);
 }
 

@@ -72,9 +72,11 @@ void DirectGraph::inspect(ActorDetails& out) const {
   if (node.empty()) return;
   const StepId step{step_.load(std::memory_order_relaxed)};
   const std::string& name = plan().device;
-  out.waiting.things.push_back({.id = wait_thing::step(session_, step), .text = fmt::format("step {} on {}", step.value, name), .task = wait_thing::task_of(name)});
-  out.waiting.things.push_back({.id = wait_thing::device(name), .text = fmt::format("{} runs {} of step {}", name, node, step.value), .task = wait_thing::task_of(name),
-                                .state = WaitThing::State::works});
+  TrainingStep training;
+  if (const std::uint64_t number = number_.load(std::memory_order_relaxed); number != kNoNumber) training.number = number;
+  const std::string task = wait_thing::task_of(name), text = text_of(training, {session_, step}, device().attributes().name.task_name());
+  out.waiting.things.push_back({.id = wait_thing::step(session_, step), .text = training.number ? text : text + " on " + task, .task = task});
+  out.waiting.things.push_back({.id = wait_thing::device(name), .text = fmt::format("{} runs {} of {}", name, node, text), .task = task, .state = WaitThing::State::works});
   out.waiting.waits.push_back({.waiter = wait_thing::step(session_, step), .awaited = wait_thing::device(name), .kind = "segment", .text = {}});
   out.running.emplace(name, std::move(node));
 }
@@ -89,17 +91,18 @@ void DirectStep::send(std::shared_ptr<DirectStep> step) {
   caf::anon_send(device, ExecuteSegment{std::move(step)});
 }
 
-TraceStep DirectStep::traced_step() const { return TraceStep::of(request.session, request.step, request.random.step); }
+TraceStep DirectStep::traced_step() const { return TraceStep::of(request.session, request.step, number_of(request.training, request.step)); }
 
 void DirectStep::trace_begin(Trace& trace) {
   trace_ = &trace;
-  trace.begin_step(traced_step(), fmt::format("step {}", request.random.step));
+  trace.begin_step(traced_step(), fmt::format("step {}", traced_step().number));
 }
 
 Error DirectStep::run_plan() {
   PlanFrame& frame = *graph_->frame_;
   const Plan& plan = graph_->plan();
   graph_->step_.store(request.step.value, std::memory_order_relaxed);
+  graph_->number_.store(request.training.number.value_or(DirectGraph::kNoNumber), std::memory_order_relaxed);
   frame.begin(request.random);
   {
     std::lock_guard lock(steps_->mutex_);

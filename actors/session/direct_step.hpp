@@ -52,6 +52,8 @@ class DirectGraph final : public LocalWork {
   std::shared_ptr<LocalPartition> partition_;
   std::shared_ptr<PlanFrame> frame_;  // one is enough: the device runs one step after the other
   std::atomic<std::uint64_t> step_{0};  // that runs, or has run last
+  static constexpr std::uint64_t kNoNumber = ~std::uint64_t{0};
+  std::atomic<std::uint64_t> number_{kNoNumber};  // its TrainingStep::number
 };
 
 class DirectStep final : public DeviceWork, public std::enable_shared_from_this<DirectStep> {

@@ -418,7 +418,7 @@ Error SchedulerActorImpl::deadline_error(const StepKey& key, const Active& activ
   for (std::size_t i = 0; i < std::min(waits.size(), kShown); ++i) text += "\n  " + waits[i];
   if (waits.size() > kShown) text += fmt::format("\n  and {} more", waits.size() - kShown);
   return Error(Code::deadline_exceeded,
-               fmt::format("step {} did not end before its deadline; it was waiting for:{}{}", key.step.value, text, why));
+               fmt::format("{} did not end before its deadline; it was waiting for:{}{}", text_of(active.training, key, task_), text, why));
 }
 
 PeerActor SchedulerActorImpl::peer(const TaskName& task) const {

@@ -11,6 +11,12 @@ constexpr std::size_t kMostWaits = 4096;
 
 }  // namespace
 
+std::string text_of(const TrainingStep& training, const StepKey& key, const TaskName& client) {
+  if (!training.number) return fmt::format("step {} of session {:x}", key.step.value, key.session.value);
+  if (training.job != 0) return fmt::format("slot {} of step {}", training.slot, *training.number);
+  return fmt::format("step {} of the training on {}", *training.number, client.to_string());
+}
+
 void SchedulerActorImpl::inspect(ActorDetails& out) const {
   const std::int64_t now = steady_now_ns();
   out.running = table_.running();
@@ -24,7 +30,7 @@ void SchedulerActorImpl::inspect(ActorDetails& out) const {
   std::vector<std::string> waits = table_.waits_for(key);
   for (const std::uint32_t i : oldest.remote_left) waits.push_back(fmt::format("the part of {}", oldest.graph->handle->participants[i].to_string()));
   if (waits.empty()) return;
-  out.waits_for = fmt::format("step {}: {}", key.step.value, waits[0]);
+  out.waits_for = fmt::format("{}: {}", text_of(oldest.training, key, task_), waits[0]);
   if (waits.size() > 1) out.waits_for += fmt::format(", and {} more", waits.size() - 1);
   if (active_.size() > 1) out.waits_for += fmt::format("; {} steps are in flight", active_.size());
   if (oldest.since_ns != 0) out.waits_ns = now - oldest.since_ns;
@@ -34,7 +40,7 @@ void SchedulerActorImpl::inspect_step(const StepKey& key, const Active& active, 
   const GraphHandle& handle = *active.graph->handle;
   const TrainingStep& training = active.training;
   const std::string task = task_.to_string();
-  StepPlace place{.task = task, .text = fmt::format("step {}", key.step.value)};
+  StepPlace place{.task = task, .text = text_of(training, key, task_)};
   if (active.since_ns != 0) place.for_ns = now - active.since_ns;
   for (const TaskName& shard : handle.shards) place.shards.push_back(shard.to_string());
   place.job = training.job;
@@ -47,12 +53,12 @@ void SchedulerActorImpl::inspect_step(const StepKey& key, const Active& active, 
   const auto wait = [&](const std::string& waiter, std::string awaited, const char* kind, std::string text = {}) {
     out.waiting.waits.push_back({.waiter = waiter, .awaited = std::move(awaited), .kind = kind, .text = std::move(text), .for_ns = place.for_ns});
   };
-  std::string text = fmt::format("step {} of a session on {}", key.step.value, task);
+  std::string text = place.text;
   if (training.job != 0) {
-    text = fmt::format("what {} computes for slot {} of step {}", task, training.slot, training.step);
+    text = fmt::format("what {} computes for {}", task, place.text);
     wait(wait_thing::slot(training.job, training.step, training.slot), step, "reply");
-  } else if (training.group != 0) {
-    text = fmt::format("step {} of the training on {}", training.step, task);
+  } else if (!training.number) {
+    text += " on " + task;
   }
   out.waiting.things.push_back({.id = step, .text = std::move(text), .task = task, .for_ns = place.for_ns});
   if (!active.local_ended) wait(step, wait_thing::part(key.session, key.step, task), "reply");

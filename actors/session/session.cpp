@@ -8,6 +8,7 @@
 #include <mutex>
 
 #include "actors/cluster/task.hpp"
+#include "actors/introspection/introspection.hpp"
 #include "actors/session/client_gate.hpp"
 #include "actors/session/compile.hpp"
 #include "actors/session/direct_step.hpp"
@@ -148,14 +149,14 @@ class Session::Impl {
       fail(Code::resource_exhausted, "the part of the graph for {} is larger than 1 GiB: feed large constants, or load them into variables",
            where.to_string());
     users.insert(where);
-    request(where, RegisterGraphRequest{task.token(), std::move(bytes)});
+    request(where, RegisterGraphRequest{task.token(), std::move(bytes)}, "to build its part of the graph");
   }
 
   template <class Request>
-  void request(const TaskName& where, Request message) {
-    constexpr auto kLimit = std::chrono::seconds(120);  // compiling a large graph takes a while
+  void request(const TaskName& where, Request message, const char* what) {
     const NodeActor node = task.node(where);
     if (!node) fail(Code::unavailable, "{} has shut down", where.to_string());
+    const ClientRecord::Pending pending = task.introspection().client().wait(where, what);
     caf::scoped_actor self(task.system());
     // CAF loses requests to a node that has gone; its end is told to those who watch it.
     self->monitor(node);
@@ -165,8 +166,10 @@ class Session::Impl {
                   [&](const caf::down_msg&) {
                     reply = Reply::of(Error(Code::unavailable, fmt::format("{} is gone", where.to_string())));
                   },
-                  caf::after(kLimit) >> [&] {
-                    reply = Reply::of(Error(Code::deadline_exceeded, fmt::format("{} did not answer within {} s", where.to_string(), kLimit.count())));
+                  caf::after(options.build_timeout) >> [&] {
+                    const auto& why = task.actors().why();
+                    reply = Reply::of(Error(Code::deadline_exceeded, fmt::format("{} had {} {}, and has not answered\n{}", where.to_string(), wait_time(options.build_timeout.count()), what,
+                                                                                 why ? why() : "")));
                   });
     if (reply.error()) throw reply.error();
   }
@@ -182,7 +185,7 @@ class Session::Impl {
     direct_steps->cancel_all(Error(Code::cancelled, "the session was closed"));
     for (const TaskName& name : told) {
       try {
-        request(name, CloseSessionRequest{task.token(), session.value});
+        request(name, CloseSessionRequest{task.token(), session.value}, "to end the session");
       } catch (const Error&) {
         // A task that is gone has nothing left to close.
       }

@@ -34,6 +34,7 @@ struct SessionOptions {
   // and fetches stay as they are. Training in f16 needs a scaled loss (graph/loss_scaling.hpp).
   DType precision = DType::f32;
   std::chrono::nanoseconds timeout{0};   // of each run that names none; 0: none
+  std::chrono::nanoseconds build_timeout = std::chrono::seconds(120);  // of a task that builds its part of a graph, or ends the session
   std::vector<TaskName> shards;          // tasks that own the shards, if graphs pull and push
   // Told where the nodes of each call run, a device and its nodes line by line, when it is compiled.
   std::function<void(const std::string&)> on_placement;

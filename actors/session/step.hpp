@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
+#include <string>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -24,10 +26,14 @@ struct TrainingStep {
   std::uint64_t job = 0;    // the training job that has the shards
   std::uint64_t view = 0;   // of its members, in which this worker joined
   std::uint64_t after = 0;  // of a Pull
+  std::optional<std::uint64_t> number;  // what the training counts the step as; none: it is none of a training
 };
 
-// What people count steps by: the job's number of it, or the session's.
-inline std::uint64_t number_of(const TrainingStep& training, StepId step) { return training.job != 0 || training.group != 0 ? training.step : step.value; }
+// What people count steps by: the training's number of it, or the session's.
+inline std::uint64_t number_of(const TrainingStep& training, StepId step) { return training.number.value_or(step.value); }
+// The same in words, that say whose number it is: "slot 1 of step 7" of a job with parameter servers, "step 7 of the training on
+// /job:worker/task:0" of another, "step 812 of session 3f2a".
+std::string text_of(const TrainingStep& training, const StepKey& key, const TaskName& client);
 
 struct StepResult {
   Error error;

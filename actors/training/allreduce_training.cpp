@@ -186,7 +186,7 @@ class RankTrainer {
     const RunOptions options{.timeout = 2 * plan_.options.step_timeout,
                              .random_step = static_cast<std::int64_t>(at_.step),
                              .random_slot = group_.rank(),
-                             .training = {.worker = group_.rank(), .step = operations_++, .group = group_.id()}};
+                             .training = {.worker = group_.rank(), .step = operations_++, .group = group_.id(), .number = at_.step}};
     out.step = step_.start({batch.images, batch.labels}, options, [promise](StepResult r) { promise->set_value(std::move(r)); });
     return out;
   }

@@ -158,7 +158,7 @@ class LocalTrainer {
       feeds[s] = batch.images;
       feeds[static_cast<std::size_t>(slots_) + s] = batch.labels;
     }
-    return step_.async(std::move(feeds), {.random_step = static_cast<std::int64_t>(step)});
+    return step_.async(std::move(feeds), {.random_step = static_cast<std::int64_t>(step), .training = {.number = step}});
   }
 
   double evaluate() {

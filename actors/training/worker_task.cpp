@@ -241,7 +241,7 @@ class WorkerLoop {
   RunOptions run_options(const Token& token) const {
     return {.random_step = static_cast<std::int64_t>(token.step),
             .random_slot = token.slot,
-            .training = {.worker = index_, .step = token.step, .slot = token.slot, .min_version = token.min_version, .job = number_, .view = view_, .after = after_}};
+            .training = {.worker = index_, .step = token.step, .slot = token.slot, .min_version = token.min_version, .job = number_, .view = view_, .after = after_, .number = token.step}};
   }
 
   Trained finish(Token token) {

@@ -141,7 +141,7 @@ void Coordinator::say_tokens(JobWaits& say, Nanoseconds now) const {
     } else if (token.worker) {
       for (const std::uint32_t shard : token.unstaged) {
         const std::string from = describe(*token.worker), to = shard_name(shard);
-        say.wait(slot, say.thing(wait_thing::link(from, to), fmt::format("the way from {} to {}", from, to), {}, State::works), "credit",
+        say.wait(slot, say.thing(wait_thing::link(from, to), fmt::format("the way from {} to {}", from, to), from), "credit",
                  fmt::format("its gradient has been computed, and {} does not have all of it", to));
       }
     } else {

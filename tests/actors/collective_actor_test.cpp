@@ -193,8 +193,10 @@ TEST_F(Collectives, ATaskTellsWhomItWaitsFor) {
   const Answer a = contribute(kA, group, Tensor::vector<float>({1}));
   const auto details = [&](const TaskName& of) {
     ActorDetails out;
-    for (const auto& record : cluster.system.registry.actors())
-      if (record->kind == "collective" && record->name == of.to_string()) EXPECT_TRUE(record->look(out, std::chrono::seconds(1)));
+    for (const auto& record : cluster.system.registry.actors()) {
+      if (record->kind != "collective" || record->name != of.to_string()) continue;
+      EXPECT_TRUE(record->look(out, std::chrono::seconds(1)));
+    }
     return out;
   };
   EXPECT_THAT(details(kA).waits_for, HasSubstr("the next from rank 1 (/job:worker/task:1)"));

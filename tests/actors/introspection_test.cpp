@@ -281,9 +281,9 @@ TEST(FlightRecord, KeepsTheLast256) {
   const MessageKind kind("x");
   for (std::uint64_t i = 1; i <= 1000; ++i) record.add(kind, static_cast<std::int64_t>(i), {.step = i, .bytes = 2 * i, .from = PackedTask::of({"worker", static_cast<int>(i)})});
   const auto entries = record.entries();
-  ASSERT_EQ(entries.size(), FlightRecord::kSize);
+  ASSERT_EQ(entries.size(), 256u);
   for (std::size_t i = 0; i < entries.size(); ++i) {
-    const std::uint64_t n = 1000 - FlightRecord::kSize + 1 + i;
+    const std::uint64_t n = 1000 - 256 + 1 + i;
     EXPECT_EQ(entries[i].note.step, n);
     EXPECT_EQ(entries[i].note.bytes, 2 * n);
     EXPECT_EQ(entries[i].note.from.to_string(), "/job:worker/task:" + std::to_string(n));

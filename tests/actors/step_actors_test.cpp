@@ -186,7 +186,7 @@ TEST(StepActors, ADeadlineNamesWhatWasBeingWaitedFor) {
   cluster.system.run_next_timeout();
   EXPECT_EQ(error_in(answer).code(), Code::deadline_exceeded);
   EXPECT_THAT(error_in(answer).message(),
-              AllOf(HasSubstr("step 1 did not end before its deadline"), HasSubstr("from /job:worker/task:1/device:CPU:0 for /job:worker/task:0/device:CPU:0"),
+              AllOf(HasSubstr("step 1 of session b did not end before its deadline"), HasSubstr("from /job:worker/task:1/device:CPU:0 for /job:worker/task:0/device:CPU:0"),
                     HasSubstr("task /job:worker/task:1 to end its part")));
   EXPECT_EQ(cluster.sent<StepAbort>(kClient, kOther).size(), 1u);
   EXPECT_TRUE(in_time->empty());

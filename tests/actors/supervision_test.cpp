@@ -155,8 +155,11 @@ class Introspector : public ::testing::Test {
 TEST_F(Introspector, GoesOnAfterAFailureAndAnswersWithIt) {
   EXPECT_THAT(fail(), AllOf(StartsWith("failed: "), HasSubstr("introspector /job:local/task:0: a test has it fail")));
   EXPECT_THAT(ask(), StartsWith("http://127.0.0.1:"));
-  for (const auto& record : task.actors().actors())
-    if (record->kind == "introspector") EXPECT_EQ(record->restarts.load(), 1u);
+  for (const auto& record : task.actors().actors()) {
+    if (record->kind == "introspector") {
+      EXPECT_EQ(record->restarts.load(), 1u);
+    }
+  }
   EXPECT_FALSE(task.failure());
 }
 

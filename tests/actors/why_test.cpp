@@ -10,9 +10,11 @@
 #include "actors/introspection/explainer.hpp"
 #include "actors/introspection/inspected.hpp"
 #include "actors/introspection/introspection.hpp"
+#include "actors/session/step.hpp"
 #include "actors/training/shard_actor.hpp"
 #include "actors/troupe.hpp"
 #include "scheduler/wait_things.hpp"
+#include "tests/actors/error_of.hpp"
 #include "tests/actors/step_testing.hpp"
 
 namespace troupe {
@@ -85,6 +87,38 @@ TEST(Why, ALinkWhoseOtherEndTakesNothing) {
   EXPECT_THAT(analyse(seen.cluster).text,
               HasSubstr("     waits for the way from /job:worker/task:0 to /job:ps/task:0, where 5000 bytes wait for room\n"
                         "     waits for the shard of /job:ps/task:0 is at one Push, and 2 messages wait behind it: /job:ps/task:0 has taken no more than 64 bytes of what was sent\n"));
+}
+
+// It has left the link.
+TEST(Why, AGradientInTheMailboxOfABusyShard) {
+  Seen seen;
+  TaskSnapshot& task = seen.task(kW0);
+  task.links.push_back({.peer = kPs, .up = true});
+  task.waiting.waits.push_back({.waiter = "slot/9/7/1", .awaited = wait_thing::link(kW0, kPs), .kind = "credit", .text = {}});
+  seen.task(kPs).actors.push_back({.kind = "shard", .name = kPs, .mailbox = 3, .current = "Push", .current_ns = kSecond});
+  const WaitAnalysis found = analyse(seen.cluster);
+  ASSERT_EQ(found.causes.size(), 1u) << found.text;
+  EXPECT_EQ(found.causes[0].text, "the shard of /job:ps/task:0 is at one Push, and 2 messages wait behind it");
+}
+
+TEST(Why, ALinkToATaskThatDoesNotAnswer) {
+  Seen seen;
+  TaskSnapshot& task = seen.task(kW0);
+  task.links.push_back({.peer = kPs, .up = true, .queued_bytes = 5000});
+  task.waiting.waits.push_back({.waiter = "slot/9/7/1", .awaited = wait_thing::link(kW0, kPs), .kind = "credit", .text = {}});
+  seen.silent(kPs);
+  const WaitAnalysis found = analyse(seen.cluster);
+  ASSERT_EQ(found.causes.size(), 1u) << found.text;
+  EXPECT_EQ(found.causes[0].kind, Kind::silent);
+  EXPECT_THAT(found.text, HasSubstr("waits for the way from /job:worker/task:0 to /job:ps/task:0, where 5000 bytes wait for the network\n"));
+}
+
+TEST(Why, ATaskThatHasFailed) {
+  Seen seen;
+  seen.waits(kW0, wait_thing::join(9, kW1), kW1);
+  seen.task(kW1).failure = "scheduler: broken";
+  EXPECT_EQ(seen.first().kind, Kind::never);
+  EXPECT_EQ(seen.first().text, "the thing: /job:worker/task:1 has failed: scheduler: broken");
 }
 
 TEST(Why, APeerThatIsCutOff) {
@@ -173,6 +207,14 @@ TEST(Why, ASlotThatIsComputedWaitsForItsStepAndNotForItsWorkerToo) {
   EXPECT_EQ(found.causes[0].text, "/job:worker/task:0/device:CPU:0 runs MatMul 'm'");
 }
 
+TEST(Why, StepsAreCalledByTheNumberThatPeopleCountThemBy) {
+  const StepKey key{SessionId{0x3f2a}, StepId{812}};
+  const TaskName task{"worker", 0};
+  EXPECT_EQ(text_of({}, key, task), "step 812 of session 3f2a");
+  EXPECT_EQ(text_of({.step = 7, .slot = 1, .job = 9, .number = 7}, key, task), "slot 1 of step 7");
+  EXPECT_EQ(text_of({.step = 3, .group = 9, .number = 7}, key, task), "step 7 of the training on /job:worker/task:0");
+}
+
 // ---- From actors ----------------------------------------------------------------------------------------------------
 
 const TaskName kClient{"worker", 0};
@@ -232,7 +274,7 @@ TEST(WhyActors, CrossedWaitsOfTwoTasksAreADeadlock) {
   EXPECT_EQ(found.causes[0].kind, Kind::deadlock) << found.text;
   EXPECT_EQ(found.causes[0].things.size(), 4u) << found.text;  // two segments, two tensors
   EXPECT_THAT(found.causes[0].text, AllOf(HasSubstr("from /job:worker/task:0/device:CPU:0"), HasSubstr("from /job:worker/task:1/device:CPU:0")));
-  EXPECT_THAT(found.text, HasSubstr("   step 1 of a session on /job:worker/task:0"));
+  EXPECT_THAT(found.text, HasSubstr("   step 1 of session b on /job:worker/task:0"));
 }
 
 TEST(WhyActors, AStepWaitsForADeviceOfAnotherTask) {
@@ -326,12 +368,14 @@ TEST(Explainer, DoesNotWaitForAnAnswerForEver) {
 class Gated : public ::testing::Test {
  protected:
   Gated() {
+    on_build = [](int) {};
     auto own = std::make_shared<OpRegistry>(standard_ops());
     own->add(Op("Gate").input("x", DType::f32).output("y", DType::f32).shape([](ShapeContext& c) { c.set_output(0, c.input(0)); }));
     ops = own;
     for (int i : {0, 1}) {
-      tasks.push_back(std::make_unique<Task>(TaskOptions{.name = {"worker", i}, .threads = 1, .networked = true, .ops = ops, .register_kernels = [this](KernelRegistry& k) {
-                                                           k.add({.op = "Gate", .device_type = "CPU", .dtypes = {}, .make = [this](const KernelInit&) -> Kernel {
+      tasks.push_back(std::make_unique<Task>(TaskOptions{.name = {"worker", i}, .threads = 1, .networked = true, .ops = ops, .register_kernels = [this, i](KernelRegistry& k) {
+                                                           k.add({.op = "Gate", .device_type = "CPU", .dtypes = {}, .make = [this, i](const KernelInit&) -> Kernel {
+                                                                    on_build(i);
                                                                     return [this](KernelContext& c) {
                                                                       inside.count_down();
                                                                       gate.wait();
@@ -345,12 +389,23 @@ class Gated : public ::testing::Test {
     for (auto& task : tasks) joiners.emplace_back([&] { task->join(cluster, 20s); });
   }
   ~Gated() override {
-    if (!gate.try_wait()) gate.count_down();
+    for (std::latch* latch : {&gate, &building})
+      if (!latch->try_wait()) latch->count_down();
     for (auto& task : tasks) EXPECT_TRUE(task->shutdown());
   }
 
+  // What a task says when it says `text`; its last answer after a minute.
+  std::string why_with(std::size_t task, const std::string& text) {
+    std::string said;
+    const auto end = std::chrono::steady_clock::now() + 60s;
+    do said = tasks[task]->introspection().view().why().text;
+    while (said.find(text) == std::string::npos && std::chrono::steady_clock::now() < end);
+    return said;
+  }
+
   std::shared_ptr<const OpRegistry> ops;
-  std::latch inside{1}, gate{1};
+  std::function<void(int task)> on_build;  // of the plan with the op
+  std::latch inside{1}, gate{1}, building{1};
   ClusterSpec cluster{"why", "secret", {}};
   std::vector<std::unique_ptr<Task>> tasks;
 };
@@ -372,9 +427,40 @@ TEST_F(Gated, TheErrorOfADeadlineSaysWhyTheClusterWaited) {
     message = error.message();
   }
   EXPECT_THAT(message, HasSubstr("did not end before its deadline; it was waiting for:\n"));
-  EXPECT_THAT(message, HasSubstr("WORKING /job:worker/task:1/device:CPU:0 runs Gate 'Gate' of step "));
-  EXPECT_THAT(message, HasSubstr(" of a session on /job:worker/task:0, for"));
+  EXPECT_THAT(message, ::testing::ContainsRegex("WORKING /job:worker/task:1/device:CPU:0 runs Gate 'Gate' of step 1 of session [0-9a-f]+, for"));
+  EXPECT_THAT(message, ::testing::ContainsRegex("   step 1 of session [0-9a-f]+ on /job:worker/task:0, for"));
   gate.count_down();
+}
+
+TEST_F(Gated, AClientWaitsForATaskThatBuildsItsPart) {
+  on_build = [&](int task) {
+    if (task == 1) building.wait();
+  };
+  Graph graph(*ops);
+  const Output x = placeholder(graph, DType::f32, Shape{}, "x");
+  Output y;
+  {
+    const auto scope = graph.on_device("/job:worker/task:1");
+    y = add_op("Gate", {x});
+  }
+  const char* wait = "a client on /job:worker/task:0, for ";
+  const char* of = "waits for /job:worker/task:1 to build its part of the graph, for ";
+  {
+    Session session(*tasks[0], graph);
+    auto compiling = std::async(std::launch::async, [&] { return session.callable({x}, {y}); });
+    const std::string at_work = "the partition of /job:worker/task:1 is at one BuildPlan";
+    EXPECT_THAT(why_with(1, at_work), AllOf(HasSubstr(wait), HasSubstr(of)));
+    building.count_down();
+    compiling.get();
+    EXPECT_THAT(why_with(0, "Nothing waits."), HasSubstr("Nothing waits."));
+  }
+  on_build = [&](int task) {
+    if (task == 1) gate.wait();
+  };
+  Session hasty(*tasks[0], graph, {.build_timeout = 300ms});
+  const Error late = testing::error_of([&] { hasty.callable({x}, {y}); });
+  EXPECT_EQ(late.code(), Code::deadline_exceeded);
+  EXPECT_THAT(late.message(), AllOf(HasSubstr("/job:worker/task:1 had 0.3 s to build its part of the graph, and has not answered\n"), HasSubstr(wait), HasSubstr(of)));
 }
 
 TEST_F(Gated, ADirectStepShowsItsNode) {

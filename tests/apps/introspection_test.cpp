@@ -23,6 +23,7 @@ namespace troupe {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::ContainsRegex;
 using testing::Arguments;
 using testing::Cluster;
 using ::testing::HasSubstr;
@@ -60,6 +61,11 @@ TEST(LookingIntoAProcess, IsPossibleWithoutACluster) {
   EXPECT_GT(task.training->steps, 0u);
   EXPECT_EQ(task.training->examples, 32 * task.training->steps);
   EXPECT_FALSE(task.training->recent.empty());
+  // What it does is told by the numbers of its steps, not by those of the session.
+  std::string why;
+  for (const auto until = std::chrono::steady_clock::now() + kPatience; why.find(" of the training on ") == std::string::npos && std::chrono::steady_clock::now() < until;)
+    why = http_get(target, "/why", kPatience);
+  EXPECT_THAT(why, ContainsRegex("WORKING /job:local/task:0/device:CPU:0 runs [^\n]* of step [0-9]+ of the training on /job:local/task:0"));
   process.signal(SIGINT);
   EXPECT_EQ(process.wait(), 130);
 }
