@@ -1,7 +1,7 @@
 // Convolutions on a GPU (f32, f64, f16, bf16): which way each goes says conv_plan.hpp.
 //
-// FusedConv2D rounds f16 and bf16 once, after bias and ReLU, where the way it goes does both in one; Conv2D, BiasAdd and Relu one after the
-// other round three times.
+// FusedConv2D rounds f16 and bf16 once less where the bias is added by the library; Conv2D, BiasAdd and the activation one after the
+// other round after each.
 #include "kernels/cpu/conv.hpp"
 
 #include "devices/cuda/cuda_error.hpp"
@@ -85,17 +85,23 @@ bool forward_by_cudnn(const Work& w, FusedActivation activation, const Tensor& x
   auto& library = w.device.state<CudnnConvolutions>();
   const Workspace turned(w.context, w.filter_bytes());
   w.to_cudnn(filter.raw(), turned.data());
-  ConvKey key = w.key(ConvDirection::forward);
-  if (bias && fuses(w.dtype, key.tf32, activation)) {
+  ConvMemory memory{.image = any(x), .filter = turned.data(), .result = written(y)};
+  const auto finish = [&](const void* addend, FusedActivation left) {
+    check_cuda(launch_bias_activation(w.dtype, left, written(y), addend, w.windows(), w.g.out_channels, w.device.stream()), "bias and activation");
+    return true;
+  };
+  if (bias) {
+    memory.bias = any(*bias);
+    // With bias and ReLU in one kernel, with the bias, plain: the first that an engine does.
+    ConvKey key = w.key(ConvDirection::forward);
     key.bias = true;
     key.relu = activation == FusedActivation::relu;
-    if (library.run(w.context, key, any(x), turned.data(), written(y), any(*bias))) return true;
-    key.bias = key.relu = false;
+    if (key.relu && library.run(w.context, key, memory)) return true;
+    key.relu = false;
+    if (library.run(w.context, key, memory)) return finish(nullptr, activation);
+    memory.bias = nullptr;
   }
-  if (!library.run(w.context, key, any(x), turned.data(), written(y), nullptr)) return false;
-  if (bias)
-    check_cuda(launch_bias_activation(w.dtype, activation, written(y), bias->raw(), w.windows(), w.g.out_channels, w.device.stream()), "bias and activation");
-  return true;
+  return library.run(w.context, w.key(ConvDirection::forward), memory) && (!bias || finish(bias->raw(), activation));
 }
 
 void forward_unfolded(const Work& w, FusedActivation activation, const Tensor& x, const Tensor& filter, const Tensor* bias, Tensor& y) {
@@ -124,7 +130,8 @@ void backward_input(const Work& w, const Tensor& filter, const Tensor& dy, Tenso
   if (fits_cudnn(w.dtype, w.g)) {
     const Workspace turned(w.context, w.filter_bytes());
     w.to_cudnn(filter.raw(), turned.data());
-    if (w.device.state<CudnnConvolutions>().run(w.context, w.key(ConvDirection::backward_input), written(dx), turned.data(), any(dy), nullptr)) return;
+    const ConvMemory memory{.image = written(dx), .filter = turned.data(), .result = any(dy)};
+    if (w.device.state<CudnnConvolutions>().run(w.context, w.key(ConvDirection::backward_input), memory)) return;
   }
   const std::size_t row_element = size_of(w.sum_type());
   const Workspace rows = w.rows(row_element);
@@ -143,7 +150,8 @@ void backward_filter(const Work& w, const Tensor& x, const Tensor& dy, Tensor& d
                     written(d_filter));
   if (fits_cudnn(w.dtype, w.g)) {
     const Workspace turned(w.context, w.filter_bytes());
-    if (w.device.state<CudnnConvolutions>().run(w.context, w.key(ConvDirection::backward_filter), any(x), turned.data(), any(dy), nullptr))
+    const ConvMemory memory{.image = any(x), .filter = turned.data(), .result = any(dy)};
+    if (w.device.state<CudnnConvolutions>().run(w.context, w.key(ConvDirection::backward_filter), memory))
       return w.from_cudnn(turned.data(), written(d_filter));
   }
   // Summed in full precision, rounded once.

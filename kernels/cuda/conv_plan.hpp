@@ -3,8 +3,9 @@
 // Three ways, tried in this order:
 //   product   1 x 1 windows at every pixel are matrix products of images as they lie: by cuBLASLt, without moving an element
 //   cudnn     by an engine of cuDNN's graph API, which takes images NHWC and filters as [out, height, width, in]: ours [height, width, in, out]
-//             are transposed on the way. Padding that differs between the two ends goes to cuDNN as it is; where no engine has it, images are
-//             padded by a copy
+//             are transposed on the way (cuDNN takes strides of ours without a word, and names the same engines; what they read then is not
+//             documented). Padding that differs between the two ends goes to cuDNN as it is; where no engine has it, images are padded by a
+//             copy
 //   unfolded  a row of a matrix for each window, and matrix products: f64, and what no engine of cuDNN does
 #pragma once
 
@@ -41,12 +42,6 @@ inline bool is_product(const ConvGeometry& g) {
 inline bool fits_cudnn(DType dtype, const ConvGeometry& g) {
   constexpr std::int64_t kLimit = std::int64_t{1} << 31;
   return dtype != DType::f64 && g.batch * g.image_size() < kLimit && g.batch * g.result_size() < kLimit && g.filter_size() < kLimit;
-}
-
-// cuDNN adds biases and ReLU in the same kernel for types that tensor cores multiply; the rest is done by a launch after it.
-inline bool fuses(DType dtype, bool tf32, FusedActivation activation) {
-  return (dtype == DType::f16 || dtype == DType::bf16 || (dtype == DType::f32 && tf32)) &&
-         (activation == FusedActivation::none || activation == FusedActivation::relu);
 }
 
 inline bool pads_evenly(const ConvGeometry& g) { return g.rows.before == g.rows.after && g.columns.before == g.columns.after; }

@@ -34,7 +34,6 @@ cublasLtEpilogue_t epilogue(ProductEnding ending) {
   switch (ending) {
     case ProductEnding::none: return CUBLASLT_EPILOGUE_DEFAULT;
     case ProductEnding::bias: return CUBLASLT_EPILOGUE_BIAS;
-    case ProductEnding::bias_relu: return CUBLASLT_EPILOGUE_RELU_BIAS;
   }
   return CUBLASLT_EPILOGUE_DEFAULT;
 }
@@ -57,15 +56,6 @@ struct Preference {
 };
 
 }  // namespace
-
-void check_cublas(cublasStatus_t status, const char* call) {
-  if (status == CUBLAS_STATUS_SUCCESS) [[likely]] return;
-  Code code = Code::internal;
-  if (status == CUBLAS_STATUS_ALLOC_FAILED) code = Code::resource_exhausted;
-  if (status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_ARCH_MISMATCH) code = Code::unimplemented;
-  if (status == CUBLAS_STATUS_EXECUTION_FAILED || status == CUBLAS_STATUS_NOT_INITIALIZED) code = Code::unavailable;
-  fail(code, "{}: {}", call, cublasLtGetStatusString(status));
-}
 
 CublasLt::Plan::Plan(Plan&& other) noexcept
     : product_(std::exchange(other.product_, nullptr)),

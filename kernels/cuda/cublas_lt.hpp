@@ -1,17 +1,12 @@
 // Matrix products by cuBLASLt.
 #pragma once
 
-#include <cublasLt.h>
-
+#include "kernels/cuda/cublas_error.hpp"
 #include "kernels/cuda/cuda_kernels.hpp"
 #include "kernels/cuda/plan_cache.hpp"
 #include "kernels/cuda/product_plan.hpp"
 
 namespace troupe {
-
-// Throws unless `status` is CUBLAS_STATUS_SUCCESS, with `call` and cuBLAS's text: resource_exhausted if memory is short, unimplemented if
-// cuBLAS cannot do it, unavailable if the GPU failed, else internal.
-void check_cublas(cublasStatus_t status, const char* call);
 
 // Handle and plans of one device. On the device's thread only.
 class CublasLt {

@@ -1,6 +1,7 @@
 // Matrix products by cuBLASLt (f32, f64, f16, bf16). Products of integers are not made here: soft placement puts them on the CPU.
 //
-// FusedMatMul rounds f16 and bf16 once, after bias and ReLU; MatMul, BiasAdd and Relu one after the other round three times.
+// FusedMatMul rounds f16 and bf16 after the bias, and again after the activation; MatMul, BiasAdd and the activation one after the other
+// round before the bias too.
 #include "kernels/cpu/linear.hpp"
 
 #include "kernels/cpu/tensor_checks.hpp"

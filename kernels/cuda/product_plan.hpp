@@ -15,7 +15,7 @@
 namespace troupe {
 
 // What cuBLASLt does to the product before it stores it.
-enum class ProductEnding : std::uint8_t { none, bias, bias_relu };
+enum class ProductEnding : std::uint8_t { none, bias };
 
 // All that an algorithm is chosen by; not by where memory lies.
 struct ProductKey {
@@ -64,11 +64,11 @@ struct FusedProduct {
   bool operator==(const FusedProduct&) const = default;
 };
 
-// cuBLASLt has biases and ReLU for f32, f16 and bf16. A product without terms is no product of cuBLASLt.
+// cuBLASLt adds biases of f32, f16 and bf16. Its ReLU is not used: it is said to make 0 of NaN
+// (forums.developer.nvidia.com/t/329783), which must not get lost. A product without terms is no product of cuBLASLt.
 inline FusedProduct share_out(DType dtype, std::int64_t k, bool bias, FusedActivation activation) {
   if (!bias) return {.activation_after = activation};
   if (dtype == DType::f64 || k == 0) return {.bias_after = true, .activation_after = activation};
-  if (activation == FusedActivation::relu) return {.ending = ProductEnding::bias_relu};
   return {.ending = ProductEnding::bias, .activation_after = activation};
 }
 

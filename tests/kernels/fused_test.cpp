@@ -1,6 +1,9 @@
 // Fused ops have the bits of the ops they replace.
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <limits>
+
 #include "tests/kernels/random_tensors.hpp"
 
 namespace troupe {
@@ -68,6 +71,30 @@ TEST(FusedConv2D, HasTheBitsOfConv2DBiasAddAndActivation) {
           ASSERT_TRUE(bitwise_equal(y, apart(registry, "Conv2D", inputs, window, op)))
               << x.to_string() << " " << name << " " << troupe::name(dtype);
         }
+}
+
+// As Relu does: a gradient that is none must not look like one.
+TEST(FusedActivations, KeepNaN) {
+  const KernelRegistry registry = all_kernels();
+  const auto device = test_device();
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  for (const auto& [name, op] : kActivations) {
+    const Tensor bias = Tensor::of<float>({2}, {-1, -1});
+    const Tensor product =
+        run_kernel(registry, *device,
+                   {"FusedMatMul", DType::f32, {Tensor::of<float>({1, 1}, {1}), Tensor::of<float>({1, 2}, {nan, -3}), bias},
+                    with({{"transpose_a", false}, {"transpose_b", false}}, name)})[0];
+    EXPECT_TRUE(std::isnan(product.data<float>()[0])) << name;
+    EXPECT_FALSE(std::isnan(product.data<float>()[1])) << name;
+    const Attributes window{{"strides", std::vector<std::int64_t>{1, 1}}, {"padding", std::string("SAME")}};
+    const Tensor image = run_kernel(registry, *device,
+                                    {"FusedConv2D", DType::f32,
+                                     {Tensor::of<float>({1, 1, 4, 1}, {nan, 1, 1, 1}), Tensor::of<float>({3, 3, 1, 2}, std::vector<float>(18, -1)), bias},
+                                     with(window, name)})[0];
+    EXPECT_TRUE(std::isnan(image.data<float>()[0])) << name;
+    EXPECT_TRUE(std::isnan(image.data<float>()[2])) << name;
+    EXPECT_FALSE(std::isnan(image.data<float>()[4])) << name;
+  }
 }
 
 TEST(FusedMatMul, RefusesWhatDoesNotFit) {

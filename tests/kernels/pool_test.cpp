@@ -26,6 +26,7 @@ std::vector<Case> cases() {
     out.push_back({{4, 9, 9, 32}, {3, 3}, {1, 1}, padding});
     out.push_back({{9, 26, 26, 32}, {2, 2}, {2, 2}, padding});
     out.push_back({{2, 5, 6, 2}, {2, 2}, {3, 3}, padding});
+    out.push_back({{2, 8, 10, 24}, {3, 3}, {2, 2}, padding});  // windows overlap, and are padded at one end
     out.push_back({{0, 4, 4, 3}, {2, 2}, {2, 2}, padding});
   }
   return out;

@@ -224,6 +224,19 @@ TEST(BenchProgram, APeerThatIsNotInstalledIsNull) {
   EXPECT_THAT(bench.err, HasSubstr("/nonexistent/python3"));
 }
 
+// Also where there is no GPU: each case says so, by its name.
+TEST(BenchProgram, MeasuresOrSkipsTheCasesOfAGpu) {
+  EXPECT_EQ(parse_options({"--device", "gpu"}).device, "gpu");
+  EXPECT_EQ(parse_options({}).device, "cpu");
+  EXPECT_EQ(parse_options({"--device", "tpu"}).exit_code, 2);
+  Process list({TROUPE_BENCH_BINARY, "--device", "gpu", "--list"});
+  EXPECT_EQ(list.wait(), 0) << list.err;
+  EXPECT_THAT(list.out, AllOf(HasSubstr("matmul/bf16-8192"), HasSubstr("cuBLASLt"), HasSubstr("ratio >= 0.97"), HasSubstr("copy/to-gpu-256MiB")));
+  Process bench({TROUPE_BENCH_BINARY, "--device", "gpu", "--quick", "null-ops", "matmul/bf16-4096"});
+  EXPECT_EQ(bench.wait(), 0) << bench.err;
+  EXPECT_THAT(bench.out, AllOf(HasSubstr("null-ops/chain"), HasSubstr("matmul/bf16-4096"), Not(HasSubstr("conv2d"))));
+}
+
 TEST(BenchProgram, WrongUsageIsExitCode2) {
   Process unknown({TROUPE_BENCH_BINARY, "nonsense"});
   EXPECT_EQ(unknown.wait(), 2);

@@ -22,5 +22,7 @@ void add_overhead_cases(std::vector<Case>& cases);  // with counters and without
 void add_startup_cases(std::vector<Case>& cases);   // processes and plans
 
 std::vector<Case> all_cases();
+// With --device gpu, instead.
+std::vector<Case> gpu_cases();
 
 }  // namespace troupe::bench

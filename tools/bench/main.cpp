@@ -8,6 +8,7 @@
 #include "messages/error.hpp"
 #include "tools/bench/cases.hpp"
 #include "tools/bench/children.hpp"
+#include "tools/bench/gpu_library.hpp"
 #include "tools/bench/options.hpp"
 
 namespace {
@@ -17,6 +18,11 @@ using namespace troupe::bench;
 
 // A case has no state worth saving, and its child processes end with this one.
 void end_on_signal(int number) { _exit(128 + number); }
+
+void skip_all(const std::vector<const Case*>& chosen, const std::string& why, bool json) {
+  for (const Case* c : chosen)
+    fmt::print(json ? stderr : stdout, "{:<38} skipped: {}\n", c->id(), why);
+}
 
 // Whether all cases ran.
 bool run_all(const std::vector<const Case*>& chosen, const Options& options) {
@@ -52,7 +58,8 @@ int main(int argc, char** argv) {
     fmt::print(options.exit_code == 0 ? stdout : stderr, "{}", options.text);
     return options.exit_code;
   }
-  const std::vector<Case> cases = all_cases();
+  const bool gpu = options.device == "gpu";
+  const std::vector<Case> cases = gpu ? gpu_cases() : all_cases();
   std::vector<const Case*> chosen;
   try {
     chosen = select(cases, options.patterns);
@@ -61,8 +68,11 @@ int main(int argc, char** argv) {
     return 2;
   }
   bool all_ran = true;
+  const std::string why_not = gpu && !options.list ? why_no_gpu() : "";
   if (options.list)
     fmt::print("{}", list_text(chosen));
+  else if (!why_not.empty())
+    skip_all(chosen, why_not, options.json);
   else
     all_ran = run_all(chosen, options);
   if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {

@@ -17,6 +17,7 @@ those it matches; none selects all.
   troupe-bench --list                     what there is to measure, and the targets
   troupe-bench null-ops step              two families
   troupe-bench 'matmul/*-1024' --repeat 5
+  troupe-bench --device gpu               kernels of a GPU; skipped, by name, where there is none
   troupe-bench --json > results.jsonl     one object per case:
       {"bench","case","value","unit","peer","peer_value","ratio"}
 
@@ -42,6 +43,9 @@ Options parse_options(const std::vector<std::string>& arguments) {
   app.formatter(std::make_shared<HelpFormatter>());
   app.set_version_flag("--version", "troupe-bench " TROUPE_VERSION);
   app.add_option("CASE", options.patterns, "Cases to run: beginnings of names, or patterns (default: all)");
+  app.add_option("--device", options.device, "Measure what runs on the CPU, or the cases of a GPU")
+      ->check(CLI::IsMember({"cpu", "gpu"}))
+      ->capture_default_str();
   app.add_flag("--list", options.list, "Print the cases instead of running them");
   app.add_flag("--json", options.json, "Print one JSON object per line and nothing else on stdout");
   app.add_option("--repeat", settings.repeat, "How often each case is measured")

@@ -11,6 +11,7 @@ namespace troupe::bench {
 struct Options {
   Settings settings;
   std::vector<std::string> patterns;
+  std::string device = "cpu";  // or "gpu"
   bool list = false;
   bool json = false;
   // Set if there is nothing to run: --help, --version or wrong usage. Its text goes to stdout for 0, else to

@@ -1,0 +1,193 @@
+// Kernels on a GPU, beside its libraries called directly. All data stays on the GPU, but in cases of copies.
+#include "graph/ops.hpp"
+#include "tools/bench/cases.hpp"
+#include "tools/bench/gpu_library.hpp"
+#include "tools/bench/gpu_step.hpp"
+
+namespace troupe::bench {
+namespace {
+
+constexpr double kMicro = 1e6;
+
+Measure per_call(const Settings& settings, int times, std::shared_ptr<GpuCall> call) {
+  return [=, slice = settings.slice_seconds()] { return seconds_per_call(slice, [&] { call->run(times); }) / times * kMicro; };
+}
+
+Measure per_node(const Settings& settings, std::shared_ptr<GpuStep> step) {
+  return [=, slice = settings.slice_seconds()] { return step->seconds_per_node(slice) * kMicro; };
+}
+
+int times_of(const Settings& settings, int usual) { return settings.nodes > 0 ? settings.nodes : settings.quick ? 2 : usual; }
+
+// --- Matrix products ---
+
+Contest product(DType dtype, bool tf32, std::int64_t n, const Settings& settings) {
+  const int times = times_of(settings, n >= 8192 ? 10 : 40);
+  if (settings.quick) n = 256;
+  auto step = std::make_shared<GpuStep>(
+      std::vector<GpuInput>{{dtype, {n, n}}, {dtype, {n, n}}}, times, [](const auto& in) { return std::vector{matmul(in[0], in[1])}; },
+      GpuStep::Options{.tf32 = tf32});
+  return {.troupe = per_node(settings, step), .peers = {{"cuBLASLt", per_call(settings, times, gpu_peers()->product(dtype, tf32, n, n, n))}}};
+}
+
+void add_products(std::vector<Case>& cases) {
+  for (const auto& [name, dtype, tf32] : {std::tuple{"bf16", DType::bf16, false}, {"tf32", DType::f32, true}, {"f32", DType::f32, false}})
+    for (const std::int64_t n : {4096, 8192})
+      cases.push_back({.bench = "matmul",
+                       .name = fmt::format("{}-{}", name, n),
+                       .unit = "us/node",
+                       .measures = fmt::format("{0}x{0}x{0} products of variables on a GPU, many nodes in one step, per node", n),
+                       .peer = "cuBLASLt called directly: its heuristic's first algorithm, as many calls on one stream",
+                       .ratio_target = 0.97,
+                       .prepare = [dtype = dtype, tf32 = tf32, n](const Settings& s) { return product(dtype, tf32, n, s); }});
+}
+
+// --- Convolutions of ResNet-50 ---
+
+struct Layer {
+  std::int64_t size, kernel, in, out, stride;
+};
+
+Contest convolution(ConvDirection direction, const Layer& layer, const Settings& settings) {
+  const int times = times_of(settings, 20);
+  const std::int64_t batch = settings.quick ? 2 : 128;
+  const Shape x{batch, layer.size, layer.size, layer.in}, filter{layer.kernel, layer.kernel, layer.in, layer.out};
+  const ConvGeometry g = same_convolution(x, filter, layer.stride);
+  const Attributes attributes{{"strides", Integers{layer.stride, layer.stride}}, {"padding", std::string("SAME")}};
+  auto step = std::make_shared<GpuStep>(
+      std::vector<GpuInput>{{DType::bf16, x}, {DType::bf16, filter}, {DType::bf16, g.result_shape()}}, times,
+      [&](const auto& in) {
+        if (direction == ConvDirection::forward) return std::vector{add_op("Conv2D", {in[0], in[1]}, attributes)};
+        return std::vector{add_op(direction == ConvDirection::backward_input ? "Conv2DBackpropInput" : "Conv2DBackpropFilter", in, attributes)};
+      },
+      GpuStep::Options{});
+  return {.troupe = per_node(settings, step),
+          .peers = {{"cuDNN, its best plan", per_call(settings, times, gpu_peers()->convolution(direction, DType::bf16, g))}}};
+}
+
+void add_convolutions(std::vector<Case>& cases) {
+  for (const Layer& layer : {Layer{224, 7, 3, 64, 2}, Layer{56, 1, 64, 256, 1}, Layer{56, 3, 64, 64, 1}, Layer{56, 3, 128, 128, 2},
+                             Layer{28, 3, 128, 128, 1}, Layer{14, 3, 256, 256, 1}, Layer{14, 1, 1024, 256, 1}, Layer{7, 3, 512, 512, 1}})
+    for (const auto& [direction, text] : {std::pair{ConvDirection::forward, "forward"},
+                                          {ConvDirection::backward_input, "backward-input"},
+                                          {ConvDirection::backward_filter, "backward-filter"}})
+      cases.push_back({.bench = "conv2d",
+                       .name = fmt::format("{}-{}x{}-{}-{}{}", text, layer.size, layer.kernel, layer.in, layer.out, layer.stride > 1 ? "-s2" : ""),
+                       .unit = "us/node",
+                       .measures = fmt::format("128 images {0}x{0}x{1}, bf16, filters {2}x{2} to {3} channels, stride {4}, many nodes in one step, per node",
+                                               layer.size, layer.in, layer.kernel, layer.out, layer.stride),
+                       .peer = "cuDNN called directly, in its own layout of filters: the fastest of its plans, timed",
+                       .ratio_target = 0.95,
+                       .prepare = [direction = direction, layer](const Settings& s) { return convolution(direction, layer, s); }});
+}
+
+// --- What memory limits ---
+
+// `bytes` are read and as many written.
+Contest beside_copy(const std::vector<GpuInput>& inputs, const GpuStep::Make& make, bool optimize, std::size_t bytes, const Settings& settings) {
+  const int times = times_of(settings, 4);
+  auto step = std::make_shared<GpuStep>(inputs, times, make, GpuStep::Options{.optimize = optimize});
+  return {.troupe = per_node(settings, step), .peers = {{"device copy", per_call(settings, times, gpu_peers()->device_copy(bytes))}}};
+}
+
+Contest elementwise_chain(const Settings& settings) {
+  const std::int64_t n = settings.quick ? 1 << 20 : 1 << 28;
+  // Each chain is another one, or they would be shared.
+  int number = 0;
+  return beside_copy(
+      {{DType::f32, {n}}},
+      [&number](const auto& in) {
+        Graph& graph = *in[0].graph;
+        ++number;
+        const Output scaled = mul(in[0], constant(graph, 1.0f + 0.25f * static_cast<float>(number)));
+        return std::vector{relu(sub(square(add(scaled, constant(graph, 0.5f))), constant(graph, 0.75f)))};
+      },
+      true, static_cast<std::size_t>(n) * sizeof(float), settings);
+}
+
+Contest cross_entropy(const Settings& settings) {
+  const std::int64_t rows = settings.quick ? 256 : 1 << 18, classes = 1024;
+  return beside_copy(
+      {{DType::f32, {rows, classes}}, {DType::i32, {rows}, classes}},
+      [](const auto& in) { return std::vector{add_op("SparseSoftmaxCrossEntropy", {in[0], in[1]})}; }, false,
+      static_cast<std::size_t>(rows * classes) * sizeof(float), settings);
+}
+
+void add_elementwise(std::vector<Case>& cases) {
+  const auto add = [&](const char* name, const char* measures, Contest (*prepare)(const Settings&)) {
+    cases.push_back({.bench = "elementwise",
+                     .name = name,
+                     .unit = "us/node",
+                     .measures = measures,
+                     .peer = "a copy within the GPU that reads and writes as many bytes",
+                     .ratio_target = 0.85,
+                     .prepare = prepare});
+  };
+  add("chain-1GiB", "five elementwise ops on 1 GiB of f32, fused; four of them in one step, per chain", elementwise_chain);
+  add("softmax-cross-entropy-1GiB", "loss and gradient of 2^18 x 1024 logits (f32), four of them in one step, per node", cross_entropy);
+}
+
+// --- Launching ---
+
+Contest null_chain(const Settings& settings) {
+  constexpr int kNodes = 1000;
+  auto step = std::make_shared<GpuStep>(
+      std::vector<GpuInput>{{DType::f32, {32}}}, 1,
+      [](const auto& in) {
+        Output x = in[0];
+        for (int i = 0; i < kNodes; ++i) x = neg(x);
+        return std::vector{x};
+      },
+      GpuStep::Options{});
+  return {.troupe = per_node(settings, step), .peers = {{"a CUDA graph", per_call(settings, 1, gpu_peers()->chain(kNodes))}}};
+}
+
+// --- Copies ---
+
+Contest to_gpu(const Settings& settings) {
+  const std::int64_t n = settings.quick ? 1 << 16 : 1 << 26;
+  const GpuStep source({{DType::f32, {n}}}, 1, [](const auto& in) { return in; }, {.fetch = true});
+  auto step = std::make_shared<GpuFeed>(source.results()[0]);
+  return {.troupe = [=, slice = settings.slice_seconds()] { return step->seconds(slice) * kMicro; },
+          .peers = {{"cudaMemcpyAsync", per_call(settings, 1, gpu_peers()->host_copy(static_cast<std::size_t>(n) * sizeof(float), true))}}};
+}
+
+Contest from_gpu(const Settings& settings) {
+  const std::int64_t n = settings.quick ? 1 << 16 : 1 << 26;
+  auto step = std::make_shared<GpuStep>(std::vector<GpuInput>{{DType::f32, {n}}}, 1, [](const auto& in) { return in; }, GpuStep::Options{.fetch = true});
+  return {.troupe = per_node(settings, step),
+          .peers = {{"cudaMemcpyAsync", per_call(settings, 1, gpu_peers()->host_copy(static_cast<std::size_t>(n) * sizeof(float), false))}}};
+}
+
+}  // namespace
+
+std::vector<Case> gpu_cases() {
+  std::vector<Case> cases;
+  cases.push_back({.bench = "null-ops",
+                   .name = "chain",
+                   .unit = "us/step",
+                   .measures = "a step of 1,000 tiny kernels on a GPU, each after the last",
+                   .peer = "as many tiny kernels in a CUDA graph made by hand",
+                   .ratio_target = 0.8,
+                   .prepare = null_chain});
+  add_products(cases);
+  add_convolutions(cases);
+  add_elementwise(cases);
+  cases.push_back({.bench = "copy",
+                   .name = "to-gpu-256MiB",
+                   .unit = "us",
+                   .measures = "a step that takes a fed tensor of 256 MiB, in pinned memory, to a GPU",
+                   .peer = "cudaMemcpyAsync from pinned memory",
+                   .ratio_target = 0.95,
+                   .prepare = to_gpu});
+  cases.push_back({.bench = "copy",
+                   .name = "from-gpu-256MiB",
+                   .unit = "us",
+                   .measures = "a step that fetches 256 MiB from a GPU",
+                   .peer = "cudaMemcpyAsync to pinned memory",
+                   .ratio_target = 0.95,
+                   .prepare = from_gpu});
+  return cases;
+}
+
+}  // namespace troupe::bench

@@ -1,0 +1,33 @@
+#include "tools/bench/gpu_library.hpp"
+
+#include <dlfcn.h>
+
+#include "devices/plugin.hpp"
+#include "kernels/cpu/conv.hpp"
+#include "messages/error.hpp"
+
+namespace troupe::bench {
+
+std::string why_no_gpu() {
+  const PluginResult cuda = open_cuda_plugin();
+  if (!cuda.plugin) return cuda.why_not;
+  return cuda.plugin->count() == 0 ? cuda.plugin->description() : "";
+}
+
+ConvGeometry same_convolution(const Shape& x, const Shape& filter, std::int64_t stride) {
+  return conv2d_geometry(x, filter, {.strides = {stride, stride}, .padding = Padding::same});
+}
+
+std::shared_ptr<GpuPeers> gpu_peers() {
+#ifdef TROUPE_CUDA_BENCH
+  void* const library = dlopen(TROUPE_CUDA_BENCH, RTLD_NOW | RTLD_LOCAL);  // never closed
+  if (!library) fail(Code::failed_precondition, "{}", dlerror());
+  const auto make = reinterpret_cast<GpuPeersFunction>(dlsym(library, kGpuPeersSymbol));
+  if (!make) fail(Code::failed_precondition, "{} has no {}", TROUPE_CUDA_BENCH, kGpuPeersSymbol);
+  return std::shared_ptr<GpuPeers>(make(0));
+#else
+  fail(Code::failed_precondition, "built without CUDA");
+#endif
+}
+
+}  // namespace troupe::bench

@@ -1,0 +1,20 @@
+// The library with the peers of GPU kernels, opened at run time.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "kernels/cuda/gpu_peers.hpp"
+
+namespace troupe::bench {
+
+// Why nothing can be measured on a GPU here: "no NVIDIA driver (libcuda.so.1)"; "" if it can.
+std::string why_no_gpu();
+
+// Of an image and a filter, padded to SAME.
+ConvGeometry same_convolution(const Shape& x, const Shape& filter, std::int64_t stride);
+
+// Of GPU 0. Throws failed_precondition if the library is not there.
+std::shared_ptr<GpuPeers> gpu_peers();
+
+}  // namespace troupe::bench

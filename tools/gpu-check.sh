@@ -1,0 +1,192 @@
+#!/usr/bin/env bash
+# Checks Troupe on a machine with an NVIDIA GPU: configures, builds, tests and measures, and writes a report. One command of a few minutes;
+# needs no network. On a machine without a GPU it does all but what needs one, and says so.
+set -uo pipefail
+cd "$(dirname "$0")/.." || exit 1
+
+usage() {
+  cat <<'TEXT'
+Usage: tools/gpu-check.sh [--prefix DIR]... [--build DIR] [--report DIR] [--all] [--quick] [--no-bench] [--bench CASE]...
+
+  --prefix DIR   where dependencies are that the system does not have: an installation, or packages of the distribution that were
+                 unpacked into DIR (dpkg -x PACKAGE DIR)
+  --build DIR    where to build (default: build/gpu)
+  --report DIR   where the report goes (default: build/gpu-check): report.txt for people, report.jsonl with one JSON object per line,
+                 and the logs of each step
+  --all          build everything and run all tests; default: what runs on a GPU, and the tests of it
+  --quick        measure the smallest sizes once: shows that the benchmarks work, not how fast
+  --no-bench     measure nothing
+  --bench CASE   measure only this; as an argument of troupe-bench
+  --help         this text
+
+Exit code: 0: there is a GPU and all passed; 1: something failed; 2: wrong usage; 3: all that could be done here passed, but there is no GPU.
+TEXT
+}
+
+prefixes=()
+build=build/gpu
+report=build/gpu-check
+all=no
+bench=yes
+bench_arguments=()
+while (($# > 0)); do
+  case "$1" in
+    --prefix | --build | --report | --bench)
+      (($# > 1)) || { echo "gpu-check: $1 needs a value; see tools/gpu-check.sh --help" >&2; exit 2; }
+      case "$1" in
+        --prefix)
+          [[ -d "$2" ]] || { echo "gpu-check: there is no directory $2" >&2; exit 2; }
+          prefixes+=("$(cd "$2" && pwd)")
+          ;;
+        --build) build="$2" ;;
+        --report) report="$2" ;;
+        --bench) bench_arguments+=("$2") ;;
+      esac
+      shift
+      ;;
+    --all) all=yes ;;
+    --quick) bench_arguments+=(--quick) ;;
+    --no-bench) bench=no ;;
+    --help | -h) usage; exit 0 ;;
+    *) echo "gpu-check: unknown option $1; see tools/gpu-check.sh --help" >&2; exit 2 ;;
+  esac
+  shift
+done
+
+mkdir -p "$report" || exit 1
+text="$report/report.txt"
+lines="$report/report.jsonl"
+: >"$text"
+: >"$lines"
+failures=()
+jobs="$(nproc)"
+
+say() { printf '%s\n' "$*" | tee -a "$text"; }
+# json_string TEXT: quoted.
+json_string() {
+  local s="${1//\\/\\\\}"
+  s="${s//\"/\\\"}"
+  s="${s//$'\n'/ }"
+  printf '"%s"' "${s//$'\t'/ }"
+}
+# step NAME COMMAND...: its output goes to REPORT/NAME.log; the end of it is shown if it fails.
+step() {
+  local name="$1" begin=$SECONDS ok=true
+  shift
+  printf '== %(%H:%M:%S)T %s\n' -1 "$name"
+  "$@" >"$report/$name.log" 2>&1 || ok=false
+  local seconds=$((SECONDS - begin))
+  printf '{"step":"%s","ok":%s,"seconds":%d}\n' "$name" "$ok" "$seconds" >>"$lines"
+  if [[ $ok == true ]]; then
+    say "$(printf '%-10s ok, %d s' "$name" "$seconds")"
+    return 0
+  fi
+  say "$(printf '%-10s FAILED after %d s; the end of %s:' "$name" "$seconds" "$report/$name.log")"
+  tail -n 30 "$report/$name.log" | tee -a "$text"
+  failures+=("$name")
+  return 1
+}
+finish() {
+  say ""
+  if ((${#failures[@]} > 0)); then
+    say "FAILED: ${failures[*]}"
+    exit 1
+  fi
+  [[ -n "$gpus" ]] || { say "All that can be done here passed; there is NO GPU, so nothing ran on one."; exit 3; }
+  say "All passed on: $gpus"
+  exit 0
+}
+
+# ---- the machine
+gpus="$(nvidia-smi --query-gpu=name --format=csv,noheader 2>/dev/null | paste -sd, - || true)"
+driver="$(nvidia-smi --query-gpu=driver_version --format=csv,noheader 2>/dev/null | head -n 1 || true)"
+cpu="$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)"
+commit="$(git rev-parse --short HEAD 2>/dev/null || echo unknown)"
+say "Troupe $commit, $(date -u '+%Y-%m-%d %H:%M UTC')"
+say "GPU: ${gpus:-none}; driver ${driver:-none}"
+say "CPU: $cpu, $jobs threads"
+printf '{"step":"machine","commit":"%s","gpu":%s,"driver":%s,"cpu":%s,"threads":%d}\n' "$commit" "$(json_string "$gpus")" "$(json_string "$driver")" \
+  "$(json_string "$cpu")" "$jobs" >>"$lines"
+
+# ---- dependencies that lie elsewhere
+cmake_prefix=()
+libraries=()
+triplet="$(gcc -print-multiarch 2>/dev/null || true)"
+for prefix in "${prefixes[@]}"; do
+  for root in "$prefix" "$prefix/usr" "$prefix/usr/local"; do
+    [[ -d "$root" ]] || continue
+    cmake_prefix+=("$root")
+    [[ ! -d "$root/bin" ]] || PATH="$root/bin:$PATH"
+    for library in "$root/lib" "$root/lib64" "$root/lib/${triplet:-none}"; do
+      [[ ! -d "$library" ]] || libraries+=("$library")
+    done
+  done
+done
+export PATH
+if ((${#libraries[@]} > 0)); then
+  LD_LIBRARY_PATH="$(IFS=:; echo "${libraries[*]}")${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
+  export LD_LIBRARY_PATH
+fi
+
+# ---- configure, build
+configuration=(-S . -B "$build" -DCMAKE_BUILD_TYPE=Release -DTROUPE_CUDA=ON)
+! command -v ninja >/dev/null || configuration+=(-G Ninja)
+((${#cmake_prefix[@]} == 0)) || configuration+=("-DCMAKE_PREFIX_PATH=$(IFS=';'; echo "${cmake_prefix[*]}")")
+if [[ -z "${CUDACXX:-}" ]] && ! command -v nvcc >/dev/null && [[ -x /usr/local/cuda/bin/nvcc ]]; then
+  PATH="/usr/local/cuda/bin:$PATH"
+fi
+step configure cmake "${configuration[@]}" || finish
+if ! grep -q 'Troupe: CUDA toolkit ON' "$report/configure.log"; then
+  say "the CUDA toolkit, cuDNN or NCCL was not found: the library of GPUs cannot be built"
+  failures+=(toolkit)
+  finish
+fi
+say "CUDA: $(nvcc --version 2>/dev/null | sed -n 's/^Cuda compilation tools, //p')"
+targets=(--target troupe_cuda troupe_cuda_bench troupe-bench test_kernels test_conv_engines test_devices test_actors)
+[[ $all == no ]] || targets=()
+step build cmake --build "$build" --parallel "$jobs" "${targets[@]}" || finish
+
+# ---- test
+selected=(-L '^test_(kernels|conv_engines|devices|actors)$')
+[[ $all == no ]] || selected=()
+run_tests() { ctest --test-dir "$build" --parallel "$jobs" --output-on-failure --timeout 600 --no-tests=error "${selected[@]}"; }
+step test run_tests
+# "…tests passed, 2 tests failed out of 731", and a line "…(Skipped)" for each that was.
+total="$(sed -n 's/.*tests failed out of \([0-9]*\).*/\1/p' "$report/test.log" | tail -n 1)"
+failed="$(sed -n 's/.* \([0-9]*\) tests\{0,1\} failed out of .*/\1/p' "$report/test.log" | tail -n 1)"
+skipped="$(grep -c '\*\*\*Skipped' "$report/test.log" || true)"
+say "tests: ${total:-0}, of them ${failed:-0} failed and ${skipped:-0} skipped"
+printf '{"step":"tests","total":%d,"failed":%d,"skipped":%d}\n' "${total:-0}" "${failed:-0}" "${skipped:-0}" >>"$lines"
+
+# ---- measure
+program="$build/bin/troupe-bench"
+measure() { "$program" --device gpu --json "${bench_arguments[@]}" >"$report/bench.jsonl"; }
+# Each figure beside its target, which --list has in the lines below the case's name.
+table() {
+  local line name value unit peer ratio target verdict
+  "$program" --device gpu --list >"$report/cases.txt"
+  printf '%-42s %12s %-8s %-22s %7s %7s\n' case value unit peer ratio target
+  while IFS= read -r line; do
+    name="$(field "$line" bench)/$(field "$line" case)"
+    value="$(field "$line" value)"
+    unit="$(field "$line" unit)"
+    peer="$(field "$line" peer)"
+    ratio="$(field "$line" ratio)"
+    target="$(awk -v name="$name" '$1 == name { found = 1 } found && sub(/.*ratio >= /, "") { print $1; exit }' "$report/cases.txt")"
+    verdict="$(awk -v r="$ratio" -v t="${target:-0}" 'BEGIN { print (r == "null" || r + 0 >= t + 0) ? "" : "below" }')"
+    printf '%-42s %12.2f %-8s %-22s %7.3f %7s %s\n' "$name" "$value" "$unit" "$peer" "${ratio/null/0}" "${target:--}" "$verdict"
+  done <"$report/bench.jsonl"
+}
+# field LINE NAME: of a flat JSON object.
+field() { sed -nE -e "s/.*\"$2\":\"([^\"]*)\".*/\1/p" -e t -e "s/.*\"$2\":([^,}]*).*/\1/p" <<<"$1"; }
+if [[ $bench == yes ]]; then
+  step bench measure
+  if [[ -s "$report/bench.jsonl" ]]; then
+    cat "$report/bench.jsonl" >>"$lines"
+    say ""
+    table | tee -a "$text"
+  else
+    say "measured nothing: $(head -n 1 "$report/bench.log" | sed 's/.*skipped: //')"
+  fi
+fi
+finish
