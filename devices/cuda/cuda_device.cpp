@@ -167,6 +167,10 @@ class Impl final : public CudaDevice, private Stream {
     launcher_.stop();
     copier_.stop();
     for (CudaStream* stream : {&compute_, &to_host_, &from_host_}) stream->stop();
+    try {
+      driver_->use(ordinal_);  // what is kept belongs to it
+    } catch (const Error&) {  // a lost one
+    }
     forget_state();
     retired_->close();
   }

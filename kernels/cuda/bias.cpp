@@ -30,8 +30,8 @@ void bias_add(KernelContext& context) {
 void bias_add_grad(KernelContext& context) {
   const Tensor& dy = context.input(0);
   const std::int64_t width = width_of("BiasAddGrad: dy", dy.shape());
-  const ReduceDim dims[] = {{width == 0 ? 0 : dy.num_elements() / width, true}, {width, false}};
-  context.set_output(0, cuda_reduce(context, Reduction::sum, dy, dims, Shape{width}));
+  const CudaReduceDim dims[] = {{width == 0 ? 0 : dy.num_elements() / width, true}, {width, false}};
+  context.set_output(0, cuda_reduce(context, CudaReduction::sum, dy, dims, Shape{width}));
 }
 
 }  // namespace

@@ -17,7 +17,7 @@ Kernel make_all_finite(const KernelInit& init) {
     Tensor out = context.allocate(DType::boolean, Shape{});
     auto* finite = reinterpret_cast<bool*>(out.mutable_raw());
     check_cuda(cudaMemsetAsync(finite, 1, 1, stream), "AllFinite");
-    SweepTable<1> table;
+    SweepTable<1> table{};
     for (int i = 0; i < context.num_inputs(); ++i) {
       const Tensor& x = context.input(i);
       const std::array<void*, 1> pointer{const_cast<std::byte*>(x.raw())};

@@ -7,14 +7,14 @@
 namespace troupe {
 namespace {
 
-const char* text(Reduction kind) {
+const char* text(CudaReduction kind) {
   switch (kind) {
-    case Reduction::sum: return "sum";
-    case Reduction::mean: return "mean";
-    case Reduction::half_square_sum: return "sum of squares";
-    case Reduction::max: return "maximum";
-    case Reduction::min: return "minimum";
-    case Reduction::arg_max: return "greatest";
+    case CudaReduction::sum: return "sum";
+    case CudaReduction::mean: return "mean";
+    case CudaReduction::half_square_sum: return "sum of squares";
+    case CudaReduction::max: return "maximum";
+    case CudaReduction::min: return "minimum";
+    case CudaReduction::arg_max: return "greatest";
   }
   return "?";
 }
@@ -24,18 +24,18 @@ int checked_axis(std::int64_t axis, int rank) {
   return static_cast<int>(axis < 0 ? axis + rank : axis);
 }
 
-Tensor reduce_axes(KernelContext& context, Reduction kind, const std::vector<std::int64_t>& axes, bool keep_dims) {
+Tensor reduce_axes(KernelContext& context, CudaReduction kind, const std::vector<std::int64_t>& axes, bool keep_dims) {
   const Tensor& x = context.input(0);
-  std::vector<ReduceDim> dims;
+  std::vector<CudaReduceDim> dims;
   for (const std::int64_t size : x.shape().dims()) dims.push_back({size, axes.empty()});
   for (const std::int64_t axis : axes) dims[static_cast<std::size_t>(checked_axis(axis, x.shape().rank()))].reduced = true;
   Shape shape;
-  for (const ReduceDim& d : dims)
+  for (const CudaReduceDim& d : dims)
     if (!d.reduced || keep_dims) shape = shape.with_appended(d.reduced ? 1 : d.size);
   return cuda_reduce(context, kind, x, dims, shape);
 }
 
-KernelFactory over_axes(Reduction kind) {
+KernelFactory over_axes(CudaReduction kind) {
   return [kind](const KernelInit& init) -> Kernel {
     return [kind, axes = init.attributes.integers("axes"), keep_dims = init.attributes.boolean("keep_dims")](KernelContext& context) {
       context.set_output(0, reduce_axes(context, kind, axes, keep_dims));
@@ -48,9 +48,9 @@ Kernel make_arg_max(const KernelInit& init) {
     const Tensor& x = context.input(0);
     const int axis = checked_axis(attribute, x.shape().rank());
     if (x.shape().dim(axis) == 0) invalid_argument("ArgMax over dimension {} of {}, which is empty", axis, x.shape().to_string());
-    std::vector<ReduceDim> dims;
+    std::vector<CudaReduceDim> dims;
     for (const std::int64_t size : x.shape().dims()) dims.push_back({size, std::ssize(dims) == axis});
-    context.set_output(0, cuda_reduce(context, Reduction::arg_max, x, dims, x.shape().without(axis)));
+    context.set_output(0, cuda_reduce(context, CudaReduction::arg_max, x, dims, x.shape().without(axis)));
   };
 }
 
@@ -62,12 +62,12 @@ void sum_to_like(KernelContext& context) {
   const int added = x.shape().rank() - shape.rank();
   if (added < 0 || broadcast(shape, x.shape()) != x.shape())
     invalid_argument("{} was not broadcast to {}", shape.to_string(), x.shape().to_string());
-  std::vector<ReduceDim> dims;
+  std::vector<CudaReduceDim> dims;
   for (int d = 0; d < x.shape().rank(); ++d) {
     const std::int64_t size = x.shape().dim(d);
     dims.push_back({size, d < added || (shape.dim(d - added) == 1 && size != 1)});
   }
-  context.set_output(0, cuda_reduce(context, Reduction::sum, x, dims, shape));
+  context.set_output(0, cuda_reduce(context, CudaReduction::sum, x, dims, shape));
 }
 
 // The sum of dy over the copies of each element.
@@ -76,7 +76,7 @@ Kernel make_tile_grad(const KernelInit& init) {
     const Tensor& dy = context.input(0);
     const Shape& shape = context.input(1).shape();
     bool fits = dy.shape().rank() == shape.rank() && std::ssize(multiples) == shape.rank();
-    std::vector<ReduceDim> dims;
+    std::vector<CudaReduceDim> dims;
     for (int d = 0; fits && d < shape.rank(); ++d) {
       const std::int64_t times = multiples[static_cast<std::size_t>(d)];
       std::int64_t size = 0;
@@ -84,18 +84,18 @@ Kernel make_tile_grad(const KernelInit& init) {
       dims.insert(dims.end(), {{times, true}, {shape.dim(d), false}});
     }
     if (!fits) invalid_argument("{} is not a tiling of {}", dy.shape().to_string(), shape.to_string());
-    context.set_output(0, cuda_reduce(context, Reduction::sum, dy, dims, shape));
+    context.set_output(0, cuda_reduce(context, CudaReduction::sum, dy, dims, shape));
   };
 }
 
 }  // namespace
 
-Tensor cuda_reduce(KernelContext& context, Reduction kind, const Tensor& x, std::span<const ReduceDim> dims, const Shape& shape) {
-  Tensor out = context.allocate(kind == Reduction::arg_max ? DType::i64 : x.dtype(), shape);
+Tensor cuda_reduce(KernelContext& context, CudaReduction kind, const Tensor& x, std::span<const CudaReduceDim> dims, const Shape& shape) {
+  Tensor out = context.allocate(kind == CudaReduction::arg_max ? DType::i64 : x.dtype(), shape);
   std::int64_t terms = 1;
-  for (const ReduceDim& d : dims)
+  for (const CudaReduceDim& d : dims)
     if (d.reduced && __builtin_mul_overflow(terms, d.size, &terms)) invalid_argument("a reduction of too many elements");
-  const bool of_nothing = kind == Reduction::sum || kind == Reduction::half_square_sum || (kind == Reduction::mean && !is_integer(x.dtype()));
+  const bool of_nothing = kind == CudaReduction::sum || kind == CudaReduction::half_square_sum || (kind == CudaReduction::mean && !is_integer(x.dtype()));
   if (terms == 0 && !of_nothing) invalid_argument("the {} of no elements: {} has a reduced dimension of 0", text(kind), x.shape().to_string());
   if (out.num_elements() == 0) return out;
   // Beyond here the kept dimensions are not 0, and if a reduced one is, there is one empty sum per result.
@@ -111,27 +111,27 @@ Tensor cuda_reduce(KernelContext& context, Reduction kind, const Tensor& x, std:
   }
   const cudaStream_t stream = cuda_device(context).stream();
   switch (kind) {
-    case Reduction::sum: check_cuda(launch_reduce_sum(l, 1, stream), "Sum"); break;
-    case Reduction::mean: check_cuda(launch_reduce_sum(l, static_cast<double>(terms), stream), "Mean"); break;
-    case Reduction::half_square_sum: check_cuda(launch_reduce_squares(l, 2, stream), "L2Loss"); break;
-    case Reduction::max: check_cuda(launch_reduce_extreme(l, true, stream), "Max"); break;
-    case Reduction::min: check_cuda(launch_reduce_extreme(l, false, stream), "Min"); break;
-    case Reduction::arg_max: check_cuda(launch_arg_max(l, stream), "ArgMax"); break;
+    case CudaReduction::sum: check_cuda(launch_reduce_sum(l, 1, stream), "Sum"); break;
+    case CudaReduction::mean: check_cuda(launch_reduce_sum(l, static_cast<double>(terms), stream), "Mean"); break;
+    case CudaReduction::half_square_sum: check_cuda(launch_reduce_squares(l, 2, stream), "L2Loss"); break;
+    case CudaReduction::max: check_cuda(launch_reduce_extreme(l, true, stream), "Max"); break;
+    case CudaReduction::min: check_cuda(launch_reduce_extreme(l, false, stream), "Min"); break;
+    case CudaReduction::arg_max: check_cuda(launch_arg_max(l, stream), "ArgMax"); break;
   }
   return out;
 }
 
 void register_cuda_reduce_kernels(KernelRegistry& registry) {
   const auto real = {DType::f32, DType::f64, DType::f16, DType::bf16, DType::i8, DType::u8, DType::i16, DType::i32, DType::i64};
-  add_cuda(registry, "Sum", real, over_axes(Reduction::sum));
-  add_cuda(registry, "Mean", real, over_axes(Reduction::mean));
-  add_cuda(registry, "Max", real, over_axes(Reduction::max));
-  add_cuda(registry, "Min", real, over_axes(Reduction::min));
+  add_cuda(registry, "Sum", real, over_axes(CudaReduction::sum));
+  add_cuda(registry, "Mean", real, over_axes(CudaReduction::mean));
+  add_cuda(registry, "Max", real, over_axes(CudaReduction::max));
+  add_cuda(registry, "Min", real, over_axes(CudaReduction::min));
   add_cuda(registry, "ArgMax", real, make_arg_max);
   add_cuda(registry, "SumToLike", real, sum_to_like);
   add_cuda(registry, "TileGrad", real, make_tile_grad);
   add_cuda(registry, "L2Loss", {DType::f32, DType::f64, DType::f16, DType::bf16},
-           [](KernelContext& context) { context.set_output(0, reduce_axes(context, Reduction::half_square_sum, {}, false)); });
+           [](KernelContext& context) { context.set_output(0, reduce_axes(context, CudaReduction::half_square_sum, {}, false)); });
 }
 
 }  // namespace troupe

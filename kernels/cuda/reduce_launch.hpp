@@ -12,7 +12,7 @@
 
 namespace troupe {
 
-enum class Reduction { sum, mean, half_square_sum, max, min, arg_max };
+enum class CudaReduction { sum, mean, half_square_sum, max, min, arg_max };
 
 struct ReduceLaunch {
   DType dtype = DType::invalid;  // of x

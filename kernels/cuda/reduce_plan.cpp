@@ -23,10 +23,10 @@ void cut(ReduceGrid& grid, std::int64_t terms, std::int64_t per_step, std::int64
 
 }  // namespace
 
-ReduceLayout reduce_layout(const ReduceDim* dims, int count) {
-  ReduceDim merged[kMaxReduceDims];
+ReduceLayout reduce_layout(const CudaReduceDim* dims, int count) {
+  CudaReduceDim merged[kMaxCudaReduceDims];
   int n = 0;
-  for (const ReduceDim* d = dims; d != dims + count; ++d) {
+  for (const CudaReduceDim* d = dims; d != dims + count; ++d) {
     if (d->size == 1) continue;
     if (n > 0 && merged[n - 1].reduced == d->reduced)
       merged[n - 1].size *= d->size;

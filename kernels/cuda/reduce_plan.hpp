@@ -9,12 +9,12 @@
 namespace troupe {
 
 // A dimension of the input, outermost first.
-struct ReduceDim {
+struct CudaReduceDim {
   std::int64_t size = 1;
   bool reduced = false;
 };
 
-inline constexpr int kMaxReduceDims = 16;  // two for each dimension of a tensor
+inline constexpr int kMaxCudaReduceDims = 16;  // two for each dimension of a tensor
 inline constexpr int kReduceThreads = 256;
 
 struct ReduceLoop {
@@ -23,7 +23,7 @@ struct ReduceLoop {
 };
 // Outermost first.
 struct ReduceLoops {
-  ReduceLoop all[kMaxReduceDims / 2];
+  ReduceLoop all[kMaxCudaReduceDims / 2];
   int count = 0;
   std::int64_t combinations = 1;
 };
@@ -38,8 +38,8 @@ struct ReduceLayout {
   std::int64_t results() const { return kept.combinations * (inner_reduced ? 1 : inner); }
   std::int64_t terms() const { return reduced.combinations * (inner_reduced ? inner : 1); }  // of each result
 };
-// Needs sizes of 1 and more, at most kMaxReduceDims of them.
-ReduceLayout reduce_layout(const ReduceDim* dims, int count);
+// Needs sizes of 1 and more, at most kMaxCudaReduceDims of them.
+ReduceLayout reduce_layout(const CudaReduceDim* dims, int count);
 // Of so many results without terms.
 ReduceLayout reduce_layout_of_nothing(std::int64_t results);
 

@@ -1,14 +1,54 @@
-// The schedule of a node LearningRate for the GPU.
+// Learning rates that change, worked out on the GPU: reading the number of updates would wait for it. For host and device code.
 #pragma once
 
-#include <optional>
+#include <cmath>
+#include <cstdint>
 
-#include "kernels/cuda/schedule_launch.hpp"
-#include "messages/attributes.hpp"
+#ifdef __CUDACC__
+#define TROUPE_BOTH_SIDES __host__ __device__
+#else
+#define TROUPE_BOTH_SIDES
+#endif
 
 namespace troupe {
 
-// None if it has too many changes for a kernel's argument. Throws invalid_argument for what is no schedule.
-std::optional<CudaSchedule> cuda_schedule(const Attributes& attributes);
+enum class CudaCourse { constant, step, piecewise, exponential, cosine, polynomial };
+
+// A Schedule (graph/schedules.hpp) as a kernel's argument.
+struct CudaSchedule {
+  static constexpr int kMostChanges = 64;
+
+  CudaCourse course = CudaCourse::constant;
+  std::int64_t warm_up = 0;
+  double rate = 0, end = 0, factor = 0, power = 1;
+  std::int64_t every = 1, steps = 1;
+  int changes = 0;  // piecewise
+  double rates[kMostChanges + 1] = {};
+  std::int64_t from[kMostChanges] = {};
+};
+
+TROUPE_BOTH_SIDES inline double course_rate(const CudaSchedule& s, std::int64_t t) {
+  const double done = static_cast<double>(t < s.steps ? t : s.steps) / static_cast<double>(s.steps);
+  switch (s.course) {
+    case CudaCourse::constant: return s.rate;
+    case CudaCourse::step: return s.rate * pow(s.factor, static_cast<double>(t / s.every));
+    case CudaCourse::piecewise: {
+      int i = 0;
+      while (i < s.changes && s.from[i] <= t) ++i;
+      return s.rates[i];
+    }
+    case CudaCourse::exponential: return s.rate * pow(s.factor, static_cast<double>(t) / static_cast<double>(s.every));
+    case CudaCourse::cosine: return t >= s.steps ? s.end : s.end + (s.rate - s.end) * (1 + cos(3.141592653589793 * done)) / 2;
+    case CudaCourse::polynomial: return s.end + (s.rate - s.end) * pow(1 - done, s.power);
+  }
+  return s.rate;
+}
+
+// Of the update before which there were t; NaN if t is below 0.
+TROUPE_BOTH_SIDES inline double schedule_rate(const CudaSchedule& s, std::int64_t t) {
+  if (t < 0) return NAN;
+  if (t < s.warm_up) return course_rate(s, 0) * static_cast<double>(t + 1) / static_cast<double>(s.warm_up);
+  return course_rate(s, t - s.warm_up);
+}
 
 }  // namespace troupe

@@ -18,14 +18,6 @@ struct SoftmaxRows {
   std::int64_t width = 0;  // at least 1
 };
 
-// How threads are given rows: a function of dtype and width alone.
-struct SoftmaxGrid {
-  int vector = 1;   // elements side by side that a thread loads at once
-  int across = 1;   // threads of a row: a power of two, up to 32; or a block of 256 or 1024
-  int vectors = 0;  // loads that a thread keeps: 1, 4, 8; 0: too many, the row is read twice
-};
-SoftmaxGrid softmax_grid(DType dtype, std::int64_t width);
-
 // out = softmax(x), or its logarithm. out may be x.
 cudaError_t launch_softmax(SoftmaxRows rows, bool logarithm, const void* x, void* out, cudaStream_t stream);
 // From the output y of either: dx.

@@ -11,6 +11,7 @@
 
 #include "kernels/cuda/element_types.cuh"
 #include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/softmax_grid.hpp"
 #include "kernels/cuda/softmax_launch.hpp"
 
 namespace troupe::device {

@@ -4,7 +4,6 @@
 // The learning rate and t stay on the GPU: where the CPU throws for a t below 1, variables become NaN here. Sparse updates and SlotsTouching
 // look at their row numbers on the host, and wait for them.
 #include <algorithm>
-#include <numeric>
 #include <optional>
 #include <vector>
 
@@ -12,7 +11,8 @@
 #include "graph/sparse_mean.hpp"
 #include "kernels/cpu/tensor_checks.hpp"
 #include "kernels/cuda/row_groups.hpp"
-#include "kernels/cuda/schedule.hpp"
+#include "kernels/cuda/schedule_launch.hpp"
+#include "kernels/cuda/schedule_of.hpp"
 #include "kernels/cuda/training_launch.hpp"
 #include "kernels/cuda/variables.hpp"
 

@@ -1,4 +1,4 @@
-#include "kernels/cuda/schedule.hpp"
+#include "kernels/cuda/schedule_of.hpp"
 
 #include <algorithm>
 
