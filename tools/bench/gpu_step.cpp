@@ -19,7 +19,7 @@ Output initial(Graph& graph, const GpuInput& input) {
 }  // namespace
 
 GpuStep::GpuStep(const std::vector<GpuInput>& inputs, int times, const Make& make, Options options)
-    : task_({.gpus = 1, .tf32 = options.tf32}), times_(times) {
+    : task_({.gpus = {.count = 1, .tf32 = options.tf32}}), times_(times) {
   std::vector<Output> values, made;
   for (const GpuInput& input : inputs)
     values.push_back(variable(graph_, {.name = "input", .initial_value = initial(graph_, input), .device = kGpu}).read());
@@ -38,7 +38,7 @@ double GpuStep::seconds_per_node(double seconds) const {
   return seconds_per_call(seconds, [this] { all_({}); }) / times_;
 }
 
-GpuFeed::GpuFeed(Tensor value) : value_(std::move(value)), task_({.gpus = 1}) {
+GpuFeed::GpuFeed(Tensor value) : value_(std::move(value)), task_({.gpus = {.count = 1}}) {
   const Output fed = placeholder(graph_, value_.dtype(), value_.shape());
   Output there;
   {
