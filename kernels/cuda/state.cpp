@@ -12,6 +12,8 @@ template <bool kSubtract>
 void assign_sum(KernelContext& context) {
   const Variable& variable = context.variable(0);
   const Tensor& value = context.input(1);
+  if (value.dtype() != variable.dtype())
+    invalid_argument("variable '{}' is of {}; an update of {} does not fit", variable.name(), name(variable.dtype()), name(value.dtype()));
   if (value.shape() != variable.value().shape())
     invalid_argument("variable '{}' is {}; an update of {} does not fit", variable.name(), variable.value().shape().to_string(),
                      value.shape().to_string());

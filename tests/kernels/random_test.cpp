@@ -99,7 +99,8 @@ TEST_F(RandomTest, ValuesStayInTheirRange) {
   }
   // So narrow that low + u * (high - low) often rounds to high.
   const float high = std::nextafter(1.0f, 2.0f);
-  for (float v : draw("RandomUniform", DType::f32, {100}, 1, high).values<float>()) EXPECT_EQ(v, 1.0f);
+  const Tensor narrow = draw("RandomUniform", DType::f32, {100}, 1, high);
+  for (float v : narrow.values<float>()) EXPECT_EQ(v, 1.0f);
 }
 
 TEST_F(RandomTest, NeighboursAreNotCorrelated) {

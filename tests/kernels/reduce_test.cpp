@@ -34,6 +34,12 @@ const std::vector<Case>& cases() {
       {{2, 3, 4, 5, 6}, {1, 3}},
       {{2, 3, 4, 5, 6}, {0, 2, 4}},
       {{2, 300, 4, 150}, {1, 3}},
+      {{96, 512}, {0}},
+      {{96, 512}, {1}},
+      {{40, 24, 64}, {0, 2}},
+      {{40, 24, 64}, {1}},
+      {{2, 100'000}, {1}},
+      {{2, 10'000, 8}, {1}},
       {{0, 3}, {1}},
       {{0}, {}},
       {{3, 0}, {1}},
@@ -126,6 +132,11 @@ class ReduceTest : public KernelTest {
 TEST_F(ReduceTest, FloatSumsAndMeansAreAccurate) {
   expect_sums<float>(1e-6);
   expect_sums<double>(1e-14);
+}
+
+TEST_F(ReduceTest, NarrowSumsAndMeansAreRoundedOnce) {
+  expect_sums<Half>(0x1p-11 + 1e-5);
+  expect_sums<BFloat16>(0x1p-8 + 1e-5);
 }
 
 TEST_F(ReduceTest, IntegerSumsAndMeansAreExact) {

@@ -52,6 +52,30 @@ TEST(Softmax, EqualsTheFormulaForAnyWidth) {
     }
 }
 
+// Beyond what one vector register, warp or block of threads has.
+TEST(Softmax, EqualsTheFormulaForLongRows) {
+  const KernelRegistry registry = all_kernels();
+  std::mt19937_64 engine(33);
+  for (std::int64_t width : {33, 132, 520, 1028, 4100, 4101, 16384, 16388})
+    for (DType dtype : {DType::f32, DType::f64}) {
+      const Tensor x = random_tensor(dtype, {2, width}, engine, -20, 20), dy = random_tensor(dtype, {2, width}, engine);
+      const Tensor y = run_every_way(registry, {"Softmax", dtype, {x}, {}})[0];
+      const auto log_y = doubles(run_every_way(registry, {"LogSoftmax", dtype, {x}, {}})[0]);
+      const auto dx = doubles(run_every_way(registry, {"SoftmaxGrad", dtype, {dy, y}, {}})[0]);
+      const auto p = doubles(y), g = doubles(dy);
+      const double relative = tolerance(dtype) * (3 + static_cast<double>(width) / 200);
+      for_each_row(x, [&](const double*, const std::vector<double>& want, std::size_t at) {
+        double dot = 0;
+        for (std::size_t j = 0; j < want.size(); ++j) dot += g[at + j] * p[at + j];
+        for (std::size_t j = 0; j < want.size(); ++j) {
+          ASSERT_NEAR(p[at + j], want[j], relative * want[j] + 1e-38) << width;
+          ASSERT_NEAR(log_y[at + j], std::log(want[j]), relative * (20 + std::fabs(std::log(want[j])))) << width;
+          ASSERT_NEAR(dx[at + j], p[at + j] * (g[at + j] - dot), relative * p[at + j] * 4 + 1e-38) << width;
+        }
+      });
+    }
+}
+
 TEST(Softmax, GradientsEqualTheJacobiansProduct) {
   const KernelRegistry registry = all_kernels();
   std::mt19937_64 engine(32);
