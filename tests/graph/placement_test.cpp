@@ -35,13 +35,17 @@ std::string refused(const Graph& g, bool soft = true) {
   return error_of([&] { placed(g, soft); });
 }
 
-TEST(Placement, TheDefaultIsTheFirstDeviceOfTheClientsTask) {
+TEST(Placement, TheDefaultIsTheFirstDeviceOfTheClientsTaskThatHasTheKernelAcceleratorsFirst) {
   GraphBuilder b;
   Output x = b.placeholder("x");
   b.add("Neg", "n", {x});
+  b.add("Sub", "s", {x, x});
   EXPECT_EQ(placed(b.g),
-            "x /job:worker/task:0/device:CPU:0\n"
-            "n /job:worker/task:0/device:CPU:0\n");
+            "x /job:worker/task:0/device:GPU:0\n"
+            "n /job:worker/task:0/device:GPU:0\n"
+            "s /job:worker/task:0/device:CPU:0\n");
+  EXPECT_EQ(default_devices(devices(), kWorker), std::vector<std::string>{"/job:worker/task:0/device:GPU:0"});
+  EXPECT_EQ(default_devices(devices(), {"ps", 0}), std::vector<std::string>{"/job:ps/task:0/device:CPU:0"});
 }
 
 TEST(Placement, RequestsAreMetWhereTheyCanBe) {
@@ -75,7 +79,7 @@ TEST(Placement, WhatUsesAVariableIsWhereTheVariableIs) {
             "w/read /job:ps/task:0/device:CPU:0\n"
             "lr /job:ps/task:0/device:CPU:0\n"  // goes to its only consumer
             "apply /job:ps/task:0/device:CPU:0\n"
-            "n /job:worker/task:0/device:CPU:0\n");
+            "n /job:worker/task:0/device:GPU:0\n");
 }
 
 TEST(Placement, ColocationIsTransitiveInAnyOrder) {
@@ -111,12 +115,12 @@ TEST(Placement, SoftPlacementFallsBackToADeviceOfTheSameTask) {
   b.add("Sub", "no_kernel_there", {x, x}, {}, "GPU:0");
   EXPECT_EQ(placed(b.g),
             "no_gpu_there /job:ps/task:0/device:CPU:0\n"
-            "no_such_index /job:worker/task:0/device:CPU:0\n"
+            "no_such_index /job:worker/task:0/device:GPU:0\n"
             "x /job:worker/task:0/device:CPU:0\n"
             "no_kernel_there /job:worker/task:0/device:CPU:0\n");
   EXPECT_EQ(refused(b.g, false),
             "invalid_argument: NoOp 'no_gpu_there': there is no device /job:ps/device:GPU:0; there is "
-            "/job:worker/task:0/device:CPU:0, /job:worker/task:0/device:GPU:0, /job:ps/task:0/device:CPU:0");
+            "/job:worker/task:0/device:GPU:0, /job:worker/task:0/device:CPU:0, /job:ps/task:0/device:CPU:0");
 }
 
 TEST(Placement, WhatNothingCanRunIsRefusedWithTheReason) {
@@ -165,8 +169,10 @@ TEST(Placement, IfGoesWhereItsBranchesCanRun) {
             "invalid_argument: If 'if': /job:worker/task:0/device:GPU:0 has no kernel for a branch");
 }
 
-TEST(Placement, FeedsAndFetchesStayOnTheClientsCpu) {
+// A Feed, a Neg on the GPU, a Fetch, and, if `elsewhere`, a node on the CPU.
+std::string fed_and_fetched(bool elsewhere, DType dtype = DType::f32) {
   GraphBuilder b;
+  b.g.add({.op = "Feed", .name = "other", .attributes = {{"T", dtype}, {"index", std::int64_t{1}}, {"shape", Shape{}}}});
   Output x =
       b.add("Feed", "x", {}, {{"T", DType::f32}, {"index", std::int64_t{0}}, {"shape", Shape{}}}, "GPU:0");
   Output n = b.add("Neg", "n", {x}, {}, "GPU:0");
@@ -175,7 +181,27 @@ TEST(Placement, FeedsAndFetchesStayOnTheClientsCpu) {
            .inputs = {n},
            .attributes = {{"index", std::int64_t{0}}},
            .colocate_with = "n"});
-  EXPECT_EQ(placed(b.g),
+  if (elsewhere) b.add("Sub", "s", {n, n});
+  return placed(b.g);
+}
+
+TEST(Placement, FeedsAndFetchesStayOnTheClientsCpu) {
+  EXPECT_EQ(fed_and_fetched(true),
+            "other /job:worker/task:0/device:CPU:0\n"
+            "x /job:worker/task:0/device:CPU:0\n"
+            "n /job:worker/task:0/device:GPU:0\n"
+            "f /job:worker/task:0/device:CPU:0\n"
+            "s /job:worker/task:0/device:CPU:0\n");
+}
+
+TEST(Placement, FeedsAndFetchesOfAGraphOnOneDeviceGoThereUnlessTheyAreStrings) {
+  EXPECT_EQ(fed_and_fetched(false),
+            "other /job:worker/task:0/device:GPU:0\n"
+            "x /job:worker/task:0/device:GPU:0\n"
+            "n /job:worker/task:0/device:GPU:0\n"
+            "f /job:worker/task:0/device:GPU:0\n");
+  EXPECT_EQ(fed_and_fetched(false, DType::string),
+            "other /job:worker/task:0/device:CPU:0\n"
             "x /job:worker/task:0/device:CPU:0\n"
             "n /job:worker/task:0/device:GPU:0\n"
             "f /job:worker/task:0/device:CPU:0\n");
@@ -188,10 +214,10 @@ TEST(Placement, LightNodesFollowTheirNeighbours) {
   Output n = b.add("Neg", "n", {c}, {}, "GPU:0");
   b.add("Identity", "i", {n});
   b.add("Neg", "m", {both}, {}, "GPU:0");
-  b.add("Neg", "k", {both});
+  b.add("Neg", "k", {both}, {}, "CPU:0");
   EXPECT_EQ(placed(b.g),
             "c /job:worker/task:0/device:GPU:0\n"
-            "both /job:worker/task:0/device:CPU:0\n"  // is needed on two devices
+            "both /job:worker/task:0/device:GPU:0\n"  // is needed on two devices
             "n /job:worker/task:0/device:GPU:0\n"
             "i /job:worker/task:0/device:GPU:0\n"
             "m /job:worker/task:0/device:GPU:0\n"
@@ -204,7 +230,7 @@ TEST(Placement, TheReportListsNodesByDevice) {
   b.add("NoOp", "b");
   EXPECT_EQ(placement_report(*place(b.g, devices(), {.client = kWorker})),
             "/job:ps/task:0/device:CPU:0: 1 nodes\n  NoOp 'a'\n"
-            "/job:worker/task:0/device:CPU:0: 1 nodes\n  NoOp 'b'\n");
+            "/job:worker/task:0/device:GPU:0: 1 nodes\n  NoOp 'b'\n");
   EXPECT_EQ(placement_report(b.g), "not placed: 1 nodes\n  NoOp 'b'\n/job:ps: 1 nodes\n  NoOp 'a'\n");
 }
 
