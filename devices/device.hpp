@@ -92,6 +92,8 @@ class Device {
   virtual Tensor upload(const Tensor& source) { return source; }
   // On the thread of compute() only. A copy on the host, waited for: for kernels that cannot go on without a value.
   virtual Tensor read(const Tensor& source) { return source; }
+  // Memory of the host that copies to and from here go straight to; null: any is as good. Elsewhere they pass through it.
+  virtual Allocator* pinned() { return nullptr; }
   // Why nothing runs here any more; none while it works. Work that is given to a lost device ends, and computes nothing.
   virtual Error failure() const { return {}; }
   // Ends the device's threads once running work has returned; work not yet begun is dropped. Callable twice.

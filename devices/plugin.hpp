@@ -36,7 +36,7 @@ struct PluginResult {
   std::string why_not;                   // "no NVIDIA driver (libcuda.so.1)"; for people
 };
 
-// The library for NVIDIA's GPUs. Looks for the driver first, which costs microseconds where there is none; opened once, and never closed.
+// The library for NVIDIA's GPUs. Looks for the driver first, which costs some 20 us where there is none; opened once, and never closed.
 // `path`: of libtroupe_cuda.so, opened also where there is no driver; "": beside the program, in ../lib beside it, where it was built or
 // installed. Throws nothing.
 PluginResult open_cuda_plugin(const std::string& path = "");

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <numeric>
-#include <ranges>
 
 #include "graph/rewrite.hpp"
 
@@ -213,22 +212,25 @@ class Placer {
   // What is fed goes straight to the only device that there is use for, and what is fetched comes straight from it: the graph is one
   // partition then.
   void bring_client_side_together() {
-    if (std::ranges::all_of(std::views::iota(0, graph_.size()), [&](int id) { return is_client_side(graph_.node(id)); })) return;
-    const DeviceName* only = nullptr;
-    for (const DeviceInfo* d : preferred_) {
-      const std::string name = d->name.to_string();
-      const auto elsewhere = [&](int id) { return !is_client_side(graph_.node(id)) && placed_->node(id).device != name; };
-      if (std::ranges::none_of(std::views::iota(0, graph_.size()), elsewhere)) only = &d->name;
-      if (only) break;
-    }
-    if (!only || *only == client_cpu_) return;
-    const auto of_strings = [&](int id) {
+    std::string only;
+    for (int id = 0; id < graph_.size(); ++id) {
       const Node& node = graph_.node(id);
-      return (is_op(node, "Feed") && node.output_types[0] == DType::string) || (is_op(node, "Fetch") && graph_.dtype(node.inputs[0]) == DType::string);
-    };
-    if (std::ranges::any_of(std::views::iota(0, graph_.size()), of_strings)) return;
+      if (is_client_side(node)) {
+        if (is_of_strings(node)) return;
+        continue;
+      }
+      const std::string& device = placed_->node(id).device;
+      if (only.empty()) only = device;
+      if (device != only) return;
+    }
+    const auto device = std::ranges::find_if(preferred_, [&](const DeviceInfo* d) { return d->name.to_string() == only; });
+    if (device == preferred_.end()) return;
     for (int id = 0; id < graph_.size(); ++id)
-      if (is_client_side(graph_.node(id))) assign(id, *only);
+      if (is_client_side(graph_.node(id))) assign(id, (*device)->name);
+  }
+  // Of a node of the client's side: strings stay on the CPU.
+  bool is_of_strings(const Node& node) const {
+    return (is_op(node, "Feed") ? node.output_types[0] : graph_.dtype(node.inputs[0])) == DType::string;
   }
 
   const Graph& graph_;

@@ -160,6 +160,7 @@ printf '{"step":"tests","total":%d,"failed":%d,"skipped":%d}\n' "${total:-0}" "$
 
 # ---- measure
 program="$build/bin/troupe-bench"
+bench_arguments+=(--python "$(command -v python3 || echo /usr/bin/python3)")  # the one that has PyTorch, if any has
 measure() { "$program" --device gpu --json "${bench_arguments[@]}" >"$report/bench.jsonl"; }
 # Each figure beside its target, which --list has in the lines below the case's name.
 table() {

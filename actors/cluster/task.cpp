@@ -6,6 +6,7 @@
 #include <caf/actor_system_config.hpp>
 #include <caf/io/middleman.hpp>
 #include <condition_variable>
+#include <limits>
 #include <mutex>
 #include <thread>
 
@@ -26,6 +27,9 @@
 
 namespace troupe {
 namespace {
+
+// Pinned memory is taken from the machine at once, so that what peers only announce must be bounded also where the task has no limit.
+constexpr std::uint64_t kMostPinnedAhead = std::uint64_t{1} << 30;
 
 // What the options mean for the wire. Throws before anything has started.
 WireOptions checked(const TaskOptions& options) {
@@ -111,12 +115,28 @@ class Task::Impl {
     if (options.register_kernels) options.register_kernels(kernels);
   }
 
+  // Of the first that has any; null: of none.
+  Allocator* pinned_memory() {
+    for (const auto& device : devices)
+      if (Allocator* pinned = device->pinned()) return pinned;
+    return nullptr;
+  }
+  // What comes from other tasks is put where devices take it from.
+  Allocator& memory_of_arrivals() {
+    Allocator* pinned = pinned_memory();
+    return pinned ? *pinned : devices.front()->allocator();
+  }
+  wire::Arrivals arrivals() {
+    const std::uint64_t unlimited = pinned_memory() ? kMostPinnedAhead : std::numeric_limits<std::uint64_t>::max();
+    return arrivals_in(memory_of_arrivals(), options.memory_limit == 0 ? unlimited : options.memory_limit / 8);
+  }
+
   void spawn_actors() {
     const std::string self = options.name.to_string();
     scheduler = system.spawn<SchedulerActorImpl>(registry.add("scheduler", self), options.name);
     rendezvous = system.spawn<RendezvousActorImpl>(registry.add("rendezvous", self), scheduler);
     collective = system.spawn<CollectiveActorImpl>(registry.add("collective", self), options.name, rendezvous, [this](DType dtype, const Shape& shape) {
-      return devices.front()->allocator().tensor(dtype, shape);
+      return memory_of_arrivals().tensor(dtype, shape);
     });
     caf::anon_send(scheduler, MeetAt{rendezvous, collective});
     client_gate = std::make_shared<ClientGate>(system, scheduler, rendezvous, collective);
@@ -264,6 +284,7 @@ std::uint16_t Task::port() const { return impl_->port; }
 const ClusterSpec& Task::cluster() const { return impl_->cluster; }
 const std::vector<DeviceInfo>& Task::devices() const { return impl_->infos; }
 const OpRegistry& Task::ops() const { return impl_->options.ops ? *impl_->options.ops : standard_ops(); }
+Allocator* Task::pinned_memory() { return impl_->pinned_memory(); }
 const std::string& Task::accelerators() const { return impl_->accelerators; }
 const KernelRegistry& Task::kernels() const { return impl_->kernels; }
 const std::string& Task::token() const { return impl_->token; }
@@ -296,7 +317,7 @@ void Task::join(const ClusterSpec& cluster, std::chrono::nanoseconds deadline, c
   impl.options.network.check({impl.options.host, impl.port}, cluster.token);
   for (const auto& [task, address] : cluster.tasks) impl.options.network.check(address, cluster.token);
   WireOptions wire = impl.wire;
-  wire.connection.arrivals = arrivals_in(impl.devices.front()->allocator());
+  wire.connection.arrivals = impl.arrivals();
   impl.token = cluster.token;
   impl.cluster = cluster;
   TaskIdentity identity{name(), cluster.name, cluster.token, Incarnation{random_id()}};

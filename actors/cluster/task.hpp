@@ -74,6 +74,8 @@ class Task {
   const OpRegistry& ops() const;  // that graphs of this task may be made of
   const KernelRegistry& kernels() const;
   Device& device(int index = 0);  // CPUs come first
+  // Memory of the host for what is fed to GPUs: copies go straight from it. Null without a GPU. Gone with the task; its tensors are not.
+  Allocator* pinned_memory();
   // "2 GPUs: CUDA 13.0, NVIDIA H200, NVIDIA H200", or why there are none.
   const std::string& accelerators() const;
   // The node of a task, this one's too. Throws not_found.

@@ -40,7 +40,7 @@ class RankTrainer {
                                     {.batch = plan.options.batch, .micro_batches = plan.options.micro_batches, .loss_scaling = plan.loss_scaling, .clip_norm = plan.clip_norm, .sparse_mean = plan.options.sparse_mean, .all_reduce = true, .ops = &plan.task.ops()})),
         session_(plan.task, *graph_.graph, {.seed = plan.options.seed, .on_placement = plan.options.on_placement}),
         group_(plan.task, "training", std::move(workers), {.timeout = plan.options.step_timeout, .stop = plan.options.stop}),
-        batches_(plan.data.train, plan.options.seed, 2, plan.task.actors().trace()),
+        batches_(plan.data.train, plan.options.seed, 2, plan.task.pinned_memory(), plan.task.actors().trace()),
         steps_per_epoch_(static_cast<std::uint64_t>(plan.data.train.size()) / examples_per_step()),
         settings_(job_settings(plan, group_.ranks(), 0, group_.ranks(), 0)),
         checkpoints_(plan, graph_, session_, settings_, group_.ranks(), steps_per_epoch_, group_.rank() == 0) {
@@ -242,7 +242,7 @@ class RankTrainer {
   Session session_;
   CollectiveGroup group_;
   EpochBatches batches_;
-  Batch test_batch_;
+  Batch test_batch_{.images = {}, .labels = {}, .memory = plan_.task.pinned_memory()};
   const std::uint64_t steps_per_epoch_;
   const std::string settings_;
   SessionCheckpoints checkpoints_;

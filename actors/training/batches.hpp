@@ -13,9 +13,9 @@ namespace troupe {
 // Examples [begin, end) of an epoch's permutation of the training set (ARCHITECTURE.md, Training).
 class EpochBatches {
  public:
-  // `in_use`: how many batches are held at a time.
-  EpochBatches(const Dataset& train, std::uint64_t seed, std::size_t in_use, Trace& trace)
-      : train_(train), seed_(seed), batches_(in_use), trace_(trace) {}
+  // `in_use`: how many batches are held at a time. `memory`: Batch::memory.
+  EpochBatches(const Dataset& train, std::uint64_t seed, std::size_t in_use, Allocator* memory, Trace& trace)
+      : train_(train), seed_(seed), batches_(in_use, Batch{.images = {}, .labels = {}, .memory = memory}), trace_(trace) {}
 
   // The batch's tensors may be reused by the call `in_use` calls later, once nobody else holds them.
   const Batch& get(std::uint32_t epoch, std::uint64_t begin, std::uint64_t end) {

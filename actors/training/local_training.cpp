@@ -32,7 +32,7 @@ class LocalTrainer {
                                      .sparse_mean = plan.options.sparse_mean,
                                      .ops = &plan.task.ops()})),
         session_(plan.task, *graph_.graph, {.seed = plan.options.seed, .on_placement = plan.options.on_placement}),
-        batches_(plan.data.train, plan.options.seed, kStepsInFlight * static_cast<std::size_t>(slots_), plan.task.actors().trace()),
+        batches_(plan.data.train, plan.options.seed, kStepsInFlight * static_cast<std::size_t>(slots_), plan.task.pinned_memory(), plan.task.actors().trace()),
         steps_per_epoch_(static_cast<std::uint64_t>(plan.data.train.size()) / examples_per_step()),
         checkpoints_(plan, graph_, session_, job_settings(plan, static_cast<std::uint32_t>(slots_), 0, 0, 0), static_cast<std::uint32_t>(slots_), steps_per_epoch_, true),
         curves_(plan, *graph_.graph, true) {
@@ -178,7 +178,7 @@ class LocalTrainer {
   TrainingGraph graph_;
   Session session_;
   EpochBatches batches_;
-  Batch test_batch_;
+  Batch test_batch_{.images = {}, .labels = {}, .memory = plan_.task.pinned_memory()};
   const std::uint64_t steps_per_epoch_;
   SessionCheckpoints checkpoints_;
   TrainingCurves curves_;

@@ -94,7 +94,7 @@ Evaluation Model::evaluate(const Dataset& test) {
   impl_->prepare();
   double loss = 0;
   std::int64_t correct = 0;
-  Batch batch;
+  Batch batch{.images = {}, .labels = {}, .memory = impl_->task().pinned_memory()};
   for (std::int64_t begin = 0; begin < test.size(); begin += kEvaluationChunk) {
     gather_range(test, begin, std::min(test.size(), begin + kEvaluationChunk), batch);
     std::vector<Tensor> feeds = impl_->values();

@@ -1,6 +1,5 @@
 #include <caf/actor_system.hpp>
 #include <caf/send.hpp>
-#include <array>
 #include <deque>
 
 #include "actors/introspection/introspection.hpp"
@@ -20,7 +19,7 @@ class WorkerLoop {
         attempt_(attempt),
         index_(static_cast<std::uint32_t>(plan.task.name().index)),
         session_(plan.task, *job.sharded.graph, {.seed = plan.options.seed, .shards = job.shard_names(), .on_placement = plan.options.on_placement}),
-        batches_(plan.data.train, plan.options.seed, kTokensAhead, plan.task.actors().trace()),
+        batches_(plan.data.train, plan.options.seed, kTokensAhead, plan.task.pinned_memory(), plan.task.actors().trace()),
         curves_(plan, *job.graph.graph, index_ == 0),
         mailbox_(std::make_shared<WorkerMailbox>(most_silence(plan.options), std::chrono::steady_clock::now, plan.task.actors().why())) {
     const TrainingGraph& g = job.graph;
@@ -314,7 +313,7 @@ class WorkerLoop {
   std::uint32_t index_;
   Session session_;
   EpochBatches batches_;
-  std::array<Batch, kTokensAhead> test_batches_;
+  std::vector<Batch> test_batches_{kTokensAhead, Batch{.images = {}, .labels = {}, .memory = plan_.task.pinned_memory()}};
   std::size_t next_test_batch_ = 0;
   Callable step_, evaluate_, read_all_;
   TrainingCurves curves_;

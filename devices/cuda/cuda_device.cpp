@@ -96,6 +96,7 @@ class Impl final : public CudaDevice, private Stream {
   const DeviceAttributes& attributes() const override { return attributes_; }
   Allocator& allocator() override { return allocator_; }
   Stream& compute() override { return *this; }
+  Allocator* pinned() override { return &pinned_; }
   Parallelism& parallelism() override { return one_thread_; }
   CudaStreamHandle stream() const override { return compute_.native(); }
   const CudaProperties& properties() const override { return properties_; }

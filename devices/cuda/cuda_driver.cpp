@@ -62,12 +62,6 @@ class RealCudaDriver final : public CudaDriver {
   }
   void destroy(CudaEventHandle event) noexcept override { static_cast<void>(cudaEventDestroy(event)); }
   void record(CudaEventHandle event, CudaStreamHandle stream) override { check_cuda(cudaEventRecord(event, stream), "cudaEventRecord"); }
-  bool reached(CudaEventHandle event) override {
-    const cudaError_t status = cudaEventQuery(event);
-    if (status == cudaErrorNotReady) return false;
-    check_cuda(status, "cudaEventQuery");
-    return true;
-  }
   void await(CudaEventHandle event) override { check_cuda(cudaEventSynchronize(event), "cudaEventSynchronize"); }
   void wait(CudaStreamHandle stream, CudaEventHandle event) override { check_cuda(cudaStreamWaitEvent(stream, event, 0), "cudaStreamWaitEvent"); }
 

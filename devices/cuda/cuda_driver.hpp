@@ -51,7 +51,6 @@ class CudaDriver {
   virtual CudaEventHandle make_event() = 0;  // those who wait for it sleep
   virtual void destroy(CudaEventHandle event) noexcept = 0;
   virtual void record(CudaEventHandle event, CudaStreamHandle stream) = 0;
-  virtual bool reached(CudaEventHandle event) = 0;
   virtual void await(CudaEventHandle event) = 0;                            // blocks the calling thread
   virtual void wait(CudaStreamHandle stream, CudaEventHandle event) = 0;    // later work of the stream comes after the event
 

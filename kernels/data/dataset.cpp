@@ -5,17 +5,17 @@
 namespace troupe {
 namespace {
 
-void reuse_or_allocate(Tensor& tensor, DType dtype, const Shape& shape) {
+void reuse_or_allocate(Tensor& tensor, DType dtype, const Shape& shape, Allocator* memory) {
   const bool fits = tensor.valid() && tensor.dtype() == dtype && tensor.shape() == shape && tensor.unique() &&
                     tensor.aligned() && tensor.space().on_host();
-  if (!fits) tensor = Tensor(dtype, shape);
+  if (!fits) tensor = memory ? memory->tensor(dtype, shape) : Tensor(dtype, shape);
 }
 
 void prepare(const Dataset& dataset, std::int64_t examples, Batch& batch) {
   Shape shape = dataset.images.shape();
   shape.set_dim(0, examples);
-  reuse_or_allocate(batch.images, DType::f32, shape);
-  reuse_or_allocate(batch.labels, DType::i32, Shape{examples});
+  reuse_or_allocate(batch.images, DType::f32, shape, batch.memory);
+  reuse_or_allocate(batch.labels, DType::i32, Shape{examples}, batch.memory);
 }
 
 void convert(const std::uint8_t* from, std::int64_t count, float* to) {

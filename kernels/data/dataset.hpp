@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <span>
 
-#include "messages/tensor.hpp"
+#include "devices/allocator.hpp"
 
 namespace troupe {
 
@@ -23,6 +23,7 @@ struct DataSplits {
 struct Batch {
   Tensor images;  // f32 [b, height, width, channels], pixel / 255: in [0, 1]
   Tensor labels;  // i32 [b]
+  Allocator* memory = nullptr;  // where they are put, on the host; null: anywhere
 };
 
 // Examples `indices` of the dataset, in this order. The memory of `batch` is written again if it has the

@@ -2,6 +2,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
+
 #include "actors/cluster/task.hpp"
 #include "actors/session/session.hpp"
 #include "actors/training/model.hpp"
@@ -9,6 +12,7 @@
 #include "graph/variable.hpp"
 #include "kernels/data/digits.hpp"
 #include "tests/actors/error_of.hpp"
+#include "tests/actors/job_tasks.hpp"
 
 namespace troupe {
 namespace {
@@ -92,6 +96,48 @@ TEST(Accelerator, ManyStepsInFlightKeepTheirValues) {
   }
 }
 
+std::uint64_t pinned_allocations(Task& task) { return task.pinned_memory()->stats().allocations; }
+
+TEST(Accelerator, WhatIsFedFromPinnedMemoryIsNotCopiedOnTheHost) {
+  Task task(with_gpus(1));
+  Graph g;
+  const Output x = placeholder(g, DType::f32, Shape{3}, "x");
+  Session session(task, g);
+  const Output y = neg(x);
+  session.extend(g);
+  Tensor pinned = task.pinned_memory()->tensor(DType::f32, Shape{3});
+  EXPECT_EQ(pinned.space().kind, MemorySpace::Kind::pinned);
+  std::ranges::copy(std::array{1.f, 2.f, 3.f}, pinned.mutable_data<float>());
+  std::uint64_t before = pinned_allocations(task);
+  EXPECT_TRUE(bitwise_equal(session.run({{x, pinned}}, y), Tensor::vector<float>({-1, -2, -3})));
+  EXPECT_EQ(pinned_allocations(task) - before, 1u);  // what is fetched
+  before = pinned_allocations(task);
+  EXPECT_TRUE(bitwise_equal(session.run({{x, Tensor::vector<float>({4, 5, 6})}}, y), Tensor::vector<float>({-4, -5, -6})));
+  EXPECT_EQ(pinned_allocations(task) - before, 2u);
+  Task none(with_gpus(0));
+  EXPECT_EQ(none.pinned_memory(), nullptr);
+}
+
+TEST(Accelerator, TensorsOfOtherTasksComeIntoPinnedMemory) {
+  testing::JobTasks tasks(1, 1, {}, {.count = 1, .plugin = TROUPE_SIMULATED_GPU});
+  Graph g;
+  Output there, here;
+  {
+    const auto ps = g.on_device("/job:ps/task:0/device:CPU:0");
+    there = random_uniform(g, Shape{1 << 20}, 0, 1);
+  }
+  {
+    const auto gpu = g.on_device("/job:worker/task:0/device:GPU:0");
+    here = neg(there);
+  }
+  Session session(tasks[1], g);
+  const auto of_cpu = [&] { return tasks[1].device(0).allocator().stats().allocations; };
+  const std::uint64_t cpu = of_cpu(), pinned = pinned_allocations(tasks[1]);
+  session.run_targets({here});
+  EXPECT_EQ(of_cpu(), cpu);
+  EXPECT_EQ(pinned_allocations(tasks[1]) - pinned, 1u);
+}
+
 TEST(Accelerator, PartsOfAGraphOnBothExchangeTensors) {
   Task task(with_gpus(2));
   Graph g;
@@ -113,7 +159,9 @@ TEST(Accelerator, PartsOfAGraphOnBothExchangeTensors) {
   Session session(task, g);
   const Tensor fed = Tensor::vector<float>({1, 2, 3});
   for (int i = 0; i < 20; ++i) {
+    const std::uint64_t before = pinned_allocations(task);
     const auto out = session.run({{x, fed}}, {a, b, c});
+    EXPECT_EQ(pinned_allocations(task) - before, 2u);  // x on its way to GPU:0, and `a` as it is fetched: not on its way to GPU:1
     EXPECT_TRUE(bitwise_equal(out[0], Tensor::vector<float>({1, 4, 9})));
     EXPECT_TRUE(bitwise_equal(out[1], Tensor::vector<float>({2, 6, 12})));
     EXPECT_TRUE(bitwise_equal(out[2], Tensor::vector<float>({-2, -6, -12})));

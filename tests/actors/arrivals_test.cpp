@@ -33,7 +33,7 @@ class ArrivalsOf64MiB : public ::testing::Test {
   Tensor of_a_kernel(std::size_t bytes) { return device->allocator().tensor(DType::u8, Shape{static_cast<std::int64_t>(bytes)}); }
 
   std::unique_ptr<Device> device = make_cpu_device({.name = DeviceName::of({"ps", 0}, "CPU", 0), .threads = 1, .memory_limit = 64 * kMiB});
-  const wire::Arrivals arrivals = arrivals_in(device->allocator());
+  const wire::Arrivals arrivals = arrivals_in(device->allocator(), 8 * kMiB);
   std::vector<Frame> frames;
 };
 

@@ -13,13 +13,13 @@ namespace troupe::testing {
 
 class JobTasks {
  public:
-  JobTasks(int ps, int workers, const NetworkOptions& network = {}) {
+  JobTasks(int ps, int workers, const NetworkOptions& network = {}, const GpuOptions& gpus = {}) {
     std::vector<TaskName> names;
     for (int i = 0; i < ps; ++i) names.push_back({"ps", i});
     for (int i = 0; i < workers; ++i) names.push_back({"worker", i});
     ClusterSpec cluster{"job", "token", {}};
     for (const TaskName& name : names) {
-      tasks_.push_back(std::make_unique<Task>(TaskOptions{.name = name, .threads = 1, .networked = true, .network = network}));
+      tasks_.push_back(std::make_unique<Task>(TaskOptions{.name = name, .threads = 1, .networked = true, .gpus = gpus, .network = network}));
       cluster.tasks[name] = {"127.0.0.1", tasks_.back()->port()};
     }
     std::vector<std::future<void>> joining;

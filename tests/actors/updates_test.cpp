@@ -211,6 +211,14 @@ TEST(SparseTraining, TasksThatDisagreeAboutTheMeanAreTold) {
   EXPECT_THAT(told, Each(HasSubstr("sparse_mean is 'all_slots', expected 'touching_slots'")));
 }
 
+// What is pushed of a GPU is on the host, rows and their numbers.
+TEST(SparseTraining, OfWorkersWithGpusHasTheBitsOfCpus) {
+  JobTasks tasks(1, 2, {}, {.count = 1, .plugin = TROUPE_SIMULATED_GPU});
+  Task alone({.threads = 1});
+  const std::string expected = train_on_greys(alone, SparseMean::touching_slots, JobMode::local, 2).params_sha256;
+  EXPECT_THAT(tasks.run([](Task& task) { return train_on_greys(task, SparseMean::touching_slots, JobMode::sync, 2).params_sha256; }), Each(expected));
+}
+
 // Where a slot has no row twice: else the ring adds in another order.
 TEST(SparseTraining, OfOneExampleEachHasTheSameBitsByAllReduce) {
   JobTasks ring(0, 2);

@@ -146,12 +146,6 @@ void SimulatedCuda::record(CudaEventHandle event, CudaStreamHandle stream) {
   }
   of(stream).add([mark] { mark->reach(); });
 }
-bool SimulatedCuda::reached(CudaEventHandle event) {
-  throw_if_lost();
-  const auto mark = of(event).get();
-  const std::lock_guard lock(mark->mutex);
-  return mark->reached;
-}
 void SimulatedCuda::await(CudaEventHandle event) {
   of(event).get()->await();
   throw_if_lost();

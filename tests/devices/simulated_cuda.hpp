@@ -45,7 +45,6 @@ class SimulatedCuda final : public CudaDriver {
   CudaEventHandle make_event() override;
   void destroy(CudaEventHandle event) noexcept override;
   void record(CudaEventHandle event, CudaStreamHandle stream) override;
-  bool reached(CudaEventHandle event) override;
   void await(CudaEventHandle event) override;
   void wait(CudaStreamHandle stream, CudaEventHandle event) override;
   void copy(void* to, const void* from, std::size_t bytes, CudaStreamHandle stream) override;

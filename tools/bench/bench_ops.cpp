@@ -75,7 +75,7 @@ std::shared_ptr<const OpRegistry> bench_ops() {
 }
 
 TaskOptions bench_task(int threads, Tally& tally) {
-  TaskOptions options;
+  TaskOptions options{.gpus = {.count = 0}};
   options.threads = threads;
   options.ops = bench_ops();
   options.register_kernels = [&tally](KernelRegistry& kernels) { add_kernels(kernels, tally); };

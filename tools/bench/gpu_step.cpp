@@ -1,5 +1,8 @@
 #include "tools/bench/gpu_step.hpp"
 
+#include <deque>
+#include <future>
+
 #include "graph/ops.hpp"
 #include "tools/bench/harness.hpp"
 
@@ -19,38 +22,37 @@ Output initial(Graph& graph, const GpuInput& input) {
 }  // namespace
 
 GpuStep::GpuStep(const std::vector<GpuInput>& inputs, int times, const Make& make, Options options)
-    : task_({.gpus = {.count = 1, .tf32 = options.tf32}}), times_(times) {
-  std::vector<Output> values, made;
+    : task_({.gpus = {.count = 1, .tf32 = options.tf32}}), times_(times), in_flight_(options.in_flight) {
+  std::vector<Output> values, made, fed;
   for (const GpuInput& input : inputs)
     values.push_back(variable(graph_, {.name = "input", .initial_value = initial(graph_, input), .device = kGpu}).read());
+  if (options.fed.valid()) {
+    feeds_ = {options.fed};
+    fed = {placeholder(graph_, options.fed.dtype(), options.fed.shape())};
+  }
   {
     const auto there = graph_.on_device(kGpu);
+    if (!fed.empty()) made.push_back(add_op("Identity", fed));
     for (int i = 0; i < times; ++i)
       for (const Output& output : make(values)) made.push_back(output);
   }
   const Output initialize = initializer(graph_);
   session_ = std::make_unique<Session>(task_, graph_, session_options(options.optimize));
   session_->run_targets({initialize});
-  all_ = options.fetch ? session_->callable({}, made) : session_->callable({}, {}, made);
+  all_ = options.fetch ? session_->callable(fed, made) : session_->callable(fed, {}, made);
 }
 
 double GpuStep::seconds_per_node(double seconds) const {
-  return seconds_per_call(seconds, [this] { all_({}); }) / times_;
-}
-
-GpuFeed::GpuFeed(Tensor value) : value_(std::move(value)), task_({.gpus = {.count = 1}}) {
-  const Output fed = placeholder(graph_, value_.dtype(), value_.shape());
-  Output there;
-  {
-    const auto device = graph_.on_device(kGpu);
-    there = add_op("Identity", {fed});
-  }
-  session_ = std::make_unique<Session>(task_, graph_, session_options(false));
-  feed_ = session_->callable({fed}, {}, {there});
-}
-
-double GpuFeed::seconds(double seconds) const {
-  return seconds_per_call(seconds, [this] { feed_({value_}); });
+  if (in_flight_ == 1) return seconds_per_call(seconds, [this] { all_(feeds_); }) / times_;
+  std::deque<std::future<std::vector<Tensor>>> running;
+  const double per_step = seconds_per_call(seconds, [&] {
+    running.push_back(all_.async(feeds_));
+    if (running.size() < static_cast<std::size_t>(in_flight_)) return;
+    running.front().get();
+    running.pop_front();
+  });
+  for (auto& step : running) step.get();
+  return per_step / times_;
 }
 
 }  // namespace troupe::bench

@@ -1,4 +1,4 @@
-// Steps of many nodes on a GPU that all read the same variables there: what a kernel costs inside the runtime.
+// Steps of many nodes on a GPU that all read the same variables there: what a kernel costs inside the runtime, and what copies cost kernels.
 #pragma once
 
 #include <functional>
@@ -27,34 +27,24 @@ class GpuStep {
     bool tf32 = false;
     bool optimize = false;  // passes on: fusion
     bool fetch = false;     // bring the results to the host
+    Tensor fed;             // taken to the GPU in each step
+    int in_flight = 1;      // steps at a time
   };
   GpuStep(const std::vector<GpuInput>& inputs, int times, const Make& make, Options options);
 
   // Runs steps for at least `seconds`, each to its end on the GPU; returns seconds for each time that `make` was called.
   double seconds_per_node(double seconds) const;
   // The results, if they are fetched: in memory that copies to the GPU go straight from.
-  std::vector<Tensor> results() const { return all_({}); }
+  std::vector<Tensor> results() const { return all_(feeds_); }
 
  private:
   Task task_;
   Graph graph_;
   int times_;
+  int in_flight_;
+  std::vector<Tensor> feeds_;
   std::unique_ptr<Session> session_;
   Callable all_;
-};
-
-// Steps that do nothing but take a fed tensor to the GPU. `value`: what GpuStep::results gave.
-class GpuFeed {
- public:
-  explicit GpuFeed(Tensor value);
-  double seconds(double seconds) const;
-
- private:
-  Tensor value_;
-  Task task_;
-  Graph graph_;
-  std::unique_ptr<Session> session_;
-  Callable feed_;
 };
 
 }  // namespace troupe::bench

@@ -11,7 +11,7 @@ namespace troupe::bench {
 
 KernelStep::KernelStep(std::vector<Tensor> feeds, int nodes,
                        const std::function<Output(const std::vector<Output>& inputs)>& make)
-    : task_({.threads = 1}), feeds_(std::move(feeds)), nodes_(nodes) {
+    : task_({.threads = 1, .gpus = {.count = 0}}), feeds_(std::move(feeds)), nodes_(nodes) {
   std::vector<Output> inputs, outputs;
   for (const Tensor& feed : feeds_) inputs.push_back(placeholder(graph_, feed.dtype(), feed.shape()));
   for (int i = 0; i < nodes; ++i) outputs.push_back(make(inputs));

@@ -168,7 +168,7 @@ Contest elementwise(const Settings& settings) {
   const std::int64_t elements = settings.quick ? 1000 : (16 << 20) / 4;
   const Tensor x = random_tensor({elements}, 1);
   struct State {
-    Task task{{.threads = 1}};
+    Task task{{.threads = 1, .gpus = {.count = 0}}};
     Graph graph;
     std::unique_ptr<Session> session;
     Callable call;

@@ -1,4 +1,4 @@
-"""What the scripts that train on digits share: the data, and the dialogue with troupe-bench."""
+"""What the scripts that train share: the data, and the dialogue with troupe-bench."""
 
 import sys
 import time
@@ -7,8 +7,8 @@ import numpy
 
 
 def arguments():
-    """directory, model, batch, epochs"""
-    directory, model, batch, epochs = sys.argv[1:]
+    """directory, model, batch, epochs; the script's own come after them"""
+    directory, model, batch, epochs = sys.argv[1:5]
     return directory, model, int(batch), int(epochs)
 
 

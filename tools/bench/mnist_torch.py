@@ -12,18 +12,11 @@ PINNED = "1.13"  # python3-torch of Debian 12 is 1.13.1
 try:
     import torch
     from torch import nn
+
+    from torch_models import make_model
 except ImportError as error:
     mnist_data.say("unavailable: " + str(error) + " (tools/setup.sh --with-peers)")
     sys.exit(0)
-
-
-def make_model(name):
-    if name == "mlp":
-        return nn.Sequential(nn.Flatten(), nn.Linear(784, 128), nn.ReLU(), nn.Linear(128, 10))
-    return nn.Sequential(
-        nn.Conv2d(1, 32, 3), nn.ReLU(), nn.MaxPool2d(2),
-        nn.Conv2d(32, 64, 3), nn.ReLU(), nn.MaxPool2d(2),
-        nn.Flatten(), nn.Linear(64 * 5 * 5, 128), nn.ReLU(), nn.Linear(128, 10))
 
 
 def main():

@@ -37,7 +37,7 @@ Contest null_chain(const Settings& settings) {
 
 Contest pipelined(const Settings& settings) {
   const auto measure = [&](bool counters) -> Measure {
-    auto graph = std::make_shared<OneNode>(TaskOptions{.threads = 1, .counters = counters});
+    auto graph = std::make_shared<OneNode>(TaskOptions{.threads = 1, .gpus = {.count = 0}, .counters = counters});
     return [graph, slice = slice_seconds(settings)] { return graph->pipelined_per_second(slice); };
   };
   return pair(measure(true), measure(false));

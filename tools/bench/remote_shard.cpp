@@ -90,7 +90,7 @@ RemoteShard::RemoteShard(As what, std::int64_t elements, std::uint32_t variables
     : shard_{"ps", what == As::coordinator ? 1 : 0}, child_({own_path(), "--child", kShard}) {
   const TaskName self = what == As::coordinator ? TaskName{"ps", 0} : TaskName{"worker", 0};
   child_.write_line(fmt::format("{} {} {}", shard_.index, elements, variables));
-  task_ = std::make_unique<Task>(TaskOptions{.name = self, .threads = 1, .networked = true});
+  task_ = std::make_unique<Task>(TaskOptions{.name = self, .threads = 1, .gpus = {.count = 0}, .networked = true});
   const auto port = static_cast<std::uint16_t>(std::stoi(child_.read_line()));
   const ClusterSpec cluster{"bench", "bench", {{shard_, {"127.0.0.1", port}}, {self, {"127.0.0.1", task_->port()}}}};
   child_.write_line(in_one_line(cluster));
@@ -117,7 +117,7 @@ void RemoteShard::serve() {
   std::int64_t elements = 0;
   std::uint32_t variables = 0;
   if (!(words >> index >> elements >> variables)) invalid_argument("'{}' does not describe a shard", line);
-  Task task({.name = {"ps", index}, .threads = 1, .networked = true});
+  Task task({.name = {"ps", index}, .threads = 1, .gpus = {.count = 0}, .networked = true});
   say(std::to_string(task.port()));
   if (!std::getline(std::cin, line)) return;
   task.join(ClusterSpec::parse(line, "the parent"), kPatience);

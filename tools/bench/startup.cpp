@@ -45,7 +45,7 @@ std::vector<Output> network(const Output& x, int count) {
 
 Contest compile(const Settings& settings) {
   struct State {
-    Task task{{.threads = 1}};
+    Task task{{.threads = 1, .gpus = {.count = 0}}};
     Graph graph;
     std::vector<Output> nodes;
   };

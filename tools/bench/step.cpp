@@ -73,7 +73,7 @@ void check_idle(double seconds) {
 }
 
 Contest sync_steps(const Settings& settings) {
-  auto graph = std::make_shared<OneNode>(TaskOptions{.threads = 1});
+  auto graph = std::make_shared<OneNode>(TaskOptions{.threads = 1, .gpus = {.count = 0}});
   auto trips = std::make_shared<RoundTrips>();
   const double slice = settings.slice_seconds();
   graph->run_one();
@@ -84,7 +84,7 @@ Contest sync_steps(const Settings& settings) {
 }
 
 Contest pipelined_steps(const Settings& settings) {
-  auto graph = std::make_shared<OneNode>(TaskOptions{.threads = 1});
+  auto graph = std::make_shared<OneNode>(TaskOptions{.threads = 1, .gpus = {.count = 0}});
   const double slice = settings.slice_seconds();
   return {.troupe = [=] { return graph->pipelined_per_second(slice); }, .peers = {}};
 }

@@ -28,7 +28,7 @@ TrainingResult train(const Training& t, JobMode mode, const DataSplits& data, Ta
 // The same job in one process, on one thread.
 class OneProcess {
  public:
-  explicit OneProcess(const Training& training) : training_(training), data_(digits_for(training)), task_({.threads = 1}) {}
+  explicit OneProcess(const Training& training) : training_(training), data_(digits_for(training)), task_({.threads = 1, .gpus = {.count = 0}}) {}
   double images_per_second() { return train(training_, JobMode::local, data_, task_).images_per_second; }
 
  private:
@@ -90,7 +90,7 @@ void train_as_child() {
   words >> name.job >> name.index >> t.model >> t.batch >> t.slots >> t.images >> t.epochs;
   if (!words) invalid_argument("'{}' does not say what to train", line);
   const DataSplits data = digits_for(t);
-  Task task({.name = name, .threads = 1, .networked = true});
+  Task task({.name = name, .threads = 1, .gpus = {.count = 0}, .networked = true});
   say(std::to_string(task.port()));
   if (!std::getline(std::cin, line)) return;
   task.join(ClusterSpec::parse(line, "the parent"), kPatience);

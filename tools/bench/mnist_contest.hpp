@@ -1,0 +1,27 @@
+// Training of a model of troupe-mnist, beside scripts of this folder that train the same one.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "actors/cluster/task.hpp"
+#include "tools/bench/harness.hpp"
+#include "tools/bench/mnist_model.hpp"
+
+namespace troupe::bench {
+
+struct TrainingScript {
+  std::string file;
+  std::vector<std::string> arguments;  // after those that all have: directory, model, batch, epochs (mnist_data.py)
+};
+
+// A script as a peer. It says "ready NAME" or "unavailable WHY", then answers each line with the steps per second of some epochs.
+// `directory`: of the data. None, with a line on stderr, if it cannot run.
+std::optional<Peer> script_peer(const TrainingScript& script, const Training& training, const std::string& directory, const Settings& settings);
+
+// Steps per second on the built-in digits, in memory.
+Contest mnist_contest(Training training, const TaskOptions& task, const std::vector<TrainingScript>& scripts, const Settings& settings);
+
+}  // namespace troupe::bench
