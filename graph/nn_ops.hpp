@@ -3,6 +3,7 @@
 #pragma once
 
 #include "graph/ops.hpp"
+#include "graph/padding.hpp"
 
 namespace troupe {
 
@@ -15,7 +16,6 @@ Output softmax_cross_entropy(Output logits, Output labels, Name name = {});
 // Elementwise, of independent classes: max(x,0) - x z + log(1 + exp(-|x|)).
 Output sigmoid_cross_entropy(Output logits, Output labels, Name name = {});
 
-enum class Padding { same, valid };
 std::string to_string(Padding padding);  // the value of the attribute
 
 struct Conv2DOptions {

@@ -13,7 +13,7 @@
 #include "actors/introspection/inspected.hpp"
 #include "actors/introspection/traced_message.hpp"
 #include "actors/supervision/policy.hpp"
-#include "messages/local_messages.hpp"
+#include "messages/caf/instances.hpp"
 
 namespace troupe {
 

@@ -24,9 +24,9 @@ bool is_operand(const Node& node, std::size_t input) {
   return node.op->inputs[input].type_attr == node.op->kernel_type;
 }
 
-class Pass {
+class Rewriting {
  public:
-  Pass(const Graph& graph, const MixedPrecisionOptions& options, MixedPrecisionReport& report)
+  Rewriting(const Graph& graph, const MixedPrecisionOptions& options, MixedPrecisionReport& report)
       : graph_(graph),
         options_(options),
         report_(report),
@@ -197,7 +197,7 @@ std::unique_ptr<Graph> mixed_precision(const Graph& graph, const MixedPrecisionO
     invalid_argument("mixed precision: the products can be in bf16 or f16, not in {}",
                      name(options.precision));
   MixedPrecisionReport unused;
-  return Pass(graph, options, report ? *report : unused).run();
+  return Rewriting(graph, options, report ? *report : unused).run();
 }
 
 }  // namespace troupe

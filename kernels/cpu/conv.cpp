@@ -105,7 +105,7 @@ void store(Parallelism& parallelism, const float* values, Tensor& out) {
 
 // `bias` may be null.
 void convolve(Parallelism& parallelism, const Tensor& x, const Tensor& filter, const Tensor* bias,
-              FusedActivation activation, const Conv2DOptions& options, Tensor& y) {
+              FusedActivation activation, const Conv2DAttributes& options, Tensor& y) {
   check_conv2d_type(x);
   const ConvGeometry g = conv2d_geometry(x.shape(), filter.shape(), options);
   check_tensor("Conv2D: the filter", filter, x.dtype(), filter.shape());
@@ -130,7 +130,7 @@ void convolve(Parallelism& parallelism, const Tensor& x, const Tensor& filter, c
   });
 }
 
-Kernel make_convolution(const Conv2DOptions& options, bool fused, FusedActivation activation) {
+Kernel make_convolution(const Conv2DAttributes& options, bool fused, FusedActivation activation) {
   return [=](KernelContext& ctx) {
     const Tensor& x = ctx.input(0);
     Tensor y = ctx.allocate(x.dtype(), conv2d_shape(x.shape(), ctx.input(1).shape(), options));
@@ -140,16 +140,16 @@ Kernel make_convolution(const Conv2DOptions& options, bool fused, FusedActivatio
 }
 
 Kernel make_conv2d(const KernelInit& init) {
-  return make_convolution(conv2d_options(init.attributes), false, FusedActivation::none);
+  return make_convolution(conv2d_attributes(init.attributes), false, FusedActivation::none);
 }
 
 Kernel make_fused_conv2d(const KernelInit& init) {
-  return make_convolution(conv2d_options(init.attributes), true,
+  return make_convolution(conv2d_attributes(init.attributes), true,
                           parse_activation(init.attributes.string("activation")));
 }
 
 Kernel make_backprop_input(const KernelInit& init) {
-  return [options = conv2d_options(init.attributes)](KernelContext& ctx) {
+  return [options = conv2d_attributes(init.attributes)](KernelContext& ctx) {
     const Tensor& x = ctx.input(0);  // for its shape
     Tensor dx = ctx.allocate(x.dtype(), x.shape());
     conv2d_backprop_input(ctx.parallelism(), ctx.input(1), ctx.input(2), options, dx);
@@ -158,7 +158,7 @@ Kernel make_backprop_input(const KernelInit& init) {
 }
 
 Kernel make_backprop_filter(const KernelInit& init) {
-  return [options = conv2d_options(init.attributes)](KernelContext& ctx) {
+  return [options = conv2d_attributes(init.attributes)](KernelContext& ctx) {
     const Tensor& filter = ctx.input(1);  // for its shape
     Tensor d_filter = ctx.allocate(filter.dtype(), filter.shape());
     conv2d_backprop_filter(ctx.parallelism(), ctx.input(0), ctx.input(2), options, d_filter);
@@ -168,13 +168,13 @@ Kernel make_backprop_filter(const KernelInit& init) {
 
 }  // namespace
 
-void conv2d(Parallelism& parallelism, const Tensor& x, const Tensor& filter, const Conv2DOptions& options,
+void conv2d(Parallelism& parallelism, const Tensor& x, const Tensor& filter, const Conv2DAttributes& options,
             Tensor& y) {
   convolve(parallelism, x, filter, nullptr, FusedActivation::none, options, y);
 }
 
 void conv2d_backprop_input(Parallelism& parallelism, const Tensor& filter, const Tensor& dy,
-                           const Conv2DOptions& options, Tensor& dx) {
+                           const Conv2DAttributes& options, Tensor& dx) {
   check_conv2d_type(dx);
   const ConvGeometry g = conv2d_geometry(dx.shape(), filter.shape(), options);
   check_tensor("Conv2DBackpropInput: the filter", filter, dx.dtype(), filter.shape());
@@ -193,7 +193,7 @@ void conv2d_backprop_input(Parallelism& parallelism, const Tensor& filter, const
 }
 
 void conv2d_backprop_filter(Parallelism& parallelism, const Tensor& x, const Tensor& dy,
-                            const Conv2DOptions& options, Tensor& d_filter) {
+                            const Conv2DAttributes& options, Tensor& d_filter) {
   check_conv2d_type(d_filter);
   const ConvGeometry g = conv2d_geometry(x.shape(), d_filter.shape(), options);
   check_tensor("Conv2DBackpropFilter: x", x, d_filter.dtype(), x.shape());

@@ -15,28 +15,28 @@
 
 namespace troupe {
 
-struct Conv2DOptions {
+struct Conv2DAttributes {
   std::array<std::int64_t, 2> strides{1, 1};  // height, width
   Padding padding = Padding::valid;
 };
 
 // The attributes "strides" and "padding".
-Conv2DOptions conv2d_options(const Attributes& attributes);
+Conv2DAttributes conv2d_attributes(const Attributes& attributes);
 void check_conv2d_type(const Tensor& t);
 // Of this image and filter.
-ConvGeometry conv2d_geometry(const Shape& x, const Shape& filter, const Conv2DOptions& options);
+ConvGeometry conv2d_geometry(const Shape& x, const Shape& filter, const Conv2DAttributes& options);
 // The shape of the result for this image and filter.
-Shape conv2d_shape(const Shape& x, const Shape& filter, const Conv2DOptions& options);
+Shape conv2d_shape(const Shape& x, const Shape& filter, const Conv2DAttributes& options);
 
-void conv2d(Parallelism& parallelism, const Tensor& x, const Tensor& filter, const Conv2DOptions& options,
+void conv2d(Parallelism& parallelism, const Tensor& x, const Tensor& filter, const Conv2DAttributes& options,
             Tensor& y);
 
 // The gradient by x; dx gives the shape of x.
 void conv2d_backprop_input(Parallelism& parallelism, const Tensor& filter, const Tensor& dy,
-                           const Conv2DOptions& options, Tensor& dx);
+                           const Conv2DAttributes& options, Tensor& dx);
 
 // The gradient by the filter; d_filter gives the shape of the filter.
 void conv2d_backprop_filter(Parallelism& parallelism, const Tensor& x, const Tensor& dy,
-                            const Conv2DOptions& options, Tensor& d_filter);
+                            const Conv2DAttributes& options, Tensor& d_filter);
 
 }  // namespace troupe

@@ -180,11 +180,11 @@ void write_image(T* to, std::int64_t size, Fill fill) {
   }
 }
 
-using Forward = void (*)(Parallelism&, const Tensor&, const PoolOptions&, Tensor&);
+using Forward = void (*)(Parallelism&, const Tensor&, const PoolAttributes&, Tensor&);
 
 KernelFactory forward(Forward function) {
   return [function](const KernelInit& init) -> Kernel {
-    return [function, options = pool_options(init.attributes)](KernelContext& ctx) {
+    return [function, options = pool_attributes(init.attributes)](KernelContext& ctx) {
       const Tensor& x = ctx.input(0);
       Tensor y = ctx.allocate(x.dtype(), pool_shape(x.shape(), options));
       function(ctx.parallelism(), x, options, y);
@@ -194,7 +194,7 @@ KernelFactory forward(Forward function) {
 }
 
 Kernel make_max_pool_grad(const KernelInit& init) {
-  return [options = pool_options(init.attributes)](KernelContext& ctx) {
+  return [options = pool_attributes(init.attributes)](KernelContext& ctx) {
     const Tensor& x = ctx.input(0);
     Tensor dx = ctx.allocate(x.dtype(), x.shape());
     max_pool_grad(ctx.parallelism(), x, ctx.input(1), ctx.input(2), options, dx);
@@ -203,7 +203,7 @@ Kernel make_max_pool_grad(const KernelInit& init) {
 }
 
 Kernel make_avg_pool_grad(const KernelInit& init) {
-  return [options = pool_options(init.attributes)](KernelContext& ctx) {
+  return [options = pool_attributes(init.attributes)](KernelContext& ctx) {
     const Tensor& x = ctx.input(0);  // for its shape
     Tensor dx = ctx.allocate(x.dtype(), x.shape());
     avg_pool_grad(ctx.parallelism(), ctx.input(1), options, dx);
@@ -213,7 +213,7 @@ Kernel make_avg_pool_grad(const KernelInit& init) {
 
 }  // namespace
 
-void max_pool(Parallelism& parallelism, const Tensor& x, const PoolOptions& options, Tensor& y) {
+void max_pool(Parallelism& parallelism, const Tensor& x, const PoolAttributes& options, Tensor& y) {
   const PoolGeometry g = pool_geometry(x.shape(), options);
   check_tensor("MaxPool: the output", y, x.dtype(), g.result_shape());
   dispatch(FloatTypes{}, x.dtype(), [&]<class T>() {
@@ -227,7 +227,7 @@ void max_pool(Parallelism& parallelism, const Tensor& x, const PoolOptions& opti
   });
 }
 
-void avg_pool(Parallelism& parallelism, const Tensor& x, const PoolOptions& options, Tensor& y) {
+void avg_pool(Parallelism& parallelism, const Tensor& x, const PoolAttributes& options, Tensor& y) {
   const PoolGeometry g = pool_geometry(x.shape(), options);
   check_tensor("AvgPool: the output", y, x.dtype(), g.result_shape());
   dispatch(FloatTypes{}, x.dtype(), [&]<class T>() {
@@ -242,7 +242,7 @@ void avg_pool(Parallelism& parallelism, const Tensor& x, const PoolOptions& opti
 }
 
 void max_pool_grad(Parallelism& parallelism, const Tensor& x, const Tensor& y, const Tensor& dy,
-                   const PoolOptions& options, Tensor& dx) {
+                   const PoolAttributes& options, Tensor& dx) {
   const PoolGeometry g = pool_geometry(x.shape(), options);
   check_tensor("MaxPoolGrad: y", y, x.dtype(), g.result_shape());
   check_tensor("MaxPoolGrad: dy", dy, x.dtype(), g.result_shape());
@@ -261,7 +261,7 @@ void max_pool_grad(Parallelism& parallelism, const Tensor& x, const Tensor& y, c
   });
 }
 
-void avg_pool_grad(Parallelism& parallelism, const Tensor& dy, const PoolOptions& options, Tensor& dx) {
+void avg_pool_grad(Parallelism& parallelism, const Tensor& dy, const PoolAttributes& options, Tensor& dx) {
   const PoolGeometry g = pool_geometry(dx.shape(), options);
   check_tensor("AvgPoolGrad: dy", dy, dx.dtype(), g.result_shape());
   dispatch(FloatTypes{}, dx.dtype(), [&]<class T>() {

@@ -14,7 +14,7 @@
 
 namespace troupe {
 
-struct PoolOptions {
+struct PoolAttributes {
   std::array<std::int64_t, 2> size{2, 2};  // height, width
   std::array<std::int64_t, 2> strides{2, 2};
   Padding padding = Padding::valid;
@@ -32,19 +32,19 @@ struct PoolGeometry {
 };
 
 // The attributes "ksize", "strides" and "padding".
-PoolOptions pool_options(const Attributes& attributes);
-PoolGeometry pool_geometry(const Shape& x, const PoolOptions& options);
+PoolAttributes pool_attributes(const Attributes& attributes);
+PoolGeometry pool_geometry(const Shape& x, const PoolAttributes& options);
 // The shape of the result: [n, out height, out width, channels].
-Shape pool_shape(const Shape& x, const PoolOptions& options);
+Shape pool_shape(const Shape& x, const PoolAttributes& options);
 
-void max_pool(Parallelism& parallelism, const Tensor& x, const PoolOptions& options, Tensor& y);
+void max_pool(Parallelism& parallelism, const Tensor& x, const PoolAttributes& options, Tensor& y);
 // The average over the elements that exist.
-void avg_pool(Parallelism& parallelism, const Tensor& x, const PoolOptions& options, Tensor& y);
+void avg_pool(Parallelism& parallelism, const Tensor& x, const PoolAttributes& options, Tensor& y);
 
 // dx like x: each dy goes to the first maximum of its window, in row-major order.
 void max_pool_grad(Parallelism& parallelism, const Tensor& x, const Tensor& y, const Tensor& dy,
-                   const PoolOptions& options, Tensor& dx);
+                   const PoolAttributes& options, Tensor& dx);
 // dx gives the shape of x: each dy is shared equally by the elements of its window.
-void avg_pool_grad(Parallelism& parallelism, const Tensor& dy, const PoolOptions& options, Tensor& dx);
+void avg_pool_grad(Parallelism& parallelism, const Tensor& dy, const PoolAttributes& options, Tensor& dx);
 
 }  // namespace troupe

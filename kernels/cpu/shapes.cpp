@@ -24,7 +24,7 @@ Shape matmul_shape(const Shape& a, const Shape& b, bool transpose_a, bool transp
   return {a[transpose_a ? 1 : 0], b[transpose_b ? 0 : 1]};
 }
 
-Conv2DOptions conv2d_options(const Attributes& attributes) {
+Conv2DAttributes conv2d_attributes(const Attributes& attributes) {
   return {.strides = pair_attribute(attributes, "strides"),
           .padding = parse_padding(attributes.string("padding"))};
 }
@@ -34,7 +34,7 @@ void check_conv2d_type(const Tensor& t) {
     invalid_argument("Conv2D works on floating-point numbers, not on {}", name(t.dtype()));
 }
 
-ConvGeometry conv2d_geometry(const Shape& x, const Shape& filter, const Conv2DOptions& options) {
+ConvGeometry conv2d_geometry(const Shape& x, const Shape& filter, const Conv2DAttributes& options) {
   check_rank("Conv2D: x (NHWC)", x, 4);
   check_rank("Conv2D: the filter (HWIO)", filter, 4);
   if (x[3] != filter[2])
@@ -47,17 +47,17 @@ ConvGeometry conv2d_geometry(const Shape& x, const Shape& filter, const Conv2DOp
           .columns = window_axis("Conv2D: width", x[2], filter[1], options.strides[1], options.padding)};
 }
 
-Shape conv2d_shape(const Shape& x, const Shape& filter, const Conv2DOptions& options) {
+Shape conv2d_shape(const Shape& x, const Shape& filter, const Conv2DAttributes& options) {
   return conv2d_geometry(x, filter, options).result_shape();
 }
 
-PoolOptions pool_options(const Attributes& attributes) {
+PoolAttributes pool_attributes(const Attributes& attributes) {
   return {.size = pair_attribute(attributes, "ksize"),
           .strides = pair_attribute(attributes, "strides"),
           .padding = parse_padding(attributes.string("padding"))};
 }
 
-PoolGeometry pool_geometry(const Shape& x, const PoolOptions& options) {
+PoolGeometry pool_geometry(const Shape& x, const PoolAttributes& options) {
   check_rank("pooling: x (NHWC)", x, 4);
   return {
       .batch = x[0],
@@ -66,7 +66,7 @@ PoolGeometry pool_geometry(const Shape& x, const PoolOptions& options) {
       .columns = window_axis("pooling: width", x[2], options.size[1], options.strides[1], options.padding)};
 }
 
-Shape pool_shape(const Shape& x, const PoolOptions& options) {
+Shape pool_shape(const Shape& x, const PoolAttributes& options) {
   return pool_geometry(x, options).result_shape();
 }
 

@@ -6,13 +6,10 @@
 #include <cstdint>
 #include <string_view>
 
+#include "graph/padding.hpp"
 #include "messages/attributes.hpp"
 
 namespace troupe {
-
-// same: as many outputs as ceil(input / stride), zeros around the input where needed, the odd one at the end.
-// valid: only windows that lie inside the input.
-enum class Padding { same, valid };
 
 // Window o covers the input positions [o * stride - before, o * stride - before + kernel) that exist.
 struct WindowAxis {

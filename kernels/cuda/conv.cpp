@@ -175,7 +175,7 @@ void backward_filter(const Work& w, const Tensor& x, const Tensor& dy, Tensor& d
 // ---- kernels
 
 Kernel make_convolution(const KernelInit& init, bool fused) {
-  const Conv2DOptions options = conv2d_options(init.attributes);
+  const Conv2DAttributes options = conv2d_attributes(init.attributes);
   const FusedActivation activation = fused ? parse_activation(init.attributes.string("activation")) : FusedActivation::none;
   return [=](KernelContext& context) {
     const Tensor &x = context.input(0), &filter = context.input(1);
@@ -198,7 +198,7 @@ Kernel make_convolution(const KernelInit& init, bool fused) {
 }
 
 Kernel make_backprop_input(const KernelInit& init) {
-  return [options = conv2d_options(init.attributes)](KernelContext& context) {
+  return [options = conv2d_attributes(init.attributes)](KernelContext& context) {
     const Tensor& x = context.input(0);  // for its shape
     const Tensor &filter = context.input(1), &dy = context.input(2);
     Tensor dx = context.allocate(x.dtype(), x.shape());
@@ -214,7 +214,7 @@ Kernel make_backprop_input(const KernelInit& init) {
 }
 
 Kernel make_backprop_filter(const KernelInit& init) {
-  return [options = conv2d_options(init.attributes)](KernelContext& context) {
+  return [options = conv2d_attributes(init.attributes)](KernelContext& context) {
     const Tensor& filter = context.input(1);  // for its shape
     const Tensor &x = context.input(0), &dy = context.input(2);
     Tensor d_filter = context.allocate(filter.dtype(), filter.shape());

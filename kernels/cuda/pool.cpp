@@ -19,7 +19,7 @@ using Forward = cudaError_t (*)(DType, const PoolSizes&, const void*, void*, cud
 
 KernelFactory forward(const char* op, Forward launch) {
   return [=](const KernelInit& init) -> Kernel {
-    return [=, options = pool_options(init.attributes)](KernelContext& context) {
+    return [=, options = pool_attributes(init.attributes)](KernelContext& context) {
       const Tensor& x = context.input(0);
       const PoolGeometry g = pool_geometry(x.shape(), options);
       Tensor y = context.allocate(x.dtype(), g.result_shape());
@@ -30,7 +30,7 @@ KernelFactory forward(const char* op, Forward launch) {
 }
 
 Kernel make_max_pool_grad(const KernelInit& init) {
-  return [options = pool_options(init.attributes)](KernelContext& context) {
+  return [options = pool_attributes(init.attributes)](KernelContext& context) {
     const Tensor &x = context.input(0), &y = context.input(1), &dy = context.input(2);
     Tensor dx = context.allocate(x.dtype(), x.shape());
     const PoolGeometry g = pool_geometry(x.shape(), options);
@@ -43,7 +43,7 @@ Kernel make_max_pool_grad(const KernelInit& init) {
 }
 
 Kernel make_avg_pool_grad(const KernelInit& init) {
-  return [options = pool_options(init.attributes)](KernelContext& context) {
+  return [options = pool_attributes(init.attributes)](KernelContext& context) {
     const Tensor& x = context.input(0);  // for its shape
     const Tensor& dy = context.input(1);
     Tensor dx = context.allocate(x.dtype(), x.shape());

@@ -19,7 +19,7 @@ class JobTasks {
     for (int i = 0; i < workers; ++i) names.push_back({"worker", i});
     ClusterSpec cluster{"job", "token", {}};
     for (const TaskName& name : names) {
-      tasks_.push_back(std::make_unique<Task>(TaskOptions{.name = name, .threads = 1, .networked = true, .gpus = gpus, .network = network}));
+      tasks_.push_back(std::make_unique<Task>(TaskOptions{.name = name, .threads = 1, .gpus = gpus, .networked = true, .network = network}));
       cluster.tasks[name] = {"127.0.0.1", tasks_.back()->port()};
     }
     std::vector<std::future<void>> joining;

@@ -39,7 +39,7 @@ Attributes attributes_of(const Case& c) {
   return {{"strides", std::vector<std::int64_t>{c.strides[0], c.strides[1]}},
           {"padding", std::string(c.padding)}};
 }
-Conv2DOptions options_of(const Case& c) {
+Conv2DAttributes options_of(const Case& c) {
   return {.strides = c.strides, .padding = parse_padding(c.padding)};
 }
 
@@ -129,7 +129,7 @@ TEST(Conv2D, OfALargeBatchDoesNotDependOnThreads) {
 TEST(Conv2D, GivesTheSameBitsOnAThreadThatLetsOpenMpUseMany) {
   std::mt19937_64 engine(14);
   const Case c{{8, 28, 28, 1}, {3, 3, 1, 32}, {1, 1}, "VALID"};
-  const Conv2DOptions options = options_of(c);
+  const Conv2DAttributes options = options_of(c);
   const Tensor x = random_tensor(DType::f32, c.x, engine);
   const Tensor dy = random_tensor(DType::f32, conv2d_shape(c.x, c.filter, options), engine);
   const auto device = test_device();
@@ -146,7 +146,7 @@ TEST(Conv2D, GivesTheSameBitsOnAThreadThatLetsOpenMpUseMany) {
 }
 
 double loss_of(Parallelism& parallelism, const Tensor& x, const Tensor& filter, const Tensor& weights,
-               const Conv2DOptions& options) {
+               const Conv2DAttributes& options) {
   Tensor y(DType::f64, weights.shape());
   conv2d(parallelism, x, filter, options, y);
   double loss = 0;
@@ -161,7 +161,7 @@ TEST(Conv2D, GradientsEqualCentralDifferences) {
   for (const char* padding : {"SAME", "VALID"})
     for (std::array<std::int64_t, 2> stride : kStrides) {
       const Case c{{2, 5, 4, 2}, {3, 2, 2, 3}, stride, padding};
-      const Conv2DOptions options = options_of(c);
+      const Conv2DAttributes options = options_of(c);
       Tensor x = random_tensor(DType::f64, c.x, engine), filter = random_tensor(DType::f64, c.filter, engine);
       const Tensor dy = random_tensor(DType::f64, conv2d_shape(c.x, c.filter, options), engine);
       Tensor dx(DType::f64, c.x), df(DType::f64, c.filter);

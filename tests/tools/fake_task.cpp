@@ -3,6 +3,7 @@
 //   finish (default)  prints the cluster file and its words if it is the chief, and ends
 //   fail              ends with code 3
 //   early             ends with code 4, before the handshake
+//   gpus              prints CUDA_VISIBLE_DEVICES on stderr, and ends
 //   mute              never reports
 //   babble            reports something that is no address
 //   wait              waits for SIGTERM and ends with code 0
@@ -103,6 +104,7 @@ int main(int argc, char** argv) {
     std::cerr << e.to_string() << std::endl;
     return 72;
   }
+  if (action == "gpus") std::cerr << "GPUs '" << getenv("CUDA_VISIBLE_DEVICES") << "'" << std::endl;
   if (action == "fail") return 3;
   if (action == "crash") abort();
   if (action == "wait") wait_for_sigterm();

@@ -139,6 +139,20 @@ TEST(Launch, GivesEveryTaskTheClusterFileAndPassesTheChiefsOutputUnchanged) {
       << "the cluster file stays behind";
 }
 
+TEST(Launch, SharesGpusAmongWorkers) {
+  setenv("CUDA_VISIBLE_DEVICES", "4,GPU-aa,6,7", 1);
+  Launched run(cluster(1, 2, {"ps/0=gpus", "worker/0=gpus", "worker/1=gpus"}, {"--gpus-per-worker", "2"}));
+  EXPECT_EQ(run.wait(), 0) << run.err;
+  EXPECT_THAT(run.err, AllOf(HasSubstr("[ps/0] GPUs ''\n"), HasSubstr("[worker/0] GPUs '4,GPU-aa'\n"), HasSubstr("[worker/1] GPUs '6,7'\n")));
+  Launched more(cluster(1, 3, {}, {"--gpus-per-worker", "2"}));
+  EXPECT_EQ(more.wait(), 1);
+  EXPECT_THAT(more.err, HasSubstr("3 workers with 2 GPUs each need 6, there are 4 (CUDA_VISIBLE_DEVICES, else /dev/nvidia*): 4, GPU-aa, 6, 7"));
+  Launched all(cluster(1, 1, {"ps/0=gpus", "worker/0=gpus"}));
+  EXPECT_EQ(all.wait(), 0);
+  EXPECT_THAT(all.err, AllOf(HasSubstr("[ps/0] GPUs '4,GPU-aa,6,7'\n"), HasSubstr("[worker/0] GPUs '4,GPU-aa,6,7'\n")));
+  unsetenv("CUDA_VISIBLE_DEVICES");
+}
+
 TEST(Launch, NamesTasksAddressesAndOutputOnStderr) {
   Launched run(cluster(1, 2));
   EXPECT_EQ(run.wait(), 0) << run.err;

@@ -10,12 +10,14 @@
 #include <cerrno>
 #include <charconv>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <optional>
 #include <string_view>
 
 #include "messages/error.hpp"
 #include "tools/launch/cluster_file.hpp"
+#include "tools/launch/gpu_share.hpp"
 #include "tools/launch/line_reader.hpp"
 #include "tools/launch/process.hpp"
 
@@ -87,6 +89,10 @@ FileDescriptor listen_to_signals() {
 class Launcher {
  public:
   explicit Launcher(const LaunchOptions& options) : options_(options), signals_(listen_to_signals()) {
+    if (options_.gpus_per_worker) {
+      const char* const variable = std::getenv("CUDA_VISIBLE_DEVICES");
+      gpus_.emplace(*options_.gpus_per_worker, options_.workers, visible_gpus(variable ? std::optional<std::string>(variable) : std::nullopt));
+    }
     adopt_orphans();
   }
   ~Launcher() { kill_descendants(); }
@@ -134,7 +140,8 @@ class Launcher {
     ChildOptions child_options{.command = options_.command,
                                .inherit_stdout = options_.restarts == 0 && task.job == "worker" && task.index == 0,
                                .tasks = options_.ps + options_.workers,
-                               .cluster_file = cluster_file_ ? cluster_file_->path() : ""};
+                               .cluster_file = cluster_file_ ? cluster_file_->path() : "",
+                               .gpus = gpus_ ? std::optional(gpus_->of(task.job, task.index)) : std::nullopt};
     for (const std::string& argument :
          {std::string("--job"), task.job, std::string("--task"), std::to_string(task.index)}) {
       child_options.command.push_back(argument);
@@ -358,6 +365,7 @@ class Launcher {
   }
 
   const LaunchOptions& options_;
+  std::optional<GpuShare> gpus_;
   FileDescriptor signals_;
   Phase phase_ = Phase::starting;
   std::vector<LaunchedTask> tasks_;  // ps/0, ps/1, ..., worker/0, ...

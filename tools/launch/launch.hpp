@@ -3,6 +3,7 @@
 #pragma once
 
 #include <chrono>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,7 @@ struct LaunchOptions {
   std::vector<std::string> command;                 // APP ARGS...; each task also gets --job J --task I
   std::chrono::duration<double> start_timeout{60};  // until every task has reported its address
   std::chrono::duration<double> grace{10};          // between asking tasks to end and killing them
+  std::optional<int> gpus_per_worker;  // and none for other tasks; none: every task sees all GPUs
   int restarts = 0;  // how often a task that fails in the running cluster is started again
 };
 

@@ -51,6 +51,7 @@ int main(int argc, char** argv) {
   troupe::LaunchOptions options;
   double start_timeout = options.start_timeout.count();
   double grace = options.grace.count();
+  int gpus_per_worker = 0;
   CLI::App app(kDescription, "troupe-launch");
   app.formatter(std::make_shared<HelpFormatter>());
   app.set_version_flag("--version", "troupe-launch " TROUPE_VERSION);
@@ -65,6 +66,8 @@ int main(int argc, char** argv) {
   app.add_option("--restart", options.restarts, "How often a task that fails is started again")
       ->check(CLI::Range(0, 1'000'000))
       ->capture_default_str();
+  app.add_option("--gpus-per-worker", gpus_per_worker, "GPUs of this machine that each worker has for itself (CUDA_VISIBLE_DEVICES); other tasks have\nnone. Without it every task sees all GPUs")
+      ->check(CLI::Range(0, 1024));
   app.prefix_command();
   try {
     app.parse(argc, argv);
@@ -83,6 +86,7 @@ int main(int argc, char** argv) {
   }
   options.command.front() = find_app(options.command.front());
   options.start_timeout = std::chrono::duration<double>(start_timeout);
+  if (app.count("--gpus-per-worker") > 0) options.gpus_per_worker = gpus_per_worker;
   options.grace = std::chrono::duration<double>(grace);
   try {
     return troupe::launch(options);

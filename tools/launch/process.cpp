@@ -54,6 +54,7 @@ int become(const ChildOptions& options, pid_t launcher, int out, int err, int re
   fcntl(cluster, F_SETFD, 0);
   setenv("TROUPE_LAUNCH", fmt::format("{},{},{}", report, cluster, options.tasks).c_str(), 1);
   if (!options.cluster_file.empty()) setenv("TROUPE_LAUNCH_CLUSTER", options.cluster_file.c_str(), 1);
+  if (options.gpus) setenv("CUDA_VISIBLE_DEVICES", options.gpus->c_str(), 1);
   std::vector<char*> arguments;
   for (const std::string& argument : options.command)
     arguments.push_back(const_cast<char*>(argument.c_str()));

@@ -3,6 +3,7 @@
 
 #include <sys/types.h>
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -32,6 +33,7 @@ struct ChildOptions {
   bool inherit_stdout = false;       // else a pipe
   int tasks = 1;                     // that the launcher starts, told to each
   std::string cluster_file;          // of a task that is started again
+  std::optional<std::string> gpus;   // CUDA_VISIBLE_DEVICES; none: the launcher's
 };
 
 // The launcher's ends of the pipes do not block.
