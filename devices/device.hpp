@@ -32,6 +32,9 @@ class Event {
   virtual bool reached() const = 0;
   // Calls `callback` once the point is reached; at once if it has been.
   virtual void on_reached(std::function<void()> callback) = 0;
+  // Of an event of Stream::record() that has been reached: what work since the one before it has found wrong with its data, where kernels
+  // cannot throw because nobody waits for them.
+  virtual Error error() const { return {}; }
 };
 
 class Stream {
@@ -82,7 +85,8 @@ class Device {
   // Copies between this device and others, asynchronously and in parallel to compute. `done` gets the copy, or an error, at once or on a
   // thread of the device. On a CPU all hand back the same tensor at once.
   using CopyDone = std::function<void(Tensor, Error)>;
-  // What work of compute() that has been run makes, to the host.
+  // What work of compute() that has been run makes, to the host. An error also if that work has found something wrong with its data, as of
+  // hand_over(): what bad data made does not leave. Noticed on the thread of compute() only.
   virtual void copy_to_host(Tensor source, CopyDone done) = 0;
   // From the host, or from another device of this type that has handed it over.
   virtual void copy_in(Tensor source, CopyDone done) = 0;

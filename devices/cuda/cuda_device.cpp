@@ -85,6 +85,7 @@ class Impl final : public CudaDevice, private Stream {
         allocator_(options.memory_limit, cuda_memory(driver_, ordinal), label),
         arrivals_(0, cuda_memory(driver_, ordinal), label),
         pinned_(0, pinned_memory(driver_, ordinal), label),
+        faults_(driver_, arrivals_, pinned_, options.name.to_string(), label),
         events_(driver_, ordinal),
         compute_(driver_, ordinal, events_, name("-done"), [this](const Error& e) { lost(e); }),
         to_host_(driver_, ordinal, events_, name("-out"), [this](const Error& e) { lost(e); }),
@@ -102,6 +103,9 @@ class Impl final : public CudaDevice, private Stream {
   const AcceleratorOptions& options() const override { return options_; }
   int ordinal() const override { return ordinal_; }
 
+  CudaFaultSite fault_site(CudaFaultText text) override { return faults_.site(text, compute_.native()); }
+  const CudaFault* fault() override { return faults_.word(compute_.native()); }
+
   Error failure() const override {
     const std::lock_guard lock(mutex_);
     return failure_;
@@ -111,9 +115,10 @@ class Impl final : public CudaDevice, private Stream {
     if (source.space().on_host()) return done(std::move(source), Error());
     guarded(done, [&] {
       Tensor copy = pinned_.tensor(source.dtype(), source.shape());
+      CudaFaults::Look look = look_for_faults();
       to_host_.follow(compute_);
       copy_on(to_host_, copy, source);
-      when_copied(to_host_, std::move(source), std::move(copy), done);
+      when_copied(to_host_, std::move(source), std::move(copy), std::move(look), done);
     });
   }
 
@@ -125,7 +130,7 @@ class Impl final : public CudaDevice, private Stream {
         Tensor staged = pinned(source);
         Tensor copy = arrival(source);
         copy_on(from_host_, copy, staged);
-        when_copied(from_host_, std::move(staged), std::move(copy), done);
+        when_copied(from_host_, std::move(staged), std::move(copy), nullptr, done);
       });
     }));
   }
@@ -133,7 +138,7 @@ class Impl final : public CudaDevice, private Stream {
   void hand_over(Tensor source, CopyDone done) override {
     guarded(done, [&] {
       auto event = std::make_shared<CudaEvent>();
-      event->on_reached([this, source, done] { done(source, failure()); });
+      event->on_reached([this, source, look = look_for_faults(), done]() mutable { hand(std::move(source), look, done); });
       compute_.record(event);
     });
   }
@@ -156,10 +161,12 @@ class Impl final : public CudaDevice, private Stream {
     throw_if_lost();
     Tensor copy = pinned_.tensor(source.dtype(), source.shape());
     copy_on(compute_, copy, source);
+    const CudaFaults::Look look = faults_.look(compute_.native());
     auto event = std::make_shared<CudaEvent>();
     compute_.record(event);
     event->await();
     throw_if_lost();
+    if (const Error error = faults_.error(look)) throw error;  // the value may be made of it
     return copy;
   }
 
@@ -172,6 +179,7 @@ class Impl final : public CudaDevice, private Stream {
     } catch (const Error&) {  // a lost one
     }
     forget_state();
+    faults_.forget();
     retired_->close();
   }
 
@@ -206,7 +214,9 @@ class Impl final : public CudaDevice, private Stream {
   void record_now(const std::shared_ptr<CudaEvent>& event) {
     event->keeps = retired_->take();
     try {
+      if (CudaFaults::Look look = faults_.look(compute_.native())) event->look = [this, look] { return faults_.error(look); };
       compute_.record(event);
+      faults_.end_work(compute_.native());
     } catch (const Error& error) {
       lost(error);
       event->reach();
@@ -238,15 +248,21 @@ class Impl final : public CudaDevice, private Stream {
     else
       driver_->copy(to.mutable_raw(), from.raw(), from.num_bytes(), stream.native());
   }
-  void when_copied(CudaStream& stream, Tensor source, Tensor copy, const CopyDone& done) {
+  void when_copied(CudaStream& stream, Tensor source, Tensor copy, CudaFaults::Look look, const CopyDone& done) {
     auto event = std::make_shared<CudaEvent>();
-    event->on_reached([this, source = std::move(source), copy = std::move(copy), done]() mutable {
-      Error error = failure();
+    event->on_reached([this, source = std::move(source), copy = std::move(copy), look = std::move(look), done]() mutable {
       source = Tensor();
-      done(error ? Tensor() : std::move(copy), std::move(error));
+      hand(std::move(copy), look, done);
     });
     stream.record(event);
   }
+  void hand(Tensor tensor, const CudaFaults::Look& look, const CopyDone& done) const {
+    Error error = failure();
+    if (!error) error = faults_.error(look);
+    done(error ? Tensor() : std::move(tensor), std::move(error));
+  }
+  // What has been launched is known on the thread that launches only.
+  CudaFaults::Look look_for_faults() { return launcher_.is_this_thread() ? faults_.look(compute_.native()) : nullptr; }
   // The tensor itself if copies go straight from it, else a copy in memory from which they do.
   Tensor pinned(const Tensor& source) {
     if (source.dtype() == DType::string) invalid_argument("a tensor of strings cannot be on {}", attributes_.name.to_string());
@@ -291,6 +307,7 @@ class Impl final : public CudaDevice, private Stream {
   CachingAllocator allocator_;  // of the compute stream
   CachingAllocator arrivals_;   // of the copies to here
   CachingAllocator pinned_;
+  CudaFaults faults_;
   std::shared_ptr<Retired> retired_ = std::make_shared<Retired>();
   OneThread one_thread_;
   CudaEventPool events_;

@@ -11,6 +11,7 @@
 #include <unordered_map>
 
 #include "devices/cuda/cuda_driver.hpp"
+#include "devices/cuda/cuda_faults.hpp"
 #include "devices/kernel.hpp"
 #include "devices/plugin.hpp"
 
@@ -23,6 +24,11 @@ class CudaDevice : public Device {
   virtual const CudaProperties& properties() const = 0;
   virtual const AcceleratorOptions& options() const = 0;
   virtual int ordinal() const = 0;
+
+  // For arguments of a kernel that looks at its data: what it finds fails the step (cuda_faults.hpp). On the thread of compute() only.
+  virtual CudaFaultSite fault_site(CudaFaultText text) = 0;
+  // For those of a kernel that changes what outlives the step: it must not, once something was found. On the same thread.
+  virtual const CudaFault* fault() = 0;
 
   // What kernels keep as long as the device: handles of libraries, plans that took time to find. One of each type, made when first asked
   // for. On the thread of compute() only.

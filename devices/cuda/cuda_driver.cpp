@@ -74,6 +74,9 @@ class RealCudaDriver final : public CudaDriver {
   void copy(void* to, const void* from, std::size_t bytes, CudaStreamHandle stream) override {
     check_cuda(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream), "cudaMemcpyAsync");
   }
+  void clear(void* at, std::size_t bytes, CudaStreamHandle stream) override {
+    check_cuda(cudaMemsetAsync(at, 0, bytes, stream), "cudaMemsetAsync");
+  }
   void copy_peer(void* to, int to_ordinal, const void* from, int from_ordinal, std::size_t bytes, CudaStreamHandle stream) override {
     check_cuda(cudaMemcpyPeerAsync(to, to_ordinal, from, from_ordinal, bytes, stream), "cudaMemcpyPeerAsync");
   }

@@ -57,6 +57,8 @@ class CudaDriver {
 
   // From and to any memory that CUDA knows, and pageable host memory, in the order of the stream.
   virtual void copy(void* to, const void* from, std::size_t bytes, CudaStreamHandle stream) = 0;
+  // Sets bytes of a GPU to 0, in the order of the stream.
+  virtual void clear(void* at, std::size_t bytes, CudaStreamHandle stream) = 0;
   virtual void copy_peer(void* to, int to_ordinal, const void* from, int from_ordinal, std::size_t bytes, CudaStreamHandle stream) = 0;
   // Lets kernels and copies of `ordinal` reach the memory of `peer`; false if the machine cannot.
   virtual bool enable_peer(int ordinal, int peer) = 0;

@@ -163,7 +163,12 @@ void SimulatedCuda::wait(CudaStreamHandle stream, CudaEventHandle event) {
 
 void SimulatedCuda::copy(void* to, const void* from, std::size_t bytes, CudaStreamHandle stream) {
   throw_if_lost();
+  ++copies_;
   of(stream).add([=] { std::memcpy(to, from, bytes); });
+}
+void SimulatedCuda::clear(void* at, std::size_t bytes, CudaStreamHandle stream) {
+  throw_if_lost();
+  of(stream).add([=] { std::memset(at, 0, bytes); });
 }
 void SimulatedCuda::copy_peer(void* to, int, const void* from, int, std::size_t bytes, CudaStreamHandle stream) {
   ++peer_copies_;

@@ -30,6 +30,7 @@ class SimulatedCuda final : public CudaDriver {
   void lose();
   std::size_t events_made() const { return events_made_; }
   std::size_t bytes_allocated() const;
+  std::size_t copies() const { return copies_; }
   std::size_t peer_copies() const { return peer_copies_; }
 
   int device_count(std::string* why_none) override;
@@ -49,6 +50,7 @@ class SimulatedCuda final : public CudaDriver {
   void await(CudaEventHandle event) override;
   void wait(CudaStreamHandle stream, CudaEventHandle event) override;
   void copy(void* to, const void* from, std::size_t bytes, CudaStreamHandle stream) override;
+  void clear(void* at, std::size_t bytes, CudaStreamHandle stream) override;
   void copy_peer(void* to, int to_ordinal, const void* from, int from_ordinal, std::size_t bytes, CudaStreamHandle stream) override;
   bool enable_peer(int, int) override { return true; }
 
@@ -65,6 +67,7 @@ class SimulatedCuda final : public CudaDriver {
   const std::size_t memory_bytes_;
   std::atomic<bool> lost_{false};
   std::atomic<std::size_t> events_made_{0};
+  std::atomic<std::size_t> copies_{0};
   std::atomic<std::size_t> peer_copies_{0};
   mutable std::mutex mutex_;
   std::map<void*, std::size_t> memory_;
