@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "devices/allocator.hpp"
+#include "devices/recording.hpp"
 #include "messages/device_name.hpp"
 #include "messages/function_ref.hpp"
 #include "messages/local.hpp"
@@ -96,6 +97,9 @@ class Device {
   virtual Tensor upload(const Tensor& source) { return source; }
   // On the thread of compute() only. A copy on the host, waited for: for kernels that cannot go on without a value.
   virtual Tensor read(const Tensor& source) { return source; }
+  // On the thread of compute() only. Null: nothing is recorded here.
+  virtual std::unique_ptr<WorkRecorder> make_recorder() { return nullptr; }
+  virtual RecordingStats recording_stats() const { return {}; }
   // Why nothing runs here any more; none while it works. Work that is given to a lost device ends, and computes nothing.
   virtual Error failure() const { return {}; }
   // Ends the device's threads once running work has returned; work not yet begun is dropped. Callable twice.

@@ -8,6 +8,7 @@
 
 #include "devices/cuda/cuda_events.hpp"
 #include "devices/cuda/cuda_memory.hpp"
+#include "devices/cuda/cuda_recorder.hpp"
 #include "devices/work_thread.hpp"
 
 namespace troupe {
@@ -74,12 +75,13 @@ class ArrivedBuffer final : public Buffer {
   std::shared_ptr<Retired> retired_;
 };
 
-class Impl final : public CudaDevice, private Stream {
+class Impl final : public CudaDevice, private Stream, private RecordingDevice {
  public:
   Impl(std::shared_ptr<CudaDriver> driver, int ordinal, const AcceleratorOptions& options, AllocationLabelSource label)
       : driver_(std::move(driver)),
         ordinal_(ordinal),
         options_(options),
+        label_(label),
         properties_(driver_->properties(ordinal)),
         attributes_{options.name, "GPU", memory_of(options), false},
         allocator_(options.memory_limit, cuda_memory(driver_, ordinal), label),
@@ -95,15 +97,28 @@ class Impl final : public CudaDevice, private Stream {
   ~Impl() override { shutdown(); }
 
   const DeviceAttributes& attributes() const override { return attributes_; }
-  Allocator& allocator() override { return allocator_; }
+  Allocator& allocator() override { return records() ? recorder_->memory() : allocator_; }
   Stream& compute() override { return *this; }
   Parallelism& parallelism() override { return one_thread_; }
-  CudaStreamHandle stream() const override { return compute_.native(); }
+  CudaStreamHandle stream() const override { return recorder_ ? recorder_->stream() : compute_.native(); }
   const CudaProperties& properties() const override { return properties_; }
   const AcceleratorOptions& options() const override { return options_; }
   int ordinal() const override { return ordinal_; }
 
-  CudaFaultSite fault_site(CudaFaultText text) override { return faults_.site(text, compute_.native()); }
+  std::unique_ptr<WorkRecorder> make_recorder() override {
+    if (!options_.recordings) return nullptr;
+    RecordingDevice& self = *this;
+    return std::make_unique<CudaRecorder>(driver_, ordinal_, self, allocator_, label_);
+  }
+  RecordingStats recording_stats() const override { return counts_->read(); }
+  void not_recorded(std::string_view what) const override {
+    if (recorder_) fail(Code::failed_precondition, "{} cannot be recorded", what);
+  }
+  const RandomKey* recorded_random() override { return recorder_ ? recorder_->random() : nullptr; }
+  CudaFaultSite fault_site(CudaFaultText text) override {
+    if (recorder_) recorder_->kernel_looks();
+    return faults_.site(text, compute_.native());
+  }
   const CudaFault* fault() override { return faults_.word(compute_.native()); }
 
   Error failure() const override {
@@ -148,6 +163,7 @@ class Impl final : public CudaDevice, private Stream {
     throw_if_lost();
     Tensor staged = pinned(source);
     Tensor copy = arrival(source);
+    if (recorder_) recorder_->keep(copy.buffer());  // a value that follows from shapes alone
     copy_on(from_host_, copy, staged);
     auto event = std::make_shared<CudaEvent>();
     event->keeps.push_back(staged.buffer());
@@ -159,6 +175,7 @@ class Impl final : public CudaDevice, private Stream {
   Tensor read(const Tensor& source) override {
     if (source.space().on_host()) return source;
     throw_if_lost();
+    not_recorded("to wait for a value");
     Tensor copy = pinned_.tensor(source.dtype(), source.shape());
     copy_on(compute_, copy, source);
     const CudaFaults::Look look = faults_.look(compute_.native());
@@ -222,6 +239,19 @@ class Impl final : public CudaDevice, private Stream {
       event->reach();
     }
   }
+
+  // ---- RecordingDevice
+  CudaStreamHandle compute_stream() const override { return compute_.native(); }
+  std::shared_ptr<RecordingCounts> counts() const override { return counts_; }
+  void record_with(CudaRecorder* recorder) override { recorder_ = recorder; }
+  void write(void* to, const void* from, std::size_t bytes) override {
+    Tensor staged = pinned_.tensor(DType::u8, Shape{static_cast<std::int64_t>(bytes)});
+    std::memcpy(staged.mutable_raw(), from, bytes);
+    driver_->copy(to, staged.raw(), bytes, compute_.native());
+    retired_->add(staged.buffer());
+  }
+  void launches_kernels_that_look() override { faults_.arm(); }
+  bool records() const { return launcher_.is_this_thread() && recorder_ != nullptr; }
 
   // ---- copies
   // Calls `copy`, or `done` with what it throws or why the device is lost.
@@ -300,6 +330,7 @@ class Impl final : public CudaDevice, private Stream {
   std::shared_ptr<CudaDriver> driver_;
   const int ordinal_;
   const AcceleratorOptions options_;
+  const AllocationLabelSource label_;
   const CudaProperties properties_;
   const DeviceAttributes attributes_;
   mutable std::mutex mutex_;
@@ -308,6 +339,8 @@ class Impl final : public CudaDevice, private Stream {
   CachingAllocator arrivals_;   // of the copies to here
   CachingAllocator pinned_;
   CudaFaults faults_;
+  CudaRecorder* recorder_ = nullptr;  // while it records; of the thread that launches
+  const std::shared_ptr<RecordingCounts> counts_ = std::make_shared<RecordingCounts>();
   std::shared_ptr<Retired> retired_ = std::make_shared<Retired>();
   OneThread one_thread_;
   CudaEventPool events_;

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <string_view>
 #include <unordered_map>
 
 #include "devices/cuda/cuda_driver.hpp"
@@ -25,6 +26,11 @@ class CudaDevice : public Device {
   virtual const AcceleratorOptions& options() const = 0;
   virtual int ordinal() const = 0;
 
+  // Throws while what is launched is recorded: for what must not be part of it, such as to look for a plan. On the thread of compute() only.
+  virtual void not_recorded(std::string_view what) const = 0;
+  // The step's randomness where kernels that are recorded read it when they run; null while nothing is recorded: then it is the arguments'. On
+  // the thread of compute() only.
+  virtual const RandomKey* recorded_random() = 0;
   // For arguments of a kernel that looks at its data: what it finds fails the step (cuda_faults.hpp). On the thread of compute() only.
   virtual CudaFaultSite fault_site(CudaFaultText text) = 0;
   // For those of a kernel that changes what outlives the step: it must not, once something was found. On the same thread.

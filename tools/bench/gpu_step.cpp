@@ -38,6 +38,14 @@ double GpuStep::seconds_per_node(double seconds) const {
   return seconds_per_call(seconds, [this] { all_({}); }) / times_;
 }
 
+void GpuStep::check_recorded() {
+  RecordingStats stats;
+  for (int i = 0; i < 5; ++i) all_({});
+  for (std::size_t i = 0; i < task_.devices().size(); ++i)
+    if (const Device& device = task_.device(static_cast<int>(i)); device.attributes().type == "GPU") stats = device.recording_stats();
+  if (stats.launches == 0) fail(Code::internal, "the GPU has recorded no step{}{}", stats.last_refusal.empty() ? "" : ": ", stats.last_refusal);
+}
+
 GpuFeed::GpuFeed(Tensor value) : value_(std::move(value)), task_({.gpus = {.count = 1}}) {
   const Output fed = placeholder(graph_, value_.dtype(), value_.shape());
   Output there;
