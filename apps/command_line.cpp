@@ -126,6 +126,7 @@ void add_gpus(CLI::App& app, GpuOptions& target) {
   add_whole(app, "--gpus", target.count, 0, 1024, "GPUs of this machine to use (default: all there are; none for parameter servers)");
   app.add_flag("--tf32", target.tf32, "On GPUs, products of f32 may round what they multiply to 10 bits of mantissa, which is faster");
   app.add_flag("--nondeterministic{false}", target.deterministic, "On GPUs, let sums take any order, where that is faster: results differ from run to run");
+  app.add_flag("--no-gpu-graphs{false}", target.recordings, "On GPUs, launch each kernel of a step by itself, also in steps that repeat: slower, for finding errors");
 }
 
 void add_introspection(CLI::App& app, Membership& membership) {

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "devices/allocator.hpp"
+#include "devices/recording.hpp"
 #include "messages/device_name.hpp"
 #include "messages/function_ref.hpp"
 #include "messages/local.hpp"
@@ -32,6 +33,9 @@ class Event {
   virtual bool reached() const = 0;
   // Calls `callback` once the point is reached; at once if it has been.
   virtual void on_reached(std::function<void()> callback) = 0;
+  // Of an event of Stream::record() that has been reached: what work since the one before it has found wrong with its data, where kernels
+  // cannot throw because nobody waits for them.
+  virtual Error error() const { return {}; }
 };
 
 class Stream {
@@ -82,7 +86,8 @@ class Device {
   // Copies between this device and others, asynchronously and in parallel to compute. `done` gets the copy, or an error, at once or on a
   // thread of the device. On a CPU all hand back the same tensor at once.
   using CopyDone = std::function<void(Tensor, Error)>;
-  // What work of compute() that has been run makes, to the host.
+  // What work of compute() that has been run makes, to the host. An error also if that work has found something wrong with its data, as of
+  // hand_over(): what bad data made does not leave. Noticed on the thread of compute() only.
   virtual void copy_to_host(Tensor source, CopyDone done) = 0;
   // From the host, or from another device of this type that has handed it over.
   virtual void copy_in(Tensor source, CopyDone done) = 0;
@@ -94,6 +99,9 @@ class Device {
   virtual Tensor read(const Tensor& source) { return source; }
   // Memory of the host that copies to and from here go straight to; null: any is as good. Elsewhere they pass through it.
   virtual Allocator* pinned() { return nullptr; }
+  // On the thread of compute() only. Null: nothing is recorded here.
+  virtual std::unique_ptr<WorkRecorder> make_recorder() { return nullptr; }
+  virtual RecordingStats recording_stats() const { return {}; }
   // Why nothing runs here any more; none while it works. Work that is given to a lost device ends, and computes nothing.
   virtual Error failure() const { return {}; }
   // Ends the device's threads once running work has returned; work not yet begun is dropped. Callable twice.

@@ -15,6 +15,8 @@ void Variable::assign(Tensor value) {
   if (value.dtype() != dtype_ || !shape_.compatible_with(value.shape()))
     invalid_argument("variable '{}' is {}{}; it cannot hold {}{}", name_, troupe::name(dtype_), shape_.to_string(),
                      troupe::name(value.dtype()), value.shape().to_string());
+  if (value.buffer().get() != value_.buffer().get()) check_not_fixed();
+  ++changes_;
   value_ = std::move(value);
 }
 
@@ -24,8 +26,10 @@ Tensor& Variable::writable(Allocator& allocator) {
 
 Tensor& Variable::writable(Allocator& allocator, CopyBytes copy_bytes) {
   const Tensor& old = value();
+  ++changes_;
   // A view of a larger buffer is copied too: kernels may rely on alignment, and the rest belongs to others.
   if (!value_.unique() || !value_.aligned() || value_.buffer()->data() != value_.raw()) {
+    check_not_fixed();
     Tensor copy = allocator.tensor(old.dtype(), old.shape());
     if (old.dtype() == DType::string)
       copy = old.clone();
@@ -34,6 +38,10 @@ Tensor& Variable::writable(Allocator& allocator, CopyBytes copy_bytes) {
     value_ = std::move(copy);
   }
   return value_;
+}
+
+void Variable::check_not_fixed() const {
+  if (fixed_) fail(Code::failed_precondition, "variable '{}' would get other memory", name_);
 }
 
 Tensor KernelContext::take_or_allocate(int index, DType dtype, const Shape& shape) {
@@ -52,16 +60,26 @@ void KernelRegistry::add(KernelDef def) {
       if (e.device_type == def.device_type && (e.dtype == dtype || e.dtype == DType::invalid || dtype == DType::invalid))
         fail(Code::already_exists, "op {} already has a kernel for {} and {}", def.op, def.device_type,
              dtype == DType::invalid ? "any dtype" : name(dtype));
-    entries.push_back({def.device_type, dtype, def.make});
+    entries.push_back({def.device_type, dtype, def.make, def.recordable});
   }
 }
 
-const KernelFactory* KernelRegistry::find(std::string_view op, std::string_view device_type, DType dtype) const {
+const KernelRegistry::Entry* KernelRegistry::entry(std::string_view op, std::string_view device_type, DType dtype) const {
   const auto it = by_op_.find(std::string(op));
   if (it == by_op_.end()) return nullptr;
   for (const Entry& e : it->second)
-    if (e.device_type == device_type && (e.dtype == dtype || e.dtype == DType::invalid)) return &e.make;
+    if (e.device_type == device_type && (e.dtype == dtype || e.dtype == DType::invalid)) return &e;
   return nullptr;
+}
+
+const KernelFactory* KernelRegistry::find(std::string_view op, std::string_view device_type, DType dtype) const {
+  const Entry* found = entry(op, device_type, dtype);
+  return found ? &found->make : nullptr;
+}
+
+bool KernelRegistry::recordable(std::string_view op, std::string_view device_type, DType dtype) const {
+  const Entry* found = entry(op, device_type, dtype);
+  return found && found->recordable;
 }
 
 void KernelRegistry::set_reuse(std::string_view op, std::string_view device_type, Reuse reuse) {

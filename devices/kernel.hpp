@@ -39,12 +39,19 @@ class Variable {
   // The same for memory that `copy` copies.
   using CopyBytes = FunctionRef<void(void* to, const void* from, std::size_t bytes)>;
   Tensor& writable(Allocator& allocator, CopyBytes copy);
+  // While it is fixed, whoever would give it other memory gets failed_precondition instead, and it keeps its value.
+  void set_fixed(bool fixed) { fixed_ = fixed; }
+  // How often it was given a value, or taken to be written.
+  std::uint64_t changes() const { return changes_; }
 
  private:
+  void check_not_fixed() const;
   std::string name_;
   DType dtype_;
   Shape shape_;
   Tensor value_;
+  bool fixed_ = false;
+  std::uint64_t changes_ = 0;
 };
 
 // What a kernel is given for one execution. Inputs that are variables (DType::resource) come through variable().
@@ -66,6 +73,8 @@ class KernelContext {
   // Of this node in this step: (seed, step, slot) and a hash of the node's original name.
   virtual RandomKey random_key() const = 0;
   virtual std::uint64_t node_hash() const = 0;
+  // Below 0, or the slot of random_key() because the node has it in every step.
+  virtual std::int64_t random_slot() const { return -1; }
 
   // Where outputs and temporaries come from: what the plan holds ready for this node, else the device's memory.
   virtual Allocator& allocator() { return device().allocator(); }
@@ -104,6 +113,9 @@ struct KernelDef {
   std::string device_type;
   std::vector<DType> dtypes;  // empty: the op has no type attribute, or any dtype will do
   KernelFactory make;
+  // For inputs of the same dtypes and shapes it launches the same work in every step, whatever the values: it may be recorded (recording.hpp).
+  // What it finds it cannot do while it is recorded it throws.
+  bool recordable = false;
 };
 
 class KernelRegistry {
@@ -117,6 +129,7 @@ class KernelRegistry {
   // Throws not_found for an op without kernels on that type of device.
   void set_reuse(std::string_view op, std::string_view device_type, Reuse reuse);
   Reuse reuse(std::string_view op, std::string_view device_type) const;
+  bool recordable(std::string_view op, std::string_view device_type, DType dtype) const;
   bool supports(std::string_view op, std::string_view device_type, DType dtype) const {
     return find(op, device_type, dtype) != nullptr;
   }
@@ -128,8 +141,10 @@ class KernelRegistry {
     std::string device_type;
     DType dtype;  // invalid: any
     KernelFactory make;
+    bool recordable = false;
     Reuse reuse = Reuse::none;
   };
+  const Entry* entry(std::string_view op, std::string_view device_type, DType dtype) const;
   std::unordered_map<std::string, std::vector<Entry>> by_op_;
 };
 

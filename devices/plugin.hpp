@@ -15,6 +15,7 @@ struct AcceleratorOptions {
   std::uint64_t memory_limit = 0;   // bytes of buffers in use and cached; 0: none
   bool tf32 = false;                // products of f32 may round their operands to 10 bits of mantissa
   bool deterministic = true;        // the same bits in every run, also where that is slower
+  bool recordings = true;           // segments that repeat are recorded, and run with one launch
 };
 
 // Who allocates on the calling thread: the program's AllocationScope is not that of the library.

@@ -1,6 +1,7 @@
 #include "scheduler/executor.hpp"
 
 #include "scheduler/node_context.hpp"
+#include "scheduler/replay.hpp"
 
 namespace troupe {
 namespace {
@@ -58,13 +59,12 @@ Error node_error(const Plan& plan, const PlanNode& node) {
   return current_error().within(fmt::format("{} '{}' on {}", info.op, info.name, plan.device));
 }
 
-Error run_in_order(PlanFrame& frame, const Segment& segment, const std::atomic<bool>& aborted, Device& device, Outbox& outbox) {
+Error run_nodes(PlanFrame& frame, std::uint32_t first, std::uint32_t end, const std::atomic<bool>& aborted, Device& device, Outbox& outbox) {
   const Plan& plan = frame.plan();
   NodeContext context(frame, device, false);
   const PlanNode* const nodes = plan.nodes.data();
   const Kernel* const kernels = plan.kernels.data();
-  const std::uint32_t end = segment.first_node + segment.num_nodes;
-  std::uint32_t at = segment.first_node;
+  std::uint32_t at = first;
   try {
     for (; at < end; ++at) {
       const PlanNode& node = nodes[at];
@@ -81,6 +81,10 @@ Error run_in_order(PlanFrame& frame, const Segment& segment, const std::atomic<b
     return node_error(plan, nodes[at]);
   }
   return Error();
+}
+
+Error run_in_order(PlanFrame& frame, const Segment& segment, const std::atomic<bool>& aborted, Device& device, Outbox& outbox) {
+  return run_nodes(frame, segment.first_node, segment.first_node + segment.num_nodes, aborted, device, outbox);
 }
 
 Variable& VariableStore::get(const VariableDecl& decl) {
@@ -101,8 +105,11 @@ PlanFrame::PlanFrame(const Plan& plan, std::vector<Variable*> bound, std::shared
       variables(std::move(bound)),
       branch_frames(plan.branches.size() * 2),
       blocks(plan.memory.block_bytes.size()),
+      replays(plan.segments.size()),
       plan_(plan),
       owner_(std::move(owner)) {}
+
+PlanFrame::~PlanFrame() = default;
 
 void PlanFrame::begin(RandomKey key) {
   random = key;
@@ -141,7 +148,8 @@ Error run_segment(PlanFrame& frame, std::uint32_t segment, Device& device, Outbo
   const bool side_by_side = which.order >= 0 && device.parallelism().threads() > 1;
   Error error = side_by_side ? run_side_by_side(frame, which, frame.plan().orders[static_cast<std::size_t>(which.order)], device, outbox)
                 : TraceSlice::current() ? run_in_order_traced(frame, which, frame.aborted, device, outbox)
-                                        : run_in_order(frame, which, frame.aborted, device, outbox);
+                : device.attributes().synchronous ? run_in_order(frame, which, frame.aborted, device, outbox)
+                                                  : run_with_replays(frame, segment, device, outbox);
   frame.current_node.store(PlanFrame::kIdle, std::memory_order_relaxed);
   return error;
 }

@@ -28,6 +28,8 @@ class Outbox {
   virtual void flush() = 0;
 };
 
+class SegmentReplay;
+
 // The variables of one (session, device); pointers stay valid until the session ends.
 class VariableStore {
  public:
@@ -48,6 +50,7 @@ class PlanFrame {
  public:
   // `owner` keeps the plan and the variables alive: a segment may outlast its session.
   PlanFrame(const Plan& plan, std::vector<Variable*> variables, std::shared_ptr<const void> owner = nullptr);
+  ~PlanFrame();
 
   // Before a step: sets what the step brings along.
   void begin(RandomKey random);
@@ -61,6 +64,7 @@ class PlanFrame {
   std::vector<Variable*> variables;
   std::vector<std::unique_ptr<PlanFrame>> branch_frames;  // two for each branch
   std::vector<BufferRef> blocks;         // of the memory plan; empty until first used
+  std::vector<std::unique_ptr<SegmentReplay>> replays;  // by segment; empty until first used
   RandomKey random;
   std::atomic<bool> aborted{false};      // set by others: stop at the next node
   static constexpr std::uint32_t kIdle = 0xffffffffu;

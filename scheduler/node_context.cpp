@@ -49,6 +49,7 @@ BufferRef NodeContext::NodeMemory::allocate(std::size_t bytes, DType dtype, cons
   const PlanNode& node = *context_.node_;
   const MemoryPlan& plan = context_.plan_.memory;
   constexpr std::uint32_t kTracked = 64;
+  if (!context_.planned_) return context_.device_.allocator().allocate(bytes, dtype, shape);
   for (std::uint32_t output = 0; output < std::min<std::uint32_t>(node.num_outputs, kTracked); ++output) {
     const std::uint32_t slot = node.first_output + output;
     const std::uint32_t block = plan.block_of[slot];

@@ -8,9 +8,9 @@ namespace troupe {
 
 class NodeContext final : public KernelContext, private AllocationSource {
  public:
-  // `shared`: other threads run nodes of the same frame at this time.
-  NodeContext(PlanFrame& frame, Device& device, bool shared)
-      : frame_(frame), plan_(frame.plan()), device_(device), shared_(shared), memory_(*this), scope_(*this) {}
+  // `shared`: other threads run nodes of the same frame at this time. `planned`: outputs lie in the frame's blocks.
+  NodeContext(PlanFrame& frame, Device& device, bool shared, bool planned = true)
+      : frame_(frame), plan_(frame.plan()), device_(device), shared_(shared), planned_(planned), memory_(*this), scope_(*this) {}
 
   void enter(const PlanNode& node) {
     node_ = &node;
@@ -39,6 +39,7 @@ class NodeContext final : public KernelContext, private AllocationSource {
     return key;
   }
   std::uint64_t node_hash() const override { return plan_.info(*node_).hash; }
+  std::int64_t random_slot() const override { return plan_.info(*node_).slot; }
 
  private:
   // Gives the node's outputs the blocks planned for them, and everything else memory of the device.
@@ -75,6 +76,7 @@ class NodeContext final : public KernelContext, private AllocationSource {
   const Plan& plan_;
   Device& device_;
   const bool shared_;
+  const bool planned_;
   NodeMemory memory_;
   const AllocationScope scope_;
   const PlanNode* node_ = nullptr;
@@ -87,7 +89,9 @@ void run_node(PlanFrame& frame, const PlanNode& node, NodeContext& context, cons
               Outbox& outbox);
 // The error in flight, with the node's op, name and device. Call inside a catch block.
 Error node_error(const Plan& plan, const PlanNode& node);
-// Runs the nodes of a segment one after the other.
+// Runs nodes [first, end) of the plan one after the other.
+Error run_nodes(PlanFrame& frame, std::uint32_t first, std::uint32_t end, const std::atomic<bool>& aborted, Device& device, Outbox& outbox);
+// Those of a segment.
 Error run_in_order(PlanFrame& frame, const Segment& segment, const std::atomic<bool>& aborted, Device& device, Outbox& outbox);
 // The same, for a thread that records what it does.
 Error run_in_order_traced(PlanFrame& frame, const Segment& segment, const std::atomic<bool>& aborted, Device& device, Outbox& outbox);

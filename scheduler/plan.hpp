@@ -41,6 +41,7 @@ struct PlanNode {
   std::uint16_t num_outputs = 0;
   Kind kind = Kind::kernel;
   bool flushes = false;  // send, push, contribute: what has left so far is written now (departures.hpp)
+  bool recordable = false;  // kernel: KernelDef::recordable
 };
 
 struct NodeInfo {

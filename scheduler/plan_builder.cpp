@@ -265,6 +265,7 @@ class PlanBuilder {
     if (n.attributes.has("_slot")) info.slot = static_cast<std::int32_t>(n.attributes.integer("_slot"));
     plan_->infos.push_back(std::move(info));
     set_target(p, n);
+    p.recordable = p.kind == PlanNode::Kind::kernel && kernels_.recordable(n.op->name, device_type_, n.kernel_type());
     plan_->nodes.push_back(p);
     reuse_.push_back(kernels_.reuse(n.op->name, device_type_));
   }

@@ -10,6 +10,7 @@ struct GpuOptions {
   int count = -1;             // how many; -1: all there are. More than there are is refused
   bool tf32 = false;          // products of f32 may round their operands to 10 bits of mantissa
   bool deterministic = true;  // the same bits in every run, also where a GPU would be faster without
+  bool recordings = true;     // segments that repeat become CUDA graphs
   std::string plugin;         // libtroupe_cuda.so; "": looked for (devices/plugin.hpp)
 };
 

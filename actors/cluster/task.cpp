@@ -110,7 +110,8 @@ class Task::Impl {
         devices.push_back(cuda.plugin->make(i, {.name = DeviceName::of(options.name, "GPU", i),
                                                 .memory_limit = options.memory_limit,
                                                 .tf32 = options.gpus.tf32,
-                                                .deterministic = options.gpus.deterministic}));
+                                                .deterministic = options.gpus.deterministic,
+                                                .recordings = options.gpus.recordings}));
     }
     if (options.register_kernels) options.register_kernels(kernels);
   }

@@ -72,6 +72,11 @@ DeviceSnapshot Introspector::look_at(const Device& device) const {
   out.limit_bytes = stats.limit_bytes;
   out.allocations = stats.allocations;
   out.reuses = stats.reuses;
+  const RecordingStats recorded = device.recording_stats();
+  out.recordings = recorded.recordings;
+  out.recording_launches = recorded.launches;
+  out.recording_refusals = recorded.refusals;
+  out.last_refusal = recorded.last_refusal;
   for (const LiveBuffer& buffer : allocator.largest(kLargest))
     out.largest.push_back({buffer.node.empty() ? buffer.op : fmt::format("{} '{}'", buffer.op, buffer.node), buffer.type, buffer.bytes});
   return out;

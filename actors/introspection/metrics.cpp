@@ -70,6 +70,10 @@ void add_task(Families& f, const TaskSnapshot& task) {
     f.add("troupe_device_bytes_peak", "gauge", "The most that was in use at once.", labels, d.peak_bytes);
     f.add("troupe_device_bytes_cached", "gauge", "Released, and kept for the next tensors.", labels, d.cached_bytes);
     f.add("troupe_device_bytes_limit", "gauge", "0: there is none.", labels, d.limit_bytes);
+    if (d.recordings + d.recording_refusals == 0) continue;
+    f.add("troupe_device_recordings_total", "counter", "Rows of kernels that were recorded.", labels, d.recordings);
+    f.add("troupe_device_recording_launches_total", "counter", "Times that a recording was launched in place of its kernels.", labels, d.recording_launches);
+    f.add("troupe_device_recording_refusals_total", "counter", "Rows of kernels that could not be recorded, or launched as one.", labels, d.recording_refusals);
   }
   for (const ShardSnapshot& s : task.shards) {
     const Labels labels{{"task", t}, {"shard", std::to_string(s.shard)}};

@@ -44,7 +44,11 @@ void bring_out(Device& device, std::vector<Tensor> tensors, std::function<void(s
       left->one(std::move(error));
     });
   }
-  device.compute().record()->on_reached([left, &device] { left->one(device.failure()); });
+  const std::shared_ptr<Event> end = device.compute().record();
+  end->on_reached([left, &device, end = end.get()] {
+    Error error = device.failure();
+    left->one(error ? std::move(error) : end->error());
+  });
 }
 
 void DeviceWork::counted_in(std::shared_ptr<ActorRecord> record) {

@@ -76,17 +76,25 @@ void SegmentWork::push(const PushTarget& target, Tensor gradient, Tensor indices
   std::uint64_t version = training_.min_version;
   if (pulled_)
     if (const auto pulled = pulled_->find(target.slice); pulled != pulled_->end()) version = pulled->second.load(std::memory_order_relaxed);
-  bring_out(device_, {std::move(gradient), std::move(indices)},
-            [push = Push{training_.worker, training_.step, training_.slot, target.slice, version, {}, {}, training_.job, training_.view},
-             shard = routes_->shards.at(target.shard), scheduler = scheduler_, step = segment_.step](std::vector<Tensor> brought, Error error) mutable {
-              if (error) {  // fails the step
-                caf::anon_send(scheduler, Landed{step.session, step.step, 0, 0, {}, std::move(error)});
-                return;
-              }
-              push.gradient = std::move(brought[0]);
-              push.indices = std::move(brought[1]);
-              caf::anon_send(shard, Outbound{std::move(push)});
-            });
+  struct Rows {
+    Tensor indices;
+    Error error;
+  };
+  const auto rows = std::make_shared<Rows>();  // there before the gradient: copies end in order
+  device_.copy_to_host(std::move(indices), [rows](Tensor copy, Error error) { *rows = {std::move(copy), std::move(error)}; });
+  device_.copy_to_host(std::move(gradient), [push = Push{training_.worker, training_.step, training_.slot, target.slice,
+                                                         version, {}, {}, training_.job, training_.view},
+                                             rows, shard = routes_->shards.at(target.shard), scheduler = scheduler_,
+                                             step = segment_.step](Tensor copy, Error error) mutable {
+    if (!error) error = std::move(rows->error);
+    if (error) {  // fails the step
+      caf::anon_send(scheduler, Landed{step.session, step.step, 0, 0, {}, std::move(error)});
+      return;
+    }
+    push.gradient = std::move(copy);
+    push.indices = std::move(rows->indices);
+    caf::anon_send(shard, Outbound{std::move(push)});
+  });
 }
 
 void SegmentWork::contribute(const ContributionTarget& target, Tensor tensor) {

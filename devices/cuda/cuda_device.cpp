@@ -8,6 +8,7 @@
 
 #include "devices/cuda/cuda_events.hpp"
 #include "devices/cuda/cuda_memory.hpp"
+#include "devices/cuda/cuda_recorder.hpp"
 #include "devices/work_thread.hpp"
 
 namespace troupe {
@@ -74,17 +75,19 @@ class ArrivedBuffer final : public Buffer {
   std::shared_ptr<Retired> retired_;
 };
 
-class Impl final : public CudaDevice, private Stream {
+class Impl final : public CudaDevice, private Stream, private RecordingDevice {
  public:
   Impl(std::shared_ptr<CudaDriver> driver, int ordinal, const AcceleratorOptions& options, AllocationLabelSource label)
       : driver_(std::move(driver)),
         ordinal_(ordinal),
         options_(options),
+        label_(label),
         properties_(driver_->properties(ordinal)),
         attributes_{options.name, "GPU", memory_of(options), false},
         allocator_(options.memory_limit, cuda_memory(driver_, ordinal), label),
         arrivals_(0, cuda_memory(driver_, ordinal), label),
         pinned_(0, pinned_memory(driver_, ordinal), label),
+        faults_(driver_, arrivals_, pinned_, options.name.to_string(), label),
         events_(driver_, ordinal),
         compute_(driver_, ordinal, events_, name("-done"), [this](const Error& e) { lost(e); }),
         to_host_(driver_, ordinal, events_, name("-out"), [this](const Error& e) { lost(e); }),
@@ -94,14 +97,30 @@ class Impl final : public CudaDevice, private Stream {
   ~Impl() override { shutdown(); }
 
   const DeviceAttributes& attributes() const override { return attributes_; }
-  Allocator& allocator() override { return allocator_; }
+  Allocator& allocator() override { return records() ? recorder_->memory() : allocator_; }
   Stream& compute() override { return *this; }
   Allocator* pinned() override { return &pinned_; }
   Parallelism& parallelism() override { return one_thread_; }
-  CudaStreamHandle stream() const override { return compute_.native(); }
+  CudaStreamHandle stream() const override { return recorder_ ? recorder_->stream() : compute_.native(); }
   const CudaProperties& properties() const override { return properties_; }
   const AcceleratorOptions& options() const override { return options_; }
   int ordinal() const override { return ordinal_; }
+
+  std::unique_ptr<WorkRecorder> make_recorder() override {
+    if (!options_.recordings) return nullptr;
+    RecordingDevice& self = *this;
+    return std::make_unique<CudaRecorder>(driver_, ordinal_, self, allocator_, label_);
+  }
+  RecordingStats recording_stats() const override { return counts_->read(); }
+  void not_recorded(std::string_view what) const override {
+    if (recorder_) fail(Code::failed_precondition, "{} cannot be recorded", what);
+  }
+  const RandomKey* recorded_random() override { return recorder_ ? recorder_->random() : nullptr; }
+  CudaFaultSite fault_site(CudaFaultText text) override {
+    if (recorder_) recorder_->kernel_looks();
+    return faults_.site(text, compute_.native());
+  }
+  const CudaFault* fault() override { return faults_.word(compute_.native()); }
 
   Error failure() const override {
     const std::lock_guard lock(mutex_);
@@ -112,9 +131,10 @@ class Impl final : public CudaDevice, private Stream {
     if (source.space().on_host()) return done(std::move(source), Error());
     guarded(done, [&] {
       Tensor copy = pinned_.tensor(source.dtype(), source.shape());
+      CudaFaults::Look look = look_for_faults();
       to_host_.follow(compute_);
       copy_on(to_host_, copy, source);
-      when_copied(to_host_, std::move(source), std::move(copy), done);
+      when_copied(to_host_, std::move(source), std::move(copy), std::move(look), done);
     });
   }
 
@@ -126,7 +146,7 @@ class Impl final : public CudaDevice, private Stream {
         Tensor staged = pinned(source);
         Tensor copy = arrival(source);
         copy_on(from_host_, copy, staged);
-        when_copied(from_host_, std::move(staged), std::move(copy), done);
+        when_copied(from_host_, std::move(staged), std::move(copy), nullptr, done);
       });
     }));
   }
@@ -134,7 +154,7 @@ class Impl final : public CudaDevice, private Stream {
   void hand_over(Tensor source, CopyDone done) override {
     guarded(done, [&] {
       auto event = std::make_shared<CudaEvent>();
-      event->on_reached([this, source, done] { done(source, failure()); });
+      event->on_reached([this, source, look = look_for_faults(), done]() mutable { hand(std::move(source), look, done); });
       compute_.record(event);
     });
   }
@@ -144,6 +164,7 @@ class Impl final : public CudaDevice, private Stream {
     throw_if_lost();
     Tensor staged = pinned(source);
     Tensor copy = arrival(source);
+    if (recorder_) recorder_->keep(copy.buffer());  // a value that follows from shapes alone
     copy_on(from_host_, copy, staged);
     auto event = std::make_shared<CudaEvent>();
     event->keeps.push_back(staged.buffer());
@@ -155,12 +176,15 @@ class Impl final : public CudaDevice, private Stream {
   Tensor read(const Tensor& source) override {
     if (source.space().on_host()) return source;
     throw_if_lost();
+    not_recorded("to wait for a value");
     Tensor copy = pinned_.tensor(source.dtype(), source.shape());
     copy_on(compute_, copy, source);
+    const CudaFaults::Look look = faults_.look(compute_.native());
     auto event = std::make_shared<CudaEvent>();
     compute_.record(event);
     event->await();
     throw_if_lost();
+    if (const Error error = faults_.error(look)) throw error;  // the value may be made of it
     return copy;
   }
 
@@ -173,6 +197,7 @@ class Impl final : public CudaDevice, private Stream {
     } catch (const Error&) {  // a lost one
     }
     forget_state();
+    faults_.forget();
     retired_->close();
   }
 
@@ -207,12 +232,27 @@ class Impl final : public CudaDevice, private Stream {
   void record_now(const std::shared_ptr<CudaEvent>& event) {
     event->keeps = retired_->take();
     try {
+      if (CudaFaults::Look look = faults_.look(compute_.native())) event->look = [this, look] { return faults_.error(look); };
       compute_.record(event);
+      faults_.end_work(compute_.native());
     } catch (const Error& error) {
       lost(error);
       event->reach();
     }
   }
+
+  // ---- RecordingDevice
+  CudaStreamHandle compute_stream() const override { return compute_.native(); }
+  std::shared_ptr<RecordingCounts> counts() const override { return counts_; }
+  void record_with(CudaRecorder* recorder) override { recorder_ = recorder; }
+  void write(void* to, const void* from, std::size_t bytes) override {
+    Tensor staged = pinned_.tensor(DType::u8, Shape{static_cast<std::int64_t>(bytes)});
+    std::memcpy(staged.mutable_raw(), from, bytes);
+    driver_->copy(to, staged.raw(), bytes, compute_.native());
+    retired_->add(staged.buffer());
+  }
+  void launches_kernels_that_look() override { faults_.arm(); }
+  bool records() const { return launcher_.is_this_thread() && recorder_ != nullptr; }
 
   // ---- copies
   // Calls `copy`, or `done` with what it throws or why the device is lost.
@@ -239,15 +279,21 @@ class Impl final : public CudaDevice, private Stream {
     else
       driver_->copy(to.mutable_raw(), from.raw(), from.num_bytes(), stream.native());
   }
-  void when_copied(CudaStream& stream, Tensor source, Tensor copy, const CopyDone& done) {
+  void when_copied(CudaStream& stream, Tensor source, Tensor copy, CudaFaults::Look look, const CopyDone& done) {
     auto event = std::make_shared<CudaEvent>();
-    event->on_reached([this, source = std::move(source), copy = std::move(copy), done]() mutable {
-      Error error = failure();
+    event->on_reached([this, source = std::move(source), copy = std::move(copy), look = std::move(look), done]() mutable {
       source = Tensor();
-      done(error ? Tensor() : std::move(copy), std::move(error));
+      hand(std::move(copy), look, done);
     });
     stream.record(event);
   }
+  void hand(Tensor tensor, const CudaFaults::Look& look, const CopyDone& done) const {
+    Error error = failure();
+    if (!error) error = faults_.error(look);
+    done(error ? Tensor() : std::move(tensor), std::move(error));
+  }
+  // What has been launched is known on the thread that launches only.
+  CudaFaults::Look look_for_faults() { return launcher_.is_this_thread() ? faults_.look(compute_.native()) : nullptr; }
   // The tensor itself if copies go straight from it, else a copy in memory from which they do.
   Tensor pinned(const Tensor& source) {
     if (source.dtype() == DType::string) invalid_argument("a tensor of strings cannot be on {}", attributes_.name.to_string());
@@ -285,6 +331,7 @@ class Impl final : public CudaDevice, private Stream {
   std::shared_ptr<CudaDriver> driver_;
   const int ordinal_;
   const AcceleratorOptions options_;
+  const AllocationLabelSource label_;
   const CudaProperties properties_;
   const DeviceAttributes attributes_;
   mutable std::mutex mutex_;
@@ -292,6 +339,9 @@ class Impl final : public CudaDevice, private Stream {
   CachingAllocator allocator_;  // of the compute stream
   CachingAllocator arrivals_;   // of the copies to here
   CachingAllocator pinned_;
+  CudaFaults faults_;
+  CudaRecorder* recorder_ = nullptr;  // while it records; of the thread that launches
+  const std::shared_ptr<RecordingCounts> counts_ = std::make_shared<RecordingCounts>();
   std::shared_ptr<Retired> retired_ = std::make_shared<Retired>();
   OneThread one_thread_;
   CudaEventPool events_;

@@ -8,9 +8,11 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <string_view>
 #include <unordered_map>
 
 #include "devices/cuda/cuda_driver.hpp"
+#include "devices/cuda/cuda_faults.hpp"
 #include "devices/kernel.hpp"
 #include "devices/plugin.hpp"
 
@@ -23,6 +25,16 @@ class CudaDevice : public Device {
   virtual const CudaProperties& properties() const = 0;
   virtual const AcceleratorOptions& options() const = 0;
   virtual int ordinal() const = 0;
+
+  // Throws while what is launched is recorded: for what must not be part of it, such as to look for a plan. On the thread of compute() only.
+  virtual void not_recorded(std::string_view what) const = 0;
+  // The step's randomness where kernels that are recorded read it when they run; null while nothing is recorded: then it is the arguments'. On
+  // the thread of compute() only.
+  virtual const RandomKey* recorded_random() = 0;
+  // For arguments of a kernel that looks at its data: what it finds fails the step (cuda_faults.hpp). On the thread of compute() only.
+  virtual CudaFaultSite fault_site(CudaFaultText text) = 0;
+  // For those of a kernel that changes what outlives the step: it must not, once something was found. On the same thread.
+  virtual const CudaFault* fault() = 0;
 
   // What kernels keep as long as the device: handles of libraries, plans that took time to find. One of each type, made when first asked
   // for. On the thread of compute() only.

@@ -5,6 +5,18 @@
 namespace troupe {
 namespace {
 
+// While it lives, the calling thread may allocate and free memory although it captures: neither is part of what is captured.
+class BesideCapture {
+ public:
+  BesideCapture() { static_cast<void>(cudaThreadExchangeStreamCaptureMode(&mode_)); }
+  ~BesideCapture() { static_cast<void>(cudaThreadExchangeStreamCaptureMode(&mode_)); }
+  BesideCapture(const BesideCapture&) = delete;
+  BesideCapture& operator=(const BesideCapture&) = delete;
+
+ private:
+  cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
+};
+
 class RealCudaDriver final : public CudaDriver {
  public:
   int device_count(std::string* why_none) override {
@@ -42,12 +54,18 @@ class RealCudaDriver final : public CudaDriver {
   }
 
   void* allocate(std::size_t bytes) override { return allocated(cudaMalloc, bytes, "cudaMalloc"); }
-  void free(void* data) noexcept override { static_cast<void>(cudaFree(data)); }
+  void free(void* data) noexcept override {
+    const BesideCapture beside;
+    static_cast<void>(cudaFree(data));
+  }
   void* allocate_pinned(std::size_t bytes) override {
     // Portable: pinned for all GPUs of the process.
     return allocated([](void** data, std::size_t size) { return cudaHostAlloc(data, size, cudaHostAllocPortable); }, bytes, "cudaHostAlloc");
   }
-  void free_pinned(void* data) noexcept override { static_cast<void>(cudaFreeHost(data)); }
+  void free_pinned(void* data) noexcept override {
+    const BesideCapture beside;
+    static_cast<void>(cudaFreeHost(data));
+  }
 
   CudaStreamHandle make_stream() override {
     cudaStream_t stream = nullptr;
@@ -68,9 +86,32 @@ class RealCudaDriver final : public CudaDriver {
   void copy(void* to, const void* from, std::size_t bytes, CudaStreamHandle stream) override {
     check_cuda(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream), "cudaMemcpyAsync");
   }
+  void clear(void* at, std::size_t bytes, CudaStreamHandle stream) override {
+    check_cuda(cudaMemsetAsync(at, 0, bytes, stream), "cudaMemsetAsync");
+  }
   void copy_peer(void* to, int to_ordinal, const void* from, int from_ordinal, std::size_t bytes, CudaStreamHandle stream) override {
     check_cuda(cudaMemcpyPeerAsync(to, to_ordinal, from, from_ordinal, bytes, stream), "cudaMemcpyPeerAsync");
   }
+  void begin_capture(CudaStreamHandle stream) override {
+    check_cuda(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "cudaStreamBeginCapture");
+  }
+  CudaGraphHandle end_capture(CudaStreamHandle stream) override {
+    cudaGraph_t graph = nullptr;
+    check_cuda(cudaStreamEndCapture(stream, &graph), "cudaStreamEndCapture");
+    cudaGraphExec_t executable = nullptr;
+    const cudaError_t status = cudaGraphInstantiate(&executable, graph, 0);
+    static_cast<void>(cudaGraphDestroy(graph));
+    check_cuda(status, "cudaGraphInstantiate");
+    return executable;
+  }
+  void drop_capture(CudaStreamHandle stream) noexcept override {
+    cudaGraph_t graph = nullptr;
+    static_cast<void>(cudaStreamEndCapture(stream, &graph));
+    if (graph) static_cast<void>(cudaGraphDestroy(graph));
+    static_cast<void>(cudaGetLastError());  // why it is dropped is told by who drops it
+  }
+  void launch(CudaGraphHandle graph, CudaStreamHandle stream) override { check_cuda(cudaGraphLaunch(graph, stream), "cudaGraphLaunch"); }
+  void destroy(CudaGraphHandle graph) noexcept override { static_cast<void>(cudaGraphExecDestroy(graph)); }
   bool enable_peer(int ordinal, int peer) override {
     int can = 0;
     check_cuda(cudaDeviceCanAccessPeer(&can, ordinal, peer), "cudaDeviceCanAccessPeer");
@@ -88,6 +129,7 @@ class RealCudaDriver final : public CudaDriver {
  private:
   template <class Allocate>
   static void* allocated(Allocate allocate, std::size_t bytes, const char* call) {
+    const BesideCapture beside;
     void* data = nullptr;
     const cudaError_t status = allocate(&data, bytes);
     if (status == cudaErrorMemoryAllocation) {

@@ -13,11 +13,13 @@
 
 struct CUstream_st;
 struct CUevent_st;
+struct CUgraphExec_st;
 
 namespace troupe {
 
-using CudaStreamHandle = CUstream_st*;  // a cudaStream_t
-using CudaEventHandle = CUevent_st*;    // a cudaEvent_t
+using CudaStreamHandle = CUstream_st*;    // a cudaStream_t
+using CudaEventHandle = CUevent_st*;      // a cudaEvent_t
+using CudaGraphHandle = CUgraphExec_st*;  // a cudaGraphExec_t
 
 struct CudaProperties {
   std::string name;  // "NVIDIA H200"
@@ -56,7 +58,19 @@ class CudaDriver {
 
   // From and to any memory that CUDA knows, and pageable host memory, in the order of the stream.
   virtual void copy(void* to, const void* from, std::size_t bytes, CudaStreamHandle stream) = 0;
+  // Sets bytes of a GPU to 0, in the order of the stream.
+  virtual void clear(void* at, std::size_t bytes, CudaStreamHandle stream) = 0;
   virtual void copy_peer(void* to, int to_ordinal, const void* from, int from_ordinal, std::size_t bytes, CudaStreamHandle stream) = 0;
+  // What the calling thread launches on the stream is kept from now on, and does not run. No other thread uses the stream. Of the methods above
+  // those that allocate and free memory may be called meanwhile, and all for other streams.
+  virtual void begin_capture(CudaStreamHandle stream) = 0;
+  // What was kept, to be launched as a whole. If it throws, it is dropped.
+  virtual CudaGraphHandle end_capture(CudaStreamHandle stream) = 0;
+  virtual void drop_capture(CudaStreamHandle stream) noexcept = 0;
+  virtual void launch(CudaGraphHandle graph, CudaStreamHandle stream) = 0;
+  // It may run still.
+  virtual void destroy(CudaGraphHandle graph) noexcept = 0;
+
   // Lets kernels and copies of `ordinal` reach the memory of `peer`; false if the machine cannot.
   virtual bool enable_peer(int ordinal, int peer) = 0;
 };

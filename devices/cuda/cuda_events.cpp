@@ -48,6 +48,11 @@ void CudaEvent::on_reached(std::function<void()> callback) {
   callback();
 }
 
+Error CudaEvent::error() const {
+  const std::lock_guard lock(mutex_);
+  return error_;
+}
+
 void CudaEvent::await() {
   std::unique_lock lock(mutex_);
   wake_.wait(lock, [this] { return reached_; });
@@ -55,10 +60,12 @@ void CudaEvent::await() {
 
 void CudaEvent::reach() {
   keeps.clear();
+  Error found = look ? std::exchange(look, nullptr)() : Error();
   std::vector<std::function<void()>> callbacks;
   {
     const std::lock_guard lock(mutex_);
     reached_ = true;
+    error_ = std::move(found);
     callbacks.swap(callbacks_);
   }
   wake_.notify_all();

@@ -35,6 +35,7 @@ class CudaEvent final : public Event {
  public:
   bool reached() const override;
   void on_reached(std::function<void()> callback) override;
+  Error error() const override;
   // The calling thread waits.
   void await();
   // Calls what waits for it.
@@ -42,11 +43,13 @@ class CudaEvent final : public Event {
 
   CudaEventHandle native = nullptr;  // while the thread of its stream has it
   std::vector<BufferRef> keeps;      // memory that the work before it uses
+  std::function<Error()> look;       // for what that work has found wrong; called when it is reached
 
  private:
   mutable std::mutex mutex_;
   std::condition_variable wake_;
   bool reached_ = false;
+  Error error_;
   std::vector<std::function<void()>> callbacks_;
 };
 

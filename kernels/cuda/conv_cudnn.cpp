@@ -39,15 +39,19 @@ CudnnConvolutions::~CudnnConvolutions() {
 }
 
 cudnnHandle_t CudnnConvolutions::handle() {
-  if (!handle_) {
-    check_cudnn(cudnnCreate(&handle_), "cudnnCreate");
-    check_cudnn(cudnnSetStream(handle_, device_.stream()), "cudnnSetStream");
+  if (!handle_) check_cudnn(cudnnCreate(&handle_), "cudnnCreate");
+  if (const cudaStream_t stream = device_.stream(); stream != stream_) {  // what is recorded has a stream of its own
+    check_cudnn(cudnnSetStream(handle_, stream), "cudnnSetStream");
+    stream_ = stream;
   }
   return handle_;
 }
 
 bool CudnnConvolutions::run(KernelContext& context, const ConvKey& key, ConvMemory memory) {
-  const ConvPlan& plan = plans_.get(key, [&] { return plan_convolution(key, {.handle = handle()}); });
+  const ConvPlan& plan = plans_.get(key, [&] {
+    device_.not_recorded("to look for a plan of a convolution");
+    return plan_convolution(key, {.handle = handle()});
+  });
   if (!plan.execution) return false;
   const Workspace workspace(context, static_cast<std::size_t>(plan.workspace));
   if (plan.geometry == key.geometry) {

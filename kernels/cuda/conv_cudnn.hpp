@@ -24,6 +24,7 @@ class CudnnConvolutions {
 
   CudaDevice& device_;
   cudnnHandle_t handle_ = nullptr;
+  cudaStream_t stream_ = nullptr;  // of the handle
   PlanCache<ConvKey, ConvPlan> plans_;
 };
 

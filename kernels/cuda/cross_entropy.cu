@@ -1,3 +1,4 @@
+#include "kernels/cuda/fault.cuh"
 #include "kernels/cuda/softmax_rows.cuh"
 
 namespace troupe {
@@ -16,10 +17,13 @@ struct SparseCrossEntropy {
   const void* labels;
   bool wide;
   std::int64_t classes;
+  CudaFaultSite fault;
 
   __device__ Row row(std::int64_t index) const {
     const std::int64_t label = wide ? static_cast<const std::int64_t*>(labels)[index] : static_cast<const std::int32_t*>(labels)[index];
-    return {label, label >= 0 && label < classes ? T{0} : infinity_of(T{}) - infinity_of(T{})};
+    const bool known = label >= 0 && label < classes;
+    if (!known) report(fault, label, index, classes);
+    return {label, known ? T{0} : infinity_of(T{}) - infinity_of(T{})};
   }
   __device__ T emit(const Row& row, const Stats<T>& stats, std::int64_t column, T, T, T e) const {
     return e / stats.value - (column == row.label ? T{1} : T{0}) + row.poison;
@@ -69,11 +73,11 @@ using Real = Elements<float, double>;
 }  // namespace
 }  // namespace device
 
-cudaError_t launch_sparse_cross_entropy(SoftmaxRows rows, const void* logits, const void* labels, bool wide, void* loss, void* backprop,
-                                        cudaStream_t stream) {
+cudaError_t launch_sparse_cross_entropy(SoftmaxRows rows, const void* logits, const void* labels, bool wide, CudaFaultSite fault, void* loss,
+                                        void* backprop, cudaStream_t stream) {
   return device::dispatch(device::Real{}, rows.dtype, [&]<class T>() {
     const device::RowPointers<T> p{static_cast<const T*>(logits), nullptr, static_cast<T*>(backprop), static_cast<T*>(loss)};
-    return device::launch_rows(device::SparseCrossEntropy<T>{labels, wide, rows.width}, p, rows, stream);
+    return device::launch_rows(device::SparseCrossEntropy<T>{labels, wide, rows.width, fault}, p, rows, stream);
   });
 }
 

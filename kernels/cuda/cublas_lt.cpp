@@ -125,7 +125,10 @@ cublasLtHandle_t CublasLt::handle() {
 }
 
 bool CublasLt::multiply(KernelContext& context, const ProductKey& key, const void* a, const void* b, const void* bias, void* out, bool accumulate) {
-  const Plan& plan = plans_.get(key, [&] { return Plan(*this, key); });
+  const Plan& plan = plans_.get(key, [&] {
+    device_.not_recorded("to look for a plan of a product");
+    return Plan(*this, key);
+  });
   if (!plan.found()) {
     if (key.ending != ProductEnding::none) return false;
     fail(Code::unimplemented, "cuBLASLt has no algorithm for a product of {}: {} x {} x {}{}{}", name(key.dtype), key.m, key.k, key.n,

@@ -1,4 +1,5 @@
 #include "kernels/cuda/element_types.cuh"
+#include "kernels/cuda/fault.cuh"
 #include "kernels/cuda/finite_launch.hpp"
 #include "kernels/cuda/launch.cuh"
 
@@ -35,7 +36,9 @@ __global__ void __launch_bounds__(kSweepThreads) find_not_finite(const __grid_co
 }
 
 template <class T>
-__global__ void __launch_bounds__(kSweepThreads) step_loss_scale(const T* verdict, std::int64_t count, double* state, LossScaleRule rule) {
+__global__ void __launch_bounds__(kSweepThreads) step_loss_scale(const T* verdict, std::int64_t count, double* state, LossScaleRule rule,
+                                                                 const CudaFault* fault) {
+  if (failed(fault)) return;
   bool good = true;
   for (std::int64_t i = threadIdx.x; i < count; i += kSweepThreads) good &= is_finite(verdict[i]);
   good = __syncthreads_and(good) != 0;
@@ -67,9 +70,10 @@ cudaError_t launch_find_not_finite(DType dtype, const SweepTable<1>& tensors, bo
   });
 }
 
-cudaError_t launch_loss_scale_step(DType verdict_dtype, const void* verdict, std::int64_t count, double* state, LossScaleRule rule, cudaStream_t stream) {
+cudaError_t launch_loss_scale_step(DType verdict_dtype, const void* verdict, std::int64_t count, double* state, LossScaleRule rule,
+                                   const CudaFault* fault, cudaStream_t stream) {
   return device::dispatch(device::FloatElements{}, verdict_dtype, [&]<class T>() {
-    return device::launch(device::step_loss_scale<T>, 1, kSweepThreads, stream, static_cast<const T*>(verdict), count, state, rule);
+    return device::launch(device::step_loss_scale<T>, 1, kSweepThreads, stream, static_cast<const T*>(verdict), count, state, rule, fault);
   });
 }
 

@@ -3,6 +3,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include "devices/cuda/cuda_fault.hpp"
 #include "kernels/cuda/sweep.hpp"
 #include "messages/dtype.hpp"
 
@@ -18,6 +19,8 @@ struct LossScaleRule {
   double largest = 0;
 };
 // One more step in state = [scale, good steps since it changed, steps skipped]; the step is good if all of the verdict is finite.
-cudaError_t launch_loss_scale_step(DType verdict_dtype, const void* verdict, std::int64_t count, double* state, LossScaleRule rule, cudaStream_t stream);
+// Nothing changes after a fault.
+cudaError_t launch_loss_scale_step(DType verdict_dtype, const void* verdict, std::int64_t count, double* state, LossScaleRule rule,
+                                   const CudaFault* fault, cudaStream_t stream);
 
 }  // namespace troupe

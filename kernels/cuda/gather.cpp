@@ -1,12 +1,11 @@
-// Rows by their indices. Twin of kernels/cpu/gather.cpp, but for an index that is no row: nobody waits for the kernel that finds it
-// (index_faults.hpp).
+// Rows by their indices. Twin of kernels/cpu/gather.cpp. An index that is no row is found by the kernel, for which nobody waits: it reads
+// zeros there, or adds nothing, and the step fails (devices/cuda/cuda_faults.hpp).
 #include <cstring>
 
 #include "devices/cuda/cuda_error.hpp"
 #include "kernels/cpu/movement.hpp"
 #include "kernels/cuda/elementwise.hpp"
 #include "kernels/cuda/gather_launch.hpp"
-#include "kernels/cuda/index_faults.hpp"
 
 namespace troupe {
 namespace {
@@ -15,9 +14,11 @@ void check_index_type(const Tensor& indices) {
   if (!is_integer(indices.dtype())) fail(Code::unimplemented, "there is no code for dtype {}", name(indices.dtype()));
 }
 
+Error no_row(const CudaFault& fault) {
+  return {Code::invalid_argument, fmt::format("index {} (element {}) is not in [0, {})", fault.value, fault.element, fault.bound)};
+}
+
 void gather(KernelContext& context) {
-  IndexFaults& faults = cuda_device(context).state<IndexFaults>();
-  faults.check();
   const Tensor& table = context.input(0);
   const Tensor& indices = context.input(1);
   check_index_type(indices);
@@ -40,7 +41,7 @@ void gather(KernelContext& context) {
                                     .rows = table.shape().dim(0),
                                     .piece_bytes = static_cast<int>(piece),
                                     .items = row_items(count, row_bytes / piece),
-                                    .fault = faults.on_device()};
+                                    .fault = cuda_device(context).fault_site(no_row)};
     check_cuda(launch_gather(arguments, cuda_device(context).stream()), "Gather");
   }
   context.set_output(0, std::move(out));
@@ -52,14 +53,16 @@ std::uint32_t* numbers(KernelContext& context, std::int64_t count, std::vector<T
   return reinterpret_cast<std::uint32_t*>(held.back().mutable_raw());
 }
 
-void add_rows(KernelContext& context, IndexFaults& faults, const Tensor& indices, const Tensor& values, const Shape& shape, Tensor& out) {
+void add_rows(KernelContext& context, const Tensor& indices, const Tensor& values, const Shape& shape, Tensor& out) {
   const std::int64_t count = indices.num_elements(), rows = shape.dim(0);
   constexpr std::int64_t kMostIndices = (std::int64_t{1} << 31) - 1, kMostRows = (std::int64_t{1} << 32) - 2;
   if (count > kMostIndices || rows > kMostRows)
     fail(Code::unimplemented, "ScatterAddRows: {} indices of {} rows are too many for a GPU", count, rows);
-  const cudaStream_t stream = cuda_device(context).stream();
+  CudaDevice& device = cuda_device(context);
+  const cudaStream_t stream = device.stream();
   std::vector<Tensor> held;
-  SortRowsArguments sort{.indices = reinterpret_cast<const std::int64_t*>(indices.raw()), .count = count, .rows = rows, .fault = faults.on_device()};
+  SortRowsArguments sort{
+      .indices = reinterpret_cast<const std::int64_t*>(indices.raw()), .count = count, .rows = rows, .fault = device.fault_site(no_row)};
   for (auto* both : {&sort.keys, &sort.positions})
     for (std::uint32_t*& half : *both) half = numbers(context, count, held);
   check_cuda(measure_sort_rows(sort), "ScatterAddRows");
@@ -78,8 +81,6 @@ void add_rows(KernelContext& context, IndexFaults& faults, const Tensor& indices
 }
 
 void scatter_add_rows(KernelContext& context) {
-  IndexFaults& faults = cuda_device(context).state<IndexFaults>();
-  faults.check();
   const Tensor& indices = context.input(0);
   const Tensor& values = context.input(1);
   const Shape& shape = context.input(2).shape();
@@ -87,7 +88,7 @@ void scatter_add_rows(KernelContext& context) {
     invalid_argument("ScatterAddRows: indices {} and values {} do not fit {}", indices.shape().to_string(), values.shape().to_string(),
                      shape.to_string());
   Tensor out = make_zeros(context.device(), values.dtype(), shape);
-  if (values.num_elements() > 0 && out.num_elements() > 0) add_rows(context, faults, indices, values, shape, out);
+  if (values.num_elements() > 0 && out.num_elements() > 0) add_rows(context, indices, values, shape, out);
   context.set_output(0, std::move(out));
 }
 

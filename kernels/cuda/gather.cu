@@ -1,8 +1,8 @@
 #include <cuda_runtime.h>
 
 #include "kernels/cuda/element_types.cuh"
+#include "kernels/cuda/fault.cuh"
 #include "kernels/cuda/gather_launch.hpp"
-#include "kernels/cuda/index_fault.cuh"
 
 namespace troupe {
 namespace device {

@@ -6,18 +6,11 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "devices/cuda/cuda_fault.hpp"
 #include "kernels/cuda/index_plan.hpp"
 #include "messages/dtype.hpp"
 
 namespace troupe {
-
-// The first index that was no row, as a kernel tells the host of it: in memory that both see.
-struct IndexFault {
-  unsigned state = 0;  // 0: none; 1: being written; 2: there
-  std::int64_t index = 0;
-  std::int64_t element = 0;
-  std::int64_t rows = 0;
-};
 
 // Items: the pieces of all rows of a result, so many to each row.
 struct RowItems {
@@ -44,7 +37,7 @@ struct GatherArguments {
   std::int64_t rows = 0;      // of the table
   int piece_bytes = 1;        // 1, 2, 4, 8 or 16
   RowItems items;             // pieces of the result
-  IndexFault* fault = nullptr;  // as the GPU sees it
+  CudaFaultSite fault;        // for an index that is no row
 };
 cudaError_t launch_gather(const GatherArguments& arguments, cudaStream_t stream);
 
@@ -69,7 +62,7 @@ struct SortRowsArguments {
   std::uint32_t* positions[2] = {};  // as well
   void* scratch = nullptr;
   std::size_t scratch_bytes = 0;
-  IndexFault* fault = nullptr;
+  CudaFaultSite fault;
 };
 // Without `scratch`: how many bytes it must have, in scratch_bytes.
 cudaError_t measure_sort_rows(SortRowsArguments& arguments);

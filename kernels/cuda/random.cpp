@@ -6,11 +6,12 @@
 namespace troupe {
 namespace {
 
-// As of the CPU (kernels/cpu/random.hpp).
-PhiloxStream random_stream(KernelContext& context, std::int64_t seed) {
-  const RandomKey key = context.random_key();
+RandomSource random_source(KernelContext& context, std::int64_t seed) {
   const std::uint64_t node = mix64(context.node_hash() ^ static_cast<std::uint64_t>(seed));
-  return {key.seed, mix64(mix64(node ^ key.step) ^ key.slot)};
+  return {.stream = random_stream(context.random_key(), node),
+          .key = cuda_device(context).recorded_random(),
+          .node = node,
+          .slot = context.random_slot()};
 }
 
 double rounded(DType dtype, double value) { return dtype == DType::f32 ? static_cast<double>(static_cast<float>(value)) : value; }
@@ -23,7 +24,7 @@ Kernel filling(const KernelInit& init, const char* op, Launch launch) {
   return [=, dtype = init.output_types[0], seed = init.attributes.integer("seed")](KernelContext& context) {
     Tensor out = context.allocate(dtype, shape);
     if (out.num_elements() > 0)
-      check_cuda(launch(random_stream(context, seed), out.num_elements(), out.mutable_raw(), cuda_device(context).stream()), op);
+      check_cuda(launch(random_source(context, seed), out.num_elements(), out.mutable_raw(), cuda_device(context).stream()), op);
     context.set_output(0, std::move(out));
   };
 }
@@ -32,7 +33,7 @@ Kernel make_uniform(const KernelInit& init) {
   const DType dtype = init.output_types[0];
   const double low = rounded(dtype, init.attributes.real("minval")), high = rounded(dtype, init.attributes.real("maxval"));
   if (!(low < high)) invalid_argument("'{}': minval {} is not below maxval {}", init.node_name, init.attributes.real("minval"), init.attributes.real("maxval"));
-  return filling(init, "RandomUniform", [=](const PhiloxStream& random, std::int64_t count, void* out, cudaStream_t stream) {
+  return filling(init, "RandomUniform", [=](const RandomSource& random, std::int64_t count, void* out, cudaStream_t stream) {
     return launch_random_uniform(dtype, random, count, low, high, out, stream);
   });
 }
@@ -42,7 +43,7 @@ Kernel make_normal(const KernelInit& init) {
   const DType dtype = init.output_types[0];
   const double mean = init.attributes.real("mean"), deviation = init.attributes.real("stddev");
   return filling(init, kTruncated ? "TruncatedNormal" : "RandomNormal",
-                 [=](const PhiloxStream& random, std::int64_t count, void* out, cudaStream_t stream) {
+                 [=](const RandomSource& random, std::int64_t count, void* out, cudaStream_t stream) {
                    return launch_random_normal(dtype, random, kTruncated, count, mean, deviation, out, stream);
                  });
 }
@@ -58,7 +59,7 @@ Kernel make_dropout(const KernelInit& init) {
     Tensor mask = context.allocate(dtype, shape);
     Tensor y = context.take_or_allocate(0, dtype, shape);
     if (mask.num_elements() > 0)
-      check_cuda(launch_dropout(dtype, random_stream(context, seed), mask.num_elements(), rate, x, y.mutable_raw(), mask.mutable_raw(),
+      check_cuda(launch_dropout(dtype, random_source(context, seed), mask.num_elements(), rate, x, y.mutable_raw(), mask.mutable_raw(),
                                 cuda_device(context).stream()),
                  "Dropout");
     context.set_output(0, std::move(y));

@@ -12,6 +12,13 @@ namespace {
 
 constexpr int kThreads = 256;
 
+__device__ PhiloxStream stream_of(const RandomSource& source) {
+  if (!source.key) return source.stream;
+  RandomKey key = *source.key;
+  if (source.slot >= 0) key.slot = static_cast<std::uint32_t>(source.slot);
+  return random_stream(key, source.node);
+}
+
 // Values of one block of the stream.
 template <class T>
 struct Lanes {
@@ -77,7 +84,8 @@ struct Normal {
 
 // A thread's block of the stream makes its next 16 bytes.
 template <class T, class Draw>
-__global__ void __launch_bounds__(kThreads) fill(PhiloxStream random, Draw draw, std::int64_t count, T* out, bool vectors) {
+__global__ void __launch_bounds__(kThreads) fill(RandomSource source, Draw draw, std::int64_t count, T* out, bool vectors) {
+  const PhiloxStream random = stream_of(source);
   constexpr int kVector = kVectorOf<T>;
   const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * kThreads;
   for (std::int64_t block = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x; block * kVector < count; block += step) {
@@ -96,7 +104,8 @@ __global__ void __launch_bounds__(kThreads) fill(PhiloxStream random, Draw draw,
 
 template <class T>
 __global__ void __launch_bounds__(kThreads)
-    dropout(PhiloxStream random, T rate, T keep, std::int64_t count, const T* x, T* y, T* mask, bool vectors) {
+    dropout(RandomSource source, T rate, T keep, std::int64_t count, const T* x, T* y, T* mask, bool vectors) {
+  const PhiloxStream random = stream_of(source);
   constexpr int kVector = kVectorOf<T>;
   const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * kThreads;
   for (std::int64_t block = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x; block * kVector < count; block += step) {
@@ -134,7 +143,7 @@ __global__ void __launch_bounds__(kThreads)
 using Real = Elements<float, double>;
 
 template <class T, class Draw>
-cudaError_t launch_fill(const PhiloxStream& random, const Draw& draw, std::int64_t count, void* out, cudaStream_t stream) {
+cudaError_t launch_fill(const RandomSource& random, const Draw& draw, std::int64_t count, void* out, cudaStream_t stream) {
   auto* to = static_cast<T*>(out);
   return launch(fill<T, Draw>, blocks_for(count, kThreads * kVectorOf<T>), kThreads, stream, random, draw, count, to, aligned(to));
 }
@@ -142,21 +151,21 @@ cudaError_t launch_fill(const PhiloxStream& random, const Draw& draw, std::int64
 }  // namespace
 }  // namespace device
 
-cudaError_t launch_random_uniform(DType dtype, PhiloxStream random, std::int64_t count, double low, double high, void* out, cudaStream_t stream) {
+cudaError_t launch_random_uniform(DType dtype, const RandomSource& random, std::int64_t count, double low, double high, void* out, cudaStream_t stream) {
   return device::dispatch(device::Real{}, dtype, [&]<class T>() {
     const T from = static_cast<T>(low), to = static_cast<T>(high);
     return device::launch_fill<T>(random, device::Uniform<T>{from, to, to - from, std::nextafter(to, from)}, count, out, stream);
   });
 }
 
-cudaError_t launch_random_normal(DType dtype, PhiloxStream random, bool truncated, std::int64_t count, double mean, double deviation, void* out,
+cudaError_t launch_random_normal(DType dtype, const RandomSource& random, bool truncated, std::int64_t count, double mean, double deviation, void* out,
                                  cudaStream_t stream) {
   return device::dispatch(device::Real{}, dtype, [&]<class T>() {
     return device::launch_fill<T>(random, device::Normal<T>{static_cast<T>(mean), static_cast<T>(deviation), truncated}, count, out, stream);
   });
 }
 
-cudaError_t launch_dropout(DType dtype, PhiloxStream random, std::int64_t count, double rate, const void* x, void* y, void* mask, cudaStream_t stream) {
+cudaError_t launch_dropout(DType dtype, const RandomSource& random, std::int64_t count, double rate, const void* x, void* y, void* mask, cudaStream_t stream) {
   return device::dispatch(device::Real{}, dtype, [&]<class T>() {
     const auto* from = static_cast<const T*>(x);
     auto *to = static_cast<T*>(y), *kept = static_cast<T*>(mask);

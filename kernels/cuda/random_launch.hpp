@@ -7,16 +7,28 @@
 #include <cstdint>
 
 #include "messages/dtype.hpp"
+#include "messages/ids.hpp"
 #include "messages/philox.hpp"
 
 namespace troupe {
 
+// As of the CPU (kernels/cpu/random.hpp). `node`: of its name and seed.
+constexpr PhiloxStream random_stream(const RandomKey& key, std::uint64_t node) { return {key.seed, mix64(mix64(node ^ key.step) ^ key.slot)}; }
+
+// Where a kernel takes its values from. What is recorded runs in many steps: then the key is read when the kernel runs.
+struct RandomSource {
+  PhiloxStream stream;
+  const RandomKey* key = nullptr;  // in memory of the GPU; null: `stream` counts
+  std::uint64_t node = 0;          // as for random_stream()
+  std::int64_t slot = -1;          // in place of the key's, if not below 0
+};
+
 // In [low, high), which have been rounded to the dtype.
-cudaError_t launch_random_uniform(DType dtype, PhiloxStream random, std::int64_t count, double low, double high, void* out, cudaStream_t stream);
+cudaError_t launch_random_uniform(DType dtype, const RandomSource& random, std::int64_t count, double low, double high, void* out, cudaStream_t stream);
 // `truncated`: no further than two deviations from the mean.
-cudaError_t launch_random_normal(DType dtype, PhiloxStream random, bool truncated, std::int64_t count, double mean, double deviation, void* out,
+cudaError_t launch_random_normal(DType dtype, const RandomSource& random, bool truncated, std::int64_t count, double mean, double deviation, void* out,
                                  cudaStream_t stream);
 // mask: 0 with probability `rate`, else 1 / (1 - rate); y = x mask. y may be x.
-cudaError_t launch_dropout(DType dtype, PhiloxStream random, std::int64_t count, double rate, const void* x, void* y, void* mask, cudaStream_t stream);
+cudaError_t launch_dropout(DType dtype, const RandomSource& random, std::int64_t count, double rate, const void* x, void* y, void* mask, cudaStream_t stream);
 
 }  // namespace troupe

@@ -4,8 +4,8 @@
 #include <bit>
 
 #include "kernels/cuda/element_types.cuh"
+#include "kernels/cuda/fault.cuh"
 #include "kernels/cuda/gather_launch.hpp"
-#include "kernels/cuda/index_fault.cuh"
 
 namespace troupe {
 namespace device {

@@ -1,5 +1,6 @@
 // Compiled without fused multiply-adds, as the CPU's.
 #include "kernels/cuda/element_types.cuh"
+#include "kernels/cuda/fault.cuh"
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/schedule_launch.hpp"
 
@@ -8,16 +9,18 @@ namespace device {
 namespace {
 
 template <class T>
-__global__ void learning_rate(const __grid_constant__ CudaSchedule schedule, const std::int64_t* t, T* rate) {
+__global__ void learning_rate(const __grid_constant__ CudaSchedule schedule, const std::int64_t* t, CudaFaultSite fault, T* rate) {
+  if (*t < 0) report(fault, *t, 0, 0);
   *rate = static_cast<T>(schedule_rate(schedule, *t));
 }
 
 }  // namespace
 }  // namespace device
 
-cudaError_t launch_learning_rate(DType dtype, const CudaSchedule& schedule, const std::int64_t* t, void* rate, cudaStream_t stream) {
+cudaError_t launch_learning_rate(DType dtype, const CudaSchedule& schedule, const std::int64_t* t, CudaFaultSite fault, void* rate,
+                                 cudaStream_t stream) {
   return device::dispatch(device::Elements<float, double>{}, dtype, [&]<class T>() {
-    return device::launch(device::learning_rate<T>, 1, 1, stream, schedule, t, static_cast<T*>(rate));
+    return device::launch(device::learning_rate<T>, 1, 1, stream, schedule, t, fault, static_cast<T*>(rate));
   });
 }
 

@@ -3,12 +3,14 @@
 
 #include <cuda_runtime_api.h>
 
+#include "devices/cuda/cuda_fault.hpp"
 #include "kernels/cuda/schedule.hpp"
 #include "messages/dtype.hpp"
 
 namespace troupe {
 
-// f32 or f64.
-cudaError_t launch_learning_rate(DType dtype, const CudaSchedule& schedule, const std::int64_t* t, void* rate, cudaStream_t stream);
+// f32 or f64. A t below 0 is a fault, and the rate NaN.
+cudaError_t launch_learning_rate(DType dtype, const CudaSchedule& schedule, const std::int64_t* t, CudaFaultSite fault, void* rate,
+                                 cudaStream_t stream);
 
 }  // namespace troupe

@@ -1,7 +1,7 @@
 // Softmax and the cross entropies; f32 and f64.
 //
-// SparseSoftmaxCrossEntropy does not look at its labels on the host, which would wait for the GPU in every step: where the CPU throws for a
-// label that is no class, the row's loss and backprop are NaN here.
+// SparseSoftmaxCrossEntropy does not look at its labels on the host, which would wait for the GPU in every step: a label that is no class is
+// found by the kernel, and fails the step later (devices/cuda/cuda_faults.hpp).
 #include "devices/cuda/cuda_error.hpp"
 #include "kernels/cpu/tensor_checks.hpp"
 #include "kernels/cuda/cuda_kernels.hpp"
@@ -43,6 +43,11 @@ void clear(KernelContext& context, Tensor& loss, const char* op) {
   if (loss.num_bytes() > 0) check_cuda(cudaMemsetAsync(loss.mutable_raw(), 0, loss.num_bytes(), cuda_device(context).stream()), op);
 }
 
+Error no_class(const CudaFault& fault) {
+  return {Code::out_of_range,
+          fmt::format("SparseSoftmaxCrossEntropy: label {} out of range [0,{}) at position {}", fault.value, fault.bound, fault.element)};
+}
+
 void sparse_cross_entropy(KernelContext& context) {
   constexpr const char* kOp = "SparseSoftmaxCrossEntropy";
   const Tensor &logits = context.input(0), &labels = context.input(1);
@@ -55,8 +60,8 @@ void sparse_cross_entropy(KernelContext& context) {
   Tensor loss = context.allocate(logits.dtype(), Shape{rows.count});
   Tensor backprop = context.allocate(logits.dtype(), logits.shape());
   if (rows.count > 0)
-    check_cuda(launch_sparse_cross_entropy(rows, logits.raw(), labels.raw(), labels.dtype() == DType::i64, loss.mutable_raw(), backprop.mutable_raw(),
-                                           cuda_device(context).stream()),
+    check_cuda(launch_sparse_cross_entropy(rows, logits.raw(), labels.raw(), labels.dtype() == DType::i64, cuda_device(context).fault_site(no_class),
+                                           loss.mutable_raw(), backprop.mutable_raw(), cuda_device(context).stream()),
                kOp);
   context.set_output(0, std::move(loss));
   context.set_output(1, std::move(backprop));

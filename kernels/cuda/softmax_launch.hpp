@@ -8,6 +8,7 @@
 
 #include <cstdint>
 
+#include "devices/cuda/cuda_fault.hpp"
 #include "messages/dtype.hpp"
 
 namespace troupe {
@@ -22,10 +23,10 @@ struct SoftmaxRows {
 cudaError_t launch_softmax(SoftmaxRows rows, bool logarithm, const void* x, void* out, cudaStream_t stream);
 // From the output y of either: dx.
 cudaError_t launch_softmax_grad(SoftmaxRows rows, bool logarithm, const void* dy, const void* y, void* dx, cudaStream_t stream);
-// backprop = softmax - onehot(label), loss = -log softmax[label]; labels are i32, or i64 if `wide`. A row whose label is no class gets NaN
-// as loss and backprop.
-cudaError_t launch_sparse_cross_entropy(SoftmaxRows rows, const void* logits, const void* labels, bool wide, void* loss, void* backprop,
-                                        cudaStream_t stream);
+// backprop = softmax - onehot(label), loss = -log softmax[label]; labels are i32, or i64 if `wide`. A label that is no class is a fault;
+// its row gets NaN as loss and backprop.
+cudaError_t launch_sparse_cross_entropy(SoftmaxRows rows, const void* logits, const void* labels, bool wide, CudaFaultSite fault, void* loss,
+                                        void* backprop, cudaStream_t stream);
 // backprop = softmax - labels, loss = -sum labels log softmax.
 cudaError_t launch_cross_entropy(SoftmaxRows rows, const void* logits, const void* labels, void* loss, void* backprop, cudaStream_t stream);
 // Elementwise, of `count` elements: max(x, 0) - x z + log1p(exp(-|x|)).

@@ -19,7 +19,8 @@ void assign_sum(KernelContext& context) {
                      value.shape().to_string());
   Tensor& stored = writable(context, 0);
   if (stored.num_elements() > 0)
-    check_cuda(launch_assign_sum(stored.dtype(), kSubtract, stored.mutable_raw(), value.raw(), stored.num_elements(), cuda_device(context).stream()),
+    check_cuda(launch_assign_sum(stored.dtype(), kSubtract, stored.mutable_raw(), value.raw(), stored.num_elements(), cuda_device(context).fault(),
+                                 cuda_device(context).stream()),
                kSubtract ? "AssignSubVariable" : "AssignAddVariable");
   context.set_output(0, stored);
 }

@@ -1,8 +1,8 @@
 // LearningRate, SlotsTouching, Apply<Rule>, Apply<Rule>Many and SparseApply<Rule>. Inputs: the variable, its slots, lr, (Adam: t,) and then the
 // gradient or indices and values. Many: lists of variables, slots and gradients.
 //
-// The learning rate and t stay on the GPU: where the CPU throws for a t below 1, variables become NaN here. Sparse updates and SlotsTouching
-// look at their row numbers on the host, and wait for them.
+// The learning rate and t stay on the GPU: a t that is none fails the step later (devices/cuda/cuda_faults.hpp), and no update of a step is made
+// once something was found wrong with its data. Sparse updates and SlotsTouching look at their row numbers on the host, and wait for them.
 #include <algorithm>
 #include <optional>
 #include <vector>
@@ -20,6 +20,20 @@ namespace troupe {
 namespace {
 
 using RuleFactory = CudaUpdateRule (*)(const Attributes&);
+
+Error not_counted(const CudaFault& fault) { return {Code::invalid_argument, fmt::format("Adam counts updates from 1, but t is {}", fault.value)}; }
+
+// Only Adam looks at data.
+CudaFaultSite fault_of(KernelContext& context, const CudaUpdateRule& rule) {
+  CudaDevice& device = cuda_device(context);
+  if (rule.kind == CudaOptimizer::adam) return device.fault_site(not_counted);
+  return {.fault = const_cast<CudaFault*>(device.fault())};
+}
+
+constexpr fmt::format_string<std::string_view, std::string> kBadCount = "the number of updates must be one i64, 0 or more, but is {}{}";
+Error no_count(const CudaFault& fault) {
+  return {Code::invalid_argument, fmt::format(kBadCount, name(DType::i64), Tensor::scalar(fault.value).to_string())};
+}
 
 // What comes before the gradients: handles of variables and slots, `stride` inputs apart, lr and t.
 struct Inputs {
@@ -65,7 +79,10 @@ void run_dense(KernelContext& context, const CudaUpdateRule& rule, int count) {
   }
   const DType dtype = in.lr.dtype();
   UpdateTable table;
-  const auto launch = [&] { check_cuda(launch_updates(dtype, rule, table, in.lr.raw(), in.t, cuda_device(context).stream()), "the update of variables"); };
+  const CudaFaultSite fault = fault_of(context, rule);
+  const auto launch = [&] {
+    check_cuda(launch_updates(dtype, rule, table, in.lr.raw(), in.t, fault, cuda_device(context).stream()), "the update of variables");
+  };
   for (int v = 0; v < count; ++v) {
     const Tensor& grad = context.input(in.next + v);
     std::array<void*, kUpdatePointers> pointers{};
@@ -108,7 +125,8 @@ void run_sparse(KernelContext& context, const CudaUpdateRule& rule) {
   update.begins = packed;
   update.order = packed + groups.begins.size();
   update.rows = update.order + groups.order.size();
-  check_cuda(launch_sparse_update(in.lr.dtype(), rule, update, in.lr.raw(), in.t, cuda_device(context).stream()), "the update of rows");
+  const CudaFaultSite fault = fault_of(context, rule);
+  check_cuda(launch_sparse_update(in.lr.dtype(), rule, update, in.lr.raw(), in.t, fault, cuda_device(context).stream()), "the update of rows");
 }
 
 KernelFactory dense(RuleFactory make_rule) {
@@ -168,15 +186,15 @@ Kernel make_slots_touching(const KernelInit& init) {
 Kernel make_learning_rate(const KernelInit& init) {
   const auto check = [](const Tensor& step) {
     if (step.dtype() != DType::i64 || step.num_elements() != 1)
-      invalid_argument("the number of updates must be one i64, 0 or more, but is {}{}", name(step.dtype()), step.shape().to_string());
+      invalid_argument(kBadCount, name(step.dtype()), step.shape().to_string());
   };
   const DType dtype = init.output_types[0];
   if (const std::optional<CudaSchedule> schedule = cuda_schedule(init.attributes))
     return [check, dtype, schedule = *schedule](KernelContext& context) {
       check(context.input(0));
       Tensor rate = context.allocate(dtype, Shape{});
-      check_cuda(launch_learning_rate(dtype, schedule, reinterpret_cast<const std::int64_t*>(context.input(0).raw()), rate.mutable_raw(),
-                                      cuda_device(context).stream()),
+      check_cuda(launch_learning_rate(dtype, schedule, reinterpret_cast<const std::int64_t*>(context.input(0).raw()),
+                                      cuda_device(context).fault_site(no_count), rate.mutable_raw(), cuda_device(context).stream()),
                  "LearningRate");
       context.set_output(0, std::move(rate));
     };

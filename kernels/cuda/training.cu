@@ -1,6 +1,7 @@
 // Compiled without fused multiply-adds, which costs nothing: memory is what updates wait for. Their bits are the CPU's but for Adam's rate,
 // which has two powers in it.
 #include "kernels/cuda/element_types.cuh"
+#include "kernels/cuda/fault.cuh"
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/training_launch.hpp"
 
@@ -14,6 +15,7 @@ __device__ inline double root(double x) { return sqrt(x); }
 // What a rule makes of the learning rate.
 template <class T>
 struct PlainRate {
+  __device__ bool counted(const std::int64_t*) const { return true; }
   __device__ T rate(const T* lr, const std::int64_t*) const { return *lr; }
 };
 
@@ -76,10 +78,10 @@ struct Adam {
         epsilon(static_cast<T>(rule.epsilon)),
         exact1(rule.beta1),
         exact2(rule.beta2) {}
+  __device__ bool counted(const std::int64_t* t) const { return *t >= 1; }
   __device__ T rate(const T* lr, const std::int64_t* t) const {
     const auto step = static_cast<double>(*t);
-    const double alpha = static_cast<double>(*lr) * sqrt(1 - pow(exact2, step)) / (1 - pow(exact1, step));
-    return step < 1 ? static_cast<T>(nan("")) : static_cast<T>(alpha);
+    return static_cast<T>(static_cast<double>(*lr) * sqrt(1 - pow(exact2, step)) / (1 - pow(exact1, step)));
   }
   __device__ void operator()(T rate, T& var, T& m, T& v, T g) const {
     m = beta1 * m + rest1 * g;
@@ -87,6 +89,15 @@ struct Adam {
     var -= rate * m / (root(v) + epsilon);
   }
 };
+
+// Is the update to be made? Not after a fault: the step fails, and what outlives it stays as it was.
+template <class Rule>
+__device__ bool goes_on(const Rule& rule, const std::int64_t* t, const CudaFaultSite& fault) {
+  if (failed(fault.fault)) return false;
+  if (rule.counted(t)) return true;
+  if (threadIdx.x == 0) report(fault, *t, 0, 0);
+  return false;
+}
 
 // The rate, worked out by one thread of the block.
 template <class T, class Rule>
@@ -99,8 +110,9 @@ __device__ T rate_of_block(const Rule& rule, const T* lr, const std::int64_t* t)
 
 template <class T, class Rule>
 __global__ void __launch_bounds__(kSweepThreads)
-    update_all(Rule rule, const __grid_constant__ UpdateTable table, const T* lr, const std::int64_t* t) {
+    update_all(Rule rule, const __grid_constant__ UpdateTable table, const T* lr, const std::int64_t* t, CudaFaultSite fault) {
   constexpr int kVector = kVectorOf<T>;
+  if (!goes_on(rule, t, fault)) return;
   const T rate = rate_of_block(rule, lr, t);
   const SweepEntry<kUpdatePointers>& entry = table.entries[table.entry_of(blockIdx.x)];
   T* const var = static_cast<T*>(entry.pointers[0]);
@@ -135,7 +147,8 @@ __global__ void __launch_bounds__(kSweepThreads)
 }
 
 template <class T, class Rule>
-__global__ void __launch_bounds__(kSweepThreads) update_rows(Rule rule, SparseUpdate u, const T* lr, const std::int64_t* t) {
+__global__ void __launch_bounds__(kSweepThreads) update_rows(Rule rule, SparseUpdate u, const T* lr, const std::int64_t* t, CudaFaultSite fault) {
+  if (!goes_on(rule, t, fault)) return;
   const T rate = rate_of_block(rule, lr, t);
   const auto* values = static_cast<const T*>(u.values);
   const std::int64_t all = u.groups * u.width, step = static_cast<std::int64_t>(gridDim.x) * kSweepThreads;
@@ -170,19 +183,20 @@ cudaError_t for_rule(DType dtype, const CudaUpdateRule& rule, Fn fn) {
 }  // namespace
 }  // namespace device
 
-cudaError_t launch_updates(DType dtype, const CudaUpdateRule& rule, const UpdateTable& table, const void* lr, const std::int64_t* t, cudaStream_t stream) {
+cudaError_t launch_updates(DType dtype, const CudaUpdateRule& rule, const UpdateTable& table, const void* lr, const std::int64_t* t,
+                           CudaFaultSite fault, cudaStream_t stream) {
   if (table.blocks == 0) return cudaSuccess;
   return device::for_rule(dtype, rule, [&]<class T, class Rule>() {
     return device::launch(device::update_all<T, Rule>, static_cast<unsigned>(table.blocks), kSweepThreads, stream, Rule(rule), table,
-                          static_cast<const T*>(lr), t);
+                          static_cast<const T*>(lr), t, fault);
   });
 }
 
 cudaError_t launch_sparse_update(DType dtype, const CudaUpdateRule& rule, const SparseUpdate& update, const void* lr, const std::int64_t* t,
-                                 cudaStream_t stream) {
+                                 CudaFaultSite fault, cudaStream_t stream) {
   return device::for_rule(dtype, rule, [&]<class T, class Rule>() {
     return device::launch(device::update_rows<T, Rule>, device::blocks_for(update.groups * update.width, kSweepThreads), kSweepThreads, stream,
-                          Rule(rule), update, static_cast<const T*>(lr), t);
+                          Rule(rule), update, static_cast<const T*>(lr), t, fault);
   });
 }
 

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 
+#include "devices/cuda/cuda_fault.hpp"
 #include "kernels/cuda/sweep.hpp"
 #include "messages/dtype.hpp"
 
@@ -29,8 +30,9 @@ inline constexpr int kUpdatePointers = 4;
 using UpdateTable = SweepTable<kUpdatePointers>;
 
 // Changes the variables of the table and their slots. lr: one element of dtype. t: the number of the update as one i64, for Adam; below 1
-// it makes the variables NaN.
-cudaError_t launch_updates(DType dtype, const CudaUpdateRule& rule, const UpdateTable& table, const void* lr, const std::int64_t* t, cudaStream_t stream);
+// it is a fault. After a fault, of this kernel or one before it, nothing changes.
+cudaError_t launch_updates(DType dtype, const CudaUpdateRule& rule, const UpdateTable& table, const void* lr, const std::int64_t* t,
+                           CudaFaultSite fault, cudaStream_t stream);
 
 // Gradients of rows: those of one row are summed in order first.
 struct SparseUpdate {
@@ -43,6 +45,6 @@ struct SparseUpdate {
   const std::int64_t* rows;    // [groups]
 };
 cudaError_t launch_sparse_update(DType dtype, const CudaUpdateRule& rule, const SparseUpdate& update, const void* lr, const std::int64_t* t,
-                                 cudaStream_t stream);
+                                 CudaFaultSite fault, cudaStream_t stream);
 
 }  // namespace troupe

@@ -8,7 +8,9 @@
 #include "actors/cluster/task.hpp"
 #include "actors/session/session.hpp"
 #include "actors/training/model.hpp"
+#include "graph/nn_ops.hpp"
 #include "graph/ops.hpp"
+#include "graph/optimizers.hpp"
 #include "graph/variable.hpp"
 #include "kernels/data/digits.hpp"
 #include "tests/actors/error_of.hpp"
@@ -21,7 +23,11 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using testing::error_of;
 
-TaskOptions with_gpus(int gpus) { return {.threads = 1, .gpus = {.count = gpus, .plugin = TROUPE_SIMULATED_GPU}}; }
+TaskOptions with_gpus(int gpus, bool recordings = true) {
+  return {.threads = 1, .gpus = {.count = gpus, .recordings = recordings, .plugin = TROUPE_SIMULATED_GPU}};
+}
+
+constexpr int kGpu = 1;  // device of a task with one CPU
 
 const DataSplits& digits() {
   static const DataSplits data = draw_digits({.train = 320, .test = 100});
@@ -33,8 +39,10 @@ struct Trained {
   double accuracy = 0;
 };
 
-Trained train(Task& task, int slots = 1) {
-  Model model({layers::flatten(), layers::dense(16, Activation::relu), layers::dense(10)}, Shape{28, 28, 1});
+Trained train(Task& task, int slots = 1, double dropped = 0) {
+  std::vector<LayerPtr> parts = {layers::flatten(), layers::dense(16, Activation::relu), layers::dense(10)};
+  if (dropped > 0) parts.insert(parts.begin() + 2, layers::dropout(dropped));
+  Model model(parts, Shape{28, 28, 1});
   model.compile(optimizers::Adam{.learning_rate = 0.01}, task);
   const TrainingResult result = model.fit(digits(), {.epochs = 2, .batch = 32, .slots = slots});
   EXPECT_EQ(result.params_sha256, model.params_sha256());
@@ -192,6 +200,135 @@ TEST(Accelerator, TrainsToTheBitsOfTheCpu) {
 TEST(Accelerator, TowersOnTwoGpusTrainToTheBitsOfOneCpu) {
   Task cpu({.threads = 1, .gpus = {.count = 0}}), gpus(with_gpus(2));
   EXPECT_EQ(train(gpus, 2).hash, train(cpu, 2).hash);
+  for (int gpu : {kGpu, kGpu + 1}) EXPECT_GT(gpus.device(gpu).recording_stats().launches, 0u);
+}
+
+// ---- recordings ----------------------------------------------------------------------------------------------------
+
+TEST(AcceleratorRecordings, TrainingThatIsReplayedHasTheBitsOfTheCpu) {
+  Task cpu({.threads = 1, .gpus = {.count = 0}}), gpu(with_gpus(1)), plain(with_gpus(1, false));
+  const std::string expected = train(cpu, 1, 0.4).hash;
+  EXPECT_EQ(train(gpu, 1, 0.4).hash, expected);
+  EXPECT_EQ(train(plain, 1, 0.4).hash, expected);
+  const RecordingStats stats = gpu.device(kGpu).recording_stats();
+  EXPECT_GE(stats.launches, 14u);  // of 20 steps
+  EXPECT_EQ(stats.refusals, 0u) << stats.last_refusal;
+  EXPECT_EQ(plain.device(kGpu).recording_stats().launches, 0u);
+}
+
+Output chain(Output x, int length) {
+  for (int i = 0; i < length; ++i) x = neg(x);
+  return x;
+}
+
+TEST(AcceleratorRecordings, StepsInFlightAndOtherShapesKeepTheirValues) {
+  Task task(with_gpus(1));
+  Graph g;
+  const Output x = placeholder(g, DType::f32, Shape{-1}, "x");
+  const Output y = chain(x, 5);
+  Session session(task, g, {.optimize = false});
+  const Callable call = session.callable({x}, {y});
+  std::vector<std::future<std::vector<Tensor>>> answers;
+  const auto fed = [](int i) {
+    Tensor t(DType::f32, Shape{i % 10 == 7 ? 50 : 1000});
+    for (float& v : t.mutable_values<float>()) v = static_cast<float>(i);
+    return t;
+  };
+  for (int i = 0; i < 100; ++i) answers.push_back(call.async({fed(i)}));
+  for (int i = 0; i < 100; ++i) {
+    const Tensor got = answers[static_cast<std::size_t>(i)].get()[0];
+    ASSERT_EQ(got.num_elements(), fed(i).num_elements());
+    for (const float v : got.values<float>()) ASSERT_EQ(v, static_cast<float>(-i));
+  }
+  EXPECT_EQ(task.device(kGpu).recording_stats().launches, 88u);  // all but two, and ten of another shape
+}
+
+// ---- faults --------------------------------------------------------------------------------------------------------
+
+// Bad data in steps that run one by one and in replays, with all steps in flight.
+TEST(AcceleratorFaults, FailTheStepThatHadThemAndNoOther) {
+  Task task(with_gpus(1));
+  Graph g;
+  const Output rows = placeholder(g, DType::i64, Shape{2}, "rows");
+  const Output table = constant(g, Tensor::vector<float>({0, 10, 20, 30}));
+  const Output y = chain(gather(table, rows, "look"), 4);
+  Session session(task, g, {.optimize = false});
+  const Callable call = session.callable({rows}, {y});
+  std::vector<std::future<std::vector<Tensor>>> answers;
+  const auto bad = [](int i) { return i % 7 == 1; };
+  for (int i = 0; i < 40; ++i) answers.push_back(call.async({Tensor::vector<std::int64_t>({i % 4, bad(i) ? 12 : 1})}));
+  for (int i = 0; i < 40; ++i) {
+    auto& answer = answers[static_cast<std::size_t>(i)];
+    if (bad(i)) {
+      const Error error = error_of([&] { answer.get(); });
+      EXPECT_EQ(error.message(), "Gather 'look' on /job:local/task:0/device:GPU:0: index 12 (element 1) is not in [0, 4)") << i;
+      EXPECT_EQ(error.code(), Code::invalid_argument);
+    } else {
+      EXPECT_TRUE(bitwise_equal(answer.get()[0], Tensor::vector<float>({static_cast<float>(i % 4) * 10, 10}))) << i;
+    }
+  }
+  EXPECT_EQ(task.device(kGpu).recording_stats().launches, 38u);
+}
+
+// With the scheduler between, and somebody who waits for what would leave.
+TEST(AcceleratorFaults, WhatIsMadeOfBadDataGoesToNoOtherDevice) {
+  Task task(with_gpus(2));
+  Graph g;
+  const Output rows = placeholder(g, DType::i64, Shape{1}, "rows");
+  Output y, z, w;
+  {
+    auto scope = g.on_device("GPU:0");
+    y = gather(constant(g, Tensor::vector<float>({1, 2})), rows, "look");
+  }
+  {
+    auto scope = g.on_device("CPU:0");
+    z = neg(y);
+  }
+  {
+    auto scope = g.on_device("GPU:1");
+    w = neg(y);
+  }
+  Session session(task, g);
+  for (int i = 0; i < 10; ++i) {
+    for (const Output& consumer : {z, w}) {
+      const Error error = error_of([&] { session.run({{rows, Tensor::vector<std::int64_t>({5})}}, consumer); });
+      EXPECT_THAT(error.message(), HasSubstr("Gather 'look' on /job:local/task:0/device:GPU:0: index 5 (element 0) is not in [0, 2)"));
+      EXPECT_TRUE(bitwise_equal(session.run({{rows, Tensor::vector<std::int64_t>({1})}}, consumer), Tensor::vector<float>({-2})));
+    }
+  }
+}
+
+// As on a CPU, where the step ends before it comes to the update.
+TEST(AcceleratorFaults, AStepWithBadDataUpdatesNoVariable) {
+  Task task(with_gpus(1)), cpu({.threads = 1, .gpus = {.count = 0}});
+  const auto run = [](Task& on) {
+    Graph g;
+    const Output x = placeholder(g, DType::f32, Shape{2, 3}, "x"), labels = placeholder(g, DType::i64, Shape{2}, "labels");
+    const VariableRef w = variable(g, {.name = "w", .initial_value = constant(g, Tensor::zeros(DType::f32, Shape{3, 4}))});
+    const Output loss = mean(sparse_softmax_cross_entropy(matmul(x, w.read()), labels, "loss"));
+    const Output step = minimize(loss, optimizers::Adam{.learning_rate = 0.1});
+    Session session(on, g);
+    session.run_targets({initializer(g)});
+    const Tensor data = Tensor::of<float>(Shape{2, 3}, {1, 2, 3, 4, 5, 6});
+    std::vector<std::string> errors;
+    for (std::int64_t i = 0; i < 20; ++i)
+      errors.push_back(error_of([&] {
+                         session.run({{x, data}, {labels, Tensor::vector<std::int64_t>({1, i % 3 == 2 ? 4 : i % 4})}}, {loss}, {step});
+                       }).message());
+    return std::pair(errors, session.run({}, w.read()));
+  };
+  const auto [errors, got] = run(task);
+  const auto [expected_errors, expected] = run(cpu);
+  for (std::size_t i = 0; i < errors.size(); ++i) {
+    if (i % 3 == 2) {
+      EXPECT_THAT(errors[i], HasSubstr("device:GPU:0: SparseSoftmaxCrossEntropy: label 4 out of range [0,4) at position 1"));
+      EXPECT_THAT(expected_errors[i], HasSubstr("device:CPU:0: SparseSoftmaxCrossEntropy: label 4 out of range [0,4) at position 1"));
+    } else {
+      EXPECT_EQ(errors[i], "");
+    }
+  }
+  EXPECT_TRUE(bitwise_equal(got, expected));
+  EXPECT_GT(task.device(kGpu).recording_stats().launches, 10u);
 }
 
 }  // namespace

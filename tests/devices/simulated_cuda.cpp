@@ -29,6 +29,17 @@ struct SimulatedCuda::Point {
   }
 };
 
+struct SimulatedCuda::Graph {
+  // Streams that run it keep it.
+  std::shared_ptr<std::vector<std::function<void()>>> work = std::make_shared<std::vector<std::function<void()>>>();
+};
+
+struct SimulatedCuda::Capture {
+  std::unique_ptr<Graph> graph = std::make_unique<Graph>();
+  std::vector<std::function<void()>> undo;
+  bool invalid = false;
+};
+
 class SimulatedCuda::StreamThread {
  public:
   StreamThread() : thread_([this] { run(); }) {}
@@ -83,7 +94,79 @@ SimulatedCuda::~SimulatedCuda() {
   for (const auto& [data, bytes] : memory_) std::free(data);
 }
 
-void SimulatedCuda::launch(CudaStreamHandle stream, std::function<void()> kernel) { of(stream).add(std::move(kernel)); }
+void SimulatedCuda::add(CudaStreamHandle stream, std::function<void()> work) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (const auto found = captures_.find(stream); found != captures_.end()) return found->second->graph->work->push_back(std::move(work));
+  }
+  of(stream).add(std::move(work));
+}
+void SimulatedCuda::launch(CudaStreamHandle stream, std::function<void()> kernel) { add(stream, std::move(kernel)); }
+void SimulatedCuda::synchronize() {
+  std::vector<std::shared_ptr<Mark>> marks;
+  {
+    const std::lock_guard lock(mutex_);
+    for (CudaStreamHandle stream : streams_) {
+      marks.push_back(std::make_shared<Mark>());
+      of(stream).add([mark = marks.back()] { mark->reach(); });
+    }
+  }
+  for (const auto& mark : marks) mark->await();
+}
+bool SimulatedCuda::captures(CudaStreamHandle stream, std::function<void()> undo) {
+  const std::lock_guard lock(mutex_);
+  const auto found = captures_.find(stream);
+  if (found == captures_.end()) return false;
+  if (undo) found->second->undo.push_back(std::move(undo));
+  return true;
+}
+void SimulatedCuda::refuse_capture(CudaStreamHandle stream, const char* call) {
+  const std::lock_guard lock(mutex_);
+  const auto found = captures_.find(stream);
+  if (found == captures_.end()) return;
+  found->second->invalid = true;
+  fail(Code::unavailable, "{}: operation not permitted when stream is capturing (cudaErrorStreamCaptureUnsupported)", call);
+}
+std::shared_ptr<SimulatedCuda::Capture> SimulatedCuda::take_capture(CudaStreamHandle stream) {
+  std::shared_ptr<Capture> capture;
+  {
+    const std::lock_guard lock(mutex_);
+    capture = std::move(captures_.extract(stream).mapped());
+  }
+  while (!capture->undo.empty()) {
+    capture->undo.back()();
+    capture->undo.pop_back();
+  }
+  return capture;
+}
+
+void SimulatedCuda::begin_capture(CudaStreamHandle stream) {
+  throw_if_lost();
+  const std::lock_guard lock(mutex_);
+  captures_[stream] = std::make_shared<Capture>();
+}
+CudaGraphHandle SimulatedCuda::end_capture(CudaStreamHandle stream) {
+  const std::shared_ptr<Capture> capture = take_capture(stream);
+  throw_if_lost();
+  if (capture->invalid || failing_captures_-- > 0) fail(Code::unavailable, "cudaStreamEndCapture: the capture failed (cudaErrorStreamCaptureInvalidated)");
+  failing_captures_ = 0;
+  ++graphs_alive_;
+  return reinterpret_cast<CudaGraphHandle>(capture->graph.release());
+}
+void SimulatedCuda::drop_capture(CudaStreamHandle stream) noexcept { take_capture(stream); }
+void SimulatedCuda::launch(CudaGraphHandle graph, CudaStreamHandle stream) {
+  throw_if_lost();
+  if (failing_launches_-- > 0) fail(Code::resource_exhausted, "cudaGraphLaunch: out of memory (cudaErrorMemoryAllocation)");
+  failing_launches_ = 0;
+  ++graphs_launched_;
+  of(stream).add([work = of(graph).work] {
+    for (const auto& each : *work) each();
+  });
+}
+void SimulatedCuda::destroy(CudaGraphHandle graph) noexcept {
+  delete &of(graph);
+  --graphs_alive_;
+}
 void SimulatedCuda::hold(CudaStreamHandle stream, bool held) { of(stream).hold(held); }
 CudaStreamHandle SimulatedCuda::stream(std::size_t index) const {
   const std::lock_guard lock(mutex_);
@@ -130,7 +213,13 @@ CudaStreamHandle SimulatedCuda::make_stream() {
   streams_.push_back(stream);
   return stream;
 }
-void SimulatedCuda::destroy(CudaStreamHandle stream) noexcept { delete &of(stream); }
+void SimulatedCuda::destroy(CudaStreamHandle stream) noexcept {
+  {
+    const std::lock_guard lock(mutex_);
+    std::erase(streams_, stream);
+  }
+  delete &of(stream);
+}
 CudaEventHandle SimulatedCuda::make_event() {
   ++events_made_;
   return reinterpret_cast<CudaEventHandle>(new Point);
@@ -139,6 +228,7 @@ void SimulatedCuda::destroy(CudaEventHandle event) noexcept { delete &of(event);
 
 void SimulatedCuda::record(CudaEventHandle event, CudaStreamHandle stream) {
   throw_if_lost();
+  refuse_capture(stream, "cudaEventRecord");
   auto mark = std::make_shared<Mark>();
   {
     const std::lock_guard lock(of(event).mutex);
@@ -152,12 +242,18 @@ void SimulatedCuda::await(CudaEventHandle event) {
 }
 void SimulatedCuda::wait(CudaStreamHandle stream, CudaEventHandle event) {
   throw_if_lost();
+  refuse_capture(stream, "cudaStreamWaitEvent");
   of(stream).add([mark = of(event).get()] { mark->await(); });
 }
 
 void SimulatedCuda::copy(void* to, const void* from, std::size_t bytes, CudaStreamHandle stream) {
   throw_if_lost();
-  of(stream).add([=] { std::memcpy(to, from, bytes); });
+  ++copies_;
+  add(stream, [=] { std::memcpy(to, from, bytes); });
+}
+void SimulatedCuda::clear(void* at, std::size_t bytes, CudaStreamHandle stream) {
+  throw_if_lost();
+  add(stream, [=] { std::memset(at, 0, bytes); });
 }
 void SimulatedCuda::copy_peer(void* to, int, const void* from, int, std::size_t bytes, CudaStreamHandle stream) {
   ++peer_copies_;

@@ -6,7 +6,7 @@
 #include <random>
 #include <set>
 
-#include "tests/scheduler/toy.hpp"
+#include "tests/scheduler/replay_device.hpp"
 
 namespace troupe {
 namespace {
@@ -230,6 +230,57 @@ void run_one(std::uint32_t seed, int threads, Seen& seen) {
     for (std::size_t i = 0; i < feeds.size(); ++i) EXPECT_TRUE(bitwise_equal(feeds[i], fed[i])) << "feed " << i;
   }
   seen.in_place += task.hooks.in_place;
+}
+
+// Steps on a device that records. Now and then something comes that no recording fits, and what has left is looked at when all steps are over.
+void run_replayed(std::uint32_t seed, RecordingStats& seen) {
+  SCOPED_TRACE(fmt::format("seed {}", seed));
+  Random random(seed);
+  RandomGraph r;
+  grow(r, random, 5 + static_cast<int>(random.below(60)));
+  auto owned = std::make_unique<ReplayDevice>();
+  ReplayDevice& device = *owned;
+  ToyTask task(*shuffled(r.graph, random), std::move(owned), launching_kernels);
+  task.choose = [&](std::size_t n) { return random.below(n); };
+  std::vector<std::pair<Expected, Expected>> left;  // and what is expected of it
+  for (std::uint64_t step = 1; step <= 8; ++step) {
+    device.spoil();
+    if (random.one_in(20)) device.failing_ends = 1;
+    if (random.one_in(20)) device.failing_launches = 1;
+    std::vector<Tensor> feeds;
+    for (int i = 0; i < r.feeds; ++i) feeds.push_back(values(random, 16));
+    std::map<std::string, Tensor> arrivals;
+    std::vector<std::string> order;
+    for (const Arrival& a : task.plan().arrivals) {
+      arrivals[a.name] = values(random, 16);
+      order.insert(order.begin() + static_cast<std::ptrdiff_t>(random.below(order.size() + 1)), a.name);
+    }
+    Expected expected = interpret(r.graph, feeds, arrivals);
+    task.start(step, feeds);
+    for (const std::string& name : order) task.arrive(step, name, device.upload(arrivals[name]));
+    ASSERT_TRUE(task.ended[step]);
+    ASSERT_FALSE(task.table.error(task.key(step))) << task.table.error(task.key(step)).message();
+    Expected got{task.out[step]->sent, task.out[step]->pushed, task.finish(step)};
+    left.emplace_back(std::move(got), std::move(expected));
+  }
+  for (auto& [got, expected] : left) {
+    for (auto* part : {&got.sent, &got.pushed, &got.fetched})
+      for (auto& [key, tensor] : *part) tensor = on_host(tensor);
+    expect_same(got.sent, expected.sent, "send");
+    expect_same(got.pushed, expected.pushed, "push");
+    expect_same(got.fetched, expected.fetched, "fetch");
+  }
+  seen.recordings += device.stats.recordings;
+  seen.launches += device.stats.launches;
+  seen.refusals += device.stats.refusals;
+}
+
+TEST(RandomGraphs, GiveTheSameWhenTheyAreReplayed) {
+  RecordingStats seen;
+  for (std::uint32_t seed = 0; seed < 300 && !HasFailure(); ++seed) run_replayed(seed, seen);
+  EXPECT_GT(seen.recordings, 200u);  // else the test proves nothing
+  EXPECT_GT(seen.launches, 1000u);
+  EXPECT_GT(seen.refusals, 10u);
 }
 
 TEST(RandomGraphs, GiveWhatAnInterpreterGives) {

@@ -163,8 +163,12 @@ void fetch(Graph& g, Output x, std::int64_t index, const std::string& name) {
 }
 
 ToyTask::ToyTask(const Graph& graph, int threads)
-    : device(make_cpu_device({.name = DeviceName::parse("/job:test/task:0/device:CPU:0"), .threads = threads})) {
-  std::shared_ptr<const Plan> plan = build_plan(graph, kernels, "CPU", "/device:CPU:0");
+    : ToyTask(graph, make_cpu_device({.name = DeviceName::parse("/job:test/task:0/device:CPU:0"), .threads = threads}), toy_kernels) {}
+
+ToyTask::ToyTask(const Graph& graph, std::unique_ptr<Device> on, KernelRegistry (*make_kernels)(ToyHooks&)) : kernels(make_kernels(hooks)), device(std::move(on)) {
+  const std::string& type = device->attributes().type;
+  std::shared_ptr<const Plan> plan = build_plan(graph, kernels, type, fmt::format("/device:{}:0", type),
+                                                [this](const Tensor& constant) { return device->upload(constant); });
   std::vector<Variable*> variables;
   for (const VariableDecl& decl : plan->variables) variables.push_back(&store.get(decl));
   partition = std::make_shared<RegisteredPartition>(std::move(plan), std::move(variables));

@@ -83,6 +83,8 @@ class Recorder final : public Outbox {
 class ToyTask {
  public:
   explicit ToyTask(const Graph& graph, int threads = 1);
+  // On another device than a CPU, with its kernels.
+  ToyTask(const Graph& graph, std::unique_ptr<Device> device, KernelRegistry (*make_kernels)(ToyHooks&));
   const Plan& plan() const { return partition->plan(); }
   Variable& variable(const std::string& name);
   // Starts a step and runs segments until none is ready. `key.step` is also the step of its RandomKey.
@@ -94,7 +96,7 @@ class ToyTask {
   static StepKey key(std::uint64_t step) { return {SessionId{1}, StepId{step}}; }
 
   ToyHooks hooks;
-  KernelRegistry kernels = toy_kernels(hooks);
+  KernelRegistry kernels;
   std::unique_ptr<Device> device;
   VariableStore store;
   std::shared_ptr<RegisteredPartition> partition;

@@ -140,6 +140,7 @@ Contest null_chain(const Settings& settings) {
         return std::vector{x};
       },
       GpuStep::Options{});
+  step->check_recorded();
   return {.troupe = per_node(settings, step), .peers = {{"a CUDA graph", per_call(settings, 1, gpu_peers()->chain(kNodes))}}};
 }
 

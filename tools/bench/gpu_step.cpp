@@ -55,4 +55,12 @@ double GpuStep::seconds_per_node(double seconds) const {
   return per_step / times_;
 }
 
+void GpuStep::check_recorded() {
+  RecordingStats stats;
+  for (int i = 0; i < 5; ++i) all_(feeds_);
+  for (std::size_t i = 0; i < task_.devices().size(); ++i)
+    if (const Device& device = task_.device(static_cast<int>(i)); device.attributes().type == "GPU") stats = device.recording_stats();
+  if (stats.launches == 0) fail(Code::internal, "the GPU has recorded no step{}{}", stats.last_refusal.empty() ? "" : ": ", stats.last_refusal);
+}
+
 }  // namespace troupe::bench

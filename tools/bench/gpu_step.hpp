@@ -34,6 +34,8 @@ class GpuStep {
 
   // Runs steps for at least `seconds`, each to its end on the GPU; returns seconds for each time that `make` was called.
   double seconds_per_node(double seconds) const;
+  // Runs some steps, after which the GPU must have them recorded. Throws internal if it has not, and says why.
+  void check_recorded();
   // The results, if they are fetched: in memory that copies to the GPU go straight from.
   std::vector<Tensor> results() const { return all_(feeds_); }
 

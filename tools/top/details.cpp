@@ -156,6 +156,9 @@ Lines device_details(const Observation& observation, std::size_t task_index, std
   say(out, "memory", fmt::format("{} in use, {} at most, {} kept for reuse, limit {}", bytes_text(device.bytes_in_use), bytes_text(device.peak_bytes), bytes_text(device.cached_bytes),
                                  device.limit_bytes == 0 || device.limit_bytes == UINT64_MAX ? "none" : bytes_text(device.limit_bytes)), columns);
   say(out, "allocations", fmt::format(" {}, {} from what was kept", exact_text(device.allocations + device.reuses), exact_text(device.reuses)), columns);
+  if (device.recordings + device.recording_refusals > 0)
+    say(out, "recordings", fmt::format("{}, launched {} times; {} refused{}{}", exact_text(device.recordings), exact_text(device.recording_launches),
+                                       exact_text(device.recording_refusals), device.last_refusal.empty() ? "" : ", the last: ", clean(device.last_refusal)), columns);
   if (device.largest.empty()) return out;
   Table table{.columns = {{"bytes", Align::right}, {"share", Align::right}, {"type"}, {"largest live tensors", Align::ends, 60, true}}, .fixed = 0};
   for (const TensorUse& tensor : device.largest) {
