@@ -127,6 +127,7 @@ void add_gpus(CLI::App& app, GpuOptions& target) {
   app.add_flag("--tf32", target.tf32, "On GPUs, products of f32 may round what they multiply to 10 bits of mantissa, which is faster");
   app.add_flag("--nondeterministic{false}", target.deterministic, "On GPUs, let sums take any order, where that is faster: results differ from run to run");
   app.add_flag("--no-gpu-graphs{false}", target.recordings, "On GPUs, launch each kernel of a step by itself, also in steps that repeat: slower, for finding errors");
+  app.add_flag("--no-nccl{false}", target.nccl, "Let what GPUs of several tasks add up travel through the host, also where NCCL could take it from GPU to GPU");
 }
 
 void add_introspection(CLI::App& app, Membership& membership) {

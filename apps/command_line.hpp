@@ -54,7 +54,7 @@ void add_seconds(CLI::App& app, const std::string& option, Duration& target, con
 // --memory-limit.
 void add_memory_limit(CLI::App& app, std::uint64_t& target);
 
-// --gpus, --tf32, --nondeterministic and --no-gpu-graphs.
+// --gpus, --tf32, --nondeterministic, --no-gpu-graphs and --no-nccl.
 void add_gpus(CLI::App& app, GpuOptions& target);
 
 // --introspect-port and --flight-record.

@@ -19,6 +19,8 @@
 
 namespace troupe {
 
+class CommunicatorMaker;
+
 struct DeviceAttributes {
   DeviceName name;  // complete
   std::string type;  // "CPU", "GPU": what kernels are registered for
@@ -102,6 +104,8 @@ class Device {
   // On the thread of compute() only. Null: nothing is recorded here.
   virtual std::unique_ptr<WorkRecorder> make_recorder() { return nullptr; }
   virtual RecordingStats recording_stats() const { return {}; }
+  // Collectives with other devices, past the host (devices/collective/communicator.hpp); null: it has none.
+  virtual CommunicatorMaker* communicators() { return nullptr; }
   // Why nothing runs here any more; none while it works. Work that is given to a lost device ends, and computes nothing.
   virtual Error failure() const { return {}; }
   // Ends the device's threads once running work has returned; work not yet begun is dropped. Callable twice.

@@ -16,6 +16,7 @@ struct AcceleratorOptions {
   bool tf32 = false;                // products of f32 may round their operands to 10 bits of mantissa
   bool deterministic = true;        // the same bits in every run, also where that is slower
   bool recordings = true;           // segments that repeat are recorded, and run with one launch
+  std::string no_nccl;              // why collectives must not go past the host; "": they may, where there is NCCL
 };
 
 // Who allocates on the calling thread: the program's AllocationScope is not that of the library.

@@ -19,7 +19,7 @@ struct AllReduceOptions {
   Name name = "all_reduce";
 };
 
-// The tensors of all ranks as one (scheduler/collective/collective.hpp), of the dtype and shape of x, on its device. Each
+// The tensors of all ranks as one (devices/collective/collective.hpp), of the dtype and shape of x, on its device. Each
 // call makes a channel of its own; all ranks must make the same ones in the same order.
 Output all_reduce(Output x, const AllReduceOptions& options = {});
 

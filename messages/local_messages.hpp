@@ -130,6 +130,16 @@ struct Contribute {
   LocalHandle work;
 };
 
+// A device's thread to the collective actor: what it launched on devices has ended.
+struct DevicesDone {
+  using local_message = void;
+  std::uint64_t group = 0;
+  std::uint32_t channel = 0;
+  std::uint64_t sequence = 0;
+  std::vector<Tensor> tensors;
+  Error error;
+};
+
 // The task belongs to a cluster now: the node may answer peers. `work` is a NodeJoin (actors/cluster).
 struct JoinCluster {
   using local_message = void;

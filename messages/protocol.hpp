@@ -46,7 +46,7 @@ using RendezvousActor = caf::typed_actor<caf::reacts_to<Put>, caf::reacts_to<Awa
 
 // This task's place in groups of tasks that run collectives.
 using CollectiveActor = caf::typed_actor<caf::replies_to<OpenGroup>::with<GroupOpened>, caf::reacts_to<CloseGroup>, caf::reacts_to<Contribute>,
-                                         caf::reacts_to<Inbound<CollectivePart>>, caf::reacts_to<PeerUp>,
+                                         caf::reacts_to<DevicesDone>, caf::reacts_to<Inbound<CollectivePart>>, caf::reacts_to<PeerUp>,
                                          caf::reacts_to<PeerDown>, caf::reacts_to<Tick>, caf::reacts_to<Stop>>;
 
 // Tells the scheduler of its neighbours, which were spawned after it.

@@ -13,7 +13,7 @@
 
 #include "devices/kernel.hpp"
 #include "graph/graph.hpp"
-#include "scheduler/collective/collective.hpp"
+#include "devices/collective/collective.hpp"
 #include "scheduler/memory_plan.hpp"
 
 namespace troupe {

@@ -137,17 +137,17 @@ if [[ -z "${CUDACXX:-}" ]] && ! command -v nvcc >/dev/null && [[ -x /usr/local/c
 fi
 step configure cmake "${configuration[@]}" || finish
 if ! grep -q 'Troupe: CUDA toolkit ON' "$report/configure.log"; then
-  say "the CUDA toolkit, cuDNN or NCCL was not found: the library of GPUs cannot be built"
+  say "the CUDA toolkit or cuDNN was not found: the library of GPUs cannot be built"
   failures+=(toolkit)
   finish
 fi
 say "CUDA: $(nvcc --version 2>/dev/null | sed -n 's/^Cuda compilation tools, //p')"
-targets=(--target troupe_cuda troupe_cuda_bench troupe-bench test_kernels test_conv_engines test_devices test_actors)
+targets=(--target troupe_cuda troupe_cuda_bench troupe-bench test_kernels test_gpu_kernels test_conv_engines test_devices test_actors)
 [[ $all == no ]] || targets=()
 step build cmake --build "$build" --parallel "$jobs" "${targets[@]}" || finish
 
 # ---- test
-selected=(-L '^test_(kernels|conv_engines|devices|actors)$')
+selected=(-L '^test_(kernels|gpu_kernels|conv_engines|devices|actors)$')
 [[ $all == no ]] || selected=()
 run_tests() { ctest --test-dir "$build" --parallel "$jobs" --output-on-failure --timeout 600 --no-tests=error "${selected[@]}"; }
 step test run_tests

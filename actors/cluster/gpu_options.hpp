@@ -11,6 +11,7 @@ struct GpuOptions {
   bool tf32 = false;          // products of f32 may round their operands to 10 bits of mantissa
   bool deterministic = true;  // the same bits in every run, also where a GPU would be faster without
   bool recordings = true;     // segments that repeat become CUDA graphs
+  bool nccl = true;           // GPUs of tasks exchange tensors over NCCL, where all of them have it
   std::string plugin;         // libtroupe_cuda.so; "": looked for (devices/plugin.hpp)
 };
 

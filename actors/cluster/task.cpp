@@ -51,6 +51,12 @@ caf::actor_system_config& configure(caf::actor_system_config& config, const Task
   return config;
 }
 
+// What NCCL sends is neither encrypted, nor does it ask for certificates.
+std::string no_nccl(const TaskOptions& options) {
+  if (!options.gpus.nccl) return "NCCL is switched off";
+  return options.network.tls.given() ? "the tasks speak TLS, and NCCL would not" : "";
+}
+
 int default_threads(int cpu_devices) {
   return std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / std::max(1, cpu_devices));
 }
@@ -111,7 +117,8 @@ class Task::Impl {
                                                 .memory_limit = options.memory_limit,
                                                 .tf32 = options.gpus.tf32,
                                                 .deterministic = options.gpus.deterministic,
-                                                .recordings = options.gpus.recordings}));
+                                                .recordings = options.gpus.recordings,
+                                                .no_nccl = no_nccl(options)}));
     }
     if (options.register_kernels) options.register_kernels(kernels);
   }

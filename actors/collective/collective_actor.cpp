@@ -1,6 +1,7 @@
 #include "actors/collective/collective_actor.hpp"
 
 #include <algorithm>
+#include <caf/send.hpp>
 
 #include "scheduler/wait_things.hpp"
 
@@ -34,6 +35,13 @@ CollectiveActorImpl::behavior_type CollectiveActorImpl::make_behavior() {
       [this](const OpenGroup& message) { return open(message); },
       [this](const CloseGroup& message) { close(message); },
       [this](const Contribute& message) { contribute(std::static_pointer_cast<Contribution>(message.work)); },
+      [this](const DevicesDone& message) {
+        const auto it = groups_.find(message.group);
+        if (it == groups_.end()) return;
+        GroupOutbox out;
+        it->second.state.ended({message.channel, message.sequence}, message.tensors, message.error, out);
+        deliver(it->second, out);
+      },
       // Not shared: the part's tensor may be added into.
       [this](Inbound<CollectivePart>& message) { came(message.from, std::move(message.frame)); },
       [this](const PeerUp& message) {
@@ -71,6 +79,8 @@ CollectiveActorImpl::behavior_type CollectiveActorImpl::make_behavior() {
 void CollectiveActorImpl::on_exit() {
   stop_telling();
   explainer_.stop();
+  for (auto& [id, group] : groups_)
+    if (group.communicator) group.communicator->abort(Error(Code::cancelled, fmt::format("{} shuts down", self_.to_string())));
   groups_.clear();  // what was contributed is answered by its end
   early_.clear();
   waiting_.clear();
@@ -95,7 +105,7 @@ GroupOpened CollectiveActorImpl::open(const OpenGroup& message) {
                          .rank = static_cast<std::uint32_t>(own - place.members.begin()),
                          .timeout_ns = place.timeout.count()};
     for (const TaskName& member : place.members) options.members.push_back(member.to_string());
-    Group& group = groups_.emplace(id, Group{place.members, GroupState(std::move(options), allocate_), {}, {}}).first->second;
+    Group& group = groups_.emplace(id, Group{place.members, GroupState(std::move(options), allocate_), {}, {}, {}}).first->second;
     GroupOutbox out;
     for (std::uint32_t r = 0; r < place.members.size(); ++r)
       if (const auto it = down_.find(place.members[r]); it != down_.end()) group.state.lost(r, it->second, out);
@@ -138,6 +148,7 @@ void CollectiveActorImpl::close(const CloseGroup& message) {
     it->second.state.fail(Error(Code::cancelled, fmt::format("{} has left the group", self_.to_string())), out);
   }
   deliver(it->second, out);
+  if (it->second.communicator) it->second.communicator->leave();
   closed_.insert(message.group);
   groups_.erase(it);
 }
@@ -156,6 +167,8 @@ void CollectiveActorImpl::contribute(const std::shared_ptr<Contribution>& contri
     const Error error(Code::already_exists, fmt::format("{} is contributed twice", contribution->spec.describe()));
     group.state.fail(error, out);
     answer(*contribution, error, {});
+  } else if (contribution->joins || (contribution->on_devices && group.communicator)) {
+    group.state.begin_on_devices(position, contribution->spec, std::move(contribution->tensor), out);
   } else {
     group.state.begin(position, contribution->spec, std::move(contribution->tensor), out);
   }
@@ -212,9 +225,27 @@ void CollectiveActorImpl::deliver(Group& group, GroupOutbox& out) {
     else if (!down_.contains(to))
       waiting_[to].push_back(std::move(sent.part));
   }
+  for (GroupOutbox::Launch& l : out.launches) give_to_devices(group, std::move(l));
+  // Devices wait for each other for ever: they have to be told.
+  if (group.communicator && group.state.failure()) group.communicator->abort(group.state.failure());
   for (GroupOutbox::Ended& ended : out.ended)
     if (auto contribution = group.contributions.extract(ended.position))
       answer(*contribution.mapped(), std::move(ended.error), std::move(ended.result));
+}
+
+void CollectiveActorImpl::give_to_devices(Group& group, GroupOutbox::Launch launch) {
+  const GroupOptions& place = group.state.options();
+  const auto done = [self = CollectiveActor(this), group = place.id, at = launch.position](std::vector<Tensor> tensors, Error error) {
+    caf::anon_send(self, DevicesDone{group, at.channel, at.sequence, std::move(tensors), std::move(error)});
+  };
+  const Contribution& contribution = *group.contributions.at(launch.position);
+  if (!contribution.joins) return group.communicator->run(launch.spec, std::move(launch.local), done);
+  try {
+    const CommunicatorPlace at{contribution.id, static_cast<std::uint32_t>(group.members.size()), place.rank};
+    group.communicator = contribution.joins->join(at, [done](Error error) { done({}, std::move(error)); });
+  } catch (...) {
+    done({}, current_error());
+  }
 }
 
 void CollectiveActorImpl::answer(Contribution& contribution, Error error, std::vector<Tensor> result) {

@@ -1,5 +1,5 @@
 // This task's place in the groups of tasks that run collectives: carries contributions in, parts to and from other ranks,
-// results out. The logic is GroupState. Its messages are short, so that it runs on the thread that brings them: a part is
+// results out; to and from the device's communicator, if the group has one. The logic is GroupState. Its messages are short, so that it runs on the thread that brings them: a part is
 // added where it arrives, while the next is on its way.
 #pragma once
 
@@ -29,6 +29,7 @@ class CollectiveActorImpl final : public Counted<CollectiveActor> {
     GroupState state;
     std::map<CollectivePosition, std::shared_ptr<Contribution>> contributions;
     std::map<std::uint32_t, std::uint64_t> next;  // by channel, of contributions without a number
+    std::shared_ptr<DeviceCommunicator> communicator;  // null: all tensors travel through the host
   };
   // What comes for a group that this task has not opened yet.
   struct Early {
@@ -44,6 +45,7 @@ class CollectiveActorImpl final : public Counted<CollectiveActor> {
   void forget_early(const TaskName& lost);
   void refuse(const TaskName& to, std::uint64_t group, const Error& error);
   void deliver(Group& group, GroupOutbox& out);
+  void give_to_devices(Group& group, GroupOutbox::Launch launch);
   void answer(Contribution& contribution, Error error, std::vector<Tensor> result);
   void schedule_tick();
   void inspect(ActorDetails& out) const override;

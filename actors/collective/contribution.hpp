@@ -13,7 +13,7 @@
 #include "messages/ids.hpp"
 #include "messages/local.hpp"
 #include "messages/tensor.hpp"
-#include "scheduler/collective/collective.hpp"
+#include "devices/collective/communicator.hpp"
 
 namespace troupe {
 
@@ -48,6 +48,11 @@ class Contribution final : public LocalWork {
   std::optional<std::uint64_t> sequence;
   CollectiveSpec spec;
   Tensor tensor;
+  // The tensor is in the memory of the device that the group has joined, made already; so is the result. The same on all ranks.
+  bool on_devices = false;
+  // With a spec that is a barrier: this rank's device joins those of the others, with this id.
+  CommunicatorMaker* joins = nullptr;
+  CommunicatorId id;
   // Where the result is wanted: at a rendezvous key (of an all-reduce or a broadcast), or by `done`, which is called once, on
   // a thread of the runtime or of the client: short, and throws nothing.
   std::optional<RendezvousKey> key;

@@ -5,9 +5,11 @@
 #include <caf/scoped_actor.hpp>
 #include <caf/send.hpp>
 #include <condition_variable>
+#include <cstring>
 #include <mutex>
 #include <thread>
 
+#include "actors/collective/device_ability.hpp"
 #include "actors/introspection/introspection.hpp"
 #include "actors/session/client_gate.hpp"
 
@@ -76,27 +78,76 @@ void CollectiveGroup::fail(const Error& error) {
 
 Tensor CollectiveGroup::all_reduce(Tensor tensor, Reduction reduction, const std::string& name) {
   const CollectiveSpec spec{.kind = CollectiveKind::all_reduce, .reduction = reduction, .dtype = tensor.dtype(), .shape = tensor.shape(), .name = name};
-  return run(spec, std::move(tensor))[0];
+  const bool on_devices = !tensor.space().on_host();
+  return run(spec, std::move(tensor), on_devices)[0];
 }
 
 Tensor CollectiveGroup::broadcast(Tensor tensor, std::uint32_t root, const std::string& name) {
   const CollectiveSpec spec{.kind = CollectiveKind::broadcast, .root = root, .dtype = tensor.dtype(), .shape = tensor.shape(), .name = name};
-  return run(spec, rank_ == root ? std::move(tensor) : Tensor())[0];
+  const bool on_devices = !tensor.space().on_host();
+  return run(spec, rank_ == root ? std::move(tensor) : Tensor(), on_devices)[0];
 }
 
 std::vector<Tensor> CollectiveGroup::all_gather(Tensor tensor, const std::string& name) {
   const CollectiveSpec spec{.kind = CollectiveKind::all_gather, .dtype = tensor.dtype(), .shape = tensor.shape(), .name = name};
-  return run(spec, std::move(tensor));
+  const bool on_devices = !tensor.space().on_host();
+  return run(spec, std::move(tensor), on_devices);
 }
 
-void CollectiveGroup::barrier(const std::string& name) { run({.kind = CollectiveKind::barrier, .name = name}, {}); }
+void CollectiveGroup::barrier(const std::string& name) { run({.kind = CollectiveKind::barrier, .name = name}, {}, false); }
 
-std::vector<Tensor> CollectiveGroup::run(const CollectiveSpec& spec, Tensor tensor) {
-  const auto waiting = std::make_shared<Awaited>();
+std::vector<Tensor> CollectiveGroup::run(const CollectiveSpec& spec, Tensor tensor, bool on_devices) {
   auto contribution = std::make_shared<Contribution>();
-  contribution->group = id_;
   contribution->spec = spec;
   contribution->tensor = std::move(tensor);
+  contribution->on_devices = on_devices;
+  return run(std::move(contribution));
+}
+
+// ---- Devices -------------------------------------------------------------------------------------------------------
+
+Device* CollectiveGroup::able_device() const {
+  int index = 0;
+  for (const DeviceInfo& info : task_.devices()) {
+    if (info.name.task_name() != task_.name()) continue;
+    Device& device = task_.device(index++);
+    if (device.communicators()) return &device;
+  }
+  return nullptr;
+}
+
+std::string CollectiveGroup::join_devices() {
+  if (device_) troupe::fail(Code::failed_precondition, "the group has joined its devices already");
+  Device* const device = able_device();
+  std::vector<DeviceAbility> abilities;
+  for (const Tensor& said : all_gather(to_tensor(ability_of(device)), "what devices can")) abilities.push_back(to_ability(said));
+  const std::optional<std::string> why_not = why_apart(abilities, members_);
+  if (why_not) return why_not->empty() ? "" : fmt::format("tensors go through the host: {}", *why_not);
+  auto contribution = std::make_shared<Contribution>();
+  contribution->spec = {.kind = CollectiveKind::barrier, .name = fmt::format("joining over {}", abilities[rank_].description)};
+  contribution->joins = device->communicators();
+  contribution->id = shared_id(*contribution->joins);
+  run(std::move(contribution));
+  device_ = device;
+  return fmt::format("tensors go from {} to {} over {}", device->attributes().type, device->attributes().type, abilities[rank_].description);
+}
+
+// Rank 0 makes it.
+CommunicatorId CollectiveGroup::shared_id(CommunicatorMaker& maker) {
+  CommunicatorId id;
+  if (rank_ == 0) id = maker.make_id();
+  const Tensor size = broadcast(Tensor::scalar(static_cast<std::int64_t>(id.size())), 0, "size of the devices' id");
+  Tensor bytes(DType::u8, Shape{size.item<std::int64_t>()});
+  if (rank_ == 0) std::memcpy(bytes.mutable_raw(), id.data(), id.size());
+  bytes = broadcast(bytes, 0, "the devices' id");
+  id.assign(bytes.raw(), bytes.raw() + bytes.num_bytes());
+  return id;
+}
+
+std::vector<Tensor> CollectiveGroup::run(std::shared_ptr<Contribution> contribution) {
+  const CollectiveSpec spec = contribution->spec;
+  contribution->group = id_;
+  const auto waiting = std::make_shared<Awaited>();
   contribution->done = [waiting](CollectiveResult result) { waiting->set(std::move(result)); };
   task_.client_gate()->run(Contribute{std::move(contribution)});
   using Clock = std::chrono::steady_clock;

@@ -104,16 +104,19 @@ void SegmentWork::contribute(const ContributionTarget& target, Tensor tensor) {
   contribution->sequence = training_.step;
   contribution->spec = {.reduction = target.reduction, .dtype = tensor.dtype(), .shape = tensor.shape(), .name = target.name};
   contribution->key = RendezvousKey{segment_.step.session, segment_.step.step, collect_edge(target.channel)};
-  device_.copy_to_host(std::move(tensor), [contribution, routes = routes_, scheduler = scheduler_, step = segment_.step](Tensor copy, Error error) {
+  auto handed = [contribution, routes = routes_, scheduler = scheduler_, step = segment_.step](Tensor given, Error error) {
     if (error) {  // fails the step
       caf::anon_send(scheduler, Landed{step.session, step.step, 0, 0, {}, std::move(error)});
       return;
     }
-    contribution->tensor = std::move(copy);
+    contribution->tensor = std::move(given);
     BorrowedThread thread(*routes->system, routes->short_actors);
     thread.send(routes->collective, Contribute{contribution});
     thread.run();
-  });
+  };
+  contribution->on_devices = &device_ == training_.group_device;
+  if (contribution->on_devices) return device_.hand_over(std::move(tensor), std::move(handed));
+  device_.copy_to_host(std::move(tensor), std::move(handed));
 }
 
 }  // namespace troupe

@@ -97,6 +97,9 @@ class RankTrainer {
       if (plan_.options.on_event) plan_.options.on_event({.kind = "goes_on", .task = {}, .step = at_.step, .text = start->text, .counts = {}});
     }
     share_start(values);
+    const std::string exchange = group_.join_devices();
+    if (group_.rank() == 0 && !exchange.empty() && plan_.options.on_event)
+      plan_.options.on_event({.kind = "exchange", .task = {}, .step = at_.step, .text = exchange, .counts = {}});
     checkpoints_.begin_at(at_.step);
     session_.run(checkpoints_.feeds_of(values), std::vector<Output>{}, {graph_.initializer}, {.random_step = 0});
     std::string settings = settings_;
@@ -125,7 +128,7 @@ class RankTrainer {
 
   Parameters parameters() {
     Parameters out;
-    for (const VariableRef& v : graph_.trainable) out[v.name] = session_.run(v.read());
+    for (const VariableRef& v : graph_.parameters) out[v.name] = session_.run(v.read());
     return out;
   }
 
@@ -186,7 +189,7 @@ class RankTrainer {
     const RunOptions options{.timeout = 2 * plan_.options.step_timeout,
                              .random_step = static_cast<std::int64_t>(at_.step),
                              .random_slot = group_.rank(),
-                             .training = {.worker = group_.rank(), .step = operations_++, .group = group_.id(), .number = at_.step}};
+                             .training = {.worker = group_.rank(), .step = operations_++, .group = group_.id(), .group_device = group_.device(), .number = at_.step}};
     out.step = step_.start({batch.images, batch.labels}, options, [promise](StepResult r) { promise->set_value(std::move(r)); });
     return out;
   }

@@ -9,6 +9,7 @@
 #include "devices/cuda/cuda_events.hpp"
 #include "devices/cuda/cuda_memory.hpp"
 #include "devices/cuda/cuda_recorder.hpp"
+#include "devices/cuda/nccl_communicator.hpp"
 #include "devices/work_thread.hpp"
 
 namespace troupe {
@@ -77,7 +78,7 @@ class ArrivedBuffer final : public Buffer {
 
 class Impl final : public CudaDevice, private Stream, private RecordingDevice {
  public:
-  Impl(std::shared_ptr<CudaDriver> driver, int ordinal, const AcceleratorOptions& options, AllocationLabelSource label)
+  Impl(std::shared_ptr<CudaDriver> driver, int ordinal, const AcceleratorOptions& options, AllocationLabelSource label, CudaCollectives collectives)
       : driver_(std::move(driver)),
         ordinal_(ordinal),
         options_(options),
@@ -93,7 +94,9 @@ class Impl final : public CudaDevice, private Stream, private RecordingDevice {
         to_host_(driver_, ordinal, events_, name("-out"), [this](const Error& e) { lost(e); }),
         from_host_(driver_, ordinal, events_, name("-in"), [this](const Error& e) { lost(e); }),
         copier_([this] { begin_thread("-copy"); }),
-        launcher_([this] { begin_thread(""); }) {}
+        launcher_([this] { begin_thread(""); }) {
+    if (collectives.nccl) communicators_.emplace(*this, std::move(collectives));
+  }
   ~Impl() override { shutdown(); }
 
   const DeviceAttributes& attributes() const override { return attributes_; }
@@ -105,6 +108,9 @@ class Impl final : public CudaDevice, private Stream, private RecordingDevice {
   const CudaProperties& properties() const override { return properties_; }
   const AcceleratorOptions& options() const override { return options_; }
   int ordinal() const override { return ordinal_; }
+  const std::shared_ptr<CudaDriver>& driver() const override { return driver_; }
+  CudaEventPool& events() override { return events_; }
+  CommunicatorMaker* communicators() override { return communicators_ ? &*communicators_ : nullptr; }
 
   std::unique_ptr<WorkRecorder> make_recorder() override {
     if (!options_.recordings) return nullptr;
@@ -144,7 +150,7 @@ class Impl final : public CudaDevice, private Stream, private RecordingDevice {
     copier_.enqueue(std::make_shared<Job>([this, source = std::move(source), done = std::move(done)]() mutable {
       guarded(done, [&] {
         Tensor staged = pinned(source);
-        Tensor copy = arrival(source);
+        Tensor copy = arrival(source.dtype(), source.shape());
         copy_on(from_host_, copy, staged);
         when_copied(from_host_, std::move(staged), std::move(copy), nullptr, done);
       });
@@ -163,7 +169,7 @@ class Impl final : public CudaDevice, private Stream, private RecordingDevice {
     if (source.space() == allocator_.space()) return source;
     throw_if_lost();
     Tensor staged = pinned(source);
-    Tensor copy = arrival(source);
+    Tensor copy = arrival(source.dtype(), source.shape());
     if (recorder_) recorder_->keep(copy.buffer());  // a value that follows from shapes alone
     copy_on(from_host_, copy, staged);
     auto event = std::make_shared<CudaEvent>();
@@ -188,7 +194,18 @@ class Impl final : public CudaDevice, private Stream, private RecordingDevice {
     return copy;
   }
 
+  Tensor arrival(DType dtype, const Shape& shape) override {
+    BufferRef memory = arrivals_.allocate(checked_bytes(dtype, shape), dtype, shape);
+    return Tensor(dtype, shape, BufferRef(new ArrivedBuffer(std::move(memory), retired_)));
+  }
+
+  void lost(const Error& error) override {
+    const std::lock_guard lock(mutex_);
+    if (!failure_) failure_ = Error(Code::unavailable, fmt::format("{} is lost: {}", attributes_.name.to_string(), error.message()));
+  }
+
   void shutdown() override {
+    if (communicators_) communicators_->shutdown();
     launcher_.stop();
     copier_.stop();
     for (CudaStream* stream : {&compute_, &to_host_, &from_host_}) stream->stop();
@@ -302,10 +319,6 @@ class Impl final : public CudaDevice, private Stream, private RecordingDevice {
     std::memcpy(copy.mutable_raw(), source.raw(), source.num_bytes());
     return copy;
   }
-  Tensor arrival(const Tensor& like) {
-    BufferRef memory = arrivals_.allocate(like.num_bytes(), like.dtype(), like.shape());
-    return Tensor(like.dtype(), like.shape(), BufferRef(new ArrivedBuffer(std::move(memory), retired_)));
-  }
 
   // ---- the rest
   std::string name(const char* what) const { return "gpu" + std::to_string(ordinal_) + what; }
@@ -316,10 +329,6 @@ class Impl final : public CudaDevice, private Stream, private RecordingDevice {
     } catch (const Error& error) {
       lost(error);
     }
-  }
-  void lost(const Error& error) {
-    const std::lock_guard lock(mutex_);
-    if (!failure_) failure_ = Error(Code::unavailable, fmt::format("{} is lost: {}", attributes_.name.to_string(), error.message()));
   }
   void throw_if_lost() const {
     if (const Error error = failure()) throw error;
@@ -348,12 +357,14 @@ class Impl final : public CudaDevice, private Stream, private RecordingDevice {
   CudaStream compute_, to_host_, from_host_;
   WorkThread copier_;
   WorkThread launcher_;
+  std::optional<NcclMaker> communicators_;
 };
 
 }  // namespace
 
-std::unique_ptr<CudaDevice> make_cuda_device(std::shared_ptr<CudaDriver> driver, int ordinal, const AcceleratorOptions& options, AllocationLabelSource label) {
-  return std::make_unique<Impl>(std::move(driver), ordinal, options, label);
+std::unique_ptr<CudaDevice> make_cuda_device(std::shared_ptr<CudaDriver> driver, int ordinal, const AcceleratorOptions& options, AllocationLabelSource label,
+                                             CudaCollectives collectives) {
+  return std::make_unique<Impl>(std::move(driver), ordinal, options, label, std::move(collectives));
 }
 
 }  // namespace troupe

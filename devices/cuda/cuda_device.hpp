@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string_view>
@@ -13,10 +14,14 @@
 
 #include "devices/cuda/cuda_driver.hpp"
 #include "devices/cuda/cuda_faults.hpp"
+#include "devices/cuda/parts_sum.hpp"
 #include "devices/kernel.hpp"
 #include "devices/plugin.hpp"
 
 namespace troupe {
+
+class CudaEventPool;
+class NcclDriver;
 
 class CudaDevice : public Device {
  public:
@@ -35,6 +40,13 @@ class CudaDevice : public Device {
   virtual CudaFaultSite fault_site(CudaFaultText text) = 0;
   // For those of a kernel that changes what outlives the step: it must not, once something was found. On the same thread.
   virtual const CudaFault* fault() = 0;
+  // For what runs on other streams than compute().
+  virtual const std::shared_ptr<CudaDriver>& driver() const = 0;
+  virtual CudaEventPool& events() = 0;
+  // Memory that such a stream writes before kernels of compute() may read it; whenever it is let go, it comes back only when nobody reads it.
+  virtual Tensor arrival(DType dtype, const Shape& shape) = 0;
+  // After an error from which CUDA does not recover: failure() says so from now on.
+  virtual void lost(const Error& error) = 0;
 
   // What kernels keep as long as the device: handles of libraries, plans that took time to find. One of each type, made when first asked
   // for. On the thread of compute() only.
@@ -54,6 +66,15 @@ class CudaDevice : public Device {
   std::unordered_map<const void*, std::shared_ptr<void>> kept_;
 };
 
-std::unique_ptr<CudaDevice> make_cuda_device(std::shared_ptr<CudaDriver> driver, int ordinal, const AcceleratorOptions& options, AllocationLabelSource label);
+// What collectives are made of: NCCL, and the kernel that adds up what it brings, put behind what a stream has been given. Without NCCL the
+// device has none.
+using SumParts = std::function<void(const PartsSum& sum, CudaStreamHandle stream)>;
+struct CudaCollectives {
+  std::shared_ptr<NcclDriver> nccl;
+  SumParts sum;
+};
+
+std::unique_ptr<CudaDevice> make_cuda_device(std::shared_ptr<CudaDriver> driver, int ordinal, const AcceleratorOptions& options, AllocationLabelSource label,
+                                             CudaCollectives collectives = {});
 
 }  // namespace troupe

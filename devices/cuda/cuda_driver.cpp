@@ -33,7 +33,10 @@ class RealCudaDriver final : public CudaDriver {
   CudaProperties properties(int ordinal) override {
     cudaDeviceProp p{};
     check_cuda(cudaGetDeviceProperties(&p, ordinal), "cudaGetDeviceProperties");
+    std::string uuid;
+    for (const char byte : p.uuid.bytes) uuid += fmt::format("{:02x}", static_cast<unsigned char>(byte));
     return {.name = p.name,
+            .uuid = std::move(uuid),
             .compute_major = p.major,
             .compute_minor = p.minor,
             .multiprocessors = p.multiProcessorCount,

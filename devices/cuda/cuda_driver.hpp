@@ -23,6 +23,7 @@ using CudaGraphHandle = CUgraphExec_st*;  // a cudaGraphExec_t
 
 struct CudaProperties {
   std::string name;  // "NVIDIA H200"
+  std::string uuid;  // 32 hexadecimal digits: of this very GPU
   int compute_major = 0;
   int compute_minor = 0;
   int multiprocessors = 0;

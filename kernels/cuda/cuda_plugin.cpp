@@ -1,6 +1,9 @@
 // What the plug-in shows to programs.
 #include "devices/cuda/cuda_driver.hpp"
+#include "devices/cuda/cuda_error.hpp"
+#include "devices/cuda/nccl_driver.hpp"
 #include "kernels/cuda/cuda_kernels.hpp"
+#include "kernels/cuda/parts_sum_launch.hpp"
 
 namespace troupe {
 namespace {
@@ -21,13 +24,16 @@ class CudaPlugin final : public DevicePlugin {
       driver_->enable_peer(ordinal, other);
       driver_->enable_peer(other, ordinal);
     }
-    return make_cuda_device(driver_, ordinal, options, label_);
+    return make_cuda_device(driver_, ordinal, options, label_, {nccl_, [](const PartsSum& sum, CudaStreamHandle stream) {
+                                                                  check_cuda(launch_parts_sum(sum, stream), "the kernel that adds up parts of an all-reduce");
+                                                                }});
   }
   void register_kernels(KernelRegistry& registry) override { register_cuda_kernels(registry); }
 
  private:
   AllocationLabelSource label_;
   std::shared_ptr<CudaDriver> driver_ = make_cuda_driver();
+  std::shared_ptr<NcclDriver> nccl_ = make_nccl_driver();
   int count_ = 0;
   std::string description_;
 };

@@ -44,5 +44,6 @@ class StreamCall : public GpuCall {
 std::unique_ptr<GpuCall> peer_product(int ordinal, DType dtype, bool tf32, std::int64_t m, std::int64_t n, std::int64_t k);
 std::unique_ptr<GpuCall> peer_convolution(int ordinal, ConvDirection direction, DType dtype, const ConvGeometry& geometry);
 std::unique_ptr<GpuCall> peer_chain(int ordinal, int kernels);
+std::unique_ptr<GpuCall> peer_all_reduce(int gpus, std::size_t bytes);  // another GPU is the current one then
 
 }  // namespace troupe

@@ -77,6 +77,7 @@ class Peers final : public GpuPeers {
     use();
     return peer_chain(ordinal_, kernels);
   }
+  std::unique_ptr<GpuCall> all_reduce(int gpus, std::size_t bytes) override { return peer_all_reduce(gpus, bytes); }
 
  private:
   void use() const { check_cuda(cudaSetDevice(ordinal_), "cudaSetDevice"); }

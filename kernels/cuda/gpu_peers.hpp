@@ -31,6 +31,8 @@ class GpuPeers {
   virtual std::unique_ptr<GpuCall> host_copy(std::size_t bytes, bool to_device) = 0;
   // A chain of kernels of 32 threads as one CUDA graph.
   virtual std::unique_ptr<GpuCall> chain(int kernels) = 0;
+  // ncclAllReduce of so many bytes of f32 between GPUs 0 to `gpus` - 1.
+  virtual std::unique_ptr<GpuCall> all_reduce(int gpus, std::size_t bytes) = 0;
 };
 
 // Exported with C linkage by libtroupe_cuda_bench.so: of one GPU; the caller owns it. Throws Error.

@@ -1,6 +1,7 @@
 #include "scheduler/collective/group_state.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <optional>
 
 #include "scheduler/wait_things.hpp"
@@ -35,26 +36,43 @@ std::string GroupState::list(const std::function<bool(std::uint32_t)>& which) co
 }
 
 void GroupState::begin(CollectivePosition position, const CollectiveSpec& spec, Tensor local, GroupOutbox& out) {
+  const auto ranks = static_cast<std::uint32_t>(options_.members.size());
+  begin(position, spec, spec.describe(), [&]() -> std::unique_ptr<CollectiveOperation> {
+    const bool gives = spec.kind != CollectiveKind::barrier &&
+                       (spec.kind != CollectiveKind::broadcast || spec.root == options_.rank);
+    if (gives && (local.dtype() != spec.dtype || !(local.shape() == spec.shape) || !local.space().on_host()))
+      invalid_argument("{}{} was given{}", name(local.dtype()), local.shape().to_string(),
+                       local.space().on_host() ? "" : ", on a device that the group has not joined");
+    return std::make_unique<RankOperation>(spec, options_.rank, ranks, std::move(local), allocate_);
+  }, out);
+}
+
+void GroupState::begin_on_devices(CollectivePosition position, const CollectiveSpec& spec, Tensor local, GroupOutbox& out) {
+  const auto ranks = static_cast<std::uint32_t>(options_.members.size());
+  // Not the same as through the host, so that ranks that disagree about this hear it too.
+  begin(position, spec, spec.describe() + " between devices", [&]() -> std::unique_ptr<CollectiveOperation> {
+    auto operation = std::make_unique<DeviceOperation>(spec, options_.rank, ranks, std::move(local));
+    on_devices_[position] = operation.get();
+    return operation;
+  }, out);
+}
+
+void GroupState::begin(CollectivePosition position, const CollectiveSpec& spec, std::string text, Make make, GroupOutbox& out) {
   if (failure_) {
     out.ended.push_back({position, failure_, {}});
     return;
   }
-  const auto ranks = static_cast<std::uint32_t>(options_.members.size());
-  std::optional<RankOperation> operation;
+  std::unique_ptr<CollectiveOperation> operation;
   std::vector<CollectiveMessage> messages;
   Error wrong;
   try {
-    spec.check(ranks);
-    const bool gives = spec.kind != CollectiveKind::barrier &&
-                       (spec.kind != CollectiveKind::broadcast || spec.root == options_.rank);
-    if (gives && (local.dtype() != spec.dtype || !(local.shape() == spec.shape) || !local.space().on_host()))
-      invalid_argument("{}: {}{} was given", spec.describe(), name(local.dtype()), local.shape().to_string());
+    spec.check(static_cast<std::uint32_t>(options_.members.size()));
     if (next_[position.channel] != position.sequence)
       invalid_argument("{} is operation {} of channel {}; the next is {}", spec.describe(), position.sequence, position.channel,
                        next_[position.channel]);
     if (lost_.empty()) try {
         // Takes memory, of which there may be too little.
-        operation.emplace(spec, options_.rank, ranks, std::move(local), allocate_);
+        operation = make();
         operation->start(messages);
       } catch (...) {
         throw current_error().within(spec.describe());
@@ -73,8 +91,8 @@ void GroupState::begin(CollectivePosition position, const CollectiveSpec& spec, 
   }
   ++next_[position.channel];
   ++messages_;
-  running_.emplace(position, std::move(*operation));
-  texts_.emplace(position, spec.describe());
+  running_.emplace(position, std::move(operation));
+  texts_.emplace(position, std::move(text));
   send(position, std::move(messages), out);
   auto early = early_.extract(position);
   if (early)
@@ -83,6 +101,35 @@ void GroupState::begin(CollectivePosition position, const CollectiveSpec& spec, 
       if (failure_) break;
       run(position, e.from, std::move(e.part), out);
     }
+  launch(position, out);
+  settle(position, out);
+}
+
+// Whatever is next for the devices.
+void GroupState::launch(CollectivePosition position, GroupOutbox& out) {
+  const auto it = on_devices_.find(position);
+  if (it == on_devices_.end()) return;
+  DeviceOperation& operation = *it->second;
+  if (options_.rank == 0 && operation.all_have_begun() && !operation.number()) {
+    std::vector<CollectiveMessage> messages;
+    operation.give_number(next_number_++, messages);
+    send(position, std::move(messages), out);
+  }
+  if (!operation.number() || *operation.number() - next_launch_ > std::numeric_limits<std::uint32_t>::max() / 2) return;  // launched before
+  numbered_.emplace(*operation.number(), position);
+  while (auto next = numbered_.extract(next_launch_)) {
+    DeviceOperation& ready = *on_devices_.at(next.mapped());
+    out.launches.push_back({next.mapped(), ready.spec(), ready.take_local()});
+    ++next_launch_;
+  }
+}
+
+void GroupState::ended(CollectivePosition position, std::vector<Tensor> result, const Error& error, GroupOutbox& out) {
+  const auto it = on_devices_.find(position);
+  if (it == on_devices_.end()) return;
+  if (error) return fail(error.within(rank_name(options_.rank)), out);
+  ++messages_;
+  it->second->ended(std::move(result));
   settle(position, out);
 }
 
@@ -109,6 +156,7 @@ void GroupState::take(std::uint32_t from, CollectivePart part, GroupOutbox& out)
   const CollectivePosition position{part.channel, part.sequence};
   if (running_.contains(position)) {
     run(position, from, std::move(part), out);
+    launch(position, out);
     settle(position, out);
   } else if (part.sequence < next_[part.channel]) {
     fail(Error(Code::failed_precondition,
@@ -131,7 +179,7 @@ void GroupState::run(CollectivePosition position, std::uint32_t from, Collective
                 out);
   std::vector<CollectiveMessage> messages;
   try {
-    running_.at(position).take({from, options_.rank, part.hop, part.part, part.piece, std::move(part.tensor)}, messages);
+    running_.at(position)->take({from, options_.rank, part.hop, part.part, part.piece, std::move(part.tensor)}, messages);
   } catch (...) {
     return fail(current_error().within(rank_name(options_.rank)), out);
   }
@@ -140,8 +188,9 @@ void GroupState::run(CollectivePosition position, std::uint32_t from, Collective
 
 void GroupState::settle(CollectivePosition position, GroupOutbox& out) {
   const auto it = running_.find(position);
-  if (it == running_.end() || !it->second.done()) return;
-  out.ended.push_back({position, {}, it->second.take_result()});
+  if (it == running_.end() || !it->second->done()) return;
+  out.ended.push_back({position, {}, it->second->take_result()});
+  on_devices_.erase(position);
   running_.erase(it);
   texts_.erase(position);
 }
@@ -162,7 +211,7 @@ void GroupState::keep(std::uint32_t from, CollectivePart part, GroupOutbox& out)
 void GroupState::lost(std::uint32_t rank, const Error& reason, GroupOutbox& out) {
   lost_.try_emplace(rank, reason);
   for (const auto& [position, operation] : running_)
-    if (operation.awaits(rank))
+    if (operation->awaits(rank))
       return fail(Error(Code::unavailable, fmt::format("{} was lost: {}", options_.members[rank], reason.message())), out);
 }
 
@@ -172,6 +221,8 @@ void GroupState::fail(const Error& error, GroupOutbox& out) {
   for (std::uint32_t rank = 0; rank < options_.members.size(); ++rank)
     if (rank != options_.rank) out.sent.push_back({rank, CollectivePart{.group = options_.id, .operation = {}, .tensor = {}, .error = error}});
   for (const auto& [position, operation] : running_) out.ended.push_back({position, error, {}});
+  on_devices_.clear();
+  numbered_.clear();
   running_.clear();
   texts_.clear();
   early_.clear();
@@ -188,7 +239,7 @@ void GroupState::tick(std::int64_t now, GroupOutbox& out, const Explain& explain
   std::string missing;
   for (const auto& [position, operation] : running_)
     if (missing.empty())
-      if (const std::string ranks = list([&](std::uint32_t rank) { return operation.owes(rank); }); !ranks.empty())
+      if (const std::string ranks = list([&](std::uint32_t rank) { return operation->owes(rank); }); !ranks.empty())
         missing = fmt::format("{} has not begun {}", ranks, texts_.at(position));
   if (missing.empty()) {
     // Those before this one around the ring wait too. The one behind the rank that does not come knows its name.
@@ -204,17 +255,16 @@ void GroupState::tick(std::int64_t now, GroupOutbox& out, const Explain& explain
 GroupState::Wait GroupState::waiting() const {
   if (running_.empty()) return {};
   const auto& [position, operation] = *running_.begin();
-  Wait out{position, operation.have(), operation.need(), 0};
-  while (out.from + 1 < options_.members.size() && !operation.awaits(out.from)) ++out.from;
+  Wait out{position, operation->have(), operation->need(), 0};
+  while (out.from + 1 < options_.members.size() && !operation->awaits(out.from)) ++out.from;
   return out;
 }
 
 std::string GroupState::waits_for() const {
   if (running_.empty()) return "nothing";
-  const Wait wait = waiting();
-  const RankOperation& operation = running_.at(wait.position);
-  return fmt::format("{} of {} messages of {}, the next from {}", wait.need - wait.have, wait.need, texts_.at(wait.position),
-                     list([&](std::uint32_t rank) { return operation.awaits(rank); }));
+  const auto& [position, operation] = *running_.begin();
+  return fmt::format("{} of {}, the next from {}", operation->missing(), texts_.at(position),
+                     list([&](std::uint32_t rank) { return operation->awaits(rank); }));
 }
 
 troupe::Waiting GroupState::waits() const {
@@ -225,12 +275,14 @@ troupe::Waiting GroupState::waits() const {
   };
   for (const auto& [at, operation] : running_) {
     thing(at, options_.rank, texts_.at(at));
-    const std::string text = fmt::format("{} of {} messages have come", operation.have(), operation.need());
+    const std::string text = fmt::format("missing: {}", operation->missing());
+    bool blocked = false;  // then others only wait, as this rank does
+    for (std::uint32_t rank = 0; rank < options_.members.size(); ++rank) blocked = blocked || operation->owes(rank);
     for (std::uint32_t rank = 0; rank < options_.members.size(); ++rank) {
-      if (rank == options_.rank || !operation.awaits(rank)) continue;
+      if (rank == options_.rank || !operation->awaits(rank) || (blocked && !operation->owes(rank))) continue;
       thing(at, rank, texts_.at(at));
-      out.waits.push_back({.waiter = id(at, options_.rank), .awaited = id(at, rank), .kind = operation.owes(rank) ? "collective" : kInTurn, .text = text,
-                           .have = operation.have(), .need = operation.need()});
+      out.waits.push_back({.waiter = id(at, options_.rank), .awaited = id(at, rank), .kind = operation->owes(rank) ? "collective" : kInTurn, .text = text,
+                           .have = operation->have(), .need = operation->need()});
     }
   }
   for (const auto& [at, parts] : early_) {

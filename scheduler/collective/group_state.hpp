@@ -4,17 +4,23 @@
 // Every rank begins the operations of a channel in the same order, numbered from 0. Each message says which operation its
 // sender takes it for: one that differs ends the group, on every rank, with an error that shows both. So does the loss of a
 // rank that an operation waits for.
+//
+// Tensors travel with these messages, unless they are on devices that the ranks have joined (DeviceOperation): what those do the owner
+// starts (GroupOutbox::launches), and tells how it ended.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "messages/frames.hpp"
+#include "messages/function_ref.hpp"
+#include "scheduler/collective/device_operation.hpp"
 #include "scheduler/collective/rank_operation.hpp"
 #include "scheduler/wait_graph.hpp"
 
@@ -39,7 +45,14 @@ struct GroupOutbox {
     Error error;
     std::vector<Tensor> result;  // RankOperation::take_result
   };
+  // For the devices: all ranks have begun it, and launch theirs in the same order. To be answered by GroupState::ended.
+  struct Launch {
+    CollectivePosition position;
+    CollectiveSpec spec;
+    Tensor local;
+  };
   std::vector<Sent> sent;
+  std::vector<Launch> launches;
   std::vector<Ended> ended;
 };
 
@@ -50,7 +63,12 @@ class GroupState {
 
   // This rank's part in the next operation of a channel. Ends, now or later, in an Ended of that position.
   void begin(CollectivePosition position, const CollectiveSpec& spec, Tensor local, GroupOutbox& out);
+  // The same between devices: `local` is as for DeviceCommunicator::run. A barrier is what ranks do with their devices in the end of which there
+  // is no tensor: they join.
+  void begin_on_devices(CollectivePosition position, const CollectiveSpec& spec, Tensor local, GroupOutbox& out);
   void take(std::uint32_t from, CollectivePart part, GroupOutbox& out);
+  // What was launched has ended. One that is no longer under way is left out.
+  void ended(CollectivePosition position, std::vector<Tensor> result, const Error& error, GroupOutbox& out);
   // A rank is gone. Operations that have all they need from it go on; what begins later fails.
   void lost(std::uint32_t rank, const Error& reason, GroupOutbox& out);
   // To be called often, measured by the timeout: once nothing has begun or come for that long, though an operation waits,
@@ -86,14 +104,21 @@ class GroupState {
   };
   std::string rank_name(std::uint32_t rank) const;
   std::string list(const std::function<bool(std::uint32_t)>& which) const;  // ranks, by name
+  using Make = FunctionRef<std::unique_ptr<CollectiveOperation>()>;
+  void begin(CollectivePosition position, const CollectiveSpec& spec, std::string text, Make make, GroupOutbox& out);
   void send(CollectivePosition position, std::vector<CollectiveMessage> messages, GroupOutbox& out);
+  void launch(CollectivePosition position, GroupOutbox& out);
   void run(CollectivePosition position, std::uint32_t from, CollectivePart part, GroupOutbox& out);
   void settle(CollectivePosition position, GroupOutbox& out);
   void keep(std::uint32_t from, CollectivePart part, GroupOutbox& out);
 
   GroupOptions options_;
   TensorAllocator allocate_;
-  std::map<CollectivePosition, RankOperation> running_;
+  std::map<CollectivePosition, std::unique_ptr<CollectiveOperation>> running_;
+  std::map<CollectivePosition, DeviceOperation*> on_devices_;   // of those
+  std::map<std::uint32_t, CollectivePosition> numbered_;        // of those: have a number, and are not launched
+  std::uint32_t next_number_ = 0;  // of operations on devices: to be given, on rank 0
+  std::uint32_t next_launch_ = 0;
   std::map<CollectivePosition, std::string> texts_;  // describe() of those
   std::map<CollectivePosition, std::vector<Early>> early_;
   std::uint64_t early_bytes_ = 0;

@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-#include "scheduler/collective/reduce.hpp"
+#include "devices/collective/reduce.hpp"
 
 namespace troupe {
 namespace {

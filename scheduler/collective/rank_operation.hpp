@@ -14,43 +14,28 @@
 #include <vector>
 
 #include "messages/codec.hpp"
-#include "scheduler/collective/collective.hpp"
+#include "scheduler/collective/collective_operation.hpp"
 
 namespace troupe {
 
-// What one rank sends another. The tensor is flat; none: a word that needs no data.
-struct CollectiveMessage {
-  std::uint32_t from = 0;
-  std::uint32_t to = 0;
-  std::uint32_t hop = 0;
-  std::uint32_t part = 0;
-  std::uint32_t piece = 0;
-  Tensor tensor;
-};
-
-class RankOperation {
+class RankOperation final : public CollectiveOperation {
  public:
   // `local`: this rank's tensor, of the spec's dtype and shape (barrier: none; broadcast: used at the root only). If nobody
   // else holds it, it becomes the result. `allocate` gives memory for results. The spec has been checked.
   RankOperation(CollectiveSpec spec, std::uint32_t rank, std::uint32_t ranks, Tensor local, TensorAllocator allocate);
 
-  // What this rank sends without waiting for anyone. Call once, first.
-  void start(std::vector<CollectiveMessage>& out);
-  // A message for this rank. Throws invalid_argument, without any change, for one that cannot be: not from the rank it must
-  // come from, another dtype or size, a second time.
+  void start(std::vector<CollectiveMessage>& out) override;
+  // Throws for one that does not come from the rank that it must come from, has another dtype or size, or comes a second time.
   // Adds into the message's tensor if nobody else holds it.
-  void take(CollectiveMessage message, std::vector<CollectiveMessage>& out);
+  void take(CollectiveMessage message, std::vector<CollectiveMessage>& out) override;
 
   const CollectiveSpec& spec() const { return spec_; }
-  bool done() const { return have_ == need_; }
-  std::uint64_t have() const { return have_; }  // messages that have come
-  std::uint64_t need() const { return need_; }
-  // Is a message of that rank still missing?
-  bool awaits(std::uint32_t from) const { return missing_[from] > 0; }
-  // Is one missing that it sends without waiting for others? Then it has not begun this operation, or is stuck in it.
-  bool owes(std::uint32_t from) const;
-  // Once, when done: all_gather has a tensor of each rank, a barrier none, others one.
-  std::vector<Tensor> take_result() { return std::move(result_); }
+  std::uint64_t have() const override { return have_; }  // messages that have come
+  std::uint64_t need() const override { return need_; }
+  bool awaits(std::uint32_t from) const override { return missing_[from] > 0; }
+  bool owes(std::uint32_t from) const override;
+  std::string missing() const override { return fmt::format("{} of {} messages", need_ - have_, need_); }
+  std::vector<Tensor> take_result() override { return std::move(result_); }
 
  private:
   bool is_direct() const;

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <caf/after.hpp>
 #include <caf/scoped_actor.hpp>
 #include <caf/send.hpp>
@@ -208,6 +209,212 @@ TEST_F(Collectives, ATaskTellsWhomItWaitsFor) {
   contribute(kB, group, Tensor::vector<float>({1}));
   EXPECT_EQ(details(kA).waits_for, "");
   EXPECT_TRUE(details(kA).waiting.things.empty());
+}
+
+// ---- Between devices -----------------------------------------------------------------------------------------------
+
+// Devices that do nothing before the test says so.
+class HandCommunicator final : public DeviceCommunicator {
+ public:
+  void run(const CollectiveSpec& spec, Tensor, Done done) override {
+    given.push_back(spec.name);
+    running.push_back(std::move(done));
+  }
+  void abort(const Error& why) override {
+    aborted = why;
+    for (Done& done : std::exchange(running, {})) done({}, why);
+  }
+  void leave() override { left = true; }
+  Error failure() const override { return aborted; }
+
+  std::function<void(Error)> joined;
+  std::vector<std::string> given;
+  std::vector<Done> running;
+  Error aborted;
+  bool left = false;
+};
+
+class HandMaker final : public CommunicatorMaker {
+ public:
+  std::string description() override { return "hands"; }
+  std::string identity() override { return "mine"; }
+  CommunicatorId make_id() override { return CommunicatorId(3); }
+  std::shared_ptr<DeviceCommunicator> join(const CommunicatorPlace& place, std::function<void(Error)> joined) override {
+    if (refuses) fail(Code::unavailable, "no such library");
+    EXPECT_EQ(place.id.size(), 3u);
+    EXPECT_EQ(place.rank, rank);
+    made = std::make_shared<HandCommunicator>();
+    made->joined = std::move(joined);
+    return made;
+  }
+  std::uint32_t rank = 0;
+  bool refuses = false;
+  std::shared_ptr<HandCommunicator> made;
+};
+
+class CollectivesOnDevices : public Collectives {
+ protected:
+  CollectivesOnDevices() {
+    for (std::uint32_t r = 0; r < 3; ++r) makers[r].rank = r;
+    group = open_all(members);
+  }
+  Answer give(std::uint32_t rank, const std::string& name, bool joins) {
+    auto answer = std::make_shared<std::vector<CollectiveResult>>();
+    auto contribution = std::make_shared<Contribution>();
+    contribution->group = group;
+    contribution->spec = {.dtype = DType::f32, .shape = Shape{1}, .name = name};
+    if (joins) {
+      contribution->spec = {.kind = CollectiveKind::barrier, .name = name};
+      contribution->joins = &makers[rank];
+      contribution->id = CommunicatorId(3);
+    } else {
+      contribution->tensor = Tensor::vector<float>({1});
+      contribution->on_devices = true;
+    }
+    contribution->done = [answer](CollectiveResult result) { answer->push_back(std::move(result)); };
+    caf::anon_send(cluster.task(members[rank]).collective, Contribute{std::move(contribution)});
+    cluster.system.run();
+    return answer;
+  }
+  void join_all() {
+    std::vector<Answer> answers;
+    for (const std::uint32_t r : {0u, 1u, 2u}) answers.push_back(give(r, "joining", true));
+    for (HandMaker& maker : makers) maker.made->joined({});
+    cluster.system.run();
+    for (const Answer& answer : answers) {
+      ASSERT_EQ(answer->size(), 1u);
+      EXPECT_EQ(error_of(answer), "");
+    }
+  }
+  // It says nothing more, and hears nothing.
+  void lose(const TaskName& task) {
+    for (const TaskName& other : members)
+      if (other != task) caf::anon_send(cluster.task(other).peers.extract(task).mapped(), LinkLost{Error(Code::unavailable, "silence")});
+    cluster.system.run();
+  }
+  HandCommunicator& end(std::uint32_t rank) { return *makers[rank].made; }
+
+  const std::vector<TaskName> members = {kA, kB, kC};
+  std::array<HandMaker, 3> makers;
+  std::uint64_t group = 0;
+};
+
+TEST_F(CollectivesOnDevices, JoinWhenAllAreThereAndHandOverWhatAllHaveBegun) {
+  const Answer early = give(0, "joining", true);
+  give(2, "joining", true);
+  EXPECT_EQ(makers[0].made, nullptr) << "rank 1 may never come, and the device would wait for it";
+  give(1, "joining", true);
+  for (HandMaker& maker : makers) ASSERT_NE(maker.made, nullptr);
+  EXPECT_TRUE(early->empty());
+  for (HandMaker& maker : makers) maker.made->joined({});
+  cluster.system.run();
+  EXPECT_EQ(early->size(), 1u);
+
+  const Answer a = give(0, "x", false), b = give(1, "x", false);
+  EXPECT_TRUE(end(0).given.empty());
+  const Answer c = give(2, "x", false);
+  for (const std::uint32_t r : {0u, 1u, 2u}) {
+    EXPECT_EQ(end(r).given, std::vector<std::string>{"x"});
+    end(r).running[0]({Tensor::vector<float>({static_cast<float>(r)})}, {});
+  }
+  cluster.system.run();
+  float value = 0;
+  for (const Answer& answer : {a, b, c}) {
+    ASSERT_EQ(answer->size(), 1u);
+    EXPECT_EQ(answer->front().tensors.at(0).item<float>(), value++);
+  }
+  for (const TaskName& task : members) caf::anon_send(cluster.task(task).collective, CloseGroup{group, {}});
+  cluster.system.run();
+  for (const std::uint32_t r : {0u, 1u, 2u}) {
+    EXPECT_TRUE(end(r).left);
+    EXPECT_FALSE(end(r).aborted);
+  }
+}
+
+// The devices of the others would wait for ever.
+TEST_F(CollectivesOnDevices, ATaskLostWhileTheyWorkIsNamedAndTheOthersAbort) {
+  join_all();
+  const Answer a = give(0, "x", false), c = give(2, "x", false);
+  give(1, "x", false);
+  EXPECT_EQ(end(2).running.size(), 1u);
+  lose(kB);
+  for (const Answer& answer : {a, c}) {
+    ASSERT_EQ(answer->size(), 1u);
+    EXPECT_THAT(error_of(answer), HasSubstr("/job:worker/task:1 was lost: silence"));
+  }
+  for (const std::uint32_t r : {0u, 2u}) EXPECT_THAT(end(r).aborted.message(), HasSubstr("was lost: silence"));
+  // Another group of the same tasks has communicators of its own.
+  const std::shared_ptr<HandCommunicator> old = makers[0].made;
+  group = open_all({kA, kC});
+  makers[2].rank = 1;
+  const auto answers = {give(0, "joining", true), give(2, "joining", true)};
+  for (const std::uint32_t r : {0u, 2u}) makers[r].made->joined({});
+  cluster.system.run();
+  for (const Answer& answer : answers) EXPECT_EQ(error_of(answer), "");
+  EXPECT_NE(makers[0].made, old);
+}
+
+TEST_F(CollectivesOnDevices, ATaskLostWhileTheyJoinIsNamedAndTheOthersAbort) {
+  std::vector<Answer> answers;
+  for (const std::uint32_t r : {0u, 1u, 2u}) answers.push_back(give(r, "joining", true));
+  lose(kB);
+  for (const std::uint32_t r : {0u, 2u}) {
+    EXPECT_THAT(error_of(answers[r]), HasSubstr("/job:worker/task:1 was lost: silence"));
+    EXPECT_TRUE(end(r).aborted);
+  }
+}
+
+TEST_F(CollectivesOnDevices, AnErrorOfOneDeviceEndsTheGroup) {
+  join_all();
+  std::vector<Answer> answers;
+  for (const std::uint32_t r : {0u, 1u, 2u}) answers.push_back(give(r, "x", false));
+  end(1).running[0]({}, Error(Code::unavailable, "the network is gone"));
+  cluster.system.run();
+  for (const Answer& answer : answers) EXPECT_EQ(error_of(answer), "rank 1 (/job:worker/task:1): the network is gone");
+  for (const std::uint32_t r : {0u, 2u}) EXPECT_TRUE(end(r).aborted);
+}
+
+TEST_F(CollectivesOnDevices, OneThatCannotJoinEndsTheGroup) {
+  makers[1].refuses = true;
+  std::vector<Answer> answers;
+  for (const std::uint32_t r : {0u, 1u, 2u}) answers.push_back(give(r, "joining", true));
+  for (const Answer& answer : answers) EXPECT_EQ(error_of(answer), "rank 1 (/job:worker/task:1): no such library");
+  EXPECT_TRUE(end(0).aborted);
+}
+
+TEST_F(CollectivesOnDevices, OneThatDoesNotEndIsGivenUpWhenTimeIsUp) {
+  join_all();
+  const Answer a = give(0, "x", false);
+  for (const std::uint32_t r : {1u, 2u}) give(r, "x", false);
+  int ticks = 0;
+  while (a->empty() && ++ticks < 200) cluster.system.run_next_timeout();
+  EXPECT_THAT(error_of(a), AllOf(HasSubstr("has waited for 60 s: nothing has come of the end of all_reduce sum of f32[1] 'x' between devices")));
+  for (const std::uint32_t r : {0u, 1u, 2u}) EXPECT_TRUE(end(r).aborted);
+}
+
+TEST_F(CollectivesOnDevices, ATaskThatShutsDownAborts) {
+  join_all();
+  give(0, "x", false);
+  caf::anon_send(cluster.task(kA).collective, Stop{});
+  cluster.system.run();
+  EXPECT_THAT(end(0).aborted.message(), HasSubstr("/job:worker/task:0 shuts down"));
+}
+
+TEST_F(CollectivesOnDevices, ATensorOfADeviceThatTheGroupHasNotJoinedIsRefused) {
+  auto contribution = std::make_shared<Contribution>();
+  auto answer = std::make_shared<std::vector<CollectiveResult>>();
+  class Far final : public Buffer {
+   public:
+    Far() : Buffer(nullptr, 64, {MemorySpace::Kind::cuda, 0}) {}
+  };
+  contribution->group = group;
+  contribution->tensor = Tensor(DType::f32, {1}, BufferRef(new Far));
+  contribution->on_devices = true;
+  contribution->spec = {.dtype = DType::f32, .shape = {1}, .name = "x"};
+  contribution->done = [answer](CollectiveResult result) { answer->push_back(std::move(result)); };
+  caf::anon_send(cluster.task(kA).collective, Contribute{std::move(contribution)});
+  cluster.system.run();
+  EXPECT_THAT(error_of(answer), HasSubstr("all_reduce sum of f32[1] 'x': f32[1] was given, on a device that the group has not joined"));
 }
 
 // ---- In steps ------------------------------------------------------------------------------------------------------

@@ -13,13 +13,16 @@ namespace troupe::testing {
 
 class JobTasks {
  public:
-  JobTasks(int ps, int workers, const NetworkOptions& network = {}, const GpuOptions& gpus = {}) {
+  // `gpus`: of each worker; none given: of all, what a task has by default.
+  JobTasks(int ps, int workers, const NetworkOptions& network = {}, const std::vector<GpuOptions>& gpus = {}) {
     std::vector<TaskName> names;
     for (int i = 0; i < ps; ++i) names.push_back({"ps", i});
     for (int i = 0; i < workers; ++i) names.push_back({"worker", i});
     ClusterSpec cluster{"job", "token", {}};
     for (const TaskName& name : names) {
-      tasks_.push_back(std::make_unique<Task>(TaskOptions{.name = name, .threads = 1, .gpus = gpus, .networked = true, .network = network}));
+      TaskOptions options{.name = name, .threads = 1, .networked = true, .network = network};
+      if (name.job == "worker" && !gpus.empty()) options.gpus = gpus.at(static_cast<std::size_t>(name.index));
+      tasks_.push_back(std::make_unique<Task>(std::move(options)));
       cluster.tasks[name] = {"127.0.0.1", tasks_.back()->port()};
     }
     std::vector<std::future<void>> joining;

@@ -188,7 +188,8 @@ int SimulatedCuda::device_count(std::string* why_none) {
   return devices_;
 }
 CudaProperties SimulatedCuda::properties(int ordinal) {
-  return {.name = fmt::format("Simulated {}", ordinal), .compute_major = 9, .multiprocessors = 2, .memory_bytes = memory_bytes_};
+  // Each device that is made is a GPU of its own.
+  return {.name = fmt::format("Simulated {}", ordinal), .uuid = fmt::format("simulated-{}", ++asked_), .compute_major = 9, .multiprocessors = 2, .memory_bytes = memory_bytes_};
 }
 
 void* SimulatedCuda::allocate(std::size_t bytes) {

@@ -90,6 +90,7 @@ class SimulatedCuda final : public CudaDriver {
   std::atomic<std::size_t> events_made_{0};
   std::atomic<std::size_t> copies_{0};
   std::atomic<std::size_t> peer_copies_{0};
+  std::atomic<std::size_t> asked_{0};
   mutable std::mutex mutex_;
   std::map<void*, std::size_t> memory_;
   std::vector<CudaStreamHandle> streams_;

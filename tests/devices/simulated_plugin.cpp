@@ -7,6 +7,7 @@
 
 #include "devices/cuda/cuda_device.hpp"
 #include "tests/devices/simulated_cuda.hpp"
+#include "tests/devices/simulated_nccl.hpp"
 
 namespace troupe::testing {
 namespace {
@@ -425,7 +426,7 @@ class SimulatedPlugin final : public DevicePlugin {
   std::string type() const override { return "GPU"; }
   int count() const override { return kDevices; }
   std::string description() const override { return "simulated GPUs"; }
-  std::unique_ptr<Device> make(int ordinal, const AcceleratorOptions& options) override { return make_cuda_device(driver_, ordinal, options, label_); }
+  std::unique_ptr<Device> make(int ordinal, const AcceleratorOptions& options) override { return make_cuda_device(driver_, ordinal, options, label_, {nccl_, simulated_sum(driver_)}); }
   void register_kernels(KernelRegistry& registry) override {
     for (const std::string& kernel : registry.list("CPU")) {
       const std::string op = kernel.substr(0, kernel.find(':'));
@@ -441,6 +442,7 @@ class SimulatedPlugin final : public DevicePlugin {
  private:
   AllocationLabelSource label_;
   std::shared_ptr<SimulatedCuda> driver_ = std::make_shared<SimulatedCuda>(kDevices);
+  std::shared_ptr<SimulatedNccl> nccl_ = std::make_shared<SimulatedNccl>(driver_);
 };
 
 }  // namespace

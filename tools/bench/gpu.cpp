@@ -2,6 +2,8 @@
 #include "graph/ops.hpp"
 #include "tools/bench/cases.hpp"
 #include "tools/bench/gpu_library.hpp"
+#include "tools/bench/gpu_ranks.hpp"
+#include "tools/bench/gpu_resnet.hpp"
 #include "tools/bench/gpu_step.hpp"
 #include "tools/bench/mnist_contest.hpp"
 
@@ -200,6 +202,38 @@ void add_training(std::vector<Case>& cases) {
   }
 }
 
+Contest resnet(const Settings& settings) {
+  const Training training{.model = "resnet50", .batch = settings.quick ? 2 : 128};
+  auto steps = std::make_shared<GpuResNet>(training.batch, settings.quick ? 64 : 224);
+  Contest contest{.troupe = [=, slice = 20 * settings.slice_seconds()] { return steps->steps_per_second(slice); }, .peers = {}, .rounds = 1};
+  for (const char* mode : {"eager", "compiled"})
+    if (auto peer = script_peer({"torch_gpu.py", {mode}}, training, "-", settings)) contest.peers.push_back(std::move(*peer));
+  return contest;
+}
+
+// --- All-reduce ---
+
+Contest all_reduce(std::size_t bytes, bool deterministic, const Settings& settings) {
+  constexpr int kGpus = 2;
+  const int times = times_of(settings, 20);
+  if (settings.quick) bytes = std::min<std::size_t>(bytes, 1 << 20);
+  auto ranks = std::make_shared<GpuRanks>(kGpus, static_cast<std::int64_t>(bytes / sizeof(float)), deterministic);
+  return {.troupe = [=, slice = settings.slice_seconds()] { return seconds_per_call(slice, [&] { ranks->reduce(times); }) / times * kMicro; },
+          .peers = {{"ncclAllReduce", per_call(settings, times, gpu_peers()->all_reduce(kGpus, bytes))}}};
+}
+
+void add_all_reduces(std::vector<Case>& cases) {
+  for (const auto& [name, bytes, deterministic] : {std::tuple{"gpus-4KiB", std::size_t{4} << 10, true}, {"gpus-64MiB", std::size_t{64} << 20, true},
+                                                   {"gpus-64MiB-any-order", std::size_t{64} << 20, false}})
+    cases.push_back({.bench = "allreduce",
+                     .name = name,
+                     .unit = "us",
+                     .measures = fmt::format("the sum of a tensor of each of two GPUs, in both, {}; 20 in a row, each", deterministic ? "with the bits of the ring" : "in any order"),
+                     .peer = "ncclAllReduce called directly, as many in a row",
+                     .gpus = 2,
+                     .prepare = [bytes = bytes, deterministic = deterministic](const Settings& s) { return all_reduce(bytes, deterministic, s); }});
+}
+
 }  // namespace
 
 std::vector<Case> gpu_cases() {
@@ -236,6 +270,16 @@ std::vector<Case> gpu_cases() {
                    .ratio_target = 0.9,
                    .prepare = overlapped});
   add_training(cases);
+  cases.push_back({.bench = "resnet50",
+                   .name = "bf16-128",
+                   .unit = "steps/s",
+                   .more_is_better = true,
+                   .measures = "training ResNet-50, batches of 128 images 224x224 of f32 that are fed from pinned memory, layers in bf16, SGD with momentum, two steps at a time",
+                   .peer = "PyTorch, eager and compiled with CUDA graphs, whichever is faster; autocast to bf16, channels last, its images are on the GPU",
+                   .ratio_target = 1.0,
+                   .prepare = resnet});
+  add_all_reduces(cases);
+  for (Case& c : cases) c.gpus = std::max(c.gpus, 1);
   return cases;
 }
 

@@ -8,10 +8,12 @@
 
 namespace troupe::bench {
 
-std::string why_no_gpu() {
+std::string why_not_on(int gpus) {
   const PluginResult cuda = open_cuda_plugin();
   if (!cuda.plugin) return cuda.why_not;
-  return cuda.plugin->count() == 0 ? cuda.plugin->description() : "";
+  const int there = cuda.plugin->count();
+  if (there == 0) return cuda.plugin->description();
+  return there < gpus ? fmt::format("it needs {} GPUs, there {} {}", gpus, there == 1 ? "is" : "are", there) : "";
 }
 
 ConvGeometry same_convolution(const Shape& x, const Shape& filter, std::int64_t stride) {

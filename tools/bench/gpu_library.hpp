@@ -8,8 +8,8 @@
 
 namespace troupe::bench {
 
-// Why nothing can be measured on a GPU here: "no NVIDIA driver (libcuda.so.1)"; "" if it can.
-std::string why_no_gpu();
+// Why what needs so many GPUs cannot be measured here: "no NVIDIA driver (libcuda.so.1)", "it needs 2 GPUs, there is 1"; "" if it can.
+std::string why_not_on(int gpus);
 
 // Of an image and a filter, padded to SAME.
 ConvGeometry same_convolution(const Shape& x, const Shape& filter, std::int64_t stride);

@@ -43,6 +43,7 @@ struct Case {
   std::string peer;      // "": none
   std::optional<double> ratio_target;
   std::optional<double> value_target;  // in `unit`
+  int gpus = 0;          // that it needs
   std::function<Contest(const Settings&)> prepare;
 
   std::string id() const { return bench + "/" + name; }

@@ -19,9 +19,13 @@ using namespace troupe::bench;
 // A case has no state worth saving, and its child processes end with this one.
 void end_on_signal(int number) { _exit(128 + number); }
 
-void skip_all(const std::vector<const Case*>& chosen, const std::string& why, bool json) {
-  for (const Case* c : chosen)
-    fmt::print(json ? stderr : stdout, "{:<38} skipped: {}\n", c->id(), why);
+// Says of each case why it cannot run here, and leaves it out.
+void skip(std::vector<const Case*>& chosen, bool json) {
+  std::erase_if(chosen, [json](const Case* c) {
+    const std::string why = c->gpus > 0 ? why_not_on(c->gpus) : "";
+    if (!why.empty()) fmt::print(json ? stderr : stdout, "{:<38} skipped: {}\n", c->id(), why);
+    return !why.empty();
+  });
 }
 
 // Whether all cases ran.
@@ -58,8 +62,7 @@ int main(int argc, char** argv) {
     fmt::print(options.exit_code == 0 ? stdout : stderr, "{}", options.text);
     return options.exit_code;
   }
-  const bool gpu = options.device == "gpu";
-  const std::vector<Case> cases = gpu ? gpu_cases() : all_cases();
+  const std::vector<Case> cases = options.device == "gpu" ? gpu_cases() : all_cases();
   std::vector<const Case*> chosen;
   try {
     chosen = select(cases, options.patterns);
@@ -68,13 +71,12 @@ int main(int argc, char** argv) {
     return 2;
   }
   bool all_ran = true;
-  const std::string why_not = gpu && !options.list ? why_no_gpu() : "";
-  if (options.list)
+  if (options.list) {
     fmt::print("{}", list_text(chosen));
-  else if (!why_not.empty())
-    skip_all(chosen, why_not, options.json);
-  else
-    all_ran = run_all(chosen, options);
+  } else {
+    skip(chosen, options.json);
+    if (!chosen.empty()) all_ran = run_all(chosen, options);
+  }
   if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
     fmt::print(stderr, "troupe-bench: cannot write to standard output\n");
     return 1;

@@ -30,13 +30,14 @@ find_package(nlohmann_json REQUIRED)
 find_package(CLI11 REQUIRED)
 find_package(CAF 0.17.6 REQUIRED COMPONENTS core io openssl)
 
-# The plug-in for NVIDIA's GPUs (kernels/cuda) is built where the toolkit, cuDNN and NCCL are.
+# The plug-in for NVIDIA's GPUs (kernels/cuda) is built where the toolkit and cuDNN are; without NCCL's header its GPUs exchange
+# tensors through the host.
 set(TROUPE_HAS_CUDA OFF)
 if(TROUPE_CUDA AND NOT TROUPE_SANITIZE)
   find_package(CUDAToolkit QUIET)
   find_package(CUDNN QUIET)
   find_package(NCCL QUIET)
-  if(CUDAToolkit_FOUND AND CUDNN_FOUND AND NCCL_FOUND)
+  if(CUDAToolkit_FOUND AND CUDNN_FOUND)
     set(TROUPE_HAS_CUDA ON)
     if(NOT CMAKE_CUDA_COMPILER)
       set(CMAKE_CUDA_COMPILER ${CUDAToolkit_NVCC_EXECUTABLE})
@@ -52,6 +53,9 @@ if(TROUPE_CUDA AND NOT TROUPE_SANITIZE)
     set(CMAKE_CUDA_STANDARD_REQUIRED ON)
     set(CMAKE_CUDA_RUNTIME_LIBRARY Static)
   endif()
+endif()
+if(TROUPE_HAS_CUDA AND NOT NCCL_FOUND)
+  message(STATUS "Troupe: no nccl.h; GPUs of several tasks will exchange tensors through the host")
 endif()
 message(STATUS "Troupe: CUDA toolkit ${TROUPE_HAS_CUDA}, native ${TROUPE_NATIVE}, sanitizers ${TROUPE_SANITIZE}")
 

@@ -5,7 +5,7 @@
 
 #include <random>
 
-#include "tests/scheduler/collective/collective_testing.hpp"
+#include "tests/devices/collective/collective_testing.hpp"
 
 namespace troupe {
 namespace {
@@ -29,6 +29,7 @@ class Group {
                             return Tensor(dtype, shape);
                           });
     ended.resize(ranks);
+    launched.resize(ranks);
   }
 
   void begin(std::uint32_t rank, CollectivePosition position, const CollectiveSpec& spec, Tensor local) {
@@ -39,6 +40,17 @@ class Group {
   void sum(std::uint32_t rank, CollectivePosition position, const std::string& name, Tensor local) {
     const CollectiveSpec spec{.dtype = local.dtype(), .shape = local.shape(), .name = name};
     begin(rank, position, spec, std::move(local));
+  }
+  // The tensor is never looked at.
+  void on_devices(std::uint32_t rank, CollectivePosition position, const std::string& name, std::int64_t size = 10) {
+    GroupOutbox out;
+    states[rank].begin_on_devices(position, {.dtype = DType::f32, .shape = {size}, .name = name}, Tensor(DType::f32, {size}), out);
+    carry(rank, out);
+  }
+  void end(std::uint32_t rank, CollectivePosition position, const Error& error = {}) {
+    GroupOutbox out;
+    states[rank].ended(position, {Tensor::vector<float>({static_cast<float>(rank)})}, error, out);
+    carry(rank, out);
   }
   void lose(std::uint32_t rank, std::uint32_t lost) {
     GroupOutbox out;
@@ -63,12 +75,14 @@ class Group {
   std::set<std::uint32_t> without_memory;  // ranks
   std::vector<GroupState> states;
   std::vector<std::vector<GroupOutbox::Ended>> ended;  // by rank
+  std::vector<std::vector<GroupOutbox::Launch>> launched;  // likewise
   std::vector<std::pair<std::uint32_t, GroupOutbox::Sent>> flying;
 
  private:
   void carry(std::uint32_t rank, GroupOutbox& out) {
     for (auto& sent : out.sent) flying.emplace_back(rank, std::move(sent));
     for (auto& e : out.ended) ended[rank].push_back(std::move(e));
+    for (auto& l : out.launches) launched[rank].push_back(std::move(l));
   }
 };
 
@@ -313,6 +327,164 @@ TEST(GroupState, ARankWithoutMemoryFailsTheGroupOnAllRanks) {
     }
     group.sum(1, {0, 1}, "y", small);
     EXPECT_THAT(group.error_of(1), HasSubstr("no memory for")) << "the group stays failed";
+  }
+}
+
+// ---- Between devices -----------------------------------------------------------------------------------------------
+
+std::vector<CollectivePosition> launches(const Group& group, std::uint32_t rank) {
+  std::vector<CollectivePosition> out;
+  for (const auto& launch : group.launched[rank]) out.push_back(launch.position);
+  return out;
+}
+
+// Whatever the order in which a rank begins the operations of its channels, and in which it hears of them.
+TEST(GroupStateOnDevices, AllRanksLaunchInTheSameOrderAndOnlyWhatAllHaveBegun) {
+  for (unsigned seed = 0; seed < 50; ++seed) {
+    Group group(4);
+    std::mt19937 random(seed);
+    for (std::uint32_t r = 0; r < 3; ++r) {
+      std::vector<std::uint32_t> channels = {1, 2, 3, 4, 5};
+      std::ranges::shuffle(channels, random);
+      for (const std::uint32_t channel : channels) {
+        group.on_devices(r, {channel, 0}, "x");
+        if (random() % 2) group.deliver(seed);
+      }
+    }
+    group.deliver(seed);
+    for (std::uint32_t r = 0; r < 4; ++r) EXPECT_TRUE(group.launched[r].empty()) << "rank 3 has begun nothing";
+    for (const std::uint32_t channel : {3u, 1u, 5u, 4u, 2u}) group.on_devices(3, {channel, 0}, "x");
+    group.deliver(seed);
+    EXPECT_EQ(group.launched[0].size(), 5u);
+    for (std::uint32_t r = 1; r < 4; ++r) EXPECT_EQ(launches(group, r), launches(group, 0));
+    EXPECT_TRUE(group.ended[0].empty());
+    for (std::uint32_t r = 0; r < 4; ++r)
+      for (const auto& launch : group.launched[r]) group.end(r, launch.position);
+    for (std::uint32_t r = 0; r < 4; ++r) {
+      ASSERT_EQ(group.ended[r].size(), 5u);
+      for (const auto& ended : group.ended[r]) {
+        EXPECT_FALSE(ended.error);
+        EXPECT_EQ(ended.result.at(0).item<float>(), static_cast<float>(r));
+      }
+      EXPECT_EQ(group.states[r].in_flight(), 0u);
+    }
+  }
+}
+
+TEST(GroupStateOnDevices, ARankThatDisagreesIsAnErrorOnEveryRankAndNothingIsLaunched) {
+  Group group(3);
+  for (const std::uint32_t r : {0u, 1u, 2u}) group.on_devices(r, {}, "x", r == 1 ? 11 : 10);
+  group.deliver();
+  for (const std::uint32_t r : {0u, 1u, 2u}) {
+    EXPECT_THAT(group.error_of(r), AllOf(HasSubstr("f32[10] 'x'"), HasSubstr("f32[11] 'x'"), HasSubstr("task:1")));
+    EXPECT_TRUE(group.launched[r].empty());
+  }
+}
+
+TEST(GroupStateOnDevices, ARankWhoseTensorIsOnTheHostIsAnErrorOnEveryRank) {
+  Group group(2);
+  group.on_devices(0, {}, "x");
+  group.sum(1, {}, "x", Tensor::zeros(DType::f32, {10}));
+  group.deliver();
+  for (const std::uint32_t r : {0u, 1u})
+    EXPECT_THAT(group.error_of(r), AllOf(HasSubstr("all_reduce sum of f32[10] 'x' between devices on rank 0"), HasSubstr("all_reduce sum of f32[10] 'x' on rank 1")));
+}
+
+// Before it has begun, after, and while the devices work.
+TEST(GroupStateOnDevices, ALostRankIsNamedWhateverItHadDone) {
+  for (int done = 0; done < 3; ++done) {
+    Group group(3);
+    for (const std::uint32_t r : {0u, 1u, 2u})
+      if (r != 1 || done > 0) group.on_devices(r, {}, "x");
+    if (done > 1) group.deliver();
+    EXPECT_EQ(group.launched[2].size(), done > 1 ? 1u : 0u);
+    group.lose(2, 1);
+    group.deliver();
+    for (const std::uint32_t r : {0u, 2u}) {
+      ASSERT_EQ(group.ended[r].size(), 1u);
+      EXPECT_THAT(group.error_of(r), HasSubstr("/job:worker/task:1 was lost: silence"));
+    }
+    group.end(2, {});  // too late
+    EXPECT_EQ(group.ended[2].size(), 1u);
+  }
+}
+
+TEST(GroupStateOnDevices, AnErrorOfOneDeviceIsHeardByAll) {
+  Group group(3);
+  for (const std::uint32_t r : {0u, 1u, 2u}) group.on_devices(r, {}, "x");
+  group.deliver();
+  group.end(1, {}, Error(Code::unavailable, "the network is gone"));
+  group.deliver();
+  for (const std::uint32_t r : {0u, 1u, 2u}) EXPECT_EQ(group.error_of(r), "rank 1 (/job:worker/task:1): the network is gone");
+}
+
+TEST(GroupStateOnDevices, WhoHasNotBegunOrDoesNotGoOnIsNamedAfterTheTimeout) {
+  const auto error_after = [](Group& group, std::uint32_t rank, std::int64_t until) {
+    for (std::int64_t now = 0; now <= until; now += 100) {
+      GroupOutbox out;
+      group.states[rank].tick(now, out);
+    }
+    return group.states[rank].failure().message();
+  };
+  Group group(3);
+  for (const std::uint32_t r : {0u, 2u}) group.on_devices(r, {}, "x");
+  group.deliver();
+  EXPECT_EQ(error_after(group, 0, Group::kTimeout),
+            "rank 0 (/job:worker/task:0) has waited for 1e-06 s: rank 1 (/job:worker/task:1) has not begun all_reduce sum of f32[10] 'x' between devices");
+  // Rank 0 has heard of all, and stands still before it tells them.
+  Group still(3);
+  for (const std::uint32_t r : {0u, 1u, 2u}) still.on_devices(r, {}, "x");
+  std::erase_if(still.flying, [](const auto& sent) { return sent.second.to == 0; });
+  still.deliver();
+  EXPECT_THAT(error_after(still, 2, Group::kTimeout), HasSubstr("rank 0 (/job:worker/task:0) has not begun"));
+  // All have, and the devices do not come to an end.
+  Group stuck(3);
+  for (const std::uint32_t r : {0u, 1u, 2u}) stuck.on_devices(r, {}, "x");
+  stuck.deliver();
+  EXPECT_EQ(error_after(stuck, 1, Group::kTimeout), "");
+  EXPECT_THAT(error_after(stuck, 1, Group::kTimeout * 2), HasSubstr("nothing has come of the end of all_reduce sum of f32[10] 'x' between devices"));
+}
+
+TEST(GroupStateOnDevices, SaysWhatItWaitsFor) {
+  Group group(3);
+  group.on_devices(0, {}, "x");
+  EXPECT_EQ(group.states[0].waits_for(),
+            "2 of 3 ranks' beginnings of all_reduce sum of f32[10] 'x' between devices, the next from rank 1 (/job:worker/task:1), rank 2 (/job:worker/task:2)");
+  const auto causes = [&group] {
+    Waiting all;
+    for (const GroupState& state : group.states) all.append(state.waits());
+    return analyse(all, {}).causes;
+  };
+  group.on_devices(2, {}, "x");
+  group.deliver();
+  ASSERT_EQ(causes().size(), 1u);
+  EXPECT_EQ(causes()[0].kind, RootCause::Kind::stuck);
+  EXPECT_THAT(causes()[0].text, HasSubstr("rank 1 (/job:worker/task:1)'s part in all_reduce sum of f32[10] 'x' between devices"));
+  group.on_devices(1, {}, "x");
+  group.deliver();
+  for (const RootCause& cause : causes()) EXPECT_EQ(cause.kind, RootCause::Kind::working) << cause.text;
+  EXPECT_THAT(group.states[1].waits_for(), HasSubstr("the end of all_reduce"));
+}
+
+TEST(GroupStateOnDevices, OperationsThroughTheHostGoOnBesideThem) {
+  Group group(2);
+  for (const std::uint32_t r : {0u, 1u}) group.on_devices(r, {1, 0}, "x");
+  for (const std::uint32_t r : {0u, 1u}) group.sum(r, {0, 0}, "y", Tensor::vector<float>({1}));
+  group.deliver();
+  for (const std::uint32_t r : {0u, 1u}) {
+    ASSERT_EQ(group.ended[r].size(), 1u);
+    EXPECT_EQ(group.ended[r][0].result.at(0).item<float>(), 2);
+    EXPECT_EQ(group.launched[r].size(), 1u);
+  }
+}
+
+TEST(GroupStateOnDevices, AWordThatCannotBeEndsTheGroup) {
+  for (const auto& [from, hop, part] : {std::tuple(1u, 1u, 1u), {1u, 0u, 0u}, {1u, 2u, 1u}}) {  // a number that is not rank 0's; another's word; no word at all
+    Group group(2);
+    group.on_devices(0, {}, "x");
+    GroupOutbox out;
+    group.states[0].take(from, CollectivePart{.group = 7, .operation = "all_reduce sum of f32[10] 'x' between devices", .hop = hop, .part = part}, out);
+    EXPECT_THAT(group.states[0].failure().message(), HasSubstr("rank 1 has sent a message that is none of"));
   }
 }
 

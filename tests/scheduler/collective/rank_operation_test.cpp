@@ -5,7 +5,7 @@
 
 #include <random>
 
-#include "tests/scheduler/collective/collective_testing.hpp"
+#include "tests/devices/collective/collective_testing.hpp"
 
 namespace troupe {
 namespace {

@@ -1,0 +1,13 @@
+// The additions of an all-reduce between GPUs (devices/cuda/parts_sum.hpp), between host and device code.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include "devices/cuda/parts_sum.hpp"
+
+namespace troupe {
+
+// cudaErrorInvalidValue for a dtype that cannot be reduced.
+cudaError_t launch_parts_sum(const PartsSum& sum, cudaStream_t stream);
+
+}  // namespace troupe
