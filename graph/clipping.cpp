@@ -1,6 +1,8 @@
 #include "graph/clipping.hpp"
 
+#include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <limits>
 
 #include "graph/backprop_order.hpp"
@@ -31,7 +33,9 @@ std::vector<GradientAndVariable> clip_by_global_norm(std::span<const GradientAnd
   if (gradients.empty() || !flow(gradients.front()).valid()) invalid_argument("clipping: there are no gradients");
   Graph& graph = *flow(gradients.front()).graph;
   const auto scope = graph.scope("clip");
-  Output norm = global_norm(gradients);
+  std::vector<GradientAndVariable> trained;
+  std::ranges::copy_if(gradients, std::back_inserter(trained), [](const GradientAndVariable& g) { return g.moved_by == 0; });
+  Output norm = global_norm(trained);
   // A power of two: the bits are those of gradients that were divided by it.
   if (scale) norm = div(norm, cast(scale->scale, DType::f64), "unscaled_norm");
   const Output shorter = minimum(clip_norm / norm, scalar_like(norm, 1));
@@ -39,6 +43,7 @@ std::vector<GradientAndVariable> clip_by_global_norm(std::span<const GradientAnd
   const Output factor = select(add_op("AllFinite", {norm}), shorter, unknown, "factor");
   std::vector<GradientAndVariable> out(gradients.begin(), gradients.end());
   for (const std::size_t i : backprop_order(gradients)) {
+    if (out[i].moved_by != 0) continue;
     Gradient& g = out[i].gradient;
     Output& whole = g.is_dense() ? g.dense : g.values;
     const auto device = graph.on_device(whole.source().device);

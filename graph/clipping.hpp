@@ -21,7 +21,7 @@ Output global_norm(std::span<const GradientAndVariable> gradients);
 // are NaN: nobody can say how long they should be. With `scale`, the gradients are of a scaled loss, and stay so; compared is
 // the norm that they have without it. Throws invalid_argument if clip_norm is not positive.
 //
-// The nodes are on the devices of the gradients, below "clip/" of the scope.
+// Running averages among them count for nothing and stay as they are. The nodes are on the devices of the gradients, below "clip/" of the scope.
 std::vector<GradientAndVariable> clip_by_global_norm(std::span<const GradientAndVariable> gradients, double clip_norm,
                                                      const LossScale* scale = nullptr);
 

@@ -110,17 +110,106 @@ class Conv2D : public Layer {
 
 class Pool : public Layer {
  public:
-  Pool(std::string kind, std::int64_t size) : kind_(std::move(kind)), size_(size) {}
+  Pool(std::string kind, std::int64_t size, std::int64_t stride, Padding padding)
+      : kind_(std::move(kind)), options_{.ksize = {size, size}, .strides = {stride, stride}, .padding = padding} {}
   std::string kind() const override { return kind_; }
   Output apply(LayerContext&, Output x) const override {
     require_rank(x, 4, "[n, height, width, channels]");
-    const PoolOptions options{.ksize = {size_, size_}, .strides = {size_, size_}, .padding = Padding::valid};
-    return kind_ == "max_pool" ? troupe::max_pool(x, options) : troupe::avg_pool(x, options);
+    return kind_ == "max_pool" ? troupe::max_pool(x, options_) : troupe::avg_pool(x, options_);
   }
 
  private:
   std::string kind_;
-  std::int64_t size_;
+  PoolOptions options_;
+};
+
+class GlobalAveragePool : public Layer {
+ public:
+  std::string kind() const override { return "global_average_pool"; }
+  Output apply(LayerContext&, Output x) const override {
+    require_rank(x, 4, "[n, height, width, channels]");
+    return mean(x, {1, 2});
+  }
+};
+
+// What normalisations learn, and their statistics, are f32, or f64 if the data is.
+WeightSpec channels_of(Output x, bool trainable = true) {
+  if (x.shape().rank() < 1) invalid_argument("the input is {}, but must have a last dimension to normalise", x.shape().to_string());
+  return {.dtype = x.dtype() == DType::f64 ? DType::f64 : DType::f32,
+          .shape = Shape{known_dim(x, -1, "last dimension")},
+          .trainable = trainable};
+}
+
+class BatchNorm : public Layer {
+ public:
+  BatchNorm(Activation activation, layers::BatchNormOptions options) : activation_(activation), options_(std::move(options)) {}
+  std::string kind() const override { return "batch_norm"; }
+  Output apply(LayerContext& context, Output x) const override {
+    const WeightSpec learnt = channels_of(x), followed = channels_of(x, false);
+    const Output scale = context.weight("scale", learnt, options_.scale_initializer).read();
+    const Output offset = context.weight("offset", learnt, initializers::zeros()).read();
+    const VariableRef mean = context.weight("mean", followed, initializers::zeros());
+    const VariableRef variance = context.weight("variance", followed, initializers::ones());
+    const bool relu = activation_ == Activation::relu;
+    const troupe::BatchNormOptions options{.epsilon = options_.epsilon, .relu = relu};
+    Output y;
+    if (context.training) {
+      if (!context.averages) invalid_argument("in training it has running averages: LayerContext::averages must not be null");
+      const BatchNormOutputs out = troupe::batch_norm(x, scale, offset, options);
+      context.averages->push_back({mean, out.mean, 1 - options_.momentum});
+      context.averages->push_back({variance, out.variance, 1 - options_.momentum});
+      y = out.y;
+    } else {
+      y = troupe::batch_norm_inference(x, scale, offset, mean.read(), variance.read(), options);
+    }
+    return relu ? y : activated(context, y, activation_);
+  }
+
+ private:
+  Activation activation_;
+  layers::BatchNormOptions options_;
+};
+
+class LayerNorm : public Layer {
+ public:
+  explicit LayerNorm(double epsilon) : epsilon_(epsilon) {}
+  std::string kind() const override { return "layer_norm"; }
+  Output apply(LayerContext& context, Output x) const override {
+    const WeightSpec learnt = channels_of(x);
+    const Output scale = context.weight("scale", learnt, initializers::ones()).read();
+    const Output offset = context.weight("offset", learnt, initializers::zeros()).read();
+    return troupe::layer_norm(x, scale, offset, {.epsilon = epsilon_});
+  }
+
+ private:
+  double epsilon_;
+};
+
+class Residual : public Layer {
+ public:
+  Residual(Sequential body, Sequential shortcut, Activation activation)
+      : body_(std::move(body)), shortcut_(std::move(shortcut)), activation_(activation) {}
+  std::string kind() const override { return "residual"; }
+  Output apply(LayerContext& context, Output x) const override {
+    const Output y = body_.apply(context, x);
+    const Output past = cast(around(context, x), y.dtype());
+    if (!y.shape().compatible_with(past.shape()))
+      invalid_argument("the body makes {} of the input, but its shortcut {}", y.shape().to_string(), past.shape().to_string());
+    return activated(context, add(y, past), activation_);
+  }
+
+ private:
+  Output around(const LayerContext& context, Output x) const {
+    if (shortcut_.layers().empty()) return x;
+    LayerContext inner = context;
+    inner.layer += inner.layer.empty() ? "shortcut" : "/shortcut";
+    const auto scope = context.graph.scope("shortcut");
+    return shortcut_.apply(inner, x);
+  }
+
+  Sequential body_;
+  Sequential shortcut_;
+  Activation activation_;
 };
 
 class Dropout : public Layer {
@@ -209,14 +298,34 @@ LayerPtr conv2d(std::int64_t filters, std::int64_t kernel_size, Activation activ
   return std::make_shared<Conv2D>(filters, kernel_size, activation, std::move(options));
 }
 
-LayerPtr max_pool(std::int64_t size) {
+LayerPtr max_pool(std::int64_t size) { return max_pool(size, size, Padding::valid); }
+
+LayerPtr max_pool(std::int64_t size, std::int64_t stride, Padding padding) {
   require_positive("max_pool", "size", size);
-  return std::make_shared<Pool>("max_pool", size);
+  require_positive("max_pool", "stride", stride);
+  return std::make_shared<Pool>("max_pool", size, stride, padding);
 }
 
 LayerPtr average_pool(std::int64_t size) {
   require_positive("average_pool", "size", size);
-  return std::make_shared<Pool>("average_pool", size);
+  return std::make_shared<Pool>("average_pool", size, size, Padding::valid);
+}
+
+LayerPtr global_average_pool() { return std::make_shared<GlobalAveragePool>(); }
+
+LayerPtr batch_norm(Activation activation, BatchNormOptions options) {
+  if (!(options.momentum >= 0 && options.momentum < 1)) invalid_argument("batch_norm: the momentum must be in [0, 1), it is {}", options.momentum);
+  if (!(options.epsilon > 0)) invalid_argument("batch_norm: epsilon must be positive, it is {}", options.epsilon);
+  return std::make_shared<BatchNorm>(activation, std::move(options));
+}
+
+LayerPtr layer_norm(double epsilon) {
+  if (!(epsilon > 0)) invalid_argument("layer_norm: epsilon must be positive, it is {}", epsilon);
+  return std::make_shared<LayerNorm>(epsilon);
+}
+
+LayerPtr residual(Sequential body, Sequential shortcut, Activation activation) {
+  return std::make_shared<Residual>(std::move(body), std::move(shortcut), activation);
 }
 
 LayerPtr dropout(double rate, std::int64_t seed) {

@@ -13,16 +13,24 @@ Initializer random_initializer(std::function<Output(Graph&, const WeightSpec&, R
   };
 }
 
+Initializer filled_with(Output (*value)(Graph&, DType)) {
+  return [value](Graph& graph, const WeightSpec& spec) {
+    const Output dims =
+        constant(graph, Tensor::of<std::int64_t>(Shape{spec.shape.rank()}, spec.shape.dims()));
+    return fill(dims, value(graph, spec.dtype));
+  };
+}
+
 }  // namespace
 
 namespace initializers {
 
 Initializer zeros() {
-  return [](Graph& graph, const WeightSpec& spec) {
-    const Output dims =
-        constant(graph, Tensor::of<std::int64_t>(Shape{spec.shape.rank()}, spec.shape.dims()));
-    return fill(dims, constant(graph, Tensor::zeros(spec.dtype, Shape{})));
-  };
+  return filled_with([](Graph& graph, DType dtype) { return constant(graph, Tensor::zeros(dtype, Shape{})); });
+}
+
+Initializer ones() {
+  return filled_with([](Graph& graph, DType dtype) { return scalar_like(constant(graph, Tensor::zeros(dtype, Shape{})), 1); });
 }
 
 Initializer glorot_uniform(std::int64_t seed) {
@@ -68,9 +76,10 @@ VariableRef VariablePool::get(Graph& graph, const std::string& name, const Weigh
     initial_value = initializer(graph, spec);
   }
   const VariableRef created =
-      variable(graph, {.name = local, .initial_value = initial_value, .shape = spec.shape});
+      variable(graph, {.name = local, .initial_value = initial_value, .shape = spec.shape, .trainable = spec.trainable});
   by_name_.emplace(name, variables_.size());
   variables_.push_back(created);
+  if (spec.trainable) trainable_.push_back(created);
   return created;
 }
 
@@ -134,11 +143,11 @@ std::vector<Sequential::Summary> Sequential::summary(const Shape& input, const O
   const LayerContext context = context_for({.graph = graph, .variables = variables}, x);
   std::vector<Summary> out;
   for (const Entry& entry : entries_) {
-    const std::size_t known = variables.all().size();
+    const std::size_t known = variables.trainable().size();
     x = apply_entry(entry, context, x);
     Summary row{.name = entry.name, .kind = entry.layer->kind(), .output = x.shape()};
-    for (std::size_t i = known; i < variables.all().size(); ++i)
-      row.parameters += variables.all()[i].shape.num_elements();
+    for (std::size_t i = known; i < variables.trainable().size(); ++i)
+      row.parameters += variables.trainable()[i].shape.num_elements();
     out.push_back(std::move(row));
   }
   return out;

@@ -2,7 +2,8 @@
 //
 //   Sequential model({layers::flatten(), layers::dense(128, Activation::relu), layers::dense(10)});
 //   VariablePool variables;
-//   LayerContext training{.graph = graph, .training = true, .variables = variables};
+//   std::vector<RunningAverage> averages;
+//   LayerContext training{.graph = graph, .training = true, .variables = variables, .averages = &averages};
 //   Output logits = model.apply(training, images);  // images: [?,28,28,1]
 //
 // A layer has no state: its weights are variables in the pool. The first application of a model creates them,
@@ -11,9 +12,9 @@
 //
 // Mixed precision: dense and conv2d may compute in bf16 or f16 (`compute`) while weights keep the dtype of
 // the model's input (master weights). Inputs and weights are cast on the way in, so gradients reach the
-// weights, and the optimizer, in that dtype. Layers without products take what they are given, but softmax,
-// and dropout, whose kernels know f32 and f64 only, go back to the weights' dtype. So does what a model
-// returns. f16 needs loss scaling (graph/loss_scaling.hpp) for gradients below 6e-8 not to vanish; bf16 does
+// weights, and the optimizer, in that dtype. Layers without products take what they are given (normalisations: their data; what they
+// learn, and statistics, are f32), but softmax, and dropout, whose kernels know f32 and f64 only, go back to the weights' dtype. So does
+// what a model returns. f16 needs loss scaling (graph/loss_scaling.hpp) for gradients below 6e-8 not to vanish; bf16 does
 // not.
 #pragma once
 
@@ -25,6 +26,7 @@
 #include <vector>
 
 #include "graph/nn_ops.hpp"
+#include "graph/running_average.hpp"
 #include "graph/variable.hpp"
 
 namespace troupe {
@@ -36,11 +38,13 @@ struct WeightSpec {
   Shape shape;
   double fan_in = 1;
   double fan_out = 1;
+  bool trainable = true;
 };
 using Initializer = std::function<Output(Graph&, const WeightSpec&)>;
 
 namespace initializers {
 Initializer zeros();
+Initializer ones();
 // Uniform in [-l, l) with l = sqrt(6 / (fan_in + fan_out)) (Glorot & Bengio 2010). Values follow from the
 // session's seed, this seed and the variable's name.
 Initializer glorot_uniform(std::int64_t seed = 0);
@@ -58,17 +62,22 @@ class VariablePool {
                   const Initializer& initializer);
   // In the order of their creation.
   const std::vector<VariableRef>& all() const { return variables_; }
+  // Those that gradients train.
+  const std::vector<VariableRef>& trainable() const { return trainable_; }
 
  private:
   std::vector<VariableRef> variables_;
+  std::vector<VariableRef> trainable_;
   std::map<std::string, std::size_t, std::less<>> by_name_;
 };
 
 // What layers are applied in.
 struct LayerContext {
   Graph& graph;
-  bool training = false;  // dropout drops
+  bool training = false;  // dropout drops; batch_norm takes the statistics of the batch
   VariablePool& variables;
+  // Where layers that train with the statistics of a batch say what their running averages are to follow; they must not be null for those.
+  std::vector<RunningAverage>* averages = nullptr;
   // The name of the layer being applied, set by Sequential; before, a prefix for its variables.
   std::string layer = {};
   // What products are computed in, and the dtype of weights. invalid: that of the layer's input. Set by
@@ -130,6 +139,23 @@ LayerPtr conv2d(std::int64_t filters, std::int64_t kernel_size, Activation activ
 // Over windows of size x size that touch but do not overlap; rows and columns left over are not used.
 LayerPtr max_pool(std::int64_t size);
 LayerPtr average_pool(std::int64_t size);
+// Over windows that begin every `stride` rows and columns.
+LayerPtr max_pool(std::int64_t size, std::int64_t stride, Padding padding);
+// [n, h, w, c] -> [n, c]: the mean of all h x w places.
+LayerPtr global_average_pool();
+
+struct BatchNormOptions {
+  double momentum = 0.9;  // what running averages keep of themselves in a step, in [0, 1)
+  double epsilon = 1e-5;
+  Initializer scale_initializer = initializers::ones();
+};
+// [..., c] -> the same shape (graph/nn_ops.hpp), with variables scale and offset, and the running averages mean and variance, all [c]. While
+// training it normalises with the statistics of the slot's batch, and the averages follow those (graph/running_average.hpp); else with the
+// averages. relu is computed in the same kernel.
+LayerPtr batch_norm(Activation activation = Activation::none, BatchNormOptions options = {});
+
+// [..., c] -> the same shape, each row by itself, with variables scale and offset [c].
+LayerPtr layer_norm(double epsilon = 1e-5);
 
 // While training, zeroes each element with probability `rate` in [0, 1) and scales the others by 1 / (1 -
 // rate).
@@ -165,7 +191,7 @@ class Sequential {
     std::string name;
     std::string kind;
     Shape output;
-    std::int64_t parameters = 0;
+    std::int64_t parameters = 0;  // that are trained
   };
   // What the layers make of an f32 input of this shape, such as [?,28,28,1].
   std::vector<Summary> summary(const Shape& input, const OpRegistry& ops = standard_ops()) const;
@@ -180,5 +206,13 @@ class Sequential {
   DType compute_ = DType::invalid;
   std::map<std::string, int> kinds_;  // how many there are of each
 };
+
+namespace layers {
+
+// activation(body(x) + shortcut(x)), which must have one shape; without a shortcut, x itself. Variables of the shortcut are below
+// "shortcut/" (He, Zhang, Ren & Sun, "Deep Residual Learning for Image Recognition", 2016).
+LayerPtr residual(Sequential body, Sequential shortcut = {}, Activation activation = Activation::none);
+
+}  // namespace layers
 
 }  // namespace troupe

@@ -62,7 +62,9 @@ void check(const Optimizer& optimizer) {
 void check(const Graph& graph, std::span<const GradientAndVariable> gradients) {
   if (gradients.empty()) invalid_argument("apply_gradients: there are no variables to update");
   std::set<std::string> names;
-  for (const auto& [gradient, variable] : gradients) {
+  for (const auto& [gradient, variable, moved_by] : gradients) {
+    if (moved_by != 0 && !gradient.is_dense())
+      invalid_argument("apply_gradients: the running average '{}' has a sparse gradient", variable.name);
     const Output flow = gradient.is_dense() ? gradient.dense : gradient.values;
     if (!flow.valid()) invalid_argument("apply_gradients: variable '{}' has no gradient", variable.name);
     if (flow.graph != &graph || variable.handle.graph != &graph)
@@ -155,9 +157,9 @@ class Updates {
   void check_gradients(std::span<const GradientAndVariable> gradients) {
     std::vector<Gradient> flows;
     std::vector<VariableRef> variables;
-    for (const auto& [gradient, variable] : gradients) {
-      flows.push_back(gradient);
-      variables.push_back(variable);
+    for (const GradientAndVariable& g : gradients) {
+      flows.push_back(g.gradient);
+      variables.push_back(g.variable);
     }
     const auto scope = graph_.scope(name_);
     finite_ = all_finite(flows, variables);
@@ -171,18 +173,19 @@ class Updates {
         graph_, {.name = "global_step",
                  .initial_value = constant(graph_, std::int64_t{0}, free_name(graph_, "global_step/zero")),
                  .trainable = false});
-    number_ = add(count_.read(), scalar_like(count_.read(), 1, free_name(graph_, count_.name + "/one")),
-                  free_name(graph_, count_.name + "/next"));
+    one_ = scalar_like(count_.read(), 1, free_name(graph_, count_.name + "/one"));
+    number_ = add(count_.read(), one_, free_name(graph_, count_.name + "/next"));
   }
   void finish_counting() {
     if (!number_.valid()) return;
     const auto after_updates = graph_.after(done_);
     const auto scope = graph_.scope(name_);
-    // Counted or not, it is set: an If for one number would cost more than the number.
-    done_.push_back(count_.assign(scale_ ? select(finite_, number_, count_.read()) : number_));
+    // Added where it lies: steps are recorded with the memory of their variables. Counted or not: an If for one number would cost more.
+    done_.push_back(count_.assign_add(scale_ ? cast(finite_, count_.dtype) : one_));
   }
 
   Output update(const GradientAndVariable& g) {
+    if (g.moved_by != 0) return apply_sgd(g.variable.handle, rate(g), g.gradient, node_name(g));
     return add_update(optimizer_, {.var = g.variable.handle,
                                    .slots = slot_variables(g.variable),
                                    .rate = rate(g),
@@ -198,13 +201,16 @@ class Updates {
            "variable '{}' has a sparse gradient, and losses cannot be scaled with those on shards; use bf16",
            g.variable.name);
     if (!factor_.valid()) factor_ = mul(inverse_, verdict_, free_name(graph_, name_ + "/factor"));
-    const Output gradient = mul(g.gradient.dense, cast(factor_, g.gradient.dense.dtype()));
-    const Output applied = update({.gradient = {.dense = gradient}, .variable = g.variable});
+    const Output factor = g.moved_by != 0 ? verdict_ : factor_;
+    GradientAndVariable scaled = g;
+    scaled.gradient.dense = mul(g.gradient.dense, cast(factor, g.gradient.dense.dtype()));
+    const Output applied = update(scaled);
     graph_.set_attribute(applied.source(), kGuarded, true);
     return applied;
   }
 
   Output guarded_update(const GradientAndVariable& g) {
+    if (g.moved_by != 0) return guarded_move(g);
     const bool dense = g.gradient.is_dense();
     Outputs inputs = {inverse_};
     if (counts_) inputs.push_back(number_);
@@ -228,6 +234,17 @@ class Updates {
       add_update(optimizer_, u);
       return {};
     };
+    return if_finite(g, inputs, change);
+  }
+
+  Output guarded_move(const GradientAndVariable& g) {
+    return if_finite(g, {g.gradient.dense, g.variable.handle}, [&](Graph&, const Outputs& in) -> Outputs {
+      apply_sgd(in[1], scalar_like(in[0], g.moved_by), {.dense = in[0]}, "apply");
+      return {};
+    });
+  }
+
+  Output if_finite(const GradientAndVariable& g, const Outputs& inputs, const BranchFn& change) {
     const auto keep = [](Graph&, const Outputs&) { return Outputs{}; };
     const std::string name = node_name(g);
     const auto device = graph_.on_device(g.variable.handle.source().device);
@@ -241,8 +258,9 @@ class Updates {
 
   // A shard must find a Const or LearningRate here, and each dtype needs its own.
   Output rate(const GradientAndVariable& g) {
-    Output& known = rates_[g.variable.dtype];
+    Output& known = rates_[{g.variable.dtype, g.moved_by}];
     if (known.valid()) return known;
+    if (g.moved_by != 0) return known = scalar_like(g.variable.read(), g.moved_by, free_name(graph_, name_ + "/average_rate"));
     const std::string name = free_name(graph_, "learning_rate");
     if (rate_.is_constant()) return known = scalar_like(g.variable.read(), rate_.rate(0), name);
     Attributes attributes = rate_.attributes();
@@ -278,9 +296,10 @@ class Updates {
   Output verdict_;  // the same as a factor: 1 or NaN
   Output inverse_;  // with a scale: 1 / scale
   Output factor_;   // on shards: both
-  std::map<DType, Output> rates_;
+  std::map<std::pair<DType, double>, Output> rates_;  // by dtype; of running averages, by their own rate too
   VariableRef count_;  // of updates; Adam's, and of a rate that changes
   Output number_;      // of this update, from 1
+  Output one_;         // what count_ grows by
   Outputs done_;
 };
 

@@ -62,6 +62,8 @@ const Schedule& learning_rate(const Optimizer& optimizer);
 struct GradientAndVariable {
   Gradient gradient;
   VariableRef variable;
+  // Above 0: of a running average (graph/running_average.hpp), which plain gradient descent at this rate moves, whatever the optimizer.
+  double moved_by = 0;
 };
 
 // The gradient of a scalar loss for each variable, with respect to its read(). Throws invalid_argument naming
@@ -78,7 +80,7 @@ std::vector<GradientAndVariable> compute_gradients(Output loss, std::span<const 
 Output apply_gradients(Graph& graph, const Optimizer& optimizer,
                        std::span<const GradientAndVariable> gradients, Name name = "train");
 
-// The same with gradients of a scaled loss, which are divided by the scale. If one is not finite, nothing is
+// The same with gradients of a scaled loss, which are divided by the scale, but for those of running averages. If one is not finite, nothing is
 // updated: no variable, no slot, not Adam's count; `scale` counts the step and halves. The updates are in
 // branches of If nodes of the same names.
 //

@@ -57,7 +57,7 @@ class Builder {
                                  : apply_gradients(graph_, optimizer, gradients);
     evaluation();
     out_.initializer = initializer(graph_);
-    out_.trainable = variables_.all();
+    out_.parameters = variables_.all();
     return std::move(out_);
   }
 
@@ -72,8 +72,9 @@ class Builder {
     return placeholder(graph_, DType::f32, Shape{batch}.concatenated(input_shape_), "images");
   }
   Output labels(std::int64_t batch) { return placeholder(graph_, DType::i32, Shape{batch}, "labels"); }
-  Output logits_of(Output images, bool training) {
-    LayerContext context{.graph = graph_, .training = training, .variables = variables_};
+  // `averages`: what running averages are to follow, in training.
+  Output logits_of(Output images, std::vector<RunningAverage>* averages) {
+    LayerContext context{.graph = graph_, .training = averages != nullptr, .variables = variables_, .averages = averages};
     return model_.apply(context, images);
   }
 
@@ -90,7 +91,8 @@ class Builder {
 
   // Figures and gradients of its images and labels.
   void compute(Tower& t) {
-    const Output logits = logits_of(t.images, true);
+    std::vector<RunningAverage> averages;
+    const Output logits = logits_of(t.images, &averages);
     Output mean_loss;
     {
       const auto scope = graph_.scope("loss");
@@ -104,7 +106,9 @@ class Builder {
       const auto scope = graph_.scope("accuracy");
       t.correct = metrics::correct_count(logits, t.labels, "correct");
     }
-    t.gradients = compute_gradients(mean_loss, variables_.all());
+    t.gradients = compute_gradients(mean_loss, variables_.trainable());
+    const auto scope = graph_.scope("running_averages");
+    for (GradientAndVariable& move : moves_of(averages)) t.gradients.push_back(std::move(move));
   }
 
   void compute_in_parts(Tower& whole) {
@@ -223,7 +227,8 @@ class Builder {
       Outputs dense;
       for (const Gradient& g : each) dense.push_back(g.dense);
       const bool by_row = options_.sparse_mean == SparseMean::touching_slots;
-      out.push_back({average(each[0].is_dense() ? add_n(dense) : Output(), each, "slots", by_row), variable});
+      out.push_back(towers_.front().gradients[i]);
+      out.back().gradient = average(each[0].is_dense() ? add_n(dense) : Output(), each, "slots", by_row);
     }
     return out;
   }
@@ -251,7 +256,7 @@ class Builder {
     const auto scope = graph_.scope("evaluation");
     out_.eval_images = images(kUnknown);
     out_.eval_labels = labels(kUnknown);
-    const Output logits = logits_of(out_.eval_images, false);
+    const Output logits = logits_of(out_.eval_images, nullptr);
     const Output each = losses::per_example(Loss::sparse_softmax_cross_entropy, logits, out_.eval_labels);
     out_.eval_loss_sum = metrics::loss_sum(each, "loss_sum");
     out_.eval_correct = metrics::correct_count(logits, out_.eval_labels, "correct");

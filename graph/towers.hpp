@@ -12,7 +12,8 @@
 // session says which it computes.
 //
 // Gradients are averaged as shards do it: summed from slot 0 on, then divided once by N (rows of sparse ones by the number of
-// slots that have them, if asked for). Before that, each slot's may be clipped.
+// slots that have them, if asked for). Before that, each slot's may be clipped. Layers that take the statistics of a batch take those of
+// their slot's (or micro-batch's), and running averages follow the mean of all (graph/running_average.hpp).
 //
 // A slot may be computed in K micro-batches: K towers of a K-th of its examples, of which each starts when the one before has
 // its gradients. These are added up from the first on and divided once by K. From the second on names begin with "micro_<k>/",
@@ -67,7 +68,8 @@ struct TrainingGraph {
   Output eval_correct;
   Output predictions;  // [n, classes]: probabilities for eval_images
 
-  std::vector<VariableRef> trainable;  // in the order of the layers
+  // Of the model, in the order of the layers: what is trained, and running averages.
+  std::vector<VariableRef> parameters;
   std::optional<LossScale> loss_scale;
 };
 

@@ -18,6 +18,7 @@ void register_all_kernels(KernelRegistry& registry) {
   register_math_binary_kernels(registry);
   register_math_grad_kernels(registry);
   register_math_unary_kernels(registry);
+  register_norm_kernels(registry);
   register_pool_kernels(registry);
   register_random_kernels(registry);
   register_reduce_kernels(registry);

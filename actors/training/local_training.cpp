@@ -74,7 +74,7 @@ class LocalTrainer {
 
   Parameters parameters() {
     Parameters out;
-    for (const VariableRef& v : graph_.trainable) out[v.name] = session_.run(v.read());
+    for (const VariableRef& v : graph_.parameters) out[v.name] = session_.run(v.read());
     return out;
   }
 

@@ -24,7 +24,7 @@ class Model::Impl {
     graph = build_training_graph(layers, input, Loss::sparse_softmax_cross_entropy, optimizer, {.ops = &task().ops()});
     session = std::make_unique<Session>(task(), *graph.graph);
     Outputs reads;
-    for (const VariableRef& v : graph.trainable) reads.push_back(v.read());
+    for (const VariableRef& v : graph.parameters) reads.push_back(v.read());
     Outputs feeds = reads;
     feeds.push_back(graph.eval_images);
     predict = session->callable(feeds, {graph.predictions});
@@ -34,7 +34,7 @@ class Model::Impl {
 
   std::vector<Tensor> values() const {
     std::vector<Tensor> out;
-    for (const VariableRef& v : graph.trainable) out.push_back(parameters.at(v.name));
+    for (const VariableRef& v : graph.parameters) out.push_back(parameters.at(v.name));
     return out;
   }
 
@@ -123,15 +123,15 @@ void Model::save(const std::string& path) {
 void Model::load(const std::string& path) {
   Parameters loaded = load_parameters(path);
   const TrainingGraph expected = build_training_graph(impl_->layers, impl_->input, Loss::sparse_softmax_cross_entropy, impl_->optimizer, {.ops = &impl_->task().ops()});
-  for (const VariableRef& v : expected.trainable) {
+  for (const VariableRef& v : expected.parameters) {
     const auto it = loaded.find(v.name);
     if (it == loaded.end()) fail(Code::not_found, "'{}' has no value for '{}'", path, v.name);
     if (it->second.dtype() != v.dtype || !v.shape.compatible_with(it->second.shape()))
       invalid_argument("'{}': '{}' is {}{}, the model wants {}{}", path, v.name, name(it->second.dtype()),
                        it->second.shape().to_string(), name(v.dtype), v.shape.to_string());
   }
-  if (loaded.size() != expected.trainable.size())
-    invalid_argument("'{}' holds {} variables, the model has {}", path, loaded.size(), expected.trainable.size());
+  if (loaded.size() != expected.parameters.size())
+    invalid_argument("'{}' holds {} variables, the model has {}", path, loaded.size(), expected.parameters.size());
   impl_->parameters = std::move(loaded);
 }
 

@@ -58,11 +58,11 @@ class Model {
   // Class probabilities [n, classes] for examples f32 [n, ...input].
   Tensor predict(const Tensor& examples);
 
-  // One file with all trained variables. load() checks names, dtypes and shapes. Written durably: complete or not at all.
+  // One file with all parameters, running averages too. load() checks names, dtypes and shapes. Written durably: complete or not at all.
   void save(const std::string& path);
   void load(const std::string& path);
 
-  // Of the trained variables: see ARCHITECTURE.md, Training.
+  // Of the parameters: see ARCHITECTURE.md, Training.
   std::string params_sha256();
   std::string summary() const;
 

@@ -9,6 +9,12 @@ namespace {
 // Of the graph, which counts updates in it (graph/optimizers.hpp). Not saved: shards count by their version.
 constexpr const char* kUpdates = "global_step";
 
+std::set<std::string> names_of(const std::vector<VariableRef>& variables) {
+  std::set<std::string> out;
+  for (const VariableRef& v : variables) out.insert(v.name);
+  return out;
+}
+
 Output output(const Graph& graph, const Endpoint& endpoint) { return {const_cast<Graph*>(&graph), endpoint.node, endpoint.index}; }
 
 }  // namespace
@@ -18,6 +24,7 @@ SessionCheckpoints::SessionCheckpoints(const TrainingPlan& plan, const TrainingG
     : options_(plan.options),
       graph_(*graph.graph),
       variables_(troupe::variables(*graph.graph)),
+      parameters_(names_of(graph.parameters)),
       loss_scale_(graph.loss_scale ? graph.loss_scale->state.name : ""),
       settings_(std::move(settings)),
       form_(manifest_of(plan, settings_, slots, steps_per_epoch)),
@@ -71,11 +78,10 @@ void SessionCheckpoints::save(const JobState& state) {
   keeper_->save(std::move(manifest), contents_of(reading.values.get(), state.step), reading.began);
 }
 
-// Of the trained ones.
 std::string SessionCheckpoints::owner_of(const std::string& slot) const {
   std::string owner;
-  for (const VariableInfo& v : variables_)
-    if (v.trainable && slot.starts_with(v.name + "/") && v.name.size() > owner.size()) owner = v.name;
+  for (const std::string& name : parameters_)
+    if (slot.starts_with(name + "/") && name.size() > owner.size()) owner = name;
   return owner;
 }
 
@@ -89,7 +95,7 @@ ShardContents SessionCheckpoints::contents_of(const std::vector<Tensor>& values,
       updates = values[i].item<std::int64_t>();
       continue;
     }
-    const bool slot = !v.trainable && v.name != loss_scale_;
+    const bool slot = !parameters_.contains(v.name) && v.name != loss_scale_;
     out.tensors.push_back({.name = v.name, .kind = slot ? TensorKind::slot : TensorKind::variable, .variable = slot ? owner_of(v.name) : "", .value = values[i]});
   }
   if (updates != static_cast<std::int64_t>(step) - skipped)

@@ -6,6 +6,7 @@
 #include <future>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -62,6 +63,7 @@ class SessionCheckpoints {
   const TrainingOptions& options_;
   const Graph& graph_;
   std::vector<VariableInfo> variables_;
+  std::set<std::string> parameters_;  // the names of the model's: all others but the loss scale are an optimizer's
   std::string loss_scale_;  // its variable; "": the loss is not scaled
   std::string settings_;
   CheckpointManifest form_;

@@ -26,7 +26,7 @@ class WorkerLoop {
     step_ = session_.callable({here(g.images[0]), here(g.labels[0])}, {here(g.loss_sum), here(g.correct)}, {here(g.train)});
     evaluate_ = session_.callable({here(g.eval_images), here(g.eval_labels)}, {here(g.eval_loss_sum), here(g.eval_correct)});
     Outputs reads;
-    for (const VariableRef& v : g.trainable) reads.push_back(here(v.read()));
+    for (const VariableRef& v : g.parameters) reads.push_back(here(v.read()));
     if (g.loss_scale) reads.insert(reads.end(), {here(g.loss_scale->skipped), here(g.loss_scale->scale)});
     read_all_ = session_.callable({}, reads);
     // Last: an actor whose loop was never made would not be stopped.
@@ -278,7 +278,7 @@ class WorkerLoop {
   Trained result_of(const Token& token) {
     Trained out;
     const auto values = read_all(token);
-    const std::size_t trained = job_.graph.trainable.size();
+    const std::size_t trained = job_.graph.parameters.size();
     out.parameters = trained_of(values);
     const double images = static_cast<double>(figures_.steps) * plan_.options.batch * job_.slots;
     out.result = {true, figures_.test_accuracy, figures_.steps, figures_.seconds,
@@ -293,7 +293,7 @@ class WorkerLoop {
   // Of what read_all_ fetches.
   Parameters trained_of(const std::vector<Tensor>& values) const {
     Parameters out;
-    for (std::size_t i = 0; i < job_.graph.trainable.size(); ++i) out[job_.graph.trainable[i].name] = values[i];
+    for (std::size_t i = 0; i < job_.graph.parameters.size(); ++i) out[job_.graph.parameters[i].name] = values[i];
     return out;
   }
 

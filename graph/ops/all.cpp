@@ -12,6 +12,7 @@ const OpRegistry& standard_ops() {
     register_reduce_ops(r);
     register_array_ops(r);
     register_nn_ops(r);
+    register_norm_ops(r);
     register_random_ops(r);
     register_training_ops(r);
     return r;

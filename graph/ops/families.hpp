@@ -12,6 +12,7 @@ void register_linear_ops(OpRegistry& ops);
 void register_reduce_ops(OpRegistry& ops);
 void register_array_ops(OpRegistry& ops);
 void register_nn_ops(OpRegistry& ops);
+void register_norm_ops(OpRegistry& ops);
 void register_random_ops(OpRegistry& ops);
 void register_training_ops(OpRegistry& ops);
 

@@ -11,18 +11,26 @@ namespace {
 
 constexpr std::array<std::string_view, 4> kNarrow = {"Conv2D", "Conv2DBackpropFilter", "Conv2DBackpropInput",
                                                      "MatMul"};
-constexpr std::array<std::string_view, 14> kFollowers = {
-    "Add",         "BiasAdd", "ExpandDims", "Identity", "LeakyRelu",   "LeakyReluGrad", "MaxPool",
-    "MaxPoolGrad", "Relu",    "ReluGrad",   "Reshape",  "ReshapeLike", "Squeeze",       "Transpose"};
+constexpr std::array<std::string_view, 20> kFollowers = {
+    "Add",           "AddN",      "BatchNorm",     "BatchNormGrad", "BatchNormInference", "BiasAdd",  "ExpandDims",
+    "Identity",      "LayerNorm", "LayerNormGrad", "LeakyRelu",     "LeakyReluGrad",      "MaxPool",  "MaxPoolGrad",
+    "Relu",          "ReluGrad",  "Reshape",       "ReshapeLike",   "Squeeze",            "Transpose"};
 
-// A small tensor beside the one that the op works on: it may come from f32.
-bool is_parameter(const Node& node, std::size_t input) { return is_op(node, "BiasAdd") && input == 1; }
+// An operand that may come from f32: a small tensor beside the one that the op works on; or what flows back to something that was computed in
+// 16 bits, which it would be rounded to a step later.
+bool may_come_wide(const Node& node, std::size_t input) {
+  const std::string& argument = node.op->inputs[node.op->inputs.size() == 1 ? 0 : input].name;
+  return (is_op(node, "BiasAdd") && input == 1) || argument == "dy";
+}
 // Only its shape counts: any dtype will do.
 bool is_like(const Node& node, std::size_t input) { return is_op(node, "ReshapeLike") && input == 1; }
-// Of the dtype that changes. Followers and products have no lists.
+// Of the dtype that changes. A list is the only input of its op.
 bool is_operand(const Node& node, std::size_t input) {
-  return node.op->inputs[input].type_attr == node.op->kernel_type;
+  const auto& inputs = node.op->inputs;
+  return (inputs.size() == 1 ? inputs[0] : inputs[input]).type_attr == node.op->kernel_type;
 }
+// The same of an output: statistics are not.
+bool changes(const Node& node, int output) { return node.op->outputs[static_cast<std::size_t>(output)].type_attr == node.op->kernel_type; }
 
 class Rewriting {
  public:
@@ -76,17 +84,18 @@ class Rewriting {
 
   bool all_operands_narrow(const Node& node) {
     for (std::size_t i = 0; i < node.inputs.size(); ++i)
-      if (is_operand(node, i) && !is_parameter(node, i) && role(node.inputs[i].node) == Role::wide)
-        return false;
+      if (is_operand(node, i) && !may_come_wide(node, i) && !may_be_narrow(node.inputs[i])) return false;
     return true;
   }
+
+  bool may_be_narrow(const Endpoint& e) { return role(e.node) != Role::wide && changes(graph_.node(e.node), e.index); }
 
   // Does `user` take what `id` makes in 16 bits?
   bool goes_on(int user, int id) {
     if (!narrowed(user)) return false;
     const Node& node = graph_.node(user);
     for (std::size_t i = 0; i < node.inputs.size(); ++i)
-      if (node.inputs[i].node == id && is_operand(node, i)) return true;
+      if (node.inputs[i].node == id && is_operand(node, i) && changes(graph_.node(id), node.inputs[i].index)) return true;
     return false;
   }
 
@@ -142,7 +151,10 @@ class Rewriting {
     const Node& made = rewriter_.to().add(std::move(spec));
     for (int i = 0; i < static_cast<int>(made.output_types.size()); ++i) {
       rewriter_.to().refine_shape(made, i, node.output_shapes[static_cast<std::size_t>(i)]);
-      narrow_[{node.id, i}] = {made.id, i};
+      if (changes(node, i))
+        narrow_[{node.id, i}] = {made.id, i};
+      else
+        rewriter_.replace({node.id, i}, {made.id, i});
     }
     rewriter_.replace_node(node, made);
     ++report_.narrowed[node.op->name];

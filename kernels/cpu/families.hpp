@@ -18,6 +18,7 @@ void register_loss_scale_kernels(KernelRegistry& registry);
 void register_math_binary_kernels(KernelRegistry& registry);
 void register_math_grad_kernels(KernelRegistry& registry);
 void register_math_unary_kernels(KernelRegistry& registry);
+void register_norm_kernels(KernelRegistry& registry);
 void register_pool_kernels(KernelRegistry& registry);
 void register_random_kernels(KernelRegistry& registry);
 void register_reduce_kernels(KernelRegistry& registry);

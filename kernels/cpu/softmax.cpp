@@ -4,6 +4,7 @@
 #include <limits>
 #include <string_view>
 
+#include "kernels/cpu/lanes.hpp"
 #include "kernels/cpu/tensor_checks.hpp"
 #include "kernels/cpu/vector_math.hpp"
 
@@ -30,31 +31,10 @@ Rows rows_of(std::string_view what, const Shape& shape) {
   return {width == 0 ? 0 : shape.num_elements() / width, width};
 }
 
-// Combines term(0), ..., term(n - 1) in 16 interleaved lanes, so that the order is fixed and yet fits vector
-// registers.
-template <class T, class Term, class Combine>
-T reduce(std::int64_t n, T start, Term term, Combine combine) {
-  constexpr std::int64_t kLanes = 16;
-  T lanes[kLanes];
-  for (T& lane : lanes) lane = start;
-  std::int64_t i = 0;
-  for (; i + kLanes <= n; i += kLanes)
-    for (std::int64_t j = 0; j < kLanes; ++j) lanes[j] = combine(lanes[j], term(i + j));
-  for (std::int64_t j = 0; i + j < n; ++j) lanes[j] = combine(lanes[j], term(i + j));
-  for (std::int64_t width = kLanes / 2; width > 0; width /= 2)
-    for (std::int64_t j = 0; j < width; ++j) lanes[j] = combine(lanes[j], lanes[j + width]);
-  return lanes[0];
-}
-
-template <class T, class Term>
-T sum_of(std::int64_t n, Term term) {
-  return reduce(n, T{0}, term, [](T a, T b) { return a + b; });
-}
-
 // The largest number; NaN is passed over, since the exponential brings it back.
 template <class T>
 T maximum(const T* x, std::int64_t n) {
-  return reduce(
+  return combine_lanes(
       n, -std::numeric_limits<T>::infinity(), [x](std::int64_t j) { return x[j]; },
       [](T a, T b) { return b > a ? b : a; });
 }

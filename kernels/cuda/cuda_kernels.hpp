@@ -28,6 +28,7 @@ void register_cuda_linear_kernels(KernelRegistry& registry);
 void register_cuda_math_binary_kernels(KernelRegistry& registry);
 void register_cuda_math_grad_kernels(KernelRegistry& registry);
 void register_cuda_math_unary_kernels(KernelRegistry& registry);
+void register_cuda_norm_kernels(KernelRegistry& registry);
 void register_cuda_pool_kernels(KernelRegistry& registry);
 void register_cuda_random_kernels(KernelRegistry& registry);
 void register_cuda_reduce_kernels(KernelRegistry& registry);

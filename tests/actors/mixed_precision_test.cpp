@@ -157,13 +157,13 @@ TEST(LossScaling, OneBadSlotSkipsTheStepOfAll) {
     session.run({{t.images[0], good}, {t.images[1], second}, {t.labels[0], label}, {t.labels[1], label}},
                 std::vector<Output>{}, {t.train});
     std::vector<Tensor> out;
-    for (const VariableRef& v : t.trainable) out.push_back(session.run(v.read()));
+    for (const VariableRef& v : t.parameters) out.push_back(session.run(v.read()));
     return out;
   };
   const auto before = step(good), after = step(bad), later = step(good);
   for (std::size_t i = 0; i < before.size(); ++i) {
-    EXPECT_TRUE(bitwise_equal(before[i], after[i])) << t.trainable[i].name;
-    EXPECT_FALSE(bitwise_equal(after[i], later[i])) << t.trainable[i].name;
+    EXPECT_TRUE(bitwise_equal(before[i], after[i])) << t.parameters[i].name;
+    EXPECT_FALSE(bitwise_equal(after[i], later[i])) << t.parameters[i].name;
   }
   EXPECT_EQ(session.run(t.loss_scale->skipped).item<std::int64_t>(), 1);
 }
@@ -229,7 +229,7 @@ TEST(MixedPrecisionSession, Trains) {
   float loss = 0;
   for (int i = 0; i < 60; ++i) loss = session.run(feeds, {t.loss_sum}, {t.train})[0].item<float>();
   EXPECT_LT(loss, 0.3f);
-  EXPECT_EQ(session.run(t.trainable[0].read()).dtype(), DType::f32);
+  EXPECT_EQ(session.run(t.parameters[0].read()).dtype(), DType::f32);
 }
 
 Model small_model() {

@@ -228,7 +228,7 @@ class Loop {
   const OracleOptions& options_;
   OneThread thread_;
   KernelRegistry kernels_;
-  std::unique_ptr<Device> device_ = test_device(1);
+  std::shared_ptr<Device> device_ = test_device(1);
   Four values_ = zeros(), first_moments_ = zeros(), second_moments_ = zeros();
   std::int64_t steps_ = 0;
 };
@@ -242,7 +242,7 @@ class Replay {
         graph_(build_training_graph(layers, Shape{28, 28, 1}, Loss::sparse_softmax_cross_entropy,
                                     optimizers::Adam{.learning_rate = 1e-3}, {.batch = options.batch})),
         session_(*graph_.graph, {.seed = options.seed}) {
-    for (auto v = graph_.trainable.rbegin(); v != graph_.trainable.rend(); ++v) gradients_.push_back(gradient_of(*v));
+    for (auto v = graph_.parameters.rbegin(); v != graph_.parameters.rend(); ++v) gradients_.push_back(gradient_of(*v));
     session_.run({}, std::vector<Output>{}, {graph_.initializer}, {.random_step = 0});
   }
 
@@ -267,7 +267,7 @@ class Replay {
       }
     }
     Parameters out;
-    for (const VariableRef& v : graph_.trainable) out.emplace(v.name, session_.run(v.read()));
+    for (const VariableRef& v : graph_.parameters) out.emplace(v.name, session_.run(v.read()));
     return out;
   }
 

@@ -153,6 +153,69 @@ TEST(Layers, DropoutDropsOnlyWhileTraining) {
   EXPECT_EQ(node.attributes.integer("seed"), 3);
 }
 
+TEST(Layers, BatchNormTakesTheBatchWhileTrainingAndAveragesElse) {
+  Applied a;
+  const Sequential model({layers::batch_norm(Activation::relu, {.momentum = 0.8, .epsilon = 0.01})});
+  std::vector<RunningAverage> averages;
+  LayerContext training{.graph = a.graph, .training = true, .variables = a.variables, .averages = &averages};
+  const Output x = a.input(Shape{kUnknown, 4, 4, 3});
+  const Output y = model.apply(training, x);
+  EXPECT_EQ(y.name(), "batch_norm/BatchNorm");
+  EXPECT_EQ(y.source().attributes.string("activation"), "relu");
+  EXPECT_EQ(y.source().attributes.real("epsilon"), 0.01);
+  ASSERT_EQ(averages.size(), 2u);
+  EXPECT_EQ(averages[0].variable.name, "batch_norm/mean");
+  EXPECT_EQ(averages[0].value.name(), "batch_norm/BatchNorm:1");
+  EXPECT_EQ(averages[1].variable.name, "batch_norm/variance");
+  EXPECT_EQ(averages[1].value.name(), "batch_norm/BatchNorm:2");
+  EXPECT_DOUBLE_EQ(averages[0].part, 0.2);
+  const auto scope = a.graph.scope("evaluation");
+  const Output evaluated = a.apply(model, Shape{kUnknown, 4, 4, 3});
+  EXPECT_EQ(evaluated.name(), "evaluation/batch_norm/BatchNormInference");
+  EXPECT_EQ(evaluated.source().attributes.string("activation"), "relu");
+  EXPECT_EQ(a.graph.node(evaluated.source().inputs[3].node).name, "batch_norm/mean/read");
+  EXPECT_EQ(names(a.graph), (std::vector<std::string>{"batch_norm/mean[3]", "batch_norm/offset[3]", "batch_norm/scale[3]", "batch_norm/variance[3]"}));
+  EXPECT_EQ(a.variables.trainable().size(), 2u);
+}
+
+// Whatever the data is computed in; another activation is an op of its own.
+TEST(Layers, NormalisationsKeepWhatTheyLearnInF32) {
+  for (const DType compute : {DType::bf16, DType::f16}) {
+    Applied a;
+    Sequential model({layers::conv2d(3, 3), layers::batch_norm(Activation::tanh), layers::flatten(), layers::layer_norm(1e-3), layers::dense(2)});
+    model.set_compute(compute);
+    std::vector<RunningAverage> averages;
+    LayerContext training{.graph = a.graph, .training = true, .variables = a.variables, .averages = &averages};
+    model.apply(training, a.input(Shape{2, 5, 5, 3}));
+    EXPECT_EQ(a.graph.get("batch_norm/BatchNorm").kernel_type(), compute);
+    EXPECT_EQ(a.graph.get("batch_norm/Tanh").kernel_type(), compute);
+    EXPECT_EQ(a.graph.get("layer_norm/LayerNorm").kernel_type(), compute);
+    for (const VariableRef& v : a.variables.all()) EXPECT_EQ(v.dtype, DType::f32) << v.name;
+  }
+}
+
+TEST(Layers, AResidualAddsItsShortcut) {
+  Applied a;
+  const Sequential body({layers::dense(4)}), shortcut({layers::dense(4)});
+  const Output y = a.apply(Sequential({layers::dense(4), layers::residual(body, {}, Activation::relu), layers::residual(body, shortcut)}), Shape{2, 3});
+  EXPECT_EQ(y.name(), "residual_1/Add");
+  EXPECT_EQ(names(a.graph), (std::vector<std::string>{"dense/bias[4]", "dense/kernel[3,4]", "residual/dense/bias[4]", "residual/dense/kernel[4,4]",
+                                                      "residual_1/dense/bias[4]", "residual_1/dense/kernel[4,4]", "residual_1/shortcut/dense/bias[4]",
+                                                      "residual_1/shortcut/dense/kernel[4,4]"}));
+  const Node& sum = a.graph.get("residual/Add");
+  EXPECT_EQ(a.graph.node(sum.inputs[0].node).name, "residual/dense/BiasAdd");
+  EXPECT_EQ(a.graph.node(sum.inputs[1].node).name, "dense/BiasAdd");
+  EXPECT_TRUE(a.graph.find("residual/Relu"));
+  EXPECT_EQ(Applied().error(layers::residual(body), Shape{2, 3}), "layer 'residual': the body makes [2,4] of the input, but its shortcut [2,3]");
+}
+
+TEST(Layers, PoolsMayOverlapOrTakeAll) {
+  const Sequential model({layers::max_pool(3, 2, Padding::same), layers::global_average_pool()});
+  const auto rows = model.summary(Shape{kUnknown, 7, 7, 4});
+  EXPECT_EQ(rows[0].output, (Shape{kUnknown, 4, 4, 4}));
+  EXPECT_EQ(rows[1].output, (Shape{kUnknown, 4}));
+}
+
 TEST(Layers, InputsThatDoNotFitAreRefusedByTheLayersName) {
   Applied a;
   EXPECT_EQ(a.error(layers::dense(3), Shape{2, kUnknown}),
@@ -168,6 +231,11 @@ TEST(Layers, InputsThatDoNotFitAreRefusedByTheLayersName) {
             "layer 'flatten': all dimensions of the input but the first must be known, but it is []");
   EXPECT_EQ(a.error(layers::conv2d(3, 3), Shape{1, 8, 8, kUnknown}),
             "layer 'conv2d': the number of channels of the input must be known, but it is [1,8,8,?]");
+  EXPECT_EQ(a.error(layers::batch_norm(), Shape{2, kUnknown}),
+            "layer 'batch_norm': the last dimension of the input must be known, but it is [2,?]");
+  EXPECT_EQ(a.error(layers::layer_norm(), Shape{}), "layer 'layer_norm': the input is [], but must have a last dimension to normalise");
+  EXPECT_EQ(a.error(layers::global_average_pool(), Shape{2, 8}),
+            "layer 'global_average_pool': the input is [2,8], but must be [n, height, width, channels]");
   EXPECT_EQ(a.error(layers::max_pool(2), Shape{1, 8}),
             "layer 'max_pool': the input is [1,8], but must be [n, height, width, channels]");
   EXPECT_NE(
@@ -227,6 +295,12 @@ TEST(Layers, OptionsThatNoInputFitsAreRefusedAtOnce) {
             "conv2d: each stride must be at least 1, it is 0");
   EXPECT_EQ(message_of([] { layers::max_pool(0); }), "max_pool: size must be at least 1, it is 0");
   EXPECT_EQ(message_of([] { layers::average_pool(0); }), "average_pool: size must be at least 1, it is 0");
+  EXPECT_EQ(message_of([] { layers::max_pool(2, 0, Padding::same); }), "max_pool: stride must be at least 1, it is 0");
+  for (const double momentum : {-0.1, 1.0, nan})
+    EXPECT_EQ(message_of([&] { layers::batch_norm(Activation::none, {.momentum = momentum}); }),
+              fmt::format("batch_norm: the momentum must be in [0, 1), it is {}", momentum));
+  EXPECT_EQ(message_of([] { layers::batch_norm(Activation::none, {.epsilon = 0}); }), "batch_norm: epsilon must be positive, it is 0");
+  EXPECT_EQ(message_of([] { layers::layer_norm(-1); }), "layer_norm: epsilon must be positive, it is -1");
   EXPECT_EQ(message_of([] { layers::dropout(1); }), "dropout: the rate must be in [0, 1), it is 1");
   EXPECT_EQ(message_of([] { layers::dropout(-0.1); }), "dropout: the rate must be in [0, 1), it is -0.1");
   EXPECT_EQ(message_of([&] { layers::dropout(nan); }), "dropout: the rate must be in [0, 1), it is nan");
@@ -279,7 +353,8 @@ TEST(MixedPrecisionLayers, GradientsReachTheWeightsInTheirDtype) {
   const Output logits = a.apply(model);
   const auto gradients = compute_gradients(mean(square(logits)), a.variables.all());
   ASSERT_EQ(gradients.size(), 4u);
-  for (const auto& [gradient, variable] : gradients) {
+  for (const auto& [gradient, variable, moved_by] : gradients) {
+    EXPECT_EQ(moved_by, 0);
     EXPECT_EQ(gradient.dense.dtype(), DType::f32) << variable.name;
     EXPECT_EQ(gradient.dense.source().op->name, "Cast") << variable.name;
     EXPECT_EQ(gradient.dense.source().inputs[0].node >= 0 ? a.graph.dtype(gradient.dense.source().inputs[0])

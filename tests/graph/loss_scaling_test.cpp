@@ -109,7 +109,7 @@ TEST(LossScaling, TowersShareOneScale) {
   const Node& finite = t.graph->get("train/AllFinite");
   for (const Endpoint& e : finite.inputs)
     EXPECT_EQ(t.graph->node(e.node).name.substr(0, 15), "mean_gradients/") << t.graph->node(e.node).name;
-  EXPECT_EQ(t.trainable.size(), 2u);
+  EXPECT_EQ(t.parameters.size(), 2u);
   // The sum of the losses is that of the losses, not of scaled ones.
   EXPECT_EQ(t.graph->get("loss/sum").inputs[0].node, t.graph->get("loss/mean").inputs[0].node);
 }

@@ -337,6 +337,49 @@ TEST(ShapeFunctions, NeuralNetworks) {
   });
 }
 
+TEST(ShapeFunctions, Normalisation) {
+  const auto norm = [](double epsilon, const char* activation = "none") {
+    return Attributes{{"epsilon", epsilon}, {"activation", std::string(activation)}};
+  };
+  const DType bf16 = DType::bf16, f32 = DType::f32, f64 = DType::f64;
+  expect_all({
+      {"BatchNorm", {{u, 4, 4, 8}, {8}, {8}}, norm(1e-3), "[?,4,4,8] [8] [8] [8]"},
+      {"BatchNorm", {{2, u}, {8}, any}, norm(1e-3, "relu"), "[2,8] [8] [8] [8]", {}, {bf16, f32, f32}},
+      {"BatchNorm", {any, any, any}, norm(1e-3), "[?...] [?] [?] [?]"},
+      {"BatchNorm",
+       {{2, 3}, {3}, {4}},
+       norm(1e-3),
+       "BatchNorm 'n': the last dimension of 'x' and the length of a scale, offset or statistic differs: 3 and 4"},
+      {"BatchNorm", {{}, {3}, {3}}, norm(1e-3), "BatchNorm 'n': 'x' must have rank 1 or more, but its shape is []"},
+      {"BatchNorm", {{3}, {3}, {3}}, norm(0), "BatchNorm 'n': attribute 'epsilon' is 0, not positive"},
+      {"BatchNorm", {{3}, {3}, {3}}, norm(1, "tanh"), "BatchNorm 'n': attribute 'activation' is 'tanh', not none or relu"},
+      {"BatchNorm",
+       {{2, 3}, {3}, {3}},
+       norm(1),
+       "BatchNorm 'n': data in bf16 has scales, offsets and statistics in f32, not in f64",
+       {},
+       {bf16, f64, f64}},
+      {"BatchNorm",
+       {{2, 3}, {3}, {3}},
+       norm(1),
+       "BatchNorm 'n': data in f64 has scales, offsets and statistics in f64, not in f32",
+       {},
+       {f64, f32, f32}},
+      {"BatchNormInference", {{2, 3}, {3}, {3}, {3}, {u}}, norm(1), "[2,3]"},
+      {"BatchNormGrad", {{u, 3}, {2, u}, {3}, {3}, {3}, {3}}, {}, "[2,3] [3] [3]"},
+      {"BatchNormGrad",
+       {{2, 3}, {2, 4}, {3}, {3}, {3}, {3}},
+       {},
+       "BatchNormGrad 'n': the shapes of 'dy' and 'x' differ: [2,3] and [2,4]"},
+      {"LayerNorm", {{u, 5, 8}, {8}, {8}}, {{"epsilon", 1e-3}}, "[?,5,8] [?,5] [?,5]"},
+      {"LayerNormGrad", {{2, 3}, {2, 3}, {3}, {2}, {u}}, {}, "[2,3] [3] [3]"},
+      {"LayerNormGrad",
+       {{2, 3}, {2, 3}, {3}, {3}, {2}},
+       {},
+       "LayerNormGrad 'n': the shapes of 'the rows of x' and 'a statistic' differ: [2] and [3]"},
+  });
+}
+
 TEST(ShapeFunctions, StateAndTraining) {
   const DType handle = DType::resource;
   const Attributes adam = {{"beta1", 0.9}, {"beta2", 0.999}, {"epsilon", 1e-7}};

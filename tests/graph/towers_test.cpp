@@ -30,7 +30,7 @@ TrainingGraph build(TowerOptions options = {},
 
 // The parts of variables ("dense/kernel", "dense/kernel/read", ...) belong to no tower.
 bool of_variable(const TrainingGraph& t, const Node& node) {
-  return std::ranges::any_of(t.trainable, [&](const VariableRef& v) {
+  return std::ranges::any_of(t.parameters, [&](const VariableRef& v) {
     return node.name == v.name || node.name.starts_with(v.name + "/");
   });
 }
@@ -83,7 +83,7 @@ TEST(Towers, OneSlotIsAPlainTrainingGraph) {
   EXPECT_EQ(t.predictions.shape(), (Shape{kUnknown, 10}));
   EXPECT_EQ(t.predictions.source().op->name, "Softmax");
   Strings names;
-  for (const VariableRef& v : t.trainable) names.push_back(v.name);
+  for (const VariableRef& v : t.parameters) names.push_back(v.name);
   EXPECT_EQ(names, (Strings{"conv2d/kernel", "conv2d/bias", "dense/kernel", "dense/bias", "dense_1/kernel",
                             "dense_1/bias"}));
 }
@@ -114,7 +114,7 @@ TEST(Towers, ATowerIsNamedLikeAGraphOfOneSlot) {
     ASSERT_TRUE(same) << original(*node);
     EXPECT_EQ(described(*three.graph, *node), described(*one.graph, *same));
   }
-  for (const VariableRef& v : three.trainable) EXPECT_TRUE(one.graph->find(v.name));
+  for (const VariableRef& v : three.parameters) EXPECT_TRUE(one.graph->find(v.name));
 }
 
 TEST(Towers, TowersShareTheVariables) {
@@ -166,7 +166,7 @@ TEST(Towers, AMicroBatchStartsWhenTheOneBeforeHasItsGradients) {
   EXPECT_EQ(g.node(part.inputs[0].node).name, "slot_1/images");
   Strings before;
   for (int c : part.controls) before.push_back(g.node(c).name);
-  for (const VariableRef& v : t.trainable)
+  for (const VariableRef& v : t.parameters)
     EXPECT_EQ(std::ranges::count(before, "slot_1/micro_1/sum/" + v.name), 1) << v.name;
   EXPECT_EQ(described(t, 1), described(t, 0));
   // Each draws random numbers of its own.
@@ -247,7 +247,7 @@ TEST(Towers, EvaluationNeitherUpdatesNorDrops) {
 TEST(Towers, TheGraphOfAClusterCanBeSharded) {
   const TrainingGraph t = build({}, optimizers::Adam{});
   const ShardedGraph sharded = shard_variables(*t.graph, ShardMap(updated_variables(*t.graph), 3));
-  EXPECT_EQ(sharded.rules.size(), t.trainable.size());
+  EXPECT_EQ(sharded.rules.size(), t.parameters.size());
   for (const auto& [variable, rule] : sharded.rules) EXPECT_TRUE(rule.counts_updates) << variable;
   const auto step = make_callable_graph(*sharded.graph, {.feeds = {"images", "labels"},
                                                          .fetches = {t.loss_sum.name(), t.correct.name()},

@@ -276,6 +276,24 @@ std::vector<GradientCase> nn_cases() {
              "AvgPoolGrad", {x[0], x[1]},
              {{"ksize", Integers{2, 3}}, {"strides", Integers{2, 1}}, {"padding", std::string("SAME")}}));
        })});
+  const std::vector<Shape> normalised = {{3, 2, 4}, {4}, {4}};
+  for (const bool relu : {false, true}) {
+    const std::string suffix = relu ? "Relu" : "";
+    out.push_back({.name = "BatchNorm" + suffix,
+                   .shapes = normalised,
+                   .build = of([=](auto& x) { return batch_norm(x[0], x[1], x[2], {.epsilon = 0.01, .relu = relu}).y; }),
+                   .twice = false});
+    out.push_back({.name = "BatchNormInference" + suffix,
+                   .shapes = {{3, 2, 4}, {4}, {4}, {4}, {4}},
+                   .build = of([=](auto& x) {
+                     return batch_norm_inference(x[0], x[1], x[2], x[3], square(x[4]) + 0.5, {.epsilon = 0.01, .relu = relu});
+                   }),
+                   .twice = !relu});
+  }
+  out.push_back({.name = "LayerNorm",
+                 .shapes = normalised,
+                 .build = of([](auto& x) { return layer_norm(x[0], x[1], x[2], {.epsilon = 0.01}); }),
+                 .twice = false});
   out.push_back({.name = "Dropout", .shapes = {{4, 5}}, .build = of([](auto& x) {
                                                           return square(dropout(x[0], 0.4));
                                                         })});

@@ -151,7 +151,7 @@ struct Step {
 TEST(TowerGraph, TheMeanGradientIsTheSumInSlotOrderDividedOnce) {
   Step all(3);
   Step one(1);
-  for (const VariableRef& v : all.t.trainable) {
+  for (const VariableRef& v : all.t.parameters) {
     const Tensor got = all.gradient(v.name, all.feeds());
     std::vector<Tensor> parts;
     for (int slot = 0; slot < 3; ++slot) parts.push_back(one.gradient(v.name, one.feeds(slot)));
@@ -179,7 +179,7 @@ TEST(TowerGraph, MicroBatchesAreComputedOneAfterTheOther) {
   GraphEvaluator evaluator;
   evaluator.run(*whole.graph, {}, {endpoint(whole.initializer)});
   Step slots(3);
-  for (const VariableRef& v : slots.t.trainable) {
+  for (const VariableRef& v : slots.t.parameters) {
     const Tensor got = evaluator.run(*whole.graph, feeds, {whole.graph->get("train/" + v.name).inputs[2]})[0];
     EXPECT_TRUE(bitwise_equal(got, slots.gradient(v.name, slots.feeds()))) << v.name;
   }

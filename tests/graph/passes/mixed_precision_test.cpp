@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <set>
 
+#include "graph/nn_ops.hpp"
 #include "graph/optimizers.hpp"
 #include "graph/passes/callable.hpp"
 #include "graph/passes/prune.hpp"
@@ -107,6 +108,56 @@ TEST(MixedPrecision, AFollowerNeedsNarrowTensorsOnBothSides) {
   for (const char* name : {"before", "after", "last", "to_sum", "sum"})
     EXPECT_EQ(n.dtype(name), DType::f32) << name;
   for (const char* name : {"first", "then"}) EXPECT_EQ(n.dtype(name), DType::bf16) << name;
+}
+
+// Of a normalisation the data is narrow, statistics and what it has learnt are not; and no statistic passes for data.
+TEST(MixedPrecision, NormalisationsAreNarrowInTheirDataAlone) {
+  Graph g;
+  const Output x = placeholder(g, DType::f32, Shape{8, 4}, "x"), w = placeholder(g, DType::f32, Shape{4, 4}, "w");
+  const Output scale = placeholder(g, DType::f32, Shape{4}, "scale"), offset = placeholder(g, DType::f32, Shape{4}, "offset");
+  const BatchNormOutputs normalised = batch_norm(matmul(x, w), scale, offset, {.name = "norm"});
+  relu(normalised.mean, "of_mean");
+  matmul(relu(normalised.y, "relu"), w, {.name = "last"});
+  matmul(reshape(normalised.variance, Shape{1, 4}, "of_variance"), w, {.name = "product"});
+  const Narrowed n(g);
+  const Node& norm = n.node("norm");
+  EXPECT_EQ(norm.attributes.dtype("T"), DType::bf16);
+  EXPECT_EQ(norm.attributes.dtype("U"), DType::f32);
+  EXPECT_EQ(norm.output_types, (std::vector<DType>{DType::bf16, DType::f32, DType::f32, DType::f32}));
+  EXPECT_EQ(n.source("norm", 0), "MatMul:bf16");
+  EXPECT_EQ(n.source("norm", 1), "Placeholder:f32");
+  EXPECT_EQ(n.source("relu", 0), "BatchNorm:bf16");
+  EXPECT_EQ(n.source("of_mean", 0), "BatchNorm:f32");
+  EXPECT_EQ(n.dtype("of_variance"), DType::f32);
+  EXPECT_EQ(n.source("product", 0), "Cast:bf16");
+  // x, w, and the reshaped variance; then back for nobody.
+  EXPECT_EQ(n.report.casts, 3);
+}
+
+// Else the gradients of all that it is added to on its way would be wide too.
+TEST(MixedPrecision, TheGradientOfWhatIsNarrowIsNarrow) {
+  Graph g;
+  const Output x = placeholder(g, DType::f32, Shape{4, 4}, "x"), dy = placeholder(g, DType::f32, Shape{4, 4}, "dy");
+  const Output narrow = relu(matmul(x, x)), wide = relu(exp(x));
+  matmul(narrow, x);
+  matmul(add_op("ReluGrad", {dy, narrow}, {}, "back"), x);
+  matmul(add_op("ReluGrad", {dy, wide}, {}, "back_to_wide"), x);
+  const Narrowed n(g);
+  EXPECT_EQ(n.dtype("back"), DType::bf16);
+  EXPECT_EQ(n.source("back", 0), "Cast:bf16");
+  EXPECT_EQ(n.source("back", 1), "Relu:bf16");
+  EXPECT_EQ(n.dtype("back_to_wide"), DType::f32);
+}
+
+TEST(MixedPrecision, ASumOfNarrowGradientsIsNarrow) {
+  Graph g;
+  const Output x = placeholder(g, DType::f32, Shape{4, 4}, "x");
+  const Output p = matmul(x, x), q = matmul(x, p);
+  matmul(add_n({p, q, relu(p)}, "all"), x);
+  matmul(add_n({p, x}, "mixed"), x);
+  const Narrowed n(g);
+  EXPECT_EQ(n.dtype("all"), DType::bf16);
+  EXPECT_EQ(n.dtype("mixed"), DType::f32);
 }
 
 TEST(MixedPrecision, WhatComesFrom16BitsIsNotCastBack) {

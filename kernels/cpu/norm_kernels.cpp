@@ -1,0 +1,88 @@
+#include "kernels/cpu/batch_norm.hpp"
+#include "kernels/cpu/families.hpp"
+#include "kernels/cpu/layer_norm.hpp"
+
+namespace troupe {
+namespace {
+
+// Of what has x's shape without its last dimension, and of what has only that.
+Shape rows_shape(const Shape& x) { return x.rank() < 1 ? x : x.sub(0, x.rank() - 1); }
+Shape channels_shape(const Shape& x) { return x.rank() < 1 ? x : Shape{x[-1]}; }
+
+DType own_type(const Tensor& x) { return x.dtype() == DType::f64 ? DType::f64 : DType::f32; }
+
+bool has_relu(const Attributes& attributes) { return attributes.string("activation") == "relu"; }
+
+Kernel make_batch_norm(const KernelInit& init) {
+  return [epsilon = init.attributes.real("epsilon"), relu = has_relu(init.attributes)](KernelContext& ctx) {
+    const Tensor& x = ctx.input(0);
+    const auto statistic = [&] { return ctx.allocate(own_type(x), channels_shape(x.shape())); };
+    Tensor y = ctx.allocate(x.dtype(), x.shape()), mean = statistic(), variance = statistic(), inverse = statistic();
+    batch_norm(ctx.parallelism(), x, {ctx.input(1), ctx.input(2), relu}, epsilon, y, {mean, variance, inverse});
+    ctx.set_output(0, std::move(y));
+    ctx.set_output(1, std::move(mean));
+    ctx.set_output(2, std::move(variance));
+    ctx.set_output(3, std::move(inverse));
+  };
+}
+
+Kernel make_batch_norm_inference(const KernelInit& init) {
+  return [epsilon = init.attributes.real("epsilon"), relu = has_relu(init.attributes)](KernelContext& ctx) {
+    const Tensor& x = ctx.input(0);
+    Tensor y = ctx.allocate(x.dtype(), x.shape());
+    batch_norm_inference(ctx.parallelism(), x, {ctx.input(1), ctx.input(2), relu}, ctx.input(3), ctx.input(4), epsilon, y);
+    ctx.set_output(0, std::move(y));
+  };
+}
+
+// The gradients of x (outputs: 0), scale and offset.
+void set_gradients(KernelContext& ctx, Tensor dx, Tensor dscale, Tensor doffset) {
+  ctx.set_output(0, std::move(dx));
+  ctx.set_output(1, std::move(dscale));
+  ctx.set_output(2, std::move(doffset));
+}
+
+Kernel make_batch_norm_grad(const KernelInit& init) {
+  return [relu = has_relu(init.attributes)](KernelContext& ctx) {
+    const Tensor& x = ctx.input(1);
+    const Shape channels = channels_shape(x.shape());
+    Tensor dx = ctx.allocate(x.dtype(), x.shape());
+    Tensor dscale = ctx.allocate(own_type(x), channels), doffset = ctx.allocate(own_type(x), channels);
+    batch_norm_grad(ctx.parallelism(), ctx.input(0), x, {ctx.input(2), ctx.input(3), relu}, ctx.input(4), ctx.input(5), dx, dscale, doffset);
+    set_gradients(ctx, std::move(dx), std::move(dscale), std::move(doffset));
+  };
+}
+
+Kernel make_layer_norm(const KernelInit& init) {
+  return [epsilon = init.attributes.real("epsilon")](KernelContext& ctx) {
+    const Tensor& x = ctx.input(0);
+    const Shape rows = rows_shape(x.shape());
+    Tensor y = ctx.allocate(x.dtype(), x.shape()), mean = ctx.allocate(own_type(x), rows), inverse = ctx.allocate(own_type(x), rows);
+    layer_norm(ctx.parallelism(), x, ctx.input(1), ctx.input(2), epsilon, y, mean, inverse);
+    ctx.set_output(0, std::move(y));
+    ctx.set_output(1, std::move(mean));
+    ctx.set_output(2, std::move(inverse));
+  };
+}
+
+void layer_norm_grad_kernel(KernelContext& ctx) {
+  const Tensor& x = ctx.input(1);
+  const Shape channels = channels_shape(x.shape());
+  Tensor dx = ctx.allocate(x.dtype(), x.shape());
+  Tensor dscale = ctx.allocate(own_type(x), channels), doffset = ctx.allocate(own_type(x), channels);
+  layer_norm_grad(ctx.parallelism(), ctx.input(0), x, ctx.input(2), ctx.input(3), ctx.input(4), dx, dscale, doffset);
+  set_gradients(ctx, std::move(dx), std::move(dscale), std::move(doffset));
+}
+
+}  // namespace
+
+void register_norm_kernels(KernelRegistry& registry) {
+  const std::vector<DType> types{DType::f32, DType::f64, DType::f16, DType::bf16};
+  registry.add({"BatchNorm", "CPU", types, make_batch_norm});
+  registry.add({"BatchNormInference", "CPU", types, make_batch_norm_inference});
+  registry.add({"BatchNormGrad", "CPU", types, make_batch_norm_grad});
+  registry.add({"LayerNorm", "CPU", types, make_layer_norm});
+  registry.add({"LayerNormGrad", "CPU", types, [](const KernelInit&) -> Kernel { return layer_norm_grad_kernel; }});
+}
+
+}  // namespace troupe

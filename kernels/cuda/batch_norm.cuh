@@ -1,0 +1,39 @@
+// What the kernels of batch normalisation know of a channel: y is computed with the same bits forward, and again where a gradient asks whether it
+// was above 0.
+#pragma once
+
+#include "kernels/cuda/norm_columns.cuh"
+
+namespace troupe::device {
+
+template <class U>
+struct BatchNormParameters {
+  const U *scale, *offset, *mean;
+  const U* inverse;  // null if it is not known
+  bool relu;
+};
+
+template <class U>
+BatchNormParameters<U> batch_norm_parameters(const BatchNormLaunch& l, const void* mean, const void* inverse) {
+  return {static_cast<const U*>(l.scale), static_cast<const U*>(l.offset), static_cast<const U*>(mean), static_cast<const U*>(inverse), l.relu};
+}
+
+// Of kVector channels side by side.
+template <class T, int kVector>
+struct BatchNormColumns {
+  using U = Compute<T>;
+  U mean[kVector], factor[kVector], offset[kVector];
+
+  __device__ void load(const BatchNormParameters<U>& p, std::int64_t column) {
+#pragma unroll
+    for (int v = 0; v < kVector; ++v) {
+      mean[v] = p.mean[column + v];
+      factor[v] = p.inverse ? p.scale[column + v] * p.inverse[column + v] : U{0};
+      offset[v] = p.offset[column + v];
+    }
+  }
+  // y before it is rounded to T, and before relu.
+  __device__ U result(int v, U x) const { return (x - mean[v]) * factor[v] + offset[v]; }
+};
+
+}  // namespace troupe::device

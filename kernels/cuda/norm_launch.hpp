@@ -1,0 +1,56 @@
+// Normalisation on a GPU, between host and device code. Formulas: kernels/cpu/batch_norm.hpp and layer_norm.hpp.
+//
+// T is the dtype of the data; U, that of scales, offsets and statistics, is f32, or f64 for f64. Statistics are accumulated in U over runs of at
+// most 33 rows, less the first of them, so that a large mean costs no digits, and joined in f64. Bits depend on dtype and shape alone.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+
+#include "kernels/cuda/reduce_plan.hpp"
+
+namespace troupe {
+
+inline constexpr std::size_t kNormPartialBytes = 16;
+
+// [rows, width], at least one of each.
+struct NormColumns {
+  DType dtype = DType::invalid;  // T
+  std::int64_t rows = 1;
+  std::int64_t width = 1;
+  ReduceGrid grid;          // reduce_grid() of rows that are reduced
+  void* partial = nullptr;  // kNormPartialBytes for each chunk of each column; where columns are accumulated
+};
+
+// Pointers to U [width] unless said otherwise.
+struct BatchNormLaunch {
+  const void* x = nullptr;  // T
+  const void* scale = nullptr;
+  const void* offset = nullptr;
+  bool relu = false;
+  double epsilon = 0;
+};
+
+// Three kernels: x is read twice, y written once.
+cudaError_t launch_batch_norm(const NormColumns& columns, const BatchNormLaunch& l, void* y, void* mean, void* variance, void* inverse, cudaStream_t stream);
+cudaError_t launch_batch_norm_inference(const NormColumns& columns, const BatchNormLaunch& l, const void* mean, const void* variance, void* y,
+                                        cudaStream_t stream);
+// Three kernels: dy and x are read twice, dx written once. dx may be dy or x.
+cudaError_t launch_batch_norm_grad(const NormColumns& columns, const BatchNormLaunch& l, const void* dy, const void* mean, const void* inverse, void* dx,
+                                   void* dscale, void* doffset, cudaStream_t stream);
+
+// mean and inverse are U [rows].
+struct LayerNormLaunch {
+  const void* x = nullptr;  // T
+  const void* scale = nullptr;
+  const void* offset = nullptr;  // forward only
+  double epsilon = 0;            // forward only
+};
+// One kernel; x is read once from memory if a row stays in the cache.
+cudaError_t launch_layer_norm(const NormColumns& columns, const LayerNormLaunch& l, void* y, void* mean, void* inverse, cudaStream_t stream);
+// Three kernels: dy and x are read twice, dx written once.
+cudaError_t launch_layer_norm_grad(const NormColumns& columns, const LayerNormLaunch& l, const void* dy, const void* mean, const void* inverse, void* dx,
+                                   void* dscale, void* doffset, cudaStream_t stream);
+
+}  // namespace troupe
