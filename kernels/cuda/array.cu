@@ -1,6 +1,7 @@
 #include "kernels/cuda/array_launch.hpp"
 #include "kernels/cuda/element_types.cuh"
 #include "kernels/cuda/index_plan.hpp"
+#include "kernels/cuda/launch.cuh"
 
 namespace troupe {
 namespace device {
@@ -25,8 +26,7 @@ cudaError_t launch_range(const RangeArguments& arguments, cudaStream_t stream) {
   using Numbers = device::Elements<float, double, std::int8_t, std::uint8_t, std::int16_t, std::int32_t, std::int64_t>;
   return device::dispatch(Numbers{}, arguments.dtype, [&]<class T>() {
     const LaunchGrid grid = grid_for(arguments.count, 1);
-    device::range_kernel<T><<<grid.blocks, grid.threads, 0, stream>>>(arguments);
-    return cudaGetLastError();
+    return device::launch(device::range_kernel<T>, grid.blocks, grid.threads, stream, arguments);
   });
 }
 

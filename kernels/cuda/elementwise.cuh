@@ -9,6 +9,7 @@
 #include "kernels/cuda/pack.cuh"
 #include "kernels/cuda/elementwise_launch.hpp"
 #include "kernels/cuda/index_plan.cuh"
+#include "kernels/cuda/launch.cuh"
 
 namespace troupe::device {
 
@@ -60,8 +61,7 @@ cudaError_t map_unary(const void* x, void* out, std::int64_t count, Op op, cudaS
   auto* to = static_cast<Out*>(out);
   const auto launch = [&]<int kWide>(std::integral_constant<int, kWide>) {
     const LaunchGrid grid = grid_for(count / kWide, kUnroll<kWide>, kMostThreads);
-    unary_kernel<Out, In, kWide><<<grid.blocks, grid.threads, 0, stream>>>(from, to, count / kWide, static_cast<int>(count % kWide), op);
-    return cudaGetLastError();
+    return device::launch(unary_kernel<Out, In, kWide, Op>, grid.blocks, grid.threads, stream, from, to, count / kWide, static_cast<int>(count % kWide), op);
   };
   if (is_multiple(x, kWidth * sizeof(In)) && is_multiple(out, kWidth * sizeof(Out))) return launch(std::integral_constant<int, kWidth>{});
   return launch(std::integral_constant<int, 1>{});
@@ -131,8 +131,7 @@ template <class Out, class In, class Ops>
 cudaError_t map_binary(const BinaryArguments& arguments, Ops ops, cudaStream_t stream) {
   const auto launch = [&]<int kWide>(std::integral_constant<int, kWide>) {
     const LaunchGrid grid = grid_for(arguments.plan.items, kUnroll<kWide>, kMostThreads);
-    binary_kernel<Out, In, kWide><<<grid.blocks, grid.threads, 0, stream>>>(arguments, ops);
-    return cudaGetLastError();
+    return device::launch(binary_kernel<Out, In, kWide, Ops>, grid.blocks, grid.threads, stream, arguments, ops);
   };
   if (arguments.plan.width == kBinaryWidth<In>) return launch(std::integral_constant<int, kBinaryWidth<In>>{});
   if (arguments.plan.width == 1) return launch(std::integral_constant<int, 1>{});

@@ -41,11 +41,18 @@ struct MulOp {
   }
 };
 
-// Of floating types.
+// Integers: towards 0; anything for a divisor of 0.
 struct DivOp {
   template <class T>
   __device__ T operator()(T a, T b) const {
-    return a / b;
+    if constexpr (std::is_integral_v<T>) {
+      if (b == T{0}) return T{0};
+      if constexpr (std::is_signed_v<T>)
+        if (b == T{-1}) return SubOp{}(T{0}, a);
+      return static_cast<T>(a / b);
+    } else {
+      return a / b;
+    }
   }
 };
 
@@ -78,13 +85,23 @@ struct SquaredDifferenceOp {
   }
 };
 
-// Of floating types. Not inlined: it is much code.
+// Not inlined: it is much code.
 __device__ __noinline__ inline float called_pow(float a, float b) { return powf(a, b); }
 __device__ __noinline__ inline double called_pow(double a, double b) { return pow(a, b); }
+// Integers: anything for an exponent below 0.
 struct PowOp {
   template <class T>
   __device__ T operator()(T a, T b) const {
-    return called_pow(a, b);
+    if constexpr (std::is_integral_v<T>) {
+      T result = 1;
+      for (; b > 0; b = static_cast<T>(b >> 1)) {
+        if ((b & 1) != 0) result = MulOp{}(result, a);
+        a = MulOp{}(a, a);
+      }
+      return result;
+    } else {
+      return called_pow(a, b);
+    }
   }
 };
 

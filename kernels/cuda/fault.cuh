@@ -1,6 +1,8 @@
 // How kernels tell of what is wrong with their data, and find out that others did.
 #pragma once
 
+#include <cuda_runtime.h>
+
 #include <cstdint>
 
 #include "devices/cuda/cuda_fault.hpp"

@@ -7,6 +7,7 @@
 #include "kernels/cuda/elementwise_ops.cuh"
 #include "kernels/cuda/fused_elementwise_launch.hpp"
 #include "kernels/cuda/index_plan.cuh"
+#include "kernels/cuda/launch.cuh"
 
 namespace troupe {
 namespace device {
@@ -316,11 +317,10 @@ __global__ __launch_bounds__(kFusedThreads, kResidentBlocks<C, kWidth>) void fus
 }
 
 template <class C, int kWidth>
-cudaError_t launch(const FusedArguments& arguments, cudaStream_t stream) {
+cudaError_t launch_program(const FusedArguments& arguments, cudaStream_t stream) {
   const LaunchGrid grid = grid_for(arguments.plan.items, Values<C, kWidth>::kItems, fused_threads(arguments.places));
   const std::size_t shared = static_cast<std::size_t>(arguments.places) * kFusedThreadBytes * grid.threads;
-  fused_kernel<C, kWidth><<<grid.blocks, grid.threads, shared, stream>>>(arguments);
-  return cudaGetLastError();
+  return launch_sharing(shared, fused_kernel<C, kWidth>, grid.blocks, grid.threads, stream, arguments);
 }
 
 }  // namespace
@@ -329,13 +329,13 @@ cudaError_t launch(const FusedArguments& arguments, cudaStream_t stream) {
 cudaError_t launch_fused(const FusedArguments& arguments, cudaStream_t stream) {
   switch (arguments.plan.width) {
     case 8:
-      return arguments.wide ? cudaErrorInvalidValue : device::launch<float, 8>(arguments, stream);
+      return arguments.wide ? cudaErrorInvalidValue : device::launch_program<float, 8>(arguments, stream);
     case 4:
-      return arguments.wide ? cudaErrorInvalidValue : device::launch<float, 4>(arguments, stream);
+      return arguments.wide ? cudaErrorInvalidValue : device::launch_program<float, 4>(arguments, stream);
     case 2:
-      return arguments.wide ? device::launch<double, 2>(arguments, stream) : cudaErrorInvalidValue;
+      return arguments.wide ? device::launch_program<double, 2>(arguments, stream) : cudaErrorInvalidValue;
     case 1:
-      return arguments.wide ? device::launch<double, 1>(arguments, stream) : device::launch<float, 1>(arguments, stream);
+      return arguments.wide ? device::launch_program<double, 1>(arguments, stream) : device::launch_program<float, 1>(arguments, stream);
     default:
       return cudaErrorInvalidValue;
   }

@@ -3,6 +3,7 @@
 #include "kernels/cuda/element_types.cuh"
 #include "kernels/cuda/fault.cuh"
 #include "kernels/cuda/gather_launch.hpp"
+#include "kernels/cuda/launch.cuh"
 
 namespace troupe {
 namespace device {
@@ -62,8 +63,7 @@ __global__ __launch_bounds__(256) void gather_kernel(const __grid_constant__ Gat
 template <class T>
 cudaError_t gather(const GatherArguments& arguments, cudaStream_t stream) {
   const LaunchGrid grid = grid_for(arguments.items.count, kUnroll);
-  gather_kernel<T><<<grid.blocks, grid.threads, 0, stream>>>(arguments);
-  return cudaGetLastError();
+  return launch(gather_kernel<T>, grid.blocks, grid.threads, stream, arguments);
 }
 
 template <class T>
@@ -81,8 +81,7 @@ __global__ __launch_bounds__(256) void one_hot_kernel(const __grid_constant__ On
 template <class T>
 cudaError_t one_hot(const OneHotArguments& arguments, cudaStream_t stream) {
   const LaunchGrid grid = grid_for(arguments.items.count, kUnroll);
-  one_hot_kernel<T><<<grid.blocks, grid.threads, 0, stream>>>(arguments);
-  return cudaGetLastError();
+  return launch(one_hot_kernel<T>, grid.blocks, grid.threads, stream, arguments);
 }
 
 }  // namespace

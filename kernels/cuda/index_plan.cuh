@@ -1,6 +1,8 @@
 // Where the elements of an item lie.
 #pragma once
 
+#include <cuda_runtime.h>
+
 #include "kernels/cuda/index_plan.hpp"
 
 namespace troupe::device {

@@ -1,11 +1,13 @@
-// Matrix products by cuBLASLt (f32, f64, f16, bf16). Products of integers are not made here: soft placement puts them on the CPU.
+// Matrix products by cuBLASLt (f32, f64, f16, bf16), and by a kernel of our own (i32, i64).
 //
 // FusedMatMul rounds f16 and bf16 after the bias, and again after the activation; MatMul, BiasAdd and the activation one after the other
 // round before the bias too.
 #include "kernels/cpu/linear.hpp"
 
+#include "devices/cuda/cuda_error.hpp"
 #include "kernels/cpu/tensor_checks.hpp"
 #include "kernels/cuda/cublas_lt.hpp"
+#include "kernels/cuda/integer_product_launch.hpp"
 
 namespace troupe {
 namespace {
@@ -27,11 +29,33 @@ Kernel make_product(const KernelInit& init, bool fused) {
   };
 }
 
+Kernel make_integer_product(const KernelInit& init) {
+  const bool transpose_a = init.attributes.boolean("transpose_a"), transpose_b = init.attributes.boolean("transpose_b");
+  return [=](KernelContext& context) {
+    const Tensor& a = context.input(0);
+    const Tensor& b = context.input(1);
+    const Shape shape = matmul_shape(a.shape(), b.shape(), transpose_a, transpose_b);
+    check_tensor("MatMul: b", b, a.dtype(), b.shape());
+    Tensor out = context.allocate(a.dtype(), shape);
+    const IntegerProduct product{.a = a.raw(),
+                                 .b = b.raw(),
+                                 .out = out.mutable_raw(),
+                                 .m = shape[0],
+                                 .n = shape[1],
+                                 .k = a.shape()[transpose_a ? 0 : 1],
+                                 .transpose_a = transpose_a,
+                                 .transpose_b = transpose_b};
+    check_cuda(launch_integer_product(a.dtype(), product, cuda_device(context).stream()), "MatMul");
+    context.set_output(0, std::move(out));
+  };
+}
+
 }  // namespace
 
 void register_cuda_linear_kernels(KernelRegistry& registry) {
   const auto types = {DType::f32, DType::f64, DType::f16, DType::bf16};
   add_cuda(registry, "MatMul", types, [](const KernelInit& init) { return make_product(init, false); });
+  add_cuda(registry, "MatMul", {DType::i32, DType::i64}, make_integer_product);
   add_cuda(registry, "FusedMatMul", types, [](const KernelInit& init) { return make_product(init, true); });
 }
 

@@ -1,5 +1,6 @@
-// Arithmetic of two operands. Twin of kernels/cpu/math_binary.cpp, but for Div and Pow of integers: those are not defined for every operand, and
-// to say which one is wrong the host would have to wait for it. They are placed on the CPU.
+// Arithmetic of two operands. Twin of kernels/cpu/math_binary.cpp. Div and Pow of integers are not defined for every operand: one that is wrong is
+// found by a kernel before theirs, and fails the step later (devices/cuda/cuda_faults.hpp).
+#include "devices/cuda/cuda_error.hpp"
 #include "kernels/cuda/elementwise.hpp"
 #include "kernels/cuda/math_binary_launch.hpp"
 
@@ -18,6 +19,24 @@ void add_binary(KernelRegistry& registry, const char* name, std::initializer_lis
   });
 }
 
+Error no_divisor(const CudaFault& fault) { return {Code::invalid_argument, fmt::format("integer division by zero: divisor {} is 0", fault.element)}; }
+Error no_exponent(const CudaFault& fault) {
+  return {Code::invalid_argument, fmt::format("integer power: exponent {} is negative ({})", fault.element, fault.value)};
+}
+
+void add_checked(KernelRegistry& registry, const char* name, std::initializer_list<DType> dtypes, BinaryOp op, CudaFaultText text) {
+  add_cuda(registry, name, dtypes, [name, op, text](const KernelInit&) -> Kernel {
+    return [name, op, text](KernelContext& context) {
+      const DType dtype = context.input(0).dtype();
+      const Tensor& second = context.input(1);
+      CudaDevice& device = cuda_device(context);
+      if (broadcast(context.input(0).shape(), second.shape()).num_elements() > 0)
+        check_cuda(launch_check_operand(op, dtype, second.raw(), second.num_elements(), device.fault_site(text), device.stream()), name);
+      run_binary(context, name, dtype, [&](const BinaryArguments& arguments) { return launch_binary(op, dtype, arguments, device.stream()); });
+    };
+  });
+}
+
 }  // namespace
 
 void register_cuda_math_binary_kernels(KernelRegistry& registry) {
@@ -29,6 +48,8 @@ void register_cuda_math_binary_kernels(KernelRegistry& registry) {
   add_binary(registry, "SquaredDifference", kRealDTypes, BinaryOp::squared_difference);
   add_binary(registry, "Div", kFloatDTypes, BinaryOp::div);
   add_binary(registry, "Pow", kFloatDTypes, BinaryOp::pow);
+  add_checked(registry, "Div", {DType::i8, DType::u8, DType::i16, DType::i32, DType::i64}, BinaryOp::div, no_divisor);
+  add_checked(registry, "Pow", {DType::i32, DType::i64}, BinaryOp::pow, no_exponent);
 }
 
 }  // namespace troupe

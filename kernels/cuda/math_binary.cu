@@ -1,5 +1,6 @@
 #include "kernels/cuda/elementwise.cuh"
 #include "kernels/cuda/elementwise_ops.cuh"
+#include "kernels/cuda/fault.cuh"
 #include "kernels/cuda/math_binary_launch.hpp"
 
 namespace troupe {
@@ -32,6 +33,16 @@ struct Arithmetic {
   }
 };
 
+using Integers = Elements<std::int8_t, std::uint8_t, std::int16_t, std::int32_t, std::int64_t>;
+using PowElements = Elements<float, double, F16, BF16, std::int32_t, std::int64_t>;
+
+template <class T>
+__global__ void __launch_bounds__(kMostThreads) check_operand(bool exponents, const T* values, std::int64_t count, CudaFaultSite fault) {
+  const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * kMostThreads;
+  for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kMostThreads + threadIdx.x; i < count; i += step)
+    if (exponents ? values[i] < T{0} : values[i] == T{0}) report(fault, values[i], i, 0);
+}
+
 }  // namespace
 
 cudaError_t launch_binary(BinaryOp op, DType dtype, const BinaryArguments& arguments, cudaStream_t stream) {
@@ -40,12 +51,20 @@ cudaError_t launch_binary(BinaryOp op, DType dtype, const BinaryArguments& argum
   };
   switch (op) {
     case BinaryOp::div:
-      return launch(FloatElements{}, OnlyOp{DivOp{}});
+      return launch(RealElements{}, OnlyOp{DivOp{}});
     case BinaryOp::pow:
-      return launch(FloatElements{}, OnlyOp{PowOp{}});
+      return launch(PowElements{}, OnlyOp{PowOp{}});
     default:
       return launch(RealElements{}, Arithmetic{op});
   }
+}
+
+cudaError_t launch_check_operand(BinaryOp op, DType dtype, const void* values, std::int64_t count, CudaFaultSite fault, cudaStream_t stream) {
+  if (count == 0) return cudaSuccess;
+  return dispatch(Integers{}, dtype, [&]<class T>() {
+    return device::launch(check_operand<T>, blocks_for(count, kMostThreads), kMostThreads, stream, op == BinaryOp::pow, static_cast<const T*>(values), count,
+                          fault);
+  });
 }
 
 }  // namespace troupe

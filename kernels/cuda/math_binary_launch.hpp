@@ -3,6 +3,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include "devices/cuda/cuda_fault.hpp"
 #include "kernels/cuda/elementwise_launch.hpp"
 #include "messages/dtype.hpp"
 
@@ -16,12 +17,14 @@ enum class BinaryOp : std::uint8_t {
   maximum,
   minimum,
   squared_difference,
-  // Of floating types.
   div,
-  pow,
+  pow,  // not of integers below 32 bits
 };
 
-// cudaErrorInvalidValue for a dtype that the op does not take.
+// cudaErrorInvalidValue for a dtype that the op does not take. What integers have no quotient or power for is anything.
 cudaError_t launch_binary(BinaryOp op, DType dtype, const BinaryArguments& arguments, cudaStream_t stream);
+
+// Looks at `count` integers, the second operands of Div or Pow: a divisor of 0, or an exponent below 0, is a fault.
+cudaError_t launch_check_operand(BinaryOp op, DType dtype, const void* values, std::int64_t count, CudaFaultSite fault, cudaStream_t stream);
 
 }  // namespace troupe

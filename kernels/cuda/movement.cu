@@ -1,4 +1,5 @@
 #include "kernels/cuda/index_plan.cuh"
+#include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/movement_launch.hpp"
 #include "kernels/cuda/pack.cuh"
 
@@ -81,8 +82,7 @@ __global__ __launch_bounds__(kThreads) void copy_tiles(const __grid_constant__ C
 template <class T>
 cudaError_t launch_items(const CopyPlan& plan, const void* source, void* target, cudaStream_t stream) {
   const LaunchGrid grid = grid_for(plan.plan.items, kUnroll, kThreads);
-  copy_items<T><<<grid.blocks, grid.threads, 0, stream>>>(plan, static_cast<const T*>(source), static_cast<T*>(target));
-  return cudaGetLastError();
+  return launch(copy_items<T>, grid.blocks, grid.threads, stream, plan, static_cast<const T*>(source), static_cast<T*>(target));
 }
 
 template <class T>
@@ -93,19 +93,14 @@ cudaError_t launch_other(const CopyPlan& plan, const void* source, void* target,
   if (plan.kind == CopyKind::tiles) {
     constexpr std::int64_t kSide = tile_side(static_cast<int>(sizeof(T)));
     const std::int64_t row_tiles = (plan.rows - 1) / kSide + 1, column_tiles = (plan.columns - 1) / kSide + 1;
-    copy_tiles<T><<<static_cast<unsigned>(row_tiles * column_tiles * plan.plan.items), kThreads, 0, stream>>>(
-        plan, from, to, static_cast<unsigned>(row_tiles), static_cast<unsigned>(column_tiles));
-    return cudaGetLastError();
+    return launch(copy_tiles<T>, static_cast<unsigned>(row_tiles * column_tiles * plan.plan.items), kThreads, stream, plan, from, to,
+                  static_cast<unsigned>(row_tiles), static_cast<unsigned>(column_tiles));
   }
   if (plan.kind == CopyKind::items) return launch_items<T>(plan, source, target, stream);
   const LaunchGrid grid = grid_for(plan.plan.items, kUnroll, kThreads);
-  if (plan.plan.width == kWidth)
-    copy_same<T, kWidth><<<grid.blocks, grid.threads, 0, stream>>>(plan, from, to);
-  else if (plan.plan.width == 1)
-    copy_same<T, 1><<<grid.blocks, grid.threads, 0, stream>>>(plan, from, to);
-  else
-    return cudaErrorInvalidValue;
-  return cudaGetLastError();
+  if (plan.plan.width == kWidth) return launch(copy_same<T, kWidth>, grid.blocks, grid.threads, stream, plan, from, to);
+  if (plan.plan.width == 1) return launch(copy_same<T, 1>, grid.blocks, grid.threads, stream, plan, from, to);
+  return cudaErrorInvalidValue;
 }
 
 template <class T>
@@ -118,8 +113,7 @@ __global__ __launch_bounds__(kThreads) void fill_kernel(T value, T* target, std:
 template <class T>
 cudaError_t fill(T value, void* target, std::int64_t count, cudaStream_t stream) {
   const LaunchGrid grid = grid_for(count, kUnroll, kThreads);
-  fill_kernel<T><<<grid.blocks, grid.threads, 0, stream>>>(value, static_cast<T*>(target), count);
-  return cudaGetLastError();
+  return launch(fill_kernel<T>, grid.blocks, grid.threads, stream, value, static_cast<T*>(target), count);
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include "kernels/cuda/element_types.cuh"
 #include "kernels/cuda/fault.cuh"
 #include "kernels/cuda/gather_launch.hpp"
+#include "kernels/cuda/launch.cuh"
 
 namespace troupe {
 namespace device {
@@ -75,8 +76,8 @@ cudaError_t measure_sort_rows(SortRowsArguments& arguments) { return device::sor
 
 cudaError_t launch_sort_rows(const SortRowsArguments& arguments, cudaStream_t stream) {
   const LaunchGrid grid = grid_for(arguments.count, 1);
-  device::row_keys_kernel<<<grid.blocks, grid.threads, 0, stream>>>(arguments);
-  if (const cudaError_t status = cudaGetLastError(); status != cudaSuccess) return status;
+  if (const cudaError_t status = device::launch(device::row_keys_kernel, grid.blocks, grid.threads, stream, arguments); status != cudaSuccess)
+    return status;
   std::size_t bytes = arguments.scratch_bytes;
   return device::sort(arguments, arguments.scratch, bytes, stream);
 }
@@ -85,8 +86,7 @@ cudaError_t launch_add_rows(const AddRowsArguments& arguments, cudaStream_t stre
   if (arguments.items.count == 0) return cudaSuccess;
   return device::dispatch(device::RealElements{}, arguments.dtype, [&]<class T>() {
     const LaunchGrid grid = grid_for(arguments.items.count, 1);
-    device::add_rows_kernel<T><<<grid.blocks, grid.threads, 0, stream>>>(arguments);
-    return cudaGetLastError();
+    return device::launch(device::add_rows_kernel<T>, grid.blocks, grid.threads, stream, arguments);
   });
 }
 

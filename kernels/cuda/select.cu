@@ -43,8 +43,7 @@ cudaError_t select(const SelectArguments& arguments, cudaStream_t stream) {
   constexpr int kWidth = 16 / static_cast<int>(sizeof(T));
   const auto launch = [&]<int kWide>(std::integral_constant<int, kWide>) {
     const LaunchGrid grid = grid_for(arguments.plan.items, kUnroll<kWide>, kMostThreads);
-    select_kernel<T, kWide><<<grid.blocks, grid.threads, 0, stream>>>(arguments);
-    return cudaGetLastError();
+    return device::launch(select_kernel<T, kWide>, grid.blocks, grid.threads, stream, arguments);
   };
   if (arguments.plan.width == kWidth) return launch(std::integral_constant<int, kWidth>{});
   if (arguments.plan.width == 1) return launch(std::integral_constant<int, 1>{});
@@ -89,9 +88,8 @@ cudaError_t add_n(const AddNArguments& arguments, cudaStream_t stream) {
   for (int t = 0; t < arguments.num_terms; ++t) wide = wide && is_multiple(arguments.terms[t], 16);
   const auto launch = [&]<int kWide>(std::integral_constant<int, kWide>) {
     const LaunchGrid grid = grid_for(arguments.count / kWide, kUnroll<kWide>, kMostThreads);
-    add_n_kernel<T, kWide>
-        <<<grid.blocks, grid.threads, 0, stream>>>(arguments, arguments.count / kWide, static_cast<int>(arguments.count % kWide));
-    return cudaGetLastError();
+    return device::launch(add_n_kernel<T, kWide>, grid.blocks, grid.threads, stream, arguments, arguments.count / kWide,
+                          static_cast<int>(arguments.count % kWide));
   };
   return wide ? launch(std::integral_constant<int, kWidth>{}) : launch(std::integral_constant<int, 1>{});
 }

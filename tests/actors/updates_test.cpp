@@ -213,7 +213,7 @@ TEST(SparseTraining, TasksThatDisagreeAboutTheMeanAreTold) {
 
 // What is pushed of a GPU is on the host, rows and their numbers.
 TEST(SparseTraining, OfWorkersWithGpusHasTheBitsOfCpus) {
-  JobTasks tasks(1, 2, {}, {.count = 1, .plugin = TROUPE_SIMULATED_GPU});
+  JobTasks tasks(1, 2, {}, std::vector<GpuOptions>(2, {.count = 1, .plugin = TROUPE_SIMULATED_GPU}));
   Task alone({.threads = 1});
   const std::string expected = train_on_greys(alone, SparseMean::touching_slots, JobMode::local, 2).params_sha256;
   const auto together = tasks.run([](Task& task) { return train_on_greys(task, SparseMean::touching_slots, JobMode::sync, 2).params_sha256; });

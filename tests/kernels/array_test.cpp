@@ -260,7 +260,9 @@ TEST_F(ArrayTest, ReshapesAreViews) {
   };
   const Tensor y = run1("Reshape", {x, shape({3, -1})});
   EXPECT_EQ(y.shape(), (Shape{3, 4}));
-  EXPECT_EQ(y.raw(), x.raw());
+  if (kernel_target().on_host()) {
+    EXPECT_EQ(y.raw(), x.raw());
+  }
   EXPECT_EQ(run1("Reshape", {Tensor(DType::f32, Shape{0}), shape({-1, 3})}).shape(), (Shape{0, 3}));
   EXPECT_NE(error_of("Reshape", {x, shape({5, -1})}), "");
   EXPECT_NE(error_of("Reshape", {x, shape({-1, -1})}), "");
@@ -295,10 +297,8 @@ TEST_F(ArrayTest, GatherTakesRowsAndNamesABadIndex) {
     expect_moved(run1("Gather", {x, indices}), x, [&](const Ints& i) { return Ints{indices.data<std::int16_t>()[i[0]], i[1]}; });
   });
   const Tensor table = counting<float>({5, 3});
-  EXPECT_NE(error_of("Gather", {table, Tensor::vector<std::int64_t>({0, 5})}).find("index 5 (element 1)"),
-            std::string::npos);
-  EXPECT_NE(error_of("Gather", {table, Tensor::vector<std::int64_t>({-1})}).find("index -1"),
-            std::string::npos);
+  EXPECT_NE(error_of("Gather", {table, Tensor::vector<std::int64_t>({0, 5})}).find("index 5 (element 1)"), std::string::npos);
+  EXPECT_NE(error_of("Gather", {table, Tensor::vector<std::int64_t>({-1})}).find("index -1"), std::string::npos);
   EXPECT_NE(error_of("Gather", {Tensor::scalar(1.0f), Tensor::vector<std::int64_t>({0})}), "");
   EXPECT_EQ(run1("Gather", {table, Tensor(DType::i64, Shape{0})}).shape(), (Shape{0, 3}));
   EXPECT_EQ(run1("Gather", {counting<float>({5}), Tensor::scalar<std::int64_t>(3)}).item<float>(), 3);

@@ -143,8 +143,10 @@ TEST_F(BinaryTest, IntegerOverflowWrapsAndDivisionByZeroIsAnError) {
 TEST_F(BinaryTest, MaximumAndMinimumPropagateNaN) {
   constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
   const Tensor a = Tensor::vector<float>({kNaN, 1, kNaN}), b = Tensor::vector<float>({1, kNaN, kNaN});
-  for (const char* op : {"Maximum", "Minimum"})
-    for (float v : run1(op, {a, b}).values<float>()) EXPECT_TRUE(std::isnan(v)) << op;
+  for (const char* op : {"Maximum", "Minimum"}) {
+    const Tensor out = run1(op, {a, b});
+    for (float v : out.values<float>()) EXPECT_TRUE(std::isnan(v)) << op;
+  }
 }
 
 TEST_F(BinaryTest, ShapesThatDoNotBroadcastAreAnError) {
@@ -221,7 +223,9 @@ TEST_F(BinaryTest, AddNAddsFromLeftToRight) {
   for (const Tensor& x : xs) copies.push_back(x.clone());
   const void* memory = copies[0].raw();
   const Tensor in_place = run1("AddN", std::move(copies));
-  EXPECT_EQ(static_cast<const void*>(in_place.raw()), memory);
+  if (kernel_target().on_host()) {
+    EXPECT_EQ(static_cast<const void*>(in_place.raw()), memory);
+  }
   EXPECT_TRUE(bitwise_equal(in_place, want));
   EXPECT_TRUE(bitwise_equal(run1("AddN", {xs[1]}), xs[1]));
   EXPECT_NE(error_of("AddN", {xs[0], Tensor::scalar(1.0f)}), "");

@@ -1,5 +1,4 @@
-// Evaluates a graph node by node with the registered CPU kernels, without sessions, plans or actors: for
-// tests.
+// Evaluates a graph node by node with the registered kernels, without sessions, plans or actors: for tests.
 #pragma once
 
 #include <map>
@@ -8,7 +7,6 @@
 #include <vector>
 
 #include "graph/graph.hpp"
-#include "kernels/kernels.hpp"
 #include "tests/kernels/run_kernel.hpp"
 
 namespace troupe::testing {
@@ -18,9 +16,7 @@ using Feeds = std::map<Endpoint, Tensor>;
 // Keeps variables from one call to the next.
 class GraphEvaluator {
  public:
-  explicit GraphEvaluator(int threads = 1) : device_(test_device(threads)) {
-    register_all_kernels(registry_);
-  }
+  explicit GraphEvaluator(int threads = 1) : device_(test_device(threads)) {}
 
   // The values of `fetches`. Only what they need (by data or control edges) runs, in topological order.
   std::vector<Tensor> run(const Graph& graph, const Feeds& feeds, const std::vector<Endpoint>& fetches) {
@@ -89,23 +85,23 @@ class GraphEvaluator {
   }
 
   void run_kernel_of(const Graph& graph, const Node& node, std::map<Endpoint, Tensor>& values) {
-    std::vector<DType> types;
-    std::vector<Tensor> inputs;
-    std::vector<Variable*> variables;
+    KernelCall call{.op = node.op->name,
+                    .dtype = node.kernel_type(),
+                    .attributes = node.attributes,
+                    .outputs = node.output_types.size(),
+                    .key = random_key,
+                    .hash = std::hash<std::string>{}(node.name),
+                    .name = node.name,
+                    .output_types = node.output_types};
     for (const Endpoint& e : node.inputs) {
-      types.push_back(graph.dtype(e));
-      const bool handle = types.back() == DType::resource;
-      inputs.push_back(handle ? Tensor() : values.at(e));
-      variables.push_back(handle ? &variables_.at(graph.node(e.node).name) : nullptr);
+      const bool handle = graph.dtype(e) == DType::resource;
+      call.inputs.push_back(handle ? Tensor() : values.at(e));
+      call.variables.push_back(handle ? &variables_.at(graph.node(e.node).name) : nullptr);
     }
-    const Kernel kernel = registry_.get(
-        node.op->name, "CPU", node.kernel_type())({node.name, node.attributes, types, node.output_types});
-    DirectContext context(*device_, std::move(inputs), std::move(variables), node.output_types.size(),
-                          random_key, std::hash<std::string>{}(node.name));
-    kernel(context);
-    for (std::size_t i = 0; i < context.outputs.size(); ++i) {
-      check_output(node, i, context.outputs[i]);
-      values[{node.id, static_cast<int>(i)}] = context.outputs[i];
+    const std::vector<Tensor> outputs = run_kernel(registry_, *device_, std::move(call));
+    for (std::size_t i = 0; i < outputs.size(); ++i) {
+      check_output(node, i, outputs[i]);
+      values[{node.id, static_cast<int>(i)}] = outputs[i];
     }
   }
 
@@ -117,8 +113,8 @@ class GraphEvaluator {
            node.output_shapes[i].to_string());
   }
 
-  std::unique_ptr<Device> device_;
-  KernelRegistry registry_;
+  std::shared_ptr<Device> device_;
+  KernelRegistry registry_ = all_kernels();
   std::map<std::string, Variable> variables_;
 };
 

@@ -41,6 +41,15 @@ Tensor bools(const Shape& shape) {
   return t;
 }
 
+// Equal to the bit, but for NaN, which is any NaN: which of two operands gives it its sign is the compiler's choice.
+bool same_numbers(const Tensor& a, const Tensor& b) {
+  if (a.dtype() != b.dtype() || !(a.shape() == b.shape())) return false;
+  const auto same = [](double x, double y) {
+    return (x != x && y != y) || std::bit_cast<std::uint64_t>(x) == std::bit_cast<std::uint64_t>(y);
+  };
+  return std::ranges::equal(doubles(a), doubles(b), same);
+}
+
 // The value of a node of `op`, and of a program of it alone: followed by Neg, for programs return no bools.
 void expect_same_bits(const KernelRegistry& registry, const std::string& op, DType result, std::vector<Tensor> inputs) {
   SCOPED_TRACE(fmt::format("{} {}", op, name(result)));
@@ -65,7 +74,8 @@ void expect_same_bits(const KernelRegistry& registry, const std::string& op, DTy
   const DType last = steps.back().dtype;
   const Tensor got = run_every_way(
       registry, {"FusedElementwise", last, inputs, {{"T", last}, {"Tin", types}, {"program", to_strings(steps)}}})[0];
-  EXPECT_TRUE(bitwise_equal(got, wanted)) << got.to_string() << " is not " << wanted.to_string();
+  // A GPU has one NaN for all that it rounds, and keeps those that it moves.
+  EXPECT_TRUE(kernel_target().on_host() ? bitwise_equal(got, wanted) : same_numbers(got, wanted)) << got.to_string() << " is not " << wanted.to_string();
 }
 
 TEST(FusedElementwise, EveryOpHasTheBitsOfItsOwnKernel) {
@@ -91,15 +101,6 @@ TEST(FusedElementwise, EveryOpHasTheBitsOfItsOwnKernel) {
     for (DType to : kFloats) expect_same_bits(registry, "Cast", to, {draw(full)});
     expect_same_bits(registry, "Cast", dtype, {bools(full)});
   }
-}
-
-// Equal to the bit, but for NaN, which is any NaN: which of two operands gives it its sign is the compiler's choice.
-bool same_numbers(const Tensor& a, const Tensor& b) {
-  if (a.dtype() != b.dtype() || !(a.shape() == b.shape())) return false;
-  const auto same = [](float x, float y) {
-    return (x != x && y != y) || std::bit_cast<std::uint32_t>(x) == std::bit_cast<std::uint32_t>(y);
-  };
-  return std::ranges::equal(a.values<float>(), b.values<float>(), same);
 }
 
 // Runs `fetch` with and without the pass.
@@ -221,6 +222,7 @@ TEST(FusedElementwise, RandomGraphsHaveTheSameBits) {
 
 // What the bench measures, in place.
 TEST(FusedElementwise, WritesOverAnInputThatNobodyElseNeeds) {
+  TROUPE_CPU_ONLY("looks at where tensors lie");
   const KernelRegistry registry = all_kernels();
   const auto device = test_device();
   const std::vector<std::string> program{"Mul:f32 i0 i1", "Add:f32 r0 i0"};

@@ -1,6 +1,7 @@
-// Fused ops have the bits of the ops they replace.
+// Fused ops have the bits of the ops they replace; on a GPU they may be nearer to the true value.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -19,17 +20,28 @@ Attributes with(Attributes attributes, const char* activation) {
   return attributes;
 }
 
-// `op`, BiasAdd and the activation one after the other.
-Tensor apart(const KernelRegistry& registry, const std::string& op, const std::vector<Tensor>& inputs,
-             const Attributes& attributes, const char* activation) {
+double largest(const Tensor& t) {
+  double out = 0;
+  for (double v : doubles(t)) out = std::max(out, std::fabs(v));
+  return out;
+}
+
+// `y` is what `op`, BiasAdd and the activation make one after the other.
+bool is_that_of_parts(const Tensor& y, const KernelRegistry& registry, const std::string& op, const std::vector<Tensor>& inputs,
+                      const Attributes& attributes, const char* activation) {
   const auto device = test_device();
   const DType dtype = inputs[0].dtype();
   const auto run = [&](const std::string& name, std::vector<Tensor> in, Attributes attrs) {
     return run_kernel(registry, *device, {name, dtype, std::move(in), std::move(attrs)})[0];
   };
-  Tensor y = run(op, {inputs[0], inputs[1]}, attributes);
-  y = run("BiasAdd", {y, inputs[2]}, {});
-  return activation ? run(activation, {y}, {}) : y;
+  const Tensor product = run(op, {inputs[0], inputs[1]}, attributes), sum = run("BiasAdd", {product, inputs[2]}, {});
+  const Tensor apart = activation ? run(activation, {sum}, {}) : sum;
+  if (kernel_target().on_host()) return bitwise_equal(y, apart);
+  // The library adds the bias before it rounds, and may choose another order of terms for that. No activation makes differences larger.
+  const double rounding = dtype == DType::f16 ? 0x1p-11 : dtype == DType::bf16 ? 0x1p-8 : dtype == DType::f32 ? 1e-5 : 1e-14;
+  const double bound = 3 * rounding * (largest(product) + largest(sum) + 1);
+  const auto got = doubles(y), wanted = doubles(apart);
+  return y.shape() == apart.shape() && std::ranges::equal(got, wanted, [&](double a, double b) { return std::fabs(a - b) <= bound; });
 }
 
 TEST(FusedMatMul, HasTheBitsOfMatMulBiasAddAndActivation) {
@@ -48,7 +60,7 @@ TEST(FusedMatMul, HasTheBitsOfMatMulBiasAddAndActivation) {
                                            random_tensor(dtype, {n}, engine)};
           const Attributes flags{{"transpose_a", ta}, {"transpose_b", tb}};
           const Tensor y = run_every_way(registry, {"FusedMatMul", dtype, inputs, with(flags, name)})[0];
-          ASSERT_TRUE(bitwise_equal(y, apart(registry, "MatMul", inputs, flags, op)))
+          ASSERT_TRUE(is_that_of_parts(y, registry, "MatMul", inputs, flags, op))
               << m << "x" << k << "x" << n << " " << mask << " " << name << " " << troupe::name(dtype);
         }
 }
@@ -68,7 +80,7 @@ TEST(FusedConv2D, HasTheBitsOfConv2DBiasAddAndActivation) {
           const Attributes window{{"strides", std::vector<std::int64_t>{1, 2}},
                                   {"padding", std::string(padding)}};
           const Tensor y = run_every_way(registry, {"FusedConv2D", dtype, inputs, with(window, name)})[0];
-          ASSERT_TRUE(bitwise_equal(y, apart(registry, "Conv2D", inputs, window, op)))
+          ASSERT_TRUE(is_that_of_parts(y, registry, "Conv2D", inputs, window, op))
               << x.to_string() << " " << name << " " << troupe::name(dtype);
         }
 }

@@ -1,4 +1,4 @@
-// What tests of CPU kernels share: the registry, devices of 1 and 3 threads, random tensors.
+// What tests of kernels share: the registry, devices (those of a CPU have 1 and 3 threads), random tensors.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -8,7 +8,6 @@
 #include <limits>
 #include <random>
 
-#include "kernels/kernels.hpp"
 #include "tests/kernels/run_kernel.hpp"
 
 namespace troupe::testing {
@@ -16,11 +15,7 @@ namespace troupe::testing {
 class KernelTest : public ::testing::Test {
  protected:
   static const KernelRegistry& registry() {
-    static const KernelRegistry all = [] {
-      KernelRegistry r;
-      register_all_kernels(r);
-      return r;
-    }();
+    static const KernelRegistry all = all_kernels();
     return all;
   }
 
@@ -81,8 +76,8 @@ class KernelTest : public ::testing::Test {
   }
 
   std::mt19937_64 engine_{7};
-  std::unique_ptr<Device> device_ = test_device();
-  std::unique_ptr<Device> three_threads_ = test_device(3);
+  std::shared_ptr<Device> device_ = test_device();
+  std::shared_ptr<Device> three_threads_ = test_device(3);
 };
 
 // Elements as doubles.

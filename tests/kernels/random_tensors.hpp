@@ -7,17 +7,10 @@
 #include <random>
 #include <vector>
 
-#include "kernels/kernels.hpp"
 #include "messages/tensor.hpp"
 #include "tests/kernels/run_kernel.hpp"
 
 namespace troupe::testing {
-
-inline KernelRegistry all_kernels() {
-  KernelRegistry registry;
-  register_all_kernels(registry);
-  return registry;
-}
 
 // f32, f64, f16 or bf16, uniform in [low, high).
 inline Tensor random_tensor(DType dtype, const Shape& shape, std::mt19937_64& engine, double low = -1,

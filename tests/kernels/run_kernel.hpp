@@ -1,13 +1,13 @@
-// Runs one kernel outside any graph: for kernel tests.
+// Runs one kernel outside any graph: for kernel tests. Tensors and variables of tests are on the host; on another device a kernel works on
+// copies, and what it makes comes back.
 #pragma once
 
-#include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "devices/cpu/cpu_device.hpp"
 #include "devices/kernel.hpp"
+#include "tests/kernels/kernel_target.hpp"
 
 namespace troupe::testing {
 
@@ -39,11 +39,6 @@ class DirectContext final : public KernelContext {
   std::uint64_t hash_;
 };
 
-// A CPU device for tests.
-inline std::unique_ptr<Device> test_device(int threads = 1) {
-  return make_cpu_device({.name = DeviceName::parse("/job:test/task:0/device:CPU:0"), .threads = threads});
-}
-
 struct KernelCall {
   std::string op;
   DType dtype = DType::invalid;  // value of the op's kernel type attribute
@@ -53,17 +48,11 @@ struct KernelCall {
   std::vector<Variable*> variables;  // same positions as inputs; may be shorter
   RandomKey key;
   std::uint64_t hash = 0;
+  std::string name = "test";        // of the node
+  std::vector<DType> output_types;  // if they are not all `dtype`
 };
 
-inline std::vector<Tensor> run_kernel(const KernelRegistry& registry, Device& device, KernelCall call) {
-  std::vector<DType> in;
-  for (const Tensor& t : call.inputs) in.push_back(t.valid() ? t.dtype() : DType::resource);
-  const std::vector<DType> out(call.outputs, call.dtype);
-  const Kernel kernel = registry.get(call.op, "CPU", call.dtype)({"test", call.attributes, in, out});
-  call.variables.resize(std::max(call.variables.size(), call.inputs.size()));
-  DirectContext context(device, std::move(call.inputs), std::move(call.variables), call.outputs, call.key, call.hash);
-  kernel(context);
-  return std::move(context.outputs);
-}
+// Throws what the kernel throws, or what it finds while it runs on the device.
+std::vector<Tensor> run_kernel(const KernelRegistry& registry, Device& device, KernelCall call);
 
 }  // namespace troupe::testing

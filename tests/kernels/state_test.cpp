@@ -15,7 +15,11 @@ class StateTest : public KernelTest {
 TEST_F(StateTest, IdentitySharesMemory) {
   for (const char* op : {"Identity", "StopGradient"}) {
     const Tensor x = random<float>({3}), words = Tensor::vector<std::string>({"a", "b"});
-    EXPECT_EQ(run1(op, {x}).raw(), x.raw());
+    const Tensor same = run1(op, {x});
+    EXPECT_TRUE(bitwise_equal(same, x));
+    if (kernel_target().on_host()) {
+      EXPECT_EQ(same.raw(), x.raw());
+    }
     EXPECT_TRUE(bitwise_equal(run1(op, {words}), words));
   }
   EXPECT_NO_THROW(run({.op = "NoOp", .outputs = 0}));
@@ -41,7 +45,9 @@ TEST_F(StateTest, UpdatesAreInPlaceIfNobodyReads) {
   run_on(v, "AssignVariable", {Tensor::vector<float>({1, 2, 3})});
   const void* memory = v.value().raw();
   run_on(v, "AssignAddVariable", {Tensor::vector<float>({1, 1, 1})});
-  EXPECT_EQ(static_cast<const void*>(v.value().raw()), memory);
+  if (kernel_target().on_host()) {
+    EXPECT_EQ(static_cast<const void*>(v.value().raw()), memory);
+  }
   // The variable's own value as the change.
   EXPECT_EQ(doubles(run_on(v, "AssignAddVariable", {v.value()})), (std::vector<double>{4, 6, 8}));
 }

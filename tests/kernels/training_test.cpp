@@ -242,7 +242,7 @@ TEST(Apply, RefusesWhatDoesNotFitBeforeChangingAnything) {
             "the gradient must be f32[3,2], but is f32[2,3]");
   EXPECT_EQ(refused(momentum, false, bad, Tensor::vector<float>({1, 2}), 1, {ones}),
             "the learning rate must be one f32, but is f32[2]");
-  EXPECT_EQ(refused(adam, false, bad, lr, 0, {ones}), "Adam counts updates from 1, but t is 0");
+  EXPECT_TRUE(refused(adam, false, bad, lr, 0, {ones}).ends_with("Adam counts updates from 1, but t is 0"));
   const Tensor two_rows = ones.rows(0, 2);
   EXPECT_EQ(
       refused(momentum, true, Code::out_of_range, lr, 1, {Tensor::vector<std::int64_t>({0, 3}), two_rows}),

@@ -1,0 +1,23 @@
+// Matrix products of integers, which no library makes.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+
+#include "messages/dtype.hpp"
+
+namespace troupe {
+
+// out = a b, modulo 2^bits, row-major: m x k times k x n; factors that are transposed are stored as k x m, n x k. i32 and i64.
+struct IntegerProduct {
+  const void* a = nullptr;
+  const void* b = nullptr;
+  void* out = nullptr;
+  std::int64_t m = 0, n = 0, k = 0;
+  bool transpose_a = false;
+  bool transpose_b = false;
+};
+cudaError_t launch_integer_product(DType dtype, const IntegerProduct& product, cudaStream_t stream);
+
+}  // namespace troupe

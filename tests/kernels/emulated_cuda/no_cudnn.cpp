@@ -1,0 +1,10 @@
+// Convolutions without cuDNN: no engine does any, so that they go the way of what no engine does.
+#include "kernels/cuda/conv_cudnn.hpp"
+
+namespace troupe {
+
+CudnnDescriptor::~CudnnDescriptor() = default;
+CudnnConvolutions::~CudnnConvolutions() = default;
+bool CudnnConvolutions::run(KernelContext&, const ConvKey&, ConvMemory) { return false; }
+
+}  // namespace troupe

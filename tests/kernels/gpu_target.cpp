@@ -1,0 +1,32 @@
+// The first GPU of the library that this program is made for.
+#include "devices/plugin.hpp"
+#include "tests/kernels/kernel_target.hpp"
+
+namespace troupe::testing {
+namespace {
+
+KernelTarget gpu_target() {
+  KernelTarget target{.type = "GPU"};
+  const PluginResult opened = open_cuda_plugin(TROUPE_GPU_LIBRARY);
+  if (!opened.plugin) {
+    target.why_none = opened.why_not;
+  } else if (opened.plugin->count() == 0) {
+    target.why_none = opened.plugin->description();
+  } else {
+    target.register_kernels = [plugin = opened.plugin](KernelRegistry& registry) { plugin->register_kernels(registry); };
+    target.device = [plugin = opened.plugin](int) {
+      static const std::shared_ptr<Device> gpu = plugin->make(0, {.name = DeviceName::parse("/job:test/task:0/device:GPU:0")});
+      return gpu;
+    };
+  }
+  return target;
+}
+
+}  // namespace
+
+const KernelTarget& kernel_target() {
+  static const KernelTarget target = gpu_target();
+  return target;
+}
+
+}  // namespace troupe::testing

@@ -1,0 +1,73 @@
+#include "tests/repository/kernel_table.hpp"
+
+#include <algorithm>
+#include <set>
+#include <vector>
+
+namespace troupe::repository {
+namespace {
+
+constexpr const char* kIntroduction = R"(# Kernels
+
+The dtypes that each op has kernels for: values of the attribute that selects the kernel. A node whose op has no kernel on a GPU runs on a CPU of the same
+task, unless soft placement is switched off (`SessionOptions::soft_placement`). Ops that plans handle themselves (Const, If, transfers, ...) have no kernels
+and are not here. Strings are always on the host.
+
+*floats*: f32 f64 f16 bf16; *reals*: floats i8 u8 i16 i32 i64; *data*: reals bool; *all*: data string; *any*: the kernel looks at no element.
+
+Made by `cmake --build build/release --target kernels_md`; a test compares it with the kernels that are registered.
+
+| op | CPU | GPU | only on a CPU |
+|---|---|---|---|
+)";
+
+using Types = std::set<DType>;
+
+Types types_of(const KernelRegistry& kernels, const std::string& op, const std::string& device) {
+  Types out;
+  for (int d = static_cast<int>(DType::f32); d <= static_cast<int>(DType::string); ++d)
+    if (kernels.supports(op, device, static_cast<DType>(d))) out.insert(static_cast<DType>(d));
+  return out;
+}
+
+// "floats i32".
+std::string text(const Types& types) {
+  static const std::vector<std::pair<std::string, Types>> sets = [] {
+    const Types floats{DType::f32, DType::f64, DType::f16, DType::bf16};
+    Types reals = floats;
+    reals.insert({DType::i8, DType::u8, DType::i16, DType::i32, DType::i64});
+    Types data = reals;
+    data.insert(DType::boolean);
+    Types every = data;
+    every.insert(DType::string);
+    return std::vector<std::pair<std::string, Types>>{{"all", every}, {"data", data}, {"reals", reals}, {"floats", floats}};
+  }();
+  if (types.empty()) return "-";
+  Types left = types;
+  std::string out;
+  const auto add = [&](std::string_view word) { out += (out.empty() ? "" : " ") + std::string(word); };
+  for (const auto& [word, set] : sets)
+    if (std::ranges::includes(left, set)) {
+      add(word);
+      for (DType d : set) left.erase(d);
+    }
+  for (DType d : left) add(name(d));
+  return out;
+}
+
+}  // namespace
+
+std::string kernel_table(const OpRegistry& ops, const KernelRegistry& kernels) {
+  const auto of_any = [&](const std::string& op, const char* device) { return std::ranges::binary_search(kernels.list(device), op); };
+  std::string out = kIntroduction;
+  for (const std::string& op : ops.names()) {
+    const Types cpu = types_of(kernels, op, "CPU"), gpu = types_of(kernels, op, "GPU");
+    if (cpu.empty()) continue;
+    Types lacking = cpu;
+    for (DType d : gpu) lacking.erase(d);
+    out += fmt::format("| {} | {} | {} | {} |\n", op, of_any(op, "CPU") ? "any" : text(cpu), of_any(op, "GPU") ? "any" : text(gpu), lacking.empty() ? "" : text(lacking));
+  }
+  return out;
+}
+
+}  // namespace troupe::repository

@@ -1,0 +1,14 @@
+// The table of ops, and of the dtypes that they have kernels for on each type of device: KERNELS.md.
+#pragma once
+
+#include <string>
+
+#include "devices/kernel.hpp"
+#include "graph/op.hpp"
+
+namespace troupe::repository {
+
+// The whole file.
+std::string kernel_table(const OpRegistry& ops, const KernelRegistry& kernels);
+
+}  // namespace troupe::repository
