@@ -114,9 +114,9 @@ TEST(Optimizers, AdamCountsOnceForAllVariables) {
   EXPECT_EQ(inputs(m.graph, "train/w")[4], "global_step/next");
   EXPECT_EQ(inputs(m.graph, "train/b")[4], "global_step/next");
   EXPECT_EQ(inputs(m.graph, "global_step/next"), (Strings{"global_step/read", "global_step/one"}));
-  EXPECT_EQ(inputs(m.graph, "train/AssignVariable"), (Strings{"global_step", "global_step/next"}));
-  EXPECT_EQ(controls(m.graph, "train/AssignVariable"), (Strings{"train/b", "train/w"}));
-  EXPECT_EQ(controls(m.graph, "train"), (Strings{"train/b", "train/w", "train/AssignVariable"}));
+  EXPECT_EQ(inputs(m.graph, "train/AssignAddVariable"), (Strings{"global_step", "global_step/one"}));
+  EXPECT_EQ(controls(m.graph, "train/AssignAddVariable"), (Strings{"train/b", "train/w"}));
+  EXPECT_EQ(controls(m.graph, "train"), (Strings{"train/b", "train/w", "train/AssignAddVariable"}));
   EXPECT_EQ(find_variable(m.graph, "global_step").dtype, DType::i64);
 }
 
