@@ -62,11 +62,6 @@ void fill_blocks(Parallelism& parallelism, std::int64_t count, Draw draw, Store 
 
 }  // namespace
 
-PhiloxStream random_stream(const RandomKey& key, std::uint64_t node_hash, std::int64_t seed) {
-  const std::uint64_t node = mix64(node_hash ^ static_cast<std::uint64_t>(seed));
-  return {key.seed, mix64(mix64(node ^ key.step) ^ key.slot)};
-}
-
 template <class T>
 void fill_uniform(Parallelism& parallelism, const PhiloxStream& stream, std::span<T> out, T low, T high) {
   const T width = high - low;
@@ -115,7 +110,7 @@ Kernel make_fill(const KernelInit& init, Fill<T> fill, T first, T second) {
     invalid_argument("'{}': the shape {} is not fully known", init.node_name, shape.to_string());
   return [=, seed = init.attributes.integer("seed")](KernelContext& context) {
     Tensor out = context.allocate(dtype_of<T>, shape);
-    fill(context.parallelism(), random_stream(context.random_key(), context.node_hash(), seed),
+    fill(context.parallelism(), random_stream(context.random_key(), random_node(context.node_hash(), seed)),
          out.mutable_values<T>(), first, second);
     context.set_output(0, std::move(out));
   };
@@ -142,7 +137,7 @@ Kernel make_dropout(const KernelInit& init) {
     Tensor mask = context.allocate(dtype_of<T>, shape);
     Tensor y = context.take_or_allocate(0, dtype_of<T>, shape);
     T *m = mask.mutable_data<T>(), *to = y.mutable_data<T>();
-    const PhiloxStream stream = random_stream(context.random_key(), context.node_hash(), seed);
+    const PhiloxStream stream = random_stream(context.random_key(), random_node(context.node_hash(), seed));
     fill_blocks<T>(
         context.parallelism(), mask.num_elements(),
         [&](std::uint64_t b) { return uniform_lanes<T>(stream.block(b)); },

@@ -7,12 +7,8 @@
 
 #include "devices/device.hpp"
 #include "messages/philox.hpp"
-#include "messages/ids.hpp"
 
 namespace troupe {
-
-// The stream of a node in a step: `seed` is the node's attribute, `key` the session's and the step's.
-PhiloxStream random_stream(const RandomKey& key, std::uint64_t node_hash, std::int64_t seed);
 
 // Uniform in [low, high). T: float, double, as below.
 template <class T>

@@ -7,7 +7,7 @@ namespace troupe {
 namespace {
 
 RandomSource random_source(KernelContext& context, std::int64_t seed) {
-  const std::uint64_t node = mix64(context.node_hash() ^ static_cast<std::uint64_t>(seed));
+  const std::uint64_t node = random_node(context.node_hash(), seed);
   return {.stream = random_stream(context.random_key(), node),
           .key = cuda_device(context).recorded_random(),
           .node = node,

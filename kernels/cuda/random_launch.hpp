@@ -12,14 +12,11 @@
 
 namespace troupe {
 
-// As of the CPU (kernels/cpu/random.hpp). `node`: of its name and seed.
-constexpr PhiloxStream random_stream(const RandomKey& key, std::uint64_t node) { return {key.seed, mix64(mix64(node ^ key.step) ^ key.slot)}; }
-
 // Where a kernel takes its values from. What is recorded runs in many steps: then the key is read when the kernel runs.
 struct RandomSource {
   PhiloxStream stream;
   const RandomKey* key = nullptr;  // in memory of the GPU; null: `stream` counts
-  std::uint64_t node = 0;          // as for random_stream()
+  std::uint64_t node = 0;          // random_node()
   std::int64_t slot = -1;          // in place of the key's, if not below 0
 };
 

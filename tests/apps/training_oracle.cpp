@@ -99,7 +99,7 @@ class Loop {
  private:
   void draw(Tensor& kernel, std::string_view node, std::int64_t fan_in_and_out) {
     const auto limit = static_cast<float>(std::sqrt(6.0 / static_cast<double>(fan_in_and_out)));
-    fill_uniform(thread_, random_stream({.seed = options_.seed}, fnv1a(node), 0),
+    fill_uniform(thread_, random_stream({.seed = options_.seed}, random_node(fnv1a(node), 0)),
                  kernel.mutable_values<float>(), -limit, limit);
   }
 
