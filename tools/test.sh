@@ -7,11 +7,13 @@ cd "$(dirname "$0")/.."
 
 usage() {
   cat <<'TEXT'
-Usage: tools/test.sh [--no-setup] [--no-asan] [--no-fuzz]
+Usage: tools/test.sh [--no-setup] [--no-asan] [--no-fuzz] [--unity | --no-unity]
 
   --no-setup  do not look for missing packages, nor for TensorBoard (build/tensorboard)
   --no-asan   release only
   --no-fuzz   no fuzzing
+  --unity     compile sources in batches: from nothing in half the time, but all of a batch again after a change in one of its
+              sources; the default where the environment says CI=true. --no-unity: each by itself
 
 Logs: build/release/test.log, build/asan/test.log, build/fuzz/test.log
 TEXT
@@ -20,11 +22,15 @@ TEXT
 setup=yes
 asan=yes
 fuzz=yes
+unity=OFF
+[[ "${CI:-}" != true ]] || unity=ON
 for argument in "$@"; do
   case "$argument" in
     --no-setup) setup=no ;;
     --no-asan) asan=no ;;
     --no-fuzz) fuzz=no ;;
+    --unity) unity=ON ;;
+    --no-unity) unity=OFF ;;
     --help | -h) usage; exit 0 ;;
     *) echo "test: unknown option $argument; see tools/test.sh --help" >&2; exit 2 ;;
   esac
@@ -42,7 +48,7 @@ configure_and_build() {
   shift
   (($# == 0)) || targets=(--target "$@")
   say "$preset: configure"
-  cmake --preset "$preset" || return
+  cmake --preset "$preset" -D "TROUPE_UNITY=$unity" || return
   say "$preset: build ${*:-everything}"
   cmake --build "build/$preset" --parallel "$jobs" "${targets[@]}"
 }

@@ -11,7 +11,7 @@
 namespace troupe {
 namespace {
 
-constexpr std::size_t kChunk = 1 << 20;
+constexpr std::size_t kReadChunk = 1 << 20;
 
 std::string describe(const TensorEntry& entry) { return fmt::format("{} '{}'", name(entry.kind), entry.name); }
 
@@ -26,7 +26,7 @@ template <class Take>
 void read_chunks(ReadableFile& file, std::uint64_t offset, std::span<std::byte> into, std::uint64_t bytes, Take&& take) {
   const bool all = into.size() == bytes;
   for (std::uint64_t done = 0; done < bytes;) {
-    const std::size_t n = std::min<std::uint64_t>(bytes - done, std::min<std::size_t>(kChunk, into.size()));
+    const std::size_t n = std::min<std::uint64_t>(bytes - done, std::min<std::size_t>(kReadChunk, into.size()));
     const std::span<std::byte> chunk = into.subspan(all ? done : 0, n);
     file.read(offset + done, chunk);
     take(chunk);
@@ -136,7 +136,7 @@ void Checkpoint::verify() {
 }
 
 void Checkpoint::verify_shard(std::uint32_t shard) {
-  std::vector<std::byte> chunk(std::min<std::uint64_t>(kChunk, manifest_.shards[shard].bytes));
+  std::vector<std::byte> chunk(std::min<std::uint64_t>(kReadChunk, manifest_.shards[shard].bytes));
   for (const TensorEntry& entry : manifest_.shards[shard].tensors) {
     if (entry.dtype == DType::string || entry.dtype == DType::boolean) {
       read_entry(shard, entry);  // has more to say than its checksum

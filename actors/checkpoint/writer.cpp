@@ -10,11 +10,11 @@
 namespace troupe {
 namespace {
 
-constexpr std::size_t kChunk = 1 << 20;  // stays in the cache between checksum and write
+constexpr std::size_t kWriteChunk = 1 << 20;  // stays in the cache between checksum and write
 
 std::span<const std::byte> bytes_of(const Tensor& tensor) { return {tensor.raw(), tensor.num_bytes()}; }
 
-TensorEntry describe(const SavedTensor& tensor) {
+TensorEntry entry_of(const SavedTensor& tensor) {
   const Tensor& value = tensor.value;
   if (!value.valid() || !value.space().on_host())
     invalid_argument("'{}' cannot be saved: it {}", tensor.name, value.valid() ? "is not in host memory" : "has no value");
@@ -35,7 +35,7 @@ class TensorWriter {
     entry.offset = offset_;
     entry.bytes = bytes.num_bytes();
     for (auto left = bytes_of(bytes); !left.empty();) {
-      const auto chunk = left.first(std::min(left.size(), kChunk));
+      const auto chunk = left.first(std::min(left.size(), kWriteChunk));
       left = left.subspan(chunk.size());
       entry.crc32c = crc32c(chunk, entry.crc32c);
       file_.append(chunk);
@@ -60,7 +60,7 @@ class TensorWriter {
 void write_tensors(WritableFile& file, std::vector<SavedTensor>& tensors, const SaveProgress& progress, ShardManifest& manifest) {
   std::uint64_t total = 0;
   for (SavedTensor& tensor : tensors) {
-    manifest.tensors.push_back(describe(tensor));
+    manifest.tensors.push_back(entry_of(tensor));
     if (tensor.value.dtype() == DType::string) tensor.value = pack_strings(tensor.value);
     total += tensor.value.num_bytes();
   }

@@ -12,6 +12,7 @@
 // Last: it includes much.
 #include <httplib.h>
 
+#include "actors/introspection/json_text.hpp"
 #include "actors/introspection/page.hpp"
 #include "actors/wire/handshake.hpp"
 
@@ -86,7 +87,7 @@ Code code_of(int status) {
 
 HttpAnswer HttpAnswer::of(const Error& error) {
   return {status_of(error.code()), "application/json",
-          nlohmann::json{{"error", error.message()}}.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)};
+          json_text({{"error", error.message()}})};
 }
 
 class HttpServer::Impl {

@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "actors/introspection/json_text.hpp"
 #include "actors/introspection/metrics.hpp"
 #include "actors/introspection/page.hpp"
 
@@ -11,7 +12,6 @@ namespace {
 constexpr const char* kText = "text/plain; charset=utf-8";
 constexpr std::chrono::seconds kFlightPatience{2};  // with another task; somebody has asked for this one thing
 
-std::string dump(const nlohmann::json& json) { return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace); }
 
 }  // namespace
 
@@ -19,7 +19,7 @@ std::string to_json(const WaitAnalysis& analysis) {
   auto causes = nlohmann::json::array();
   for (const RootCause& cause : analysis.causes)
     causes.push_back({{"kind", name(cause.kind)}, {"text", cause.text}, {"things", cause.things}, {"waiters", cause.waiters}, {"for_ns", cause.for_ns}});
-  return dump({{"text", analysis.text}, {"causes", std::move(causes)}});
+  return json_text({{"text", analysis.text}, {"causes", std::move(causes)}});
 }
 
 HttpServer::Options IntrospectionService::open(HttpServer::Options options) {
@@ -34,7 +34,7 @@ HttpAnswer IntrospectionService::health() const {
   const TaskSnapshot task = config_.introspector.snapshot();
   nlohmann::json body{{"status", task.failure.empty() ? "ok" : "failed"}, {"task", task.task}, {"uptime_seconds", static_cast<double>(task.uptime_ns) * 1e-9}};
   if (!task.failure.empty()) body["failure"] = task.failure;
-  return {task.failure.empty() ? 200 : 503, "application/json", dump(body)};
+  return {task.failure.empty() ? 200 : 503, "application/json", json_text(body)};
 }
 
 // Of another task it is asked for without `task`: nobody passes a question on twice.

@@ -1,5 +1,4 @@
-#include <nlohmann/json.hpp>
-
+#include "actors/introspection/json_text.hpp"
 #include "actors/introspection/snapshot.hpp"
 
 namespace nlohmann {
@@ -46,12 +45,6 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(ClusterSnapshot, format, cluster
 
 namespace {
 
-// What is not valid UTF-8 (a name that a program gave) is replaced.
-template <class T>
-std::string dump(const T& snapshot) {
-  return nlohmann::json(snapshot).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-}
-
 template <class T>
 T parse(std::string_view text, const char* what) {
   try {
@@ -67,8 +60,8 @@ T parse(std::string_view text, const char* what) {
 
 }  // namespace
 
-std::string to_json(const TaskSnapshot& snapshot) { return dump(snapshot); }
-std::string to_json(const ClusterSnapshot& snapshot) { return dump(snapshot); }
+std::string to_json(const TaskSnapshot& snapshot) { return json_text(snapshot); }
+std::string to_json(const ClusterSnapshot& snapshot) { return json_text(snapshot); }
 TaskSnapshot parse_task_snapshot(std::string_view json) { return parse<TaskSnapshot>(json, "snapshot of a task"); }
 ClusterSnapshot parse_cluster_snapshot(std::string_view json) { return parse<ClusterSnapshot>(json, "snapshot of a cluster"); }
 

@@ -5,6 +5,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "actors/introspection/json_text.hpp"
 #include "messages/error.hpp"
 
 namespace troupe {
@@ -13,7 +14,6 @@ namespace {
 constexpr std::uint64_t kMostSteps = 1'000'000;
 constexpr std::int64_t kUnwanted = 30'000'000'000;  // ns: nobody has asked for so long, and nobody will
 
-std::string dump(const nlohmann::json& json) { return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace); }
 
 nlohmann::json to_array(const TraceEvent& e) {
   return {static_cast<int>(e.kind), e.cut ? 1 : 0, static_cast<int>(e.dtype), e.rank, e.track, e.name, e.detail, e.begin_ns, e.end_ns,
@@ -76,7 +76,7 @@ std::string to_json(const TaskTrace& trace) {
     for (const TraceEvent& e : r.events) events.push_back(to_array(e));
     out["recording"] = {{"began_ns", r.began_ns}, {"ended_ns", r.ended_ns}, {"overwritten", r.overwritten}, {"tracks", r.tracks}, {"names", r.names}, {"events", std::move(events)}};
   }
-  return dump(out);
+  return json_text(out);
 }
 
 TaskTrace parse_task_trace(std::string_view text) {

@@ -18,7 +18,7 @@ namespace {
 
 constexpr int kQuestions = 8;             // for the time
 constexpr std::uint64_t kMostAhead = 4;   // times the steps that are wanted: then nobody waits for a slower task
-constexpr std::chrono::seconds kAnswer{10};  // a recording may be long
+constexpr std::chrono::seconds kRecordingPatience{10};  // a recording may be long
 
 class Recorder {
  public:
@@ -160,7 +160,7 @@ std::vector<TracedTask> traced_tasks(const std::vector<KnownTask>& tasks, const 
     if (known.target.address.port == 0)
       say(fmt::format("{} is left out: {}", known.task, known.unknown));
     else
-      out.push_back({known.task, [target = known.target](const std::string& what, bool post) { return (post ? http_post : http_get)(target, what, kAnswer); }});
+      out.push_back({known.task, [target = known.target](const std::string& what, bool post) { return (post ? http_post : http_get)(target, what, kRecordingPatience); }});
   }
   return out;
 }

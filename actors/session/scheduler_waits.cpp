@@ -6,7 +6,7 @@
 namespace troupe {
 namespace {
 
-constexpr std::size_t kMostSteps = 64;
+constexpr std::size_t kMostStepsInspected = 64;
 constexpr std::size_t kMostWaits = 4096;
 
 }  // namespace
@@ -22,7 +22,7 @@ void SchedulerActorImpl::inspect(ActorDetails& out) const {
   out.running = table_.running();
   std::size_t steps = 0;
   for (const auto& [key, active] : active_)
-    if (++steps <= kMostSteps && out.waiting.waits.size() < kMostWaits) inspect_step(key, active, now, out);
+    if (++steps <= kMostStepsInspected && out.waiting.waits.size() < kMostWaits) inspect_step(key, active, now, out);
   for (const auto& lent : lent_)
     if (const auto graph = lent.lock()) graph->inspect(out);
   if (active_.empty()) return;

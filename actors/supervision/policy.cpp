@@ -6,7 +6,7 @@
 namespace troupe {
 namespace {
 
-constexpr std::chrono::milliseconds kFirstPause{10};  // then twice as long each time
+constexpr std::chrono::milliseconds kFirstRestartPause{10};  // then twice as long each time
 constexpr std::chrono::seconds kNewRow{10};
 constexpr int kRestarts = 5;
 
@@ -53,7 +53,7 @@ std::optional<Restarts::Clock::duration> Restarts::after_failure(Clock::time_poi
   if (row_ > 0 && now - last_ >= kNewRow) row_ = 0;
   last_ = now;
   if (row_ == limit_) return std::nullopt;
-  return kFirstPause * (1 << row_++);
+  return kFirstRestartPause * (1 << row_++);
 }
 
 }  // namespace troupe

@@ -3,7 +3,7 @@
 namespace troupe {
 namespace {
 
-using namespace proto::tensorboard;
+namespace pb = proto::tensorboard;
 
 // DataType in types.proto.
 std::int32_t number_of(DType dtype) {
@@ -25,7 +25,7 @@ std::int32_t number_of(DType dtype) {
   return 0;
 }
 
-void set_shape(TensorShape& out, const Shape& shape) {
+void set_shape(pb::TensorShape& out, const Shape& shape) {
   if (!shape.has_rank()) {
     out.set_unknown_rank(true);
     return;
@@ -33,9 +33,9 @@ void set_shape(TensorShape& out, const Shape& shape) {
   for (int d = 0; d < shape.rank(); ++d) out.add_dim()->set_size(shape[d]);
 }
 
-void set(proto::tensorboard::AttrValue& out, const troupe::AttrValue& value) {
+void set(pb::AttrValue& out, const troupe::AttrValue& value) {
   struct Visitor {
-    proto::tensorboard::AttrValue& out;
+    pb::AttrValue& out;
     void operator()(std::int64_t v) { out.set_i(v); }
     void operator()(double v) { out.set_f(static_cast<float>(v)); }
     void operator()(bool v) { out.set_b(v); }
@@ -58,11 +58,11 @@ void set(proto::tensorboard::AttrValue& out, const troupe::AttrValue& value) {
 
 }  // namespace
 
-GraphDef graph_def_of(const Graph& graph) {
-  GraphDef out;
+proto::tensorboard::GraphDef graph_def_of(const Graph& graph) {
+  pb::GraphDef out;
   for (int id = 0; id < graph.size(); ++id) {
     const Node& node = graph.node(id);
-    NodeDef& def = *out.add_node();
+    pb::NodeDef& def = *out.add_node();
     def.set_name(node.name);
     def.set_op(node.op->name);
     def.set_device(node.device);

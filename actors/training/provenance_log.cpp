@@ -13,7 +13,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kBuffer = 64 << 10;  // bytes
-constexpr std::size_t kChunk = 1 << 20;
+constexpr std::size_t kLogChunk = 1 << 20;
 constexpr std::string_view kBegin = "{\"version\":";
 
 Json source_json(const SlotSource& source) {
@@ -43,7 +43,7 @@ void each_line(ReadableFile& file, Line&& line) {
   std::string pending;
   const std::uint64_t size = file.size();
   for (std::uint64_t at = 0; at < size;) {
-    std::string chunk(static_cast<std::size_t>(std::min<std::uint64_t>(kChunk, size - at)), '\0');
+    std::string chunk(static_cast<std::size_t>(std::min<std::uint64_t>(kLogChunk, size - at)), '\0');
     file.read(at, std::as_writable_bytes(std::span(chunk)));
     at += chunk.size();
     pending += chunk;

@@ -8,7 +8,7 @@
 namespace troupe {
 namespace {
 
-constexpr std::chrono::milliseconds kLongestPause{500};
+constexpr std::chrono::milliseconds kLongestDialPause{500};
 constexpr std::size_t kFlushAll = 1 << 20;
 
 // May the same dial succeed later?
@@ -46,7 +46,7 @@ void Wire::start_attempt(const TaskName& peer, Dial& dial) {
   wire::Fd socket = wire::start_connect(dial.address);
   if (!socket) {
     dial.last_error = Error(Code::resource_exhausted, "no file descriptor is free");
-    dial.next_attempt = Clock::now() + kLongestPause;
+    dial.next_attempt = Clock::now() + kLongestDialPause;
     return;
   }
   wire::tune(socket, &dial.address);
@@ -236,7 +236,7 @@ void Wire::end_attempt(Link& link, const Error& reason) {
   dial.last_error = reason;
   if (!may_pass(reason.code())) return fail_dial(link.peer, reason);
   dial.next_attempt = Clock::now() + dial.pause;
-  dial.pause = std::min(2 * dial.pause, kLongestPause);
+  dial.pause = std::min(2 * dial.pause, kLongestDialPause);
 }
 
 void Wire::fail_dial(const TaskName& peer, const Error& reason) {

@@ -5,9 +5,9 @@
 namespace troupe {
 namespace {
 
-constexpr const char* kProgram = "troupe-node";
-constexpr const char* kUsage = "--job JOB --task INDEX --cluster FILE [OPTIONS]";
-constexpr const char* kDescription =
+constexpr const char* kNodeProgram = "troupe-node";
+constexpr const char* kNodeUsage = "--job JOB --task INDEX --cluster FILE [OPTIONS]";
+constexpr const char* kNodeDescription =
     R"(A task of a cluster that lends its devices: a client that has joined the cluster places parts of its
 graphs on them.
 
@@ -28,7 +28,7 @@ Says "ready" on stderr when all tasks of the file have met, and runs until SIGIN
 std::variant<NodeOptions, EarlyExit> parse_node_options(const std::vector<std::string>& arguments,
                                                         bool launched) {
   NodeOptions options;
-  const auto app = make_command_line(kProgram, kUsage, kDescription);
+  const auto app = make_command_line(kNodeProgram, kNodeUsage, kNodeDescription);
   add_membership(*app, options.membership);
   add_whole(*app, "--devices", options.devices, 1, 1024, "CPU devices to offer");
   add_whole(*app, "--threads", options.threads, 1, 1024,
@@ -36,7 +36,7 @@ std::variant<NodeOptions, EarlyExit> parse_node_options(const std::vector<std::s
   add_memory_limit(*app, options.memory_limit);
   add_gpus(*app, options.gpus);
   if (auto exit = parse(*app, arguments)) return *exit;
-  if (auto problem = options.membership.problem(launched)) return wrong_usage(kProgram, *problem);
+  if (auto problem = options.membership.problem(launched)) return wrong_usage(kNodeProgram, *problem);
   return options;
 }
 

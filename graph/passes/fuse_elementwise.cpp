@@ -10,9 +10,9 @@
 namespace troupe {
 namespace {
 
-class Finder {
+class ChainFinder {
  public:
-  Finder(const Graph& graph, const FuseOptions& options)
+  ChainFinder(const Graph& graph, const FuseOptions& options)
       : graph_(graph), options_(options), uses_(graph), order_(graph.topological_order()) {
     place_.resize(order_.size());
     for (std::size_t i = 0; i < order_.size(); ++i) place_[at(order_[i])] = i;
@@ -125,7 +125,7 @@ class Finder {
 }  // namespace
 
 std::unique_ptr<Graph> fuse_elementwise(const Graph& graph, const FuseOptions& options) {
-  return replace_groups(graph, Finder(graph, options).groups(), options.notes);
+  return replace_groups(graph, ChainFinder(graph, options).groups(), options.notes);
 }
 
 }  // namespace troupe

@@ -45,9 +45,9 @@ class Requests {
   std::vector<std::set<std::string>> devices_;
 };
 
-class Finder {
+class UpdateFinder {
  public:
-  Finder(const Graph& graph, const FuseOptions& options) : graph_(graph), options_(options), requests_(graph) {}
+  UpdateFinder(const Graph& graph, const FuseOptions& options) : graph_(graph), options_(options), requests_(graph) {}
 
   std::vector<FusedGroup> groups() {
     std::vector<std::vector<int>> sets;  // that may become one; few
@@ -136,7 +136,7 @@ class Finder {
 }  // namespace
 
 std::unique_ptr<Graph> fuse_updates(const Graph& graph, const FuseOptions& options) {
-  return replace_groups(graph, Finder(graph, options).groups(), options.notes);
+  return replace_groups(graph, UpdateFinder(graph, options).groups(), options.notes);
 }
 
 }  // namespace troupe

@@ -14,7 +14,7 @@
 #include "graph/optimizers.hpp"
 #include "graph/variable.hpp"
 #include "kernels/data/digits.hpp"
-#include "tests/actors/error_of.hpp"
+#include "tests/error_of.hpp"
 #include "tests/actors/job_tasks.hpp"
 
 namespace troupe {

@@ -18,7 +18,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using testing::StepCluster;
 
-const TaskName kA{"worker", 0}, kB{"worker", 1}, kC{"worker", 2};
+const TaskName kRank0{"worker", 0}, kRank1{"worker", 1}, kRank2{"worker", 2};
 
 class Collectives : public ::testing::Test {
  protected:
@@ -53,14 +53,14 @@ class Collectives : public ::testing::Test {
   }
   static std::string error_of(const Answer& answer) { return answer->empty() ? "no answer" : answer->back().error.message(); }
 
-  StepCluster cluster{{kA, kB, kC}};
+  StepCluster cluster{{kRank0, kRank1, kRank2}};
 };
 
 TEST_F(Collectives, PartsTravelBetweenTheTasksAndTheResultIsTheSame) {
-  const std::uint64_t group = open_all({kA, kB, kC});
+  const std::uint64_t group = open_all({kRank0, kRank1, kRank2});
   for (int round = 0; round < 2; ++round) {
     std::vector<Answer> answers;
-    for (const TaskName& task : {kA, kB, kC})
+    for (const TaskName& task : {kRank0, kRank1, kRank2})
       answers.push_back(contribute(task, group, Tensor::vector<std::int64_t>({task.index + 1, 10 * task.index})));
     for (const Answer& answer : answers) {
       ASSERT_EQ(answer->size(), 1u);
@@ -68,46 +68,46 @@ TEST_F(Collectives, PartsTravelBetweenTheTasksAndTheResultIsTheSame) {
       EXPECT_TRUE(bitwise_equal(answer->front().tensors.at(0), Tensor::vector<std::int64_t>({6, 30})));
     }
   }
-  EXPECT_EQ(cluster.sent<CollectivePart>(kA, kB).size(), 2u) << "one hop each";
+  EXPECT_EQ(cluster.sent<CollectivePart>(kRank0, kRank1).size(), 2u) << "one hop each";
 }
 
 TEST_F(Collectives, WhatALostTaskSentForAGroupThatWasNotOpenedIsFreed) {
   const Tensor lost = Tensor::vector<float>({1}), kept = Tensor::vector<float>({2});
-  cluster.deliver(kA, kB, CollectivePart{.group = 9, .operation = {}, .tensor = lost, .error = {}});
-  cluster.deliver(kC, kB, CollectivePart{.group = 9, .operation = {}, .tensor = kept, .error = {}});
+  cluster.deliver(kRank0, kRank1, CollectivePart{.group = 9, .operation = {}, .tensor = lost, .error = {}});
+  cluster.deliver(kRank2, kRank1, CollectivePart{.group = 9, .operation = {}, .tensor = kept, .error = {}});
   cluster.system.run();
   EXPECT_FALSE(lost.unique());
-  cluster.cut(kA, kB);
+  cluster.cut(kRank0, kRank1);
   EXPECT_TRUE(lost.unique());
   EXPECT_FALSE(kept.unique());
 }
 
 TEST_F(Collectives, WhatComesBeforeTheGroupIsOpenIsKept) {
-  const std::uint64_t group = open(kA, {kA, kB}).group;
-  const Answer first = contribute(kA, group, Tensor::vector<float>({1}));
-  EXPECT_EQ(open(kB, {kA, kB}).group, group);
-  contribute(kB, group, Tensor::vector<float>({2}));
+  const std::uint64_t group = open(kRank0, {kRank0, kRank1}).group;
+  const Answer first = contribute(kRank0, group, Tensor::vector<float>({1}));
+  EXPECT_EQ(open(kRank1, {kRank0, kRank1}).group, group);
+  contribute(kRank1, group, Tensor::vector<float>({2}));
   EXPECT_EQ(first->at(0).tensors.at(0).item<float>(), 3);
 }
 
 TEST_F(Collectives, GroupsOfTheSameNameAreToldApart) {
-  const std::uint64_t first = open(kA, {kA, kB}).group, second = open(kA, {kA, kB}).group;
+  const std::uint64_t first = open(kRank0, {kRank0, kRank1}).group, second = open(kRank0, {kRank0, kRank1}).group;
   EXPECT_NE(first, second);
-  EXPECT_EQ(open(kB, {kA, kB}).group, first);
-  EXPECT_NE(open(kB, {kA, kB}, "other").group, second);
+  EXPECT_EQ(open(kRank1, {kRank0, kRank1}).group, first);
+  EXPECT_NE(open(kRank1, {kRank0, kRank1}, "other").group, second);
 }
 
 TEST_F(Collectives, AGroupThatCannotBeIsRefused) {
-  EXPECT_THAT(open(kA, {kB, kC}).error.message(), HasSubstr("/job:worker/task:0 is not among the members of group 'job'"));
-  EXPECT_THAT(open(kA, {kA, kB, kB}).error.message(), HasSubstr("comes twice"));
-  EXPECT_THAT(error_of(contribute(kA, 5, Tensor::vector<float>({1}))), HasSubstr("has no group 5 open"));
+  EXPECT_THAT(open(kRank0, {kRank1, kRank2}).error.message(), HasSubstr("/job:worker/task:0 is not among the members of group 'job'"));
+  EXPECT_THAT(open(kRank0, {kRank0, kRank1, kRank1}).error.message(), HasSubstr("comes twice"));
+  EXPECT_THAT(error_of(contribute(kRank0, 5, Tensor::vector<float>({1}))), HasSubstr("has no group 5 open"));
 }
 
 TEST_F(Collectives, ARankThatDisagreesIsAnErrorOnEveryTask) {
-  const std::uint64_t group = open_all({kA, kB, kC});
-  std::vector<Answer> answers = {contribute(kA, group, Tensor::vector<float>({1}), "loss"),
-                                 contribute(kB, group, Tensor::vector<float>({1}), "accuracy"),
-                                 contribute(kC, group, Tensor::vector<float>({1}), "loss")};
+  const std::uint64_t group = open_all({kRank0, kRank1, kRank2});
+  std::vector<Answer> answers = {contribute(kRank0, group, Tensor::vector<float>({1}), "loss"),
+                                 contribute(kRank1, group, Tensor::vector<float>({1}), "accuracy"),
+                                 contribute(kRank2, group, Tensor::vector<float>({1}), "loss")};
   for (const Answer& answer : answers) {
     ASSERT_EQ(answer->size(), 1u);
     EXPECT_THAT(error_of(answer), AllOf(HasSubstr("'loss'"), HasSubstr("'accuracy'"), HasSubstr("/job:worker/task:1")));
@@ -115,57 +115,57 @@ TEST_F(Collectives, ARankThatDisagreesIsAnErrorOnEveryTask) {
 }
 
 TEST_F(Collectives, ALostTaskIsNamedOnAllOthers) {
-  const std::uint64_t group = open_all({kA, kB, kC});
-  const Answer a = contribute(kA, group, Tensor::zeros(DType::f32, {9000}));
-  const Answer c = contribute(kC, group, Tensor::zeros(DType::f32, {9000}));
-  cluster.cut(kB, kC);  // around the ring C waits for B; A hears it from C
+  const std::uint64_t group = open_all({kRank0, kRank1, kRank2});
+  const Answer a = contribute(kRank0, group, Tensor::zeros(DType::f32, {9000}));
+  const Answer c = contribute(kRank2, group, Tensor::zeros(DType::f32, {9000}));
+  cluster.cut(kRank1, kRank2);  // around the ring C waits for B; A hears it from C
   for (const Answer& answer : {a, c}) EXPECT_THAT(error_of(answer), HasSubstr("/job:worker/task:1 was lost: the link was cut"));
-  EXPECT_THAT(error_of(contribute(kA, group, Tensor::vector<float>({1}))), HasSubstr("/job:worker/task:1 was lost"));
+  EXPECT_THAT(error_of(contribute(kRank0, group, Tensor::vector<float>({1}))), HasSubstr("/job:worker/task:1 was lost"));
 }
 
 TEST_F(Collectives, ATaskWithoutMemoryFailsTheGroupAndLivesOn) {
-  const std::uint64_t group = open_all({kA, kB, kC});
-  const Answer a = contribute(kA, group, Tensor::zeros(DType::f32, {9000}));
-  cluster.without_memory = {kB};
+  const std::uint64_t group = open_all({kRank0, kRank1, kRank2});
+  const Answer a = contribute(kRank0, group, Tensor::zeros(DType::f32, {9000}));
+  cluster.without_memory = {kRank1};
   const Tensor held = Tensor::zeros(DType::f32, {9000});
-  const Answer b = contribute(kB, group, held);
-  const Answer c = contribute(kC, group, Tensor::zeros(DType::f32, {9000}));
+  const Answer b = contribute(kRank1, group, held);
+  const Answer c = contribute(kRank2, group, Tensor::zeros(DType::f32, {9000}));
   for (const Answer& answer : {a, b, c})
     EXPECT_THAT(error_of(answer), AllOf(HasSubstr("rank 1 (/job:worker/task:1)"), HasSubstr("no memory left")));
   // Its actor is there for other groups.
   cluster.without_memory.clear();
-  const std::uint64_t second = open_all({kA, kB});
-  const Answer again = contribute(kA, second, Tensor::vector<float>({1}));
-  contribute(kB, second, Tensor::vector<float>({2}));
+  const std::uint64_t second = open_all({kRank0, kRank1});
+  const Answer again = contribute(kRank0, second, Tensor::vector<float>({1}));
+  contribute(kRank1, second, Tensor::vector<float>({2}));
   ASSERT_EQ(again->size(), 1u);
   EXPECT_EQ(again->front().error.to_string(), Error().to_string());
 }
 
 // Around the ring C waits for B, but only A, which sends to B, is told that B has left.
 TEST_F(Collectives, ATaskThatHasLeftTellsThoseWhoCallOn) {
-  const std::uint64_t group = open_all({kA, kB, kC});
-  caf::anon_send(cluster.task(kB).collective, CloseGroup{group, {}});
+  const std::uint64_t group = open_all({kRank0, kRank1, kRank2});
+  caf::anon_send(cluster.task(kRank1).collective, CloseGroup{group, {}});
   cluster.system.run();
-  const Answer c = contribute(kC, group, Tensor::zeros(DType::f32, {9000}));
+  const Answer c = contribute(kRank2, group, Tensor::zeros(DType::f32, {9000}));
   EXPECT_TRUE(c->empty());
-  const Answer a = contribute(kA, group, Tensor::zeros(DType::f32, {9000}));
+  const Answer a = contribute(kRank0, group, Tensor::zeros(DType::f32, {9000}));
   for (const Answer& answer : {a, c}) EXPECT_THAT(error_of(answer), HasSubstr("/job:worker/task:1 has left the group"));
 }
 
 TEST_F(Collectives, ATaskThatLeavesOthersInAnOperationTellsThem) {
-  const std::uint64_t group = open_all({kA, kB, kC});
-  const Answer a = contribute(kA, group, Tensor::zeros(DType::f32, {9000}));  // B keeps its part
-  const Answer c = contribute(kC, group, Tensor::zeros(DType::f32, {9000}));
+  const std::uint64_t group = open_all({kRank0, kRank1, kRank2});
+  const Answer a = contribute(kRank0, group, Tensor::zeros(DType::f32, {9000}));  // B keeps its part
+  const Answer c = contribute(kRank2, group, Tensor::zeros(DType::f32, {9000}));
   EXPECT_TRUE(a->empty() && c->empty());
-  caf::anon_send(cluster.task(kB).collective, CloseGroup{group, {}});
+  caf::anon_send(cluster.task(kRank1).collective, CloseGroup{group, {}});
   cluster.system.run();
   for (const Answer& answer : {a, c}) EXPECT_THAT(error_of(answer), HasSubstr("/job:worker/task:1 has left the group"));
 }
 
 TEST_F(Collectives, ATaskThatDoesNotComeIsNamedWhenTimeIsUp) {
-  const std::uint64_t group = open_all({kA, kB, kC});
-  const Answer c = contribute(kC, group, Tensor::zeros(DType::f32, {9000}));
-  const Answer a = contribute(kA, group, Tensor::zeros(DType::f32, {9000}));
+  const std::uint64_t group = open_all({kRank0, kRank1, kRank2});
+  const Answer c = contribute(kRank2, group, Tensor::zeros(DType::f32, {9000}));
+  const Answer a = contribute(kRank0, group, Tensor::zeros(DType::f32, {9000}));
   int ticks = 0;
   while (c->empty() && ++ticks < 100) cluster.system.run_next_timeout();
   EXPECT_GE(ticks, 3 * 8) << "three tasks, each a few times in the timeout";
@@ -174,24 +174,24 @@ TEST_F(Collectives, ATaskThatDoesNotComeIsNamedWhenTimeIsUp) {
 }
 
 TEST_F(Collectives, AGroupThatIsOverNeedsNoTicks) {
-  const std::uint64_t group = open_all({kA, kB});
-  for (const TaskName& task : {kA, kB}) caf::anon_send(cluster.task(task).collective, CloseGroup{group, {}});
+  const std::uint64_t group = open_all({kRank0, kRank1});
+  for (const TaskName& task : {kRank0, kRank1}) caf::anon_send(cluster.task(task).collective, CloseGroup{group, {}});
   cluster.system.run();
   for (int i = 0; i < 2; ++i) cluster.system.run_next_timeout();
   EXPECT_FALSE(cluster.system.has_timeout());
 }
 
 TEST_F(Collectives, ATaskThatFailsTakesTheOthersWithIt) {
-  const std::uint64_t group = open_all({kA, kB, kC});
-  const Answer a = contribute(kA, group, Tensor::vector<float>({1}));
-  caf::anon_send(cluster.task(kB).collective, CloseGroup{group, Error(Code::deadline_exceeded, "too slow")});
+  const std::uint64_t group = open_all({kRank0, kRank1, kRank2});
+  const Answer a = contribute(kRank0, group, Tensor::vector<float>({1}));
+  caf::anon_send(cluster.task(kRank1).collective, CloseGroup{group, Error(Code::deadline_exceeded, "too slow")});
   cluster.system.run();
   EXPECT_THAT(error_of(a), AllOf(HasSubstr("/job:worker/task:1: too slow"), HasSubstr("waiting for nothing")));
 }
 
 TEST_F(Collectives, ATaskTellsWhomItWaitsFor) {
-  const std::uint64_t group = open_all({kA, kB});
-  const Answer a = contribute(kA, group, Tensor::vector<float>({1}));
+  const std::uint64_t group = open_all({kRank0, kRank1});
+  const Answer a = contribute(kRank0, group, Tensor::vector<float>({1}));
   const auto details = [&](const TaskName& of) {
     ActorDetails out;
     for (const auto& record : cluster.system.registry.actors()) {
@@ -200,15 +200,15 @@ TEST_F(Collectives, ATaskTellsWhomItWaitsFor) {
     }
     return out;
   };
-  EXPECT_THAT(details(kA).waits_for, HasSubstr("the next from rank 1 (/job:worker/task:1)"));
-  Waiting all = details(kA).waiting;
-  all.append(details(kB).waiting);
+  EXPECT_THAT(details(kRank0).waits_for, HasSubstr("the next from rank 1 (/job:worker/task:1)"));
+  Waiting all = details(kRank0).waiting;
+  all.append(details(kRank1).waiting);
   const WaitAnalysis found = analyse(all, {});
   ASSERT_EQ(found.causes.size(), 1u);
   EXPECT_THAT(found.causes[0].text, HasSubstr("rank 1 (/job:worker/task:1)'s part in all_reduce"));
-  contribute(kB, group, Tensor::vector<float>({1}));
-  EXPECT_EQ(details(kA).waits_for, "");
-  EXPECT_TRUE(details(kA).waiting.things.empty());
+  contribute(kRank1, group, Tensor::vector<float>({1}));
+  EXPECT_EQ(details(kRank0).waits_for, "");
+  EXPECT_TRUE(details(kRank0).waiting.things.empty());
 }
 
 // ---- Between devices -----------------------------------------------------------------------------------------------
@@ -294,7 +294,7 @@ class CollectivesOnDevices : public Collectives {
   }
   HandCommunicator& end(std::uint32_t rank) { return *makers[rank].made; }
 
-  const std::vector<TaskName> members = {kA, kB, kC};
+  const std::vector<TaskName> members = {kRank0, kRank1, kRank2};
   std::array<HandMaker, 3> makers;
   std::uint64_t group = 0;
 };
@@ -337,7 +337,7 @@ TEST_F(CollectivesOnDevices, ATaskLostWhileTheyWorkIsNamedAndTheOthersAbort) {
   const Answer a = give(0, "x", false), c = give(2, "x", false);
   give(1, "x", false);
   EXPECT_EQ(end(2).running.size(), 1u);
-  lose(kB);
+  lose(kRank1);
   for (const Answer& answer : {a, c}) {
     ASSERT_EQ(answer->size(), 1u);
     EXPECT_THAT(error_of(answer), HasSubstr("/job:worker/task:1 was lost: silence"));
@@ -345,7 +345,7 @@ TEST_F(CollectivesOnDevices, ATaskLostWhileTheyWorkIsNamedAndTheOthersAbort) {
   for (const std::uint32_t r : {0u, 2u}) EXPECT_THAT(end(r).aborted.message(), HasSubstr("was lost: silence"));
   // Another group of the same tasks has communicators of its own.
   const std::shared_ptr<HandCommunicator> old = makers[0].made;
-  group = open_all({kA, kC});
+  group = open_all({kRank0, kRank2});
   makers[2].rank = 1;
   const auto answers = {give(0, "joining", true), give(2, "joining", true)};
   for (const std::uint32_t r : {0u, 2u}) makers[r].made->joined({});
@@ -357,7 +357,7 @@ TEST_F(CollectivesOnDevices, ATaskLostWhileTheyWorkIsNamedAndTheOthersAbort) {
 TEST_F(CollectivesOnDevices, ATaskLostWhileTheyJoinIsNamedAndTheOthersAbort) {
   std::vector<Answer> answers;
   for (const std::uint32_t r : {0u, 1u, 2u}) answers.push_back(give(r, "joining", true));
-  lose(kB);
+  lose(kRank1);
   for (const std::uint32_t r : {0u, 2u}) {
     EXPECT_THAT(error_of(answers[r]), HasSubstr("/job:worker/task:1 was lost: silence"));
     EXPECT_TRUE(end(r).aborted);
@@ -395,7 +395,7 @@ TEST_F(CollectivesOnDevices, OneThatDoesNotEndIsGivenUpWhenTimeIsUp) {
 TEST_F(CollectivesOnDevices, ATaskThatShutsDownAborts) {
   join_all();
   give(0, "x", false);
-  caf::anon_send(cluster.task(kA).collective, Stop{});
+  caf::anon_send(cluster.task(kRank0).collective, Stop{});
   cluster.system.run();
   EXPECT_THAT(end(0).aborted.message(), HasSubstr("/job:worker/task:0 shuts down"));
 }
@@ -412,7 +412,7 @@ TEST_F(CollectivesOnDevices, ATensorOfADeviceThatTheGroupHasNotJoinedIsRefused) 
   contribution->on_devices = true;
   contribution->spec = {.dtype = DType::f32, .shape = {1}, .name = "x"};
   contribution->done = [answer](CollectiveResult result) { answer->push_back(std::move(result)); };
-  caf::anon_send(cluster.task(kA).collective, Contribute{std::move(contribution)});
+  caf::anon_send(cluster.task(kRank0).collective, Contribute{std::move(contribution)});
   cluster.system.run();
   EXPECT_THAT(error_of(answer), HasSubstr("all_reduce sum of f32[1] 'x': f32[1] was given, on a device that the group has not joined"));
 }
@@ -423,8 +423,8 @@ TEST_F(CollectivesOnDevices, ATensorOfADeviceThatTheGroupHasNotJoinedIsRefused) 
 class CollectiveSteps : public Collectives {
  protected:
   CollectiveSteps() {
-    for (const TaskName& task : {kA, kB}) cluster.register_call(task, session(task), GraphId{0}, graph, {x}, {y});
-    group = open_all({kA, kB});
+    for (const TaskName& task : {kRank0, kRank1}) cluster.register_call(task, session(task), GraphId{0}, graph, {x}, {y});
+    group = open_all({kRank0, kRank1});
   }
   static SessionId session(const TaskName& task) { return SessionId{static_cast<std::uint64_t>(task.index) + 1}; }
   StepCluster::Answer run(const TaskName& task, std::uint64_t step, float value, std::uint64_t in_group) {
@@ -451,9 +451,9 @@ class CollectiveSteps : public Collectives {
 
 TEST_F(CollectiveSteps, ContributeAndGoOnWithTheResult) {
   for (const std::uint64_t step : {0, 1}) {
-    const auto a = run(kA, step, 1, group);
+    const auto a = run(kRank0, step, 1, group);
     EXPECT_TRUE(a->empty()) << "it waits for the other rank";
-    const auto b = run(kB, step, 2, group);
+    const auto b = run(kRank1, step, 2, group);
     for (const auto& answer : {a, b}) {
       ASSERT_EQ(answer->size(), 1u);
       EXPECT_EQ(answer->front().error.to_string(), Error().to_string());
@@ -463,23 +463,23 @@ TEST_F(CollectiveSteps, ContributeAndGoOnWithTheResult) {
 }
 
 TEST_F(CollectiveSteps, FailWithTheirGroup) {
-  const auto a = run(kA, 0, 1, group);
-  cluster.cut(kA, kB);
+  const auto a = run(kRank0, 0, 1, group);
+  cluster.cut(kRank0, kRank1);
   ASSERT_EQ(a->size(), 1u);
   EXPECT_THAT(a->front().error.message(), HasSubstr("/job:worker/task:1 was lost"));
 }
 
 TEST_F(CollectiveSteps, WithoutAGroupFail) {
-  const auto a = run(kA, 0, 1, 0);
+  const auto a = run(kRank0, 0, 1, 0);
   ASSERT_EQ(a->size(), 1u);
   EXPECT_THAT(a->front().error.message(), HasSubstr("has no group 0 open"));
 }
 
 TEST_F(CollectiveSteps, ThatRepeatANumberFailOnBothRanks) {
-  run(kA, 0, 1, group);
-  run(kB, 0, 1, group);
-  const auto b = run(kB, 1, 1, group);
-  const auto a = run(kA, 0, 1, group);
+  run(kRank0, 0, 1, group);
+  run(kRank1, 0, 1, group);
+  const auto b = run(kRank1, 1, 1, group);
+  const auto a = run(kRank0, 0, 1, group);
   for (const auto& answer : {a, b}) {
     ASSERT_EQ(answer->size(), 1u);
     EXPECT_THAT(answer->front().error.message(), HasSubstr("is operation 0 of channel 1; the next is 1"));

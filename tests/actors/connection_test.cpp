@@ -7,7 +7,7 @@
 
 #include <algorithm>
 
-#include "tests/actors/error_of.hpp"
+#include "tests/error_of.hpp"
 #include "tests/actors/wire_testing.hpp"
 
 namespace troupe::wire {

@@ -9,11 +9,12 @@
 #include "actors/troupe.hpp"
 #include "actors/wire/cork.hpp"
 #include "graph/all_reduce.hpp"
+#include "tests/actors/patience.hpp"
 
 namespace troupe {
 namespace {
 
-constexpr std::chrono::seconds kPatience{20};
+using testing::kPatience;
 
 // An op that takes long: until the test lets it go.
 class Gate {

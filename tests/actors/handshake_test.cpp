@@ -8,7 +8,7 @@ namespace {
 const TaskName kSelf{"ps", 0};
 const TaskName kPeer{"worker", 3};
 
-struct HandshakeTest : testing::Test {
+struct HandshakeTest : ::testing::Test {
   Handshake handshake{kSelf, "demo", "secret", Incarnation{1}};
   Hello good{kProtocolVersion, "demo", "secret", kPeer, kSelf, Incarnation{9}};
 };

@@ -13,19 +13,20 @@
 #include "actors/troupe.hpp"
 #include "actors/wire/socket.hpp"
 #include "tests/actors/certificates.hpp"
-#include "tests/actors/error_of.hpp"
-#include "tests/actors/temporary_directory.hpp"
+#include "tests/error_of.hpp"
+#include "tests/actors/patience.hpp"
+#include "tests/temporary_directory.hpp"
 
 namespace troupe {
 namespace {
+
+using testing::kPatience;
 
 using namespace std::chrono_literals;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
-
-constexpr std::chrono::seconds kPatience{20};
 
 using testing::error_of;
 

@@ -14,7 +14,7 @@
 #include "actors/training/training_plan.hpp"
 #include "kernels/data/digits.hpp"
 #include "tests/actors/job_tasks.hpp"
-#include "tests/actors/temporary_directory.hpp"
+#include "tests/temporary_directory.hpp"
 #include "tests/checkpoint/forwarding_file_system.hpp"
 
 namespace troupe {

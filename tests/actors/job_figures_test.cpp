@@ -6,11 +6,12 @@
 #include "actors/introspection/introspection.hpp"
 #include "kernels/data/digits.hpp"
 #include "tests/actors/job_tasks.hpp"
+#include "tests/actors/patience.hpp"
 
 namespace troupe {
 namespace {
 
-constexpr std::chrono::seconds kPatience{20};
+using testing::kPatience;
 
 struct Job {
   int epochs = 2;

@@ -8,9 +8,9 @@
 #include "actors/session/session.hpp"
 #include "graph/ops.hpp"
 #include "tests/actors/certificates.hpp"
-#include "tests/actors/error_of.hpp"
+#include "tests/error_of.hpp"
 #include "tests/actors/loose_tls_peer.hpp"
-#include "tests/actors/temporary_directory.hpp"
+#include "tests/temporary_directory.hpp"
 #include "tests/actors/wire_testing.hpp"
 
 namespace troupe {

@@ -11,7 +11,7 @@
 #include "graph/optimizers.hpp"
 #include "graph/towers.hpp"
 #include "kernels/data/digits.hpp"
-#include "tests/actors/error_of.hpp"
+#include "tests/error_of.hpp"
 
 namespace troupe {
 namespace {
@@ -232,12 +232,12 @@ TEST(MixedPrecisionSession, Trains) {
   EXPECT_EQ(session.run(t.parameters[0].read()).dtype(), DType::f32);
 }
 
-Model small_model() {
+Model narrow_model() {
   return Model({layers::flatten(), layers::dense(16, Activation::relu), layers::dense(10)}, Shape{28, 28, 1});
 }
 
 TEST(MixedPrecisionModel, RefusesWhatCannotBe) {
-  Model model = small_model();
+  Model model = narrow_model();
   EXPECT_EQ(error_of([&] { model.compile(optimizers::Adam{}, {.precision = DType::f64}); }).code(),
             Code::invalid_argument);
 }
@@ -246,7 +246,7 @@ TEST(MixedPrecisionModel, LearnsAsWellAsInF32) {
   const DataSplits data = draw_digits({.train = 600, .test = 200});
   std::map<DType, double> accuracy;
   for (const DType precision : {DType::f32, DType::bf16, DType::f16}) {
-    Model model = small_model();
+    Model model = narrow_model();
     model.compile(optimizers::Adam{.learning_rate = 0.01}, {.precision = precision});
     const TrainingResult result = model.fit(data, {.epochs = 4, .batch = 20});
     accuracy[precision] = result.test_accuracy;
@@ -281,7 +281,7 @@ TEST(MixedPrecisionModel, ConvolutionsTooWithTheSameBitsOnAnyThreads) {
 // A scale that is too large for f16 comes down by itself.
 TEST(MixedPrecisionModel, FindsAScaleThatFits) {
   const DataSplits data = draw_digits({.train = 200, .test = 20});
-  Model model = small_model();
+  Model model = narrow_model();
   model.compile(optimizers::Adam{.learning_rate = 0.01},
                 {.precision = DType::f16, .loss_scaling = {.initial = 16777216}});
   const TrainingResult result = model.fit(data, {.epochs = 3, .batch = 10});

@@ -8,8 +8,8 @@
 #include "graph/autodiff.hpp"
 #include "graph/ops.hpp"
 #include "kernels/data/digits.hpp"
-#include "tests/actors/error_of.hpp"
-#include "tests/actors/temporary_directory.hpp"
+#include "tests/error_of.hpp"
+#include "tests/temporary_directory.hpp"
 
 namespace troupe {
 namespace {

@@ -10,7 +10,7 @@
 #include "actors/session/borrowed_thread.hpp"
 #include "actors/training/worker_actor.hpp"
 #include "messages/codec.hpp"
-#include "tests/actors/error_of.hpp"
+#include "tests/error_of.hpp"
 #include "tests/actors/step_testing.hpp"
 
 namespace troupe {

@@ -9,9 +9,9 @@
 #include "graph/resnet.hpp"
 #include "graph/towers.hpp"
 #include "kernels/data/digits.hpp"
-#include "tests/actors/error_of.hpp"
+#include "tests/error_of.hpp"
 #include "tests/actors/job_tasks.hpp"
-#include "tests/actors/temporary_directory.hpp"
+#include "tests/temporary_directory.hpp"
 
 namespace troupe {
 namespace {

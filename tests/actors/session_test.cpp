@@ -9,21 +9,14 @@
 #include "graph/ops.hpp"
 #include "graph/training_ops.hpp"
 #include "graph/variable.hpp"
+#include "tests/error_of.hpp"
 
 namespace troupe {
 namespace {
 
-using namespace std::chrono_literals;
+using testing::error_of;
 
-template <class F>
-Error error_of(F&& f) {
-  try {
-    f();
-  } catch (const Error& e) {
-    return e;
-  }
-  return Error();
-}
+using namespace std::chrono_literals;
 
 TEST(Session, RunsAGraphWithFeedsAndFetches) {
   Graph g;

@@ -12,7 +12,7 @@
 #include <random>
 #include <thread>
 
-#include "tests/actors/error_of.hpp"
+#include "tests/error_of.hpp"
 #include "tests/actors/wire_testing.hpp"
 
 namespace troupe::wire {
@@ -22,8 +22,8 @@ using testing::error_of;
 
 constexpr std::size_t kMiB = 1 << 20;
 
-struct Pair {
-  Pair() {
+struct SharedPair {
+  SharedPair() {
     int fds[2];
     EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds), 0);
     SharedMemory memory = SharedMemory::create();
@@ -47,7 +47,7 @@ std::string read(Channel& channel, std::size_t most) {
 }
 
 TEST(SharedMemoryChannel, BytesPassBothWays) {
-  Pair pair;
+  SharedPair pair;
   EXPECT_EQ(write(*pair.a, "there"), 5);
   EXPECT_EQ(pair.a->sent(), 5u);
   EXPECT_EQ(write(*pair.b, "and back"), 8);
@@ -61,7 +61,7 @@ TEST(SharedMemoryChannel, BytesPassBothWays) {
 }
 
 TEST(SharedMemoryChannel, IsFullAndGoesOn) {
-  Pair pair;
+  SharedPair pair;
   EXPECT_EQ(write(*pair.a, std::string(3 * kMiB, 'x')), ssize_t{kMiB});
   EXPECT_EQ(write(*pair.a, "y"), -1);
   EXPECT_EQ(errno, EAGAIN);
@@ -74,7 +74,7 @@ TEST(SharedMemoryChannel, IsFullAndGoesOn) {
 
 // The socket is touched for those who sleep only.
 TEST(SharedMemoryChannel, WakesWhoSleeps) {
-  Pair pair;
+  SharedPair pair;
   write(*pair.a, "1");
   EXPECT_FALSE(readable(pair.b->socket().get()));
   EXPECT_FALSE(pair.b->sleep(false)) << "something is there";
@@ -97,7 +97,7 @@ TEST(SharedMemoryChannel, WakesWhoSleeps) {
 }
 
 TEST(SharedMemoryChannel, EndsWithItsSocketAfterTheLastByte) {
-  Pair pair;
+  SharedPair pair;
   write(*pair.a, "last");
   pair.a->close();
   EXPECT_EQ(read(*pair.b, 100), "last");
@@ -108,7 +108,7 @@ TEST(SharedMemoryChannel, EndsWithItsSocketAfterTheLastByte) {
 }
 
 TEST(SharedMemoryChannel, StreamsOfRandomPiecesStayTheSame) {
-  Pair pair;
+  SharedPair pair;
   constexpr std::size_t kTotal = 16 * kMiB;
   std::string sent(kTotal, '\0');
   std::mt19937 random(1);
@@ -138,7 +138,7 @@ TEST(SharedMemoryChannel, StreamsOfRandomPiecesStayTheSame) {
 
 // Bytes come while a read goes from one place to the next: they belong into the first place that is not full.
 TEST(SharedMemoryChannel, PlacesAreFilledInTheirOrderWhileBytesCome) {
-  Pair pair;
+  SharedPair pair;
   constexpr std::uint32_t kWords = 1 << 19;
   std::thread writer([&] {
     for (std::uint32_t word = 0; word < kWords;) {

@@ -16,11 +16,11 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using testing::StepCluster;
+using testing::kClient;
+using testing::kOther;
+using testing::kSession;
 
-const TaskName kClient{"worker", 0};
-const TaskName kOther{"worker", 1};
 const TaskName kThird{"worker", 2};
-constexpr SessionId kSession{11};
 constexpr GraphId kGraph{0};
 constexpr StepId kStep{1};
 

@@ -23,6 +23,10 @@
 
 namespace troupe::testing {
 
+inline const TaskName kClient{"worker", 0};
+inline const TaskName kOther{"worker", 1};
+inline constexpr SessionId kSession{11};
+
 // A CPU whose compute stream is worked off by the test.
 class HeldDevice final : public Device, private Stream {
  public:

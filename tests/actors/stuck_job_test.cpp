@@ -10,17 +10,18 @@
 #include "actors/introspection/introspection.hpp"
 #include "kernels/data/digits.hpp"
 #include "tests/actors/job_tasks.hpp"
+#include "tests/actors/patience.hpp"
 
 namespace troupe {
 namespace {
+
+using testing::kPatience;
 
 using namespace std::chrono_literals;
 using ::testing::AllOf;
 using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using testing::JobTasks;
-
-constexpr std::chrono::seconds kPatience{60};
 
 // Trains until the test is over.
 class StuckJob : public ::testing::Test {

@@ -9,7 +9,7 @@
 
 #include "kernels/data/digits.hpp"
 #include "tests/actors/job_tasks.hpp"
-#include "tests/actors/temporary_directory.hpp"
+#include "tests/temporary_directory.hpp"
 
 namespace troupe {
 namespace {

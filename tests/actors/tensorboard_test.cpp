@@ -11,9 +11,9 @@
 #include "actors/tensorboard/record.hpp"
 #include "graph/variable.hpp"
 #include "messages/error.hpp"
-#include "tests/actors/error_of.hpp"
+#include "tests/error_of.hpp"
 #include "tests/actors/event_reader.hpp"
-#include "tests/actors/temporary_directory.hpp"
+#include "tests/temporary_directory.hpp"
 
 namespace troupe {
 namespace {

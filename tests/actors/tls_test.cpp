@@ -4,9 +4,9 @@
 #include <thread>
 
 #include "tests/actors/certificates.hpp"
-#include "tests/actors/error_of.hpp"
+#include "tests/error_of.hpp"
 #include "tests/actors/loose_tls_peer.hpp"
-#include "tests/actors/temporary_directory.hpp"
+#include "tests/temporary_directory.hpp"
 #include "tests/actors/wire_testing.hpp"
 
 namespace troupe::wire {
@@ -16,9 +16,6 @@ using ::troupe::testing::Authority;
 using ::troupe::testing::content_of;
 using ::troupe::testing::error_of;
 using ::troupe::testing::TemporaryDirectory;
-
-const TaskName kA{"ps", 0};
-const TaskName kB{"worker", 1};
 
 std::shared_ptr<const TlsContext> context_of(const TlsFiles& files) { return std::make_shared<TlsContext>(files); }
 

@@ -7,8 +7,8 @@
 #include <nlohmann/json.hpp>
 
 #include "messages/error.hpp"
-#include "tests/actors/error_of.hpp"
-#include "tests/actors/temporary_directory.hpp"
+#include "tests/error_of.hpp"
+#include "tests/temporary_directory.hpp"
 
 namespace troupe {
 namespace {

@@ -10,9 +10,9 @@
 #include "graph/ops.hpp"
 #include "kernels/data/digits.hpp"
 #include "messages/protocol.hpp"
-#include "tests/actors/error_of.hpp"
+#include "tests/error_of.hpp"
 #include "tests/actors/job_tasks.hpp"
-#include "tests/actors/temporary_directory.hpp"
+#include "tests/temporary_directory.hpp"
 
 namespace troupe {
 namespace {

@@ -8,7 +8,7 @@
 #include "actors/training/coordinator_actor.hpp"
 #include "actors/training/shard_actor.hpp"
 #include "actors/training/worker_actor.hpp"
-#include "tests/actors/error_of.hpp"
+#include "tests/error_of.hpp"
 #include "tests/actors/step_testing.hpp"
 
 namespace troupe {

@@ -9,10 +9,10 @@
 #include <mutex>
 
 #include "kernels/data/digits.hpp"
-#include "tests/actors/error_of.hpp"
+#include "tests/error_of.hpp"
 #include "tests/actors/event_reader.hpp"
 #include "tests/actors/job_tasks.hpp"
-#include "tests/actors/temporary_directory.hpp"
+#include "tests/temporary_directory.hpp"
 #include "tests/checkpoint/forwarding_file_system.hpp"
 
 namespace troupe {
@@ -323,9 +323,9 @@ TEST_F(TrainingCurvesOf, ADiskThatHasRoomAgainGoOn) {
 }
 
 // Nothing is written before `open` is set.
-class SlowDisk final : public testing::ForwardingFileSystem {
+class SlowCurveDisk final : public testing::ForwardingFileSystem {
  public:
-  SlowDisk() : ForwardingFileSystem(posix_file_system()) {}
+  SlowCurveDisk() : ForwardingFileSystem(posix_file_system()) {}
   std::unique_ptr<WritableFile> create(const std::string& path) override { return std::make_unique<File>(ForwardingFileSystem::create(path), open.get_future().share()); }
   std::promise<void> open;
 
@@ -348,7 +348,7 @@ class SlowDisk final : public testing::ForwardingFileSystem {
 };
 
 TEST_F(TrainingCurvesOf, ASlowDiskDoNotHoldTheTrainingUp) {
-  SlowDisk disk;
+  SlowCurveDisk disk;
   TrainingOptions options = curves();
   options.on_epoch = [&](const EpochDone& e) {
     if (e.epoch == 2) disk.open.set_value();
@@ -361,7 +361,7 @@ TEST_F(TrainingCurvesOf, ASlowDiskDoNotHoldTheTrainingUp) {
 }
 
 TEST_F(TrainingCurvesOf, ASlowDiskLeaveOutWhatIsMoreThanMayWait) {
-  SlowDisk disk;
+  SlowCurveDisk disk;
   Task task({.threads = 1});
   const TrainingOptions options = curves();
   const Optimizer adam = optimizers::Adam{};

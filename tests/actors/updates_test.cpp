@@ -4,7 +4,7 @@
 
 #include "actors/training/parameter_store.hpp"
 #include "kernels/data/digits.hpp"
-#include "tests/actors/error_of.hpp"
+#include "tests/error_of.hpp"
 #include "tests/actors/job_tasks.hpp"
 
 namespace troupe {

@@ -14,7 +14,7 @@
 #include "actors/training/shard_actor.hpp"
 #include "actors/troupe.hpp"
 #include "scheduler/wait_things.hpp"
-#include "tests/actors/error_of.hpp"
+#include "tests/error_of.hpp"
 #include "tests/actors/step_testing.hpp"
 
 namespace troupe {
@@ -25,9 +25,12 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using testing::StepCluster;
+using testing::kClient;
+using testing::kOther;
+using testing::kSession;
 using Kind = RootCause::Kind;
 
-const std::string kPs = "/job:ps/task:0", kW0 = "/job:worker/task:0", kW1 = "/job:worker/task:1";
+const std::string kPs0 = "/job:ps/task:0", kW0 = "/job:worker/task:0", kW1 = "/job:worker/task:1";
 constexpr std::int64_t kSecond = 1'000'000'000;
 
 // ---- From what is seen of a cluster ---------------------------------------------------------------------------------
@@ -59,8 +62,8 @@ struct Seen {
 
 TEST(Why, ATaskThatDoesNotAnswer) {
   Seen seen;
-  seen.waits(kW0, wait_thing::version(9, 0, 4), kPs);
-  seen.silent(kPs);
+  seen.waits(kW0, wait_thing::version(9, 0, 4), kPs0);
+  seen.silent(kPs0);
   const RootCause cause = seen.first();
   EXPECT_EQ(cause.kind, Kind::silent);
   EXPECT_EQ(cause.text, "/job:ps/task:0 does not answer (no answer within 0.9 s: it is stopped, or too busy, or cut off)");
@@ -69,8 +72,8 @@ TEST(Why, ATaskThatDoesNotAnswer) {
 
 TEST(Why, AShardThatIsLongAtAMessageWithOthersBehindIt) {
   Seen seen;
-  seen.waits(kW0, wait_thing::version(9, 0, 4), kPs);
-  seen.task(kPs).actors.push_back({.kind = "shard", .name = kPs, .state = "busy", .mailbox = 41, .current = "Push", .current_ns = 12 * kSecond});
+  seen.waits(kW0, wait_thing::version(9, 0, 4), kPs0);
+  seen.task(kPs0).actors.push_back({.kind = "shard", .name = kPs0, .state = "busy", .mailbox = 41, .current = "Push", .current_ns = 12 * kSecond});
   const RootCause cause = seen.first();
   EXPECT_EQ(cause.kind, Kind::stuck);
   EXPECT_EQ(cause.text, "the shard of /job:ps/task:0 is at one Push, and 40 messages wait behind it");
@@ -80,10 +83,10 @@ TEST(Why, AShardThatIsLongAtAMessageWithOthersBehindIt) {
 TEST(Why, ALinkWhoseOtherEndTakesNothing) {
   Seen seen;
   TaskSnapshot& task = seen.task(kW0);
-  task.links.push_back({.peer = kPs, .up = true, .stalled = true, .queued_bytes = 5000, .window = 64});
-  task.waiting.waits.push_back({.waiter = "slot/9/7/1", .awaited = wait_thing::link(kW0, kPs), .kind = "credit", .text = {}});
+  task.links.push_back({.peer = kPs0, .up = true, .stalled = true, .queued_bytes = 5000, .window = 64});
+  task.waiting.waits.push_back({.waiter = "slot/9/7/1", .awaited = wait_thing::link(kW0, kPs0), .kind = "credit", .text = {}});
   EXPECT_THAT(seen.first().text, HasSubstr("/job:ps/task:0 to take what has come"));
-  seen.task(kPs).actors.push_back({.kind = "shard", .name = kPs, .mailbox = 3, .current = "Push", .current_ns = kSecond});
+  seen.task(kPs0).actors.push_back({.kind = "shard", .name = kPs0, .mailbox = 3, .current = "Push", .current_ns = kSecond});
   EXPECT_THAT(analyse(seen.cluster).text,
               HasSubstr("     waits for the way from /job:worker/task:0 to /job:ps/task:0, where 5000 bytes wait for room\n"
                         "     waits for the shard of /job:ps/task:0 is at one Push, and 2 messages wait behind it: /job:ps/task:0 has taken no more than 64 bytes of what was sent\n"));
@@ -93,9 +96,9 @@ TEST(Why, ALinkWhoseOtherEndTakesNothing) {
 TEST(Why, AGradientInTheMailboxOfABusyShard) {
   Seen seen;
   TaskSnapshot& task = seen.task(kW0);
-  task.links.push_back({.peer = kPs, .up = true});
-  task.waiting.waits.push_back({.waiter = "slot/9/7/1", .awaited = wait_thing::link(kW0, kPs), .kind = "credit", .text = {}});
-  seen.task(kPs).actors.push_back({.kind = "shard", .name = kPs, .mailbox = 3, .current = "Push", .current_ns = kSecond});
+  task.links.push_back({.peer = kPs0, .up = true});
+  task.waiting.waits.push_back({.waiter = "slot/9/7/1", .awaited = wait_thing::link(kW0, kPs0), .kind = "credit", .text = {}});
+  seen.task(kPs0).actors.push_back({.kind = "shard", .name = kPs0, .mailbox = 3, .current = "Push", .current_ns = kSecond});
   const WaitAnalysis found = analyse(seen.cluster);
   ASSERT_EQ(found.causes.size(), 1u) << found.text;
   EXPECT_EQ(found.causes[0].text, "the shard of /job:ps/task:0 is at one Push, and 2 messages wait behind it");
@@ -104,9 +107,9 @@ TEST(Why, AGradientInTheMailboxOfABusyShard) {
 TEST(Why, ALinkToATaskThatDoesNotAnswer) {
   Seen seen;
   TaskSnapshot& task = seen.task(kW0);
-  task.links.push_back({.peer = kPs, .up = true, .queued_bytes = 5000});
-  task.waiting.waits.push_back({.waiter = "slot/9/7/1", .awaited = wait_thing::link(kW0, kPs), .kind = "credit", .text = {}});
-  seen.silent(kPs);
+  task.links.push_back({.peer = kPs0, .up = true, .queued_bytes = 5000});
+  task.waiting.waits.push_back({.waiter = "slot/9/7/1", .awaited = wait_thing::link(kW0, kPs0), .kind = "credit", .text = {}});
+  seen.silent(kPs0);
   const WaitAnalysis found = analyse(seen.cluster);
   ASSERT_EQ(found.causes.size(), 1u) << found.text;
   EXPECT_EQ(found.causes[0].kind, Kind::silent);
@@ -166,7 +169,7 @@ TEST(Why, ARankThatHasEndedItsTraining) {
 
 TEST(Why, AWorkerThatRunsAndDoesNotTrain) {
   Seen seen;
-  seen.waits(kPs, wait_thing::join(9, kW1), kW1);
+  seen.waits(kPs0, wait_thing::join(9, kW1), kW1);
   seen.task(kW1);
   EXPECT_EQ(seen.first().kind, Kind::stuck);
   EXPECT_THAT(seen.first().text, HasSubstr("it runs, but its program does not train (now)"));
@@ -175,14 +178,14 @@ TEST(Why, AWorkerThatRunsAndDoesNotTrain) {
 TEST(Why, AWorkerThatWaitsForATokenOfASilentCoordinator) {
   Seen seen;
   seen.task(kW0).training = TrainingSnapshot{.mode = "sync", .doing = "waits for a token", .doing_ns = 3 * kSecond};
-  seen.silent(kPs);
+  seen.silent(kPs0);
   EXPECT_THAT(analyse(seen.cluster).text, AllOf(HasSubstr("1. SILENT /job:ps/task:0 does not answer"), HasSubstr("   /job:worker/task:0, which waits for a token, for 3.0 s\n")));
 }
 
 // Two workers whose tokens are on their way to them do not wait for each other.
 TEST(Why, TokensOnTheirWayAreNoDeadlock) {
   Seen seen;
-  TaskSnapshot& ps = seen.task(kPs);
+  TaskSnapshot& ps = seen.task(kPs0);
   ps.job = JobSnapshot{.job = 9, .members = {{.task = kW0, .state = "joined", .tokens = {"step 7 slot 0"}}, {.task = kW1, .state = "joined", .tokens = {}}}};
   ps.waiting.things.push_back({.id = wait_thing::token(9, kW1), .text = "a token for worker 1"});
   ps.waiting.waits = {{.waiter = wait_thing::slot(9, 7, 0), .awaited = wait_thing::worker(9, kW0), .kind = "token", .text = {}},
@@ -196,7 +199,7 @@ TEST(Why, TokensOnTheirWayAreNoDeadlock) {
 
 TEST(Why, ASlotThatIsComputedWaitsForItsStepAndNotForItsWorkerToo) {
   Seen seen;
-  seen.task(kPs).waiting.waits = {{.waiter = "slot/9/7/0", .awaited = wait_thing::worker(9, kW0), .kind = "token", .text = {}}};
+  seen.task(kPs0).waiting.waits = {{.waiter = "slot/9/7/0", .awaited = wait_thing::worker(9, kW0), .kind = "token", .text = {}}};
   TaskSnapshot& worker = seen.task(kW0);
   worker.training = TrainingSnapshot{.mode = "sync", .doing = "computes step 7, slot 0"};
   worker.waiting.waits = {{.waiter = "slot/9/7/0", .awaited = "step/1/3", .kind = "reply", .text = {}},
@@ -216,10 +219,6 @@ TEST(Why, StepsAreCalledByTheNumberThatPeopleCountThemBy) {
 }
 
 // ---- From actors ----------------------------------------------------------------------------------------------------
-
-const TaskName kClient{"worker", 0};
-const TaskName kOther{"worker", 1};
-constexpr SessionId kSession{11};
 
 ClusterSnapshot look_at(StepCluster& cluster) {
   ClusterSnapshot out;
@@ -310,7 +309,7 @@ TEST(WhyActors, AShardThatIsStuckWithAFullMailbox) {
   Task task(TaskOptions{.name = {"ps", 0}, .threads = 1});
   const auto store = std::make_shared<HeldStore>();
   ShardActorImpl::Config config{{"ps", 0}, {.workers = 1, .slots = 1}, {{0, "w", DType::f32, Shape{1}}}, store, [](Error, const ShardCounters&) {}};
-  const auto record = task.actors().add("shard", kPs);
+  const auto record = task.actors().add("shard", kPs0);
   const ShardActor shard = task.system().spawn<ShardActorImpl, caf::detached>(record, std::move(config));
   for (std::uint64_t step = 0; step < 10; ++step)
     caf::anon_send(shard, Inbound<Push>{{"worker", 0}, Push{0, step, 0, 0, step, Tensor::vector<float>({1}), {}}, {}});
@@ -318,7 +317,7 @@ TEST(WhyActors, AShardThatIsStuckWithAFullMailbox) {
   while (steady_now_ns() - record->current_since_ns.load() < kSecond / 4 || record->messages_in.load() < 10) std::this_thread::yield();
   ClusterSnapshot seen = task.introspection().view().snapshot();
   Seen waiter;
-  waiter.waits(kW0, wait_thing::version(9, 0, 4), kPs);
+  waiter.waits(kW0, wait_thing::version(9, 0, 4), kPs0);
   seen.tasks.push_back(waiter.cluster.tasks[0]);
   const WaitAnalysis found = analyse(seen);
   ASSERT_FALSE(found.causes.empty());

@@ -8,8 +8,6 @@
 namespace troupe::wire {
 namespace {
 
-const TaskName kA{"ps", 0};
-const TaskName kB{"worker", 1};
 const TaskName kC{"worker", 2};
 
 // Task B listens; A is a good peer of it, to see that it still works.

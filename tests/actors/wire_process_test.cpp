@@ -14,9 +14,6 @@
 namespace troupe::wire {
 namespace {
 
-const TaskName kA{"ps", 0};
-const TaskName kB{"worker", 1};
-
 // Task B in a process of its own, which answers each Put with a TakeToken and ends with its standard input.
 class OtherProcess {
  public:

@@ -10,9 +10,6 @@
 namespace troupe::wire {
 namespace {
 
-const TaskName kA{"ps", 0};
-const TaskName kB{"worker", 1};
-
 // Two tasks, a connection dialed by A.
 struct Pair {
   explicit Pair(bool shared_memory, const std::function<void(WireOptions&)>& change = {}) {

@@ -22,6 +22,9 @@ using namespace std::chrono_literals;
 
 inline const std::string kToken = "a secret of the job";
 
+inline const TaskName kA{"ps", 0};
+inline const TaskName kB{"worker", 1};
+
 inline WireOptions options_of(TaskName self) {
   WireOptions options;
   options.self = std::move(self);

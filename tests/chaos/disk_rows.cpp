@@ -6,7 +6,7 @@
 
 #include "actors/checkpoint/reader.hpp"
 #include "messages/error.hpp"
-#include "tests/actors/error_of.hpp"
+#include "tests/error_of.hpp"
 #include "tests/chaos/row.hpp"
 #include "tests/checkpoint/cut_off.hpp"
 

@@ -1,6 +1,6 @@
 #include "tests/checkpoint/cut_off.hpp"
 
-#include "tests/actors/error_of.hpp"
+#include "tests/error_of.hpp"
 
 namespace troupe::testing {
 

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "tests/actors/error_of.hpp"
+#include "tests/error_of.hpp"
 #include "tests/checkpoint/example.hpp"
 #include "tests/checkpoint/forwarding_file_system.hpp"
 #include "tests/checkpoint/memory_file_system.hpp"
@@ -16,13 +16,13 @@ using testing::error_of;
 using testing::Example;
 using testing::MemoryFileSystem;
 
-constexpr std::uint32_t kShards = 2;
+constexpr std::uint32_t kDamagedShards = 2;
 
 class Damage : public ::testing::Test {
  protected:
   Damage() {
-    Example(1).save(files_, "/c", {1, 1}, kShards);
-    Example(2).save(files_, "/c", {2, 1}, kShards);
+    Example(1).save(files_, "/c", {1, 1}, kDamagedShards);
+    Example(2).save(files_, "/c", {2, 1}, kDamagedShards);
     for (const DirectoryEntry& entry : files_.list(folder_)) paths_.push_back(join_path(folder_, entry.name));
   }
 

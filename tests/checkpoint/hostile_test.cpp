@@ -7,7 +7,7 @@
 
 #include "actors/checkpoint/crc32c.hpp"
 #include "messages/proto/checkpoint.pb.h"
-#include "tests/actors/error_of.hpp"
+#include "tests/error_of.hpp"
 #include "tests/checkpoint/example.hpp"
 #include "tests/checkpoint/memory_file_system.hpp"
 

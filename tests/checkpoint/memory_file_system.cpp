@@ -18,9 +18,9 @@ namespace {
 
 std::string base_name(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
-class Crash {
+class CrashedTree {
  public:
-  Crash(Survives survives, std::uint64_t seed) : survives_(survives), random_(seed) {}
+  CrashedTree(Survives survives, std::uint64_t seed) : survives_(survives), random_(seed) {}
 
   std::shared_ptr<MemoryNode> operator()(const MemoryNode& before) {
     auto after = std::make_shared<MemoryNode>();
@@ -110,7 +110,7 @@ MemoryFileSystem::MemoryFileSystem() : root_(std::make_shared<MemoryNode>()) { r
 
 MemoryFileSystem MemoryFileSystem::after_crash(Survives survives, std::uint64_t seed) const {
   MemoryFileSystem after;
-  after.root_ = Crash(survives, seed)(*root_);
+  after.root_ = CrashedTree(survives, seed)(*root_);
   return after;
 }
 

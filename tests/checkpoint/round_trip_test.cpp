@@ -3,8 +3,8 @@
 
 #include "actors/checkpoint/crc32c.hpp"
 #include "messages/packed_strings.hpp"
-#include "tests/actors/error_of.hpp"
-#include "tests/actors/temporary_directory.hpp"
+#include "tests/error_of.hpp"
+#include "tests/temporary_directory.hpp"
 #include "tests/checkpoint/example.hpp"
 #include "tests/checkpoint/memory_file_system.hpp"
 

@@ -4,8 +4,8 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
-#include "tests/actors/error_of.hpp"
-#include "tests/actors/temporary_directory.hpp"
+#include "tests/error_of.hpp"
+#include "tests/temporary_directory.hpp"
 
 namespace troupe {
 namespace {

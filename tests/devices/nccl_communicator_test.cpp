@@ -16,8 +16,6 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-AllocationLabel label() { return {}; }
-
 using Result = std::pair<std::vector<Tensor>, Error>;
 
 // One GPU for each rank, all of this process.

@@ -4,11 +4,13 @@
 
 #include "graph/nn_ops.hpp"
 #include "graph/variable.hpp"
+#include "tests/graph/count_ops.hpp"
 #include "tests/graph/messages.hpp"
 
 namespace troupe {
 namespace {
 
+using testing::count_ops;
 using testing::message_of;
 
 Output x_of(Graph& g, Shape shape = Shape{2, 3}, Name name = "x") {
@@ -17,11 +19,6 @@ Output x_of(Graph& g, Shape shape = Shape{2, 3}, Name name = "x") {
 Gradient gradient(Output y, Output x, const GradientOptions& options = {}) {
   return gradients(Outputs{y}, Outputs{x}, options).front();
 }
-int count(const Graph& g, std::string_view op, int from = 0) {
-  int found = 0;
-  for (int i = from; i < g.size(); ++i) found += g.node(i).op->name == op;
-  return found;
-}
 
 TEST(Autodiff, AnXThatNoYDependsOnHasNoGradient) {
   Graph g;
@@ -29,7 +26,7 @@ TEST(Autodiff, AnXThatNoYDependsOnHasNoGradient) {
   const Output z = x_of(g, Shape{2, 3}, "z");
   const int before = g.size();
   EXPECT_FALSE(gradient(square(x), z));
-  EXPECT_EQ(count(g, "Mul", before), 0);  // nothing lies between them
+  EXPECT_EQ(count_ops(g, "Mul", before), 0);  // nothing lies between them
 }
 
 TEST(Autodiff, TheGradientOfXItselfIsOnesOrWhatIsGiven) {
@@ -71,7 +68,7 @@ TEST(Autodiff, OnlyWhatLiesBetweenIsDifferentiated) {
   const Output loss = sum(sparse_softmax_cross_entropy(matmul(x, w), labels));
   const int before = g.size();
   EXPECT_TRUE(gradient(loss, w).is_dense());
-  EXPECT_EQ(count(g, "MatMul", before), 1);  // none for x
+  EXPECT_EQ(count_ops(g, "MatMul", before), 1);  // none for x
 }
 
 TEST(Autodiff, StopGradientAndStopGradientsBlock) {
@@ -204,7 +201,7 @@ TEST(Autodiff, TheGradientOfIfRunsTheSameBranchBackwards) {
   ASSERT_NE(otherwise, nullptr);
   EXPECT_EQ(otherwise->arguments.size(), 2u);
   EXPECT_EQ(otherwise->body->node(otherwise->results[0].node).op->name, "ZerosLike");  // nothing flows back
-  EXPECT_EQ(count(*otherwise->body, "Neg"), 0);  // what the results do not need is not computed again
+  EXPECT_EQ(count_ops(*otherwise->body, "Neg"), 0);  // what the results do not need is not computed again
 }
 
 }  // namespace

@@ -2,8 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/graph/messages.hpp"
+
 namespace troupe {
 namespace {
+
+using testing::message_of;
 
 OpRegistry toy_ops() {
   OpRegistry ops;
@@ -15,16 +19,6 @@ OpRegistry toy_ops() {
   }));
   ops.add(Op("Join").input_list("values", "T", "N").output("out", "T").type("T"));
   return ops;
-}
-
-template <class F>
-std::string message_of(F&& f) {
-  try {
-    f();
-  } catch (const Error& e) {
-    return e.message();
-  }
-  return "no error";
 }
 
 TEST(Graph, DeducesTypesAndShapes) {

@@ -6,11 +6,13 @@
 #include <map>
 
 #include "graph/optimizers.hpp"
+#include "tests/graph/count_ops.hpp"
 #include "tests/graph/messages.hpp"
 
 namespace troupe {
 namespace {
 
+using testing::count_ops;
 using testing::message_of;
 
 const Shape kImages{kUnknown, 28, 28, 1};
@@ -37,12 +39,6 @@ std::vector<std::string> names(const Graph& graph) {
   std::vector<std::string> out;
   for (const VariableInfo& v : variables(graph)) out.push_back(v.name + v.shape.to_string());
   return out;
-}
-
-int count(const Graph& graph, std::string_view op) {
-  int found = 0;
-  for (int id = 0; id < graph.size(); ++id) found += graph.node(id).op->name == op;
-  return found;
 }
 
 TEST(Layers, AnMlpHasTheVariablesOfItsDenseLayers) {
@@ -88,13 +84,13 @@ TEST(Layers, AModelAppliedAgainSharesItsVariables) {
   Applied a;
   const Sequential model = mlp();
   a.apply(model);
-  const int before = count(a.graph, "Variable");
-  const int random = count(a.graph, "RandomUniform");
+  const int before = count_ops(a.graph, "Variable");
+  const int random = count_ops(a.graph, "RandomUniform");
   const auto scope = a.graph.scope("evaluation");
   const Output again = a.apply(model);
   EXPECT_EQ(again.name(), "evaluation/dense_1/BiasAdd");
-  EXPECT_EQ(count(a.graph, "Variable"), before);
-  EXPECT_EQ(count(a.graph, "RandomUniform"), random);
+  EXPECT_EQ(count_ops(a.graph, "Variable"), before);
+  EXPECT_EQ(count_ops(a.graph, "RandomUniform"), random);
   const Node& product = a.graph.get("evaluation/dense/MatMul");
   EXPECT_EQ(a.graph.node(product.inputs[1].node).name, "dense/kernel/read");
   EXPECT_EQ(a.variables.all().size(), 4u);

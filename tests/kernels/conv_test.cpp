@@ -12,7 +12,7 @@ namespace {
 
 using namespace troupe::testing;
 
-struct Case {
+struct ConvCase {
   Shape x, filter;
   std::array<std::int64_t, 2> strides;
   const char* padding;
@@ -21,8 +21,8 @@ struct Case {
 // Unequal ones too: nothing may mistake height for width.
 constexpr std::array<std::int64_t, 2> kStrides[] = {{1, 1}, {2, 2}, {1, 2}, {2, 1}};
 
-std::vector<Case> cases() {
-  std::vector<Case> out;
+std::vector<ConvCase> conv_cases() {
+  std::vector<ConvCase> out;
   for (const char* padding : {"SAME", "VALID"})
     for (std::array<std::int64_t, 2> stride : kStrides) {
       out.push_back({{1, 1, 1, 1}, {1, 1, 1, 1}, stride, padding});
@@ -35,18 +35,18 @@ std::vector<Case> cases() {
   return out;
 }
 
-Attributes attributes_of(const Case& c) {
+Attributes attributes_of(const ConvCase& c) {
   return {{"strides", std::vector<std::int64_t>{c.strides[0], c.strides[1]}},
           {"padding", std::string(c.padding)}};
 }
-Conv2DAttributes options_of(const Case& c) {
+Conv2DAttributes options_of(const ConvCase& c) {
   return {.strides = c.strides, .padding = parse_padding(c.padding)};
 }
 
 // Calls fn(index in x, index in filter, index in y) for every product of the convolution, from its
 // definition.
 template <class Fn>
-void for_each_product(const Case& c, const Shape& y, Fn fn) {
+void for_each_product(const ConvCase& c, const Shape& y, Fn fn) {
   const auto [n, h, w, in] = std::array{c.x[0], c.x[1], c.x[2], c.x[3]};
   const auto [kh, kw, out] = std::array{c.filter[0], c.filter[1], c.filter[3]};
   const bool same = std::string(c.padding) == "SAME";
@@ -66,7 +66,7 @@ void for_each_product(const Case& c, const Shape& y, Fn fn) {
           }
 }
 
-std::string text(const Case& c) {
+std::string text(const ConvCase& c) {
   return fmt::format("x {} filter {} strides {} {} {}", c.x.to_string(), c.filter.to_string(), c.strides[0],
                      c.strides[1], c.padding);
 }
@@ -76,7 +76,7 @@ double at(const std::vector<double>& values, std::int64_t i) { return values[sta
 TEST(Conv2D, AndItsGradientsEqualTheDefinition) {
   const KernelRegistry registry = all_kernels();
   std::mt19937_64 engine(11);
-  for (const Case& c : cases())
+  for (const ConvCase& c : conv_cases())
     for (DType dtype : {DType::f32, DType::f64, DType::f16, DType::bf16}) {
       const Tensor x = random_tensor(dtype, c.x, engine), filter = random_tensor(dtype, c.filter, engine);
       const Tensor y = run_every_way(registry, {"Conv2D", dtype, {x, filter}, attributes_of(c)})[0];
@@ -114,7 +114,7 @@ TEST(Conv2D, HasTheOutputSizesOfSameAndValid) {
 TEST(Conv2D, OfALargeBatchDoesNotDependOnThreads) {
   const KernelRegistry registry = all_kernels();
   std::mt19937_64 engine(12);
-  const Case c{{33, 14, 14, 32}, {3, 3, 32, 64}, {1, 1}, "SAME"};
+  const ConvCase c{{33, 14, 14, 32}, {3, 3, 32, 64}, {1, 1}, "SAME"};
   for (int repeat = 0; repeat < 2; ++repeat) {
     const Tensor x = random_tensor(DType::f32, c.x, engine),
                  filter = random_tensor(DType::f32, c.filter, engine);
@@ -128,7 +128,7 @@ TEST(Conv2D, OfALargeBatchDoesNotDependOnThreads) {
 // otherwise.
 TEST(Conv2D, GivesTheSameBitsOnAThreadThatLetsOpenMpUseMany) {
   std::mt19937_64 engine(14);
-  const Case c{{8, 28, 28, 1}, {3, 3, 1, 32}, {1, 1}, "VALID"};
+  const ConvCase c{{8, 28, 28, 1}, {3, 3, 1, 32}, {1, 1}, "VALID"};
   const Conv2DAttributes options = options_of(c);
   const Tensor x = random_tensor(DType::f32, c.x, engine);
   const Tensor dy = random_tensor(DType::f32, conv2d_shape(c.x, c.filter, options), engine);
@@ -160,7 +160,7 @@ TEST(Conv2D, GradientsEqualCentralDifferences) {
   std::mt19937_64 engine(13);
   for (const char* padding : {"SAME", "VALID"})
     for (std::array<std::int64_t, 2> stride : kStrides) {
-      const Case c{{2, 5, 4, 2}, {3, 2, 2, 3}, stride, padding};
+      const ConvCase c{{2, 5, 4, 2}, {3, 2, 2, 3}, stride, padding};
       const Conv2DAttributes options = options_of(c);
       Tensor x = random_tensor(DType::f64, c.x, engine), filter = random_tensor(DType::f64, c.filter, engine);
       const Tensor dy = random_tensor(DType::f64, conv2d_shape(c.x, c.filter, options), engine);
@@ -188,7 +188,7 @@ TEST(Conv2D, GradientsEqualCentralDifferences) {
 
 TEST(Conv2D, OfNothingIsEmptyAndItsFilterGradientZero) {
   const KernelRegistry registry = all_kernels();
-  const Case c{{0, 5, 5, 2}, {3, 3, 2, 4}, {1, 1}, "SAME"};
+  const ConvCase c{{0, 5, 5, 2}, {3, 3, 2, 4}, {1, 1}, "SAME"};
   const Tensor x(DType::f32, c.x), filter = Tensor::zeros(DType::f32, c.filter), dy(DType::f32, {0, 5, 5, 4});
   EXPECT_EQ(run_every_way(registry, {"Conv2D", DType::f32, {x, filter}, attributes_of(c)})[0].shape(),
             (Shape{0, 5, 5, 4}));

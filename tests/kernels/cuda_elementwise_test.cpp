@@ -381,6 +381,9 @@ double interpret(const FusedProgram& program, const std::vector<double>& inputs)
       case FusedOp::less:
         x = x < y;
         break;
+      case FusedOp::greater:
+        x = x > y;
+        break;
       default:
         ADD_FAILURE() << "an op that the test does not know";
     }

@@ -4,8 +4,12 @@
 
 #include <array>
 
+#include "tests/error_of.hpp"
+
 namespace troupe {
 namespace {
+
+using testing::error_of;
 
 // FNV-1a, 64 bits.
 std::uint64_t hash(const Tensor& tensor) {
@@ -19,16 +23,6 @@ std::uint64_t hash(const Tensor& tensor) {
 Dataset tiny() {
   return {Tensor::of<std::uint8_t>(Shape{4, 1, 2, 1}, {0, 255, 51, 102, 1, 2, 3, 4}),
           Tensor::vector<std::int32_t>({7, 8, 9, 0})};
-}
-
-template <class F>
-Error error_of(F&& f) {
-  try {
-    f();
-  } catch (const Error& e) {
-    return e;
-  }
-  return {};
 }
 
 TEST(Digits, AreTheSameBytesOnEveryMachine) {

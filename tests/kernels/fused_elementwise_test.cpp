@@ -17,8 +17,6 @@ namespace {
 
 using namespace troupe::testing;
 
-constexpr DType kFloats[] = {DType::f32, DType::f64, DType::f16, DType::bf16};
-
 // Random values, and those that need care.
 Tensor special_tensor(DType dtype, const Shape& shape, std::mt19937_64& engine) {
   Tensor t = random_tensor(dtype, shape, engine);

@@ -11,8 +11,8 @@ namespace troupe {
 namespace {
 
 namespace fs = std::filesystem;
-using testing::AllOf;
-using testing::HasSubstr;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
 
 std::string idx(std::initializer_list<std::uint32_t> dims, const std::string& elements) {
   std::string file = {0, 0, 8, static_cast<char>(dims.size())};
@@ -37,7 +37,7 @@ std::string gzip(const std::string& plain) {
 }
 
 // A directory of its own for each test.
-class Idx : public testing::Test {
+class Idx : public ::testing::Test {
  protected:
   Idx() : directory_(fs::temp_directory_path() / fmt::format("troupe-idx-{}", getpid())) {
     fs::create_directories(directory_);

@@ -80,54 +80,6 @@ class KernelTest : public ::testing::Test {
   std::shared_ptr<Device> three_threads_ = test_device(3);
 };
 
-// Elements as doubles.
-inline std::vector<double> doubles(const Tensor& t) {
-  std::vector<double> out;
-  const auto append = [&]<class T>(T) {
-    for (const T& v : t.values<T>()) {
-      if constexpr (std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>)
-        out.push_back(static_cast<float>(v));
-      else
-        out.push_back(static_cast<double>(v));
-    }
-  };
-  switch (t.dtype()) {
-    case DType::f32:
-      append(float{});
-      break;
-    case DType::f64:
-      append(double{});
-      break;
-    case DType::f16:
-      append(Half{});
-      break;
-    case DType::bf16:
-      append(BFloat16{});
-      break;
-    case DType::i8:
-      append(std::int8_t{});
-      break;
-    case DType::u8:
-      append(std::uint8_t{});
-      break;
-    case DType::i16:
-      append(std::int16_t{});
-      break;
-    case DType::i32:
-      append(std::int32_t{});
-      break;
-    case DType::i64:
-      append(std::int64_t{});
-      break;
-    case DType::boolean:
-      append(bool{});
-      break;
-    default:
-      ADD_FAILURE() << "not numbers";
-  }
-  return out;
-}
-
 // Distance from `value` to `exact` in units of the last place of T there; 0 if both are NaN or the same
 // infinity.
 template <class T>

@@ -12,8 +12,6 @@ namespace {
 
 using namespace troupe::testing;
 
-constexpr DType kFloats[] = {DType::f32, DType::f64, DType::f16, DType::bf16};
-
 Attributes flags(bool ta, bool tb) { return {{"transpose_a", ta}, {"transpose_b", tb}}; }
 
 Sums matmul_reference(const Tensor& a, const Tensor& b, bool ta, bool tb) {

@@ -11,14 +11,14 @@ namespace {
 
 using namespace troupe::testing;
 
-struct Case {
+struct PoolCase {
   Shape x;
   std::array<std::int64_t, 2> size, strides;
   const char* padding;
 };
 
-std::vector<Case> cases() {
-  std::vector<Case> out;
+std::vector<PoolCase> pool_cases() {
+  std::vector<PoolCase> out;
   for (const char* padding : {"SAME", "VALID"}) {
     out.push_back({{1, 1, 1, 1}, {1, 1}, {1, 1}, padding});
     out.push_back({{2, 6, 8, 3}, {2, 2}, {2, 2}, padding});
@@ -32,14 +32,14 @@ std::vector<Case> cases() {
   return out;
 }
 
-Attributes attributes_of(const Case& c) {
+Attributes attributes_of(const PoolCase& c) {
   return {{"ksize", std::vector<std::int64_t>{c.size[0], c.size[1]}},
           {"strides", std::vector<std::int64_t>{c.strides[0], c.strides[1]}},
           {"padding", std::string(c.padding)}};
 }
 
 // The positions in x of the window of each position in y, from the definition of SAME and VALID.
-std::vector<std::vector<std::size_t>> windows(const Case& c, const Shape& y) {
+std::vector<std::vector<std::size_t>> windows(const PoolCase& c, const Shape& y) {
   const bool same = std::string(c.padding) == "SAME";
   const auto padding = [&](int axis) {
     const auto i = static_cast<std::size_t>(axis - 1);
@@ -65,7 +65,7 @@ std::vector<std::vector<std::size_t>> windows(const Case& c, const Shape& y) {
 TEST(MaxPool, GivesTheMaximumAndItsGradientToTheFirst) {
   const KernelRegistry registry = all_kernels();
   std::mt19937_64 engine(21);
-  for (const Case& c : cases())
+  for (const PoolCase& c : pool_cases())
     for (DType dtype : {DType::f32, DType::f64, DType::f16, DType::bf16}) {
       // Few distinct values: ties are common.
       Tensor x = random_tensor(dtype, c.x, engine, -3, 3);
@@ -97,7 +97,7 @@ TEST(MaxPool, GivesTheMaximumAndItsGradientToTheFirst) {
 TEST(AvgPool, DividesByTheElementsThatExist) {
   const KernelRegistry registry = all_kernels();
   std::mt19937_64 engine(22);
-  for (const Case& c : cases())
+  for (const PoolCase& c : pool_cases())
     for (DType dtype : {DType::f32, DType::f64, DType::f16, DType::bf16}) {
       const Tensor x = random_tensor(dtype, c.x, engine);
       const Tensor y = run_every_way(registry, {"AvgPool", dtype, {x}, attributes_of(c)})[0];
@@ -122,7 +122,7 @@ TEST(MaxPool, PassesNaNOnAndSendsItsGradientBack) {
   const auto device = test_device();
   const float nan = std::numeric_limits<float>::quiet_NaN(),
               infinity = std::numeric_limits<float>::infinity();
-  const Case c{{1, 2, 4, 1}, {2, 2}, {2, 2}, "VALID"};
+  const PoolCase c{{1, 2, 4, 1}, {2, 2}, {2, 2}, "VALID"};
   const Tensor x = Tensor::of<float>(c.x, {1, 5, -infinity, -infinity, nan, 2, -infinity, -infinity});
   const Tensor y = run_kernel(registry, *device, {"MaxPool", DType::f32, {x}, attributes_of(c)})[0];
   EXPECT_TRUE(std::isnan(y.data<float>()[0]));
@@ -136,7 +136,7 @@ TEST(MaxPool, PassesNaNOnAndSendsItsGradientBack) {
 TEST(Pooling, SaysWhatDoesNotFit) {
   const KernelRegistry registry = all_kernels();
   const auto device = test_device();
-  const Case c{{1, 3, 3, 1}, {4, 2}, {1, 1}, "VALID"};
+  const PoolCase c{{1, 3, 3, 1}, {4, 2}, {1, 1}, "VALID"};
   for (const char* op : {"MaxPool", "AvgPool"})
     EXPECT_EQ(message_of(Code::invalid_argument,
                          [&] {
@@ -145,7 +145,7 @@ TEST(Pooling, SaysWhatDoesNotFit) {
                          }),
               "pooling: height: a VALID window of size 4 does not fit an input of size 3; use SAME or a "
               "smaller window");
-  const Case fits{{1, 4, 4, 1}, {2, 2}, {2, 2}, "VALID"};
+  const PoolCase fits{{1, 4, 4, 1}, {2, 2}, {2, 2}, "VALID"};
   const Tensor x = Tensor::zeros(DType::f32, fits.x), wrong = Tensor::zeros(DType::f32, {1, 2, 3, 1});
   EXPECT_EQ(message_of(Code::invalid_argument,
                        [&] {

@@ -31,21 +31,6 @@ inline Tensor random_tensor(DType dtype, const Shape& shape, std::mt19937_64& en
   return t;
 }
 
-inline std::vector<double> doubles(const Tensor& t) {
-  std::vector<double> out;
-  const auto append = [&]<class T>(std::span<const T> values) {
-    for (const T& value : values) out.push_back(static_cast<float>(value));
-  };
-  if (t.dtype() == DType::f64) return {t.values<double>().begin(), t.values<double>().end()};
-  if (t.dtype() == DType::f16)
-    append(t.values<Half>());
-  else if (t.dtype() == DType::bf16)
-    append(t.values<BFloat16>());
-  else
-    append(t.values<float>());
-  return out;
-}
-
 // The same values, one element behind an aligned address.
 inline Tensor unaligned(const Tensor& t) {
   BufferRef buffer = allocate_host(t.num_bytes() + size_of(t.dtype()));

@@ -7,13 +7,13 @@ namespace {
 
 using Axes = std::vector<std::int64_t>;
 
-struct Case {
+struct ReduceCase {
   Shape shape;
   Axes axes;
 };
 
-const std::vector<Case>& cases() {
-  static const std::vector<Case> all{
+const std::vector<ReduceCase>& reduce_cases() {
+  static const std::vector<ReduceCase> all{
       {{}, {}},
       {{1}, {0}},
       {{15}, {}},
@@ -50,7 +50,7 @@ const std::vector<Case>& cases() {
 
 // Calls fn(output index, input index) for every element.
 template <class Fn>
-void for_each_term(const Case& c, Fn fn) {
+void for_each_term(const ReduceCase& c, Fn fn) {
   std::vector<bool> reduced(static_cast<std::size_t>(c.shape.rank()), c.axes.empty());
   for (std::int64_t axis : c.axes)
     reduced[static_cast<std::size_t>(axis < 0 ? axis + c.shape.rank() : axis)] = true;
@@ -79,7 +79,7 @@ class ReduceTest : public KernelTest {
 
   template <class T>
   void expect_sums(double relative) {
-    for (const Case& c : cases()) {
+    for (const ReduceCase& c : reduce_cases()) {
       const Tensor x = random<T>(c.shape);
       const auto terms = doubles(x);
       const Tensor sum = run1("Sum", {x}, over(c.axes));
@@ -106,7 +106,7 @@ class ReduceTest : public KernelTest {
 
   template <class T>
   void expect_extremes() {
-    for (const Case& c : cases()) {
+    for (const ReduceCase& c : reduce_cases()) {
       const Tensor x = random<T>(c.shape, 1, 100);
       bool empty = x.num_elements() == 0 && c.shape.dim(0) != 0;
       if (c.shape == Shape{0}) empty = true;

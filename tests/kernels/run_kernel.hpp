@@ -52,6 +52,11 @@ struct KernelCall {
   std::vector<DType> output_types;  // if they are not all `dtype`
 };
 
+inline constexpr DType kFloats[] = {DType::f32, DType::f64, DType::f16, DType::bf16};
+
+// Elements of any numeric dtype as doubles.
+std::vector<double> doubles(const Tensor& t);
+
 // Throws what the kernel throws, or what it finds while it runs on the device.
 std::vector<Tensor> run_kernel(const KernelRegistry& registry, Device& device, KernelCall call);
 

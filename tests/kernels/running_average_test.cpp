@@ -42,11 +42,11 @@ struct Statistics {
   }
 };
 
-struct Training {
+struct Averaging {
   TrainingGraph t;
   GraphEvaluator evaluator;
 
-  explicit Training(const TowerOptions& options, const Optimizer& optimizer = optimizers::Momentum{.learning_rate = 0.1})
+  explicit Averaging(const TowerOptions& options, const Optimizer& optimizer = optimizers::Momentum{.learning_rate = 0.1})
       : t(build_training_graph(Sequential({layers::batch_norm(Activation::none, {.momentum = 0.75}), layers::dense(2)}), Shape{kFeatures},
                                Loss::sparse_softmax_cross_entropy, optimizer, options)) {
     evaluator.run(*t.graph, {}, {endpoint(t.initializer)});
@@ -73,7 +73,7 @@ void expect_close(const std::vector<double>& got, const std::vector<double>& wan
 
 TEST(RunningAverage, FollowsTheBatchByItsPartWhateverTheOptimizer) {
   for (const Optimizer& optimizer : {Optimizer(optimizers::SGD{}), Optimizer(optimizers::Momentum{}), Optimizer(optimizers::Adam{})}) {
-    Training training({}, optimizer);
+    Averaging training({}, optimizer);
     const Statistics batch(0, 0, kExamples);
     std::vector<double> mean(kFeatures, 0), variance(kFeatures, 1);
     for (int step = 0; step < 3; ++step) {
@@ -89,10 +89,10 @@ TEST(RunningAverage, FollowsTheBatchByItsPartWhateverTheOptimizer) {
 }
 
 TEST(RunningAverage, FollowsTheMeanOfAllSlotsAndOfAllMicroBatches) {
-  Training slots({.slots = 2});
+  Averaging slots({.slots = 2});
   slots.step(slots.feeds());
   const Statistics first(0, 0, kExamples), second(1, 0, kExamples);
-  Training parts({.batch = kExamples, .micro_batches = 2});
+  Averaging parts({.batch = kExamples, .micro_batches = 2});
   parts.step(parts.feeds());
   const Statistics front(0, 0, kExamples / 2), back(0, kExamples / 2, kExamples);
   std::vector<double> of_slots, of_parts, variance_of_parts;
@@ -107,7 +107,7 @@ TEST(RunningAverage, FollowsTheMeanOfAllSlotsAndOfAllMicroBatches) {
 }
 
 TEST(RunningAverage, IsNotClipped) {
-  Training training({.clip_norm = 1e-9});
+  Averaging training({.clip_norm = 1e-9});
   training.step(training.feeds());
   const Statistics batch(0, 0, kExamples);
   std::vector<double> mean;
@@ -116,7 +116,7 @@ TEST(RunningAverage, IsNotClipped) {
 }
 
 TEST(RunningAverage, EvaluationTakesTheAverages) {
-  Training training({});
+  Averaging training({});
   training.step(training.feeds());
   const Output y = training.t.graph->output("evaluation/batch_norm/BatchNormInference");
   const auto got = doubles(training.evaluator.run(y, {{endpoint(training.t.eval_images), images(0)}}));
@@ -133,7 +133,7 @@ TEST(RunningAverage, OnAShardIsMovedByPlainGradientDescent) {
   for (const bool scaled : {false, true}) {
     TowerOptions options{.on_shards = true};
     if (scaled) options.loss_scaling = LossScaling{};
-    const Training training(options);
+    const Averaging training(options);
     const ShardMap map(updated_variables(*training.t.graph), 2);
     const ShardedGraph sharded = shard_variables(*training.t.graph, map);
     for (const char* name : {"batch_norm/mean", "batch_norm/variance"}) {
@@ -148,7 +148,7 @@ TEST(RunningAverage, OnAShardIsMovedByPlainGradientDescent) {
 }
 
 TEST(RunningAverage, IsNoPartOfWhatGradientsTrain) {
-  const Training training({});
+  const Averaging training({});
   std::vector<std::string> trained, all;
   for (const VariableInfo& v : variables(*training.t.graph))
     if (v.trainable) trained.push_back(v.name);

@@ -4,13 +4,11 @@
 #include <fmt/format.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
 #include <random>
 
 #include "messages/error.hpp"
@@ -21,24 +19,6 @@ namespace {
 bool ip(const std::string& arguments) { return std::system(("ip " + arguments + " 2>/dev/null").c_str()) == 0; }
 
 }  // namespace
-
-TemporaryDirectory::TemporaryDirectory() {
-  std::string name = (std::filesystem::temp_directory_path() / "troupe-test-XXXXXX").string();
-  if (!mkdtemp(name.data())) fail(Code::unavailable, "no directory '{}': {}", name, std::strerror(errno));
-  path_ = name;
-}
-
-TemporaryDirectory::~TemporaryDirectory() {
-  std::error_code ignored;
-  if (!kept_) std::filesystem::remove_all(path_, ignored);
-}
-
-std::string TemporaryDirectory::write(const std::string& name, const std::string& content) const {
-  const std::string file = (path_ / name).string();
-  std::ofstream(file, std::ios::binary) << content;
-  chmod(file.c_str(), 0600);
-  return file;
-}
 
 std::vector<int> free_ports(int count) {
   // Below those that the system gives to connections: these could take one before it is used.

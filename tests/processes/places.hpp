@@ -1,28 +1,12 @@
-// Where processes under test meet: directories, ports, networks of their own.
+// Where processes under test meet: ports, networks of their own.
 #pragma once
 
-#include <filesystem>
 #include <string>
 #include <vector>
 
+#include "tests/temporary_directory.hpp"
+
 namespace troupe::testing {
-
-// A directory of its own that goes away with the object, unless it is kept. Throws unavailable if none can be made.
-class TemporaryDirectory {
- public:
-  TemporaryDirectory();
-  ~TemporaryDirectory();
-  TemporaryDirectory(const TemporaryDirectory&) = delete;
-  TemporaryDirectory& operator=(const TemporaryDirectory&) = delete;
-  std::filesystem::path path() const { return path_; }
-  void keep() { kept_ = true; }
-  // Writes a file that only its owner may read; returns its path.
-  std::string write(const std::string& name, const std::string& content) const;
-
- private:
-  std::filesystem::path path_;
-  bool kept_ = false;
-};
 
 // Ports of 127.0.0.1 that nobody used a moment ago, all different. Throws resource_exhausted.
 std::vector<int> free_ports(int count);

@@ -11,8 +11,8 @@ namespace troupe::repository {
 namespace {
 
 namespace fs = std::filesystem;
-using testing::ElementsAre;
-using testing::IsEmpty;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
 
 bool is_source(const fs::path& file) {
   const std::string ending = file.extension().string();

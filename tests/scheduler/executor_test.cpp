@@ -10,8 +10,6 @@ namespace {
 
 using namespace testing;
 
-const Shape kPair{2};
-
 Output flag(Graph& g, std::int64_t index) {
   return node(g, "Feed", {}, "flag", {{"T", DType::boolean}, {"index", index}, {"shape", Shape{}}});
 }

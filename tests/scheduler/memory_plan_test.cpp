@@ -9,8 +9,6 @@ namespace {
 
 using namespace testing;
 
-const Shape kPair{2};
-
 Output doubled(Graph& g, Output x) { return node(g, "Concat", {x, x}, {}, {{"axis", std::int64_t{0}}}); }
 
 TEST(MemoryPlan, OutputsWhoseLifetimesDoNotOverlapShareABlock) {

@@ -10,8 +10,6 @@ namespace {
 
 using namespace testing;
 
-const Shape kPair{2};
-
 // Squares of `count` values, summed.
 Output wide(Graph& g, int count) {
   const Output x = feed(g, 0, kPair, "x");

@@ -11,8 +11,6 @@ namespace {
 
 using namespace testing;
 
-const Shape kPair{2};
-
 std::unique_ptr<const Plan> plan_of(const Graph& g) {
   ToyHooks hooks;
   return build_plan(g, toy_kernels(hooks), "CPU", "/device:CPU:0");

@@ -150,7 +150,7 @@ Tensor copy_of(const std::int64_t* numbers, std::int64_t count) {
   return Tensor::of<std::int64_t>(Shape{count}, std::span(numbers, static_cast<std::size_t>(count)));
 }
 
-void elementwise(const std::string& op, KernelContext& c, ToyHooks& hooks) {
+void run_elementwise(const std::string& op, KernelContext& c, ToyHooks& hooks) {
   const bool binary = c.num_inputs() == 2;
   const std::int64_t *a = numbers_of(c.input(0)), *b = binary ? numbers_of(c.input(1)) : a;
   const Shape shape = c.input(0).shape();
@@ -206,7 +206,7 @@ void split(KernelContext& c) {
   c.set_output(1, whole.rows(half, 2 * half));
 }
 
-Kernel make(const std::string& op, ToyHooks& hooks) {
+Kernel make_recordable(const std::string& op, ToyHooks& hooks) {
   if (op == "NoOp") return [](KernelContext&) {};
   if (op == "Identity") return [](KernelContext& c) { c.set_output(0, c.input(0)); };
   if (op == "ReadVariable") return [](KernelContext& c) { c.set_output(0, c.variable(0).value()); };
@@ -225,7 +225,7 @@ Kernel make(const std::string& op, ToyHooks& hooks) {
         if (x < 0) invalid_argument("{} is negative", x);
       c.set_output(0, c.input(0));
     };
-  return [op, &hooks](KernelContext& c) { elementwise(op, c, hooks); };
+  return [op, &hooks](KernelContext& c) { run_elementwise(op, c, hooks); };
 }
 
 }  // namespace
@@ -235,7 +235,7 @@ KernelRegistry launching_kernels(ToyHooks& hooks) {
   for (const std::string op : {"Add", "Sub", "Mul", "Neg", "Square", "Abs", "Identity", "Split", "Concat", "NoOp", "ReadVariable", "AssignVariable",
                                "AssignAddVariable", "RandomUniform"}) {
     const auto factory = [op, &hooks](const KernelInit& init) -> Kernel {
-      return [name = std::string(init.node_name), kernel = make(op, hooks), &hooks](KernelContext& c) {
+      return [name = std::string(init.node_name), kernel = make_recordable(op, hooks), &hooks](KernelContext& c) {
         hooks.ran.push_back(name);
         kernel(c);
       };

@@ -12,8 +12,6 @@ using namespace testing;
 using ::testing::HasSubstr;
 
 using Numbers = std::vector<std::int64_t>;
-const Shape kPair{2};
-
 Output chain(Graph& g, Output x, int length) {
   for (int i = 0; i < length; ++i) x = node(g, "Neg", {x});
   return x;

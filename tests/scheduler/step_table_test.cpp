@@ -10,8 +10,6 @@ namespace {
 using namespace testing;
 using Numbers = std::vector<std::int64_t>;
 
-const Shape kPair{2};
-
 // out = -(r0) + -(r1), with a segment for each of the two and one for the sum.
 struct TwoArrivals {
   TwoArrivals() {

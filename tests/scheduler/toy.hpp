@@ -13,6 +13,7 @@
 #include "devices/cpu/cpu_device.hpp"
 #include "graph/graph.hpp"
 #include "scheduler/step_table.hpp"
+#include "tests/error_of.hpp"
 
 namespace troupe::testing {
 
@@ -29,6 +30,8 @@ KernelRegistry toy_kernels(ToyHooks& hooks);
 
 // Computes one node from copies of its inputs: the oracle. Throws for ops that are no toy kernels.
 std::vector<Tensor> toy_evaluate(const std::string& op, const std::vector<Tensor>& inputs);
+
+inline const Shape kPair{2};
 
 Tensor i64(std::initializer_list<std::int64_t> values);
 std::vector<std::int64_t> numbers(const Tensor& tensor);
@@ -110,15 +113,5 @@ class ToyTask {
  private:
   void take(std::uint64_t step, StepTable::Progress progress);
 };
-
-template <class F>
-Error error_of(F&& f) {
-  try {
-    f();
-  } catch (const Error& error) {
-    return error;
-  }
-  return Error();
-}
 
 }  // namespace troupe::testing

@@ -174,15 +174,15 @@ TEST(WaitGraph, RanksThatHaveBegunWaitForEachOtherWhileAllIsWell) {
 
 // ---- Properties of all graphs ---------------------------------------------------------------------------------------
 
-struct RandomGraph {
+struct RandomWaits {
   Waiting waiting;
   std::vector<SilentTask> silent;
   std::size_t nodes = 0;
   std::vector<std::vector<bool>> reaches;  // by edges that count
 };
 
-RandomGraph random_graph(std::mt19937& random) {
-  RandomGraph out;
+RandomWaits random_graph(std::mt19937& random) {
+  RandomWaits out;
   const auto roll = [&](int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); };
   out.nodes = 1 + static_cast<std::size_t>(roll(12));
   out.reaches.assign(out.nodes, std::vector<bool>(out.nodes));
@@ -216,7 +216,7 @@ RandomGraph random_graph(std::mt19937& random) {
 TEST(WaitGraphProperties, EveryCircleIsFoundAndNothingElseIsCalledOne) {
   std::mt19937 random(17);
   for (int i = 0; i < 3000; ++i) {
-    const RandomGraph graph = random_graph(random);
+    const RandomWaits graph = random_graph(random);
     const WaitAnalysis found = analyse(graph.waiting, graph.silent);
     std::set<std::set<std::string>> expected, told;
     for (std::size_t n = 0; n < graph.nodes; ++n) {
@@ -235,7 +235,7 @@ TEST(WaitGraphProperties, EveryCircleIsFoundAndNothingElseIsCalledOne) {
 TEST(WaitGraphProperties, WhatWaitsHasACause) {
   std::mt19937 random(18);
   for (int i = 0; i < 3000; ++i) {
-    const RandomGraph graph = random_graph(random);
+    const RandomWaits graph = random_graph(random);
     const WaitAnalysis found = analyse(graph.waiting, graph.silent);
     for (const RootCause& cause : found.causes) {
       ASSERT_FALSE(cause.things.empty());
@@ -253,7 +253,7 @@ TEST(WaitGraphProperties, WhatWaitsHasACause) {
 TEST(WaitGraphProperties, TheOrderOfReportsDoesNotMatter) {
   std::mt19937 random(19);
   for (int i = 0; i < 500; ++i) {
-    RandomGraph graph = random_graph(random);
+    RandomWaits graph = random_graph(random);
     const WaitAnalysis first = analyse(graph.waiting, graph.silent);
     std::ranges::shuffle(graph.waiting.things, random);
     std::ranges::shuffle(graph.waiting.waits, random);

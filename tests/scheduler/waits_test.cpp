@@ -18,8 +18,6 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using Kind = RootCause::Kind;
 
-const Shape kPair{2};
-
 std::vector<std::string> pairs(const Waiting& waiting) {
   std::vector<std::string> out;
   for (const Wait& wait : waiting.waits) out.push_back(wait.waiter + " -> " + wait.awaited);

@@ -2,7 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "tests/actors/temporary_directory.hpp"
+#include "tests/temporary_directory.hpp"
 #include "tools/launch/gpu_share.hpp"
 
 namespace troupe {

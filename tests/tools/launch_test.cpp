@@ -17,13 +17,16 @@
 
 #include "apps/launch_handshake.hpp"
 #include "messages/error.hpp"
+#include "tests/error_of.hpp"
 
 namespace troupe {
 namespace {
 
-using testing::AllOf;
-using testing::HasSubstr;
-using testing::Not;
+using testing::error_of;
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 // troupe-launch as a process, with what it has printed so far.
 class Launched {
@@ -297,16 +300,6 @@ TEST(Launch, HelpTeaches) {
   EXPECT_EQ(run.wait(), 0);
   EXPECT_THAT(run.out, AllOf(HasSubstr("troupe-launch --ps 2 --workers 2 -- troupe-mnist"),
                              HasSubstr("--start-timeout")));
-}
-
-template <class F>
-Error error_of(F&& f) {
-  try {
-    f();
-  } catch (const Error& e) {
-    return e;
-  }
-  return {};
 }
 
 TEST(LaunchHandshake, IsAbsentWithoutALauncher) {

@@ -7,6 +7,8 @@
 
 namespace troupe::bench {
 
+inline constexpr double kMicro = 1e6;  // microseconds of a second
+
 void add_dispatch_cases(std::vector<Case>& cases);  // null nodes and parallel nodes
 void add_step_cases(std::vector<Case>& cases);      // one-node graphs
 

@@ -37,7 +37,7 @@ Contest contest(const Predecessors& predecessors, const Work& work, const std::v
   return out;
 }
 
-constexpr double kNano = 1e9, kMicro = 1e6;
+constexpr double kNano = 1e9;
 constexpr double kNodeSeconds = 20e-6;
 
 }  // namespace

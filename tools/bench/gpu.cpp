@@ -10,8 +10,6 @@
 namespace troupe::bench {
 namespace {
 
-constexpr double kMicro = 1e6;
-
 Measure per_call(const Settings& settings, int times, std::shared_ptr<GpuCall> call) {
   return [=, slice = settings.slice_seconds()] { return seconds_per_call(slice, [&] { call->run(times); }) / times * kMicro; };
 }
@@ -68,7 +66,7 @@ Contest convolution(ConvDirection direction, const Layer& layer, const Settings&
           .peers = {{"cuDNN, its best plan", per_call(settings, times, gpu_peers()->convolution(direction, DType::bf16, g))}}};
 }
 
-void add_convolutions(std::vector<Case>& cases) {
+void add_gpu_convolutions(std::vector<Case>& cases) {
   for (const Layer& layer : {Layer{224, 7, 3, 64, 2}, Layer{56, 1, 64, 256, 1}, Layer{56, 3, 64, 64, 1}, Layer{56, 3, 128, 128, 2},
                              Layer{28, 3, 128, 128, 1}, Layer{14, 3, 256, 256, 1}, Layer{14, 1, 1024, 256, 1}, Layer{7, 3, 512, 512, 1}})
     for (const auto& [direction, text] : {std::pair{ConvDirection::forward, "forward"},
@@ -132,7 +130,7 @@ void add_elementwise(std::vector<Case>& cases) {
 
 // --- Launching ---
 
-Contest null_chain(const Settings& settings) {
+Contest gpu_null_chain(const Settings& settings) {
   constexpr int kNodes = 1000;
   auto step = std::make_shared<GpuStep>(
       std::vector<GpuInput>{{DType::f32, {32}}}, 1,
@@ -244,9 +242,9 @@ std::vector<Case> gpu_cases() {
                    .measures = "a step of 1,000 tiny kernels on a GPU, each after the last",
                    .peer = "as many tiny kernels in a CUDA graph made by hand",
                    .ratio_target = 0.8,
-                   .prepare = null_chain});
+                   .prepare = gpu_null_chain});
   add_products(cases);
-  add_convolutions(cases);
+  add_gpu_convolutions(cases);
   add_elementwise(cases);
   cases.push_back({.bench = "copy",
                    .name = "to-gpu-256MiB",

@@ -11,8 +11,6 @@
 namespace troupe::bench {
 namespace {
 
-constexpr double kMicro = 1e6;
-
 // Runs `call` as often as a step has nodes, again and again. `memory` is what it works on.
 Measure per_call(const Settings& settings, int nodes, std::vector<Tensor> memory,
                  std::function<void()> call) {

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "messages/error.hpp"
+#include "actors/introspection/json_text.hpp"
 #include "tools/checkpoint/commands.hpp"
 
 namespace troupe::checkpoints {
@@ -71,7 +72,7 @@ class Printer {
 
  private:
   void print(const nlohmann::json& line, const std::string& text) {
-    fmt::print("{}\n", json_ ? line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) : text);
+    fmt::print("{}\n", json_ ? json_text(line) : text);
   }
 
   bool json_;

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "messages/error.hpp"
+#include "actors/introspection/json_text.hpp"
 #include "tools/checkpoint/commands.hpp"
 
 namespace troupe::checkpoints {
@@ -39,7 +40,7 @@ void print_checkpoint(FileSystem& files, const ListedCheckpoint& listed, bool js
     text = fmt::format("{}: {}", state, error.message());
     line.update({{"state", state}, {"error", error.message()}});
   }
-  fmt::print("{}\n", json ? line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)
+  fmt::print("{}\n", json ? json_text(line)
                           : fmt::format("{:>12}  {}", listed.version, text));
 }
 
@@ -61,7 +62,7 @@ void print_job(const Checkpoint& checkpoint, bool json) {
     line["dedupe"].push_back(shard.dedupe);
     text += fmt::format("shard {}: {}, {} bytes, dedupe '{}'\n", shard.shard, shard.file, shard.bytes, shard.dedupe);
   }
-  fmt::print("{}", json ? line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n" : text);
+  fmt::print("{}", json ? json_text(line) + "\n" : text);
 }
 
 void print_tensors(const Checkpoint& checkpoint, bool json) {
@@ -72,7 +73,7 @@ void print_tensors(const Checkpoint& checkpoint, bool json) {
           {"dtype", name(entry.dtype)}, {"shape", entry.shape.dims()}, {"rows", entry.rows},  {"row_begin", entry.row_begin},
           {"row_end", entry.row_end},   {"shard", shard.shard},   {"file", shard.file},       {"offset", entry.offset},
           {"bytes", entry.bytes},       {"crc32c", entry.crc32c}};
-      fmt::print("{}\n", json ? line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)
+      fmt::print("{}\n", json ? json_text(line)
                               : fmt::format("{:8} {}  {}{}, rows [{}, {}) of {}, shard {}, {} bytes, crc32c {:08x}",
                                             name(entry.kind), entry.name, name(entry.dtype), entry.shape.to_string(),
                                             entry.row_begin, entry.row_end, entry.rows, shard.shard, entry.bytes, entry.crc32c));

@@ -17,6 +17,12 @@ if(TROUPE_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   set(CMAKE_CXX_COMPILER_LAUNCHER ${TROUPE_CCACHE})
 endif()
 
+# Batches of sources of one folder, in the order of its list: a library is compiled in a third of the time, and again for each change in one of them.
+if(TROUPE_UNITY)
+  set(CMAKE_UNITY_BUILD ON)
+  set(CMAKE_UNITY_BUILD_BATCH_SIZE 6)
+endif()
+
 find_package(Threads REQUIRED)
 find_package(ZLIB REQUIRED)
 find_package(OpenSSL REQUIRED)
@@ -75,7 +81,8 @@ if(TROUPE_NATIVE)
   target_compile_options(troupe_flags INTERFACE -march=native)
 endif()
 if(TROUPE_SANITIZE)
-  add_compile_options(-fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer -O1 -g1)
+  # Not optimised: with both sanitizers that takes g++ longer than all the rest, and the tests run no faster for it than they compile.
+  add_compile_options(-fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer -O0 -g1)
   add_link_options(-fsanitize=address,undefined)
 endif()
 if(TROUPE_FUZZ)

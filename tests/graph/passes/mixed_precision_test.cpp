@@ -11,6 +11,7 @@
 #include "graph/passes/prune.hpp"
 #include "graph/rewrite.hpp"
 #include "graph/towers.hpp"
+#include "tests/graph/count_ops.hpp"
 #include "tests/graph/messages.hpp"
 
 namespace troupe {
@@ -33,11 +34,7 @@ struct Narrowed {
     const Endpoint e = node(name).inputs[i];
     return fmt::format("{}:{}", graph->node(e.node).op->name, troupe::name(graph->dtype(e)));
   }
-  int count(std::string_view op) const {
-    int found = 0;
-    for (int id = 0; id < graph->size(); ++id) found += graph->node(id).op->name == op;
-    return found;
-  }
+  int count(std::string_view op) const { return testing::count_ops(*graph, op); }
 };
 
 // x -> MatMul -> BiasAdd -> Relu -> MatMul -> BiasAdd -> y.

@@ -1,0 +1,16 @@
+#pragma once
+
+#include <string_view>
+
+#include "graph/graph.hpp"
+
+namespace troupe::testing {
+
+// How many nodes of the op the graph has, from node `from` on.
+inline int count_ops(const Graph& graph, std::string_view op, int from = 0) {
+  int found = 0;
+  for (int id = from; id < graph.size(); ++id) found += graph.node(id).op->name == op;
+  return found;
+}
+
+}  // namespace troupe::testing
