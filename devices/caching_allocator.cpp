@@ -4,6 +4,7 @@
 #include <array>
 #include <bit>
 #include <cstring>
+#include <exception>
 #include <mutex>
 #include <vector>
 
@@ -159,11 +160,18 @@ class CachingAllocator::Cache {
       ++users_;
     }
     free_all(to_free);
-    CachedBuffer* fresh = make(size);
+    CachedBuffer* fresh = nullptr;
+    std::exception_ptr failure;
+    try {
+      fresh = make(size);
+    } catch (...) {  // a device that is lost
+      failure = std::current_exception();
+    }
     std::lock_guard lock(mutex_);
     if (!fresh) {
       stats_.bytes_in_use -= size.bytes;
       --users_;  // the allocator is another one
+      if (failure) std::rethrow_exception(failure);
       throw exhausted(bytes, dtype, shape, label);
     }
     ++stats_.fresh;

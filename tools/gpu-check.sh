@@ -6,7 +6,7 @@ cd "$(dirname "$0")/.." || exit 1
 
 usage() {
   cat <<'TEXT'
-Usage: tools/gpu-check.sh [--prefix DIR]... [--build DIR] [--report DIR] [--all] [--quick] [--no-bench] [--bench CASE]...
+Usage: tools/gpu-check.sh [--prefix DIR]... [--build DIR] [--report DIR] [--all] [--quick] [--no-test] [--no-bench] [--bench CASE]...
 
   --prefix DIR   where dependencies are that the system does not have: an installation, or packages of the distribution that were
                  unpacked into DIR (dpkg -x PACKAGE DIR)
@@ -15,6 +15,7 @@ Usage: tools/gpu-check.sh [--prefix DIR]... [--build DIR] [--report DIR] [--all]
                  and the logs of each step
   --all          build everything and run all tests; default: what runs on a GPU, and the tests of it
   --quick        measure the smallest sizes once: shows that the benchmarks work, not how fast
+  --no-test      run no tests: to measure in a second command what a first one has built and tested
   --no-bench     measure nothing
   --bench CASE   measure only this; as an argument of troupe-bench
   --help         this text
@@ -27,6 +28,7 @@ prefixes=()
 build=build/gpu
 report=build/gpu-check
 all=no
+tests=yes
 bench=yes
 bench_arguments=()
 while (($# > 0)); do
@@ -46,6 +48,7 @@ while (($# > 0)); do
       ;;
     --all) all=yes ;;
     --quick) bench_arguments+=(--quick) ;;
+    --no-test) tests=no ;;
     --no-bench) bench=no ;;
     --help | -h) usage; exit 0 ;;
     *) echo "gpu-check: unknown option $1; see tools/gpu-check.sh --help" >&2; exit 2 ;;
@@ -109,23 +112,40 @@ printf '{"step":"machine","commit":"%s","gpu":%s,"driver":%s,"cpu":%s,"threads":
   "$(json_string "$cpu")" "$jobs" >>"$lines"
 
 # ---- dependencies that lie elsewhere
+python="$(command -v python3 || echo /usr/bin/python3)"  # the machine's, which may have PyTorch; not that of a prefix
 cmake_prefix=()
 libraries=()
+includes=()
 triplet="$(gcc -print-multiarch 2>/dev/null || true)"
 for prefix in "${prefixes[@]}"; do
   for root in "$prefix" "$prefix/usr" "$prefix/usr/local"; do
     [[ -d "$root" ]] || continue
     cmake_prefix+=("$root")
     [[ ! -d "$root/bin" ]] || PATH="$root/bin:$PATH"
+    [[ ! -d "$root/include/${triplet:-none}" ]] || includes+=("$root/include/$triplet")
     for library in "$root/lib" "$root/lib64" "$root/lib/${triplet:-none}"; do
-      [[ ! -d "$library" ]] || libraries+=("$library")
+      [[ -d "$library" ]] || continue
+      if [[ -e "$library/libc.so.6" ]]; then
+        echo "gpu-check: $library has a C library of its own, which programs of this machine cannot use: leave out libc6" >&2
+        exit 2
+      fi
+      libraries+=("$library")
     done
   done
 done
 export PATH
 if ((${#libraries[@]} > 0)); then
   LD_LIBRARY_PATH="$(IFS=:; echo "${libraries[*]}")${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
-  export LD_LIBRARY_PATH
+  LIBRARY_PATH="$(IFS=:; echo "${libraries[*]}")${LIBRARY_PATH:+:$LIBRARY_PATH}"
+  export LD_LIBRARY_PATH LIBRARY_PATH
+fi
+if ((${#includes[@]} > 0)); then  # of an architecture, as Debian has them: packages do not tell of them
+  CPATH="$(IFS=:; echo "${includes[*]}")${CPATH:+:$CPATH}"
+  export CPATH
+fi
+if [[ -z "${CUDNN_PATH:-}" ]]; then
+  CUDNN_PATH="$("$python" -c 'import nvidia.cudnn as package; print(package.__path__[0])' 2>/dev/null || true)"
+  export CUDNN_PATH
 fi
 
 # ---- configure, build
@@ -142,25 +162,27 @@ if ! grep -q 'Troupe: CUDA toolkit ON' "$report/configure.log"; then
   finish
 fi
 say "CUDA: $(nvcc --version 2>/dev/null | sed -n 's/^Cuda compilation tools, //p')"
-targets=(--target troupe_cuda troupe_cuda_bench troupe-bench test_kernels test_gpu_kernels test_conv_engines test_devices test_actors)
+targets=(--target troupe_cuda troupe_cuda_bench troupe-bench test_kernels test_gpu_kernels test_gpu_graphs test_conv_engines test_devices test_actors)
 [[ $all == no ]] || targets=()
 step build cmake --build "$build" --parallel "$jobs" "${targets[@]}" || finish
 
 # ---- test
-selected=(-L '^test_(kernels|gpu_kernels|conv_engines|devices|actors)$')
+selected=(-L '^test_(kernels|gpu_kernels|gpu_graphs|conv_engines|devices|actors)$')
 [[ $all == no ]] || selected=()
 run_tests() { ctest --test-dir "$build" --parallel "$jobs" --output-on-failure --timeout 600 --no-tests=error "${selected[@]}"; }
-step test run_tests
-# "…tests passed, 2 tests failed out of 731", and a line "…(Skipped)" for each that was.
-total="$(sed -n 's/.*tests failed out of \([0-9]*\).*/\1/p' "$report/test.log" | tail -n 1)"
-failed="$(sed -n 's/.* \([0-9]*\) tests\{0,1\} failed out of .*/\1/p' "$report/test.log" | tail -n 1)"
-skipped="$(grep -c '\*\*\*Skipped' "$report/test.log" || true)"
-say "tests: ${total:-0}, of them ${failed:-0} failed and ${skipped:-0} skipped"
-printf '{"step":"tests","total":%d,"failed":%d,"skipped":%d}\n' "${total:-0}" "${failed:-0}" "${skipped:-0}" >>"$lines"
+if [[ $tests == yes ]]; then
+  step test run_tests
+  # "…tests passed, 2 tests failed out of 731", and a line "…(Skipped)" for each that was.
+  total="$(sed -n 's/.*tests failed out of \([0-9]*\).*/\1/p' "$report/test.log" | tail -n 1)"
+  failed="$(sed -n 's/.* \([0-9]*\) tests\{0,1\} failed out of .*/\1/p' "$report/test.log" | tail -n 1)"
+  skipped="$(grep -c '\*\*\*Skipped' "$report/test.log" || true)"
+  say "tests: ${total:-0}, of them ${failed:-0} failed and ${skipped:-0} skipped"
+  printf '{"step":"tests","total":%d,"failed":%d,"skipped":%d}\n' "${total:-0}" "${failed:-0}" "${skipped:-0}" >>"$lines"
+fi
 
 # ---- measure
 program="$build/bin/troupe-bench"
-bench_arguments+=(--python "$(command -v python3 || echo /usr/bin/python3)")  # the one that has PyTorch, if any has
+bench_arguments+=(--python "$python")
 measure() { "$program" --device gpu --json "${bench_arguments[@]}" >"$report/bench.jsonl"; }
 # Each figure beside its target, which --list has in the lines below the case's name.
 table() {

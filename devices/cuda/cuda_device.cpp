@@ -24,6 +24,8 @@ class Job final : public LocalWork {
   std::function<void()> work_;
 };
 
+constexpr std::size_t kSmallUpload = std::size_t{64} << 10;
+
 // Kernels of a GPU split their work themselves.
 class OneThread final : public Parallelism {
  public:
@@ -43,11 +45,20 @@ class Retired {
  public:
   void add(BufferRef buffer) {
     const std::lock_guard lock(mutex_);
-    if (!closed_) buffers_.push_back(std::move(buffer));
+    if (closed_) return;
+    bytes_ += buffer->size();
+    buffers_.push_back(std::move(buffer));
   }
   std::vector<BufferRef> take() {
     const std::lock_guard lock(mutex_);
+    bytes_ = 0;
+    asked_ = false;
     return std::exchange(buffers_, {});
+  }
+  // Whether somebody should take them, though no work comes that does. True once for each take().
+  bool too_many() {
+    const std::lock_guard lock(mutex_);
+    return (bytes_ > kMostBytes || buffers_.size() > kMost) && !std::exchange(asked_, true);
   }
   void close() {
     const std::vector<BufferRef> last = take();
@@ -58,7 +69,31 @@ class Retired {
  private:
   std::mutex mutex_;
   std::vector<BufferRef> buffers_;
+  std::size_t bytes_ = 0;
+  bool asked_ = false;
   bool closed_ = false;
+
+  static constexpr std::size_t kMostBytes = std::size_t{64} << 20, kMost = 256;
+};
+
+// GPU memory of which each cache can have what the other keeps and does not use.
+class SharedCudaMemory final : public MemorySource {
+ public:
+  explicit SharedCudaMemory(std::shared_ptr<MemorySource> memory) : memory_(std::move(memory)) {}
+  void* allocate(std::size_t bytes) override {
+    void* data = memory_->allocate(bytes);
+    if (data || !other_) return data;
+    other_->trim();
+    return memory_->allocate(bytes);
+  }
+  void free(void* data, std::size_t bytes) noexcept override { memory_->free(data, bytes); }
+  MemorySpace space() const override { return memory_->space(); }
+  std::size_t largest_kept() const override { return memory_->largest_kept(); }
+  void share_with(CachingAllocator* other) { other_ = other; }
+
+ private:
+  const std::shared_ptr<MemorySource> memory_;
+  CachingAllocator* other_ = nullptr;  // set before anything is allocated; lives as long as whoever allocates
 };
 
 class ArrivedBuffer final : public Buffer {
@@ -85,8 +120,10 @@ class Impl final : public CudaDevice, private Stream, private RecordingDevice {
         label_(label),
         properties_(driver_->properties(ordinal)),
         attributes_{options.name, "GPU", memory_of(options), false},
-        allocator_(options.memory_limit, cuda_memory(driver_, ordinal), label),
-        arrivals_(0, cuda_memory(driver_, ordinal), label),
+        memory_(std::make_shared<SharedCudaMemory>(cuda_memory(driver_, ordinal))),
+        arrivals_memory_(std::make_shared<SharedCudaMemory>(cuda_memory(driver_, ordinal))),
+        allocator_(options.memory_limit, memory_, label),
+        arrivals_(0, arrivals_memory_, label),
         pinned_(0, pinned_memory(driver_, ordinal), label),
         faults_(driver_, arrivals_, pinned_, options.name.to_string(), label),
         events_(driver_, ordinal),
@@ -95,6 +132,8 @@ class Impl final : public CudaDevice, private Stream, private RecordingDevice {
         from_host_(driver_, ordinal, events_, name("-in"), [this](const Error& e) { lost(e); }),
         copier_([this] { begin_thread("-copy"); }),
         launcher_([this] { begin_thread(""); }) {
+    memory_->share_with(&arrivals_);
+    arrivals_memory_->share_with(&allocator_);
     if (collectives.nccl) communicators_.emplace(*this, std::move(collectives));
   }
   ~Impl() override { shutdown(); }
@@ -171,6 +210,11 @@ class Impl final : public CudaDevice, private Stream, private RecordingDevice {
     Tensor staged = pinned(source);
     Tensor copy = arrival(source.dtype(), source.shape());
     if (recorder_) recorder_->keep(copy.buffer());  // a value that follows from shapes alone
+    if (staged.num_bytes() <= kSmallUpload) {  // not behind the tensors that are on their way
+      copy_on(compute_, copy, staged);
+      if (staged.num_bytes() > 0) retired_->add(staged.buffer());  // comes back when the stream has got past the copy
+      return copy;
+    }
     copy_on(from_host_, copy, staged);
     auto event = std::make_shared<CudaEvent>();
     event->keeps.push_back(staged.buffer());
@@ -195,6 +239,7 @@ class Impl final : public CudaDevice, private Stream, private RecordingDevice {
   }
 
   Tensor arrival(DType dtype, const Shape& shape) override {
+    if (retired_->too_many()) launcher_.enqueue(std::make_shared<Job>([this] { let_go(); }));
     BufferRef memory = arrivals_.allocate(checked_bytes(dtype, shape), dtype, shape);
     return Tensor(dtype, shape, BufferRef(new ArrivedBuffer(std::move(memory), retired_)));
   }
@@ -245,6 +290,17 @@ class Impl final : public CudaDevice, private Stream, private RecordingDevice {
       std::unique_lock lock(latch->mutex);
       latch->wake.wait(lock, [&] { return latch->open; });
     }));
+  }
+  // Of what has arrived and is needed no more, without an end of work.
+  void let_go() {
+    auto event = std::make_shared<CudaEvent>();
+    event->keeps = retired_->take();
+    try {
+      compute_.record(event);
+    } catch (const Error& error) {
+      lost(error);
+      event->reach();
+    }
   }
   void record_now(const std::shared_ptr<CudaEvent>& event) {
     event->keeps = retired_->take();
@@ -345,6 +401,7 @@ class Impl final : public CudaDevice, private Stream, private RecordingDevice {
   const DeviceAttributes attributes_;
   mutable std::mutex mutex_;
   Error failure_;
+  const std::shared_ptr<SharedCudaMemory> memory_, arrivals_memory_;
   CachingAllocator allocator_;  // of the compute stream
   CachingAllocator arrivals_;   // of the copies to here
   CachingAllocator pinned_;

@@ -72,6 +72,7 @@ using SumParts = std::function<void(const PartsSum& sum, CudaStreamHandle stream
 struct CudaCollectives {
   std::shared_ptr<NcclDriver> nccl;
   SumParts sum;
+  std::function<void()> load_sum;  // before anything waits for other ranks: what is loaded late may wait for all that runs
 };
 
 std::unique_ptr<CudaDevice> make_cuda_device(std::shared_ptr<CudaDriver> driver, int ordinal, const AcceleratorOptions& options, AllocationLabelSource label,

@@ -45,10 +45,10 @@ class RealCudaDriver final : public CudaDriver {
   }
 
   void use(int ordinal) override {
-    thread_local int current = -1;
-    if (current == ordinal) return;
+    // Asked each time: others of the process (a library with a runtime of its own) may have changed it.
+    int current = -1;
+    if (cudaGetDevice(&current) == cudaSuccess && current == ordinal) return;
     check_cuda(cudaSetDevice(ordinal), "cudaSetDevice");
-    current = ordinal;
   }
 
   bool fatal(const Error& error) const override {

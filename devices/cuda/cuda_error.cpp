@@ -17,7 +17,8 @@ bool is_fatal(cudaError_t status) {
     case cudaErrorAssert:
     case cudaErrorECCUncorrectable:
     case cudaErrorNvlinkUncorrectable:
-    case cudaErrorDevicesUnavailable: return true;
+    case cudaErrorContained:
+    case cudaErrorTensorMemoryLeak: return true;
     default: return false;
   }
 }

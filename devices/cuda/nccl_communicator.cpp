@@ -125,6 +125,7 @@ void NcclCommunicator::join() {
   NcclId id{};
   if (place_.id.size() != id.size()) invalid_argument("an id of {} bytes is none of NCCL", place_.id.size());
   std::ranges::copy(place_.id, id.begin());
+  if (with_.load_sum) with_.load_sum();
   comm_ = with_.nccl->join(static_cast<int>(place_.ranks), static_cast<int>(place_.rank), id);
   settle();
 }
@@ -155,10 +156,11 @@ void NcclCommunicator::start(const std::shared_ptr<Operation>& operation) {
     launch(*operation);
   } catch (const Error& error) {
     failed(error);
+    return stranded_.push_back(operation);
   } catch (...) {
     failed(current_error());
+    return stranded_.push_back(operation);
   }
-  // After an error too: part of it may run, and uses its memory until the abort.
   auto event = std::make_shared<CudaEvent>();
   event->on_reached([this, operation] { finish(operation); });
   try {
@@ -204,7 +206,7 @@ void NcclCommunicator::end() {
   if (comm_ && !failed) try {
       with_.nccl->finalize(comm_);
       settle(kLeave);
-      with_.nccl->destroy(comm_);
+      with_.nccl->destroy(std::exchange(comm_, nullptr));
     } catch (const Error&) {  // all has ended well: nobody has to hear that some did not leave
       failed = true;
     }
@@ -214,6 +216,17 @@ void NcclCommunicator::end() {
       if (failure_) failure_ = Error(failure_.code(), fmt::format("{}; {}", failure_.message(), more.message()));
     }
   comm_ = nullptr;
+  if (stream_ && !stranded_.empty()) {  // what NCCL had launched of them has been told to end
+    auto event = std::make_shared<CudaEvent>();
+    event->on_reached([this, all = std::exchange(stranded_, {})] {
+      for (const auto& operation : all) finish(operation);
+    });
+    try {
+      stream_->record(event);
+    } catch (const Error&) {
+      event->reach();
+    }
+  }
   stream_.reset();  // calls finish() for what was in flight
   std::deque<std::shared_ptr<Operation>> rest;
   Error why;

@@ -64,6 +64,7 @@ class NcclCommunicator final : public DeviceCommunicator {
   std::function<void(Error)> joined_;
   NcclHandle comm_ = nullptr;         // of its thread
   std::optional<CudaStream> stream_;  // likewise
+  std::vector<std::shared_ptr<Operation>> stranded_;  // failed while NCCL was told of them: it may use their memory until the abort
   mutable std::mutex mutex_;
   std::condition_variable wake_;
   std::deque<std::shared_ptr<Operation>> queue_;

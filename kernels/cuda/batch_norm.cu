@@ -74,7 +74,8 @@ __global__ void __launch_bounds__(kNormThreads)
     normalise(const T* x, BatchNormParameters<Compute<T>> p, const Compute<T>* variance, double epsilon, T* y, std::int64_t rows, std::int64_t width,
               int across, bool vectors) {
   using U = Compute<T>;
-  walk_columns<kVector>(rows, width, across, [&](std::int64_t column) {
+  const T* const inputs[] = {x};
+  walk_columns<kVector>(inputs, y, rows, width, across, vectors, [&](std::int64_t column) {
     BatchNormColumns<T, kVector> c;
     c.load(p, column);
     if (variance) {
@@ -82,15 +83,12 @@ __global__ void __launch_bounds__(kNormThreads)
       for (int v = 0; v < kVector; ++v)
         c.factor[v] = p.scale[column + v] * static_cast<U>(1 / sqrt(static_cast<double>(variance[column + v]) + epsilon));
     }
-    return [=](std::int64_t row) {
-      T values[kVector];
-      load<kVector>(x + row * width + column, vectors, values);
+    return [c, relu = p.relu](T(&values)[1][kVector]) {
 #pragma unroll
       for (int v = 0; v < kVector; ++v) {
-        const U result = c.result(v, widen(values[v]));
-        values[v] = narrow<T>(p.relu && result < 0 ? U{0} : result);
+        const U result = c.result(v, widen(values[0][v]));
+        values[0][v] = narrow<T>(relu && result < 0 ? U{0} : result);
       }
-      store<kVector>(y + row * width + column, vectors, values);
     };
   });
 }
@@ -101,7 +99,7 @@ cudaError_t launch_normalise(const NormColumns& columns, const BatchNormLaunch& 
   using U = Compute<T>;
   const auto* x = static_cast<const T*>(l.x);
   auto* out = static_cast<T*>(y);
-  const ColumnWalk walk = column_walk<kVector>(columns.rows, columns.width);
+  const ColumnWalk walk = column_walk<kVector>(columns.rows, columns.width, kRowsOfThread);
   return launch(normalise<T, kVector>, walk.grid, kNormThreads, stream, x, batch_norm_parameters<U>(l, mean, inverse), static_cast<const U*>(variance),
                 l.epsilon, out, columns.rows, columns.width, walk.across, aligned(x, static_cast<const T*>(out)));
 }

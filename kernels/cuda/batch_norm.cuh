@@ -2,9 +2,12 @@
 // was above 0.
 #pragma once
 
+#include "kernels/cuda/column_walk.cuh"
 #include "kernels/cuda/norm_columns.cuh"
 
 namespace troupe::device {
+
+inline constexpr std::int64_t kRowsOfThread = 16;  // of the kernels that write y and dx
 
 template <class U>
 struct BatchNormParameters {

@@ -77,7 +77,8 @@ __global__ void __launch_bounds__(kNormThreads)
     normalise_grad(const T* dy, const T* x, BatchNormParameters<Compute<T>> p, const Compute<T>* dscale, const Compute<T>* doffset, T* dx,
                    std::int64_t rows, std::int64_t width, int across, bool vectors) {
   using U = Compute<T>;
-  walk_columns<kVector>(rows, width, across, [&](std::int64_t column) {
+  const T* const inputs[] = {dy, x};
+  walk_columns<kVector>(inputs, dx, rows, width, across, vectors, [&](std::int64_t column) {
     GradientColumns<T, kVector> c;
     c.load(p, column);
     U a[kVector], b[kVector];
@@ -86,16 +87,12 @@ __global__ void __launch_bounds__(kNormThreads)
       a[v] = doffset[column + v] / static_cast<U>(rows);
       b[v] = dscale[column + v] / static_cast<U>(rows);
     }
-    return [=](std::int64_t row) {
-      T flows[kVector], values[kVector];
-      load<kVector>(dy + row * width + column, vectors, flows);
-      load<kVector>(x + row * width + column, vectors, values);
+    return [=](T(&values)[2][kVector]) {
 #pragma unroll
       for (int v = 0; v < kVector; ++v) {
-        const U value = widen(values[v]);
-        flows[v] = narrow<T>(c.factor[v] * (c.flow(v, widen(flows[v]), value) - a[v] - c.normalised(v, value) * b[v]));
+        const U value = widen(values[1][v]);
+        values[0][v] = narrow<T>(c.factor[v] * (c.flow(v, widen(values[0][v]), value) - a[v] - c.normalised(v, value) * b[v]));
       }
-      store<kVector>(dx + row * width + column, vectors, flows);
     };
   });
 }
@@ -115,7 +112,7 @@ cudaError_t launch_batch_norm_grad(const NormColumns& columns, const BatchNormLa
       const cudaError_t status = device::launch_columns<device::GradientSums<T>, kVector>({flows, x, p, columns.width}, finish, columns,
                                                                                           device::aligned(flows, x), stream);
       if (status != cudaSuccess) return status;
-      const device::ColumnWalk walk = device::column_walk<kVector>(columns.rows, columns.width);
+      const device::ColumnWalk walk = device::column_walk<kVector>(columns.rows, columns.width, device::kRowsOfThread);
       return device::launch(device::normalise_grad<T, kVector>, walk.grid, device::kNormThreads, stream, flows, x, p, finish.dscale, finish.doffset, out,
                             columns.rows, columns.width, walk.across, device::aligned(flows, x, static_cast<const T*>(out)));
     });

@@ -26,7 +26,7 @@ struct SparseCrossEntropy {
     return {label, known ? T{0} : infinity_of(T{}) - infinity_of(T{})};
   }
   __device__ T emit(const Row& row, const Stats<T>& stats, std::int64_t column, T, T, T e) const {
-    return e / stats.value - (column == row.label ? T{1} : T{0}) + row.poison;
+    return e * stats.inverse - (column == row.label ? T{1} : T{0}) + row.poison;
   }
   __device__ T loss(const Row& row, const Stats<T>& stats, std::int64_t column, T x, T) const {
     return (column == row.label ? stats.log_value - (x - stats.maximum) : T{0}) + row.poison;
@@ -40,7 +40,7 @@ struct CrossEntropy {
   struct Row {};
 
   __device__ Row row(std::int64_t) const { return {}; }
-  __device__ T emit(Row, const Stats<T>& stats, std::int64_t, T, T z, T e) const { return e / stats.value - z; }
+  __device__ T emit(Row, const Stats<T>& stats, std::int64_t, T, T z, T e) const { return e * stats.inverse - z; }
   __device__ T loss(Row, const Stats<T>& stats, std::int64_t, T x, T z) const { return z * (stats.log_value - (x - stats.maximum)); }
 };
 

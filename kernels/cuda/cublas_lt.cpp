@@ -94,8 +94,9 @@ CublasLt::Plan::Plan(CublasLt& library, const ProductKey& key) : Plan() {
 
   Preference preference;
   preference.set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kWorkspaceLimit);
-  // Parts of a sum that are added in a step of their own, in fixed order and full precision; not in place, as they come.
-  if (key.deterministic) preference.set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, std::uint32_t{CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE});
+  // Parts of a sum that are added in a step of their own, in fixed order and full precision; not in place, as they come, which also rounds them to
+  // what comes out.
+  if (key.deterministic || size_of(key.out_dtype) == 2) preference.set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, std::uint32_t{CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE});
   for (const auto attribute : {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
                                CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES})
     preference.set(attribute, key.alignment);

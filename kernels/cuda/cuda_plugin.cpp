@@ -1,4 +1,7 @@
 // What the plug-in shows to programs.
+#include <mutex>
+#include <set>
+
 #include "devices/cuda/cuda_driver.hpp"
 #include "devices/cuda/cuda_error.hpp"
 #include "devices/cuda/nccl_driver.hpp"
@@ -19,14 +22,21 @@ class CudaPlugin final : public DevicePlugin {
   std::string description() const override { return description_; }
   std::unique_ptr<Device> make(int ordinal, const AcceleratorOptions& options) override {
     if (ordinal < 0 || ordinal >= count_) invalid_argument("there is no GPU {}; there are {}", ordinal, count_);
-    for (int other = 0; other < count_; ++other) {
+    const CudaCollectives collectives{.nccl = nccl_,
+                                      .sum = [](const PartsSum& sum, CudaStreamHandle stream) {
+                                        check_cuda(launch_parts_sum(sum, stream), "the kernel that adds up parts of an all-reduce");
+                                      },
+                                      .load_sum = [] { check_cuda(load_parts_sum(), "the kernels that add up parts of an all-reduce"); }};
+    auto device = make_cuda_device(driver_, ordinal, options, label_, collectives);
+    // With those that this process uses: to touch another one takes hundreds of MiB of its memory.
+    const std::lock_guard lock(mutex_);
+    for (const int other : made_) {
       if (other == ordinal) continue;
       driver_->enable_peer(ordinal, other);
       driver_->enable_peer(other, ordinal);
     }
-    return make_cuda_device(driver_, ordinal, options, label_, {nccl_, [](const PartsSum& sum, CudaStreamHandle stream) {
-                                                                  check_cuda(launch_parts_sum(sum, stream), "the kernel that adds up parts of an all-reduce");
-                                                                }});
+    made_.insert(ordinal);
+    return device;
   }
   void register_kernels(KernelRegistry& registry) override { register_cuda_kernels(registry); }
 
@@ -36,6 +46,8 @@ class CudaPlugin final : public DevicePlugin {
   std::shared_ptr<NcclDriver> nccl_ = make_nccl_driver();
   int count_ = 0;
   std::string description_;
+  std::mutex mutex_;
+  std::set<int> made_;
 };
 
 }  // namespace

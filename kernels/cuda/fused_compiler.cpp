@@ -112,6 +112,23 @@ class Compiler {
     made.swapped = in_x(right) && !in_x(left);
     if (!in_x(left) && !in_x(right)) add({.op = FusedOp::load, .source = source(left)});
     made.source = left == right ? kFusedSame : source(made.swapped ? left : right);
+    if (made.swapped) turn(made);
+  }
+  // To y op x without its swap, if there is such an op: kernels have few of both kinds.
+  static void turn(FusedStep& made) {
+    switch (made.op) {
+      case FusedOp::add:
+      case FusedOp::mul:
+      case FusedOp::squared_difference:
+      case FusedOp::equal:
+      case FusedOp::not_equal: break;
+      case FusedOp::less: made.op = FusedOp::greater; break;
+      case FusedOp::greater: made.op = FusedOp::less; break;
+      case FusedOp::less_equal: made.op = FusedOp::greater_equal; break;
+      case FusedOp::greater_equal: made.op = FusedOp::less_equal; break;
+      default: return;
+    }
+    made.swapped = false;
   }
 
   // The result of the step before is still in x.

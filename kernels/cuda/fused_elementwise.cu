@@ -30,31 +30,45 @@ __device__ std::int64_t item_at(const FusedArguments& arguments, int u) {
 
 // ---- where y comes from
 
+template <int kWidth, class T>
+__device__ Pack<T, kWidth> load_operand_of(const T* from, bool moves) {
+  if (moves) return load_pack<kWidth>(from);
+  Pack<T, kWidth> pack;
+  const T value = *from;
+#pragma unroll
+  for (int i = 0; i < kWidth; ++i) pack.values[i] = value;
+  return pack;
+}
+
 template <class T, class C, int kWidth>
 __device__ void load_input(const FusedArguments& arguments, int index, Values<C, kWidth>& to) {
   constexpr int kItems = Values<C, kWidth>::kItems;
   const FusedInput& input = arguments.inputs[index];
   const auto* data = static_cast<const T*>(input.data);
-  if (input.walk == FusedWalk::one || (input.walk == FusedWalk::stretched && !arguments.plan.moves[index])) {
+  if (input.walk == FusedWalk::flat) {  // nothing between the loads, so that all are on their way at once
+    Pack<T, kWidth> packs[kItems];
 #pragma unroll
-    for (int u = 0; u < kItems; ++u) {
-      const std::int64_t offset = input.walk == FusedWalk::one ? 0 : locate_one(arguments.plan, item_at<kItems>(arguments, u), index);
-      const C value = static_cast<C>(widen(data[offset]));
+    for (int u = 0; u < kItems; ++u) packs[u] = load_pack<kWidth>(data + item_at<kItems>(arguments, u) * kWidth);
 #pragma unroll
-      for (int i = 0; i < kWidth; ++i) to.values[u * kWidth + i] = value;
-    }
+    for (int u = 0; u < kItems; ++u)
+#pragma unroll
+      for (int i = 0; i < kWidth; ++i) to.values[u * kWidth + i] = static_cast<C>(widen(packs[u].values[i]));
     return;
   }
-  Pack<T, kWidth> packs[kItems];
+  if (input.walk == FusedWalk::one) {
+    const C value = static_cast<C>(widen(*data));
+#pragma unroll
+    for (C& all : to.values) all = value;
+    return;
+  }
+  const bool moves = arguments.plan.moves[index];
 #pragma unroll
   for (int u = 0; u < kItems; ++u) {
-    const std::int64_t item = item_at<kItems>(arguments, u);
-    packs[u] = load_pack<kWidth>(data + (input.walk == FusedWalk::flat ? item * kWidth : locate_one(arguments.plan, item, index)));
+    const T* const from = data + locate_one(arguments.plan, item_at<kItems>(arguments, u), index);
+    const Pack<T, kWidth> pack = load_operand_of<kWidth>(from, moves);
+#pragma unroll
+    for (int i = 0; i < kWidth; ++i) to.values[u * kWidth + i] = static_cast<C>(widen(pack.values[i]));
   }
-#pragma unroll
-  for (int u = 0; u < kItems; ++u)
-#pragma unroll
-    for (int i = 0; i < kWidth; ++i) to.values[u * kWidth + i] = static_cast<C>(widen(packs[u].values[i]));
 }
 
 // The place of this thread: quarters of it are interleaved with those of the other threads, as shared memory likes it.
@@ -80,8 +94,8 @@ __device__ void keep(const Values<C, kWidth>& x, uint4* kept, int place) {
 
 template <class C, int kWidth>
 __device__ void load(const FusedArguments& arguments, std::uint8_t source, uint4* kept, const Values<C, kWidth>& x, Values<C, kWidth>& y) {
-  if (source == kFusedNone) return;
   if (source == kFusedSame) {
+    asm volatile("");  // a block of its own: else other sources pay for the copies
     y = x;
     return;
   }
@@ -89,8 +103,10 @@ __device__ void load(const FusedArguments& arguments, std::uint8_t source, uint4
   const int index = source - kFusedInput;
   switch (arguments.inputs[index].dtype) {
     case DType::f32:
-      if constexpr (kWidth <= 4) load_input<float>(arguments, index, y);
-      return;
+      if constexpr (kWidth <= 4)
+        return load_input<float>(arguments, index, y);
+      else
+        __builtin_unreachable();
     case DType::f16:
       return load_input<F16>(arguments, index, y);
     case DType::bf16:
@@ -98,7 +114,10 @@ __device__ void load(const FusedArguments& arguments, std::uint8_t source, uint4
     case DType::boolean:
       return load_input<bool>(arguments, index, y);
     default:
-      if constexpr (std::is_same_v<C, double>) load_input<double>(arguments, index, y);
+      if constexpr (std::is_same_v<C, double>)
+        return load_input<double>(arguments, index, y);
+      else
+        __builtin_unreachable();
   }
 }
 
@@ -138,14 +157,16 @@ struct Compute2 {
   }
 };
 
+template <class Op>
+struct Reversed {
+  template <class T>
+  __device__ auto operator()(T a, T b) const { return Op{}(b, a); }
+};
+
 template <class A, class C, int kWidth>
-__device__ void compute(FusedOp op, Values<C, kWidth>& x, const Values<C, kWidth>& y) {
+__device__ void compute_unary(FusedOp op, Values<C, kWidth>& x) {
   const Compute1<A, C, kWidth> unary{x};
-  const Compute2<A, C, kWidth> binary{x, y};
   switch (op) {
-    case FusedOp::load:
-      x = y;
-      return;
     case FusedOp::neg:
       return unary(NegOp{});
     case FusedOp::abs:
@@ -176,6 +197,35 @@ __device__ void compute(FusedOp op, Values<C, kWidth>& x, const Values<C, kWidth
       return unary(FloorOp{});
     case FusedOp::erf:
       return unary(ErfOp{});
+    default:
+      __builtin_unreachable();
+  }
+}
+
+template <class A, class C, int kWidth>
+__device__ void compute_binary(FusedOp op, bool swapped, Values<C, kWidth>& x, const Values<C, kWidth>& y) {
+  const Compute2<A, C, kWidth> binary{x, y};
+  if (swapped) {
+    switch (op) {
+      case FusedOp::sub:
+        return binary(Reversed<SubOp>{});
+      case FusedOp::div:
+        return binary(Reversed<DivOp>{});
+      case FusedOp::maximum:
+        return binary(Reversed<MaximumOp>{});
+      case FusedOp::minimum:
+        return binary(Reversed<MinimumOp>{});
+      case FusedOp::relu_grad:
+        return binary(Reversed<ReluGradOp>{});
+      case FusedOp::sigmoid_grad:
+        return binary(Reversed<SigmoidGradOp>{});
+      case FusedOp::tanh_grad:
+        return binary(Reversed<TanhGradOp>{});
+      default:
+        __builtin_unreachable();
+    }
+  }
+  switch (op) {
     case FusedOp::add:
       return binary(AddOp{});
     case FusedOp::sub:
@@ -208,10 +258,8 @@ __device__ void compute(FusedOp op, Values<C, kWidth>& x, const Values<C, kWidth
       return binary(GreaterOp{});
     case FusedOp::greater_equal:
       return binary(GreaterEqualOp{});
-    case FusedOp::mask:
-    case FusedOp::select:
-    case FusedOp::cast:
-      return;
+    default:
+      __builtin_unreachable();
   }
 }
 
@@ -278,39 +326,47 @@ __device__ void store_result(const FusedArguments& arguments, const Values<C, kW
 
 // Blocks that a multiprocessor must have room for: enough threads to hide how long memory takes.
 template <class C, int kWidth>
-inline constexpr int kResidentBlocks = kWidth == 1 || std::is_same_v<C, double> ? 2 : 4;
+inline constexpr int kResidentBlocks = kWidth == 1 || std::is_same_v<C, double> ? 2 : 3;
 
 // All loads of a thread's elements come before their stores: an input's memory may be the result's.
 template <class C, int kWidth>
 __global__ __launch_bounds__(kFusedThreads, kResidentBlocks<C, kWidth>) void fused_kernel(const __grid_constant__ FusedArguments arguments) {
   extern __shared__ uint4 kept[];
   constexpr int kCount = Values<C, kWidth>::kCount;
-  Values<C, kWidth> x = {}, y = {};
+  Values<C, kWidth> x;
+#pragma unroll
+  for (C& value : x.values) value = C{0};
   std::uint32_t bits = 0;
+#pragma unroll 1
   for (int s = 0; s < arguments.num_steps; ++s) {
     const FusedStep step = arguments.steps[s];
-    load(arguments, step.source, kept, x, y);
-    if (step.swapped) {
+    const bool own_type = std::is_same_v<C, float> || step.wide;
+    if (step.op == FusedOp::cast) {
+    } else if (step.op > FusedOp::cast && step.op <= FusedOp::erf) {
+      if (own_type)
+        compute_unary<C>(step.op, x);
+      else
+        compute_unary<float>(step.op, x);
+    } else {
+      Values<C, kWidth> y;
+      load(arguments, step.source, kept, x, y);
+      if (step.op == FusedOp::load) {
+        x = y;
+      } else if (step.op == FusedOp::mask) {
+        bits = 0;
 #pragma unroll
-      for (int i = 0; i < kCount; ++i) {
-        const C value = x.values[i];
-        x.values[i] = y.values[i];
-        y.values[i] = value;
+        for (int i = 0; i < kCount; ++i) bits |= (y.values[i] != C{0} ? 1u : 0u) << i;
+      } else if (step.op == FusedOp::select) {
+        const std::uint32_t mine = step.swapped ? ~bits : bits;
+#pragma unroll
+        for (int i = 0; i < kCount; ++i) x.values[i] = (mine >> i & 1u) != 0 ? x.values[i] : y.values[i];
+      } else if (own_type) {
+        compute_binary<C>(step.op, step.swapped, x, y);
+      } else {
+        compute_binary<float>(step.op, step.swapped, x, y);
       }
     }
-    if (step.op == FusedOp::mask) {
-      bits = 0;
-#pragma unroll
-      for (int i = 0; i < kCount; ++i) bits |= (y.values[i] != C{0} ? 1u : 0u) << i;
-    } else if (step.op == FusedOp::select) {
-#pragma unroll
-      for (int i = 0; i < kCount; ++i) x.values[i] = (bits >> i & 1u) != 0 ? x.values[i] : y.values[i];
-    } else if (std::is_same_v<C, float> || step.wide) {
-      compute<C>(step.op, x, y);
-    } else {
-      compute<float>(step.op, x, y);
-    }
-    round_to(step.rounding, x);
+    if (step.rounding != FusedRounding::none) round_to(step.rounding, x);
     if (step.keep != kFusedNone) keep(x, kept, step.keep);
   }
   store_result(arguments, x);

@@ -62,7 +62,7 @@ struct alignas(8) FusedStep {
   std::uint8_t source = kFusedNone;
   std::uint8_t keep = kFusedNone;  // the place that x is kept in
   FusedRounding rounding = FusedRounding::none;
-  bool swapped = false;  // y op x
+  bool swapped = false;  // y op x; only of select, sub, div, maximum, minimum and the gradients
   bool wide = false;     // of f64
   bool operator==(const FusedStep&) const = default;
 };

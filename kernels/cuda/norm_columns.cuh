@@ -130,32 +130,4 @@ struct StoreSums {
 // Rows of a thread that are accumulated in their own arithmetic before they go into a Pair; of moments one more, which the others are less.
 inline constexpr int kRunRows = 32;
 
-// For kernels in which a thread keeps its columns and goes down the rows.
-struct ColumnWalk {
-  int across;  // threads in a row
-  dim3 grid;
-};
-template <int kVector>
-ColumnWalk column_walk(std::int64_t rows, std::int64_t width) {
-  constexpr std::int64_t kRowsOfThread = 16;
-  ColumnWalk walk{1, {}};
-  while (walk.across < kNormThreads && walk.across * kVector < width) walk.across *= 2;
-  const std::int64_t tiles = (width + walk.across * kVector - 1) / (walk.across * kVector);
-  walk.grid = dim3(blocks_for(rows, kNormThreads / walk.across * kRowsOfThread), static_cast<unsigned>(std::min<std::int64_t>(tiles, 65535)));
-  return walk;
-}
-
-// Calls begin(column) for the columns of a thread, and what it returns for each of its rows.
-template <int kVector, class Begin>
-__device__ inline void walk_columns(std::int64_t rows, std::int64_t width, int across, Begin begin) {
-  const int thread = static_cast<int>(threadIdx.x), down = kNormThreads / across;
-  for (std::int64_t tile = blockIdx.y; tile * across * kVector < width; tile += gridDim.y) {
-    const std::int64_t column = (tile * across + thread % across) * kVector;
-    if (column >= width) continue;
-    const auto row = begin(column);
-#pragma unroll 4
-    for (std::int64_t i = blockIdx.x * static_cast<std::int64_t>(down) + thread / across; i < rows; i += gridDim.x * static_cast<std::int64_t>(down)) row(i);
-  }
-}
-
 }  // namespace troupe::device

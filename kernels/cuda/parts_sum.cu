@@ -89,6 +89,13 @@ cudaError_t launch_sum(const PartsSum& plan, cudaStream_t stream) {
   return vectors ? go(std::integral_constant<int, kVectorOf<T>>{}) : go(std::integral_constant<int, 1>{});
 }
 
+template <class T, Way kWay>
+cudaError_t load_sums() {
+  cudaFuncAttributes ignored;
+  const cudaError_t status = cudaFuncGetAttributes(&ignored, sum_parts<T, kWay, kVectorOf<T>>);
+  return status == cudaSuccess ? cudaFuncGetAttributes(&ignored, sum_parts<T, kWay, 1>) : status;
+}
+
 }  // namespace
 }  // namespace device
 
@@ -98,6 +105,18 @@ cudaError_t launch_parts_sum(const PartsSum& plan, cudaStream_t stream) {
     if (plan.maximum) return device::launch_sum<T, device::Way::maximum>(plan, stream);
     return plan.divisor > 1 ? device::launch_sum<T, device::Way::mean>(plan, stream) : device::launch_sum<T, device::Way::sum>(plan, stream);
   });
+}
+
+cudaError_t load_parts_sum() {
+  for (const DType dtype : {DType::f32, DType::f64, DType::f16, DType::bf16, DType::i32, DType::i64}) {
+    const cudaError_t status = device::dispatch(device::Reducible{}, dtype, []<class T>() {
+      for (const cudaError_t loaded : {device::load_sums<T, device::Way::sum>(), device::load_sums<T, device::Way::mean>(), device::load_sums<T, device::Way::maximum>()})
+        if (loaded != cudaSuccess) return loaded;
+      return cudaSuccess;
+    });
+    if (status != cudaSuccess) return status;
+  }
+  return cudaSuccess;
 }
 
 }  // namespace troupe

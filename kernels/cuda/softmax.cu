@@ -13,7 +13,7 @@ struct Softmax {
 
   __device__ NoRow row(std::int64_t) const { return {}; }
   __device__ T emit(NoRow, const Stats<T>& stats, std::int64_t, T x, T, T e) const {
-    return kLogarithm ? x - stats.maximum - stats.log_value : e / stats.value;
+    return kLogarithm ? x - stats.maximum - stats.log_value : e * stats.inverse;
   }
 };
 

@@ -28,6 +28,7 @@ struct Stats {
   T maximum;     // NaN is passed over, since the exponential brings it back
   T value;       // the sum of the exponentials, or of the terms
   T log_value;   // of the exponentials
+  T inverse;     // of their sum: a division for each element would take as long as the memory does
 };
 
 // The threads of one row: a part of a warp, or all of the block.
@@ -99,6 +100,7 @@ __global__ void __launch_bounds__(kVectors == 4 ? 1024 : 256)
     for (int r = 0; r < kRows; ++r) {
       if (first + r * pass >= count) break;  // the same for the whole block
       const std::int64_t row = first + r * pass + thread / across;
+      const auto special = program.row(row < count ? row : 0);  // while the row is on its way
       Stats<T> stats{};
       T e[P::kExponential ? kHeld : 1];
       T part = 0;
@@ -114,8 +116,10 @@ __global__ void __launch_bounds__(kVectors == 4 ? 1024 : 256)
         for (int i = 0; i < kHeld; ++i) part += program.term(a[r][i], b[r][P::kSecond ? i : 0]);
       }
       stats.value = team.sum(part);
-      if constexpr (P::kExponential) stats.log_value = logarithm(stats.value);
-      const auto special = program.row(row < count ? row : 0);
+      if constexpr (P::kExponential) {
+        stats.log_value = logarithm(stats.value);
+        stats.inverse = T{1} / stats.value;
+      }
       T loss = 0;
 #pragma unroll
       for (int i = 0; i < kVectors; ++i) {
@@ -178,6 +182,7 @@ __global__ void __launch_bounds__(1024)
       stats.maximum = team.maximum(largest);
       stats.value = team.sum(part * exponential(largest - stats.maximum));
       stats.log_value = logarithm(stats.value);
+      stats.inverse = T{1} / stats.value;
     } else {
       stats.value = team.sum(part);
     }

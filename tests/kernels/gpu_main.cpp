@@ -26,5 +26,6 @@ int main(int argc, char** argv) {
   ::testing::InitGoogleTest(&argc, argv);
   ::testing::UnitTest::GetInstance()->listeners().Append(new troupe::testing::Skips);
   const int result = RUN_ALL_TESTS();
+  if (const auto& close = troupe::testing::kernel_target().close) close();
   return result == 0 && !troupe::testing::kernel_target().why_none.empty() ? 77 : result;
 }

@@ -14,10 +14,12 @@ KernelTarget gpu_target() {
     target.why_none = opened.plugin->description();
   } else {
     target.register_kernels = [plugin = opened.plugin](KernelRegistry& registry) { plugin->register_kernels(registry); };
-    target.device = [plugin = opened.plugin](int) {
-      static const std::shared_ptr<Device> gpu = plugin->make(0, {.name = DeviceName::parse("/job:test/task:0/device:GPU:0")});
-      return gpu;
+    const auto gpu = std::make_shared<std::shared_ptr<Device>>();
+    target.device = [plugin = opened.plugin, gpu](int) {
+      if (!*gpu) *gpu = plugin->make(0, {.name = DeviceName::parse("/job:test/task:0/device:GPU:0")});
+      return *gpu;
     };
+    target.close = [gpu] { gpu->reset(); };
   }
   return target;
 }

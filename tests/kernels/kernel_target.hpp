@@ -18,6 +18,7 @@ struct KernelTarget {
   std::string why_none;                        // "": there is one
   std::function<std::shared_ptr<Device>(int threads)> device;
   std::function<void(KernelRegistry&)> register_kernels;
+  std::function<void()> close;  // ends the device, before the libraries that it uses end with the process
 
   bool on_host() const { return type == "CPU"; }
 };

@@ -82,8 +82,17 @@ bool Result::meets(const Case& c) const {
 Result run_case(const Case& c, const Settings& settings,
                 const std::function<void(const std::string&)>& progress) {
   progress("prepares and warms up");
-  const Contest contest = c.prepare(settings);
-  run_repeat(contest, 1);
+  Contest contest = c.prepare(settings);
+  contest.troupe();
+  std::erase_if(contest.peers, [&](const Peer& peer) {
+    try {
+      peer.measure();
+      return false;
+    } catch (const Error& error) {  // of several kinds of PyTorch, one may not work here
+      progress(fmt::format("without {}: {}", peer.name, error.message()));
+      return true;
+    }
+  });
 
   const int repeats = settings.quick ? 1 : settings.repeat;
   std::vector<std::vector<double>> figures(1 + contest.peers.size()), ratios(contest.peers.size());

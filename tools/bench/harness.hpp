@@ -70,7 +70,8 @@ struct Result {
   bool meets(const Case& c) const;
 };
 
-// Warms up, then measures all sides in turn. `progress` hears what goes on. Throws what a side throws.
+// Warms up, then measures all sides in turn; a peer that cannot be measured is left out. `progress` hears what goes on, and of that. Throws what
+// Troupe's side throws.
 Result run_case(const Case& c, const Settings& settings,
                 const std::function<void(const std::string&)>& progress);
 

@@ -1,6 +1,7 @@
-# CUDNN::cudnn, beside the CUDA toolkit or in the system's places.
+# CUDNN::cudnn, beside the CUDA toolkit or in the system's places; or, with the environment's CUDNN_PATH, in a Python package of it, which has the
+# library by its full name only.
 find_path(CUDNN_INCLUDE_DIR cudnn.h HINTS ${CUDAToolkit_INCLUDE_DIRS} ENV CUDNN_PATH PATH_SUFFIXES include)
-find_library(CUDNN_LIBRARY cudnn HINTS ${CUDAToolkit_LIBRARY_DIR} ENV CUDNN_PATH PATH_SUFFIXES lib lib64)
+find_library(CUDNN_LIBRARY NAMES cudnn libcudnn.so.9 HINTS ${CUDAToolkit_LIBRARY_DIR} ENV CUDNN_PATH PATH_SUFFIXES lib lib64)
 include(FindPackageHandleStandardArgs)
 find_package_handle_standard_args(CUDNN REQUIRED_VARS CUDNN_LIBRARY CUDNN_INCLUDE_DIR)
 if(CUDNN_FOUND AND NOT TARGET CUDNN::cudnn)

@@ -72,6 +72,12 @@ cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(
   return troupe::emulated_cuda::run_grid(*config, [&] { kernel(arguments...); });
 }
 
+struct cudaFuncAttributes {};
+template <class... Parameters>
+cudaError_t cudaFuncGetAttributes(cudaFuncAttributes*, void (*)(Parameters...)) {
+  return cudaSuccess;
+}
+
 inline void __syncthreads(const troupe::emulated_cuda::Place& place = troupe::emulated_cuda::Place::current()) {
   troupe::emulated_cuda::await_block(true, place);
 }
@@ -89,6 +95,10 @@ T __shfl_xor_sync(unsigned lanes, T value, int mask, const troupe::emulated_cuda
   return value;
 }
 inline void __threadfence() {}
+// Threads take turns: each is alone.
+inline unsigned __activemask() { return 1u << (threadIdx.x % 32); }
+inline void __syncwarp(unsigned) {}
+inline int __ffs(int bits) { return __builtin_ffs(bits); }
 inline void __threadfence_system() {}
 inline unsigned atomicCAS(unsigned* at, unsigned expected, unsigned desired) {
   const unsigned found = *at;

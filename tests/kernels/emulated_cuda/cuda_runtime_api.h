@@ -23,7 +23,8 @@ enum cudaError_t {
   cudaErrorAssert,
   cudaErrorECCUncorrectable,
   cudaErrorNvlinkUncorrectable,
-  cudaErrorDevicesUnavailable,
+  cudaErrorContained,
+  cudaErrorTensorMemoryLeak,
 };
 enum cudaMemcpyKind { cudaMemcpyHostToHost, cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost, cudaMemcpyDeviceToDevice, cudaMemcpyDefault };
 
