@@ -1,6 +1,8 @@
 #include "graph/optimizers.hpp"
 
+#include <algorithm>
 #include <cmath>
+#include <functional>
 #include <map>
 #include <set>
 
@@ -129,7 +131,7 @@ Output add_update(const Optimizer& optimizer, const Update& update) {
   return std::visit([&](const auto& o) { return add_update(o, update); }, optimizer);
 }
 
-// The Apply nodes of one call; with a loss scale, each in a branch of an If.
+// The Apply nodes of one call; with a loss scale, those of a device in a branch of an If: the host has to see its condition, and once is enough.
 class Updates {
  public:
   Updates(Graph& graph, const Optimizer& optimizer, std::string name, const LossScale* scale)
@@ -144,9 +146,14 @@ class Updates {
     if (scale_) check_gradients(gradients);
     start_counting();
     for (const GradientAndVariable& g : gradients) {
-      done_.push_back(!scale_ ? update(g) : scale_->on_shards ? marked_update(g) : guarded_update(g));
+      if (scale_ && !scale_->on_shards) {
+        guard_update(g);
+        continue;
+      }
+      done_.push_back(scale_ ? marked_update(g) : update(g));
       graph_.add_control_edge(g.variable.read().source(), done_.back().source());
     }
+    for (const auto& [device, guarded] : guarded_) add_guarded(device, guarded);
     finish_counting();
     if (scale_)
       done_.push_back(update_loss_scale(*scale_, verdict_, free_name(graph_, name_ + "/loss_scale")));
@@ -209,47 +216,57 @@ class Updates {
     return applied;
   }
 
-  Output guarded_update(const GradientAndVariable& g) {
-    if (g.moved_by != 0) return guarded_move(g);
-    const bool dense = g.gradient.is_dense();
-    Outputs inputs = {inverse_};
-    if (counts_) inputs.push_back(number_);
-    if (!rate_.is_constant()) inputs.push_back(rate(g));
-    if (!dense) inputs.push_back(g.gradient.indices);
-    inputs.push_back(dense ? g.gradient.dense : g.gradient.values);
-    inputs.push_back(g.variable.handle);
-    for (const Output& slot : slot_variables(g.variable)) inputs.push_back(slot);
-    const auto change = [&](Graph&, const Outputs& in) -> Outputs {
-      std::size_t next = 0;
-      const Output inverse = in[next++];
-      Update u{.name = "apply"};
-      if (counts_) u.number = in[next++];
-      if (!rate_.is_constant()) u.rate = in[next++];
-      if (!dense) u.gradient.indices = in[next++];
-      const Output scaled = in[next++];
-      (dense ? u.gradient.dense : u.gradient.values) = mul(scaled, cast(inverse, scaled.dtype()));
-      u.var = in[next++];
-      u.slots.assign(in.begin() + static_cast<std::ptrdiff_t>(next), in.end());
-      if (rate_.is_constant()) u.rate = scalar_like(scaled, rate_.rate(0));
-      add_update(optimizer_, u);
-      return {};
-    };
-    return if_finite(g, inputs, change);
-  }
+  // What the If of a device does if all is finite.
+  struct Guarded {
+    Outputs inputs;
+    std::vector<std::function<void(const Outputs& in)>> changes;
+    std::vector<VariableRef> variables;
 
-  Output guarded_move(const GradientAndVariable& g) {
-    return if_finite(g, {g.gradient.dense, g.variable.handle}, [&](Graph&, const Outputs& in) -> Outputs {
-      apply_sgd(in[1], scalar_like(in[0], g.moved_by), {.dense = in[0]}, "apply");
-      return {};
+    std::size_t take(Output input) {
+      const auto known = std::ranges::find(inputs, input);
+      const auto place = static_cast<std::size_t>(known - inputs.begin());
+      if (known == inputs.end()) inputs.push_back(input);
+      return place;
+    }
+  };
+
+  void guard_update(const GradientAndVariable& g) {
+    Guarded& group = guarded_[g.variable.handle.source().device];
+    group.variables.push_back(g.variable);
+    const std::string name = "apply/" + g.variable.name;
+    const bool dense = g.gradient.is_dense();
+    const std::size_t flow = group.take(dense ? g.gradient.dense : g.gradient.values), var = group.take(g.variable.handle);
+    if (g.moved_by != 0) {
+      group.changes.push_back([=, by = g.moved_by](const Outputs& in) { apply_sgd(in[var], scalar_like(in[flow], by), {.dense = in[flow]}, name); });
+      return;
+    }
+    const std::size_t inverse = group.take(inverse_), number = counts_ ? group.take(number_) : 0, rate_place = rate_.is_constant() ? 0 : group.take(rate(g)),
+                      rows = dense ? 0 : group.take(g.gradient.indices);
+    std::vector<std::size_t> slots;
+    for (const Output& slot : slot_variables(g.variable)) slots.push_back(group.take(slot));
+    group.changes.push_back([=, this](const Outputs& in) {
+      Update u{.var = in[var], .name = name};
+      if (counts_) u.number = in[number];
+      u.rate = rate_.is_constant() ? scalar_like(in[flow], rate_.rate(0)) : in[rate_place];
+      if (!dense) u.gradient.indices = in[rows];
+      (dense ? u.gradient.dense : u.gradient.values) = mul(in[flow], cast(in[inverse], in[flow].dtype()));
+      for (const std::size_t slot : slots) u.slots.push_back(in[slot]);
+      add_update(optimizer_, u);
     });
   }
 
-  Output if_finite(const GradientAndVariable& g, const Outputs& inputs, const BranchFn& change) {
+  void add_guarded(const std::string& device, const Guarded& guarded) {
+    const auto change = [&](Graph&, const Outputs& in) -> Outputs {
+      for (const auto& one : guarded.changes) one(in);
+      return {};
+    };
     const auto keep = [](Graph&, const Outputs&) { return Outputs{}; };
-    const std::string name = node_name(g);
-    const auto device = graph_.on_device(g.variable.handle.source().device);
-    if_else(finite_, inputs, change, keep, name);
-    return graph_.output(graph_.get(graph_.current_scope() + name));
+    const std::string name = free_name(graph_, name_ + "/updates");
+    const auto there = graph_.on_device(device);
+    if_else(finite_, guarded.inputs, change, keep, name);
+    const Output node = graph_.output(graph_.get(graph_.current_scope() + name));
+    for (const VariableRef& variable : guarded.variables) graph_.add_control_edge(variable.read().source(), node.source());
+    done_.push_back(node);
   }
 
   std::string node_name(const GradientAndVariable& g) {
@@ -300,6 +317,7 @@ class Updates {
   VariableRef count_;  // of updates; Adam's, and of a rate that changes
   Output number_;      // of this update, from 1
   Output one_;         // what count_ grows by
+  std::map<std::string, Guarded> guarded_;  // by device
   Outputs done_;
 };
 

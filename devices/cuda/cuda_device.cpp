@@ -3,6 +3,7 @@
 #include <pthread.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <optional>
 
@@ -76,23 +77,40 @@ class Retired {
   static constexpr std::size_t kMostBytes = std::size_t{64} << 20, kMost = 256;
 };
 
+// What the caches of a GPU have taken of it together.
+struct Taken {
+  const std::uint64_t limit;  // 0: none
+  std::atomic<std::uint64_t> bytes{0};
+};
+
 // GPU memory of which each cache can have what the other keeps and does not use.
 class SharedCudaMemory final : public MemorySource {
  public:
-  explicit SharedCudaMemory(std::shared_ptr<MemorySource> memory) : memory_(std::move(memory)) {}
+  SharedCudaMemory(std::shared_ptr<MemorySource> memory, std::shared_ptr<Taken> taken) : memory_(std::move(memory)), taken_(std::move(taken)) {}
   void* allocate(std::size_t bytes) override {
-    void* data = memory_->allocate(bytes);
+    void* data = take(bytes);
     if (data || !other_) return data;
     other_->trim();
-    return memory_->allocate(bytes);
+    return take(bytes);
   }
-  void free(void* data, std::size_t bytes) noexcept override { memory_->free(data, bytes); }
+  void free(void* data, std::size_t bytes) noexcept override {
+    memory_->free(data, bytes);
+    taken_->bytes -= bytes;
+  }
   MemorySpace space() const override { return memory_->space(); }
   std::size_t largest_kept() const override { return memory_->largest_kept(); }
   void share_with(CachingAllocator* other) { other_ = other; }
 
  private:
+  void* take(std::size_t bytes) {
+    const std::uint64_t all = taken_->bytes += bytes;
+    void* const data = taken_->limit == 0 || all <= taken_->limit ? memory_->allocate(bytes) : nullptr;
+    if (!data) taken_->bytes -= bytes;
+    return data;
+  }
+
   const std::shared_ptr<MemorySource> memory_;
+  const std::shared_ptr<Taken> taken_;
   CachingAllocator* other_ = nullptr;  // set before anything is allocated; lives as long as whoever allocates
 };
 
@@ -120,10 +138,11 @@ class Impl final : public CudaDevice, private Stream, private RecordingDevice {
         label_(label),
         properties_(driver_->properties(ordinal)),
         attributes_{options.name, "GPU", memory_of(options), false},
-        memory_(std::make_shared<SharedCudaMemory>(cuda_memory(driver_, ordinal))),
-        arrivals_memory_(std::make_shared<SharedCudaMemory>(cuda_memory(driver_, ordinal))),
+        taken_(new Taken{options.memory_limit}),
+        memory_(std::make_shared<SharedCudaMemory>(cuda_memory(driver_, ordinal), taken_)),
+        arrivals_memory_(std::make_shared<SharedCudaMemory>(cuda_memory(driver_, ordinal), taken_)),
         allocator_(options.memory_limit, memory_, label),
-        arrivals_(0, arrivals_memory_, label),
+        arrivals_(options.memory_limit, arrivals_memory_, label),
         pinned_(0, pinned_memory(driver_, ordinal), label),
         faults_(driver_, arrivals_, pinned_, options.name.to_string(), label),
         events_(driver_, ordinal),
@@ -401,6 +420,7 @@ class Impl final : public CudaDevice, private Stream, private RecordingDevice {
   const DeviceAttributes attributes_;
   mutable std::mutex mutex_;
   Error failure_;
+  const std::shared_ptr<Taken> taken_;
   const std::shared_ptr<SharedCudaMemory> memory_, arrivals_memory_;
   CachingAllocator allocator_;  // of the compute stream
   CachingAllocator arrivals_;   // of the copies to here

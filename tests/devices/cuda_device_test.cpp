@@ -115,13 +115,34 @@ TEST_F(CudaDeviceTest, ACopyToTheHostComesAfterTheKernelsBeforeIt) {
 }
 
 TEST_F(CudaDeviceTest, KernelsAfterAnUploadSeeIt) {
+  for (const std::int64_t n : {1000, 100'000}) {
+    driver_->hold(driver_->stream(kFromHost), true);
+    const Tensor x = launching([&] { return device_->upload(ramp(n, 7)); });
+    Tensor y = device_->allocator().tensor(DType::f32, Shape{n});
+    copy_kernel(x, y);
+    auto copied = out_later(y, *device_);
+    driver_->hold(driver_->stream(kFromHost), false);
+    EXPECT_TRUE(bitwise_equal(copied.get(), ramp(n, 7)));
+  }
+}
+
+TEST_F(CudaDeviceTest, ASmallUploadDoesNotWaitForTensorsOnTheirWay) {
   driver_->hold(driver_->stream(kFromHost), true);
+  std::promise<void> arrived;
+  device_->copy_in(ramp(100'000), [&](Tensor, Error) { arrived.set_value(); });
   const Tensor x = launching([&] { return device_->upload(ramp(1000, 7)); });
-  Tensor y = device_->allocator().tensor(DType::f32, Shape{1000});
-  copy_kernel(x, y);
-  auto copied = out_later(y, *device_);
+  EXPECT_TRUE(bitwise_equal(launching([&] { return device_->read(x); }), ramp(1000, 7)));
   driver_->hold(driver_->stream(kFromHost), false);
-  EXPECT_TRUE(bitwise_equal(copied.get(), ramp(1000, 7)));
+  arrived.get_future().get();
+}
+
+// The next one must not be written over what the first reads from, while the stream has not got there.
+TEST_F(CudaDeviceTest, SmallUploadsUnderWayKeepWhatTheyReadFrom) {
+  driver_->hold(driver_->stream(kCompute), true);
+  const auto [first, second] = launching([&] { return std::pair(device_->upload(ramp(1000, 1)), device_->upload(ramp(1000, 2))); });
+  driver_->hold(driver_->stream(kCompute), false);
+  EXPECT_TRUE(bitwise_equal(out(first), ramp(1000, 1)));
+  EXPECT_TRUE(bitwise_equal(out(second), ramp(1000, 2)));
 }
 
 // A tensor that was uploaded, and is let go while the kernel that reads it waits: the next upload must not take its memory.
@@ -140,10 +161,10 @@ TEST_F(CudaDeviceTest, AnUploadDoesNotOverwriteWhatKernelsHaveYetToRead) {
 // What is not pinned is copied to memory that is, which the next upload must not get before the GPU has read it.
 TEST_F(CudaDeviceTest, UploadsUnderWayKeepWhatTheyReadFrom) {
   driver_->hold(driver_->stream(kFromHost), true);
-  const auto [first, second] = launching([&] { return std::pair(device_->upload(ramp(1000, 1)), device_->upload(ramp(1000, 2))); });
+  const auto [first, second] = launching([&] { return std::pair(device_->upload(ramp(100'000, 1)), device_->upload(ramp(100'000, 2))); });
   driver_->hold(driver_->stream(kFromHost), false);
-  EXPECT_TRUE(bitwise_equal(out(first), ramp(1000, 1)));
-  EXPECT_TRUE(bitwise_equal(out(second), ramp(1000, 2)));
+  EXPECT_TRUE(bitwise_equal(out(first), ramp(100'000, 1)));
+  EXPECT_TRUE(bitwise_equal(out(second), ramp(100'000, 2)));
 }
 
 TEST_F(CudaDeviceTest, MemoryOfCopiesIsUsedAgainOnceTheStreamHasGotPast) {
@@ -165,6 +186,37 @@ TEST_F(CudaDeviceTest, MemoryOfCopiesIsUsedAgainOnceTheStreamHasGotPast) {
     reached();
   }
   EXPECT_LE(driver_->bytes_allocated(), before + 4096);
+}
+
+TEST_F(CudaDeviceTest, MemoryOfCopiesComesBackThoughNoWorkComes) {
+  for (int i = 0; i < 2000; ++i) {  // 125 MiB of a GPU that has 64
+    in(ramp(16 << 10));
+    launching([] {});
+    driver_->synchronize();
+  }
+  EXPECT_LE(driver_->bytes_allocated(), std::size_t{40} << 20);
+}
+
+TEST_F(CudaDeviceTest, WhatIsKeptForResultsServesCopiesAndTheOtherWayRound) {
+  device_->allocator().tensor(DType::f32, Shape{10, 1 << 20});  // 40 of 64 MiB, kept
+  in(ramp(10 << 20));
+  std::promise<void> reached;
+  device_->compute().record()->on_reached([&] { reached.set_value(); });
+  reached.get_future().get();
+  EXPECT_NO_THROW(device_->allocator().tensor(DType::f32, Shape{10, 1 << 20}));
+}
+
+TEST_F(CudaDeviceTest, TheLimitIsOfResultsAndCopiesTogether) {
+  const auto device = make_cuda_device(driver_, 1, {.name = DeviceName::parse("/job:test/task:0/device:GPU:1"), .memory_limit = std::uint64_t{32} << 20}, label);
+  const Tensor held = in(ramp(4 << 20), *device);  // 16 MiB
+  const Tensor fits = device->allocator().tensor(DType::f32, Shape{2 << 20});
+  try {
+    device->allocator().tensor(DType::f32, Shape{5 << 20});
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Code::resource_exhausted);
+    EXPECT_THAT(error.message(), HasSubstr("the limit is 32.00 MiB"));
+  }
 }
 
 TEST_F(CudaDeviceTest, ReadWaitsForTheStream) {

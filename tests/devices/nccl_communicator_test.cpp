@@ -16,6 +16,8 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
+AllocationLabel no_label() { return {}; }
+
 using Result = std::pair<std::vector<Tensor>, Error>;
 
 // One GPU for each rank, all of this process.
@@ -26,7 +28,7 @@ class Communicators : public ::testing::Test {
   void make(std::size_t ranks, bool deterministic = true) {
     for (std::size_t r = 0; r < ranks; ++r)
       devices.push_back(make_cuda_device(cuda, static_cast<int>(r), {.name = DeviceName::of({"test", static_cast<int>(r)}, "GPU", 0), .deterministic = deterministic},
-                                         label, {nccl, simulated_sum(cuda)}));
+                                         no_label, {.nccl = nccl, .sum = simulated_sum(cuda), .load_sum = [this] { ++sums_loaded; }}));
   }
   // These ranks of `ranks`; the others do not come.
   void join(std::initializer_list<std::uint32_t> who, std::uint32_t ranks) {
@@ -92,6 +94,7 @@ class Communicators : public ::testing::Test {
 
   std::shared_ptr<SimulatedCuda> cuda = std::make_shared<SimulatedCuda>(8);
   std::shared_ptr<SimulatedNccl> nccl = std::make_shared<SimulatedNccl>(cuda);
+  std::atomic<int> sums_loaded{0};
   std::vector<std::unique_ptr<CudaDevice>> devices;
   std::vector<std::shared_ptr<DeviceCommunicator>> ends;
   std::vector<std::future<Error>> joined;
@@ -214,6 +217,28 @@ TEST_F(Communicators, AnErrorThatShowsLaterEndsWhatRuns) {
   EXPECT_THAT(zero.get().second.message(), AllOf(HasSubstr("/job:test/task:0/device:GPU:0"), HasSubstr("there was a network error")));
 }
 
+// NCCL may still write to it until it has been told to end.
+TEST_F(Communicators, MemoryOfAnOperationThatCouldNotBeStartedIsKeptUntilTheAbort) {
+  join_all(2);
+  const Tensor x = random_tensor(DType::f32, {9000}, 1);
+  nccl->break_network("unhandled system error");
+  std::promise<std::size_t> aborts;
+  ends[0]->run(sum_of(x), in(x, 0), [&](std::vector<Tensor>, Error error) {
+    EXPECT_THAT(error.message(), HasSubstr("unhandled system error"));
+    aborts.set_value(nccl->counts().aborts);
+  });
+  EXPECT_EQ(aborts.get_future().get(), 1u);
+}
+
+// What is loaded at its first use may wait for all that runs, which may be an operation that waits for this rank.
+TEST_F(Communicators, WhatAddsUpIsLoadedBeforeAnythingWaitsForOthers) {
+  make(2);
+  join({0}, 2);
+  ends[0]->abort(Error(Code::cancelled, "enough"));
+  joined[0].get();
+  EXPECT_EQ(sums_loaded, 1);
+}
+
 TEST_F(Communicators, WhatDoesNotFitIsRefusedInWords) {
   join_all(2);
   const Tensor x = random_tensor(DType::f32, {100}, 1);
@@ -271,12 +296,12 @@ TEST_F(Communicators, DevicesSayWhatTheyAre) {
   EXPECT_NE(devices[0]->communicators()->identity(), devices[1]->communicators()->identity());
   nccl->remove(true);
   EXPECT_THROW(devices[0]->communicators()->description(), Error);
-  const auto fast = make_cuda_device(cuda, 0, {.name = DeviceName::of({"test", 0}, "GPU", 0), .deterministic = false}, label, {nccl, {}});
+  const auto fast = make_cuda_device(cuda, 0, {.name = DeviceName::of({"test", 0}, "GPU", 0), .deterministic = false}, no_label, {.nccl = nccl});
   nccl->remove(false);
   EXPECT_EQ(fast->communicators()->description(), "NCCL 1.2.3, in any order");
-  const auto off = make_cuda_device(cuda, 0, {.name = DeviceName::of({"test", 0}, "GPU", 0), .no_nccl = "it must not"}, label, {nccl, {}});
+  const auto off = make_cuda_device(cuda, 0, {.name = DeviceName::of({"test", 0}, "GPU", 0), .no_nccl = "it must not"}, no_label, {.nccl = nccl});
   EXPECT_THROW(off->communicators()->description(), Error);
-  const auto without = make_cuda_device(cuda, 0, {.name = DeviceName::of({"test", 0}, "GPU", 0)}, label);
+  const auto without = make_cuda_device(cuda, 0, {.name = DeviceName::of({"test", 0}, "GPU", 0)}, no_label);
   EXPECT_EQ(without->communicators(), nullptr);
 }
 

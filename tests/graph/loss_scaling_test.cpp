@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 
@@ -9,6 +10,7 @@
 #include "graph/passes/shard_variables.hpp"
 #include "graph/rewrite.hpp"
 #include "graph/towers.hpp"
+#include "tests/graph/count_ops.hpp"
 #include "tests/graph/messages.hpp"
 
 namespace troupe {
@@ -36,15 +38,33 @@ TEST(LossScaling, UpdatesStandInBranches) {
   const VariableRef w = variable(g, {.name = "w", .shape = Shape{3}, .device = "/job:worker/task:1"});
   const Output train = minimize_scaled(l2_loss(w.read()), optimizers::Adam{}, loss_scale(g, {}));
   EXPECT_EQ(train.name(), "train");
-  const Node& update = g.get("train/w");
+  const Node& update = g.get("train/updates");
   EXPECT_EQ(update.op->name, "If");
   EXPECT_EQ(update.device, "/job:worker/task:1");
   EXPECT_EQ(g.get("train/AllFinite").device, "/job:worker/task:1");
-  EXPECT_TRUE(g.function("train/w/then")->body->find("train/w/then/apply"));
-  EXPECT_EQ(g.function("train/w/else")->body->size(),
-            static_cast<int>(g.function("train/w/else")->arguments.size()));
+  EXPECT_TRUE(g.function("train/updates/then")->body->find("train/updates/then/apply/w"));
+  EXPECT_EQ(g.function("train/updates/else")->body->size(),
+            static_cast<int>(g.function("train/updates/else")->arguments.size()));
   EXPECT_EQ(g.get("train/loss_scale").op->name, "ApplyLossScale");
   for (int id = 0; id < g.size(); ++id) EXPECT_NE(g.node(id).op->name, "ApplyAdam") << g.node(id).name;
+}
+
+TEST(LossScaling, OneBranchHasTheUpdatesOfADevice) {
+  Graph g;
+  Outputs losses;
+  for (int i = 0; i < 4; ++i) {
+    const VariableRef w = variable(g, {.name = "w" + std::to_string(i), .shape = Shape{3}, .device = i == 3 ? "/job:worker/task:1" : "/job:worker/task:0"});
+    losses.push_back(l2_loss(w.read()));
+  }
+  minimize_scaled(add(add(losses[0], losses[1]), add(losses[2], losses[3])), optimizers::Momentum{}, loss_scale(g, {}));
+  EXPECT_EQ(testing::count_ops(g, "If"), 2);
+  EXPECT_EQ(testing::count_ops(*g.function("train/updates/then")->body, "ApplyMomentum"), 3);
+  // The inverse of the scale comes once.
+  const auto& branch = *g.function("train/updates/then");
+  EXPECT_EQ(branch.arguments.size(), 1u + 3u * 3u);
+  const Node& update = g.get("train/updates");
+  for (const std::string name : {"w0", "w1", "w2"})
+    EXPECT_TRUE(std::ranges::count(update.controls, find_variable(g, name).read().node)) << name;
 }
 
 TEST(LossScaling, OnShardsUpdatesAreMarkedAndTheStateIsOneOfThem) {
