@@ -21,10 +21,6 @@ std::size_t bytes_of(const SlotType& type) {
   }
 }
 
-bool is_slot(const InputRef& ref) {
-  return ref.kind != InputRef::Kind::constant && ref.kind != InputRef::Kind::variable;
-}
-
 // Goes through one segment in order, handing blocks out and taking them back. Outputs that are views of one another hold
 // their block together.
 class SegmentPlanner {
@@ -69,7 +65,7 @@ class SegmentPlanner {
   }
 
   void share(std::uint32_t slot, const InputRef& source) {
-    if (is_slot(source) && out_.block_of[source.index] != MemoryPlan::kNone) hold(slot, out_.block_of[source.index]);
+    if (source.is_slot() && out_.block_of[source.index] != MemoryPlan::kNone) hold(slot, out_.block_of[source.index]);
   }
 
   // The block of the input that the kernel will write over.
@@ -79,7 +75,7 @@ class SegmentPlanner {
       if (ref.kind != InputRef::Kind::slot_last || types_[ref.index].dtype != types_[slot].dtype ||
           !(types_[ref.index].shape == types_[slot].shape))
         continue;
-      const auto same = [&](const InputRef& other) { return is_slot(other) && other.index == ref.index; };
+      const auto same = [&](const InputRef& other) { return other.is_slot() && other.index == ref.index; };
       const auto first = plan_.inputs.begin() + node.first_input;
       if (std::count_if(first, first + node.num_inputs, same) > 1) continue;
       const std::uint32_t block = out_.block_of[ref.index];

@@ -29,6 +29,8 @@ struct InputRef {
   };
   Kind kind = Kind::slot;
   std::uint32_t index = 0;
+
+  bool is_slot() const { return kind != Kind::constant && kind != Kind::variable; }
 };
 
 // What running a node needs; the rest is its NodeInfo. Small: a null node costs little more than reading this.

@@ -9,8 +9,6 @@
 namespace troupe {
 namespace {
 
-bool is_slot(const InputRef& ref) { return ref.kind != InputRef::Kind::constant && ref.kind != InputRef::Kind::variable; }
-
 std::span<const InputRef> inputs_of(const Plan& plan, const PlanNode& node) { return std::span(plan.inputs).subspan(node.first_input, node.num_inputs); }
 
 // Slots that nodes [first, end) read and do not make, each once.
@@ -21,7 +19,7 @@ std::vector<std::uint32_t> slots_read(const Plan& plan, std::uint32_t first, std
   std::vector<std::uint32_t> read;
   for (std::uint32_t at = first; at < end; ++at)
     for (const InputRef& ref : inputs_of(plan, plan.nodes[at]))
-      if (is_slot(ref) && known.insert(ref.index).second) read.push_back(ref.index);
+      if (ref.is_slot() && known.insert(ref.index).second) read.push_back(ref.index);
   return read;
 }
 
@@ -181,7 +179,7 @@ Error SegmentReplay::record(PlanFrame& frame, Device& device, Outbox& outbox) {
   readers_.assign(plan_.num_slots, {});
   for (std::uint32_t at = 0; at < plan_.nodes.size(); ++at)
     for (const InputRef& ref : inputs_of(plan_, plan_.nodes[at]))
-      if (is_slot(ref)) readers_[ref.index].push_back(at);
+      if (ref.is_slot()) readers_[ref.index].push_back(at);
   Error error;
   for (std::uint32_t p = 0; p < parts_.size() && !error; ++p) {
     const Part& part = parts_[p];

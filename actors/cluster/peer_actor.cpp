@@ -6,7 +6,7 @@
 namespace troupe {
 namespace {
 
-constexpr std::size_t kMaxEarlyFrames = 64 << 20;
+constexpr std::size_t kMaxEarlyFrameBytes = 64 << 20;
 
 std::size_t size_of(const Tensor& tensor) { return tensor.valid() ? tensor.num_bytes() : 0; }
 std::size_t size_of(const std::string& text) { return text.size(); }
@@ -168,9 +168,9 @@ struct PeerActorImpl::Passage {
 // Beyond the limit the link ends: a frame that is dropped would be waited for on both sides.
 void PeerActorImpl::keep(Frame frame) {
   early_bytes_ += size_of_frame(frame);
-  if (early_bytes_ <= kMaxEarlyFrames) return early_.push_back(std::move(frame));
+  if (early_bytes_ <= kMaxEarlyFrameBytes) return early_.push_back(std::move(frame));
   early_.clear();
-  give_up(Error(Code::resource_exhausted, fmt::format("frames of a training job came before this task had joined it, more than {} bytes of them", kMaxEarlyFrames)));
+  give_up(Error(Code::resource_exhausted, fmt::format("frames of a training job came before this task had joined it, more than {} bytes of them", kMaxEarlyFrameBytes)));
 }
 
 void PeerActorImpl::set_routes(const JobRoutes& routes) {

@@ -8,7 +8,7 @@
 namespace troupe {
 namespace {
 
-constexpr std::uint64_t kMaxEarlyParts = std::uint64_t{256} << 20;  // for groups that this task has not opened
+constexpr std::uint64_t kMaxEarlyPartBytes = std::uint64_t{256} << 20;  // for groups that this task has not opened
 
 constexpr std::size_t kEarlyShown = 64;             // parts of a group
 
@@ -191,7 +191,7 @@ void CollectiveActorImpl::keep(const TaskName& from, CollectivePart part) {
     if (!part.error) refuse(from, part.group, Error(Code::failed_precondition, fmt::format("{} has left the group", self_.to_string())));
     return;
   }
-  if (early_bytes_ + cost(part) > kMaxEarlyParts) {
+  if (early_bytes_ + cost(part) > kMaxEarlyPartBytes) {
     if (!part.error)
       refuse(from, part.group,
              Error(Code::resource_exhausted, fmt::format("{} has not opened the group, and {} bytes wait for it there",

@@ -42,7 +42,7 @@ std::uint64_t bytes_of(const Parameters& values) {
 }
 
 // May it be better soon? Else whoever has asked for the curves should hear that there will be none.
-bool may_pass(Code code) { return code == Code::resource_exhausted || code == Code::unavailable || code == Code::data_loss; }
+bool may_be_written_later(Code code) { return code == Code::resource_exhausted || code == Code::unavailable || code == Code::data_loss; }
 
 }  // namespace
 
@@ -95,7 +95,7 @@ class TrainingCurves::Writer {
       make_file();
     } catch (...) {
       const Error error = current_error();
-      if (!may_pass(error.code()))
+      if (!may_be_written_later(error.code()))
         throw Error(error.code(), fmt::format("the training curves cannot be written: {}; give a directory that this task may write to, or train without them",
                                               error.message()));
       give_up(error);

@@ -12,7 +12,7 @@ constexpr std::chrono::milliseconds kLongestDialPause{500};
 constexpr std::size_t kFlushAll = 1 << 20;
 
 // May the same dial succeed later?
-bool may_pass(Code code) {
+bool may_dial_again(Code code) {
   return code == Code::unavailable || code == Code::already_exists || code == Code::deadline_exceeded ||
          code == Code::ok;
 }
@@ -234,7 +234,7 @@ void Wire::end_attempt(Link& link, const Error& reason) {
   Dial& dial = it->second;
   dial.link = PeerId{};
   dial.last_error = reason;
-  if (!may_pass(reason.code())) return fail_dial(link.peer, reason);
+  if (!may_dial_again(reason.code())) return fail_dial(link.peer, reason);
   dial.next_attempt = Clock::now() + dial.pause;
   dial.pause = std::min(2 * dial.pause, kLongestDialPause);
 }

@@ -8,7 +8,7 @@
 namespace troupe {
 namespace {
 
-constexpr std::int64_t kWorkspaceLimit = std::int64_t{1} << 30;
+constexpr std::int64_t kConvolutionWorkspaceLimit = std::int64_t{1} << 30;
 
 // cuDNN's suggestions for a graph, the best first.
 std::vector<CudnnDescriptor> suggestions(const CudnnDescriptor& graph, cudnnBackendHeurMode_t mode, const CudnnTarget& target) {
@@ -89,7 +89,7 @@ void for_each_plan(const ConvKey& key, const CudnnTarget& target, FunctionRef<bo
       std::int64_t count = 0, workspace = 0;
       check_cudnn(cudnnBackendGetAttribute(execution->get(), CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1, &count, &workspace),
                   "cudnnBackendGetAttribute");
-      if (workspace <= kWorkspaceLimit && take({std::move(execution), key.geometry, workspace})) return;
+      if (workspace <= kConvolutionWorkspaceLimit && take({std::move(execution), key.geometry, workspace})) return;
     }
 }
 

@@ -12,7 +12,7 @@ namespace troupe {
 namespace {
 
 // What NVIDIA recommends for Hopper; ample before it.
-constexpr std::uint64_t kWorkspaceLimit = std::uint64_t{32} << 20;
+constexpr std::uint64_t kProductWorkspaceLimit = std::uint64_t{32} << 20;
 
 cudaDataType_t cuda_type(DType dtype) {
   switch (dtype) {
@@ -93,7 +93,7 @@ CublasLt::Plan::Plan(CublasLt& library, const ProductKey& key) : Plan() {
   layout(out_, key.out_dtype, matrices.out);
 
   Preference preference;
-  preference.set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kWorkspaceLimit);
+  preference.set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kProductWorkspaceLimit);
   // Parts of a sum that are added in a step of their own, in fixed order and full precision; not in place, as they come, which also rounds them to
   // what comes out.
   if (key.deterministic || size_of(key.out_dtype) == 2) preference.set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, std::uint32_t{CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE});

@@ -69,16 +69,6 @@ cudaError_t map_unary(const void* x, void* out, std::int64_t count, Op op, cudaS
 
 // ---- two operands, broadcast
 
-template <int kWidth, class T>
-__device__ Pack<T, kWidth> load_operand(const T* from, bool moves) {
-  if (moves) return load_pack<kWidth>(from);
-  Pack<T, kWidth> pack;
-  const T value = *from;
-#pragma unroll
-  for (int i = 0; i < kWidth; ++i) pack.values[i] = value;
-  return pack;
-}
-
 // `ops.visit(fn)` calls fn with the op, which was chosen when the kernel was launched: once for all elements of a thread, so that one kernel
 // serves several ops at no cost.
 template <class Out, class In, int kWidth, class Ops>

@@ -30,16 +30,6 @@ __device__ std::int64_t item_at(const FusedArguments& arguments, int u) {
 
 // ---- where y comes from
 
-template <int kWidth, class T>
-__device__ Pack<T, kWidth> load_operand_of(const T* from, bool moves) {
-  if (moves) return load_pack<kWidth>(from);
-  Pack<T, kWidth> pack;
-  const T value = *from;
-#pragma unroll
-  for (int i = 0; i < kWidth; ++i) pack.values[i] = value;
-  return pack;
-}
-
 template <class T, class C, int kWidth>
 __device__ void load_input(const FusedArguments& arguments, int index, Values<C, kWidth>& to) {
   constexpr int kItems = Values<C, kWidth>::kItems;
@@ -65,7 +55,7 @@ __device__ void load_input(const FusedArguments& arguments, int index, Values<C,
 #pragma unroll
   for (int u = 0; u < kItems; ++u) {
     const T* const from = data + locate_one(arguments.plan, item_at<kItems>(arguments, u), index);
-    const Pack<T, kWidth> pack = load_operand_of<kWidth>(from, moves);
+    const Pack<T, kWidth> pack = load_operand<kWidth>(from, moves);
 #pragma unroll
     for (int i = 0; i < kWidth; ++i) to.values[u * kWidth + i] = static_cast<C>(widen(pack.values[i]));
   }

@@ -37,6 +37,17 @@ __device__ Pack<T, kWidth> load_pack(const T* from) {
   return pack;
 }
 
+// Of an operand that does not move all are the element at `from`.
+template <int kWidth, class T>
+__device__ Pack<T, kWidth> load_operand(const T* from, bool moves) {
+  if (moves) return load_pack<kWidth>(from);
+  Pack<T, kWidth> pack;
+  const T value = *from;
+#pragma unroll
+  for (int i = 0; i < kWidth; ++i) pack.values[i] = value;
+  return pack;
+}
+
 template <int kWidth, class T>
 __device__ void store_pack(const Pack<T, kWidth>& pack, T* to) {
   using Raw = typename Word<static_cast<int>(sizeof(T)) * kWidth>::type;

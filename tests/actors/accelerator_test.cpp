@@ -13,7 +13,7 @@
 #include "graph/ops.hpp"
 #include "graph/optimizers.hpp"
 #include "graph/variable.hpp"
-#include "kernels/data/digits.hpp"
+#include "tests/actors/few_digits.hpp"
 #include "tests/error_of.hpp"
 #include "tests/actors/job_tasks.hpp"
 
@@ -30,22 +30,17 @@ TaskOptions with_gpus(int gpus, bool recordings = true) {
 
 constexpr int kGpu = 1;  // device of a task with one CPU
 
-const DataSplits& digits() {
-  static const DataSplits data = draw_digits({.train = 320, .test = 100});
-  return data;
-}
-
-struct Trained {
+struct ModelTrained {
   std::string hash;
   double accuracy = 0;
 };
 
-Trained train(Task& task, int slots = 1, double dropped = 0) {
+ModelTrained train(Task& task, int slots = 1, double dropped = 0) {
   std::vector<LayerPtr> parts = {layers::flatten(), layers::dense(16, Activation::relu), layers::dense(10)};
   if (dropped > 0) parts.insert(parts.begin() + 2, layers::dropout(dropped));
   Model model(Sequential(parts), Shape{28, 28, 1});
   model.compile(optimizers::Adam{.learning_rate = 0.01}, task);
-  const TrainingResult result = model.fit(digits(), {.epochs = 2, .batch = 32, .slots = slots});
+  const TrainingResult result = model.fit(testing::few_digits(), {.epochs = 2, .batch = 32, .slots = slots});
   EXPECT_EQ(result.params_sha256, model.params_sha256());
   return {result.params_sha256, result.test_accuracy};
 }
@@ -193,7 +188,7 @@ TEST(Accelerator, ErrorsOfKernelsNameTheDevice) {
 
 TEST(Accelerator, TrainsToTheBitsOfTheCpu) {
   Task cpu({.threads = 1, .gpus = {.count = 0}}), gpu(with_gpus(1));
-  const Trained expected = train(cpu), got = train(gpu);
+  const ModelTrained expected = train(cpu), got = train(gpu);
   EXPECT_EQ(got.hash, expected.hash);
   EXPECT_EQ(got.accuracy, expected.accuracy);
 }

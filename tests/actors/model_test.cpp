@@ -7,7 +7,7 @@
 
 #include "graph/autodiff.hpp"
 #include "graph/ops.hpp"
-#include "kernels/data/digits.hpp"
+#include "tests/actors/few_digits.hpp"
 #include "tests/error_of.hpp"
 #include "tests/temporary_directory.hpp"
 
@@ -16,11 +16,6 @@ namespace {
 
 using ::testing::HasSubstr;
 using testing::error_of;
-
-const DataSplits& digits() {
-  static const DataSplits data = draw_digits({.train = 320, .test = 100});
-  return data;
-}
 
 Model small_model(std::int64_t units = 16) {
   return Model({layers::flatten(), layers::dense(units, Activation::relu), layers::dense(10)}, Shape{28, 28, 1});
@@ -32,15 +27,15 @@ TEST(Model, FitsEvaluatesPredictsSavesAndLoads) {
   model.compile(optimizers::Adam{.learning_rate = 0.01});
   std::vector<double> losses;
   const TrainingResult result =
-      model.fit(digits(), {.epochs = 3, .batch = 32, .on_epoch = [&](const EpochDone& e) { losses.push_back(e.loss); }});
+      model.fit(testing::few_digits(), {.epochs = 3, .batch = 32, .on_epoch = [&](const EpochDone& e) { losses.push_back(e.loss); }});
   ASSERT_EQ(losses.size(), 3u);
   EXPECT_LT(losses[2], losses[0]);
   EXPECT_EQ(result.steps, 30u);
   EXPECT_EQ(result.params_sha256, model.params_sha256());
-  EXPECT_DOUBLE_EQ(model.evaluate(digits().test).accuracy, result.test_accuracy);
+  EXPECT_DOUBLE_EQ(model.evaluate(testing::few_digits().test).accuracy, result.test_accuracy);
 
   Batch batch;
-  gather_range(digits().test, 0, 10, batch);
+  gather_range(testing::few_digits().test, 0, 10, batch);
   const Tensor predicted = model.predict(batch.images);
   EXPECT_EQ(predicted.shape(), (Shape{10, 10}));
   model.save(directory.file("m"));
@@ -52,7 +47,7 @@ TEST(Model, FitsEvaluatesPredictsSavesAndLoads) {
   const Error shape = error_of([&] { other.load(directory.file("m")); });
   EXPECT_EQ(shape.code(), Code::invalid_argument);
   EXPECT_THAT(shape.message(), HasSubstr("dense/kernel"));
-  EXPECT_EQ(error_of([&] { other.evaluate(digits().test); }).code(), Code::failed_precondition);
+  EXPECT_EQ(error_of([&] { other.evaluate(testing::few_digits().test); }).code(), Code::failed_precondition);
 }
 
 TEST(Model, TowersOnTwoDevicesGiveTheValuesOfOne) {
@@ -61,7 +56,7 @@ TEST(Model, TowersOnTwoDevicesGiveTheValuesOfOne) {
     Task task({.cpu_devices = devices, .threads = 1});
     Model model = small_model();
     model.compile(optimizers::Momentum{}, task);
-    hashes.push_back(model.fit(digits(), {.epochs = 1, .batch = 32, .slots = 2, .seed = 5}).params_sha256);
+    hashes.push_back(model.fit(testing::few_digits(), {.epochs = 1, .batch = 32, .slots = 2, .seed = 5}).params_sha256);
   }
   EXPECT_EQ(hashes[0], hashes[1]);
 }
@@ -72,7 +67,7 @@ TEST(Model, EveryOptimizerMakesTheLossFall) {
     Model model = small_model();
     model.compile(optimizer);
     std::vector<double> losses;
-    model.fit(digits(), {.epochs = 2, .on_epoch = [&](const EpochDone& e) { losses.push_back(e.loss); }});
+    model.fit(testing::few_digits(), {.epochs = 2, .on_epoch = [&](const EpochDone& e) { losses.push_back(e.loss); }});
     EXPECT_LT(losses[1], losses[0]) << name(optimizer);
   }
 }
@@ -81,8 +76,8 @@ TEST(Model, RefusesOptionsThatMakeNoSense) {
   Model model = small_model();
   for (const TrainingOptions& options : {TrainingOptions{.epochs = 0}, TrainingOptions{.batch = 0}, TrainingOptions{.batch = -1},
                                          TrainingOptions{.slots = -1}, TrainingOptions{.slots = 1025}, TrainingOptions{.batch = 321}})
-    EXPECT_EQ(error_of([&] { model.fit(digits(), options); }).code(), Code::invalid_argument);
-  EXPECT_EQ(error_of([&] { model.fit(digits(), {.mode = JobMode::sync}); }).code(), Code::failed_precondition);
+    EXPECT_EQ(error_of([&] { model.fit(testing::few_digits(), options); }).code(), Code::invalid_argument);
+  EXPECT_EQ(error_of([&] { model.fit(testing::few_digits(), {.mode = JobMode::sync}); }).code(), Code::failed_precondition);
 }
 
 // y = 3 x, by an op that only this program has.
@@ -115,16 +110,16 @@ TEST(Model, LayersMayBeMadeOfOpsOfTheProgramsOwn) {
   model.compile(optimizers::Adam{.learning_rate = 0.01}, task);
   EXPECT_THAT(model.summary(), HasSubstr("thrice"));
   std::vector<double> losses;
-  const TrainingResult result = model.fit(digits(), {.epochs = 3, .on_epoch = [&](const EpochDone& e) { losses.push_back(e.loss); }});
+  const TrainingResult result = model.fit(testing::few_digits(), {.epochs = 3, .on_epoch = [&](const EpochDone& e) { losses.push_back(e.loss); }});
   EXPECT_LT(losses.back(), losses.front());
-  EXPECT_EQ(model.evaluate(digits().test).accuracy, result.test_accuracy);
+  EXPECT_EQ(model.evaluate(testing::few_digits().test).accuracy, result.test_accuracy);
 }
 
 TEST(Model, StopsWhenTold) {
   std::atomic<bool> stop = false;
   Model model = small_model();
   const auto stop_at_third = [&](std::uint32_t, std::uint64_t step, std::uint64_t) { stop = step == 3; };
-  EXPECT_EQ(error_of([&] { model.fit(digits(), {.on_progress = stop_at_third, .stop = &stop}); }).code(), Code::cancelled);
+  EXPECT_EQ(error_of([&] { model.fit(testing::few_digits(), {.on_progress = stop_at_third, .stop = &stop}); }).code(), Code::cancelled);
 }
 
 }  // namespace

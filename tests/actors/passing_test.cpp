@@ -23,7 +23,7 @@ const TaskName kHere{"worker", 0};
 const TaskName kThere{"worker", 1};
 constexpr RendezvousKey kKey{SessionId{3}, StepId{4}, EdgeId{5}};
 
-const ActorRecord& record_of(const StepCluster& cluster, const std::string& kind, const TaskName& task) {
+const ActorRecord& actor_of(const StepCluster& cluster, const std::string& kind, const TaskName& task) {
   for (const auto& record : cluster.system.registry.actors())
     if (record->kind == kind && record->name.starts_with(task.to_string())) return *record;
   throw std::runtime_error("no " + kind);
@@ -35,7 +35,7 @@ TEST(Passing, WhatLeavesThroughAPeerIsSentByItsSender) {
   caf::anon_send(peer, Outbound{Barrier{7}});
   ASSERT_EQ(cluster.sent<Barrier>(kHere, kThere).size(), 1u);  // no actor has run
   EXPECT_EQ(cluster.sent<Barrier>(kHere, kThere)[0].worker, 7u);
-  EXPECT_EQ(record_of(cluster, "peer", kHere).messages_passed.load(), 1u);
+  EXPECT_EQ(actor_of(cluster, "peer", kHere).messages_passed.load(), 1u);
   cluster.cut(kHere, kThere);
   caf::anon_send(peer, Outbound{Barrier{8}});
   cluster.system.run();
@@ -44,9 +44,9 @@ TEST(Passing, WhatLeavesThroughAPeerIsSentByItsSender) {
 
 TEST(Passing, FramesOfStepsGoStraightToTheirActors) {
   StepCluster cluster({kHere, kThere});
-  const ActorRecord& rendezvous = record_of(cluster, "rendezvous", kHere);
-  const ActorRecord& scheduler = record_of(cluster, "scheduler", kHere);
-  const ActorRecord& peer = record_of(cluster, "peer", kHere);
+  const ActorRecord& rendezvous = actor_of(cluster, "rendezvous", kHere);
+  const ActorRecord& scheduler = actor_of(cluster, "scheduler", kHere);
+  const ActorRecord& peer = actor_of(cluster, "peer", kHere);
   const std::uint64_t before = scheduler.messages_in.load(), at_peer = peer.messages_in.load();
   cluster.deliver(kThere, kHere, Put{kKey, 0, Tensor::scalar(1.0f), {}});
   cluster.deliver(kThere, kHere, StepStart{kKey.session, GraphId{1}, kKey.step, {}});
@@ -61,7 +61,7 @@ TEST(Passing, FramesOfStepsGoStraightToTheirActors) {
 
 TEST(Passing, FramesOfAJobWaitForTheirActorThenGoStraightToIt) {
   StepCluster cluster({kHere, kThere});
-  const ActorRecord& peer = record_of(cluster, "peer", kHere);
+  const ActorRecord& peer = actor_of(cluster, "peer", kHere);
   auto mailbox = std::make_shared<WorkerMailbox>();
   const WorkerActor worker = cluster.system.caf->spawn<WorkerActorImpl>(cluster.system.registry.add("worker", "0"), mailbox);
   cluster.deliver(kThere, kHere, Token{.request = 1});
@@ -165,7 +165,7 @@ TEST(Passing, ATensorThatCannotTravelBecomesAnError) {
 
 TEST(Passing, APartOfACollectiveThatCannotTravelEndsItsGroupOnBothSides) {
   NarrowPeer narrow;
-  const ActorRecord& collective = record_of(narrow.cluster, "collective", kHere);
+  const ActorRecord& collective = actor_of(narrow.cluster, "collective", kHere);
   const std::uint64_t before = collective.messages_in.load();
   caf::anon_send(narrow.peer, Outbound{CollectivePart{.group = 9, .operation = "all_reduce", .tensor = kLarge, .error = {}}});
   ASSERT_EQ(narrow.sent.size(), 1u);
@@ -199,7 +199,7 @@ TEST(Passing, ManyFramesOfAJobWaitForTheirActorButNotWithoutEnd) {
 TEST(Passing, FramesWaitUntilOthersHaveBeenToldOfTheirPeer) {
   StepCluster cluster({kHere});
   const auto& task = cluster.task(kHere);
-  const ActorRecord& rendezvous = record_of(cluster, "rendezvous", kHere);
+  const ActorRecord& rendezvous = actor_of(cluster, "rendezvous", kHere);
   const std::uint64_t before = rendezvous.messages_in.load();
   PeerActorImpl::Links links;
   links.send = [](const Frame&) { return Error(); };
@@ -217,9 +217,9 @@ TEST(Passing, FramesWaitUntilOthersHaveBeenToldOfTheirPeer) {
 TEST(Passing, ABorrowedThreadRunsShortActorsAndLeavesOthersToThePool) {
   StepCluster cluster({kHere});
   const auto& task = cluster.task(kHere);
-  const ActorRecord& rendezvous = record_of(cluster, "rendezvous", kHere);
-  const ActorRecord& scheduler = record_of(cluster, "scheduler", kHere);
-  const ActorRecord& node = record_of(cluster, "node", kHere);
+  const ActorRecord& rendezvous = actor_of(cluster, "rendezvous", kHere);
+  const ActorRecord& scheduler = actor_of(cluster, "scheduler", kHere);
+  const ActorRecord& node = actor_of(cluster, "node", kHere);
   const std::uint64_t at_scheduler = scheduler.messages_handled.load(), at_node = node.messages_handled.load();
   BorrowedThread thread(*cluster.system.caf, ShortActors(task.scheduler, task.rendezvous, task.collective));
   thread.send(task.rendezvous, Await{{kKey}});
@@ -289,7 +289,7 @@ TEST(Passing, AfterTheTaskHasShutDownABlockingCallIsCancelled) {
 TEST(Passing, AnActorThatHasHadItsShareGoesToThePool) {
   StepCluster cluster({kHere});
   const auto& task = cluster.task(kHere);
-  const ActorRecord& rendezvous = record_of(cluster, "rendezvous", kHere);
+  const ActorRecord& rendezvous = actor_of(cluster, "rendezvous", kHere);
   BorrowedThread thread(*cluster.system.caf, ShortActors(task.scheduler, task.rendezvous, task.collective));
   for (std::uint64_t step = 0; step < 250; ++step) thread.send(task.rendezvous, EndStep{kKey.session, StepId{step}});
   thread.run();

@@ -158,7 +158,7 @@ TEST(Session, AFutureHasTheErrorOfItsStep) {
   }
 }
 
-const ActorRecord& record_of(Task& task, const std::string& kind) {
+const ActorRecord& actor_of_kind(Task& task, const std::string& kind) {
   for (const auto& record : task.actors().actors())
     if (record->kind == kind) return *record;
   fail(Code::not_found, "no {}", kind);
@@ -172,8 +172,8 @@ TEST(Session, AGraphOfOneSegmentRunsPastTheScheduler) {
   Session session(task, g, {.optimize = false});
   const Callable call = session.callable({x}, {y});
   call({Tensor::vector<float>({1, 2})});
-  const ActorRecord& scheduler = record_of(task, "scheduler");
-  const ActorRecord& device = record_of(task, "device");
+  const ActorRecord& scheduler = actor_of_kind(task, "scheduler");
+  const ActorRecord& device = actor_of_kind(task, "device");
   const std::uint64_t asked = scheduler.messages_in, before = device.messages_in, nodes = device.nodes_run;
   for (int i = 0; i < 10; ++i) call({Tensor::vector<float>({1, 2})});
   EXPECT_EQ(scheduler.messages_in, asked);
@@ -191,8 +191,8 @@ TEST(Session, WithoutCountersNothingIsCounted) {
   Output y = relu(x);
   Session session(task, g);
   EXPECT_EQ(session.run({{x, Tensor::scalar(-2.0f)}}, y).item<float>(), 0.0f);
-  EXPECT_EQ(record_of(task, "device").messages_in, 0u);
-  EXPECT_EQ(record_of(task, "device").nodes_run, 0u);
+  EXPECT_EQ(actor_of_kind(task, "device").messages_in, 0u);
+  EXPECT_EQ(actor_of_kind(task, "device").nodes_run, 0u);
 }
 
 // A task with an op that says that it runs and waits to be let through.

@@ -217,19 +217,6 @@ TEST_F(Communicators, AnErrorThatShowsLaterEndsWhatRuns) {
   EXPECT_THAT(zero.get().second.message(), AllOf(HasSubstr("/job:test/task:0/device:GPU:0"), HasSubstr("there was a network error")));
 }
 
-// NCCL may still write to it until it has been told to end.
-TEST_F(Communicators, MemoryOfAnOperationThatCouldNotBeStartedIsKeptUntilTheAbort) {
-  join_all(2);
-  const Tensor x = random_tensor(DType::f32, {9000}, 1);
-  nccl->break_network("unhandled system error");
-  std::promise<std::size_t> aborts;
-  ends[0]->run(sum_of(x), in(x, 0), [&](std::vector<Tensor>, Error error) {
-    EXPECT_THAT(error.message(), HasSubstr("unhandled system error"));
-    aborts.set_value(nccl->counts().aborts);
-  });
-  EXPECT_EQ(aborts.get_future().get(), 1u);
-}
-
 // What is loaded at its first use may wait for all that runs, which may be an operation that waits for this rank.
 TEST_F(Communicators, WhatAddsUpIsLoadedBeforeAnythingWaitsForOthers) {
   make(2);

@@ -59,7 +59,7 @@ class ImageFiles {
   std::string directory_;
 };
 
-constexpr std::chrono::minutes kPatience(10);  // the first answer may come after minutes of compiling
+constexpr std::chrono::minutes kPeerPatience(10);  // the first answer may come after minutes of compiling
 
 }  // namespace
 
@@ -74,7 +74,7 @@ std::optional<Peer> script_peer(const TrainingScript& script, const Training& t,
     if (!answer.starts_with(ready)) fail(Code::unavailable, "{}", answer);
     return Peer{answer.substr(ready.size()), [child] {
                   child->write_line("run");
-                  return std::stod(child->read_line(kPatience));
+                  return std::stod(child->read_line(kPeerPatience));
                 }};
   } catch (const Error& error) {
     fmt::print(stderr, "troupe-bench: no peer from {}: {}\n", script.file, error.message());

@@ -13,7 +13,7 @@
 namespace troupe::bench {
 namespace {
 
-constexpr std::chrono::seconds kPatience{30};
+constexpr std::chrono::seconds kShardPatience{30};
 constexpr float kRate = 0.5f;
 
 ShardActor spawn_shard(Task& task, std::int64_t elements, std::uint32_t variables) {
@@ -48,7 +48,7 @@ void Acknowledgements::add(const Staged& staged) {
 void Acknowledgements::await(std::uint64_t count) {
   std::unique_lock lock(mutex_);
   wanted_ = count;
-  if (!came_.wait_for(lock, kPatience, [&] { return applied_ >= count; }))
+  if (!came_.wait_for(lock, kShardPatience, [&] { return applied_ >= count; }))
     fail(Code::deadline_exceeded, "the shard has acknowledged {} of {} pushes", applied_, count);
 }
 
@@ -94,7 +94,7 @@ RemoteShard::RemoteShard(As what, std::int64_t elements, std::uint32_t variables
   const auto port = static_cast<std::uint16_t>(std::stoi(child_.read_line()));
   const ClusterSpec cluster{"bench", "bench", {{shard_, {"127.0.0.1", port}}, {self, {"127.0.0.1", task_->port()}}}};
   child_.write_line(in_one_line(cluster));
-  task_->join(cluster, kPatience);
+  task_->join(cluster, kShardPatience);
   auto found = std::make_shared<std::promise<PeerActor>>();
   observer_ = task_->system().spawn<Observer>(task_->actors().add("coordinator", self.to_string()), shard_, acknowledgements_, found);
   caf::anon_send(task_->local_node(), Observe{caf::actor_cast<PeerObserver>(observer_)});
@@ -120,7 +120,7 @@ void RemoteShard::serve() {
   Task task({.name = {"ps", index}, .threads = 1, .gpus = {.count = 0}, .networked = true});
   say(std::to_string(task.port()));
   if (!std::getline(std::cin, line)) return;
-  task.join(ClusterSpec::parse(line, "the parent"), kPatience);
+  task.join(ClusterSpec::parse(line, "the parent"), kShardPatience);
   const ShardActor shard = spawn_shard(task, elements, variables);
   caf::anon_send(task.local_node(), Observe{caf::actor_cast<PeerObserver>(shard)});
   caf::anon_send(task.local_node(), JobRoutes{shard, {}, {}});
