@@ -129,6 +129,15 @@ class ArrivedBuffer final : public Buffer {
   std::shared_ptr<Retired> retired_;
 };
 
+// What is no memory, among what is kept.
+class Keeper final : public Buffer {
+ public:
+  explicit Keeper(std::shared_ptr<const void> what) : Buffer(nullptr, 0, {}), what_(std::move(what)) {}
+
+ private:
+  std::shared_ptr<const void> what_;
+};
+
 class Impl final : public CudaDevice, private Stream, private RecordingDevice {
  public:
   Impl(std::shared_ptr<CudaDriver> driver, int ordinal, const AcceleratorOptions& options, AllocationLabelSource label, CudaCollectives collectives)
@@ -183,6 +192,13 @@ class Impl final : public CudaDevice, private Stream, private RecordingDevice {
   CudaFaultSite fault_site(CudaFaultText text) override {
     if (recorder_) recorder_->kernel_looks();
     return faults_.site(text, compute_.native());
+  }
+  void keep(std::shared_ptr<const void> what) override {
+    BufferRef kept(new Keeper(std::move(what)));
+    if (recorder_)
+      recorder_->keep(BufferRef(new ArrivedBuffer(std::move(kept), retired_)));  // launches may be under way when the recording goes
+    else
+      retired_->add(std::move(kept));
   }
   const CudaFault* fault() override { return faults_.word(compute_.native()); }
 

@@ -53,6 +53,7 @@ bool CudnnConvolutions::run(KernelContext& context, const ConvKey& key, ConvMemo
     return plan_convolution(key, {.handle = handle()});
   });
   if (!plan.execution) return false;
+  device_.keep(plan.execution);  // its kernels end with it, and plans are dropped
   const Workspace workspace(context, static_cast<std::size_t>(plan.workspace));
   if (plan.geometry == key.geometry) {
     execute_convolution(key, plan, handle(), memory, workspace.data());

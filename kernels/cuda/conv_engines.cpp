@@ -79,7 +79,7 @@ void for_each_plan(const ConvKey& key, const CudnnTarget& target, FunctionRef<bo
   for (const cudnnBackendHeurMode_t mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK})
     for (const CudnnDescriptor& configuration : suggestions(graph, mode, target)) {
       if (!engine_fits(key, notes_of(configuration))) continue;
-      auto execution = std::make_unique<CudnnDescriptor>(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
+      auto execution = std::make_shared<CudnnDescriptor>(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
       if (target.handle) execution->set(CUDNN_ATTR_EXECUTION_PLAN_HANDLE, target.handle);
       if (target.properties) execution->set(CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, *target.properties);
       execution->set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, configuration);

@@ -21,7 +21,7 @@ struct CudnnTarget {
 };
 
 struct ConvPlan {
-  std::unique_ptr<CudnnDescriptor> execution;  // null: no engine does it
+  std::shared_ptr<CudnnDescriptor> execution;  // null: no engine does it
   ConvGeometry geometry;                       // as the engine is given it: padded if that is not the key's
   std::int64_t workspace = 0;                  // bytes
 };

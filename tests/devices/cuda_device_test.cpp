@@ -258,6 +258,20 @@ TEST_F(CudaDeviceTest, WorkThatHasNotBegunIsDroppedAtShutdownAndEventsStillEnd) 
   device_->shutdown();
 }
 
+TEST_F(CudaDeviceTest, WhatKernelsUseLivesUntilTheyHaveRun) {
+  auto plan = std::make_shared<int>(1);
+  const std::weak_ptr<int> seen = plan;
+  driver_->hold(driver_->stream(kCompute), true);
+  const auto end = launching([&] {
+    device_->keep(std::exchange(plan, nullptr));
+    return device_->compute().record();
+  });
+  EXPECT_FALSE(seen.expired());
+  driver_->hold(driver_->stream(kCompute), false);
+  awaited(end);
+  EXPECT_TRUE(seen.expired());
+}
+
 TEST_F(CudaDeviceTest, KeepsWhatKernelsWantKept) {
   struct Kept {
     explicit Kept(CudaDevice& device) : ordinal(device.ordinal()) {}

@@ -43,6 +43,12 @@ class CudaDeviceTest : public ::testing::Test {
     device_->compute().enqueue(std::make_shared<Run>([&task] { task(); }));
     return future.get();
   }
+  static std::shared_ptr<Event> awaited(std::shared_ptr<Event> event) {
+    std::promise<void> there;
+    event->on_reached([&] { there.set_value(); });
+    there.get_future().get();
+    return event;
+  }
   Tensor in(const Tensor& t, CudaDevice& device) {
     std::promise<Tensor> there;
     device.copy_in(t, [&](Tensor copy, Error error) {
@@ -86,12 +92,6 @@ class CudaFaultsTest : public CudaDeviceTest {
     driver_->launch(device_->stream(), [site = device_->fault_site(no_row), finds] {
       if (finds && site.fault->site == 0) *site.fault = {.site = site.site, .value = 12, .element = 3, .bound = 10};
     });
-  }
-  static std::shared_ptr<Event> awaited(std::shared_ptr<Event> event) {
-    std::promise<void> there;
-    event->on_reached([&] { there.set_value(); });
-    there.get_future().get();
-    return event;
   }
 };
 

@@ -123,6 +123,34 @@ TEST_F(CudaRecorderTest, ACaptureThatFailsLeavesTheDeviceAsItWas) {
   EXPECT_EQ(driver_->graphs_launched(), 1u);
 }
 
+TEST_F(CudaRecorderTest, WhatRecordedKernelsUseLivesAsLongAsTheRecording) {
+  auto recorder = launching([&] { return std::shared_ptr<WorkRecorder>(device_->make_recorder()); });
+  auto plan = std::make_shared<int>(1);
+  const std::weak_ptr<int> seen = plan;
+  auto recording = launching([&] {
+    recorder->begin();
+    device_->keep(std::exchange(plan, nullptr));
+    driver_->launch(device_->stream(), [] {});
+    return recorder->end();
+  });
+  recorder.reset();
+  for (int i = 0; i < 2; ++i) {
+    launching([&] { recording->launch({}); });
+    awaited(launching([&] { return device_->compute().record(); }));
+    EXPECT_FALSE(seen.expired());
+  }
+  driver_->hold(driver_->stream(kCompute), true);
+  const auto end = launching([&] {
+    recording->launch({});
+    recording.reset();
+    return device_->compute().record();
+  });
+  EXPECT_FALSE(seen.expired());
+  driver_->hold(driver_->stream(kCompute), false);
+  awaited(end);
+  EXPECT_TRUE(seen.expired());
+}
+
 TEST_F(CudaRecorderTest, RandomnessIsThatOfTheLaunch) {
   const auto recorder = launching([&] { return std::shared_ptr<WorkRecorder>(device_->make_recorder()); });
   EXPECT_EQ(launching([&] { return device_->recorded_random(); }), nullptr);

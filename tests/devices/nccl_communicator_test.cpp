@@ -14,6 +14,7 @@ namespace troupe::testing {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 AllocationLabel no_label() { return {}; }
@@ -182,6 +183,46 @@ TEST_F(Communicators, OperationsRunInTheOrderInWhichTheyAreGiven) {
     ASSERT_EQ(result.second.message(), "");
     EXPECT_TRUE(bitwise_equal(out(result.first.at(0), i % 2), x));
   }
+}
+
+// Those that are given while others do not answer yet.
+TEST_F(Communicators, OperationsThatWaitBeginInTheirOrder) {
+  make(2);
+  const CommunicatorId id = devices[0]->communicators()->make_id();
+  std::mutex mutex;
+  std::vector<std::string> ended;
+  std::vector<std::future<void>> all;
+  for (const std::uint32_t r : {0u, 1u}) {
+    ends.push_back(devices[r]->communicators()->join({id, 2, r}, [](const Error&) {}));
+    for (const std::int64_t n : {100, 9000, 20'000}) {
+      const Tensor x = random_tensor(DType::f32, {n}, 1);
+      auto done = std::make_shared<std::promise<void>>();
+      all.push_back(done->get_future());
+      ends[r]->run(sum_of(x), in(x, r), [&, done, r, n](const std::vector<Tensor>&, const Error& error) {
+        EXPECT_EQ(error.message(), "");
+        {
+          const std::lock_guard lock(mutex);
+          if (r == 0) ended.push_back(fmt::format("{}", n));
+        }
+        done->set_value();
+      });
+    }
+  }
+  for (auto& one : all) one.get();
+  EXPECT_THAT(ended, ElementsAre("100", "9000", "20000"));
+}
+
+// NCCL may still write to it until it has been told to end.
+TEST_F(Communicators, MemoryOfAnOperationThatCouldNotBeStartedIsKeptUntilTheAbort) {
+  join_all(2);
+  const Tensor x = random_tensor(DType::f32, {9000}, 1);
+  nccl->break_network("unhandled system error");
+  std::promise<std::size_t> aborts;
+  ends[0]->run(sum_of(x), in(x, 0), [&](const std::vector<Tensor>&, const Error& error) {
+    EXPECT_THAT(error.message(), HasSubstr("unhandled system error"));
+    aborts.set_value(nccl->counts().aborts);
+  });
+  EXPECT_EQ(aborts.get_future().get(), 1u);
 }
 
 TEST_F(Communicators, WhoWaitsForARankThatDoesNotComeIsAborted) {

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <optional>
+
 #include "tests/scheduler/replay_device.hpp"
 
 namespace troupe {
@@ -123,6 +125,55 @@ TEST(Replay, WhatLeavesInTheMiddleStaysAsItLeft) {
   EXPECT_EQ(run.stats().launches, 6u * run.stats().recordings);
 }
 
+// What one recording left for another is there for the nodes of that too, when they run one by one.
+TEST(Replay, WhatStayedWithTheRecordingsComesBackWhenTheNextCannotBeUsed) {
+  Graph g;
+  const Output v = variable_node(g, "v", kPair);
+  const Output x = feed(g, 0, kPair);
+  const Output a = chain(g, x, 4);
+  const Output square = node(g, "Square", {x});
+  g.add_control_edge(g.node(a.node), g.node(square.node));
+  fetch(g, chain(g, node(g, "AssignAddVariable", {v, node(g, "Sub", {square, a})}), 4), 0);
+  Replayed run(g);
+  Variable& value = run.variable("v", i64({0, 0}));
+  std::int64_t sum = 0;
+  for (std::int64_t i = 1; i <= 9; ++i) {
+    std::optional<Tensor> held;
+    if (i == 6) held = value.value();  // the second recording may not write it
+    sum += i * i - i;
+    EXPECT_EQ(run.step({i64({i, 0})}), (Numbers{sum, 0})) << i;
+    if (i == 5) {
+      EXPECT_EQ(run.stats().launches, 2u * 3u);
+    }
+    if (i == 6) {
+      EXPECT_EQ(run.stats().launches, 2u * 3u + 1u);
+    }
+  }
+}
+
+// As soon as the last recording that reads it was launched.
+TEST(Replay, WhatNobodyReadsAnyMoreIsNotKept) {
+  for (const bool by_others : {false, true}) {
+    Graph g;
+    const Output x = recv(g, 1, kPair, "x"), y = recv(g, 2, kPair, "y"), z = recv(g, 3, kPair, "z");
+    Output a = chain(g, x, 4);
+    if (by_others) a = node(g, "Add", {a, node(g, "Mul", {x, y})});  // of two segments: which is the last is not known before
+    fetch(g, chain(g, node(g, "Add", {a, y}), 4), 0);
+    fetch(g, chain(g, z, 4), 1);
+    Replayed run(g);
+    for (std::int64_t i = 1; i <= 6; ++i) {
+      run.start({});
+      const Tensor given = run.device->upload(i64({i, 0}));
+      run.task.arrive(run.number, "x", given);
+      run.task.arrive(run.number, "y", run.device->upload(i64({5, 5})));
+      EXPECT_EQ(given.buffer()->references(), 1u) << i;
+      run.task.arrive(run.number, "z", run.device->upload(i64({1, 1})));
+      EXPECT_EQ(numbers(on_host(run.task.finish(run.number).at(0)))[0], by_others ? 6 * i + 5 : i + 5);
+    }
+    EXPECT_GT(run.stats().launches, 0u);
+  }
+}
+
 TEST(Replay, VariablesAreChangedWhereTheyAre) {
   Graph g;
   const Output v = variable_node(g, "v", kPair);
@@ -164,6 +215,24 @@ TEST(Replay, AVariableThatIsGivenOtherMemoryIsFoundThere) {
   for (int i = 0; i < 5; ++i) EXPECT_EQ(run.step({i64({1, 1})}), (Numbers{11, 21}));
   run.variable("v", i64({30, 40}));
   for (int i = 0; i < 5; ++i) EXPECT_EQ(run.step({i64({1, 1})}), (Numbers{31, 41}));
+  EXPECT_EQ(run.stats().recordings, 2u);
+}
+
+// It is read where no recording sees the variable.
+TEST(Replay, AValueThatWasReadIsUsedWhereItIsThen) {
+  Graph g;
+  const Output v = variable_node(g, "v", kPair);
+  const Output read = node(g, "ReadVariable", {v}, "read", {{"T", DType::i64}});
+  const Output square = node(g, "Square", {feed(g, 0, kPair)});
+  g.add_control_edge(g.node(read.node), g.node(square.node));
+  fetch(g, chain(g, node(g, "Add", {square, read}), 4), 0);
+  Replayed run(g);
+  run.variable("v", i64({10, 20}));
+  for (int i = 0; i < 5; ++i) EXPECT_EQ(run.step({i64({2, 3})}), (Numbers{14, 29}));
+  EXPECT_EQ(run.stats().launches, 3u);
+  const Tensor held = run.task.variable("v").value();  // so that the next value lies elsewhere
+  run.variable("v", i64({30, 40}));
+  for (int i = 0; i < 5; ++i) EXPECT_EQ(run.step({i64({2, 3})}), (Numbers{34, 49}));
   EXPECT_EQ(run.stats().recordings, 2u);
 }
 

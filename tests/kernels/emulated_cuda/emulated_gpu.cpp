@@ -56,6 +56,7 @@ class EmulatedGpu final : public CudaDevice, private Stream, private Parallelism
   int ordinal() const override { return 0; }
 
   void not_recorded(std::string_view) const override {}
+  void keep(std::shared_ptr<const void>) override {}
   const RandomKey* recorded_random() override { return nullptr; }
   CudaFaultSite fault_site(CudaFaultText text) override {
     texts_.push_back(text);
