@@ -367,7 +367,8 @@ std::string Graph::dump() const {
     text += n->name + " = " + n->op->name + "(";
     std::string separator;
     for (const Endpoint& e : n->inputs) {
-      text += separator + node(e.node).name + (e.index ? ":" + std::to_string(e.index) : "");
+      text += separator + node(e.node).name;
+      if (e.index) text += ":" + std::to_string(e.index);
       separator = ", ";
     }
     for (int c : n->controls) {

@@ -77,8 +77,8 @@ if(CMAKE_CXX_COMPILER_ID MATCHES Clang)
   # A `this` that a pack of no fields leaves unused.
   target_compile_options(troupe_flags INTERFACE -Wno-unused-lambda-capture)
 endif()
-if(TROUPE_UNITY)
-  # To g++ all but one source of a batch are headers.
+if(TROUPE_UNITY AND CMAKE_CXX_COMPILER_ID STREQUAL GNU)
+  # To g++ all sources of a batch are headers.
   target_compile_options(troupe_flags INTERFACE -Wno-subobject-linkage)
 endif()
 if(TROUPE_NATIVE)
