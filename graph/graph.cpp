@@ -368,7 +368,7 @@ std::string Graph::dump() const {
     std::string separator;
     for (const Endpoint& e : n->inputs) {
       text += separator + node(e.node).name;
-      if (e.index) text += ":" + std::to_string(e.index);
+      if (e.index) text.append(1, ':').append(std::to_string(e.index));
       separator = ", ";
     }
     for (int c : n->controls) {

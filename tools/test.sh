@@ -12,7 +12,8 @@ Usage: tools/test.sh [--no-setup] [--no-asan] [--no-fuzz] [--unity | --no-unity]
   --no-setup  do not look for missing packages, nor for TensorBoard (build/tensorboard)
   --no-asan   release only
   --no-fuzz   no fuzzing
-  --unity     compile sources in batches: faster from nothing, but all of a batch again after a change in one of its sources; the default where the environment says CI=true. --no-unity: each by itself
+  --unity     compile sources in batches: faster from nothing, but all of a batch again after a change in one of its
+              sources; the default where the environment says CI=true. --no-unity: each by itself
 
 Logs: build/release/test.log, build/asan/test.log, build/fuzz/test.log
 TEXT
