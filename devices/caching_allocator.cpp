@@ -223,6 +223,13 @@ class CachingAllocator::Cache {
     std::lock_guard lock(mutex_);
     return stats_;
   }
+  std::string in_use() const {
+    const std::lock_guard lock(mutex_);
+    const auto [live, shown] = largest_live(kShown);
+    const std::string largest = largest_in_words(shown);
+    return fmt::format("{} in {} buffers{}", readable(stats_.bytes_in_use), live, largest.empty() ? "" : fmt::format(" ({})", largest));
+  }
+
   std::vector<LiveBuffer> largest(std::size_t count) const {
     std::lock_guard lock(mutex_);
     std::vector<LiveBuffer> out;
@@ -304,12 +311,17 @@ class CachingAllocator::Cache {
     return {all, std::move(live)};
   }
 
+  std::string largest_in_words(const std::vector<const CachedBuffer*>& shown) const {
+    std::string largest;
+    for (const CachedBuffer* b : shown) largest += fmt::format("{}{}", largest.empty() ? "" : "; ", b->contents_.describe());
+    return largest;
+  }
+
   Error exhausted(std::size_t bytes, DType dtype, const Shape& shape, AllocationLabel label) const {
     Contents wanted;
     wanted.set(bytes, dtype, shape, label);
     const auto [live, shown] = largest_live(kShown);
-    std::string largest;
-    for (const CachedBuffer* b : shown) largest += fmt::format("{}{}", largest.empty() ? "" : "; ", b->contents_.describe());
+    const std::string largest = largest_in_words(shown);
     const std::string limit = stats_.limit_bytes == 0 ? "no limit is set, but the system gives no more" : fmt::format("the limit is {}", readable(stats_.limit_bytes));
     return Error(Code::resource_exhausted,
                  fmt::format("out of memory: {} cannot be allocated; {} in use in {} buffers, {}{}{}", wanted.describe(),
@@ -337,8 +349,16 @@ CachingAllocator::~CachingAllocator() { cache_->close(); }
 
 BufferRef CachingAllocator::allocate(std::size_t bytes, DType dtype, const Shape& shape) {
   if (bytes > kLargest) fail(Code::resource_exhausted, "a buffer of {} bytes cannot be allocated", bytes);
-  return cache_->allocate(bytes, dtype, shape);
+  try {
+    return cache_->allocate(bytes, dtype, shape);
+  } catch (const Error& error) {
+    if (error.code() != Code::resource_exhausted) throw;
+    const std::string more = cache_->source().also_in_use();  // which may ask another cache: not under the lock
+    throw more.empty() ? error : Error(error.code(), fmt::format("{}. Beside these {}", error.message(), more));
+  }
 }
+
+std::string CachingAllocator::in_use() const { return cache_->in_use(); }
 
 MemorySpace CachingAllocator::space() const { return cache_->source().space(); }
 AllocatorStats CachingAllocator::stats() const { return cache_->stats(); }

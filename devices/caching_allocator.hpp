@@ -21,6 +21,8 @@ class MemorySource {
   virtual MemorySpace space() const = 0;
   // Larger buffers go back at once.
   virtual std::size_t largest_kept() const = 0;
+  // What others have in use of the same memory, for errors: "64.0 MiB in 3 buffers of ..."; "": nobody else.
+  virtual std::string also_in_use() const { return {}; }
 };
 
 // The host's, of up to 1 GiB kept.
@@ -40,6 +42,8 @@ class CachingAllocator final : public Allocator {
   MemorySpace space() const override;
   // Gives back to the system what is cached.
   void trim();
+  // "64.0 MiB in 3 buffers (the largest: ...)"
+  std::string in_use() const;
 
  private:
   class Cache;

@@ -99,7 +99,11 @@ class SharedCudaMemory final : public MemorySource {
   }
   MemorySpace space() const override { return memory_->space(); }
   std::size_t largest_kept() const override { return memory_->largest_kept(); }
-  void share_with(CachingAllocator* other) { other_ = other; }
+  std::string also_in_use() const override { return other_ ? other_->in_use() + " of " + of_other_ : std::string(); }
+  void share_with(CachingAllocator* other, const char* of_other) {
+    other_ = other;
+    of_other_ = of_other;
+  }
 
  private:
   void* take(std::size_t bytes) {
@@ -112,6 +116,7 @@ class SharedCudaMemory final : public MemorySource {
   const std::shared_ptr<MemorySource> memory_;
   const std::shared_ptr<Taken> taken_;
   CachingAllocator* other_ = nullptr;  // set before anything is allocated; lives as long as whoever allocates
+  const char* of_other_ = "";
 };
 
 class ArrivedBuffer final : public Buffer {
@@ -129,7 +134,7 @@ class ArrivedBuffer final : public Buffer {
   std::shared_ptr<Retired> retired_;
 };
 
-// What is no memory, among what is kept.
+// Keeps something that is no memory, where memory is kept.
 class Keeper final : public Buffer {
  public:
   explicit Keeper(std::shared_ptr<const void> what) : Buffer(nullptr, 0, {}), what_(std::move(what)) {}
@@ -158,10 +163,11 @@ class Impl final : public CudaDevice, private Stream, private RecordingDevice {
         compute_(driver_, ordinal, events_, name("-done"), [this](const Error& e) { lost(e); }),
         to_host_(driver_, ordinal, events_, name("-out"), [this](const Error& e) { lost(e); }),
         from_host_(driver_, ordinal, events_, name("-in"), [this](const Error& e) { lost(e); }),
+        from_peers_(driver_, ordinal, events_, name("-peer"), [this](const Error& e) { lost(e); }),
         copier_([this] { begin_thread("-copy"); }),
         launcher_([this] { begin_thread(""); }) {
-    memory_->share_with(&arrivals_);
-    arrivals_memory_->share_with(&allocator_);
+    memory_->share_with(&arrivals_, "what was copied to this GPU");
+    arrivals_memory_->share_with(&allocator_, "results of kernels");
     if (collectives.nccl) communicators_.emplace(*this, std::move(collectives));
   }
   ~Impl() override { shutdown(); }
@@ -225,8 +231,9 @@ class Impl final : public CudaDevice, private Stream, private RecordingDevice {
       guarded(done, [&] {
         Tensor staged = pinned(source);
         Tensor copy = arrival(source.dtype(), source.shape());
-        copy_on(from_host_, copy, staged);
-        when_copied(from_host_, std::move(staged), std::move(copy), nullptr, done);
+        CudaStream& stream = staged.space().on_host() ? from_host_ : from_peers_;
+        copy_on(stream, copy, staged);
+        when_copied(stream, std::move(staged), std::move(copy), nullptr, done);
       });
     }));
   }
@@ -281,21 +288,24 @@ class Impl final : public CudaDevice, private Stream, private RecordingDevice {
 
   void lost(const Error& error) override {
     const std::lock_guard lock(mutex_);
-    if (!failure_) failure_ = Error(Code::unavailable, fmt::format("{} is lost: {}", attributes_.name.to_string(), error.message()));
+    if (!failure_)
+      failure_ = Error(Code::unavailable, fmt::format("{} is lost: {}. If a kernel is to blame, it was launched earlier: without recordings (--no-gpu-graphs) and with "
+                                                      "CUDA_LAUNCH_BLOCKING=1 in the environment the error names it",
+                                                      attributes_.name.to_string(), error.message()));
   }
 
   void shutdown() override {
     if (communicators_) communicators_->shutdown();
     launcher_.stop();
     copier_.stop();
-    for (CudaStream* stream : {&compute_, &to_host_, &from_host_}) stream->stop();
+    for (CudaStream* stream : {&compute_, &to_host_, &from_host_, &from_peers_}) stream->stop();
     try {
       driver_->use(ordinal_);  // what is kept belongs to it
     } catch (const Error&) {  // a lost one
     }
+    retired_->close();  // plans before the libraries that made them
     forget_state();
     faults_.forget();
-    retired_->close();
   }
 
  private:
@@ -340,7 +350,12 @@ class Impl final : public CudaDevice, private Stream, private RecordingDevice {
   void record_now(const std::shared_ptr<CudaEvent>& event) {
     event->keeps = retired_->take();
     try {
-      if (CudaFaults::Look look = faults_.look(compute_.native())) event->look = [this, look] { return faults_.error(look); };
+      try {
+        if (CudaFaults::Look look = faults_.look(compute_.native())) event->look = [this, look] { return faults_.error(look); };
+      } catch (const Error& error) {
+        if (driver_->fatal(error)) throw;
+        event->look = [error] { return error; };  // nobody knows what the work has found
+      }
       compute_.record(event);
       faults_.end_work(compute_.native());
     } catch (const Error& error) {
@@ -447,7 +462,7 @@ class Impl final : public CudaDevice, private Stream, private RecordingDevice {
   std::shared_ptr<Retired> retired_ = std::make_shared<Retired>();
   OneThread one_thread_;
   CudaEventPool events_;
-  CudaStream compute_, to_host_, from_host_;
+  CudaStream compute_, to_host_, from_host_, from_peers_;
   WorkThread copier_;
   WorkThread launcher_;
   std::optional<NcclMaker> communicators_;

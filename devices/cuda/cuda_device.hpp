@@ -40,8 +40,8 @@ class CudaDevice : public Device {
   virtual CudaFaultSite fault_site(CudaFaultText text) = 0;
   // For those of a kernel that changes what outlives the step: it must not, once something was found. On the same thread.
   virtual const CudaFault* fault() = 0;
-  // What kernels use that are launched from here on: it lives until they have run, and if they are recorded, as long as that may be launched. On
-  // the thread of compute() only.
+  // What kernels use that are launched from here on: it lives until they have run, and if they are recorded, as long as that may be launched. It may
+  // end on any thread. On the thread of compute() only.
   virtual void keep(std::shared_ptr<const void> what) = 0;
   // For what runs on other streams than compute().
   virtual const std::shared_ptr<CudaDriver>& driver() const = 0;

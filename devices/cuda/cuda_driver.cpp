@@ -8,13 +8,17 @@ namespace {
 // While it lives, the calling thread may allocate and free memory although it captures: neither is part of what is captured.
 class BesideCapture {
  public:
-  BesideCapture() { static_cast<void>(cudaThreadExchangeStreamCaptureMode(&mode_)); }
-  ~BesideCapture() { static_cast<void>(cudaThreadExchangeStreamCaptureMode(&mode_)); }
+  BesideCapture() : status_(cudaThreadExchangeStreamCaptureMode(&mode_)) {}
+  ~BesideCapture() {
+    if (status_ == cudaSuccess) static_cast<void>(cudaThreadExchangeStreamCaptureMode(&mode_));
+  }
   BesideCapture(const BesideCapture&) = delete;
   BesideCapture& operator=(const BesideCapture&) = delete;
+  cudaError_t status() const { return status_; }
 
  private:
   cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
+  const cudaError_t status_;
 };
 
 class RealCudaDriver final : public CudaDriver {
@@ -133,6 +137,7 @@ class RealCudaDriver final : public CudaDriver {
   template <class Allocate>
   static void* allocated(Allocate allocate, std::size_t bytes, const char* call) {
     const BesideCapture beside;
+    check_cuda(beside.status(), "cudaThreadExchangeStreamCaptureMode");
     void* data = nullptr;
     const cudaError_t status = allocate(&data, bytes);
     if (status == cudaErrorMemoryAllocation) {

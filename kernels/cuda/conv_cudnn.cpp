@@ -33,27 +33,32 @@ ImageWindow cropping_window(const ConvGeometry& bare, const ConvGeometry& padded
 
 }  // namespace
 
-CudnnConvolutions::~CudnnConvolutions() {
-  plans_.clear();
-  if (handle_) static_cast<void>(cudnnDestroy(handle_));
-}
-
 cudnnHandle_t CudnnConvolutions::handle() {
-  if (!handle_) check_cudnn(cudnnCreate(&handle_), "cudnnCreate");
+  if (!handle_) {
+    cudnnHandle_t made = nullptr;
+    check_cudnn(cudnnCreate(&made), "cudnnCreate");
+    handle_.reset(made, [](cudnnHandle_t handle) { static_cast<void>(cudnnDestroy(handle)); });
+  }
   if (const cudaStream_t stream = device_.stream(); stream != stream_) {  // what is recorded has a stream of its own
-    check_cudnn(cudnnSetStream(handle_, stream), "cudnnSetStream");
+    check_cudnn(cudnnSetStream(handle_.get(), stream), "cudnnSetStream");
     stream_ = stream;
   }
-  return handle_;
+  return handle_.get();
 }
 
 bool CudnnConvolutions::run(KernelContext& context, const ConvKey& key, ConvMemory memory) {
   const ConvPlan& plan = plans_.get(key, [&] {
     device_.not_recorded("to look for a plan of a convolution");
-    return plan_convolution(key, {.handle = handle()});
+    ConvPlan found = plan_convolution(key, {.handle = handle()});
+    if (found.execution)
+      found.execution = {found.execution.get(), [execution = found.execution, handle = handle_](CudnnDescriptor*) mutable {
+                           execution.reset();
+                           handle.reset();
+                         }};
+    return found;
   });
   if (!plan.execution) return false;
-  device_.keep(plan.execution);  // its kernels end with it, and plans are dropped
+  device_.keep(plan.execution);  // plans are dropped when there are many, and cuDNN unloads kernels with their plan
   const Workspace workspace(context, static_cast<std::size_t>(plan.workspace));
   if (plan.geometry == key.geometry) {
     execute_convolution(key, plan, handle(), memory, workspace.data());

@@ -11,10 +11,6 @@ namespace troupe {
 class CudnnConvolutions {
  public:
   explicit CudnnConvolutions(CudaDevice& device) : device_(device) {}
-  CudnnConvolutions(const CudnnConvolutions&) = delete;
-  CudnnConvolutions& operator=(const CudnnConvolutions&) = delete;
-  ~CudnnConvolutions();
-
   // One of image, filter and result is written, as the direction says; all are in memory aligned to kBufferAlignment. False, and nothing
   // launched, if no engine does it.
   bool run(KernelContext& context, const ConvKey& key, ConvMemory memory);
@@ -23,7 +19,7 @@ class CudnnConvolutions {
   cudnnHandle_t handle();
 
   CudaDevice& device_;
-  cudnnHandle_t handle_ = nullptr;
+  std::shared_ptr<cudnnContext> handle_;  // of plans too, which recordings keep
   cudaStream_t stream_ = nullptr;  // of the handle
   PlanCache<ConvKey, ConvPlan> plans_;
 };

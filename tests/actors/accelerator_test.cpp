@@ -30,12 +30,12 @@ TaskOptions with_gpus(int gpus, bool recordings = true) {
 
 constexpr int kGpu = 1;  // device of a task with one CPU
 
-struct ModelTrained {
+struct TrainedModel {
   std::string hash;
   double accuracy = 0;
 };
 
-ModelTrained train(Task& task, int slots = 1, double dropped = 0) {
+TrainedModel train(Task& task, int slots = 1, double dropped = 0) {
   std::vector<LayerPtr> parts = {layers::flatten(), layers::dense(16, Activation::relu), layers::dense(10)};
   if (dropped > 0) parts.insert(parts.begin() + 2, layers::dropout(dropped));
   Model model(Sequential(parts), Shape{28, 28, 1});
@@ -188,7 +188,7 @@ TEST(Accelerator, ErrorsOfKernelsNameTheDevice) {
 
 TEST(Accelerator, TrainsToTheBitsOfTheCpu) {
   Task cpu({.threads = 1, .gpus = {.count = 0}}), gpu(with_gpus(1));
-  const ModelTrained expected = train(cpu), got = train(gpu);
+  const TrainedModel expected = train(cpu), got = train(gpu);
   EXPECT_EQ(got.hash, expected.hash);
   EXPECT_EQ(got.accuracy, expected.accuracy);
 }

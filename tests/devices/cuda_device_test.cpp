@@ -154,7 +154,8 @@ TEST_F(CudaDeviceTest, TheLimitIsOfResultsAndCopiesTogether) {
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), Code::resource_exhausted);
-    EXPECT_THAT(error.message(), HasSubstr("the limit is 32.00 MiB"));
+    EXPECT_THAT(error.message(), HasSubstr("8.00 MiB in use in 1 buffers, the limit is 32.00 MiB"));
+    EXPECT_THAT(error.message(), HasSubstr("Beside these 16.00 MiB in 1 buffers (f32[4194304], 16.00 MiB, of MatMul 'dense/matmul') of what was copied to this GPU"));
   }
 }
 
@@ -247,6 +248,14 @@ TEST_F(CudaDeviceTest, GpusHandTensorsToEachOther) {
   EXPECT_EQ(there.space().ordinal, 1);
   EXPECT_EQ(driver_->peer_copies(), 1u);
   EXPECT_TRUE(bitwise_equal(out_later(there, *other).get(), ramp(1000, 9)));
+}
+
+TEST_F(CudaDeviceTest, WhatAnotherGpuHandsOverDoesNotWaitForTheHost) {
+  const auto other = make_cuda_device(driver_, 1, {.name = DeviceName::parse("/job:test/task:0/device:GPU:1")}, kernel_label);
+  const Tensor x = in(ramp(1000, 9), *other);
+  driver_->hold(driver_->stream(kFromHost), true);
+  EXPECT_TRUE(bitwise_equal(out(in(x)), ramp(1000, 9)));
+  EXPECT_EQ(driver_->peer_copies(), 1u);
 }
 
 TEST_F(CudaDeviceTest, WorkThatHasNotBegunIsDroppedAtShutdownAndEventsStillEnd) {

@@ -15,7 +15,7 @@
 
 namespace troupe::testing {
 
-// The streams of a simulated GPU.
+// The streams of the first device.
 constexpr std::size_t kCompute = 0, kToHost = 1, kFromHost = 2;
 
 inline AllocationLabel kernel_label() { return {.op = "MatMul", .node = "dense/matmul"}; }
@@ -23,7 +23,7 @@ inline AllocationLabel kernel_label() { return {.op = "MatMul", .node = "dense/m
 class CudaDeviceTest : public ::testing::Test {
  protected:
   ~CudaDeviceTest() override {
-    for (std::size_t i = 0; i < 3; ++i) driver_->hold(driver_->stream(i), false);
+    for (std::size_t i = 0; i < 4; ++i) driver_->hold(driver_->stream(i), false);
   }
   static Tensor ramp(std::int64_t count, float first = 0) {
     Tensor t(DType::f32, Shape{count});

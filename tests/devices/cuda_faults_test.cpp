@@ -1,10 +1,13 @@
 // What kernels find in their data becomes the error of the work that they were launched for.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "tests/devices/cuda_device_testing.hpp"
 
 namespace troupe::testing {
 namespace {
+
+using ::testing::HasSubstr;
 
 // Many steps are launched before the first has run.
 TEST_F(CudaFaultsTest, AFaultBelongsToTheWorkThatHadIt) {
@@ -82,6 +85,21 @@ TEST_F(CudaFaultsTest, KernelsAfterAFaultSeeItUntilTheWorkEnds) {
   });
   awaited(end);
   EXPECT_EQ(seen, (std::vector<bool>{false, true, false}));
+}
+
+TEST_F(CudaFaultsTest, WorkFailsIfThereIsNoMemoryToSeeWhatItFoundAndTheDeviceGoesOn) {
+  driver_->refuse_pinned(true);
+  const auto event = launching([&] {
+    looking_kernel(false);
+    return device_->compute().record();
+  });
+  EXPECT_THAT(awaited(event)->error().message(), HasSubstr("out of memory"));
+  EXPECT_FALSE(device_->failure());
+  driver_->refuse_pinned(false);
+  EXPECT_FALSE(awaited(launching([&] {
+    looking_kernel(false);
+    return device_->compute().record();
+  }))->error());
 }
 
 TEST_F(CudaFaultsTest, WorkThatLooksAtNoDataCostsNoCopies) {

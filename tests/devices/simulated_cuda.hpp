@@ -24,7 +24,7 @@ class SimulatedCuda final : public CudaDriver {
   // A kernel.
   void launch(CudaStreamHandle stream, std::function<void()> kernel);
   void hold(CudaStreamHandle stream, bool held);
-  // In the order they were made: of a device compute, to the host, from the host.
+  // In the order they were made: of a device compute, to the host, from the host, from other devices.
   CudaStreamHandle stream(std::size_t index) const;
   // Waits for all streams.
   void synchronize();
@@ -33,6 +33,7 @@ class SimulatedCuda final : public CudaDriver {
   // So many captures fail from now on.
   void fail_captures(int count) { failing_captures_ = count; }
   void fail_graph_launches(int count) { failing_launches_ = count; }
+  void refuse_pinned(bool refused) { no_pinned_ = refused; }
   std::size_t graphs_launched() const { return graphs_launched_; }
   std::size_t graphs_alive() const { return graphs_alive_; }
   // What a kernel does that goes wrong: all that comes after it fails.
@@ -48,7 +49,7 @@ class SimulatedCuda final : public CudaDriver {
   bool fatal(const Error& error) const override { return lost_ && error.code() == Code::unavailable; }
   void* allocate(std::size_t bytes) override;
   void free(void* data) noexcept override;
-  void* allocate_pinned(std::size_t bytes) override { return std::aligned_alloc(64, bytes); }
+  void* allocate_pinned(std::size_t bytes) override { return no_pinned_ ? nullptr : std::aligned_alloc(64, bytes); }
   void free_pinned(void* data) noexcept override { std::free(data); }
   CudaStreamHandle make_stream() override;
   void destroy(CudaStreamHandle stream) noexcept override;
@@ -86,7 +87,7 @@ class SimulatedCuda final : public CudaDriver {
 
   const int devices_;
   const std::size_t memory_bytes_;
-  std::atomic<bool> lost_{false};
+  std::atomic<bool> lost_{false}, no_pinned_{false};
   std::atomic<std::size_t> events_made_{0};
   std::atomic<std::size_t> copies_{0};
   std::atomic<std::size_t> peer_copies_{0};

@@ -53,8 +53,8 @@ TEST(FusedMatMul, HasTheBitsOfMatMulBiasAddAndActivation) {
   for (const auto& [m, k, n] : sizes)
     for (DType dtype : {DType::f32, DType::f64, DType::f16, DType::bf16})
       for (int mask = 0; mask < 4; ++mask)
-        for (int i = 0; i < 4; ++i) {
-          if (m * k * n > 1'000'000 && i != mask) continue;  // of a large product each once
+        for (int i = 0; i < static_cast<int>(std::size(kActivations)); ++i) {
+          if (m * k * n > 1'000'000 && i != mask) continue;  // of a large product each activation, each transpose, not each with each
           const auto& [name, op] = kActivations[i];
           const bool ta = mask & 1, tb = mask & 2;
           const std::vector<Tensor> inputs{random_tensor(dtype, ta ? Shape{k, m} : Shape{m, k}, engine),

@@ -41,6 +41,19 @@ TEST_F(RandomTest, UniformValuesAreThoseOfThePhiloxStream) {
   }
 }
 
+// Scaled by a product and a sum that are each rounded, on every device.
+TEST_F(RandomTest, UniformValuesOfOtherRangesAreThoseScaled) {
+  const PhiloxStream stream{1, mix64(mix64(mix64(4) ^ 2) ^ 3)};
+  const Tensor f = draw("RandomUniform", DType::f32, {1000}, -2.3, 0.7), d = draw("RandomUniform", DType::f64, {1000}, -2.3, 0.7);
+  for (std::size_t i = 0; i < 1000; ++i) {
+    volatile float scaled = uniform_float(stream.block(i / 4)[i % 4]) * (0.7f - -2.3f);
+    EXPECT_EQ(f.values<float>()[i], -2.3f + scaled) << i;
+    const PhiloxBlock block = stream.block(i / 2);
+    volatile double wide = uniform_double(block[i % 2 * 2], block[i % 2 * 2 + 1]) * (0.7 - -2.3);
+    EXPECT_EQ(d.values<double>()[i], -2.3 + wide) << i;
+  }
+}
+
 TEST_F(RandomTest, TheAttributeSeedIsMixedWithTheNodesHash) {
   const Tensor f = draw("RandomUniform", DType::f32, {1}, 0, 1, {1, 2, 3}, 4, 9);
   EXPECT_EQ(f.values<float>()[0],

@@ -4,7 +4,6 @@
 namespace troupe {
 
 CudnnDescriptor::~CudnnDescriptor() = default;
-CudnnConvolutions::~CudnnConvolutions() = default;
 bool CudnnConvolutions::run(KernelContext&, const ConvKey&, ConvMemory) { return false; }
 
 }  // namespace troupe
