@@ -387,11 +387,14 @@ class Impl final : public CudaDevice, private Stream, private RecordingDevice {
         copy();
         return;
       } catch (const Error& thrown) {
-        if (driver_->fatal(thrown)) lost(thrown);
-        error = thrown;
+        error = thrown.within(attributes_.name.to_string());
+        if (driver_->fatal(thrown)) {
+          lost(thrown);
+          error = failure();
+        }
       }
     }
-    done(Tensor(), error.within(attributes_.name.to_string()));
+    done(Tensor(), error);
   }
   void copy_on(CudaStream& stream, Tensor& to, const Tensor& from) {
     if (from.num_bytes() == 0) return;

@@ -20,6 +20,7 @@
 namespace troupe {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using testing::error_of;
@@ -184,6 +185,20 @@ TEST(Accelerator, ErrorsOfKernelsNameTheDevice) {
   EXPECT_THAT(error.message(), HasSubstr("'sum'"));
   // The next step is not touched by it.
   EXPECT_TRUE(bitwise_equal(session.run({{x, Tensor::vector<float>({1})}, {y, Tensor::vector<float>({2})}}, sum), Tensor::vector<float>({3})));
+}
+
+TEST(Accelerator, StepsOnAGpuThatIsLostFailAndNothingHangs) {
+  Task task(with_gpus(1));
+  Graph g;
+  const Output x = placeholder(g, DType::f32, Shape{2, 1}, "x");
+  Session session(task, g);
+  const Output before = add(x, x, "before"), last = transpose(before, {}, "lose_the_gpu"), after = add(last, last, "after");
+  session.extend(g);
+  const Tensor fed = Tensor(DType::f32, Shape{2, 1}, Tensor::vector<float>({1, 2}).buffer());
+  EXPECT_TRUE(bitwise_equal(session.run({{x, fed}}, before), Tensor(DType::f32, Shape{2, 1}, Tensor::vector<float>({2, 4}).buffer())));
+  for (const Output& fetch : {after, before, after})
+    EXPECT_THAT(error_of([&] { session.run({{x, fed}}, fetch); }).message(),
+                AllOf(HasSubstr("/job:local/task:0/device:GPU:0 is lost: cudaSimulated: an illegal memory access"), HasSubstr("CUDA_LAUNCH_BLOCKING=1")));
 }
 
 TEST(Accelerator, TrainsToTheBitsOfTheCpu) {

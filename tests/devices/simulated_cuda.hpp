@@ -38,6 +38,7 @@ class SimulatedCuda final : public CudaDriver {
   std::size_t graphs_alive() const { return graphs_alive_; }
   // What a kernel does that goes wrong: all that comes after it fails.
   void lose();
+  void mend() { lost_ = false; }
   std::size_t events_made() const { return events_made_; }
   std::size_t bytes_allocated() const;
   std::size_t copies() const { return copies_; }
