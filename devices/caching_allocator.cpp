@@ -354,7 +354,8 @@ BufferRef CachingAllocator::allocate(std::size_t bytes, DType dtype, const Shape
   } catch (const Error& error) {
     if (error.code() != Code::resource_exhausted) throw;
     const std::string more = cache_->source().also_in_use();  // which may ask another cache: not under the lock
-    throw more.empty() ? error : Error(error.code(), fmt::format("{}. Beside these {}", error.message(), more));
+    if (more.empty()) throw;
+    throw Error(error.code(), fmt::format("{}. Beside these {}", error.message(), more));
   }
 }
 

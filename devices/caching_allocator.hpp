@@ -21,7 +21,7 @@ class MemorySource {
   virtual MemorySpace space() const = 0;
   // Larger buffers go back at once.
   virtual std::size_t largest_kept() const = 0;
-  // What others have in use of the same memory, for errors: "64.0 MiB in 3 buffers of ..."; "": nobody else.
+  // What others have in use of the same memory, for errors: "64.00 MiB in 3 buffers (...) of ..."; "": nobody else.
   virtual std::string also_in_use() const { return {}; }
 };
 
@@ -42,7 +42,7 @@ class CachingAllocator final : public Allocator {
   MemorySpace space() const override;
   // Gives back to the system what is cached.
   void trim();
-  // "64.0 MiB in 3 buffers (the largest: ...)"
+  // "64.00 MiB in 3 buffers (f32[784,128], 392.00 KiB, of MatMul 'dense'; ...)", the largest first.
   std::string in_use() const;
 
  private:

@@ -41,7 +41,7 @@ class OneThread final : public Parallelism {
 };
 
 // Memory that copies have written. Kernels that read it may not have run yet when it is let go, while the next copy would write it at once:
-// so it goes back only when the compute stream has got past that point.
+// so it goes back only when the compute stream has got past that point. With it goes what else kernels use: staged memory of the host, plans.
 class Retired {
  public:
   void add(BufferRef buffer) {
@@ -99,7 +99,10 @@ class SharedCudaMemory final : public MemorySource {
   }
   MemorySpace space() const override { return memory_->space(); }
   std::size_t largest_kept() const override { return memory_->largest_kept(); }
-  std::string also_in_use() const override { return other_ ? other_->in_use() + " of " + of_other_ : std::string(); }
+  std::string also_in_use() const override {
+    if (!other_ || other_->stats().bytes_in_use == 0) return {};
+    return fmt::format("{} of {}", other_->in_use(), of_other_);
+  }
   void share_with(CachingAllocator* other, const char* of_other) {
     other_ = other;
     of_other_ = of_other;
