@@ -6,6 +6,7 @@
 
 #include "messages/error.hpp"
 #include "tests/apps/process.hpp"
+#include "tests/temporary_directory.hpp"
 #include "tools/bench/harness.hpp"
 #include "tools/bench/options.hpp"
 
@@ -129,15 +130,20 @@ TEST(BenchSelection, GlobsMatchWholeNamesAndOthersBeginnings) {
 }
 
 TEST(BenchOutput, AJsonLineHasTheKeysOfTheDesign) {
-  const Case c = named("step", "sync");
+  Case c = named("step", "sync");
   const Result with{
       .value = {20, 19, 21}, .peer = "other", .peer_value = {10, 10, 10}, .ratio = {0.5, 0.4, 0.6}};
   EXPECT_EQ(
       json_line(c, with),
-      R"({"bench":"step","case":"sync","value":20.0,"unit":"us","peer":"other","peer_value":10.0,"ratio":0.5})");
+      R"({"bench":"step","case":"sync","value":20.0,"unit":"us","peer":"other","peer_value":10.0,"ratio":0.5,"target":null,"met":null})");
   EXPECT_EQ(
       json_line(c, {.value = {20, 19, 21}}),
-      R"({"bench":"step","case":"sync","value":20.0,"unit":"us","peer":null,"peer_value":null,"ratio":null})");
+      R"({"bench":"step","case":"sync","value":20.0,"unit":"us","peer":null,"peer_value":null,"ratio":null,"target":null,"met":null})");
+  c.ratio_target = 0.45;
+  EXPECT_THAT(json_line(c, with), HasSubstr(R"("ratio":0.5,"target":"ratio >= 0.45","met":true})"));
+  c.ratio_target = 0.51;
+  EXPECT_THAT(json_line(c, with), HasSubstr(R"("met":false})"));
+  EXPECT_THAT(json_line(c, {.value = {20, 19, 21}}), HasSubstr(R"("met":false})")) << "without a peer there is no ratio";
 }
 
 TEST(BenchOutput, ARowHasTheSpreadAndTheVerdict) {
@@ -235,6 +241,20 @@ TEST(BenchProgram, MeasuresOrSkipsTheCasesOfAGpu) {
   Process bench({TROUPE_BENCH_BINARY, "--device", "gpu", "--quick", "null-ops", "matmul/bf16-4096"});
   EXPECT_EQ(bench.wait(), 0) << bench.err;
   EXPECT_THAT(bench.out, AllOf(HasSubstr("null-ops/chain"), HasSubstr("matmul/bf16-4096"), Not(HasSubstr("conv2d"))));
+}
+
+TEST(BenchProgram, WritesItsResultsToAFileToo) {
+  const testing::TemporaryDirectory place;
+  Process bench({TROUPE_BENCH_BINARY, "--quick", "--results", place.file("results"), "null-ops/chain"});
+  EXPECT_EQ(bench.wait(), 0) << bench.err;
+  EXPECT_THAT(bench.out, AllOf(HasSubstr("null-ops/chain"), HasSubstr("ratio >= 5")));
+  const auto line = nlohmann::json::parse(testing::content_of(place.file("results")));
+  EXPECT_EQ(line["case"], "chain");
+  EXPECT_EQ(line["target"], "ratio >= 5, <= 10 ns/op");
+  EXPECT_TRUE(line["met"].is_boolean());
+  Process nowhere({TROUPE_BENCH_BINARY, "--quick", "--results", place.file("none/results"), "null-ops/chain"});
+  EXPECT_EQ(nowhere.wait(), 1);
+  EXPECT_THAT(nowhere.err, AllOf(HasSubstr("cannot write"), HasSubstr("No such file or directory")));
 }
 
 TEST(BenchProgram, WrongUsageIsExitCode2) {

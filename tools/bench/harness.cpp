@@ -167,6 +167,13 @@ std::string json_line(const Case& c, const Result& result) {
     line["peer_value"] = result.peer_value.median;
     line["ratio"] = result.ratio.median;
   }
+  if (c.target().empty()) {
+    line["target"] = nullptr;
+    line["met"] = nullptr;
+  } else {
+    line["target"] = c.target();
+    line["met"] = result.meets(c);
+  }
   return line.dump();
 }
 

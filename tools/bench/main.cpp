@@ -1,9 +1,12 @@
 // troupe-bench: measures Troupe beside its peers.
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <csignal>
 #include <cstdio>
+#include <fstream>
+#include <map>
+#include <system_error>
 
 #include "messages/error.hpp"
 #include "tools/bench/cases.hpp"
@@ -19,17 +22,19 @@ using namespace troupe::bench;
 // A case has no state worth saving, and its child processes end with this one.
 void end_on_signal(int number) { _exit(128 + number); }
 
-// Says of each case why it cannot run here, and leaves it out.
+// Leaves out cases that cannot run here, and says which and why.
 void skip(std::vector<const Case*>& chosen, bool json) {
-  std::erase_if(chosen, [json](const Case* c) {
+  std::map<std::string, std::vector<std::string>> skipped;  // by why
+  std::erase_if(chosen, [&](const Case* c) {
     const std::string why = c->gpus > 0 ? why_not_on(c->gpus) : "";
-    if (!why.empty()) fmt::print(json ? stderr : stdout, "{:<38} skipped: {}\n", c->id(), why);
+    if (!why.empty()) skipped[why].push_back(c->id());
     return !why.empty();
   });
+  for (const auto& [why, cases] : skipped) fmt::print(json ? stderr : stdout, "skipped: {}: {}\n", fmt::join(cases, " "), why);
 }
 
-// Whether all cases ran.
-bool run_all(const std::vector<const Case*>& chosen, const Options& options) {
+// Whether all cases ran. `results` may be closed.
+bool run_all(const std::vector<const Case*>& chosen, const Options& options, std::ofstream& results) {
   if (!options.json) fmt::print("{}", table_header());
   bool all_ran = true;
   for (std::size_t i = 0; i < chosen.size(); ++i) {
@@ -39,7 +44,9 @@ bool run_all(const std::vector<const Case*>& chosen, const Options& options) {
     };
     try {
       const Result result = run_case(c, options.settings, progress);
-      fmt::print("{}", options.json ? json_line(c, result) + "\n" : table_row(c, result));
+      const std::string line = json_line(c, result) + "\n";
+      fmt::print("{}", options.json ? line : table_row(c, result));
+      results << line << std::flush;
     } catch (...) {
       const Error error = current_error();
       all_ran = false;
@@ -70,15 +77,27 @@ int main(int argc, char** argv) {
     fmt::print(stderr, "troupe-bench: {}\n", error.message());
     return 2;
   }
+  std::ofstream results;
+  if (!options.results.empty()) {
+    results.open(options.results, std::ios::trunc);
+    if (!results) {
+      fmt::print(stderr, "troupe-bench: cannot write {}: {}\n", options.results, std::generic_category().message(errno));
+      return 1;
+    }
+  }
   bool all_ran = true;
   if (options.list) {
     fmt::print("{}", list_text(chosen));
   } else {
     skip(chosen, options.json);
-    if (!chosen.empty()) all_ran = run_all(chosen, options);
+    if (!chosen.empty()) all_ran = run_all(chosen, options, results);
   }
   if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
     fmt::print(stderr, "troupe-bench: cannot write to standard output\n");
+    return 1;
+  }
+  if (!options.results.empty() && !results) {
+    fmt::print(stderr, "troupe-bench: cannot write {}\n", options.results);
     return 1;
   }
   return all_ran ? 0 : 1;

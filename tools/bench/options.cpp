@@ -19,10 +19,11 @@ those it matches; none selects all.
   troupe-bench 'matmul/*-1024' --repeat 5
   troupe-bench --device gpu               kernels of a GPU; skipped, by name, where there is none
   troupe-bench --json > results.jsonl     one object per case:
-      {"bench","case","value","unit","peer","peer_value","ratio"}
+      {"bench","case","value","unit","peer","peer_value","ratio","target","met"}
 
 Troupe and its peers take turns. Ratio: how many times better than the best peer, median of the repeats,
-followed by its smallest and largest value. Peers that are not installed are left out ("peer": null).
+followed by its smallest and largest value. Peers that are not installed are left out ("peer": null). A case
+without a target has "target": null and "met": null.
 Results go to stdout, progress to stderr. Let nothing else run meanwhile.
 
 Exit code: 0 if all cases ran, whatever their figures; 1 if one failed; 2 on wrong usage.)";
@@ -48,6 +49,7 @@ Options parse_options(const std::vector<std::string>& arguments) {
       ->capture_default_str();
   app.add_flag("--list", options.list, "Print the cases instead of running them");
   app.add_flag("--json", options.json, "Print one JSON object per line and nothing else on stdout");
+  app.add_option("--results", options.results, "Also write the results there, as --json prints them");
   app.add_option("--repeat", settings.repeat, "How often each case is measured")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();

@@ -14,6 +14,7 @@ struct Options {
   std::string device = "cpu";  // or "gpu"
   bool list = false;
   bool json = false;
+  std::string results;  // file that gets what `json` prints; "": none
   // Set if there is nothing to run: --help, --version or wrong usage. Its text goes to stdout for 0, else to
   // stderr.
   bool ended = false;
