@@ -31,6 +31,9 @@ Installs the packages that Troupe is built and tested with, where they are missi
                   build/tensorboard; if that is not to be had, only says so
   --help          this text
 
+For GPUs of NVIDIA's, CUDA's toolkit (13.0 or newer), cuDNN 9 and NCCL are installed apart: the distribution has none that is
+new enough. Without them everything is built but the library of GPUs.
+
 Needs root, or sudo, if anything is missing.
 TEXT
 }

@@ -36,13 +36,18 @@ find_package(nlohmann_json REQUIRED)
 find_package(CLI11 REQUIRED)
 find_package(CAF 0.17.6 REQUIRED COMPONENTS core io openssl)
 
-# The plug-in for NVIDIA's GPUs (kernels/cuda) is built where the toolkit and cuDNN are; without NCCL's header its GPUs exchange
-# tensors through the host.
+# The plug-in for NVIDIA's GPUs (kernels/cuda) is built where the toolkit and cuDNN are, and are new enough; without NCCL's header its GPUs
+# exchange tensors through the host.
 set(TROUPE_HAS_CUDA OFF)
 if(TROUPE_CUDA AND NOT TROUPE_SANITIZE)
-  find_package(CUDAToolkit QUIET)
-  find_package(CUDNN QUIET)
-  find_package(NCCL QUIET)
+  find_package(CUDAToolkit 13.0 QUIET)
+  find_package(CUDNN 9 QUIET)
+  find_package(NCCL 2.14.3 QUIET)  # the first whose communicators need not block
+  foreach(package CUDAToolkit CUDNN NCCL)
+    if(NOT ${package}_FOUND AND ${package}_VERSION)
+      message(STATUS "Troupe: ${package} ${${package}_VERSION} is too old and not used; needed are CUDAToolkit 13.0, CUDNN 9, NCCL 2.14.3")
+    endif()
+  endforeach()
   if(CUDAToolkit_FOUND AND CUDNN_FOUND)
     set(TROUPE_HAS_CUDA ON)
     if(NOT CMAKE_CUDA_COMPILER)

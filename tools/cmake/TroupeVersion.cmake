@@ -1,0 +1,15 @@
+# troupe_version_in(HEADER NAME MACRO...): sets NAME_VERSION to the numbers that HEADER defines the macros as, with dots between; to nothing if
+# there is no such header.
+function(troupe_version_in header name)
+  set(numbers)
+  if(EXISTS "${header}")
+    foreach(macro IN LISTS ARGN)
+      file(STRINGS "${header}" line REGEX "^#define[ \t]+${macro}[ \t]+[0-9]+" LIMIT_COUNT 1)
+      if(line MATCHES "${macro}[ \t]+([0-9]+)")
+        list(APPEND numbers ${CMAKE_MATCH_1})
+      endif()
+    endforeach()
+  endif()
+  list(JOIN numbers "." version)
+  set(${name}_VERSION "${version}" PARENT_SCOPE)
+endfunction()
