@@ -1,6 +1,7 @@
 // Allocators give buffers of one memory space, and know what the live ones hold.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -21,6 +22,19 @@ struct AllocatorStats {
   std::uint64_t allocations = 0;   // since the start
   std::uint64_t reuses = 0;        // of them, served from the cache
   std::uint64_t fresh = 0;         // of them, served by the system
+
+  // Of allocators that share one memory and its limit. Their peaks may have been at different times: then the sum is more than ever was in use.
+  AllocatorStats& operator+=(const AllocatorStats& other) {
+    bytes_in_use += other.bytes_in_use;
+    peak_bytes += other.peak_bytes;
+    cached_bytes += other.cached_bytes;
+    limit_bytes = std::max(limit_bytes, other.limit_bytes);
+    allocations += other.allocations;
+    reuses += other.reuses;
+    fresh += other.fresh;
+    if (limit_bytes != 0) peak_bytes = std::min(peak_bytes, limit_bytes);
+    return *this;
+  }
 };
 
 // A buffer that is in use.

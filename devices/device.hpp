@@ -83,6 +83,8 @@ class Device {
   virtual ~Device() = default;
   virtual const DeviceAttributes& attributes() const = 0;
   virtual Allocator& allocator() = 0;
+  // All that give this device's memory, for statistics. They have one limit.
+  virtual std::vector<const Allocator*> allocators() { return {&allocator()}; }
   virtual Stream& compute() = 0;
   virtual Parallelism& parallelism() = 0;
   // Copies between this device and others, asynchronously and in parallel to compute. `done` gets the copy, or an error, at once or on a

@@ -81,7 +81,7 @@ class Task::Impl {
       devices.push_back(make_cpu_device(
           {.name = DeviceName::of(options.name, "CPU", i), .threads = threads, .memory_limit = options.memory_limit}));
     add_gpus();
-    std::vector<const Device*> all;
+    std::vector<Device*> all;
     for (const auto& device : devices) all.push_back(device.get());
     introspection.emplace(Introspection::Config{.task = options.name,
                                                .registry = registry,

@@ -60,24 +60,35 @@ ActorSnapshot Introspector::look_at(const ActorRecord& record, ActorDetails& det
   return out;
 }
 
-DeviceSnapshot Introspector::look_at(const Device& device) const {
+DeviceSnapshot Introspector::look_at(Device& device) const {
   const DeviceAttributes& attributes = device.attributes();
   DeviceSnapshot out{.name = attributes.name.to_string(), .type = attributes.type};
-  // Its statistics are read under the lock of an allocation.
-  const Allocator& allocator = const_cast<Device&>(device).allocator();
-  const AllocatorStats stats = allocator.stats();
+  if (const Error failure = device.failure()) out.failure = failure.message();
+  // Statistics are read under the lock of an allocation.
+  AllocatorStats stats;
+  std::vector<LiveBuffer> largest;
+  for (const Allocator* allocator : device.allocators()) {
+    stats += allocator->stats();
+    std::ranges::move(allocator->largest(kLargest), std::back_inserter(largest));
+  }
+  std::ranges::stable_sort(largest, std::greater(), &LiveBuffer::bytes);
+  largest.resize(std::min(largest.size(), kLargest));
   out.bytes_in_use = stats.bytes_in_use;
   out.peak_bytes = stats.peak_bytes;
   out.cached_bytes = stats.cached_bytes;
   out.limit_bytes = stats.limit_bytes;
   out.allocations = stats.allocations;
   out.reuses = stats.reuses;
+  if (const Allocator* pinned = device.pinned()) {
+    const AllocatorStats of_host = pinned->stats();
+    out.pinned_bytes = of_host.bytes_in_use + of_host.cached_bytes;
+  }
   const RecordingStats recorded = device.recording_stats();
   out.recordings = recorded.recordings;
   out.recording_launches = recorded.launches;
   out.recording_refusals = recorded.refusals;
   out.last_refusal = recorded.last_refusal;
-  for (const LiveBuffer& buffer : allocator.largest(kLargest))
+  for (const LiveBuffer& buffer : largest)
     out.largest.push_back({buffer.node.empty() ? buffer.op : fmt::format("{} '{}'", buffer.op, buffer.node), buffer.type, buffer.bytes});
   return out;
 }
@@ -107,7 +118,7 @@ TaskSnapshot Introspector::snapshot() const {
     if (details.job) out.job = std::move(details.job);
     running.merge(details.running);
   }
-  for (const Device* device : config_.devices) {
+  for (Device* device : config_.devices) {
     DeviceSnapshot seen = look_at(*device);
     for (const auto& record : config_.registry.actors()) {
       if (record->kind != "device" || record->name != seen.name) continue;

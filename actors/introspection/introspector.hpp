@@ -23,7 +23,7 @@ class Introspector {
     const ActorRegistry& registry;
     const TrainingRecord& training;
     const ClientRecord& client;
-    std::vector<const Device*> devices;
+    std::vector<Device*> devices;
     std::function<Error()> failure;                    // of the task
     // To other tasks, and what for links is waited; none before the task joins a cluster.
     std::function<std::vector<LinkSnapshot>()> links;
@@ -41,7 +41,7 @@ class Introspector {
 
  private:
   ActorSnapshot look_at(const ActorRecord& record, ActorDetails& details) const;
-  DeviceSnapshot look_at(const Device& device) const;
+  DeviceSnapshot look_at(Device& device) const;
 
   const Config config_;
   const std::int64_t began_ns_;

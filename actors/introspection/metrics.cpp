@@ -70,6 +70,8 @@ void add_task(Families& f, const TaskSnapshot& task) {
     f.add("troupe_device_bytes_peak", "gauge", "The most that was in use at once.", labels, d.peak_bytes);
     f.add("troupe_device_bytes_cached", "gauge", "Released, and kept for the next tensors.", labels, d.cached_bytes);
     f.add("troupe_device_bytes_limit", "gauge", "0: there is none.", labels, d.limit_bytes);
+    f.add("troupe_device_lost", "gauge", "1 if nothing runs on the device any more.", labels, std::uint64_t{!d.failure.empty()});
+    if (d.type != "CPU") f.add("troupe_device_bytes_pinned", "gauge", "Memory of the host for copies to and from the device, in use and kept.", labels, d.pinned_bytes);
     if (d.recordings + d.recording_refusals == 0) continue;
     f.add("troupe_device_recordings_total", "counter", "Rows of kernels that were recorded.", labels, d.recordings);
     f.add("troupe_device_recording_launches_total", "counter", "Times that a recording was launched in place of its kernels.", labels, d.recording_launches);

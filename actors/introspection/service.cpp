@@ -32,9 +32,13 @@ IntrospectionService::IntrospectionService(Config config)
 
 HttpAnswer IntrospectionService::health() const {
   const TaskSnapshot task = config_.introspector.snapshot();
-  nlohmann::json body{{"status", task.failure.empty() ? "ok" : "failed"}, {"task", task.task}, {"uptime_seconds", static_cast<double>(task.uptime_ns) * 1e-9}};
-  if (!task.failure.empty()) body["failure"] = task.failure;
-  return {task.failure.empty() ? 200 : 503, "application/json", json_text(body)};
+  std::string failure = task.failure;
+  for (const DeviceSnapshot& device : task.devices)
+    if (failure.empty()) failure = device.failure;
+  const bool ok = failure.empty();
+  nlohmann::json body{{"status", ok ? "ok" : "failed"}, {"task", task.task}, {"uptime_seconds", static_cast<double>(task.uptime_ns) * 1e-9}};
+  if (!ok) body["error"] = std::move(failure);
+  return {ok ? 200 : 503, "application/json", json_text(body)};
 }
 
 // Of another task it is asked for without `task`: nobody passes a question on twice.

@@ -49,7 +49,9 @@ struct DeviceSnapshot {
   std::uint64_t nodes_run = 0;
   std::string running;  // "MatMul 'dense/matmul'"; "": nothing
   std::uint64_t queue = 0;  // segments enqueued and not ended
-  std::uint64_t bytes_in_use = 0, peak_bytes = 0, cached_bytes = 0, limit_bytes = 0, allocations = 0, reuses = 0;
+  std::string failure;      // why nothing runs here any more; "": it works
+  std::uint64_t bytes_in_use = 0, peak_bytes = 0, cached_bytes = 0, limit_bytes = 0, allocations = 0, reuses = 0;  // as AllocatorStats
+  std::uint64_t pinned_bytes = 0;  // of the host, in use and kept, for copies to and from here
   std::vector<TensorUse> largest;  // live tensors, at most 8
   std::uint64_t recordings = 0, recording_launches = 0, recording_refusals = 0;  // as RecordingStats (devices/recording.hpp)
   std::string last_refusal;

@@ -28,8 +28,8 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Waiting, things, waits)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(ActorSnapshot, kind, name, state, mailbox, mailbox_peak, handled, passed, sent, restarts, busy_ns, current,
                                                 current_ns, waits_for, waits_ns, messages, peers)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(TensorUse, name, type, bytes)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(DeviceSnapshot, name, type, busy_ns, nodes_run, running, queue, bytes_in_use, peak_bytes, cached_bytes,
-                                                limit_bytes, allocations, reuses, largest, recordings, recording_launches, recording_refusals, last_refusal)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(DeviceSnapshot, name, type, busy_ns, nodes_run, running, queue, failure, bytes_in_use, peak_bytes,
+                                                cached_bytes, limit_bytes, allocations, reuses, pinned_bytes, largest, recordings, recording_launches, recording_refusals, last_refusal)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(ShardSnapshot, shard, job, slices, bytes, version, staged, needed, missing, parked, counts, staleness,
                                                 waits_for)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(MemberSnapshot, task, state, tokens)

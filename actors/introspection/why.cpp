@@ -115,6 +115,10 @@ void Why::add_devices(const TaskSnapshot& task) {
     std::int64_t for_ns = 0;
     for (const ActorSnapshot& actor : task.actors)
       if (actor.kind == "device" && actor.name == device.name) for_ns = actor.current_ns;
+    if (!device.failure.empty()) {
+      add(wait_thing::device(device.name), device.failure, task.task, State::never);
+      continue;
+    }
     std::string text = device.running.empty() ? device.name : fmt::format("{} runs {}", device.name, device.running);
     add(wait_thing::device(device.name), std::move(text), task.task, State::works, for_ns);
   }

@@ -177,6 +177,7 @@ class Impl final : public CudaDevice, private Stream, private RecordingDevice {
 
   const DeviceAttributes& attributes() const override { return attributes_; }
   Allocator& allocator() override { return records() ? recorder_->memory() : allocator_; }
+  std::vector<const Allocator*> allocators() override { return {&allocator_, &arrivals_}; }
   Stream& compute() override { return *this; }
   Allocator* pinned() override { return &pinned_; }
   Parallelism& parallelism() override { return one_thread_; }

@@ -2,6 +2,7 @@
 //
 // All methods are thread-safe. Those that fail throw: resource_exhausted where memory is short, else unavailable with the call and CUDA's
 // name and text of the error. An error of a kernel that has run comes out of any later call; the GPU is lost to the process then (fatal()).
+// Those that give something back (noexcept) ignore what CUDA says: they can fail only after such an error, which the next of the others tells.
 #pragma once
 
 #include <cstddef>

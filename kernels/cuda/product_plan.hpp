@@ -65,7 +65,7 @@ struct FusedProduct {
 };
 
 // cuBLASLt adds biases of f32, f16 and bf16. Its ReLU is not used: it is said to make 0 of NaN
-// (forums.developer.nvidia.com/t/329783), which must not get lost. A product without terms is no product of cuBLASLt.
+// (forums.developer.nvidia.com/t/329783), which must not get lost; it has no sigmoid and no tanh. A product without terms is no product of cuBLASLt.
 inline FusedProduct share_out(DType dtype, std::int64_t k, bool bias, FusedActivation activation) {
   if (!bias) return {.activation_after = activation};
   if (dtype == DType::f64 || k == 0) return {.bias_after = true, .activation_after = activation};

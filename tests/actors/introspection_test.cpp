@@ -108,6 +108,29 @@ TEST_F(LookingIn, NeedsTheTokenThatTheClustersIsTheSourceOf) {
   EXPECT_THAT(http_get(stranger, "/task?token=" + right, kPatience), HasSubstr("/job:worker/task:0"));  // as a browser does
 }
 
+TEST_F(LookingIn, ALostDeviceIsSeenAndMakesItsTaskUnhealthy) {
+  Task task({.threads = 1, .gpus = {.count = 1, .plugin = TROUPE_SIMULATED_GPU}, .introspect_port = 0});
+  const HttpTarget there = *task.introspection().target();
+  Graph g;
+  const Output x = placeholder(g, DType::f32, Shape{2, 1}, "x");
+  const Output twice = add(x, x), last = transpose(twice, {}, "lose_the_gpu");
+  Session session(task, g);
+  const Tensor fed(DType::f32, Shape{2, 1}, Tensor::vector<float>({1, 2}).buffer());
+  const Tensor kept = session.run({{x, fed}}, twice);
+  const auto gpu = [&] { return parse_task_snapshot(http_get(there, "/task", kPatience)).devices.at(1); };
+  const DeviceSnapshot sound = gpu();
+  EXPECT_EQ(sound.failure, "");
+  EXPECT_GT(sound.pinned_bytes, 0u) << "what was fetched";
+  EXPECT_GT(sound.allocations, task.device(1).allocator().stats().allocations) << "what was fed is memory too";
+  EXPECT_THAT(http_get(there, "/healthz", kPatience), HasSubstr(R"("status":"ok")"));
+
+  EXPECT_TRUE(error_of([&] { session.run({{x, fed}}, last); }));
+  EXPECT_THAT(gpu().failure, HasSubstr("/device:GPU:0 is lost"));
+  EXPECT_THAT(error_of([&] { http_get(there, "/healthz", kPatience); }).message(), HasSubstr("/device:GPU:0 is lost"));
+  EXPECT_THAT(http_get(there, "/metrics", kPatience), AllOf(HasSubstr(R"(troupe_device_lost{task="/job:local/task:0",device="/job:local/task:0/device:GPU:0"} 1)"),
+                                                            HasSubstr(R"(troupe_device_lost{task="/job:local/task:0",device="/job:local/task:0/device:CPU:0"} 0)")));
+}
+
 TEST_F(LookingIn, CanOnlyBeRead) {
   start({{"worker", 0}});
   EXPECT_EQ(error_of([&] { http_post(target(), "/snapshot", kPatience); }).code(), Code::unimplemented);

@@ -210,6 +210,17 @@ TEST(Why, ASlotThatIsComputedWaitsForItsStepAndNotForItsWorkerToo) {
   EXPECT_EQ(found.causes[0].text, "/job:worker/task:0/device:CPU:0 runs MatMul 'm'");
 }
 
+TEST(Why, ADeviceThatIsLostIsTheCause) {
+  Seen seen;
+  TaskSnapshot& worker = seen.task(kW0);
+  worker.waiting.waits = {{.waiter = "step/1/3", .awaited = wait_thing::device(kW0 + "/device:GPU:0"), .kind = "segment", .text = {}}};
+  worker.devices.push_back({.name = kW0 + "/device:GPU:0", .running = "MatMul 'm'", .failure = "/job:worker/task:0/device:GPU:0 is lost: an illegal access"});
+  const WaitAnalysis found = analyse(seen.cluster);
+  ASSERT_EQ(found.causes.size(), 1u) << found.text;
+  EXPECT_NE(found.causes[0].kind, Kind::working);
+  EXPECT_EQ(found.causes[0].text, "/job:worker/task:0/device:GPU:0 is lost: an illegal access");
+}
+
 TEST(Why, StepsAreCalledByTheNumberThatPeopleCountThemBy) {
   const StepKey key{SessionId{0x3f2a}, StepId{812}};
   const TaskName task{"worker", 0};

@@ -25,7 +25,7 @@ TaskSnapshot shard_task(double second) {
   out.actors.push_back({.kind = "coordinator", .name = out.task, .state = "waits", .handled = count(30), .waits_for = "step 20 slot 1 of /job:worker/task:1", .waits_ns = 7'200'000'000});
   out.actors.push_back({.kind = "peer", .name = "/job:worker/task:0", .state = "idle", .handled = count(10), .passed = count(90)});
   out.devices.push_back({.name = "/job:ps/task:0/device:CPU:0", .type = "CPU", .busy_ns = static_cast<std::int64_t>(second * 5e8), .nodes_run = count(1000), .bytes_in_use = 3 * kMiB,
-                         .peak_bytes = 4 * kMiB, .cached_bytes = kMiB, .limit_bytes = 0, .allocations = 10, .reuses = 990, .largest = {{"dense/weights", "f32[784,128]", 401408}}});
+                         .peak_bytes = 4 * kMiB, .cached_bytes = kMiB, .limit_bytes = 0, .allocations = 1000, .reuses = 990, .largest = {{"dense/weights", "f32[784,128]", 401408}}});
   out.shards.push_back({.shard = 0, .job = 9, .slices = 4, .bytes = 407'080, .version = 20, .staged = 1, .needed = 2, .missing = {1}, .parked = 1,
                         .counts = {{"pulls", count(40)}, {"pushes", count(60)}, {"updates", count(10)}, {"stale", 3}, {"duplicates", 0}}, .staleness = {36, 4, 0, 0},
                         .waits_for = "version 21: 1 of 2 staged, missing slots 1"});

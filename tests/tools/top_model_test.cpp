@@ -278,7 +278,8 @@ Observation hostile() {
       actor.messages[evil] = actor.peers[evil] = 1;
     }
     for (DeviceSnapshot& device : task.devices) {
-      for (std::string* text : {&device.name, &device.type, &device.running}) *text += evil;
+      for (std::string* text : {&device.name, &device.type, &device.running, &device.failure, &device.last_refusal}) *text += evil;
+      device.recordings = 1;
       device.largest = {{evil, evil, 1}};
     }
     for (ShardSnapshot& shard : task.shards) {
@@ -318,6 +319,23 @@ TEST(TopHostile, NoNameReachesTheTerminalAsItIs) {
   }
 }
 
+TEST(TopDevices, ALostDeviceSaysWhyAndPinnedMemoryIsShown) {
+  Observation seen = example_observation();
+  for (TaskReport& report : seen.snapshot.tasks)
+    if (report.snapshot && report.task == "/job:worker/task:0") {
+      report.snapshot->devices.front().failure = "its GPU is lost";
+      report.snapshot->devices.front().pinned_bytes = std::uint64_t{3} << 20;
+    }
+  EXPECT_THAT(whole_text(seen), ::testing::ContainsRegex("worker/0 CPU:0 .* its GPU is lost .* 0 B "));
+  Model model(1);
+  model.resize({120, 40});
+  model.take(seen);
+  model.press({Kind::character, '3'});
+  model.press({Kind::down});
+  model.press({Kind::enter});
+  EXPECT_THAT(plain_text(model.page(kFresh)), AllOf(HasSubstr("lost       its GPU is lost"), HasSubstr("pinned     3.0 MiB of the host")));
+}
+
 TEST(TopOnce, PrintsEverything) {
   EXPECT_EQ(whole_text(example_observation()), R"(demo, 4 tasks, asked ps/0
 tasks      3 answer, 1 SILENT
@@ -347,7 +365,7 @@ ACTORS
 
 DEVICES
  task     device busy nodes/s queue   in use     peak   limit runs; largest tensor                   cached allocations reused
- ps/0     CPU:0   50%   1,000     0  3.0 MiB  4.0 MiB    none 392 KiB f32[784,128] of dense/weights 1.0 MiB          10    99%
+ ps/0     CPU:0   50%   1,000     0  3.0 MiB  4.0 MiB    none 392 KiB f32[784,128] of dense/weights 1.0 MiB       1,000    99%
  worker/0 CPU:0  100%   5,000     1 64.0 MiB 96.0 MiB 128 MiB MatMul 'dense/matmul'                     0 B           0      -
  worker/1 CPU:0  100%   5,000     1 64.0 MiB 96.0 MiB 128 MiB MatMul 'dense/matmul'                     0 B           0      -
 

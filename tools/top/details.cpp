@@ -149,13 +149,15 @@ Lines device_details(const Observation& observation, std::size_t task_index, std
   const DeviceRates& speed = observation.rates.tasks.at(task_index).devices.at(item);
   Lines out;
   out.push_back({{heading(observation, task_index, "device " + name_in(task.task, device.name)), Style::strong}});
+  if (!device.failure.empty()) say(out, "lost", clean(device.failure), columns, Style::bad);
   say(out, "busy", fmt::format("{} now; {} in all", share_text(speed.busy), duration_text(device.busy_ns)), columns);
   say(out, "runs", device.running.empty() ? "nothing" : clean(shorten(device.running)), columns);
   say(out, "queue", fmt::format("{} segments", exact_text(device.queue)), columns);
   say(out, "nodes", of("run", device.nodes_run, speed.nodes), columns);
   say(out, "memory", fmt::format("{} in use, {} at most, {} kept for reuse, limit {}", bytes_text(device.bytes_in_use), bytes_text(device.peak_bytes), bytes_text(device.cached_bytes),
                                  device.limit_bytes == 0 || device.limit_bytes == UINT64_MAX ? "none" : bytes_text(device.limit_bytes)), columns);
-  say(out, "allocations", fmt::format(" {}, {} from what was kept", exact_text(device.allocations + device.reuses), exact_text(device.reuses)), columns);
+  say(out, "allocations", fmt::format("{}, {} from what was kept", exact_text(device.allocations), exact_text(device.reuses)), columns);
+  if (device.pinned_bytes > 0) say(out, "pinned", fmt::format("{} of the host, for copies to and from here", bytes_text(device.pinned_bytes)), columns);
   if (device.recordings + device.recording_refusals > 0)
     say(out, "recordings", fmt::format("{}, launched {} times; {} refused{}{}", exact_text(device.recordings), exact_text(device.recording_launches),
                                        exact_text(device.recording_refusals), device.last_refusal.empty() ? "" : ", the last: ", clean(device.last_refusal)), columns);

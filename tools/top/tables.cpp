@@ -148,17 +148,18 @@ Table devices_table(const Observation& observation) {
   each(observation, [&](const TaskReport& report, const TaskSnapshot& task, const TaskRates& speed, std::size_t index) {
     for (std::size_t i = 0; i < task.devices.size(); ++i) {
       const DeviceSnapshot& device = task.devices[i];
-      std::string does = shorten(device.running);
-      if (!device.largest.empty()) {
+      const bool lost = !device.failure.empty();
+      std::string does = shorten(lost ? device.failure : device.running);
+      if (!lost && !device.largest.empty()) {
         const TensorUse& largest = device.largest.front();
         does += fmt::format("{}{} {}{}{}", does.empty() ? "" : "; ", bytes_text(largest.bytes), largest.type, largest.name.empty() ? "" : " of ", largest.name);
       }
-      const double all = static_cast<double>(device.allocations + device.reuses);
+      const auto all = static_cast<double>(device.allocations);
       table.rows.push_back({.key = report.task + '\n' + device.name,
                             .cells = {task_cell(report), text(name_in(task.task, device.name)), share(speed.devices[i].busy), rate(speed.devices[i].nodes),
                                       count(device.queue), bytes(device.bytes_in_use), bytes(device.peak_bytes),
                                       device.limit_bytes == 0 || device.limit_bytes == UINT64_MAX ? Cell{"none", std::nullopt, Style::dim} : bytes(device.limit_bytes),
-                                      text(does), bytes(device.cached_bytes), count(device.allocations),
+                                      text(does, lost ? Style::bad : Style::plain), bytes(device.cached_bytes), count(device.allocations),
                                       all > 0 ? share(static_cast<double>(device.reuses) / all) : none()},
                             .task = index,
                             .item = i});

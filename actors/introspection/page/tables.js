@@ -123,7 +123,8 @@ function updateDevice(box, {task, device}) {
   const busy = rate(task, (snapshot) => (snapshot.devices?.find((each) => each.name === device.name)?.busy_ns ?? 0) / 1e9);
   const name = device.name.startsWith(task.name) ? shortName(device.name) : shortName(task.name) + " " + device.name;
   setText(box.querySelector(".name"), name.replace("/device:", " "));
-  setText(box.querySelector(".runs"), (task.answered ? percent(busy) + " busy, " + number(device.nodes_run) + " nodes run" : "does not answer")
+  box.querySelector(".runs").classList.toggle("trouble", Boolean(device.failure));
+  setText(box.querySelector(".runs"), device.failure ? device.failure : (task.answered ? percent(busy) + " busy, " + number(device.nodes_run) + " nodes run" : "does not answer")
     + (device.running && task.answered ? ", now " + device.running : "") + (device.queue ? ", " + device.queue + " segments queued" : ""));
   const whole = device.limit_bytes || device.peak_bytes || 1;
   const [held, used, peak] = box.querySelectorAll(".memory i");
@@ -132,7 +133,7 @@ function updateDevice(box, {task, device}) {
   used.style.width = width(device.bytes_in_use);
   peak.style.left = "calc(" + width(device.peak_bytes) + " - 2px)";
   const uses = bytes(device.bytes_in_use) + " in use, " + bytes(device.cached_bytes) + " cached, peak " + bytes(device.peak_bytes)
-    + (device.limit_bytes ? ", limit " + bytes(device.limit_bytes) : "");
+    + (device.limit_bytes ? ", limit " + bytes(device.limit_bytes) : "") + (device.pinned_bytes ? ", " + bytes(device.pinned_bytes) + " pinned on the host" : "");
   setText(box.querySelector(".uses"), uses);
   box.querySelector(".memory").setAttribute("aria-label", uses);
   const largest = (device.largest ?? []).map((tensor, index) => ({...tensor, index}));
