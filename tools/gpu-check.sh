@@ -8,8 +8,8 @@ usage() {
   cat <<'TEXT'
 Usage: tools/gpu-check.sh [--prefix DIR]... [--build DIR] [--report DIR] [--all] [--quick] [--no-test] [--no-bench] [--bench CASE]...
 
-  --prefix DIR   where dependencies are that the system does not have: an installation, or packages of the distribution that were
-                 unpacked into DIR (dpkg -x PACKAGE DIR)
+  --prefix DIR   where dependencies are that the system does not have: an installation, or packages of a distribution (DIR/*.deb; see
+                 tools/setup.sh --download), which are unpacked beside the place to build
   --build DIR    where to build (default: build/gpu)
   --report DIR   where the report goes (default: build/gpu-check): report.txt for people, report.jsonl with one JSON object per line,
                  and the logs of each step
@@ -134,6 +134,20 @@ cmake_prefix=()
 libraries=()
 includes=()
 triplet="$(gcc -print-multiarch 2>/dev/null || true)"
+# unpack DIR TO: its packages. Links to the root of a machine that has them installed are made to point into TO.
+unpack() {
+  local package link
+  rm -rf "$2" && mkdir -p "$2" || return
+  for package in "$1"/*.deb; do dpkg -x "$package" "$2" || return; done
+  while IFS= read -r link; do ln -sfn "$2$(readlink "$link")" "$link" || return; done < <(find "$2" -type l -lname '/*')
+}
+for i in "${!prefixes[@]}"; do
+  compgen -G "${prefixes[i]}/*.deb" >/dev/null || continue
+  mkdir -p "$build-packages" || exit 1
+  to="$(cd "$build-packages" && pwd)/$i"
+  step unpack unpack "${prefixes[i]}" "$to" || finish
+  prefixes[i]="$to"
+done
 for prefix in "${prefixes[@]}"; do
   for root in "$prefix" "$prefix/usr" "$prefix/usr/local"; do
     [[ -d "$root" ]] || continue

@@ -2,18 +2,21 @@
 # Installs what Troupe needs from the distribution's packages (Debian 12). Safe to run again: installs only what is missing.
 set -euo pipefail
 
-packages=(
+tools=(
   g++ cmake ninja-build ccache pkg-config git
-  libcaf-dev                                    # actors, cluster networking
-  libeigen3-dev libdnnl-dev                     # CPU kernels
-  libisal-dev                                   # checksums of checkpoints
-  protobuf-compiler libprotobuf-dev             # wire and file schemas
-  libfmt-dev libcli11-dev nlohmann-json3-dev libcpp-httplib-dev
-  libssl-dev zlib1g-dev libncurses-dev          # TLS and hashing, compression, terminal
-  libgtest-dev libgmock-dev libtbb-dev          # tests; a peer of the benchmarks
   iproute2                                      # tests between network namespaces
   python3                                       # tests of traces
 )
+libraries=(
+  libcaf-dev                                    # actors, cluster networking
+  libeigen3-dev libdnnl-dev                     # CPU kernels
+  libisal-dev                                   # checksums of checkpoints
+  libfmt-dev libcli11-dev nlohmann-json3-dev libcpp-httplib-dev
+  libssl-dev zlib1g-dev libncurses-dev          # TLS and hashing, compression, terminal
+  protobuf-compiler libprotobuf-dev             # wire and file schemas
+  libgtest-dev libgmock-dev libtbb-dev          # tests; a peer of the benchmarks
+)
+packages=("${tools[@]}" "${libraries[@]}")
 peer_packages=(python3-numpy python3-torch libopenblas0-pthread)  # without the last, PyTorch multiplies with the reference BLAS
 browser_packages=(chromium)
 tensorboard=tensorboard==2.21.0  # of PyPI: the distribution has none
@@ -21,6 +24,7 @@ tensorboard=tensorboard==2.21.0  # of PyPI: the distribution has none
 usage() {
   cat <<TEXT
 Usage: tools/setup.sh [--with-peers] [--with-browser] [--with-tensorboard]
+       tools/setup.sh --download DIR
 
 Installs the packages that Troupe is built and tested with, where they are missing:
   ${packages[*]}
@@ -29,6 +33,8 @@ Installs the packages that Troupe is built and tested with, where they are missi
   --with-browser  also what the tests of the web page need: ${browser_packages[*]}
   --with-tensorboard  also TensorBoard, which a test loads curves with: $tensorboard from PyPI, into
                   build/tensorboard; if that is not to be had, only says so
+  --download DIR  installs nothing, but puts the packages of the libraries, and of those that they need, into DIR: for a
+                  machine that has a compiler and reaches no registry (tools/gpu-check.sh --prefix DIR)
   --help          this text
 
 For GPUs of NVIDIA's, CUDA's toolkit (13.0 or newer), cuDNN 9 and NCCL are installed apart: the distribution has none that is
@@ -39,14 +45,21 @@ TEXT
 }
 
 with_tensorboard=no
-for argument in "$@"; do
-  case "$argument" in
+download=
+while (($# > 0)); do
+  case "$1" in
     --with-peers) packages+=("${peer_packages[@]}") ;;
     --with-browser) packages+=("${browser_packages[@]}") ;;
     --with-tensorboard) with_tensorboard=yes ;;
+    --download)
+      (($# > 1)) || { echo "setup: --download needs a directory; see tools/setup.sh --help" >&2; exit 2; }
+      download="$2"
+      shift
+      ;;
     --help | -h) usage; exit 0 ;;
-    *) echo "setup: unknown option $argument; see tools/setup.sh --help" >&2; exit 2 ;;
+    *) echo "setup: unknown option $1; see tools/setup.sh --help" >&2; exit 2 ;;
   esac
+  shift
 done
 
 installed() { [[ "$(dpkg-query -W -f='${db:Status-Status}' "$1" 2>/dev/null)" == installed ]]; }
@@ -72,6 +85,26 @@ install_tensorboard() {
 # What is used only then: a Python that can make environments may be another than the distribution's.
 if [[ "$with_tensorboard" == yes ]] && ! python3 -c 'import ensurepip, venv' 2>/dev/null; then
   packages+=(python3 python3-venv)
+fi
+
+# with_needs PACKAGE...: these and all that they depend on, a line each.
+with_needs() {
+  apt-cache depends --recurse --no-recommends --no-suggests --no-conflicts --no-breaks --no-replaces --no-enhances "$@" | grep '^[a-z0-9]' | sort -u
+}
+
+# Without the C library and what compilers bring, with all that those need: of another version they do not go with a machine's own. OpenSSL is
+# among what the C library's headers need.
+if [[ -n "$download" ]]; then
+  mkdir -p "$download"
+  mapfile -t wanted < <(comm -23 <(with_needs "${libraries[@]}") <(with_needs libc6-dev libstdc++6 libgomp1 pkg-config))
+  wanted+=(libssl3)
+  if ((${#wanted[@]} < ${#libraries[@]})); then
+    echo "setup: the lists of packages are not there; first run as root: apt-get update" >&2
+    exit 1
+  fi
+  (cd "$download" && apt-get download --quiet "${wanted[@]}")
+  echo "setup: ${#wanted[@]} packages are in $download"
+  exit 0
 fi
 
 missing=()

@@ -143,6 +143,26 @@ TEST(Accelerator, TensorsOfOtherTasksComeIntoPinnedMemory) {
   EXPECT_EQ(pinned_allocations(tasks[1]) - pinned, 1u);
 }
 
+TEST(Accelerator, TensorsForOtherTasksLeaveFromPinnedMemory) {
+  testing::JobTasks tasks(1, 1, {}, {GpuOptions{.count = 1, .plugin = TROUPE_SIMULATED_GPU}});
+  Graph g;
+  Output here, there;
+  {
+    const auto gpu = g.on_device("/job:worker/task:0/device:GPU:0");
+    here = random_uniform(g, Shape{1 << 20}, 0, 1);
+  }
+  {
+    const auto ps = g.on_device("/job:ps/task:0/device:CPU:0");
+    there = neg(here);
+  }
+  Session session(tasks[1], g);
+  const auto of_cpu = [&] { return tasks[1].device(0).allocator().stats().allocations; };
+  const std::uint64_t cpu = of_cpu(), pinned = pinned_allocations(tasks[1]);
+  session.run_targets({there});
+  EXPECT_EQ(of_cpu(), cpu);
+  EXPECT_EQ(pinned_allocations(tasks[1]) - pinned, 1u);
+}
+
 TEST(Accelerator, PartsOfAGraphOnBothExchangeTensors) {
   Task task(with_gpus(2));
   Graph g;

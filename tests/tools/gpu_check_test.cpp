@@ -149,5 +149,22 @@ TEST_F(GpuCheck, TakesDependenciesFromAPrefix) {
   EXPECT_THAT(refused.err, HasSubstr("has a C library of its own"));
 }
 
+TEST_F(GpuCheck, UnpacksPackagesAndTheirLinksStayAmongThem) {
+  std::filesystem::create_directories(place_.path() / "packages");
+  place_.write("packages/zlib.deb", "");
+  program("programs/dpkg", "[[ $1 == -x && $2 == */zlib.deb ]] || exit 2\nmkdir -p \"$3/usr/lib\" \"$3/lib\"\ntouch \"$3/lib/libz.so.1\"\nln -s /lib/libz.so.1 \"$3/usr/lib/libz.so\"");
+  for (int again = 0; again < 2; ++again) {
+    const Outcome outcome = check({"--prefix", place_.file("packages")});
+    EXPECT_EQ(outcome.code, 0) << outcome.out << outcome.err;
+    const std::filesystem::path to = std::filesystem::canonical(place_.path() / "build-packages/0");
+    EXPECT_THAT(report("configure.log"), HasSubstr("-DCMAKE_PREFIX_PATH=" + to.string() + ";"));
+    EXPECT_EQ(std::filesystem::read_symlink(to / "usr/lib/libz.so"), to / "lib/libz.so.1");
+  }
+  program("programs/dpkg", "echo 'not a package'\nexit 2");
+  const Outcome outcome = check({"--prefix", place_.file("packages")});
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_THAT(outcome.out, AllOf(HasSubstr("not a package"), HasSubstr("FAILED: unpack")));
+}
+
 }  // namespace
 }  // namespace troupe
