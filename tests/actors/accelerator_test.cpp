@@ -123,44 +123,29 @@ TEST(Accelerator, WhatIsFedFromPinnedMemoryIsNotCopiedOnTheHost) {
   EXPECT_EQ(none.pinned_memory(), nullptr);
 }
 
-TEST(Accelerator, TensorsOfOtherTasksComeIntoPinnedMemory) {
-  testing::JobTasks tasks(1, 1, {}, {GpuOptions{.count = 1, .plugin = TROUPE_SIMULATED_GPU}});
-  Graph g;
-  Output there, here;
-  {
-    const auto ps = g.on_device("/job:ps/task:0/device:CPU:0");
-    there = random_uniform(g, Shape{1 << 20}, 0, 1);
+// One task computes on its GPU, the other on its CPU, and the first needs or has what the second has or needs: the bytes are in no other memory of the
+// host than what the GPU's copies go straight from and to.
+TEST(Accelerator, TensorsGoFromAndToOtherTasksThroughPinnedMemory) {
+  const std::string gpu = "/job:worker/task:0/device:GPU:0", other = "/job:ps/task:0/device:CPU:0";
+  for (const auto& [from, to] : {std::pair(other, gpu), std::pair(gpu, other)}) {
+    testing::JobTasks tasks(1, 1, {}, {GpuOptions{.count = 1, .plugin = TROUPE_SIMULATED_GPU}});
+    Graph g;
+    Output sent, used;
+    {
+      const auto scope = g.on_device(from);
+      sent = random_uniform(g, Shape{1 << 20}, 0, 1);
+    }
+    {
+      const auto scope = g.on_device(to);
+      used = neg(sent);
+    }
+    Session session(tasks[1], g);
+    const auto of_cpu = [&] { return tasks[1].device(0).allocator().stats().allocations; };
+    const std::uint64_t cpu = of_cpu(), pinned = pinned_allocations(tasks[1]);
+    session.run_targets({used});
+    EXPECT_EQ(of_cpu(), cpu) << from;
+    EXPECT_EQ(pinned_allocations(tasks[1]) - pinned, 1u) << from;
   }
-  {
-    const auto gpu = g.on_device("/job:worker/task:0/device:GPU:0");
-    here = neg(there);
-  }
-  Session session(tasks[1], g);
-  const auto of_cpu = [&] { return tasks[1].device(0).allocator().stats().allocations; };
-  const std::uint64_t cpu = of_cpu(), pinned = pinned_allocations(tasks[1]);
-  session.run_targets({here});
-  EXPECT_EQ(of_cpu(), cpu);
-  EXPECT_EQ(pinned_allocations(tasks[1]) - pinned, 1u);
-}
-
-TEST(Accelerator, TensorsForOtherTasksLeaveFromPinnedMemory) {
-  testing::JobTasks tasks(1, 1, {}, {GpuOptions{.count = 1, .plugin = TROUPE_SIMULATED_GPU}});
-  Graph g;
-  Output here, there;
-  {
-    const auto gpu = g.on_device("/job:worker/task:0/device:GPU:0");
-    here = random_uniform(g, Shape{1 << 20}, 0, 1);
-  }
-  {
-    const auto ps = g.on_device("/job:ps/task:0/device:CPU:0");
-    there = neg(here);
-  }
-  Session session(tasks[1], g);
-  const auto of_cpu = [&] { return tasks[1].device(0).allocator().stats().allocations; };
-  const std::uint64_t cpu = of_cpu(), pinned = pinned_allocations(tasks[1]);
-  session.run_targets({there});
-  EXPECT_EQ(of_cpu(), cpu);
-  EXPECT_EQ(pinned_allocations(tasks[1]) - pinned, 1u);
 }
 
 TEST(Accelerator, PartsOfAGraphOnBothExchangeTensors) {

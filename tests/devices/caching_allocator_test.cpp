@@ -150,6 +150,19 @@ TEST(CachingAllocator, BuffersMayOutliveIt) {
   first = BufferRef();
 }
 
+TEST(AllocatorStats, AreAddedButForTheLimitThatIsOne) {
+  const AllocatorStats one{.bytes_in_use = 10, .peak_bytes = 60, .cached_bytes = 20, .limit_bytes = 100, .allocations = 3, .reuses = 1, .fresh = 2};
+  AllocatorStats both;
+  for (int i = 0; i < 2; ++i) both += one;
+  EXPECT_EQ(both.bytes_in_use, 20u);
+  EXPECT_EQ(both.cached_bytes, 40u);
+  EXPECT_EQ(both.limit_bytes, 100u);
+  EXPECT_EQ(both.peak_bytes, 100u) << "more than the limit never was";
+  EXPECT_EQ(both.allocations, 6u);
+  EXPECT_EQ(both.reuses, 2u);
+  EXPECT_EQ(both.fresh, 4u);
+}
+
 TEST(CachingAllocator, ThreadsShareIt) {
   CachingAllocator allocator(64 * kMiB);
   std::vector<std::thread> threads;

@@ -142,6 +142,18 @@ TEST_F(Page, ATaskThatDoesNotAnswerIsMarkedAndTheOthersGoOn) {
   EXPECT_TRUE(shows("#live", "live, 5 tasks"));
 }
 
+TEST_F(Page, ADeviceThatIsLostSaysWhy) {
+  auto snapshot = cluster.at(10);
+  DeviceSnapshot& device = report_of(snapshot, "/job:worker/task:0").snapshot->devices.front();
+  device.failure = "its GPU is lost: <b>an illegal access</b>";
+  device.pinned_bytes = 7'000'000;
+  serve(snapshot);
+  PageServer server([this] { return served(); });
+  open(server);
+  EXPECT_TRUE(shows("#devices .runs.trouble", device.failure));
+  EXPECT_TRUE(shows("#devices", "7.0MB pinned on the host"));
+}
+
 // Everything that a program, or whoever is in the cluster, can give a name.
 TEST_F(Page, NamesAreTextAndNeverMarkup) {
   const std::string name = "<img src=x onerror=\"window.hurt = true\"><script>window.hurt = true</script>";

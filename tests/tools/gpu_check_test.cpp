@@ -128,7 +128,7 @@ TEST_F(GpuCheck, WhatFailsIsShownAndTheFiguresAreMeasuredAllTheSame) {
   program("build/bin/troupe-bench", "echo 'copy/a could not run: too little memory' >&2\nexit 1");
   const Outcome bench = check({"--no-test"});
   EXPECT_EQ(bench.code, 1);
-  EXPECT_THAT(bench.out, AllOf(HasSubstr("too little memory"), HasSubstr("FAILED: bench")));
+  EXPECT_THAT(bench.out, AllOf(HasSubstr("too little memory"), HasSubstr("FAILED: bench\n")));
   program("programs/cmake", "[[ $1 == --build ]] || { echo '-- Troupe: CUDA toolkit ON'; exit 0; }\necho 'ninja: subcommand failed'\nexit 1");
   EXPECT_THAT(check().out, AllOf(HasSubstr("ninja: subcommand failed"), HasSubstr("FAILED: build"), Not(HasSubstr("tests:"))));
   program("programs/cmake", "echo '-- Troupe: CUDA toolkit OFF'");

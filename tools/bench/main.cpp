@@ -78,7 +78,7 @@ int main(int argc, char** argv) {
     return 2;
   }
   std::ofstream results;
-  if (!options.results.empty()) {
+  if (!options.results.empty() && !options.list) {
     results.open(options.results, std::ios::trunc);
     if (!results) {
       fmt::print(stderr, "troupe-bench: cannot write {}: {}\n", options.results, std::generic_category().message(errno));
