@@ -146,12 +146,12 @@ TEST_F(Page, ADeviceThatIsLostSaysWhy) {
   auto snapshot = cluster.at(10);
   DeviceSnapshot& device = report_of(snapshot, "/job:worker/task:0").snapshot->devices.front();
   device.failure = "its GPU is lost: <b>an illegal access</b>";
-  device.pinned_bytes = 7'000'000;
+  device.pinned_bytes = 147'000'000;
   serve(snapshot);
   PageServer server([this] { return served(); });
   open(server);
   EXPECT_TRUE(shows("#devices .runs.trouble", device.failure));
-  EXPECT_TRUE(shows("#devices", "7.0MB pinned on the host"));
+  EXPECT_TRUE(shows("#devices", "147MB pinned on the host"));
 }
 
 // Everything that a program, or whoever is in the cluster, can give a name.
