@@ -62,12 +62,10 @@ EarlyExit wrong_usage(const std::string& program, const std::string& message) {
   return {2, "", fmt::format("{}: {}\nRun with --help for more information.\n", program, message)};
 }
 
-std::int64_t parse_whole(const std::string& option, const std::string& text, std::int64_t low,
-                         std::int64_t high) {
+std::int64_t parse_whole(const std::string& option, const std::string& text, std::int64_t low, std::int64_t high) {
   std::int64_t number = 0;
   if (!parse_all(text, number) || number < low || number > high) {
-    throw CLI::ValidationError(
-        option, fmt::format("expected a whole number from {} to {}, not '{}'", low, high, text));
+    throw CLI::ValidationError(option, fmt::format("expected a whole number from {} to {}, not '{}'", low, high, text));
   }
   return number;
 }
@@ -89,9 +87,16 @@ double parse_positive(const std::string& option, const std::string& text) {
 }
 
 std::uint64_t parse_bytes(const std::string& option, const std::string& text) {
-  static constexpr std::pair<std::string_view, std::uint64_t> kUnits[] = {
-      {"KiB", 1ull << 10}, {"MiB", 1ull << 20}, {"GiB", 1ull << 30}, {"TiB", 1ull << 40}, {"KB", 1'000},
-      {"MB", 1'000'000},   {"GB", 1'000'000'000}, {"TB", 1'000'000'000'000}, {"B", 1}, {"", 1}};
+  static constexpr std::pair<std::string_view, std::uint64_t> kUnits[] = {{"KiB", 1ull << 10},
+                                                                          {"MiB", 1ull << 20},
+                                                                          {"GiB", 1ull << 30},
+                                                                          {"TiB", 1ull << 40},
+                                                                          {"KB", 1'000},
+                                                                          {"MB", 1'000'000},
+                                                                          {"GB", 1'000'000'000},
+                                                                          {"TB", 1'000'000'000'000},
+                                                                          {"B", 1},
+                                                                          {"", 1}};
   const auto unit = std::ranges::find_if(kUnits, [&](const auto& u) { return text.ends_with(u.first); });
   std::uint64_t number = 0;
   if (!parse_all(text.substr(0, text.size() - unit->first.size()), number) || number == 0 ||
@@ -102,8 +107,7 @@ std::uint64_t parse_bytes(const std::string& option, const std::string& text) {
   return number;
 }
 
-void add_whole(CLI::App& app, const std::string& option, int& target, int low, int high,
-               const std::string& help) {
+void add_whole(CLI::App& app, const std::string& option, int& target, int low, int high, const std::string& help) {
   const auto take = [=, &target](const std::string& text) {
     target = static_cast<int>(parse_whole(option, text, low, high));
   };
@@ -123,18 +127,27 @@ void add_memory_limit(CLI::App& app, std::uint64_t& target) {
 }
 
 void add_gpus(CLI::App& app, GpuOptions& target) {
-  add_whole(app, "--gpus", target.count, 0, 1024, "GPUs of this machine to use (default: all there are; none for parameter servers)");
-  app.add_flag("--tf32", target.tf32, "On GPUs, products of f32 may round what they multiply to 10 bits of mantissa, which is faster");
-  app.add_flag("--nondeterministic{false}", target.deterministic, "On GPUs, let sums take any order, where that is faster: results differ from run to run");
-  app.add_flag("--no-gpu-graphs{false}", target.recordings, "On GPUs, launch each kernel of a step by itself, also in steps that repeat: slower, for finding errors");
-  app.add_flag("--no-nccl{false}", target.nccl, "Let what GPUs of several tasks add up travel through the host, also where NCCL could take it from GPU to GPU");
+  add_whole(app, "--gpus", target.count, 0, 1024,
+            "GPUs of this machine to use (default: all there are; none for parameter servers)");
+  app.add_flag("--tf32", target.tf32,
+               "On GPUs, products of f32 may round what they multiply to 10 bits of mantissa, which is faster");
+  app.add_flag("--nondeterministic{false}", target.deterministic,
+               "On GPUs, let sums take any order, where that is faster: results differ from run to run");
+  app.add_flag(
+      "--no-gpu-graphs{false}", target.recordings,
+      "On GPUs, launch each kernel of a step by itself, also in steps that repeat: slower, for finding errors");
+  app.add_flag(
+      "--no-nccl{false}", target.nccl,
+      "Let what GPUs of several tasks add up travel through the host, also where NCCL could take it from GPU to GPU");
 }
 
 void add_introspection(CLI::App& app, Membership& membership) {
-  add_whole(app, "--introspect-port", membership.introspect_port, 0, 65535,
-            "Where a browser, troupe-top and Prometheus can look into this task; its address is printed. 0: any free port");
+  add_whole(
+      app, "--introspect-port", membership.introspect_port, 0, 65535,
+      "Where a browser, troupe-top and Prometheus can look into this task; its address is printed. 0: any free port");
   app.add_option("--flight-record", membership.flight_directory,
-                 "Where the last messages of all actors are written when the task fails, and on SIGUSR1 [the folder of temporary files]")
+                 "Where the last messages of all actors are written when the task fails, and on SIGUSR1 [the folder of "
+                 "temporary files]")
       ->type_name("DIR");
 }
 
@@ -151,14 +164,17 @@ void add_membership(CLI::App& app, Membership& membership) {
       ->type_name("FILE");
   app.add_flag("--insecure", network.insecure,
                "Use addresses that other machines reach, although nothing is encrypted");
-  app.add_flag("!--no-shared-memory", network.shared_memory, "TCP to tasks on this host too, in the place of memory that both have");
-  add_seconds(app, "--join-timeout", membership.join_timeout, "Seconds that tasks of the cluster are waited for at the start");
+  app.add_flag("!--no-shared-memory", network.shared_memory,
+               "TCP to tasks on this host too, in the place of memory that both have");
+  add_seconds(app, "--join-timeout", membership.join_timeout,
+              "Seconds that tasks of the cluster are waited for at the start");
   add_seconds(app, "--peer-timeout", network.peer_timeout, "Seconds of silence after which a task counts as lost");
   add_bytes(app, "--max-tensor", network.max_tensor, "2GiB", "Largest tensor that is sent or taken");
   add_bytes(app, "--in-flight", network.in_flight, "64MiB", "Bytes that each task may send ahead of their receipt");
   add_whole(app, "--max-connections", network.max_connections, 1, 65536, "Tasks that may be connected at once");
   add_seconds(app, "--hello-timeout", network.hello_timeout, "Seconds from a connection until it has shown who it is");
-  add_whole(app, "--max-strangers", network.max_strangers, 1, 65536, "Connections that have not yet shown who they are");
+  add_whole(app, "--max-strangers", network.max_strangers, 1, 65536,
+            "Connections that have not yet shown who they are");
 }
 
 }  // namespace troupe

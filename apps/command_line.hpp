@@ -26,8 +26,7 @@ std::optional<EarlyExit> parse(CLI::App& app, std::vector<std::string> arguments
 
 // The number in `text`, which must be a whole number in decimal from low to high. Throws
 // CLI::ValidationError.
-std::int64_t parse_whole(const std::string& option, const std::string& text, std::int64_t low,
-                         std::int64_t high);
+std::int64_t parse_whole(const std::string& option, const std::string& text, std::int64_t low, std::int64_t high);
 std::uint64_t parse_unsigned(const std::string& option, const std::string& text);
 // Finite and above zero.
 double parse_positive(const std::string& option, const std::string& text);
@@ -37,8 +36,7 @@ std::uint64_t parse_bytes(const std::string& option, const std::string& text);
 
 // An option that takes a whole number from low to high. `target` must outlive the parsing, and shows its
 // value as the default if it has one.
-void add_whole(CLI::App& app, const std::string& option, int& target, int low, int high,
-               const std::string& help);
+void add_whole(CLI::App& app, const std::string& option, int& target, int low, int high, const std::string& help);
 
 // An option that takes whole seconds from low to a day; `target` as for add_whole().
 template <class Duration>

@@ -10,13 +10,16 @@ namespace troupe {
 
 void tell_introspection(const std::string& program, Task& task) {
   if (const auto target = task.introspection().target())
-    fmt::print(stderr, "{}: look into {} with a browser or troupe-top: {}\n", program, task.name().to_string(), target->url());
+    fmt::print(stderr, "{}: look into {} with a browser or troupe-top: {}\n", program, task.name().to_string(),
+               target->url());
 }
 
 void write_flight_record(const std::string& program, Task& task, const Error& why) {
   try {
     const std::string path = task.introspection().write_flight_record(why);
-    if (!path.empty()) fmt::print(stderr, "{}: the last messages of all actors of {} are in {}\n", program, task.name().to_string(), path);
+    if (!path.empty())
+      fmt::print(stderr, "{}: the last messages of all actors of {} are in {}\n", program, task.name().to_string(),
+                 path);
   } catch (const std::exception& error) {
     fmt::print(stderr, "{}: the last messages of the actors could not be written: {}\n", program, error.what());
   }

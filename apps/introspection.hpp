@@ -10,8 +10,8 @@ namespace troupe {
 // Says on stderr where the task can be looked into.
 void tell_introspection(const std::string& program, Task& task);
 
-// Writes the flight record of the task (Introspection::write_flight_record) and says on stderr where it is, or why it is not.
-// `why`: what has failed; none if somebody asked.
+// Writes the flight record of the task (Introspection::write_flight_record) and says on stderr where it is, or why it
+// is not. `why`: what has failed; none if somebody asked.
 void write_flight_record(const std::string& program, Task& task, const Error& why);
 
 }  // namespace troupe

@@ -39,8 +39,7 @@ bool claim(int fd) { return fd > 2 && fcntl(fd, F_SETFD, FD_CLOEXEC) == 0; }
 
 void wait_readable(int fd, std::chrono::steady_clock::time_point deadline) {
   for (;;) {
-    const auto left =
-        std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now()).count();
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now()).count();
     pollfd wanted{fd, POLLIN, 0};
     const int ready = poll(&wanted, 1, static_cast<int>(std::clamp<long long>(left, 0, 1000 * 1000)));
     if (ready > 0) return;
@@ -93,8 +92,7 @@ void LaunchHandshake::report(std::string_view host, std::uint16_t port) {
   do {
     written = write(report_fd_, line.data(), line.size());  // shorter than PIPE_BUF: whole or not at all
   } while (written < 0 && errno == EINTR);
-  if (written < 0)
-    fail(Code::unavailable, "the address cannot be reported to troupe-launch: {}", std::strerror(errno));
+  if (written < 0) fail(Code::unavailable, "the address cannot be reported to troupe-launch: {}", std::strerror(errno));
 }
 
 std::string LaunchHandshake::wait_for_cluster_file(std::chrono::steady_clock::time_point deadline) {

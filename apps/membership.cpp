@@ -9,8 +9,7 @@
 namespace troupe {
 
 std::optional<std::string> Membership::problem(bool launched) const {
-  if (launched && !file.empty())
-    return "--cluster is not for a task of troupe-launch, which gives it the cluster file";
+  if (launched && !file.empty()) return "--cluster is not for a task of troupe-launch, which gives it the cluster file";
   std::string missing;
   const auto require = [&](bool present, const char* option) {
     if (!present) missing += fmt::format("{}{}", missing.empty() ? "" : ", ", option);
@@ -25,7 +24,8 @@ std::optional<std::string> Membership::problem(bool launched) const {
 void Membership::set(TaskOptions& options) const {
   if (introspect_port >= 0) options.introspect_port = static_cast<std::uint16_t>(introspect_port);
   std::error_code none;
-  options.flight_directory = flight_directory.empty() ? std::filesystem::temp_directory_path(none).string() : flight_directory;
+  options.flight_directory =
+      flight_directory.empty() ? std::filesystem::temp_directory_path(none).string() : flight_directory;
 }
 
 int threads_per_device(int tasks, int devices) {

@@ -15,11 +15,11 @@ namespace troupe {
 // What the command line says about it.
 struct Membership {
   std::string job;
-  int index = -1;    // -1: not given
-  std::string file;  // of the cluster; empty under troupe-launch
+  int index = -1;                         // -1: not given
+  std::string file;                       // of the cluster; empty under troupe-launch
   std::chrono::seconds join_timeout{60};  // within which all tasks must come
   NetworkOptions network;
-  int introspect_port = -1;  // -1: any; and a task of no cluster has none
+  int introspect_port = -1;      // -1: any; and a task of no cluster has none
   std::string flight_directory;  // "": that of temporary files
 
   // What all tasks have, of a cluster or not.

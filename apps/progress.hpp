@@ -15,8 +15,7 @@ class Progress {
 
   // What to print now that `done` of `total` steps of `label` are done, if it is time: a plain line at most
   // once a second from `start` on, a bar ten times as often.
-  std::optional<std::string> update(const std::string& label, std::uint64_t done, std::uint64_t total,
-                                    Time now);
+  std::optional<std::string> update(const std::string& label, std::uint64_t done, std::uint64_t total, Time now);
   // What to print before other text: takes the bar away.
   std::string clear();
 

@@ -45,7 +45,9 @@ void TrainingTrace::record(const std::stop_token& stop) {
   std::vector<TracedTask> tasks = traced_tasks(task_.introspection().view().others(), options_.say);
   tasks.push_back(traced_task(task_.actors().trace(), task_.name().to_string()));
   const std::chrono::milliseconds pause(tasks.size() == 1 ? 2 : 50);  // others are asked over a socket
-  const TraceFile file = record_trace(std::move(tasks), options_.cluster, {.steps = options_.steps, .patience = kPatience, .pause = pause, .stop = stop}, options_.say);
+  const TraceFile file =
+      record_trace(std::move(tasks), options_.cluster,
+                   {.steps = options_.steps, .patience = kPatience, .pause = pause, .stop = stop}, options_.say);
   options_.say(write_trace(file, options_.path));
 }
 

@@ -16,7 +16,7 @@ class TrainingTrace {
   struct Options {
     std::string path;
     std::uint64_t steps = 10;
-    std::string cluster;  // its name
+    std::string cluster;                          // its name
     std::function<void(const std::string&)> say;  // called on that thread
   };
   // The task outlives it.

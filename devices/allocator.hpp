@@ -23,7 +23,8 @@ struct AllocatorStats {
   std::uint64_t reuses = 0;        // of them, served from the cache
   std::uint64_t fresh = 0;         // of them, served by the system
 
-  // Of allocators that share one memory and its limit. Their peaks may have been at different times: then the sum is more than ever was in use.
+  // Of allocators that share one memory and its limit. Their peaks may have been at different times: then the sum is
+  // more than ever was in use.
   AllocatorStats& operator+=(const AllocatorStats& other) {
     bytes_in_use += other.bytes_in_use;
     peak_bytes += other.peak_bytes;

@@ -46,7 +46,8 @@ std::string readable(std::uint64_t bytes) {
   return fmt::format("{:.2f} {}", value, unit);
 }
 
-// What a buffer holds. Names are copied: a buffer may outlive the plan it was allocated for. Long ones lose their middle.
+// What a buffer holds. Names are copied: a buffer may outlive the plan it was allocated for. Long ones lose their
+// middle.
 class Contents {
  public:
   void set(std::size_t bytes, DType dtype, const Shape& shape, AllocationLabel label) {
@@ -130,7 +131,8 @@ class CachingAllocator::CachedBuffer final : public Buffer {
 
 class CachingAllocator::Cache {
  public:
-  Cache(std::uint64_t limit, std::shared_ptr<MemorySource> source, AllocationLabel (*label)()) : source_(std::move(source)), label_(label) {
+  Cache(std::uint64_t limit, std::shared_ptr<MemorySource> source, AllocationLabel (*label)())
+      : source_(std::move(source)), label_(label) {
     stats_.limit_bytes = limit;
   }
   MemorySource& source() { return *source_; }
@@ -227,7 +229,8 @@ class CachingAllocator::Cache {
     const std::lock_guard lock(mutex_);
     const auto [live, shown] = largest_live(kShown);
     const std::string largest = largest_in_words(shown);
-    return fmt::format("{} in {} buffers{}", readable(stats_.bytes_in_use), live, largest.empty() ? "" : fmt::format(" ({})", largest));
+    return fmt::format("{} in {} buffers{}", readable(stats_.bytes_in_use), live,
+                       largest.empty() ? "" : fmt::format(" ({})", largest));
   }
 
   std::vector<LiveBuffer> largest(std::size_t count) const {
@@ -306,14 +309,16 @@ class CachingAllocator::Cache {
     for (const CachedBuffer* b = all_; b; b = b->next_)
       if (b->live_) live.push_back(b);
     const std::size_t all = live.size(), shown = std::min(all, count);
-    std::ranges::partial_sort(live, live.begin() + static_cast<std::ptrdiff_t>(shown), std::ranges::greater(), [](const CachedBuffer* b) { return b->size(); });
+    std::ranges::partial_sort(live, live.begin() + static_cast<std::ptrdiff_t>(shown), std::ranges::greater(),
+                              [](const CachedBuffer* b) { return b->size(); });
     live.resize(shown);
     return {all, std::move(live)};
   }
 
   std::string largest_in_words(const std::vector<const CachedBuffer*>& shown) const {
     std::string largest;
-    for (const CachedBuffer* b : shown) largest += fmt::format("{}{}", largest.empty() ? "" : "; ", b->contents_.describe());
+    for (const CachedBuffer* b : shown)
+      largest += fmt::format("{}{}", largest.empty() ? "" : "; ", b->contents_.describe());
     return largest;
   }
 
@@ -322,10 +327,12 @@ class CachingAllocator::Cache {
     wanted.set(bytes, dtype, shape, label);
     const auto [live, shown] = largest_live(kShown);
     const std::string largest = largest_in_words(shown);
-    const std::string limit = stats_.limit_bytes == 0 ? "no limit is set, but the system gives no more" : fmt::format("the limit is {}", readable(stats_.limit_bytes));
-    return Error(Code::resource_exhausted,
-                 fmt::format("out of memory: {} cannot be allocated; {} in use in {} buffers, {}{}{}", wanted.describe(),
-                             readable(stats_.bytes_in_use), live, limit, largest.empty() ? "" : ". Largest: ", largest));
+    const std::string limit = stats_.limit_bytes == 0 ? "no limit is set, but the system gives no more"
+                                                      : fmt::format("the limit is {}", readable(stats_.limit_bytes));
+    return Error(
+        Code::resource_exhausted,
+        fmt::format("out of memory: {} cannot be allocated; {} in use in {} buffers, {}{}{}", wanted.describe(),
+                    readable(stats_.bytes_in_use), live, limit, largest.empty() ? "" : ". Largest: ", largest));
   }
 
   const std::shared_ptr<MemorySource> source_;
@@ -343,7 +350,8 @@ CachingAllocator::CachedBuffer::CachedBuffer(Cache& cache, void* data, SizeClass
 CachingAllocator::CachedBuffer::~CachedBuffer() { cache_.source().free(data(), size()); }
 void CachingAllocator::CachedBuffer::release() { cache_.take_back(*this); }
 
-CachingAllocator::CachingAllocator(std::uint64_t limit, std::shared_ptr<MemorySource> source, AllocationLabel (*label)())
+CachingAllocator::CachingAllocator(std::uint64_t limit, std::shared_ptr<MemorySource> source,
+                                   AllocationLabel (*label)())
     : cache_(new Cache(limit, std::move(source), label)) {}
 CachingAllocator::~CachingAllocator() { cache_->close(); }
 

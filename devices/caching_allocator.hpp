@@ -1,8 +1,8 @@
 // Memory in size classes; what is released is kept for the next of its class.
 //
-// An allocation from the cache and a release take one short lock each and allocate nothing. What is new is taken from the
-// system outside of the lock. At the limit, first what is cached goes back to the system, largest first; then allocate()
-// throws, and names the largest live tensors.
+// An allocation from the cache and a release take one short lock each and allocate nothing. What is new is taken from
+// the system outside of the lock. At the limit, first what is cached goes back to the system, largest first; then
+// allocate() throws, and names the largest live tensors.
 #pragma once
 
 #include <memory>
@@ -33,7 +33,8 @@ class CachingAllocator final : public Allocator {
  public:
   // `limit`: bytes that buffers in use and cached ones may have together; 0: no limit.
   // `label`: who asks for memory on the calling thread.
-  explicit CachingAllocator(std::uint64_t limit = 0, std::shared_ptr<MemorySource> source = host_memory(), AllocationLabel (*label)() = &AllocationScope::label);
+  explicit CachingAllocator(std::uint64_t limit = 0, std::shared_ptr<MemorySource> source = host_memory(),
+                            AllocationLabel (*label)() = &AllocationScope::label);
   ~CachingAllocator() override;
   BufferRef allocate(std::size_t bytes, DType dtype, const Shape& shape) override;
   using Allocator::allocate;

@@ -7,7 +7,8 @@ namespace troupe {
 
 const Tensor& Variable::value() const {
   if (!value_.valid())
-    fail(Code::failed_precondition, "variable '{}' is not initialized: run its initializer (or restore it) first", name_);
+    fail(Code::failed_precondition, "variable '{}' is not initialized: run its initializer (or restore it) first",
+         name_);
   return value_;
 }
 
@@ -57,14 +58,16 @@ void KernelRegistry::add(KernelDef def) {
   for (DType dtype : def.dtypes) {
     auto& entries = by_op_[def.op];
     for (const Entry& e : entries)
-      if (e.device_type == def.device_type && (e.dtype == dtype || e.dtype == DType::invalid || dtype == DType::invalid))
+      if (e.device_type == def.device_type &&
+          (e.dtype == dtype || e.dtype == DType::invalid || dtype == DType::invalid))
         fail(Code::already_exists, "op {} already has a kernel for {} and {}", def.op, def.device_type,
              dtype == DType::invalid ? "any dtype" : name(dtype));
     entries.push_back({def.device_type, dtype, def.make, def.recordable});
   }
 }
 
-const KernelRegistry::Entry* KernelRegistry::entry(std::string_view op, std::string_view device_type, DType dtype) const {
+const KernelRegistry::Entry* KernelRegistry::entry(std::string_view op, std::string_view device_type,
+                                                   DType dtype) const {
   const auto it = by_op_.find(std::string(op));
   if (it == by_op_.end()) return nullptr;
   for (const Entry& e : it->second)

@@ -1,6 +1,6 @@
-// Kernels: the code of ops. A kernel is a functor that reads its inputs and makes its outputs through a KernelContext; it
-// never sees an actor. The functor is made once per node, when the plan is built, from the node's attributes. What it
-// captures is constant: several steps may run it at once.
+// Kernels: the code of ops. A kernel is a functor that reads its inputs and makes its outputs through a KernelContext;
+// it never sees an actor. The functor is made once per node, when the plan is built, from the node's attributes. What
+// it captures is constant: several steps may run it at once.
 //
 // Registration is explicit: one `void register_<family>(KernelRegistry&)` per file.
 #pragma once
@@ -92,8 +92,8 @@ struct KernelInit {
   const Attributes& attributes;
   std::span<const DType> input_types;
   std::span<const DType> output_types;
-  // The values of inputs that are the same in every run, null for the others; empty if nothing is known. Only for the call
-  // of the factory: a kernel that wants to keep one copies the Tensor.
+  // The values of inputs that are the same in every run, null for the others; empty if nothing is known. Only for the
+  // call of the factory: a kernel that wants to keep one copies the Tensor.
   std::span<const Tensor* const> constants = {};
 
   const Tensor* constant(std::size_t index) const { return index < constants.size() ? constants[index] : nullptr; }
@@ -113,8 +113,8 @@ struct KernelDef {
   std::string device_type;
   std::vector<DType> dtypes;  // empty: the op has no type attribute, or any dtype will do
   KernelFactory make;
-  // For inputs of the same dtypes and shapes it launches the same work in every step, whatever the values: it may be recorded (recording.hpp).
-  // What it finds it cannot do while it is recorded it throws.
+  // For inputs of the same dtypes and shapes it launches the same work in every step, whatever the values: it may be
+  // recorded (recording.hpp). What it finds it cannot do while it is recorded it throws.
   bool recordable = false;
 };
 

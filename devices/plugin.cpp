@@ -48,7 +48,8 @@ PluginResult open(const std::string& path) {
   const auto abi = reinterpret_cast<PluginAbiFunction>(dlsym(library, kPluginAbiSymbol));
   const auto make = reinterpret_cast<PluginFunction>(dlsym(library, kPluginSymbol));
   if (!abi || !make) return none(fmt::format("{} is no library of Troupe's devices", name));
-  if (abi() != plugin_abi()) return none(fmt::format("{} is of another build: it says '{}', this program '{}'", name, abi(), plugin_abi()));
+  if (abi() != plugin_abi())
+    return none(fmt::format("{} is of another build: it says '{}', this program '{}'", name, abi(), plugin_abi()));
   try {
     return {std::shared_ptr<DevicePlugin>(make(&AllocationScope::label)), ""};
   } catch (...) {
@@ -59,8 +60,8 @@ PluginResult open(const std::string& path) {
 }  // namespace
 
 std::string plugin_abi() {
-  return fmt::format("troupe {} g++ {} {}.{}.{}.{}.{}.{}", TROUPE_VERSION, __VERSION__, sizeof(Tensor), sizeof(Shape), sizeof(KernelInit), sizeof(KernelRegistry),
-                     sizeof(AcceleratorOptions), sizeof(AllocatorStats));
+  return fmt::format("troupe {} g++ {} {}.{}.{}.{}.{}.{}", TROUPE_VERSION, __VERSION__, sizeof(Tensor), sizeof(Shape),
+                     sizeof(KernelInit), sizeof(KernelRegistry), sizeof(AcceleratorOptions), sizeof(AllocatorStats));
 }
 
 PluginResult open_cuda_plugin(const std::string& path) {

@@ -1,5 +1,5 @@
-// Work of a device that is recorded once and run again with one launch (a CUDA graph): for kernels that are launched in the same way, on the
-// same memory, in step after step.
+// Work of a device that is recorded once and run again with one launch (a CUDA graph): for kernels that are launched in
+// the same way, on the same memory, in step after step.
 #pragma once
 
 #include <cstdint>
@@ -23,20 +23,20 @@ struct RecordingStats {
 class Recording {
  public:
   virtual ~Recording() = default;
-  // On the thread of the device's compute(): runs after what has been launched so far, with the randomness of `random`. If it throws,
-  // nothing runs.
+  // On the thread of the device's compute(): runs after what has been launched so far, with the randomness of `random`.
+  // If it throws, nothing runs.
   virtual void launch(const RandomKey& random) = 0;
 };
 
-// Makes recordings of one device, which share memory: what one leaves there another may read. All methods on the thread of the device's
-// compute().
+// Makes recordings of one device, which share memory: what one leaves there another may read. All methods on the thread
+// of the device's compute().
 class WorkRecorder {
  public:
   virtual ~WorkRecorder() = default;
   // What recordings work on: theirs, and nobody else's, as long as a recording or the recorder lives.
   virtual Allocator& memory() = 0;
-  // Between begin() and end() kernels that are launched are kept and do not run, Device::allocator() is memory(), and what would have to wait
-  // for the device throws.
+  // Between begin() and end() kernels that are launched are kept and do not run, Device::allocator() is memory(), and
+  // what would have to wait for the device throws.
   virtual void begin() = 0;
   // Throws why what was launched cannot be recorded: it is dropped then.
   virtual std::shared_ptr<Recording> end() = 0;

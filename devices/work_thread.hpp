@@ -1,5 +1,5 @@
-// A thread that runs what it is given, in order. Work is taken from the queue in batches: while the thread is busy, enqueueing neither waits
-// nor wakes.
+// A thread that runs what it is given, in order. Work is taken from the queue in batches: while the thread is busy,
+// enqueueing neither waits nor wakes.
 #pragma once
 
 #include <atomic>

@@ -13,7 +13,8 @@ namespace {
 std::int64_t next_channel(const Graph& graph) {
   std::int64_t channel = 1;
   for (int id = 0; id < graph.size(); ++id)
-    if (graph.node(id).op->name == "Contribute") channel = std::max(channel, graph.node(id).attributes.integer("channel") + 1);
+    if (graph.node(id).op->name == "Contribute")
+      channel = std::max(channel, graph.node(id).attributes.integer("channel") + 1);
   return channel;
 }
 

@@ -34,8 +34,7 @@ class BesideNode {
   BesideNode& operator=(const BesideNode&) = delete;
   ~BesideNode() {
     if (node_.colocate_with.empty()) return;
-    for (int id = first_; id < graph_.size(); ++id)
-      graph_.set_colocation(graph_.node(id), node_.colocate_with);
+    for (int id = first_; id < graph_.size(); ++id) graph_.set_colocation(graph_.node(id), node_.colocate_with);
   }
 
  private:
@@ -48,8 +47,7 @@ class BesideNode {
 
 class ReverseMode {
  public:
-  ReverseMode(Graph& graph, std::span<const Output> ys, std::span<const Output> xs,
-              const GradientOptions& options)
+  ReverseMode(Graph& graph, std::span<const Output> ys, std::span<const Output> xs, const GradientOptions& options)
       : graph_(graph), order_(graph.topological_order()) {
     for (const Output& x : xs) xs_.insert({x.node, x.index});
     for (const Output& s : options.stop_gradients) stops_.insert({s.node, s.index});
@@ -117,9 +115,8 @@ class ReverseMode {
     }
     if (!any) return;
     if (!node.op->gradient)
-      fail(Code::unimplemented,
-           "{} '{}': the op has no gradient; use stop_gradient if it is meant to be constant", node.op->name,
-           node.name);
+      fail(Code::unimplemented, "{} '{}': the op has no gradient; use stop_gradient if it is meant to be constant",
+           node.op->name, node.name);
     std::vector<bool> needed;
     for (const Endpoint& e : node.inputs) needed.push_back(depends(e));
     GradientContext context(graph_, node, std::move(flowing), needed);
@@ -183,16 +180,14 @@ void check(std::span<const Output> ys, std::span<const Output> xs, const Gradien
   const auto same_graph = [&](std::span<const Output> outputs, std::string_view what) {
     for (const Output& o : outputs)
       if (!o.valid() || o.graph != graph)
-        invalid_argument("gradients: one of {} {}", what,
-                         o.valid() ? "belongs to another graph" : "is not a tensor");
+        invalid_argument("gradients: one of {} {}", what, o.valid() ? "belongs to another graph" : "is not a tensor");
   };
   same_graph(ys, "ys");
   same_graph(xs, "xs");
   same_graph(options.grad_ys, "grad_ys");
   same_graph(options.stop_gradients, "stop_gradients");
   for (const Output& y : ys)
-    if (!is_floating(y.dtype()))
-      invalid_argument("gradients: y '{}' is {}, not floating", y.name(), name(y.dtype()));
+    if (!is_floating(y.dtype())) invalid_argument("gradients: y '{}' is {}, not floating", y.name(), name(y.dtype()));
   if (options.grad_ys.empty()) return;
   if (options.grad_ys.size() != ys.size())
     invalid_argument("gradients: {} grad_ys for {} ys", options.grad_ys.size(), ys.size());
@@ -200,8 +195,7 @@ void check(std::span<const Output> ys, std::span<const Output> xs, const Gradien
     const Output& gradient = options.grad_ys[i];
     if (gradient.dtype() != ys[i].dtype() || !gradient.shape().compatible_with(ys[i].shape()))
       invalid_argument("gradients: grad_ys[{}] is {}{}, but its y '{}' is {}{}", i, name(gradient.dtype()),
-                       gradient.shape().to_string(), ys[i].name(), name(ys[i].dtype()),
-                       ys[i].shape().to_string());
+                       gradient.shape().to_string(), ys[i].name(), name(ys[i].dtype()), ys[i].shape().to_string());
   }
 }
 

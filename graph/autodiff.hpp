@@ -22,8 +22,7 @@ struct Gradient {
 // What an op's gradient function works on.
 class GradientContext {
  public:
-  GradientContext(Graph& graph, const Node& node, std::vector<Output> output_gradients,
-                  std::vector<bool> needed)
+  GradientContext(Graph& graph, const Node& node, std::vector<Output> output_gradients, std::vector<bool> needed)
       : graph_(graph),
         node_(node),
         output_gradients_(std::move(output_gradients)),
@@ -36,8 +35,7 @@ class GradientContext {
   int num_inputs() const { return static_cast<int>(node_.inputs.size()); }
   int num_outputs() const { return static_cast<int>(node_.output_types.size()); }
   Output input(int i) {
-    return {&graph_, node_.inputs[static_cast<std::size_t>(i)].node,
-            node_.inputs[static_cast<std::size_t>(i)].index};
+    return {&graph_, node_.inputs[static_cast<std::size_t>(i)].node, node_.inputs[static_cast<std::size_t>(i)].index};
   }
   Output output(int i) { return {&graph_, node_.id, i}; }
   // Gradient with respect to output i; zeros if nothing flows into that output.
@@ -46,9 +44,7 @@ class GradientContext {
   // Does an x depend on input i? The gradient of others is not used and need not be set.
   bool needs(int i) const { return needed_[static_cast<std::size_t>(i)]; }
 
-  void set(int i, Output gradient) {
-    input_gradients_[static_cast<std::size_t>(i)] = Gradient{.dense = gradient};
-  }
+  void set(int i, Output gradient) { input_gradients_[static_cast<std::size_t>(i)] = Gradient{.dense = gradient}; }
   void set_sparse(int i, Output indices, Output values) {
     input_gradients_[static_cast<std::size_t>(i)] = Gradient{.indices = indices, .values = values};
   }

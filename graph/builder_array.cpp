@@ -4,8 +4,7 @@ namespace troupe {
 namespace {
 
 Output reduce(const char* op, Output x, Integers axes, ReduceOptions options) {
-  return add_op(op, {x}, {{"axes", std::move(axes)}, {"keep_dims", options.keep_dims}},
-                std::move(options.name));
+  return add_op(op, {x}, {{"axes", std::move(axes)}, {"keep_dims", options.keep_dims}}, std::move(options.name));
 }
 
 Outputs many(const char* op, Output x, Attributes attributes, Name name) {
@@ -38,12 +37,8 @@ Output reshape(Output x, const Shape& shape, Name name) {
   const Shape count{shape.rank()};
   return reshape(x, constant(*x.graph, Tensor::of<std::int64_t>(count, shape.dims())), std::move(name));
 }
-Output reshape(Output x, Output shape, Name name) {
-  return add_op("Reshape", {x, shape}, {}, std::move(name));
-}
-Output reshape_like(Output x, Output like, Name name) {
-  return add_op("ReshapeLike", {x, like}, {}, std::move(name));
-}
+Output reshape(Output x, Output shape, Name name) { return add_op("Reshape", {x, shape}, {}, std::move(name)); }
+Output reshape_like(Output x, Output like, Name name) { return add_op("ReshapeLike", {x, like}, {}, std::move(name)); }
 Output transpose(Output x, Integers perm, Name name) {
   return add_op("Transpose", {x}, {{"perm", std::move(perm)}}, std::move(name));
 }
@@ -69,8 +64,7 @@ Outputs split_sizes(Output x, std::int64_t axis, Integers sizes, Name name) {
 Outputs unstack(Output x, std::int64_t axis, Name name) {
   if (!x.valid()) invalid_argument("unstack: x is not a tensor");
   const Shape& shape = x.shape();
-  if (!shape.has_rank() || axis < -shape.rank() || axis >= shape.rank() ||
-      shape[static_cast<int>(axis)] == kUnknown)
+  if (!shape.has_rank() || axis < -shape.rank() || axis >= shape.rank() || shape[static_cast<int>(axis)] == kUnknown)
     invalid_argument("unstack: the size of {} along axis {} is not known", shape.to_string(), axis);
   return many("Unstack", x, {{"axis", axis}, {"N", shape[static_cast<int>(axis)]}}, std::move(name));
 }
@@ -78,8 +72,7 @@ Output slice(Output x, Integers begin, Integers size, Name name) {
   return add_op("Slice", {x}, {{"begin", std::move(begin)}, {"size", std::move(size)}}, std::move(name));
 }
 Output pad(Output x, Integers before, Integers after, PadOptions options) {
-  return add_op("Pad", {x},
-                {{"before", std::move(before)}, {"after", std::move(after)}, {"value", options.value}},
+  return add_op("Pad", {x}, {{"before", std::move(before)}, {"after", std::move(after)}, {"value", options.value}},
                 std::move(options.name));
 }
 Output tile(Output x, Integers multiples, Name name) {
@@ -92,13 +85,10 @@ Output scatter_add_rows(Output indices, Output values, Output like, Name name) {
   return add_op("ScatterAddRows", {indices, values, like}, {}, std::move(name));
 }
 Output one_hot(Output indices, std::int64_t depth, OneHotOptions options) {
-  return add_op("OneHot", {indices},
-                {{"T", options.dtype}, {"depth", depth}, {"on", options.on}, {"off", options.off}},
+  return add_op("OneHot", {indices}, {{"T", options.dtype}, {"depth", depth}, {"on", options.on}, {"off", options.off}},
                 std::move(options.name));
 }
-Output fill(Output dims, Output value, Name name) {
-  return add_op("Fill", {dims, value}, {}, std::move(name));
-}
+Output fill(Output dims, Output value, Name name) { return add_op("Fill", {dims, value}, {}, std::move(name)); }
 Output range(Output start, Output limit, Output delta, Name name) {
   return add_op("Range", {start, limit, delta}, {}, std::move(name));
 }

@@ -11,11 +11,11 @@ Function build_branch(Graph& outer, const std::string& name, const Outputs& inpu
   Function function{.name = name};
   Outputs arguments;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    const Node& arg = body->add({.op = "Arg",
-                                 .name = "arg_" + std::to_string(i),
-                                 .attributes = {{"T", inputs[i].dtype()},
-                                                {"index", static_cast<std::int64_t>(i)},
-                                                {"shape", inputs[i].shape()}}});
+    const Node& arg = body->add(
+        {.op = "Arg",
+         .name = "arg_" + std::to_string(i),
+         .attributes = {
+             {"T", inputs[i].dtype()}, {"index", static_cast<std::int64_t>(i)}, {"shape", inputs[i].shape()}}});
     arguments.push_back(body->output(arg));
     function.arguments.push_back({arg.id, 0});
   }
@@ -37,8 +37,8 @@ const Function& existing(const Graph& graph, const std::string& name) {
 
 void check_arguments(const Function& function, const Outputs& inputs) {
   if (function.arguments.size() != inputs.size())
-    invalid_argument("branch '{}' takes {} arguments, {} were given", function.name,
-                     function.arguments.size(), inputs.size());
+    invalid_argument("branch '{}' takes {} arguments, {} were given", function.name, function.arguments.size(),
+                     inputs.size());
   for (std::size_t i = 0; i < inputs.size(); ++i)
     if (function.body->dtype(function.arguments[i]) != inputs[i].dtype())
       invalid_argument("branch '{}': argument {} is {}, but {} was given", function.name, i,
@@ -56,23 +56,21 @@ Shape common(const Shape& a, const Shape& b) {
 
 std::vector<DType> result_types(const Function& then_branch, const Function& else_branch) {
   if (then_branch.results.size() != else_branch.results.size())
-    invalid_argument("the branches return {} and {} results", then_branch.results.size(),
-                     else_branch.results.size());
+    invalid_argument("the branches return {} and {} results", then_branch.results.size(), else_branch.results.size());
   std::vector<DType> types;
   for (std::size_t i = 0; i < then_branch.results.size(); ++i) {
     types.push_back(then_branch.body->dtype(then_branch.results[i]));
     const DType other = else_branch.body->dtype(else_branch.results[i]);
     if (other != types.back())
-      invalid_argument("result {} is {} in one branch and {} in the other", i, name(types.back()),
-                       name(other));
+      invalid_argument("result {} is {} in one branch and {} in the other", i, name(types.back()), name(other));
   }
   return types;
 }
 
 }  // namespace
 
-Outputs if_else(Output cond, const Outputs& inputs, const std::string& then_function,
-                const std::string& else_function, Name name) {
+Outputs if_else(Output cond, const Outputs& inputs, const std::string& then_function, const std::string& else_function,
+                Name name) {
   if (!cond.valid()) invalid_argument("If: cond is not a tensor");
   Graph& graph = *cond.graph;
   const Function& then_branch = existing(graph, then_function);
@@ -87,9 +85,9 @@ Outputs if_else(Output cond, const Outputs& inputs, const std::string& then_func
                                {"else_branch", FunctionName{else_function}}},
                               std::move(name));
   for (std::size_t i = 0; i < then_branch.results.size(); ++i)
-    graph.refine_shape(node, static_cast<int>(i),
-                       common(then_branch.body->shape(then_branch.results[i]),
-                              else_branch.body->shape(else_branch.results[i])));
+    graph.refine_shape(
+        node, static_cast<int>(i),
+        common(then_branch.body->shape(then_branch.results[i]), else_branch.body->shape(else_branch.results[i])));
   return outputs_of(graph, node);
 }
 

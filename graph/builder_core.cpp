@@ -7,8 +7,7 @@ namespace {
 
 template <class T>
 Tensor integer_scalar(double value, DType dtype) {
-  const bool fits = std::trunc(value) == value &&
-                    value >= static_cast<double>(std::numeric_limits<T>::lowest()) &&
+  const bool fits = std::trunc(value) == value && value >= static_cast<double>(std::numeric_limits<T>::lowest()) &&
                     value < std::ldexp(1.0, std::numeric_limits<T>::digits);
   if (!fits) invalid_argument("{} is not a value of dtype {}", value, name(dtype));
   return Tensor::scalar(static_cast<T>(value));
@@ -39,13 +38,11 @@ Tensor scalar_of(DType dtype, double value) {
   }
 }
 
-Output random(const char* op, Graph& graph, const Shape& shape, Attributes attributes,
-              RandomOptions options) {
+Output random(const char* op, Graph& graph, const Shape& shape, Attributes attributes, RandomOptions options) {
   attributes.set("T", options.dtype);
   attributes.set("shape", shape);
   attributes.set("seed", options.seed);
-  return graph.output(
-      graph.add({.op = op, .name = std::move(options.name), .attributes = std::move(attributes)}));
+  return graph.output(graph.add({.op = op, .name = std::move(options.name), .attributes = std::move(attributes)}));
 }
 
 }  // namespace
@@ -64,15 +61,14 @@ Output add_op(Name op, const Outputs& inputs, Attributes attributes, Name name) 
 
 Outputs outputs_of(Graph& graph, const Node& node) {
   Outputs out;
-  for (std::size_t i = 0; i < node.output_types.size(); ++i)
-    out.push_back(graph.output(node, static_cast<int>(i)));
+  for (std::size_t i = 0; i < node.output_types.size(); ++i) out.push_back(graph.output(node, static_cast<int>(i)));
   return out;
 }
 
 Output constant(Graph& graph, Tensor value, Name name) {
   const DType dtype = value.dtype();
-  return graph.output(graph.add(
-      {.op = "Const", .name = std::move(name), .attributes = {{"T", dtype}, {"value", std::move(value)}}}));
+  return graph.output(
+      graph.add({.op = "Const", .name = std::move(name), .attributes = {{"T", dtype}, {"value", std::move(value)}}}));
 }
 
 Output scalar_like(Output x, double value, Name name) {
@@ -81,8 +77,8 @@ Output scalar_like(Output x, double value, Name name) {
 }
 
 Output placeholder(Graph& graph, DType dtype, Shape shape, Name name) {
-  return graph.output(graph.add(
-      {.op = "Placeholder", .name = std::move(name), .attributes = {{"T", dtype}, {"shape", shape}}}));
+  return graph.output(
+      graph.add({.op = "Placeholder", .name = std::move(name), .attributes = {{"T", dtype}, {"shape", shape}}}));
 }
 
 Output random_uniform(Graph& graph, const Shape& shape, double minval, double maxval, RandomOptions options) {

@@ -17,12 +17,8 @@ Output not_equal(Output a, Output b, Name name) { return add_op("NotEqual", {a, 
 Output less(Output a, Output b, Name name) { return add_op("Less", {a, b}, {}, std::move(name)); }
 Output less_equal(Output a, Output b, Name name) { return add_op("LessEqual", {a, b}, {}, std::move(name)); }
 Output greater(Output a, Output b, Name name) { return add_op("Greater", {a, b}, {}, std::move(name)); }
-Output greater_equal(Output a, Output b, Name name) {
-  return add_op("GreaterEqual", {a, b}, {}, std::move(name));
-}
-Output logical_and(Output a, Output b, Name name) {
-  return add_op("LogicalAnd", {a, b}, {}, std::move(name));
-}
+Output greater_equal(Output a, Output b, Name name) { return add_op("GreaterEqual", {a, b}, {}, std::move(name)); }
+Output logical_and(Output a, Output b, Name name) { return add_op("LogicalAnd", {a, b}, {}, std::move(name)); }
 Output logical_or(Output a, Output b, Name name) { return add_op("LogicalOr", {a, b}, {}, std::move(name)); }
 
 Output operator+(Output a, Output b) { return add(a, b); }
@@ -69,9 +65,7 @@ Output select(Output cond, Output a, Output b, Name name) {
 }
 
 Output add_n(const Outputs& xs, Name name) { return add_op("AddN", xs, {}, std::move(name)); }
-Output sum_to_like(Output x, Output like, Name name) {
-  return add_op("SumToLike", {x, like}, {}, std::move(name));
-}
+Output sum_to_like(Output x, Output like, Name name) { return add_op("SumToLike", {x, like}, {}, std::move(name)); }
 Output broadcast_like(Output x, Output like, Name name) {
   return add_op("BroadcastLike", {x, like}, {}, std::move(name));
 }
@@ -79,12 +73,9 @@ Output shape_of(Output x, Name name) { return add_op("Shape", {x}, {}, std::move
 Output element_count(Output x, Name name) { return add_op("Size", {x}, {}, std::move(name)); }
 
 Output matmul(Output a, Output b, MatMulOptions options) {
-  return add_op("MatMul", {a, b},
-                {{"transpose_a", options.transpose_a}, {"transpose_b", options.transpose_b}},
+  return add_op("MatMul", {a, b}, {{"transpose_a", options.transpose_a}, {"transpose_b", options.transpose_b}},
                 std::move(options.name));
 }
-Output bias_add(Output x, Output bias, Name name) {
-  return add_op("BiasAdd", {x, bias}, {}, std::move(name));
-}
+Output bias_add(Output x, Output bias, Name name) { return add_op("BiasAdd", {x, bias}, {}, std::move(name)); }
 
 }  // namespace troupe

@@ -41,8 +41,10 @@ BatchNormOutputs batch_norm(Output x, Output scale, Output offset, BatchNormOpti
   const Node& node = add_node("BatchNorm", {x, scale, offset}, norm_attributes(options), std::move(options.name));
   return {{x.graph, node.id, 0}, {x.graph, node.id, 1}, {x.graph, node.id, 2}};
 }
-Output batch_norm_inference(Output x, Output scale, Output offset, Output mean, Output variance, BatchNormOptions options) {
-  return add_op("BatchNormInference", {x, scale, offset, mean, variance}, norm_attributes(options), std::move(options.name));
+Output batch_norm_inference(Output x, Output scale, Output offset, Output mean, Output variance,
+                            BatchNormOptions options) {
+  return add_op("BatchNormInference", {x, scale, offset, mean, variance}, norm_attributes(options),
+                std::move(options.name));
 }
 Output layer_norm(Output x, Output scale, Output offset, LayerNormOptions options) {
   return add_op("LayerNorm", {x, scale, offset}, {{"epsilon", options.epsilon}}, std::move(options.name));

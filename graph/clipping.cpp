@@ -34,7 +34,8 @@ std::vector<GradientAndVariable> clip_by_global_norm(std::span<const GradientAnd
   Graph& graph = *flow(gradients.front()).graph;
   const auto scope = graph.scope("clip");
   std::vector<GradientAndVariable> trained;
-  std::ranges::copy_if(gradients, std::back_inserter(trained), [](const GradientAndVariable& g) { return g.moved_by == 0; });
+  std::ranges::copy_if(gradients, std::back_inserter(trained),
+                       [](const GradientAndVariable& g) { return g.moved_by == 0; });
   Output norm = global_norm(trained);
   // A power of two: the bits are those of gradients that were divided by it.
   if (scale) norm = div(norm, cast(scale->scale, DType::f64), "unscaled_norm");
@@ -47,7 +48,8 @@ std::vector<GradientAndVariable> clip_by_global_norm(std::span<const GradientAnd
     Gradient& g = out[i].gradient;
     Output& whole = g.is_dense() ? g.dense : g.values;
     const auto device = graph.on_device(whole.source().device);
-    whole = mul(whole, cast(factor, whole.dtype()), graph.unique_name(out[i].variable.name).substr(graph.current_scope().size()));
+    whole = mul(whole, cast(factor, whole.dtype()),
+                graph.unique_name(out[i].variable.name).substr(graph.current_scope().size()));
   }
   return out;
 }

@@ -7,8 +7,8 @@
 
 namespace troupe {
 
-// FNV-1a over all nodes (op, name, inputs, controls, attributes with the elements of tensors, device), in the order of their
-// ids, and over functions likewise. Not for graphs that somebody made to collide.
+// FNV-1a over all nodes (op, name, inputs, controls, attributes with the elements of tensors, device), in the order of
+// their ids, and over functions likewise. Not for graphs that somebody made to collide.
 std::uint64_t fingerprint(const Graph& graph);
 
 }  // namespace troupe

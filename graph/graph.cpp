@@ -12,8 +12,8 @@ namespace {
 bool valid_name(std::string_view name) {
   if (name.empty()) return false;
   const auto allowed = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '.' || c == '/' ||
-           c == '-';
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '.' ||
+           c == '/' || c == '-';
   };
   return name.front() != '/' && name.front() != '-' && std::ranges::all_of(name, allowed);
 }
@@ -33,8 +33,7 @@ class InputMatcher {
       else
         match_one(arg, take(arg));
     }
-    if (next_ != given_.size())
-      invalid_argument("takes {} inputs, {} were given", next_, given_.size());
+    if (next_ != given_.size()) invalid_argument("takes {} inputs, {} were given", next_, given_.size());
   }
 
  private:
@@ -77,8 +76,7 @@ class InputMatcher {
   }
   void match_one(const ArgDef& arg, DType dtype) {
     if (arg.type_attr.empty()) {
-      if (dtype != arg.fixed)
-        invalid_argument("input '{}' must be {}, not {}", arg.name, name(arg.fixed), name(dtype));
+      if (dtype != arg.fixed) invalid_argument("input '{}' must be {}, not {}", arg.name, name(arg.fixed), name(dtype));
     } else if (attributes_.has(arg.type_attr)) {
       if (attributes_.dtype(arg.type_attr) != dtype)
         invalid_argument("input '{}' is {}, but '{}' is {}", arg.name, name(dtype), arg.type_attr,
@@ -159,9 +157,7 @@ std::string Output::name() const {
   return index == 0 ? base : base + ":" + std::to_string(index);
 }
 
-DType Node::kernel_type() const {
-  return op->kernel_type.empty() ? DType::invalid : attributes.dtype(op->kernel_type);
-}
+DType Node::kernel_type() const { return op->kernel_type.empty() ? DType::invalid : attributes.dtype(op->kernel_type); }
 
 const Node* Graph::find(std::string_view name) const {
   const auto it = by_name_.find(std::string(name));
@@ -190,7 +186,8 @@ Endpoint Graph::endpoint(std::string_view text) const {
   }
   const Node& found = get(text.substr(0, colon));
   if (static_cast<std::size_t>(index) >= found.output_types.size())
-    fail(Code::out_of_range, "'{}': {} '{}' has {} outputs", text, found.op->name, found.name, found.output_types.size());
+    fail(Code::out_of_range, "'{}': {} '{}' has {} outputs", text, found.op->name, found.name,
+         found.output_types.size());
   return {found.id, index};
 }
 
@@ -378,7 +375,8 @@ std::string Graph::dump() const {
     text += ")";
     for (const auto& [key, value] : n->attributes.all()) text += fmt::format(" {}={}", key, to_string(value));
     for (std::size_t i = 0; i < n->output_types.size(); ++i)
-      text += fmt::format("{}{}{}", i == 0 ? " -> " : ", ", troupe::name(n->output_types[i]), n->output_shapes[i].to_string());
+      text += fmt::format("{}{}{}", i == 0 ? " -> " : ", ", troupe::name(n->output_types[i]),
+                          n->output_shapes[i].to_string());
     if (!n->device.empty()) text += " @ " + n->device;
     text += "\n";
   }

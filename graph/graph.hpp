@@ -127,9 +127,9 @@ class Graph {
 
   // Defaults for the nodes added while the returned object lives (see ScopedDefaults).
   class ScopedDefaults;
-  [[nodiscard]] ScopedDefaults scope(std::string_view name);          // prefixes names: "name/"
-  [[nodiscard]] ScopedDefaults on_device(std::string_view device);    // inner fields win over outer ones
-  [[nodiscard]] ScopedDefaults after(std::vector<Output> controls);   // adds control edges
+  [[nodiscard]] ScopedDefaults scope(std::string_view name);         // prefixes names: "name/"
+  [[nodiscard]] ScopedDefaults on_device(std::string_view device);   // inner fields win over outer ones
+  [[nodiscard]] ScopedDefaults after(std::vector<Output> controls);  // adds control edges
 
   // A name that does not exist yet, in the current scope.
   std::string unique_name(std::string_view base);

@@ -23,8 +23,8 @@ void require_positive(const char* layer, const char* option, std::int64_t value)
 }
 
 // A weight as the layer computes with it.
-Output weight(LayerContext& context, const std::string& name, const WeightSpec& spec,
-              const Initializer& initializer, DType compute) {
+Output weight(LayerContext& context, const std::string& name, const WeightSpec& spec, const Initializer& initializer,
+              DType compute) {
   return cast(context.weight(name, spec, initializer).read(), compute);
 }
 
@@ -50,8 +50,7 @@ class Flatten : public Layer {
   Output apply(LayerContext&, Output x) const override {
     const Shape& shape = x.shape();
     if (shape.rank() < 1 || !shape.sub(1, shape.rank()).fully_known())
-      invalid_argument("all dimensions of the input but the first must be known, but it is {}",
-                       shape.to_string());
+      invalid_argument("all dimensions of the input but the first must be known, but it is {}", shape.to_string());
     return reshape(x, Shape{kUnknown, shape.sub(1, shape.rank()).num_elements()});
   }
 };
@@ -94,8 +93,7 @@ class Conv2D : public Layer {
                           .shape = Shape{size_, size_, in, filters_},
                           .fan_in = window * static_cast<double>(in),
                           .fan_out = window * static_cast<double>(filters_)};
-    x = troupe::conv2d(cast(x, compute),
-                       weight(context, "kernel", spec, options_.kernel_initializer, compute),
+    x = troupe::conv2d(cast(x, compute), weight(context, "kernel", spec, options_.kernel_initializer, compute),
                        {.strides = options_.strides, .padding = options_.padding});
     if (options_.use_bias) x = with_bias(context, x, filters_, spec.dtype);
     return activated(context, x, activation_);
@@ -134,7 +132,8 @@ class GlobalAveragePool : public Layer {
 
 // What normalisations learn, and their statistics, are f32, or f64 if the data is.
 WeightSpec channels_of(Output x, bool trainable = true) {
-  if (x.shape().rank() < 1) invalid_argument("the input is {}, but must have a last dimension to normalise", x.shape().to_string());
+  if (x.shape().rank() < 1)
+    invalid_argument("the input is {}, but must have a last dimension to normalise", x.shape().to_string());
   return {.dtype = x.dtype() == DType::f64 ? DType::f64 : DType::f32,
           .shape = Shape{known_dim(x, -1, "last dimension")},
           .trainable = trainable};
@@ -142,7 +141,8 @@ WeightSpec channels_of(Output x, bool trainable = true) {
 
 class BatchNorm : public Layer {
  public:
-  BatchNorm(Activation activation, layers::BatchNormOptions options) : activation_(activation), options_(std::move(options)) {}
+  BatchNorm(Activation activation, layers::BatchNormOptions options)
+      : activation_(activation), options_(std::move(options)) {}
   std::string kind() const override { return "batch_norm"; }
   Output apply(LayerContext& context, Output x) const override {
     const WeightSpec learnt = channels_of(x), followed = channels_of(x, false);
@@ -154,7 +154,8 @@ class BatchNorm : public Layer {
     const troupe::BatchNormOptions options{.epsilon = options_.epsilon, .relu = relu};
     Output y;
     if (context.training) {
-      if (!context.averages) invalid_argument("in training it has running averages: LayerContext::averages must not be null");
+      if (!context.averages)
+        invalid_argument("in training it has running averages: LayerContext::averages must not be null");
       const BatchNormOutputs out = troupe::batch_norm(x, scale, offset, options);
       context.averages->push_back({mean, out.mean, 1 - options_.momentum});
       context.averages->push_back({variance, out.variance, 1 - options_.momentum});
@@ -194,7 +195,8 @@ class Residual : public Layer {
     const Output y = body_.apply(context, x);
     const Output past = cast(around(context, x), y.dtype());
     if (!y.shape().compatible_with(past.shape()))
-      invalid_argument("the body makes {} of the input, but its shortcut {}", y.shape().to_string(), past.shape().to_string());
+      invalid_argument("the body makes {} of the input, but its shortcut {}", y.shape().to_string(),
+                       past.shape().to_string());
     return activated(context, add(y, past), activation_);
   }
 
@@ -287,8 +289,7 @@ LayerPtr dense(std::int64_t units, Activation activation, DenseOptions options) 
   return std::make_shared<Dense>(units, activation, std::move(options));
 }
 
-LayerPtr conv2d(std::int64_t filters, std::int64_t kernel_size, Activation activation,
-                Conv2DOptions options) {
+LayerPtr conv2d(std::int64_t filters, std::int64_t kernel_size, Activation activation, Conv2DOptions options) {
   require_positive("conv2d", "filters", filters);
   require_positive("conv2d", "kernel_size", kernel_size);
   require_compute_type("conv2d", options.compute);
@@ -314,7 +315,8 @@ LayerPtr average_pool(std::int64_t size) {
 LayerPtr global_average_pool() { return std::make_shared<GlobalAveragePool>(); }
 
 LayerPtr batch_norm(Activation activation, BatchNormOptions options) {
-  if (!(options.momentum >= 0 && options.momentum < 1)) invalid_argument("batch_norm: the momentum must be in [0, 1), it is {}", options.momentum);
+  if (!(options.momentum >= 0 && options.momentum < 1))
+    invalid_argument("batch_norm: the momentum must be in [0, 1), it is {}", options.momentum);
   if (!(options.epsilon > 0)) invalid_argument("batch_norm: epsilon must be positive, it is {}", options.epsilon);
   return std::make_shared<BatchNorm>(activation, std::move(options));
 }

@@ -15,8 +15,7 @@ Initializer random_initializer(std::function<Output(Graph&, const WeightSpec&, R
 
 Initializer filled_with(Output (*value)(Graph&, DType)) {
   return [value](Graph& graph, const WeightSpec& spec) {
-    const Output dims =
-        constant(graph, Tensor::of<std::int64_t>(Shape{spec.shape.rank()}, spec.shape.dims()));
+    const Output dims = constant(graph, Tensor::of<std::int64_t>(Shape{spec.shape.rank()}, spec.shape.dims()));
     return fill(dims, value(graph, spec.dtype));
   };
 }
@@ -30,7 +29,8 @@ Initializer zeros() {
 }
 
 Initializer ones() {
-  return filled_with([](Graph& graph, DType dtype) { return scalar_like(constant(graph, Tensor::zeros(dtype, Shape{})), 1); });
+  return filled_with(
+      [](Graph& graph, DType dtype) { return scalar_like(constant(graph, Tensor::zeros(dtype, Shape{})), 1); });
 }
 
 Initializer glorot_uniform(std::int64_t seed) {
@@ -65,8 +65,7 @@ VariableRef VariablePool::get(Graph& graph, const std::string& name, const Weigh
   }
   if (!initializer) invalid_argument("variable '{}' has no initializer", name);
   if (!is_floating(spec.dtype))
-    invalid_argument("variable '{}': weights are floating, but the input is {}", name,
-                     troupe::name(spec.dtype));
+    invalid_argument("variable '{}': weights are floating, but the input is {}", name, troupe::name(spec.dtype));
   // Another model may have a variable of this name in the same scope.
   const std::string full = graph.unique_name(name.substr(name.rfind('/') + 1));
   const std::string local = full.substr(graph.current_scope().size());
@@ -75,8 +74,8 @@ VariableRef VariablePool::get(Graph& graph, const std::string& name, const Weigh
     const auto scope = graph.scope(local);
     initial_value = initializer(graph, spec);
   }
-  const VariableRef created =
-      variable(graph, {.name = local, .initial_value = initial_value, .shape = spec.shape, .trainable = spec.trainable});
+  const VariableRef created = variable(
+      graph, {.name = local, .initial_value = initial_value, .shape = spec.shape, .trainable = spec.trainable});
   by_name_.emplace(name, variables_.size());
   variables_.push_back(created);
   if (spec.trainable) trainable_.push_back(created);

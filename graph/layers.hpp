@@ -12,10 +12,10 @@
 //
 // Mixed precision: dense and conv2d may compute in bf16 or f16 (`compute`) while weights keep the dtype of
 // the model's input (master weights). Inputs and weights are cast on the way in, so gradients reach the
-// weights, and the optimizer, in that dtype. Layers without products take what they are given (normalisations: their data; what they
-// learn, and statistics, are f32), but softmax, and dropout, whose kernels know f32 and f64 only, go back to the weights' dtype. So does
-// what a model returns. f16 needs loss scaling (graph/loss_scaling.hpp) for gradients below 6e-8 not to vanish; bf16 does
-// not.
+// weights, and the optimizer, in that dtype. Layers without products take what they are given (normalisations: their
+// data; what they learn, and statistics, are f32), but softmax, and dropout, whose kernels know f32 and f64 only, go
+// back to the weights' dtype. So does what a model returns. f16 needs loss scaling (graph/loss_scaling.hpp) for
+// gradients below 6e-8 not to vanish; bf16 does not.
 #pragma once
 
 #include <functional>
@@ -58,8 +58,7 @@ class VariablePool {
  public:
   // The variable of this name; the first time it is created, with the name's last part in the graph's current
   // scope. Throws invalid_argument if it exists with another dtype or shape, or in another graph.
-  VariableRef get(Graph& graph, const std::string& name, const WeightSpec& spec,
-                  const Initializer& initializer);
+  VariableRef get(Graph& graph, const std::string& name, const WeightSpec& spec, const Initializer& initializer);
   // In the order of their creation.
   const std::vector<VariableRef>& all() const { return variables_; }
   // Those that gradients train.
@@ -76,7 +75,8 @@ struct LayerContext {
   Graph& graph;
   bool training = false;  // dropout drops; batch_norm takes the statistics of the batch
   VariablePool& variables;
-  // Where layers that train with the statistics of a batch say what their running averages are to follow; they must not be null for those.
+  // Where layers that train with the statistics of a batch say what their running averages are to follow; they must not
+  // be null for those.
   std::vector<RunningAverage>* averages = nullptr;
   // The name of the layer being applied, set by Sequential; before, a prefix for its variables.
   std::string layer = {};
@@ -149,9 +149,9 @@ struct BatchNormOptions {
   double epsilon = 1e-5;
   Initializer scale_initializer = initializers::ones();
 };
-// [..., c] -> the same shape (graph/nn_ops.hpp), with variables scale and offset, and the running averages mean and variance, all [c]. While
-// training it normalises with the statistics of the slot's batch, and the averages follow those (graph/running_average.hpp); else with the
-// averages. relu is computed in the same kernel.
+// [..., c] -> the same shape (graph/nn_ops.hpp), with variables scale and offset, and the running averages mean and
+// variance, all [c]. While training it normalises with the statistics of the slot's batch, and the averages follow
+// those (graph/running_average.hpp); else with the averages. relu is computed in the same kernel.
 LayerPtr batch_norm(Activation activation = Activation::none, BatchNormOptions options = {});
 
 // [..., c] -> the same shape, each row by itself, with variables scale and offset [c].
@@ -209,8 +209,8 @@ class Sequential {
 
 namespace layers {
 
-// activation(body(x) + shortcut(x)), which must have one shape; without a shortcut, x itself. Variables of the shortcut are below
-// "shortcut/" (He, Zhang, Ren & Sun, "Deep Residual Learning for Image Recognition", 2016).
+// activation(body(x) + shortcut(x)), which must have one shape; without a shortcut, x itself. Variables of the shortcut
+// are below "shortcut/" (He, Zhang, Ren & Sun, "Deep Residual Learning for Image Recognition", 2016).
 LayerPtr residual(Sequential body, Sequential shortcut = {}, Activation activation = Activation::none);
 
 }  // namespace layers

@@ -13,13 +13,11 @@ constexpr double kLargestScale = 16777216;  // 2^24: more would lift what f16 ca
 
 void check(const LossScaling& options) {
   int exponent = 0;
-  if (!(options.initial >= 1 && options.initial <= kLargestScale) ||
-      std::frexp(options.initial, &exponent) != 0.5)
+  if (!(options.initial >= 1 && options.initial <= kLargestScale) || std::frexp(options.initial, &exponent) != 0.5)
     invalid_argument("loss scaling: the initial scale must be a power of two from 1 to 2^24, it is {}",
                      options.initial);
   if (options.growth_interval < 1)
-    invalid_argument("loss scaling: the growth interval must be at least 1 step, it is {}",
-                     options.growth_interval);
+    invalid_argument("loss scaling: the growth interval must be at least 1 step, it is {}", options.growth_interval);
 }
 
 // Element i of the state.
@@ -74,15 +72,14 @@ Output update_loss_scale(const LossScale& scale, Output verdict, std::string nam
   // Like the state: gradients are shaped like what they update.
   const Output ones = constant(graph, Tensor::vector<double>({1, 1, 1}));
   const Output gradient = mul(cast(verdict, DType::f64), ones);
-  const Node& node =
-      graph.add({.op = "ApplyLossScale",
-                 .name = std::move(name),
-                 .inputs = {scale.state.handle, gradient},
-                 .attributes = {{"dynamic", scale.options.dynamic},
-                                {"growth_interval", std::int64_t{scale.options.growth_interval}},
-                                {"largest", kLargestScale}},
-                 .device = handle.device,
-                 .colocate_with = handle.name});
+  const Node& node = graph.add({.op = "ApplyLossScale",
+                                .name = std::move(name),
+                                .inputs = {scale.state.handle, gradient},
+                                .attributes = {{"dynamic", scale.options.dynamic},
+                                               {"growth_interval", std::int64_t{scale.options.growth_interval}},
+                                               {"largest", kLargestScale}},
+                                .device = handle.device,
+                                .colocate_with = handle.name});
   graph.add_control_edge(scale.state.read().source(), node);
   return graph.output(node);
 }

@@ -15,9 +15,8 @@ Output mean_per_example(Output x) {
 void require_examples(Output outputs) {
   if (!outputs.valid()) invalid_argument("loss: the outputs are not a tensor");
   if (outputs.shape().rank() < 1)
-    invalid_argument(
-        "loss: the outputs '{}' are {}, but must have a known rank and a dimension for the examples",
-        outputs.name(), outputs.shape().to_string());
+    invalid_argument("loss: the outputs '{}' are {}, but must have a known rank and a dimension for the examples",
+                     outputs.name(), outputs.shape().to_string());
 }
 
 // Broadcasting [n] with [n,1] would be a silent mistake.
@@ -51,21 +50,13 @@ Output per_example(Loss loss, Output outputs, Output targets) {
   invalid_argument("there is no loss {}", static_cast<int>(loss));
 }
 
-Output mean(Loss loss, Output outputs, Output targets) {
-  return troupe::mean(per_example(loss, outputs, targets));
-}
+Output mean(Loss loss, Output outputs, Output targets) { return troupe::mean(per_example(loss, outputs, targets)); }
 Output sparse_softmax_cross_entropy(Output logits, Output labels) {
   return mean(Loss::sparse_softmax_cross_entropy, logits, labels);
 }
-Output softmax_cross_entropy(Output logits, Output labels) {
-  return mean(Loss::softmax_cross_entropy, logits, labels);
-}
-Output sigmoid_cross_entropy(Output logits, Output labels) {
-  return mean(Loss::sigmoid_cross_entropy, logits, labels);
-}
-Output mean_squared_error(Output outputs, Output targets) {
-  return mean(Loss::mean_squared_error, outputs, targets);
-}
+Output softmax_cross_entropy(Output logits, Output labels) { return mean(Loss::softmax_cross_entropy, logits, labels); }
+Output sigmoid_cross_entropy(Output logits, Output labels) { return mean(Loss::sigmoid_cross_entropy, logits, labels); }
+Output mean_squared_error(Output outputs, Output targets) { return mean(Loss::mean_squared_error, outputs, targets); }
 
 }  // namespace losses
 

@@ -39,7 +39,8 @@ Op& Op::input(std::string name, DType fixed) {
 }
 Op& Op::input_list(std::string name, std::string type_attr, std::string count_attr) {
   declare(def_, count_attr, AttrType::integer);
-  def_.inputs.push_back({.name = std::move(name), .type_attr = std::move(type_attr), .count_attr = std::move(count_attr)});
+  def_.inputs.push_back(
+      {.name = std::move(name), .type_attr = std::move(type_attr), .count_attr = std::move(count_attr)});
   return *this;
 }
 Op& Op::input_list(std::string name, DType fixed, std::string count_attr) {
@@ -62,7 +63,8 @@ Op& Op::output(std::string name, DType fixed) {
 }
 Op& Op::output_list(std::string name, std::string type_attr, std::string count_attr) {
   declare(def_, count_attr, AttrType::integer);
-  def_.outputs.push_back({.name = std::move(name), .type_attr = std::move(type_attr), .count_attr = std::move(count_attr)});
+  def_.outputs.push_back(
+      {.name = std::move(name), .type_attr = std::move(type_attr), .count_attr = std::move(count_attr)});
   return *this;
 }
 Op& Op::output_types(std::string name, std::string types_attr) {
@@ -112,7 +114,8 @@ void OpRegistry::add(const Op& op) {
   for (const auto* args : {&def.inputs, &def.outputs})
     for (const ArgDef& arg : *args)
       if (!arg.type_attr.empty() && !def.find_attr(arg.type_attr))
-        invalid_argument("op {}: '{}' uses type attribute '{}', which is not declared", def.name, arg.name, arg.type_attr);
+        invalid_argument("op {}: '{}' uses type attribute '{}', which is not declared", def.name, arg.name,
+                         arg.type_attr);
   const std::string name = def.name;
   if (!ops_.emplace(name, std::move(def)).second) fail(Code::already_exists, "op {} is registered twice", name);
 }

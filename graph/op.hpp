@@ -1,5 +1,5 @@
-// Ops: what kinds of operation a graph may hold. An op is a row of data: its inputs, outputs and attributes, what it makes
-// of shapes, and how to differentiate it. Kernels are registered elsewhere (devices/kernel.hpp).
+// Ops: what kinds of operation a graph may hold. An op is a row of data: its inputs, outputs and attributes, what it
+// makes of shapes, and how to differentiate it. Kernels are registered elsewhere (devices/kernel.hpp).
 //
 //   registry.add(Op("MatMul").input("a", "T").input("b", "T").output("product", "T")
 //                    .type("T", kFloatTypes).attr("transpose_a", false).attr("transpose_b", false)
@@ -21,8 +21,9 @@ class Graph;
 struct Node;
 class GradientContext;  // graph/autodiff.hpp
 
-// An input or output. Its dtype is `fixed`, or the value of attribute `type_attr`. It may be a list: of one dtype, as long
-// as attribute `count_attr` says, or of the dtypes in attribute `types_attr`. These attributes are deduced from inputs.
+// An input or output. Its dtype is `fixed`, or the value of attribute `type_attr`. It may be a list: of one dtype, as
+// long as attribute `count_attr` says, or of the dtypes in attribute `types_attr`. These attributes are deduced from
+// inputs.
 struct ArgDef {
   std::string name;
   DType fixed = DType::invalid;
@@ -68,10 +69,10 @@ struct OpDef {
   std::vector<ArgDef> outputs;
   std::vector<AttrDef> attrs;
   ShapeFn shape;
-  GradientFn gradient;          // null: not differentiable
-  bool no_gradient = false;     // differentiates to "nothing flows" instead of an error (Shape, ArgMax, StopGradient)
+  GradientFn gradient;       // null: not differentiable
+  bool no_gradient = false;  // differentiates to "nothing flows" instead of an error (Shape, ArgMax, StopGradient)
   OpKind kind = OpKind::plain;
-  std::string kernel_type;      // the attribute that selects the kernel; "" if the op has none
+  std::string kernel_type;  // the attribute that selects the kernel; "" if the op has none
 
   const AttrDef* find_attr(std::string_view name) const;
 };

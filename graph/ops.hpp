@@ -24,8 +24,7 @@ using Name = std::string;
 
 // Any op: adds a node to the graph of the first input. For ops without a function of their own.
 const Node& add_node(Name op, const Outputs& inputs, Attributes attributes = {}, Name name = {});
-Output add_op(Name op, const Outputs& inputs, Attributes attributes = {},
-              Name name = {});  // its first output
+Output add_op(Name op, const Outputs& inputs, Attributes attributes = {}, Name name = {});  // its first output
 Outputs outputs_of(Graph& graph, const Node& node);
 
 // --- Sources ---
@@ -35,8 +34,7 @@ requires(dtype_of<T> != DType::invalid) Output constant(Graph& graph, const T& s
   return constant(graph, Tensor::scalar<T>(scalar), std::move(name));
 }
 template <class T>
-requires(dtype_of<T> != DType::invalid) Output
-    constant(Graph& graph, std::initializer_list<T> vector, Name name = {}) {
+requires(dtype_of<T> != DType::invalid) Output constant(Graph& graph, std::initializer_list<T> vector, Name name = {}) {
   return constant(graph, Tensor::vector<T>(vector), std::move(name));
 }
 // A scalar of x's dtype in x's graph. Throws invalid_argument if an integer dtype cannot hold the value.
@@ -51,8 +49,7 @@ struct RandomOptions {
 };
 Output random_uniform(Graph& graph, const Shape& shape, double minval = 0, double maxval = 1,
                       RandomOptions options = {});
-Output random_normal(Graph& graph, const Shape& shape, double mean = 0, double stddev = 1,
-                     RandomOptions options = {});
+Output random_normal(Graph& graph, const Shape& shape, double mean = 0, double stddev = 1, RandomOptions options = {});
 // Normal within two standard deviations: values beyond are drawn again.
 Output truncated_normal(Graph& graph, const Shape& shape, double mean = 0, double stddev = 1,
                         RandomOptions options = {});
@@ -156,7 +153,7 @@ Output concat(const Outputs& xs, std::int64_t axis, Name name = {});
 Output stack(const Outputs& xs, std::int64_t axis, Name name = {});
 Outputs split(Output x, std::int64_t axis, std::int64_t parts, Name name = {});
 Outputs split_sizes(Output x, std::int64_t axis, Integers sizes, Name name = {});
-Outputs unstack(Output x, std::int64_t axis, Name name = {});  // the size along the axis must be known
+Outputs unstack(Output x, std::int64_t axis, Name name = {});           // the size along the axis must be known
 Output slice(Output x, Integers begin, Integers size, Name name = {});  // size -1: to the end
 struct PadOptions {
   double value = 0;
@@ -184,7 +181,7 @@ using BranchFn = std::function<Outputs(Graph&, const Outputs&)>;
 Outputs if_else(Output cond, const Outputs& inputs, const BranchFn& then_branch, const BranchFn& else_branch,
                 Name name = {});
 // The same, of functions that the graph has.
-Outputs if_else(Output cond, const Outputs& inputs, const std::string& then_function,
-                const std::string& else_function, Name name = {});
+Outputs if_else(Output cond, const Outputs& inputs, const std::string& then_function, const std::string& else_function,
+                Name name = {});
 
 }  // namespace troupe

@@ -70,8 +70,7 @@ void check(const Graph& graph, std::span<const GradientAndVariable> gradients) {
     const Output flow = gradient.is_dense() ? gradient.dense : gradient.values;
     if (!flow.valid()) invalid_argument("apply_gradients: variable '{}' has no gradient", variable.name);
     if (flow.graph != &graph || variable.handle.graph != &graph)
-      invalid_argument("apply_gradients: variable '{}' or its gradient belongs to another graph",
-                       variable.name);
+      invalid_argument("apply_gradients: variable '{}' or its gradient belongs to another graph", variable.name);
     if (!names.insert(variable.name).second)
       invalid_argument("apply_gradients: variable '{}' comes twice; add its gradients first", variable.name);
   }
@@ -109,9 +108,7 @@ struct Update {
   std::string name;
 };
 
-Output add_update(const optimizers::SGD&, const Update& u) {
-  return apply_sgd(u.var, u.rate, u.gradient, u.name);
-}
+Output add_update(const optimizers::SGD&, const Update& u) { return apply_sgd(u.var, u.rate, u.gradient, u.name); }
 Output add_update(const optimizers::Momentum& o, const Update& u) {
   return apply_momentum(u.var, u.slots[0], u.rate, u.gradient,
                         {.momentum = o.momentum, .nesterov = o.nesterov, .name = u.name});
@@ -131,7 +128,8 @@ Output add_update(const Optimizer& optimizer, const Update& update) {
   return std::visit([&](const auto& o) { return add_update(o, update); }, optimizer);
 }
 
-// The Apply nodes of one call; with a loss scale, those of a device in a branch of an If: the host has to see its condition, and once is enough.
+// The Apply nodes of one call; with a loss scale, those of a device in a branch of an If: the host has to see its
+// condition, and once is enough.
 class Updates {
  public:
   Updates(Graph& graph, const Optimizer& optimizer, std::string name, const LossScale* scale)
@@ -155,8 +153,7 @@ class Updates {
     }
     for (const auto& [device, guarded] : guarded_) add_guarded(device, guarded);
     finish_counting();
-    if (scale_)
-      done_.push_back(update_loss_scale(*scale_, verdict_, free_name(graph_, name_ + "/loss_scale")));
+    if (scale_) done_.push_back(update_loss_scale(*scale_, verdict_, free_name(graph_, name_ + "/loss_scale")));
     return group(graph_, done_, name_);
   }
 
@@ -176,10 +173,10 @@ class Updates {
 
   void start_counting() {
     if (!counts_ && rate_.is_constant()) return;
-    count_ = variable(
-        graph_, {.name = "global_step",
-                 .initial_value = constant(graph_, std::int64_t{0}, free_name(graph_, "global_step/zero")),
-                 .trainable = false});
+    count_ =
+        variable(graph_, {.name = "global_step",
+                          .initial_value = constant(graph_, std::int64_t{0}, free_name(graph_, "global_step/zero")),
+                          .trainable = false});
     one_ = scalar_like(count_.read(), 1, free_name(graph_, count_.name + "/one"));
     number_ = add(count_.read(), one_, free_name(graph_, count_.name + "/next"));
   }
@@ -187,7 +184,8 @@ class Updates {
     if (!number_.valid()) return;
     const auto after_updates = graph_.after(done_);
     const auto scope = graph_.scope(name_);
-    // Added where it lies: steps are recorded with the memory of their variables. Counted or not: an If for one number would cost more.
+    // Added where it lies: steps are recorded with the memory of their variables. Counted or not: an If for one number
+    // would cost more.
     done_.push_back(count_.assign_add(scale_ ? cast(finite_, count_.dtype) : one_));
   }
 
@@ -235,12 +233,16 @@ class Updates {
     group.variables.push_back(g.variable);
     const std::string name = "apply/" + g.variable.name;
     const bool dense = g.gradient.is_dense();
-    const std::size_t flow = group.take(dense ? g.gradient.dense : g.gradient.values), var = group.take(g.variable.handle);
+    const std::size_t flow = group.take(dense ? g.gradient.dense : g.gradient.values),
+                      var = group.take(g.variable.handle);
     if (g.moved_by != 0) {
-      group.changes.push_back([=, by = g.moved_by](const Outputs& in) { apply_sgd(in[var], scalar_like(in[flow], by), {.dense = in[flow]}, name); });
+      group.changes.push_back([=, by = g.moved_by](const Outputs& in) {
+        apply_sgd(in[var], scalar_like(in[flow], by), {.dense = in[flow]}, name);
+      });
       return;
     }
-    const std::size_t inverse = group.take(inverse_), number = counts_ ? group.take(number_) : 0, rate_place = rate_.is_constant() ? 0 : group.take(rate(g)),
+    const std::size_t inverse = group.take(inverse_), number = counts_ ? group.take(number_) : 0,
+                      rate_place = rate_.is_constant() ? 0 : group.take(rate(g)),
                       rows = dense ? 0 : group.take(g.gradient.indices);
     std::vector<std::size_t> slots;
     for (const Output& slot : slot_variables(g.variable)) slots.push_back(group.take(slot));
@@ -265,19 +267,19 @@ class Updates {
     const auto there = graph_.on_device(device);
     if_else(finite_, guarded.inputs, change, keep, name);
     const Output node = graph_.output(graph_.get(graph_.current_scope() + name));
-    for (const VariableRef& variable : guarded.variables) graph_.add_control_edge(variable.read().source(), node.source());
+    for (const VariableRef& variable : guarded.variables)
+      graph_.add_control_edge(variable.read().source(), node.source());
     done_.push_back(node);
   }
 
-  std::string node_name(const GradientAndVariable& g) {
-    return free_name(graph_, name_ + "/" + g.variable.name);
-  }
+  std::string node_name(const GradientAndVariable& g) { return free_name(graph_, name_ + "/" + g.variable.name); }
 
   // A shard must find a Const or LearningRate here, and each dtype needs its own.
   Output rate(const GradientAndVariable& g) {
     Output& known = rates_[{g.variable.dtype, g.moved_by}];
     if (known.valid()) return known;
-    if (g.moved_by != 0) return known = scalar_like(g.variable.read(), g.moved_by, free_name(graph_, name_ + "/average_rate"));
+    if (g.moved_by != 0)
+      return known = scalar_like(g.variable.read(), g.moved_by, free_name(graph_, name_ + "/average_rate"));
     const std::string name = free_name(graph_, "learning_rate");
     if (rate_.is_constant()) return known = scalar_like(g.variable.read(), rate_.rate(0), name);
     Attributes attributes = rate_.attributes();
@@ -309,15 +311,15 @@ class Updates {
   const bool counts_;  // Adam's updates take their number
   std::string name_;
   const LossScale* scale_;
-  Output finite_;   // with a scale: may this step change anything?
-  Output verdict_;  // the same as a factor: 1 or NaN
-  Output inverse_;  // with a scale: 1 / scale
-  Output factor_;   // on shards: both
+  Output finite_;                                     // with a scale: may this step change anything?
+  Output verdict_;                                    // the same as a factor: 1 or NaN
+  Output inverse_;                                    // with a scale: 1 / scale
+  Output factor_;                                     // on shards: both
   std::map<std::pair<DType, double>, Output> rates_;  // by dtype; of running averages, by their own rate too
-  VariableRef count_;  // of updates; Adam's, and of a rate that changes
-  Output number_;      // of this update, from 1
-  Output one_;         // what count_ grows by
-  std::map<std::string, Guarded> guarded_;  // by device
+  VariableRef count_;                                 // of updates; Adam's, and of a rate that changes
+  Output number_;                                     // of this update, from 1
+  Output one_;                                        // what count_ grows by
+  std::map<std::string, Guarded> guarded_;            // by device
   Outputs done_;
 };
 
@@ -338,10 +340,8 @@ const Schedule& learning_rate(const Optimizer& optimizer) {
 
 std::string name(const Optimizer& optimizer) {
   const Overloaded cases{
-      [](const optimizers::SGD&) { return "sgd"; },
-      [](const optimizers::Momentum&) { return "momentum"; },
-      [](const optimizers::Adagrad&) { return "adagrad"; },
-      [](const optimizers::RMSProp&) { return "rmsprop"; },
+      [](const optimizers::SGD&) { return "sgd"; },         [](const optimizers::Momentum&) { return "momentum"; },
+      [](const optimizers::Adagrad&) { return "adagrad"; }, [](const optimizers::RMSProp&) { return "rmsprop"; },
       [](const optimizers::Adam&) { return "adam"; },
   };
   return std::visit(cases, optimizer);
@@ -350,8 +350,8 @@ std::string name(const Optimizer& optimizer) {
 std::vector<GradientAndVariable> compute_gradients(Output loss, std::span<const VariableRef> variables) {
   if (!loss.valid()) invalid_argument("compute_gradients: the loss is not a tensor");
   if (loss.shape().has_rank() && !loss.shape().is_scalar())
-    invalid_argument("compute_gradients: the loss '{}' is {}, but must be a scalar; take its mean or sum",
-                     loss.name(), loss.shape().to_string());
+    invalid_argument("compute_gradients: the loss '{}' is {}, but must be a scalar; take its mean or sum", loss.name(),
+                     loss.shape().to_string());
   Outputs reads;
   for (const VariableRef& v : variables) reads.push_back(v.read());
   const std::vector<Gradient> found = gradients(Outputs{loss}, reads);
@@ -362,13 +362,13 @@ std::vector<GradientAndVariable> compute_gradients(Output loss, std::span<const 
     out.push_back({found[i], variables[i]});
   }
   if (!unconnected.empty())
-    invalid_argument("the loss '{}' does not depend on {}; make them not trainable, or leave them out",
-                     loss.name(), unconnected);
+    invalid_argument("the loss '{}' does not depend on {}; make them not trainable, or leave them out", loss.name(),
+                     unconnected);
   return out;
 }
 
-Output apply_gradients(Graph& graph, const Optimizer& optimizer,
-                       std::span<const GradientAndVariable> gradients, Name name) {
+Output apply_gradients(Graph& graph, const Optimizer& optimizer, std::span<const GradientAndVariable> gradients,
+                       Name name) {
   check(optimizer);
   check(graph, gradients);
   return Updates(graph, optimizer, free_name(graph, name), nullptr).finish(gradients);

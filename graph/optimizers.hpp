@@ -52,8 +52,8 @@ struct Adam {
 
 }  // namespace optimizers
 
-using Optimizer = std::variant<optimizers::SGD, optimizers::Momentum, optimizers::Adagrad,
-                               optimizers::RMSProp, optimizers::Adam>;
+using Optimizer =
+    std::variant<optimizers::SGD, optimizers::Momentum, optimizers::Adagrad, optimizers::RMSProp, optimizers::Adam>;
 
 // "sgd", "momentum", "adagrad", "rmsprop", "adam".
 std::string name(const Optimizer& optimizer);
@@ -62,7 +62,8 @@ const Schedule& learning_rate(const Optimizer& optimizer);
 struct GradientAndVariable {
   Gradient gradient;
   VariableRef variable;
-  // Above 0: of a running average (graph/running_average.hpp), which plain gradient descent at this rate moves, whatever the optimizer.
+  // Above 0: of a running average (graph/running_average.hpp), which plain gradient descent at this rate moves,
+  // whatever the optimizer.
   double moved_by = 0;
 };
 
@@ -77,12 +78,12 @@ std::vector<GradientAndVariable> compute_gradients(Output loss, std::span<const 
 // relative to the scope ("train") has the Apply nodes below it ("train/dense/kernel"). Throws
 // invalid_argument if there are no variables, one comes twice or has no gradient, and for options that make
 // no sense, naming them.
-Output apply_gradients(Graph& graph, const Optimizer& optimizer,
-                       std::span<const GradientAndVariable> gradients, Name name = "train");
+Output apply_gradients(Graph& graph, const Optimizer& optimizer, std::span<const GradientAndVariable> gradients,
+                       Name name = "train");
 
-// The same with gradients of a scaled loss, which are divided by the scale, but for those of running averages. If one is not finite, nothing is
-// updated: no variable, no slot, not Adam's count; `scale` counts the step and halves. The updates are in
-// branches of If nodes of the same names.
+// The same with gradients of a scaled loss, which are divided by the scale, but for those of running averages. If one
+// is not finite, nothing is updated: no variable, no slot, not Adam's count; `scale` counts the step and halves. The
+// updates are in branches of If nodes of the same names.
 //
 // With scale.on_shards, for graphs that shard_variables takes apart: the updates are plain Apply nodes with
 // the note kGuarded, and if a gradient is not finite all are NaN. A shard skips what is not finite, so all

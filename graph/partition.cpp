@@ -11,8 +11,7 @@ namespace {
 
 class Partitioner {
  public:
-  explicit Partitioner(const Graph& graph)
-      : graph_(graph), copies_(static_cast<std::size_t>(graph.size()), -1) {}
+  explicit Partitioner(const Graph& graph) : graph_(graph), copies_(static_cast<std::size_t>(graph.size()), -1) {}
 
   Partitioned run() {
     for (int id : graph_.topological_order()) {
@@ -50,15 +49,13 @@ class Partitioner {
     const Node& producer = graph_.node(source.node);
     if (producer.device == node.device) return {copies_[static_cast<std::size_t>(source.node)], source.index};
     if (graph_.dtype(source) == DType::resource)
-      invalid_argument("{} '{}' on {} uses variable '{}', which is on {}: they must share a device",
-                       node.op->name, node.name, node.device, producer.name, producer.device);
+      invalid_argument("{} '{}' on {} uses variable '{}', which is on {}: they must share a device", node.op->name,
+                       node.name, node.device, producer.name, producer.device);
     const auto key = std::pair(source, node.device);
     if (const auto it = arrived_.find(key); it != arrived_.end()) return {it->second, 0};
     Graph& from = part(producer.device);
-    const Output tensor =
-        from.output(from.node(copies_[static_cast<std::size_t>(source.node)]), source.index);
-    const int recv =
-        transfer(tensor, {}, output_name(graph_, source), graph_.shape(source), producer, node.device);
+    const Output tensor = from.output(from.node(copies_[static_cast<std::size_t>(source.node)]), source.index);
+    const int recv = transfer(tensor, {}, output_name(graph_, source), graph_.shape(source), producer, node.device);
     arrived_.emplace(key, recv);
     after_.emplace(std::pair(source.node, node.device), recv);
     return {recv, 0};
@@ -73,8 +70,7 @@ class Partitioner {
     if (const auto it = after_.find(key); it != after_.end()) return it->second;
     Graph& from = part(producer.device);
     const Output before = from.output(from.node(copied));
-    const int recv =
-        transfer(signal(from, producer.device), {before}, "^" + producer.name, Shape{}, producer, device);
+    const int recv = transfer(signal(from, producer.device), {before}, "^" + producer.name, Shape{}, producer, device);
     after_.emplace(key, recv);
     return recv;
   }
@@ -83,11 +79,10 @@ class Partitioner {
   Output signal(Graph& from, const std::string& device) {
     const auto it = signals_.find(device);
     if (it != signals_.end()) return from.output(from.node(it->second));
-    const Node& constant =
-        from.add({.op = "Const",
-                  .name = new_name("signal"),
-                  .attributes = {{"T", DType::i32}, {"value", Tensor::scalar(std::int32_t{0})}},
-                  .device = device});
+    const Node& constant = from.add({.op = "Const",
+                                     .name = new_name("signal"),
+                                     .attributes = {{"T", DType::i32}, {"value", Tensor::scalar(std::int32_t{0})}},
+                                     .device = device});
     signals_.emplace(device, constant.id);
     return from.output(constant);
   }
@@ -142,7 +137,7 @@ class Partitioner {
   Partitioned result_;
   std::vector<int> copies_;                                  // by node: its id in its part
   std::map<std::pair<Endpoint, std::string>, int> arrived_;  // (tensor, device) -> Recv
-  std::map<std::pair<int, std::string>, int> after_;  // (node, device) -> a Recv that implies it has run
+  std::map<std::pair<int, std::string>, int> after_;         // (node, device) -> a Recv that implies it has run
   std::map<std::string, int> signals_;
 };
 

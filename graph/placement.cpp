@@ -11,13 +11,10 @@ namespace {
 
 class Groups {
  public:
-  explicit Groups(int size) : parent_(static_cast<std::size_t>(size)) {
-    std::iota(parent_.begin(), parent_.end(), 0);
-  }
+  explicit Groups(int size) : parent_(static_cast<std::size_t>(size)) { std::iota(parent_.begin(), parent_.end(), 0); }
   int find(int id) {
     int& parent = parent_[static_cast<std::size_t>(id)];
-    while (parent != parent_[static_cast<std::size_t>(parent)])
-      parent = parent_[static_cast<std::size_t>(parent)];
+    while (parent != parent_[static_cast<std::size_t>(parent)]) parent = parent_[static_cast<std::size_t>(parent)];
     return parent;
   }
   // The lower id leads, so that groups are known by their first node.
@@ -37,11 +34,9 @@ class Placer {
  public:
   Placer(const Graph& graph, std::span<const DeviceInfo> devices, const PlacementOptions& options)
       : graph_(graph), options_(options), placed_(graph.clone()), groups_(graph.size()) {
-    for (const DeviceInfo& d : devices)
-      (d.name.task_name() == options.client ? preferred_ : others_).push_back(&d);
+    for (const DeviceInfo& d : devices) (d.name.task_name() == options.client ? preferred_ : others_).push_back(&d);
     if (preferred_.empty())
-      invalid_argument("task {} of the session has no device; there is {}", options.client.to_string(),
-                       names(others_));
+      invalid_argument("task {} of the session has no device; there is {}", options.client.to_string(), names(others_));
     std::ranges::stable_sort(preferred_, std::ranges::less(), [](const DeviceInfo* d) { return d->type == "CPU"; });
     client_cpu_ = DeviceName::of(options.client, "CPU", 0);
     all_ = preferred_;
@@ -78,8 +73,8 @@ class Placer {
       if (!node.colocate_with.empty()) {
         const Node* other = graph_.find(node.colocate_with);
         if (!other)
-          fail(Code::not_found, "{} '{}' is to be colocated with '{}', which the graph does not have",
-               node.op->name, node.name, node.colocate_with);
+          fail(Code::not_found, "{} '{}' is to be colocated with '{}', which the graph does not have", node.op->name,
+               node.name, node.colocate_with);
         if (!is_client_side(*other)) groups_.join(id, other->id);
       }
       for (const Endpoint& e : node.inputs)
@@ -94,10 +89,9 @@ class Placer {
       const DeviceName own = DeviceName::parse(graph_.node(id).device);
       const auto both = merged.merged(own);
       if (!both) {
-        const auto other = std::ranges::find_if(
-            ids, [&](int i) { return !DeviceName::parse(graph_.node(i).device).merged(own); });
-        invalid_argument("cannot colocate {} with {}", request(graph_.node(*other)),
-                         request(graph_.node(id)));
+        const auto other =
+            std::ranges::find_if(ids, [&](int i) { return !DeviceName::parse(graph_.node(i).device).merged(own); });
+        invalid_argument("cannot colocate {} with {}", request(graph_.node(*other)), request(graph_.node(id)));
       }
       merged = *both;
     }
@@ -154,45 +148,38 @@ class Placer {
     std::ranges::copy_if(all_, std::back_inserter(matching),
                          [&](const DeviceInfo* d) { return wanted.matches(d->name); });
     if (matching.empty())
-      invalid_argument("{} '{}': there is no device {}; there is {}", first.op->name, first.name, request,
-                       names(all_));
+      invalid_argument("{} '{}': there is no device {}; there is {}", first.op->name, first.name, request, names(all_));
     // The member that most likely is the reason: the first that a matching device cannot run.
     for (int id : ids)
       if (!supports(*matching.front(), graph_, graph_.node(id)))
-        invalid_argument(
-            "{} '{}': {} has no kernel {}{}", graph_.node(id).op->name, graph_.node(id).name, names(matching),
-            kernel_name(graph_.node(id)).empty() ? "for a branch" : kernel_name(graph_.node(id)),
-            ids.size() > 1 ? fmt::format(" (it shares its device with '{}')", other_member(ids, id)) : "");
-    invalid_argument("{} '{}': none of {} can run all the nodes that must share its device", first.op->name,
-                     first.name, names(matching));
+        invalid_argument("{} '{}': {} has no kernel {}{}", graph_.node(id).op->name, graph_.node(id).name,
+                         names(matching),
+                         kernel_name(graph_.node(id)).empty() ? "for a branch" : kernel_name(graph_.node(id)),
+                         ids.size() > 1 ? fmt::format(" (it shares its device with '{}')", other_member(ids, id)) : "");
+    invalid_argument("{} '{}': none of {} can run all the nodes that must share its device", first.op->name, first.name,
+                     names(matching));
   }
   const std::string& other_member(const std::vector<int>& ids, int id) const {
     return graph_.node(ids.front() == id ? ids.back() : ids.front()).name;
   }
 
-  void assign(int id, const DeviceName& device) {
-    placed_->set_device(placed_->node(id), device.to_string());
-  }
+  void assign(int id, const DeviceName& device) { placed_->set_device(placed_->node(id), device.to_string()); }
 
   bool is_free(const Node& node, const std::map<int, std::vector<int>>& members) const {
     const auto group = members.find(node.id);
-    return node.device.empty() && group != members.end() && group->second.size() == 1 &&
-           !is_client_side(node);
+    return node.device.empty() && group != members.end() && group->second.size() == 1 && !is_client_side(node);
   }
   // Moves a node that asked for nothing, if that device can run it.
   void move(const Node& node, const std::string& device) {
-    const auto found =
-        std::ranges::find(all_, device, [](const DeviceInfo* d) { return d->name.to_string(); });
-    if (found != all_.end() && supports(**found, graph_, node))
-      placed_->set_device(placed_->node(node.id), device);
+    const auto found = std::ranges::find(all_, device, [](const DeviceInfo* d) { return d->name.to_string(); });
+    if (found != all_.end() && supports(**found, graph_, node)) placed_->set_device(placed_->node(node.id), device);
   }
 
   void follow_inputs(const std::map<int, std::vector<int>>& members) {
     for (int id : graph_.topological_order()) {
       const Node& node = graph_.node(id);
       // What is fed goes on to where it is wanted: a Feed does not hold its Identity on the client.
-      if (is_op(node, "Identity") && is_free(node, members) &&
-          !is_client_side(graph_.node(node.inputs[0].node)))
+      if (is_op(node, "Identity") && is_free(node, members) && !is_client_side(graph_.node(node.inputs[0].node)))
         move(node, placed_->node(node.inputs[0].node).device);
     }
   }
@@ -209,8 +196,8 @@ class Placer {
     }
   }
 
-  // What is fed goes straight to the only device that there is use for, and what is fetched comes straight from it: the graph is one
-  // partition then.
+  // What is fed goes straight to the only device that there is use for, and what is fetched comes straight from it: the
+  // graph is one partition then.
   void bring_client_side_together() {
     std::string only;
     for (int id = 0; id < graph_.size(); ++id) {
@@ -223,7 +210,8 @@ class Placer {
       if (only.empty()) only = device;
       if (device != only) return;
     }
-    const auto device = std::ranges::find_if(preferred_, [&](const DeviceInfo* d) { return d->name.to_string() == only; });
+    const auto device =
+        std::ranges::find_if(preferred_, [&](const DeviceInfo* d) { return d->name.to_string() == only; });
     if (device == preferred_.end()) return;
     for (int id = 0; id < graph_.size(); ++id)
       if (is_client_side(graph_.node(id))) assign(id, (*device)->name);
@@ -247,9 +235,8 @@ class Placer {
 
 std::string kernel_name(const Node& node) {
   static constexpr std::array<std::string_view, 15> kNone = {
-      "Const",       "Variable", "Feed", "Fetch", "Arg",  "If",        "NoOp",
-      "Placeholder", "Send",     "Recv", "Pull",  "Push", "PushSparse",
-      "Contribute",  "Collect"};
+      "Const", "Variable", "Feed", "Fetch", "Arg",        "If",         "NoOp",   "Placeholder",
+      "Send",  "Recv",     "Pull", "Push",  "PushSparse", "Contribute", "Collect"};
   if (std::ranges::find(kNone, node.op->name) != kNone.end()) return "";
   const DType dtype = node.kernel_type();
   return dtype == DType::invalid ? node.op->name : fmt::format("{}:{}", node.op->name, name(dtype));
@@ -262,8 +249,7 @@ std::vector<std::string> default_devices(std::span<const DeviceInfo> devices, co
   return others.empty() ? cpus : others;
 }
 
-std::unique_ptr<Graph> place(const Graph& graph, std::span<const DeviceInfo> devices,
-                             const PlacementOptions& options) {
+std::unique_ptr<Graph> place(const Graph& graph, std::span<const DeviceInfo> devices, const PlacementOptions& options) {
   return Placer(graph, devices, options).run();
 }
 

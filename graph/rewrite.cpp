@@ -5,9 +5,7 @@
 namespace troupe {
 
 Rewriter::Rewriter(const Graph& from)
-    : from_(from),
-      to_(std::make_unique<Graph>(from.ops())),
-      nodes_(static_cast<std::size_t>(from.size()), -1) {
+    : from_(from), to_(std::make_unique<Graph>(from.ops())), nodes_(static_cast<std::size_t>(from.size()), -1) {
   first_output_.reserve(nodes_.size());
   std::size_t outputs = 0;
   for (int id = 0; id < from.size(); ++id) {

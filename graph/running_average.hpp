@@ -2,11 +2,12 @@
 //
 //   average += part (value - average)
 //
-// They are not trained, and yet every way of training has to keep them like what is: so each is handed on as if it were trained, with the
-// gradient `average - value`, by plain gradient descent at the rate `part`, whatever the optimizer. What happens to gradients then happens to
-// it: with several slots (or ranks, or micro-batches) it follows the mean of their values, added in the same fixed order; on parameter servers
-// it lies on a shard, is pulled with the weights and moved by pushes; a step that a scaled loss skips does not move it. Only clipping, and the
-// division by the loss scale, leave it alone.
+// They are not trained, and yet every way of training has to keep them like what is: so each is handed on as if it were
+// trained, with the gradient `average - value`, by plain gradient descent at the rate `part`, whatever the optimizer.
+// What happens to gradients then happens to it: with several slots (or ranks, or micro-batches) it follows the mean of
+// their values, added in the same fixed order; on parameter servers it lies on a shard, is pulled with the weights and
+// moved by pushes; a step that a scaled loss skips does not move it. Only clipping, and the division by the loss scale,
+// leave it alone.
 #pragma once
 
 #include <span>

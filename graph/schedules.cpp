@@ -15,8 +15,8 @@ namespace {
 
 using namespace schedules;
 
-// A field: its name, its values. Calls `visit(name, values)` for each, so that all courses are checked, printed, written and
-// read alike.
+// A field: its name, its values. Calls `visit(name, values)` for each, so that all courses are checked, printed,
+// written and read alike.
 template <class C, class Fn>
 void each_field(C& course, Fn visit) {
   using T = std::remove_const_t<C>;
@@ -33,8 +33,8 @@ void each_field(C& course, Fn visit) {
   }
 }
 
-constexpr std::array<std::string_view, std::variant_size_v<Schedule::Course>> kNames = {"constant",    "step",   "piecewise",
-                                                                                      "exponential", "cosine", "polynomial"};
+constexpr std::array<std::string_view, std::variant_size_v<Schedule::Course>> kNames = {
+    "constant", "step", "piecewise", "exponential", "cosine", "polynomial"};
 
 std::string problem_with(std::string_view field, double value) {
   const bool positive = field == "factor" || field == "power";
@@ -53,14 +53,18 @@ std::string problem_with(std::string_view field, const std::vector<T>& values) {
 std::string problem_between(const auto&) { return ""; }
 std::string problem_between(const Piecewise& p) {
   if (p.rates.size() != p.from.size() + 1)
-    return fmt::format("there must be one rate more than changes, not {} rates and {} changes", p.rates.size(), p.from.size());
+    return fmt::format("there must be one rate more than changes, not {} rates and {} changes", p.rates.size(),
+                       p.from.size());
   for (std::size_t i = 1; i < p.from.size(); ++i)
-    if (p.from[i] <= p.from[i - 1]) return fmt::format("the changes must come one after another, not at {} and then {}", p.from[i - 1], p.from[i]);
+    if (p.from[i] <= p.from[i - 1])
+      return fmt::format("the changes must come one after another, not at {} and then {}", p.from[i - 1], p.from[i]);
   return "";
 }
 
 // How much of a course of so many steps is done, from 0 to 1.
-double done(std::int64_t t, std::int64_t steps) { return static_cast<double>(std::min(t, steps)) / static_cast<double>(steps); }
+double done(std::int64_t t, std::int64_t steps) {
+  return static_cast<double>(std::min(t, steps)) / static_cast<double>(steps);
+}
 
 double rate_of(const Constant& c, std::int64_t) { return c.rate; }
 double rate_of(const Step& c, std::int64_t t) { return c.rate * std::pow(c.factor, static_cast<double>(t / c.every)); }
@@ -74,7 +78,9 @@ double rate_of(const Cosine& c, std::int64_t t) {
   if (t >= c.steps) return c.end;
   return c.end + (c.rate - c.end) * (1 + std::cos(std::numbers::pi * done(t, c.steps))) / 2;
 }
-double rate_of(const Polynomial& c, std::int64_t t) { return c.end + (c.rate - c.end) * std::pow(1 - done(t, c.steps), c.power); }
+double rate_of(const Polynomial& c, std::int64_t t) {
+  return c.end + (c.rate - c.end) * std::pow(1 - done(t, c.steps), c.power);
+}
 
 // The alternative of that name, with its defaults.
 template <std::size_t I = 0>
@@ -94,7 +100,9 @@ Schedule Schedule::after_warm_up(std::int64_t updates) const {
 }
 
 double Schedule::rate(std::int64_t t) const {
-  const auto at = [&](std::int64_t step) { return std::visit([&](const auto& course) { return rate_of(course, step); }, course_); };
+  const auto at = [&](std::int64_t step) {
+    return std::visit([&](const auto& course) { return rate_of(course, step); }, course_);
+  };
   if (t < warm_up_) return at(0) * static_cast<double>(t + 1) / static_cast<double>(warm_up_);
   return at(t - warm_up_);
 }
@@ -124,7 +132,9 @@ std::string Schedule::to_string() const {
   std::string out(kNames[course_.index()]);
   std::visit(
       [&](const auto& course) {
-        each_field(course, [&](const char* field, const auto& value) { out += fmt::format(" {} {}", field, troupe::to_string(AttrValue(value))); });
+        each_field(course, [&](const char* field, const auto& value) {
+          out += fmt::format(" {} {}", field, troupe::to_string(AttrValue(value)));
+        });
       },
       course_);
   if (warm_up_ > 0) out += fmt::format(", after {} updates of warm-up", warm_up_);
@@ -142,7 +152,8 @@ Attributes Schedule::attributes() const {
       list.push_back(value);
   };
   const auto write = [&](const char*, const auto& value) {
-    if constexpr (std::is_same_v<decltype(value), const double&> || std::is_same_v<decltype(value), const std::vector<double>&>)
+    if constexpr (std::is_same_v<decltype(value), const double&> ||
+                  std::is_same_v<decltype(value), const std::vector<double>&>)
       append(reals, value);
     else
       append(integers, value);
@@ -175,7 +186,8 @@ Schedule Schedule::of(const Attributes& attributes) {
       value = integers, next_integer = integers.size();
   };
   std::visit([&](auto& course) { each_field(course, read); }, out.course_);
-  if (next_real != reals.size() || next_integer != integers.size()) invalid_argument("a learning rate schedule has too many numbers");
+  if (next_real != reals.size() || next_integer != integers.size())
+    invalid_argument("a learning rate schedule has too many numbers");
   if (const std::string problem = out.problem(); !problem.empty()) invalid_argument("learning rate, {}", problem);
   return out;
 }

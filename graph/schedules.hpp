@@ -3,8 +3,8 @@
 //   optimizers::Adam{.learning_rate = schedules::Cosine{.rate = 1e-3, .steps = 10'000}}
 //   optimizers::SGD{.learning_rate = Schedule(schedules::Step{.rate = 0.1, .every = 5'000}).after_warm_up(500)}
 //
-// A rate follows from t alone, so it is the same on every task: an optimizer's own variable counts in one process, the version
-// on a shard. Computed in double, rounded once to the dtype of the variable.
+// A rate follows from t alone, so it is the same on every task: an optimizer's own variable counts in one process, the
+// version on a shard. Computed in double, rounded once to the dtype of the variable.
 #pragma once
 
 #include <cstdint>
@@ -70,8 +70,8 @@ class Schedule {
   template <class T>
   requires(is_alternative<T>(static_cast<Course*>(nullptr))) Schedule(T course) : course_(std::move(course)) {}
 
-  // First so many updates of warm-up: rate(0) (t + 1) / updates (Goyal et al., "Accurate, large minibatch SGD", 2017). Then
-  // this schedule from its beginning.
+  // First so many updates of warm-up: rate(0) (t + 1) / updates (Goyal et al., "Accurate, large minibatch SGD", 2017).
+  // Then this schedule from its beginning.
   Schedule after_warm_up(std::int64_t updates) const;
 
   bool is_constant() const { return warm_up_ == 0 && std::holds_alternative<schedules::Constant>(course_); }

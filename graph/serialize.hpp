@@ -16,9 +16,8 @@
 namespace troupe {
 
 inline constexpr std::uint32_t kGraphVersion = 1;
-inline constexpr int kMaxFunctionDepth = 16;  // functions whose nodes name functions
-inline constexpr std::int64_t kMaxGraphOutputs =
-    1'000'000;  // of one graph: a node may ask for many in few bytes
+inline constexpr int kMaxFunctionDepth = 16;                 // functions whose nodes name functions
+inline constexpr std::int64_t kMaxGraphOutputs = 1'000'000;  // of one graph: a node may ask for many in few bytes
 
 // Throws invalid_argument for functions nested deeper than kMaxFunctionDepth, and two different ones of one
 // name.

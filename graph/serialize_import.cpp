@@ -44,15 +44,14 @@ void check_branches(Graph& graph, const Node& node) {
   for (int i = 0; i < 2; ++i) {
     const auto& name = node.attributes.get<FunctionName>(i == 0 ? "then_branch" : "else_branch").value;
     branches[i] = graph.function(name);
-    if (types_of(*branches[i]->body, branches[i]->arguments) !=
-            node.attributes.get<std::vector<DType>>("Tin") ||
+    if (types_of(*branches[i]->body, branches[i]->arguments) != node.attributes.get<std::vector<DType>>("Tin") ||
         types_of(*branches[i]->body, branches[i]->results) != node.attributes.get<std::vector<DType>>("Tout"))
       invalid_argument("function '{}' has other argument or result dtypes than its node", name);
   }
   for (std::size_t i = 0; i < node.output_types.size(); ++i)
-    graph.refine_shape(node, static_cast<int>(i),
-                       common(branches[0]->body->shape(branches[0]->results[i]),
-                              branches[1]->body->shape(branches[1]->results[i])));
+    graph.refine_shape(
+        node, static_cast<int>(i),
+        common(branches[0]->body->shape(branches[0]->results[i]), branches[1]->body->shape(branches[1]->results[i])));
 }
 
 // Reads the nodes of a graph, or of a function's body, which has its functions already.
@@ -93,8 +92,7 @@ class NodeReader {
 
   void index_names() {
     for (int i = 0; i < nodes_.size(); ++i)
-      if (!by_name_.emplace(nodes_[i].name(), i).second)
-        invalid_argument("two nodes are named '{}'", nodes_[i].name());
+      if (!by_name_.emplace(nodes_[i].name(), i).second) invalid_argument("two nodes are named '{}'", nodes_[i].name());
   }
 
   int place(std::string_view name) const {
@@ -290,14 +288,12 @@ class FunctionReader {
     for (int id = 0; id < body.size(); ++id) {
       const Node& node = body.node(id);
       if (is_op(node, "Arg") && !by_index.emplace(node.attributes.integer("index"), id).second)
-        invalid_argument("node '{}': argument {} is there twice", node.name,
-                         node.attributes.integer("index"));
+        invalid_argument("node '{}': argument {} is there twice", node.name, node.attributes.integer("index"));
     }
     std::vector<Endpoint> arguments;
     for (const auto& [index, id] : by_index) {
       if (index != static_cast<std::int64_t>(arguments.size()))
-        invalid_argument("node '{}': argument {} comes after {} others", body.node(id).name, index,
-                         arguments.size());
+        invalid_argument("node '{}': argument {} comes after {} others", body.node(id).name, index, arguments.size());
       arguments.push_back({id, 0});
     }
     return arguments;
@@ -314,11 +310,9 @@ class FunctionReader {
 }  // namespace
 
 std::unique_ptr<Graph> from_proto(const proto::Graph& message, const OpRegistry& ops) {
-  if (message.version() == 0)
-    fail(Code::data_loss, "the graph has no version: it is not a graph, or a part of one");
+  if (message.version() == 0) fail(Code::data_loss, "the graph has no version: it is not a graph, or a part of one");
   if (message.version() != kGraphVersion)
-    invalid_argument("the graph has version {}; this program reads version {}", message.version(),
-                     kGraphVersion);
+    invalid_argument("the graph has version {}; this program reads version {}", message.version(), kGraphVersion);
   FunctionReader functions(message, ops);
   functions.named_by(message.node());
   functions.read_all();

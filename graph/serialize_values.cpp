@@ -25,10 +25,8 @@ proto::Dims shape_to_proto(const Shape& shape) {
 
 Shape parse_shape(const proto::Dims& message) {
   if (!message.unknown_rank())
-    return Shape(
-        std::span<const std::int64_t>(message.dim().data(), static_cast<std::size_t>(message.dim_size())));
-  if (message.dim_size() != 0)
-    invalid_argument("a shape of unknown rank has {} dimensions", message.dim_size());
+    return Shape(std::span<const std::int64_t>(message.dim().data(), static_cast<std::size_t>(message.dim_size())));
+  if (message.dim_size() != 0) invalid_argument("a shape of unknown rank has {} dimensions", message.dim_size());
   return Shape::unknown_rank();
 }
 
@@ -56,8 +54,7 @@ proto::TensorValue to_proto(const Tensor& tensor) {
 Tensor from_proto(const proto::TensorValue& message) {
   const DType dtype = parse_dtype_number(message.dtype());
   const Shape shape = parse_shape(message.shape());
-  if (!shape.fully_known())
-    invalid_argument("the shape {} of a tensor is not fully known", shape.to_string());
+  if (!shape.fully_known()) invalid_argument("the shape {} of a tensor is not fully known", shape.to_string());
   if (dtype == DType::string) {
     if (!message.content().empty() || message.strings_size() != shape.num_elements())
       invalid_argument("a string{} tensor has {} strings and {} bytes of other content", shape.to_string(),
@@ -68,8 +65,7 @@ Tensor from_proto(const proto::TensorValue& message) {
   }
   if (dtype == DType::resource) invalid_argument("a tensor cannot have dtype resource");
   const std::string& content = message.content();
-  if (const std::size_t bytes = checked_bytes(dtype, shape);
-      content.size() != bytes || message.strings_size() != 0)
+  if (const std::size_t bytes = checked_bytes(dtype, shape); content.size() != bytes || message.strings_size() != 0)
     invalid_argument("a {}{} tensor has {} bytes of content instead of {}, and {} strings", name(dtype),
                      shape.to_string(), content.size(), bytes, message.strings_size());
   // Only 0 and 1 are values of a C++ bool.

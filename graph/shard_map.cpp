@@ -40,8 +40,7 @@ ShardMap::ShardMap(std::vector<VariableSpec> variables, int num_shards)
     if (!is_valid(v.dtype) || v.dtype == DType::string || v.dtype == DType::resource)
       invalid_argument("variable '{}': a shard cannot hold dtype {}", v.name, troupe::name(v.dtype));
     if (!v.shape.fully_known())
-      invalid_argument("variable '{}': its shape {} must be fully known to be sharded", v.name,
-                       v.shape.to_string());
+      invalid_argument("variable '{}': its shape {} must be fully known to be sharded", v.name, v.shape.to_string());
     const std::size_t begin = slices_.size();
     try {
       cut(v);
@@ -82,8 +81,7 @@ void ShardMap::assign() {
   std::vector<std::size_t> order(slices_.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   // Slices are by name and row already: a stable sort keeps that among equal sizes.
-  std::ranges::stable_sort(order, std::greater<>{},
-                           [&](std::size_t i) { return bytes_of_slice(slices_[i]); });
+  std::ranges::stable_sort(order, std::greater<>{}, [&](std::size_t i) { return bytes_of_slice(slices_[i]); });
   std::vector<std::int64_t> load(static_cast<std::size_t>(num_shards_), 0);
   for (std::size_t i : order) {
     const auto least = std::ranges::min_element(load);
@@ -99,9 +97,7 @@ const ShardMap::Range& ShardMap::range(std::string_view variable) const {
   return it->second;
 }
 
-const VariableSpec& ShardMap::variable(std::string_view name) const {
-  return variables_[range(name).variable];
-}
+const VariableSpec& ShardMap::variable(std::string_view name) const { return variables_[range(name).variable]; }
 
 std::span<const Slice> ShardMap::slices_of(std::string_view variable) const {
   const Range& r = range(variable);

@@ -21,15 +21,15 @@ void check(const Shape& input_shape, Loss loss, const TowerOptions& options) {
     fail(Code::unimplemented,
          "training graph: the labels are classes, so the loss must be sparse softmax cross entropy");
   if (!input_shape.has_rank()) invalid_argument("training graph: the rank of an example must be known");
-  if (options.slots < 1)
-    invalid_argument("training graph: there must be at least 1 slot, not {}", options.slots);
+  if (options.slots < 1) invalid_argument("training graph: there must be at least 1 slot, not {}", options.slots);
   if (options.batch != kUnknown && options.batch < 1)
     invalid_argument("training graph: a batch has at least 1 example, not {}", options.batch);
   if (options.micro_batches < 1)
     invalid_argument("training graph: there must be at least 1 micro-batch, not {}", options.micro_batches);
   if (options.micro_batches > 1 && (options.batch == kUnknown || options.batch % options.micro_batches != 0))
     invalid_argument("training graph: a batch of {} examples has no {} equal parts",
-                     options.batch == kUnknown ? "any number of" : std::to_string(options.batch), options.micro_batches);
+                     options.batch == kUnknown ? "any number of" : std::to_string(options.batch),
+                     options.micro_batches);
 }
 
 class Builder {
@@ -74,7 +74,8 @@ class Builder {
   Output labels(std::int64_t batch) { return placeholder(graph_, DType::i32, Shape{batch}, "labels"); }
   // `averages`: what running averages are to follow, in training.
   Output logits_of(Output images, std::vector<RunningAverage>* averages) {
-    LayerContext context{.graph = graph_, .training = averages != nullptr, .variables = variables_, .averages = averages};
+    LayerContext context{
+        .graph = graph_, .training = averages != nullptr, .variables = variables_, .averages = averages};
     return model_.apply(context, images);
   }
 
@@ -141,7 +142,8 @@ class Builder {
     Outputs before;
     if (k > 0) {
       before = {whole.loss_sum, whole.correct};
-      for (const GradientAndVariable& g : whole.gradients) before.push_back(g.gradient.is_dense() ? g.gradient.dense : g.gradient.values);
+      for (const GradientAndVariable& g : whole.gradients)
+        before.push_back(g.gradient.is_dense() ? g.gradient.dense : g.gradient.values);
     }
     const auto after = graph_.after(before);
     const std::int64_t size = options_.batch / options_.micro_batches;
@@ -233,8 +235,8 @@ class Builder {
     return out;
   }
 
-  // The sum of dense gradients divided by their number; or the rows of sparse ones one after the other, each divided by it, or, by
-  // row, by how many of the gradients have the row.
+  // The sum of dense gradients divided by their number; or the rows of sparse ones one after the other, each divided by
+  // it, or, by row, by how many of the gradients have the row.
   Gradient average(Output dense_sum, const std::vector<Gradient>& each, const char* what, bool by_row = false) {
     const auto divided = [&](Output sum) {
       return div(sum, scalar_like(sum, static_cast<double>(each.size()), what), "mean");

@@ -11,13 +11,14 @@
 // "slot_<s>/"), "_original_name", its name in tower 0. With one slot there are no such attributes: the
 // session says which it computes.
 //
-// Gradients are averaged as shards do it: summed from slot 0 on, then divided once by N (rows of sparse ones by the number of
-// slots that have them, if asked for). Before that, each slot's may be clipped. Layers that take the statistics of a batch take those of
-// their slot's (or micro-batch's), and running averages follow the mean of all (graph/running_average.hpp).
+// Gradients are averaged as shards do it: summed from slot 0 on, then divided once by N (rows of sparse ones by the
+// number of slots that have them, if asked for). Before that, each slot's may be clipped. Layers that take the
+// statistics of a batch take those of their slot's (or micro-batch's), and running averages follow the mean of all
+// (graph/running_average.hpp).
 //
-// A slot may be computed in K micro-batches: K towers of a K-th of its examples, of which each starts when the one before has
-// its gradients. These are added up from the first on and divided once by K. From the second on names begin with "micro_<k>/",
-// behind that of the slot: random nodes draw other numbers in each.
+// A slot may be computed in K micro-batches: K towers of a K-th of its examples, of which each starts when the one
+// before has its gradients. These are added up from the first on and divided once by K. From the second on names begin
+// with "micro_<k>/", behind that of the slot: random nodes draw other numbers in each.
 #pragma once
 
 #include <memory>
@@ -44,7 +45,7 @@ struct TowerOptions {
   double clip_norm = 0;  // of each slot's gradients, before they are averaged (graph/clipping.hpp); 0: any
   SparseMean sparse_mean = SparseMean::all_slots;
   bool all_reduce = false;  // applied is the mean of the gradients of all ranks of a group (graph/all_reduce.hpp)
-  bool on_shards = false;  // the graph is for shard_variables (see apply_scaled_gradients)
+  bool on_shards = false;   // the graph is for shard_variables (see apply_scaled_gradients)
   const OpRegistry* ops = nullptr;  // what layers may be made of, which outlives the graph; null: standard_ops()
 };
 

@@ -17,16 +17,14 @@ struct MomentumOptions {
   Name name;
 };
 // accum = momentum accum + g; var -= lr accum, or lr (g + momentum accum) with nesterov.
-Output apply_momentum(Output var, Output accum, Output lr, const Gradient& gradient,
-                      MomentumOptions options = {});
+Output apply_momentum(Output var, Output accum, Output lr, const Gradient& gradient, MomentumOptions options = {});
 
 struct AdagradOptions {
   double epsilon = 1e-7;
   Name name;
 };
 // accum += g^2; var -= lr g / (sqrt(accum) + epsilon).
-Output apply_adagrad(Output var, Output accum, Output lr, const Gradient& gradient,
-                     AdagradOptions options = {});
+Output apply_adagrad(Output var, Output accum, Output lr, const Gradient& gradient, AdagradOptions options = {});
 
 struct RMSPropOptions {
   double rho = 0.9;

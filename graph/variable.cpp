@@ -12,9 +12,8 @@ constexpr const char* kInitializer = "_initializer";
 
 Output zeros(Graph& graph, DType dtype, const Shape& shape) {
   if (!shape.fully_known())
-    invalid_argument(
-        "variable '{}': needs an initial value, or a fully known shape for zeros; the shape is {}",
-        graph.current_scope(), shape.to_string());
+    invalid_argument("variable '{}': needs an initial value, or a fully known shape for zeros; the shape is {}",
+                     graph.current_scope(), shape.to_string());
   const auto scope = graph.scope("zeros");
   const Output dims = constant(graph, Tensor::of<std::int64_t>(Shape{shape.rank()}, shape.dims()), "dims");
   return fill(dims, constant(graph, Tensor::zeros(dtype, Shape{}), "value"));
@@ -81,8 +80,8 @@ VariableRef variable(Graph& graph, VariableOptions options) {
   }
   const auto shape = ref.initial_value.shape().merged(options.shape);
   if (!shape)
-    invalid_argument("variable '{}': the shape is {}, but the initial value is {}", full,
-                     options.shape.to_string(), ref.initial_value.shape().to_string());
+    invalid_argument("variable '{}': the shape is {}, but the initial value is {}", full, options.shape.to_string(),
+                     ref.initial_value.shape().to_string());
   ref.dtype = ref.initial_value.dtype();
   ref.shape = *shape;
   ref.name = full;
@@ -101,15 +100,9 @@ VariableRef variable(Graph& graph, VariableOptions options) {
 
 Output VariableRef::read() const { return handle.graph->output(name + "/read"); }
 Output VariableRef::fresh_read() const { return node_of(handle, "ReadVariable", {}, dtype, {}); }
-Output VariableRef::assign(Output value) const {
-  return node_of(handle, "AssignVariable", {value}, dtype, {});
-}
-Output VariableRef::assign_add(Output value) const {
-  return node_of(handle, "AssignAddVariable", {value}, dtype, {});
-}
-Output VariableRef::assign_sub(Output value) const {
-  return node_of(handle, "AssignSubVariable", {value}, dtype, {});
-}
+Output VariableRef::assign(Output value) const { return node_of(handle, "AssignVariable", {value}, dtype, {}); }
+Output VariableRef::assign_add(Output value) const { return node_of(handle, "AssignAddVariable", {value}, dtype, {}); }
+Output VariableRef::assign_sub(Output value) const { return node_of(handle, "AssignSubVariable", {value}, dtype, {}); }
 
 std::vector<VariableInfo> variables(const Graph& graph) {
   std::vector<VariableInfo> out;
@@ -124,8 +117,7 @@ VariableRef find_variable(Graph& graph, std::string_view name) {
   if (!node || node->op->name != "Variable") fail(Code::not_found, "the graph has no variable '{}'", name);
   const VariableInfo info = describe(graph, *node);
   VariableRef ref{.handle = graph.output(*node), .dtype = info.dtype, .shape = info.shape, .name = info.name};
-  if (info.initial_value.node >= 0)
-    ref.initial_value = {&graph, info.initial_value.node, info.initial_value.index};
+  if (info.initial_value.node >= 0) ref.initial_value = {&graph, info.initial_value.node, info.initial_value.index};
   return ref;
 }
 

@@ -1,15 +1,16 @@
 #include "messages/attributes.hpp"
 
-#include <array>
-
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+
+#include <array>
 
 namespace troupe {
 
 std::string_view name(AttrType type) {
-  static constexpr std::array<std::string_view, 12> kNames = {"integer", "real",     "boolean",  "string", "dtype",   "shape",
-                                                              "tensor",  "function", "integers", "reals",  "strings", "dtypes"};
+  static constexpr std::array<std::string_view, 12> kNames = {"integer",  "real",  "boolean", "string",
+                                                              "dtype",    "shape", "tensor",  "function",
+                                                              "integers", "reals", "strings", "dtypes"};
   return kNames[static_cast<std::size_t>(type)];
 }
 

@@ -19,11 +19,25 @@ struct FunctionName {
   bool operator==(const FunctionName&) const = default;
 };
 
-enum class AttrType : std::uint8_t { integer, real, boolean, string, dtype, shape, tensor, function, integers, reals, strings, dtypes };
+enum class AttrType : std::uint8_t {
+  integer,
+  real,
+  boolean,
+  string,
+  dtype,
+  shape,
+  tensor,
+  function,
+  integers,
+  reals,
+  strings,
+  dtypes
+};
 
 // The order of the alternatives is that of AttrType.
-using AttrValue = std::variant<std::int64_t, double, bool, std::string, DType, Shape, Tensor, FunctionName,
-                               std::vector<std::int64_t>, std::vector<double>, std::vector<std::string>, std::vector<DType>>;
+using AttrValue =
+    std::variant<std::int64_t, double, bool, std::string, DType, Shape, Tensor, FunctionName, std::vector<std::int64_t>,
+                 std::vector<double>, std::vector<std::string>, std::vector<DType>>;
 
 inline AttrType type_of(const AttrValue& value) { return static_cast<AttrType>(value.index()); }
 std::string_view name(AttrType type);
@@ -58,7 +72,9 @@ class Attributes {
   DType dtype(std::string_view name) const { return get<DType>(name); }
   const Shape& shape(std::string_view name) const { return get<Shape>(name); }
   const Tensor& tensor(std::string_view name) const { return get<Tensor>(name); }
-  const std::vector<std::int64_t>& integers(std::string_view name) const { return get<std::vector<std::int64_t>>(name); }
+  const std::vector<std::int64_t>& integers(std::string_view name) const {
+    return get<std::vector<std::int64_t>>(name);
+  }
 
  private:
   const AttrValue& at(std::string_view name) const;

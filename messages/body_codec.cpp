@@ -19,12 +19,11 @@ void check_payload(const AnnouncedTensor& tensor, const Limits& limits) {
   const std::uint64_t in_memory = checked_bytes(tensor.dtype, tensor.shape);
   const std::uint64_t payload = tensor.payload_bytes;
   if (payload > limits.max_tensor_bytes || in_memory > limits.max_tensor_bytes)
-    fail(Code::resource_exhausted, "a frame announces a {}{} tensor of {} bytes; the limit is {}",
-         name(tensor.dtype), tensor.shape.to_string(), std::max(in_memory, payload), limits.max_tensor_bytes);
-  const bool fits =
-      tensor.dtype == DType::string
-          ? payload / kStringLengthBytes >= static_cast<std::uint64_t>(tensor.shape.num_elements())
-          : payload == in_memory;
+    fail(Code::resource_exhausted, "a frame announces a {}{} tensor of {} bytes; the limit is {}", name(tensor.dtype),
+         tensor.shape.to_string(), std::max(in_memory, payload), limits.max_tensor_bytes);
+  const bool fits = tensor.dtype == DType::string
+                        ? payload / kStringLengthBytes >= static_cast<std::uint64_t>(tensor.shape.num_elements())
+                        : payload == in_memory;
   if (!fits)
     fail(Code::data_loss, "a frame announces {} bytes for a {}{} tensor", payload, name(tensor.dtype),
          tensor.shape.to_string());
@@ -48,8 +47,8 @@ void BodyWriter::operator()(const Tensor& tensor) {
   (*this)(tensor.dtype());
   if (!tensor.valid()) return;
   if (!tensor.space().on_host())
-    invalid_argument("a {}{} tensor in GPU memory cannot be sent: copy it to the host first",
-                     name(tensor.dtype()), tensor.shape().to_string());
+    invalid_argument("a {}{} tensor in GPU memory cannot be sent: copy it to the host first", name(tensor.dtype()),
+                     tensor.shape().to_string());
   (*this)(static_cast<std::uint8_t>(tensor.shape().rank()));
   for (const std::int64_t dim : tensor.shape().dims()) (*this)(dim);
   (*this)(payload_size(tensor));
@@ -105,8 +104,7 @@ void BodyReader::operator()(Tensor& tensor) {
   if (!is_valid(announced.dtype) || announced.dtype == DType::resource)
     fail(Code::data_loss, "a frame has a tensor of the unknown dtype {}", static_cast<int>(announced.dtype));
   const auto rank = take<std::uint8_t>();
-  if (rank > kMaxRank)
-    fail(Code::data_loss, "a frame has a tensor of {} dimensions; the limit is {}", rank, kMaxRank);
+  if (rank > kMaxRank) fail(Code::data_loss, "a frame has a tensor of {} dimensions; the limit is {}", rank, kMaxRank);
   std::array<std::int64_t, kMaxRank> dims{};
   for (int i = 0; i < rank; ++i) {
     std::int64_t& dim = dims[static_cast<std::size_t>(i)];

@@ -48,8 +48,7 @@ template <std::unsigned_integral T>
 T read_little_endian(const char* bytes) {
   T value = 0;
   for (std::size_t i = 0; i < sizeof(T); ++i)
-    value = static_cast<T>(value |
-                           static_cast<T>(static_cast<T>(static_cast<unsigned char>(bytes[i])) << (8 * i)));
+    value = static_cast<T>(value | static_cast<T>(static_cast<T>(static_cast<unsigned char>(bytes[i])) << (8 * i)));
   return value;
 }
 

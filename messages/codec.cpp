@@ -13,8 +13,7 @@ constexpr std::size_t kKinds = std::variant_size_v<Frame>;
 
 template <std::size_t... I>
 Frame empty_frame(std::size_t kind, std::index_sequence<I...>) {
-  static constexpr std::array<Frame (*)(), kKinds> kMakers = {
-      +[] { return Frame(std::in_place_index<I>); }...};
+  static constexpr std::array<Frame (*)(), kKinds> kMakers = {+[] { return Frame(std::in_place_index<I>); }...};
   return kMakers[kind]();
 }
 
@@ -46,8 +45,8 @@ EncodedFrame encode(const Frame& frame, const Limits& limits) {
   std::visit(BodyWriter(out.head, out.payloads), frame);
   const std::size_t body = out.head.size() - kFrameHeaderBytes;
   if (body > limits.max_body)
-    fail(Code::resource_exhausted, "the fields of a {} have {} bytes; the limit is {}", kind_name(frame),
-         body, limits.max_body);
+    fail(Code::resource_exhausted, "the fields of a {} have {} bytes; the limit is {}", kind_name(frame), body,
+         limits.max_body);
   const std::size_t tensors = out.payloads.size();
   for (Tensor& tensor : out.payloads) {
     check_size(frame, tensor, limits);
@@ -61,10 +60,9 @@ EncodedFrame encode(const Frame& frame, const Limits& limits) {
     fail(Code::resource_exhausted, "the tensors of a {} have {} bytes; the limit is {}", kind_name(frame),
          out.payload_bytes, limits.max_payload);
   std::erase_if(out.payloads, [](const Tensor& tensor) { return tensor.num_bytes() == 0; });
-  out.head.replace(
-      0, kFrameHeaderBytes,
-      header_bytes({static_cast<std::uint16_t>(frame.index()), static_cast<std::uint16_t>(tensors),
-                    static_cast<std::uint32_t>(body), out.payload_bytes}));
+  out.head.replace(0, kFrameHeaderBytes,
+                   header_bytes({static_cast<std::uint16_t>(frame.index()), static_cast<std::uint16_t>(tensors),
+                                 static_cast<std::uint32_t>(body), out.payload_bytes}));
   return out;
 }
 
@@ -84,8 +82,8 @@ FrameHeader parse_frame_header(std::string_view bytes, const Limits& limits) {
     fail(Code::resource_exhausted, "a frame announces {} bytes of fields; the limit is {}", header.body_bytes,
          limits.max_body);
   if (header.payload_bytes > limits.max_payload)
-    fail(Code::resource_exhausted, "a frame announces {} bytes of tensors; the limit is {}",
-         header.payload_bytes, limits.max_payload);
+    fail(Code::resource_exhausted, "a frame announces {} bytes of tensors; the limit is {}", header.payload_bytes,
+         limits.max_payload);
   return header;
 }
 
@@ -95,16 +93,14 @@ FrameDecoder::FrameDecoder(const FrameHeader& header, std::string_view body, con
   BodyReader reader(body, limits);
   std::visit(reader, frame_);
   if (body.size() != header.body_bytes || reader.bytes_left() != 0)
-    fail(Code::data_loss, "{} bytes are left behind the fields of a {}", reader.bytes_left(),
-         kind_name(frame_));
+    fail(Code::data_loss, "{} bytes are left behind the fields of a {}", reader.bytes_left(), kind_name(frame_));
   if (reader.tensors().size() != header.tensors || reader.payload_bytes() != header.payload_bytes)
-    fail(Code::data_loss, "the header of a {} says {} tensors of {} bytes, its fields {} of {}",
-         kind_name(frame_), header.tensors, header.payload_bytes, reader.tensors().size(),
-         reader.payload_bytes());
+    fail(Code::data_loss, "the header of a {} says {} tensors of {} bytes, its fields {} of {}", kind_name(frame_),
+         header.tensors, header.payload_bytes, reader.tensors().size(), reader.payload_bytes());
   for (const AnnouncedTensor& tensor : reader.tensors()) {
     if (tensor.dtype == DType::string) {
-      string_tensors_.push_back({tensor.target, tensor.shape,
-                                 Tensor(DType::u8, Shape{static_cast<std::int64_t>(tensor.payload_bytes)})});
+      string_tensors_.push_back(
+          {tensor.target, tensor.shape, Tensor(DType::u8, Shape{static_cast<std::int64_t>(tensor.payload_bytes)})});
       destinations_.push_back(bytes_of(string_tensors_.back().bytes));
     } else {
       *tensor.target = allocate(tensor.dtype, tensor.shape);
@@ -139,8 +135,8 @@ Frame decode_from_string(std::string_view bytes, const Limits& limits) {
   bytes.remove_prefix(kFrameHeaderBytes);
   // In this order, the sum cannot overflow: both are within the limits or fit their fields.
   if (bytes.size() < header.body_bytes || bytes.size() - header.body_bytes != header.payload_bytes)
-    fail(Code::data_loss, "a frame of {} + {} bytes comes in {} bytes", header.body_bytes,
-         header.payload_bytes, bytes.size());
+    fail(Code::data_loss, "a frame of {} + {} bytes comes in {} bytes", header.body_bytes, header.payload_bytes,
+         bytes.size());
   FrameDecoder decoder(header, bytes.substr(0, header.body_bytes), limits,
                        [](DType dtype, const Shape& shape) { return Tensor(dtype, shape); });
   bytes.remove_prefix(header.body_bytes);

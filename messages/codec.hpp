@@ -33,8 +33,7 @@ inline constexpr std::uint32_t kFrameMagic = 0x46505254;  // "TRPF"
 // The number of a kind of frame on the wire.
 template <class T>
 inline constexpr std::uint16_t kind_of = []<std::size_t... I>(std::index_sequence<I...>) {
-  return static_cast<std::uint16_t>(
-      ((std::is_same_v<T, std::variant_alternative_t<I, Frame>> ? I : 0) + ...));
+  return static_cast<std::uint16_t>(((std::is_same_v<T, std::variant_alternative_t<I, Frame>> ? I : 0) + ...));
 }
 (std::make_index_sequence<std::variant_size_v<Frame>>{});
 
@@ -69,8 +68,7 @@ using TensorAllocator = std::function<Tensor(DType, const Shape&)>;
 class FrameDecoder {
  public:
   // Parses the body, then allocates the tensors. `body` is not kept.
-  FrameDecoder(const FrameHeader& header, std::string_view body, const Limits& limits,
-               const TensorAllocator& allocate);
+  FrameDecoder(const FrameHeader& header, std::string_view body, const Limits& limits, const TensorAllocator& allocate);
   FrameDecoder(const FrameDecoder&) = delete;
   FrameDecoder& operator=(const FrameDecoder&) = delete;
 

@@ -1,5 +1,5 @@
-// Requests between the node actors of different tasks, over CAF's networking. Bodies are bytes: a frame (codec.hpp) or a
-// protobuf message (proto/), because CAF's serialisation is not to be trusted with numbers (ARCHITECTURE.md). Each
+// Requests between the node actors of different tasks, over CAF's networking. Bodies are bytes: a frame (codec.hpp) or
+// a protobuf message (proto/), because CAF's serialisation is not to be trusted with numbers (ARCHITECTURE.md). Each
 // carries the token of the cluster (a Hello does too), as CAF lets anybody in who reaches the port.
 #pragma once
 
@@ -29,12 +29,14 @@ struct CloseSessionRequest {
   std::uint64_t session = 0;
 };
 
-// Where the task can be looked into. Reply: "http://HOST:PORT/?token=TOKEN", or https with the certificates of the cluster.
+// Where the task can be looked into. Reply: "http://HOST:PORT/?token=TOKEN", or https with the certificates of the
+// cluster.
 struct IntrospectorRequest {
   std::string token;
 };
 
-// What the task's shard knows of a version of its parameters: what went into it, and what came for it and did not. Reply: text.
+// What the task's shard knows of a version of its parameters: what went into it, and what came for it and did not.
+// Reply: text.
 struct ProvenanceRequest {
   std::string token;
   std::uint64_t version = 0;

@@ -70,7 +70,8 @@ DeviceName DeviceName::of(const TaskName& task, std::string type, int index) {
 TaskName DeviceName::task_name() const { return TaskName{job.value_or(""), task.value_or(0)}; }
 
 bool DeviceName::matches(const DeviceName& c) const {
-  return (!job || job == c.job) && (!task || task == c.task) && (!type || type == c.type) && (!index || index == c.index);
+  return (!job || job == c.job) && (!task || task == c.task) && (!type || type == c.type) &&
+         (!index || index == c.index);
 }
 
 std::optional<DeviceName> DeviceName::merged(const DeviceName& other) const {

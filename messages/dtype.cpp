@@ -10,17 +10,25 @@ struct Row {
   std::size_t size;
 };
 
-constexpr std::array<Row, 13> kRows = {{{"invalid", 0}, {"f32", 4}, {"f64", 8}, {"f16", 2}, {"bf16", 2},
-                                        {"i8", 1}, {"u8", 1}, {"i16", 2}, {"i32", 4}, {"i64", 8},
-                                        {"bool", 1}, {"string", sizeof(std::string)}, {"resource", 0}}};
+constexpr std::array<Row, 13> kRows = {{{"invalid", 0},
+                                        {"f32", 4},
+                                        {"f64", 8},
+                                        {"f16", 2},
+                                        {"bf16", 2},
+                                        {"i8", 1},
+                                        {"u8", 1},
+                                        {"i16", 2},
+                                        {"i32", 4},
+                                        {"i64", 8},
+                                        {"bool", 1},
+                                        {"string", sizeof(std::string)},
+                                        {"resource", 0}}};
 
 const Row& row(DType dtype) { return kRows[is_valid(dtype) ? static_cast<std::size_t>(dtype) : 0]; }
 
 }  // namespace
 
-bool is_valid(DType dtype) {
-  return static_cast<std::size_t>(dtype) < kRows.size() && dtype != DType::invalid;
-}
+bool is_valid(DType dtype) { return static_cast<std::size_t>(dtype) < kRows.size() && dtype != DType::invalid; }
 
 std::size_t size_of(DType dtype) { return row(dtype).size; }
 

@@ -7,10 +7,10 @@ namespace troupe {
 
 std::string_view name(Code code) {
   static constexpr std::array<std::string_view, 17> kNames = {
-      "ok",           "cancelled",         "unknown",         "invalid_argument",    "deadline_exceeded",
-      "not_found",    "already_exists",    "permission_denied", "resource_exhausted", "failed_precondition",
-      "aborted",      "out_of_range",      "unimplemented",   "internal",            "unavailable",
-      "data_loss",    "unauthenticated"};
+      "ok",        "cancelled",      "unknown",           "invalid_argument",   "deadline_exceeded",
+      "not_found", "already_exists", "permission_denied", "resource_exhausted", "failed_precondition",
+      "aborted",   "out_of_range",   "unimplemented",     "internal",           "unavailable",
+      "data_loss", "unauthenticated"};
   const auto index = static_cast<std::size_t>(code);
   return index < kNames.size() ? kNames[index] : "unknown";
 }

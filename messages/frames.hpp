@@ -21,8 +21,8 @@ namespace troupe {
 
 inline constexpr std::uint32_t kProtocolVersion = 1;
 
-#define TROUPE_FIELDS(...)                                 \
-  auto fields() { return std::tie(__VA_ARGS__); }          \
+#define TROUPE_FIELDS(...)                        \
+  auto fields() { return std::tie(__VA_ARGS__); } \
   auto fields() const { return std::tie(__VA_ARGS__); }
 
 // ---- Connections ---------------------------------------------------------------------------------------------------
@@ -36,8 +36,8 @@ struct Hello {
   TaskName from;
   TaskName to;
   Incarnation incarnation;
-  // Of a call: kSharesMemory, if the caller could share memory with a task on its host. Of the answer then: the place of that
-  // memory, and the next frame of the caller is a SharedMemoryAnswer. Else empty.
+  // Of a call: kSharesMemory, if the caller could share memory with a task on its host. Of the answer then: the place
+  // of that memory, and the next frame of the caller is a SharedMemoryAnswer. Else empty.
   std::string memory;
   TROUPE_FIELDS(protocol, cluster, token, from, to, incarnation, memory)
 };
@@ -98,14 +98,14 @@ struct Put {
 
 // ---- Training: workers and shards ----------------------------------------------------------------------------------
 //
-// The same tasks may train several times. `job` is the number of the job that a frame belongs to: the coordinator draws it,
-// larger than those before, and tells it to those who join. What is left of an earlier job is dropped (actors/cluster/
-// peer_actor.hpp). `view` is the membership view in which the sender, a worker, joined: what comes from before a Fence is
-// dropped. 0: it does not say.
+// The same tasks may train several times. `job` is the number of the job that a frame belongs to: the coordinator draws
+// it, larger than those before, and tells it to those who join. What is left of an earlier job is dropped
+// (actors/cluster/ peer_actor.hpp). `view` is the membership view in which the sender, a worker, joined: what comes
+// from before a Fence is dropped. 0: it does not say.
 
 // Asks a shard for slice `slice` (index in the ShardMap) at version >= min_version; answered by a Put to reply_to.
-// Synchronous shards answer with min_version itself while they have it. Asynchronous ones answer when they have taken what the
-// worker computed last, of batch `after` - 1 (0: of none): its pushes may come later than this.
+// Synchronous shards answer with min_version itself while they have it. Asynchronous ones answer when they have taken
+// what the worker computed last, of batch `after` - 1 (0: of none): its pushes may come later than this.
 struct Pull {
   std::uint32_t worker = 0;
   RendezvousKey reply_to;
@@ -135,15 +135,15 @@ struct Push {
 
 // ---- Training: workers and the coordinator -------------------------------------------------------------------------
 
-// A worker or a shard enters the job; answered by Joined. `fingerprint` covers the ShardMap, the optimizer and the training
-// options: all must agree.
-// `settings` are the options in words, one "name=value" a line, so that a disagreement can be named.
+// A worker or a shard enters the job; answered by Joined. `fingerprint` covers the ShardMap, the optimizer and the
+// training options: all must agree. `settings` are the options in words, one "name=value" a line, so that a
+// disagreement can be named.
 struct Join {
   std::uint32_t worker = 0;
   Incarnation incarnation;
   std::uint64_t fingerprint = 0;
   std::string settings;
-  bool shard = false;  // a shard of index `worker`, not a worker
+  bool shard = false;       // a shard of index `worker`, not a worker
   std::uint64_t after = 0;  // the number of the last job this task knows of: it joins a later one
   TROUPE_FIELDS(worker, incarnation, fingerprint, settings, shard, after)
 };
@@ -158,8 +158,8 @@ struct Joined {
   TROUPE_FIELDS(incarnation, job, version, error, view)
 };
 
-// A worker is lost, or has joined anew: frames of it from views below `view` are of one that is no member any more. To all
-// shards; and to the worker if such a frame has come: it may join again.
+// A worker is lost, or has joined anew: frames of it from views below `view` are of one that is no member any more. To
+// all shards; and to the worker if such a frame has come: it may join again.
 struct Fence {
   std::uint32_t worker = 0;
   std::uint64_t view = 0;
@@ -178,9 +178,9 @@ struct Leave {
   TROUPE_FIELDS(worker, incarnation, shard, after, reason)
 };
 
-// A worker has nothing to do. Answered by a Token with the same `request`, at once or when there is one; a token that a lost
-// worker leaves behind comes unasked, with request 0. A worker
-// counts its requests from 1; one that does not exceed those before it is a repetition and is dropped.
+// A worker has nothing to do. Answered by a Token with the same `request`, at once or when there is one; a token that a
+// lost worker leaves behind comes unasked, with request 0. A worker counts its requests from 1; one that does not
+// exceed those before it is a repetition and is dropped.
 struct TakeToken {
   std::uint32_t worker = 0;
   std::uint64_t request = 0;
@@ -230,8 +230,9 @@ struct Staged {
   TROUPE_FIELDS(shard, step, slot, version, job)
 };
 
-// Where a step has more slots than are needed (backup workers), the coordinator chooses. To all shards: apply the mean of
-// these, ascending, and drop the others; and to workers that hold another token of the step: it need not be computed.
+// Where a step has more slots than are needed (backup workers), the coordinator chooses. To all shards: apply the mean
+// of these, ascending, and drop the others; and to workers that hold another token of the step: it need not be
+// computed.
 struct Commit {
   std::uint64_t step = 0;
   std::vector<std::uint32_t> slots;
@@ -239,8 +240,8 @@ struct Commit {
   TROUPE_FIELDS(step, slots, job)
 };
 
-// Coordinator to all shards: save what you have at this version (asynchronous mode: now), while training goes on. Answered by
-// Saved when it is durable.
+// Coordinator to all shards: save what you have at this version (asynchronous mode: now), while training goes on.
+// Answered by Saved when it is durable.
 struct Save {
   std::uint64_t version = 0;
   std::uint64_t job = 0;
@@ -307,7 +308,8 @@ struct CollectivePart {
   TROUPE_FIELDS(group, channel, sequence, operation, hop, part, piece, tensor, error)
 };
 
-// Whether the caller uses the memory of the Hello that it got. If so, all that follows in both directions passes through it.
+// Whether the caller uses the memory of the Hello that it got. If so, all that follows in both directions passes
+// through it.
 struct SharedMemoryAnswer {
   bool used = false;
   TROUPE_FIELDS(used)
@@ -316,9 +318,9 @@ struct SharedMemoryAnswer {
 #undef TROUPE_FIELDS
 
 // The order is the number of the kind on the wire: append only.
-using Frame = std::variant<Hello, Heartbeat, Credit, Goodbye, StepStart, StepDone, StepAbort, Put, Pull, Push, Join, TakeToken,
-                           Token, TokenDone, Staged, EpochDone, Barrier, BarrierOpen, JobFailed, CollectivePart, SharedMemoryAnswer,
-                           Joined, Leave, Fence, Commit, Save, Saved>;
+using Frame = std::variant<Hello, Heartbeat, Credit, Goodbye, StepStart, StepDone, StepAbort, Put, Pull, Push, Join,
+                           TakeToken, Token, TokenDone, Staged, EpochDone, Barrier, BarrierOpen, JobFailed,
+                           CollectivePart, SharedMemoryAnswer, Joined, Leave, Fence, Commit, Save, Saved>;
 
 std::string_view kind_name(const Frame& frame);  // "Put", "Push", ...
 

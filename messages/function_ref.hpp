@@ -1,4 +1,5 @@
-// A reference to something callable: no allocation, no ownership. For parameters that are called before the call returns.
+// A reference to something callable: no allocation, no ownership. For parameters that are called before the call
+// returns.
 #pragma once
 
 #include <memory>
@@ -14,8 +15,8 @@ template <class Result, class... Args>
 class FunctionRef<Result(Args...)> {
  public:
   template <class Fn>
-    requires(!std::is_same_v<std::remove_cvref_t<Fn>, FunctionRef> && std::is_invocable_r_v<Result, Fn&, Args...>)
-  FunctionRef(Fn&& fn)  // NOLINT: implicit, as for std::function
+  requires(!std::is_same_v<std::remove_cvref_t<Fn>, FunctionRef> && std::is_invocable_r_v<Result, Fn&, Args...>)
+      FunctionRef(Fn&& fn)  // NOLINT: implicit, as for std::function
       : object_(const_cast<void*>(static_cast<const void*>(std::addressof(fn)))),
         call_([](void* object, Args... args) -> Result {
           return (*static_cast<std::remove_reference_t<Fn>*>(object))(std::forward<Args>(args)...);

@@ -14,11 +14,11 @@ struct Id {
   auto operator<=>(const Id&) const = default;
 };
 
-using SessionId = Id<struct SessionTag>;          // random, unique in a cluster
+using SessionId = Id<struct SessionTag>;             // random, unique in a cluster
 using GraphId = Id<struct GraphTag, std::uint32_t>;  // a registered graph (callable) of a session
-using StepId = Id<struct StepTag>;                // unique in a session
-using EdgeId = Id<struct EdgeTag, std::uint32_t>;  // a tensor that crosses devices, unique in a registered graph
-using Incarnation = Id<struct IncarnationTag>;    // random, new at every start of a task
+using StepId = Id<struct StepTag>;                   // unique in a session
+using EdgeId = Id<struct EdgeTag, std::uint32_t>;    // a tensor that crosses devices, unique in a registered graph
+using Incarnation = Id<struct IncarnationTag>;       // random, new at every start of a task
 
 // Random bits from the operating system.
 std::uint64_t random_id();

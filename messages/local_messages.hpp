@@ -1,4 +1,5 @@
-// Messages between the actors of one task; `local_message` marks them as such for CAF (messages/caf/types.hpp). Frames that came from another task arrive as Inbound<...>: with their sender.
+// Messages between the actors of one task; `local_message` marks them as such for CAF (messages/caf/types.hpp). Frames
+// that came from another task arrive as Inbound<...>: with their sender.
 #pragma once
 
 #include <functional>
@@ -96,8 +97,8 @@ struct AddGraph {
   LocalHandle work;
 };
 
-// Client to scheduler: may it send steps of this graph to their device itself? Answered by a DirectGraph (actors/session), or
-// nothing.
+// Client to scheduler: may it send steps of this graph to their device itself? Answered by a DirectGraph
+// (actors/session), or nothing.
 struct LendGraph {
   using local_message = void;
   SessionId session;
@@ -151,7 +152,8 @@ struct PeerDown {
   TaskName task;
   Error reason;
 };
-// Nothing has been heard of another task for a while (true), or something has again (false). Told to the coordinator on this task.
+// Nothing has been heard of another task for a while (true), or something has again (false). Told to the coordinator on
+// this task.
 struct PeerSuspected {
   using local_message = void;
   TaskName task;

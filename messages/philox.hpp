@@ -43,9 +43,13 @@ constexpr std::uint64_t mix64(std::uint64_t x) {
 }
 
 // The stream of a node in a step. `key`: the session's and the step's.
-constexpr PhiloxStream random_stream(const RandomKey& key, std::uint64_t node) { return {key.seed, mix64(mix64(node ^ key.step) ^ key.slot)}; }
+constexpr PhiloxStream random_stream(const RandomKey& key, std::uint64_t node) {
+  return {key.seed, mix64(mix64(node ^ key.step) ^ key.slot)};
+}
 // A node of the hash of its name, and of the seed that is its attribute.
-constexpr std::uint64_t random_node(std::uint64_t hash, std::int64_t seed) { return mix64(hash ^ static_cast<std::uint64_t>(seed)); }
+constexpr std::uint64_t random_node(std::uint64_t hash, std::int64_t seed) {
+  return mix64(hash ^ static_cast<std::uint64_t>(seed));
+}
 
 // A float in [0, 1): 24 bits.
 constexpr float uniform_float(std::uint32_t bits) { return static_cast<float>(bits >> 8) * 0x1p-24f; }

@@ -6,11 +6,12 @@
 //                        |     +-----SegmentDone--------+----Put----> rendezvous, or peer of the consumer's task
 //                        +--Await--> rendezvous --Delivered--> scheduler
 //   device --Contribute--> collective ==CollectivePart==> collective of another rank;  collective --Put--> rendezvous
-//   peer of another task ==frames==> peer here --Inbound<...>--> scheduler, collective, shard, coordinator, worker; Put --> rendezvous
+//   peer of another task ==frames==> peer here --Inbound<...>--> scheduler, collective, shard, coordinator, worker; Put
+//   --> rendezvous
 //
-// One actor of each kind per task, but: a device actor per device, a partition actor per (registered graph, device), a peer
-// per remote task. Everything is a message; state belongs to one actor. Frames (messages/frames.hpp) travel inside a task
-// as Inbound<frame>, with their sender, and leave it as Outbound{frame} to a peer.
+// One actor of each kind per task, but: a device actor per device, a partition actor per (registered graph, device), a
+// peer per remote task. Everything is a message; state belongs to one actor. Frames (messages/frames.hpp) travel inside
+// a task as Inbound<frame>, with their sender, and leave it as Outbound{frame} to a peer.
 #pragma once
 
 #include <caf/replies_to.hpp>
@@ -45,9 +46,10 @@ using RendezvousActor = caf::typed_actor<caf::reacts_to<Put>, caf::reacts_to<Awa
                                          caf::reacts_to<EndSession>, caf::reacts_to<Stop>>;
 
 // This task's place in groups of tasks that run collectives.
-using CollectiveActor = caf::typed_actor<caf::replies_to<OpenGroup>::with<GroupOpened>, caf::reacts_to<CloseGroup>, caf::reacts_to<Contribute>,
-                                         caf::reacts_to<DevicesDone>, caf::reacts_to<Inbound<CollectivePart>>, caf::reacts_to<PeerUp>,
-                                         caf::reacts_to<PeerDown>, caf::reacts_to<Tick>, caf::reacts_to<Stop>>;
+using CollectiveActor =
+    caf::typed_actor<caf::replies_to<OpenGroup>::with<GroupOpened>, caf::reacts_to<CloseGroup>,
+                     caf::reacts_to<Contribute>, caf::reacts_to<DevicesDone>, caf::reacts_to<Inbound<CollectivePart>>,
+                     caf::reacts_to<PeerUp>, caf::reacts_to<PeerDown>, caf::reacts_to<Tick>, caf::reacts_to<Stop>>;
 
 // Tells the scheduler of its neighbours, which were spawned after it.
 struct MeetAt {
@@ -57,10 +59,12 @@ struct MeetAt {
 };
 
 // Topological dispatch over segments: ready counts of all steps in flight on the task.
-using SchedulerActor = StepFrameSink::extend<
-    caf::reacts_to<MeetAt>, caf::reacts_to<RunStep>, caf::reacts_to<CancelStep>, caf::reacts_to<SegmentDone>, caf::reacts_to<Delivered>,
-    caf::reacts_to<Landed>, caf::replies_to<AddGraph>::with<Reply>, caf::replies_to<LendGraph>::with<GraphLent>, caf::replies_to<CloseSessionRequest>::with<Reply>,
-    caf::reacts_to<Tick>, caf::reacts_to<PeerUp>, caf::reacts_to<PeerDown>, caf::reacts_to<Stop>>;
+using SchedulerActor =
+    StepFrameSink::extend<caf::reacts_to<MeetAt>, caf::reacts_to<RunStep>, caf::reacts_to<CancelStep>,
+                          caf::reacts_to<SegmentDone>, caf::reacts_to<Delivered>, caf::reacts_to<Landed>,
+                          caf::replies_to<AddGraph>::with<Reply>, caf::replies_to<LendGraph>::with<GraphLent>,
+                          caf::replies_to<CloseSessionRequest>::with<Reply>, caf::reacts_to<Tick>,
+                          caf::reacts_to<PeerUp>, caf::reacts_to<PeerDown>, caf::reacts_to<Stop>>;
 
 // Runs segments on its device's streams. Its mailbox is the device's compute stream.
 using DeviceActor = caf::typed_actor<caf::reacts_to<ExecuteSegment>, caf::reacts_to<Stop>>;
@@ -69,27 +73,36 @@ using DeviceActor = caf::typed_actor<caf::reacts_to<ExecuteSegment>, caf::reacts
 using PartitionActor = caf::typed_actor<caf::replies_to<BuildPlan>::with<Built>, caf::reacts_to<Stop>>;
 
 // A shard: a slice of the parameters and their optimizer slots.
-using ShardActor = caf::typed_actor<caf::reacts_to<JobRoutes>, caf::reacts_to<Outbound>, caf::reacts_to<Inbound<Joined>>, caf::reacts_to<Inbound<Pull>>,
-                                    caf::reacts_to<Inbound<Push>>, caf::reacts_to<Inbound<Commit>>, caf::reacts_to<Inbound<Fence>>, caf::reacts_to<Inbound<Save>>,
-                                    caf::reacts_to<Inbound<BarrierOpen>>, caf::reacts_to<Inbound<JobFailed>>, caf::reacts_to<PeerUp>, caf::reacts_to<PeerDown>,
-                                    caf::reacts_to<Tick>, caf::replies_to<ProvenanceRequest>::with<Reply>, caf::reacts_to<Stop>>;
+using ShardActor =
+    caf::typed_actor<caf::reacts_to<JobRoutes>, caf::reacts_to<Outbound>, caf::reacts_to<Inbound<Joined>>,
+                     caf::reacts_to<Inbound<Pull>>, caf::reacts_to<Inbound<Push>>, caf::reacts_to<Inbound<Commit>>,
+                     caf::reacts_to<Inbound<Fence>>, caf::reacts_to<Inbound<Save>>,
+                     caf::reacts_to<Inbound<BarrierOpen>>, caf::reacts_to<Inbound<JobFailed>>, caf::reacts_to<PeerUp>,
+                     caf::reacts_to<PeerDown>, caf::reacts_to<Tick>, caf::replies_to<ProvenanceRequest>::with<Reply>,
+                     caf::reacts_to<Stop>>;
 
 // Membership, tokens, barriers and the global step of a training job.
 using CoordinatorActor =
-    caf::typed_actor<caf::reacts_to<JobRoutes>, caf::reacts_to<Inbound<Join>>, caf::reacts_to<Inbound<Leave>>, caf::reacts_to<Inbound<TakeToken>>, caf::reacts_to<Inbound<TokenDone>>,
-                     caf::reacts_to<Inbound<Staged>>, caf::reacts_to<Inbound<Saved>>, caf::reacts_to<Inbound<Barrier>>, caf::reacts_to<PeerUp>,
-                     caf::reacts_to<PeerDown>, caf::reacts_to<PeerSuspected>, caf::reacts_to<Tick>, caf::reacts_to<Stop>>;
+    caf::typed_actor<caf::reacts_to<JobRoutes>, caf::reacts_to<Inbound<Join>>, caf::reacts_to<Inbound<Leave>>,
+                     caf::reacts_to<Inbound<TakeToken>>, caf::reacts_to<Inbound<TokenDone>>,
+                     caf::reacts_to<Inbound<Staged>>, caf::reacts_to<Inbound<Saved>>, caf::reacts_to<Inbound<Barrier>>,
+                     caf::reacts_to<PeerUp>, caf::reacts_to<PeerDown>, caf::reacts_to<PeerSuspected>,
+                     caf::reacts_to<Tick>, caf::reacts_to<Stop>>;
 
 // A worker's place in a training job: carries the training loop's frames to the coordinator, and what comes back to it.
-using WorkerActor = caf::typed_actor<caf::reacts_to<Outbound>, caf::reacts_to<Inbound<Joined>>, caf::reacts_to<Inbound<Token>>, caf::reacts_to<Inbound<EpochDone>>,
-                                     caf::reacts_to<Inbound<Commit>>, caf::reacts_to<Inbound<Fence>>, caf::reacts_to<Inbound<BarrierOpen>>, caf::reacts_to<Inbound<JobFailed>>,
+using WorkerActor = caf::typed_actor<caf::reacts_to<Outbound>, caf::reacts_to<Inbound<Joined>>,
+                                     caf::reacts_to<Inbound<Token>>, caf::reacts_to<Inbound<EpochDone>>,
+                                     caf::reacts_to<Inbound<Commit>>, caf::reacts_to<Inbound<Fence>>,
+                                     caf::reacts_to<Inbound<BarrierOpen>>, caf::reacts_to<Inbound<JobFailed>>,
                                      caf::reacts_to<PeerUp>, caf::reacts_to<PeerDown>, caf::reacts_to<Stop>>;
 
 // The answer to a Leave.
-inline Joined left(const Leave& leave, std::uint64_t job) { return {.incarnation = leave.incarnation, .job = job, .error = Error(Code::cancelled, "it has left the job")}; }
+inline Joined left(const Leave& leave, std::uint64_t job) {
+  return {.incarnation = leave.incarnation, .job = job, .error = Error(Code::cancelled, "it has left the job")};
+}
 
-// Where the frames of a training job go on this task. What comes before its actor is there is kept for it; what is of an
-// earlier job is dropped. `job` 0: the task joins, and does not know the number yet.
+// Where the frames of a training job go on this task. What comes before its actor is there is kept for it; what is of
+// an earlier job is dropped. `job` 0: the task joins, and does not know the number yet.
 struct JobRoutes {
   using local_message = void;
   ShardActor shard;
@@ -102,23 +115,26 @@ struct JobRoutes {
 using IntrospectorActor = caf::typed_actor<caf::replies_to<IntrospectorRequest>::with<Reply>, caf::reacts_to<Stop>>;
 
 // What another task may ask of this one, over CAF. Beside a HelloRequest travels the NodeActor of the asker.
-using NodeActor = caf::typed_actor<caf::replies_to<HelloRequest, caf::strong_actor_ptr>::with<Reply>, caf::replies_to<RegisterGraphRequest>::with<Reply>,
-                                   caf::replies_to<CloseSessionRequest>::with<Reply>,
-                                   caf::replies_to<IntrospectorRequest>::with<Reply>, caf::replies_to<ProvenanceRequest>::with<Reply>>;
+using NodeActor = caf::typed_actor<
+    caf::replies_to<HelloRequest, caf::strong_actor_ptr>::with<Reply>,
+    caf::replies_to<RegisterGraphRequest>::with<Reply>, caf::replies_to<CloseSessionRequest>::with<Reply>,
+    caf::replies_to<IntrospectorRequest>::with<Reply>, caf::replies_to<ProvenanceRequest>::with<Reply>>;
 
 // The task's own side of its node: the directory of peers.
 struct Observe {
   using local_message = void;
   PeerObserver observer;
 };
-// This link to the task is lost. Observers hear PeerDown, unless the task has come again by then: they have heard it before that.
+// This link to the task is lost. Observers hear PeerDown, unless the task has come again by then: they have heard it
+// before that.
 struct PeerLost {
   using local_message = void;
   TaskName task;
   PeerActor peer;
   Error reason;
 };
-using LocalNodeActor = NodeActor::extend<caf::reacts_to<PeerUp>, caf::reacts_to<PeerLost>, caf::reacts_to<PeerSuspected>, caf::reacts_to<Observe>,
+using LocalNodeActor = NodeActor::extend<caf::reacts_to<PeerUp>, caf::reacts_to<PeerLost>,
+                                         caf::reacts_to<PeerSuspected>, caf::reacts_to<Observe>,
                                          caf::reacts_to<JoinCluster>, caf::reacts_to<JobRoutes>, caf::reacts_to<Stop>>;
 
 }  // namespace troupe

@@ -121,19 +121,42 @@ std::string Tensor::to_string(int limit) const {
   text += " =";
   const std::int64_t shown = std::min<std::int64_t>(limit, elements_);
   switch (dtype_) {
-    case DType::f32: append_values<float>(text, *this, shown); break;
-    case DType::f64: append_values<double>(text, *this, shown); break;
-    case DType::f16: append_values<Half>(text, *this, shown); break;
-    case DType::bf16: append_values<BFloat16>(text, *this, shown); break;
-    case DType::i8: append_values<std::int8_t>(text, *this, shown); break;
-    case DType::u8: append_values<std::uint8_t>(text, *this, shown); break;
-    case DType::i16: append_values<std::int16_t>(text, *this, shown); break;
-    case DType::i32: append_values<std::int32_t>(text, *this, shown); break;
-    case DType::i64: append_values<std::int64_t>(text, *this, shown); break;
-    case DType::boolean: append_values<bool>(text, *this, shown); break;
-    case DType::string: append_values<std::string>(text, *this, shown); break;
+    case DType::f32:
+      append_values<float>(text, *this, shown);
+      break;
+    case DType::f64:
+      append_values<double>(text, *this, shown);
+      break;
+    case DType::f16:
+      append_values<Half>(text, *this, shown);
+      break;
+    case DType::bf16:
+      append_values<BFloat16>(text, *this, shown);
+      break;
+    case DType::i8:
+      append_values<std::int8_t>(text, *this, shown);
+      break;
+    case DType::u8:
+      append_values<std::uint8_t>(text, *this, shown);
+      break;
+    case DType::i16:
+      append_values<std::int16_t>(text, *this, shown);
+      break;
+    case DType::i32:
+      append_values<std::int32_t>(text, *this, shown);
+      break;
+    case DType::i64:
+      append_values<std::int64_t>(text, *this, shown);
+      break;
+    case DType::boolean:
+      append_values<bool>(text, *this, shown);
+      break;
+    case DType::string:
+      append_values<std::string>(text, *this, shown);
+      break;
     case DType::invalid:
-    case DType::resource: break;
+    case DType::resource:
+      break;
   }
   return shown < elements_ ? text + " ..." : text;
 }
@@ -146,7 +169,8 @@ void Tensor::check_access(DType wanted) const {
 }
 
 void Tensor::check_single() const {
-  if (elements_ != 1) invalid_argument("item() needs one element, the tensor is {}{}", name(dtype_), shape_.to_string());
+  if (elements_ != 1)
+    invalid_argument("item() needs one element, the tensor is {}{}", name(dtype_), shape_.to_string());
 }
 
 bool bitwise_equal(const Tensor& a, const Tensor& b) {

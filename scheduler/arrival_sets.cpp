@@ -27,8 +27,8 @@ int ArrivalSets::intern(Bits bits) {
     if (sets_[static_cast<std::size_t>(it->second)] == bits) return it->second;
   words_ += bits.size();
   if (words_ > kMaxWords)
-    fail(Code::resource_exhausted, "the partition awaits too many tensors in too many combinations ({} segments so far)",
-         sets_.size());
+    fail(Code::resource_exhausted,
+         "the partition awaits too many tensors in too many combinations ({} segments so far)", sets_.size());
   const int number = static_cast<int>(sets_.size());
   sets_.push_back(std::move(bits));
   by_hash_.emplace(h, number);

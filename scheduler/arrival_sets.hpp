@@ -1,4 +1,5 @@
-// Sets of arrivals, interned: equal sets have equal numbers, so that nodes are grouped into segments by comparing integers.
+// Sets of arrivals, interned: equal sets have equal numbers, so that nodes are grouped into segments by comparing
+// integers.
 #pragma once
 
 #include <cstdint>

@@ -5,9 +5,9 @@
 namespace troupe {
 namespace {
 
-constexpr double kCallNs = 50;           // to run any kernel
-constexpr double kProductsPerNs = 40;    // multiply-adds of a matrix product
-constexpr double kBytesPerNs = 8;        // of elementwise work
+constexpr double kCallNs = 50;         // to run any kernel
+constexpr double kProductsPerNs = 40;  // multiply-adds of a matrix product
+constexpr double kBytesPerNs = 8;      // of elementwise work
 constexpr double kUnknownDim = 32;
 
 double elements(const Shape& shape) {
@@ -25,7 +25,8 @@ double dim(const Shape& shape, int i) {
 double bytes(const Graph& graph, const Node& node) {
   double sum = 0;
   for (const Endpoint& e : node.inputs)
-    if (graph.dtype(e) != DType::resource) sum += elements(graph.shape(e)) * static_cast<double>(size_of(graph.dtype(e)));
+    if (graph.dtype(e) != DType::resource)
+      sum += elements(graph.shape(e)) * static_cast<double>(size_of(graph.dtype(e)));
   for (std::size_t i = 0; i < node.output_types.size(); ++i)
     sum += elements(node.output_shapes[i]) * static_cast<double>(size_of(node.output_types[i]));
   return sum;
@@ -42,7 +43,8 @@ double products(const Graph& graph, const Node& node) {
   const bool forward = op == "Conv2D" || op == "FusedConv2D";
   if (!forward && op != "Conv2DBackpropInput" && op != "Conv2DBackpropFilter") return 0;
   const Shape& filter = graph.shape(node.inputs[1]);
-  return elements(forward ? node.output_shapes[0] : graph.shape(node.inputs[2])) * dim(filter, 0) * dim(filter, 1) * dim(filter, 2);
+  return elements(forward ? node.output_shapes[0] : graph.shape(node.inputs[2])) * dim(filter, 0) * dim(filter, 1) *
+         dim(filter, 2);
 }
 
 }  // namespace

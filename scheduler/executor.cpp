@@ -7,8 +7,8 @@ namespace troupe {
 namespace {
 
 // Runs the chosen branch of an If in a frame of its own.
-void run_branch(PlanFrame& frame, const PlanNode& node, NodeContext& context, const std::atomic<bool>& aborted, Device& device,
-                Outbox& outbox) {
+void run_branch(PlanFrame& frame, const PlanNode& node, NodeContext& context, const std::atomic<bool>& aborted,
+                Device& device, Outbox& outbox) {
   const Tensor condition = device.read(context.input(0));
   if (!condition.valid() || condition.dtype() != DType::boolean || condition.num_elements() != 1)
     invalid_argument("the condition must be one bool, not {}", condition.to_string());
@@ -29,27 +29,44 @@ void run_branch(PlanFrame& frame, const PlanNode& node, NodeContext& context, co
     inner.slots[body.argument_slots[i]] = taken.valid() ? std::move(taken) : context.input(input);
   }
   for (const Segment& segment : body.segments)
-    if (Error error = (TraceSlice::current() ? run_in_order_traced : run_in_order)(inner, segment, aborted, device, outbox)) throw error;
+    if (Error error =
+            (TraceSlice::current() ? run_in_order_traced : run_in_order)(inner, segment, aborted, device, outbox))
+      throw error;
   for (std::size_t i = 0; i < body.results.size(); ++i) {
     const InputRef ref = body.results[i];
-    context.set_output(static_cast<int>(i), ref.kind == InputRef::Kind::constant ? body.constants[ref.index] : inner.slots[ref.index]);
+    context.set_output(static_cast<int>(i),
+                       ref.kind == InputRef::Kind::constant ? body.constants[ref.index] : inner.slots[ref.index]);
   }
   inner.clear();
 }
 
 }  // namespace
 
-void run_node(PlanFrame& frame, const PlanNode& node, NodeContext& context, const std::atomic<bool>& aborted, Device& device,
-              Outbox& outbox) {
+void run_node(PlanFrame& frame, const PlanNode& node, NodeContext& context, const std::atomic<bool>& aborted,
+              Device& device, Outbox& outbox) {
   const Plan& plan = frame.plan();
   switch (node.kind) {
-    case PlanNode::Kind::kernel: plan.kernels[node.target](context); break;  // run_in_order has a shorter way to these
-    case PlanNode::Kind::send: outbox.send(node.target, context.input(0)); break;
-    case PlanNode::Kind::push: outbox.push(plan.pushes[node.target], context.input(0), Tensor()); break;
-    case PlanNode::Kind::push_sparse: outbox.push(plan.pushes[node.target], context.input(1), context.input(0)); break;
-    case PlanNode::Kind::contribute: outbox.contribute(plan.contributions[node.target], context.input(0)); break;
-    case PlanNode::Kind::fetch: frame.fetches[node.target] = context.input(0); break;
-    case PlanNode::Kind::branch: run_branch(frame, node, context, aborted, device, outbox); break;
+    case PlanNode::Kind::kernel:
+      plan.kernels[node.target](context);
+      break;  // run_in_order has a shorter way to these
+    case PlanNode::Kind::send:
+      outbox.send(node.target, context.input(0));
+      break;
+    case PlanNode::Kind::push:
+      outbox.push(plan.pushes[node.target], context.input(0), Tensor());
+      break;
+    case PlanNode::Kind::push_sparse:
+      outbox.push(plan.pushes[node.target], context.input(1), context.input(0));
+      break;
+    case PlanNode::Kind::contribute:
+      outbox.contribute(plan.contributions[node.target], context.input(0));
+      break;
+    case PlanNode::Kind::fetch:
+      frame.fetches[node.target] = context.input(0);
+      break;
+    case PlanNode::Kind::branch:
+      run_branch(frame, node, context, aborted, device, outbox);
+      break;
   }
   if (node.flushes) outbox.flush();
 }
@@ -59,7 +76,8 @@ Error node_error(const Plan& plan, const PlanNode& node) {
   return current_error().within(fmt::format("{} '{}' on {}", info.op, info.name, plan.device));
 }
 
-Error run_nodes(PlanFrame& frame, std::uint32_t first, std::uint32_t end, const std::atomic<bool>& aborted, Device& device, Outbox& outbox) {
+Error run_nodes(PlanFrame& frame, std::uint32_t first, std::uint32_t end, const std::atomic<bool>& aborted,
+                Device& device, Outbox& outbox) {
   const Plan& plan = frame.plan();
   NodeContext context(frame, device, false);
   const PlanNode* const nodes = plan.nodes.data();
@@ -83,7 +101,8 @@ Error run_nodes(PlanFrame& frame, std::uint32_t first, std::uint32_t end, const 
   return Error();
 }
 
-Error run_in_order(PlanFrame& frame, const Segment& segment, const std::atomic<bool>& aborted, Device& device, Outbox& outbox) {
+Error run_in_order(PlanFrame& frame, const Segment& segment, const std::atomic<bool>& aborted, Device& device,
+                   Outbox& outbox) {
   return run_nodes(frame, segment.first_node, segment.first_node + segment.num_nodes, aborted, device, outbox);
 }
 
@@ -93,8 +112,8 @@ Variable& VariableStore::get(const VariableDecl& decl) {
   if (!variable)
     variable = std::make_unique<Variable>(decl.name, decl.dtype, decl.shape);
   else if (variable->dtype() != decl.dtype || !(variable->shape() == decl.shape))
-    invalid_argument("variable '{}' is {}{} in this session, a graph declares it as {}{}", decl.name, name(variable->dtype()),
-                     variable->shape().to_string(), name(decl.dtype), decl.shape.to_string());
+    invalid_argument("variable '{}' is {}{} in this session, a graph declares it as {}{}", decl.name,
+                     name(variable->dtype()), variable->shape().to_string(), name(decl.dtype), decl.shape.to_string());
   return *variable;
 }
 
@@ -146,10 +165,12 @@ Error run_segment(PlanFrame& frame, std::uint32_t segment, Device& device, Outbo
   }
   const Segment& which = frame.plan().segments[segment];
   const bool side_by_side = which.order >= 0 && device.parallelism().threads() > 1;
-  Error error = side_by_side ? run_side_by_side(frame, which, frame.plan().orders[static_cast<std::size_t>(which.order)], device, outbox)
-                : TraceSlice::current() ? run_in_order_traced(frame, which, frame.aborted, device, outbox)
-                : device.attributes().synchronous ? run_in_order(frame, which, frame.aborted, device, outbox)
-                                                  : run_with_replays(frame, segment, device, outbox);
+  Error error =
+      side_by_side
+          ? run_side_by_side(frame, which, frame.plan().orders[static_cast<std::size_t>(which.order)], device, outbox)
+      : TraceSlice::current()           ? run_in_order_traced(frame, which, frame.aborted, device, outbox)
+      : device.attributes().synchronous ? run_in_order(frame, which, frame.aborted, device, outbox)
+                                        : run_with_replays(frame, segment, device, outbox);
   frame.current_node.store(PlanFrame::kIdle, std::memory_order_relaxed);
   return error;
 }

@@ -41,11 +41,12 @@ class VariableStore {
   std::map<std::string, std::unique_ptr<Variable>, std::less<>> variables_;
 };
 
-// One execution of a plan: its values, and the memory they live in. Reused from step to step. The plan and the variables
-// must outlive it.
+// One execution of a plan: its values, and the memory they live in. Reused from step to step. The plan and the
+// variables must outlive it.
 //
-// Threads: between begin() and clear() a slot belongs to the device's threads once a segment that may touch it is ready; before
-// that, slots of arrivals and feeds belong to the scheduler. `aborted` and `current_node` may be used by both at any time.
+// Threads: between begin() and clear() a slot belongs to the device's threads once a segment that may touch it is
+// ready; before that, slots of arrivals and feeds belong to the scheduler. `aborted` and `current_node` may be used by
+// both at any time.
 class PlanFrame {
  public:
   // `owner` keeps the plan and the variables alive: a segment may outlast its session.
@@ -59,14 +60,14 @@ class PlanFrame {
 
   const Plan& plan() const { return plan_; }
   std::vector<Tensor> slots;
-  std::vector<Tensor> fetches;           // by position in plan.fetch_indices
-  std::vector<std::uint16_t> uses;       // left, of counted slots
+  std::vector<Tensor> fetches;      // by position in plan.fetch_indices
+  std::vector<std::uint16_t> uses;  // left, of counted slots
   std::vector<Variable*> variables;
   std::vector<std::unique_ptr<PlanFrame>> branch_frames;  // two for each branch
-  std::vector<BufferRef> blocks;         // of the memory plan; empty until first used
-  std::vector<std::unique_ptr<SegmentReplay>> replays;  // by segment; empty until first used
+  std::vector<BufferRef> blocks;                          // of the memory plan; empty until first used
+  std::vector<std::unique_ptr<SegmentReplay>> replays;    // by segment; empty until first used
   RandomKey random;
-  std::atomic<bool> aborted{false};      // set by others: stop at the next node
+  std::atomic<bool> aborted{false};  // set by others: stop at the next node
   static constexpr std::uint32_t kIdle = 0xffffffffu;
   std::atomic<std::uint32_t> current_node{kIdle};  // for those who ask what is running
   std::string running() const;                     // that node: "MatMul 'dense/matmul'"; "": none. On any thread
@@ -76,9 +77,9 @@ class PlanFrame {
   std::shared_ptr<const void> owner_;
 };
 
-// Runs segment `segment` of the frame's plan from start to end; its nodes one after the other, or, if the plan says so and the
-// device has threads for it, side by side: the results are the same. Returns the error of the node that failed, naming op, node
-// and device; an aborted frame gives Code::cancelled.
+// Runs segment `segment` of the frame's plan from start to end; its nodes one after the other, or, if the plan says so
+// and the device has threads for it, side by side: the results are the same. Returns the error of the node that failed,
+// naming op, node and device; an aborted frame gives Code::cancelled.
 Error run_segment(PlanFrame& frame, std::uint32_t segment, Device& device, Outbox& outbox);
 
 }  // namespace troupe

@@ -21,8 +21,8 @@ std::size_t bytes_of(const SlotType& type) {
   }
 }
 
-// Goes through one segment in order, handing blocks out and taking them back. Outputs that are views of one another hold
-// their block together.
+// Goes through one segment in order, handing blocks out and taking them back. Outputs that are views of one another
+// hold their block together.
 class SegmentPlanner {
  public:
   SegmentPlanner(const Plan& plan, const std::vector<SlotType>& types, const std::vector<Reuse>& reuse, MemoryPlan& out)
@@ -123,7 +123,7 @@ class SegmentPlanner {
   const std::vector<SlotType>& types_;
   const std::vector<Reuse>& reuse_;
   MemoryPlan& out_;
-  std::vector<int> holders_;                                    // slots, by block
+  std::vector<int> holders_;                                // slots, by block
   std::map<std::size_t, std::vector<std::uint32_t>> free_;  // by size
 };
 

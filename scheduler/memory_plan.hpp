@@ -1,5 +1,5 @@
-// Memory of a plan, worked out when it is built: outputs of known size are given blocks, and outputs whose lifetimes do not
-// overlap share one. A node that can write in place gives its input's block to its output.
+// Memory of a plan, worked out when it is built: outputs of known size are given blocks, and outputs whose lifetimes do
+// not overlap share one. A node that can write in place gives its input's block to its output.
 //
 // A block is a hint that is safe to be wrong: it is lent to an output only while nobody else refers to it (a fetched
 // tensor may, long after the step); otherwise the output gets memory of the device's allocator.
@@ -18,13 +18,13 @@ namespace troupe {
 struct MemoryPlan {
   static constexpr std::uint32_t kNone = 0xffffffffu;
 
-  std::vector<std::uint32_t> block_of;    // by slot; kNone: not planned
-  std::vector<std::size_t> slot_bytes;    // of planned slots
-  std::vector<std::size_t> block_bytes;   // by block
-  std::size_t peak_bytes = 0;             // of all blocks
+  std::vector<std::uint32_t> block_of;   // by slot; kNone: not planned
+  std::vector<std::size_t> slot_bytes;   // of planned slots
+  std::vector<std::size_t> block_bytes;  // by block
+  std::size_t peak_bytes = 0;            // of all blocks
   std::uint32_t planned_slots = 0;
-  std::uint32_t in_place_slots = 0;       // of them, in the block of an input
-  std::uint32_t unknown_slots = 0;        // whose size is not known before the step: left to the allocator
+  std::uint32_t in_place_slots = 0;  // of them, in the block of an input
+  std::uint32_t unknown_slots = 0;   // whose size is not known before the step: left to the allocator
 };
 
 class Plan;
@@ -35,8 +35,8 @@ struct SlotType {
   Shape shape;
 };
 
-// `types` by slot; `reuse` by node of the plan. Uses and last uses of the plan's inputs must be marked. Nodes that may run
-// side by side get no blocks.
+// `types` by slot; `reuse` by node of the plan. Uses and last uses of the plan's inputs must be marked. Nodes that may
+// run side by side get no blocks.
 MemoryPlan plan_memory(const Plan& plan, const std::vector<SlotType>& types, const std::vector<Reuse>& reuse);
 
 }  // namespace troupe

@@ -7,7 +7,8 @@ namespace troupe {
 const Tensor& NodeContext::input(int index) const {
   const InputRef ref = refs_[index];
   if (ref.kind == InputRef::Kind::constant) return plan_.constants[ref.index];
-  if (ref.kind == InputRef::Kind::variable) invalid_argument("input {} is a variable; a tensor was expected: read it first", index);
+  if (ref.kind == InputRef::Kind::variable)
+    invalid_argument("input {} is a variable; a tensor was expected: read it first", index);
   return frame_.slots[ref.index];
 }
 
@@ -25,7 +26,8 @@ void NodeContext::set_output(int index, Tensor value) {
 
 Tensor NodeContext::take_input(int index) {
   const InputRef ref = refs_[index];
-  const bool last = ref.kind == InputRef::Kind::slot_last || (ref.kind == InputRef::Kind::slot_counted && only_use_left(ref.index));
+  const bool last =
+      ref.kind == InputRef::Kind::slot_last || (ref.kind == InputRef::Kind::slot_counted && only_use_left(ref.index));
   if (!last) return {};
   // The same slot may be another input of this node too: those refs are not the last use, unless counted together.
   for (int i = 0; i < node_->num_inputs; ++i)
@@ -58,7 +60,8 @@ BufferRef NodeContext::NodeMemory::allocate(std::size_t bytes, DType dtype, cons
     context_.lent_ |= bit;
     BufferRef& planned = context_.frame_.blocks[block];
     // What somebody keeps, a client or a variable, is theirs: the block gets new memory.
-    if (!planned || !planned->unique()) planned = context_.device_.allocator().allocate(plan.block_bytes[block], dtype, shape);
+    if (!planned || !planned->unique())
+      planned = context_.device_.allocator().allocate(plan.block_bytes[block], dtype, shape);
     return planned;
   }
   return context_.device_.allocator().allocate(bytes, dtype, shape);

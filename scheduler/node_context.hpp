@@ -10,7 +10,13 @@ class NodeContext final : public KernelContext, private AllocationSource {
  public:
   // `shared`: other threads run nodes of the same frame at this time. `planned`: outputs lie in the frame's blocks.
   NodeContext(PlanFrame& frame, Device& device, bool shared, bool planned = true)
-      : frame_(frame), plan_(frame.plan()), device_(device), shared_(shared), planned_(planned), memory_(*this), scope_(*this) {}
+      : frame_(frame),
+        plan_(frame.plan()),
+        device_(device),
+        shared_(shared),
+        planned_(planned),
+        memory_(*this),
+        scope_(*this) {}
 
   void enter(const PlanNode& node) {
     node_ = &node;
@@ -85,19 +91,23 @@ class NodeContext final : public KernelContext, private AllocationSource {
 };
 
 // Runs the node the context has entered, and leaves it. Throws what its kernel throws.
-void run_node(PlanFrame& frame, const PlanNode& node, NodeContext& context, const std::atomic<bool>& aborted, Device& device,
-              Outbox& outbox);
+void run_node(PlanFrame& frame, const PlanNode& node, NodeContext& context, const std::atomic<bool>& aborted,
+              Device& device, Outbox& outbox);
 // The error in flight, with the node's op, name and device. Call inside a catch block.
 Error node_error(const Plan& plan, const PlanNode& node);
 // Runs nodes [first, end) of the plan one after the other.
-Error run_nodes(PlanFrame& frame, std::uint32_t first, std::uint32_t end, const std::atomic<bool>& aborted, Device& device, Outbox& outbox);
+Error run_nodes(PlanFrame& frame, std::uint32_t first, std::uint32_t end, const std::atomic<bool>& aborted,
+                Device& device, Outbox& outbox);
 // Those of a segment.
-Error run_in_order(PlanFrame& frame, const Segment& segment, const std::atomic<bool>& aborted, Device& device, Outbox& outbox);
+Error run_in_order(PlanFrame& frame, const Segment& segment, const std::atomic<bool>& aborted, Device& device,
+                   Outbox& outbox);
 // The same, for a thread that records what it does.
-Error run_in_order_traced(PlanFrame& frame, const Segment& segment, const std::atomic<bool>& aborted, Device& device, Outbox& outbox);
-void run_node_traced(PlanFrame& frame, const PlanNode& node, NodeContext& context, const std::atomic<bool>& aborted, Device& device,
-                     Outbox& outbox, const TraceSlice& segment);
+Error run_in_order_traced(PlanFrame& frame, const Segment& segment, const std::atomic<bool>& aborted, Device& device,
+                          Outbox& outbox);
+void run_node_traced(PlanFrame& frame, const PlanNode& node, NodeContext& context, const std::atomic<bool>& aborted,
+                     Device& device, Outbox& outbox, const TraceSlice& segment);
 // Runs them on all threads of the device that are idle, as NodeOrder allows.
-Error run_side_by_side(PlanFrame& frame, const Segment& segment, const NodeOrder& order, Device& device, Outbox& outbox);
+Error run_side_by_side(PlanFrame& frame, const Segment& segment, const NodeOrder& order, Device& device,
+                       Outbox& outbox);
 
 }  // namespace troupe

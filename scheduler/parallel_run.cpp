@@ -1,5 +1,5 @@
-// Nodes of a segment on several threads: a node is ready when those before it have run. Whoever makes nodes ready goes on
-// with one of them and leaves the others to be picked up.
+// Nodes of a segment on several threads: a node is ready when those before it have run. Whoever makes nodes ready goes
+// on with one of them and leaves the others to be picked up.
 #include <mutex>
 
 #include "scheduler/node_context.hpp"
@@ -44,7 +44,8 @@ class SideBySide final : public DynamicWork {
   }
 
   Error result() {
-    if (frame_.aborted.load(std::memory_order_relaxed) && !error_) return Error(Code::cancelled, "the step was aborted");
+    if (frame_.aborted.load(std::memory_order_relaxed) && !error_)
+      return Error(Code::cancelled, "the step was aborted");
     return std::move(error_);
   }
 
@@ -66,7 +67,8 @@ class SideBySide final : public DynamicWork {
 
   bool run(std::uint32_t index, NodeContext& context) {
     const PlanNode& node = nodes_[index];
-    frame_.current_node.store(static_cast<std::uint32_t>(&node - frame_.plan().nodes.data()), std::memory_order_relaxed);
+    frame_.current_node.store(static_cast<std::uint32_t>(&node - frame_.plan().nodes.data()),
+                              std::memory_order_relaxed);
     context.enter(node);
     try {
       if (traced_) [[unlikely]]
@@ -110,7 +112,7 @@ class SideBySide final : public DynamicWork {
   Device& device_;
   Outbox& outbox_;
   const TraceSlice* const traced_ = TraceSlice::current();  // of the thread that began
-  std::vector<std::uint32_t> waits_;  // left, by node; atomic while it runs
+  std::vector<std::uint32_t> waits_;                        // left, by node; atomic while it runs
   std::mutex mutex_;
   std::vector<std::uint32_t> ready_;
   std::atomic<std::size_t> num_ready_{0};
@@ -122,7 +124,8 @@ class SideBySide final : public DynamicWork {
 
 }  // namespace
 
-Error run_side_by_side(PlanFrame& frame, const Segment& segment, const NodeOrder& order, Device& device, Outbox& outbox) {
+Error run_side_by_side(PlanFrame& frame, const Segment& segment, const NodeOrder& order, Device& device,
+                       Outbox& outbox) {
   SideBySide work(frame, segment, order, device, outbox);
   device.parallelism().run(work);
   return work.result();

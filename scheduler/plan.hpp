@@ -1,9 +1,9 @@
 // A plan: the compiled, immutable form of one partition. Flat arrays, no names on the hot path.
 //
-// Nodes that have the same set of arrivals (Recv, Pull, Collect) among their ancestors form a segment: once those have come, the
-// segment runs from start to end without waiting. Sends and pushes leave from the middle of it. A segment is ready when
-// the arrivals it reads and the segments it depends on are there; `waits` counts both. Plans nest: the branches of an If
-// are plans without arrivals.
+// Nodes that have the same set of arrivals (Recv, Pull, Collect) among their ancestors form a segment: once those have
+// come, the segment runs from start to end without waiting. Sends and pushes leave from the middle of it. A segment is
+// ready when the arrivals it reads and the segments it depends on are there; `waits` counts both. Plans nest: the
+// branches of an If are plans without arrivals.
 #pragma once
 
 #include <cstdint>
@@ -11,9 +11,9 @@
 #include <string>
 #include <vector>
 
+#include "devices/collective/collective.hpp"
 #include "devices/kernel.hpp"
 #include "graph/graph.hpp"
-#include "devices/collective/collective.hpp"
 #include "scheduler/memory_plan.hpp"
 
 namespace troupe {
@@ -42,7 +42,7 @@ struct PlanNode {
   std::uint16_t num_inputs = 0;
   std::uint16_t num_outputs = 0;
   Kind kind = Kind::kernel;
-  bool flushes = false;  // send, push, contribute: what has left so far is written now (departures.hpp)
+  bool flushes = false;     // send, push, contribute: what has left so far is written now (departures.hpp)
   bool recordable = false;  // kernel: KernelDef::recordable
 };
 
@@ -64,9 +64,9 @@ struct NodeOrder {
 struct Segment {
   std::uint32_t first_node = 0;
   std::uint32_t num_nodes = 0;
-  std::uint32_t waits = 0;                  // arrivals and segments before it
-  std::vector<std::uint32_t> successors;    // segments that wait for this one
-  std::int32_t order = -1;                  // in Plan::orders; -1: its nodes run one after the other
+  std::uint32_t waits = 0;                // arrivals and segments before it
+  std::vector<std::uint32_t> successors;  // segments that wait for this one
+  std::int32_t order = -1;                // in Plan::orders; -1: its nodes run one after the other
 };
 
 // A tensor that comes from elsewhere.
@@ -78,9 +78,9 @@ struct Arrival {
   std::uint32_t shard = 0;  // Pull
   std::uint32_t slot = 0;
   DType dtype = DType::invalid;
-  Shape shape;              // as far as known; what comes must fit
-  std::string name;         // of the tensor, for messages
-  std::string from;         // device or shard
+  Shape shape;                          // as far as known; what comes must fit
+  std::string name;                     // of the tensor, for messages
+  std::string from;                     // device or shard
   std::vector<std::uint32_t> segments;  // that wait for it
 };
 
@@ -127,11 +127,11 @@ class Plan {
   std::vector<SendTarget> sends;
   std::vector<ContributionTarget> contributions;
   std::vector<Branch> branches;
-  std::vector<NodeInfo> infos;  // by node
-  std::vector<std::uint32_t> feed_slots;    // by feed index; kNoSlot where this partition has no such feed
+  std::vector<NodeInfo> infos;               // by node
+  std::vector<std::uint32_t> feed_slots;     // by feed index; kNoSlot where this partition has no such feed
   std::vector<std::uint32_t> fetch_indices;  // fetches this partition provides
-  std::vector<std::uint16_t> slot_uses;     // of counted slots; else 0
-  std::vector<std::uint8_t> slot_is_read;   // 0: an output nobody reads; it is not kept
+  std::vector<std::uint16_t> slot_uses;      // of counted slots; else 0
+  std::vector<std::uint8_t> slot_is_read;    // 0: an output nobody reads; it is not kept
   std::vector<NodeOrder> orders;
   MemoryPlan memory;
   std::uint32_t num_slots = 0;
@@ -152,8 +152,9 @@ class Plan {
 // Throws Error naming the node: an op without a kernel, an unfed Placeholder, a cycle.
 // `place` puts a constant where kernels of the device read it; their factories are given it as it is in the graph.
 using PlaceConstant = std::function<Tensor(const Tensor&)>;
-std::unique_ptr<const Plan> build_plan(const Graph& partition, const KernelRegistry& kernels, const std::string& device_type,
-                                       const std::string& device_name, const PlaceConstant& place = nullptr);
+std::unique_ptr<const Plan> build_plan(const Graph& partition, const KernelRegistry& kernels,
+                                       const std::string& device_type, const std::string& device_name,
+                                       const PlaceConstant& place = nullptr);
 
 // FNV-1a over a node's original name: attribute "_original_name" if it has one, else its name.
 std::uint64_t original_name_hash(const Node& node);

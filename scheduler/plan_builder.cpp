@@ -31,8 +31,8 @@ constexpr std::uint32_t kMaxChannels = 1u << 20;
 constexpr int kMaxNesting = 32;
 constexpr std::size_t kMaxExpandedNodes = 10'000'000;
 
-// When it pays to run the nodes of a segment side by side: there is work for many wakes of a thread, which take some 10 us
-// each; the longest path through it is much shorter than all of it; and a node is worth passing between threads.
+// When it pays to run the nodes of a segment side by side: there is work for many wakes of a thread, which take some 10
+// us each; the longest path through it is much shorter than all of it; and a node is worth passing between threads.
 constexpr double kParallelNs = 200'000;
 constexpr double kParallelWidth = 1.5;
 constexpr double kParallelNodeNs = 1'000;
@@ -41,8 +41,8 @@ constexpr double kParallelNodeNs = 1'000;
 class PlanBuilder {
  public:
   // `function`: null for a partition. `depth`: functions around it.
-  PlanBuilder(const Graph& graph, const Function* function, const KernelRegistry& kernels, const std::string& device_type,
-              const std::string& device_name, FunctionPlans& functions, int depth)
+  PlanBuilder(const Graph& graph, const Function* function, const KernelRegistry& kernels,
+              const std::string& device_type, const std::string& device_name, FunctionPlans& functions, int depth)
       : graph_(graph),
         function_(function),
         kernels_(kernels),
@@ -71,7 +71,7 @@ class PlanBuilder {
     return std::move(plan_);
   }
 
-  int height() const { return height_; }                            // functions nested in it
+  int height() const { return height_; }                          // functions nested in it
   std::size_t expanded_nodes() const { return expanded_nodes_; }  // with those of all its branches
 
  private:
@@ -81,10 +81,11 @@ class PlanBuilder {
   void check_place(const Node& n) const {
     const std::string& op = n.op->name;
     if (op == "Placeholder") invalid_argument("Placeholder '{}' must be fed", n.name);
-    const bool boundary = n.op->kind == OpKind::arrival || n.op->kind == OpKind::departure || op == "Feed" || op == "Fetch" ||
-                          op == "Variable";
+    const bool boundary = n.op->kind == OpKind::arrival || n.op->kind == OpKind::departure || op == "Feed" ||
+                          op == "Fetch" || op == "Variable";
     if (function_ && boundary)
-      invalid_argument("{} '{}': the body of function '{}' cannot hold it; pass it as an argument", op, n.name, function_->name);
+      invalid_argument("{} '{}': the body of function '{}' cannot hold it; pass it as an argument", op, n.name,
+                       function_->name);
     if (!function_ && op == "Arg") invalid_argument("Arg '{}' stands outside of a function", n.name);
     if (op != "Variable" && op != "Arg" && std::ranges::count(n.output_types, DType::resource) > 0)
       invalid_argument("{} '{}' returns a variable; only a Variable or an argument can be one", op, n.name);
@@ -93,16 +94,19 @@ class PlanBuilder {
   void check_signature() const {
     std::set<int> arguments;
     for (const Endpoint& e : function_->arguments)
-      if (e.node < 0 || e.node >= graph_.size() || graph_.node(e.node).op->name != "Arg" || !arguments.insert(e.node).second)
+      if (e.node < 0 || e.node >= graph_.size() || graph_.node(e.node).op->name != "Arg" ||
+          !arguments.insert(e.node).second)
         invalid_argument("function '{}': its arguments must be the Arg nodes of its body, each once", function_->name);
     for (int id : order_)
       if (graph_.node(id).op->name == "Arg" && !arguments.contains(id))
         invalid_argument("function '{}': Arg '{}' is not among its arguments", function_->name, graph_.node(id).name);
     for (const Endpoint& e : function_->results) {
-      if (e.node < 0 || e.node >= graph_.size() || e.index < 0 || at(e.index) >= graph_.node(e.node).output_types.size())
+      if (e.node < 0 || e.node >= graph_.size() || e.index < 0 ||
+          at(e.index) >= graph_.node(e.node).output_types.size())
         invalid_argument("function '{}': a result is no output of its body", function_->name);
       if (graph_.dtype(e) == DType::resource)
-        invalid_argument("function '{}': a result cannot be a variable ('{}')", function_->name, graph_.node(e.node).name);
+        invalid_argument("function '{}': a result cannot be a variable ('{}')", function_->name,
+                         graph_.node(e.node).name);
     }
   }
 
@@ -140,13 +144,15 @@ class PlanBuilder {
   static std::uint32_t number(const Node& n, const char* attribute) {
     const std::int64_t value = n.attributes.integer(attribute);
     if (value < 0 || value >= kFirstPullEdge)
-      invalid_argument("{} '{}': attribute '{}' is {}; it must be at least 0 and below 2^31", n.op->name, n.name, attribute, value);
+      invalid_argument("{} '{}': attribute '{}' is {}; it must be at least 0 and below 2^31", n.op->name, n.name,
+                       attribute, value);
     return static_cast<std::uint32_t>(value);
   }
 
   static std::uint32_t channel(const Node& n) {
     const std::uint32_t value = number(n, "channel");
-    if (value >= kMaxChannels) invalid_argument("{} '{}': channel {}; the most are {}", n.op->name, n.name, value, kMaxChannels);
+    if (value >= kMaxChannels)
+      invalid_argument("{} '{}': channel {}; the most are {}", n.op->name, n.name, value, kMaxChannels);
     return value;
   }
 
@@ -196,11 +202,13 @@ class PlanBuilder {
       a.is_collect = true;
       a.edge = collect_edge(channel(n));
       a.from = "the ranks of the group";
-      if (!edges_.insert(a.edge.value).second) invalid_argument("Collect '{}': another node has channel {}", n.name, channel(n));
+      if (!edges_.insert(a.edge.value).second)
+        invalid_argument("Collect '{}': another node has channel {}", n.name, channel(n));
     } else {
       a.edge = EdgeId{number(n, "edge")};
       a.from = n.attributes.string("from");
-      if (!edges_.insert(a.edge.value).second) invalid_argument("Recv '{}': another node has edge {}", n.name, a.edge.value);
+      if (!edges_.insert(a.edge.value).second)
+        invalid_argument("Recv '{}': another node has edge {}", n.name, a.edge.value);
     }
     arrival_of_[at(n.id)] = static_cast<int>(plan_->arrivals.size());
     plan_->arrivals.push_back(std::move(a));
@@ -218,9 +226,9 @@ class PlanBuilder {
     for (std::size_t s = 0; s < members_.size(); ++s) connect(static_cast<int>(s));
   }
 
-  // What a segment waits for. Looks through nodes that do nothing (Const, Feed) to the arrivals and segments behind them;
-  // behind an arrival too, for what comes may come before the arrival's own predecessors have run. Each node is looked at
-  // once for each segment.
+  // What a segment waits for. Looks through nodes that do nothing (Const, Feed) to the arrivals and segments behind
+  // them; behind an arrival too, for what comes may come before the arrival's own predecessors have run. Each node is
+  // looked at once for each segment.
   void connect(int own) {
     Segment& segment = plan_->segments[at(own)];
     std::vector<int> pending;
@@ -289,7 +297,8 @@ class PlanBuilder {
         const Node& n = graph_.node(members_[s][i]);
         const bool leaves = n.op->kind == OpKind::departure;
         // What a branch does is not estimated.
-        const double cost = nodes[i].kind == PlanNode::Kind::branch ? kDepartureWaitNs + 1 : estimated_cost_ns(graph_, n);
+        const double cost =
+            nodes[i].kind == PlanNode::Kind::branch ? kDepartureWaitNs + 1 : estimated_cost_ns(graph_, n);
         work.push_back({leaves ? 0 : cost, leaves, leaves ? input_bytes(n) : 0});
       }
       const std::vector<bool> flushes = departure_flushes(work);
@@ -300,7 +309,8 @@ class PlanBuilder {
   std::size_t input_bytes(const Node& n) const {
     std::size_t bytes = 0;
     for (const Endpoint& e : n.inputs)
-      if (graph_.shape(e).fully_known()) bytes += static_cast<std::size_t>(graph_.shape(e).num_elements()) * size_of(graph_.dtype(e));
+      if (graph_.shape(e).fully_known())
+        bytes += static_cast<std::size_t>(graph_.shape(e).num_elements()) * size_of(graph_.dtype(e));
     return bytes;
   }
 
@@ -353,7 +363,8 @@ class PlanBuilder {
     return total >= kParallelWidth * longest;
   }
 
-  // Beside the graph's edges: those who use a variable do so in the order of the plan, but for readers among themselves.
+  // Beside the graph's edges: those who use a variable do so in the order of the plan, but for readers among
+  // themselves.
   NodeOrder node_order(std::size_t segment, const std::vector<std::uint32_t>& position) const {
     const std::vector<int>& members = members_[segment];
     struct Users {
@@ -369,7 +380,8 @@ class PlanBuilder {
         const InputRef ref = values_[at(e.node)][at(e.index)];
         if (ref.kind != InputRef::Kind::variable) continue;
         Users& users = variables[ref.index];
-        if (users.writer >= 0 && users.writer != static_cast<int>(i)) before[i].insert(static_cast<std::uint32_t>(users.writer));
+        if (users.writer >= 0 && users.writer != static_cast<int>(i))
+          before[i].insert(static_cast<std::uint32_t>(users.writer));
         if (n.op->name == "ReadVariable") {
           users.readers.push_back(i);
           continue;
@@ -431,7 +443,8 @@ class PlanBuilder {
       constants.push_back(value.kind == InputRef::Kind::constant ? &plan_->constants[value.index] : nullptr);
     }
     try {
-      return kernels_.get(n.op->name, device_type_, n.kernel_type())({n.name, n.attributes, in, n.output_types, constants});
+      return kernels_.get(n.op->name, device_type_,
+                          n.kernel_type())({n.name, n.attributes, in, n.output_types, constants});
     } catch (...) {
       throw current_error().within(fmt::format("{} '{}' on {}", n.op->name, n.name, plan_->device));
     }
@@ -446,21 +459,25 @@ class PlanBuilder {
     const FunctionPlans::Entry& entry = compiled(*function);
     height_ = std::max(height_, entry.height + 1);
     expanded_nodes_ += entry.expanded_nodes;
-    if (depth_ + height_ > kMaxNesting) invalid_argument("If '{}': functions are nested more than {} deep", n.name, kMaxNesting);
+    if (depth_ + height_ > kMaxNesting)
+      invalid_argument("If '{}': functions are nested more than {} deep", n.name, kMaxNesting);
     if (expanded_nodes_ > kMaxExpandedNodes)
-      fail(Code::resource_exhausted, "If '{}': with its branches the graph has more than {} nodes", n.name, kMaxExpandedNodes);
+      fail(Code::resource_exhausted, "If '{}': with its branches the graph has more than {} nodes", n.name,
+           kMaxExpandedNodes);
     check_call(n, *function);
     return entry.plan;
   }
 
   const FunctionPlans::Entry& compiled(const Function& function) {
-    const auto [it, fresh] = functions_.entries.try_emplace({function.body.get(), function.arguments, function.results});
+    const auto [it, fresh] =
+        functions_.entries.try_emplace({function.body.get(), function.arguments, function.results});
     FunctionPlans::Entry& entry = it->second;
     if (!fresh) {
       if (!entry.plan) invalid_argument("function '{}' calls itself", function.name);
       return entry;
     }
-    if (depth_ == kMaxNesting) invalid_argument("function '{}': functions are nested more than {} deep", function.name, kMaxNesting);
+    if (depth_ == kMaxNesting)
+      invalid_argument("function '{}': functions are nested more than {} deep", function.name, kMaxNesting);
     PlanBuilder inner(*function.body, &function, kernels_, device_type_, plan_->device, functions_, depth_ + 1);
     entry.plan = inner.build();
     entry.height = inner.height();
@@ -481,8 +498,8 @@ class PlanBuilder {
       return "(" + out + ")";
     };
     if (arguments != given || results != n.output_types)
-      invalid_argument("If '{}': function '{}' is {} -> {}, but the node is {} -> {}", n.name, f.name, text(arguments), text(results),
-                       text(given), text(n.output_types));
+      invalid_argument("If '{}': function '{}' is {} -> {}, but the node is {} -> {}", n.name, f.name, text(arguments),
+                       text(results), text(given), text(n.output_types));
   }
 
   void bind_function() {
@@ -504,7 +521,8 @@ class PlanBuilder {
       for (std::size_t s = 0; s < plan_->segments.size(); ++s)
         for (std::uint32_t i = 0; i < plan_->segments[s].num_nodes; ++i) {
           const PlanNode& node = plan_->nodes[plan_->segments[s].first_node + i];
-          for (std::uint32_t k = 0; k < node.num_inputs; ++k) fn(static_cast<int>(s), plan_->inputs[node.first_input + k]);
+          for (std::uint32_t k = 0; k < node.num_inputs; ++k)
+            fn(static_cast<int>(s), plan_->inputs[node.first_input + k]);
         }
     };
     each_input([&](int s, const InputRef& ref) {
@@ -558,8 +576,9 @@ class PlanBuilder {
 
 }  // namespace
 
-std::unique_ptr<const Plan> build_plan(const Graph& partition, const KernelRegistry& kernels, const std::string& device_type,
-                                       const std::string& device_name, const PlaceConstant& place) {
+std::unique_ptr<const Plan> build_plan(const Graph& partition, const KernelRegistry& kernels,
+                                       const std::string& device_type, const std::string& device_name,
+                                       const PlaceConstant& place) {
   FunctionPlans functions{place, {}};
   return PlanBuilder(partition, nullptr, kernels, device_type, device_name, functions, 0).build();
 }

@@ -49,10 +49,12 @@ bool RendezvousTable::put(Put put) {
 void RendezvousTable::hold(Meeting& meeting, Put put) {
   const std::uint64_t bytes = bytes_of(put);
   if (bytes > max_held_bytes_ - held_bytes_) {
-    put.error = Error(Code::resource_exhausted,
-                      fmt::format("a tensor of {} bytes came for step {} of session {:x}, which has not begun on this task, and {} bytes "
-                                  "wait for such steps already; at most {} may",
-                                  bytes, put.key.step.value, put.key.session.value, held_bytes_, max_held_bytes_));
+    put.error = Error(
+        Code::resource_exhausted,
+        fmt::format(
+            "a tensor of {} bytes came for step {} of session {:x}, which has not begun on this task, and {} bytes "
+            "wait for such steps already; at most {} may",
+            bytes, put.key.step.value, put.key.session.value, held_bytes_, max_held_bytes_));
     put.tensor = {};
   }
   held_bytes_ += bytes_of(put);

@@ -10,8 +10,8 @@
 
 namespace troupe {
 
-// Which steps of a session are over. Of the newest `span` up to the last that has ended each is known by itself, in a bit;
-// all before them are over.
+// Which steps of a session are over. Of the newest `span` up to the last that has ended each is known by itself, in a
+// bit; all before them are over.
 class EndedSteps {
  public:
   explicit EndedSteps(std::uint64_t span) : span_(span) {}
@@ -28,12 +28,12 @@ class EndedSteps {
   std::vector<bool> ended_;  // of [begin_, begin_ + span_), at step % span_; empty until one has ended
 };
 
-// Each key meets once: one put, one consumer. What comes for a step that has ended or was aborted is dropped and counted,
-// however late; a closed session drops all. Steps are numbered about in the order they start: a step that is `span` behind
-// one that has ended, and that nobody here waits for, is over too, and what is held for it goes.
+// Each key meets once: one put, one consumer. What comes for a step that has ended or was aborted is dropped and
+// counted, however late; a closed session drops all. Steps are numbered about in the order they start: a step that is
+// `span` behind one that has ended, and that nobody here waits for, is over too, and what is held for it goes.
 //
-// Tensors are held for a step that has not begun here: others were told first. Beyond `max_held_bytes` of them an error is
-// held in place of the next (resource_exhausted).
+// Tensors are held for a step that has not begun here: others were told first. Beyond `max_held_bytes` of them an error
+// is held in place of the next (resource_exhausted).
 class RendezvousTable {
  public:
   struct Counters {

@@ -9,7 +9,9 @@
 namespace troupe {
 namespace {
 
-std::span<const InputRef> inputs_of(const Plan& plan, const PlanNode& node) { return std::span(plan.inputs).subspan(node.first_input, node.num_inputs); }
+std::span<const InputRef> inputs_of(const Plan& plan, const PlanNode& node) {
+  return std::span(plan.inputs).subspan(node.first_input, node.num_inputs);
+}
 
 // Slots that nodes [first, end) read and do not make, each once.
 std::vector<std::uint32_t> slots_read(const Plan& plan, std::uint32_t first, std::uint32_t end) {
@@ -23,16 +25,20 @@ std::vector<std::uint32_t> slots_read(const Plan& plan, std::uint32_t first, std
   return read;
 }
 
-// Memory of recordings as tensors see it: kept as long as they live, and given to others in the meantime, as the recordings have it.
+// Memory of recordings as tensors see it: kept as long as they live, and given to others in the meantime, as the
+// recordings have it.
 class SharedView final : public Buffer {
  public:
-  SharedView(const Buffer& of, std::shared_ptr<const void> owner) : Buffer(of.data(), of.size(), of.space()), owner_(std::move(owner)) {}
+  SharedView(const Buffer& of, std::shared_ptr<const void> owner)
+      : Buffer(of.data(), of.size(), of.space()), owner_(std::move(owner)) {}
 
  private:
   std::shared_ptr<const void> owner_;
 };
 
-std::size_t offset_of(const Tensor& t) { return static_cast<std::size_t>(t.raw() - static_cast<const std::byte*>(t.buffer()->data())); }
+std::size_t offset_of(const Tensor& t) {
+  return static_cast<std::size_t>(t.raw() - static_cast<const std::byte*>(t.buffer()->data()));
+}
 
 Tensor view_of(const Tensor& t, std::shared_ptr<const void> owner) {
   if (!t.buffer()) return t;
@@ -111,7 +117,8 @@ void SegmentReplay::split() {
       for (const InputRef& ref : inputs_of(plan_, plan_.nodes[at])) {
         if (ref.kind == InputRef::Kind::slot_last) part.releases.emplace_back(ref.index, 0);
         if (ref.kind == InputRef::Kind::slot_counted) ++counted[ref.index];
-        if (ref.kind == InputRef::Kind::variable && variables.insert(ref.index).second) part.variables.push_back({.index = ref.index});
+        if (ref.kind == InputRef::Kind::variable && variables.insert(ref.index).second)
+          part.variables.push_back({.index = ref.index});
       }
     part.releases.insert(part.releases.end(), counted.begin(), counted.end());
   }
@@ -211,7 +218,8 @@ void SegmentReplay::give_back_blocks(PlanFrame& frame) const {
     for (std::uint32_t at = part.first; part.recorded && at < part.end; ++at)
       for (std::uint32_t i = 0; i < plan_.nodes[at].num_outputs; ++i) {
         const std::uint32_t block = plan_.memory.block_of[plan_.nodes[at].first_output + i];
-        if (block != MemoryPlan::kNone && frame.blocks[block] && frame.blocks[block]->unique()) frame.blocks[block] = BufferRef();
+        if (block != MemoryPlan::kNone && frame.blocks[block] && frame.blocks[block]->unique())
+          frame.blocks[block] = BufferRef();
       }
   }
 }
@@ -238,7 +246,8 @@ class SegmentReplay::Recorded {
   void enter() {
     for (const std::uint32_t slot : part_.reads) {
       Tensor& t = frame_.slots[slot];
-      Entry entry{.slot = slot, .kind = Entry::Kind::absent, .type = {t.dtype(), t.shape()}, .target = {}, .address = t.raw()};
+      Entry entry{
+          .slot = slot, .kind = Entry::Kind::absent, .type = {t.dtype(), t.shape()}, .target = {}, .address = t.raw()};
       before_.push_back(t);
       const auto held = r_.held_.find(slot);
       if (held != r_.held_.end()) {
@@ -346,7 +355,8 @@ class SegmentReplay::Recorded {
   // As if nothing had happened, but for what parts before have left in memory of the recordings.
   void undo() {
     for (std::uint32_t at = part_.first; at < part_.end; ++at)
-      for (std::uint32_t i = 0; i < r_.plan_.nodes[at].num_outputs; ++i) frame_.slots[r_.plan_.nodes[at].first_output + i] = Tensor();
+      for (std::uint32_t i = 0; i < r_.plan_.nodes[at].num_outputs; ++i)
+        frame_.slots[r_.plan_.nodes[at].first_output + i] = Tensor();
     for (std::size_t i = 0; i < part_.entries.size(); ++i) {
       const Entry& entry = part_.entries[i];
       if (entry.kind == Entry::Kind::absent) continue;
@@ -369,7 +379,8 @@ class SegmentReplay::Recorded {
       return entry.address >= data && entry.address < data + t.buffer()->size();
     };
     const auto view = [&](const Tensor& t) {
-      return Tensor(entry.type.dtype, entry.type.shape, t.buffer(), static_cast<std::size_t>(entry.address - static_cast<const std::byte*>(t.buffer()->data())));
+      return Tensor(entry.type.dtype, entry.type.shape, t.buffer(),
+                    static_cast<std::size_t>(entry.address - static_cast<const std::byte*>(t.buffer()->data())));
     };
     for (const Variable* variable : frame_.variables)
       if (variable->initialized() && in(variable->value())) return view(variable->value());
@@ -381,7 +392,8 @@ class SegmentReplay::Recorded {
   void stay(std::uint32_t slot, Tensor inside) {
     const Readers readers = r_.readers_after(slot, index_);
     if (readers.last == 0) return;
-    r_.residents_.push_back({.slot = slot, .since = index_, .until = readers.last, .tensor = view_of(inside, r_.recorder_)});
+    r_.residents_.push_back(
+        {.slot = slot, .since = index_, .until = readers.last, .tensor = view_of(inside, r_.recorder_)});
     r_.held_[slot] = std::move(inside);
   }
 
@@ -391,7 +403,7 @@ class SegmentReplay::Recorded {
   const std::uint32_t index_;
   Part& part_;
   const std::vector<std::uint16_t> uses_;
-  std::vector<Tensor> before_;  // by entry
+  std::vector<Tensor> before_;          // by entry
   std::vector<std::uint64_t> changes_;  // by variable of the part
   std::unordered_map<const Buffer*, std::uint32_t> variable_of_;
   std::unordered_set<const Buffer*> constants_;
@@ -453,12 +465,14 @@ SegmentReplay::Fit SegmentReplay::fits(const PlanFrame& frame, const Part& part)
     if (entry.kind == Entry::Kind::left) continue;
     if (t.dtype() != entry.type.dtype || t.shape() != entry.type.shape) return Fit::not_now;
     if (entry.kind == Entry::Kind::in_place && t.raw() != entry.address) return Fit::moved;
-    if (entry.kind == Entry::Kind::copied && t.num_bytes() > 0 && t.space() != entry.target.space()) return Fit::not_now;
+    if (entry.kind == Entry::Kind::copied && t.num_bytes() > 0 && t.space() != entry.target.space())
+      return Fit::not_now;
   }
   for (const UsedVariable& used : part.variables) {
     const Variable& variable = *frame.variables[used.index];
     if (!variable.initialized() || variable.value().raw() != used.address) return Fit::moved;
-    if (used.written && variable.value().buffer() && variable.value().buffer()->references() > used.references) return Fit::not_now;
+    if (used.written && variable.value().buffer() && variable.value().buffer()->references() > used.references)
+      return Fit::not_now;
   }
   return Fit::yes;
 }
@@ -467,7 +481,8 @@ SegmentReplay::Fit SegmentReplay::fits(const PlanFrame& frame, const Part& part)
 bool SegmentReplay::replay_part(PlanFrame& frame, Device& device, Part& part) {
   std::vector<Tensor> out;
   for (const Result& result : part.results)
-    if (result.kind == Result::Kind::copied && result.leaves) out.push_back(device.allocator().tensor(result.source.dtype(), result.source.shape()));
+    if (result.kind == Result::Kind::copied && result.leaves)
+      out.push_back(device.allocator().tensor(result.source.dtype(), result.source.shape()));
   for (Entry& entry : part.entries)
     if (entry.kind == Entry::Kind::copied) recorder_->copy(frame.slots[entry.slot], entry.target);
   try {
@@ -477,14 +492,16 @@ bool SegmentReplay::replay_part(PlanFrame& frame, Device& device, Part& part) {
     return false;
   }
   for (const auto& [slot, uses] : part.releases)
-    if (uses == 0 || (frame.uses[slot] = static_cast<std::uint16_t>(frame.uses[slot] - uses)) == 0) frame.slots[slot] = Tensor();
+    if (uses == 0 || (frame.uses[slot] = static_cast<std::uint16_t>(frame.uses[slot] - uses)) == 0)
+      frame.slots[slot] = Tensor();
   auto next = out.begin();
   for (const Result& result : part.results) {
     Tensor& slot = frame.slots[result.slot];
     if (result.kind == Result::Kind::constant) {
       slot = result.source;
     } else if (result.kind == Result::Kind::variable) {
-      slot = Tensor(result.source.dtype(), result.source.shape(), frame.variables[result.variable]->value().buffer(), result.offset);
+      slot = Tensor(result.source.dtype(), result.source.shape(), frame.variables[result.variable]->value().buffer(),
+                    result.offset);
     } else if (result.leaves) {
       recorder_->copy(result.source, *next);
       slot = std::move(*next++);
@@ -506,7 +523,8 @@ Error SegmentReplay::one_by_one(PlanFrame& frame, Device& device, Outbox& outbox
   } catch (...) {
     return current_error().within(plan_.device);
   }
-  return run_nodes(frame, parts_[from_part].first, segment_.first_node + segment_.num_nodes, frame.aborted, device, outbox);
+  return run_nodes(frame, parts_[from_part].first, segment_.first_node + segment_.num_nodes, frame.aborted, device,
+                   outbox);
 }
 
 Error run_with_replays(PlanFrame& frame, std::uint32_t segment, Device& device, Outbox& outbox) {

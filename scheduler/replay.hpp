@@ -1,15 +1,20 @@
-// Segments that repeat, on devices that record (devices/recording.hpp). After some steps with tensors of the same dtypes and shapes, each row of
-// kernels of the segment that may be recorded becomes a recording, and later steps launch that: the host does the work of one kernel for all.
-// What is no kernel (Send, Push, Fetch, If) and kernels that cannot be recorded run between them as ever.
+// Segments that repeat, on devices that record (devices/recording.hpp). After some steps with tensors of the same
+// dtypes and shapes, each row of kernels of the segment that may be recorded becomes a recording, and later steps
+// launch that: the host does the work of one kernel for all. What is no kernel (Send, Push, Fetch, If) and kernels that
+// cannot be recorded run between them as ever.
 //
 // A recording works on the memory that it was recorded with:
-//  * What it makes lies in memory of the recordings of its segment, which nobody else is given. Steps of a frame come one after the other, and
-//    so do kernels of one stream: a replay overwrites what the last one left when nobody reads that any more.
-//  * What comes to it from elsewhere is copied into that memory before, what leaves it for elsewhere is copied out after: whoever holds the copy
-//    may do so for ever. Tensors that go from one recording of a segment to the next stay where they are.
-//  * Variables, and what is read of them, are used where they are. They must be where they were, and one that is written must have no
-//    other reader: else kernels run one by one in this step, and copy it, as they would without any recording.
-// Whatever does not fit in a step, from there on its nodes run one by one. So results are the same with recordings and without.
+//  * What it makes lies in memory of the recordings of its segment, which nobody else is given. Steps of a frame come
+//    one after the other, and so do kernels of one stream: a replay overwrites what the last one left when nobody reads
+//    that any more.
+//  * What comes to it from elsewhere is copied into that memory before, what leaves it for elsewhere is copied out
+//    after: whoever holds the copy may do so for ever. Tensors that go from one recording of a segment to the next stay
+//    where they are.
+//  * Variables, and what is read of them, are used where they are. They must be where they were, and one that is
+//    written must have no other reader: else kernels run one by one in this step, and copy it, as they would without
+//    any recording.
+// Whatever does not fit in a step, from there on its nodes run one by one. So results are the same with recordings and
+// without.
 #pragma once
 
 #include <memory>
@@ -51,9 +56,9 @@ class SegmentReplay {
     enum class Kind { copied, variable, constant };
     std::uint32_t slot = 0;
     Kind kind = Kind::copied;
-    Tensor source;                // as it lies in memory of the recordings, or the constant
-    bool leaves = true;           // copied: not for parts that are recorded only
-    std::uint32_t variable = 0;   // whose value is seen
+    Tensor source;               // as it lies in memory of the recordings, or the constant
+    bool leaves = true;          // copied: not for parts that are recorded only
+    std::uint32_t variable = 0;  // whose value is seen
     std::size_t offset = 0;
   };
   struct UsedVariable {
@@ -92,7 +97,7 @@ class SegmentReplay {
   static constexpr std::uint32_t kOrdinaryRuns = 2;  // before a recording: they also find plans and load kernels
   static constexpr std::uint32_t kFewestNodes = 4;   // that are worth a launch of their own
   static constexpr std::uint32_t kMostAttempts = 16;
-  static constexpr std::uint32_t kPaidOff = 32;      // launches after which an attempt counts no more
+  static constexpr std::uint32_t kPaidOff = 32;  // launches after which an attempt counts no more
 
   bool comes_as(const PlanFrame& frame, const std::vector<Type>& types) const;
   std::vector<Type> types_of(const PlanFrame& frame) const;
@@ -114,13 +119,13 @@ class SegmentReplay {
   std::vector<Type> last_, recorded_;          // of entering_
   std::uint32_t repeats_ = 0, attempts_ = 0, launches_ = 0;
   bool given_up_ = false;
-  std::vector<bool> refused_;  // by node of the segment: could not be recorded
+  std::vector<bool> refused_;                        // by node of the segment: could not be recorded
   std::vector<std::vector<std::uint32_t>> readers_;  // nodes, by slot
   std::vector<std::uint32_t> part_of_;               // by node of the segment
   std::vector<Part> parts_;
   std::vector<Resident> residents_;
   std::unordered_map<std::uint32_t, Tensor> held_;  // of residents_, while they are recorded: by slot
-  std::shared_ptr<WorkRecorder> recorder_;               // null: nothing is recorded
+  std::shared_ptr<WorkRecorder> recorder_;          // null: nothing is recorded
 };
 
 // Runs a segment of a device that is not synchronous; its nodes one after the other.

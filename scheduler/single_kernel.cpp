@@ -7,8 +7,8 @@ namespace {
 
 class SingleContext final : public KernelContext {
  public:
-  SingleContext(std::span<const Tensor> inputs, std::span<Variable* const> variables, std::size_t outputs, Device& device,
-                std::uint64_t hash)
+  SingleContext(std::span<const Tensor> inputs, std::span<Variable* const> variables, std::size_t outputs,
+                Device& device, std::uint64_t hash)
       : outputs(outputs), inputs_(inputs), variables_(variables), device_(device), hash_(hash) {}
   int num_inputs() const override { return static_cast<int>(inputs_.size()); }
   const Tensor& input(int index) const override { return inputs_[static_cast<std::size_t>(index)]; }
@@ -34,14 +34,16 @@ class SingleContext final : public KernelContext {
 
 }  // namespace
 
-std::vector<Tensor> run_kernel(const Kernel& kernel, std::span<const Tensor> inputs, std::span<Variable* const> variables,
-                               std::size_t outputs, Device& device, std::uint64_t node_hash) {
+std::vector<Tensor> run_kernel(const Kernel& kernel, std::span<const Tensor> inputs,
+                               std::span<Variable* const> variables, std::size_t outputs, Device& device,
+                               std::uint64_t node_hash) {
   SingleContext context(inputs, variables, outputs, device, node_hash);
   kernel(context);
   return std::move(context.outputs);
 }
 
-std::vector<Tensor> run_single_kernel(const Node& node, std::span<const Tensor> inputs, const KernelRegistry& kernels, Device& device) {
+std::vector<Tensor> run_single_kernel(const Node& node, std::span<const Tensor> inputs, const KernelRegistry& kernels,
+                                      Device& device) {
   std::vector<DType> types;
   for (const Tensor& t : inputs) types.push_back(t.dtype());
   const KernelFactory& make = kernels.get(node.op->name, device.attributes().type, node.kernel_type());

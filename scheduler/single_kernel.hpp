@@ -9,12 +9,14 @@
 
 namespace troupe {
 
-// Runs a kernel on these inputs; where inputs[i] is invalid, variables[i] is the variable it works on. Returns the outputs.
-// Throws what the kernel throws.
-std::vector<Tensor> run_kernel(const Kernel& kernel, std::span<const Tensor> inputs, std::span<Variable* const> variables,
-                               std::size_t outputs, Device& device, std::uint64_t node_hash = 0);
+// Runs a kernel on these inputs; where inputs[i] is invalid, variables[i] is the variable it works on. Returns the
+// outputs. Throws what the kernel throws.
+std::vector<Tensor> run_kernel(const Kernel& kernel, std::span<const Tensor> inputs,
+                               std::span<Variable* const> variables, std::size_t outputs, Device& device,
+                               std::uint64_t node_hash = 0);
 
 // The node's outputs. Inputs are tensors (a node that takes variables is refused). Throws what the kernel throws.
-std::vector<Tensor> run_single_kernel(const Node& node, std::span<const Tensor> inputs, const KernelRegistry& kernels, Device& device);
+std::vector<Tensor> run_single_kernel(const Node& node, std::span<const Tensor> inputs, const KernelRegistry& kernels,
+                                      Device& device);
 
 }  // namespace troupe

@@ -12,7 +12,8 @@ void check_feeds(const Plan& plan, const std::vector<Tensor>& feeds) {
 }  // namespace
 
 std::shared_ptr<PlanFrame> RegisteredPartition::make_frame() const {
-  return std::make_shared<PlanFrame>(*plan_, variables_, std::make_shared<std::pair<decltype(plan_), decltype(store_)>>(plan_, store_));
+  return std::make_shared<PlanFrame>(*plan_, variables_,
+                                     std::make_shared<std::pair<decltype(plan_), decltype(store_)>>(plan_, store_));
 }
 
 std::shared_ptr<PlanFrame> RegisteredPartition::take_frame() {
@@ -27,7 +28,8 @@ void RegisteredPartition::give_back(std::shared_ptr<PlanFrame> frame) {
   free_.push_back(std::move(frame));
 }
 
-void StepTable::release(const StepKey& key, Step& step, std::uint32_t partition, std::uint32_t segment, Progress& progress) {
+void StepTable::release(const StepKey& key, Step& step, std::uint32_t partition, std::uint32_t segment,
+                        Progress& progress) {
   PartitionState& state = step.partitions[partition];
   ++step.running;
   ++state.running;
@@ -60,7 +62,8 @@ StepTable::Progress StepTable::start(const StepKey& key, std::vector<std::shared
   return progress;
 }
 
-StepTable::Progress StepTable::arrived(const StepKey& key, std::uint32_t partition, std::uint32_t arrival, Tensor tensor) {
+StepTable::Progress StepTable::arrived(const StepKey& key, std::uint32_t partition, std::uint32_t arrival,
+                                       Tensor tensor) {
   Progress progress;
   const auto it = steps_.find(key);
   if (it == steps_.end()) return progress;
@@ -70,9 +73,10 @@ StepTable::Progress StepTable::arrived(const StepKey& key, std::uint32_t partiti
   const Arrival& declared = state.registered->plan().arrivals.at(arrival);
   if (state.arrived[arrival]) return progress;
   if (tensor.dtype() != declared.dtype || !declared.shape.compatible_with(tensor.shape()))
-    return abort(key, Error(Code::invalid_argument, fmt::format("'{}' from {} must be {}{}; {}{} came", declared.name, declared.from,
-                                                                name(declared.dtype), declared.shape.to_string(),
-                                                                name(tensor.dtype()), tensor.shape().to_string())));
+    return abort(
+        key, Error(Code::invalid_argument, fmt::format("'{}' from {} must be {}{}; {}{} came", declared.name,
+                                                       declared.from, name(declared.dtype), declared.shape.to_string(),
+                                                       name(tensor.dtype()), tensor.shape().to_string())));
   state.arrived[arrival] = true;
   state.frame->slots[declared.slot] = std::move(tensor);
   for (std::uint32_t s : declared.segments)
@@ -133,7 +137,8 @@ std::vector<std::string> StepTable::waits_for(const StepKey& key) const {
     const Plan& plan = p.registered->plan();
     for (std::size_t a = 0; a < plan.arrivals.size(); ++a)
       if (!p.arrived[a])
-        out.push_back(fmt::format("tensor '{}' from {} for {}", plan.arrivals[a].name, plan.arrivals[a].from, plan.device));
+        out.push_back(
+            fmt::format("tensor '{}' from {} for {}", plan.arrivals[a].name, plan.arrivals[a].from, plan.device));
   }
   for (const PartitionState& p : it->second.partitions) {
     if (p.running == 0) continue;

@@ -54,12 +54,12 @@ struct ReadySegment {
 
 // What is to be known of a step beyond its table to say what it waits for.
 struct StepPlace {
-  std::string task;                 // this one
-  std::string text;                 // of the step, for people: "step 7"
-  std::int64_t for_ns = 0;          // since it began here
-  std::vector<std::string> shards;  // by number: their tasks
-  std::uint64_t job = 0;            // of training; 0: none
-  std::uint64_t version = 0;        // of the parameters that it pulls
+  std::string task;                       // this one
+  std::string text;                       // of the step, for people: "step 7"
+  std::int64_t for_ns = 0;                // since it began here
+  std::vector<std::string> shards;        // by number: their tasks
+  std::uint64_t job = 0;                  // of training; 0: none
+  std::uint64_t version = 0;              // of the parameters that it pulls
   std::uint64_t group = 0, sequence = 0;  // of its collectives
 };
 
@@ -71,8 +71,8 @@ class StepTable {
     bool ended = false;  // all segments have run, or the step was aborted and none runs any more
   };
 
-  // Starts a step over `partitions`; `feeds` by feed index. Throws already_exists, or invalid_argument for a missing feed;
-  // then nothing has been started.
+  // Starts a step over `partitions`; `feeds` by feed index. Throws already_exists, or invalid_argument for a missing
+  // feed; then nothing has been started.
   Progress start(const StepKey& key, std::vector<std::shared_ptr<RegisteredPartition>> partitions, RandomKey random,
                  const std::vector<Tensor>& feeds);
   // A tensor for an arrival has come. An unfitting dtype or shape aborts the step with an error.
@@ -89,14 +89,15 @@ class StepTable {
   std::size_t running(const StepKey& key, std::uint32_t partition) const;
   // What the step waits for on this task: arrivals that have not come, nodes that run, segments in a device's queue.
   std::vector<std::string> waits_for(const StepKey& key) const;
-  // The same as things and waits (wait_graph.hpp): this task's part, its segments that have not run, what they wait for, and what other
-  // tasks await from them. Nothing of a step that is not there.
+  // The same as things and waits (wait_graph.hpp): this task's part, its segments that have not run, what they wait
+  // for, and what other tasks await from them. Nothing of a step that is not there.
   Waiting waiting(const StepKey& key, const StepPlace& place) const;
   // By device: the node that runs there.
   std::map<std::string, std::string> running() const;
   // Takes fetches out: (fetch index, tensor).
   std::vector<std::pair<std::uint32_t, Tensor>> take_fetches(const StepKey& key);
-  // Forgets a step. Its frames are reused, but for those that segments still run in (a task that shuts down does not wait).
+  // Forgets a step. Its frames are reused, but for those that segments still run in (a task that shuts down does not
+  // wait).
   void finish(const StepKey& key);
   std::vector<StepKey> steps_of(SessionId session) const;
 
@@ -112,7 +113,7 @@ class StepTable {
   struct Step {
     std::vector<PartitionState> partitions;
     std::size_t segments_left = 0;  // not yet run
-    std::size_t running = 0;  // of all partitions
+    std::size_t running = 0;        // of all partitions
     bool aborted = false;
     Error error;
   };

@@ -11,18 +11,27 @@ class StepWaits {
  public:
   StepWaits(const StepKey& key, const StepPlace& place, Waiting& out) : key_(key), place_(place), out_(out) {}
 
-  std::string segment_id(const Plan& plan, std::uint32_t segment) const { return wait_thing::segment(key_.session, key_.step, plan.device, segment); }
+  std::string segment_id(const Plan& plan, std::uint32_t segment) const {
+    return wait_thing::segment(key_.session, key_.step, plan.device, segment);
+  }
 
   void thing(std::string id, std::string text, std::string task, State state = State::waits) {
-    out_.things.push_back({.id = std::move(id), .text = std::move(text), .task = std::move(task), .state = state, .for_ns = 0});
+    out_.things.push_back(
+        {.id = std::move(id), .text = std::move(text), .task = std::move(task), .state = state, .for_ns = 0});
   }
   void wait(std::string waiter, std::string awaited, const char* kind, std::string text = {}) {
-    out_.waits.push_back({.waiter = std::move(waiter), .awaited = std::move(awaited), .kind = kind, .text = std::move(text), .for_ns = place_.for_ns});
+    out_.waits.push_back({.waiter = std::move(waiter),
+                          .awaited = std::move(awaited),
+                          .kind = kind,
+                          .text = std::move(text),
+                          .for_ns = place_.for_ns});
   }
 
   void segment(const Plan& plan, std::uint32_t number) {
     const Segment& segment = plan.segments[number];
-    const auto name = [&](std::uint32_t node) { return fmt::format("{} '{}'", plan.infos[node].op, plan.infos[node].name); };
+    const auto name = [&](std::uint32_t node) {
+      return fmt::format("{} '{}'", plan.infos[node].op, plan.infos[node].name);
+    };
     std::string nodes = name(segment.first_node);
     if (segment.num_nodes > 1) nodes += " … " + name(segment.first_node + segment.num_nodes - 1);
     thing(segment_id(plan, number), fmt::format("{} of {} on {}", nodes, place_.text, plan.device), place_.task);
@@ -42,7 +51,8 @@ class StepWaits {
       text = fmt::format("parameters '{}' from shard {} on {}", arrival.name, arrival.shard, task);
     } else if (arrival.is_collect) {
       task = place_.task;
-      id = wait_thing::collective(place_.group, arrival.edge.value - collect_edge(0).value, place_.sequence, place_.task);
+      id = wait_thing::collective(place_.group, arrival.edge.value - collect_edge(0).value, place_.sequence,
+                                  place_.task);
       text = fmt::format("{}'s part in collective '{}'", task, arrival.name);
       kind = "collective";
     } else {
@@ -62,9 +72,12 @@ class StepWaits {
     for (std::uint32_t n = in_order ? running_node : segment.first_node; n < end; ++n) {
       const PlanNode& node = plan.nodes[n];
       if (node.kind == PlanNode::Kind::send)
-        wait(wait_thing::tensor(key_.session, key_.step, plan.sends[node.target].edge), segment_id(plan, number), "segment");
+        wait(wait_thing::tensor(key_.session, key_.step, plan.sends[node.target].edge), segment_id(plan, number),
+             "segment");
       if (node.kind == PlanNode::Kind::contribute)
-        wait(wait_thing::collective(place_.group, plan.contributions[node.target].channel, place_.sequence, place_.task), segment_id(plan, number), "segment");
+        wait(
+            wait_thing::collective(place_.group, plan.contributions[node.target].channel, place_.sequence, place_.task),
+            segment_id(plan, number), "segment");
     }
   }
 
@@ -83,7 +96,11 @@ Waiting StepTable::waiting(const StepKey& key, const StepPlace& place) const {
   const Step& step = it->second;
   StepWaits say(key, place, out);
   const std::string part = wait_thing::part(key.session, key.step, place.task);
-  if (!ended(step)) out.things.push_back({.id = part, .text = fmt::format("the part of {} on {}", place.text, place.task), .task = place.task, .for_ns = place.for_ns});
+  if (!ended(step))
+    out.things.push_back({.id = part,
+                          .text = fmt::format("the part of {} on {}", place.text, place.task),
+                          .task = place.task,
+                          .for_ns = place.for_ns});
   for (const PartitionState& p : step.partitions) {
     const Plan& plan = p.registered->plan();
     const std::uint32_t node = p.frame->current_node.load(std::memory_order_relaxed);
@@ -99,7 +116,8 @@ Waiting StepTable::waiting(const StepKey& key, const StepPlace& place) const {
     for (std::size_t a = 0; a < plan.arrivals.size(); ++a)
       if (!p.arrived[a] && !step.aborted) say.arrival(plan, plan.arrivals[a]);
     if (const std::string running = p.frame->running(); p.running > 0 && !running.empty())
-      say.thing(wait_thing::device(plan.device), fmt::format("{} runs {} of {}", plan.device, running, place.text), place.task, State::works);
+      say.thing(wait_thing::device(plan.device), fmt::format("{} runs {} of {}", plan.device, running, place.text),
+                place.task, State::works);
   }
   return out;
 }
@@ -108,7 +126,8 @@ std::map<std::string, std::string> StepTable::running() const {
   std::map<std::string, std::string> out;
   for (const auto& [key, step] : steps_)
     for (const PartitionState& p : step.partitions)
-      if (std::string node = p.running > 0 ? p.frame->running() : ""; !node.empty()) out.emplace(p.registered->plan().device, std::move(node));
+      if (std::string node = p.running > 0 ? p.frame->running() : ""; !node.empty())
+        out.emplace(p.registered->plan().device, std::move(node));
   return out;
 }
 

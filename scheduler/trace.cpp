@@ -29,21 +29,32 @@ std::uint64_t next_id() {
   return next.fetch_add(1, std::memory_order_relaxed);
 }
 
-bool is_slice(TraceKind kind) { return kind != TraceKind::departs && kind != TraceKind::arrives && kind != TraceKind::mailbox; }
+bool is_slice(TraceKind kind) {
+  return kind != TraceKind::departs && kind != TraceKind::arrives && kind != TraceKind::mailbox;
+}
 
 }  // namespace
 
 const char* name(TraceKind kind) {
   switch (kind) {
-    case TraceKind::step: return "step";
-    case TraceKind::segment: return "segment";
-    case TraceKind::kernel: return "kernel";
-    case TraceKind::transfer: return "transfer";
-    case TraceKind::message: return "message";
-    case TraceKind::mailbox: return "mailbox";
-    case TraceKind::work: return "work";
-    case TraceKind::departs: return "departs";
-    case TraceKind::arrives: return "arrives";
+    case TraceKind::step:
+      return "step";
+    case TraceKind::segment:
+      return "segment";
+    case TraceKind::kernel:
+      return "kernel";
+    case TraceKind::transfer:
+      return "transfer";
+    case TraceKind::message:
+      return "message";
+    case TraceKind::mailbox:
+      return "mailbox";
+    case TraceKind::work:
+      return "work";
+    case TraceKind::departs:
+      return "departs";
+    case TraceKind::arrives:
+      return "arrives";
   }
   return "?";
 }
@@ -59,9 +70,11 @@ std::uint64_t trace_hash(std::initializer_list<std::uint64_t> numbers) {
   return hash == 0 ? 1 : hash;
 }
 
-TraceStep TraceStep::of(SessionId session, StepId step, std::uint64_t number) { return {trace_hash({session.value, step.value}), number}; }
+TraceStep TraceStep::of(SessionId session, StepId step, std::uint64_t number) {
+  return {trace_hash({session.value, step.value}), number};
+}
 
-// ---- What a thread has recorded --------------------------------------------------------------------------------------
+// ---- What a thread has recorded ------------------------------------------------------------------------------------
 
 struct Trace::Buffer {
   std::mutex mutex;
@@ -136,12 +149,15 @@ Trace::ThreadPlace& Trace::place() {
   return mine;
 }
 
-// ---- Trace -----------------------------------------------------------------------------------------------------------
+// ---- Trace ---------------------------------------------------------------------------------------------------------
 
 Trace::Trace() : id_(next_id()) {}
 Trace::~Trace() = default;
 
-std::int64_t Trace::now_ns() { return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+std::int64_t Trace::now_ns() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
 
 void Trace::start(const TraceOptions& options) {
   const std::lock_guard lock(mutex_);
@@ -273,36 +289,50 @@ TraceRecording Trace::take(std::int64_t from_ns, std::int64_t to_ns) const {
   const std::uint32_t nothing = number("");
   for (const auto& [key, step] : open_) {
     const std::uint32_t name = number(step.name);
-    out.events.push_back({.kind = TraceKind::step, .cut = true, .name = name, .detail = nothing, .begin_ns = step.begin_ns, .end_ns = out.ended_ns, .step = step.step});
+    out.events.push_back({.kind = TraceKind::step,
+                          .cut = true,
+                          .name = name,
+                          .detail = nothing,
+                          .begin_ns = step.begin_ns,
+                          .end_ns = out.ended_ns,
+                          .step = step.step});
   }
-  std::erase_if(out.events, [&](const TraceEvent& e) { return e.begin_ns < out.began_ns || e.end_ns > out.ended_ns || e.end_ns < e.begin_ns; });
+  std::erase_if(out.events, [&](const TraceEvent& e) {
+    return e.begin_ns < out.began_ns || e.end_ns > out.ended_ns || e.end_ns < e.begin_ns;
+  });
   std::unordered_set<std::uint64_t> steps;
   for (const TraceEvent& e : out.events)
     if (e.kind == TraceKind::step) steps.insert(e.step.key);
   std::erase_if(out.events, [&](const TraceEvent& e) {
-    const bool runs_in_step = e.kind == TraceKind::kernel || e.kind == TraceKind::segment || e.kind == TraceKind::transfer;
+    const bool runs_in_step =
+        e.kind == TraceKind::kernel || e.kind == TraceKind::segment || e.kind == TraceKind::transfer;
     return runs_in_step && e.step.key != 0 && !steps.contains(e.step.key);
   });
   std::ranges::sort(out.events, [](const TraceEvent& a, const TraceEvent& b) {
-    return a.begin_ns != b.begin_ns ? a.begin_ns < b.begin_ns : is_slice(a.kind) != is_slice(b.kind) ? is_slice(a.kind) : a.end_ns > b.end_ns;
+    return a.begin_ns != b.begin_ns               ? a.begin_ns < b.begin_ns
+           : is_slice(a.kind) != is_slice(b.kind) ? is_slice(a.kind)
+                                                  : a.end_ns > b.end_ns;
   });
   return out;
 }
 
-// ---- TraceSlice --------------------------------------------------------------------------------------------------------
+// ---- TraceSlice ----------------------------------------------------------------------------------------------------
 
-TraceSlice::TraceSlice(Trace& trace, std::uint32_t track, TraceKind kind, std::string_view name, const TraceStep& step, std::string_view detail)
+TraceSlice::TraceSlice(Trace& trace, std::uint32_t track, TraceKind kind, std::string_view name, const TraceStep& step,
+                       std::string_view detail)
     : name_(name), detail_(detail) {
   begin(trace, track, kind, step);
 }
 
-TraceSlice::TraceSlice(Trace& trace, TraceKind kind, std::string_view name, const TraceStep& step, std::string_view detail)
+TraceSlice::TraceSlice(Trace& trace, TraceKind kind, std::string_view name, const TraceStep& step,
+                       std::string_view detail)
     : name_(name), detail_(detail) {
   if (!trace.on()) return;
   begin(trace, current_ && current_->trace_ == &trace ? current_->event_.track : trace.thread_track(), kind, step);
 }
 
-TraceSlice::TraceSlice(TraceKind kind, std::string_view name, const TraceStep& step, std::string_view detail) : name_(name), detail_(detail) {
+TraceSlice::TraceSlice(TraceKind kind, std::string_view name, const TraceStep& step, std::string_view detail)
+    : name_(name), detail_(detail) {
   if (current_) begin(*current_->trace_, current_->event_.track, kind, step.key != 0 ? step : current_->event_.step);
 }
 
@@ -322,12 +352,16 @@ TraceSlice::~TraceSlice() {
   trace_->add(event_, name_, detail_);
 }
 
-void TraceSlice::arrow(Trace& trace, TraceKind end, std::uint64_t id, std::string_view name, const TraceStep& step, std::string_view task) {
+void TraceSlice::arrow(Trace& trace, TraceKind end, std::uint64_t id, std::string_view name, const TraceStep& step,
+                       std::string_view task) {
   if (!trace.on()) return;
   const bool within = current_ && current_->trace_ == &trace;
-  const std::optional<TraceSlice> own = within ? std::optional<TraceSlice>() : std::optional<TraceSlice>(std::in_place, trace, TraceKind::work, name, step);
+  const std::optional<TraceSlice> own =
+      within ? std::optional<TraceSlice>()
+             : std::optional<TraceSlice>(std::in_place, trace, TraceKind::work, name, step);
   const std::int64_t now = Trace::now_ns();
-  trace.add({.kind = end, .track = current_->event_.track, .begin_ns = now, .end_ns = now, .step = step, .arrow = id}, name, task);
+  trace.add({.kind = end, .track = current_->event_.track, .begin_ns = now, .end_ns = now, .step = step, .arrow = id},
+            name, task);
 }
 
 }  // namespace troupe

@@ -1,8 +1,8 @@
-// Records what a task does for a while: steps, segments, kernels, messages of actors, and the ends of arrows between them. One Trace
-// per task; while it is off, asking it costs one relaxed load.
+// Records what a task does for a while: steps, segments, kernels, messages of actors, and the ends of arrows between
+// them. One Trace per task; while it is off, asking it costs one relaxed load.
 //
-// Each thread writes into memory of its own, a ring: what is oldest is overwritten, and how far back everything is there is known.
-// Times are nanoseconds of the steady clock. All methods are thread-safe.
+// Each thread writes into memory of its own, a ring: what is oldest is overwritten, and how far back everything is
+// there is known. Times are nanoseconds of the steady clock. All methods are thread-safe.
 #pragma once
 
 #include <array>
@@ -23,7 +23,7 @@
 namespace troupe {
 
 enum class TraceKind : std::uint8_t {
-  step,      // of a client, a slot of a worker; on another task than the client's: its part
+  step,  // of a client, a slot of a worker; on another task than the client's: its part
   segment,
   kernel,
   transfer,  // a Send, Push, Contribute or Fetch node
@@ -50,7 +50,7 @@ inline constexpr std::uint64_t kUniqueArrow = std::uint64_t{1} << 63;
 
 struct TraceEvent {
   TraceKind kind = TraceKind::work;
-  bool cut = false;       // a step: it had not ended when the recording did
+  bool cut = false;  // a step: it had not ended when the recording did
   DType dtype = DType::invalid;
   std::uint8_t rank = 0;  // of the first output, if up to 4; with dtype, invalid: not known
   std::uint32_t track = 0;
@@ -75,10 +75,11 @@ struct TraceRecording {
 };
 
 struct TraceOptions {
-  std::uint64_t steps = 0;          // ends by itself after so many steps of this task; 0: not
-  std::uint64_t skip = 0;           // steps before the first that counts
-  std::int64_t slower_than_ns = 0;  // ends with the first step that takes longer; `steps` is then how many before it are wanted. 0: not
-  std::int64_t most_ns = 0;         // ends after so long; 0: not. See keep_on()
+  std::uint64_t steps = 0;  // ends by itself after so many steps of this task; 0: not
+  std::uint64_t skip = 0;   // steps before the first that counts
+  std::int64_t slower_than_ns =
+      0;  // ends with the first step that takes longer; `steps` is then how many before it are wanted. 0: not
+  std::int64_t most_ns = 0;                              // ends after so long; 0: not. See keep_on()
   std::size_t events_per_thread = std::size_t{1} << 17;  // 96 bytes each
 };
 
@@ -87,10 +88,10 @@ class Trace {
   enum class State : std::uint8_t { idle, recording, waiting, done };
   struct Status {
     State state = State::idle;
-    std::uint64_t steps = 0;  // that have ended since it began
+    std::uint64_t steps = 0;    // that have ended since it began
     std::int64_t began_ns = 0;  // when a step was too slow: of the first step that is wanted
     std::int64_t ended_ns = 0;
-    std::uint64_t slow_step = 0;   // the number of the step that was too slow, if one was
+    std::uint64_t slow_step = 0;  // the number of the step that was too slow, if one was
     std::int64_t slow_step_ns = 0;
   };
 
@@ -106,7 +107,8 @@ class Trace {
   // Somebody still wants it: TraceOptions::most_ns count from now on.
   void keep_on();
   Status status() const;
-  // What has been recorded, within [from_ns, to_ns], or since Status::began_ns. Segments and kernels of steps that began before are left out.
+  // What has been recorded, within [from_ns, to_ns], or since Status::began_ns. Segments and kernels of steps that
+  // began before are left out.
   TraceRecording take(std::int64_t from_ns = 0, std::int64_t to_ns = INT64_MAX) const;
 
   // A step of this task begins, and ends. What runs in it lies between the two.
@@ -149,9 +151,12 @@ class Trace {
 class TraceSlice {
  public:
   // On a track; `name` and `detail` are to outlive it.
-  TraceSlice(Trace& trace, std::uint32_t track, TraceKind kind, std::string_view name, const TraceStep& step = {}, std::string_view detail = {});
-  // On the track of the thread's innermost slice, if that is of this trace, or the thread's own. Nothing if the trace is off.
-  TraceSlice(Trace& trace, TraceKind kind, std::string_view name, const TraceStep& step = {}, std::string_view detail = {});
+  TraceSlice(Trace& trace, std::uint32_t track, TraceKind kind, std::string_view name, const TraceStep& step = {},
+             std::string_view detail = {});
+  // On the track of the thread's innermost slice, if that is of this trace, or the thread's own. Nothing if the trace
+  // is off.
+  TraceSlice(Trace& trace, TraceKind kind, std::string_view name, const TraceStep& step = {},
+             std::string_view detail = {});
   // Within the thread's innermost slice. Nothing if there is none.
   explicit TraceSlice(TraceKind kind, std::string_view name, const TraceStep& step = {}, std::string_view detail = {});
   TraceSlice(const TraceSlice&) = delete;
@@ -164,8 +169,10 @@ class TraceSlice {
   const TraceStep& step() const { return event_.step; }
   TraceEvent& event() { return event_; }
 
-  // An arrow begins or ends now, in the innermost slice of this thread, or in one of its own. `task`: the other; "": this one.
-  static void arrow(Trace& trace, TraceKind end, std::uint64_t id, std::string_view name, const TraceStep& step, std::string_view task);
+  // An arrow begins or ends now, in the innermost slice of this thread, or in one of its own. `task`: the other; "":
+  // this one.
+  static void arrow(Trace& trace, TraceKind end, std::uint64_t id, std::string_view name, const TraceStep& step,
+                    std::string_view task);
 
  private:
   void begin(Trace& trace, std::uint32_t track, TraceKind kind, const TraceStep& step);

@@ -17,24 +17,28 @@ void note_outputs(TraceEvent& event, const PlanFrame& frame, const PlanNode& nod
     if (i > 0 || dims.size() > event.dims.size()) continue;
     event.dtype = output.dtype();
     event.rank = static_cast<std::uint8_t>(dims.size());
-    std::ranges::transform(dims, event.dims.begin(), [](std::int64_t d) { return static_cast<std::int32_t>(std::min<std::int64_t>(d, INT32_MAX)); });
+    std::ranges::transform(dims, event.dims.begin(), [](std::int64_t d) {
+      return static_cast<std::int32_t>(std::min<std::int64_t>(d, INT32_MAX));
+    });
   }
 }
 
 }  // namespace
 
-void run_node_traced(PlanFrame& frame, const PlanNode& node, NodeContext& context, const std::atomic<bool>& aborted, Device& device,
-                     Outbox& outbox, const TraceSlice& segment) {
+void run_node_traced(PlanFrame& frame, const PlanNode& node, NodeContext& context, const std::atomic<bool>& aborted,
+                     Device& device, Outbox& outbox, const TraceSlice& segment) {
   const bool computes = node.kind == PlanNode::Kind::kernel || node.kind == PlanNode::Kind::branch;
   const NodeInfo& info = frame.plan().info(node);
-  TraceSlice slice(segment.trace(), computes ? TraceKind::kernel : TraceKind::transfer, info.name, segment.step(), info.op);
+  TraceSlice slice(segment.trace(), computes ? TraceKind::kernel : TraceKind::transfer, info.name, segment.step(),
+                   info.op);
   if (!computes)
     for (int i = 0; i < node.num_inputs; ++i) slice.event().bytes += bytes_of(context.input(i));
   run_node(frame, node, context, aborted, device, outbox);
   if (computes) note_outputs(slice.event(), frame, node);
 }
 
-Error run_in_order_traced(PlanFrame& frame, const Segment& segment, const std::atomic<bool>& aborted, Device& device, Outbox& outbox) {
+Error run_in_order_traced(PlanFrame& frame, const Segment& segment, const std::atomic<bool>& aborted, Device& device,
+                          Outbox& outbox) {
   const Plan& plan = frame.plan();
   const TraceSlice& around = *TraceSlice::current();
   NodeContext context(frame, device, false);

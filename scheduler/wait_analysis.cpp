@@ -1,5 +1,5 @@
-// analyse() of wait_graph.hpp: the circles are the strongly connected components of the graph (Tarjan, "Depth-first search and linear
-// graph algorithms", SIAM J. Comput. 1972), the other causes are the things that wait for nothing.
+// analyse() of wait_graph.hpp: the circles are the strongly connected components of the graph (Tarjan, "Depth-first
+// search and linear graph algorithms", SIAM J. Comput. 1972), the other causes are the things that wait for nothing.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -17,8 +17,8 @@ namespace troupe {
 namespace {
 
 constexpr std::size_t kCausesShown = 8;
-constexpr std::size_t kOthersShown = 4;   // who wait for the same cause
-constexpr std::size_t kChainBegin = 10;   // lines of a chain, at its two ends
+constexpr std::size_t kOthersShown = 4;  // who wait for the same cause
+constexpr std::size_t kChainBegin = 10;  // lines of a chain, at its two ends
 constexpr std::size_t kChainEnd = 4;
 constexpr std::size_t kCircleShown = 8;
 constexpr std::size_t kCausesCounted = 256;
@@ -29,22 +29,32 @@ using Kind = RootCause::Kind;
 
 int gravity(Kind kind) {
   switch (kind) {
-    case Kind::deadlock: return 0;
-    case Kind::never: return 1;
-    case Kind::silent: return 2;
-    case Kind::stuck: return 3;
-    case Kind::working: return 4;
+    case Kind::deadlock:
+      return 0;
+    case Kind::never:
+      return 1;
+    case Kind::silent:
+      return 2;
+    case Kind::stuck:
+      return 3;
+    case Kind::working:
+      return 4;
   }
   return 5;
 }
 
 std::string_view heading(Kind kind) {
   switch (kind) {
-    case Kind::deadlock: return "DEADLOCK";
-    case Kind::never: return "NEVER";
-    case Kind::silent: return "SILENT";
-    case Kind::stuck: return "STUCK";
-    case Kind::working: return "WORKING";
+    case Kind::deadlock:
+      return "DEADLOCK";
+    case Kind::never:
+      return "NEVER";
+    case Kind::silent:
+      return "SILENT";
+    case Kind::stuck:
+      return "STUCK";
+    case Kind::working:
+      return "WORKING";
   }
   return "?";
 }
@@ -103,7 +113,9 @@ class Analysis {
   std::vector<std::uint32_t> waiters_of(const std::vector<std::uint32_t>& nodes);
   std::string chain(std::uint32_t from, const std::vector<std::uint32_t>& to) const;
   std::string tell(std::size_t number, const Cause& cause);
-  std::string text_of(std::uint32_t node) const { return nodes_[node].thing.text.empty() ? nodes_[node].thing.id : nodes_[node].thing.text; }
+  std::string text_of(std::uint32_t node) const {
+    return nodes_[node].thing.text.empty() ? nodes_[node].thing.id : nodes_[node].thing.text;
+  }
 
   std::unordered_map<std::string, std::uint32_t> index_;
   std::vector<Node> nodes_;
@@ -141,7 +153,8 @@ void Analysis::merge(const Waiting& waiting) {
     if (thing.task.empty() || (!other.task.empty() && other.task < thing.task)) thing.task = other.task;
     thing.for_ns = std::max(thing.for_ns, other.for_ns);
   }
-  for (const Wait& wait : waiting.waits) edges_.push_back({node(wait.waiter), node(wait.awaited), &wait, wait.text, wait.for_ns});
+  for (const Wait& wait : waiting.waits)
+    edges_.push_back({node(wait.waiter), node(wait.awaited), &wait, wait.text, wait.for_ns});
   std::ranges::sort(edges_, [](const Edge& a, const Edge& b) {
     return std::tie(a.from, a.to, a.wait->kind) < std::tie(b.from, b.to, b.wait->kind);
   });
@@ -159,7 +172,9 @@ void Analysis::merge(const Waiting& waiting) {
 }
 
 // "collective/1/0/7" of "collective/1/0/7//job:worker/task:0"; "" of other things.
-std::string_view collective_of(std::string_view id) { return id.starts_with("collective/") ? id.substr(0, std::min(id.find("//"), id.size())) : std::string_view(); }
+std::string_view collective_of(std::string_view id) {
+  return id.starts_with("collective/") ? id.substr(0, std::min(id.find("//"), id.size())) : std::string_view();
+}
 
 // Ranks that have begun wait for what is on its way between them: that is no circle.
 void Analysis::leave_out_begun_ranks() {
@@ -199,7 +214,8 @@ void Analysis::mark_silent(const std::vector<SilentTask>& silent) {
     tasks.emplace(task, it->second);
   }
   for (std::uint32_t n = 0; n < nodes_.size(); ++n)
-    if (const auto on = tasks.find(nodes_[n].thing.task); on != tasks.end() && on->second != n && nodes_[n].thing.state != State::never) {
+    if (const auto on = tasks.find(nodes_[n].thing.task);
+        on != tasks.end() && on->second != n && nodes_[n].thing.state != State::never) {
       nodes_[n].on_silent = on->second;
       edges_.push_back({n, on->second, nullptr, {}, nodes_[n].thing.for_ns});
     }
@@ -210,7 +226,9 @@ void Analysis::connect() {
     const Edge& edge = edges_[e];
     const Node& from = nodes_[edge.from];
     // What is never to come, or does nothing, is an end of its own.
-    if (from.silent || from.thing.state == State::never || (from.thing.state == State::stuck && from.on_silent == kNone)) continue;
+    if (from.silent || from.thing.state == State::never ||
+        (from.thing.state == State::stuck && from.on_silent == kNone))
+      continue;
     if (edge.wait && from.on_silent != kNone) continue;
     nodes_[edge.from].out.push_back(e);
     nodes_[edge.to].in.push_back(e);
@@ -289,7 +307,8 @@ Analysis::Cause Analysis::deadlock(std::vector<std::uint32_t> members) const {
   Cause cause{.told = {.kind = Kind::deadlock}, .nodes = std::move(members)};
   const std::vector<std::uint32_t> way = circle_through(cause.nodes.front());
   std::string text;
-  for (std::size_t i = 0; i < std::min(way.size(), kCircleShown); ++i) text += (i == 0 ? "" : i == 1 ? " waits for " : ", which waits for ") + text_of(way[i]);
+  for (std::size_t i = 0; i < std::min(way.size(), kCircleShown); ++i)
+    text += (i == 0 ? "" : i == 1 ? " waits for " : ", which waits for ") + text_of(way[i]);
   if (way.size() > kCircleShown) text += fmt::format(", and so on through {} more", way.size() - kCircleShown);
   text += way.size() == 1 ? " waits for itself" : ", which waits for the first again";
   if (cause.nodes.size() > way.size()) text += fmt::format(" ({} things wait for each other here)", cause.nodes.size());
@@ -315,7 +334,9 @@ Analysis::Cause Analysis::cause_of(std::uint32_t n) const {
   } else {
     cause.told.kind = Kind::stuck;
     if (node.thing.state == State::waits)
-      cause.told.text += node.thing.task.empty() ? ": nobody says why it does not come" : fmt::format(": {} does not say why it does not come", node.thing.task);
+      cause.told.text += node.thing.task.empty()
+                             ? ": nobody says why it does not come"
+                             : fmt::format(": {} does not say why it does not come", node.thing.task);
   }
   return cause;
 }
@@ -324,7 +345,8 @@ void Analysis::find_causes() {
   for (const std::vector<std::uint32_t>& circle : circles_) causes_.push_back(deadlock(circle));
   for (std::uint32_t n = 0; n < nodes_.size(); ++n) {
     const Node& node = nodes_[n];
-    const bool alone = node.in.empty() && (node.thing.state == State::waits || node.thing.state == State::works) && !node.silent;
+    const bool alone =
+        node.in.empty() && (node.thing.state == State::waits || node.thing.state == State::works) && !node.silent;
     if (node.out.empty() && !alone) causes_.push_back(cause_of(n));
   }
   const auto direct = [this](const Cause& cause) {
@@ -334,7 +356,8 @@ void Analysis::find_causes() {
   };
   const auto sort = [this] {
     std::ranges::stable_sort(causes_, [](const Cause& a, const Cause& b) {
-      return std::tuple(gravity(a.told.kind), b.told.waiters, b.told.for_ns) < std::tuple(gravity(b.told.kind), a.told.waiters, a.told.for_ns);
+      return std::tuple(gravity(a.told.kind), b.told.waiters, b.told.for_ns) <
+             std::tuple(gravity(b.told.kind), a.told.waiters, a.told.for_ns);
     });
   };
   for (Cause& cause : causes_) cause.told.waiters = direct(cause);
@@ -408,7 +431,9 @@ std::string Analysis::tell(std::size_t number, const Cause& cause) {
   std::vector<std::uint32_t> first;  // who wait, and are not waited for
   for (const std::uint32_t n : waiters)
     if (nodes_[n].in.empty()) first.push_back(n);
-  std::ranges::sort(first, [this](std::uint32_t a, std::uint32_t b) { return std::tuple(nodes_[b].thing.for_ns, a) < std::tuple(nodes_[a].thing.for_ns, b); });
+  std::ranges::sort(first, [this](std::uint32_t a, std::uint32_t b) {
+    return std::tuple(nodes_[b].thing.for_ns, a) < std::tuple(nodes_[a].thing.for_ns, b);
+  });
   if (!first.empty()) text += chain(first[0], cause.nodes);
   if (waiters.empty()) return text + "   Nothing that is known waits for it.\n";
   if (first.size() > 1) {
@@ -431,17 +456,22 @@ WaitAnalysis Analysis::result() {
   if (waiting_ == 0)
     out.text = "Nothing waits, but:\n";
   else if (stuck)
-    out.text = fmt::format("{}, for {}; the worst first.\n", count_of(waiting_, "thing waits", "things wait"), count_of(causes_.size(), "cause", "causes"));
+    out.text = fmt::format("{}, for {}; the worst first.\n", count_of(waiting_, "thing waits", "things wait"),
+                           count_of(causes_.size(), "cause", "causes"));
   else
-    out.text = fmt::format("Nothing is stuck: {}, for what is being done.\n", count_of(waiting_, "thing waits", "things wait"));
+    out.text = fmt::format("Nothing is stuck: {}, for what is being done.\n",
+                           count_of(waiting_, "thing waits", "things wait"));
   for (std::size_t i = 0; i < std::min(causes_.size(), kCausesShown); ++i) out.text += tell(i + 1, causes_[i]);
-  if (causes_.size() > kCausesShown) out.text += fmt::format("and {} more.\n", count_of(causes_.size() - kCausesShown, "cause", "causes"));
+  if (causes_.size() > kCausesShown)
+    out.text += fmt::format("and {} more.\n", count_of(causes_.size() - kCausesShown, "cause", "causes"));
   for (Cause& cause : causes_) out.causes.push_back(std::move(cause.told));
   return out;
 }
 
 }  // namespace
 
-WaitAnalysis analyse(const Waiting& waiting, const std::vector<SilentTask>& silent) { return Analysis(waiting, silent).result(); }
+WaitAnalysis analyse(const Waiting& waiting, const std::vector<SilentTask>& silent) {
+  return Analysis(waiting, silent).result();
+}
 
 }  // namespace troupe

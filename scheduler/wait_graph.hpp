@@ -1,7 +1,7 @@
 // Who waits for whom: what the actors of a cluster wait for at an instant, and what that comes down to.
 //
-// Things are what can wait or be waited for: a step, a segment, a tensor, a slot of a training step, a worker, a task. Their ids are the
-// same on all tasks, so that reports of tasks fit together:
+// Things are what can wait or be waited for: a step, a segment, a tensor, a slot of a training step, a worker, a task.
+// Their ids are the same on all tasks, so that reports of tasks fit together:
 //
 //   step/<session>/<step>                     a step, for its client           part/<session>/<step>/<task>     a task's part of it
 //   segment/<session>/<step>/<device>/<n>     a segment that has not run       tensor/<session>/<step>/<edge>   a tensor that crosses devices
@@ -14,8 +14,9 @@
 //   meeting/<task>                            one that connects to its cluster coming/<to task>/<task>          a link that it needs
 //   actor/<task>/<kind>                       an actor that is long at one message, with others behind it
 //
-// Sessions, jobs and groups are hexadecimal, all other numbers decimal; tasks and devices are written as ever. Whoever says that it
-// waits for a thing says what that is and on which task, and not what it waits for in turn: its own task does that.
+// Sessions, jobs and groups are hexadecimal, all other numbers decimal; tasks and devices are written as ever. Whoever
+// says that it waits for a thing says what that is and on which task, and not what it waits for in turn: its own task
+// does that.
 //
 // Plain data; the analysis asks nobody.
 #pragma once
@@ -34,24 +35,26 @@ struct WaitThing {
     never,  // it cannot come any more; `text` says why
   };
   std::string id;
-  std::string text;        // for people: "slot 1 of step 7", "MatMul 'dense/matmul' on /job:worker/task:0/device:CPU:0"
-  std::string task;        // where it is, "/job:worker/task:0"; "": nowhere in particular
+  std::string text;  // for people: "slot 1 of step 7", "MatMul 'dense/matmul' on /job:worker/task:0/device:CPU:0"
+  std::string task;  // where it is, "/job:worker/task:0"; "": nowhere in particular
   State state = State::waits;
   std::int64_t for_ns = 0;  // how long it has been so; 0: unknown
 };
 
 struct Wait {
-  std::string waiter;   // ids of things
+  std::string waiter;  // ids of things
   std::string awaited;
-  std::string kind;     // "tensor", "segment", "token", "staging", "credit", "barrier", "peer", "reply", "collective", "join"
-  std::string text;     // for people, "" if the awaited thing's text says all: "2 of 3 slots are staged, slot 1 is missing"
+  std::string
+      kind;  // "tensor", "segment", "token", "staging", "credit", "barrier", "peer", "reply", "collective", "join"
+  std::string
+      text;  // for people, "" if the awaited thing's text says all: "2 of 3 slots are staged, slot 1 is missing"
   std::uint64_t have = 0;
   std::uint64_t need = 0;
   std::int64_t for_ns = 0;  // 0: unknown
 };
 
-// Of a wait in a collective: for a rank that has sent what it can, and waits in its turn for others. Ranks that have begun wait for each
-// other while all is well: what counts are those that have not.
+// Of a wait in a collective: for a rank that has sent what it can, and waits in its turn for others. Ranks that have
+// begun wait for each other while all is well: what counts are those that have not.
 inline constexpr const char* kInTurn = "in turn";
 
 // What one actor, one task, or a cluster says.
@@ -85,15 +88,16 @@ struct RootCause {
 
 struct WaitAnalysis {
   std::vector<RootCause> causes;  // worst first: deadlock, never, silent, stuck, working; then those with more waiters
-  // What `troupe-top --why` prints: each cause, and the chain from who waits first down to it; the worst, and how many more.
-  // "Nothing waits." if so.
+  // What `troupe-top --why` prints: each cause, and the chain from who waits first down to it; the worst, and how many
+  // more. "Nothing waits." if so.
   std::string text;
 };
 
-// What several tasks say of one thing or wait is put together: the graver state counts, of two texts the longer. A thing on a silent
-// task waits for that task, whatever else is said of it. Who waits for several things needs them all, so a circle never ends. What is
-// waited for, and of which nobody says what it waits for, is stuck. Equal input in any order gives equal output. Takes time in
-// proportion to things and waits; of more than some hundred causes `waiters` may count only those that wait directly.
+// What several tasks say of one thing or wait is put together: the graver state counts, of two texts the longer. A
+// thing on a silent task waits for that task, whatever else is said of it. Who waits for several things needs them all,
+// so a circle never ends. What is waited for, and of which nobody says what it waits for, is stuck. Equal input in any
+// order gives equal output. Takes time in proportion to things and waits; of more than some hundred causes `waiters`
+// may count only those that wait directly.
 WaitAnalysis analyse(const Waiting& waiting, const std::vector<SilentTask>& silent);
 
 // For people: "0.2 s", "12.3 s", "2 min 5 s", "3 h 20 min".

@@ -20,11 +20,11 @@ template <class... Args>
 
 void check_rows(const TensorEntry& entry) {
   const std::int64_t own = entry.shape.rank() == 0 ? 1 : entry.shape[0];
-  if (entry.shape.rank() == 0 && entry.rows != 1)
-    damaged("a scalar is said to be one of {} rows", entry.rows);
+  if (entry.shape.rank() == 0 && entry.rows != 1) damaged("a scalar is said to be one of {} rows", entry.rows);
   if (entry.row_begin < 0 || entry.row_end < entry.row_begin || entry.row_end > entry.rows ||
       entry.row_end - entry.row_begin != own)
-    damaged("shape {} does not fit rows [{}, {}) of {}", entry.shape.to_string(), entry.row_begin, entry.row_end, entry.rows);
+    damaged("shape {} does not fit rows [{}, {}) of {}", entry.shape.to_string(), entry.row_begin, entry.row_end,
+            entry.rows);
   if (entry.kind == TensorKind::state && own != entry.rows) damaged("a part of a state is no state");
 }
 
@@ -33,7 +33,8 @@ void check_entry(const TensorEntry& entry, std::uint64_t offset, std::uint64_t f
     damaged("a name of {} bytes", std::max(entry.name.size(), entry.variable.size()));
   if (entry.kind < TensorKind::variable || entry.kind > TensorKind::state)
     damaged("kind {} does not exist", static_cast<int>(entry.kind));
-  if (!is_valid(entry.dtype) || entry.dtype == DType::resource) damaged("dtype {} does not exist", static_cast<int>(entry.dtype));
+  if (!is_valid(entry.dtype) || entry.dtype == DType::resource)
+    damaged("dtype {} does not exist", static_cast<int>(entry.dtype));
   if (!entry.shape.fully_known()) damaged("shape {} is not known", entry.shape.to_string());
   check_rows(entry);
   std::uint64_t wanted = 0;
@@ -76,7 +77,8 @@ void add_part(StoredVariables& variables, const ShardManifest& shard, std::size_
   StoredVariable& stored = at->second;
   if (added)
     stored = {entry.kind, entry.variable, entry.dtype, whole, entry.rows, {}};
-  else if (stored.kind != entry.kind || stored.variable != entry.variable || stored.dtype != entry.dtype || stored.shape != whole)
+  else if (stored.kind != entry.kind || stored.variable != entry.variable || stored.dtype != entry.dtype ||
+           stored.shape != whole)
     damaged("the parts of '{}' are not of one variable: {}{} of {}, {}{} of '{}'", entry.name, name(stored.dtype),
             stored.shape.to_string(), stored.variable, name(entry.dtype), whole.to_string(), shard.file);
   stored.parts.push_back({shard.shard, tensor});
@@ -86,7 +88,8 @@ void check_cover(const std::string& name, StoredVariable& stored, const Checkpoi
   const auto entry = [&](const StoredVariable::Part& part) -> const TensorEntry& {
     return manifest.shards[part.shard].tensors[part.tensor];
   };
-  std::ranges::sort(stored.parts, {}, [&](const auto& part) { return std::pair(entry(part).row_begin, entry(part).row_end); });
+  std::ranges::sort(stored.parts, {},
+                    [&](const auto& part) { return std::pair(entry(part).row_begin, entry(part).row_end); });
   std::int64_t next = 0;
   for (const StoredVariable::Part& part : stored.parts) {
     const TensorEntry& rows = entry(part);
@@ -129,9 +132,12 @@ std::string shard_file_name(std::uint32_t shard, std::uint32_t shards, std::uint
 
 std::string_view name(TensorKind kind) {
   switch (kind) {
-    case TensorKind::variable: return "variable";
-    case TensorKind::slot: return "slot";
-    case TensorKind::state: return "state";
+    case TensorKind::variable:
+      return "variable";
+    case TensorKind::slot:
+      return "slot";
+    case TensorKind::state:
+      return "state";
   }
   return "tensor";
 }

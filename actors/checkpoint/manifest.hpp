@@ -43,7 +43,7 @@ struct TensorEntry {
   TensorKind kind = TensorKind::variable;
   std::string variable;  // of a slot: that of the variable it belongs to
   DType dtype = DType::invalid;
-  Shape shape;  // of the part; a scalar counts as one row
+  Shape shape;            // of the part; a scalar counts as one row
   std::int64_t rows = 1;  // of the whole, of which these are [row_begin, row_end)
   std::int64_t row_begin = 0;
   std::int64_t row_end = 1;
@@ -58,7 +58,7 @@ struct ShardManifest {
   std::string file;  // its name in the folder
   std::uint64_t bytes = 0;
   std::vector<TensorEntry> tensors;  // as they lie in the file
-  std::string dedupe;  // which gradients it has taken already; the shard's own business
+  std::string dedupe;                // which gradients it has taken already; the shard's own business
   bool operator==(const ShardManifest&) const = default;
 };
 
@@ -106,18 +106,18 @@ struct StoredVariable {
 
 using StoredVariables = std::map<std::string, StoredVariable, std::less<>>;
 
-// Throws data_loss if the manifest contradicts itself: shards not numbered 0 ..., tensors that do not lie as a writer lays
-// them, sizes that do not fit shapes or overflow, names that are no plain file names, rows of a variable that
-// no shard has, or two have.
+// Throws data_loss if the manifest contradicts itself: shards not numbered 0 ..., tensors that do not lie as a writer
+// lays them, sizes that do not fit shapes or overflow, names that are no plain file names, rows of a variable that no
+// shard has, or two have.
 StoredVariables check(const CheckpointManifest& manifest);
 
 // What a shard tells its coordinator. Decoding throws data_loss.
 std::string encode(const ShardManifest& manifest);
 ShardManifest decode_shard_manifest(std::string_view bytes);
 
-// The content of a MANIFEST: "TRPCHKPT", format (u32), crc32c (u32) of all but itself, bytes of the rest (u64), and the rest:
-// a proto::CheckpointManifest. Encoding throws resource_exhausted above kMaxManifestBytes; decoding data_loss, and
-// unimplemented for a format that a later Troupe has written. decode_manifest() does not check(): see there.
+// The content of a MANIFEST: "TRPCHKPT", format (u32), crc32c (u32) of all but itself, bytes of the rest (u64), and the
+// rest: a proto::CheckpointManifest. Encoding throws resource_exhausted above kMaxManifestBytes; decoding data_loss,
+// and unimplemented for a format that a later Troupe has written. decode_manifest() does not check(): see there.
 std::string encode_manifest(const CheckpointManifest& manifest);
 CheckpointManifest decode_manifest(std::string_view bytes);
 
@@ -125,7 +125,9 @@ std::string checkpoint_folder(std::string_view directory, std::uint64_t version)
 std::string shard_file_name(std::uint32_t shard, std::uint32_t shards, std::uint64_t attempt);
 
 // The offset behind `bytes` bytes at which the next tensor lies; those between are zero.
-constexpr std::uint64_t aligned(std::uint64_t bytes) { return (bytes + kTensorAlignment - 1) / kTensorAlignment * kTensorAlignment; }
+constexpr std::uint64_t aligned(std::uint64_t bytes) {
+  return (bytes + kTensorAlignment - 1) / kTensorAlignment * kTensorAlignment;
+}
 
 std::string_view name(TensorKind kind);  // "variable", "slot", "state"
 

@@ -56,8 +56,9 @@ ShardManifest from_proto(const proto::CheckpointShard& shard) {
       if (dim < 0) fail(Code::data_loss, "'{}' has a dimension of {}", tensor.name(), dim);
     out.tensors.push_back({tensor.name(), static_cast<TensorKind>(small(tensor.kind())), tensor.variable(),
                            static_cast<DType>(small(tensor.dtype())),
-                           Shape(std::span(tensor.dim().data(), static_cast<std::size_t>(tensor.dim_size()))), tensor.rows(),
-                           tensor.row_begin(), tensor.row_end(), tensor.offset(), tensor.bytes(), tensor.crc32c()});
+                           Shape(std::span(tensor.dim().data(), static_cast<std::size_t>(tensor.dim_size()))),
+                           tensor.rows(), tensor.row_begin(), tensor.row_end(), tensor.offset(), tensor.bytes(),
+                           tensor.crc32c()});
   }
   return out;
 }
@@ -65,7 +66,8 @@ ShardManifest from_proto(const proto::CheckpointShard& shard) {
 // An entry that says nothing takes two bytes of a file and a hundred of memory: entries are counted before any is made.
 // `shards`: `in` has the fields of a manifest, else those of a shard.
 bool few_entries(CodedInputStream& in, bool shards, int& left) {
-  const int field = shards ? int{proto::CheckpointManifest::kShardFieldNumber} : int{proto::CheckpointShard::kTensorFieldNumber};
+  const int field =
+      shards ? int{proto::CheckpointManifest::kShardFieldNumber} : int{proto::CheckpointShard::kTensorFieldNumber};
   const std::uint32_t entry = static_cast<std::uint32_t>(field) << 3 | 2;
   while (const std::uint32_t tag = in.ReadTag()) {
     int length = 0;
@@ -153,9 +155,12 @@ std::string encode_manifest(const CheckpointManifest& manifest) {
 }
 
 CheckpointManifest decode_manifest(std::string_view bytes) {
-  if (bytes.size() < kHeader || !bytes.starts_with(kMagic)) fail(Code::data_loss, "it does not begin as a manifest does");
-  if (bytes.size() > kMaxManifestBytes) fail(Code::data_loss, "it has {} bytes, more than {}", bytes.size(), kMaxManifestBytes);
-  if (read_little_endian<std::uint32_t>(bytes.data() + kCrcAt) != crc_of(bytes)) fail(Code::data_loss, "its crc32c does not fit");
+  if (bytes.size() < kHeader || !bytes.starts_with(kMagic))
+    fail(Code::data_loss, "it does not begin as a manifest does");
+  if (bytes.size() > kMaxManifestBytes)
+    fail(Code::data_loss, "it has {} bytes, more than {}", bytes.size(), kMaxManifestBytes);
+  if (read_little_endian<std::uint32_t>(bytes.data() + kCrcAt) != crc_of(bytes))
+    fail(Code::data_loss, "its crc32c does not fit");
   const auto format = read_little_endian<std::uint32_t>(bytes.data() + kMagic.size());
   if (format != kFormat)
     fail(Code::unimplemented, "it has format {}, and this program knows {}: use a later Troupe", format, kFormat);
@@ -168,8 +173,9 @@ CheckpointManifest decode_manifest(std::string_view bytes) {
   out.id = {message.version(), message.attempt()};
   out.settings = message.settings();
   out.fingerprint = message.fingerprint();
-  out.job = {job.mode(), job.slots(), job.batch(), job.seed(), job.staleness(), job.epochs(), job.epoch(), job.steps_per_epoch(),
-             job.cursor(), job.loss_sum(), job.correct(), job.examples(), job.training_ns(), job.extra()};
+  out.job = {job.mode(),    job.slots(),    job.batch(),           job.seed(),   job.staleness(),
+             job.epochs(),  job.epoch(),    job.steps_per_epoch(), job.cursor(), job.loss_sum(),
+             job.correct(), job.examples(), job.training_ns(),     job.extra()};
   out.shards.reserve(static_cast<std::size_t>(message.shard_size()));
   for (const proto::CheckpointShard& shard : message.shard()) out.shards.push_back(from_proto(shard));
   return out;

@@ -21,9 +21,11 @@ std::string describe(const TensorEntry& entry) { return fmt::format("{} '{}'", n
   throw damage ? Error(Code::data_loss, error.message()) : error;
 }
 
-// Reads [offset, offset + bytes) in chunks that stay in the cache; take(chunk) for each, in order. `into`: all of them, or one.
+// Reads [offset, offset + bytes) in chunks that stay in the cache; take(chunk) for each, in order. `into`: all of them,
+// or one.
 template <class Take>
-void read_chunks(ReadableFile& file, std::uint64_t offset, std::span<std::byte> into, std::uint64_t bytes, Take&& take) {
+void read_chunks(ReadableFile& file, std::uint64_t offset, std::span<std::byte> into, std::uint64_t bytes,
+                 Take&& take) {
   const bool all = into.size() == bytes;
   for (std::uint64_t done = 0; done < bytes;) {
     const std::size_t n = std::min<std::uint64_t>(bytes - done, std::min<std::size_t>(kReadChunk, into.size()));
@@ -36,7 +38,8 @@ void read_chunks(ReadableFile& file, std::uint64_t offset, std::span<std::byte> 
 
 std::string read_manifest(FileSystem& files, const std::string& path) {
   const std::unique_ptr<ReadableFile> file = files.open(path);
-  if (file->size() > kMaxManifestBytes) fail(Code::data_loss, "it has {} bytes, more than {}", file->size(), kMaxManifestBytes);
+  if (file->size() > kMaxManifestBytes)
+    fail(Code::data_loss, "it has {} bytes, more than {}", file->size(), kMaxManifestBytes);
   std::string bytes(file->size(), '\0');
   file->read(0, std::as_writable_bytes(std::span(bytes)));
   return bytes;
@@ -76,7 +79,8 @@ const StoredVariable& Checkpoint::variable(std::string_view name) const {
 
 Tensor Checkpoint::read_entry(std::uint32_t shard, const TensorEntry& entry) {
   const bool packed = entry.dtype == DType::string;
-  Tensor tensor = packed ? Tensor(DType::u8, Shape{static_cast<std::int64_t>(entry.bytes)}) : Tensor(entry.dtype, entry.shape);
+  Tensor tensor =
+      packed ? Tensor(DType::u8, Shape{static_cast<std::int64_t>(entry.bytes)}) : Tensor(entry.dtype, entry.shape);
   std::uint32_t crc = 0;
   bool truth = true;
   read_chunks(*shards_[shard], entry.offset, {tensor.mutable_raw(), tensor.num_bytes()}, entry.bytes, [&](auto chunk) {
@@ -157,7 +161,8 @@ void Checkpoint::verify_shard(std::uint32_t shard) {
 Checkpoint open_checkpoint(FileSystem& files, const std::string& folder) {
   const std::string path = join_path(folder, kManifestName);
   if (!files.exists(path))
-    fail(Code::not_found, "'{}' is no checkpoint: it has no {}; its save did not come to an end", folder, kManifestName);
+    fail(Code::not_found, "'{}' is no checkpoint: it has no {}; its save did not come to an end", folder,
+         kManifestName);
   try {
     CheckpointManifest manifest;
     StoredVariables variables;
@@ -189,7 +194,8 @@ std::vector<ListedCheckpoint> list_checkpoints(FileSystem& files, const std::str
   return out;
 }
 
-std::optional<Checkpoint> newest_whole_checkpoint(FileSystem& files, const std::string& directory, const CheckpointNote& note) {
+std::optional<Checkpoint> newest_whole_checkpoint(FileSystem& files, const std::string& directory,
+                                                  const CheckpointNote& note) {
   const std::vector<ListedCheckpoint> listed = list_checkpoints(files, directory);
   for (auto checkpoint = listed.rbegin(); checkpoint != listed.rend(); ++checkpoint) {
     try {
@@ -197,7 +203,8 @@ std::optional<Checkpoint> newest_whole_checkpoint(FileSystem& files, const std::
       opened.verify();
       return opened;
     } catch (const Error& error) {
-      const bool damaged = error.code() == Code::data_loss || (error.code() == Code::not_found && !checkpoint->committed);
+      const bool damaged =
+          error.code() == Code::data_loss || (error.code() == Code::not_found && !checkpoint->committed);
       if (!damaged) throw;
       if (note) note(checkpoint->folder, error);
     }

@@ -34,7 +34,8 @@ bool undamaged(Read&& read) {
 
 }  // namespace
 
-void remove_old_checkpoints(FileSystem& files, const std::string& directory, int keep, std::optional<std::uint64_t> just_saved) {
+void remove_old_checkpoints(FileSystem& files, const std::string& directory, int keep,
+                            std::optional<std::uint64_t> just_saved) {
   if (keep < 1) invalid_argument("of the checkpoints in '{}' at least one is kept, not {}", directory, keep);
   const std::vector<ListedCheckpoint> listed = list_checkpoints(files, directory);
   bool whole = false;  // one was found

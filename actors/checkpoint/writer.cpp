@@ -17,12 +17,15 @@ std::span<const std::byte> bytes_of(const Tensor& tensor) { return {tensor.raw()
 TensorEntry entry_of(const SavedTensor& tensor) {
   const Tensor& value = tensor.value;
   if (!value.valid() || !value.space().on_host())
-    invalid_argument("'{}' cannot be saved: it {}", tensor.name, value.valid() ? "is not in host memory" : "has no value");
+    invalid_argument("'{}' cannot be saved: it {}", tensor.name,
+                     value.valid() ? "is not in host memory" : "has no value");
   const std::int64_t own = value.shape().rank() == 0 ? 1 : value.shape()[0];
   const std::int64_t rows = tensor.rows < 0 ? own : tensor.rows;
   if (tensor.row_begin < 0 || own > rows || tensor.row_begin > rows - own)
-    invalid_argument("'{}' cannot be saved: {} rows from {} on are not rows of {}", tensor.name, own, tensor.row_begin, rows);
-  return {tensor.name, tensor.kind, tensor.variable, value.dtype(), value.shape(), rows, tensor.row_begin, tensor.row_begin + own};
+    invalid_argument("'{}' cannot be saved: {} rows from {} on are not rows of {}", tensor.name, own, tensor.row_begin,
+                     rows);
+  return {tensor.name,   tensor.kind, tensor.variable,  value.dtype(),
+          value.shape(), rows,        tensor.row_begin, tensor.row_begin + own};
 }
 
 class TensorWriter {
@@ -44,7 +47,8 @@ class TensorWriter {
     }
     offset_ += entry.bytes;
     static constexpr std::array<std::byte, kTensorAlignment> kZeros{};
-    if (const std::uint64_t padding = aligned(offset_) - offset_; padding > 0) file_.append(std::span(kZeros).first(padding));
+    if (const std::uint64_t padding = aligned(offset_) - offset_; padding > 0)
+      file_.append(std::span(kZeros).first(padding));
     offset_ = aligned(offset_);
   }
   std::uint64_t offset() const { return offset_; }
@@ -57,7 +61,8 @@ class TensorWriter {
   std::uint64_t offset_ = 0;
 };
 
-void write_tensors(WritableFile& file, std::vector<SavedTensor>& tensors, const SaveProgress& progress, ShardManifest& manifest) {
+void write_tensors(WritableFile& file, std::vector<SavedTensor>& tensors, const SaveProgress& progress,
+                   ShardManifest& manifest) {
   std::uint64_t total = 0;
   for (SavedTensor& tensor : tensors) {
     manifest.tensors.push_back(entry_of(tensor));
@@ -91,8 +96,10 @@ void remove_folder_if_possible(FileSystem& files, const std::string& folder) {
 void remove_other_attempts(FileSystem& files, const std::string& folder, const CheckpointManifest& manifest) {
   try {
     for (const DirectoryEntry& entry : files.list(folder)) {
-      const bool named = std::ranges::any_of(manifest.shards, [&](const ShardManifest& s) { return s.file == entry.name; });
-      if (!named && entry.name != kManifestName && !entry.is_directory) remove_if_possible(files, join_path(folder, entry.name));
+      const bool named =
+          std::ranges::any_of(manifest.shards, [&](const ShardManifest& s) { return s.file == entry.name; });
+      if (!named && entry.name != kManifestName && !entry.is_directory)
+        remove_if_possible(files, join_path(folder, entry.name));
     }
   } catch (const Error&) {
   }
@@ -100,10 +107,11 @@ void remove_other_attempts(FileSystem& files, const std::string& folder, const C
 
 }  // namespace
 
-ShardManifest write_shard(FileSystem& files, const std::string& directory, const CheckpointId& id, ShardContents contents,
-                          const SaveProgress& progress) {
+ShardManifest write_shard(FileSystem& files, const std::string& directory, const CheckpointId& id,
+                          ShardContents contents, const SaveProgress& progress) {
   const std::string folder = checkpoint_folder(directory, id.version);
-  ShardManifest manifest{contents.shard, shard_file_name(contents.shard, contents.shards, id.attempt), 0, {}, std::move(contents.dedupe)};
+  ShardManifest manifest{
+      contents.shard, shard_file_name(contents.shard, contents.shards, id.attempt), 0, {}, std::move(contents.dedupe)};
   const std::string path = join_path(folder, manifest.file);
   make_directories(files, folder);
   bool created = false;
@@ -131,7 +139,8 @@ void commit_checkpoint(FileSystem& files, const std::string& directory, const Ch
     if (const std::uint64_t size = files.open(path)->size(); size != shard.bytes)
       fail(Code::data_loss, "'{}' has {} bytes, and its shard has written {}", path, size, shard.bytes);
   }
-  replace_file(files, join_path(folder, kManifestName), encode_manifest(manifest), fmt::format("{:016x}", manifest.id.attempt));
+  replace_file(files, join_path(folder, kManifestName), encode_manifest(manifest),
+               fmt::format("{:016x}", manifest.id.attempt));
   files.sync_directory(directory);
   remove_other_attempts(files, folder, manifest);
 }

@@ -1,5 +1,5 @@
-// Writes files of a running job, its checkpoints or its curves: files are slow, and nobody else may wait for them. Detached; one
-// piece of work after the other.
+// Writes files of a running job, its checkpoints or its curves: files are slow, and nobody else may wait for them.
+// Detached; one piece of work after the other.
 #pragma once
 
 #include <functional>
@@ -19,7 +19,8 @@ struct WriteCheckpoint {
 // What it does for others. `dropped`: called in the place of `what` if that is never done, because the actor has ended.
 class FileWork final : public LocalWork {
  public:
-  explicit FileWork(std::function<void()> what, std::function<void()> dropped = nullptr) : what_(std::move(what)), dropped_(std::move(dropped)) {}
+  explicit FileWork(std::function<void()> what, std::function<void()> dropped = nullptr)
+      : what_(std::move(what)), dropped_(std::move(dropped)) {}
   FileWork(const FileWork&) = delete;
   FileWork& operator=(const FileWork&) = delete;
   ~FileWork() override {
@@ -41,7 +42,8 @@ using CheckpointActor = caf::typed_actor<caf::reacts_to<WriteCheckpoint>, caf::r
 class CheckpointActorImpl final : public Counted<CheckpointActor> {
  public:
   // `failed`: it has failed so often that it does no more.
-  CheckpointActorImpl(caf::actor_config& config, std::shared_ptr<ActorRecord> record, std::function<void(const Error&)> failed)
+  CheckpointActorImpl(caf::actor_config& config, std::shared_ptr<ActorRecord> record,
+                      std::function<void(const Error&)> failed)
       : Counted(config, std::move(record)), failed_(std::move(failed)) {}
   behavior_type make_behavior() override;
 

@@ -25,10 +25,12 @@ HostPort HostPort::parse(std::string_view text) {
   // An IPv6 address needs its brackets: without them its last group could be the port.
   const bool bracketed = host.size() > 2 && host.front() == '[' && host.back() == ']';
   if (bracketed) host = host.substr(1, host.size() - 2);
-  const bool named = !host.empty() && host.find_first_of(bracketed ? "[] \t\r\n" : "[]: \t\r\n") == std::string_view::npos;
+  const bool named =
+      !host.empty() && host.find_first_of(bracketed ? "[] \t\r\n" : "[]: \t\r\n") == std::string_view::npos;
   unsigned port = 0;
   const auto [end, code] = std::from_chars(digits.data(), digits.data() + digits.size(), port);
-  if (!named || digits.empty() || code != std::errc{} || end != digits.data() + digits.size() || port == 0 || port > 65535)
+  if (!named || digits.empty() || code != std::errc{} || end != digits.data() + digits.size() || port == 0 ||
+      port > 65535)
     invalid_argument("'{}' is not an address: expected HOST:PORT", text);
   HostPort out;
   out.host = std::string(host);
@@ -40,7 +42,8 @@ namespace {
 
 void add_job(ClusterSpec& spec, const std::string& job, const nlohmann::json& value, std::string_view source) {
   if (job.empty() || job.find_first_of("/:* \t\r\n") != std::string::npos)
-    invalid_argument("{}: \"{}\" cannot name a job: a name is not empty and has no '/', ':', '*' or space", source, job);
+    invalid_argument("{}: \"{}\" cannot name a job: a name is not empty and has no '/', ':', '*' or space", source,
+                     job);
   if (!value.is_array()) invalid_argument("{}: \"{}\" must be a list of addresses", source, job);
   int index = 0;
   for (const auto& entry : value) {
@@ -54,7 +57,8 @@ void add_job(ClusterSpec& spec, const std::string& job, const nlohmann::json& va
     }
     for (const auto& [other, known] : spec.tasks)
       if (known == address)
-        invalid_argument("{}: {} and {} have the same address {}", source, other.to_string(), task.to_string(), address.to_string());
+        invalid_argument("{}: {} and {} have the same address {}", source, other.to_string(), task.to_string(),
+                         address.to_string());
     spec.tasks.emplace(task, address);
   }
 }
@@ -67,7 +71,8 @@ nlohmann::json parse_without_duplicates(std::string_view text, std::string_view 
     using Event = nlohmann::json::parse_event_t;
     if (event == Event::object_start) keys.emplace_back();
     if (event == Event::object_end) keys.pop_back();
-    if (event == Event::key && !keys.back().insert(parsed.get<std::string>()).second) duplicate = parsed.get<std::string>();
+    if (event == Event::key && !keys.back().insert(parsed.get<std::string>()).second)
+      duplicate = parsed.get<std::string>();
     return true;
   };
   try {
@@ -83,7 +88,8 @@ nlohmann::json parse_without_duplicates(std::string_view text, std::string_view 
 
 ClusterSpec ClusterSpec::parse(std::string_view text, std::string_view source) {
   const nlohmann::json json = parse_without_duplicates(text, source);
-  if (!json.is_object()) invalid_argument("{}: expected an object such as {{\"name\":\"demo\",\"worker\":[\"127.0.0.1:7711\"]}}", source);
+  if (!json.is_object())
+    invalid_argument("{}: expected an object such as {{\"name\":\"demo\",\"worker\":[\"127.0.0.1:7711\"]}}", source);
   ClusterSpec spec;
   for (const auto& [key, value] : json.items()) {
     if (key == "name" || key == "token") {

@@ -47,8 +47,8 @@ NodeActor connect_node(caf::actor_system& system, const wire::TlsContext* tls, c
       system.has_openssl_manager() ? system.openssl_manager().actor_handle() : system.middleman().actor_handle();
   NodeActor found;
   bool other = false;
-  self->request(connector, std::max(Clock::duration::zero(), patience - Clock::now()), caf::connect_atom::value, address.host,
-                address.port)
+  self->request(connector, std::max(Clock::duration::zero(), patience - Clock::now()), caf::connect_atom::value,
+                address.host, address.port)
       .receive(
           [&](const caf::node_id&, caf::strong_actor_ptr& ptr, const std::set<std::string>& interface) {
             other = !ptr || !system.assignable(interface, system.message_types<NodeActor>());
@@ -57,7 +57,8 @@ NodeActor connect_node(caf::actor_system& system, const wire::TlsContext* tls, c
           [](const caf::error&) {});
   if (other) fail(Code::failed_precondition, "what listens there is not a Troupe node of this version");
   if (found) return found;
-  // Not before CAF has tried: requests over a connection that followed such a look at once were sometimes never answered.
+  // Not before CAF has tried: requests over a connection that followed such a look at once were sometimes never
+  // answered.
   wire::probe(tls, wire::resolve(address.host, address.port), std::min(deadline, Clock::now() + kPatience));
   fail(Code::unavailable, "nobody answers");
 }

@@ -1,6 +1,6 @@
 // CAF's networking, which carries the requests of nodes: plain, or with CAF's OpenSSL module if there are certificates.
-// That module checks them on both sides. It does not say why it refuses, sets no deadline for a handshake and no limit to
-// strangers.
+// That module checks them on both sides. It does not say why it refuses, sets no deadline for a handshake and no limit
+// to strangers.
 #pragma once
 
 #include <caf/io/middleman_actor.hpp>

@@ -4,8 +4,8 @@
 #include <caf/actor_system.hpp>
 #include <caf/scoped_actor.hpp>
 #include <condition_variable>
-#include <mutex>
 #include <map>
+#include <mutex>
 #include <thread>
 
 #include "actors/cluster/control.hpp"
@@ -21,19 +21,21 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::chrono::seconds kAnswerPatience{1};   // with a node that is there, and may not have joined yet
-constexpr std::chrono::seconds kDialPatience{5};     // with its data port
+constexpr std::chrono::seconds kAnswerPatience{1};    // with a node that is there, and may not have joined yet
+constexpr std::chrono::seconds kDialPatience{5};      // with its data port
 constexpr std::chrono::milliseconds kFirstPause{20};  // between calls; then twice as long
 constexpr std::chrono::milliseconds kLongestPause{500};
 constexpr std::chrono::seconds kPauseAfterGoodbye{1};
 
 // May the same call succeed later? Else the two will never be peers.
 bool may_pass(Code code) {
-  return code == Code::unavailable || code == Code::deadline_exceeded || code == Code::already_exists || code == Code::resource_exhausted;
+  return code == Code::unavailable || code == Code::deadline_exceeded || code == Code::already_exists ||
+         code == Code::resource_exhausted;
 }
 
 std::chrono::milliseconds until(Clock::time_point deadline) {
-  return std::max(std::chrono::milliseconds(1), std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()));
+  return std::max(std::chrono::milliseconds(1),
+                  std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()));
 }
 
 // Throws data_loss.
@@ -59,7 +61,9 @@ class Links::Impl final : public WireHandler {
   explicit Impl(Config given)
       : config(std::move(given)),
         thread(config.system, ShortActors(config.scheduler, config.rendezvous, config.collective)),
-        wire(wire_options(config), *this) { own_welcome = config.welcome(wire.listen()); }
+        wire(wire_options(config), *this) {
+    own_welcome = config.welcome(wire.listen());
+  }
 
   static WireOptions wire_options(const Config& config) {
     WireOptions options = config.wire;
@@ -77,7 +81,8 @@ class Links::Impl final : public WireHandler {
                                .scheduler = config.scheduler,
                                .rendezvous = config.rendezvous,
                                .collective = config.collective};
-    auto actor = config.system.spawn<PeerActorImpl>(config.registry.add("peer", hello.from.to_string()), hello.from, std::move(links));
+    auto actor = config.system.spawn<PeerActorImpl>(config.registry.add("peer", hello.from.to_string()), hello.from,
+                                                    std::move(links));
     peers[id] = actor;
     note_open(id, hello.from);
     caf::anon_send(config.node, PeerUp{hello.from, actor});
@@ -112,7 +117,9 @@ class Links::Impl final : public WireHandler {
     }
     note_link(name, false, why, reason ? kFirstPause : kPauseAfterGoodbye);
   }
-  void suspected(PeerId, const TaskName& name, bool suspect) override { caf::anon_send(config.node, PeerSuspected{name, suspect}); }
+  void suspected(PeerId, const TaskName& name, bool suspect) override {
+    caf::anon_send(config.node, PeerSuspected{name, suspect});
+  }
   void dial_failed(const TaskName& name, const Error& reason) override { note_link(name, false, reason); }
 
   void note_open(PeerId id, const TaskName& task) {
@@ -150,7 +157,8 @@ class Links::Impl final : public WireHandler {
       const auto it = states.find(task);
       if (it == states.end()) return;
       State& state = it->second;
-      state.pause = up || first_pause.count() > 0 ? std::max(first_pause, kFirstPause) : std::min(2 * state.pause, kLongestPause);
+      state.pause =
+          up || first_pause.count() > 0 ? std::max(first_pause, kFirstPause) : std::min(2 * state.pause, kLongestPause);
       state.up = up;
       state.called = false;
       state.error = error;
@@ -204,14 +212,17 @@ class Links::Impl final : public WireHandler {
   // Returns the port of the task's data connections.
   std::uint16_t greet(const TaskName& task, const HostPort& address, Clock::time_point deadline) {
     const NodeActor node = connect_node(config.system, config.wire.tls.get(), address, deadline);
-    const Hello hello{kProtocolVersion, config.identity.cluster, config.identity.token, config.identity.task, task,
-                      config.identity.incarnation};
+    const Hello hello{
+        kProtocolVersion,           config.identity.cluster, config.identity.token, config.identity.task, task,
+        config.identity.incarnation};
     caf::scoped_actor self(config.system);
     Reply reply;
     self->request(node, until(deadline), HelloRequest{encode_to_string(hello), own_welcome},
                   caf::actor_cast<caf::strong_actor_ptr>(config.node))
         .receive([&](const Reply& r) { reply = r; },
-                 [&](const caf::error&) { reply = Reply::of(Error(Code::deadline_exceeded, "it does not answer; it may not have joined yet")); });
+                 [&](const caf::error&) {
+                   reply = Reply::of(Error(Code::deadline_exceeded, "it does not answer; it may not have joined yet"));
+                 });
     if (const Error refused = reply.error()) throw refused;
     remember(task, node, reply.body);
     return static_cast<std::uint16_t>(parse_welcome(reply.body, task).data_port());
@@ -266,17 +277,21 @@ class Links::Impl final : public WireHandler {
         if (state.up || (!job.empty() && task.job != job)) continue;
         const std::string where = fmt::format("{} at {}", task.to_string(), state.address.to_string());
         if (state.error && !may_pass(state.error.code()) && !refused) refused = state.error.within(where);
-        missing += fmt::format("{}{}{}", missing.empty() ? "" : ", ", where, state.error ? fmt::format(": {}", state.error.message()) : "");
+        missing += fmt::format("{}{}{}", missing.empty() ? "" : ", ", where,
+                               state.error ? fmt::format(": {}", state.error.message()) : "");
       }
       return missing.empty() || refused;
     };
     bool all = changed.wait_until(lock, deadline, over);
-    changed.wait_until(lock, deadline + kAnswerPatience, [&] { return all || !calling || meeting_end == Clock::time_point::max(); });  // it may have the reason
+    changed.wait_until(lock, deadline + kAnswerPatience, [&] {
+      return all || !calling || meeting_end == Clock::time_point::max();
+    });  // it may have the reason
     meeting_end = Clock::time_point::max();
     all = over();
     if (missing.empty()) return;
     if (refused) throw refused;
-    // Whoever was turned away may be a stranger, or the one that is missing: it does not end the wait, but may explain it.
+    // Whoever was turned away may be a stranger, or the one that is missing: it does not end the wait, but may explain
+    // it.
     const std::string hint = refusal ? fmt::format("; a task that called was turned away: {}", refusal.message()) : "";
     if (!all) fail(Code::deadline_exceeded, "no link came up to {}{}", missing, hint);
   }
@@ -292,9 +307,9 @@ class Links::Impl final : public WireHandler {
   Clock::time_point meeting_end = Clock::time_point::max();
   bool calling = false;
   bool ending = false;
-  std::map<std::uint64_t, TaskName> open;  // peers
-  std::map<TaskName, HostPort> introspectors;  // of all that said hello
-  Error failed;                  // the task has: no link stays
+  std::map<std::uint64_t, TaskName> open;       // peers
+  std::map<TaskName, HostPort> introspectors;   // of all that said hello
+  Error failed;                                 // the task has: no link stays
   std::unordered_map<PeerId, PeerActor> peers;  // of the wire's thread
   BorrowedThread thread;                        // the wire's
   Wire wire;                                    // its thread uses the above
@@ -312,7 +327,9 @@ std::vector<MetTask> Links::meet(const ClusterSpec& cluster, const std::string& 
     std::lock_guard lock(impl_->mutex);
     impl_->meeting_end = deadline;
     for (const auto& [task, address] : cluster.tasks)
-      if (task != self) impl_->states[task] = {.address = address, .ours = client || task < self, .next_call = Clock::now(), .error = {}};
+      if (task != self)
+        impl_->states[task] = {
+            .address = address, .ours = client || task < self, .next_call = Clock::now(), .error = {}};
   }
   auto join = std::make_shared<NodeJoin>();
   join->identity = impl_->config.identity;
@@ -330,7 +347,9 @@ std::vector<MetTask> Links::meet(const ClusterSpec& cluster, const std::string& 
   return out;
 }
 
-void Links::await(const std::string& job, std::chrono::nanoseconds timeout) { impl_->await_links(job, Clock::now() + timeout); }
+void Links::await(const std::string& job, std::chrono::nanoseconds timeout) {
+  impl_->await_links(job, Clock::now() + timeout);
+}
 
 NodeActor Links::node(const TaskName& task) const {
   std::lock_guard lock(impl_->mutex);
@@ -382,8 +401,12 @@ Waiting Links::waiting() const {
     for (const auto& [task, state] : impl_->states) {
       if (state.up || (!job.empty() && task.job != job)) continue;
       const std::string name = task.to_string(), coming = wait_thing::coming(self, name);
-      out.things.push_back({.id = meeting, .text = self + ", which connects to its cluster", .task = self, .for_ns = now - since});
-      out.things.push_back({.id = coming, .text = fmt::format("a link to {}{}", name, state.error ? fmt::format(" ({})", state.error.message()) : ""), .task = name});
+      out.things.push_back(
+          {.id = meeting, .text = self + ", which connects to its cluster", .task = self, .for_ns = now - since});
+      out.things.push_back(
+          {.id = coming,
+           .text = fmt::format("a link to {}{}", name, state.error ? fmt::format(" ({})", state.error.message()) : ""),
+           .task = name});
       out.waits.push_back({.waiter = meeting, .awaited = coming, .kind = "peer", .text = {}, .for_ns = now - since});
     }
   return out;
@@ -393,14 +416,17 @@ std::vector<KnownTask> Links::introspectors() const {
   std::vector<KnownTask> out;
   std::lock_guard lock(impl_->mutex);
   const auto target = [&](const HostPort& address) {
-    return HttpTarget{.address = address, .token = introspection_token(impl_->config.identity.token), .tls = impl_->config.tls};
+    return HttpTarget{
+        .address = address, .token = introspection_token(impl_->config.identity.token), .tls = impl_->config.tls};
   };
   for (const auto& [task, state] : impl_->states) {
     const auto known = impl_->introspectors.find(task);
     if (known != impl_->introspectors.end())
       out.push_back({.task = task.to_string(), .target = target(known->second)});
     else
-      out.push_back({.task = task.to_string(), .unknown = fmt::format("it has not been met yet at {}{}", state.address.to_string(), state.error ? ": " + state.error.message() : "")});
+      out.push_back({.task = task.to_string(),
+                     .unknown = fmt::format("it has not been met yet at {}{}", state.address.to_string(),
+                                            state.error ? ": " + state.error.message() : "")});
   }
   for (const auto& [task, address] : impl_->introspectors)  // clients
     if (!impl_->states.contains(task)) out.push_back({.task = task.to_string(), .target = target(address)});

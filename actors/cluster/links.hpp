@@ -1,9 +1,9 @@
 // The links of a task to the others of its cluster: finds their nodes over CAF, then keeps one data connection to each,
-// with a peer actor at its end. One that is lost is made again as soon as the other task can be reached: the same process, or
-// a new one at the same address.
+// with a peer actor at its end. One that is lost is made again as soon as the other task can be reached: the same
+// process, or a new one at the same address.
 //
-// Of two tasks of a cluster the one with the greater name says hello and dials: when both connected to each other at once,
-// hellos were seen to stay unanswered, and no longer since. A client, which is in no cluster file, dials all.
+// Of two tasks of a cluster the one with the greater name says hello and dials: when both connected to each other at
+// once, hellos were seen to stay unanswered, and no longer since. A client, which is in no cluster file, dials all.
 #pragma once
 
 #include <chrono>
@@ -44,9 +44,9 @@ class Links {
   explicit Links(Config config);
   ~Links();
 
-  // Lets the node answer the hellos of others, says hello to those that are ours to call, and waits until a link to every
-  // other task of the job is up ("": of all jobs). Throws deadline_exceeded naming those that did not come; or what a peer
-  // that refused us said. To be called once.
+  // Lets the node answer the hellos of others, says hello to those that are ours to call, and waits until a link to
+  // every other task of the job is up ("": of all jobs). Throws deadline_exceeded naming those that did not come; or
+  // what a peer that refused us said. To be called once.
   std::vector<MetTask> meet(const ClusterSpec& cluster, const std::string& job, std::chrono::nanoseconds deadline);
   // Waits until the links to all tasks of the job are up. Throws as meet().
   void await(const std::string& job, std::chrono::nanoseconds timeout);

@@ -8,10 +8,12 @@ std::optional<std::string> NetworkOptions::problem() const {
   constexpr std::uint64_t kMostTensor = 1ull << 40;
   if (tls.given() && (tls.certificate.empty() || tls.key.empty() || tls.ca.empty()))
     return "--tls-cert, --tls-key and --tls-ca belong together: TLS needs all three";
-  if (tls.given() && insecure) return "--insecure is for connections without TLS, and certificates are given: choose one";
+  if (tls.given() && insecure)
+    return "--insecure is for connections without TLS, and certificates are given: choose one";
   if (max_tensor < wire::kMaxChunk || max_tensor > kMostTensor)
     return fmt::format("--max-tensor: expected 256KiB to 1TiB, not {} bytes", max_tensor);
-  if (in_flight < 2 * wire::kMaxChunk) return fmt::format("--in-flight: expected 512KiB or more, not {} bytes", in_flight);
+  if (in_flight < 2 * wire::kMaxChunk)
+    return fmt::format("--in-flight: expected 512KiB or more, not {} bytes", in_flight);
   if (max_strangers <= 0) return "--max-strangers: a task that hears no stranger meets nobody";
   if (max_connections <= 0) return "--max-connections: a task without connections meets nobody";
   if (hello_timeout.count() <= 0) return "--hello-timeout: expected more than 0";
@@ -39,7 +41,8 @@ WireOptions NetworkOptions::wire() const {
 void NetworkOptions::check(const HostPort& address) const {
   if (is_loopback(address.host) || tls.given() || insecure) return;
   fail(Code::failed_precondition,
-       "{} is an address that other machines reach: give --tls-cert, --tls-key and --tls-ca, or --insecure if only machines "
+       "{} is an address that other machines reach: give --tls-cert, --tls-key and --tls-ca, or --insecure if only "
+       "machines "
        "that you trust are on that network, as nothing would be encrypted",
        address.to_string());
 }
@@ -48,7 +51,8 @@ void NetworkOptions::check(const HostPort& address, const std::string& token) co
   check(address);
   if (is_loopback(address.host) || tls.given() || !token.empty()) return;
   fail(Code::failed_precondition,
-       "{} is an address that other machines reach, and the cluster has no token: put a long random \"token\" into the cluster "
+       "{} is an address that other machines reach, and the cluster has no token: put a long random \"token\" into the "
+       "cluster "
        "file, as from 'openssl rand -hex 32', or give --tls-cert, --tls-key and --tls-ca",
        address.to_string());
 }

@@ -10,16 +10,18 @@
 namespace troupe {
 
 struct NetworkOptions {
-  TlsFiles tls;           // if given, connections are TLS, with certificates on both sides
-  bool insecure = false;  // without TLS: addresses that other machines reach too
+  TlsFiles tls;               // if given, connections are TLS, with certificates on both sides
+  bool insecure = false;      // without TLS: addresses that other machines reach too
   bool shared_memory = true;  // frames to tasks of this host pass through memory, without TLS
 
-  std::uint64_t max_tensor = Limits{}.max_tensor_bytes;           // bytes; the tensors of one frame: twice that
-  std::uint64_t in_flight = wire::ConnectionOptions{}.window;     // bytes of large tensors that a peer sends ahead of their receipt
-  int max_strangers = static_cast<int>(WireOptions{}.max_strangers);  // connections that have not said Hello, or are sent away
-  int max_connections = static_cast<int>(WireOptions{}.max_connections);  // peers at once
+  std::uint64_t max_tensor = Limits{}.max_tensor_bytes;  // bytes; the tensors of one frame: twice that
+  std::uint64_t in_flight =
+      wire::ConnectionOptions{}.window;  // bytes of large tensors that a peer sends ahead of their receipt
+  int max_strangers =
+      static_cast<int>(WireOptions{}.max_strangers);  // connections that have not said Hello, or are sent away
+  int max_connections = static_cast<int>(WireOptions{}.max_connections);      // peers at once
   std::chrono::milliseconds hello_timeout = WireOptions{}.handshake_timeout;  // from a connection to its Hello
-  std::chrono::milliseconds peer_timeout = WireOptions{}.down_after;  // without a sign of life a peer is down
+  std::chrono::milliseconds peer_timeout = WireOptions{}.down_after;          // without a sign of life a peer is down
 
   // What makes no sense, for people, naming the option of the command line; none if all is well.
   std::optional<std::string> problem() const;

@@ -32,14 +32,19 @@ NodeActorImpl::behavior_type NodeActorImpl::make_behavior() {
         if (const Error refused = refuse(request.token)) return Reply::of(refused);
         return close_session(request);
       },
-      [this](const IntrospectorRequest& request) -> caf::result<Reply> { return delegate(config_.introspector, request); },
+      [this](const IntrospectorRequest& request) -> caf::result<Reply> {
+        return delegate(config_.introspector, request);
+      },
       [this](const ProvenanceRequest& request) -> caf::result<Reply> {
         if (const Error refused = refuse(request.token)) return Reply::of(refused);
-        if (!routes_.shard) return Reply::of(Error(Code::failed_precondition, config_.identity.task.to_string() + " has no shard of a training job now"));
+        if (!routes_.shard)
+          return Reply::of(Error(Code::failed_precondition,
+                                 config_.identity.task.to_string() + " has no shard of a training job now"));
         return delegate(routes_.shard, request);
       },
       [this](const PeerUp& message) {
-        peer_down(message.task, Error(Code::unavailable, "it has come again"));  // if the end of its last link is not known yet
+        peer_down(message.task,
+                  Error(Code::unavailable, "it has come again"));  // if the end of its last link is not known yet
         peers_[message.task] = message.peer;
         for (const auto& observer : observers_) tell(observer, message);
         tell(message.peer, routes_);  // from now on it passes on what comes
@@ -93,8 +98,8 @@ void NodeActorImpl::peer_down(const TaskName& task, const Error& reason) {
   end_sessions_of(task);
 }
 
-// CAF carries exit messages from anybody who has the handle. The node ends when told Stop, which no network carries. What is for the
-// introspector goes to it at once: a node that is stuck, or has no thread, is not in the way.
+// CAF carries exit messages from anybody who has the handle. The node ends when told Stop, which no network carries.
+// What is for the introspector goes to it at once: a node that is stuck, or has no thread, is not in the way.
 void NodeActorImpl::enqueue(caf::mailbox_element_ptr element, caf::execution_unit* host) {
   if (element->content().match_elements<caf::exit_msg>()) return;
   if (element->content().match_elements<IntrospectorRequest>()) return introspector_->enqueue(std::move(element), host);
@@ -103,13 +108,15 @@ void NodeActorImpl::enqueue(caf::mailbox_element_ptr element, caf::execution_uni
 
 Error NodeActorImpl::refuse(const std::string& token) const {
   if (wire::equal_secrets(token, config_.identity.token)) return {};
-  return Error(Code::unauthenticated, join_ ? "wrong token: a request needs that of the cluster file" : "this task has not joined its cluster yet");
+  return Error(Code::unauthenticated, join_ ? "wrong token: a request needs that of the cluster file"
+                                            : "this task has not joined its cluster yet");
 }
 
 caf::result<Reply> NodeActorImpl::hello(const HelloRequest& request, const caf::strong_actor_ptr& asker) {
   if (join_) return answer(request, asker);
   constexpr std::size_t kMaxEarlyHellos = 4096;
-  if (early_hellos_.size() == kMaxEarlyHellos) return Reply::of(Error(Code::unavailable, "too many peers wait for this task to join"));
+  if (early_hellos_.size() == kMaxEarlyHellos)
+    return Reply::of(Error(Code::unavailable, "too many peers wait for this task to join"));
   auto promise = make_response_promise<Reply>();
   early_hellos_.push_back({request, asker, promise});
   return promise;
@@ -138,7 +145,8 @@ std::shared_ptr<GraphHandle> NodeActorImpl::make_handle(const proto::RegisterGra
   handle->client = parse_task_name(body.client());
   const std::string own = config_.identity.task.to_string();
   for (const proto::Edge& edge : body.edge())
-    if (edge.from_task() == own && edge.to_task() != own) handle->edge_targets[edge.id()] = parse_task_name(edge.to_task());
+    if (edge.from_task() == own && edge.to_task() != own)
+      handle->edge_targets[edge.id()] = parse_task_name(edge.to_task());
   for (const std::string& task : body.participant()) handle->participants.push_back(parse_task_name(task));
   for (const std::string& task : body.shard()) handle->shards.push_back(parse_task_name(task));
   return handle;
@@ -225,8 +233,8 @@ void NodeActorImpl::end_sessions_of(const TaskName& client) {
   for (SessionId session : orphans) end_session(session);
 }
 
-std::string make_welcome(const TaskIdentity& identity, std::uint16_t data_port, const std::string& introspector, const std::vector<LocalDevice>& devices,
-                         const KernelRegistry& kernels) {
+std::string make_welcome(const TaskIdentity& identity, std::uint16_t data_port, const std::string& introspector,
+                         const std::vector<LocalDevice>& devices, const KernelRegistry& kernels) {
   proto::Welcome welcome;
   welcome.set_task(identity.task.to_string());
   welcome.set_incarnation(identity.incarnation.value);
@@ -245,7 +253,8 @@ std::string make_welcome(const TaskIdentity& identity, std::uint16_t data_port, 
 
 TaskName parse_task_name(const std::string& text) {
   const DeviceName name = DeviceName::parse(text);
-  if (!name.job || !name.task || name.type || name.index) invalid_argument("'{}' does not name a task (/job:NAME/task:N)", text);
+  if (!name.job || !name.task || name.type || name.index)
+    invalid_argument("'{}' does not name a task (/job:NAME/task:N)", text);
   return name.task_name();
 }
 

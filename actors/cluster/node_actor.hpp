@@ -12,8 +12,8 @@
 #include "actors/wire/handshake.hpp"
 #include "devices/kernel.hpp"
 #include "graph/op.hpp"
-#include "messages/protocol.hpp"
 #include "messages/proto/run.pb.h"
+#include "messages/protocol.hpp"
 
 namespace troupe {
 
@@ -47,7 +47,9 @@ class NodeActorImpl final : public Counted<LocalNodeActor> {
     IntrospectorActor introspector;
   };
   NodeActorImpl(caf::actor_config& config, std::shared_ptr<ActorRecord> record, Config settings)
-      : Counted(config, std::move(record)), config_(std::move(settings)), introspector_(caf::actor_cast<caf::strong_actor_ptr>(config_.introspector)) {}
+      : Counted(config, std::move(record)),
+        config_(std::move(settings)),
+        introspector_(caf::actor_cast<caf::strong_actor_ptr>(config_.introspector)) {}
   behavior_type make_behavior() override;
   using Counted::enqueue;
   void enqueue(caf::mailbox_element_ptr element, caf::execution_unit* host) override;
@@ -93,8 +95,8 @@ class NodeActorImpl final : public Counted<LocalNodeActor> {
 
 // What a task says of its devices when peers meet (proto::Welcome, serialized).
 // `introspector`: "HOST:PORT"; "": it has none.
-std::string make_welcome(const TaskIdentity& identity, std::uint16_t data_port, const std::string& introspector, const std::vector<LocalDevice>& devices,
-                         const KernelRegistry& kernels);
+std::string make_welcome(const TaskIdentity& identity, std::uint16_t data_port, const std::string& introspector,
+                         const std::vector<LocalDevice>& devices, const KernelRegistry& kernels);
 
 TaskName parse_task_name(const std::string& text);  // "/job:worker/task:0"; throws invalid_argument
 

@@ -26,7 +26,7 @@ std::size_t size_of_frame(const Frame& frame) {
 
 PeerActorImpl::behavior_type PeerActorImpl::make_behavior() {
   return {
-      [](const Outbound&) {},   // enqueue() has passed them on
+      [](const Outbound&) {},  // enqueue() has passed them on
       [](const FrameCame&) {},
       [this](const LinkLost& message) {
         tell(links_.node, PeerLost{task_, PeerActor(this), message.reason});
@@ -77,7 +77,9 @@ struct PeerActorImpl::Passage {
   void operator()(Push& f) const { to_shard(f); }
   void operator()(Join& f) const {
     if (!self.routes_.coordinator && f.after + 1 < self.first_job_) return refuse(f, self.first_job_ - 1)();
-    if (takes(f)) return to(self.routes_.coordinator, Inbound<Join>{self.task_, f, std::make_shared<JoinTicket>(refuse(f, self.routes_.job))});
+    if (takes(f))
+      return to(self.routes_.coordinator,
+                Inbound<Join>{self.task_, f, std::make_shared<JoinTicket>(refuse(f, self.routes_.job))});
     self.keep(std::move(f));
   }
   void operator()(Leave& f) const {
@@ -150,9 +152,13 @@ struct PeerActorImpl::Passage {
   bool takes(const F& frame) const {
     return self.routes_.coordinator && (frame.after == 0 || frame.after < self.routes_.job);
   }
-  // The sender was about to join a job that is over: it would wait for the next, while others wait for it to call again.
+  // The sender was about to join a job that is over: it would wait for the next, while others wait for it to call
+  // again.
   std::function<void()> refuse(const Join& join, std::uint64_t job) const {
-    const Joined answer{.incarnation = join.incarnation, .job = job, .error = Error(Code::aborted, fmt::format("the training job was over before {} had joined it", self.task_.to_string()))};
+    const Joined answer{.incarnation = join.incarnation,
+                        .job = job,
+                        .error = Error(Code::aborted, fmt::format("the training job was over before {} had joined it",
+                                                                  self.task_.to_string()))};
     return [send = self.links_.send, answer] { static_cast<void>(send(answer)); };
   }
   template <class Actor, class F>
@@ -170,7 +176,9 @@ void PeerActorImpl::keep(Frame frame) {
   early_bytes_ += size_of_frame(frame);
   if (early_bytes_ <= kMaxEarlyFrameBytes) return early_.push_back(std::move(frame));
   early_.clear();
-  give_up(Error(Code::resource_exhausted, fmt::format("frames of a training job came before this task had joined it, more than {} bytes of them", kMaxEarlyFrameBytes)));
+  give_up(Error(Code::resource_exhausted,
+                fmt::format("frames of a training job came before this task had joined it, more than {} bytes of them",
+                            kMaxEarlyFrameBytes)));
 }
 
 void PeerActorImpl::set_routes(const JobRoutes& routes) {

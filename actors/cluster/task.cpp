@@ -28,7 +28,8 @@
 namespace troupe {
 namespace {
 
-// Pinned memory is taken from the machine at once, so that what peers only announce must be bounded also where the task has no limit.
+// Pinned memory is taken from the machine at once, so that what peers only announce must be bounded also where the task
+// has no limit.
 constexpr std::uint64_t kMostPinnedAhead = std::uint64_t{1} << 30;
 
 // What the options mean for the wire. Throws before anything has started.
@@ -71,11 +72,16 @@ DeviceInfo info_of(const Device& device, const KernelRegistry& kernels) {
 
 class Task::Impl {
  public:
-  explicit Impl(TaskOptions given) : options(std::move(given)), wire(checked(options)), registry(options.counters), system(configure(config, options)) {
+  explicit Impl(TaskOptions given)
+      : options(std::move(given)),
+        wire(checked(options)),
+        registry(options.counters),
+        system(configure(config, options)) {
     registry.set_on_failure([this](const Error& why) { fail(why); });
     registry.set_why([this] { return introspection->view().why().text; });
     register_all_kernels(kernels);
-    if (options.cpu_devices < 1 || options.cpu_devices > 1024) invalid_argument("a task has 1 to 1024 CPU devices, not {}", options.cpu_devices);
+    if (options.cpu_devices < 1 || options.cpu_devices > 1024)
+      invalid_argument("a task has 1 to 1024 CPU devices, not {}", options.cpu_devices);
     const int threads = options.threads > 0 ? options.threads : default_threads(options.cpu_devices);
     for (int i = 0; i < options.cpu_devices; ++i)
       devices.push_back(make_cpu_device(
@@ -84,12 +90,13 @@ class Task::Impl {
     std::vector<Device*> all;
     for (const auto& device : devices) all.push_back(device.get());
     introspection.emplace(Introspection::Config{.task = options.name,
-                                               .registry = registry,
-                                               .devices = std::move(all),
-                                               .failure = [this] { return why_failed(); },
-                                               .flight_directory = options.flight_directory});
+                                                .registry = registry,
+                                                .devices = std::move(all),
+                                                .failure = [this] { return why_failed(); },
+                                                .flight_directory = options.flight_directory});
     if (options.networked || options.introspect_port)
-      introspection->listen({.host = options.host, .port = options.introspect_port.value_or(0), .tls = options.network.tls}, token);
+      introspection->listen(
+          {.host = options.host, .port = options.introspect_port.value_or(0), .tls = options.network.tls}, token);
     spawn_actors();
     if (options.networked) {
       try {
@@ -109,7 +116,9 @@ class Task::Impl {
       const PluginResult cuda = open_cuda_plugin(options.gpus.plugin);
       const int there = cuda.plugin ? cuda.plugin->count() : 0;
       accelerators = cuda.plugin ? cuda.plugin->description() : cuda.why_not;
-      if (options.gpus.count > there) troupe::fail(Code::not_found, "{} GPUs are asked for, there are {}: {}", options.gpus.count, there, accelerators);
+      if (options.gpus.count > there)
+        troupe::fail(Code::not_found, "{} GPUs are asked for, there are {}: {}", options.gpus.count, there,
+                     accelerators);
       const int used = options.gpus.count < 0 ? there : options.gpus.count;
       if (used > 0) cuda.plugin->register_kernels(kernels);
       for (int i = 0; i < used; ++i)
@@ -143,17 +152,19 @@ class Task::Impl {
     const std::string self = options.name.to_string();
     scheduler = system.spawn<SchedulerActorImpl>(registry.add("scheduler", self), options.name);
     rendezvous = system.spawn<RendezvousActorImpl>(registry.add("rendezvous", self), scheduler);
-    collective = system.spawn<CollectiveActorImpl>(registry.add("collective", self), options.name, rendezvous, [this](DType dtype, const Shape& shape) {
-      return memory_of_arrivals().tensor(dtype, shape);
-    });
+    collective = system.spawn<CollectiveActorImpl>(
+        registry.add("collective", self), options.name, rendezvous,
+        [this](DType dtype, const Shape& shape) { return memory_of_arrivals().tensor(dtype, shape); });
     caf::anon_send(scheduler, MeetAt{rendezvous, collective});
     client_gate = std::make_shared<ClientGate>(system, scheduler, rendezvous, collective);
-    introspector = system.spawn<IntrospectorActorImpl, caf::detached>(registry.add("introspector", self), *introspection);
+    introspector =
+        system.spawn<IntrospectorActorImpl, caf::detached>(registry.add("introspector", self), *introspection);
     NodeActorImpl::Config settings;
     settings.identity.task = options.name;
     settings.identity.token = token;
     for (const auto& device : devices) {
-      auto actor = system.spawn<DeviceActorImpl>(registry.add("device", device->attributes().name.to_string()), *device);
+      auto actor =
+          system.spawn<DeviceActorImpl>(registry.add("device", device->attributes().name.to_string()), *device);
       local_devices.push_back({device.get(), actor});
     }
     settings.devices = local_devices;
@@ -185,10 +196,12 @@ class Task::Impl {
     try {
       const std::string path = introspection->write_flight_record(why_failed());
       const std::lock_guard lock(mutex);
-      if (!path.empty()) failure = Error(failure.code(), fmt::format("{} (its last messages are in {})", failure.message(), path));
+      if (!path.empty())
+        failure = Error(failure.code(), fmt::format("{} (its last messages are in {})", failure.message(), path));
     } catch (const std::exception& error) {
       const std::lock_guard lock(mutex);
-      failure = Error(failure.code(), fmt::format("{} (its last messages could not be written: {})", failure.message(), error.what()));
+      failure = Error(failure.code(),
+                      fmt::format("{} (its last messages could not be written: {})", failure.message(), error.what()));
     }
   }
   Error why_failed() const {
@@ -307,7 +320,8 @@ Introspection& Task::introspection() { return *impl_->introspection; }
 
 Device& Task::device(int index) {
   if (index < 0 || static_cast<std::size_t>(index) >= impl_->devices.size())
-    fail(Code::not_found, "task {} has {} devices, not one of index {}", name().to_string(), impl_->devices.size(), index);
+    fail(Code::not_found, "task {} has {} devices, not one of index {}", name().to_string(), impl_->devices.size(),
+         index);
   return *impl_->devices[static_cast<std::size_t>(index)];
 }
 
@@ -320,7 +334,9 @@ NodeActor Task::node(const TaskName& task) const {
 
 void Task::join(const ClusterSpec& cluster, std::chrono::nanoseconds deadline, const std::string& job) {
   Impl& impl = *impl_;
-  if (!impl.options.networked) fail(Code::failed_precondition, "task {} was not started as part of a cluster (TaskOptions::networked)", name().to_string());
+  if (!impl.options.networked)
+    fail(Code::failed_precondition, "task {} was not started as part of a cluster (TaskOptions::networked)",
+         name().to_string());
   if (impl.links) fail(Code::failed_precondition, "task {} belongs to a cluster already", name().to_string());
   impl.options.network.check({impl.options.host, impl.port}, cluster.token);
   for (const auto& [task, address] : cluster.tasks) impl.options.network.check(address, cluster.token);
@@ -329,18 +345,21 @@ void Task::join(const ClusterSpec& cluster, std::chrono::nanoseconds deadline, c
   impl.token = cluster.token;
   impl.cluster = cluster;
   TaskIdentity identity{name(), cluster.name, cluster.token, Incarnation{random_id()}};
-  auto links = std::make_unique<Links>(Links::Config{.identity = identity,
-                                                     .wire = std::move(wire),
-                                                     .tls = impl.options.network.tls,
-                                                     .system = impl.system,
-                                                     .registry = impl.registry,
-                                                     .node = impl.node,
-                                                     .scheduler = impl.scheduler,
-                                                     .rendezvous = impl.rendezvous,
-                                                     .collective = impl.collective,
-                                                     .welcome = [&](std::uint16_t data_port) {
-                                                       return make_welcome(identity, data_port, impl.introspection->target().value_or(HttpTarget{}).address.to_string(), impl.local_devices, impl.kernels);
-                                                     }});
+  auto links = std::make_unique<Links>(
+      Links::Config{.identity = identity,
+                    .wire = std::move(wire),
+                    .tls = impl.options.network.tls,
+                    .system = impl.system,
+                    .registry = impl.registry,
+                    .node = impl.node,
+                    .scheduler = impl.scheduler,
+                    .rendezvous = impl.rendezvous,
+                    .collective = impl.collective,
+                    .welcome = [&](std::uint16_t data_port) {
+                      return make_welcome(identity, data_port,
+                                          impl.introspection->target().value_or(HttpTarget{}).address.to_string(),
+                                          impl.local_devices, impl.kernels);
+                    }});
   {
     const std::lock_guard lock(impl.mutex);
     impl.links = std::move(links);
@@ -352,13 +371,16 @@ void Task::join(const ClusterSpec& cluster, std::chrono::nanoseconds deadline, c
                               .links = [links = impl.links.get()] { return links->look(); },
                               .tasks = [links = impl.links.get()] { return links->introspectors(); },
                               .meeting = [links = impl.links.get()] { return links->waiting(); }});
-  for (const MetTask& met : impl.links->meet(cluster, job, deadline)) impl.infos.insert(impl.infos.end(), met.devices.begin(), met.devices.end());
+  for (const MetTask& met : impl.links->meet(cluster, job, deadline))
+    impl.infos.insert(impl.infos.end(), met.devices.begin(), met.devices.end());
 }
 
 void Task::await(const std::string& job, std::chrono::nanoseconds timeout) { impl_->links->await(job, timeout); }
 
 Error Task::failure() const { return impl_->why_failed(); }
 
-bool Task::shutdown(std::chrono::nanoseconds deadline, std::string* still_running) { return impl_->shutdown(deadline, still_running); }
+bool Task::shutdown(std::chrono::nanoseconds deadline, std::string* still_running) {
+  return impl_->shutdown(deadline, still_running);
+}
 
 }  // namespace troupe

@@ -1,5 +1,5 @@
-// A task: the runtime of one process. Owns its devices, its actor system and its actors; if it belongs to a cluster, its
-// connections to the other tasks.
+// A task: the runtime of one process. Owns its devices, its actor system and its actors; if it belongs to a cluster,
+// its connections to the other tasks.
 #pragma once
 
 #include <atomic>
@@ -41,7 +41,8 @@ struct TaskOptions {
   bool networked = false;
   NetworkOptions network;  // certificates and limits
   bool counters = true;    // actors count what they do (ARCHITECTURE.md, Introspection)
-  // The introspector's socket, at `host`: 0: any free port. None: a task of a cluster has any free one, another has no socket.
+  // The introspector's socket, at `host`: 0: any free port. None: a task of a cluster has any free one, another has no
+  // socket.
   std::optional<std::uint16_t> introspect_port;
   std::string flight_directory;  // where the last messages of all actors are written when the task fails; "": nowhere
   // Ops of the program's own: what its graphs are made with, a copy of standard_ops() with more. Null: standard_ops().
@@ -60,9 +61,9 @@ class Task {
   // The bound control port of a networked task. Peers that come before join() are answered when it is called.
   std::uint16_t port() const;
 
-  // Meets all other tasks of the cluster, or, for a client, whose name is not in it, becomes their client. Blocks until the
-  // links to all tasks of `job` are up ("": to all); the others come up when they can, and a link that is lost is made again.
-  // Throws deadline_exceeded naming who did not come, or what a peer said (unauthenticated, ...).
+  // Meets all other tasks of the cluster, or, for a client, whose name is not in it, becomes their client. Blocks until
+  // the links to all tasks of `job` are up ("": to all); the others come up when they can, and a link that is lost is
+  // made again. Throws deadline_exceeded naming who did not come, or what a peer said (unauthenticated, ...).
   void join(const ClusterSpec& cluster, std::chrono::nanoseconds deadline, const std::string& job = "");
 
   // Waits until the links to all other tasks of a job are up. Throws as join().
@@ -74,7 +75,8 @@ class Task {
   const OpRegistry& ops() const;  // that graphs of this task may be made of
   const KernelRegistry& kernels() const;
   Device& device(int index = 0);  // CPUs come first
-  // Memory of the host for what is fed to GPUs: copies go straight from it. Null without a GPU. Gone with the task; its tensors are not.
+  // Memory of the host for what is fed to GPUs: copies go straight from it. Null without a GPU. Gone with the task; its
+  // tensors are not.
   Allocator* pinned_memory();
   // "2 GPUs: CUDA 13.0, NVIDIA H200, NVIDIA H200", or why there are none.
   const std::string& accelerators() const;
@@ -93,8 +95,8 @@ class Task {
   // How others look into this task.
   Introspection& introspection();
 
-  // Why this task has failed: an actor that it cannot do without has (actors/supervision/policy.hpp). None if it has not. All its
-  // calls fail then, and to others it is lost, for this reason.
+  // Why this task has failed: an actor that it cannot do without has (actors/supervision/policy.hpp). None if it has
+  // not. All its calls fail then, and to others it is lost, for this reason.
   Error failure() const;
 
   // Ends all actors and threads. False if something still runs at the deadline; `still_running` then names it.

@@ -10,10 +10,10 @@ namespace {
 
 constexpr std::uint64_t kMaxEarlyPartBytes = std::uint64_t{256} << 20;  // for groups that this task has not opened
 
-constexpr std::size_t kEarlyShown = 64;             // parts of a group
+constexpr std::size_t kEarlyShown = 64;  // parts of a group
 
-constexpr std::int64_t kTicks = 8;                  // in a timeout
-constexpr std::int64_t kShortestTick = 1'000'000;   // ns
+constexpr std::int64_t kTicks = 8;                 // in a timeout
+constexpr std::int64_t kShortestTick = 1'000'000;  // ns
 
 std::uint64_t cost(const CollectivePart& part) { return part.tensor.num_bytes() + part.operation.size() + sizeof part; }
 
@@ -80,7 +80,8 @@ void CollectiveActorImpl::on_exit() {
   stop_telling();
   explainer_.stop();
   for (auto& [id, group] : groups_)
-    if (group.communicator) group.communicator->abort(Error(Code::cancelled, fmt::format("{} shuts down", self_.to_string())));
+    if (group.communicator)
+      group.communicator->abort(Error(Code::cancelled, fmt::format("{} shuts down", self_.to_string())));
   groups_.clear();  // what was contributed is answered by its end
   early_.clear();
   waiting_.clear();
@@ -97,7 +98,8 @@ GroupOpened CollectiveActorImpl::open(const OpenGroup& message) {
       invalid_argument("{} is not among the members of group '{}'", self_.to_string(), place.name);
     std::vector<TaskName> sorted = place.members;
     std::ranges::sort(sorted);
-    if (std::ranges::adjacent_find(sorted) != sorted.end()) invalid_argument("a member of group '{}' comes twice", place.name);
+    if (std::ranges::adjacent_find(sorted) != sorted.end())
+      invalid_argument("a member of group '{}' comes twice", place.name);
     const std::uint64_t hash = hash_of(place);
     const std::uint64_t id = hash + generations_[hash]++ * 0x9e3779b97f4a7c15ull;
     GroupOptions options{.id = id,
@@ -105,7 +107,8 @@ GroupOpened CollectiveActorImpl::open(const OpenGroup& message) {
                          .rank = static_cast<std::uint32_t>(own - place.members.begin()),
                          .timeout_ns = place.timeout.count()};
     for (const TaskName& member : place.members) options.members.push_back(member.to_string());
-    Group& group = groups_.emplace(id, Group{place.members, GroupState(std::move(options), allocate_), {}, {}, {}}).first->second;
+    Group& group =
+        groups_.emplace(id, Group{place.members, GroupState(std::move(options), allocate_), {}, {}, {}}).first->second;
     GroupOutbox out;
     for (std::uint32_t r = 0; r < place.members.size(); ++r)
       if (const auto it = down_.find(place.members[r]); it != down_.end()) group.state.lost(r, it->second, out);
@@ -156,12 +159,14 @@ void CollectiveActorImpl::close(const CloseGroup& message) {
 void CollectiveActorImpl::contribute(const std::shared_ptr<Contribution>& contribution) {
   const auto it = groups_.find(contribution->group);
   if (it == groups_.end())
-    return answer(*contribution,
-                  Error(Code::failed_precondition, fmt::format("{}: {} has no group {:x} open", contribution->spec.describe(),
-                                                               self_.to_string(), contribution->group)),
-                  {});
+    return answer(
+        *contribution,
+        Error(Code::failed_precondition, fmt::format("{}: {} has no group {:x} open", contribution->spec.describe(),
+                                                     self_.to_string(), contribution->group)),
+        {});
   Group& group = it->second;
-  const CollectivePosition position{contribution->channel, contribution->sequence ? *contribution->sequence : group.next[contribution->channel]++};
+  const CollectivePosition position{
+      contribution->channel, contribution->sequence ? *contribution->sequence : group.next[contribution->channel]++};
   GroupOutbox out;
   if (!group.contributions.try_emplace(position, contribution).second) {
     const Error error(Code::already_exists, fmt::format("{} is contributed twice", contribution->spec.describe()));
@@ -188,7 +193,9 @@ void CollectiveActorImpl::came(const TaskName& from, CollectivePart part) {
 
 void CollectiveActorImpl::keep(const TaskName& from, CollectivePart part) {
   if (closed_.contains(part.group)) {
-    if (!part.error) refuse(from, part.group, Error(Code::failed_precondition, fmt::format("{} has left the group", self_.to_string())));
+    if (!part.error)
+      refuse(from, part.group,
+             Error(Code::failed_precondition, fmt::format("{} has left the group", self_.to_string())));
     return;
   }
   if (early_bytes_ + cost(part) > kMaxEarlyPartBytes) {
@@ -235,7 +242,8 @@ void CollectiveActorImpl::deliver(Group& group, GroupOutbox& out) {
 
 void CollectiveActorImpl::give_to_devices(Group& group, GroupOutbox::Launch launch) {
   const GroupOptions& place = group.state.options();
-  const auto done = [self = CollectiveActor(this), group = place.id, at = launch.position](std::vector<Tensor> tensors, Error error) {
+  const auto done = [self = CollectiveActor(this), group = place.id, at = launch.position](std::vector<Tensor> tensors,
+                                                                                           Error error) {
     caf::anon_send(self, DevicesDone{group, at.channel, at.sequence, std::move(tensors), std::move(error)});
   };
   const Contribution& contribution = *group.contributions.at(launch.position);
@@ -262,9 +270,10 @@ void CollectiveActorImpl::inspect(ActorDetails& out) const {
   for (const auto& [id, parts] : early_)
     for (std::size_t i = 0; i < std::min(parts.size(), kEarlyShown); ++i) {
       const CollectivePart& part = parts[i].part;
-      out.waiting.things.push_back({.id = wait_thing::collective(id, part.channel, part.sequence, self_.to_string()),
-                                    .text = fmt::format("{}'s part in {}, whose group it has not opened", self_.to_string(), part.operation),
-                                    .task = self_.to_string()});
+      out.waiting.things.push_back(
+          {.id = wait_thing::collective(id, part.channel, part.sequence, self_.to_string()),
+           .text = fmt::format("{}'s part in {}, whose group it has not opened", self_.to_string(), part.operation),
+           .task = self_.to_string()});
     }
 }
 

@@ -1,6 +1,7 @@
-// This task's place in the groups of tasks that run collectives: carries contributions in, parts to and from other ranks,
-// results out; to and from the device's communicator, if the group has one. The logic is GroupState. Its messages are short, so that it runs on the thread that brings them: a part is
-// added where it arrives, while the next is on its way.
+// This task's place in the groups of tasks that run collectives: carries contributions in, parts to and from other
+// ranks, results out; to and from the device's communicator, if the group has one. The logic is GroupState. Its
+// messages are short, so that it runs on the thread that brings them: a part is added where it arrives, while the next
+// is on its way.
 #pragma once
 
 #include <map>
@@ -17,9 +18,12 @@ namespace troupe {
 class CollectiveActorImpl final : public Counted<CollectiveActor> {
  public:
   // `allocate` gives memory for results, on any thread.
-  CollectiveActorImpl(caf::actor_config& config, std::shared_ptr<ActorRecord> record, TaskName self, RendezvousActor rendezvous,
-                      TensorAllocator allocate)
-      : Counted(config, std::move(record)), self_(std::move(self)), rendezvous_(std::move(rendezvous)), allocate_(std::move(allocate)) {}
+  CollectiveActorImpl(caf::actor_config& config, std::shared_ptr<ActorRecord> record, TaskName self,
+                      RendezvousActor rendezvous, TensorAllocator allocate)
+      : Counted(config, std::move(record)),
+        self_(std::move(self)),
+        rendezvous_(std::move(rendezvous)),
+        allocate_(std::move(allocate)) {}
   behavior_type make_behavior() override;
   void on_exit() override;
 
@@ -28,7 +32,7 @@ class CollectiveActorImpl final : public Counted<CollectiveActor> {
     std::vector<TaskName> members;
     GroupState state;
     std::map<CollectivePosition, std::shared_ptr<Contribution>> contributions;
-    std::map<std::uint32_t, std::uint64_t> next;  // by channel, of contributions without a number
+    std::map<std::uint32_t, std::uint64_t> next;       // by channel, of contributions without a number
     std::shared_ptr<DeviceCommunicator> communicator;  // null: all tensors travel through the host
   };
   // What comes for a group that this task has not opened yet.

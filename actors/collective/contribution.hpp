@@ -1,4 +1,5 @@
-// What the client, the devices and the collective actor of one task hand to each other about collectives. In-process only.
+// What the client, the devices and the collective actor of one task hand to each other about collectives. In-process
+// only.
 #pragma once
 
 #include <chrono>
@@ -9,11 +10,11 @@
 #include <utility>
 #include <vector>
 
+#include "devices/collective/communicator.hpp"
 #include "messages/device_name.hpp"
 #include "messages/ids.hpp"
 #include "messages/local.hpp"
 #include "messages/tensor.hpp"
-#include "devices/collective/communicator.hpp"
 
 namespace troupe {
 
@@ -21,7 +22,7 @@ namespace troupe {
 class GroupPlace final : public LocalWork {
  public:
   std::string name;
-  std::vector<TaskName> members;  // by rank, the same on all of them
+  std::vector<TaskName> members;        // by rank, the same on all of them
   std::chrono::nanoseconds timeout{0};  // for how long nothing may come while an operation waits; 0: for ever
 };
 
@@ -36,7 +37,10 @@ class Contribution final : public LocalWork {
   Contribution() = default;
   Contribution(const Contribution&) = delete;
   Contribution& operator=(const Contribution&) = delete;
-  ~Contribution() override { answer({.error = Error(Code::cancelled, "the task has shut down, or its collective actor has failed"), .tensors = {}}); }
+  ~Contribution() override {
+    answer(
+        {.error = Error(Code::cancelled, "the task has shut down, or its collective actor has failed"), .tensors = {}});
+  }
 
   void answer(CollectiveResult result) {
     if (auto call = std::exchange(done, nullptr)) call(std::move(result));
@@ -48,13 +52,14 @@ class Contribution final : public LocalWork {
   std::optional<std::uint64_t> sequence;
   CollectiveSpec spec;
   Tensor tensor;
-  // The tensor is in the memory of the device that the group has joined, made already; so is the result. The same on all ranks.
+  // The tensor is in the memory of the device that the group has joined, made already; so is the result. The same on
+  // all ranks.
   bool on_devices = false;
   // With a spec that is a barrier: this rank's device joins those of the others, with this id.
   CommunicatorMaker* joins = nullptr;
   CommunicatorId id;
-  // Where the result is wanted: at a rendezvous key (of an all-reduce or a broadcast), or by `done`, which is called once, on
-  // a thread of the runtime or of the client: short, and throws nothing.
+  // Where the result is wanted: at a rendezvous key (of an all-reduce or a broadcast), or by `done`, which is called
+  // once, on a thread of the runtime or of the client: short, and throws nothing.
   std::optional<RendezvousKey> key;
   std::function<void(CollectiveResult)> done;
 };

@@ -57,7 +57,8 @@ DeviceAbility to_ability(const Tensor& tensor) {
   return {text[0] == kThere, lines[0], lines[1], lines[2]};
 }
 
-std::optional<std::string> why_apart(const std::vector<DeviceAbility>& abilities, const std::vector<TaskName>& members) {
+std::optional<std::string> why_apart(const std::vector<DeviceAbility>& abilities,
+                                     const std::vector<TaskName>& members) {
   if (std::ranges::none_of(abilities, &DeviceAbility::there)) return "";
   const auto rank_name = [&](std::size_t rank) { return fmt::format("rank {} ({})", rank, members[rank].to_string()); };
   std::map<std::string, std::size_t> seen;  // by identity
@@ -66,9 +67,11 @@ std::optional<std::string> why_apart(const std::vector<DeviceAbility>& abilities
     if (!a.there) return fmt::format("{} has no GPU that could", rank_name(r));
     if (!a.why_not.empty()) return fmt::format("{}: {}", rank_name(r), a.why_not);
     if (a.description != abilities[0].description)
-      return fmt::format("{} has {}, but {} has {}", rank_name(0), abilities[0].description, rank_name(r), a.description);
+      return fmt::format("{} has {}, but {} has {}", rank_name(0), abilities[0].description, rank_name(r),
+                         a.description);
     if (const auto [other, fresh] = seen.try_emplace(a.identity, r); !fresh)
-      return fmt::format("{} and {} have the same GPU; give each task its own (CUDA_VISIBLE_DEVICES)", rank_name(other->second), rank_name(r));
+      return fmt::format("{} and {} have the same GPU; give each task its own (CUDA_VISIBLE_DEVICES)",
+                         rank_name(other->second), rank_name(r));
   }
   return std::nullopt;
 }

@@ -1,4 +1,5 @@
-// Whether the devices of a group's tasks can exchange tensors themselves: each says what it is, and all come to the same answer.
+// Whether the devices of a group's tasks can exchange tensors themselves: each says what it is, and all come to the
+// same answer.
 #pragma once
 
 #include <optional>

@@ -16,8 +16,8 @@
 namespace troupe {
 namespace {
 
-// A call stays awake for so long, and gives way to whoever wants its core: the result of a small tensor is there before the
-// thread would have been put to sleep and woken.
+// A call stays awake for so long, and gives way to whoever wants its core: the result of a small tensor is there before
+// the thread would have been put to sleep and woken.
 constexpr std::chrono::microseconds kAwake{100};
 
 // Where a call waits for its answer; kept by both, as a call may stop waiting.
@@ -33,7 +33,8 @@ class Awaited {
   }
   bool wait_until(std::chrono::steady_clock::time_point until) {
     const auto soon = std::min(until, std::chrono::steady_clock::now() + kAwake);
-    while (!there_.load(std::memory_order_acquire) && std::chrono::steady_clock::now() < soon) std::this_thread::yield();
+    while (!there_.load(std::memory_order_acquire) && std::chrono::steady_clock::now() < soon)
+      std::this_thread::yield();
     std::unique_lock lock(mutex_);
     return wake_.wait_until(lock, until, [this] { return there_.load(std::memory_order_relaxed); });
   }
@@ -51,7 +52,8 @@ constexpr std::chrono::milliseconds kLookAtStop{200};
 
 }  // namespace
 
-CollectiveGroup::CollectiveGroup(Task& task, const std::string& name, std::vector<TaskName> members, const CollectiveGroupOptions& options)
+CollectiveGroup::CollectiveGroup(Task& task, const std::string& name, std::vector<TaskName> members,
+                                 const CollectiveGroupOptions& options)
     : task_(task), members_(std::move(members)), options_(options) {
   auto place = std::make_shared<GroupPlace>();
   place->name = name;
@@ -77,24 +79,32 @@ void CollectiveGroup::fail(const Error& error) {
 }
 
 Tensor CollectiveGroup::all_reduce(Tensor tensor, Reduction reduction, const std::string& name) {
-  const CollectiveSpec spec{.kind = CollectiveKind::all_reduce, .reduction = reduction, .dtype = tensor.dtype(), .shape = tensor.shape(), .name = name};
+  const CollectiveSpec spec{.kind = CollectiveKind::all_reduce,
+                            .reduction = reduction,
+                            .dtype = tensor.dtype(),
+                            .shape = tensor.shape(),
+                            .name = name};
   const bool on_devices = !tensor.space().on_host();
   return run(spec, std::move(tensor), on_devices)[0];
 }
 
 Tensor CollectiveGroup::broadcast(Tensor tensor, std::uint32_t root, const std::string& name) {
-  const CollectiveSpec spec{.kind = CollectiveKind::broadcast, .root = root, .dtype = tensor.dtype(), .shape = tensor.shape(), .name = name};
+  const CollectiveSpec spec{
+      .kind = CollectiveKind::broadcast, .root = root, .dtype = tensor.dtype(), .shape = tensor.shape(), .name = name};
   const bool on_devices = !tensor.space().on_host();
   return run(spec, rank_ == root ? std::move(tensor) : Tensor(), on_devices)[0];
 }
 
 std::vector<Tensor> CollectiveGroup::all_gather(Tensor tensor, const std::string& name) {
-  const CollectiveSpec spec{.kind = CollectiveKind::all_gather, .dtype = tensor.dtype(), .shape = tensor.shape(), .name = name};
+  const CollectiveSpec spec{
+      .kind = CollectiveKind::all_gather, .dtype = tensor.dtype(), .shape = tensor.shape(), .name = name};
   const bool on_devices = !tensor.space().on_host();
   return run(spec, std::move(tensor), on_devices);
 }
 
-void CollectiveGroup::barrier(const std::string& name) { run({.kind = CollectiveKind::barrier, .name = name}, {}, false); }
+void CollectiveGroup::barrier(const std::string& name) {
+  run({.kind = CollectiveKind::barrier, .name = name}, {}, false);
+}
 
 std::vector<Tensor> CollectiveGroup::run(const CollectiveSpec& spec, Tensor tensor, bool on_devices) {
   auto contribution = std::make_shared<Contribution>();
@@ -120,16 +130,19 @@ std::string CollectiveGroup::join_devices() {
   if (device_) troupe::fail(Code::failed_precondition, "the group has joined its devices already");
   Device* const device = able_device();
   std::vector<DeviceAbility> abilities;
-  for (const Tensor& said : all_gather(to_tensor(ability_of(device)), "what devices can")) abilities.push_back(to_ability(said));
+  for (const Tensor& said : all_gather(to_tensor(ability_of(device)), "what devices can"))
+    abilities.push_back(to_ability(said));
   const std::optional<std::string> why_not = why_apart(abilities, members_);
   if (why_not) return why_not->empty() ? "" : fmt::format("tensors go through the host: {}", *why_not);
   auto contribution = std::make_shared<Contribution>();
-  contribution->spec = {.kind = CollectiveKind::barrier, .name = fmt::format("joining over {}", abilities[rank_].description)};
+  contribution->spec = {.kind = CollectiveKind::barrier,
+                        .name = fmt::format("joining over {}", abilities[rank_].description)};
   contribution->joins = device->communicators();
   contribution->id = shared_id(*contribution->joins);
   run(std::move(contribution));
   device_ = device;
-  return fmt::format("tensors go from {} to {} over {}", device->attributes().type, device->attributes().type, abilities[rank_].description);
+  return fmt::format("tensors go from {} to {} over {}", device->attributes().type, device->attributes().type,
+                     abilities[rank_].description);
 }
 
 // Rank 0 makes it.
@@ -152,14 +165,16 @@ std::vector<Tensor> CollectiveGroup::run(std::shared_ptr<Contribution> contribut
   task_.client_gate()->run(Contribute{std::move(contribution)});
   using Clock = std::chrono::steady_clock;
   std::string why;
-  const Clock::time_point deadline = options_.timeout.count() > 0 ? Clock::now() + options_.timeout : Clock::time_point::max();
+  const Clock::time_point deadline =
+      options_.timeout.count() > 0 ? Clock::now() + options_.timeout : Clock::time_point::max();
   while (!waiting->wait_until(std::min<Clock::time_point>(deadline, Clock::now() + kLookAtStop))) {
     const bool stopped = options_.stop && options_.stop->load(std::memory_order_relaxed);
     if (!stopped && Clock::now() < deadline) continue;
     if (!stopped) why = fmt::format("\n{}", task_.introspection().view().why().text);  // before the group has failed
-    fail(stopped ? Error(Code::cancelled, fmt::format("{} was stopped", spec.describe()))
-                 : Error(Code::deadline_exceeded,
-                         fmt::format("{} did not end within {} s", spec.describe(), std::chrono::duration<double>(options_.timeout).count())));
+    fail(stopped
+             ? Error(Code::cancelled, fmt::format("{} was stopped", spec.describe()))
+             : Error(Code::deadline_exceeded, fmt::format("{} did not end within {} s", spec.describe(),
+                                                          std::chrono::duration<double>(options_.timeout).count())));
     // The answer comes soon, with that error and what was waited for; an actor that has died has answered by its end.
     while (!waiting->wait_until(Clock::now() + kLookAtStop)) continue;
     break;

@@ -22,15 +22,16 @@ namespace troupe {
 struct CollectiveGroupOptions {
   // Of each call; of operations of steps, for how long nothing may come. 0: none.
   std::chrono::nanoseconds timeout = std::chrono::minutes(2);
-  const std::atomic<bool>* stop = nullptr;                     // set: calls throw Code::cancelled soon
+  const std::atomic<bool>* stop = nullptr;  // set: calls throw Code::cancelled soon
 };
 
 // For one thread at a time; operations of steps (op Contribute) may be under way beside it.
 class CollectiveGroup {
  public:
-  // `members`, by rank, are tasks of the cluster that `task` has joined, itself among them. The same name and members on
-  // all of them; several groups of the same are told apart by their order. Throws invalid_argument.
-  CollectiveGroup(Task& task, const std::string& name, std::vector<TaskName> members, const CollectiveGroupOptions& options = {});
+  // `members`, by rank, are tasks of the cluster that `task` has joined, itself among them. The same name and members
+  // on all of them; several groups of the same are told apart by their order. Throws invalid_argument.
+  CollectiveGroup(Task& task, const std::string& name, std::vector<TaskName> members,
+                  const CollectiveGroupOptions& options = {});
   // Leaves. Other ranks get an error if they call on.
   ~CollectiveGroup();
   CollectiveGroup(const CollectiveGroup&) = delete;
@@ -40,16 +41,17 @@ class CollectiveGroup {
   std::uint32_t ranks() const { return static_cast<std::uint32_t>(members_.size()); }
   std::uint64_t id() const { return id_; }
 
-  // Lets tensors go from GPU to GPU, past the host: the first device of each task that has communicators (devices/collective/communicator.hpp)
-  // joins those of the others. If one of them cannot, none does, and all goes on through the host. All ranks call it, at the same place. Returns
-  // what has come of it, for people: "tensors go from GPU to GPU over NCCL 2.28.9", "through the host: rank 1 (...) has no GPU"; "" if no task
-  // has a GPU. Throws as the calls below, also if devices that should be able to do it fail.
+  // Lets tensors go from GPU to GPU, past the host: the first device of each task that has communicators
+  // (devices/collective/communicator.hpp) joins those of the others. If one of them cannot, none does, and all goes on
+  // through the host. All ranks call it, at the same place. Returns what has come of it, for people: "tensors go from
+  // GPU to GPU over NCCL 2.28.9", "through the host: rank 1 (...) has no GPU"; "" if no task has a GPU. Throws as the
+  // calls below, also if devices that should be able to do it fail.
   std::string join_devices();
   // Whose tensors go past the host, on all ranks; null: none do.
   Device* device() const { return device_; }
 
-  // Each blocks until this rank has the result, and throws Error. Tensors are in host memory, on all ranks, or in that of device(), on all
-  // ranks and then whole (Device::hand_over): so is the result.
+  // Each blocks until this rank has the result, and throws Error. Tensors are in host memory, on all ranks, or in that
+  // of device(), on all ranks and then whole (Device::hand_over): so is the result.
   Tensor all_reduce(Tensor tensor, Reduction reduction, const std::string& name);
   // Everyone gets the root's tensor; that of others only says dtype, shape, and whether it is device()'s.
   Tensor broadcast(Tensor tensor, std::uint32_t root, const std::string& name);

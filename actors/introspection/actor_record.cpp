@@ -9,7 +9,8 @@
 namespace troupe {
 
 std::int64_t steady_now_ns() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
+      .count();
 }
 
 void ActorRecord::count_in() {
@@ -75,7 +76,9 @@ std::vector<FlightEntry> FlightRecord::entries() const {
   const std::uint64_t end = next_.load();
   for (std::uint64_t i = end > kSize ? end - kSize : 0; i < end; ++i) {
     const Place& place = places_[i % kSize];
-    FlightEntry entry{.kind = place.kind.load(), .at_ns = place.at_ns.load(), .note = {.step = place.step.load(), .bytes = place.bytes.load()}};
+    FlightEntry entry{.kind = place.kind.load(),
+                      .at_ns = place.at_ns.load(),
+                      .note = {.step = place.step.load(), .bytes = place.bytes.load()}};
     entry.note.from.bits = {place.from[0].load(), place.from[1].load()};
     if (entry.kind) out.push_back(entry);
   }

@@ -23,7 +23,11 @@ struct ActorDetails;
 
 struct ActorRecord {
   ActorRecord(class ActorRegistry& registry, std::string kind, std::string name, bool counting = true)
-      : registry(registry), counting(counting), kind(std::move(kind)), name(std::move(name)), flight(counting ? std::make_unique<FlightRecord>() : nullptr) {}
+      : registry(registry),
+        counting(counting),
+        kind(std::move(kind)),
+        name(std::move(name)),
+        flight(counting ? std::make_unique<FlightRecord>() : nullptr) {}
 
   // A message has been sent to the actor.
   void count_in();
@@ -47,12 +51,12 @@ struct ActorRecord {
   std::atomic<std::uint64_t> messages_out{0};
   std::atomic<std::uint64_t> mailbox_peak{0};
   std::atomic<std::int64_t> busy_ns{0};
-  std::atomic<std::uint64_t> nodes_run{0};  // of plans; a device's
-  std::atomic<const MessageKind*> current{nullptr};     // the message being handled
-  std::atomic<std::int64_t> current_since_ns{0};        // steady clock; 0: idle
+  std::atomic<std::uint64_t> nodes_run{0};           // of plans; a device's
+  std::atomic<const MessageKind*> current{nullptr};  // the message being handled
+  std::atomic<std::int64_t> current_since_ns{0};     // steady clock; 0: idle
   std::atomic<bool> ended{false};
   std::atomic<std::uint64_t> restarts{0};
-  std::atomic<bool> fail_next{false};  // set by tests: the handler of the next message throws
+  std::atomic<bool> fail_next{false};          // set by tests: the handler of the next message throws
   const std::unique_ptr<FlightRecord> flight;  // null if it does not count
 
   // Held by the actor while it handles a message, if it can be looked into, and by look().
@@ -72,7 +76,8 @@ struct ActorRecord {
   std::atomic<std::uint64_t>* tally(const MessageKind& kind);  // null: no place is left
   std::array<Tally, 48> tallies_;  // more kinds than any actor takes; what finds no place is not told apart
   static constexpr std::size_t kCameTimes = 256;
-  std::array<std::atomic<std::int64_t>, kCameTimes> came_ns_{};  // by the number of the message in the mailbox, while the task is traced
+  std::array<std::atomic<std::int64_t>, kCameTimes>
+      came_ns_{};                        // by the number of the message in the mailbox, while the task is traced
   std::atomic<std::uint32_t> track_{0};  // and one; 0: none yet
 };
 
@@ -85,12 +90,14 @@ class ActorRegistry {
   // `counting`: whether actors count what they do.
   explicit ActorRegistry(bool counting = true) : counting_(counting) {}
   std::shared_ptr<ActorRecord> add(std::string kind, std::string name);
-  // What is done when an actor fails that the task cannot do without. Called on any thread. To be set before there are actors.
+  // What is done when an actor fails that the task cannot do without. Called on any thread. To be set before there are
+  // actors.
   void set_on_failure(std::function<void(const Error&)> on_failure) { on_failure_ = std::move(on_failure); }
   void escalate(const Error& why) const {
     if (on_failure_) on_failure_(why);
   }
-  // Why what waits in the cluster waits, as text, for errors (explainer.hpp). To be set before there are actors. Takes up to a second.
+  // Why what waits in the cluster waits, as text, for errors (explainer.hpp). To be set before there are actors. Takes
+  // up to a second.
   void set_why(std::function<std::string()> why) { why_ = std::move(why); }
   const std::function<std::string()>& why() const { return why_; }
   // The actor has ended: it handles no more messages.

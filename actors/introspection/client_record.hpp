@@ -1,5 +1,5 @@
-// What threads of a task's program wait for while no actor of the task does: answers of nodes of other tasks. Where it can be read
-// without asking them.
+// What threads of a task's program wait for while no actor of the task does: answers of nodes of other tasks. Where it
+// can be read without asking them.
 #pragma once
 
 #include <cstdint>

@@ -19,7 +19,8 @@ auto order(const std::string& task) {
 
 }  // namespace
 
-std::vector<ClusterView::Answer> ClusterView::ask_all(const std::vector<KnownTask>& tasks, const std::string& path, std::chrono::milliseconds patience, bool post) {
+std::vector<ClusterView::Answer> ClusterView::ask_all(const std::vector<KnownTask>& tasks, const std::string& path,
+                                                      std::chrono::milliseconds patience, bool post) {
   std::vector<Answer> answers(tasks.size());
   std::vector<std::jthread> threads;
   for (std::size_t i = 0; i < tasks.size(); ++i)
@@ -44,13 +45,16 @@ std::vector<ClusterView::Answer> ClusterView::ask_all(const std::vector<KnownTas
 
 const KnownTask& find_task(const std::vector<KnownTask>& tasks, const std::string& name) {
   const auto slash = name.rfind('/');
-  const std::string whole = name.starts_with('/') || slash == std::string::npos ? name : fmt::format("/job:{}/task:{}", name.substr(0, slash), name.substr(slash + 1));
+  const std::string whole = name.starts_with('/') || slash == std::string::npos
+                                ? name
+                                : fmt::format("/job:{}/task:{}", name.substr(0, slash), name.substr(slash + 1));
   std::string known;
   for (const KnownTask& task : tasks) {
     if (task.task == whole) return task;
     known += (known.empty() ? "" : ", ") + task.task;
   }
-  fail(Code::not_found, "there is no task '{}' in the cluster; there {} {}", name, tasks.size() == 1 ? "is" : "are", known);
+  fail(Code::not_found, "there is no task '{}' in the cluster; there {} {}", name, tasks.size() == 1 ? "is" : "are",
+       known);
 }
 
 std::string ask_task(const KnownTask& task, const std::string& path, std::chrono::milliseconds patience) {

@@ -14,7 +14,7 @@ namespace troupe {
 // A task of the cluster, and how its introspector can be asked.
 struct KnownTask {
   std::string task;
-  HttpTarget target;  // port 0: not known
+  HttpTarget target;    // port 0: not known
   std::string unknown;  // why not: "it has not been met: ..."
 };
 
@@ -24,21 +24,24 @@ class ClusterView {
   static constexpr std::chrono::milliseconds kPatience{900};  // with a task: a second in all
 
   // `own`: of this task. `others`: of the other tasks.
-  ClusterView(std::function<TaskSnapshot()> own, std::function<std::vector<KnownTask>()> others) : own_(std::move(own)), others_(std::move(others)) {}
+  ClusterView(std::function<TaskSnapshot()> own, std::function<std::vector<KnownTask>()> others)
+      : own_(std::move(own)), others_(std::move(others)) {}
 
-  // Asks everyone and returns within about a second. Who asks again within a quarter of a second gets the same answer: many viewers
-  // cost the job no more than one.
+  // Asks everyone and returns within about a second. Who asks again within a quarter of a second gets the same answer:
+  // many viewers cost the job no more than one.
   ClusterSnapshot snapshot();
   // Why what waits in the cluster waits.
   WaitAnalysis why() { return analyse(snapshot()); }
-  // The answers of all tasks to a request, this one's too, which `own` gives; by task. Errors are in the place of answers.
+  // The answers of all tasks to a request, this one's too, which `own` gives; by task. Errors are in the place of
+  // answers.
   struct Answer {
     std::string task;
     std::string body;
     Error error;
     std::int64_t took_ns = 0;
   };
-  static std::vector<Answer> ask_all(const std::vector<KnownTask>& tasks, const std::string& path, std::chrono::milliseconds patience, bool post = false);
+  static std::vector<Answer> ask_all(const std::vector<KnownTask>& tasks, const std::string& path,
+                                     std::chrono::milliseconds patience, bool post = false);
   std::vector<KnownTask> others() const { return others_(); }
 
  private:

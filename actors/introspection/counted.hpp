@@ -1,10 +1,9 @@
-// The base of every actor of Troupe: counts what it does in its ActorRecord, where it can be read without asking it, and does what the
-// policy of its role says when a handler throws (actors/supervision/policy.hpp).
+// The base of every actor of Troupe: counts what it does in its ActorRecord, where it can be read without asking it,
+// and does what the policy of its role says when a handler throws (actors/supervision/policy.hpp).
 #pragma once
 
 #include <caf/mailbox_element.hpp>
 #include <caf/typed_event_based_actor.hpp>
-
 #include <memory>
 #include <thread>
 #include <utility>
@@ -23,7 +22,8 @@ class Counted : public Handle::base, private Inspected {
  public:
   using super = typename Handle::base;
 
-  Counted(caf::actor_config& config, std::shared_ptr<ActorRecord> record) : super(config), record_(std::move(record)), restarts_(policy_of(record_->kind).restarts) {}
+  Counted(caf::actor_config& config, std::shared_ptr<ActorRecord> record)
+      : super(config), record_(std::move(record)), restarts_(policy_of(record_->kind).restarts) {}
 
   using super::enqueue;
   void enqueue(caf::mailbox_element_ptr element, caf::execution_unit* host) override {
@@ -64,8 +64,8 @@ class Counted : public Handle::base, private Inspected {
   }
   void inspect(ActorDetails&) const override {}
 
-  // It has failed, and does not restart: those who depend on it are told why. It stays, and does as little as it can, until it is told
-  // Stop. `why` names it.
+  // It has failed, and does not restart: those who depend on it are told why. It stays, and does as little as it can,
+  // until it is told Stop. `why` names it.
   virtual void escalate(const Error& why) { record_->registry.escalate(why); }
 
   // Sends a message without a reply and counts it.
@@ -86,7 +86,8 @@ class Counted : public Handle::base, private Inspected {
  private:
   caf::invoke_message_result handle(caf::mailbox_element& element) {
     try {
-      if (record_->fail_next.load(std::memory_order_relaxed) && record_->fail_next.exchange(false)) fail(Code::internal, "a test has it fail");
+      if (record_->fail_next.load(std::memory_order_relaxed) && record_->fail_next.exchange(false))
+        fail(Code::internal, "a test has it fail");
       return super::consume(element);
     } catch (...) {
       fail_with(element, current_error().within(fmt::format("{} {}", record_->kind, record_->name)));
@@ -96,7 +97,8 @@ class Counted : public Handle::base, private Inspected {
 
   void fail_with(caf::mailbox_element& element, const Error& why) {
     if (element.mid.is_request() && !element.mid.is_answered() && element.sender) {
-      element.sender->enqueue(caf::strong_actor_ptr(this->ctrl()), element.mid.response_id(), caf::make_message(caf::make_error(caf::sec::runtime_error, why.message())),
+      element.sender->enqueue(caf::strong_actor_ptr(this->ctrl()), element.mid.response_id(),
+                              caf::make_message(caf::make_error(caf::sec::runtime_error, why.message())),
                               this->context());
       element.mid.mark_as_answered();
     }

@@ -1,5 +1,5 @@
-// Why the cluster waits, for the errors of deadlines. To ask all tasks takes up to a second: who finds a deadline passed asks, does
-// something else, and ends what is late when there is an answer.
+// Why the cluster waits, for the errors of deadlines. To ask all tasks takes up to a second: who finds a deadline
+// passed asks, does something else, and ends what is late when there is an answer.
 #pragma once
 
 #include <chrono>
@@ -19,8 +19,8 @@ class Explainer {
 
   // `why`: gives the text, on a thread of the explainer's, and outlives it; null: nobody knows.
   explicit Explainer(std::function<std::string()> why) : why_(std::move(why)) {}
-  // What to add to an error: begins with a line break; "" if there is nothing, or it does not come within kPatience. None: not known yet, to
-  // be asked again in kAgain.
+  // What to add to an error: begins with a line break; "" if there is nothing, or it does not come within kPatience.
+  // None: not known yet, to be asked again in kAgain.
   std::optional<std::string> operator()();
   // An answer is to come: whoever asked should ask again.
   bool pending() const { return answer_.valid(); }

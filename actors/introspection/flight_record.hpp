@@ -1,5 +1,5 @@
-// The last messages that an actor has handled. One thread writes, or several; any thread reads, also while they write: an entry that
-// is being written may be seen as a mix of two, which is shown for an instant and harms nobody.
+// The last messages that an actor has handled. One thread writes, or several; any thread reads, also while they write:
+// an entry that is being written may be seen as a mix of two, which is shown for an instant and harms nobody.
 #pragma once
 
 #include <array>

@@ -1,5 +1,5 @@
-// HTTP for those who look into a task: a small server on threads of its own, and what asks it. With certificates (TlsFiles) both
-// sides show one, as on the wire.
+// HTTP for those who look into a task: a small server on threads of its own, and what asks it. With certificates
+// (TlsFiles) both sides show one, as on the wire.
 #pragma once
 
 #include <chrono>
@@ -62,13 +62,13 @@ struct HttpTarget {
   std::string url(const std::string& path = "/") const;
 };
 
-// Returns the body. `timeout` is for the connection and for the answer together, about. Throws deadline_exceeded, unavailable, or the
-// error that was answered.
+// Returns the body. `timeout` is for the connection and for the answer together, about. Throws deadline_exceeded,
+// unavailable, or the error that was answered.
 std::string http_get(const HttpTarget& target, const std::string& path, std::chrono::milliseconds timeout);
 std::string http_post(const HttpTarget& target, const std::string& path, std::chrono::milliseconds timeout);
 
-// What a server of the cluster's introspection asks for: derived from the cluster's token, which it does not tell. Who has it may
-// look, and nothing else.
+// What a server of the cluster's introspection asks for: derived from the cluster's token, which it does not tell. Who
+// has it may look, and nothing else.
 std::string introspection_token(const std::string& cluster_token);
 
 }  // namespace troupe

@@ -30,7 +30,8 @@ void Introspection::listen(HttpServer::Options http, const std::string& token) {
   const auto trace = [&trace = config_.registry.trace(), task = config_.task.to_string()](const HttpRequest& request) {
     return HttpAnswer{.body = answer_trace(trace, task, request.post, request.parameters)};
   };
-  service_ = std::make_unique<IntrospectionService>(IntrospectionService::Config{.http = std::move(http), .introspector = introspector_, .view = view_, .more = {{"/trace", trace}}});
+  service_ = std::make_unique<IntrospectionService>(IntrospectionService::Config{
+      .http = std::move(http), .introspector = introspector_, .view = view_, .more = {{"/trace", trace}}});
 }
 
 void Introspection::joined(Cluster cluster) {
@@ -78,12 +79,14 @@ std::optional<HttpTarget> Introspection::target() const {
 Error Introspection::refuse(const std::string& cluster_token) const {
   const std::lock_guard lock(mutex_);
   if (!token_.empty() && wire::equal_secrets(cluster_token, token_)) return {};
-  return Error(Code::unauthenticated, cluster_.name.empty() ? "this task has not joined its cluster yet" : "wrong token: a request needs that of the cluster file");
+  return Error(Code::unauthenticated, cluster_.name.empty() ? "this task has not joined its cluster yet"
+                                                            : "wrong token: a request needs that of the cluster file");
 }
 
 std::string Introspection::write_flight_record(const Error& why) {
   if (config_.flight_directory.empty()) return "";
-  const std::string path = fmt::format("{}/troupe-flight-{}-{}-{}.txt", config_.flight_directory, config_.task.job, config_.task.index, getpid());
+  const std::string path = fmt::format("{}/troupe-flight-{}-{}-{}.txt", config_.flight_directory, config_.task.job,
+                                       config_.task.index, getpid());
   std::string text = introspector_.flight_record();
   if (why) text = fmt::format("{}\n\n{}", why.message(), text);
   text += "\nWhat the cluster waits for:\n" + view_.why().text + "\n";

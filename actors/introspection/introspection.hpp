@@ -1,5 +1,5 @@
-// All that lets others look into a task: its introspector, its view of the cluster, their socket, and the file that is written when the
-// task fails.
+// All that lets others look into a task: its introspector, its view of the cluster, their socket, and the file that is
+// written when the task fails.
 #pragma once
 
 #include <functional>
@@ -48,8 +48,9 @@ class Introspection {
   // Unauthenticated if this is not the token of the cluster.
   Error refuse(const std::string& cluster_token) const;
 
-  // Writes the flight record and why the cluster waits into a file of Config::flight_directory, and returns its path; "" without a
-  // directory. Replaces the file of an earlier call. Takes up to a second. Throws what writing a file throws.
+  // Writes the flight record and why the cluster waits into a file of Config::flight_directory, and returns its path;
+  // "" without a directory. Replaces the file of an earlier call. Takes up to a second. Throws what writing a file
+  // throws.
   std::string write_flight_record(const Error& why);
 
  private:

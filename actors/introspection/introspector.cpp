@@ -17,7 +17,8 @@ constexpr std::chrono::milliseconds kPatience{100};
 constexpr std::size_t kLargest = 8;
 
 std::int64_t unix_now_ns() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch())
+      .count();
 }
 
 std::string seconds(std::int64_t ns) { return fmt::format("{:.3f} s", static_cast<double>(ns) * 1e-9); }
@@ -89,7 +90,8 @@ DeviceSnapshot Introspector::look_at(Device& device) const {
   out.recording_refusals = recorded.refusals;
   out.last_refusal = recorded.last_refusal;
   for (const LiveBuffer& buffer : largest)
-    out.largest.push_back({buffer.node.empty() ? buffer.op : fmt::format("{} '{}'", buffer.op, buffer.node), buffer.type, buffer.bytes});
+    out.largest.push_back(
+        {buffer.node.empty() ? buffer.op : fmt::format("{} '{}'", buffer.op, buffer.node), buffer.type, buffer.bytes});
   return out;
 }
 
@@ -111,7 +113,8 @@ TaskSnapshot Introspector::snapshot() const {
   for (const auto& record : config_.registry.actors()) {
     if (record->ended.load()) continue;
     ActorDetails details;
-    record->look(details, std::max(until - std::chrono::steady_clock::now(), std::chrono::steady_clock::duration::zero()));
+    record->look(details,
+                 std::max(until - std::chrono::steady_clock::now(), std::chrono::steady_clock::duration::zero()));
     out.actors.push_back(look_at(*record, details));
     out.waiting.append(std::move(details.waiting));
     std::ranges::move(details.shards, std::back_inserter(out.shards));
@@ -142,17 +145,21 @@ TaskSnapshot Introspector::snapshot() const {
 std::string Introspector::flight_record() const {
   const TaskSnapshot now = snapshot();
   const std::int64_t at = steady_now_ns();
-  std::string text = fmt::format("Flight record of {}, process {}, at {:%Y-%m-%d %H:%M:%S} UTC, {} after its start\n", now.task, now.pid,
-                                 fmt::gmtime(static_cast<std::time_t>(now.unix_ns / 1'000'000'000)), seconds(now.uptime_ns));
+  std::string text =
+      fmt::format("Flight record of {}, process {}, at {:%Y-%m-%d %H:%M:%S} UTC, {} after its start\n", now.task,
+                  now.pid, fmt::gmtime(static_cast<std::time_t>(now.unix_ns / 1'000'000'000)), seconds(now.uptime_ns));
   if (!now.failure.empty()) text += fmt::format("The task has failed: {}\n", now.failure);
   for (const auto& record : config_.registry.actors()) {
     text += fmt::format("\n{} {}{}\n", record->kind, record->name, record->ended.load() ? ", ended" : "");
-    const auto seen = std::ranges::find_if(now.actors, [&](const ActorSnapshot& a) { return a.kind == record->kind && a.name == record->name; });
+    const auto seen = std::ranges::find_if(
+        now.actors, [&](const ActorSnapshot& a) { return a.kind == record->kind && a.name == record->name; });
     if (seen != now.actors.end()) {
-      text += fmt::format("  handled {}, passed {}, mailbox {} (peak {}), restarts {}, {}\n", seen->handled, seen->passed, seen->mailbox, seen->mailbox_peak,
-                          seen->restarts, seen->state);
-      if (!seen->current.empty()) text += fmt::format("  handles {} for {}\n", seen->current, seconds(seen->current_ns));
-      if (!seen->waits_for.empty()) text += fmt::format("  waits for {} for {}\n", seen->waits_for, seconds(seen->waits_ns));
+      text += fmt::format("  handled {}, passed {}, mailbox {} (peak {}), restarts {}, {}\n", seen->handled,
+                          seen->passed, seen->mailbox, seen->mailbox_peak, seen->restarts, seen->state);
+      if (!seen->current.empty())
+        text += fmt::format("  handles {} for {}\n", seen->current, seconds(seen->current_ns));
+      if (!seen->waits_for.empty())
+        text += fmt::format("  waits for {} for {}\n", seen->waits_for, seconds(seen->waits_ns));
     }
     if (!record->flight) continue;
     for (const FlightEntry& entry : record->flight->entries()) {

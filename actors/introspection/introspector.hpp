@@ -24,7 +24,7 @@ class Introspector {
     const TrainingRecord& training;
     const ClientRecord& client;
     std::vector<Device*> devices;
-    std::function<Error()> failure;                    // of the task
+    std::function<Error()> failure;  // of the task
     // To other tasks, and what for links is waited; none before the task joins a cluster.
     std::function<std::vector<LinkSnapshot>()> links;
     std::function<Waiting()> meeting;

@@ -1,5 +1,5 @@
-// The introspector of a task, for actors: what its socket answers, it answers too. Detached, so that a task whose control threads are
-// all busy or stuck can still be looked into.
+// The introspector of a task, for actors: what its socket answers, it answers too. Detached, so that a task whose
+// control threads are all busy or stuck can still be looked into.
 #pragma once
 
 #include "actors/introspection/counted.hpp"

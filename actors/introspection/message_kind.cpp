@@ -41,7 +41,8 @@ void describe_fields(const T& x, MessageNote& note) {
   else if constexpr (requires { x.sequence; })
     note.step = x.sequence;
   if constexpr (requires { x.fields(); })
-    note.bytes = std::apply([](const auto&... fields) { return (std::uint64_t{0} + ... + tensor_bytes(fields)); }, x.fields());
+    note.bytes =
+        std::apply([](const auto&... fields) { return (std::uint64_t{0} + ... + tensor_bytes(fields)); }, x.fields());
   else if constexpr (requires { x.tensor.num_bytes(); })
     note.bytes = tensor_bytes(x.tensor);
   else if constexpr (requires { x.put.tensor; })
@@ -51,7 +52,10 @@ void describe_fields(const T& x, MessageNote& note) {
 template <class T>
 const MessageKind& describe(const MessageKind& kind, const void* content, MessageNote& note) {
   const T& x = *static_cast<const T*>(content);
-  if constexpr (requires { x.from; x.frame; }) {  // Inbound
+  if constexpr (requires {
+                  x.from;
+                  x.frame;
+                }) {  // Inbound
     note.from = PackedTask::of(x.from);
     describe_fields(x.frame, note);
   } else if constexpr (requires { x.frame; }) {  // Outbound, FrameCame
@@ -66,14 +70,22 @@ const MessageKind& describe(const MessageKind& kind, const void* content, Messag
 std::uint64_t between_two(std::initializer_list<std::uint64_t> numbers) { return trace_hash(numbers) & ~kUniqueArrow; }
 
 // Of what has a place in the dataflow of a step.
-std::uint64_t arrow_of(const Put& x) { return kUniqueArrow | trace_hash({1, x.key.session.value, x.key.step.value, x.key.edge.value}); }
-std::uint64_t arrow_of(const Pull& x) { return between_two({2, x.reply_to.session.value, x.reply_to.step.value, x.reply_to.edge.value}); }
+std::uint64_t arrow_of(const Put& x) {
+  return kUniqueArrow | trace_hash({1, x.key.session.value, x.key.step.value, x.key.edge.value});
+}
+std::uint64_t arrow_of(const Pull& x) {
+  return between_two({2, x.reply_to.session.value, x.reply_to.step.value, x.reply_to.edge.value});
+}
 std::uint64_t arrow_of(const Push& x) { return between_two({3, x.job, x.view, x.worker, x.step, x.slot, x.slice}); }
 std::uint64_t arrow_of(const StepStart& x) { return between_two({4, x.session.value, x.step.value, x.graph.value}); }
 std::uint64_t arrow_of(const StepDone& x) { return between_two({5, x.session.value, x.step.value}); }
 std::uint64_t arrow_of(const TakeToken& x) { return between_two({6, x.job, x.worker, x.request}); }
-std::uint64_t arrow_of(const Token& x) { return between_two({7, x.job, x.request, static_cast<std::uint64_t>(x.kind), x.step, x.slot, x.begin}); }
-std::uint64_t arrow_of(const TokenDone& x) { return between_two({8, x.job, x.worker, x.token.request, x.token.step, x.token.slot, x.token.begin}); }
+std::uint64_t arrow_of(const Token& x) {
+  return between_two({7, x.job, x.request, static_cast<std::uint64_t>(x.kind), x.step, x.slot, x.begin});
+}
+std::uint64_t arrow_of(const TokenDone& x) {
+  return between_two({8, x.job, x.worker, x.token.request, x.token.step, x.token.slot, x.token.begin});
+}
 std::uint64_t arrow_of(const Staged& x) { return between_two({9, x.job, x.shard, x.step, x.slot}); }
 std::uint64_t arrow_of(const CollectivePart& x) {
   return x.error ? 0 : between_two({10, x.group, x.channel, x.sequence, x.hop, x.part, x.piece});
@@ -86,7 +98,10 @@ std::uint64_t arrow_of(const T&) {
 template <class T>
 std::uint64_t arrow(const void* content) {
   const T& x = *static_cast<const T*>(content);
-  if constexpr (requires { x.from; x.frame; })  // Inbound
+  if constexpr (requires {
+                  x.from;
+                  x.frame;
+                })  // Inbound
     return arrow_of(x.frame);
   else if constexpr (requires { x.frame.index(); })
     return std::visit([](const auto& frame) { return arrow_of(frame); }, x.frame);
@@ -122,13 +137,17 @@ void add(Kinds& kinds) {
 
 Kinds known() {
   Kinds kinds;
-  add<RunStep, CancelStep, ExecuteSegment, SegmentDone, Await, Delivered, Landed, EndStep, EndSession, Put, Contribute, DevicesDone, CloseGroup>(kinds);
-  add<Inbound<StepStart>, Inbound<StepDone>, Inbound<StepAbort>, Inbound<Pull>, Inbound<Push>, Inbound<Join>, Inbound<Joined>, Inbound<Fence>, Inbound<Leave>,
-      Inbound<TakeToken>, Inbound<Token>, Inbound<TokenDone>, Inbound<Staged>, Inbound<Commit>, Inbound<Save>, Inbound<Saved>, Inbound<EpochDone>,
-      Inbound<Barrier>, Inbound<BarrierOpen>, Inbound<JobFailed>, Inbound<CollectivePart>>(kinds);
+  add<RunStep, CancelStep, ExecuteSegment, SegmentDone, Await, Delivered, Landed, EndStep, EndSession, Put, Contribute,
+      DevicesDone, CloseGroup>(kinds);
+  add<Inbound<StepStart>, Inbound<StepDone>, Inbound<StepAbort>, Inbound<Pull>, Inbound<Push>, Inbound<Join>,
+      Inbound<Joined>, Inbound<Fence>, Inbound<Leave>, Inbound<TakeToken>, Inbound<Token>, Inbound<TokenDone>,
+      Inbound<Staged>, Inbound<Commit>, Inbound<Save>, Inbound<Saved>, Inbound<EpochDone>, Inbound<Barrier>,
+      Inbound<BarrierOpen>, Inbound<JobFailed>, Inbound<CollectivePart>>(kinds);
   constexpr auto all = std::make_index_sequence<std::variant_size_v<Frame>>();
-  kinds.emplace(&typeid(Outbound), std::make_unique<MessageKind>("to wire", describe<Outbound>, arrow<Outbound>, frame_kinds("to wire: ", all)));
-  kinds.emplace(&typeid(FrameCame), std::make_unique<MessageKind>("from wire", describe<FrameCame>, nullptr, frame_kinds("from wire: ", all)));
+  kinds.emplace(&typeid(Outbound), std::make_unique<MessageKind>("to wire", describe<Outbound>, arrow<Outbound>,
+                                                                 frame_kinds("to wire: ", all)));
+  kinds.emplace(&typeid(FrameCame), std::make_unique<MessageKind>("from wire", describe<FrameCame>, nullptr,
+                                                                  frame_kinds("from wire: ", all)));
   return kinds;
 }
 

@@ -38,16 +38,19 @@ class MessageKind {
   // Null: a type of CAF's own.
   static const MessageKind& find(const std::type_info* type);
   // `content`: the message, of the type that this is the kind of. Returns the kind itself, or that of the frame in it.
-  const MessageKind& describe(const void* content, MessageNote& note) const { return describe_ ? describe_(*this, content, note) : *this; }
+  const MessageKind& describe(const void* content, MessageNote& note) const {
+    return describe_ ? describe_(*this, content, note) : *this;
+  }
 
-  // What ties the two ends of a message's way together, in a trace: a number that its sender and its receiver compute alike, from what is
-  // in it. Another message between other tasks may have the same, unless it is a Put. 0: none.
+  // What ties the two ends of a message's way together, in a trace: a number that its sender and its receiver compute
+  // alike, from what is in it. Another message between other tasks may have the same, unless it is a Put. 0: none.
   std::uint64_t arrow(const void* content) const { return arrow_ && content ? arrow_(content) : 0; }
 
   // Of message_kind.cpp.
   using Describe = const MessageKind& (*)(const MessageKind&, const void*, MessageNote&);
   using Arrow = std::uint64_t (*)(const void*);
-  MessageKind(std::string label, Describe describe = nullptr, Arrow arrow = nullptr, std::vector<MessageKind> frames = {})
+  MessageKind(std::string label, Describe describe = nullptr, Arrow arrow = nullptr,
+              std::vector<MessageKind> frames = {})
       : label(std::move(label)), describe_(describe), arrow_(arrow), frames(std::move(frames)) {}
 
  private:

@@ -13,8 +13,12 @@ using Labels = std::vector<std::pair<std::string, std::string>>;
 // Families, each with its samples: the format wants those of one name together.
 class Families {
  public:
-  void add(const std::string& name, const char* type, const char* help, const Labels& labels, double value) { sample(name, type, help, labels, fmt::format("{}", value)); }
-  void add(const std::string& name, const char* type, const char* help, const Labels& labels, std::uint64_t value) { sample(name, type, help, labels, fmt::format("{}", value)); }
+  void add(const std::string& name, const char* type, const char* help, const Labels& labels, double value) {
+    sample(name, type, help, labels, fmt::format("{}", value));
+  }
+  void add(const std::string& name, const char* type, const char* help, const Labels& labels, std::uint64_t value) {
+    sample(name, type, help, labels, fmt::format("{}", value));
+  }
   void add_seconds(const std::string& name, const char* type, const char* help, const Labels& labels, std::int64_t ns) {
     sample(name, type, help, labels, fmt::format("{:.9f}", static_cast<double>(ns) * 1e-9));
   }
@@ -25,11 +29,13 @@ class Families {
   }
 
  private:
-  void sample(const std::string& name, const char* type, const char* help, const Labels& labels, const std::string& value) {
+  void sample(const std::string& name, const char* type, const char* help, const Labels& labels,
+              const std::string& value) {
     std::string& family = families_[name];
     if (family.empty()) family = fmt::format("# HELP {} {}\n# TYPE {} {}\n", name, help, name, type);
     family += name;
-    for (std::size_t i = 0; i < labels.size(); ++i) family += fmt::format("{}{}=\"{}\"", i == 0 ? "{" : ",", labels[i].first, escaped(labels[i].second));
+    for (std::size_t i = 0; i < labels.size(); ++i)
+      family += fmt::format("{}{}=\"{}\"", i == 0 ? "{" : ",", labels[i].first, escaped(labels[i].second));
     family += fmt::format("{} {}\n", labels.empty() ? "" : "}", value);
   }
   static std::string escaped(const std::string& text) {
@@ -54,28 +60,37 @@ void add_task(Families& f, const TaskSnapshot& task) {
     const Labels labels{{"task", t}, {"kind", a.kind}, {"name", a.name}};
     f.add("troupe_actor_mailbox", "gauge", "Messages that wait for the actor.", labels, a.mailbox);
     f.add("troupe_actor_mailbox_peak", "gauge", "The most that have waited at once.", labels, a.mailbox_peak);
-    f.add("troupe_actor_messages_total", "counter", "Messages handled, also by their senders at once.", labels, a.handled + a.passed);
+    f.add("troupe_actor_messages_total", "counter", "Messages handled, also by their senders at once.", labels,
+          a.handled + a.passed);
     f.add("troupe_actor_sent_total", "counter", "Messages sent on.", labels, a.sent);
     f.add_seconds("troupe_actor_busy_seconds_total", "counter", "Time spent on messages.", labels, a.busy_ns);
-    f.add_seconds("troupe_actor_current_seconds", "gauge", "For how long the message that is being handled has been; 0: none is.", labels, a.current_ns);
-    f.add_seconds("troupe_actor_waits_seconds", "gauge", "For how long the actor has waited for something; 0: for nothing.", labels, a.waits_ns);
+    f.add_seconds("troupe_actor_current_seconds", "gauge",
+                  "For how long the message that is being handled has been; 0: none is.", labels, a.current_ns);
+    f.add_seconds("troupe_actor_waits_seconds", "gauge",
+                  "For how long the actor has waited for something; 0: for nothing.", labels, a.waits_ns);
     f.add("troupe_actor_restarts_total", "counter", "Times the actor was restarted.", labels, a.restarts);
   }
   for (const DeviceSnapshot& d : task.devices) {
     const Labels labels{{"task", t}, {"device", d.name}};
-    f.add_seconds("troupe_device_busy_seconds_total", "counter", "Time that the compute stream has worked.", labels, d.busy_ns);
+    f.add_seconds("troupe_device_busy_seconds_total", "counter", "Time that the compute stream has worked.", labels,
+                  d.busy_ns);
     f.add("troupe_device_nodes_total", "counter", "Nodes of plans that were run.", labels, d.nodes_run);
     f.add("troupe_device_queue", "gauge", "Segments on the compute stream that have not ended.", labels, d.queue);
     f.add("troupe_device_bytes_in_use", "gauge", "Memory of live tensors.", labels, d.bytes_in_use);
     f.add("troupe_device_bytes_peak", "gauge", "The most that was in use at once.", labels, d.peak_bytes);
     f.add("troupe_device_bytes_cached", "gauge", "Released, and kept for the next tensors.", labels, d.cached_bytes);
     f.add("troupe_device_bytes_limit", "gauge", "0: there is none.", labels, d.limit_bytes);
-    f.add("troupe_device_lost", "gauge", "1 if nothing runs on the device any more.", labels, std::uint64_t{!d.failure.empty()});
-    if (d.type != "CPU") f.add("troupe_device_bytes_pinned", "gauge", "Memory of the host for copies to and from the device, in use and kept.", labels, d.pinned_bytes);
+    f.add("troupe_device_lost", "gauge", "1 if nothing runs on the device any more.", labels,
+          std::uint64_t{!d.failure.empty()});
+    if (d.type != "CPU")
+      f.add("troupe_device_bytes_pinned", "gauge",
+            "Memory of the host for copies to and from the device, in use and kept.", labels, d.pinned_bytes);
     if (d.recordings + d.recording_refusals == 0) continue;
     f.add("troupe_device_recordings_total", "counter", "Rows of kernels that were recorded.", labels, d.recordings);
-    f.add("troupe_device_recording_launches_total", "counter", "Times that a recording was launched in place of its kernels.", labels, d.recording_launches);
-    f.add("troupe_device_recording_refusals_total", "counter", "Rows of kernels that could not be recorded, or launched as one.", labels, d.recording_refusals);
+    f.add("troupe_device_recording_launches_total", "counter",
+          "Times that a recording was launched in place of its kernels.", labels, d.recording_launches);
+    f.add("troupe_device_recording_refusals_total", "counter",
+          "Rows of kernels that could not be recorded, or launched as one.", labels, d.recording_refusals);
   }
   for (const ShardSnapshot& s : task.shards) {
     const Labels labels{{"task", t}, {"shard", std::to_string(s.shard)}};
@@ -84,9 +99,12 @@ void add_task(Families& f, const TaskSnapshot& task) {
     f.add("troupe_shard_staged", "gauge", "Gradients that have come for the next version.", labels, s.staged);
     f.add("troupe_shard_needed", "gauge", "Gradients that the next version needs.", labels, s.needed);
     f.add("troupe_shard_parked_pulls", "gauge", "Pulls that wait for a version.", labels, s.parked);
-    for (const auto& [what, count] : s.counts) f.add("troupe_shard_events_total", "counter", "What the shard has taken, dropped and applied.", {{"task", t}, {"shard", std::to_string(s.shard)}, {"what", what}}, count);
+    for (const auto& [what, count] : s.counts)
+      f.add("troupe_shard_events_total", "counter", "What the shard has taken, dropped and applied.",
+            {{"task", t}, {"shard", std::to_string(s.shard)}, {"what", what}}, count);
     for (std::size_t i = 0; i < s.staleness.size(); ++i)
-      f.add("troupe_shard_staleness_total", "counter", "Gradients by the updates between their parameters and them; the last: that or more.",
+      f.add("troupe_shard_staleness_total", "counter",
+            "Gradients by the updates between their parameters and them; the last: that or more.",
             {{"task", t}, {"shard", std::to_string(s.shard)}, {"updates", std::to_string(i)}}, s.staleness[i]);
   }
   if (task.job) {
@@ -96,13 +114,18 @@ void add_task(Families& f, const TaskSnapshot& task) {
     f.add("troupe_job_epoch", "gauge", "Counted from 1.", {{"task", t}}, j.epoch);
     std::map<std::string, std::uint64_t> members;
     for (const MemberSnapshot& m : j.members) ++members[m.state];
-    for (const auto& [state, count] : members) f.add("troupe_job_workers", "gauge", "Workers, by their state.", {{"task", t}, {"state", state}}, count);
-    for (const auto& [what, count] : j.counts) f.add("troupe_job_events_total", "counter", "What the coordinator has counted.", {{"task", t}, {"what", what}}, count);
+    for (const auto& [state, count] : members)
+      f.add("troupe_job_workers", "gauge", "Workers, by their state.", {{"task", t}, {"state", state}}, count);
+    for (const auto& [what, count] : j.counts)
+      f.add("troupe_job_events_total", "counter", "What the coordinator has counted.", {{"task", t}, {"what", what}},
+            count);
   }
   if (task.training) {
     const TrainingSnapshot& s = *task.training;
-    f.add("troupe_training_steps_total", "counter", "Steps, or slots of steps, that the task has computed.", {{"task", t}}, s.steps);
-    f.add("troupe_training_examples_total", "counter", "Examples that the task has computed.", {{"task", t}}, s.examples);
+    f.add("troupe_training_steps_total", "counter", "Steps, or slots of steps, that the task has computed.",
+          {{"task", t}}, s.steps);
+    f.add("troupe_training_examples_total", "counter", "Examples that the task has computed.", {{"task", t}},
+          s.examples);
     f.add("troupe_training_loss", "gauge", "Mean loss of the last step or slot.", {{"task", t}}, s.loss);
   }
   for (const LinkSnapshot& l : task.links) {
@@ -123,7 +146,8 @@ void add_task(Families& f, const TaskSnapshot& task) {
 std::string to_metrics(const ClusterSnapshot& snapshot) {
   Families families;
   for (const TaskReport& report : snapshot.tasks) {
-    families.add("troupe_up", "gauge", "1 if the task has answered.", {{"task", report.task}}, std::uint64_t{report.answered});
+    families.add("troupe_up", "gauge", "1 if the task has answered.", {{"task", report.task}},
+                 std::uint64_t{report.answered});
     if (report.snapshot) add_task(families, *report.snapshot);
   }
   return families.text();

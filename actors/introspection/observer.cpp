@@ -13,20 +13,24 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::chrono::milliseconds kFinding{900};   // of the introspector, through the task's node
-constexpr std::chrono::milliseconds kAnswer{2500};   // of a task that asks all others for up to a second
+constexpr std::chrono::milliseconds kFinding{900};  // of the introspector, through the task's node
+constexpr std::chrono::milliseconds kAnswer{2500};  // of a task that asks all others for up to a second
 
 }  // namespace
 
 class Observer::Impl {
  public:
   explicit Impl(Options given) : options(std::move(given)), wire(options.network.wire()) {
-    if (options.address.empty() && !options.cluster) invalid_argument("whom to ask? Give HOST:PORT of a task, or the cluster file with --cluster");
+    if (options.address.empty() && !options.cluster)
+      invalid_argument("whom to ask? Give HOST:PORT of a task, or the cluster file with --cluster");
     if (HttpTarget::is_url(options.address)) {
       current = HttpTarget::parse(options.address);
       current->tls = options.network.tls;
       if (options.address.starts_with("https") != current->tls.given())
-        invalid_argument("{}: {}", current->address.to_string(), current->tls.given() ? "with certificates an address begins with https://" : "https needs certificates of the cluster: --tls-cert, --tls-key and --tls-ca");
+        invalid_argument("{}: {}", current->address.to_string(),
+                         current->tls.given()
+                             ? "with certificates an address begins with https://"
+                             : "https needs certificates of the cluster: --tls-cert, --tls-key and --tls-ca");
     } else if (!options.address.empty()) {
       controls.push_back(HostPort::parse(options.address));
     }
@@ -41,9 +45,14 @@ class Observer::Impl {
     std::string said;
     const auto note = [&](const std::string& who, const Error& error) {
       if (error.code() == Code::unauthenticated && HttpTarget::is_url(options.address) && !options.cluster)
-        throw Error(error.code(), fmt::format("{}: {}; give the whole address that troupe-launch or --introspect-port has printed, http://HOST:PORT/?token=TOKEN, in quotes, or the cluster file with --cluster", who,
-                                              current && current->token.empty() ? "it asks for a token" : "that is not its token"));
-      if (error.code() == Code::unauthenticated || error.code() == Code::invalid_argument || error.code() == Code::not_found) throw error.within(who);
+        throw Error(
+            error.code(),
+            fmt::format("{}: {}; give the whole address that troupe-launch or --introspect-port has printed, "
+                        "http://HOST:PORT/?token=TOKEN, in quotes, or the cluster file with --cluster",
+                        who, current && current->token.empty() ? "it asks for a token" : "that is not its token"));
+      if (error.code() == Code::unauthenticated || error.code() == Code::invalid_argument ||
+          error.code() == Code::not_found)
+        throw error.within(who);
       said += fmt::format("\n  {}: {}", who, error.message());
     };
     std::vector<HttpTarget> asked;
@@ -74,7 +83,10 @@ class Observer::Impl {
       }
       if (ask(target, body)) return body;
     }
-    if (!options.cluster && !current) said += "\nHOST:PORT is the address that a task advertises, such as troupe-launch prints. That of a browser is given whole, as it was printed: http://HOST:PORT/?token=TOKEN";
+    if (!options.cluster && !current)
+      said +=
+          "\nHOST:PORT is the address that a task advertises, such as troupe-launch prints. That of a browser is given "
+          "whole, as it was printed: http://HOST:PORT/?token=TOKEN";
     fail(Code::unavailable, "no task answers:{}", said);
   }
 
@@ -90,9 +102,11 @@ class Observer::Impl {
     caf::scoped_actor self(*system);
     Reply reply;
     self->request(node, kFinding, IntrospectorRequest{options.cluster ? options.cluster->token : ""})
-        .receive([&](const Reply& r) { reply = r; }, [&](const caf::error&) { reply = Reply::of(Error(Code::deadline_exceeded, "no answer")); });
+        .receive([&](const Reply& r) { reply = r; },
+                 [&](const caf::error&) { reply = Reply::of(Error(Code::deadline_exceeded, "no answer")); });
     if (const Error error = reply.error()) {
-      if (error.code() == Code::unauthenticated && !options.cluster) throw Error(error.code(), error.message() + "; give the cluster file with --cluster");
+      if (error.code() == Code::unauthenticated && !options.cluster)
+        throw Error(error.code(), error.message() + "; give the cluster file with --cluster");
       throw error;
     }
     HttpTarget target = HttpTarget::parse(reply.body);
@@ -104,7 +118,8 @@ class Observer::Impl {
   void remember(const ClusterSnapshot& snapshot) {
     known.clear();
     for (const TaskReport& report : snapshot.tasks)
-      if (!report.address.empty()) known.push_back({.address = HostPort::parse(report.address), .token = current->token, .tls = current->tls});
+      if (!report.address.empty())
+        known.push_back({.address = HostPort::parse(report.address), .token = current->token, .tls = current->tls});
   }
 
   const Options options;
@@ -139,13 +154,17 @@ std::vector<KnownTask> Observer::tasks() {
   for (const TaskReport& report : cluster.tasks) {
     KnownTask task{.task = report.task, .unknown = report.error};
     if (report.task == cluster.asked) task.target = *impl_->current;
-    if (!report.address.empty()) task.target = {.address = HostPort::parse(report.address), .token = impl_->current->token, .tls = impl_->current->tls};
+    if (!report.address.empty())
+      task.target = {
+          .address = HostPort::parse(report.address), .token = impl_->current->token, .tls = impl_->current->tls};
     out.push_back(std::move(task));
   }
   return out;
 }
 
-std::string Observer::flight_record(const std::string& task) { return ask_task(find_task(tasks(), task), "/flight", kAnswer); }
+std::string Observer::flight_record(const std::string& task) {
+  return ask_task(find_task(tasks(), task), "/flight", kAnswer);
+}
 
 std::optional<HttpTarget> Observer::target() const {
   const std::lock_guard lock(impl_->mutex);

@@ -1,4 +1,5 @@
-// Looks into a cluster from outside: finds the introspector of a task, and asks another task when that one does not answer.
+// Looks into a cluster from outside: finds the introspector of a task, and asks another task when that one does not
+// answer.
 #pragma once
 
 #include <memory>
@@ -16,8 +17,8 @@ namespace troupe {
 class Observer {
  public:
   struct Options {
-    // "HOST:PORT", the advertised address of a task; or what troupe-launch and --introspect-port print, "http://HOST:PORT/?token=...". "": any
-    // task of the cluster.
+    // "HOST:PORT", the advertised address of a task; or what troupe-launch and --introspect-port print,
+    // "http://HOST:PORT/?token=...". "": any task of the cluster.
     std::string address;
     std::optional<ClusterSpec> cluster;  // has the token, and the other tasks
     NetworkOptions network;              // certificates
@@ -26,7 +27,8 @@ class Observer {
   explicit Observer(Options options);
   ~Observer();
 
-  // From the first task that answers. Throws unavailable with what each said, or what says that no task will answer (unauthenticated).
+  // From the first task that answers. Throws unavailable with what each said, or what says that no task will answer
+  // (unauthenticated).
   ClusterSnapshot snapshot();
   std::string get(const std::string& path);  // "/why"
   // All tasks of the cluster that are known to the one that answers, it too.

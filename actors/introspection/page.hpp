@@ -11,6 +11,7 @@ std::string_view introspection_page();
 
 // For the header Content-Security-Policy: the page needs no more.
 inline constexpr std::string_view kIntrospectionPagePolicy =
-    "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'";
+    "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; img-src data:; "
+    "base-uri 'none'; form-action 'none'";
 
 }  // namespace troupe

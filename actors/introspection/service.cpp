@@ -12,13 +12,16 @@ namespace {
 constexpr const char* kText = "text/plain; charset=utf-8";
 constexpr std::chrono::seconds kFlightPatience{2};  // with another task; somebody has asked for this one thing
 
-
 }  // namespace
 
 std::string to_json(const WaitAnalysis& analysis) {
   auto causes = nlohmann::json::array();
   for (const RootCause& cause : analysis.causes)
-    causes.push_back({{"kind", name(cause.kind)}, {"text", cause.text}, {"things", cause.things}, {"waiters", cause.waiters}, {"for_ns", cause.for_ns}});
+    causes.push_back({{"kind", name(cause.kind)},
+                      {"text", cause.text},
+                      {"things", cause.things},
+                      {"waiters", cause.waiters},
+                      {"for_ns", cause.for_ns}});
   return json_text({{"text", analysis.text}, {"causes", std::move(causes)}});
 }
 
@@ -28,7 +31,8 @@ HttpServer::Options IntrospectionService::open(HttpServer::Options options) {
 }
 
 IntrospectionService::IntrospectionService(Config config)
-    : config_(std::move(config)), server_(open(config_.http), [this](const HttpRequest& request) { return answer(request); }) {}
+    : config_(std::move(config)),
+      server_(open(config_.http), [this](const HttpRequest& request) { return answer(request); }) {}
 
 HttpAnswer IntrospectionService::health() const {
   const TaskSnapshot task = config_.introspector.snapshot();
@@ -36,7 +40,9 @@ HttpAnswer IntrospectionService::health() const {
   for (const DeviceSnapshot& device : task.devices)
     if (failure.empty()) failure = device.failure;
   const bool ok = failure.empty();
-  nlohmann::json body{{"status", ok ? "ok" : "failed"}, {"task", task.task}, {"uptime_seconds", static_cast<double>(task.uptime_ns) * 1e-9}};
+  nlohmann::json body{{"status", ok ? "ok" : "failed"},
+                      {"task", task.task},
+                      {"uptime_seconds", static_cast<double>(task.uptime_ns) * 1e-9}};
   if (!ok) body["error"] = std::move(failure);
   return {ok ? 200 : 503, "application/json", json_text(body)};
 }
@@ -71,7 +77,8 @@ HttpAnswer IntrospectionService::answer(const HttpRequest& request) const {
     return {.type = kMetricsType, .body = to_metrics(only)};
   }
   if (request.path == "/flight") return {.type = kText, .body = flight_record(request)};
-  fail(Code::not_found, "there is no {}; there are /, /snapshot, /task, /why, /metrics, /flight, /trace, /healthz", request.path);
+  fail(Code::not_found, "there is no {}; there are /, /snapshot, /task, /why, /metrics, /flight, /trace, /healthz",
+       request.path);
 }
 
 }  // namespace troupe

@@ -1,6 +1,6 @@
-// What can be seen of a task and of a cluster, as plain data, and as JSON (snapshot_json.cpp; names of members are those of the JSON).
-// Counters are since the start of their actor; whoever wants rates takes two snapshots. Times in nanoseconds; `unix_ns` is the
-// clock on the wall, all others are durations.
+// What can be seen of a task and of a cluster, as plain data, and as JSON (snapshot_json.cpp; names of members are
+// those of the JSON). Counters are since the start of their actor; whoever wants rates takes two snapshots. Times in
+// nanoseconds; `unix_ns` is the clock on the wall, all others are durations.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +18,8 @@ namespace troupe {
 inline constexpr int kSnapshotFormat = 1;
 
 struct ActorSnapshot {
-  std::string kind;  // "scheduler", "shard"
-  std::string name;  // "/job:ps/task:1"
+  std::string kind;   // "scheduler", "shard"
+  std::string name;   // "/job:ps/task:1"
   std::string state;  // "idle", "busy" (a message is being handled), "waits" (idle, and something is awaited), "failed"
   std::uint64_t mailbox = 0;
   std::uint64_t mailbox_peak = 0;
@@ -28,12 +28,13 @@ struct ActorSnapshot {
   std::uint64_t sent = 0;
   std::uint64_t restarts = 0;
   std::int64_t busy_ns = 0;
-  std::string current;  // the message being handled; "": none
+  std::string current;          // the message being handled; "": none
   std::int64_t current_ns = 0;  // for how long
   std::string waits_for;        // in words; "": for nothing
   std::int64_t waits_ns = 0;
   std::map<std::string, std::uint64_t> messages;  // handled, by type
-  std::map<std::string, std::uint64_t> peers;     // tasks that its last messages (the flight record) came from, with how many
+  std::map<std::string, std::uint64_t>
+      peers;  // tasks that its last messages (the flight record) came from, with how many
 };
 
 struct TensorUse {
@@ -44,16 +45,18 @@ struct TensorUse {
 
 struct DeviceSnapshot {
   std::string name;
-  std::string type;  // "CPU"
+  std::string type;          // "CPU"
   std::int64_t busy_ns = 0;  // of its compute stream
   std::uint64_t nodes_run = 0;
-  std::string running;  // "MatMul 'dense/matmul'"; "": nothing
+  std::string running;      // "MatMul 'dense/matmul'"; "": nothing
   std::uint64_t queue = 0;  // segments enqueued and not ended
   std::string failure;      // why nothing runs here any more; "": it works
-  std::uint64_t bytes_in_use = 0, peak_bytes = 0, cached_bytes = 0, limit_bytes = 0, allocations = 0, reuses = 0;  // as AllocatorStats
+  std::uint64_t bytes_in_use = 0, peak_bytes = 0, cached_bytes = 0, limit_bytes = 0, allocations = 0,
+                reuses = 0;        // as AllocatorStats
   std::uint64_t pinned_bytes = 0;  // of the host, in use and kept, for copies to and from here
   std::vector<TensorUse> largest;  // live tensors, at most 8
-  std::uint64_t recordings = 0, recording_launches = 0, recording_refusals = 0;  // as RecordingStats (devices/recording.hpp)
+  std::uint64_t recordings = 0, recording_launches = 0,
+                recording_refusals = 0;  // as RecordingStats (devices/recording.hpp)
   std::string last_refusal;
 };
 
@@ -67,14 +70,15 @@ struct ShardSnapshot {
   std::vector<std::uint32_t> missing;    // slots of it
   std::uint64_t parked = 0;              // pulls that wait now
   // ShardCounters
-  std::map<std::string, std::uint64_t> counts;  // pulls, parked_ever, pushes, duplicates, stale, uncommitted, fenced, refused, abandoned, batches, updates, staged_bytes
+  std::map<std::string, std::uint64_t> counts;  // pulls, parked_ever, pushes, duplicates, stale, uncommitted, fenced,
+                                                // refused, abandoned, batches, updates, staged_bytes
   std::vector<std::uint64_t> staleness;         // ShardCounters::staleness
   std::string waits_for;
 };
 
 struct MemberSnapshot {
   std::string task;
-  std::string state;  // "expected", "joined", "suspect", "lost", "in barrier"
+  std::string state;                // "expected", "joined", "suspect", "lost", "in barrier"
   std::vector<std::string> tokens;  // that it holds: "step 7 slot 1"
 };
 
@@ -130,7 +134,7 @@ struct TaskSnapshot {
   std::string cluster;
   std::string incarnation;  // hexadecimal
   std::int64_t pid = 0;
-  std::string version;      // of Troupe
+  std::string version;  // of Troupe
   std::int64_t unix_ns = 0;
   std::int64_t uptime_ns = 0;
   std::string failure;  // of the task; "": none

@@ -25,21 +25,28 @@ NLOHMANN_JSON_SERIALIZE_ENUM(WaitThing::State, {{WaitThing::State::waits, "waits
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(WaitThing, id, text, task, state, for_ns)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Wait, waiter, awaited, kind, text, have, need, for_ns)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Waiting, things, waits)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(ActorSnapshot, kind, name, state, mailbox, mailbox_peak, handled, passed, sent, restarts, busy_ns, current,
-                                                current_ns, waits_for, waits_ns, messages, peers)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(ActorSnapshot, kind, name, state, mailbox, mailbox_peak, handled,
+                                                passed, sent, restarts, busy_ns, current, current_ns, waits_for,
+                                                waits_ns, messages, peers)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(TensorUse, name, type, bytes)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(DeviceSnapshot, name, type, busy_ns, nodes_run, running, queue, failure, bytes_in_use, peak_bytes,
-                                                cached_bytes, limit_bytes, allocations, reuses, pinned_bytes, largest, recordings, recording_launches, recording_refusals, last_refusal)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(ShardSnapshot, shard, job, slices, bytes, version, staged, needed, missing, parked, counts, staleness,
-                                                waits_for)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(DeviceSnapshot, name, type, busy_ns, nodes_run, running, queue, failure,
+                                                bytes_in_use, peak_bytes, cached_bytes, limit_bytes, allocations,
+                                                reuses, pinned_bytes, largest, recordings, recording_launches,
+                                                recording_refusals, last_refusal)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(ShardSnapshot, shard, job, slices, bytes, version, staged, needed,
+                                                missing, parked, counts, staleness, waits_for)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(MemberSnapshot, task, state, tokens)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(JobSnapshot, job, mode, stage, view, epoch, epochs, step, steps, members, counts, waits_for)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(JobSnapshot, job, mode, stage, view, epoch, epochs, step, steps,
+                                                members, counts, waits_for)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(StepRecord, step, slot, begin_ns, took_ns, loss, examples)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(TrainingSnapshot, mode, epoch, epochs, step, steps, examples, loss, doing, doing_ns, recent)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(LinkSnapshot, peer, up, shared_memory, suspect, stalled, bytes_sent, bytes_received, frames_sent,
-                                                frames_received, queued_frames, queued_bytes, credit, window, heard_ns)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(TaskSnapshot, format, task, cluster, incarnation, pid, version, unix_ns, uptime_ns, failure, actors, devices,
-                                                shards, job, training, links, waiting)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(TrainingSnapshot, mode, epoch, epochs, step, steps, examples, loss,
+                                                doing, doing_ns, recent)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(LinkSnapshot, peer, up, shared_memory, suspect, stalled, bytes_sent,
+                                                bytes_received, frames_sent, frames_received, queued_frames,
+                                                queued_bytes, credit, window, heard_ns)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(TaskSnapshot, format, task, cluster, incarnation, pid, version, unix_ns,
+                                                uptime_ns, failure, actors, devices, shards, job, training, links,
+                                                waiting)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(TaskReport, task, address, answered, error, took_ns, snapshot)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(ClusterSnapshot, format, cluster, asked, unix_ns, tasks)
 
@@ -51,7 +58,8 @@ T parse(std::string_view text, const char* what) {
     const auto json = nlohmann::json::parse(text);
     const int format = json.value("format", 0);
     if (format > kSnapshotFormat)
-      fail(Code::failed_precondition, "the {} has format {}, of a later Troupe; this program reads formats up to {}", what, format, kSnapshotFormat);
+      fail(Code::failed_precondition, "the {} has format {}, of a later Troupe; this program reads formats up to {}",
+           what, format, kSnapshotFormat);
     return json.get<T>();
   } catch (const nlohmann::json::exception& error) {
     invalid_argument("malformed {}: {}", what, error.what());
@@ -63,6 +71,8 @@ T parse(std::string_view text, const char* what) {
 std::string to_json(const TaskSnapshot& snapshot) { return json_text(snapshot); }
 std::string to_json(const ClusterSnapshot& snapshot) { return json_text(snapshot); }
 TaskSnapshot parse_task_snapshot(std::string_view json) { return parse<TaskSnapshot>(json, "snapshot of a task"); }
-ClusterSnapshot parse_cluster_snapshot(std::string_view json) { return parse<ClusterSnapshot>(json, "snapshot of a cluster"); }
+ClusterSnapshot parse_cluster_snapshot(std::string_view json) {
+  return parse<ClusterSnapshot>(json, "snapshot of a cluster");
+}
 
 }  // namespace troupe

@@ -13,8 +13,8 @@ namespace troupe {
 struct TaskTrace {
   static constexpr int kFormat = 1;
   std::string task;
-  std::string clock;          // names the steady clock: that of the same boot of a machine is the same
-  std::int64_t now_ns = 0;    // on that clock, when this was answered
+  std::string clock;        // names the steady clock: that of the same boot of a machine is the same
+  std::int64_t now_ns = 0;  // on that clock, when this was answered
   Trace::Status status;
   std::optional<TraceRecording> recording;  // if that was asked for
 };
@@ -35,6 +35,7 @@ TaskTrace parse_task_trace(std::string_view json);
 //   GET                      how it stands
 //   GET ?events[&from=NS&to=NS]   with what has been recorded
 // Throws invalid_argument.
-std::string answer_trace(Trace& trace, const std::string& task, bool post, const std::map<std::string, std::string>& parameters);
+std::string answer_trace(Trace& trace, const std::string& task, bool post,
+                         const std::map<std::string, std::string>& parameters);
 
 }  // namespace troupe

@@ -16,25 +16,29 @@
 namespace troupe {
 namespace {
 
-constexpr int kQuestions = 8;             // for the time
-constexpr std::uint64_t kMostAhead = 4;   // times the steps that are wanted: then nobody waits for a slower task
+constexpr int kQuestions = 8;            // for the time
+constexpr std::uint64_t kMostAhead = 4;  // times the steps that are wanted: then nobody waits for a slower task
 constexpr std::chrono::seconds kRecordingPatience{10};  // a recording may be long
 
 class Recorder {
  public:
-  Recorder(std::vector<TracedTask> tasks, const TraceRequest& request, const std::function<void(const std::string&)>& say)
+  Recorder(std::vector<TracedTask> tasks, const TraceRequest& request,
+           const std::function<void(const std::string&)>& say)
       : request_(request), say_(say) {
     for (TracedTask& task : tasks) tasks_.push_back({std::move(task), {}, 0, 0});
   }
 
   TraceFile run(const std::string& cluster) {
-    const std::string how = request_.slower_than_ms > 0 ? fmt::format("?slower_than_ms={}&steps={}", request_.slower_than_ms, request_.steps) : "";
+    const std::string how = request_.slower_than_ms > 0
+                                ? fmt::format("?slower_than_ms={}&steps={}", request_.slower_than_ms, request_.steps)
+                                : "";
     ask_all("/trace" + how, true);
     const bool any = wait();
     ask_all("/trace?stop", true);
     if (!any && request_.stop.stop_requested()) fail(Code::aborted, "no step has ended before the end");
     if (!any)
-      fail(Code::deadline_exceeded, "no step has ended within {:.0f} s; why the cluster waits: troupe-top --why", std::chrono::duration<double>(request_.patience).count());
+      fail(Code::deadline_exceeded, "no step has ended within {:.0f} s; why the cluster waits: troupe-top --why",
+           std::chrono::duration<double>(request_.patience).count());
     return make_trace_file(collect(), cluster);
   }
 
@@ -82,7 +86,8 @@ class Recorder {
       if (const std::uint64_t done = most == 0 ? 0 : slow ? most : std::min(least, request_.steps); done != told) {
         told = done;
         heard = now;
-        say_(slow ? fmt::format("{} steps, none slower than {} ms yet", done, request_.slower_than_ms) : fmt::format("{} of {} steps", done, request_.steps));
+        say_(slow ? fmt::format("{} steps, none slower than {} ms yet", done, request_.slower_than_ms)
+                  : fmt::format("{} of {} steps", done, request_.steps));
       }
       // The first one may have begun before all were recording.
       if (!slow && most > request_.steps && (least > request_.steps || most > kMostAhead * request_.steps)) return true;
@@ -104,7 +109,8 @@ class Recorder {
       asked.offset_ns = asked.last.now_ns - (before + half);
     }
     // One clock, unless a container has a time of its own.
-    const bool same = !asked.last.clock.empty() && asked.last.clock == name_of_clock() && std::abs(asked.offset_ns) <= asked.uncertainty_ns;
+    const bool same = !asked.last.clock.empty() && asked.last.clock == name_of_clock() &&
+                      std::abs(asked.offset_ns) <= asked.uncertainty_ns;
     if (same) asked.offset_ns = asked.uncertainty_ns = 0;
   }
 
@@ -118,13 +124,17 @@ class Recorder {
         from = asked.last.status.began_ns - asked.offset_ns;
         to = asked.last.status.ended_ns - asked.offset_ns;
       }
-    if (first) say_(fmt::format("step {} of {} took {:.3f} ms", first->last.status.slow_step, first->task.task, static_cast<double>(first->last.status.slow_step_ns) * 1e-6));
+    if (first)
+      say_(fmt::format("step {} of {} took {:.3f} ms", first->last.status.slow_step, first->task.task,
+                       static_cast<double>(first->last.status.slow_step_ns) * 1e-6));
     std::vector<AlignedTrace> out;
     each([&](Asked& asked) {
-      const std::string window = from == 0 ? "" : fmt::format("&from={}&to={}", from + asked.offset_ns, to + asked.offset_ns);
+      const std::string window =
+          from == 0 ? "" : fmt::format("&from={}&to={}", from + asked.offset_ns, to + asked.offset_ns);
       TaskTrace trace = parse_task_trace(asked.task.ask("/trace?events" + window, false));
       // It would cut the slow step.
-      if (from != 0 && trace.recording && trace.recording->began_ns > from + asked.offset_ns) fail(Code::out_of_range, "it has not recorded all of these steps");
+      if (from != 0 && trace.recording && trace.recording->began_ns > from + asked.offset_ns)
+        fail(Code::out_of_range, "it has not recorded all of these steps");
       out.push_back({std::move(trace), asked.offset_ns, asked.uncertainty_ns});
     });
     return out;
@@ -154,29 +164,35 @@ TracedTask traced_task(Trace& trace, const std::string& task) {
           }};
 }
 
-std::vector<TracedTask> traced_tasks(const std::vector<KnownTask>& tasks, const std::function<void(const std::string&)>& say) {
+std::vector<TracedTask> traced_tasks(const std::vector<KnownTask>& tasks,
+                                     const std::function<void(const std::string&)>& say) {
   std::vector<TracedTask> out;
   for (const KnownTask& known : tasks) {
     if (known.target.address.port == 0)
       say(fmt::format("{} is left out: {}", known.task, known.unknown));
     else
-      out.push_back({known.task, [target = known.target](const std::string& what, bool post) { return (post ? http_post : http_get)(target, what, kRecordingPatience); }});
+      out.push_back({known.task, [target = known.target](const std::string& what, bool post) {
+                       return (post ? http_post : http_get)(target, what, kRecordingPatience);
+                     }});
   }
   return out;
 }
 
 void check_trace_path(const std::string& path) {
   const std::string directory = std::filesystem::path(path).parent_path();
-  if (access(directory.empty() ? "." : directory.c_str(), W_OK | X_OK) != 0) fail(Code::permission_denied, "cannot write '{}': {}", path, std::strerror(errno));
+  if (access(directory.empty() ? "." : directory.c_str(), W_OK | X_OK) != 0)
+    fail(Code::permission_denied, "cannot write '{}': {}", path, std::strerror(errno));
   if (std::filesystem::is_directory(path)) fail(Code::permission_denied, "cannot write '{}': it is a directory", path);
 }
 
 std::string write_trace(const TraceFile& file, const std::string& path) {
   replace_file(posix_file_system(), path, file.json, std::to_string(getpid()));
-  return fmt::format("{}: {} steps, {} events, {} arrows; ui.perfetto.dev shows it", path, file.steps, file.events, file.arrows);
+  return fmt::format("{}: {} steps, {} events, {} arrows; ui.perfetto.dev shows it", path, file.steps, file.events,
+                     file.arrows);
 }
 
-TraceFile record_trace(std::vector<TracedTask> tasks, const std::string& cluster, const TraceRequest& request, const std::function<void(const std::string&)>& say) {
+TraceFile record_trace(std::vector<TracedTask> tasks, const std::string& cluster, const TraceRequest& request,
+                       const std::function<void(const std::string&)>& say) {
   if (tasks.empty()) fail(Code::unavailable, "there is no task to trace");
   return Recorder(std::move(tasks), request, say).run(cluster);
 }

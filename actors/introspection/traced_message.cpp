@@ -15,7 +15,9 @@ void TracedMessage::begin(ActorRecord& record, const MessageKind& kind, const Me
   TraceEvent& event = slice_->event();
   event.bytes = note.bytes;
   if (came != 0 && event.begin_ns - came >= kShortestWait)
-    trace.add({.kind = TraceKind::mailbox, .track = track, .begin_ns = came, .end_ns = event.begin_ns, .step = event.step}, kind.label);
+    trace.add(
+        {.kind = TraceKind::mailbox, .track = track, .begin_ns = came, .end_ns = event.begin_ns, .step = event.step},
+        kind.label);
   if (const std::uint64_t arrow = kind.arrow(content)) {
     const std::string from = note.from.to_string();
     TraceSlice::arrow(trace, TraceKind::arrives, arrow, kind.label, event.step, from);

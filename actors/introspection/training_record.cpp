@@ -12,13 +12,20 @@ namespace {
 std::string describe(TrainingRecord::Doing doing, std::uint64_t step, std::uint32_t slot) {
   using Doing = TrainingRecord::Doing;
   switch (doing) {
-    case Doing::nothing: return "";
-    case Doing::joining: return "joins the job";
-    case Doing::waiting_for_token: return "waits for a token";
-    case Doing::computing: return fmt::format("computes step {}, slot {}", step, slot);
-    case Doing::evaluating: return "evaluates";
-    case Doing::waiting_in_barrier: return "waits in the barrier";
-    case Doing::saving: return "saves a checkpoint";
+    case Doing::nothing:
+      return "";
+    case Doing::joining:
+      return "joins the job";
+    case Doing::waiting_for_token:
+      return "waits for a token";
+    case Doing::computing:
+      return fmt::format("computes step {}, slot {}", step, slot);
+    case Doing::evaluating:
+      return "evaluates";
+    case Doing::waiting_in_barrier:
+      return "waits in the barrier";
+    case Doing::saving:
+      return "saves a checkpoint";
   }
   return "";
 }
@@ -53,7 +60,8 @@ void TrainingRecord::does(Doing what, std::uint64_t step, std::uint32_t slot) {
   if (what == Doing::computing) now_.step = step;
 }
 
-void TrainingRecord::computed(std::uint64_t step, std::uint32_t slot, std::int64_t began_ns, double loss, std::uint64_t examples) {
+void TrainingRecord::computed(std::uint64_t step, std::uint32_t slot, std::int64_t began_ns, double loss,
+                              std::uint64_t examples) {
   const std::int64_t at = steady_now_ns();
   const std::lock_guard lock(mutex_);
   ++now_.steps;
@@ -61,7 +69,8 @@ void TrainingRecord::computed(std::uint64_t step, std::uint32_t slot, std::int64
   now_.loss = loss;
   now_.step = step;
   const std::int64_t began = std::max(began_ns, ended_ns_);
-  recent_[recorded_++ % kRecent] = {.step = step, .slot = slot, .begin_ns = began, .took_ns = at - began, .loss = loss, .examples = examples};
+  recent_[recorded_++ % kRecent] = {
+      .step = step, .slot = slot, .begin_ns = began, .took_ns = at - began, .loss = loss, .examples = examples};
   ended_ns_ = at;
 }
 

@@ -15,7 +15,15 @@ namespace troupe {
 // Thread-safe; the loop writes, anybody reads.
 class TrainingRecord {
  public:
-  enum class Doing : std::uint8_t { nothing, joining, waiting_for_token, computing, evaluating, waiting_in_barrier, saving };
+  enum class Doing : std::uint8_t {
+    nothing,
+    joining,
+    waiting_for_token,
+    computing,
+    evaluating,
+    waiting_in_barrier,
+    saving
+  };
 
   // A job begins or has ended.
   void begin(std::string mode, std::uint64_t epochs);
@@ -23,8 +31,8 @@ class TrainingRecord {
   void set_epoch(std::uint64_t epoch);  // from 1
   // What the loop does from now on, for which step and slot, if that is of one.
   void does(Doing what, std::uint64_t step = 0, std::uint32_t slot = 0);
-  // A step, or a slot of one, has been computed, since `began_ns` (steady clock) or the end of the one before. `loss`: the mean over its
-  // examples.
+  // A step, or a slot of one, has been computed, since `began_ns` (steady clock) or the end of the one before. `loss`:
+  // the mean over its examples.
   void computed(std::uint64_t step, std::uint32_t slot, std::int64_t began_ns, double loss, std::uint64_t examples);
   // None before the first job.
   std::optional<TrainingSnapshot> snapshot() const;

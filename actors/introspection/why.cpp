@@ -1,5 +1,5 @@
-// Why what waits in a cluster waits: what its tasks say, put together with what can be seen of links, devices, actors and training
-// loops that say nothing themselves.
+// Why what waits in a cluster waits: what its tasks say, put together with what can be seen of links, devices, actors
+// and training loops that say nothing themselves.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -13,9 +13,9 @@
 namespace troupe {
 namespace {
 
-constexpr std::int64_t kLongMessage = 200'000'000;          // that an actor is at, ns
+constexpr std::int64_t kLongMessage = 200'000'000;  // that an actor is at, ns
 constexpr std::int64_t kVeryLongMessage = 10'000'000'000;
-constexpr std::int64_t kOnItsWay = 5'000'000'000;           // longer no news is on its way
+constexpr std::int64_t kOnItsWay = 5'000'000'000;  // longer no news is on its way
 constexpr std::string_view kCoordinator = "/job:ps/task:0";
 
 using State = WaitThing::State;
@@ -46,10 +46,15 @@ class Why {
 
  private:
   void add(std::string id, std::string text, std::string task, State state = State::waits, std::int64_t for_ns = 0) {
-    all_.things.push_back({.id = std::move(id), .text = std::move(text), .task = std::move(task), .state = state, .for_ns = for_ns});
+    all_.things.push_back(
+        {.id = std::move(id), .text = std::move(text), .task = std::move(task), .state = state, .for_ns = for_ns});
   }
   void wait(std::string waiter, std::string awaited, const char* kind, std::string text = {}, std::int64_t for_ns = 0) {
-    all_.waits.push_back({.waiter = std::move(waiter), .awaited = std::move(awaited), .kind = kind, .text = std::move(text), .for_ns = for_ns});
+    all_.waits.push_back({.waiter = std::move(waiter),
+                          .awaited = std::move(awaited),
+                          .kind = kind,
+                          .text = std::move(text),
+                          .for_ns = for_ns});
   }
   const TaskSnapshot* task(const std::string& name) const {
     const auto found = tasks_.find(name);
@@ -77,7 +82,9 @@ class Why {
 Why::Why(const ClusterSnapshot& cluster) {
   for (const TaskReport& report : cluster.tasks) {
     if (!report.snapshot) {
-      const char* hint = report.error.starts_with("no answer") ? ": it is stopped, or too busy, or cut off" : report.error.starts_with("nobody listens") ? ": it has ended" : "";
+      const char* hint = report.error.starts_with("no answer")        ? ": it is stopped, or too busy, or cut off"
+                         : report.error.starts_with("nobody listens") ? ": it has ended"
+                                                                      : "";
       silent_.push_back({report.task, report.error.empty() ? "nothing is known of it" : report.error + hint});
       continue;
     }
@@ -104,7 +111,8 @@ std::optional<std::string> Why::busy_actor(const TaskSnapshot& task, std::string
     std::string id = wait_thing::actor(task.task, kind);
     std::string text = fmt::format("the {} of {} is at one {}", kind, task.task, actor.current);
     if (actor.mailbox > 1) text += fmt::format(", and {} messages wait behind it", actor.mailbox - 1);
-    add(id, std::move(text), task.task, actor.current_ns < kVeryLongMessage ? State::works : State::stuck, actor.current_ns);
+    add(id, std::move(text), task.task, actor.current_ns < kVeryLongMessage ? State::works : State::stuck,
+        actor.current_ns);
     return id;
   }
   return std::nullopt;
@@ -126,13 +134,15 @@ void Why::add_devices(const TaskSnapshot& task) {
 
 void Why::add_links(const TaskSnapshot& own) {
   for (const LinkSnapshot& link : own.links) {
-    const std::string id = wait_thing::link(own.task, link.peer), way = fmt::format("the way from {} to {}", own.task, link.peer);
+    const std::string id = wait_thing::link(own.task, link.peer),
+                      way = fmt::format("the way from {} to {}", own.task, link.peer);
     links_.insert(id);
     if (!link.up) {
       add(id, way + ", between which there is no connection", own.task, State::stuck);
     } else if (link.suspect) {
       add(id, fmt::format("{} ({} has not been heard of for {})", way, link.peer, wait_time(link.heard_ns)), own.task);
-      add(wait_thing::task(link.peer), fmt::format("{}, of which nothing is heard", link.peer), link.peer, State::stuck, link.heard_ns);
+      add(wait_thing::task(link.peer), fmt::format("{}, of which nothing is heard", link.peer), link.peer, State::stuck,
+          link.heard_ns);
       wait(id, wait_thing::task(link.peer), "peer");
     } else if (link.stalled) {
       add(id, fmt::format("{}, where {} bytes wait for room", way, link.queued_bytes), own.task);
@@ -142,10 +152,14 @@ void Why::add_links(const TaskSnapshot& own) {
           if (!busy) busy = busy_actor(*peer, kind);
       const std::string room = fmt::format("room/{}/{}", own.task, link.peer);
       if (!busy) add(room, fmt::format("{} to take what has come", link.peer), link.peer, State::works);
-      wait(id, busy ? *busy : room, "credit", fmt::format("{} has taken no more than {} bytes of what was sent", link.peer, link.window));
+      wait(id, busy ? *busy : room, "credit",
+           fmt::format("{} has taken no more than {} bytes of what was sent", link.peer, link.window));
     } else {
-      add(id, link.queued_bytes > 0 ? fmt::format("{}, where {} bytes wait for the network", way, link.queued_bytes) : way, own.task, State::works);
-      if (std::ranges::find(silent_, link.peer, &SilentTask::task) != silent_.end()) wait(id, wait_thing::task(link.peer), "peer");
+      add(id,
+          link.queued_bytes > 0 ? fmt::format("{}, where {} bytes wait for the network", way, link.queued_bytes) : way,
+          own.task, State::works);
+      if (std::ranges::find(silent_, link.peer, &SilentTask::task) != silent_.end())
+        wait(id, wait_thing::task(link.peer), "peer");
       // Gradients that have left the link are in its mailbox.
       if (const TaskSnapshot* peer = task(link.peer))
         if (const auto busy = busy_actor(*peer, "shard")) wait(id, *busy, "reply");
@@ -170,7 +184,8 @@ void Why::add_worker(const TaskSnapshot& own) {
     const auto member = [&] { return std::ranges::find(job_->members, own.task, &MemberSnapshot::task); };
     // One may be on its way to it.
     if (job_ && member() != job_->members.end() && !member()->tokens.empty())
-      return add(worker, fmt::format("{}, to which a token is on its way", own.task), own.task, State::works, loop.doing_ns);
+      return add(worker, fmt::format("{}, to which a token is on its way", own.task), own.task, State::works,
+                 loop.doing_ns);
     return needs(job_ ? wait_thing::token(job_->job, own.task) : whole, "token");
   }
   if (loop.doing.empty())
@@ -184,7 +199,9 @@ void Why::leave_out_workers_that_compute() {
   std::set<std::string> computed;
   for (const Wait& wait : all_.waits)
     if (wait.waiter.starts_with("slot/") && wait.awaited.starts_with("step/")) computed.insert(wait.waiter);
-  std::erase_if(all_.waits, [&](const Wait& wait) { return wait.awaited.starts_with("worker/") && computed.contains(wait.waiter); });
+  std::erase_if(all_.waits, [&](const Wait& wait) {
+    return wait.awaited.starts_with("worker/") && computed.contains(wait.waiter);
+  });
 }
 
 // What is waited for, though nobody says what it waits for in turn.
@@ -193,7 +210,8 @@ void Why::explain_ends() {
   std::map<std::string, Wait> awaited;
   for (const Wait& wait : all_.waits) {
     waits.insert(wait.waiter);
-    if (const auto [it, fresh] = awaited.try_emplace(wait.awaited, wait); !fresh) it->second.for_ns = std::max(it->second.for_ns, wait.for_ns);
+    if (const auto [it, fresh] = awaited.try_emplace(wait.awaited, wait); !fresh)
+      it->second.for_ns = std::max(it->second.for_ns, wait.for_ns);
   }
   std::map<std::string, WaitThing> ends;
   for (const WaitThing& thing : all_.things)
@@ -209,7 +227,9 @@ void Why::explain_ends() {
 
 void Why::explain_end(const WaitThing& thing, const Wait& by) {
   const TaskSnapshot& own = *task(thing.task);
-  if (!own.failure.empty()) return add(thing.id, fmt::format("{}: {} has failed: {}", thing.text, own.task, own.failure), own.task, State::never);
+  if (!own.failure.empty())
+    return add(thing.id, fmt::format("{}: {} has failed: {}", thing.text, own.task, own.failure), own.task,
+               State::never);
   if (const std::string_view actor = actor_behind(thing.id); !actor.empty())
     if (const auto busy = busy_actor(own, actor)) return wait(thing.id, *busy, "reply");
   const std::string_view kind = kind_of(thing.id);
@@ -219,8 +239,13 @@ void Why::explain_end(const WaitThing& thing, const Wait& by) {
     return explain_tensor(thing, by, said_by_its_task_.contains(fmt::format("part/{}/{}", of, own.task)));
   }
   if (kind == "part")
-    return by.for_ns < kOnItsWay ? add(thing.id, thing.text + ", of which news is on its way", own.task, State::works)
-                                 : add(thing.id, fmt::format("{}: {} knows nothing of it (the message that begins it, or tells of its end, was lost)", thing.text, own.task), own.task, State::never);
+    return by.for_ns < kOnItsWay
+               ? add(thing.id, thing.text + ", of which news is on its way", own.task, State::works)
+               : add(thing.id,
+                     fmt::format(
+                         "{}: {} knows nothing of it (the message that begins it, or tells of its end, was lost)",
+                         thing.text, own.task),
+                     own.task, State::never);
   if (kind == "join") return explain_join(thing);
   if (kind == "collective") return explain_collective(thing);
   if (kind == "answer")
@@ -231,29 +256,38 @@ void Why::explain_end(const WaitThing& thing, const Wait& by) {
 
 void Why::explain_tensor(const WaitThing& thing, const Wait& by, bool begun) {
   if (begun || by.for_ns < kOnItsWay) {
-    const std::string receiver = wait_thing::task_of(std::string_view(by.waiter).substr(std::min(by.waiter.find("//") + 1, by.waiter.size())));
+    const std::string receiver =
+        wait_thing::task_of(std::string_view(by.waiter).substr(std::min(by.waiter.find("//") + 1, by.waiter.size())));
     const std::string link = wait_thing::link(thing.task, receiver);
     if (thing.task == receiver || !links_.contains(link))
-      return add(thing.id, thing.text + ", which is on its way", thing.task, by.for_ns < kOnItsWay ? State::works : State::stuck);
+      return add(thing.id, thing.text + ", which is on its way", thing.task,
+                 by.for_ns < kOnItsWay ? State::works : State::stuck);
     return wait(thing.id, link, "credit", "it has been sent");
   }
-  add(thing.id, fmt::format("{}: the step is over on {}, and the tensor can come no more", thing.text, thing.task), thing.task, State::never);
+  add(thing.id, fmt::format("{}: the step is over on {}, and the tensor can come no more", thing.text, thing.task),
+      thing.task, State::never);
 }
 
 void Why::explain_join(const WaitThing& thing) {
   const TaskSnapshot& own = *task(thing.task);
   const bool worker = own.task.starts_with("/job:worker/");
   if (own.training && !own.training->doing.empty())
-    add(thing.id, fmt::format("{} (it {})", thing.text, own.training->doing), own.task, State::works, own.training->doing_ns);
+    add(thing.id, fmt::format("{} (it {})", thing.text, own.training->doing), own.task, State::works,
+        own.training->doing_ns);
   else
-    add(thing.id, fmt::format("{}: it runs, but {}", thing.text, worker ? "its program does not train (now)" : "serves no job"), own.task, State::stuck);
+    add(thing.id,
+        fmt::format("{}: it runs, but {}", thing.text, worker ? "its program does not train (now)" : "serves no job"),
+        own.task, State::stuck);
 }
 
 void Why::explain_collective(const WaitThing& thing) {
   const TaskSnapshot& own = *task(thing.task);
   if (!own.training) return add(thing.id, thing.text + ": its program must call it too", own.task, State::stuck);
-  if (own.training->doing.empty()) return add(thing.id, fmt::format("{}: {} has ended its training, and takes part in no more", thing.text, own.task), own.task, State::never);
-  add(thing.id, fmt::format("{} ({} {})", thing.text, own.task, own.training->doing), own.task, State::works, own.training->doing_ns);
+  if (own.training->doing.empty())
+    return add(thing.id, fmt::format("{}: {} has ended its training, and takes part in no more", thing.text, own.task),
+               own.task, State::never);
+  add(thing.id, fmt::format("{} ({} {})", thing.text, own.task, own.training->doing), own.task, State::works,
+      own.training->doing_ns);
 }
 
 }  // namespace

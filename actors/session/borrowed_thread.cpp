@@ -16,7 +16,8 @@ caf::resumable* job_of(const Actor& actor) {
 
 }  // namespace
 
-ShortActors::ShortActors(const SchedulerActor& scheduler, const RendezvousActor& rendezvous, const CollectiveActor& collective)
+ShortActors::ShortActors(const SchedulerActor& scheduler, const RendezvousActor& rendezvous,
+                         const CollectiveActor& collective)
     : jobs{job_of(scheduler), job_of(rendezvous), job_of(collective)} {}
 
 void BorrowedThread::exec_later(caf::resumable* job) {

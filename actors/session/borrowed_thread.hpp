@@ -1,8 +1,9 @@
-// A thread of the runtime that is not one of CAF's pool and runs the actors it wakes itself: a message that comes over the
-// wire finds its scheduler on the wire's thread, the end of a segment on the device's, and no other thread has to be woken.
+// A thread of the runtime that is not one of CAF's pool and runs the actors it wakes itself: a message that comes over
+// the wire finds its scheduler on the wire's thread, the end of a segment on the device's, and no other thread has to
+// be woken.
 //
-// For actors whose messages are all short, because the thread serves nothing else meanwhile. Others go to the pool as ever,
-// and so does one that has had its share of messages.
+// For actors whose messages are all short, because the thread serves nothing else meanwhile. Others go to the pool as
+// ever, and so does one that has had its share of messages.
 #pragma once
 
 #include <array>
@@ -22,7 +23,8 @@ struct ShortActors {
 // All methods: on the borrowed thread only.
 class BorrowedThread final : public caf::execution_unit {
  public:
-  BorrowedThread(caf::actor_system& system, const ShortActors& actors) : caf::execution_unit(&system), actors_(actors) {}
+  BorrowedThread(caf::actor_system& system, const ShortActors& actors)
+      : caf::execution_unit(&system), actors_(actors) {}
 
   // What a message makes ready is run by run().
   template <class Actor, class Message>

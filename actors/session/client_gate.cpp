@@ -6,7 +6,8 @@
 
 namespace troupe {
 
-ClientGate::ClientGate(caf::actor_system& system, SchedulerActor scheduler, RendezvousActor rendezvous, CollectiveActor collective)
+ClientGate::ClientGate(caf::actor_system& system, SchedulerActor scheduler, RendezvousActor rendezvous,
+                       CollectiveActor collective)
     : system_(system),
       scheduler_(std::move(scheduler)),
       rendezvous_(std::move(rendezvous)),

@@ -1,7 +1,8 @@
-// Lets the thread of a client that makes a blocking call run the scheduler for it, so that none has to be woken to begin the
-// step. The client waits anyway.
+// Lets the thread of a client that makes a blocking call run the scheduler for it, so that none has to be woken to
+// begin the step. The client waits anyway.
 //
-// Callbacks of users run on threads of the runtime only: what other steps are answered meanwhile is handed to CAF's pool.
+// Callbacks of users run on threads of the runtime only: what other steps are answered meanwhile is handed to CAF's
+// pool.
 #pragma once
 
 #include <memory>
@@ -15,7 +16,8 @@ namespace troupe {
 // One per task. Thread-safe.
 class ClientGate {
  public:
-  ClientGate(caf::actor_system& system, SchedulerActor scheduler, RendezvousActor rendezvous, CollectiveActor collective);
+  ClientGate(caf::actor_system& system, SchedulerActor scheduler, RendezvousActor rendezvous,
+             CollectiveActor collective);
   // Sends RunStep{request}; the scheduler runs here if it is idle.
   void run(std::shared_ptr<StepRequest> request);
   // Sends the message; the collective actor runs here if it is idle.

@@ -28,7 +28,8 @@ bool on_all(std::span<const DeviceInfo> devices, std::string_view op, DType dtyp
 }
 
 // Not an optimization: it changes results, so it does not depend on those being on.
-std::unique_ptr<Graph> narrowed(std::unique_ptr<Graph> graph, DType precision, std::span<const DeviceInfo> devices, std::string& text) {
+std::unique_ptr<Graph> narrowed(std::unique_ptr<Graph> graph, DType precision, std::span<const DeviceInfo> devices,
+                                std::string& text) {
   if (precision == DType::f32) return graph;
   MixedPrecisionReport report;
   const auto supports = [&](const std::string& op, DType dtype) { return on_all(devices, op, dtype); };

@@ -1,5 +1,5 @@
-// The actor in front of a device. Its mailbox is the device's compute stream: a segment sent to it is on that stream before
-// the sender goes on, and is run by the device's own threads, without another actor's thread between.
+// The actor in front of a device. Its mailbox is the device's compute stream: a segment sent to it is on that stream
+// before the sender goes on, and is run by the device's own threads, without another actor's thread between.
 #pragma once
 
 #include "actors/introspection/counted.hpp"

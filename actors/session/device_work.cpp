@@ -1,9 +1,9 @@
 #include "actors/session/device_work.hpp"
 
+#include <mutex>
+
 #include "actors/introspection/traced_message.hpp"
 #include "messages/local_messages.hpp"
-
-#include <mutex>
 
 namespace troupe {
 

@@ -11,9 +11,10 @@
 
 namespace troupe {
 
-// Copies tensors of the device to the host; those that are there already, or are none, are handed back as they are. `done` is called once, with
-// the first error if there was one, that of data which kernels found wrong included, when all that has been launched on the device has ended: at
-// once on a CPU, else on a thread of the device. On the thread of Device::compute(), at the end of work.
+// Copies tensors of the device to the host; those that are there already, or are none, are handed back as they are.
+// `done` is called once, with the first error if there was one, that of data which kernels found wrong included, when
+// all that has been launched on the device has ended: at once on a CPU, else on a thread of the device. On the thread
+// of Device::compute(), at the end of work.
 void bring_out(Device& device, std::vector<Tensor> tensors, std::function<void(std::vector<Tensor>, Error)> done);
 
 class DeviceWork : public LocalWork {

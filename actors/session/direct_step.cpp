@@ -12,7 +12,9 @@ class NoOutbox final : public Outbox {
  public:
   void send(std::uint32_t, Tensor) override { fail(Code::internal, "a direct step sends nothing"); }
   void push(const PushTarget&, Tensor, Tensor) override { fail(Code::internal, "a direct step pushes nothing"); }
-  void contribute(const ContributionTarget&, Tensor) override { fail(Code::internal, "a direct step contributes nothing"); }
+  void contribute(const ContributionTarget&, Tensor) override {
+    fail(Code::internal, "a direct step contributes nothing");
+  }
   void flush() override {}
 };
 
@@ -63,8 +65,8 @@ bool DirectGraph::fits(const GraphHandle& graph) {
   if (!graph.participants.empty() || graph.partitions.size() != 1) return false;
   const LocalPartition& only = *graph.partitions[0];
   const Plan& plan = only.partition->plan();
-  return plan.segments.size() == 1 && plan.arrivals.empty() &&
-         plan.sends.empty() && plan.pushes.empty() && plan.contributions.empty();
+  return plan.segments.size() == 1 && plan.arrivals.empty() && plan.sends.empty() && plan.pushes.empty() &&
+         plan.contributions.empty();
 }
 
 void DirectGraph::inspect(ActorDetails& out) const {
@@ -73,11 +75,18 @@ void DirectGraph::inspect(ActorDetails& out) const {
   const StepId step{step_.load(std::memory_order_relaxed)};
   const std::string& name = plan().device;
   TrainingStep training;
-  if (const std::uint64_t number = number_.load(std::memory_order_relaxed); number != kNoNumber) training.number = number;
-  const std::string task = wait_thing::task_of(name), text = text_of(training, {session_, step}, device().attributes().name.task_name());
-  out.waiting.things.push_back({.id = wait_thing::step(session_, step), .text = training.number ? text : text + " on " + task, .task = task});
-  out.waiting.things.push_back({.id = wait_thing::device(name), .text = fmt::format("{} runs {} of {}", name, node, text), .task = task, .state = WaitThing::State::works});
-  out.waiting.waits.push_back({.waiter = wait_thing::step(session_, step), .awaited = wait_thing::device(name), .kind = "segment", .text = {}});
+  if (const std::uint64_t number = number_.load(std::memory_order_relaxed); number != kNoNumber)
+    training.number = number;
+  const std::string task = wait_thing::task_of(name),
+                    text = text_of(training, {session_, step}, device().attributes().name.task_name());
+  out.waiting.things.push_back(
+      {.id = wait_thing::step(session_, step), .text = training.number ? text : text + " on " + task, .task = task});
+  out.waiting.things.push_back({.id = wait_thing::device(name),
+                                .text = fmt::format("{} runs {} of {}", name, node, text),
+                                .task = task,
+                                .state = WaitThing::State::works});
+  out.waiting.waits.push_back(
+      {.waiter = wait_thing::step(session_, step), .awaited = wait_thing::device(name), .kind = "segment", .text = {}});
   out.running.emplace(name, std::move(node));
 }
 
@@ -91,7 +100,9 @@ void DirectStep::send(std::shared_ptr<DirectStep> step) {
   caf::anon_send(device, ExecuteSegment{std::move(step)});
 }
 
-TraceStep DirectStep::traced_step() const { return TraceStep::of(request.session, request.step, number_of(request.training, request.step)); }
+TraceStep DirectStep::traced_step() const {
+  return TraceStep::of(request.session, request.step, number_of(request.training, request.step));
+}
 
 void DirectStep::trace_begin(Trace& trace) {
   trace_ = &trace;
@@ -125,7 +136,8 @@ std::uint64_t DirectStep::execute() {
     result.fetches = std::move(request.fetches);
     const Plan& plan = graph_->plan();
     for (std::size_t i = 0; i < frame.fetches.size(); ++i)
-      if (plan.fetch_indices[i] < result.fetches.size()) result.fetches[plan.fetch_indices[i]] = std::move(frame.fetches[i]);
+      if (plan.fetch_indices[i] < result.fetches.size())
+        result.fetches[plan.fetch_indices[i]] = std::move(frame.fetches[i]);
   }
   frame.clear();
   const std::uint64_t nodes = graph_->plan().nodes.size();
@@ -144,11 +156,12 @@ void DirectStep::answer(StepResult result) {
 void DirectStep::answer_when_done(StepResult result) {
   auto self = shared_from_this();
   std::vector<Tensor> fetches = std::move(result.fetches);
-  bring_out(graph_->device(), std::move(fetches), [self, error = std::move(result.error)](std::vector<Tensor> brought, Error lost) mutable {
-    if (!error) error = std::move(lost);
-    if (error) brought.clear();
-    self->answer({.error = std::move(error), .fetches = std::move(brought)});
-  });
+  bring_out(graph_->device(), std::move(fetches),
+            [self, error = std::move(result.error)](std::vector<Tensor> brought, Error lost) mutable {
+              if (!error) error = std::move(lost);
+              if (error) brought.clear();
+              self->answer({.error = std::move(error), .fetches = std::move(brought)});
+            });
 }
 
 }  // namespace troupe

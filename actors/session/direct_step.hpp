@@ -1,5 +1,5 @@
-// Steps past the scheduler. A graph that is one segment on one device of its client's task needs no ready counts: its steps
-// go from the client to the device actor, and the device answers the client.
+// Steps past the scheduler. A graph that is one segment on one device of its client's task needs no ready counts: its
+// steps go from the client to the device actor, and the device answers the client.
 //
 //   Session ──ExecuteSegment──▶ device ──done()──▶ Session
 #pragma once
@@ -50,7 +50,7 @@ class DirectGraph final : public LocalWork {
   friend class DirectStep;
   const SessionId session_;
   std::shared_ptr<LocalPartition> partition_;
-  std::shared_ptr<PlanFrame> frame_;  // one is enough: the device runs one step after the other
+  std::shared_ptr<PlanFrame> frame_;    // one is enough: the device runs one step after the other
   std::atomic<std::uint64_t> step_{0};  // that runs, or has run last
   static constexpr std::uint64_t kNoNumber = ~std::uint64_t{0};
   std::atomic<std::uint64_t> number_{kNoNumber};  // its TrainingStep::number
@@ -58,7 +58,8 @@ class DirectGraph final : public LocalWork {
 
 class DirectStep final : public DeviceWork, public std::enable_shared_from_this<DirectStep> {
  public:
-  DirectStep(std::shared_ptr<DirectGraph> graph, std::shared_ptr<DirectSteps> steps) : graph_(std::move(graph)), steps_(std::move(steps)) {}
+  DirectStep(std::shared_ptr<DirectGraph> graph, std::shared_ptr<DirectSteps> steps)
+      : graph_(std::move(graph)), steps_(std::move(steps)) {}
   ~DirectStep() override;
 
   // Set before it is sent. Feeds must be all there.

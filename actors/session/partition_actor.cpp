@@ -35,12 +35,15 @@ Built PartitionActorImpl::build() {
   try {
     const DeviceAttributes& device = source_.device.device->attributes();
     PlaceConstant place;
-    if (!device.synchronous) place = [this](const Tensor& constant) { return on_device(*source_.device.device, constant); };
-    std::shared_ptr<const Plan> plan = build_plan(*source_.graph, *source_.kernels, device.type, device.name.to_string(), place);
+    if (!device.synchronous)
+      place = [this](const Tensor& constant) { return on_device(*source_.device.device, constant); };
+    std::shared_ptr<const Plan> plan =
+        build_plan(*source_.graph, *source_.kernels, device.type, device.name.to_string(), place);
     std::vector<Variable*> variables;
     for (const VariableDecl& decl : plan->variables) variables.push_back(&source_.variables->get(decl));
     partition_ = std::make_shared<LocalPartition>();
-    partition_->partition = std::make_shared<RegisteredPartition>(std::move(plan), std::move(variables), source_.variables);
+    partition_->partition =
+        std::make_shared<RegisteredPartition>(std::move(plan), std::move(variables), source_.variables);
     partition_->device = source_.device;
     source_.graph.reset();
     return {Error(), partition_};

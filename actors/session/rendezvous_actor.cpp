@@ -13,12 +13,8 @@ RendezvousActorImpl::behavior_type RendezvousActorImpl::make_behavior() {
           if (auto put = table_.get(key)) tell(scheduler_, Delivered{std::move(*put)});
         }
       },
-      [this](const EndStep& end) {
-        table_.end_step(end.session, end.step);
-      },
-      [this](const EndSession& end) {
-        table_.end_session(end.session);
-      },
+      [this](const EndStep& end) { table_.end_step(end.session, end.step); },
+      [this](const EndSession& end) { table_.end_session(end.session); },
       [this](const Stop&) {
         scheduler_ = nullptr;
         quit();
@@ -27,9 +23,11 @@ RendezvousActorImpl::behavior_type RendezvousActorImpl::make_behavior() {
 }
 
 void RendezvousActorImpl::inspect(ActorDetails& out) const {
-  if (const std::size_t awaited = table_.consumers_waiting(); awaited > 0) out.waits_for = fmt::format("{} tensors", awaited);
+  if (const std::size_t awaited = table_.consumers_waiting(); awaited > 0)
+    out.waits_for = fmt::format("{} tensors", awaited);
   if (const std::size_t held = table_.tensors_held(); held > 0)
-    out.waits_for += fmt::format("{}steps to begin, for which it holds {} tensors ({} bytes)", out.waits_for.empty() ? "" : ", and for ", held, table_.bytes_held());
+    out.waits_for += fmt::format("{}steps to begin, for which it holds {} tensors ({} bytes)",
+                                 out.waits_for.empty() ? "" : ", and for ", held, table_.bytes_held());
 }
 
 }  // namespace troupe

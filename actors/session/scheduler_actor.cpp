@@ -14,7 +14,8 @@ constexpr std::size_t kLightNodes = 32;
 
 Error no_shard(const Plan& plan, std::uint32_t shard, std::size_t shards) {
   return Error(Code::invalid_argument,
-               fmt::format("the graph on {} pulls from or pushes to shard {}; the session has {} shards", plan.device, shard, shards));
+               fmt::format("the graph on {} pulls from or pushes to shard {}; the session has {} shards", plan.device,
+                           shard, shards));
 }
 
 SegmentShape shape_of(std::span<const PlanNode> nodes) {
@@ -23,7 +24,8 @@ SegmentShape shape_of(std::span<const PlanNode> nodes) {
   const auto sends = [](const PlanNode& n) {
     return n.kind == Kind::send || n.kind == Kind::push || n.kind == Kind::push_sparse || n.kind == Kind::contribute;
   };
-  return {.light = nodes.size() <= kLightNodes && std::ranges::all_of(nodes, hands_over), .sends = std::ranges::any_of(nodes, sends)};
+  return {.light = nodes.size() <= kLightNodes && std::ranges::all_of(nodes, hands_over),
+          .sends = std::ranges::any_of(nodes, sends)};
 }
 
 }  // namespace
@@ -166,7 +168,8 @@ void SchedulerActorImpl::start_remote(const Inbound<StepStart>& message) {
   try {
     const auto it = graphs_.find({message.frame.session, message.frame.graph});
     if (it == graphs_.end())
-      fail(Code::failed_precondition, "task {} does not know graph {} of the session", task_.to_string(), message.frame.graph.value);
+      fail(Code::failed_precondition, "task {} does not know graph {} of the session", task_.to_string(),
+           message.frame.graph.value);
     Active active;
     active.graph = it->second;
     active.routes = routes(*it->second);
@@ -243,9 +246,13 @@ void SchedulerActorImpl::request_arrivals(const StepKey& key, const Active& acti
   for (EdgeId edge : active.graph->edges) await.keys.push_back({key.session, key.step, edge});
   tell(rendezvous_, std::move(await));
   for (const auto& [edge, arrival] : active.graph->pulls)
-    tell(active.routes->shards.at(arrival->shard),
-         Outbound{Pull{active.training.worker, {key.session, key.step, edge}, arrival->slice, active.training.min_version, active.training.job, active.training.view,
-                       active.training.after}});
+    tell(active.routes->shards.at(arrival->shard), Outbound{Pull{active.training.worker,
+                                                                 {key.session, key.step, edge},
+                                                                 arrival->slice,
+                                                                 active.training.min_version,
+                                                                 active.training.job,
+                                                                 active.training.view,
+                                                                 active.training.after}});
 }
 
 void SchedulerActorImpl::dispatch(StepTable::Progress progress, const StepKey& key) {
@@ -255,7 +262,8 @@ void SchedulerActorImpl::dispatch(StepTable::Progress progress, const StepKey& k
   for (std::size_t i = 0; i < progress.ready.size(); ++i) {  // grows by what follows segments that run here
     const ReadySegment ready = std::move(progress.ready[i]);
     const LocalDevice& device = active.graph->handle->partitions[ready.partition]->device;
-    auto work = std::make_shared<SegmentWork>(ready, *device.device, active.routes, active.training, active.pulled, SchedulerActor(this));
+    auto work = std::make_shared<SegmentWork>(ready, *device.device, active.routes, active.training, active.pulled,
+                                              SchedulerActor(this));
     if (!runs_here(active, ready)) {
       tell(device.actor, ExecuteSegment{std::move(work)});
       continue;
@@ -274,7 +282,8 @@ void SchedulerActorImpl::dispatch(StepTable::Progress progress, const StepKey& k
 
 // A segment that only hands tensors over, while nothing else of the step is on its device: nobody shares its frame.
 bool SchedulerActorImpl::runs_here(const Active& active, const ReadySegment& ready) const {
-  return active.routes->shapes[ready.partition][ready.segment].light && table_.running(ready.step, ready.partition) == 1 &&
+  return active.routes->shapes[ready.partition][ready.segment].light &&
+         table_.running(ready.step, ready.partition) == 1 &&
          active.graph->handle->partitions[ready.partition]->device.device->attributes().synchronous;
 }
 
@@ -289,7 +298,8 @@ void SchedulerActorImpl::delivered(const Put& put) {
   }
   const auto place = it->second.graph->arrivals.find(put.key.edge.value);
   if (place == it->second.graph->arrivals.end()) return;
-  const Arrival& arrival = it->second.graph->handle->partitions[place->second.partition]->partition->plan().arrivals[place->second.arrival];
+  const Arrival& arrival =
+      it->second.graph->handle->partitions[place->second.partition]->partition->plan().arrivals[place->second.arrival];
   if (arrival.is_pull) it->second.pulled->at(arrival.slice).store(put.version, std::memory_order_relaxed);
   Landed landed_message{key.session, key.step, place->second.partition, place->second.arrival, {}, {}};
   Device& device = *it->second.graph->handle->partitions[place->second.partition]->device.device;
@@ -365,9 +375,10 @@ void SchedulerActorImpl::peer_down(const PeerDown& message) {
   std::vector<StepKey> hit;
   for (const auto& [key, active] : active_) {
     const GraphHandle& handle = *active.graph->handle;
-    const bool involved = handle.client == message.task || std::ranges::count(handle.participants, message.task) > 0 ||
-                          std::ranges::count(handle.shards, message.task) > 0 ||
-                          std::ranges::any_of(handle.edge_targets, [&](const auto& e) { return e.second == message.task; });
+    const bool involved =
+        handle.client == message.task || std::ranges::count(handle.participants, message.task) > 0 ||
+        std::ranges::count(handle.shards, message.task) > 0 ||
+        std::ranges::any_of(handle.edge_targets, [&](const auto& e) { return e.second == message.task; });
     if (involved) hit.push_back(key);
   }
   for (const StepKey& key : hit) {
@@ -417,8 +428,8 @@ Error SchedulerActorImpl::deadline_error(const StepKey& key, const Active& activ
   constexpr std::size_t kShown = 16;
   for (std::size_t i = 0; i < std::min(waits.size(), kShown); ++i) text += "\n  " + waits[i];
   if (waits.size() > kShown) text += fmt::format("\n  and {} more", waits.size() - kShown);
-  return Error(Code::deadline_exceeded,
-               fmt::format("{} did not end before its deadline; it was waiting for:{}{}", text_of(active.training, key, task_), text, why));
+  return Error(Code::deadline_exceeded, fmt::format("{} did not end before its deadline; it was waiting for:{}{}",
+                                                    text_of(active.training, key, task_), text, why));
 }
 
 PeerActor SchedulerActorImpl::peer(const TaskName& task) const {

@@ -1,5 +1,5 @@
-// The scheduler of a task: topological dispatch over segments for all steps in flight. Ready counting is StepTable; this
-// actor turns its answers into messages, and brings steps to their end:
+// The scheduler of a task: topological dispatch over segments for all steps in flight. Ready counting is StepTable;
+// this actor turns its answers into messages, and brings steps to their end:
 //
 //   client's task:   RunStep -> [StepStart to participants] -> running -> (local part ended and all StepDone) -> done()
 //   another task:    StepStart -> running -> StepDone to the client
@@ -24,7 +24,7 @@ class DirectGraph;
 
 // What of a segment's nodes says how it is best run.
 struct SegmentShape {
-  bool light = false;       // a few nodes, all of them sends and fetches: not worth waking a device for
+  bool light = false;  // a few nodes, all of them sends and fetches: not worth waking a device for
   bool sends = false;  // something leaves it
 };
 
@@ -35,7 +35,7 @@ struct Routes {
   RendezvousActor rendezvous;
   CollectiveActor collective;
   std::vector<std::vector<SegmentShape>> shapes;  // by partition and segment
-  std::vector<std::vector<PeerActor>> sends;  // by partition and Plan::sends; null: the rendezvous of this task
+  std::vector<std::vector<PeerActor>> sends;      // by partition and Plan::sends; null: the rendezvous of this task
   std::vector<PeerActor> shards;
 };
 
@@ -60,7 +60,7 @@ class SchedulerActorImpl final : public Counted<SchedulerActor> {
     std::shared_ptr<GraphHandle> handle;
     std::unordered_map<std::uint32_t, ArrivalPlace> arrivals;  // by edge
     std::vector<std::pair<EdgeId, const Arrival*>> pulls;
-    std::vector<EdgeId> edges;  // of all arrivals
+    std::vector<EdgeId> edges;             // of all arrivals
     std::shared_ptr<const Routes> routes;  // null: not worked out since peers came or went
   };
   struct Active {

@@ -28,7 +28,8 @@ void SchedulerActorImpl::inspect(ActorDetails& out) const {
   if (active_.empty()) return;
   const auto& [key, oldest] = *active_.begin();
   std::vector<std::string> waits = table_.waits_for(key);
-  for (const std::uint32_t i : oldest.remote_left) waits.push_back(fmt::format("the part of {}", oldest.graph->handle->participants[i].to_string()));
+  for (const std::uint32_t i : oldest.remote_left)
+    waits.push_back(fmt::format("the part of {}", oldest.graph->handle->participants[i].to_string()));
   if (waits.empty()) return;
   out.waits_for = fmt::format("{}: {}", text_of(oldest.training, key, task_), waits[0]);
   if (waits.size() > 1) out.waits_for += fmt::format(", and {} more", waits.size() - 1);
@@ -36,7 +37,8 @@ void SchedulerActorImpl::inspect(ActorDetails& out) const {
   if (oldest.since_ns != 0) out.waits_ns = now - oldest.since_ns;
 }
 
-void SchedulerActorImpl::inspect_step(const StepKey& key, const Active& active, std::int64_t now, ActorDetails& out) const {
+void SchedulerActorImpl::inspect_step(const StepKey& key, const Active& active, std::int64_t now,
+                                      ActorDetails& out) const {
   const GraphHandle& handle = *active.graph->handle;
   const TrainingStep& training = active.training;
   const std::string task = task_.to_string();
@@ -51,7 +53,11 @@ void SchedulerActorImpl::inspect_step(const StepKey& key, const Active& active, 
   if (!active.request) return;
   const std::string step = wait_thing::step(key.session, key.step);
   const auto wait = [&](const std::string& waiter, std::string awaited, const char* kind, std::string text = {}) {
-    out.waiting.waits.push_back({.waiter = waiter, .awaited = std::move(awaited), .kind = kind, .text = std::move(text), .for_ns = place.for_ns});
+    out.waiting.waits.push_back({.waiter = waiter,
+                                 .awaited = std::move(awaited),
+                                 .kind = kind,
+                                 .text = std::move(text),
+                                 .for_ns = place.for_ns});
   };
   std::string text = place.text;
   if (training.job != 0) {
@@ -65,7 +71,8 @@ void SchedulerActorImpl::inspect_step(const StepKey& key, const Active& active, 
   for (const std::uint32_t i : active.remote_left) {
     const std::string other = handle.participants[i].to_string();
     const std::string part = wait_thing::part(key.session, key.step, other);
-    out.waiting.things.push_back({.id = part, .text = fmt::format("the part of {} on {}", place.text, other), .task = other});
+    out.waiting.things.push_back(
+        {.id = part, .text = fmt::format("the part of {} on {}", place.text, other), .task = other});
     wait(step, part, "reply");
   }
 }

@@ -15,7 +15,10 @@ std::uint64_t SegmentWork::execute() {
 }
 
 Error SegmentWork::run_here() {
-  const TraceSlice slice(TraceKind::segment, "segment", TraceSlice::current() ? TraceStep::of(segment_.step.session, segment_.step.step, number_of(training_, segment_.step.step)) : TraceStep());
+  const TraceSlice slice(TraceKind::segment, "segment",
+                         TraceSlice::current() ? TraceStep::of(segment_.step.session, segment_.step.step,
+                                                               number_of(training_, segment_.step.step))
+                                               : TraceStep());
   return run_segment(*segment_.frame, segment_.segment, device_, *this);
 }
 
@@ -40,12 +43,14 @@ void SegmentWork::report() {
     std::vector<Tensor> fetched(segment_.frame->fetches.size());
     for (std::size_t i = 0; i < fetched.size(); ++i)
       if (!segment_.frame->fetches[i].space().on_host()) fetched[i] = std::move(segment_.frame->fetches[i]);
-    bring_out(device_, std::move(fetched), [scheduler = scheduler_, frame = segment_.frame, done = std::move(done)](std::vector<Tensor> brought, Error lost) mutable {
-      for (std::size_t i = 0; i < brought.size(); ++i)
-        if (brought[i].valid()) frame->fetches[i] = std::move(brought[i]);
-      if (!done.error) done.error = std::move(lost);
-      caf::anon_send(scheduler, std::move(done));
-    });
+    bring_out(device_, std::move(fetched),
+              [scheduler = scheduler_, frame = segment_.frame, done = std::move(done)](std::vector<Tensor> brought,
+                                                                                       Error lost) mutable {
+                for (std::size_t i = 0; i < brought.size(); ++i)
+                  if (brought[i].valid()) frame->fetches[i] = std::move(brought[i]);
+                if (!done.error) done.error = std::move(lost);
+                caf::anon_send(scheduler, std::move(done));
+              });
   }
   cork_.reset();
 }
@@ -53,8 +58,8 @@ void SegmentWork::report() {
 void SegmentWork::send(std::uint32_t send, Tensor tensor) {
   const EdgeId edge = segment_.frame->plan().sends[send].edge;
   auto done = [put = Put{{segment_.step.session, segment_.step.step, edge}, 0, {}, {}},
-                                           peer = routes_->sends[segment_.partition][send],
-                                           rendezvous = routes_->rendezvous](Tensor copy, Error error) mutable {
+               peer = routes_->sends[segment_.partition][send],
+               rendezvous = routes_->rendezvous](Tensor copy, Error error) mutable {
     put.tensor = std::move(copy);
     put.error = std::move(error);
     if (peer) return caf::anon_send(peer, Outbound{std::move(put)});
@@ -75,15 +80,25 @@ bool SegmentWork::goes_to_sibling(std::uint32_t send) const {
 void SegmentWork::push(const PushTarget& target, Tensor gradient, Tensor indices) {
   std::uint64_t version = training_.min_version;
   if (pulled_)
-    if (const auto pulled = pulled_->find(target.slice); pulled != pulled_->end()) version = pulled->second.load(std::memory_order_relaxed);
+    if (const auto pulled = pulled_->find(target.slice); pulled != pulled_->end())
+      version = pulled->second.load(std::memory_order_relaxed);
   struct Rows {
     Tensor indices;
     Error error;
   };
   const auto rows = std::make_shared<Rows>();  // there before the gradient: copies end in order
-  device_.copy_to_host(std::move(indices), [rows](Tensor copy, Error error) { *rows = {std::move(copy), std::move(error)}; });
-  device_.copy_to_host(std::move(gradient), [push = Push{training_.worker, training_.step, training_.slot, target.slice,
-                                                         version, {}, {}, training_.job, training_.view},
+  device_.copy_to_host(std::move(indices), [rows](Tensor copy, Error error) {
+    *rows = {std::move(copy), std::move(error)};
+  });
+  device_.copy_to_host(std::move(gradient), [push = Push{training_.worker,
+                                                         training_.step,
+                                                         training_.slot,
+                                                         target.slice,
+                                                         version,
+                                                         {},
+                                                         {},
+                                                         training_.job,
+                                                         training_.view},
                                              rows, shard = routes_->shards.at(target.shard), scheduler = scheduler_,
                                              step = segment_.step](Tensor copy, Error error) mutable {
     if (!error) error = std::move(rows->error);
@@ -102,9 +117,11 @@ void SegmentWork::contribute(const ContributionTarget& target, Tensor tensor) {
   contribution->group = training_.group;
   contribution->channel = target.channel;
   contribution->sequence = training_.step;
-  contribution->spec = {.reduction = target.reduction, .dtype = tensor.dtype(), .shape = tensor.shape(), .name = target.name};
+  contribution->spec = {
+      .reduction = target.reduction, .dtype = tensor.dtype(), .shape = tensor.shape(), .name = target.name};
   contribution->key = RendezvousKey{segment_.step.session, segment_.step.step, collect_edge(target.channel)};
-  auto handed = [contribution, routes = routes_, scheduler = scheduler_, step = segment_.step](Tensor given, Error error) {
+  auto handed = [contribution, routes = routes_, scheduler = scheduler_, step = segment_.step](Tensor given,
+                                                                                               Error error) {
     if (error) {  // fails the step
       caf::anon_send(scheduler, Landed{step.session, step.step, 0, 0, {}, std::move(error)});
       return;

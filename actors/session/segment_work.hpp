@@ -1,5 +1,5 @@
-// One segment on its way through a device: runs it, sends what leaves it, and tells the scheduler, which handles that on the
-// device's thread if it is idle.
+// One segment on its way through a device: runs it, sends what leaves it, and tells the scheduler, which handles that
+// on the device's thread if it is idle.
 #pragma once
 
 #include <optional>
@@ -14,7 +14,12 @@ class SegmentWork final : public DeviceWork, private Outbox {
  public:
   SegmentWork(ReadySegment segment, Device& device, std::shared_ptr<const Routes> routes, TrainingStep training,
               std::shared_ptr<const PulledVersions> pulled, SchedulerActor scheduler)
-      : segment_(std::move(segment)), device_(device), routes_(std::move(routes)), training_(training), pulled_(std::move(pulled)), scheduler_(std::move(scheduler)) {}
+      : segment_(std::move(segment)),
+        device_(device),
+        routes_(std::move(routes)),
+        training_(training),
+        pulled_(std::move(pulled)),
+        scheduler_(std::move(scheduler)) {}
 
   // On the calling thread, without a report: for the scheduler itself.
   Error run_here();

@@ -59,7 +59,8 @@ class Session::Impl {
   Impl(std::unique_ptr<Task> owned_task, Task& on, const Graph& source, SessionOptions given)
       : owned(std::move(owned_task)), task(on), options(std::move(given)), graph(source.clone()) {}
 
-  Signature signature(const std::vector<Endpoint>& feeds, const std::vector<Endpoint>& fetches, const std::vector<Endpoint>& targets) const {
+  Signature signature(const std::vector<Endpoint>& feeds, const std::vector<Endpoint>& fetches,
+                      const std::vector<Endpoint>& targets) const {
     const auto name = [this](Endpoint e) {
       if (e.node >= graph->size())
         invalid_argument("the session does not know this tensor: it was added to the graph later (Session::extend)");
@@ -76,7 +77,8 @@ class Session::Impl {
   }
 
   Compiled compile_call(const CallKey& key, GraphId id) {
-    return compile(*graph, signature(key.feeds, key.fetches, key.targets), task.devices(), task.device(), task.kernels(),
+    return compile(*graph, signature(key.feeds, key.fetches, key.targets), task.devices(), task.device(),
+                   task.kernels(),
                    {.session = session,
                     .graph = id,
                     .client = task.name(),
@@ -146,7 +148,8 @@ class Session::Impl {
   void register_at(const TaskName& where, const proto::RegisterGraph& body) {
     std::string bytes;
     if (!body.SerializeToString(&bytes) || bytes.size() > (std::size_t{1} << 30))
-      fail(Code::resource_exhausted, "the part of the graph for {} is larger than 1 GiB: feed large constants, or load them into variables",
+      fail(Code::resource_exhausted,
+           "the part of the graph for {} is larger than 1 GiB: feed large constants, or load them into variables",
            where.to_string());
     users.insert(where);
     request(where, RegisterGraphRequest{task.token(), std::move(bytes)}, "to build its part of the graph");
@@ -162,15 +165,18 @@ class Session::Impl {
     self->monitor(node);
     self->send(node, std::move(message));
     Reply reply;
-    self->receive([&](const Reply& r) { reply = r; },
-                  [&](const caf::down_msg&) {
-                    reply = Reply::of(Error(Code::unavailable, fmt::format("{} is gone", where.to_string())));
-                  },
-                  caf::after(options.build_timeout) >> [&] {
-                    const auto& why = task.actors().why();
-                    reply = Reply::of(Error(Code::deadline_exceeded, fmt::format("{} had {} {}, and has not answered\n{}", where.to_string(), wait_time(options.build_timeout.count()), what,
-                                                                                 why ? why() : "")));
-                  });
+    self->receive(
+        [&](const Reply& r) { reply = r; },
+        [&](const caf::down_msg&) {
+          reply = Reply::of(Error(Code::unavailable, fmt::format("{} is gone", where.to_string())));
+        },
+        caf::after(options.build_timeout) >>
+            [&] {
+              const auto& why = task.actors().why();
+              reply = Reply::of(Error(Code::deadline_exceeded,
+                                      fmt::format("{} had {} {}, and has not answered\n{}", where.to_string(),
+                                                  wait_time(options.build_timeout.count()), what, why ? why() : "")));
+            });
     if (reply.error()) throw reply.error();
   }
 
@@ -206,14 +212,17 @@ class Session::Impl {
   std::shared_ptr<std::atomic<bool>> open = std::make_shared<std::atomic<bool>>(true);
 };
 
-StepId Callable::start(std::vector<Tensor> feeds, const RunOptions& options, std::function<void(StepResult)> done) const {
+StepId Callable::start(std::vector<Tensor> feeds, const RunOptions& options,
+                       std::function<void(StepResult)> done) const {
   return start(std::move(feeds), options, std::move(done), Wait::no);
 }
 
-StepId Callable::start(std::vector<Tensor> feeds, const RunOptions& options, std::function<void(StepResult)> done, Wait wait) const {
+StepId Callable::start(std::vector<Tensor> feeds, const RunOptions& options, std::function<void(StepResult)> done,
+                       Wait wait) const {
   if (!state_) fail(Code::failed_precondition, "this Callable belongs to no session");
   if (!*state_->open) fail(Code::failed_precondition, "the session is closed");
-  if (feeds.size() != state_->feeds.size()) invalid_argument("the call takes {} feeds, {} were given", state_->feeds.size(), feeds.size());
+  if (feeds.size() != state_->feeds.size())
+    invalid_argument("the call takes {} feeds, {} were given", state_->feeds.size(), feeds.size());
   for (std::size_t i = 0; i < feeds.size(); ++i) {
     const auto& [dtype, shape] = state_->feeds[i];
     if (feeds[i].dtype() != dtype || !shape.compatible_with(feeds[i].shape()))
@@ -226,8 +235,9 @@ StepId Callable::start(std::vector<Tensor> feeds, const RunOptions& options, std
     request.session = state_->session;
     request.graph = state_->graph;
     request.step = step;
-    request.random = RandomKey{state_->seed, options.random_step >= 0 ? static_cast<std::uint64_t>(options.random_step) : step.value,
-                               options.random_slot};
+    request.random =
+        RandomKey{state_->seed, options.random_step >= 0 ? static_cast<std::uint64_t>(options.random_step) : step.value,
+                  options.random_slot};
     request.training = options.training;
     request.feeds = std::move(feeds);
     request.fetches.resize(state_->num_fetches);
@@ -279,7 +289,8 @@ class Answer {
 
 std::vector<Tensor> Callable::operator()(std::vector<Tensor> feeds, const RunOptions& options) const {
   Answer answer;
-  start(std::move(feeds), options, [&answer](StepResult result) { answer.set(std::move(result)); }, Wait::yes);
+  start(
+      std::move(feeds), options, [&answer](StepResult result) { answer.set(std::move(result)); }, Wait::yes);
   StepResult result = answer.get();
   if (result.error) throw result.error;
   return std::move(result.fetches);
@@ -312,12 +323,13 @@ Session::~Session() { close(); }
 
 void Session::close() { impl_->close(); }
 
-Callable Session::callable(const std::vector<Output>& feeds, const std::vector<Output>& fetches, const std::vector<Output>& targets) {
+Callable Session::callable(const std::vector<Output>& feeds, const std::vector<Output>& fetches,
+                           const std::vector<Output>& targets) {
   return impl_->callable({endpoints(feeds), endpoints(fetches), endpoints(targets)});
 }
 
-std::vector<Tensor> Session::run(const Feeds& feeds, const std::vector<Output>& fetches, const std::vector<Output>& targets,
-                                 const RunOptions& options) {
+std::vector<Tensor> Session::run(const Feeds& feeds, const std::vector<Output>& fetches,
+                                 const std::vector<Output>& targets, const RunOptions& options) {
   std::vector<Output> fed;
   std::vector<Tensor> values;
   for (const auto& [output, tensor] : feeds) {
@@ -328,7 +340,8 @@ std::vector<Tensor> Session::run(const Feeds& feeds, const std::vector<Output>& 
 }
 
 void Session::cancel(StepId step) {
-  impl_->direct_steps->cancel(step, Error(Code::cancelled, fmt::format("step {} was cancelled by its client", step.value)));
+  impl_->direct_steps->cancel(step,
+                              Error(Code::cancelled, fmt::format("step {} was cancelled by its client", step.value)));
   caf::anon_send(impl_->task.scheduler(), CancelStep{impl_->session, step});
 }
 
@@ -336,15 +349,17 @@ void Session::extend(const Graph& graph) {
   std::lock_guard lock(impl_->mutex);
   const Graph& known = *impl_->graph;
   for (int id = 0; id < known.size(); ++id) {
-    const bool same = id < graph.size() && graph.node(id).name == known.node(id).name && graph.node(id).op == known.node(id).op &&
-                      graph.node(id).inputs == known.node(id).inputs;
+    const bool same = id < graph.size() && graph.node(id).name == known.node(id).name &&
+                      graph.node(id).op == known.node(id).op && graph.node(id).inputs == known.node(id).inputs;
     if (!same)
-      invalid_argument("the graph does not extend that of the session: node {} '{}' is not as it was", id, known.node(id).name);
+      invalid_argument("the graph does not extend that of the session: node {} '{}' is not as it was", id,
+                       known.node(id).name);
   }
   impl_->graph = graph.clone();
 }
 
-std::string Session::explain(const std::vector<Output>& feeds, const std::vector<Output>& fetches, const std::vector<Output>& targets) {
+std::string Session::explain(const std::vector<Output>& feeds, const std::vector<Output>& fetches,
+                             const std::vector<Output>& targets) {
   const CallKey key{endpoints(feeds), endpoints(fetches), endpoints(targets)};
   std::lock_guard lock(impl_->mutex);
   const Compiled compiled = impl_->compile_call(key, GraphId{0});

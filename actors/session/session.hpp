@@ -27,15 +27,16 @@ namespace troupe {
 class Task;
 
 struct SessionOptions {
-  std::uint64_t seed = 0;       // of random ops
-  bool optimize = true;         // fold constants, share common subexpressions
-  bool soft_placement = true;   // a device that is not there is replaced by one of the same task
-  // bf16 or f16: what graphs have as products of f32 is computed in that (graph/passes/mixed_precision.hpp). Variables, feeds
-  // and fetches stay as they are. Training in f16 needs a scaled loss (graph/loss_scaling.hpp).
+  std::uint64_t seed = 0;      // of random ops
+  bool optimize = true;        // fold constants, share common subexpressions
+  bool soft_placement = true;  // a device that is not there is replaced by one of the same task
+  // bf16 or f16: what graphs have as products of f32 is computed in that (graph/passes/mixed_precision.hpp). Variables,
+  // feeds and fetches stay as they are. Training in f16 needs a scaled loss (graph/loss_scaling.hpp).
   DType precision = DType::f32;
-  std::chrono::nanoseconds timeout{0};   // of each run that names none; 0: none
-  std::chrono::nanoseconds build_timeout = std::chrono::seconds(120);  // of a task that builds its part of a graph, or ends the session
-  std::vector<TaskName> shards;          // tasks that own the shards, if graphs pull and push
+  std::chrono::nanoseconds timeout{0};  // of each run that names none; 0: none
+  std::chrono::nanoseconds build_timeout =
+      std::chrono::seconds(120);  // of a task that builds its part of a graph, or ends the session
+  std::vector<TaskName> shards;   // tasks that own the shards, if graphs pull and push
   // Told where the nodes of each call run, a device and its nodes line by line, when it is compiled.
   std::function<void(const std::string&)> on_placement;
 };
@@ -58,7 +59,8 @@ class Callable {
   // Returns at once; the future has what the call above returns or throws. Forgetting it does not end the step.
   std::future<std::vector<Tensor>> async(std::vector<Tensor> feeds, const RunOptions& options = {}) const;
   // Do steps without a deadline run one after the other, in the order they were started? So it is if one device of this
-  // task runs all of the graph. Else steps in flight together overlap: they see variables before or after each other's updates.
+  // task runs all of the graph. Else steps in flight together overlap: they see variables before or after each other's
+  // updates.
   bool in_order() const;
   // The result, or the error, comes through `done`, on a thread of the runtime: keep it short. Returns the step's id.
   StepId start(std::vector<Tensor> feeds, const RunOptions& options, std::function<void(StepResult)> done) const;
@@ -67,7 +69,8 @@ class Callable {
   friend class Session;
   struct State;
   enum class Wait { no, yes };
-  StepId start(std::vector<Tensor> feeds, const RunOptions& options, std::function<void(StepResult)> done, Wait wait) const;
+  StepId start(std::vector<Tensor> feeds, const RunOptions& options, std::function<void(StepResult)> done,
+               Wait wait) const;
   std::shared_ptr<State> state_;
 };
 
@@ -83,8 +86,8 @@ class Session {
 
   // Runs one step and returns the fetches in order. Any tensor may be fed, not only placeholders; targets run without a
   // result. Throws Error: misuse, or the step's first error with its node, op, device and task.
-  std::vector<Tensor> run(const Feeds& feeds, const std::vector<Output>& fetches, const std::vector<Output>& targets = {},
-                          const RunOptions& options = {});
+  std::vector<Tensor> run(const Feeds& feeds, const std::vector<Output>& fetches,
+                          const std::vector<Output>& targets = {}, const RunOptions& options = {});
   std::vector<Tensor> run(const std::vector<Output>& fetches) { return run({}, fetches); }
   // The first output only.
   Tensor run(const Feeds& feeds, const Output& fetch) { return run(feeds, std::vector<Output>{fetch})[0]; }
@@ -92,19 +95,22 @@ class Session {
   // Runs nodes for their effects, such as an initializer.
   void run_targets(const std::vector<Output>& targets) { run({}, {}, targets); }
 
-  Callable callable(const std::vector<Output>& feeds, const std::vector<Output>& fetches, const std::vector<Output>& targets = {});
+  Callable callable(const std::vector<Output>& feeds, const std::vector<Output>& fetches,
+                    const std::vector<Output>& targets = {});
 
   // Asks a running step to stop; its run throws Code::cancelled.
   void cancel(StepId step);
 
-  // Takes up nodes added to `graph` since. Throws invalid_argument if it is not the session's graph with more at its end.
+  // Takes up nodes added to `graph` since. Throws invalid_argument if it is not the session's graph with more at its
+  // end.
   void extend(const Graph& graph);
 
   // Ends the session everywhere: steps in flight are cancelled, variables are freed. Callable twice.
   void close();
 
   // Plans and placement of a call, as text.
-  std::string explain(const std::vector<Output>& feeds, const std::vector<Output>& fetches, const std::vector<Output>& targets = {});
+  std::string explain(const std::vector<Output>& feeds, const std::vector<Output>& fetches,
+                      const std::vector<Output>& targets = {});
 
  private:
   class Impl;

@@ -24,16 +24,18 @@ struct TrainingStep {
   std::uint64_t min_version = 0;
   std::uint64_t group = 0;  // CollectiveGroup::id, if the graph has collectives: `step` is then their number
   const Device* group_device = nullptr;  // CollectiveGroup::device
-  std::uint64_t job = 0;    // the training job that has the shards
-  std::uint64_t view = 0;   // of its members, in which this worker joined
-  std::uint64_t after = 0;  // of a Pull
-  std::optional<std::uint64_t> number;  // what the training counts the step as; none: it is none of a training
+  std::uint64_t job = 0;                 // the training job that has the shards
+  std::uint64_t view = 0;                // of its members, in which this worker joined
+  std::uint64_t after = 0;               // of a Pull
+  std::optional<std::uint64_t> number;   // what the training counts the step as; none: it is none of a training
 };
 
 // What people count steps by: the training's number of it, or the session's.
-inline std::uint64_t number_of(const TrainingStep& training, StepId step) { return training.number.value_or(step.value); }
-// The same in words, that say whose number it is: "slot 1 of step 7" of a job with parameter servers, "step 7 of the training on
-// /job:worker/task:0" of another, "step 812 of session 3f2a".
+inline std::uint64_t number_of(const TrainingStep& training, StepId step) {
+  return training.number.value_or(step.value);
+}
+// The same in words, that say whose number it is: "slot 1 of step 7" of a job with parameter servers, "step 7 of the
+// training on /job:worker/task:0" of another, "step 812 of session 3f2a".
 std::string text_of(const TrainingStep& training, const StepKey& key, const TaskName& client);
 
 struct StepResult {
@@ -53,7 +55,9 @@ class KeptAnswers {
   ~KeptAnswers() { current_ = outer_; }
 
   // Where the answer of `request` has to be kept; null: nowhere.
-  static Answers* of(const StepRequest& request) { return current_ && current_->own_ != &request ? &current_->answers_ : nullptr; }
+  static Answers* of(const StepRequest& request) {
+    return current_ && current_->own_ != &request ? &current_->answers_ : nullptr;
+  }
   Answers take() { return std::move(answers_); }
 
  private:
@@ -63,7 +67,8 @@ class KeptAnswers {
   static inline constinit thread_local KeptAnswers* current_ = nullptr;
 };
 
-// One execution a client asks for. A request that is dropped on its way, because its task has shut down, is answered too.
+// One execution a client asks for. A request that is dropped on its way, because its task has shut down, is answered
+// too.
 class StepRequest final : public LocalWork {
  public:
   StepRequest() = default;
@@ -89,9 +94,9 @@ class StepRequest final : public LocalWork {
   RandomKey random;
   TrainingStep training;
   std::vector<Tensor> feeds;
-  std::vector<Tensor> fetches;             // as many as are wanted, empty: memory for the answer
-  std::int64_t deadline_ns = 0;            // steady clock; 0: none
-  std::function<void(StepResult)> done;    // called once, on a thread of the runtime: short, and throws nothing
+  std::vector<Tensor> fetches;           // as many as are wanted, empty: memory for the answer
+  std::int64_t deadline_ns = 0;          // steady clock; 0: none
+  std::function<void(StepResult)> done;  // called once, on a thread of the runtime: short, and throws nothing
 };
 
 // A device of the task and the actor in front of it.

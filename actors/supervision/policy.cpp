@@ -11,18 +11,18 @@ constexpr std::chrono::seconds kNewRow{10};
 constexpr int kRestarts = 5;
 
 constexpr std::array kPolicies = {
-    SupervisionPolicy{"node", 0, FailureScope::task},            // the directory of peers, sessions
-    SupervisionPolicy{"scheduler", 0, FailureScope::task},       // steps in flight
-    SupervisionPolicy{"rendezvous", 0, FailureScope::task},      // tensors under way
-    SupervisionPolicy{"collective", 0, FailureScope::task},      // places in groups
-    SupervisionPolicy{"device", 0, FailureScope::task},          // the stream
-    SupervisionPolicy{"partition", 0, FailureScope::actor},      // a plan: its registration fails
-    SupervisionPolicy{"peer", 0, FailureScope::link},            // frames for actors that are not there yet
-    SupervisionPolicy{"shard", 0, FailureScope::job},            // parameters
-    SupervisionPolicy{"coordinator", 0, FailureScope::job},      // members and tokens
-    SupervisionPolicy{"worker", 0, FailureScope::job},           // the worker's place
-    SupervisionPolicy{"checkpoint", kRestarts, FailureScope::job},    // nothing
-    SupervisionPolicy{"curves", kRestarts, FailureScope::actor},      // nothing
+    SupervisionPolicy{"node", 0, FailureScope::task},                   // the directory of peers, sessions
+    SupervisionPolicy{"scheduler", 0, FailureScope::task},              // steps in flight
+    SupervisionPolicy{"rendezvous", 0, FailureScope::task},             // tensors under way
+    SupervisionPolicy{"collective", 0, FailureScope::task},             // places in groups
+    SupervisionPolicy{"device", 0, FailureScope::task},                 // the stream
+    SupervisionPolicy{"partition", 0, FailureScope::actor},             // a plan: its registration fails
+    SupervisionPolicy{"peer", 0, FailureScope::link},                   // frames for actors that are not there yet
+    SupervisionPolicy{"shard", 0, FailureScope::job},                   // parameters
+    SupervisionPolicy{"coordinator", 0, FailureScope::job},             // members and tokens
+    SupervisionPolicy{"worker", 0, FailureScope::job},                  // the worker's place
+    SupervisionPolicy{"checkpoint", kRestarts, FailureScope::job},      // nothing
+    SupervisionPolicy{"curves", kRestarts, FailureScope::actor},        // nothing
     SupervisionPolicy{"introspector", kRestarts, FailureScope::actor},  // nothing
 };
 

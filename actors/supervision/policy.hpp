@@ -1,10 +1,12 @@
 // What becomes of an actor whose handler throws, which none should: one table for all roles.
 //
-//   restart     it goes on with its next message, after a pause that grows. Only where nothing is lost but the answer to the message.
-//   escalate    what it kept cannot be trusted any more: whoever depends on it is told the actor and the cause, and ends.
+//   restart     it goes on with its next message, after a pause that grows. Only where nothing is lost but the answer
+//               to the message.
+//   escalate    what it kept cannot be trusted any more: whoever depends on it is told the actor and the cause, and
+//               ends.
 //
-// Who restarts too often in a row escalates. A request that was being handled is answered with the cause in any case. Counted does all
-// this.
+// Who restarts too often in a row escalates. A request that was being handled is answered with the cause in any case.
+// Counted does all this.
 #pragma once
 
 #include <chrono>
@@ -20,7 +22,8 @@ enum class FailureScope : std::uint8_t {
   actor,  // it ends; who asks it hears that
   link,   // the connection ends with the cause on both sides, and is made again
   job,    // the training job ends on all tasks, or, if it is a worker's, on its task
-  task,   // all actors of the task end, its calls fail, and its connections end with the cause: to others the task is lost
+  task,   // all actors of the task end, its calls fail, and its connections end with the cause: to others the task is
+          // lost
 };
 std::string_view name(FailureScope scope);
 

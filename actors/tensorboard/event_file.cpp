@@ -28,7 +28,8 @@ std::uint64_t newest_in(FileSystem& files, const std::string& directory) {
     const char* begin = entry.name.data() + kPrefix.size();
     std::uint64_t seconds = 0;
     const auto [end, error] = std::from_chars(begin, entry.name.data() + entry.name.size(), seconds);
-    if (error == std::errc() && end - begin <= 10) newest = std::max(newest, seconds);  // others are not in the order of numbers
+    if (error == std::errc() && end - begin <= 10)
+      newest = std::max(newest, seconds);  // others are not in the order of numbers
   }
   return newest;
 }

@@ -8,19 +8,32 @@ namespace pb = proto::tensorboard;
 // DataType in types.proto.
 std::int32_t number_of(DType dtype) {
   switch (dtype) {
-    case DType::invalid: return 0;
-    case DType::f32: return 1;
-    case DType::f64: return 2;
-    case DType::f16: return 19;
-    case DType::bf16: return 14;
-    case DType::i8: return 6;
-    case DType::u8: return 4;
-    case DType::i16: return 5;
-    case DType::i32: return 3;
-    case DType::i64: return 9;
-    case DType::boolean: return 10;
-    case DType::string: return 7;
-    case DType::resource: return 20;
+    case DType::invalid:
+      return 0;
+    case DType::f32:
+      return 1;
+    case DType::f64:
+      return 2;
+    case DType::f16:
+      return 19;
+    case DType::bf16:
+      return 14;
+    case DType::i8:
+      return 6;
+    case DType::u8:
+      return 4;
+    case DType::i16:
+      return 5;
+    case DType::i32:
+      return 3;
+    case DType::i64:
+      return 9;
+    case DType::boolean:
+      return 10;
+    case DType::string:
+      return 7;
+    case DType::resource:
+      return 20;
   }
   return 0;
 }

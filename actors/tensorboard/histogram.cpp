@@ -45,7 +45,8 @@ std::vector<std::uint64_t> count(const Tensor& tensor, Histogram& out) {
     sum += value;
     sum_squares += value * value;
     const auto bucket = std::ranges::upper_bound(limits, value) - limits.begin();
-    ++counts[std::min(static_cast<std::size_t>(bucket), limits.size() - 1)];  // the greatest double is no limit to what is in the last
+    ++counts[std::min(static_cast<std::size_t>(bucket),
+                      limits.size() - 1)];  // the greatest double is no limit to what is in the last
   }
   if (finite > 0) {
     out.set_min(least);
@@ -59,16 +60,26 @@ std::vector<std::uint64_t> count(const Tensor& tensor, Histogram& out) {
 
 std::vector<std::uint64_t> count_any(const Tensor& tensor, Histogram& out) {
   switch (tensor.dtype()) {
-    case DType::f32: return count<float>(tensor, out);
-    case DType::f64: return count<double>(tensor, out);
-    case DType::f16: return count<Half>(tensor, out);
-    case DType::bf16: return count<BFloat16>(tensor, out);
-    case DType::i8: return count<std::int8_t>(tensor, out);
-    case DType::u8: return count<std::uint8_t>(tensor, out);
-    case DType::i16: return count<std::int16_t>(tensor, out);
-    case DType::i32: return count<std::int32_t>(tensor, out);
-    case DType::i64: return count<std::int64_t>(tensor, out);
-    default: invalid_argument("a histogram is of numbers, not of {}", name(tensor.dtype()));
+    case DType::f32:
+      return count<float>(tensor, out);
+    case DType::f64:
+      return count<double>(tensor, out);
+    case DType::f16:
+      return count<Half>(tensor, out);
+    case DType::bf16:
+      return count<BFloat16>(tensor, out);
+    case DType::i8:
+      return count<std::int8_t>(tensor, out);
+    case DType::u8:
+      return count<std::uint8_t>(tensor, out);
+    case DType::i16:
+      return count<std::int16_t>(tensor, out);
+    case DType::i32:
+      return count<std::int32_t>(tensor, out);
+    case DType::i64:
+      return count<std::int64_t>(tensor, out);
+    default:
+      invalid_argument("a histogram is of numbers, not of {}", name(tensor.dtype()));
   }
 }
 

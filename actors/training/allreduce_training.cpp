@@ -22,7 +22,8 @@ std::vector<TaskName> members(const Task& task) {
   for (const DeviceInfo& d : task.devices()) {
     const TaskName owner = d.name.task_name();
     if (owner.job == "ps")
-      fail(Code::failed_precondition, "mode allreduce keeps parameters on the workers; start the cluster without ps tasks ({} is one)",
+      fail(Code::failed_precondition,
+           "mode allreduce keeps parameters on the workers; start the cluster without ps tasks ({} is one)",
            owner.to_string());
     if (owner.job == "worker" && std::ranges::find(out, owner) == out.end()) out.push_back(owner);
   }
@@ -37,15 +38,23 @@ class RankTrainer {
   RankTrainer(const TrainingPlan& plan, std::vector<TaskName> workers)
       : plan_(plan),
         graph_(build_training_graph(plan.layers, plan.input, plan.loss, plan.optimizer,
-                                    {.batch = plan.options.batch, .micro_batches = plan.options.micro_batches, .loss_scaling = plan.loss_scaling, .clip_norm = plan.clip_norm, .sparse_mean = plan.options.sparse_mean, .all_reduce = true, .ops = &plan.task.ops()})),
+                                    {.batch = plan.options.batch,
+                                     .micro_batches = plan.options.micro_batches,
+                                     .loss_scaling = plan.loss_scaling,
+                                     .clip_norm = plan.clip_norm,
+                                     .sparse_mean = plan.options.sparse_mean,
+                                     .all_reduce = true,
+                                     .ops = &plan.task.ops()})),
         session_(plan.task, *graph_.graph, {.seed = plan.options.seed, .on_placement = plan.options.on_placement}),
-        group_(plan.task, "training", std::move(workers), {.timeout = plan.options.step_timeout, .stop = plan.options.stop}),
+        group_(plan.task, "training", std::move(workers),
+               {.timeout = plan.options.step_timeout, .stop = plan.options.stop}),
         batches_(plan.data.train, plan.options.seed, 2, plan.task.pinned_memory(), plan.task.actors().trace()),
         steps_per_epoch_(static_cast<std::uint64_t>(plan.data.train.size()) / examples_per_step()),
         settings_(job_settings(plan, group_.ranks(), 0, group_.ranks(), 0)),
         checkpoints_(plan, graph_, session_, settings_, group_.ranks(), steps_per_epoch_, group_.rank() == 0) {
     step_ = session_.callable({graph_.images[0], graph_.labels[0]}, {graph_.loss_sum, graph_.correct}, {graph_.train});
-    evaluate_ = session_.callable({graph_.eval_images, graph_.eval_labels}, {graph_.eval_loss_sum, graph_.eval_correct});
+    evaluate_ =
+        session_.callable({graph_.eval_images, graph_.eval_labels}, {graph_.eval_loss_sum, graph_.eval_correct});
   }
 
   Trained run() {
@@ -73,10 +82,15 @@ class RankTrainer {
     }
     Trained out;
     out.parameters = parameters();
-    out.result = {group_.rank() == 0, figures_.test_accuracy, at_.step, figures_.seconds,
-                  figures_.seconds > 0 ? static_cast<double>(at_.step * examples_per_step()) / figures_.seconds : 0, params_sha256(out.parameters)};
+    out.result = {group_.rank() == 0,
+                  figures_.test_accuracy,
+                  at_.step,
+                  figures_.seconds,
+                  figures_.seconds > 0 ? static_cast<double>(at_.step * examples_per_step()) / figures_.seconds : 0,
+                  params_sha256(out.parameters)};
     if (graph_.loss_scale) {
-      out.result.skipped_steps = static_cast<std::uint64_t>(session_.run(graph_.loss_scale->skipped).item<std::int64_t>());
+      out.result.skipped_steps =
+          static_cast<std::uint64_t>(session_.run(graph_.loss_scale->skipped).item<std::int64_t>());
       out.result.loss_scale = session_.run(graph_.loss_scale->scale).item<float>();
     }
     record_.does(TrainingRecord::Doing::waiting_in_barrier);
@@ -94,7 +108,8 @@ class RankTrainer {
     if (auto start = checkpoints_.newest()) {  // on rank 0
       at_ = start->state;
       values = std::move(start->values);
-      if (plan_.options.on_event) plan_.options.on_event({.kind = "goes_on", .task = {}, .step = at_.step, .text = start->text, .counts = {}});
+      if (plan_.options.on_event)
+        plan_.options.on_event({.kind = "goes_on", .task = {}, .step = at_.step, .text = start->text, .counts = {}});
     }
     share_start(values);
     const std::string exchange = group_.join_devices();
@@ -104,15 +119,18 @@ class RankTrainer {
     session_.run(checkpoints_.feeds_of(values), std::vector<Output>{}, {graph_.initializer}, {.random_step = 0});
     std::string settings = settings_;
     std::ranges::replace(settings, '\n', ' ');
-    group_.barrier(fmt::format("training with {} checkpoint_every={} graph={:x} step={} parameters={}", settings,
-                               plan_.options.checkpoint.empty() ? "never" : fmt::format("{}", plan_.options.checkpoint_every),
-                               fingerprint(*graph_.graph), at_.step, params_sha256(parameters())));
+    group_.barrier(
+        fmt::format("training with {} checkpoint_every={} graph={:x} step={} parameters={}", settings,
+                    plan_.options.checkpoint.empty() ? "never" : fmt::format("{}", plan_.options.checkpoint_every),
+                    fingerprint(*graph_.graph), at_.step, params_sha256(parameters())));
   }
 
   // Rank 0 tells the others where the job goes on, and with what values. The sums of the epoch under way stay with it.
   void share_start(std::map<std::string, Tensor>& values) {
     const auto number = [](auto value) { return static_cast<std::int64_t>(value); };
-    const Tensor where = group_.broadcast(Tensor::vector<std::int64_t>({number(at_.epoch), number(at_.step), at_.job_ns, at_.epoch_ns}), 0, "where the job begins");
+    const Tensor where =
+        group_.broadcast(Tensor::vector<std::int64_t>({number(at_.epoch), number(at_.step), at_.job_ns, at_.epoch_ns}),
+                         0, "where the job begins");
     const auto told = where.data<std::int64_t>();
     at_.epoch = static_cast<std::uint32_t>(told[0]);
     at_.step = static_cast<std::uint64_t>(told[1]);
@@ -147,7 +165,8 @@ class RankTrainer {
       const auto figures = finish(std::move(running));
       curves_->step_done(at_.step, figures[0].item<float>(), static_cast<std::uint64_t>(plan_.options.batch));
       const auto examples = static_cast<std::uint64_t>(plan_.options.batch);
-      record_.computed(at_.step, group_.rank(), began, figures[0].item<float>() / static_cast<double>(examples), examples);
+      record_.computed(at_.step, group_.rank(), began, figures[0].item<float>() / static_cast<double>(examples),
+                       examples);
       ++at_.step;
       at_.loss_sum += figures[0].item<float>();
       at_.correct += static_cast<std::uint64_t>(figures[1].item<std::int64_t>());
@@ -159,12 +178,18 @@ class RankTrainer {
     report();
   }
 
-  // After so many steps of the epoch. All ranks have the same variables, so one writes them; the figures are those of all.
+  // After so many steps of the epoch. All ranks have the same variables, so one writes them; the figures are those of
+  // all.
   void save(std::uint64_t steps) {
     JobState state = at_;
-    state.loss_sum = group_.all_reduce(Tensor::scalar(at_.loss_sum), Reduction::sum, fmt::format("loss up to step {}", at_.step)).item<double>();
-    state.correct = static_cast<std::uint64_t>(
-        group_.all_reduce(Tensor::scalar(static_cast<std::int64_t>(at_.correct)), Reduction::sum, fmt::format("correct up to step {}", at_.step)).item<std::int64_t>());
+    state.loss_sum =
+        group_.all_reduce(Tensor::scalar(at_.loss_sum), Reduction::sum, fmt::format("loss up to step {}", at_.step))
+            .item<double>();
+    state.correct =
+        static_cast<std::uint64_t>(group_
+                                       .all_reduce(Tensor::scalar(static_cast<std::int64_t>(at_.correct)),
+                                                   Reduction::sum, fmt::format("correct up to step {}", at_.step))
+                                       .item<std::int64_t>());
     state.examples = steps * examples_per_step();
     checkpoints_.read(state.step, true);
     checkpoints_.save(state);
@@ -189,8 +214,13 @@ class RankTrainer {
     const RunOptions options{.timeout = 2 * plan_.options.step_timeout,
                              .random_step = static_cast<std::int64_t>(at_.step),
                              .random_slot = group_.rank(),
-                             .training = {.worker = group_.rank(), .step = operations_++, .group = group_.id(), .group_device = group_.device(), .number = at_.step}};
-    out.step = step_.start({batch.images, batch.labels}, options, [promise](StepResult r) { promise->set_value(std::move(r)); });
+                             .training = {.worker = group_.rank(),
+                                          .step = operations_++,
+                                          .group = group_.id(),
+                                          .group_device = group_.device(),
+                                          .number = at_.step}};
+    out.step = step_.start({batch.images, batch.labels}, options,
+                           [promise](StepResult r) { promise->set_value(std::move(r)); });
     return out;
   }
   std::vector<Tensor> finish(Running running) {
@@ -213,18 +243,21 @@ class RankTrainer {
     record_.does(TrainingRecord::Doing::evaluating);
     const std::int64_t n = plan_.data.test.size(), ranks = group_.ranks(), rank = group_.rank();
     const std::int64_t right = evaluate(n * rank / ranks, n * (rank + 1) / ranks);
-    const Tensor losses = group_.all_reduce(Tensor::scalar(at_.loss_sum), Reduction::sum, fmt::format("loss of epoch {}", at_.epoch));
-    const Tensor counts = group_.all_reduce(Tensor::vector<std::int64_t>({static_cast<std::int64_t>(at_.correct), right}), Reduction::sum,
-                                            fmt::format("counts of epoch {}", at_.epoch));
+    const Tensor losses =
+        group_.all_reduce(Tensor::scalar(at_.loss_sum), Reduction::sum, fmt::format("loss of epoch {}", at_.epoch));
+    const Tensor counts =
+        group_.all_reduce(Tensor::vector<std::int64_t>({static_cast<std::int64_t>(at_.correct), right}), Reduction::sum,
+                          fmt::format("counts of epoch {}", at_.epoch));
     const auto images = static_cast<double>(steps_per_epoch_ * examples_per_step());
     const auto seconds = [](std::int64_t ns) { return static_cast<double>(ns) / 1e9; };
-    figures_ = EpochDone{.epoch = at_.epoch,
-                         .loss = losses.item<double>() / images,
-                         .train_accuracy = static_cast<double>(counts.data<std::int64_t>()[0]) / images,
-                         .test_accuracy = n == 0 ? 0 : static_cast<double>(counts.data<std::int64_t>()[1]) / static_cast<double>(n),
-                         .images_per_second = at_.epoch_ns > 0 ? images / seconds(at_.epoch_ns) : 0,
-                         .steps = at_.step,
-                         .seconds = seconds(at_.job_ns)};
+    figures_ = EpochDone{
+        .epoch = at_.epoch,
+        .loss = losses.item<double>() / images,
+        .train_accuracy = static_cast<double>(counts.data<std::int64_t>()[0]) / images,
+        .test_accuracy = n == 0 ? 0 : static_cast<double>(counts.data<std::int64_t>()[1]) / static_cast<double>(n),
+        .images_per_second = at_.epoch_ns > 0 ? images / seconds(at_.epoch_ns) : 0,
+        .steps = at_.step,
+        .seconds = seconds(at_.job_ns)};
     if (rank == 0 && plan_.options.on_epoch) plan_.options.on_epoch(figures_);
     curves_->epoch_done(figures_);
     if (curves_->on()) curves_->parameters(at_.step, parameters());
@@ -252,7 +285,7 @@ class RankTrainer {
   std::optional<TrainingCurves> curves_;
   TrainingRecord& record_ = plan_.task.introspection().training();
   Callable step_, evaluate_;
-  JobState at_;  // steps that are complete, and the epoch of the next; of its figures this rank's part
+  JobState at_;                   // steps that are complete, and the epoch of the next; of its figures this rank's part
   std::uint64_t operations_ = 0;  // steps begun, in the channels of the group
   EpochDone figures_;
 };
@@ -263,7 +296,8 @@ Trained train_by_all_reduce(const TrainingPlan& plan) {
   std::vector<TaskName> workers = members(plan.task);
   const TaskName& self = plan.task.name();
   if (std::ranges::find(workers, self) == workers.end())
-    fail(Code::failed_precondition, "mode allreduce trains on the workers of a cluster, and {} is none", self.to_string());
+    fail(Code::failed_precondition, "mode allreduce trains on the workers of a cluster, and {} is none",
+         self.to_string());
   const auto ranks = static_cast<int>(workers.size());
   if (plan.options.slots != 0 && plan.options.slots != ranks)
     invalid_argument("a step of mode allreduce has a slot for each worker: {}, not {}", ranks, plan.options.slots);

@@ -15,7 +15,10 @@ class EpochBatches {
  public:
   // `in_use`: how many batches are held at a time. `memory`: Batch::memory.
   EpochBatches(const Dataset& train, std::uint64_t seed, std::size_t in_use, Allocator* memory, Trace& trace)
-      : train_(train), seed_(seed), batches_(in_use, Batch{.images = {}, .labels = {}, .memory = memory}), trace_(trace) {}
+      : train_(train),
+        seed_(seed),
+        batches_(in_use, Batch{.images = {}, .labels = {}, .memory = memory}),
+        trace_(trace) {}
 
   // The batch's tensors may be reused by the call `in_use` calls later, once nobody else holds them.
   const Batch& get(std::uint32_t epoch, std::uint64_t begin, std::uint64_t end) {
@@ -24,8 +27,10 @@ class EpochBatches {
       order_ = permutation(seed_, epoch, static_cast<std::uint64_t>(train_.size()));
       epoch_ = epoch;
     }
-    if (end > order_.size() || begin > end) fail(Code::out_of_range, "examples [{}, {}) of {}", begin, end, order_.size());
-    indices_.assign(order_.begin() + static_cast<std::ptrdiff_t>(begin), order_.begin() + static_cast<std::ptrdiff_t>(end));
+    if (end > order_.size() || begin > end)
+      fail(Code::out_of_range, "examples [{}, {}) of {}", begin, end, order_.size());
+    indices_.assign(order_.begin() + static_cast<std::ptrdiff_t>(begin),
+                    order_.begin() + static_cast<std::ptrdiff_t>(end));
     Batch& batch = batches_[next_];
     next_ = (next_ + 1) % batches_.size();
     gather(train_, indices_, batch);

@@ -14,7 +14,8 @@ const Error kWriterFailed(Code::aborted, "the actor that writes checkpoints has 
 
 std::string size_of(std::uint64_t bytes) {
   if (bytes < 10'000) return fmt::format("{} bytes", bytes);
-  return bytes < 100'000'000 ? fmt::format("{:.1f} MB", static_cast<double>(bytes) / 1e6) : fmt::format("{:.2f} GB", static_cast<double>(bytes) / 1e9);
+  return bytes < 100'000'000 ? fmt::format("{:.1f} MB", static_cast<double>(bytes) / 1e6)
+                             : fmt::format("{:.2f} GB", static_cast<double>(bytes) / 1e9);
 }
 
 std::uint64_t bytes_of(const CheckpointManifest& manifest) {
@@ -27,40 +28,51 @@ double seconds_since(CheckpointKeeper::Clock::time_point begin) {
   return std::chrono::duration<double>(CheckpointKeeper::Clock::now() - begin).count();
 }
 
-void commit_and_tell(FileSystem& files, const CheckpointManifest& manifest, const std::string& directory, int kept, CheckpointKeeper::Clock::time_point began,
-                     const std::function<void(const JobEvent&)>& tell) {
+void commit_and_tell(FileSystem& files, const CheckpointManifest& manifest, const std::string& directory, int kept,
+                     CheckpointKeeper::Clock::time_point began, const std::function<void(const JobEvent&)>& tell) {
   commit_checkpoint(files, directory, manifest);
   const std::uint64_t bytes = bytes_of(manifest), written = manifest.shards.size() + 1;
   const double seconds = seconds_since(began);
-  tell({.kind = "saved", .task = {}, .step = manifest.id.version, .seconds = seconds,
-        .text = fmt::format("saved step {} in '{}': {} files, {} in {:.2f} s", manifest.id.version, directory, written, size_of(bytes), seconds),
+  tell({.kind = "saved",
+        .task = {},
+        .step = manifest.id.version,
+        .seconds = seconds,
+        .text = fmt::format("saved step {} in '{}': {} files, {} in {:.2f} s", manifest.id.version, directory, written,
+                            size_of(bytes), seconds),
         .counts = {{"files", written}, {"bytes", bytes}}});
   try {
     remove_old_checkpoints(files, directory, kept, manifest.id.version);
   } catch (...) {
-    tell({.kind = "save_failed", .task = {}, .step = manifest.id.version,
-          .text = fmt::format("old checkpoints in '{}' could not be removed: {}", directory, current_error().message()), .counts = {}});
+    tell({.kind = "save_failed",
+          .task = {},
+          .step = manifest.id.version,
+          .text = fmt::format("old checkpoints in '{}' could not be removed: {}", directory, current_error().message()),
+          .counts = {}});
   }
 }
 
 }  // namespace
 
-CheckpointKeeper::CheckpointKeeper(const TrainingPlan& plan, std::function<void(const Error&)> failed) : about_(std::make_shared<About>(plan.files)) {
+CheckpointKeeper::CheckpointKeeper(const TrainingPlan& plan, std::function<void(const Error&)> failed)
+    : about_(std::make_shared<About>(plan.files)) {
   const TrainingOptions& options = plan.options;
   about_->directory = options.checkpoint;
   about_->kept = options.checkpoints_kept;
   about_->epochs = static_cast<std::uint32_t>(options.epochs);
   about_->on_event = options.on_event ? options.on_event : [](const JobEvent&) {};
-  if (keeps() && options.checkpoints_kept < 1) invalid_argument("of the checkpoints in '{}' at least one is kept, not {}", options.checkpoint, options.checkpoints_kept);
+  if (keeps() && options.checkpoints_kept < 1)
+    invalid_argument("of the checkpoints in '{}' at least one is kept, not {}", options.checkpoint,
+                     options.checkpoints_kept);
   if (keeps() || !options.provenance.empty())
-    writer_ = plan.task.system().spawn<CheckpointActorImpl, caf::detached>(plan.task.actors().add("checkpoint", plan.task.name().to_string()),
-                                                                               [about = about_, failed = std::move(failed)](const Error& why) {
-                                                                                 {
-                                                                                   const std::lock_guard lock(about->mutex);
-                                                                                   about->failure = why;
-                                                                                 }
-                                                                                 if (failed) failed(why);
-                                                                               });
+    writer_ = plan.task.system().spawn<CheckpointActorImpl, caf::detached>(
+        plan.task.actors().add("checkpoint", plan.task.name().to_string()),
+        [about = about_, failed = std::move(failed)](const Error& why) {
+          {
+            const std::lock_guard lock(about->mutex);
+            about->failure = why;
+          }
+          if (failed) failed(why);
+        });
 }
 
 void CheckpointKeeper::stop() const {
@@ -69,20 +81,30 @@ void CheckpointKeeper::stop() const {
 
 std::optional<Checkpoint> CheckpointKeeper::newest(const std::string& settings) const {
   if (!keeps()) return std::nullopt;
-  make_directories(about_->files, about_->directory);  // now: when it is to be written to, that it cannot be made would cost what was trained
-  auto found = newest_whole_checkpoint(about_->files, about_->directory, [&](const std::string& folder, const Error& reason) {
-    about_->on_event({.kind = "passed_over", .task = {}, .text = fmt::format("checkpoint '{}' is passed over: {}", folder, reason.message()), .counts = {}});
-  });
+  make_directories(
+      about_->files,
+      about_->directory);  // now: when it is to be written to, that it cannot be made would cost what was trained
+  auto found =
+      newest_whole_checkpoint(about_->files, about_->directory, [&](const std::string& folder, const Error& reason) {
+        about_->on_event({.kind = "passed_over",
+                          .task = {},
+                          .text = fmt::format("checkpoint '{}' is passed over: {}", folder, reason.message()),
+                          .counts = {}});
+      });
   if (!found) return found;
   const std::string wanted = settings_to_keep(settings);
   if (found->manifest().settings != wanted) {
     const bool ranks = found->manifest().job.mode == name(JobMode::allreduce);
-    fail(Code::failed_precondition, "checkpoint '{}' is of another job: {}; take another directory, or the options of that job{}", found->folder(),
+    fail(Code::failed_precondition,
+         "checkpoint '{}' is of another job: {}; take another directory, or the options of that job{}", found->folder(),
          setting_differences(wanted, found->manifest().settings),
-         ranks ? fmt::format(" (a step of mode allreduce has a slot for each worker, and there were {})", found->manifest().job.slots) : "");
+         ranks ? fmt::format(" (a step of mode allreduce has a slot for each worker, and there were {})",
+                             found->manifest().job.slots)
+               : "");
   }
   if (found->manifest().job.epoch >= about_->epochs)
-    fail(Code::failed_precondition, "checkpoint '{}' is in epoch {} already, and this job has {}: it can have more epochs than before, not fewer",
+    fail(Code::failed_precondition,
+         "checkpoint '{}' is in epoch {} already, and this job has {}: it can have more epochs than before, not fewer",
          found->folder(), found->manifest().job.epoch + 1, about_->epochs);
   return found;
 }
@@ -105,20 +127,25 @@ void CheckpointKeeper::check() const {
   if (about_->failure) throw about_->failure;
 }
 
-void CheckpointKeeper::run(std::function<void()> work) const { caf::anon_send(writer_, WriteCheckpoint{std::make_shared<FileWork>(std::move(work))}); }
+void CheckpointKeeper::run(std::function<void()> work) const {
+  caf::anon_send(writer_, WriteCheckpoint{std::make_shared<FileWork>(std::move(work))});
+}
 
-void CheckpointKeeper::write(const CheckpointId& id, ShardContents contents, std::function<void(const ShardManifest&, const Error&)> done) const {
+void CheckpointKeeper::write(const CheckpointId& id, ShardContents contents,
+                             std::function<void(const ShardManifest&, const Error&)> done) const {
   const auto dropped = [done] { done({}, kWriterFailed); };
-  post([id, contents = std::move(contents), done = std::move(done), about = about_]() mutable {
-    ShardManifest written;
-    Error error;
-    try {
-      written = write_shard(about->files, about->directory, id, std::move(contents));
-    } catch (...) {
-      error = current_error();
-    }
-    done(written, error);
-  }, dropped);
+  post(
+      [id, contents = std::move(contents), done = std::move(done), about = about_]() mutable {
+        ShardManifest written;
+        Error error;
+        try {
+          written = write_shard(about->files, about->directory, id, std::move(contents));
+        } catch (...) {
+          error = current_error();
+        }
+        done(written, error);
+      },
+      dropped);
 }
 
 void CheckpointKeeper::commit(CheckpointManifest manifest, Clock::time_point began, std::function<void()> done) const {
@@ -126,26 +153,32 @@ void CheckpointKeeper::commit(CheckpointManifest manifest, Clock::time_point beg
     about->on_event(failed_to_save(step, about->directory, kWriterFailed));
     done();
   };
-  post([manifest = std::move(manifest), began, done = std::move(done), about = about_] {
-    try {
-      commit_and_tell(about->files, manifest, about->directory, about->kept, began, about->on_event);
-    } catch (...) {
-      about->on_event(failed_to_save(manifest.id.version, about->directory, current_error()));
-    }
-    done();
-  }, dropped);
+  post(
+      [manifest = std::move(manifest), began, done = std::move(done), about = about_] {
+        try {
+          commit_and_tell(about->files, manifest, about->directory, about->kept, began, about->on_event);
+        } catch (...) {
+          about->on_event(failed_to_save(manifest.id.version, about->directory, current_error()));
+        }
+        done();
+      },
+      dropped);
 }
 
 void CheckpointKeeper::save(CheckpointManifest manifest, ShardContents contents, Clock::time_point began) const {
-  const auto dropped = [step = manifest.id.version, about = about_] { about->on_event(failed_to_save(step, about->directory, kWriterFailed)); };
-  post([manifest = std::move(manifest), contents = std::move(contents), began, about = about_]() mutable {
-    try {
-      manifest.shards = {write_shard(about->files, about->directory, manifest.id, std::move(contents))};
-      commit_and_tell(about->files, manifest, about->directory, about->kept, began, about->on_event);
-    } catch (...) {
-      about->on_event(failed_to_save(manifest.id.version, about->directory, current_error()));
-    }
-  }, dropped);
+  const auto dropped = [step = manifest.id.version, about = about_] {
+    about->on_event(failed_to_save(step, about->directory, kWriterFailed));
+  };
+  post(
+      [manifest = std::move(manifest), contents = std::move(contents), began, about = about_]() mutable {
+        try {
+          manifest.shards = {write_shard(about->files, about->directory, manifest.id, std::move(contents))};
+          commit_and_tell(about->files, manifest, about->directory, about->kept, began, about->on_event);
+        } catch (...) {
+          about->on_event(failed_to_save(manifest.id.version, about->directory, current_error()));
+        }
+      },
+      dropped);
 }
 
 bool CheckpointKeeper::may_save(std::uint64_t step) const {
@@ -156,9 +189,14 @@ bool CheckpointKeeper::may_save(std::uint64_t step) const {
 
 void CheckpointKeeper::leave_out(std::uint64_t step) const {
   if (about_->told.exchange(true)) return;
-  about_->on_event({.kind = "save_left_out", .task = {}, .step = step,
-                    .text = fmt::format("step {} is not saved in '{}': the save before is still being written; so it may be with others", step, directory()),
-                    .counts = {}});
+  about_->on_event(
+      {.kind = "save_left_out",
+       .task = {},
+       .step = step,
+       .text =
+           fmt::format("step {} is not saved in '{}': the save before is still being written; so it may be with others",
+                       step, directory()),
+       .counts = {}});
 }
 
 void CheckpointKeeper::wait(const TrainingOptions& options) const {
@@ -169,7 +207,8 @@ void CheckpointKeeper::wait(const TrainingOptions& options) const {
   while (all.wait_for(std::chrono::milliseconds(200)) != std::future_status::ready) check_stop(options);
 }
 
-CheckpointManifest manifest_of(const TrainingPlan& plan, const std::string& settings, std::uint32_t slots, std::uint64_t steps_per_epoch) {
+CheckpointManifest manifest_of(const TrainingPlan& plan, const std::string& settings, std::uint32_t slots,
+                               std::uint64_t steps_per_epoch) {
   CheckpointManifest out;
   out.settings = settings_to_keep(settings);
   for (char c : out.settings) out.fingerprint = (out.fingerprint ^ static_cast<unsigned char>(c)) * 0x100000001b3ull;
@@ -198,14 +237,19 @@ void set_state(CheckpointManifest& manifest, const JobState& state, std::uint64_
 JobState state_in(const Checkpoint& from) { return JobState::parse(from.manifest().job.extra); }
 
 JobEvent failed_to_save(std::uint64_t step, const std::string& directory, const Error& why) {
-  return {.kind = "save_failed", .task = {}, .step = step,
-          .text = fmt::format("step {} could not be saved in '{}': {}; training goes on", step, directory, why.message()), .counts = {}};
+  return {
+      .kind = "save_failed",
+      .task = {},
+      .step = step,
+      .text = fmt::format("step {} could not be saved in '{}': {}; training goes on", step, directory, why.message()),
+      .counts = {}};
 }
 
 std::string going_on(const Checkpoint& from, std::uint32_t epochs) {
   const CheckpointManifest& manifest = from.manifest();
   const std::uint64_t step = state_in(from).step;
-  if (step < epochs * manifest.job.steps_per_epoch) return fmt::format("the job goes on from step {}, which '{}' has", step, from.folder());
+  if (step < epochs * manifest.job.steps_per_epoch)
+    return fmt::format("the job goes on from step {}, which '{}' has", step, from.folder());
   return fmt::format("the job is over: '{}' has its last step, {}; give it more epochs to go on", from.folder(), step);
 }
 

@@ -1,4 +1,5 @@
-// The checkpoints of a job, in all modes: finds the newest, writes others while training goes on, says what became of them.
+// The checkpoints of a job, in all modes: finds the newest, writes others while training goes on, says what became of
+// them.
 #pragma once
 
 #include <atomic>
@@ -17,15 +18,15 @@
 
 namespace troupe {
 
-// Files are written by an actor of its own, one piece of work after the other: a save takes from training the memory of what is
-// saved, which nobody may write to until then, and no time. What fails is told, and harms nothing. Thread-safe.
+// Files are written by an actor of its own, one piece of work after the other: a save takes from training the memory of
+// what is saved, which nobody may write to until then, and no time. What fails is told, and harms nothing. Thread-safe.
 class CheckpointKeeper {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // Nothing is kept of a plan without a directory. Throws invalid_argument for options that make no sense. Does not refer to the
-  // plan afterwards, but to its files.
-  // `failed`: the actor that writes has failed for good (actors/supervision/policy.hpp), on its thread; what it had to write is told to have failed.
+  // Nothing is kept of a plan without a directory. Throws invalid_argument for options that make no sense. Does not
+  // refer to the plan afterwards, but to its files. `failed`: the actor that writes has failed for good
+  // (actors/supervision/policy.hpp), on its thread; what it had to write is told to have failed.
   explicit CheckpointKeeper(const TrainingPlan& plan, std::function<void(const Error&)> failed = nullptr);
   ~CheckpointKeeper() { stop(); }
   CheckpointKeeper(const CheckpointKeeper&) = delete;
@@ -35,19 +36,22 @@ class CheckpointKeeper {
   const std::string& directory() const { return about_->directory; }
   FileSystem& files() const { return about_->files; }
 
-  // What a job with these settings goes on from, if there is any; those that are passed over are told. Makes the directory. Throws
-  // what FileSystem does, and failed_precondition if the newest is of another job, or of an epoch that this job does not have.
+  // What a job with these settings goes on from, if there is any; those that are passed over are told. Makes the
+  // directory. Throws what FileSystem does, and failed_precondition if the newest is of another job, or of an epoch
+  // that this job does not have.
   std::optional<Checkpoint> newest(const std::string& settings) const;
 
   // A shard's file. `done` is called on the writer's thread with what to tell the coordinator, or the error.
-  void write(const CheckpointId& id, ShardContents contents, std::function<void(const ShardManifest&, const Error&)> done) const;
-  // All shards have written; `began`: when they were asked to. Removes those that are too many. `done`: likewise, in any case.
+  void write(const CheckpointId& id, ShardContents contents,
+             std::function<void(const ShardManifest&, const Error&)> done) const;
+  // All shards have written; `began`: when they were asked to. Removes those that are too many. `done`: likewise, in
+  // any case.
   void commit(CheckpointManifest manifest, Clock::time_point began, std::function<void()> done) const;
   // Both, of a job that is one shard.
   void save(CheckpointManifest manifest, ShardContents contents, Clock::time_point began) const;
 
-  // Other files of the job: `work`, which does not throw, is run on the writer's thread, in its turn. There is a writer if the plan has a
-  // directory of checkpoints or of provenance.
+  // Other files of the job: `work`, which does not throw, is run on the writer's thread, in its turn. There is a writer
+  // if the plan has a directory of checkpoints or of provenance.
   void run(std::function<void()> work) const;
   // Throws why it writes no more.
   void check() const;
@@ -69,7 +73,7 @@ class CheckpointKeeper {
     int kept = 1;
     std::uint32_t epochs = 0;
     std::function<void(const JobEvent&)> on_event;
-    std::atomic<int> writing{0};  // pieces of work that wait, or are under way
+    std::atomic<int> writing{0};    // pieces of work that wait, or are under way
     std::atomic<bool> told{false};  // that a save was left out
     std::mutex mutex;
     Error failure;  // of the writer
@@ -82,7 +86,8 @@ class CheckpointKeeper {
 };
 
 // What the checkpoints of a job have in common, and what one of them says of where the job stands.
-CheckpointManifest manifest_of(const TrainingPlan& plan, const std::string& settings, std::uint32_t slots, std::uint64_t steps_per_epoch);
+CheckpointManifest manifest_of(const TrainingPlan& plan, const std::string& settings, std::uint32_t slots,
+                               std::uint64_t steps_per_epoch);
 void set_state(CheckpointManifest& manifest, const JobState& state, std::uint64_t version, std::uint64_t attempt);
 // Throws data_loss.
 JobState state_in(const Checkpoint& from);

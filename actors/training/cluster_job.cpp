@@ -7,13 +7,19 @@
 
 namespace troupe {
 ClusterJob::ClusterJob(const TrainingPlan& plan)
-    : graph(build_training_graph(
-          plan.layers, plan.input, plan.loss, plan.optimizer,
-          {.batch = plan.options.batch, .micro_batches = plan.options.micro_batches, .loss_scaling = plan.loss_scaling, .clip_norm = plan.clip_norm, .on_shards = true, .ops = &plan.task.ops()})) {
+    : graph(build_training_graph(plan.layers, plan.input, plan.loss, plan.optimizer,
+                                 {.batch = plan.options.batch,
+                                  .micro_batches = plan.options.micro_batches,
+                                  .loss_scaling = plan.loss_scaling,
+                                  .clip_norm = plan.clip_norm,
+                                  .on_shards = true,
+                                  .ops = &plan.task.ops()})) {
   workers = static_cast<std::uint32_t>(plan.task.cluster().count("worker"));
   shards = static_cast<std::uint32_t>(plan.task.cluster().count("ps"));
-  if (shards == 0) fail(Code::failed_precondition, "this mode needs a cluster with at least one ps task; there is none");
-  if (workers == 0) fail(Code::failed_precondition, "this mode needs a cluster with at least one worker; there is none");
+  if (shards == 0)
+    fail(Code::failed_precondition, "this mode needs a cluster with at least one ps task; there is none");
+  if (workers == 0)
+    fail(Code::failed_precondition, "this mode needs a cluster with at least one worker; there is none");
   const TrainingOptions& o = plan.options;
   if (o.min_workers < 0 || o.min_workers > static_cast<int>(workers))
     invalid_argument("training begins with at least {} workers, but the cluster has {}", o.min_workers, workers);
@@ -24,7 +30,8 @@ ClusterJob::ClusterJob(const TrainingPlan& plan)
   check_training(plan, static_cast<int>(slots));
   backups = static_cast<std::uint32_t>(o.backups);
   if (o.slots == 0 && backups > 0) {
-    if (backups >= workers) invalid_argument("{} workers with {} backup slots leave no slot: give the number of slots", workers, backups);
+    if (backups >= workers)
+      invalid_argument("{} workers with {} backup slots leave no slot: give the number of slots", workers, backups);
     slots = workers - backups;
   }
   map = ShardMap(updated_variables(*graph.graph), static_cast<int>(shards));
@@ -46,15 +53,15 @@ std::vector<std::uint32_t> ClusterJob::owning_shards() const {
   return {owners.begin(), owners.end()};
 }
 
-Joined await_joined(const TrainingPlan& plan, Attempt& attempt, WorkerMailbox& mailbox, Incarnation incarnation, JobRoutes routes,
-                    const std::function<void(const Joined&)>& prepare) {
+Joined await_joined(const TrainingPlan& plan, Attempt& attempt, WorkerMailbox& mailbox, Incarnation incarnation,
+                    JobRoutes routes, const std::function<void(const Joined&)>& prepare) {
   const auto deadline = std::chrono::steady_clock::now() + attempt.join_timeout;
   for (;;) {
     check_stop(plan);
     const auto left = deadline - std::chrono::steady_clock::now();
     if (left <= std::chrono::nanoseconds(0))
-      fail(Code::deadline_exceeded, "{} has begun no training job within {} s: start it there too", kCoordinatorTask.to_string(),
-           std::chrono::duration<double>(attempt.join_timeout).count());
+      fail(Code::deadline_exceeded, "{} has begun no training job within {} s: start it there too",
+           kCoordinatorTask.to_string(), std::chrono::duration<double>(attempt.join_timeout).count());
     const auto frame = mailbox.take(std::min<std::chrono::nanoseconds>(kPollInterval, left));
     const auto* joined = frame ? std::get_if<Joined>(&*frame) : nullptr;
     if (!joined || joined->incarnation != incarnation) continue;
@@ -81,6 +88,8 @@ void await_left(WorkerMailbox& mailbox, Incarnation incarnation) try {
 } catch (const Error&) {  // the job, or the coordinator's task, is over
 }
 
-Leave leave_of(const Join& join, const Error& why) { return {join.worker, join.incarnation, join.shard, join.after, why}; }
+Leave leave_of(const Join& join, const Error& why) {
+  return {join.worker, join.incarnation, join.shard, join.after, why};
+}
 
 }  // namespace troupe

@@ -35,8 +35,8 @@ struct ClusterJob {
   std::uint64_t fingerprint = 0;
 };
 
-// A task takes part in a job until that is over, or until it cannot go on because of others. Then it tries again: the same job, if
-// that may still be under way, or the next, in which everyone returns to where it can go on.
+// A task takes part in a job until that is over, or until it cannot go on because of others. Then it tries again: the
+// same job, if that may still be under way, or the next, in which everyone returns to where it can go on.
 struct Attempt {
   std::uint64_t after = 0;  // it joins a later job than this
   std::uint64_t job = 0;    // the number of the job in which it has taken part, once it has joined
@@ -47,9 +47,10 @@ struct Attempt {
 
 // Waits for the answer to a Join, routes the job's frames and returns it. Throws why the task was turned away.
 // `prepare` is called before the first frame of the job can come.
-Joined await_joined(const TrainingPlan& plan, Attempt& attempt, WorkerMailbox& mailbox, Incarnation incarnation, JobRoutes routes,
-                    const std::function<void(const Joined&)>& prepare = nullptr);
-// After a Leave: until the coordinator's task has answered, a Join that nobody has taken may still meet a job that begins there.
+Joined await_joined(const TrainingPlan& plan, Attempt& attempt, WorkerMailbox& mailbox, Incarnation incarnation,
+                    JobRoutes routes, const std::function<void(const Joined&)>& prepare = nullptr);
+// After a Leave: until the coordinator's task has answered, a Join that nobody has taken may still meet a job that
+// begins there.
 void await_left(WorkerMailbox& mailbox, Incarnation incarnation);
 Leave leave_of(const Join& join, const Error& why);
 

@@ -34,7 +34,8 @@ Trained take_part(const TrainingPlan& plan, const ClusterJob& job, Attempt& atte
 
 Trained train_in_cluster(const TrainingPlan& plan) {
   const std::string& role = plan.task.name().job;
-  if (role != "ps" && role != "worker") fail(Code::failed_precondition, "a task of job '{}' has no part in training: use ps or worker", role);
+  if (role != "ps" && role != "worker")
+    fail(Code::failed_precondition, "a task of job '{}' has no part in training: use ps or worker", role);
   const ClusterJob job(plan);
   Attempt attempt{.after = plan.task.last_job(), .join_timeout = plan.options.join_timeout};
   Error before;
@@ -44,12 +45,18 @@ Trained train_in_cluster(const TrainingPlan& plan) {
       return take_part(plan, job, attempt);
     } catch (const Error& error) {
       if (const Error failed = plan.task.failure()) throw failed;
-      why = before && error.code() != Code::cancelled ? Error(error.code(), fmt::format("{}; before that: {}", error.message(), before.message())) : error;
+      why = before && error.code() != Code::cancelled
+                ? Error(error.code(), fmt::format("{}; before that: {}", error.message(), before.message()))
+                : error;
     }
     fruitless = attempt.progress ? 0 : fruitless + 1;
-    if (plan.options.on_loss == TrainingOptions::OnLoss::fail || !may_pass(why.code()) || fruitless > kFruitless) throw why;
+    if (plan.options.on_loss == TrainingOptions::OnLoss::fail || !may_pass(why.code()) || fruitless > kFruitless)
+      throw why;
     if (plan.options.on_event)
-      plan.options.on_event({.kind = "waits", .task = plan.task.name(), .text = fmt::format("{}; waits for it to go on", why.message()), .counts = {}});
+      plan.options.on_event({.kind = "waits",
+                             .task = plan.task.name(),
+                             .text = fmt::format("{}; waits for it to go on", why.message()),
+                             .counts = {}});
     try {
       await_shards(plan);
     } catch (const Error& missing) {
@@ -57,7 +64,8 @@ Trained train_in_cluster(const TrainingPlan& plan) {
       throw why.within(missing.message());
     }
     if (!before || attempt.progress) before = why;
-    std::this_thread::sleep_for(fruitless * kBackOff);  // short beside kPollInterval, and after the third try it is over
+    std::this_thread::sleep_for(fruitless *
+                                kBackOff);  // short beside kPollInterval, and after the third try it is over
     const std::uint64_t last = plan.task.last_job();
     attempt = {.after = attempt.over || attempt.job == 0 ? last : attempt.job - 1,
                .job = attempt.over ? 0 : attempt.job,

@@ -10,22 +10,27 @@ namespace {
 constexpr std::int64_t kLate = 1'000'000;  // ns that a tick comes after its deadline
 
 std::map<std::string, std::uint64_t> counts_of(const JobCounters& c) {
-  return {{"tokens", c.tokens},   {"returned", c.returned}, {"joins", c.joins},       {"losses", c.losses}, {"fenced", c.fenced},
-          {"ignored", c.ignored}, {"refused", c.refused},   {"repeated", c.repeated}, {"late", c.late},     {"steps", c.steps}};
+  return {{"tokens", c.tokens}, {"returned", c.returned}, {"joins", c.joins},     {"losses", c.losses},
+          {"fenced", c.fenced}, {"ignored", c.ignored},   {"refused", c.refused}, {"repeated", c.repeated},
+          {"late", c.late},     {"steps", c.steps}};
 }
 
 std::string_view mode_name(TrainingMode mode) {
   switch (mode) {
-    case TrainingMode::synchronous: return troupe::name(JobMode::sync);
-    case TrainingMode::bounded_staleness: return troupe::name(JobMode::ssp);
-    case TrainingMode::asynchronous: return troupe::name(JobMode::async);
+    case TrainingMode::synchronous:
+      return troupe::name(JobMode::sync);
+    case TrainingMode::bounded_staleness:
+      return troupe::name(JobMode::ssp);
+    case TrainingMode::asynchronous:
+      return troupe::name(JobMode::async);
   }
   return "";
 }
 
 }  // namespace
 
-CoordinatorActorImpl::CoordinatorActorImpl(caf::actor_config& config, std::shared_ptr<ActorRecord> record, Config settings)
+CoordinatorActorImpl::CoordinatorActorImpl(caf::actor_config& config, std::shared_ptr<ActorRecord> record,
+                                           Config settings)
     : Counted(config, std::move(record)),
       options_(settings.options),
       saving_(std::move(settings.saving)),
@@ -50,7 +55,12 @@ CoordinatorActorImpl::behavior_type CoordinatorActorImpl::make_behavior() {
         if (m.held) m.held->run();
         TrainingOutbox out;
         const Error error = coordinator_.join(m.frame, steady_now_ns(), out);
-        links_.reply(m.from, Joined{.incarnation = m.frame.incarnation, .job = links_.job(), .version = saving_.version, .error = error, .view = coordinator_.view_of(m.frame)},
+        links_.reply(m.from,
+                     Joined{.incarnation = m.frame.incarnation,
+                            .job = links_.job(),
+                            .version = saving_.version,
+                            .error = error,
+                            .view = coordinator_.view_of(m.frame)},
                      [this](const auto& to, auto&& what) { tell(to, std::forward<decltype(what)>(what)); });
         deliver(out, m.from, Error());
       },
@@ -91,7 +101,8 @@ CoordinatorActorImpl::behavior_type CoordinatorActorImpl::make_behavior() {
         links_.down(message);
         TrainingOutbox out;
         const auto index = static_cast<std::uint32_t>(message.task.index);
-        if (message.task.job == "worker") coordinator_.worker_down(index, message.reason.message(), steady_now_ns(), out);
+        if (message.task.job == "worker")
+          coordinator_.worker_down(index, message.reason.message(), steady_now_ns(), out);
         if (message.task.job == "ps") coordinator_.shard_down(index, message.reason.message(), out);
         deliver(out, message.task, Error());
       },
@@ -137,24 +148,35 @@ void CoordinatorActorImpl::escalate(const Error& why) {
 
 void CoordinatorActorImpl::tell_events() {
   for (MembershipEvent& event : coordinator_.take_events())
-    tell_event({.kind = std::string(troupe::name(event.kind)), .task = event.worker ? worker_task(*event.worker) : TaskName{}, .step = event.step,
-                .seconds = static_cast<double>(event.took) / 1e9, .text = std::move(event.text), .counts = {}});
+    tell_event({.kind = std::string(troupe::name(event.kind)),
+                .task = event.worker ? worker_task(*event.worker) : TaskName{},
+                .step = event.step,
+                .seconds = static_cast<double>(event.took) / 1e9,
+                .text = std::move(event.text),
+                .counts = {}});
   using Stage = Coordinator::Stage;
   if (ended_ || (coordinator_.stage() != Stage::finished && coordinator_.stage() != Stage::failed)) return;
   ended_ = true;
-  tell_event({.kind = "job_ended", .task = kCoordinatorTask, .step = coordinator_.counters().steps, .text = "", .counts = counts_of(coordinator_.counters())});
+  tell_event({.kind = "job_ended",
+              .task = kCoordinatorTask,
+              .step = coordinator_.counters().steps,
+              .text = "",
+              .counts = counts_of(coordinator_.counters())});
 }
 
 // Before the others hear: the task may end then.
 void CoordinatorActorImpl::tell_end() {
   using Stage = Coordinator::Stage;
-  if (!on_end_ || options_.backups == 0 || (coordinator_.stage() != Stage::finished && coordinator_.stage() != Stage::failed)) return;
+  if (!on_end_ || options_.backups == 0 ||
+      (coordinator_.stage() != Stage::finished && coordinator_.stage() != Stage::failed))
+    return;
   std::exchange(on_end_, nullptr)(coordinator_.commits());
 }
 
 void CoordinatorActorImpl::save_when_due(TrainingOutbox& out) {
   if (saving_.every == 0 || coordinator_.failure()) return;
-  // As soon as workers have reported all steps before it, and not when the shards have written: the coordinator forgets.
+  // As soon as workers have reported all steps before it, and not when the shards have written: the coordinator
+  // forgets.
   if (saving_now_ && !save_state_) save_state_ = coordinator_.state(saved_);
   if (saving_now_ && coordinator_.last_save().complete && (save_state_ || coordinator_.last_save().error)) end_save();
   const std::uint64_t steps = coordinator_.counters().steps, last = options_.epochs * options_.steps_per_epoch;
@@ -174,7 +196,8 @@ void CoordinatorActorImpl::begin_save(TrainingOutbox& out) {
   saved_ = coordinator_.version_ahead();
   next_save_ = saved_ + saving_.every;
   save_state_.reset();
-  if (options_.mode == TrainingMode::asynchronous) save_state_ = coordinator_.state(saved_);  // when the shards are told
+  if (options_.mode == TrainingMode::asynchronous)
+    save_state_ = coordinator_.state(saved_);  // when the shards are told
   save_began_ = CheckpointKeeper::Clock::now();
   saving_now_ = !coordinator_.save(saved_, out);
 }
@@ -182,17 +205,22 @@ void CoordinatorActorImpl::begin_save(TrainingOutbox& out) {
 void CoordinatorActorImpl::end_save() {
   const SaveRound& round = coordinator_.last_save();
   saving_now_ = false;
-  if (round.error) return tell_event(failed_to_save(round.version, saving_.keeper->checkpoints.directory(), round.error));
+  if (round.error)
+    return tell_event(failed_to_save(round.version, saving_.keeper->checkpoints.directory(), round.error));
   committing_->fetch_add(1);
-  saving_.keeper->commit(round, *save_state_, options_.steps_per_epoch, save_began_, [self = CoordinatorActor(this), committing = committing_] {
-    committing->fetch_sub(1);
-    caf::anon_send(self, Tick{});
-  });
+  saving_.keeper->commit(round, *save_state_, options_.steps_per_epoch, save_began_,
+                         [self = CoordinatorActor(this), committing = committing_] {
+                           committing->fetch_sub(1);
+                           caf::anon_send(self, Tick{});
+                         });
 }
 
 void CoordinatorActorImpl::inspect(ActorDetails& out) const {
   const JobOptions& options = coordinator_.options();
-  JobSnapshot job{.job = links_.job(), .mode = std::string(mode_name(options.mode)), .stage = std::string(troupe::name(coordinator_.stage())), .view = coordinator_.view()};
+  JobSnapshot job{.job = links_.job(),
+                  .mode = std::string(mode_name(options.mode)),
+                  .stage = std::string(troupe::name(coordinator_.stage())),
+                  .view = coordinator_.view()};
   job.epochs = options.epochs;
   job.epoch = std::min<std::uint64_t>(coordinator_.epoch() + 1, job.epochs);
   job.step = coordinator_.counters().steps;
@@ -214,7 +242,8 @@ void CoordinatorActorImpl::schedule_tick() {
   if (links_.job() == 0 || !deadline || (next_tick_ != 0 && next_tick_ <= *deadline + kLate)) return;
   const std::int64_t now = steady_now_ns();
   if (explainer_.pending() && next_tick_ > now) return;
-  next_tick_ = std::max(*deadline, now) + (explainer_.pending() ? std::chrono::nanoseconds(Explainer::kAgain).count() : kLate);
+  next_tick_ =
+      std::max(*deadline, now) + (explainer_.pending() ? std::chrono::nanoseconds(Explainer::kAgain).count() : kLate);
   const std::int64_t wait = next_tick_ - now;
   delayed_send(CoordinatorActor(this), std::chrono::nanoseconds(wait), Tick{});
 }

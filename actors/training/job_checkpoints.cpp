@@ -8,13 +8,14 @@ namespace {
 
 constexpr const char* kSkipped = "skipped";
 
-// Calls what(name, kind, shape of the whole, index) for the value of a slice (index -1) and for those of its optimizer slots that
-// are saved with it. A slot that is not cut with its variable lies with the first slice.
+// Calls what(name, kind, shape of the whole, index) for the value of a slice (index -1) and for those of its optimizer
+// slots that are saved with it. A slot that is not cut with its variable lies with the first slice.
 template <class What>
 void for_each_tensor(const Slice& slice, const Shape& whole, const UpdateRule& rule, What&& what) {
   what(slice.variable, TensorKind::variable, whole, -1);
   for (std::size_t i = 0; i < rule.slots.size(); ++i)
-    if (rule.slots[i].shape == whole || slice.row_begin == 0) what(rule.slots[i].name, TensorKind::slot, rule.slots[i].shape, static_cast<int>(i));
+    if (rule.slots[i].shape == whole || slice.row_begin == 0)
+      what(rule.slots[i].name, TensorKind::slot, rule.slots[i].shape, static_cast<int>(i));
 }
 
 bool is_cut(const Slice& slice, const Shape& variable, const Shape& tensor) {
@@ -23,10 +24,12 @@ bool is_cut(const Slice& slice, const Shape& variable, const Shape& tensor) {
 
 void check_stored(const Checkpoint& from, const std::string& name, DType dtype, const Shape& shape) {
   const auto stored = from.variables().find(name);
-  if (stored == from.variables().end()) fail(Code::failed_precondition, "checkpoint '{}' has no '{}': it is of another model", from.folder(), name);
+  if (stored == from.variables().end())
+    fail(Code::failed_precondition, "checkpoint '{}' has no '{}': it is of another model", from.folder(), name);
   if (stored->second.dtype != dtype || stored->second.shape != shape)
-    fail(Code::failed_precondition, "checkpoint '{}': '{}' is {}{}, the model wants {}{}: it is of another model", from.folder(), name,
-         troupe::name(stored->second.dtype), stored->second.shape.to_string(), troupe::name(dtype), shape.to_string());
+    fail(Code::failed_precondition, "checkpoint '{}': '{}' is {}{}, the model wants {}{}: it is of another model",
+         from.folder(), name, troupe::name(stored->second.dtype), stored->second.shape.to_string(), troupe::name(dtype),
+         shape.to_string());
 }
 
 }  // namespace
@@ -37,7 +40,8 @@ SavedTensor skipped_state(std::int64_t skipped) {
 
 std::int64_t skipped_in(Checkpoint& from) {
   std::int64_t most = 0;
-  for (const ShardManifest& shard : from.manifest().shards) most = std::max(most, from.read_state(shard.shard, kSkipped).item<std::int64_t>());
+  for (const ShardManifest& shard : from.manifest().shards)
+    most = std::max(most, from.read_state(shard.shard, kSkipped).item<std::int64_t>());
   return most;
 }
 
@@ -48,28 +52,33 @@ Tensor read_checked(Checkpoint& from, const std::string& name, DType dtype, cons
   return from.read(name);
 }
 
-ShardContents contents_of(ParameterStore& store, const ShardMap& map, const std::map<std::string, UpdateRule>& rules, int shard,
-                          std::uint32_t position, std::uint32_t shards, const ShardState::Cut& cut) {
+ShardContents contents_of(ParameterStore& store, const ShardMap& map, const std::map<std::string, UpdateRule>& rules,
+                          int shard, std::uint32_t position, std::uint32_t shards, const ShardState::Cut& cut) {
   ShardContents out{.shard = position, .shards = shards, .tensors = {}, .dedupe = dedupe_of(cut)};
   std::int64_t skipped = 0;
   for (const Slice& slice : map.slices()) {
     if (slice.shard != shard) continue;
     const Shape& whole = map.variable(slice.variable).shape;
-    for_each_tensor(slice, whole, rules.at(slice.variable), [&](const std::string& name, TensorKind kind, const Shape& shape, int slot) {
-      SavedTensor saved{.name = name, .kind = kind, .variable = kind == TensorKind::slot ? slice.variable : "", .value = slot < 0 ? store.value(slice.id) : store.slot(slice.id, slot)};
-      if (is_cut(slice, whole, shape)) {
-        saved.rows = shape[0];
-        saved.row_begin = slice.row_begin;
-      }
-      out.tensors.push_back(std::move(saved));
-    });
+    for_each_tensor(slice, whole, rules.at(slice.variable),
+                    [&](const std::string& name, TensorKind kind, const Shape& shape, int slot) {
+                      SavedTensor saved{.name = name,
+                                        .kind = kind,
+                                        .variable = kind == TensorKind::slot ? slice.variable : "",
+                                        .value = slot < 0 ? store.value(slice.id) : store.slot(slice.id, slot)};
+                      if (is_cut(slice, whole, shape)) {
+                        saved.rows = shape[0];
+                        saved.row_begin = slice.row_begin;
+                      }
+                      out.tensors.push_back(std::move(saved));
+                    });
     skipped = std::max(skipped, store.skipped(slice.id));
   }
   out.tensors.push_back(skipped_state(skipped));
   return out;
 }
 
-void restore(Checkpoint& from, ParameterStore& store, const ShardMap& map, const std::map<std::string, UpdateRule>& rules, int shard) {
+void restore(Checkpoint& from, ParameterStore& store, const ShardMap& map,
+             const std::map<std::string, UpdateRule>& rules, int shard) {
   const std::int64_t skipped = skipped_in(from);
   for (const Slice& slice : map.slices()) {
     if (slice.shard != shard) continue;
@@ -88,7 +97,8 @@ void restore(Checkpoint& from, ParameterStore& store, const ShardMap& map, const
 
 ShardState::Cut restored_cut(const Checkpoint& from, std::uint32_t position, std::uint32_t shards) {
   if (from.manifest().shards.size() != shards)
-    fail(Code::failed_precondition, "checkpoint '{}' is of {} parameter shards, and an asynchronous job of {} cannot go on from it", from.folder(),
+    fail(Code::failed_precondition,
+         "checkpoint '{}' is of {} parameter shards, and an asynchronous job of {} cannot go on from it", from.folder(),
          from.manifest().shards.size(), shards);
   const std::string& text = from.manifest().shards.at(position).dedupe;
   ShardState::Cut cut;

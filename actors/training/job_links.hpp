@@ -17,17 +17,25 @@ inline const TaskName kCoordinatorTask{"ps", 0};
 
 // The same frame with the number of its job, if its kind has one.
 inline Frame of_job(Frame frame, std::uint64_t job) {
-  std::visit([job](auto& f) {
-    if constexpr (requires { f.job; }) f.job = job;
-  }, frame);
+  std::visit(
+      [job](auto& f) {
+        if constexpr (requires { f.job; }) f.job = job;
+      },
+      frame);
   return frame;
 }
 
 // The same, from the worker that is a member since `view`.
 inline Frame of_member(Frame frame, std::uint64_t view) {
-  std::visit([view](auto& f) {
-    if constexpr (requires { f.worker; f.view; }) f.view = view;
-  }, frame);
+  std::visit(
+      [view](auto& f) {
+        if constexpr (requires {
+                        f.worker;
+                        f.view;
+                      })
+          f.view = view;
+      },
+      frame);
   return frame;
 }
 

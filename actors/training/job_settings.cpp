@@ -20,9 +20,15 @@ std::string describe(const Optimizer& optimizer) {
   const Overloaded rest{
       [](const optimizers::SGD&) { return std::string(); },
       [](const optimizers::Momentum& o) { return fmt::format(" momentum {} nesterov {}", o.momentum, o.nesterov); },
-      [](const optimizers::Adagrad& o) { return fmt::format(" initial_accumulator {} epsilon {}", o.initial_accumulator, o.epsilon); },
-      [](const optimizers::RMSProp& o) { return fmt::format(" rho {} momentum {} epsilon {}", o.rho, o.momentum, o.epsilon); },
-      [](const optimizers::Adam& o) { return fmt::format(" beta1 {} beta2 {} epsilon {}", o.beta1, o.beta2, o.epsilon); },
+      [](const optimizers::Adagrad& o) {
+        return fmt::format(" initial_accumulator {} epsilon {}", o.initial_accumulator, o.epsilon);
+      },
+      [](const optimizers::RMSProp& o) {
+        return fmt::format(" rho {} momentum {} epsilon {}", o.rho, o.momentum, o.epsilon);
+      },
+      [](const optimizers::Adam& o) {
+        return fmt::format(" beta1 {} beta2 {} epsilon {}", o.beta1, o.beta2, o.epsilon);
+      },
   };
   return fmt::format("{} lr {}{}", name(optimizer), learning_rate(optimizer).to_string(), std::visit(rest, optimizer));
 }
@@ -37,22 +43,31 @@ std::string describe(const std::optional<LossScaling>& scaling) {
 
 std::string_view name(JobMode mode) {
   switch (mode) {
-    case JobMode::local: return "local";
-    case JobMode::sync: return "sync";
-    case JobMode::async: return "async";
-    case JobMode::allreduce: return "allreduce";
-    case JobMode::ssp: return "ssp";
+    case JobMode::local:
+      return "local";
+    case JobMode::sync:
+      return "sync";
+    case JobMode::async:
+      return "async";
+    case JobMode::allreduce:
+      return "allreduce";
+    case JobMode::ssp:
+      return "ssp";
   }
   return "?";
 }
 
-std::string job_settings(const TrainingPlan& plan, std::uint32_t slots, std::uint32_t backups, std::uint32_t workers, std::uint32_t shards) {
+std::string job_settings(const TrainingPlan& plan, std::uint32_t slots, std::uint32_t backups, std::uint32_t workers,
+                         std::uint32_t shards) {
   const TrainingOptions& o = plan.options;
   return fmt::format(
-      "mode={}\nprecision={}\nslots={}\nbackups={}\nstaleness={}\nbatch={}\nepochs={}\nseed={}\ntrain_examples={}\ntest_examples={}\nworkers={}\n"
-      "ps={}\nmicro_batches={}\nsparse_mean={}\nclip_norm={}\naggregate={}\nstaleness_aware={}\nloss_scaling={}\noptimizer={}",
-      name(o.mode), precision(plan.layers), slots, backups, o.staleness, o.batch, o.epochs, o.seed, plan.data.train.size(), plan.data.test.size(),
-      workers, shards, o.micro_batches, name(o.sparse_mean), plan.clip_norm, o.aggregate, o.staleness_aware, describe(plan.loss_scaling), describe(plan.optimizer));
+      "mode={}\nprecision={}\nslots={}\nbackups={}\nstaleness={}\nbatch={}\nepochs={}\nseed={}\ntrain_examples={}"
+      "\ntest_examples={}\nworkers={}\n"
+      "ps={}\nmicro_batches={}\nsparse_mean={}\nclip_norm={}\naggregate={}\nstaleness_aware={}\nloss_scaling={}"
+      "\noptimizer={}",
+      name(o.mode), precision(plan.layers), slots, backups, o.staleness, o.batch, o.epochs, o.seed,
+      plan.data.train.size(), plan.data.test.size(), workers, shards, o.micro_batches, name(o.sparse_mean),
+      plan.clip_norm, o.aggregate, o.staleness_aware, describe(plan.loss_scaling), describe(plan.optimizer));
 }
 
 std::string settings_to_keep(const std::string& settings) {

@@ -32,14 +32,17 @@ class LocalTrainer {
                                      .sparse_mean = plan.options.sparse_mean,
                                      .ops = &plan.task.ops()})),
         session_(plan.task, *graph_.graph, {.seed = plan.options.seed, .on_placement = plan.options.on_placement}),
-        batches_(plan.data.train, plan.options.seed, kStepsInFlight * static_cast<std::size_t>(slots_), plan.task.pinned_memory(), plan.task.actors().trace()),
+        batches_(plan.data.train, plan.options.seed, kStepsInFlight * static_cast<std::size_t>(slots_),
+                 plan.task.pinned_memory(), plan.task.actors().trace()),
         steps_per_epoch_(static_cast<std::uint64_t>(plan.data.train.size()) / examples_per_step()),
-        checkpoints_(plan, graph_, session_, job_settings(plan, static_cast<std::uint32_t>(slots_), 0, 0, 0), static_cast<std::uint32_t>(slots_), steps_per_epoch_, true),
+        checkpoints_(plan, graph_, session_, job_settings(plan, static_cast<std::uint32_t>(slots_), 0, 0, 0),
+                     static_cast<std::uint32_t>(slots_), steps_per_epoch_, true),
         curves_(plan, *graph_.graph, true) {
     Outputs feeds = graph_.images;
     feeds.insert(feeds.end(), graph_.labels.begin(), graph_.labels.end());
     step_ = session_.callable(feeds, {graph_.loss_sum, graph_.correct}, {graph_.train});
-    evaluate_ = session_.callable({graph_.eval_images, graph_.eval_labels}, {graph_.eval_loss_sum, graph_.eval_correct});
+    evaluate_ =
+        session_.callable({graph_.eval_images, graph_.eval_labels}, {graph_.eval_loss_sum, graph_.eval_correct});
   }
 
   Trained run() {
@@ -56,10 +59,15 @@ class LocalTrainer {
     record_.end();
     Trained out;
     out.parameters = parameters();
-    out.result = {true, figures_.test_accuracy, at_.step, figures_.seconds,
-                  figures_.seconds > 0 ? static_cast<double>(at_.step * examples_per_step()) / figures_.seconds : 0, params_sha256(out.parameters)};
+    out.result = {true,
+                  figures_.test_accuracy,
+                  at_.step,
+                  figures_.seconds,
+                  figures_.seconds > 0 ? static_cast<double>(at_.step * examples_per_step()) / figures_.seconds : 0,
+                  params_sha256(out.parameters)};
     if (graph_.loss_scale) {
-      out.result.skipped_steps = static_cast<std::uint64_t>(session_.run(graph_.loss_scale->skipped).item<std::int64_t>());
+      out.result.skipped_steps =
+          static_cast<std::uint64_t>(session_.run(graph_.loss_scale->skipped).item<std::int64_t>());
       out.result.loss_scale = session_.run(graph_.loss_scale->scale).item<float>();
     }
     return out;
@@ -70,7 +78,9 @@ class LocalTrainer {
     std::vector<std::string> out = default_devices(task.devices(), task.name());
     return out.size() > 1 ? out : std::vector<std::string>();
   }
-  std::uint64_t examples_per_step() const { return static_cast<std::uint64_t>(plan_.options.batch) * static_cast<std::uint64_t>(slots_); }
+  std::uint64_t examples_per_step() const {
+    return static_cast<std::uint64_t>(plan_.options.batch) * static_cast<std::uint64_t>(slots_);
+  }
 
   Parameters parameters() {
     Parameters out;
@@ -84,7 +94,8 @@ class LocalTrainer {
     if (auto start = checkpoints_.newest()) {
       at_ = start->state;
       values = std::move(start->values);
-      if (plan_.options.on_event) plan_.options.on_event({.kind = "goes_on", .task = {}, .step = at_.step, .text = start->text, .counts = {}});
+      if (plan_.options.on_event)
+        plan_.options.on_event({.kind = "goes_on", .task = {}, .step = at_.step, .text = start->text, .counts = {}});
     }
     checkpoints_.begin_at(at_.step);
     session_.run(checkpoints_.feeds_of(values), std::vector<Output>{}, {graph_.initializer}, {.random_step = 0});
@@ -99,8 +110,8 @@ class LocalTrainer {
       at_.job_ns = before + at_.epoch_ns;
     };
     const std::uint64_t first = at_.epoch * steps_per_epoch_, end = first + steps_per_epoch_;
-    // While steps run, the batches of the next ones are gathered and wait for the device. Whenever half of them are done
-    // the other half is started: waking this thread costs the device as much as a small kernel.
+    // While steps run, the batches of the next ones are gathered and wait for the device. Whenever half of them are
+    // done the other half is started: waking this thread costs the device as much as a small kernel.
     const std::size_t most_in_flight = step_.in_order() ? kStepsInFlight : 1;
     struct Started {
       std::int64_t at_ns;
@@ -123,7 +134,8 @@ class LocalTrainer {
         in_flight[(in_flight.size() - 1) / 2].figures.wait();
       }
       const auto figures = in_flight.front().figures.get();
-      record_.computed(at_.step, 0, in_flight.front().at_ns, figures[0].item<float>() / static_cast<double>(examples_per_step()), examples_per_step());
+      record_.computed(at_.step, 0, in_flight.front().at_ns,
+                       figures[0].item<float>() / static_cast<double>(examples_per_step()), examples_per_step());
       in_flight.pop_front();
       curves_.step_done(at_.step, figures[0].item<float>(), examples_per_step());
       ++at_.step;
@@ -158,7 +170,8 @@ class LocalTrainer {
       feeds[s] = batch.images;
       feeds[static_cast<std::size_t>(slots_) + s] = batch.labels;
     }
-    return step_.async(std::move(feeds), {.random_step = static_cast<std::int64_t>(step), .training = {.number = step}});
+    return step_.async(std::move(feeds),
+                       {.random_step = static_cast<std::int64_t>(step), .training = {.number = step}});
   }
 
   double evaluate() {
@@ -200,8 +213,10 @@ void check_training(const TrainingPlan& plan, int slots) {
   const TrainingOptions& o = plan.options;
   if (o.epochs < 1) invalid_argument("training needs at least one epoch, not {}", o.epochs);
   if (o.batch < 1) invalid_argument("a batch has at least one example, not {}", o.batch);
-  if (o.micro_batches < 1 || o.micro_batches > 1024) invalid_argument("a batch is computed in 1 to 1024 parts, not in {}", o.micro_batches);
-  if (o.batch % o.micro_batches != 0) invalid_argument("a batch of {} examples has no {} equal parts", o.batch, o.micro_batches);
+  if (o.micro_batches < 1 || o.micro_batches > 1024)
+    invalid_argument("a batch is computed in 1 to 1024 parts, not in {}", o.micro_batches);
+  if (o.batch % o.micro_batches != 0)
+    invalid_argument("a batch of {} examples has no {} equal parts", o.batch, o.micro_batches);
   if (o.slots < 0) invalid_argument("a step has 1 to 1024 slots (0: the mode's default), not {}", o.slots);
   const bool steps_of_slots = o.mode == JobMode::sync || o.mode == JobMode::ssp;
   if (o.backups < 0 || o.backups > 1024 || (o.backups > 0 && !steps_of_slots))
@@ -215,12 +230,15 @@ void check_training(const TrainingPlan& plan, int slots) {
     invalid_argument("updates of several batches (aggregate) are not saved: leave out the checkpoints");
   if (!o.provenance.empty() && (o.mode == JobMode::local || o.mode == JobMode::allreduce))
     invalid_argument("the provenance of parameters is kept by parameter servers, and this mode has none");
-  if (o.tensorboard_every < 1) invalid_argument("the loss is written every step (1), or every so many, not every 0 steps");
-  if (!o.replay.empty() && o.backups == 0) invalid_argument("commits are replayed by a job with backup slots, and this has none");
+  if (o.tensorboard_every < 1)
+    invalid_argument("the loss is written every step (1), or every so many, not every 0 steps");
+  if (!o.replay.empty() && o.backups == 0)
+    invalid_argument("commits are replayed by a job with backup slots, and this has none");
   if (o.step_timeout.count() < 0) invalid_argument("the step timeout is 0 (none) or more");
   if (slots < 1 || slots > 1024) invalid_argument("a step has 1 to 1024 slots, not {}", slots);
   if (plan.data.train.size() < static_cast<std::int64_t>(o.batch) * (slots + o.backups))
-    invalid_argument("one step needs {} x {} examples; the training set has {}", slots + o.backups, o.batch, plan.data.train.size());
+    invalid_argument("one step needs {} x {} examples; the training set has {}", slots + o.backups, o.batch,
+                     plan.data.train.size());
 }
 
 void check_stop(const TrainingPlan& plan) {

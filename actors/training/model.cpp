@@ -122,7 +122,8 @@ void Model::save(const std::string& path) {
 
 void Model::load(const std::string& path) {
   Parameters loaded = load_parameters(path);
-  const TrainingGraph expected = build_training_graph(impl_->layers, impl_->input, Loss::sparse_softmax_cross_entropy, impl_->optimizer, {.ops = &impl_->task().ops()});
+  const TrainingGraph expected = build_training_graph(impl_->layers, impl_->input, Loss::sparse_softmax_cross_entropy,
+                                                      impl_->optimizer, {.ops = &impl_->task().ops()});
   for (const VariableRef& v : expected.parameters) {
     const auto it = loaded.find(v.name);
     if (it == loaded.end()) fail(Code::not_found, "'{}' has no value for '{}'", path, v.name);
@@ -140,6 +141,9 @@ std::string Model::params_sha256() {
   return troupe::params_sha256(impl_->parameters);
 }
 
-std::string Model::summary() const { return impl_->layers.dump(Shape{kUnknown}.concatenated(impl_->input), impl_->given ? impl_->given->ops() : standard_ops()); }
+std::string Model::summary() const {
+  return impl_->layers.dump(Shape{kUnknown}.concatenated(impl_->input),
+                            impl_->given ? impl_->given->ops() : standard_ops());
+}
 
 }  // namespace troupe

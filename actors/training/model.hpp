@@ -1,5 +1,5 @@
-// A model as its user sees it: layers, a loss, an optimizer; fit, evaluate, predict, save, load. The same program trains in
-// one process and, as every task of a cluster, on parameter shards.
+// A model as its user sees it: layers, a loss, an optimizer; fit, evaluate, predict, save, load. The same program
+// trains in one process and, as every task of a cluster, on parameter shards.
 //
 //   Model model({layers::flatten(), layers::dense(128, Activation::relu), layers::dense(10)}, Shape{28, 28, 1});
 //   model.compile(optimizers::Adam{});
@@ -22,8 +22,8 @@ namespace troupe {
 
 // How a model computes; all tasks of a job must say the same.
 struct ModelOptions {
-  // What products are computed in: bf16 or f16, with weights, losses and updates in f32. Layers that say themselves what
-  // they compute in are left alone. f16 trains with a scaled loss.
+  // What products are computed in: bf16 or f16, with weights, losses and updates in f32. Layers that say themselves
+  // what they compute in are left alone. f16 trains with a scaled loss.
   DType precision = DType::f32;
   LossScaling loss_scaling;  // for f16
   // The gradients of each slot are scaled down together if their norm is greater (graph/clipping.hpp). 0: they are not.
@@ -42,23 +42,23 @@ class Model {
   Model(std::initializer_list<std::shared_ptr<const Layer>> layers, Shape input) : Model(Sequential(layers), input) {}
   ~Model();
 
-  // The optimizer, and where to run: a task of its own by default; `task` must outlive the model. Several CPU devices of a
-  // task share the slots of local training.
-  // Throws invalid_argument for options that make no sense.
+  // The optimizer, and where to run: a task of its own by default; `task` must outlive the model. Several CPU devices
+  // of a task share the slots of local training. Throws invalid_argument for options that make no sense.
   void compile(Optimizer optimizer, const ModelOptions& options = {});
   void compile(Optimizer optimizer, Task& task, const ModelOptions& options = {});
 
-  // Trains on data.train, evaluating on data.test after each epoch. In sync and async mode this is one task of a cluster
-  // that has joined it: a worker trains, a ps task serves its shard until the job ends; in allreduce mode, all tasks are
-  // workers and end with the same parameters. All tasks must call it with the same
-  // options and data. Throws what ends the job, on every task; a lost worker is named.
+  // Trains on data.train, evaluating on data.test after each epoch. In sync and async mode this is one task of a
+  // cluster that has joined it: a worker trains, a ps task serves its shard until the job ends; in allreduce mode, all
+  // tasks are workers and end with the same parameters. All tasks must call it with the same options and data. Throws
+  // what ends the job, on every task; a lost worker is named.
   TrainingResult fit(const DataSplits& data, const TrainingOptions& options);
 
   Evaluation evaluate(const Dataset& test);
   // Class probabilities [n, classes] for examples f32 [n, ...input].
   Tensor predict(const Tensor& examples);
 
-  // One file with all parameters, running averages too. load() checks names, dtypes and shapes. Written durably: complete or not at all.
+  // One file with all parameters, running averages too. load() checks names, dtypes and shapes. Written durably:
+  // complete or not at all.
   void save(const std::string& path);
   void load(const std::string& path);
 

@@ -24,8 +24,8 @@ Tensor scaled(const Tensor& rate, double factor) {
 
 }  // namespace
 
-void ParameterStore::add(std::uint32_t slice, const std::string& name, const UpdateRule& rule, Tensor value, std::vector<Tensor> slots,
-                         std::int64_t skipped) {
+void ParameterStore::add(std::uint32_t slice, const std::string& name, const UpdateRule& rule, Tensor value,
+                         std::vector<Tensor> slots, std::int64_t skipped) {
   Entry entry;
   entry.skipped = skipped;
   entry.rule = rule;

@@ -11,8 +11,8 @@
 
 namespace troupe {
 
-// Readers hold handles: an update writes to other memory while anyone holds the old (copy on write), so that a pull never
-// sees half an update and never makes the shard wait.
+// Readers hold handles: an update writes to other memory while anyone holds the old (copy on write), so that a pull
+// never sees half an update and never makes the shard wait.
 class ParameterStore final : public ShardStore {
  public:
   // Kernels are those of `device`'s type. Both outlive the store.
@@ -20,10 +20,13 @@ class ParameterStore final : public ShardStore {
 
   // `slots`: initial values of the rule's slot variables, cut like the slice. Throws unimplemented if the device has no
   // kernel for the rule. `skipped`: updates so far that were none.
-  void add(std::uint32_t slice, const std::string& name, const UpdateRule& rule, Tensor value, std::vector<Tensor> slots, std::int64_t skipped = 0);
+  void add(std::uint32_t slice, const std::string& name, const UpdateRule& rule, Tensor value,
+           std::vector<Tensor> slots, std::int64_t skipped = 0);
 
   Tensor value(std::uint32_t slice) override;
-  Tensor slot(std::uint32_t slice, int index) { return entries_.at(slice).variables.at(static_cast<std::size_t>(index) + 1)->value(); }
+  Tensor slot(std::uint32_t slice, int index) {
+    return entries_.at(slice).variables.at(static_cast<std::size_t>(index) + 1)->value();
+  }
   std::int64_t skipped(std::uint32_t slice) const { return entries_.at(slice).skipped; }
   void apply(std::uint32_t slice, const Update& update) override;
   // How often apply() was called. Any thread.

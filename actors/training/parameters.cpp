@@ -17,7 +17,9 @@ static_assert(std::endian::native == std::endian::little, "elements are hashed a
 
 class Sha256 {
  public:
-  Sha256() : context_(EVP_MD_CTX_new(), EVP_MD_CTX_free) { check(EVP_DigestInit_ex(context_.get(), EVP_sha256(), nullptr)); }
+  Sha256() : context_(EVP_MD_CTX_new(), EVP_MD_CTX_free) {
+    check(EVP_DigestInit_ex(context_.get(), EVP_sha256(), nullptr));
+  }
   void add(const void* data, std::size_t size) { check(EVP_DigestUpdate(context_.get(), data, size)); }
   void add_text(std::string_view text) {
     add(text.data(), text.size());
@@ -62,7 +64,8 @@ void save_parameters(const std::string& path, const Parameters& parameters) {
     *entry.mutable_value() = to_proto(value);
   }
   std::string bytes;
-  if (!message.SerializeToString(&bytes)) fail(Code::resource_exhausted, "the parameters are larger than 2 GiB: '{}'", path);
+  if (!message.SerializeToString(&bytes))
+    fail(Code::resource_exhausted, "the parameters are larger than 2 GiB: '{}'", path);
   replace_file(posix_file_system(), path, bytes, std::to_string(::getpid()));
 }
 

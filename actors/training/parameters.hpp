@@ -10,8 +10,8 @@ namespace troupe {
 
 using Parameters = std::map<std::string, Tensor>;
 
-// SHA-256, as 64 hex digits, over the parameters sorted by name: name, dtype and shape as text, each ended by a zero byte,
-// and the elements in little-endian order.
+// SHA-256, as 64 hex digits, over the parameters sorted by name: name, dtype and shape as text, each ended by a zero
+// byte, and the elements in little-endian order.
 std::string params_sha256(const Parameters& parameters);
 
 // Writes a proto::Parameters: to a temporary file beside it, synced and renamed, so that `path` is whole or as it was.

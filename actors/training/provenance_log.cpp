@@ -24,7 +24,8 @@ Json source_json(const SlotSource& source) {
 
 std::string line_of(const Provenance& version) {
   Json json{{"version", version.version}};
-  for (const SlotSource& source : version.sources) json[source.fate == Fate::applied ? "applied" : "dropped"].push_back(source_json(source));
+  for (const SlotSource& source : version.sources)
+    json[source.fate == Fate::applied ? "applied" : "dropped"].push_back(source_json(source));
   if (version.left_out > 0) json["more_dropped"] = version.left_out;
   return json.dump() + "\n";
 }
@@ -48,14 +49,17 @@ void each_line(ReadableFile& file, Line&& line) {
     at += chunk.size();
     pending += chunk;
     std::size_t begin = 0;
-    for (std::size_t end = 0; (end = pending.find('\n', begin)) != std::string::npos; begin = end + 1) line(std::string_view(pending).substr(begin, end + 1 - begin));
+    for (std::size_t end = 0; (end = pending.find('\n', begin)) != std::string::npos; begin = end + 1)
+      line(std::string_view(pending).substr(begin, end + 1 - begin));
     pending.erase(0, begin);
   }
 }
 
 }  // namespace
 
-std::string ProvenanceLog::path(const std::string& directory, int shard) { return join_path(directory, fmt::format("provenance-ps-{:05}.jsonl", shard)); }
+std::string ProvenanceLog::path(const std::string& directory, int shard) {
+  return join_path(directory, fmt::format("provenance-ps-{:05}.jsonl", shard));
+}
 
 // The file that it goes on with is a new one, which has the place of the old from the first moment that it is whole.
 ProvenanceLog::ProvenanceLog(FileSystem& files, const std::string& directory, int shard, std::uint64_t version) {

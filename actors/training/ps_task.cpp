@@ -15,7 +15,9 @@ constexpr std::uint64_t kMaxCommits = 1 << 30;  // bytes of a log
 class InitialValues {
  public:
   InitialValues(const TrainingPlan& plan, const ClusterJob& job)
-      : plan_(plan), job_(job), session_(plan.task, *job.graph.graph, {.seed = plan.options.seed, .on_placement = plan.options.on_placement}) {}
+      : plan_(plan),
+        job_(job),
+        session_(plan.task, *job.graph.graph, {.seed = plan.options.seed, .on_placement = plan.options.on_placement}) {}
 
   Tensor of_slice(const Slice& slice) {
     if (const auto it = plan_.start.find(slice.variable); it != plan_.start.end()) return cut(it->second, slice);
@@ -55,7 +57,8 @@ void fill_with_initial_values(ParameterStore& store, const TrainingPlan& plan, c
     if (slice.shard != shard) continue;
     const UpdateRule& rule = job.sharded.rules.at(slice.variable);
     std::vector<Tensor> slots;
-    for (const SlotVariable& slot : rule.slots) slots.push_back(initial.of_slot(slot, slice, job.map.variable(slice.variable).shape));
+    for (const SlotVariable& slot : rule.slots)
+      slots.push_back(initial.of_slot(slot, slice, job.map.variable(slice.variable).shape));
     store.add(slice.id, slice.variable, rule, initial.of_slice(slice), std::move(slots));
   }
 }
@@ -110,7 +113,8 @@ ShardOptions shard_options(const TrainingPlan& plan, const ClusterJob& job, std:
   options.sparse_mean = plan.options.sparse_mean;
   options.accumulate = static_cast<std::uint32_t>(plan.options.aggregate);
   options.scale_by_staleness = plan.options.staleness_aware;
-  options.keep_previous = plan.options.on_loss != TrainingOptions::OnLoss::fail && job.mode == TrainingMode::synchronous;
+  options.keep_previous =
+      plan.options.on_loss != TrainingOptions::OnLoss::fail && job.mode == TrainingMode::synchronous;
   options.keep_versions = kTokensAhead;
   options.keep_history = !plan.options.provenance.empty();
   options.guards = plan.guards.shard;
@@ -119,8 +123,9 @@ ShardOptions shard_options(const TrainingPlan& plan, const ClusterJob& job, std:
 
 std::map<std::string, std::uint64_t> counts_of(const ShardCounters& c) {
   std::map<std::string, std::uint64_t> counts = {
-      {"batches", c.batches}, {"updates", c.updates}, {"duplicates", c.duplicates}, {"stale", c.stale}, {"uncommitted", c.uncommitted},
-      {"fenced", c.fenced},   {"refused", c.refused}, {"abandoned", c.abandoned},   {"pushes", c.pushes}, {"pulls", c.pulls}};
+      {"batches", c.batches},         {"updates", c.updates}, {"duplicates", c.duplicates}, {"stale", c.stale},
+      {"uncommitted", c.uncommitted}, {"fenced", c.fenced},   {"refused", c.refused},       {"abandoned", c.abandoned},
+      {"pushes", c.pushes},           {"pulls", c.pulls}};
   for (std::size_t s = 0; s < c.staleness.size(); ++s)
     if (c.staleness[s] > 0) counts[fmt::format("staleness_{}", s)] = c.staleness[s];
   return counts;
@@ -132,13 +137,15 @@ std::string describe_staleness(TrainingMode mode, const ShardCounters& c) {
   std::string text;
   for (std::size_t s = 0; s < c.staleness.size(); ++s)
     if (c.staleness[s] > 0)
-      text += fmt::format("{}{} of {}{}", text.empty() ? "" : ", ", c.staleness[s], s, s + 1 == c.staleness.size() ? " or more" : "");
+      text += fmt::format("{}{} of {}{}", text.empty() ? "" : ", ", c.staleness[s], s,
+                          s + 1 == c.staleness.size() ? " or more" : "");
   return fmt::format("staleness of the {} batches applied: {} updates", c.batches, text);
 }
 
 // Larger than those of all jobs before, also of another process of this task: the clock's microseconds, or one more.
 std::uint64_t draw_job(Task& task) {
-  const auto now = std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::system_clock::now().time_since_epoch());
+  const auto now =
+      std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::system_clock::now().time_since_epoch());
   return task.last_job() = std::max(static_cast<std::uint64_t>(now.count()), task.last_job() + 1);
 }
 
@@ -153,7 +160,8 @@ class PsTask {
         index_(static_cast<std::uint32_t>(task_.name().index)),
         coordinates_(task_.name() == kCoordinatorTask),
         mailbox_(std::make_shared<WorkerMailbox>()),
-        keeper_(std::make_shared<ShardKeeper>(plan, job, [mailbox = mailbox_](const Error& why) { mailbox->fail(why); })) {}
+        keeper_(
+            std::make_shared<ShardKeeper>(plan, job, [mailbox = mailbox_](const Error& why) { mailbox->fail(why); })) {}
   ~PsTask() {
     caf::anon_send(task_.local_node(), JobRoutes{});
     if (routes_.shard) caf::anon_send(routes_.shard, Stop{});
@@ -171,7 +179,9 @@ class PsTask {
     bool joined = false;
     try {
       say(join);
-      if (!coordinates_) await_joined(plan_, attempt_, *mailbox_, join.incarnation, routes_, [this](const Joined& told) { prepare(told); });
+      if (!coordinates_)
+        await_joined(plan_, attempt_, *mailbox_, join.incarnation, routes_,
+                     [this](const Joined& told) { prepare(told); });
       joined = true;
       for (bool over = false; !over;) {
         check_stop(plan_);
@@ -214,7 +224,8 @@ class PsTask {
       throw error.code() == Code::data_loss ? error.within(fmt::format("'{}'", path)) : error;
     }
     if (!log.fits(job_.slots, job_.slots + job_.backups))
-      invalid_argument("'{}' has the commits of a job with other slots, this one's steps use {} of {}", path, job_.slots, job_.slots + job_.backups);
+      invalid_argument("'{}' has the commits of a job with other slots, this one's steps use {} of {}", path,
+                       job_.slots, job_.slots + job_.backups);
     return std::make_shared<const CommitLog>(std::move(log));
   }
 
@@ -223,15 +234,20 @@ class PsTask {
     keeper_->job = told.job;
     if (told.version == 0) return;
     if (!keeper_->checkpoints.keeps())
-      fail(Code::failed_precondition, "the job goes on from a checkpoint of step {}, and this task has no directory of checkpoints", told.version);
-    Checkpoint from = open_checkpoint(keeper_->checkpoints.files(), checkpoint_folder(keeper_->checkpoints.directory(), told.version));
+      fail(Code::failed_precondition,
+           "the job goes on from a checkpoint of step {}, and this task has no directory of checkpoints", told.version);
+    Checkpoint from = open_checkpoint(keeper_->checkpoints.files(),
+                                      checkpoint_folder(keeper_->checkpoints.directory(), told.version));
     restore(from);
   }
 
   void restore(Checkpoint& from) {
     keeper_->begin_with(from);
-    keeper_->tell({.kind = "restored", .task = task_.name(), .step = from.manifest().id.version,
-                   .text = coordinates_ ? going_on(from, static_cast<std::uint32_t>(plan_.options.epochs)) : "", .counts = {}});
+    keeper_->tell({.kind = "restored",
+                   .task = task_.name(),
+                   .step = from.manifest().id.version,
+                   .text = coordinates_ ? going_on(from, static_cast<std::uint32_t>(plan_.options.epochs)) : "",
+                   .counts = {}});
   }
 
   void spawn(const std::optional<Checkpoint>& from) {
@@ -239,9 +255,12 @@ class PsTask {
     // Weak: the shard has the keeper, and the keeper must not have the shard for ever.
     auto say_saved = std::make_shared<std::function<void(const Saved&)>>();
     if (keeper_->checkpoints.keeps())
-      config.save = [keeper = keeper_, say_saved](const Save& request, const ShardState::Cut& cut) { keeper->save(request, cut, *say_saved); };
+      config.save = [keeper = keeper_, say_saved](const Save& request, const ShardState::Cut& cut) {
+        keeper->save(request, cut, *say_saved);
+      };
     // Detached: applying gradients is slow work, which has no place among the control actors.
-    routes_.shard = task_.system().spawn<ShardActorImpl, caf::detached>(task_.actors().add("shard", task_.name().to_string()), std::move(config));
+    routes_.shard = task_.system().spawn<ShardActorImpl, caf::detached>(
+        task_.actors().add("shard", task_.name().to_string()), std::move(config));
     if (coordinates_) spawn_coordinator(from);
     *say_saved = [to = saved_goes_to(), coordinates = coordinates_, self = task_.name()](const Saved& saved) {
       const auto actor = caf::actor_cast<caf::strong_actor_ptr>(to);
@@ -252,7 +271,8 @@ class PsTask {
         caf::anon_send(caf::actor_cast<ShardActor>(actor), Outbound{saved});
     };
     caf::anon_send(task_.local_node(), Observe{caf::actor_cast<PeerObserver>(routes_.shard)});
-    if (routes_.coordinator) caf::anon_send(task_.local_node(), Observe{caf::actor_cast<PeerObserver>(routes_.coordinator)});
+    if (routes_.coordinator)
+      caf::anon_send(task_.local_node(), Observe{caf::actor_cast<PeerObserver>(routes_.coordinator)});
     caf::anon_send(task_.local_node(), routes_);
   }
 
@@ -267,8 +287,13 @@ class PsTask {
     config.options = shard_options(plan_, job_, index_);
     config.slices = slice_specs(job_, task_.name().index);
     config.store = keeper_->store;
-    config.ended = [mailbox = mailbox_, keeper = keeper_, self = task_.name(), mode = job_.mode](Error error, const ShardCounters& counters) {
-      keeper->tell({.kind = "ended", .task = self, .step = counters.updates, .text = describe_staleness(mode, counters), .counts = counts_of(counters)});
+    config.ended = [mailbox = mailbox_, keeper = keeper_, self = task_.name(), mode = job_.mode](
+                       Error error, const ShardCounters& counters) {
+      keeper->tell({.kind = "ended",
+                    .task = self,
+                    .step = counters.updates,
+                    .text = describe_staleness(mode, counters),
+                    .counts = counts_of(counters)});
       if (error)
         mailbox->fail(std::move(error));
       else
@@ -281,7 +306,9 @@ class PsTask {
       keeper->open_history();
     };
     if (!keeper_->provenance.empty())
-      config.history = [keeper = keeper_](std::vector<Provenance> versions, bool flush) { keeper->write_history(std::move(versions), flush); };
+      config.history = [keeper = keeper_](std::vector<Provenance> versions, bool flush) {
+        keeper->write_history(std::move(versions), flush);
+      };
     return config;
   }
 
@@ -299,11 +326,14 @@ class PsTask {
     }
     if (keeper_->checkpoints.keeps()) {
       const std::uint64_t examples = config.options.batch * config.options.slots;
-      config.saving.every = plan_.options.checkpoint_every > 0 ? plan_.options.checkpoint_every : std::max<std::uint64_t>(1, config.options.train_examples / examples);
+      config.saving.every = plan_.options.checkpoint_every > 0
+                                ? plan_.options.checkpoint_every
+                                : std::max<std::uint64_t>(1, config.options.train_examples / examples);
       config.saving.keeper = keeper_;
       config.options.held = true;
     }
-    routes_.coordinator = task_.system().spawn<CoordinatorActorImpl>(task_.actors().add("coordinator", task_.name().to_string()), std::move(config));
+    routes_.coordinator = task_.system().spawn<CoordinatorActorImpl>(
+        task_.actors().add("coordinator", task_.name().to_string()), std::move(config));
   }
 
   template <class F>
@@ -329,6 +359,8 @@ class PsTask {
 
 }  // namespace
 
-void serve_shard(const TrainingPlan& plan, const ClusterJob& job, Attempt& attempt) { PsTask(plan, job, attempt).serve(); }
+void serve_shard(const TrainingPlan& plan, const ClusterJob& job, Attempt& attempt) {
+  PsTask(plan, job, attempt).serve();
+}
 
 }  // namespace troupe

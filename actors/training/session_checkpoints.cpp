@@ -15,12 +15,15 @@ std::set<std::string> names_of(const std::vector<VariableRef>& variables) {
   return out;
 }
 
-Output output(const Graph& graph, const Endpoint& endpoint) { return {const_cast<Graph*>(&graph), endpoint.node, endpoint.index}; }
+Output output(const Graph& graph, const Endpoint& endpoint) {
+  return {const_cast<Graph*>(&graph), endpoint.node, endpoint.index};
+}
 
 }  // namespace
 
-SessionCheckpoints::SessionCheckpoints(const TrainingPlan& plan, const TrainingGraph& graph, Session& session, std::string settings,
-                                       std::uint32_t slots, std::uint64_t steps_per_epoch, bool writes)
+SessionCheckpoints::SessionCheckpoints(const TrainingPlan& plan, const TrainingGraph& graph, Session& session,
+                                       std::string settings, std::uint32_t slots, std::uint64_t steps_per_epoch,
+                                       bool writes)
     : options_(plan.options),
       graph_(*graph.graph),
       variables_(troupe::variables(*graph.graph)),
@@ -41,7 +44,8 @@ SessionCheckpoints::SessionCheckpoints(const TrainingPlan& plan, const TrainingG
 Feeds SessionCheckpoints::feeds_of(const std::map<std::string, Tensor>& values) const {
   Feeds feeds;
   for (const VariableInfo& v : variables_)
-    if (const auto value = values.find(v.name); value != values.end()) feeds.emplace_back(output(graph_, v.initial_value), value->second);
+    if (const auto value = values.find(v.name); value != values.end())
+      feeds.emplace_back(output(graph_, v.initial_value), value->second);
   return feeds;
 }
 
@@ -51,12 +55,15 @@ std::optional<SessionCheckpoints::Start> SessionCheckpoints::newest() {
   if (!from) return std::nullopt;
   Start start{state_in(*from), {}, going_on(*from, form_.job.epochs)};
   const std::uint64_t first = start.state.epoch * form_.job.steps_per_epoch;
-  if (start.state.step != from->manifest().id.version || start.state.step < first || start.state.step - first > form_.job.steps_per_epoch)
-    fail(Code::failed_precondition, "checkpoint '{}' is of version {} and says step {} in epoch {}: it is of another job", from->folder(),
+  if (start.state.step != from->manifest().id.version || start.state.step < first ||
+      start.state.step - first > form_.job.steps_per_epoch)
+    fail(Code::failed_precondition,
+         "checkpoint '{}' is of version {} and says step {} in epoch {}: it is of another job", from->folder(),
          from->manifest().id.version, start.state.step, start.state.epoch);
   for (const VariableInfo& v : variables_)
-    start.values[v.name] = v.name == kUpdates ? Tensor::scalar(static_cast<std::int64_t>(start.state.step) - skipped_in(*from))
-                                              : read_checked(*from, v.name, v.dtype, v.shape);
+    start.values[v.name] = v.name == kUpdates
+                               ? Tensor::scalar(static_cast<std::int64_t>(start.state.step) - skipped_in(*from))
+                               : read_checked(*from, v.name, v.dtype, v.shape);
   return start;
 }
 
@@ -96,7 +103,10 @@ ShardContents SessionCheckpoints::contents_of(const std::vector<Tensor>& values,
       continue;
     }
     const bool slot = !parameters_.contains(v.name) && v.name != loss_scale_;
-    out.tensors.push_back({.name = v.name, .kind = slot ? TensorKind::slot : TensorKind::variable, .variable = slot ? owner_of(v.name) : "", .value = values[i]});
+    out.tensors.push_back({.name = v.name,
+                           .kind = slot ? TensorKind::slot : TensorKind::variable,
+                           .variable = slot ? owner_of(v.name) : "",
+                           .value = values[i]});
   }
   if (updates != static_cast<std::int64_t>(step) - skipped)
     fail(Code::internal, "after {} steps, of which {} changed nothing, there were {} updates", step, skipped, updates);

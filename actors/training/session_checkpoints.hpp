@@ -1,5 +1,5 @@
-// The checkpoints of a job that has all its variables in one session: a job of one process, or a rank of an all-reduce. They are those
-// of a job with one parameter shard, so that one may go on from the other's.
+// The checkpoints of a job that has all its variables in one session: a job of one process, or a rank of an all-reduce.
+// They are those of a job with one parameter shard, so that one may go on from the other's.
 #pragma once
 
 #include <deque>
@@ -25,8 +25,8 @@ class SessionCheckpoints {
   };
 
   // `writes`: else this task only knows when something is saved, and has no part in it.
-  SessionCheckpoints(const TrainingPlan& plan, const TrainingGraph& graph, Session& session, std::string settings, std::uint32_t slots,
-                     std::uint64_t steps_per_epoch, bool writes);
+  SessionCheckpoints(const TrainingPlan& plan, const TrainingGraph& graph, Session& session, std::string settings,
+                     std::uint32_t slots, std::uint64_t steps_per_epoch, bool writes);
 
   // All variables of the graph, also those that an optimizer keeps.
   const std::vector<VariableInfo>& variables() const { return variables_; }
@@ -40,9 +40,9 @@ class SessionCheckpoints {
 
   // Is the job to be saved when this many steps are complete? The same on all ranks.
   bool due(std::uint64_t step) const { return step > first_ && every_ > 0 && (step % every_ == 0 || step == last_); }
-  // Reads the variables, in a step after those that have been started: call it when a step is due that is the last of them. While the
-  // save before is still being written, nothing is read, but at the end of the job. `wait`: returns when they are read; for steps
-  // that do not run in the order they were started.
+  // Reads the variables, in a step after those that have been started: call it when a step is due that is the last of
+  // them. While the save before is still being written, nothing is read, but at the end of the job. `wait`: returns
+  // when they are read; for steps that do not run in the order they were started.
   void read(std::uint64_t step, bool wait);
   // The job stands here: saves it, if it has been read.
   void save(const JobState& state);
@@ -64,7 +64,7 @@ class SessionCheckpoints {
   const Graph& graph_;
   std::vector<VariableInfo> variables_;
   std::set<std::string> parameters_;  // the names of the model's: all others but the loss scale are an optimizer's
-  std::string loss_scale_;  // its variable; "": the loss is not scaled
+  std::string loss_scale_;            // its variable; "": the loss is not scaled
   std::string settings_;
   CheckpointManifest form_;
   std::optional<CheckpointKeeper> keeper_;

@@ -7,14 +7,12 @@ namespace {
 
 constexpr std::size_t kMessagesTogether = 64;
 constexpr std::uint64_t kVersionsTogether = 64;  // of history
-constexpr std::size_t kLongWork = 64 << 10;  // bytes of a gradient that may take a while to apply
+constexpr std::size_t kLongWork = 64 << 10;      // bytes of a gradient that may take a while to apply
 
 }  // namespace
 
 ShardActorImpl::ShardActorImpl(caf::actor_config& config, std::shared_ptr<ActorRecord> record, Config settings)
-    : Counted(config, std::move(record)),
-      config_(std::move(settings)),
-      links_(config_.self) {
+    : Counted(config, std::move(record)), config_(std::move(settings)), links_(config_.self) {
   if (!config_.prepare) begin();
 }
 
@@ -46,7 +44,8 @@ ShardActorImpl::behavior_type ShardActorImpl::make_behavior() {
         TrainingOutbox out;
         const Pull& pull = message.frame;
         if (Error error = state_->pull(pull, out))
-          out.push_back({Destination::worker(pull.worker), Put{pull.reply_to, state_->version(), {}, std::move(error)}});
+          out.push_back(
+              {Destination::worker(pull.worker), Put{pull.reply_to, state_->version(), {}, std::move(error)}});
         deliver(out);
       },
       // Not const: nobody shares the message, and the shard may then add up in the gradient's own memory.
@@ -77,14 +76,17 @@ ShardActorImpl::behavior_type ShardActorImpl::make_behavior() {
       [this](const Inbound<Fence>& message) { state_->fence(message.frame); },
       [this](const Inbound<Save>& message) {
         const Save save = message.frame;
-        const Error refused = config_.save ? state_->cut(save.version, [this, save](const ShardState::Cut& cut) {
-                                        write_history(false, true);
-                                        config_.save(save, cut);
-                                      })
-                                           : Error(Code::unimplemented, config_.self.to_string() + " has nowhere to save to");
+        const Error refused = config_.save
+                                  ? state_->cut(save.version,
+                                                [this, save](const ShardState::Cut& cut) {
+                                                  write_history(false, true);
+                                                  config_.save(save, cut);
+                                                })
+                                  : Error(Code::unimplemented, config_.self.to_string() + " has nowhere to save to");
         if (!refused) return;
         TrainingOutbox out;
-        out.push_back({Destination::coordinator(), Saved{.shard = config_.options.shard, .version = save.version, .files = {}, .error = refused}});
+        out.push_back({Destination::coordinator(),
+                       Saved{.shard = config_.options.shard, .version = save.version, .files = {}, .error = refused}});
         deliver(out);
       },
       [this](const Inbound<BarrierOpen>&) { end(Error()); },
@@ -97,7 +99,8 @@ ShardActorImpl::behavior_type ShardActorImpl::make_behavior() {
         links_.down(message);
         if (state_ && message.task.job == "worker") state_->worker_down(static_cast<std::uint32_t>(message.task.index));
         if (message.task == kCoordinatorTask)
-          end(Error(Code::unavailable, fmt::format("the coordinator's task {} is gone: {}", message.task.to_string(), message.reason.message())));
+          end(Error(Code::unavailable, fmt::format("the coordinator's task {} is gone: {}", message.task.to_string(),
+                                                   message.reason.message())));
       },
       [](const Tick&) {},
       [this](const ProvenanceRequest& request) { return Reply::of(describe(request.version)); },
@@ -110,8 +113,7 @@ ShardActorImpl::behavior_type ShardActorImpl::make_behavior() {
 }
 
 void ShardActorImpl::deliver(TrainingOutbox& out) {
-  for (const Outgoing& message : out)
-    links_.deliver(message, telling());
+  for (const Outgoing& message : out) links_.deliver(message, telling());
   write_history_when_due();
 }
 
@@ -130,7 +132,8 @@ std::string ShardActorImpl::describe(std::uint64_t version) const {
   if (!state_) return who + ": has not begun\n";
   const Provenance* found = state_->provenance(version);
   if (found) return fmt::format("{}: {}\n", who, found->to_string());
-  return fmt::format("{}: version {} is not known: it has version {}, and remembers the last {}\n", who, version, state_->version(), config_.options.provenance);
+  return fmt::format("{}: version {} is not known: it has version {}, and remembers the last {}\n", who, version,
+                     state_->version(), config_.options.provenance);
 }
 
 void ShardActorImpl::escalate(const Error& why) {
@@ -145,15 +148,20 @@ void ShardActorImpl::inspect(ActorDetails& out) const {
   if (!state_) return;
   const ShardWait wait = state_->waiting();
   const ShardCounters& c = state_->counters();
-  ShardSnapshot shard{.shard = config_.options.shard, .job = links_.job(), .slices = config_.slices.size(), .version = state_->version()};
-  for (const SliceSpec& slice : config_.slices) shard.bytes += static_cast<std::uint64_t>(slice.shape.num_elements()) * size_of(slice.dtype);
+  ShardSnapshot shard{.shard = config_.options.shard,
+                      .job = links_.job(),
+                      .slices = config_.slices.size(),
+                      .version = state_->version()};
+  for (const SliceSpec& slice : config_.slices)
+    shard.bytes += static_cast<std::uint64_t>(slice.shape.num_elements()) * size_of(slice.dtype);
   shard.staged = wait.have;
   shard.needed = wait.need;
   shard.missing = wait.missing;
   shard.parked = wait.parked;
-  shard.counts = {{"pulls", c.pulls},           {"parked_ever", c.parked}, {"pushes", c.pushes},   {"duplicates", c.duplicates}, {"stale", c.stale},
-                  {"uncommitted", c.uncommitted}, {"fenced", c.fenced},      {"refused", c.refused}, {"abandoned", c.abandoned},   {"batches", c.batches},
-                  {"updates", c.updates},       {"staged_bytes", c.staged_bytes}};
+  shard.counts = {{"pulls", c.pulls},           {"parked_ever", c.parked}, {"pushes", c.pushes},
+                  {"duplicates", c.duplicates}, {"stale", c.stale},        {"uncommitted", c.uncommitted},
+                  {"fenced", c.fenced},         {"refused", c.refused},    {"abandoned", c.abandoned},
+                  {"batches", c.batches},       {"updates", c.updates},    {"staged_bytes", c.staged_bytes}};
   shard.staleness.assign(c.staleness.begin(), c.staleness.end());
   if (wait.parked > 0) shard.waits_for = wait.to_string();
   out.waits_for = shard.waits_for;

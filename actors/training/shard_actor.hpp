@@ -21,12 +21,14 @@ class ShardActorImpl final : public Counted<ShardActor> {
     std::vector<SliceSpec> slices;
     std::shared_ptr<ShardStore> store;
     std::function<void(Error, const ShardCounters&)> ended;  // once: the job is over (ok) or has failed
-    std::function<void(const Joined&)> joined = nullptr;  // what the coordinator has answered; null: it is not asked
+    std::function<void(const Joined&)> joined = nullptr;     // what the coordinator has answered; null: it is not asked
     // Before the first frame of the job: what the shard begins with is known. Null: `options` are right from the start.
     std::function<void(ShardOptions&)> prepare = nullptr;
-    // The store is as it is to be saved, while this runs; Saved is to be said when that is done. Null: nothing can be saved.
+    // The store is as it is to be saved, while this runs; Saved is to be said when that is done. Null: nothing can be
+    // saved.
     std::function<void(const Save&, const ShardState::Cut&)> save = nullptr;
-    // What went into versions, in order; `flush`: it has to last, with a checkpoint or because the job is over. Null: nobody asks.
+    // What went into versions, in order; `flush`: it has to last, with a checkpoint or because the job is over. Null:
+    // nobody asks.
     std::function<void(std::vector<Provenance>, bool flush)> history = nullptr;
   };
   ShardActorImpl(caf::actor_config& config, std::shared_ptr<ActorRecord> record, Config settings);

@@ -21,23 +21,26 @@ ShardKeeper::ShardKeeper(const TrainingPlan& plan, const ClusterJob& job, std::f
 }
 
 void ShardKeeper::write(std::function<void(std::optional<ProvenanceLog>&)> what) const {
-  checkpoints.run([what = std::move(what), log = log_, directory = provenance, on_event = on_event, self = shard_task(static_cast<std::uint32_t>(shard))] {
+  checkpoints.run([what = std::move(what), log = log_, directory = provenance, on_event = on_event,
+                   self = shard_task(static_cast<std::uint32_t>(shard))] {
     try {
       what(*log);
     } catch (...) {
       log->reset();
       if (on_event)
-        on_event({.kind = "provenance_failed", .task = self,
-                  .text = fmt::format("no more provenance is written to '{}': {}; training goes on", directory, current_error().message()), .counts = {}});
+        on_event({.kind = "provenance_failed",
+                  .task = self,
+                  .text = fmt::format("no more provenance is written to '{}': {}; training goes on", directory,
+                                      current_error().message()),
+                  .counts = {}});
     }
   });
 }
 
 void ShardKeeper::open_history() const {
   if (provenance.empty() || !owns) return;
-  write([&files = checkpoints.files(), directory = provenance, shard = shard, version = start.version](std::optional<ProvenanceLog>& log) {
-    log.emplace(files, directory, shard, version);
-  });
+  write([&files = checkpoints.files(), directory = provenance, shard = shard, version = start.version](
+            std::optional<ProvenanceLog>& log) { log.emplace(files, directory, shard, version); });
 }
 
 void ShardKeeper::write_history(std::vector<Provenance> versions, bool flush) const {
@@ -50,9 +53,8 @@ void ShardKeeper::write_history(std::vector<Provenance> versions, bool flush) co
 
 void ShardKeeper::write_commits(const CommitLog& commits) const {
   if (provenance.empty()) return;
-  write([&files = checkpoints.files(), text = commits.to_string(), path = join_path(provenance, "commits"), job = job](std::optional<ProvenanceLog>&) {
-    replace_file(files, path, text, std::to_string(job));
-  });
+  write([&files = checkpoints.files(), text = commits.to_string(), path = join_path(provenance, "commits"),
+         job = job](std::optional<ProvenanceLog>&) { replace_file(files, path, text, std::to_string(job)); });
 }
 
 void ShardKeeper::begin_with(Checkpoint& from) {
@@ -63,14 +65,16 @@ void ShardKeeper::begin_with(Checkpoint& from) {
 
 void ShardKeeper::save(const Save& request, const ShardState::Cut& cut, std::function<void(const Saved&)> say) const {
   if (!owns) return;
-  checkpoints.write({request.version, job}, contents_of(*store, map, rules, shard, position, shards, cut),
-                    [say = std::move(say), version = request.version, self = static_cast<std::uint32_t>(shard), job = job](const ShardManifest& written, const Error& error) {
-                      say({.shard = self, .version = version, .files = error ? "" : encode(written), .error = error, .job = job});
-                    });
+  checkpoints.write(
+      {request.version, job}, contents_of(*store, map, rules, shard, position, shards, cut),
+      [say = std::move(say), version = request.version, self = static_cast<std::uint32_t>(shard), job = job](
+          const ShardManifest& written, const Error& error) {
+        say({.shard = self, .version = version, .files = error ? "" : encode(written), .error = error, .job = job});
+      });
 }
 
-void ShardKeeper::commit(const SaveRound& round, const JobState& state, std::uint64_t steps_per_epoch, CheckpointKeeper::Clock::time_point began,
-                         std::function<void()> done) const {
+void ShardKeeper::commit(const SaveRound& round, const JobState& state, std::uint64_t steps_per_epoch,
+                         CheckpointKeeper::Clock::time_point began, std::function<void()> done) const {
   CheckpointManifest manifest = form_;
   manifest.job.steps_per_epoch = steps_per_epoch;
   set_state(manifest, state, round.version, job);

@@ -24,9 +24,10 @@ class ShardKeeper {
   // On the shard's thread, between two updates: what is read are handles. `say` is called when they are written.
   void save(const Save& request, const ShardState::Cut& cut, std::function<void(const Saved&)> say) const;
   // On the coordinator's: all shards have saved. `done` is called when that is a checkpoint, or cannot become one.
-  void commit(const SaveRound& round, const JobState& state, std::uint64_t steps_per_epoch, CheckpointKeeper::Clock::time_point began,
-              std::function<void()> done) const;
-  // Of TrainingOptions::provenance. open_history(): `start` is set. What is written next is in order; flushed, it survives a crash.
+  void commit(const SaveRound& round, const JobState& state, std::uint64_t steps_per_epoch,
+              CheckpointKeeper::Clock::time_point began, std::function<void()> done) const;
+  // Of TrainingOptions::provenance. open_history(): `start` is set. What is written next is in order; flushed, it
+  // survives a crash.
   void open_history() const;
   void write_history(std::vector<Provenance> versions, bool flush) const;
   void write_commits(const CommitLog& commits) const;
@@ -53,7 +54,8 @@ class ShardKeeper {
   void write(std::function<void(std::optional<ProvenanceLog>&)> what) const;
 
   CheckpointManifest form_;
-  const std::shared_ptr<std::optional<ProvenanceLog>> log_ = std::make_shared<std::optional<ProvenanceLog>>();  // the writer's
+  const std::shared_ptr<std::optional<ProvenanceLog>> log_ =
+      std::make_shared<std::optional<ProvenanceLog>>();  // the writer's
 };
 
 }  // namespace troupe

@@ -1,9 +1,9 @@
 #include "actors/training/training_curves.hpp"
 
-#include <caf/actor_system.hpp>
-#include <caf/send.hpp>
 #include <algorithm>
 #include <atomic>
+#include <caf/actor_system.hpp>
+#include <caf/send.hpp>
 #include <chrono>
 #include <future>
 
@@ -42,7 +42,9 @@ std::uint64_t bytes_of(const Parameters& values) {
 }
 
 // May it be better soon? Else whoever has asked for the curves should hear that there will be none.
-bool may_be_written_later(Code code) { return code == Code::resource_exhausted || code == Code::unavailable || code == Code::data_loss; }
+bool may_be_written_later(Code code) {
+  return code == Code::resource_exhausted || code == Code::unavailable || code == Code::data_loss;
+}
 
 }  // namespace
 
@@ -73,17 +75,18 @@ std::optional<LossWindows::Point> LossWindows::close(std::uint64_t steps) {
 // The file, and the actor that writes it. The file belongs to that actor's thread once it has work.
 class TrainingCurves::Writer {
  public:
-  Writer(const TrainingPlan& plan, const Graph& graph, const CurveLimits& limits) : files_(plan.files), directory_(plan.options.tensorboard), limits_(limits) {
+  Writer(const TrainingPlan& plan, const Graph& graph, const CurveLimits& limits)
+      : files_(plan.files), directory_(plan.options.tensorboard), limits_(limits) {
     if (plan.options.on_event) on_event_ = plan.options.on_event;
     graph_ = graph_def_of(graph).SerializeAsString();
   }
 
   void spawn(Task& task, const std::shared_ptr<Writer>& self) {
     // Weak: the writer has the actor.
-    actor_ = task.system().spawn<CheckpointActorImpl, caf::detached>(task.actors().add("curves", task.name().to_string()),
-                                                                     [weak = std::weak_ptr(self)](const Error& why) {
-                                                                       if (const auto writer = weak.lock()) writer->give_up(why);
-                                                                     });
+    actor_ = task.system().spawn<CheckpointActorImpl, caf::detached>(
+        task.actors().add("curves", task.name().to_string()), [weak = std::weak_ptr(self)](const Error& why) {
+          if (const auto writer = weak.lock()) writer->give_up(why);
+        });
   }
   void stop() {
     if (actor_) caf::anon_send(actor_, Stop{});
@@ -96,7 +99,8 @@ class TrainingCurves::Writer {
     } catch (...) {
       const Error error = current_error();
       if (!may_be_written_later(error.code()))
-        throw Error(error.code(), fmt::format("the training curves cannot be written: {}; give a directory that this task may write to, or train without them",
+        throw Error(error.code(), fmt::format("the training curves cannot be written: {}; give a directory that this "
+                                              "task may write to, or train without them",
                                               error.message()));
       give_up(error);
     }
@@ -110,14 +114,22 @@ class TrainingCurves::Writer {
     const std::uint64_t bytes = bytes_of(values), before = waiting_bytes_.fetch_add(bytes);
     const std::shared_ptr<void> end(nullptr, [self, bytes](void*) { self->waiting_bytes_.fetch_sub(bytes); });
     if (before > 0 && before + bytes > limits_.bytes) return tell_slow();
-    post(self, [self, event = std::move(event), values = std::move(values), end]() mutable { self->write_histograms(event, values); });
+    post(self, [self, event = std::move(event), values = std::move(values), end]() mutable {
+      self->write_histograms(event, values);
+    });
   }
   void post(const std::shared_ptr<Writer>& self, std::function<void()> work, bool always = false) {
     const std::shared_ptr<void> end(nullptr, [self](void*) { self->waiting_.fetch_sub(1); });
     if (waiting_.fetch_add(1) >= limits_.events && !always) return tell_slow();
-    caf::anon_send(actor_, WriteCheckpoint{std::make_shared<FileWork>([work = std::move(work), end] { work(); }, [self] {
-      self->tell(fmt::format("some training curves in '{}' are left out: the actor that writes them has failed; training goes on", self->directory_));
-    })});
+    caf::anon_send(
+        actor_,
+        WriteCheckpoint{std::make_shared<FileWork>(
+            [work = std::move(work), end] { work(); },
+            [self] {
+              self->tell(fmt::format(
+                  "some training curves in '{}' are left out: the actor that writes them has failed; training goes on",
+                  self->directory_));
+            })});
   }
 
  private:
@@ -152,10 +164,16 @@ class TrainingCurves::Writer {
   // Half of an event may be in the file: nothing more goes there.
   void give_up(const Error& why) {
     file_.reset();
-    tell(fmt::format("the training curves in '{}' are not written: {}; training goes on, and so do they after an epoch if that can be", directory_, why.message()));
+    tell(
+        fmt::format("the training curves in '{}' are not written: {}; training goes on, and so do they after an epoch "
+                    "if that can be",
+                    directory_, why.message()));
   }
 
-  void tell_slow() { tell(fmt::format("the disk does not keep up: some training curves in '{}' are left out; training goes on", directory_)); }
+  void tell_slow() {
+    tell(fmt::format("the disk does not keep up: some training curves in '{}' are left out; training goes on",
+                     directory_));
+  }
   void tell(std::string text) {
     if (!told_.exchange(true)) on_event_({.kind = "curves_failed", .task = {}, .text = std::move(text), .counts = {}});
   }
@@ -235,10 +253,12 @@ void TrainingCurves::wait() const {
   if (!writer_) return;
   const auto written = std::make_shared<std::promise<void>>();
   std::future<void> all = written->get_future();
-  writer_->post(writer_, [written] { written->set_value(); }, true);
+  writer_->post(
+      writer_, [written] { written->set_value(); }, true);
   const auto deadline = std::chrono::steady_clock::now() + kEnd;
   const auto stopped = [&] { return plan_.options.stop && plan_.options.stop->load(std::memory_order_relaxed); };
-  while (!stopped() && std::chrono::steady_clock::now() < deadline && all.wait_for(kPoll) != std::future_status::ready) {
+  while (!stopped() && std::chrono::steady_clock::now() < deadline &&
+         all.wait_for(kPoll) != std::future_status::ready) {
   }
 }
 

@@ -1,6 +1,6 @@
-// The curves of a training job, in all modes: scalars, histograms of the parameters and the graph, as event files of TensorBoard
-// (actors/tensorboard). They are written by an actor of its own while training goes on; what cannot be written is told once, and harms
-// nothing.
+// The curves of a training job, in all modes: scalars, histograms of the parameters and the graph, as event files of
+// TensorBoard (actors/tensorboard). They are written by an actor of its own while training goes on; what cannot be
+// written is told once, and harms nothing.
 //
 //   loss, learning_rate               every TrainingOptions::tensorboard_every steps, at the number of steps complete
 //   epoch/loss, epoch/train_accuracy, epoch/test_accuracy, epoch/images_per_second
@@ -44,15 +44,16 @@ class LossWindows {
 // What may wait for a slow disk; more is left out.
 struct CurveLimits {
   int events = 1024;
-  std::uint64_t bytes = 256 << 20;  // of parameters whose histograms are to be written; those of one time may always wait
+  std::uint64_t bytes =
+      256 << 20;  // of parameters whose histograms are to be written; those of one time may always wait
 };
 
 // For one thread, that of the training.
 class TrainingCurves {
  public:
-  // Does nothing without TrainingOptions::tensorboard. `tells`: this task tells the user from the beginning, and makes the file now.
-  // Throws failed_precondition, permission_denied or not_found if that cannot be; a disk that is full only makes an event.
-  // Refers to the plan as long as it lives, to its files until all is written.
+  // Does nothing without TrainingOptions::tensorboard. `tells`: this task tells the user from the beginning, and makes
+  // the file now. Throws failed_precondition, permission_denied or not_found if that cannot be; a disk that is full
+  // only makes an event. Refers to the plan as long as it lives, to its files until all is written.
   TrainingCurves(const TrainingPlan& plan, const Graph& graph, bool tells, const CurveLimits& limits = {});
   ~TrainingCurves();
   TrainingCurves(const TrainingCurves&) = delete;
@@ -62,8 +63,8 @@ class TrainingCurves {
   void set_tells(bool tells) { tells_ = tells; }
   bool on() const { return writer_ && tells_; }
 
-  // Part of a step, which counts from 0 over the whole job. What is told first says where the job goes on: what older files tell of
-  // that step and later ones counts no more.
+  // Part of a step, which counts from 0 over the whole job. What is told first says where the job goes on: what older
+  // files tell of that step and later ones counts no more.
   void step_done(std::uint64_t step, double loss_sum, std::uint64_t examples);
   void epoch_done(const EpochDone& figures);
   // After so many steps. Nobody may write to their memory.

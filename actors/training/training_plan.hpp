@@ -42,8 +42,8 @@ Trained train_locally(const TrainingPlan& plan);
 // This task's part in a cluster: a worker computes, a ps task serves its shard. Returns when the job is over.
 Trained train_in_cluster(const TrainingPlan& plan);
 
-// This rank's part in a cluster of workers alone, each with all variables. Returns when all ranks have ended, with the same
-// parameters.
+// This rank's part in a cluster of workers alone, each with all variables. Returns when all ranks have ended, with the
+// same parameters.
 Trained train_by_all_reduce(const TrainingPlan& plan);
 
 // Throws invalid_argument for options that make no sense, or a training set without one whole step.

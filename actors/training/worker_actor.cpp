@@ -54,8 +54,9 @@ std::optional<Frame> WorkerMailbox::take(std::chrono::nanoseconds timeout) {
   if (error_) throw error_;
   if (silence_.count() > 0 && now_() - heard_ > silence_) {
     lock.unlock();  // to ask the cluster takes a while
-    troupe::fail(Code::deadline_exceeded, "no word from {}, where the job's coordinator is, for {} s{}", kCoordinatorTask.to_string(),
-                 std::chrono::duration<double>(silence_).count(), why_ ? "\n" + why_() : "");
+    troupe::fail(Code::deadline_exceeded, "no word from {}, where the job's coordinator is, for {} s{}",
+                 kCoordinatorTask.to_string(), std::chrono::duration<double>(silence_).count(),
+                 why_ ? "\n" + why_() : "");
   }
   return std::nullopt;
 }
@@ -84,7 +85,8 @@ WorkerActorImpl::behavior_type WorkerActorImpl::make_behavior() {
         // Other losses are the coordinator's to judge: a shard may leave a job that is over before we hear that it is.
         if (message.task != kCoordinatorTask) return;
         coordinator_.down();
-        mailbox_->fail(Error(Code::unavailable, fmt::format("lost {}: {}", message.task.to_string(), message.reason.message())));
+        mailbox_->fail(
+            Error(Code::unavailable, fmt::format("lost {}: {}", message.task.to_string(), message.reason.message())));
       },
       [this](const Stop&) {
         coordinator_.down();

@@ -22,15 +22,17 @@ class WorkerMailbox {
   // `silence`: how long nothing may come before take() throws; 0: for ever. `now`: of a steady clock.
   using Now = std::function<std::chrono::steady_clock::time_point()>;
   // `why`: what to add to that error, if anything.
-  explicit WorkerMailbox(std::chrono::nanoseconds silence = {}, Now now = std::chrono::steady_clock::now, std::function<std::string()> why = nullptr)
+  explicit WorkerMailbox(std::chrono::nanoseconds silence = {}, Now now = std::chrono::steady_clock::now,
+                         std::function<std::string()> why = nullptr)
       : silence_(silence), now_(std::move(now)), why_(std::move(why)), heard_(now_()) {}
   void put(Frame frame);
   // The job has failed; later calls change nothing. `over`: its number, if it is known to be over for all.
   void fail(Error error, std::uint64_t over = 0);
-  void close();            // the job is over: losing tasks is no failure any more
-  void wake();             // take() returns, with a frame or without
+  void close();  // the job is over: losing tasks is no failure any more
+  void wake();   // take() returns, with a frame or without
   // The next frame; waits at most `timeout` and returns none then, or if woken. Throws the error of a failed job, or
-  // deadline_exceeded if nothing has come for so long that the coordinator, which has deadlines of its own, must be stuck.
+  // deadline_exceeded if nothing has come for so long that the coordinator, which has deadlines of its own, must be
+  // stuck.
   std::optional<Frame> take(std::chrono::nanoseconds timeout);
   // Throws the error of a failed job, also if it fails within `patience`.
   void check(std::chrono::nanoseconds patience = {});
@@ -52,7 +54,8 @@ class WorkerMailbox {
 
 class WorkerActorImpl final : public Counted<WorkerActor> {
  public:
-  WorkerActorImpl(caf::actor_config& config, std::shared_ptr<ActorRecord> record, std::shared_ptr<WorkerMailbox> mailbox)
+  WorkerActorImpl(caf::actor_config& config, std::shared_ptr<ActorRecord> record,
+                  std::shared_ptr<WorkerMailbox> mailbox)
       : Counted(config, std::move(record)), mailbox_(std::move(mailbox)) {}
   behavior_type make_behavior() override;
 

@@ -18,19 +18,25 @@ class WorkerLoop {
         job_(job),
         attempt_(attempt),
         index_(static_cast<std::uint32_t>(plan.task.name().index)),
-        session_(plan.task, *job.sharded.graph, {.seed = plan.options.seed, .shards = job.shard_names(), .on_placement = plan.options.on_placement}),
-        batches_(plan.data.train, plan.options.seed, kTokensAhead, plan.task.pinned_memory(), plan.task.actors().trace()),
+        session_(plan.task, *job.sharded.graph,
+                 {.seed = plan.options.seed, .shards = job.shard_names(), .on_placement = plan.options.on_placement}),
+        batches_(plan.data.train, plan.options.seed, kTokensAhead, plan.task.pinned_memory(),
+                 plan.task.actors().trace()),
         curves_(plan, *job.graph.graph, index_ == 0),
-        mailbox_(std::make_shared<WorkerMailbox>(most_silence(plan.options), std::chrono::steady_clock::now, plan.task.actors().why())) {
+        mailbox_(std::make_shared<WorkerMailbox>(most_silence(plan.options), std::chrono::steady_clock::now,
+                                                 plan.task.actors().why())) {
     const TrainingGraph& g = job.graph;
-    step_ = session_.callable({here(g.images[0]), here(g.labels[0])}, {here(g.loss_sum), here(g.correct)}, {here(g.train)});
-    evaluate_ = session_.callable({here(g.eval_images), here(g.eval_labels)}, {here(g.eval_loss_sum), here(g.eval_correct)});
+    step_ =
+        session_.callable({here(g.images[0]), here(g.labels[0])}, {here(g.loss_sum), here(g.correct)}, {here(g.train)});
+    evaluate_ =
+        session_.callable({here(g.eval_images), here(g.eval_labels)}, {here(g.eval_loss_sum), here(g.eval_correct)});
     Outputs reads;
     for (const VariableRef& v : g.parameters) reads.push_back(here(v.read()));
     if (g.loss_scale) reads.insert(reads.end(), {here(g.loss_scale->skipped), here(g.loss_scale->scale)});
     read_all_ = session_.callable({}, reads);
     // Last: an actor whose loop was never made would not be stopped.
-    actor_ = plan.task.system().spawn<WorkerActorImpl>(plan.task.actors().add("worker", plan.task.name().to_string()), mailbox_);
+    actor_ = plan.task.system().spawn<WorkerActorImpl>(plan.task.actors().add("worker", plan.task.name().to_string()),
+                                                       mailbox_);
     caf::anon_send(plan.task.local_node(), Observe{caf::actor_cast<PeerObserver>(actor_)});
     caf::anon_send(plan.task.local_node(), routes());
   }
@@ -51,8 +57,11 @@ class WorkerLoop {
       number_ = joined.job;
       view_ = joined.view;
       if (joined.version > 0 && plan_.options.on_event)
-        plan_.options.on_event({.kind = "goes_on", .task = plan_.task.name(), .step = joined.version,
-                                .text = fmt::format("the job goes on from step {}", joined.version), .counts = {}});
+        plan_.options.on_event({.kind = "goes_on",
+                                .task = plan_.task.name(),
+                                .step = joined.version,
+                                .text = fmt::format("the job goes on from step {}", joined.version),
+                                .counts = {}});
       Trained out = work();
       attempt_.over = true;
       record_.end();
@@ -71,7 +80,8 @@ class WorkerLoop {
   JobRoutes routes() const { return {{}, {}, actor_, attempt_.job}; }
   // Longer than the coordinator is patient.
   static std::chrono::nanoseconds most_silence(const TrainingOptions& options) {
-    return options.step_timeout.count() > 0 ? options.join_timeout + 2 * options.step_timeout : std::chrono::nanoseconds(0);
+    return options.step_timeout.count() > 0 ? options.join_timeout + 2 * options.step_timeout
+                                            : std::chrono::nanoseconds(0);
   }
   // The same output in the sharded graph: names are kept.
   Output here(const Output& output) const {
@@ -91,8 +101,8 @@ class WorkerLoop {
     StepResult result;
   };
 
-  // While a step computes, the token of the next has come, its batch is gathered, and its pulls wait on the shards for the
-  // version they need: it goes on the moment that is there.
+  // While a step computes, the token of the next has come, its batch is gathered, and its pulls wait on the shards for
+  // the version they need: it goes on the moment that is there.
   Trained work() {
     for (int i = 0; i < kTokensAhead; ++i) ask();
     for (;;) {
@@ -128,7 +138,8 @@ class WorkerLoop {
   // The slots of a step are chosen: its other tokens need not be computed.
   void drop_unused(const Commit& commit) {
     const auto unused = [&](const Token& token) {
-      return token.kind == TokenKind::train && token.step == commit.step && !std::ranges::binary_search(commit.slots, token.slot);
+      return token.kind == TokenKind::train && token.step == commit.step &&
+             !std::ranges::binary_search(commit.slots, token.slot);
     };
     for (const auto& step : running_) {
       if (step->unused || !unused(step->report.token)) continue;
@@ -173,7 +184,8 @@ class WorkerLoop {
         start(step_, {batch.images, batch.labels}, token);
       } else {
         Batch& batch = test_batches_[next_test_batch_++ % test_batches_.size()];
-        gather_range(plan_.data.test, static_cast<std::int64_t>(token.begin), static_cast<std::int64_t>(token.end), batch);
+        gather_range(plan_.data.test, static_cast<std::int64_t>(token.begin), static_cast<std::int64_t>(token.end),
+                     batch);
         start(evaluate_, {batch.images, batch.labels}, token);
       }
     }
@@ -193,7 +205,10 @@ class WorkerLoop {
 
   // Asynchronous: what there is; batches are no versions.
   void read_for_curves(std::uint64_t steps) {
-    const Token token{.kind = TokenKind::finish, .step = steps, .slot = index_, .min_version = job_.mode == TrainingMode::asynchronous ? 0 : steps};
+    const Token token{.kind = TokenKind::finish,
+                      .step = steps,
+                      .slot = index_,
+                      .min_version = job_.mode == TrainingMode::asynchronous ? 0 : steps};
     start(read_all_, {}, token)->curves = true;
   }
 
@@ -218,20 +233,22 @@ class WorkerLoop {
     if (step->report.token.request != 0) ask();
     const Token& token = step->report.token;
     if (token.kind == TokenKind::train) {
-      record_.computed(token.step, token.slot, step->began_ns, step->report.loss_sum / static_cast<double>(step->report.examples), step->report.examples);
+      record_.computed(token.step, token.slot, step->began_ns,
+                       step->report.loss_sum / static_cast<double>(step->report.examples), step->report.examples);
       curves_.step_done(token.step, step->report.loss_sum, step->report.examples);
     }
     if (token.kind == TokenKind::train && job_.mode == TrainingMode::asynchronous) after_ = token.step + 1;
     if (token.kind != TokenKind::train || !plan_.options.on_progress) return;
-    const std::uint64_t steps = static_cast<std::uint64_t>(plan_.data.train.size()) / ((job_.slots + job_.backups) * static_cast<std::uint64_t>(plan_.options.batch));
+    const std::uint64_t steps = static_cast<std::uint64_t>(plan_.data.train.size()) /
+                                ((job_.slots + job_.backups) * static_cast<std::uint64_t>(plan_.options.batch));
     plan_.options.on_progress(token.epoch, token.step % steps + 1, steps);
   }
 
   // Throws why the step, or the job, has failed.
   std::vector<Tensor> fetches_of(Running& step) {
     if (!step.result.error) return std::move(step.result.fetches);
-    // Why the job failed says more than what that did to this step. Where a task is missing, that news may be on its way:
-    // the first to go takes others with it, in any order.
+    // Why the job failed says more than what that did to this step. Where a task is missing, that news may be on its
+    // way: the first to go takes others with it, in any order.
     const bool lost = step.result.error.code() == Code::unavailable;
     mailbox_->check(lost ? kReasonPatience : std::chrono::seconds(0));
     throw step.result.error;
@@ -240,7 +257,14 @@ class WorkerLoop {
   RunOptions run_options(const Token& token) const {
     return {.random_step = static_cast<std::int64_t>(token.step),
             .random_slot = token.slot,
-            .training = {.worker = index_, .step = token.step, .slot = token.slot, .min_version = token.min_version, .job = number_, .view = view_, .after = after_, .number = token.step}};
+            .training = {.worker = index_,
+                         .step = token.step,
+                         .slot = token.slot,
+                         .min_version = token.min_version,
+                         .job = number_,
+                         .view = view_,
+                         .after = after_,
+                         .number = token.step}};
   }
 
   Trained finish(Token token) {
@@ -281,8 +305,12 @@ class WorkerLoop {
     const std::size_t trained = job_.graph.parameters.size();
     out.parameters = trained_of(values);
     const double images = static_cast<double>(figures_.steps) * plan_.options.batch * job_.slots;
-    out.result = {true, figures_.test_accuracy, figures_.steps, figures_.seconds,
-                  figures_.seconds > 0 ? images / figures_.seconds : 0, params_sha256(out.parameters)};
+    out.result = {true,
+                  figures_.test_accuracy,
+                  figures_.steps,
+                  figures_.seconds,
+                  figures_.seconds > 0 ? images / figures_.seconds : 0,
+                  params_sha256(out.parameters)};
     if (job_.graph.loss_scale) {
       out.result.skipped_steps = static_cast<std::uint64_t>(values[trained].item<std::int64_t>());
       out.result.loss_scale = values[trained + 1].item<float>();
@@ -313,7 +341,8 @@ class WorkerLoop {
   std::uint32_t index_;
   Session session_;
   EpochBatches batches_;
-  std::vector<Batch> test_batches_{kTokensAhead, Batch{.images = {}, .labels = {}, .memory = plan_.task.pinned_memory()}};
+  std::vector<Batch> test_batches_{kTokensAhead,
+                                   Batch{.images = {}, .labels = {}, .memory = plan_.task.pinned_memory()}};
   std::size_t next_test_batch_ = 0;
   Callable step_, evaluate_, read_all_;
   TrainingCurves curves_;
@@ -322,7 +351,7 @@ class WorkerLoop {
   std::uint64_t number_ = 0;  // of the job, once it is joined
   std::uint64_t view_ = 0;    // of its members, in which this worker joined
   std::uint64_t request_ = 0;
-  std::uint64_t after_ = 0;  // asynchronous: as in Pull
+  std::uint64_t after_ = 0;    // asynchronous: as in Pull
   std::deque<Token> waiting_;  // for the step before
   std::deque<std::shared_ptr<Running>> running_;
   TrainingRecord& record_ = plan_.task.introspection().training();
@@ -331,6 +360,8 @@ class WorkerLoop {
 
 }  // namespace
 
-Trained work_in_job(const TrainingPlan& plan, const ClusterJob& job, Attempt& attempt) { return WorkerLoop(plan, job, attempt).run(); }
+Trained work_in_job(const TrainingPlan& plan, const ClusterJob& job, Attempt& attempt) {
+  return WorkerLoop(plan, job, attempt).run();
+}
 
 }  // namespace troupe

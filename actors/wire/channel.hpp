@@ -37,13 +37,13 @@ class Channel {
   // There may be more to read, of which the socket says nothing.
   virtual bool buffered() const = 0;
 
-  // The socket does not become writable for write(), nor readable for all that read() has, until sleep() has asked for it:
-  // buffered() and writable() are to be looked at.
+  // The socket does not become writable for write(), nor readable for all that read() has, until sleep() has asked for
+  // it: buffered() and writable() are to be looked at.
   virtual bool tells_by_memory() const { return false; }
   // After an EAGAIN: write() may take some now.
   virtual bool writable() const { return false; }
-  // To be called before the thread waits for the socket, which becomes readable then when there is something to read or,
-  // if that is wanted, to write. False: there is something now.
+  // To be called before the thread waits for the socket, which becomes readable then when there is something to read
+  // or, if that is wanted, to write. False: there is something now.
   virtual bool sleep(bool /*to_write*/) { return true; }
 
   // Bytes that the socket, or memory, has taken so far. Any thread.

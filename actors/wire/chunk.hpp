@@ -28,8 +28,8 @@ inline constexpr std::size_t kSmallPayload = 64 << 10;  // payloads up to this a
 inline constexpr std::uint8_t kFirstChunk = 1;
 inline constexpr std::uint8_t kLastChunk = 2;
 
-// The class of a frame when nothing of its edge is queued. Put, Push and a CollectivePart without an error carry tensors;
-// all else is control.
+// The class of a frame when nothing of its edge is queued. Put, Push and a CollectivePart without an error carry
+// tensors; all else is control.
 inline FrameClass classify(const Frame& frame, std::uint64_t payload_bytes) {
   if (payload_bytes > kSmallPayload) return FrameClass::bulk;
   const auto* part = std::get_if<CollectivePart>(&frame);
@@ -38,7 +38,8 @@ inline FrameClass classify(const Frame& frame, std::uint64_t payload_bytes) {
   return carries ? FrameClass::small : FrameClass::control;
 }
 
-// Whether a frame may come in chunks of this class: its own, or bulk for a small one that waited behind others of its edge.
+// Whether a frame may come in chunks of this class: its own, or bulk for a small one that waited behind others of its
+// edge.
 inline bool may_travel_as(FrameClass frame_class, const Frame& frame, std::uint64_t payload_bytes) {
   const FrameClass own = classify(frame, payload_bytes);
   return frame_class == own || (frame_class == FrameClass::bulk && own == FrameClass::small);

@@ -41,8 +41,10 @@ void ChunkReader::received_direct(std::size_t bytes, const Sink& sink) {
 // A record of TLS that answers a Hello may be shorter than the header of a chunk.
 void ChunkReader::refuse_tls() const {
   constexpr char kAlert = 21, kHandshake = 22, kMajorVersion = 3;
-  if (chunk_header_size_ >= 2 && (chunk_header_[0] == kAlert || chunk_header_[0] == kHandshake) && chunk_header_[1] == kMajorVersion)
-    fail(Code::unauthenticated, "it speaks TLS, and this task does not: give this one --tls-cert, --tls-key and --tls-ca too");
+  if (chunk_header_size_ >= 2 && (chunk_header_[0] == kAlert || chunk_header_[0] == kHandshake) &&
+      chunk_header_[1] == kMajorVersion)
+    fail(Code::unauthenticated,
+         "it speaks TLS, and this task does not: give this one --tls-cert, --tls-key and --tls-ca too");
 }
 
 void ChunkReader::begin_chunk() {
@@ -52,18 +54,15 @@ void ChunkReader::begin_chunk() {
   const auto length = read_little_endian<std::uint32_t>(chunk_header_.data() + 4);
   if (frame_class >= kFrameClasses || flags > (kFirstChunk | kLastChunk) || chunk_header_[2] != 0 ||
       chunk_header_[3] != 0 || length == 0 || length > kMaxChunk)
-    fail(greeting_ ? Code::unauthenticated : Code::data_loss,
-         "these bytes are not a chunk of a troupe connection");
+    fail(greeting_ ? Code::unauthenticated : Code::data_loss, "these bytes are not a chunk of a troupe connection");
   current_class_ = static_cast<FrameClass>(frame_class);
   current_ = &streams_[frame_class];
   const bool first = (flags & kFirstChunk) != 0;
   if (first == current_->active)
-    fail(Code::data_loss, "{}",
-         first ? "a frame begins in the middle of another" : "a chunk continues no frame");
+    fail(Code::data_loss, "{}", first ? "a frame begins in the middle of another" : "a chunk continues no frame");
   if (current_class_ == FrameClass::bulk) {
     if (length > bulk_allowed_)
-      fail(Code::resource_exhausted, "the peer sent {} bytes of bulk data with a credit of {}", length,
-           bulk_allowed_);
+      fail(Code::resource_exhausted, "the peer sent {} bytes of bulk data with a credit of {}", length, bulk_allowed_);
     bulk_allowed_ -= length;
     bulk_received_ += length;
   }
@@ -125,8 +124,7 @@ void ChunkReader::begin_body(Stream& stream) {
                         stream.header.kind == kind_of<Goodbye>;
     if (!greets || stream.header.tensors != 0 || stream.header.payload_bytes != 0 ||
         stream.header.body_bytes > kMaxGreeting)
-      fail(Code::unauthenticated, "the first frame of a connection must be a Hello of at most {} bytes",
-           kMaxGreeting);
+      fail(Code::unauthenticated, "the first frame of a connection must be a Hello of at most {} bytes", kMaxGreeting);
   }
   // Before anything is allocated: only bulk has credits, which bound what a peer may send ahead.
   if (stream.header.payload_bytes > kSmallPayload && current_class_ != FrameClass::bulk)

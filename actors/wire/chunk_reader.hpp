@@ -19,8 +19,8 @@ namespace troupe::wire {
 // Where tensors that come are put.
 struct Arrivals {
   TensorAllocator allocate = [](DType dtype, const Shape& shape) { return Tensor(dtype, shape); };
-  // Bytes of the frames that have been announced and have not come yet, of all connections that share this. Those of a frame
-  // are in it before its memory is allocated.
+  // Bytes of the frames that have been announced and have not come yet, of all connections that share this. Those of a
+  // frame are in it before its memory is allocated.
   std::shared_ptr<std::atomic<std::uint64_t>> announced = std::make_shared<std::atomic<std::uint64_t>>(0);
 };
 
@@ -28,8 +28,8 @@ class ChunkReader {
  public:
   using Sink = std::function<void(Frame&&)>;
 
-  // Begins in the state before the handshake: only a Hello, a SharedMemoryAnswer or a Goodbye, without tensors and of at most
-  // kMaxGreeting bytes, is parsed; anything else is unauthenticated.
+  // Begins in the state before the handshake: only a Hello, a SharedMemoryAnswer or a Goodbye, without tensors and of
+  // at most kMaxGreeting bytes, is parsed; anything else is unauthenticated.
   explicit ChunkReader(const Limits& limits, Arrivals arrivals = {});
   void handshake_done() { greeting_ = false; }
 
@@ -60,7 +60,8 @@ class ChunkReader {
   // Counts a frame that is arriving, while it lives.
   class Announced {
    public:
-    Announced(std::shared_ptr<std::atomic<std::uint64_t>> total, std::uint64_t bytes) : total_(std::move(total)), bytes_(bytes) {
+    Announced(std::shared_ptr<std::atomic<std::uint64_t>> total, std::uint64_t bytes)
+        : total_(std::move(total)), bytes_(bytes) {
       total_->fetch_add(bytes_, std::memory_order_relaxed);
     }
     Announced(const Announced&) = delete;

@@ -136,8 +136,7 @@ Connection::Received Connection::receive(std::size_t budget, const ChunkReader::
     const std::span<std::byte> direct = reader_.direct();
     const std::size_t behind = direct.empty() ? kStagingBytes : kStagingBehindTensor;
     std::array<iovec, 2> iov = {iovec{direct.data(), direct.size()}, iovec{staging_.data(), behind}};
-    const ssize_t got =
-        channel_->read(direct.empty() ? std::span(iov).last(1) : std::span(iov));
+    const ssize_t got = channel_->read(direct.empty() ? std::span(iov).last(1) : std::span(iov));
     if (got < 0 && errno == EINTR) continue;
     if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return Received::nothing;
     if (got < 0) fail(Code::unavailable, "the connection broke: {}", errno_text(errno));

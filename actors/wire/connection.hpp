@@ -55,7 +55,8 @@ class Connection {
   // Code::ok: queued or sent. Else the frame cannot be encoded, or the connection is closed (with its
   // reason).
   Error send(const Frame& frame);
-  // The same in two halves: queue() any number of frames, then push(). A frame that is bulk wakes the wire thread at once.
+  // The same in two halves: queue() any number of frames, then push(). A frame that is bulk wakes the wire thread at
+  // once.
   Error queue(const Frame& frame);
   void push();
   // While held, received bulk earns no new credit: the peer stops after `window` bytes at most.
@@ -77,8 +78,8 @@ class Connection {
   std::uint64_t sent() const { return channel_->sent(); }
   // There may be more to receive, of which the socket says nothing.
   bool buffered() const { return channel_->buffered(); }
-  // All that follows, in both directions, passes through memory that both sides have; nothing may wait to be sent. May be
-  // called in the sink, of the last frame that comes through the socket.
+  // All that follows, in both directions, passes through memory that both sides have; nothing may wait to be sent. May
+  // be called in the sink, of the last frame that comes through the socket.
   void share(SharedMemory memory);
   // The channel is to be looked at (Channel::tells_by_memory).
   bool shares() const { return channel_->tells_by_memory(); }
@@ -127,7 +128,7 @@ class Connection {
   std::vector<OutgoingFrame> inbox_;
   Error closed_;
 
-  std::mutex write_mutex_;  // held while the channel is written: senders only try to take it
+  std::mutex write_mutex_;            // held while the channel is written: senders only try to take it
   std::unique_ptr<Channel> channel_;  // changed and closed by the wire thread under write_mutex_
   std::vector<OutgoingFrame> taken_;  // of the inbox; kept for its memory
   SendQueue queue_;
@@ -136,7 +137,7 @@ class Connection {
 
   ChunkReader reader_;
   std::vector<char> staging_;
-  std::int64_t owed_ = 0;  // bulk bytes received, not deferred and not yet granted again
+  std::int64_t owed_ = 0;                     // bulk bytes received, not deferred and not yet granted again
   std::atomic<std::uint64_t> undeferred_{0};  // taken, and not yet in owed_
   std::atomic<bool> hold_{false};
 };

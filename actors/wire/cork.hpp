@@ -1,5 +1,5 @@
-// Gathers what one thread sends: while a Cork lives, frames that are not bulk wait in their connections; when it ends, those
-// of one connection leave in one write. For code that handles many short messages in a row.
+// Gathers what one thread sends: while a Cork lives, frames that are not bulk wait in their connections; when it ends,
+// those of one connection leave in one write. For code that handles many short messages in a row.
 #pragma once
 
 #include <memory>

@@ -15,10 +15,7 @@ bool equal_secrets(const std::string& a, const std::string& b);
 class Handshake {
  public:
   Handshake(TaskName self, std::string cluster, std::string token, Incarnation incarnation)
-      : self_(std::move(self)),
-        cluster_(std::move(cluster)),
-        token_(std::move(token)),
-        incarnation_(incarnation) {}
+      : self_(std::move(self)), cluster_(std::move(cluster)), token_(std::move(token)), incarnation_(incarnation) {}
 
   Hello hello_to(const TaskName& peer) const;
 

@@ -99,8 +99,7 @@ void Wire::on_frame(Link& link, Frame&& frame) {
     return on_hello(link, *hello);
   }
   if (const auto* answer = std::get_if<SharedMemoryAnswer>(&frame)) return on_answer(link, answer->used);
-  if (link.stage == Stage::greeting)
-    fail(Code::unauthenticated, "a {} came before a Hello", kind_name(frame));
+  if (link.stage == Stage::greeting) fail(Code::unauthenticated, "a {} came before a Hello", kind_name(frame));
   if (const auto* credit = std::get_if<Credit>(&frame)) {
     link.connection->add_credit(credit->bytes);
     return flush(link);
@@ -127,7 +126,7 @@ void Wire::on_hello(Link& link, const Hello& hello) {
   open_link(link, hello);
 }
 
-// ---- Shared memory: the peer that was called makes it, the one that called has the last word --------------------------
+// ---- Shared memory: the peer that was called makes it, the one that called has the last word -----------------------
 
 bool Wire::may_share(const Link& link) const {
   return options_.shared_memory && !options_.tls && wire::within_host(link.connection->fd());
@@ -176,8 +175,8 @@ void Wire::share(Link& link, wire::SharedMemory memory) {
 // word: the peer has not yet heard of it, or prefers its own as well.
 Error Wire::duplicate(const Link& link, const Hello& hello) {
   if (open_peers_.contains(hello.from))
-    return Error(Code::already_exists, fmt::format("{} has a connection to {} already",
-                                                   options_.self.to_string(), hello.from.to_string()));
+    return Error(Code::already_exists,
+                 fmt::format("{} has a connection to {} already", options_.self.to_string(), hello.from.to_string()));
   const auto dial = dials_.find(hello.from);
   if (dial == dials_.end()) return {};
   const auto mine = links_.find(dial->second.link.value);
@@ -267,8 +266,7 @@ void Wire::close_link(Link& link) {
   if (link.stage == Stage::closed) return;
   link.stage = Stage::closed;
   link.connection->stop_receiving();
-  link.connection->close(
-      Error(Code::unavailable, "the connection is closed"));  // leaves epoll with its descriptor
+  link.connection->close(Error(Code::unavailable, "the connection is closed"));  // leaves epoll with its descriptor
   ended_.push_back(link.id.value);
 }
 
@@ -287,8 +285,7 @@ void Wire::leave_all() {
       link.leaving = true;
       say_goodbye(link, Error(), false);
       handler_.disconnected(link.id, link.peer, Error());
-    } else if (link.stage == Stage::connecting || link.stage == Stage::securing ||
-               link.stage == Stage::greeting) {
+    } else if (link.stage == Stage::connecting || link.stage == Stage::securing || link.stage == Stage::greeting) {
       close_link(link);
     }
   }

@@ -9,7 +9,8 @@ namespace troupe::wire {
 namespace {
 
 // `silent`: what it may be if nothing happens.
-void wait_for(const Fd& socket, short events, const Address& address, Clock::time_point deadline, std::string_view silent = "") {
+void wait_for(const Fd& socket, short events, const Address& address, Clock::time_point deadline,
+              std::string_view silent = "") {
   for (;;) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now()).count();
     if (left <= 0) fail(Code::deadline_exceeded, "{} does not answer{}", address.text, silent);

@@ -55,8 +55,7 @@ void SendQueue::drop_waiting() {
 }
 
 std::size_t SendQueue::next_chunk_size(const Waiting& waiting) const {
-  return static_cast<std::size_t>(
-      std::min<std::uint64_t>(waiting.out.frame.size() - waiting.taken, chunk_bytes_));
+  return static_cast<std::size_t>(std::min<std::uint64_t>(waiting.out.frame.size() - waiting.taken, chunk_bytes_));
 }
 
 std::optional<FrameClass> SendQueue::next_class() const {
@@ -77,8 +76,7 @@ void SendQueue::commit_chunk(FrameClass frame_class) {
   Waiting& frame = queue.front();
   const std::size_t size = next_chunk_size(frame);
   const bool last = frame.taken + size == frame.out.frame.size();
-  const auto flags =
-      static_cast<std::uint8_t>((frame.taken == 0 ? kFirstChunk : 0) | (last ? kLastChunk : 0));
+  const auto flags = static_cast<std::uint8_t>((frame.taken == 0 ? kFirstChunk : 0) | (last ? kLastChunk : 0));
   committed_.push_back(Piece{header_of(frame_class, flags, size), nullptr, kChunkHeaderBytes, false});
   for (std::size_t left = size; left > 0;) {
     const std::span<const char> part = part_of(frame.out.frame, frame.part).subspan(frame.offset);

@@ -79,7 +79,8 @@ SharedMemory SharedMemory::open(const std::string& place) {
     fail(Code::data_loss, "what is there is not shared memory of this release");
   Fd file(::open(path.c_str(), O_RDWR | O_CLOEXEC));
   if (!file) fail(Code::unavailable, "shared memory: {}", errno_text(errno));
-  if (const int seals = ::fcntl(file.get(), F_GET_SEALS); seals < 0 || (seals & kSeals) != kSeals) fail(Code::data_loss, "what is there could shrink");
+  if (const int seals = ::fcntl(file.get(), F_GET_SEALS); seals < 0 || (seals & kSeals) != kSeals)
+    fail(Code::data_loss, "what is there could shrink");
   SharedMemory out(std::move(file), false);
   if (out.area_->key != key) fail(Code::data_loss, "what is there is other shared memory");
   out.file_.reset();
@@ -155,7 +156,9 @@ class SharedMemoryChannel final : public Channel {
   bool buffered() const override { return waiting_bytes() > 0; }
 
   bool tells_by_memory() const override { return true; }
-  bool writable() const override { return written_.load(std::memory_order_relaxed) - out_.taken.load() <= kRing - kEnough; }
+  bool writable() const override {
+    return written_.load(std::memory_order_relaxed) - out_.taken.load() <= kRing - kEnough;
+  }
   bool sleep(bool to_write) override {
     in_.reader_sleeps.store(1);
     if (to_write) out_.writer_sleeps.store(1);

@@ -1,9 +1,9 @@
-// Memory that two processes of one host share, and a channel that passes bytes through it: copied in by the one and out by
-// the other, without the kernel. The socket stays: it wakes who sleeps, and its end is the end of the connection.
+// Memory that two processes of one host share, and a channel that passes bytes through it: copied in by the one and out
+// by the other, without the kernel. The socket stays: it wakes who sleeps, and its end is the end of the connection.
 //
-// One process makes the memory and tells the other its place over a connection of theirs; nobody but processes of the same
-// user finds it there. Neither trusts what the other writes: bytes are copied out before they are looked at, and positions
-// are checked. Neither can shrink the memory.
+// One process makes the memory and tells the other its place over a connection of theirs; nobody but processes of the
+// same user finds it there. Neither trusts what the other writes: bytes are copied out before they are looked at, and
+// positions are checked. Neither can shrink the memory.
 #pragma once
 
 #include <string>
@@ -18,7 +18,8 @@ class SharedMemory {
 
   // Throws unavailable: there is no memory of that kind.
   static SharedMemory create();
-  // Of the process that made it. Throws unavailable for a place that this process cannot see, data_loss for a wrong one.
+  // Of the process that made it. Throws unavailable for a place that this process cannot see, data_loss for a wrong
+  // one.
   static SharedMemory open(const std::string& place);
 
   SharedMemory(SharedMemory&& other) noexcept;

@@ -1,7 +1,7 @@
 #include "actors/wire/tls.hpp"
 
-#include <openssl/err.h>
 #include <openssl/bio.h>
+#include <openssl/err.h>
 #include <openssl/ssl.h>
 #include <openssl/x509.h>
 #include <openssl/x509_vfy.h>
@@ -24,8 +24,8 @@ struct TlsContext::State {
 
 namespace {
 
-constexpr std::size_t kRecord = 16 << 10;             // the most that TLS puts into one
-constexpr std::size_t kAhead = 16 * kRecord;          // encrypted before it is sent
+constexpr std::size_t kRecord = 16 << 10;                 // the most that TLS puts into one
+constexpr std::size_t kAhead = 16 * kRecord;              // encrypted before it is sent
 constexpr std::size_t kOutBuffer = kAhead + 4 * kRecord;  // with what TLS adds
 constexpr std::size_t kReadBuffer = 8 * kRecord + 4096;   // read from the socket at once
 
@@ -46,7 +46,7 @@ struct Said {
   }
 };
 
-// ---- Files -------------------------------------------------------------------------------------------------
+// ---- Files ---------------------------------------------------------------------------------------------------------
 
 void check_readable(std::string_view what, const std::string& path) {
   if (path.empty()) invalid_argument("TLS needs a certificate, a key and a CA: the {} file is not given", what);
@@ -75,15 +75,17 @@ void check_own_certificate(SSL_CTX* context, const TlsFiles& files) {
   X509* const own = SSL_CTX_get0_certificate(context);
   STACK_OF(X509)* chain = nullptr;
   SSL_CTX_get0_chain_certs(context, &chain);
-  const std::unique_ptr<X509_STORE_CTX, decltype(&X509_STORE_CTX_free)> check(X509_STORE_CTX_new(), &X509_STORE_CTX_free);
+  const std::unique_ptr<X509_STORE_CTX, decltype(&X509_STORE_CTX_free)> check(X509_STORE_CTX_new(),
+                                                                              &X509_STORE_CTX_free);
   if (!check || X509_STORE_CTX_init(check.get(), SSL_CTX_get_cert_store(context), own, chain) != 1)
     fail(Code::internal, "TLS: {}", Said().text());
   if (X509_verify_cert(check.get()) == 1) return;
   const int why = X509_STORE_CTX_get_error(check.get());
   if (why == X509_V_ERR_CERT_HAS_EXPIRED && X509_STORE_CTX_get_error_depth(check.get()) == 0)
-    fail(Code::failed_precondition, "the certificate '{}' expired on {}", files.certificate, day_of(X509_get0_notAfter(own)));
-  fail(Code::failed_precondition, "the certificate '{}' is not one that the CA file '{}' stands for: {}", files.certificate,
-       files.ca, X509_verify_cert_error_string(why));
+    fail(Code::failed_precondition, "the certificate '{}' expired on {}", files.certificate,
+         day_of(X509_get0_notAfter(own)));
+  fail(Code::failed_precondition, "the certificate '{}' is not one that the CA file '{}' stands for: {}",
+       files.certificate, files.ca, X509_verify_cert_error_string(why));
 }
 
 std::shared_ptr<SSL_CTX> load(const TlsFiles& files) {
@@ -105,8 +107,8 @@ std::shared_ptr<SSL_CTX> load(const TlsFiles& files) {
   SSL_CTX_set_default_read_buffer_len(c, kReadBuffer);
   SSL_CTX_set_default_passwd_cb(c, &no_passphrase);
   if (SSL_CTX_use_certificate_chain_file(c, files.certificate.c_str()) != 1)
-    invalid_argument("the certificate file '{}' holds no certificate in PEM form that can be used: {}", files.certificate,
-                     Said().text());
+    invalid_argument("the certificate file '{}' holds no certificate in PEM form that can be used: {}",
+                     files.certificate, Said().text());
   if (SSL_CTX_use_PrivateKey_file(c, files.key.c_str(), SSL_FILETYPE_PEM) != 1) {
     const Said why;
     if (ERR_GET_LIB(why.code) == ERR_LIB_X509 && ERR_GET_REASON(why.code) == X509_R_KEY_VALUES_MISMATCH)
@@ -121,7 +123,7 @@ std::shared_ptr<SSL_CTX> load(const TlsFiles& files) {
   return context;
 }
 
-// ---- Connections ---------------------------------------------------------------------------------------------
+// ---- Connections ---------------------------------------------------------------------------------------------------
 
 // Why the handshake, or what came of it, failed.
 [[noreturn]] void explain(const SSL* ssl, const TlsFiles& files) {

@@ -24,8 +24,7 @@ void check_options(const WireOptions& o) {
     if (!holds) invalid_argument("options of the wire: {}", what);
   };
   require(!o.self.job.empty() && o.self.index >= 0, "self must name a task");
-  require(o.connection.chunk_bytes > 0 && o.connection.chunk_bytes <= wire::kMaxChunk,
-          "chunk_bytes out of range");
+  require(o.connection.chunk_bytes > 0 && o.connection.chunk_bytes <= wire::kMaxChunk, "chunk_bytes out of range");
   require(o.connection.window >= 2 * wire::kMaxChunk, "window must hold two chunks of 256 KiB");
   require(o.heartbeat_every.count() > 0, "heartbeat_every must be positive");
   require(o.heartbeat_every < o.suspect_after && o.suspect_after <= o.down_after,
@@ -74,8 +73,7 @@ std::uint16_t Wire::listen() {
   return port;
 }
 
-void Wire::dial(const TaskName& peer, const std::string& host, std::uint16_t port,
-                std::chrono::milliseconds timeout) {
+void Wire::dial(const TaskName& peer, const std::string& host, std::uint16_t port, std::chrono::milliseconds timeout) {
   Dial dial;
   dial.address = wire::resolve(host, port);
   dial.started = dial.next_attempt = Clock::now();
@@ -112,19 +110,16 @@ Error Wire::send(const TaskName& peer, const Frame& frame) {
   std::shared_ptr<Connection> connection;
   {
     const std::lock_guard lock(peers_mutex_);
-    if (const auto it = open_peers_.find(peer); it != open_peers_.end())
-      connection = open_connections_.at(it->second);
+    if (const auto it = open_peers_.find(peer); it != open_peers_.end()) connection = open_connections_.at(it->second);
   }
-  if (!connection)
-    return Error(Code::unavailable, fmt::format("there is no connection to {}", peer.to_string()));
+  if (!connection) return Error(Code::unavailable, fmt::format("there is no connection to {}", peer.to_string()));
   return send_on(connection, frame);
 }
 
 void Wire::close(PeerId peer, Error reason) {
   post([this, peer, reason = std::move(reason)] {
     const auto it = links_.find(peer.value);
-    if (it != links_.end() && it->second.stage == Stage::open)
-      end_link(it->second, reason, Farewell::goodbye);
+    if (it != links_.end() && it->second.stage == Stage::open) end_link(it->second, reason, Farewell::goodbye);
   });
 }
 
@@ -136,7 +131,8 @@ namespace {
 
 class DeferredCredit final : public LocalWork {
  public:
-  DeferredCredit(std::weak_ptr<wire::Connection> connection, std::uint64_t bytes) : connection_(std::move(connection)), bytes_(bytes) {}
+  DeferredCredit(std::weak_ptr<wire::Connection> connection, std::uint64_t bytes)
+      : connection_(std::move(connection)), bytes_(bytes) {}
   ~DeferredCredit() override {
     if (const auto connection = connection_.lock()) connection->taken(bytes_);
   }
@@ -208,9 +204,12 @@ void Wire::run() {
   }
 }
 
-// As epoll_wait(), but stays awake for a while first, giving way to whoever wants its core: an answer is often on its way.
+// As epoll_wait(), but stays awake for a while first, giving way to whoever wants its core: an answer is often on its
+// way.
 int Wire::await_events(std::span<epoll_event> events, int milliseconds) {
-  const auto look = [&](int wait) { return ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), wait); };
+  const auto look = [&](int wait) {
+    return ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), wait);
+  };
   for (const auto soon = Clock::now() + options_.awake;;) {
     if (const int count = look(0); count > 0 || milliseconds == 0 || serve_shared()) return count;
     if (Clock::now() >= soon) return shared_sleep() ? look(milliseconds) : 0;
@@ -219,7 +218,9 @@ int Wire::await_events(std::span<epoll_event> events, int milliseconds) {
 }
 
 // Does it read frames?
-bool Wire::hears(const Link& link) { return link.stage == Stage::open || (link.stage == Stage::closing && link.leaving); }
+bool Wire::hears(const Link& link) {
+  return link.stage == Stage::open || (link.stage == Stage::closing && link.leaving);
+}
 
 // Reads and writes what memory has, of which no socket tells. False: nothing.
 bool Wire::serve_shared() {
@@ -271,8 +272,7 @@ void Wire::accept_all() {
     if (error != 0 && error != EAGAIN && error != EWOULDBLOCK) pause_accepting();
     if (error != 0) return;
     if (strangers() >= options_.max_strangers) {
-      handler_.refused(address,
-                       Error(Code::resource_exhausted, "too many connections that have not said Hello"));
+      handler_.refused(address, Error(Code::resource_exhausted, "too many connections that have not said Hello"));
       continue;
     }
     wire::tune(socket);
@@ -298,14 +298,14 @@ void Wire::watch(Link& link, std::uint32_t interest) {
   epoll_event event{};
   event.events = interest;
   event.data.u64 = link.id.value;
-  ::epoll_ctl(epoll_.get(), link.interest == 0 ? EPOLL_CTL_ADD : EPOLL_CTL_MOD, link.connection->fd(),
-              &event);
+  ::epoll_ctl(epoll_.get(), link.interest == 0 ? EPOLL_CTL_ADD : EPOLL_CTL_MOD, link.connection->fd(), &event);
   link.interest = interest;
 }
 
 void Wire::flush(Link& link) {
   const Stage stage = link.stage;
-  if (stage == Stage::connecting || stage == Stage::securing || stage == Stage::draining || stage == Stage::closed) return;
+  if (stage == Stage::connecting || stage == Stage::securing || stage == Stage::draining || stage == Stage::closed)
+    return;
   link.flush_asked->store(false);
   if (link.stage == Stage::open && !link.leaving) link.connection->grant_credit();
   const auto written = link.connection->flush(kFlushBudget);
@@ -326,8 +326,7 @@ void Wire::read(Link& link) {
   }
   Received received{};
   try {
-    received =
-        link.connection->receive(kReadBudget, [&](Frame&& frame) { on_frame(link, std::move(frame)); });
+    received = link.connection->receive(kReadBudget, [&](Frame&& frame) { on_frame(link, std::move(frame)); });
   } catch (...) {
     const Error error = current_error();
     handler_.frames_end();
@@ -336,10 +335,9 @@ void Wire::read(Link& link) {
   }
   handler_.frames_end();
   if (received == Received::end)
-    return end_link(
-        link,
-        Error(Code::unavailable, "the connection ended without a Goodbye: the process has probably died"),
-        Farewell::none);
+    return end_link(link,
+                    Error(Code::unavailable, "the connection ended without a Goodbye: the process has probably died"),
+                    Farewell::none);
   if (!link.connection->buffered() || link.stage == Stage::closed || link.connection->shares()) return;
   post([this, id = link.id] {
     const auto it = links_.find(id.value);
@@ -388,9 +386,8 @@ void Wire::run_dials(Clock::time_point now) {
     const Dial& dial = dials_.at(peer);
     const double seconds = std::chrono::duration<double>(dial.deadline - dial.started).count();
     fail_dial(peer, Error(Code::deadline_exceeded,
-                          fmt::format("cannot reach {} at {} within {:.1f} s: {}", peer.to_string(),
-                                      dial.address.text, seconds,
-                                      dial.last_error ? dial.last_error.message() : "no answer")));
+                          fmt::format("cannot reach {} at {} within {:.1f} s: {}", peer.to_string(), dial.address.text,
+                                      seconds, dial.last_error ? dial.last_error.message() : "no answer")));
   }
 }
 
@@ -407,20 +404,24 @@ bool Wire::takes_nothing(Link& link) const {
 void Wire::check_peer(Link& link, Clock::time_point now) {
   LinkCounters& counters = link.connection->counters();
   const auto silence = now.time_since_epoch() - std::chrono::nanoseconds(counters.last_heard.load());
-  // A process that was stopped for a while must not take its own absence for theirs: what has come meanwhile is read first.
-  if (silence >= options_.suspect_after && (wire::readable(link.connection->fd()) || link.connection->buffered())) return;
+  // A process that was stopped for a while must not take its own absence for theirs: what has come meanwhile is read
+  // first.
+  if (silence >= options_.suspect_after && (wire::readable(link.connection->fd()) || link.connection->buffered()))
+    return;
   const auto down = [&](fmt::format_string<std::string, double> why) {
-    return Error(Code::unavailable, fmt::format(why, link.peer.to_string(), std::chrono::duration<double>(options_.down_after).count()));
+    return Error(Code::unavailable,
+                 fmt::format(why, link.peer.to_string(), std::chrono::duration<double>(options_.down_after).count()));
   };
-  if (silence >= options_.down_after) return end_link(link, down("no sign of life from {} for {:.1f} s"), Farewell::goodbye);
+  if (silence >= options_.down_after)
+    return end_link(link, down("no sign of life from {} for {:.1f} s"), Farewell::goodbye);
   const bool suspect = silence >= options_.suspect_after;
   if (counters.suspect.exchange(suspect) != suspect) handler_.suspected(link.id, link.peer, suspect);
   if (now < link.next_heartbeat) return;
   link.next_heartbeat = now + options_.heartbeat_every;
-  if (takes_nothing(link)) return end_link(link, down("{} has taken nothing of what waits for it for {:.1f} s"), Farewell::goodbye);
+  if (takes_nothing(link))
+    return end_link(link, down("{} has taken nothing of what waits for it for {:.1f} s"), Farewell::goodbye);
   // One that still waits is enough.
-  if (!counters.control_waits)
-    (void)link.connection->send(Heartbeat{progress_.load(std::memory_order_relaxed)});
+  if (!counters.control_waits) (void)link.connection->send(Heartbeat{progress_.load(std::memory_order_relaxed)});
 }
 
 }  // namespace troupe

@@ -70,17 +70,17 @@ struct WireOptions {
   std::string token;
   Incarnation incarnation;
   std::string listen_host = "127.0.0.1";
-  std::uint16_t listen_port = 0;  // 0: any free one
+  std::uint16_t listen_port = 0;                // 0: any free one
   std::shared_ptr<const wire::TlsContext> tls;  // null: bytes are not encrypted, and peers show no certificate
-  bool shared_memory = false;  // tasks of one host pass frames through memory; not with TLS
+  bool shared_memory = false;                   // tasks of one host pass frames through memory; not with TLS
   wire::ConnectionOptions connection;
   std::chrono::milliseconds heartbeat_every{500};
   std::chrono::milliseconds suspect_after{2000};
   std::chrono::milliseconds down_after{10000};
   std::chrono::milliseconds handshake_timeout{5000};
-  std::chrono::milliseconds close_timeout{
-      2000};                       // to send what is queued and the Goodbye, and to be understood
-  std::chrono::microseconds awake{200};  // after something has come, before the thread sleeps: an answer is often on its way
+  std::chrono::milliseconds close_timeout{2000};  // to send what is queued and the Goodbye, and to be understood
+  std::chrono::microseconds awake{
+      200};                        // after something has come, before the thread sleeps: an answer is often on its way
   std::size_t max_strangers = 64;  // connections of others that are not open: yet, or never
   std::size_t max_connections = 1024;  // that are open
 };
@@ -97,8 +97,7 @@ class Wire {
   // Ends in connected() or dial_failed(). Does nothing if the peer is connected or being dialed. Failures
   // that may pass (nobody listens yet) are tried again with growing pauses until `timeout` is over. Throws
   // unavailable for a host that cannot be resolved.
-  void dial(const TaskName& peer, const std::string& host, std::uint16_t port,
-            std::chrono::milliseconds timeout);
+  void dial(const TaskName& peer, const std::string& host, std::uint16_t port, std::chrono::milliseconds timeout);
   // Code::ok: the frame is on its way, or waits for the end of the thread's Cork. unavailable: there is no
   // open connection; other codes: it cannot be encoded.
   Error send(PeerId peer, const Frame& frame);
@@ -107,8 +106,8 @@ class Wire {
   void close(PeerId peer, Error reason);
   // While held, the peer's bulk data earns no credit: it stops after connection.window bytes; all else flows.
   void hold_credit(PeerId peer, bool hold);
-  // To be called in WireHandler::frame: so many bytes of bulk that the frame has brought earn the peer no credit while anybody
-  // has the handle. For frames that wait in a queue until somebody works on them.
+  // To be called in WireHandler::frame: so many bytes of bulk that the frame has brought earn the peer no credit while
+  // anybody has the handle. For frames that wait in a queue until somebody works on them.
   LocalHandle defer_credit(PeerId peer, std::uint64_t bytes);
   // To be shown to peers in heartbeats: this task gets on.
   void made_progress() { progress_.fetch_add(1, std::memory_order_relaxed); }
@@ -132,9 +131,9 @@ class Wire {
     std::string address;
     std::shared_ptr<Connection> connection;
     std::shared_ptr<std::atomic<bool>> flush_asked;
-    bool blocked = false;                        // what waits to be sent goes on when memory is free
-    std::optional<wire::SharedMemory> offered;   // to the peer, whose answer is awaited
-    Hello hello;                                 // the peer's, until then
+    bool blocked = false;                       // what waits to be sent goes on when memory is free
+    std::optional<wire::SharedMemory> offered;  // to the peer, whose answer is awaited
+    Hello hello;                                // the peer's, until then
     std::uint32_t interest = 0;
     Clock::time_point deadline;  // of every stage but open
     Clock::time_point next_heartbeat;

@@ -15,13 +15,12 @@ void Console::print(std::FILE* stream, const std::string& line) {
 
 void Console::begin(const DataSplits& data) {
   if (!options_.speaks() || options_.json) return;
-  const std::string source =
-      options_.data.empty() ? "built-in digits" : fmt::format("images of {}", options_.data);
+  const std::string source = options_.data.empty() ? "built-in digits" : fmt::format("images of {}", options_.data);
   const std::string precision =
       options_.precision == DType::f32 ? "" : fmt::format(", in {}", name(options_.precision));
   print(out_, fmt::format("Training {} on {} {}, testing on {}: mode {}, {} epochs, batches of {}{}",
-                          name(options_.model), data.train.size(), source, data.test.size(),
-                          name(options_.mode), options_.epochs, options_.batch, precision));
+                          name(options_.model), data.train.size(), source, data.test.size(), name(options_.mode),
+                          options_.epochs, options_.batch, precision));
 }
 
 void Console::progress(std::uint32_t epoch, std::uint64_t step, std::uint64_t steps, Progress::Time now) {

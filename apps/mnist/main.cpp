@@ -33,8 +33,8 @@ DataSplits load_data(const MnistOptions& options) {
 Sequential make_layers(MnistModel model) {
   using namespace layers;
   if (model == MnistModel::mlp) return Sequential({flatten(), dense(128, Activation::relu), dense(10)});
-  return Sequential({conv2d(32, 3, Activation::relu), max_pool(2), conv2d(64, 3, Activation::relu),
-                     max_pool(2), flatten(), dense(128, Activation::relu), dense(10)});
+  return Sequential({conv2d(32, 3, Activation::relu), max_pool(2), conv2d(64, 3, Activation::relu), max_pool(2),
+                     flatten(), dense(128, Activation::relu), dense(10)});
 }
 
 // Before the training: its result must not be lost to a wrong path.
@@ -46,8 +46,7 @@ void prepare_save(const std::string& directory) {
     fail(Code::permission_denied, "--save: cannot write to '{}': {}", directory, std::strerror(errno));
 }
 
-void train(const MnistOptions& options, const DataSplits& data, Task& task, Console& console,
-           StopSignals& signals) {
+void train(const MnistOptions& options, const DataSplits& data, Task& task, Console& console, StopSignals& signals) {
   Model model(make_layers(options.model), Shape{28, 28, 1});
   model.compile(optimizers::Adam{.learning_rate = options.learning_rate}, task,
                 {.precision = options.precision, .clip_norm = options.clip_norm});
@@ -75,7 +74,10 @@ void train(const MnistOptions& options, const DataSplits& data, Task& task, Cons
   training.checkpoints_kept = options.checkpoints_kept;
   training.rejoin_timeout = options.rejoin_timeout;
   training.on_event = [&](const JobEvent& event) { console.event(event); };
-  if (options.log_placement) training.on_placement = [&](const std::string& placement) { console.note(placement.substr(0, placement.find_last_not_of('\n') + 1)); };
+  if (options.log_placement)
+    training.on_placement = [&](const std::string& placement) {
+      console.note(placement.substr(0, placement.find_last_not_of('\n') + 1));
+    };
   training.on_epoch = [&](const EpochDone& epoch) { console.epoch(epoch); };
   training.on_progress = [&](std::uint32_t epoch, std::uint64_t step, std::uint64_t steps) {
     console.progress(epoch, step, steps, std::chrono::steady_clock::now());
@@ -107,11 +109,11 @@ std::unique_ptr<Task> start_task(const MnistOptions& options, LaunchHandshake* h
     return std::make_unique<Task>(wanted);
   }
   const std::chrono::seconds meeting = options.membership.join_timeout;
-  Member member =
-      start_member(options.membership, handshake, wanted, std::chrono::steady_clock::now() + meeting);
+  Member member = start_member(options.membership, handshake, wanted, std::chrono::steady_clock::now() + meeting);
   if (auto problem = cluster_problem(member.cluster, options.mode)) invalid_argument("{}", *problem);
   member.task->join(member.cluster, meeting, options.mode == JobMode::allreduce ? "" : "ps");
-  // Workers may be missing, and may come later. But at the start all should have met before one ends the job because of its options.
+  // Workers may be missing, and may come later. But at the start all should have met before one ends the job because of
+  // its options.
   const bool complete = options.min_workers == 0 || options.min_workers >= member.cluster.count("worker");
   if (complete && (!handshake || handshake->known_cluster_file().empty())) try {
       member.task->await("", std::min<std::chrono::nanoseconds>(meeting, kMeetingOfWorkers));
@@ -122,11 +124,13 @@ std::unique_ptr<Task> start_task(const MnistOptions& options, LaunchHandshake* h
 
 // Whether what has ended the training says nothing about its cause, but the last messages may.
 bool is_puzzling(const Error& error) {
-  return error.code() != Code::cancelled && error.code() != Code::invalid_argument && error.code() != Code::not_found && error.code() != Code::permission_denied &&
-         error.code() != Code::failed_precondition && error.code() != Code::already_exists && error.code() != Code::unauthenticated;
+  return error.code() != Code::cancelled && error.code() != Code::invalid_argument && error.code() != Code::not_found &&
+         error.code() != Code::permission_denied && error.code() != Code::failed_precondition &&
+         error.code() != Code::already_exists && error.code() != Code::unauthenticated;
 }
 
-int run(const MnistOptions& options, LaunchHandshake* handshake, Console& console, StopSignals& signals, ReportSignal& reports) {
+int run(const MnistOptions& options, LaunchHandshake* handshake, Console& console, StopSignals& signals,
+        ReportSignal& reports) {
   if (options.speaks() && !options.save.empty()) prepare_save(options.save);
   const bool traces = options.speaks() && !options.trace.empty();
   if (traces) check_trace_path(options.trace);
@@ -135,11 +139,17 @@ int run(const MnistOptions& options, LaunchHandshake* handshake, Console& consol
   if (options.log_placement) console.note(fmt::format("GPUs: {}", task->accelerators()));
   signals.end_in_order();
   reports.on_report([&] { write_flight_record(kProgram, *task, Error()); });
-  if (options.membership.introspect_port >= 0 && (!options.in_cluster || task->name() == TaskName{"worker", 0} || !handshake)) tell_introspection(kProgram, *task);
+  if (options.membership.introspect_port >= 0 &&
+      (!options.in_cluster || task->name() == TaskName{"worker", 0} || !handshake))
+    tell_introspection(kProgram, *task);
   int code = 0;
   std::optional<TrainingTrace> trace;
   const auto say = [&](const std::string& text) { console.note(text); };
-  if (traces) trace.emplace(*task, TrainingTrace::Options{.path = options.trace, .steps = options.trace_steps, .cluster = options.in_cluster ? task->cluster().name : "", .say = say});
+  if (traces)
+    trace.emplace(*task, TrainingTrace::Options{.path = options.trace,
+                                                .steps = options.trace_steps,
+                                                .cluster = options.in_cluster ? task->cluster().name : "",
+                                                .say = say});
   try {
     console.begin(data);
     train(options, data, *task, console, signals);

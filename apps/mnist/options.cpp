@@ -55,8 +55,7 @@ struct Typed {
 void set_digits(MnistOptions& options, const std::string& text) {
   const std::size_t comma = text.find(',');
   if (comma == std::string::npos) {
-    throw CLI::ValidationError("--digits",
-                               fmt::format("expected TRAIN,TEST such as 12000,2000, not '{}'", text));
+    throw CLI::ValidationError("--digits", fmt::format("expected TRAIN,TEST such as 12000,2000, not '{}'", text));
   }
   constexpr int kMost = 1'000'000;
   options.train_digits = static_cast<int>(parse_whole("--digits", text.substr(0, comma), 1, kMost));
@@ -65,7 +64,8 @@ void set_digits(MnistOptions& options, const std::string& text) {
 
 void set_on_loss(MnistOptions& options, const std::string& text) {
   using OnLoss = TrainingOptions::OnLoss;
-  for (const auto& [name, policy] : {std::pair{"fail", OnLoss::fail}, std::pair{"shrink", OnLoss::shrink}, std::pair{"wait", OnLoss::wait}})
+  for (const auto& [name, policy] :
+       {std::pair{"fail", OnLoss::fail}, std::pair{"shrink", OnLoss::shrink}, std::pair{"wait", OnLoss::wait}})
     if (text == name) {
       options.on_loss = policy;
       return;
@@ -95,8 +95,7 @@ void declare_training(CLI::App& app, MnistOptions& options, Typed& typed) {
          "Learning rate of Adam, the first if it changes")
       ->type_name("R")
       ->default_str("0.001");
-  app.add_option("--precision", typed.precision,
-                 "f32, bf16 or f16: what products are computed in; weights stay in f32")
+  app.add_option("--precision", typed.precision, "f32, bf16 or f16: what products are computed in; weights stay in f32")
       ->type_name("P")
       ->capture_default_str();
   app.add_option_function<std::string>(
@@ -115,43 +114,55 @@ void declare_training(CLI::App& app, MnistOptions& options, Typed& typed) {
          "Mode ssp: a step may begin with parameters that lack the last so many steps")
       ->type_name("S")
       ->default_str("1");
-  add_whole(app, "--aggregate", options.aggregate, 1, 1024, "Mode async: so many batches make one update, of their mean");
+  add_whole(app, "--aggregate", options.aggregate, 1, 1024,
+            "Mode async: so many batches make one update, of their mean");
   app.add_flag("--staleness-aware", options.staleness_aware,
-               "Mode async: divide an update's learning rate by the staleness of its batches: the updates between what they were computed on and it");
+               "Mode async: divide an update's learning rate by the staleness of its batches: the updates between what "
+               "they were computed on and it");
   add_whole(app, "--backups", options.backups, 0, 1024,
             "Modes sync and ssp: so many slots of a step more than it needs; it uses those that are there first");
   app.add_option("--checkpoint", options.checkpoint,
-                 "Directory that all ps tasks see (mode allreduce: worker 0). Training goes on from the newest checkpoint there, and saves others")
+                 "Directory that all ps tasks see (mode allreduce: worker 0). Training goes on from the newest "
+                 "checkpoint there, and saves others")
       ->type_name("DIR");
   app.add_option_function<std::string>(
          "--checkpoint-every",
-         [&](const std::string& text) { options.checkpoint_every = static_cast<std::uint64_t>(parse_whole("--checkpoint-every", text, 1, 1'000'000'000)); },
+         [&](const std::string& text) {
+           options.checkpoint_every =
+               static_cast<std::uint64_t>(parse_whole("--checkpoint-every", text, 1, 1'000'000'000));
+         },
          "Steps between checkpoints (default: an epoch's)")
       ->type_name("STEPS");
   app.add_option("--provenance", options.provenance,
-                 "With parameter servers: directory where each ps task writes which gradients went into every version of its parameters, as JSON "
+                 "With parameter servers: directory where each ps task writes which gradients went into every version "
+                 "of its parameters, as JSON "
                  "lines; with --backups also the slots that steps used, in DIR/commits")
       ->type_name("DIR");
-  app.add_option("--replay", options.replay, "With --backups: a file DIR/commits of --provenance; steps use the same slots again, with the same bits")
+  app.add_option(
+         "--replay", options.replay,
+         "With --backups: a file DIR/commits of --provenance; steps use the same slots again, with the same bits")
       ->type_name("FILE");
   add_whole(app, "--max-to-keep", options.checkpoints_kept, 1, 1'000'000, "Checkpoints that are kept");
 }
 
 void declare_curves(CLI::App& app, MnistOptions& options, Typed& typed) {
   app.add_option("--tensorboard", options.tensorboard,
-                 "Directory for TensorBoard: worker 0 writes curves of loss, accuracy and speed, histograms of the parameters and the graph")
+                 "Directory for TensorBoard: worker 0 writes curves of loss, accuracy and speed, histograms of the "
+                 "parameters and the graph")
       ->type_name("DIR");
   app.add_option_function<std::string>(
          "--tensorboard-every",
          [&](const std::string& text) {
            typed.tensorboard_every = true;
-           options.tensorboard_every = static_cast<std::uint64_t>(parse_whole("--tensorboard-every", text, 1, 1'000'000'000));
+           options.tensorboard_every =
+               static_cast<std::uint64_t>(parse_whole("--tensorboard-every", text, 1, 1'000'000'000));
          },
          "Steps from one point of the loss to the next")
       ->type_name("STEPS")
       ->default_str("100");
   app.add_option("--trace", options.trace,
-                 "Record some steps from the second on, of all tasks, and write them for ui.perfetto.dev. Of a cluster that trains already: troupe-top --trace")
+                 "Record some steps from the second on, of all tasks, and write them for ui.perfetto.dev. Of a cluster "
+                 "that trains already: troupe-top --trace")
       ->type_name("FILE");
   app.add_option_function<std::string>(
          "--trace-steps",
@@ -181,14 +192,13 @@ void declare_updates(CLI::App& app, MnistOptions& options, Typed& typed) {
 }
 
 void declare_running(CLI::App& app, MnistOptions& options, Typed& typed) {
-  app.add_option("--save", options.save, "Directory for the trained model, DIR/model.troupe")
-      ->type_name("DIR");
+  app.add_option("--save", options.save, "Directory for the trained model, DIR/model.troupe")->type_name("DIR");
   app.add_flag("--json", options.json, "Print one JSON object per line: each epoch, then the final figures");
-  add_whole(app, "--threads", options.threads, 1, 1024,
-            "Threads of each device (default: a fair share of the cores)");
+  add_whole(app, "--threads", options.threads, 1, 1024, "Threads of each device (default: a fair share of the cores)");
   add_memory_limit(app, options.memory_limit);
   add_gpus(app, options.gpus);
-  app.add_flag("--log-placement", options.log_placement, "Say on which device each node of the graph runs, and what became of the search for GPUs");
+  app.add_flag("--log-placement", options.log_placement,
+               "Say on which device each node of the graph runs, and what became of the search for GPUs");
   app.add_option_function<std::string>(
          "--devices",
          [&](const std::string& text) {
@@ -198,17 +208,21 @@ void declare_running(CLI::App& app, MnistOptions& options, Typed& typed) {
          "CPU devices that share the slots of mode local")
       ->type_name("N")
       ->default_str("1");
-  add_seconds(app, "--step-timeout", options.step_timeout, "Seconds that training in a cluster may stand still before it fails; 0: for ever", 0);
+  add_seconds(app, "--step-timeout", options.step_timeout,
+              "Seconds that training in a cluster may stand still before it fails; 0: for ever", 0);
   add_whole(app, "--min-workers", options.min_workers, 1, 1'000'000,
-            "With parameter servers: begin when so many workers are there, others may come at any time (default: all, or those that are there after "
+            "With parameter servers: begin when so many workers are there, others may come at any time (default: all, "
+            "or those that are there after "
             "the join timeout)");
   app.add_option_function<std::string>(
          "--on-loss", [&](const std::string& text) { set_on_loss(options, text); },
-         "With parameter servers, when a task is lost: fail; shrink: a worker's part goes to the others; wait: it is kept for the worker for a "
+         "With parameter servers, when a task is lost: fail; shrink: a worker's part goes to the others; wait: it is "
+         "kept for the worker for a "
          "while. With the last two a lost ps task is waited for")
       ->type_name("fail|shrink|wait")
       ->default_str("shrink");
-  add_seconds(app, "--rejoin-timeout", options.rejoin_timeout, "Seconds that a lost ps task is waited for, with --on-loss wait a worker too");
+  add_seconds(app, "--rejoin-timeout", options.rejoin_timeout,
+              "Seconds that a lost ps task is waited for, with --on-loss wait a worker too");
   add_membership(app, options.membership);
 }
 
@@ -275,16 +289,20 @@ std::optional<std::string> check_rest(const MnistOptions& options, const Typed& 
   if (options.backups > 0 && options.mode != JobMode::sync && options.mode != JobMode::ssp)
     return "--backups is about the slots of a step of the modes sync and ssp";
   if (options.min_workers > 0 && (options.mode == JobMode::local || options.mode == JobMode::allreduce))
-    return fmt::format("--min-workers is for the modes with parameter servers, and {} is none of them", name(options.mode));
+    return fmt::format("--min-workers is for the modes with parameter servers, and {} is none of them",
+                       name(options.mode));
   if (!options.provenance.empty() && (options.mode == JobMode::local || options.mode == JobMode::allreduce))
     return fmt::format("--provenance is about parameter servers, and mode {} has none", name(options.mode));
-  if (!options.replay.empty() && options.backups == 0) return "--replay is about the slots that steps with --backups use";
-  if (typed.tensorboard_every && options.tensorboard.empty()) return "--tensorboard-every is about the curves of --tensorboard DIR";
+  if (!options.replay.empty() && options.backups == 0)
+    return "--replay is about the slots that steps with --backups use";
+  if (typed.tensorboard_every && options.tensorboard.empty())
+    return "--tensorboard-every is about the curves of --tensorboard DIR";
   if (typed.trace_steps && options.trace.empty()) return "--trace-steps is about the recording of --trace FILE";
   if (typed.digits && !options.data.empty())
     return "--digits is about the built-in digits, which --data replaces: give one of them";
   if (options.batch % options.micro_batches != 0)
-    return fmt::format("--accumulate: a batch of {} examples has no {} equal parts", options.batch, options.micro_batches);
+    return fmt::format("--accumulate: a batch of {} examples has no {} equal parts", options.batch,
+                       options.micro_batches);
   if (options.mode == JobMode::allreduce && options.replicas > 0)
     return "--replicas is the number of slots of a step, and a step of --mode allreduce has one for each worker";
   if (options.mode == JobMode::async && options.replicas > 0)
@@ -293,9 +311,8 @@ std::optional<std::string> check_rest(const MnistOptions& options, const Typed& 
   if (options.mode != JobMode::local && typed.devices)
     return fmt::format("--devices is for mode local; in mode {} start more workers", name(options.mode));
   if (options.devices > std::max(1, options.replicas)) {
-    return fmt::format(
-        "{0} devices share the slots of a step, of which there {1}: use --replicas {0} or more",
-        options.devices, options.replicas > 1 ? fmt::format("are {}", options.replicas) : "is 1");
+    return fmt::format("{0} devices share the slots of a step, of which there {1}: use --replicas {0} or more",
+                       options.devices, options.replicas > 1 ? fmt::format("are {}", options.replicas) : "is 1");
   }
   return std::nullopt;
 }
@@ -304,8 +321,7 @@ std::optional<std::string> check_rest(const MnistOptions& options, const Typed& 
 
 std::string_view name(MnistModel model) { return model == MnistModel::mlp ? "mlp" : "cnn"; }
 
-std::variant<MnistOptions, EarlyExit> parse_mnist_options(const std::vector<std::string>& arguments,
-                                                          bool launched) {
+std::variant<MnistOptions, EarlyExit> parse_mnist_options(const std::vector<std::string>& arguments, bool launched) {
   MnistOptions options;
   Typed typed;
   const auto app = make_command_line(kProgram, kUsage, kDescription);
@@ -329,7 +345,8 @@ std::optional<std::string> cluster_problem(const ClusterSpec& cluster, JobMode m
   if (mode == JobMode::allreduce) {
     if (cluster.count("ps") == 0) return std::nullopt;
     return fmt::format(
-        "--mode allreduce keeps the parameters on the workers, and cluster '{}' has tasks of job ps: troupe-launch --workers 2 -- "
+        "--mode allreduce keeps the parameters on the workers, and cluster '{}' has tasks of job ps: troupe-launch "
+        "--workers 2 -- "
         "troupe-mnist --mode allreduce",
         cluster.name);
   }

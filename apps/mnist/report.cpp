@@ -46,9 +46,8 @@ std::string epoch_text(const EpochDone& epoch, int epochs) {
 }
 
 std::string final_text(const TrainingResult& result) {
-  return fmt::format("{} steps in {:.2f} s, {:.0f} images/s, parameters {}\nTest accuracy: {:.4f}",
-                     result.steps, result.seconds, result.images_per_second, result.params_sha256,
-                     result.test_accuracy);
+  return fmt::format("{} steps in {:.2f} s, {:.0f} images/s, parameters {}\nTest accuracy: {:.4f}", result.steps,
+                     result.seconds, result.images_per_second, result.params_sha256, result.test_accuracy);
 }
 
 }  // namespace troupe

@@ -42,7 +42,8 @@ class Fields {
   // Those whose keys are numbers, in their order.
   std::map<std::int64_t, double> changes() {
     std::map<std::int64_t, double> out;
-    for (const auto& [key, value] : values_) out[parsed<std::int64_t>(key, "the number of an update")] = parsed<double>(value, "a number");
+    for (const auto& [key, value] : values_)
+      out[parsed<std::int64_t>(key, "the number of an update")] = parsed<double>(value, "a number");
     values_.clear();
     return out;
   }
@@ -77,11 +78,16 @@ Schedule course_of(Fields& fields, double rate) {
   using namespace schedules;
   const std::string_view course = fields.course();
   if (course == "constant") return rate;
-  if (course == "step") return Step{.rate = rate, .factor = fields.number("factor", 0.1), .every = fields.whole("every")};
-  if (course == "exponential") return Exponential{.rate = rate, .factor = fields.number("factor"), .every = fields.whole("every", 1)};
+  if (course == "step")
+    return Step{.rate = rate, .factor = fields.number("factor", 0.1), .every = fields.whole("every")};
+  if (course == "exponential")
+    return Exponential{.rate = rate, .factor = fields.number("factor"), .every = fields.whole("every", 1)};
   if (course == "cosine") return Cosine{.rate = rate, .end = fields.number("end", 0), .steps = fields.whole("steps")};
   if (course == "polynomial")
-    return Polynomial{.rate = rate, .end = fields.number("end", 0), .power = fields.number("power", 1), .steps = fields.whole("steps")};
+    return Polynomial{.rate = rate,
+                      .end = fields.number("end", 0),
+                      .power = fields.number("power", 1),
+                      .steps = fields.whole("steps")};
   if (course != "piecewise")
     invalid_argument("expected constant, step, piecewise, exponential, cosine or polynomial, not '{}'", course);
   Piecewise out{.rates = {rate}, .from = {}};

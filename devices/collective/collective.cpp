@@ -37,15 +37,18 @@ void CollectiveSpec::check(std::uint32_t ranks) const {
   if (kind == CollectiveKind::barrier) return;
   if (!shape.fully_known()) invalid_argument("{}: the shape must be fully known", describe());
   if (kind == CollectiveKind::all_reduce && !can_reduce(dtype))
-    invalid_argument("{}: tensors of {} cannot be reduced; f16, bf16, f32, f64, i32 and i64 can", describe(), troupe::name(dtype));
+    invalid_argument("{}: tensors of {} cannot be reduced; f16, bf16, f32, f64, i32 and i64 can", describe(),
+                     troupe::name(dtype));
   if (dtype == DType::invalid || dtype == DType::string || dtype == DType::resource)
     invalid_argument("{}: tensors of {} do not travel in collectives", describe(), troupe::name(dtype));
   if (kind == CollectiveKind::broadcast && root >= ranks)
     invalid_argument("{}: the group has {} ranks", describe(), ranks);
 }
 
-CollectiveCut::CollectiveCut(std::int64_t elements, std::size_t element_bytes, std::uint32_t parts) : elements_(elements) {
-  const std::int64_t line = std::max<std::int64_t>(1, kLine / static_cast<std::int64_t>(std::max<std::size_t>(element_bytes, 1)));
+CollectiveCut::CollectiveCut(std::int64_t elements, std::size_t element_bytes, std::uint32_t parts)
+    : elements_(elements) {
+  const std::int64_t line =
+      std::max<std::int64_t>(1, kLine / static_cast<std::int64_t>(std::max<std::size_t>(element_bytes, 1)));
   per_part_ = std::max<std::int64_t>(1, divided_up(divided_up(elements, parts), line)) * line;
   per_piece_ = static_cast<std::int64_t>(kPieceBytes / std::max<std::size_t>(element_bytes, 1));
 }

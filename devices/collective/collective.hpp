@@ -1,8 +1,8 @@
 // Collectives: what the ranks of a group do together to tensors of one dtype and shape, and how those are cut.
 //
 // The result of an all-reduce depends on the tensors, their order by rank and the number of ranks alone: not on who was
-// faster, on the cut into pieces, or on whether parts went around the ring or straight to everyone. A tensor of n elements
-// is cut into as many parts as there are ranks; part p is summed from rank p on, around the ring:
+// faster, on the cut into pieces, or on whether parts went around the ring or straight to everyone. A tensor of n
+// elements is cut into as many parts as there are ranks; part p is summed from rank p on, around the ring:
 //
 //   ((g_p + g_{p+1}) + g_{p+2}) + ...
 //
@@ -38,13 +38,13 @@ struct CollectiveSpec {
   // "all_reduce mean of f32[10,3] 'gradients_0'": ranks whose texts differ do not work on the same thing.
   std::string describe() const;
   std::int64_t elements() const { return kind == CollectiveKind::barrier ? 0 : shape.num_elements(); }
-  // Throws invalid_argument for a dtype that cannot be reduced (f16 bf16 f32 f64 i32 i64 can) or moved (strings cannot), a
-  // shape that is not fully known, a root that is no rank.
+  // Throws invalid_argument for a dtype that cannot be reduced (f16 bf16 f32 f64 i32 i64 can) or moved (strings
+  // cannot), a shape that is not fully known, a root that is no rank.
   void check(std::uint32_t ranks) const;
 };
 
-// Where in the work of a group an operation stands: the operations of a channel follow each other and are numbered from 0;
-// those of different channels do not wait for each other.
+// Where in the work of a group an operation stands: the operations of a channel follow each other and are numbered from
+// 0; those of different channels do not wait for each other.
 struct CollectivePosition {
   std::uint32_t channel = 0;
   std::uint64_t sequence = 0;

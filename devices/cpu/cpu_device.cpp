@@ -87,7 +87,8 @@ class CpuStream final : public Stream {
 };
 
 std::uint64_t memory_of(const CpuDeviceOptions& options) {
-  const auto physical = static_cast<std::uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
+  const auto physical =
+      static_cast<std::uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
   return options.memory_limit == 0 ? physical : std::min(physical, options.memory_limit);
 }
 
@@ -117,6 +118,8 @@ class CpuDevice final : public Device {
 
 }  // namespace
 
-std::unique_ptr<Device> make_cpu_device(const CpuDeviceOptions& options) { return std::make_unique<CpuDevice>(options); }
+std::unique_ptr<Device> make_cpu_device(const CpuDeviceOptions& options) {
+  return std::make_unique<CpuDevice>(options);
+}
 
 }  // namespace troupe

@@ -25,7 +25,8 @@ void* allocate_host_pages(std::size_t bytes) {
   void* const mapped = ::mmap(nullptr, length + kLargePage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (mapped == MAP_FAILED) return nullptr;
   auto* const begin = static_cast<std::byte*>(mapped);
-  const std::size_t before = round_up(reinterpret_cast<std::uintptr_t>(begin), kLargePage) - reinterpret_cast<std::uintptr_t>(begin);
+  const std::size_t before =
+      round_up(reinterpret_cast<std::uintptr_t>(begin), kLargePage) - reinterpret_cast<std::uintptr_t>(begin);
   if (before > 0) ::munmap(begin, before);
   if (before < kLargePage) ::munmap(begin + before + length, kLargePage - before);
   ::madvise(begin + before, length, MADV_HUGEPAGE);  // where it is refused, small pages do

@@ -50,8 +50,8 @@ class ThreadPool final : public Parallelism {
   std::vector<std::thread> helpers_;
 };
 
-// Names the calling thread (shown by debuggers and ps) and keeps OpenMP inside it to one thread: kernels split their work
-// through Parallelism only.
+// Names the calling thread (shown by debuggers and ps) and keeps OpenMP inside it to one thread: kernels split their
+// work through Parallelism only.
 void prepare_kernel_thread(const std::string& name);
 
 }  // namespace troupe

@@ -40,8 +40,9 @@ class OneThread final : public Parallelism {
   void wake() override {}
 };
 
-// Memory that copies have written. Kernels that read it may not have run yet when it is let go, while the next copy would write it at once:
-// so it goes back only when the compute stream has got past that point. With it goes what else kernels use: staged memory of the host, plans.
+// Memory that copies have written. Kernels that read it may not have run yet when it is let go, while the next copy
+// would write it at once: so it goes back only when the compute stream has got past that point. With it goes what else
+// kernels use: staged memory of the host, plans.
 class Retired {
  public:
   void add(BufferRef buffer) {
@@ -86,7 +87,8 @@ struct Taken {
 // GPU memory of which each cache can have what the other keeps and does not use.
 class SharedCudaMemory final : public MemorySource {
  public:
-  SharedCudaMemory(std::shared_ptr<MemorySource> memory, std::shared_ptr<Taken> taken) : memory_(std::move(memory)), taken_(std::move(taken)) {}
+  SharedCudaMemory(std::shared_ptr<MemorySource> memory, std::shared_ptr<Taken> taken)
+      : memory_(std::move(memory)), taken_(std::move(taken)) {}
   void* allocate(std::size_t bytes) override {
     void* data = take(bytes);
     if (data || !other_) return data;
@@ -125,7 +127,9 @@ class SharedCudaMemory final : public MemorySource {
 class ArrivedBuffer final : public Buffer {
  public:
   ArrivedBuffer(BufferRef memory, std::shared_ptr<Retired> retired)
-      : Buffer(memory->data(), memory->size(), memory->space()), memory_(std::move(memory)), retired_(std::move(retired)) {}
+      : Buffer(memory->data(), memory->size(), memory->space()),
+        memory_(std::move(memory)),
+        retired_(std::move(retired)) {}
 
  private:
   void release() override {
@@ -148,7 +152,8 @@ class Keeper final : public Buffer {
 
 class Impl final : public CudaDevice, private Stream, private RecordingDevice {
  public:
-  Impl(std::shared_ptr<CudaDriver> driver, int ordinal, const AcceleratorOptions& options, AllocationLabelSource label, CudaCollectives collectives)
+  Impl(std::shared_ptr<CudaDriver> driver, int ordinal, const AcceleratorOptions& options, AllocationLabelSource label,
+       CudaCollectives collectives)
       : driver_(std::move(driver)),
         ordinal_(ordinal),
         options_(options),
@@ -206,7 +211,8 @@ class Impl final : public CudaDevice, private Stream, private RecordingDevice {
   void keep(std::shared_ptr<const void> what) override {
     BufferRef kept(new Keeper(std::move(what)));
     if (recorder_)
-      recorder_->keep(BufferRef(new ArrivedBuffer(std::move(kept), retired_)));  // launches may be under way when the recording goes
+      recorder_->keep(BufferRef(
+          new ArrivedBuffer(std::move(kept), retired_)));  // launches may be under way when the recording goes
     else
       retired_->add(std::move(kept));
   }
@@ -245,7 +251,8 @@ class Impl final : public CudaDevice, private Stream, private RecordingDevice {
   void hand_over(Tensor source, CopyDone done) override {
     guarded(done, [&] {
       auto event = std::make_shared<CudaEvent>();
-      event->on_reached([this, source, look = look_for_faults(), done]() mutable { hand(std::move(source), look, done); });
+      event->on_reached(
+          [this, source, look = look_for_faults(), done]() mutable { hand(std::move(source), look, done); });
       compute_.record(event);
     });
   }
@@ -256,7 +263,7 @@ class Impl final : public CudaDevice, private Stream, private RecordingDevice {
     Tensor staged = pinned(source);
     Tensor copy = arrival(source.dtype(), source.shape());
     if (recorder_) recorder_->keep(copy.buffer());  // a value that follows from shapes alone
-    if (staged.num_bytes() <= kSmallUpload) {  // not behind the tensors that are on their way
+    if (staged.num_bytes() <= kSmallUpload) {       // not behind the tensors that are on their way
       copy_on(compute_, copy, staged);
       if (staged.num_bytes() > 0) retired_->add(staged.buffer());  // comes back when the stream has got past the copy
       return copy;
@@ -293,7 +300,8 @@ class Impl final : public CudaDevice, private Stream, private RecordingDevice {
   void lost(const Error& error) override {
     const std::lock_guard lock(mutex_);
     if (!failure_)
-      failure_ = Error(Code::unavailable, fmt::format("{} is lost: {}. If a kernel is to blame, it was launched earlier: without recordings (--no-gpu-graphs) and with "
+      failure_ = Error(Code::unavailable, fmt::format("{} is lost: {}. If a kernel is to blame, it was launched "
+                                                      "earlier: without recordings (--no-gpu-graphs) and with "
                                                       "CUDA_LAUNCH_BLOCKING=1 in the environment the error names it",
                                                       attributes_.name.to_string(), error.message()));
   }
@@ -305,7 +313,7 @@ class Impl final : public CudaDevice, private Stream, private RecordingDevice {
     for (CudaStream* stream : {&compute_, &to_host_, &from_host_, &from_peers_}) stream->stop();
     try {
       driver_->use(ordinal_);  // what is kept belongs to it
-    } catch (const Error&) {  // a lost one
+    } catch (const Error&) {   // a lost one
     }
     retired_->close();  // plans before the libraries that made them
     forget_state();
@@ -355,7 +363,8 @@ class Impl final : public CudaDevice, private Stream, private RecordingDevice {
     event->keeps = retired_->take();
     try {
       try {
-        if (CudaFaults::Look look = faults_.look(compute_.native())) event->look = [this, look] { return faults_.error(look); };
+        if (CudaFaults::Look look = faults_.look(compute_.native()))
+          event->look = [this, look] { return faults_.error(look); };
       } catch (const Error& error) {
         if (driver_->fatal(error)) throw;
         event->look = [error] { return error; };  // nobody knows what the work has found
@@ -411,10 +420,11 @@ class Impl final : public CudaDevice, private Stream, private RecordingDevice {
   }
   void when_copied(CudaStream& stream, Tensor source, Tensor copy, CudaFaults::Look look, const CopyDone& done) {
     auto event = std::make_shared<CudaEvent>();
-    event->on_reached([this, source = std::move(source), copy = std::move(copy), look = std::move(look), done]() mutable {
-      source = Tensor();
-      hand(std::move(copy), look, done);
-    });
+    event->on_reached(
+        [this, source = std::move(source), copy = std::move(copy), look = std::move(look), done]() mutable {
+          source = Tensor();
+          hand(std::move(copy), look, done);
+        });
     stream.record(event);
   }
   void hand(Tensor tensor, const CudaFaults::Look& look, const CopyDone& done) const {
@@ -426,7 +436,8 @@ class Impl final : public CudaDevice, private Stream, private RecordingDevice {
   CudaFaults::Look look_for_faults() { return launcher_.is_this_thread() ? faults_.look(compute_.native()) : nullptr; }
   // The tensor itself if copies go straight from it, else a copy in memory from which they do.
   Tensor pinned(const Tensor& source) {
-    if (source.dtype() == DType::string) invalid_argument("a tensor of strings cannot be on {}", attributes_.name.to_string());
+    if (source.dtype() == DType::string)
+      invalid_argument("a tensor of strings cannot be on {}", attributes_.name.to_string());
     if (source.space().kind != MemorySpace::Kind::host || source.num_bytes() == 0) return source;
     Tensor copy = pinned_.tensor(source.dtype(), source.shape());
     std::memcpy(copy.mutable_raw(), source.raw(), source.num_bytes());
@@ -447,7 +458,8 @@ class Impl final : public CudaDevice, private Stream, private RecordingDevice {
     if (const Error error = failure()) throw error;
   }
   std::uint64_t memory_of(const AcceleratorOptions& options) const {
-    return options.memory_limit == 0 ? properties_.memory_bytes : std::min(properties_.memory_bytes, options.memory_limit);
+    return options.memory_limit == 0 ? properties_.memory_bytes
+                                     : std::min(properties_.memory_bytes, options.memory_limit);
   }
 
   std::shared_ptr<CudaDriver> driver_;
@@ -477,7 +489,8 @@ class Impl final : public CudaDevice, private Stream, private RecordingDevice {
 
 }  // namespace
 
-std::unique_ptr<CudaDevice> make_cuda_device(std::shared_ptr<CudaDriver> driver, int ordinal, const AcceleratorOptions& options, AllocationLabelSource label,
+std::unique_ptr<CudaDevice> make_cuda_device(std::shared_ptr<CudaDriver> driver, int ordinal,
+                                             const AcceleratorOptions& options, AllocationLabelSource label,
                                              CudaCollectives collectives) {
   return std::make_unique<Impl>(std::move(driver), ordinal, options, label, std::move(collectives));
 }

@@ -5,7 +5,8 @@
 namespace troupe {
 namespace {
 
-// While it lives, the calling thread may allocate and free memory although it captures: neither is part of what is captured.
+// While it lives, the calling thread may allocate and free memory although it captures: neither is part of what is
+// captured.
 class BesideCapture {
  public:
   BesideCapture() : status_(cudaThreadExchangeStreamCaptureMode(&mode_)) {}
@@ -67,7 +68,8 @@ class RealCudaDriver final : public CudaDriver {
   }
   void* allocate_pinned(std::size_t bytes) override {
     // Portable: pinned for all GPUs of the process.
-    return allocated([](void** data, std::size_t size) { return cudaHostAlloc(data, size, cudaHostAllocPortable); }, bytes, "cudaHostAlloc");
+    return allocated([](void** data, std::size_t size) { return cudaHostAlloc(data, size, cudaHostAllocPortable); },
+                     bytes, "cudaHostAlloc");
   }
   void free_pinned(void* data) noexcept override {
     const BesideCapture beside;
@@ -82,13 +84,18 @@ class RealCudaDriver final : public CudaDriver {
   void destroy(CudaStreamHandle stream) noexcept override { static_cast<void>(cudaStreamDestroy(stream)); }
   CudaEventHandle make_event() override {
     cudaEvent_t event = nullptr;
-    check_cuda(cudaEventCreateWithFlags(&event, cudaEventDisableTiming | cudaEventBlockingSync), "cudaEventCreateWithFlags");
+    check_cuda(cudaEventCreateWithFlags(&event, cudaEventDisableTiming | cudaEventBlockingSync),
+               "cudaEventCreateWithFlags");
     return event;
   }
   void destroy(CudaEventHandle event) noexcept override { static_cast<void>(cudaEventDestroy(event)); }
-  void record(CudaEventHandle event, CudaStreamHandle stream) override { check_cuda(cudaEventRecord(event, stream), "cudaEventRecord"); }
+  void record(CudaEventHandle event, CudaStreamHandle stream) override {
+    check_cuda(cudaEventRecord(event, stream), "cudaEventRecord");
+  }
   void await(CudaEventHandle event) override { check_cuda(cudaEventSynchronize(event), "cudaEventSynchronize"); }
-  void wait(CudaStreamHandle stream, CudaEventHandle event) override { check_cuda(cudaStreamWaitEvent(stream, event, 0), "cudaStreamWaitEvent"); }
+  void wait(CudaStreamHandle stream, CudaEventHandle event) override {
+    check_cuda(cudaStreamWaitEvent(stream, event, 0), "cudaStreamWaitEvent");
+  }
 
   void copy(void* to, const void* from, std::size_t bytes, CudaStreamHandle stream) override {
     check_cuda(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream), "cudaMemcpyAsync");
@@ -96,7 +103,8 @@ class RealCudaDriver final : public CudaDriver {
   void clear(void* at, std::size_t bytes, CudaStreamHandle stream) override {
     check_cuda(cudaMemsetAsync(at, 0, bytes, stream), "cudaMemsetAsync");
   }
-  void copy_peer(void* to, int to_ordinal, const void* from, int from_ordinal, std::size_t bytes, CudaStreamHandle stream) override {
+  void copy_peer(void* to, int to_ordinal, const void* from, int from_ordinal, std::size_t bytes,
+                 CudaStreamHandle stream) override {
     check_cuda(cudaMemcpyPeerAsync(to, to_ordinal, from, from_ordinal, bytes, stream), "cudaMemcpyPeerAsync");
   }
   void begin_capture(CudaStreamHandle stream) override {
@@ -117,7 +125,9 @@ class RealCudaDriver final : public CudaDriver {
     if (graph) static_cast<void>(cudaGraphDestroy(graph));
     static_cast<void>(cudaGetLastError());  // why it is dropped is told by who drops it
   }
-  void launch(CudaGraphHandle graph, CudaStreamHandle stream) override { check_cuda(cudaGraphLaunch(graph, stream), "cudaGraphLaunch"); }
+  void launch(CudaGraphHandle graph, CudaStreamHandle stream) override {
+    check_cuda(cudaGraphLaunch(graph, stream), "cudaGraphLaunch");
+  }
   void destroy(CudaGraphHandle graph) noexcept override { static_cast<void>(cudaGraphExecDestroy(graph)); }
   bool enable_peer(int ordinal, int peer) override {
     int can = 0;

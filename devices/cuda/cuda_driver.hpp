@@ -1,8 +1,10 @@
-// What Troupe asks of CUDA's runtime, as an interface: the logic of the device is tested with one that only acts as if there were a GPU.
+// What Troupe asks of CUDA's runtime, as an interface: the logic of the device is tested with one that only acts as if
+// there were a GPU.
 //
-// All methods are thread-safe. Those that fail throw: resource_exhausted where memory is short, else unavailable with the call and CUDA's
-// name and text of the error. An error of a kernel that has run comes out of any later call; the GPU is lost to the process then (fatal()).
-// Those that give something back (noexcept) ignore what CUDA says: they can fail only after such an error, which the next of the others tells.
+// All methods are thread-safe. Those that fail throw: resource_exhausted where memory is short, else unavailable with
+// the call and CUDA's name and text of the error. An error of a kernel that has run comes out of any later call; the
+// GPU is lost to the process then (fatal()). Those that give something back (noexcept) ignore what CUDA says: they can
+// fail only after such an error, which the next of the others tells.
 #pragma once
 
 #include <cstddef>
@@ -55,16 +57,19 @@ class CudaDriver {
   virtual CudaEventHandle make_event() = 0;  // those who wait for it sleep
   virtual void destroy(CudaEventHandle event) noexcept = 0;
   virtual void record(CudaEventHandle event, CudaStreamHandle stream) = 0;
-  virtual void await(CudaEventHandle event) = 0;                            // blocks the calling thread
-  virtual void wait(CudaStreamHandle stream, CudaEventHandle event) = 0;    // later work of the stream comes after the event
+  virtual void await(CudaEventHandle event) = 0;  // blocks the calling thread
+  virtual void wait(CudaStreamHandle stream,
+                    CudaEventHandle event) = 0;  // later work of the stream comes after the event
 
   // From and to any memory that CUDA knows, and pageable host memory, in the order of the stream.
   virtual void copy(void* to, const void* from, std::size_t bytes, CudaStreamHandle stream) = 0;
   // Sets bytes of a GPU to 0, in the order of the stream.
   virtual void clear(void* at, std::size_t bytes, CudaStreamHandle stream) = 0;
-  virtual void copy_peer(void* to, int to_ordinal, const void* from, int from_ordinal, std::size_t bytes, CudaStreamHandle stream) = 0;
-  // What the calling thread launches on the stream is kept from now on, and does not run. No other thread uses the stream. Of the methods above
-  // those that allocate and free memory may be called meanwhile, and all for other streams.
+  virtual void copy_peer(void* to, int to_ordinal, const void* from, int from_ordinal, std::size_t bytes,
+                         CudaStreamHandle stream) = 0;
+  // What the calling thread launches on the stream is kept from now on, and does not run. No other thread uses the
+  // stream. Of the methods above those that allocate and free memory may be called meanwhile, and all for other
+  // streams.
   virtual void begin_capture(CudaStreamHandle stream) = 0;
   // What was kept, to be launched as a whole. If it throws, it is dropped.
   virtual CudaGraphHandle end_capture(CudaStreamHandle stream) = 0;

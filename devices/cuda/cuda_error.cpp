@@ -18,8 +18,10 @@ bool is_fatal(cudaError_t status) {
     case cudaErrorECCUncorrectable:
     case cudaErrorNvlinkUncorrectable:
     case cudaErrorContained:
-    case cudaErrorTensorMemoryLeak: return true;
-    default: return false;
+    case cudaErrorTensorMemoryLeak:
+      return true;
+    default:
+      return false;
   }
 }
 
@@ -28,7 +30,8 @@ bool is_fatal(cudaError_t status) {
 void throw_cuda_error(cudaError_t status, const char* call) {
   static_cast<void>(cudaGetLastError());  // told here; the next launch must not be taken for what failed
   const Code code = status == cudaErrorMemoryAllocation ? Code::resource_exhausted : Code::unavailable;
-  throw CudaFailure(code, fmt::format("{}: {} ({})", call, cudaGetErrorString(status), cudaGetErrorName(status)), is_fatal(status));
+  throw CudaFailure(code, fmt::format("{}: {} ({})", call, cudaGetErrorString(status), cudaGetErrorName(status)),
+                    is_fatal(status));
 }
 
 }  // namespace troupe

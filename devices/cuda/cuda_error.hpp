@@ -19,11 +19,13 @@ class CudaFailure final : public Error {
   bool fatal_;
 };
 
-// Throws a CudaFailure unless `status` is cudaSuccess: "cudaMemcpyAsync: an illegal memory access was encountered (cudaErrorIllegalAddress)", as
-// resource_exhausted if memory is short, else unavailable. `call`: the function or the kernel.
+// Throws a CudaFailure unless `status` is cudaSuccess: "cudaMemcpyAsync: an illegal memory access was encountered
+// (cudaErrorIllegalAddress)", as resource_exhausted if memory is short, else unavailable. `call`: the function or the
+// kernel.
 [[noreturn]] void throw_cuda_error(cudaError_t status, const char* call);
 inline void check_cuda(cudaError_t status, const char* call) {
-  if (status != cudaSuccess) [[unlikely]] throw_cuda_error(status, call);
+  if (status != cudaSuccess) [[unlikely]]
+    throw_cuda_error(status, call);
 }
 
 }  // namespace troupe

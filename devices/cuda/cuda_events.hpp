@@ -57,7 +57,8 @@ class CudaEvent final : public Event {
 class CudaStream {
  public:
   // `on_error` is told of what went wrong on the GPU before an event; the event is reached all the same.
-  CudaStream(std::shared_ptr<CudaDriver> driver, int ordinal, CudaEventPool& pool, const std::string& name, std::function<void(const Error&)> on_error);
+  CudaStream(std::shared_ptr<CudaDriver> driver, int ordinal, CudaEventPool& pool, const std::string& name,
+             std::function<void(const Error&)> on_error);
   // Waits for all events.
   ~CudaStream();
   CudaStream(const CudaStream&) = delete;

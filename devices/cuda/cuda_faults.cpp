@@ -9,7 +9,8 @@ constexpr std::size_t kMostSites = 1 << 16;  // names that are kept; nodes beyon
 
 }  // namespace
 
-CudaFaults::CudaFaults(std::shared_ptr<CudaDriver> driver, Allocator& memory, Allocator& pinned, std::string device, AllocationLabelSource label)
+CudaFaults::CudaFaults(std::shared_ptr<CudaDriver> driver, Allocator& memory, Allocator& pinned, std::string device,
+                       AllocationLabelSource label)
     : driver_(std::move(driver)), memory_(memory), pinned_(pinned), device_(std::move(device)), label_(label) {}
 
 const CudaFault* CudaFaults::word(CudaStreamHandle stream) {
@@ -27,7 +28,8 @@ CudaFaultSite CudaFaults::site(CudaFaultText text, CudaStreamHandle stream) {
   const AllocationLabel label = label_();
   const std::lock_guard lock(mutex_);
   const SiteKey key{reinterpret_cast<std::uintptr_t>(text), label.op, label.node};
-  if (const auto known = numbers_.find(key); known != numbers_.end()) return {const_cast<CudaFault*>(fault), known->second};
+  if (const auto known = numbers_.find(key); known != numbers_.end())
+    return {const_cast<CudaFault*>(fault), known->second};
   if (sites_.size() < kMostSites) {
     sites_.push_back({text, std::string(label.op), std::string(label.node)});
     numbers_.emplace(key, static_cast<unsigned>(sites_.size()));

@@ -1,7 +1,8 @@
-// Faults in data, told late: a kernel that finds one (an index that is no row, a label that is no class) leaves it in a word of the GPU's
-// memory, goes on with something harmless, and nobody waits for it. The compute stream copies the word to the host where work ends and
-// before tensors leave, so who gets the event or the copy gets the error too; at the end of work it is cleared. So a fault belongs to the
-// work that had it, however many steps are in flight. Work without kernels that look at their data costs nothing.
+// Faults in data, told late: a kernel that finds one (an index that is no row, a label that is no class) leaves it in a
+// word of the GPU's memory, goes on with something harmless, and nobody waits for it. The compute stream copies the
+// word to the host where work ends and before tensors leave, so who gets the event or the copy gets the error too; at
+// the end of work it is cleared. So a fault belongs to the work that had it, however many steps are in flight. Work
+// without kernels that look at their data costs nothing.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +26,8 @@ using CudaFaultText = Error (*)(const CudaFault&);
 class CudaFaults {
  public:
   // The word comes from `memory`, copies of it from `pinned`. `device`: its name, for messages.
-  CudaFaults(std::shared_ptr<CudaDriver> driver, Allocator& memory, Allocator& pinned, std::string device, AllocationLabelSource label);
+  CudaFaults(std::shared_ptr<CudaDriver> driver, Allocator& memory, Allocator& pinned, std::string device,
+             AllocationLabelSource label);
 
   // For a kernel of the node that runs now.
   CudaFaultSite site(CudaFaultText text, CudaStreamHandle stream);

@@ -13,7 +13,9 @@ class CudaMemory final : public MemorySource {
   // CUDA itself waits for kernels that may still use it.
   void free(void* data, std::size_t) noexcept override { driver_->free(data); }
   MemorySpace space() const override { return {MemorySpace::Kind::cuda, ordinal_}; }
-  std::size_t largest_kept() const override { return std::size_t{1} << 36; }  // to free memory makes all of the GPU wait
+  std::size_t largest_kept() const override {
+    return std::size_t{1} << 36;
+  }  // to free memory makes all of the GPU wait
 
  private:
   std::shared_ptr<CudaDriver> driver_;

@@ -81,10 +81,15 @@ class CudaRecorder::Graph final : public Recording {
   const bool draws_, looks_;
 };
 
-CudaRecorder::Memory::Memory(Allocator& source, AllocationLabelSource label) : allocator(0, std::make_shared<Reserved>(source), label) {}
+CudaRecorder::Memory::Memory(Allocator& source, AllocationLabelSource label)
+    : allocator(0, std::make_shared<Reserved>(source), label) {}
 
-CudaRecorder::CudaRecorder(std::shared_ptr<CudaDriver> driver, int ordinal, RecordingDevice& device, Allocator& memory, AllocationLabelSource label)
-    : driver_(std::move(driver)), ordinal_(ordinal), device_(device), memory_(std::make_shared<Memory>(memory, label)) {}
+CudaRecorder::CudaRecorder(std::shared_ptr<CudaDriver> driver, int ordinal, RecordingDevice& device, Allocator& memory,
+                           AllocationLabelSource label)
+    : driver_(std::move(driver)),
+      ordinal_(ordinal),
+      device_(device),
+      memory_(std::make_shared<Memory>(memory, label)) {}
 
 CudaRecorder::~CudaRecorder() {
   if (stream_) driver_->destroy(stream_);
@@ -109,7 +114,8 @@ void CudaRecorder::cancel() noexcept {
 }
 
 void CudaRecorder::copy(const Tensor& source, Tensor& target) {
-  if (source.num_bytes() > 0) driver_->copy(target.mutable_raw(), source.raw(), source.num_bytes(), device_.compute_stream());
+  if (source.num_bytes() > 0)
+    driver_->copy(target.mutable_raw(), source.raw(), source.num_bytes(), device_.compute_stream());
 }
 
 const RandomKey* CudaRecorder::random() {

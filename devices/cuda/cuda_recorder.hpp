@@ -1,5 +1,5 @@
-// Recordings of a GPU: CUDA graphs. Kernels are captured on a stream of the recorder's own, so that events and copies of the device's streams go
-// on meanwhile, and launched on the device's compute stream.
+// Recordings of a GPU: CUDA graphs. Kernels are captured on a stream of the recorder's own, so that events and copies
+// of the device's streams go on meanwhile, and launched on the device's compute stream.
 #pragma once
 
 #include <atomic>
@@ -49,7 +49,8 @@ class RecordingDevice {
 
 class CudaRecorder final : public WorkRecorder {
  public:
-  CudaRecorder(std::shared_ptr<CudaDriver> driver, int ordinal, RecordingDevice& device, Allocator& memory, AllocationLabelSource label);
+  CudaRecorder(std::shared_ptr<CudaDriver> driver, int ordinal, RecordingDevice& device, Allocator& memory,
+               AllocationLabelSource label);
   ~CudaRecorder() override;
 
   Allocator& memory() override { return memory_->allocator; }

@@ -23,9 +23,12 @@ std::size_t bytes_of(std::int64_t elements, DType dtype) { return static_cast<st
 
 std::byte* at(Tensor& flat, std::int64_t element) { return flat.mutable_raw() + bytes_of(element, flat.dtype()); }
 
-std::uint32_t divisor_of(const CollectiveSpec& spec, std::uint32_t ranks) { return spec.reduction == Reduction::mean ? ranks : 1; }
+std::uint32_t divisor_of(const CollectiveSpec& spec, std::uint32_t ranks) {
+  return spec.reduction == Reduction::mean ? ranks : 1;
+}
 
-// Calls of NCCL that are one operation. A group that was not closed would keep the thread's later calls from being made.
+// Calls of NCCL that are one operation. A group that was not closed would keep the thread's later calls from being
+// made.
 template <class Calls>
 void grouped(NcclDriver& nccl, Calls calls) {
   nccl.start_group();
@@ -44,7 +47,8 @@ void grouped(NcclDriver& nccl, Calls calls) {
 
 }  // namespace
 
-NcclCommunicator::NcclCommunicator(CudaDevice& device, const CudaCollectives& with, const CommunicatorPlace& place, std::function<void(Error)> joined)
+NcclCommunicator::NcclCommunicator(CudaDevice& device, const CudaCollectives& with, const CommunicatorPlace& place,
+                                   std::function<void(Error)> joined)
     : device_(device), with_(with), place_(place), joined_(std::move(joined)), thread_([this] { main(); }) {}
 
 void NcclCommunicator::shutdown() {
@@ -61,8 +65,10 @@ void NcclCommunicator::run(const CollectiveSpec& spec, Tensor local, Done done) 
   {
     const std::lock_guard lock(mutex_);
     error = failure_;
-    if (!error && leaving_) error = Error(Code::failed_precondition, fmt::format("{}: this rank has left the communicator", spec.describe()));
-    if (!error) queue_.push_back(std::make_shared<Operation>(Operation{spec, std::move(local), std::move(done), {}, {}}));
+    if (!error && leaving_)
+      error = Error(Code::failed_precondition, fmt::format("{}: this rank has left the communicator", spec.describe()));
+    if (!error)
+      queue_.push_back(std::make_shared<Operation>(Operation{spec, std::move(local), std::move(done), {}, {}}));
   }
   if (error) return done({}, error);
   wake_.notify_all();
@@ -120,7 +126,8 @@ void NcclCommunicator::main() {
 
 void NcclCommunicator::join() {
   device_.driver()->use(device_.ordinal());
-  stream_.emplace(device_.driver(), device_.ordinal(), device_.events(), fmt::format("gpu{}-nccl-done", device_.ordinal()),
+  stream_.emplace(device_.driver(), device_.ordinal(), device_.events(),
+                  fmt::format("gpu{}-nccl-done", device_.ordinal()),
                   [this](const Error& error) { device_.lost(error); });
   NcclId id{};
   if (place_.id.size() != id.size()) invalid_argument("an id of {} bytes is none of NCCL", place_.id.size());
@@ -187,7 +194,8 @@ void NcclCommunicator::finish(const std::shared_ptr<Operation>& operation) {
   wake_.notify_all();
 }
 
-// Until NCCL has done what it was told, which is to put things on the stream: nothing may follow before that. Throws NCCL's error, or why it was aborted.
+// Until NCCL has done what it was told, which is to put things on the stream: nothing may follow before that. Throws
+// NCCL's error, or why it was aborted.
 void NcclCommunicator::settle(std::chrono::nanoseconds within) {
   const auto begin = std::chrono::steady_clock::now();
   for (int asked = 0; !with_.nccl->settled(comm_); ++asked) {
@@ -249,7 +257,8 @@ void NcclCommunicator::launch(Operation& op) {
   const bool gives = spec.kind != CollectiveKind::broadcast || spec.root == place_.rank;
   const bool here = op.local.num_bytes() == 0 || op.local.space() == device_.allocator().space();
   if (gives && (op.local.dtype() != spec.dtype || !(op.local.shape() == spec.shape) || !here))
-    invalid_argument("{}{} was given{}", name(op.local.dtype()), op.local.shape().to_string(), here ? "" : ", which is not in the memory of this device");
+    invalid_argument("{}{} was given{}", name(op.local.dtype()), op.local.shape().to_string(),
+                     here ? "" : ", which is not in the memory of this device");
   switch (spec.kind) {
     case CollectiveKind::all_reduce:
       return all_reduce(op);
@@ -259,7 +268,8 @@ void NcclCommunicator::launch(Operation& op) {
       Tensor data = gives ? op.local : device_.arrival(spec.dtype, spec.shape);
       if (place_.ranks > 1 && data.num_bytes() > 0) {
         op.scratch.push_back(data);
-        with_.nccl->broadcast(data.mutable_raw(), data.num_bytes(), static_cast<int>(spec.root), comm_, stream_->native());
+        with_.nccl->broadcast(data.mutable_raw(), data.num_bytes(), static_cast<int>(spec.root), comm_,
+                              stream_->native());
         settle();
       }
       op.results = {std::move(data)};
@@ -279,7 +289,8 @@ void NcclCommunicator::all_reduce(Operation& op) {
   }
   if (!device_.options().deterministic && is_floating(spec.dtype) && spec.reduction != Reduction::max) {
     op.results = {device_.arrival(spec.dtype, spec.shape)};
-    with_.nccl->all_reduce(op.local.raw(), op.results[0].mutable_raw(), static_cast<std::size_t>(n), spec.dtype, spec.reduction, comm_, stream_->native());
+    with_.nccl->all_reduce(op.local.raw(), op.results[0].mutable_raw(), static_cast<std::size_t>(n), spec.dtype,
+                           spec.reduction, comm_, stream_->native());
     return settle();
   }
   if (bytes_of(n, spec.dtype) > kDirectBytes) return reduce_parts(op);
@@ -313,8 +324,12 @@ void NcclCommunicator::reduce_parts(Operation& op) {
     for (std::uint32_t k = 1; k < place_.ranks; ++k) {
       const std::uint32_t peer = (place_.rank + k) % place_.ranks;
       const ElementRange part = cut.part(peer);
-      if (part.size() > 0) with_.nccl->send(at(op.local, part.begin), bytes_of(part.size(), spec.dtype), static_cast<int>(peer), comm_, stream);
-      if (own.size() > 0) with_.nccl->receive(at(others, (k - 1) * own.size()), bytes_of(own.size(), spec.dtype), static_cast<int>(peer), comm_, stream);
+      if (part.size() > 0)
+        with_.nccl->send(at(op.local, part.begin), bytes_of(part.size(), spec.dtype), static_cast<int>(peer), comm_,
+                         stream);
+      if (own.size() > 0)
+        with_.nccl->receive(at(others, (k - 1) * own.size()), bytes_of(own.size(), spec.dtype), static_cast<int>(peer),
+                            comm_, stream);
     }
   });
   settle();
@@ -339,7 +354,8 @@ void NcclCommunicator::all_gather(Operation& op) {
   const CollectiveSpec& spec = op.spec;
   const std::int64_t stride = whole_lines(spec.elements(), spec.dtype);
   const Tensor all = gathered(op, stride);
-  for (std::uint32_t r = 0; r < place_.ranks; ++r) op.results.emplace_back(spec.dtype, spec.shape, all.buffer(), bytes_of(stride * r, spec.dtype));
+  for (std::uint32_t r = 0; r < place_.ranks; ++r)
+    op.results.emplace_back(spec.dtype, spec.shape, all.buffer(), bytes_of(stride * r, spec.dtype));
 }
 
 // Everyone's tensor, each `stride` elements behind the one before.
@@ -349,7 +365,8 @@ Tensor NcclCommunicator::gathered(Operation& op, std::int64_t stride) {
   if (stride == 0) return all;
   device_.driver()->copy(at(all, stride * place_.rank), op.local.raw(), op.local.num_bytes(), stream_->native());
   if (place_.ranks > 1) {
-    with_.nccl->all_gather(all.mutable_raw(), static_cast<int>(place_.rank), bytes_of(stride, op.spec.dtype), comm_, stream_->native());
+    with_.nccl->all_gather(all.mutable_raw(), static_cast<int>(place_.rank), bytes_of(stride, op.spec.dtype), comm_,
+                           stream_->native());
     settle();
   }
   return all;

@@ -1,10 +1,11 @@
-// Communicators of a GPU, over NCCL. Each has a stream of its own, which runs beside kernels, and a thread of its own, on which all of its
-// calls to NCCL are made. NCCL is told not to block, so that the thread can always be told to abort; while something runs on the GPU, it asks
-// now and then whether NCCL has met an error meanwhile.
+// Communicators of a GPU, over NCCL. Each has a stream of its own, which runs beside kernels, and a thread of its own,
+// on which all of its calls to NCCL are made. NCCL is told not to block, so that the thread can always be told to
+// abort; while something runs on the GPU, it asks now and then whether NCCL has met an error meanwhile.
 //
-// An all-reduce is made of sends, a kernel and an all-gather, because the order in which NCCL itself adds depends on the machine: rank r
-// gets part r of all others, adds up in the order of collective.hpp, and everyone gathers the parts. As many bytes travel as around a ring.
-// Small ones gather whole tensors, and everyone adds. Nothing waits for the host in between.
+// An all-reduce is made of sends, a kernel and an all-gather, because the order in which NCCL itself adds depends on
+// the machine: rank r gets part r of all others, adds up in the order of collective.hpp, and everyone gathers the
+// parts. As many bytes travel as around a ring. Small ones gather whole tensors, and everyone adds. Nothing waits for
+// the host in between.
 #pragma once
 
 #include <chrono>
@@ -23,7 +24,8 @@ namespace troupe {
 
 class NcclCommunicator final : public DeviceCommunicator {
  public:
-  NcclCommunicator(CudaDevice& device, const CudaCollectives& with, const CommunicatorPlace& place, std::function<void(Error)> joined);
+  NcclCommunicator(CudaDevice& device, const CudaCollectives& with, const CommunicatorPlace& place,
+                   std::function<void(Error)> joined);
   ~NcclCommunicator() override { shutdown(); }
 
   void run(const CollectiveSpec& spec, Tensor local, Done done) override;
@@ -64,7 +66,8 @@ class NcclCommunicator final : public DeviceCommunicator {
   std::function<void(Error)> joined_;
   NcclHandle comm_ = nullptr;         // of its thread
   std::optional<CudaStream> stream_;  // likewise
-  std::vector<std::shared_ptr<Operation>> stranded_;  // failed while NCCL was told of them: it may use their memory until the abort
+  std::vector<std::shared_ptr<Operation>>
+      stranded_;  // failed while NCCL was told of them: it may use their memory until the abort
   mutable std::mutex mutex_;
   std::condition_variable wake_;
   std::deque<std::shared_ptr<Operation>> queue_;

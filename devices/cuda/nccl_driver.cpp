@@ -65,11 +65,16 @@ Nccl open() {
 
 ncclDataType_t type_of(DType dtype) {
   switch (dtype) {
-    case DType::f32: return ncclFloat32;
-    case DType::f64: return ncclFloat64;
-    case DType::f16: return ncclFloat16;
-    case DType::bf16: return ncclBfloat16;
-    default: invalid_argument("NCCL is not asked to add up {}", name(dtype));
+    case DType::f32:
+      return ncclFloat32;
+    case DType::f64:
+      return ncclFloat64;
+    case DType::f16:
+      return ncclFloat16;
+    case DType::bf16:
+      return ncclBfloat16;
+    default:
+      invalid_argument("NCCL is not asked to add up {}", name(dtype));
   }
 }
 
@@ -131,9 +136,12 @@ class RealNccl final : public NcclDriver {
   void broadcast(void* data, std::size_t bytes, int root, NcclHandle comm, CudaStreamHandle stream) override {
     check(nccl_.broadcast(data, data, bytes, ncclUint8, root, comm, stream), "ncclBroadcast", comm);
   }
-  void all_reduce(const void* from, void* to, std::size_t count, DType dtype, Reduction reduction, NcclHandle comm, CudaStreamHandle stream) override {
+  void all_reduce(const void* from, void* to, std::size_t count, DType dtype, Reduction reduction, NcclHandle comm,
+                  CudaStreamHandle stream) override {
     if (reduction == Reduction::max) invalid_argument("NCCL is not asked for a maximum: it may leave out NaN");
-    check(nccl_.all_reduce(from, to, count, type_of(dtype), reduction == Reduction::mean ? ncclAvg : ncclSum, comm, stream), "ncclAllReduce", comm);
+    check(nccl_.all_reduce(from, to, count, type_of(dtype), reduction == Reduction::mean ? ncclAvg : ncclSum, comm,
+                           stream),
+          "ncclAllReduce", comm);
   }
 
   void finalize(NcclHandle comm) override { check(nccl_.finalize(comm), "ncclCommFinalize", comm); }
@@ -153,7 +161,8 @@ class RealNccl final : public NcclDriver {
     if (result == ncclSuccess || result == ncclInProgress) [[likely]]
       return;
     const char* const more = nccl_.last_error(comm);
-    fail(Code::unavailable, "{}: {}{}{}", call, nccl_.error_string(result), more && *more ? ": " : "", more ? more : "");
+    fail(Code::unavailable, "{}: {}{}{}", call, nccl_.error_string(result), more && *more ? ": " : "",
+         more ? more : "");
   }
 
   std::mutex mutex_;

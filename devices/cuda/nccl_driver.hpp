@@ -1,8 +1,10 @@
-// What Troupe asks of NCCL, as an interface: the logic of communicators is tested with one that only acts as if there were GPUs.
+// What Troupe asks of NCCL, as an interface: the logic of communicators is tested with one that only acts as if there
+// were GPUs.
 //
-// A communicator is used by one thread at a time, which has chosen its GPU (CudaDriver::use). No call waits for other ranks: what takes
-// longer goes on behind settled(), and nothing else may be asked of the communicator until that says true. All methods but abort() throw
-// unavailable with the call, NCCL's name for the error and what it says of it; such a communicator can only be aborted.
+// A communicator is used by one thread at a time, which has chosen its GPU (CudaDriver::use). No call waits for other
+// ranks: what takes longer goes on behind settled(), and nothing else may be asked of the communicator until that says
+// true. All methods but abort() throw unavailable with the call, NCCL's name for the error and what it says of it; such
+// a communicator can only be aborted.
 #pragma once
 
 #include <array>
@@ -24,7 +26,8 @@ class NcclDriver {
  public:
   virtual ~NcclDriver() = default;
 
-  // "2.28.9". The first call opens the library; throws unavailable if there is none that will do. To be called before all others.
+  // "2.28.9". The first call opens the library; throws unavailable if there is none that will do. To be called before
+  // all others.
   virtual std::string version() = 0;
   virtual NcclId make_id() = 0;
   // Begins to join the ranks that have the same id.
@@ -32,7 +35,8 @@ class NcclDriver {
   // Has what was begun ended? Throws the error of that, and also later ones: of the network, of other ranks.
   virtual bool settled(NcclHandle comm) = 0;
 
-  // Operations, in the order of the stream. Those between start_group() and end_group() are one: they go on side by side.
+  // Operations, in the order of the stream. Those between start_group() and end_group() are one: they go on side by
+  // side.
   virtual void start_group() = 0;
   virtual void end_group() = 0;
   virtual void send(const void* from, std::size_t bytes, int to_rank, NcclHandle comm, CudaStreamHandle stream) = 0;
@@ -41,7 +45,8 @@ class NcclDriver {
   virtual void all_gather(void* all, int rank, std::size_t bytes, NcclHandle comm, CudaStreamHandle stream) = 0;
   virtual void broadcast(void* data, std::size_t bytes, int root, NcclHandle comm, CudaStreamHandle stream) = 0;
   // In any order, of floating-point numbers: sum or mean.
-  virtual void all_reduce(const void* from, void* to, std::size_t count, DType dtype, Reduction reduction, NcclHandle comm, CudaStreamHandle stream) = 0;
+  virtual void all_reduce(const void* from, void* to, std::size_t count, DType dtype, Reduction reduction,
+                          NcclHandle comm, CudaStreamHandle stream) = 0;
 
   // Lets go of a communicator whose work has ended on all ranks: finalize() until settled(), then destroy().
   virtual void finalize(NcclHandle comm) = 0;

@@ -1,5 +1,5 @@
-// What a GPU adds up of an all-reduce: the ranks' tensors are there, one after the other, and each element is summed in the order that
-// devices/collective/collective.hpp fixes. For host and device code.
+// What a GPU adds up of an all-reduce: the ranks' tensors are there, one after the other, and each element is summed in
+// the order that devices/collective/collective.hpp fixes. For host and device code.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,9 @@
 
 namespace troupe {
 
-// Rank r's elements begin at `others` + r * stride, all of them the same elements of the tensor. Those of the rank that is summed first may
-// lie elsewhere: at `first`, and then the others follow in the order in which they are added, without it.
+// Rank r's elements begin at `others` + r * stride, all of them the same elements of the tensor. Those of the rank that
+// is summed first may lie elsewhere: at `first`, and then the others follow in the order in which they are added,
+// without it.
 struct PartsSum {
   DType dtype = DType::invalid;
   bool maximum = false;       // instead of the sum

@@ -34,7 +34,8 @@ void make_directories(FileSystem& files, const std::string& path) {
   try {
     files.sync_directory(parent_path(path));  // also if it was there: whoever made it may not have come as far as this
   } catch (const Error& error) {
-    if (made || error.code() != Code::permission_denied) throw;  // a folder that was given to us in one that is not ours
+    if (made || error.code() != Code::permission_denied)
+      throw;  // a folder that was given to us in one that is not ours
   }
 }
 

@@ -1,8 +1,8 @@
 // The files that Troupe keeps (checkpoints, saved models), behind one small interface: POSIX now, object stores later.
 //
-// Paths are as the file system takes them; folders are separated by '/'. What is to survive a crash of the machine must be
-// synced: the content of a file by WritableFile::sync(), the names in a folder (of files created, renamed and removed) by
-// sync_directory(). Until then it may survive or not, in any part.
+// Paths are as the file system takes them; folders are separated by '/'. What is to survive a crash of the machine must
+// be synced: the content of a file by WritableFile::sync(), the names in a folder (of files created, renamed and
+// removed) by sync_directory(). Until then it may survive or not, in any part.
 //
 // Errors of all functions name the path and the reason:
 //   not_found, already_exists, permission_denied
@@ -80,9 +80,9 @@ std::string parent_path(std::string_view path);
 // Makes a folder and those above it, all of it to survive a crash; nothing if it is there.
 void make_directories(FileSystem& files, const std::string& path);
 
-// `path` has these bytes and keeps them over a crash, or is as it was: written to "PATH.tmp-SUFFIX", synced, renamed, the
-// folder synced. When it throws after the rename, in the last sync, `path` has the new bytes but may lose them. Two writers
-// need two suffixes.
+// `path` has these bytes and keeps them over a crash, or is as it was: written to "PATH.tmp-SUFFIX", synced, renamed,
+// the folder synced. When it throws after the rename, in the last sync, `path` has the new bytes but may lose them. Two
+// writers need two suffixes.
 void replace_file(FileSystem& files, const std::string& path, std::string_view bytes, std::string_view suffix);
 
 // The whole file; resource_exhausted, without reading it, if it has more than `limit` bytes.

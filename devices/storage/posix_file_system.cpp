@@ -16,31 +16,42 @@ namespace {
 
 Code code_of(int number) {
   switch (number) {
-    case ENOENT: return Code::not_found;
-    case EEXIST: return Code::already_exists;
+    case ENOENT:
+      return Code::not_found;
+    case EEXIST:
+      return Code::already_exists;
     case EACCES:
     case EPERM:
-    case EROFS: return Code::permission_denied;
+    case EROFS:
+      return Code::permission_denied;
     case ENOSPC:
     case EDQUOT:
     case EFBIG:
     case EMFILE:
     case ENFILE:
-    case ENOMEM: return Code::resource_exhausted;
+    case ENOMEM:
+      return Code::resource_exhausted;
     case ENOTDIR:
     case EISDIR:
-    case ENOTEMPTY: return Code::failed_precondition;
-    case EIO: return Code::data_loss;
-    default: return Code::unavailable;
+    case ENOTEMPTY:
+      return Code::failed_precondition;
+    case EIO:
+      return Code::data_loss;
+    default:
+      return Code::unavailable;
   }
 }
 
 std::string_view advice(int number) {
   switch (number) {
-    case ENOSPC: return "; make room on the disk";
-    case EDQUOT: return "; make room, or have the quota raised";
-    case EMFILE: return "; raise the limit of open files (ulimit -n)";
-    default: return "";
+    case ENOSPC:
+      return "; make room on the disk";
+    case EDQUOT:
+      return "; make room, or have the quota raised";
+    case EMFILE:
+      return "; raise the limit of open files (ulimit -n)";
+    default:
+      return "";
   }
 }
 
@@ -51,7 +62,8 @@ std::string_view advice(int number) {
 
 class Descriptor {
  public:
-  Descriptor(const std::string& path, int flags, std::string_view what) : fd_(::open(path.c_str(), flags | O_CLOEXEC, 0666)) {
+  Descriptor(const std::string& path, int flags, std::string_view what)
+      : fd_(::open(path.c_str(), flags | O_CLOEXEC, 0666)) {
     if (fd_ < 0) file_error(what, path);
   }
   ~Descriptor() {
@@ -68,7 +80,8 @@ class Descriptor {
 
 class PosixWritableFile final : public WritableFile {
  public:
-  explicit PosixWritableFile(const std::string& path) : path_(path), fd_(path, O_WRONLY | O_CREAT | O_TRUNC, "create") {}
+  explicit PosixWritableFile(const std::string& path)
+      : path_(path), fd_(path, O_WRONLY | O_CREAT | O_TRUNC, "create") {}
 
   void append(std::span<const std::byte> bytes) override {
     while (!bytes.empty()) {
@@ -92,7 +105,8 @@ class PosixWritableFile final : public WritableFile {
 
 class PosixReadableFile final : public ReadableFile {
  public:
-  explicit PosixReadableFile(const std::string& path) : path_(path), fd_(path, O_RDONLY | O_NONBLOCK, "open") {  // that of a pipe would wait
+  explicit PosixReadableFile(const std::string& path)
+      : path_(path), fd_(path, O_RDONLY | O_NONBLOCK, "open") {  // that of a pipe would wait
     struct stat status {};
     if (::fstat(fd_.get(), &status) != 0) file_error("look at", path);
     if (!S_ISREG(status.st_mode)) fail(Code::failed_precondition, "cannot open '{}': it is not a plain file", path);
@@ -110,8 +124,7 @@ class PosixReadableFile final : public ReadableFile {
       out = out.subspan(static_cast<std::size_t>(n));
       offset += static_cast<std::uint64_t>(n);
     }
-    if (beyond || !out.empty())
-      fail(Code::data_loss, "'{}' ends before byte {}", path_, offset + out.size());
+    if (beyond || !out.empty()) fail(Code::data_loss, "'{}' ends before byte {}", path_, offset + out.size());
   }
 
  private:
@@ -122,8 +135,12 @@ class PosixReadableFile final : public ReadableFile {
 
 class PosixFileSystem final : public FileSystem {
  public:
-  std::unique_ptr<WritableFile> create(const std::string& path) override { return std::make_unique<PosixWritableFile>(path); }
-  std::unique_ptr<ReadableFile> open(const std::string& path) override { return std::make_unique<PosixReadableFile>(path); }
+  std::unique_ptr<WritableFile> create(const std::string& path) override {
+    return std::make_unique<PosixWritableFile>(path);
+  }
+  std::unique_ptr<ReadableFile> open(const std::string& path) override {
+    return std::make_unique<PosixReadableFile>(path);
+  }
 
   bool exists(const std::string& path) override {
     struct stat status {};

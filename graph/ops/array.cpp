@@ -35,15 +35,11 @@ Outputs all_gradients(GradientContext& c) {
   for (int i = 0; i < c.num_outputs(); ++i) out.push_back(c.grad(i));
   return out;
 }
-void split_gradient(GradientContext& c) {
-  c.set(0, concat(all_gradients(c), c.attributes().integer("axis")));
-}
-void unstack_gradient(GradientContext& c) {
-  c.set(0, stack(all_gradients(c), c.attributes().integer("axis")));
-}
+void split_gradient(GradientContext& c) { c.set(0, concat(all_gradients(c), c.attributes().integer("axis"))); }
+void unstack_gradient(GradientContext& c) { c.set(0, stack(all_gradients(c), c.attributes().integer("axis"))); }
 void stack_gradient(GradientContext& c) {
-  const Node& parts = add_node(
-      "Unstack", {c.grad()}, {{"axis", c.attributes().integer("axis")}, {"N", std::int64_t{c.num_inputs()}}});
+  const Node& parts =
+      add_node("Unstack", {c.grad()}, {{"axis", c.attributes().integer("axis")}, {"N", std::int64_t{c.num_inputs()}}});
   for (int i = 0; i < c.num_inputs(); ++i) c.set(i, c.graph().output(parts, i));
 }
 
@@ -65,8 +61,7 @@ void pad_gradient(GradientContext& c) {
   for (std::size_t i = 0; i < after.size(); ++i) {
     const std::int64_t known = x.has_rank() ? x[static_cast<int>(i)] : kUnknown;
     if (known == kUnknown && after[i] != 0)
-      fail(Code::unimplemented, "dimension {} must be known, where it is padded at its end: {}", i,
-           x.to_string());
+      fail(Code::unimplemented, "dimension {} must be known, where it is padded at its end: {}", i, x.to_string());
     size[i] = known;
   }
   c.set(0, slice(c.grad(), c.attributes().integers("before"), size));
@@ -75,9 +70,7 @@ void pad_gradient(GradientContext& c) {
 void tile_gradient(GradientContext& c) {
   c.set(0, add_op("TileGrad", {c.grad(), c.input(0)}, {{"multiples", c.attributes().integers("multiples")}}));
 }
-void tile_grad_gradient(GradientContext& c) {
-  c.set(0, tile(c.grad(), c.attributes().integers("multiples")));
-}
+void tile_grad_gradient(GradientContext& c) { c.set(0, tile(c.grad(), c.attributes().integers("multiples"))); }
 
 // Sparse: the rows that were taken, as a list.
 void gather_gradient(GradientContext& c) {
@@ -115,10 +108,7 @@ void register_views(OpRegistry& ops) {
               .shape(shapes::reshape_like)
               .gradient(reshape_gradient));
   ops.add(unary("Squeeze").attr("axes", Integers{}).shape(shapes::squeeze).gradient(reshape_gradient));
-  ops.add(unary("ExpandDims")
-              .attr("axis", AttrType::integer)
-              .shape(shapes::expand_dims)
-              .gradient(reshape_gradient));
+  ops.add(unary("ExpandDims").attr("axis", AttrType::integer).shape(shapes::expand_dims).gradient(reshape_gradient));
   ops.add(unary("Transpose").attr("perm", Integers{}).shape(shapes::transpose).gradient(transpose_gradient));
 }
 

@@ -35,8 +35,8 @@ std::int64_t entry(const std::vector<std::int64_t>& list, int i) { return list[s
 // Both fully known: do they have as many elements?
 void check_same_size(const Shape& from, const Shape& to) {
   if (from.fully_known() && to.fully_known() && from.num_elements() != to.num_elements())
-    invalid_argument("cannot reshape {} ({} elements) to {} ({} elements)", from.to_string(),
-                     from.num_elements(), to.to_string(), to.num_elements());
+    invalid_argument("cannot reshape {} ({} elements) to {} ({} elements)", from.to_string(), from.num_elements(),
+                     to.to_string(), to.num_elements());
 }
 
 // The dimension that -1 stands for; unknown if it cannot be told.
@@ -91,8 +91,7 @@ void reshape(ShapeContext& c) {
   const Shape count = with_rank(c.input(1), 1, "shape");
   const auto wanted = constant_vector(c, 1, "shape");
   if (!wanted) {
-    if (count[0] > kMaxRank)
-      invalid_argument("a shape has at most {} dimensions, not {}", kMaxRank, count[0]);
+    if (count[0] > kMaxRank) invalid_argument("a shape has at most {} dimensions, not {}", kMaxRank, count[0]);
     if (count[0] != kUnknown) c.set_output(0, Shape::unknown(static_cast<int>(count[0])));
     return;
   }
@@ -139,8 +138,8 @@ void concat(ShapeContext& c) {
     size = size == kUnknown || x[at] == kUnknown ? kUnknown : checked_add(size, x[at]);
     const auto merged = out.merged(along_axis(x, at, kUnknown));
     if (!merged)
-      invalid_argument("input {} is {}: but along axis {} it must be like the others, {}", i, x.to_string(),
-                       at, out.to_string());
+      invalid_argument("input {} is {}: but along axis {} it must be like the others, {}", i, x.to_string(), at,
+                       out.to_string());
     out = *merged;
   }
   if (out.has_rank()) out.set_dim(axis(c.attributes().integer("axis"), out.rank()), size);
@@ -161,8 +160,7 @@ void split(ShapeContext& c) {
 void split_sizes(ShapeContext& c) {
   const auto& sizes = c.attributes().integers("sizes");
   if (static_cast<std::int64_t>(sizes.size()) != c.attributes().integer("N") || sizes.empty())
-    invalid_argument("attribute 'sizes' has {} entries, but 'N' is {}", sizes.size(),
-                     c.attributes().integer("N"));
+    invalid_argument("attribute 'sizes' has {} entries, but 'N' is {}", sizes.size(), c.attributes().integer("N"));
   std::int64_t total = 0;
   for (std::int64_t s : sizes) {
     if (s < 0) invalid_argument("attribute 'sizes' holds {}", s);
@@ -185,8 +183,7 @@ void slice(ShapeContext& c) {
   for (int i = 0; i < x.rank(); ++i) {
     const std::int64_t from = entry(begin, i);
     const std::int64_t count = entry(size, i);
-    if (from < 0 || count < -1)
-      invalid_argument("a slice of {} elements from {} does not exist", count, from);
+    if (from < 0 || count < -1) invalid_argument("a slice of {} elements from {} does not exist", count, from);
     checked_add(from, count);
     const bool outside = x[i] != kUnknown && (from > x[i] || (count >= 0 && count > x[i] - from));
     if (outside)
@@ -205,8 +202,7 @@ void slice_grad(ShapeContext& c) {
     const std::int64_t from = entry(begin, i);
     if (from < 0) invalid_argument("attribute 'begin' holds {}", from);
     if (x[i] != kUnknown && (from > x[i] || dy[i] > x[i] - from))
-      invalid_argument("a slice {} from {} in dimension {} does not lie in {}", dy.to_string(), from, i,
-                       x.to_string());
+      invalid_argument("a slice {} from {} in dimension {} does not lie in {}", dy.to_string(), from, i, x.to_string());
   }
   c.set_output(0, x);
 }
@@ -324,8 +320,7 @@ void fill(ShapeContext& c) {
   if (count[0] > kMaxRank) invalid_argument("a shape has at most {} dimensions, not {}", kMaxRank, count[0]);
   if (const auto dims = constant_vector(c, 0, "dims")) {
     const Shape out(*dims);
-    if (std::ranges::count(*dims, -1) != 0)
-      invalid_argument("dimensions must not be negative: {}", out.to_string());
+    if (std::ranges::count(*dims, -1) != 0) invalid_argument("dimensions must not be negative: {}", out.to_string());
     c.set_output(0, out);
   } else if (count[0] != kUnknown) {
     c.set_output(0, Shape::unknown(static_cast<int>(count[0])));

@@ -64,8 +64,7 @@ Function branch_gradient(const Function& branch, const std::string& name, const 
     options.grad_ys.push_back(body->output(arg));
     out.arguments.push_back({arg.id, 0});
   }
-  for (int i : flow.arguments)
-    xs.push_back({body.get(), branch.arguments[static_cast<std::size_t>(i)].node, 0});
+  for (int i : flow.arguments) xs.push_back({body.get(), branch.arguments[static_cast<std::size_t>(i)].node, 0});
   const std::vector<Gradient> found = gradients(ys, xs, options);
   for (std::size_t i = 0; i < xs.size(); ++i) {
     const Output result = dense(found[i], xs[i]);
@@ -97,8 +96,7 @@ void if_gradient(GradientContext& c) {
     output_gradients.push_back(c.grad(i));
   }
   const std::string full = graph.unique_name("If");
-  for (const auto& [attribute, suffix] :
-       {std::pair{"then_branch", "/then"}, std::pair{"else_branch", "/else"}})
+  for (const auto& [attribute, suffix] : {std::pair{"then_branch", "/then"}, std::pair{"else_branch", "/else"}})
     graph.add_function(branch_gradient(branch(attribute), full + suffix, flow, output_gradients));
   inputs.insert(inputs.end(), output_gradients.begin(), output_gradients.end());
   const Outputs results =

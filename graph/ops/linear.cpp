@@ -47,11 +47,9 @@ void matmul_gradient(GradientContext& c) {
   const Output a = c.input(0);
   const Output b = c.input(1);
   if (c.needs(0))
-    c.set(0,
-          ta ? matmul(b, g, {.transpose_a = tb, .transpose_b = true}) : matmul(g, b, {.transpose_b = !tb}));
+    c.set(0, ta ? matmul(b, g, {.transpose_a = tb, .transpose_b = true}) : matmul(g, b, {.transpose_b = !tb}));
   if (c.needs(1))
-    c.set(1,
-          tb ? matmul(g, a, {.transpose_a = true, .transpose_b = ta}) : matmul(a, g, {.transpose_a = !ta}));
+    c.set(1, tb ? matmul(g, a, {.transpose_a = true, .transpose_b = ta}) : matmul(a, g, {.transpose_a = !ta}));
 }
 
 void bias_add_gradient(GradientContext& c) {

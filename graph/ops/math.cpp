@@ -8,8 +8,7 @@
 namespace troupe {
 namespace {
 
-const std::vector<DType> kPowTypes = {DType::f32,  DType::f64, DType::f16,
-                                      DType::bf16, DType::i32, DType::i64};
+const std::vector<DType> kPowTypes = {DType::f32, DType::f64, DType::f16, DType::bf16, DType::i32, DType::i64};
 
 std::vector<DType> real_or_bool() {
   std::vector<DType> types = kRealTypes;
@@ -134,15 +133,11 @@ void register_arithmetic(OpRegistry& ops) {
 void register_logic(OpRegistry& ops) {
   ops.add(compare("Equal", real_or_bool()));
   ops.add(compare("NotEqual", real_or_bool()));
-  for (const char* name : {"Less", "LessEqual", "Greater", "GreaterEqual"})
-    ops.add(compare(name, kRealTypes));
+  for (const char* name : {"Less", "LessEqual", "Greater", "GreaterEqual"}) ops.add(compare(name, kRealTypes));
   ops.add(logical("LogicalAnd"));
   ops.add(logical("LogicalOr"));
-  ops.add(Op("LogicalNot")
-              .input("x", DType::boolean)
-              .output("y", DType::boolean)
-              .shape(shapes::same_as(0))
-              .no_gradient());
+  ops.add(
+      Op("LogicalNot").input("x", DType::boolean).output("y", DType::boolean).shape(shapes::same_as(0)).no_gradient());
   ops.add(differentiable("Select")
               .input("cond", DType::boolean)
               .input("a", "T")
@@ -185,8 +180,7 @@ void register_math_ops(OpRegistry& ops) {
   ops.add(unary("ZerosLike", {}).no_gradient());
   ops.add(unary("OnesLike", {}).no_gradient());
   ops.add(Op("Shape").input("x", "T").output("shape", DType::i64).type("T").shape(shape_shape).no_gradient());
-  ops.add(
-      Op("Size").input("x", "T").output("size", DType::i64).type("T").shape(shapes::scalar()).no_gradient());
+  ops.add(Op("Size").input("x", "T").output("size", DType::i64).type("T").shape(shapes::scalar()).no_gradient());
 }
 
 }  // namespace troupe

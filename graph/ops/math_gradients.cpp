@@ -39,8 +39,7 @@ void mul_gradient(GradientContext& c) {
 void div_gradient(GradientContext& c) {
   const Output y = c.output(0);
   binary(
-      c, [](Output g, Output, Output b) { return g / b; },
-      [&](Output g, Output, Output b) { return -(g * y) / b; });
+      c, [](Output g, Output, Output b) { return g / b; }, [&](Output g, Output, Output b) { return -(g * y) / b; });
 }
 // Where both are equal, a gets it all.
 void maximum_gradient(GradientContext& c) {
@@ -135,9 +134,7 @@ const std::map<std::string_view, GradientFn>& table() {
          return add_op("SigmoidGrad", {g, y});
        })},
       {"Softplus", unary([](Output g, Output x, Output) { return g * sigmoid(x); })},
-      {"Erf", unary([](Output g, Output x, Output) {
-         return 2 / std::sqrt(std::numbers::pi) * g * exp(-square(x));
-       })},
+      {"Erf", unary([](Output g, Output x, Output) { return 2 / std::sqrt(std::numbers::pi) * g * exp(-square(x)); })},
       {"Relu", unary([](Output g, Output, Output y) {
          return add_op("ReluGrad", {g, y});
        })},

@@ -11,15 +11,13 @@ void softmax_shape(ShapeContext& c) { c.set_output(0, shapes::at_least_rank(c.in
 void sparse_cross_entropy_shape(ShapeContext& c) {
   Shape logits = shapes::with_rank(c.input(0), 2, "logits");
   const Shape labels = shapes::with_rank(c.input(1), 1, "labels");
-  logits.set_dim(0,
-                 shapes::merge_dim(logits[0], labels[0], "the number of rows of 'logits' and of 'labels'"));
+  logits.set_dim(0, shapes::merge_dim(logits[0], labels[0], "the number of rows of 'logits' and of 'labels'"));
   c.set_output(0, Shape{logits[0]});
   c.set_output(1, logits);
 }
 
 void cross_entropy_shape(ShapeContext& c) {
-  const Shape logits =
-      shapes::merge(shapes::with_rank(c.input(0), 2, "logits"), "logits", c.input(1), "labels");
+  const Shape logits = shapes::merge(shapes::with_rank(c.input(0), 2, "logits"), "logits", c.input(1), "labels");
   c.set_output(0, Shape{logits[0]});
   c.set_output(1, logits);
 }
@@ -33,15 +31,13 @@ std::pair<std::int64_t, std::int64_t> pair_attr(const Attributes& attributes, st
 }
 
 // The size of an output along one spatial dimension of a window op.
-std::int64_t window_size(std::int64_t in, std::int64_t window, std::int64_t stride,
-                         const std::string& padding) {
+std::int64_t window_size(std::int64_t in, std::int64_t window, std::int64_t stride, const std::string& padding) {
   if (padding != "SAME" && padding != "VALID")
     invalid_argument("attribute 'padding' is '{}', not SAME or VALID", padding);
   if (in == kUnknown) return kUnknown;
   if (padding == "SAME") return in / stride + (in % stride != 0);
   if (window == kUnknown) return kUnknown;
-  if (window > in)
-    invalid_argument("a window of {} is larger than the input's {}; use padding SAME", window, in);
+  if (window > in) invalid_argument("a window of {} is larger than the input's {}; use padding SAME", window, in);
   return (in - window) / stride + 1;
 }
 
@@ -49,10 +45,9 @@ Shape conv_output(const Attributes& attributes, const Shape& x, const Shape& fil
   const auto [sh, sw] = pair_attr(attributes, "strides");
   const std::string& padding = attributes.string("padding");
   if (x[3] != kUnknown && filter[2] != kUnknown && x[3] != filter[2])
-    invalid_argument("the input has {} channels, but the filter is for {}: {} and {}", x[3], filter[2],
-                     x.to_string(), filter.to_string());
-  return Shape{x[0], window_size(x[1], filter[0], sh, padding), window_size(x[2], filter[1], sw, padding),
-               filter[3]};
+    invalid_argument("the input has {} channels, but the filter is for {}: {} and {}", x[3], filter[2], x.to_string(),
+                     filter.to_string());
+  return Shape{x[0], window_size(x[1], filter[0], sh, padding), window_size(x[2], filter[1], sw, padding), filter[3]};
 }
 
 Shape convolved_shape(const ShapeContext& c) {
@@ -104,33 +99,25 @@ void dropout_shape(ShapeContext& c) {
   c.set_output(1, c.input(0));
 }
 
-Op float_op(std::string name, std::initializer_list<const char*> inputs,
-            std::initializer_list<const char*> outputs) {
+Op float_op(std::string name, std::initializer_list<const char*> inputs, std::initializer_list<const char*> outputs) {
   Op op(std::move(name));
   for (const char* input : inputs) op.input(input, "T");
   for (const char* output : outputs) op.output(output, "T");
   return op.type("T", kFloatTypes);
 }
 
-Op windowed(Op op) {
-  return op.attr("strides", std::vector<std::int64_t>{1, 1}).attr("padding", AttrType::string);
-}
+Op windowed(Op op) { return op.attr("strides", std::vector<std::int64_t>{1, 1}).attr("padding", AttrType::string); }
 
 Op pooled(Op op) {
-  return op.attr("ksize", AttrType::integers)
-      .attr("strides", AttrType::integers)
-      .attr("padding", AttrType::string);
+  return op.attr("ksize", AttrType::integers).attr("strides", AttrType::integers).attr("padding", AttrType::string);
 }
 
 void register_softmax(OpRegistry& ops) {
   ops.add(float_op("Softmax", {"x"}, {"y"}).shape(softmax_shape).gradient(backward::softmax));
   ops.add(float_op("LogSoftmax", {"x"}, {"y"}).shape(softmax_shape).gradient(backward::log_softmax));
-  ops.add(float_op("SoftmaxGrad", {"dy", "y"}, {"dx"})
-              .shape(shapes::same_shapes)
-              .gradient(backward::softmax_grad));
-  ops.add(float_op("LogSoftmaxGrad", {"dy", "y"}, {"dx"})
-              .shape(shapes::same_shapes)
-              .gradient(backward::log_softmax_grad));
+  ops.add(float_op("SoftmaxGrad", {"dy", "y"}, {"dx"}).shape(shapes::same_shapes).gradient(backward::softmax_grad));
+  ops.add(
+      float_op("LogSoftmaxGrad", {"dy", "y"}, {"dx"}).shape(shapes::same_shapes).gradient(backward::log_softmax_grad));
   ops.add(Op("SparseSoftmaxCrossEntropy")
               .input("logits", "T")
               .input("labels", "Tlabels")
@@ -149,8 +136,7 @@ void register_softmax(OpRegistry& ops) {
 }
 
 void register_windows(OpRegistry& ops) {
-  ops.add(
-      windowed(float_op("Conv2D", {"x", "filter"}, {"y"})).shape(conv2d_shape).gradient(backward::conv2d));
+  ops.add(windowed(float_op("Conv2D", {"x", "filter"}, {"y"})).shape(conv2d_shape).gradient(backward::conv2d));
   ops.add(windowed(float_op("FusedConv2D", {"x", "filter", "bias"}, {"y"}))
               .attr("activation", std::string("none"))
               .shape(fused_conv2d_shape));  // no gradient: see FusedMatMul

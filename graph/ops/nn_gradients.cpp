@@ -81,9 +81,7 @@ void conv2d_backprop_filter(GradientContext& c) {
   if (c.needs(2)) c.set(2, add_op("Conv2D", {c.input(0), g}, window(c)));
 }
 
-void max_pool(GradientContext& c) {
-  c.set(0, add_op("MaxPoolGrad", {c.input(0), c.output(0), c.grad()}, window(c)));
-}
+void max_pool(GradientContext& c) { c.set(0, add_op("MaxPoolGrad", {c.input(0), c.output(0), c.grad()}, window(c))); }
 void avg_pool(GradientContext& c) { c.set(0, add_op("AvgPoolGrad", {c.input(0), c.grad()}, window(c))); }
 void avg_pool_grad(GradientContext& c) {
   if (c.needs(1)) c.set(1, add_op("AvgPool", {c.grad()}, window(c)));

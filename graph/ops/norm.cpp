@@ -1,7 +1,7 @@
 // Normalisation: of batches (Ioffe & Szegedy 2015) and of layers (Ba, Kiros & Hinton 2016).
 //
-// T is the dtype of the data. Scales, offsets and statistics are of U: f32, or f64 if the data is f64. "activation" is none or relu: of y, and
-// in a gradient of the y that it differentiates.
+// T is the dtype of the data. Scales, offsets and statistics are of U: f32, or f64 if the data is f64. "activation" is
+// none or relu: of y, and in a gradient of the y that it differentiates.
 #include "graph/nn_ops.hpp"
 #include "graph/ops/families.hpp"
 #include "graph/ops/gradients.hpp"
@@ -15,9 +15,10 @@ void check_common(const ShapeContext& c) {
   const Attributes& a = c.attributes();
   const DType data = a.dtype("T"), own = a.dtype("U");
   if ((data == DType::f64) != (own == DType::f64))
-    invalid_argument("data in {} has scales, offsets and statistics in {}, not in {}", name(data), name(data == DType::f64 ? DType::f64 : DType::f32),
-                     name(own));
-  if (a.has("epsilon") && !(a.real("epsilon") > 0)) invalid_argument("attribute 'epsilon' is {}, not positive", a.real("epsilon"));
+    invalid_argument("data in {} has scales, offsets and statistics in {}, not in {}", name(data),
+                     name(data == DType::f64 ? DType::f64 : DType::f32), name(own));
+  if (a.has("epsilon") && !(a.real("epsilon") > 0))
+    invalid_argument("attribute 'epsilon' is {}, not positive", a.real("epsilon"));
   if (a.has("activation") && a.string("activation") != "none" && a.string("activation") != "relu")
     invalid_argument("attribute 'activation' is '{}', not none or relu", a.string("activation"));
 }
@@ -32,8 +33,9 @@ Normalised with_vectors(const ShapeContext& c, const Shape& x, int first, int la
   Normalised out{shapes::at_least_rank(x, 1, "x")};
   if (x.has_rank()) out.channels = x[-1];
   for (int i = first; i < last; ++i)
-    out.channels = shapes::merge_dim(out.channels, shapes::with_rank(c.input(i), 1, "the scale, offset or statistic")[0],
-                                     "the last dimension of 'x' and the length of a scale, offset or statistic");
+    out.channels =
+        shapes::merge_dim(out.channels, shapes::with_rank(c.input(i), 1, "the scale, offset or statistic")[0],
+                          "the last dimension of 'x' and the length of a scale, offset or statistic");
   if (x.has_rank()) out.x.set_dim(-1, out.channels);
   return out;
 }
@@ -74,13 +76,15 @@ void layer_norm_grad_shape(ShapeContext& c) {
 // Statistics are of the step: what follows them (running averages) is not trained by them.
 void require_no_flow(GradientContext& c, int first) {
   for (int i = first; i < c.num_outputs(); ++i)
-    if (c.has_grad(i)) fail(Code::unimplemented, "its statistics (output {}) are not differentiated; use stop_gradient", i);
+    if (c.has_grad(i))
+      fail(Code::unimplemented, "its statistics (output {}) are not differentiated; use stop_gradient", i);
 }
 
 void batch_norm_gradient(GradientContext& c) {
   require_no_flow(c, 1);
-  const Node& node = add_node("BatchNormGrad", {c.grad(0), c.input(0), c.input(1), c.input(2), c.output(1), c.output(3)},
-                              {{"activation", c.attributes().string("activation")}});
+  const Node& node =
+      add_node("BatchNormGrad", {c.grad(0), c.input(0), c.input(1), c.input(2), c.output(1), c.output(3)},
+               {{"activation", c.attributes().string("activation")}});
   for (int i = 0; i < 3; ++i) c.set(i, {&c.graph(), node.id, i});
 }
 
@@ -138,7 +142,10 @@ void register_norm_ops(OpRegistry& ops) {
                     .output("doffset", "U"))
               .attr("activation", none)
               .shape(batch_norm_grad_shape));
-  ops.add(typed(norm_op("LayerNorm", {"x"}, {"scale", "offset"}).output("y", "T").output("mean", "U").output("inverse_deviation", "U"))
+  ops.add(typed(norm_op("LayerNorm", {"x"}, {"scale", "offset"})
+                    .output("y", "T")
+                    .output("mean", "U")
+                    .output("inverse_deviation", "U"))
               .attr("epsilon", AttrType::real)
               .shape(layer_norm_shape)
               .gradient(layer_norm_gradient));

@@ -7,8 +7,7 @@ namespace {
 
 void random_shape(ShapeContext& c) {
   const Shape& shape = c.attributes().shape("shape");
-  if (!shape.fully_known())
-    invalid_argument("attribute 'shape' must be fully known, it is {}", shape.to_string());
+  if (!shape.fully_known()) invalid_argument("attribute 'shape' must be fully known, it is {}", shape.to_string());
   shape.num_elements();  // refuses an overflow
   c.set_output(0, shape);
 }

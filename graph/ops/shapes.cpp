@@ -30,8 +30,8 @@ void same_shapes(ShapeContext& c) {
   for (int i = 1; i < c.num_inputs(); ++i) {
     const auto merged = out.merged(c.input(i));
     if (!merged)
-      invalid_argument("inputs must have one shape: input {} is {}, those before it {}", i,
-                       c.input(i).to_string(), out.to_string());
+      invalid_argument("inputs must have one shape: input {} is {}, those before it {}", i, c.input(i).to_string(),
+                       out.to_string());
     out = *merged;
   }
   for (int i = 0; i < c.num_outputs(); ++i) c.set_output(i, out);
@@ -52,8 +52,7 @@ const Shape& at_least_rank(const Shape& shape, int rank, std::string_view input)
 
 Shape merge(const Shape& x, std::string_view a, const Shape& y, std::string_view b) {
   const auto merged = x.merged(y);
-  if (!merged)
-    invalid_argument("the shapes of '{}' and '{}' differ: {} and {}", a, b, x.to_string(), y.to_string());
+  if (!merged) invalid_argument("the shapes of '{}' and '{}' differ: {} and {}", a, b, x.to_string(), y.to_string());
   return *merged;
 }
 
@@ -73,8 +72,7 @@ void add_bias(ShapeContext& c, Shape shape) {
 }
 
 int axis(std::int64_t axis, int rank) {
-  if (axis < -rank || axis >= rank)
-    invalid_argument("axis {} does not exist: there are {} dimensions", axis, rank);
+  if (axis < -rank || axis >= rank) invalid_argument("axis {} does not exist: there are {} dimensions", axis, rank);
   return static_cast<int>(axis < 0 ? axis + rank : axis);
 }
 
@@ -87,8 +85,7 @@ std::vector<int> axes(const std::vector<std::int64_t>& given, int rank) {
   return out;
 }
 
-std::optional<std::vector<std::int64_t>> constant_vector(const ShapeContext& c, int index,
-                                                         std::string_view input) {
+std::optional<std::vector<std::int64_t>> constant_vector(const ShapeContext& c, int index, std::string_view input) {
   with_rank(c.input(index), 1, input);
   const Tensor* value = c.constant(index);
   if (!value) return std::nullopt;
@@ -96,11 +93,9 @@ std::optional<std::vector<std::int64_t>> constant_vector(const ShapeContext& c, 
   return std::vector<std::int64_t>(values.begin(), values.end());
 }
 
-std::int64_t bounded(const Attributes& attributes, std::string_view name, std::int64_t low,
-                     std::int64_t high) {
+std::int64_t bounded(const Attributes& attributes, std::string_view name, std::int64_t low, std::int64_t high) {
   const std::int64_t value = attributes.integer(name);
-  if (value < low || value > high)
-    invalid_argument("attribute '{}' is {}, not in [{}, {}]", name, value, low, high);
+  if (value < low || value > high) invalid_argument("attribute '{}' is {}, not in [{}, {}]", name, value, low, high);
   return value;
 }
 

@@ -39,11 +39,9 @@ int axis(std::int64_t axis, int rank);
 std::vector<int> axes(const std::vector<std::int64_t>& axes, int rank);
 
 // The elements of input `index`, an i64 vector, if it is constant.
-std::optional<std::vector<std::int64_t>> constant_vector(const ShapeContext& c, int index,
-                                                         std::string_view input);
+std::optional<std::vector<std::int64_t>> constant_vector(const ShapeContext& c, int index, std::string_view input);
 
 // An attribute that is an axis number, count or size: in [low, high].
-std::int64_t bounded(const Attributes& attributes, std::string_view name, std::int64_t low,
-                     std::int64_t high);
+std::int64_t bounded(const Attributes& attributes, std::string_view name, std::int64_t low, std::int64_t high);
 
 }  // namespace troupe::shapes

@@ -9,14 +9,11 @@ namespace {
 void const_shape(ShapeContext& c) {
   const Tensor& value = c.attributes().tensor("value");
   if (value.dtype() != c.attributes().dtype("T"))
-    invalid_argument("attribute 'value' is {}, but 'T' is {}", name(value.dtype()),
-                     name(c.attributes().dtype("T")));
+    invalid_argument("attribute 'value' is {}, but 'T' is {}", name(value.dtype()), name(c.attributes().dtype("T")));
   c.set_output(0, value.shape());
 }
 
-void assign_shape(ShapeContext& c) {
-  c.set_output(0, shapes::merge(c.input(0), "handle", c.input(1), "value"));
-}
+void assign_shape(ShapeContext& c) { c.set_output(0, shapes::merge(c.input(0), "handle", c.input(1), "value")); }
 
 void arg_shape(ShapeContext& c) {
   shapes::bounded(c.attributes(), "index", 0, 1'000'000);
@@ -64,14 +61,9 @@ void register_state_ops(OpRegistry& ops) {
   ops.add(assign_op("AssignVariable", {}));
   ops.add(assign_op("AssignAddVariable", kRealTypes));
   ops.add(assign_op("AssignSubVariable", kRealTypes));
-  ops.add(Op("Identity")
-              .input("x", "T")
-              .output("y", "T")
-              .type("T")
-              .shape(shapes::same_as(0))
-              .gradient(identity_gradient));
   ops.add(
-      Op("StopGradient").input("x", "T").output("y", "T").type("T").shape(shapes::same_as(0)).no_gradient());
+      Op("Identity").input("x", "T").output("y", "T").type("T").shape(shapes::same_as(0)).gradient(identity_gradient));
+  ops.add(Op("StopGradient").input("x", "T").output("y", "T").type("T").shape(shapes::same_as(0)).no_gradient());
   ops.add(Op("NoOp"));
   ops.add(Op("Cast")
               .input("x", "SrcT")

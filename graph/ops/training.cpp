@@ -21,8 +21,7 @@ ShapeFn apply_shape(int handles, int scalars, bool sparse) {
   return [=](ShapeContext& c) {
     Shape var = c.input(0);
     for (int i = 1; i < handles; ++i) var = shapes::merge(var, "var", c.input(i), "slot");
-    for (int i = handles; i < handles + scalars; ++i)
-      shapes::with_rank(c.input(i), 0, i == handles ? "lr" : "t");
+    for (int i = handles; i < handles + scalars; ++i) shapes::with_rank(c.input(i), 0, i == handles ? "lr" : "t");
     const int gradient = handles + scalars;
     if (!sparse) {
       shapes::merge(var, "var", c.input(gradient), "grad");
@@ -31,8 +30,7 @@ ShapeFn apply_shape(int handles, int scalars, bool sparse) {
     const Shape indices = shapes::with_rank(c.input(gradient), 1, "indices");
     const Shape& values = shapes::at_least_rank(c.input(gradient + 1), 1, "values");
     shapes::at_least_rank(var, 1, "var");
-    if (values.has_rank())
-      shapes::merge_dim(indices[0], values[0], "the number of indices and of rows of 'values'");
+    if (values.has_rank()) shapes::merge_dim(indices[0], values[0], "the number of indices and of rows of 'values'");
     if (values.has_rank() && var.has_rank())
       shapes::merge(var.without(0), "a row of var", values.without(0), "a row of values");
   };
@@ -68,8 +66,7 @@ Op apply_op(const Rule& rule, bool sparse) {
 ShapeFn apply_many_shape(int roles, int scalars) {
   return [=](ShapeContext& c) {
     const auto count = static_cast<int>(c.attributes().integer("N"));
-    for (int i = 0; i < scalars; ++i)
-      shapes::with_rank(c.input(roles * count + i), 0, i == 0 ? "lr" : "t");
+    for (int i = 0; i < scalars; ++i) shapes::with_rank(c.input(roles * count + i), 0, i == 0 ? "lr" : "t");
     for (int v = 0; v < count; ++v) {
       Shape var = c.input(v);
       for (int role = 1; role < roles; ++role) var = shapes::merge(var, "var", c.input(role * count + v), "slot");
@@ -98,10 +95,7 @@ AttrDef required(std::string name) { return {std::move(name), AttrType::real, st
 void register_training_ops(OpRegistry& ops) {
   const std::vector<Rule> rules = {
       {"SGD", {}, false, {}},
-      {"Momentum",
-       {"accum"},
-       false,
-       {required("momentum"), {"nesterov", AttrType::boolean, AttrValue(false), {}}}},
+      {"Momentum", {"accum"}, false, {required("momentum"), {"nesterov", AttrType::boolean, AttrValue(false), {}}}},
       {"Adagrad", {"accum"}, false, {{"epsilon", AttrType::real, AttrValue(1e-7), {}}}},
       {"RMSProp", {"ms", "mom"}, false, {required("rho"), required("momentum"), required("epsilon")}},
       {"Adam", {"m", "v"}, true, {required("beta1"), required("beta2"), required("epsilon")}},

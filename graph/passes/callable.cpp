@@ -75,8 +75,7 @@ std::unique_ptr<Graph> make_callable_graph(const Graph& graph, const Signature& 
   }
   for (int id : targets) {
     const Node* target = out.find(graph.node(id).name);
-    if (target)
-      out.set_attribute(*target, std::string(kTargetAttribute), true);  // else: a Placeholder that is fed
+    if (target) out.set_attribute(*target, std::string(kTargetAttribute), true);  // else: a Placeholder that is fed
   }
   auto callable = prune_callable(*rewriter.finish());
   require_placeholders_fed(*callable);

@@ -18,9 +18,7 @@ struct Candidate {
   std::vector<int> controls;  // sorted
 };
 
-bool same_real(double a, double b) {
-  return std::bit_cast<std::uint64_t>(a) == std::bit_cast<std::uint64_t>(b);
-}
+bool same_real(double a, double b) { return std::bit_cast<std::uint64_t>(a) == std::bit_cast<std::uint64_t>(b); }
 
 bool same_value(const AttrValue& a, const AttrValue& b) {
   if (a.index() != b.index()) return false;
@@ -53,9 +51,7 @@ bool same(const Candidate& a, const Candidate& b) {
 // Of what is cheap to look at. Constants differ mostly in their first bytes, if not in shape.
 std::size_t hash_of(const Candidate& c) {
   std::size_t hash = std::hash<const void*>{}(c.node->op);
-  const auto mix = [&hash](std::size_t value) {
-    hash = (hash ^ value) * 0x9e3779b97f4a7c15ull + (hash >> 29);
-  };
+  const auto mix = [&hash](std::size_t value) { hash = (hash ^ value) * 0x9e3779b97f4a7c15ull + (hash >> 29); };
   for (const Endpoint& e : c.inputs) {
     mix(static_cast<std::size_t>(e.node));
     mix(static_cast<std::size_t>(e.index));
@@ -100,11 +96,9 @@ std::unique_ptr<Graph> eliminate_common_subexpressions(const Graph& graph) {
       continue;
     }
     const Node& first = rewriter.to().node(twin->second.id);
-    for (int i = 0; i < static_cast<int>(node.output_types.size()); ++i)
-      rewriter.replace({id, i}, {first.id, i});
+    for (int i = 0; i < static_cast<int>(node.output_types.size()); ++i) rewriter.replace({id, i}, {first.id, i});
     rewriter.replace_node(node, first);
-    if (node.attributes.has(kTargetAttribute))
-      rewriter.to().set_attribute(first, std::string(kTargetAttribute), true);
+    if (node.attributes.has(kTargetAttribute)) rewriter.to().set_attribute(first, std::string(kTargetAttribute), true);
   }
   return rewriter.finish();
 }

@@ -32,8 +32,7 @@ std::optional<std::vector<Tensor>> constant_inputs(Rewriter& rewriter, const Nod
 void check_results(const Node& node, const std::vector<Tensor>& results) {
   bool fits = results.size() == node.output_types.size();
   for (std::size_t i = 0; fits && i < results.size(); ++i)
-    fits = results[i].dtype() == node.output_types[i] &&
-           results[i].shape().compatible_with(node.output_shapes[i]);
+    fits = results[i].dtype() == node.output_types[i] && results[i].shape().compatible_with(node.output_shapes[i]);
   if (!fits)
     fail(Code::internal,
          "{} '{}': the evaluator of constants returned {} results of other dtypes or shapes than the node's "

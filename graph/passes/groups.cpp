@@ -102,8 +102,7 @@ std::string note(const Graph& graph, const FusedGroup& group, const Node& fused)
 
 }  // namespace
 
-NodeUses::NodeUses(const Graph& graph)
-    : graph_(graph), data_(at(graph.size())), controls_(at(graph.size()), false) {
+NodeUses::NodeUses(const Graph& graph) : graph_(graph), data_(at(graph.size())), controls_(at(graph.size()), false) {
   for (int id = 0; id < graph.size(); ++id) {
     for (const Endpoint& e : graph.node(id).inputs) data_[at(e.node)].push_back(id);
     for (int c : graph.node(id).controls) controls_[at(c)] = true;

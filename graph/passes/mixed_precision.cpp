@@ -9,15 +9,15 @@
 namespace troupe {
 namespace {
 
-constexpr std::array<std::string_view, 4> kNarrow = {"Conv2D", "Conv2DBackpropFilter", "Conv2DBackpropInput",
-                                                     "MatMul"};
+constexpr std::array<std::string_view, 4> kNarrow = {"Conv2D", "Conv2DBackpropFilter", "Conv2DBackpropInput", "MatMul"};
 constexpr std::array<std::string_view, 20> kFollowers = {
-    "Add",           "AddN",      "BatchNorm",     "BatchNormGrad", "BatchNormInference", "BiasAdd",  "ExpandDims",
-    "Identity",      "LayerNorm", "LayerNormGrad", "LeakyRelu",     "LeakyReluGrad",      "MaxPool",  "MaxPoolGrad",
-    "Relu",          "ReluGrad",  "Reshape",       "ReshapeLike",   "Squeeze",            "Transpose"};
+    "Add",       "AddN",          "BatchNorm",   "BatchNormGrad", "BatchNormInference",
+    "BiasAdd",   "ExpandDims",    "Identity",    "LayerNorm",     "LayerNormGrad",
+    "LeakyRelu", "LeakyReluGrad", "MaxPool",     "MaxPoolGrad",   "Relu",
+    "ReluGrad",  "Reshape",       "ReshapeLike", "Squeeze",       "Transpose"};
 
-// An operand that may come from f32: a small tensor beside the one that the op works on; or what flows back to something that was computed in
-// 16 bits, which it would be rounded to a step later.
+// An operand that may come from f32: a small tensor beside the one that the op works on; or what flows back to
+// something that was computed in 16 bits, which it would be rounded to a step later.
 bool may_come_wide(const Node& node, std::size_t input) {
   const std::string& argument = node.op->inputs[node.op->inputs.size() == 1 ? 0 : input].name;
   return (is_op(node, "BiasAdd") && input == 1) || argument == "dy";
@@ -30,16 +30,14 @@ bool is_operand(const Node& node, std::size_t input) {
   return (inputs.size() == 1 ? inputs[0] : inputs[input]).type_attr == node.op->kernel_type;
 }
 // The same of an output: statistics are not.
-bool changes(const Node& node, int output) { return node.op->outputs[static_cast<std::size_t>(output)].type_attr == node.op->kernel_type; }
+bool changes(const Node& node, int output) {
+  return node.op->outputs[static_cast<std::size_t>(output)].type_attr == node.op->kernel_type;
+}
 
 class Rewriting {
  public:
   Rewriting(const Graph& graph, const MixedPrecisionOptions& options, MixedPrecisionReport& report)
-      : graph_(graph),
-        options_(options),
-        report_(report),
-        order_(graph.topological_order()),
-        rewriter_(graph) {}
+      : graph_(graph), options_(options), report_(report), order_(graph.topological_order()), rewriter_(graph) {}
 
   std::unique_ptr<Graph> run() {
     choose();
@@ -95,7 +93,8 @@ class Rewriting {
     if (!narrowed(user)) return false;
     const Node& node = graph_.node(user);
     for (std::size_t i = 0; i < node.inputs.size(); ++i)
-      if (node.inputs[i].node == id && is_operand(node, i) && changes(graph_.node(id), node.inputs[i].index)) return true;
+      if (node.inputs[i].node == id && is_operand(node, i) && changes(graph_.node(id), node.inputs[i].index))
+        return true;
     return false;
   }
 
@@ -104,8 +103,7 @@ class Rewriting {
     std::vector<Endpoint> out;
     for (const Endpoint& e : inputs) {
       const auto narrow = narrow_.find(e);
-      if (!rewriter_.has(e) && narrow != narrow_.end())
-        rewriter_.replace(e, cast(narrow->second, e, DType::f32));
+      if (!rewriter_.has(e) && narrow != narrow_.end()) rewriter_.replace(e, cast(narrow->second, e, DType::f32));
       out.push_back(rewriter_.mapped(e));
     }
     return out;
@@ -126,13 +124,12 @@ class Rewriting {
   Endpoint cast(Endpoint from, Endpoint old, DType to) {
     const Node& source = graph_.node(old.node);
     const DType before = rewriter_.to().dtype(from);
-    const Node& made =
-        rewriter_.to().add({.op = "Cast",
-                            .name = rewriter_.new_name(fmt::format("{}/to_{}", source.name, name(to))),
-                            .inputs = {{&rewriter_.to(), from.node, from.index}},
-                            .attributes = {{"SrcT", before}, {"DstT", to}},
-                            .device = source.device,
-                            .colocate_with = source.colocate_with});
+    const Node& made = rewriter_.to().add({.op = "Cast",
+                                           .name = rewriter_.new_name(fmt::format("{}/to_{}", source.name, name(to))),
+                                           .inputs = {{&rewriter_.to(), from.node, from.index}},
+                                           .attributes = {{"SrcT", before}, {"DstT", to}},
+                                           .device = source.device,
+                                           .colocate_with = source.colocate_with});
     ++report_.casts;
     return {made.id, 0};
   }
@@ -198,16 +195,14 @@ MixedClass mixed_class(std::string_view op) {
 
 std::string MixedPrecisionReport::to_string() const {
   std::string text;
-  for (const auto& [op, count] : narrowed)
-    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", count, op);
+  for (const auto& [op, count] : narrowed) text += fmt::format("{}{} {}", text.empty() ? "" : ", ", count, op);
   return fmt::format("{}; {} casts", text.empty() ? "nothing to change" : text, casts);
 }
 
 std::unique_ptr<Graph> mixed_precision(const Graph& graph, const MixedPrecisionOptions& options,
                                        MixedPrecisionReport* report) {
   if (options.precision != DType::bf16 && options.precision != DType::f16)
-    invalid_argument("mixed precision: the products can be in bf16 or f16, not in {}",
-                     name(options.precision));
+    invalid_argument("mixed precision: the products can be in bf16 or f16, not in {}", name(options.precision));
   MixedPrecisionReport unused;
   return Rewriting(graph, options, report ? *report : unused).run();
 }

@@ -5,9 +5,10 @@
 //
 // Ops are of three classes (mixed_class):
 //   narrow     Products: computed in 16 bits wherever the graph has them in f32. Their sums are in f32 inside.
-//   follower   Elementwise ops, ops that move elements, and normalisations (whose sums, statistics, scales and offsets stay in f32): in 16
-//              bits if all tensors they work on come from 16 bits and one of their consumers goes on in 16 bits, so that no cast is needed
-//              between. What flows back to one (dy) may come from f32: the gradient of what is narrow is narrow.
+//   follower   Elementwise ops, ops that move elements, and normalisations (whose sums, statistics, scales and offsets
+//              stay in f32): in 16 bits if all tensors they work on come from 16 bits and one of their consumers goes
+//              on in 16 bits, so that no cast is needed between. What flows back to one (dy) may come from f32: the
+//              gradient of what is narrow is narrow.
 //   sensitive  All others keep f32: sums and means, exponentials, losses, updates. Variables, and what is fed
 //              and fetched, keep their dtype.
 // A tensor is cast once, beside the node that makes it, however many use it. Functions (branches of If) stay

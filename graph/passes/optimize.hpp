@@ -38,7 +38,8 @@ struct OptimizeOptions {
   std::function<void(const PassReport&)> report;
 };
 
-// prune, simplify, fold_constants, common_subexpressions, simplify_again, fuse_bias, fuse_elementwise, fuse_updates, prune_again.
+// prune, simplify, fold_constants, common_subexpressions, simplify_again, fuse_bias, fuse_elementwise, fuse_updates,
+// prune_again.
 std::vector<Pass> optimizations(const OptimizeOptions& options);
 
 // Runs them all. Errors name the pass.

@@ -53,8 +53,7 @@ void keep_colocations(const Graph& graph, const std::vector<bool>& keep, Graph& 
     for (const Node* g : gone) {
       const auto merged = device.merged(DeviceName::parse(g->device));
       if (!merged)
-        invalid_argument("cannot colocate '{}' ({}) with '{}' ({})", node.name, node.device, g->name,
-                         g->device);
+        invalid_argument("cannot colocate '{}' ({}) with '{}' ({})", node.name, node.device, g->name, g->device);
       device = *merged;
     }
     pruned.set_device(pruned.node(id), device.to_string());
@@ -76,8 +75,7 @@ std::unique_ptr<Graph> keep_needed(const Graph& graph, std::vector<int> roots) {
 
 }  // namespace
 
-std::unique_ptr<Graph> prune(const Graph& graph, std::span<const Endpoint> fetches,
-                             std::span<const int> targets) {
+std::unique_ptr<Graph> prune(const Graph& graph, std::span<const Endpoint> fetches, std::span<const int> targets) {
   std::vector<int> roots(targets.begin(), targets.end());
   for (const Endpoint& e : fetches) roots.push_back(e.node);
   for (int id : roots)

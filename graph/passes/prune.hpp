@@ -15,8 +15,7 @@ inline constexpr std::string_view kTargetAttribute = "_target";
 // edges. Nodes that were colocated with one that goes stay together, and inherit its device constraint;
 // throws invalid_argument if those contradict. Throws out_of_range for an endpoint or id the graph does not
 // have.
-std::unique_ptr<Graph> prune(const Graph& graph, std::span<const Endpoint> fetches,
-                             std::span<const int> targets);
+std::unique_ptr<Graph> prune(const Graph& graph, std::span<const Endpoint> fetches, std::span<const int> targets);
 
 // Of a callable's graph (graph/passes/callable.hpp): what its Fetch nodes and marked targets need.
 std::unique_ptr<Graph> prune_callable(const Graph& graph);

@@ -11,8 +11,8 @@ namespace troupe {
 namespace {
 
 bool is_apply(const Node& node) {
-  return (node.op->name.starts_with("Apply") || node.op->name.starts_with("SparseApply")) &&
-         !node.op->inputs.empty() && node.op->inputs[0].name == "var";
+  return (node.op->name.starts_with("Apply") || node.op->name.starts_with("SparseApply")) && !node.op->inputs.empty() &&
+         node.op->inputs[0].name == "var";
 }
 
 // Where the op's input of that name is among the node's inputs; -1 if the op has none. Apply ops take no
@@ -54,8 +54,8 @@ class Sharder {
         fail(Code::not_found, "the graph has no variable '{}' to shard", spec.name);
       const VariableInfo& info = info_.at(node->id);
       if (info.dtype != spec.dtype || !(info.shape == spec.shape))
-        invalid_argument("variable '{}' is {}{} in the graph, but {}{} in the shard map", spec.name,
-                         name(info.dtype), info.shape.to_string(), name(spec.dtype), spec.shape.to_string());
+        invalid_argument("variable '{}' is {}{} in the graph, but {}{} in the shard map", spec.name, name(info.dtype),
+                         info.shape.to_string(), name(spec.dtype), spec.shape.to_string());
       sharded_.emplace(node->id, spec.name);
       result_.initial_values.emplace(spec.name, initial_value(info));
     }
@@ -85,8 +85,8 @@ class Sharder {
       if (graph_.dtype(node.inputs[i]) != DType::resource) continue;
       const auto slot = info_.find(node.inputs[i].node);
       if (slot == info_.end() || sharded_.contains(node.inputs[i].node))
-        invalid_argument("{} '{}': its '{}' must be a variable that is not in the shard map", node.op->name,
-                         node.name, node.op->inputs[i].name);
+        invalid_argument("{} '{}': its '{}' must be a variable that is not in the shard map", node.op->name, node.name,
+                         node.op->inputs[i].name);
       if (!slots_.emplace(node.inputs[i].node, variable).second)
         invalid_argument("{} '{}': '{}' is a slot of another variable too", node.op->name, node.name,
                          slot->second.name);
@@ -116,7 +116,8 @@ class Sharder {
       rule.schedule = Schedule::of(source->attributes);
     } else {
       invalid_argument(
-          "{} '{}': the learning rate of '{}' is {}, but it must be a Const or a LearningRate: the shard has no other part "
+          "{} '{}': the learning rate of '{}' is {}, but it must be a Const or a LearningRate: the shard has no other "
+          "part "
           "of the graph",
           node.op->name, node.name, *owner(node),
           source ? fmt::format("{} '{}'", source->op->name, source->name) : "missing");
@@ -165,9 +166,8 @@ class Sharder {
   void read(const Node& node, const std::string& variable) {
     const auto [value, first] = values_.try_emplace(variable);
     if (!first) {
-      stands_for(
-          node,
-          add({.op = "Identity", .name = node.name, .inputs = {value->second}, .controls = controls(node)}));
+      stands_for(node,
+                 add({.op = "Identity", .name = node.name, .inputs = {value->second}, .controls = controls(node)}));
       return;
     }
     const auto slices = map_.slices_of(variable);
@@ -175,17 +175,15 @@ class Sharder {
     for (const Slice& slice : slices) {
       Attributes attributes = slice_attributes(slice);
       attributes.set("shape", slice.shape);
-      const std::string name = slices.size() == 1
-                                   ? node.name
-                                   : rewriter_.new_name(fmt::format("{}/slice_{}", node.name, slice.id));
+      const std::string name =
+          slices.size() == 1 ? node.name : rewriter_.new_name(fmt::format("{}/slice_{}", node.name, slice.id));
       pulls.push_back(
           add({.op = "Pull", .name = name, .attributes = std::move(attributes), .controls = controls(node)}));
     }
-    value->second = pulls.size() == 1 ? pulls[0]
-                                      : add({.op = "Concat",
-                                             .name = node.name,
-                                             .inputs = pulls,
-                                             .attributes = {{"axis", std::int64_t{0}}}});
+    value->second =
+        pulls.size() == 1
+            ? pulls[0]
+            : add({.op = "Concat", .name = node.name, .inputs = pulls, .attributes = {{"axis", std::int64_t{0}}}});
     stands_for(node, value->second);
   }
 
@@ -254,8 +252,8 @@ std::vector<VariableSpec> updated_variables(const Graph& graph) {
     const Node& node = graph.node(id);
     const Node* variable = is_apply(node) ? &graph.node(node.inputs[0].node) : nullptr;
     if (variable && is_op(*variable, "Variable"))
-      found.try_emplace(variable->name, VariableSpec{variable->name, variable->attributes.dtype("T"),
-                                                     variable->output_shapes[0]});
+      found.try_emplace(variable->name,
+                        VariableSpec{variable->name, variable->attributes.dtype("T"), variable->output_shapes[0]});
   }
   std::vector<VariableSpec> out;
   for (auto& [name, spec] : found) out.push_back(std::move(spec));

@@ -28,21 +28,20 @@ struct SlotVariable {
 // How a shard applies gradients to a variable: run `op` on (slice, slots' slices, learning_rate, [t],
 // gradient).
 struct UpdateRule {
-  std::string op;                   // "ApplyAdam" or "SparseApplyAdam"
-  Attributes attributes;            // of the op
-  std::vector<SlotVariable> slots;  // in the order of the op's inputs
+  std::string op;                    // "ApplyAdam" or "SparseApplyAdam"
+  Attributes attributes;             // of the op
+  std::vector<SlotVariable> slots;   // in the order of the op's inputs
   Tensor learning_rate;              // a scalar; invalid: it follows `schedule`, or the op takes none
   std::optional<Schedule> schedule;  // of the number of the update, less one
-  bool counts_updates = false;  // the op takes t: the number of this update, from 1
+  bool counts_updates = false;       // the op takes t: the number of this update, from 1
   bool sparse = false;
   bool guarded = false;  // a gradient that is not finite changes nothing, and is no update to count
 };
 
 struct ShardedGraph {
   std::unique_ptr<Graph> graph;
-  std::map<std::string, UpdateRule> rules;  // by variable; none for one that no optimizer updates
-  std::map<std::string, std::string>
-      initial_values;  // by variable: an output of the graph before sharding, or ""
+  std::map<std::string, UpdateRule> rules;            // by variable; none for one that no optimizer updates
+  std::map<std::string, std::string> initial_values;  // by variable: an output of the graph before sharding, or ""
 };
 
 // For each variable of the map:
@@ -60,8 +59,8 @@ struct ShardedGraph {
 // What only those needed stays until pruned.
 //
 // Throws not_found for a variable of the map that the graph does not have; invalid_argument if its dtype or
-// shape differs, if two nodes update it, if its learning rate is neither a Const nor a LearningRate, or if something else uses it or
-// its slots; unimplemented for a sparse gradient of a variable that is cut.
+// shape differs, if two nodes update it, if its learning rate is neither a Const nor a LearningRate, or if something
+// else uses it or its slots; unimplemented for a sparse gradient of a variable that is cut.
 ShardedGraph shard_variables(const Graph& graph, const ShardMap& map);
 
 // The variables that an optimizer updates (the first input of an Apply or SparseApply node), by name: what to

@@ -17,8 +17,7 @@ void check_count(std::string_view what, Dims dims, const Shape& shape) {
 }
 
 // Copies a box of `box` elements at `from_begin` of `source` to `to_begin` of `target`; empty begins mean 0.
-void copy_box(Device& device, const Tensor& source, Dims from_begin, Tensor& target, Dims to_begin,
-              const Shape& box) {
+void copy_box(Device& device, const Tensor& source, Dims from_begin, Tensor& target, Dims to_begin, const Shape& box) {
   const auto from = dense_strides(source.shape()), to = dense_strides(target.shape());
   std::array<CopyDim, kMaxRank> dims;
   std::int64_t from_offset = 0, to_offset = 0;
@@ -53,8 +52,7 @@ Tensor transpose(Device& device, const Tensor& x, Dims perm) {
     }
   }
   Shape shape = x.shape();
-  for (std::size_t d = 0; d < rank; ++d)
-    shape.set_dim(static_cast<int>(d), x.shape().dim(static_cast<int>(order[d])));
+  for (std::size_t d = 0; d < rank; ++d) shape.set_dim(static_cast<int>(d), x.shape().dim(static_cast<int>(order[d])));
   Tensor out = device.allocator().tensor(x.dtype(), shape);
   const auto from = dense_strides(x.shape()), to = dense_strides(shape);
   std::array<CopyDim, kMaxRank> dims;
@@ -73,8 +71,8 @@ Tensor concat(Device& device, std::span<const Tensor> parts, std::int64_t axis_a
     Shape same = part.shape();
     if (same.rank() == shape.rank()) same.set_dim(axis, shape.dim(axis));
     if (same != shape || part.dtype() != parts[0].dtype())
-      invalid_argument("Concat on axis {}: {}{} does not fit {}{}", axis, name(part.dtype()),
-                       part.shape().to_string(), name(parts[0].dtype()), parts[0].shape().to_string());
+      invalid_argument("Concat on axis {}: {}{} does not fit {}{}", axis, name(part.dtype()), part.shape().to_string(),
+                       name(parts[0].dtype()), parts[0].shape().to_string());
     if (__builtin_add_overflow(total, part.shape().dim(axis), &total))
       invalid_argument("Concat: the result is too large");
   }
@@ -93,8 +91,7 @@ std::vector<Tensor> split(Device& device, const Tensor& x, std::int64_t axis_att
   const int axis = checked_axis(axis_attribute, x.shape().rank());
   std::int64_t left = x.shape().dim(axis);
   for (std::int64_t size : sizes) {
-    if (size < 0 || size > left)
-      invalid_argument("sizes do not split dimension {} of {}", axis, x.shape().to_string());
+    if (size < 0 || size > left) invalid_argument("sizes do not split dimension {} of {}", axis, x.shape().to_string());
     left -= size;
   }
   if (left != 0) invalid_argument("sizes leave {} of dimension {} of {}", left, axis, x.shape().to_string());
@@ -213,8 +210,7 @@ Tensor squeeze(const Tensor& x, Dims axes) {
   std::array<bool, kMaxRank> drop{};
   for (std::int64_t axis : axes) {
     const int d = checked_axis(axis, x.shape().rank());
-    if (x.shape().dim(d) != 1)
-      invalid_argument("Squeeze: dimension {} of {} is not 1", d, x.shape().to_string());
+    if (x.shape().dim(d) != 1) invalid_argument("Squeeze: dimension {} of {} is not 1", d, x.shape().to_string());
     drop[static_cast<std::size_t>(d)] = true;
   }
   Shape shape;
@@ -231,8 +227,7 @@ Tensor expand_dims(const Tensor& x, std::int64_t axis_attribute) {
 }
 
 Dims checked_dims(const Tensor& vector) {
-  if (vector.shape().rank() != 1)
-    invalid_argument("a shape must be a vector, not {}", vector.shape().to_string());
+  if (vector.shape().rank() != 1) invalid_argument("a shape must be a vector, not {}", vector.shape().to_string());
   return vector.values<std::int64_t>();
 }
 

@@ -20,14 +20,11 @@ void register_views(KernelRegistry& registry) {
     return [](KernelContext& c) { c.set_output(0, c.input(0).reshaped(c.input(1).shape())); };
   });
   add_untyped(registry, "Squeeze", [](const KernelInit& init) -> Kernel {
-    return [axes = init.attributes.integers("axes")](KernelContext& c) {
-      c.set_output(0, squeeze(c.input(0), axes));
-    };
+    return [axes = init.attributes.integers("axes")](KernelContext& c) { c.set_output(0, squeeze(c.input(0), axes)); };
   });
   add_untyped(registry, "ExpandDims", [](const KernelInit& init) -> Kernel {
-    return [axis = init.attributes.integer("axis")](KernelContext& c) {
-      c.set_output(0, expand_dims(c.input(0), axis));
-    };
+    return
+        [axis = init.attributes.integer("axis")](KernelContext& c) { c.set_output(0, expand_dims(c.input(0), axis)); };
   });
 }
 
@@ -38,8 +35,7 @@ std::vector<Tensor> all_inputs(KernelContext& context) {
 }
 
 void set_outputs(KernelContext& context, std::vector<Tensor> outputs) {
-  for (std::size_t i = 0; i < outputs.size(); ++i)
-    context.set_output(static_cast<int>(i), std::move(outputs[i]));
+  for (std::size_t i = 0; i < outputs.size(); ++i) context.set_output(static_cast<int>(i), std::move(outputs[i]));
 }
 
 void register_joins(KernelRegistry& registry) {
@@ -61,8 +57,9 @@ void register_joins(KernelRegistry& registry) {
     };
   });
   add_untyped(registry, "SplitSizes", [](const KernelInit& init) -> Kernel {
-    return [axis = init.attributes.integer("axis"), sizes = init.attributes.integers("sizes")](
-               KernelContext& c) { set_outputs(c, split(c.device(), c.input(0), axis, sizes)); };
+    return [axis = init.attributes.integer("axis"), sizes = init.attributes.integers("sizes")](KernelContext& c) {
+      set_outputs(c, split(c.device(), c.input(0), axis, sizes));
+    };
   });
   add_untyped(registry, "Unstack", [](const KernelInit& init) -> Kernel {
     return [axis = init.attributes.integer("axis"), count = init.output_types.size()](KernelContext& c) {
@@ -78,8 +75,9 @@ void register_boxes(KernelRegistry& registry) {
     };
   });
   add_untyped(registry, "Slice", [](const KernelInit& init) -> Kernel {
-    return [begin = init.attributes.integers("begin"), size = init.attributes.integers("size")](
-               KernelContext& c) { c.set_output(0, slice(c.device(), c.input(0), begin, size)); };
+    return [begin = init.attributes.integers("begin"), size = init.attributes.integers("size")](KernelContext& c) {
+      c.set_output(0, slice(c.device(), c.input(0), begin, size));
+    };
   });
   add_untyped(registry, "SliceGrad", [](const KernelInit& init) -> Kernel {
     return [begin = init.attributes.integers("begin")](KernelContext& c) {
@@ -113,8 +111,7 @@ Tensor range(Device& device, T start, T limit, T delta) {
     if constexpr (std::is_integral_v<T>)
       values[i] = static_cast<T>(static_cast<std::uint64_t>(start) + i * static_cast<std::uint64_t>(delta));
     else
-      values[i] =
-          static_cast<T>(static_cast<double>(start) + static_cast<double>(i) * static_cast<double>(delta));
+      values[i] = static_cast<T>(static_cast<double>(start) + static_cast<double>(i) * static_cast<double>(delta));
   }
   return out;
 }
@@ -122,22 +119,17 @@ Tensor range(Device& device, T start, T limit, T delta) {
 void register_makers(KernelRegistry& registry) {
   add_untyped(registry, "Fill", [](const KernelInit&) -> Kernel {
     return [](KernelContext& c) {
-      if (c.input(1).num_elements() != 1)
-        invalid_argument("Fill: the value is {}", c.input(1).shape().to_string());
-      c.set_output(
-          0, broadcast_to(c.device(), c.input(1).reshaped(Shape{}), checked_shape(checked_dims(c.input(0)))));
+      if (c.input(1).num_elements() != 1) invalid_argument("Fill: the value is {}", c.input(1).shape().to_string());
+      c.set_output(0, broadcast_to(c.device(), c.input(1).reshaped(Shape{}), checked_shape(checked_dims(c.input(0)))));
     };
   });
   add_kernels(registry, "Range",
               Types<float, double, std::int8_t, std::uint8_t, std::int16_t, std::int32_t, std::int64_t>{},
               []<class T>(KernelContext& c) {
-                c.set_output(0, range<T>(c.device(), c.input(0).item<T>(), c.input(1).item<T>(),
-                                         c.input(2).item<T>()));
+                c.set_output(0, range<T>(c.device(), c.input(0).item<T>(), c.input(1).item<T>(), c.input(2).item<T>()));
               });
   add_untyped(registry, "ZerosLike", [](const KernelInit&) -> Kernel {
-    return [](KernelContext& c) {
-      c.set_output(0, make_zeros(c.device(), c.input(0).dtype(), c.input(0).shape()));
-    };
+    return [](KernelContext& c) { c.set_output(0, make_zeros(c.device(), c.input(0).dtype(), c.input(0).shape())); };
   });
   add_kernels(registry, "OnesLike", DataTypes{}, []<class T>(KernelContext& c) {
     c.set_output(0, broadcast_to(c.device(), scalar_of<T>(1), c.input(0).shape()));

@@ -54,7 +54,8 @@ void join_moments(NormRows rows, double* moments) {
   double *mean = moments, *distance = moments + rows.width;
   for (std::int64_t begin = rows.block(), b = 1; begin < rows.count; begin += rows.block(), ++b) {
     const double *other = moments + b * 2 * rows.width, *other_distance = other + rows.width;
-    const auto before = static_cast<double>(begin), more = static_cast<double>(std::min(rows.block(), rows.count - begin));
+    const auto before = static_cast<double>(begin),
+               more = static_cast<double>(std::min(rows.block(), rows.count - begin));
     const double weight = more / (before + more);
     for (std::int64_t j = 0; j < rows.width; ++j) {
       const double apart = other[j] - mean[j];
@@ -66,7 +67,8 @@ void join_moments(NormRows rows, double* moments) {
 
 // y = (x - mean) factor + offset.
 template <class T>
-void apply(Parallelism& parallelism, const T* x, NormRows rows, const Compute<T>* mean, const Compute<T>* factor, const Compute<T>* offset, bool relu, T* y) {
+void apply(Parallelism& parallelism, const T* x, NormRows rows, const Compute<T>* mean, const Compute<T>* factor,
+           const Compute<T>* offset, bool relu, T* y) {
   using U = Compute<T>;
   const std::int64_t width = rows.width;
   parallelism.parallel_for(rows.count, rows.block(), [=](std::int64_t begin, std::int64_t end) {
@@ -92,7 +94,8 @@ struct Forward {
 
 // dy as it came to y before relu: `kept` has y, computed as apply() does, and then dy or 0.
 template <class T>
-const Compute<T>* flow(const Compute<T>* dy, const Compute<T>* x, std::int64_t width, const Forward<T>& f, Compute<T>* kept) {
+const Compute<T>* flow(const Compute<T>* dy, const Compute<T>* x, std::int64_t width, const Forward<T>& f,
+                       Compute<T>* kept) {
   using U = Compute<T>;
   if (!f.relu) return dy;
   for (std::int64_t j = 0; j < width; ++j) kept[j] = (x[j] - f.mean[j]) * f.factor[j] + f.offset[j];
@@ -103,7 +106,8 @@ const Compute<T>* flow(const Compute<T>* dy, const Compute<T>* x, std::int64_t w
 
 // dx = factor (dy - a - x^ b), with the means a of dy and b of dy x^.
 template <class T>
-void apply_grad(Parallelism& parallelism, const T* dy, const T* x, NormRows rows, const Forward<T>& f, const Compute<T>* a, const Compute<T>* b, T* dx) {
+void apply_grad(Parallelism& parallelism, const T* dy, const T* x, NormRows rows, const Forward<T>& f,
+                const Compute<T>* a, const Compute<T>* b, T* dx) {
   using U = Compute<T>;
   const std::int64_t width = rows.width;
   parallelism.parallel_for(rows.count, rows.block(), [=](std::int64_t begin, std::int64_t end) {
@@ -112,7 +116,8 @@ void apply_grad(Parallelism& parallelism, const T* dy, const T* x, NormRows rows
     for (std::int64_t i = begin; i < end; ++i) {
       const U* values = widened(x + i * width, width, x_row);
       const U* d = flow<T>(widened(dy + i * width, width, dy_row), values, width, f, kept);
-      for (std::int64_t j = 0; j < width; ++j) result[j] = f.factor[j] * (d[j] - a[j] - (values[j] - f.mean[j]) * f.inverse[j] * b[j]);
+      for (std::int64_t j = 0; j < width; ++j)
+        result[j] = f.factor[j] * (d[j] - a[j] - (values[j] - f.mean[j]) * f.inverse[j] * b[j]);
       narrowed(result, width, dx + i * width);
     }
   });
@@ -130,19 +135,23 @@ void multiply(const U* scale, const U* inverse, std::int64_t width, U* out) {
 
 }  // namespace
 
-void batch_norm(Parallelism& parallelism, const Tensor& x, const BatchNormScale& by, double epsilon, Tensor& y, BatchNormStatistics statistics) {
+void batch_norm(Parallelism& parallelism, const Tensor& x, const BatchNormScale& by, double epsilon, Tensor& y,
+                BatchNormStatistics statistics) {
   const NormRows rows = norm_rows("BatchNorm: x", x.shape());
-  if (rows.count == 0 && rows.width > 0) invalid_argument("BatchNorm: x is {}: without rows there is no mean", x.shape().to_string());
+  if (rows.count == 0 && rows.width > 0)
+    invalid_argument("BatchNorm: x is {}: without rows there is no mean", x.shape().to_string());
   check_tensor("BatchNorm: y", y, x.dtype(), x.shape());
   dispatch(FloatTypes{}, x.dtype(), [&]<class T>() {
     using U = Compute<T>;
     check_channels<U>("BatchNorm: scale", by.scale, rows);
     check_channels<U>("BatchNorm: offset", by.offset, rows);
-    for (const Tensor* t : {&statistics.mean, &statistics.variance, &statistics.inverse_deviation}) check_channels<U>("BatchNorm: a statistic", *t, rows);
+    for (const Tensor* t : {&statistics.mean, &statistics.variance, &statistics.inverse_deviation})
+      check_channels<U>("BatchNorm: a statistic", *t, rows);
     const ScratchArray<double> moments(std::max<std::int64_t>(1, rows.blocks() * 2 * rows.width));
     block_moments(parallelism, x.data<T>(), rows, moments.data());
     join_moments(rows, moments.data());
-    U *mean = statistics.mean.mutable_data<U>(), *variance = statistics.variance.mutable_data<U>(), *inverse = statistics.inverse_deviation.mutable_data<U>();
+    U *mean = statistics.mean.mutable_data<U>(), *variance = statistics.variance.mutable_data<U>(),
+      *inverse = statistics.inverse_deviation.mutable_data<U>();
     const auto count = static_cast<double>(rows.count);
     for (std::int64_t j = 0; j < rows.width; ++j) {
       const double distance = moments[rows.width + j];
@@ -156,8 +165,8 @@ void batch_norm(Parallelism& parallelism, const Tensor& x, const BatchNormScale&
   });
 }
 
-void batch_norm_inference(Parallelism& parallelism, const Tensor& x, const BatchNormScale& by, const Tensor& mean, const Tensor& variance, double epsilon,
-                          Tensor& y) {
+void batch_norm_inference(Parallelism& parallelism, const Tensor& x, const BatchNormScale& by, const Tensor& mean,
+                          const Tensor& variance, double epsilon, Tensor& y) {
   const NormRows rows = norm_rows("BatchNormInference: x", x.shape());
   check_tensor("BatchNormInference: y", y, x.dtype(), x.shape());
   dispatch(FloatTypes{}, x.dtype(), [&]<class T>() {
@@ -171,12 +180,13 @@ void batch_norm_inference(Parallelism& parallelism, const Tensor& x, const Batch
       inverse[j] = static_cast<U>(1 / std::sqrt(static_cast<double>(variance.data<U>()[j]) + epsilon));
     const Channels<U> factor(rows.width);
     multiply<U>(by.scale.data<U>(), inverse.data(), rows.width, factor.data());
-    apply(parallelism, x.data<T>(), rows, mean.data<U>(), factor.data(), by.offset.data<U>(), by.relu, y.mutable_data<T>());
+    apply(parallelism, x.data<T>(), rows, mean.data<U>(), factor.data(), by.offset.data<U>(), by.relu,
+          y.mutable_data<T>());
   });
 }
 
-void batch_norm_grad(Parallelism& parallelism, const Tensor& dy, const Tensor& x, const BatchNormScale& by, const Tensor& mean,
-                     const Tensor& inverse_deviation, Tensor& dx, Tensor& dscale, Tensor& doffset) {
+void batch_norm_grad(Parallelism& parallelism, const Tensor& dy, const Tensor& x, const BatchNormScale& by,
+                     const Tensor& mean, const Tensor& inverse_deviation, Tensor& dx, Tensor& dscale, Tensor& doffset) {
   const NormRows rows = norm_rows("BatchNormGrad: x", x.shape());
   check_tensor("BatchNormGrad: dy", dy, x.dtype(), x.shape());
   check_tensor("BatchNormGrad: dx", dx, x.dtype(), x.shape());

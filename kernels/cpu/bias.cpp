@@ -97,16 +97,15 @@ Kernel make_bias_add_grad(const KernelInit&) {
 
 }  // namespace
 
-void bias_add(Parallelism& parallelism, const Tensor& x, const Tensor& bias, Tensor& out,
-              FusedActivation activation) {
+void bias_add(Parallelism& parallelism, const Tensor& x, const Tensor& bias, Tensor& out, FusedActivation activation) {
   const Rows rows = rows_of("BiasAdd: x", x.shape());
   check_tensor("BiasAdd: bias", bias, x.dtype(), Shape{rows.width});
   check_tensor("BiasAdd: the output", out, x.dtype(), x.shape());
   dispatch(FloatTypes{}, x.dtype(), [&]<class T>() {
     parallelism.parallel_for(rows.count, rows_per_part(rows.width),
                              [&, from = x.data<T>(), to = out.mutable_data<T>()](auto begin, auto end) {
-                               add_bias(activation, from + begin * rows.width, bias.data<T>(), end - begin,
-                                        rows.width, rows.width, to + begin * rows.width);
+                               add_bias(activation, from + begin * rows.width, bias.data<T>(), end - begin, rows.width,
+                                        rows.width, to + begin * rows.width);
                              });
   });
 }

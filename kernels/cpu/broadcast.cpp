@@ -48,8 +48,7 @@ BroadcastPlan plan_broadcast(const Shape& out, std::span<const Shape> operands) 
     rank = 1;
   }
   std::reverse(plan.dims.begin(), plan.dims.begin() + static_cast<std::ptrdiff_t>(rank));
-  for (auto& strides : plan.strides)
-    std::reverse(strides.begin(), strides.begin() + static_cast<std::ptrdiff_t>(rank));
+  for (auto& strides : plan.strides) std::reverse(strides.begin(), strides.begin() + static_cast<std::ptrdiff_t>(rank));
   plan.rank = static_cast<int>(rank);
   return plan;
 }

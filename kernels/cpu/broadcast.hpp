@@ -20,9 +20,7 @@ struct BroadcastPlan {
   std::array<std::array<std::int64_t, kMaxRank>, kMaxOperands> strides{};
 
   std::int64_t inner() const { return dims[static_cast<std::size_t>(rank - 1)]; }
-  bool inner_contiguous(std::size_t operand) const {
-    return strides[operand][static_cast<std::size_t>(rank - 1)] == 1;
-  }
+  bool inner_contiguous(std::size_t operand) const { return strides[operand][static_cast<std::size_t>(rank - 1)] == 1; }
 };
 
 // Operands of these shapes, which broadcast to `out`. Throws invalid_argument if one does not.

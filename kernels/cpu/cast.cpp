@@ -11,12 +11,11 @@ template <class From>
 Tensor cast_from(Device& device, const Tensor& x, DType to) {
   Tensor out = device.allocator().tensor(to, x.shape());
   dispatch(DataTypes{}, to, [&]<class To>() {
-    map_unary(device.parallelism(), x.data<From>(), out.mutable_data<To>(), x.num_elements(),
-              [](Compute<From> value) {
-                // From double to f16 or bf16 by way of float rounds twice; the two differ only for halfway
-                // cases.
-                return convert<Compute<To>>(value);
-              });
+    map_unary(device.parallelism(), x.data<From>(), out.mutable_data<To>(), x.num_elements(), [](Compute<From> value) {
+      // From double to f16 or bf16 by way of float rounds twice; the two differ only for halfway
+      // cases.
+      return convert<Compute<To>>(value);
+    });
   });
   return out;
 }
@@ -34,9 +33,8 @@ Tensor cast(Device& device, const Tensor& x, DType to) {
 
 void register_cast_kernels(KernelRegistry& registry) {
   add_factories(registry, "Cast", DataTypes{}, []<class T>(const KernelInit& init) -> Kernel {
-    return [to = init.attributes.dtype("DstT")](KernelContext& c) {
-      c.set_output(0, cast(c.device(), c.input(0), to));
-    };
+    return
+        [to = init.attributes.dtype("DstT")](KernelContext& c) { c.set_output(0, cast(c.device(), c.input(0), to)); };
   });
 }
 

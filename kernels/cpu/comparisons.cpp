@@ -6,8 +6,7 @@ namespace {
 
 template <class Types, class Op>
 void add_comparison(KernelRegistry& registry, const std::string& name, Types types, Op op) {
-  add_kernels(registry, name, types,
-              [op]<class T>(KernelContext& context) { run_binary<bool, T>(context, op); });
+  add_kernels(registry, name, types, [op]<class T>(KernelContext& context) { run_binary<bool, T>(context, op); });
 }
 
 }  // namespace

@@ -39,29 +39,25 @@ void forward(Parallelism& parallelism, const ConvGeometry& g, const T* x, const 
     T* const to = y + begin * g.result_size();
     conv_forward(with_batch(g, end - begin), x + begin * g.image_size(), filter, to);
     if (bias)
-      add_bias(activation, to, bias, (end - begin) * g.rows.output * g.columns.output, g.out_channels,
-               g.out_channels, to);
+      add_bias(activation, to, bias, (end - begin) * g.rows.output * g.columns.output, g.out_channels, g.out_channels,
+               to);
   });
 }
 
 template <class T>
 void backward_input(Parallelism& parallelism, const ConvGeometry& g, const T* filter, const T* dy, T* dx) {
   parallelism.parallel_for(g.batch, images_per_part(g), [&](std::int64_t begin, std::int64_t end) {
-    conv_backward_input(with_batch(g, end - begin), filter, dy + begin * g.result_size(),
-                        dx + begin * g.image_size());
+    conv_backward_input(with_batch(g, end - begin), filter, dy + begin * g.result_size(), dx + begin * g.image_size());
   });
 }
 
 // The parts' sums are added in order.
 template <class T>
-void backward_filter(Parallelism& parallelism, const ConvGeometry& g, const T* x, const T* dy,
-                     Compute<T>* d_filter) {
+void backward_filter(Parallelism& parallelism, const ConvGeometry& g, const T* x, const T* dy, Compute<T>* d_filter) {
   const std::int64_t grain = std::max(images_per_part(g), (g.batch + kMaxFilterParts - 1) / kMaxFilterParts);
   const std::int64_t parts = (g.batch + grain - 1) / grain, size = g.filter_size();
   const ScratchArray<Compute<T>> others((parts - 1) * size);  // the first part's sum is made in place
-  const auto sum = [&](std::int64_t part) {
-    return part == 0 ? d_filter : others.data() + (part - 1) * size;
-  };
+  const auto sum = [&](std::int64_t part) { return part == 0 ? d_filter : others.data() + (part - 1) * size; };
   parallelism.parallel_for(g.batch, grain, [&](std::int64_t begin, std::int64_t end) {
     conv_backward_filter(with_batch(g, end - begin), x + begin * g.image_size(), dy + begin * g.result_size(),
                          sum(begin / grain));
@@ -73,9 +69,7 @@ void backward_filter(Parallelism& parallelism, const ConvGeometry& g, const T* x
 }
 
 // f16, and bf16 where the CPU cannot multiply it, are computed in float.
-bool computes_natively(DType dtype) {
-  return dtype != DType::f16 && (dtype != DType::bf16 || onednn::has_bf16());
-}
+bool computes_natively(DType dtype) { return dtype != DType::f16 && (dtype != DType::bf16 || onednn::has_bf16()); }
 
 // Calls fn.template operator()<T>() for the tensor's type.
 template <class Fn>
@@ -87,9 +81,8 @@ void for_native(DType dtype, Fn fn) {
 class Widened {
  public:
   Widened(Parallelism& parallelism, const Tensor& t) : values_(t.num_elements()) {
-    dispatch(Types<Half, BFloat16>{}, t.dtype(), [&]<class T>() {
-      convert_elements(parallelism, t.data<T>(), values_.data(), t.num_elements());
-    });
+    dispatch(Types<Half, BFloat16>{}, t.dtype(),
+             [&]<class T>() { convert_elements(parallelism, t.data<T>(), values_.data(), t.num_elements()); });
   }
   const float* data() const { return values_.data(); }
 
@@ -98,9 +91,8 @@ class Widened {
 };
 
 void store(Parallelism& parallelism, const float* values, Tensor& out) {
-  dispatch(Types<Half, BFloat16>{}, out.dtype(), [&]<class T>() {
-    convert_elements(parallelism, values, out.mutable_data<T>(), out.num_elements());
-  });
+  dispatch(Types<Half, BFloat16>{}, out.dtype(),
+           [&]<class T>() { convert_elements(parallelism, values, out.mutable_data<T>(), out.num_elements()); });
 }
 
 // `bias` may be null.
@@ -125,8 +117,8 @@ void convolve(Parallelism& parallelism, const Tensor& x, const Tensor& filter, c
   }
   const Tensor image = aligned(x), weights = aligned(filter);
   for_native(x.dtype(), [&]<class T>() {
-    forward<T>(parallelism, g, image.data<T>(), weights.data<T>(), bias ? bias->data<T>() : nullptr,
-               activation, y.mutable_data<T>());
+    forward<T>(parallelism, g, image.data<T>(), weights.data<T>(), bias ? bias->data<T>() : nullptr, activation,
+               y.mutable_data<T>());
   });
 }
 

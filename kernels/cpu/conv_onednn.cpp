@@ -75,20 +75,20 @@ class Convolution {
     // The gradients only need it as a hint, with any layout of the filter.
     const Layouts hint = layouts_of(Direction::forward, dtype, g);
     const dnnl::convolution_forward::primitive_desc forward(
-        {dnnl::prop_kind::forward_training, kAlgorithm, hint.image, hint.any_filter, hint.result,
-         hint.strides, hint.before, hint.after},
+        {dnnl::prop_kind::forward_training, kAlgorithm, hint.image, hint.any_filter, hint.result, hint.strides,
+         hint.before, hint.after},
         onednn::own_scratchpad(), onednn::engine());
     if (direction == Direction::forward) {
       adopt<dnnl::convolution_forward>(forward, forward.weights_desc());
     } else if (direction == Direction::backward_input) {
       const dnnl::convolution_backward_data::primitive_desc described(
-          {kAlgorithm, l.image, l.any_filter, l.result, l.strides, l.before, l.after},
-          onednn::own_scratchpad(), onednn::engine(), forward);
+          {kAlgorithm, l.image, l.any_filter, l.result, l.strides, l.before, l.after}, onednn::own_scratchpad(),
+          onednn::engine(), forward);
       adopt<dnnl::convolution_backward_data>(described, described.weights_desc());
     } else {
       const dnnl::convolution_backward_weights::primitive_desc described(
-          {kAlgorithm, l.image, l.any_filter, l.result, l.strides, l.before, l.after},
-          onednn::own_scratchpad(), onednn::engine(), forward);
+          {kAlgorithm, l.image, l.any_filter, l.result, l.strides, l.before, l.after}, onednn::own_scratchpad(),
+          onednn::engine(), forward);
       adopt<dnnl::convolution_backward_weights>(described, described.diff_weights_desc());
     }
   }
@@ -110,8 +110,7 @@ class Convolution {
  private:
   template <class Kind, class Description>
   void adopt(const Description& described, const memory::desc& filter) {
-    const bool forward = direction_ == Direction::forward,
-               backward_input = direction_ == Direction::backward_input,
+    const bool forward = direction_ == Direction::forward, backward_input = direction_ == Direction::backward_input,
                backward_filter = direction_ == Direction::backward_filter;
     primitive_.add(backward_input ? DNNL_ARG_DIFF_SRC : DNNL_ARG_SRC, layouts_.image);
     primitive_.add(backward_filter ? DNNL_ARG_DIFF_WEIGHTS : DNNL_ARG_WEIGHTS, filter);
@@ -121,8 +120,7 @@ class Convolution {
     filter_bytes_ = filter.get_size();
     const memory::desc& from = backward_filter ? filter : layouts_.filter;
     const memory::desc& to = backward_filter ? layouts_.filter : filter;
-    const dnnl::reorder::primitive_desc reorder(onednn::engine(), from, onednn::engine(), to,
-                                                onednn::own_scratchpad());
+    const dnnl::reorder::primitive_desc reorder(onednn::engine(), from, onednn::engine(), to, onednn::own_scratchpad());
     reorder_.add(DNNL_ARG_FROM, from);
     reorder_.add(DNNL_ARG_TO, to);
     reorder_.set(dnnl::reorder(reorder), reorder.scratchpad_desc());

@@ -1,5 +1,5 @@
-// Convolutions of a few images on the calling thread: what conv.cpp splits its work into. Memory is aligned to 64 bytes or
-// lies at an offset from such an address that is fixed by the sizes, of which none is 0.
+// Convolutions of a few images on the calling thread: what conv.cpp splits its work into. Memory is aligned to 64 bytes
+// or lies at an offset from such an address that is fixed by the sizes, of which none is 0.
 #pragma once
 
 #include <cstdint>

@@ -52,9 +52,8 @@ void conv_forward(const ConvGeometry& g, const double* x, const double* filter, 
   std::vector<double> patches = unfold_buffer(g);
   for (std::int64_t i = 0; i < g.batch; ++i) {
     unfold(g, x + i * g.image_size(), patches.data());
-    gemm<double>(g.rows.output * g.columns.output, g.out_channels, g.patch_size(),
-                 {patches.data(), g.patch_size()}, {filter, g.out_channels}, y + i * g.result_size(),
-                 g.out_channels);
+    gemm<double>(g.rows.output * g.columns.output, g.out_channels, g.patch_size(), {patches.data(), g.patch_size()},
+                 {filter, g.out_channels}, y + i * g.result_size(), g.out_channels);
   }
 }
 

@@ -7,7 +7,8 @@
 
 namespace troupe {
 
-// `x` is no f16 or bf16 (those come as float), and To neither. Integers take the nearest value they have to a float, and 0 for NaN.
+// `x` is no f16 or bf16 (those come as float), and To neither. Integers take the nearest value they have to a float,
+// and 0 for NaN.
 template <class To, class From>
 constexpr To convert(From x) {
   if constexpr (std::is_same_v<To, bool>) {

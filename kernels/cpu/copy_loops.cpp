@@ -13,8 +13,7 @@ CopyLoops merge_loops(std::span<const CopyDim> dims) {
     if (d.size == 1) continue;
     if (loops.rank > 0) {
       CopyDim& outer = loops.dims[loops.rank - 1];
-      if (outer.source_stride == d.source_stride * d.size &&
-          outer.target_stride == d.target_stride * d.size) {
+      if (outer.source_stride == d.source_stride * d.size && outer.target_stride == d.target_stride * d.size) {
         outer = {outer.size * d.size, d.source_stride, d.target_stride};
         continue;
       }
@@ -46,8 +45,7 @@ Tensor broadcast_to(Device& device, const Tensor& x, const Shape& shape) {
   std::array<CopyDim, kMaxRank> dims;
   for (int d = 0; d < shape.rank(); ++d) {
     const bool repeated = d < added || x.shape().dim(d - added) == 1;
-    dims[static_cast<std::size_t>(d)] = {shape.dim(d),
-                                         repeated ? 0 : from[static_cast<std::size_t>(d - added)],
+    dims[static_cast<std::size_t>(d)] = {shape.dim(d), repeated ? 0 : from[static_cast<std::size_t>(d - added)],
                                          to[static_cast<std::size_t>(d)]};
   }
   strided_copy(device, x, 0, out, 0, {dims.data(), static_cast<std::size_t>(shape.rank())});

@@ -21,8 +21,7 @@ inline constexpr std::int64_t kNarrowBlock = 512;
 
 // x, or its elements as floats in `room`.
 template <class T>
-const Compute<T>* widened(const T* x, [[maybe_unused]] Compute<T>* room,
-                          [[maybe_unused]] std::int64_t count) {
+const Compute<T>* widened(const T* x, [[maybe_unused]] Compute<T>* room, [[maybe_unused]] std::int64_t count) {
   if constexpr (kIsNarrow<T>) {
     widen(x, room, count);
     return room;
@@ -71,8 +70,7 @@ void map_unary(Parallelism& parallelism, const In* x, Out* out, std::int64_t cou
 
 // Of operands in their Compute type.
 template <class Out, class In, class Op>
-void wide_binary_stretch(const In* a, bool a_moves, const In* b, bool b_moves, Out* out, std::int64_t count,
-                         Op op) {
+void wide_binary_stretch(const In* a, bool a_moves, const In* b, bool b_moves, Out* out, std::int64_t count, Op op) {
   if (a_moves && b_moves) {
 #pragma GCC ivdep
     for (std::int64_t i = 0; i < count; ++i) out[i] = static_cast<Out>(op(a[i], b[i]));
@@ -88,8 +86,7 @@ void wide_binary_stretch(const In* a, bool a_moves, const In* b, bool b_moves, O
 }
 
 template <class Out, class In, class Op>
-void binary_stretch(const In* a, bool a_moves, const In* b, bool b_moves, Out* out, std::int64_t count,
-                    Op op) {
+void binary_stretch(const In* a, bool a_moves, const In* b, bool b_moves, Out* out, std::int64_t count, Op op) {
   if constexpr (kIsNarrow<In> || kIsNarrow<Out>) {
     write_blocks(out, count, [&](std::int64_t begin, std::int64_t n, Compute<Out>* to) {
       Compute<In> a_room[kNarrowBlock], b_room[kNarrowBlock];

@@ -63,8 +63,7 @@ void add_bias(FusedActivation activation, const T* x, const T* bias, std::int64_
   });
 }
 
-template void add_bias(FusedActivation, const float*, const float*, std::int64_t, std::int64_t, std::int64_t,
-                       float*);
+template void add_bias(FusedActivation, const float*, const float*, std::int64_t, std::int64_t, std::int64_t, float*);
 template void add_bias(FusedActivation, const double*, const double*, std::int64_t, std::int64_t, std::int64_t,
                        double*);
 template void add_bias(FusedActivation, const Half*, const Half*, std::int64_t, std::int64_t, std::int64_t, Half*);

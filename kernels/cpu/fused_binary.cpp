@@ -75,7 +75,8 @@ StepFunction find_cast(DType from, DType to) {
 }  // namespace
 
 StepFunction find_binary_step(std::string_view op, DType from, DType to) {
-  if (op == "Cast") return is_floating(to) && (is_floating(from) || from == DType::boolean) ? find_cast(from, to) : nullptr;
+  if (op == "Cast")
+    return is_floating(to) && (is_floating(from) || from == DType::boolean) ? find_cast(from, to) : nullptr;
   StepFunction found = nullptr;
   if (is_floating(from))
     dispatch(FloatTypes{}, from,

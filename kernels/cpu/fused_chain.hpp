@@ -21,8 +21,8 @@ using FloatVector = float __attribute__((vector_size(kVectorBytes)));
 inline constexpr std::int64_t kChainElements = 8 * kVectorBytes / static_cast<int>(sizeof(float));
 
 struct ChainCell;
-using ChainFunction = void (*)(const ChainCell* cell, std::int64_t at, FloatVector, FloatVector, FloatVector, FloatVector,
-                               FloatVector, FloatVector, FloatVector, FloatVector);
+using ChainFunction = void (*)(const ChainCell* cell, std::int64_t at, FloatVector, FloatVector, FloatVector,
+                               FloatVector, FloatVector, FloatVector, FloatVector, FloatVector);
 
 // One step and its other operand, if it has one: elements [at, at + kChainElements) of it, or one element.
 struct ChainCell {

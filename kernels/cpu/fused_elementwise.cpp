@@ -99,7 +99,7 @@ Program compile(const KernelInit& init) {
 struct Inputs {
   struct Input {
     const std::byte* data = nullptr;
-    bool moves = true;                      // else it is one element
+    bool moves = true;                         // else it is one element
     const BroadcastPlan* stretched = nullptr;  // not null: is copied to a register of its own, block by block
   };
   std::array<Input, kMaxInputs> all;

@@ -19,17 +19,15 @@ std::vector<std::int64_t> checked_indices(const Tensor& indices, std::int64_t ro
     out.assign(values.begin(), values.end());
   });
   for (std::size_t i = 0; i < out.size(); ++i)
-    if (out[i] < 0 || out[i] >= rows)
-      invalid_argument("index {} (element {}) is not in [0, {})", out[i], i, rows);
+    if (out[i] < 0 || out[i] >= rows) invalid_argument("index {} (element {}) is not in [0, {})", out[i], i, rows);
   return out;
 }
 
 template <class T>
-void add_rows(Device& device, const std::vector<std::int64_t>& indices, const T* values, T* out,
-              std::int64_t rows, std::int64_t width) {
+void add_rows(Device& device, const std::vector<std::int64_t>& indices, const T* values, T* out, std::int64_t rows,
+              std::int64_t width) {
   // Parts own disjoint rows of the result, and each looks at all indices: few parts.
-  const std::int64_t grain =
-      std::max<std::int64_t>((rows + 15) / 16, kElementGrain / std::max<std::int64_t>(width, 1));
+  const std::int64_t grain = std::max<std::int64_t>((rows + 15) / 16, kElementGrain / std::max<std::int64_t>(width, 1));
   device.parallelism().parallel_for(rows, grain, [&](std::int64_t begin, std::int64_t end) {
     for (std::size_t i = 0; i < indices.size(); ++i) {
       if (indices[i] < begin || indices[i] >= end) continue;
@@ -48,13 +46,12 @@ Tensor one_hot(Device& device, const Tensor& indices, std::int64_t depth, T on, 
   dispatch(IntegerTypes{}, indices.dtype(), [&]<class I>() {
     const I* from = indices.data<I>();
     const std::int64_t grain = std::max<std::int64_t>(kElementGrain / std::max<std::int64_t>(depth, 1), 1);
-    device.parallelism().parallel_for(indices.num_elements(), grain,
-                                      [=](std::int64_t begin, std::int64_t end) {
-                                        std::fill(to + begin * depth, to + end * depth, off);
-                                        for (std::int64_t i = begin; i < end; ++i)
-                                          if (from[i] >= 0 && static_cast<std::int64_t>(from[i]) < depth)
-                                            to[i * depth + static_cast<std::int64_t>(from[i])] = on;
-                                      });
+    device.parallelism().parallel_for(indices.num_elements(), grain, [=](std::int64_t begin, std::int64_t end) {
+      std::fill(to + begin * depth, to + end * depth, off);
+      for (std::int64_t i = begin; i < end; ++i)
+        if (from[i] >= 0 && static_cast<std::int64_t>(from[i]) < depth)
+          to[i * depth + static_cast<std::int64_t>(from[i])] = on;
+    });
   });
   return out;
 }
@@ -76,11 +73,9 @@ Tensor gather(Device& device, const Tensor& table, const Tensor& indices) {
         for (std::int64_t i = begin; i < end; ++i) {
           const std::int64_t from = rows[static_cast<std::size_t>(i)];
           if (text)
-            std::copy_n(table.data<std::string>() + from * width, width,
-                        out.mutable_data<std::string>() + i * width);
+            std::copy_n(table.data<std::string>() + from * width, width, out.mutable_data<std::string>() + i * width);
           else
-            std::memcpy(out.mutable_raw() + i * bytes, table.raw() + from * bytes,
-                        static_cast<std::size_t>(bytes));
+            std::memcpy(out.mutable_raw() + i * bytes, table.raw() + from * bytes, static_cast<std::size_t>(bytes));
         }
       });
   return out;
@@ -95,9 +90,8 @@ Tensor scatter_add_rows(Device& device, const Tensor& indices, const Tensor& val
   Tensor out = make_zeros(device, values.dtype(), shape);
   if (values.num_elements() == 0) return out;
   const std::int64_t width = values.num_elements() / static_cast<std::int64_t>(rows.size());
-  dispatch(RealTypes{}, values.dtype(), [&]<class T>() {
-    add_rows(device, rows, values.data<T>(), out.mutable_data<T>(), shape.dim(0), width);
-  });
+  dispatch(RealTypes{}, values.dtype(),
+           [&]<class T>() { add_rows(device, rows, values.data<T>(), out.mutable_data<T>(), shape.dim(0), width); });
   return out;
 }
 

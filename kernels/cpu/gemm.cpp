@@ -16,16 +16,15 @@
 namespace troupe {
 namespace {
 
-onednn::Primitive make_product(DType dtype, std::int64_t m, std::int64_t n, std::int64_t k,
-                               std::int64_t a_stride, bool a_transposed, std::int64_t b_stride,
-                               bool b_transposed, std::int64_t c_stride) {
+onednn::Primitive make_product(DType dtype, std::int64_t m, std::int64_t n, std::int64_t k, std::int64_t a_stride,
+                               bool a_transposed, std::int64_t b_stride, bool b_transposed, std::int64_t c_stride) {
   using Desc = dnnl::memory::desc;
   const auto strides = [](std::int64_t stride, bool transposed) {
     return transposed ? dnnl::memory::dims{1, stride} : dnnl::memory::dims{stride, 1};
   };
   const auto type = onednn::data_type(dtype);
-  const Desc a({m, k}, type, strides(a_stride, a_transposed)),
-      b({k, n}, type, strides(b_stride, b_transposed)), c({m, n}, type, strides(c_stride, false));
+  const Desc a({m, k}, type, strides(a_stride, a_transposed)), b({k, n}, type, strides(b_stride, b_transposed)),
+      c({m, n}, type, strides(c_stride, false));
   const dnnl::matmul::primitive_desc described({a, b, c}, onednn::own_scratchpad(), onednn::engine());
   onednn::Primitive out;
   out.add(DNNL_ARG_SRC, a);
@@ -42,26 +41,23 @@ void by_primitive(std::int64_t m, std::int64_t n, std::int64_t k, MatrixView<T> 
   thread_local onednn::Cache<onednn::Primitive, 7> primitives;
   const std::int64_t kind = dtype_of<T> == DType::bf16 ? 4 : 0;
   onednn::Primitive& primitive = primitives.get(
-      {kind + (a.transposed ? 2 : 0) + (b.transposed ? 1 : 0), m, n, k, a.stride, b.stride, c_stride}, [&] {
-        return make_product(dtype_of<T>, m, n, k, a.stride, a.transposed, b.stride, b.transposed, c_stride);
-      });
+      {kind + (a.transposed ? 2 : 0) + (b.transposed ? 1 : 0), m, n, k, a.stride, b.stride, c_stride},
+      [&] { return make_product(dtype_of<T>, m, n, k, a.stride, a.transposed, b.stride, b.transposed, c_stride); });
   void* const data[] = {const_cast<T*>(a.data), const_cast<T*>(b.data), c};
   primitive.run(data);
 }
 
-void product(std::int64_t m, std::int64_t n, std::int64_t k, MatrixView<float> a, MatrixView<float> b,
-             float* c, std::int64_t c_stride, bool accumulate) {
+void product(std::int64_t m, std::int64_t n, std::int64_t k, MatrixView<float> a, MatrixView<float> b, float* c,
+             std::int64_t c_stride, bool accumulate) {
   const GemmLibrary library =
       accumulate ? GemmLibrary::onednn_sgemm : gemm_library(m, n, k, a.transposed, b.transposed);
   if (library == GemmLibrary::own_loop) return gemm_cached(m, n, k, a, b, c, c_stride);
   if (library == GemmLibrary::onednn_primitive) return by_primitive(m, n, k, a, b, c, c_stride);
   const OpenMpGuard guard;
-  const dnnl_status_t status =
-      dnnl_sgemm(a.transposed ? 'T' : 'N', b.transposed ? 'T' : 'N', m, n, k, 1.0f, a.data, a.stride, b.data,
-                 b.stride, accumulate ? 1.0f : 0.0f, c, c_stride);
+  const dnnl_status_t status = dnnl_sgemm(a.transposed ? 'T' : 'N', b.transposed ? 'T' : 'N', m, n, k, 1.0f, a.data,
+                                          a.stride, b.data, b.stride, accumulate ? 1.0f : 0.0f, c, c_stride);
   if (status != dnnl_success)
-    fail(Code::internal, "oneDNN's sgemm of {}x{}x{} failed with status {}", m, k, n,
-         static_cast<int>(status));
+    fail(Code::internal, "oneDNN's sgemm of {}x{}x{} failed with status {}", m, k, n, static_cast<int>(status));
 }
 
 void product(std::int64_t m, std::int64_t n, std::int64_t k, MatrixView<BFloat16> a, MatrixView<BFloat16> b,
@@ -69,8 +65,8 @@ void product(std::int64_t m, std::int64_t n, std::int64_t k, MatrixView<BFloat16
   by_primitive(m, n, k, a, b, c, c_stride);
 }
 
-void product(std::int64_t m, std::int64_t n, std::int64_t k, MatrixView<double> a, MatrixView<double> b,
-             double* c, std::int64_t c_stride, bool accumulate) {
+void product(std::int64_t m, std::int64_t n, std::int64_t k, MatrixView<double> a, MatrixView<double> b, double* c,
+             std::int64_t c_stride, bool accumulate) {
   using Matrix = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
   using Input = Eigen::Map<const Matrix, 0, Eigen::OuterStride<>>;
   const Input left(a.data, a.transposed ? k : m, a.transposed ? m : k, Eigen::OuterStride<>(a.stride));
@@ -124,8 +120,8 @@ GemmParts gemm_parts(std::int64_t m, std::int64_t n, std::int64_t k) {
 }
 
 template <class T>
-void gemm(std::int64_t m, std::int64_t n, std::int64_t k, MatrixView<T> a, MatrixView<T> b, T* c,
-          std::int64_t c_stride, bool accumulate) {
+void gemm(std::int64_t m, std::int64_t n, std::int64_t k, MatrixView<T> a, MatrixView<T> b, T* c, std::int64_t c_stride,
+          bool accumulate) {
   if (m == 0 || n == 0) return;
   if (k == 0) {
     if (!accumulate)
@@ -135,15 +131,15 @@ void gemm(std::int64_t m, std::int64_t n, std::int64_t k, MatrixView<T> a, Matri
   product(m, n, k, a, b, c, c_stride, accumulate);
 }
 
-template void gemm(std::int64_t, std::int64_t, std::int64_t, MatrixView<float>, MatrixView<float>, float*,
-                   std::int64_t, bool);
+template void gemm(std::int64_t, std::int64_t, std::int64_t, MatrixView<float>, MatrixView<float>, float*, std::int64_t,
+                   bool);
 template void gemm(std::int64_t, std::int64_t, std::int64_t, MatrixView<double>, MatrixView<double>, double*,
                    std::int64_t, bool);
-template void gemm(std::int64_t, std::int64_t, std::int64_t, MatrixView<BFloat16>, MatrixView<BFloat16>,
-                   BFloat16*, std::int64_t, bool);
-template void gemm(std::int64_t, std::int64_t, std::int64_t, MatrixView<std::int32_t>,
-                   MatrixView<std::int32_t>, std::int32_t*, std::int64_t, bool);
-template void gemm(std::int64_t, std::int64_t, std::int64_t, MatrixView<std::int64_t>,
-                   MatrixView<std::int64_t>, std::int64_t*, std::int64_t, bool);
+template void gemm(std::int64_t, std::int64_t, std::int64_t, MatrixView<BFloat16>, MatrixView<BFloat16>, BFloat16*,
+                   std::int64_t, bool);
+template void gemm(std::int64_t, std::int64_t, std::int64_t, MatrixView<std::int32_t>, MatrixView<std::int32_t>,
+                   std::int32_t*, std::int64_t, bool);
+template void gemm(std::int64_t, std::int64_t, std::int64_t, MatrixView<std::int64_t>, MatrixView<std::int64_t>,
+                   std::int64_t*, std::int64_t, bool);
 
 }  // namespace troupe

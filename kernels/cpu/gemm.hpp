@@ -22,18 +22,18 @@ struct MatrixView {
 // oneDNN; double: Eigen; BFloat16: oneDNN, only where onednn::has_bf16() and without `accumulate`;
 // std::int32_t and std::int64_t: loops.
 template <class T>
-void gemm(std::int64_t m, std::int64_t n, std::int64_t k, MatrixView<T> a, MatrixView<T> b, T* c,
-          std::int64_t c_stride, bool accumulate = false);
+void gemm(std::int64_t m, std::int64_t n, std::int64_t k, MatrixView<T> a, MatrixView<T> b, T* c, std::int64_t c_stride,
+          bool accumulate = false);
 
-extern template void gemm(std::int64_t, std::int64_t, std::int64_t, MatrixView<float>, MatrixView<float>,
-                          float*, std::int64_t, bool);
-extern template void gemm(std::int64_t, std::int64_t, std::int64_t, MatrixView<double>, MatrixView<double>,
-                          double*, std::int64_t, bool);
-extern template void gemm(std::int64_t, std::int64_t, std::int64_t, MatrixView<BFloat16>,
-                          MatrixView<BFloat16>, BFloat16*, std::int64_t, bool);
-extern template void gemm(std::int64_t, std::int64_t, std::int64_t, MatrixView<std::int32_t>,
-                          MatrixView<std::int32_t>, std::int32_t*, std::int64_t, bool);
-extern template void gemm(std::int64_t, std::int64_t, std::int64_t, MatrixView<std::int64_t>,
-                          MatrixView<std::int64_t>, std::int64_t*, std::int64_t, bool);
+extern template void gemm(std::int64_t, std::int64_t, std::int64_t, MatrixView<float>, MatrixView<float>, float*,
+                          std::int64_t, bool);
+extern template void gemm(std::int64_t, std::int64_t, std::int64_t, MatrixView<double>, MatrixView<double>, double*,
+                          std::int64_t, bool);
+extern template void gemm(std::int64_t, std::int64_t, std::int64_t, MatrixView<BFloat16>, MatrixView<BFloat16>,
+                          BFloat16*, std::int64_t, bool);
+extern template void gemm(std::int64_t, std::int64_t, std::int64_t, MatrixView<std::int32_t>, MatrixView<std::int32_t>,
+                          std::int32_t*, std::int64_t, bool);
+extern template void gemm(std::int64_t, std::int64_t, std::int64_t, MatrixView<std::int64_t>, MatrixView<std::int64_t>,
+                          std::int64_t*, std::int64_t, bool);
 
 }  // namespace troupe

@@ -74,8 +74,8 @@ constexpr auto kMultiply = all_sizes(std::make_index_sequence<static_cast<std::s
 
 bool has_gemm_cached() { return true; }
 
-void gemm_cached(std::int64_t m, std::int64_t n, std::int64_t k, MatrixView<float> a, MatrixView<float> b,
-                 float* c, std::int64_t c_stride) {
+void gemm_cached(std::int64_t m, std::int64_t n, std::int64_t k, MatrixView<float> a, MatrixView<float> b, float* c,
+                 std::int64_t c_stride) {
   const ScratchArray<float> copy(b.transposed ? k * n : 0);
   if (b.transposed) {
     for (std::int64_t p = 0; p < k; ++p)
@@ -106,8 +106,7 @@ void gemm_cached(std::int64_t m, std::int64_t n, std::int64_t k, MatrixView<floa
 #else
 bool has_gemm_cached() { return false; }
 
-void gemm_cached(std::int64_t, std::int64_t, std::int64_t, MatrixView<float>, MatrixView<float>, float*,
-                 std::int64_t) {
+void gemm_cached(std::int64_t, std::int64_t, std::int64_t, MatrixView<float>, MatrixView<float>, float*, std::int64_t) {
   fail(Code::internal, "gemm_cached needs AVX-512");
 }
 #endif

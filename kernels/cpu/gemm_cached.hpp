@@ -11,7 +11,7 @@ namespace troupe {
 bool has_gemm_cached();
 
 // c[i * c_stride + j] = sum over p < k of a(i, p) * b(p, j); k > 0. A transposed b is copied first.
-void gemm_cached(std::int64_t m, std::int64_t n, std::int64_t k, MatrixView<float> a, MatrixView<float> b,
-                 float* c, std::int64_t c_stride);
+void gemm_cached(std::int64_t m, std::int64_t n, std::int64_t k, MatrixView<float> a, MatrixView<float> b, float* c,
+                 std::int64_t c_stride);
 
 }  // namespace troupe

@@ -29,11 +29,9 @@ enum class GemmLibrary { own_loop, onednn_primitive, onednn_sgemm };
 //
 // The loop needs a b that stays in the cache, and copies a b that is transposed: a small one only. oneDNN
 // calls malloc for each execution, so the loop is also what lets a training step of small layers run without.
-inline GemmLibrary gemm_library(std::int64_t m, std::int64_t n, std::int64_t k, bool transpose_a,
-                                bool transpose_b) {
+inline GemmLibrary gemm_library(std::int64_t m, std::int64_t n, std::int64_t k, bool transpose_a, bool transpose_b) {
   const bool cached = k <= 4096 && k * n < std::int64_t{1} << 18 && (n <= 256 || k <= 128);
-  if (has_gemm_cached() && cached && (!transpose_b || k * n <= std::int64_t{1} << 14))
-    return GemmLibrary::own_loop;
+  if (has_gemm_cached() && cached && (!transpose_b || k * n <= std::int64_t{1} << 14)) return GemmLibrary::own_loop;
   if (m == 1 || n == 1) return GemmLibrary::onednn_sgemm;
   if (transpose_b) return k < 16 && !transpose_a ? GemmLibrary::onednn_sgemm : GemmLibrary::onednn_primitive;
   if (n <= 32 || m * n * k <= std::int64_t{1} << 18) return GemmLibrary::onednn_primitive;

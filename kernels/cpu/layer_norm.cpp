@@ -10,10 +10,13 @@ namespace troupe {
 namespace {
 
 // Rows that are worth a part of their own; nothing is kept of a part, so there may be many.
-std::int64_t grain(NormRows rows) { return std::max<std::int64_t>(1, (std::int64_t{1} << 13) / std::max<std::int64_t>(1, rows.width)); }
+std::int64_t grain(NormRows rows) {
+  return std::max<std::int64_t>(1, (std::int64_t{1} << 13) / std::max<std::int64_t>(1, rows.width));
+}
 
 template <class U>
-void normalise_row(const U* x, std::int64_t width, double epsilon, const U* scale, const U* offset, U* y, U& mean, U& inverse) {
+void normalise_row(const U* x, std::int64_t width, double epsilon, const U* scale, const U* offset, U* y, U& mean,
+                   U& inverse) {
   const U count = static_cast<U>(width);
   const U rounded = sum_of<U>(width, [x](std::int64_t j) { return x[j]; }) / count;
   const U rest = sum_of<U>(width, [=](std::int64_t j) { return x[j] - rounded; });  // what the mean was rounded by
@@ -37,8 +40,8 @@ Shape statistics_shape(const Tensor& x) { return x.shape().sub(0, x.shape().rank
 
 }  // namespace
 
-void layer_norm(Parallelism& parallelism, const Tensor& x, const Tensor& scale, const Tensor& offset, double epsilon, Tensor& y, Tensor& mean,
-                Tensor& inverse_deviation) {
+void layer_norm(Parallelism& parallelism, const Tensor& x, const Tensor& scale, const Tensor& offset, double epsilon,
+                Tensor& y, Tensor& mean, Tensor& inverse_deviation) {
   const NormRows rows = norm_rows("LayerNorm: x", x.shape());
   check_tensor("LayerNorm: y", y, x.dtype(), x.shape());
   dispatch(FloatTypes{}, x.dtype(), [&]<class T>() {
@@ -53,19 +56,21 @@ void layer_norm(Parallelism& parallelism, const Tensor& x, const Tensor& scale, 
       std::fill_n(means, mean.num_elements(), std::numeric_limits<U>::quiet_NaN());
       std::fill_n(inverses, mean.num_elements(), std::numeric_limits<U>::quiet_NaN());
     }
-    parallelism.parallel_for(rows.count, grain(rows), [=, from = x.data<T>(), to = y.mutable_data<T>()](std::int64_t begin, std::int64_t end) {
-      const ScratchArray<U> room(2 * rows.width);
-      U* result = room.data() + rows.width;
-      for (std::int64_t i = begin; i < end; ++i) {
-        normalise_row<U>(widened(from + i * rows.width, rows.width, room.data()), rows.width, epsilon, by, add, result, means[i], inverses[i]);
-        narrowed(result, rows.width, to + i * rows.width);
-      }
-    });
+    parallelism.parallel_for(rows.count, grain(rows),
+                             [=, from = x.data<T>(), to = y.mutable_data<T>()](std::int64_t begin, std::int64_t end) {
+                               const ScratchArray<U> room(2 * rows.width);
+                               U* result = room.data() + rows.width;
+                               for (std::int64_t i = begin; i < end; ++i) {
+                                 normalise_row<U>(widened(from + i * rows.width, rows.width, room.data()), rows.width,
+                                                  epsilon, by, add, result, means[i], inverses[i]);
+                                 narrowed(result, rows.width, to + i * rows.width);
+                               }
+                             });
   });
 }
 
-void layer_norm_grad(Parallelism& parallelism, const Tensor& dy, const Tensor& x, const Tensor& scale, const Tensor& mean,
-                     const Tensor& inverse_deviation, Tensor& dx, Tensor& dscale, Tensor& doffset) {
+void layer_norm_grad(Parallelism& parallelism, const Tensor& dy, const Tensor& x, const Tensor& scale,
+                     const Tensor& mean, const Tensor& inverse_deviation, Tensor& dx, Tensor& dscale, Tensor& doffset) {
   const NormRows rows = norm_rows("LayerNormGrad: x", x.shape());
   check_tensor("LayerNormGrad: dy", dy, x.dtype(), x.shape());
   check_tensor("LayerNormGrad: dx", dx, x.dtype(), x.shape());
@@ -91,14 +96,16 @@ void layer_norm_grad(Parallelism& parallelism, const Tensor& dy, const Tensor& x
       doffset.mutable_data<U>()[j] = static_cast<U>(sums.first(j));
       dscale.mutable_data<U>()[j] = static_cast<U>(sums.second(j));
     }
-    parallelism.parallel_for(rows.count, grain(rows), [=, to = dx.mutable_data<T>()](std::int64_t begin, std::int64_t end) {
-      const ScratchArray<U> room(3 * width);
-      U *dy_row = room.data(), *x_row = dy_row + width, *result = x_row + width;
-      for (std::int64_t i = begin; i < end; ++i) {
-        normalise_row_grad<U>(widened(flows + i * width, width, dy_row), widened(values + i * width, width, x_row), width, by, means[i], inverses[i], result);
-        narrowed(result, width, to + i * width);
-      }
-    });
+    parallelism.parallel_for(
+        rows.count, grain(rows), [=, to = dx.mutable_data<T>()](std::int64_t begin, std::int64_t end) {
+          const ScratchArray<U> room(3 * width);
+          U *dy_row = room.data(), *x_row = dy_row + width, *result = x_row + width;
+          for (std::int64_t i = begin; i < end; ++i) {
+            normalise_row_grad<U>(widened(flows + i * width, width, dy_row), widened(values + i * width, width, x_row),
+                                  width, by, means[i], inverses[i], result);
+            narrowed(result, width, to + i * width);
+          }
+        });
   });
 }
 

@@ -31,14 +31,11 @@ template <class T>
 void multiply(Parallelism& parallelism, MatrixView<T> a, MatrixView<T> b, std::int64_t m, std::int64_t n,
               std::int64_t k, T* out, Finish<T> finish) {
   const GemmParts parts = gemm_parts(m, n, k);
-  const auto count = [](std::int64_t length, std::int64_t step) {
-    return step == 0 ? 0 : (length + step - 1) / step;
-  };
+  const auto count = [](std::int64_t length, std::int64_t step) { return step == 0 ? 0 : (length + step - 1) / step; };
   const std::int64_t columns = count(n, parts.column_step);
   parallelism.parallel_for(count(m, parts.row_step) * columns, 1, [&](std::int64_t part, std::int64_t) {
     const std::int64_t top = part / columns * parts.row_step, left = part % columns * parts.column_step;
-    const std::int64_t height = std::min(parts.row_step, m - top),
-                       width = std::min(parts.column_step, n - left);
+    const std::int64_t height = std::min(parts.row_step, m - top), width = std::min(parts.column_step, n - left);
     MatrixView<T> rows = a, cols = b;
     rows.data += rows.transposed ? top : top * rows.stride;
     cols.data += cols.transposed ? left * cols.stride : left;
@@ -50,8 +47,8 @@ void multiply(Parallelism& parallelism, MatrixView<T> a, MatrixView<T> b, std::i
 }
 
 template <class T>
-void matmul_typed(Parallelism& parallelism, const Tensor& a, const Tensor& b, MatMulOptions options,
-                  Tensor& out, const Tensor* bias) {
+void matmul_typed(Parallelism& parallelism, const Tensor& a, const Tensor& b, MatMulOptions options, Tensor& out,
+                  const Tensor* bias) {
   Finish<T> finish;
   if (bias) finish = {bias->data<T>(), options.activation};
   multiply<T>(parallelism, {a.data<T>(), a.shape()[1], options.transpose_a},
@@ -61,8 +58,8 @@ void matmul_typed(Parallelism& parallelism, const Tensor& a, const Tensor& b, Ma
 
 // f16, and bf16 where the CPU cannot multiply it: the product of floats, rounded.
 template <class T>
-void matmul_narrow(Parallelism& parallelism, const Tensor& a, const Tensor& b, MatMulOptions options,
-                   Tensor& out, const Tensor* bias) {
+void matmul_narrow(Parallelism& parallelism, const Tensor& a, const Tensor& b, MatMulOptions options, Tensor& out,
+                   const Tensor* bias) {
   const ScratchArray<float> left(a.num_elements()), right(b.num_elements()), product(out.num_elements());
   convert_elements(parallelism, a.data<T>(), left.data(), a.num_elements());
   convert_elements(parallelism, b.data<T>(), right.data(), b.num_elements());
@@ -74,8 +71,8 @@ void matmul_narrow(Parallelism& parallelism, const Tensor& a, const Tensor& b, M
 }
 
 // `bias` may be null.
-void matmul(Parallelism& parallelism, const Tensor& a, const Tensor& b, const Tensor* bias,
-            MatMulOptions options, Tensor& out) {
+void matmul(Parallelism& parallelism, const Tensor& a, const Tensor& b, const Tensor* bias, MatMulOptions options,
+            Tensor& out) {
   check_tensor("MatMul: b", b, a.dtype(), b.shape());
   check_tensor("MatMul: the output", out, a.dtype(),
                matmul_shape(a.shape(), b.shape(), options.transpose_a, options.transpose_b));
@@ -104,8 +101,7 @@ Kernel make_product(MatMulOptions options, bool fused) {
   return [options, fused](KernelContext& ctx) {
     const Tensor& a = ctx.input(0);
     const Tensor& b = ctx.input(1);
-    Tensor out =
-        ctx.allocate(a.dtype(), matmul_shape(a.shape(), b.shape(), options.transpose_a, options.transpose_b));
+    Tensor out = ctx.allocate(a.dtype(), matmul_shape(a.shape(), b.shape(), options.transpose_a, options.transpose_b));
     matmul(ctx.parallelism(), a, b, fused ? &ctx.input(2) : nullptr, options, out);
     ctx.set_output(0, std::move(out));
   };
@@ -131,10 +127,8 @@ void matmul(Parallelism& parallelism, const Tensor& a, const Tensor& b, bool tra
 }
 
 void register_linear_kernels(KernelRegistry& registry) {
-  registry.add({"MatMul",
-                "CPU",
-                {DType::f32, DType::f64, DType::f16, DType::bf16, DType::i32, DType::i64},
-                make_matmul});
+  registry.add(
+      {"MatMul", "CPU", {DType::f32, DType::f64, DType::f16, DType::bf16, DType::i32, DType::i64}, make_matmul});
   registry.add({"FusedMatMul", "CPU", {DType::f32, DType::f64, DType::f16, DType::bf16}, make_fused_matmul});
 }
 

@@ -16,16 +16,14 @@
 namespace troupe {
 
 inline void widen(const BFloat16* from, float* to, std::int64_t count) {
-  for (std::int64_t i = 0; i < count; ++i)
-    to[i] = std::bit_cast<float>(static_cast<std::uint32_t>(from[i].bits) << 16);
+  for (std::int64_t i = 0; i < count; ++i) to[i] = std::bit_cast<float>(static_cast<std::uint32_t>(from[i].bits) << 16);
 }
 
 inline void narrow(const float* from, BFloat16* to, std::int64_t count) {
   for (std::int64_t i = 0; i < count; ++i) {
     const auto raw = std::bit_cast<std::uint32_t>(from[i]);
     const std::uint32_t rounded = (raw + 0x7fffu + ((raw >> 16) & 1u)) >> 16;
-    to[i].bits =
-        static_cast<std::uint16_t>((raw & 0x7fffffffu) > 0x7f800000u ? (raw >> 16) | 0x40u : rounded);
+    to[i].bits = static_cast<std::uint16_t>((raw & 0x7fffffffu) > 0x7f800000u ? (raw >> 16) | 0x40u : rounded);
   }
 }
 
@@ -47,8 +45,7 @@ inline void narrow(const float* from, Half* to, std::int64_t count) {
     const __m128i rounded = _mm256_cvtps_ph(_mm256_loadu_ps(from + i), _MM_FROUND_TO_NEAREST_INT);
     _mm_storeu_si128(reinterpret_cast<__m128i*>(to + i), rounded);
     for (std::int64_t j = i; j < i + 8; ++j)  // the instruction keeps what a NaN carries, Half() does not
-      if ((to[j].bits & 0x7fffu) > 0x7c00u)
-        to[j].bits = static_cast<std::uint16_t>((to[j].bits & 0x8000u) | 0x7e00u);
+      if ((to[j].bits & 0x7fffu) > 0x7c00u) to[j].bits = static_cast<std::uint16_t>((to[j].bits & 0x8000u) | 0x7e00u);
   }
 #endif
   for (; i < count; ++i) to[i] = Half(from[i]);

@@ -9,8 +9,7 @@ namespace {
 
 template <class Types, class Op>
 void add_binary(KernelRegistry& registry, const std::string& name, Types types, Op op) {
-  add_kernels(registry, name, types,
-              [op]<class T>(KernelContext& context) { run_binary<T, T>(context, op); });
+  add_kernels(registry, name, types, [op]<class T>(KernelContext& context) { run_binary<T, T>(context, op); });
 }
 
 // Division and Pow of integers are not defined for every operand.
@@ -19,16 +18,15 @@ void check_divisor(const Tensor& a, const Tensor& b) {
   if (broadcast(a.shape(), b.shape()).num_elements() == 0) return;
   const auto values = b.values<T>();
   if (const auto it = std::ranges::find(values, T{0}); it != values.end())
-    invalid_argument("integer division by zero: divisor {} of {} is 0", it - values.begin(),
-                     b.shape().to_string());
+    invalid_argument("integer division by zero: divisor {} of {} is 0", it - values.begin(), b.shape().to_string());
 }
 
 template <class T>
 void check_exponent(const Tensor& b) {
   const auto values = b.values<T>();
   if (const auto it = std::ranges::find_if(values, [](T x) { return x < 0; }); it != values.end())
-    invalid_argument("integer power: exponent {} of {} is negative ({})", it - values.begin(),
-                     b.shape().to_string(), *it);
+    invalid_argument("integer power: exponent {} of {} is negative ({})", it - values.begin(), b.shape().to_string(),
+                     *it);
 }
 
 }  // namespace

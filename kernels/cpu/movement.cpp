@@ -56,13 +56,12 @@ void copy_part(const CopyLoops& loops, const E* source, E* target, std::int64_t 
 }
 
 template <class E>
-void copy_all(Parallelism& parallelism, const CopyLoops& loops, const std::byte* source,
-              std::int64_t source_offset, std::byte* target, std::int64_t target_offset) {
+void copy_all(Parallelism& parallelism, const CopyLoops& loops, const std::byte* source, std::int64_t source_offset,
+              std::byte* target, std::int64_t target_offset) {
   const E* from = reinterpret_cast<const E*>(source) + source_offset;
   E* to = reinterpret_cast<E*>(target) + target_offset;
-  parallelism.parallel_for(loops.total, kCopyGrain, [&](std::int64_t begin, std::int64_t end) {
-    copy_part(loops, from, to, begin, end);
-  });
+  parallelism.parallel_for(loops.total, kCopyGrain,
+                           [&](std::int64_t begin, std::int64_t end) { copy_part(loops, from, to, begin, end); });
 }
 
 }  // namespace

@@ -30,7 +30,8 @@ Kernel make_batch_norm_inference(const KernelInit& init) {
   return [epsilon = init.attributes.real("epsilon"), relu = has_relu(init.attributes)](KernelContext& ctx) {
     const Tensor& x = ctx.input(0);
     Tensor y = ctx.allocate(x.dtype(), x.shape());
-    batch_norm_inference(ctx.parallelism(), x, {ctx.input(1), ctx.input(2), relu}, ctx.input(3), ctx.input(4), epsilon, y);
+    batch_norm_inference(ctx.parallelism(), x, {ctx.input(1), ctx.input(2), relu}, ctx.input(3), ctx.input(4), epsilon,
+                         y);
     ctx.set_output(0, std::move(y));
   };
 }
@@ -48,7 +49,8 @@ Kernel make_batch_norm_grad(const KernelInit& init) {
     const Shape channels = channels_shape(x.shape());
     Tensor dx = ctx.allocate(x.dtype(), x.shape());
     Tensor dscale = ctx.allocate(own_type(x), channels), doffset = ctx.allocate(own_type(x), channels);
-    batch_norm_grad(ctx.parallelism(), ctx.input(0), x, {ctx.input(2), ctx.input(3), relu}, ctx.input(4), ctx.input(5), dx, dscale, doffset);
+    batch_norm_grad(ctx.parallelism(), ctx.input(0), x, {ctx.input(2), ctx.input(3), relu}, ctx.input(4), ctx.input(5),
+                    dx, dscale, doffset);
     set_gradients(ctx, std::move(dx), std::move(dscale), std::move(doffset));
   };
 }
@@ -57,7 +59,8 @@ Kernel make_layer_norm(const KernelInit& init) {
   return [epsilon = init.attributes.real("epsilon")](KernelContext& ctx) {
     const Tensor& x = ctx.input(0);
     const Shape rows = rows_shape(x.shape());
-    Tensor y = ctx.allocate(x.dtype(), x.shape()), mean = ctx.allocate(own_type(x), rows), inverse = ctx.allocate(own_type(x), rows);
+    Tensor y = ctx.allocate(x.dtype(), x.shape()), mean = ctx.allocate(own_type(x), rows),
+           inverse = ctx.allocate(own_type(x), rows);
     layer_norm(ctx.parallelism(), x, ctx.input(1), ctx.input(2), epsilon, y, mean, inverse);
     ctx.set_output(0, std::move(y));
     ctx.set_output(1, std::move(mean));

@@ -1,4 +1,5 @@
-// What kernels of normalisation share: a tensor as rows along its last dimension, and rows as what arithmetic happens in.
+// What kernels of normalisation share: a tensor as rows along its last dimension, and rows as what arithmetic happens
+// in.
 #pragma once
 
 #include <algorithm>
@@ -17,8 +18,11 @@ struct NormRows {
   std::int64_t count = 0;
   std::int64_t width = 0;
 
-  // Rows whose sums are accumulated together: few enough for short sums, enough for what is kept of each block to be little.
-  std::int64_t block() const { return std::clamp<std::int64_t>((std::int64_t{1} << 15) / std::max<std::int64_t>(1, width), 64, 512); }
+  // Rows whose sums are accumulated together: few enough for short sums, enough for what is kept of each block to be
+  // little.
+  std::int64_t block() const {
+    return std::clamp<std::int64_t>((std::int64_t{1} << 15) / std::max<std::int64_t>(1, width), 64, 512);
+  }
   std::int64_t blocks() const { return (count + block() - 1) / block(); }
 };
 
@@ -63,8 +67,8 @@ void add_to(const U* __restrict values, std::int64_t count, U* __restrict sums) 
   for (std::int64_t j = 0; j < count; ++j) sums[j] += values[j];
 }
 
-// Two sums over the rows for each column: [first, second][column]. add(i, room, sums) adds row i to sums of U, [first, second][column];
-// `room` is for it, of as many rows. Blocks are summed in U, and added in order.
+// Two sums over the rows for each column: [first, second][column]. add(i, room, sums) adds row i to sums of U, [first,
+// second][column]; `room` is for it, of as many rows. Blocks are summed in U, and added in order.
 template <class U, class Add>
 class ColumnSums {
  public:

@@ -57,8 +57,7 @@ void max_of_four(const T* __restrict top, const T* __restrict bottom, std::int64
 // Writes dx where give_to_maximum adds to it: windows must not overlap.
 template <class T>
 void give_to_first_of_four(const T* __restrict top, const T* __restrict bottom, const T* __restrict y,
-                           const T* __restrict dy, std::int64_t n, T* __restrict dx_top,
-                           T* __restrict dx_bottom) {
+                           const T* __restrict dy, std::int64_t n, T* __restrict dx_top, T* __restrict dx_bottom) {
   const auto take = [](T x, T maximum, T& left) {
     const bool hit = (x == maximum) | (x != x);
     const T given = hit ? left : T{0};
@@ -76,26 +75,26 @@ void give_to_first_of_four(const T* __restrict top, const T* __restrict bottom, 
 
 template <class T>
 void max_image(const PoolGeometry& g, const T* x, T* y) {
-  for_each_window(
-      g, [&](std::int64_t at, std::int64_t top, std::int64_t bottom, std::int64_t left, std::int64_t right) {
-        if (bottom - top == 2 && right - left == 2)
-          return max_of_four(x + g.pixel(top, left), x + g.pixel(top + 1, left), g.channels, y + at);
-        std::copy_n(x + g.pixel(top, left), g.channels, y + at);
-        for (std::int64_t i = top; i < bottom; ++i)
-          for (std::int64_t j = left; j < right; ++j) take_larger(x + g.pixel(i, j), y + at, g.channels);
-      });
+  for_each_window(g,
+                  [&](std::int64_t at, std::int64_t top, std::int64_t bottom, std::int64_t left, std::int64_t right) {
+                    if (bottom - top == 2 && right - left == 2)
+                      return max_of_four(x + g.pixel(top, left), x + g.pixel(top + 1, left), g.channels, y + at);
+                    std::copy_n(x + g.pixel(top, left), g.channels, y + at);
+                    for (std::int64_t i = top; i < bottom; ++i)
+                      for (std::int64_t j = left; j < right; ++j) take_larger(x + g.pixel(i, j), y + at, g.channels);
+                  });
 }
 
 template <class T>
 void avg_image(const PoolGeometry& g, const T* x, T* y) {
-  for_each_window(
-      g, [&](std::int64_t at, std::int64_t top, std::int64_t bottom, std::int64_t left, std::int64_t right) {
-        std::fill_n(y + at, g.channels, T{0});
-        for (std::int64_t i = top; i < bottom; ++i)
-          for (std::int64_t j = left; j < right; ++j) add(x + g.pixel(i, j), y + at, g.channels);
-        const auto count = static_cast<T>((bottom - top) * (right - left));
-        for (std::int64_t c = 0; c < g.channels; ++c) y[at + c] /= count;
-      });
+  for_each_window(g,
+                  [&](std::int64_t at, std::int64_t top, std::int64_t bottom, std::int64_t left, std::int64_t right) {
+                    std::fill_n(y + at, g.channels, T{0});
+                    for (std::int64_t i = top; i < bottom; ++i)
+                      for (std::int64_t j = left; j < right; ++j) add(x + g.pixel(i, j), y + at, g.channels);
+                    const auto count = static_cast<T>((bottom - top) * (right - left));
+                    for (std::int64_t c = 0; c < g.channels; ++c) y[at + c] /= count;
+                  });
 }
 
 // Do windows of 2 x 2 and no others cover every element once?
@@ -109,40 +108,38 @@ bool tiled_by_two(const PoolGeometry& g) {
 template <class T>
 void max_grad_image(const PoolGeometry& g, const T* x, const T* y, const T* dy, T* dx) {
   if (tiled_by_two(g))
-    return for_each_window(
-        g, [&](std::int64_t at, std::int64_t top, std::int64_t, std::int64_t left, std::int64_t) {
-          const std::int64_t upper = g.pixel(top, left), lower = g.pixel(top + 1, left);
-          give_to_first_of_four(x + upper, x + lower, y + at, dy + at, g.channels, dx + upper, dx + lower);
-        });
+    return for_each_window(g, [&](std::int64_t at, std::int64_t top, std::int64_t, std::int64_t left, std::int64_t) {
+      const std::int64_t upper = g.pixel(top, left), lower = g.pixel(top + 1, left);
+      give_to_first_of_four(x + upper, x + lower, y + at, dy + at, g.channels, dx + upper, dx + lower);
+    });
   std::fill_n(dx, g.image_size(), T{0});
   const ScratchArray<T> rest(g.channels);
-  for_each_window(
-      g, [&](std::int64_t at, std::int64_t top, std::int64_t bottom, std::int64_t left, std::int64_t right) {
-        std::copy_n(dy + at, g.channels, rest.data());
-        for (std::int64_t i = top; i < bottom; ++i)
-          for (std::int64_t j = left; j < right; ++j)
-            give_to_maximum(x + g.pixel(i, j), y + at, rest.data(), dx + g.pixel(i, j), g.channels);
-      });
+  for_each_window(g,
+                  [&](std::int64_t at, std::int64_t top, std::int64_t bottom, std::int64_t left, std::int64_t right) {
+                    std::copy_n(dy + at, g.channels, rest.data());
+                    for (std::int64_t i = top; i < bottom; ++i)
+                      for (std::int64_t j = left; j < right; ++j)
+                        give_to_maximum(x + g.pixel(i, j), y + at, rest.data(), dx + g.pixel(i, j), g.channels);
+                  });
 }
 
 template <class T>
 void avg_grad_image(const PoolGeometry& g, const T* dy, T* dx) {
   std::fill_n(dx, g.image_size(), T{0});
   const ScratchArray<T> share(g.channels);
-  for_each_window(
-      g, [&](std::int64_t at, std::int64_t top, std::int64_t bottom, std::int64_t left, std::int64_t right) {
-        const auto count = static_cast<T>((bottom - top) * (right - left));
-        for (std::int64_t c = 0; c < g.channels; ++c) share[c] = dy[at + c] / count;
-        for (std::int64_t i = top; i < bottom; ++i)
-          for (std::int64_t j = left; j < right; ++j) add(share.data(), dx + g.pixel(i, j), g.channels);
-      });
+  for_each_window(g,
+                  [&](std::int64_t at, std::int64_t top, std::int64_t bottom, std::int64_t left, std::int64_t right) {
+                    const auto count = static_cast<T>((bottom - top) * (right - left));
+                    for (std::int64_t c = 0; c < g.channels; ++c) share[c] = dy[at + c] / count;
+                    for (std::int64_t i = top; i < bottom; ++i)
+                      for (std::int64_t j = left; j < right; ++j) add(share.data(), dx + g.pixel(i, j), g.channels);
+                  });
 }
 
 // Calls image(i) for every image.
 template <class Fn>
 void for_images(Parallelism& parallelism, const PoolGeometry& g, Fn image) {
-  const std::int64_t grain =
-      std::max<std::int64_t>(1, kPartElements / std::max<std::int64_t>(1, g.image_size()));
+  const std::int64_t grain = std::max<std::int64_t>(1, kPartElements / std::max<std::int64_t>(1, g.image_size()));
   parallelism.parallel_for(g.batch, grain, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) image(i);
   });

@@ -18,8 +18,7 @@ using Lanes = std::array<T, kLanes<T>>;
 template <class T>
 Lanes<T> uniform_lanes(const PhiloxBlock& block) {
   if constexpr (std::is_same_v<T, float>)
-    return {uniform_float(block[0]), uniform_float(block[1]), uniform_float(block[2]),
-            uniform_float(block[3])};
+    return {uniform_float(block[0]), uniform_float(block[1]), uniform_float(block[2]), uniform_float(block[3])};
   else
     return {uniform_double(block[0], block[1]), uniform_double(block[2], block[3])};
 }
@@ -75,8 +74,7 @@ void fill_uniform(Parallelism& parallelism, const PhiloxStream& stream, std::spa
 }
 
 template <class T>
-void fill_normal(Parallelism& parallelism, const PhiloxStream& stream, std::span<T> out, T mean,
-                 T deviation) {
+void fill_normal(Parallelism& parallelism, const PhiloxStream& stream, std::span<T> out, T mean, T deviation) {
   fill_blocks<T>(
       parallelism, std::ssize(out), [&](std::uint64_t b) { return normal_lanes<T>(stream.block(b)); },
       [=](std::int64_t i, T z) { out[static_cast<std::size_t>(i)] = mean + deviation * z; });
@@ -118,8 +116,7 @@ Kernel make_fill(const KernelInit& init, Fill<T> fill, T first, T second) {
 
 template <class T>
 Kernel make_uniform(const KernelInit& init) {
-  const T low = static_cast<T>(init.attributes.real("minval")),
-          high = static_cast<T>(init.attributes.real("maxval"));
+  const T low = static_cast<T>(init.attributes.real("minval")), high = static_cast<T>(init.attributes.real("maxval"));
   if (!(low < high)) invalid_argument("'{}': minval {} is not below maxval {}", init.node_name, low, high);
   return make_fill<T>(init, fill_uniform<T>, low, high);
 }
@@ -128,8 +125,7 @@ Kernel make_uniform(const KernelInit& init) {
 template <class T>
 Kernel make_dropout(const KernelInit& init) {
   const double rate = init.attributes.real("rate");
-  if (!(rate >= 0 && rate < 1))
-    invalid_argument("'{}': the dropout rate {} is not in [0, 1)", init.node_name, rate);
+  if (!(rate >= 0 && rate < 1)) invalid_argument("'{}': the dropout rate {} is not in [0, 1)", init.node_name, rate);
   return [rate = static_cast<T>(rate), keep = static_cast<T>(1 / (1 - rate)),
           seed = init.attributes.integer("seed")](KernelContext& context) {
     const Shape shape = context.input(0).shape();
@@ -139,8 +135,7 @@ Kernel make_dropout(const KernelInit& init) {
     T *m = mask.mutable_data<T>(), *to = y.mutable_data<T>();
     const PhiloxStream stream = random_stream(context.random_key(), random_node(context.node_hash(), seed));
     fill_blocks<T>(
-        context.parallelism(), mask.num_elements(),
-        [&](std::uint64_t b) { return uniform_lanes<T>(stream.block(b)); },
+        context.parallelism(), mask.num_elements(), [&](std::uint64_t b) { return uniform_lanes<T>(stream.block(b)); },
         [=](std::int64_t i, T u) {
           m[i] = u < rate ? T{0} : keep;
           to[i] = x[i] * m[i];
@@ -164,8 +159,7 @@ void register_random_kernels(KernelRegistry& registry) {
     return make_fill<T>(init, fill_truncated_normal<T>, static_cast<T>(init.attributes.real("mean")),
                         static_cast<T>(init.attributes.real("stddev")));
   });
-  add_factories(registry, "Dropout", types,
-                []<class T>(const KernelInit& init) { return make_dropout<T>(init); });
+  add_factories(registry, "Dropout", types, []<class T>(const KernelInit& init) { return make_dropout<T>(init); });
 }
 
 }  // namespace troupe

@@ -21,7 +21,6 @@ void fill_normal(Parallelism& parallelism, const PhiloxStream& stream, std::span
 // Normal, but no further than two deviations from the mean. Value j of block b that would be is drawn again
 // as value j of block b + k * 2^48, k = 1, 2, ...
 template <class T>
-void fill_truncated_normal(Parallelism& parallelism, const PhiloxStream& stream, std::span<T> out, T mean,
-                           T deviation);
+void fill_truncated_normal(Parallelism& parallelism, const PhiloxStream& stream, std::span<T> out, T mean, T deviation);
 
 }  // namespace troupe

@@ -17,11 +17,9 @@ std::int64_t range_count(T start, T limit, T delta) {
   if constexpr (std::is_integral_v<T>) {
     if (delta > 0 ? start >= limit : start <= limit) return 0;
     // Unsigned: the distance of two i64 may not fit one.
-    const std::uint64_t distance =
-        delta > 0 ? static_cast<std::uint64_t>(limit) - static_cast<std::uint64_t>(start)
-                  : static_cast<std::uint64_t>(start) - static_cast<std::uint64_t>(limit);
-    const std::uint64_t step =
-        delta > 0 ? static_cast<std::uint64_t>(delta) : 0 - static_cast<std::uint64_t>(delta);
+    const std::uint64_t distance = delta > 0 ? static_cast<std::uint64_t>(limit) - static_cast<std::uint64_t>(start)
+                                             : static_cast<std::uint64_t>(start) - static_cast<std::uint64_t>(limit);
+    const std::uint64_t step = delta > 0 ? static_cast<std::uint64_t>(delta) : 0 - static_cast<std::uint64_t>(delta);
     const std::uint64_t count = (distance - 1) / step + 1;
     if (count > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()))
       invalid_argument("Range: too many elements");

@@ -48,8 +48,7 @@ ReducePlan plan_reduce(std::span<const ReduceDim> dims) {
   return plan;
 }
 
-Tensor reduce(Device& device, Reduction kind, const Tensor& x, std::span<const ReduceDim> dims,
-              const Shape& shape) {
+Tensor reduce(Device& device, Reduction kind, const Tensor& x, std::span<const ReduceDim> dims, const Shape& shape) {
   Tensor out = device.allocator().tensor(x.dtype(), shape);
   std::int64_t terms = 1;
   for (const ReduceDim& d : dims)
@@ -112,8 +111,7 @@ Tensor sum_to(Device& device, const Tensor& x, const Shape& shape) {
   return reduce(device, Reduction::sum, x, dims, shape);
 }
 
-Tensor tile_grad(Device& device, const Tensor& dy, const Shape& shape,
-                 std::span<const std::int64_t> multiples) {
+Tensor tile_grad(Device& device, const Tensor& dy, const Shape& shape, std::span<const std::int64_t> multiples) {
   bool fits = dy.shape().rank() == shape.rank() && std::ssize(multiples) == shape.rank();
   ReduceDims dims;
   for (int d = 0; fits && d < shape.rank(); ++d) {
@@ -131,10 +129,8 @@ namespace {
 
 void add_reduction(KernelRegistry& registry, const std::string& name, Reduction kind) {
   add_factories(registry, name, RealTypes{}, [kind]<class T>(const KernelInit& init) -> Kernel {
-    return [kind, axes = init.attributes.integers("axes"),
-            keep_dims = init.attributes.boolean("keep_dims")](KernelContext& c) {
-      c.set_output(0, reduce_axes(c.device(), kind, c.input(0), axes, keep_dims));
-    };
+    return [kind, axes = init.attributes.integers("axes"), keep_dims = init.attributes.boolean("keep_dims")](
+               KernelContext& c) { c.set_output(0, reduce_axes(c.device(), kind, c.input(0), axes, keep_dims)); };
   });
 }
 
@@ -153,9 +149,8 @@ void register_reduce_kernels(KernelRegistry& registry) {
       c.set_output(0, arg_max(c.device(), c.input(0), axis));
     };
   });
-  add_kernels(registry, "SumToLike", RealTypes{}, []<class T>(KernelContext& c) {
-    c.set_output(0, sum_to(c.device(), c.input(0), c.input(1).shape()));
-  });
+  add_kernels(registry, "SumToLike", RealTypes{},
+              []<class T>(KernelContext& c) { c.set_output(0, sum_to(c.device(), c.input(0), c.input(1).shape())); });
   add_factories(registry, "TileGrad", RealTypes{}, []<class T>(const KernelInit& init) -> Kernel {
     return [multiples = init.attributes.integers("multiples")](KernelContext& c) {
       c.set_output(0, tile_grad(c.device(), c.input(0), c.input(1).shape(), multiples));

@@ -24,20 +24,17 @@ inline constexpr std::size_t kMaxReduceDims = 2 * kMaxRank;
 // Reduces x, whose elements lie as `dims` says (at most kMaxReduceDims), to a tensor of `shape`, which has the elements
 // of the kept dimensions. Integers: sums wrap modulo 2^bits, means round towards zero. The sum of nothing is
 // 0, its mean NaN. Throws invalid_argument for max and min of nothing and the mean of no integers.
-Tensor reduce(Device& device, Reduction kind, const Tensor& x, std::span<const ReduceDim> dims,
-              const Shape& shape);
+Tensor reduce(Device& device, Reduction kind, const Tensor& x, std::span<const ReduceDim> dims, const Shape& shape);
 
 // Over these axes; over all if there are none. Reduced dimensions stay as 1 with `keep_dims`.
-Tensor reduce_axes(Device& device, Reduction kind, const Tensor& x, std::span<const std::int64_t> axes,
-                   bool keep_dims);
+Tensor reduce_axes(Device& device, Reduction kind, const Tensor& x, std::span<const std::int64_t> axes, bool keep_dims);
 
 // The sum of x over what broadcasting `shape` to the shape of x added. Throws invalid_argument if that is no
 // broadcast.
 Tensor sum_to(Device& device, const Tensor& x, const Shape& shape);
 
 // The gradient of tile(): the sum of dy over the copies of each element of `shape`.
-Tensor tile_grad(Device& device, const Tensor& dy, const Shape& shape,
-                 std::span<const std::int64_t> multiples);
+Tensor tile_grad(Device& device, const Tensor& dy, const Shape& shape, std::span<const std::int64_t> multiples);
 
 // Index (i64) of the first greatest element along an axis; NaN is greatest. Throws invalid_argument if the
 // axis is empty.

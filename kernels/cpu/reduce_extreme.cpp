@@ -36,8 +36,8 @@ bool is_nan(T x) {
 
 // x lies as [outer, size, inner]; results as [outer, inner].
 template <class T>
-void arg_max_all(Parallelism& parallelism, const T* x, std::int64_t* out, std::int64_t outer,
-                 std::int64_t size, std::int64_t inner) {
+void arg_max_all(Parallelism& parallelism, const T* x, std::int64_t* out, std::int64_t outer, std::int64_t size,
+                 std::int64_t inner) {
   const std::int64_t grain = std::max<std::int64_t>(kReduceChunk / size, 1);
   parallelism.parallel_for(outer * inner, grain, [=](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
@@ -58,8 +58,7 @@ void arg_max_all(Parallelism& parallelism, const T* x, std::int64_t* out, std::i
 
 }  // namespace
 
-void reduce_extremes(Parallelism& parallelism, const ReducePlan& plan, const Tensor& x, Tensor& out,
-                     bool greatest) {
+void reduce_extremes(Parallelism& parallelism, const ReducePlan& plan, const Tensor& x, Tensor& out, bool greatest) {
   dispatch(RealTypes{}, x.dtype(), [&]<class T>() {
     if (greatest)
       run_reduce(parallelism, Extreme<T, MaximumOp>{}, plan, x.data<T>(), out.mutable_data<T>());
@@ -71,14 +70,13 @@ void reduce_extremes(Parallelism& parallelism, const ReducePlan& plan, const Ten
 Tensor arg_max(Device& device, const Tensor& x, std::int64_t axis_attribute) {
   const int axis = checked_axis(axis_attribute, x.shape().rank());
   const std::int64_t size = x.shape().dim(axis);
-  if (size == 0)
-    invalid_argument("ArgMax over dimension {} of {}, which is empty", axis, x.shape().to_string());
+  if (size == 0) invalid_argument("ArgMax over dimension {} of {}, which is empty", axis, x.shape().to_string());
   Tensor out = device.allocator().tensor(DType::i64, x.shape().without(axis));
   if (out.num_elements() == 0) return out;
   const std::int64_t inner = x.shape().sub(axis + 1, x.shape().rank()).num_elements();
   dispatch(RealTypes{}, x.dtype(), [&]<class T>() {
-    arg_max_all(device.parallelism(), x.data<T>(), out.mutable_data<std::int64_t>(),
-                out.num_elements() / inner, size, inner);
+    arg_max_all(device.parallelism(), x.data<T>(), out.mutable_data<std::int64_t>(), out.num_elements() / inner, size,
+                inner);
   });
   return out;
 }

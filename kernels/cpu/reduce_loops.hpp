@@ -33,9 +33,9 @@ struct ReducePlan {
     std::array<Loop, kMaxReduceDims> all;
     std::size_t count = 0;
   };
-  Loops kept;     // but the innermost dimension
-  Loops reduced;  // but the innermost dimension
-  std::int64_t inner = 1;     // size of the innermost dimension
+  Loops kept;              // but the innermost dimension
+  Loops reduced;           // but the innermost dimension
+  std::int64_t inner = 1;  // size of the innermost dimension
   bool inner_reduced = true;
   std::int64_t kept_count = 1;     // product of `kept`
   std::int64_t reduced_count = 1;  // product of `reduced`
@@ -97,16 +97,15 @@ void reduce_inner(Parallelism& parallelism, const R& reducer, const ReducePlan& 
   if (chunks == 1) return;
   for (std::int64_t o = 0; o < plan.kept_count; ++o) {
     Acc total = reducer.acc();
-    for (std::int64_t c = 0; c < chunks; ++c)
-      total = reducer.merge(total, partial[o * chunks + c]);
+    for (std::int64_t c = 0; c < chunks; ++c) total = reducer.merge(total, partial[o * chunks + c]);
     out[o] = reducer.finish(total);
   }
 }
 
 // Rows [begin, end) of a tile of columns, into totals.
 template <class R, class T>
-void reduce_tile(const R& reducer, const ReducePlan& plan, const T* x, std::int64_t columns,
-                 std::int64_t begin, std::int64_t end, typename R::Acc* totals) {
+void reduce_tile(const R& reducer, const ReducePlan& plan, const T* x, std::int64_t columns, std::int64_t begin,
+                 std::int64_t end, typename R::Acc* totals) {
   std::array<typename R::Lane, kReduceTile> lanes;
   for (std::int64_t first = begin; first < end; first += kReduceRows) {
     std::fill_n(lanes.begin(), columns, reducer.lane());
@@ -116,8 +115,7 @@ void reduce_tile(const R& reducer, const ReducePlan& plan, const T* x, std::int6
 #pragma GCC ivdep
       for (std::int64_t k = 0; k < columns; ++k) to[k] = reducer.step(to[k], from[k]);
     }
-    for (std::int64_t k = 0; k < columns; ++k)
-      totals[k] = reducer.merge(totals[k], lanes[static_cast<std::size_t>(k)]);
+    for (std::int64_t k = 0; k < columns; ++k) totals[k] = reducer.merge(totals[k], lanes[static_cast<std::size_t>(k)]);
   }
 }
 
@@ -132,24 +130,21 @@ void reduce_outer(Parallelism& parallelism, const R& reducer, const ReducePlan& 
   const ScratchArray<Acc> partial(chunks > 1 ? plan.kept_count * chunks * plan.inner : 0);
   const std::int64_t per_unit = width * std::clamp<std::int64_t>(plan.reduced_count, 1, chunk_rows);
   const std::int64_t grain = std::max<std::int64_t>(kReduceChunk / per_unit, 1);
-  parallelism.parallel_for(
-      plan.kept_count * tiles * chunks, grain, [&](std::int64_t begin, std::int64_t end) {
-        std::array<Acc, kReduceTile> totals;
-        for (std::int64_t unit = begin; unit < end; ++unit) {
-          const std::int64_t chunk = unit % chunks, tile = unit / chunks % tiles, o = unit / chunks / tiles;
-          const std::int64_t column = tile * kReduceTile,
-                             columns = std::min(kReduceTile, plan.inner - column);
-          std::fill_n(totals.begin(), columns, reducer.acc());
-          reduce_tile(reducer, plan, x + loop_offset(plan.kept, o) + column, columns, chunk * chunk_rows,
-                      std::min((chunk + 1) * chunk_rows, plan.reduced_count), totals.data());
-          if (chunks == 1)
-            for (std::int64_t k = 0; k < columns; ++k)
-              out[o * plan.inner + column + k] = reducer.finish(totals[static_cast<std::size_t>(k)]);
-          else
-            std::copy_n(totals.begin(), columns,
-                        partial.data() + (o * chunks + chunk) * plan.inner + column);
-        }
-      });
+  parallelism.parallel_for(plan.kept_count * tiles * chunks, grain, [&](std::int64_t begin, std::int64_t end) {
+    std::array<Acc, kReduceTile> totals;
+    for (std::int64_t unit = begin; unit < end; ++unit) {
+      const std::int64_t chunk = unit % chunks, tile = unit / chunks % tiles, o = unit / chunks / tiles;
+      const std::int64_t column = tile * kReduceTile, columns = std::min(kReduceTile, plan.inner - column);
+      std::fill_n(totals.begin(), columns, reducer.acc());
+      reduce_tile(reducer, plan, x + loop_offset(plan.kept, o) + column, columns, chunk * chunk_rows,
+                  std::min((chunk + 1) * chunk_rows, plan.reduced_count), totals.data());
+      if (chunks == 1)
+        for (std::int64_t k = 0; k < columns; ++k)
+          out[o * plan.inner + column + k] = reducer.finish(totals[static_cast<std::size_t>(k)]);
+      else
+        std::copy_n(totals.begin(), columns, partial.data() + (o * chunks + chunk) * plan.inner + column);
+    }
+  });
   if (chunks == 1) return;
   for (std::int64_t o = 0; o < plan.kept_count; ++o)
     for (std::int64_t k = 0; k < plan.inner; ++k) {
@@ -169,11 +164,8 @@ void run_reduce(Parallelism& parallelism, const R& reducer, const ReducePlan& pl
 }
 
 // One per file: reduce() calls these. `out` has at least one element. `divisor` divides the sums.
-void reduce_sums(Parallelism& parallelism, const ReducePlan& plan, const Tensor& x, Tensor& out,
-                 double divisor);
-void reduce_square_sums(Parallelism& parallelism, const ReducePlan& plan, const Tensor& x, Tensor& out,
-                        double divisor);
-void reduce_extremes(Parallelism& parallelism, const ReducePlan& plan, const Tensor& x, Tensor& out,
-                     bool greatest);
+void reduce_sums(Parallelism& parallelism, const ReducePlan& plan, const Tensor& x, Tensor& out, double divisor);
+void reduce_square_sums(Parallelism& parallelism, const ReducePlan& plan, const Tensor& x, Tensor& out, double divisor);
+void reduce_extremes(Parallelism& parallelism, const ReducePlan& plan, const Tensor& x, Tensor& out, bool greatest);
 
 }  // namespace troupe

@@ -32,11 +32,9 @@ struct SquareSum : Sum<T> {
 
 }  // namespace
 
-void reduce_sums(Parallelism& parallelism, const ReducePlan& plan, const Tensor& x, Tensor& out,
-                 double divisor) {
-  dispatch(RealTypes{}, x.dtype(), [&]<class T>() {
-    run_reduce(parallelism, Sum<T>{divisor}, plan, x.data<T>(), out.mutable_data<T>());
-  });
+void reduce_sums(Parallelism& parallelism, const ReducePlan& plan, const Tensor& x, Tensor& out, double divisor) {
+  dispatch(RealTypes{}, x.dtype(),
+           [&]<class T>() { run_reduce(parallelism, Sum<T>{divisor}, plan, x.data<T>(), out.mutable_data<T>()); });
 }
 
 void reduce_square_sums(Parallelism& parallelism, const ReducePlan& plan, const Tensor& x, Tensor& out,

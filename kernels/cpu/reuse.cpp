@@ -7,10 +7,41 @@ namespace troupe {
 void register_reuse(KernelRegistry& registry) {
   for (const char* op : {"Identity", "StopGradient", "Reshape", "ReshapeLike", "Squeeze", "ExpandDims"})
     registry.set_reuse(op, "CPU", Reuse::view);
-  for (const char* op :
-       {"Neg", "Abs", "Sign", "Square", "Relu", "Exp", "Log", "Log1p", "Sqrt", "Rsqrt", "Tanh", "Sigmoid", "Softplus", "Floor", "Erf",
-        "LeakyRelu", "LogicalNot", "Add", "Sub", "Mul", "Maximum", "Minimum", "SquaredDifference", "Div", "Pow", "LogicalAnd",
-        "LogicalOr", "ReluGrad", "SigmoidGrad", "TanhGrad", "LeakyReluGrad", "BiasAdd", "AddN", "Dropout", "FusedElementwise"})
+  for (const char* op : {"Neg",
+                         "Abs",
+                         "Sign",
+                         "Square",
+                         "Relu",
+                         "Exp",
+                         "Log",
+                         "Log1p",
+                         "Sqrt",
+                         "Rsqrt",
+                         "Tanh",
+                         "Sigmoid",
+                         "Softplus",
+                         "Floor",
+                         "Erf",
+                         "LeakyRelu",
+                         "LogicalNot",
+                         "Add",
+                         "Sub",
+                         "Mul",
+                         "Maximum",
+                         "Minimum",
+                         "SquaredDifference",
+                         "Div",
+                         "Pow",
+                         "LogicalAnd",
+                         "LogicalOr",
+                         "ReluGrad",
+                         "SigmoidGrad",
+                         "TanhGrad",
+                         "LeakyReluGrad",
+                         "BiasAdd",
+                         "AddN",
+                         "Dropout",
+                         "FusedElementwise"})
     registry.set_reuse(op, "CPU", Reuse::in_place);
 }
 

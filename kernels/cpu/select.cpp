@@ -8,8 +8,7 @@ namespace {
 
 template <class T>
 void select(KernelContext& context) {
-  const std::array<Shape, 3> shapes{context.input(0).shape(), context.input(1).shape(),
-                                    context.input(2).shape()};
+  const std::array<Shape, 3> shapes{context.input(0).shape(), context.input(1).shape(), context.input(2).shape()};
   const Shape shape = broadcast_all(shapes);
   const BroadcastPlan plan = plan_broadcast(shape, shapes);
   const bool* condition = context.input(0).data<bool>();
@@ -19,19 +18,17 @@ void select(KernelContext& context) {
   T* to = out.mutable_data<T>();
   const std::int64_t step_c = plan.inner_contiguous(0), step_a = plan.inner_contiguous(1),
                      step_b = plan.inner_contiguous(2);
-  context.parallelism().parallel_for(
-      out.num_elements(), kElementGrain, [&](std::int64_t begin, std::int64_t end) {
-        for_each_stretch(plan, begin, end, [&](std::int64_t at, const auto& offsets, std::int64_t count) {
-          const bool* c = condition + offsets[0];
-          const T *x = a + offsets[1], *y = b + offsets[2];
-          if (step_c && step_a && step_b) {
-            for (std::int64_t i = 0; i < count; ++i) to[at + i] = c[i] ? x[i] : y[i];
-          } else {
-            for (std::int64_t i = 0; i < count; ++i)
-              to[at + i] = c[i * step_c] ? x[i * step_a] : y[i * step_b];
-          }
-        });
-      });
+  context.parallelism().parallel_for(out.num_elements(), kElementGrain, [&](std::int64_t begin, std::int64_t end) {
+    for_each_stretch(plan, begin, end, [&](std::int64_t at, const auto& offsets, std::int64_t count) {
+      const bool* c = condition + offsets[0];
+      const T *x = a + offsets[1], *y = b + offsets[2];
+      if (step_c && step_a && step_b) {
+        for (std::int64_t i = 0; i < count; ++i) to[at + i] = c[i] ? x[i] : y[i];
+      } else {
+        for (std::int64_t i = 0; i < count; ++i) to[at + i] = c[i * step_c] ? x[i * step_a] : y[i * step_b];
+      }
+    });
+  });
   context.set_output(0, std::move(out));
 }
 
@@ -50,12 +47,11 @@ void add_n(KernelContext& context) {
   if (count == 1) return context.set_output(0, context.input(0));
   Tensor out = context.take_or_allocate(0, dtype_of<T>, shape);
   T* sum = out.mutable_data<T>();
-  context.parallelism().parallel_for(
-      out.num_elements(), kElementGrain, [&](std::int64_t begin, std::int64_t end) {
-        const T* so_far = terms[0];
-        for (int i = 1; i < count; ++i, so_far = sum)
-          binary_stretch(so_far + begin, true, terms[i] + begin, true, sum + begin, end - begin, AddOp{});
-      });
+  context.parallelism().parallel_for(out.num_elements(), kElementGrain, [&](std::int64_t begin, std::int64_t end) {
+    const T* so_far = terms[0];
+    for (int i = 1; i < count; ++i, so_far = sum)
+      binary_stretch(so_far + begin, true, terms[i] + begin, true, sum + begin, end - begin, AddOp{});
+  });
   context.set_output(0, std::move(out));
 }
 
@@ -63,8 +59,8 @@ void add_n(KernelContext& context) {
 
 void register_select_kernels(KernelRegistry& registry) {
   add_kernels(registry, "Select",
-              Types<float, double, Half, BFloat16, std::int8_t, std::uint8_t, std::int16_t, std::int32_t,
-                    std::int64_t, bool, std::string>{},
+              Types<float, double, Half, BFloat16, std::int8_t, std::uint8_t, std::int16_t, std::int32_t, std::int64_t,
+                    bool, std::string>{},
               []<class T>(KernelContext& context) { select<T>(context); });
   add_kernels(registry, "AddN", RealTypes{}, []<class T>(KernelContext& context) { add_n<T>(context); });
 }

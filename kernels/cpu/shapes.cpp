@@ -19,19 +19,17 @@ Shape matmul_shape(const Shape& a, const Shape& b, bool transpose_a, bool transp
   check_rank("MatMul: a", a, 2);
   check_rank("MatMul: b", b, 2);
   if (a[transpose_a ? 0 : 1] != b[transpose_b ? 1 : 0])
-    invalid_argument("MatMul: inner dimensions differ: {}{} x {}{}", a.to_string(),
-                     transpose_a ? " transposed" : "", b.to_string(), transpose_b ? " transposed" : "");
+    invalid_argument("MatMul: inner dimensions differ: {}{} x {}{}", a.to_string(), transpose_a ? " transposed" : "",
+                     b.to_string(), transpose_b ? " transposed" : "");
   return {a[transpose_a ? 1 : 0], b[transpose_b ? 0 : 1]};
 }
 
 Conv2DAttributes conv2d_attributes(const Attributes& attributes) {
-  return {.strides = pair_attribute(attributes, "strides"),
-          .padding = parse_padding(attributes.string("padding"))};
+  return {.strides = pair_attribute(attributes, "strides"), .padding = parse_padding(attributes.string("padding"))};
 }
 
 void check_conv2d_type(const Tensor& t) {
-  if (!is_floating(t.dtype()))
-    invalid_argument("Conv2D works on floating-point numbers, not on {}", name(t.dtype()));
+  if (!is_floating(t.dtype())) invalid_argument("Conv2D works on floating-point numbers, not on {}", name(t.dtype()));
 }
 
 ConvGeometry conv2d_geometry(const Shape& x, const Shape& filter, const Conv2DAttributes& options) {
@@ -59,15 +57,12 @@ PoolAttributes pool_attributes(const Attributes& attributes) {
 
 PoolGeometry pool_geometry(const Shape& x, const PoolAttributes& options) {
   check_rank("pooling: x (NHWC)", x, 4);
-  return {
-      .batch = x[0],
-      .channels = x[3],
-      .rows = window_axis("pooling: height", x[1], options.size[0], options.strides[0], options.padding),
-      .columns = window_axis("pooling: width", x[2], options.size[1], options.strides[1], options.padding)};
+  return {.batch = x[0],
+          .channels = x[3],
+          .rows = window_axis("pooling: height", x[1], options.size[0], options.strides[0], options.padding),
+          .columns = window_axis("pooling: width", x[2], options.size[1], options.strides[1], options.padding)};
 }
 
-Shape pool_shape(const Shape& x, const PoolAttributes& options) {
-  return pool_geometry(x, options).result_shape();
-}
+Shape pool_shape(const Shape& x, const PoolAttributes& options) { return pool_geometry(x, options).result_shape(); }
 
 }  // namespace troupe

@@ -21,9 +21,7 @@ constexpr std::int64_t kPartElements = std::int64_t{1} << 13;
 struct Rows {
   std::int64_t count = 0;
   std::int64_t width = 0;
-  std::int64_t grain() const {
-    return std::max<std::int64_t>(1, kPartElements / std::max<std::int64_t>(1, width));
-  }
+  std::int64_t grain() const { return std::max<std::int64_t>(1, kPartElements / std::max<std::int64_t>(1, width)); }
 };
 Rows rows_of(std::string_view what, const Shape& shape) {
   if (shape.rank() < 1) invalid_argument("{} must have at least one dimension, but is a scalar", what);
@@ -164,9 +162,8 @@ void log_softmax(Parallelism& parallelism, const Tensor& x, Tensor& out) {
   for_floating("LogSoftmax", x.dtype(), [&]<class T>() {
     const T* from = x.data<T>();
     T* to = out.mutable_data<T>();
-    for_rows(parallelism, rows, [=](std::int64_t i) {
-      log_softmax_row(from + i * rows.width, rows.width, to + i * rows.width);
-    });
+    for_rows(parallelism, rows,
+             [=](std::int64_t i) { log_softmax_row(from + i * rows.width, rows.width, to + i * rows.width); });
   });
 }
 
@@ -178,8 +175,7 @@ void softmax_grad(Parallelism& parallelism, const Tensor& dy, const Tensor& y, T
     const T *g = dy.data<T>(), *value = y.data<T>();
     T* to = dx.mutable_data<T>();
     const std::int64_t w = rows.width;
-    for_rows(parallelism, rows,
-             [=](std::int64_t i) { softmax_grad_row(g + i * w, value + i * w, w, to + i * w); });
+    for_rows(parallelism, rows, [=](std::int64_t i) { softmax_grad_row(g + i * w, value + i * w, w, to + i * w); });
   });
 }
 
@@ -191,13 +187,12 @@ void log_softmax_grad(Parallelism& parallelism, const Tensor& dy, const Tensor& 
     const T *g = dy.data<T>(), *value = y.data<T>();
     T* to = dx.mutable_data<T>();
     const std::int64_t w = rows.width;
-    for_rows(parallelism, rows,
-             [=](std::int64_t i) { log_softmax_grad_row(g + i * w, value + i * w, w, to + i * w); });
+    for_rows(parallelism, rows, [=](std::int64_t i) { log_softmax_grad_row(g + i * w, value + i * w, w, to + i * w); });
   });
 }
 
-void sparse_softmax_cross_entropy(Parallelism& parallelism, const Tensor& logits, const Tensor& labels,
-                                  Tensor& loss, Tensor& backprop) {
+void sparse_softmax_cross_entropy(Parallelism& parallelism, const Tensor& logits, const Tensor& labels, Tensor& loss,
+                                  Tensor& backprop) {
   check_rank("SparseSoftmaxCrossEntropy: logits", logits.shape(), 2);
   const Rows rows{logits.shape()[0], logits.shape()[1]};
   check_tensor("SparseSoftmaxCrossEntropy: labels", labels, labels.dtype(), Shape{rows.count});
@@ -229,8 +224,7 @@ void softmax_cross_entropy(Parallelism& parallelism, const Tensor& logits, const
   });
 }
 
-void sigmoid_cross_entropy(Parallelism& parallelism, const Tensor& logits, const Tensor& labels,
-                           Tensor& out) {
+void sigmoid_cross_entropy(Parallelism& parallelism, const Tensor& logits, const Tensor& labels, Tensor& out) {
   check_tensor("SigmoidCrossEntropy: labels", labels, logits.dtype(), logits.shape());
   check_tensor("SigmoidCrossEntropy: the output", out, logits.dtype(), logits.shape());
   for_floating("SigmoidCrossEntropy", logits.dtype(), [&]<class T>() {

@@ -21,8 +21,8 @@ void log_softmax_grad(Parallelism& parallelism, const Tensor& dy, const Tensor& 
 
 // logits [n,c], labels i32 or i64 [n] -> loss [n] = -log softmax(logits)[label], backprop [n,c] = softmax -
 // onehot(label). Throws out_of_range for a label outside [0,c), naming it and its position.
-void sparse_softmax_cross_entropy(Parallelism& parallelism, const Tensor& logits, const Tensor& labels,
-                                  Tensor& loss, Tensor& backprop);
+void sparse_softmax_cross_entropy(Parallelism& parallelism, const Tensor& logits, const Tensor& labels, Tensor& loss,
+                                  Tensor& backprop);
 // logits and labels (each row a distribution) [n,c] -> loss [n] = -sum labels * log softmax, backprop [n,c] =
 // softmax - labels.
 void softmax_cross_entropy(Parallelism& parallelism, const Tensor& logits, const Tensor& labels, Tensor& loss,

@@ -16,10 +16,9 @@ void update(KernelContext& context, Op op) {
   const T* change = value.data<T>();
   Tensor& stored = variable.writable(context.allocator());
   T* at = stored.mutable_data<T>();
-  context.parallelism().parallel_for(
-      stored.num_elements(), kElementGrain, [=](std::int64_t begin, std::int64_t end) {
-        binary_stretch(at + begin, true, change + begin, true, at + begin, end - begin, op);
-      });
+  context.parallelism().parallel_for(stored.num_elements(), kElementGrain, [=](std::int64_t begin, std::int64_t end) {
+    binary_stretch(at + begin, true, change + begin, true, at + begin, end - begin, op);
+  });
   context.set_output(0, stored);
 }
 
@@ -42,10 +41,8 @@ void register_state_kernels(KernelRegistry& registry) {
       context.set_output(0, context.input(1));
     };
   });
-  add_kernels(registry, "AssignAddVariable", RealTypes{},
-              []<class T>(KernelContext& c) { update<T>(c, AddOp{}); });
-  add_kernels(registry, "AssignSubVariable", RealTypes{},
-              []<class T>(KernelContext& c) { update<T>(c, SubOp{}); });
+  add_kernels(registry, "AssignAddVariable", RealTypes{}, []<class T>(KernelContext& c) { update<T>(c, AddOp{}); });
+  add_kernels(registry, "AssignSubVariable", RealTypes{}, []<class T>(KernelContext& c) { update<T>(c, SubOp{}); });
 }
 
 }  // namespace troupe

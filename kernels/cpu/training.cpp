@@ -50,8 +50,7 @@ struct Update<T, MomentumRule> {
 template <class T>
 struct Update<T, AdagradRule> {
   T lr, epsilon;
-  Update(const AdagradRule& rule, double rate)
-      : lr(static_cast<T>(rate)), epsilon(static_cast<T>(rule.epsilon)) {}
+  Update(const AdagradRule& rule, double rate) : lr(static_cast<T>(rate)), epsilon(static_cast<T>(rule.epsilon)) {}
   void operator()(StatePointers<T> state, const T* __restrict g, std::int64_t n) const {
     T* __restrict var = state[0];
     T* __restrict accum = state[1];
@@ -139,8 +138,7 @@ RowGroups group_rows(std::span<const std::int64_t> indices) {
   RowGroups groups;
   groups.order.resize(indices.size());
   std::iota(groups.order.begin(), groups.order.end(), 0);
-  std::ranges::stable_sort(groups.order, {},
-                           [&](std::int64_t i) { return indices[static_cast<std::size_t>(i)]; });
+  std::ranges::stable_sort(groups.order, {}, [&](std::int64_t i) { return indices[static_cast<std::size_t>(i)]; });
   const auto row = [&](std::size_t i) { return indices[static_cast<std::size_t>(groups.order[i])]; };
   for (std::size_t i = 0; i < indices.size(); ++i)
     if (i == 0 || row(i) != row(i - 1)) groups.begins.push_back(static_cast<std::int64_t>(i));
@@ -187,8 +185,8 @@ void update_dense(Parallelism& parallelism, const Rule& rule, std::span<const Va
 }
 
 template <class T, class Rule>
-void update_sparse(Parallelism& parallelism, const Rule& rule, std::span<Tensor* const> state,
-                   const Tensor& lr, const Tensor& indices, const Tensor& values) {
+void update_sparse(Parallelism& parallelism, const Rule& rule, std::span<Tensor* const> state, const Tensor& lr,
+                   const Tensor& indices, const Tensor& values) {
   const Update<T, Rule> update(rule, static_cast<double>(lr.item<T>()));
   const StatePointers<T> all = pointers<T>(state);
   const auto rows = indices.values<std::int64_t>();
@@ -207,8 +205,7 @@ void update_sparse(Parallelism& parallelism, const Rule& rule, std::span<Tensor*
       if (last - first > 1) {
         std::copy_n(row_gradient, width, sum.begin());
         for (std::size_t i = first + 1; i < last; ++i)
-          for (std::int64_t j = 0; j < width; ++j)
-            sum[static_cast<std::size_t>(j)] += g[groups.order[i] * width + j];
+          for (std::int64_t j = 0; j < width; ++j) sum[static_cast<std::size_t>(j)] += g[groups.order[i] * width + j];
         row_gradient = sum.data();
       }
       update(advanced(all, rows[static_cast<std::size_t>(groups.order[first])] * width), row_gradient, width);
@@ -218,12 +215,11 @@ void update_sparse(Parallelism& parallelism, const Rule& rule, std::span<Tensor*
 
 void check_state(const OptimizerRule& rule, std::span<const Tensor* const> state, const Tensor& lr) {
   if (static_cast<int>(state.size()) != num_slots(rule) + 1)
-    invalid_argument("the update rule changes a variable and {} slots; {} tensors were given",
-                     num_slots(rule), state.size());
+    invalid_argument("the update rule changes a variable and {} slots; {} tensors were given", num_slots(rule),
+                     state.size());
   const Tensor& var = *state[0];
   if (var.dtype() != DType::f32 && var.dtype() != DType::f64)
-    invalid_argument("a variable of dtype {} cannot be updated by gradients: it must be f32 or f64",
-                     name(var.dtype()));
+    invalid_argument("a variable of dtype {} cannot be updated by gradients: it must be f32 or f64", name(var.dtype()));
   for (const Tensor* slot : state.subspan(1)) check_tensor("the slot", *slot, var.dtype(), var.shape());
   if (lr.dtype() != var.dtype() || lr.num_elements() != 1)
     invalid_argument("the learning rate must be one {}, but is {}{}", name(var.dtype()), name(lr.dtype()),
@@ -272,12 +268,11 @@ void check_sparse_update(const OptimizerRule& rule, std::span<const Tensor* cons
   const auto rows = indices.values<std::int64_t>();
   for (std::size_t i = 0; i < rows.size(); ++i)
     if (rows[i] < 0 || rows[i] >= shape[0])
-      fail(Code::out_of_range, "row {} out of range [0,{}) at position {} of the indices", rows[i], shape[0],
-           i);
+      fail(Code::out_of_range, "row {} out of range [0,{}) at position {} of the indices", rows[i], shape[0], i);
 }
 
-void apply_update(Parallelism& parallelism, const OptimizerRule& rule, std::span<Tensor* const> state,
-                  const Tensor& lr, const Tensor& grad) {
+void apply_update(Parallelism& parallelism, const OptimizerRule& rule, std::span<Tensor* const> state, const Tensor& lr,
+                  const Tensor& grad) {
   check_update(rule, ConstState(state).all(), lr, grad);
   VariableUpdate update{.grad = &grad};
   std::copy(state.begin(), state.end(), update.state.begin());

@@ -64,8 +64,8 @@ inline constexpr std::size_t kMaxState = 3;
 // Updates `state` in place: the variable and then its slots, all of one shape, f32 or f64; each in memory of
 // its own. lr: one element; grad: shaped like the variable. Throws invalid_argument, before any change, if
 // they do not fit.
-void apply_update(Parallelism& parallelism, const OptimizerRule& rule, std::span<Tensor* const> state,
-                  const Tensor& lr, const Tensor& grad);
+void apply_update(Parallelism& parallelism, const OptimizerRule& rule, std::span<Tensor* const> state, const Tensor& lr,
+                  const Tensor& grad);
 
 // One of several updates by one rule.
 struct VariableUpdate {
@@ -78,8 +78,8 @@ struct VariableUpdate {
 void apply_updates(Parallelism& parallelism, const OptimizerRule& rule, std::span<const VariableUpdate> updates,
                    const Tensor& lr);
 
-// The same as apply_update() for rows `indices` (i64 [n]) of the variable with gradients `values` ([n, rest of the variable's
-// shape]). The values of a row named several times are summed in order first; other rows and their slots do
+// The same as apply_update() for rows `indices` (i64 [n]) of the variable with gradients `values` ([n, rest of the
+// variable's shape]). The values of a row named several times are summed in order first; other rows and their slots do
 // not change. Throws out_of_range for an index outside the variable, before any change.
 void apply_sparse_update(Parallelism& parallelism, const OptimizerRule& rule, std::span<Tensor* const> state,
                          const Tensor& lr, const Tensor& indices, const Tensor& values);

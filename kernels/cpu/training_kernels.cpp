@@ -1,13 +1,13 @@
-// The kernels LearningRate, SlotsTouching, Apply<Rule>, Apply<Rule>Many and SparseApply<Rule>. Inputs: the variable, its slots, lr, (Adam: t,)
-// and then the gradient or indices and values. Many: lists of variables, slots and gradients.
+// The kernels LearningRate, SlotsTouching, Apply<Rule>, Apply<Rule>Many and SparseApply<Rule>. Inputs: the variable,
+// its slots, lr, (Adam: t,) and then the gradient or indices and values. Many: lists of variables, slots and gradients.
 #include <algorithm>
 #include <array>
 #include <string>
 #include <vector>
 
-#include "kernels/cpu/families.hpp"
 #include "graph/schedules.hpp"
 #include "graph/sparse_mean.hpp"
+#include "kernels/cpu/families.hpp"
 #include "kernels/cpu/tensor_checks.hpp"
 #include "kernels/cpu/training.hpp"
 #include "kernels/cpu/typed_kernels.hpp"
@@ -63,7 +63,9 @@ void run_dense(KernelContext& ctx, OptimizerRule rule, int count) {
   take_step(rule, ctx, next);
   for (int v = 0; v < count; ++v) {
     try {
-      Variables(ctx, v, roles, count).with_values([&](auto state) { check_update(rule, state, lr, ctx.input(next + v)); });
+      Variables(ctx, v, roles, count).with_values([&](auto state) {
+        check_update(rule, state, lr, ctx.input(next + v));
+      });
     } catch (const Error& error) {
       if (count == 1) throw;
       throw error.within(fmt::format("variable '{}'", ctx.variable(v).name()));
@@ -140,14 +142,16 @@ void register_training_kernels(KernelRegistry& registry) {
     for (int i = 0; i < ctx.num_inputs(); ++i) rows.push_back(ctx.input(i).values<std::int64_t>());
     const std::vector<std::int64_t> slots = slots_touching(rows);
     Tensor out = ctx.allocate(dtype_of<T>, Shape{static_cast<std::int64_t>(slots.size())});
-    std::ranges::transform(slots, out.mutable_data<T>(), [](std::int64_t n) { return static_cast<T>(static_cast<float>(n)); });
+    std::ranges::transform(slots, out.mutable_data<T>(),
+                           [](std::int64_t n) { return static_cast<T>(static_cast<float>(n)); });
     ctx.set_output(0, std::move(out));
   });
   add_factories(registry, "LearningRate", Types<float, double>{}, []<class T>(const KernelInit& init) -> Kernel {
     return [schedule = Schedule::of(init.attributes)](KernelContext& ctx) {
       const Tensor& step = ctx.input(0);
       if (step.dtype() != DType::i64 || step.num_elements() != 1 || step.item<std::int64_t>() < 0)
-        invalid_argument("the number of updates must be one i64, 0 or more, but is {}{}", name(step.dtype()), step.to_string());
+        invalid_argument("the number of updates must be one i64, 0 or more, but is {}{}", name(step.dtype()),
+                         step.to_string());
       ctx.set_output(0, schedule.rate(step.item<std::int64_t>(), dtype_of<T>));
     };
   });

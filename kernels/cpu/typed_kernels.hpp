@@ -16,8 +16,8 @@ using FloatTypes = Types<float, double, Half, BFloat16>;
 using IntegerTypes = Types<std::int8_t, std::uint8_t, std::int16_t, std::int32_t, std::int64_t>;
 using RealTypes =
     Types<float, double, Half, BFloat16, std::int8_t, std::uint8_t, std::int16_t, std::int32_t, std::int64_t>;
-using DataTypes = Types<float, double, Half, BFloat16, std::int8_t, std::uint8_t, std::int16_t, std::int32_t,
-                        std::int64_t, bool>;
+using DataTypes =
+    Types<float, double, Half, BFloat16, std::int8_t, std::uint8_t, std::int16_t, std::int32_t, std::int64_t, bool>;
 
 // What arithmetic on T happens in.
 template <class T>

@@ -10,20 +10,17 @@ WindowAxis window_axis(std::string_view what, std::int64_t input, std::int64_t k
                        Padding padding) {
   constexpr std::int64_t kLimit = std::numeric_limits<std::int32_t>::max();
   if (kernel < 1 || kernel > kLimit || stride < 1 || stride > kLimit)
-    invalid_argument("{}: a window of size {} and stride {}; both must be from 1 to {}", what, kernel, stride,
-                     kLimit);
+    invalid_argument("{}: a window of size {} and stride {}; both must be from 1 to {}", what, kernel, stride, kLimit);
   WindowAxis axis{.input = input, .kernel = kernel, .stride = stride};
   if (padding == Padding::valid) {
     if (input < kernel)
-      invalid_argument(
-          "{}: a VALID window of size {} does not fit an input of size {}; use SAME or a smaller window",
-          what, kernel, input);
+      invalid_argument("{}: a VALID window of size {} does not fit an input of size {}; use SAME or a smaller window",
+                       what, kernel, input);
     axis.output = (input - kernel) / stride + 1;
     return axis;
   }
   axis.output = input / stride + (input % stride != 0);
-  const std::int64_t padded =
-      input == 0 ? 0 : std::max<std::int64_t>(0, (axis.output - 1) * stride + kernel - input);
+  const std::int64_t padded = input == 0 ? 0 : std::max<std::int64_t>(0, (axis.output - 1) * stride + kernel - input);
   axis.before = padded / 2;
   axis.after = padded - axis.before;
   return axis;

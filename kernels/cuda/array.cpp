@@ -1,5 +1,5 @@
-// Slicing, joining and rearranging tensors. Twin of kernels/cpu/array_kernels.cpp; what each op computes is kernels/cpu/array.cpp for both, which
-// moves elements by the functions of movement.cpp here.
+// Slicing, joining and rearranging tensors. Twin of kernels/cpu/array_kernels.cpp; what each op computes is
+// kernels/cpu/array.cpp for both, which moves elements by the functions of movement.cpp here.
 //
 // Shapes and limits that come as tensors are constants as a rule: then the host has them. Else it waits for them.
 #include "kernels/cpu/array.hpp"
@@ -33,12 +33,14 @@ void register_views(KernelRegistry& registry) {
       c.set_output(0, reshape(c.input(0), checked_dims(dims)));
     };
   });
-  add_cuda(registry, "ReshapeLike", kDataDTypes, [](KernelContext& c) { c.set_output(0, c.input(0).reshaped(c.input(1).shape())); });
+  add_cuda(registry, "ReshapeLike", kDataDTypes,
+           [](KernelContext& c) { c.set_output(0, c.input(0).reshaped(c.input(1).shape())); });
   add_cuda(registry, "Squeeze", kDataDTypes, [](const KernelInit& init) -> Kernel {
     return [axes = init.attributes.integers("axes")](KernelContext& c) { c.set_output(0, squeeze(c.input(0), axes)); };
   });
   add_cuda(registry, "ExpandDims", kDataDTypes, [](const KernelInit& init) -> Kernel {
-    return [axis = init.attributes.integer("axis")](KernelContext& c) { c.set_output(0, expand_dims(c.input(0), axis)); };
+    return
+        [axis = init.attributes.integer("axis")](KernelContext& c) { c.set_output(0, expand_dims(c.input(0), axis)); };
   });
 }
 
@@ -54,7 +56,9 @@ void set_outputs(KernelContext& context, std::vector<Tensor> outputs) {
 
 void register_joins(KernelRegistry& registry) {
   add_cuda(registry, "Concat", kDataDTypes, [](const KernelInit& init) -> Kernel {
-    return [axis = init.attributes.integer("axis")](KernelContext& c) { c.set_output(0, concat(c.device(), all_inputs(c), axis)); };
+    return [axis = init.attributes.integer("axis")](KernelContext& c) {
+      c.set_output(0, concat(c.device(), all_inputs(c), axis));
+    };
   });
   add_cuda(registry, "Stack", kDataDTypes, [](const KernelInit& init) -> Kernel {
     return [axis = init.attributes.integer("axis")](KernelContext& c) {
@@ -82,7 +86,9 @@ void register_joins(KernelRegistry& registry) {
 
 void register_boxes(KernelRegistry& registry) {
   add_cuda(registry, "Transpose", kDataDTypes, [](const KernelInit& init) -> Kernel {
-    return [perm = init.attributes.integers("perm")](KernelContext& c) { c.set_output(0, transpose(c.device(), c.input(0), perm)); };
+    return [perm = init.attributes.integers("perm")](KernelContext& c) {
+      c.set_output(0, transpose(c.device(), c.input(0), perm));
+    };
   });
   add_cuda(registry, "Slice", kDataDTypes, [](const KernelInit& init) -> Kernel {
     return [begin = init.attributes.integers("begin"), size = init.attributes.integers("size")](KernelContext& c) {
@@ -101,7 +107,9 @@ void register_boxes(KernelRegistry& registry) {
     };
   });
   add_cuda(registry, "Tile", kDataDTypes, [](const KernelInit& init) -> Kernel {
-    return [multiples = init.attributes.integers("multiples")](KernelContext& c) { c.set_output(0, tile(c.device(), c.input(0), multiples)); };
+    return [multiples = init.attributes.integers("multiples")](KernelContext& c) {
+      c.set_output(0, tile(c.device(), c.input(0), multiples));
+    };
   });
   add_cuda(registry, "BroadcastLike", kDataDTypes, [](KernelContext& c) {
     const Shape& shape = c.input(1).shape();
@@ -163,8 +171,9 @@ void register_makers(KernelRegistry& registry) {
     const auto dims = c.input(0).shape().dims();
     c.set_output(0, c.device().upload(Tensor::of<std::int64_t>(Shape{static_cast<std::int64_t>(dims.size())}, dims)));
   });
-  add_cuda(registry, "Size", kDataDTypes,
-           [](KernelContext& c) { c.set_output(0, c.device().upload(Tensor::scalar<std::int64_t>(c.input(0).num_elements()))); });
+  add_cuda(registry, "Size", kDataDTypes, [](KernelContext& c) {
+    c.set_output(0, c.device().upload(Tensor::scalar<std::int64_t>(c.input(0).num_elements())));
+  });
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// What the kernels of batch normalisation know of a channel: y is computed with the same bits forward, and again where a gradient asks whether it
-// was above 0.
+// What the kernels of batch normalisation know of a channel: y is computed with the same bits forward, and again where
+// a gradient asks whether it was above 0.
 #pragma once
 
 #include "kernels/cuda/column_walk.cuh"
@@ -18,7 +18,8 @@ struct BatchNormParameters {
 
 template <class U>
 BatchNormParameters<U> batch_norm_parameters(const BatchNormLaunch& l, const void* mean, const void* inverse) {
-  return {static_cast<const U*>(l.scale), static_cast<const U*>(l.offset), static_cast<const U*>(mean), static_cast<const U*>(inverse), l.relu};
+  return {static_cast<const U*>(l.scale), static_cast<const U*>(l.offset), static_cast<const U*>(mean),
+          static_cast<const U*>(inverse), l.relu};
 }
 
 // Of kVector channels side by side.

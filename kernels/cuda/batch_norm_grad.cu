@@ -31,7 +31,8 @@ struct GradientSums {
   std::int64_t width;
 
   template <int kVector>
-  __device__ double accumulate(std::int64_t row, std::int64_t end, std::int64_t step, std::int64_t column, bool vectors, Pair (&totals)[kVector]) const {
+  __device__ double accumulate(std::int64_t row, std::int64_t end, std::int64_t step, std::int64_t column, bool vectors,
+                               Pair (&totals)[kVector]) const {
     constexpr int kUnroll = 2;
     GradientColumns<T, kVector> c;
     c.load(p, column);
@@ -65,7 +66,8 @@ struct GradientSums {
         take(flows[0], values[0]);
       }
 #pragma unroll
-      for (int v = 0; v < kVector; ++v) totals[v] = Sums::join(totals[v], 0, {static_cast<double>(sum[v]), static_cast<double>(products[v])}, 0);
+      for (int v = 0; v < kVector; ++v)
+        totals[v] = Sums::join(totals[v], 0, {static_cast<double>(sum[v]), static_cast<double>(products[v])}, 0);
     }
     return 0;
   }
@@ -74,8 +76,8 @@ struct GradientSums {
 // dx = factor (dy - mean(dy) - x^ mean(dy x^)). dx may be dy or x.
 template <class T, int kVector>
 __global__ void __launch_bounds__(kNormThreads)
-    normalise_grad(const T* dy, const T* x, BatchNormParameters<Compute<T>> p, const Compute<T>* dscale, const Compute<T>* doffset, T* dx,
-                   std::int64_t rows, std::int64_t width, int across, bool vectors) {
+    normalise_grad(const T* dy, const T* x, BatchNormParameters<Compute<T>> p, const Compute<T>* dscale,
+                   const Compute<T>* doffset, T* dx, std::int64_t rows, std::int64_t width, int across, bool vectors) {
   using U = Compute<T>;
   const T* const inputs[] = {dy, x};
   walk_columns<kVector>(inputs, dx, rows, width, across, vectors, [&](std::int64_t column) {
@@ -91,7 +93,8 @@ __global__ void __launch_bounds__(kNormThreads)
 #pragma unroll
       for (int v = 0; v < kVector; ++v) {
         const U value = widen(values[1][v]);
-        values[0][v] = narrow<T>(c.factor[v] * (c.flow(v, widen(values[0][v]), value) - a[v] - c.normalised(v, value) * b[v]));
+        values[0][v] =
+            narrow<T>(c.factor[v] * (c.flow(v, widen(values[0][v]), value) - a[v] - c.normalised(v, value) * b[v]));
       }
     };
   });
@@ -100,8 +103,9 @@ __global__ void __launch_bounds__(kNormThreads)
 }  // namespace
 }  // namespace device
 
-cudaError_t launch_batch_norm_grad(const NormColumns& columns, const BatchNormLaunch& l, const void* dy, const void* mean, const void* inverse, void* dx,
-                                   void* dscale, void* doffset, cudaStream_t stream) {
+cudaError_t launch_batch_norm_grad(const NormColumns& columns, const BatchNormLaunch& l, const void* dy,
+                                   const void* mean, const void* inverse, void* dx, void* dscale, void* doffset,
+                                   cudaStream_t stream) {
   return device::dispatch(device::FloatElements{}, columns.dtype, [&]<class T>() {
     using U = device::Compute<T>;
     return device::with_vector<T>(columns, [&]<int kVector>() {
@@ -109,12 +113,13 @@ cudaError_t launch_batch_norm_grad(const NormColumns& columns, const BatchNormLa
       auto* out = static_cast<T*>(dx);
       const auto p = device::batch_norm_parameters<U>(l, mean, inverse);
       const device::StoreSums<U> finish{static_cast<U*>(doffset), static_cast<U*>(dscale)};
-      const cudaError_t status = device::launch_columns<device::GradientSums<T>, kVector>({flows, x, p, columns.width}, finish, columns,
-                                                                                          device::aligned(flows, x), stream);
+      const cudaError_t status = device::launch_columns<device::GradientSums<T>, kVector>(
+          {flows, x, p, columns.width}, finish, columns, device::aligned(flows, x), stream);
       if (status != cudaSuccess) return status;
       const device::ColumnWalk walk = device::column_walk<kVector>(columns.rows, columns.width, device::kRowsOfThread);
-      return device::launch(device::normalise_grad<T, kVector>, walk.grid, device::kNormThreads, stream, flows, x, p, finish.dscale, finish.doffset, out,
-                            columns.rows, columns.width, walk.across, device::aligned(flows, x, static_cast<const T*>(out)));
+      return device::launch(device::normalise_grad<T, kVector>, walk.grid, device::kNormThreads, stream, flows, x, p,
+                            finish.dscale, finish.doffset, out, columns.rows, columns.width, walk.across,
+                            device::aligned(flows, x, static_cast<const T*>(out)));
     });
   });
 }

@@ -22,7 +22,9 @@ void bias_add(KernelContext& context) {
   const void* x = context.input(0).raw();
   Tensor out = context.take_or_allocate(0, dtype, shape);
   if (out.num_elements() > 0)
-    check_cuda(launch_bias_add(dtype, x, bias.raw(), out.mutable_raw(), out.num_elements() / width, width, cuda_device(context).stream()), "BiasAdd");
+    check_cuda(launch_bias_add(dtype, x, bias.raw(), out.mutable_raw(), out.num_elements() / width, width,
+                               cuda_device(context).stream()),
+               "BiasAdd");
   context.set_output(0, std::move(out));
 }
 

@@ -24,17 +24,20 @@ __global__ void __launch_bounds__(kWalkThreads)
 }
 
 template <class T, int kVector>
-cudaError_t launch_of(const void* x, const void* bias, void* out, std::int64_t rows, std::int64_t width, cudaStream_t stream) {
+cudaError_t launch_of(const void* x, const void* bias, void* out, std::int64_t rows, std::int64_t width,
+                      cudaStream_t stream) {
   const auto *from = static_cast<const T*>(x), *added = static_cast<const T*>(bias);
   auto* to = static_cast<T*>(out);
   const ColumnWalk walk = column_walk<kVector>(rows, width, 8);
-  return launch(add_bias<T, kVector>, walk.grid, kWalkThreads, stream, from, added, to, rows, width, walk.across, aligned(from, added, to));
+  return launch(add_bias<T, kVector>, walk.grid, kWalkThreads, stream, from, added, to, rows, width, walk.across,
+                aligned(from, added, to));
 }
 
 }  // namespace
 }  // namespace device
 
-cudaError_t launch_bias_add(DType dtype, const void* x, const void* bias, void* out, std::int64_t rows, std::int64_t width, cudaStream_t stream) {
+cudaError_t launch_bias_add(DType dtype, const void* x, const void* bias, void* out, std::int64_t rows,
+                            std::int64_t width, cudaStream_t stream) {
   return device::dispatch(device::FloatElements{}, dtype, [&]<class T>() {
     constexpr int kFull = device::kVectorOf<T>;
     return width % kFull == 0 ? device::launch_of<T, kFull>(x, bias, out, rows, width, stream)

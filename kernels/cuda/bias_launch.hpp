@@ -10,6 +10,7 @@
 namespace troupe {
 
 // out[i, j] = x[i, j] + bias[j]; out may be x. Floating types; at least one element.
-cudaError_t launch_bias_add(DType dtype, const void* x, const void* bias, void* out, std::int64_t rows, std::int64_t width, cudaStream_t stream);
+cudaError_t launch_bias_add(DType dtype, const void* x, const void* bias, void* out, std::int64_t rows,
+                            std::int64_t width, cudaStream_t stream);
 
 }  // namespace troupe

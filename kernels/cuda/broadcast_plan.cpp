@@ -7,26 +7,30 @@ namespace troupe {
 static_assert(kMaxPlanDims == kMaxRank);
 
 IndexPlan<kMaxPlanOperands> plan_items(const Shape& out, std::span<const Shape> operands) {
-  if (std::ssize(operands) > kMaxPlanOperands) fail(Code::internal, "{} operands cannot be broadcast at once", operands.size());
+  if (std::ssize(operands) > kMaxPlanOperands)
+    fail(Code::internal, "{} operands cannot be broadcast at once", operands.size());
   IndexPlan<kMaxPlanOperands> plan;
   plan.rank = 0;
   std::array<std::int64_t, kMaxPlanOperands> steps;  // of the dimension at hand, were it not broadcast
   steps.fill(1);
   for (const Shape& operand : operands)
-    if (operand.rank() > out.rank()) invalid_argument("cannot broadcast {} to {}", operand.to_string(), out.to_string());
+    if (operand.rank() > out.rank())
+      invalid_argument("cannot broadcast {} to {}", operand.to_string(), out.to_string());
   for (int d = out.rank() - 1; d >= 0; --d) {
     std::array<std::int64_t, kMaxPlanOperands> strides{};
     for (std::size_t o = 0; o < operands.size(); ++o) {
       const int own = d - (out.rank() - operands[o].rank());
       const std::int64_t size = own >= 0 ? operands[o].dim(own) : 1;
-      if (size != 1 && size != out.dim(d)) invalid_argument("cannot broadcast {} to {}", operands[o].to_string(), out.to_string());
+      if (size != 1 && size != out.dim(d))
+        invalid_argument("cannot broadcast {} to {}", operands[o].to_string(), out.to_string());
       strides[o] = size == 1 ? 0 : steps[o];
       steps[o] *= size;
     }
     if (out.dim(d) == 1) continue;
     const int last = plan.rank - 1;
     bool mergeable = last >= 0;
-    for (std::size_t o = 0; mergeable && o < operands.size(); ++o) mergeable = strides[o] == plan.strides[o][last] * plan.sizes[last];
+    for (std::size_t o = 0; mergeable && o < operands.size(); ++o)
+      mergeable = strides[o] == plan.strides[o][last] * plan.sizes[last];
     if (mergeable) {
       plan.sizes[last] *= out.dim(d);
       continue;
@@ -45,7 +49,8 @@ IndexPlan<kMaxPlanOperands> plan_items(const Shape& out, std::span<const Shape> 
   return plan;
 }
 
-bool widen_items(IndexPlan<kMaxPlanOperands>& plan, int width, std::span<const OperandMemory> operands, const OperandMemory& out) {
+bool widen_items(IndexPlan<kMaxPlanOperands>& plan, int width, std::span<const OperandMemory> operands,
+                 const OperandMemory& out) {
   const auto count = static_cast<std::size_t>(width);
   // Other strides of an operand that moves along a row are multiples of its rows, and so of the width too.
   if (plan.sizes[0] < width || (plan.rank > 1 && plan.sizes[0] % width != 0)) return false;

@@ -19,12 +19,14 @@ struct OperandMemory {
 
 inline constexpr int kMaxPlanOperands = 16;
 
-// The merged dimensions of operands of these shapes, which broadcast to `out`. Throws invalid_argument if one does not. Items of one element.
+// The merged dimensions of operands of these shapes, which broadcast to `out`. Throws invalid_argument if one does not.
+// Items of one element.
 IndexPlan<kMaxPlanOperands> plan_items(const Shape& out, std::span<const Shape> operands);
 
-// Turns items of one element into items of `width` (a power of two), if all of them lie at addresses that are multiples of their size: each
-// operand's that moves, and the result's. False if they do not; the plan is as it was then.
-bool widen_items(IndexPlan<kMaxPlanOperands>& plan, int width, std::span<const OperandMemory> operands, const OperandMemory& out);
+// Turns items of one element into items of `width` (a power of two), if all of them lie at addresses that are multiples
+// of their size: each operand's that moves, and the result's. False if they do not; the plan is as it was then.
+bool widen_items(IndexPlan<kMaxPlanOperands>& plan, int width, std::span<const OperandMemory> operands,
+                 const OperandMemory& out);
 
 // The plan, whose rank is 1, for `count` items of one element.
 IndexPlan<kMaxPlanOperands> single_items(IndexPlan<kMaxPlanOperands> plan, std::int64_t count);

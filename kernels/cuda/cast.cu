@@ -20,7 +20,8 @@ struct ConvertOp {
 cudaError_t launch_cast(DType from, const void* x, DType to, void* out, std::int64_t count, cudaStream_t stream) {
   using namespace device;
   return dispatch(DataElements{}, from, [&]<class From>() {
-    return dispatch(DataElements{}, to, [&]<class To>() { return map_unary<To, From>(x, out, count, ConvertOp<Compute<To>>{}, stream); });
+    return dispatch(DataElements{}, to,
+                    [&]<class To>() { return map_unary<To, From>(x, out, count, ConvertOp<Compute<To>>{}, stream); });
   });
 }
 

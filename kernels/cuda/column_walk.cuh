@@ -19,16 +19,18 @@ ColumnWalk column_walk(std::int64_t rows, std::int64_t width, std::int64_t rows_
   ColumnWalk walk{1, {}};
   while (walk.across < kWalkThreads && walk.across * kVector < width) walk.across *= 2;
   const std::int64_t tiles = (width + walk.across * kVector - 1) / (walk.across * kVector);
-  walk.grid = dim3(blocks_for(rows, kWalkThreads / walk.across * rows_of_thread), static_cast<unsigned>(std::min<std::int64_t>(tiles, 65535)));
+  walk.grid = dim3(blocks_for(rows, kWalkThreads / walk.across * rows_of_thread),
+                   static_cast<unsigned>(std::min<std::int64_t>(tiles, 65535)));
   return walk;
 }
 
-// Calls begin(column) for the columns of a thread, and what it returns for each of its rows: with the elements of all inputs, to put those of `out`
-// in the place of the first input's. `out` may be an input: a row is read before it is written. Several rows are read before the first of them is
-// written, so that enough bytes are on their way: the compiler may not do that itself, since `out` may be an input.
+// Calls begin(column) for the columns of a thread, and what it returns for each of its rows: with the elements of all
+// inputs, to put those of `out` in the place of the first input's. `out` may be an input: a row is read before it is
+// written. Several rows are read before the first of them is written, so that enough bytes are on their way: the
+// compiler may not do that itself, since `out` may be an input.
 template <int kVector, int kInputs, class T, class Begin>
-__device__ inline void walk_columns(const T* const (&inputs)[kInputs], T* out, std::int64_t rows, std::int64_t width, int across, bool vectors,
-                                    Begin begin) {
+__device__ inline void walk_columns(const T* const (&inputs)[kInputs], T* out, std::int64_t rows, std::int64_t width,
+                                    int across, bool vectors, Begin begin) {
   constexpr int kRows = 4;
   const int thread = static_cast<int>(threadIdx.x), down = kWalkThreads / across;
   const std::int64_t step = gridDim.x * static_cast<std::int64_t>(down);
@@ -36,13 +38,15 @@ __device__ inline void walk_columns(const T* const (&inputs)[kInputs], T* out, s
     const std::int64_t column = (tile * across + thread % across) * kVector;
     if (column >= width) continue;
     const auto work = begin(column);
-    for (std::int64_t row = blockIdx.x * static_cast<std::int64_t>(down) + thread / across; row < rows; row += kRows * step) {
+    for (std::int64_t row = blockIdx.x * static_cast<std::int64_t>(down) + thread / across; row < rows;
+         row += kRows * step) {
       T values[kRows][kInputs][kVector];
 #pragma unroll
       for (int r = 0; r < kRows; ++r)
         if (row + r * step < rows) {
 #pragma unroll
-          for (int k = 0; k < kInputs; ++k) load<kVector>(inputs[k] + (row + r * step) * width + column, vectors, values[r][k]);
+          for (int k = 0; k < kInputs; ++k)
+            load<kVector>(inputs[k] + (row + r * step) * width + column, vectors, values[r][k]);
         }
 #pragma unroll
       for (int r = 0; r < kRows; ++r)

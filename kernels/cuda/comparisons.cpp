@@ -10,9 +10,10 @@ void add_comparison(KernelRegistry& registry, const char* name, std::initializer
   add_cuda(registry, name, dtypes, [name, op](const KernelInit&) -> Kernel {
     return [name, op](KernelContext& context) {
       const DType dtype = context.input(0).dtype();
-      run_binary(context, name, DType::boolean, [&, stream = cuda_device(context).stream()](const BinaryArguments& arguments) {
-        return launch_comparison(op, dtype, arguments, stream);
-      });
+      run_binary(context, name, DType::boolean,
+                 [&, stream = cuda_device(context).stream()](const BinaryArguments& arguments) {
+                   return launch_comparison(op, dtype, arguments, stream);
+                 });
     };
   });
 }

@@ -1,7 +1,7 @@
 // Convolutions on a GPU (f32, f64, f16, bf16): which way each goes says conv_plan.hpp.
 //
-// FusedConv2D rounds f16 and bf16 once less where the bias is added by the library; Conv2D, BiasAdd and the activation one after the
-// other round after each.
+// FusedConv2D rounds f16 and bf16 once less where the bias is added by the library; Conv2D, BiasAdd and the activation
+// one after the other round after each.
 #include "kernels/cpu/conv.hpp"
 
 #include "devices/cuda/cuda_error.hpp"
@@ -16,7 +16,8 @@ namespace troupe {
 namespace {
 
 void clear(KernelContext& context, Tensor& t) {
-  if (t.num_bytes() > 0) check_cuda(cudaMemsetAsync(t.mutable_raw(), 0, t.num_bytes(), cuda_device(context).stream()), "cudaMemsetAsync");
+  if (t.num_bytes() > 0)
+    check_cuda(cudaMemsetAsync(t.mutable_raw(), 0, t.num_bytes(), cuda_device(context).stream()), "cudaMemsetAsync");
 }
 
 std::byte* written(Tensor& t) { return t.mutable_raw(); }
@@ -34,17 +35,23 @@ struct Work {
   DType sum_type() const { return dtype == DType::f64 ? DType::f64 : DType::f32; }
   std::int64_t windows() const { return g.batch * windows_of_image(g); }
   ConvKey key(ConvDirection direction) const {
-    return {.direction = direction, .dtype = dtype, .tf32 = device.options().tf32, .deterministic = device.options().deterministic, .geometry = g};
+    return {.direction = direction,
+            .dtype = dtype,
+            .tf32 = device.options().tf32,
+            .deterministic = device.options().deterministic,
+            .geometry = g};
   }
   ProductKey product(std::int64_t m, std::int64_t n, std::int64_t k, bool transpose_a, bool transpose_b) const {
     return product_key(device, dtype, dtype, m, n, k, transpose_a, transpose_b);
   }
   // [height, width, in, out] to and from [out, height, width, in].
   void to_cudnn(const void* filter, void* turned) const {
-    check_cuda(launch_transpose(element(), filter, turned, g.patch_size(), g.out_channels, device.stream()), "filter for a convolution");
+    check_cuda(launch_transpose(element(), filter, turned, g.patch_size(), g.out_channels, device.stream()),
+               "filter for a convolution");
   }
   void from_cudnn(const void* turned, void* filter) const {
-    check_cuda(launch_transpose(element(), turned, filter, g.out_channels, g.patch_size(), device.stream()), "filter of a convolution");
+    check_cuda(launch_transpose(element(), turned, filter, g.out_channels, g.patch_size(), device.stream()),
+               "filter of a convolution");
   }
   std::size_t filter_bytes() const { return static_cast<std::size_t>(g.filter_size()) * element(); }
 
@@ -62,16 +69,21 @@ struct Work {
             .out_height = g.rows.output,
             .out_width = g.columns.output};
   }
-  // Calls fn(images, offset of the first image, offset of its result, in bytes, alignment of results) for images that are unfolded at once.
+  // Calls fn(images, offset of the first image, offset of its result, in bytes, alignment of results) for images that
+  // are unfolded at once.
   template <class Fn>
   void for_images(std::size_t row_element, Fn fn) const {
     const std::int64_t at_once = images_at_once(g, row_element), bytes = static_cast<std::int64_t>(element());
-    const std::uint32_t alignment = at_once < g.batch ? alignment_after(at_once * g.result_size() * bytes) : alignment_after(0);
+    const std::uint32_t alignment =
+        at_once < g.batch ? alignment_after(at_once * g.result_size() * bytes) : alignment_after(0);
     for (std::int64_t first = 0; first < g.batch; first += at_once)
-      fn(std::min(at_once, g.batch - first), first * g.image_size() * bytes, first * g.result_size() * bytes, alignment);
+      fn(std::min(at_once, g.batch - first), first * g.image_size() * bytes, first * g.result_size() * bytes,
+         alignment);
   }
   Workspace rows(std::size_t row_element) const {
-    return Workspace(context, static_cast<std::size_t>(images_at_once(g, row_element) * windows_of_image(g) * g.patch_size()) * row_element);
+    return Workspace(
+        context,
+        static_cast<std::size_t>(images_at_once(g, row_element) * windows_of_image(g) * g.patch_size()) * row_element);
   }
   void unfold(std::int64_t images, const std::byte* image, void* rows) const {
     check_cuda(launch_unfold(element(), sizes(images), image, rows, device.stream()), "windows for a convolution");
@@ -80,14 +92,17 @@ struct Work {
 
 // ---- forward; `bias` may be null
 
-bool forward_by_cudnn(const Work& w, FusedActivation activation, const Tensor& x, const Tensor& filter, const Tensor* bias, Tensor& y) {
+bool forward_by_cudnn(const Work& w, FusedActivation activation, const Tensor& x, const Tensor& filter,
+                      const Tensor* bias, Tensor& y) {
   if (!fits_cudnn(w.dtype, w.g)) return false;
   auto& library = w.device.state<CudnnConvolutions>();
   const Workspace turned(w.context, w.filter_bytes());
   w.to_cudnn(filter.raw(), turned.data());
   ConvMemory memory{.image = any(x), .filter = turned.data(), .result = written(y)};
   const auto finish = [&](const void* addend, FusedActivation left) {
-    check_cuda(launch_bias_activation(w.dtype, left, written(y), addend, w.windows(), w.g.out_channels, w.device.stream()), "bias and activation");
+    check_cuda(
+        launch_bias_activation(w.dtype, left, written(y), addend, w.windows(), w.g.out_channels, w.device.stream()),
+        "bias and activation");
     return true;
   };
   if (bias) {
@@ -104,7 +119,8 @@ bool forward_by_cudnn(const Work& w, FusedActivation activation, const Tensor& x
   return library.run(w.context, w.key(ConvDirection::forward), memory) && (!bias || finish(bias->raw(), activation));
 }
 
-void forward_unfolded(const Work& w, FusedActivation activation, const Tensor& x, const Tensor& filter, const Tensor* bias, Tensor& y) {
+void forward_unfolded(const Work& w, FusedActivation activation, const Tensor& x, const Tensor& filter,
+                      const Tensor* bias, Tensor& y) {
   const Workspace rows = w.rows(w.element());
   w.for_images(w.element(), [&](std::int64_t images, std::int64_t image, std::int64_t result, std::uint32_t alignment) {
     w.unfold(images, x.raw() + image, rows.data());
@@ -114,10 +130,11 @@ void forward_unfolded(const Work& w, FusedActivation activation, const Tensor& x
   });
 }
 
-void forward(const Work& w, FusedActivation activation, const Tensor& x, const Tensor& filter, const Tensor* bias, Tensor& y) {
+void forward(const Work& w, FusedActivation activation, const Tensor& x, const Tensor& filter, const Tensor* bias,
+             Tensor& y) {
   if (is_product(w.g))
-    return multiply(w.context, w.product(w.windows(), w.g.out_channels, w.g.in_channels, false, false), activation, x.raw(), filter.raw(),
-                    bias ? bias->raw() : nullptr, written(y));
+    return multiply(w.context, w.product(w.windows(), w.g.out_channels, w.g.in_channels, false, false), activation,
+                    x.raw(), filter.raw(), bias ? bias->raw() : nullptr, written(y));
   if (!forward_by_cudnn(w, activation, x, filter, bias, y)) forward_unfolded(w, activation, x, filter, bias, y);
 }
 
@@ -125,8 +142,8 @@ void forward(const Work& w, FusedActivation activation, const Tensor& x, const T
 
 void backward_input(const Work& w, const Tensor& filter, const Tensor& dy, Tensor& dx) {
   if (is_product(w.g))
-    return multiply(w.context, w.product(w.windows(), w.g.in_channels, w.g.out_channels, false, true), FusedActivation::none, dy.raw(), filter.raw(), nullptr,
-                    written(dx));
+    return multiply(w.context, w.product(w.windows(), w.g.in_channels, w.g.out_channels, false, true),
+                    FusedActivation::none, dy.raw(), filter.raw(), nullptr, written(dx));
   if (fits_cudnn(w.dtype, w.g)) {
     const Workspace turned(w.context, w.filter_bytes());
     w.to_cudnn(filter.raw(), turned.data());
@@ -140,14 +157,15 @@ void backward_input(const Work& w, const Tensor& filter, const Tensor& dy, Tenso
     key.out_dtype = w.sum_type();
     key.alignment = alignment;
     multiply(w.context, key, FusedActivation::none, dy.raw() + result, filter.raw(), nullptr, rows.data());
-    check_cuda(launch_fold(w.dtype, w.sizes(images), rows.data(), written(dx) + image, w.device.stream()), "sums of windows");
+    check_cuda(launch_fold(w.dtype, w.sizes(images), rows.data(), written(dx) + image, w.device.stream()),
+               "sums of windows");
   });
 }
 
 void backward_filter(const Work& w, const Tensor& x, const Tensor& dy, Tensor& d_filter) {
   if (is_product(w.g))
-    return multiply(w.context, w.product(w.g.in_channels, w.g.out_channels, w.windows(), true, false), FusedActivation::none, x.raw(), dy.raw(), nullptr,
-                    written(d_filter));
+    return multiply(w.context, w.product(w.g.in_channels, w.g.out_channels, w.windows(), true, false),
+                    FusedActivation::none, x.raw(), dy.raw(), nullptr, written(d_filter));
   if (fits_cudnn(w.dtype, w.g)) {
     const Workspace turned(w.context, w.filter_bytes());
     const ConvMemory memory{.image = any(x), .filter = turned.data(), .result = any(dy)};
@@ -169,14 +187,17 @@ void backward_filter(const Work& w, const Tensor& x, const Tensor& dy, Tensor& d
     first = false;
   });
   if (rounds)
-    check_cuda(launch_narrow(w.dtype, static_cast<const float*>(to), written(d_filter), w.g.filter_size(), w.device.stream()), "rounding of a filter's gradient");
+    check_cuda(
+        launch_narrow(w.dtype, static_cast<const float*>(to), written(d_filter), w.g.filter_size(), w.device.stream()),
+        "rounding of a filter's gradient");
 }
 
 // ---- kernels
 
 Kernel make_convolution(const KernelInit& init, bool fused) {
   const Conv2DAttributes options = conv2d_attributes(init.attributes);
-  const FusedActivation activation = fused ? parse_activation(init.attributes.string("activation")) : FusedActivation::none;
+  const FusedActivation activation =
+      fused ? parse_activation(init.attributes.string("activation")) : FusedActivation::none;
   return [=](KernelContext& context) {
     const Tensor &x = context.input(0), &filter = context.input(1);
     const ConvGeometry g = conv2d_geometry(x.shape(), filter.shape(), options);
@@ -188,10 +209,12 @@ Kernel make_convolution(const KernelInit& init, bool fused) {
     if (g.empty()) {
       clear(context, y);
       if (fused)
-        check_cuda(launch_bias_activation(x.dtype(), activation, y.mutable_raw(), bias.raw(), g.batch * windows_of_image(g), g.out_channels, device.stream()),
+        check_cuda(launch_bias_activation(x.dtype(), activation, y.mutable_raw(), bias.raw(),
+                                          g.batch * windows_of_image(g), g.out_channels, device.stream()),
                    "bias and activation");
     } else {
-      forward({context, device, x.dtype(), g}, activation, aligned(context, x), aligned(context, filter), fused ? &bias : nullptr, y);
+      forward({context, device, x.dtype(), g}, activation, aligned(context, x), aligned(context, filter),
+              fused ? &bias : nullptr, y);
     }
     context.set_output(0, std::move(y));
   };
@@ -224,7 +247,8 @@ Kernel make_backprop_filter(const KernelInit& init) {
     if (g.empty())
       clear(context, d_filter);
     else
-      backward_filter({context, cuda_device(context), filter.dtype(), g}, aligned(context, x), aligned(context, dy), d_filter);
+      backward_filter({context, cuda_device(context), filter.dtype(), g}, aligned(context, x), aligned(context, dy),
+                      d_filter);
     context.set_output(0, std::move(d_filter));
   };
 }

@@ -10,21 +10,25 @@ constexpr int kThreads = 256;
 __device__ inline std::int64_t first_item() { return static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x; }
 __device__ inline std::int64_t item_step() { return static_cast<std::int64_t>(gridDim.x) * kThreads; }
 
-// Through a tile in shared memory, so that both sides are read and written in order; one column more, so that its banks differ.
+// Through a tile in shared memory, so that both sides are read and written in order; one column more, so that its banks
+// differ.
 constexpr int kTile = 32;
 constexpr int kTileRows = 8;
 
 template <class T>
-__global__ void __launch_bounds__(kTile* kTileRows) transpose(const T* from, T* to, std::int64_t rows, std::int64_t columns, std::int64_t tiles,
-                                                              std::int64_t tiles_of_row) {
+__global__ void __launch_bounds__(kTile* kTileRows)
+    transpose(const T* from, T* to, std::int64_t rows, std::int64_t columns, std::int64_t tiles,
+              std::int64_t tiles_of_row) {
   __shared__ T tile[kTile][kTile + 1];
   for (std::int64_t t = blockIdx.x; t < tiles; t += gridDim.x) {
     const std::int64_t top = t / tiles_of_row * kTile, left = t % tiles_of_row * kTile;
     for (int i = threadIdx.y; i < kTile; i += kTileRows)
-      if (top + i < rows && left + threadIdx.x < columns) tile[i][threadIdx.x] = from[(top + i) * columns + left + threadIdx.x];
+      if (top + i < rows && left + threadIdx.x < columns)
+        tile[i][threadIdx.x] = from[(top + i) * columns + left + threadIdx.x];
     __syncthreads();
     for (int i = threadIdx.y; i < kTile; i += kTileRows)
-      if (left + i < columns && top + threadIdx.x < rows) to[(left + i) * rows + top + threadIdx.x] = tile[threadIdx.x][i];
+      if (left + i < columns && top + threadIdx.x < rows)
+        to[(left + i) * rows + top + threadIdx.x] = tile[threadIdx.x][i];
     __syncthreads();
   }
 }
@@ -68,7 +72,8 @@ __device__ inline std::int64_t first_window(std::int64_t at, std::int64_t kernel
 }
 
 template <class T>
-__global__ void __launch_bounds__(kThreads) fold(UnfoldSizes s, const device::Compute<T>* rows, T* image, std::int64_t count) {
+__global__ void __launch_bounds__(kThreads)
+    fold(UnfoldSizes s, const device::Compute<T>* rows, T* image, std::int64_t count) {
   for (std::int64_t at = first_item(); at < count; at += item_step()) {
     std::int64_t rest = at;
     const std::int64_t c = rest % s.channels;
@@ -76,7 +81,8 @@ __global__ void __launch_bounds__(kThreads) fold(UnfoldSizes s, const device::Co
     const std::int64_t x = rest % s.width + s.before_width;
     rest /= s.width;
     const std::int64_t y = rest % s.height + s.before_height, n = rest / s.height;
-    const std::int64_t oy_end = min(y / s.stride_height + 1, s.out_height), ox_end = min(x / s.stride_width + 1, s.out_width);
+    const std::int64_t oy_end = min(y / s.stride_height + 1, s.out_height),
+                       ox_end = min(x / s.stride_width + 1, s.out_width);
     device::Compute<T> sum{0};
     for (std::int64_t oy = first_window(y, s.kernel_height, s.stride_height); oy < oy_end; ++oy)
       for (std::int64_t ox = first_window(x, s.kernel_width, s.stride_width); ox < ox_end; ++ox) {
@@ -92,44 +98,51 @@ __global__ void __launch_bounds__(kThreads) fold(UnfoldSizes s, const device::Co
 template <class Fn>
 cudaError_t of_size(std::size_t bytes, Fn fn) {
   switch (bytes) {
-    case 2: return fn.template operator()<std::uint16_t>();
-    case 4: return fn.template operator()<std::uint32_t>();
-    case 8: return fn.template operator()<std::uint64_t>();
-    default: return cudaErrorInvalidValue;
+    case 2:
+      return fn.template operator()<std::uint16_t>();
+    case 4:
+      return fn.template operator()<std::uint32_t>();
+    case 8:
+      return fn.template operator()<std::uint64_t>();
+    default:
+      return cudaErrorInvalidValue;
   }
 }
 
 }  // namespace
 
-cudaError_t launch_transpose(std::size_t element_bytes, const void* from, void* to, std::int64_t rows, std::int64_t columns, cudaStream_t stream) {
+cudaError_t launch_transpose(std::size_t element_bytes, const void* from, void* to, std::int64_t rows,
+                             std::int64_t columns, cudaStream_t stream) {
   const std::int64_t tiles_of_row = (columns + kTile - 1) / kTile, tiles = (rows + kTile - 1) / kTile * tiles_of_row;
   return of_size(element_bytes, [&]<class T>() {
-    return device::launch(transpose<T>, dim3(device::blocks_for(tiles, 1)), dim3(kTile, kTileRows), stream, static_cast<const T*>(from), static_cast<T*>(to),
-                          rows, columns, tiles, tiles_of_row);
+    return device::launch(transpose<T>, dim3(device::blocks_for(tiles, 1)), dim3(kTile, kTileRows), stream,
+                          static_cast<const T*>(from), static_cast<T*>(to), rows, columns, tiles, tiles_of_row);
   });
 }
 
-cudaError_t launch_image_window(std::size_t element_bytes, const ImageWindow& w, const void* from, void* to, cudaStream_t stream) {
+cudaError_t launch_image_window(std::size_t element_bytes, const ImageWindow& w, const void* from, void* to,
+                                cudaStream_t stream) {
   const std::int64_t count = w.images * w.to_height * w.to_width * w.channels;
   return of_size(element_bytes, [&]<class T>() {
-    return device::launch(image_window<T>, dim3(device::blocks_for(count, kThreads)), dim3(kThreads), stream, w, static_cast<const T*>(from),
-                          static_cast<T*>(to), count);
+    return device::launch(image_window<T>, dim3(device::blocks_for(count, kThreads)), dim3(kThreads), stream, w,
+                          static_cast<const T*>(from), static_cast<T*>(to), count);
   });
 }
 
-cudaError_t launch_unfold(std::size_t element_bytes, const UnfoldSizes& s, const void* image, void* rows, cudaStream_t stream) {
+cudaError_t launch_unfold(std::size_t element_bytes, const UnfoldSizes& s, const void* image, void* rows,
+                          cudaStream_t stream) {
   const std::int64_t count = s.images * s.out_height * s.out_width * s.kernel_height * s.kernel_width * s.channels;
   return of_size(element_bytes, [&]<class T>() {
-    return device::launch(unfold<T>, dim3(device::blocks_for(count, kThreads)), dim3(kThreads), stream, s, static_cast<const T*>(image), static_cast<T*>(rows),
-                          count);
+    return device::launch(unfold<T>, dim3(device::blocks_for(count, kThreads)), dim3(kThreads), stream, s,
+                          static_cast<const T*>(image), static_cast<T*>(rows), count);
   });
 }
 
 cudaError_t launch_fold(DType dtype, const UnfoldSizes& s, const void* rows, void* image, cudaStream_t stream) {
   const std::int64_t count = s.images * s.height * s.width * s.channels;
   return device::dispatch(device::FloatElements{}, dtype, [&]<class T>() {
-    return device::launch(fold<T>, dim3(device::blocks_for(count, kThreads)), dim3(kThreads), stream, s, static_cast<const device::Compute<T>*>(rows),
-                          static_cast<T*>(image), count);
+    return device::launch(fold<T>, dim3(device::blocks_for(count, kThreads)), dim3(kThreads), stream, s,
+                          static_cast<const device::Compute<T>*>(rows), static_cast<T*>(image), count);
   });
 }
 

@@ -51,7 +51,8 @@ bool CudnnConvolutions::run(KernelContext& context, const ConvKey& key, ConvMemo
     device_.not_recorded("to look for a plan of a convolution");
     ConvPlan found = plan_convolution(key, {.handle = handle()});
     if (found.execution)
-      found.execution = {found.execution.get(), [execution = found.execution, handle = handle_](CudnnDescriptor*) mutable {
+      found.execution = {found.execution.get(),
+                         [execution = found.execution, handle = handle_](CudnnDescriptor*) mutable {
                            execution.reset();
                            handle.reset();
                          }};
@@ -69,10 +70,14 @@ bool CudnnConvolutions::run(KernelContext& context, const ConvKey& key, ConvMemo
   void* const image = std::exchange(memory.image, copy.data());
   const bool writes_image = key.direction == ConvDirection::backward_input;
   if (!writes_image)
-    check_cuda(launch_image_window(element, padding_window(key.geometry, plan.geometry), image, copy.data(), device_.stream()), "padding for a convolution");
+    check_cuda(
+        launch_image_window(element, padding_window(key.geometry, plan.geometry), image, copy.data(), device_.stream()),
+        "padding for a convolution");
   execute_convolution(key, plan, handle(), memory, workspace.data());
   if (writes_image)
-    check_cuda(launch_image_window(element, cropping_window(key.geometry, plan.geometry), copy.data(), image, device_.stream()), "padding of a convolution");
+    check_cuda(launch_image_window(element, cropping_window(key.geometry, plan.geometry), copy.data(), image,
+                                   device_.stream()),
+               "padding of a convolution");
   return true;
 }
 

@@ -11,8 +11,8 @@ namespace troupe {
 class CudnnConvolutions {
  public:
   explicit CudnnConvolutions(CudaDevice& device) : device_(device) {}
-  // One of image, filter and result is written, as the direction says; all are in memory aligned to kBufferAlignment. False, and nothing
-  // launched, if no engine does it.
+  // One of image, filter and result is written, as the direction says; all are in memory aligned to kBufferAlignment.
+  // False, and nothing launched, if no engine does it.
   bool run(KernelContext& context, const ConvKey& key, ConvMemory memory);
 
  private:
@@ -20,7 +20,7 @@ class CudnnConvolutions {
 
   CudaDevice& device_;
   std::shared_ptr<cudnnContext> handle_;  // of plans too, which recordings keep
-  cudaStream_t stream_ = nullptr;  // of the handle
+  cudaStream_t stream_ = nullptr;         // of the handle
   PlanCache<ConvKey, ConvPlan> plans_;
 };
 

@@ -11,7 +11,8 @@ namespace {
 constexpr std::int64_t kConvolutionWorkspaceLimit = std::int64_t{1} << 30;
 
 // cuDNN's suggestions for a graph, the best first.
-std::vector<CudnnDescriptor> suggestions(const CudnnDescriptor& graph, cudnnBackendHeurMode_t mode, const CudnnTarget& target) {
+std::vector<CudnnDescriptor> suggestions(const CudnnDescriptor& graph, cudnnBackendHeurMode_t mode,
+                                         const CudnnTarget& target) {
   CudnnDescriptor heuristic(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
   heuristic.set(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph);
   heuristic.set(CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1, &mode);
@@ -22,15 +23,20 @@ std::vector<CudnnDescriptor> suggestions(const CudnnDescriptor& graph, cudnnBack
     check_cudnn(status, "cudnnBackendFinalize of a heuristic");
   }
   std::int64_t count = 0;
-  check_cudnn(cudnnBackendGetAttribute(heuristic.get(), CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR, 0, &count, nullptr),
+  check_cudnn(cudnnBackendGetAttribute(heuristic.get(), CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR, 0,
+                                       &count, nullptr),
               "cudnnBackendGetAttribute");
   std::vector<CudnnDescriptor> configurations;
   std::vector<cudnnBackendDescriptor_t> raw;
-  for (std::int64_t i = 0; i < count; ++i) raw.push_back(configurations.emplace_back(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR).get());
+  for (std::int64_t i = 0; i < count; ++i)
+    raw.push_back(configurations.emplace_back(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR).get());
   if (count == 0) return configurations;
-  check_cudnn(cudnnBackendGetAttribute(heuristic.get(), CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR, count, &count, raw.data()),
+  check_cudnn(cudnnBackendGetAttribute(heuristic.get(), CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR,
+                                       count, &count, raw.data()),
               "cudnnBackendGetAttribute");
-  configurations.erase(configurations.begin() + std::min<std::int64_t>(count, static_cast<std::int64_t>(configurations.size())), configurations.end());
+  configurations.erase(
+      configurations.begin() + std::min<std::int64_t>(count, static_cast<std::int64_t>(configurations.size())),
+      configurations.end());
   return configurations;
 }
 
@@ -38,7 +44,8 @@ std::vector<cudnnBackendNumericalNote_t> notes_of(const CudnnDescriptor& configu
   const CudnnDescriptor engine(CUDNN_BACKEND_ENGINE_DESCRIPTOR);
   cudnnBackendDescriptor_t raw = engine.get();
   std::int64_t count = 0;
-  check_cudnn(cudnnBackendGetAttribute(configuration.get(), CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &count, &raw),
+  check_cudnn(cudnnBackendGetAttribute(configuration.get(), CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR,
+                                       1, &count, &raw),
               "cudnnBackendGetAttribute");
   std::vector<cudnnBackendNumericalNote_t> notes(CUDNN_NUMERICAL_NOTE_TYPE_COUNT);
   check_cudnn(cudnnBackendGetAttribute(engine.get(), CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE,
@@ -51,19 +58,24 @@ std::vector<cudnnBackendNumericalNote_t> notes_of(const CudnnDescriptor& configu
 }  // namespace
 
 bool engine_fits(const ConvKey& key, const std::vector<cudnnBackendNumericalNote_t>& notes) {
-  if (key.relu && std::find(notes.begin(), notes.end(), CUDNN_NUMERICAL_NOTE_STRICT_NAN_PROP) == notes.end()) return false;
+  if (key.relu && std::find(notes.begin(), notes.end(), CUDNN_NUMERICAL_NOTE_STRICT_NAN_PROP) == notes.end())
+    return false;
   return std::none_of(notes.begin(), notes.end(), [&](cudnnBackendNumericalNote_t note) {
     switch (note) {
-      case CUDNN_NUMERICAL_NOTE_TENSOR_CORE: return key.dtype == DType::f32 && !key.tf32;
-      case CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC: return key.deterministic;
+      case CUDNN_NUMERICAL_NOTE_TENSOR_CORE:
+        return key.dtype == DType::f32 && !key.tf32;
+      case CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC:
+        return key.deterministic;
       case CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS:
       case CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION:
       case CUDNN_NUMERICAL_NOTE_FFT:
       case CUDNN_NUMERICAL_NOTE_WINOGRAD:
       case CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_4x4:
       case CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_6x6:
-      case CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_13x13: return true;
-      default: return false;
+      case CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_13x13:
+        return true;
+      default:
+        return false;
     }
   });
 }
@@ -74,7 +86,8 @@ void for_each_plan(const ConvKey& key, const CudnnTarget& target, FunctionRef<bo
   for (const CudnnDescriptor& operation : operations.all()) raw.push_back(operation.get());
   CudnnDescriptor graph(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
   if (target.handle) graph.set(CUDNN_ATTR_OPERATIONGRAPH_HANDLE, target.handle);
-  graph.set(CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR, static_cast<std::int64_t>(raw.size()), raw.data());
+  graph.set(CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR, static_cast<std::int64_t>(raw.size()),
+            raw.data());
   graph.finalize();
   for (const cudnnBackendHeurMode_t mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK})
     for (const CudnnDescriptor& configuration : suggestions(graph, mode, target)) {
@@ -87,7 +100,8 @@ void for_each_plan(const ConvKey& key, const CudnnTarget& target, FunctionRef<bo
       if (gpu_failed(status)) check_cudnn(status, "cudnnBackendFinalize of a plan");
       if (status != CUDNN_STATUS_SUCCESS) continue;
       std::int64_t count = 0, workspace = 0;
-      check_cudnn(cudnnBackendGetAttribute(execution->get(), CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1, &count, &workspace),
+      check_cudnn(cudnnBackendGetAttribute(execution->get(), CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64,
+                                           1, &count, &workspace),
                   "cudnnBackendGetAttribute");
       if (workspace <= kConvolutionWorkspaceLimit && take({std::move(execution), key.geometry, workspace})) return;
     }
@@ -116,9 +130,11 @@ ConvPlan plan_convolution(const ConvKey& key, const CudnnTarget& target) {
   return plan;
 }
 
-void execute_convolution(const ConvKey& key, const ConvPlan& plan, cudnnHandle_t handle, const ConvMemory& memory, void* workspace) {
-  const std::int64_t ids[] = {static_cast<std::int64_t>(ConvTensor::image), static_cast<std::int64_t>(ConvTensor::filter),
-                              static_cast<std::int64_t>(ConvTensor::result), static_cast<std::int64_t>(ConvTensor::bias)};
+void execute_convolution(const ConvKey& key, const ConvPlan& plan, cudnnHandle_t handle, const ConvMemory& memory,
+                         void* workspace) {
+  const std::int64_t ids[] = {
+      static_cast<std::int64_t>(ConvTensor::image), static_cast<std::int64_t>(ConvTensor::filter),
+      static_cast<std::int64_t>(ConvTensor::result), static_cast<std::int64_t>(ConvTensor::bias)};
   void* const data[] = {memory.image, memory.filter, memory.result, memory.bias};
   const std::int64_t count = key.bias ? 4 : 3;
   CudnnDescriptor pack(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);

@@ -12,10 +12,14 @@ constexpr std::int64_t kProduct = 5, kSum = 6;
 
 cudnnDataType_t cudnn_type(DType dtype) {
   switch (dtype) {
-    case DType::f32: return CUDNN_DATA_FLOAT;
-    case DType::f16: return CUDNN_DATA_HALF;
-    case DType::bf16: return CUDNN_DATA_BFLOAT16;
-    default: fail(Code::unimplemented, "cuDNN convolves no {} here", name(dtype));
+    case DType::f32:
+      return CUDNN_DATA_FLOAT;
+    case DType::f16:
+      return CUDNN_DATA_HALF;
+    case DType::bf16:
+      return CUDNN_DATA_BFLOAT16;
+    default:
+      fail(Code::unimplemented, "cuDNN convolves no {} here", name(dtype));
   }
 }
 
@@ -53,25 +57,36 @@ struct Names {
 
 Names names(ConvDirection direction) {
   switch (direction) {
-    case ConvDirection::forward: break;
+    case ConvDirection::forward:
+      break;
     case ConvDirection::backward_input:
-      return {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC,
-              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX,                 CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W,
-              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY,                 CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA,
+      return {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA,
               CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA};
     case ConvDirection::backward_filter:
-      return {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC,
-              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X,                  CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW,
-              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY,                 CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA,
+      return {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA,
               CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA};
   }
-  return {CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC,
-          CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X,             CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W,
-          CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y,             CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA,
+  return {CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR,
+          CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC,
+          CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X,
+          CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W,
+          CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y,
+          CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA,
           CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA};
 }
 
-CudnnDescriptor convolve(const ConvKey& key, const CudnnDescriptor& image, const CudnnDescriptor& filter, const CudnnDescriptor& result) {
+CudnnDescriptor convolve(const ConvKey& key, const CudnnDescriptor& image, const CudnnDescriptor& filter,
+                         const CudnnDescriptor& result) {
   const Names attributes = names(key.direction);
   CudnnDescriptor out(attributes.operation);
   out.set(attributes.convolution, convolution(key.geometry));
@@ -85,7 +100,8 @@ CudnnDescriptor convolve(const ConvKey& key, const CudnnDescriptor& image, const
 }
 
 // `addend` may be null.
-CudnnDescriptor pointwise(cudnnPointwiseMode_t mode, const CudnnDescriptor& from, const CudnnDescriptor* addend, const CudnnDescriptor& to) {
+CudnnDescriptor pointwise(cudnnPointwiseMode_t mode, const CudnnDescriptor& from, const CudnnDescriptor* addend,
+                          const CudnnDescriptor& to) {
   CudnnDescriptor what(CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
   what.set(CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, 1, &mode);
   what.set(CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_DATA_FLOAT);
@@ -115,11 +131,15 @@ ConvOperations::ConvOperations(const ConvKey& key) {
   const ConvGeometry& g = key.geometry;
   const cudnnDataType_t type = cudnn_type(key.dtype);
   const CudnnLayout result = image_layout(g.batch, g.out_channels, g.rows.output, g.columns.output);
-  const auto add = [this](CudnnDescriptor descriptor) { return tensors_.emplace_back(std::move(descriptor)), tensors_.size() - 1; };
+  const auto add = [this](CudnnDescriptor descriptor) {
+    return tensors_.emplace_back(std::move(descriptor)), tensors_.size() - 1;
+  };
   const auto at = [this](std::size_t index) -> const CudnnDescriptor& { return tensors_[index]; };
 
-  const std::size_t image = add(tensor(id(ConvTensor::image), type, image_layout(g.batch, g.in_channels, g.rows.input, g.columns.input)));
-  const std::size_t filter = add(tensor(id(ConvTensor::filter), type, image_layout(g.out_channels, g.in_channels, g.rows.kernel, g.columns.kernel)));
+  const std::size_t image =
+      add(tensor(id(ConvTensor::image), type, image_layout(g.batch, g.in_channels, g.rows.input, g.columns.input)));
+  const std::size_t filter = add(tensor(id(ConvTensor::filter), type,
+                                        image_layout(g.out_channels, g.in_channels, g.rows.kernel, g.columns.kernel)));
   const std::size_t last = add(tensor(id(ConvTensor::result), type, result));
   if (!key.bias) {
     operations_.push_back(convolve(key, at(image), at(filter), at(last)));

@@ -12,7 +12,8 @@ namespace troupe {
 // Of the tensors that a graph reads and writes, by which they are given memory.
 enum class ConvTensor : std::int64_t { image = 1, filter = 2, result = 3, bias = 4 };
 
-// What cuDNN calls a tensor's dimensions, channels before height and width, and how far their neighbours are apart in memory.
+// What cuDNN calls a tensor's dimensions, channels before height and width, and how far their neighbours are apart in
+// memory.
 struct CudnnLayout {
   std::array<std::int64_t, 4> sizes;
   std::array<std::int64_t, 4> strides;

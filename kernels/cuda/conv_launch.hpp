@@ -1,4 +1,5 @@
-// What convolutions on a GPU do beside cuDNN and cuBLASLt, between host and device code. All sizes are at least 1, padding may be 0.
+// What convolutions on a GPU do beside cuDNN and cuBLASLt, between host and device code. All sizes are at least 1,
+// padding may be 0.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -10,20 +11,22 @@
 namespace troupe {
 
 // to[j * rows + i] = from[i * columns + j]; elements of 2 or 4 bytes.
-cudaError_t launch_transpose(std::size_t element_bytes, const void* from, void* to, std::int64_t rows, std::int64_t columns, cudaStream_t stream);
+cudaError_t launch_transpose(std::size_t element_bytes, const void* from, void* to, std::int64_t rows,
+                             std::int64_t columns, cudaStream_t stream);
 
-// Images [images, height, width, channels]: the part of `from` that begins at row `top` and column `left`, which may be negative, in the
-// size of `to`; zeros where `from` has nothing. Elements of 2 or 4 bytes.
+// Images [images, height, width, channels]: the part of `from` that begins at row `top` and column `left`, which may be
+// negative, in the size of `to`; zeros where `from` has nothing. Elements of 2 or 4 bytes.
 struct ImageWindow {
   std::int64_t images, channels;
   std::int64_t from_height, from_width;
   std::int64_t to_height, to_width;
   std::int64_t top, left;
 };
-cudaError_t launch_image_window(std::size_t element_bytes, const ImageWindow& window, const void* from, void* to, cudaStream_t stream);
+cudaError_t launch_image_window(std::size_t element_bytes, const ImageWindow& window, const void* from, void* to,
+                                cudaStream_t stream);
 
-// The sizes of windows over images; one row of a matrix for each window, [images * out height * out width, kernel height * kernel width *
-// channels].
+// The sizes of windows over images; one row of a matrix for each window, [images * out height * out width, kernel
+// height * kernel width * channels].
 struct UnfoldSizes {
   std::int64_t images, channels;
   std::int64_t height, width;
@@ -33,9 +36,10 @@ struct UnfoldSizes {
   std::int64_t out_height, out_width;
 };
 // Copies elements of 2, 4 or 8 bytes; zeros for the padding.
-cudaError_t launch_unfold(std::size_t element_bytes, const UnfoldSizes& sizes, const void* image, void* rows, cudaStream_t stream);
-// Each element of the image is the sum of its places in the matrix, in the order of windows. `rows` is f64 for f64, else f32, and the sum is
-// rounded once.
+cudaError_t launch_unfold(std::size_t element_bytes, const UnfoldSizes& sizes, const void* image, void* rows,
+                          cudaStream_t stream);
+// Each element of the image is the sum of its places in the matrix, in the order of windows. `rows` is f64 for f64,
+// else f32, and the sum is rounded once.
 cudaError_t launch_fold(DType dtype, const UnfoldSizes& sizes, const void* rows, void* image, cudaStream_t stream);
 
 }  // namespace troupe

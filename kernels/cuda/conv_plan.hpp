@@ -1,11 +1,12 @@
 // How a convolution is done on a GPU: plain functions, tested without one.
 //
 // Three ways, tried in this order:
-//   product   1 x 1 windows at every pixel are matrix products of images as they lie: by cuBLASLt, without moving an element
-//   cudnn     by an engine of cuDNN's graph API, which takes images NHWC and filters as [out, height, width, in]: ours [height, width, in, out]
-//             are transposed on the way (cuDNN takes strides of ours without a word, and names the same engines; what they read then is not
-//             documented). Padding that differs between the two ends goes to cuDNN as it is; where no engine has it, images are padded by a
-//             copy
+//   product   1 x 1 windows at every pixel are matrix products of images as they lie: by cuBLASLt, without moving an
+//             element
+//   cudnn     by an engine of cuDNN's graph API, which takes images NHWC and filters as [out, height, width, in]: ours
+//             [height, width, in, out] are transposed on the way (cuDNN takes strides of ours without a word, and names
+//             the same engines; what they read then is not documented). Padding that differs between the two ends goes
+//             to cuDNN as it is; where no engine has it, images are padded by a copy
 //   unfolded  a row of a matrix for each window, and matrix products: f64, and what no engine of cuDNN does
 #pragma once
 
@@ -41,10 +42,13 @@ inline bool is_product(const ConvGeometry& g) {
 // cuDNN counts in 32 bits here and there; no engine of f64 takes NHWC.
 inline bool fits_cudnn(DType dtype, const ConvGeometry& g) {
   constexpr std::int64_t kLimit = std::int64_t{1} << 31;
-  return dtype != DType::f64 && g.batch * g.image_size() < kLimit && g.batch * g.result_size() < kLimit && g.filter_size() < kLimit;
+  return dtype != DType::f64 && g.batch * g.image_size() < kLimit && g.batch * g.result_size() < kLimit &&
+         g.filter_size() < kLimit;
 }
 
-inline bool pads_evenly(const ConvGeometry& g) { return g.rows.before == g.rows.after && g.columns.before == g.columns.after; }
+inline bool pads_evenly(const ConvGeometry& g) {
+  return g.rows.before == g.rows.after && g.columns.before == g.columns.after;
+}
 
 // The same convolution of an image that has its padding already.
 inline ConvGeometry padded(ConvGeometry g) {
@@ -77,7 +81,8 @@ template <>
 struct std::hash<troupe::ConvKey> {
   std::size_t operator()(const troupe::ConvKey& key) const {
     const troupe::WindowAxis &r = key.geometry.rows, &c = key.geometry.columns;
-    return troupe::hash_of(key.direction, key.dtype, key.bias, key.relu, key.tf32, key.deterministic, key.geometry.batch, key.geometry.in_channels,
-                           key.geometry.out_channels, r.input, r.kernel, r.stride, r.output, r.before, c.input, c.kernel, c.stride, c.output, c.before);
+    return troupe::hash_of(key.direction, key.dtype, key.bias, key.relu, key.tf32, key.deterministic,
+                           key.geometry.batch, key.geometry.in_channels, key.geometry.out_channels, r.input, r.kernel,
+                           r.stride, r.output, r.before, c.input, c.kernel, c.stride, c.output, c.before);
   }
 };

@@ -10,7 +10,8 @@ static_assert(kMaxCopyPlanDims == kMaxCopyDims);
 constexpr std::int64_t kTiled = 8;
 
 // The dimensions, but `but` and `and_but`.
-void add_dims(CopyPlan& made, const CopyLoops& loops, std::size_t but = kMaxCopyDims, std::size_t and_but = kMaxCopyDims) {
+void add_dims(CopyPlan& made, const CopyLoops& loops, std::size_t but = kMaxCopyDims,
+              std::size_t and_but = kMaxCopyDims) {
   auto& plan = made.plan;
   plan.rank = 0;
   for (std::size_t l = loops.rank; l-- > 0;) {
@@ -35,7 +36,8 @@ bool all_multiples(const CopyLoops& loops, std::int64_t count) {
 // Takes two neighbours as one element as long as all of them lie right.
 void pair_neighbours(CopyLoops& loops, std::size_t& bytes, const void* source, const void* target) {
   CopyDim& inner = loops.dims[loops.rank - 1];
-  while (bytes < 16 && inner.size % 2 == 0 && is_multiple(source, 2 * bytes) && is_multiple(target, 2 * bytes) && all_multiples(loops, 2)) {
+  while (bytes < 16 && inner.size % 2 == 0 && is_multiple(source, 2 * bytes) && is_multiple(target, 2 * bytes) &&
+         all_multiples(loops, 2)) {
     bytes *= 2;
     inner.size /= 2;
     for (std::size_t l = 0; l + 1 < loops.rank; ++l) {

@@ -20,7 +20,8 @@ struct SparseCrossEntropy {
   CudaFaultSite fault;
 
   __device__ Row row(std::int64_t index) const {
-    const std::int64_t label = wide ? static_cast<const std::int64_t*>(labels)[index] : static_cast<const std::int32_t*>(labels)[index];
+    const std::int64_t label =
+        wide ? static_cast<const std::int64_t*>(labels)[index] : static_cast<const std::int32_t*>(labels)[index];
     const bool known = label >= 0 && label < classes;
     if (!known) report(fault, label, index, classes);
     return {label, known ? T{0} : infinity_of(T{}) - infinity_of(T{})};
@@ -41,16 +42,20 @@ struct CrossEntropy {
 
   __device__ Row row(std::int64_t) const { return {}; }
   __device__ T emit(Row, const Stats<T>& stats, std::int64_t, T, T z, T e) const { return e * stats.inverse - z; }
-  __device__ T loss(Row, const Stats<T>& stats, std::int64_t, T x, T z) const { return z * (stats.log_value - (x - stats.maximum)); }
+  __device__ T loss(Row, const Stats<T>& stats, std::int64_t, T x, T z) const {
+    return z * (stats.log_value - (x - stats.maximum));
+  }
 };
 
 constexpr int kThreads = 256;
 
 template <class T>
-__global__ void __launch_bounds__(kThreads) sigmoid_cross_entropy(const T* logits, const T* labels, T* out, std::int64_t count, bool vectors) {
+__global__ void __launch_bounds__(kThreads)
+    sigmoid_cross_entropy(const T* logits, const T* labels, T* out, std::int64_t count, bool vectors) {
   constexpr int kVector = kVectorOf<T>;
   const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * kThreads * kVector;
-  for (std::int64_t i = (static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x) * kVector; i < count; i += step) {
+  for (std::int64_t i = (static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x) * kVector; i < count;
+       i += step) {
     const auto one = [](T x, T z) {
       const T magnitude = x < T{0} ? -x : x, positive = x < T{0} ? T{0} : x;
       return positive - x * z + log1p(exponential(-magnitude));
@@ -73,26 +78,31 @@ using Real = Elements<float, double>;
 }  // namespace
 }  // namespace device
 
-cudaError_t launch_sparse_cross_entropy(SoftmaxRows rows, const void* logits, const void* labels, bool wide, CudaFaultSite fault, void* loss,
-                                        void* backprop, cudaStream_t stream) {
+cudaError_t launch_sparse_cross_entropy(SoftmaxRows rows, const void* logits, const void* labels, bool wide,
+                                        CudaFaultSite fault, void* loss, void* backprop, cudaStream_t stream) {
   return device::dispatch(device::Real{}, rows.dtype, [&]<class T>() {
-    const device::RowPointers<T> p{static_cast<const T*>(logits), nullptr, static_cast<T*>(backprop), static_cast<T*>(loss)};
+    const device::RowPointers<T> p{static_cast<const T*>(logits), nullptr, static_cast<T*>(backprop),
+                                   static_cast<T*>(loss)};
     return device::launch_rows(device::SparseCrossEntropy<T>{labels, wide, rows.width, fault}, p, rows, stream);
   });
 }
 
-cudaError_t launch_cross_entropy(SoftmaxRows rows, const void* logits, const void* labels, void* loss, void* backprop, cudaStream_t stream) {
+cudaError_t launch_cross_entropy(SoftmaxRows rows, const void* logits, const void* labels, void* loss, void* backprop,
+                                 cudaStream_t stream) {
   return device::dispatch(device::Real{}, rows.dtype, [&]<class T>() {
-    const device::RowPointers<T> p{static_cast<const T*>(logits), static_cast<const T*>(labels), static_cast<T*>(backprop), static_cast<T*>(loss)};
+    const device::RowPointers<T> p{static_cast<const T*>(logits), static_cast<const T*>(labels),
+                                   static_cast<T*>(backprop), static_cast<T*>(loss)};
     return device::launch_rows(device::CrossEntropy<T>{}, p, rows, stream);
   });
 }
 
-cudaError_t launch_sigmoid_cross_entropy(DType dtype, std::int64_t count, const void* logits, const void* labels, void* out, cudaStream_t stream) {
+cudaError_t launch_sigmoid_cross_entropy(DType dtype, std::int64_t count, const void* logits, const void* labels,
+                                         void* out, cudaStream_t stream) {
   return device::dispatch(device::Real{}, dtype, [&]<class T>() {
     const auto *x = static_cast<const T*>(logits), *z = static_cast<const T*>(labels);
     auto* to = static_cast<T*>(out);
-    return device::launch(device::sigmoid_cross_entropy<T>, device::blocks_for(count, device::kThreads * device::kVectorOf<T>), device::kThreads, stream,
+    return device::launch(device::sigmoid_cross_entropy<T>,
+                          device::blocks_for(count, device::kThreads * device::kVectorOf<T>), device::kThreads, stream,
                           x, z, to, count, device::aligned(x, z, to));
   });
 }

@@ -5,7 +5,8 @@
 namespace troupe {
 
 void check_cublas(cublasStatus_t status, const char* call) {
-  if (status == CUBLAS_STATUS_SUCCESS) [[likely]] return;
+  if (status == CUBLAS_STATUS_SUCCESS) [[likely]]
+    return;
   Code code = Code::internal;
   if (status == CUBLAS_STATUS_ALLOC_FAILED) code = Code::resource_exhausted;
   if (status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_ARCH_MISMATCH) code = Code::unimplemented;

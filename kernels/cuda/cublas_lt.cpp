@@ -16,11 +16,16 @@ constexpr std::uint64_t kProductWorkspaceLimit = std::uint64_t{32} << 20;
 
 cudaDataType_t cuda_type(DType dtype) {
   switch (dtype) {
-    case DType::f32: return CUDA_R_32F;
-    case DType::f64: return CUDA_R_64F;
-    case DType::f16: return CUDA_R_16F;
-    case DType::bf16: return CUDA_R_16BF;
-    default: fail(Code::unimplemented, "there is no product of {} on a GPU", name(dtype));
+    case DType::f32:
+      return CUDA_R_32F;
+    case DType::f64:
+      return CUDA_R_64F;
+    case DType::f16:
+      return CUDA_R_16F;
+    case DType::bf16:
+      return CUDA_R_16BF;
+    default:
+      fail(Code::unimplemented, "there is no product of {} on a GPU", name(dtype));
   }
 }
 
@@ -32,15 +37,18 @@ cublasComputeType_t compute_type(const ProductKey& key) {
 
 cublasLtEpilogue_t epilogue(ProductEnding ending) {
   switch (ending) {
-    case ProductEnding::none: return CUBLASLT_EPILOGUE_DEFAULT;
-    case ProductEnding::bias: return CUBLASLT_EPILOGUE_BIAS;
+    case ProductEnding::none:
+      return CUBLASLT_EPILOGUE_DEFAULT;
+    case ProductEnding::bias:
+      return CUBLASLT_EPILOGUE_BIAS;
   }
   return CUBLASLT_EPILOGUE_DEFAULT;
 }
 
 template <class T>
 void set(cublasLtMatmulDesc_t product, cublasLtMatmulDescAttributes_t attribute, const T& value) {
-  check_cublas(cublasLtMatmulDescSetAttribute(product, attribute, &value, sizeof(value)), "cublasLtMatmulDescSetAttribute");
+  check_cublas(cublasLtMatmulDescSetAttribute(product, attribute, &value, sizeof(value)),
+               "cublasLtMatmulDescSetAttribute");
 }
 
 struct Preference {
@@ -50,7 +58,8 @@ struct Preference {
   ~Preference() { static_cast<void>(cublasLtMatmulPreferenceDestroy(value)); }
   template <class T>
   void set(cublasLtMatmulPreferenceAttributes_t attribute, const T& to) {
-    check_cublas(cublasLtMatmulPreferenceSetAttribute(value, attribute, &to, sizeof(to)), "cublasLtMatmulPreferenceSetAttribute");
+    check_cublas(cublasLtMatmulPreferenceSetAttribute(value, attribute, &to, sizeof(to)),
+                 "cublasLtMatmulPreferenceSetAttribute");
   }
   cublasLtMatmulPreference_t value = nullptr;
 };
@@ -76,16 +85,18 @@ CublasLt::Plan::Plan(CublasLt& library, const ProductKey& key) : Plan() {
   const cudaDataType_t scale = key.dtype == DType::f64 ? CUDA_R_64F : CUDA_R_32F;
   check_cublas(cublasLtMatmulDescCreate(&product_, compute_type(key), scale), "cublasLtMatmulDescCreate");
   const ColumnMajor matrices = column_major(key);
-  set(product_, CUBLASLT_MATMUL_DESC_TRANSA, static_cast<std::int32_t>(matrices.transpose_first ? CUBLAS_OP_T : CUBLAS_OP_N));
-  set(product_, CUBLASLT_MATMUL_DESC_TRANSB, static_cast<std::int32_t>(matrices.transpose_second ? CUBLAS_OP_T : CUBLAS_OP_N));
+  set(product_, CUBLASLT_MATMUL_DESC_TRANSA,
+      static_cast<std::int32_t>(matrices.transpose_first ? CUBLAS_OP_T : CUBLAS_OP_N));
+  set(product_, CUBLASLT_MATMUL_DESC_TRANSB,
+      static_cast<std::int32_t>(matrices.transpose_second ? CUBLAS_OP_T : CUBLAS_OP_N));
   if (key.ending != ProductEnding::none) {
     set(product_, CUBLASLT_MATMUL_DESC_EPILOGUE, static_cast<std::uint32_t>(epilogue(key.ending)));
     // The heuristic reads from the pointer how biases are aligned, and nothing else.
     set(product_, CUBLASLT_MATMUL_DESC_BIAS_POINTER, reinterpret_cast<const void*>(kBufferAlignment));
   }
   const auto layout = [](cublasLtMatrixLayout_t& to, DType dtype, const ColumnMajor::Matrix& matrix) {
-    check_cublas(cublasLtMatrixLayoutCreate(&to, cuda_type(dtype), static_cast<std::uint64_t>(matrix.rows), static_cast<std::uint64_t>(matrix.columns),
-                                            matrix.stride),
+    check_cublas(cublasLtMatrixLayoutCreate(&to, cuda_type(dtype), static_cast<std::uint64_t>(matrix.rows),
+                                            static_cast<std::uint64_t>(matrix.columns), matrix.stride),
                  "cublasLtMatrixLayoutCreate");
   };
   layout(first_, key.dtype, matrices.first);
@@ -94,17 +105,19 @@ CublasLt::Plan::Plan(CublasLt& library, const ProductKey& key) : Plan() {
 
   Preference preference;
   preference.set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kProductWorkspaceLimit);
-  // Parts of a sum that are added in a step of their own, in fixed order and full precision; not in place, as they come, which also rounds them to
-  // what comes out.
-  if (key.deterministic || size_of(key.out_dtype) == 2) preference.set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, std::uint32_t{CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE});
+  // Parts of a sum that are added in a step of their own, in fixed order and full precision; not in place, as they
+  // come, which also rounds them to what comes out.
+  if (key.deterministic || size_of(key.out_dtype) == 2)
+    preference.set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, std::uint32_t{CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE});
   for (const auto attribute : {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
                                CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES})
     preference.set(attribute, key.alignment);
 
   std::array<cublasLtMatmulHeuristicResult_t, 4> results{};
   int count = 0;
-  const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(library.handle(), product_, first_, second_, out_, out_, preference.value,
-                                                               static_cast<int>(results.size()), results.data(), &count);
+  const cublasStatus_t status =
+      cublasLtMatmulAlgoGetHeuristic(library.handle(), product_, first_, second_, out_, out_, preference.value,
+                                     static_cast<int>(results.size()), results.data(), &count);
   if (status != CUBLAS_STATUS_NOT_SUPPORTED) check_cublas(status, "cublasLtMatmulAlgoGetHeuristic");
   if (status != CUBLAS_STATUS_SUCCESS) count = 0;
   for (int i = 0; i < count && !found_; ++i) {
@@ -125,15 +138,16 @@ cublasLtHandle_t CublasLt::handle() {
   return handle_;
 }
 
-bool CublasLt::multiply(KernelContext& context, const ProductKey& key, const void* a, const void* b, const void* bias, void* out, bool accumulate) {
+bool CublasLt::multiply(KernelContext& context, const ProductKey& key, const void* a, const void* b, const void* bias,
+                        void* out, bool accumulate) {
   const Plan& plan = plans_.get(key, [&] {
     device_.not_recorded("to look for a plan of a product");
     return Plan(*this, key);
   });
   if (!plan.found()) {
     if (key.ending != ProductEnding::none) return false;
-    fail(Code::unimplemented, "cuBLASLt has no algorithm for a product of {}: {} x {} x {}{}{}", name(key.dtype), key.m, key.k, key.n,
-         key.transpose_a ? ", a transposed" : "", key.transpose_b ? ", b transposed" : "");
+    fail(Code::unimplemented, "cuBLASLt has no algorithm for a product of {}: {} x {} x {}{}{}", name(key.dtype), key.m,
+         key.k, key.n, key.transpose_a ? ", a transposed" : "", key.transpose_b ? ", b transposed" : "");
   }
   if (key.ending != ProductEnding::none) set(plan.product_, CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);
   const Workspace workspace(context, plan.workspace_);
@@ -142,13 +156,14 @@ bool CublasLt::multiply(KernelContext& context, const ProductKey& key, const voi
   const bool wide = key.dtype == DType::f64;
   const void* const alpha = wide ? static_cast<const void*>(&wide_factors[0]) : &factors[0];
   const void* const beta = wide ? static_cast<const void*>(&wide_factors[1]) : &factors[1];
-  check_cublas(cublasLtMatmul(handle(), plan.product_, alpha, b, plan.first_, a, plan.second_, beta, out, plan.out_, out, plan.out_, &plan.algorithm_,
-                              workspace.data(), plan.workspace_, device_.stream()),
+  check_cublas(cublasLtMatmul(handle(), plan.product_, alpha, b, plan.first_, a, plan.second_, beta, out, plan.out_,
+                              out, plan.out_, &plan.algorithm_, workspace.data(), plan.workspace_, device_.stream()),
                "cublasLtMatmul");
   return true;
 }
 
-ProductKey product_key(CudaDevice& device, DType dtype, DType out_dtype, std::int64_t m, std::int64_t n, std::int64_t k, bool transpose_a, bool transpose_b) {
+ProductKey product_key(CudaDevice& device, DType dtype, DType out_dtype, std::int64_t m, std::int64_t n, std::int64_t k,
+                       bool transpose_a, bool transpose_b) {
   return {.dtype = dtype,
           .out_dtype = out_dtype,
           .transpose_a = transpose_a,
@@ -160,7 +175,8 @@ ProductKey product_key(CudaDevice& device, DType dtype, DType out_dtype, std::in
           .k = k};
 }
 
-void multiply(KernelContext& context, ProductKey key, FusedActivation activation, const void* a, const void* b, const void* bias, void* out) {
+void multiply(KernelContext& context, ProductKey key, FusedActivation activation, const void* a, const void* b,
+              const void* bias, void* out) {
   if (key.m == 0 || key.n == 0) return;
   CudaDevice& device = cuda_device(context);
   FusedProduct shares = share_out(key.dtype, key.k, bias != nullptr, activation);
@@ -177,14 +193,17 @@ void multiply(KernelContext& context, ProductKey key, FusedActivation activation
     }
   }
   if (shares.anything_after())
-    check_cuda(launch_bias_activation(key.out_dtype, shares.activation_after, out, shares.bias_after ? bias : nullptr, key.m, key.n, device.stream()),
+    check_cuda(launch_bias_activation(key.out_dtype, shares.activation_after, out, shares.bias_after ? bias : nullptr,
+                                      key.m, key.n, device.stream()),
                "bias and activation");
 }
 
 Tensor aligned(KernelContext& context, const Tensor& t) {
   if (t.aligned() || t.num_bytes() == 0) return t;
   Tensor copy = context.device().allocator().tensor(t.dtype(), t.shape());
-  check_cuda(cudaMemcpyAsync(copy.mutable_raw(), t.raw(), t.num_bytes(), cudaMemcpyDeviceToDevice, cuda_device(context).stream()), "cudaMemcpyAsync");
+  check_cuda(cudaMemcpyAsync(copy.mutable_raw(), t.raw(), t.num_bytes(), cudaMemcpyDeviceToDevice,
+                             cuda_device(context).stream()),
+             "cudaMemcpyAsync");
   return copy;
 }
 

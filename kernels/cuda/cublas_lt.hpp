@@ -16,13 +16,16 @@ class CublasLt {
   CublasLt& operator=(const CublasLt&) = delete;
   ~CublasLt();
 
-  // out = ending(a b [+ out]), row-major, of at least one element and one term, in memory that does not overlap. `bias`: of n elements, aligned
-  // to kBufferAlignment, for endings with one. `accumulate` adds to what `out` holds. Returns false, and launches nothing, if cuBLASLt
-  // has no algorithm with this ending; without an ending throws unimplemented then.
-  bool multiply(KernelContext& context, const ProductKey& key, const void* a, const void* b, const void* bias, void* out, bool accumulate = false);
+  // out = ending(a b [+ out]), row-major, of at least one element and one term, in memory that does not overlap.
+  // `bias`: of n elements, aligned to kBufferAlignment, for endings with one. `accumulate` adds to what `out` holds.
+  // Returns false, and launches nothing, if cuBLASLt has no algorithm with this ending; without an ending throws
+  // unimplemented then.
+  bool multiply(KernelContext& context, const ProductKey& key, const void* a, const void* b, const void* bias,
+                void* out, bool accumulate = false);
 
  private:
-  // Descriptors, and the algorithm that cuBLASLt's heuristic names first: a function of the key, the library and the GPU.
+  // Descriptors, and the algorithm that cuBLASLt's heuristic names first: a function of the key, the library and the
+  // GPU.
   class Plan {
    public:
     Plan(CublasLt& library, const ProductKey& key);
@@ -49,11 +52,13 @@ class CublasLt {
 };
 
 // Of the options of the kernel's device.
-ProductKey product_key(CudaDevice& device, DType dtype, DType out_dtype, std::int64_t m, std::int64_t n, std::int64_t k, bool transpose_a, bool transpose_b);
+ProductKey product_key(CudaDevice& device, DType dtype, DType out_dtype, std::int64_t m, std::int64_t n, std::int64_t k,
+                       bool transpose_a, bool transpose_b);
 
-// out = activation(a b + bias), where `bias` may be null: a b by cuBLASLt, with as much of the rest as it can do, the rest by a launch
-// after it. Any sizes; sizes of 0 too.
-void multiply(KernelContext& context, ProductKey key, FusedActivation activation, const void* a, const void* b, const void* bias, void* out);
+// out = activation(a b + bias), where `bias` may be null: a b by cuBLASLt, with as much of the rest as it can do, the
+// rest by a launch after it. Any sizes; sizes of 0 too.
+void multiply(KernelContext& context, ProductKey key, FusedActivation activation, const void* a, const void* b,
+              const void* bias, void* out);
 
 // `t`, or a copy in aligned memory: algorithms, and with them bits, may depend on the alignment of what they read.
 Tensor aligned(KernelContext& context, const Tensor& t);

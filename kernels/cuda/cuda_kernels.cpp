@@ -3,17 +3,21 @@
 namespace troupe {
 namespace {
 
-// All launch the same work for the same shapes, or find out that they cannot (CudaDevice::read), but for these, which look at values on the host
-// in every step or give a variable other memory.
-bool recordable(const std::string& op) { return op != "AssignVariable" && op != "SlotsTouching" && !op.starts_with("SparseApply"); }
+// All launch the same work for the same shapes, or find out that they cannot (CudaDevice::read), but for these, which
+// look at values on the host in every step or give a variable other memory.
+bool recordable(const std::string& op) {
+  return op != "AssignVariable" && op != "SlotsTouching" && !op.starts_with("SparseApply");
+}
 
 }  // namespace
 
-void add_cuda(KernelRegistry& registry, const std::string& op, std::initializer_list<DType> dtypes, KernelFactory make) {
+void add_cuda(KernelRegistry& registry, const std::string& op, std::initializer_list<DType> dtypes,
+              KernelFactory make) {
   registry.add({op, "GPU", dtypes, std::move(make), recordable(op)});
 }
 
-void add_cuda(KernelRegistry& registry, const std::string& op, std::initializer_list<DType> dtypes, void (*run)(KernelContext&)) {
+void add_cuda(KernelRegistry& registry, const std::string& op, std::initializer_list<DType> dtypes,
+              void (*run)(KernelContext&)) {
   add_cuda(registry, op, dtypes, [run](const KernelInit&) -> Kernel { return run; });
 }
 

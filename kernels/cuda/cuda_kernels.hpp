@@ -14,7 +14,8 @@ inline CudaDevice& cuda_device(KernelContext& context) { return static_cast<Cuda
 // Registers one kernel for these dtypes; none: for any.
 void add_cuda(KernelRegistry& registry, const std::string& op, std::initializer_list<DType> dtypes, KernelFactory make);
 // The same for kernels that need nothing of their node.
-void add_cuda(KernelRegistry& registry, const std::string& op, std::initializer_list<DType> dtypes, void (*run)(KernelContext&));
+void add_cuda(KernelRegistry& registry, const std::string& op, std::initializer_list<DType> dtypes,
+              void (*run)(KernelContext&));
 
 void register_cuda_array_kernels(KernelRegistry& registry);
 void register_cuda_bias_kernels(KernelRegistry& registry);

@@ -22,11 +22,13 @@ class CudaPlugin final : public DevicePlugin {
   std::string description() const override { return description_; }
   std::unique_ptr<Device> make(int ordinal, const AcceleratorOptions& options) override {
     if (ordinal < 0 || ordinal >= count_) invalid_argument("there is no GPU {}; there are {}", ordinal, count_);
-    const CudaCollectives collectives{.nccl = nccl_,
-                                      .sum = [](const PartsSum& sum, CudaStreamHandle stream) {
-                                        check_cuda(launch_parts_sum(sum, stream), "the kernel that adds up parts of an all-reduce");
-                                      },
-                                      .load_sum = [] { check_cuda(load_parts_sum(), "the kernels that add up parts of an all-reduce"); }};
+    const CudaCollectives collectives{
+        .nccl = nccl_,
+        .sum =
+            [](const PartsSum& sum, CudaStreamHandle stream) {
+              check_cuda(launch_parts_sum(sum, stream), "the kernel that adds up parts of an all-reduce");
+            },
+        .load_sum = [] { check_cuda(load_parts_sum(), "the kernels that add up parts of an all-reduce"); }};
     auto device = make_cuda_device(driver_, ordinal, options, label_, collectives);
     // With those that this process uses: to touch another one takes hundreds of MiB of its memory.
     const std::lock_guard lock(mutex_);
@@ -58,6 +60,7 @@ extern "C" __attribute__((visibility("default"))) const char* troupe_plugin_abi(
   return abi.c_str();
 }
 
-extern "C" __attribute__((visibility("default"))) troupe::DevicePlugin* troupe_plugin(troupe::AllocationLabelSource label) {
+extern "C" __attribute__((visibility("default"))) troupe::DevicePlugin* troupe_plugin(
+    troupe::AllocationLabelSource label) {
   return new troupe::CudaPlugin(label);
 }

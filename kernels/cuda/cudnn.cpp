@@ -13,9 +13,11 @@ bool gpu_failed(cudnnStatus_t status) {
 }
 
 void check_cudnn(cudnnStatus_t status, const char* call) {
-  if (status == CUDNN_STATUS_SUCCESS) [[likely]] return;
+  if (status == CUDNN_STATUS_SUCCESS) [[likely]]
+    return;
   Code code = Code::internal;
-  if (status == CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED || status == CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED)
+  if (status == CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED ||
+      status == CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED)
     code = Code::resource_exhausted;
   else if (CUDNN_STATUS_CATEGORY(status) == CUDNN_STATUS_NOT_SUPPORTED)
     code = Code::unimplemented;
@@ -31,7 +33,8 @@ CudnnDescriptor::CudnnDescriptor(cudnnBackendDescriptorType_t type) {
   check_cudnn(cudnnBackendCreateDescriptor(type, &descriptor_), "cudnnBackendCreateDescriptor");
 }
 
-CudnnDescriptor::CudnnDescriptor(CudnnDescriptor&& other) noexcept : descriptor_(std::exchange(other.descriptor_, nullptr)) {}
+CudnnDescriptor::CudnnDescriptor(CudnnDescriptor&& other) noexcept
+    : descriptor_(std::exchange(other.descriptor_, nullptr)) {}
 
 CudnnDescriptor& CudnnDescriptor::operator=(CudnnDescriptor&& other) noexcept {
   std::swap(descriptor_, other.descriptor_);
@@ -42,7 +45,8 @@ CudnnDescriptor::~CudnnDescriptor() {
   if (descriptor_) static_cast<void>(cudnnBackendDestroyDescriptor(descriptor_));
 }
 
-void CudnnDescriptor::set(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type, std::int64_t count, const void* values) {
+void CudnnDescriptor::set(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type, std::int64_t count,
+                          const void* values) {
   check_cudnn(cudnnBackendSetAttribute(descriptor_, name, type, count, values), "cudnnBackendSetAttribute");
 }
 

@@ -9,8 +9,9 @@
 
 namespace troupe {
 
-// Throws unless `status` is CUDNN_STATUS_SUCCESS, with `call`, cuDNN's text and what it says of its last error: resource_exhausted if memory is
-// short, unimplemented if cuDNN cannot do it, unavailable if the GPU failed, else internal.
+// Throws unless `status` is CUDNN_STATUS_SUCCESS, with `call`, cuDNN's text and what it says of its last error:
+// resource_exhausted if memory is short, unimplemented if cuDNN cannot do it, unavailable if the GPU failed, else
+// internal.
 void check_cudnn(cudnnStatus_t status, const char* call);
 // The GPU or its driver, not the request: another way of doing it would fail too.
 bool gpu_failed(cudnnStatus_t status);

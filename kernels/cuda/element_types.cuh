@@ -67,7 +67,8 @@ __device__ inline void store(T* to, bool vectors, const T (&values)[kCount]) {
       memcpy(&all, values, 16);
 #ifdef __CUDA_ARCH__
       // Said in so many words: nvcc 13.0 makes four stores of most copies of an unrolled one beside the branch below.
-      asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(__cvta_generic_to_global(to)), "r"(all.x), "r"(all.y), "r"(all.z), "r"(all.w)
+      asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(__cvta_generic_to_global(to)), "r"(all.x),
+                   "r"(all.y), "r"(all.z), "r"(all.w)
                    : "memory");
 #else
       *reinterpret_cast<uint4*>(to) = all;
@@ -92,9 +93,12 @@ __device__ inline T shuffle_xor(T value, int mask) {
 template <class... Ts>
 struct Elements {};
 template <class T>
-inline constexpr DType kDTypeOf = std::is_same_v<T, __half> ? DType::f16 : std::is_same_v<T, __nv_bfloat16> ? DType::bf16 : dtype_of<T>;
+inline constexpr DType kDTypeOf = std::is_same_v<T, __half>          ? DType::f16
+                                  : std::is_same_v<T, __nv_bfloat16> ? DType::bf16
+                                                                     : dtype_of<T>;
 using FloatElements = Elements<float, double, __half, __nv_bfloat16>;
-using RealElements = Elements<float, double, __half, __nv_bfloat16, std::int8_t, std::uint8_t, std::int16_t, std::int32_t, std::int64_t>;
+using RealElements =
+    Elements<float, double, __half, __nv_bfloat16, std::int8_t, std::uint8_t, std::int16_t, std::int32_t, std::int64_t>;
 
 template <class... Ts, class Fn>
 cudaError_t dispatch(Elements<Ts...>, DType dtype, Fn&& fn) {

@@ -14,7 +14,8 @@ Tensor take_any_or_allocate(KernelContext& context, DType dtype, const Shape& sh
   return context.allocate(dtype, shape);
 }
 
-void run_binary(KernelContext& context, const char* op, DType out_dtype, FunctionRef<cudaError_t(const BinaryArguments&)> launch) {
+void run_binary(KernelContext& context, const char* op, DType out_dtype,
+                FunctionRef<cudaError_t(const BinaryArguments&)> launch) {
   const std::array<Shape, 2> shapes{context.input(0).shape(), context.input(1).shape()};
   const Shape shape = broadcast(shapes[0], shapes[1]);
   const std::size_t bytes = size_of(context.input(0).dtype());

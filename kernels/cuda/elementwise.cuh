@@ -1,15 +1,15 @@
-// Kernels that compute one element of the result from one of each operand. A thread loads all its items before it stores any, so that an
-// operand's memory may be the result's.
+// Kernels that compute one element of the result from one of each operand. A thread loads all its items before it
+// stores any, so that an operand's memory may be the result's.
 #pragma once
 
 #include <cuda_runtime.h>
 
 #include <algorithm>
 
-#include "kernels/cuda/pack.cuh"
 #include "kernels/cuda/elementwise_launch.hpp"
 #include "kernels/cuda/index_plan.cuh"
 #include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/pack.cuh"
 
 namespace troupe::device {
 
@@ -17,7 +17,9 @@ inline constexpr int kMostThreads = 256;
 
 // Items of `kWidth` elements that a thread works on: 16 elements, but not more than 4 items.
 template <int kWidth>
-inline constexpr int kUnroll = kWidth >= 16 ? 1 : kWidth >= 8 ? 2 : 4;
+inline constexpr int kUnroll = kWidth >= 16  ? 1
+                               : kWidth >= 8 ? 2
+                                             : 4;
 
 // The item `u` of this thread.
 template <int kUnrolled>
@@ -34,22 +36,26 @@ __device__ inline std::int64_t rest_of_thread(std::int64_t items, int width, int
 // ---- one operand
 
 template <class Out, class In, int kWidth, class Op>
-__global__ __launch_bounds__(kMostThreads) void unary_kernel(const In* x, Out* out, std::int64_t items, int rest, Op op) {
+__global__ __launch_bounds__(kMostThreads) void unary_kernel(const In* x, Out* out, std::int64_t items, int rest,
+                                                             Op op) {
   constexpr int kItems = kUnroll<kWidth>;
   Pack<In, kWidth> loaded[kItems];
 #pragma unroll
   for (int u = 0; u < kItems; ++u)
-    if (const std::int64_t item = item_of_thread<kItems>(u); item < items) loaded[u] = load_pack<kWidth>(x + item * kWidth);
+    if (const std::int64_t item = item_of_thread<kItems>(u); item < items)
+      loaded[u] = load_pack<kWidth>(x + item * kWidth);
 #pragma unroll
   for (int u = 0; u < kItems; ++u) {
     const std::int64_t item = item_of_thread<kItems>(u);
     if (item >= items) continue;
     Pack<Out, kWidth> result;
 #pragma unroll
-    for (int i = 0; i < kWidth; ++i) result.values[i] = narrow<Out>(static_cast<Compute<Out>>(op(widen(loaded[u].values[i]))));
+    for (int i = 0; i < kWidth; ++i)
+      result.values[i] = narrow<Out>(static_cast<Compute<Out>>(op(widen(loaded[u].values[i]))));
     store_pack(result, out + item * kWidth);
   }
-  if (const std::int64_t at = rest_of_thread(items, kWidth, rest); at >= 0) out[at] = narrow<Out>(static_cast<Compute<Out>>(op(widen(x[at]))));
+  if (const std::int64_t at = rest_of_thread(items, kWidth, rest); at >= 0)
+    out[at] = narrow<Out>(static_cast<Compute<Out>>(op(widen(x[at]))));
 }
 
 // out[i] = op(x[i]); `out` may be `x`.
@@ -61,18 +67,21 @@ cudaError_t map_unary(const void* x, void* out, std::int64_t count, Op op, cudaS
   auto* to = static_cast<Out*>(out);
   const auto launch = [&]<int kWide>(std::integral_constant<int, kWide>) {
     const LaunchGrid grid = grid_for(count / kWide, kUnroll<kWide>, kMostThreads);
-    return device::launch(unary_kernel<Out, In, kWide, Op>, grid.blocks, grid.threads, stream, from, to, count / kWide, static_cast<int>(count % kWide), op);
+    return device::launch(unary_kernel<Out, In, kWide, Op>, grid.blocks, grid.threads, stream, from, to, count / kWide,
+                          static_cast<int>(count % kWide), op);
   };
-  if (is_multiple(x, kWidth * sizeof(In)) && is_multiple(out, kWidth * sizeof(Out))) return launch(std::integral_constant<int, kWidth>{});
+  if (is_multiple(x, kWidth * sizeof(In)) && is_multiple(out, kWidth * sizeof(Out)))
+    return launch(std::integral_constant<int, kWidth>{});
   return launch(std::integral_constant<int, 1>{});
 }
 
 // ---- two operands, broadcast
 
-// `ops.visit(fn)` calls fn with the op, which was chosen when the kernel was launched: once for all elements of a thread, so that one kernel
-// serves several ops at no cost.
+// `ops.visit(fn)` calls fn with the op, which was chosen when the kernel was launched: once for all elements of a
+// thread, so that one kernel serves several ops at no cost.
 template <class Out, class In, int kWidth, class Ops>
-__global__ __launch_bounds__(kMostThreads) void binary_kernel(const __grid_constant__ BinaryArguments arguments, Ops ops) {
+__global__ __launch_bounds__(kMostThreads) void binary_kernel(const __grid_constant__ BinaryArguments arguments,
+                                                              Ops ops) {
   constexpr int kItems = kUnroll<kWidth>;
   const IndexPlan<2>& plan = arguments.plan;
   const auto* a = static_cast<const In*>(arguments.a);
@@ -88,7 +97,9 @@ __global__ __launch_bounds__(kMostThreads) void binary_kernel(const __grid_const
     y[u] = load_operand<kWidth>(b + offsets.of[1], plan.moves[1]);
   }
   ops.visit([&](auto op) {
-    const auto compute = [op](In left, In right) { return narrow<Out>(static_cast<Compute<Out>>(op(widen(left), widen(right)))); };
+    const auto compute = [op](In left, In right) {
+      return narrow<Out>(static_cast<Compute<Out>>(op(widen(left), widen(right))));
+    };
 #pragma unroll
     for (int u = 0; u < kItems; ++u) {
       const std::int64_t item = item_of_thread<kItems>(u);

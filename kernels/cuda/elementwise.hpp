@@ -14,14 +14,16 @@ namespace troupe {
 inline constexpr std::initializer_list<DType> kFloatDTypes{DType::f32, DType::f64, DType::f16, DType::bf16};
 inline constexpr std::initializer_list<DType> kRealDTypes{DType::f32, DType::f64, DType::f16, DType::bf16, DType::i8,
                                                           DType::u8,  DType::i16, DType::i32, DType::i64};
-inline constexpr std::initializer_list<DType> kDataDTypes{DType::f32, DType::f64, DType::f16, DType::bf16, DType::i8,
-                                                          DType::u8,  DType::i16, DType::i32, DType::i64,  DType::boolean};
+inline constexpr std::initializer_list<DType> kDataDTypes{DType::f32, DType::f64,    DType::f16, DType::bf16,
+                                                          DType::i8,  DType::u8,     DType::i16, DType::i32,
+                                                          DType::i64, DType::boolean};
 
 // Memory for an output: that of the first input of its dtype and shape which can be taken, else new.
 Tensor take_any_or_allocate(KernelContext& context, DType dtype, const Shape& shape);
 
 // The kernel out = op(a, b), broadcasting: `launch` is called unless there are no elements. `op`: for errors.
-void run_binary(KernelContext& context, const char* op, DType out, FunctionRef<cudaError_t(const BinaryArguments&)> launch);
+void run_binary(KernelContext& context, const char* op, DType out,
+                FunctionRef<cudaError_t(const BinaryArguments&)> launch);
 
 // A tensor of one element on the host, made from a real attribute.
 Tensor host_scalar(DType dtype, double value);

@@ -8,7 +8,8 @@
 
 namespace troupe {
 
-// Two operands that are broadcast, and the result. The plan's width is that of 16 bytes of an operand, or 1; it has no less than one element.
+// Two operands that are broadcast, and the result. The plan's width is that of 16 bytes of an operand, or 1; it has no
+// less than one element.
 struct BinaryArguments {
   const void* a = nullptr;
   const void* b = nullptr;

@@ -1,5 +1,5 @@
-// The elementwise ops on single elements, twins of kernels/cpu/{arithmetic,elementwise_ops}.hpp: IEEE for floating types, modulo 2^bits for
-// integers. The elementary functions are CUDA's, within 4 ulp of the true value.
+// The elementwise ops on single elements, twins of kernels/cpu/{arithmetic,elementwise_ops}.hpp: IEEE for floating
+// types, modulo 2^bits for integers. The elementary functions are CUDA's, within 4 ulp of the true value.
 #pragma once
 
 #include <cstdint>
@@ -107,27 +107,39 @@ struct PowOp {
 
 struct EqualOp {
   template <class T>
-  __device__ bool operator()(T a, T b) const { return a == b; }
+  __device__ bool operator()(T a, T b) const {
+    return a == b;
+  }
 };
 struct NotEqualOp {
   template <class T>
-  __device__ bool operator()(T a, T b) const { return a != b; }
+  __device__ bool operator()(T a, T b) const {
+    return a != b;
+  }
 };
 struct LessOp {
   template <class T>
-  __device__ bool operator()(T a, T b) const { return a < b; }
+  __device__ bool operator()(T a, T b) const {
+    return a < b;
+  }
 };
 struct LessEqualOp {
   template <class T>
-  __device__ bool operator()(T a, T b) const { return a <= b; }
+  __device__ bool operator()(T a, T b) const {
+    return a <= b;
+  }
 };
 struct GreaterOp {
   template <class T>
-  __device__ bool operator()(T a, T b) const { return a > b; }
+  __device__ bool operator()(T a, T b) const {
+    return a > b;
+  }
 };
 struct GreaterEqualOp {
   template <class T>
-  __device__ bool operator()(T a, T b) const { return a >= b; }
+  __device__ bool operator()(T a, T b) const {
+    return a >= b;
+  }
 };
 struct LogicalAndOp {
   __device__ bool operator()(bool a, bool b) const { return a && b; }
@@ -173,7 +185,9 @@ struct SignOp {
 
 struct SquareOp {
   template <class T>
-  __device__ T operator()(T x) const { return MulOp{}(x, x); }
+  __device__ T operator()(T x) const {
+    return MulOp{}(x, x);
+  }
 };
 
 struct ReluOp {
@@ -189,7 +203,9 @@ struct ReluOp {
 struct LeakyReluOp {
   double alpha;
   template <class T>
-  __device__ T operator()(T x) const { return x < T{0} ? static_cast<T>(alpha) * x : x; }
+  __device__ T operator()(T x) const {
+    return x < T{0} ? static_cast<T>(alpha) * x : x;
+  }
 };
 
 struct ExpOp {
@@ -244,20 +260,28 @@ struct SoftplusOp {
 
 struct ReluGradOp {
   template <class T>
-  __device__ T operator()(T dy, T y) const { return y > T{0} ? dy : T{0}; }
+  __device__ T operator()(T dy, T y) const {
+    return y > T{0} ? dy : T{0};
+  }
 };
 struct SigmoidGradOp {
   template <class T>
-  __device__ T operator()(T dy, T y) const { return dy * y * (T{1} - y); }
+  __device__ T operator()(T dy, T y) const {
+    return dy * y * (T{1} - y);
+  }
 };
 struct TanhGradOp {
   template <class T>
-  __device__ T operator()(T dy, T y) const { return dy * (T{1} - y * y); }
+  __device__ T operator()(T dy, T y) const {
+    return dy * (T{1} - y * y);
+  }
 };
 struct LeakyReluGradOp {
   double alpha;
   template <class T>
-  __device__ T operator()(T dy, T x) const { return x > T{0} ? dy : static_cast<T>(alpha) * dy; }
+  __device__ T operator()(T dy, T x) const {
+    return x > T{0} ? dy : static_cast<T>(alpha) * dy;
+  }
 };
 
 }  // namespace troupe::device

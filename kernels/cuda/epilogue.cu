@@ -39,7 +39,8 @@ __global__ void __launch_bounds__(kThreads) bias_activation(T* data, const T* bi
       T addends[kCount];
       device::load(bias + static_cast<std::int64_t>(group % groups_of_row) * kCount, true, addends);
 #pragma unroll
-      for (int i = 0; i < kCount; ++i) values[i] = device::narrow<T>(device::widen(values[i]) + device::widen(addends[i]));
+      for (int i = 0; i < kCount; ++i)
+        values[i] = device::narrow<T>(device::widen(values[i]) + device::widen(addends[i]));
     }
     if constexpr (kActivation != FusedActivation::none) {
 #pragma unroll
@@ -55,9 +56,10 @@ cudaError_t launch_groups(T* data, const T* bias, std::int64_t rows, std::int64_
   const dim3 grid(device::blocks_for(groups, kThreads)), block(kThreads);
   // The loop's counter passes `groups` by less than one step of the grid.
   if (groups < (std::int64_t{1} << 31))
-    return device::launch(bias_activation<T, kActivation, kCount, std::uint32_t>, grid, block, stream, data, bias, static_cast<std::uint32_t>(groups),
-                          static_cast<std::uint32_t>(groups_of_row));
-  return device::launch(bias_activation<T, kActivation, kCount, std::int64_t>, grid, block, stream, data, bias, groups, groups_of_row);
+    return device::launch(bias_activation<T, kActivation, kCount, std::uint32_t>, grid, block, stream, data, bias,
+                          static_cast<std::uint32_t>(groups), static_cast<std::uint32_t>(groups_of_row));
+  return device::launch(bias_activation<T, kActivation, kCount, std::int64_t>, grid, block, stream, data, bias, groups,
+                        groups_of_row);
 }
 
 template <class T, FusedActivation kActivation>
@@ -65,27 +67,33 @@ cudaError_t launch_typed(void* data, const void* bias, std::int64_t rows, std::i
   constexpr int kVector = device::kVectorOf<T>;
   T* const to = static_cast<T*>(data);
   const T* const addend = static_cast<const T*>(bias);
-  if (width % kVector == 0 && device::aligned(to, addend)) return launch_groups<T, kActivation, kVector>(to, addend, rows, width, stream);
+  if (width % kVector == 0 && device::aligned(to, addend))
+    return launch_groups<T, kActivation, kVector>(to, addend, rows, width, stream);
   return launch_groups<T, kActivation, 1>(to, addend, rows, width, stream);
 }
 
 template <class T>
 __global__ void __launch_bounds__(kThreads) narrow_all(const float* from, T* to, std::int64_t count) {
   const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * kThreads;
-  for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x; i < count; i += step) to[i] = device::narrow<T>(from[i]);
+  for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x; i < count; i += step)
+    to[i] = device::narrow<T>(from[i]);
 }
 
 }  // namespace
 
-cudaError_t launch_bias_activation(DType dtype, FusedActivation activation, void* data, const void* bias, std::int64_t rows, std::int64_t width,
-                                   cudaStream_t stream) {
+cudaError_t launch_bias_activation(DType dtype, FusedActivation activation, void* data, const void* bias,
+                                   std::int64_t rows, std::int64_t width, cudaStream_t stream) {
   if (rows == 0 || width == 0 || (!bias && activation == FusedActivation::none)) return cudaSuccess;
   return device::dispatch(device::FloatElements{}, dtype, [&]<class T>() {
     switch (activation) {
-      case FusedActivation::none: return launch_typed<T, FusedActivation::none>(data, bias, rows, width, stream);
-      case FusedActivation::relu: return launch_typed<T, FusedActivation::relu>(data, bias, rows, width, stream);
-      case FusedActivation::sigmoid: return launch_typed<T, FusedActivation::sigmoid>(data, bias, rows, width, stream);
-      case FusedActivation::tanh: return launch_typed<T, FusedActivation::tanh>(data, bias, rows, width, stream);
+      case FusedActivation::none:
+        return launch_typed<T, FusedActivation::none>(data, bias, rows, width, stream);
+      case FusedActivation::relu:
+        return launch_typed<T, FusedActivation::relu>(data, bias, rows, width, stream);
+      case FusedActivation::sigmoid:
+        return launch_typed<T, FusedActivation::sigmoid>(data, bias, rows, width, stream);
+      case FusedActivation::tanh:
+        return launch_typed<T, FusedActivation::tanh>(data, bias, rows, width, stream);
     }
     return cudaErrorInvalidValue;
   });
@@ -94,7 +102,8 @@ cudaError_t launch_bias_activation(DType dtype, FusedActivation activation, void
 cudaError_t launch_narrow(DType dtype, const float* from, void* to, std::int64_t count, cudaStream_t stream) {
   if (count == 0) return cudaSuccess;
   return device::dispatch(device::Elements<__half, __nv_bfloat16>{}, dtype, [&]<class T>() {
-    return device::launch(narrow_all<T>, dim3(device::blocks_for(count, kThreads)), dim3(kThreads), stream, from, static_cast<T*>(to), count);
+    return device::launch(narrow_all<T>, dim3(device::blocks_for(count, kThreads)), dim3(kThreads), stream, from,
+                          static_cast<T*>(to), count);
   });
 }
 

@@ -10,10 +10,11 @@
 
 namespace troupe {
 
-// data[i * width + j] = activation(data[i * width + j] + bias[j]) for i < rows, j < width, in place; `bias` may be null. Floating types;
-// f16 and bf16 are rounded after the sum and after the activation, as by BiasAdd and the activation one after the other.
-cudaError_t launch_bias_activation(DType dtype, FusedActivation activation, void* data, const void* bias, std::int64_t rows, std::int64_t width,
-                                   cudaStream_t stream);
+// data[i * width + j] = activation(data[i * width + j] + bias[j]) for i < rows, j < width, in place; `bias` may be
+// null. Floating types; f16 and bf16 are rounded after the sum and after the activation, as by BiasAdd and the
+// activation one after the other.
+cudaError_t launch_bias_activation(DType dtype, FusedActivation activation, void* data, const void* bias,
+                                   std::int64_t rows, std::int64_t width, cudaStream_t stream);
 
 // to[i] = from[i] rounded to nearest even; `dtype`: f16 or bf16.
 cudaError_t launch_narrow(DType dtype, const float* from, void* to, std::int64_t count, cudaStream_t stream);

@@ -1,5 +1,6 @@
-// Division of 32-bit indexes by a divisor that is known before the kernel runs: a multiplication and a shift. The scheme is that of Granlund
-// and Montgomery, "Division by Invariant Integers using Multiplication" (1994), figure 4.1. For both sides.
+// Division of 32-bit indexes by a divisor that is known before the kernel runs: a multiplication and a shift. The
+// scheme is that of Granlund and Montgomery, "Division by Invariant Integers using Multiplication" (1994), figure 4.1.
+// For both sides.
 #pragma once
 
 #include <cstdint>

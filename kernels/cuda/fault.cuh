@@ -10,7 +10,8 @@
 namespace troupe::device {
 
 // For a lane whose neighbours do not look for the same lock.
-__device__ inline void report_alone(const CudaFaultSite& site, std::int64_t value, std::int64_t element, std::int64_t bound) {
+__device__ inline void report_alone(const CudaFaultSite& site, std::int64_t value, std::int64_t element,
+                                    std::int64_t bound) {
   volatile CudaFault* const fault = site.fault;
   for (bool told = false; !told;) {
     const unsigned found = fault->site;
@@ -31,12 +32,13 @@ __device__ inline void report_alone(const CudaFaultSite& site, std::int64_t valu
   }
 }
 
-// Of several faults of one kernel the first element counts, as on the CPU; of several kernels the first. The lanes of a warp that come here
-// together go one after the other: none waits for a lock while another one of its warp holds it.
+// Of several faults of one kernel the first element counts, as on the CPU; of several kernels the first. The lanes of a
+// warp that come here together go one after the other: none waits for a lock while another one of its warp holds it.
 __device__ inline void report(const CudaFaultSite& site, std::int64_t value, std::int64_t element, std::int64_t bound) {
   const unsigned here = __activemask();
   for (unsigned left = here; left != 0; left &= left - 1) {
-    if (static_cast<int>(threadIdx.x % 32) == __ffs(static_cast<int>(left)) - 1) report_alone(site, value, element, bound);
+    if (static_cast<int>(threadIdx.x % 32) == __ffs(static_cast<int>(left)) - 1)
+      report_alone(site, value, element, bound);
     __syncwarp(here);
   }
 }

@@ -32,15 +32,17 @@ Kernel make_all_finite(const KernelInit& init) {
 }
 
 Kernel make_loss_scale(const KernelInit& init) {
-  const LossScaleRule rule{init.attributes.boolean("dynamic"), static_cast<double>(init.attributes.integer("growth_interval")),
+  const LossScaleRule rule{init.attributes.boolean("dynamic"),
+                           static_cast<double>(init.attributes.integer("growth_interval")),
                            init.attributes.real("largest")};
   return [rule](KernelContext& context) {
     check_tensor("ApplyLossScale: var", context.variable(0).value(), DType::f64, Shape{3});
     const Tensor& verdict = context.input(1);
-    if (!is_floating(verdict.dtype())) fail(Code::unimplemented, "there is no code for dtype {}", name(verdict.dtype()));
+    if (!is_floating(verdict.dtype()))
+      fail(Code::unimplemented, "there is no code for dtype {}", name(verdict.dtype()));
     auto* state = reinterpret_cast<double*>(writable(context, 0).mutable_raw());
-    check_cuda(launch_loss_scale_step(verdict.dtype(), verdict.raw(), verdict.num_elements(), state, rule, cuda_device(context).fault(),
-                                      cuda_device(context).stream()),
+    check_cuda(launch_loss_scale_step(verdict.dtype(), verdict.raw(), verdict.num_elements(), state, rule,
+                                      cuda_device(context).fault(), cuda_device(context).stream()),
                "ApplyLossScale");
   };
 }

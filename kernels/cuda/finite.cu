@@ -14,12 +14,14 @@ __device__ bool is_finite(T x) {
 }
 
 template <class T>
-__global__ void __launch_bounds__(kSweepThreads) find_not_finite(const __grid_constant__ SweepTable<1> tensors, bool* finite) {
+__global__ void __launch_bounds__(kSweepThreads)
+    find_not_finite(const __grid_constant__ SweepTable<1> tensors, bool* finite) {
   constexpr int kVector = kVectorOf<T>;
   const SweepEntry<1>& entry = tensors.entries[tensors.entry_of(blockIdx.x)];
   const auto* x = static_cast<const T*>(entry.pointers[0]);
   const bool vectors = reinterpret_cast<std::uintptr_t>(x) % 16 == 0;
-  const std::int64_t begin = (blockIdx.x - entry.first_block) * kSweepElements, end = min(begin + kSweepElements, entry.count);
+  const std::int64_t begin = (blockIdx.x - entry.first_block) * kSweepElements,
+                     end = min(begin + kSweepElements, entry.count);
   bool good = true;
 #pragma unroll 4
   for (std::int64_t i = begin + threadIdx.x * kVector; i < end; i += kSweepThreads * kVector) {
@@ -36,8 +38,8 @@ __global__ void __launch_bounds__(kSweepThreads) find_not_finite(const __grid_co
 }
 
 template <class T>
-__global__ void __launch_bounds__(kSweepThreads) step_loss_scale(const T* verdict, std::int64_t count, double* state, LossScaleRule rule,
-                                                                 const CudaFault* fault) {
+__global__ void __launch_bounds__(kSweepThreads)
+    step_loss_scale(const T* verdict, std::int64_t count, double* state, LossScaleRule rule, const CudaFault* fault) {
   if (failed(fault)) return;
   bool good = true;
   for (std::int64_t i = threadIdx.x; i < count; i += kSweepThreads) good &= is_finite(verdict[i]);
@@ -66,14 +68,16 @@ __global__ void __launch_bounds__(kSweepThreads) step_loss_scale(const T* verdic
 cudaError_t launch_find_not_finite(DType dtype, const SweepTable<1>& tensors, bool* finite, cudaStream_t stream) {
   if (tensors.blocks == 0) return cudaSuccess;
   return device::dispatch(device::FloatElements{}, dtype, [&]<class T>() {
-    return device::launch(device::find_not_finite<T>, static_cast<unsigned>(tensors.blocks), kSweepThreads, stream, tensors, finite);
+    return device::launch(device::find_not_finite<T>, static_cast<unsigned>(tensors.blocks), kSweepThreads, stream,
+                          tensors, finite);
   });
 }
 
-cudaError_t launch_loss_scale_step(DType verdict_dtype, const void* verdict, std::int64_t count, double* state, LossScaleRule rule,
-                                   const CudaFault* fault, cudaStream_t stream) {
+cudaError_t launch_loss_scale_step(DType verdict_dtype, const void* verdict, std::int64_t count, double* state,
+                                   LossScaleRule rule, const CudaFault* fault, cudaStream_t stream) {
   return device::dispatch(device::FloatElements{}, verdict_dtype, [&]<class T>() {
-    return device::launch(device::step_loss_scale<T>, 1, kSweepThreads, stream, static_cast<const T*>(verdict), count, state, rule, fault);
+    return device::launch(device::step_loss_scale<T>, 1, kSweepThreads, stream, static_cast<const T*>(verdict), count,
+                          state, rule, fault);
   });
 }
 

@@ -18,9 +18,9 @@ struct LossScaleRule {
   double interval = 0;
   double largest = 0;
 };
-// One more step in state = [scale, good steps since it changed, steps skipped]; the step is good if all of the verdict is finite.
-// Nothing changes after a fault.
-cudaError_t launch_loss_scale_step(DType verdict_dtype, const void* verdict, std::int64_t count, double* state, LossScaleRule rule,
-                                   const CudaFault* fault, cudaStream_t stream);
+// One more step in state = [scale, good steps since it changed, steps skipped]; the step is good if all of the verdict
+// is finite. Nothing changes after a fault.
+cudaError_t launch_loss_scale_step(DType verdict_dtype, const void* verdict, std::int64_t count, double* state,
+                                   LossScaleRule rule, const CudaFault* fault, cudaStream_t stream);
 
 }  // namespace troupe

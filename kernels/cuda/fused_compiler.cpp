@@ -79,7 +79,8 @@ class Compiler {
 
   FusedProgram run() {
     program_.dtype = steps_.back().dtype;
-    if (!is_floating(program_.dtype)) fail(Code::unimplemented, "a program's result of {} on a GPU", name(program_.dtype));
+    if (!is_floating(program_.dtype))
+      fail(Code::unimplemented, "a program's result of {} on a GPU", name(program_.dtype));
     program_.wide = std::ranges::count(inputs_, DType::f64) > 0 ||
                     std::ranges::any_of(steps_, [](const ElementwiseStep& s) { return s.dtype == DType::f64; });
     for (now_ = 0; now_ < steps_.size(); ++now_) add_step();
@@ -121,12 +122,22 @@ class Compiler {
       case FusedOp::mul:
       case FusedOp::squared_difference:
       case FusedOp::equal:
-      case FusedOp::not_equal: break;
-      case FusedOp::less: made.op = FusedOp::greater; break;
-      case FusedOp::greater: made.op = FusedOp::less; break;
-      case FusedOp::less_equal: made.op = FusedOp::greater_equal; break;
-      case FusedOp::greater_equal: made.op = FusedOp::less_equal; break;
-      default: return;
+      case FusedOp::not_equal:
+        break;
+      case FusedOp::less:
+        made.op = FusedOp::greater;
+        break;
+      case FusedOp::greater:
+        made.op = FusedOp::less;
+        break;
+      case FusedOp::less_equal:
+        made.op = FusedOp::greater_equal;
+        break;
+      case FusedOp::greater_equal:
+        made.op = FusedOp::less_equal;
+        break;
+      default:
+        return;
     }
     made.swapped = false;
   }
@@ -148,7 +159,8 @@ class Compiler {
   }
   std::uint8_t free_place() {
     if (free_.empty()) {
-      if (program_.places == kMaxFusedPlaces) fail(Code::internal, "a program keeps more than {} values at once", kMaxFusedPlaces);
+      if (program_.places == kMaxFusedPlaces)
+        fail(Code::internal, "a program keeps more than {} values at once", kMaxFusedPlaces);
       return static_cast<std::uint8_t>(program_.places++);
     }
     const std::uint8_t place = free_.back();
@@ -169,6 +181,8 @@ class Compiler {
 
 }  // namespace
 
-FusedProgram compile_fused(std::span<const ElementwiseStep> steps, std::span<const DType> inputs) { return Compiler(steps, inputs).run(); }
+FusedProgram compile_fused(std::span<const ElementwiseStep> steps, std::span<const DType> inputs) {
+  return Compiler(steps, inputs).run();
+}
 
 }  // namespace troupe

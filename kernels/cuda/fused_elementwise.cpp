@@ -1,5 +1,5 @@
-// FusedElementwise: a program of elementwise ops in one kernel. Twin of kernels/cpu/fused_elementwise.cpp; the bits are those of the ops one after
-// the other: each result depends on its operands alone and is rounded to its dtype.
+// FusedElementwise: a program of elementwise ops in one kernel. Twin of kernels/cpu/fused_elementwise.cpp; the bits are
+// those of the ops one after the other: each result depends on its operands alone and is rounded to its dtype.
 #include <algorithm>
 #include <array>
 
@@ -20,7 +20,8 @@ struct Program {
 };
 
 Program compile(const KernelInit& init) {
-  Program program{.steps = parse_elementwise(init.attributes.get<std::vector<std::string>>("program"), init.input_types)};
+  Program program{.steps =
+                      parse_elementwise(init.attributes.get<std::vector<std::string>>("program"), init.input_types)};
   program.code = compile_fused(program.steps, init.input_types);
   std::size_t widest = size_of(program.code.dtype);
   for (DType t : init.input_types) widest = std::max(widest, size_of(t));
@@ -28,7 +29,8 @@ Program compile(const KernelInit& init) {
   for (const ElementwiseStep& step : program.steps) {
     std::vector<DType> types;
     for (const ElementwiseOperand& o : step.operands)
-      types.push_back(o.is_input ? init.input_types[static_cast<std::size_t>(o.index)] : program.steps[static_cast<std::size_t>(o.index)].dtype);
+      types.push_back(o.is_input ? init.input_types[static_cast<std::size_t>(o.index)]
+                                 : program.steps[static_cast<std::size_t>(o.index)].dtype);
     program.same_shapes.push_back(elementwise_rule(step.op, types, step.dtype)->same_shapes);
   }
   return program;
@@ -49,7 +51,8 @@ Shape check_shapes(const KernelContext& context, const Program& program) {
     results[s] = shape(operands[0]);
     for (const ElementwiseOperand& o : std::span(operands).subspan(1)) {
       if (program.same_shapes[s] && shape(o) != results[s])
-        invalid_argument("the gradient is {}, but the value it belongs to is {}", results[s].to_string(), shape(o).to_string());
+        invalid_argument("the gradient is {}, but the value it belongs to is {}", results[s].to_string(),
+                         shape(o).to_string());
       results[s] = broadcast(results[s], shape(o));
     }
   }
@@ -57,7 +60,8 @@ Shape check_shapes(const KernelContext& context, const Program& program) {
 }
 
 // Inputs that are walked along the result, and how; the plan's items have one element.
-FusedArguments arguments_of(const KernelContext& context, const Program& program, const Shape& shape, std::int64_t total) {
+FusedArguments arguments_of(const KernelContext& context, const Program& program, const Shape& shape,
+                            std::int64_t total) {
   FusedArguments arguments;
   std::ranges::copy(program.code.steps, arguments.steps);
   arguments.num_steps = static_cast<int>(program.code.steps.size());
@@ -102,7 +106,8 @@ void run(const Program& program, KernelContext& context) {
   // A second launch for the last few elements would take longer than small tensors do.
   constexpr std::int64_t kWorthTwoLaunches = 1 << 16;
   if (total % program.width == 0 || total >= kWorthTwoLaunches)
-    widen_items(arguments.plan, program.width, std::span(memory).first(count), {arguments.out, size_of(arguments.dtype)});
+    widen_items(arguments.plan, program.width, std::span(memory).first(count),
+                {arguments.out, size_of(arguments.dtype)});
   const cudaStream_t stream = cuda_device(context).stream();
   check_cuda(launch_fused(arguments, stream), "FusedElementwise");
   if (arguments.plan.rest > 0) launch_rest(arguments, stream);

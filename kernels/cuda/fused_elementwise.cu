@@ -1,13 +1,13 @@
-// One kernel runs all programs: a thread works on 16 elements (8 of f64) step by step, so that what it costs to find out what a step does is paid
-// once for all of them. Values stay in registers; what is needed later than in the next step goes through shared memory, where each thread has
-// places of its own.
+// One kernel runs all programs: a thread works on 16 elements (8 of f64) step by step, so that what it costs to find
+// out what a step does is paid once for all of them. Values stay in registers; what is needed later than in the next
+// step goes through shared memory, where each thread has places of its own.
 #include <cuda_runtime.h>
 
-#include "kernels/cuda/pack.cuh"
 #include "kernels/cuda/elementwise_ops.cuh"
 #include "kernels/cuda/fused_elementwise_launch.hpp"
 #include "kernels/cuda/index_plan.cuh"
 #include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/pack.cuh"
 
 namespace troupe {
 namespace device {
@@ -24,7 +24,8 @@ struct Values {
 // The item `u` of this thread; one that is there for those past the end.
 template <int kItems>
 __device__ std::int64_t item_at(const FusedArguments& arguments, int u) {
-  const std::int64_t item = static_cast<std::int64_t>(blockIdx.x) * (blockDim.x * kItems) + u * blockDim.x + threadIdx.x;
+  const std::int64_t item =
+      static_cast<std::int64_t>(blockIdx.x) * (blockDim.x * kItems) + u * blockDim.x + threadIdx.x;
   return item < arguments.plan.items ? item : arguments.plan.items - 1;
 }
 
@@ -62,7 +63,9 @@ __device__ void load_input(const FusedArguments& arguments, int index, Values<C,
 }
 
 // The place of this thread: quarters of it are interleaved with those of the other threads, as shared memory likes it.
-__device__ inline uint4* quarters_of(uint4* kept, int place) { return kept + place * (kFusedThreadBytes / 16) * blockDim.x + threadIdx.x; }
+__device__ inline uint4* quarters_of(uint4* kept, int place) {
+  return kept + place * (kFusedThreadBytes / 16) * blockDim.x + threadIdx.x;
+}
 
 template <class C, int kWidth>
 __device__ void load_kept(uint4* kept, int place, Values<C, kWidth>& to) {
@@ -83,7 +86,8 @@ __device__ void keep(const Values<C, kWidth>& x, uint4* kept, int place) {
 }
 
 template <class C, int kWidth>
-__device__ void load(const FusedArguments& arguments, std::uint8_t source, uint4* kept, const Values<C, kWidth>& x, Values<C, kWidth>& y) {
+__device__ void load(const FusedArguments& arguments, std::uint8_t source, uint4* kept, const Values<C, kWidth>& x,
+                     Values<C, kWidth>& y) {
   if (source == kFusedSame) {
     asm volatile("");  // a block of its own: else other sources pay for the copies
     y = x;
@@ -150,7 +154,9 @@ struct Compute2 {
 template <class Op>
 struct Reversed {
   template <class T>
-  __device__ auto operator()(T a, T b) const { return Op{}(b, a); }
+  __device__ auto operator()(T a, T b) const {
+    return Op{}(b, a);
+  }
 };
 
 template <class A, class C, int kWidth>
@@ -266,7 +272,8 @@ __device__ void round_to(FusedRounding rounding, Values<C, kWidth>& x) {
     case FusedRounding::f16:
 #pragma unroll
       for (int i = 0; i < kCount; i += 2) {  // one instruction rounds two
-        const float2 back = __half22float2(__floats2half2_rn(static_cast<float>(x.values[i]), static_cast<float>(x.values[i + 1])));
+        const float2 back =
+            __half22float2(__floats2half2_rn(static_cast<float>(x.values[i]), static_cast<float>(x.values[i + 1])));
         x.values[i] = static_cast<C>(back.x);
         x.values[i + 1] = static_cast<C>(back.y);
       }
@@ -274,7 +281,8 @@ __device__ void round_to(FusedRounding rounding, Values<C, kWidth>& x) {
     case FusedRounding::bf16:
 #pragma unroll
       for (int i = 0; i < kCount; i += 2) {
-        const float2 back = __bfloat1622float2(__floats2bfloat162_rn(static_cast<float>(x.values[i]), static_cast<float>(x.values[i + 1])));
+        const float2 back = __bfloat1622float2(
+            __floats2bfloat162_rn(static_cast<float>(x.values[i]), static_cast<float>(x.values[i + 1])));
         x.values[i] = static_cast<C>(back.x);
         x.values[i + 1] = static_cast<C>(back.y);
       }
@@ -320,7 +328,8 @@ inline constexpr int kResidentBlocks = kWidth == 1 || std::is_same_v<C, double> 
 
 // All loads of a thread's elements come before their stores: an input's memory may be the result's.
 template <class C, int kWidth>
-__global__ __launch_bounds__(kFusedThreads, kResidentBlocks<C, kWidth>) void fused_kernel(const __grid_constant__ FusedArguments arguments) {
+__global__ __launch_bounds__(kFusedThreads, kResidentBlocks<C, kWidth>) void fused_kernel(
+    const __grid_constant__ FusedArguments arguments) {
   extern __shared__ uint4 kept[];
   constexpr int kCount = Values<C, kWidth>::kCount;
   Values<C, kWidth> x;
@@ -381,7 +390,8 @@ cudaError_t launch_fused(const FusedArguments& arguments, cudaStream_t stream) {
     case 2:
       return arguments.wide ? device::launch_program<double, 2>(arguments, stream) : cudaErrorInvalidValue;
     case 1:
-      return arguments.wide ? device::launch_program<double, 1>(arguments, stream) : device::launch_program<float, 1>(arguments, stream);
+      return arguments.wide ? device::launch_program<double, 1>(arguments, stream)
+                            : device::launch_program<float, 1>(arguments, stream);
     default:
       return cudaErrorInvalidValue;
   }

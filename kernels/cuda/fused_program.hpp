@@ -1,7 +1,7 @@
 // The programs of FusedElementwise (graph/elementwise_program.hpp) as the GPU runs them: plain data, for both sides.
 //
-// A thread has two values of each of its elements in registers, x and y, and a bit. A step loads y from somewhere, computes x from x and y, rounds
-// x, and may keep it in shared memory. What one op makes for the next stays in x.
+// A thread has two values of each of its elements in registers, x and y, and a bit. A step loads y from somewhere,
+// computes x from x and y, rounds x, and may keep it in shared memory. What one op makes for the next stays in x.
 #pragma once
 
 #include <cstdint>
@@ -85,7 +85,7 @@ struct FusedArguments {
   FusedStep steps[kMaxFusedSteps];
   int num_steps = 0;
   int places = 0;
-  bool wide = false;  // some value is f64
+  bool wide = false;             // some value is f64
   DType dtype = DType::invalid;  // of the result: floating
   void* out = nullptr;
   FusedInput inputs[kMaxFusedInputs];

@@ -1,5 +1,5 @@
-// Rows by their indices. Twin of kernels/cpu/gather.cpp. An index that is no row is found by the kernel, for which nobody waits: it reads
-// zeros there, or adds nothing, and the step fails (devices/cuda/cuda_faults.hpp).
+// Rows by their indices. Twin of kernels/cpu/gather.cpp. An index that is no row is found by the kernel, for which
+// nobody waits: it reads zeros there, or adds nothing, and the step fails (devices/cuda/cuda_faults.hpp).
 #include <cstring>
 
 #include "devices/cuda/cuda_error.hpp"
@@ -15,7 +15,8 @@ void check_index_type(const Tensor& indices) {
 }
 
 Error no_row(const CudaFault& fault) {
-  return {Code::invalid_argument, fmt::format("index {} (element {}) is not in [0, {})", fault.value, fault.element, fault.bound)};
+  return {Code::invalid_argument,
+          fmt::format("index {} (element {}) is not in [0, {})", fault.value, fault.element, fault.bound)};
 }
 
 void gather(KernelContext& context) {
@@ -61,8 +62,10 @@ void add_rows(KernelContext& context, const Tensor& indices, const Tensor& value
   CudaDevice& device = cuda_device(context);
   const cudaStream_t stream = device.stream();
   std::vector<Tensor> held;
-  SortRowsArguments sort{
-      .indices = reinterpret_cast<const std::int64_t*>(indices.raw()), .count = count, .rows = rows, .fault = device.fault_site(no_row)};
+  SortRowsArguments sort{.indices = reinterpret_cast<const std::int64_t*>(indices.raw()),
+                         .count = count,
+                         .rows = rows,
+                         .fault = device.fault_site(no_row)};
   for (auto* both : {&sort.keys, &sort.positions})
     for (std::uint32_t*& half : *both) half = numbers(context, count, held);
   check_cuda(measure_sort_rows(sort), "ScatterAddRows");
@@ -84,9 +87,10 @@ void scatter_add_rows(KernelContext& context) {
   const Tensor& indices = context.input(0);
   const Tensor& values = context.input(1);
   const Shape& shape = context.input(2).shape();
-  if (shape.rank() < 1 || indices.shape().rank() != 1 || values.shape() != indices.shape().concatenated(shape.sub(1, shape.rank())))
-    invalid_argument("ScatterAddRows: indices {} and values {} do not fit {}", indices.shape().to_string(), values.shape().to_string(),
-                     shape.to_string());
+  if (shape.rank() < 1 || indices.shape().rank() != 1 ||
+      values.shape() != indices.shape().concatenated(shape.sub(1, shape.rank())))
+    invalid_argument("ScatterAddRows: indices {} and values {} do not fit {}", indices.shape().to_string(),
+                     values.shape().to_string(), shape.to_string());
   Tensor out = make_zeros(context.device(), values.dtype(), shape);
   if (values.num_elements() > 0 && out.num_elements() > 0) add_rows(context, indices, values, shape, out);
   context.set_output(0, std::move(out));
@@ -102,7 +106,8 @@ Kernel make_one_hot(const KernelInit& init) {
   const std::int64_t depth = init.attributes.integer("depth");
   if (depth < 0) invalid_argument("OneHot: depth {} is negative", depth);
   const DType dtype = init.output_types[0];
-  const std::uint64_t on = bits_of(host_scalar(dtype, init.attributes.real("on"))), off = bits_of(host_scalar(dtype, init.attributes.real("off")));
+  const std::uint64_t on = bits_of(host_scalar(dtype, init.attributes.real("on"))),
+                      off = bits_of(host_scalar(dtype, init.attributes.real("off")));
   return [=](KernelContext& context) {
     const Tensor& indices = context.input(0);
     check_index_type(indices);

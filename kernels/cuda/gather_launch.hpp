@@ -34,10 +34,10 @@ struct GatherArguments {
   const void* indices = nullptr;
   DType index_type = DType::invalid;
   void* out = nullptr;
-  std::int64_t rows = 0;      // of the table
-  int piece_bytes = 1;        // 1, 2, 4, 8 or 16
-  RowItems items;             // pieces of the result
-  CudaFaultSite fault;        // for an index that is no row
+  std::int64_t rows = 0;  // of the table
+  int piece_bytes = 1;    // 1, 2, 4, 8 or 16
+  RowItems items;         // pieces of the result
+  CudaFaultSite fault;    // for an index that is no row
 };
 cudaError_t launch_gather(const GatherArguments& arguments, cudaStream_t stream);
 
@@ -56,8 +56,8 @@ cudaError_t launch_one_hot(const OneHotArguments& arguments, cudaStream_t stream
 // Sorts positions by the row that they are added to, those of one row by position.
 struct SortRowsArguments {
   const std::int64_t* indices = nullptr;
-  std::int64_t count = 0;  // 1 to 2^31 - 1
-  std::int64_t rows = 0;   // fewer than 2^32 - 1
+  std::int64_t count = 0;            // 1 to 2^31 - 1
+  std::int64_t rows = 0;             // fewer than 2^32 - 1
   std::uint32_t* keys[2] = {};       // of `count` each; [1] is the result
   std::uint32_t* positions[2] = {};  // as well
   void* scratch = nullptr;

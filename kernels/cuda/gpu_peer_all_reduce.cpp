@@ -37,7 +37,8 @@ class AllReduce final : public GpuCall {
   void run(int times) override {
     for (int i = 0; i < times; ++i) {
       nccl_->start_group();
-      for (const Rank& r : ranks_) nccl_->all_reduce(r.from->data(), r.to->data(), count_, DType::f32, Reduction::sum, r.comm, r.stream);
+      for (const Rank& r : ranks_)
+        nccl_->all_reduce(r.from->data(), r.to->data(), count_, DType::f32, Reduction::sum, r.comm, r.stream);
       nccl_->end_group();
       settle();
     }
@@ -62,6 +63,8 @@ class AllReduce final : public GpuCall {
 
 }  // namespace
 
-std::unique_ptr<GpuCall> peer_all_reduce(int gpus, std::size_t bytes) { return std::make_unique<AllReduce>(gpus, bytes); }
+std::unique_ptr<GpuCall> peer_all_reduce(int gpus, std::size_t bytes) {
+  return std::make_unique<AllReduce>(gpus, bytes);
+}
 
 }  // namespace troupe

@@ -11,7 +11,8 @@ class Chain final : public StreamCall {
   Chain(int ordinal, int kernels) : StreamCall(ordinal), data_(32 * sizeof(float), DType::f32) {
     check_cuda(cudaStreamBeginCapture(stream(), cudaStreamCaptureModeThreadLocal), "cudaStreamBeginCapture");
     cudaError_t launched = cudaSuccess;
-    for (int i = 0; i < kernels && launched == cudaSuccess; ++i) launched = launch_tiny(static_cast<float*>(data_.data()), stream());
+    for (int i = 0; i < kernels && launched == cudaSuccess; ++i)
+      launched = launch_tiny(static_cast<float*>(data_.data()), stream());
     cudaGraph_t graph = nullptr;
     const cudaError_t captured = cudaStreamEndCapture(stream(), &graph);
     check_cuda(launched, "a tiny kernel");

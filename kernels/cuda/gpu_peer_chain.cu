@@ -8,6 +8,8 @@ __global__ void tiny(float* data) { data[threadIdx.x] = -data[threadIdx.x]; }
 
 }  // namespace
 
-cudaError_t launch_tiny(float* data, cudaStream_t stream) { return device::launch(tiny, dim3(1), dim3(32), stream, data); }
+cudaError_t launch_tiny(float* data, cudaStream_t stream) {
+  return device::launch(tiny, dim3(1), dim3(32), stream, data);
+}
 
 }  // namespace troupe

@@ -59,7 +59,9 @@ class Convolution final : public StreamCall {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() / kTimes;
   }
   void enqueue() override {
-    execute_convolution(key_, plan_, handle_, {.image = image_.data(), .filter = filter_.data(), .result = result_.data()}, workspace_->data());
+    execute_convolution(key_, plan_, handle_,
+                        {.image = image_.data(), .filter = filter_.data(), .result = result_.data()},
+                        workspace_->data());
   }
 
   ConvKey key_;
@@ -71,8 +73,10 @@ class Convolution final : public StreamCall {
 
 }  // namespace
 
-std::unique_ptr<GpuCall> peer_convolution(int ordinal, ConvDirection direction, DType dtype, const ConvGeometry& geometry) {
-  return std::make_unique<Convolution>(ordinal, ConvKey{.direction = direction, .dtype = dtype, .deterministic = false, .geometry = geometry});
+std::unique_ptr<GpuCall> peer_convolution(int ordinal, ConvDirection direction, DType dtype,
+                                          const ConvGeometry& geometry) {
+  return std::make_unique<Convolution>(
+      ordinal, ConvKey{.direction = direction, .dtype = dtype, .deterministic = false, .geometry = geometry});
 }
 
 }  // namespace troupe

@@ -10,7 +10,8 @@
 
 namespace troupe {
 
-// Memory of the current GPU, filled with small numbers of `dtype` if it is given: what is multiplied decides how much power it takes.
+// Memory of the current GPU, filled with small numbers of `dtype` if it is given: what is multiplied decides how much
+// power it takes.
 class PeerMemory {
  public:
   explicit PeerMemory(std::size_t bytes, DType dtype = DType::invalid);
@@ -41,8 +42,10 @@ class StreamCall : public GpuCall {
 };
 
 // On the current GPU, which is `ordinal`.
-std::unique_ptr<GpuCall> peer_product(int ordinal, DType dtype, bool tf32, std::int64_t m, std::int64_t n, std::int64_t k);
-std::unique_ptr<GpuCall> peer_convolution(int ordinal, ConvDirection direction, DType dtype, const ConvGeometry& geometry);
+std::unique_ptr<GpuCall> peer_product(int ordinal, DType dtype, bool tf32, std::int64_t m, std::int64_t n,
+                                      std::int64_t k);
+std::unique_ptr<GpuCall> peer_convolution(int ordinal, ConvDirection direction, DType dtype,
+                                          const ConvGeometry& geometry);
 std::unique_ptr<GpuCall> peer_chain(int ordinal, int kernels);
 std::unique_ptr<GpuCall> peer_all_reduce(int gpus, std::size_t bytes);  // another GPU is the current one then
 

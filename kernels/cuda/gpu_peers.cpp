@@ -27,10 +27,14 @@ class PinnedMemory {
 
 class DeviceCopy final : public StreamCall {
  public:
-  DeviceCopy(int ordinal, std::size_t bytes) : StreamCall(ordinal), bytes_(bytes), from_(bytes, DType::f32), to_(bytes) {}
+  DeviceCopy(int ordinal, std::size_t bytes)
+      : StreamCall(ordinal), bytes_(bytes), from_(bytes, DType::f32), to_(bytes) {}
 
  private:
-  void enqueue() override { check_cuda(cudaMemcpyAsync(to_.data(), from_.data(), bytes_, cudaMemcpyDeviceToDevice, stream()), "cudaMemcpyAsync"); }
+  void enqueue() override {
+    check_cuda(cudaMemcpyAsync(to_.data(), from_.data(), bytes_, cudaMemcpyDeviceToDevice, stream()),
+               "cudaMemcpyAsync");
+  }
 
   std::size_t bytes_;
   PeerMemory from_, to_;
@@ -38,14 +42,17 @@ class DeviceCopy final : public StreamCall {
 
 class HostCopy final : public StreamCall {
  public:
-  HostCopy(int ordinal, std::size_t bytes, bool to_device) : StreamCall(ordinal), bytes_(bytes), to_device_(to_device), host_(bytes), device_(bytes) {}
+  HostCopy(int ordinal, std::size_t bytes, bool to_device)
+      : StreamCall(ordinal), bytes_(bytes), to_device_(to_device), host_(bytes), device_(bytes) {}
 
  private:
   void enqueue() override {
     if (to_device_)
-      check_cuda(cudaMemcpyAsync(device_.data(), host_.data(), bytes_, cudaMemcpyHostToDevice, stream()), "cudaMemcpyAsync");
+      check_cuda(cudaMemcpyAsync(device_.data(), host_.data(), bytes_, cudaMemcpyHostToDevice, stream()),
+                 "cudaMemcpyAsync");
     else
-      check_cuda(cudaMemcpyAsync(host_.data(), device_.data(), bytes_, cudaMemcpyDeviceToHost, stream()), "cudaMemcpyAsync");
+      check_cuda(cudaMemcpyAsync(host_.data(), device_.data(), bytes_, cudaMemcpyDeviceToHost, stream()),
+                 "cudaMemcpyAsync");
   }
 
   std::size_t bytes_;
@@ -92,12 +99,21 @@ std::vector<std::byte> numbers(DType dtype) {
   std::vector<std::byte> out(kCount * size_of(dtype));
   for (std::size_t i = 0; i < kCount; ++i) {
     const float x = static_cast<float>(engine() >> 8) * 0x1p-23f - 1.0f;
-    const auto put = [&](auto value) { std::copy_n(reinterpret_cast<const std::byte*>(&value), sizeof(value), out.data() + i * sizeof(value)); };
+    const auto put = [&](auto value) {
+      std::copy_n(reinterpret_cast<const std::byte*>(&value), sizeof(value), out.data() + i * sizeof(value));
+    };
     switch (dtype) {
-      case DType::f32: put(x); break;
-      case DType::f16: put(Half(x)); break;
-      case DType::bf16: put(BFloat16(x)); break;
-      default: fail(Code::unimplemented, "no numbers of {}", name(dtype));
+      case DType::f32:
+        put(x);
+        break;
+      case DType::f16:
+        put(Half(x));
+        break;
+      case DType::bf16:
+        put(BFloat16(x));
+        break;
+      default:
+        fail(Code::unimplemented, "no numbers of {}", name(dtype));
     }
   }
   return out;
@@ -112,7 +128,9 @@ PeerMemory::PeerMemory(std::size_t bytes, DType dtype) {
   try {
     check_cuda(cudaMemset(data_, 0, bytes), "cudaMemset");
     for (std::size_t at = 0; at < bytes && !block.empty(); at += block.size())
-      check_cuda(cudaMemcpy(static_cast<std::byte*>(data_) + at, block.data(), std::min(block.size(), bytes - at), cudaMemcpyHostToDevice), "cudaMemcpy");
+      check_cuda(cudaMemcpy(static_cast<std::byte*>(data_) + at, block.data(), std::min(block.size(), bytes - at),
+                            cudaMemcpyHostToDevice),
+                 "cudaMemcpy");
     // The streams of calls do not wait for the default stream.
     check_cuda(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
   } catch (...) {
@@ -137,4 +155,6 @@ void StreamCall::run(int times) {
 
 }  // namespace troupe
 
-extern "C" __attribute__((visibility("default"))) troupe::GpuPeers* troupe_gpu_peers(int ordinal) { return new troupe::Peers(ordinal); }
+extern "C" __attribute__((visibility("default"))) troupe::GpuPeers* troupe_gpu_peers(int ordinal) {
+  return new troupe::Peers(ordinal);
+}

@@ -1,5 +1,5 @@
-// What GPU kernels are measured beside: libraries called directly, copies, a hand-written CUDA graph. In a library of its own
-// (libtroupe_cuda_bench.so) that troupe-bench opens, since programs link nothing of CUDA.
+// What GPU kernels are measured beside: libraries called directly, copies, a hand-written CUDA graph. In a library of
+// its own (libtroupe_cuda_bench.so) that troupe-bench opens, since programs link nothing of CUDA.
 #pragma once
 
 #include <cstddef>

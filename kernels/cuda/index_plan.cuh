@@ -13,8 +13,10 @@ struct Offsets {
   std::int64_t of[kOperands];
 };
 
-// Of one operand, where 32-bit indexes do not reach. Not inlined: 64-bit division is much code, and such tensors are few.
-__device__ __noinline__ inline std::int64_t locate_wide(const std::int64_t* sizes, const std::int64_t* strides, int rank, std::int64_t item) {
+// Of one operand, where 32-bit indexes do not reach. Not inlined: 64-bit division is much code, and such tensors are
+// few.
+__device__ __noinline__ inline std::int64_t locate_wide(const std::int64_t* sizes, const std::int64_t* strides,
+                                                        int rank, std::int64_t item) {
   std::int64_t offset = 0;
   for (int d = 0; d < rank; ++d) {
     const std::int64_t quotient = d + 1 < rank ? item / sizes[d] : 0;

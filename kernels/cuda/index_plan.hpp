@@ -1,6 +1,6 @@
-// How the threads of an elementwise kernel find their elements of operands that are broadcast to one shape. The dimensions are merged into as
-// few as possible; a thread works on items of `width` neighbours along the innermost one, which are loaded and stored at once. Plain data, for
-// both sides; the CPU's twin is kernels/cpu/broadcast.hpp.
+// How the threads of an elementwise kernel find their elements of operands that are broadcast to one shape. The
+// dimensions are merged into as few as possible; a thread works on items of `width` neighbours along the innermost one,
+// which are loaded and stored at once. Plain data, for both sides; the CPU's twin is kernels/cpu/broadcast.hpp.
 #pragma once
 
 #include <cstddef>
@@ -15,10 +15,10 @@ inline constexpr int kMaxPlanDims = 8;  // as many as a shape has
 template <int kOperands, int kDims = kMaxPlanDims>
 struct IndexPlan {
   int rank = 1;
-  int width = 1;         // elements of an item
-  bool wide = false;     // items are too many for 32-bit indexes
+  int width = 1;      // elements of an item
+  bool wide = false;  // items are too many for 32-bit indexes
   std::int64_t items = 0;
-  int rest = 0;          // elements after the items, fewer than `width`; only where rank is 1
+  int rest = 0;  // elements after the items, fewer than `width`; only where rank is 1
   // Dimension 0 is the innermost. In items.
   std::int64_t sizes[kDims] = {};
   FastDivider dividers[kDims] = {};
@@ -28,7 +28,9 @@ struct IndexPlan {
   bool moves[kOperands] = {};
 };
 
-inline bool is_multiple(const void* data, std::size_t bytes) { return reinterpret_cast<std::uintptr_t>(data) % bytes == 0; }
+inline bool is_multiple(const void* data, std::size_t bytes) {
+  return reinterpret_cast<std::uintptr_t>(data) % bytes == 0;
+}
 
 // Counts a plan's items, of which its sizes are known, and makes ready what divides by them.
 template <int kOperands, int kDims>
@@ -37,7 +39,8 @@ void count_items(IndexPlan<kOperands, kDims>& plan) {
   for (int d = 0; d < plan.rank; ++d) plan.items *= plan.sizes[d];
   plan.wide = plan.items >= std::int64_t{1} << 31;
   for (int d = 0; d < plan.rank; ++d)
-    plan.dividers[d] = !plan.wide && plan.sizes[d] > 0 ? make_divider(static_cast<std::uint32_t>(plan.sizes[d])) : FastDivider{};
+    plan.dividers[d] =
+        !plan.wide && plan.sizes[d] > 0 ? make_divider(static_cast<std::uint32_t>(plan.sizes[d])) : FastDivider{};
 }
 
 // The threads of a launch. A block works on `threads` * `unroll` items.
@@ -46,7 +49,8 @@ struct LaunchGrid {
   unsigned threads = 1;
 };
 
-// For kernels whose threads work on `unroll` items each. Few items are given to small blocks, so that more multiprocessors take part.
+// For kernels whose threads work on `unroll` items each. Few items are given to small blocks, so that more
+// multiprocessors take part.
 constexpr LaunchGrid grid_for(std::int64_t items, int unroll, int most_threads = 256) {
   constexpr std::int64_t kEnoughBlocks = 264;  // two for each multiprocessor of an H200
   std::int64_t threads = most_threads;

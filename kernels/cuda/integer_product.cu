@@ -8,9 +8,11 @@ namespace {
 
 constexpr int kSide = 16;
 
-// A thread for each element of a tile of the result. Both factors come through shared memory, a square of terms at a time.
+// A thread for each element of a tile of the result. Both factors come through shared memory, a square of terms at a
+// time.
 template <class T>
-__global__ void __launch_bounds__(kSide* kSide) integer_product(IntegerProduct p, std::int64_t tiles, std::int64_t tiles_of_row) {
+__global__ void __launch_bounds__(kSide* kSide)
+    integer_product(IntegerProduct p, std::int64_t tiles, std::int64_t tiles_of_row) {
   using Unsigned = std::make_unsigned_t<T>;  // wraps
   __shared__ Unsigned left[kSide][kSide + 1], right[kSide][kSide + 1];
   const auto *a = static_cast<const T*>(p.a), *b = static_cast<const T*>(p.b);
@@ -20,8 +22,12 @@ __global__ void __launch_bounds__(kSide* kSide) integer_product(IntegerProduct p
     Unsigned sum = 0;
     for (std::int64_t first = 0; first < p.k; first += kSide) {
       const std::int64_t across = first + x, down = first + y;
-      left[y][x] = row < p.m && across < p.k ? static_cast<Unsigned>(a[p.transpose_a ? across * p.m + row : row * p.k + across]) : 0;
-      right[y][x] = column < p.n && down < p.k ? static_cast<Unsigned>(b[p.transpose_b ? column * p.k + down : down * p.n + column]) : 0;
+      left[y][x] = row < p.m && across < p.k
+                       ? static_cast<Unsigned>(a[p.transpose_a ? across * p.m + row : row * p.k + across])
+                       : 0;
+      right[y][x] = column < p.n && down < p.k
+                        ? static_cast<Unsigned>(b[p.transpose_b ? column * p.k + down : down * p.n + column])
+                        : 0;
       __syncthreads();
 #pragma unroll
       for (int i = 0; i < kSide; ++i) sum += left[y][i] * right[i][x];
@@ -36,10 +42,12 @@ __global__ void __launch_bounds__(kSide* kSide) integer_product(IntegerProduct p
 
 cudaError_t launch_integer_product(DType dtype, const IntegerProduct& product, cudaStream_t stream) {
   using device::kSide;
-  const std::int64_t tiles_of_row = (product.n + kSide - 1) / kSide, tiles = (product.m + kSide - 1) / kSide * tiles_of_row;
+  const std::int64_t tiles_of_row = (product.n + kSide - 1) / kSide,
+                     tiles = (product.m + kSide - 1) / kSide * tiles_of_row;
   if (tiles == 0) return cudaSuccess;
   return device::dispatch(device::Elements<std::int32_t, std::int64_t>{}, dtype, [&]<class T>() {
-    return device::launch(device::integer_product<T>, device::blocks_for(tiles, 1), dim3(kSide, kSide), stream, product, tiles, tiles_of_row);
+    return device::launch(device::integer_product<T>, device::blocks_for(tiles, 1), dim3(kSide, kSide), stream, product,
+                          tiles, tiles_of_row);
   });
 }
 

@@ -17,11 +17,11 @@ inline unsigned blocks_for(std::int64_t items, std::int64_t per_block) {
   return static_cast<unsigned>(std::clamp<std::int64_t>((items + per_block - 1) / per_block, 1, kMaxBlocks));
 }
 
-// Launches `kernel`, whose blocks have `shared_bytes` of memory beside what it declares. An error that is returned does not stay behind for
-// whoever asks next.
+// Launches `kernel`, whose blocks have `shared_bytes` of memory beside what it declares. An error that is returned does
+// not stay behind for whoever asks next.
 template <class... Parameters>
-cudaError_t launch_sharing(std::size_t shared_bytes, void (*kernel)(Parameters...), dim3 grid, dim3 block, cudaStream_t stream,
-                           const std::type_identity_t<Parameters>&... arguments) {
+cudaError_t launch_sharing(std::size_t shared_bytes, void (*kernel)(Parameters...), dim3 grid, dim3 block,
+                           cudaStream_t stream, const std::type_identity_t<Parameters>&... arguments) {
   cudaLaunchConfig_t config{};
   config.gridDim = grid;
   config.blockDim = block;
@@ -32,7 +32,8 @@ cudaError_t launch_sharing(std::size_t shared_bytes, void (*kernel)(Parameters..
   return status;
 }
 template <class... Parameters>
-cudaError_t launch(void (*kernel)(Parameters...), dim3 grid, dim3 block, cudaStream_t stream, const std::type_identity_t<Parameters>&... arguments) {
+cudaError_t launch(void (*kernel)(Parameters...), dim3 grid, dim3 block, cudaStream_t stream,
+                   const std::type_identity_t<Parameters>&... arguments) {
   return launch_sharing(0, kernel, grid, block, stream, arguments...);
 }
 

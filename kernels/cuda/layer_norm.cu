@@ -28,14 +28,16 @@ __device__ inline void along_row(const T* row, std::int64_t width, int lane, int
 // A row is read three times, of which the cache answers two.
 template <class T, int kVector>
 __global__ void __launch_bounds__(kNormThreads)
-    normalise_rows(const T* x, const Compute<T>* scale, const Compute<T>* offset, double epsilon, T* y, Compute<T>* mean, Compute<T>* inverse,
-                   std::int64_t rows, std::int64_t width, int across, bool vectors) {
+    normalise_rows(const T* x, const Compute<T>* scale, const Compute<T>* offset, double epsilon, T* y,
+                   Compute<T>* mean, Compute<T>* inverse, std::int64_t rows, std::int64_t width, int across,
+                   bool vectors) {
   using U = Compute<T>;
   __shared__ U room[32];
   const Team<U> team{across, room};
   const int thread = static_cast<int>(threadIdx.x), lane = thread % across;
   const std::int64_t per_block = kNormThreads / across;
-  for (std::int64_t first = blockIdx.x * per_block; first < rows; first += gridDim.x * per_block) {  // the same for the whole block
+  for (std::int64_t first = blockIdx.x * per_block; first < rows;
+       first += gridDim.x * per_block) {  // the same for the whole block
     const std::int64_t row = first + thread / across, own = row < rows ? width : 0;
     const T* from = x + (row < rows ? row : 0) * width;
     U sum = 0, rest = 0, squares = 0;
@@ -65,7 +67,8 @@ __global__ void __launch_bounds__(kNormThreads)
     along_row<kVector>(from, own, lane, across, vectors, [&](std::int64_t column, const T(&values)[kVector]) {
       T out[kVector];
 #pragma unroll
-      for (int v = 0; v < kVector; ++v) out[v] = narrow<T>((widen(values[v]) - middle) * by * scale[column + v] + offset[column + v]);
+      for (int v = 0; v < kVector; ++v)
+        out[v] = narrow<T>((widen(values[v]) - middle) * by * scale[column + v] + offset[column + v]);
       store<kVector>(y + row * width + column, vectors, out);
     });
   }
@@ -81,7 +84,8 @@ struct RowGradientSums {
   std::int64_t width;
 
   template <int kVector>
-  __device__ double accumulate(std::int64_t row, std::int64_t end, std::int64_t step, std::int64_t column, bool vectors, Pair (&totals)[kVector]) const {
+  __device__ double accumulate(std::int64_t row, std::int64_t end, std::int64_t step, std::int64_t column, bool vectors,
+                               Pair (&totals)[kVector]) const {
     while (row < end) {
       U sum[kVector], products[kVector];
 #pragma unroll
@@ -100,7 +104,8 @@ struct RowGradientSums {
         }
       }
 #pragma unroll
-      for (int v = 0; v < kVector; ++v) totals[v] = Sums::join(totals[v], 0, {static_cast<double>(sum[v]), static_cast<double>(products[v])}, 0);
+      for (int v = 0; v < kVector; ++v)
+        totals[v] = Sums::join(totals[v], 0, {static_cast<double>(sum[v]), static_cast<double>(products[v])}, 0);
     }
     return 0;
   }
@@ -109,14 +114,16 @@ struct RowGradientSums {
 // dx = inverse (g - mean(g) - x^ mean(g x^)), g = dy scale.
 template <class T, int kVector>
 __global__ void __launch_bounds__(kNormThreads)
-    normalise_rows_grad(const T* dy, const T* x, const Compute<T>* scale, const Compute<T>* mean, const Compute<T>* inverse, T* dx, std::int64_t rows,
-                        std::int64_t width, int across, bool vectors) {
+    normalise_rows_grad(const T* dy, const T* x, const Compute<T>* scale, const Compute<T>* mean,
+                        const Compute<T>* inverse, T* dx, std::int64_t rows, std::int64_t width, int across,
+                        bool vectors) {
   using U = Compute<T>;
   __shared__ U room[32];
   const Team<U> team{across, room};
   const int thread = static_cast<int>(threadIdx.x), lane = thread % across;
   const std::int64_t per_block = kNormThreads / across;
-  for (std::int64_t first = blockIdx.x * per_block; first < rows; first += gridDim.x * per_block) {  // the same for the whole block
+  for (std::int64_t first = blockIdx.x * per_block; first < rows;
+       first += gridDim.x * per_block) {  // the same for the whole block
     const std::int64_t row = first + thread / across, at = (row < rows ? row : 0) * width, own = row < rows ? width : 0;
     const U middle = mean[row < rows ? row : 0], by = inverse[row < rows ? row : 0];
     U sum = 0, products = 0;
@@ -145,22 +152,26 @@ __global__ void __launch_bounds__(kNormThreads)
 }  // namespace
 }  // namespace device
 
-cudaError_t launch_layer_norm(const NormColumns& columns, const LayerNormLaunch& l, void* y, void* mean, void* inverse, cudaStream_t stream) {
+cudaError_t launch_layer_norm(const NormColumns& columns, const LayerNormLaunch& l, void* y, void* mean, void* inverse,
+                              cudaStream_t stream) {
   return device::dispatch(device::FloatElements{}, columns.dtype, [&]<class T>() {
     using U = device::Compute<T>;
     return device::with_vector<T>(columns, [&]<int kVector>() {
       const auto* x = static_cast<const T*>(l.x);
       auto* out = static_cast<T*>(y);
       const int across = device::row_threads<kVector>(columns.width);
-      return device::launch(device::normalise_rows<T, kVector>, device::blocks_for(columns.rows, device::kNormThreads / across), device::kNormThreads,
-                            stream, x, static_cast<const U*>(l.scale), static_cast<const U*>(l.offset), l.epsilon, out, static_cast<U*>(mean),
-                            static_cast<U*>(inverse), columns.rows, columns.width, across, device::aligned(x, static_cast<const T*>(out)));
+      return device::launch(device::normalise_rows<T, kVector>,
+                            device::blocks_for(columns.rows, device::kNormThreads / across), device::kNormThreads,
+                            stream, x, static_cast<const U*>(l.scale), static_cast<const U*>(l.offset), l.epsilon, out,
+                            static_cast<U*>(mean), static_cast<U*>(inverse), columns.rows, columns.width, across,
+                            device::aligned(x, static_cast<const T*>(out)));
     });
   });
 }
 
-cudaError_t launch_layer_norm_grad(const NormColumns& columns, const LayerNormLaunch& l, const void* dy, const void* mean, const void* inverse, void* dx,
-                                   void* dscale, void* doffset, cudaStream_t stream) {
+cudaError_t launch_layer_norm_grad(const NormColumns& columns, const LayerNormLaunch& l, const void* dy,
+                                   const void* mean, const void* inverse, void* dx, void* dscale, void* doffset,
+                                   cudaStream_t stream) {
   return device::dispatch(device::FloatElements{}, columns.dtype, [&]<class T>() {
     using U = device::Compute<T>;
     return device::with_vector<T>(columns, [&]<int kVector>() {
@@ -169,13 +180,14 @@ cudaError_t launch_layer_norm_grad(const NormColumns& columns, const LayerNormLa
       auto* out = static_cast<T*>(dx);
       const bool vectors = device::aligned(flows, x, static_cast<const T*>(out));
       const device::StoreSums<U> finish{static_cast<U*>(doffset), static_cast<U*>(dscale)};
-      const cudaError_t status = device::launch_columns<device::RowGradientSums<T>, kVector>({flows, x, means, inverses, columns.width}, finish, columns,
-                                                                                             vectors, stream);
+      const cudaError_t status = device::launch_columns<device::RowGradientSums<T>, kVector>(
+          {flows, x, means, inverses, columns.width}, finish, columns, vectors, stream);
       if (status != cudaSuccess) return status;
       const int across = device::row_threads<kVector>(columns.width);
-      return device::launch(device::normalise_rows_grad<T, kVector>, device::blocks_for(columns.rows, device::kNormThreads / across),
-                            device::kNormThreads, stream, flows, x, static_cast<const U*>(l.scale), means, inverses, out, columns.rows, columns.width,
-                            across, vectors);
+      return device::launch(device::normalise_rows_grad<T, kVector>,
+                            device::blocks_for(columns.rows, device::kNormThreads / across), device::kNormThreads,
+                            stream, flows, x, static_cast<const U*>(l.scale), means, inverses, out, columns.rows,
+                            columns.width, across, vectors);
     });
   });
 }

@@ -1,7 +1,7 @@
 // Matrix products by cuBLASLt (f32, f64, f16, bf16), and by a kernel of our own (i32, i64).
 //
-// FusedMatMul rounds f16 and bf16 after the bias, and again after the activation; MatMul, BiasAdd and the activation one after the other
-// round before the bias too.
+// FusedMatMul rounds f16 and bf16 after the bias, and again after the activation; MatMul, BiasAdd and the activation
+// one after the other round before the bias too.
 #include "kernels/cpu/linear.hpp"
 
 #include "devices/cuda/cuda_error.hpp"
@@ -14,7 +14,8 @@ namespace {
 
 Kernel make_product(const KernelInit& init, bool fused) {
   const bool transpose_a = init.attributes.boolean("transpose_a"), transpose_b = init.attributes.boolean("transpose_b");
-  const FusedActivation activation = fused ? parse_activation(init.attributes.string("activation")) : FusedActivation::none;
+  const FusedActivation activation =
+      fused ? parse_activation(init.attributes.string("activation")) : FusedActivation::none;
   return [=](KernelContext& context) {
     const Tensor& a = context.input(0);
     const Tensor& b = context.input(1);
@@ -22,8 +23,11 @@ Kernel make_product(const KernelInit& init, bool fused) {
     check_tensor("MatMul: b", b, a.dtype(), b.shape());
     if (fused) check_tensor("FusedMatMul: bias", context.input(2), a.dtype(), Shape{shape[1]});
     Tensor out = context.allocate(a.dtype(), shape);
-    const Tensor left = aligned(context, a), right = aligned(context, b), bias = fused ? aligned(context, context.input(2)) : Tensor();
-    multiply(context, product_key(cuda_device(context), a.dtype(), a.dtype(), shape[0], shape[1], a.shape()[transpose_a ? 0 : 1], transpose_a, transpose_b),
+    const Tensor left = aligned(context, a), right = aligned(context, b),
+                 bias = fused ? aligned(context, context.input(2)) : Tensor();
+    multiply(context,
+             product_key(cuda_device(context), a.dtype(), a.dtype(), shape[0], shape[1], a.shape()[transpose_a ? 0 : 1],
+                         transpose_a, transpose_b),
              activation, left.raw(), right.raw(), fused ? bias.raw() : nullptr, out.mutable_raw());
     context.set_output(0, std::move(out));
   };

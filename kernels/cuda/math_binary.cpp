@@ -1,5 +1,6 @@
-// Arithmetic of two operands. Twin of kernels/cpu/math_binary.cpp. Div and Pow of integers are not defined for every operand: one that is wrong is
-// found by a kernel before theirs, and fails the step later (devices/cuda/cuda_faults.hpp).
+// Arithmetic of two operands. Twin of kernels/cpu/math_binary.cpp. Div and Pow of integers are not defined for every
+// operand: one that is wrong is found by a kernel before theirs, and fails the step later
+// (devices/cuda/cuda_faults.hpp).
 #include "devices/cuda/cuda_error.hpp"
 #include "kernels/cuda/elementwise.hpp"
 #include "kernels/cuda/math_binary_launch.hpp"
@@ -19,20 +20,28 @@ void add_binary(KernelRegistry& registry, const char* name, std::initializer_lis
   });
 }
 
-Error no_divisor(const CudaFault& fault) { return {Code::invalid_argument, fmt::format("integer division by zero: divisor {} is 0", fault.element)}; }
+Error no_divisor(const CudaFault& fault) {
+  return {Code::invalid_argument, fmt::format("integer division by zero: divisor {} is 0", fault.element)};
+}
 Error no_exponent(const CudaFault& fault) {
-  return {Code::invalid_argument, fmt::format("integer power: exponent {} is negative ({})", fault.element, fault.value)};
+  return {Code::invalid_argument,
+          fmt::format("integer power: exponent {} is negative ({})", fault.element, fault.value)};
 }
 
-void add_checked(KernelRegistry& registry, const char* name, std::initializer_list<DType> dtypes, BinaryOp op, CudaFaultText text) {
+void add_checked(KernelRegistry& registry, const char* name, std::initializer_list<DType> dtypes, BinaryOp op,
+                 CudaFaultText text) {
   add_cuda(registry, name, dtypes, [name, op, text](const KernelInit&) -> Kernel {
     return [name, op, text](KernelContext& context) {
       const DType dtype = context.input(0).dtype();
       const Tensor& second = context.input(1);
       CudaDevice& device = cuda_device(context);
       if (broadcast(context.input(0).shape(), second.shape()).num_elements() > 0)
-        check_cuda(launch_check_operand(op, dtype, second.raw(), second.num_elements(), device.fault_site(text), device.stream()), name);
-      run_binary(context, name, dtype, [&](const BinaryArguments& arguments) { return launch_binary(op, dtype, arguments, device.stream()); });
+        check_cuda(launch_check_operand(op, dtype, second.raw(), second.num_elements(), device.fault_site(text),
+                                        device.stream()),
+                   name);
+      run_binary(context, name, dtype, [&](const BinaryArguments& arguments) {
+        return launch_binary(op, dtype, arguments, device.stream());
+      });
     };
   });
 }

@@ -37,7 +37,8 @@ using Integers = Elements<std::int8_t, std::uint8_t, std::int16_t, std::int32_t,
 using PowElements = Elements<float, double, F16, BF16, std::int32_t, std::int64_t>;
 
 template <class T>
-__global__ void __launch_bounds__(kMostThreads) check_operand(bool exponents, const T* values, std::int64_t count, CudaFaultSite fault) {
+__global__ void __launch_bounds__(kMostThreads)
+    check_operand(bool exponents, const T* values, std::int64_t count, CudaFaultSite fault) {
   const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * kMostThreads;
   for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kMostThreads + threadIdx.x; i < count; i += step)
     if (exponents ? values[i] < T{0} : values[i] == T{0}) report(fault, values[i], i, 0);
@@ -59,11 +60,12 @@ cudaError_t launch_binary(BinaryOp op, DType dtype, const BinaryArguments& argum
   }
 }
 
-cudaError_t launch_check_operand(BinaryOp op, DType dtype, const void* values, std::int64_t count, CudaFaultSite fault, cudaStream_t stream) {
+cudaError_t launch_check_operand(BinaryOp op, DType dtype, const void* values, std::int64_t count, CudaFaultSite fault,
+                                 cudaStream_t stream) {
   if (count == 0) return cudaSuccess;
   return dispatch(Integers{}, dtype, [&]<class T>() {
-    return device::launch(check_operand<T>, blocks_for(count, kMostThreads), kMostThreads, stream, op == BinaryOp::pow, static_cast<const T*>(values), count,
-                          fault);
+    return device::launch(check_operand<T>, blocks_for(count, kMostThreads), kMostThreads, stream, op == BinaryOp::pow,
+                          static_cast<const T*>(values), count, fault);
   });
 }
 

@@ -25,6 +25,7 @@ enum class BinaryOp : std::uint8_t {
 cudaError_t launch_binary(BinaryOp op, DType dtype, const BinaryArguments& arguments, cudaStream_t stream);
 
 // Looks at `count` integers, the second operands of Div or Pow: a divisor of 0, or an exponent below 0, is a fault.
-cudaError_t launch_check_operand(BinaryOp op, DType dtype, const void* values, std::int64_t count, CudaFaultSite fault, cudaStream_t stream);
+cudaError_t launch_check_operand(BinaryOp op, DType dtype, const void* values, std::int64_t count, CudaFaultSite fault,
+                                 cudaStream_t stream);
 
 }  // namespace troupe

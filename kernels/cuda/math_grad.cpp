@@ -30,7 +30,9 @@ void register_cuda_math_grad_kernels(KernelRegistry& registry) {
   add_grad(registry, "SigmoidGrad", kFloatDTypes, GradOp::sigmoid);
   add_grad(registry, "TanhGrad", kFloatDTypes, GradOp::tanh);
   add_cuda(registry, "LeakyReluGrad", kFloatDTypes, [](const KernelInit& init) -> Kernel {
-    return [alpha = init.attributes.real("alpha")](KernelContext& context) { run_grad(context, "LeakyReluGrad", GradOp::leaky_relu, alpha); };
+    return [alpha = init.attributes.real("alpha")](KernelContext& context) {
+      run_grad(context, "LeakyReluGrad", GradOp::leaky_relu, alpha);
+    };
   });
 }
 

@@ -15,8 +15,8 @@ enum class GradOp : std::uint8_t {
   leaky_relu,
 };
 
-// a: the gradient of the result, b: the result, or of leaky_relu the operand. `alpha`: of leaky_relu. cudaErrorInvalidValue for a dtype that the
-// op does not take.
+// a: the gradient of the result, b: the result, or of leaky_relu the operand. `alpha`: of leaky_relu.
+// cudaErrorInvalidValue for a dtype that the op does not take.
 cudaError_t launch_grad(GradOp op, DType dtype, const BinaryArguments& arguments, double alpha, cudaStream_t stream);
 
 }  // namespace troupe

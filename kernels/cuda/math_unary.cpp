@@ -11,7 +11,8 @@ void run_unary(KernelContext& context, const char* name, UnaryOp op, double alph
   const Shape shape = context.input(0).shape();
   const std::byte* x = context.input(0).raw();
   Tensor out = context.take_or_allocate(0, dtype, shape);
-  check_cuda(launch_unary(op, dtype, x, out.mutable_raw(), out.num_elements(), alpha, cuda_device(context).stream()), name);
+  check_cuda(launch_unary(op, dtype, x, out.mutable_raw(), out.num_elements(), alpha, cuda_device(context).stream()),
+             name);
   context.set_output(0, std::move(out));
 }
 
@@ -41,7 +42,9 @@ void register_cuda_math_unary_kernels(KernelRegistry& registry) {
   add_unary(registry, "Floor", kFloatDTypes, UnaryOp::floor);
   add_unary(registry, "Erf", kFloatDTypes, UnaryOp::erf);
   add_cuda(registry, "LeakyRelu", kFloatDTypes, [](const KernelInit& init) -> Kernel {
-    return [alpha = init.attributes.real("alpha")](KernelContext& context) { run_unary(context, "LeakyRelu", UnaryOp::leaky_relu, alpha); };
+    return [alpha = init.attributes.real("alpha")](KernelContext& context) {
+      run_unary(context, "LeakyRelu", UnaryOp::leaky_relu, alpha);
+    };
   });
   add_unary(registry, "LogicalNot", {DType::boolean}, UnaryOp::logical_not);
 }

@@ -22,7 +22,8 @@ struct Launch {
 
 }  // namespace
 
-cudaError_t launch_unary(UnaryOp op, DType dtype, const void* x, void* out, std::int64_t count, double alpha, cudaStream_t stream) {
+cudaError_t launch_unary(UnaryOp op, DType dtype, const void* x, void* out, std::int64_t count, double alpha,
+                         cudaStream_t stream) {
   const Launch launch{dtype, x, out, count, stream};
   switch (op) {
     case UnaryOp::neg:

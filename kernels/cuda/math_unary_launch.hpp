@@ -32,7 +32,9 @@ enum class UnaryOp : std::uint8_t {
   logical_not,
 };
 
-// out[i] = op(x[i]); `out` may be `x`. `alpha`: of leaky_relu. cudaErrorInvalidValue for a dtype that the op does not take.
-cudaError_t launch_unary(UnaryOp op, DType dtype, const void* x, void* out, std::int64_t count, double alpha, cudaStream_t stream);
+// out[i] = op(x[i]); `out` may be `x`. `alpha`: of leaky_relu. cudaErrorInvalidValue for a dtype that the op does not
+// take.
+cudaError_t launch_unary(UnaryOp op, DType dtype, const void* x, void* out, std::int64_t count, double alpha,
+                         cudaStream_t stream);
 
 }  // namespace troupe

@@ -9,8 +9,8 @@
 
 namespace troupe {
 
-void strided_copy(Device& device, const Tensor& source, std::int64_t source_offset, Tensor& target, std::int64_t target_offset,
-                  std::span<const CopyDim> dims) {
+void strided_copy(Device& device, const Tensor& source, std::int64_t source_offset, Tensor& target,
+                  std::int64_t target_offset, std::span<const CopyDim> dims) {
   CudaDevice& cuda = static_cast<CudaDevice&>(device);
   const CopyLoops loops = merge_loops(dims);
   if (loops.total == 0) return;
@@ -30,7 +30,8 @@ void strided_copy(Device& device, const Tensor& source, std::int64_t source_offs
 Tensor make_zeros(Device& device, DType dtype, const Shape& shape) {
   Tensor out = device.allocator().tensor(dtype, shape);
   if (out.num_bytes() > 0)
-    check_cuda(cudaMemsetAsync(out.mutable_raw(), 0, out.num_bytes(), static_cast<CudaDevice&>(device).stream()), "cudaMemsetAsync");
+    check_cuda(cudaMemsetAsync(out.mutable_raw(), 0, out.num_bytes(), static_cast<CudaDevice&>(device).stream()),
+               "cudaMemsetAsync");
   return out;
 }
 

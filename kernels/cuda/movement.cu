@@ -16,7 +16,8 @@ __device__ std::int64_t item_of_thread(int u) {
 
 // T: any type of that many bytes.
 template <class T>
-__global__ __launch_bounds__(kThreads) void copy_items(const __grid_constant__ CopyPlan copy, const T* source, T* target) {
+__global__ __launch_bounds__(kThreads) void copy_items(const __grid_constant__ CopyPlan copy, const T* source,
+                                                       T* target) {
   T values[kUnroll];
   std::int64_t places[kUnroll];
 #pragma unroll
@@ -33,7 +34,8 @@ __global__ __launch_bounds__(kThreads) void copy_items(const __grid_constant__ C
 }
 
 template <class T, int kWidth>
-__global__ __launch_bounds__(kThreads) void copy_same(const __grid_constant__ CopyPlan copy, const T* source, T* target) {
+__global__ __launch_bounds__(kThreads) void copy_same(const __grid_constant__ CopyPlan copy, const T* source,
+                                                      T* target) {
 #pragma unroll
   for (int u = 0; u < kUnroll; ++u) {
     const std::int64_t item = item_of_thread(u);
@@ -46,13 +48,14 @@ __global__ __launch_bounds__(kThreads) void copy_same(const __grid_constant__ Co
     store_pack(pack, target + offsets.of[1]);
   }
   // There is a rest only where there is one dimension.
-  if (blockIdx.x == gridDim.x - 1 && threadIdx.x < static_cast<unsigned>(copy.plan.rest)) target[copy.plan.items * kWidth + threadIdx.x] = *source;
+  if (blockIdx.x == gridDim.x - 1 && threadIdx.x < static_cast<unsigned>(copy.plan.rest))
+    target[copy.plan.items * kWidth + threadIdx.x] = *source;
 }
 
 // One tile: read along the rows, which are neighbours in the source, and written along the columns.
 template <class T>
-__global__ __launch_bounds__(kThreads) void copy_tiles(const __grid_constant__ CopyPlan copy, const T* source, T* target, unsigned row_tiles,
-                                                       unsigned column_tiles) {
+__global__ __launch_bounds__(kThreads) void copy_tiles(const __grid_constant__ CopyPlan copy, const T* source,
+                                                       T* target, unsigned row_tiles, unsigned column_tiles) {
   constexpr int kSide = tile_side(static_cast<int>(sizeof(T)));
   __shared__ T tile[kSide][kSide + 1];
   const unsigned lane = threadIdx.x % 32, line = threadIdx.x / 32;
@@ -67,7 +70,8 @@ __global__ __launch_bounds__(kThreads) void copy_tiles(const __grid_constant__ C
 #pragma unroll
     for (int r = 0; r < kSide; r += 32) {
       const std::int64_t column = first_column + c + line, row = first_row + r + lane;
-      if (column < copy.columns && row < copy.rows) tile[c + line][r + lane] = source[column * copy.source_column + row];
+      if (column < copy.columns && row < copy.rows)
+        tile[c + line][r + lane] = source[column * copy.source_column + row];
     }
   __syncthreads();
 #pragma unroll
@@ -82,7 +86,8 @@ __global__ __launch_bounds__(kThreads) void copy_tiles(const __grid_constant__ C
 template <class T>
 cudaError_t launch_items(const CopyPlan& plan, const void* source, void* target, cudaStream_t stream) {
   const LaunchGrid grid = grid_for(plan.plan.items, kUnroll, kThreads);
-  return launch(copy_items<T>, grid.blocks, grid.threads, stream, plan, static_cast<const T*>(source), static_cast<T*>(target));
+  return launch(copy_items<T>, grid.blocks, grid.threads, stream, plan, static_cast<const T*>(source),
+                static_cast<T*>(target));
 }
 
 template <class T>
@@ -93,8 +98,8 @@ cudaError_t launch_other(const CopyPlan& plan, const void* source, void* target,
   if (plan.kind == CopyKind::tiles) {
     constexpr std::int64_t kSide = tile_side(static_cast<int>(sizeof(T)));
     const std::int64_t row_tiles = (plan.rows - 1) / kSide + 1, column_tiles = (plan.columns - 1) / kSide + 1;
-    return launch(copy_tiles<T>, static_cast<unsigned>(row_tiles * column_tiles * plan.plan.items), kThreads, stream, plan, from, to,
-                  static_cast<unsigned>(row_tiles), static_cast<unsigned>(column_tiles));
+    return launch(copy_tiles<T>, static_cast<unsigned>(row_tiles * column_tiles * plan.plan.items), kThreads, stream,
+                  plan, from, to, static_cast<unsigned>(row_tiles), static_cast<unsigned>(column_tiles));
   }
   if (plan.kind == CopyKind::items) return launch_items<T>(plan, source, target, stream);
   const LaunchGrid grid = grid_for(plan.plan.items, kUnroll, kThreads);
@@ -121,7 +126,8 @@ cudaError_t fill(T value, void* target, std::int64_t count, cudaStream_t stream)
 
 cudaError_t launch_copy(const CopyPlan& plan, const void* source, void* target, cudaStream_t stream) {
   if (plan.kind == CopyKind::whole)
-    return cudaMemcpyAsync(target, source, static_cast<std::size_t>(plan.plan.items * plan.element_bytes), cudaMemcpyDeviceToDevice, stream);
+    return cudaMemcpyAsync(target, source, static_cast<std::size_t>(plan.plan.items * plan.element_bytes),
+                           cudaMemcpyDeviceToDevice, stream);
   switch (plan.element_bytes) {
     case 1:
       return device::launch_other<std::uint8_t>(plan, source, target, stream);
@@ -132,13 +138,15 @@ cudaError_t launch_copy(const CopyPlan& plan, const void* source, void* target, 
     case 8:
       return device::launch_other<std::uint64_t>(plan, source, target, stream);
     case 16:
-      return plan.kind == CopyKind::items ? device::launch_items<uint4>(plan, source, target, stream) : cudaErrorInvalidValue;
+      return plan.kind == CopyKind::items ? device::launch_items<uint4>(plan, source, target, stream)
+                                          : cudaErrorInvalidValue;
     default:
       return cudaErrorInvalidValue;
   }
 }
 
-cudaError_t launch_fill(std::uint64_t bits, std::size_t element_bytes, void* target, std::int64_t count, cudaStream_t stream) {
+cudaError_t launch_fill(std::uint64_t bits, std::size_t element_bytes, void* target, std::int64_t count,
+                        cudaStream_t stream) {
   if (count == 0) return cudaSuccess;
   for (std::size_t bytes = element_bytes; bytes < 8; bytes *= 2) bits |= bits << (8 * bytes);
   const auto all = static_cast<std::size_t>(count) * element_bytes;

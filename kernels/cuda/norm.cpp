@@ -1,5 +1,6 @@
-// BatchNorm, BatchNormInference, BatchNormGrad, LayerNorm and LayerNormGrad; f32, f64, f16, bf16. Kernels of our own: one definition of what is
-// computed, in what order and precision, for both devices; cuDNN's has other statistics for f16 and bf16 and one of several engines.
+// BatchNorm, BatchNormInference, BatchNormGrad, LayerNorm and LayerNormGrad; f32, f64, f16, bf16. Kernels of our own:
+// one definition of what is computed, in what order and precision, for both devices; cuDNN's has other statistics for
+// f16 and bf16 and one of several engines.
 #include "devices/cuda/cuda_error.hpp"
 #include "kernels/cpu/tensor_checks.hpp"
 #include "kernels/cuda/cuda_kernels.hpp"
@@ -26,12 +27,15 @@ NormColumns columns_of(std::string_view what, const Tensor& x) {
 }
 
 Tensor partials_of(KernelContext& context, NormColumns& c) {
-  Tensor partial = context.allocate(DType::u8, Shape{c.width * c.grid.chunks * static_cast<std::int64_t>(kNormPartialBytes)});
+  Tensor partial =
+      context.allocate(DType::u8, Shape{c.width * c.grid.chunks * static_cast<std::int64_t>(kNormPartialBytes)});
   c.partial = partial.mutable_raw();
   return partial;
 }
 
-void check_channels(std::string_view what, const Tensor& t, const Tensor& x) { check_tensor(what, t, own_type(x), Shape{x.shape()[-1]}); }
+void check_channels(std::string_view what, const Tensor& t, const Tensor& x) {
+  check_tensor(what, t, own_type(x), Shape{x.shape()[-1]});
+}
 
 cudaStream_t stream_of(KernelContext& context) { return cuda_device(context).stream(); }
 
@@ -41,14 +45,18 @@ Kernel make_batch_norm(const KernelInit& init) {
     NormColumns c = columns_of("BatchNorm: x", x);
     check_channels("BatchNorm: scale", scale, x);
     check_channels("BatchNorm: offset", offset, x);
-    if (c.rows == 0 && c.width > 0) invalid_argument("BatchNorm: x is {}: without rows there is no mean", x.shape().to_string());
+    if (c.rows == 0 && c.width > 0)
+      invalid_argument("BatchNorm: x is {}: without rows there is no mean", x.shape().to_string());
     const auto statistic = [&] { return context.allocate(own_type(x), Shape{c.width}); };
-    Tensor y = context.allocate(x.dtype(), x.shape()), mean = statistic(), variance = statistic(), inverse = statistic();
+    Tensor y = context.allocate(x.dtype(), x.shape()), mean = statistic(), variance = statistic(),
+           inverse = statistic();
     if (y.num_elements() > 0) {
       const Tensor partial = partials_of(context, c);
-      check_cuda(launch_batch_norm(c, {.x = x.raw(), .scale = scale.raw(), .offset = offset.raw(), .relu = relu, .epsilon = epsilon}, y.mutable_raw(),
-                                   mean.mutable_raw(), variance.mutable_raw(), inverse.mutable_raw(), stream_of(context)),
-                 "BatchNorm");
+      check_cuda(
+          launch_batch_norm(
+              c, {.x = x.raw(), .scale = scale.raw(), .offset = offset.raw(), .relu = relu, .epsilon = epsilon},
+              y.mutable_raw(), mean.mutable_raw(), variance.mutable_raw(), inverse.mutable_raw(), stream_of(context)),
+          "BatchNorm");
     }
     context.set_output(0, std::move(y));
     context.set_output(1, std::move(mean));
@@ -61,13 +69,19 @@ Kernel make_batch_norm_inference(const KernelInit& init) {
   return [epsilon = init.attributes.real("epsilon"), relu = has_relu(init.attributes)](KernelContext& context) {
     const Tensor& x = context.input(0);
     const NormColumns c = columns_of("BatchNormInference: x", x);
-    constexpr const char* kInputs[] = {"BatchNormInference: scale", "BatchNormInference: offset", "BatchNormInference: mean", "BatchNormInference: variance"};
+    constexpr const char* kInputs[] = {"BatchNormInference: scale", "BatchNormInference: offset",
+                                       "BatchNormInference: mean", "BatchNormInference: variance"};
     for (int i = 0; i < 4; ++i) check_channels(kInputs[i], context.input(i + 1), x);
     Tensor y = context.allocate(x.dtype(), x.shape());
     if (y.num_elements() > 0)
-      check_cuda(launch_batch_norm_inference(
-                     c, {.x = x.raw(), .scale = context.input(1).raw(), .offset = context.input(2).raw(), .relu = relu, .epsilon = epsilon},
-                     context.input(3).raw(), context.input(4).raw(), y.mutable_raw(), stream_of(context)),
+      check_cuda(launch_batch_norm_inference(c,
+                                             {.x = x.raw(),
+                                              .scale = context.input(1).raw(),
+                                              .offset = context.input(2).raw(),
+                                              .relu = relu,
+                                              .epsilon = epsilon},
+                                             context.input(3).raw(), context.input(4).raw(), y.mutable_raw(),
+                                             stream_of(context)),
                  "BatchNormInference");
     context.set_output(0, std::move(y));
   };
@@ -75,7 +89,8 @@ Kernel make_batch_norm_inference(const KernelInit& init) {
 
 // The gradients of scale and offset when there are no rows.
 void clear(KernelContext& context, Tensor& sums, const char* op) {
-  if (sums.num_bytes() > 0) check_cuda(cudaMemsetAsync(sums.mutable_raw(), 0, sums.num_bytes(), stream_of(context)), op);
+  if (sums.num_bytes() > 0)
+    check_cuda(cudaMemsetAsync(sums.mutable_raw(), 0, sums.num_bytes(), stream_of(context)), op);
 }
 
 struct Gradients {
@@ -83,7 +98,8 @@ struct Gradients {
 };
 Gradients allocate_gradients(KernelContext& context, const Tensor& x) {
   const Shape channels{x.shape()[-1]};
-  return {context.allocate(x.dtype(), x.shape()), context.allocate(own_type(x), channels), context.allocate(own_type(x), channels)};
+  return {context.allocate(x.dtype(), x.shape()), context.allocate(own_type(x), channels),
+          context.allocate(own_type(x), channels)};
 }
 void set_gradients(KernelContext& context, Gradients gradients) {
   context.set_output(0, std::move(gradients.dx));
@@ -96,14 +112,16 @@ Kernel make_batch_norm_grad(const KernelInit& init) {
     const Tensor &dy = context.input(0), &x = context.input(1);
     NormColumns c = columns_of("BatchNormGrad: x", x);
     check_tensor("BatchNormGrad: dy", dy, x.dtype(), x.shape());
-    constexpr const char* kInputs[] = {"BatchNormGrad: scale", "BatchNormGrad: offset", "BatchNormGrad: mean", "BatchNormGrad: inverse_deviation"};
+    constexpr const char* kInputs[] = {"BatchNormGrad: scale", "BatchNormGrad: offset", "BatchNormGrad: mean",
+                                       "BatchNormGrad: inverse_deviation"};
     for (int i = 0; i < 4; ++i) check_channels(kInputs[i], context.input(i + 2), x);
     Gradients g = allocate_gradients(context, x);
     if (x.num_elements() > 0) {
       const Tensor partial = partials_of(context, c);
-      check_cuda(launch_batch_norm_grad(c, {.x = x.raw(), .scale = context.input(2).raw(), .offset = context.input(3).raw(), .relu = relu}, dy.raw(),
-                                        context.input(4).raw(), context.input(5).raw(), g.dx.mutable_raw(), g.dscale.mutable_raw(),
-                                        g.doffset.mutable_raw(), stream_of(context)),
+      check_cuda(launch_batch_norm_grad(
+                     c, {.x = x.raw(), .scale = context.input(2).raw(), .offset = context.input(3).raw(), .relu = relu},
+                     dy.raw(), context.input(4).raw(), context.input(5).raw(), g.dx.mutable_raw(),
+                     g.dscale.mutable_raw(), g.doffset.mutable_raw(), stream_of(context)),
                  "BatchNormGrad");
     } else {
       clear(context, g.dscale, "BatchNormGrad");
@@ -124,12 +142,14 @@ Kernel make_layer_norm(const KernelInit& init) {
     Tensor y = context.allocate(x.dtype(), x.shape());
     Tensor mean = context.allocate(own_type(x), rows_shape(x)), inverse = context.allocate(own_type(x), rows_shape(x));
     if (y.num_elements() > 0)
-      check_cuda(launch_layer_norm(c, {.x = x.raw(), .scale = scale.raw(), .offset = offset.raw(), .epsilon = epsilon}, y.mutable_raw(), mean.mutable_raw(),
-                                   inverse.mutable_raw(), stream_of(context)),
+      check_cuda(launch_layer_norm(c, {.x = x.raw(), .scale = scale.raw(), .offset = offset.raw(), .epsilon = epsilon},
+                                   y.mutable_raw(), mean.mutable_raw(), inverse.mutable_raw(), stream_of(context)),
                  "LayerNorm");
     else
       for (Tensor* nothing : {&mean, &inverse})  // all bits set are a NaN
-        if (nothing->num_bytes() > 0) check_cuda(cudaMemsetAsync(nothing->mutable_raw(), 0xff, nothing->num_bytes(), stream_of(context)), "LayerNorm");
+        if (nothing->num_bytes() > 0)
+          check_cuda(cudaMemsetAsync(nothing->mutable_raw(), 0xff, nothing->num_bytes(), stream_of(context)),
+                     "LayerNorm");
     context.set_output(0, std::move(y));
     context.set_output(1, std::move(mean));
     context.set_output(2, std::move(inverse));
@@ -137,7 +157,8 @@ Kernel make_layer_norm(const KernelInit& init) {
 }
 
 void layer_norm_grad(KernelContext& context) {
-  const Tensor &dy = context.input(0), &x = context.input(1), &scale = context.input(2), &mean = context.input(3), &inverse = context.input(4);
+  const Tensor &dy = context.input(0), &x = context.input(1), &scale = context.input(2), &mean = context.input(3),
+               &inverse = context.input(4);
   NormColumns c = columns_of("LayerNormGrad: x", x);
   check_tensor("LayerNormGrad: dy", dy, x.dtype(), x.shape());
   check_channels("LayerNormGrad: scale", scale, x);
@@ -146,9 +167,10 @@ void layer_norm_grad(KernelContext& context) {
   Gradients g = allocate_gradients(context, x);
   if (x.num_elements() > 0) {
     const Tensor partial = partials_of(context, c);
-    check_cuda(launch_layer_norm_grad(c, {.x = x.raw(), .scale = scale.raw()}, dy.raw(), mean.raw(), inverse.raw(), g.dx.mutable_raw(),
-                                      g.dscale.mutable_raw(), g.doffset.mutable_raw(), stream_of(context)),
-               "LayerNormGrad");
+    check_cuda(
+        launch_layer_norm_grad(c, {.x = x.raw(), .scale = scale.raw()}, dy.raw(), mean.raw(), inverse.raw(),
+                               g.dx.mutable_raw(), g.dscale.mutable_raw(), g.doffset.mutable_raw(), stream_of(context)),
+        "LayerNormGrad");
   } else {
     clear(context, g.dscale, "LayerNormGrad");
     clear(context, g.doffset, "LayerNormGrad");

@@ -1,7 +1,8 @@
-// Two numbers for each column of [rows, width], accumulated down the rows: chunks of rows as reduce_plan.hpp cuts them, then the chunks of each
-// column. The order follows from dtype and shape alone. For a program: a type with
+// Two numbers for each column of [rows, width], accumulated down the rows: chunks of rows as reduce_plan.hpp cuts them,
+// then the chunks of each column. The order follows from dtype and shape alone. For a program: a type with
 //   Join                             Moments or Sums
-//   accumulate<kVector>(begin, end, step, column, vectors, totals)   of kVector columns, rows begin, begin + step, ...; returns how many
+//   accumulate<kVector>(begin, end, step, column, vectors, totals)   of kVector columns, rows begin, begin + step, ...;
+//   returns how many
 #pragma once
 
 #include "kernels/cuda/element_types.cuh"
@@ -29,10 +30,13 @@ struct Moments {
 };
 
 struct Sums {
-  __device__ static Pair join(const Pair& a, double, const Pair& b, double) { return {a.first + b.first, a.second + b.second}; }
+  __device__ static Pair join(const Pair& a, double, const Pair& b, double) {
+    return {a.first + b.first, a.second + b.second};
+  }
 };
 
-// Joins kPerThread totals of threads that lie `least` or more apart into those of the first `least` threads; all threads of the block.
+// Joins kPerThread totals of threads that lie `least` or more apart into those of the first `least` threads; all
+// threads of the block.
 template <class Join, int kThreads, int kPerThread>
 __device__ inline void join_block(int least, Pair (&totals)[kPerThread], double count, Pair* room, double* counts) {
   const int thread = static_cast<int>(threadIdx.x);
@@ -70,7 +74,9 @@ __global__ void __launch_bounds__(kNormThreads)
 #pragma unroll
     for (int v = 0; v < kVector; ++v) totals[v] = {0, 0};
     double count = 0;
-    if (column < width) count = program.template accumulate<kVector>(begin + thread / across, end, kNormThreads / across, column, vectors, totals);
+    if (column < width)
+      count = program.template accumulate<kVector>(begin + thread / across, end, kNormThreads / across, column, vectors,
+                                                   totals);
     join_block<typename P::Join, kNormThreads>(across, totals, count, room, counts);
     if (thread < across && column < width) {
 #pragma unroll
@@ -82,7 +88,8 @@ __global__ void __launch_bounds__(kNormThreads)
 // A block for each column: finish(column, total).
 template <class Join, class Finish>
 __global__ void __launch_bounds__(kJoinThreads)
-    join_chunks(Finish finish, std::int64_t rows, std::int64_t width, std::int64_t chunks, std::int64_t chunk_rows, const Pair* partial) {
+    join_chunks(Finish finish, std::int64_t rows, std::int64_t width, std::int64_t chunks, std::int64_t chunk_rows,
+                const Pair* partial) {
   __shared__ Pair room[kJoinThreads];
   __shared__ double counts[kJoinThreads];
   for (std::int64_t column = blockIdx.x; column < width; column += gridDim.x) {
@@ -99,14 +106,15 @@ __global__ void __launch_bounds__(kJoinThreads)
 }
 
 template <class P, int kVector, class Finish>
-cudaError_t launch_columns(const P& program, const Finish& finish, const NormColumns& columns, bool vectors, cudaStream_t stream) {
+cudaError_t launch_columns(const P& program, const Finish& finish, const NormColumns& columns, bool vectors,
+                           cudaStream_t stream) {
   static_assert(sizeof(Pair) * kVector * kNormThreads + sizeof(double) * kNormThreads <= 48 * 1024);
   auto* partial = static_cast<Pair*>(columns.partial);
-  const cudaError_t status = launch(accumulate_columns<P, kVector>, blocks_for(columns.grid.units, 1), kNormThreads, stream, program, columns.grid,
-                                    columns.rows, columns.width, vectors, partial);
+  const cudaError_t status = launch(accumulate_columns<P, kVector>, blocks_for(columns.grid.units, 1), kNormThreads,
+                                    stream, program, columns.grid, columns.rows, columns.width, vectors, partial);
   if (status != cudaSuccess) return status;
-  return launch(join_chunks<typename P::Join, Finish>, blocks_for(columns.width, 1), kJoinThreads, stream, finish, columns.rows, columns.width,
-                columns.grid.chunks, columns.grid.chunk_terms, partial);
+  return launch(join_chunks<typename P::Join, Finish>, blocks_for(columns.width, 1), kJoinThreads, stream, finish,
+                columns.rows, columns.width, columns.grid.chunks, columns.grid.chunk_terms, partial);
 }
 
 // Calls fn.template operator()<kVector>() for the vector of the grid.
@@ -127,7 +135,8 @@ struct StoreSums {
   }
 };
 
-// Rows of a thread that are accumulated in their own arithmetic before they go into a Pair; of moments one more, which the others are less.
+// Rows of a thread that are accumulated in their own arithmetic before they go into a Pair; of moments one more, which
+// the others are less.
 inline constexpr int kRunRows = 32;
 
 }  // namespace troupe::device

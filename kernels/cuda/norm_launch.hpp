@@ -1,7 +1,8 @@
 // Normalisation on a GPU, between host and device code. Formulas: kernels/cpu/batch_norm.hpp and layer_norm.hpp.
 //
-// T is the dtype of the data; U, that of scales, offsets and statistics, is f32, or f64 for f64. Statistics are accumulated in U over runs of at
-// most 33 rows, less the first of them, so that a large mean costs no digits, and joined in f64. Bits depend on dtype and shape alone.
+// T is the dtype of the data; U, that of scales, offsets and statistics, is f32, or f64 for f64. Statistics are
+// accumulated in U over runs of at most 33 rows, less the first of them, so that a large mean costs no digits, and
+// joined in f64. Bits depend on dtype and shape alone.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -33,12 +34,14 @@ struct BatchNormLaunch {
 };
 
 // Three kernels: x is read twice, y written once.
-cudaError_t launch_batch_norm(const NormColumns& columns, const BatchNormLaunch& l, void* y, void* mean, void* variance, void* inverse, cudaStream_t stream);
-cudaError_t launch_batch_norm_inference(const NormColumns& columns, const BatchNormLaunch& l, const void* mean, const void* variance, void* y,
-                                        cudaStream_t stream);
+cudaError_t launch_batch_norm(const NormColumns& columns, const BatchNormLaunch& l, void* y, void* mean, void* variance,
+                              void* inverse, cudaStream_t stream);
+cudaError_t launch_batch_norm_inference(const NormColumns& columns, const BatchNormLaunch& l, const void* mean,
+                                        const void* variance, void* y, cudaStream_t stream);
 // Three kernels: dy and x are read twice, dx written once. dx may be dy or x.
-cudaError_t launch_batch_norm_grad(const NormColumns& columns, const BatchNormLaunch& l, const void* dy, const void* mean, const void* inverse, void* dx,
-                                   void* dscale, void* doffset, cudaStream_t stream);
+cudaError_t launch_batch_norm_grad(const NormColumns& columns, const BatchNormLaunch& l, const void* dy,
+                                   const void* mean, const void* inverse, void* dx, void* dscale, void* doffset,
+                                   cudaStream_t stream);
 
 // mean and inverse are U [rows].
 struct LayerNormLaunch {
@@ -48,9 +51,11 @@ struct LayerNormLaunch {
   double epsilon = 0;            // forward only
 };
 // One kernel; x is read once from memory if a row stays in the cache.
-cudaError_t launch_layer_norm(const NormColumns& columns, const LayerNormLaunch& l, void* y, void* mean, void* inverse, cudaStream_t stream);
+cudaError_t launch_layer_norm(const NormColumns& columns, const LayerNormLaunch& l, void* y, void* mean, void* inverse,
+                              cudaStream_t stream);
 // Three kernels: dy and x are read twice, dx written once.
-cudaError_t launch_layer_norm_grad(const NormColumns& columns, const LayerNormLaunch& l, const void* dy, const void* mean, const void* inverse, void* dx,
-                                   void* dscale, void* doffset, cudaStream_t stream);
+cudaError_t launch_layer_norm_grad(const NormColumns& columns, const LayerNormLaunch& l, const void* dy,
+                                   const void* mean, const void* inverse, void* dx, void* dscale, void* doffset,
+                                   cudaStream_t stream);
 
 }  // namespace troupe

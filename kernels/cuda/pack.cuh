@@ -10,16 +10,32 @@ namespace troupe::device {
 
 using F16 = __half;
 using BF16 = __nv_bfloat16;
-using DataElements = Elements<float, double, F16, BF16, std::int8_t, std::uint8_t, std::int16_t, std::int32_t, std::int64_t, bool>;
+using DataElements =
+    Elements<float, double, F16, BF16, std::int8_t, std::uint8_t, std::int16_t, std::int32_t, std::int64_t, bool>;
 
 // An unsigned type of so many bytes, which one instruction loads.
 template <int kBytes>
 struct Word;
-template <> struct Word<1> { using type = std::uint8_t; };
-template <> struct Word<2> { using type = std::uint16_t; };
-template <> struct Word<4> { using type = std::uint32_t; };
-template <> struct Word<8> { using type = uint2; };
-template <> struct Word<16> { using type = uint4; };
+template <>
+struct Word<1> {
+  using type = std::uint8_t;
+};
+template <>
+struct Word<2> {
+  using type = std::uint16_t;
+};
+template <>
+struct Word<4> {
+  using type = std::uint32_t;
+};
+template <>
+struct Word<8> {
+  using type = uint2;
+};
+template <>
+struct Word<16> {
+  using type = uint4;
+};
 
 // kWidth neighbours in memory.
 template <class T, int kWidth>

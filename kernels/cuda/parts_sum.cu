@@ -60,7 +60,8 @@ __global__ void __launch_bounds__(kThreads) sum_parts(PartsSum plan) {
     return place < 0 ? first + i : others + place;
   };
   const std::int64_t packs = plan.elements / kWidth;
-  const std::int64_t thread = std::int64_t{blockIdx.x} * kThreads + threadIdx.x, threads = std::int64_t{gridDim.x} * kThreads;
+  const std::int64_t thread = std::int64_t{blockIdx.x} * kThreads + threadIdx.x,
+                     threads = std::int64_t{gridDim.x} * kThreads;
   for (std::int64_t p = thread; p < packs; p += threads) {
     T sum[kWidth], next[kWidth];
     load(from(0, p * kWidth), true, sum);
@@ -73,18 +74,22 @@ __global__ void __launch_bounds__(kThreads) sum_parts(PartsSum plan) {
   }
   for (std::int64_t i = packs * kWidth + thread; i < plan.elements; i += threads) {
     T sum = *from(0, i);
-    for (std::uint32_t k = 1; k < plan.ranks; ++k) sum = combined<kWay>(sum, *from(k, i), k + 1 == plan.ranks ? plan.divisor : 1);
+    for (std::uint32_t k = 1; k < plan.ranks; ++k)
+      sum = combined<kWay>(sum, *from(k, i), k + 1 == plan.ranks ? plan.divisor : 1);
     out[i] = sum;
   }
 }
 
 template <class T, Way kWay>
 cudaError_t launch_sum(const PartsSum& plan, cudaStream_t stream) {
-  // Packs must not cross parts, and must be loaded whole: parts and ranks that are not multiples of one are summed one by one.
-  const bool vectors = aligned(plan.first, plan.others, plan.out) && plan.stride % kVectorOf<T> == 0 && plan.per_part % kVectorOf<T> == 0;
+  // Packs must not cross parts, and must be loaded whole: parts and ranks that are not multiples of one are summed one
+  // by one.
+  const bool vectors = aligned(plan.first, plan.others, plan.out) && plan.stride % kVectorOf<T> == 0 &&
+                       plan.per_part % kVectorOf<T> == 0;
   const auto go = [&](auto width) {
     constexpr int kWidth = decltype(width)::value;
-    return launch(sum_parts<T, kWay, kWidth>, dim3(blocks_for(plan.elements, std::int64_t{kThreads} * kWidth)), dim3(kThreads), stream, plan);
+    return launch(sum_parts<T, kWay, kWidth>, dim3(blocks_for(plan.elements, std::int64_t{kThreads} * kWidth)),
+                  dim3(kThreads), stream, plan);
   };
   return vectors ? go(std::integral_constant<int, kVectorOf<T>>{}) : go(std::integral_constant<int, 1>{});
 }
@@ -103,14 +108,17 @@ cudaError_t launch_parts_sum(const PartsSum& plan, cudaStream_t stream) {
   if (plan.elements == 0) return cudaSuccess;
   return device::dispatch(device::Reducible{}, plan.dtype, [&]<class T>() {
     if (plan.maximum) return device::launch_sum<T, device::Way::maximum>(plan, stream);
-    return plan.divisor > 1 ? device::launch_sum<T, device::Way::mean>(plan, stream) : device::launch_sum<T, device::Way::sum>(plan, stream);
+    return plan.divisor > 1 ? device::launch_sum<T, device::Way::mean>(plan, stream)
+                            : device::launch_sum<T, device::Way::sum>(plan, stream);
   });
 }
 
 cudaError_t load_parts_sum() {
   for (const DType dtype : {DType::f32, DType::f64, DType::f16, DType::bf16, DType::i32, DType::i64}) {
     const cudaError_t status = device::dispatch(device::Reducible{}, dtype, []<class T>() {
-      for (const cudaError_t loaded : {device::load_sums<T, device::Way::sum>(), device::load_sums<T, device::Way::mean>(), device::load_sums<T, device::Way::maximum>()})
+      for (const cudaError_t loaded :
+           {device::load_sums<T, device::Way::sum>(), device::load_sums<T, device::Way::mean>(),
+            device::load_sums<T, device::Way::maximum>()})
         if (loaded != cudaSuccess) return loaded;
       return cudaSuccess;
     });

@@ -9,7 +9,8 @@ namespace troupe {
 
 // cudaErrorInvalidValue for a dtype that cannot be reduced.
 cudaError_t launch_parts_sum(const PartsSum& sum, cudaStream_t stream);
-// Loads its kernels: the first launch of one may wait for all that runs on the GPU, which may be a rank that waits for this one.
+// Loads its kernels: the first launch of one may wait for all that runs on the GPU, which may be a rank that waits for
+// this one.
 cudaError_t load_parts_sum();
 
 }  // namespace troupe

@@ -1,5 +1,5 @@
-// Pooling on a GPU by kernels of our own (f32, f64, f16, bf16): cuDNN's pools pad evenly, and do not say which of several maxima gets a
-// gradient. The bits are the CPU's.
+// Pooling on a GPU by kernels of our own (f32, f64, f16, bf16): cuDNN's pools pad evenly, and do not say which of
+// several maxima gets a gradient. The bits are the CPU's.
 #include "kernels/cpu/pool.hpp"
 
 #include "devices/cuda/cuda_error.hpp"
@@ -11,7 +11,9 @@ namespace troupe {
 namespace {
 
 PoolSizes sizes_of(const PoolGeometry& g) {
-  const auto axis = [](const WindowAxis& a) { return PoolAxis{.input = a.input, .kernel = a.kernel, .stride = a.stride, .output = a.output, .before = a.before}; };
+  const auto axis = [](const WindowAxis& a) {
+    return PoolAxis{.input = a.input, .kernel = a.kernel, .stride = a.stride, .output = a.output, .before = a.before};
+  };
   return {.images = g.batch, .channels = g.channels, .rows = axis(g.rows), .columns = axis(g.columns)};
 }
 
@@ -23,7 +25,8 @@ KernelFactory forward(const char* op, Forward launch) {
       const Tensor& x = context.input(0);
       const PoolGeometry g = pool_geometry(x.shape(), options);
       Tensor y = context.allocate(x.dtype(), g.result_shape());
-      if (y.num_elements() > 0) check_cuda(launch(x.dtype(), sizes_of(g), x.raw(), y.mutable_raw(), cuda_device(context).stream()), op);
+      if (y.num_elements() > 0)
+        check_cuda(launch(x.dtype(), sizes_of(g), x.raw(), y.mutable_raw(), cuda_device(context).stream()), op);
       context.set_output(0, std::move(y));
     };
   };
@@ -37,7 +40,9 @@ Kernel make_max_pool_grad(const KernelInit& init) {
     check_tensor("MaxPoolGrad: y", y, x.dtype(), g.result_shape());
     check_tensor("MaxPoolGrad: dy", dy, x.dtype(), g.result_shape());
     if (dx.num_elements() > 0)
-      check_cuda(launch_max_pool_grad(x.dtype(), sizes_of(g), x.raw(), y.raw(), dy.raw(), dx.mutable_raw(), cuda_device(context).stream()), "MaxPoolGrad");
+      check_cuda(launch_max_pool_grad(x.dtype(), sizes_of(g), x.raw(), y.raw(), dy.raw(), dx.mutable_raw(),
+                                      cuda_device(context).stream()),
+                 "MaxPoolGrad");
     context.set_output(0, std::move(dx));
   };
 }
@@ -50,7 +55,9 @@ Kernel make_avg_pool_grad(const KernelInit& init) {
     const PoolGeometry g = pool_geometry(x.shape(), options);
     check_tensor("AvgPoolGrad: dy", dy, x.dtype(), g.result_shape());
     if (dx.num_elements() > 0)
-      check_cuda(launch_avg_pool_grad(x.dtype(), sizes_of(g), dy.raw(), dx.mutable_raw(), cuda_device(context).stream()), "AvgPoolGrad");
+      check_cuda(
+          launch_avg_pool_grad(x.dtype(), sizes_of(g), dy.raw(), dx.mutable_raw(), cuda_device(context).stream()),
+          "AvgPoolGrad");
     context.set_output(0, std::move(dx));
   };
 }

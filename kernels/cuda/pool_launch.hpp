@@ -1,5 +1,5 @@
-// Pooling of NHWC images, between host and device code. All sizes are at least 1; each element of a result has a thread of its own, which adds
-// in the order of the CPU: the same bits.
+// Pooling of NHWC images, between host and device code. All sizes are at least 1; each element of a result has a thread
+// of its own, which adds in the order of the CPU: the same bits.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -21,7 +21,8 @@ struct PoolSizes {
 
 // The floating types. `x` and `dx` are images, `y` and `dy` results.
 cudaError_t launch_max_pool(DType dtype, const PoolSizes& sizes, const void* x, void* y, cudaStream_t stream);
-cudaError_t launch_max_pool_grad(DType dtype, const PoolSizes& sizes, const void* x, const void* y, const void* dy, void* dx, cudaStream_t stream);
+cudaError_t launch_max_pool_grad(DType dtype, const PoolSizes& sizes, const void* x, const void* y, const void* dy,
+                                 void* dx, cudaStream_t stream);
 cudaError_t launch_avg_pool(DType dtype, const PoolSizes& sizes, const void* x, void* y, cudaStream_t stream);
 cudaError_t launch_avg_pool_grad(DType dtype, const PoolSizes& sizes, const void* dy, void* dx, cudaStream_t stream);
 

@@ -9,7 +9,8 @@ template <class T, int kCount, class Index>
 __global__ void __launch_bounds__(kPoolThreads) max_pool(Pool<Index> pool, const T* x, T* y) {
   for (Index at = pool_first<Index>(); at < pool.items; at += pool_step<Index>()) {
     const PoolItem<Index> item = pool_item<kCount>(pool, at, pool.rows.output, pool.columns.output);
-    const Index top = pool.rows.begin(item.y), bottom = pool.rows.end(item.y), left = pool.columns.begin(item.x), right = pool.columns.end(item.x);
+    const Index top = pool.rows.begin(item.y), bottom = pool.rows.end(item.y), left = pool.columns.begin(item.x),
+                right = pool.columns.end(item.x);
     Compute<T> best[kCount];
     load_wide(x + pool.image_at(item.image, top, left) + item.channel, best);
     for (Index i = top; i < bottom; ++i)
@@ -17,7 +18,8 @@ __global__ void __launch_bounds__(kPoolThreads) max_pool(Pool<Index> pool, const
         Compute<T> values[kCount];
         load_wide(x + pool.image_at(item.image, i, j) + item.channel, values);
 #pragma unroll
-        for (int c = 0; c < kCount; ++c) best[c] = (values[c] > best[c]) | (values[c] != values[c]) ? values[c] : best[c];
+        for (int c = 0; c < kCount; ++c)
+          best[c] = (values[c] > best[c]) | (values[c] != values[c]) ? values[c] : best[c];
       }
     store_narrow(y + pool.result_at(item.image, item.y, item.x) + item.channel, best);
   }
@@ -25,7 +27,8 @@ __global__ void __launch_bounds__(kPoolThreads) max_pool(Pool<Index> pool, const
 
 // Takes from each window that it lies in, if it is the window's first maximum, or first NaN.
 template <class T, int kCount, class Index>
-__global__ void __launch_bounds__(kPoolThreads) max_pool_grad(Pool<Index> pool, const T* x, const T* y, const T* dy, T* dx) {
+__global__ void __launch_bounds__(kPoolThreads)
+    max_pool_grad(Pool<Index> pool, const T* x, const T* y, const T* dy, T* dx) {
   for (Index at = pool_first<Index>(); at < pool.items; at += pool_step<Index>()) {
     const PoolItem<Index> item = pool_item<kCount>(pool, at, pool.rows.input, pool.columns.input);
     Compute<T> own[kCount], sum[kCount];
@@ -50,7 +53,8 @@ __global__ void __launch_bounds__(kPoolThreads) max_pool_grad(Pool<Index> pool, 
             Compute<T> values[kCount];
             load_wide(x + pool.image_at(item.image, i, j) + item.channel, values);
 #pragma unroll
-            for (int c = 0; c < kCount; ++c) mine &= ~(((values[c] == most[c]) | (values[c] != values[c]) ? 1u : 0u) << c);
+            for (int c = 0; c < kCount; ++c)
+              mine &= ~(((values[c] == most[c]) | (values[c] != values[c]) ? 1u : 0u) << c);
           }
         }
 #pragma unroll
@@ -63,16 +67,21 @@ __global__ void __launch_bounds__(kPoolThreads) max_pool_grad(Pool<Index> pool, 
 }  // namespace
 
 cudaError_t launch_max_pool(DType dtype, const PoolSizes& s, const void* x, void* y, cudaStream_t stream) {
-  return launch_pool(dtype, s, aligned(x, y), s.images * s.rows.output * s.columns.output, [&]<class T, int kCount, class Index>(const Pool<Index>& pool, dim3 grid) {
-    return launch(max_pool<T, kCount, Index>, grid, dim3(kPoolThreads), stream, pool, static_cast<const T*>(x), static_cast<T*>(y));
-  });
+  return launch_pool(dtype, s, aligned(x, y), s.images * s.rows.output * s.columns.output,
+                     [&]<class T, int kCount, class Index>(const Pool<Index>& pool, dim3 grid) {
+                       return launch(max_pool<T, kCount, Index>, grid, dim3(kPoolThreads), stream, pool,
+                                     static_cast<const T*>(x), static_cast<T*>(y));
+                     });
 }
 
-cudaError_t launch_max_pool_grad(DType dtype, const PoolSizes& s, const void* x, const void* y, const void* dy, void* dx, cudaStream_t stream) {
-  return launch_pool(dtype, s, aligned(x, y, dy, dx), s.images * s.rows.input * s.columns.input, [&]<class T, int kCount, class Index>(const Pool<Index>& pool, dim3 grid) {
-    return launch(max_pool_grad<T, kCount, Index>, grid, dim3(kPoolThreads), stream, pool, static_cast<const T*>(x), static_cast<const T*>(y),
-                  static_cast<const T*>(dy), static_cast<T*>(dx));
-  });
+cudaError_t launch_max_pool_grad(DType dtype, const PoolSizes& s, const void* x, const void* y, const void* dy,
+                                 void* dx, cudaStream_t stream) {
+  return launch_pool(dtype, s, aligned(x, y, dy, dx), s.images * s.rows.input * s.columns.input,
+                     [&]<class T, int kCount, class Index>(const Pool<Index>& pool, dim3 grid) {
+                       return launch(max_pool_grad<T, kCount, Index>, grid, dim3(kPoolThreads), stream, pool,
+                                     static_cast<const T*>(x), static_cast<const T*>(y), static_cast<const T*>(dy),
+                                     static_cast<T*>(dx));
+                     });
 }
 
 }  // namespace troupe

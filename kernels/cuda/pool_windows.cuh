@@ -23,7 +23,9 @@ struct Axis {
     return at < input ? at : input;
   }
   // The windows that position `at` lies in: from first_window() to end_window().
-  __device__ Index first_window(Index at) const { return at + before < kernel ? 0 : (at + before - kernel) / stride + 1; }
+  __device__ Index first_window(Index at) const {
+    return at + before < kernel ? 0 : (at + before - kernel) / stride + 1;
+  }
   __device__ Index end_window(Index at) const {
     const Index last = (at + before) / stride + 1;
     return last < output ? last : output;
@@ -34,11 +36,15 @@ template <class Index>
 struct Pool {
   Index channels;
   Axis<Index> rows, columns;
-  Index items;           // threads' work
+  Index items;            // threads' work
   Index groups_of_pixel;  // of kCount channels
 
-  __device__ Index image_at(Index image, Index y, Index x) const { return ((image * rows.input + y) * columns.input + x) * channels; }
-  __device__ Index result_at(Index image, Index y, Index x) const { return ((image * rows.output + y) * columns.output + x) * channels; }
+  __device__ Index image_at(Index image, Index y, Index x) const {
+    return ((image * rows.input + y) * columns.input + x) * channels;
+  }
+  __device__ Index result_at(Index image, Index y, Index x) const {
+    return ((image * rows.output + y) * columns.output + x) * channels;
+  }
 };
 
 template <class Index>
@@ -81,29 +87,36 @@ __device__ inline void store_narrow(T* to, const Compute<T> (&from)[kCount]) {
 template <class Index>
 Pool<Index> pool_of(const PoolSizes& sizes, std::int64_t pixels, int count) {
   const auto axis = [](const PoolAxis& a) {
-    return Axis<Index>{static_cast<Index>(a.input), static_cast<Index>(a.kernel), static_cast<Index>(a.stride), static_cast<Index>(a.output),
-                       static_cast<Index>(a.before)};
+    return Axis<Index>{static_cast<Index>(a.input), static_cast<Index>(a.kernel), static_cast<Index>(a.stride),
+                       static_cast<Index>(a.output), static_cast<Index>(a.before)};
   };
   const std::int64_t groups = sizes.channels / count;
-  return {static_cast<Index>(sizes.channels), axis(sizes.rows), axis(sizes.columns), static_cast<Index>(pixels * groups), static_cast<Index>(groups)};
+  return {static_cast<Index>(sizes.channels), axis(sizes.rows), axis(sizes.columns),
+          static_cast<Index>(pixels * groups), static_cast<Index>(groups)};
 }
 
 // Positions, also those in the padding and one step of the grid past the end, fit 32 bits.
 inline bool pool_is_small(const PoolSizes& s) {
   constexpr std::int64_t kLimit = std::int64_t{1} << 30;
-  const auto reach = [](const PoolAxis& a) { return a.input + a.kernel + a.stride + a.before < kLimit && a.output * a.stride < kLimit; };
-  return s.images * s.channels * s.rows.input * s.columns.input < kLimit && s.images * s.channels * s.rows.output * s.columns.output < kLimit &&
-         reach(s.rows) && reach(s.columns);
+  const auto reach = [](const PoolAxis& a) {
+    return a.input + a.kernel + a.stride + a.before < kLimit && a.output * a.stride < kLimit;
+  };
+  return s.images * s.channels * s.rows.input * s.columns.input < kLimit &&
+         s.images * s.channels * s.rows.output * s.columns.output < kLimit && reach(s.rows) && reach(s.columns);
 }
 
-// Calls launch_typed.template operator()<T, kCount, Index>(pool, grid) with one item for each kCount channels of `pixels` pixels.
+// Calls launch_typed.template operator()<T, kCount, Index>(pool, grid) with one item for each kCount channels of
+// `pixels` pixels.
 template <class Launch>
 cudaError_t launch_pool(DType dtype, const PoolSizes& sizes, bool vectors, std::int64_t pixels, Launch launch_typed) {
   return dispatch(FloatElements{}, dtype, [&]<class T>() {
     const auto sized = [&]<int kCount>() {
       const dim3 grid(blocks_for(pixels * (sizes.channels / kCount), kPoolThreads));
-      if (pool_is_small(sizes)) return launch_typed.template operator()<T, kCount, std::int32_t>(pool_of<std::int32_t>(sizes, pixels, kCount), grid);
-      return launch_typed.template operator()<T, kCount, std::int64_t>(pool_of<std::int64_t>(sizes, pixels, kCount), grid);
+      if (pool_is_small(sizes))
+        return launch_typed.template operator()<T, kCount, std::int32_t>(pool_of<std::int32_t>(sizes, pixels, kCount),
+                                                                         grid);
+      return launch_typed.template operator()<T, kCount, std::int64_t>(pool_of<std::int64_t>(sizes, pixels, kCount),
+                                                                       grid);
     };
     if (vectors && sizes.channels % kVectorOf<T> == 0) return sized.template operator()<kVectorOf<T>>();
     return sized.template operator()<1>();

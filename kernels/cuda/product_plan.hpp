@@ -1,7 +1,9 @@
-// Row-major matrix products in the terms of cuBLASLt, which takes matrices by columns: plain functions, tested without a GPU.
+// Row-major matrix products in the terms of cuBLASLt, which takes matrices by columns: plain functions, tested without
+// a GPU.
 //
-// A row-major matrix is the transpose of the column-major one in the same memory. So out = a b (m x n) is out^T = b^T a^T (n x m) with the
-// factors in the other order and no element moved: b is cuBLASLt's A, a is its B, and a bias of n values is one of its rows.
+// A row-major matrix is the transpose of the column-major one in the same memory. So out = a b (m x n) is out^T = b^T
+// a^T (n x m) with the factors in the other order and no element moved: b is cuBLASLt's A, a is its B, and a bias of n
+// values is one of its rows.
 #pragma once
 
 #include <cstddef>
@@ -47,7 +49,9 @@ struct ColumnMajor {
 
 inline ColumnMajor column_major(const ProductKey& key) {
   // As stored by rows: `rows` of `columns` elements.
-  const auto stored = [](std::int64_t rows, std::int64_t columns) { return ColumnMajor::Matrix{columns, rows, columns}; };
+  const auto stored = [](std::int64_t rows, std::int64_t columns) {
+    return ColumnMajor::Matrix{columns, rows, columns};
+  };
   return {.first = key.transpose_b ? stored(key.n, key.k) : stored(key.k, key.n),
           .second = key.transpose_a ? stored(key.k, key.m) : stored(key.m, key.k),
           .out = stored(key.m, key.n),
@@ -65,7 +69,8 @@ struct FusedProduct {
 };
 
 // cuBLASLt adds biases of f32, f16 and bf16. Its ReLU is not used: it is said to make 0 of NaN
-// (forums.developer.nvidia.com/t/329783), which must not get lost; it has no sigmoid and no tanh. A product without terms is no product of cuBLASLt.
+// (forums.developer.nvidia.com/t/329783), which must not get lost; it has no sigmoid and no tanh. A product without
+// terms is no product of cuBLASLt.
 inline FusedProduct share_out(DType dtype, std::int64_t k, bool bias, FusedActivation activation) {
   if (!bias) return {.activation_after = activation};
   if (dtype == DType::f64 || k == 0) return {.bias_after = true, .activation_after = activation};
@@ -73,7 +78,9 @@ inline FusedProduct share_out(DType dtype, std::int64_t k, bool bias, FusedActiv
 }
 
 // The same without help of cuBLASLt.
-inline FusedProduct all_after(bool bias, FusedActivation activation) { return {.bias_after = bias, .activation_after = activation}; }
+inline FusedProduct all_after(bool bias, FusedActivation activation) {
+  return {.bias_after = bias, .activation_after = activation};
+}
 
 // Mixes the hash of another member in.
 template <class... Ts>
@@ -92,6 +99,7 @@ std::size_t hash_of(const Ts&... members) {
 template <>
 struct std::hash<troupe::ProductKey> {
   std::size_t operator()(const troupe::ProductKey& key) const {
-    return troupe::hash_of(key.dtype, key.out_dtype, key.transpose_a, key.transpose_b, key.tf32, key.deterministic, key.ending, key.alignment, key.m, key.n, key.k);
+    return troupe::hash_of(key.dtype, key.out_dtype, key.transpose_a, key.transpose_b, key.tf32, key.deterministic,
+                           key.ending, key.alignment, key.m, key.n, key.k);
   }
 };

@@ -14,28 +14,37 @@ RandomSource random_source(KernelContext& context, std::int64_t seed) {
           .slot = context.random_slot()};
 }
 
-double rounded(DType dtype, double value) { return dtype == DType::f32 ? static_cast<double>(static_cast<float>(value)) : value; }
+double rounded(DType dtype, double value) {
+  return dtype == DType::f32 ? static_cast<double>(static_cast<float>(value)) : value;
+}
 
 // A kernel that fills its output, of attribute `shape`: launch(stream of values, elements, memory, stream of the GPU).
 template <class Launch>
 Kernel filling(const KernelInit& init, const char* op, Launch launch) {
   const Shape shape = init.attributes.shape("shape");
-  if (!shape.fully_known()) invalid_argument("'{}': the shape {} is not fully known", init.node_name, shape.to_string());
+  if (!shape.fully_known())
+    invalid_argument("'{}': the shape {} is not fully known", init.node_name, shape.to_string());
   return [=, dtype = init.output_types[0], seed = init.attributes.integer("seed")](KernelContext& context) {
     Tensor out = context.allocate(dtype, shape);
     if (out.num_elements() > 0)
-      check_cuda(launch(random_source(context, seed), out.num_elements(), out.mutable_raw(), cuda_device(context).stream()), op);
+      check_cuda(
+          launch(random_source(context, seed), out.num_elements(), out.mutable_raw(), cuda_device(context).stream()),
+          op);
     context.set_output(0, std::move(out));
   };
 }
 
 Kernel make_uniform(const KernelInit& init) {
   const DType dtype = init.output_types[0];
-  const double low = rounded(dtype, init.attributes.real("minval")), high = rounded(dtype, init.attributes.real("maxval"));
-  if (!(low < high)) invalid_argument("'{}': minval {} is not below maxval {}", init.node_name, init.attributes.real("minval"), init.attributes.real("maxval"));
-  return filling(init, "RandomUniform", [=](const RandomSource& random, std::int64_t count, void* out, cudaStream_t stream) {
-    return launch_random_uniform(dtype, random, count, low, high, out, stream);
-  });
+  const double low = rounded(dtype, init.attributes.real("minval")),
+               high = rounded(dtype, init.attributes.real("maxval"));
+  if (!(low < high))
+    invalid_argument("'{}': minval {} is not below maxval {}", init.node_name, init.attributes.real("minval"),
+                     init.attributes.real("maxval"));
+  return filling(init, "RandomUniform",
+                 [=](const RandomSource& random, std::int64_t count, void* out, cudaStream_t stream) {
+                   return launch_random_uniform(dtype, random, count, low, high, out, stream);
+                 });
 }
 
 template <bool kTruncated>
@@ -59,8 +68,8 @@ Kernel make_dropout(const KernelInit& init) {
     Tensor mask = context.allocate(dtype, shape);
     Tensor y = context.take_or_allocate(0, dtype, shape);
     if (mask.num_elements() > 0)
-      check_cuda(launch_dropout(dtype, random_source(context, seed), mask.num_elements(), rate, x, y.mutable_raw(), mask.mutable_raw(),
-                                cuda_device(context).stream()),
+      check_cuda(launch_dropout(dtype, random_source(context, seed), mask.num_elements(), rate, x, y.mutable_raw(),
+                                mask.mutable_raw(), cuda_device(context).stream()),
                  "Dropout");
     context.set_output(0, std::move(y));
     context.set_output(1, std::move(mask));

@@ -84,11 +84,13 @@ struct Normal {
 
 // A thread's block of the stream makes its next 16 bytes.
 template <class T, class Draw>
-__global__ void __launch_bounds__(kThreads) fill(RandomSource source, Draw draw, std::int64_t count, T* out, bool vectors) {
+__global__ void __launch_bounds__(kThreads)
+    fill(RandomSource source, Draw draw, std::int64_t count, T* out, bool vectors) {
   const PhiloxStream random = stream_of(source);
   constexpr int kVector = kVectorOf<T>;
   const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * kThreads;
-  for (std::int64_t block = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x; block * kVector < count; block += step) {
+  for (std::int64_t block = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x; block * kVector < count;
+       block += step) {
     Lanes<T> lanes;
     draw(random, static_cast<std::uint64_t>(block), lanes);
     const std::int64_t at = block * kVector;
@@ -108,7 +110,8 @@ __global__ void __launch_bounds__(kThreads)
   const PhiloxStream random = stream_of(source);
   constexpr int kVector = kVectorOf<T>;
   const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * kThreads;
-  for (std::int64_t block = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x; block * kVector < count; block += step) {
+  for (std::int64_t block = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x; block * kVector < count;
+       block += step) {
     const std::int64_t at = block * kVector;
     const bool whole = at + kVector <= count;
     T from[kVector] = {}, to[kVector];
@@ -143,34 +146,41 @@ __global__ void __launch_bounds__(kThreads)
 using Real = Elements<float, double>;
 
 template <class T, class Draw>
-cudaError_t launch_fill(const RandomSource& random, const Draw& draw, std::int64_t count, void* out, cudaStream_t stream) {
+cudaError_t launch_fill(const RandomSource& random, const Draw& draw, std::int64_t count, void* out,
+                        cudaStream_t stream) {
   auto* to = static_cast<T*>(out);
-  return launch(fill<T, Draw>, blocks_for(count, kThreads * kVectorOf<T>), kThreads, stream, random, draw, count, to, aligned(to));
+  return launch(fill<T, Draw>, blocks_for(count, kThreads * kVectorOf<T>), kThreads, stream, random, draw, count, to,
+                aligned(to));
 }
 
 }  // namespace
 }  // namespace device
 
-cudaError_t launch_random_uniform(DType dtype, const RandomSource& random, std::int64_t count, double low, double high, void* out, cudaStream_t stream) {
+cudaError_t launch_random_uniform(DType dtype, const RandomSource& random, std::int64_t count, double low, double high,
+                                  void* out, cudaStream_t stream) {
   return device::dispatch(device::Real{}, dtype, [&]<class T>() {
     const T from = static_cast<T>(low), to = static_cast<T>(high);
-    return device::launch_fill<T>(random, device::Uniform<T>{from, to, to - from, std::nextafter(to, from)}, count, out, stream);
+    return device::launch_fill<T>(random, device::Uniform<T>{from, to, to - from, std::nextafter(to, from)}, count, out,
+                                  stream);
   });
 }
 
-cudaError_t launch_random_normal(DType dtype, const RandomSource& random, bool truncated, std::int64_t count, double mean, double deviation, void* out,
-                                 cudaStream_t stream) {
+cudaError_t launch_random_normal(DType dtype, const RandomSource& random, bool truncated, std::int64_t count,
+                                 double mean, double deviation, void* out, cudaStream_t stream) {
   return device::dispatch(device::Real{}, dtype, [&]<class T>() {
-    return device::launch_fill<T>(random, device::Normal<T>{static_cast<T>(mean), static_cast<T>(deviation), truncated}, count, out, stream);
+    return device::launch_fill<T>(random, device::Normal<T>{static_cast<T>(mean), static_cast<T>(deviation), truncated},
+                                  count, out, stream);
   });
 }
 
-cudaError_t launch_dropout(DType dtype, const RandomSource& random, std::int64_t count, double rate, const void* x, void* y, void* mask, cudaStream_t stream) {
+cudaError_t launch_dropout(DType dtype, const RandomSource& random, std::int64_t count, double rate, const void* x,
+                           void* y, void* mask, cudaStream_t stream) {
   return device::dispatch(device::Real{}, dtype, [&]<class T>() {
     const auto* from = static_cast<const T*>(x);
     auto *to = static_cast<T*>(y), *kept = static_cast<T*>(mask);
-    return device::launch(device::dropout<T>, device::blocks_for(count, device::kThreads * device::kVectorOf<T>), device::kThreads, stream, random,
-                          static_cast<T>(rate), static_cast<T>(1 / (1 - rate)), count, from, to, kept, device::aligned(from, to, kept));
+    return device::launch(device::dropout<T>, device::blocks_for(count, device::kThreads * device::kVectorOf<T>),
+                          device::kThreads, stream, random, static_cast<T>(rate), static_cast<T>(1 / (1 - rate)), count,
+                          from, to, kept, device::aligned(from, to, kept));
   });
 }
 

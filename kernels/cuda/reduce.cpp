@@ -9,12 +9,18 @@ namespace {
 
 const char* text(CudaReduction kind) {
   switch (kind) {
-    case CudaReduction::sum: return "sum";
-    case CudaReduction::mean: return "mean";
-    case CudaReduction::half_square_sum: return "sum of squares";
-    case CudaReduction::max: return "maximum";
-    case CudaReduction::min: return "minimum";
-    case CudaReduction::arg_max: return "greatest";
+    case CudaReduction::sum:
+      return "sum";
+    case CudaReduction::mean:
+      return "mean";
+    case CudaReduction::half_square_sum:
+      return "sum of squares";
+    case CudaReduction::max:
+      return "maximum";
+    case CudaReduction::min:
+      return "minimum";
+    case CudaReduction::arg_max:
+      return "greatest";
   }
   return "?";
 }
@@ -28,7 +34,8 @@ Tensor reduce_axes(KernelContext& context, CudaReduction kind, const std::vector
   const Tensor& x = context.input(0);
   std::vector<CudaReduceDim> dims;
   for (const std::int64_t size : x.shape().dims()) dims.push_back({size, axes.empty()});
-  for (const std::int64_t axis : axes) dims[static_cast<std::size_t>(checked_axis(axis, x.shape().rank()))].reduced = true;
+  for (const std::int64_t axis : axes)
+    dims[static_cast<std::size_t>(checked_axis(axis, x.shape().rank()))].reduced = true;
   Shape shape;
   for (const CudaReduceDim& d : dims)
     if (!d.reduced || keep_dims) shape = shape.with_appended(d.reduced ? 1 : d.size);
@@ -37,9 +44,8 @@ Tensor reduce_axes(KernelContext& context, CudaReduction kind, const std::vector
 
 KernelFactory over_axes(CudaReduction kind) {
   return [kind](const KernelInit& init) -> Kernel {
-    return [kind, axes = init.attributes.integers("axes"), keep_dims = init.attributes.boolean("keep_dims")](KernelContext& context) {
-      context.set_output(0, reduce_axes(context, kind, axes, keep_dims));
-    };
+    return [kind, axes = init.attributes.integers("axes"), keep_dims = init.attributes.boolean("keep_dims")](
+               KernelContext& context) { context.set_output(0, reduce_axes(context, kind, axes, keep_dims)); };
   };
 }
 
@@ -47,7 +53,8 @@ Kernel make_arg_max(const KernelInit& init) {
   return [attribute = init.attributes.integer("axis")](KernelContext& context) {
     const Tensor& x = context.input(0);
     const int axis = checked_axis(attribute, x.shape().rank());
-    if (x.shape().dim(axis) == 0) invalid_argument("ArgMax over dimension {} of {}, which is empty", axis, x.shape().to_string());
+    if (x.shape().dim(axis) == 0)
+      invalid_argument("ArgMax over dimension {} of {}, which is empty", axis, x.shape().to_string());
     std::vector<CudaReduceDim> dims;
     for (const std::int64_t size : x.shape().dims()) dims.push_back({size, std::ssize(dims) == axis});
     context.set_output(0, cuda_reduce(context, CudaReduction::arg_max, x, dims, x.shape().without(axis)));
@@ -90,39 +97,58 @@ Kernel make_tile_grad(const KernelInit& init) {
 
 }  // namespace
 
-Tensor cuda_reduce(KernelContext& context, CudaReduction kind, const Tensor& x, std::span<const CudaReduceDim> dims, const Shape& shape) {
+Tensor cuda_reduce(KernelContext& context, CudaReduction kind, const Tensor& x, std::span<const CudaReduceDim> dims,
+                   const Shape& shape) {
   Tensor out = context.allocate(kind == CudaReduction::arg_max ? DType::i64 : x.dtype(), shape);
   std::int64_t terms = 1;
   for (const CudaReduceDim& d : dims)
-    if (d.reduced && __builtin_mul_overflow(terms, d.size, &terms)) invalid_argument("a reduction of too many elements");
-  const bool of_nothing = kind == CudaReduction::sum || kind == CudaReduction::half_square_sum || (kind == CudaReduction::mean && !is_integer(x.dtype()));
-  if (terms == 0 && !of_nothing) invalid_argument("the {} of no elements: {} has a reduced dimension of 0", text(kind), x.shape().to_string());
+    if (d.reduced && __builtin_mul_overflow(terms, d.size, &terms))
+      invalid_argument("a reduction of too many elements");
+  const bool of_nothing = kind == CudaReduction::sum || kind == CudaReduction::half_square_sum ||
+                          (kind == CudaReduction::mean && !is_integer(x.dtype()));
+  if (terms == 0 && !of_nothing)
+    invalid_argument("the {} of no elements: {} has a reduced dimension of 0", text(kind), x.shape().to_string());
   if (out.num_elements() == 0) return out;
   // Beyond here the kept dimensions are not 0, and if a reduced one is, there is one empty sum per result.
   ReduceLaunch l{.dtype = x.dtype()};
-  l.layout = terms == 0 ? reduce_layout_of_nothing(out.num_elements()) : reduce_layout(dims.data(), static_cast<int>(dims.size()));
+  l.layout = terms == 0 ? reduce_layout_of_nothing(out.num_elements())
+                        : reduce_layout(dims.data(), static_cast<int>(dims.size()));
   l.grid = reduce_grid(l.layout, x.dtype());
   l.x = x.raw();
   l.out = out.mutable_raw();
   Tensor partial;
   if (l.grid.chunks > 1) {
-    partial = context.allocate(DType::u8, Shape{reduce_partials(l.layout, l.grid) * static_cast<std::int64_t>(kPartialBytes)});
+    partial = context.allocate(DType::u8,
+                               Shape{reduce_partials(l.layout, l.grid) * static_cast<std::int64_t>(kPartialBytes)});
     l.partial = partial.mutable_raw();
   }
   const cudaStream_t stream = cuda_device(context).stream();
   switch (kind) {
-    case CudaReduction::sum: check_cuda(launch_reduce_sum(l, 1, stream), "Sum"); break;
-    case CudaReduction::mean: check_cuda(launch_reduce_sum(l, static_cast<double>(terms), stream), "Mean"); break;
-    case CudaReduction::half_square_sum: check_cuda(launch_reduce_squares(l, 2, stream), "L2Loss"); break;
-    case CudaReduction::max: check_cuda(launch_reduce_extreme(l, true, stream), "Max"); break;
-    case CudaReduction::min: check_cuda(launch_reduce_extreme(l, false, stream), "Min"); break;
-    case CudaReduction::arg_max: check_cuda(launch_arg_max(l, stream), "ArgMax"); break;
+    case CudaReduction::sum:
+      check_cuda(launch_reduce_sum(l, 1, stream), "Sum");
+      break;
+    case CudaReduction::mean:
+      check_cuda(launch_reduce_sum(l, static_cast<double>(terms), stream), "Mean");
+      break;
+    case CudaReduction::half_square_sum:
+      check_cuda(launch_reduce_squares(l, 2, stream), "L2Loss");
+      break;
+    case CudaReduction::max:
+      check_cuda(launch_reduce_extreme(l, true, stream), "Max");
+      break;
+    case CudaReduction::min:
+      check_cuda(launch_reduce_extreme(l, false, stream), "Min");
+      break;
+    case CudaReduction::arg_max:
+      check_cuda(launch_arg_max(l, stream), "ArgMax");
+      break;
   }
   return out;
 }
 
 void register_cuda_reduce_kernels(KernelRegistry& registry) {
-  const auto real = {DType::f32, DType::f64, DType::f16, DType::bf16, DType::i8, DType::u8, DType::i16, DType::i32, DType::i64};
+  const auto real = {DType::f32, DType::f64, DType::f16, DType::bf16, DType::i8,
+                     DType::u8,  DType::i16, DType::i32, DType::i64};
   add_cuda(registry, "Sum", real, over_axes(CudaReduction::sum));
   add_cuda(registry, "Mean", real, over_axes(CudaReduction::mean));
   add_cuda(registry, "Max", real, over_axes(CudaReduction::max));
@@ -130,8 +156,9 @@ void register_cuda_reduce_kernels(KernelRegistry& registry) {
   add_cuda(registry, "ArgMax", real, make_arg_max);
   add_cuda(registry, "SumToLike", real, sum_to_like);
   add_cuda(registry, "TileGrad", real, make_tile_grad);
-  add_cuda(registry, "L2Loss", {DType::f32, DType::f64, DType::f16, DType::bf16},
-           [](KernelContext& context) { context.set_output(0, reduce_axes(context, CudaReduction::half_square_sum, {}, false)); });
+  add_cuda(registry, "L2Loss", {DType::f32, DType::f64, DType::f16, DType::bf16}, [](KernelContext& context) {
+    context.set_output(0, reduce_axes(context, CudaReduction::half_square_sum, {}, false));
+  });
 }
 
 }  // namespace troupe

@@ -22,10 +22,12 @@ inline constexpr int kUnroll = 4;     // loads on their way at once
 // Not inlined: many divisions, for layouts that are rare.
 static __device__ __noinline__ std::int64_t nested_offset(const ReduceLoops& loops, std::int64_t index) {
   std::int64_t offset = 0;
-  for (int d = loops.count; d-- > 0; index /= loops.all[d].size) offset += index % loops.all[d].size * loops.all[d].stride;
+  for (int d = loops.count; d-- > 0; index /= loops.all[d].size)
+    offset += index % loops.all[d].size * loops.all[d].stride;
   return offset;
 }
-static __device__ __noinline__ std::int64_t nested_offset(const ReduceLoops& loops, std::int64_t inner, std::int64_t index) {
+static __device__ __noinline__ std::int64_t nested_offset(const ReduceLoops& loops, std::int64_t inner,
+                                                          std::int64_t index) {
   return nested_offset(loops, index / inner) + index % inner;
 }
 // Where combination `index` of the loops begins.
@@ -43,11 +45,11 @@ __device__ constexpr T beaten_by_all() {
     return kGreatest ? Limits::lowest() : Limits::max();
 }
 
-// Accumulates what a thread takes of [begin, end): `kVector` terms side by side (kAlong), or columns side by side of one term, at
-// from(t) for t = begin, begin + step, ... Merges into totals[0], or that of each column.
+// Accumulates what a thread takes of [begin, end): `kVector` terms side by side (kAlong), or columns side by side of
+// one term, at from(t) for t = begin, begin + step, ... Merges into totals[0], or that of each column.
 template <class R, int kVector, bool kAlong, class From>
-__device__ inline void accumulate(const R& reducer, std::int64_t begin, std::int64_t end, std::int64_t step, bool vectors, From from,
-                                  typename R::Acc* totals) {
+__device__ inline void accumulate(const R& reducer, std::int64_t begin, std::int64_t end, std::int64_t step,
+                                  bool vectors, From from, typename R::Acc* totals) {
   using Element = typename R::Element;
   std::int64_t t = begin;
   while (t < end) {
@@ -87,14 +89,15 @@ __device__ inline void accumulate(const R& reducer, std::int64_t begin, std::int
 // The inner dimension is reduced.
 template <class R, int kVector>
 __global__ void __launch_bounds__(kReduceThreads)
-    reduce_rows(R reducer, const __grid_constant__ ReduceLayout layout, ReduceGrid grid, bool vectors, const typename R::Element* x,
-                typename R::Out* out, typename R::Acc* partial) {
+    reduce_rows(R reducer, const __grid_constant__ ReduceLayout layout, ReduceGrid grid, bool vectors,
+                const typename R::Element* x, typename R::Out* out, typename R::Acc* partial) {
   using Acc = typename R::Acc;
   constexpr int kWarps = kReduceThreads / 32;
   __shared__ Acc warps[kWarps];
   const int thread = static_cast<int>(threadIdx.x), lane = thread % grid.across;
   const std::int64_t per_block = kReduceThreads / grid.across, terms = layout.reduced.combinations * layout.inner;
-  for (std::int64_t first = blockIdx.x * per_block; first < grid.units; first += gridDim.x * per_block) {  // the same for the whole block
+  for (std::int64_t first = blockIdx.x * per_block; first < grid.units;
+       first += gridDim.x * per_block) {  // the same for the whole block
     const std::int64_t unit = first + thread / grid.across;
     Acc total = reducer.acc();
     if (unit < grid.units) {
@@ -102,9 +105,13 @@ __global__ void __launch_bounds__(kReduceThreads)
       const std::int64_t begin = unit % grid.chunks * grid.chunk_terms, end = min(begin + grid.chunk_terms, terms);
       accumulate<R, kVector, true>(
           reducer, begin + lane * kVector, end, std::int64_t{grid.across} * kVector, vectors,
-          [&](std::int64_t t) { return base + (layout.reduced.count == 0 ? t : nested_offset(layout.reduced, layout.inner, t)); }, &total);
+          [&](std::int64_t t) {
+            return base + (layout.reduced.count == 0 ? t : nested_offset(layout.reduced, layout.inner, t));
+          },
+          &total);
     }
-    for (int offset = min(grid.across, 32) / 2; offset > 0; offset /= 2) total = reducer.merge(total, R::shuffled(total, offset));
+    for (int offset = min(grid.across, 32) / 2; offset > 0; offset /= 2)
+      total = reducer.merge(total, R::shuffled(total, offset));
     if (grid.across > 32) {
       if (thread % 32 == 0) warps[thread / 32] = total;
       __syncthreads();
@@ -121,9 +128,11 @@ __global__ void __launch_bounds__(kReduceThreads)
   }
 }
 
-// Merges totals of the threads that differ in `thread / across`, kPerThread each, into those of the first `across` threads.
+// Merges totals of the threads that differ in `thread / across`, kPerThread each, into those of the first `across`
+// threads.
 template <class R, int kPerThread>
-__device__ inline void merge_block(const R& reducer, int across, typename R::Acc (&totals)[kPerThread], typename R::Acc* room) {
+__device__ inline void merge_block(const R& reducer, int across, typename R::Acc (&totals)[kPerThread],
+                                   typename R::Acc* room) {
   const int thread = static_cast<int>(threadIdx.x);
   __syncthreads();
 #pragma unroll
@@ -143,14 +152,15 @@ __device__ inline void merge_block(const R& reducer, int across, typename R::Acc
 // The inner dimension is kept.
 template <class R, int kVector>
 __global__ void __launch_bounds__(kReduceThreads)
-    reduce_columns(R reducer, const __grid_constant__ ReduceLayout layout, ReduceGrid grid, bool vectors, const typename R::Element* x,
-                typename R::Out* out, typename R::Acc* partial) {
+    reduce_columns(R reducer, const __grid_constant__ ReduceLayout layout, ReduceGrid grid, bool vectors,
+                   const typename R::Element* x, typename R::Out* out, typename R::Acc* partial) {
   using Acc = typename R::Acc;
   __shared__ Acc room[kVector * kReduceThreads];
   const int thread = static_cast<int>(threadIdx.x), across = grid.across;
   const std::int64_t rows = layout.reduced.combinations;
   for (std::int64_t unit = blockIdx.x; unit < grid.units; unit += gridDim.x) {
-    const std::int64_t chunk = unit % grid.chunks, tile = unit / grid.chunks % grid.tiles, kept = unit / grid.chunks / grid.tiles;
+    const std::int64_t chunk = unit % grid.chunks, tile = unit / grid.chunks % grid.tiles,
+                       kept = unit / grid.chunks / grid.tiles;
     const std::int64_t column = (tile * across + thread % across) * kVector;
     Acc totals[kVector];
 #pragma unroll
@@ -178,7 +188,8 @@ __global__ void __launch_bounds__(kReduceThreads)
 // partial: [kept, chunks, width]; out: [kept, width]. Blocks have tiles of `across` columns.
 template <class R>
 __global__ void __launch_bounds__(kReduceThreads)
-    reduce_merge(R reducer, std::int64_t kept_count, std::int64_t chunks, std::int64_t width, int across, const typename R::Acc* partial, typename R::Out* out) {
+    reduce_merge(R reducer, std::int64_t kept_count, std::int64_t chunks, std::int64_t width, int across,
+                 const typename R::Acc* partial, typename R::Out* out) {
   using Acc = typename R::Acc;
   __shared__ Acc room[kReduceThreads];
   const int thread = static_cast<int>(threadIdx.x);
@@ -204,17 +215,17 @@ cudaError_t launch_reduce(const R& reducer, const ReduceLaunch& l, cudaStream_t 
   const bool vectors = aligned(x);
   const ReduceLayout& layout = l.layout;
   const cudaError_t status =
-      layout.inner_reduced
-          ? launch(reduce_rows<R, kVector>, blocks_for(l.grid.units, kReduceThreads / l.grid.across), kReduceThreads, stream, reducer, layout, l.grid,
-                   vectors, x, out, partial)
-          : launch(reduce_columns<R, kVector>, blocks_for(l.grid.units, 1), kReduceThreads, stream, reducer, layout, l.grid, vectors, x, out, partial);
+      layout.inner_reduced ? launch(reduce_rows<R, kVector>, blocks_for(l.grid.units, kReduceThreads / l.grid.across),
+                                    kReduceThreads, stream, reducer, layout, l.grid, vectors, x, out, partial)
+                           : launch(reduce_columns<R, kVector>, blocks_for(l.grid.units, 1), kReduceThreads, stream,
+                                    reducer, layout, l.grid, vectors, x, out, partial);
   if (status != cudaSuccess || l.grid.chunks == 1) return status;
   const std::int64_t width = layout.inner_reduced ? 1 : layout.inner;
   int across = 1;
   while (across < 32 && across < width) across *= 2;
   const std::int64_t tiles = (width + across - 1) / across;
-  return launch(reduce_merge<R>, blocks_for(layout.kept.combinations * tiles, 1), kReduceThreads, stream, reducer, layout.kept.combinations,
-                l.grid.chunks, width, across, partial, out);
+  return launch(reduce_merge<R>, blocks_for(layout.kept.combinations * tiles, 1), kReduceThreads, stream, reducer,
+                layout.kept.combinations, l.grid.chunks, width, across, partial, out);
 }
 
 template <class R>

@@ -1,7 +1,7 @@
 // Reductions on a GPU, between host and device code.
 //
-// The order of the additions follows from dtype and shape alone. Sums of floating types add short runs in their own precision (f16 and
-// bf16: float) and the runs in double, as on the CPU.
+// The order of the additions follows from dtype and shape alone. Sums of floating types add short runs in their own
+// precision (f16 and bf16: float) and the runs in double, as on the CPU.
 #pragma once
 
 #include <cuda_runtime_api.h>

@@ -6,12 +6,14 @@
 namespace troupe {
 namespace {
 
-constexpr std::int64_t kWantedBlocks = 2048;   // several for each multiprocessor of the largest GPUs
-constexpr std::int64_t kLeastSteps = 8;        // loads of a thread that are worth a chunk
-constexpr std::int64_t kUndividedSteps = 32;   // and those that are not worth a second kernel
+constexpr std::int64_t kWantedBlocks = 2048;  // several for each multiprocessor of the largest GPUs
+constexpr std::int64_t kLeastSteps = 8;       // loads of a thread that are worth a chunk
+constexpr std::int64_t kUndividedSteps = 32;  // and those that are not worth a second kernel
 
 std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
-std::int64_t power_of_two(std::int64_t at_least) { return static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(at_least))); }
+std::int64_t power_of_two(std::int64_t at_least) {
+  return static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(at_least)));
+}
 
 // Cuts `terms` of each result, of which a block takes `per_step` at a time.
 void cut(ReduceGrid& grid, std::int64_t terms, std::int64_t per_step, std::int64_t blocks) {
@@ -57,7 +59,8 @@ ReduceLayout reduce_layout_of_nothing(std::int64_t results) {
 
 ReduceGrid reduce_grid(const ReduceLayout& layout, DType dtype) {
   ReduceGrid grid;
-  if (const auto full = static_cast<int>(16 / size_of(dtype)); is_floating(dtype) && layout.inner % full == 0) grid.vector = full;
+  if (const auto full = static_cast<int>(16 / size_of(dtype)); is_floating(dtype) && layout.inner % full == 0)
+    grid.vector = full;
   if (layout.inner_reduced) {
     const std::int64_t loads = layout.terms() / grid.vector;
     const bool short_rows = loads <= 64 || (loads <= 256 && layout.kept.combinations >= 1024);
@@ -75,6 +78,8 @@ ReduceGrid reduce_grid(const ReduceLayout& layout, DType dtype) {
   return grid;
 }
 
-std::int64_t reduce_partials(const ReduceLayout& layout, const ReduceGrid& grid) { return layout.results() * grid.chunks; }
+std::int64_t reduce_partials(const ReduceLayout& layout, const ReduceGrid& grid) {
+  return layout.results() * grid.chunks;
+}
 
 }  // namespace troupe

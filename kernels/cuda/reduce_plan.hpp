@@ -1,5 +1,5 @@
-// How a reduction goes through memory and is shared among threads: a function of dtype and shape alone, so that the order of its
-// additions is. For host and device code.
+// How a reduction goes through memory and is shared among threads: a function of dtype and shape alone, so that the
+// order of its additions is. For host and device code.
 #pragma once
 
 #include <cstdint>
@@ -30,8 +30,8 @@ struct ReduceLoops {
 
 // Dimensions merged until kept and reduced ones alternate, split into both kinds, with their steps in the input.
 struct ReduceLayout {
-  ReduceLoops kept;     // but the innermost dimension
-  ReduceLoops reduced;  // but the innermost dimension
+  ReduceLoops kept;        // but the innermost dimension
+  ReduceLoops reduced;     // but the innermost dimension
   std::int64_t inner = 1;  // size of the innermost dimension
   bool inner_reduced = true;
 
@@ -45,8 +45,9 @@ ReduceLayout reduce_layout_of_nothing(std::int64_t results);
 
 // The terms of each result come in chunks, which are merged by a second kernel if there are several.
 //
-// Inner dimension reduced: `across` threads (up to 32, or the whole block) share a chunk of terms; a block has as many of these as it has
-// threads. Inner dimension kept: a block has a tile of `across` times `vector` columns and a chunk of rows; its threads lie as rows and columns.
+// Inner dimension reduced: `across` threads (up to 32, or the whole block) share a chunk of terms; a block has as many
+// of these as it has threads. Inner dimension kept: a block has a tile of `across` times `vector` columns and a chunk
+// of rows; its threads lie as rows and columns.
 struct ReduceGrid {
   int vector = 1;  // neighbours that a thread takes at once; they divide `inner`
   int across = 1;  // a power of two

@@ -32,7 +32,9 @@ struct Sum {
 template <class T>
 struct SquareSum : Sum<T> {
   using Lane = typename Sum<T>::Lane;
-  __device__ Lane step(Lane lane, T x, std::int64_t) const { return lane + static_cast<Lane>(widen(x)) * static_cast<Lane>(widen(x)); }
+  __device__ Lane step(Lane lane, T x, std::int64_t) const {
+    return lane + static_cast<Lane>(widen(x)) * static_cast<Lane>(widen(x));
+  }
 };
 
 }  // namespace
@@ -44,8 +46,9 @@ cudaError_t launch_reduce_sum(const ReduceLaunch& launch, double divisor, cudaSt
 }
 
 cudaError_t launch_reduce_squares(const ReduceLaunch& launch, double divisor, cudaStream_t stream) {
-  return device::dispatch(device::FloatElements{}, launch.dtype,
-                          [&]<class T>() { return device::launch_reduce(device::SquareSum<T>{{divisor}}, launch, stream); });
+  return device::dispatch(device::FloatElements{}, launch.dtype, [&]<class T>() {
+    return device::launch_reduce(device::SquareSum<T>{{divisor}}, launch, stream);
+  });
 }
 
 }  // namespace troupe

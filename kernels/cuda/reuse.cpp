@@ -5,10 +5,39 @@ namespace troupe {
 
 void register_cuda_elementwise_reuse(KernelRegistry& registry) {
   for (const char* op : {"Reshape", "ReshapeLike", "Squeeze", "ExpandDims"}) registry.set_reuse(op, "GPU", Reuse::view);
-  for (const char* op : {"Neg",  "Abs",   "Sign",       "Square", "Relu", "Exp", "Log", "Log1p",   "Sqrt",    "Rsqrt",
-                         "Tanh", "Sigmoid", "Softplus", "Floor",  "Erf",  "LeakyRelu", "LogicalNot", "Add", "Sub", "Mul",
-                         "Maximum", "Minimum", "SquaredDifference", "Div", "Pow", "LogicalAnd", "LogicalOr", "ReluGrad", "SigmoidGrad",
-                         "TanhGrad", "LeakyReluGrad", "AddN", "FusedElementwise"})
+  for (const char* op : {"Neg",
+                         "Abs",
+                         "Sign",
+                         "Square",
+                         "Relu",
+                         "Exp",
+                         "Log",
+                         "Log1p",
+                         "Sqrt",
+                         "Rsqrt",
+                         "Tanh",
+                         "Sigmoid",
+                         "Softplus",
+                         "Floor",
+                         "Erf",
+                         "LeakyRelu",
+                         "LogicalNot",
+                         "Add",
+                         "Sub",
+                         "Mul",
+                         "Maximum",
+                         "Minimum",
+                         "SquaredDifference",
+                         "Div",
+                         "Pow",
+                         "LogicalAnd",
+                         "LogicalOr",
+                         "ReluGrad",
+                         "SigmoidGrad",
+                         "TanhGrad",
+                         "LeakyReluGrad",
+                         "AddN",
+                         "FusedElementwise"})
     registry.set_reuse(op, "GPU", Reuse::in_place);
 }
 

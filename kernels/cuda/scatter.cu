@@ -1,7 +1,6 @@
 // Adding to rows in a fixed order: the positions are sorted by row, and one thread adds up an element of a row.
-#include <cub/device/device_radix_sort.cuh>
-
 #include <bit>
+#include <cub/device/device_radix_sort.cuh>
 
 #include "kernels/cuda/element_types.cuh"
 #include "kernels/cuda/fault.cuh"
@@ -65,18 +64,21 @@ __global__ __launch_bounds__(256) void add_rows_kernel(const __grid_constant__ A
 
 cudaError_t sort(const SortRowsArguments& arguments, void* scratch, std::size_t& bytes, cudaStream_t stream) {
   const int bits = static_cast<int>(std::bit_width(static_cast<std::uint64_t>(arguments.rows)));
-  return cub::DeviceRadixSort::SortPairs(scratch, bytes, arguments.keys[0], arguments.keys[1], arguments.positions[0], arguments.positions[1],
-                                         static_cast<int>(arguments.count), 0, bits, stream);
+  return cub::DeviceRadixSort::SortPairs(scratch, bytes, arguments.keys[0], arguments.keys[1], arguments.positions[0],
+                                         arguments.positions[1], static_cast<int>(arguments.count), 0, bits, stream);
 }
 
 }  // namespace
 }  // namespace device
 
-cudaError_t measure_sort_rows(SortRowsArguments& arguments) { return device::sort(arguments, nullptr, arguments.scratch_bytes, nullptr); }
+cudaError_t measure_sort_rows(SortRowsArguments& arguments) {
+  return device::sort(arguments, nullptr, arguments.scratch_bytes, nullptr);
+}
 
 cudaError_t launch_sort_rows(const SortRowsArguments& arguments, cudaStream_t stream) {
   const LaunchGrid grid = grid_for(arguments.count, 1);
-  if (const cudaError_t status = device::launch(device::row_keys_kernel, grid.blocks, grid.threads, stream, arguments); status != cudaSuccess)
+  if (const cudaError_t status = device::launch(device::row_keys_kernel, grid.blocks, grid.threads, stream, arguments);
+      status != cudaSuccess)
     return status;
   std::size_t bytes = arguments.scratch_bytes;
   return device::sort(arguments, arguments.scratch, bytes, stream);

@@ -9,7 +9,8 @@ namespace device {
 namespace {
 
 template <class T>
-__global__ void learning_rate(const __grid_constant__ CudaSchedule schedule, const std::int64_t* t, CudaFaultSite fault, T* rate) {
+__global__ void learning_rate(const __grid_constant__ CudaSchedule schedule, const std::int64_t* t, CudaFaultSite fault,
+                              T* rate) {
   if (*t < 0) report(fault, *t, 0, 0);
   *rate = static_cast<T>(schedule_rate(schedule, *t));
 }
@@ -17,8 +18,8 @@ __global__ void learning_rate(const __grid_constant__ CudaSchedule schedule, con
 }  // namespace
 }  // namespace device
 
-cudaError_t launch_learning_rate(DType dtype, const CudaSchedule& schedule, const std::int64_t* t, CudaFaultSite fault, void* rate,
-                                 cudaStream_t stream) {
+cudaError_t launch_learning_rate(DType dtype, const CudaSchedule& schedule, const std::int64_t* t, CudaFaultSite fault,
+                                 void* rate, cudaStream_t stream) {
   return device::dispatch(device::Elements<float, double>{}, dtype, [&]<class T>() {
     return device::launch(device::learning_rate<T>, 1, 1, stream, schedule, t, fault, static_cast<T*>(rate));
   });

@@ -1,4 +1,5 @@
-// Learning rates that change, worked out on the GPU: reading the number of updates would wait for it. For host and device code.
+// Learning rates that change, worked out on the GPU: reading the number of updates would wait for it. For host and
+// device code.
 #pragma once
 
 #include <cmath>
@@ -30,16 +31,21 @@ struct CudaSchedule {
 TROUPE_BOTH_SIDES inline double course_rate(const CudaSchedule& s, std::int64_t t) {
   const double done = static_cast<double>(t < s.steps ? t : s.steps) / static_cast<double>(s.steps);
   switch (s.course) {
-    case CudaCourse::constant: return s.rate;
-    case CudaCourse::step: return s.rate * pow(s.factor, static_cast<double>(t / s.every));
+    case CudaCourse::constant:
+      return s.rate;
+    case CudaCourse::step:
+      return s.rate * pow(s.factor, static_cast<double>(t / s.every));
     case CudaCourse::piecewise: {
       int i = 0;
       while (i < s.changes && s.from[i] <= t) ++i;
       return s.rates[i];
     }
-    case CudaCourse::exponential: return s.rate * pow(s.factor, static_cast<double>(t) / static_cast<double>(s.every));
-    case CudaCourse::cosine: return t >= s.steps ? s.end : s.end + (s.rate - s.end) * (1 + cos(3.141592653589793 * done)) / 2;
-    case CudaCourse::polynomial: return s.end + (s.rate - s.end) * pow(1 - done, s.power);
+    case CudaCourse::exponential:
+      return s.rate * pow(s.factor, static_cast<double>(t) / static_cast<double>(s.every));
+    case CudaCourse::cosine:
+      return t >= s.steps ? s.end : s.end + (s.rate - s.end) * (1 + cos(3.141592653589793 * done)) / 2;
+    case CudaCourse::polynomial:
+      return s.end + (s.rate - s.end) * pow(1 - done, s.power);
   }
   return s.rate;
 }

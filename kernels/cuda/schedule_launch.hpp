@@ -10,7 +10,7 @@
 namespace troupe {
 
 // f32 or f64. A t below 0 is a fault, and the rate NaN.
-cudaError_t launch_learning_rate(DType dtype, const CudaSchedule& schedule, const std::int64_t* t, CudaFaultSite fault, void* rate,
-                                 cudaStream_t stream);
+cudaError_t launch_learning_rate(DType dtype, const CudaSchedule& schedule, const std::int64_t* t, CudaFaultSite fault,
+                                 void* rate, cudaStream_t stream);
 
 }  // namespace troupe

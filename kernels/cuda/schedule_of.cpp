@@ -6,7 +6,8 @@
 
 namespace troupe {
 
-// The numbers of a course stand one after the other, as Schedule::attributes() writes them; Schedule::of() has checked them.
+// The numbers of a course stand one after the other, as Schedule::attributes() writes them; Schedule::of() has checked
+// them.
 std::optional<CudaSchedule> cuda_schedule(const Attributes& attributes) {
   static_cast<void>(Schedule::of(attributes));
   const std::string& name = attributes.string("schedule");

@@ -17,10 +17,12 @@ void select(KernelContext& context) {
   const std::size_t bytes = size_of(dtype);
   Tensor out = context.allocate(dtype, shape);
   if (out.num_elements() > 0) {
-    const std::array<OperandMemory, 3> operands{{{context.input(0).raw(), 1}, {context.input(1).raw(), bytes}, {context.input(2).raw(), bytes}}};
+    const std::array<OperandMemory, 3> operands{
+        {{context.input(0).raw(), 1}, {context.input(1).raw(), bytes}, {context.input(2).raw(), bytes}}};
     auto plan = plan_items(shape, shapes);
     widen_items(plan, static_cast<int>(16 / bytes), operands, {out.raw(), bytes});
-    const SelectArguments arguments{operands[0].data, operands[1].data, operands[2].data, out.mutable_raw(), bytes, narrowed<3>(plan)};
+    const SelectArguments arguments{operands[0].data, operands[1].data, operands[2].data, out.mutable_raw(), bytes,
+                                    narrowed<3>(plan)};
     check_cuda(launch_select(arguments, cuda_device(context).stream()), "Select");
   }
   context.set_output(0, std::move(out));
@@ -34,7 +36,8 @@ void add_n(KernelContext& context) {
   std::vector<const void*> terms;
   for (int i = 0; i < count; ++i) {
     if (context.input(i).shape() != shape)
-      invalid_argument("AddN: input {} is {}, input 0 is {}", i, context.input(i).shape().to_string(), shape.to_string());
+      invalid_argument("AddN: input {} is {}, input 0 is {}", i, context.input(i).shape().to_string(),
+                       shape.to_string());
     terms.push_back(context.input(i).raw());
   }
   if (count == 1) return context.set_output(0, context.input(0));
@@ -43,7 +46,8 @@ void add_n(KernelContext& context) {
   for (std::size_t done = 0; done < terms.size();) {
     arguments.num_terms = 0;
     if (done > 0) arguments.terms[arguments.num_terms++] = arguments.out;
-    while (done < terms.size() && arguments.num_terms < kMaxTerms) arguments.terms[arguments.num_terms++] = terms[done++];
+    while (done < terms.size() && arguments.num_terms < kMaxTerms)
+      arguments.terms[arguments.num_terms++] = terms[done++];
     check_cuda(launch_add_n(dtype, arguments, cuda_device(context).stream()), "AddN");
   }
   context.set_output(0, std::move(out));

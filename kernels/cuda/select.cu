@@ -56,7 +56,8 @@ __device__ T add(T a, T b) {
 }
 
 template <class T, int kWidth>
-__global__ __launch_bounds__(kMostThreads) void add_n_kernel(const __grid_constant__ AddNArguments arguments, std::int64_t items, int rest) {
+__global__ __launch_bounds__(kMostThreads) void add_n_kernel(const __grid_constant__ AddNArguments arguments,
+                                                             std::int64_t items, int rest) {
   constexpr int kItems = kUnroll<kWidth>;
   Pack<T, kWidth> sums[kItems] = {};
   for (int t = 0; t < arguments.num_terms; ++t) {
@@ -64,11 +65,13 @@ __global__ __launch_bounds__(kMostThreads) void add_n_kernel(const __grid_consta
     Pack<T, kWidth> next[kItems];
 #pragma unroll
     for (int u = 0; u < kItems; ++u)
-      if (const std::int64_t item = item_of_thread<kItems>(u); item < items) next[u] = load_pack<kWidth>(term + item * kWidth);
+      if (const std::int64_t item = item_of_thread<kItems>(u); item < items)
+        next[u] = load_pack<kWidth>(term + item * kWidth);
 #pragma unroll
     for (int u = 0; u < kItems; ++u)
 #pragma unroll
-      for (int i = 0; i < kWidth; ++i) sums[u].values[i] = t == 0 ? next[u].values[i] : add(sums[u].values[i], next[u].values[i]);
+      for (int i = 0; i < kWidth; ++i)
+        sums[u].values[i] = t == 0 ? next[u].values[i] : add(sums[u].values[i], next[u].values[i]);
   }
   auto* out = static_cast<T*>(arguments.out);
 #pragma unroll
@@ -114,7 +117,8 @@ cudaError_t launch_select(const SelectArguments& arguments, cudaStream_t stream)
 
 cudaError_t launch_add_n(DType dtype, const AddNArguments& arguments, cudaStream_t stream) {
   if (arguments.count == 0) return cudaSuccess;
-  return device::dispatch(device::RealElements{}, dtype, [&]<class T>() { return device::add_n<T>(arguments, stream); });
+  return device::dispatch(device::RealElements{}, dtype,
+                          [&]<class T>() { return device::add_n<T>(arguments, stream); });
 }
 
 }  // namespace troupe

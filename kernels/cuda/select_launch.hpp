@@ -11,7 +11,8 @@
 
 namespace troupe {
 
-// out = condition ? a : b, broadcast. Elements have 1, 2, 4 or 8 bytes; the plan's width is that of 16 bytes of them, or 1. Not for no elements.
+// out = condition ? a : b, broadcast. Elements have 1, 2, 4 or 8 bytes; the plan's width is that of 16 bytes of them,
+// or 1. Not for no elements.
 struct SelectArguments {
   const void* condition = nullptr;  // bool
   const void* a = nullptr;

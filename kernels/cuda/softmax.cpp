@@ -1,7 +1,7 @@
 // Softmax and the cross entropies; f32 and f64.
 //
-// SparseSoftmaxCrossEntropy does not look at its labels on the host, which would wait for the GPU in every step: a label that is no class is
-// found by the kernel, and fails the step later (devices/cuda/cuda_faults.hpp).
+// SparseSoftmaxCrossEntropy does not look at its labels on the host, which would wait for the GPU in every step: a
+// label that is no class is found by the kernel, and fails the step later (devices/cuda/cuda_faults.hpp).
 #include "devices/cuda/cuda_error.hpp"
 #include "kernels/cpu/tensor_checks.hpp"
 #include "kernels/cuda/cuda_kernels.hpp"
@@ -22,7 +22,8 @@ void softmax(KernelContext& context) {
   const SoftmaxRows rows = rows_of(kLogarithm ? "LogSoftmax: x" : "Softmax: x", x);
   Tensor out = context.allocate(x.dtype(), x.shape());
   if (rows.count > 0)
-    check_cuda(launch_softmax(rows, kLogarithm, x.raw(), out.mutable_raw(), cuda_device(context).stream()), kLogarithm ? "LogSoftmax" : "Softmax");
+    check_cuda(launch_softmax(rows, kLogarithm, x.raw(), out.mutable_raw(), cuda_device(context).stream()),
+               kLogarithm ? "LogSoftmax" : "Softmax");
   context.set_output(0, std::move(out));
 }
 
@@ -33,19 +34,21 @@ void softmax_grad(KernelContext& context) {
   check_tensor(kLogarithm ? "LogSoftmaxGrad: dy" : "SoftmaxGrad: dy", dy, y.dtype(), y.shape());
   Tensor dx = context.allocate(y.dtype(), y.shape());
   if (rows.count > 0)
-    check_cuda(launch_softmax_grad(rows, kLogarithm, dy.raw(), y.raw(), dx.mutable_raw(), cuda_device(context).stream()),
-               kLogarithm ? "LogSoftmaxGrad" : "SoftmaxGrad");
+    check_cuda(
+        launch_softmax_grad(rows, kLogarithm, dy.raw(), y.raw(), dx.mutable_raw(), cuda_device(context).stream()),
+        kLogarithm ? "LogSoftmaxGrad" : "SoftmaxGrad");
   context.set_output(0, std::move(dx));
 }
 
 // Of logits without classes there is one loss per row all the same: nothing is summed.
 void clear(KernelContext& context, Tensor& loss, const char* op) {
-  if (loss.num_bytes() > 0) check_cuda(cudaMemsetAsync(loss.mutable_raw(), 0, loss.num_bytes(), cuda_device(context).stream()), op);
+  if (loss.num_bytes() > 0)
+    check_cuda(cudaMemsetAsync(loss.mutable_raw(), 0, loss.num_bytes(), cuda_device(context).stream()), op);
 }
 
 Error no_class(const CudaFault& fault) {
-  return {Code::out_of_range,
-          fmt::format("SparseSoftmaxCrossEntropy: label {} out of range [0,{}) at position {}", fault.value, fault.bound, fault.element)};
+  return {Code::out_of_range, fmt::format("SparseSoftmaxCrossEntropy: label {} out of range [0,{}) at position {}",
+                                          fault.value, fault.bound, fault.element)};
 }
 
 void sparse_cross_entropy(KernelContext& context) {
@@ -56,12 +59,14 @@ void sparse_cross_entropy(KernelContext& context) {
   check_tensor("SparseSoftmaxCrossEntropy: labels", labels, labels.dtype(), Shape{rows.count});
   if (labels.dtype() != DType::i32 && labels.dtype() != DType::i64)
     invalid_argument("SparseSoftmaxCrossEntropy: labels must be i32 or i64, but are {}", name(labels.dtype()));
-  if (rows.width == 0 && rows.count > 0) fail(Code::out_of_range, "SparseSoftmaxCrossEntropy: there are {} labels but no classes", rows.count);
+  if (rows.width == 0 && rows.count > 0)
+    fail(Code::out_of_range, "SparseSoftmaxCrossEntropy: there are {} labels but no classes", rows.count);
   Tensor loss = context.allocate(logits.dtype(), Shape{rows.count});
   Tensor backprop = context.allocate(logits.dtype(), logits.shape());
   if (rows.count > 0)
-    check_cuda(launch_sparse_cross_entropy(rows, logits.raw(), labels.raw(), labels.dtype() == DType::i64, cuda_device(context).fault_site(no_class),
-                                           loss.mutable_raw(), backprop.mutable_raw(), cuda_device(context).stream()),
+    check_cuda(launch_sparse_cross_entropy(rows, logits.raw(), labels.raw(), labels.dtype() == DType::i64,
+                                           cuda_device(context).fault_site(no_class), loss.mutable_raw(),
+                                           backprop.mutable_raw(), cuda_device(context).stream()),
                kOp);
   context.set_output(0, std::move(loss));
   context.set_output(1, std::move(backprop));
@@ -78,7 +83,9 @@ void cross_entropy(KernelContext& context) {
   if (rows.width == 0)
     clear(context, loss, kOp);
   else if (rows.count > 0)
-    check_cuda(launch_cross_entropy(rows, logits.raw(), labels.raw(), loss.mutable_raw(), backprop.mutable_raw(), cuda_device(context).stream()), kOp);
+    check_cuda(launch_cross_entropy(rows, logits.raw(), labels.raw(), loss.mutable_raw(), backprop.mutable_raw(),
+                                    cuda_device(context).stream()),
+               kOp);
   context.set_output(0, std::move(loss));
   context.set_output(1, std::move(backprop));
 }
@@ -88,7 +95,8 @@ void sigmoid_cross_entropy(KernelContext& context) {
   check_tensor("SigmoidCrossEntropy: labels", labels, logits.dtype(), logits.shape());
   Tensor out = context.allocate(logits.dtype(), logits.shape());
   if (out.num_elements() > 0)
-    check_cuda(launch_sigmoid_cross_entropy(logits.dtype(), out.num_elements(), logits.raw(), labels.raw(), out.mutable_raw(), cuda_device(context).stream()),
+    check_cuda(launch_sigmoid_cross_entropy(logits.dtype(), out.num_elements(), logits.raw(), labels.raw(),
+                                            out.mutable_raw(), cuda_device(context).stream()),
                "SigmoidCrossEntropy");
   context.set_output(0, std::move(out));
 }

@@ -22,7 +22,8 @@ struct SoftmaxGrad {
 }  // namespace
 }  // namespace device
 
-cudaError_t launch_softmax_grad(SoftmaxRows rows, bool logarithm, const void* dy, const void* y, void* dx, cudaStream_t stream) {
+cudaError_t launch_softmax_grad(SoftmaxRows rows, bool logarithm, const void* dy, const void* y, void* dx,
+                                cudaStream_t stream) {
   return device::dispatch(device::Elements<float, double>{}, rows.dtype, [&]<class T>() {
     const device::RowPointers<T> p{static_cast<const T*>(dy), static_cast<const T*>(y), static_cast<T*>(dx), nullptr};
     return logarithm ? device::launch_rows(device::SoftmaxGrad<T, true>{}, p, rows, stream)

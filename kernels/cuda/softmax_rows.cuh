@@ -25,10 +25,10 @@ __device__ inline double logarithm(double x) { return log(x); }
 
 template <class T>
 struct Stats {
-  T maximum;     // NaN is passed over, since the exponential brings it back
-  T value;       // the sum of the exponentials, or of the terms
-  T log_value;   // of the exponentials
-  T inverse;     // of their sum: a division for each element would take as long as the memory does
+  T maximum;    // NaN is passed over, since the exponential brings it back
+  T value;      // the sum of the exponentials, or of the terms
+  T log_value;  // of the exponentials
+  T inverse;    // of their sum: a division for each element would take as long as the memory does
 };
 
 // The threads of one row: a part of a warp, or all of the block.
@@ -68,7 +68,8 @@ struct RowPointers {
 // Each row in the registers of its threads, kVectors loads of each.
 template <class P, int kVector, int kVectors>
 __global__ void __launch_bounds__(kVectors == 4 ? 1024 : 256)
-    rows_in_registers(P program, RowPointers<typename P::T> p, std::int64_t count, std::int64_t width, int across, bool vectors) {
+    rows_in_registers(P program, RowPointers<typename P::T> p, std::int64_t count, std::int64_t width, int across,
+                      bool vectors) {
   using T = typename P::T;
   constexpr int kHeld = kVector * kVectors;
   constexpr int kRows = kVectors == 1 ? 4 : 1;  // short rows come four at a time, so that enough bytes are on their way
@@ -92,7 +93,9 @@ __global__ void __launch_bounds__(kVectors == 4 ? 1024 : 256)
         const std::int64_t column = (static_cast<std::int64_t>(i) * across + lane) * kVector;
         if (row < count && column < width) {
           load<kVector>(p.first + row * width + column, vectors, *reinterpret_cast<T(*)[kVector]>(&a[r][i * kVector]));
-          if constexpr (P::kSecond) load<kVector>(p.second + row * width + column, vectors, *reinterpret_cast<T(*)[kVector]>(&b[r][i * kVector]));
+          if constexpr (P::kSecond)
+            load<kVector>(p.second + row * width + column, vectors,
+                          *reinterpret_cast<T(*)[kVector]>(&b[r][i * kVector]));
         }
       }
     }
@@ -195,7 +198,8 @@ __global__ void __launch_bounds__(1024)
       if constexpr (P::kSecond) load<kVector>(second + column, vectors, b);
 #pragma unroll
       for (int v = 0; v < kVector; ++v) {
-        out[v] = program.emit(special, stats, column + v, a[v], b[v], P::kExponential ? exponential(a[v] - stats.maximum) : T{0});
+        out[v] = program.emit(special, stats, column + v, a[v], b[v],
+                              P::kExponential ? exponential(a[v] - stats.maximum) : T{0});
         if constexpr (P::kLoss) loss += program.loss(special, stats, column + v, a[v], b[v]);
       }
       store<kVector>(p.out + row * width + column, vectors, out);
@@ -208,15 +212,19 @@ __global__ void __launch_bounds__(1024)
 }
 
 template <class P, int kVector>
-cudaError_t launch_rows(const P& program, const RowPointers<typename P::T>& p, const SoftmaxRows& rows, const SoftmaxGrid& grid, cudaStream_t stream) {
+cudaError_t launch_rows(const P& program, const RowPointers<typename P::T>& p, const SoftmaxRows& rows,
+                        const SoftmaxGrid& grid, cudaStream_t stream) {
   using T = typename P::T;
   const bool vectors = aligned(p.first, p.second, static_cast<const T*>(p.out));
   if (grid.vectors == 0)
-    return launch(rows_read_twice<P, kVector>, blocks_for(rows.count, 1), grid.across, stream, program, p, rows.count, rows.width, vectors);
+    return launch(rows_read_twice<P, kVector>, blocks_for(rows.count, 1), grid.across, stream, program, p, rows.count,
+                  rows.width, vectors);
   const int threads = grid.across == 1024 ? 1024 : 256;
   const auto start = [&](auto kernel, int rows_at_once) {
-    const std::int64_t per_block = static_cast<std::int64_t>(threads / grid.across) * (rows.count >= 65536 ? rows_at_once : 1);
-    return launch(kernel, blocks_for(rows.count, per_block), threads, stream, program, p, rows.count, rows.width, grid.across, vectors);
+    const std::int64_t per_block =
+        static_cast<std::int64_t>(threads / grid.across) * (rows.count >= 65536 ? rows_at_once : 1);
+    return launch(kernel, blocks_for(rows.count, per_block), threads, stream, program, p, rows.count, rows.width,
+                  grid.across, vectors);
   };
   if (grid.vectors == 1) return start(rows_in_registers<P, kVector, 1>, 4);
   if (grid.vectors == 4) return start(rows_in_registers<P, kVector, 4>, 1);
@@ -224,7 +232,8 @@ cudaError_t launch_rows(const P& program, const RowPointers<typename P::T>& p, c
 }
 
 template <class P>
-cudaError_t launch_rows(const P& program, const RowPointers<typename P::T>& p, const SoftmaxRows& rows, cudaStream_t stream) {
+cudaError_t launch_rows(const P& program, const RowPointers<typename P::T>& p, const SoftmaxRows& rows,
+                        cudaStream_t stream) {
   const SoftmaxGrid grid = softmax_grid(rows.dtype, rows.width);
   if constexpr (std::is_same_v<typename P::T, float>)
     if (grid.vector == 4) return launch_rows<P, 4>(program, p, rows, grid, stream);

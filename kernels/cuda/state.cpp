@@ -13,14 +13,15 @@ void assign_sum(KernelContext& context) {
   const Variable& variable = context.variable(0);
   const Tensor& value = context.input(1);
   if (value.dtype() != variable.dtype())
-    invalid_argument("variable '{}' is of {}; an update of {} does not fit", variable.name(), name(variable.dtype()), name(value.dtype()));
+    invalid_argument("variable '{}' is of {}; an update of {} does not fit", variable.name(), name(variable.dtype()),
+                     name(value.dtype()));
   if (value.shape() != variable.value().shape())
-    invalid_argument("variable '{}' is {}; an update of {} does not fit", variable.name(), variable.value().shape().to_string(),
-                     value.shape().to_string());
+    invalid_argument("variable '{}' is {}; an update of {} does not fit", variable.name(),
+                     variable.value().shape().to_string(), value.shape().to_string());
   Tensor& stored = writable(context, 0);
   if (stored.num_elements() > 0)
-    check_cuda(launch_assign_sum(stored.dtype(), kSubtract, stored.mutable_raw(), value.raw(), stored.num_elements(), cuda_device(context).fault(),
-                                 cuda_device(context).stream()),
+    check_cuda(launch_assign_sum(stored.dtype(), kSubtract, stored.mutable_raw(), value.raw(), stored.num_elements(),
+                                 cuda_device(context).fault(), cuda_device(context).stream()),
                kSubtract ? "AssignSubVariable" : "AssignAddVariable");
   context.set_output(0, stored);
 }
@@ -31,12 +32,14 @@ void register_cuda_state_kernels(KernelRegistry& registry) {
   add_cuda(registry, "Identity", {}, forward);
   add_cuda(registry, "StopGradient", {}, forward);
   add_cuda(registry, "NoOp", {}, [](KernelContext&) {});
-  add_cuda(registry, "ReadVariable", {}, [](KernelContext& context) { context.set_output(0, context.variable(0).value()); });
+  add_cuda(registry, "ReadVariable", {},
+           [](KernelContext& context) { context.set_output(0, context.variable(0).value()); });
   add_cuda(registry, "AssignVariable", {}, [](KernelContext& context) {
     context.variable(0).assign(context.input(1));
     context.set_output(0, context.input(1));
   });
-  const auto real = {DType::f32, DType::f64, DType::f16, DType::bf16, DType::i8, DType::u8, DType::i16, DType::i32, DType::i64};
+  const auto real = {DType::f32, DType::f64, DType::f16, DType::bf16, DType::i8,
+                     DType::u8,  DType::i16, DType::i32, DType::i64};
   add_cuda(registry, "AssignAddVariable", real, assign_sum<false>);
   add_cuda(registry, "AssignSubVariable", real, assign_sum<true>);
   for (const char* op : {"Identity", "StopGradient"}) registry.set_reuse(op, "GPU", Reuse::view);

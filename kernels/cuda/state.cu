@@ -20,11 +20,13 @@ __device__ T sum(T a, T b, bool subtract) {
 }
 
 template <class T>
-__global__ void __launch_bounds__(kThreads) assign_sum(bool subtract, T* at, const T* change, std::int64_t count, const CudaFault* fault, bool vectors) {
+__global__ void __launch_bounds__(kThreads)
+    assign_sum(bool subtract, T* at, const T* change, std::int64_t count, const CudaFault* fault, bool vectors) {
   if (failed(fault)) return;
   constexpr int kVector = kVectorOf<T>;
   const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * kThreads * kVector;
-  for (std::int64_t i = (static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x) * kVector; i < count; i += step) {
+  for (std::int64_t i = (static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x) * kVector; i < count;
+       i += step) {
     if (i + kVector <= count) {
       T a[kVector], b[kVector];
       load<kVector>(at + i, vectors, a);
@@ -41,13 +43,14 @@ __global__ void __launch_bounds__(kThreads) assign_sum(bool subtract, T* at, con
 }  // namespace
 }  // namespace device
 
-cudaError_t launch_assign_sum(DType dtype, bool subtract, void* at, const void* change, std::int64_t count, const CudaFault* fault,
-                              cudaStream_t stream) {
+cudaError_t launch_assign_sum(DType dtype, bool subtract, void* at, const void* change, std::int64_t count,
+                              const CudaFault* fault, cudaStream_t stream) {
   return device::dispatch(device::RealElements{}, dtype, [&]<class T>() {
     auto* to = static_cast<T*>(at);
     const auto* from = static_cast<const T*>(change);
-    return device::launch(device::assign_sum<T>, device::blocks_for(count, device::kThreads * device::kVectorOf<T>), device::kThreads, stream, subtract,
-                          to, from, count, fault, device::aligned(static_cast<const T*>(to), from));
+    return device::launch(device::assign_sum<T>, device::blocks_for(count, device::kThreads * device::kVectorOf<T>),
+                          device::kThreads, stream, subtract, to, from, count, fault,
+                          device::aligned(static_cast<const T*>(to), from));
   });
 }
 

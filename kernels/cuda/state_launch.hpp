@@ -10,8 +10,9 @@
 
 namespace troupe {
 
-// at[i] += change[i], or -=; nothing after a fault. Floating types, and integers of 8 to 64 bits, which wrap. `count` at least 1.
-cudaError_t launch_assign_sum(DType dtype, bool subtract, void* at, const void* change, std::int64_t count, const CudaFault* fault,
-                              cudaStream_t stream);
+// at[i] += change[i], or -=; nothing after a fault. Floating types, and integers of 8 to 64 bits, which wrap. `count`
+// at least 1.
+cudaError_t launch_assign_sum(DType dtype, bool subtract, void* at, const void* change, std::int64_t count,
+                              const CudaFault* fault, cudaStream_t stream);
 
 }  // namespace troupe

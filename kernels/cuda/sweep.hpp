@@ -1,4 +1,5 @@
-// Many tensors in one launch: a table of them as a kernel's argument, and which of them a block works on. For host and device code.
+// Many tensors in one launch: a table of them as a kernel's argument, and which of them a block works on. For host and
+// device code.
 #pragma once
 
 #include <array>

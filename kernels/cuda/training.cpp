@@ -1,8 +1,9 @@
-// LearningRate, SlotsTouching, Apply<Rule>, Apply<Rule>Many and SparseApply<Rule>. Inputs: the variable, its slots, lr, (Adam: t,) and then the
-// gradient or indices and values. Many: lists of variables, slots and gradients.
+// LearningRate, SlotsTouching, Apply<Rule>, Apply<Rule>Many and SparseApply<Rule>. Inputs: the variable, its slots, lr,
+// (Adam: t,) and then the gradient or indices and values. Many: lists of variables, slots and gradients.
 //
-// The learning rate and t stay on the GPU: a t that is none fails the step later (devices/cuda/cuda_faults.hpp), and no update of a step is made
-// once something was found wrong with its data. Sparse updates and SlotsTouching look at their row numbers on the host, and wait for them.
+// The learning rate and t stay on the GPU: a t that is none fails the step later (devices/cuda/cuda_faults.hpp), and no
+// update of a step is made once something was found wrong with its data. Sparse updates and SlotsTouching look at their
+// row numbers on the host, and wait for them.
 #include <algorithm>
 #include <optional>
 #include <vector>
@@ -21,7 +22,9 @@ namespace {
 
 using RuleFactory = CudaUpdateRule (*)(const Attributes&);
 
-Error not_counted(const CudaFault& fault) { return {Code::invalid_argument, fmt::format("Adam counts updates from 1, but t is {}", fault.value)}; }
+Error not_counted(const CudaFault& fault) {
+  return {Code::invalid_argument, fmt::format("Adam counts updates from 1, but t is {}", fault.value)};
+}
 
 // Only Adam looks at data.
 CudaFaultSite fault_of(KernelContext& context, const CudaUpdateRule& rule) {
@@ -30,14 +33,16 @@ CudaFaultSite fault_of(KernelContext& context, const CudaUpdateRule& rule) {
   return {.fault = const_cast<CudaFault*>(device.fault())};
 }
 
-constexpr fmt::format_string<std::string_view, std::string> kBadCount = "the number of updates must be one i64, 0 or more, but is {}{}";
+constexpr fmt::format_string<std::string_view, std::string> kBadCount =
+    "the number of updates must be one i64, 0 or more, but is {}{}";
 Error no_count(const CudaFault& fault) {
   return {Code::invalid_argument, fmt::format(kBadCount, name(DType::i64), Tensor::scalar(fault.value).to_string())};
 }
 
 // What comes before the gradients: handles of variables and slots, `stride` inputs apart, lr and t.
 struct Inputs {
-  Inputs(KernelContext& context, const CudaUpdateRule& rule, int count) : context(context), roles(rule.slots() + 1), stride(count), lr(context.input(roles * count)) {
+  Inputs(KernelContext& context, const CudaUpdateRule& rule, int count)
+      : context(context), roles(rule.slots() + 1), stride(count), lr(context.input(roles * count)) {
     next = roles * count + 1;
     if (rule.kind != CudaOptimizer::adam) return;
     const Tensor& given = context.input(next++);
@@ -49,15 +54,18 @@ struct Inputs {
   void check_state(int variable) const {
     const Tensor& var = value(variable, 0);
     if (var.dtype() != DType::f32 && var.dtype() != DType::f64)
-      invalid_argument("a variable of dtype {} cannot be updated by gradients: it must be f32 or f64", name(var.dtype()));
+      invalid_argument("a variable of dtype {} cannot be updated by gradients: it must be f32 or f64",
+                       name(var.dtype()));
     for (int role = 1; role < roles; ++role) check_tensor("the slot", value(variable, role), var.dtype(), var.shape());
     if (lr.dtype() != var.dtype() || lr.num_elements() != 1)
-      invalid_argument("the learning rate must be one {}, but is {}{}", name(var.dtype()), name(lr.dtype()), lr.shape().to_string());
+      invalid_argument("the learning rate must be one {}, but is {}{}", name(var.dtype()), name(lr.dtype()),
+                       lr.shape().to_string());
   }
   // The values of a variable and its slots, to be changed.
   template <class Pointers>
   void take_writable(int variable, Pointers& pointers) const {
-    for (int role = 0; role < roles; ++role) pointers[static_cast<std::size_t>(role)] = writable(context, variable + role * stride).mutable_raw();
+    for (int role = 0; role < roles; ++role)
+      pointers[static_cast<std::size_t>(role)] = writable(context, variable + role * stride).mutable_raw();
   }
 
   KernelContext& context;
@@ -81,7 +89,8 @@ void run_dense(KernelContext& context, const CudaUpdateRule& rule, int count) {
   UpdateTable table;
   const CudaFaultSite fault = fault_of(context, rule);
   const auto launch = [&] {
-    check_cuda(launch_updates(dtype, rule, table, in.lr.raw(), in.t, fault, cuda_device(context).stream()), "the update of variables");
+    check_cuda(launch_updates(dtype, rule, table, in.lr.raw(), in.t, fault, cuda_device(context).stream()),
+               "the update of variables");
   };
   for (int v = 0; v < count; ++v) {
     const Tensor& grad = context.input(in.next + v);
@@ -104,7 +113,8 @@ void run_sparse(KernelContext& context, const CudaUpdateRule& rule) {
   const Shape shape = in.value(0, 0).shape();
   if (shape.rank() < 1) invalid_argument("a sparse update needs a variable with rows, not a scalar");
   if (indices.dtype() != DType::i64 || indices.shape().rank() != 1)
-    invalid_argument("the indices must be an i64 vector, but are {}{}", name(indices.dtype()), indices.shape().to_string());
+    invalid_argument("the indices must be an i64 vector, but are {}{}", name(indices.dtype()),
+                     indices.shape().to_string());
   Shape wanted = shape;
   wanted.set_dim(0, indices.shape()[0]);
   check_tensor("the gradient values", values, in.lr.dtype(), wanted);
@@ -126,7 +136,8 @@ void run_sparse(KernelContext& context, const CudaUpdateRule& rule) {
   update.order = packed + groups.begins.size();
   update.rows = update.order + groups.order.size();
   const CudaFaultSite fault = fault_of(context, rule);
-  check_cuda(launch_sparse_update(in.lr.dtype(), rule, update, in.lr.raw(), in.t, fault, cuda_device(context).stream()), "the update of rows");
+  check_cuda(launch_sparse_update(in.lr.dtype(), rule, update, in.lr.raw(), in.t, fault, cuda_device(context).stream()),
+             "the update of rows");
 }
 
 KernelFactory dense(RuleFactory make_rule) {
@@ -139,7 +150,9 @@ KernelFactory dense_many(RuleFactory make_rule) {
   return [make_rule](const KernelInit& init) -> Kernel {
     const std::int64_t count = init.attributes.integer("N");
     if (count < 0 || count > std::ssize(init.input_types)) invalid_argument("N is {}", count);
-    return [rule = make_rule(init.attributes), count = static_cast<int>(count)](KernelContext& context) { run_dense(context, rule, count); };
+    return [rule = make_rule(init.attributes), count = static_cast<int>(count)](KernelContext& context) {
+      run_dense(context, rule, count);
+    };
   };
 }
 
@@ -155,10 +168,14 @@ CudaUpdateRule momentum(const Attributes& a) {
 }
 CudaUpdateRule adagrad(const Attributes& a) { return {.kind = CudaOptimizer::adagrad, .epsilon = a.real("epsilon")}; }
 CudaUpdateRule rms_prop(const Attributes& a) {
-  return {.kind = CudaOptimizer::rms_prop, .momentum = a.real("momentum"), .rho = a.real("rho"), .epsilon = a.real("epsilon")};
+  return {.kind = CudaOptimizer::rms_prop,
+          .momentum = a.real("momentum"),
+          .rho = a.real("rho"),
+          .epsilon = a.real("epsilon")};
 }
 CudaUpdateRule adam(const Attributes& a) {
-  return {.kind = CudaOptimizer::adam, .beta1 = a.real("beta1"), .beta2 = a.real("beta2"), .epsilon = a.real("epsilon")};
+  return {
+      .kind = CudaOptimizer::adam, .beta1 = a.real("beta1"), .beta2 = a.real("beta2"), .epsilon = a.real("epsilon")};
 }
 
 Kernel make_slots_touching(const KernelInit& init) {
@@ -170,14 +187,24 @@ Kernel make_slots_touching(const KernelInit& init) {
     const std::vector<std::int64_t> slots = slots_touching(rows);
     Tensor out(dtype, Shape{std::ssize(slots)});
     const auto fill = [&]<class T>(T) {
-      std::ranges::transform(slots, out.mutable_data<T>(), [](std::int64_t n) { return static_cast<T>(static_cast<float>(n)); });
+      std::ranges::transform(slots, out.mutable_data<T>(),
+                             [](std::int64_t n) { return static_cast<T>(static_cast<float>(n)); });
     };
     switch (dtype) {
-      case DType::f32: fill(float{}); break;
-      case DType::f64: fill(double{}); break;
-      case DType::f16: fill(Half{}); break;
-      case DType::bf16: fill(BFloat16{}); break;
-      default: fail(Code::unimplemented, "there is no code for dtype {}", name(dtype));
+      case DType::f32:
+        fill(float{});
+        break;
+      case DType::f64:
+        fill(double{});
+        break;
+      case DType::f16:
+        fill(Half{});
+        break;
+      case DType::bf16:
+        fill(BFloat16{});
+        break;
+      default:
+        fail(Code::unimplemented, "there is no code for dtype {}", name(dtype));
     }
     context.set_output(0, context.device().upload(out));
   };
@@ -194,7 +221,8 @@ Kernel make_learning_rate(const KernelInit& init) {
       check(context.input(0));
       Tensor rate = context.allocate(dtype, Shape{});
       check_cuda(launch_learning_rate(dtype, schedule, reinterpret_cast<const std::int64_t*>(context.input(0).raw()),
-                                      cuda_device(context).fault_site(no_count), rate.mutable_raw(), cuda_device(context).stream()),
+                                      cuda_device(context).fault_site(no_count), rate.mutable_raw(),
+                                      cuda_device(context).stream()),
                  "LearningRate");
       context.set_output(0, std::move(rate));
     };

@@ -1,5 +1,5 @@
-// Compiled without fused multiply-adds, which costs nothing: memory is what updates wait for. Their bits are the CPU's but for Adam's rate,
-// which has two powers in it.
+// Compiled without fused multiply-adds, which costs nothing: memory is what updates wait for. Their bits are the CPU's
+// but for Adam's rate, which has two powers in it.
 #include "kernels/cuda/element_types.cuh"
 #include "kernels/cuda/fault.cuh"
 #include "kernels/cuda/launch.cuh"
@@ -109,8 +109,8 @@ __device__ T rate_of_block(const Rule& rule, const T* lr, const std::int64_t* t)
 }
 
 template <class T, class Rule>
-__global__ void __launch_bounds__(kSweepThreads)
-    update_all(Rule rule, const __grid_constant__ UpdateTable table, const T* lr, const std::int64_t* t, CudaFaultSite fault) {
+__global__ void __launch_bounds__(kSweepThreads) update_all(Rule rule, const __grid_constant__ UpdateTable table,
+                                                            const T* lr, const std::int64_t* t, CudaFaultSite fault) {
   constexpr int kVector = kVectorOf<T>;
   if (!goes_on(rule, t, fault)) return;
   const T rate = rate_of_block(rule, lr, t);
@@ -121,7 +121,8 @@ __global__ void __launch_bounds__(kSweepThreads)
   const T* const grad = static_cast<const T*>(entry.pointers[3]);
   const auto address = [](const void* p) { return reinterpret_cast<std::uintptr_t>(p); };
   const bool vectors = (address(var) | address(slot1) | address(slot2) | address(grad)) % 16 == 0;
-  const std::int64_t begin = (blockIdx.x - entry.first_block) * kSweepElements, end = min(begin + kSweepElements, entry.count);
+  const std::int64_t begin = (blockIdx.x - entry.first_block) * kSweepElements,
+                     end = min(begin + kSweepElements, entry.count);
 #pragma unroll 2
   for (std::int64_t i = begin + threadIdx.x * kVector; i < end; i += kSweepThreads * kVector) {
     if (i + kVector <= end) {
@@ -147,7 +148,8 @@ __global__ void __launch_bounds__(kSweepThreads)
 }
 
 template <class T, class Rule>
-__global__ void __launch_bounds__(kSweepThreads) update_rows(Rule rule, SparseUpdate u, const T* lr, const std::int64_t* t, CudaFaultSite fault) {
+__global__ void __launch_bounds__(kSweepThreads)
+    update_rows(Rule rule, SparseUpdate u, const T* lr, const std::int64_t* t, CudaFaultSite fault) {
   if (!goes_on(rule, t, fault)) return;
   const T rate = rate_of_block(rule, lr, t);
   const auto* values = static_cast<const T*>(u.values);
@@ -170,11 +172,16 @@ template <class Fn>
 cudaError_t for_rule(DType dtype, const CudaUpdateRule& rule, Fn fn) {
   return dispatch(Elements<float, double>{}, dtype, [&]<class T>() {
     switch (rule.kind) {
-      case CudaOptimizer::sgd: return fn.template operator()<T, Sgd<T>>();
-      case CudaOptimizer::momentum: return fn.template operator()<T, Momentum<T>>();
-      case CudaOptimizer::adagrad: return fn.template operator()<T, Adagrad<T>>();
-      case CudaOptimizer::rms_prop: return fn.template operator()<T, RmsProp<T>>();
-      case CudaOptimizer::adam: return fn.template operator()<T, Adam<T>>();
+      case CudaOptimizer::sgd:
+        return fn.template operator()<T, Sgd<T>>();
+      case CudaOptimizer::momentum:
+        return fn.template operator()<T, Momentum<T>>();
+      case CudaOptimizer::adagrad:
+        return fn.template operator()<T, Adagrad<T>>();
+      case CudaOptimizer::rms_prop:
+        return fn.template operator()<T, RmsProp<T>>();
+      case CudaOptimizer::adam:
+        return fn.template operator()<T, Adam<T>>();
     }
     return cudaErrorInvalidValue;
   });
@@ -183,20 +190,20 @@ cudaError_t for_rule(DType dtype, const CudaUpdateRule& rule, Fn fn) {
 }  // namespace
 }  // namespace device
 
-cudaError_t launch_updates(DType dtype, const CudaUpdateRule& rule, const UpdateTable& table, const void* lr, const std::int64_t* t,
-                           CudaFaultSite fault, cudaStream_t stream) {
+cudaError_t launch_updates(DType dtype, const CudaUpdateRule& rule, const UpdateTable& table, const void* lr,
+                           const std::int64_t* t, CudaFaultSite fault, cudaStream_t stream) {
   if (table.blocks == 0) return cudaSuccess;
   return device::for_rule(dtype, rule, [&]<class T, class Rule>() {
-    return device::launch(device::update_all<T, Rule>, static_cast<unsigned>(table.blocks), kSweepThreads, stream, Rule(rule), table,
-                          static_cast<const T*>(lr), t, fault);
+    return device::launch(device::update_all<T, Rule>, static_cast<unsigned>(table.blocks), kSweepThreads, stream,
+                          Rule(rule), table, static_cast<const T*>(lr), t, fault);
   });
 }
 
-cudaError_t launch_sparse_update(DType dtype, const CudaUpdateRule& rule, const SparseUpdate& update, const void* lr, const std::int64_t* t,
-                                 CudaFaultSite fault, cudaStream_t stream) {
+cudaError_t launch_sparse_update(DType dtype, const CudaUpdateRule& rule, const SparseUpdate& update, const void* lr,
+                                 const std::int64_t* t, CudaFaultSite fault, cudaStream_t stream) {
   return device::for_rule(dtype, rule, [&]<class T, class Rule>() {
-    return device::launch(device::update_rows<T, Rule>, device::blocks_for(update.groups * update.width, kSweepThreads), kSweepThreads, stream,
-                          Rule(rule), update, static_cast<const T*>(lr), t, fault);
+    return device::launch(device::update_rows<T, Rule>, device::blocks_for(update.groups * update.width, kSweepThreads),
+                          kSweepThreads, stream, Rule(rule), update, static_cast<const T*>(lr), t, fault);
   });
 }
 

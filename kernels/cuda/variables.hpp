@@ -10,7 +10,8 @@ namespace troupe {
 inline Tensor& writable(KernelContext& context, int index) {
   const cudaStream_t stream = cuda_device(context).stream();
   return context.variable(index).writable(context.allocator(), [stream](void* to, const void* from, std::size_t bytes) {
-    if (bytes > 0) check_cuda(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream), "the copy of a variable");
+    if (bytes > 0)
+      check_cuda(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream), "the copy of a variable");
   });
 }
 

@@ -25,8 +25,8 @@ void convert(const std::uint8_t* from, std::int64_t count, float* to) {
 }  // namespace
 
 void gather(const Dataset& dataset, std::span<const std::int64_t> indices, Batch& batch) {
-  const auto outside = std::find_if(indices.begin(), indices.end(),
-                                    [&](std::int64_t i) { return i < 0 || i >= dataset.size(); });
+  const auto outside =
+      std::find_if(indices.begin(), indices.end(), [&](std::int64_t i) { return i < 0 || i >= dataset.size(); });
   if (outside != indices.end()) {
     fail(Code::out_of_range, "example {} is asked for, but the dataset has {}", *outside, dataset.size());
   }
@@ -46,16 +46,14 @@ void gather(const Dataset& dataset, std::span<const std::int64_t> indices, Batch
 
 void gather_range(const Dataset& dataset, std::int64_t begin, std::int64_t end, Batch& batch) {
   if (begin < 0 || end < begin || end > dataset.size()) {
-    fail(Code::out_of_range, "examples [{}, {}) are asked for, but the dataset has {}", begin, end,
-         dataset.size());
+    fail(Code::out_of_range, "examples [{}, {}) are asked for, but the dataset has {}", begin, end, dataset.size());
   }
   prepare(dataset, end - begin, batch);
   if (begin == end) return;
   const std::int64_t pixels = dataset.images.num_elements() / dataset.size();
   convert(dataset.images.data<std::uint8_t>() + begin * pixels, (end - begin) * pixels,
           batch.images.mutable_data<float>());
-  std::copy_n(dataset.labels.data<std::int32_t>() + begin, end - begin,
-              batch.labels.mutable_data<std::int32_t>());
+  std::copy_n(dataset.labels.data<std::int32_t>() + begin, end - begin, batch.labels.mutable_data<std::int32_t>());
 }
 
 }  // namespace troupe

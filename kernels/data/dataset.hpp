@@ -21,8 +21,8 @@ struct DataSplits {
 };
 
 struct Batch {
-  Tensor images;  // f32 [b, height, width, channels], pixel / 255: in [0, 1]
-  Tensor labels;  // i32 [b]
+  Tensor images;                // f32 [b, height, width, channels], pixel / 255: in [0, 1]
+  Tensor labels;                // i32 [b]
   Allocator* memory = nullptr;  // where they are put, on the host; null: anywhere
 };
 

@@ -113,10 +113,9 @@ class Canvas {
 
   // Takes the ink away inside a disc.
   void erase(Point centre, float radius) {
-    for_box({centre.x - radius, centre.y - radius}, {centre.x + radius, centre.y + radius},
-            [&](Point p, float& pixel) {
-              if (dot(p - centre, p - centre) < radius * radius) pixel = 0;
-            });
+    for_box({centre.x - radius, centre.y - radius}, {centre.x + radius, centre.y + radius}, [&](Point p, float& pixel) {
+      if (dot(p - centre, p - centre) < radius * radius) pixel = 0;
+    });
   }
 
   void add_noise(Random& random, float amount) {
@@ -124,9 +123,8 @@ class Canvas {
   }
 
   void store(std::uint8_t* to) const {
-    std::transform(ink_.begin(), ink_.end(), to, [](float ink) {
-      return static_cast<std::uint8_t>(255 * std::clamp(ink, 0.0f, 1.0f) + 0.5f);
-    });
+    std::transform(ink_.begin(), ink_.end(), to,
+                   [](float ink) { return static_cast<std::uint8_t>(255 * std::clamp(ink, 0.0f, 1.0f) + 0.5f); });
   }
 
  private:
@@ -138,8 +136,7 @@ class Canvas {
               y1 = std::clamp(static_cast<int>(high.y) + 1, 0, kSide);
     for (int y = y0; y < y1; ++y) {
       for (int x = x0; x < x1; ++x) {
-        visit(Point{static_cast<float>(x), static_cast<float>(y)},
-              ink_[static_cast<std::size_t>(y * kSide + x)]);
+        visit(Point{static_cast<float>(x), static_cast<float>(y)}, ink_[static_cast<std::size_t>(y * kSide + x)]);
       }
     }
   }
@@ -188,8 +185,7 @@ void draw_digit(int digit, Random& random, std::uint8_t* to) {
   const float width = random.uniform(1.3f, 3.4f);
   const float ink = random.uniform(0.65f, 1.0f);
   for (const Stroke& stroke : style) draw_stroke(canvas, stroke, distort, width, ink);
-  if (random.chance(0.15f))
-    canvas.erase({random.uniform(6, 22), random.uniform(6, 22)}, random.uniform(1.0f, 2.2f));
+  if (random.chance(0.15f)) canvas.erase({random.uniform(6, 22), random.uniform(6, 22)}, random.uniform(1.0f, 2.2f));
   if (random.chance(0.3f)) draw_clutter(canvas, random);
   canvas.add_noise(random, random.uniform(0.0f, 0.12f));
   canvas.store(to);
@@ -211,8 +207,7 @@ Dataset draw_split(std::int64_t size, std::uint64_t seed, std::uint64_t split) {
 
 DataSplits draw_digits(const DigitOptions& options) {
   if (options.train < 0 || options.test < 0) {
-    invalid_argument("draw_digits: sizes must not be negative: {} train, {} test", options.train,
-                     options.test);
+    invalid_argument("draw_digits: sizes must not be negative: {} train, {} test", options.train, options.test);
   }
   return {draw_split(options.train, options.seed, 0), draw_split(options.test, options.seed, 1)};
 }

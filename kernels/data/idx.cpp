@@ -34,8 +34,8 @@ std::vector<std::uint8_t> read_file(const fs::path& file, std::size_t max_bytes)
   if (!in) fail(Code::not_found, "{}: cannot be opened: {}", file.string(), std::strerror(errno));
   const std::streamoff size = in.tellg();
   if (size < 0 || static_cast<std::uint64_t>(size) > max_bytes) {
-    fail(Code::resource_exhausted, "{}: the file has {} bytes, more than the limit of {}", file.string(),
-         size, max_bytes);
+    fail(Code::resource_exhausted, "{}: the file has {} bytes, more than the limit of {}", file.string(), size,
+         max_bytes);
   }
   std::vector<std::uint8_t> bytes(static_cast<std::size_t>(size));
   in.seekg(0);
@@ -49,8 +49,7 @@ class Inflater {
  public:
   explicit Inflater(Bytes input) : input_(input) {
     constexpr int kGzipOnly = 16 + MAX_WBITS;
-    if (inflateInit2(&stream_, kGzipOnly) != Z_OK)
-      fail(Code::resource_exhausted, "zlib: no memory to decompress");
+    if (inflateInit2(&stream_, kGzipOnly) != Z_OK) fail(Code::resource_exhausted, "zlib: no memory to decompress");
   }
   Inflater(const Inflater&) = delete;
   Inflater& operator=(const Inflater&) = delete;
@@ -73,8 +72,7 @@ class Inflater {
       ended_ = status == Z_STREAM_END;
       if (status == Z_BUF_ERROR) break;  // no progress is possible: the input has ended
       if (status != Z_OK && !ended_) {
-        fail(Code::data_loss, "byte {} of the compressed file: {}", used_,
-             stream_.msg ? stream_.msg : zError(status));
+        fail(Code::data_loss, "byte {} of the compressed file: {}", used_, stream_.msg ? stream_.msg : zError(status));
       }
     }
     return done;
@@ -111,8 +109,7 @@ class Source {
     const std::size_t got = read_some(to);
     offset_ += got;
     if (got < to.size()) {
-      damaged(offset_,
-              fmt::format("the file ends, but {} more bytes of {} were expected", to.size() - got, what));
+      damaged(offset_, fmt::format("the file ends, but {} more bytes of {} were expected", to.size() - got, what));
     }
   }
 
@@ -134,8 +131,8 @@ class Source {
   }
 
   [[noreturn]] void damaged(std::size_t offset, std::string_view why) const {
-    fail(Code::data_loss, "{}: byte {}{}: {}", file_.string(), offset,
-         inflater_ ? " of the decompressed data" : "", why);
+    fail(Code::data_loss, "{}: byte {}{}: {}", file_.string(), offset, inflater_ ? " of the decompressed data" : "",
+         why);
   }
 
  private:
@@ -163,11 +160,10 @@ Shape read_header(Source& source) {
   const std::uint32_t type = magic >> 8;
   const std::uint32_t rank = magic & 0xff;
   if (type != 0x08 || rank < 1 || rank > static_cast<std::uint32_t>(kMaxRank)) {
-    source.damaged(
-        0,
-        fmt::format("the magic number is {:08x}, expected 000008NN (an IDX file of unsigned bytes) with NN "
-                    "from 01 to {:02x} dimensions",
-                    magic, kMaxRank));
+    source.damaged(0,
+                   fmt::format("the magic number is {:08x}, expected 000008NN (an IDX file of unsigned bytes) with NN "
+                               "from 01 to {:02x} dimensions",
+                               magic, kMaxRank));
   }
   Shape shape = Shape::unknown(static_cast<int>(rank));
   for (int i = 0; i < shape.rank(); ++i) shape.set_dim(i, source.read_word(fmt::format("dimension {}", i)));
@@ -198,15 +194,13 @@ Dataset load_pair(const fs::path& directory, const std::string& prefix) {
   const Tensor labels = read_idx(label_file);
   if (labels.shape().rank() != 1 || labels.shape()[0] != images.shape()[0]) {
     fail(Code::data_loss, "{}: byte 4: the dimensions are {}, expected [{}] as there are {} images in {}",
-         label_file.string(), labels.shape().to_string(), images.shape()[0], images.shape()[0],
-         image_file.string());
+         label_file.string(), labels.shape().to_string(), images.shape()[0], images.shape()[0], image_file.string());
   }
   Dataset dataset{images.reshaped(images.shape().with_appended(1)), Tensor(DType::i32, labels.shape())};
   const auto values = labels.values<std::uint8_t>();
   for (std::size_t i = 0; i < values.size(); ++i) {
     if (values[i] > 9) {
-      fail(Code::data_loss, "{}: byte {}: label {} is {}, expected 0 to 9", label_file.string(), i + 8, i,
-           values[i]);
+      fail(Code::data_loss, "{}: byte {}: label {} is {}, expected 0 to 9", label_file.string(), i + 8, i, values[i]);
     }
     dataset.labels.mutable_data<std::int32_t>()[i] = values[i];
   }
@@ -228,9 +222,8 @@ Tensor read_idx(const fs::path& file, std::size_t max_bytes) {
     source.damaged(4, e.message());
   }
   if (size > max_bytes) {
-    fail(Code::resource_exhausted,
-         "{}: byte 4: the dimensions {} announce {} bytes, more than the limit of {}", file.string(),
-         shape.to_string(), size, max_bytes);
+    fail(Code::resource_exhausted, "{}: byte 4: the dimensions {} announce {} bytes, more than the limit of {}",
+         file.string(), shape.to_string(), size, max_bytes);
   }
   if (size > source.available()) {
     source.damaged(4, fmt::format("the dimensions {} announce {} bytes, but the file has room for {}",

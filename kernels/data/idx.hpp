@@ -14,8 +14,7 @@
 
 namespace troupe {
 
-inline constexpr std::size_t kMaxIdxBytes = std::size_t{1}
-                                            << 32;  // of elements, unless the caller says otherwise
+inline constexpr std::size_t kMaxIdxBytes = std::size_t{1} << 32;  // of elements, unless the caller says otherwise
 
 // The elements of a file of unsigned bytes: u8, in the shape the file gives. Compression is recognised by
 // content.

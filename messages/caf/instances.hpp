@@ -1,28 +1,32 @@
-// What CAF makes of each message is compiled once, in instances_*.cpp, and not in every file that sends one: that was a quarter to half
-// of the time of compiling an actor. For files that send messages; a message that is missing here, or a file that does without, only costs time.
+// What CAF makes of each message is compiled once, in instances_*.cpp, and not in every file that sends one: that was a
+// quarter to half of the time of compiling an actor. For files that send messages; a message that is missing here, or a
+// file that does without, only costs time.
 #pragma once
 
 #include "messages/protocol.hpp"
 
-#define TROUPE_STEP_MESSAGES(X)                                                                                                       \
-  X(AddGraph) X(Await) X(BuildPlan) X(Built) X(CancelStep) X(CloseGroup) X(CloseSessionRequest) X(Contribute) X(Delivered)            \
-  X(EndSession) X(EndStep) X(ExecuteSegment) X(GraphLent) X(GroupOpened) X(Landed) X(LendGraph) X(MeetAt) X(OpenGroup) X(Put)         \
-  X(RegisterGraphRequest) X(Reply) X(RunStep) X(SegmentDone) X(Stop) X(Tick)
+// clang-format off
+#define TROUPE_STEP_MESSAGES(X)                                                                                       \
+  X(AddGraph) X(Await) X(BuildPlan) X(Built) X(CancelStep) X(CloseGroup) X(CloseSessionRequest) X(Contribute)         \
+  X(Delivered) X(EndSession) X(EndStep) X(ExecuteSegment) X(GraphLent) X(GroupOpened) X(Landed) X(LendGraph)          \
+  X(MeetAt) X(OpenGroup) X(Put) X(RegisterGraphRequest) X(Reply) X(RunStep) X(SegmentDone) X(Stop) X(Tick)
 
-#define TROUPE_LINK_MESSAGES(X)                                                                                                       \
-  X(FrameCame) X(IntrospectorRequest) X(JobRoutes) X(JoinCluster) X(LinkLost) X(Observe) X(Outbound) X(PeerDown) X(PeerLost)          \
-  X(PeerSuspected) X(PeerUp) X(ProvenanceRequest)
+#define TROUPE_LINK_MESSAGES(X)                                                                                       \
+  X(FrameCame) X(IntrospectorRequest) X(JobRoutes) X(JoinCluster) X(LinkLost) X(Observe) X(Outbound) X(PeerDown)      \
+  X(PeerLost) X(PeerSuspected) X(PeerUp) X(ProvenanceRequest)
 
-#define TROUPE_INBOUND_FRAMES(X)                                                                                                      \
-  X(Barrier) X(BarrierOpen) X(CollectivePart) X(Commit) X(EpochDone) X(Fence) X(JobFailed) X(Join) X(Joined) X(Leave) X(Pull) X(Push) \
-  X(Save) X(Saved) X(Staged) X(StepAbort) X(StepDone) X(StepStart) X(TakeToken) X(Token) X(TokenDone)
+#define TROUPE_INBOUND_FRAMES(X)                                                                                      \
+  X(Barrier) X(BarrierOpen) X(CollectivePart) X(Commit) X(EpochDone) X(Fence) X(JobFailed) X(Join) X(Joined)          \
+  X(Leave) X(Pull) X(Push) X(Save) X(Saved) X(Staged) X(StepAbort) X(StepDone) X(StepStart) X(TakeToken) X(Token)     \
+  X(TokenDone)
 
-#define TROUPE_MESSAGE_CLASSES(how, ...)                                                        \
-  how template class caf::detail::tuple_vals_impl<caf::detail::message_data, __VA_ARGS__>;      \
-  how template class caf::detail::tuple_vals<__VA_ARGS__>;                                      \
-  how template class caf::detail::tuple_vals_impl<caf::type_erased_tuple, __VA_ARGS__>;         \
-  how template class caf::mailbox_element_vals<__VA_ARGS__>;                                    \
+#define TROUPE_MESSAGE_CLASSES(how, ...)                                                   \
+  how template class caf::detail::tuple_vals_impl<caf::detail::message_data, __VA_ARGS__>; \
+  how template class caf::detail::tuple_vals<__VA_ARGS__>;                                 \
+  how template class caf::detail::tuple_vals_impl<caf::type_erased_tuple, __VA_ARGS__>;    \
+  how template class caf::mailbox_element_vals<__VA_ARGS__>;                               \
   how template class caf::detail::type_erased_value_impl<__VA_ARGS__>;
+// clang-format on
 
 #ifndef TROUPE_INSTANCES
 #define TROUPE_EXTERN(T) TROUPE_MESSAGE_CLASSES(extern, troupe::T)

@@ -3,9 +3,9 @@
 #include "messages/caf/instances.hpp"
 
 // CAF's own text of dispose() does not compile, and nobody calls it.
-#define TROUPE_INSTANCE(T)                                          \
-  template <>                                                       \
-  void caf::mailbox_element_vals<troupe::Inbound<troupe::T>>::dispose() noexcept {}  \
+#define TROUPE_INSTANCE(T)                                                          \
+  template <>                                                                       \
+  void caf::mailbox_element_vals<troupe::Inbound<troupe::T>>::dispose() noexcept {} \
   TROUPE_MESSAGE_CLASSES(, troupe::Inbound<troupe::T>)
 
 TROUPE_INBOUND_FRAMES(TROUPE_INSTANCE)

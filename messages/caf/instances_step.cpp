@@ -3,9 +3,9 @@
 #include "messages/caf/instances.hpp"
 
 // CAF's own text of dispose() does not compile, and nobody calls it.
-#define TROUPE_INSTANCE(T)                                          \
-  template <>                                                       \
-  void caf::mailbox_element_vals<troupe::T>::dispose() noexcept {}  \
+#define TROUPE_INSTANCE(T)                                         \
+  template <>                                                      \
+  void caf::mailbox_element_vals<troupe::T>::dispose() noexcept {} \
   TROUPE_MESSAGE_CLASSES(, troupe::T)
 
 TROUPE_STEP_MESSAGES(TROUPE_INSTANCE)

@@ -48,7 +48,7 @@ typename Inspector::result_type inspect(Inspector& f, Reply& x) {
 
 // Messages that stay inside a process: CAF would refuse them on a network.
 template <class T>
-  requires requires { typename T::local_message; }
+requires requires { typename T::local_message; }
 struct caf::allowed_unsafe_message_type<T> : std::true_type {};
 template <>
 struct caf::allowed_unsafe_message_type<troupe::Put> : std::true_type {};

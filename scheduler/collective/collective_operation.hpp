@@ -1,5 +1,6 @@
-// One rank's part in one collective, as its group sees it: what other ranks send goes in, what is to be sent on comes out, and in the end there
-// is a result. How it comes to that is the matter of those who derive from this: RankOperation, DeviceOperation.
+// One rank's part in one collective, as its group sees it: what other ranks send goes in, what is to be sent on comes
+// out, and in the end there is a result. How it comes to that is the matter of those who derive from this:
+// RankOperation, DeviceOperation.
 #pragma once
 
 #include <cstdint>
@@ -35,7 +36,8 @@ class CollectiveOperation {
   bool done() const { return have() == need(); }
   // Is anything still needed of that rank?
   virtual bool awaits(std::uint32_t from) const = 0;
-  // Is something missing that it sends without waiting for others? Then it has not begun this operation, or is stuck in it.
+  // Is something missing that it sends without waiting for others? Then it has not begun this operation, or is stuck in
+  // it.
   virtual bool owes(std::uint32_t from) const = 0;
   // What is missing, in words that "of" the operation may follow: "2 of 4 messages".
   virtual std::string missing() const = 0;

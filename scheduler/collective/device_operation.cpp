@@ -10,7 +10,12 @@ constexpr std::uint32_t kNumber = 1;  // `piece`
 }  // namespace
 
 DeviceOperation::DeviceOperation(CollectiveSpec spec, std::uint32_t rank, std::uint32_t ranks, Tensor local)
-    : spec_(std::move(spec)), rank_(rank), ranks_(ranks), local_(std::move(local)), begun_(ranks, false), missing_words_(ranks - 1) {
+    : spec_(std::move(spec)),
+      rank_(rank),
+      ranks_(ranks),
+      local_(std::move(local)),
+      begun_(ranks, false),
+      missing_words_(ranks - 1) {
   begun_[rank] = true;
 }
 
@@ -21,7 +26,9 @@ void DeviceOperation::start(std::vector<CollectiveMessage>& out) {
 void DeviceOperation::take(CollectiveMessage m, std::vector<CollectiveMessage>&) {
   const bool expected = m.from < ranks_ && m.from != rank_ && m.part == m.from && !m.tensor.valid() &&
                         (m.hop == kBegun ? !begun_[m.from] : m.hop == kNumber && m.from == 0 && !number_);
-  if (!expected) invalid_argument("rank {} has sent a message that is none of {} between devices: part {}, piece {}, hop {}", m.from, spec_.describe(), m.part, m.piece, m.hop);
+  if (!expected)
+    invalid_argument("rank {} has sent a message that is none of {} between devices: part {}, piece {}, hop {}", m.from,
+                     spec_.describe(), m.part, m.piece, m.hop);
   if (m.hop == kNumber) {
     number_ = m.piece;
     return;

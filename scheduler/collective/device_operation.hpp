@@ -1,13 +1,14 @@
-// One rank's part in a collective whose tensors go from device to device (devices/collective/communicator.hpp): the ranks only agree here
-// about when.
+// One rank's part in a collective whose tensors go from device to device (devices/collective/communicator.hpp): the
+// ranks only agree here about when.
 //
 //   every rank   tells all others that it has begun: its tensor is there
 //   rank 0       once all have, gives the operation a number, and tells all others
 //   every rank   hands it to its communicator, in the order of the numbers
 //
-// So no device waits for another whose program does something else, or has come to an end; ranks that disagree hear it in words, as ever; and
-// operations are in one order on all ranks, whatever the order in which each of them began those of its channels. Nobody waits in a circle:
-// what has a number needs only those with smaller ones, and nothing of any program.
+// So no device waits for another whose program does something else, or has come to an end; ranks that disagree hear it
+// in words, as ever; and operations are in one order on all ranks, whatever the order in which each of them began those
+// of its channels. Nobody waits in a circle: what has a number needs only those with smaller ones, and nothing of any
+// program.
 #pragma once
 
 #include <optional>
@@ -38,7 +39,9 @@ class DeviceOperation final : public CollectiveOperation {
   std::uint64_t need() const override { return ranks_ + 1; }  // words of the others, a number, the result
   // Until the end: devices need each other all the way.
   bool awaits(std::uint32_t from) const override { return from != rank_ && !ended_; }
-  bool owes(std::uint32_t from) const override { return from != rank_ && (!begun_[from] || (from == 0 && all_have_begun() && !number_)); }
+  bool owes(std::uint32_t from) const override {
+    return from != rank_ && (!begun_[from] || (from == 0 && all_have_begun() && !number_));
+  }
   std::string missing() const override;
   std::vector<Tensor> take_result() override { return std::move(result_); }
 

@@ -15,13 +15,15 @@ std::uint64_t cost(const CollectivePart& part) { return part.tensor.num_bytes() 
 
 }  // namespace
 
-GroupState::GroupState(GroupOptions options, TensorAllocator allocate) : options_(std::move(options)), allocate_(std::move(allocate)) {
+GroupState::GroupState(GroupOptions options, TensorAllocator allocate)
+    : options_(std::move(options)), allocate_(std::move(allocate)) {
   if (options_.rank >= options_.members.size())
     invalid_argument("rank {} of a group of {}", options_.rank, options_.members.size());
 }
 
 std::string GroupState::rank_name(std::uint32_t rank) const {
-  return rank < options_.members.size() ? fmt::format("rank {} ({})", rank, options_.members[rank]) : fmt::format("rank {}", rank);
+  return rank < options_.members.size() ? fmt::format("rank {} ({})", rank, options_.members[rank])
+                                        : fmt::format("rank {}", rank);
 }
 
 std::string GroupState::list(const std::function<bool(std::uint32_t)>& which) const {
@@ -37,27 +39,35 @@ std::string GroupState::list(const std::function<bool(std::uint32_t)>& which) co
 
 void GroupState::begin(CollectivePosition position, const CollectiveSpec& spec, Tensor local, GroupOutbox& out) {
   const auto ranks = static_cast<std::uint32_t>(options_.members.size());
-  begin(position, spec, spec.describe(), [&]() -> std::unique_ptr<CollectiveOperation> {
-    const bool gives = spec.kind != CollectiveKind::barrier &&
-                       (spec.kind != CollectiveKind::broadcast || spec.root == options_.rank);
-    if (gives && (local.dtype() != spec.dtype || !(local.shape() == spec.shape) || !local.space().on_host()))
-      invalid_argument("{}{} was given{}", name(local.dtype()), local.shape().to_string(),
-                       local.space().on_host() ? "" : ", on a device that the group has not joined");
-    return std::make_unique<RankOperation>(spec, options_.rank, ranks, std::move(local), allocate_);
-  }, out);
+  begin(
+      position, spec, spec.describe(),
+      [&]() -> std::unique_ptr<CollectiveOperation> {
+        const bool gives = spec.kind != CollectiveKind::barrier &&
+                           (spec.kind != CollectiveKind::broadcast || spec.root == options_.rank);
+        if (gives && (local.dtype() != spec.dtype || !(local.shape() == spec.shape) || !local.space().on_host()))
+          invalid_argument("{}{} was given{}", name(local.dtype()), local.shape().to_string(),
+                           local.space().on_host() ? "" : ", on a device that the group has not joined");
+        return std::make_unique<RankOperation>(spec, options_.rank, ranks, std::move(local), allocate_);
+      },
+      out);
 }
 
-void GroupState::begin_on_devices(CollectivePosition position, const CollectiveSpec& spec, Tensor local, GroupOutbox& out) {
+void GroupState::begin_on_devices(CollectivePosition position, const CollectiveSpec& spec, Tensor local,
+                                  GroupOutbox& out) {
   const auto ranks = static_cast<std::uint32_t>(options_.members.size());
   // Not the same as through the host, so that ranks that disagree about this hear it too.
-  begin(position, spec, spec.describe() + " between devices", [&]() -> std::unique_ptr<CollectiveOperation> {
-    auto operation = std::make_unique<DeviceOperation>(spec, options_.rank, ranks, std::move(local));
-    on_devices_[position] = operation.get();
-    return operation;
-  }, out);
+  begin(
+      position, spec, spec.describe() + " between devices",
+      [&]() -> std::unique_ptr<CollectiveOperation> {
+        auto operation = std::make_unique<DeviceOperation>(spec, options_.rank, ranks, std::move(local));
+        on_devices_[position] = operation.get();
+        return operation;
+      },
+      out);
 }
 
-void GroupState::begin(CollectivePosition position, const CollectiveSpec& spec, std::string text, Make make, GroupOutbox& out) {
+void GroupState::begin(CollectivePosition position, const CollectiveSpec& spec, std::string text, Make make,
+                       GroupOutbox& out) {
   if (failure_) {
     out.ended.push_back({position, failure_, {}});
     return;
@@ -68,8 +78,8 @@ void GroupState::begin(CollectivePosition position, const CollectiveSpec& spec, 
   try {
     spec.check(static_cast<std::uint32_t>(options_.members.size()));
     if (next_[position.channel] != position.sequence)
-      invalid_argument("{} is operation {} of channel {}; the next is {}", spec.describe(), position.sequence, position.channel,
-                       next_[position.channel]);
+      invalid_argument("{} is operation {} of channel {}; the next is {}", spec.describe(), position.sequence,
+                       position.channel, next_[position.channel]);
     if (lost_.empty()) try {
         // Takes memory, of which there may be too little.
         operation = make();
@@ -115,7 +125,8 @@ void GroupState::launch(CollectivePosition position, GroupOutbox& out) {
     operation.give_number(next_number_++, messages);
     send(position, std::move(messages), out);
   }
-  if (!operation.number() || *operation.number() - next_launch_ > std::numeric_limits<std::uint32_t>::max() / 2) return;  // launched before
+  if (!operation.number() || *operation.number() - next_launch_ > std::numeric_limits<std::uint32_t>::max() / 2)
+    return;  // launched before
   numbered_.emplace(*operation.number(), position);
   while (auto next = numbered_.extract(next_launch_)) {
     DeviceOperation& ready = *on_devices_.at(next.mapped());
@@ -160,7 +171,8 @@ void GroupState::take(std::uint32_t from, CollectivePart part, GroupOutbox& out)
     settle(position, out);
   } else if (part.sequence < next_[part.channel]) {
     fail(Error(Code::failed_precondition,
-               fmt::format("{} sends {} as operation {} of channel {}, which is over on {}: all ranks must run the same operations in "
+               fmt::format("{} sends {} as operation {} of channel {}, which is over on {}: all ranks must run the "
+                           "same operations in "
                            "the same order",
                            rank_name(from), part.operation, part.sequence, part.channel, rank_name(options_.rank))),
          out);
@@ -172,14 +184,17 @@ void GroupState::take(std::uint32_t from, CollectivePart part, GroupOutbox& out)
 void GroupState::run(CollectivePosition position, std::uint32_t from, CollectivePart part, GroupOutbox& out) {
   const std::string& own = texts_.at(position);
   if (part.operation != own)
-    return fail(Error(Code::failed_precondition,
-                      fmt::format("operation {} of channel {} is {} on {}, but {} on {}: all ranks must run the same operations in the "
-                                  "same order",
-                                  position.sequence, position.channel, own, rank_name(options_.rank), part.operation, rank_name(from))),
-                out);
+    return fail(
+        Error(Code::failed_precondition,
+              fmt::format(
+                  "operation {} of channel {} is {} on {}, but {} on {}: all ranks must run the same operations in the "
+                  "same order",
+                  position.sequence, position.channel, own, rank_name(options_.rank), part.operation, rank_name(from))),
+        out);
   std::vector<CollectiveMessage> messages;
   try {
-    running_.at(position)->take({from, options_.rank, part.hop, part.part, part.piece, std::move(part.tensor)}, messages);
+    running_.at(position)->take({from, options_.rank, part.hop, part.part, part.piece, std::move(part.tensor)},
+                                messages);
   } catch (...) {
     return fail(current_error().within(rank_name(options_.rank)), out);
   }
@@ -200,11 +215,12 @@ void GroupState::keep(std::uint32_t from, CollectivePart part, GroupOutbox& out)
   // Only broadcasts let a rank go on without this one, and at each of them its root waits for all.
   const std::uint64_t most_ahead = std::max<std::uint64_t>(options_.members.size(), 2);
   if (part.sequence >= next_[part.channel] + most_ahead || early_bytes_ > options_.max_early_bytes)
-    return fail(Error(Code::resource_exhausted,
-                      fmt::format("{} is at operation {} of channel {}, {} only before operation {}: {} bytes wait there",
-                                  rank_name(from), part.sequence, part.channel, rank_name(options_.rank), next_[part.channel],
-                                  early_bytes_)),
-                out);
+    return fail(
+        Error(Code::resource_exhausted,
+              fmt::format("{} is at operation {} of channel {}, {} only before operation {}: {} bytes wait there",
+                          rank_name(from), part.sequence, part.channel, rank_name(options_.rank), next_[part.channel],
+                          early_bytes_)),
+        out);
   early_[{part.channel, part.sequence}].push_back({from, std::move(part)});
 }
 
@@ -212,14 +228,16 @@ void GroupState::lost(std::uint32_t rank, const Error& reason, GroupOutbox& out)
   lost_.try_emplace(rank, reason);
   for (const auto& [position, operation] : running_)
     if (operation->awaits(rank))
-      return fail(Error(Code::unavailable, fmt::format("{} was lost: {}", options_.members[rank], reason.message())), out);
+      return fail(Error(Code::unavailable, fmt::format("{} was lost: {}", options_.members[rank], reason.message())),
+                  out);
 }
 
 void GroupState::fail(const Error& error, GroupOutbox& out) {
   if (failure_) return;
   failure_ = error;
   for (std::uint32_t rank = 0; rank < options_.members.size(); ++rank)
-    if (rank != options_.rank) out.sent.push_back({rank, CollectivePart{.group = options_.id, .operation = {}, .tensor = {}, .error = error}});
+    if (rank != options_.rank)
+      out.sent.push_back({rank, CollectivePart{.group = options_.id, .operation = {}, .tensor = {}, .error = error}});
   for (const auto& [position, operation] : running_) out.ended.push_back({position, error, {}});
   on_devices_.clear();
   numbered_.clear();
@@ -248,7 +266,8 @@ void GroupState::tick(std::int64_t now, GroupOutbox& out, const Explain& explain
   }
   const std::optional<std::string> why = explain ? explain() : "";
   if (!why) return;
-  fail(Error(Code::deadline_exceeded, fmt::format("{} has waited for {} s: {}{}", rank_name(options_.rank), static_cast<double>(options_.timeout_ns) / 1e9, missing, *why)),
+  fail(Error(Code::deadline_exceeded, fmt::format("{} has waited for {} s: {}{}", rank_name(options_.rank),
+                                                  static_cast<double>(options_.timeout_ns) / 1e9, missing, *why)),
        out);
 }
 
@@ -269,9 +288,13 @@ std::string GroupState::waits_for() const {
 
 troupe::Waiting GroupState::waits() const {
   troupe::Waiting out;
-  const auto id = [this](CollectivePosition at, std::uint32_t rank) { return wait_thing::collective(options_.id, at.channel, at.sequence, options_.members[rank]); };
+  const auto id = [this](CollectivePosition at, std::uint32_t rank) {
+    return wait_thing::collective(options_.id, at.channel, at.sequence, options_.members[rank]);
+  };
   const auto thing = [&](CollectivePosition at, std::uint32_t rank, const std::string& what) {
-    out.things.push_back({.id = id(at, rank), .text = fmt::format("{}'s part in {}", rank_name(rank), what), .task = options_.members[rank]});
+    out.things.push_back({.id = id(at, rank),
+                          .text = fmt::format("{}'s part in {}", rank_name(rank), what),
+                          .task = options_.members[rank]});
   };
   for (const auto& [at, operation] : running_) {
     thing(at, options_.rank, texts_.at(at));
@@ -281,17 +304,25 @@ troupe::Waiting GroupState::waits() const {
     for (std::uint32_t rank = 0; rank < options_.members.size(); ++rank) {
       if (rank == options_.rank || !operation->awaits(rank) || (blocked && !operation->owes(rank))) continue;
       thing(at, rank, texts_.at(at));
-      out.waits.push_back({.waiter = id(at, options_.rank), .awaited = id(at, rank), .kind = operation->owes(rank) ? "collective" : kInTurn, .text = text,
-                           .have = operation->have(), .need = operation->need()});
+      out.waits.push_back({.waiter = id(at, options_.rank),
+                           .awaited = id(at, rank),
+                           .kind = operation->owes(rank) ? "collective" : kInTurn,
+                           .text = text,
+                           .have = operation->have(),
+                           .need = operation->need()});
     }
   }
   for (const auto& [at, parts] : early_) {
     out.things.push_back({.id = id(at, options_.rank),
-                          .text = fmt::format("{}'s part in {}, which others have begun and it has not", rank_name(options_.rank), parts.front().part.operation),
+                          .text = fmt::format("{}'s part in {}, which others have begun and it has not",
+                                              rank_name(options_.rank), parts.front().part.operation),
                           .task = options_.members[options_.rank]});
     for (const auto& [before, operation] : running_)
       if (before.channel == at.channel && before.sequence < at.sequence)
-        out.waits.push_back({.waiter = id(at, options_.rank), .awaited = id(before, options_.rank), .kind = "collective", .text = "operations of a channel follow each other"});
+        out.waits.push_back({.waiter = id(at, options_.rank),
+                             .awaited = id(before, options_.rank),
+                             .kind = "collective",
+                             .text = "operations of a channel follow each other"});
   }
   return out;
 }

@@ -1,12 +1,12 @@
-// One rank's place in a group of tasks that run collectives: which operations are under way, what has come for those that
-// this rank has not reached yet, and whether all ranks agree. A plain class: (message) -> messages and results.
+// One rank's place in a group of tasks that run collectives: which operations are under way, what has come for those
+// that this rank has not reached yet, and whether all ranks agree. A plain class: (message) -> messages and results.
 //
-// Every rank begins the operations of a channel in the same order, numbered from 0. Each message says which operation its
-// sender takes it for: one that differs ends the group, on every rank, with an error that shows both. So does the loss of a
-// rank that an operation waits for.
+// Every rank begins the operations of a channel in the same order, numbered from 0. Each message says which operation
+// its sender takes it for: one that differs ends the group, on every rank, with an error that shows both. So does the
+// loss of a rank that an operation waits for.
 //
-// Tensors travel with these messages, unless they are on devices that the ranks have joined (DeviceOperation): what those do the owner
-// starts (GroupOutbox::launches), and tells how it ended.
+// Tensors travel with these messages, unless they are on devices that the ranks have joined (DeviceOperation): what
+// those do the owner starts (GroupOutbox::launches), and tells how it ended.
 #pragma once
 
 #include <cstdint>
@@ -63,18 +63,18 @@ class GroupState {
 
   // This rank's part in the next operation of a channel. Ends, now or later, in an Ended of that position.
   void begin(CollectivePosition position, const CollectiveSpec& spec, Tensor local, GroupOutbox& out);
-  // The same between devices: `local` is as for DeviceCommunicator::run. A barrier is what ranks do with their devices in the end of which there
-  // is no tensor: they join.
+  // The same between devices: `local` is as for DeviceCommunicator::run. A barrier is what ranks do with their devices
+  // in the end of which there is no tensor: they join.
   void begin_on_devices(CollectivePosition position, const CollectiveSpec& spec, Tensor local, GroupOutbox& out);
   void take(std::uint32_t from, CollectivePart part, GroupOutbox& out);
   // What was launched has ended. One that is no longer under way is left out.
   void ended(CollectivePosition position, std::vector<Tensor> result, const Error& error, GroupOutbox& out);
   // A rank is gone. Operations that have all they need from it go on; what begins later fails.
   void lost(std::uint32_t rank, const Error& reason, GroupOutbox& out);
-  // To be called often, measured by the timeout: once nothing has begun or come for that long, though an operation waits,
-  // the group fails, and the error names the ranks that are missing. A rank that only sees that others wait too leaves that to
-  // those who know more, half as long again. Times are of a steady clock, in nanoseconds.
-  // `explain`: what to add to the error; none yet: the group does not fail in this call. Null: nothing.
+  // To be called often, measured by the timeout: once nothing has begun or come for that long, though an operation
+  // waits, the group fails, and the error names the ranks that are missing. A rank that only sees that others wait too
+  // leaves that to those who know more, half as long again. Times are of a steady clock, in nanoseconds. `explain`:
+  // what to add to the error; none yet: the group does not fail in this call. Null: nothing.
   using Explain = std::function<std::optional<std::string>()>;
   void tick(std::int64_t now, GroupOutbox& out, const Explain& explain = nullptr);
   // Ends the group on all ranks. The first error counts.
@@ -115,9 +115,9 @@ class GroupState {
   GroupOptions options_;
   TensorAllocator allocate_;
   std::map<CollectivePosition, std::unique_ptr<CollectiveOperation>> running_;
-  std::map<CollectivePosition, DeviceOperation*> on_devices_;   // of those
-  std::map<std::uint32_t, CollectivePosition> numbered_;        // of those: have a number, and are not launched
-  std::uint32_t next_number_ = 0;  // of operations on devices: to be given, on rank 0
+  std::map<CollectivePosition, DeviceOperation*> on_devices_;  // of those
+  std::map<std::uint32_t, CollectivePosition> numbered_;       // of those: have a number, and are not launched
+  std::uint32_t next_number_ = 0;                              // of operations on devices: to be given, on rank 0
   std::uint32_t next_launch_ = 0;
   std::map<CollectivePosition, std::string> texts_;  // describe() of those
   std::map<CollectivePosition, std::vector<Early>> early_;

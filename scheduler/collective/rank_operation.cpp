@@ -17,12 +17,14 @@ void copy_into(Tensor& flat, ElementRange range, const Tensor& piece) {
 
 }  // namespace
 
-RankOperation::RankOperation(CollectiveSpec spec, std::uint32_t rank, std::uint32_t ranks, Tensor local, TensorAllocator allocate)
+RankOperation::RankOperation(CollectiveSpec spec, std::uint32_t rank, std::uint32_t ranks, Tensor local,
+                             TensorAllocator allocate)
     : spec_(std::move(spec)),
       rank_(rank),
       ranks_(ranks),
       // What goes to everyone, or comes from one, is one part.
-      cut_(spec_.elements(), size_of(spec_.dtype), spec_.kind == CollectiveKind::all_reduce && !is_direct() ? ranks : 1),
+      cut_(spec_.elements(), size_of(spec_.dtype),
+           spec_.kind == CollectiveKind::all_reduce && !is_direct() ? ranks : 1),
       allocate_(std::move(allocate)),
       missing_(ranks, 0) {
   const Shape flat{spec_.elements()};
@@ -102,7 +104,8 @@ void RankOperation::start(std::vector<CollectiveMessage>& out) {
       if (cut_.pieces(0) == 0) send(out, to, 0, rank_, 0, {});
     }
   } else {
-    for (std::uint32_t k = 0; k < cut_.pieces(rank_); ++k) send(out, next(), 0, rank_, k, piece_of(local_, cut_.piece(rank_, k)));
+    for (std::uint32_t k = 0; k < cut_.pieces(rank_); ++k)
+      send(out, next(), 0, rank_, k, piece_of(local_, cut_.piece(rank_, k)));
   }
   if (done()) finish();
 }
@@ -110,8 +113,8 @@ void RankOperation::start(std::vector<CollectiveMessage>& out) {
 // Each message that may come has a place of its own in seen_. Throws for one that has none.
 std::size_t RankOperation::slot_of(const CollectiveMessage& m) const {
   const auto wrong = [&] {
-    invalid_argument("rank {} has sent a message that is none of {}: part {}, piece {}, hop {}", m.from, spec_.describe(), m.part,
-                     m.piece, m.hop);
+    invalid_argument("rank {} has sent a message that is none of {}: part {}, piece {}, hop {}", m.from,
+                     spec_.describe(), m.part, m.piece, m.hop);
   };
   if (spec_.kind == CollectiveKind::broadcast) {
     const std::uint32_t hop = rank_ == spec_.root ? ranks_ - 1 : distance(spec_.root) - 1;
@@ -120,7 +123,9 @@ std::size_t RankOperation::slot_of(const CollectiveMessage& m) const {
     return m.piece;
   }
   if (is_direct()) {
-    if (m.from >= ranks_ || m.from == rank_ || m.part != m.from || m.hop != 0 || m.piece >= std::max(cut_.pieces(0), 1u)) wrong();
+    if (m.from >= ranks_ || m.from == rank_ || m.part != m.from || m.hop != 0 ||
+        m.piece >= std::max(cut_.pieces(0), 1u))
+      wrong();
     return first_[m.part] + m.piece;
   }
   if (m.from != previous() || m.part >= ranks_ || m.piece >= cut_.pieces(m.part)) wrong();
@@ -134,12 +139,13 @@ std::size_t RankOperation::slot_of(const CollectiveMessage& m) const {
 
 void RankOperation::check(const CollectiveMessage& m, std::size_t slot) const {
   if (seen_[slot])
-    invalid_argument("{}: part {}, piece {}, hop {} of rank {} has come twice", spec_.describe(), m.part, m.piece, m.hop, m.from);
+    invalid_argument("{}: part {}, piece {}, hop {} of rank {} has come twice", spec_.describe(), m.part, m.piece,
+                     m.hop, m.from);
   const bool word = spec_.elements() == 0 || (spec_.kind == CollectiveKind::broadcast && rank_ == spec_.root);
   const ElementRange range = word ? ElementRange{} : is_direct() ? cut_.piece(0, m.piece) : cut_.piece(m.part, m.piece);
   if (word ? m.tensor.valid() : m.tensor.dtype() != spec_.dtype || !(m.tensor.shape() == Shape{range.size()}))
-    invalid_argument("{}: part {}, piece {} of rank {} must have {} elements; {}{} came", spec_.describe(), m.part, m.piece, m.from,
-                     range.size(), name(m.tensor.dtype()), m.tensor.shape().to_string());
+    invalid_argument("{}: part {}, piece {} of rank {} must have {} elements; {}{} came", spec_.describe(), m.part,
+                     m.piece, m.from, range.size(), name(m.tensor.dtype()), m.tensor.shape().to_string());
 }
 
 void RankOperation::take(CollectiveMessage message, std::vector<CollectiveMessage>& out) {
@@ -166,7 +172,9 @@ void RankOperation::take_sum(CollectiveMessage m, std::vector<CollectiveMessage>
   const ElementRange range = cut_.piece(m.part, m.piece);
   const Tensor own = piece_of(local_, range);
   const bool last = m.hop + 2 == ranks_;
-  Tensor sum = last ? piece_of(total_, range) : m.tensor.unique() ? m.tensor : allocate_(spec_.dtype, Shape{range.size()});
+  Tensor sum = last                ? piece_of(total_, range)
+               : m.tensor.unique() ? m.tensor
+                                   : allocate_(spec_.dtype, Shape{range.size()});
   combine(spec_.reduction, m.tensor, own, last ? ranks_ : 1, sum);
   send(out, next(), m.hop + 1, m.part, m.piece, std::move(sum));
 }

@@ -31,10 +31,13 @@ BatchSet BatchSet::parse(std::string_view text) {
     auto read = std::from_chars(at, stop, begin);
     bool good = read.ec == std::errc() && read.ptr != stop && *read.ptr == '-';
     if (good) read = std::from_chars(read.ptr + 1, stop, last);
-    good = good && read.ec == std::errc() && begin <= last && last + 1 != 0 && (set.ends_.empty() || std::prev(set.ends_.end())->second < begin);
+    good = good && read.ec == std::errc() && begin <= last && last + 1 != 0 &&
+           (set.ends_.empty() || std::prev(set.ends_.end())->second < begin);
     at = read.ptr;
     if (good && at != stop) good = *at++ == ' ' && at != stop;
-    if (!good) fail(Code::data_loss, "set of batches: expected 'FIRST-LAST ...' in ascending order, found '{}'", text.substr(0, 80));
+    if (!good)
+      fail(Code::data_loss, "set of batches: expected 'FIRST-LAST ...' in ascending order, found '{}'",
+           text.substr(0, 80));
     set.ends_.emplace(begin, last + 1);
   }
   return set;

@@ -33,7 +33,8 @@ bool take_text(std::string_view& text, std::string_view expected) {
 void CommitLog::add(std::uint64_t step, std::vector<std::uint32_t> slots) {
   if (!runs_.empty() && step != end_)
     fail(Code::invalid_argument, "commit log: step {} does not follow the last one, {}", step, end_ - 1);
-  if (!ascending(slots)) fail(Code::invalid_argument, "commit log: the slots of step {} are not in ascending order", step);
+  if (!ascending(slots))
+    fail(Code::invalid_argument, "commit log: the slots of step {} are not in ascending order", step);
   if (runs_.empty() || std::prev(runs_.end())->second != slots) runs_.emplace(step, std::move(slots));
   end_ = step + 1;
 }
@@ -49,7 +50,8 @@ void CommitLog::truncate(std::uint64_t step) {
 }
 
 bool CommitLog::fits(std::uint32_t needed, std::uint32_t slots) const {
-  return std::ranges::all_of(runs_, [&](const auto& run) { return run.second.size() == needed && run.second.back() < slots; });
+  return std::ranges::all_of(runs_,
+                             [&](const auto& run) { return run.second.size() == needed && run.second.back() < slots; });
 }
 
 std::string CommitLog::to_string() const {
@@ -72,7 +74,8 @@ CommitLog CommitLog::parse(std::string_view text) {
     while (good && take_text(text, " ")) good = take_number(text, slots.emplace_back());
     good = good && take_text(text, "\n") && first <= last && last + 1 != 0 && ascending(slots) &&
            (log.empty() || (first == log.end_ && std::prev(log.runs_.end())->second != slots));
-    if (!good) fail(Code::data_loss, "commit log, line {}: expected 'FIRST-LAST: SLOTS' in ascending order, without gaps", line);
+    if (!good)
+      fail(Code::data_loss, "commit log, line {}: expected 'FIRST-LAST: SLOTS' in ascending order, without gaps", line);
     log.runs_.emplace(first, std::move(slots));
     log.end_ = last + 1;
   }

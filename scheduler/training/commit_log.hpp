@@ -1,5 +1,5 @@
-// Which slots the steps of a job with backup workers used. The choice depends on timing; a job that is given the log of another
-// makes the same one, and has its bits.
+// Which slots the steps of a job with backup workers used. The choice depends on timing; a job that is given the log of
+// another makes the same one, and has its bits.
 #pragma once
 
 #include <cstdint>

@@ -20,7 +20,8 @@ void check_options(const JobOptions& options) {
     invalid_argument("training job: it is to begin with {} workers, but has at most {}", options.min_workers,
                      std::max(options.workers, options.max_workers));
   if (options.workers > kMaxWorkers || options.max_workers > kMaxWorkers)
-    invalid_argument("training job: {} workers, at most {} are supported", std::max(options.workers, options.max_workers), kMaxWorkers);
+    invalid_argument("training job: {} workers, at most {} are supported",
+                     std::max(options.workers, options.max_workers), kMaxWorkers);
   if (options.mode == TrainingMode::asynchronous && options.slots != 1)
     invalid_argument("training job: asynchronous training has one slot, not {}", options.slots);
   if (options.mode == TrainingMode::asynchronous && options.backups != 0)
@@ -28,8 +29,8 @@ void check_options(const JobOptions& options) {
   if (options.commits && options.backups == 0)
     invalid_argument("training job: the commits of another are for one with backup slots, and this has none");
   if (options.commits && !options.commits->fits(options.slots, options.slots + options.backups))
-    invalid_argument("training job: the commits are those of a job with other slots, not of steps that use {} of {}", options.slots,
-                     options.slots + options.backups);
+    invalid_argument("training job: the commits are those of a job with other slots, not of steps that use {} of {}",
+                     options.slots, options.slots + options.backups);
   if (options.mode != TrainingMode::bounded_staleness && options.staleness != 0)
     invalid_argument("training job: only bounded staleness takes staleness = {}", options.staleness);
   if (options.train_examples > kMaxExamples || options.test_examples > kMaxExamples)
@@ -44,9 +45,8 @@ std::uint64_t steps_per_epoch(const JobOptions& options) {
     invalid_argument("training job: {} slots of {} examples are too many", slots, options.batch);
   const std::uint64_t available = options.train_examples / step;
   if (available == 0)
-    invalid_argument(
-        "training job: {} examples are less than one step of {} slots x batch {}; use a smaller batch",
-        options.train_examples, slots, options.batch);
+    invalid_argument("training job: {} examples are less than one step of {} slots x batch {}; use a smaller batch",
+                     options.train_examples, slots, options.batch);
   if (options.steps_per_epoch > available)
     invalid_argument("training job: {} steps per epoch, but {} examples make {}", options.steps_per_epoch,
                      options.train_examples, available);
@@ -55,7 +55,8 @@ std::uint64_t steps_per_epoch(const JobOptions& options) {
 
 template <class... Args>
 [[noreturn]] void fail_resume(fmt::format_string<Args...> format, Args&&... args) {
-  fail(Code::failed_precondition, "the state to resume is of another training job: {}", fmt::format(format, std::forward<Args>(args)...));
+  fail(Code::failed_precondition, "the state to resume is of another training job: {}",
+       fmt::format(format, std::forward<Args>(args)...));
 }
 
 double seconds(Nanoseconds duration) { return static_cast<double>(duration) / 1e9; }
@@ -76,11 +77,11 @@ Coordinator::Coordinator(JobOptions options, Nanoseconds now)
 
 void Coordinator::check_resume() const {
   const JobState& state = *options_.resume;
-  if (state.epoch >= std::max(options_.epochs, 1u))
-    fail_resume("epoch {} of {}", state.epoch, options_.epochs);
+  if (state.epoch >= std::max(options_.epochs, 1u)) fail_resume("epoch {} of {}", state.epoch, options_.epochs);
   const std::uint64_t first = first_step_of(state.epoch);
   if (state.step < first || state.step - first > options_.steps_per_epoch)
-    fail_resume("step {}, but epoch {} has the steps {} to {}", state.step, state.epoch, first, first + options_.steps_per_epoch);
+    fail_resume("step {}, but epoch {} has the steps {} to {}", state.step, state.epoch, first,
+                first + options_.steps_per_epoch);
   if (state.examples != (state.step - first) * options_.slots * options_.batch || state.correct > state.examples)
     fail_resume("{} of {} examples of {} steps", state.correct, state.examples, state.step - first);
   if (options_.backups > 0 && !state.commits.empty() && state.commits.end() != state.step)
@@ -95,7 +96,8 @@ std::optional<Nanoseconds> Coordinator::deadline() const {
   std::optional<Nanoseconds> first;
   const auto consider = [&](Nanoseconds time) { first = first ? std::min(*first, time) : time; };
   if (stage_ == Stage::joining) consider(created_ + options_.join_timeout);
-  if (stage_ != Stage::joining && options_.step_timeout > 0 && !empty_since_) consider(progress_ + options_.step_timeout);
+  if (stage_ != Stage::joining && options_.step_timeout > 0 && !empty_since_)
+    consider(progress_ + options_.step_timeout);
   if (empty_since_) consider(*empty_since_ + options_.empty_timeout);
   for (const Worker& worker : workers_)
     if (worker.kept_until) consider(*worker.kept_until);
@@ -112,11 +114,15 @@ void Coordinator::tick(Nanoseconds now, TrainingOutbox& out, const Explain& expl
   }
   if (empty_since_) {
     if (now >= *empty_since_ + options_.empty_timeout)
-      fail(Error(Code::unavailable, fmt::format("training job: no worker is left, and none has joined for {} s", seconds(options_.empty_timeout))), out);
+      fail(Error(Code::unavailable, fmt::format("training job: no worker is left, and none has joined for {} s",
+                                                seconds(options_.empty_timeout))),
+           out);
     return;
   }
   if (options_.step_timeout <= 0 || now < progress_ + options_.step_timeout) return;
-  fail_late(fmt::format("training job: nothing has moved on for {} s while {}; missing: {}", seconds(options_.step_timeout), name(stage_), missing()), out, explain);
+  fail_late(fmt::format("training job: nothing has moved on for {} s while {}; missing: {}",
+                        seconds(options_.step_timeout), name(stage_), missing()),
+            out, explain);
 }
 
 void Coordinator::fail_late(std::string text, TrainingOutbox& out, const Explain& explain) {
@@ -128,8 +134,9 @@ void Coordinator::fail_late(std::string text, TrainingOutbox& out, const Explain
 void Coordinator::end_joining(Nanoseconds now, TrainingOutbox& out, const Explain& explain) {
   const bool without = options_.min_workers == 0 && options_.on_loss != JobOptions::OnLoss::fail;
   if (without && anyone() && missing_shards().empty()) return begin(now, out);
-  fail_late(fmt::format("training job: {} did not join within {} s; start them, or start the job with fewer workers", not_joined(), seconds(options_.join_timeout)), out,
-            explain);
+  fail_late(fmt::format("training job: {} did not join within {} s; start them, or start the job with fewer workers",
+                        not_joined(), seconds(options_.join_timeout)),
+            out, explain);
 }
 
 // What keeps the job from going on: tokens of the step that is next to be complete, and workers that ask for none.
@@ -157,8 +164,7 @@ Error Coordinator::take_token(const TakeToken& message, Nanoseconds, TrainingOut
     return {};
   }
   if (stage_ == Stage::finished)
-    return refuse(Code::failed_precondition,
-                  describe(message.worker) + " asks for work, but the job is over");
+    return refuse(Code::failed_precondition, describe(message.worker) + " asks for work, but the job is over");
   worker.last_request = message.request;
   requests_.push_back({message.worker, message.request});
   serve(out);
@@ -174,15 +180,17 @@ std::optional<std::uint32_t> Coordinator::fewest_held() const {
   std::optional<std::uint32_t> who;
   const std::uint32_t members = members_now();
   for (std::uint32_t i = 0; i < workers_.size(); ++i)
-    if (workers_[i].presence == Presence::joined && book_.held(i) < fewest && book_.has_token_for(i, members)) fewest = book_.held(*(who = i));
+    if (workers_[i].presence == Presence::joined && book_.held(i) < fewest && book_.has_token_for(i, members))
+      fewest = book_.held(*(who = i));
   return who;
 }
 
-// The first that may be answered now: of a worker that holds no more tokens than any other. What a lost one left behind anyone
-// may have, or the one it is kept for.
+// The first that may be answered now: of a worker that holds no more tokens than any other. What a lost one left behind
+// anyone may have, or the one it is kept for.
 std::deque<Coordinator::Request>::iterator Coordinator::next_request() {
   if (book_.returned() > 0) return requests_.begin();
-  const auto keeps = std::ranges::find_if(requests_, [&](const Request& request) { return book_.keeps(request.worker); });
+  const auto keeps =
+      std::ranges::find_if(requests_, [&](const Request& request) { return book_.keeps(request.worker); });
   if (keeps != requests_.end()) return keeps;
   const auto least = fewest_held();
   if (!least) return requests_.end();
@@ -241,9 +249,9 @@ Error Coordinator::count(TokenBook::Note note, std::string_view what, Nanosecond
   if (note == TokenBook::Note::repeated) ++counters_.repeated;
   if (note == TokenBook::Note::late) ++counters_.late;
   if (note != TokenBook::Note::unexpected) return {};
-  return refuse(Code::invalid_argument,
-                fmt::format("training job: {} does not fit the tokens handed out in epoch {} ({})", what,
-                            epoch_, name(stage_)));
+  return refuse(
+      Code::invalid_argument,
+      fmt::format("training job: {} does not fit the tokens handed out in epoch {} ({})", what, epoch_, name(stage_)));
 }
 
 Error Coordinator::token_done(const TokenDone& message, Nanoseconds now, TrainingOutbox& out) {
@@ -255,8 +263,9 @@ Error Coordinator::token_done(const TokenDone& message, Nanoseconds now, Trainin
     this->note(MembershipEvent::Kind::used, message.worker, now - worker.joined);
   if (note == TokenBook::Note::counted) advance(now, out);
   if (note == TokenBook::Note::late) serve(out);
-  return count(note, fmt::format("the report of {} on step {} slot {}", describe(message.worker),
-                                 message.token.step, message.token.slot),
+  return count(note,
+               fmt::format("the report of {} on step {} slot {}", describe(message.worker), message.token.step,
+                           message.token.slot),
                now);
 }
 
@@ -269,9 +278,8 @@ Error Coordinator::staged(const Staged& message, Nanoseconds now, TrainingOutbox
     version = std::max(version, message.version);
     advance(now, out);
   }
-  return count(note, fmt::format("the report of shard {} on step {} slot {}", message.shard, message.step,
-                                 message.slot),
-               now);
+  return count(
+      note, fmt::format("the report of shard {} on step {} slot {}", message.shard, message.step, message.slot), now);
 }
 
 // ---- Phases
@@ -306,12 +314,16 @@ void Coordinator::begin_training(Nanoseconds now) {
 
 // The end of an epoch stays known as that, not as the beginning of the next: its figures are told again.
 void Coordinator::note_state(std::uint64_t step, const TokenBook::Figures& figures, Nanoseconds now) {
-  states_.try_emplace(step, JobState{epoch_, step, figures.loss_sum, figures.correct, figures.examples, now - started_, now - phase_started_, {}});
+  states_.try_emplace(
+      step,
+      JobState{
+          epoch_, step, figures.loss_sum, figures.correct, figures.examples, now - started_, now - phase_started_, {}});
   if (states_.size() > kStates) states_.erase(states_.begin());
 }
 
 std::optional<JobState> Coordinator::state(std::uint64_t version) const {
-  const auto found = options_.mode == TrainingMode::asynchronous && !states_.empty() ? std::prev(states_.end()) : states_.find(version);
+  const auto found = options_.mode == TrainingMode::asynchronous && !states_.empty() ? std::prev(states_.end())
+                                                                                     : states_.find(version);
   if (found == states_.end()) return std::nullopt;
   JobState state = found->second;
   state.commits = commits_;
@@ -326,12 +338,14 @@ void Coordinator::advance(Nanoseconds now, TrainingOutbox& out) {
     for (const std::uint32_t worker : choice.holders) out.push_back({Destination::worker(worker), commit});
     commits_.add(commit.step, commit.slots);
   }
-  for (const TokenBook::Boundary& boundary : book_.take_boundaries()) note_state(boundary.next_step, boundary.figures, now);
+  for (const TokenBook::Boundary& boundary : book_.take_boundaries())
+    note_state(boundary.next_step, boundary.figures, now);
   if (stage_ == Stage::training) {
     const std::uint64_t steps = book_.phase().first_step - options_.first_step + book_.complete_steps();
     if (steps > counters_.steps && lost_at_) {
       const Nanoseconds took = now - *std::exchange(lost_at_, std::nullopt);
-      note(MembershipEvent::Kind::went_on, std::nullopt, took, fmt::format("training went on at step {}, {:.2f} s after the loss", steps, seconds(took)));
+      note(MembershipEvent::Kind::went_on, std::nullopt, took,
+           fmt::format("training went on at step {}, {:.2f} s after the loss", steps, seconds(took)));
     }
     counters_.steps = std::max(counters_.steps, steps);
   }
@@ -370,8 +384,7 @@ void Coordinator::end_training(Nanoseconds now) {
 
 void Coordinator::end_epoch(Nanoseconds now, TrainingOutbox& out) {
   if (options_.test_examples > 0)
-    figures_.test_accuracy =
-        static_cast<double>(book_.figures().correct) / static_cast<double>(options_.test_examples);
+    figures_.test_accuracy = static_cast<double>(book_.figures().correct) / static_cast<double>(options_.test_examples);
   figures_.seconds = seconds(now - started_);
   figures_.chief = chief();
   for (std::uint32_t i = 0; i < workers_.size(); ++i)
@@ -404,8 +417,7 @@ Error Coordinator::barrier(const Barrier& message, Nanoseconds now, TrainingOutb
 void Coordinator::open_barrier_when_full(TrainingOutbox& out) {
   if (stage_ != Stage::finishing || options_.held || !anyone() || !list(Presence::joined, true).empty()) return;
   stage_ = Stage::finished;
-  const auto count =
-      std::count_if(workers_.begin(), workers_.end(), [](const Worker& w) { return w.in_barrier; });
+  const auto count = std::count_if(workers_.begin(), workers_.end(), [](const Worker& w) { return w.in_barrier; });
   out.push_back({Destination::everyone(), BarrierOpen{static_cast<std::uint32_t>(count)}});
 }
 
@@ -421,7 +433,8 @@ Error Coordinator::save(std::uint64_t version, TrainingOutbox& out) {
   if (failure_) return failure_;
   if (stage_ == Stage::joining || stage_ == Stage::finished)
     return Error(Code::failed_precondition, fmt::format("nothing to save: the job is {}", name(stage_)));
-  if (!save_.complete) return Error(Code::failed_precondition, fmt::format("version {} is still being saved", save_.version));
+  if (!save_.complete)
+    return Error(Code::failed_precondition, fmt::format("version {} is still being saved", save_.version));
   save_ = {};
   save_.version = version;
   save_.complete = false;
@@ -431,7 +444,8 @@ Error Coordinator::save(std::uint64_t version, TrainingOutbox& out) {
 
 std::uint64_t Coordinator::version_ahead() const {
   const std::uint64_t last = first_step_of(options_.epochs);
-  return stage_ == Stage::training ? std::min(book_.next_step() + 1, last) : std::min(book_.phase().first_step + 1, last);
+  return stage_ == Stage::training ? std::min(book_.next_step() + 1, last)
+                                   : std::min(book_.phase().first_step + 1, last);
 }
 
 Error Coordinator::saved(const Saved& message) {
@@ -460,7 +474,8 @@ std::string Coordinator::waits_for() const {
       return outstanding.empty() ? "workers to take tokens" : outstanding;
     }
     case Stage::finishing:
-      return options_.held && list(Presence::joined, true).empty() ? "the last checkpoint to be written" : "barrier: " + list(Presence::joined, true);
+      return options_.held && list(Presence::joined, true).empty() ? "the last checkpoint to be written"
+                                                                   : "barrier: " + list(Presence::joined, true);
     case Stage::finished:
     case Stage::failed:
       break;

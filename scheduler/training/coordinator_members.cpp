@@ -30,8 +30,7 @@ std::string setting_differences(std::string_view expected_text, std::string_view
   const Settings actual = parse_settings(actual_text);
   const auto shown = [](const Settings& settings, std::string_view name) {
     const auto found = settings.find(name);
-    return found == settings.end() ? std::string("missing")
-                                   : fmt::format("'{}'", found->second.substr(0, 80));
+    return found == settings.end() ? std::string("missing") : fmt::format("'{}'", found->second.substr(0, 80));
   };
   Settings names = expected;
   names.insert(actual.begin(), actual.end());
@@ -40,11 +39,10 @@ std::string setting_differences(std::string_view expected_text, std::string_view
   for (const auto& [name, value] : names) {
     if (shown(expected, name) == shown(actual, name)) continue;
     if (++count > kMaxDifferences) return text + "; and more";
-    text += fmt::format("{}{} is {}, expected {}", count == 1 ? "" : "; ", name.substr(0, 80),
-                        shown(actual, name), shown(expected, name));
+    text += fmt::format("{}{} is {}, expected {}", count == 1 ? "" : "; ", name.substr(0, 80), shown(actual, name),
+                        shown(expected, name));
   }
-  return text.empty() ? "the options agree, so the model does not: its variables or their order differ"
-                      : text;
+  return text.empty() ? "the options agree, so the model does not: its variables or their order differ" : text;
 }
 
 Error Coordinator::refuse(Code code, std::string text) {
@@ -52,9 +50,7 @@ Error Coordinator::refuse(Code code, std::string text) {
   return Error(code, std::move(text));
 }
 
-std::string Coordinator::describe(std::uint32_t worker) {
-  return fmt::format("/job:worker/task:{}", worker);
-}
+std::string Coordinator::describe(std::uint32_t worker) { return fmt::format("/job:worker/task:{}", worker); }
 
 std::string Coordinator::describe_shard(std::uint32_t shard) { return fmt::format("/job:ps/task:{}", shard); }
 
@@ -84,7 +80,9 @@ std::string Coordinator::members() const {
       if (chosen(workers_[i])) text += fmt::format("{}{}", text.empty() ? "" : ", ", i);
     return text;
   };
-  const auto are = [](Presence presence) { return [presence](const Worker& worker) { return worker.presence == presence; }; };
+  const auto are = [](Presence presence) {
+    return [presence](const Worker& worker) { return worker.presence == presence; };
+  };
   const std::string joined = numbers(are(Presence::joined));
   std::string text = fmt::format("view {}: workers {} of {}", view_, joined.empty() ? "none" : joined, workers_.size());
   const auto add = [&](std::string_view what, const std::string& found) {
@@ -97,7 +95,9 @@ std::string Coordinator::members() const {
 }
 
 void Coordinator::suspect(std::uint32_t index, bool suspect) {
-  if (index >= workers_.size() || workers_[index].presence != Presence::joined || std::exchange(workers_[index].suspect, suspect) == suspect) return;
+  if (index >= workers_.size() || workers_[index].presence != Presence::joined ||
+      std::exchange(workers_[index].suspect, suspect) == suspect)
+    return;
   if (suspect)
     note(MembershipEvent::Kind::suspected, index, 0, describe(index) + " has not been heard of for a while");
   else
@@ -115,15 +115,18 @@ bool Coordinator::admits(std::uint32_t worker, std::uint64_t view, Error& error,
       return false;
     }
     error = refuse(Code::failed_precondition, describe(worker) + " has not joined the job");
-  } else if (workers_[worker].presence == Presence::lost || (options_.fence && view != 0 && view != workers_[worker].view)) {
+  } else if (workers_[worker].presence == Presence::lost ||
+             (options_.fence && view != 0 && view != workers_[worker].view)) {
     const bool lost = workers_[worker].presence == Presence::lost;
     if (!std::exchange(workers_[worker].fenced, true))
-      note(MembershipEvent::Kind::fenced, worker, 0, fmt::format("{} is a member no more: what it says is refused", describe(worker)));
+      note(MembershipEvent::Kind::fenced, worker, 0,
+           fmt::format("{} is a member no more: what it says is refused", describe(worker)));
     ++(lost ? counters_.ignored : counters_.fenced);
     if (view != 0)
-      out.push_back({Destination::worker(worker), Fence{worker, lost ? view_ : workers_[worker].view,
-                                                        lost ? Error(Code::aborted, describe(worker) + " was given up for lost: it may join again")
-                                                             : Error(Code::already_exists, describe(worker) + " has joined as another process")}});
+      out.push_back({Destination::worker(worker),
+                     Fence{worker, lost ? view_ : workers_[worker].view,
+                           lost ? Error(Code::aborted, describe(worker) + " was given up for lost: it may join again")
+                                : Error(Code::already_exists, describe(worker) + " has joined as another process")}});
   } else {
     return true;
   }
@@ -147,19 +150,18 @@ Error Coordinator::join(const Join& message, Nanoseconds now, TrainingOutbox& ou
   }
   const bool stays = options_.on_loss == JobOptions::OnLoss::fail;
   if (worker.presence == Presence::joined && stays)
-    return refuse(Code::already_exists,
-                  describe(message.worker) + " has joined already, from another process");
+    return refuse(Code::already_exists, describe(message.worker) + " has joined already, from another process");
   if (options_.fence && std::ranges::find(worker.retired, message.incarnation) != worker.retired.end()) {
     ++counters_.fenced;
     return Error(Code::aborted, describe(message.worker) + " has joined as another process since: join again");
   }
   if (stage_ == Stage::finished || (worker.presence == Presence::lost && stays))
-    return refuse(Code::failed_precondition,
-                  describe(message.worker) + " cannot join again: the job is over");
+    return refuse(Code::failed_precondition, describe(message.worker) + " cannot join again: the job is over");
   if (Error error = other_job(message, describe(message.worker), out)) return error;
   // A task has one link, and this came over it: the process before is gone, though nobody has said so yet.
   if (worker.presence == Presence::joined)
-    lose(message.worker, Error(Code::already_exists, describe(message.worker) + " has joined as another process"), now, out);
+    lose(message.worker, Error(Code::already_exists, describe(message.worker) + " has joined as another process"), now,
+         out);
   admit(message.worker, message.incarnation, now, out);
   begin_when_joined(now, out);
   serve(out);
@@ -168,8 +170,14 @@ Error Coordinator::join(const Join& message, Nanoseconds now, TrainingOutbox& ou
 
 void Coordinator::admit(std::uint32_t index, Incarnation incarnation, Nanoseconds now, TrainingOutbox& out) {
   Worker& worker = workers_[index];
-  worker = {.presence = Presence::joined, .incarnation = incarnation, .view = ++view_, .joined = now, .retired = std::move(worker.retired), .kept_until = {}};
-  note(MembershipEvent::Kind::joined, index, 0, stage_ == Stage::joining ? "" : fmt::format("{} has joined", describe(index)));
+  worker = {.presence = Presence::joined,
+            .incarnation = incarnation,
+            .view = ++view_,
+            .joined = now,
+            .retired = std::move(worker.retired),
+            .kept_until = {}};
+  note(MembershipEvent::Kind::joined, index, 0,
+       stage_ == Stage::joining ? "" : fmt::format("{} has joined", describe(index)));
   ++counters_.joins;
   progress_ = now;
   empty_since_.reset();
@@ -189,8 +197,9 @@ Error Coordinator::join_shard(const Join& message, TrainingOutbox& out) {
 
 Error Coordinator::other_job(const Join& message, std::string who, TrainingOutbox& out) {
   if (message.fingerprint == options_.fingerprint && message.settings == options_.settings) return {};
-  Error error = refuse(Code::failed_precondition,
-                       fmt::format("{} was started for another training job: {}", who, setting_differences(options_.settings, message.settings)));
+  Error error =
+      refuse(Code::failed_precondition, fmt::format("{} was started for another training job: {}", who,
+                                                    setting_differences(options_.settings, message.settings)));
   if (stage_ == Stage::joining || (message.shard && stage_ != Stage::finished)) fail(error, out);
   return error;
 }
@@ -210,7 +219,8 @@ void Coordinator::leave(const Leave& message, Nanoseconds now, TrainingOutbox& o
     if (stage_ != Stage::joining) return shard_down(message.worker, reason, out);
     // One that cannot take part will not come again.
     const Code code = message.reason.code();
-    const bool may_return = code == Code::cancelled || code == Code::unavailable || code == Code::aborted || code == Code::deadline_exceeded;
+    const bool may_return = code == Code::cancelled || code == Code::unavailable || code == Code::aborted ||
+                            code == Code::deadline_exceeded;
     if (!may_return) fail(message.reason.within(describe_shard(message.worker)), out);
     return;
   }
@@ -218,12 +228,17 @@ void Coordinator::leave(const Leave& message, Nanoseconds now, TrainingOutbox& o
   Worker& worker = workers_[message.worker];
   if (worker.presence != Presence::joined || worker.incarnation != message.incarnation) return;
   if (stage_ != Stage::joining) return worker_down(message.worker, reason, now, out);
-  worker = {.presence = message.worker < options_.workers ? Presence::expected : Presence::absent, .incarnation = {}, .retired = {}, .kept_until = {}};
+  worker = {.presence = message.worker < options_.workers ? Presence::expected : Presence::absent,
+            .incarnation = {},
+            .retired = {},
+            .kept_until = {}};
   std::erase_if(requests_, [&](const Request& request) { return request.worker == message.worker; });
 }
 
 std::size_t Coordinator::missing_workers() const {
-  const auto count = [&](Presence presence) { return static_cast<std::size_t>(std::ranges::count(workers_, presence, &Worker::presence)); };
+  const auto count = [&](Presence presence) {
+    return static_cast<std::size_t>(std::ranges::count(workers_, presence, &Worker::presence));
+  };
   if (options_.min_workers == 0) return count(Presence::expected);
   return options_.min_workers - std::min<std::size_t>(options_.min_workers, count(Presence::joined));
 }
@@ -231,7 +246,8 @@ std::size_t Coordinator::missing_workers() const {
 std::string Coordinator::not_joined() const {
   const std::size_t missing = missing_workers();
   std::string workers = missing > 0 ? list(Presence::expected, false) : "";
-  if (options_.min_workers > 0 && missing > 0) workers = fmt::format("{} of {}", missing, workers.empty() ? "the workers that are lost" : workers);
+  if (options_.min_workers > 0 && missing > 0)
+    workers = fmt::format("{} of {}", missing, workers.empty() ? "the workers that are lost" : workers);
   const std::string shards = missing_shards();
   return workers.empty() || shards.empty() ? workers + shards : workers + ", " + shards;
 }
@@ -294,7 +310,8 @@ void Coordinator::lose(std::uint32_t index, const Error& why, Nanoseconds now, T
   note(MembershipEvent::Kind::lost, index, 0, fmt::format("{}; {}", why.message(), members()));
 }
 
-void Coordinator::note(MembershipEvent::Kind kind, std::optional<std::uint32_t> worker, Nanoseconds took, std::string text) {
+void Coordinator::note(MembershipEvent::Kind kind, std::optional<std::uint32_t> worker, Nanoseconds took,
+                       std::string text) {
   events_.push_back({kind, worker, counters_.steps, took, std::move(text)});
 }
 
@@ -320,7 +337,8 @@ void Coordinator::worker_down(std::uint32_t index, std::string_view reason, Nano
   }
   begin_when_joined(now, out);
   serve(out);
-  if (stage_ == Stage::finishing && anyone() && chief() > index) {  // another is the chief now, and does what the lost one did
+  if (stage_ == Stage::finishing && anyone() &&
+      chief() > index) {  // another is the chief now, and does what the lost one did
     workers_[chief()].in_barrier = false;
     out.push_back({Destination::worker(chief()), finish_token()});
   }

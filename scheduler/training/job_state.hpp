@@ -1,4 +1,5 @@
-// What a checkpoint keeps of a job, beside what its shards keep: where it stands, and the figures of the epoch under way.
+// What a checkpoint keeps of a job, beside what its shards keep: where it stands, and the figures of the epoch under
+// way.
 #pragma once
 
 #include <cstdint>

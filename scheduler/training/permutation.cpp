@@ -50,8 +50,7 @@ std::vector<std::uint32_t> permutation(std::uint64_t seed, std::uint64_t epoch, 
   std::vector<std::uint32_t> order(n);
   std::iota(order.begin(), order.end(), 0u);
   Words words(PhiloxStream{seed, mix64(mix64(kShuffleDomain) ^ epoch)});
-  for (std::size_t i = n; i > 1; --i)
-    std::swap(order[i - 1], order[words.below(static_cast<std::uint32_t>(i))]);
+  for (std::size_t i = n; i > 1; --i) std::swap(order[i - 1], order[words.below(static_cast<std::uint32_t>(i))]);
   return order;
 }
 

@@ -31,7 +31,8 @@ std::string Provenance::to_string() const {
   std::string text = fmt::format("version {}: ", version);
   for (std::size_t i = 0; i < sources.size(); ++i) {
     const SlotSource& s = sources[i];
-    text += fmt::format("{}{}{} step {} slot {} of worker {} ({} gradient{})", i == 0 ? "" : "; ", s.fate == Fate::applied ? "" : "dropped as ", name(s.fate), s.step, s.slot, s.worker,
+    text += fmt::format("{}{}{} step {} slot {} of worker {} ({} gradient{})", i == 0 ? "" : "; ",
+                        s.fate == Fate::applied ? "" : "dropped as ", name(s.fate), s.step, s.slot, s.worker,
                         s.gradients, s.gradients == 1 ? "" : "s");
   }
   if (left_out > 0) text += fmt::format("; and {} more dropped", left_out);
@@ -45,7 +46,8 @@ void ProvenanceBook::note(std::uint64_t version, const SlotSource& source) {
   const auto same = std::ranges::find_if(record.sources, [&](const SlotSource& s) {
     return s.worker == source.worker && s.step == source.step && s.slot == source.slot && s.fate == source.fate;
   });
-  const auto applied = std::ranges::find_if(record.sources, [](const SlotSource& s) { return s.fate != Fate::applied; });
+  const auto applied =
+      std::ranges::find_if(record.sources, [](const SlotSource& s) { return s.fate != Fate::applied; });
   if (same != record.sources.end())
     same->gradients += source.gradients;
   else if (source.fate == Fate::applied)
@@ -64,14 +66,16 @@ const Provenance* ProvenanceBook::find(std::uint64_t version) const {
 
 std::vector<Provenance> ProvenanceBook::take(std::uint64_t version) {
   std::vector<Provenance> taken;
-  while (!versions_.empty() && versions_.begin()->first <= version) taken.push_back(std::move(versions_.extract(versions_.begin()).mapped()));
+  while (!versions_.empty() && versions_.begin()->first <= version)
+    taken.push_back(std::move(versions_.extract(versions_.begin()).mapped()));
   return taken;
 }
 
 std::optional<bool> ProvenanceBook::applied(std::uint64_t version, std::uint32_t slot) const {
   const Provenance* record = find(version);
   if (!record || record->sources.empty() || record->sources.front().fate != Fate::applied) return std::nullopt;
-  return std::ranges::any_of(record->sources, [&](const SlotSource& s) { return s.fate == Fate::applied && s.slot == slot; });
+  return std::ranges::any_of(record->sources,
+                             [&](const SlotSource& s) { return s.fate == Fate::applied && s.slot == slot; });
 }
 
 }  // namespace troupe

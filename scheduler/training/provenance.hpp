@@ -1,4 +1,5 @@
-// Where the versions of a shard come from: what went into each, and what came for it and did not. The last versions are kept.
+// Where the versions of a shard come from: what went into each, and what came for it and did not. The last versions are
+// kept.
 #pragma once
 
 #include <cstdint>
@@ -32,7 +33,8 @@ struct Provenance {
   std::uint64_t version = 0;
   std::vector<SlotSource> sources;  // the applied ones first, in the order in which they were added up
   std::uint64_t left_out = 0;       // gradients that were dropped and are not listed
-  // "version 7: applied step 6 slot 0 of worker 1 (3 gradients); dropped as stale step 6 slot 0 of worker 2 (1 gradient)"
+  // "version 7: applied step 6 slot 0 of worker 1 (3 gradients); dropped as stale step 6 slot 0 of worker 2 (1
+  // gradient)"
   std::string to_string() const;
 };
 

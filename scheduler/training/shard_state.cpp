@@ -22,20 +22,18 @@ Error error(Code code, fmt::format_string<Args...> format, Args&&... args) {
 
 void check_options(const ShardOptions& options) {
   if (options.workers == 0 || options.slots == 0 || options.accumulate == 0 || options.max_open_batches == 0)
-    invalid_argument("shard {}: workers, slots, accumulate and max_open_batches must be at least 1",
-                     options.shard);
+    invalid_argument("shard {}: workers, slots, accumulate and max_open_batches must be at least 1", options.shard);
   if (options.mode == TrainingMode::asynchronous && options.slots != 1)
     invalid_argument("shard {}: asynchronous training has one slot, not {}", options.shard, options.slots);
   if (options.mode == TrainingMode::asynchronous && options.backups != 0)
     invalid_argument("shard {}: asynchronous training has no backup slots", options.shard);
   if (options.backups > kMaxSlots || options.slots > kMaxSlots)
-    invalid_argument("shard {}: {} slots and {} backups, at most {} are supported", options.shard, options.slots, options.backups, kMaxSlots);
+    invalid_argument("shard {}: {} slots and {} backups, at most {} are supported", options.shard, options.slots,
+                     options.backups, kMaxSlots);
   if (options.mode != TrainingMode::bounded_staleness && options.staleness != 0)
-    invalid_argument("shard {}: only bounded staleness takes staleness = {}", options.shard,
-                     options.staleness);
+    invalid_argument("shard {}: only bounded staleness takes staleness = {}", options.shard, options.staleness);
   if (options.mode != TrainingMode::asynchronous && (options.accumulate != 1 || options.scale_by_staleness))
-    invalid_argument("shard {}: accumulate and scale_by_staleness are for asynchronous training",
-                     options.shard);
+    invalid_argument("shard {}: accumulate and scale_by_staleness are for asynchronous training", options.shard);
 }
 
 }  // namespace
@@ -51,14 +49,15 @@ ShardState::ShardState(const ShardOptions& options, std::vector<SliceSpec> slice
       provenance_(options.provenance),
       history_(options.keep_history ? options.provenance : 0) {
   check_options(options);
-  options_.keep_previous = options.keep_previous && options.keep_versions > 0 && options.mode == TrainingMode::synchronous;
+  options_.keep_previous =
+      options.keep_previous && options.keep_versions > 0 && options.mode == TrainingMode::synchronous;
   std::sort(slices.begin(), slices.end(), [](const SliceSpec& a, const SliceSpec& b) { return a.id < b.id; });
   for (SliceSpec& slice : slices) {
     if (!slices_.empty() && slices_.back().spec.id == slice.id)
       invalid_argument("shard {}: slice {} is there twice", options.shard, slice.id);
     if (!is_gradient_dtype(slice.dtype))
-      invalid_argument("shard {}: slice {} ({}) has dtype {}, which cannot be trained", options.shard,
-                       slice.id, slice.name, name(slice.dtype));
+      invalid_argument("shard {}: slice {} ({}) has dtype {}, which cannot be trained", options.shard, slice.id,
+                       slice.name, name(slice.dtype));
     slices_.push_back({std::move(slice), std::nullopt});
   }
 }
@@ -74,8 +73,8 @@ Error ShardState::push(Push message, TrainingOutbox& out) {
     drop(message, Fate::fenced);
     return {};
   }
-  Error error = options_.mode == TrainingMode::asynchronous ? push_batch(message, slice, out)
-                                                            : push_slot(message, slice, out);
+  Error error =
+      options_.mode == TrainingMode::asynchronous ? push_batch(message, slice, out) : push_slot(message, slice, out);
   return error ? refuse(std::move(error)) : failure_;
 }
 
@@ -85,9 +84,8 @@ Error ShardState::refuse(Error error) {
 }
 
 Error ShardState::find_slice(std::uint32_t id, std::size_t& slice) const {
-  const auto found =
-      std::lower_bound(slices_.begin(), slices_.end(), id,
-                       [](const Owned& owned, std::uint32_t wanted) { return owned.spec.id < wanted; });
+  const auto found = std::lower_bound(slices_.begin(), slices_.end(), id,
+                                      [](const Owned& owned, std::uint32_t wanted) { return owned.spec.id < wanted; });
   if (found == slices_.end() || found->spec.id != id)
     return error(Code::invalid_argument, "slice {} is not on this shard", id);
   slice = static_cast<std::size_t>(found - slices_.begin());
@@ -103,8 +101,8 @@ Error ShardState::check(const Push& message, std::size_t& slice) const {
   const Owned& owned = slices_[slice];
   const bool sparse = message.indices.valid();
   if (owned.sparse && *owned.sparse != sparse)
-    return error(Code::invalid_argument, "gradient of slice {} ({}) is {}, those before it were not",
-                 message.slice, owned.spec.name, sparse ? "sparse" : "dense");
+    return error(Code::invalid_argument, "gradient of slice {} ({}) is {}, those before it were not", message.slice,
+                 owned.spec.name, sparse ? "sparse" : "dense");
   return check_gradient(owned.spec, {message.gradient, message.indices});
 }
 
@@ -116,8 +114,8 @@ Error ShardState::check_pulled_version(const Push& message) const {
   if (options_.mode == TrainingMode::asynchronous) return {};
   // Anything else would make the result depend on timing.
   if (message.pulled_version + options_.staleness < message.step || message.pulled_version > message.step)
-    return error(Code::invalid_argument, "gradient of step {} computed on version {}, staleness is {}",
-                 message.step, message.pulled_version, options_.staleness);
+    return error(Code::invalid_argument, "gradient of step {} computed on version {}, staleness is {}", message.step,
+                 message.pulled_version, options_.staleness);
   return {};
 }
 
@@ -129,8 +127,8 @@ Error ShardState::push_slot(Push& message, std::size_t slice, TrainingOutbox& ou
     return {};
   }
   if (message.step - version_ > options_.staleness)
-    return error(Code::out_of_range, "push for step {} at version {}, staleness is {}", message.step,
-                 version_, options_.staleness);
+    return error(Code::out_of_range, "push for step {} at version {}, staleness is {}", message.step, version_,
+                 options_.staleness);
   if (Error error = check_pulled_version(message)) return error;
   if (!slots_.uses(message.step, message.slot)) {
     drop(message, Fate::uncommitted);
@@ -185,19 +183,22 @@ void ShardState::advance(TrainingOutbox& out) {
 }
 
 Error ShardState::check_commit(const Commit& message) const {
-  if (options_.backups == 0) return error(Code::failed_precondition, "commit of step {}, but all slots of a step are used", message.step);
+  if (options_.backups == 0)
+    return error(Code::failed_precondition, "commit of step {}, but all slots of a step are used", message.step);
   if (message.slots.size() != options_.slots || message.slots.back() >= options_.slots + options_.backups ||
       std::ranges::adjacent_find(message.slots, std::greater_equal<>()) != message.slots.end())
-    return error(Code::invalid_argument, "commit of step {} with slots {}, not {} of {} in ascending order", message.step,
-                 fmt::join(message.slots, " "), options_.slots, options_.slots + options_.backups);
+    return error(Code::invalid_argument, "commit of step {} with slots {}, not {} of {} in ascending order",
+                 message.step, fmt::join(message.slots, " "), options_.slots, options_.slots + options_.backups);
   const auto used = [&](std::uint32_t slot) {
-    return message.step < version_ ? provenance_.applied(message.step + 1, slot).value_or(true) : slots_.uses(message.step, slot);
+    return message.step < version_ ? provenance_.applied(message.step + 1, slot).value_or(true)
+                                   : slots_.uses(message.step, slot);
   };
   if (!std::ranges::all_of(message.slots, used))
-    return error(Code::failed_precondition, "commit of step {} with slots {}, but it was committed with others", message.step,
-                 fmt::join(message.slots, " "));
+    return error(Code::failed_precondition, "commit of step {} with slots {}, but it was committed with others",
+                 message.step, fmt::join(message.slots, " "));
   if (message.step >= version_ && message.step - version_ > options_.staleness)
-    return error(Code::out_of_range, "commit of step {} at version {}, staleness is {}", message.step, version_, options_.staleness);
+    return error(Code::out_of_range, "commit of step {} at version {}, staleness is {}", message.step, version_,
+                 options_.staleness);
   return {};
 }
 
@@ -272,13 +273,11 @@ Error ShardState::push_batch(Push& message, std::size_t slice, TrainingOutbox& o
   }
   if (Error error = check_pulled_version(message)) return error;
   if (message.step == ~std::uint64_t{0} ||
-      (applied_.intervals() > options_.workers * options_.max_open_batches &&
-       !applied_.touches(message.step)))
+      (applied_.intervals() > options_.workers * options_.max_open_batches && !applied_.touches(message.step)))
     return error(Code::out_of_range, "batch {} is far from those before it", message.step);
-  if (!batches_.contains(message.worker, message.step) &&
-      batches_.open(message.worker) >= options_.max_open_batches)
-    return error(Code::resource_exhausted, "worker {} begins batch {} with {} incomplete", message.worker,
-                 message.step, options_.max_open_batches);
+  if (!batches_.contains(message.worker, message.step) && batches_.open(message.worker) >= options_.max_open_batches)
+    return error(Code::resource_exhausted, "worker {} begins batch {} with {} incomplete", message.worker, message.step,
+                 options_.max_open_batches);
   GradientSet& set = batches_.at(message.worker, message.step);
   if (set.has(slice)) {
     drop(message, Fate::duplicate);
@@ -324,7 +323,8 @@ void ShardState::update_slice(std::size_t slice, std::vector<PushedGradient> gra
     traced.event().bytes += gradient.num_bytes();
   }
   try {
-    store_.apply(slices_[slice].spec.id, {mean_of(std::move(gradients), options_.sparse_mean), version_ + 1, rate_scale});
+    store_.apply(slices_[slice].spec.id,
+                 {mean_of(std::move(gradients), options_.sparse_mean), version_ + 1, rate_scale});
   } catch (...) {
     // Some slices may have moved and others not: nothing of this shard can be trusted any more.
     fail(current_error().within(fmt::format("shard {}, update {}", options_.shard, version_ + 1)), out);
@@ -381,18 +381,21 @@ void ShardState::publish(std::size_t batches) {
 Error ShardState::cut(std::uint64_t version, TakeCut take) {
   if (failure_) return failure_;
   const bool asynchronous = options_.mode == TrainingMode::asynchronous;
-  if (asynchronous) version = accumulated_.empty() ? version_ : version_ + 1;  // no gradient that waits for others is lost
+  if (asynchronous)
+    version = accumulated_.empty() ? version_ : version_ + 1;  // no gradient that waits for others is lost
   const bool begun = std::ranges::any_of(slices_, &Owned::updated);
   if (version < version_ || (version == version_ && begun))
     return error(Code::failed_precondition, "shard {} is past version {} already", options_.shard, version);
-  if (cuts_.size() >= kMaxCuts) return error(Code::resource_exhausted, "shard {}: {} cuts wait already", options_.shard, cuts_.size());
+  if (cuts_.size() >= kMaxCuts)
+    return error(Code::resource_exhausted, "shard {}: {} cuts wait already", options_.shard, cuts_.size());
   cuts_.emplace(version, std::move(take));
   take_cuts();
   return {};
 }
 
 void ShardState::take_cuts() {
-  while (!cuts_.empty() && cuts_.begin()->first <= version_) cuts_.extract(cuts_.begin()).mapped()({version_, applied_});
+  while (!cuts_.empty() && cuts_.begin()->first <= version_)
+    cuts_.extract(cuts_.begin()).mapped()({version_, applied_});
 }
 
 // Returns the factor of the learning rate: 1 / mean staleness, at most 1.
@@ -441,7 +444,8 @@ bool ShardState::can_answer(const Pull& message, std::size_t slice) const {
   const Owned& owned = slices_[slice];
   if (message.min_version > version_) return false;
   const bool asynchronous = options_.mode == TrainingMode::asynchronous;
-  if (asynchronous && options_.guards.own_updates && message.after > 0 && !applied_.contains(message.after - 1)) return false;
+  if (asynchronous && options_.guards.own_updates && message.after > 0 && !applied_.contains(message.after - 1))
+    return false;
   return !owned.updated || owned.current.valid() || previous(message.min_version);
 }
 

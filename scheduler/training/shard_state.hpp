@@ -52,12 +52,12 @@ class ShardStore {
 
 // Each can be left out by tests, which show that they notice.
 struct ShardGuards {
-  bool dedupe = true;    // a gradient of a slot, or a batch, counts once
-  bool stale = true;     // a gradient of an earlier step is dropped; else it is taken for one of this
-  bool versions = true;  // a gradient was computed on the version of its step
-  bool fence = true;     // a push or pull is from a member
+  bool dedupe = true;       // a gradient of a slot, or a batch, counts once
+  bool stale = true;        // a gradient of an earlier step is dropped; else it is taken for one of this
+  bool versions = true;     // a gradient was computed on the version of its step
+  bool fence = true;        // a push or pull is from a member
   bool own_updates = true;  // asynchronous: who pulls sees what it has pushed before
-  bool commit = true;    // the coordinator chooses among backup slots; else the shard takes the first
+  bool commit = true;       // the coordinator chooses among backup slots; else the shard takes the first
 };
 
 struct ShardOptions {
@@ -68,8 +68,8 @@ struct ShardOptions {
   std::uint32_t backups = 0;    // slots of a step beyond N; not asynchronous
   std::uint64_t staleness = 0;  // bounded_staleness only
   SparseMean sparse_mean = SparseMean::all_slots;
-  std::uint64_t version = 0;    // of the values at the start
-  BatchSet applied;             // asynchronous: what is in these values
+  std::uint64_t version = 0;  // of the values at the start
+  BatchSet applied;           // asynchronous: what is in these values
   // Synchronous: the values before the last update are kept, and pulls that ask for exactly that version get
   // them. Needed where tokens of lost workers are reassigned: the new worker may find one shard a step ahead
   // of another, and must see what its predecessor saw. Costs the memory of the values once more, and twice
@@ -93,16 +93,16 @@ struct ShardOptions {
 };
 
 struct ShardCounters {
-  std::uint64_t pulls = 0;       // answered, at once or later
-  std::uint64_t parked = 0;      // of these, had to wait
-  std::uint64_t pushes = 0;      // staged
-  std::uint64_t duplicates = 0;  // dropped: already staged, or the batch already applied
-  std::uint64_t stale = 0;       // dropped: of a step below the version
+  std::uint64_t pulls = 0;        // answered, at once or later
+  std::uint64_t parked = 0;       // of these, had to wait
+  std::uint64_t pushes = 0;       // staged
+  std::uint64_t duplicates = 0;   // dropped: already staged, or the batch already applied
+  std::uint64_t stale = 0;        // dropped: of a step below the version
   std::uint64_t uncommitted = 0;  // dropped: of a slot that its step did not use
-  std::uint64_t fenced = 0;      // dropped: pushes and pulls of those who are members no more
-  std::uint64_t refused = 0;     // wrong; an Error was returned
-  std::uint64_t abandoned = 0;   // gradient sets dropped because their worker was lost
-  std::uint64_t batches = 0;     // slots or batches that went into updates
+  std::uint64_t fenced = 0;       // dropped: pushes and pulls of those who are members no more
+  std::uint64_t refused = 0;      // wrong; an Error was returned
+  std::uint64_t abandoned = 0;    // gradient sets dropped because their worker was lost
+  std::uint64_t batches = 0;      // slots or batches that went into updates
   std::uint64_t updates = 0;
   std::uint64_t staged_bytes = 0;  // now
   std::uint64_t staged_bytes_peak = 0;
@@ -119,8 +119,7 @@ struct ShardWait {
   bool uncommitted = false;            // backups: the slots of the step are not chosen yet
   std::size_t parked = 0;              // pulls that wait for it
   std::uint64_t highest_wanted = 0;    // the highest min_version among them
-  std::string to_string()
-      const;  // "version 7: 1 of 2 staged, missing slots 1; 3 pulls wait, for up to version 8"
+  std::string to_string() const;       // "version 7: 1 of 2 staged, missing slots 1; 3 pulls wait, for up to version 8"
 };
 
 class ShardState {
@@ -137,16 +136,17 @@ class ShardState {
   // Names the slots that a step uses. Errors: failed_precondition (there are no backups, or the step used others),
   // invalid_argument (slots that cannot be), out_of_range (a step too far ahead), and failure().
   [[nodiscard]] Error commit(const Commit& message, TrainingOutbox& out);
-  // What its worker has sent before is forgotten like that of a lost one, and dropped when it comes. A push or pull from a later
-  // view does the same.
+  // What its worker has sent before is forgotten like that of a lost one, and dropped when it comes. A push or pull
+  // from a later view does the same.
   void fence(const Fence& message);
   // Answers with a Put, now or when the version is there. Errors: invalid_argument, resource_exhausted,
   // failure().
   [[nodiscard]] Error pull(const Pull& message, TrainingOutbox& out);
-  // Calls `take` when the values in the store are those of exactly `version`, now or as soon as they are, and nothing is applied
-  // before it returns. Asynchronous: of any version, and no batch is half in it. What take() reads are handles: training goes
-  // on while they are written somewhere. Errors: failed_precondition (the version has passed, or a part of it), resource_exhausted
-  // (many wait already), and failure(). What still waits when the shard fails is never called.
+  // Calls `take` when the values in the store are those of exactly `version`, now or as soon as they are, and nothing
+  // is applied before it returns. Asynchronous: of any version, and no batch is half in it. What take() reads are
+  // handles: training goes on while they are written somewhere. Errors: failed_precondition (the version has passed, or
+  // a part of it), resource_exhausted (many wait already), and failure(). What still waits when the shard fails is
+  // never called.
   struct Cut {
     std::uint64_t version = 0;
     BatchSet applied;  // asynchronous: the batches that are in these values
@@ -168,8 +168,9 @@ class ShardState {
   Waiting waiting(std::uint64_t job, const std::string& task) const;
   // What went into a version, or came for it and did not. Null: it is none of the last ShardOptions::provenance.
   const Provenance* provenance(std::uint64_t version) const { return provenance_.find(version); }
-  // The same of all versions, since the last call: what has come for an earlier one since then is of that version again. To be called
-  // every ShardOptions::provenance versions at least, what is older is lost. `all`: also what has come for the next.
+  // The same of all versions, since the last call: what has come for an earlier one since then is of that version
+  // again. To be called every ShardOptions::provenance versions at least, what is older is lost. `all`: also what has
+  // come for the next.
   std::vector<Provenance> take_history(bool all) { return history_.take(all ? ~std::uint64_t{0} : version_); }
 
  private:
@@ -195,8 +196,7 @@ class ShardState {
   void advance(TrainingOutbox& out);
   void choose_alone(std::size_t slice);
   void stage(GradientSet& set, Push& message, std::size_t slice);
-  void update_slice(std::size_t slice, std::vector<PushedGradient> gradients, double rate_scale,
-                    TrainingOutbox& out);
+  void update_slice(std::size_t slice, std::vector<PushedGradient> gradients, double rate_scale, TrainingOutbox& out);
   void update_early(std::size_t slice, TrainingOutbox& out);
   void update_batches(TrainingOutbox& out);
   void publish(std::size_t batches);
@@ -215,14 +215,14 @@ class ShardState {
   std::deque<std::vector<Tensor>> previous_;  // the values of the versions before version_, if kept; the oldest first
   SlotStage slots_;
   BatchStage batches_;
-  BatchSet applied_;                      // asynchronous
-  BatchSet restored_;                     // of these, before the start
+  BatchSet applied_;                                                // asynchronous
+  BatchSet restored_;                                               // of these, before the start
   std::vector<std::pair<std::uint64_t, GradientSet>> accumulated_;  // asynchronous: batches for the next update
   std::map<std::uint64_t, std::uint64_t> batch_versions_;  // asynchronous: into which version the last batches went
-  std::vector<Pull> parked_;              // in the order they came
-  std::map<std::uint32_t, std::uint64_t> fences_;  // views below are fenced, by worker
+  std::vector<Pull> parked_;                               // in the order they came
+  std::map<std::uint32_t, std::uint64_t> fences_;          // views below are fenced, by worker
   ProvenanceBook provenance_;
-  ProvenanceBook history_;  // not taken yet
+  ProvenanceBook history_;                      // not taken yet
   std::multimap<std::uint64_t, TakeCut> cuts_;  // that wait, by their version
   Error failure_;
   ShardCounters counters_;

@@ -94,7 +94,8 @@ SlotStage::Taken SlotStage::take(std::uint64_t number) {
     if (std::ranges::binary_search(taken.slots, slot)) {
       taken.sets.push_back(std::move(set));
     } else {
-      for (const auto& [worker, gradients] : set.senders()) taken.unused.insert(taken.unused.end(), gradients, {slot, worker});
+      for (const auto& [worker, gradients] : set.senders())
+        taken.unused.insert(taken.unused.end(), gradients, {slot, worker});
       taken.unused_bytes += set.bytes();
     }
   }
@@ -106,9 +107,8 @@ GradientSet& BatchStage::at(std::uint32_t worker, std::uint64_t batch) {
 }
 
 std::size_t BatchStage::open(std::uint32_t worker) const {
-  return static_cast<std::size_t>(
-      std::distance(batches_.lower_bound({worker, 0}),
-                    batches_.upper_bound({worker, std::numeric_limits<std::uint64_t>::max()})));
+  return static_cast<std::size_t>(std::distance(
+      batches_.lower_bound({worker, 0}), batches_.upper_bound({worker, std::numeric_limits<std::uint64_t>::max()})));
 }
 
 GradientSet BatchStage::take(std::uint32_t worker, std::uint64_t batch, std::size_t& dropped) {

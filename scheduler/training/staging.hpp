@@ -42,7 +42,8 @@ class GradientSet {
 // The slots of the steps from the shard's version on. A step uses `needed` of its slots: all, or those that it is told.
 class SlotStage {
  public:
-  SlotStage(std::size_t slices, std::uint32_t slots, std::uint32_t needed) : slices_(slices), slots_(slots), needed_(needed) {}
+  SlotStage(std::size_t slices, std::uint32_t slots, std::uint32_t needed)
+      : slices_(slices), slots_(slots), needed_(needed) {}
 
   // The set of (step, slot), made if need be.
   GradientSet& at(std::uint64_t step, std::uint32_t slot);
@@ -62,7 +63,7 @@ class SlotStage {
 
   struct Taken {
     std::vector<std::uint32_t> slots;
-    std::vector<GradientSet> sets;  // of these
+    std::vector<GradientSet> sets;                                // of these
     std::vector<std::pair<std::uint32_t, std::uint32_t>> unused;  // (slot, worker) of each gradient of other slots
     std::size_t unused_bytes = 0;
   };
@@ -89,9 +90,7 @@ class BatchStage {
 
   // The set of `batch` as `worker` computes it, made if need be.
   GradientSet& at(std::uint32_t worker, std::uint64_t batch);
-  bool contains(std::uint32_t worker, std::uint64_t batch) const {
-    return batches_.contains({worker, batch});
-  }
+  bool contains(std::uint32_t worker, std::uint64_t batch) const { return batches_.contains({worker, batch}); }
   // How many batches `worker` has begun and not completed.
   std::size_t open(std::uint32_t worker) const;
   // Takes one out, and drops what other workers have sent of the same batch. Adds the bytes dropped to

@@ -37,8 +37,7 @@ Token TokenBook::token(std::uint64_t index) const {
 }
 
 std::optional<std::uint64_t> TokenBook::index_of(std::uint64_t step, std::uint32_t slot) const {
-  if (step < phase_.first_step || step - phase_.first_step >= phase_.steps || slot >= phase_.slots)
-    return std::nullopt;
+  if (step < phase_.first_step || step - phase_.first_step >= phase_.steps || slot >= phase_.slots) return std::nullopt;
   return (step - phase_.first_step) * phase_.slots + slot;
 }
 
@@ -59,7 +58,8 @@ void TokenBook::hold(std::uint32_t worker, std::ptrdiff_t change) {
 std::optional<std::uint64_t> TokenBook::first_wanted(std::uint64_t step) const {
   const auto shares = shares_.find(step);
   const std::uint64_t end = (step + 1) * phase_.slots;
-  for (std::uint64_t index = step * phase_.slots + (shares == shares_.end() ? 0 : shares->second.taken); index < end; ++index)
+  for (std::uint64_t index = step * phase_.slots + (shares == shares_.end() ? 0 : shares->second.taken); index < end;
+       ++index)
     if (wanted(index)) return index;
   return std::nullopt;
 }
@@ -76,7 +76,8 @@ std::optional<std::uint64_t> TokenBook::pick(std::uint32_t worker, std::uint32_t
     const auto shares = shares_.find(step);
     if (shares == shares_.end()) return index;
     const auto own = shares->second.by_worker.find(worker);
-    if (own == shares->second.by_worker.end() || own->second < share || (step <= can_start && held(worker) == 0)) return index;
+    if (own == shares->second.by_worker.end() || own->second < share || (step <= can_start && held(worker) == 0))
+      return index;
   }
   return std::nullopt;
 }
@@ -183,7 +184,8 @@ void TokenBook::completed(std::uint64_t index) {
 void TokenBook::choose(std::uint64_t step) {
   Choice& choice = chosen_[step];
   choice.step = phase_.first_step + step;
-  for (const std::uint64_t index : complete_.at(step)) choice.slots.push_back(static_cast<std::uint32_t>(index % phase_.slots));
+  for (const std::uint64_t index : complete_.at(step))
+    choice.slots.push_back(static_cast<std::uint32_t>(index % phase_.slots));
   const auto end = items_.lower_bound((step + 1) * phase_.slots);
   for (auto item = items_.lower_bound(step * phase_.slots); item != end;) {
     const auto slot = static_cast<std::uint32_t>(item->first % phase_.slots);
@@ -220,8 +222,7 @@ void TokenBook::resume(std::uint64_t step, const Figures& figures) {
 
 // Takes the complete tokens at the front out of the window.
 void TokenBook::fold_tokens() {
-  for (auto first = items_.begin();
-       first != items_.end() && first->first == folded_ && first->second.complete();
+  for (auto first = items_.begin(); first != items_.end() && first->first == folded_ && first->second.complete();
        first = items_.erase(first)) {
     add(first->second.figures);
     ++folded_;

@@ -2,11 +2,12 @@
 // its worker has reported it and every shard has staged it; until then it goes back into the book if its
 // worker is lost, and is the first to be handed out again.
 //
-// The tokens of a step are shared out evenly: a worker gets more than its share of a step only when it has nothing else to do and the
-// step can start. Else who has two tokens of a step, since another was late once, would have two of each for ever, while that one waits.
+// The tokens of a step are shared out evenly: a worker gets more than its share of a step only when it has nothing else
+// to do and the step can start. Else who has two tokens of a step, since another was late once, would have two of each
+// for ever, while that one waits.
 //
-// With backup slots a step is complete when `needed` of its tokens are: these are its choice, of which the book tells once, in
-// the order of the steps. Its other tokens are dropped: whoever has one is taken to hold it until he reports.
+// With backup slots a step is complete when `needed` of its tokens are: these are its choice, of which the book tells
+// once, in the order of the steps. Its other tokens are dropped: whoever has one is taken to hold it until he reports.
 #pragma once
 
 #include <cstddef>
@@ -94,15 +95,16 @@ class TokenBook {
   std::vector<Choice> take_choices() { return std::exchange(choices_, {}); }
 
   bool finished() const { return folded_ == count_; }
-  std::uint64_t next_step() const { return phase_.first_step + (next_ + phase_.slots - 1) / phase_.slots; }  // none of it is handed out
+  std::uint64_t next_step() const {
+    return phase_.first_step + (next_ + phase_.slots - 1) / phase_.slots;
+  }  // none of it is handed out
   std::uint64_t complete_steps() const { return folded_ / phase_.slots; }
-  const Figures& figures() const {
-    return figures_;
-  }  // of the complete tokens up to the first incomplete one
-  // "step 5: slot 1 (worker 0, not staged on shard 2)", for at most `limit` tokens, or only those of the first step that is
-  // not complete; "" if none is out.
+  const Figures& figures() const { return figures_; }  // of the complete tokens up to the first incomplete one
+  // "step 5: slot 1 (worker 0, not staged on shard 2)", for at most `limit` tokens, or only those of the first step
+  // that is not complete; "" if none is out.
   std::string outstanding(std::size_t limit = 8, bool of_first_step = false) const;
-  // A token of the first step that is not complete, and is not complete itself; or of any, if `all`. At most `limit`, in order.
+  // A token of the first step that is not complete, and is not complete itself; or of any, if `all`. At most `limit`,
+  // in order.
   struct Open {
     std::uint64_t step = 0;
     std::uint32_t slot = 0;
@@ -146,22 +148,23 @@ class TokenBook {
 
   Phase phase_;
   std::uint64_t count_ = 0;
-  std::uint64_t next_ = 0;               // no token from this one on was ever handed out
+  std::uint64_t next_ = 0;  // no token from this one on was ever handed out
   // Of the steps that have some tokens handed out and are not complete.
   struct Shares {
     std::uint32_t taken = 0;  // slots below it were handed out
     std::map<std::uint32_t, std::uint32_t> by_worker;
   };
   std::map<std::uint64_t, Shares> shares_;
-  std::uint64_t first_open_ = 0;  // step: all tokens of those before it were handed out
+  std::uint64_t first_open_ = 0;         // step: all tokens of those before it were handed out
   std::uint64_t folded_ = 0;             // all below are complete and in figures_
   std::map<std::uint64_t, Item> items_;  // of those from folded_ to next_ that were handed out
   std::set<std::uint64_t> returned_;
   std::map<std::uint32_t, std::set<std::uint64_t>> kept_;  // by worker
-  std::map<std::uint64_t, std::vector<std::uint64_t>> complete_;  // backups: tokens by step, numbered from 0 in the phase
-  std::map<std::uint64_t, Choice> chosen_;                        // of these, the steps that have enough and are not folded
+  std::map<std::uint64_t, std::vector<std::uint64_t>>
+      complete_;                            // backups: tokens by step, numbered from 0 in the phase
+  std::map<std::uint64_t, Choice> chosen_;  // of these, the steps that have enough and are not folded
   std::map<std::pair<std::uint64_t, std::uint32_t>, std::uint32_t> dropped_;  // (step, slot) -> who holds it
-  std::vector<std::size_t> held_;                                 // by worker
+  std::vector<std::size_t> held_;                                             // by worker
   std::vector<Choice> choices_;
   std::vector<Boundary> boundaries_;
   Figures figures_;

@@ -29,13 +29,21 @@ class JobWaits {
     out_.things.push_back({.id = id, .text = std::move(text), .task = std::move(task), .state = state});
     return id;
   }
-  void wait(const std::string& waiter, const std::string& awaited, const char* kind, std::string text = {}, std::int64_t for_ns = 0) {
-    out_.waits.push_back({.waiter = waiter, .awaited = awaited, .kind = kind, .text = std::move(text), .for_ns = for_ns});
+  void wait(const std::string& waiter, const std::string& awaited, const char* kind, std::string text = {},
+            std::int64_t for_ns = 0) {
+    out_.waits.push_back(
+        {.waiter = waiter, .awaited = awaited, .kind = kind, .text = std::move(text), .for_ns = for_ns});
   }
 
-  std::string worker(std::uint32_t index) { return thing(wait_thing::worker(job, worker_name(index)), worker_name(index), worker_name(index), State::works); }
-  std::string slot(std::uint64_t step, std::uint32_t slot) { return thing(wait_thing::slot(job, step, slot), fmt::format("slot {} of step {}", slot, step)); }
-  std::string join(const std::string& task, std::string text) { return thing(wait_thing::join(job, task), std::move(text), task); }
+  std::string worker(std::uint32_t index) {
+    return thing(wait_thing::worker(job, worker_name(index)), worker_name(index), worker_name(index), State::works);
+  }
+  std::string slot(std::uint64_t step, std::uint32_t slot) {
+    return thing(wait_thing::slot(job, step, slot), fmt::format("slot {} of step {}", slot, step));
+  }
+  std::string join(const std::string& task, std::string text) {
+    return thing(wait_thing::join(job, task), std::move(text), task);
+  }
 
   const std::uint64_t job;
   const std::string whole = fmt::format("job/{:x}", job);
@@ -63,53 +71,83 @@ Waiting Coordinator::waiting(std::uint64_t job, Nanoseconds now) const {
   Waiting out;
   if (stage_ == Stage::finished || stage_ == Stage::failed) return out;
   JobWaits say(job, out);
-  say.thing(say.whole, fmt::format("the training job ({})", stage_ == Stage::training ? fmt::format("training, {} steps are complete", counters_.steps) : name(stage_)));
+  say.thing(say.whole,
+            fmt::format("the training job ({})", stage_ == Stage::training
+                                                     ? fmt::format("training, {} steps are complete", counters_.steps)
+                                                     : name(stage_)));
   out.things.back().for_ns = now - (stage_ == Stage::joining ? created_ : progress_);
   switch (stage_) {
-    case Stage::joining: say_joins(say); break;
+    case Stage::joining:
+      say_joins(say);
+      break;
     case Stage::training:
-    case Stage::evaluating: say_tokens(say, now); break;
+    case Stage::evaluating:
+      say_tokens(say, now);
+      break;
     default: {
       const std::string barrier = say.thing(wait_thing::barrier(job), "the barrier at the end of the job");
       say.wait(say.whole, barrier, "barrier");
       for (std::uint32_t i = 0; i < workers_.size(); ++i)
-        if (workers_[i].presence == Presence::joined && !workers_[i].in_barrier) say.wait(barrier, say.worker(i), "barrier", "it has not come to the end of its program");
+        if (workers_[i].presence == Presence::joined && !workers_[i].in_barrier)
+          say.wait(barrier, say.worker(i), "barrier", "it has not come to the end of its program");
       if (options_.held && list(Presence::joined, true).empty())
-        say.wait(barrier, say.thing(wait_thing::save(job), "the last checkpoint is being written", describe_shard(0), State::works), "barrier");
-      if (!anyone()) say.wait(barrier, say.thing(fmt::format("workers/{:x}", job), "no worker is left: the job cannot end until one joins; start one", {}, State::never), "join");
+        say.wait(
+            barrier,
+            say.thing(wait_thing::save(job), "the last checkpoint is being written", describe_shard(0), State::works),
+            "barrier");
+      if (!anyone())
+        say.wait(barrier,
+                 say.thing(fmt::format("workers/{:x}", job),
+                           "no worker is left: the job cannot end until one joins; start one", {}, State::never),
+                 "join");
     }
   }
   if (save_.complete) return out;
-  const std::string save = say.thing(wait_thing::save(job), fmt::format("the checkpoint of version {} ({} of {} shards have saved)", save_.version, save_.shards.size(), options_.shards.size()));
+  const std::string save =
+      say.thing(wait_thing::save(job), fmt::format("the checkpoint of version {} ({} of {} shards have saved)",
+                                                   save_.version, save_.shards.size(), options_.shards.size()));
   for (const std::uint32_t shard : options_.shards)
     if (!save_.shards.contains(shard))
-      say.wait(save, say.thing(wait_thing::version(job, shard, save_.version), fmt::format("version {} of the parameters on {}", save_.version, shard_name(shard)), shard_name(shard)), "staging");
+      say.wait(save,
+               say.thing(wait_thing::version(job, shard, save_.version),
+                         fmt::format("version {} of the parameters on {}", save_.version, shard_name(shard)),
+                         shard_name(shard)),
+               "staging");
   return out;
 }
 
 void Coordinator::say_joins(JobWaits& say) const {
   const std::size_t missing = missing_workers();
   const auto joined = static_cast<std::size_t>(members_now());
-  const std::string why = options_.min_workers > 0
-                              ? fmt::format("training begins with {} workers, and {} {} joined; start more, or start the job with fewer", options_.min_workers, joined, joined == 1 ? "has" : "have")
-                              : "";
+  const std::string why =
+      options_.min_workers > 0
+          ? fmt::format("training begins with {} workers, and {} {} joined; start more, or start the job with fewer",
+                        options_.min_workers, joined, joined == 1 ? "has" : "have")
+          : "";
   std::vector<std::string> absent;
   for (std::uint32_t i = 0; i < workers_.size() && missing > 0 && absent.size() < kMostWorkers; ++i) {
     if (workers_[i].presence != Presence::expected && workers_[i].presence != Presence::lost) continue;
     const bool lost = workers_[i].presence == Presence::lost;
-    absent.push_back(say.join(describe(i), fmt::format("{} to join the job{}", describe(i), lost ? " again: it was lost" : "")));
+    absent.push_back(
+        say.join(describe(i), fmt::format("{} to join the job{}", describe(i), lost ? " again: it was lost" : "")));
   }
   if (missing > 0 && absent.empty())
-    absent.push_back(say.thing(fmt::format("workers/{:x}", say.job), fmt::format("workers that nobody has started: {} more must join", missing), {}, State::never));
+    absent.push_back(say.thing(fmt::format("workers/{:x}", say.job),
+                               fmt::format("workers that nobody has started: {} more must join", missing), {},
+                               State::never));
   for (const auto& [shard, incarnation] : shards_)
-    if (incarnation == Incarnation{}) absent.push_back(say.join(describe_shard(shard), describe_shard(shard) + " to join the job again"));
+    if (incarnation == Incarnation{})
+      absent.push_back(say.join(describe_shard(shard), describe_shard(shard) + " to join the job again"));
   for (const std::uint32_t shard : options_.joining)
-    if (!shards_.contains(shard)) absent.push_back(say.join(describe_shard(shard), describe_shard(shard) + " to join the job"));
+    if (!shards_.contains(shard))
+      absent.push_back(say.join(describe_shard(shard), describe_shard(shard) + " to join the job"));
   for (const std::string& join : absent) say.wait(say.whole, join, "join", why);
   std::set<std::uint32_t> asking;
   for (const Request& request : requests_)
     if (asking.insert(request.worker).second)
-      say.wait(say.thing(wait_thing::token(say.job, describe(request.worker)), fmt::format("the first token of {}", describe(request.worker))), say.whole, "token", "training has not begun");
+      say.wait(say.thing(wait_thing::token(say.job, describe(request.worker)),
+                         fmt::format("the first token of {}", describe(request.worker))),
+               say.whole, "token", "training has not begun");
 }
 
 void Coordinator::say_tokens(JobWaits& say, Nanoseconds now) const {
@@ -120,11 +158,13 @@ void Coordinator::say_tokens(JobWaits& say, Nanoseconds now) const {
     if (workers_[i].presence == Presence::joined) members.push_back(i);
   const Nanoseconds quiet = now - progress_;
   if (members.empty()) {
-    const std::string nobody = say.thing(fmt::format("workers/{:x}", say.job),
-                                         empty_since_ ? fmt::format("no worker is left: the job cannot go on until one joins; start one (it gives up in {})",
-                                                                    wait_time(*empty_since_ + options_.empty_timeout - now))
-                                                      : "no worker is left: the job cannot go on until one joins; start one",
-                                         {}, State::never);
+    const std::string nobody = say.thing(
+        fmt::format("workers/{:x}", say.job),
+        empty_since_
+            ? fmt::format("no worker is left: the job cannot go on until one joins; start one (it gives up in {})",
+                          wait_time(*empty_since_ + options_.empty_timeout - now))
+            : "no worker is left: the job cannot go on until one joins; start one",
+        {}, State::never);
     say.wait(say.whole, nobody, "join", {}, quiet);
   }
   for (const TokenBook::Open& token : open) {
@@ -133,19 +173,22 @@ void Coordinator::say_tokens(JobWaits& say, Nanoseconds now) const {
     if (token.kept) {
       const Worker& worker = workers_[*token.kept];
       const std::string left = worker.kept_until ? wait_time(*worker.kept_until - now) : "a while";
-      say.wait(slot, say.join(describe(*token.kept), fmt::format("{} to join again: it was lost", describe(*token.kept))), "join",
-               fmt::format("it is kept for it for another {}, then others may have it", left));
+      say.wait(slot,
+               say.join(describe(*token.kept), fmt::format("{} to join again: it was lost", describe(*token.kept))),
+               "join", fmt::format("it is kept for it for another {}, then others may have it", left));
     } else if (token.worker && !token.done) {
       const bool suspect = workers_[*token.worker].suspect;
-      say.wait(slot, say.worker(*token.worker), "token", suspect ? "it has the token, and nothing has been heard of it for a while" : "it has the token");
+      say.wait(slot, say.worker(*token.worker), "token",
+               suspect ? "it has the token, and nothing has been heard of it for a while" : "it has the token");
     } else if (token.worker) {
       for (const std::uint32_t shard : token.unstaged) {
         const std::string from = describe(*token.worker), to = shard_name(shard);
-        say.wait(slot, say.thing(wait_thing::link(from, to), fmt::format("the way from {} to {}", from, to), from), "credit",
-                 fmt::format("its gradient has been computed, and {} does not have all of it", to));
+        say.wait(slot, say.thing(wait_thing::link(from, to), fmt::format("the way from {} to {}", from, to), from),
+                 "credit", fmt::format("its gradient has been computed, and {} does not have all of it", to));
       }
     } else {
-      const char* why = token.handed_out ? "its worker was lost, and no other has taken it yet" : "no worker has taken it yet";
+      const char* why =
+          token.handed_out ? "its worker was lost, and no other has taken it yet" : "no worker has taken it yet";
       for (const std::uint32_t i : members) say.wait(slot, say.worker(i), "token", why);
     }
   }
@@ -174,11 +217,18 @@ Waiting ShardState::waiting(std::uint64_t job, const std::string& task) const {
   const ShardWait next = waiting();
   const auto version = [&](std::uint64_t v, State state = State::waits) {
     std::string id = wait_thing::version(job, options_.shard, v);
-    out.things.push_back({.id = id, .text = fmt::format("version {} of the parameters on {}", v, task), .task = task, .state = state});
+    out.things.push_back(
+        {.id = id, .text = fmt::format("version {} of the parameters on {}", v, task), .task = task, .state = state});
     return id;
   };
-  const auto wait = [&](const std::string& waiter, std::string awaited, std::string text = {}, std::uint64_t have = 0, std::uint64_t need = 0) {
-    out.waits.push_back({.waiter = waiter, .awaited = std::move(awaited), .kind = "staging", .text = std::move(text), .have = have, .need = need});
+  const auto wait = [&](const std::string& waiter, std::string awaited, std::string text = {}, std::uint64_t have = 0,
+                        std::uint64_t need = 0) {
+    out.waits.push_back({.waiter = waiter,
+                         .awaited = std::move(awaited),
+                         .kind = "staging",
+                         .text = std::move(text),
+                         .have = have,
+                         .need = need});
   };
   std::set<std::uint64_t> wanted;
   for (const Pull& pull : parked_) wanted.insert(pull.min_version);
@@ -196,12 +246,15 @@ Waiting ShardState::waiting(std::uint64_t job, const std::string& task) const {
   const std::string id = version(next.version);
   const std::string text = fmt::format("{} of {} slots are staged", next.have, next.need);
   for (const std::uint32_t slot : next.missing) {
-    out.things.push_back({.id = wait_thing::slot(job, version_, slot), .text = fmt::format("slot {} of step {}", slot, version_)});
+    out.things.push_back(
+        {.id = wait_thing::slot(job, version_, slot), .text = fmt::format("slot {} of step {}", slot, version_)});
     wait(id, wait_thing::slot(job, version_, slot), text, next.have, next.need);
   }
   if (next.uncommitted && next.have >= next.need) {
     const std::string choice = fmt::format("choice/{:x}/{}", job, version_);
-    out.things.push_back({.id = choice, .text = fmt::format("the coordinator's choice of the slots of step {}", version_), .task = shard_name(0)});
+    out.things.push_back({.id = choice,
+                          .text = fmt::format("the coordinator's choice of the slots of step {}", version_),
+                          .task = shard_name(0)});
     wait(id, choice, text, next.have, next.need);
   }
   return out;

@@ -1,4 +1,5 @@
-// All of a task with devices that are not the host: simulated GPUs, which compute with the CPU's kernels (tests/devices/simulated_plugin.cpp).
+// All of a task with devices that are not the host: simulated GPUs, which compute with the CPU's kernels
+// (tests/devices/simulated_plugin.cpp).
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -14,16 +15,16 @@
 #include "graph/optimizers.hpp"
 #include "graph/variable.hpp"
 #include "tests/actors/few_digits.hpp"
-#include "tests/error_of.hpp"
 #include "tests/actors/job_tasks.hpp"
+#include "tests/error_of.hpp"
 
 namespace troupe {
 namespace {
 
 using ::testing::AllOf;
+using testing::error_of;
 using ::testing::HasSubstr;
 using ::testing::Not;
-using testing::error_of;
 
 TaskOptions with_gpus(int gpus, bool recordings = true) {
   return {.threads = 1, .gpus = {.count = gpus, .recordings = recordings, .plugin = TROUPE_SIMULATED_GPU}};
@@ -117,14 +118,15 @@ TEST(Accelerator, WhatIsFedFromPinnedMemoryIsNotCopiedOnTheHost) {
   EXPECT_TRUE(bitwise_equal(session.run({{x, pinned}}, y), Tensor::vector<float>({-1, -2, -3})));
   EXPECT_EQ(pinned_allocations(task) - before, 1u);  // what is fetched
   before = pinned_allocations(task);
-  EXPECT_TRUE(bitwise_equal(session.run({{x, Tensor::vector<float>({4, 5, 6})}}, y), Tensor::vector<float>({-4, -5, -6})));
+  EXPECT_TRUE(
+      bitwise_equal(session.run({{x, Tensor::vector<float>({4, 5, 6})}}, y), Tensor::vector<float>({-4, -5, -6})));
   EXPECT_EQ(pinned_allocations(task) - before, 2u);
   Task none(with_gpus(0));
   EXPECT_EQ(none.pinned_memory(), nullptr);
 }
 
-// One task computes on its GPU, the other on its CPU, and the first needs or has what the second has or needs: the bytes are in no other memory of the
-// host than what the GPU's copies go straight from and to.
+// One task computes on its GPU, the other on its CPU, and the first needs or has what the second has or needs: the
+// bytes are in no other memory of the host than what the GPU's copies go straight from and to.
 TEST(Accelerator, TensorsGoFromAndToOtherTasksThroughPinnedMemory) {
   const std::string gpu = "/job:worker/task:0/device:GPU:0", other = "/job:ps/task:0/device:CPU:0";
   for (const auto& [from, to] : {std::pair(other, gpu), std::pair(gpu, other)}) {
@@ -171,7 +173,8 @@ TEST(Accelerator, PartsOfAGraphOnBothExchangeTensors) {
   for (int i = 0; i < 20; ++i) {
     const std::uint64_t before = pinned_allocations(task);
     const auto out = session.run({{x, fed}}, {a, b, c});
-    EXPECT_EQ(pinned_allocations(task) - before, 2u);  // x on its way to GPU:0, and `a` as it is fetched: not on its way to GPU:1
+    EXPECT_EQ(pinned_allocations(task) - before,
+              2u);  // x on its way to GPU:0, and `a` as it is fetched: not on its way to GPU:1
     EXPECT_TRUE(bitwise_equal(out[0], Tensor::vector<float>({1, 4, 9})));
     EXPECT_TRUE(bitwise_equal(out[1], Tensor::vector<float>({2, 6, 12})));
     EXPECT_TRUE(bitwise_equal(out[2], Tensor::vector<float>({-2, -6, -12})));
@@ -185,11 +188,14 @@ TEST(Accelerator, ErrorsOfKernelsNameTheDevice) {
   Session session(task, g);
   const Output sum = add(x, y, "sum");
   session.extend(g);
-  const Error error = error_of([&] { session.run({{x, Tensor::vector<float>({1, 2})}, {y, Tensor::vector<float>({1, 2, 3})}}, sum); });
+  const Error error = error_of([&] {
+    session.run({{x, Tensor::vector<float>({1, 2})}, {y, Tensor::vector<float>({1, 2, 3})}}, sum);
+  });
   EXPECT_THAT(error.message(), HasSubstr("device:GPU:0"));
   EXPECT_THAT(error.message(), HasSubstr("'sum'"));
   // The next step is not touched by it.
-  EXPECT_TRUE(bitwise_equal(session.run({{x, Tensor::vector<float>({1})}, {y, Tensor::vector<float>({2})}}, sum), Tensor::vector<float>({3})));
+  EXPECT_TRUE(bitwise_equal(session.run({{x, Tensor::vector<float>({1})}, {y, Tensor::vector<float>({2})}}, sum),
+                            Tensor::vector<float>({3})));
 }
 
 TEST(Accelerator, StepsOnAGpuThatIsLostFailAndNothingHangs) {
@@ -197,13 +203,18 @@ TEST(Accelerator, StepsOnAGpuThatIsLostFailAndNothingHangs) {
   Graph g;
   const Output x = placeholder(g, DType::f32, Shape{2, 1}, "x");
   Session session(task, g);
-  const Output before = add(x, x, "before"), last = transpose(before, {}, "lose_the_gpu"), after = add(last, last, "after");
+  const Output before = add(x, x, "before"), last = transpose(before, {}, "lose_the_gpu"),
+               after = add(last, last, "after");
   session.extend(g);
   const Tensor fed = Tensor(DType::f32, Shape{2, 1}, Tensor::vector<float>({1, 2}).buffer());
-  EXPECT_TRUE(bitwise_equal(session.run({{x, fed}}, before), Tensor(DType::f32, Shape{2, 1}, Tensor::vector<float>({2, 4}).buffer())));
+  EXPECT_TRUE(bitwise_equal(session.run({{x, fed}}, before),
+                            Tensor(DType::f32, Shape{2, 1}, Tensor::vector<float>({2, 4}).buffer())));
   for (const Output& fetch : {after, before, after})
-    EXPECT_THAT(error_of([&] { session.run({{x, fed}}, fetch); }).message(),
-                AllOf(HasSubstr("/job:local/task:0/device:GPU:0 is lost: cudaSimulated: an illegal memory access"), HasSubstr("CUDA_LAUNCH_BLOCKING=1")));
+    EXPECT_THAT(error_of([&] {
+                  session.run({{x, fed}}, fetch);
+                }).message(),
+                AllOf(HasSubstr("/job:local/task:0/device:GPU:0 is lost: cudaSimulated: an illegal memory access"),
+                      HasSubstr("CUDA_LAUNCH_BLOCKING=1")));
 }
 
 TEST(Accelerator, TrainsToTheBitsOfTheCpu) {
@@ -277,7 +288,9 @@ TEST(AcceleratorFaults, FailTheStepThatHadThemAndNoOther) {
     auto& answer = answers[static_cast<std::size_t>(i)];
     if (bad(i)) {
       const Error error = error_of([&] { answer.get(); });
-      EXPECT_EQ(error.message(), "Gather 'look' on /job:local/task:0/device:GPU:0: index 12 (element 1) is not in [0, 4)") << i;
+      EXPECT_EQ(error.message(),
+                "Gather 'look' on /job:local/task:0/device:GPU:0: index 12 (element 1) is not in [0, 4)")
+          << i;
       EXPECT_EQ(error.code(), Code::invalid_argument);
     } else {
       EXPECT_TRUE(bitwise_equal(answer.get()[0], Tensor::vector<float>({static_cast<float>(i % 4) * 10, 10}))) << i;
@@ -308,8 +321,10 @@ TEST(AcceleratorFaults, WhatIsMadeOfBadDataGoesToNoOtherDevice) {
   for (int i = 0; i < 10; ++i) {
     for (const Output& consumer : {z, w}) {
       const Error error = error_of([&] { session.run({{rows, Tensor::vector<std::int64_t>({5})}}, consumer); });
-      EXPECT_THAT(error.message(), HasSubstr("Gather 'look' on /job:local/task:0/device:GPU:0: index 5 (element 0) is not in [0, 2)"));
-      EXPECT_TRUE(bitwise_equal(session.run({{rows, Tensor::vector<std::int64_t>({1})}}, consumer), Tensor::vector<float>({-2})));
+      EXPECT_THAT(error.message(),
+                  HasSubstr("Gather 'look' on /job:local/task:0/device:GPU:0: index 5 (element 0) is not in [0, 2)"));
+      EXPECT_TRUE(bitwise_equal(session.run({{rows, Tensor::vector<std::int64_t>({1})}}, consumer),
+                                Tensor::vector<float>({-2})));
     }
   }
 }
@@ -319,17 +334,21 @@ TEST(AcceleratorFaults, AStepWithBadDataUpdatesNoVariable) {
   Task task(with_gpus(1)), cpu({.threads = 1, .gpus = {.count = 0}});
   const auto run = [](Task& on) {
     Graph g;
-    const Output x = placeholder(g, DType::f32, Shape{2, 3}, "x"), labels = placeholder(g, DType::i64, Shape{2}, "labels");
-    const VariableRef w = variable(g, {.name = "w", .initial_value = constant(g, Tensor::zeros(DType::f32, Shape{3, 4}))});
+    const Output x = placeholder(g, DType::f32, Shape{2, 3}, "x"),
+                 labels = placeholder(g, DType::i64, Shape{2}, "labels");
+    const VariableRef w =
+        variable(g, {.name = "w", .initial_value = constant(g, Tensor::zeros(DType::f32, Shape{3, 4}))});
     const Output loss = mean(sparse_softmax_cross_entropy(matmul(x, w.read()), labels, "loss"));
-    const Output step = minimize(loss, optimizers::Adam{.learning_rate = 0.1}), value = w.read(), initialize = initializer(g);
+    const Output step = minimize(loss, optimizers::Adam{.learning_rate = 0.1}), value = w.read(),
+                 initialize = initializer(g);
     Session session(on, g);
     session.run_targets({initialize});
     const Tensor data = Tensor::of<float>(Shape{2, 3}, {1, 2, 3, 4, 5, 6});
     std::vector<std::string> errors;
     for (std::int64_t i = 0; i < 20; ++i)
       errors.push_back(error_of([&] {
-                         session.run({{x, data}, {labels, Tensor::vector<std::int64_t>({1, i % 3 == 2 ? 4 : i % 4})}}, {loss}, {step});
+                         session.run({{x, data}, {labels, Tensor::vector<std::int64_t>({1, i % 3 == 2 ? 4 : i % 4})}},
+                                     {loss}, {step});
                        }).message());
     return std::pair(errors, session.run({}, value));
   };
@@ -337,8 +356,10 @@ TEST(AcceleratorFaults, AStepWithBadDataUpdatesNoVariable) {
   const auto [expected_errors, expected] = run(cpu);
   for (std::size_t i = 0; i < errors.size(); ++i) {
     if (i % 3 == 2) {
-      EXPECT_THAT(errors[i], HasSubstr("device:GPU:0: SparseSoftmaxCrossEntropy: label 4 out of range [0,4) at position 1"));
-      EXPECT_THAT(expected_errors[i], HasSubstr("device:CPU:0: SparseSoftmaxCrossEntropy: label 4 out of range [0,4) at position 1"));
+      EXPECT_THAT(errors[i],
+                  HasSubstr("device:GPU:0: SparseSoftmaxCrossEntropy: label 4 out of range [0,4) at position 1"));
+      EXPECT_THAT(expected_errors[i],
+                  HasSubstr("device:CPU:0: SparseSoftmaxCrossEntropy: label 4 out of range [0,4) at position 1"));
     } else {
       EXPECT_EQ(errors[i], "");
     }

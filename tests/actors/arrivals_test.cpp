@@ -13,7 +13,9 @@ constexpr std::size_t kMebibyte = 1 << 20;
 // What a peer sends, to a task whose device has 64 MiB.
 class ArrivalsOf64MiB : public ::testing::Test {
  protected:
-  static Frame frame_of(std::size_t bytes) { return wire::put_of(Tensor(DType::u8, Shape{static_cast<std::int64_t>(bytes)})); }
+  static Frame frame_of(std::size_t bytes) {
+    return wire::put_of(Tensor(DType::u8, Shape{static_cast<std::int64_t>(bytes)}));
+  }
   std::unique_ptr<wire::ChunkReader> reader() const {
     auto out = std::make_unique<wire::ChunkReader>(Limits{}, arrivals);
     out->handshake_done();
@@ -21,7 +23,8 @@ class ArrivalsOf64MiB : public ::testing::Test {
     return out;
   }
   void come(wire::ChunkReader& reader, std::string_view bytes, int flags) {
-    reader.consume(wire::chunk(wire::FrameClass::bulk, flags, bytes), [&](Frame&& frame) { frames.push_back(std::move(frame)); });
+    reader.consume(wire::chunk(wire::FrameClass::bulk, flags, bytes),
+                   [&](Frame&& frame) { frames.push_back(std::move(frame)); });
   }
   // The rest never comes.
   std::unique_ptr<wire::ChunkReader> announce(std::size_t bytes) {
@@ -30,9 +33,12 @@ class ArrivalsOf64MiB : public ::testing::Test {
     return out;
   }
   std::uint64_t in_use() const { return device->allocator().stats().bytes_in_use; }
-  Tensor of_a_kernel(std::size_t bytes) { return device->allocator().tensor(DType::u8, Shape{static_cast<std::int64_t>(bytes)}); }
+  Tensor of_a_kernel(std::size_t bytes) {
+    return device->allocator().tensor(DType::u8, Shape{static_cast<std::int64_t>(bytes)});
+  }
 
-  std::unique_ptr<Device> device = make_cpu_device({.name = DeviceName::of({"ps", 0}, "CPU", 0), .threads = 1, .memory_limit = 64 * kMebibyte});
+  std::unique_ptr<Device> device =
+      make_cpu_device({.name = DeviceName::of({"ps", 0}, "CPU", 0), .threads = 1, .memory_limit = 64 * kMebibyte});
   const wire::Arrivals arrivals = arrivals_in(device->allocator(), 8 * kMebibyte);
   std::vector<Frame> frames;
 };

@@ -29,7 +29,10 @@ class Authority {
   };
 
   Authority(std::filesystem::path directory, std::string name)
-      : directory_(std::move(directory)), name_(std::move(name)), key_(new_key()), certificate_(make(key_.get(), name_, {}, true)) {
+      : directory_(std::move(directory)),
+        name_(std::move(name)),
+        key_(new_key()),
+        certificate_(make(key_.get(), name_, {}, true)) {
     write(path(name_ + ".pem"), 0644, [&](BIO* out) { PEM_write_bio_X509(out, certificate_.get()); });
   }
 

@@ -10,8 +10,8 @@ namespace troupe {
 namespace {
 
 using ::testing::AllOf;
-using ::testing::HasSubstr;
 using testing::error_of;
+using ::testing::HasSubstr;
 
 constexpr const char* kGood =
     R"({"name":"demo","token":"t","ps":["10.0.0.1:7701"],"worker":["10.0.0.1:7711","10.0.0.2:7711"]})";
@@ -27,13 +27,15 @@ TEST(HostPort, ParsesWhatItPrints) {
   EXPECT_EQ(HostPort::parse("127.0.0.1:7701"), (HostPort{"127.0.0.1", 7701}));
   EXPECT_EQ(HostPort::parse("ps-0.example:65535"), (HostPort{"ps-0.example", 65535}));
   EXPECT_EQ(HostPort::parse("[::1]:1"), (HostPort{"::1", 1}));
-  for (const char* text : {"127.0.0.1:7701", "host:1", "[fe80::2]:80"}) EXPECT_EQ(HostPort::parse(text).to_string(), text);
+  for (const char* text : {"127.0.0.1:7701", "host:1", "[fe80::2]:80"})
+    EXPECT_EQ(HostPort::parse(text).to_string(), text);
 }
 
 TEST(HostPort, RefusesWhatIsNoAddress) {
-  for (const char* text : {"", ":", "host", "host:", ":7701", "host:0", "host:65536", "host:99999999999999999999", "host:-1", "host:+1",
-                           "host: 1", "host:1 ", "host:1x", "host:0x10", "[]:1", "[::1]", "[::1:1", "::1]:1", "::1:7701", "[host:1",
-                           "a b:1"}) {
+  for (const char* text :
+       {"",        ":",       "host",     "host:",   ":7701",   "host:0",    "host:65536", "host:99999999999999999999",
+        "host:-1", "host:+1", "host: 1",  "host:1 ", "host:1x", "host:0x10", "[]:1",       "[::1]",
+        "[::1:1",  "::1]:1",  "::1:7701", "[host:1", "a b:1"}) {
     const Error error = error_of([&] { HostPort::parse(text); });
     EXPECT_EQ(error.code(), Code::invalid_argument) << text;
     EXPECT_THAT(error.message(), HasSubstr(text));
@@ -78,14 +80,17 @@ TEST(ClusterSpec, RefusesWhatIsNoCluster) {
   EXPECT_THAT(parse_error(R"({"name":"demo"})").message(), HasSubstr("no task"));
   EXPECT_THAT(parse_error(R"({"name":"demo","ps":[]})").message(), HasSubstr("no task"));
   EXPECT_THAT(parse_error(R"({"name":7,"ps":["a:1"]})").message(), HasSubstr("\"name\" must be a string"));
-  EXPECT_THAT(parse_error(R"({"name":"demo","token":null,"ps":["a:1"]})").message(), HasSubstr("\"token\" must be a string"));
+  EXPECT_THAT(parse_error(R"({"name":"demo","token":null,"ps":["a:1"]})").message(),
+              HasSubstr("\"token\" must be a string"));
   EXPECT_THAT(parse_error(R"({"name":"demo","ps":"a:1"})").message(), HasSubstr("\"ps\" must be a list"));
   EXPECT_THAT(parse_error(R"({"name":"demo","ps":[7701]})").message(), HasSubstr("/job:ps/task:0 must be a string"));
 }
 
 TEST(ClusterSpec, NamesTheKeyThatIsThereTwice) {
-  EXPECT_THAT(parse_error(R"({"name":"demo","ps":["a:1"],"ps":["a:2"]})").message(), HasSubstr("\"ps\" is there twice"));
-  EXPECT_THAT(parse_error(R"({"name":"demo","name":"demo","ps":["a:1"]})").message(), HasSubstr("\"name\" is there twice"));
+  EXPECT_THAT(parse_error(R"({"name":"demo","ps":["a:1"],"ps":["a:2"]})").message(),
+              HasSubstr("\"ps\" is there twice"));
+  EXPECT_THAT(parse_error(R"({"name":"demo","name":"demo","ps":["a:1"]})").message(),
+              HasSubstr("\"name\" is there twice"));
 }
 
 TEST(ClusterSpec, NamesTheTaskWithoutAValidAddress) {
@@ -121,7 +126,8 @@ TEST(ClusterSpec, NamesTheFileItCannotRead) {
   const Error absent = error_of([&] { ClusterSpec::read(directory.file("none.json")); });
   EXPECT_EQ(absent.code(), Code::not_found);
   EXPECT_THAT(absent.message(), HasSubstr("none.json"));
-  EXPECT_THAT(error_of([&] { ClusterSpec::read(directory.write("bad.json", "{")); }).message(), HasSubstr("bad.json: not JSON at byte 2"));
+  EXPECT_THAT(error_of([&] { ClusterSpec::read(directory.write("bad.json", "{")); }).message(),
+              HasSubstr("bad.json: not JSON at byte 2"));
 }
 
 }  // namespace

@@ -51,7 +51,9 @@ class Collectives : public ::testing::Test {
     cluster.system.run();
     return answer;
   }
-  static std::string error_of(const Answer& answer) { return answer->empty() ? "no answer" : answer->back().error.message(); }
+  static std::string error_of(const Answer& answer) {
+    return answer->empty() ? "no answer" : answer->back().error.message();
+  }
 
   StepCluster cluster{{kRank0, kRank1, kRank2}};
 };
@@ -98,7 +100,8 @@ TEST_F(Collectives, GroupsOfTheSameNameAreToldApart) {
 }
 
 TEST_F(Collectives, AGroupThatCannotBeIsRefused) {
-  EXPECT_THAT(open(kRank0, {kRank1, kRank2}).error.message(), HasSubstr("/job:worker/task:0 is not among the members of group 'job'"));
+  EXPECT_THAT(open(kRank0, {kRank1, kRank2}).error.message(),
+              HasSubstr("/job:worker/task:0 is not among the members of group 'job'"));
   EXPECT_THAT(open(kRank0, {kRank0, kRank1, kRank1}).error.message(), HasSubstr("comes twice"));
   EXPECT_THAT(error_of(contribute(kRank0, 5, Tensor::vector<float>({1}))), HasSubstr("has no group 5 open"));
 }
@@ -119,8 +122,10 @@ TEST_F(Collectives, ALostTaskIsNamedOnAllOthers) {
   const Answer a = contribute(kRank0, group, Tensor::zeros(DType::f32, {9000}));
   const Answer c = contribute(kRank2, group, Tensor::zeros(DType::f32, {9000}));
   cluster.cut(kRank1, kRank2);  // around the ring C waits for B; A hears it from C
-  for (const Answer& answer : {a, c}) EXPECT_THAT(error_of(answer), HasSubstr("/job:worker/task:1 was lost: the link was cut"));
-  EXPECT_THAT(error_of(contribute(kRank0, group, Tensor::vector<float>({1}))), HasSubstr("/job:worker/task:1 was lost"));
+  for (const Answer& answer : {a, c})
+    EXPECT_THAT(error_of(answer), HasSubstr("/job:worker/task:1 was lost: the link was cut"));
+  EXPECT_THAT(error_of(contribute(kRank0, group, Tensor::vector<float>({1}))),
+              HasSubstr("/job:worker/task:1 was lost"));
 }
 
 TEST_F(Collectives, ATaskWithoutMemoryFailsTheGroupAndLivesOn) {
@@ -170,7 +175,8 @@ TEST_F(Collectives, ATaskThatDoesNotComeIsNamedWhenTimeIsUp) {
   while (c->empty() && ++ticks < 100) cluster.system.run_next_timeout();
   EXPECT_GE(ticks, 3 * 8) << "three tasks, each a few times in the timeout";
   for (const Answer& answer : {a, c})
-    EXPECT_THAT(error_of(answer), AllOf(HasSubstr("has waited for 60 s"), HasSubstr("rank 1 (/job:worker/task:1) has not begun")));
+    EXPECT_THAT(error_of(answer),
+                AllOf(HasSubstr("has waited for 60 s"), HasSubstr("rank 1 (/job:worker/task:1) has not begun")));
 }
 
 TEST_F(Collectives, AGroupThatIsOverNeedsNoTicks) {
@@ -289,7 +295,8 @@ class CollectivesOnDevices : public Collectives {
   // It says nothing more, and hears nothing.
   void lose(const TaskName& task) {
     for (const TaskName& other : members)
-      if (other != task) caf::anon_send(cluster.task(other).peers.extract(task).mapped(), LinkLost{Error(Code::unavailable, "silence")});
+      if (other != task)
+        caf::anon_send(cluster.task(other).peers.extract(task).mapped(), LinkLost{Error(Code::unavailable, "silence")});
     cluster.system.run();
   }
   HandCommunicator& end(std::uint32_t rank) { return *makers[rank].made; }
@@ -388,7 +395,9 @@ TEST_F(CollectivesOnDevices, OneThatDoesNotEndIsGivenUpWhenTimeIsUp) {
   for (const std::uint32_t r : {1u, 2u}) give(r, "x", false);
   int ticks = 0;
   while (a->empty() && ++ticks < 200) cluster.system.run_next_timeout();
-  EXPECT_THAT(error_of(a), AllOf(HasSubstr("has waited for 60 s: nothing has come of the end of all_reduce sum of f32[1] 'x' between devices")));
+  EXPECT_THAT(error_of(a),
+              AllOf(HasSubstr(
+                  "has waited for 60 s: nothing has come of the end of all_reduce sum of f32[1] 'x' between devices")));
   for (const std::uint32_t r : {0u, 1u, 2u}) EXPECT_TRUE(end(r).aborted);
 }
 
@@ -414,7 +423,8 @@ TEST_F(CollectivesOnDevices, ATensorOfADeviceThatTheGroupHasNotJoinedIsRefused) 
   contribution->done = [answer](CollectiveResult result) { answer->push_back(std::move(result)); };
   caf::anon_send(cluster.task(kRank0).collective, Contribute{std::move(contribution)});
   cluster.system.run();
-  EXPECT_THAT(error_of(answer), HasSubstr("all_reduce sum of f32[1] 'x': f32[1] was given, on a device that the group has not joined"));
+  EXPECT_THAT(error_of(answer),
+              HasSubstr("all_reduce sum of f32[1] 'x': f32[1] was given, on a device that the group has not joined"));
 }
 
 // ---- In steps ------------------------------------------------------------------------------------------------------
@@ -423,7 +433,8 @@ TEST_F(CollectivesOnDevices, ATensorOfADeviceThatTheGroupHasNotJoinedIsRefused) 
 class CollectiveSteps : public Collectives {
  protected:
   CollectiveSteps() {
-    for (const TaskName& task : {kRank0, kRank1}) cluster.register_call(task, session(task), GraphId{0}, graph, {x}, {y});
+    for (const TaskName& task : {kRank0, kRank1})
+      cluster.register_call(task, session(task), GraphId{0}, graph, {x}, {y});
     group = open_all({kRank0, kRank1});
   }
   static SessionId session(const TaskName& task) { return SessionId{static_cast<std::uint64_t>(task.index) + 1}; }

@@ -1,6 +1,4 @@
 // Groups of tasks that are connected over sockets: the calls that programs make.
-#include "actors/collective/group.hpp"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -9,6 +7,7 @@
 #include <latch>
 #include <thread>
 
+#include "actors/collective/group.hpp"
 #include "actors/introspection/inspected.hpp"
 #include "actors/troupe.hpp"
 
@@ -35,7 +34,8 @@ class Groups : public ::testing::Test {
     for (auto& j : joining) j.get();
   }
   // What each rank's body came to: the message of its error, or "".
-  std::vector<std::string> run(const std::function<void(CollectiveGroup&)>& body, const CollectiveGroupOptions& options = {}) {
+  std::vector<std::string> run(const std::function<void(CollectiveGroup&)>& body,
+                               const CollectiveGroupOptions& options = {}) {
     std::vector<std::future<std::string>> running;
     for (const auto& task : tasks)
       running.push_back(std::async(std::launch::async, [&, task = task.get()]() -> std::string {
@@ -66,7 +66,8 @@ TEST_F(Groups, EveryCollectiveOnAllRanks) {
               for (int round = 0; round < 3; ++round)
                 for (const float v : group.all_reduce(large, Reduction::mean, "large").values<float>()) ASSERT_EQ(v, 2);
               EXPECT_EQ(group.all_reduce(Tensor::scalar(r), Reduction::max, "small").item<float>(), 2);
-              const Tensor text = group.broadcast(group.rank() == 1 ? Tensor::vector<std::uint8_t>({7, 8}) : Tensor(DType::u8, {2}), 1, "text");
+              const Tensor text = group.broadcast(
+                  group.rank() == 1 ? Tensor::vector<std::uint8_t>({7, 8}) : Tensor(DType::u8, {2}), 1, "text");
               EXPECT_TRUE(bitwise_equal(text, Tensor::vector<std::uint8_t>({7, 8})));
               const auto all = group.all_gather(Tensor::scalar(r), "ranks");
               for (std::size_t i = 0; i < 3; ++i) EXPECT_EQ(all.at(i).item<float>(), static_cast<float>(i));
@@ -97,16 +98,19 @@ TEST_F(Groups, ARankThatDoesNotComeIsADeadlineOnTheOthers) {
       {.timeout = std::chrono::milliseconds(50)});
   EXPECT_EQ(errors[1], "");
   for (const std::size_t r : {0u, 2u})
-    EXPECT_THAT(errors[r], AllOf(AnyOf(HasSubstr("'start' did not end within 0.05 s"), HasSubstr("has waited for 0.05 s")),
-                                 HasSubstr("rank 1 (/job:worker/task:1)")));
+    EXPECT_THAT(errors[r],
+                AllOf(AnyOf(HasSubstr("'start' did not end within 0.05 s"), HasSubstr("has waited for 0.05 s")),
+                      HasSubstr("rank 1 (/job:worker/task:1)")));
 }
 
 TEST_F(Groups, AStoppedCallEndsTheGroup) {
   const std::atomic<bool> stop{true};
-  const auto errors = run([](CollectiveGroup& group) {
-    if (group.rank() == 0) return group.barrier("start");
-    group.all_reduce(Tensor::zeros(DType::f32, {9000}), Reduction::sum, "x");
-  }, {.stop = &stop});
+  const auto errors = run(
+      [](CollectiveGroup& group) {
+        if (group.rank() == 0) return group.barrier("start");
+        group.all_reduce(Tensor::zeros(DType::f32, {9000}), Reduction::sum, "x");
+      },
+      {.stop = &stop});
   for (const std::string& error : errors) EXPECT_NE(error, "");
 }
 
@@ -122,7 +126,9 @@ TEST_F(Groups, ACallEndsEvenIfItsActorIsDead) {
   });
   const auto waits = [&] {
     for (const auto& record : tasks[0]->actors().actors())
-      if (ActorDetails details; record->kind == "collective" && record->look(details, std::chrono::seconds(1)) && !details.waits_for.empty()) return true;
+      if (ActorDetails details;
+          record->kind == "collective" && record->look(details, std::chrono::seconds(1)) && !details.waits_for.empty())
+        return true;
     return false;
   };
   while (!waits()) std::this_thread::yield();

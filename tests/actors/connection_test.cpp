@@ -7,8 +7,8 @@
 
 #include <algorithm>
 
-#include "tests/error_of.hpp"
 #include "tests/actors/wire_testing.hpp"
+#include "tests/error_of.hpp"
 
 namespace troupe::wire {
 namespace {
@@ -174,7 +174,8 @@ TEST(ChunkReader, ParsesNothingAfterStop) {
 class SparseBuffer final : public Buffer {
  public:
   explicit SparseBuffer(std::size_t bytes)
-      : Buffer(::mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0), bytes, MemorySpace{}) {}
+      : Buffer(::mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0), bytes,
+               MemorySpace{}) {}
   ~SparseBuffer() override { ::munmap(data(), size()); }
 };
 
@@ -256,11 +257,12 @@ TEST(ChunkReader, AllocatesNothingForTensorsThatComePastTheCredits) {
   const std::string announced = encode(put_of(sparse(DType::u8, Shape{1 << 30}))).head;
   for (const FrameClass frame_class : {FrameClass::control, FrameClass::small}) {
     ChunkReader reader(Limits{}, {.allocate = [](DType, const Shape&) -> Tensor {
-      ADD_FAILURE() << "memory was allocated";
-      return {};
-    }});
+                         ADD_FAILURE() << "memory was allocated";
+                         return {};
+                       }});
     reader.handshake_done();
-    const Error error = testing::error_of([&] { reader.consume(chunk(frame_class, kFirstChunk, announced), [](Frame&&) {}); });
+    const Error error =
+        testing::error_of([&] { reader.consume(chunk(frame_class, kFirstChunk, announced), [](Frame&&) {}); });
     EXPECT_EQ(error.code(), Code::data_loss);
     EXPECT_EQ(error.message(), "tensors of 1073741824 bytes came in chunks of another class than bulk");
   }

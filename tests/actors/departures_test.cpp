@@ -1,4 +1,5 @@
-// Gradients of a step leave while it still computes: a kernel is held, and what came before it has reached the other task.
+// Gradients of a step leave while it still computes: a kernel is held, and what came before it has reached the other
+// task.
 #include <gtest/gtest.h>
 
 #include <caf/send.hpp>
@@ -64,7 +65,11 @@ class NotingShard final : public Counted<ShardActor> {
 class Departures : public ::testing::Test {
  protected:
   Departures() {
-    ops->add(Op("Held").input("x", DType::f32).output("y", DType::f32).shape([](ShapeContext& c) { c.set_output(0, c.input(0)); }).kind(OpKind::stateful));
+    ops->add(Op("Held")
+                 .input("x", DType::f32)
+                 .output("y", DType::f32)
+                 .shape([](ShapeContext& c) { c.set_output(0, c.input(0)); })
+                 .kind(OpKind::stateful));
     for (const TaskName& name : {worker, other}) {
       TaskOptions options{.name = name, .threads = 1, .networked = true, .ops = ops};
       options.register_kernels = [this](KernelRegistry& kernels) {
@@ -83,7 +88,8 @@ class Departures : public ::testing::Test {
     joining.get();
   }
   Output held(Output x) {
-    const Node& node = graph.add({.op = "Held", .name = "held", .inputs = {x}, .attributes = {{"_cost_ns", std::int64_t{1'000'000}}}});
+    const Node& node =
+        graph.add({.op = "Held", .name = "held", .inputs = {x}, .attributes = {{"_cost_ns", std::int64_t{1'000'000}}}});
     return graph.output(node);
   }
 
@@ -103,7 +109,12 @@ TEST_F(Departures, TheLastLayersGradientIsPushedBeforeTheFirstLayersIsComputed) 
   caf::anon_send(tasks[1]->local_node(), JobRoutes{shard, {}, {}});
 
   const auto push = [&](Output gradient, std::int64_t slice) {
-    return graph.add({.op = "Push", .name = fmt::format("push_{}", slice), .inputs = {gradient}, .attributes = {{"T", DType::f32}, {"slice", slice}, {"shard", std::int64_t{0}}}}).id;
+    return graph
+        .add({.op = "Push",
+              .name = fmt::format("push_{}", slice),
+              .inputs = {gradient},
+              .attributes = {{"T", DType::f32}, {"slice", slice}, {"shard", std::int64_t{0}}}})
+        .id;
   };
   const Output gradient = neg(x, "gradient");
   const int of_last = push(gradient, 1), of_first = push(held(gradient), 0);
@@ -127,7 +138,9 @@ TEST_F(Departures, TheLastLayersGradientIsReducedBeforeTheFirstLayersIsComputed)
   const Output last = all_reduce(gradient, {.reduction = "sum", .name = "last"});
   const Output first = all_reduce(held(gradient), {.reduction = "sum", .name = "first"});
   // Groups must be made on both ranks at once.
-  auto opening = std::async(std::launch::async, [&] { return std::make_unique<CollectiveGroup>(*tasks[1], "g", std::vector{worker, other}); });
+  auto opening = std::async(std::launch::async, [&] {
+    return std::make_unique<CollectiveGroup>(*tasks[1], "g", std::vector{worker, other});
+  });
   CollectiveGroup group(*tasks[0], "g", {worker, other});
   const auto others = opening.get();
   Session here(*tasks[0], graph), there(*tasks[1], graph);

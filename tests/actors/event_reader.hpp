@@ -57,12 +57,14 @@ inline std::vector<proto::tensorboard::Event> read_events(const std::string& pat
     std::memcpy(&size, header.data(), 8);
     const std::string_view data = take(size);
     check(data);
-    if (!events.emplace_back().ParseFromArray(data.data(), static_cast<int>(data.size()))) throw std::runtime_error(path + " has a record that is no event");
+    if (!events.emplace_back().ParseFromArray(data.data(), static_cast<int>(data.size())))
+      throw std::runtime_error(path + " has a record that is no event");
   }
   return events;
 }
 
-// What a directory tells, as TensorBoard takes it: a START makes an end of what was told of its step and later ones before.
+// What a directory tells, as TensorBoard takes it: a START makes an end of what was told of its step and later ones
+// before.
 struct Curves {
   struct Scalar {
     std::int64_t step = 0;
@@ -80,15 +82,18 @@ inline Curves read_curves(const std::string& directory) {
   for (const std::string& path : event_files(directory))
     for (const auto& event : read_events(path)) {
       const auto later = [&](const auto& point) {
-        if constexpr (requires { point.step; }) return point.step >= event.step();
-        else return point.first >= event.step();
+        if constexpr (requires { point.step; })
+          return point.step >= event.step();
+        else
+          return point.first >= event.step();
       };
       if (event.session_log().status() == proto::tensorboard::SessionLog::START) {
         out.starts.push_back(event.step());
         for (auto& [tag, points] : out.scalars) std::erase_if(points, later);
         for (auto& [tag, points] : out.histograms) std::erase_if(points, later);
       }
-      if (!event.graph_def().empty() && !out.graph.ParseFromString(event.graph_def())) throw std::runtime_error(path + " has a graph that is none");
+      if (!event.graph_def().empty() && !out.graph.ParseFromString(event.graph_def()))
+        throw std::runtime_error(path + " has a graph that is none");
       for (const auto& value : event.summary().value())
         if (value.has_histo())
           out.histograms[value.tag()].emplace_back(event.step(), value.histo());

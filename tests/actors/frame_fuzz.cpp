@@ -78,7 +78,8 @@ std::size_t read_as_peer(std::string_view input) {
     }
   } catch (const Error& error) {
     const Code code = error.code();
-    promise(code == Code::data_loss || code == Code::invalid_argument || code == Code::resource_exhausted || code == Code::unauthenticated,
+    promise(code == Code::data_loss || code == Code::invalid_argument || code == Code::resource_exhausted ||
+                code == Code::unauthenticated,
             "errors are of four codes");
     promise(!error.message().empty(), "errors say what is wrong");
   }
@@ -90,7 +91,8 @@ std::vector<std::string> frame_seeds() {
   const Tensor numbers = Tensor::of<float>({2, 3}, {1, 2, 3, 4, 5, 6});
   const Tensor words = Tensor::of<std::string>({2}, {"to", "fro"});
   const Tensor truths = Tensor::of<bool>({3}, {true, false, true});
-  const std::vector<Frame> greeting = {Hello{kProtocolVersion, "demo", "token", {"worker", 0}, {"ps", 0}, Incarnation{7}, "1 2 3"}};
+  const std::vector<Frame> greeting = {
+      Hello{kProtocolVersion, "demo", "token", {"worker", 0}, {"ps", 0}, Incarnation{7}, "1 2 3"}};
   const std::vector<Frame> steps = {Heartbeat{1},
                                     Credit{1 << 20},
                                     StepStart{SessionId{1}, GraphId{2}, StepId{3}, {4, 5, 6}},
@@ -100,9 +102,16 @@ std::vector<std::string> frame_seeds() {
                                     Put{key, 0, Tensor(DType::f64, Shape{0, 4}), {}},
                                     Put{key, 0, Tensor::zeros(DType::u8, Shape{60000}), {}},
                                     StepDone{SessionId{1}, StepId{3}, Error(Code::aborted, "why")}};
-  const std::vector<Frame> training = {Pull{1, key, 2, 3}, Push{1, 2, 3, 4, 5, numbers, Tensor::vector<std::int64_t>({0, 8})},
-                                       Join{1, {2}, 3, "mode=sync"}, Token{}, TokenDone{}, Staged{1, 2, 3, 4}, EpochDone{},
-                                       JobFailed{Error(Code::internal, "x")}, SharedMemoryAnswer{true}, Goodbye{}};
+  const std::vector<Frame> training = {Pull{1, key, 2, 3},
+                                       Push{1, 2, 3, 4, 5, numbers, Tensor::vector<std::int64_t>({0, 8})},
+                                       Join{1, {2}, 3, "mode=sync"},
+                                       Token{},
+                                       TokenDone{},
+                                       Staged{1, 2, 3, 4},
+                                       EpochDone{},
+                                       JobFailed{Error(Code::internal, "x")},
+                                       SharedMemoryAnswer{true},
+                                       Goodbye{}};
   std::vector<std::string> seeds = {stream_of('\x40', greeting, kMaxChunk), stream_of('\x41', steps, kMaxChunk),
                                     stream_of('\x03', steps, 50), stream_of('\xff', training, kMaxChunk)};
   for (const Frame& frame : steps) seeds.push_back(stream_of('\x21', {frame}, kMaxChunk));

@@ -37,12 +37,21 @@ TEST(FrameFuzz, DamagedFramesDoNoMoreThanFail) {
     std::string bytes = seeds[random() % seeds.size()];
     for (unsigned damage = 1 + random() % 3; damage > 0; --damage) {
       // Most of what matters stands in front; payloads are long.
-      const std::size_t at = 1 + random() % (random() % 4 == 0 ? bytes.size() - 1 : std::min<std::size_t>(bytes.size() - 1, 120));
+      const std::size_t at =
+          1 + random() % (random() % 4 == 0 ? bytes.size() - 1 : std::min<std::size_t>(bytes.size() - 1, 120));
       switch (random() % 5) {
-        case 0: bytes.erase(at, 1 + random() % 8); break;
-        case 1: bytes.insert(at, bytes.substr(at, 1 + random() % 40)); break;
-        case 2: bytes[at] = static_cast<char>(bytes[at] ^ (1 << random() % 8)); break;
-        default: bytes[at] = static_cast<char>(random()); break;
+        case 0:
+          bytes.erase(at, 1 + random() % 8);
+          break;
+        case 1:
+          bytes.insert(at, bytes.substr(at, 1 + random() % 40));
+          break;
+        case 2:
+          bytes[at] = static_cast<char>(bytes[at] ^ (1 << random() % 8));
+          break;
+        default:
+          bytes[at] = static_cast<char>(random());
+          break;
       }
       if (bytes.size() < 2) break;
     }

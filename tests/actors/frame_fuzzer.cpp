@@ -1,4 +1,5 @@
-// A libFuzzer target for what reads frames. Built where clang is (cmake --preset fuzz); tools/test.sh runs it for a minute.
+// A libFuzzer target for what reads frames. Built where clang is (cmake --preset fuzz); tools/test.sh runs it for a
+// minute.
 //
 //   fuzz_frames --seeds=DIR    writes inputs to begin with, and ends
 //   fuzz_frames DIR -max_total_time=60

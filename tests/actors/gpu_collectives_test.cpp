@@ -20,7 +20,9 @@ using ::testing::HasSubstr;
 using testing::JobTasks;
 using testing::random_tensor;
 
-GpuOptions gpus(int count, bool nccl = true, bool deterministic = true) { return {.count = count, .deterministic = deterministic, .nccl = nccl, .plugin = TROUPE_SIMULATED_GPU}; }
+GpuOptions gpus(int count, bool nccl = true, bool deterministic = true) {
+  return {.count = count, .deterministic = deterministic, .nccl = nccl, .plugin = TROUPE_SIMULATED_GPU};
+}
 
 // What came of a training with all-reduce, and how the gradients travelled.
 struct Outcome {
@@ -47,12 +49,15 @@ Outcome train(JobTasks& tasks, const std::function<void(const TaskName&, Trainin
   return out;
 }
 
-std::vector<std::string> all(std::size_t ranks, const std::string& hash) { return std::vector<std::string>(ranks, hash); }
+std::vector<std::string> all(std::size_t ranks, const std::string& hash) {
+  return std::vector<std::string>(ranks, hash);
+}
 
 TEST(GpuCollectives, TrainingHasTheBitsOfTheRing) {
   for (const int ranks : {2, 3}) {
     const auto n = static_cast<std::size_t>(ranks);
-    JobTasks cpus(0, ranks, {}, std::vector(n, gpus(0))), with_gpus(0, ranks, {}, std::vector(n, gpus(1))), staged(0, ranks, {}, std::vector(n, gpus(1, false)));
+    JobTasks cpus(0, ranks, {}, std::vector(n, gpus(0))), with_gpus(0, ranks, {}, std::vector(n, gpus(1))),
+        staged(0, ranks, {}, std::vector(n, gpus(1, false)));
     const Outcome expected = train(cpus), got = train(with_gpus), through_host = train(staged);
     EXPECT_EQ(expected.hashes[0].size(), 64u) << expected.hashes[0];
     EXPECT_EQ(expected.hashes, all(n, expected.hashes[0]));
@@ -60,7 +65,9 @@ TEST(GpuCollectives, TrainingHasTheBitsOfTheRing) {
     EXPECT_EQ(got.hashes, expected.hashes);
     EXPECT_EQ(got.exchange, std::vector<std::string>{"tensors go from GPU to GPU over NCCL 1.2.3"});
     EXPECT_EQ(through_host.hashes, expected.hashes);
-    EXPECT_EQ(through_host.exchange, std::vector<std::string>{"tensors go through the host: rank 0 (/job:worker/task:0): NCCL is switched off"});
+    EXPECT_EQ(
+        through_host.exchange,
+        std::vector<std::string>{"tensors go through the host: rank 0 (/job:worker/task:0): NCCL is switched off"});
   }
 }
 
@@ -68,7 +75,8 @@ TEST(GpuCollectives, OneTaskWithoutAGpuMakesAllUseTheRing) {
   JobTasks cpus(0, 3, {}, {gpus(0), gpus(0), gpus(0)}), mixed(0, 3, {}, {gpus(1), gpus(0), gpus(1)});
   const Outcome expected = train(cpus), got = train(mixed);
   EXPECT_EQ(got.hashes, expected.hashes);
-  EXPECT_EQ(got.exchange, std::vector<std::string>{"tensors go through the host: rank 1 (/job:worker/task:1) has no GPU that could"});
+  EXPECT_EQ(got.exchange,
+            std::vector<std::string>{"tensors go through the host: rank 1 (/job:worker/task:1) has no GPU that could"});
 }
 
 TEST(GpuCollectives, InAnyOrderAllRanksStillHaveTheSameParameters) {
@@ -109,7 +117,8 @@ TEST(GpuCollectives, ATaskThatIsLostIsNamed) {
 class GpuGroups : public ::testing::Test {
  protected:
   // What each rank's body came to: the message of its error, or "".
-  std::vector<std::string> run(const std::function<void(CollectiveGroup&, Device&)>& body, const CollectiveGroupOptions& options = {}) {
+  std::vector<std::string> run(const std::function<void(CollectiveGroup&, Device&)>& body,
+                               const CollectiveGroupOptions& options = {}) {
     return tasks.run([&](Task& task) -> std::string {
       CollectiveGroup group(task, "test", {{"worker", 0}, {"worker", 1}, {"worker", 2}}, options);
       EXPECT_EQ(group.join_devices(), "tensors go from GPU to GPU over NCCL 1.2.3");
@@ -136,26 +145,30 @@ TEST_F(GpuGroups, EveryCollectiveOnAllRanksBesideThoseOfTheHost) {
   std::vector<Tensor> locals;
   for (unsigned r = 0; r < 3; ++r) locals.push_back(random_tensor(DType::f32, {9000}, r));
   const Tensor expected = testing::reduced_by_hand(locals, Reduction::mean);
-  EXPECT_EQ(run([&](CollectiveGroup& group, Device& device) {
-              for (int round = 0; round < 3; ++round) {
-                EXPECT_TRUE(bitwise_equal(out(group.all_reduce(in(locals[group.rank()], device), Reduction::mean, "x"), device), expected));
-                EXPECT_TRUE(bitwise_equal(group.all_reduce(locals[group.rank()], Reduction::mean, "x on the host"), expected));
-              }
-              EXPECT_TRUE(bitwise_equal(out(group.broadcast(in(locals[group.rank()], device), 1, "b"), device), locals[1]));
-              const auto every = group.all_gather(in(locals[group.rank()], device), "g");
-              ASSERT_EQ(every.size(), 3u);
-              for (std::size_t r = 0; r < 3; ++r) EXPECT_TRUE(bitwise_equal(out(every[r], device), locals[r]));
-              group.barrier("end");
-            }),
-            std::vector<std::string>(3));
+  EXPECT_EQ(
+      run([&](CollectiveGroup& group, Device& device) {
+        for (int round = 0; round < 3; ++round) {
+          EXPECT_TRUE(bitwise_equal(
+              out(group.all_reduce(in(locals[group.rank()], device), Reduction::mean, "x"), device), expected));
+          EXPECT_TRUE(
+              bitwise_equal(group.all_reduce(locals[group.rank()], Reduction::mean, "x on the host"), expected));
+        }
+        EXPECT_TRUE(bitwise_equal(out(group.broadcast(in(locals[group.rank()], device), 1, "b"), device), locals[1]));
+        const auto every = group.all_gather(in(locals[group.rank()], device), "g");
+        ASSERT_EQ(every.size(), 3u);
+        for (std::size_t r = 0; r < 3; ++r) EXPECT_TRUE(bitwise_equal(out(every[r], device), locals[r]));
+        group.barrier("end");
+      }),
+      std::vector<std::string>(3));
 }
 
 // In the words of the ring.
 TEST_F(GpuGroups, ARankThatDisagreesIsAnErrorOnEveryRank) {
-  for (const std::string& error : run([](CollectiveGroup& group, Device& device) {
+  for (const std::string& error : run([](CollectiveGroup&group, Device&device) {
          group.all_reduce(in(Tensor::zeros(DType::f32, {group.rank() == 2 ? 11 : 10}), device), Reduction::sum, "x");
        }))
-    EXPECT_THAT(error, AllOf(HasSubstr("all_reduce sum of f32[10] 'x'"), HasSubstr("f32[11]"), HasSubstr("/job:worker/task:2")));
+    EXPECT_THAT(error, AllOf(HasSubstr("all_reduce sum of f32[10] 'x'"), HasSubstr("f32[11]"),
+                             HasSubstr("/job:worker/task:2")));
 }
 
 TEST_F(GpuGroups, ARankThatDoesNotComeIsADeadlineOnTheOthers) {
@@ -172,7 +185,8 @@ TEST_F(GpuGroups, ARankThatDoesNotComeIsADeadlineOnTheOthers) {
       },
       {.timeout = std::chrono::milliseconds(500)});
   EXPECT_EQ(errors[1], "");
-  for (const std::size_t r : {0u, 2u}) EXPECT_THAT(errors[r], AllOf(HasSubstr("'x'"), HasSubstr("rank 1 (/job:worker/task:1)")));
+  for (const std::size_t r : {0u, 2u})
+    EXPECT_THAT(errors[r], AllOf(HasSubstr("'x'"), HasSubstr("rank 1 (/job:worker/task:1)")));
 }
 
 TEST_F(GpuGroups, ATaskThatShutsDownIsNamed) {
@@ -187,11 +201,12 @@ TEST_F(GpuGroups, ATaskThatShutsDownIsNamed) {
 }
 
 TEST_F(GpuGroups, ATensorOfTheHostWhereOthersHaveOnesOfGpusIsAnErrorOnEveryRank) {
-  for (const std::string& error : run([](CollectiveGroup& group, Device& device) {
+  for (const std::string& error : run([](CollectiveGroup&group, Device&device) {
          const Tensor x = Tensor::zeros(DType::f32, {10});
          group.all_reduce(group.rank() == 1 ? x : in(x, device), Reduction::sum, "x");
        }))
-    EXPECT_THAT(error, AllOf(HasSubstr("all_reduce sum of f32[10] 'x' between devices on rank"), HasSubstr("'x' on rank 1")));
+    EXPECT_THAT(error,
+                AllOf(HasSubstr("all_reduce sum of f32[10] 'x' between devices on rank"), HasSubstr("'x' on rank 1")));
 }
 
 // GPUs of one task are ranks like any others.
@@ -200,7 +215,9 @@ void expect_sums_of_the_ring(Task& task) {
   ASSERT_NO_THROW(devices[0]->communicators()->description());
   const CommunicatorId id = devices[0]->communicators()->make_id();
   std::vector<std::shared_ptr<DeviceCommunicator>> ends;
-  for (std::uint32_t r = 0; r < 2; ++r) ends.push_back(devices[r]->communicators()->join({id, 2, r}, [](Error error) { EXPECT_FALSE(error) << error.message(); }));
+  for (std::uint32_t r = 0; r < 2; ++r)
+    ends.push_back(
+        devices[r]->communicators()->join({id, 2, r}, [](Error error) { EXPECT_FALSE(error) << error.message(); }));
   for (const DType dtype : {DType::f32, DType::f64, DType::f16, DType::bf16, DType::i32, DType::i64})
     for (const Reduction reduction : {Reduction::sum, Reduction::mean, Reduction::max})
       for (const std::int64_t n : {3, 2048, 9001}) {
@@ -210,8 +227,11 @@ void expect_sums_of_the_ring(Task& task) {
           auto result = std::make_shared<std::promise<std::pair<Tensor, Error>>>();
           results.push_back(result->get_future());
           devices[r]->copy_in(locals[r], [end = ends[r], reduction, result](Tensor there, Error) {
-            const CollectiveSpec spec{.reduction = reduction, .dtype = there.dtype(), .shape = there.shape(), .name = "x"};
-            end->run(spec, std::move(there), [result](std::vector<Tensor> tensors, Error error) { result->set_value({tensors.empty() ? Tensor() : tensors[0], std::move(error)}); });
+            const CollectiveSpec spec{
+                .reduction = reduction, .dtype = there.dtype(), .shape = there.shape(), .name = "x"};
+            end->run(spec, std::move(there), [result](std::vector<Tensor> tensors, Error error) {
+              result->set_value({tensors.empty() ? Tensor() : tensors[0], std::move(error)});
+            });
           });
         }
         for (std::size_t r = 0; r < 2; ++r) {
@@ -219,7 +239,8 @@ void expect_sums_of_the_ring(Task& task) {
           ASSERT_FALSE(error) << error.message();
           std::promise<Tensor> back;
           devices[r]->copy_to_host(there, [&](Tensor copy, Error) { back.set_value(std::move(copy)); });
-          EXPECT_TRUE(bitwise_equal(back.get_future().get(), testing::reduced_by_hand(locals, reduction))) << name(dtype) << " " << name(reduction) << " " << n;
+          EXPECT_TRUE(bitwise_equal(back.get_future().get(), testing::reduced_by_hand(locals, reduction)))
+              << name(dtype) << " " << name(reduction) << " " << n;
         }
       }
   for (const auto& end : ends) end->leave();
@@ -232,7 +253,8 @@ TEST(GpuCollectives, GpusOfOneTaskJoinEachOther) {
 
 TEST(GpuCollectives, OnTwoGpusThatAreReal) {
   const PluginResult cuda = open_cuda_plugin();
-  if (!cuda.plugin || cuda.plugin->count() < 2) GTEST_SKIP() << "needs two GPUs: " << (cuda.plugin ? cuda.plugin->description() : cuda.why_not);
+  if (!cuda.plugin || cuda.plugin->count() < 2)
+    GTEST_SKIP() << "needs two GPUs: " << (cuda.plugin ? cuda.plugin->description() : cuda.why_not);
   Task task({.threads = 1, .gpus = {.count = 2}});
   expect_sums_of_the_ring(task);
 }

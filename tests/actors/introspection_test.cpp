@@ -13,8 +13,8 @@
 #include "actors/troupe.hpp"
 #include "actors/wire/socket.hpp"
 #include "tests/actors/certificates.hpp"
-#include "tests/error_of.hpp"
 #include "tests/actors/patience.hpp"
+#include "tests/error_of.hpp"
 #include "tests/temporary_directory.hpp"
 
 namespace troupe {
@@ -34,7 +34,8 @@ class LookingIn : public ::testing::Test {
  protected:
   void start(const std::vector<TaskName>& names, const NetworkOptions& network = {}) {
     for (const TaskName& name : names) {
-      tasks.push_back(std::make_unique<Task>(TaskOptions{.name = name, .threads = 1, .networked = true, .network = network}));
+      tasks.push_back(
+          std::make_unique<Task>(TaskOptions{.name = name, .threads = 1, .networked = true, .network = network}));
       cluster.tasks[name] = {"127.0.0.1", tasks.back()->port()};
     }
     std::vector<std::thread> joiners;
@@ -105,7 +106,8 @@ TEST_F(LookingIn, NeedsTheTokenThatTheClustersIsTheSourceOf) {
     EXPECT_THAT(http_get(stranger, "/healthz", kPatience), HasSubstr(R"("status":"ok")"));
   }
   stranger.token = "";
-  EXPECT_THAT(http_get(stranger, "/task?token=" + right, kPatience), HasSubstr("/job:worker/task:0"));  // as a browser does
+  EXPECT_THAT(http_get(stranger, "/task?token=" + right, kPatience),
+              HasSubstr("/job:worker/task:0"));  // as a browser does
 }
 
 TEST_F(LookingIn, ALostDeviceIsSeenAndMakesItsTaskUnhealthy) {
@@ -127,8 +129,10 @@ TEST_F(LookingIn, ALostDeviceIsSeenAndMakesItsTaskUnhealthy) {
   EXPECT_TRUE(error_of([&] { session.run({{x, fed}}, last); }));
   EXPECT_THAT(gpu().failure, HasSubstr("/device:GPU:0 is lost"));
   EXPECT_THAT(error_of([&] { http_get(there, "/healthz", kPatience); }).message(), HasSubstr("/device:GPU:0 is lost"));
-  EXPECT_THAT(http_get(there, "/metrics", kPatience), AllOf(HasSubstr(R"(troupe_device_lost{task="/job:local/task:0",device="/job:local/task:0/device:GPU:0"} 1)"),
-                                                            HasSubstr(R"(troupe_device_lost{task="/job:local/task:0",device="/job:local/task:0/device:CPU:0"} 0)")));
+  EXPECT_THAT(
+      http_get(there, "/metrics", kPatience),
+      AllOf(HasSubstr(R"(troupe_device_lost{task="/job:local/task:0",device="/job:local/task:0/device:GPU:0"} 1)"),
+            HasSubstr(R"(troupe_device_lost{task="/job:local/task:0",device="/job:local/task:0/device:CPU:0"} 0)")));
 }
 
 TEST_F(LookingIn, CanOnlyBeRead) {
@@ -150,18 +154,23 @@ TEST_F(LookingIn, AFlightRecordOfAnyTaskIsReachedThroughTheOneThatIsAsked) {
       }
   };
   EXPECT_THAT(get("/flight"), StartsWith("Flight record of /job:worker/task:0, "));
-  for (const char* name : {"/job:worker/task:0", "worker/0"}) EXPECT_THAT(record_of(name), StartsWith("Flight record of /job:worker/task:0, "));
+  for (const char* name : {"/job:worker/task:0", "worker/0"})
+    EXPECT_THAT(record_of(name), StartsWith("Flight record of /job:worker/task:0, "));
   for (const char* name : {"/job:worker/task:1", "worker/1", "%2Fjob%3Aworker%2Ftask%3A1"})
-    EXPECT_THAT(record_of(name), AllOf(StartsWith("Flight record of /job:worker/task:1, "), HasSubstr("\nnode /job:worker/task:1\n")));
+    EXPECT_THAT(record_of(name),
+                AllOf(StartsWith("Flight record of /job:worker/task:1, "), HasSubstr("\nnode /job:worker/task:1\n")));
   for (const char* unknown : {"worker/2", "worker", "", "/", "http://127.0.0.1:1/"}) {
     const Error error = error_of([&] { get(std::string("/flight?task=") + unknown); });
     EXPECT_EQ(error.code(), Code::not_found) << unknown;
-    EXPECT_THAT(error.message(), AllOf(HasSubstr("there is no task '" + std::string(unknown) + "'"), HasSubstr("/job:worker/task:1"), HasSubstr("/job:worker/task:0"), HasSubstr("/job:ps/task:0")));
+    EXPECT_THAT(error.message(),
+                AllOf(HasSubstr("there is no task '" + std::string(unknown) + "'"), HasSubstr("/job:worker/task:1"),
+                      HasSubstr("/job:worker/task:0"), HasSubstr("/job:ps/task:0")));
   }
   HttpTarget stranger = target();
   stranger.token = "guess";
   EXPECT_EQ(error_of([&] { http_get(stranger, "/flight?task=worker/1", kPatience); }).code(), Code::unauthenticated);
-  EXPECT_THAT(Observer({.address = target().url()}).flight_record("ps/0"), StartsWith("Flight record of /job:ps/task:0, "));
+  EXPECT_THAT(Observer({.address = target().url()}).flight_record("ps/0"),
+              StartsWith("Flight record of /job:ps/task:0, "));
   EXPECT_TRUE(tasks[1]->shutdown());
   const Error gone = error_of([&] { get("/flight?task=worker/1"); });
   EXPECT_EQ(gone.code(), Code::unavailable);
@@ -197,7 +206,8 @@ TEST_F(LookingIn, AnObserverFindsATaskByItsControlPortAndAnotherWhenItIsGone) {
   EXPECT_FALSE(left.tasks[0].answered);
   EXPECT_THAT(left.tasks[0].error, HasSubstr("nobody listens"));
   // Who has seen none of them finds it too.
-  EXPECT_EQ(Observer({.address = cluster.tasks.at({"worker", 0}).to_string(), .cluster = cluster}).snapshot().asked, "/job:worker/task:1");
+  EXPECT_EQ(Observer({.address = cluster.tasks.at({"worker", 0}).to_string(), .cluster = cluster}).snapshot().asked,
+            "/job:worker/task:1");
   EXPECT_TRUE(tasks[1]->shutdown());
   const Error nobody = error_of([&] { observer.snapshot(); });
   EXPECT_EQ(nobody.code(), Code::unavailable);
@@ -214,10 +224,13 @@ TEST_F(LookingIn, AnObserverIsToldWhatIsWrong) {
   EXPECT_THAT(none.message(), HasSubstr("give the cluster file with --cluster"));
   ClusterSpec wrong = cluster;
   wrong.token = "guess";
-  EXPECT_EQ(error_of([&] { Observer({.address = address, .cluster = wrong}).snapshot(); }).code(), Code::unauthenticated);
+  EXPECT_EQ(error_of([&] { Observer({.address = address, .cluster = wrong}).snapshot(); }).code(),
+            Code::unauthenticated);
   EXPECT_EQ(Observer({.address = target().url()}).snapshot().asked, "/job:worker/task:0");  // as it is printed
   const std::string plain = "http://" + target().address.to_string();
-  for (const auto& [url, what] : {std::pair(plain, "it asks for a token; give the whole address"), std::pair(plain + "/?token=guess", "that is not its token; give the whole address")}) {
+  for (const auto& [url, what] :
+       {std::pair(plain, "it asks for a token; give the whole address"),
+        std::pair(plain + "/?token=guess", "that is not its token; give the whole address")}) {
     const Error refused = error_of([&] { Observer({.address = url}).snapshot(); });
     EXPECT_EQ(refused.code(), Code::unauthenticated);
     EXPECT_THAT(refused.message(), HasSubstr(what));
@@ -229,14 +242,18 @@ TEST_F(LookingIn, AnObserverIsToldWhatIsWrong) {
   EXPECT_THAT(other_port.message(), HasSubstr("That of a browser is given whole"));
 }
 
-// ---- A task that does not answer ------------------------------------------------------------------------------------
+// ---- A task that does not answer -----------------------------------------------------------------------------------
 
 TEST(SilentTasks, AreShownAsSuchAndTheOthersAsTheyAre) {
   wire::Fd listener = wire::listen_on(wire::resolve("127.0.0.1", 0));
-  std::vector<KnownTask> others{{.task = "/job:ps/task:0", .target = {.address = {"127.0.0.1", wire::port_of(listener)}}},  // takes connections, and never answers
-                                {.task = "/job:worker/task:3", .unknown = "it has not been met yet"}};
-  EXPECT_EQ(error_of([&] { ask_task(others[0], "/flight", 100ms); }).message(), "/job:ps/task:0: no answer within 0.1 s");
-  EXPECT_EQ(error_of([&] { ask_task(find_task(others, "worker/3"), "/flight", kPatience); }).message(), "/job:worker/task:3: it has not been met yet");
+  std::vector<KnownTask> others{
+      {.task = "/job:ps/task:0",
+       .target = {.address = {"127.0.0.1", wire::port_of(listener)}}},  // takes connections, and never answers
+      {.task = "/job:worker/task:3", .unknown = "it has not been met yet"}};
+  EXPECT_EQ(error_of([&] { ask_task(others[0], "/flight", 100ms); }).message(),
+            "/job:ps/task:0: no answer within 0.1 s");
+  EXPECT_EQ(error_of([&] { ask_task(find_task(others, "worker/3"), "/flight", kPatience); }).message(),
+            "/job:worker/task:3: it has not been met yet");
   ClusterView view([] { return TaskSnapshot{.task = "/job:worker/task:10"}; }, [&] { return others; });
   const ClusterSnapshot all = view.snapshot();
   ASSERT_EQ(all.tasks.size(), 3u);
@@ -250,14 +267,15 @@ TEST(SilentTasks, AreShownAsSuchAndTheOthersAsTheyAre) {
 
 TEST(SilentTasks, ManyViewersAskOnce) {
   int asked = 0;
-  ClusterView view([&] { return TaskSnapshot{.task = "/job:local/task:0", .uptime_ns = ++asked}; }, [] { return std::vector<KnownTask>(); });
+  ClusterView view([&] { return TaskSnapshot{.task = "/job:local/task:0", .uptime_ns = ++asked}; },
+                   [] { return std::vector<KnownTask>(); });
   std::vector<std::jthread> viewers;
   for (int i = 0; i < 8; ++i) viewers.emplace_back([&] { view.snapshot(); });
   viewers.clear();
   EXPECT_LT(asked, 8);  // one, if the machine was not busy for a quarter of a second
 }
 
-// ---- A busy task ----------------------------------------------------------------------------------------------------
+// ---- A busy task ---------------------------------------------------------------------------------------------------
 
 // An op that takes until the test lets it go.
 struct Held {
@@ -267,7 +285,11 @@ struct Held {
 TEST(BusyTask, IsSeenAtWorkAndItsFlightRecordTellsOfTheSteps) {
   Held held;
   auto ops = std::make_shared<OpRegistry>(standard_ops());
-  ops->add(Op("Held").input("x", DType::f32).output("y", DType::f32).shape([](ShapeContext& c) { c.set_output(0, c.input(0)); }).kind(OpKind::stateful));
+  ops->add(Op("Held")
+               .input("x", DType::f32)
+               .output("y", DType::f32)
+               .shape([](ShapeContext& c) { c.set_output(0, c.input(0)); })
+               .kind(OpKind::stateful));
   TaskOptions options{.threads = 1, .introspect_port = 0, .ops = ops};
   options.register_kernels = [&](KernelRegistry& kernels) {
     kernels.add({.op = "Held", .device_type = "CPU", .dtypes = {}, .make = [&](const KernelInit&) -> Kernel {
@@ -303,7 +325,9 @@ TEST(BusyTask, IsSeenAtWorkAndItsFlightRecordTellsOfTheSteps) {
 TEST(FlightRecord, KeepsTheLast256) {
   FlightRecord record;
   const MessageKind kind("x");
-  for (std::uint64_t i = 1; i <= 1000; ++i) record.add(kind, static_cast<std::int64_t>(i), {.step = i, .bytes = 2 * i, .from = PackedTask::of({"worker", static_cast<int>(i)})});
+  for (std::uint64_t i = 1; i <= 1000; ++i)
+    record.add(kind, static_cast<std::int64_t>(i),
+               {.step = i, .bytes = 2 * i, .from = PackedTask::of({"worker", static_cast<int>(i)})});
   const auto entries = record.entries();
   ASSERT_EQ(entries.size(), 256u);
   for (std::size_t i = 0; i < entries.size(); ++i) {
@@ -319,7 +343,8 @@ TEST(FlightRecord, IsWrittenWhenTheTaskFails) {
   Task task({.threads = 1, .flight_directory = directory.file("")});
   task.actors().escalate(Error(Code::internal, "an actor has failed"));
   const Error why = task.failure();
-  EXPECT_THAT(why.message(), AllOf(HasSubstr("an actor has failed"), HasSubstr("its last messages are in " + directory.file(""))));
+  EXPECT_THAT(why.message(),
+              AllOf(HasSubstr("an actor has failed"), HasSubstr("its last messages are in " + directory.file(""))));
 }
 
 TEST(MessageKinds, HaveTheNamesOfTheProtocol) {
@@ -338,7 +363,7 @@ TEST(MessageKinds, HaveTheNamesOfTheProtocol) {
   EXPECT_EQ(note.from.to_string(), "/job:worker/task:3");
 }
 
-// ---- Prometheus -----------------------------------------------------------------------------------------------------
+// ---- Prometheus ----------------------------------------------------------------------------------------------------
 
 TEST(Metrics, AreInPrometheusFormat) {
   ClusterSnapshot cluster;
@@ -348,12 +373,13 @@ TEST(Metrics, AreInPrometheusFormat) {
   cluster.tasks.push_back({.task = task.task, .answered = true, .snapshot = task});
   cluster.tasks.push_back({.task = "/job:worker/task:0"});
   const std::string text = to_metrics(cluster);
-  for (const char* line : {"# TYPE troupe_up gauge\ntroupe_up{task=\"/job:ps/task:0\"} 1\ntroupe_up{task=\"/job:worker/task:0\"} 0\n",
-                           "troupe_uptime_seconds{task=\"/job:ps/task:0\"} 1.500000000\n",
-                           "troupe_actor_messages_total{task=\"/job:ps/task:0\",kind=\"shard\",name=\"a\\\"b\\\\c\\nd\"} 6\n",
-                           "troupe_shard_version{task=\"/job:ps/task:0\",shard=\"0\"} 7\n",
-                           "troupe_shard_events_total{task=\"/job:ps/task:0\",shard=\"0\",what=\"pushes\"} 12\n",
-                           "troupe_shard_staleness_total{task=\"/job:ps/task:0\",shard=\"0\",updates=\"1\"} 4\n"})
+  for (const char* line :
+       {"# TYPE troupe_up gauge\ntroupe_up{task=\"/job:ps/task:0\"} 1\ntroupe_up{task=\"/job:worker/task:0\"} 0\n",
+        "troupe_uptime_seconds{task=\"/job:ps/task:0\"} 1.500000000\n",
+        "troupe_actor_messages_total{task=\"/job:ps/task:0\",kind=\"shard\",name=\"a\\\"b\\\\c\\nd\"} 6\n",
+        "troupe_shard_version{task=\"/job:ps/task:0\",shard=\"0\"} 7\n",
+        "troupe_shard_events_total{task=\"/job:ps/task:0\",shard=\"0\",what=\"pushes\"} 12\n",
+        "troupe_shard_staleness_total{task=\"/job:ps/task:0\",shard=\"0\",updates=\"1\"} 4\n"})
     EXPECT_THAT(text, HasSubstr(line));
   // Each family stands together, with one line of help.
   std::map<std::string, int> types;

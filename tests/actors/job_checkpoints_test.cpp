@@ -14,8 +14,8 @@
 #include "actors/training/training_plan.hpp"
 #include "kernels/data/digits.hpp"
 #include "tests/actors/job_tasks.hpp"
-#include "tests/temporary_directory.hpp"
 #include "tests/checkpoint/forwarding_file_system.hpp"
+#include "tests/temporary_directory.hpp"
 
 namespace troupe {
 namespace {
@@ -30,7 +30,9 @@ class JobCheckpoints : public ::testing::Test {
   // 20 steps of an epoch, saved every 10.
   TrainingOptions saving() {
     TrainingOptions options{.epochs = 3, .batch = 16, .checkpoint = directory.file("saved"), .checkpoint_every = 10};
-    options.on_epoch = [this](const EpochDone& e) { figures.push_back(fmt::format("{}: loss {}, {} and {}", e.epoch, e.loss, e.train_accuracy, e.test_accuracy)); };
+    options.on_epoch = [this](const EpochDone& e) {
+      figures.push_back(fmt::format("{}: loss {}, {} and {}", e.epoch, e.loss, e.train_accuracy, e.test_accuracy));
+    };
     options.on_event = [this](const JobEvent& event) {
       const std::lock_guard lock(mutex);
       told.push_back(fmt::format("{} {}: {}", event.kind, event.step, event.text));
@@ -41,7 +43,14 @@ class JobCheckpoints : public ::testing::Test {
   std::string train(Task& task, const TrainingOptions& options, FileSystem& files) const {
     const Sequential layers({layers::flatten(), layers::dense(16, Activation::relu), layers::dense(10)});
     const Optimizer adam = optimizers::Adam{.learning_rate = 0.01};
-    const TrainingPlan plan{.layers = layers, .input = Shape{28, 28, 1}, .optimizer = adam, .data = data, .options = options, .start = {}, .task = task, .files = files};
+    const TrainingPlan plan{.layers = layers,
+                            .input = Shape{28, 28, 1},
+                            .optimizer = adam,
+                            .data = data,
+                            .options = options,
+                            .start = {},
+                            .task = task,
+                            .files = files};
     return (options.mode == JobMode::local ? train_locally(plan) : train_in_cluster(plan)).result.params_sha256;
   }
   std::string train(const TrainingOptions& options, FileSystem& files = posix_file_system()) const {
@@ -59,9 +68,11 @@ class JobCheckpoints : public ::testing::Test {
 // A disk that is full while this checkpoint is written.
 class FullDisk final : public testing::ForwardingFileSystem {
  public:
-  explicit FullDisk(std::string checkpoint) : ForwardingFileSystem(posix_file_system()), checkpoint_(std::move(checkpoint)) {}
+  explicit FullDisk(std::string checkpoint)
+      : ForwardingFileSystem(posix_file_system()), checkpoint_(std::move(checkpoint)) {}
   std::unique_ptr<WritableFile> create(const std::string& path) override {
-    if (path.find(checkpoint_) != std::string::npos) fail(Code::resource_exhausted, "cannot create '{}': the disk is full", path);
+    if (path.find(checkpoint_) != std::string::npos)
+      fail(Code::resource_exhausted, "cannot create '{}': the disk is full", path);
     return ForwardingFileSystem::create(path);
   }
 
@@ -74,7 +85,8 @@ TEST_F(JobCheckpoints, ThatCannotBeSavedAreToldAndTrainingGoesOn) {
   TrainingOptions options = saving();
   options.checkpoint_every = 20;
   EXPECT_EQ(train(options, disk), undisturbed);
-  EXPECT_THAT(told, Contains(AllOf(HasSubstr("save_failed 20: step 20 could not be saved in '"), HasSubstr("the disk is full"), HasSubstr("training goes on"))));
+  EXPECT_THAT(told, Contains(AllOf(HasSubstr("save_failed 20: step 20 could not be saved in '"),
+                                   HasSubstr("the disk is full"), HasSubstr("training goes on"))));
   EXPECT_THAT(told, Contains(HasSubstr("saved 60: saved step 60 in '")));
   EXPECT_FALSE(std::filesystem::exists(checkpoint_folder(directory.file("saved"), 20))) << "nothing is left of it";
 }
@@ -91,7 +103,8 @@ TEST_F(JobCheckpoints, OfShardsThatCannotBeSavedAreToldAndTheJobEnds) {
       return train(task, options, disk);
     });
     EXPECT_EQ(out[2], undisturbed);
-    EXPECT_THAT(told, Contains(AllOf(HasSubstr("save_failed 60: step 60 could not be saved in '"), HasSubstr("the disk is full"))));
+    EXPECT_THAT(told, Contains(AllOf(HasSubstr("save_failed 60: step 60 could not be saved in '"),
+                                     HasSubstr("the disk is full"))));
     told.clear();
   }
 }
@@ -99,7 +112,8 @@ TEST_F(JobCheckpoints, OfShardsThatCannotBeSavedAreToldAndTheJobEnds) {
 // A disk that keeps whoever creates a file of this checkpoint waiting.
 class SlowDisk final : public testing::ForwardingFileSystem {
  public:
-  explicit SlowDisk(std::string checkpoint) : ForwardingFileSystem(posix_file_system()), checkpoint_(std::move(checkpoint)) {}
+  explicit SlowDisk(std::string checkpoint)
+      : ForwardingFileSystem(posix_file_system()), checkpoint_(std::move(checkpoint)) {}
   std::unique_ptr<WritableFile> create(const std::string& path) override {
     if (path.find(checkpoint_) != std::string::npos) gone_on_.wait();
     return ForwardingFileSystem::create(path);
@@ -123,7 +137,8 @@ TEST_F(JobCheckpoints, ThatAreDueWhileOneIsBeingWrittenAreLeftOut) {
   EXPECT_EQ(train(options, disk), undisturbed);
   EXPECT_EQ(std::ranges::count_if(told, [](const std::string& t) { return t.starts_with("save_left_out"); }), 1);
   EXPECT_THAT(told, Contains(HasSubstr("save_left_out 20: step 20 is not saved in '")));
-  for (const char* saved : {"saved 10: saved step 10 in '", "saved 60: saved step 60 in '"}) EXPECT_THAT(told, Contains(HasSubstr(saved)));
+  for (const char* saved : {"saved 10: saved step 10 in '", "saved 60: saved step 60 in '"})
+    EXPECT_THAT(told, Contains(HasSubstr(saved)));
   for (const char* left_out : {"saved 20", "saved 30"}) EXPECT_THAT(told, Not(Contains(HasSubstr(left_out))));
 
   const std::string all = directory.file("saved");
@@ -169,7 +184,8 @@ TEST_F(JobCheckpoints, TheLastOneIsWaitedFor) {
     std::optional<testing::JobTasks> tasks;
     if (mode == JobMode::sync) tasks.emplace(1, 1);
     std::future<std::string> hash = std::async(std::launch::async, [&] {
-      return tasks ? tasks->run([&](Task& task) { return train(task, options, disk); })[1] : train(alone, options, disk);
+      return tasks ? tasks->run([&](Task& task) { return train(task, options, disk); })[1]
+                   : train(alone, options, disk);
     });
     trained.get_future().wait();
     EXPECT_EQ(hash.wait_for(std::chrono::milliseconds(200)), std::future_status::timeout);

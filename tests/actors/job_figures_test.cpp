@@ -22,11 +22,13 @@ struct Job {
 };
 
 // Of the actors of this kind on all tasks whose name starts so, together.
-std::uint64_t messages(const ClusterSnapshot& cluster, const std::string& job, const std::string& kind, const std::string& message) {
+std::uint64_t messages(const ClusterSnapshot& cluster, const std::string& job, const std::string& kind,
+                       const std::string& message) {
   std::uint64_t sum = 0;
   for (const TaskReport& report : cluster.tasks)
     for (const ActorSnapshot& actor : report.snapshot->actors)
-      if (report.task.starts_with("/job:" + job) && actor.kind == kind && actor.messages.contains(message)) sum += actor.messages.at(message);
+      if (report.task.starts_with("/job:" + job) && actor.kind == kind && actor.messages.contains(message))
+        sum += actor.messages.at(message);
   return sum;
 }
 
@@ -74,7 +76,8 @@ void check(const Job& job, const ClusterSnapshot& cluster) {
       EXPECT_EQ(shard.counts.at("updates"), job.steps());
       EXPECT_EQ(shard.counts.at("batches"), job.slots * job.steps());
       EXPECT_EQ(shard.staleness.at(0), job.slots * job.steps());
-      for (const char* none : {"duplicates", "stale", "fenced", "refused", "abandoned", "staged_bytes"}) EXPECT_EQ(shard.counts.at(none), 0u) << none;
+      for (const char* none : {"duplicates", "stale", "fenced", "refused", "abandoned", "staged_bytes"})
+        EXPECT_EQ(shard.counts.at(none), 0u) << none;
     }
     if (!task.training) continue;
     computed += task.training->steps;
@@ -94,7 +97,8 @@ void check(const Job& job, const ClusterSnapshot& cluster) {
   EXPECT_EQ(messages(cluster, "ps", "shard", "Pull"), pulls);
   EXPECT_EQ(counted(cluster, "pulls"), pulls);
   EXPECT_EQ(messages(cluster, "worker", "rendezvous", "Put"), pulls);  // an answer each
-  EXPECT_EQ(messages(cluster, "ps", "coordinator", "TokenDone"), job.slots * job.steps() + static_cast<std::uint64_t>(job.epochs));  // and one evaluation an epoch
+  EXPECT_EQ(messages(cluster, "ps", "coordinator", "TokenDone"),
+            job.slots * job.steps() + static_cast<std::uint64_t>(job.epochs));  // and one evaluation an epoch
   EXPECT_EQ(messages(cluster, "worker", "worker", "Token"), coordinator.job->counts.at("tokens"));
 }
 

@@ -8,10 +8,10 @@
 #include "actors/session/session.hpp"
 #include "graph/ops.hpp"
 #include "tests/actors/certificates.hpp"
-#include "tests/error_of.hpp"
 #include "tests/actors/loose_tls_peer.hpp"
-#include "tests/temporary_directory.hpp"
 #include "tests/actors/wire_testing.hpp"
+#include "tests/error_of.hpp"
+#include "tests/temporary_directory.hpp"
 
 namespace troupe {
 namespace {
@@ -49,12 +49,13 @@ float run_on(const TaskName& task, Task& client) {
 
 bool says(const Error& error, const std::string& text) { return error.message().find(text) != std::string::npos; }
 
-// ---- Networks that others reach --------------------------------------------------------------------------------------
+// ---- Networks that others reach ------------------------------------------------------------------------------------
 
 class SecureMeeting : public ::testing::Test {
  protected:
   NetworkOptions certified(const std::string& name) { return {.tls = ca_.issue(name)}; }
-  Error join_error(const NetworkOptions& network, const ClusterSpec& cluster, std::chrono::milliseconds deadline = 20s) {
+  Error join_error(const NetworkOptions& network, const ClusterSpec& cluster,
+                   std::chrono::milliseconds deadline = 20s) {
     Task client(options_of({"client", 0}, network));
     return error_of([&] { client.join(cluster, deadline); });
   }
@@ -68,7 +69,8 @@ TEST_F(SecureMeeting, NeedsCertificatesOrConsent) {
   open.host = "0.0.0.0";
   const Error listening = error_of([&] { Task task(open); });
   EXPECT_EQ(listening.code(), Code::failed_precondition);
-  EXPECT_TRUE(says(listening, "0.0.0.0") && says(listening, "--tls-cert") && says(listening, "--insecure")) << listening.to_string();
+  EXPECT_TRUE(says(listening, "0.0.0.0") && says(listening, "--tls-cert") && says(listening, "--insecure"))
+      << listening.to_string();
   ClusterSpec far{"demo", "", {{kPs, {"192.0.2.1", 7701}}}};
   const Error dialing = join_error({}, far);
   EXPECT_EQ(dialing.code(), Code::failed_precondition);
@@ -106,7 +108,8 @@ TEST_F(SecureMeeting, TasksWithCertificatesComputeTogetherAndOthersStayOut) {
   EXPECT_EQ(run_on(kWorker, ps), 4.0f);
 
   const Error plain = join_error({}, cluster, 300ms);
-  EXPECT_TRUE(says(plain, "/job:ps/task:0 at 127.0.0.1:") && says(plain, "give this one --tls-cert")) << plain.to_string();
+  EXPECT_TRUE(says(plain, "/job:ps/task:0 at 127.0.0.1:") && says(plain, "give this one --tls-cert"))
+      << plain.to_string();
   Authority other{directory_.file(""), "other-ca"};
   const Error stranger = join_error({.tls = other.issue("stranger")}, cluster);
   EXPECT_EQ(stranger.code(), Code::unauthenticated);
@@ -145,7 +148,7 @@ TEST_F(SecureMeeting, ACertificateThatIsNoGoodIsNamedWhenTheTaskStarts) {
   EXPECT_TRUE(says(error, none.tls.key)) << error.to_string();
 }
 
-// ---- The control port ------------------------------------------------------------------------------------------------
+// ---- The control port ----------------------------------------------------------------------------------------------
 
 // Somebody with CAF and our types, and nothing else.
 class Stranger {
@@ -156,12 +159,13 @@ class Stranger {
   template <class Request>
   Error ask(Request request) {
     Error error(Code::unknown, "no answer");
-    self_->request(node_, 20s, std::move(request)).receive([&](const Reply& reply) { error = reply.error(); }, [](const caf::error&) {});
+    self_->request(node_, 20s, std::move(request))
+        .receive([&](const Reply& reply) { error = reply.error(); }, [](const caf::error&) {});
     return error;
   }
   void expect_nothing(const std::string& token, const std::string& why) {
-    for (const Error& error :
-         {ask(IntrospectorRequest{token}), ask(RegisterGraphRequest{token, "no graph"}), ask(CloseSessionRequest{token, 1})}) {
+    for (const Error& error : {ask(IntrospectorRequest{token}), ask(RegisterGraphRequest{token, "no graph"}),
+                               ask(CloseSessionRequest{token, 1})}) {
       EXPECT_EQ(error.code(), Code::unauthenticated) << error.to_string();
       EXPECT_TRUE(says(error, why)) << error.to_string();
     }
@@ -198,11 +202,12 @@ TEST(ControlPort, NobodyEndsTheNodeFromOutside) {
   Task task(options_of(kPs));
   Stranger stranger(task.port());
   task.join(cluster_of({&task}), 20s);
-  for (const auto reason : {caf::exit_reason::user_shutdown, caf::exit_reason::kill}) caf::anon_send_exit(stranger.node(), reason);
+  for (const auto reason : {caf::exit_reason::user_shutdown, caf::exit_reason::kill})
+    caf::anon_send_exit(stranger.node(), reason);
   EXPECT_TRUE(stranger.ask(IntrospectorRequest{wire::kToken}).ok());
 }
 
-// ---- Limits ----------------------------------------------------------------------------------------------------------
+// ---- Limits --------------------------------------------------------------------------------------------------------
 
 TEST(NetworkOptionsTest, WhatMakesNoSenseIsRefusedAndNamed) {
   using namespace std::chrono_literals;
@@ -224,7 +229,13 @@ TEST(NetworkOptionsTest, WhatMakesNoSenseIsRefusedAndNamed) {
 }
 
 TEST(NetworkOptionsTest, BecomeThoseOfTheWire) {
-  const WireOptions wire = NetworkOptions{.max_tensor = 1 << 20, .in_flight = 2 << 20, .max_strangers = 3, .max_connections = 4, .hello_timeout = 7ms, .peer_timeout = 400ms}.wire();
+  const WireOptions wire = NetworkOptions{.max_tensor = 1 << 20,
+                                          .in_flight = 2 << 20,
+                                          .max_strangers = 3,
+                                          .max_connections = 4,
+                                          .hello_timeout = 7ms,
+                                          .peer_timeout = 400ms}
+                               .wire();
   EXPECT_EQ(wire.connection.limits.max_tensor_bytes, 1u << 20);
   EXPECT_EQ(wire.connection.limits.max_payload, 2u << 20);
   EXPECT_EQ(wire.connection.window, 2u << 20);

@@ -56,8 +56,7 @@ struct Scaled {
   Output loss() {
     x = placeholder(graph, DType::f32, Shape{2}, "x");
     const VariableRef w = variable(graph, {.name = "w", .initial_value = constant(graph, {1.0f, 0.3f})});
-    const VariableRef table =
-        variable(graph, {.name = "table", .initial_value = random_normal(graph, Shape{3, 2})});
+    const VariableRef table = variable(graph, {.name = "table", .initial_value = random_normal(graph, Shape{3, 2})});
     return sum(w.read() * x) + sum(square(gather(table.read(), constant(graph, {std::int64_t{1}}))));
   }
   void start() {
@@ -116,8 +115,7 @@ TEST(LossScaling, AnOverflowOfTheScaleIsOneOfTheStep) {
 TEST(LossScaling, TheScaleHalvesAndDoubles) {
   Scaled s(optimizers::SGD{}, {.initial = 4, .growth_interval = 3});
   std::vector<float> scales;
-  for (float x :
-       {1.0f, 1.0f, kInfinity, 1.0f, 1.0f, 1.0f, 1.0f, kInfinity, kInfinity, kInfinity, kInfinity}) {
+  for (float x : {1.0f, 1.0f, kInfinity, 1.0f, 1.0f, 1.0f, 1.0f, kInfinity, kInfinity, kInfinity, kInfinity}) {
     s.step(x);
     scales.push_back(s.scale_now());
   }
@@ -175,10 +173,7 @@ TEST(MixedPrecisionSession, ExplainsWhatItDid) {
   EXPECT_THAT(Session(g, {.precision = DType::bf16}).explain({x}, {y}), HasSubstr("mixed precision bf16: "));
   EXPECT_THAT(Session(g).explain({x}, {y}), ::testing::Not(HasSubstr("mixed precision")));
   Session wrong(g, {.precision = DType::f64});
-  EXPECT_EQ(error_of([&] {
-              wrong.run({{x, Tensor::zeros(DType::f32, {4, 4})}}, y);
-            }).code(),
-            Code::invalid_argument);
+  EXPECT_EQ(error_of([&] { wrong.run({{x, Tensor::zeros(DType::f32, {4, 4})}}, y); }).code(), Code::invalid_argument);
 }
 
 // relu(x w) w, with the casts that a session in `precision` puts in, or without.
@@ -266,8 +261,8 @@ TEST(MixedPrecisionModel, ConvolutionsTooWithTheSameBitsOnAnyThreads) {
     std::vector<double> losses;
     for (const int threads : {1, 3}) {
       Task task({.cpu_devices = 1, .threads = threads});
-      Model model({layers::conv2d(4, 3, Activation::relu), layers::max_pool(2), layers::flatten(),
-                   layers::dropout(0.1), layers::dense(10)},
+      Model model({layers::conv2d(4, 3, Activation::relu), layers::max_pool(2), layers::flatten(), layers::dropout(0.1),
+                   layers::dense(10)},
                   Shape{28, 28, 1});
       model.compile(optimizers::Adam{.learning_rate = 0.01}, task, {.precision = precision});
       const auto keep = [&](const EpochDone& e) { losses.push_back(e.loss); };

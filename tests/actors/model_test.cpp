@@ -14,8 +14,8 @@
 namespace troupe {
 namespace {
 
-using ::testing::HasSubstr;
 using testing::error_of;
+using ::testing::HasSubstr;
 
 Model small_model(std::int64_t units = 16) {
   return Model({layers::flatten(), layers::dense(units, Activation::relu), layers::dense(10)}, Shape{28, 28, 1});
@@ -27,7 +27,8 @@ TEST(Model, FitsEvaluatesPredictsSavesAndLoads) {
   model.compile(optimizers::Adam{.learning_rate = 0.01});
   std::vector<double> losses;
   const TrainingResult result =
-      model.fit(testing::few_digits(), {.epochs = 3, .batch = 32, .on_epoch = [&](const EpochDone& e) { losses.push_back(e.loss); }});
+      model.fit(testing::few_digits(),
+                {.epochs = 3, .batch = 32, .on_epoch = [&](const EpochDone& e) { losses.push_back(e.loss); }});
   ASSERT_EQ(losses.size(), 3u);
   EXPECT_LT(losses[2], losses[0]);
   EXPECT_EQ(result.steps, 30u);
@@ -62,8 +63,9 @@ TEST(Model, TowersOnTwoDevicesGiveTheValuesOfOne) {
 }
 
 TEST(Model, EveryOptimizerMakesTheLossFall) {
-  for (const Optimizer& optimizer : {Optimizer(optimizers::SGD{.learning_rate = 0.1}), Optimizer(optimizers::Momentum{}),
-                                     Optimizer(optimizers::Adagrad{}), Optimizer(optimizers::RMSProp{}), Optimizer(optimizers::Adam{})}) {
+  for (const Optimizer& optimizer :
+       {Optimizer(optimizers::SGD{.learning_rate = 0.1}), Optimizer(optimizers::Momentum{}),
+        Optimizer(optimizers::Adagrad{}), Optimizer(optimizers::RMSProp{}), Optimizer(optimizers::Adam{})}) {
     Model model = small_model();
     model.compile(optimizer);
     std::vector<double> losses;
@@ -74,10 +76,12 @@ TEST(Model, EveryOptimizerMakesTheLossFall) {
 
 TEST(Model, RefusesOptionsThatMakeNoSense) {
   Model model = small_model();
-  for (const TrainingOptions& options : {TrainingOptions{.epochs = 0}, TrainingOptions{.batch = 0}, TrainingOptions{.batch = -1},
-                                         TrainingOptions{.slots = -1}, TrainingOptions{.slots = 1025}, TrainingOptions{.batch = 321}})
+  for (const TrainingOptions& options :
+       {TrainingOptions{.epochs = 0}, TrainingOptions{.batch = 0}, TrainingOptions{.batch = -1},
+        TrainingOptions{.slots = -1}, TrainingOptions{.slots = 1025}, TrainingOptions{.batch = 321}})
     EXPECT_EQ(error_of([&] { model.fit(testing::few_digits(), options); }).code(), Code::invalid_argument);
-  EXPECT_EQ(error_of([&] { model.fit(testing::few_digits(), {.mode = JobMode::sync}); }).code(), Code::failed_precondition);
+  EXPECT_EQ(error_of([&] { model.fit(testing::few_digits(), {.mode = JobMode::sync}); }).code(),
+            Code::failed_precondition);
 }
 
 // y = 3 x, by an op that only this program has.
@@ -100,17 +104,20 @@ TEST(Model, LayersMayBeMadeOfOpsOfTheProgramsOwn) {
     kernels.add({.op = "Thrice", .device_type = "CPU", .dtypes = {}, .make = [](const KernelInit&) -> Kernel {
                    return [](KernelContext& context) {
                      Tensor y = context.allocate(DType::f32, context.input(0).shape());
-                     std::ranges::transform(context.input(0).values<float>(), y.mutable_values<float>().begin(), [](float x) { return 3 * x; });
+                     std::ranges::transform(context.input(0).values<float>(), y.mutable_values<float>().begin(),
+                                            [](float x) { return 3 * x; });
                      context.set_output(0, y);
                    };
                  }});
   };
   Task task(options);
-  Model model({layers::flatten(), layers::dense(16, Activation::relu), std::make_shared<Thrice>(), layers::dense(10)}, Shape{28, 28, 1});
+  Model model({layers::flatten(), layers::dense(16, Activation::relu), std::make_shared<Thrice>(), layers::dense(10)},
+              Shape{28, 28, 1});
   model.compile(optimizers::Adam{.learning_rate = 0.01}, task);
   EXPECT_THAT(model.summary(), HasSubstr("thrice"));
   std::vector<double> losses;
-  const TrainingResult result = model.fit(testing::few_digits(), {.epochs = 3, .on_epoch = [&](const EpochDone& e) { losses.push_back(e.loss); }});
+  const TrainingResult result = model.fit(
+      testing::few_digits(), {.epochs = 3, .on_epoch = [&](const EpochDone& e) { losses.push_back(e.loss); }});
   EXPECT_LT(losses.back(), losses.front());
   EXPECT_EQ(model.evaluate(testing::few_digits().test).accuracy, result.test_accuracy);
 }
@@ -119,7 +126,8 @@ TEST(Model, StopsWhenTold) {
   std::atomic<bool> stop = false;
   Model model = small_model();
   const auto stop_at_third = [&](std::uint32_t, std::uint64_t step, std::uint64_t) { stop = step == 3; };
-  EXPECT_EQ(error_of([&] { model.fit(testing::few_digits(), {.on_progress = stop_at_third, .stop = &stop}); }).code(), Code::cancelled);
+  EXPECT_EQ(error_of([&] { model.fit(testing::few_digits(), {.on_progress = stop_at_third, .stop = &stop}); }).code(),
+            Code::cancelled);
 }
 
 }  // namespace

@@ -12,8 +12,8 @@
 namespace troupe {
 namespace {
 
-using ::testing::HasSubstr;
 using testing::error_of;
+using ::testing::HasSubstr;
 
 Parameters some() {
   return {{"b/kernel", Tensor::of<float>({2, 1}, {1, -2.5f})}, {"a", Tensor::scalar<std::int32_t>(7)}};
@@ -47,7 +47,8 @@ TEST(Parameters, ComeBackFromAFileBitByBit) {
   for (const auto& [name, value] : some()) EXPECT_TRUE(bitwise_equal(loaded.at(name), value)) << name;
   save_parameters(file, {});
   EXPECT_TRUE(load_parameters(file).empty());
-  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(directory.file("")), {}), 1) << "a temporary file is left";
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(directory.file("")), {}), 1)
+      << "a temporary file is left";
 }
 
 TEST(Parameters, EveryTruncationIsRefused) {
@@ -67,7 +68,8 @@ TEST(Parameters, AFlippedBitInAnyByteIsRefused) {
   testing::TemporaryDirectory directory;
   const std::string file = directory.file("p");
   // No scalar: its empty shape is as good unsaid, so that a bit of that field's tag may flip without harm.
-  save_parameters(file, {{"a", Tensor::of<std::int32_t>({1}, {7})}, {"b/kernel", Tensor::of<float>({2, 1}, {1, -2.5f})}});
+  save_parameters(file,
+                  {{"a", Tensor::of<std::int32_t>({1}, {7})}, {"b/kernel", Tensor::of<float>({2, 1}, {1, -2.5f})}});
   const std::string whole = testing::content_of(file);
   for (std::size_t i = 0; i < whole.size(); ++i) {
     std::string damaged = whole;

@@ -10,8 +10,8 @@
 #include "actors/session/borrowed_thread.hpp"
 #include "actors/training/worker_actor.hpp"
 #include "messages/codec.hpp"
-#include "tests/error_of.hpp"
 #include "tests/actors/step_testing.hpp"
+#include "tests/error_of.hpp"
 
 namespace troupe {
 namespace {
@@ -63,7 +63,8 @@ TEST(Passing, FramesOfAJobWaitForTheirActorThenGoStraightToIt) {
   StepCluster cluster({kHere, kThere});
   const ActorRecord& peer = actor_of(cluster, "peer", kHere);
   auto mailbox = std::make_shared<WorkerMailbox>();
-  const WorkerActor worker = cluster.system.caf->spawn<WorkerActorImpl>(cluster.system.registry.add("worker", "0"), mailbox);
+  const WorkerActor worker =
+      cluster.system.caf->spawn<WorkerActorImpl>(cluster.system.registry.add("worker", "0"), mailbox);
   cluster.deliver(kThere, kHere, Token{.request = 1});
   cluster.deliver(kThere, kHere, Token{.request = 2});
   EXPECT_FALSE(mailbox->take({}));
@@ -86,7 +87,8 @@ TEST(Passing, FramesOfAJobWaitForTheirActorThenGoStraightToIt) {
 TEST(Passing, WhatIsLeftOfAnEarlierJobIsDroppedAndWhatIsOfALaterOneWaits) {
   StepCluster cluster({kHere, kThere});
   auto mailbox = std::make_shared<WorkerMailbox>();
-  const WorkerActor worker = cluster.system.caf->spawn<WorkerActorImpl>(cluster.system.registry.add("worker", "0"), mailbox);
+  const WorkerActor worker =
+      cluster.system.caf->spawn<WorkerActorImpl>(cluster.system.registry.add("worker", "0"), mailbox);
   const PeerActor peer = cluster.task(kHere).peers.at(kThere);
   const auto route = [&](const JobRoutes& routes) {
     caf::anon_send(peer, routes);
@@ -143,7 +145,8 @@ struct NarrowPeer {
     };
     links.close = [this](const Error& why) { closed.push_back(why); };
     links.collective = cluster.task(kHere).collective;
-    peer = cluster.system.caf->spawn<PeerActorImpl>(cluster.system.registry.add("peer", "narrow"), kThere, std::move(links));
+    peer = cluster.system.caf->spawn<PeerActorImpl>(cluster.system.registry.add("peer", "narrow"), kThere,
+                                                    std::move(links));
   }
   ~NarrowPeer() { caf::anon_send(peer, Stop{}); }
   StepCluster cluster{{kHere}};
@@ -167,7 +170,8 @@ TEST(Passing, APartOfACollectiveThatCannotTravelEndsItsGroupOnBothSides) {
   NarrowPeer narrow;
   const ActorRecord& collective = actor_of(narrow.cluster, "collective", kHere);
   const std::uint64_t before = collective.messages_in.load();
-  caf::anon_send(narrow.peer, Outbound{CollectivePart{.group = 9, .operation = "all_reduce", .tensor = kLarge, .error = {}}});
+  caf::anon_send(narrow.peer,
+                 Outbound{CollectivePart{.group = 9, .operation = "all_reduce", .tensor = kLarge, .error = {}}});
   ASSERT_EQ(narrow.sent.size(), 1u);
   EXPECT_EQ(std::get<CollectivePart>(narrow.sent[0]).group, 9u);
   EXPECT_EQ(std::get<CollectivePart>(narrow.sent[0]).error.code(), Code::resource_exhausted);
@@ -179,7 +183,8 @@ TEST(Passing, AGradientThatCannotTravelEndsTheLink) {
   for (int twice = 0; twice < 2; ++twice) caf::anon_send(narrow.peer, Outbound{Push{0, 0, 0, 0, 0, kLarge, {}}});
   EXPECT_TRUE(narrow.sent.empty());
   ASSERT_EQ(narrow.closed.size(), 1u);
-  EXPECT_EQ(narrow.closed[0].message(), "sending to /job:worker/task:1: a Push has a tensor of 8 bytes; the limit is 4");
+  EXPECT_EQ(narrow.closed[0].message(),
+            "sending to /job:worker/task:1: a Push has a tensor of 8 bytes; the limit is 4");
 }
 
 TEST(Passing, ManyFramesOfAJobWaitForTheirActorButNotWithoutEnd) {
@@ -205,7 +210,8 @@ TEST(Passing, FramesWaitUntilOthersHaveBeenToldOfTheirPeer) {
   links.send = [](const Frame&) { return Error(); };
   links.node = task.node;
   links.rendezvous = task.rendezvous;
-  const auto peer = cluster.system.caf->spawn<PeerActorImpl>(cluster.system.registry.add("peer", ""), kThere, std::move(links));
+  const auto peer =
+      cluster.system.caf->spawn<PeerActorImpl>(cluster.system.registry.add("peer", ""), kThere, std::move(links));
   caf::anon_send(peer, FrameCame{Put{kKey, 0, kLarge, {}}});
   cluster.system.run();
   EXPECT_EQ(rendezvous.messages_in.load(), before);
@@ -256,7 +262,8 @@ TEST(Passing, ABlockingCallRunsTheSchedulerButNoCallbackOfOthers) {
   Task task({.threads = 1});
   Session session(task, graph);
   const Callable call = session.callable({x}, {y});
-  const RunOptions scheduled{.timeout = std::chrono::seconds(60)};  // past the scheduler go steps without a deadline only
+  const RunOptions scheduled{.timeout =
+                                 std::chrono::seconds(60)};  // past the scheduler go steps without a deadline only
   std::atomic<int> here = 0, answered = 0;
   constexpr int kSteps = 300;
   for (int i = 0; i < kSteps; ++i) {

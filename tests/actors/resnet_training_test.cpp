@@ -9,8 +9,8 @@
 #include "graph/resnet.hpp"
 #include "graph/towers.hpp"
 #include "kernels/data/digits.hpp"
-#include "tests/error_of.hpp"
 #include "tests/actors/job_tasks.hpp"
+#include "tests/error_of.hpp"
 #include "tests/temporary_directory.hpp"
 
 namespace troupe {
@@ -70,7 +70,8 @@ TEST(ResNet, LearnsWithThePassForMixedPrecision) { expect_fall(train(small(), {.
 // One step of a model on its own inputs, with the loss scaled or not; then its averages.
 struct AveragedStep {
   explicit AveragedStep(const TowerOptions& options)
-      : t(build_training_graph(Sequential({layers::batch_norm(), layers::dense(2)}), Shape{3}, Loss::sparse_softmax_cross_entropy, optimizers::SGD{}, options)),
+      : t(build_training_graph(Sequential({layers::batch_norm(), layers::dense(2)}), Shape{3},
+                               Loss::sparse_softmax_cross_entropy, optimizers::SGD{}, options)),
         session(*t.graph, {}) {
     session.run_targets({t.initializer});
   }
@@ -79,7 +80,8 @@ struct AveragedStep {
     session.run({{t.images[0], x}, {t.labels[0], Tensor::vector<std::int32_t>({0, 1, 1, 0})}}, {}, {t.train});
   }
   std::vector<Tensor> averages() {
-    return {session.run(find_variable(*t.graph, "batch_norm/mean").read()), session.run(find_variable(*t.graph, "batch_norm/variance").read())};
+    return {session.run(find_variable(*t.graph, "batch_norm/mean").read()),
+            session.run(find_variable(*t.graph, "batch_norm/variance").read())};
   }
   TrainingGraph t;
   Session session;
@@ -104,8 +106,9 @@ const DataSplits& digits() {
 }
 
 Model normalised() {
-  return Model({layers::conv2d(4, 3, Activation::none, {.use_bias = false}), layers::batch_norm(Activation::relu), layers::max_pool(2), layers::flatten(),
-                layers::dense(16), layers::layer_norm(), layers::activation(Activation::relu), layers::dense(10)},
+  return Model({layers::conv2d(4, 3, Activation::none, {.use_bias = false}), layers::batch_norm(Activation::relu),
+                layers::max_pool(2), layers::flatten(), layers::dense(16), layers::layer_norm(),
+                layers::activation(Activation::relu), layers::dense(10)},
                Shape{28, 28, 1});
 }
 
@@ -114,7 +117,8 @@ TEST(NormalisedModel, FitsEvaluatesPredictsSavesAndLoads) {
   Model model = normalised();
   model.compile(optimizers::Adam{.learning_rate = 0.01});
   std::vector<double> losses;
-  const TrainingResult result = model.fit(digits(), {.epochs = 6, .batch = 16, .on_epoch = [&](const EpochDone& e) { losses.push_back(e.loss); }});
+  const TrainingResult result = model.fit(
+      digits(), {.epochs = 6, .batch = 16, .on_epoch = [&](const EpochDone& e) { losses.push_back(e.loss); }});
   EXPECT_LT(losses.back(), losses.front());
   // Also the averages: evaluation while training saw those that evaluate() sees.
   EXPECT_EQ(model.evaluate(digits().test).accuracy, result.test_accuracy);

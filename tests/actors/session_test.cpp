@@ -26,7 +26,9 @@ TEST(Session, RunsAGraphWithFeedsAndFetches) {
   Session session(g);
   EXPECT_EQ(session.run({{x, Tensor::of<float>({1, 2}, {3, 4})}}, y).item<float>(), 12.0f);
   // Any edge can be fed, also a constant.
-  EXPECT_EQ(session.run({{x, Tensor::of<float>({1, 2}, {3, 4})}, {w, Tensor::of<float>({2, 1}, {0, 0})}}, y).item<float>(), 1.0f);
+  EXPECT_EQ(
+      session.run({{x, Tensor::of<float>({1, 2}, {3, 4})}, {w, Tensor::of<float>({2, 1}, {0, 0})}}, y).item<float>(),
+      1.0f);
   // Two fetches of one tensor, and a fed tensor fetched.
   const Tensor fed = Tensor::of<float>({1, 2}, {1, 1});
   auto results = session.run({{x, fed}}, {y, y, x});
@@ -42,7 +44,8 @@ TEST(Session, KeepsVariablesBetweenSteps) {
   Session session(g);
   const Error uninitialized = error_of([&] { session.run(v.read()); });
   EXPECT_EQ(uninitialized.code(), Code::failed_precondition);
-  EXPECT_NE(uninitialized.message().find("variable 'v' is not initialized"), std::string::npos) << uninitialized.message();
+  EXPECT_NE(uninitialized.message().find("variable 'v' is not initialized"), std::string::npos)
+      << uninitialized.message();
   session.run_targets({init});
   for (int i = 1; i <= 100; ++i) EXPECT_EQ(session.run(bump).item<float>(), 10.0f + static_cast<float>(i));
   EXPECT_EQ(session.run(v.read()).item<float>(), 110.0f);
@@ -57,14 +60,20 @@ TEST(Session, MisuseIsAClearError) {
   Output rows = gather(table, ids, "rows");
   Session session(g);
   EXPECT_NE(error_of([&] { session.run(y); }).message().find("Placeholder 'x' must be fed"), std::string::npos);
-  EXPECT_EQ(error_of([&] { session.run({{x, Tensor::vector<double>({1, 2})}}, y); }).message(),
+  EXPECT_EQ(error_of([&] {
+              session.run({{x, Tensor::vector<double>({1, 2})}}, y);
+            }).message(),
             "feed 'x' must be f32[2], not f64[2]");
-  EXPECT_EQ(error_of([&] { session.run({{x, Tensor::vector<float>({1})}}, y); }).message(), "feed 'x' must be f32[2], not f32[1]");
+  EXPECT_EQ(error_of([&] {
+              session.run({{x, Tensor::vector<float>({1})}}, y);
+            }).message(),
+            "feed 'x' must be f32[2], not f32[1]");
   const Error at_run = error_of([&] {
     session.run({{table, Tensor::of<float>({3, 1}, {1, 2, 3})}, {ids, Tensor::vector<std::int32_t>({7})}}, rows);
   });
   EXPECT_EQ(at_run.code(), Code::invalid_argument);
-  EXPECT_NE(at_run.message().find("Gather 'rows' on /job:local/task:0/device:CPU:0"), std::string::npos) << at_run.message();
+  EXPECT_NE(at_run.message().find("Gather 'rows' on /job:local/task:0/device:CPU:0"), std::string::npos)
+      << at_run.message();
   // The process and the session are alive.
   EXPECT_EQ(session.run({{x, Tensor::vector<float>({-1, 2})}}, y).data<float>()[1], 2.0f);
   session.close();
@@ -89,8 +98,9 @@ TEST(Session, AFunctionalIfRunsEndToEndWithItsGradient) {
   Graph g;
   Output cond = placeholder(g, DType::boolean, {}, "cond");
   Output x = placeholder(g, DType::f64, {}, "x");
-  Output y = if_else(cond, {x}, [](Graph&, const Outputs& in) { return Outputs{in[0] * in[0]}; },
-                     [](Graph&, const Outputs& in) { return Outputs{in[0] * 3.0}; })[0];
+  Output y = if_else(
+      cond, {x}, [](Graph&, const Outputs& in) { return Outputs{in[0] * in[0]}; },
+      [](Graph&, const Outputs& in) { return Outputs{in[0] * 3.0}; })[0];
   const std::vector<Output> ys{y}, xs{x};
   Output dx = gradients(ys, xs)[0].dense;
   Session session(g);
@@ -112,7 +122,8 @@ TEST(Session, ManyStepsMayBeInFlight) {
   constexpr int kSteps = 2000;
   std::vector<std::promise<StepResult>> done(kSteps);
   for (int i = 0; i < kSteps; ++i)
-    call.start({Tensor::scalar<std::int64_t>(i)}, {}, [&done, i](StepResult r) { done[static_cast<std::size_t>(i)].set_value(std::move(r)); });
+    call.start({Tensor::scalar<std::int64_t>(i)}, {},
+               [&done, i](StepResult r) { done[static_cast<std::size_t>(i)].set_value(std::move(r)); });
   for (int i = 0; i < kSteps; ++i)
     EXPECT_EQ(done[static_cast<std::size_t>(i)].get_future().get().fetches[0].item<std::int64_t>(), 2 * i);
 }
@@ -200,7 +211,11 @@ class GateTest : public ::testing::Test {
  protected:
   static std::shared_ptr<const OpRegistry> ops() {
     auto ops = std::make_shared<OpRegistry>(standard_ops());
-    ops->add(Op("Gate").input("x", DType::f32).output("y", DType::f32).shape([](ShapeContext& c) { c.set_output(0, c.input(0)); }).kind(OpKind::stateful));
+    ops->add(Op("Gate")
+                 .input("x", DType::f32)
+                 .output("y", DType::f32)
+                 .shape([](ShapeContext& c) { c.set_output(0, c.input(0)); })
+                 .kind(OpKind::stateful));
     return ops;
   }
   void add_kernel(KernelRegistry& kernels) {
@@ -216,7 +231,8 @@ class GateTest : public ::testing::Test {
   std::future<StepResult> start(StepId* step = nullptr) {
     auto promise = std::make_shared<std::promise<StepResult>>();
     auto future = promise->get_future();
-    const StepId id = call.start({Tensor::scalar(1.0f)}, {}, [promise](StepResult r) { promise->set_value(std::move(r)); });
+    const StepId id =
+        call.start({Tensor::scalar(1.0f)}, {}, [promise](StepResult r) { promise->set_value(std::move(r)); });
     if (step) *step = id;
     return future;
   }
@@ -307,8 +323,8 @@ class TasksTest : public ::testing::Test {
  protected:
   void start(const std::vector<TaskName>& names, std::uint64_t memory_limit = 0) {
     for (const TaskName& name : names) {
-      tasks.push_back(
-          std::make_unique<Task>(TaskOptions{.name = name, .threads = 1, .memory_limit = memory_limit, .networked = true}));
+      tasks.push_back(std::make_unique<Task>(
+          TaskOptions{.name = name, .threads = 1, .memory_limit = memory_limit, .networked = true}));
       cluster.tasks[name] = {"127.0.0.1", tasks.back()->port()};
     }
     cluster.name = "test";
@@ -427,7 +443,8 @@ TEST_F(TasksTest, TheFirstErrorOfAStepReachesTheClientWithNodeDeviceAndTask) {
   Session session(*tasks[0], g);
   const Error error = error_of([&] { session.run({{ids, Tensor::vector<std::int32_t>({5})}}, after); });
   EXPECT_EQ(error.code(), Code::invalid_argument);
-  EXPECT_NE(error.message().find("Gather 'rows' on /job:worker/task:1/device:CPU:0"), std::string::npos) << error.message();
+  EXPECT_NE(error.message().find("Gather 'rows' on /job:worker/task:1/device:CPU:0"), std::string::npos)
+      << error.message();
   EXPECT_EQ(session.run({{ids, Tensor::vector<std::int32_t>({1})}}, after).item<float>(), 2.0f);
 }
 
@@ -443,7 +460,9 @@ TEST_F(TasksTest, ATaskThatLeavesFailsTheStepsThatNeedIt) {
   Session session(*tasks[0], g);
   EXPECT_EQ(session.run({{x, Tensor::scalar(1.0f)}}, y).item<float>(), 1.0f);
   EXPECT_TRUE(tasks[1]->shutdown());
-  const Error error = error_of([&] { session.run({{x, Tensor::scalar(1.0f)}}, std::vector<Output>{y}, {}, {.timeout = 10s}); });
+  const Error error = error_of([&] {
+    session.run({{x, Tensor::scalar(1.0f)}}, std::vector<Output>{y}, {}, {.timeout = 10s});
+  });
   EXPECT_EQ(error.code(), Code::unavailable) << error.to_string();
   EXPECT_NE(error.message().find("/job:worker/task:1"), std::string::npos) << error.message();
 }
@@ -455,7 +474,8 @@ TEST(Task, APeerThatNeverComesIsNamed) {
     Task gone({.name = {"ps", 0}, .threads = 1, .networked = true});
     nobody = gone.port();
   }
-  ClusterSpec cluster{"test", "secret", {{{"worker", 0}, {"127.0.0.1", task.port()}}, {{"ps", 0}, {"127.0.0.1", nobody}}}};
+  ClusterSpec cluster{
+      "test", "secret", {{{"worker", 0}, {"127.0.0.1", task.port()}}, {{"ps", 0}, {"127.0.0.1", nobody}}}};
   const Error error = error_of([&] { task.join(cluster, 300ms); });
   EXPECT_EQ(error.code(), Code::deadline_exceeded);
   EXPECT_NE(error.message().find("/job:ps/task:0"), std::string::npos) << error.message();
@@ -463,7 +483,9 @@ TEST(Task, APeerThatNeverComesIsNamed) {
 
 TEST(Task, RunsOpsOfTheProgramsOwn) {
   auto ops = std::make_shared<OpRegistry>(standard_ops());
-  ops->add(Op("Thrice").input("x", DType::f32).output("y", DType::f32).shape([](ShapeContext& c) { c.set_output(0, c.input(0)); }));
+  ops->add(Op("Thrice").input("x", DType::f32).output("y", DType::f32).shape([](ShapeContext& c) {
+    c.set_output(0, c.input(0));
+  }));
   const auto add_kernel = [](KernelRegistry& kernels) {
     kernels.add({.op = "Thrice", .device_type = "CPU", .dtypes = {}, .make = [](const KernelInit&) -> Kernel {
                    return [](KernelContext& c) { c.set_output(0, Tensor::scalar(3 * c.input(0).item<float>())); };
@@ -482,7 +504,9 @@ TEST(Task, RunsOpsOfTheProgramsOwn) {
 
 TEST(Task, ABusyPortIsNamed) {
   Task first({.name = {"ps", 0}, .threads = 1, .networked = true});
-  const Error error = error_of([&] { Task second({.name = {"ps", 1}, .threads = 1, .port = first.port(), .networked = true}); });
+  const Error error = error_of([&] {
+    Task second({.name = {"ps", 1}, .threads = 1, .port = first.port(), .networked = true});
+  });
   EXPECT_EQ(error.code(), Code::unavailable);
   EXPECT_NE(error.message().find(std::to_string(first.port())), std::string::npos) << error.message();
 }

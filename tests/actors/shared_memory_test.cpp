@@ -1,5 +1,5 @@
-// The channel through shared memory: bytes, wakes, and what a peer that cannot be trusted may do to it. Two mappings of one
-// process stand for two processes; those are met in tests/apps.
+// The channel through shared memory: bytes, wakes, and what a peer that cannot be trusted may do to it. Two mappings of
+// one process stand for two processes; those are met in tests/apps.
 #include "actors/wire/shared_memory.hpp"
 
 #include <fcntl.h>
@@ -12,8 +12,8 @@
 #include <random>
 #include <thread>
 
-#include "tests/error_of.hpp"
 #include "tests/actors/wire_testing.hpp"
+#include "tests/error_of.hpp"
 
 namespace troupe::wire {
 namespace {
@@ -156,7 +156,8 @@ TEST(SharedMemoryChannel, PlacesAreFilledInTheirOrderWhileBytesCome) {
   while (next < kWords) {
     for (std::size_t i = 0; i < kPlaces; ++i) places[i] = {&got[i * kPlace], kPlace * sizeof(std::uint32_t)};
     const ssize_t n = pair.b->read(places);
-    for (ssize_t i = 0; i < n / static_cast<ssize_t>(sizeof(std::uint32_t)); ++i) wrong += got[static_cast<std::size_t>(i)] != next++;
+    for (ssize_t i = 0; i < n / static_cast<ssize_t>(sizeof(std::uint32_t)); ++i)
+      wrong += got[static_cast<std::size_t>(i)] != next++;
   }
   writer.join();
   EXPECT_EQ(wrong, 0u);
@@ -168,7 +169,8 @@ TEST(SharedMemoryChannel, PositionsThatCannotBeAreAnError) {
   ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds), 0);
   SharedMemory memory = SharedMemory::create();
   const std::string place = memory.place();
-  const int file = ::open(("/proc/self/fd/" + place.substr(place.find(' ') + 1, place.rfind(' ') - place.find(' ') - 1)).c_str(), O_RDWR);
+  const int file = ::open(
+      ("/proc/self/fd/" + place.substr(place.find(' ') + 1, place.rfind(' ') - place.find(' ') - 1)).c_str(), O_RDWR);
   ASSERT_GE(file, 0);
   auto channel = shared_memory_channel(Fd(fds[0]), std::move(memory));
   const Fd other(fds[1]);

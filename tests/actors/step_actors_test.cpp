@@ -14,11 +14,11 @@ namespace {
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using ::testing::Not;
-using testing::StepCluster;
 using testing::kClient;
 using testing::kOther;
 using testing::kSession;
+using ::testing::Not;
+using testing::StepCluster;
 
 const TaskName kThird{"worker", 2};
 constexpr GraphId kGraph{0};
@@ -94,7 +94,8 @@ TEST(StepActors, TheFirstErrorWins) {
   cluster.device(kClient, 1).work();
   cluster.system.run();
   EXPECT_EQ(error_in(answer).code(), Code::invalid_argument);
-  EXPECT_THAT(error_in(answer).message(), AllOf(HasSubstr("'on_2' on /job:worker/task:0/device:CPU:2"), Not(HasSubstr("on_1"))));
+  EXPECT_THAT(error_in(answer).message(),
+              AllOf(HasSubstr("'on_2' on /job:worker/task:0/device:CPU:2"), Not(HasSubstr("on_1"))));
 }
 
 TEST(StepActors, AnErrorOfAnotherTaskReachesTheClient) {
@@ -179,14 +180,16 @@ TEST(StepActors, ADeadlineNamesWhatWasBeingWaitedFor) {
   const LookUps g("/job:worker/task:1", "/job:worker/task:0");
   cluster.register_call(kClient, kSession, kGraph, g.graph, {g.x}, {g.b});
   cluster.device(kOther).hold = true;
-  const auto in_time = cluster.run(kClient, kSession, kGraph, StepId{2}, {ids(1)}, std::numeric_limits<std::int64_t>::max());
+  const auto in_time =
+      cluster.run(kClient, kSession, kGraph, StepId{2}, {ids(1)}, std::numeric_limits<std::int64_t>::max());
   const auto answer = cluster.run(kClient, kSession, kGraph, kStep, {ids(1)}, 1);  // the steady clock has passed it
   EXPECT_TRUE(answer->empty());
   ASSERT_TRUE(cluster.system.has_timeout());
   cluster.system.run_next_timeout();
   EXPECT_EQ(error_in(answer).code(), Code::deadline_exceeded);
   EXPECT_THAT(error_in(answer).message(),
-              AllOf(HasSubstr("step 1 of session b did not end before its deadline"), HasSubstr("from /job:worker/task:1/device:CPU:0 for /job:worker/task:0/device:CPU:0"),
+              AllOf(HasSubstr("step 1 of session b did not end before its deadline"),
+                    HasSubstr("from /job:worker/task:1/device:CPU:0 for /job:worker/task:0/device:CPU:0"),
                     HasSubstr("task /job:worker/task:1 to end its part")));
   EXPECT_EQ(cluster.sent<StepAbort>(kClient, kOther).size(), 1u);
   EXPECT_TRUE(in_time->empty());
@@ -210,7 +213,8 @@ TEST(StepActors, ATaskThatIsGoneFailsTheStepsThatNeedItAndNoOthers) {
   const auto does_not = cluster.run(kClient, kSession, GraphId{1}, StepId{2}, {ids(1)});
   cluster.cut(kClient, kOther);
   EXPECT_EQ(error_in(needs_it).code(), Code::unavailable);
-  EXPECT_THAT(error_in(needs_it).message(), AllOf(HasSubstr("/job:worker/task:1, which is down"), HasSubstr("the link was cut")));
+  EXPECT_THAT(error_in(needs_it).message(),
+              AllOf(HasSubstr("/job:worker/task:1, which is down"), HasSubstr("the link was cut")));
   EXPECT_TRUE(does_not->empty());
   cluster.device(kThird).work();
   cluster.system.run();
@@ -290,7 +294,8 @@ TEST(StepActors, AnObserverThatHasEndedIsForgotten) {
   auto mailbox = std::make_shared<WorkerMailbox>();
   const std::weak_ptr<WorkerMailbox> alive = mailbox;
   {
-    const WorkerActor observer = cluster.system.caf->spawn<WorkerActorImpl>(cluster.system.registry.add("worker", "0"), std::move(mailbox));
+    const WorkerActor observer =
+        cluster.system.caf->spawn<WorkerActorImpl>(cluster.system.registry.add("worker", "0"), std::move(mailbox));
     caf::anon_send(cluster.task(kClient).node, Observe{caf::actor_cast<PeerObserver>(observer)});
     cluster.system.run();
     EXPECT_FALSE(alive.expired());

@@ -75,17 +75,18 @@ StepCluster::StepCluster(const std::vector<TaskName>& names, int devices) {
     const std::string text = name.to_string();
     task->scheduler = system.caf->spawn<SchedulerActorImpl>(system.registry.add("scheduler", text), name);
     task->rendezvous = system.caf->spawn<RendezvousActorImpl>(system.registry.add("rendezvous", text), task->scheduler);
-    task->collective = system.caf->spawn<CollectiveActorImpl>(system.registry.add("collective", text), name, task->rendezvous,
-                                                              [this, name](DType dtype, const Shape& shape) {
-                                                                if (without_memory.contains(name)) fail(Code::resource_exhausted, "no memory left");
-                                                                return Tensor(dtype, shape);
-                                                              });
+    task->collective = system.caf->spawn<CollectiveActorImpl>(
+        system.registry.add("collective", text), name, task->rendezvous, [this, name](DType dtype, const Shape& shape) {
+          if (without_memory.contains(name)) fail(Code::resource_exhausted, "no memory left");
+          return Tensor(dtype, shape);
+        });
     caf::anon_send(task->scheduler, MeetAt{task->rendezvous, task->collective});
     NodeActorImpl::Config config;
     config.identity.task = name;
     for (int i = 0; i < devices; ++i) {
       task->devices.push_back(std::make_unique<HeldDevice>(DeviceName::of(name, "CPU", i)));
-      task->device_actors.push_back(system.caf->spawn<DeviceActorImpl>(system.registry.add("device", text), *task->devices.back()));
+      task->device_actors.push_back(
+          system.caf->spawn<DeviceActorImpl>(system.registry.add("device", text), *task->devices.back()));
       config.devices.push_back({task->devices.back().get(), task->device_actors.back()});
     }
     config.kernels = &kernels;
@@ -127,7 +128,8 @@ void StepCluster::link(StepTask& a, const TaskName& b) {
   links.scheduler = a.scheduler;
   links.rendezvous = a.rendezvous;
   links.collective = a.collective;
-  auto peer = system.caf->spawn<PeerActorImpl>(system.registry.add("peer", a.name.to_string() + " to " + b.to_string()), b, std::move(links));
+  auto peer = system.caf->spawn<PeerActorImpl>(system.registry.add("peer", a.name.to_string() + " to " + b.to_string()),
+                                               b, std::move(links));
   a.peers[b] = peer;
   caf::anon_send(a.node, PeerUp{b, peer});
 }
@@ -154,10 +156,12 @@ Reply StepCluster::request(const TaskName& on, caf::message message) {
   return reply;
 }
 
-Reply StepCluster::close(const TaskName& on, SessionId session) { return request(on, caf::make_message(CloseSessionRequest{"", session.value})); }
+Reply StepCluster::close(const TaskName& on, SessionId session) {
+  return request(on, caf::make_message(CloseSessionRequest{"", session.value}));
+}
 
-void StepCluster::register_call(const TaskName& client, SessionId session, GraphId id, const Graph& graph, const Outputs& feeds,
-                                const Outputs& fetches, const Change& change) {
+void StepCluster::register_call(const TaskName& client, SessionId session, GraphId id, const Graph& graph,
+                                const Outputs& feeds, const Outputs& fetches, const Change& change) {
   Signature signature;
   for (const Output& o : feeds) signature.feeds.push_back(o.name());
   for (const Output& o : fetches) signature.fetches.push_back(o.name());
@@ -168,7 +172,7 @@ void StepCluster::register_call(const TaskName& client, SessionId session, Graph
       infos.push_back({device->attributes().name, "CPU", 0, {list.begin(), list.end()}});
     }
   Compiled compiled = compile(graph, signature, infos, device(client), kernels,
-                                    {.session = session, .graph = id, .client = client, .optimize = false, .shards = {}});
+                              {.session = session, .graph = id, .client = client, .optimize = false, .shards = {}});
   for (auto& [name, body] : compiled.tasks) {
     if (change) change(name, body);
     const Reply reply = request(name, caf::make_message(RegisterGraphRequest{"", body.SerializeAsString()}));

@@ -1,5 +1,5 @@
-// Tasks without threads, sockets or time: their actors run one message after the other under CAF's testing scheduler, and
-// links between them hand frames from peer to peer.
+// Tasks without threads, sockets or time: their actors run one message after the other under CAF's testing scheduler,
+// and links between them hand frames from peer to peer.
 #pragma once
 
 #include <caf/actor_system.hpp>
@@ -104,8 +104,8 @@ class StepCluster {
   // Compiles a call of `client` and registers it with every task that has a part in it.
   // `change`: what becomes of a task's part before it is registered.
   using Change = std::function<void(const TaskName&, proto::RegisterGraph&)>;
-  void register_call(const TaskName& client, SessionId session, GraphId id, const Graph& graph, const Outputs& feeds, const Outputs& fetches,
-                     const Change& change = nullptr);
+  void register_call(const TaskName& client, SessionId session, GraphId id, const Graph& graph, const Outputs& feeds,
+                     const Outputs& fetches, const Change& change = nullptr);
   Reply close(const TaskName& on, SessionId session);
   // Both ends notice that their link is lost.
   void cut(const TaskName& a, const TaskName& b);
@@ -123,7 +123,8 @@ class StepCluster {
   using Answer = std::shared_ptr<std::vector<StepResult>>;
   Answer send_step(const TaskName& client, SessionId session, GraphId graph, StepId step, std::vector<Tensor> feeds,
                    std::int64_t deadline_ns = 0);
-  Answer run(const TaskName& client, SessionId session, GraphId graph, StepId step, std::vector<Tensor> feeds, std::int64_t deadline_ns = 0) {
+  Answer run(const TaskName& client, SessionId session, GraphId graph, StepId step, std::vector<Tensor> feeds,
+             std::int64_t deadline_ns = 0) {
     Answer answer = send_step(client, session, graph, step, std::move(feeds), deadline_ns);
     system.run();
     return answer;

@@ -35,7 +35,8 @@ class StuckJob : public ::testing::Test {
     options.on_progress = [this](std::uint32_t, std::uint64_t, std::uint64_t) { ++steps; };
     training = std::async(std::launch::async, [this, options] {
       return tasks->run([&](Task& task) {
-        Model model({layers::flatten(), layers::dense(400, Activation::relu), layers::dense(300, Activation::relu), layers::dense(300, Activation::relu), layers::dense(10)},
+        Model model({layers::flatten(), layers::dense(400, Activation::relu), layers::dense(300, Activation::relu),
+                     layers::dense(300, Activation::relu), layers::dense(10)},
                     Shape{28, 28, 1});
         model.compile(optimizers::SGD{}, task);
         model.fit(data, options);
@@ -76,23 +77,28 @@ TEST_F(StuckJob, AShardWithAFullMailboxBehindFullLinks) {
     for (const TaskReport& report : seen.tasks)
       if (report.snapshot)
         for (const LinkSnapshot& link : report.snapshot->links)
-          if (link.stalled && link.peer == "/job:ps/task:1" && link.queued_bytes > 0 && link.window == 512 << 10) return true;
+          if (link.stalled && link.peer == "/job:ps/task:1" && link.queued_bytes > 0 && link.window == 512 << 10)
+            return true;
     return false;
   };
   const ::testing::Matcher<const std::string&> says = AllOf(
-      ContainsRegex("\n1. (WORKING|STUCK) the shard of /job:ps/task:1 is at one (Push|Pull), and [0-9]+ messages wait behind it"),
-      ContainsRegex("     waits for the way from /job:worker/task:[01] to /job:ps/task:1, where [0-9]+ bytes wait for room"),
+      ContainsRegex(
+          "\n1. (WORKING|STUCK) the shard of /job:ps/task:1 is at one (Push|Pull), and [0-9]+ messages wait behind it"),
+      ContainsRegex(
+          "     waits for the way from /job:worker/task:[01] to /job:ps/task:1, where [0-9]+ bytes wait for room"),
       HasSubstr("/job:ps/task:1 has taken no more than 524288 bytes of what was sent"));
   // An actor holds this while it handles a message. If none of its gradients is to come when it is held: once more.
   std::unique_lock<std::timed_mutex> held;
   std::string said;
   bool seen = false;
-  for (const auto end = std::chrono::steady_clock::now() + kPatience; !seen && std::chrono::steady_clock::now() < end;) {
+  for (const auto end = std::chrono::steady_clock::now() + kPatience;
+       !seen && std::chrono::steady_clock::now() < end;) {
     if (held) held.unlock();
     const int before = steps;
     until([&] { return steps > before; }, 1s);
     held = std::unique_lock(shard->state_mutex);
-    seen = until([&] { return full((*tasks)[0].introspection().view().snapshot()) && says.Matches(said = why(0).text); }, 4s);
+    seen = until(
+        [&] { return full((*tasks)[0].introspection().view().snapshot()) && says.Matches(said = why(0).text); }, 4s);
   }
   EXPECT_TRUE(seen);
   EXPECT_THAT(said, says);
@@ -109,11 +115,13 @@ TEST_F(StuckJob, AWorkerThatHasFailedAndIsWaitedFor) {
   EXPECT_TRUE(until([&] { return (found = why(1)).text.find("has failed") != std::string::npos; }));
   ASSERT_FALSE(found.causes.empty());
   EXPECT_EQ(found.causes[0].kind, RootCause::Kind::never) << found.text;
-  EXPECT_THAT(found.causes[0].text, HasSubstr("/job:worker/task:1 to join again: it was lost: /job:worker/task:1 has failed: scheduler /job:worker/task:1: a test has it fail"));
+  EXPECT_THAT(found.causes[0].text, HasSubstr("/job:worker/task:1 to join again: it was lost: /job:worker/task:1 has "
+                                              "failed: scheduler /job:worker/task:1: a test has it fail"));
   EXPECT_THAT(found.text, HasSubstr("it is kept for it for another "));
   EXPECT_TRUE(until([&] {
     const ClusterSnapshot seen = (*tasks)[1].introspection().view().snapshot();
-    return std::ranges::all_of(seen.tasks.at(1).snapshot->links, [](const LinkSnapshot& link) { return link.up == (link.peer != "/job:worker/task:1"); });
+    return std::ranges::all_of(seen.tasks.at(1).snapshot->links,
+                               [](const LinkSnapshot& link) { return link.up == (link.peer != "/job:worker/task:1"); });
   }));
 }
 

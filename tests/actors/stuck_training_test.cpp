@@ -1,5 +1,5 @@
-// Training in a cluster whose last worker gets stuck while its links are fine: after the step timeout the job fails, and the
-// error names that worker.
+// Training in a cluster whose last worker gets stuck while its links are fine: after the step timeout the job fails,
+// and the error names that worker.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -44,7 +44,8 @@ TEST_P(StuckTraining, FailsEverywhereNamingWhoIsMissing) {
         task->join(cluster, std::chrono::seconds(20));
         Model model({layers::flatten(), layers::dense(10)}, Shape{28, 28, 1});
         model.compile(optimizers::SGD{}, *task);
-        TrainingOptions options{.mode = GetParam().mode, .epochs = 1000, .batch = 8, .step_timeout = std::chrono::milliseconds(1500)};
+        TrainingOptions options{
+            .mode = GetParam().mode, .epochs = 1000, .batch = 8, .step_timeout = std::chrono::milliseconds(1500)};
         if (stuck) options.on_progress = [&](std::uint32_t, std::uint64_t, std::uint64_t) { others_failed.wait(); };
         model.fit(data, options);
       } catch (const Error& e) {
@@ -54,11 +55,13 @@ TEST_P(StuckTraining, FailsEverywhereNamingWhoIsMissing) {
       return error;
     }));
   for (std::size_t i = 0; i < running.size(); ++i)
-    EXPECT_THAT(running[i].get(), AllOf(HasSubstr("deadline_exceeded"), HasSubstr(GetParam().missing))) << tasks[i]->name().to_string();
+    EXPECT_THAT(running[i].get(), AllOf(HasSubstr("deadline_exceeded"), HasSubstr(GetParam().missing)))
+        << tasks[i]->name().to_string();
 }
-INSTANTIATE_TEST_SUITE_P(Modes, StuckTraining,
-                         ::testing::Values(Stuck{JobMode::allreduce, 0, "rank 2 (/job:worker/task:2) has not begun all_reduce"},
-                                           Stuck{JobMode::sync, 1, "(worker 2"}, Stuck{JobMode::async, 1, "(worker 2"}));
+INSTANTIATE_TEST_SUITE_P(
+    Modes, StuckTraining,
+    ::testing::Values(Stuck{JobMode::allreduce, 0, "rank 2 (/job:worker/task:2) has not begun all_reduce"},
+                      Stuck{JobMode::sync, 1, "(worker 2"}, Stuck{JobMode::async, 1, "(worker 2"}));
 
 }  // namespace
 }  // namespace troupe

@@ -1,12 +1,11 @@
 // What becomes of actors whose handlers throw: each role fails in the middle of a job, and its policy holds.
-#include "actors/supervision/policy.hpp"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <caf/scoped_actor.hpp>
 #include <set>
 
+#include "actors/supervision/policy.hpp"
 #include "kernels/data/digits.hpp"
 #include "tests/actors/job_tasks.hpp"
 #include "tests/temporary_directory.hpp"
@@ -38,7 +37,8 @@ TEST(Restarts, PauseLongerEachTimeAndEndAfterSomeInARow) {
 
 TEST(SupervisionPolicies, NameEachRoleOnce) {
   std::set<std::string_view> roles;
-  for (const SupervisionPolicy& policy : supervision_policies()) EXPECT_TRUE(roles.insert(policy.role).second) << policy.role;
+  for (const SupervisionPolicy& policy : supervision_policies())
+    EXPECT_TRUE(roles.insert(policy.role).second) << policy.role;
   EXPECT_EQ(policy_of("nobody").escalates_to, FailureScope::task);
   EXPECT_EQ(policy_of("nobody").restarts, 0);
 }
@@ -67,7 +67,9 @@ class Supervision : public ::testing::Test {
     return fit([&] { EXPECT_TRUE(tasks[task].actors().fail_next(kind)); },
                [](const TaskName&, TrainingOptions& options) { options.on_loss = TrainingOptions::OnLoss::fail; });
   }
-  static std::string cause(const std::string& kind, const std::string& task) { return kind + " " + task + ": a test has it fail"; }
+  static std::string cause(const std::string& kind, const std::string& task) {
+    return kind + " " + task + ": a test has it fail";
+  }
 
   const DataSplits data = draw_digits({.train = 320, .test = 50});
   testing::JobTasks tasks{2, 2};  // ps/0, ps/1, worker/0, worker/1
@@ -76,13 +78,15 @@ class Supervision : public ::testing::Test {
 TEST_F(Supervision, EveryActorHasAPolicy) {
   std::set<std::string> kinds;
   testing::TemporaryDirectory directory;
-  fit([&] {
-    for (const std::size_t task : {0, 1, 2, 3})
-      for (const auto& actor : tasks[task].actors().actors()) kinds.insert(actor->kind);
-  }, [&](const TaskName&, TrainingOptions& options) {
-    options.checkpoint = directory.file("checkpoints");
-    options.tensorboard = directory.file("curves");
-  });
+  fit(
+      [&] {
+        for (const std::size_t task : {0, 1, 2, 3})
+          for (const auto& actor : tasks[task].actors().actors()) kinds.insert(actor->kind);
+      },
+      [&](const TaskName&, TrainingOptions& options) {
+        options.checkpoint = directory.file("checkpoints");
+        options.tensorboard = directory.file("curves");
+      });
   std::set<std::string> roles;
   for (const SupervisionPolicy& policy : supervision_policies()) roles.emplace(policy.role);
   EXPECT_EQ(kinds, roles);
@@ -109,19 +113,22 @@ TEST_F(Supervision, AWorkerThatFailsLeavesTheJobAndTheOthersGoOn) {
 class RolesOfATask : public Supervision, public ::testing::WithParamInterface<const char*> {};
 
 TEST_P(RolesOfATask, ThatFailEndTheTaskAndAllHearWhy) {
-  const auto out = fit([&] {
-    ASSERT_TRUE(tasks[3].actors().fail_next(GetParam()));
-    if (std::string_view(GetParam()) == "node") {  // it has nothing to do in a step
-      caf::scoped_actor self(tasks[3].system());
-      self->send(caf::actor_cast<caf::actor>(tasks[3].local_node()), Observe{});
-    }
-  }, [](const TaskName&, TrainingOptions& options) { options.on_loss = TrainingOptions::OnLoss::fail; });
+  const auto out = fit(
+      [&] {
+        ASSERT_TRUE(tasks[3].actors().fail_next(GetParam()));
+        if (std::string_view(GetParam()) == "node") {  // it has nothing to do in a step
+          caf::scoped_actor self(tasks[3].system());
+          self->send(caf::actor_cast<caf::actor>(tasks[3].local_node()), Observe{});
+        }
+      },
+      [](const TaskName&, TrainingOptions& options) { options.on_loss = TrainingOptions::OnLoss::fail; });
   EXPECT_THAT(out, Each(HasSubstr(cause(GetParam(), "/job:worker/task:1"))));
   EXPECT_THAT(tasks[3].failure().message(), StartsWith(cause(GetParam(), "/job:worker/task:1")));
   EXPECT_FALSE(tasks[2].failure());
   EXPECT_TRUE(tasks[3].shutdown());
 }
-INSTANTIATE_TEST_SUITE_P(, RolesOfATask, ::testing::Values("scheduler", "rendezvous", "node"), [](const auto& info) { return std::string(info.param); });
+INSTANTIATE_TEST_SUITE_P(, RolesOfATask, ::testing::Values("scheduler", "rendezvous", "node"),
+                         [](const auto& info) { return std::string(info.param); });
 
 TEST_F(Supervision, APeerThatFailsEndsItsLinkWhichIsMadeAgain) {
   const auto wanted = fit([] {});
@@ -141,7 +148,8 @@ class Introspector : public ::testing::Test {
     caf::scoped_actor self(task.system());
     std::string text;
     self->request(caf::actor_cast<caf::actor>(task.local_node()), 10s, IntrospectorRequest{task.token()})
-        .receive([&](const Reply& reply) { text = reply.body; }, [&](const caf::error& error) { text = "failed: " + task.system().render(error); });
+        .receive([&](const Reply& reply) { text = reply.body; },
+                 [&](const caf::error& error) { text = "failed: " + task.system().render(error); });
     return text;
   }
   std::string fail() {
@@ -188,21 +196,22 @@ class Checkpoints : public Supervision {
   // Of a job whose writer on ps/1 fails at each of the first saves.
   std::vector<std::string> fit_failing(int failures) {
     std::atomic<int> left = failures;
-    return fit([] {}, [&](const TaskName& task, TrainingOptions& options) {
-      options.checkpoint = directory.file("checkpoints");
-      options.checkpoint_every = 2;
-      options.epochs = failures == 1 ? 20 : 10'000;  // longer than it takes
-      options.on_loss = TrainingOptions::OnLoss::fail;
-      if (task == TaskName{"worker", 1})
-        options.on_progress = [&](std::uint32_t, std::uint64_t, std::uint64_t) {
-          if (left-- > 0) tasks[1].actors().fail_next("checkpoint");
-        };
-      if (task == TaskName{"ps", 0})
-        options.on_event = [&](const JobEvent& event) {
-          saved += event.kind == "saved";
-          not_saved += event.kind == "save_failed";
-        };
-    });
+    return fit([] {},
+               [&](const TaskName& task, TrainingOptions& options) {
+                 options.checkpoint = directory.file("checkpoints");
+                 options.checkpoint_every = 2;
+                 options.epochs = failures == 1 ? 20 : 10'000;  // longer than it takes
+                 options.on_loss = TrainingOptions::OnLoss::fail;
+                 if (task == TaskName{"worker", 1})
+                   options.on_progress = [&](std::uint32_t, std::uint64_t, std::uint64_t) {
+                     if (left-- > 0) tasks[1].actors().fail_next("checkpoint");
+                   };
+                 if (task == TaskName{"ps", 0})
+                   options.on_event = [&](const JobEvent& event) {
+                     saved += event.kind == "saved";
+                     not_saved += event.kind == "save_failed";
+                   };
+               });
   }
   testing::TemporaryDirectory directory;
   std::atomic<int> saved = 0, not_saved = 0;

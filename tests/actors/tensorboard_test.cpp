@@ -11,16 +11,16 @@
 #include "actors/tensorboard/record.hpp"
 #include "graph/variable.hpp"
 #include "messages/error.hpp"
-#include "tests/error_of.hpp"
 #include "tests/actors/event_reader.hpp"
+#include "tests/error_of.hpp"
 #include "tests/temporary_directory.hpp"
 
 namespace troupe {
 namespace {
 
 using proto::tensorboard::Histogram;
-using testing::error_of;
 using ::testing::ElementsAre;
+using testing::error_of;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
@@ -61,7 +61,8 @@ TEST_F(EventFiles, BeginWithTheirVersionAndAreReadWhileTheyAreWritten) {
   EXPECT_EQ(events[1].SerializeAsString(), event.SerializeAsString());
 }
 
-// wall_time is a double with number 1, step a varint with number 2, the tag of a value number 1, its number a float with number 2.
+// wall_time is a double with number 1, step a varint with number 2, the tag of a value number 1, its number a float
+// with number 2.
 TEST_F(EventFiles, HaveTheMessagesOfTensorBoard) {
   proto::tensorboard::Event event;
   event.set_wall_time(1);
@@ -69,17 +70,27 @@ TEST_F(EventFiles, HaveTheMessagesOfTensorBoard) {
   auto& value = *event.mutable_summary()->add_value();
   value.set_tag("a");
   value.set_simple_value(1);
-  EXPECT_EQ(hex(event.SerializeAsString()), "09000000000000f03f" "10ac02" "2a0a" "0a08" "0a0161" "150000803f");
+  EXPECT_EQ(hex(event.SerializeAsString()),
+            "09000000000000f03f"
+            "10ac02"
+            "2a0a"
+            "0a08"
+            "0a0161"
+            "150000803f");
   Histogram histogram;
   histogram.set_min(1);
   histogram.add_bucket_limit(1);
   histogram.add_bucket(1);
-  EXPECT_EQ(hex(histogram.SerializeAsString()), "09000000000000f03f" "3208000000000000f03f" "3a08000000000000f03f");
+  EXPECT_EQ(hex(histogram.SerializeAsString()),
+            "09000000000000f03f"
+            "3208000000000000f03f"
+            "3a08000000000000f03f");
 }
 
 TEST_F(EventFiles, ComeAfterAllThatAreThere) {
   std::vector<std::string> paths;
-  for (const double now : {1000.0, 1000.9, 500.0, 2000.0}) paths.push_back(EventFile(posix_file_system(), directory.file(""), now).path());
+  for (const double now : {1000.0, 1000.9, 500.0, 2000.0})
+    paths.push_back(EventFile(posix_file_system(), directory.file(""), now).path());
   EXPECT_EQ(testing::event_files(directory.file("")), paths);
   EXPECT_THAT(paths[1], HasSubstr("tfevents.0000001001."));
   EXPECT_THAT(paths[2], HasSubstr("tfevents.0000001002."));
@@ -125,7 +136,8 @@ TEST(HistogramOf, AValueThatIsALimitCountsAboveIt) {
   const Tensor values = Tensor::vector<double>({limit, std::nextafter(limit, 0), limit, std::nextafter(limit, 1e9)});
   EXPECT_THAT(buckets_of(histogram_of(values)), ElementsAre(std::pair(limit, 1), std::pair(limits[zero + 501], 3)));
   EXPECT_THAT(buckets_of(histogram_of(Tensor::vector<double>({0, -0.0}))), ElementsAre(std::pair(limits[zero + 1], 2)));
-  EXPECT_THAT(buckets_of(histogram_of(Tensor::vector<double>({-limit}))), ElementsAre(std::pair(-limits[zero + 499], 1)));
+  EXPECT_THAT(buckets_of(histogram_of(Tensor::vector<double>({-limit}))),
+              ElementsAre(std::pair(-limits[zero + 499], 1)));
 }
 
 TEST(HistogramOf, EmptyBucketsInARowAreOne) {
@@ -137,8 +149,9 @@ TEST(HistogramOf, EmptyBucketsInARowAreOne) {
   EXPECT_EQ(histogram.num(), 7);
   EXPECT_EQ(histogram.sum(), 8.5);
   EXPECT_EQ(histogram.sum_squares(), 44.25);
-  EXPECT_THAT(buckets_of(histogram), ElementsAre(std::pair(*above(-2), 2), std::pair(*(above(0.5) - 1), 0), std::pair(*above(0.5), 1),
-                                                 std::pair(*(above(3) - 1), 0), std::pair(*above(3), 4)));
+  EXPECT_THAT(buckets_of(histogram),
+              ElementsAre(std::pair(*above(-2), 2), std::pair(*(above(0.5) - 1), 0), std::pair(*above(0.5), 1),
+                          std::pair(*(above(3) - 1), 0), std::pair(*above(3), 4)));
   // Buckets side by side have none between them.
   EXPECT_EQ(histogram_of(Tensor::vector<double>({1.0, *above(1.0)})).bucket_size(), 2);
 }

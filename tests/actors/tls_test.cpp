@@ -4,10 +4,10 @@
 #include <thread>
 
 #include "tests/actors/certificates.hpp"
-#include "tests/error_of.hpp"
 #include "tests/actors/loose_tls_peer.hpp"
-#include "tests/temporary_directory.hpp"
 #include "tests/actors/wire_testing.hpp"
+#include "tests/error_of.hpp"
+#include "tests/temporary_directory.hpp"
 
 namespace troupe::wire {
 namespace {
@@ -67,8 +67,8 @@ TEST_F(TlsTest, TensorsOfAllSizesArriveBitEqualInBothDirections) {
   ASSERT_TRUE(at_a_.wait_connected());
   ASSERT_TRUE(at_b_.wait_connected());
   std::vector<Tensor> sent;
-  for (const std::size_t size : {std::size_t{0}, std::size_t{1}, std::size_t{16000}, std::size_t{16384}, kSmallPayload + 1,
-                                 kMaxChunk, kMaxChunk + 1, std::size_t{20} << 20})
+  for (const std::size_t size : {std::size_t{0}, std::size_t{1}, std::size_t{16000}, std::size_t{16384},
+                                 kSmallPayload + 1, kMaxChunk, kMaxChunk + 1, std::size_t{20} << 20})
     sent.push_back(pattern(size, static_cast<unsigned>(size)));
   for (std::size_t i = 0; i < sent.size(); ++i) {
     ASSERT_TRUE(a_->send(kB, put_of(sent[i], static_cast<std::uint32_t>(i))).ok());
@@ -232,7 +232,7 @@ TEST_F(TlsTest, StrangersThatSayNothingAreFewAndSentAway) {
   EXPECT_TRUE(at_a_.wait_connected());
 }
 
-// ---- Files -------------------------------------------------------------------------------------------------
+// ---- Files ---------------------------------------------------------------------------------------------------------
 
 class TlsFilesTest : public ::testing::Test {
  protected:
@@ -285,7 +285,8 @@ TEST_F(TlsFilesTest, ACertificateThatPeersWouldRefuseIsRefusedAtOnce) {
   expect(future, Code::failed_precondition, {future.certificate, "not yet valid"});
   TlsFiles strange = good_;
   strange.ca = Authority(directory_.file(""), "other-ca").ca_file();
-  expect(strange, Code::failed_precondition, {strange.certificate, strange.ca, "unable to get local issuer certificate"});
+  expect(strange, Code::failed_precondition,
+         {strange.certificate, strange.ca, "unable to get local issuer certificate"});
 }
 
 }  // namespace

@@ -1,17 +1,16 @@
 // Traces of tasks, and the file that is made of them. What the file must be like, tools/check_trace.py says.
-#include "actors/introspection/trace_file.hpp"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
 
 #include "actors/introspection/message_kind.hpp"
+#include "actors/introspection/trace_file.hpp"
 #include "graph/ops.hpp"
 #include "kernels/data/digits.hpp"
 #include "messages/protocol.hpp"
-#include "tests/error_of.hpp"
 #include "tests/actors/job_tasks.hpp"
+#include "tests/error_of.hpp"
 #include "tests/temporary_directory.hpp"
 
 namespace troupe {
@@ -21,7 +20,7 @@ using ::testing::HasSubstr;
 using testing::JobTasks;
 using testing::TemporaryDirectory;
 
-// ---- Both ends of an arrow -------------------------------------------------------------------------------------------
+// ---- Both ends of an arrow -----------------------------------------------------------------------------------------
 
 template <class Message>
 std::uint64_t arrow_of(const Message& message) {
@@ -39,15 +38,17 @@ TEST(TraceArrow, IsTheSameForWhoSendsAndWhoTakes) {
   const Pull pull{.worker = 1, .reply_to = put.key, .slice = 2};
   EXPECT_EQ(arrow_of(Outbound{pull}), arrow_of(Inbound<Pull>{from, pull}));
   EXPECT_NE(arrow_of(Outbound{pull}), arrow_of(Outbound{put}));
-  const CollectivePart part{.group = 1, .channel = 2, .sequence = 3, .operation = {}, .hop = 4, .tensor = {}, .error = {}};
+  const CollectivePart part{
+      .group = 1, .channel = 2, .sequence = 3, .operation = {}, .hop = 4, .tensor = {}, .error = {}};
   EXPECT_EQ(arrow_of(Outbound{part}), arrow_of(Inbound<CollectivePart>{from, part}));
 }
 
 TEST(TraceArrow, DiffersWithAnyOfItsNumbersAndSomeMessagesHaveNone) {
   const Push push{.worker = 1, .step = 2, .slot = 3, .slice = 4, .gradient = {}, .indices = {}, .job = 5};
   std::set<std::uint64_t> all{arrow_of(Outbound{push})};
-  for (const auto change : std::initializer_list<void (*)(Push&)>{[](Push& p) { ++p.worker; }, [](Push& p) { ++p.step; }, [](Push& p) { ++p.slot; },
-                                                                   [](Push& p) { ++p.slice; }, [](Push& p) { ++p.job; }}) {
+  for (const auto change : std::initializer_list<void (*)(Push&)>{
+           [](Push& p) { ++p.worker; }, [](Push& p) { ++p.step; }, [](Push& p) { ++p.slot; },
+           [](Push& p) { ++p.slice; }, [](Push& p) { ++p.job; }}) {
     Push other = push;
     change(other);
     all.insert(arrow_of(Outbound{other}));
@@ -57,7 +58,7 @@ TEST(TraceArrow, DiffersWithAnyOfItsNumbersAndSomeMessagesHaveNone) {
   EXPECT_EQ(arrow_of(EndStep{}), 0u);
 }
 
-// ---- Of tasks ----------------------------------------------------------------------------------------------------------
+// ---- Of tasks ------------------------------------------------------------------------------------------------------
 
 TaskTrace trace_of(Task& task) {
   return parse_task_trace(answer_trace(task.actors().trace(), task.name().to_string(), false, {{"events", ""}}));
@@ -110,9 +111,10 @@ TEST(TraceOfTasks, AGraphOverTwoTasksHasItsKernelsInItsStepsAndArrowsForWhatCros
   EXPECT_EQ(file.lost_arrows, 0u);
   EXPECT_EQ(file.cut_arrows, 0u);
   EXPECT_GE(file.arrows, 4u * kSteps);  // StepStart, a tensor there, one back, StepDone
-  std::map<int, int> kernels;  // by task
+  std::map<int, int> kernels;           // by task
   const auto json = nlohmann::json::parse(file.json);
-  for (const auto& event : json.at("traceEvents")) kernels[event["pid"].get<int>()] += event.value("cat", "") == "kernel";
+  for (const auto& event : json.at("traceEvents"))
+    kernels[event["pid"].get<int>()] += event.value("cat", "") == "kernel";
   for (const int pid : {1, 2}) EXPECT_GE(kernels[pid], kSteps);
   const auto arrows = names_of(file, "arrow");
   for (const char* name : {"StepStart", "Put", "StepDone"}) EXPECT_EQ(arrows.count(name), 1u) << name;
@@ -138,7 +140,8 @@ TEST(TraceOfTasks, TrainingWithParameterServersHasEveryArrowAndTheSameBits) {
   const TraceFile file = checked_file({&tasks[0], &tasks[1], &tasks[2], &tasks[3]}, "--tasks 4 --steps 10 --across");
   EXPECT_EQ(file.lost_arrows, 0u);
   const auto arrows = names_of(file, "arrow");
-  for (const char* name : {"Pull", "Put", "Push", "TakeToken", "Token", "TokenDone", "Staged"}) EXPECT_EQ(arrows.count(name), 1u) << name;
+  for (const char* name : {"Pull", "Put", "Push", "TakeToken", "Token", "TokenDone", "Staged"})
+    EXPECT_EQ(arrows.count(name), 1u) << name;
   const auto work = names_of(file, "work");
   for (const char* name : {"update", "batch"}) EXPECT_EQ(work.count(name), 1u) << name;
 }
@@ -152,7 +155,7 @@ TEST(TraceOfTasks, TrainingByAllReduceHasEveryHop) {
   EXPECT_EQ(names_of(file, "arrow").count("CollectivePart"), 1u);
 }
 
-// ---- A slow step ---------------------------------------------------------------------------------------------------------
+// ---- A slow step ---------------------------------------------------------------------------------------------------
 
 constexpr int kSlowStep = 12;
 constexpr std::chrono::milliseconds kSlow{300};
@@ -167,7 +170,9 @@ TaskOptions with_a_slow_op() {
     kernels.add({.op = "TwelfthIsSlow", .device_type = "CPU", .dtypes = {}, .make = [](const KernelInit&) -> Kernel {
                    return [run = 0](KernelContext&) mutable {
                      if (++run != kSlowStep) return;
-                     for (const auto until = std::chrono::steady_clock::now() + kSlow; std::chrono::steady_clock::now() < until;) continue;
+                     for (const auto until = std::chrono::steady_clock::now() + kSlow;
+                          std::chrono::steady_clock::now() < until;)
+                       continue;
                    };
                  }});
   };
@@ -194,7 +199,7 @@ TEST(TraceOfTasks, ASlowStepEndsTheRecordingAndIsInItWithThoseBefore) {
   EXPECT_EQ(names_of(file, "kernel"), std::set<std::string>{"slow"});
 }
 
-// ---- Requests and files -------------------------------------------------------------------------------------------------
+// ---- Requests and files --------------------------------------------------------------------------------------------
 
 TEST(TraceRequest, WhatIsNoneIsRefusedInWords) {
   Trace trace;
@@ -205,7 +210,9 @@ TEST(TraceRequest, WhatIsNoneIsRefusedInWords) {
   EXPECT_THAT(refusal({{"steps", "-1"}}), HasSubstr("not '-1'"));
   EXPECT_THAT(refusal({{"slower_than_ms", "0"}}), HasSubstr("slower_than_ms is a number from"));
   EXPECT_FALSE(trace.on());
-  const auto malformed = [](std::string_view json) { return testing::error_of([&] { parse_task_trace(json); }).message(); };
+  const auto malformed = [](std::string_view json) {
+    return testing::error_of([&] { parse_task_trace(json); }).message();
+  };
   EXPECT_THAT(malformed("{"), HasSubstr("malformed trace of a task"));
   EXPECT_THAT(malformed(R"({"format":2})"), HasSubstr("of a later Troupe"));
   const std::string good = answer_trace(trace, "t", false, {{"events", ""}});
@@ -215,20 +222,40 @@ TEST(TraceRequest, WhatIsNoneIsRefusedInWords) {
   EXPECT_THAT(malformed(bad), HasSubstr("out of range"));
 }
 
-TaskTrace recording(const std::string& task, std::int64_t began_ns, std::int64_t ended_ns, std::vector<TraceEvent> events) {
-  return {.task = task, .clock = "", .now_ns = 0, .status = {}, .recording = TraceRecording{.began_ns = began_ns, .ended_ns = ended_ns, .overwritten = 0, .tracks = {"a", "b"}, .names = {"", "Put", "Push", "/job:ps/task:0", "/job:worker/task:0", "<\"\xff"}, .events = std::move(events)}};
+TaskTrace recording(const std::string& task, std::int64_t began_ns, std::int64_t ended_ns,
+                    std::vector<TraceEvent> events) {
+  return {.task = task,
+          .clock = "",
+          .now_ns = 0,
+          .status = {},
+          .recording = TraceRecording{.began_ns = began_ns,
+                                      .ended_ns = ended_ns,
+                                      .overwritten = 0,
+                                      .tracks = {"a", "b"},
+                                      .names = {"", "Put", "Push", "/job:ps/task:0", "/job:worker/task:0", "<\"\xff"},
+                                      .events = std::move(events)}};
 }
 
-TraceEvent work(std::int64_t begin, std::int64_t end) { return {.kind = TraceKind::work, .name = 5, .begin_ns = begin, .end_ns = end}; }
-TraceEvent step(std::int64_t begin, std::int64_t end) { return {.kind = TraceKind::step, .name = 1, .begin_ns = begin, .end_ns = end, .step = {static_cast<std::uint64_t>(begin), 1}}; }
+TraceEvent work(std::int64_t begin, std::int64_t end) {
+  return {.kind = TraceKind::work, .name = 5, .begin_ns = begin, .end_ns = end};
+}
+TraceEvent step(std::int64_t begin, std::int64_t end) {
+  return {.kind = TraceKind::step,
+          .name = 1,
+          .begin_ns = begin,
+          .end_ns = end,
+          .step = {static_cast<std::uint64_t>(begin), 1}};
+}
 TraceEvent arrow(TraceKind kind, std::int64_t at, std::uint64_t id, std::uint32_t task) {
   return {.kind = kind, .name = task == 0 ? 1u : 2u, .detail = task, .begin_ns = at, .end_ns = at, .arrow = id};
 }
 
 // The clock of the second task is 1000 ns ahead.
 TEST(TraceFileOfTasks, ClocksAreAlignedAndOnlyTheTimeThatAllHaveIsInIt) {
-  const TaskTrace worker = recording("/job:worker/task:0", 100, 900, {work(100, 150), work(200, 300), arrow(TraceKind::departs, 250, 7, 3)});
-  const TaskTrace ps = recording("/job:ps/task:0", 1190, 2000, {work(1240, 1500), arrow(TraceKind::arrives, 1260, 7, 4), work(1950, 1990)});
+  const TaskTrace worker =
+      recording("/job:worker/task:0", 100, 900, {work(100, 150), work(200, 300), arrow(TraceKind::departs, 250, 7, 3)});
+  const TaskTrace ps = recording("/job:ps/task:0", 1190, 2000,
+                                 {work(1240, 1500), arrow(TraceKind::arrives, 1260, 7, 4), work(1950, 1990)});
   const TraceFile file = make_trace_file({{worker, 0, 0}, {ps, 1000, 5}}, "test");
   EXPECT_EQ(file.arrows, 1u);
   const auto json = nlohmann::json::parse(file.json);
@@ -242,7 +269,10 @@ TEST(TraceFileOfTasks, ClocksAreAlignedAndOnlyTheTimeThatAllHaveIsInIt) {
 
 TEST(TraceFileOfTasks, ArrowsWithOneEndAreLeftOutAndCounted) {
   // The longest step takes 100: what is under way at 150 or 850 may be cut, at 500 it cannot be.
-  const TaskTrace worker = recording("/job:worker/task:0", 100, 900, {work(100, 900), step(110, 200), step(400, 500), step(800, 900), arrow(TraceKind::departs, 150, 7, 3), arrow(TraceKind::departs, 500, 8, 3), arrow(TraceKind::arrives, 850, 9, 3)});
+  const TaskTrace worker =
+      recording("/job:worker/task:0", 100, 900,
+                {work(100, 900), step(110, 200), step(400, 500), step(800, 900), arrow(TraceKind::departs, 150, 7, 3),
+                 arrow(TraceKind::departs, 500, 8, 3), arrow(TraceKind::arrives, 850, 9, 3)});
   const TraceFile file = make_trace_file({{worker, 0, 0}}, "test");
   EXPECT_EQ(file.arrows, 0u);
   EXPECT_EQ(file.cut_arrows, 2u);
@@ -258,13 +288,15 @@ TEST(TraceFileOfTasks, ATaskThatStandsStillAtTheEndsLosesNoArrows) {
   TraceEvent cut = step(550, 900);
   cut.cut = true;
   EXPECT_EQ(lost({step(100, 200), step(450, 550), step(800, 900)}, 600), 1u);
-  EXPECT_EQ(lost({step(100, 200), step(450, 550), step(760, 800), cut}, 600), 0u);  // the step that waits for it has not ended
+  EXPECT_EQ(lost({step(100, 200), step(450, 550), step(760, 800), cut}, 600),
+            0u);                                               // the step that waits for it has not ended
   EXPECT_EQ(lost({step(100, 200), step(450, 550)}, 600), 0u);  // no other could begin
   EXPECT_EQ(lost({step(420, 500), step(700, 750), step(800, 900)}, 400), 0u);  // the first could not begin
 }
 
 TEST(TraceFileOfTasks, AnArrowWhoseSliceSticksOutIsLeftOut) {
-  const TaskTrace worker = recording("/job:worker/task:0", 100, 900, {work(150, 400), arrow(TraceKind::departs, 300, 7, 3)});
+  const TaskTrace worker =
+      recording("/job:worker/task:0", 100, 900, {work(150, 400), arrow(TraceKind::departs, 300, 7, 3)});
   const TaskTrace ps = recording("/job:ps/task:0", 200, 900, {work(310, 400), arrow(TraceKind::arrives, 320, 7, 4)});
   const TraceFile file = make_trace_file({{worker, 0, 0}, {ps, 0, 0}}, "test");
   EXPECT_EQ(file.arrows, 0u);
@@ -274,7 +306,10 @@ TEST(TraceFileOfTasks, AnArrowWhoseSliceSticksOutIsLeftOut) {
 
 TEST(TraceFileOfTasks, WithoutTimeInCommonThereIsNone) {
   const TaskTrace early = recording("a", 0, 100, {}), late = recording("b", 200, 300, {});
-  EXPECT_THAT(testing::error_of([&] { make_trace_file({{early, 0, 0}, {late, 0, 0}}, ""); }).message(), HasSubstr("nothing at the same time"));
+  EXPECT_THAT(testing::error_of([&] {
+                make_trace_file({{early, 0, 0}, {late, 0, 0}}, "");
+              }).message(),
+              HasSubstr("nothing at the same time"));
 }
 
 }  // namespace

@@ -8,8 +8,8 @@
 #include "actors/training/coordinator_actor.hpp"
 #include "actors/training/shard_actor.hpp"
 #include "actors/training/worker_actor.hpp"
-#include "tests/error_of.hpp"
 #include "tests/actors/step_testing.hpp"
+#include "tests/error_of.hpp"
 
 namespace troupe {
 namespace {
@@ -35,9 +35,14 @@ class TrainingActors : public ::testing::Test {
     job.step_timeout = 1;  // ns: over as soon as time passes
     job.batch = 2;
     JobRoutes routes;
-    routes.coordinator = coordinator = system.caf->spawn<CoordinatorActorImpl>(system.registry.add("coordinator", "0"), CoordinatorActorImpl::Config{.self = kCoordinatorTask, .options = job});
-    ShardActorImpl::Config config{kCoordinatorTask, {.workers = 2, .slots = 2, .keep_previous = false}, {{0, "w", DType::f32, Shape{1}}},
-                                  store, [this](Error e, const ShardCounters&) { ended.push_back(std::move(e)); }};
+    routes.coordinator = coordinator =
+        system.caf->spawn<CoordinatorActorImpl>(system.registry.add("coordinator", "0"),
+                                                CoordinatorActorImpl::Config{.self = kCoordinatorTask, .options = job});
+    ShardActorImpl::Config config{kCoordinatorTask,
+                                  {.workers = 2, .slots = 2, .keep_previous = false},
+                                  {{0, "w", DType::f32, Shape{1}}},
+                                  store,
+                                  [this](Error e, const ShardCounters&) { ended.push_back(std::move(e)); }};
     routes.shard = shard = system.caf->spawn<ShardActorImpl>(system.registry.add("shard", "0"), std::move(config));
     routes.job = 1;
     caf::anon_send(shard, routes);
@@ -49,7 +54,8 @@ class TrainingActors : public ::testing::Test {
         corked += wire::Cork::current() != nullptr;
         return Error();
       };
-      peers.push_back(system.caf->spawn<PeerActorImpl>(system.registry.add("peer", std::to_string(w)), worker_task(w), std::move(links)));
+      peers.push_back(system.caf->spawn<PeerActorImpl>(system.registry.add("peer", std::to_string(w)), worker_task(w),
+                                                       std::move(links)));
       caf::anon_send(shard, PeerUp{worker_task(w), peers.back()});
       caf::anon_send(coordinator, PeerUp{worker_task(w), peers.back()});
     }
@@ -155,7 +161,8 @@ TEST_F(TrainingActors, AJobThatStandsStillFailsOnEveryTask) {
   EXPECT_LT(system.caf->scheduler().clock().now() - before, std::chrono::seconds(1)) << "that of joining is later";
   for (int w : {0, 1}) {
     ASSERT_EQ(got<JobFailed>(w).size(), 1u);
-    EXPECT_THAT(got<JobFailed>(w)[0].error.message(), HasSubstr("step 0: slot 0 (worker 0, not staged on shard 0); step 0: slot 1 (worker 1"));
+    EXPECT_THAT(got<JobFailed>(w)[0].error.message(),
+                HasSubstr("step 0: slot 0 (worker 0, not staged on shard 0); step 0: slot 1 (worker 1"));
   }
   ASSERT_EQ(ended.size(), 1u) << "of the shard";
   EXPECT_EQ(ended[0].code(), Code::deadline_exceeded);
@@ -235,7 +242,9 @@ TEST_F(TrainingActors, WhoGivesUpHearsThatItsJoinIsGone) {
 // The end of one that began before its node had told it of the peers would reach nobody.
 TEST_F(TrainingActors, AJobsTimeBeginsWithItsRoutes) {
   const CoordinatorActor early = system.caf->spawn<CoordinatorActorImpl>(
-      system.registry.add("coordinator", "1"), CoordinatorActorImpl::Config{.self = kCoordinatorTask, .options = {.batch = 1, .train_examples = 1, .join_timeout = 1}});
+      system.registry.add("coordinator", "1"),
+      CoordinatorActorImpl::Config{.self = kCoordinatorTask,
+                                   .options = {.batch = 1, .train_examples = 1, .join_timeout = 1}});
   say(early, 0, Join{.worker = 1, .incarnation = {3}, .settings = {}});
   system.run_next_timeout();  // that of the other coordinator
   caf::anon_send(early, PeerUp{worker_task(0), peers[0]});
@@ -256,7 +265,9 @@ TEST_F(TrainingActors, WhoIsLateForAJobIsToldSo) {
     system.run();
   };
   const auto told = [&] { return got<Joined>(0).size(); };
-  const CoordinatorActor ended = system.caf->spawn<CoordinatorActorImpl>(system.registry.add("coordinator", "1"), CoordinatorActorImpl::Config{.self = kCoordinatorTask, .options = {.batch = 1, .train_examples = 1}});
+  const CoordinatorActor ended = system.caf->spawn<CoordinatorActorImpl>(
+      system.registry.add("coordinator", "1"),
+      CoordinatorActorImpl::Config{.self = kCoordinatorTask, .options = {.batch = 1, .train_examples = 1}});
   route({shard, ended, {}, 5});
   caf::anon_send(ended, Stop{});
   system.run();

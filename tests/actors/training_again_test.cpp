@@ -1,9 +1,10 @@
-// Training jobs one after the other on the same tasks, which are connected over sockets: none sees what another has left.
+// Training jobs one after the other on the same tasks, which are connected over sockets: none sees what another has
+// left.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <caf/typed_event_based_actor.hpp>
 #include <caf/send.hpp>
+#include <caf/typed_event_based_actor.hpp>
 
 #include "kernels/data/digits.hpp"
 #include "tests/actors/job_tasks.hpp"
@@ -45,17 +46,22 @@ TEST_F(TrainingAgain, AStepMayHaveMoreSlotsThanItNeeds) {
     for (std::size_t i : {0, 1, 3}) EXPECT_EQ(out[i], "") << i;
     EXPECT_EQ(out[2].size(), 64u) << out[2];
   }
-  EXPECT_THAT(fit([](const TaskName&, TrainingOptions& options) { options.mode = JobMode::async, options.backups = 1; }),
-              Each(HasSubstr("backup slots")));
-  EXPECT_THAT(fit([](const TaskName&, TrainingOptions& options) { options.backups = 2; }), Each(HasSubstr("leave no slot")));
+  EXPECT_THAT(
+      fit([](const TaskName&, TrainingOptions& options) { options.mode = JobMode::async, options.backups = 1; }),
+      Each(HasSubstr("backup slots")));
+  EXPECT_THAT(fit([](const TaskName&, TrainingOptions& options) { options.backups = 2; }),
+              Each(HasSubstr("leave no slot")));
 }
 
 TEST_F(TrainingAgain, StepsMayBeginBeforeTheLastOnesAreApplied) {
-  const auto out = fit([](const TaskName&, TrainingOptions& options) { options.mode = JobMode::ssp, options.staleness = 2; });
+  const auto out =
+      fit([](const TaskName&, TrainingOptions& options) { options.mode = JobMode::ssp, options.staleness = 2; });
   EXPECT_EQ(out[2].size(), 64u) << out[2];
   const auto wanted = fit();
-  EXPECT_EQ(fit([](const TaskName&, TrainingOptions& options) { options.mode = JobMode::ssp; }), wanted) << "staleness 0 is synchronous";
-  EXPECT_THAT(fit([](const TaskName&, TrainingOptions& options) { options.staleness = 2; }), Each(HasSubstr("mode ssp has a staleness")));
+  EXPECT_EQ(fit([](const TaskName&, TrainingOptions& options) { options.mode = JobMode::ssp; }), wanted)
+      << "staleness 0 is synchronous";
+  EXPECT_THAT(fit([](const TaskName&, TrainingOptions& options) { options.staleness = 2; }),
+              Each(HasSubstr("mode ssp has a staleness")));
 }
 
 TEST_F(TrainingAgain, AWorkerThatStopsEndsTheJobForAllAndNoLaterOne) {
@@ -68,7 +74,8 @@ TEST_F(TrainingAgain, AWorkerThatStopsEndsTheJobForAllAndNoLaterOne) {
     options.on_progress = [&](std::uint32_t, std::uint64_t step, std::uint64_t) { stop = step == 3; };
   });
   EXPECT_THAT(stopped[3], HasSubstr("stop"));
-  for (std::size_t i : {0, 1, 2}) EXPECT_THAT(stopped[i], AllOf(HasSubstr("/job:worker/task:1 was lost"), HasSubstr("has left the job"))) << i;
+  for (std::size_t i : {0, 1, 2})
+    EXPECT_THAT(stopped[i], AllOf(HasSubstr("/job:worker/task:1 was lost"), HasSubstr("has left the job"))) << i;
   EXPECT_EQ(fit(), wanted);
 }
 
@@ -122,11 +129,14 @@ TEST_F(TrainingAgain, AWorkerThatIsAMemberNoMoreJoinsAgain) {
   std::atomic<int> joins = 0;
   const auto out = fit([&](const TaskName& name, TrainingOptions& options) {
     if (name == TaskName{"ps", 0})
-      options.on_event = [&](const JobEvent& event) { joins += event.kind == "joined" && event.task == TaskName{"worker", 1}; };
+      options.on_event = [&](const JobEvent& event) {
+        joins += event.kind == "joined" && event.task == TaskName{"worker", 1};
+      };
     if (name != TaskName{"worker", 1}) return;
     options.on_progress = [&](std::uint32_t, std::uint64_t step, std::uint64_t) {
       if (step == 3 && fences++ == 0)
-        caf::anon_send(worker, Outbound{Fence{1, ~0ull, Error(Code::aborted, "given up for lost"), tasks[0].last_job()}});
+        caf::anon_send(worker,
+                       Outbound{Fence{1, ~0ull, Error(Code::aborted, "given up for lost"), tasks[0].last_job()}});
     };
   });
   EXPECT_EQ(out, wanted);
@@ -170,7 +180,8 @@ TEST_F(TrainingAgain, TasksThatDisagreeFailAndTrainWhenTheyAgree) {
     const auto failed = fit([&](const TaskName& name, TrainingOptions& options) {
       if (name == tasks[other].name()) options.seed = 8;
     });
-    EXPECT_THAT(failed, Each(AllOf(HasSubstr(tasks[other].name().to_string()), HasSubstr("seed is '8', expected '0'"))));
+    EXPECT_THAT(failed,
+                Each(AllOf(HasSubstr(tasks[other].name().to_string()), HasSubstr("seed is '8', expected '0'"))));
     EXPECT_EQ(fit(), wanted);
   }
 }

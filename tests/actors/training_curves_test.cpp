@@ -9,19 +9,19 @@
 #include <mutex>
 
 #include "kernels/data/digits.hpp"
-#include "tests/error_of.hpp"
 #include "tests/actors/event_reader.hpp"
 #include "tests/actors/job_tasks.hpp"
-#include "tests/temporary_directory.hpp"
 #include "tests/checkpoint/forwarding_file_system.hpp"
+#include "tests/error_of.hpp"
+#include "tests/temporary_directory.hpp"
 
 namespace troupe {
 namespace {
 
-using testing::Curves;
-using testing::error_of;
 using ::testing::AllOf;
+using testing::Curves;
 using ::testing::ElementsAre;
+using testing::error_of;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Optional;
@@ -71,14 +71,23 @@ class TrainingCurvesOf : public ::testing::Test {
     };
     return options;
   }
-  Trained train(Task& task, const TrainingOptions& options, FileSystem& files = posix_file_system(), const Optimizer& optimizer = optimizers::Adam{}) const {
+  Trained train(Task& task, const TrainingOptions& options, FileSystem& files = posix_file_system(),
+                const Optimizer& optimizer = optimizers::Adam{}) const {
     const Sequential layers({layers::flatten(), layers::dense(16, Activation::relu), layers::dense(10)});
-    const TrainingPlan plan{.layers = layers, .input = Shape{28, 28, 1}, .optimizer = optimizer, .data = data, .options = options, .start = {}, .task = task, .files = files};
+    const TrainingPlan plan{.layers = layers,
+                            .input = Shape{28, 28, 1},
+                            .optimizer = optimizer,
+                            .data = data,
+                            .options = options,
+                            .start = {},
+                            .task = task,
+                            .files = files};
     return options.mode == JobMode::local       ? train_locally(plan)
            : options.mode == JobMode::allreduce ? train_by_all_reduce(plan)
                                                 : train_in_cluster(plan);
   }
-  Trained train(const TrainingOptions& options, FileSystem& files = posix_file_system(), const Optimizer& optimizer = optimizers::Adam{}) const {
+  Trained train(const TrainingOptions& options, FileSystem& files = posix_file_system(),
+                const Optimizer& optimizer = optimizers::Adam{}) const {
     Task task({.threads = 1});
     return train(task, options, files, optimizer);
   }
@@ -130,7 +139,8 @@ TEST_F(TrainingCurvesOf, AJobAreItsFiguresLossesParametersAndGraph) {
   EXPECT_THAT(steps_of(read.scalars.at("loss")), ElementsAre(8, 16, 24, 32, 40, 48, 56, 60));
   double sum = 0;
   std::int64_t before = 0;
-  for (const auto& scalar : read.scalars.at("loss")) sum += scalar.value * static_cast<double>(scalar.step - std::exchange(before, scalar.step));
+  for (const auto& scalar : read.scalars.at("loss"))
+    sum += scalar.value * static_cast<double>(scalar.step - std::exchange(before, scalar.step));
   EXPECT_NEAR(sum / 20, figures[0].loss + figures[1].loss + figures[2].loss, 1e-4) << "all steps are in it, once";
   EXPECT_THAT(read.scalars.at("learning_rate").back(), (Curves::Scalar{60, 1e-3F}));
 
@@ -143,7 +153,9 @@ TEST_F(TrainingCurvesOf, AJobAreItsFiguresLossesParametersAndGraph) {
       EXPECT_EQ(histogram.num(), static_cast<double>(value.num_elements()));
       EXPECT_EQ(total(histogram), histogram.num());
     }
-    EXPECT_EQ(histograms.back().second.max(), *std::max_element(value.data<float>(), value.data<float>() + value.num_elements())) << name;
+    EXPECT_EQ(histograms.back().second.max(),
+              *std::max_element(value.data<float>(), value.data<float>() + value.num_elements()))
+        << name;
   }
   std::map<std::string, std::string> ops;
   for (const auto& node : read.graph.node()) ops[node.name()] = node.op();
@@ -152,7 +164,8 @@ TEST_F(TrainingCurvesOf, AJobAreItsFiguresLossesParametersAndGraph) {
 }
 
 TEST_F(TrainingCurvesOf, AScheduleAreTheRatesOfTheLastUpdates) {
-  train(curves(), posix_file_system(), optimizers::SGD{.learning_rate = schedules::Step{.rate = 0.5, .factor = 0.5, .every = 8}});
+  train(curves(), posix_file_system(),
+        optimizers::SGD{.learning_rate = schedules::Step{.rate = 0.5, .factor = 0.5, .every = 8}});
   const auto rates = testing::read_curves(place).scalars.at("learning_rate");
   ASSERT_THAT(rates, SizeIs(8));
   EXPECT_EQ(rates[0], (Curves::Scalar{8, 0.5F}));
@@ -174,7 +187,8 @@ TEST_F(TrainingCurvesOf, AJobThatGoesOnReplaceWhatIsDoneAgain) {
   EXPECT_THAT(steps_of(again.scalars.at("epoch/loss")), ElementsAre(20, 40, 60));
   EXPECT_EQ(again.scalars.at("epoch/loss"), undisturbed_curves.scalars.at("epoch/loss"));
   EXPECT_THAT(steps_of(again.scalars.at("loss")), ElementsAre(8, 16, 24, 32, 40, 48, 56, 60));
-  for (const auto& [tag, histograms] : undisturbed_curves.histograms) EXPECT_EQ(values_of(again.histograms.at(tag)), values_of(histograms));
+  for (const auto& [tag, histograms] : undisturbed_curves.histograms)
+    EXPECT_EQ(values_of(again.histograms.at(tag)), values_of(histograms));
   // It is over: what it came to is told once more, in the place of what was.
   train(options);
   const Curves over = testing::read_curves(place);
@@ -191,8 +205,8 @@ TEST_F(TrainingCurvesOf, AJobThatBeginsAnewReplaceAll) {
   EXPECT_THAT(steps_of(testing::read_curves(place).scalars.at("epoch/loss")), ElementsAre(20));
 }
 
-// The bits of synchronous training are those of as many slots in one process; so are the curves but for the loss, of which each
-// worker knows its own.
+// The bits of synchronous training are those of as many slots in one process; so are the curves but for the loss, of
+// which each worker knows its own.
 TEST_F(TrainingCurvesOf, AClusterAreThoseOfOneProcess) {
   const Trained local = train(curves(JobMode::local, 2));
   const Curves wanted = testing::read_curves(place);
@@ -208,10 +222,12 @@ TEST_F(TrainingCurvesOf, AClusterAreThoseOfOneProcess) {
     });
     const Curves read = testing::read_curves(there);
     EXPECT_THAT(testing::event_files(there), SizeIs(1)) << "one task writes";
-    for (const char* tag : {"epoch/train_accuracy", "epoch/test_accuracy", "learning_rate"}) EXPECT_EQ(read.scalars.at(tag), wanted.scalars.at(tag)) << tag;
+    for (const char* tag : {"epoch/train_accuracy", "epoch/test_accuracy", "learning_rate"})
+      EXPECT_EQ(read.scalars.at(tag), wanted.scalars.at(tag)) << tag;
     EXPECT_THAT(steps_of(read.scalars.at("loss")), ElementsAre(8, 16, 24, 32, 40, 48, 56, 60));
     EXPECT_EQ(read.histograms.size(), wanted.histograms.size());
-    for (const auto& [tag, histograms] : wanted.histograms) EXPECT_EQ(values_of(read.histograms.at(tag)), values_of(histograms)) << name(mode) << tag;
+    for (const auto& [tag, histograms] : wanted.histograms)
+      EXPECT_EQ(values_of(read.histograms.at(tag)), values_of(histograms)) << name(mode) << tag;
   }
 }
 
@@ -228,7 +244,8 @@ TEST_F(TrainingCurvesOf, OtherModesAreTheirFiguresAndParameters) {
     const Curves read = testing::read_curves(there);
     const std::int64_t steps = mode == JobMode::async ? 40 : 20;  // of an epoch
     EXPECT_THAT(steps_of(read.scalars.at("epoch/loss")), ElementsAre(steps, 2 * steps, 3 * steps)) << name(mode);
-    EXPECT_LE(read.scalars.at("loss").back().step, 3 * steps) << "of the chief's own batches: the last may be of the other";
+    EXPECT_LE(read.scalars.at("loss").back().step, 3 * steps)
+        << "of the chief's own batches: the last may be of the other";
     const auto& kernels = read.histograms.at("parameters/dense/kernel");
     EXPECT_EQ(kernels.back().first, 3 * steps);
     EXPECT_EQ(total(kernels.back().second), 784 * 16);
@@ -262,7 +279,8 @@ TEST_F(TrainingCurvesOf, APlaceThatCannotBeAreRefusedBeforeTraining) {
   options.tensorboard = fmt::format("{}/below", directory.write("file", ""));
   const Error error = error_of([&] { train(options); });
   EXPECT_EQ(error.code(), Code::failed_precondition);
-  EXPECT_THAT(error.message(), AllOf(HasSubstr("the training curves cannot be written: "), HasSubstr("/file/below'"), HasSubstr("give a directory that this task may write to")));
+  EXPECT_THAT(error.message(), AllOf(HasSubstr("the training curves cannot be written: "), HasSubstr("/file/below'"),
+                                     HasSubstr("give a directory that this task may write to")));
   EXPECT_THAT(figures, IsEmpty());
   options = curves();
   options.tensorboard_every = 0;
@@ -273,7 +291,9 @@ TEST_F(TrainingCurvesOf, APlaceThatCannotBeAreRefusedBeforeTraining) {
 class SmallDisk final : public testing::ForwardingFileSystem {
  public:
   explicit SmallDisk(int room) : ForwardingFileSystem(posix_file_system()), room_(room) {}
-  std::unique_ptr<WritableFile> create(const std::string& path) override { return std::make_unique<File>(ForwardingFileSystem::create(path), room_); }
+  std::unique_ptr<WritableFile> create(const std::string& path) override {
+    return std::make_unique<File>(ForwardingFileSystem::create(path), room_);
+  }
   void make_room() { room_ = 1 << 20; }
 
  private:
@@ -300,7 +320,10 @@ TEST_F(TrainingCurvesOf, AFullDiskAreToldOnceAndTrainingGoesOn) {
     told.clear();
     SmallDisk disk(room);
     EXPECT_EQ(train(curves(), disk).result.params_sha256, undisturbed);
-    EXPECT_THAT(told, ElementsAre(AllOf(HasSubstr(fmt::format("the training curves in '{}' are not written: cannot write: the disk is full", place)), HasSubstr("training goes on"))));
+    EXPECT_THAT(told, ElementsAre(AllOf(
+                          HasSubstr(fmt::format(
+                              "the training curves in '{}' are not written: cannot write: the disk is full", place)),
+                          HasSubstr("training goes on"))));
   }
 }
 
@@ -326,13 +349,16 @@ TEST_F(TrainingCurvesOf, ADiskThatHasRoomAgainGoOn) {
 class SlowCurveDisk final : public testing::ForwardingFileSystem {
  public:
   SlowCurveDisk() : ForwardingFileSystem(posix_file_system()) {}
-  std::unique_ptr<WritableFile> create(const std::string& path) override { return std::make_unique<File>(ForwardingFileSystem::create(path), open.get_future().share()); }
+  std::unique_ptr<WritableFile> create(const std::string& path) override {
+    return std::make_unique<File>(ForwardingFileSystem::create(path), open.get_future().share());
+  }
   std::promise<void> open;
 
  private:
   class File final : public WritableFile {
    public:
-    File(std::unique_ptr<WritableFile> file, std::shared_future<void> open) : file_(std::move(file)), open_(std::move(open)) {}
+    File(std::unique_ptr<WritableFile> file, std::shared_future<void> open)
+        : file_(std::move(file)), open_(std::move(open)) {}
     void append(std::span<const std::byte> bytes) override {
       if (++appended_ > 2) open_.wait();
       file_->append(bytes);
@@ -365,7 +391,14 @@ TEST_F(TrainingCurvesOf, ASlowDiskLeaveOutWhatIsMoreThanMayWait) {
   Task task({.threads = 1});
   const TrainingOptions options = curves();
   const Optimizer adam = optimizers::Adam{};
-  const TrainingPlan plan{.layers = {}, .input = {}, .optimizer = adam, .data = data, .options = options, .start = {}, .task = task, .files = disk};
+  const TrainingPlan plan{.layers = {},
+                          .input = {},
+                          .optimizer = adam,
+                          .data = data,
+                          .options = options,
+                          .start = {},
+                          .task = task,
+                          .files = disk};
   const Parameters kilobyte = {{"w", Tensor::zeros(DType::f32, {256})}};
   TrainingCurves curves(plan, Graph(), true, {.events = 6, .bytes = 2000});
   curves.epoch_done({.epoch = 0, .steps = 0});  // the beginning, and the figures

@@ -24,7 +24,8 @@ std::unique_ptr<const Plan> plan_of(const Graph& callable) {
 
 std::unique_ptr<const Plan> worker_plan() {
   const Sequential model({layers::dense(5, Activation::relu), layers::dense(4, Activation::relu), layers::dense(3)});
-  const TrainingGraph training = build_training_graph(model, Shape{6}, Loss::sparse_softmax_cross_entropy, optimizers::SGD{}, {.batch = 2, .on_shards = true});
+  const TrainingGraph training = build_training_graph(model, Shape{6}, Loss::sparse_softmax_cross_entropy,
+                                                      optimizers::SGD{}, {.batch = 2, .on_shards = true});
   const ShardedGraph sharded = shard_variables(*training.graph, ShardMap(updated_variables(*training.graph), 1));
   const auto name = [&](const Output& output) { return output_name(*training.graph, {output.node, output.index}); };
   const auto call = make_callable_graph(*sharded.graph, {.feeds = {name(training.images[0]), name(training.labels[0])},
@@ -77,10 +78,13 @@ TEST(TrainingPipeline, ALayerStartsWhenItsOwnParametersHaveCome) {
 
 // A convolutional model, whose activations take more than its parameters.
 std::size_t memory_of_a_step(std::int64_t batch, int micro_batches) {
-  const Sequential model({layers::conv2d(16, 3, Activation::relu), layers::max_pool(2), layers::flatten(), layers::dense(10)});
-  const TrainingGraph training = build_training_graph(model, Shape{28, 28, 1}, Loss::sparse_softmax_cross_entropy, optimizers::SGD{},
-                                                      {.batch = batch, .micro_batches = micro_batches});
-  const auto call = make_callable_graph(*training.graph, {.feeds = {"images", "labels"}, .fetches = {training.loss_sum.name()}, .targets = {"train"}});
+  const Sequential model(
+      {layers::conv2d(16, 3, Activation::relu), layers::max_pool(2), layers::flatten(), layers::dense(10)});
+  const TrainingGraph training =
+      build_training_graph(model, Shape{28, 28, 1}, Loss::sparse_softmax_cross_entropy, optimizers::SGD{},
+                           {.batch = batch, .micro_batches = micro_batches});
+  const auto call = make_callable_graph(
+      *training.graph, {.feeds = {"images", "labels"}, .fetches = {training.loss_sum.name()}, .targets = {"train"}});
   const MemoryPlan memory = plan_of(*call)->memory;
   EXPECT_EQ(memory.unknown_slots, 0u);
   return memory.peak_bytes;

@@ -14,8 +14,8 @@
 #include "actors/training/shard_actor.hpp"
 #include "actors/troupe.hpp"
 #include "scheduler/wait_things.hpp"
-#include "tests/error_of.hpp"
 #include "tests/actors/step_testing.hpp"
+#include "tests/error_of.hpp"
 
 namespace troupe {
 namespace {
@@ -23,34 +23,38 @@ namespace {
 using namespace std::chrono_literals;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-using ::testing::Not;
-using testing::StepCluster;
 using testing::kClient;
 using testing::kOther;
 using testing::kSession;
+using ::testing::Not;
+using testing::StepCluster;
 using Kind = RootCause::Kind;
 
 const std::string kPs0 = "/job:ps/task:0", kW0 = "/job:worker/task:0", kW1 = "/job:worker/task:1";
 constexpr std::int64_t kSecond = 1'000'000'000;
 
-// ---- From what is seen of a cluster ---------------------------------------------------------------------------------
+// ---- From what is seen of a cluster --------------------------------------------------------------------------------
 
 struct Seen {
   TaskSnapshot& task(const std::string& name) {
     for (TaskReport& report : cluster.tasks)
       if (report.task == name) return *report.snapshot;
-    TaskReport& report = cluster.tasks.emplace_back(TaskReport{.task = name, .answered = true, .snapshot = TaskSnapshot()});
+    TaskReport& report =
+        cluster.tasks.emplace_back(TaskReport{.task = name, .answered = true, .snapshot = TaskSnapshot()});
     report.snapshot->task = name;
     return *report.snapshot;
   }
-  void silent(const std::string& name, std::string error = "no answer within 0.9 s") { cluster.tasks.push_back({.task = name, .error = std::move(error)}); }
+  void silent(const std::string& name, std::string error = "no answer within 0.9 s") {
+    cluster.tasks.push_back({.task = name, .error = std::move(error)});
+  }
   // A segment on `task` waits for a thing of another.
   void waits(const std::string& on, const std::string& thing, const std::string& of, std::int64_t for_ns = kSecond) {
     TaskSnapshot& snapshot = task(on);
     const std::string segment = wait_thing::segment(SessionId{1}, StepId{7}, on + "/device:CPU:0", 0);
     snapshot.waiting.things.push_back({.id = segment, .text = "MatMul 'm' of step 7 on " + on, .task = on});
     snapshot.waiting.things.push_back({.id = thing, .text = "the thing", .task = of});
-    snapshot.waiting.waits.push_back({.waiter = segment, .awaited = thing, .kind = "tensor", .text = {}, .for_ns = for_ns});
+    snapshot.waiting.waits.push_back(
+        {.waiter = segment, .awaited = thing, .kind = "tensor", .text = {}, .for_ns = for_ns});
   }
   RootCause first() const {
     const WaitAnalysis found = analyse(cluster);
@@ -66,14 +70,16 @@ TEST(Why, ATaskThatDoesNotAnswer) {
   seen.silent(kPs0);
   const RootCause cause = seen.first();
   EXPECT_EQ(cause.kind, Kind::silent);
-  EXPECT_EQ(cause.text, "/job:ps/task:0 does not answer (no answer within 0.9 s: it is stopped, or too busy, or cut off)");
+  EXPECT_EQ(cause.text,
+            "/job:ps/task:0 does not answer (no answer within 0.9 s: it is stopped, or too busy, or cut off)");
   EXPECT_EQ(cause.waiters, 2u);
 }
 
 TEST(Why, AShardThatIsLongAtAMessageWithOthersBehindIt) {
   Seen seen;
   seen.waits(kW0, wait_thing::version(9, 0, 4), kPs0);
-  seen.task(kPs0).actors.push_back({.kind = "shard", .name = kPs0, .state = "busy", .mailbox = 41, .current = "Push", .current_ns = 12 * kSecond});
+  seen.task(kPs0).actors.push_back(
+      {.kind = "shard", .name = kPs0, .state = "busy", .mailbox = 41, .current = "Push", .current_ns = 12 * kSecond});
   const RootCause cause = seen.first();
   EXPECT_EQ(cause.kind, Kind::stuck);
   EXPECT_EQ(cause.text, "the shard of /job:ps/task:0 is at one Push, and 40 messages wait behind it");
@@ -84,12 +90,16 @@ TEST(Why, ALinkWhoseOtherEndTakesNothing) {
   Seen seen;
   TaskSnapshot& task = seen.task(kW0);
   task.links.push_back({.peer = kPs0, .up = true, .stalled = true, .queued_bytes = 5000, .window = 64});
-  task.waiting.waits.push_back({.waiter = "slot/9/7/1", .awaited = wait_thing::link(kW0, kPs0), .kind = "credit", .text = {}});
+  task.waiting.waits.push_back(
+      {.waiter = "slot/9/7/1", .awaited = wait_thing::link(kW0, kPs0), .kind = "credit", .text = {}});
   EXPECT_THAT(seen.first().text, HasSubstr("/job:ps/task:0 to take what has come"));
-  seen.task(kPs0).actors.push_back({.kind = "shard", .name = kPs0, .mailbox = 3, .current = "Push", .current_ns = kSecond});
-  EXPECT_THAT(analyse(seen.cluster).text,
-              HasSubstr("     waits for the way from /job:worker/task:0 to /job:ps/task:0, where 5000 bytes wait for room\n"
-                        "     waits for the shard of /job:ps/task:0 is at one Push, and 2 messages wait behind it: /job:ps/task:0 has taken no more than 64 bytes of what was sent\n"));
+  seen.task(kPs0).actors.push_back(
+      {.kind = "shard", .name = kPs0, .mailbox = 3, .current = "Push", .current_ns = kSecond});
+  EXPECT_THAT(
+      analyse(seen.cluster).text,
+      HasSubstr("     waits for the way from /job:worker/task:0 to /job:ps/task:0, where 5000 bytes wait for room\n"
+                "     waits for the shard of /job:ps/task:0 is at one Push, and 2 messages wait behind it: "
+                "/job:ps/task:0 has taken no more than 64 bytes of what was sent\n"));
 }
 
 // It has left the link.
@@ -97,8 +107,10 @@ TEST(Why, AGradientInTheMailboxOfABusyShard) {
   Seen seen;
   TaskSnapshot& task = seen.task(kW0);
   task.links.push_back({.peer = kPs0, .up = true});
-  task.waiting.waits.push_back({.waiter = "slot/9/7/1", .awaited = wait_thing::link(kW0, kPs0), .kind = "credit", .text = {}});
-  seen.task(kPs0).actors.push_back({.kind = "shard", .name = kPs0, .mailbox = 3, .current = "Push", .current_ns = kSecond});
+  task.waiting.waits.push_back(
+      {.waiter = "slot/9/7/1", .awaited = wait_thing::link(kW0, kPs0), .kind = "credit", .text = {}});
+  seen.task(kPs0).actors.push_back(
+      {.kind = "shard", .name = kPs0, .mailbox = 3, .current = "Push", .current_ns = kSecond});
   const WaitAnalysis found = analyse(seen.cluster);
   ASSERT_EQ(found.causes.size(), 1u) << found.text;
   EXPECT_EQ(found.causes[0].text, "the shard of /job:ps/task:0 is at one Push, and 2 messages wait behind it");
@@ -108,12 +120,16 @@ TEST(Why, ALinkToATaskThatDoesNotAnswer) {
   Seen seen;
   TaskSnapshot& task = seen.task(kW0);
   task.links.push_back({.peer = kPs0, .up = true, .queued_bytes = 5000});
-  task.waiting.waits.push_back({.waiter = "slot/9/7/1", .awaited = wait_thing::link(kW0, kPs0), .kind = "credit", .text = {}});
+  task.waiting.waits.push_back(
+      {.waiter = "slot/9/7/1", .awaited = wait_thing::link(kW0, kPs0), .kind = "credit", .text = {}});
   seen.silent(kPs0);
   const WaitAnalysis found = analyse(seen.cluster);
   ASSERT_EQ(found.causes.size(), 1u) << found.text;
   EXPECT_EQ(found.causes[0].kind, Kind::silent);
-  EXPECT_THAT(found.text, HasSubstr("waits for the way from /job:worker/task:0 to /job:ps/task:0, where 5000 bytes wait for the network\n"));
+  EXPECT_THAT(
+      found.text,
+      HasSubstr(
+          "waits for the way from /job:worker/task:0 to /job:ps/task:0, where 5000 bytes wait for the network\n"));
 }
 
 TEST(Why, ATaskThatHasFailed) {
@@ -128,11 +144,13 @@ TEST(Why, APeerThatIsCutOff) {
   Seen seen;
   seen.waits(kW1, wait_thing::tensor(SessionId{1}, StepId{7}, EdgeId{3}), kW0);
   TaskSnapshot& task = seen.task(kW0);
-  task.waiting.things.push_back({.id = wait_thing::part(SessionId{1}, StepId{7}, kW0), .text = "the part of step 7", .task = kW0});
+  task.waiting.things.push_back(
+      {.id = wait_thing::part(SessionId{1}, StepId{7}, kW0), .text = "the part of step 7", .task = kW0});
   task.links.push_back({.peer = kW1, .up = true, .suspect = true, .heard_ns = 3 * kSecond});
   EXPECT_THAT(seen.first().text, HasSubstr("/job:worker/task:1, of which nothing is heard"));
   task.links[0] = {.peer = kW1, .up = false};
-  EXPECT_THAT(seen.first().text, HasSubstr("the way from /job:worker/task:0 to /job:worker/task:1, between which there is no connection"));
+  EXPECT_THAT(seen.first().text,
+              HasSubstr("the way from /job:worker/task:0 to /job:worker/task:1, between which there is no connection"));
 }
 
 TEST(Why, ATensorThatNobodySends) {
@@ -179,18 +197,24 @@ TEST(Why, AWorkerThatWaitsForATokenOfASilentCoordinator) {
   Seen seen;
   seen.task(kW0).training = TrainingSnapshot{.mode = "sync", .doing = "waits for a token", .doing_ns = 3 * kSecond};
   seen.silent(kPs0);
-  EXPECT_THAT(analyse(seen.cluster).text, AllOf(HasSubstr("1. SILENT /job:ps/task:0 does not answer"), HasSubstr("   /job:worker/task:0, which waits for a token, for 3.0 s\n")));
+  EXPECT_THAT(analyse(seen.cluster).text,
+              AllOf(HasSubstr("1. SILENT /job:ps/task:0 does not answer"),
+                    HasSubstr("   /job:worker/task:0, which waits for a token, for 3.0 s\n")));
 }
 
 // Two workers whose tokens are on their way to them do not wait for each other.
 TEST(Why, TokensOnTheirWayAreNoDeadlock) {
   Seen seen;
   TaskSnapshot& ps = seen.task(kPs0);
-  ps.job = JobSnapshot{.job = 9, .members = {{.task = kW0, .state = "joined", .tokens = {"step 7 slot 0"}}, {.task = kW1, .state = "joined", .tokens = {}}}};
+  ps.job = JobSnapshot{.job = 9,
+                       .members = {{.task = kW0, .state = "joined", .tokens = {"step 7 slot 0"}},
+                                   {.task = kW1, .state = "joined", .tokens = {}}}};
   ps.waiting.things.push_back({.id = wait_thing::token(9, kW1), .text = "a token for worker 1"});
-  ps.waiting.waits = {{.waiter = wait_thing::slot(9, 7, 0), .awaited = wait_thing::worker(9, kW0), .kind = "token", .text = {}},
-                      {.waiter = wait_thing::token(9, kW1), .awaited = wait_thing::slot(9, 7, 0), .kind = "token", .text = {}}};
-  for (const std::string& worker : {kW0, kW1}) seen.task(worker).training = TrainingSnapshot{.mode = "sync", .doing = "waits for a token"};
+  ps.waiting.waits = {
+      {.waiter = wait_thing::slot(9, 7, 0), .awaited = wait_thing::worker(9, kW0), .kind = "token", .text = {}},
+      {.waiter = wait_thing::token(9, kW1), .awaited = wait_thing::slot(9, 7, 0), .kind = "token", .text = {}}};
+  for (const std::string& worker : {kW0, kW1})
+    seen.task(worker).training = TrainingSnapshot{.mode = "sync", .doing = "waits for a token"};
   const WaitAnalysis found = analyse(seen.cluster);
   ASSERT_EQ(found.causes.size(), 1u) << found.text;
   EXPECT_EQ(found.causes[0].kind, Kind::working);
@@ -199,11 +223,13 @@ TEST(Why, TokensOnTheirWayAreNoDeadlock) {
 
 TEST(Why, ASlotThatIsComputedWaitsForItsStepAndNotForItsWorkerToo) {
   Seen seen;
-  seen.task(kPs0).waiting.waits = {{.waiter = "slot/9/7/0", .awaited = wait_thing::worker(9, kW0), .kind = "token", .text = {}}};
+  seen.task(kPs0).waiting.waits = {
+      {.waiter = "slot/9/7/0", .awaited = wait_thing::worker(9, kW0), .kind = "token", .text = {}}};
   TaskSnapshot& worker = seen.task(kW0);
   worker.training = TrainingSnapshot{.mode = "sync", .doing = "computes step 7, slot 0"};
-  worker.waiting.waits = {{.waiter = "slot/9/7/0", .awaited = "step/1/3", .kind = "reply", .text = {}},
-                          {.waiter = "step/1/3", .awaited = wait_thing::device(kW0 + "/device:CPU:0"), .kind = "segment", .text = {}}};
+  worker.waiting.waits = {
+      {.waiter = "slot/9/7/0", .awaited = "step/1/3", .kind = "reply", .text = {}},
+      {.waiter = "step/1/3", .awaited = wait_thing::device(kW0 + "/device:CPU:0"), .kind = "segment", .text = {}}};
   worker.devices.push_back({.name = kW0 + "/device:CPU:0", .running = "MatMul 'm'"});
   const WaitAnalysis found = analyse(seen.cluster);
   ASSERT_EQ(found.causes.size(), 1u) << found.text;
@@ -213,8 +239,11 @@ TEST(Why, ASlotThatIsComputedWaitsForItsStepAndNotForItsWorkerToo) {
 TEST(Why, ADeviceThatIsLostIsTheCause) {
   Seen seen;
   TaskSnapshot& worker = seen.task(kW0);
-  worker.waiting.waits = {{.waiter = "step/1/3", .awaited = wait_thing::device(kW0 + "/device:GPU:0"), .kind = "segment", .text = {}}};
-  worker.devices.push_back({.name = kW0 + "/device:GPU:0", .running = "MatMul 'm'", .failure = "/job:worker/task:0/device:GPU:0 is lost: an illegal access"});
+  worker.waiting.waits = {
+      {.waiter = "step/1/3", .awaited = wait_thing::device(kW0 + "/device:GPU:0"), .kind = "segment", .text = {}}};
+  worker.devices.push_back({.name = kW0 + "/device:GPU:0",
+                            .running = "MatMul 'm'",
+                            .failure = "/job:worker/task:0/device:GPU:0 is lost: an illegal access"});
   const WaitAnalysis found = analyse(seen.cluster);
   ASSERT_EQ(found.causes.size(), 1u) << found.text;
   EXPECT_NE(found.causes[0].kind, Kind::working);
@@ -229,7 +258,7 @@ TEST(Why, StepsAreCalledByTheNumberThatPeopleCountThemBy) {
   EXPECT_EQ(text_of({.step = 3, .group = 9, .number = 7}, key, task), "step 7 of the training on /job:worker/task:0");
 }
 
-// ---- From actors ----------------------------------------------------------------------------------------------------
+// ---- From actors ---------------------------------------------------------------------------------------------------
 
 ClusterSnapshot look_at(StepCluster& cluster) {
   ClusterSnapshot out;
@@ -263,15 +292,16 @@ void register_there_and_back(StepCluster& cluster, bool crossed) {
     const auto scope = graph.on_device("/job:worker/task:0/device:CPU:0");
     c = neg(b, "c");
   }
-  cluster.register_call(kClient, kSession, GraphId{0}, graph, {x}, {c}, [&](const TaskName& task, proto::RegisterGraph& body) {
-    if (!crossed || task != kClient) return;
-    auto& nodes = *body.mutable_partition(0)->mutable_graph()->mutable_node();
-    for (int i = 0; i < nodes.size(); ++i)
-      if (nodes[i].op() == "Send") {
-        nodes[i].set_input(0, "c");
-        for (; i + 1 < nodes.size(); ++i) nodes.SwapElements(i, i + 1);
-      }
-  });
+  cluster.register_call(kClient, kSession, GraphId{0}, graph, {x}, {c},
+                        [&](const TaskName& task, proto::RegisterGraph& body) {
+                          if (!crossed || task != kClient) return;
+                          auto& nodes = *body.mutable_partition(0)->mutable_graph()->mutable_node();
+                          for (int i = 0; i < nodes.size(); ++i)
+                            if (nodes[i].op() == "Send") {
+                              nodes[i].set_input(0, "c");
+                              for (; i + 1 < nodes.size(); ++i) nodes.SwapElements(i, i + 1);
+                            }
+                        });
 }
 
 TEST(WhyActors, CrossedWaitsOfTwoTasksAreADeadlock) {
@@ -283,7 +313,8 @@ TEST(WhyActors, CrossedWaitsOfTwoTasksAreADeadlock) {
   ASSERT_FALSE(found.causes.empty());
   EXPECT_EQ(found.causes[0].kind, Kind::deadlock) << found.text;
   EXPECT_EQ(found.causes[0].things.size(), 4u) << found.text;  // two segments, two tensors
-  EXPECT_THAT(found.causes[0].text, AllOf(HasSubstr("from /job:worker/task:0/device:CPU:0"), HasSubstr("from /job:worker/task:1/device:CPU:0")));
+  EXPECT_THAT(found.causes[0].text, AllOf(HasSubstr("from /job:worker/task:0/device:CPU:0"),
+                                          HasSubstr("from /job:worker/task:1/device:CPU:0")));
   EXPECT_THAT(found.text, HasSubstr("   step 1 of session b on /job:worker/task:0"));
 }
 
@@ -293,7 +324,8 @@ TEST(WhyActors, AStepWaitsForADeviceOfAnotherTask) {
   cluster.device(kOther).hold = true;
   const auto answer = cluster.run(kClient, kSession, GraphId{0}, StepId{1}, {Tensor::vector<float>({1})});
   ClusterSnapshot seen = look_at(cluster);
-  for (TaskReport& report : seen.tasks) report.snapshot->devices.push_back({.name = report.task + "/device:CPU:0", .queue = 1});
+  for (TaskReport& report : seen.tasks)
+    report.snapshot->devices.push_back({.name = report.task + "/device:CPU:0", .queue = 1});
   const WaitAnalysis found = analyse(seen);
   ASSERT_EQ(found.causes.size(), 1u) << found.text;
   EXPECT_EQ(found.causes[0].kind, Kind::working);
@@ -319,26 +351,30 @@ class HeldStore final : public ShardStore {
 TEST(WhyActors, AShardThatIsStuckWithAFullMailbox) {
   Task task(TaskOptions{.name = {"ps", 0}, .threads = 1});
   const auto store = std::make_shared<HeldStore>();
-  ShardActorImpl::Config config{{"ps", 0}, {.workers = 1, .slots = 1}, {{0, "w", DType::f32, Shape{1}}}, store, [](Error, const ShardCounters&) {}};
+  ShardActorImpl::Config config{
+      {"ps", 0}, {.workers = 1, .slots = 1}, {{0, "w", DType::f32, Shape{1}}}, store, [](Error, const ShardCounters&) {
+      }};
   const auto record = task.actors().add("shard", kPs0);
   const ShardActor shard = task.system().spawn<ShardActorImpl, caf::detached>(record, std::move(config));
   for (std::uint64_t step = 0; step < 10; ++step)
     caf::anon_send(shard, Inbound<Push>{{"worker", 0}, Push{0, step, 0, 0, step, Tensor::vector<float>({1}), {}}, {}});
   store->begun.wait();
-  while (steady_now_ns() - record->current_since_ns.load() < kSecond / 4 || record->messages_in.load() < 10) std::this_thread::yield();
+  while (steady_now_ns() - record->current_since_ns.load() < kSecond / 4 || record->messages_in.load() < 10)
+    std::this_thread::yield();
   ClusterSnapshot seen = task.introspection().view().snapshot();
   Seen waiter;
   waiter.waits(kW0, wait_thing::version(9, 0, 4), kPs0);
   seen.tasks.push_back(waiter.cluster.tasks[0]);
   const WaitAnalysis found = analyse(seen);
   ASSERT_FALSE(found.causes.empty());
-  EXPECT_EQ(found.causes[0].text, "the shard of /job:ps/task:0 is at one Push, and 9 messages wait behind it") << found.text;
+  EXPECT_EQ(found.causes[0].text, "the shard of /job:ps/task:0 is at one Push, and 9 messages wait behind it")
+      << found.text;
   store->go_on.count_down();
   caf::anon_send_exit(shard, caf::exit_reason::kill);
   EXPECT_TRUE(task.shutdown());
 }
 
-// ---- For errors -----------------------------------------------------------------------------------------------------
+// ---- For errors ----------------------------------------------------------------------------------------------------
 
 TEST(Explainer, AsksOnceAndHasTheAnswerLater) {
   std::promise<void> go_on;
@@ -380,19 +416,26 @@ class Gated : public ::testing::Test {
   Gated() {
     on_build = [](int) {};
     auto own = std::make_shared<OpRegistry>(standard_ops());
-    own->add(Op("Gate").input("x", DType::f32).output("y", DType::f32).shape([](ShapeContext& c) { c.set_output(0, c.input(0)); }));
+    own->add(Op("Gate").input("x", DType::f32).output("y", DType::f32).shape([](ShapeContext& c) {
+      c.set_output(0, c.input(0));
+    }));
     ops = own;
     for (int i : {0, 1}) {
-      tasks.push_back(std::make_unique<Task>(TaskOptions{.name = {"worker", i}, .threads = 1, .networked = true, .ops = ops, .register_kernels = [this, i](KernelRegistry& k) {
-                                                           k.add({.op = "Gate", .device_type = "CPU", .dtypes = {}, .make = [this, i](const KernelInit&) -> Kernel {
-                                                                    on_build(i);
-                                                                    return [this](KernelContext& c) {
-                                                                      inside.count_down();
-                                                                      gate.wait();
-                                                                      c.set_output(0, c.input(0));
-                                                                    };
-                                                                  }});
-                                                         }}));
+      tasks.push_back(std::make_unique<Task>(TaskOptions{
+          .name = {"worker", i},
+          .threads = 1,
+          .networked = true,
+          .ops = ops,
+          .register_kernels = [this, i](KernelRegistry& k) {
+            k.add({.op = "Gate", .device_type = "CPU", .dtypes = {}, .make = [this, i](const KernelInit&) -> Kernel {
+                     on_build(i);
+                     return [this](KernelContext& c) {
+                       inside.count_down();
+                       gate.wait();
+                       c.set_output(0, c.input(0));
+                     };
+                   }});
+          }}));
       cluster.tasks[{"worker", i}] = {"127.0.0.1", tasks.back()->port()};
     }
     std::vector<std::jthread> joiners;
@@ -437,7 +480,9 @@ TEST_F(Gated, TheErrorOfADeadlineSaysWhyTheClusterWaited) {
     message = error.message();
   }
   EXPECT_THAT(message, HasSubstr("did not end before its deadline; it was waiting for:\n"));
-  EXPECT_THAT(message, ::testing::ContainsRegex("WORKING /job:worker/task:1/device:CPU:0 runs Gate 'Gate' of step 1 of session [0-9a-f]+, for"));
+  EXPECT_THAT(message,
+              ::testing::ContainsRegex(
+                  "WORKING /job:worker/task:1/device:CPU:0 runs Gate 'Gate' of step 1 of session [0-9a-f]+, for"));
   EXPECT_THAT(message, ::testing::ContainsRegex("   step 1 of session [0-9a-f]+ on /job:worker/task:0, for"));
   gate.count_down();
 }
@@ -470,7 +515,9 @@ TEST_F(Gated, AClientWaitsForATaskThatBuildsItsPart) {
   Session hasty(*tasks[0], graph, {.build_timeout = 300ms});
   const Error late = testing::error_of([&] { hasty.callable({x}, {y}); });
   EXPECT_EQ(late.code(), Code::deadline_exceeded);
-  EXPECT_THAT(late.message(), AllOf(HasSubstr("/job:worker/task:1 had 0.3 s to build its part of the graph, and has not answered\n"), HasSubstr(wait), HasSubstr(of)));
+  EXPECT_THAT(late.message(),
+              AllOf(HasSubstr("/job:worker/task:1 had 0.3 s to build its part of the graph, and has not answered\n"),
+                    HasSubstr(wait), HasSubstr(of)));
 }
 
 TEST_F(Gated, ADirectStepShowsItsNode) {

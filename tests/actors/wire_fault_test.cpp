@@ -74,13 +74,11 @@ TEST(WireFault, AWrongTokenIsUnauthenticated) {
 }
 
 TEST(WireFault, WrongNamesAreRefused) {
-  EXPECT_EQ(refusal([](WireOptions& options) { options.cluster = "other"; }).code(),
-            Code::failed_precondition);
+  EXPECT_EQ(refusal([](WireOptions& options) { options.cluster = "other"; }).code(), Code::failed_precondition);
   EXPECT_EQ(refusal([](WireOptions& options) { options.self = kB; }, kB).code(), Code::failed_precondition);
   const Error error = refusal([](WireOptions&) {}, kC);
   EXPECT_EQ(error.code(), Code::failed_precondition);
-  EXPECT_NE(error.message().find("/job:worker/task:2 was called, but this is /job:worker/task:1"),
-            std::string::npos)
+  EXPECT_NE(error.message().find("/job:worker/task:2 was called, but this is /job:worker/task:1"), std::string::npos)
       << error.message();
 }
 
@@ -173,7 +171,8 @@ TEST(WireFault, PeersBeyondTheLimitAreTurnedAwayAndToldWhy) {
   a.dial(kB, "127.0.0.1", listening.port, 20s);
   ASSERT_TRUE(at_a.wait([&] { return !at_a.failed.empty(); }));
   EXPECT_EQ(at_a.failed[0].reason.code(), Code::resource_exhausted);
-  EXPECT_NE(at_a.failed[0].reason.message().find("/job:worker/task:1 has 1 connections, and takes no more (--max-connections)"),
+  EXPECT_NE(at_a.failed[0].reason.message().find(
+                "/job:worker/task:1 has 1 connections, and takes no more (--max-connections)"),
             std::string::npos)
       << at_a.failed[0].reason.message();
   first->close();
@@ -291,7 +290,8 @@ TEST(WireFault, APeerThatTalksAndNeverReadsIsDown) {
   listening.b->shutdown();
   talking.join();
   EXPECT_EQ(listening.at_b.ended.at(0).reason.code(), Code::unavailable);
-  EXPECT_EQ(listening.at_b.ended.at(0).reason.message(), "/job:worker/task:2 has taken nothing of what waits for it for 0.2 s");
+  EXPECT_EQ(listening.at_b.ended.at(0).reason.message(),
+            "/job:worker/task:2 has taken nothing of what waits for it for 0.2 s");
 }
 
 TEST(WireFault, APeerThatTalksAndNeverReadsSharedMemoryIsDown) {
@@ -322,7 +322,8 @@ TEST(WireFault, APeerThatTalksAndNeverReadsSharedMemoryIsDown) {
   EXPECT_TRUE(listening.at_b.wait_ended());
   ended = true;
   talking.join();
-  EXPECT_EQ(listening.at_b.ended.at(0).reason.message(), "/job:worker/task:2 has taken nothing of what waits for it for 0.2 s");
+  EXPECT_EQ(listening.at_b.ended.at(0).reason.message(),
+            "/job:worker/task:2 has taken nothing of what waits for it for 0.2 s");
 }
 
 TEST(WireFault, APeerWhoseChunkTricklesIsDown) {
@@ -330,7 +331,8 @@ TEST(WireFault, APeerWhoseChunkTricklesIsDown) {
   const auto peer = listening.friendly(kC);
   const PeerId id = listening.at_b.peers.at(0);
   const auto counters = listening.b->counters(id);
-  const std::string bytes = chunk(FrameClass::bulk, kFirstChunk, encode_to_string(put_of(pattern(kMaxChunk))).substr(0, kMaxChunk));
+  const std::string bytes =
+      chunk(FrameClass::bulk, kFirstChunk, encode_to_string(put_of(pattern(kMaxChunk))).substr(0, kMaxChunk));
   std::uint64_t come = counters->bytes_received;
   std::size_t sent = 0;
   const auto enough = Clock::now() + 20s;
@@ -424,14 +426,12 @@ TEST(WireFault, NobodyAtTheAddressIsAnErrorThatNamesIt) {
   ASSERT_TRUE(at_a.wait([&] { return !at_a.failed.empty(); }));
   EXPECT_EQ(at_a.failed[0].name, kB);
   EXPECT_EQ(at_a.failed[0].reason.code(), Code::deadline_exceeded);
-  EXPECT_EQ(
-      at_a.failed[0].reason.message(),
-      fmt::format("cannot reach /job:worker/task:1 at 127.0.0.1:{} within 0.1 s: Connection refused", port));
+  EXPECT_EQ(at_a.failed[0].reason.message(),
+            fmt::format("cannot reach /job:worker/task:1 at 127.0.0.1:{} within 0.1 s: Connection refused", port));
 }
 
 TEST(WireFault, AnAddressThatNeverAnswersIsAnErrorThatNamesIt) {
-  const Fd listener =
-      listen_on(resolve("127.0.0.1", 0));  // accepts nobody; the kernel completes the connection
+  const Fd listener = listen_on(resolve("127.0.0.1", 0));  // accepts nobody; the kernel completes the connection
   Recorder at_a;
   Wire a(options_of(kA), at_a);
   a.dial(kB, "127.0.0.1", port_of(listener), 100ms);

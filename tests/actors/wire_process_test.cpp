@@ -1,4 +1,5 @@
-// Wires in other processes and networks: a peer that is stopped and continued, a slow link between two network namespaces.
+// Wires in other processes and networks: a peer that is stopped and continued, a slow link between two network
+// namespaces.
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
@@ -159,7 +160,8 @@ TEST(WireProcess, ASlowLinkBetweenTwoNetworksDelaysBulkAndNotControl) {
            run("tc qdisc add dev " + device + " root tbf rate 200mbit burst 64kb latency 20ms");
   };
   const bool linked = here.in([&] {
-    return run("ip link add va type veth peer name vb netns " + std::to_string(there.id())) && configure("va", "10.77.0.1");
+    return run("ip link add va type veth peer name vb netns " + std::to_string(there.id())) &&
+           configure("va", "10.77.0.1");
   }) && there.in([&] { return configure("vb", "10.77.0.2"); });
   if (!linked) GTEST_SKIP() << "links between network namespaces cannot be made here (ip, tc)";
   Recorder at_a, at_b;

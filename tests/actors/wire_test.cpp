@@ -52,9 +52,9 @@ TEST_P(WireOver, TensorsOfAllSizesArriveBitEqualAndAligned) {
   Pair pair(GetParam());
   const std::size_t head = encode(put_of(pattern(1))).head.size();
   std::vector<Tensor> sent;
-  for (const std::size_t size : {std::size_t{0}, std::size_t{1}, kSmallPayload, kSmallPayload + 1,
-                                 kMaxChunk - head - 1, kMaxChunk - head, kMaxChunk - head + 1, kMaxChunk - 1,
-                                 kMaxChunk, kMaxChunk + 1, 2 * kMaxChunk - head, std::size_t{20} << 20})
+  for (const std::size_t size :
+       {std::size_t{0}, std::size_t{1}, kSmallPayload, kSmallPayload + 1, kMaxChunk - head - 1, kMaxChunk - head,
+        kMaxChunk - head + 1, kMaxChunk - 1, kMaxChunk, kMaxChunk + 1, 2 * kMaxChunk - head, std::size_t{20} << 20})
     sent.push_back(pattern(size, static_cast<unsigned>(size)));
   sent.push_back(Tensor::vector<std::string>({"", std::string(300000, 'x'), "end"}));
   sent.push_back(pattern(100000).rows(3, 99999));

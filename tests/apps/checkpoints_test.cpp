@@ -46,11 +46,14 @@ class Checkpoints : public ::testing::Test {
   static std::string by_hand(int epochs = kEpochs) { return by_hand(OracleOptions{.slots = 2, .epochs = epochs}); }
 
   Arguments saving(const Arguments& more = {}, int epochs = kEpochs) const {
-    return joined({"--epochs", std::to_string(epochs), "--digits", "600,100", "--checkpoint", directory.path(), "--checkpoint-every", "20"}, more);
+    return joined({"--epochs", std::to_string(epochs), "--digits", "600,100", "--checkpoint", directory.path(),
+                   "--checkpoint-every", "20"},
+                  more);
   }
   static Arguments of(const Place& place, const Arguments& training) {
     if (place.workers == 0) return joined({TROUPE_MNIST_BINARY, "--json"}, training);
-    return joined({TROUPE_LAUNCH_BINARY, "--ps", std::to_string(place.ps), "--workers", std::to_string(place.workers), "--", TROUPE_MNIST_BINARY, "--json"},
+    return joined({TROUPE_LAUNCH_BINARY, "--ps", std::to_string(place.ps), "--workers", std::to_string(place.workers),
+                   "--", TROUPE_MNIST_BINARY, "--json"},
                   training);
   }
 
@@ -83,7 +86,7 @@ class Checkpoints : public ::testing::Test {
   std::string said, printed;
 };
 
-// ---- The same bits ---------------------------------------------------------------------------------------
+// ---- The same bits -------------------------------------------------------------------------------------------------
 
 struct Job {
   const char* name;
@@ -111,9 +114,17 @@ INSTANTIATE_TEST_SUITE_P(
     , KilledJob,
     ::testing::Values(Job{"OneProcess", kHere, {"--replicas", "2"}, {.slots = 2}},
                       Job{"SeveralDevices", kHere, {"--replicas", "2", "--devices", "2"}, {.slots = 2}},
-                      Job{"RatesThatChange", kHere, {"--schedule", "cosine,steps=900", "--lr", "0.002"},
-                          {.slots = 1, .learning_rate = [](std::int64_t t) { return Schedule(schedules::Cosine{.rate = 2e-3, .steps = 900}).rate(t); }}},
-                      Job{"MicroBatchesClipped", kHere, {"--replicas", "2", "--accumulate", "2", "--clip-norm", "0.5"},
+                      Job{"RatesThatChange",
+                          kHere,
+                          {"--schedule", "cosine,steps=900", "--lr", "0.002"},
+                          {.slots = 1,
+                           .learning_rate =
+                               [](std::int64_t t) {
+                                 return Schedule(schedules::Cosine{.rate = 2e-3, .steps = 900}).rate(t);
+                               }}},
+                      Job{"MicroBatchesClipped",
+                          kHere,
+                          {"--replicas", "2", "--accumulate", "2", "--clip-norm", "0.5"},
                           {.slots = 2, .micro_batches = 2, .clip_norm = 0.5}},
                       Job{"TwoRanks", {0, 2}, {"--mode", "allreduce"}, {.slots = 2, .all_reduce = true}},
                       Job{"ThreeRanks", {0, 3}, {"--mode", "allreduce"}, {.slots = 3, .all_reduce = true}},
@@ -133,7 +144,8 @@ TEST_F(Checkpoints, AJobGoesOnElsewhere) {
 // The first gradients of f16 overflow at the first scale: such steps count for neither Adam nor a schedule.
 TEST_F(Checkpoints, StepsThatChangedNothingStayUncounted) {
   const auto training = [&](const char* epochs) {
-    return Arguments{"--precision", "f16", "--replicas", "2", "--batch", "1", "--epochs", epochs, "--digits", "200,10", "--schedule", "cosine,steps=400"};
+    return Arguments{"--precision", "f16",  "--replicas", "2",      "--batch",    "1",
+                     "--epochs",    epochs, "--digits",   "200,10", "--schedule", "cosine,steps=400"};
   };
   const Arguments keep = {"--checkpoint", directory.path()};
   const std::string undisturbed = finish(kHere, training("3"));
@@ -152,10 +164,11 @@ TEST_F(Checkpoints, RanksThatAreStartedAgainGoOn) {
   kill(cluster.pid("worker/1"), SIGKILL);
   EXPECT_EQ(cluster.wait(), 0) << cluster->err;
   EXPECT_THAT(cluster->err, HasSubstr("the job goes on from step"));
-  EXPECT_EQ(last_line(cluster->out).value("params_sha256", "none"), by_hand({.slots = 3, .epochs = kEpochs, .all_reduce = true}));
+  EXPECT_EQ(last_line(cluster->out).value("params_sha256", "none"),
+            by_hand({.slots = 3, .epochs = kEpochs, .all_reduce = true}));
 }
 
-// ---- The end ---------------------------------------------------------------------------------------------
+// ---- The end -------------------------------------------------------------------------------------------------------
 
 class FinishedJob : public Checkpoints, public ::testing::WithParamInterface<Job> {};
 
@@ -178,11 +191,12 @@ TEST_P(FinishedJob, SaysSoAndMayGetMoreEpochs) {
   EXPECT_THAT(said, HasSubstr(fmt::format("the job goes on from step {}", steps)));
 }
 
-INSTANTIATE_TEST_SUITE_P(, FinishedJob,
-                         ::testing::Values(Job{"OneProcess", kHere, {"--replicas", "2"}, {.slots = 2}},
-                                           Job{"Ranks", {0, 2}, {"--mode", "allreduce"}, {.slots = 2, .all_reduce = true}},
-                                           Job{"Shards", {2, 2}, {"--mode", "sync"}, {.slots = 2}}),
-                         [](const auto& info) { return std::string(info.param.name); });
+INSTANTIATE_TEST_SUITE_P(
+    , FinishedJob,
+    ::testing::Values(Job{"OneProcess", kHere, {"--replicas", "2"}, {.slots = 2}},
+                      Job{"Ranks", {0, 2}, {"--mode", "allreduce"}, {.slots = 2, .all_reduce = true}},
+                      Job{"Shards", {2, 2}, {"--mode", "sync"}, {.slots = 2}}),
+    [](const auto& info) { return std::string(info.param.name); });
 
 // Its parameters depend on timing, but not when nothing is left to train.
 TEST_F(Checkpoints, OfAnAsynchronousJobThatIsOverAreItsEnd) {
@@ -195,7 +209,7 @@ TEST_F(Checkpoints, OfAnAsynchronousJobThatIsOverAreItsEnd) {
   EXPECT_EQ(last_line(printed).value("steps", 0), 54);
 }
 
-// ---- What cannot go on -----------------------------------------------------------------------------------
+// ---- What cannot go on ---------------------------------------------------------------------------------------------
 
 TEST_F(Checkpoints, OfAnotherJobAreRefused) {
   ASSERT_EQ(finish(kHere, saving({"--replicas", "2"}, 4)), by_hand(4));
@@ -204,20 +218,25 @@ TEST_F(Checkpoints, OfAnotherJobAreRefused) {
     EXPECT_NE(process.wait(), 0);
     return process.err;
   };
-  EXPECT_THAT(refused(kHere, saving({"--replicas", "2", "--seed", "3"}, 4)), HasSubstr("is of another job: seed is '0', expected '3'; take another directory"));
-  EXPECT_THAT(refused(kHere, saving({"--replicas", "2", "--batch", "16"}, 4)), HasSubstr("is of another job: batch is '32', expected '16'"));
+  EXPECT_THAT(refused(kHere, saving({"--replicas", "2", "--seed", "3"}, 4)),
+              HasSubstr("is of another job: seed is '0', expected '3'; take another directory"));
+  EXPECT_THAT(refused(kHere, saving({"--replicas", "2", "--batch", "16"}, 4)),
+              HasSubstr("is of another job: batch is '32', expected '16'"));
   EXPECT_THAT(refused(kHere, saving({"--replicas", "2"}, 3)), HasSubstr("is in epoch 4 already, and this job has 3"));
-  EXPECT_THAT(refused({2, 2}, saving({"--mode", "sync", "--seed", "3", "--on-loss", "fail"}, 4)), HasSubstr("seed is '0', expected '3'"));
+  EXPECT_THAT(refused({2, 2}, saving({"--mode", "sync", "--seed", "3", "--on-loss", "fail"}, 4)),
+              HasSubstr("seed is '0', expected '3'"));
   const std::string ranks = refused({0, 2}, saving({"--mode", "allreduce"}, 4));
   for (const char* rank : {"worker/0", "worker/1"})
-    EXPECT_THAT(ranks, ::testing::ContainsRegex(fmt::format("{}\\] troupe-mnist: .*mode is 'local or sync', expected 'allreduce'", rank)));
+    EXPECT_THAT(ranks, ::testing::ContainsRegex(
+                           fmt::format("{}\\] troupe-mnist: .*mode is 'local or sync', expected 'allreduce'", rank)));
 }
 
 TEST_F(Checkpoints, OfAnotherNumberOfRanksAreRefused) {
   finish({0, 2}, saving({"--mode", "allreduce"}, 2));
   Process three(of({0, 3}, saving({"--mode", "allreduce"}, 2)));
   EXPECT_NE(three.wait(), 0);
-  EXPECT_THAT(three.err, AllOf(HasSubstr("slots is '2', expected '3'"), HasSubstr("has a slot for each worker, and there were 2")));
+  EXPECT_THAT(three.err, AllOf(HasSubstr("slots is '2', expected '3'"),
+                               HasSubstr("has a slot for each worker, and there were 2")));
 }
 
 TEST_F(Checkpoints, ADamagedOneIsPassedOverAndNamed) {
@@ -238,7 +257,8 @@ TEST_F(Checkpoints, ADamagedOneIsPassedOverAndNamed) {
 }
 
 TEST_F(Checkpoints, ADirectoryThatCannotBeIsSaidBeforeTraining) {
-  Process process({TROUPE_MNIST_BINARY, "--json", "--digits", "600,100", "--checkpoint", directory.write("file", "") + "/below"});
+  Process process(
+      {TROUPE_MNIST_BINARY, "--json", "--digits", "600,100", "--checkpoint", directory.write("file", "") + "/below"});
   EXPECT_EQ(process.wait(), 1);
   EXPECT_THAT(process.err, HasSubstr("below'"));
   EXPECT_EQ(process.out, "");

@@ -19,7 +19,8 @@ using Arguments = std::vector<std::string>;
 
 class Cluster {
  public:
-  Cluster(int ps, int workers, const Arguments& training, int restarts = 0) : process_(command(ps, workers, training, restarts)) {}
+  Cluster(int ps, int workers, const Arguments& training, int restarts = 0)
+      : process_(command(ps, workers, training, restarts)) {}
 
   Process* operator->() { return &process_; }
 
@@ -41,8 +42,9 @@ class Cluster {
 
  private:
   static Arguments command(int ps, int workers, const Arguments& training, int restarts) {
-    Arguments all = {TROUPE_LAUNCH_BINARY, "--ps", std::to_string(ps), "--workers", std::to_string(workers),
-                     "--restart", std::to_string(restarts), "--", TROUPE_MNIST_BINARY, "--json"};
+    Arguments all = {TROUPE_LAUNCH_BINARY,    "--ps",      std::to_string(ps),       "--workers",
+                     std::to_string(workers), "--restart", std::to_string(restarts), "--",
+                     TROUPE_MNIST_BINARY,     "--json"};
     all.insert(all.end(), training.begin(), training.end());
     return all;
   }

@@ -1,4 +1,6 @@
 // Training on clusters of real processes.
+#include "tests/apps/cluster.hpp"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -11,7 +13,6 @@
 
 #include "kernels/data/digits.hpp"
 #include "tests/actors/certificates.hpp"
-#include "tests/apps/cluster.hpp"
 #include "tests/apps/process.hpp"
 #include "tests/apps/training_oracle.hpp"
 
@@ -33,16 +34,15 @@ using testing::TemporaryDirectory;
 using testing::TwoNetworks;
 
 std::string hash_of_cluster(int ps, int workers, int slots) {
-  Cluster cluster(
-      ps, workers,
-      {"--mode", "sync", "--replicas", std::to_string(slots), "--epochs", "2", "--digits", "600,100"});
+  Cluster cluster(ps, workers,
+                  {"--mode", "sync", "--replicas", std::to_string(slots), "--epochs", "2", "--digits", "600,100"});
   EXPECT_EQ(cluster.wait(), 0) << cluster->err;
   return last_line(cluster->out).value("params_sha256", "none");
 }
 
 std::string hash_of_one_process(int slots) {
-  Process process({TROUPE_MNIST_BINARY, "--json", "--replicas", std::to_string(slots), "--epochs", "2",
-                   "--digits", "600,100"});
+  Process process(
+      {TROUPE_MNIST_BINARY, "--json", "--replicas", std::to_string(slots), "--epochs", "2", "--digits", "600,100"});
   EXPECT_EQ(process.wait(), 0) << process.err;
   return last_line(process.out).value("params_sha256", "none");
 }
@@ -52,7 +52,7 @@ std::string hash_by_hand(int slots) {
   return params_sha256(testing::trained_by_hand(data.train, {.slots = slots, .epochs = 2}));
 }
 
-// ---- Results ---------------------------------------------------------------------------------------------
+// ---- Results -------------------------------------------------------------------------------------------------------
 
 struct ClusterSize {
   int ps, workers, slots;
@@ -92,8 +92,8 @@ INSTANTIATE_TEST_SUITE_P(Workers, AllReduceTraining, ::testing::Values(1, 2, 3))
 // A bucket that is full within the first dense layer, and one of what is left: the ring cuts each into three parts.
 TEST(AllReduceTrainingOfOtherModels, OfThreeWorkersAndSeveralBucketsIsTheRingsOrderEachTime) {
   using namespace layers;
-  const Sequential cnn({conv2d(32, 3, Activation::relu), max_pool(2), conv2d(64, 3, Activation::relu), max_pool(2), flatten(),
-                        dense(128, Activation::relu), dense(10)});
+  const Sequential cnn({conv2d(32, 3, Activation::relu), max_pool(2), conv2d(64, 3, Activation::relu), max_pool(2),
+                        flatten(), dense(128, Activation::relu), dense(10)});
   const DataSplits data = draw_digits({.train = 200, .test = 20});
   const std::string expected =
       params_sha256(testing::trained_by_replay(cnn, data.train, {.slots = 3, .epochs = 1, .all_reduce = true}));
@@ -104,7 +104,8 @@ TEST(AllReduceTrainingOfOtherModels, OfThreeWorkersAndSeveralBucketsIsTheRingsOr
   }
 }
 
-// Buckets of several sizes, which leave in the middle of backprop; random numbers of each slot; a sum of two has one order.
+// Buckets of several sizes, which leave in the middle of backprop; random numbers of each slot; a sum of two has one
+// order.
 TEST(AllReduceTrainingOfOtherModels, OfTwoWorkersHasTheBitsOfTwoSlots) {
   for (const Arguments& model : {Arguments{"--model", "cnn", "--digits", "200,50"},
                                  Arguments{"--precision", "f16", "--batch", "1", "--digits", "200,10"}}) {
@@ -122,8 +123,7 @@ TEST(AllReduceTrainingOfOtherModels, OfTwoWorkersHasTheBitsOfTwoSlots) {
 }
 
 TEST(LocalTraining, IsThePlainLoopBitByBit) {
-  for (const int slots : {1, 2, 3})
-    EXPECT_EQ(hash_of_one_process(slots), hash_by_hand(slots)) << slots << " slots";
+  for (const int slots : {1, 2, 3}) EXPECT_EQ(hash_of_one_process(slots), hash_by_hand(slots)) << slots << " slots";
 }
 
 // Casts and products of 16 bits are the same on a worker that pulls its weights as where they are.
@@ -164,16 +164,16 @@ TEST(MixedPrecisionTraining, ShardsSkipTheStepsThatOneProcessSkips) {
   Process process(alone);
   EXPECT_EQ(process.wait(), 0) << process.err;
   for (const std::string& err : {cluster->err, process.err})
-    EXPECT_THAT(err,
-                HasSubstr("1 of 100 steps changed nothing: f16 overflowed; the loss is scaled by 32768 now"));
+    EXPECT_THAT(err, HasSubstr("1 of 100 steps changed nothing: f16 overflowed; the loss is scaled by 32768 now"));
   EXPECT_EQ(last_line(cluster->out).value("params_sha256", "none"),
             last_line(process.out).value("params_sha256", "other"));
 }
 
 // Clipping, rates that change and micro-batches, all at once: what each does is in oracle_test.cpp.
 TEST(UpdatesOfTraining, OfClustersHaveTheBitsOfOneProcess) {
-  const Arguments training = {"--clip-norm", "0.5",    "--schedule", "cosine,steps=16,end=1e-4,warmup=3", "--accumulate", "4", "--epochs", "2",
-                              "--digits",    "600,20"};
+  const Arguments training = {"--clip-norm",  "0.5",   "--schedule", "cosine,steps=16,end=1e-4,warmup=3",
+                              "--accumulate", "4",     "--epochs",   "2",
+                              "--digits",     "600,20"};
   const auto with = [&](Arguments first) {
     first.insert(first.end(), training.begin(), training.end());
     return first;
@@ -182,7 +182,8 @@ TEST(UpdatesOfTraining, OfClustersHaveTheBitsOfOneProcess) {
   EXPECT_EQ(alone.wait(), 0) << alone.err;
   const std::string expected = last_line(alone.out).value("params_sha256", "none");
   for (const int ps : {2, 3, 0}) {
-    Cluster cluster(ps, 2, with(ps == 0 ? Arguments{"--mode", "allreduce"} : Arguments{"--mode", "sync", "--replicas", "2"}));
+    Cluster cluster(ps, 2,
+                    with(ps == 0 ? Arguments{"--mode", "allreduce"} : Arguments{"--mode", "sync", "--replicas", "2"}));
     EXPECT_EQ(cluster.wait(), 0) << cluster->err;
     EXPECT_EQ(last_line(cluster->out).value("params_sha256", "other"), expected) << ps << " ps";
   }
@@ -208,18 +209,20 @@ std::string hash_of_one_asynchronous_worker(int ps, const Arguments& more = {}) 
 
 // It sees each of its own updates, though its pulls overtake them on their way.
 TEST(AsynchronousTraining, OfOneWorkerIsThePlainLoop) {
-  const std::string expected = params_sha256(testing::trained_by_hand(draw_digits({.train = 640, .test = 100}).train, {.slots = 1, .epochs = 2}));
+  const std::string expected = params_sha256(
+      testing::trained_by_hand(draw_digits({.train = 640, .test = 100}).train, {.slots = 1, .epochs = 2}));
   for (const int ps : {1, 2}) EXPECT_EQ(hash_of_one_asynchronous_worker(ps), expected) << ps << " ps";
   EXPECT_EQ(hash_of_one_asynchronous_worker(1, {"--staleness-aware"}), expected) << "nothing is stale";
 }
 
 // Two batches computed on the same parameters make an update: that is a step of two slots.
 TEST(AsynchronousTraining, MayMakeAnUpdateOfSeveralBatches) {
-  const std::string expected = params_sha256(testing::trained_by_hand(draw_digits({.train = 640, .test = 100}).train, {.slots = 2, .epochs = 2}));
+  const std::string expected = params_sha256(
+      testing::trained_by_hand(draw_digits({.train = 640, .test = 100}).train, {.slots = 2, .epochs = 2}));
   EXPECT_EQ(hash_of_one_asynchronous_worker(2, {"--aggregate", "2"}), expected);
 }
 
-// ---- Tasks that are lost, and the end --------------------------------------------------------------------
+// ---- Tasks that are lost, and the end ------------------------------------------------------------------------------
 
 // Longer than any test.
 const Arguments kForever = {"--mode", "sync", "--epochs", "100000", "--digits", "2000,100", "--on-loss", "fail"};
@@ -244,7 +247,8 @@ class AKilledTask : public ::testing::TestWithParam<const char*> {};
 TEST_P(AKilledTask, ComesAgainAndTheJobEndsWithTheSameBits) {
   const int epochs = 40;
   const DataSplits data = draw_digits({.train = 600, .test = 100});
-  Cluster cluster(2, 3, {"--mode", "sync", "--replicas", "2", "--epochs", std::to_string(epochs), "--digits", "600,100"}, 3);
+  Cluster cluster(2, 3,
+                  {"--mode", "sync", "--replicas", "2", "--epochs", std::to_string(epochs), "--digits", "600,100"}, 3);
   cluster->wait_for("\"event\":\"epoch\"");
   kill(cluster.pid(GetParam()), SIGKILL);
   EXPECT_EQ(cluster.wait(), 0) << cluster->err;
@@ -274,8 +278,8 @@ TEST_P(AKilledTask, ComesAgainAndGoesOnFromACheckpoint) {
   const DataSplits data = draw_digits({.train = 600, .test = 100});
   TemporaryDirectory directory;
   Cluster cluster(2, 3,
-                  {"--mode", "sync", "--replicas", "2", "--epochs", std::to_string(epochs), "--digits", "600,100", "--checkpoint", directory.path(),
-                   "--checkpoint-every", "20"},
+                  {"--mode", "sync", "--replicas", "2", "--epochs", std::to_string(epochs), "--digits", "600,100",
+                   "--checkpoint", directory.path(), "--checkpoint-every", "20"},
                   3);
   cluster->wait_for("saved step");
   kill(cluster.pid(GetParam()), SIGKILL);
@@ -285,25 +289,31 @@ TEST_P(AKilledTask, ComesAgainAndGoesOnFromACheckpoint) {
       << cluster->err;
 }
 
-INSTANTIATE_TEST_SUITE_P(, AKilledTask, ::testing::Values("worker/1", "worker/0", "ps/1", "ps/0"), [](const auto& info) {
-  std::string name = info.param;
-  name.erase(name.find('/'), 1);
-  return name;
-});
+INSTANTIATE_TEST_SUITE_P(, AKilledTask, ::testing::Values("worker/1", "worker/0", "ps/1", "ps/0"),
+                         [](const auto& info) {
+                           std::string name = info.param;
+                           name.erase(name.find('/'), 1);
+                           return name;
+                         });
 
 // Its part of a step is kept for it, for longer than it takes to come again.
 TEST(ClusterFailure, AKilledWorkerIsWaitedForUnderThePolicyWait) {
   const int epochs = 40;
-  Cluster cluster(2, 2, {"--mode", "sync", "--replicas", "4", "--epochs", std::to_string(epochs), "--digits", "600,100", "--on-loss", "wait", "--rejoin-timeout", "60"}, 3);
+  Cluster cluster(2, 2,
+                  {"--mode", "sync", "--replicas", "4", "--epochs", std::to_string(epochs), "--digits", "600,100",
+                   "--on-loss", "wait", "--rejoin-timeout", "60"},
+                  3);
   cluster->wait_for("\"event\":\"epoch\"");
   kill(cluster.pid("worker/1"), SIGKILL);
   EXPECT_EQ(cluster.wait(), 0) << cluster->err;
   EXPECT_EQ(last_line(cluster->out).value("params_sha256", "none"),
-            params_sha256(testing::trained_by_hand(draw_digits({.train = 600, .test = 100}).train, {.slots = 4, .epochs = epochs})));
+            params_sha256(testing::trained_by_hand(draw_digits({.train = 600, .test = 100}).train,
+                                                   {.slots = 4, .epochs = epochs})));
 }
 
 TEST(ClusterFailure, ATaskThatFailsTooOftenEndsTheCluster) {
-  Process process({TROUPE_LAUNCH_BINARY, "--ps", "1", "--workers", "1", "--restart", "2", "--", TROUPE_MNIST_BINARY, "--mode", "allreduce"});
+  Process process({TROUPE_LAUNCH_BINARY, "--ps", "1", "--workers", "1", "--restart", "2", "--", TROUPE_MNIST_BINARY,
+                   "--mode", "allreduce"});
   EXPECT_EQ(process.wait(), 1);
   EXPECT_THAT(process.err, HasSubstr("is started again as process"));
   EXPECT_THAT(process.err, HasSubstr("has failed too often: 3 times"));
@@ -347,7 +357,8 @@ TEST(ClusterFailure, AKilledWorkerOfAnAllReduceIsNamedByAllOthers) {
   EXPECT_NE(cluster.wait(), 0);
   EXPECT_LT(steady_clock::now() - begin, seconds(10));
   for (const char* task : {"0", "2"})
-    EXPECT_THAT(cluster->err, ContainsRegex(std::string("worker/") + task + "\\] troupe-mnist: .*/job:worker/task:1 was lost"));
+    EXPECT_THAT(cluster->err,
+                ContainsRegex(std::string("worker/") + task + "\\] troupe-mnist: .*/job:worker/task:1 was lost"));
   EXPECT_THAT(cluster->err, Not(HasSubstr("still running")));
   EXPECT_THAT(cluster->out, Not(HasSubstr("final")));
 }
@@ -371,7 +382,7 @@ TEST(ClusterEnd, ASignalToTheLauncherEndsAllTasksInOrder) {
   }
 }
 
-// ---- By hand ---------------------------------------------------------------------------------------------
+// ---- By hand -------------------------------------------------------------------------------------------------------
 
 // troupe-mnist as a task of a cluster file.
 Arguments task(const std::string& file, const char* job, const char* index, Arguments more = {}) {
@@ -407,23 +418,45 @@ TEST(ClusterByHand, TrainsLikeOneThatIsLaunched) {
 TEST(ClusterByHand, TrainingBeginsWithSomeOfTheWorkersAndTakesTheOthersWhenTheyCome) {
   TemporaryDirectory directory;
   const std::vector<int> ports = free_ports(5);
-  const std::string file = directory.write("c.json", fmt::format(R"({{"name":"c","token":"t","ps":["127.0.0.1:{}"],)"
-                                                                 R"("worker":["127.0.0.1:{}","127.0.0.1:{}","127.0.0.1:{}","127.0.0.1:{}"]}})",
-                                                                 ports[0], ports[1], ports[2], ports[3], ports[4]));
+  const std::string file = directory.write(
+      "c.json", fmt::format(R"({{"name":"c","token":"t","ps":["127.0.0.1:{}"],)"
+                            R"("worker":["127.0.0.1:{}","127.0.0.1:{}","127.0.0.1:{}","127.0.0.1:{}"]}})",
+                            ports[0], ports[1], ports[2], ports[3], ports[4]));
   const int epochs = 120;
   const auto start = [&](const char* job, const char* index) {
-    return std::make_unique<Process>(Arguments{TROUPE_MNIST_BINARY, "--mode", "sync", "--replicas", "2", "--epochs", std::to_string(epochs), "--digits",
-                                               "600,20", "--json", "--min-workers", "2", "--threads", "1", "--job", job, "--task", index, "--cluster", file});
+    return std::make_unique<Process>(Arguments{TROUPE_MNIST_BINARY,
+                                               "--mode",
+                                               "sync",
+                                               "--replicas",
+                                               "2",
+                                               "--epochs",
+                                               std::to_string(epochs),
+                                               "--digits",
+                                               "600,20",
+                                               "--json",
+                                               "--min-workers",
+                                               "2",
+                                               "--threads",
+                                               "1",
+                                               "--job",
+                                               job,
+                                               "--task",
+                                               index,
+                                               "--cluster",
+                                               file});
   };
   const auto shard = start("ps", "0"), third = start("worker", "2"), fourth = start("worker", "3");
   third->wait_for("\"event\":\"epoch\"");  // the lowest is the chief
   const auto first = start("worker", "0"), second = start("worker", "1");
   first->wait_for("\"event\":\"epoch\"");  // and is it no more
   EXPECT_EQ(first->wait(), 0) << first->err;
-  for (Process* process : {second.get(), third.get(), fourth.get(), shard.get()}) EXPECT_EQ(process->wait(), 0) << process->err;
-  for (const char* late : {"0", "1"}) EXPECT_THAT(shard->out, ContainsRegex(fmt::format("\"used\"[^\n]*/job:worker/task:{}\"", late)));
+  for (Process* process : {second.get(), third.get(), fourth.get(), shard.get()})
+    EXPECT_EQ(process->wait(), 0) << process->err;
+  for (const char* late : {"0", "1"})
+    EXPECT_THAT(shard->out, ContainsRegex(fmt::format("\"used\"[^\n]*/job:worker/task:{}\"", late)));
   EXPECT_EQ(last_line(first->out).value("params_sha256", "none"),
-            params_sha256(testing::trained_by_hand(draw_digits({.train = 600, .test = 20}).train, {.slots = 2, .epochs = epochs})));
+            params_sha256(testing::trained_by_hand(draw_digits({.train = 600, .test = 20}).train,
+                                                   {.slots = 2, .epochs = epochs})));
 }
 
 TEST(ClusterByHand, TasksWithOtherOptionsAreRefusedAndTheDifferenceIsNamed) {
@@ -443,10 +476,11 @@ TEST(ClusterByHand, RanksWithOtherOptionsAllSayInWhat) {
   TemporaryDirectory directory;
   const std::vector<int> ports = free_ports(2);
   const std::string file = directory.write(
-      "c.json", fmt::format(R"({{"name":"c","token":"t","worker":["127.0.0.1:{}","127.0.0.1:{}"]}})", ports[0], ports[1]));
+      "c.json",
+      fmt::format(R"({{"name":"c","token":"t","worker":["127.0.0.1:{}","127.0.0.1:{}"]}})", ports[0], ports[1]));
   const auto worker = [&](const char* index, const char* batch) -> Arguments {
-    return {TROUPE_MNIST_BINARY, "--mode", "allreduce", "--digits", "600,100", "--job",   "worker",
-            "--task",            index,    "--cluster", file,       "--batch", batch};
+    return {TROUPE_MNIST_BINARY, "--mode", "allreduce", "--digits", "600,100", "--job", "worker", "--task", index,
+            "--cluster",         file,     "--batch",   batch};
   };
   Process chief(worker("0", "32")), second(worker("1", "16"));
   for (Process* process : {&chief, &second}) {
@@ -460,8 +494,9 @@ TEST(ClusterByHand, TellsWhatWentIntoAVersion) {
   TemporaryDirectory directory;
   const std::string file = cluster_file(directory, free_ports(3));
   const auto start = [&](const char* job, const char* index) -> Arguments {
-    return {TROUPE_MNIST_BINARY, "--json", "--epochs", "100000", "--digits", "600,100", "--replicas", "4", "--on-loss", "wait", "--rejoin-timeout", "60",
-            "--job", job, "--task", index, "--cluster", file};
+    return {TROUPE_MNIST_BINARY, "--json", "--epochs",         "100000", "--digits", "600,100", "--replicas", "4",
+            "--on-loss",         "wait",   "--rejoin-timeout", "60",     "--job",    job,       "--task",     index,
+            "--cluster",         file};
   };
   Process shard(start("ps", "0")), chief(start("worker", "0"));
   {
@@ -476,16 +511,20 @@ TEST(ClusterByHand, TellsWhatWentIntoAVersion) {
   const std::string unknown = ask("1000000000");
   EXPECT_THAT(unknown, HasSubstr("/job:ps/task:0, job "));
   std::smatch found;
-  ASSERT_TRUE(std::regex_search(unknown, found, std::regex("version 1000000000 is not known: it has version (\\d+), and remembers the last 1024")));
+  ASSERT_TRUE(std::regex_search(
+      unknown, found,
+      std::regex("version 1000000000 is not known: it has version (\\d+), and remembers the last 1024")));
   const std::uint64_t version = std::stoull(found.str(1));
   const std::string known = ask(found.str(1));
   for (int slot = 0; slot < 4; ++slot)
-    EXPECT_THAT(known, ContainsRegex(fmt::format("version {}: .*applied step {} slot {} of worker [01] \\(4 gradients\\)", version, version - 1, slot)));
+    EXPECT_THAT(known,
+                ContainsRegex(fmt::format("version {}: .*applied step {} slot {} of worker [01] \\(4 gradients\\)",
+                                          version, version - 1, slot)));
   Process refused({TROUPE_TOP_BINARY, "--provenance", "1"});
   EXPECT_EQ(refused.wait(), 2);
 }
 
-// ---- Over TLS --------------------------------------------------------------------------------------------
+// ---- Over TLS ------------------------------------------------------------------------------------------------------
 
 Arguments tls_options(const TlsFiles& files) {
   return {"--tls-cert", files.certificate, "--tls-key", files.key, "--tls-ca", files.ca};
@@ -509,8 +548,9 @@ TEST(ClusterOverTls, TrainsBetweenTwoNetworksToTheSameParameters) {
   if (!networks.possible()) GTEST_SKIP() << "network namespaces cannot be made here: needs root and ip (iproute2)";
   TemporaryDirectory directory;
   testing::Authority ca(directory.path(), "ca");
-  const std::string file = directory.write("c.json", fmt::format(R"({{"name":"c","token":"t","ps":["{}:7701"],"worker":["{}:7711"]}})",
-                                                                 networks.address(0), networks.address(1)));
+  const std::string file =
+      directory.write("c.json", fmt::format(R"({{"name":"c","token":"t","ps":["{}:7701"],"worker":["{}:7711"]}})",
+                                            networks.address(0), networks.address(1)));
   Process shard(networks.in(0, task(file, "ps", "0", tls_options(ca.issue("ps0")))));
   Process worker(networks.in(1, task(file, "worker", "0", tls_options(ca.issue("worker0")))));
   EXPECT_EQ(worker.wait(), 0) << worker.err;

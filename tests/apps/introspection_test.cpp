@@ -1,8 +1,8 @@
 // Looking into clusters of real processes.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <arpa/inet.h>
 #include <fmt/core.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <signal.h>
 #include <sys/socket.h>
@@ -23,9 +23,9 @@ namespace troupe {
 namespace {
 
 using ::testing::AllOf;
-using ::testing::ContainsRegex;
 using testing::Arguments;
 using testing::Cluster;
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using testing::last_line;
 using testing::Process;
@@ -52,7 +52,8 @@ std::string only_file_in(const std::string& directory) {
 }
 
 TEST(LookingIntoAProcess, IsPossibleWithoutACluster) {
-  Process process({TROUPE_MNIST_BINARY, "--json", "--epochs", "100000", "--digits", "600,20", "--introspect-port", "0"});
+  Process process(
+      {TROUPE_MNIST_BINARY, "--json", "--epochs", "100000", "--digits", "600,20", "--introspect-port", "0"});
   const HttpTarget target = target_of(process);
   process.wait_for("\"event\":\"epoch\"");
   const TaskSnapshot task = parse_task_snapshot(http_get(target, "/task", kPatience));
@@ -63,39 +64,51 @@ TEST(LookingIntoAProcess, IsPossibleWithoutACluster) {
   EXPECT_FALSE(task.training->recent.empty());
   // What it does is told by the numbers of its steps, not by those of the session.
   std::string why;
-  for (const auto until = std::chrono::steady_clock::now() + kPatience; why.find(" of the training on ") == std::string::npos && std::chrono::steady_clock::now() < until;)
+  for (const auto until = std::chrono::steady_clock::now() + kPatience;
+       why.find(" of the training on ") == std::string::npos && std::chrono::steady_clock::now() < until;)
     why = http_get(target, "/why", kPatience);
-  EXPECT_THAT(why, ContainsRegex("WORKING /job:local/task:0/device:CPU:0 runs [^\n]* of step [0-9]+ of the training on /job:local/task:0"));
+  EXPECT_THAT(
+      why,
+      ContainsRegex(
+          "WORKING /job:local/task:0/device:CPU:0 runs [^\n]* of step [0-9]+ of the training on /job:local/task:0"));
   process.signal(SIGINT);
   EXPECT_EQ(process.wait(), 130);
 }
 
 TEST(LookingIntoAProcess, ItWritesItsFlightRecordOnASignal) {
   TemporaryDirectory directory;
-  Process process({TROUPE_MNIST_BINARY, "--json", "--epochs", "100000", "--digits", "600,20", "--flight-record", directory.path().string()});
+  Process process({TROUPE_MNIST_BINARY, "--json", "--epochs", "100000", "--digits", "600,20", "--flight-record",
+                   directory.path().string()});
   process.wait_for("\"event\":\"epoch\"");
   process.signal(SIGUSR1);
   process.wait_for("the last messages of all actors");
-  EXPECT_THAT(only_file_in(directory.path().string()), AllOf(HasSubstr("Flight record of /job:local/task:0"), HasSubstr("ExecuteSegment"), HasSubstr("What the cluster waits for:")));
+  EXPECT_THAT(only_file_in(directory.path().string()),
+              AllOf(HasSubstr("Flight record of /job:local/task:0"), HasSubstr("ExecuteSegment"),
+                    HasSubstr("What the cluster waits for:")));
   process.signal(SIGINT);
   EXPECT_EQ(process.wait(), 130);
 }
 
 TEST(LookingIntoAProcess, ItWritesItsFlightRecordWhenItsPeersFail) {
   TemporaryDirectory directory;
-  Cluster cluster(1, 1, {"--mode", "sync", "--epochs", "100000", "--digits", "600,20", "--on-loss", "fail", "--flight-record", directory.path().string()});
+  Cluster cluster(1, 1,
+                  {"--mode", "sync", "--epochs", "100000", "--digits", "600,20", "--on-loss", "fail", "--flight-record",
+                   directory.path().string()});
   cluster->wait_for("\"event\":\"epoch\"");
   kill(cluster.pid("ps/0"), SIGKILL);
   EXPECT_NE(cluster.wait(), 0);
-  EXPECT_THAT(only_file_in(directory.path().string()), AllOf(HasSubstr("Flight record of /job:worker/task:0"), HasSubstr("/job:ps/task:0"), HasSubstr("to wire: Push"), HasSubstr("Token")));
+  EXPECT_THAT(only_file_in(directory.path().string()),
+              AllOf(HasSubstr("Flight record of /job:worker/task:0"), HasSubstr("/job:ps/task:0"),
+                    HasSubstr("to wire: Push"), HasSubstr("Token")));
 }
 
-// ---- troupe-top --web -------------------------------------------------------------------------------------------------
+// ---- troupe-top --web ----------------------------------------------------------------------------------------------
 
 // The first line of the answer to a GET with this header Host.
 std::string status_for_host(const HostPort& address, const std::string& host) {
   const int fd = socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in to{.sin_family = AF_INET, .sin_port = htons(address.port), .sin_addr = {htonl(INADDR_LOOPBACK)}, .sin_zero = {}};
+  sockaddr_in to{
+      .sin_family = AF_INET, .sin_port = htons(address.port), .sin_addr = {htonl(INADDR_LOOPBACK)}, .sin_zero = {}};
   EXPECT_EQ(connect(fd, reinterpret_cast<const sockaddr*>(&to), sizeof to), 0);
   const std::string request = "GET /snapshot HTTP/1.1\r\nHost: " + host + "\r\nConnection: close\r\n\r\n";
   EXPECT_EQ(write(fd, request.data(), request.size()), static_cast<ssize_t>(request.size()));
@@ -120,20 +133,26 @@ TEST(WebPage, ShowsAClusterAndGoesOnWhenTheTaskThatItAskedIsStopped) {
   EXPECT_EQ(parse_cluster_snapshot(http_get(page, "/snapshot", kPatience)).asked, "/job:worker/task:0");
   const auto all_up = [&](int worker0) {
     std::string wanted = "troupe_up{task=\"/job:ps/task:0\"} 1\n";
-    for (const int i : {0, 1, 2}) wanted += fmt::format("troupe_up{{task=\"/job:worker/task:{}\"}} {}\n", i, i == 0 ? worker0 : 1);
+    for (const int i : {0, 1, 2})
+      wanted += fmt::format("troupe_up{{task=\"/job:worker/task:{}\"}} {}\n", i, i == 0 ? worker0 : 1);
     std::string metrics;
-    for (const auto until = std::chrono::steady_clock::now() + kPatience; metrics.find(wanted) == std::string::npos && std::chrono::steady_clock::now() < until;)
+    for (const auto until = std::chrono::steady_clock::now() + kPatience;
+         metrics.find(wanted) == std::string::npos && std::chrono::steady_clock::now() < until;)
       metrics = http_get(page, "/metrics", kPatience);  // a busy machine may make a task late
     EXPECT_THAT(metrics, HasSubstr(wanted));
   };
   all_up(1);
   std::string flight;
-  for (const auto until = std::chrono::steady_clock::now() + kPatience; flight.empty() && std::chrono::steady_clock::now() < until;) try {
+  for (const auto until = std::chrono::steady_clock::now() + kPatience;
+       flight.empty() && std::chrono::steady_clock::now() < until;)
+    try {
       flight = http_get(page, "/flight?task=/job:worker/task:2", kPatience);  // not the one that is asked
     } catch (const Error& error) {
       EXPECT_EQ(error.code(), Code::deadline_exceeded) << error.message();
     }
-  EXPECT_THAT(flight, AllOf(StartsWith("Flight record of /job:worker/task:2, process " + std::to_string(cluster.pid("worker/2"))), HasSubstr("ExecuteSegment")));
+  EXPECT_THAT(flight, AllOf(StartsWith("Flight record of /job:worker/task:2, process " +
+                                       std::to_string(cluster.pid("worker/2"))),
+                            HasSubstr("ExecuteSegment")));
   kill(chief, SIGSTOP);
   EXPECT_NE(parse_cluster_snapshot(http_get(page, "/snapshot", kPatience)).asked, "/job:worker/task:0");
   all_up(0);
@@ -145,8 +164,10 @@ TEST(WebPage, ShowsAClusterAndGoesOnWhenTheTaskThatItAskedIsStopped) {
     EXPECT_THAT(error.message(), StartsWith("/job:worker/task:0: no answer within"));
   }
   // Only this machine may ask, and by a name of its own: no page from elsewhere whose name leads here.
-  for (const char* own : {"localhost", "127.0.0.1"}) EXPECT_THAT(status_for_host(page.address, fmt::format("{}:{}", own, page.address.port)), HasSubstr(" 200 "));
-  for (const char* other : {"evil.example", "localhost.evil.example", ""}) EXPECT_THAT(status_for_host(page.address, other), HasSubstr(" 401 "));
+  for (const char* own : {"localhost", "127.0.0.1"})
+    EXPECT_THAT(status_for_host(page.address, fmt::format("{}:{}", own, page.address.port)), HasSubstr(" 200 "));
+  for (const char* other : {"evil.example", "localhost.evil.example", ""})
+    EXPECT_THAT(status_for_host(page.address, other), HasSubstr(" 401 "));
   top.signal(SIGINT);
   EXPECT_EQ(top.wait(), 130);
   kill(chief, SIGCONT);

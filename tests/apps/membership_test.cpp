@@ -34,9 +34,8 @@ TEST(Membership, TheTaskListensAtItsAddress) {
   testing::TemporaryDirectory directory;
   const std::vector<int> ports = testing::free_ports(2);
   const std::string file = directory.write(
-      "c.json",
-      fmt::format(R"({{"name":"demo","token":"t","ps":["127.0.0.1:{}"],"worker":["127.0.0.1:{}"]}})",
-                  ports[0], ports[1]));
+      "c.json", fmt::format(R"({{"name":"demo","token":"t","ps":["127.0.0.1:{}"],"worker":["127.0.0.1:{}"]}})",
+                            ports[0], ports[1]));
   Member member = start(file, "worker", 0);
   EXPECT_EQ(member.task->name(), (TaskName{"worker", 0}));
   EXPECT_EQ(member.task->port(), ports[1]);
@@ -46,8 +45,8 @@ TEST(Membership, TheTaskListensAtItsAddress) {
 
 TEST(Membership, APlaceThatIsNotInTheFileIsRefused) {
   testing::TemporaryDirectory directory;
-  const std::string file = directory.write(
-      "c.json", R"({"name":"demo","token":"t","ps":["127.0.0.1:7701"],"worker":["127.0.0.1:7711"]})");
+  const std::string file =
+      directory.write("c.json", R"({"name":"demo","token":"t","ps":["127.0.0.1:7701"],"worker":["127.0.0.1:7711"]})");
   const Error absent = error_of([&] { start(file, "worker", 1); });
   EXPECT_EQ(absent.code(), Code::not_found);
   EXPECT_THAT(absent.message(), AllOf(HasSubstr("/job:worker/task:1"), HasSubstr("/job:ps/task:0")));
@@ -57,8 +56,7 @@ TEST(Membership, APlaceThatIsNotInTheFileIsRefused) {
 TEST(Membership, AddressesThatOtherMachinesReachNeedConsent) {
   testing::TemporaryDirectory directory;
   // Of no machine (RFC 5737): listening there fails, but not for want of consent.
-  const std::string file =
-      directory.write("c.json", R"({"name":"demo","token":"t","worker":["192.0.2.1:7711"]})");
+  const std::string file = directory.write("c.json", R"({"name":"demo","token":"t","worker":["192.0.2.1:7711"]})");
   const Error refused = error_of([&] { start(file, "worker", 0); });
   EXPECT_EQ(refused.code(), Code::failed_precondition);
   EXPECT_THAT(refused.message(), AllOf(HasSubstr("192.0.2.1:7711"), HasSubstr("--tls-cert"), HasSubstr("--insecure")));
@@ -66,8 +64,7 @@ TEST(Membership, AddressesThatOtherMachinesReachNeedConsent) {
 }
 
 TEST(Membership, LoopbackIsRecognised) {
-  for (const char* host : {"127.0.0.1", "127.1.2.3", "::1", "localhost"})
-    EXPECT_TRUE(is_loopback(host)) << host;
+  for (const char* host : {"127.0.0.1", "127.1.2.3", "::1", "localhost"}) EXPECT_TRUE(is_loopback(host)) << host;
   for (const char* host : {"0.0.0.0", "::", "10.0.0.1", "127.example.com", "localhost.example.com", ""})
     EXPECT_FALSE(is_loopback(host)) << host;
 }
@@ -87,12 +84,32 @@ EarlyExit node_exit(const std::vector<std::string>& arguments, bool launched = f
 }
 
 TEST(NodeOptions, TakesWhatIsGiven) {
-  const auto parsed =
-      parse_node_options({"--job", "worker", "--task", "3", "--cluster", "c.json", "--devices", "2",
-                          "--threads", "4", "--join-timeout", "5", "--insecure", "--max-tensor", "3GiB",
-                          "--in-flight", "1MiB", "--max-strangers", "7", "--peer-timeout", "9",
-                          "--max-connections", "11", "--hello-timeout", "3"},
-                         false);
+  const auto parsed = parse_node_options({"--job",
+                                          "worker",
+                                          "--task",
+                                          "3",
+                                          "--cluster",
+                                          "c.json",
+                                          "--devices",
+                                          "2",
+                                          "--threads",
+                                          "4",
+                                          "--join-timeout",
+                                          "5",
+                                          "--insecure",
+                                          "--max-tensor",
+                                          "3GiB",
+                                          "--in-flight",
+                                          "1MiB",
+                                          "--max-strangers",
+                                          "7",
+                                          "--peer-timeout",
+                                          "9",
+                                          "--max-connections",
+                                          "11",
+                                          "--hello-timeout",
+                                          "3"},
+                                         false);
   const auto& options = std::get<NodeOptions>(parsed);
   EXPECT_EQ(options.membership.name(), (TaskName{"worker", 3}));
   EXPECT_EQ(options.membership.file, "c.json");

@@ -87,24 +87,28 @@ TEST(MnistOptions, NumbersAreWholeDecimalAndInRange) {
   EXPECT_THAT(wrong({"--step-timeout", "-1"}), HasSubstr("from 0 to 86400"));
   EXPECT_EQ(good({"--step-timeout", "0"}).step_timeout.count(), 0);
   for (const char* text : {"-1", "18446744073709551616", "1.0", ""})
-    EXPECT_THAT(wrong({"--seed", text}),
-                HasSubstr("--seed: expected a whole number from 0 to 18446744073709551615"));
+    EXPECT_THAT(wrong({"--seed", text}), HasSubstr("--seed: expected a whole number from 0 to 18446744073709551615"));
   for (const char* text : {"0", "-0.1", "nan", "inf", "fast", "1e-3x", ""})
     EXPECT_THAT(wrong({"--lr", text}), HasSubstr("--lr: expected a number above 0"));
 }
 
 TEST(MnistOptions, TheLearningRateMayChange) {
-  const auto rate = [](const char* text) { return good({"--lr", "0.5", "--schedule", text}).learning_rate.to_string(); };
+  const auto rate = [](const char* text) {
+    return good({"--lr", "0.5", "--schedule", text}).learning_rate.to_string();
+  };
   EXPECT_EQ(rate("constant"), "0.5");
   EXPECT_EQ(rate("constant,warmup=3"), "constant rate 0.5, after 3 updates of warm-up");
   EXPECT_EQ(rate("step,every=10"), "step rate 0.5 factor 0.1 every 10");
   EXPECT_EQ(rate("piecewise,1000=2e-3,200=0.1"), "piecewise rates [0.5, 0.1, 0.002] from [200, 1000]");
   EXPECT_EQ(rate("exponential,factor=0.9,every=5"), "exponential rate 0.5 factor 0.9 every 5");
-  EXPECT_EQ(rate("cosine,steps=100,end=1e-3,warmup=7"), "cosine rate 0.5 end 0.001 steps 100, after 7 updates of warm-up");
+  EXPECT_EQ(rate("cosine,steps=100,end=1e-3,warmup=7"),
+            "cosine rate 0.5 end 0.001 steps 100, after 7 updates of warm-up");
   EXPECT_EQ(rate("polynomial,steps=100,power=2"), "polynomial rate 0.5 end 0 power 2 steps 100");
   EXPECT_EQ(good({"--schedule", "step,every=10", "--lr", "0.5"}).learning_rate.to_string(), rate("step,every=10"));
   const auto error = [](const char* text) { return wrong({"--schedule", text}); };
-  EXPECT_THAT(error("sine"), HasSubstr("--schedule: expected constant, step, piecewise, exponential, cosine or polynomial, not 'sine'"));
+  EXPECT_THAT(
+      error("sine"),
+      HasSubstr("--schedule: expected constant, step, piecewise, exponential, cosine or polynomial, not 'sine'"));
   EXPECT_THAT(error("cosine"), HasSubstr("--schedule: cosine needs steps, as in 'cosine,steps=100'"));
   EXPECT_THAT(error("cosine,steps=0"), HasSubstr("--schedule: cosine: steps must be 1 or more, it is 0"));
   EXPECT_THAT(error("cosine,steps=1.5"), HasSubstr("--schedule: expected a whole number, not '1.5'"));
@@ -114,7 +118,8 @@ TEST(MnistOptions, TheLearningRateMayChange) {
   EXPECT_THAT(error("cosine,steps=10,end=x"), HasSubstr("--schedule: expected a number, not 'x'"));
   EXPECT_THAT(error("piecewise,x=1"), HasSubstr("--schedule: expected the number of an update, not 'x'"));
   EXPECT_THAT(error("piecewise,0=1"), HasSubstr("--schedule: piecewise: from must be 1 or more, it is 0"));
-  EXPECT_THAT(error("constant,warmup=-1"), HasSubstr("--schedule: constant: the warm-up must be 0 updates or more, it is -1"));
+  EXPECT_THAT(error("constant,warmup=-1"),
+              HasSubstr("--schedule: constant: the warm-up must be 0 updates or more, it is -1"));
 }
 
 TEST(MnistOptions, ABatchMayBeComputedInEqualParts) {
@@ -126,7 +131,8 @@ TEST(MnistOptions, ABatchMayBeComputedInEqualParts) {
 
 TEST(MnistOptions, GradientsAreClippedToAPositiveNorm) {
   EXPECT_EQ(good({"--clip-norm", "0.5"}).clip_norm, 0.5);
-  for (const char* text : {"0", "-1", "nan", "inf", "much"}) EXPECT_THAT(wrong({"--clip-norm", text}), HasSubstr("--clip-norm: expected a number above 0"));
+  for (const char* text : {"0", "-1", "nan", "inf", "much"})
+    EXPECT_THAT(wrong({"--clip-norm", text}), HasSubstr("--clip-norm: expected a number above 0"));
 }
 
 TEST(MnistOptions, DigitsArePairsOfSizes) {
@@ -141,7 +147,8 @@ TEST(MnistOptions, UnknownAndIncompleteOptionsAreRefused) {
   EXPECT_THAT(wrong({"mnist"}), HasSubstr("mnist"));
   EXPECT_THAT(wrong({"--data"}), HasSubstr("--data"));
   EXPECT_THAT(wrong({"--model", "rnn"}), HasSubstr("--model: expected mlp or cnn, not 'rnn'"));
-  EXPECT_THAT(wrong({"--mode", "fast"}), HasSubstr("--mode: expected local, sync, ssp, async or allreduce, not 'fast'"));
+  EXPECT_THAT(wrong({"--mode", "fast"}),
+              HasSubstr("--mode: expected local, sync, ssp, async or allreduce, not 'fast'"));
 }
 
 TEST(MnistOptions, WhatIsNotBuiltNamesWhatIs) {
@@ -152,7 +159,8 @@ TEST(MnistOptions, WhatIsNotBuiltNamesWhatIs) {
 TEST(MnistOptions, WhatALossDoesIsAPolicy) {
   using OnLoss = TrainingOptions::OnLoss;
   EXPECT_EQ(good({}).on_loss, OnLoss::shrink);
-  for (const auto& [text, policy] : {std::pair{"fail", OnLoss::fail}, std::pair{"shrink", OnLoss::shrink}, std::pair{"wait", OnLoss::wait}})
+  for (const auto& [text, policy] :
+       {std::pair{"fail", OnLoss::fail}, std::pair{"shrink", OnLoss::shrink}, std::pair{"wait", OnLoss::wait}})
     EXPECT_EQ(good({"--on-loss", text}).on_loss, policy);
   EXPECT_THAT(wrong({"--on-loss", "panic"}), HasSubstr("--on-loss: expected fail, shrink or wait, not 'panic'"));
 }
@@ -168,7 +176,9 @@ TEST(MnistOptions, UpdatesOfAsynchronousTrainingHavePolicies) {
   EXPECT_TRUE(async({"--staleness-aware"}).staleness_aware);
   EXPECT_THAT(wrong({"--aggregate", "0"}), HasSubstr("--aggregate: expected a whole number from 1 to 1024"));
   EXPECT_THAT(wrong({"--aggregate", "2"}), HasSubstr("are about the updates of --mode async"));
-  EXPECT_THAT(wrong({"--aggregate", "2", "--checkpoint", "dir", "--mode", "async", "--job", "worker", "--task", "0"}, true), HasSubstr("--checkpoint does not go with --aggregate"));
+  EXPECT_THAT(
+      wrong({"--aggregate", "2", "--checkpoint", "dir", "--mode", "async", "--job", "worker", "--task", "0"}, true),
+      HasSubstr("--checkpoint does not go with --aggregate"));
   EXPECT_THAT(wrong({"--staleness-aware"}), HasSubstr("are about the updates of --mode async"));
 }
 
@@ -179,15 +189,18 @@ TEST(MnistOptions, TheHistoryOfParametersIsAboutServers) {
   };
   EXPECT_EQ(launched({"--provenance", "dir"}).provenance, "dir");
   EXPECT_EQ(launched({"--backups", "1", "--replay", "dir/commits"}).replay, "dir/commits");
-  EXPECT_THAT(wrong({"--provenance", "dir"}), HasSubstr("--provenance is about parameter servers, and mode local has none"));
-  EXPECT_THAT(wrong({"--replay", "dir/commits"}), HasSubstr("--replay is about the slots that steps with --backups use"));
+  EXPECT_THAT(wrong({"--provenance", "dir"}),
+              HasSubstr("--provenance is about parameter servers, and mode local has none"));
+  EXPECT_THAT(wrong({"--replay", "dir/commits"}),
+              HasSubstr("--replay is about the slots that steps with --backups use"));
 }
 
 TEST(MnistOptions, TrainingMayBeginWithSomeOfTheWorkers) {
   EXPECT_EQ(good({}).min_workers, 0);
   EXPECT_EQ(good({"--min-workers", "2", "--job", "worker", "--task", "0"}, true).min_workers, 2);
   EXPECT_THAT(wrong({"--min-workers", "0"}), HasSubstr("--min-workers: expected a whole number from 1"));
-  EXPECT_THAT(wrong({"--min-workers", "1"}), HasSubstr("--min-workers is for the modes with parameter servers, and local is none of them"));
+  EXPECT_THAT(wrong({"--min-workers", "1"}),
+              HasSubstr("--min-workers is for the modes with parameter servers, and local is none of them"));
 }
 
 TEST(MnistOptions, MemoryIsABigNumberWithAUnit) {
@@ -197,8 +210,7 @@ TEST(MnistOptions, MemoryIsABigNumberWithAUnit) {
   EXPECT_EQ(good({"--memory-limit", "4096"}).memory_limit, 4096u);
   EXPECT_EQ(good({"--memory-limit", "4096B"}).memory_limit, 4096u);
   for (const char* text : {"", "0", "GiB", "2 GiB", "-1MB", "1.5GiB", "2gib", "2Gi", "99999999TiB"})
-    EXPECT_THAT(wrong({"--memory-limit", text}),
-                HasSubstr("expected a number of bytes such as 1000000, 500MB or 2GiB"))
+    EXPECT_THAT(wrong({"--memory-limit", text}), HasSubstr("expected a number of bytes such as 1000000, 500MB or 2GiB"))
         << text;
 }
 
@@ -223,24 +235,20 @@ TEST(MnistOptions, APlaceInAClusterIsWholeOrAbsent) {
   EXPECT_THAT(wrong({"--task", "0", "--cluster", "c.json"}), HasSubstr("missing: --job"));
   EXPECT_THAT(wrong({}, true), HasSubstr("missing: --job, --task"));
   EXPECT_THAT(wrong({"--job", "ps", "--task", "-1"}, true), HasSubstr("--task: expected"));
-  EXPECT_THAT(wrong({"--job", "ps", "--task", "0", "--cluster", "c.json"}, true),
-              HasSubstr("--cluster is not for"));
-  EXPECT_THAT(wrong({"--job", "chief", "--task", "0"}, true),
-              HasSubstr("has the jobs ps and worker, not 'chief'"));
+  EXPECT_THAT(wrong({"--job", "ps", "--task", "0", "--cluster", "c.json"}, true), HasSubstr("--cluster is not for"));
+  EXPECT_THAT(wrong({"--job", "chief", "--task", "0"}, true), HasSubstr("has the jobs ps and worker, not 'chief'"));
 }
 
 TEST(MnistOptions, ModesFitTheirSurroundings) {
-  EXPECT_THAT(wrong({"--mode", "local", "--job", "ps", "--task", "0"}, true), HasSubstr("use sync, ssp, async or allreduce"));
-  EXPECT_THAT(wrong({"--mode", "sync"}),
-              HasSubstr("troupe-launch --ps 1 --workers 2 -- troupe-mnist --mode sync"));
+  EXPECT_THAT(wrong({"--mode", "local", "--job", "ps", "--task", "0"}, true),
+              HasSubstr("use sync, ssp, async or allreduce"));
+  EXPECT_THAT(wrong({"--mode", "sync"}), HasSubstr("troupe-launch --ps 1 --workers 2 -- troupe-mnist --mode sync"));
   EXPECT_THAT(wrong({"--mode", "async"}), HasSubstr("--mode async needs a cluster"));
   EXPECT_THAT(wrong({"--mode", "async", "--replicas", "2", "--job", "ps", "--task", "0"}, true),
               HasSubstr("a step of --mode async has none"));
-  EXPECT_THAT(wrong({"--devices", "2", "--job", "ps", "--task", "0"}, true),
-              HasSubstr("--devices is for mode local"));
+  EXPECT_THAT(wrong({"--devices", "2", "--job", "ps", "--task", "0"}, true), HasSubstr("--devices is for mode local"));
   EXPECT_THAT(wrong({"--devices", "2"}), HasSubstr("of which there is 1: use --replicas 2 or more"));
-  EXPECT_THAT(wrong({"--devices", "4", "--replicas", "3"}),
-              HasSubstr("of which there are 3: use --replicas 4"));
+  EXPECT_THAT(wrong({"--devices", "4", "--replicas", "3"}), HasSubstr("of which there are 3: use --replicas 4"));
 }
 
 TEST(MnistOptions, HelpTeachesAndVersionIsPlain) {
@@ -262,7 +270,8 @@ TEST(MnistOptions, AClusterThatTrainsHasBothJobs) {
   EXPECT_EQ(cluster_problem(cluster(R"("ps":["127.0.0.1:1"],"worker":["127.0.0.1:2"])"), JobMode::sync), std::nullopt);
   EXPECT_THAT(cluster_problem(cluster(R"("worker":["127.0.0.1:2"])"), JobMode::sync).value(),
               AllOf(HasSubstr("'demo' has none of job ps"), HasSubstr("troupe-launch --ps 1")));
-  EXPECT_THAT(cluster_problem(cluster(R"("ps":["127.0.0.1:1"])"), JobMode::sync).value(), HasSubstr("none of job worker"));
+  EXPECT_THAT(cluster_problem(cluster(R"("ps":["127.0.0.1:1"])"), JobMode::sync).value(),
+              HasSubstr("none of job worker"));
 }
 
 TEST(MnistOptions, AnAllReduceIsAmongWorkersAlone) {
@@ -272,10 +281,12 @@ TEST(MnistOptions, AnAllReduceIsAmongWorkersAlone) {
   EXPECT_THAT(wrong({"--mode", "allreduce", "--job", "worker", "--task", "0", "--replicas", "2"}, true),
               HasSubstr("--replicas is the number of slots"));
   const auto problem = [](const char* jobs) {
-    return cluster_problem(ClusterSpec::parse(std::string(R"({"name":"demo","token":"t",)") + jobs + "}", "test"), JobMode::allreduce);
+    return cluster_problem(ClusterSpec::parse(std::string(R"({"name":"demo","token":"t",)") + jobs + "}", "test"),
+                           JobMode::allreduce);
   };
   EXPECT_EQ(problem(R"("worker":["127.0.0.1:2"])"), std::nullopt);
-  EXPECT_THAT(problem(R"("ps":["127.0.0.1:1"],"worker":["127.0.0.1:2"])").value(), HasSubstr("'demo' has tasks of job ps"));
+  EXPECT_THAT(problem(R"("ps":["127.0.0.1:1"],"worker":["127.0.0.1:2"])").value(),
+              HasSubstr("'demo' has tasks of job ps"));
 }
 
 TEST(MnistOptions, ProductsAreInF32Bf16OrF16) {
@@ -292,7 +303,8 @@ TEST(MnistOptions, CurvesAreDrawnOfEveryHundredthStepUnlessTold) {
   EXPECT_EQ(good({"--tensorboard", "dir"}).tensorboard, "dir");
   EXPECT_EQ(good({"--tensorboard", "dir"}).tensorboard_every, 100u);
   EXPECT_EQ(good({"--tensorboard", "dir", "--tensorboard-every", "7"}).tensorboard_every, 7u);
-  EXPECT_THAT(wrong({"--tensorboard-every", "7"}), HasSubstr("--tensorboard-every is about the curves of --tensorboard DIR"));
+  EXPECT_THAT(wrong({"--tensorboard-every", "7"}),
+              HasSubstr("--tensorboard-every is about the curves of --tensorboard DIR"));
   EXPECT_THAT(wrong({"--tensorboard", "dir", "--tensorboard-every", "0"}), HasSubstr("--tensorboard-every"));
 }
 

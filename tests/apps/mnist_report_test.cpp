@@ -24,10 +24,9 @@ TEST(MnistReport, JsonLinesHaveTheDocumentedKeysInOrder) {
   EXPECT_EQ(epoch_json(kEpoch),
             R"({"event":"epoch","epoch":2,"loss":0.5,"train_accuracy":0.875,"test_accuracy":0.9375,)"
             R"("images_per_second":5210.4})");
-  EXPECT_EQ(
-      final_json(kResult),
-      R"({"event":"final","test_accuracy":0.978,"steps":1875,"seconds":11.5,"images_per_second":5217.5,)"
-      R"("params_sha256":"ab12"})");
+  EXPECT_EQ(final_json(kResult),
+            R"({"event":"final","test_accuracy":0.978,"steps":1875,"seconds":11.5,"images_per_second":5217.5,)"
+            R"("params_sha256":"ab12"})");
 }
 
 TEST(MnistReport, ALossThatIsNoNumberIsStillJson) {
@@ -39,8 +38,7 @@ TEST(MnistReport, ALossThatIsNoNumberIsStillJson) {
 TEST(MnistReport, TextIsForPeople) {
   EXPECT_EQ(epoch_text(kEpoch, 5),
             "Epoch 2/5: loss 0.5000, train accuracy 0.8750, test accuracy 0.9375, 5210 images/s");
-  EXPECT_EQ(final_text(kResult),
-            "1875 steps in 11.50 s, 5218 images/s, parameters ab12\nTest accuracy: 0.9780");
+  EXPECT_EQ(final_text(kResult), "1875 steps in 11.50 s, 5218 images/s, parameters ab12\nTest accuracy: 0.9780");
 }
 
 // What a Console prints, in memory.

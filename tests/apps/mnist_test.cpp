@@ -32,8 +32,7 @@ Outcome mnist(std::vector<std::string> arguments) {
 
 // A small run: 20 steps, one thread, for equal bits everywhere.
 std::vector<std::string> small(std::initializer_list<std::string> more = {}) {
-  std::vector<std::string> arguments = {"--digits", "100,50", "--epochs",  "2",
-                                        "--batch",  "10",     "--threads", "1"};
+  std::vector<std::string> arguments = {"--digits", "100,50", "--epochs", "2", "--batch", "10", "--threads", "1"};
   arguments.insert(arguments.end(), more);
   return arguments;
 }
@@ -74,12 +73,15 @@ TEST(Mnist, WrongUsageExitsWithTwo) {
 TEST(Mnist, SaysWhereEachNodeRunsAndWhatBecameOfTheSearchForGpus) {
   const Outcome told = mnist(small({"--gpus", "0", "--log-placement"}));
   EXPECT_EQ(told.code, 0) << told.err;
-  EXPECT_THAT(told.err, AllOf(HasSubstr("troupe-mnist: GPUs: no GPU is used\n"), ::testing::ContainsRegex("/device:CPU:0: [0-9]+ nodes\n"), HasSubstr("\n  ReadVariable 'dense/kernel/read'\n"),
+  EXPECT_THAT(told.err, AllOf(HasSubstr("troupe-mnist: GPUs: no GPU is used\n"),
+                              ::testing::ContainsRegex("/device:CPU:0: [0-9]+ nodes\n"),
+                              HasSubstr("\n  ReadVariable 'dense/kernel/read'\n"),
                               HasSubstr("\n  Feed 'evaluation/images/feed'\n")));
   EXPECT_THAT(told.out, HasSubstr("accuracy"));
   const Outcome silent = mnist(small());
   EXPECT_THAT(silent.err, AllOf(Not(HasSubstr("GPU")), Not(HasSubstr("nodes"))));
-  EXPECT_THAT(mnist(small({"--log-placement"})).err, HasSubstr("troupe-mnist: GPUs: "));  // none found, or those there are
+  EXPECT_THAT(mnist(small({"--log-placement"})).err,
+              HasSubstr("troupe-mnist: GPUs: "));  // none found, or those there are
 }
 
 TEST(Mnist, AMissingDirectoryIsNamed) {
@@ -112,9 +114,9 @@ TEST(Mnist, APlaceForTheModelThatCannotBeIsRefusedBeforeTraining) {
 TEST(Mnist, TrainsAndSaysHowGoodItIs) {
   const Outcome outcome = mnist(small());
   EXPECT_EQ(outcome.code, 0) << outcome.err;
-  EXPECT_THAT(outcome.out, AllOf(StartsWith("Training mlp on 100 built-in digits, testing on 50"),
-                                 HasSubstr("\nEpoch 1/2: loss "), HasSubstr("\nEpoch 2/2: loss "),
-                                 HasSubstr("\n20 steps in ")));
+  EXPECT_THAT(outcome.out,
+              AllOf(StartsWith("Training mlp on 100 built-in digits, testing on 50"), HasSubstr("\nEpoch 1/2: loss "),
+                    HasSubstr("\nEpoch 2/2: loss "), HasSubstr("\n20 steps in ")));
   const std::string last = outcome.out.substr(outcome.out.rfind('\n', outcome.out.size() - 2) + 1);
   EXPECT_THAT(last, MatchesRegex("Test accuracy: [01][.][0-9]{4}\n"));
 }

@@ -24,8 +24,7 @@ using testing::TemporaryDirectory;
 std::string json_of(const std::vector<int>& ports, const std::string& name = "demo",
                     const std::string& token = "secret") {
   std::string addresses;
-  for (const int port : ports)
-    addresses += fmt::format("{}\"127.0.0.1:{}\"", addresses.empty() ? "" : ",", port);
+  for (const int port : ports) addresses += fmt::format("{}\"127.0.0.1:{}\"", addresses.empty() ? "" : ",", port);
   return fmt::format(R"({{"name":"{}","token":"{}","worker":[{}]}})", name, token, addresses);
 }
 
@@ -65,8 +64,7 @@ struct Pipeline {
     x = placeholder(graph, DType::f32, {kUnknown, 4}, "x");
     {
       const auto device = graph.on_device(devices[0]);
-      w = variable(graph,
-                   {.name = "w", .initial_value = random_uniform(graph, {4, 3}, -1, 1, {.name = "w0"})});
+      w = variable(graph, {.name = "w", .initial_value = random_uniform(graph, {4, 3}, -1, 1, {.name = "w0"})});
       a = matmul(x, w.read(), {.name = "a"});
     }
     {
@@ -90,8 +88,7 @@ const Tensor kX = Tensor::of<float>({2, 4}, {0.5f, -1, 2, 0.25f, 3, -0.125f, 1, 
 void expect_equal(const std::vector<Tensor>& got, const std::vector<Tensor>& expected) {
   ASSERT_EQ(got.size(), expected.size());
   for (std::size_t i = 0; i < got.size(); ++i)
-    EXPECT_TRUE(bitwise_equal(got[i], expected[i]))
-        << got[i].to_string() << " is not " << expected[i].to_string();
+    EXPECT_TRUE(bitwise_equal(got[i], expected[i])) << got[i].to_string() << " is not " << expected[i].to_string();
 }
 
 TEST_F(ThreeNodes, AGraphPlacedByHandHasTheValuesOfOneTask) {
@@ -162,7 +159,7 @@ TEST_F(ThreeNodes, TwoClientsDoNotShareVariables) {
   EXPECT_TRUE(bitwise_equal(second.run({{q.b, b}}, q.c), Tensor::vector<float>({2, 2, 2})));
 }
 
-// ---- Clusters that cannot be -----------------------------------------------------------------------------
+// ---- Clusters that cannot be ---------------------------------------------------------------------------------------
 
 TEST(WrongCluster, ATaskThatIsNotInTheFileIsToldWhichAre) {
   TemporaryDirectory directory;
@@ -197,8 +194,7 @@ void expect_refused(const std::string& name, const std::string& token, const std
   first.wait_for("waits for");
   Process second(node(1, directory.write("b.json", json_of(ports, name, token))));
   EXPECT_EQ(second.wait(), 1);
-  EXPECT_THAT(second.err,
-              HasSubstr("/job:worker/task:0 at 127.0.0.1:" + std::to_string(ports[0]) + ": " + message));
+  EXPECT_THAT(second.err, HasSubstr("/job:worker/task:0 at 127.0.0.1:" + std::to_string(ports[0]) + ": " + message));
   EXPECT_EQ(first.wait(), 1);
   EXPECT_THAT(first.err, HasSubstr("no link came up to /job:worker/task:1"));
   EXPECT_THAT(first.err, HasSubstr("turned away: " + message));

@@ -16,8 +16,7 @@ using testing::TemporaryDirectory;
 
 std::string cluster_of(const std::vector<int>& ports) {
   std::string addresses;
-  for (const int port : ports)
-    addresses += fmt::format("{}\"127.0.0.1:{}\"", addresses.empty() ? "" : ",", port);
+  for (const int port : ports) addresses += fmt::format("{}\"127.0.0.1:{}\"", addresses.empty() ? "" : ",", port);
   return fmt::format(R"({{"name":"demo","token":"t","worker":[{}]}})", addresses);
 }
 
@@ -50,8 +49,7 @@ TEST(Node, EndsAtOnceWhileItWaitsForOthers) {
 TEST(Node, NamesWhoDidNotCome) {
   TemporaryDirectory directory;
   const std::string file = directory.write("c.json", cluster_of(free_ports(2)));
-  Process node(
-      {TROUPE_NODE_BINARY, "--job", "worker", "--task", "0", "--cluster", file, "--join-timeout", "1"});
+  Process node({TROUPE_NODE_BINARY, "--job", "worker", "--task", "0", "--cluster", file, "--join-timeout", "1"});
   EXPECT_EQ(node.wait(), 1);
   EXPECT_THAT(node.err, HasSubstr("/job:worker/task:1"));
 }

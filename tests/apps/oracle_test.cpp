@@ -11,22 +11,20 @@ namespace {
 using testing::OracleOptions;
 using testing::trained_by_hand;
 
-Sequential mlp() {
-  return Sequential({layers::flatten(), layers::dense(128, Activation::relu), layers::dense(10)});
-}
+Sequential mlp() { return Sequential({layers::flatten(), layers::dense(128, Activation::relu), layers::dense(10)}); }
 
-std::string trained_by_model(const DataSplits& data, const OracleOptions& options, int devices = 1,
-                             int threads = 1, const Schedule& rate = 1e-3) {
+std::string trained_by_model(const DataSplits& data, const OracleOptions& options, int devices = 1, int threads = 1,
+                             const Schedule& rate = 1e-3) {
   Task task({.cpu_devices = devices, .threads = threads});
   Model model(mlp(), Shape{28, 28, 1});
-  model.compile(optimizers::Adam{.learning_rate = rate}, task, {.precision = options.precision, .clip_norm = options.clip_norm});
+  model.compile(optimizers::Adam{.learning_rate = rate}, task,
+                {.precision = options.precision, .clip_norm = options.clip_norm});
   return model
-      .fit(data,
-           {.epochs = options.epochs,
-            .batch = options.batch,
-            .slots = options.slots,
-            .micro_batches = options.micro_batches,
-            .seed = options.seed})
+      .fit(data, {.epochs = options.epochs,
+                  .batch = options.batch,
+                  .slots = options.slots,
+                  .micro_batches = options.micro_batches,
+                  .seed = options.seed})
       .params_sha256;
 }
 
@@ -62,7 +60,9 @@ TEST(OracleOfMixedPrecision, ProductsInSixteenBitsAndTheRestInF32) {
 TEST(OracleOfSchedules, TheRateFollowsTheNumberOfTheUpdate) {
   const DataSplits data = draw_digits({.train = 600, .test = 20});
   const auto falls_after_warm_up = [](std::int64_t t) {
-    return t < 4 ? 2e-3 * static_cast<double>(t + 1) / 4 : t >= 12 ? 5e-4 : 5e-4 + 1.5e-3 * (1 - static_cast<double>(t - 4) / 8);
+    return t < 4     ? 2e-3 * static_cast<double>(t + 1) / 4
+           : t >= 12 ? 5e-4
+                     : 5e-4 + 1.5e-3 * (1 - static_cast<double>(t - 4) / 8);
   };
   const Schedule schedule = Schedule(schedules::Polynomial{.rate = 2e-3, .end = 5e-4, .steps = 8}).after_warm_up(4);
   for (const int slots : {1, 2}) {
@@ -77,7 +77,8 @@ TEST(OracleOfMicroBatches, GradientsAreAddedFromTheFirstOnAndDividedOnce) {
   const DataSplits data = draw_digits({.train = 300, .test = 20});
   for (const int parts : {2, 3})
     for (const int slots : {1, 2}) {
-      const OracleOptions options{.slots = slots, .batch = 24, .micro_batches = parts, .clip_norm = slots == 2 ? 0.5 : 0};
+      const OracleOptions options{
+          .slots = slots, .batch = 24, .micro_batches = parts, .clip_norm = slots == 2 ? 0.5 : 0};
       const std::string expected = params_sha256(trained_by_hand(data.train, options));
       EXPECT_EQ(trained_by_model(data, options), expected) << parts << " parts, slots " << slots;
       EXPECT_EQ(trained_by_model(data, options, slots, 2), expected) << "on more threads and devices";

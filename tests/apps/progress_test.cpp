@@ -35,8 +35,7 @@ TEST(Progress, PlainLinesComeAtMostOnceASecond) {
 TEST(Progress, ABarIsDrawnOverItselfTenTimesASecond) {
   Progress progress(true);
   EXPECT_EQ(progress.clear(), "");
-  EXPECT_EQ(progress.update("Epoch 1/2", 0, 8, at(0ms)).value(),
-            "\r\x1b[K" + progress_bar("Epoch 1/2", 0, 8, 30));
+  EXPECT_EQ(progress.update("Epoch 1/2", 0, 8, at(0ms)).value(), "\r\x1b[K" + progress_bar("Epoch 1/2", 0, 8, 30));
   EXPECT_EQ(progress.update("Epoch 1/2", 1, 8, at(99ms)), std::nullopt);
   EXPECT_TRUE(progress.update("Epoch 1/2", 2, 8, at(100ms)).has_value());
   EXPECT_EQ(progress.clear(), "\r\x1b[K");

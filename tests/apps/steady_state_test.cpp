@@ -1,5 +1,5 @@
-// In steady-state training a device's threads take no memory from the system: everything was there after the first steps.
-// A program of its own, because it replaces malloc.
+// In steady-state training a device's threads take no memory from the system: everything was there after the first
+// steps. A program of its own, because it replaces malloc.
 #include <gtest/gtest.h>
 #include <malloc.h>
 #include <pthread.h>
@@ -73,8 +73,8 @@ namespace troupe {
 namespace {
 
 struct Counted {
-  std::uint64_t mallocs = 0;         // by device threads
-  std::uint64_t fresh_buffers = 0;   // tensor buffers that came from the system
+  std::uint64_t mallocs = 0;        // by device threads
+  std::uint64_t fresh_buffers = 0;  // tensor buffers that came from the system
 };
 
 // Returns when the device has run all that it was given: then the steps in flight hold their results at once, which is
@@ -127,7 +127,8 @@ TEST(SteadyState, TrainingAnMlpTakesNoMemory) {
 
 TEST(SteadyState, TrainingACnnTakesNoMemoryButInsideOneDnn) {
   Task task({.threads = 1});
-  Model model({layers::conv2d(8, 3, Activation::relu), layers::max_pool(2), layers::flatten(), layers::dense(10)}, Shape{28, 28, 1});
+  Model model({layers::conv2d(8, 3, Activation::relu), layers::max_pool(2), layers::flatten(), layers::dense(10)},
+              Shape{28, 28, 1});
   model.compile(optimizers::Adam{}, task);
   const Counted counted = train(model, task, digits(), 20, 60);
   RecordProperty("mallocs_of_onednn_per_step", static_cast<int>(counted.mallocs / 40));

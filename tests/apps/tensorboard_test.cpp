@@ -1,4 +1,5 @@
-// The curves of troupe-mnist, read by us and by TensorBoard, where that is installed (tools/setup.sh --with-tensorboard).
+// The curves of troupe-mnist, read by us and by TensorBoard, where that is installed (tools/setup.sh
+// --with-tensorboard).
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -23,7 +24,8 @@ class TensorBoard : public ::testing::Test {
   // 10 steps of an epoch, a point of the loss every 4. Returns what it says of itself.
   std::vector<nlohmann::json> train(const Arguments& launch, const Arguments& more = {}) {
     Arguments command = launch;
-    command.insert(command.end(), {TROUPE_MNIST_BINARY, "--json", "--digits", "100,50", "--batch", "10", "--threads", "1"});
+    command.insert(command.end(),
+                   {TROUPE_MNIST_BINARY, "--json", "--digits", "100,50", "--batch", "10", "--threads", "1"});
     command.insert(command.end(), more.begin(), more.end());
     Process process(command);
     EXPECT_EQ(process.wait(), 0) << process.err;
@@ -65,10 +67,12 @@ std::vector<std::int64_t> steps_of(const std::vector<Curves::Scalar>& scalars) {
 }
 
 // Of the lines {"event":"epoch"}.
-std::vector<Curves::Scalar> told(const std::vector<nlohmann::json>& lines, const std::string& figure, std::int64_t steps) {
+std::vector<Curves::Scalar> told(const std::vector<nlohmann::json>& lines, const std::string& figure,
+                                 std::int64_t steps) {
   std::vector<Curves::Scalar> out;
   for (const auto& line : lines)
-    if (line.at("event") == "epoch") out.push_back({line.at("epoch").get<std::int64_t>() * steps, static_cast<float>(line.at(figure).get<double>())});
+    if (line.at("event") == "epoch")
+      out.push_back({line.at("epoch").get<std::int64_t>() * steps, static_cast<float>(line.at(figure).get<double>())});
   return out;
 }
 
@@ -91,7 +95,8 @@ TEST_F(TensorBoard, AJobThatGoesOnAddsAFileFromItsStep) {
   EXPECT_EQ(read.starts, (std::vector<std::int64_t>{0, 20}));
   EXPECT_EQ(steps_of(read.scalars.at("epoch/loss")), (std::vector<std::int64_t>{10, 20, 30}));
   EXPECT_EQ(steps_of(read.scalars.at("loss")), (std::vector<std::int64_t>{4, 8, 12, 16, 24, 28, 30}));
-  for (const auto& event : testing::read_events(files[1])) EXPECT_TRUE(event.step() == 0 || event.step() >= 20) << event.step();
+  for (const auto& event : testing::read_events(files[1]))
+    EXPECT_TRUE(event.step() == 0 || event.step() >= 20) << event.step();
 }
 
 TEST_F(TensorBoard, WorkerZeroOfAClusterWrites) {
@@ -106,7 +111,8 @@ TEST_F(TensorBoard, APlaceThatCannotBeIsNamed) {
   const std::string file = directory.write("file", "");
   for (const Arguments& start : {Arguments{}, launch(1, 1), launch(0, 2)}) {
     Arguments command = start;
-    command.insert(command.end(), {TROUPE_MNIST_BINARY, "--digits", "20,10", "--batch", "5", "--tensorboard", file + "/below"});
+    command.insert(command.end(),
+                   {TROUPE_MNIST_BINARY, "--digits", "20,10", "--batch", "5", "--tensorboard", file + "/below"});
     if (start.size() > 1 && start[2] == "0") command.insert(command.end(), {"--mode", "allreduce"});
     Process process(command);
     EXPECT_NE(process.wait(), 0);
@@ -132,7 +138,8 @@ TEST_F(TensorBoard, LoadsTheFiles) {
   ASSERT_EQ(seen.at("scalars").size(), read.scalars.size());
   for (const auto& [tag, points] : read.scalars) {
     std::vector<Curves::Scalar> theirs;
-    for (const auto& point : seen.at("scalars").at(tag)) theirs.push_back({point.at(1).get<std::int64_t>(), static_cast<float>(point.at(2).get<double>())});
+    for (const auto& point : seen.at("scalars").at(tag))
+      theirs.push_back({point.at(1).get<std::int64_t>(), static_cast<float>(point.at(2).get<double>())});
     EXPECT_EQ(theirs, points) << tag;
     EXPECT_EQ(seen.at("plugins").at(tag), "scalars");
   }
@@ -142,9 +149,15 @@ TEST_F(TensorBoard, LoadsTheFiles) {
     ASSERT_EQ(theirs.size(), points.size());
     for (std::size_t i = 0; i < points.size(); ++i) {
       const auto& [step, histogram] = points[i];
-      const nlohmann::json ours = {{"step", step}, {"num", histogram.num()}, {"min", histogram.min()}, {"max", histogram.max()}, {"sum", histogram.sum()},
-                                   {"sum_squares", histogram.sum_squares()}, {"bucket_limit", std::vector<double>(histogram.bucket_limit().begin(), histogram.bucket_limit().end())},
-                                   {"bucket", std::vector<double>(histogram.bucket().begin(), histogram.bucket().end())}};
+      const nlohmann::json ours = {
+          {"step", step},
+          {"num", histogram.num()},
+          {"min", histogram.min()},
+          {"max", histogram.max()},
+          {"sum", histogram.sum()},
+          {"sum_squares", histogram.sum_squares()},
+          {"bucket_limit", std::vector<double>(histogram.bucket_limit().begin(), histogram.bucket_limit().end())},
+          {"bucket", std::vector<double>(histogram.bucket().begin(), histogram.bucket().end())}};
       EXPECT_EQ(theirs[i], ours) << tag;
     }
     EXPECT_EQ(seen.at("plugins").at(tag), "histograms");
@@ -152,7 +165,10 @@ TEST_F(TensorBoard, LoadsTheFiles) {
   ASSERT_EQ(seen.at("graph").size(), static_cast<std::size_t>(read.graph.node_size()));
   for (int i = 0; i < read.graph.node_size(); ++i) {
     const auto& node = read.graph.node(i);
-    const nlohmann::json ours = {{"name", node.name()}, {"op", node.op()}, {"device", node.device()}, {"input", std::vector<std::string>(node.input().begin(), node.input().end())}};
+    const nlohmann::json ours = {{"name", node.name()},
+                                 {"op", node.op()},
+                                 {"device", node.device()},
+                                 {"input", std::vector<std::string>(node.input().begin(), node.input().end())}};
     EXPECT_EQ(seen.at("graph")[static_cast<std::size_t>(i)], ours);
   }
 }

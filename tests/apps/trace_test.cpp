@@ -103,7 +103,8 @@ TEST(TraceOfATraining, ThatDoesNotBeginSaysSo) {
   const TemporaryDirectory directory;
   Task task({.threads = 1});
   std::string said;
-  TrainingTrace trace(task, {.path = directory.path() / "trace.json", .say = [&](const std::string& text) { said += text; }});
+  TrainingTrace trace(task,
+                      {.path = directory.path() / "trace.json", .say = [&](const std::string& text) { said += text; }});
   EXPECT_FALSE(trace.end());
   EXPECT_EQ(said, "--trace: there was no time to record anything before the training ended");
 }

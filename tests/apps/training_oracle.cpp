@@ -26,8 +26,7 @@ constexpr std::int64_t kPixels = 28 * 28, kHidden = 128, kClasses = 10;
 class OneThread final : public Parallelism {
  public:
   int threads() const override { return 1; }
-  void parallel_for(std::int64_t total, std::int64_t grain,
-                    Range fn) override {
+  void parallel_for(std::int64_t total, std::int64_t grain, Range fn) override {
     for (std::int64_t begin = 0; begin < total; begin += grain) fn(begin, std::min(total, begin + grain));
   }
   void run(DynamicWork& work) override {
@@ -39,8 +38,7 @@ class OneThread final : public Parallelism {
 
 // Kernels and biases of both layers, or what belongs to each of them.
 using Four = std::array<Tensor, 4>;
-constexpr std::array<const char*, 4> kNames = {"dense/kernel", "dense/bias", "dense_1/kernel",
-                                               "dense_1/bias"};
+constexpr std::array<const char*, 4> kNames = {"dense/kernel", "dense/bias", "dense_1/kernel", "dense_1/bias"};
 
 Four zeros() {
   return {Tensor::zeros(DType::f32, {kPixels, kHidden}), Tensor::zeros(DType::f32, {kHidden}),
@@ -83,8 +81,7 @@ class Loop {
 
   Parameters run() {
     const auto examples = static_cast<std::uint64_t>(train_.size());
-    const auto per_step =
-        static_cast<std::uint64_t>(options_.slots) * static_cast<std::uint64_t>(options_.batch);
+    const auto per_step = static_cast<std::uint64_t>(options_.slots) * static_cast<std::uint64_t>(options_.batch);
     for (int epoch = 0; epoch < options_.epochs; ++epoch) {
       const auto order = permutation(options_.seed, static_cast<std::uint64_t>(epoch), examples);
       for (std::uint64_t first = 0; first + per_step <= examples; first += per_step)
@@ -107,8 +104,8 @@ class Loop {
     Four sum;
     std::vector<Four> ranks;
     for (int slot = 0; slot < options_.slots; ++slot) {
-      Four gradients = gradients_of_slot(
-          std::span(examples).subspan(static_cast<std::size_t>(slot * options_.batch), static_cast<std::size_t>(options_.batch)));
+      Four gradients = gradients_of_slot(std::span(examples).subspan(static_cast<std::size_t>(slot * options_.batch),
+                                                                     static_cast<std::size_t>(options_.batch)));
       if (options_.clip_norm > 0) clip(gradients);
       if (options_.all_reduce)
         ranks.push_back(std::move(gradients));
@@ -164,8 +161,7 @@ class Loop {
     Tensor d_hidden = narrow_tensor({n, kHidden});
     matmul(thread_, d_logits, output_kernel, false, true, d_hidden);
     const Tensor active = converted(hidden, DType::f32);
-    d_hidden =
-        changed(d_hidden, [&](float d, std::int64_t i) { return active.data<float>()[i] > 0 ? d : 0.0f; });
+    d_hidden = changed(d_hidden, [&](float d, std::int64_t i) { return active.data<float>()[i] > 0 ? d : 0.0f; });
 
     Four out = zeros();
     for (Tensor& gradient : out) gradient = narrow_tensor(gradient.shape());
@@ -182,7 +178,8 @@ class Loop {
   void clip(Four& gradients) {
     double half = 0;
     for (const Tensor& g : gradients)
-      half += static_cast<double>(run_kernel(kernels_, *device_, {.op = "L2Loss", .dtype = DType::f32, .inputs = {g}})[0].item<float>());
+      half += static_cast<double>(
+          run_kernel(kernels_, *device_, {.op = "L2Loss", .dtype = DType::f32, .inputs = {g}})[0].item<float>());
     const double norm = std::sqrt(half * 2) / static_cast<double>(scale());
     const auto factor = static_cast<float>(std::min(options_.clip_norm / norm, 1.0));
     for (Tensor& g : gradients) g = changed(g, [&](float x, std::int64_t) { return x * factor; });
@@ -220,8 +217,7 @@ class Loop {
     const Tensor rate = Tensor::scalar(static_cast<float>(options_.learning_rate(steps_)));
     const OptimizerRule adam = AdamRule{.beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-7, .step = ++steps_};
     for (std::size_t i = 0; i < values_.size(); ++i)
-      apply_update(thread_, adam, std::array{&values_[i], &first_moments_[i], &second_moments_[i]}, rate,
-                   gradients[i]);
+      apply_update(thread_, adam, std::array{&values_[i], &first_moments_[i], &second_moments_[i]}, rate, gradients[i]);
   }
 
   const Dataset& train_;
@@ -258,7 +254,8 @@ class Replay {
         for (std::size_t at = first; at < first + per_step; at += batch) {
           Batch examples_of_slot;
           gather(train_, std::span(visited).subspan(at, batch), examples_of_slot);
-          ranks.push_back(session_.run({{graph_.images[0], examples_of_slot.images}, {graph_.labels[0], examples_of_slot.labels}}, gradients_));
+          ranks.push_back(session_.run(
+              {{graph_.images[0], examples_of_slot.images}, {graph_.labels[0], examples_of_slot.labels}}, gradients_));
         }
         Feeds means;
         const std::vector<Tensor> mean = mean_in_buckets(ranks);
@@ -315,8 +312,6 @@ Parameters trained_by_replay(const Sequential& layers, const Dataset& train, con
   return Replay(layers, train, options).run();
 }
 
-Parameters trained_by_hand(const Dataset& train, const OracleOptions& options) {
-  return Loop(train, options).run();
-}
+Parameters trained_by_hand(const Dataset& train, const OracleOptions& options) { return Loop(train, options).run(); }
 
 }  // namespace troupe::testing

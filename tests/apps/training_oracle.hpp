@@ -30,19 +30,19 @@ struct OracleOptions {
 //   * kernels begin Glorot-uniform, drawn for (seed, node name) in step 0 and slot 0; biases begin at zero;
 //   * slot s of step t of an epoch sees examples [(t N + s) B, (t N + s + 1) B) of the epoch's permutation;
 //   * those of micro-batches, of B / K examples each, are ((g0 + g1) + ...) / K;
-//   * a slot's gradients are clipped: times min(1, clip_norm / norm), of which the squares of a gradient are summed by the
-//     kernel, the sums in double from dense/kernel on;
+//   * a slot's gradients are clipped: times min(1, clip_norm / norm), of which the squares of a gradient are summed by
+//     the kernel, the sums in double from dense/kernel on;
 //   * a step applies ((g0 + g1) + ...) / N;
-//   * by all-reduce, slot s is computed by rank s. The gradients of a step lie in one tensor in the order in which backprop
-//     makes them, the last layer's first, bias before kernel; it has N parts of as many elements each, a multiple of 16
-//     (but for the end). Part p of the mean is ((g_p + g_{p+1}) + ... + g_{p-1}) / N, ranks modulo N;
+//   * by all-reduce, slot s is computed by rank s. The gradients of a step lie in one tensor in the order in which
+//     backprop makes them, the last layer's first, bias before kernel; it has N parts of as many elements each, a
+//     multiple of 16 (but for the end). Part p of the mean is ((g_p + g_{p+1}) + ... + g_{p-1}) / N, ranks modulo N;
 //   * in f16 the loss is scaled by 2^16, which must not overflow: no step is skipped here.
 Parameters trained_by_hand(const Dataset& train, const OracleOptions& options);
 
-// Any model of dense gradients without random ops, by all-reduce. The gradients of each slot come from a session of one slot,
-// one after the other, and their means go into it; what ranks do to them is replayed by hand:
-//   * the gradients lie one behind the other as backprop makes them, the last layer's first, bias before kernel; a bucket
-//     ends with the gradient that makes it 512 KiB or more;
+// Any model of dense gradients without random ops, by all-reduce. The gradients of each slot come from a session of one
+// slot, one after the other, and their means go into it; what ranks do to them is replayed by hand:
+//   * the gradients lie one behind the other as backprop makes them, the last layer's first, bias before kernel; a
+//     bucket ends with the gradient that makes it 512 KiB or more;
 //   * each bucket is averaged around the ring as said above.
 Parameters trained_by_replay(const Sequential& layers, const Dataset& train, const OracleOptions& options);
 

@@ -16,11 +16,11 @@ namespace troupe {
 namespace {
 
 using ::testing::AllOf;
-using ::testing::ContainsRegex;
-using ::testing::HasSubstr;
 using testing::Arguments;
 using testing::Cluster;
+using ::testing::ContainsRegex;
 using testing::free_ports;
+using ::testing::HasSubstr;
 using testing::Process;
 using testing::TemporaryDirectory;
 using testing::TwoNetworks;
@@ -30,8 +30,10 @@ constexpr std::chrono::seconds kPatience{60};
 using Says = ::testing::Matcher<const std::string&>;
 
 // Asks troupe-top until the answer is as expected: a busy machine may make tasks late.
-void expect_why(const std::string& file, const Says& says, const std::function<Arguments(const Arguments&)>& wrap = nullptr) {
-  const Arguments command = {TROUPE_TOP_BINARY, "--cluster", file, "--why", "--insecure"};  // insecure: addresses of other networks
+void expect_why(const std::string& file, const Says& says,
+                const std::function<Arguments(const Arguments&)>& wrap = nullptr) {
+  const Arguments command = {TROUPE_TOP_BINARY, "--cluster", file, "--why",
+                             "--insecure"};  // insecure: addresses of other networks
   const auto end = std::chrono::steady_clock::now() + kPatience;
   std::string said;
   do {
@@ -44,17 +46,21 @@ void expect_why(const std::string& file, const Says& says, const std::function<A
 
 // The first cause, and that somebody waits for a slot because of it.
 Says silent(const std::string& task, const std::string& why) {
-  return ContainsRegex(fmt::format("\n1. SILENT {} does not answer \\({}\\)[^\n]*\n(   [^\n]*\n)*     waits for [^\n]*slot [0-9]+ of step ", task, why));
+  return ContainsRegex(fmt::format(
+      "\n1. SILENT {} does not answer \\({}\\)[^\n]*\n(   [^\n]*\n)*     waits for [^\n]*slot [0-9]+ of step ", task,
+      why));
 }
 
 const char* const kStopped = "no answer within 0.9 s: it is stopped, or too busy, or cut off";
 
-// ---- Launched -------------------------------------------------------------------------------------------------------
+// ---- Launched ------------------------------------------------------------------------------------------------------
 
 std::string file_of(Cluster& cluster) {
   cluster->wait_for("watch the cluster with");
   std::smatch found;
-  EXPECT_TRUE(std::regex_search(cluster->err, found, std::regex("watch the cluster with: troupe-top \\S+ --cluster (\\S+)\n"))) << cluster->err;
+  EXPECT_TRUE(
+      std::regex_search(cluster->err, found, std::regex("watch the cluster with: troupe-top \\S+ --cluster (\\S+)\n")))
+      << cluster->err;
   return found.str(1);
 }
 
@@ -81,18 +87,21 @@ TEST(WhyInACluster, AStoppedShardIsNamed) {
 }
 
 TEST(WhyInACluster, ALostWorkerThatOthersWaitForIsNamed) {
-  Cluster cluster(1, 2, {"--mode", "sync", "--epochs", "100000", "--digits", "2000,100", "--peer-timeout", "1", "--on-loss", "wait", "--rejoin-timeout", "1000"});
+  Cluster cluster(1, 2,
+                  {"--mode", "sync", "--epochs", "100000", "--digits", "2000,100", "--peer-timeout", "1", "--on-loss",
+                   "wait", "--rejoin-timeout", "1000"});
   cluster->wait_for("\"event\":\"epoch\"");
   const pid_t worker = cluster.pid("worker/1");
   kill(worker, SIGSTOP);
-  expect_why(file_of(cluster), AllOf(HasSubstr("SILENT /job:worker/task:1 does not answer"),
-                                     HasSubstr("/job:worker/task:1 to join again: it was lost: it is kept for it for another ")));
+  expect_why(file_of(cluster),
+             AllOf(HasSubstr("SILENT /job:worker/task:1 does not answer"),
+                   HasSubstr("/job:worker/task:1 to join again: it was lost: it is kept for it for another ")));
   kill(worker, SIGCONT);
   cluster->signal(SIGTERM);
   EXPECT_EQ(cluster.wait(), 128 + SIGTERM) << cluster->err;
 }
 
-// ---- By hand --------------------------------------------------------------------------------------------------------
+// ---- By hand -------------------------------------------------------------------------------------------------------
 
 // Tasks of troupe-mnist that train until they are told to end.
 class WhyByHand : public ::testing::Test {
@@ -101,18 +110,38 @@ class WhyByHand : public ::testing::Test {
     const std::vector<int> ports = free_ports(ps + workers);
     const auto list = [&](int from, int count) {
       std::string out;
-      for (int i = from; i < from + count; ++i) out += fmt::format("{}\"127.0.0.1:{}\"", out.empty() ? "" : ",", ports[static_cast<std::size_t>(i)]);
+      for (int i = from; i < from + count; ++i)
+        out += fmt::format("{}\"127.0.0.1:{}\"", out.empty() ? "" : ",", ports[static_cast<std::size_t>(i)]);
       return out;
     };
-    file = directory.write("c.json", fmt::format(R"({{"name":"c","token":"t","ps":[{}],"worker":[{}]}})", list(0, ps), list(ps, workers)));
+    file = directory.write(
+        "c.json", fmt::format(R"({{"name":"c","token":"t","ps":[{}],"worker":[{}]}})", list(0, ps), list(ps, workers)));
   }
   Arguments command(const std::string& job, int index, const Arguments& more = {}) const {
-    Arguments all = {TROUPE_MNIST_BINARY, "--mode", "sync", "--epochs", "1000000", "--digits", "2000,100", "--json", "--threads", "1", "--join-timeout", "1000",
-                     "--job", job, "--task", std::to_string(index), "--cluster", file};
+    Arguments all = {TROUPE_MNIST_BINARY,
+                     "--mode",
+                     "sync",
+                     "--epochs",
+                     "1000000",
+                     "--digits",
+                     "2000,100",
+                     "--json",
+                     "--threads",
+                     "1",
+                     "--join-timeout",
+                     "1000",
+                     "--job",
+                     job,
+                     "--task",
+                     std::to_string(index),
+                     "--cluster",
+                     file};
     all.insert(all.end(), more.begin(), more.end());
     return all;
   }
-  Process& start(const std::string& job, int index, const Arguments& more = {}) { return *running.emplace_back(std::make_unique<Process>(command(job, index, more))); }
+  Process& start(const std::string& job, int index, const Arguments& more = {}) {
+    return *running.emplace_back(std::make_unique<Process>(command(job, index, more)));
+  }
   ~WhyByHand() override {
     for (const auto& process : running) process->signal(SIGKILL);
     for (const auto& process : running) process->wait();
@@ -131,8 +160,10 @@ TEST_F(WhyByHand, AKilledWorkerIsNamedUntilItComesAgain) {
   Process& killed = start("worker", 1, waits);
   chief.wait_for("\"event\":\"epoch\"");
   killed.signal(SIGKILL);
-  expect_why(file, AllOf(ContainsRegex("\n1. SILENT /job:worker/task:1 does not answer \\(nobody listens [^\n]*: it has ended\\)"),
-                         HasSubstr("/job:worker/task:1 to join again: it was lost: it is kept for it for another ")));
+  expect_why(
+      file,
+      AllOf(ContainsRegex("\n1. SILENT /job:worker/task:1 does not answer \\(nobody listens [^\n]*: it has ended\\)"),
+            HasSubstr("/job:worker/task:1 to join again: it was lost: it is kept for it for another ")));
   start("worker", 1, waits);
   expect_why(file, HasSubstr("Nothing is stuck"));
 }
@@ -143,7 +174,9 @@ TEST_F(WhyByHand, NobodyIsLeftToTrain) {
   Process& only = start("worker", 0);
   only.wait_for("\"event\":\"epoch\"");
   only.signal(SIGKILL);
-  expect_why(file, HasSubstr("\n1. NEVER no worker is left: the job cannot go on until one joins; start one (it gives up in "));
+  expect_why(
+      file,
+      HasSubstr("\n1. NEVER no worker is left: the job cannot go on until one joins; start one (it gives up in "));
 }
 
 TEST_F(WhyByHand, AJobNeedsMoreWorkersThanThereAre) {
@@ -153,42 +186,53 @@ TEST_F(WhyByHand, AJobNeedsMoreWorkersThanThereAre) {
   for (const int worker : {0, 1}) start("worker", worker, three);
   expect_why(file, AllOf(HasSubstr("SILENT /job:worker/task:2 does not answer (it has not been met yet at 127.0.0.1:"),
                          HasSubstr("SILENT /job:worker/task:3 does not answer (it has not been met yet at 127.0.0.1:"),
-                         HasSubstr("     waits for /job:worker/task:2 to join the job: training begins with 3 workers, and 2 have joined; start more, or start the job with fewer\n")));
+                         HasSubstr("     waits for /job:worker/task:2 to join the job: training begins with 3 workers, "
+                                   "and 2 have joined; start more, or start the job with fewer\n")));
 }
 
 TEST_F(WhyByHand, AParameterServerThatNobodyHasStarted) {
   make(1, 2);
   for (const int worker : {0, 1}) start("worker", worker);
-  expect_why(file, ContainsRegex("SILENT /job:ps/task:0 does not answer \\(it has not been met yet at 127.0.0.1:[^\n]*\n"
-                                 "   /job:worker/task:[01], which connects to its cluster, for [^\n]*\n     waits for a link to /job:ps/task:0[^\n]*\n     which is on /job:ps/task:0\n"));
+  expect_why(file,
+             ContainsRegex("SILENT /job:ps/task:0 does not answer \\(it has not been met yet at 127.0.0.1:[^\n]*\n"
+                           "   /job:worker/task:[01], which connects to its cluster, for [^\n]*\n     waits for a link "
+                           "to /job:ps/task:0[^\n]*\n     which is on /job:ps/task:0\n"));
 }
 
 // Nothing passes between two networks any more, and nobody is told.
 TEST_F(WhyByHand, AWorkerThatIsCutOff) {
   TwoNetworks networks;
   if (!networks.possible()) GTEST_SKIP() << "network namespaces cannot be made here: needs root and ip (iproute2)";
-  file = directory.write("c.json", fmt::format(R"({{"name":"c","token":"t","ps":["{0}:7701"],"worker":["{0}:7711","{1}:7712"]}})", networks.address(0), networks.address(1)));
+  file = directory.write("c.json",
+                         fmt::format(R"({{"name":"c","token":"t","ps":["{0}:7701"],"worker":["{0}:7711","{1}:7712"]}})",
+                                     networks.address(0), networks.address(1)));
   const auto start_in = [&](int side, const char* job, int index) -> Process& {
-    return *running.emplace_back(std::make_unique<Process>(networks.in(side, command(job, index, {"--insecure", "--peer-timeout", "100"}))));
+    return *running.emplace_back(
+        std::make_unique<Process>(networks.in(side, command(job, index, {"--insecure", "--peer-timeout", "100"}))));
   };
   start_in(0, "ps", 0);
   Process& chief = start_in(0, "worker", 0);
   start_in(1, "worker", 1);
   chief.wait_for("\"event\":\"epoch\"");
   ASSERT_TRUE(networks.cut());
-  expect_why(file, silent("/job:worker/task:1", "[^\n]*"), [&](const Arguments& command) { return networks.in(0, command); });
+  expect_why(file, silent("/job:worker/task:1", "[^\n]*"),
+             [&](const Arguments& command) { return networks.in(0, command); });
 }
 
-// ---- Nodes ----------------------------------------------------------------------------------------------------------
+// ---- Nodes ---------------------------------------------------------------------------------------------------------
 
 // Two processes, and a client here.
 class WhyOfAClient : public ::testing::Test {
  protected:
   WhyOfAClient() {
     const std::vector<int> ports = free_ports(2);
-    file = directory.write("c.json", fmt::format(R"({{"name":"c","token":"t","worker":["127.0.0.1:{}","127.0.0.1:{}"]}})", ports[0], ports[1]));
+    file = directory.write(
+        "c.json",
+        fmt::format(R"({{"name":"c","token":"t","worker":["127.0.0.1:{}","127.0.0.1:{}"]}})", ports[0], ports[1]));
     for (const char* index : {"0", "1"})
-      nodes.push_back(std::make_unique<Process>(Arguments{TROUPE_NODE_BINARY, "--job", "worker", "--task", index, "--cluster", file, "--peer-timeout", "100", "--in-flight", "512KiB"}));
+      nodes.push_back(
+          std::make_unique<Process>(Arguments{TROUPE_NODE_BINARY, "--job", "worker", "--task", index, "--cluster", file,
+                                              "--peer-timeout", "100", "--in-flight", "512KiB"}));
     for (const auto& node : nodes) node->wait_for("is ready at");
     client.join(ClusterSpec::read(file), std::chrono::seconds(60));
     const auto scope = graph.on_device("/job:worker/task:1");
@@ -206,7 +250,9 @@ class WhyOfAClient : public ::testing::Test {
   std::vector<std::unique_ptr<Process>> nodes;
   Graph graph;
   Output x = placeholder(graph, DType::f32, {kUnknown}, "x"), y;
-  Task client{{.name = {"client", 0}, .networked = true, .network = {.in_flight = 512 << 10, .peer_timeout = std::chrono::seconds(100)}}};
+  Task client{{.name = {"client", 0},
+               .networked = true,
+               .network = {.in_flight = 512 << 10, .peer_timeout = std::chrono::seconds(100)}}};
 };
 
 TEST_F(WhyOfAClient, AStoppedTaskIsToBuildItsPartOfAGraph) {
@@ -214,7 +260,8 @@ TEST_F(WhyOfAClient, AStoppedTaskIsToBuildItsPartOfAGraph) {
   nodes[1]->signal(SIGSTOP);
   auto compiling = std::async(std::launch::async, [&] { return session.callable({x}, {y}); });
   expect_why(file, ContainsRegex("SILENT /job:worker/task:1 does not answer [^\n]*\n"
-                                 "   a client on /job:client/task:0, for [^\n]*\n     waits for /job:worker/task:1 to build its part of the graph, for [^\n]*\n"
+                                 "   a client on /job:client/task:0, for [^\n]*\n     waits for /job:worker/task:1 to "
+                                 "build its part of the graph, for [^\n]*\n"
                                  "     which is on /job:worker/task:1\n"));
   nodes[1]->signal(SIGCONT);
   EXPECT_TRUE(bitwise_equal(compiling.get()({Tensor::vector<float>({1, 2})})[0], Tensor::vector<float>({-1, -2})));
@@ -226,9 +273,14 @@ TEST_F(WhyOfAClient, AStoppedTaskTakesNothingMoreFromItsLink) {
   const Callable call = session.callable({x}, {y});
   nodes[1]->signal(SIGSTOP);
   auto running = call.async({Tensor::zeros(DType::f32, {4 << 20})});
-  expect_why(file, ContainsRegex("SILENT /job:worker/task:1 does not answer [^\n]*\n   step 1 of session [0-9a-f]+ on /job:client/task:0, for [^\n]*\n     waits for the part of step 1 of session [0-9a-f]+ on /job:worker/task:1"));
+  expect_why(
+      file,
+      ContainsRegex(
+          "SILENT /job:worker/task:1 does not answer [^\n]*\n   step 1 of session [0-9a-f]+ on /job:client/task:0, for "
+          "[^\n]*\n     waits for the part of step 1 of session [0-9a-f]+ on /job:worker/task:1"));
   LinkSnapshot link;
-  for (const auto end = std::chrono::steady_clock::now() + kPatience; !(link.stalled && link.credit == 0) && std::chrono::steady_clock::now() < end;) {
+  for (const auto end = std::chrono::steady_clock::now() + kPatience;
+       !(link.stalled && link.credit == 0) && std::chrono::steady_clock::now() < end;) {
     const ClusterSnapshot cluster = client.introspection().view().snapshot();
     for (const TaskReport& report : cluster.tasks)
       if (report.task == "/job:client/task:0")

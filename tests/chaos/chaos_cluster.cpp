@@ -46,7 +46,8 @@ ChaosCluster::ChaosCluster(ClusterOptions options) : options_(std::move(options)
   }
   if (!options_.apart.empty()) {
     networks_.emplace();
-    if (!networks_->possible()) fail(Code::unavailable, "network namespaces cannot be made here: that needs root and ip (iproute2)");
+    if (!networks_->possible())
+      fail(Code::unavailable, "network namespaces cannot be made here: that needs root and ip (iproute2)");
   }
   write_cluster_file();
   for (const std::string& name : names_)
@@ -54,11 +55,13 @@ ChaosCluster::ChaosCluster(ClusterOptions options) : options_(std::move(options)
 }
 
 void ChaosCluster::write_cluster_file() {
-  std::vector<int> ports = networks_ ? std::vector<int>(names_.size()) : testing::free_ports(static_cast<int>(names_.size()));
+  std::vector<int> ports =
+      networks_ ? std::vector<int>(names_.size()) : testing::free_ports(static_cast<int>(names_.size()));
   Json cluster = {{"name", "chaos"}, {"token", "chaos"}};
   for (std::size_t i = 0; i < names_.size(); ++i) {
-    const std::string address = networks_ ? fmt::format("{}:{}", networks_->address(names_[i] == options_.apart ? 1 : 0), 7700 + i)
-                                          : fmt::format("127.0.0.1:{}", ports[i]);
+    const std::string address =
+        networks_ ? fmt::format("{}:{}", networks_->address(names_[i] == options_.apart ? 1 : 0), 7700 + i)
+                  : fmt::format("127.0.0.1:{}", ports[i]);
     cluster[names_[i].substr(0, names_[i].find('/'))].push_back(address);
   }
   file_ = directory_.write("cluster.json", cluster.dump());
@@ -78,8 +81,14 @@ void ChaosCluster::start(const std::string& name) {
 }
 
 void ChaosCluster::start_launcher() {
-  Arguments command = {options_.launcher, "--ps", std::to_string(options_.ps), "--workers", std::to_string(options_.workers),
-                       "--restart", std::to_string(options_.restarts), "--"};
+  Arguments command = {options_.launcher,
+                       "--ps",
+                       std::to_string(options_.ps),
+                       "--workers",
+                       std::to_string(options_.workers),
+                       "--restart",
+                       std::to_string(options_.restarts),
+                       "--"};
   append(command, options_.app);
   for (const std::string& name : names_) started_[name] = unix_now();
   processes_[kLauncher].child = std::make_unique<testing::Child>(command);
@@ -200,14 +209,16 @@ void ChaosCluster::take_news_of_launcher(const std::string& line) {
 }
 
 const Told* ChaosCluster::find(std::string_view kind, double time, std::string_view about) const {
-  const auto found = std::ranges::find_if(told_, [&](const Told& t) { return t.kind == kind && t.time >= time && (about.empty() || t.about() == about); });
+  const auto found = std::ranges::find_if(
+      told_, [&](const Told& t) { return t.kind == kind && t.time >= time && (about.empty() || t.about() == about); });
   return found == told_.end() ? nullptr : &*found;
 }
 
 std::string ChaosCluster::bad_ends() const {
   std::string text;
   for (const auto& [name, status] : ends_)
-    if (status != 0 && !processes_.at(name).asked) text += fmt::format("{}{} ended with {}", text.empty() ? "" : ", ", name, status);
+    if (status != 0 && !processes_.at(name).asked)
+      text += fmt::format("{}{} ended with {}", text.empty() ? "" : ", ", name, status);
   return text;
 }
 

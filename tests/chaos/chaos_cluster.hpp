@@ -42,7 +42,8 @@ struct ClusterOptions {
 
 class ChaosCluster {
  public:
-  // Starts all tasks but those that come later. Throws what starting processes throws; unavailable if networks cannot be made.
+  // Starts all tasks but those that come later. Throws what starting processes throws; unavailable if networks cannot
+  // be made.
   explicit ChaosCluster(ClusterOptions options);
 
   // Reads what comes until `enough` holds, or for so many seconds. True: it holds.

@@ -1,5 +1,5 @@
-// chaos_task: a task of a cluster that trains the counting model (counting_model.hpp). For the harness: it can be slow, leave out
-// guards of the protocol, and have a bad disk.
+// chaos_task: a task of a cluster that trains the counting model (counting_model.hpp). For the harness: it can be slow,
+// leave out guards of the protocol, and have a bad disk.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -31,7 +31,8 @@ struct Options {
 
 std::variant<Options, EarlyExit> parse_options(int argc, char** argv) {
   Options o;
-  const auto app = make_command_line(kProgram, "[OPTIONS]", "A task for the chaos harness: see tests/chaos/counting_model.hpp.");
+  const auto app =
+      make_command_line(kProgram, "[OPTIONS]", "A task for the chaos harness: see tests/chaos/counting_model.hpp.");
   app->add_option("--mode", o.mode, "sync or async")->check(CLI::IsMember({"sync", "async"}));
   add_whole(*app, "--slots", o.slots, 0, 1000, "Slots of a step; 0: the number of workers");
   add_whole(*app, "--backups", o.backups, 0, 1000, "Slots of a step beyond those");
@@ -41,7 +42,8 @@ std::variant<Options, EarlyExit> parse_options(int argc, char** argv) {
   app->add_option("--before", o.time.before, "Milliseconds of a step before its gradients leave");
   app->add_option("--between", o.time.between, "Milliseconds of a step between the first and the second");
   app->add_option("--after", o.time.after, "Milliseconds of a step after that");
-  app->add_option("--without", o.without, "A guard that is left out: dedupe or fence")->check(CLI::IsMember({"dedupe", "fence"}));
+  app->add_option("--without", o.without, "A guard that is left out: dedupe or fence")
+      ->check(CLI::IsMember({"dedupe", "fence"}));
   app->add_flag("--haunt", o.haunt, "A worker: pushes of an earlier view come again over every new link");
   app->add_option("--checkpoint", o.checkpoint, "Directory of checkpoints");
   add_whole(*app, "--checkpoint-every", o.checkpoint_every, 1, 1000000, "Steps between them");
@@ -86,15 +88,22 @@ void train(const Options& o, Task& task, FileSystem& disk, StopSignals& signals)
   const Optimizer optimizer = optimizers::SGD{.learning_rate = 1.0};
   const DataSplits data = numbered_examples(o.examples);
   const Parameters start;
-  TrainingPlan plan{.layers = layers, .input = kCountedShape, .optimizer = optimizer, .data = data, .options = training, .start = start, .task = task, .files = disk};
+  TrainingPlan plan{.layers = layers,
+                    .input = kCountedShape,
+                    .optimizer = optimizer,
+                    .data = data,
+                    .options = training,
+                    .start = start,
+                    .task = task,
+                    .files = disk};
   plan.guards.shard.dedupe = o.without != "dedupe";
   plan.guards.shard.fence = plan.guards.members = o.without != "fence";
   if (o.haunt && task.name().job == "worker") haunt(plan);
   const Trained trained = train_in_cluster(plan);
   if (!trained.result.chief) return;
   const auto [least, most] = counts(trained.parameters);
-  print(fmt::format(R"({{"event":"final","steps":{},"seconds":{},"params_sha256":"{}","least":{},"most":{}}})", trained.result.steps, trained.result.seconds,
-                    trained.result.params_sha256, least, most));
+  print(fmt::format(R"({{"event":"final","steps":{},"seconds":{},"params_sha256":"{}","least":{},"most":{}}})",
+                    trained.result.steps, trained.result.seconds, trained.result.params_sha256, least, most));
 }
 
 int run(const Options& o, LaunchHandshake* handshake, StopSignals& signals) {
@@ -103,7 +112,8 @@ int run(const Options& o, LaunchHandshake* handshake, StopSignals& signals) {
   wanted.ops = counting_ops();
   wanted.register_kernels = counting_kernels(o.time);
   FaultyFileSystem disk(posix_file_system(), o.disk);  // goes after the task
-  const Member member = start_member(o.membership, handshake, wanted, std::chrono::steady_clock::now() + o.membership.join_timeout);
+  const Member member =
+      start_member(o.membership, handshake, wanted, std::chrono::steady_clock::now() + o.membership.join_timeout);
   member.task->join(member.cluster, o.membership.join_timeout, "ps");
   signals.end_in_order();
   int code = 0;

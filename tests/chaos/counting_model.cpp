@@ -50,7 +50,9 @@ std::shared_ptr<const OpRegistry> counting_ops() {
                .input("b", DType::f32)
                .input("x", DType::f32)
                .output("logits", DType::f32)
-               .shape([](ShapeContext& c) { c.set_output(0, Shape{c.input(2)[0], kClasses}); })
+               .shape([](ShapeContext& c) {
+                 c.set_output(0, Shape{c.input(2)[0], kClasses});
+               })
                .gradient([](GradientContext& c) {
                  const Output first = add_op("CountExamplesGradient", {c.input(0), c.input(2)}, kSlow);
                  c.set(0, first);
@@ -63,19 +65,27 @@ std::shared_ptr<const OpRegistry> counting_ops() {
                .output("gradient", DType::f32)
                .shape([](ShapeContext& c) { c.set_output(0, c.input(0)); })
                .kind(OpKind::stateful));
-  ops->add(Op("CountExamplesAgain").input("gradient", DType::f32).output("copy", DType::f32).shape([](ShapeContext& c) { c.set_output(0, c.input(0)); }).kind(OpKind::stateful));
+  ops->add(Op("CountExamplesAgain")
+               .input("gradient", DType::f32)
+               .output("copy", DType::f32)
+               .shape([](ShapeContext& c) { c.set_output(0, c.input(0)); })
+               .kind(OpKind::stateful));
   return ops;
 }
 
 std::function<void(KernelRegistry&)> counting_kernels(StepTime time) {
   return [time](KernelRegistry& kernels) {
-    kernels.add({.op = "CountExamples", .device_type = "CPU", .dtypes = {}, .make = [time](const KernelInit&) -> Kernel {
-                   return [time](KernelContext& context) {
-                     rest(time.after);
-                     context.set_output(0, Tensor::zeros(DType::f32, Shape{context.input(2).shape()[0], kClasses}));
-                   };
-                 }});
-    kernels.add({.op = "CountExamplesGradient", .device_type = "CPU", .dtypes = {}, .make = [time](const KernelInit&) -> Kernel {
+    kernels.add(
+        {.op = "CountExamples", .device_type = "CPU", .dtypes = {}, .make = [time](const KernelInit&) -> Kernel {
+           return [time](KernelContext& context) {
+             rest(time.after);
+             context.set_output(0, Tensor::zeros(DType::f32, Shape{context.input(2).shape()[0], kClasses}));
+           };
+         }});
+    kernels.add({.op = "CountExamplesGradient",
+                 .device_type = "CPU",
+                 .dtypes = {},
+                 .make = [time](const KernelInit&) -> Kernel {
                    return [time](KernelContext& context) {
                      rest(time.before);
                      Tensor gradient = Tensor::zeros(DType::f32, context.input(0).shape());
@@ -83,12 +93,13 @@ std::function<void(KernelRegistry&)> counting_kernels(StepTime time) {
                      context.set_output(0, std::move(gradient));
                    };
                  }});
-    kernels.add({.op = "CountExamplesAgain", .device_type = "CPU", .dtypes = {}, .make = [time](const KernelInit&) -> Kernel {
-                   return [time](KernelContext& context) {
-                     rest(time.between);
-                     context.set_output(0, context.input(0).clone());
-                   };
-                 }});
+    kernels.add(
+        {.op = "CountExamplesAgain", .device_type = "CPU", .dtypes = {}, .make = [time](const KernelInit&) -> Kernel {
+           return [time](KernelContext& context) {
+             rest(time.between);
+             context.set_output(0, context.input(0).clone());
+           };
+         }});
   };
 }
 
@@ -99,7 +110,8 @@ DataSplits numbered_examples(std::int64_t examples) {
     Dataset out{Tensor::zeros(DType::u8, Shape{n}.concatenated(kCountedShape)), Tensor::zeros(DType::i32, Shape{n})};
     for (std::int64_t i = 0; i < n; ++i) {
       out.images.mutable_values<std::uint8_t>()[static_cast<std::size_t>(2 * i)] = static_cast<std::uint8_t>(i % 256);
-      out.images.mutable_values<std::uint8_t>()[static_cast<std::size_t>(2 * i + 1)] = static_cast<std::uint8_t>(i / 256);
+      out.images.mutable_values<std::uint8_t>()[static_cast<std::size_t>(2 * i + 1)] =
+          static_cast<std::uint8_t>(i / 256);
     }
     return out;
   };

@@ -6,9 +6,9 @@
 
 #include "actors/checkpoint/reader.hpp"
 #include "messages/error.hpp"
-#include "tests/error_of.hpp"
 #include "tests/chaos/row.hpp"
 #include "tests/checkpoint/cut_off.hpp"
+#include "tests/error_of.hpp"
 
 namespace troupe::chaos {
 namespace {
@@ -28,27 +28,44 @@ Outcome crash_while_saving(std::uint64_t seed, bool sync_files) {
                     {"disks", static_cast<double>(cut.points * testing::disks().size())},
                     {"old found", static_cast<double>(cut.old_found)},
                     {"new found", static_cast<double>(cut.new_found)}};
-  if (!cut.broken.empty()) outcome.problem = fmt::format("{} of {} disks: {}", cut.broken.size(), cut.points * testing::disks().size(), cut.broken.front());
+  if (!cut.broken.empty())
+    outcome.problem =
+        fmt::format("{} of {} disks: {}", cut.broken.size(), cut.points * testing::disks().size(), cut.broken.front());
   if (cut.points < 50) outcome.problem = "a save has less than 50 operations";
   return outcome;
 }
 
-// ---- Real processes --------------------------------------------------------------------------------------------------
+// ---- Real processes ------------------------------------------------------------------------------------------------
 
 // 32 steps an epoch, 5 ms each; saves every 10 steps, on two shards.
 Arguments saving_task(Workshop& workshop, const fs::path& directory) {
-  return {workshop.program("chaos_task"), "--epochs", "6", "--examples", "512", "--batch", "4", "--slots", "4", "--before", "5", "--checkpoint",
-          (directory / "checkpoints").string(), "--checkpoint-every", "10"};
+  return {workshop.program("chaos_task"),
+          "--epochs",
+          "6",
+          "--examples",
+          "512",
+          "--batch",
+          "4",
+          "--slots",
+          "4",
+          "--before",
+          "5",
+          "--checkpoint",
+          (directory / "checkpoints").string(),
+          "--checkpoint-every",
+          "10"};
 }
 constexpr double kSavingEpochs = 6;
 
 // All that was committed must be whole.
 void check_checkpoints(Outcome& outcome, const fs::path& directory) {
   double whole = 0;
-  for (const ListedCheckpoint& checkpoint : list_checkpoints(posix_file_system(), (directory / "checkpoints").string())) {
+  for (const ListedCheckpoint& checkpoint :
+       list_checkpoints(posix_file_system(), (directory / "checkpoints").string())) {
     if (!checkpoint.committed) continue;
     const Error damage = testing::error_of([&] { open_checkpoint(posix_file_system(), checkpoint.folder).verify(); });
-    if (damage && outcome.problem.empty()) outcome.problem = fmt::format("'{}' was committed, but: {}", checkpoint.folder, damage.message());
+    if (damage && outcome.problem.empty())
+      outcome.problem = fmt::format("'{}' was committed, but: {}", checkpoint.folder, damage.message());
     ++whole;
   }
   outcome.counts["whole checkpoints"] = whole;
@@ -59,17 +76,24 @@ void check_final(Outcome& outcome, const ChaosCluster& cluster) {
   if (!final || !outcome.problem.empty()) return;
   // Each slot's mean of four: a quarter for each time an example was applied.
   if (final->what.value("least", -1.0) != kSavingEpochs / 4 || final->what.value("most", -1.0) != kSavingEpochs / 4)
-    outcome.problem = fmt::format("in {} epochs some example was applied {} times, and some {} times", kSavingEpochs, 4 * final->what.value("least", -1.0),
-                                  4 * final->what.value("most", -1.0));
+    outcome.problem = fmt::format("in {} epochs some example was applied {} times, and some {} times", kSavingEpochs,
+                                  4 * final->what.value("least", -1.0), 4 * final->what.value("most", -1.0));
 }
 
 Outcome kill_while_saving(Workshop& workshop, std::uint64_t seed) {
   const testing::TemporaryDirectory directory;
   Arguments app = saving_task(workshop, directory.path());
   const std::uint64_t operation = 1 + seed % 50;
-  for (const std::string& more : {std::string("--kill-at"), std::to_string(operation), std::string("--once"), (directory.path() / "once").string()})
+  for (const std::string& more : {std::string("--kill-at"), std::to_string(operation), std::string("--once"),
+                                  (directory.path() / "once").string()})
     app.push_back(more);
-  ChaosCluster cluster({.app = app, .workers = 4, .later = {}, .more = {}, .apart = {}, .restarts = 5, .launcher = workshop.program("troupe-launch")});
+  ChaosCluster cluster({.app = app,
+                        .workers = 4,
+                        .later = {},
+                        .more = {},
+                        .apart = {},
+                        .restarts = 5,
+                        .launcher = workshop.program("troupe-launch")});
   Played played = play(cluster, {}, "");
   played.outcome.schedule = fmt::format("a ps task dies in the middle of its operation {} on files", operation);
   check_final(played.outcome, cluster);
@@ -83,7 +107,9 @@ Outcome full_disk(Workshop& workshop, std::uint64_t seed) {
   const testing::TemporaryDirectory directory;
   Arguments app = saving_task(workshop, directory.path());
   const std::uint64_t operation = 4 + Dice(seed).below(57);  // a job does not begin if its directory cannot be made
-  for (const std::string& more : {std::string("--full-from"), std::to_string(operation), std::string("--full-for"), std::string("25")}) app.push_back(more);
+  for (const std::string& more :
+       {std::string("--full-from"), std::to_string(operation), std::string("--full-for"), std::string("25")})
+    app.push_back(more);
   ChaosCluster cluster({.app = app, .later = {}, .more = {}, .apart = {}, .launcher = {}});
   Played played = play(cluster, {}, "");
   played.outcome.schedule = fmt::format("the disk is full from operation {} of each ps task on, for 25", operation);
@@ -93,23 +119,29 @@ Outcome full_disk(Workshop& workshop, std::uint64_t seed) {
     played.outcome.counts["saved"] += told.kind == "saved";
     played.outcome.counts["saves failed"] += told.kind == "save_failed";
   }
-  if (played.outcome.problem.empty() && played.outcome.counts["saves failed"] == 0) played.outcome.problem = "no save has failed";
-  if (played.outcome.problem.empty() && played.outcome.counts["whole checkpoints"] == 0) played.outcome.problem = "no checkpoint is there at the end";
+  if (played.outcome.problem.empty() && played.outcome.counts["saves failed"] == 0)
+    played.outcome.problem = "no save has failed";
+  if (played.outcome.problem.empty() && played.outcome.counts["whole checkpoints"] == 0)
+    played.outcome.problem = "no checkpoint is there at the end";
   return finish(workshop, cluster, played.outcome);
 }
 
-// ---- Damage ----------------------------------------------------------------------------------------------------------
+// ---- Damage --------------------------------------------------------------------------------------------------------
 
 class Saves {
  public:
   explicit Saves(Workshop& workshop) {
     Arguments app = workshop.mnist(2);
-    for (const std::string& more : {std::string("--checkpoint"), directory(), std::string("--checkpoint-every"), std::string("20")}) app.push_back(more);
+    for (const std::string& more :
+         {std::string("--checkpoint"), directory(), std::string("--checkpoint-every"), std::string("20")})
+      app.push_back(more);
     ChaosCluster cluster({.app = app, .workers = 2, .later = {}, .more = {}, .apart = {}, .launcher = {}});
     const Played played = play(cluster, {}, "");
-    if (!played.outcome.problem.empty()) fail(Code::internal, "an undisturbed run with checkpoints failed: {}", played.outcome.problem);
+    if (!played.outcome.problem.empty())
+      fail(Code::internal, "an undisturbed run with checkpoints failed: {}", played.outcome.problem);
     auto newest = newest_whole_checkpoint(posix_file_system(), directory());
-    if (!newest || list_checkpoints(posix_file_system(), directory()).size() < 2) fail(Code::internal, "an undisturbed run has left no two checkpoints");
+    if (!newest || list_checkpoints(posix_file_system(), directory()).size() < 2)
+      fail(Code::internal, "an undisturbed run has left no two checkpoints");
     folder = newest->folder();
     version = newest->manifest().id.version;
     for (const auto& entry : fs::directory_iterator(folder)) files.push_back(entry.path());
@@ -140,11 +172,15 @@ Outcome damage(Workshop& workshop, std::uint64_t seed) {
   const bool flip = dice.below(2) == 0;
   std::string damaged = flip ? whole : whole.substr(0, at);
   if (flip) damaged[at] = static_cast<char>(damaged[at] ^ (1 << dice.below(8)));
-  outcome.schedule = fmt::format("{} {} at byte {} of {}", file.filename().string(), flip ? "flipped" : "cut off", at, whole.size());
-  const auto write = [&](const std::string& content) { std::ofstream(file, std::ios::binary | std::ios::trunc) << content; };
+  outcome.schedule =
+      fmt::format("{} {} at byte {} of {}", file.filename().string(), flip ? "flipped" : "cut off", at, whole.size());
+  const auto write = [&](const std::string& content) {
+    std::ofstream(file, std::ios::binary | std::ios::trunc) << content;
+  };
   write(damaged);
   Error reason;
-  auto found = newest_whole_checkpoint(posix_file_system(), saves->directory(), [&](const std::string&, const Error& error) { reason = error; });
+  auto found = newest_whole_checkpoint(posix_file_system(), saves->directory(),
+                                       [&](const std::string&, const Error& error) { reason = error; });
   write(whole);
   if (!reason)
     outcome.problem = "the damage was not noticed";

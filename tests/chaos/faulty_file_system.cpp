@@ -13,7 +13,8 @@ namespace {
 
 class FaultyFile final : public WritableFile {
  public:
-  FaultyFile(FaultyFileSystem& disk, std::string path, std::unique_ptr<WritableFile> file) : disk_(disk), path_(std::move(path)), file_(std::move(file)) {}
+  FaultyFile(FaultyFileSystem& disk, std::string path, std::unique_ptr<WritableFile> file)
+      : disk_(disk), path_(std::move(path)), file_(std::move(file)) {}
   void append(std::span<const std::byte> bytes) override {
     if (disk_.operation(path_, true)) {
       file_->append(bytes.first(bytes.size() / 2));
@@ -37,7 +38,8 @@ class FaultyFile final : public WritableFile {
 
 bool FaultyFileSystem::operation(const std::string& path, bool needs_space) {
   const std::uint64_t number = ++operations_;
-  if (needs_space && faults_.full_from > 0 && number >= faults_.full_from && number < faults_.full_from + faults_.full_for)
+  if (needs_space && faults_.full_from > 0 && number >= faults_.full_from &&
+      number < faults_.full_from + faults_.full_for)
     fail(Code::resource_exhausted, "'{}': no space left, as the harness wants it", path);
   return number == faults_.kill_at && !std::filesystem::exists(faults_.once);
 }

@@ -1,5 +1,5 @@
-// The file system of this machine, with a fault at an operation that one chooses. Operations that change something or sync it are
-// counted, from 1.
+// The file system of this machine, with a fault at an operation that one chooses. Operations that change something or
+// sync it are counted, from 1.
 #pragma once
 
 #include <atomic>
@@ -11,8 +11,8 @@
 namespace troupe::chaos {
 
 struct DiskFaults {
-  std::uint64_t kill_at = 0;   // this process is killed in the middle of that operation; 0: never
-  std::string once;            // a file that is made then; where it is there already nobody is killed
+  std::uint64_t kill_at = 0;    // this process is killed in the middle of that operation; 0: never
+  std::string once;             // a file that is made then; where it is there already nobody is killed
   std::uint64_t full_from = 0;  // from this operation on the disk is full, for so many
   std::uint64_t full_for = 0;
 };

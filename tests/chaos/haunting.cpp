@@ -23,7 +23,15 @@ struct Ghosts {
       if (slice.shard != up.task.index) continue;
       Tensor gradient = Tensor::zeros(slice.dtype, slice.shape);
       for (float& x : gradient.mutable_values<float>()) x = kWrong;
-      caf::anon_send(up.peer, Outbound{Push{.worker = worker, .step = step, .slot = 0, .slice = slice.id, .pulled_version = 0, .gradient = gradient, .indices = {}, .job = *job, .view = 1}});
+      caf::anon_send(up.peer, Outbound{Push{.worker = worker,
+                                            .step = step,
+                                            .slot = 0,
+                                            .slice = slice.id,
+                                            .pulled_version = 0,
+                                            .gradient = gradient,
+                                            .indices = {},
+                                            .job = *job,
+                                            .view = 1}});
     }
   }
 };
@@ -34,11 +42,13 @@ void haunt(const TrainingPlan& plan) {
   const ClusterJob job(plan);
   auto ghosts = std::make_shared<Ghosts>();
   ghosts->worker = static_cast<std::uint32_t>(plan.task.name().index);
-  ghosts->step = static_cast<std::uint64_t>(plan.options.epochs) * static_cast<std::uint64_t>(plan.data.train.size() / plan.options.batch) - 1;
+  ghosts->step = static_cast<std::uint64_t>(plan.options.epochs) *
+                     static_cast<std::uint64_t>(plan.data.train.size() / plan.options.batch) -
+                 1;
   ghosts->slices = job.map.slices();
   ghosts->job = &plan.task.last_job();
-  const PeerObserver actor = plan.task.system().spawn(
-      [ghosts](PeerObserver::pointer self) -> PeerObserver::behavior_type {
+  const PeerObserver actor =
+      plan.task.system().spawn([ghosts](PeerObserver::pointer self) -> PeerObserver::behavior_type {
         static_cast<void>(self);
         return {[ghosts](const PeerUp& up) { ghosts->send(up); }, [](const PeerDown&) {}};
       });

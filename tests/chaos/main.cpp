@@ -1,4 +1,5 @@
-// troupe-chaos: kills, stops and cuts off tasks of real clusters, and shows that training ends as if nothing had happened.
+// troupe-chaos: kills, stops and cuts off tasks of real clusters, and shows that training ends as if nothing had
+// happened.
 #include <fmt/core.h>
 #include <unistd.h>
 
@@ -43,7 +44,9 @@ std::variant<Options, EarlyExit> parse_options(int argc, char** argv) {
   Options o;
   const auto app = make_command_line(kProgram, "[ROW...] [OPTIONS]", kDescription);
   app->add_option("ROW", o.rows, "Rows of the table (default: all)");
-  app->add_option_function<std::string>("--seed", [&](const std::string& text) { o.seed = parse_unsigned("--seed", text); }, "Of the first run; the next has one more")
+  app->add_option_function<std::string>(
+         "--seed", [&](const std::string& text) { o.seed = parse_unsigned("--seed", text); },
+         "Of the first run; the next has one more")
       ->type_name("S")
       ->default_str("1");
   add_whole(*app, "--runs", o.runs, 0, 1000000, "Runs of each row; 0: its own number");
@@ -51,7 +54,10 @@ std::variant<Options, EarlyExit> parse_options(int argc, char** argv) {
   app->add_flag("--long", o.lengthy, "As many runs as the guarantees say; times and rates are judged")->excludes(brief);
   app->add_flag("--json", o.json, "One JSON object for each row");
   app->add_flag("--list", o.list, "Print the rows and do nothing");
-  app->add_option("--logs", o.logs, "Folder for what tasks have said in runs that fail (default: one in the directory for temporary files)")->type_name("DIR");
+  app->add_option(
+         "--logs", o.logs,
+         "Folder for what tasks have said in runs that fail (default: one in the directory for temporary files)")
+      ->type_name("DIR");
   if (auto exit = parse(*app, {argv + 1, argv + argc})) return *exit;
   for (const std::string& name : o.rows)
     if (std::ranges::find(rows(), name, &Row::name) == rows().end()) {
@@ -79,8 +85,12 @@ Verdict run_row(const Row& row, const Options& o, Workshop& workshop, const std:
       outcome = row.run(workshop, seed);
     }
     verdict.add(outcome, seed);
-    fmt::print(stderr, "{} {}/{} seed {}: {} ({:.1f} s){}{}\n", row.name, i + 1, runs, seed, outcome.schedule, unix_now() - began,
-               outcome.problem.empty() ? "" : row.broken ? ": noticed: " : ": FAILED: ", outcome.problem);
+    fmt::print(stderr, "{} {}/{} seed {}: {} ({:.1f} s){}{}\n", row.name, i + 1, runs, seed, outcome.schedule,
+               unix_now() - began,
+               outcome.problem.empty() ? ""
+               : row.broken            ? ": noticed: "
+                                       : ": FAILED: ",
+               outcome.problem);
     if (row.broken && !outcome.problem.empty()) break;
   }
   return verdict;
@@ -92,7 +102,9 @@ int run(const Options& o) {
     return 0;
   }
   Workshop workshop(next_to_this_program(), o.lengthy);
-  const std::string logs = !o.logs.empty() ? o.logs : (std::filesystem::temp_directory_path() / fmt::format("troupe-chaos-{}", getpid())).string();
+  const std::string logs =
+      !o.logs.empty() ? o.logs
+                      : (std::filesystem::temp_directory_path() / fmt::format("troupe-chaos-{}", getpid())).string();
   if (!o.json) fmt::print("{}\n", table_head());
   std::string failed;
   for (const Row& row : rows()) {
@@ -107,7 +119,8 @@ int run(const Options& o) {
     if (!verdict.failure(o.lengthy).empty()) failed += (failed.empty() ? "" : ", ") + row.name;
   }
   if (failed.empty()) return 0;
-  fmt::print(stderr, "{}: failed: {}{}\n", kProgram, failed, std::filesystem::exists(logs) ? fmt::format("; what their tasks have said is in {}", logs) : "");
+  fmt::print(stderr, "{}: failed: {}{}\n", kProgram, failed,
+             std::filesystem::exists(logs) ? fmt::format("; what their tasks have said is in {}", logs) : "");
   return 1;
 }
 

@@ -8,14 +8,24 @@
 namespace troupe::chaos {
 namespace {
 
-// Steps a second of a job whose workers wait 20 ms in each step; the last one 100 ms, if it is slow. Then the protocol decides, and
-// not how many cores there are.
+// Steps a second of a job whose workers wait 20 ms in each step; the last one 100 ms, if it is slow. Then the protocol
+// decides, and not how many cores there are.
 double steps_per_second(Workshop& workshop, int workers, int backups, bool slow, int steps, Outcome& outcome) {
   const int batch = 4;
-  const Arguments app = {workshop.program("chaos_task"), "--epochs", "1", "--batch", std::to_string(batch), "--slots", "3", "--backups", std::to_string(backups),
-                         "--examples", std::to_string(steps * batch * (3 + backups))};
+  const Arguments app = {workshop.program("chaos_task"),
+                         "--epochs",
+                         "1",
+                         "--batch",
+                         std::to_string(batch),
+                         "--slots",
+                         "3",
+                         "--backups",
+                         std::to_string(backups),
+                         "--examples",
+                         std::to_string(steps * batch * (3 + backups))};
   ClusterOptions options{.app = app, .workers = workers, .later = {}, .more = {}, .apart = {}, .launcher = {}};
-  for (int i = 0; i < workers; ++i) options.more[fmt::format("worker/{}", i)] = {"--before", slow && i == workers - 1 ? "100" : "20"};
+  for (int i = 0; i < workers; ++i)
+    options.more[fmt::format("worker/{}", i)] = {"--before", slow && i == workers - 1 ? "100" : "20"};
   ChaosCluster cluster(options);
   const Played played = play(cluster, {}, "", 120);
   if (!played.outcome.problem.empty()) {
@@ -47,8 +57,10 @@ Outcome busy_machine(Workshop& workshop, std::uint64_t) {
   outcome.schedule = fmt::format("two busy loops for {} s", seconds);
   ChaosCluster cluster({.app = app, .later = {}, .more = {}, .apart = {}, .launcher = {}});
   testing::Child first({"/bin/sh", "-c", "while :; do :; done"}), second({"/bin/sh", "-c", "while :; do :; done"});
-  if (!cluster.run_until([&] { return cluster.find("began") != nullptr; }, 60)) outcome.problem = "the training did not begin";
-  const bool lost = cluster.run_until([&] { return cluster.find("lost") || cluster.find("waits") || !cluster.running("ps/0"); }, seconds);
+  if (!cluster.run_until([&] { return cluster.find("began") != nullptr; }, 60))
+    outcome.problem = "the training did not begin";
+  const bool lost = cluster.run_until(
+      [&] { return cluster.find("lost") || cluster.find("waits") || !cluster.running("ps/0"); }, seconds);
   double epochs = 0;
   for (const Told& told : cluster.told()) epochs += told.kind == "epoch";
   outcome.counts["epochs"] = epochs;

@@ -7,7 +7,8 @@ namespace troupe::chaos {
 namespace {
 
 Arguments saving(Arguments app, const testing::TemporaryDirectory& directory, int every) {
-  for (const std::string& more : {std::string("--checkpoint"), (directory.path() / "checkpoints").string(), std::string("--checkpoint-every"), std::to_string(every)})
+  for (const std::string& more : {std::string("--checkpoint"), (directory.path() / "checkpoints").string(),
+                                  std::string("--checkpoint-every"), std::to_string(every)})
     app.push_back(more);
   return app;
 }
@@ -36,7 +37,12 @@ Outcome kill_shard(Workshop& workshop, std::uint64_t seed) {
   const testing::TemporaryDirectory directory;
   const std::string victim = fmt::format("ps/{}", seed % 2);
   const std::string expected = workshop.expected_hash(app);  // a run of its own, before there is anyone to disturb
-  ChaosCluster cluster({.app = saving(app, directory, 50), .later = {}, .more = {}, .apart = {}, .restarts = 5, .launcher = workshop.program("troupe-launch")});
+  ChaosCluster cluster({.app = saving(app, directory, 50),
+                        .later = {},
+                        .more = {},
+                        .apart = {},
+                        .restarts = 5,
+                        .launcher = workshop.program("troupe-launch")});
   Played played = play(cluster, {{FaultKind::kill, victim, dice.between(0.02, 0.7) * length}}, expected);
   const double killed = played.when["kill " + victim];
   measure(played.outcome, "goes on", cluster, "used", killed);

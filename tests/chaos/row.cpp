@@ -11,7 +11,7 @@
 namespace troupe::chaos {
 namespace {
 
-constexpr double kPatience = 60;       // seconds for anything that has no other deadline
+constexpr double kPatience = 60;  // seconds for anything that has no other deadline
 constexpr int kProbeEpochs = 20;
 
 Arguments mnist_arguments(int epochs) {
@@ -49,7 +49,8 @@ Arguments Workshop::mnist(double seconds) {
     seconds_per_epoch_ = std::max(0.005, (cluster.find("final")->time - played.began) / kProbeEpochs);
   }
   Arguments app = {program("troupe-mnist"), "--mode", "sync"};
-  for (const std::string& more : mnist_arguments(static_cast<int>(std::ceil(seconds / seconds_per_epoch_)))) app.push_back(more);
+  for (const std::string& more : mnist_arguments(static_cast<int>(std::ceil(seconds / seconds_per_epoch_))))
+    app.push_back(more);
   return app;
 }
 
@@ -67,7 +68,8 @@ const std::string& Workshop::expected_hash(const Arguments& arguments) {
   while (child.out_fd() >= 0) child.read_out(out);
   while (child.err_fd() >= 0) child.read_err(err);
   const std::size_t last = out.rfind("{\"event\":\"final\"");
-  if (child.wait() != 0 || last == std::string::npos) fail(Code::internal, "'{}' failed: {}", fmt::join(alone, " "), err);
+  if (child.wait() != 0 || last == std::string::npos)
+    fail(Code::internal, "'{}' failed: {}", fmt::join(alone, " "), err);
   return hashes_[arguments] = Json::parse(out.substr(last)).value("params_sha256", "none");
 }
 
@@ -75,9 +77,7 @@ Played play(ChaosCluster& cluster, const Schedule& schedule, const std::string& 
   Played played;
   Outcome& outcome = played.outcome;
   outcome.schedule = to_string(schedule);
-  const auto wrong = [&](const std::string& what) {
-    outcome.problem += (outcome.problem.empty() ? "" : "; ") + what;
-  };
+  const auto wrong = [&](const std::string& what) { outcome.problem += (outcome.problem.empty() ? "" : "; ") + what; };
   cluster.run_until([&] { return cluster.find("began") || !cluster.bad_ends().empty(); }, kPatience);
   if (!cluster.find("began")) {
     wrong("the training did not begin");
@@ -86,7 +86,9 @@ Played play(ChaosCluster& cluster, const Schedule& schedule, const std::string& 
     played.began = cluster.find("began")->time;
     double late = 0;  // what was done late: the pauses between the faults are kept
     for (const Fault& fault : schedule) {
-      const auto over = [&] { return cluster.find("final") || (cluster.all_ended() && fault.kind != FaultKind::start); };
+      const auto over = [&] {
+        return cluster.find("final") || (cluster.all_ended() && fault.kind != FaultKind::start);
+      };
       cluster.run_until(over, played.began + fault.at + late - unix_now());
       if (over()) {
         outcome.again = fmt::format("the job was over before it was time to {}", fault.to_string());
@@ -97,7 +99,8 @@ Played play(ChaosCluster& cluster, const Schedule& schedule, const std::string& 
       played.when[fmt::format("{} {}", name(fault.kind), fault.task)] = unix_now();
       cluster.apply(fault);
     }
-    if (!cluster.run_until([&] { return cluster.all_ended(); }, seconds)) wrong(fmt::format("not all processes ended within {} s", seconds));
+    if (!cluster.run_until([&] { return cluster.all_ended(); }, seconds))
+      wrong(fmt::format("not all processes ended within {} s", seconds));
     const std::string hash = ends_of(cluster);
     if (hash.empty())
       wrong("no task has told the end of the training");
@@ -109,11 +112,13 @@ Played play(ChaosCluster& cluster, const Schedule& schedule, const std::string& 
 }
 
 Outcome finish(Workshop& workshop, const ChaosCluster& cluster, const Outcome& outcome) {
-  if (!outcome.problem.empty() && outcome.again.empty() && workshop.folder_for_logs) cluster.keep_logs(workshop.folder_for_logs());
+  if (!outcome.problem.empty() && outcome.again.empty() && workshop.folder_for_logs)
+    cluster.keep_logs(workshop.folder_for_logs());
   return outcome;
 }
 
-void measure(Outcome& outcome, const std::string& what, const ChaosCluster& cluster, std::string_view kind, double since, std::string_view about) {
+void measure(Outcome& outcome, const std::string& what, const ChaosCluster& cluster, std::string_view kind,
+             double since, std::string_view about) {
   if (!outcome.problem.empty()) return;
   if (const Told* told = cluster.find(kind, since, about))
     outcome.times[what].push_back(told->time - since);

@@ -65,8 +65,9 @@ std::vector<Row> return_rows();
 std::vector<Row> disk_rows();
 std::vector<Row> pace_rows();
 
-// Plays a schedule on a cluster, from the beginning of the training to the end of all processes. What is wrong afterwards is in the
-// outcome: it did not end in time, a process failed, the parameters at the end are not those expected ("": any).
+// Plays a schedule on a cluster, from the beginning of the training to the end of all processes. What is wrong
+// afterwards is in the outcome: it did not end in time, a process failed, the parameters at the end are not those
+// expected ("": any).
 struct Played {
   Outcome outcome;
   std::map<std::string, double> when;  // of the faults: when "kill worker/1" was done
@@ -78,7 +79,8 @@ Played play(ChaosCluster& cluster, const Schedule& schedule, const std::string& 
 Outcome finish(Workshop& workshop, const ChaosCluster& cluster, const Outcome& outcome);
 
 // Time of the first line of this kind about the task after `since`, less `since`; a problem if there is none.
-void measure(Outcome& outcome, const std::string& what, const ChaosCluster& cluster, std::string_view kind, double since, std::string_view about = "");
+void measure(Outcome& outcome, const std::string& what, const ChaosCluster& cluster, std::string_view kind,
+             double since, std::string_view about = "");
 // Adds the counts of all `ended` lines whose names are given.
 double total(const ChaosCluster& cluster, const std::vector<std::string>& counts);
 

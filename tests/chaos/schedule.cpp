@@ -12,7 +12,9 @@ std::uint64_t Dice::next() {
   return z ^ (z >> 31);
 }
 
-double Dice::between(double low, double high) { return low + (high - low) * static_cast<double>(next() >> 11) * 0x1p-53; }
+double Dice::between(double low, double high) {
+  return low + (high - low) * static_cast<double>(next() >> 11) * 0x1p-53;
+}
 
 std::string_view name(FaultKind kind) {
   switch (kind) {
@@ -32,7 +34,9 @@ std::string_view name(FaultKind kind) {
   return "?";
 }
 
-std::string Fault::to_string() const { return fmt::format("{} {} at {:.3f} s", name(kind), task.empty() ? "all" : task, at); }
+std::string Fault::to_string() const {
+  return fmt::format("{} {} at {:.3f} s", name(kind), task.empty() ? "all" : task, at);
+}
 
 std::string to_string(const Schedule& schedule) {
   std::string text;

@@ -31,8 +31,8 @@ std::string_view name(FaultKind kind);
 
 struct Fault {
   FaultKind kind = FaultKind::kill;
-  std::string task;  // "worker/1"; "" : all
-  double at = 0;     // seconds since the training has begun
+  std::string task;               // "worker/1"; "" : all
+  double at = 0;                  // seconds since the training has begun
   std::string to_string() const;  // "kill worker/1 at 1.250 s"
 };
 

@@ -22,7 +22,8 @@ void Verdict::add(const Outcome& outcome, std::uint64_t seed) {
     return;
   }
   ++runs;
-  for (const auto& [what, seconds] : outcome.times) times[what].insert(times[what].end(), seconds.begin(), seconds.end());
+  for (const auto& [what, seconds] : outcome.times)
+    times[what].insert(times[what].end(), seconds.begin(), seconds.end());
   for (const auto& [what, count] : outcome.counts) counts[what] += count;
   if (outcome.problem.empty())
     ++good;
@@ -51,11 +52,19 @@ std::string Verdict::failure(bool judge_times) const {
 }
 
 std::string to_json(const Verdict& verdict, bool judge_times) {
-  nlohmann::ordered_json json{{"row", verdict.row->name}, {"fault", verdict.row->fault}, {"must", verdict.row->must}, {"runs", verdict.runs}, {"good", verdict.good}};
-  for (const auto& [what, seconds] : verdict.times) json["times"][what] = {{"median", median(seconds)}, {"max", std::ranges::max(seconds)}, {"n", seconds.size()}};
+  nlohmann::ordered_json json{{"row", verdict.row->name},
+                              {"fault", verdict.row->fault},
+                              {"must", verdict.row->must},
+                              {"runs", verdict.runs},
+                              {"good", verdict.good}};
+  for (const auto& [what, seconds] : verdict.times)
+    json["times"][what] = {{"median", median(seconds)}, {"max", std::ranges::max(seconds)}, {"n", seconds.size()}};
   for (const auto& [what, count] : verdict.counts) json["counts"][what] = count;
   const std::string failure = verdict.failure(judge_times);
-  json["verdict"] = !verdict.skipped.empty() ? "skipped" : !failure.empty() ? "failed" : verdict.row->broken ? "caught" : "held";
+  json["verdict"] = !verdict.skipped.empty() ? "skipped"
+                    : !failure.empty()       ? "failed"
+                    : verdict.row->broken    ? "caught"
+                                             : "held";
   if (!failure.empty()) json["failure"] = failure;
   if (!verdict.skipped.empty()) json["skipped"] = verdict.skipped;
   if (!verdict.problems.empty()) json["problems"] = verdict.problems;
@@ -69,15 +78,19 @@ std::string table_head() {
 std::string to_text(const Verdict& verdict, bool judge_times) {
   std::string times, counts;
   for (const auto& [what, seconds] : verdict.times)
-    times += fmt::format("{}{} {:.3f}, {:.3f}", times.empty() ? "" : "; ", what, median(seconds), std::ranges::max(seconds));
-  for (const auto& [what, count] : verdict.counts) counts += fmt::format("{}{} {:.6g}", counts.empty() ? "" : "; ", what, count);
+    times +=
+        fmt::format("{}{} {:.3f}, {:.3f}", times.empty() ? "" : "; ", what, median(seconds), std::ranges::max(seconds));
+  for (const auto& [what, count] : verdict.counts)
+    counts += fmt::format("{}{} {:.6g}", counts.empty() ? "" : "; ", what, count);
   const std::string failure = verdict.failure(judge_times);
   std::string end = verdict.row->broken ? "caught" : "yes";
   if (!failure.empty()) end = "NO: " + failure;
   if (!verdict.skipped.empty()) end = "skipped: " + verdict.skipped;
-  std::string text = fmt::format("| {} | {} | {} | {} | {} | {} | {} | {} |", verdict.row->name, verdict.row->fault, verdict.row->must, verdict.runs, verdict.good,
-                                 times, counts, end);
-  for (std::size_t i = 0; i < std::min(verdict.problems.size(), kProblemsShown); ++i) text += fmt::format("\n  {} {}: {}", verdict.row->broken ? "caught" : "FAILED", verdict.row->name, verdict.problems[i]);
+  std::string text = fmt::format("| {} | {} | {} | {} | {} | {} | {} | {} |", verdict.row->name, verdict.row->fault,
+                                 verdict.row->must, verdict.runs, verdict.good, times, counts, end);
+  for (std::size_t i = 0; i < std::min(verdict.problems.size(), kProblemsShown); ++i)
+    text +=
+        fmt::format("\n  {} {}: {}", verdict.row->broken ? "caught" : "FAILED", verdict.row->name, verdict.problems[i]);
   return text;
 }
 

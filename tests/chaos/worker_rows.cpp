@@ -6,7 +6,9 @@
 namespace troupe::chaos {
 namespace {
 
-ClusterOptions cluster_of(Arguments app) { return {.app = std::move(app), .later = {}, .more = {}, .apart = {}, .launcher = {}}; }
+ClusterOptions cluster_of(Arguments app) {
+  return {.app = std::move(app), .later = {}, .more = {}, .apart = {}, .launcher = {}};
+}
 
 Arguments with(Arguments arguments, const Arguments& more) {
   arguments.insert(arguments.end(), more.begin(), more.end());
@@ -39,7 +41,8 @@ Outcome two_join(Workshop& workshop, std::uint64_t seed) {
   ClusterOptions options = cluster_of(with(app, {"--min-workers", "4"}));
   options.workers = 6;
   options.later = {"worker/4", "worker/5"};
-  Schedule schedule = {{FaultKind::start, "worker/4", dice.between(0, 0.4) * length}, {FaultKind::start, "worker/5", dice.between(0, 0.4) * length}};
+  Schedule schedule = {{FaultKind::start, "worker/4", dice.between(0, 0.4) * length},
+                       {FaultKind::start, "worker/5", dice.between(0, 0.4) * length}};
   std::ranges::sort(schedule, {}, &Fault::at);
   const std::string expected = workshop.expected_hash(app);  // a run of its own, before there is anyone to disturb
   ChaosCluster cluster(options);
@@ -76,7 +79,12 @@ Outcome cut_worker(Workshop& workshop, std::uint64_t seed) {
   const double at = dice.between(0, 1);
   ClusterOptions options = cluster_of(with(app, {"--peer-timeout", "2"}));
   options.apart = victim;
-  if (!testing::TwoNetworks().possible()) return {.problem = {}, .skipped = "network namespaces need root and ip (iproute2)", .schedule = {}, .times = {}, .counts = {}};
+  if (!testing::TwoNetworks().possible())
+    return {.problem = {},
+            .skipped = "network namespaces need root and ip (iproute2)",
+            .schedule = {},
+            .times = {},
+            .counts = {}};
   const std::string expected = workshop.expected_hash(app);  // a run of its own, before there is anyone to disturb
   ChaosCluster cluster(options);
   Played played = play(cluster, {{FaultKind::cut, victim, at}, {FaultKind::heal, victim, at + pause}}, expected);
@@ -86,16 +94,18 @@ Outcome cut_worker(Workshop& workshop, std::uint64_t seed) {
   return finish(workshop, cluster, played.outcome);
 }
 
-// ---- The counting model ----------------------------------------------------------------------------------------------
+// ---- The counting model --------------------------------------------------------------------------------------------
 
-// Says in the outcome how often examples have counted, if that is not once an epoch. A step's gradient is the mean of `slots`.
+// Says in the outcome how often examples have counted, if that is not once an epoch. A step's gradient is the mean of
+// `slots`.
 void check_counts(Outcome& outcome, const ChaosCluster& cluster, int epochs, int slots) {
   for (const Told& told : cluster.told()) {
     if (told.kind != "final") continue;
     const double least = told.what.value("least", -1.0) * slots, most = told.what.value("most", -1.0) * slots;
     if (least == epochs && most == epochs) continue;
     if (!outcome.problem.empty()) outcome.problem += "; ";
-    outcome.problem += fmt::format("in {} epochs some example was applied {} times, and some {} times", epochs, least, most);
+    outcome.problem +=
+        fmt::format("in {} epochs some example was applied {} times, and some {} times", epochs, least, most);
   }
 }
 
@@ -103,8 +113,8 @@ Outcome kill_asynchronous(Workshop& workshop, std::uint64_t seed, const Argument
   Dice dice(seed);
   constexpr int kEpochs = 4;
   // 128 batches an epoch, four at once: 2.5 s. Half of a step comes after its gradients have left.
-  const Arguments app = with({workshop.program("chaos_task"), "--mode", "async", "--epochs", std::to_string(kEpochs), "--examples", "512", "--batch", "4", "--before",
-                              "4", "--between", "4", "--after", "10"},
+  const Arguments app = with({workshop.program("chaos_task"), "--mode", "async", "--epochs", std::to_string(kEpochs),
+                              "--examples", "512", "--batch", "4", "--before", "4", "--between", "4", "--after", "10"},
                              broken);
   const std::string victim = worker(dice.below(4));
   Schedule schedule = {{FaultKind::kill, victim, dice.between(0.05, 1.5)}};
@@ -124,9 +134,10 @@ Outcome late_pushes(Workshop& workshop, std::uint64_t seed, const Arguments& bro
   Dice dice(seed);
   constexpr int kEpochs = 6;
   // 128 batches an epoch, four at once, 30 ms each: 6 s.
-  const Arguments app = with({workshop.program("chaos_task"), "--mode", "async", "--epochs", std::to_string(kEpochs), "--examples", "512", "--batch", "4", "--before",
-                              "20", "--after", "10", "--peer-timeout", "2", "--haunt"},
-                             broken);
+  const Arguments app =
+      with({workshop.program("chaos_task"), "--mode", "async", "--epochs", std::to_string(kEpochs), "--examples", "512",
+            "--batch", "4", "--before", "20", "--after", "10", "--peer-timeout", "2", "--haunt"},
+           broken);
   const std::string victim = worker(dice.below(4));
   const double at = dice.between(0.1, 1);
   ChaosCluster cluster(cluster_of(app));
@@ -135,7 +146,8 @@ Outcome late_pushes(Workshop& workshop, std::uint64_t seed, const Arguments& bro
   measure(played.outcome, "evicted", cluster, "lost", played.when["stop " + victim], victim);
   measure(played.outcome, "back", cluster, "joined", played.when["continue " + victim], victim);
   played.outcome.counts["late and refused"] = total(cluster, {"fenced", "ignored"});
-  if (played.outcome.problem.empty() && played.outcome.counts["late and refused"] < 2) played.outcome.problem = "late pushes were not refused on both shards";
+  if (played.outcome.problem.empty() && played.outcome.counts["late and refused"] < 2)
+    played.outcome.problem = "late pushes were not refused on both shards";
   return finish(workshop, cluster, played.outcome);
 }
 
@@ -144,7 +156,8 @@ Outcome late_pushes(Workshop& workshop, std::uint64_t seed, const Arguments& bro
 std::vector<Row> worker_rows() {
   return {
       {.name = "kill-worker",
-       .fault = "kill -9 of 1 of 4 workers, the chief too, at a random moment of synchronous training; started again in half of the runs",
+       .fault = "kill -9 of 1 of 4 workers, the chief too, at a random moment of synchronous training; started again "
+                "in half of the runs",
        .must = "detected within 1 s, next step within 3 s, the same parameters",
        .short_runs = 2,
        .long_runs = 50,
@@ -198,7 +211,10 @@ std::vector<Row> worker_rows() {
        .long_runs = 5,
        .at_most = {},
        .at_least = {},
-       .run = [](Workshop& w, std::uint64_t seed) { return kill_asynchronous(w, seed, {"--without", "dedupe"}); },
+       .run =
+           [](Workshop& w, std::uint64_t seed) {
+             return kill_asynchronous(w, seed, {"--without", "dedupe"});
+           },
        .broken = true},
       {.name = "without-fence",
        .fault = "late-pushes, but nobody looks at who is a member",
@@ -207,7 +223,10 @@ std::vector<Row> worker_rows() {
        .long_runs = 3,
        .at_most = {},
        .at_least = {},
-       .run = [](Workshop& w, std::uint64_t seed) { return late_pushes(w, seed, {"--without", "fence"}); },
+       .run =
+           [](Workshop& w, std::uint64_t seed) {
+             return late_pushes(w, seed, {"--without", "fence"});
+           },
        .broken = true},
   };
 }

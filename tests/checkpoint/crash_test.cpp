@@ -3,26 +3,26 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "tests/error_of.hpp"
 #include "tests/checkpoint/cut_off.hpp"
 #include "tests/checkpoint/example.hpp"
 #include "tests/checkpoint/memory_file_system.hpp"
+#include "tests/error_of.hpp"
 
 namespace troupe {
 namespace {
 
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using ::testing::Not;
-using testing::error_of;
-using testing::Example;
-using testing::MemoryFileSystem;
-using testing::Survives;
 using testing::cut_off_everywhere;
 using testing::CutOff;
 using testing::Disk;
 using testing::disks;
+using testing::error_of;
+using testing::Example;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using testing::MemoryFileSystem;
+using ::testing::Not;
 using testing::save;
+using testing::Survives;
 
 constexpr const std::string& kDirectory = testing::kCutOffDirectory;
 constexpr std::uint32_t kShards = testing::kCutOffShards;

@@ -11,13 +11,15 @@ void save(FileSystem& files, const CheckpointId& id, const Example& state, bool&
 }
 
 std::vector<Disk> disks() {
-  std::vector<Disk> out = {{Survives::nothing, 0}, {Survives::names, 0}, {Survives::content, 0}, {Survives::everything, 0}};
+  std::vector<Disk> out = {
+      {Survives::nothing, 0}, {Survives::names, 0}, {Survives::content, 0}, {Survives::everything, 0}};
   for (std::uint64_t seed = 0; seed < 20; ++seed) out.push_back({Survives::some, seed});
   return out;
 }
 
 CutOff cut_off_everywhere(const MemoryFileSystem& before, const CheckpointId& old_id, const Example& old_state,
-                           const CheckpointId& new_id, const Example& new_state, bool sync_files, bool sync_directories) {
+                          const CheckpointId& new_id, const Example& new_state, bool sync_files,
+                          bool sync_directories) {
   CutOff outcome;
   for (bool complete = false; !complete; ++outcome.points) {
     MemoryFileSystem files = before.copy();
@@ -28,7 +30,8 @@ CutOff cut_off_everywhere(const MemoryFileSystem& before, const CheckpointId& ol
     complete = !error_of([&] { save(files, new_id, new_state, done); });
     for (const Disk& disk : disks()) {
       MemoryFileSystem after = files.after_crash(disk.survives, disk.seed);
-      const std::string where = fmt::format("operation {}, disk {}/{}", outcome.points, static_cast<int>(disk.survives), disk.seed);
+      const std::string where =
+          fmt::format("operation {}, disk {}/{}", outcome.points, static_cast<int>(disk.survives), disk.seed);
       auto found = newest_whole_checkpoint(after, kCutOffDirectory);
       const bool is_old = found && found->manifest().id == old_id && old_state.difference(*found).empty();
       const bool is_new = found && found->manifest().id == new_id && new_state.difference(*found).empty();

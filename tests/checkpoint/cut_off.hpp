@@ -1,4 +1,5 @@
-// A save that is cut off at every operation, on a disk that then has lost what was not synced, or kept it, or any part of it.
+// A save that is cut off at every operation, on a disk that then has lost what was not synced, or kept it, or any part
+// of it.
 #pragma once
 
 #include <string>
@@ -28,7 +29,7 @@ struct CutOff {
 };
 
 // `before`: of the disk, as the old checkpoint was saved on it.
-CutOff cut_off_everywhere(const MemoryFileSystem& before, const CheckpointId& old_id, const Example& old_state, const CheckpointId& new_id,
-                          const Example& new_state, bool sync_files, bool sync_directories);
+CutOff cut_off_everywhere(const MemoryFileSystem& before, const CheckpointId& old_id, const Example& old_state,
+                          const CheckpointId& new_id, const Example& new_state, bool sync_files, bool sync_directories);
 
 }  // namespace troupe::testing

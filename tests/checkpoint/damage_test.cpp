@@ -3,17 +3,17 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "tests/error_of.hpp"
 #include "tests/checkpoint/example.hpp"
 #include "tests/checkpoint/forwarding_file_system.hpp"
 #include "tests/checkpoint/memory_file_system.hpp"
+#include "tests/error_of.hpp"
 
 namespace troupe {
 namespace {
 
-using ::testing::HasSubstr;
 using testing::error_of;
 using testing::Example;
+using ::testing::HasSubstr;
 using testing::MemoryFileSystem;
 
 constexpr std::uint32_t kDamagedShards = 2;
@@ -112,13 +112,16 @@ TEST_F(Damage, ATensorIsCheckedWhenItIsRead) {
   files_.content(join_path(folder_, shard.file))[shard.tensors[part.tensor].offset + 5] ^= 4;
   EXPECT_NO_THROW(checkpoint.read_rows("dense/kernel", 0, 5));
   EXPECT_EQ(error_of([&] { checkpoint.read("dense/kernel"); }).to_string(),
-            fmt::format("data_loss: '{}/{}' is damaged: the crc32c of variable 'dense/kernel' does not fit", folder_, shard.file));
+            fmt::format("data_loss: '{}/{}' is damaged: the crc32c of variable 'dense/kernel' does not fit", folder_,
+                        shard.file));
 }
 
 TEST_F(Damage, WhatMayPassIsNoReasonToGoBack) {
   struct NoDescriptors final : testing::ForwardingFileSystem {
     using ForwardingFileSystem::ForwardingFileSystem;
-    std::unique_ptr<ReadableFile> open(const std::string&) override { fail(Code::resource_exhausted, "too many open files"); }
+    std::unique_ptr<ReadableFile> open(const std::string&) override {
+      fail(Code::resource_exhausted, "too many open files");
+    }
   };
   NoDescriptors files(files_);
   EXPECT_EQ(error_of([&] { newest_whole_checkpoint(files, "/c"); }).code(), Code::resource_exhausted);

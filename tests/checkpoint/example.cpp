@@ -51,14 +51,16 @@ ShardContents Example::contents(std::uint32_t shard, std::uint32_t shards) const
 }
 
 CheckpointManifest Example::manifest(const CheckpointId& id, std::vector<ShardManifest> shards) const {
-  CheckpointJob job{.mode = "sync", .slots = 4, .batch = 32, .seed = seed_, .epochs = 5, .epoch = 1, .steps_per_epoch = 93};
+  CheckpointJob job{
+      .mode = "sync", .slots = 4, .batch = 32, .seed = seed_, .epochs = 5, .epoch = 1, .steps_per_epoch = 93};
   job.cursor = seed_ * 4;
   job.loss_sum = static_cast<double>(seed_) / 7;
   job.extra = fmt::format("{}\xff", seed_);
   return {id, fmt::format("model mlp, seed {}", seed_), seed_ * 17, job, std::move(shards)};
 }
 
-void Example::save(FileSystem& files, const std::string& directory, const CheckpointId& id, std::uint32_t shards) const {
+void Example::save(FileSystem& files, const std::string& directory, const CheckpointId& id,
+                   std::uint32_t shards) const {
   std::vector<ShardManifest> written;
   for (std::uint32_t shard = 0; shard < shards; ++shard)
     written.push_back(write_shard(files, directory, id, contents(shard, shards)));

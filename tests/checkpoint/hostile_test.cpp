@@ -7,16 +7,16 @@
 
 #include "actors/checkpoint/crc32c.hpp"
 #include "messages/proto/checkpoint.pb.h"
-#include "tests/error_of.hpp"
 #include "tests/checkpoint/example.hpp"
 #include "tests/checkpoint/memory_file_system.hpp"
+#include "tests/error_of.hpp"
 
 namespace troupe {
 namespace {
 
-using ::testing::HasSubstr;
 using testing::error_of;
 using testing::Example;
+using ::testing::HasSubstr;
 using testing::MemoryFileSystem;
 
 constexpr std::int64_t kHuge = std::numeric_limits<std::int64_t>::max();
@@ -83,15 +83,35 @@ TEST_F(Hostile, ContradictionsAreRefused) {
       {"begins behind the file", tensor("counts", [](auto& e) { e.offset = 1 << 20; })},
       {"offset that overflows", tensor("counts", [](auto& e) { e.offset = kMost - 63; })},
       {"more bytes than the file", tensor("counts", [](auto& e) { e.bytes = kMost; })},
-      {"fewer elements than bytes", tensor("counts", [](auto& e) { e.shape = Shape{2, 1}; })},
-      {"more elements than bytes", tensor("counts", [](auto& e) { e.shape = Shape{2, 3}; })},
+      {"fewer elements than bytes", tensor("counts",
+                                           [](auto& e) {
+                                             e.shape = Shape{2, 1};
+                                           })},
+      {"more elements than bytes", tensor("counts",
+                                          [](auto& e) {
+                                            e.shape = Shape{2, 3};
+                                          })},
       {"bytes that do not fit", tensor("counts", [](auto& e) { e.bytes -= 1; })},
-      {"elements that overflow", tensor("counts", [](auto& e) { e.shape = Shape{2, kHuge}; })},
-      {"bytes that overflow", tensor("counts", [](auto& e) { e.shape = Shape{2, kHuge / 4}; })},
-      {"rows that overflow", tensor("dense/kernel", [](auto& e) { e.row_begin = -kHuge; e.row_end = kHuge; })},
+      {"elements that overflow", tensor("counts",
+                                        [](auto& e) {
+                                          e.shape = Shape{2, kHuge};
+                                        })},
+      {"bytes that overflow", tensor("counts",
+                                     [](auto& e) {
+                                       e.shape = Shape{2, kHuge / 4};
+                                     })},
+      {"rows that overflow", tensor("dense/kernel",
+                                    [](auto& e) {
+                                      e.row_begin = -kHuge;
+                                      e.row_end = kHuge;
+                                    })},
       {"rows of a huge whole", tensor("dense/kernel", [](auto& e) { e.rows = kHuge; })},
       {"more rows than the whole", tensor("dense/kernel", [](auto& e) { e.rows = 3; })},
-      {"rows moved", tensor("dense/kernel", [](auto& e) { e.row_begin += 1; e.row_end += 1; })},
+      {"rows moved", tensor("dense/kernel",
+                            [](auto& e) {
+                              e.row_begin += 1;
+                              e.row_end += 1;
+                            })},
       {"a scalar of many rows", tensor("scale", [](auto& e) { e.rows = 2; })},
       {"another dtype", tensor("dense/kernel", [](auto& e) { e.dtype = DType::i32; })},
       {"a dtype that is none", tensor("scale", [](auto& e) { e.dtype = static_cast<DType>(99); })},
@@ -99,8 +119,16 @@ TEST_F(Hostile, ContradictionsAreRefused) {
       {"a kind that is none", tensor("scale", [](auto& e) { e.kind = static_cast<TensorKind>(4); })},
       {"another kind", tensor("dense/kernel", [](auto& e) { e.kind = TensorKind::slot; })},
       {"a part of a state", tensor("seen", [](auto& e) { e.rows = 3; })},
-      {"more strings than bytes", tensor("labels", [](auto& e) { e.shape = Shape{kHuge / 64}; e.rows = e.row_end = kHuge / 64; })},
-      {"fewer strings than there are", tensor("labels", [](auto& e) { e.shape = Shape{1}; e.rows = e.row_end = 1; })},
+      {"more strings than bytes", tensor("labels",
+                                         [](auto& e) {
+                                           e.shape = Shape{kHuge / 64};
+                                           e.rows = e.row_end = kHuge / 64;
+                                         })},
+      {"fewer strings than there are", tensor("labels",
+                                              [](auto& e) {
+                                                e.shape = Shape{1};
+                                                e.rows = e.row_end = 1;
+                                              })},
       {"a name that is none", tensor("counts", [](auto& e) { e.name = ""; })},
       {"a name without end", tensor("counts", [](auto& e) { e.name.assign(5000, 'x'); })},
       {"a name twice", tensor("counts", [](auto& e) { e.name = "scale"; })},
@@ -132,11 +160,13 @@ TEST_F(Hostile, ContradictionsAreRefused) {
 TEST_F(Hostile, ABoolThatIsNoneIsRefused) {
   CheckpointManifest changed = manifest_;
   TensorEntry& flags = entry(changed, "flags");
-  const auto shard = std::ranges::find_if(changed.shards, [&](const auto& s) { return std::ranges::count(s.tensors, flags) > 0; });
+  const auto shard =
+      std::ranges::find_if(changed.shards, [&](const auto& s) { return std::ranges::count(s.tensors, flags) > 0; });
   std::string& content = files_.content(join_path(kFolder, shard->file));
   content[flags.offset] = 2;
   flags.crc32c = crc32c(std::string_view(content).substr(flags.offset, flags.bytes));
-  EXPECT_THAT(open_with(encode_manifest(changed)).to_string(), HasSubstr("variable 'flags' has bytes other than 0 and 1"));
+  EXPECT_THAT(open_with(encode_manifest(changed)).to_string(),
+              HasSubstr("variable 'flags' has bytes other than 0 and 1"));
 }
 
 TEST_F(Hostile, DimensionsOfAnyKindAreRefused) {
@@ -168,7 +198,8 @@ TEST_F(Hostile, AManifestLargerThanAnyIsNotRead) {
 TEST_F(Hostile, AFormatOfTheFutureIsNotTakenForDamage) {
   const std::string bytes = encode_manifest(manifest_);
   const Error error = open_with(manifest_of(bytes.substr(24), 2));
-  EXPECT_EQ(error.to_string(), "unimplemented: '" + kFolder + "/MANIFEST': it has format 2, and this program knows 1: use a later Troupe");
+  EXPECT_EQ(error.to_string(),
+            "unimplemented: '" + kFolder + "/MANIFEST': it has format 2, and this program knows 1: use a later Troupe");
   EXPECT_EQ(error_of([&] { newest_whole_checkpoint(files_, "/c"); }).code(), Code::unimplemented);
 }
 

@@ -38,10 +38,13 @@ class CrashedTree {
   std::string content_of(const MemoryNode& before) {
     switch (survives_) {
       case Survives::nothing:
-      case Survives::names: return before.synced_content;
+      case Survives::names:
+        return before.synced_content;
       case Survives::content:
-      case Survives::everything: return before.content;
-      case Survives::some: break;
+      case Survives::everything:
+        return before.content;
+      case Survives::some:
+        break;
     }
     if (before.content == before.synced_content) return before.content;
     std::string some = before.content.substr(0, random_() % (before.content.size() + 1));
@@ -52,10 +55,13 @@ class CrashedTree {
   MemoryNode::Names names_of(const MemoryNode& before) {
     switch (survives_) {
       case Survives::nothing:
-      case Survives::content: return before.synced_names;
+      case Survives::content:
+        return before.synced_names;
       case Survives::names:
-      case Survives::everything: return before.names;
-      case Survives::some: break;
+      case Survives::everything:
+        return before.names;
+      case Survives::some:
+        break;
     }
     MemoryNode::Names some = before.synced_names;
     for (const auto& [name, node] : before.names)
@@ -71,10 +77,12 @@ class CrashedTree {
 
 class MemoryReadableFile final : public ReadableFile {
  public:
-  MemoryReadableFile(std::string path, std::shared_ptr<MemoryNode> node) : path_(std::move(path)), node_(std::move(node)) {}
+  MemoryReadableFile(std::string path, std::shared_ptr<MemoryNode> node)
+      : path_(std::move(path)), node_(std::move(node)) {}
   std::uint64_t size() override { return node_->content.size(); }
   void read(std::uint64_t offset, std::span<std::byte> out) override {
-    if (offset > size() || out.size() > size() - offset) fail(Code::data_loss, "'{}' ends before byte {}", path_, offset + out.size());
+    if (offset > size() || out.size() > size() - offset)
+      fail(Code::data_loss, "'{}' ends before byte {}", path_, offset + out.size());
     if (!out.empty()) std::memcpy(out.data(), node_->content.data() + offset, out.size());
   }
 

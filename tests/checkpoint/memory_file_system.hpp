@@ -1,5 +1,5 @@
-// A file system in memory that can be cut off at any operation, and then shows what a crash may leave: what was synced, and
-// of the rest all, nothing, or any part.
+// A file system in memory that can be cut off at any operation, and then shows what a crash may leave: what was synced,
+// and of the rest all, nothing, or any part.
 #pragma once
 
 #include <cstdint>
@@ -16,11 +16,11 @@ struct MemoryNode;
 
 // What survives a crash of what was not synced.
 enum class Survives {
-  nothing,     // neither names nor content
-  names,       // files that were created and renamed, without their content: what one gets without fsync
-  content,     // content of files that are there; names as they were synced
+  nothing,  // neither names nor content
+  names,    // files that were created and renamed, without their content: what one gets without fsync
+  content,  // content of files that are there; names as they were synced
   everything,
-  some,        // of each name and each content at random, by the seed
+  some,  // of each name and each content at random, by the seed
 };
 
 class MemoryFileSystem final : public FileSystem {

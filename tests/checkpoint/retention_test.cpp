@@ -1,9 +1,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "tests/error_of.hpp"
 #include "tests/checkpoint/example.hpp"
 #include "tests/checkpoint/memory_file_system.hpp"
+#include "tests/error_of.hpp"
 
 namespace troupe {
 namespace {
@@ -27,8 +27,12 @@ class Retention : public ::testing::Test {
   void damage(std::uint64_t version) {
     files_.content(checkpoint_folder("/c", version) + "/shard-00001-of-00002-0000000000000001")[3] ^= 1;
   }
-  void damage_manifest(std::uint64_t version) { files_.content(checkpoint_folder("/c", version) + "/MANIFEST")[30] ^= 1; }
-  void leave_incomplete(std::uint64_t version) { write_shard(files_, "/c", {version, 1}, Example(version).contents(0, 2)); }
+  void damage_manifest(std::uint64_t version) {
+    files_.content(checkpoint_folder("/c", version) + "/MANIFEST")[30] ^= 1;
+  }
+  void leave_incomplete(std::uint64_t version) {
+    write_shard(files_, "/c", {version, 1}, Example(version).contents(0, 2));
+  }
 
   MemoryFileSystem files_;
 };

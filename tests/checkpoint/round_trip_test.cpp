@@ -3,18 +3,18 @@
 
 #include "actors/checkpoint/crc32c.hpp"
 #include "messages/packed_strings.hpp"
-#include "tests/error_of.hpp"
-#include "tests/temporary_directory.hpp"
 #include "tests/checkpoint/example.hpp"
 #include "tests/checkpoint/memory_file_system.hpp"
+#include "tests/error_of.hpp"
+#include "tests/temporary_directory.hpp"
 
 namespace troupe {
 namespace {
 
 using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 using testing::error_of;
 using testing::Example;
+using ::testing::HasSubstr;
 using testing::MemoryFileSystem;
 
 constexpr CheckpointId kId{7, 0xabc};
@@ -52,25 +52,26 @@ TEST(Checkpoint, ComesBackFromADiskBitByBit) {
 
 TEST(Checkpoint, KeepsEveryType) {
   MemoryFileSystem files;
-  std::vector<Tensor> values = {
-      Tensor::vector<float>({1e-40f, -0.0f, std::numeric_limits<float>::infinity()}),
-      Tensor::vector<double>({5e-324, std::numeric_limits<double>::quiet_NaN()}),
-      Tensor::vector<Half>({Half(1.5f)}),
-      Tensor::vector<BFloat16>({BFloat16(-3.0f), BFloat16(0.0f)}),
-      Tensor::vector<std::int8_t>({-128, 127}),
-      Tensor::vector<std::uint8_t>({255}),
-      Tensor::vector<std::int16_t>({-32768}),
-      Tensor::vector<std::int32_t>({-1, 1 << 30}),
-      Tensor::vector<std::int64_t>({std::numeric_limits<std::int64_t>::min()}),
-      Tensor::vector<bool>({true, false}),
-      Tensor::vector<std::string>({"", std::string("a\0b", 3), "\xff"})};
+  std::vector<Tensor> values = {Tensor::vector<float>({1e-40f, -0.0f, std::numeric_limits<float>::infinity()}),
+                                Tensor::vector<double>({5e-324, std::numeric_limits<double>::quiet_NaN()}),
+                                Tensor::vector<Half>({Half(1.5f)}),
+                                Tensor::vector<BFloat16>({BFloat16(-3.0f), BFloat16(0.0f)}),
+                                Tensor::vector<std::int8_t>({-128, 127}),
+                                Tensor::vector<std::uint8_t>({255}),
+                                Tensor::vector<std::int16_t>({-32768}),
+                                Tensor::vector<std::int32_t>({-1, 1 << 30}),
+                                Tensor::vector<std::int64_t>({std::numeric_limits<std::int64_t>::min()}),
+                                Tensor::vector<bool>({true, false}),
+                                Tensor::vector<std::string>({"", std::string("a\0b", 3), "\xff"})};
   ShardContents contents;
-  for (const Tensor& value : values) contents.tensors.push_back({std::string(name(value.dtype())), TensorKind::variable, "", -1, 0, value});
+  for (const Tensor& value : values)
+    contents.tensors.push_back({std::string(name(value.dtype())), TensorKind::variable, "", -1, 0, value});
   contents.tensors.push_back({"scalar", TensorKind::variable, "", -1, 0, Tensor::scalar<float>(2)});
   commit_checkpoint(files, "/c", {kId, "", 0, {}, {write_shard(files, "/c", kId, contents)}});
   Checkpoint checkpoint = open_checkpoint(files, checkpoint_folder("/c", 7));
   checkpoint.verify();
-  for (const Tensor& value : values) EXPECT_TRUE(bitwise_equal(checkpoint.read(name(value.dtype())), value)) << name(value.dtype());
+  for (const Tensor& value : values)
+    EXPECT_TRUE(bitwise_equal(checkpoint.read(name(value.dtype())), value)) << name(value.dtype());
   EXPECT_TRUE(bitwise_equal(checkpoint.read("scalar"), Tensor::scalar<float>(2)));
 }
 
@@ -126,7 +127,8 @@ TEST(Checkpoint, WhatIsNotThereIsNamed) {
 TEST(Checkpoint, ProgressIsTold) {
   MemoryFileSystem files;
   ShardContents contents;
-  contents.tensors.push_back({"a", TensorKind::variable, "", -1, 0, Tensor::zeros(DType::f32, {700'000})});  // three chunks
+  contents.tensors.push_back(
+      {"a", TensorKind::variable, "", -1, 0, Tensor::zeros(DType::f32, {700'000})});  // three chunks
   contents.tensors.push_back({"b", TensorKind::variable, "", -1, 0, Tensor::zeros(DType::f32, {10})});
   std::vector<std::uint64_t> done;
   const auto progress = [&](std::uint64_t now, std::uint64_t total) {
@@ -140,7 +142,8 @@ TEST(Checkpoint, ProgressIsTold) {
 TEST(Checkpoint, ASaveThatIsGivenUpLeavesNothing) {
   MemoryFileSystem files;
   const auto give_up = [](std::uint64_t, std::uint64_t) { fail(Code::cancelled, "the job ends"); };
-  EXPECT_EQ(error_of([&] { write_shard(files, "/c", kId, Example(1).contents(0, 1), give_up); }).code(), Code::cancelled);
+  EXPECT_EQ(error_of([&] { write_shard(files, "/c", kId, Example(1).contents(0, 1), give_up); }).code(),
+            Code::cancelled);
   EXPECT_THAT(names_in(files, "/c"), ElementsAre());
 }
 
@@ -151,7 +154,8 @@ TEST(Checkpoint, TensorsThatCannotBeSavedAreNamed) {
     contents.tensors.push_back(std::move(tensor));
     return error_of([&] { write_shard(files, "/c", kId, contents); }).to_string();
   };
-  EXPECT_EQ(error_for({"w", TensorKind::variable, "", -1, 0, Tensor()}), "invalid_argument: 'w' cannot be saved: it has no value");
+  EXPECT_EQ(error_for({"w", TensorKind::variable, "", -1, 0, Tensor()}),
+            "invalid_argument: 'w' cannot be saved: it has no value");
   EXPECT_EQ(error_for({"w", TensorKind::variable, "", 5, 3, Tensor::zeros(DType::f32, {3})}),
             "invalid_argument: 'w' cannot be saved: 3 rows from 3 on are not rows of 5");
 }
@@ -163,11 +167,16 @@ TEST(Commit, RefusesShardsThatDoNotMakeUpACheckpoint) {
   const ShardManifest second = write_shard(files, "/c", kId, example.contents(1, 2));
   EXPECT_EQ(error_of([&] { commit_checkpoint(files, "/c", example.manifest(kId, {first})); }).to_string(),
             "data_loss: rows [5, 10) of 'dense/kernel' are on no shard");
-  EXPECT_EQ(error_of([&] { commit_checkpoint(files, "/elsewhere", example.manifest(kId, {first, second})); }).to_string(),
-            "data_loss: '/elsewhere/checkpoint-000000000007/shard-00000-of-00002-0000000000000abc' is not here: do all shards "
+  EXPECT_EQ(error_of([&] {
+              commit_checkpoint(files, "/elsewhere", example.manifest(kId, {first, second}));
+            }).to_string(),
+            "data_loss: '/elsewhere/checkpoint-000000000007/shard-00000-of-00002-0000000000000abc' is not here: do all "
+            "shards "
             "save to the same directory?");
   files.content("/c/checkpoint-000000000007/" + second.file).pop_back();
-  EXPECT_THAT(error_of([&] { commit_checkpoint(files, "/c", example.manifest(kId, {first, second})); }).to_string(),
+  EXPECT_THAT(error_of([&] {
+                commit_checkpoint(files, "/c", example.manifest(kId, {first, second}));
+              }).to_string(),
               HasSubstr("bytes, and its shard has written"));
   EXPECT_FALSE(newest_whole_checkpoint(files, "/c"));
 }
@@ -177,7 +186,8 @@ TEST(Commit, AShardTellsItsCoordinatorAllOfIt) {
   const ShardManifest manifest = write_shard(files, "/c", kId, Example(5).contents(1, 3));
   EXPECT_EQ(decode_shard_manifest(encode(manifest)), manifest);
   const std::string bytes = encode(manifest);
-  EXPECT_EQ(error_of([&] { decode_shard_manifest(std::string_view(bytes).substr(0, bytes.size() - 1)); }).code(), Code::data_loss);
+  EXPECT_EQ(error_of([&] { decode_shard_manifest(std::string_view(bytes).substr(0, bytes.size() - 1)); }).code(),
+            Code::data_loss);
 }
 
 TEST(Commit, AnotherAttemptReplacesTheFirstAndItsFiles) {
@@ -188,8 +198,9 @@ TEST(Commit, AnotherAttemptReplacesTheFirstAndItsFiles) {
   auto found = newest_whole_checkpoint(files, "/c");
   ASSERT_TRUE(found);
   EXPECT_EQ(Example(3).difference(*found), "");
-  EXPECT_THAT(names_in(files, "/c/checkpoint-000000000007"),
-              ElementsAre("MANIFEST", "shard-00000-of-00002-0000000000000003", "shard-00001-of-00002-0000000000000003"));
+  EXPECT_THAT(
+      names_in(files, "/c/checkpoint-000000000007"),
+      ElementsAre("MANIFEST", "shard-00000-of-00002-0000000000000003", "shard-00001-of-00002-0000000000000003"));
 }
 
 TEST(Commit, AStaleWriterOfTheSameShardHarmsNothing) {

@@ -83,7 +83,10 @@ TEST(CachingAllocator, WhatIsLargerThanItKeepsGoesBackAtOnce) {
 
 TEST(CachingAllocator, AtTheLimitTheCacheIsGivenBackFirst) {
   CachingAllocator allocator(16 * kMiB);
-  { const BufferRef a = allocator.allocate(6 * kMiB), b = allocator.allocate(5 * kMiB), c = allocator.allocate(4 * kMiB); }
+  {
+    const BufferRef a = allocator.allocate(6 * kMiB), b = allocator.allocate(5 * kMiB),
+                    c = allocator.allocate(4 * kMiB);
+  }
   EXPECT_EQ(allocator.stats().cached_bytes, 15 * kMiB);
   const BufferRef fits = allocator.allocate(7 * kMiB);  // 1 MiB is free: the largest cached one makes room
   EXPECT_EQ(allocator.stats().cached_bytes, 9 * kMiB);
@@ -119,9 +122,12 @@ TEST(CachingAllocator, AboveTheLimitTheErrorNamesTheLargestLiveTensors) {
     EXPECT_EQ(error.code(), Code::resource_exhausted);
     message = error.message();
   }
-  EXPECT_THAT(message, AllOf(HasSubstr("out of memory: f64[1024,1024], 8.00 MiB, of Conv2D 'tower/xxx"), HasSubstr("xx…xx"), HasSubstr("xconv/2' cannot be allocated; "),
-                             HasSubstr("9.00 MiB in use in 22 buffers, the limit is 16.00 MiB. Largest: f32[1024,2048], 8.00 MiB, "
-                                       "of MatMul 'dense/matmul'; memory, 1.00 MiB; f32[64], 256 B, of Relu 'dense/relu'; ")));
+  EXPECT_THAT(
+      message,
+      AllOf(HasSubstr("out of memory: f64[1024,1024], 8.00 MiB, of Conv2D 'tower/xxx"), HasSubstr("xx…xx"),
+            HasSubstr("xconv/2' cannot be allocated; "),
+            HasSubstr("9.00 MiB in use in 22 buffers, the limit is 16.00 MiB. Largest: f32[1024,2048], 8.00 MiB, "
+                      "of MatMul 'dense/matmul'; memory, 1.00 MiB; f32[64], 256 B, of Relu 'dense/relu'; ")));
   std::size_t named = 0;
   for (std::size_t at = 0; (at = message.find("dense/", at)) != std::string::npos; ++at) ++named;
   EXPECT_EQ(named, 7u) << message;  // eight are listed, one of them without a name
@@ -134,7 +140,8 @@ TEST(CachingAllocator, AboveTheLimitTheErrorNamesTheLargestLiveTensors) {
 TEST(CachingAllocator, SizesThatCannotBeAreRefused) {
   CachingAllocator allocator(1000);
   EXPECT_THAT(refusal(allocator, ~std::size_t{0}), HasSubstr("18446744073709551615 bytes cannot be allocated"));
-  EXPECT_THAT(refusal(allocator, std::size_t{1} << 46), HasSubstr("64.00 TiB cannot be allocated; 0 B in use in 0 buffers, the limit is 1000 B"));
+  EXPECT_THAT(refusal(allocator, std::size_t{1} << 46),
+              HasSubstr("64.00 TiB cannot be allocated; 0 B in use in 0 buffers, the limit is 1000 B"));
   CachingAllocator unlimited;
   EXPECT_THAT(refusal(unlimited, std::size_t{1} << 46), HasSubstr("the system gives no more"));
   EXPECT_EQ(unlimited.stats().bytes_in_use, 0u);
@@ -151,7 +158,13 @@ TEST(CachingAllocator, BuffersMayOutliveIt) {
 }
 
 TEST(AllocatorStats, AreAddedButForTheLimitThatIsOne) {
-  const AllocatorStats one{.bytes_in_use = 10, .peak_bytes = 60, .cached_bytes = 20, .limit_bytes = 100, .allocations = 3, .reuses = 1, .fresh = 2};
+  const AllocatorStats one{.bytes_in_use = 10,
+                           .peak_bytes = 60,
+                           .cached_bytes = 20,
+                           .limit_bytes = 100,
+                           .allocations = 3,
+                           .reuses = 1,
+                           .fresh = 2};
   AllocatorStats both;
   for (int i = 0; i < 2; ++i) both += one;
   EXPECT_EQ(both.bytes_in_use, 20u);

@@ -48,9 +48,11 @@ TEST(CpuDevice, ParallelForCoversEachItemOnceWithFixedParts) {
 
 TEST(CpuDevice, ParallelForRethrows) {
   auto cpu = device(3);
-  EXPECT_THROW(cpu->parallelism().parallel_for(100, 1, [](std::int64_t i, std::int64_t) {
-    if (i == 57) invalid_argument("57");
-  }), Error);
+  EXPECT_THROW(cpu->parallelism().parallel_for(100, 1,
+                                               [](std::int64_t i, std::int64_t) {
+                                                 if (i == 57) invalid_argument("57");
+                                               }),
+               Error);
 }
 
 // 300 pieces, each ready when its half has run, that split their own work again.
@@ -120,7 +122,8 @@ TEST(CpuDevice, AStoppedStreamLetsGoOfWhatItHasNotBegun) {
 
 TEST(CpuDevice, TheAllocatorReusesWhatIsReleased) {
   auto cpu = device(1);
-  for (std::size_t bytes : {std::size_t{0}, std::size_t{1}, std::size_t{64}, std::size_t{65}, std::size_t{100}, std::size_t{1000}, std::size_t{123456}}) {
+  for (std::size_t bytes : {std::size_t{0}, std::size_t{1}, std::size_t{64}, std::size_t{65}, std::size_t{100},
+                            std::size_t{1000}, std::size_t{123456}}) {
     const void* first = nullptr;
     {
       BufferRef b = cpu->allocator().allocate(bytes);

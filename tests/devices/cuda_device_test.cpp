@@ -1,4 +1,5 @@
-// The device of GPUs on a driver that only simulates them: order, memory, loss. That CUDA does what the simulation does is for machines with a GPU.
+// The device of GPUs on a driver that only simulates them: order, memory, loss. That CUDA does what the simulation does
+// is for machines with a GPU.
 #include "devices/cuda/cuda_device.hpp"
 
 #include <gmock/gmock.h>
@@ -78,13 +79,15 @@ TEST_F(CudaDeviceTest, ASmallUploadDoesNotWaitForTensorsOnTheirWay) {
 // The next one must not be written over what the first reads from, while the stream has not got there.
 TEST_F(CudaDeviceTest, SmallUploadsUnderWayKeepWhatTheyReadFrom) {
   driver_->hold(driver_->stream(kCompute), true);
-  const auto [first, second] = launching([&] { return std::pair(device_->upload(ramp(1000, 1)), device_->upload(ramp(1000, 2))); });
+  const auto [first, second] =
+      launching([&] { return std::pair(device_->upload(ramp(1000, 1)), device_->upload(ramp(1000, 2))); });
   driver_->hold(driver_->stream(kCompute), false);
   EXPECT_TRUE(bitwise_equal(out(first), ramp(1000, 1)));
   EXPECT_TRUE(bitwise_equal(out(second), ramp(1000, 2)));
 }
 
-// A tensor that was uploaded, and is let go while the kernel that reads it waits: the next upload must not take its memory.
+// A tensor that was uploaded, and is let go while the kernel that reads it waits: the next upload must not take its
+// memory.
 TEST_F(CudaDeviceTest, AnUploadDoesNotOverwriteWhatKernelsHaveYetToRead) {
   driver_->hold(driver_->stream(kCompute), true);
   Tensor y = device_->allocator().tensor(DType::f32, Shape{1000});
@@ -100,7 +103,8 @@ TEST_F(CudaDeviceTest, AnUploadDoesNotOverwriteWhatKernelsHaveYetToRead) {
 // What is not pinned is copied to memory that is, which the next upload must not get before the GPU has read it.
 TEST_F(CudaDeviceTest, UploadsUnderWayKeepWhatTheyReadFrom) {
   driver_->hold(driver_->stream(kFromHost), true);
-  const auto [first, second] = launching([&] { return std::pair(device_->upload(ramp(100'000, 1)), device_->upload(ramp(100'000, 2))); });
+  const auto [first, second] =
+      launching([&] { return std::pair(device_->upload(ramp(100'000, 1)), device_->upload(ramp(100'000, 2))); });
   driver_->hold(driver_->stream(kFromHost), false);
   EXPECT_TRUE(bitwise_equal(out(first), ramp(100'000, 1)));
   EXPECT_TRUE(bitwise_equal(out(second), ramp(100'000, 2)));
@@ -146,7 +150,9 @@ TEST_F(CudaDeviceTest, WhatIsKeptForResultsServesCopiesAndTheOtherWayRound) {
 }
 
 TEST_F(CudaDeviceTest, TheLimitIsOfResultsAndCopiesTogether) {
-  const auto device = make_cuda_device(driver_, 1, {.name = DeviceName::parse("/job:test/task:0/device:GPU:1"), .memory_limit = std::uint64_t{32} << 20}, kernel_label);
+  const auto device = make_cuda_device(
+      driver_, 1, {.name = DeviceName::parse("/job:test/task:0/device:GPU:1"), .memory_limit = std::uint64_t{32} << 20},
+      kernel_label);
   const Tensor held = in(ramp(4 << 20), *device);  // 16 MiB
   const Tensor fits = device->allocator().tensor(DType::f32, Shape{2 << 20});
   try {
@@ -155,7 +161,8 @@ TEST_F(CudaDeviceTest, TheLimitIsOfResultsAndCopiesTogether) {
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), Code::resource_exhausted);
     EXPECT_THAT(error.message(), HasSubstr("8.00 MiB in use in 1 buffers, the limit is 32.00 MiB"));
-    EXPECT_THAT(error.message(), HasSubstr("Beside these 16.00 MiB in 1 buffers (f32[4194304], 16.00 MiB, of MatMul 'dense/matmul') of what was copied to this GPU"));
+    EXPECT_THAT(error.message(), HasSubstr("Beside these 16.00 MiB in 1 buffers (f32[4194304], 16.00 MiB, of MatMul "
+                                           "'dense/matmul') of what was copied to this GPU"));
   }
 }
 
@@ -218,7 +225,8 @@ TEST_F(CudaDeviceTest, AGpuThatIsLostSaysSoAndNothingHangs) {
   std::promise<void> reached;
   device_->compute().record()->on_reached([&] { reached.set_value(); });
   reached.get_future().get();
-  EXPECT_THAT(device_->failure().message(), HasSubstr("/job:test/task:0/device:GPU:0 is lost: cudaSimulated: an illegal memory access"));
+  EXPECT_THAT(device_->failure().message(),
+              HasSubstr("/job:test/task:0/device:GPU:0 is lost: cudaSimulated: an illegal memory access"));
   EXPECT_THROW(out(x), Error);
   EXPECT_THROW(launching([&] { return device_->upload(ramp(3)); }), Error);
   EXPECT_THROW(launching([&] { return device_->read(x); }), Error);
@@ -236,7 +244,8 @@ TEST_F(CudaDeviceTest, ACopyUnderWayWhenTheGpuIsLostFails) {
 }
 
 TEST_F(CudaDeviceTest, GpusHandTensorsToEachOther) {
-  const auto other = make_cuda_device(driver_, 1, {.name = DeviceName::parse("/job:test/task:0/device:GPU:1")}, kernel_label);
+  const auto other =
+      make_cuda_device(driver_, 1, {.name = DeviceName::parse("/job:test/task:0/device:GPU:1")}, kernel_label);
   driver_->hold(driver_->stream(kCompute), true);
   const Tensor x = in(ramp(1000, 9));
   Tensor y = device_->allocator().tensor(DType::f32, Shape{1000});
@@ -251,7 +260,8 @@ TEST_F(CudaDeviceTest, GpusHandTensorsToEachOther) {
 }
 
 TEST_F(CudaDeviceTest, WhatAnotherGpuHandsOverDoesNotWaitForTheHost) {
-  const auto other = make_cuda_device(driver_, 1, {.name = DeviceName::parse("/job:test/task:0/device:GPU:1")}, kernel_label);
+  const auto other =
+      make_cuda_device(driver_, 1, {.name = DeviceName::parse("/job:test/task:0/device:GPU:1")}, kernel_label);
   const Tensor x = in(ramp(1000, 9), *other);
   driver_->hold(driver_->stream(kFromHost), true);
   EXPECT_TRUE(bitwise_equal(out(in(x)), ramp(1000, 9)));

@@ -72,17 +72,21 @@ class CudaDeviceTest : public ::testing::Test {
   Tensor out(const Tensor& t) { return out_later(t, *device_).get(); }
   // y = x, by a kernel.
   void copy_kernel(const Tensor& x, Tensor& y) {
-    driver_->launch(device_->stream(), [from = x.raw(), to = y.mutable_raw(), bytes = x.num_bytes()] { std::memcpy(to, from, bytes); });
+    driver_->launch(device_->stream(),
+                    [from = x.raw(), to = y.mutable_raw(), bytes = x.num_bytes()] { std::memcpy(to, from, bytes); });
   }
 
   std::shared_ptr<SimulatedCuda> driver_ = std::make_shared<SimulatedCuda>(2, std::size_t{64} << 20);
-  std::unique_ptr<CudaDevice> device_ = make_cuda_device(driver_, 0, {.name = DeviceName::parse("/job:test/task:0/device:GPU:0")}, kernel_label);
+  std::unique_ptr<CudaDevice> device_ =
+      make_cuda_device(driver_, 0, {.name = DeviceName::parse("/job:test/task:0/device:GPU:0")}, kernel_label);
 };
 
 inline Error no_row(const CudaFault& fault) {
-  return {Code::invalid_argument, fmt::format("index {} (element {}) is not in [0, {})", fault.value, fault.element, fault.bound)};
+  return {Code::invalid_argument,
+          fmt::format("index {} (element {}) is not in [0, {})", fault.value, fault.element, fault.bound)};
 }
-inline constexpr const char* kNoRow = "MatMul 'dense/matmul' on /job:test/task:0/device:GPU:0: index 12 (element 3) is not in [0, 10)";
+inline constexpr const char* kNoRow =
+    "MatMul 'dense/matmul' on /job:test/task:0/device:GPU:0: index 12 (element 3) is not in [0, 10)";
 
 // The same, with kernels that look at their data.
 class CudaFaultsTest : public CudaDeviceTest {

@@ -21,7 +21,8 @@ TEST_F(CudaFaultsTest, AFaultBelongsToTheWorkThatHadIt) {
     return made;
   });
   driver_->hold(driver_->stream(kCompute), false);
-  for (std::size_t i = 0; i < events.size(); ++i) EXPECT_EQ(awaited(events[i])->error().message(), i == 1 || i == 4 ? kNoRow : "") << i;
+  for (std::size_t i = 0; i < events.size(); ++i)
+    EXPECT_EQ(awaited(events[i])->error().message(), i == 1 || i == 4 ? kNoRow : "") << i;
   EXPECT_EQ(events[1]->error().code(), Code::invalid_argument);
 }
 
@@ -74,7 +75,9 @@ TEST_F(CudaFaultsTest, AValueThatIsReadIsNotMadeOfBadData) {
 // Kernels that change variables see it on the GPU itself.
 TEST_F(CudaFaultsTest, KernelsAfterAFaultSeeItUntilTheWorkEnds) {
   std::vector<bool> seen;
-  const auto looks = [&] { driver_->launch(device_->stream(), [&, word = device_->fault()] { seen.push_back(word->site != 0); }); };
+  const auto looks = [&] {
+    driver_->launch(device_->stream(), [&, word = device_->fault()] { seen.push_back(word->site != 0); });
+  };
   const auto end = launching([&] {
     looks();
     looking_kernel(true);
@@ -97,9 +100,9 @@ TEST_F(CudaFaultsTest, WorkFailsIfThereIsNoMemoryToSeeWhatItFoundAndTheDeviceGoe
   EXPECT_FALSE(device_->failure());
   driver_->refuse_pinned(false);
   EXPECT_FALSE(awaited(launching([&] {
-    looking_kernel(false);
-    return device_->compute().record();
-  }))->error());
+                 looking_kernel(false);
+                 return device_->compute().record();
+               }))->error());
 }
 
 TEST_F(CudaFaultsTest, WorkThatLooksAtNoDataCostsNoCopies) {

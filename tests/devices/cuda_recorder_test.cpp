@@ -46,7 +46,10 @@ TEST_F(CudaRecorderTest, MemoryStaysReserved) {
     copy_kernel(y, y);
     return recorder->end();
   });
-  const auto new_memory = [&] { return launching([&] { return static_cast<const void*>(device_->allocator().tensor(DType::f32, Shape{100}).raw()); }); };
+  const auto new_memory = [&] {
+    return launching(
+        [&] { return static_cast<const void*>(device_->allocator().tensor(DType::f32, Shape{100}).raw()); });
+  };
   EXPECT_NE(new_memory(), where);
   recorder.reset();
   EXPECT_NE(new_memory(), where);
@@ -191,11 +194,13 @@ TEST_F(CudaRecorderTest, FaultsBelongToTheLaunchThatHadThem) {
       return device_->compute().record();
     }));
   driver_->hold(driver_->stream(kCompute), false);
-  for (std::size_t i = 0; i < events.size(); ++i) EXPECT_EQ(awaited(events[i])->error().message(), i % 2 == 1 ? kNoRow : "") << i;
+  for (std::size_t i = 0; i < events.size(); ++i)
+    EXPECT_EQ(awaited(events[i])->error().message(), i % 2 == 1 ? kNoRow : "") << i;
 }
 
 TEST_F(CudaRecorderTest, NothingIsRecordedIfThatIsSwitchedOff) {
-  const auto device = make_cuda_device(driver_, 1, {.name = DeviceName::parse("/job:test/task:0/device:GPU:1"), .recordings = false}, kernel_label);
+  const auto device = make_cuda_device(
+      driver_, 1, {.name = DeviceName::parse("/job:test/task:0/device:GPU:1"), .recordings = false}, kernel_label);
   EXPECT_EQ(device->make_recorder(), nullptr);
 }
 

@@ -10,10 +10,10 @@
 namespace troupe {
 namespace {
 
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 using testing::content_of;
+using ::testing::ElementsAre;
 using testing::error_of;
+using ::testing::HasSubstr;
 
 std::span<const std::byte> bytes(std::string_view text) { return std::as_bytes(std::span(text)); }
 
@@ -48,7 +48,8 @@ TEST_F(PosixFileSystem, ListsByName) {
   files_.make_directory(path("b"));
   directory_.write("c", "");
   directory_.write("a", "");
-  EXPECT_THAT(files_.list(path("")), ElementsAre(DirectoryEntry{"a", false}, DirectoryEntry{"b", true}, DirectoryEntry{"c", false}));
+  EXPECT_THAT(files_.list(path("")),
+              ElementsAre(DirectoryEntry{"a", false}, DirectoryEntry{"b", true}, DirectoryEntry{"c", false}));
   EXPECT_TRUE(files_.exists(path("b")));
   EXPECT_FALSE(files_.exists(path("d")));
   EXPECT_FALSE(files_.exists(path("a/x")));
@@ -81,7 +82,8 @@ TEST_F(PosixFileSystem, ErrorsNamePathAndReason) {
 
 TEST_F(PosixFileSystem, AFullDiskIsAnErrorThatSaysSo) {
   const Error error = error_of([&] { files_.create("/dev/full")->append(bytes("x")); });
-  EXPECT_EQ(error.to_string(), "resource_exhausted: cannot write '/dev/full': No space left on device; make room on the disk");
+  EXPECT_EQ(error.to_string(),
+            "resource_exhausted: cannot write '/dev/full': No space left on device; make room on the disk");
 }
 
 TEST_F(PosixFileSystem, MakesFoldersAboveOne) {

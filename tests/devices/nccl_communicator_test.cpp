@@ -1,5 +1,6 @@
-// Communicators of GPUs on an NCCL and a CUDA that are only simulated: what is sent where, in which order it is added, and what becomes of it
-// when something goes wrong. That NCCL does what the simulation does is for machines with several GPUs.
+// Communicators of GPUs on an NCCL and a CUDA that are only simulated: what is sent where, in which order it is added,
+// and what becomes of it when something goes wrong. That NCCL does what the simulation does is for machines with
+// several GPUs.
 #include "devices/cuda/nccl_communicator.hpp"
 
 #include <gmock/gmock.h>
@@ -28,8 +29,10 @@ class Communicators : public ::testing::Test {
 
   void make(std::size_t ranks, bool deterministic = true) {
     for (std::size_t r = 0; r < ranks; ++r)
-      devices.push_back(make_cuda_device(cuda, static_cast<int>(r), {.name = DeviceName::of({"test", static_cast<int>(r)}, "GPU", 0), .deterministic = deterministic},
-                                         no_label, {.nccl = nccl, .sum = simulated_sum(cuda), .load_sum = [this] { ++sums_loaded; }}));
+      devices.push_back(make_cuda_device(
+          cuda, static_cast<int>(r),
+          {.name = DeviceName::of({"test", static_cast<int>(r)}, "GPU", 0), .deterministic = deterministic}, no_label,
+          {.nccl = nccl, .sum = simulated_sum(cuda), .load_sum = [this] { ++sums_loaded; }}));
   }
   // These ranks of `ranks`; the others do not come.
   void join(std::initializer_list<std::uint32_t> who, std::uint32_t ranks) {
@@ -39,7 +42,8 @@ class Communicators : public ::testing::Test {
     for (const std::uint32_t r : who) {
       auto told = std::make_shared<std::promise<Error>>();
       joined[r] = told->get_future();
-      ends[r] = devices[r]->communicators()->join({id, ranks, r}, [told](Error error) { told->set_value(std::move(error)); });
+      ends[r] =
+          devices[r]->communicators()->join({id, ranks, r}, [told](Error error) { told->set_value(std::move(error)); });
     }
   }
   void join_all(std::uint32_t ranks, bool deterministic = true) {
@@ -48,7 +52,8 @@ class Communicators : public ::testing::Test {
     for (std::uint32_t r = 0; r < ranks; ++r) {
       auto told = std::make_shared<std::promise<Error>>();
       joined.push_back(told->get_future());
-      ends.push_back(devices[r]->communicators()->join({id, ranks, r}, [told](Error error) { told->set_value(std::move(error)); }));
+      ends.push_back(devices[r]->communicators()->join({id, ranks, r},
+                                                       [told](Error error) { told->set_value(std::move(error)); }));
     }
     for (auto& told : joined) EXPECT_EQ(told.get().message(), "");
   }
@@ -70,7 +75,9 @@ class Communicators : public ::testing::Test {
   }
   std::future<Result> run(std::uint32_t rank, const CollectiveSpec& spec, Tensor local) {
     auto promise = std::make_shared<std::promise<Result>>();
-    ends[rank]->run(spec, std::move(local), [promise](std::vector<Tensor> tensors, Error error) { promise->set_value({std::move(tensors), std::move(error)}); });
+    ends[rank]->run(spec, std::move(local), [promise](std::vector<Tensor> tensors, Error error) {
+      promise->set_value({std::move(tensors), std::move(error)});
+    });
     return promise->get_future();
   }
   static CollectiveSpec sum_of(const Tensor& t, Reduction reduction = Reduction::sum, const std::string& name = "x") {
@@ -79,7 +86,8 @@ class Communicators : public ::testing::Test {
   // All ranks together; what each has in the end, on the host.
   std::vector<std::vector<Tensor>> run_all(const CollectiveSpec& spec, const std::vector<Tensor>& locals) {
     std::vector<std::future<Result>> running;
-    for (std::uint32_t r = 0; r < ends.size(); ++r) running.push_back(run(r, spec, locals[r].valid() ? in(locals[r], r) : Tensor()));
+    for (std::uint32_t r = 0; r < ends.size(); ++r)
+      running.push_back(run(r, spec, locals[r].valid() ? in(locals[r], r) : Tensor()));
     std::vector<std::vector<Tensor>> all;
     for (std::uint32_t r = 0; r < ends.size(); ++r) {
       Result result = running[r].get();
@@ -101,7 +109,8 @@ class Communicators : public ::testing::Test {
   std::vector<std::future<Error>> joined;
 };
 
-// The contract of devices/collective/collective.hpp, which the ring keeps too (tests/scheduler/collective/rank_operation_test.cpp).
+// The contract of devices/collective/collective.hpp, which the ring keeps too
+// (tests/scheduler/collective/rank_operation_test.cpp).
 TEST_F(Communicators, AnAllReduceHasTheBitsOfTheRing) {
   for (const std::uint32_t ranks : {2u, 3u, 5u}) {
     devices.clear(), ends.clear(), joined.clear();
@@ -115,7 +124,8 @@ TEST_F(Communicators, AnAllReduceHasTheBitsOfTheRing) {
           const Tensor expected = reduced_by_hand(locals, reduction);
           for (const auto& result : run_all(sum_of(locals[0], reduction), locals)) {
             ASSERT_EQ(result.size(), 1u);
-            ASSERT_TRUE(bitwise_equal(result[0], expected)) << ranks << " " << name(dtype) << " " << name(reduction) << " " << n;
+            ASSERT_TRUE(bitwise_equal(result[0], expected))
+                << ranks << " " << name(dtype) << " " << name(reduction) << " " << n;
           }
         }
   }
@@ -141,11 +151,16 @@ TEST_F(Communicators, InAnyOrderNcclAddsExceptForWhatItDoesNotPromise) {
     whole.push_back(random_tensor(DType::i32, {9000}, r));
   }
   Tensor expected = locals[2].clone();
-  for (std::int64_t i = 0; i < 9000; ++i) expected.mutable_data<float>()[i] = ((expected.data<float>()[i] + locals[1].data<float>()[i]) + locals[0].data<float>()[i]) / 3;
-  for (const auto& result : run_all(sum_of(locals[0], Reduction::mean), locals)) EXPECT_TRUE(bitwise_equal(result.at(0), expected));
+  for (std::int64_t i = 0; i < 9000; ++i)
+    expected.mutable_data<float>()[i] =
+        ((expected.data<float>()[i] + locals[1].data<float>()[i]) + locals[0].data<float>()[i]) / 3;
+  for (const auto& result : run_all(sum_of(locals[0], Reduction::mean), locals))
+    EXPECT_TRUE(bitwise_equal(result.at(0), expected));
   EXPECT_EQ(nccl->counts().all_reduces, 3u);
-  for (const auto& result : run_all(sum_of(locals[0], Reduction::max), locals)) EXPECT_TRUE(bitwise_equal(result.at(0), reduced_by_hand(locals, Reduction::max)));
-  for (const auto& result : run_all(sum_of(whole[0], Reduction::mean), whole)) EXPECT_TRUE(bitwise_equal(result.at(0), reduced_by_hand(whole, Reduction::mean)));
+  for (const auto& result : run_all(sum_of(locals[0], Reduction::max), locals))
+    EXPECT_TRUE(bitwise_equal(result.at(0), reduced_by_hand(locals, Reduction::max)));
+  for (const auto& result : run_all(sum_of(whole[0], Reduction::mean), whole))
+    EXPECT_TRUE(bitwise_equal(result.at(0), reduced_by_hand(whole, Reduction::mean)));
   EXPECT_EQ(nccl->counts().all_reduces, 3u) << "a maximum that may leave out NaN, and integers' mean";
 }
 
@@ -153,11 +168,14 @@ TEST_F(Communicators, BroadcastsAndAllGathers) {
   join_all(3);
   for (const std::int64_t n : {0, 1, 5, 1000}) {
     const Tensor root = random_tensor(DType::f32, {n}, 7);
-    for (const auto& result : run_all({.kind = CollectiveKind::broadcast, .root = 1, .dtype = DType::f32, .shape = {n}, .name = "b"}, {Tensor(), root, Tensor()}))
+    for (const auto& result :
+         run_all({.kind = CollectiveKind::broadcast, .root = 1, .dtype = DType::f32, .shape = {n}, .name = "b"},
+                 {Tensor(), root, Tensor()}))
       EXPECT_TRUE(bitwise_equal(result.at(0), root)) << n;
     std::vector<Tensor> locals;
     for (unsigned r = 0; r < 3; ++r) locals.push_back(random_tensor(DType::f32, {n}, r));
-    for (const auto& result : run_all({.kind = CollectiveKind::all_gather, .dtype = DType::f32, .shape = {n}, .name = "g"}, locals)) {
+    for (const auto& result :
+         run_all({.kind = CollectiveKind::all_gather, .dtype = DType::f32, .shape = {n}, .name = "g"}, locals)) {
       ASSERT_EQ(result.size(), 3u);
       for (std::size_t r = 0; r < 3; ++r) EXPECT_TRUE(bitwise_equal(result[r], locals[r])) << n;
     }
@@ -168,8 +186,12 @@ TEST_F(Communicators, OneRankAloneHasItsOwn) {
   join_all(1);
   const Tensor x = random_tensor(DType::f32, {9000}, 1);
   EXPECT_TRUE(bitwise_equal(run_all(sum_of(x, Reduction::mean), {x})[0].at(0), x));
-  EXPECT_TRUE(bitwise_equal(run_all({.kind = CollectiveKind::all_gather, .dtype = DType::f32, .shape = {9000}, .name = "g"}, {x})[0].at(0), x));
-  EXPECT_TRUE(bitwise_equal(run_all({.kind = CollectiveKind::broadcast, .dtype = DType::f32, .shape = {9000}, .name = "b"}, {x})[0].at(0), x));
+  EXPECT_TRUE(bitwise_equal(
+      run_all({.kind = CollectiveKind::all_gather, .dtype = DType::f32, .shape = {9000}, .name = "g"}, {x})[0].at(0),
+      x));
+  EXPECT_TRUE(bitwise_equal(
+      run_all({.kind = CollectiveKind::broadcast, .dtype = DType::f32, .shape = {9000}, .name = "b"}, {x})[0].at(0),
+      x));
 }
 
 TEST_F(Communicators, OperationsRunInTheOrderInWhichTheyAreGiven) {
@@ -177,7 +199,8 @@ TEST_F(Communicators, OperationsRunInTheOrderInWhichTheyAreGiven) {
   const Tensor x = random_tensor(DType::f32, {9000}, 1);
   std::vector<std::future<Result>> running;
   for (int i = 0; i < 20; ++i)
-    for (const std::uint32_t r : {0u, 1u}) running.push_back(run(r, sum_of(x, Reduction::max, fmt::format("{}", i)), in(x, r)));
+    for (const std::uint32_t r : {0u, 1u})
+      running.push_back(run(r, sum_of(x, Reduction::max, fmt::format("{}", i)), in(x, r)));
   for (std::size_t i = 0; i < running.size(); ++i) {
     const Result result = running[i].get();
     ASSERT_EQ(result.second.message(), "");
@@ -231,7 +254,11 @@ TEST_F(Communicators, WhoWaitsForARankThatDoesNotComeIsAborted) {
   for (const std::uint32_t r : {0u, 1u}) ends[r]->abort(Error(Code::unavailable, "rank 2 was lost"));
   for (const std::uint32_t r : {0u, 1u}) {
     EXPECT_EQ(joined[r].get().message(), "rank 2 was lost");
-    EXPECT_EQ(run(r, {.kind = CollectiveKind::all_gather, .dtype = DType::f32, .shape = {1}}, in(Tensor::vector<float>({1}), r)).get().second.message(), "rank 2 was lost");
+    EXPECT_EQ(run(r, {.kind = CollectiveKind::all_gather, .dtype = DType::f32, .shape = {1}},
+                  in(Tensor::vector<float>({1}), r))
+                  .get()
+                  .second.message(),
+              "rank 2 was lost");
   }
 }
 
@@ -240,7 +267,8 @@ TEST_F(Communicators, AnOperationThatDoesNotEndIsAborted) {
   nccl->hold(true);
   const Tensor x = random_tensor(DType::f32, {9000}, 1);
   auto zero = run(0, sum_of(x), in(x, 0)), one = run(1, sum_of(x), in(x, 1)), behind = run(0, sum_of(x), in(x, 0));
-  for (auto* running : {&zero, &one, &behind}) EXPECT_EQ(running->wait_for(std::chrono::seconds(0)), std::future_status::timeout);
+  for (auto* running : {&zero, &one, &behind})
+    EXPECT_EQ(running->wait_for(std::chrono::seconds(0)), std::future_status::timeout);
   ends[0]->abort(Error(Code::unavailable, "rank 1 was lost"));
   for (auto* running : {&zero, &behind}) EXPECT_EQ(running->get().second.message(), "rank 1 was lost");
   EXPECT_EQ(one.wait_for(std::chrono::seconds(0)), std::future_status::timeout) << "nobody has told it";
@@ -255,7 +283,8 @@ TEST_F(Communicators, AnErrorThatShowsLaterEndsWhatRuns) {
   const Tensor x = random_tensor(DType::f32, {100}, 1);
   auto zero = run(0, sum_of(x, Reduction::sum, "gradient"), in(x, 0));
   nccl->break_network("remote process exited or there was a network error");
-  EXPECT_THAT(zero.get().second.message(), AllOf(HasSubstr("/job:test/task:0/device:GPU:0"), HasSubstr("there was a network error")));
+  EXPECT_THAT(zero.get().second.message(),
+              AllOf(HasSubstr("/job:test/task:0/device:GPU:0"), HasSubstr("there was a network error")));
 }
 
 // What is loaded at its first use may wait for all that runs, which may be an operation that waits for this rank.
@@ -272,7 +301,8 @@ TEST_F(Communicators, WhatDoesNotFitIsRefusedInWords) {
   const Tensor x = random_tensor(DType::f32, {100}, 1);
   CollectiveSpec other = sum_of(x);
   other.shape = Shape{99};
-  EXPECT_THAT(run(0, other, in(x, 0)).get().second.message(), AllOf(HasSubstr("all_reduce sum of f32[99] 'x'"), HasSubstr("f32[100] was given")));
+  EXPECT_THAT(run(0, other, in(x, 0)).get().second.message(),
+              AllOf(HasSubstr("all_reduce sum of f32[99] 'x'"), HasSubstr("f32[100] was given")));
   EXPECT_THAT(run(1, sum_of(x), x).get().second.message(), HasSubstr("not in the memory of this device"));
 }
 
@@ -324,10 +354,12 @@ TEST_F(Communicators, DevicesSayWhatTheyAre) {
   EXPECT_NE(devices[0]->communicators()->identity(), devices[1]->communicators()->identity());
   nccl->remove(true);
   EXPECT_THROW(devices[0]->communicators()->description(), Error);
-  const auto fast = make_cuda_device(cuda, 0, {.name = DeviceName::of({"test", 0}, "GPU", 0), .deterministic = false}, no_label, {.nccl = nccl});
+  const auto fast = make_cuda_device(cuda, 0, {.name = DeviceName::of({"test", 0}, "GPU", 0), .deterministic = false},
+                                     no_label, {.nccl = nccl});
   nccl->remove(false);
   EXPECT_EQ(fast->communicators()->description(), "NCCL 1.2.3, in any order");
-  const auto off = make_cuda_device(cuda, 0, {.name = DeviceName::of({"test", 0}, "GPU", 0), .no_nccl = "it must not"}, no_label, {.nccl = nccl});
+  const auto off = make_cuda_device(cuda, 0, {.name = DeviceName::of({"test", 0}, "GPU", 0), .no_nccl = "it must not"},
+                                    no_label, {.nccl = nccl});
   EXPECT_THROW(off->communicators()->description(), Error);
   const auto without = make_cuda_device(cuda, 0, {.name = DeviceName::of({"test", 0}, "GPU", 0)}, no_label);
   EXPECT_EQ(without->communicators(), nullptr);

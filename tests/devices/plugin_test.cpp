@@ -21,7 +21,8 @@ TEST(Plugin, IsOpenedOnce) {
 TEST(Plugin, ErrorsAndLabelsCrossTheBoundary) {
   const PluginResult opened = open_cuda_plugin(TROUPE_SIMULATED_GPU);
   ASSERT_TRUE(opened.plugin) << opened.why_not;
-  const auto device = opened.plugin->make(0, {.name = DeviceName::parse("/job:a/task:0/device:GPU:0"), .memory_limit = 1 << 20});
+  const auto device =
+      opened.plugin->make(0, {.name = DeviceName::parse("/job:a/task:0/device:GPU:0"), .memory_limit = 1 << 20});
   struct Source final : AllocationSource {
     AllocationLabel allocating() const override { return {.op = "MatMul", .node = "layer"}; }
   } source;

@@ -97,7 +97,8 @@ SimulatedCuda::~SimulatedCuda() {
 void SimulatedCuda::add(CudaStreamHandle stream, std::function<void()> work) {
   {
     const std::lock_guard lock(mutex_);
-    if (const auto found = captures_.find(stream); found != captures_.end()) return found->second->graph->work->push_back(std::move(work));
+    if (const auto found = captures_.find(stream); found != captures_.end())
+      return found->second->graph->work->push_back(std::move(work));
   }
   of(stream).add(std::move(work));
 }
@@ -125,7 +126,8 @@ void SimulatedCuda::refuse_capture(CudaStreamHandle stream, const char* call) {
   const auto found = captures_.find(stream);
   if (found == captures_.end()) return;
   found->second->invalid = true;
-  fail(Code::unavailable, "{}: operation not permitted when stream is capturing (cudaErrorStreamCaptureUnsupported)", call);
+  fail(Code::unavailable, "{}: operation not permitted when stream is capturing (cudaErrorStreamCaptureUnsupported)",
+       call);
 }
 std::shared_ptr<SimulatedCuda::Capture> SimulatedCuda::take_capture(CudaStreamHandle stream) {
   std::shared_ptr<Capture> capture;
@@ -148,7 +150,8 @@ void SimulatedCuda::begin_capture(CudaStreamHandle stream) {
 CudaGraphHandle SimulatedCuda::end_capture(CudaStreamHandle stream) {
   const std::shared_ptr<Capture> capture = take_capture(stream);
   throw_if_lost();
-  if (capture->invalid || failing_captures_-- > 0) fail(Code::unavailable, "cudaStreamEndCapture: the capture failed (cudaErrorStreamCaptureInvalidated)");
+  if (capture->invalid || failing_captures_-- > 0)
+    fail(Code::unavailable, "cudaStreamEndCapture: the capture failed (cudaErrorStreamCaptureInvalidated)");
   failing_captures_ = 0;
   ++graphs_alive_;
   return reinterpret_cast<CudaGraphHandle>(capture->graph.release());
@@ -156,7 +159,8 @@ CudaGraphHandle SimulatedCuda::end_capture(CudaStreamHandle stream) {
 void SimulatedCuda::drop_capture(CudaStreamHandle stream) noexcept { take_capture(stream); }
 void SimulatedCuda::launch(CudaGraphHandle graph, CudaStreamHandle stream) {
   throw_if_lost();
-  if (failing_launches_-- > 0) fail(Code::resource_exhausted, "cudaGraphLaunch: out of memory (cudaErrorMemoryAllocation)");
+  if (failing_launches_-- > 0)
+    fail(Code::resource_exhausted, "cudaGraphLaunch: out of memory (cudaErrorMemoryAllocation)");
   failing_launches_ = 0;
   ++graphs_launched_;
   of(stream).add([work = of(graph).work] {
@@ -189,7 +193,11 @@ int SimulatedCuda::device_count(std::string* why_none) {
 }
 CudaProperties SimulatedCuda::properties(int ordinal) {
   // Each device that is made is a GPU of its own.
-  return {.name = fmt::format("Simulated {}", ordinal), .uuid = fmt::format("simulated-{}", ++asked_), .compute_major = 9, .multiprocessors = 2, .memory_bytes = memory_bytes_};
+  return {.name = fmt::format("Simulated {}", ordinal),
+          .uuid = fmt::format("simulated-{}", ++asked_),
+          .compute_major = 9,
+          .multiprocessors = 2,
+          .memory_bytes = memory_bytes_};
 }
 
 void* SimulatedCuda::allocate(std::size_t bytes) {

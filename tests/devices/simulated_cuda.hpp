@@ -1,5 +1,6 @@
-// A GPU that is none: memory of the host that only its streams may touch, streams that are threads, events between them. What CUDA leaves to
-// chance (how long work takes) the test decides: a stream that is held runs nothing until it is let go.
+// A GPU that is none: memory of the host that only its streams may touch, streams that are threads, events between
+// them. What CUDA leaves to chance (how long work takes) the test decides: a stream that is held runs nothing until it
+// is let go.
 #pragma once
 
 #include <atomic>
@@ -18,7 +19,8 @@ namespace troupe::testing {
 
 class SimulatedCuda final : public CudaDriver {
  public:
-  explicit SimulatedCuda(int devices = 1, std::size_t memory_bytes = std::size_t{1} << 30) : devices_(devices), memory_bytes_(memory_bytes) {}
+  explicit SimulatedCuda(int devices = 1, std::size_t memory_bytes = std::size_t{1} << 30)
+      : devices_(devices), memory_bytes_(memory_bytes) {}
   ~SimulatedCuda() override;
 
   // A kernel.
@@ -61,7 +63,8 @@ class SimulatedCuda final : public CudaDriver {
   void wait(CudaStreamHandle stream, CudaEventHandle event) override;
   void copy(void* to, const void* from, std::size_t bytes, CudaStreamHandle stream) override;
   void clear(void* at, std::size_t bytes, CudaStreamHandle stream) override;
-  void copy_peer(void* to, int to_ordinal, const void* from, int from_ordinal, std::size_t bytes, CudaStreamHandle stream) override;
+  void copy_peer(void* to, int to_ordinal, const void* from, int from_ordinal, std::size_t bytes,
+                 CudaStreamHandle stream) override;
   void begin_capture(CudaStreamHandle stream) override;
   CudaGraphHandle end_capture(CudaStreamHandle stream) override;
   void drop_capture(CudaStreamHandle stream) noexcept override;

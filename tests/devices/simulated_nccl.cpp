@@ -16,7 +16,8 @@ class Borrowed final : public Buffer {
 };
 
 Tensor view(const void* data, DType dtype, std::int64_t elements) {
-  return Tensor(dtype, Shape{elements}, BufferRef(new Borrowed(const_cast<void*>(data), static_cast<std::size_t>(elements) * size_of(dtype))));
+  return Tensor(dtype, Shape{elements},
+                BufferRef(new Borrowed(const_cast<void*>(data), static_cast<std::size_t>(elements) * size_of(dtype))));
 }
 
 }  // namespace
@@ -67,7 +68,8 @@ SimulatedNccl::Counts SimulatedNccl::counts() const {
 void SimulatedNccl::call(const char* name, NcclHandle comm) const {
   const Comm& c = of(comm);
   if (c.over || c.aborted) fail(Code::internal, "{}: the communicator is gone", name);
-  if (static_cast<int>(c.clique->joined.size()) != c.clique->ranks) fail(Code::internal, "{}: the call before has not ended", name);
+  if (static_cast<int>(c.clique->joined.size()) != c.clique->ranks)
+    fail(Code::internal, "{}: the call before has not ended", name);
 }
 
 std::string SimulatedNccl::version() {
@@ -93,7 +95,8 @@ NcclHandle SimulatedNccl::join(int ranks, int rank, const NcclId& id) {
   Comm& comm = *comms_.back();
   comm.clique = clique;
   comm.rank = rank;
-  if (!clique->joined.emplace(rank, &comm).second) fail(Code::unavailable, "ncclCommInitRankConfig: rank {} is there twice", rank);
+  if (!clique->joined.emplace(rank, &comm).second)
+    fail(Code::unavailable, "ncclCommInitRankConfig: rank {} is there twice", rank);
   wake_.notify_all();
   return reinterpret_cast<NcclHandle>(&comm);
 }
@@ -174,7 +177,8 @@ void SimulatedNccl::broadcast(void* data, std::size_t bytes, int root, NcclHandl
 }
 
 // From the last rank to the first, which no part of a ring does.
-void SimulatedNccl::all_reduce(const void* from, void* to, std::size_t count, DType dtype, Reduction reduction, NcclHandle comm, CudaStreamHandle stream) {
+void SimulatedNccl::all_reduce(const void* from, void* to, std::size_t count, DType dtype, Reduction reduction,
+                               NcclHandle comm, CudaStreamHandle stream) {
   Bring bring{.what = fmt::format("all-reduce {} of {} {}", name(reduction), count, name(dtype))};
   {
     const std::lock_guard lock(mutex_);
@@ -187,7 +191,8 @@ void SimulatedNccl::all_reduce(const void* from, void* to, std::size_t count, DT
     Tensor sum = view(all.rbegin()->second.gives[0].data, dtype, n).clone();
     const auto ranks = static_cast<std::uint32_t>(all.size());
     std::uint32_t added = 1;
-    for (auto it = std::next(all.rbegin()); it != all.rend(); ++it) combine(reduction, sum, view(it->second.gives[0].data, dtype, n), ++added == ranks ? ranks : 1, sum);
+    for (auto it = std::next(all.rbegin()); it != all.rend(); ++it)
+      combine(reduction, sum, view(it->second.gives[0].data, dtype, n), ++added == ranks ? ranks : 1, sum);
     std::memcpy(to, sum.raw(), sum.num_bytes());
   };
   meet(comm, stream, std::move(bring));
@@ -255,7 +260,9 @@ SumParts simulated_sum(std::shared_ptr<SimulatedCuda> cuda) {
   return [cuda = std::move(cuda)](const PartsSum& plan, CudaStreamHandle stream) {
     cuda->launch(stream, [plan] {
       const auto size = static_cast<std::int64_t>(size_of(plan.dtype));
-      const auto at = [size](const void* base, std::int64_t element) { return static_cast<const std::byte*>(base) + element * size; };
+      const auto at = [size](const void* base, std::int64_t element) {
+        return static_cast<const std::byte*>(base) + element * size;
+      };
       for (std::int64_t i = 0; i < plan.elements; ++i) {
         const auto from = [&](std::uint32_t k) {
           const std::int64_t place = plan.place(k, i);
@@ -264,7 +271,8 @@ SumParts simulated_sum(std::shared_ptr<SimulatedCuda> cuda) {
         const Reduction reduction = plan.maximum ? Reduction::max : plan.divisor > 1 ? Reduction::mean : Reduction::sum;
         Tensor sum = view(at(plan.out, i), plan.dtype, 1);
         std::memcpy(sum.mutable_raw(), from(0).raw(), static_cast<std::size_t>(size));
-        for (std::uint32_t k = 1; k < plan.ranks; ++k) combine(reduction, sum, from(k), k + 1 == plan.ranks ? plan.divisor : 1, sum);
+        for (std::uint32_t k = 1; k < plan.ranks; ++k)
+          combine(reduction, sum, from(k), k + 1 == plan.ranks ? plan.divisor : 1, sum);
       }
     });
   };

@@ -1,5 +1,6 @@
-// NCCL between simulated GPUs of this process: operations meet on the streams of all ranks, and wait there for each other as the real ones do.
-// Also what goes wrong: ranks that never join, errors that show up later, operations that never end.
+// NCCL between simulated GPUs of this process: operations meet on the streams of all ranks, and wait there for each
+// other as the real ones do. Also what goes wrong: ranks that never join, errors that show up later, operations that
+// never end.
 #pragma once
 
 #include <map>
@@ -37,7 +38,8 @@ class SimulatedNccl final : public NcclDriver {
   void receive(void* to, std::size_t bytes, int from_rank, NcclHandle comm, CudaStreamHandle stream) override;
   void all_gather(void* all, int rank, std::size_t bytes, NcclHandle comm, CudaStreamHandle stream) override;
   void broadcast(void* data, std::size_t bytes, int root, NcclHandle comm, CudaStreamHandle stream) override;
-  void all_reduce(const void* from, void* to, std::size_t count, DType dtype, Reduction reduction, NcclHandle comm, CudaStreamHandle stream) override;
+  void all_reduce(const void* from, void* to, std::size_t count, DType dtype, Reduction reduction, NcclHandle comm,
+                  CudaStreamHandle stream) override;
   void finalize(NcclHandle comm) override;
   void destroy(NcclHandle comm) override;
   Error abort(NcclHandle comm) noexcept override;

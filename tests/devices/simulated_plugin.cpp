@@ -1,6 +1,7 @@
-// A library of GPUs that are none: simulated ones, whose kernels are those of the CPU. Each kernel waits until the stream has got to it, and works on
-// the memory of the GPU as the host's; copies are as asynchronous as a GPU's. What is recorded runs later, with the addresses that it was recorded
-// with. So all of the runtime can be tested with devices that are not the host, and results must have the bits of the CPU.
+// A library of GPUs that are none: simulated ones, whose kernels are those of the CPU. Each kernel waits until the
+// stream has got to it, and works on the memory of the GPU as the host's; copies are as asynchronous as a GPU's. What
+// is recorded runs later, with the addresses that it was recorded with. So all of the runtime can be tested with
+// devices that are not the host, and results must have the bits of the CPU.
 #include <cstring>
 #include <exception>
 #include <optional>
@@ -21,7 +22,9 @@ class View final : public Buffer {
   const BufferRef memory;
 };
 
-std::size_t offset_of(const Tensor& t) { return static_cast<std::size_t>(t.raw() - static_cast<const std::byte*>(t.buffer()->data())); }
+std::size_t offset_of(const Tensor& t) {
+  return static_cast<std::size_t>(t.raw() - static_cast<const std::byte*>(t.buffer()->data()));
+}
 
 Tensor to_host_view(const Tensor& t) {
   if (!t.valid() || t.space().on_host()) return t;
@@ -30,14 +33,17 @@ Tensor to_host_view(const Tensor& t) {
 
 Tensor to_device(const Tensor& t, Device& device) {
   if (!t.valid() || t.dtype() == DType::string) return t;
-  if (const auto* view = dynamic_cast<const View*>(t.buffer().get())) return Tensor(t.dtype(), t.shape(), view->memory, offset_of(t));
+  if (const auto* view = dynamic_cast<const View*>(t.buffer().get()))
+    return Tensor(t.dtype(), t.shape(), view->memory, offset_of(t));
   return device.upload(t);
 }
 
 class ViewAllocator final : public Allocator {
  public:
   explicit ViewAllocator(Allocator& memory) : memory_(memory) {}
-  BufferRef allocate(std::size_t bytes, DType dtype, const Shape& shape) override { return BufferRef(new View(memory_.allocate(bytes, dtype, shape))); }
+  BufferRef allocate(std::size_t bytes, DType dtype, const Shape& shape) override {
+    return BufferRef(new View(memory_.allocate(bytes, dtype, shape)));
+  }
   AllocatorStats stats() const override { return memory_.stats(); }
   MemorySpace space() const override { return {}; }
 
@@ -65,7 +71,12 @@ class HostDevice final : public Device {
 // What a kernel of the CPU is given in place of the context of the GPU.
 class HostContext final : public KernelContext {
  public:
-  explicit HostContext(KernelContext& inner) : inner_(inner), memory_(inner.allocator()), device_(inner.device()), inputs_(static_cast<std::size_t>(inner.num_inputs())), variables_(inputs_.size()) {}
+  explicit HostContext(KernelContext& inner)
+      : inner_(inner),
+        memory_(inner.allocator()),
+        device_(inner.device()),
+        inputs_(static_cast<std::size_t>(inner.num_inputs())),
+        variables_(inputs_.size()) {}
 
   int num_inputs() const override { return inner_.num_inputs(); }
   const Tensor& input(int index) const override {
@@ -120,7 +131,9 @@ class HostContext final : public KernelContext {
 
 bool looks_at_data(const std::string& op) { return op == "Gather" || op == "SparseSoftmaxCrossEntropy"; }
 bool adds_to_variable(const std::string& op) { return op == "AssignAddVariable" || op == "AssignSubVariable"; }
-bool changes_variables(const std::string& op) { return op.starts_with("Apply") || op.starts_with("SparseApply") || adds_to_variable(op); }
+bool changes_variables(const std::string& op) {
+  return op.starts_with("Apply") || op.starts_with("SparseApply") || adds_to_variable(op);
+}
 
 // What kernels of the CPU have thrown, by the value of the fault.
 struct Thrown {
@@ -146,8 +159,10 @@ void find(const CudaFaultSite& site, const Error& error) {
 void set_zeros(KernelContext& context, const std::string& op) {
   std::vector<std::pair<DType, Shape>> outputs;
   const Tensor &first = context.input(0), &second = context.input(1);
-  if (op == "Gather") outputs = {{first.dtype(), second.shape().concatenated(first.shape().sub(1, first.shape().rank()))}};
-  if (op == "SparseSoftmaxCrossEntropy") outputs = {{first.dtype(), Shape{first.shape()[0]}}, {first.dtype(), first.shape()}};
+  if (op == "Gather")
+    outputs = {{first.dtype(), second.shape().concatenated(first.shape().sub(1, first.shape().rank()))}};
+  if (op == "SparseSoftmaxCrossEntropy")
+    outputs = {{first.dtype(), Shape{first.shape()[0]}}, {first.dtype(), first.shape()}};
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     Tensor zeros = context.allocate(outputs[i].first, outputs[i].second);
     std::memset(zeros.mutable_raw(), 0, zeros.num_bytes());
@@ -169,14 +184,16 @@ struct Place {
   const std::byte* data = nullptr;
   std::size_t offset = 0;  // of it in its buffer
   Place() = default;
-  explicit Place(const Tensor& t) : dtype(t.dtype()), shape(t.shape()), data(t.raw()), offset(t.buffer() ? offset_of(t) : 0) {}
+  explicit Place(const Tensor& t)
+      : dtype(t.dtype()), shape(t.shape()), data(t.raw()), offset(t.buffer() ? offset_of(t) : 0) {}
   Tensor tensor() const {
     if (dtype == DType::invalid) return {};
     return Tensor(dtype, shape, BufferRef(new Address(data - offset, offset + checked_bytes(dtype, shape))), offset);
   }
 };
 
-// One launch of a kernel: the addresses that it was given. It is given them again when it runs, whatever they hold then.
+// One launch of a kernel: the addresses that it was given. It is given them again when it runs, whatever they hold
+// then.
 struct Launch {
   struct State {
     std::string name;
@@ -228,7 +245,8 @@ class RepeatedAllocator final : public Allocator {
 
 class DeviceWithMemory final : public Device {
  public:
-  DeviceWithMemory(const Device& inner, Parallelism& parallelism, Allocator& memory) : attributes_(inner.attributes()), parallelism_(parallelism), memory_(memory) {}
+  DeviceWithMemory(const Device& inner, Parallelism& parallelism, Allocator& memory)
+      : attributes_(inner.attributes()), parallelism_(parallelism), memory_(memory) {}
   const DeviceAttributes& attributes() const override { return attributes_; }
   Allocator& allocator() override { return memory_; }
   Stream& compute() override { fail(Code::internal, "a kernel has no stream"); }
@@ -243,11 +261,17 @@ class DeviceWithMemory final : public Device {
   Allocator& memory_;
 };
 
-// While a kernel is recorded it runs once, to make its outputs known; what it changes is put back when the recording ends.
+// While a kernel is recorded it runs once, to make its outputs known; what it changes is put back when the recording
+// ends.
 class RecordingContext final : public KernelContext {
  public:
   RecordingContext(HostContext& host, KernelContext& inner, SimulatedCuda& driver, Launch& launch)
-      : host_(host), inner_(inner), driver_(driver), launch_(launch), memory_(inner.allocator(), launch), device_(inner.device(), inner.device().parallelism(), memory_) {
+      : host_(host),
+        inner_(inner),
+        driver_(driver),
+        launch_(launch),
+        memory_(inner.allocator(), launch),
+        device_(inner.device(), inner.device().parallelism(), memory_) {
     launch_.inputs.resize(static_cast<std::size_t>(inner.num_inputs()));
     launch_.variables.resize(launch_.inputs.size());
     launch_.taken.resize(launch_.inputs.size());
@@ -296,7 +320,10 @@ class RecordingContext final : public KernelContext {
   void put_back_later(const Tensor& t) const {
     if (t.num_bytes() == 0 || t.dtype() == DType::string) return;
     std::vector<std::byte> bytes(t.raw(), t.raw() + t.num_bytes());
-    driver_.captures(static_cast<CudaDevice&>(inner_.device()).stream(), [data = const_cast<std::byte*>(t.raw()), bytes = std::move(bytes)] { std::memcpy(data, bytes.data(), bytes.size()); });
+    driver_.captures(static_cast<CudaDevice&>(inner_.device()).stream(),
+                     [data = const_cast<std::byte*>(t.raw()), bytes = std::move(bytes)] {
+                       std::memcpy(data, bytes.data(), bytes.size());
+                     });
   }
 
   HostContext& host_;
@@ -310,7 +337,12 @@ class RecordingContext final : public KernelContext {
 // A kernel that was recorded runs, on the thread of the stream.
 class ReplayContext final : public KernelContext {
  public:
-  ReplayContext(const Launch& launch, const Device& device, Parallelism& parallelism) : launch_(launch), memory_(launch), device_(device, parallelism, memory_), inputs_(launch.inputs.size()), variables_(inputs_.size()) {
+  ReplayContext(const Launch& launch, const Device& device, Parallelism& parallelism)
+      : launch_(launch),
+        memory_(launch),
+        device_(device, parallelism, memory_),
+        inputs_(launch.inputs.size()),
+        variables_(inputs_.size()) {
     for (std::size_t i = 0; i < inputs_.size(); ++i) inputs_[i] = launch.inputs[i].tensor();
   }
   int num_inputs() const override { return static_cast<int>(inputs_.size()); }
@@ -328,8 +360,10 @@ class ReplayContext final : public KernelContext {
   void set_output(int index, Tensor value) override {
     for (const auto& [output, place] : launch_.outputs) {
       if (output != index) continue;
-      if (value.dtype() != place.dtype || value.shape() != place.shape) fail(Code::internal, "a recorded kernel makes a tensor of another shape");
-      if (value.raw() != place.data && value.num_bytes() > 0) std::memcpy(const_cast<std::byte*>(place.data), value.raw(), value.num_bytes());
+      if (value.dtype() != place.dtype || value.shape() != place.shape)
+        fail(Code::internal, "a recorded kernel makes a tensor of another shape");
+      if (value.raw() != place.data && value.num_bytes() > 0)
+        std::memcpy(const_cast<std::byte*>(place.data), value.raw(), value.num_bytes());
     }
   }
   Tensor take_input(int index) override {
@@ -357,7 +391,8 @@ class ReplayContext final : public KernelContext {
 // A kernel of the CPU on a simulated GPU.
 class SimulatedKernel {
  public:
-  SimulatedKernel(std::string op, Kernel kernel, bool needs_value, std::shared_ptr<SimulatedCuda> driver) : op_(std::move(op)), kernel_(std::move(kernel)), needs_value_(needs_value), driver_(std::move(driver)) {}
+  SimulatedKernel(std::string op, Kernel kernel, bool needs_value, std::shared_ptr<SimulatedCuda> driver)
+      : op_(std::move(op)), kernel_(std::move(kernel)), needs_value_(needs_value), driver_(std::move(driver)) {}
 
   void operator()(KernelContext& context) const {
     auto& device = static_cast<CudaDevice&>(context.device());
@@ -398,16 +433,17 @@ class SimulatedKernel {
       set_zeros(recording, op_);
     }
     host.write_back();
-    driver_->launch(device.stream(), [kernel = kernel_, launch, site, fault, &device, &parallelism = device.parallelism()] {
-      if (fault && fault->site != 0) return;
-      ReplayContext again(*launch, device, parallelism);
-      try {
-        kernel(again);
-      } catch (const Error& error) {
-        if (!site.fault) std::terminate();  // no kernel of a GPU throws
-        find(site, error);
-      }
-    });
+    driver_->launch(device.stream(),
+                    [kernel = kernel_, launch, site, fault, &device, &parallelism = device.parallelism()] {
+                      if (fault && fault->site != 0) return;
+                      ReplayContext again(*launch, device, parallelism);
+                      try {
+                        kernel(again);
+                      } catch (const Error& error) {
+                        if (!site.fault) std::terminate();  // no kernel of a GPU throws
+                        find(site, error);
+                      }
+                    });
   }
 
   std::string op_;
@@ -464,6 +500,7 @@ extern "C" __attribute__((visibility("default"))) const char* troupe_plugin_abi(
   static const std::string abi = troupe::plugin_abi();
   return abi.c_str();
 }
-extern "C" __attribute__((visibility("default"))) troupe::DevicePlugin* troupe_plugin(troupe::AllocationLabelSource label) {
+extern "C" __attribute__((visibility("default"))) troupe::DevicePlugin* troupe_plugin(
+    troupe::AllocationLabelSource label) {
   return new troupe::testing::SimulatedPlugin(label);
 }

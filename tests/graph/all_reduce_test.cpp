@@ -44,7 +44,8 @@ class Gradients : public ::testing::Test {
 };
 
 TEST_F(Gradients, TravelInBucketsOfADtypeInTheOrderInWhichTheyAreMade) {
-  const auto a = make("a", {10}), b = make("b", {3, 5}), c = make("c", {4}, DType::f64), d = make("d", {100}), e = make("e", {7});
+  const auto a = make("a", {10}), b = make("b", {3, 5}), c = make("c", {4}, DType::f64), d = make("d", {100}),
+             e = make("e", {7});
   const auto means = all_reduce_gradients(graph, std::vector{e, d, c, b, a}, {.bucket_bytes = 100});
   ASSERT_EQ(means.size(), 5u);
   const GradientAndVariable* given[] = {&e, &d, &c, &b, &a};
@@ -81,8 +82,8 @@ TEST_F(Gradients, OfUnknownShapeAreRefused) {
 
 TEST(AllReduceOfATrainingGraph, HasTheMeansAppliedAndStaysOnOneDevice) {
   const Sequential model({layers::flatten(), layers::dense(4)});
-  const TrainingGraph training = build_training_graph(model, Shape{3}, Loss::sparse_softmax_cross_entropy, optimizers::SGD{},
-                                                      {.batch = 2, .all_reduce = true});
+  const TrainingGraph training = build_training_graph(model, Shape{3}, Loss::sparse_softmax_cross_entropy,
+                                                      optimizers::SGD{}, {.batch = 2, .all_reduce = true});
   EXPECT_EQ(names_of(*training.graph, "Contribute").size(), 1u);
   const Node& apply = training.graph->get("train/dense/kernel");
   EXPECT_EQ(training.graph->node(apply.inputs.back().node).op->name, "Reshape");

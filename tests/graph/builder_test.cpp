@@ -29,8 +29,7 @@ TEST(Builder, NumbersTakeTheDtypeOfTheOtherSide) {
   EXPECT_EQ(message_of([&] { scalar_like(placeholder(g, DType::u8), -1); }), "-1 is not a value of dtype u8");
   const Output half = placeholder(g, DType::bf16, Shape{}, "h") * 0.5;
   EXPECT_EQ(half.dtype(), DType::bf16);
-  EXPECT_EQ(message_of([&] { scalar_like(placeholder(g, DType::boolean), 1); }),
-            "1 cannot be a value of dtype bool");
+  EXPECT_EQ(message_of([&] { scalar_like(placeholder(g, DType::boolean), 1); }), "1 cannot be a value of dtype bool");
 }
 
 TEST(Builder, ConstantsComeFromNumbersAndLists) {
@@ -55,8 +54,8 @@ TEST(Builder, NeuralNetworkOpsTakeNamedOptions) {
   Graph g;
   const Output x = placeholder(g, DType::f32, Shape{kUnknown, 28, 28, 1}, "x");
   const Output filter = placeholder(g, DType::f32, Shape{3, 3, 1, 32}, "filter");
-  const Output y = max_pool(conv2d(x, filter, {.strides = {1, 1}, .padding = Padding::valid}),
-                            {.padding = Padding::valid});
+  const Output y =
+      max_pool(conv2d(x, filter, {.strides = {1, 1}, .padding = Padding::valid}), {.padding = Padding::valid});
   EXPECT_EQ(y.shape(), (Shape{kUnknown, 13, 13, 32}));
   EXPECT_EQ(dropout(y, 0.5).shape(), y.shape());
   EXPECT_EQ(reshape(y, Shape{-1, 13 * 13 * 32}).shape(), (Shape{kUnknown, 5408}));

@@ -16,11 +16,8 @@ struct GraphBuilder {
   // The first output of a new node; for a node without outputs, good as a control edge.
   Output add(const std::string& op, const std::string& name, std::vector<Output> inputs = {},
              Attributes attributes = {}, const std::string& device = "") {
-    const Node& node = g.add({.op = op,
-                              .name = name,
-                              .inputs = std::move(inputs),
-                              .attributes = std::move(attributes),
-                              .device = device});
+    const Node& node = g.add(
+        {.op = op, .name = name, .inputs = std::move(inputs), .attributes = std::move(attributes), .device = device});
     return g.output(node);
   }
   Output placeholder(const std::string& name, Shape shape = {}) {

@@ -11,9 +11,11 @@ using testing::message_of;
 
 OpRegistry toy_ops() {
   OpRegistry ops;
-  ops.add(Op("Source").output("out", "T").type("T", kFloatTypes, DType::f32).attr("shape", Shape{}).shape([](ShapeContext& c) {
-    c.set_output(0, c.attributes().shape("shape"));
-  }));
+  ops.add(Op("Source")
+              .output("out", "T")
+              .type("T", kFloatTypes, DType::f32)
+              .attr("shape", Shape{})
+              .shape([](ShapeContext& c) { c.set_output(0, c.attributes().shape("shape")); }));
   ops.add(Op("Plus").input("a", "T").input("b", "T").output("sum", "T").type("T").shape([](ShapeContext& c) {
     c.set_output(0, broadcast(c.input(0), c.input(1)));
   }));
@@ -41,20 +43,32 @@ TEST(Graph, MisuseNamesOpAndNode) {
   Output a = g.output(g.add({.op = "Source", .name = "a", .attributes = {{"shape", Shape{2}}}}));
   Output b = g.output(g.add({.op = "Source", .name = "b", .attributes = {{"shape", Shape{3}}}}));
   Output d = g.output(g.add({.op = "Source", .name = "d", .attributes = {{"T", DType::f64}}}));
-  EXPECT_EQ(message_of([&] { g.add({.op = "Plus", .name = "p", .inputs = {a, b}}); }),
+  EXPECT_EQ(message_of([&] {
+              g.add({.op = "Plus", .name = "p", .inputs = {a, b}});
+            }),
             "Plus 'p': shapes [2] and [3] cannot be broadcast together");
-  EXPECT_EQ(message_of([&] { g.add({.op = "Plus", .name = "p", .inputs = {a, d}}); }),
+  EXPECT_EQ(message_of([&] {
+              g.add({.op = "Plus", .name = "p", .inputs = {a, d}});
+            }),
             "Plus 'p': input 'b' is f64, but 'T' is f32");
   EXPECT_EQ(message_of([&] { g.add({.op = "Plus", .name = "p", .inputs = {a}}); }),
             "Plus 'p': input 'b' is missing (1 were given)");
-  EXPECT_EQ(message_of([&] { g.add({.op = "Plus", .name = "p", .inputs = {a, a, a}}); }),
+  EXPECT_EQ(message_of([&] {
+              g.add({.op = "Plus", .name = "p", .inputs = {a, a, a}});
+            }),
             "Plus 'p': takes 2 inputs, 3 were given");
-  EXPECT_EQ(message_of([&] { g.add({.op = "Plus", .name = "a", .inputs = {a, a}}); }),
+  EXPECT_EQ(message_of([&] {
+              g.add({.op = "Plus", .name = "a", .inputs = {a, a}});
+            }),
             "Plus 'a': a node of this name exists already");
   EXPECT_EQ(message_of([&] { g.add({.op = "Pluss"}); }), "there is no op 'Pluss'; did you mean Plus");
-  EXPECT_EQ(message_of([&] { g.add({.op = "Plus", .name = "p", .inputs = {a, a}, .attributes = {{"x", true}}}); }),
+  EXPECT_EQ(message_of([&] {
+              g.add({.op = "Plus", .name = "p", .inputs = {a, a}, .attributes = {{"x", true}}});
+            }),
             "Plus 'p': there is no attribute 'x'");
-  EXPECT_EQ(message_of([&] { g.add({.op = "Source", .name = "i", .attributes = {{"T", DType::i32}}}); }),
+  EXPECT_EQ(message_of([&] {
+              g.add({.op = "Source", .name = "i", .attributes = {{"T", DType::i32}}});
+            }),
             "Source 'i': attribute 'T' cannot be i32");
   EXPECT_EQ(g.size(), 3);  // a refused node leaves nothing behind
 }

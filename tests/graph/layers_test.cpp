@@ -17,9 +17,7 @@ using testing::message_of;
 
 const Shape kImages{kUnknown, 28, 28, 1};
 
-Sequential mlp() {
-  return Sequential({layers::flatten(), layers::dense(128, Activation::relu), layers::dense(10)});
-}
+Sequential mlp() { return Sequential({layers::flatten(), layers::dense(128, Activation::relu), layers::dense(10)}); }
 
 struct Applied {
   Graph graph;
@@ -27,9 +25,7 @@ struct Applied {
   LayerContext context{.graph = graph, .variables = variables};
 
   Output input(const Shape& shape = kImages) { return placeholder(graph, DType::f32, shape); }
-  Output apply(const Sequential& model, const Shape& shape = kImages) {
-    return model.apply(context, input(shape));
-  }
+  Output apply(const Sequential& model, const Shape& shape = kImages) { return model.apply(context, input(shape)); }
   std::string error(LayerPtr layer, const Shape& shape) {
     return message_of([&] { apply(Sequential({layer}), shape); });
   }
@@ -46,10 +42,9 @@ TEST(Layers, AnMlpHasTheVariablesOfItsDenseLayers) {
   const Output logits = a.apply(mlp());
   EXPECT_EQ(logits.shape(), (Shape{kUnknown, 10}));
   EXPECT_EQ(logits.name(), "dense_1/BiasAdd");
-  EXPECT_EQ(names(a.graph), (std::vector<std::string>{"dense/bias[128]", "dense/kernel[784,128]",
-                                                      "dense_1/bias[10]", "dense_1/kernel[128,10]"}));
-  for (const char* node :
-       {"flatten/Reshape", "dense/MatMul", "dense/BiasAdd", "dense/Relu", "dense_1/MatMul"})
+  EXPECT_EQ(names(a.graph), (std::vector<std::string>{"dense/bias[128]", "dense/kernel[784,128]", "dense_1/bias[10]",
+                                                      "dense_1/kernel[128,10]"}));
+  for (const char* node : {"flatten/Reshape", "dense/MatMul", "dense/BiasAdd", "dense/Relu", "dense_1/MatMul"})
     EXPECT_TRUE(a.graph.find(node)) << node;
 }
 
@@ -66,18 +61,18 @@ TEST(Layers, ASummaryCountsParameters) {
 }
 
 TEST(Layers, ASmallCnnHasTheExpectedShapes) {
-  const Sequential cnn(
-      {layers::conv2d(8, 3, Activation::relu), layers::max_pool(2),
-       layers::conv2d(16, 3, Activation::tanh, {.strides = {2, 2}, .padding = Padding::same}),
-       layers::average_pool(2), layers::flatten(), layers::dropout(0.5),
-       layers::dense(10, Activation::none, {.use_bias = false}), layers::activation(Activation::softmax)});
+  const Sequential cnn({layers::conv2d(8, 3, Activation::relu), layers::max_pool(2),
+                        layers::conv2d(16, 3, Activation::tanh, {.strides = {2, 2}, .padding = Padding::same}),
+                        layers::average_pool(2), layers::flatten(), layers::dropout(0.5),
+                        layers::dense(10, Activation::none, {.use_bias = false}),
+                        layers::activation(Activation::softmax)});
   std::vector<std::string> rows;
   for (const Sequential::Summary& r : cnn.summary(Shape{32, 28, 28, 1}))
     rows.push_back(fmt::format("{} {} {}", r.name, r.output.to_string(), r.parameters));
-  EXPECT_EQ(rows, (std::vector<std::string>{"conv2d [32,26,26,8] 80", "max_pool [32,13,13,8] 0",
-                                            "conv2d_1 [32,7,7,16] 1168", "average_pool [32,3,3,16] 0",
-                                            "flatten [32,144] 0", "dropout [32,144] 0", "dense [32,10] 1440",
-                                            "softmax [32,10] 0"}));
+  EXPECT_EQ(rows,
+            (std::vector<std::string>{"conv2d [32,26,26,8] 80", "max_pool [32,13,13,8] 0", "conv2d_1 [32,7,7,16] 1168",
+                                      "average_pool [32,3,3,16] 0", "flatten [32,144] 0", "dropout [32,144] 0",
+                                      "dense [32,10] 1440", "softmax [32,10] 0"}));
 }
 
 TEST(Layers, AModelAppliedAgainSharesItsVariables) {
@@ -113,8 +108,8 @@ TEST(Layers, TwoModelsInOneGraphHaveVariablesOfTheirOwn) {
   LayerContext other{.graph = a.graph, .variables = others};
   a.apply(Sequential({layers::dense(3)}), Shape{2, 5});
   Sequential({layers::dense(4)}).apply(other, a.input(Shape{2, 5}));
-  EXPECT_EQ(names(a.graph), (std::vector<std::string>{"dense/bias[3]", "dense/bias_1[4]", "dense/kernel[5,3]",
-                                                      "dense/kernel_1[5,4]"}));
+  EXPECT_EQ(names(a.graph),
+            (std::vector<std::string>{"dense/bias[3]", "dense/bias_1[4]", "dense/kernel[5,3]", "dense/kernel_1[5,4]"}));
 }
 
 TEST(Layers, GlorotUniformFollowsFromTheFans) {
@@ -129,9 +124,8 @@ TEST(Layers, GlorotUniformFollowsFromTheFans) {
 
 TEST(Layers, AnInitializerOfOnesOwnIsUsed) {
   Applied a;
-  a.apply(
-      Sequential({layers::dense(4, Activation::relu, {.kernel_initializer = initializers::he_normal(7)})}),
-      Shape{1, 8});
+  a.apply(Sequential({layers::dense(4, Activation::relu, {.kernel_initializer = initializers::he_normal(7)})}),
+          Shape{1, 8});
   const Node& draw = a.graph.get("dense/kernel/TruncatedNormal");
   EXPECT_EQ(draw.attributes.real("stddev"), 0.5);
   EXPECT_EQ(draw.attributes.integer("seed"), 7);
@@ -170,7 +164,8 @@ TEST(Layers, BatchNormTakesTheBatchWhileTrainingAndAveragesElse) {
   EXPECT_EQ(evaluated.name(), "evaluation/batch_norm/BatchNormInference");
   EXPECT_EQ(evaluated.source().attributes.string("activation"), "relu");
   EXPECT_EQ(a.graph.node(evaluated.source().inputs[3].node).name, "batch_norm/mean/read");
-  EXPECT_EQ(names(a.graph), (std::vector<std::string>{"batch_norm/mean[3]", "batch_norm/offset[3]", "batch_norm/scale[3]", "batch_norm/variance[3]"}));
+  EXPECT_EQ(names(a.graph), (std::vector<std::string>{"batch_norm/mean[3]", "batch_norm/offset[3]",
+                                                      "batch_norm/scale[3]", "batch_norm/variance[3]"}));
   EXPECT_EQ(a.variables.trainable().size(), 2u);
 }
 
@@ -178,7 +173,8 @@ TEST(Layers, BatchNormTakesTheBatchWhileTrainingAndAveragesElse) {
 TEST(Layers, NormalisationsKeepWhatTheyLearnInF32) {
   for (const DType compute : {DType::bf16, DType::f16}) {
     Applied a;
-    Sequential model({layers::conv2d(3, 3), layers::batch_norm(Activation::tanh), layers::flatten(), layers::layer_norm(1e-3), layers::dense(2)});
+    Sequential model({layers::conv2d(3, 3), layers::batch_norm(Activation::tanh), layers::flatten(),
+                      layers::layer_norm(1e-3), layers::dense(2)});
     model.set_compute(compute);
     std::vector<RunningAverage> averages;
     LayerContext training{.graph = a.graph, .training = true, .variables = a.variables, .averages = &averages};
@@ -193,16 +189,21 @@ TEST(Layers, NormalisationsKeepWhatTheyLearnInF32) {
 TEST(Layers, AResidualAddsItsShortcut) {
   Applied a;
   const Sequential body({layers::dense(4)}), shortcut({layers::dense(4)});
-  const Output y = a.apply(Sequential({layers::dense(4), layers::residual(body, {}, Activation::relu), layers::residual(body, shortcut)}), Shape{2, 3});
+  const Output y = a.apply(
+      Sequential({layers::dense(4), layers::residual(body, {}, Activation::relu), layers::residual(body, shortcut)}),
+      Shape{2, 3});
   EXPECT_EQ(y.name(), "residual_1/Add");
-  EXPECT_EQ(names(a.graph), (std::vector<std::string>{"dense/bias[4]", "dense/kernel[3,4]", "residual/dense/bias[4]", "residual/dense/kernel[4,4]",
-                                                      "residual_1/dense/bias[4]", "residual_1/dense/kernel[4,4]", "residual_1/shortcut/dense/bias[4]",
-                                                      "residual_1/shortcut/dense/kernel[4,4]"}));
+  EXPECT_EQ(names(a.graph),
+            (std::vector<std::string>{"dense/bias[4]", "dense/kernel[3,4]", "residual/dense/bias[4]",
+                                      "residual/dense/kernel[4,4]", "residual_1/dense/bias[4]",
+                                      "residual_1/dense/kernel[4,4]", "residual_1/shortcut/dense/bias[4]",
+                                      "residual_1/shortcut/dense/kernel[4,4]"}));
   const Node& sum = a.graph.get("residual/Add");
   EXPECT_EQ(a.graph.node(sum.inputs[0].node).name, "residual/dense/BiasAdd");
   EXPECT_EQ(a.graph.node(sum.inputs[1].node).name, "dense/BiasAdd");
   EXPECT_TRUE(a.graph.find("residual/Relu"));
-  EXPECT_EQ(Applied().error(layers::residual(body), Shape{2, 3}), "layer 'residual': the body makes [2,4] of the input, but its shortcut [2,3]");
+  EXPECT_EQ(Applied().error(layers::residual(body), Shape{2, 3}),
+            "layer 'residual': the body makes [2,4] of the input, but its shortcut [2,3]");
 }
 
 TEST(Layers, PoolsMayOverlapOrTakeAll) {
@@ -216,9 +217,8 @@ TEST(Layers, InputsThatDoNotFitAreRefusedByTheLayersName) {
   Applied a;
   EXPECT_EQ(a.error(layers::dense(3), Shape{2, kUnknown}),
             "layer 'dense': the last dimension of the input must be known, but it is [2,?]");
-  EXPECT_EQ(
-      a.error(layers::dense(3), kImages),
-      "layer 'dense': the input is [?,28,28,1], but must be [n, features]; put a flatten layer before it");
+  EXPECT_EQ(a.error(layers::dense(3), kImages),
+            "layer 'dense': the input is [?,28,28,1], but must be [n, features]; put a flatten layer before it");
   EXPECT_EQ(a.error(layers::dense(3), Shape::unknown_rank()),
             "layer 'dense': the input is [?...], but must be [n, features]; put a flatten layer before it");
   EXPECT_EQ(a.error(layers::flatten(), Shape{kUnknown, 28, kUnknown}),
@@ -229,14 +229,14 @@ TEST(Layers, InputsThatDoNotFitAreRefusedByTheLayersName) {
             "layer 'conv2d': the number of channels of the input must be known, but it is [1,8,8,?]");
   EXPECT_EQ(a.error(layers::batch_norm(), Shape{2, kUnknown}),
             "layer 'batch_norm': the last dimension of the input must be known, but it is [2,?]");
-  EXPECT_EQ(a.error(layers::layer_norm(), Shape{}), "layer 'layer_norm': the input is [], but must have a last dimension to normalise");
+  EXPECT_EQ(a.error(layers::layer_norm(), Shape{}),
+            "layer 'layer_norm': the input is [], but must have a last dimension to normalise");
   EXPECT_EQ(a.error(layers::global_average_pool(), Shape{2, 8}),
             "layer 'global_average_pool': the input is [2,8], but must be [n, height, width, channels]");
   EXPECT_EQ(a.error(layers::max_pool(2), Shape{1, 8}),
             "layer 'max_pool': the input is [1,8], but must be [n, height, width, channels]");
-  EXPECT_NE(
-      a.error(layers::conv2d(3, 9), Shape{1, 8, 8, 1}).find("a window of 9 is larger than the input's 8"),
-      std::string::npos);
+  EXPECT_NE(a.error(layers::conv2d(3, 9), Shape{1, 8, 8, 1}).find("a window of 9 is larger than the input's 8"),
+            std::string::npos);
 }
 
 TEST(Layers, IntegersHaveNoWeights) {
@@ -295,7 +295,8 @@ TEST(Layers, OptionsThatNoInputFitsAreRefusedAtOnce) {
   for (const double momentum : {-0.1, 1.0, nan})
     EXPECT_EQ(message_of([&] { layers::batch_norm(Activation::none, {.momentum = momentum}); }),
               fmt::format("batch_norm: the momentum must be in [0, 1), it is {}", momentum));
-  EXPECT_EQ(message_of([] { layers::batch_norm(Activation::none, {.epsilon = 0}); }), "batch_norm: epsilon must be positive, it is 0");
+  EXPECT_EQ(message_of([] { layers::batch_norm(Activation::none, {.epsilon = 0}); }),
+            "batch_norm: epsilon must be positive, it is 0");
   EXPECT_EQ(message_of([] { layers::layer_norm(-1); }), "layer_norm: epsilon must be positive, it is -1");
   EXPECT_EQ(message_of([] { layers::dropout(1); }), "dropout: the rate must be in [0, 1), it is 1");
   EXPECT_EQ(message_of([] { layers::dropout(-0.1); }), "dropout: the rate must be in [0, 1), it is -0.1");
@@ -330,8 +331,8 @@ TEST(MixedPrecisionLayers, ProductsAreNarrowAndWeightsAreNot) {
   EXPECT_EQ(logits.dtype(), DType::f32);
   EXPECT_EQ(logits.source().op->name, "Cast");
   for (const VariableInfo& v : variables(a.graph)) EXPECT_EQ(v.dtype, DType::f32) << v.name;
-  EXPECT_EQ(dtypes(a.graph, {"conv2d/Conv2D", "conv2d/BiasAdd", "conv2d/Relu", "max_pool/MaxPool",
-                             "dropout/Dropout", "dense/MatMul", "dense/Tanh", "dense_1/BiasAdd"}),
+  EXPECT_EQ(dtypes(a.graph, {"conv2d/Conv2D", "conv2d/BiasAdd", "conv2d/Relu", "max_pool/MaxPool", "dropout/Dropout",
+                             "dense/MatMul", "dense/Tanh", "dense_1/BiasAdd"}),
             (std::map<std::string, DType>{{"conv2d/Conv2D", DType::bf16},
                                           {"conv2d/BiasAdd", DType::bf16},
                                           {"conv2d/Relu", DType::bf16},
@@ -353,28 +354,26 @@ TEST(MixedPrecisionLayers, GradientsReachTheWeightsInTheirDtype) {
     EXPECT_EQ(moved_by, 0);
     EXPECT_EQ(gradient.dense.dtype(), DType::f32) << variable.name;
     EXPECT_EQ(gradient.dense.source().op->name, "Cast") << variable.name;
-    EXPECT_EQ(gradient.dense.source().inputs[0].node >= 0 ? a.graph.dtype(gradient.dense.source().inputs[0])
-                                                          : DType::invalid,
-              DType::f16);
+    EXPECT_EQ(
+        gradient.dense.source().inputs[0].node >= 0 ? a.graph.dtype(gradient.dense.source().inputs[0]) : DType::invalid,
+        DType::f16);
   }
 }
 
 TEST(MixedPrecisionLayers, ALayerSaysForItself) {
   Applied a;
-  Sequential model({layers::dense(8, Activation::relu),
-                    layers::dense(8, Activation::none, {.compute = DType::bf16}),
+  Sequential model({layers::dense(8, Activation::relu), layers::dense(8, Activation::none, {.compute = DType::bf16}),
                     layers::activation(Activation::relu), layers::dense(4),
                     layers::dense(3, Activation::softmax, {.compute = DType::bf16})});
   const Output y = a.apply(model, Shape{2, 5});
   EXPECT_EQ(y.source().op->name, "Softmax");
   EXPECT_EQ(y.dtype(), DType::f32);
-  EXPECT_EQ(
-      dtypes(a.graph, {"dense/MatMul", "dense_1/MatMul", "relu/Relu", "dense_2/MatMul", "dense_3/BiasAdd"}),
-      (std::map<std::string, DType>{{"dense/MatMul", DType::f32},
-                                    {"dense_1/MatMul", DType::bf16},
-                                    {"relu/Relu", DType::bf16},
-                                    {"dense_2/MatMul", DType::f32},
-                                    {"dense_3/BiasAdd", DType::bf16}}));
+  EXPECT_EQ(dtypes(a.graph, {"dense/MatMul", "dense_1/MatMul", "relu/Relu", "dense_2/MatMul", "dense_3/BiasAdd"}),
+            (std::map<std::string, DType>{{"dense/MatMul", DType::f32},
+                                          {"dense_1/MatMul", DType::bf16},
+                                          {"relu/Relu", DType::bf16},
+                                          {"dense_2/MatMul", DType::f32},
+                                          {"dense_3/BiasAdd", DType::bf16}}));
   // In a model that computes in f16, a layer may stay in f32.
   Applied b;
   Sequential mixed({layers::dense(8), layers::dense(3, Activation::none, {.compute = DType::f32})});

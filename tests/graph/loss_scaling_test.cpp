@@ -53,7 +53,9 @@ TEST(LossScaling, OneBranchHasTheUpdatesOfADevice) {
   Graph g;
   Outputs losses;
   for (int i = 0; i < 4; ++i) {
-    const VariableRef w = variable(g, {.name = "w" + std::to_string(i), .shape = Shape{3}, .device = i == 3 ? "/job:worker/task:1" : "/job:worker/task:0"});
+    const VariableRef w = variable(g, {.name = "w" + std::to_string(i),
+                                       .shape = Shape{3},
+                                       .device = i == 3 ? "/job:worker/task:1" : "/job:worker/task:0"});
     losses.push_back(l2_loss(w.read()));
   }
   minimize_scaled(add(add(losses[0], losses[1]), add(losses[2], losses[3])), optimizers::Momentum{}, loss_scale(g, {}));
@@ -94,9 +96,8 @@ TEST(LossScaling, OnShardsSparseGradientsAreRefused) {
   const Output loss = sum(gather(table.read(), constant(g, {std::int64_t{1}})));
   LossScale scale = loss_scale(g, {});
   scale.on_shards = true;
-  EXPECT_EQ(
-      message_of([&] { minimize_scaled(loss, optimizers::SGD{}, scale); }),
-      "variable 'table' has a sparse gradient, and losses cannot be scaled with those on shards; use bf16");
+  EXPECT_EQ(message_of([&] { minimize_scaled(loss, optimizers::SGD{}, scale); }),
+            "variable 'table' has a sparse gradient, and losses cannot be scaled with those on shards; use bf16");
 }
 
 TEST(LossScaling, EachDeviceAndDtypeLooksAtItsOwnGradients) {
@@ -138,8 +139,7 @@ TEST(LossScaling, OptionsThatMakeNoSenseAreRefused) {
   Graph g;
   for (const double initial : {0.0, -2.0, 3.0, 0.5, 33554432.0, std::nan("")})
     EXPECT_EQ(message_of([&] { loss_scale(g, {.initial = initial}); }),
-              fmt::format("loss scaling: the initial scale must be a power of two from 1 to 2^24, it is {}",
-                          initial));
+              fmt::format("loss scaling: the initial scale must be a power of two from 1 to 2^24, it is {}", initial));
   EXPECT_EQ(message_of([&] { loss_scale(g, {.growth_interval = 0}); }),
             "loss scaling: the growth interval must be at least 1 step, it is 0");
   EXPECT_EQ(g.size(), 0);

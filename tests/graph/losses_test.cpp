@@ -29,8 +29,7 @@ TEST(Losses, EachIsAScalarOfTheOutputsDtype) {
 
 TEST(Losses, AnExampleOfSeveralElementsCountsByTheirMean) {
   Batch b;
-  const Output each =
-      losses::per_example(Loss::mean_squared_error, b.of(Shape{5, 2, 3}), b.of(Shape{5, 2, 3}));
+  const Output each = losses::per_example(Loss::mean_squared_error, b.of(Shape{5, 2, 3}), b.of(Shape{5, 2, 3}));
   EXPECT_EQ(each.shape(), Shape{5});
   EXPECT_EQ(each.source().attributes.integers("axes"), (Integers{1, 2}));
   EXPECT_EQ(losses::per_example(Loss::mean_squared_error, b.of(Shape{5}), b.of(Shape{5})).source().op->name,

@@ -78,10 +78,8 @@ TEST(Optimizers, AnUpdateComesAfterTheRead) {
 TEST(Optimizers, SlotsAreVariablesBesideTheVariable) {
   EXPECT_EQ(slots(optimizers::Momentum{}), (Strings{"b/momentum_accum", "w/momentum_accum"}));
   EXPECT_EQ(slots(optimizers::Adagrad{}), (Strings{"b/adagrad_accum", "w/adagrad_accum"}));
-  EXPECT_EQ(slots(optimizers::RMSProp{}),
-            (Strings{"b/rmsprop_mom", "b/rmsprop_ms", "w/rmsprop_mom", "w/rmsprop_ms"}));
-  EXPECT_EQ(slots(optimizers::Adam{}),
-            (Strings{"b/adam_m", "b/adam_v", "global_step", "w/adam_m", "w/adam_v"}));
+  EXPECT_EQ(slots(optimizers::RMSProp{}), (Strings{"b/rmsprop_mom", "b/rmsprop_ms", "w/rmsprop_mom", "w/rmsprop_ms"}));
+  EXPECT_EQ(slots(optimizers::Adam{}), (Strings{"b/adam_m", "b/adam_v", "global_step", "w/adam_m", "w/adam_v"}));
   Model m;
   minimize(m.loss, optimizers::Adam{});
   EXPECT_EQ(m.graph.get("w/adam_m").device, m.graph.get("w").device);
@@ -153,9 +151,8 @@ TEST(Optimizers, SparseGradientsStaySparse) {
   Graph graph;
   const VariableRef table = variable(graph, {.name = "table", .shape = Shape{100, 4}});
   const Output rows = gather(table.read(), placeholder(graph, DType::i64, Shape{kUnknown}));
-  for (const Optimizer& o :
-       std::vector<Optimizer>{optimizers::SGD{}, optimizers::Momentum{}, optimizers::Adagrad{},
-                              optimizers::RMSProp{}, optimizers::Adam{}}) {
+  for (const Optimizer& o : std::vector<Optimizer>{optimizers::SGD{}, optimizers::Momentum{}, optimizers::Adagrad{},
+                                                   optimizers::RMSProp{}, optimizers::Adam{}}) {
     const Output train = minimize(sum(square(rows)), o);
     EXPECT_TRUE(graph.get(train.name() + "/table").op->name.starts_with("SparseApply")) << name(o);
   }
@@ -179,10 +176,8 @@ TEST(Optimizers, WhatCannotBeAppliedIsRefused) {
   };
   EXPECT_EQ(error({}), "apply_gradients: there are no variables to update");
   EXPECT_EQ(error({{{}, m.w}}), "apply_gradients: variable 'w' has no gradient");
-  EXPECT_EQ(error({{g, m.w}, {g, m.w}}),
-            "apply_gradients: variable 'w' comes twice; add its gradients first");
-  EXPECT_EQ(error({{foreign, m.w}}),
-            "apply_gradients: variable 'w' or its gradient belongs to another graph");
+  EXPECT_EQ(error({{g, m.w}, {g, m.w}}), "apply_gradients: variable 'w' comes twice; add its gradients first");
+  EXPECT_EQ(error({{foreign, m.w}}), "apply_gradients: variable 'w' or its gradient belongs to another graph");
   EXPECT_EQ(error({{g, other.w}}), "apply_gradients: variable 'w' or its gradient belongs to another graph");
   EXPECT_EQ(message_of([&] { minimize(square(m.w.read()), optimizers::SGD{}); }),
             "compute_gradients: the loss 'Square_2' is [2,3], but must be a scalar; take its mean or sum");
@@ -192,29 +187,26 @@ TEST(Optimizers, WhatCannotBeAppliedIsRefused) {
 TEST(Optimizers, OptionsThatMakeNoSenseAreNamed) {
   Model m;
   const double nan = std::nan("");
-  EXPECT_EQ(m.error(optimizers::SGD{.learning_rate = -1}),
-            "optimizer sgd: learning_rate must be 0 or more, it is -1");
+  EXPECT_EQ(m.error(optimizers::SGD{.learning_rate = -1}), "optimizer sgd: learning_rate must be 0 or more, it is -1");
   EXPECT_EQ(m.error(optimizers::Adam{.learning_rate = nan}),
             "optimizer adam: learning_rate must be 0 or more, it is nan");
-  EXPECT_EQ(m.error(optimizers::Momentum{.momentum = 1}),
-            "optimizer momentum: momentum must be in [0, 1), it is 1");
+  EXPECT_EQ(m.error(optimizers::Momentum{.momentum = 1}), "optimizer momentum: momentum must be in [0, 1), it is 1");
   EXPECT_EQ(m.error(optimizers::Adagrad{.initial_accumulator = -1}),
             "optimizer adagrad: initial_accumulator must be 0 or more, it is -1");
   EXPECT_EQ(m.error(optimizers::RMSProp{.rho = nan}), "optimizer rmsprop: rho must be in [0, 1), it is nan");
-  EXPECT_EQ(m.error(optimizers::RMSProp{.momentum = -1}),
-            "optimizer rmsprop: momentum must be in [0, 1), it is -1");
+  EXPECT_EQ(m.error(optimizers::RMSProp{.momentum = -1}), "optimizer rmsprop: momentum must be in [0, 1), it is -1");
   EXPECT_EQ(m.error(optimizers::Adam{.beta1 = 1}), "optimizer adam: beta1 must be in [0, 1), it is 1");
   EXPECT_EQ(m.error(optimizers::Adam{.beta2 = 1}), "optimizer adam: beta2 must be in [0, 1), it is 1");
-  for (const Optimizer& o :
-       std::vector<Optimizer>{optimizers::Adagrad{.epsilon = 0}, optimizers::RMSProp{.epsilon = 0},
-                              optimizers::Adam{.epsilon = 0}})
+  for (const Optimizer& o : std::vector<Optimizer>{optimizers::Adagrad{.epsilon = 0}, optimizers::RMSProp{.epsilon = 0},
+                                                   optimizers::Adam{.epsilon = 0}})
     EXPECT_EQ(m.error(o), "optimizer " + name(o) + ": epsilon must be positive, it is 0");
 }
 
 // An optimizer that counts for nothing else counts for its rate.
 TEST(Optimizers, ARateThatChangesFollowsTheCountOfUpdates) {
   const Schedule schedule = schedules::Step{.rate = 0.5, .every = 3};
-  for (const Optimizer& optimizer : {Optimizer(optimizers::SGD{.learning_rate = schedule}), Optimizer(optimizers::Adam{.learning_rate = schedule})}) {
+  for (const Optimizer& optimizer : {Optimizer(optimizers::SGD{.learning_rate = schedule}),
+                                     Optimizer(optimizers::Adam{.learning_rate = schedule})}) {
     Model m;
     minimize(m.loss, optimizer);
     const Node& rate = m.graph.get("learning_rate");

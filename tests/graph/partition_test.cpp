@@ -40,8 +40,8 @@ void check_no_deadlock(const Partitioned& p) {
 std::string edges_of(const Partitioned& p) {
   std::string text;
   for (const EdgeInfo& e : p.edges)
-    text += fmt::format("{} {} -> {}: {} {}{}\n", e.edge.value, e.from.substr(1, 5), e.to.substr(1, 5),
-                        e.tensor, name(e.dtype), e.shape.to_string());
+    text += fmt::format("{} {} -> {}: {} {}{}\n", e.edge.value, e.from.substr(1, 5), e.to.substr(1, 5), e.tensor,
+                        name(e.dtype), e.shape.to_string());
   return text;
 }
 
@@ -62,16 +62,14 @@ TEST(Partition, OneSendPerTensorAndDestination) {
                                         "\n"
                                         "x/send_1 = Send(x) T=f32 edge=1 to=" +
                                         kC + " @ " + kA + "\n");
-  EXPECT_EQ(p.parts.at(kB)->dump(), "x/recv_0 = Recv() T=f32 edge=0 from=" + kA + " shape=[2] -> f32[2] @ " +
-                                        kB +
+  EXPECT_EQ(p.parts.at(kB)->dump(), "x/recv_0 = Recv() T=f32 edge=0 from=" + kA + " shape=[2] -> f32[2] @ " + kB +
                                         "\n"
                                         "n = Neg(x/recv_0) T=f32 -> f32[2] @ " +
                                         kB +
                                         "\n"
                                         "sum = Add(x/recv_0, n) T=f32 -> f32[2] @ " +
                                         kB + "\n");
-  EXPECT_EQ(p.parts.at(kC)->dump(), "x/recv_1 = Recv() T=f32 edge=1 from=" + kA + " shape=[2] -> f32[2] @ " +
-                                        kC +
+  EXPECT_EQ(p.parts.at(kC)->dump(), "x/recv_1 = Recv() T=f32 edge=1 from=" + kA + " shape=[2] -> f32[2] @ " + kC +
                                         "\n"
                                         "m = Neg(x/recv_1) T=f32 -> f32[2] @ " +
                                         kC + "\n");
@@ -99,8 +97,7 @@ TEST(Partition, AControlEdgeBecomesASignal) {
                                         "\n"
                                         "second/send_1 = Send(signal, ^second) T=i32 edge=1 to=" +
                                         kB + " @ " + kA + "\n");
-  EXPECT_EQ(p.parts.at(kB)->dump(), "first/recv_0 = Recv() T=i32 edge=0 from=" + kA +
-                                        " shape=[] -> i32[] @ " + kB +
+  EXPECT_EQ(p.parts.at(kB)->dump(), "first/recv_0 = Recv() T=i32 edge=0 from=" + kA + " shape=[] -> i32[] @ " + kB +
                                         "\n"
                                         "second/recv_1 = Recv() T=i32 edge=1 from=" +
                                         kA + " shape=[] -> i32[] @ " + kB +
@@ -129,12 +126,12 @@ TEST(Partition, EdgesBackAndForthDoNotDeadlock) {
   std::vector<Output> all;
   for (int i = 0; i < 40; ++i) {  // a ladder: each rung needs both sides
     const std::string& device = i % 3 == 0 ? kA : i % 3 == 1 ? kB : kC;
-    Output next = b.g.output(b.g.add(
-        {.op = "Add",
-         .name = fmt::format("n{}", i),
-         .inputs = {at, other},
-         .controls = all.size() > 3 ? std::vector<Output>{all[all.size() - 3]} : std::vector<Output>{},
-         .device = device}));
+    Output next = b.g.output(
+        b.g.add({.op = "Add",
+                 .name = fmt::format("n{}", i),
+                 .inputs = {at, other},
+                 .controls = all.size() > 3 ? std::vector<Output>{all[all.size() - 3]} : std::vector<Output>{},
+                 .device = device}));
     all.push_back(next);
     other = at;
     at = next;
@@ -178,17 +175,14 @@ TEST(Partition, AVariableDoesNotCrossDevices) {
 TEST(Partition, NodesMustBePlaced) {
   GraphBuilder b;
   b.add("NoOp", "n", {}, {}, "/job:a");
-  EXPECT_EQ(error_of([&] { partition(b.g); }),
-            "invalid_argument: NoOp 'n' is not placed: its device is '/job:a'");
+  EXPECT_EQ(error_of([&] { partition(b.g); }), "invalid_argument: NoOp 'n' is not placed: its device is '/job:a'");
 }
 
 TEST(Partition, FunctionsGoWithTheNodesThatUseThem) {
   const auto body_with = [](const std::string& inner) {
     auto body = std::make_shared<Graph>();
-    Output flag =
-        body->output(body->add({.op = "Const",
-                                .name = "c",
-                                .attributes = {{"T", DType::boolean}, {"value", Tensor::scalar(true)}}}));
+    Output flag = body->output(body->add(
+        {.op = "Const", .name = "c", .attributes = {{"T", DType::boolean}, {"value", Tensor::scalar(true)}}}));
     if (!inner.empty())
       body->add({.op = "If",
                  .inputs = {flag},
@@ -202,11 +196,10 @@ TEST(Partition, FunctionsGoWithTheNodesThatUseThem) {
   b.g.add_function({.name = "outer", .body = body_with("inner"), .arguments = {}, .results = {}});
   b.g.add_function({.name = "unused", .body = body_with(""), .arguments = {}, .results = {}});
   Output flag = b.add("Const", "flag", {}, {{"T", DType::boolean}, {"value", Tensor::scalar(true)}}, kA);
-  b.add("If", "if", {flag},
-        {{"Tout", std::vector<DType>{}},
-         {"then_branch", FunctionName{"outer"}},
-         {"else_branch", FunctionName{"outer"}}},
-        kB);
+  b.add(
+      "If", "if", {flag},
+      {{"Tout", std::vector<DType>{}}, {"then_branch", FunctionName{"outer"}}, {"else_branch", FunctionName{"outer"}}},
+      kB);
   const Partitioned p = partition(b.g);
   EXPECT_TRUE(p.parts.at(kA)->functions().empty());
   EXPECT_EQ(p.parts.at(kB)->functions().size(), 2u);

@@ -10,10 +10,7 @@ namespace {
 const TaskName kWorker{"worker", 0};
 
 DeviceInfo device(const TaskName& task, const std::string& type, int index, std::set<std::string> kernels) {
-  return {.name = DeviceName::of(task, type, index),
-          .type = type,
-          .memory = 1 << 30,
-          .kernels = std::move(kernels)};
+  return {.name = DeviceName::of(task, type, index), .type = type, .memory = 1 << 30, .kernels = std::move(kernels)};
 }
 
 // Two tasks; the worker has a GPU that cannot do Sub.
@@ -103,8 +100,7 @@ TEST(Placement, ConflictsNameTheNodesAndWhatTheyAskFor) {
 
   GraphBuilder c;
   c.g.add({.op = "NoOp", .name = "a", .colocate_with = "nobody"});
-  EXPECT_EQ(refused(c.g),
-            "not_found: NoOp 'a' is to be colocated with 'nobody', which the graph does not have");
+  EXPECT_EQ(refused(c.g), "not_found: NoOp 'a' is to be colocated with 'nobody', which the graph does not have");
 }
 
 TEST(Placement, SoftPlacementFallsBackToADeviceOfTheSameTask) {
@@ -131,8 +127,7 @@ TEST(Placement, WhatNothingCanRunIsRefusedWithTheReason) {
 
   GraphBuilder c;
   c.add("NoOp", "n", {}, {}, "/job:ps/task:7");
-  EXPECT_NE(refused(c.g).find("NoOp 'n': there is no device /job:ps/task:7; there is /job:worker"),
-            std::string::npos);
+  EXPECT_NE(refused(c.g).find("NoOp 'n': there is no device /job:ps/task:7; there is /job:worker"), std::string::npos);
 
   GraphBuilder d;
   Output y = d.placeholder("y");
@@ -143,11 +138,10 @@ TEST(Placement, WhatNothingCanRunIsRefusedWithTheReason) {
             "device with 'n')");
   EXPECT_NE(placed(d.g).find("s /job:worker/task:0/device:CPU:0"), std::string::npos);
 
-  EXPECT_EQ(
-      error_of([&] {
-        place(b.g, devices(), {.client = {"chief", 0}});
-      }).find("invalid_argument: task /job:chief/task:0 of the session has no device; there is /job:ps"),
-      0u);
+  EXPECT_EQ(error_of([&] {
+              place(b.g, devices(), {.client = {"chief", 0}});
+            }).find("invalid_argument: task /job:chief/task:0 of the session has no device; there is /job:ps"),
+            0u);
 }
 
 TEST(Placement, IfGoesWhereItsBranchesCanRun) {
@@ -172,15 +166,12 @@ TEST(Placement, IfGoesWhereItsBranchesCanRun) {
 // A Feed, a Neg on the GPU, a Fetch, and, if `elsewhere`, a node on the CPU.
 std::string fed_and_fetched(bool elsewhere, DType dtype = DType::f32) {
   GraphBuilder b;
-  b.g.add({.op = "Feed", .name = "other", .attributes = {{"T", dtype}, {"index", std::int64_t{1}}, {"shape", Shape{}}}});
-  Output x =
-      b.add("Feed", "x", {}, {{"T", DType::f32}, {"index", std::int64_t{0}}, {"shape", Shape{}}}, "GPU:0");
+  b.g.add(
+      {.op = "Feed", .name = "other", .attributes = {{"T", dtype}, {"index", std::int64_t{1}}, {"shape", Shape{}}}});
+  Output x = b.add("Feed", "x", {}, {{"T", DType::f32}, {"index", std::int64_t{0}}, {"shape", Shape{}}}, "GPU:0");
   Output n = b.add("Neg", "n", {x}, {}, "GPU:0");
-  b.g.add({.op = "Fetch",
-           .name = "f",
-           .inputs = {n},
-           .attributes = {{"index", std::int64_t{0}}},
-           .colocate_with = "n"});
+  b.g.add(
+      {.op = "Fetch", .name = "f", .inputs = {n}, .attributes = {{"index", std::int64_t{0}}}, .colocate_with = "n"});
   if (elsewhere) b.add("Sub", "s", {n, n});
   return placed(b.g);
 }

@@ -20,9 +20,12 @@ TEST(ResNet50, HasTheParametersAndStagesOfThePaper) {
   EXPECT_EQ(parameters(rows), 25'557'032);
   std::vector<std::string> shapes;
   for (const Sequential::Summary& row : rows)
-    if (shapes.empty() || !shapes.back().ends_with(row.output.to_string())) shapes.push_back(row.name + " " + row.output.to_string());
-  EXPECT_EQ(shapes, (std::vector<std::string>{"conv2d [2,112,112,64]", "max_pool [2,56,56,64]", "residual [2,56,56,256]", "residual_3 [2,28,28,512]",
-                                              "residual_7 [2,14,14,1024]", "residual_13 [2,7,7,2048]", "global_average_pool [2,2048]", "dense [2,1000]"}));
+    if (shapes.empty() || !shapes.back().ends_with(row.output.to_string()))
+      shapes.push_back(row.name + " " + row.output.to_string());
+  EXPECT_EQ(shapes,
+            (std::vector<std::string>{"conv2d [2,112,112,64]", "max_pool [2,56,56,64]", "residual [2,56,56,256]",
+                                      "residual_3 [2,28,28,512]", "residual_7 [2,14,14,1024]",
+                                      "residual_13 [2,7,7,2048]", "global_average_pool [2,2048]", "dense [2,1000]"}));
   EXPECT_EQ(rows.size(), 3u + 16u + 2u);
 }
 

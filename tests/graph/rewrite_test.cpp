@@ -15,8 +15,7 @@ TEST(Rewriter, KeepsASubsetWithRemappedEdges) {
   Output a = t.constant("a", 2);
   Output b = t.constant("b", 3);
   t.add("Add", "drop", {unused, a});
-  const Node& sum =
-      t.g.add({.op = "Add", .name = "sum", .inputs = {a, b}, .controls = {unused}, .device = "CPU:0"});
+  const Node& sum = t.g.add({.op = "Add", .name = "sum", .inputs = {a, b}, .controls = {unused}, .device = "CPU:0"});
   auto out = copy_subset(t.g, {false, true, true, false, true});
   EXPECT_EQ(out->dump(),
             "a = Const() T=f32 value=f32[] = 2 -> f32[]\n"

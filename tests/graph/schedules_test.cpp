@@ -109,7 +109,8 @@ TEST(Schedule, WhatMakesNoSenseIsNamed) {
   EXPECT_EQ(Schedule(Step{.rate = 1}).problem(), "step: every must be 1 or more, it is 0");
   EXPECT_EQ(Schedule(Step{.rate = 1, .factor = 0, .every = 1}).problem(), "step: factor must be positive, it is 0");
   EXPECT_EQ(Schedule(Cosine{.rate = 1}).problem(), "cosine: steps must be 1 or more, it is 0");
-  EXPECT_EQ(Schedule(Polynomial{.rate = 1, .power = -1, .steps = 1}).problem(), "polynomial: power must be positive, it is -1");
+  EXPECT_EQ(Schedule(Polynomial{.rate = 1, .power = -1, .steps = 1}).problem(),
+            "polynomial: power must be positive, it is -1");
   EXPECT_EQ(Schedule(Piecewise{.rates = {1}, .from = {3}}).problem(),
             "piecewise: there must be one rate more than changes, not 1 rates and 1 changes");
   EXPECT_EQ(Schedule(Piecewise{.rates = {1, 2, 3}, .from = {3, 3}}).problem(),
@@ -130,7 +131,8 @@ TEST(Schedule, AttributesThatAreNoneAreRefused) {
   EXPECT_EQ(error("reals", std::vector<double>{1, 0, 0}), "a learning rate schedule has too many numbers");
   EXPECT_EQ(error("integers", std::vector<std::int64_t>{}), "a learning rate schedule lacks numbers");
   EXPECT_EQ(error("integers", std::vector<std::int64_t>{0}), "learning rate, cosine: steps must be 1 or more, it is 0");
-  EXPECT_EQ(error("warm_up", std::int64_t{-1}), "learning rate, cosine: the warm-up must be 0 updates or more, it is -1");
+  EXPECT_EQ(error("warm_up", std::int64_t{-1}),
+            "learning rate, cosine: the warm-up must be 0 updates or more, it is -1");
 }
 
 }  // namespace

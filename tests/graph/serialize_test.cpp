@@ -20,10 +20,8 @@ Function doubling(const std::string& name, const Function* inner = nullptr) {
   const Node* result = nullptr;
   if (inner) {
     body->add_function(*inner);
-    Output yes =
-        body->output(body->add({.op = "Const",
-                                .name = "yes",
-                                .attributes = {{"T", DType::boolean}, {"value", Tensor::scalar(true)}}}));
+    Output yes = body->output(body->add(
+        {.op = "Const", .name = "yes", .attributes = {{"T", DType::boolean}, {"value", Tensor::scalar(true)}}}));
     result = &body->add({.op = "If",
                          .name = "inner",
                          .inputs = {yes, x},
@@ -53,9 +51,7 @@ std::unique_ptr<Graph> example() {
   b.g.add_function(doubling("outer_fn", &inner));
   b.g.add_function(doubling("simple"));
   b.add("If", "if", {flag, sum},
-        {{"Tout", f32_list(1)},
-         {"then_branch", FunctionName{"outer_fn"}},
-         {"else_branch", FunctionName{"simple"}}});
+        {{"Tout", f32_list(1)}, {"then_branch", FunctionName{"outer_fn"}}, {"else_branch", FunctionName{"simple"}}});
   return std::move(b.graph);
 }
 
@@ -105,8 +101,7 @@ TEST(Serialize, EveryTypeOfAttributeReturnsAsItWas) {
                                          std::vector<std::string>{"", "x"},
                                          std::vector<DType>{DType::f32, DType::string},
                                          std::vector<DType>{}};
-  for (const AttrValue& value : values)
-    EXPECT_TRUE(equal(from_proto(to_proto(value)), value)) << to_string(value);
+  for (const AttrValue& value : values) EXPECT_TRUE(equal(from_proto(to_proto(value)), value)) << to_string(value);
 }
 
 TEST(Serialize, NodesMayComeInAnyOrder) {
@@ -150,8 +145,7 @@ TEST(Serialize, EveryChangedByteEitherIsAGraphOrIsRefused) {
       try {
         serialize(*parse_graph(changed));
       } catch (const Error& e) {
-        EXPECT_TRUE(e.code() == Code::data_loss || e.code() == Code::not_found ||
-                    e.code() == Code::invalid_argument)
+        EXPECT_TRUE(e.code() == Code::data_loss || e.code() == Code::not_found || e.code() == Code::invalid_argument)
             << n << " " << e.to_string();
       }
     }
@@ -179,8 +173,7 @@ TEST(Serialize, WrongNodesAreRefusedByName) {
   using G = proto::Graph;
   EXPECT_EQ(error_after([](G& m) { node_of(m, "sum").set_op("Addd"); }),
             "not_found: node 'sum': there is no op 'Addd'; did you mean Add or AddN");
-  EXPECT_EQ(error_after([](G& m) { node_of(m, "sum").set_name("c"); }),
-            "invalid_argument: two nodes are named 'c'");
+  EXPECT_EQ(error_after([](G& m) { node_of(m, "sum").set_name("c"); }), "invalid_argument: two nodes are named 'c'");
   EXPECT_EQ(error_after([](G& m) { node_of(m, "if").set_name(""); }),
             "invalid_argument: node '': a node of op 'If' has no name");
   EXPECT_EQ(error_after([](G& m) { node_of(m, "if").set_name("a b"); }),
@@ -191,9 +184,8 @@ TEST(Serialize, WrongNodesAreRefusedByName) {
             "invalid_argument: node 'sum': there is no output 'x:1': it has 1");
   EXPECT_EQ(error_after([](G& m) { node_of(m, "sum").set_input(0, "x:-1"); }),
             "invalid_argument: node 'sum': 'x:-1' does not name an output: expected NODE or NODE:INDEX");
-  EXPECT_EQ(
-      error_after([](G& m) { node_of(m, "sum").set_input(0, "x:99999999999"); }),
-      "invalid_argument: node 'sum': 'x:99999999999' does not name an output: expected NODE or NODE:INDEX");
+  EXPECT_EQ(error_after([](G& m) { node_of(m, "sum").set_input(0, "x:99999999999"); }),
+            "invalid_argument: node 'sum': 'x:99999999999' does not name an output: expected NODE or NODE:INDEX");
   EXPECT_EQ(error_after([](G& m) { node_of(m, "sum").add_input("x"); }),
             "invalid_argument: Add 'sum': takes 2 inputs, 3 were given");
   EXPECT_EQ(error_after([](G& m) { node_of(m, "sum").mutable_input()->RemoveLast(); }),
@@ -226,9 +218,8 @@ TEST(Serialize, WrongAttributesAreRefusedByName) {
             "data_loss: node 'sum': attribute 'T': the value is missing");
   EXPECT_EQ(error_after([](G& m) { attribute_of(m, "sum", "T").set_dtype(77); }),
             "invalid_argument: node 'sum': attribute 'T': there is no dtype number 77");
-  EXPECT_EQ(
-      error_after([](G& m) { attribute_of(m, "sum", "T").set_dtype(257); }),  // 257 mod 256 would be f32
-      "invalid_argument: node 'sum': attribute 'T': there is no dtype number 257");
+  EXPECT_EQ(error_after([](G& m) { attribute_of(m, "sum", "T").set_dtype(257); }),  // 257 mod 256 would be f32
+            "invalid_argument: node 'sum': attribute 'T': there is no dtype number 257");
   EXPECT_EQ(error_after([](G& m) { attribute_of(m, "sum", "T").set_dtype(0); }),
             "invalid_argument: node 'sum': attribute 'T': there is no dtype number 0");
   EXPECT_EQ(error_after([](G& m) { attribute_of(m, "sum", "T").set_integer(1); }),
@@ -242,9 +233,8 @@ TEST(Serialize, WrongAttributesAreRefusedByName) {
               for (int i = 0; i < 7; ++i) dims->add_dim(1);
             }),
             "invalid_argument: node 'x': attribute 'shape': a shape has at most 8 dimensions, not 9");
-  EXPECT_EQ(
-      error_after([](G& m) { attribute_of(m, "x", "shape").mutable_shape()->add_dim(-2); }),
-      "invalid_argument: node 'x': attribute 'shape': dimension 2 of a shape is -2; it must not be negative");
+  EXPECT_EQ(error_after([](G& m) { attribute_of(m, "x", "shape").mutable_shape()->add_dim(-2); }),
+            "invalid_argument: node 'x': attribute 'shape': dimension 2 of a shape is -2; it must not be negative");
   EXPECT_EQ(error_after([](G& m) { attribute_of(m, "x", "shape").mutable_shape()->set_unknown_rank(true); }),
             "invalid_argument: node 'x': attribute 'shape': a shape of unknown rank has 2 dimensions");
 }
@@ -281,10 +271,8 @@ TEST(Serialize, WrongTensorsAreRefusedBeforeTheyAreAllocated) {
             "of other content");
   EXPECT_EQ(error([](T& t) { t.set_dtype(8); }),
             "invalid_argument: Const 'c': attribute 'value' is i32, but 'T' is f32");
-  EXPECT_EQ(
-      error_after(
-          [](proto::Graph& m) { attribute_of(m, "flag", "value").mutable_tensor()->set_content("\2"); }),
-      "invalid_argument: node 'flag': attribute 'value': a bool[] tensor has a byte that is neither 0 nor 1");
+  EXPECT_EQ(error_after([](proto::Graph& m) { attribute_of(m, "flag", "value").mutable_tensor()->set_content("\2"); }),
+            "invalid_argument: node 'flag': attribute 'value': a bool[] tensor has a byte that is neither 0 nor 1");
 }
 
 proto::Function& function_of(proto::Graph& message, std::string_view name) {
@@ -304,12 +292,10 @@ TEST(Serialize, WrongFunctionsAreRefused) {
             "not_found: function 'simple': there is no node 'nobody'");
   EXPECT_EQ(error_after([](G& m) { function_of(m, "simple").set_result(0, "sum:1"); }),
             "invalid_argument: function 'simple': there is no output 'sum:1': it has 1");
-  EXPECT_EQ(
-      error_after([](G& m) { function_of(m, "simple").add_result("x"); }),
-      "invalid_argument: node 'if': function 'simple' has other argument or result dtypes than its node");
-  EXPECT_EQ(error_after([](G& m) {
-              (*function_of(m, "simple").mutable_node(0)->mutable_attribute())["index"].set_integer(1);
-            }),
+  EXPECT_EQ(error_after([](G& m) { function_of(m, "simple").add_result("x"); }),
+            "invalid_argument: node 'if': function 'simple' has other argument or result dtypes than its node");
+  EXPECT_EQ(error_after(
+                [](G& m) { (*function_of(m, "simple").mutable_node(0)->mutable_attribute())["index"].set_integer(1); }),
             "invalid_argument: function 'simple': node 'x': argument 1 comes after 0 others");
   EXPECT_EQ(error_after([](G& m) {
               auto* f = &function_of(m, "simple");
@@ -326,9 +312,7 @@ TEST(Serialize, FunctionsThatCallThemselvesAreRefused) {
     auto& call = *function_of(m, "outer_fn").mutable_node(2)->mutable_attribute();
     call["then_branch"].set_function("outer_fn");
   });
-  EXPECT_EQ(
-      error,
-      "invalid_argument: function 'outer_fn': functions name each other deeper than 16, or in a circle");
+  EXPECT_EQ(error, "invalid_argument: function 'outer_fn': functions name each other deeper than 16, or in a circle");
 }
 
 TEST(Serialize, TheDepthOfFunctionsIsLimitedInWhateverOrderTheyCome) {

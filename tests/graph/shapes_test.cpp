@@ -29,8 +29,8 @@ std::string infer(const Case& c) {
     if (i < c.constants.size() && c.constants[i].valid()) {
       inputs.push_back(constant(graph, c.constants[i]));
     } else if (i < c.dtypes.size() && c.dtypes[i] == DType::resource) {
-      inputs.push_back(graph.output(
-          graph.add({.op = "Variable", .attributes = {{"T", DType::f32}, {"shape", c.inputs[i]}}})));
+      inputs.push_back(
+          graph.output(graph.add({.op = "Variable", .attributes = {{"T", DType::f32}, {"shape", c.inputs[i]}}})));
     } else {
       inputs.push_back(placeholder(graph, i < c.dtypes.size() ? c.dtypes[i] : DType::f32, c.inputs[i]));
     }
@@ -77,10 +77,7 @@ TEST(ShapeFunctions, Elementwise) {
       {"AddN", {{2, u}, {u, 3}}, {}, "[2,3]"},
       {"AddN", {{2}, {3}}, {}, "AddN 'n': inputs must have one shape: input 1 is [3], those before it [2]"},
       {"AddN", {}, {{"T", DType::f32}}, "AddN 'n': needs at least one input"},
-      {"ReluGrad",
-       {{2}, {3}},
-       {},
-       "ReluGrad 'n': inputs must have one shape: input 1 is [3], those before it [2]"},
+      {"ReluGrad", {{2}, {3}}, {}, "ReluGrad 'n': inputs must have one shape: input 1 is [3], those before it [2]"},
       {"SumToLike", {{5, 2, 3}, {2, 1}}, {}, "[2,1]"},
       {"SumToLike", {{2, 3}, {5, 2, 3}}, {}, "SumToLike 'n': [5,2,3] cannot be broadcast to [2,3]"},
       {"BroadcastLike", {{2, 1}, {5, u, 3}}, {}, "[5,?,3]"},
@@ -103,10 +100,7 @@ TEST(ShapeFunctions, LinearAndReductions) {
        "MatMul 'n': inner dimensions differ: [32,784] transposed x [784,10]"},
       {"MatMul", {{2, 3, 4}, {4, 5}}, {}, "MatMul 'n': 'a' must have rank 2, but its shape is [2,3,4]"},
       {"BiasAdd", {{u, 2, u}, {4}}, {}, "[?,2,4]"},
-      {"BiasAdd",
-       {{2, 3}, {4}},
-       {},
-       "BiasAdd 'n': the last dimension of 'x' and the size of 'bias' differs: 3 and 4"},
+      {"BiasAdd", {{2, 3}, {4}}, {}, "BiasAdd 'n': the last dimension of 'x' and the size of 'bias' differs: 3 and 4"},
       {"FusedMatMul", {{4, 2}, {4, u}, {5}}, {{"transpose_a", true}, {"activation", std::string("relu")}}, "[2,5]"},
       {"FusedMatMul",
        {{2, 3}, {3, 5}, {4}},
@@ -139,21 +133,13 @@ TEST(ShapeFunctions, Views) {
       {"Reshape", {{u, 28, 28}, {2}}, {}, "[?,784]", {none, i64s({-1, 784})}},
       {"Reshape", {{2, 6}, {2}}, {}, "[?,?]", {}, shape_input},
       {"Reshape", {{2, 6}, {u}}, {}, "[?...]", {}, shape_input},
-      {"Reshape",
-       {{2, 6}, {2}},
-       {},
-       "Reshape 'n': cannot reshape [2,6] (12 elements) to [5,?]",
-       {none, i64s({5, -1})}},
+      {"Reshape", {{2, 6}, {2}}, {}, "Reshape 'n': cannot reshape [2,6] (12 elements) to [5,?]", {none, i64s({5, -1})}},
       {"Reshape",
        {{2, 6}, {1}},
        {},
        "Reshape 'n': cannot reshape [2,6] (12 elements) to [13] (13 elements)",
        {none, i64s({13})}},
-      {"Reshape",
-       {{2, 6}, {2}},
-       {},
-       "Reshape 'n': only one dimension may be -1: [?,?]",
-       {none, i64s({-1, -1})}},
+      {"Reshape", {{2, 6}, {2}}, {}, "Reshape 'n': only one dimension may be -1: [?,?]", {none, i64s({-1, -1})}},
       {"Reshape",
        {{2}, {1}},
        {},
@@ -165,10 +151,7 @@ TEST(ShapeFunctions, Views) {
       {"Transpose", {any}, {{"perm", ints({1, 0})}}, "[?,?]"},
       {"Transpose", {{2, 3, 4}}, {{"perm", ints({2, 0, 1})}}, "[4,2,3]"},
       {"Transpose", {{2, 3}}, {{"perm", ints({1, 1})}}, "Transpose 'n': axis 1 is given twice"},
-      {"Transpose",
-       {{2, 3}},
-       {{"perm", ints({0})}},
-       "Transpose 'n': attribute 'perm' has 1 entries, but 'x' is [2,3]"},
+      {"Transpose", {{2, 3}}, {{"perm", ints({0})}}, "Transpose 'n': attribute 'perm' has 1 entries, but 'x' is [2,3]"},
       {"Squeeze", {{1, 2, 1}}, {}, "[2]"},
       {"Squeeze", {{1, u}}, {}, "[?...]"},
       {"Squeeze", {{1, 2}}, {{"axes", ints({1})}}, "Squeeze 'n': dimension 1 of [1,2] is not of size 1"},
@@ -177,10 +160,7 @@ TEST(ShapeFunctions, Views) {
        {{2}},
        {{"axis", std::int64_t{5}}},
        "ExpandDims 'n': axis 5 does not exist: there are 2 dimensions"},
-      {"ExpandDims",
-       {{1, 1, 1, 1, 1, 1, 1, 1}},
-       last,
-       "ExpandDims 'n': a shape has at most 8 dimensions, not 9"},
+      {"ExpandDims", {{1, 1, 1, 1, 1, 1, 1, 1}}, last, "ExpandDims 'n': a shape has at most 8 dimensions, not 9"},
   });
 }
 
@@ -275,8 +255,7 @@ TEST(ShapeFunctions, RowsAndMakers) {
        {{}, {}, {}},
        {},
        "Range 'n': a range from -9223372036854775808 to 9223372036854775807 by 1 is too long",
-       {number(std::numeric_limits<std::int64_t>::min()), number(std::numeric_limits<std::int64_t>::max()),
-        number(1)}},
+       {number(std::numeric_limits<std::int64_t>::min()), number(std::numeric_limits<std::int64_t>::max()), number(1)}},
   });
 }
 
@@ -284,8 +263,7 @@ TEST(ShapeFunctions, NeuralNetworks) {
   const Attributes same = {{"padding", std::string("SAME")}};
   const Attributes strided = {{"padding", std::string("SAME")}, {"strides", ints({2, 2})}};
   const Attributes valid = {{"padding", std::string("VALID")}};
-  const Attributes pool = {
-      {"padding", std::string("VALID")}, {"ksize", ints({2, 2})}, {"strides", ints({2, 2})}};
+  const Attributes pool = {{"padding", std::string("VALID")}, {"ksize", ints({2, 2})}, {"strides", ints({2, 2})}};
   expect_all({
       {"Conv2D", {{u, 28, 28, 1}, {3, 3, 1, 32}}, same, "[?,28,28,32]"},
       {"Conv2D", {{8, 5, u, 1}, {3, 3, 1, 2}}, strided, "[8,3,?,2]"},
@@ -352,7 +330,10 @@ TEST(ShapeFunctions, Normalisation) {
        "BatchNorm 'n': the last dimension of 'x' and the length of a scale, offset or statistic differs: 3 and 4"},
       {"BatchNorm", {{}, {3}, {3}}, norm(1e-3), "BatchNorm 'n': 'x' must have rank 1 or more, but its shape is []"},
       {"BatchNorm", {{3}, {3}, {3}}, norm(0), "BatchNorm 'n': attribute 'epsilon' is 0, not positive"},
-      {"BatchNorm", {{3}, {3}, {3}}, norm(1, "tanh"), "BatchNorm 'n': attribute 'activation' is 'tanh', not none or relu"},
+      {"BatchNorm",
+       {{3}, {3}, {3}},
+       norm(1, "tanh"),
+       "BatchNorm 'n': attribute 'activation' is 'tanh', not none or relu"},
       {"BatchNorm",
        {{2, 3}, {3}, {3}},
        norm(1),
@@ -421,12 +402,7 @@ TEST(ShapeFunctions, StateAndTraining) {
        "ApplyAdam 'n': the shapes of 'var' and 'slot' differ: [2] and [3]",
        {},
        adam_types},
-      {"ApplyAdam",
-       {{2}, {2}, {2}, {}, {}, {2}},
-       {},
-       "ApplyAdam 'n': attribute 'beta1' is missing",
-       {},
-       adam_types},
+      {"ApplyAdam", {{2}, {2}, {2}, {}, {}, {2}}, {}, "ApplyAdam 'n': attribute 'beta1' is missing", {}, adam_types},
       {"PushSparse",
        {{3}, {4, 2}},
        {{"slice", std::int64_t{0}}, {"shard", std::int64_t{0}}},

@@ -48,8 +48,7 @@ TEST(ShardMap, TheFingerprintSeesEveryField) {
   // The published test vector of FNV-1a for the empty string would be the offset; eight zero bytes follow for
   // 0 slices.
   std::uint64_t expected = 0xcbf29ce484222325ull;
-  for (int byte : {1, 0, 0, 0, 0, 0, 0, 0})
-    expected = (expected ^ static_cast<std::uint64_t>(byte)) * 0x100000001b3ull;
+  for (int byte : {1, 0, 0, 0, 0, 0, 0, 0}) expected = (expected ^ static_cast<std::uint64_t>(byte)) * 0x100000001b3ull;
   EXPECT_EQ(ShardMap({}, 1).fingerprint(), expected);
 }
 
@@ -94,8 +93,7 @@ TEST(ShardMap, RefusesWhatCannotBeSharded) {
               ShardMap({{"w", DType::f32, Shape{}}, {"w", DType::f32, Shape{}}}, 1);
             }),
             "invalid_argument: variable 'w' is given twice to the shard map");
-  EXPECT_EQ(error_of([] { ShardMap({}, 0); }),
-            "invalid_argument: a shard map needs at least one shard, not 0");
+  EXPECT_EQ(error_of([] { ShardMap({}, 0); }), "invalid_argument: a shard map needs at least one shard, not 0");
   EXPECT_EQ(error_of([] {
               ShardMap({{"w", DType::f32, Shape{1ll << 40, 1ll << 40}}}, 1);
             }),

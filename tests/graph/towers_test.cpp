@@ -23,16 +23,14 @@ Sequential model() {
                      layers::dense(10)});
 }
 
-TrainingGraph build(TowerOptions options = {},
-                    const Optimizer& optimizer = optimizers::SGD{.learning_rate = 0.5}) {
+TrainingGraph build(TowerOptions options = {}, const Optimizer& optimizer = optimizers::SGD{.learning_rate = 0.5}) {
   return build_training_graph(model(), kImage, Loss::sparse_softmax_cross_entropy, optimizer, options);
 }
 
 // The parts of variables ("dense/kernel", "dense/kernel/read", ...) belong to no tower.
 bool of_variable(const TrainingGraph& t, const Node& node) {
-  return std::ranges::any_of(t.parameters, [&](const VariableRef& v) {
-    return node.name == v.name || node.name.starts_with(v.name + "/");
-  });
+  return std::ranges::any_of(
+      t.parameters, [&](const VariableRef& v) { return node.name == v.name || node.name.starts_with(v.name + "/"); });
 }
 
 std::vector<const Node*> tower(const TrainingGraph& t, int slot) {
@@ -84,8 +82,8 @@ TEST(Towers, OneSlotIsAPlainTrainingGraph) {
   EXPECT_EQ(t.predictions.source().op->name, "Softmax");
   Strings names;
   for (const VariableRef& v : t.parameters) names.push_back(v.name);
-  EXPECT_EQ(names, (Strings{"conv2d/kernel", "conv2d/bias", "dense/kernel", "dense/bias", "dense_1/kernel",
-                            "dense_1/bias"}));
+  EXPECT_EQ(names,
+            (Strings{"conv2d/kernel", "conv2d/bias", "dense/kernel", "dense/bias", "dense_1/kernel", "dense_1/bias"}));
 }
 
 // Otherwise every worker of a cluster would draw the randomness of slot 0.
@@ -141,8 +139,7 @@ TEST(Towers, GradientsAreSummedInSlotOrderAndDividedOnce) {
     EXPECT_EQ(g.node(sum.inputs[slot].node).attributes.integer("_slot"), static_cast<std::int64_t>(slot));
   // One slot: neither sum nor division.
   const TrainingGraph one = build();
-  EXPECT_TRUE(
-      one.graph->node(one.graph->get("train/dense/kernel").inputs[2].node).name.starts_with("gradients/"));
+  EXPECT_TRUE(one.graph->node(one.graph->get("train/dense/kernel").inputs[2].node).name.starts_with("gradients/"));
 }
 
 // Looks up rows of a table by the pixels: its gradient is sparse.
@@ -150,8 +147,7 @@ class Embedding : public Layer {
  public:
   std::string kind() const override { return "embedding"; }
   Output apply(LayerContext& context, Output x) const override {
-    const Output table =
-        context.weight("table", {.shape = Shape{256, 3}}, initializers::glorot_uniform()).read();
+    const Output table = context.weight("table", {.shape = Shape{256, 3}}, initializers::glorot_uniform()).read();
     const Output rows = cast(x, DType::i64);
     return gather(table, rows) + gather(table, rows);  // joined beside the variable, not in the tower
   }
@@ -175,8 +171,8 @@ TEST(Towers, AMicroBatchStartsWhenTheOneBeforeHasItsGradients) {
 
 TEST(Towers, SparseGradientsAreJoinedInSlotOrder) {
   const Sequential words({std::make_shared<Embedding>(), layers::flatten(), layers::dense(2)});
-  const TrainingGraph t = build_training_graph(words, Shape{5}, Loss::sparse_softmax_cross_entropy,
-                                               optimizers::Adagrad{}, {.slots = 2});
+  const TrainingGraph t =
+      build_training_graph(words, Shape{5}, Loss::sparse_softmax_cross_entropy, optimizers::Adagrad{}, {.slots = 2});
   const Graph& g = *t.graph;
   const Node& apply = g.get("train/embedding/table");
   EXPECT_EQ(apply.op->name, "SparseApplyAdagrad");
@@ -205,8 +201,7 @@ TEST(Towers, FiguresAreAddedOverTheSlots) {
 }
 
 TEST(Towers, EachTowerIsOnItsDeviceAndVariablesAreOnTheFirst) {
-  const TrainingGraph t =
-      build({.slots = 3, .devices = {"/device:CPU:0", "/device:CPU:1"}}, optimizers::Adam{});
+  const TrainingGraph t = build({.slots = 3, .devices = {"/device:CPU:0", "/device:CPU:1"}}, optimizers::Adam{});
   const auto device = [&](const std::string& name) { return t.graph->get(name).device; };
   const std::string first = device("dense/MatMul");
   const std::string second = device("slot_1/dense/MatMul");
@@ -234,13 +229,12 @@ TEST(Towers, InitializationNeedsNoFeedAndNoUpdate) {
 
 TEST(Towers, EvaluationNeitherUpdatesNorDrops) {
   const TrainingGraph t = build({}, optimizers::Adam{});
-  const auto evaluation = make_callable_graph(
-      *t.graph, {.feeds = {t.eval_images.name(), t.eval_labels.name()},
-                 .fetches = {t.eval_loss_sum.name(), t.eval_correct.name(), t.predictions.name()}});
+  const auto evaluation =
+      make_callable_graph(*t.graph, {.feeds = {t.eval_images.name(), t.eval_labels.name()},
+                                     .fetches = {t.eval_loss_sum.name(), t.eval_correct.name(), t.predictions.name()}});
   for (int id = 0; id < evaluation->size(); ++id) {
     const std::string& op = evaluation->node(id).op->name;
-    EXPECT_FALSE(op == "Dropout" || op.starts_with("Apply") || op == "Placeholder")
-        << evaluation->node(id).name;
+    EXPECT_FALSE(op == "Dropout" || op.starts_with("Apply") || op == "Placeholder") << evaluation->node(id).name;
   }
 }
 
@@ -249,9 +243,9 @@ TEST(Towers, TheGraphOfAClusterCanBeSharded) {
   const ShardedGraph sharded = shard_variables(*t.graph, ShardMap(updated_variables(*t.graph), 3));
   EXPECT_EQ(sharded.rules.size(), t.parameters.size());
   for (const auto& [variable, rule] : sharded.rules) EXPECT_TRUE(rule.counts_updates) << variable;
-  const auto step = make_callable_graph(*sharded.graph, {.feeds = {"images", "labels"},
-                                                         .fetches = {t.loss_sum.name(), t.correct.name()},
-                                                         .targets = {"train"}});
+  const auto step = make_callable_graph(
+      *sharded.graph,
+      {.feeds = {"images", "labels"}, .fetches = {t.loss_sum.name(), t.correct.name()}, .targets = {"train"}});
   std::map<std::string, int> ops;
   for (int id = 0; id < step->size(); ++id) ++ops[step->node(id).op->name];
   EXPECT_EQ(ops["Pull"], 6);
@@ -264,16 +258,15 @@ TEST(Towers, WhatCannotBeBuiltIsRefused) {
     return message_of([&] { build_training_graph(m, shape, loss, optimizers::SGD{}, options); });
   };
   const Loss loss = Loss::sparse_softmax_cross_entropy;
-  EXPECT_EQ(error(model(), kImage, loss, {.slots = 0}),
-            "training graph: there must be at least 1 slot, not 0");
-  EXPECT_EQ(error(model(), kImage, loss, {.batch = 0}),
-            "training graph: a batch has at least 1 example, not 0");
-  EXPECT_EQ(error(model(), kImage, loss, {.batch = 12, .micro_batches = 0}), "training graph: there must be at least 1 micro-batch, not 0");
-  EXPECT_EQ(error(model(), kImage, loss, {.batch = 12, .micro_batches = 5}), "training graph: a batch of 12 examples has no 5 equal parts");
+  EXPECT_EQ(error(model(), kImage, loss, {.slots = 0}), "training graph: there must be at least 1 slot, not 0");
+  EXPECT_EQ(error(model(), kImage, loss, {.batch = 0}), "training graph: a batch has at least 1 example, not 0");
+  EXPECT_EQ(error(model(), kImage, loss, {.batch = 12, .micro_batches = 0}),
+            "training graph: there must be at least 1 micro-batch, not 0");
+  EXPECT_EQ(error(model(), kImage, loss, {.batch = 12, .micro_batches = 5}),
+            "training graph: a batch of 12 examples has no 5 equal parts");
   EXPECT_EQ(error(model(), kImage, loss, {.micro_batches = 2}),
             "training graph: a batch of any number of examples has no 2 equal parts");
-  EXPECT_EQ(error(model(), Shape::unknown_rank(), loss, {}),
-            "training graph: the rank of an example must be known");
+  EXPECT_EQ(error(model(), Shape::unknown_rank(), loss, {}), "training graph: the rank of an example must be known");
   EXPECT_EQ(error(model(), kImage, Loss::mean_squared_error, {}),
             "training graph: the labels are classes, so the loss must be sparse softmax cross entropy");
   EXPECT_EQ(error(Sequential({layers::flatten()}), kImage, loss, {}),

@@ -39,11 +39,10 @@ TEST(Variables, ReadIsOneNodeAndFreshReadAnother) {
   EXPECT_EQ(fresh.source().colocate_with, "w");
   EXPECT_EQ(w.assign_add(ones_like(w.read())).source().op->name, "AssignAddVariable");
   EXPECT_EQ(w.assign_sub(w.read()).source().op->name, "AssignSubVariable");
-  EXPECT_EQ(
-      message_of([&] {
-        w.assign(constant<float>(g, {1, 2}));
-      }),
-      "AssignVariable 'elsewhere/AssignVariable': the shapes of 'handle' and 'value' differ: [3] and [2]");
+  EXPECT_EQ(message_of([&] {
+              w.assign(constant<float>(g, {1, 2}));
+            }),
+            "AssignVariable 'elsewhere/AssignVariable': the shapes of 'handle' and 'value' differ: [3] and [2]");
 }
 
 TEST(Variables, ZerosAreTheDefaultAndNeedAShape) {
@@ -54,9 +53,7 @@ TEST(Variables, ZerosAreTheDefaultAndNeedAShape) {
   EXPECT_EQ(b.name, "variable_1");
   EXPECT_EQ(a.initial_value.dtype(), DType::f64);
   EXPECT_EQ(a.initial_value.shape(), (Shape{2, 2}));
-  EXPECT_NE(message_of([&] {
-              variable(g, {.name = "v", .shape = Shape{kUnknown}});
-            }).find("needs an initial value"),
+  EXPECT_NE(message_of([&] { variable(g, {.name = "v", .shape = Shape{kUnknown}}); }).find("needs an initial value"),
             std::string::npos);
   EXPECT_EQ(message_of([&] {
               variable(g, {.name = "v", .initial_value = constant<float>(g, {1, 2}), .shape = Shape{3}});
@@ -92,8 +89,7 @@ TEST(Variables, AGraphKnowsItsVariables) {
 TEST(Variables, WrongNotesOfAReadGraphAreRefused) {
   Graph g;
   constant(g, std::int64_t{1}, "n");
-  const Node& node =
-      g.add({.op = "Variable", .name = "v", .attributes = {{"T", DType::f32}, {"shape", Shape{}}}});
+  const Node& node = g.add({.op = "Variable", .name = "v", .attributes = {{"T", DType::f32}, {"shape", Shape{}}}});
   g.set_attribute(node, "_initial_value", std::string("n"));
   EXPECT_EQ(message_of([&] { variables(g); }), "variable 'v': its initial value 'n' is i64");
   g.set_attribute(node, "_initial_value", std::string("nowhere:3"));
@@ -136,8 +132,7 @@ TEST(Variables, UpdatesTakeDenseAndSparseGradients) {
   EXPECT_EQ(adam.attributes.real("beta1"), 0.8);
   EXPECT_EQ(adam.colocate_with, "w");
   EXPECT_EQ(adam.device, "/device:CPU:1");
-  EXPECT_EQ(message_of([&] { apply_sgd(w.handle, lr, {}); }),
-            "ApplySGD: there is no gradient for variable 'w'");
+  EXPECT_EQ(message_of([&] { apply_sgd(w.handle, lr, {}); }), "ApplySGD: there is no gradient for variable 'w'");
 }
 
 }  // namespace

@@ -10,8 +10,7 @@ using Ints = std::vector<std::int64_t>;
 
 Ints unravel(std::int64_t i, const Shape& shape) {
   Ints index(static_cast<std::size_t>(shape.rank()));
-  for (int d = shape.rank() - 1; d >= 0; i /= shape.dim(d), --d)
-    index[static_cast<std::size_t>(d)] = i % shape.dim(d);
+  for (int d = shape.rank() - 1; d >= 0; i /= shape.dim(d), --d) index[static_cast<std::size_t>(d)] = i % shape.dim(d);
   return index;
 }
 
@@ -56,8 +55,7 @@ class ArrayTest : public KernelTest {
         ASSERT_EQ(out.data<std::string>()[i], x.data<std::string>()[at]) << i;
       } else {
         const std::size_t size = size_of(x.dtype());
-        ASSERT_EQ(std::memcmp(out.raw() + static_cast<std::size_t>(i) * size, x.raw() + at * size, size), 0)
-            << i;
+        ASSERT_EQ(std::memcmp(out.raw() + static_cast<std::size_t>(i) * size, x.raw() + at * size, size), 0) << i;
       }
     }
   }
@@ -128,7 +126,8 @@ TEST_F(ArrayTest, ConcatJoinsRowsOfAnyWidth) {
     for (std::int64_t width : widths) total += width;
     for_each_size({5, total}, [&](const Tensor& x) {
       const Attributes sizes{{"axis", std::int64_t{1}}, {"sizes", widths}};
-      const auto parts = run({.op = "SplitSizes", .dtype = x.dtype(), .inputs = {x}, .attributes = sizes, .outputs = 3});
+      const auto parts =
+          run({.op = "SplitSizes", .dtype = x.dtype(), .inputs = {x}, .attributes = sizes, .outputs = 3});
       expect_moved(parts[2], x, [&](const Ints& index) { return Ints{index[0], index[1] + widths[0] + widths[1]}; });
       EXPECT_TRUE(bitwise_equal(run1("Concat", parts, {{"axis", std::int64_t{1}}}), x));
     });
@@ -138,16 +137,12 @@ TEST_F(ArrayTest, ConcatJoinsRowsOfAnyWidth) {
 TEST_F(ArrayTest, SplitMakesEqualParts) {
   const Tensor x = counting<float>({4, 6});
   const Attributes axis{{"axis", std::int64_t{1}}};
-  const auto parts =
-      run({.op = "Split", .dtype = DType::f32, .inputs = {x}, .attributes = axis, .outputs = 3});
+  const auto parts = run({.op = "Split", .dtype = DType::f32, .inputs = {x}, .attributes = axis, .outputs = 3});
   for (std::size_t p = 0; p < 3; ++p) {
     EXPECT_EQ(parts[p].shape(), (Shape{4, 2}));
-    expect_moved(parts[p], x, [&](Ints index) {
-      return Ints{index[0], index[1] + 2 * static_cast<std::int64_t>(p)};
-    });
+    expect_moved(parts[p], x, [&](Ints index) { return Ints{index[0], index[1] + 2 * static_cast<std::int64_t>(p)}; });
   }
-  EXPECT_THROW(run({.op = "Split", .dtype = DType::f32, .inputs = {x}, .attributes = axis, .outputs = 4}),
-               Error);
+  EXPECT_THROW(run({.op = "Split", .dtype = DType::f32, .inputs = {x}, .attributes = axis, .outputs = 4}), Error);
 }
 
 TEST_F(ArrayTest, ConcatChecksItsInputs) {
@@ -164,11 +159,8 @@ TEST_F(ArrayTest, StackAndUnstackAreInverse) {
       const Tensor y = run1("Transpose", {x}, {{"perm", Ints{0, 1}}});
       const Tensor stacked = run1("Stack", {x, y, x, y}, {{"axis", axis}});
       EXPECT_EQ(stacked.shape().dim(static_cast<int>(axis)), 4);
-      const auto parts = run({.op = "Unstack",
-                              .dtype = x.dtype(),
-                              .inputs = {stacked},
-                              .attributes = {{"axis", axis}},
-                              .outputs = 4});
+      const auto parts =
+          run({.op = "Unstack", .dtype = x.dtype(), .inputs = {stacked}, .attributes = {{"axis", axis}}, .outputs = 4});
       for (const Tensor& part : parts) EXPECT_TRUE(bitwise_equal(part, x));
     });
   EXPECT_NE(error_of("Stack", {counting<float>({2}), counting<float>({3})}, {{"axis", std::int64_t{0}}}), "");
@@ -188,9 +180,7 @@ TEST_F(ArrayTest, SliceCutsABoxAndSliceGradPutsItBack) {
   const Tensor x = counting<double>({3, 3});
   const Tensor grad = run1("SliceGrad", {filled<double>({1, 2}, 5), x}, {{"begin", Ints{2, 1}}});
   EXPECT_EQ(doubles(grad), (std::vector<double>{0, 0, 0, 0, 0, 0, 0, 5, 5}));
-  const auto slice = [&](Ints begin, Ints size) {
-    return error_of("Slice", {x}, {{"begin", begin}, {"size", size}});
-  };
+  const auto slice = [&](Ints begin, Ints size) { return error_of("Slice", {x}, {{"begin", begin}, {"size", size}}); };
   EXPECT_NE(slice({0, 2}, {3, 2}), "");
   EXPECT_NE(slice({-1, 0}, {1, 1}), "");
   EXPECT_NE(slice({4, 0}, {-1, 1}), "");
@@ -210,8 +200,7 @@ TEST_F(ArrayTest, PadSurroundsWithAValue) {
   const Tensor out = run1("Pad", {x}, pad({1, 0}, {0, 2}));
   EXPECT_EQ(out.shape(), (Shape{2, 4}));
   EXPECT_EQ(doubles(out), (std::vector<double>{-1, -1, -1, -1, 1, 2, -1, -1}));
-  EXPECT_EQ(doubles(run1("Pad", {Tensor(DType::i8, Shape{0, 1})}, pad({2, 0}, {0, 0}))),
-            (std::vector<double>{-1, -1}));
+  EXPECT_EQ(doubles(run1("Pad", {Tensor(DType::i8, Shape{0, 1})}, pad({2, 0}, {0, 0}))), (std::vector<double>{-1, -1}));
   EXPECT_NE(error_of("Pad", {x}, pad({-1, 0}, {0, 0})), "");
   EXPECT_NE(error_of("Pad", {x}, pad({0}, {0})), "");
   constexpr auto kMost = std::numeric_limits<std::int64_t>::max();
@@ -255,9 +244,7 @@ TEST_F(ArrayTest, BroadcastLikeRepeats) {
 
 TEST_F(ArrayTest, ReshapesAreViews) {
   const Tensor x = counting<float>({2, 6});
-  const auto shape = [](std::initializer_list<std::int64_t> dims) {
-    return Tensor::vector<std::int64_t>(dims);
-  };
+  const auto shape = [](std::initializer_list<std::int64_t> dims) { return Tensor::vector<std::int64_t>(dims); };
   const Tensor y = run1("Reshape", {x, shape({3, -1})});
   EXPECT_EQ(y.shape(), (Shape{3, 4}));
   if (kernel_target().on_host()) {
@@ -288,16 +275,17 @@ TEST_F(ArrayTest, GatherTakesRowsAndNamesABadIndex) {
     const Tensor indices = Tensor::of<std::int32_t>(Shape{2, 2}, {4, 0, 4, 1});
     const Tensor out = run1("Gather", {x, indices});
     ASSERT_EQ(out.shape(), (Shape{2, 2, 3}));
-    expect_moved(out, x, [&](const Ints& i) {
-      return Ints{indices.data<std::int32_t>()[i[0] * 2 + i[1]], i[2]};
-    });
+    expect_moved(out, x, [&](const Ints& i) { return Ints{indices.data<std::int32_t>()[i[0] * 2 + i[1]], i[2]}; });
   });
   for_each_size({300, 32}, [&](const Tensor& x) {
     const Tensor indices = random<std::int16_t>({200}, 0, 300);
-    expect_moved(run1("Gather", {x, indices}), x, [&](const Ints& i) { return Ints{indices.data<std::int16_t>()[i[0]], i[1]}; });
+    expect_moved(run1("Gather", {x, indices}), x, [&](const Ints& i) {
+      return Ints{indices.data<std::int16_t>()[i[0]], i[1]};
+    });
   });
   const Tensor table = counting<float>({5, 3});
-  EXPECT_NE(error_of("Gather", {table, Tensor::vector<std::int64_t>({0, 5})}).find("index 5 (element 1)"), std::string::npos);
+  EXPECT_NE(error_of("Gather", {table, Tensor::vector<std::int64_t>({0, 5})}).find("index 5 (element 1)"),
+            std::string::npos);
   EXPECT_NE(error_of("Gather", {table, Tensor::vector<std::int64_t>({-1})}).find("index -1"), std::string::npos);
   EXPECT_NE(error_of("Gather", {Tensor::scalar(1.0f), Tensor::vector<std::int64_t>({0})}), "");
   EXPECT_EQ(run1("Gather", {table, Tensor(DType::i64, Shape{0})}).shape(), (Shape{0, 3}));
@@ -316,8 +304,7 @@ TEST_F(ArrayTest, ScatterAddRowsAddsRepeatedRowsInOrder) {
   Tensor want = Tensor::zeros(DType::f32, like.shape());
   for (std::int64_t i = 0; i < 700; ++i)
     for (std::int64_t k = 0; k < 40; ++k)
-      want.mutable_data<float>()[indices.data<std::int64_t>()[i] * 40 + k] +=
-          values.data<float>()[i * 40 + k];
+      want.mutable_data<float>()[indices.data<std::int64_t>()[i] * 40 + k] += values.data<float>()[i * 40 + k];
   EXPECT_TRUE(bitwise_equal(scatter(*device_), want));
   EXPECT_TRUE(bitwise_equal(scatter(*three_threads_), want));
   const auto error = [&](std::int64_t index, const Shape& shape) {
@@ -376,8 +363,7 @@ TEST_F(ArrayTest, FillAndLikes) {
     return run_as(value.dtype(), "Fill", {Tensor::vector<std::int64_t>(dims), value});
   };
   EXPECT_TRUE(bitwise_equal(fill({2, 2}, Tensor::scalar(3.0f)), filled<float>({2, 2}, 3)));
-  EXPECT_TRUE(
-      bitwise_equal(fill({2}, Tensor::scalar<std::string>("a")), Tensor::vector<std::string>({"a", "a"})));
+  EXPECT_TRUE(bitwise_equal(fill({2}, Tensor::scalar<std::string>("a")), Tensor::vector<std::string>({"a", "a"})));
   EXPECT_EQ(fill({}, Tensor::scalar(3.0f)).shape(), Shape{});
   EXPECT_THROW(fill({-1}, Tensor::scalar(3.0f)), Error);
   EXPECT_THROW(fill({2}, Tensor::vector<float>({1, 2})), Error);
@@ -395,8 +381,7 @@ TEST_F(ArrayTest, RangeStopsBeforeTheLimit) {
     return run1("Range", {Tensor::scalar(start), Tensor::scalar(limit), Tensor::scalar(delta)});
   };
   EXPECT_EQ(doubles(range(1.0f, 2.0f, 0.25f)), (std::vector<double>{1, 1.25, 1.5, 1.75}));
-  EXPECT_EQ(doubles(range(std::int32_t{5}, std::int32_t{-2}, std::int32_t{-3})),
-            (std::vector<double>{5, 2, -1}));
+  EXPECT_EQ(doubles(range(std::int32_t{5}, std::int32_t{-2}, std::int32_t{-3})), (std::vector<double>{5, 2, -1}));
   EXPECT_EQ(range(std::int64_t{5}, std::int64_t{5}, std::int64_t{1}).shape(), (Shape{0}));
   EXPECT_EQ(range(2.0, 1.0, 1.0).shape(), (Shape{0}));
   using Long = std::numeric_limits<std::int64_t>;

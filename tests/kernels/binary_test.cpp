@@ -117,25 +117,21 @@ TEST_F(BinaryTest, HalfPrecisionRoundsOnce) {
   for (std::size_t i = 0; i < 100; ++i)
     EXPECT_EQ(sum.values<Half>()[i],
               Half(static_cast<float>(a.values<Half>()[i]) + static_cast<float>(b.values<Half>()[i])));
-  EXPECT_EQ(doubles(run1("Mul", {Tensor::scalar(BFloat16(3)), Tensor::scalar(BFloat16(-2))})),
-            std::vector<double>{-6});
+  EXPECT_EQ(doubles(run1("Mul", {Tensor::scalar(BFloat16(3)), Tensor::scalar(BFloat16(-2))})), std::vector<double>{-6});
 }
 
 TEST_F(BinaryTest, IntegerOverflowWrapsAndDivisionByZeroIsAnError) {
   constexpr auto kLeast = std::numeric_limits<std::int32_t>::min();
-  EXPECT_EQ(run1("Div", {Tensor::scalar(kLeast), Tensor::scalar(std::int32_t{-1})}).item<std::int32_t>(),
-            kLeast);
+  EXPECT_EQ(run1("Div", {Tensor::scalar(kLeast), Tensor::scalar(std::int32_t{-1})}).item<std::int32_t>(), kLeast);
   EXPECT_EQ(run1("Sub", {Tensor::scalar(kLeast), Tensor::scalar(std::int32_t{1})}).item<std::int32_t>(),
             std::numeric_limits<std::int32_t>::max());
-  EXPECT_EQ(run1("Mul", {Tensor::scalar(std::int16_t{-32768}), Tensor::scalar(std::int16_t{-32768})})
-                .item<std::int16_t>(),
-            0);
   EXPECT_EQ(
-      run1("Pow", {Tensor::scalar(std::int64_t{2}), Tensor::scalar(std::int64_t{65})}).item<std::int64_t>(),
+      run1("Mul", {Tensor::scalar(std::int16_t{-32768}), Tensor::scalar(std::int16_t{-32768})}).item<std::int16_t>(),
       0);
-  EXPECT_NE(error_of("Div", {Tensor::vector<std::int32_t>({1, 2}), Tensor::vector<std::int32_t>({1, 0})})
-                .find("divisor 1"),
-            std::string::npos);
+  EXPECT_EQ(run1("Pow", {Tensor::scalar(std::int64_t{2}), Tensor::scalar(std::int64_t{65})}).item<std::int64_t>(), 0);
+  EXPECT_NE(
+      error_of("Div", {Tensor::vector<std::int32_t>({1, 2}), Tensor::vector<std::int32_t>({1, 0})}).find("divisor 1"),
+      std::string::npos);
   EXPECT_EQ(error_of("Div", {Tensor(DType::i32, Shape{0}), Tensor::scalar(std::int32_t{0})}), "");
   EXPECT_NE(error_of("Pow", {Tensor::scalar(std::int32_t{2}), Tensor::scalar(std::int32_t{-1})}), "");
 }
@@ -170,17 +166,22 @@ TEST_F(BinaryTest, SelectBroadcastsAllThree) {
     EXPECT_EQ(out.data<float>()[i], c.data<bool>()[source_index(sc, shape, i)]
                                         ? a.data<float>()[source_index(sa, shape, i)]
                                         : b.data<float>()[source_index(sb, shape, i)]);
-  const Tensor words = run_as(DType::string, "Select",
-                              {Tensor::vector<bool>({true, false}), Tensor::vector<std::string>({"a", "b"}),
-                               Tensor::scalar<std::string>("z")});
+  const Tensor words = run_as(
+      DType::string, "Select",
+      {Tensor::vector<bool>({true, false}), Tensor::vector<std::string>({"a", "b"}), Tensor::scalar<std::string>("z")});
   EXPECT_TRUE(bitwise_equal(words, Tensor::vector<std::string>({"a", "z"})));
 }
 
 // Whole vectors with some elements left over, rows that no vector fits, and memory that begins anywhere.
 TEST_F(BinaryTest, WidthsAndPlacesDoNotChangeResults) {
   const auto expect = [&]<class T>(T) {
-    for (const auto& [sa, sb] : std::vector<std::pair<Shape, Shape>>{
-             {{1003}, {1003}}, {{1003}, {}}, {{}, {70001}}, {{9, 6}, {6}}, {{9, 32}, {32}}, {{9, 32}, {9, 1}}, {{3, 1, 32}, {5, 1}}}) {
+    for (const auto& [sa, sb] : std::vector<std::pair<Shape, Shape>>{{{1003}, {1003}},
+                                                                     {{1003}, {}},
+                                                                     {{}, {70001}},
+                                                                     {{9, 6}, {6}},
+                                                                     {{9, 32}, {32}},
+                                                                     {{9, 32}, {9, 1}},
+                                                                     {{3, 1, 32}, {5, 1}}}) {
       const Tensor a = random<T>(sa), b = random<T>(sb);
       const Shape shape = broadcast(sa, sb);
       const Tensor c = run1("Less", {a, b});

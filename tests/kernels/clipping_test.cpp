@@ -23,13 +23,15 @@ struct Clipped {
 };
 
 // Of gradients that are given; those with row numbers are sparse. `scale`: as if of a loss scaled by it.
-Clipped clipped(const std::vector<Tensor>& flows, double clip_norm, const std::vector<Tensor>& rows = {}, double scale = 1) {
+Clipped clipped(const std::vector<Tensor>& flows, double clip_norm, const std::vector<Tensor>& rows = {},
+                double scale = 1) {
   Graph graph;
   std::vector<GradientAndVariable> gradients;
   for (std::size_t i = 0; i < flows.size(); ++i) {
     Gradient g{.dense = constant(graph, flows[i])};
     if (i < rows.size() && rows[i].valid()) g = {.indices = constant(graph, rows[i]), .values = g.dense};
-    gradients.push_back({g, variable(graph, {.name = fmt::format("v{}", i), .shape = flows[i].shape(), .dtype = flows[i].dtype()})});
+    gradients.push_back(
+        {g, variable(graph, {.name = fmt::format("v{}", i), .shape = flows[i].shape(), .dtype = flows[i].dtype()})});
   }
   const LossScale loss_scaled = loss_scale(graph, {.initial = scale});
   GraphEvaluator evaluator;
@@ -43,7 +45,8 @@ Clipped clipped(const std::vector<Tensor>& flows, double clip_norm, const std::v
 
 Tensor ramp(std::int64_t count, float step) {
   Tensor out(DType::f32, Shape{count});
-  for (std::int64_t i = 0; i < count; ++i) out.mutable_data<float>()[i] = step * static_cast<float>((i * 37) % 101 - 50);
+  for (std::int64_t i = 0; i < count; ++i)
+    out.mutable_data<float>()[i] = step * static_cast<float>((i * 37) % 101 - 50);
   return out;
 }
 
@@ -80,14 +83,16 @@ TEST(Clipping, ShortGradientsKeepTheirBits) {
 // Rows that come twice are not added up for the norm: (3, 4) twice has 5 sqrt(2), not 10.
 TEST(Clipping, RowsOfSparseGradientsCountAsTheyAre) {
   const Tensor values = Tensor::of<float>({2, 2}, {3, 4, 3, 4});
-  const Clipped got = clipped({values, Tensor::vector<float>({0})}, std::sqrt(0.5), {Tensor::vector<std::int64_t>({1, 1})});
+  const Clipped got =
+      clipped({values, Tensor::vector<float>({0})}, std::sqrt(0.5), {Tensor::vector<std::int64_t>({1, 1})});
   EXPECT_DOUBLE_EQ(got.norm, 5 * std::sqrt(2.0));
   EXPECT_FLOAT_EQ(got.values[0].data<float>()[0], 0.3f);
   EXPECT_FLOAT_EQ(got.values[0].data<float>()[3], 0.4f);
 }
 
 TEST(Clipping, OneThatIsNotFiniteMakesAllUnknown) {
-  for (const float bad : {kInfinity, -kInfinity, std::numeric_limits<float>::quiet_NaN(), 3e38f}) {  // the square of the last is infinite
+  for (const float bad :
+       {kInfinity, -kInfinity, std::numeric_limits<float>::quiet_NaN(), 3e38f}) {  // the square of the last is infinite
     const Clipped got = clipped({Tensor::vector<float>({1, 2}), Tensor::vector<float>({bad})}, 1);
     for (const Tensor& t : got.values)
       for (const float x : t.values<float>()) EXPECT_TRUE(std::isnan(x)) << bad;
@@ -119,8 +124,8 @@ TEST(Clipping, TheNormMustBePositive) {
 // Each slot's gradients, before they are averaged.
 TEST(Clipping, InTowersEachSlotIsClippedByItself) {
   const auto build = [](int slots, double clip_norm) {
-    return build_training_graph(Sequential({layers::dense(3)}), Shape{2}, Loss::sparse_softmax_cross_entropy, optimizers::SGD{},
-                                {.slots = slots, .clip_norm = clip_norm});
+    return build_training_graph(Sequential({layers::dense(3)}), Shape{2}, Loss::sparse_softmax_cross_entropy,
+                                optimizers::SGD{}, {.slots = slots, .clip_norm = clip_norm});
   };
   const auto gradient = [](const TrainingGraph& t, const std::vector<float>& pixels) {
     GraphEvaluator evaluator;

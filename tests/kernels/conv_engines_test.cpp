@@ -1,18 +1,20 @@
-// cuDNN is asked what it would do on an H200, of which only the properties are there: graphs, heuristics, choice of the engine and plans as
-// on a GPU, but for running them.
+// cuDNN is asked what it would do on an H200, of which only the properties are there: graphs, heuristics, choice of the
+// engine and plans as on a GPU, but for running them.
+#include "kernels/cuda/conv_engines.hpp"
+
 #include <gtest/gtest.h>
 
 #include <string_view>
 
 #include "kernels/cpu/conv.hpp"
-#include "kernels/cuda/conv_engines.hpp"
 #include "kernels/cuda/conv_graph.hpp"
 #include "messages/error.hpp"
 
 namespace troupe {
 namespace {
 
-constexpr std::string_view kH200 = R"({"deviceVer": 900, "deviceName": "NVIDIA H200", "multiProcessorCount": 132, "totalGlobalMem": 150000000000,
+constexpr std::string_view kH200 =
+    R"({"deviceVer": 900, "deviceName": "NVIDIA H200", "multiProcessorCount": 132, "totalGlobalMem": 150000000000,
   "maxGridSize": [2147483647, 65535, 65535], "maxBlockSize": [1024, 1024, 64], "warpSize": 32, "maxThreadsPerBlock": 1024, "maxThreadsPerSM": 2048,
   "maxCtasPerSM": 32, "regsPerBlock": 65536, "maxRegistersPerSM": 65536, "maxSharedMemoryPerBlock": 49152, "maxSharedMemoryPerBlockOptin": 232448,
   "reservedSharedMemoryPerBlock": 1024, "l2CacheSize": 62914560, "smClockRateKHz": 1980000, "memClockRateKHz": 3201000, "pciDeviceId": 0,
@@ -23,7 +25,8 @@ const CudnnDescriptor* h200(std::string& why) {
   static const auto made = []() -> std::pair<std::unique_ptr<CudnnDescriptor>, std::string> {
     try {
       auto properties = std::make_unique<CudnnDescriptor>(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR);
-      properties->set(CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, CUDNN_TYPE_CHAR, static_cast<std::int64_t>(kH200.size()), kH200.data());
+      properties->set(CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, CUDNN_TYPE_CHAR,
+                      static_cast<std::int64_t>(kH200.size()), kH200.data());
       properties->finalize();
       return {std::move(properties), ""};
     } catch (const Error& error) {
@@ -38,13 +41,19 @@ ConvGeometry geometry(Shape x, Shape filter, std::int64_t stride) {
   return conv2d_geometry(x, filter, {.strides = {stride, stride}, .padding = Padding::same});
 }
 
-constexpr ConvDirection kDirections[] = {ConvDirection::forward, ConvDirection::backward_input, ConvDirection::backward_filter};
+constexpr ConvDirection kDirections[] = {ConvDirection::forward, ConvDirection::backward_input,
+                                         ConvDirection::backward_filter};
 
 TEST(ConvGraph, IsWhatCudnnTakes) {
   for (ConvDirection direction : kDirections)
     for (DType dtype : {DType::f32, DType::f16, DType::bf16})
       for (std::int64_t stride : {1, 2})
-        EXPECT_EQ(ConvOperations({.direction = direction, .dtype = dtype, .geometry = geometry({8, 56, 56, 64}, {3, 3, 64, 32}, stride)}).all().size(), 1u);
+        EXPECT_EQ(
+            ConvOperations(
+                {.direction = direction, .dtype = dtype, .geometry = geometry({8, 56, 56, 64}, {3, 3, 64, 32}, stride)})
+                .all()
+                .size(),
+            1u);
   ConvKey fused{.dtype = DType::bf16, .bias = true, .geometry = geometry({8, 56, 56, 64}, {3, 3, 64, 32}, 1)};
   EXPECT_EQ(ConvOperations(fused).all().size(), 2u);
   fused.relu = true;
@@ -56,11 +65,13 @@ TEST(ConvEngines, AreThereForEveryDirectionAndTypeUnpadded) {
   std::string why;
   const CudnnDescriptor* const properties = h200(why);
   if (!properties) GTEST_SKIP() << "no properties of a GPU: " << why;
-  for (const ConvGeometry& g : {geometry({64, 56, 56, 64}, {3, 3, 64, 64}, 1), geometry({64, 56, 56, 128}, {3, 3, 128, 128}, 2),
-                                geometry({32, 224, 224, 3}, {7, 7, 3, 64}, 2), geometry({8, 28, 28, 1}, {3, 3, 1, 32}, 1)})
+  for (const ConvGeometry& g :
+       {geometry({64, 56, 56, 64}, {3, 3, 64, 64}, 1), geometry({64, 56, 56, 128}, {3, 3, 128, 128}, 2),
+        geometry({32, 224, 224, 3}, {7, 7, 3, 64}, 2), geometry({8, 28, 28, 1}, {3, 3, 1, 32}, 1)})
     for (ConvDirection direction : kDirections)
       for (DType dtype : {DType::f32, DType::f16, DType::bf16}) {
-        const ConvPlan plan = plan_convolution({.direction = direction, .dtype = dtype, .geometry = g}, {.properties = properties});
+        const ConvPlan plan =
+            plan_convolution({.direction = direction, .dtype = dtype, .geometry = g}, {.properties = properties});
         ASSERT_TRUE(plan.execution) << name(dtype) << " " << static_cast<int>(direction);
         EXPECT_EQ(plan.geometry, g) << "padded by a copy";
       }
@@ -72,7 +83,8 @@ TEST(ConvEngines, AddBiases) {
   if (!properties) GTEST_SKIP() << "no properties of a GPU: " << why;
   for (DType dtype : {DType::f32, DType::f16, DType::bf16})
     for (bool relu : {false, true}) {
-      const ConvKey key{.dtype = dtype, .bias = true, .relu = relu, .geometry = geometry({64, 28, 28, 128}, {3, 3, 128, 128}, 1)};
+      const ConvKey key{
+          .dtype = dtype, .bias = true, .relu = relu, .geometry = geometry({64, 28, 28, 128}, {3, 3, 128, 128}, 1)};
       const ConvPlan plan = plan_convolution(key, {.properties = properties});
       if (relu)
         RecordProperty("relu_" + std::string(name(dtype)), plan.execution ? "fused" : "apart");
@@ -82,7 +94,8 @@ TEST(ConvEngines, AddBiases) {
 }
 
 TEST(ConvEngines, RoundNothingThatWasNotAskedFor) {
-  const ConvKey strict{.dtype = DType::f32}, tf32{.dtype = DType::f32, .tf32 = true}, fast{.dtype = DType::bf16, .deterministic = false}, half{.dtype = DType::f16};
+  const ConvKey strict{.dtype = DType::f32}, tf32{.dtype = DType::f32, .tf32 = true},
+      fast{.dtype = DType::bf16, .deterministic = false}, half{.dtype = DType::f16};
   EXPECT_TRUE(engine_fits(strict, {}));
   const ConvKey relu{.dtype = DType::f16, .bias = true, .relu = true};
   EXPECT_FALSE(engine_fits(relu, {CUDNN_NUMERICAL_NOTE_TENSOR_CORE})) << "may lose NaN";
@@ -92,8 +105,8 @@ TEST(ConvEngines, RoundNothingThatWasNotAskedFor) {
   EXPECT_TRUE(engine_fits(half, {CUDNN_NUMERICAL_NOTE_TENSOR_CORE}));
   EXPECT_FALSE(engine_fits(half, {CUDNN_NUMERICAL_NOTE_TENSOR_CORE, CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC}));
   EXPECT_TRUE(engine_fits(fast, {CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC}));
-  for (const auto note : {CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS, CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION, CUDNN_NUMERICAL_NOTE_FFT,
-                          CUDNN_NUMERICAL_NOTE_WINOGRAD})
+  for (const auto note : {CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS, CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION,
+                          CUDNN_NUMERICAL_NOTE_FFT, CUDNN_NUMERICAL_NOTE_WINOGRAD})
     EXPECT_FALSE(engine_fits(fast, {note}));
 }
 

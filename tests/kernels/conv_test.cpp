@@ -36,12 +36,9 @@ std::vector<ConvCase> conv_cases() {
 }
 
 Attributes attributes_of(const ConvCase& c) {
-  return {{"strides", std::vector<std::int64_t>{c.strides[0], c.strides[1]}},
-          {"padding", std::string(c.padding)}};
+  return {{"strides", std::vector<std::int64_t>{c.strides[0], c.strides[1]}}, {"padding", std::string(c.padding)}};
 }
-Conv2DAttributes options_of(const ConvCase& c) {
-  return {.strides = c.strides, .padding = parse_padding(c.padding)};
-}
+Conv2DAttributes options_of(const ConvCase& c) { return {.strides = c.strides, .padding = parse_padding(c.padding)}; }
 
 // Calls fn(index in x, index in filter, index in y) for every product of the convolution, from its
 // definition.
@@ -81,10 +78,8 @@ TEST(Conv2D, AndItsGradientsEqualTheDefinition) {
       const Tensor x = random_tensor(dtype, c.x, engine), filter = random_tensor(dtype, c.filter, engine);
       const Tensor y = run_every_way(registry, {"Conv2D", dtype, {x, filter}, attributes_of(c)})[0];
       const Tensor dy = random_tensor(dtype, y.shape(), engine);
-      const Tensor dx =
-          run_every_way(registry, {"Conv2DBackpropInput", dtype, {x, filter, dy}, attributes_of(c)})[0];
-      const Tensor df =
-          run_every_way(registry, {"Conv2DBackpropFilter", dtype, {x, filter, dy}, attributes_of(c)})[0];
+      const Tensor dx = run_every_way(registry, {"Conv2DBackpropInput", dtype, {x, filter, dy}, attributes_of(c)})[0];
+      const Tensor df = run_every_way(registry, {"Conv2DBackpropFilter", dtype, {x, filter, dy}, attributes_of(c)})[0];
       Sums want_y(y.num_elements()), want_dx(x.num_elements()), want_df(filter.num_elements());
       const auto xs = doubles(x), fs = doubles(filter), gs = doubles(dy);
       for_each_product(c, y.shape(), [&](std::int64_t i, std::int64_t f, std::int64_t o) {
@@ -100,14 +95,10 @@ TEST(Conv2D, AndItsGradientsEqualTheDefinition) {
 
 TEST(Conv2D, HasTheOutputSizesOfSameAndValid) {
   const Shape filter{3, 2, 4, 8};
-  EXPECT_EQ(conv2d_shape({2, 7, 8, 4}, filter, {.strides = {1, 1}, .padding = Padding::same}),
-            (Shape{2, 7, 8, 8}));
-  EXPECT_EQ(conv2d_shape({2, 7, 8, 4}, filter, {.strides = {2, 3}, .padding = Padding::same}),
-            (Shape{2, 4, 3, 8}));
-  EXPECT_EQ(conv2d_shape({2, 7, 8, 4}, filter, {.strides = {1, 1}, .padding = Padding::valid}),
-            (Shape{2, 5, 7, 8}));
-  EXPECT_EQ(conv2d_shape({2, 7, 8, 4}, filter, {.strides = {2, 3}, .padding = Padding::valid}),
-            (Shape{2, 3, 3, 8}));
+  EXPECT_EQ(conv2d_shape({2, 7, 8, 4}, filter, {.strides = {1, 1}, .padding = Padding::same}), (Shape{2, 7, 8, 8}));
+  EXPECT_EQ(conv2d_shape({2, 7, 8, 4}, filter, {.strides = {2, 3}, .padding = Padding::same}), (Shape{2, 4, 3, 8}));
+  EXPECT_EQ(conv2d_shape({2, 7, 8, 4}, filter, {.strides = {1, 1}, .padding = Padding::valid}), (Shape{2, 5, 7, 8}));
+  EXPECT_EQ(conv2d_shape({2, 7, 8, 4}, filter, {.strides = {2, 3}, .padding = Padding::valid}), (Shape{2, 3, 3, 8}));
 }
 
 // Several parts, the last of another size; repeated, so that cached primitives meet other data.
@@ -116,8 +107,7 @@ TEST(Conv2D, OfALargeBatchDoesNotDependOnThreads) {
   std::mt19937_64 engine(12);
   const ConvCase c{{33, 14, 14, 32}, {3, 3, 32, 64}, {1, 1}, "SAME"};
   for (int repeat = 0; repeat < 2; ++repeat) {
-    const Tensor x = random_tensor(DType::f32, c.x, engine),
-                 filter = random_tensor(DType::f32, c.filter, engine);
+    const Tensor x = random_tensor(DType::f32, c.x, engine), filter = random_tensor(DType::f32, c.filter, engine);
     const Tensor y = run_every_way(registry, {"Conv2D", DType::f32, {x, filter}, attributes_of(c)})[0];
     run_every_way(registry, {"Conv2DBackpropInput", DType::f32, {x, filter, y}, attributes_of(c)});
     run_every_way(registry, {"Conv2DBackpropFilter", DType::f32, {x, filter, y}, attributes_of(c)});
@@ -177,8 +167,7 @@ TEST(Conv2D, GradientsEqualCentralDifferences) {
           value = before - kStep;
           const double below = loss_of(p, x, filter, dy, options);
           value = before;
-          ASSERT_NEAR(gradient.data<double>()[i], (above - below) / (2 * kStep), 1e-8)
-              << text(c) << " at " << i;
+          ASSERT_NEAR(gradient.data<double>()[i], (above - below) / (2 * kStep), 1e-8) << text(c) << " at " << i;
         }
       };
       check(x, dx);
@@ -192,11 +181,9 @@ TEST(Conv2D, OfNothingIsEmptyAndItsFilterGradientZero) {
   const Tensor x(DType::f32, c.x), filter = Tensor::zeros(DType::f32, c.filter), dy(DType::f32, {0, 5, 5, 4});
   EXPECT_EQ(run_every_way(registry, {"Conv2D", DType::f32, {x, filter}, attributes_of(c)})[0].shape(),
             (Shape{0, 5, 5, 4}));
-  EXPECT_EQ(run_every_way(registry, {"Conv2DBackpropInput", DType::f32, {x, filter, dy}, attributes_of(c)})[0]
-                .shape(),
+  EXPECT_EQ(run_every_way(registry, {"Conv2DBackpropInput", DType::f32, {x, filter, dy}, attributes_of(c)})[0].shape(),
             c.x);
-  const Tensor df =
-      run_every_way(registry, {"Conv2DBackpropFilter", DType::f32, {x, filter, dy}, attributes_of(c)})[0];
+  const Tensor df = run_every_way(registry, {"Conv2DBackpropFilter", DType::f32, {x, filter, dy}, attributes_of(c)})[0];
   EXPECT_TRUE(bitwise_equal(df, Tensor::zeros(DType::f32, c.filter)));
   const Tensor no_channels =
       run_every_way(registry, {"Conv2D",
@@ -225,13 +212,11 @@ TEST(Conv2D, SaysWhatDoesNotFit) {
             "window");
   EXPECT_EQ(run({5, 5, 2}, {3, 3, 2, 4}, {1, 1}, "SAME"),
             "Conv2D: x (NHWC) must have 4 dimensions, but its shape is [5,5,2]");
-  EXPECT_EQ(run({1, 5, 5, 2}, {3, 3, 2, 4}, {1, 1}, "FULL"),
-            "padding must be \"SAME\" or \"VALID\", not \"FULL\"");
+  EXPECT_EQ(run({1, 5, 5, 2}, {3, 3, 2, 4}, {1, 1}, "FULL"), "padding must be \"SAME\" or \"VALID\", not \"FULL\"");
   EXPECT_EQ(run({1, 5, 5, 2}, {3, 3, 2, 4}, {1}, "SAME"),
             "attribute 'strides' must have two integers (height, width), not 1");
   EXPECT_NE(run({1, 5, 5, 2}, {3, 3, 2, 4}, {1, 0}, "SAME").find("stride 0"), std::string::npos);
-  EXPECT_NE(run({1, 5, 5, 2}, {3, 3, 2, 4}, {std::int64_t{1} << 62, 1}, "SAME").find("from 1 to"),
-            std::string::npos);
+  EXPECT_NE(run({1, 5, 5, 2}, {3, 3, 2, 4}, {std::int64_t{1} << 62, 1}, "SAME").find("from 1 to"), std::string::npos);
   EXPECT_NE(run({1, 5, 5, 2}, {0, 3, 2, 4}, {1, 1}, "SAME").find("size 0"), std::string::npos);
 }
 

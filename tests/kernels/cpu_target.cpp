@@ -5,9 +5,10 @@
 namespace troupe::testing {
 
 const KernelTarget& kernel_target() {
-  static const KernelTarget target{.type = "CPU", .device = [](int threads) -> std::shared_ptr<Device> {
-                                     return make_cpu_device({.name = DeviceName::parse("/job:test/task:0/device:CPU:0"), .threads = threads});
-                                   }};
+  static const KernelTarget target{
+      .type = "CPU", .device = [](int threads) -> std::shared_ptr<Device> {
+        return make_cpu_device({.name = DeviceName::parse("/job:test/task:0/device:CPU:0"), .threads = threads});
+      }};
   return target;
 }
 

@@ -27,7 +27,8 @@ TEST(FastDivider, DividesAsTheProcessorDoes) {
       values.push_back(q * divisor - 1);
     }
     for (int i = 0; i < 50; ++i) values.push_back(engine());
-    for (const std::uint32_t value : values) ASSERT_EQ(divider.quotient(value & 0x7fffffffu), (value & 0x7fffffffu) / divisor) << divisor;
+    for (const std::uint32_t value : values)
+      ASSERT_EQ(divider.quotient(value & 0x7fffffffu), (value & 0x7fffffffu) / divisor) << divisor;
   }
 }
 
@@ -41,7 +42,8 @@ std::vector<std::vector<std::int64_t>> places(const IndexPlan<kOperands>& plan, 
     for (int d = 0; d < plan.rank; ++d) {
       const std::uint32_t quotient = d + 1 < plan.rank ? plan.dividers[d].quotient(left) : 0;
       for (std::size_t o = 0; o < operands; ++o)
-        offsets[o] += static_cast<std::int64_t>(left - quotient * static_cast<std::uint32_t>(plan.sizes[d])) * plan.strides[o][d];
+        offsets[o] +=
+            static_cast<std::int64_t>(left - quotient * static_cast<std::uint32_t>(plan.sizes[d])) * plan.strides[o][d];
       left = quotient;
     }
     for (std::size_t o = 0; o < operands; ++o)
@@ -104,7 +106,8 @@ TEST(CudaBroadcastPlan, FindsEveryElementWhateverTheWidth) {
       EXPECT_EQ(wide.items * wide.width + wide.rest, out.num_elements());
       const auto found = places(wide, shapes.size());
       for (std::size_t o = 0; o < shapes.size(); ++o)
-        EXPECT_EQ(found[o], broadcast_places(out, shapes[o])) << out.to_string() << ", operand " << o << ", width " << width;
+        EXPECT_EQ(found[o], broadcast_places(out, shapes[o]))
+            << out.to_string() << ", operand " << o << ", width " << width;
       const auto two = narrowed<2>(wide);
       const auto of_two = places(two, 2);
       for (std::size_t o = 0; o < 2; ++o) EXPECT_EQ(of_two[o], found[o]);
@@ -122,7 +125,8 @@ TEST(CudaBroadcastPlan, MergesWhatCanBeWalkedAtOnce) {
 
 TEST(CudaBroadcastPlan, KeepsSingleElementsWhereItemsWouldNotBeAligned) {
   alignas(64) static const std::byte memory[64] = {};
-  const auto widens = [](const std::vector<Shape>& shapes, int width, const std::vector<OperandMemory>& operands, const OperandMemory& out) {
+  const auto widens = [](const std::vector<Shape>& shapes, int width, const std::vector<OperandMemory>& operands,
+                         const OperandMemory& out) {
     auto plan = plan_items(broadcast(shapes[0], shapes[1]), shapes);
     return widen_items(plan, width, operands, out);
   };
@@ -133,13 +137,13 @@ TEST(CudaBroadcastPlan, KeepsSingleElementsWhereItemsWouldNotBeAligned) {
   EXPECT_FALSE(widens({{64}, {64}}, 4, {shifted, good}, good));
   EXPECT_FALSE(widens({{64}, {64}}, 4, {good, shifted}, good));
   EXPECT_FALSE(widens({{64}, {64}}, 4, {good, good}, shifted));
-  EXPECT_TRUE(widens({{64}, {}}, 4, {good, shifted}, good));      // a scalar may lie anywhere
-  EXPECT_TRUE(widens({{65}, {65}}, 4, {good, good}, good));       // one is left over
-  EXPECT_FALSE(widens({{3}, {3}}, 4, {good, good}, good));        // not one item
-  EXPECT_FALSE(widens({{5, 6}, {6}}, 4, {good, good}, good));     // rows of 6
+  EXPECT_TRUE(widens({{64}, {}}, 4, {good, shifted}, good));   // a scalar may lie anywhere
+  EXPECT_TRUE(widens({{65}, {65}}, 4, {good, good}, good));    // one is left over
+  EXPECT_FALSE(widens({{3}, {3}}, 4, {good, good}, good));     // not one item
+  EXPECT_FALSE(widens({{5, 6}, {6}}, 4, {good, good}, good));  // rows of 6
   EXPECT_FALSE(widens({{5, 1}, {6}}, 4, {good, good}, good));
   EXPECT_FALSE(widens({{5, 8}, {5, 1}}, 16, {good, good}, good));
-  EXPECT_TRUE(widens({{5, 8}, {5, 1}}, 8, {good, good}, good));   // a stride of 1, but it does not move within an item
+  EXPECT_TRUE(widens({{5, 8}, {5, 1}}, 8, {good, good}, good));  // a stride of 1, but it does not move within an item
   // Rows of 4 of a tensor of rows of 4, but seen across 2 x 1 x 4: its steps are multiples of 4 too.
   EXPECT_TRUE(widens({{2, 3, 4}, {2, 1, 4}}, 4, {good, good}, good));
 }
@@ -178,12 +182,13 @@ TEST(CudaBroadcastPlan, SingleItemsBeginTheRest) {
 }
 
 TEST(LaunchGrid, CoversAllItemsAndGivesFewToManyBlocks) {
-  for (const std::int64_t items : {std::int64_t{0}, std::int64_t{1}, std::int64_t{63}, std::int64_t{64 * 4 + 1}, std::int64_t{100000},
-                                   std::int64_t{1} << 28, std::int64_t{1} << 38})
+  for (const std::int64_t items : {std::int64_t{0}, std::int64_t{1}, std::int64_t{63}, std::int64_t{64 * 4 + 1},
+                                   std::int64_t{100000}, std::int64_t{1} << 28, std::int64_t{1} << 38})
     for (const int unroll : {1, 4, 16}) {
       const LaunchGrid grid = grid_for(items, unroll);
       EXPECT_GE(static_cast<std::int64_t>(grid.blocks) * grid.threads * unroll, items);
-      EXPECT_LE((static_cast<std::int64_t>(grid.blocks) - 1) * grid.threads * unroll, std::max<std::int64_t>(items - 1, 0));
+      EXPECT_LE((static_cast<std::int64_t>(grid.blocks) - 1) * grid.threads * unroll,
+                std::max<std::int64_t>(items - 1, 0));
       EXPECT_GE(grid.blocks, 1u);
       EXPECT_EQ(grid.threads % 32, 0u);
     }
@@ -222,14 +227,17 @@ void copy_as_planned(const CopyPlan& copy, const std::byte* source, std::byte* t
         break;
       case CopyKind::tiles:
         for (std::int64_t r = 0; r < copy.rows; ++r)
-          for (std::int64_t c = 0; c < copy.columns; ++c) move(from + r + c * copy.source_column, to + r * copy.target_row + c);
+          for (std::int64_t c = 0; c < copy.columns; ++c)
+            move(from + r + c * copy.source_column, to + r * copy.target_row + c);
     }
   }
   for (int i = 0; i < plan.rest; ++i) move(0, plan.items * plan.width + i);
 }
 
-// A copy of `dims` between buffers of bytes, at these places, must do what the definition says, and nothing else. Returns how.
-CopyPlan check_copy(const std::vector<CopyDim>& dims, std::int64_t bytes, std::int64_t source_at = 0, std::int64_t target_at = 0) {
+// A copy of `dims` between buffers of bytes, at these places, must do what the definition says, and nothing else.
+// Returns how.
+CopyPlan check_copy(const std::vector<CopyDim>& dims, std::int64_t bytes, std::int64_t source_at = 0,
+                    std::int64_t target_at = 0) {
   std::int64_t source_size = source_at + 1, target_size = target_at + 1;
   for (const CopyDim& d : dims) {
     source_size += (d.size - 1) * d.source_stride;
@@ -502,7 +510,8 @@ TEST(FusedCompiler, PlacesAreUsedAgain) {
 }
 
 TEST(FusedCompiler, RoundsToWhatEachStepIs) {
-  const auto program = compiled({"Cast:f64 i0", "Neg:f64 r0", "Cast:f32 r1", "Neg:f32 r2", "Cast:f16 r3"}, std::vector<DType>{DType::f32});
+  const auto program = compiled({"Cast:f64 i0", "Neg:f64 r0", "Cast:f32 r1", "Neg:f32 r2", "Cast:f16 r3"},
+                                std::vector<DType>{DType::f32});
   EXPECT_TRUE(program.wide);
   EXPECT_EQ(program.dtype, DType::f16);
   std::vector<FusedRounding> roundings;

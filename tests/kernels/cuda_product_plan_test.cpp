@@ -14,7 +14,8 @@ namespace troupe {
 namespace {
 
 // What cuBLASLt does, by its definition.
-std::vector<double> by_columns(const ColumnMajor& p, std::int64_t terms, const std::vector<double>& first, const std::vector<double>& second) {
+std::vector<double> by_columns(const ColumnMajor& p, std::int64_t terms, const std::vector<double>& first,
+                               const std::vector<double>& second) {
   const auto element = [](const ColumnMajor::Matrix& matrix, bool transposed, std::int64_t row, std::int64_t column) {
     if (transposed) std::swap(row, column);
     EXPECT_LT(row, matrix.rows);
@@ -26,7 +27,8 @@ std::vector<double> by_columns(const ColumnMajor& p, std::int64_t terms, const s
   for (std::int64_t i = 0; i < p.out.rows; ++i)
     for (std::int64_t j = 0; j < p.out.columns; ++j)
       for (std::int64_t t = 0; t < terms; ++t)
-        out[element(p.out, false, i, j)] += first[element(p.first, p.transpose_first, i, t)] * second[element(p.second, p.transpose_second, t, j)];
+        out[element(p.out, false, i, j)] +=
+            first[element(p.first, p.transpose_first, i, t)] * second[element(p.second, p.transpose_second, t, j)];
   return out;
 }
 
@@ -41,8 +43,8 @@ TEST(ProductPlan, ByColumnsIsTheProductByRows) {
     for (std::int64_t i = 0; i < m; ++i)
       for (std::int64_t j = 0; j < n; ++j)
         for (std::int64_t t = 0; t < k; ++t)
-          expected[static_cast<std::size_t>(i * n + j)] +=
-              a[static_cast<std::size_t>(ta ? t * m + i : i * k + t)] * b[static_cast<std::size_t>(tb ? j * k + t : t * n + j)];
+          expected[static_cast<std::size_t>(i * n + j)] += a[static_cast<std::size_t>(ta ? t * m + i : i * k + t)] *
+                                                           b[static_cast<std::size_t>(tb ? j * k + t : t * n + j)];
     const ColumnMajor plan = column_major({.transpose_a = ta, .transpose_b = tb, .m = m, .n = n, .k = k});
     EXPECT_EQ(by_columns(plan, k, b, a), expected) << mask;
     EXPECT_EQ(plan.out.rows, n) << "cuBLASLt's bias has an element for each row of its result";
@@ -53,7 +55,8 @@ TEST(ProductPlan, BiasAndActivationAreDoneOnceEach) {
   for (DType dtype : {DType::f32, DType::f64, DType::f16, DType::bf16})
     for (std::int64_t k : {0, 7})
       for (bool bias : {false, true})
-        for (FusedActivation activation : {FusedActivation::none, FusedActivation::relu, FusedActivation::sigmoid, FusedActivation::tanh}) {
+        for (FusedActivation activation :
+             {FusedActivation::none, FusedActivation::relu, FusedActivation::sigmoid, FusedActivation::tanh}) {
           const FusedProduct shares = share_out(dtype, k, bias, activation);
           EXPECT_EQ((shares.ending != ProductEnding::none) + shares.bias_after, bias);
           EXPECT_EQ(shares.activation_after, activation);
@@ -61,14 +64,18 @@ TEST(ProductPlan, BiasAndActivationAreDoneOnceEach) {
         }
   EXPECT_EQ(share_out(DType::bf16, 4, true, FusedActivation::relu).ending, ProductEnding::bias);
   EXPECT_FALSE(share_out(DType::f32, 4, true, FusedActivation::none).anything_after());
-  EXPECT_EQ(all_after(true, FusedActivation::relu), (FusedProduct{.bias_after = true, .activation_after = FusedActivation::relu}));
+  EXPECT_EQ(all_after(true, FusedActivation::relu),
+            (FusedProduct{.bias_after = true, .activation_after = FusedActivation::relu}));
 }
 
 TEST(PlanCache, MakesAPlanOnceAndKeepsNoFailure) {
   PlanCache<ProductKey, std::string> plans(2);
-  const ProductKey one{.dtype = DType::f32, .m = 1}, two{.dtype = DType::f32, .m = 2}, other_type{.dtype = DType::f16, .m = 1};
+  const ProductKey one{.dtype = DType::f32, .m = 1}, two{.dtype = DType::f32, .m = 2},
+      other_type{.dtype = DType::f16, .m = 1};
   int made = 0;
-  const auto plan = [&](const ProductKey& key) { return plans.get(key, [&] { return ++made, std::to_string(key.m); }); };
+  const auto plan = [&](const ProductKey& key) {
+    return plans.get(key, [&] { return ++made, std::to_string(key.m); });
+  };
   EXPECT_EQ(plan(one), "1");
   EXPECT_EQ(plan(one), "1");
   EXPECT_EQ(made, 1);
@@ -95,10 +102,12 @@ TEST(ConvPlan, APaddedImageHasTheSameWindows) {
   for (std::int64_t size : {5, 6, 7, 8})
     for (std::int64_t kernel : {1, 2, 3, 5})
       for (std::int64_t stride : {1, 2, 3}) {
-        const ConvGeometry bare = geometry({1, size, size, 1}, {kernel, kernel, 1, 1}, stride, Padding::same), full = padded(bare);
+        const ConvGeometry bare = geometry({1, size, size, 1}, {kernel, kernel, 1, 1}, stride, Padding::same),
+                           full = padded(bare);
         EXPECT_TRUE(pads_evenly(full));
         EXPECT_EQ(full.rows.before + full.rows.after, 0);
-        EXPECT_EQ((full.rows.input - kernel) / stride + 1, bare.rows.output) << "what cuDNN takes the result's size to be";
+        EXPECT_EQ((full.rows.input - kernel) / stride + 1, bare.rows.output)
+            << "what cuDNN takes the result's size to be";
         for (std::int64_t o = 0; o < bare.rows.output; ++o) {
           // Each window begins `before` later.
           EXPECT_EQ(full.rows.begin(o), o * stride);
@@ -113,9 +122,12 @@ TEST(ConvPlan, LeavesToCudnnWhatItCanDo) {
   const ConvGeometry g = geometry({8, 28, 28, 1}, {3, 3, 1, 32}, 1, Padding::same);
   EXPECT_TRUE(fits_cudnn(DType::bf16, g));
   EXPECT_FALSE(fits_cudnn(DType::f64, g));
-  EXPECT_FALSE(fits_cudnn(DType::f32, geometry({1 << 20, 64, 64, 1}, {64, 64, 1, 1}, 1, Padding::valid))) << "large images";
-  EXPECT_FALSE(fits_cudnn(DType::f32, geometry({1 << 20, 32, 32, 1}, {3, 3, 1, 4}, 1, Padding::same))) << "large results";
-  EXPECT_FALSE(fits_cudnn(DType::f32, geometry({1, 4, 4, 1 << 15}, {3, 3, 1 << 15, 1 << 13}, 1, Padding::same))) << "a large filter";
+  EXPECT_FALSE(fits_cudnn(DType::f32, geometry({1 << 20, 64, 64, 1}, {64, 64, 1, 1}, 1, Padding::valid)))
+      << "large images";
+  EXPECT_FALSE(fits_cudnn(DType::f32, geometry({1 << 20, 32, 32, 1}, {3, 3, 1, 4}, 1, Padding::same)))
+      << "large results";
+  EXPECT_FALSE(fits_cudnn(DType::f32, geometry({1, 4, 4, 1 << 15}, {3, 3, 1 << 15, 1 << 13}, 1, Padding::same)))
+      << "a large filter";
 }
 
 TEST(ConvPlan, KeysOfDifferentWindowsDiffer) {

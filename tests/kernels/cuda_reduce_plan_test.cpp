@@ -45,7 +45,8 @@ TEST(CudaReducePlan, OfOneElementHasOneTerm) {
 }
 
 TEST(CudaReducePlan, ChunksCoverAllTermsAndNoneIsEmpty) {
-  const std::vector<std::int64_t> sizes{2, 3, 7, 8, 31, 32, 33, 256, 1000, 4096, 70'001, std::int64_t{1} << 22, std::int64_t{3} << 31};
+  const std::vector<std::int64_t> sizes{
+      2, 3, 7, 8, 31, 32, 33, 256, 1000, 4096, 70'001, std::int64_t{1} << 22, std::int64_t{3} << 31};
   for (const DType dtype : {DType::f32, DType::f64, DType::bf16, DType::i8})
     for (const std::int64_t a : sizes)
       for (const std::int64_t b : sizes)
@@ -132,7 +133,8 @@ TEST(CudaRowGroups, PutsPositionsOfOneRowTogetherInOrder) {
   EXPECT_EQ(groups.begins, (std::vector<std::int64_t>{0, 2, 5, 6}));
   const Tensor packed = groups.packed();
   const auto values = packed.values<std::int64_t>();
-  EXPECT_EQ(std::vector<std::int64_t>(values.begin(), values.end()), (std::vector<std::int64_t>{0, 2, 5, 6, 1, 4, 0, 2, 5, 3, 2, 5, 9}));
+  EXPECT_EQ(std::vector<std::int64_t>(values.begin(), values.end()),
+            (std::vector<std::int64_t>{0, 2, 5, 6, 1, 4, 0, 2, 5, 3, 2, 5, 9}));
   EXPECT_EQ(group_rows({}).begins, std::vector<std::int64_t>{0});
 }
 
@@ -150,7 +152,8 @@ TEST(CudaSchedule, GivesTheRatesOfTheSchedule) {
   for (const Schedule& schedule : all) {
     const auto on_gpu = cuda_schedule(schedule.attributes());
     ASSERT_TRUE(on_gpu) << schedule.to_string();
-    for (std::int64_t t = 0; t < 50; ++t) EXPECT_EQ(schedule_rate(*on_gpu, t), schedule.rate(t)) << schedule.to_string() << ' ' << t;
+    for (std::int64_t t = 0; t < 50; ++t)
+      EXPECT_EQ(schedule_rate(*on_gpu, t), schedule.rate(t)) << schedule.to_string() << ' ' << t;
     EXPECT_TRUE(std::isnan(schedule_rate(*on_gpu, -1)));
   }
 }

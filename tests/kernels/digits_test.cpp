@@ -37,8 +37,7 @@ TEST(Digits, AreBalancedAndLabelled) {
   const DataSplits digits = draw_digits({.train = 200, .test = 50});
   for (const auto& [dataset, per_class] : {std::pair{digits.train, 20}, std::pair{digits.test, 5}}) {
     std::array<int, 10> counts{};
-    for (const std::int32_t label : dataset.labels.values<std::int32_t>())
-      ++counts.at(static_cast<std::size_t>(label));
+    for (const std::int32_t label : dataset.labels.values<std::int32_t>()) ++counts.at(static_cast<std::size_t>(label));
     for (const int count : counts) EXPECT_EQ(count, per_class);
   }
 }
@@ -49,8 +48,7 @@ TEST(Digits, AnImageDependsOnSeedSplitAndIndexOnly) {
   EXPECT_TRUE(bitwise_equal(few.train.images, more.train.images.rows(0, 20)));
   EXPECT_TRUE(bitwise_equal(few.test.images, more.test.images.rows(0, 10)));
   EXPECT_FALSE(bitwise_equal(few.train.images.rows(0, 10), few.test.images));
-  EXPECT_FALSE(
-      bitwise_equal(few.train.images, draw_digits({.train = 20, .test = 10, .seed = 29}).train.images));
+  EXPECT_FALSE(bitwise_equal(few.train.images, draw_digits({.train = 20, .test = 10, .seed = 29}).train.images));
 }
 
 TEST(Digits, EveryImageShowsInkAndBackground) {
@@ -71,8 +69,7 @@ TEST(Digits, RefusesNegativeSizes) {
 TEST(Gather, ScalesPixelsAndKeepsTheOrderOfTheIndices) {
   Batch batch;
   gather(tiny(), std::array<std::int64_t, 3>{1, 0, 1}, batch);
-  EXPECT_TRUE(bitwise_equal(batch.images,
-                            Tensor::of<float>(Shape{3, 1, 2, 1}, {0.2f, 0.4f, 0.0f, 1.0f, 0.2f, 0.4f})));
+  EXPECT_TRUE(bitwise_equal(batch.images, Tensor::of<float>(Shape{3, 1, 2, 1}, {0.2f, 0.4f, 0.0f, 1.0f, 0.2f, 0.4f})));
   EXPECT_TRUE(bitwise_equal(batch.labels, Tensor::vector<std::int32_t>({8, 7, 8})));
 }
 
@@ -109,8 +106,7 @@ TEST(Gather, NamesAnIndexOutsideTheDataset) {
   const Error error = error_of([&] { gather(tiny(), std::array<std::int64_t, 2>{0, 4}, batch); });
   EXPECT_EQ(error.code(), Code::out_of_range);
   EXPECT_EQ(error.message(), "example 4 is asked for, but the dataset has 4");
-  EXPECT_EQ(error_of([&] { gather(tiny(), std::array<std::int64_t, 1>{-1}, batch); }).code(),
-            Code::out_of_range);
+  EXPECT_EQ(error_of([&] { gather(tiny(), std::array<std::int64_t, 1>{-1}, batch); }).code(), Code::out_of_range);
   EXPECT_EQ(error_of([&] { gather_range(tiny(), -1, 2, batch); }).code(), Code::out_of_range);
   EXPECT_EQ(error_of([&] { gather_range(tiny(), 3, 2, batch); }).code(), Code::out_of_range);
   EXPECT_EQ(error_of([&] { gather_range(tiny(), 0, 5, batch); }).code(), Code::out_of_range);

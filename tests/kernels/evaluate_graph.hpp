@@ -35,8 +35,7 @@ class GraphEvaluator {
   RandomKey random_key;
 
  private:
-  static std::vector<bool> ancestors(const Graph& graph, const Feeds& feeds,
-                                     const std::vector<Endpoint>& fetches) {
+  static std::vector<bool> ancestors(const Graph& graph, const Feeds& feeds, const std::vector<Endpoint>& fetches) {
     std::vector<bool> wanted(static_cast<std::size_t>(graph.size()), false);
     std::vector<int> pending;
     const auto want = [&](int id) {
@@ -61,8 +60,7 @@ class GraphEvaluator {
     if (op == "Const") {
       values[{node.id, 0}] = node.attributes.tensor("value");
     } else if (op == "Variable") {
-      variables_.try_emplace(node.name, node.name, node.attributes.dtype("T"),
-                             node.attributes.shape("shape"));
+      variables_.try_emplace(node.name, node.name, node.attributes.dtype("T"), node.attributes.shape("shape"));
     } else if (op == "If") {
       run_if(graph, node, values);
     } else if (op == "Placeholder" || op == "Arg") {

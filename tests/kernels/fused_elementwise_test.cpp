@@ -73,7 +73,8 @@ void expect_same_bits(const KernelRegistry& registry, const std::string& op, DTy
   const Tensor got = run_every_way(
       registry, {"FusedElementwise", last, inputs, {{"T", last}, {"Tin", types}, {"program", to_strings(steps)}}})[0];
   // A GPU has one NaN for all that it rounds, and keeps those that it moves.
-  EXPECT_TRUE(kernel_target().on_host() ? bitwise_equal(got, wanted) : same_numbers(got, wanted)) << got.to_string() << " is not " << wanted.to_string();
+  EXPECT_TRUE(kernel_target().on_host() ? bitwise_equal(got, wanted) : same_numbers(got, wanted))
+      << got.to_string() << " is not " << wanted.to_string();
 }
 
 TEST(FusedElementwise, EveryOpHasTheBitsOfItsOwnKernel) {
@@ -86,8 +87,14 @@ TEST(FusedElementwise, EveryOpHasTheBitsOfItsOwnKernel) {
                            "Sigmoid", "Softplus", "Floor", "Erf"})
       expect_same_bits(registry, op, dtype, {draw(full)});
     for (const char* op : {"Add", "Sub", "Mul", "Div", "Maximum", "Minimum", "SquaredDifference"})
-      for (const auto& [a, b] : {std::pair{full, full}, {full, one}, {one, full}, {full, row}, {column, full},
-                                 {column, row}, {one, one}, {Shape{0, 3}, Shape{3}}})
+      for (const auto& [a, b] : {std::pair{full, full},
+                                 {full, one},
+                                 {one, full},
+                                 {full, row},
+                                 {column, full},
+                                 {column, row},
+                                 {one, one},
+                                 {Shape{0, 3}, Shape{3}}})
         expect_same_bits(registry, op, dtype, {draw(a), draw(b)});
     for (const char* op : {"ReluGrad", "SigmoidGrad", "TanhGrad"})
       expect_same_bits(registry, op, dtype, {draw(full), draw(full)});
@@ -141,9 +148,11 @@ class Compared {
 
 // `cheap`: only ops whose values can stay in registers (kernels/cpu/fused_chain.hpp).
 Output grow(std::mt19937& engine, std::vector<Output> values, int size, bool cheap) {
-  const std::vector<unsigned> choices =
-      cheap ? std::vector<unsigned>{0, 4, 5, 7, 8, 9, 10, 11} : std::vector<unsigned>{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11};
-  const auto pick = [&] { return values[values.size() - 1 - std::min(engine() % values.size(), engine() % values.size())]; };
+  const std::vector<unsigned> choices = cheap ? std::vector<unsigned>{0, 4, 5, 7, 8, 9, 10, 11}
+                                              : std::vector<unsigned>{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11};
+  const auto pick = [&] {
+    return values[values.size() - 1 - std::min(engine() % values.size(), engine() % values.size())];
+  };
   for (int i = 0; i < size; ++i) {
     const Output a = pick(), b = pick();
     switch (choices[engine() % choices.size()]) {

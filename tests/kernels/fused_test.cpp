@@ -27,8 +27,8 @@ double largest(const Tensor& t) {
 }
 
 // `y` is what `op`, BiasAdd and the activation make one after the other.
-bool is_that_of_parts(const Tensor& y, const KernelRegistry& registry, const std::string& op, const std::vector<Tensor>& inputs,
-                      const Attributes& attributes, const char* activation) {
+bool is_that_of_parts(const Tensor& y, const KernelRegistry& registry, const std::string& op,
+                      const std::vector<Tensor>& inputs, const Attributes& attributes, const char* activation) {
   const auto device = test_device();
   const DType dtype = inputs[0].dtype();
   const auto run = [&](const std::string& name, std::vector<Tensor> in, Attributes attrs) {
@@ -37,11 +37,16 @@ bool is_that_of_parts(const Tensor& y, const KernelRegistry& registry, const std
   const Tensor product = run(op, {inputs[0], inputs[1]}, attributes), sum = run("BiasAdd", {product, inputs[2]}, {});
   const Tensor apart = activation ? run(activation, {sum}, {}) : sum;
   if (kernel_target().on_host()) return bitwise_equal(y, apart);
-  // The library adds the bias before it rounds, and may choose another order of terms for that. No activation makes differences larger.
-  const double rounding = dtype == DType::f16 ? 0x1p-11 : dtype == DType::bf16 ? 0x1p-8 : dtype == DType::f32 ? 1e-5 : 1e-14;
+  // The library adds the bias before it rounds, and may choose another order of terms for that. No activation makes
+  // differences larger.
+  const double rounding = dtype == DType::f16    ? 0x1p-11
+                          : dtype == DType::bf16 ? 0x1p-8
+                          : dtype == DType::f32  ? 1e-5
+                                                 : 1e-14;
   const double bound = 3 * rounding * (largest(product) + largest(sum) + 1);
   const auto got = doubles(y), wanted = doubles(apart);
-  return y.shape() == apart.shape() && std::ranges::equal(got, wanted, [&](double a, double b) { return std::fabs(a - b) <= bound; });
+  return y.shape() == apart.shape() &&
+         std::ranges::equal(got, wanted, [&](double a, double b) { return std::fabs(a - b) <= bound; });
 }
 
 TEST(FusedMatMul, HasTheBitsOfMatMulBiasAddAndActivation) {
@@ -54,7 +59,8 @@ TEST(FusedMatMul, HasTheBitsOfMatMulBiasAddAndActivation) {
     for (DType dtype : {DType::f32, DType::f64, DType::f16, DType::bf16})
       for (int mask = 0; mask < 4; ++mask)
         for (int i = 0; i < static_cast<int>(std::size(kActivations)); ++i) {
-          if (m * k * n > 1'000'000 && i != mask) continue;  // of a large product each activation, each transpose, not each with each
+          if (m * k * n > 1'000'000 && i != mask)
+            continue;  // of a large product each activation, each transpose, not each with each
           const auto& [name, op] = kActivations[i];
           const bool ta = mask & 1, tb = mask & 2;
           const std::vector<Tensor> inputs{random_tensor(dtype, ta ? Shape{k, m} : Shape{m, k}, engine),
@@ -76,11 +82,9 @@ TEST(FusedConv2D, HasTheBitsOfConv2DBiasAddAndActivation) {
     for (DType dtype : {DType::f32, DType::f64, DType::f16, DType::bf16})
       for (const char* padding : {"SAME", "VALID"})
         for (const auto& [name, op] : kActivations) {
-          const std::vector<Tensor> inputs{random_tensor(dtype, x, engine),
-                                           random_tensor(dtype, filter, engine),
+          const std::vector<Tensor> inputs{random_tensor(dtype, x, engine), random_tensor(dtype, filter, engine),
                                            random_tensor(dtype, {filter[3]}, engine)};
-          const Attributes window{{"strides", std::vector<std::int64_t>{1, 2}},
-                                  {"padding", std::string(padding)}};
+          const Attributes window{{"strides", std::vector<std::int64_t>{1, 2}}, {"padding", std::string(padding)}};
           const Tensor y = run_every_way(registry, {"FusedConv2D", dtype, inputs, with(window, name)})[0];
           ASSERT_TRUE(is_that_of_parts(y, registry, "Conv2D", inputs, window, op))
               << x.to_string() << " " << name << " " << troupe::name(dtype);
@@ -94,16 +98,19 @@ TEST(FusedActivations, KeepNaN) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   for (const auto& [name, op] : kActivations) {
     const Tensor bias = Tensor::of<float>({2}, {-1, -1});
-    const Tensor product =
-        run_kernel(registry, *device,
-                   {"FusedMatMul", DType::f32, {Tensor::of<float>({1, 1}, {1}), Tensor::of<float>({1, 2}, {nan, -3}), bias},
-                    with({{"transpose_a", false}, {"transpose_b", false}}, name)})[0];
+    const Tensor product = run_kernel(registry, *device,
+                                      {"FusedMatMul",
+                                       DType::f32,
+                                       {Tensor::of<float>({1, 1}, {1}), Tensor::of<float>({1, 2}, {nan, -3}), bias},
+                                       with({{"transpose_a", false}, {"transpose_b", false}}, name)})[0];
     EXPECT_TRUE(std::isnan(product.data<float>()[0])) << name;
     EXPECT_FALSE(std::isnan(product.data<float>()[1])) << name;
     const Attributes window{{"strides", std::vector<std::int64_t>{1, 1}}, {"padding", std::string("SAME")}};
     const Tensor image = run_kernel(registry, *device,
-                                    {"FusedConv2D", DType::f32,
-                                     {Tensor::of<float>({1, 1, 4, 1}, {nan, 1, 1, 1}), Tensor::of<float>({3, 3, 1, 2}, std::vector<float>(18, -1)), bias},
+                                    {"FusedConv2D",
+                                     DType::f32,
+                                     {Tensor::of<float>({1, 1, 4, 1}, {nan, 1, 1, 1}),
+                                      Tensor::of<float>({3, 3, 1, 2}, std::vector<float>(18, -1)), bias},
                                      with(window, name)})[0];
     EXPECT_TRUE(std::isnan(image.data<float>()[0])) << name;
     EXPECT_TRUE(std::isnan(image.data<float>()[2])) << name;
@@ -116,12 +123,12 @@ TEST(FusedMatMul, RefusesWhatDoesNotFit) {
   const auto device = test_device();
   const auto run = [&](Shape bias, const char* activation) {
     return message_of(Code::invalid_argument, [&] {
-      run_kernel(registry, *device,
-                 {"FusedMatMul",
-                  DType::f32,
-                  {Tensor::zeros(DType::f32, {2, 3}), Tensor::zeros(DType::f32, {3, 4}),
-                   Tensor::zeros(DType::f32, bias)},
-                  with({{"transpose_a", false}, {"transpose_b", false}}, activation)});
+      run_kernel(
+          registry, *device,
+          {"FusedMatMul",
+           DType::f32,
+           {Tensor::zeros(DType::f32, {2, 3}), Tensor::zeros(DType::f32, {3, 4}), Tensor::zeros(DType::f32, bias)},
+           with({{"transpose_a", false}, {"transpose_b", false}}, activation)});
     });
   };
   EXPECT_EQ(run({3}, "relu"), "FusedMatMul: bias must be f32[4], but is f32[3]");

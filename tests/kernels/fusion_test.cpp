@@ -97,7 +97,8 @@ struct Training {
       for (Tensor& figure : call.run(evaluator, batches(static_cast<int>(t.images.size()), step)))
         out.push_back(std::move(figure));
     }
-    for (const VariableInfo& v : variables(*t.graph)) out.push_back(evaluator.run(find_variable(*t.graph, v.name).read()));
+    for (const VariableInfo& v : variables(*t.graph))
+      out.push_back(evaluator.run(find_variable(*t.graph, v.name).read()));
     return out;
   }
 };
@@ -111,7 +112,8 @@ void expect_same(const std::vector<Tensor>& got, const std::vector<Tensor>& want
     }
     // A library may add the terms of a fused product in another order.
     ASSERT_EQ(got[i].shape(), wanted[i].shape());
-    for (std::int64_t k = 0; k < got[i].num_elements(); ++k) EXPECT_NEAR(got[i].data<float>()[k], wanted[i].data<float>()[k], 1e-3) << i;
+    for (std::int64_t k = 0; k < got[i].num_elements(); ++k)
+      EXPECT_NEAR(got[i].data<float>()[k], wanted[i].data<float>()[k], 1e-3) << i;
   }
 }
 

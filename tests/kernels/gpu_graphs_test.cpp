@@ -49,10 +49,11 @@ std::vector<Network> networks() {
   using namespace layers;
   return {{"mlp", Sequential({flatten(), dense(128, Activation::relu), dense(10)}), Shape{28, 28, 1}},
           {"cnn",
-           Sequential({conv2d(32, 3, Activation::relu), max_pool(2), conv2d(64, 3, Activation::relu), max_pool(2), flatten(),
-                       dense(128, Activation::relu), dropout(0.5), dense(10)}),
+           Sequential({conv2d(32, 3, Activation::relu), max_pool(2), conv2d(64, 3, Activation::relu), max_pool(2),
+                       flatten(), dense(128, Activation::relu), dropout(0.5), dense(10)}),
            Shape{28, 28, 1}},
-          {"layer_norm", Sequential({flatten(), dense(64), layer_norm(), activation(Activation::tanh), dense(10)}), Shape{28, 28, 1}},
+          {"layer_norm", Sequential({flatten(), dense(64), layer_norm(), activation(Activation::tanh), dense(10)}),
+           Shape{28, 28, 1}},
           {"resnet50", resnet50(), Shape{224, 224, 3}}};
 }
 
@@ -67,18 +68,26 @@ struct Call {
   std::unique_ptr<Graph> graph;
 };
 
-// The graphs that a session runs: one step of training, evaluation, and the initial values; as they are, and as the passes make them.
+// The graphs that a session runs: one step of training, evaluation, and the initial values; as they are, and as the
+// passes make them.
 std::vector<Call> calls(const Network& network, Precision precision, const Optimizer& optimizer) {
   Sequential model = network.model;
   const bool f16 = precision == Precision::layers_f16 || precision == Precision::pass_f16;
-  if (precision == Precision::layers_bf16 || precision == Precision::layers_f16) model.set_compute(f16 ? DType::f16 : DType::bf16);
+  if (precision == Precision::layers_bf16 || precision == Precision::layers_f16)
+    model.set_compute(f16 ? DType::f16 : DType::bf16);
   TowerOptions towers{.batch = 128};
   if (f16) towers.loss_scaling = LossScaling{};
-  const TrainingGraph t = build_training_graph(model, network.input, Loss::sparse_softmax_cross_entropy, optimizer, towers);
+  const TrainingGraph t =
+      build_training_graph(model, network.input, Loss::sparse_softmax_cross_entropy, optimizer, towers);
   const std::vector<std::pair<std::string, Signature>> signatures{
       {"training",
-       {.feeds = {t.images[0].name(), t.labels[0].name()}, .fetches = {t.loss_sum.name(), t.correct.name()}, .targets = {t.train.name()}}},
-      {"evaluation", {.feeds = {t.eval_images.name(), t.eval_labels.name()}, .fetches = {t.eval_loss_sum.name(), t.predictions.name()}, .targets = {}}},
+       {.feeds = {t.images[0].name(), t.labels[0].name()},
+        .fetches = {t.loss_sum.name(), t.correct.name()},
+        .targets = {t.train.name()}}},
+      {"evaluation",
+       {.feeds = {t.eval_images.name(), t.eval_labels.name()},
+        .fetches = {t.eval_loss_sum.name(), t.predictions.name()},
+        .targets = {}}},
       {"initial values", {.feeds = {}, .fetches = {}, .targets = {t.initializer.name()}}}};
   std::vector<Call> out;
   for (const auto& [call, signature] : signatures)
@@ -93,23 +102,28 @@ std::vector<Call> calls(const Network& network, Precision precision, const Optim
 }
 
 TEST(GpuGraphs, AGpuHasAKernelForEveryNodeOfTraining) {
-  const std::vector<Optimizer> rules{optimizers::Momentum{.learning_rate = schedules::Cosine{.rate = 0.1, .steps = 1000}}, optimizers::Adam{}};
+  const std::vector<Optimizer> rules{
+      optimizers::Momentum{.learning_rate = schedules::Cosine{.rate = 0.1, .steps = 1000}}, optimizers::Adam{}};
   for (const Network& network : networks())
-    for (const Precision precision : {Precision::f32, Precision::layers_bf16, Precision::layers_f16, Precision::pass_bf16, Precision::pass_f16})
+    for (const Precision precision :
+         {Precision::f32, Precision::layers_bf16, Precision::layers_f16, Precision::pass_bf16, Precision::pass_f16})
       for (const Optimizer& optimizer : rules)
         for (const Call& call : calls(network, precision, optimizer)) {
           std::set<std::string> missing;
           collect_missing(*call.graph, missing);
-          EXPECT_TRUE(missing.empty()) << network.name << ", " << name(precision) << ", " << troupe::name(optimizer) << ", " << call.name << ": "
-                                       << ::testing::PrintToString(missing);
+          EXPECT_TRUE(missing.empty()) << network.name << ", " << name(precision) << ", " << troupe::name(optimizer)
+                                       << ", " << call.name << ": " << ::testing::PrintToString(missing);
         }
 }
 
 // What an output holds, in bytes.
-std::int64_t bytes(const Graph& graph, Endpoint e) { return graph.shape(e).num_elements() * static_cast<std::int64_t>(size_of(graph.dtype(e))); }
+std::int64_t bytes(const Graph& graph, Endpoint e) {
+  return graph.shape(e).num_elements() * static_cast<std::int64_t>(size_of(graph.dtype(e)));
+}
 
-// Casts of a step of ResNet-50 (batch 128) read and write images, weights, their gradients, and what the last pool takes and gives: 0.4 to 0.6
-// GB, a tenth of what one pass over the data of all normalisations, forward and back, reads (5.7 GB); and these work on bf16 itself.
+// Casts of a step of ResNet-50 (batch 128) read and write images, weights, their gradients, and what the last pool
+// takes and gives: 0.4 to 0.6 GB, a tenth of what one pass over the data of all normalisations, forward and back, reads
+// (5.7 GB); and these work on bf16 itself.
 TEST(GpuGraphs, CastsOfResNet50MoveLittle) {
   const Network network{"resnet50", resnet50(), Shape{224, 224, 3}};
   for (const Precision precision : {Precision::layers_bf16, Precision::pass_bf16}) {

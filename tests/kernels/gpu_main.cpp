@@ -1,5 +1,5 @@
-// The tests of kernels on a device that may be missing, and that does not have every kernel: tests are skipped by name, and say why. Exit code
-// 77: there is no device.
+// The tests of kernels on a device that may be missing, and that does not have every kernel: tests are skipped by name,
+// and say why. Exit code 77: there is no device.
 #include <gtest/gtest.h>
 
 #include "tests/kernels/kernel_target.hpp"
@@ -15,7 +15,8 @@ class Skips final : public ::testing::EmptyTestEventListener {
   // A test that ran nothing on the device says nothing of it.
   void OnTestEnd(const ::testing::TestInfo& test) override {
     if (!test.result()->Passed() || counted().on_target > 0) return;
-    GTEST_SKIP() << (counted().on_cpu.empty() ? "runs no kernel" : "without a kernel for GPUs, placed on the CPU: " + counted().on_cpu);
+    GTEST_SKIP() << (counted().on_cpu.empty() ? "runs no kernel"
+                                              : "without a kernel for GPUs, placed on the CPU: " + counted().on_cpu);
   }
 };
 

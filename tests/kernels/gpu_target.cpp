@@ -13,7 +13,9 @@ KernelTarget gpu_target() {
   } else if (opened.plugin->count() == 0) {
     target.why_none = opened.plugin->description();
   } else {
-    target.register_kernels = [plugin = opened.plugin](KernelRegistry& registry) { plugin->register_kernels(registry); };
+    target.register_kernels = [plugin = opened.plugin](KernelRegistry& registry) {
+      plugin->register_kernels(registry);
+    };
     const auto gpu = std::make_shared<std::shared_ptr<Device>>();
     target.device = [plugin = opened.plugin, gpu](int) {
       if (!*gpu) *gpu = plugin->make(0, {.name = DeviceName::parse("/job:test/task:0/device:GPU:0")});

@@ -40,10 +40,9 @@ inline Output weighted_sum(Graph& graph, const Outputs& results) {
     const Output n = cast(element_count(flat), DType::f64);
     const Output numbers = range(constant(graph, 0.0), n, constant(graph, 1.0));
     // In [0.5, 1.5], irregular.
-    const Output weights =
-        1 + 0.5 * tanh(10 * (square(numbers * 0.61 + static_cast<double>(i) * 0.3) -
-                             floor(square(numbers * 0.61 + static_cast<double>(i) * 0.3))) -
-                       5);
+    const Output weights = 1 + 0.5 * tanh(10 * (square(numbers * 0.61 + static_cast<double>(i) * 0.3) -
+                                                floor(square(numbers * 0.61 + static_cast<double>(i) * 0.3))) -
+                                          5);
     sums.push_back(sum(flat * stop_gradient(weights)));
   }
   return add_n(sums);
@@ -94,14 +93,12 @@ inline std::string check_gradients(const GradientCase& c, const BuildFn& build, 
     Feeds feeds;
     for (std::size_t k = 0; k < xs.size(); ++k) feeds[{xs[k].node, xs[k].index}] = inputs[k];
     const Tensor gradient = evaluator.run(dense(found[i], xs[i]), feeds);
-    if (!(gradient.shape() == c.shapes[i]))
-      return fmt::format("gradient {} is {}", i, gradient.shape().to_string());
+    if (!(gradient.shape() == c.shapes[i])) return fmt::format("gradient {} is {}", i, gradient.shape().to_string());
     const std::vector<double> expected = differences(evaluator, loss, xs, inputs, i);
     for (std::size_t e = 0; e < expected.size(); ++e) {
       const double got = gradient.values<double>()[e];
       if (!(std::abs(got - expected[e]) <= 1e-6 * std::max({std::abs(got), std::abs(expected[e]), 1e-3})))
-        return fmt::format("input {}, element {}: the gradient is {}, differences give {}", i, e, got,
-                           expected[e]);
+        return fmt::format("input {}, element {}: the gradient is {}, differences give {}", i, e, got, expected[e]);
     }
   }
   return "";

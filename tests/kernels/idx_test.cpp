@@ -48,8 +48,7 @@ class Idx : public ::testing::Test {
     std::ofstream(directory_ / name, std::ios::binary) << bytes;
     return directory_ / name;
   }
-  Error error_of(const std::string& bytes, const std::string& name = "file",
-                 std::size_t limit = kMaxIdxBytes) {
+  Error error_of(const std::string& bytes, const std::string& name = "file", std::size_t limit = kMaxIdxBytes) {
     const fs::path file = write(name, bytes);
     return caught([&] { read_idx(file, limit); });
   }
@@ -131,14 +130,12 @@ TEST_F(Idx, OtherFormatsAreRefusedSayingWhatWasExpected) {
               AllOf(HasSubstr("byte 0: the magic number is 89504e47"), HasSubstr("000008NN")));
   EXPECT_THAT(error_of({0, 0, 13, 1, 0, 0, 0, 0}).message(), HasSubstr("the magic number is 00000d01"));
   EXPECT_THAT(error_of({0, 0, 8, 0}).message(), HasSubstr("the magic number is 00000800"));
-  EXPECT_THAT(error_of(std::string("\0\0\x08\x09", 4) + std::string(100, '\0')).message(),
-              HasSubstr("00000809"));
+  EXPECT_THAT(error_of(std::string("\0\0\x08\x09", 4) + std::string(100, '\0')).message(), HasSubstr("00000809"));
   EXPECT_THAT(error_of(idx({2}, "ab"), "file.gz").message(), HasSubstr("byte 0: not gzip data"));
 }
 
 TEST_F(Idx, AnnouncedSizesAreCheckedBeforeMemoryIsTaken) {
-  EXPECT_THAT(error_of(idx({0xffffffff, 0xffffffff, 0xffffffff}, "abc")).message(),
-              HasSubstr("file: byte 4: "));
+  EXPECT_THAT(error_of(idx({0xffffffff, 0xffffffff, 0xffffffff}, "abc")).message(), HasSubstr("file: byte 4: "));
   EXPECT_THAT(error_of(idx({1u << 31}, "abc")).message(),
               HasSubstr("announce 2147483648 bytes, but the file has room for 3"));
   EXPECT_THAT(error_of(gzip(idx({1u << 31}, "abc"))).message(), HasSubstr("but the file has room for"));

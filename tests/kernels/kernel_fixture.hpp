@@ -25,18 +25,14 @@ class KernelTest : public ::testing::Test {
     return run_as(dtype, std::move(op), std::move(inputs), std::move(attributes));
   }
   Tensor run_as(DType dtype, std::string op, std::vector<Tensor> inputs, Attributes attributes = {}) {
-    return run({.op = std::move(op),
-                .dtype = dtype,
-                .inputs = std::move(inputs),
-                .attributes = std::move(attributes)})[0];
+    return run(
+        {.op = std::move(op), .dtype = dtype, .inputs = std::move(inputs), .attributes = std::move(attributes)})[0];
   }
   Tensor run_on_three_threads(std::string op, std::vector<Tensor> inputs, Attributes attributes = {}) {
     const DType dtype = inputs.at(0).dtype();
-    return run_kernel(registry(), *three_threads_,
-                      {.op = std::move(op),
-                       .dtype = dtype,
-                       .inputs = std::move(inputs),
-                       .attributes = std::move(attributes)})[0];
+    return run_kernel(
+        registry(), *three_threads_,
+        {.op = std::move(op), .dtype = dtype, .inputs = std::move(inputs), .attributes = std::move(attributes)})[0];
   }
   // The message of the invalid_argument that the kernel throws; "" if it throws none.
   std::string error_of(std::string op, std::vector<Tensor> inputs, Attributes attributes = {}) {
@@ -89,8 +85,7 @@ double ulps(T value, long double exact) {
   if (std::isinf(rounded) || std::isinf(value)) {
     if (rounded == value) return 0;
     // Next to overflow, infinity and the greatest value are neighbours.
-    return std::abs(value) >= std::numeric_limits<T>::max() &&
-                   std::abs(rounded) >= std::numeric_limits<T>::max()
+    return std::abs(value) >= std::numeric_limits<T>::max() && std::abs(rounded) >= std::numeric_limits<T>::max()
                ? 1
                : 1e30;
   }

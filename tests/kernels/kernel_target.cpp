@@ -16,7 +16,9 @@ KernelRegistry all_kernels() {
   return registry;
 }
 
-std::shared_ptr<Device> test_device(int threads) { return kernel_target().why_none.empty() ? kernel_target().device(threads) : nullptr; }
+std::shared_ptr<Device> test_device(int threads) {
+  return kernel_target().why_none.empty() ? kernel_target().device(threads) : nullptr;
+}
 
 void start_counting() { placed = {}; }
 const Placed& counted() { return placed; }

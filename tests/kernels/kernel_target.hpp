@@ -14,8 +14,8 @@
 namespace troupe::testing {
 
 struct KernelTarget {
-  std::string type;                            // of its devices: "CPU", "GPU"
-  std::string why_none;                        // "": there is one
+  std::string type;      // of its devices: "CPU", "GPU"
+  std::string why_none;  // "": there is one
   std::function<std::shared_ptr<Device>(int threads)> device;
   std::function<void(KernelRegistry&)> register_kernels;
   std::function<void()> close;  // ends the device, before the libraries that it uses end with the process
@@ -29,7 +29,8 @@ KernelRegistry all_kernels();
 // A device of the target; null if there is none. One of a CPU has so many threads; a GPU is the same in each call.
 std::shared_ptr<Device> test_device(int threads = 1);
 
-// What of a test ran where, since the last call of start_counting(). A node whose op has no kernel on the target is placed on the CPU, as by soft placement.
+// What of a test ran where, since the last call of start_counting(). A node whose op has no kernel on the target is
+// placed on the CPU, as by soft placement.
 struct Placed {
   int on_target = 0;
   std::string on_cpu;  // "MatMul:i32, Div:i32"

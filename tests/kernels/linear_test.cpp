@@ -29,9 +29,9 @@ Sums matmul_reference(const Tensor& a, const Tensor& b, bool ta, bool tb) {
 TEST(MatMul, EqualsTheFloat64ProductForAnyShapeAndTranspose) {
   const KernelRegistry registry = all_kernels();
   std::mt19937_64 engine(1);
-  const std::vector<std::array<std::int64_t, 3>> sizes{
-      {1, 1, 1},    {3, 5, 7},    {1, 33, 2},   {64, 1, 1},     {17, 129, 31}, {2, 1, 300},
-      {1, 1000, 1}, {1, 501, 40}, {40, 501, 1}, {32, 784, 128}, {784, 32, 10}, {301, 257, 65}};
+  const std::vector<std::array<std::int64_t, 3>> sizes{{1, 1, 1},     {3, 5, 7},      {1, 33, 2},    {64, 1, 1},
+                                                       {17, 129, 31}, {2, 1, 300},    {1, 1000, 1},  {1, 501, 40},
+                                                       {40, 501, 1},  {32, 784, 128}, {784, 32, 10}, {301, 257, 65}};
   for (const auto& [m, k, n] : sizes)
     for (DType dtype : kFloats)
       for (int mask = 0; mask < 4; ++mask) {
@@ -63,8 +63,7 @@ TEST(MatMul, GivesTheSameBitsOnAThreadThatLetsOpenMpUseMany) {
   std::mt19937_64 engine(3);
   const auto device = test_device();
   const int before = omp_get_max_threads();
-  const std::vector<std::array<std::int64_t, 3>> sizes{{200, 500, 300},
-                                                       {8, 200000, 8}};  // the other splits its sums
+  const std::vector<std::array<std::int64_t, 3>> sizes{{200, 500, 300}, {8, 200000, 8}};  // the other splits its sums
   for (const auto& [m, k, n] : sizes) {
     const Tensor a = random_tensor(DType::f32, {m, k}, engine), b = random_tensor(DType::f32, {k, n}, engine);
     Tensor one(DType::f32, {m, n}), many(DType::f32, {m, n});
@@ -125,8 +124,7 @@ TEST(MatMul, OfEmptyMatricesIsEmptyOrZero) {
   for (DType dtype : {DType::f32, DType::f64, DType::i32, DType::i64}) {
     const auto product = [&](Shape a, Shape b) {
       return run_every_way(
-          registry,
-          {"MatMul", dtype, {Tensor::zeros(dtype, a), Tensor::zeros(dtype, b)}, flags(false, false)})[0];
+          registry, {"MatMul", dtype, {Tensor::zeros(dtype, a), Tensor::zeros(dtype, b)}, flags(false, false)})[0];
     };
     EXPECT_EQ(product({0, 3}, {3, 2}).shape(), (Shape{0, 2}));
     EXPECT_EQ(product({2, 3}, {3, 0}).shape(), (Shape{2, 0}));
@@ -139,8 +137,7 @@ TEST(MatMul, OfIntegersIsExactAndWraps) {
   const Tensor a = Tensor::of<std::int32_t>({2, 3}, {1, 2, 3, 4, 5, 2147483647});
   const Tensor b = Tensor::of<std::int32_t>({2, 3}, {7, 8, 9, 10, 11, 2});  // transposed
   const Tensor c = run_every_way(registry, {"MatMul", DType::i32, {a, b}, flags(false, true)})[0];
-  EXPECT_TRUE(bitwise_equal(
-      c, Tensor::of<std::int32_t>({2, 2}, {50, 38, 68 - 9 + std::int32_t(-2147483647 - 1), 93})))
+  EXPECT_TRUE(bitwise_equal(c, Tensor::of<std::int32_t>({2, 2}, {50, 38, 68 - 9 + std::int32_t(-2147483647 - 1), 93})))
       << c.to_string();
   const Tensor d = run_every_way(
       registry, {"MatMul",
@@ -160,7 +157,8 @@ TEST(MatMul, OfIntegersIsExactForAnyShapeAndTranspose) {
       return t;
     };
     using Unsigned = std::make_unsigned_t<T>;
-    for (const auto& [m, k, n] : std::vector<std::array<std::int64_t, 3>>{{1, 1, 1}, {16, 16, 16}, {17, 33, 40}, {3, 100, 1}, {50, 2, 70}})
+    for (const auto& [m, k, n] :
+         std::vector<std::array<std::int64_t, 3>>{{1, 1, 1}, {16, 16, 16}, {17, 33, 40}, {3, 100, 1}, {50, 2, 70}})
       for (int mask = 0; mask < 4; ++mask) {
         const bool ta = mask & 1, tb = mask & 2;
         const Tensor a = draw(ta ? Shape{k, m} : Shape{m, k}), b = draw(tb ? Shape{n, k} : Shape{k, n});
@@ -169,10 +167,12 @@ TEST(MatMul, OfIntegersIsExactForAnyShapeAndTranspose) {
           for (std::int64_t j = 0; j < n; ++j) {
             Unsigned sum = 0;
             for (std::int64_t p = 0; p < k; ++p)
-              sum += static_cast<Unsigned>(a.data<T>()[ta ? p * m + i : i * k + p]) * static_cast<Unsigned>(b.data<T>()[tb ? j * k + p : p * n + j]);
+              sum += static_cast<Unsigned>(a.data<T>()[ta ? p * m + i : i * k + p]) *
+                     static_cast<Unsigned>(b.data<T>()[tb ? j * k + p : p * n + j]);
             want.mutable_data<T>()[i * n + j] = static_cast<T>(sum);
           }
-        EXPECT_TRUE(bitwise_equal(run_every_way(registry, {"MatMul", dtype_of<T>, {a, b}, flags(ta, tb)})[0], want)) << m << "x" << k << "x" << n << " " << mask;
+        EXPECT_TRUE(bitwise_equal(run_every_way(registry, {"MatMul", dtype_of<T>, {a, b}, flags(ta, tb)})[0], want))
+            << m << "x" << k << "x" << n << " " << mask;
       }
   };
   check(std::int32_t{});
@@ -184,10 +184,7 @@ TEST(MatMul, NamesTheShapesThatDoNotFit) {
   const auto device = test_device();
   const auto run = [&](Shape a, Shape b, bool ta) {
     run_kernel(registry, *device,
-               {"MatMul",
-                DType::f32,
-                {Tensor::zeros(DType::f32, a), Tensor::zeros(DType::f32, b)},
-                flags(ta, false)});
+               {"MatMul", DType::f32, {Tensor::zeros(DType::f32, a), Tensor::zeros(DType::f32, b)}, flags(ta, false)});
   };
   EXPECT_EQ(message_of(Code::invalid_argument,
                        [&] {
@@ -247,13 +244,10 @@ TEST(BiasAdd, OfNarrowTypesAddsFloatsAndRoundsToNearestEven) {
 // Every float is rounded as the conversion of one element does, NaN included.
 TEST(LowPrecision, ArraysHaveTheBitsOfSingleConversions) {
   std::mt19937 engine(8);
-  std::vector<float> values{0.0f,     -0.0f,      65519.9f,    65520.0f,   -1e30f,
-                            0x1p-25f, 0x1.8p-24f, 1.00390625f, 1.01171875f};
+  std::vector<float> values{0.0f, -0.0f, 65519.9f, 65520.0f, -1e30f, 0x1p-25f, 0x1.8p-24f, 1.00390625f, 1.01171875f};
   values.push_back(std::numeric_limits<float>::infinity());
-  for (std::uint32_t nan : {0x7f800001u, 0xffc12345u, 0x7fffffffu})
-    values.push_back(std::bit_cast<float>(nan));
-  for (int i = 0; i < 100000; ++i)
-    values.push_back(std::bit_cast<float>(static_cast<std::uint32_t>(engine())));
+  for (std::uint32_t nan : {0x7f800001u, 0xffc12345u, 0x7fffffffu}) values.push_back(std::bit_cast<float>(nan));
+  for (int i = 0; i < 100000; ++i) values.push_back(std::bit_cast<float>(static_cast<std::uint32_t>(engine())));
   const auto count = static_cast<std::int64_t>(values.size());
   const auto check = [&]<class T>(T) {
     std::vector<T> narrowed(values.size());
@@ -294,14 +288,13 @@ TEST(BiasAdd, WritesIntoItsInputIfItMay) {
 TEST(BiasAdd, RefusesABiasOfAnotherLength) {
   const KernelRegistry registry = all_kernels();
   const auto device = test_device();
-  EXPECT_EQ(message_of(Code::invalid_argument,
-                       [&] {
-                         run_kernel(registry, *device,
-                                    {"BiasAdd",
-                                     DType::f32,
-                                     {Tensor::zeros(DType::f32, {2, 3}), Tensor::zeros(DType::f32, {2})},
-                                     {}});
-                       }),
+  EXPECT_EQ(message_of(
+                Code::invalid_argument,
+                [&] {
+                  run_kernel(
+                      registry, *device,
+                      {"BiasAdd", DType::f32, {Tensor::zeros(DType::f32, {2, 3}), Tensor::zeros(DType::f32, {2})}, {}});
+                }),
             "BiasAdd: bias must be f32[3], but is f32[2]");
   message_of(Code::invalid_argument, [&] {
     run_kernel(registry, *device, {"BiasAddGrad", DType::f32, {Tensor::scalar(1.0f)}, {}});
@@ -311,16 +304,15 @@ TEST(BiasAdd, RefusesABiasOfAnotherLength) {
 TEST(BiasAddGrad, SumsOverAllAxesButTheLast) {
   const KernelRegistry registry = all_kernels();
   std::mt19937_64 engine(5);
-  for (const Shape& shape : {Shape{5}, Shape{300, 7}, Shape{1, 1}, Shape{2, 40, 31, 33}, Shape{5000, 10},
-                             Shape{0, 4}, Shape{4, 0}})
+  for (const Shape& shape :
+       {Shape{5}, Shape{300, 7}, Shape{1, 1}, Shape{2, 40, 31, 33}, Shape{5000, 10}, Shape{0, 4}, Shape{4, 0}})
     for (DType dtype : kFloats) {
       const Tensor dy = random_tensor(dtype, shape, engine);
       const Tensor sum = run_every_way(registry, {"BiasAddGrad", dtype, {dy}, {}})[0];
       ASSERT_EQ(sum.shape(), (Shape{shape[-1]}));
       Sums want(shape[-1]);
       const auto values = doubles(dy);
-      for (std::size_t i = 0; i < values.size(); ++i)
-        want.add(static_cast<std::int64_t>(i) % shape[-1], values[i]);
+      for (std::size_t i = 0; i < values.size(); ++i) want.add(static_cast<std::int64_t>(i) % shape[-1], values[i]);
       expect_close(sum, want, shape.to_string());
     }
 }

@@ -9,9 +9,7 @@ struct Function {
   long double (*exact)(long double);
 };
 
-long double sigmoid(long double x) {
-  return x < 0 ? std::exp(x) / (1 + std::exp(x)) : 1 / (1 + std::exp(-x));
-}
+long double sigmoid(long double x) { return x < 0 ? std::exp(x) / (1 + std::exp(x)) : 1 / (1 + std::exp(-x)); }
 long double softplus(long double x) { return std::max(x, 0.0L) + std::log1p(std::exp(-std::abs(x))); }
 
 const std::vector<Function>& functions() {
@@ -86,8 +84,7 @@ class MathTest : public KernelTest {
       if (error > worst) worst = error, at = x.values<T>()[i];
     }
     EXPECT_LE(worst, 4) << f.op << " of " << name(dtype_of<T>) << " at " << at << ": "
-                        << run1(f.op, {Tensor::scalar(at)}).to_string() << ", not "
-                        << static_cast<T>(f.exact(at));
+                        << run1(f.op, {Tensor::scalar(at)}).to_string() << ", not " << static_cast<T>(f.exact(at));
   }
 };
 
@@ -130,8 +127,7 @@ TEST_F(MathTest, ResultsDependNeitherOnThePlaceOfAnElementNorOnAlignmentOrThread
     expect_same(run1(f.op, {unaligned(x)}), 0);
     expect_same(run_on_three_threads(f.op, {x}), 0);
     for (std::int64_t begin : {1, 3, 1001})
-      for (std::int64_t size : {1, 2, 5, 13, 31, 100})
-        expect_same(run1(f.op, {x.rows(begin, begin + size)}), begin);
+      for (std::int64_t size : {1, 2, 5, 13, 31, 100}) expect_same(run1(f.op, {x.rows(begin, begin + size)}), begin);
   }
 }
 
@@ -153,9 +149,9 @@ TEST_F(MathTest, ReluAndSign) {
 
 TEST_F(MathTest, IntegersWrap) {
   EXPECT_EQ(run1("Neg", {Tensor::vector<std::int8_t>({-128, 5})}).values<std::int8_t>()[0], -128);
-  EXPECT_EQ(run1("Abs", {Tensor::vector<std::int64_t>({std::numeric_limits<std::int64_t>::min()})})
-                .item<std::int64_t>(),
-            std::numeric_limits<std::int64_t>::min());
+  EXPECT_EQ(
+      run1("Abs", {Tensor::vector<std::int64_t>({std::numeric_limits<std::int64_t>::min()})}).item<std::int64_t>(),
+      std::numeric_limits<std::int64_t>::min());
   EXPECT_EQ(run1("Square", {Tensor::vector<std::int16_t>({-32768, 256})}).values<std::int16_t>()[0], 0);
 }
 

@@ -23,9 +23,7 @@ class Narrow : public KernelTest {
     std::uint32_t bits = 1;
     for (float& value : x.mutable_values<float>()) {
       bits = bits * 1664525u + 1013904223u;
-      value = std::bit_cast<float>(bits % 5 == 0   ? bits & 0xffffe000u
-                                   : bits % 7 == 0 ? bits & 0xffff8000u
-                                                   : bits);
+      value = std::bit_cast<float>(bits % 5 == 0 ? bits & 0xffffe000u : bits % 7 == 0 ? bits & 0xffff8000u : bits);
     }
     return x;
   }
@@ -41,8 +39,7 @@ class Narrow : public KernelTest {
         continue;
       }
       const Out expected = static_cast<Out>(value);
-      ASSERT_EQ(std::memcmp(got.data<Out>() + i, &expected, sizeof expected), 0)
-          << "element " << i << ", " << value;
+      ASSERT_EQ(std::memcmp(got.data<Out>() + i, &expected, sizeof expected), 0) << "element " << i << ", " << value;
     }
     EXPECT_TRUE(bitwise_equal(run_on_three_threads("Cast", {x}, to), got));
   }
@@ -69,8 +66,7 @@ class Narrow : public KernelTest {
     check(run1("ReluGrad", {a, b}), [](float dy, float y) { return y > 0 ? dy : 0; });
     const Tensor less = run1("Less", {a, b});
     for (std::int64_t i = 0; i < a.num_elements(); ++i)
-      ASSERT_EQ(less.data<bool>()[i],
-                static_cast<float>(a.data<T>()[i]) < static_cast<float>(b.data<T>()[i]));
+      ASSERT_EQ(less.data<bool>()[i], static_cast<float>(a.data<T>()[i]) < static_cast<float>(b.data<T>()[i]));
   }
 };
 

@@ -12,17 +12,27 @@ struct NormCase {
   double low = -2, high = 2;  // of x
 };
 
-// Odd numbers of channels, one row, one channel, channels of several tiles, rows of several blocks, and numbers that are all alike but for
-// their last digits.
-const std::vector<NormCase> kCases{{{1, 5}},          {{7, 3}},           {{2, 3, 4, 5}}, {{1000, 1}},        {{300, 8}},
-                                   {{1100, 65}},      {{130, 2056}},      {{5000, 16}},   {{70, 24}, -1e-3, 1e-3}, {{700, 8}, 999, 1001},
+// Odd numbers of channels, one row, one channel, channels of several tiles, rows of several blocks, and numbers that
+// are all alike but for their last digits.
+const std::vector<NormCase> kCases{{{1, 5}},
+                                   {{7, 3}},
+                                   {{2, 3, 4, 5}},
+                                   {{1000, 1}},
+                                   {{300, 8}},
+                                   {{1100, 65}},
+                                   {{130, 2056}},
+                                   {{5000, 16}},
+                                   {{70, 24}, -1e-3, 1e-3},
+                                   {{700, 8}, 999, 1001},
                                    {{40, 7}, 5e4, 5.01e4}};
 
 const std::vector<DType> kTypes{DType::f32, DType::f64, DType::f16, DType::bf16};
 
 DType own_type(DType dtype) { return dtype == DType::f64 ? DType::f64 : DType::f32; }
 double precision(DType own) { return own == DType::f64 ? 1e-14 : 1e-6; }
-double rounding(DType dtype) { return dtype == DType::f16 ? 0x1p-11 : dtype == DType::bf16 ? 0x1p-8 : dtype == DType::f32 ? 0x1p-23 : 0x1p-51; }
+double rounding(DType dtype) {
+  return dtype == DType::f16 ? 0x1p-11 : dtype == DType::bf16 ? 0x1p-8 : dtype == DType::f32 ? 0x1p-23 : 0x1p-51;
+}
 double smallest(DType dtype) { return dtype == DType::f16 ? 0x1p-24 : 1e-37; }
 bool fits(DType dtype, const NormCase& c) { return dtype != DType::f16 || c.high < 6e4; }
 
@@ -38,7 +48,9 @@ struct Inputs {
         rows(static_cast<std::size_t>(c.shape.num_elements()) / width) {}
 };
 
-Attributes attributes(double epsilon, bool relu = false) { return {{"epsilon", epsilon}, {"activation", std::string(relu ? "relu" : "none")}}; }
+Attributes attributes(double epsilon, bool relu = false) {
+  return {{"epsilon", epsilon}, {"activation", std::string(relu ? "relu" : "none")}};
+}
 
 // Mean and mean squared distance of x[begin], x[begin + step], ...; `count` of them.
 struct Moments {
@@ -54,7 +66,8 @@ struct Moments {
 };
 
 void expect_near(double got, double want, double tolerance, const char* what, DType dtype, const Shape& shape) {
-  ASSERT_LE(std::fabs(got - want), tolerance) << what << " of " << name(dtype) << shape.to_string() << ": " << got << ", not " << want;
+  ASSERT_LE(std::fabs(got - want), tolerance)
+      << what << " of " << name(dtype) << shape.to_string() << ": " << got << ", not " << want;
 }
 
 TEST(BatchNorm, EqualsTheFormula) {
@@ -65,22 +78,28 @@ TEST(BatchNorm, EqualsTheFormula) {
       if (!fits(dtype, c)) continue;
       const Inputs in(dtype, c, engine);
       constexpr double kEpsilon = 1e-5;
-      const auto out = run_every_way(registry, {"BatchNorm", dtype, {in.x, in.scale, in.offset}, attributes(kEpsilon), 4});
+      const auto out =
+          run_every_way(registry, {"BatchNorm", dtype, {in.x, in.scale, in.offset}, attributes(kEpsilon), 4});
       ASSERT_EQ(out[1].dtype(), own_type(dtype));
-      const auto x = doubles(in.x), y = doubles(out[0]), mean = doubles(out[1]), variance = doubles(out[2]), inverse = doubles(out[3]);
+      const auto x = doubles(in.x), y = doubles(out[0]), mean = doubles(out[1]), variance = doubles(out[2]),
+                 inverse = doubles(out[3]);
       const auto scale = doubles(in.scale), offset = doubles(in.offset);
       const double e = precision(own_type(dtype));
       for (std::size_t j = 0; j < in.width; ++j) {
         const Moments m(x, j, in.width, in.rows);
-        const double unbiased = in.rows > 1 ? m.distance * static_cast<double>(in.rows) / static_cast<double>(in.rows - 1) : m.distance;
+        const double unbiased =
+            in.rows > 1 ? m.distance * static_cast<double>(in.rows) / static_cast<double>(in.rows - 1) : m.distance;
         expect_near(mean[j], m.mean, e * std::fabs(m.mean) + e * std::sqrt(m.distance), "mean", dtype, c.shape);
         expect_near(variance[j], unbiased, 10 * e * unbiased + 1e-12, "variance", dtype, c.shape);
         const double by = 1 / std::sqrt(m.distance + kEpsilon);
         expect_near(inverse[j], by, 10 * e * by, "inverse deviation", dtype, c.shape);
         for (std::size_t i = j; i < x.size(); i += in.width) {
           const double want = (x[i] - m.mean) * by * scale[j] + offset[j];
-          const double terms = (std::fabs(x[i] - m.mean) * 20 + std::fabs(m.mean)) * by * scale[j] + std::fabs(offset[j]);
-          expect_near(y[i], want, e * terms * (1 + rounding(dtype)) + rounding(dtype) * std::fabs(want) + smallest(dtype), "y", dtype, c.shape);
+          const double terms =
+              (std::fabs(x[i] - m.mean) * 20 + std::fabs(m.mean)) * by * scale[j] + std::fabs(offset[j]);
+          expect_near(y[i], want,
+                      e * terms * (1 + rounding(dtype)) + rounding(dtype) * std::fabs(want) + smallest(dtype), "y",
+                      dtype, c.shape);
         }
       }
     }
@@ -102,22 +121,28 @@ TEST(BatchNorm, ReluInItHasTheBitsOfReluAfterIt) {
       // Back: dy counts where y was above 0, which the gradient finds out again.
       const Tensor masked = run_every_way(registry, {"ReluGrad", dtype, {in.dy, r}, {}})[0];
       const auto back = [&](const Tensor& dy, bool relu) {
-        return run_every_way(registry, {"BatchNormGrad", dtype, {dy, in.x, in.scale, in.offset, apart[1], apart[3]},
-                                        {{"activation", std::string(relu ? "relu" : "none")}}, 3});
+        return run_every_way(registry, {"BatchNormGrad",
+                                        dtype,
+                                        {dy, in.x, in.scale, in.offset, apart[1], apart[3]},
+                                        {{"activation", std::string(relu ? "relu" : "none")}},
+                                        3});
       };
       const auto expected = back(masked, false), got = back(in.dy, true);
-      for (std::size_t i = 0; i < 3; ++i) ASSERT_TRUE(bitwise_equal(got[i], expected[i])) << name(dtype) << c.shape.to_string() << ' ' << i;
+      for (std::size_t i = 0; i < 3; ++i)
+        ASSERT_TRUE(bitwise_equal(got[i], expected[i])) << name(dtype) << c.shape.to_string() << ' ' << i;
     }
 }
 
 // What is above 0 only before it is rounded to f16 is not.
 TEST(BatchNorm, ReluInItSeesWhatIsRounded) {
   const KernelRegistry registry = all_kernels();
-  const Tensor x = Tensor::zeros(DType::f16, {4, 2}), one = Tensor::vector<float>({1, 1}), tiny = Tensor::vector<float>({1e-9f, 1e-3f});
+  const Tensor x = Tensor::zeros(DType::f16, {4, 2}), one = Tensor::vector<float>({1, 1}),
+               tiny = Tensor::vector<float>({1e-9f, 1e-3f});
   Tensor dy(DType::f16, {4, 2});
   for (Half& v : dy.mutable_values<Half>()) v = Half(1.0f);
   const Tensor none = Tensor::zeros(DType::f32, {2});
-  const auto out = run_every_way(registry, {"BatchNormGrad", DType::f16, {dy, x, one, tiny, none, one}, {{"activation", std::string("relu")}}, 3});
+  const auto out = run_every_way(
+      registry, {"BatchNormGrad", DType::f16, {dy, x, one, tiny, none, one}, {{"activation", std::string("relu")}}, 3});
   EXPECT_EQ(doubles(out[2]), (std::vector<double>{0, 4}));
 }
 
@@ -128,10 +153,15 @@ TEST(BatchNorm, GradientEqualsTheFormula) {
     for (const NormCase& c : kCases) {
       if (!fits(dtype, c)) continue;
       const Inputs in(dtype, c, engine);
-      const auto forward = run_every_way(registry, {"BatchNorm", dtype, {in.x, in.scale, in.offset}, attributes(1e-5), 4});
-      const auto out = run_every_way(registry, {"BatchNormGrad", dtype, {in.dy, in.x, in.scale, in.offset, forward[1], forward[3]},
-                                                {{"activation", std::string("none")}}, 3});
-      const auto x = doubles(in.x), dy = doubles(in.dy), scale = doubles(in.scale), mean = doubles(forward[1]), inverse = doubles(forward[3]);
+      const auto forward =
+          run_every_way(registry, {"BatchNorm", dtype, {in.x, in.scale, in.offset}, attributes(1e-5), 4});
+      const auto out = run_every_way(registry, {"BatchNormGrad",
+                                                dtype,
+                                                {in.dy, in.x, in.scale, in.offset, forward[1], forward[3]},
+                                                {{"activation", std::string("none")}},
+                                                3});
+      const auto x = doubles(in.x), dy = doubles(in.dy), scale = doubles(in.scale), mean = doubles(forward[1]),
+                 inverse = doubles(forward[3]);
       const auto dx = doubles(out[0]), dscale = doubles(out[1]), doffset = doubles(out[2]);
       const double e = 10 * precision(own_type(dtype)), n = static_cast<double>(in.rows);
       for (std::size_t j = 0; j < in.width; ++j) {
@@ -149,7 +179,8 @@ TEST(BatchNorm, GradientEqualsTheFormula) {
           const double hat = (x[i] - mean[j]) * inverse[j], by = scale[j] * inverse[j];
           const double want = by * (dy[i] - sum / n - hat * products / n);
           const double terms = by * (std::fabs(dy[i]) + size / n + std::fabs(hat) * products_size / n);
-          expect_near(dx[i], want, e * terms + rounding(dtype) * std::fabs(want) + smallest(dtype), "dx", dtype, c.shape);
+          expect_near(dx[i], want, e * terms + rounding(dtype) * std::fabs(want) + smallest(dtype), "dx", dtype,
+                      c.shape);
         }
       }
     }
@@ -168,13 +199,15 @@ TEST(BatchNorm, InferenceEqualsTheFormula) {
       const Tensor apart = run_every_way(registry, {"BatchNormInference", dtype, inputs, attributes(0.01)})[0];
       const Tensor fused = run_every_way(registry, {"BatchNormInference", dtype, inputs, attributes(0.01, true)})[0];
       EXPECT_TRUE(bitwise_equal(fused, run_every_way(registry, {"Relu", dtype, {apart}, {}})[0]));
-      const auto x = doubles(in.x), y = doubles(apart), scale = doubles(in.scale), offset = doubles(in.offset), mean = doubles(means),
-                 variance = doubles(variances);
+      const auto x = doubles(in.x), y = doubles(apart), scale = doubles(in.scale), offset = doubles(in.offset),
+                 mean = doubles(means), variance = doubles(variances);
       for (std::size_t i = 0; i < x.size(); ++i) {
         const std::size_t j = i % in.width;
         const double by = scale[j] / std::sqrt(variance[j] + 0.01), want = (x[i] - mean[j]) * by + offset[j];
         const double terms = (std::fabs(x[i]) + std::fabs(mean[j])) * by + std::fabs(offset[j]);
-        expect_near(y[i], want, precision(own_type(dtype)) * terms + rounding(dtype) * std::fabs(want) + smallest(dtype), "y", dtype, c.shape);
+        expect_near(y[i], want,
+                    precision(own_type(dtype)) * terms + rounding(dtype) * std::fabs(want) + smallest(dtype), "y",
+                    dtype, c.shape);
       }
     }
 }
@@ -206,18 +239,27 @@ TEST(BatchNorm, OfAConstantIsTheOffset) {
 
 TEST(BatchNorm, NothingHasNoMean) {
   const KernelRegistry registry = all_kernels();
-  const Tensor three = Tensor::zeros(DType::f32, {3}), no_channels = Tensor::zeros(DType::f32, {0}), no_rows = Tensor(DType::f32, {0, 3});
+  const Tensor three = Tensor::zeros(DType::f32, {3}), no_channels = Tensor::zeros(DType::f32, {0}),
+               no_rows = Tensor(DType::f32, {0, 3});
   const auto device = test_device();
-  EXPECT_EQ(message_of(Code::invalid_argument,
-                       [&] { run_kernel(registry, *device, {"BatchNorm", DType::f32, {no_rows, three, three}, attributes(1), 4}); }),
-            "BatchNorm: x is [0,3]: without rows there is no mean");
-  const auto out = run_every_way(registry, {"BatchNorm", DType::f32, {Tensor(DType::f32, {2, 0}), no_channels, no_channels}, attributes(1), 4});
+  EXPECT_EQ(
+      message_of(Code::invalid_argument,
+                 [&] {
+                   run_kernel(registry, *device, {"BatchNorm", DType::f32, {no_rows, three, three}, attributes(1), 4});
+                 }),
+      "BatchNorm: x is [0,3]: without rows there is no mean");
+  const auto out = run_every_way(
+      registry, {"BatchNorm", DType::f32, {Tensor(DType::f32, {2, 0}), no_channels, no_channels}, attributes(1), 4});
   EXPECT_EQ(out[0].shape(), (Shape{2, 0}));
   EXPECT_EQ(out[3].shape(), (Shape{0}));
-  const auto inference = run_every_way(registry, {"BatchNormInference", DType::f32, {no_rows, three, three, three, three}, attributes(1)});
+  const auto inference =
+      run_every_way(registry, {"BatchNormInference", DType::f32, {no_rows, three, three, three, three}, attributes(1)});
   EXPECT_EQ(inference[0].shape(), (Shape{0, 3}));
-  const auto grad = run_every_way(registry, {"BatchNormGrad", DType::f32, {no_rows, no_rows, three, three, three, three},
-                                             {{"activation", std::string("relu")}}, 3});
+  const auto grad = run_every_way(registry, {"BatchNormGrad",
+                                             DType::f32,
+                                             {no_rows, no_rows, three, three, three, three},
+                                             {{"activation", std::string("relu")}},
+                                             3});
   EXPECT_EQ(doubles(grad[1]), std::vector<double>(3));
   EXPECT_EQ(doubles(grad[2]), std::vector<double>(3));
 }
@@ -226,13 +268,16 @@ TEST(BatchNorm, RefusesWhatDoesNotFit) {
   const KernelRegistry registry = all_kernels();
   const auto device = test_device();
   const auto run = [&](const char* op, std::vector<Tensor> inputs, std::size_t outputs) {
-    return message_of(Code::invalid_argument, [&] { run_kernel(registry, *device, {op, inputs.at(0).dtype(), inputs, attributes(1), outputs}); });
+    return message_of(Code::invalid_argument, [&] {
+      run_kernel(registry, *device, {op, inputs.at(0).dtype(), inputs, attributes(1), outputs});
+    });
   };
   const auto f32 = [](const Shape& shape) { return Tensor::zeros(DType::f32, shape); };
   EXPECT_EQ(run("BatchNorm", {f32({2, 3}), f32({2}), f32({3})}, 4), "BatchNorm: scale must be f32[3], but is f32[2]");
   EXPECT_EQ(run("BatchNorm", {Tensor::zeros(DType::bf16, {2, 3}), f32({3}), Tensor::zeros(DType::bf16, {3})}, 4),
             "BatchNorm: offset must be f32[3], but is bf16[3]");
-  EXPECT_EQ(run("BatchNormInference", {f32({2, 3}), f32({3}), f32({3}), f32({3}), f32({1})}, 1), "BatchNormInference: variance must be f32[3], but is f32[1]");
+  EXPECT_EQ(run("BatchNormInference", {f32({2, 3}), f32({3}), f32({3}), f32({3}), f32({1})}, 1),
+            "BatchNormInference: variance must be f32[3], but is f32[1]");
   EXPECT_EQ(run("BatchNormGrad", {f32({3, 3}), f32({2, 3}), f32({3}), f32({3}), f32({3}), f32({3})}, 3),
             "BatchNormGrad: dy must be f32[2,3], but is f32[3,3]");
   run("BatchNorm", {f32({}), f32({}), f32({})}, 4);
@@ -246,8 +291,10 @@ TEST(LayerNorm, EqualsTheFormulaAndItsGradient) {
       if (!fits(dtype, c)) continue;
       const Inputs in(dtype, c, engine);
       constexpr double kEpsilon = 1e-3;
-      const auto forward = run_every_way(registry, {"LayerNorm", dtype, {in.x, in.scale, in.offset}, {{"epsilon", kEpsilon}}, 3});
-      const auto back = run_every_way(registry, {"LayerNormGrad", dtype, {in.dy, in.x, in.scale, forward[1], forward[2]}, {}, 3});
+      const auto forward =
+          run_every_way(registry, {"LayerNorm", dtype, {in.x, in.scale, in.offset}, {{"epsilon", kEpsilon}}, 3});
+      const auto back =
+          run_every_way(registry, {"LayerNormGrad", dtype, {in.dy, in.x, in.scale, forward[1], forward[2]}, {}, 3});
       ASSERT_EQ(forward[1].shape(), c.shape.sub(0, c.shape.rank() - 1));
       const auto x = doubles(in.x), dy = doubles(in.dy), scale = doubles(in.scale), offset = doubles(in.offset);
       const auto y = doubles(forward[0]), mean = doubles(forward[1]), inverse = doubles(forward[2]);
@@ -263,8 +310,10 @@ TEST(LayerNorm, EqualsTheFormulaAndItsGradient) {
         for (std::size_t j = 0; j < in.width; ++j) {
           const std::size_t at = i * in.width + j;
           const double hat = (x[at] - mean[i]) * inverse[i], want = (x[at] - m.mean) * by * scale[j] + offset[j];
-          const double terms = (std::fabs(x[at] - m.mean) * 2 + std::fabs(m.mean)) * by * scale[j] + std::fabs(offset[j]);
-          expect_near(y[at], want, e * terms + rounding(dtype) * std::fabs(want) + smallest(dtype), "y", dtype, c.shape);
+          const double terms =
+              (std::fabs(x[at] - m.mean) * 2 + std::fabs(m.mean)) * by * scale[j] + std::fabs(offset[j]);
+          expect_near(y[at], want, e * terms + rounding(dtype) * std::fabs(want) + smallest(dtype), "y", dtype,
+                      c.shape);
           sum += dy[at] * scale[j];
           size += std::fabs(dy[at] * scale[j]);
           along += dy[at] * scale[j] * hat;
@@ -276,9 +325,11 @@ TEST(LayerNorm, EqualsTheFormulaAndItsGradient) {
         }
         for (std::size_t j = 0; j < in.width; ++j) {
           const std::size_t at = i * in.width + j;
-          const double hat = (x[at] - mean[i]) * inverse[i], want = inverse[i] * (dy[at] * scale[j] - sum / n - hat * along / n);
+          const double hat = (x[at] - mean[i]) * inverse[i],
+                       want = inverse[i] * (dy[at] * scale[j] - sum / n - hat * along / n);
           const double terms = inverse[i] * (std::fabs(dy[at] * scale[j]) + size / n + std::fabs(hat) * along_size / n);
-          expect_near(dx[at], want, e * terms + rounding(dtype) * std::fabs(want) + smallest(dtype), "dx", dtype, c.shape);
+          expect_near(dx[at], want, e * terms + rounding(dtype) * std::fabs(want) + smallest(dtype), "dx", dtype,
+                      c.shape);
         }
       }
       for (std::size_t j = 0; j < in.width; ++j) {
@@ -306,13 +357,20 @@ TEST(LayerNorm, RefusesWhatDoesNotFit) {
   const auto device = test_device();
   const auto f32 = [](const Shape& shape) { return Tensor::zeros(DType::f32, shape); };
   EXPECT_EQ(message_of(Code::invalid_argument,
-                       [&] { run_kernel(registry, *device, {"LayerNorm", DType::f32, {f32({2, 3}), f32({3}), f32({2})}, {{"epsilon", 1.0}}, 3}); }),
-            "LayerNorm: offset must be f32[3], but is f32[2]");
-  EXPECT_EQ(message_of(Code::invalid_argument,
                        [&] {
-                         run_kernel(registry, *device, {"LayerNormGrad", DType::f32, {f32({2, 3}), f32({2, 3}), f32({3}), f32({2}), f32({3})}, {}, 3});
+                         run_kernel(
+                             registry, *device,
+                             {"LayerNorm", DType::f32, {f32({2, 3}), f32({3}), f32({2})}, {{"epsilon", 1.0}}, 3});
                        }),
-            "LayerNormGrad: inverse_deviation must be f32[2], but is f32[3]");
+            "LayerNorm: offset must be f32[3], but is f32[2]");
+  EXPECT_EQ(
+      message_of(Code::invalid_argument,
+                 [&] {
+                   run_kernel(
+                       registry, *device,
+                       {"LayerNormGrad", DType::f32, {f32({2, 3}), f32({2, 3}), f32({3}), f32({2}), f32({3})}, {}, 3});
+                 }),
+      "LayerNormGrad: inverse_deviation must be f32[2], but is f32[3]");
 }
 
 }  // namespace

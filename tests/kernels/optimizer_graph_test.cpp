@@ -164,9 +164,9 @@ TEST(TowerGraph, TheMeanGradientIsTheSumInSlotOrderDividedOnce) {
 
 // A batch of 12 in three parts has the gradients of three batches of 4, added and divided as those of slots.
 TEST(TowerGraph, MicroBatchesAreComputedOneAfterTheOther) {
-  const TrainingGraph whole = build_training_graph(Sequential({layers::dense(5, Activation::tanh), layers::dense(3)}), Shape{6},
-                                                   Loss::sparse_softmax_cross_entropy, optimizers::SGD{.learning_rate = 0.5},
-                                                   {.batch = 12, .micro_batches = 3});
+  const TrainingGraph whole = build_training_graph(
+      Sequential({layers::dense(5, Activation::tanh), layers::dense(3)}), Shape{6}, Loss::sparse_softmax_cross_entropy,
+      optimizers::SGD{.learning_rate = 0.5}, {.batch = 12, .micro_batches = 3});
   std::vector<float> images;
   std::vector<std::int32_t> labels;
   for (int part = 0; part < 3; ++part) {
@@ -183,9 +183,11 @@ TEST(TowerGraph, MicroBatchesAreComputedOneAfterTheOther) {
     const Tensor got = evaluator.run(*whole.graph, feeds, {whole.graph->get("train/" + v.name).inputs[2]})[0];
     EXPECT_TRUE(bitwise_equal(got, slots.gradient(v.name, slots.feeds()))) << v.name;
   }
-  const auto figures = evaluator.run(*whole.graph, feeds, {endpoint(whole.loss_sum), endpoint(whole.correct), endpoint(whole.examples)});
-  const auto expected = slots.evaluator.run(*slots.t.graph, slots.feeds(),
-                                            {endpoint(slots.t.loss_sum), endpoint(slots.t.correct), endpoint(slots.t.examples)});
+  const auto figures =
+      evaluator.run(*whole.graph, feeds, {endpoint(whole.loss_sum), endpoint(whole.correct), endpoint(whole.examples)});
+  const auto expected =
+      slots.evaluator.run(*slots.t.graph, slots.feeds(),
+                          {endpoint(slots.t.loss_sum), endpoint(slots.t.correct), endpoint(slots.t.examples)});
   for (std::size_t i = 0; i < 3; ++i) EXPECT_TRUE(bitwise_equal(figures[i], expected[i])) << i;
 }
 
@@ -193,8 +195,8 @@ TEST(TowerGraph, FiguresAreSumsOverSlots) {
   Step all(2);
   Step one(1);
   const auto figures = [](Step& step, const Feeds& fed) {
-    return step.evaluator.run(
-        *step.t.graph, fed, {endpoint(step.t.loss_sum), endpoint(step.t.correct), endpoint(step.t.examples)});
+    return step.evaluator.run(*step.t.graph, fed,
+                              {endpoint(step.t.loss_sum), endpoint(step.t.correct), endpoint(step.t.examples)});
   };
   const auto both = figures(all, all.feeds());
   const auto first = figures(one, one.feeds(0));
@@ -214,8 +216,8 @@ TEST(TowerGraph, TrainingLowersTheLossThatEvaluationSees) {
   const float before = loss();
   for (int i = 0; i < 200; ++i) all.evaluator.run(*all.t.graph, all.feeds(), {endpoint(all.t.train)});
   EXPECT_LT(loss(), before / 2);
-  const auto figures = all.evaluator.run(*all.t.graph, evaluation,
-                                         {endpoint(all.t.eval_correct), endpoint(all.t.predictions)});
+  const auto figures =
+      all.evaluator.run(*all.t.graph, evaluation, {endpoint(all.t.eval_correct), endpoint(all.t.predictions)});
   EXPECT_LE(figures[0].item<std::int64_t>(), 4);
   float row = 0;
   for (int c = 0; c < 3; ++c) row += figures[1].data<float>()[c];

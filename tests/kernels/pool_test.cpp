@@ -120,16 +120,15 @@ TEST(AvgPool, DividesByTheElementsThatExist) {
 TEST(MaxPool, PassesNaNOnAndSendsItsGradientBack) {
   const KernelRegistry registry = all_kernels();
   const auto device = test_device();
-  const float nan = std::numeric_limits<float>::quiet_NaN(),
-              infinity = std::numeric_limits<float>::infinity();
+  const float nan = std::numeric_limits<float>::quiet_NaN(), infinity = std::numeric_limits<float>::infinity();
   const PoolCase c{{1, 2, 4, 1}, {2, 2}, {2, 2}, "VALID"};
   const Tensor x = Tensor::of<float>(c.x, {1, 5, -infinity, -infinity, nan, 2, -infinity, -infinity});
   const Tensor y = run_kernel(registry, *device, {"MaxPool", DType::f32, {x}, attributes_of(c)})[0];
   EXPECT_TRUE(std::isnan(y.data<float>()[0]));
   EXPECT_EQ(y.data<float>()[1], -infinity);
-  const Tensor dx = run_kernel(
-      registry, *device,
-      {"MaxPoolGrad", DType::f32, {x, y, Tensor::of<float>(y.shape(), {3, 4})}, attributes_of(c)})[0];
+  const Tensor dx =
+      run_kernel(registry, *device,
+                 {"MaxPoolGrad", DType::f32, {x, y, Tensor::of<float>(y.shape(), {3, 4})}, attributes_of(c)})[0];
   EXPECT_TRUE(bitwise_equal(dx, Tensor::of<float>(c.x, {0, 0, 4, 0, 3, 0, 0, 0}))) << dx.to_string();
 }
 
@@ -138,26 +137,25 @@ TEST(Pooling, SaysWhatDoesNotFit) {
   const auto device = test_device();
   const PoolCase c{{1, 3, 3, 1}, {4, 2}, {1, 1}, "VALID"};
   for (const char* op : {"MaxPool", "AvgPool"})
-    EXPECT_EQ(message_of(Code::invalid_argument,
-                         [&] {
-                           run_kernel(registry, *device,
-                                      {op, DType::f32, {Tensor::zeros(DType::f32, c.x)}, attributes_of(c)});
-                         }),
+    EXPECT_EQ(message_of(
+                  Code::invalid_argument,
+                  [&] {
+                    run_kernel(registry, *device, {op, DType::f32, {Tensor::zeros(DType::f32, c.x)}, attributes_of(c)});
+                  }),
               "pooling: height: a VALID window of size 4 does not fit an input of size 3; use SAME or a "
               "smaller window");
   const PoolCase fits{{1, 4, 4, 1}, {2, 2}, {2, 2}, "VALID"};
   const Tensor x = Tensor::zeros(DType::f32, fits.x), wrong = Tensor::zeros(DType::f32, {1, 2, 3, 1});
+  EXPECT_EQ(
+      message_of(Code::invalid_argument,
+                 [&] {
+                   run_kernel(registry, *device, {"MaxPoolGrad", DType::f32, {x, wrong, wrong}, attributes_of(fits)});
+                 }),
+      "MaxPoolGrad: y must be f32[1,2,2,1], but is f32[1,2,3,1]");
   EXPECT_EQ(message_of(Code::invalid_argument,
                        [&] {
-                         run_kernel(registry, *device,
-                                    {"MaxPoolGrad", DType::f32, {x, wrong, wrong}, attributes_of(fits)});
+                         run_kernel(registry, *device, {"AvgPoolGrad", DType::f32, {x, wrong}, attributes_of(fits)});
                        }),
-            "MaxPoolGrad: y must be f32[1,2,2,1], but is f32[1,2,3,1]");
-  EXPECT_EQ(message_of(
-                Code::invalid_argument,
-                [&] {
-                  run_kernel(registry, *device, {"AvgPoolGrad", DType::f32, {x, wrong}, attributes_of(fits)});
-                }),
             "AvgPoolGrad: dy must be f32[1,2,2,1], but is f32[1,2,3,1]");
 }
 

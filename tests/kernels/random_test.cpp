@@ -5,8 +5,7 @@
 namespace troupe::testing {
 namespace {
 
-Attributes attributes(const std::string& op, const Shape& shape, double first, double second,
-                      std::int64_t seed = 0) {
+Attributes attributes(const std::string& op, const Shape& shape, double first, double second, std::int64_t seed = 0) {
   Attributes a{{"shape", shape}, {"seed", seed}};
   a.set(op == "RandomUniform" ? "minval" : "mean", first);
   a.set(op == "RandomUniform" ? "maxval" : "stddev", second);
@@ -16,8 +15,7 @@ Attributes attributes(const std::string& op, const Shape& shape, double first, d
 class RandomTest : public KernelTest {
  protected:
   Tensor draw(const std::string& op, DType dtype, const Shape& shape, double first, double second,
-              RandomKey key = {1, 2, 3}, std::uint64_t hash = 4, std::int64_t seed = 0,
-              bool three_threads = false) {
+              RandomKey key = {1, 2, 3}, std::uint64_t hash = 4, std::int64_t seed = 0, bool three_threads = false) {
     return run_kernel(registry(), three_threads ? *three_threads_ : *device_,
                       {.op = op,
                        .dtype = dtype,
@@ -30,11 +28,9 @@ class RandomTest : public KernelTest {
 const std::vector<std::string> kOps{"RandomUniform", "RandomNormal", "TruncatedNormal"};
 
 TEST_F(RandomTest, UniformValuesAreThoseOfThePhiloxStream) {
-  const Tensor f = draw("RandomUniform", DType::f32, {7}, 0, 1),
-               d = draw("RandomUniform", DType::f64, {3}, 0, 1);
+  const Tensor f = draw("RandomUniform", DType::f32, {7}, 0, 1), d = draw("RandomUniform", DType::f64, {3}, 0, 1);
   const PhiloxStream stream{1, mix64(mix64(mix64(4) ^ 2) ^ 3)};
-  for (std::size_t i = 0; i < 7; ++i)
-    EXPECT_EQ(f.values<float>()[i], uniform_float(stream.block(i / 4)[i % 4]));
+  for (std::size_t i = 0; i < 7; ++i) EXPECT_EQ(f.values<float>()[i], uniform_float(stream.block(i / 4)[i % 4]));
   for (std::size_t i = 0; i < 3; ++i) {
     const PhiloxBlock block = stream.block(i / 2);
     EXPECT_EQ(d.values<double>()[i], uniform_double(block[i % 2 * 2], block[i % 2 * 2 + 1]));
@@ -44,7 +40,8 @@ TEST_F(RandomTest, UniformValuesAreThoseOfThePhiloxStream) {
 // Scaled by a product and a sum that are each rounded, on every device.
 TEST_F(RandomTest, UniformValuesOfOtherRangesAreThoseScaled) {
   const PhiloxStream stream{1, mix64(mix64(mix64(4) ^ 2) ^ 3)};
-  const Tensor f = draw("RandomUniform", DType::f32, {1000}, -2.3, 0.7), d = draw("RandomUniform", DType::f64, {1000}, -2.3, 0.7);
+  const Tensor f = draw("RandomUniform", DType::f32, {1000}, -2.3, 0.7),
+               d = draw("RandomUniform", DType::f64, {1000}, -2.3, 0.7);
   for (std::size_t i = 0; i < 1000; ++i) {
     volatile float scaled = uniform_float(stream.block(i / 4)[i % 4]) * (0.7f - -2.3f);
     EXPECT_EQ(f.values<float>()[i], -2.3f + scaled) << i;
@@ -56,8 +53,7 @@ TEST_F(RandomTest, UniformValuesOfOtherRangesAreThoseScaled) {
 
 TEST_F(RandomTest, TheAttributeSeedIsMixedWithTheNodesHash) {
   const Tensor f = draw("RandomUniform", DType::f32, {1}, 0, 1, {1, 2, 3}, 4, 9);
-  EXPECT_EQ(f.values<float>()[0],
-            uniform_float(PhiloxStream{1, mix64(mix64(mix64(4 ^ 9) ^ 2) ^ 3)}.block(0)[0]));
+  EXPECT_EQ(f.values<float>()[0], uniform_float(PhiloxStream{1, mix64(mix64(mix64(4 ^ 9) ^ 2) ^ 3)}.block(0)[0]));
 }
 
 TEST_F(RandomTest, EveryPartOfTheKeyMattersAndEqualKeysGiveEqualValues) {
@@ -91,9 +87,8 @@ TEST_F(RandomTest, MomentsAreThoseOfTheDistribution) {
     double first, second, mean, variance;
   };
   // Variance of a normal cut at two deviations: 1 - 4 phi(2) / (2 Phi(2) - 1) = 0.7737.
-  const std::vector<Moments> all{{"RandomUniform", -1, 3, 1, 16.0 / 12},
-                                 {"RandomNormal", 2, 3, 2, 9},
-                                 {"TruncatedNormal", 2, 3, 2, 9 * 0.77374}};
+  const std::vector<Moments> all{
+      {"RandomUniform", -1, 3, 1, 16.0 / 12}, {"RandomNormal", 2, 3, 2, 9}, {"TruncatedNormal", 2, 3, 2, 9 * 0.77374}};
   for (const Moments& m : all)
     for (DType dtype : {DType::f32, DType::f64}) {
       const auto values = doubles(draw(m.op, dtype, {200'000}, m.first, m.second));

@@ -52,8 +52,7 @@ const std::vector<ReduceCase>& reduce_cases() {
 template <class Fn>
 void for_each_term(const ReduceCase& c, Fn fn) {
   std::vector<bool> reduced(static_cast<std::size_t>(c.shape.rank()), c.axes.empty());
-  for (std::int64_t axis : c.axes)
-    reduced[static_cast<std::size_t>(axis < 0 ? axis + c.shape.rank() : axis)] = true;
+  for (std::int64_t axis : c.axes) reduced[static_cast<std::size_t>(axis < 0 ? axis + c.shape.rank() : axis)] = true;
   for (std::int64_t i = 0; i < c.shape.num_elements(); ++i) {
     std::int64_t rest = i, out = 0, step = 1;
     for (int d = c.shape.rank() - 1; d >= 0; rest /= c.shape.dim(d), --d)
@@ -65,14 +64,11 @@ void for_each_term(const ReduceCase& c, Fn fn) {
   }
 }
 
-Attributes over(const Axes& axes, bool keep_dims = false) {
-  return {{"axes", axes}, {"keep_dims", keep_dims}};
-}
+Attributes over(const Axes& axes, bool keep_dims = false) { return {{"axes", axes}, {"keep_dims", keep_dims}}; }
 
 class ReduceTest : public KernelTest {
  protected:
-  void expect_independent(const std::string& op, const Tensor& x, const Tensor& out,
-                          const Attributes& attributes) {
+  void expect_independent(const std::string& op, const Tensor& x, const Tensor& out, const Attributes& attributes) {
     EXPECT_TRUE(bitwise_equal(out, run1(op, {unaligned(x)}, attributes))) << op << x.shape().to_string();
     EXPECT_TRUE(bitwise_equal(out, run_on_three_threads(op, {x}, attributes))) << op << x.shape().to_string();
   }
@@ -98,8 +94,7 @@ class ReduceTest : public KernelTest {
       const auto mean = doubles(run1("Mean", {x}, over(c.axes)));
       for (std::size_t o = 0; o < got.size(); ++o) {
         const double want = std::is_integral_v<T> ? std::trunc(exact[o] / count[o]) : exact[o] / count[o];
-        ASSERT_LE(std::abs(mean[o] - want), absolute[o] / count[o] * relative)
-            << c.shape.to_string() << ' ' << o;
+        ASSERT_LE(std::abs(mean[o] - want), absolute[o] / count[o] * relative) << c.shape.to_string() << ' ' << o;
       }
     }
   }
@@ -159,13 +154,11 @@ TEST_F(ReduceTest, LongSumsOfEqualTermsStayAccurate) {
 }
 
 TEST_F(ReduceTest, SmallTypes) {
-  EXPECT_EQ(run1("Sum", {filled<std::int8_t>({4}, 100)}, over({})).item<std::int8_t>(),
-            static_cast<std::int8_t>(400));
+  EXPECT_EQ(run1("Sum", {filled<std::int8_t>({4}, 100)}, over({})).item<std::int8_t>(), static_cast<std::int8_t>(400));
   EXPECT_EQ(run1("Mean", {filled<std::int8_t>({4}, -100)}, over({})).item<std::int8_t>(), -100);
   EXPECT_EQ(run1("Mean", {filled<std::uint8_t>({300}, 200)}, over({})).item<std::uint8_t>(), 200);
   EXPECT_EQ(doubles(run1("Sum", {filled<Half>({1000}, Half(0.5f))}, over({}))), std::vector<double>{500});
-  EXPECT_EQ(doubles(run1("Sum", {filled<BFloat16>({1000}, BFloat16(2))}, over({}))),
-            std::vector<double>{2000});
+  EXPECT_EQ(doubles(run1("Sum", {filled<BFloat16>({1000}, BFloat16(2))}, over({}))), std::vector<double>{2000});
 }
 
 TEST_F(ReduceTest, MaxAndMinMatchTheReference) {
@@ -188,8 +181,8 @@ TEST_F(ReduceTest, NaNAndInfinityPropagate) {
     x.mutable_values<float>()[static_cast<std::size_t>(at)] = std::numeric_limits<float>::quiet_NaN();
     for (const char* op : {"Sum", "Mean", "Max", "Min"})
       EXPECT_TRUE(std::isnan(run1(op, {x}, over({})).item<float>())) << op << at;
-    EXPECT_TRUE(std::isnan(
-        run1("Max", {x.reshaped({1500, 2})}, over({0})).values<float>()[static_cast<std::size_t>(at % 2)]));
+    EXPECT_TRUE(
+        std::isnan(run1("Max", {x.reshaped({1500, 2})}, over({0})).values<float>()[static_cast<std::size_t>(at % 2)]));
   }
   const Tensor infinite = Tensor::vector<float>({1, -std::numeric_limits<float>::infinity()});
   EXPECT_EQ(run1("Sum", {infinite}, over({})).item<float>(), -std::numeric_limits<float>::infinity());
@@ -218,9 +211,8 @@ TEST_F(ReduceTest, ArgMaxGivesTheFirstAndCountsNaNAsGreatest) {
   const Tensor x = Tensor::of<float>(Shape{3, 4}, {1, 5, 5, 2, 0, kNaN, 9, kNaN, -3, -2, -1, -1});
   EXPECT_EQ(doubles(run1("ArgMax", {x}, {{"axis", std::int64_t{1}}})), (std::vector<double>{1, 1, 2}));
   EXPECT_EQ(doubles(run1("ArgMax", {x}, {{"axis", std::int64_t{0}}})), (std::vector<double>{0, 1, 1, 1}));
-  EXPECT_EQ(
-      doubles(run1("ArgMax", {Tensor::vector<std::uint8_t>({3, 200, 7})}, {{"axis", std::int64_t{-1}}})),
-      std::vector<double>{1});
+  EXPECT_EQ(doubles(run1("ArgMax", {Tensor::vector<std::uint8_t>({3, 200, 7})}, {{"axis", std::int64_t{-1}}})),
+            std::vector<double>{1});
   EXPECT_NE(error_of("ArgMax", {Tensor(DType::f32, Shape{3, 0})}, {{"axis", std::int64_t{1}}}), "");
   EXPECT_NE(error_of("ArgMax", {x}, {{"axis", std::int64_t{2}}}), "");
   const Tensor large = random<float>({70, 50, 30});

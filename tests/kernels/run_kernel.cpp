@@ -86,7 +86,8 @@ class Variables {
   const std::vector<Variable*>& pointers() const { return pointers_; }
   void bring_back() {
     for (const auto& [host, value] : readers_)
-      EXPECT_TRUE(bitwise_equal(to_host(device_, value), host->value())) << "a reader of variable '" << host->name() << "' sees its update";
+      EXPECT_TRUE(bitwise_equal(to_host(device_, value), host->value()))
+          << "a reader of variable '" << host->name() << "' sees its update";
     readers_.clear();
     for (std::size_t i = 0; i < hosts_.size(); ++i) {
       if (!hosts_[i] || !pointers_[i]->initialized()) continue;
@@ -105,7 +106,8 @@ class Variables {
 // Inputs are taken where they could be on a host: those that the test has let go of.
 class CopyingContext final : public KernelContext {
  public:
-  CopyingContext(Device& device, KernelCall& call) : outputs(call.outputs), device_(device), call_(call), variables(device, call.variables) {
+  CopyingContext(Device& device, KernelCall& call)
+      : outputs(call.outputs), device_(device), call_(call), variables(device, call.variables) {
     for (const Tensor& t : call.inputs) inputs_.push_back(to_device(device, t));
   }
   int num_inputs() const override { return static_cast<int>(inputs_.size()); }
@@ -132,7 +134,8 @@ class CopyingContext final : public KernelContext {
 };
 
 Device& a_cpu() {
-  static const std::unique_ptr<Device> cpu = make_cpu_device({.name = DeviceName::parse("/job:test/task:0/device:CPU:0"), .threads = 1});
+  static const std::unique_ptr<Device> cpu =
+      make_cpu_device({.name = DeviceName::parse("/job:test/task:0/device:CPU:0"), .threads = 1});
   return *cpu;
 }
 

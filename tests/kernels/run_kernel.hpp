@@ -1,5 +1,5 @@
-// Runs one kernel outside any graph: for kernel tests. Tensors and variables of tests are on the host; on another device a kernel works on
-// copies, and what it makes comes back.
+// Runs one kernel outside any graph: for kernel tests. Tensors and variables of tests are on the host; on another
+// device a kernel works on copies, and what it makes comes back.
 #pragma once
 
 #include <memory>
@@ -15,7 +15,12 @@ class DirectContext final : public KernelContext {
  public:
   DirectContext(Device& device, std::vector<Tensor> inputs, std::vector<Variable*> variables, std::size_t outputs,
                 RandomKey key = {}, std::uint64_t hash = 0)
-      : outputs(outputs), device_(device), inputs_(std::move(inputs)), variables_(std::move(variables)), key_(key), hash_(hash) {}
+      : outputs(outputs),
+        device_(device),
+        inputs_(std::move(inputs)),
+        variables_(std::move(variables)),
+        key_(key),
+        hash_(hash) {}
 
   int num_inputs() const override { return static_cast<int>(inputs_.size()); }
   const Tensor& input(int i) const override { return inputs_.at(static_cast<std::size_t>(i)); }

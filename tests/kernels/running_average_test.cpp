@@ -23,7 +23,8 @@ constexpr std::int64_t kExamples = 8, kFeatures = 3;
 
 Tensor images(int slot) {
   std::vector<float> values;
-  for (std::int64_t i = 0; i < kExamples * kFeatures; ++i) values.push_back(static_cast<float>((i * 7 + slot * 5) % 11) / 11 + static_cast<float>(slot));
+  for (std::int64_t i = 0; i < kExamples * kFeatures; ++i)
+    values.push_back(static_cast<float>((i * 7 + slot * 5) % 11) / 11 + static_cast<float>(slot));
   return Tensor::of<float>(Shape{kExamples, kFeatures}, values);
 }
 Tensor labels() { return Tensor::vector<std::int32_t>({0, 1, 0, 1, 0, 1, 1, 0}); }
@@ -46,9 +47,10 @@ struct Averaging {
   TrainingGraph t;
   GraphEvaluator evaluator;
 
-  explicit Averaging(const TowerOptions& options, const Optimizer& optimizer = optimizers::Momentum{.learning_rate = 0.1})
-      : t(build_training_graph(Sequential({layers::batch_norm(Activation::none, {.momentum = 0.75}), layers::dense(2)}), Shape{kFeatures},
-                               Loss::sparse_softmax_cross_entropy, optimizer, options)) {
+  explicit Averaging(const TowerOptions& options,
+                     const Optimizer& optimizer = optimizers::Momentum{.learning_rate = 0.1})
+      : t(build_training_graph(Sequential({layers::batch_norm(Activation::none, {.momentum = 0.75}), layers::dense(2)}),
+                               Shape{kFeatures}, Loss::sparse_softmax_cross_entropy, optimizer, options)) {
     evaluator.run(*t.graph, {}, {endpoint(t.initializer)});
   }
   Feeds feeds() const {
@@ -72,7 +74,8 @@ void expect_close(const std::vector<double>& got, const std::vector<double>& wan
 }
 
 TEST(RunningAverage, FollowsTheBatchByItsPartWhateverTheOptimizer) {
-  for (const Optimizer& optimizer : {Optimizer(optimizers::SGD{}), Optimizer(optimizers::Momentum{}), Optimizer(optimizers::Adam{})}) {
+  for (const Optimizer& optimizer :
+       {Optimizer(optimizers::SGD{}), Optimizer(optimizers::Momentum{}), Optimizer(optimizers::Adam{})}) {
     Averaging training({}, optimizer);
     const Statistics batch(0, 0, kExamples);
     std::vector<double> mean(kFeatures, 0), variance(kFeatures, 1);
@@ -120,8 +123,9 @@ TEST(RunningAverage, EvaluationTakesTheAverages) {
   training.step(training.feeds());
   const Output y = training.t.graph->output("evaluation/batch_norm/BatchNormInference");
   const auto got = doubles(training.evaluator.run(y, {{endpoint(training.t.eval_images), images(0)}}));
-  const auto x = doubles(images(0)), mean = training.value("batch_norm/mean"), variance = training.value("batch_norm/variance"),
-             scale = training.value("batch_norm/scale"), offset = training.value("batch_norm/offset");
+  const auto x = doubles(images(0)), mean = training.value("batch_norm/mean"),
+             variance = training.value("batch_norm/variance"), scale = training.value("batch_norm/scale"),
+             offset = training.value("batch_norm/offset");
   for (std::size_t i = 0; i < x.size(); ++i) {
     const std::size_t j = i % kFeatures;
     EXPECT_NEAR(got[i], (x[i] - mean[j]) * scale[j] / std::sqrt(variance[j] + 1e-5) + offset[j], 1e-5);
@@ -154,17 +158,22 @@ TEST(RunningAverage, IsNoPartOfWhatGradientsTrain) {
     if (v.trainable) trained.push_back(v.name);
   for (const VariableRef& v : training.t.parameters) all.push_back(v.name);
   EXPECT_EQ(trained, (std::vector<std::string>{"batch_norm/offset", "batch_norm/scale", "dense/bias", "dense/kernel"}));
-  EXPECT_EQ(all, (std::vector<std::string>{"batch_norm/scale", "batch_norm/offset", "batch_norm/mean", "batch_norm/variance", "dense/kernel", "dense/bias"}));
+  EXPECT_EQ(all, (std::vector<std::string>{"batch_norm/scale", "batch_norm/offset", "batch_norm/mean",
+                                           "batch_norm/variance", "dense/kernel", "dense/bias"}));
 }
 
 TEST(RunningAverage, RefusesWhatMakesNoSense) {
   Graph graph;
   const VariableRef v = variable(graph, {.name = "v", .shape = Shape{2}, .trainable = false});
   for (const double part : {0.0, -0.5, 1.5})
-    EXPECT_EQ(message_of(Code::invalid_argument, [&] { moves_of(std::vector<RunningAverage>{{v, v.read(), part}}); }),
+    EXPECT_EQ(message_of(Code::invalid_argument,
+                         [&] {
+                           moves_of(std::vector<RunningAverage>{{v, v.read(), part}});
+                         }),
               fmt::format("running average 'v': the part of a new value must be in (0, 1], it is {}", part));
   const Output rows = constant<std::int64_t>(graph, {0}), values = constant<float>(graph, {1.0f});
-  const std::vector<GradientAndVariable> sparse{{.gradient = {.indices = rows, .values = values}, .variable = v, .moved_by = 0.1}};
+  const std::vector<GradientAndVariable> sparse{
+      {.gradient = {.indices = rows, .values = values}, .variable = v, .moved_by = 0.1}};
   EXPECT_EQ(message_of(Code::invalid_argument, [&] { apply_gradients(graph, optimizers::SGD{}, sparse); }),
             "apply_gradients: the running average 'v' has a sparse gradient");
   // A layer that has averages must be able to say what they follow.

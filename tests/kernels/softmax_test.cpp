@@ -45,8 +45,7 @@ TEST(Softmax, EqualsTheFormulaForAnyWidth) {
         for (std::size_t j = 0; j < want.size(); ++j) {
           // x - max x, up to 40, is rounded before the exponential.
           ASSERT_NEAR(y[at + j], want[j], 3 * tolerance(dtype) * want[j] + 1e-38);
-          ASSERT_NEAR(log_y[at + j], std::log(want[j]),
-                      tolerance(dtype) * (20 + std::fabs(std::log(want[j]))));
+          ASSERT_NEAR(log_y[at + j], std::log(want[j]), tolerance(dtype) * (20 + std::fabs(std::log(want[j]))));
         }
       });
     }
@@ -81,8 +80,7 @@ TEST(Softmax, GradientsEqualTheJacobiansProduct) {
   std::mt19937_64 engine(32);
   for (std::int64_t width : kWidths)
     for (DType dtype : {DType::f32, DType::f64}) {
-      const Tensor x = random_tensor(dtype, {20, width}, engine, -3, 3),
-                   dy = random_tensor(dtype, x.shape(), engine);
+      const Tensor x = random_tensor(dtype, {20, width}, engine, -3, 3), dy = random_tensor(dtype, x.shape(), engine);
       const Tensor y = run_every_way(registry, {"Softmax", dtype, {x}, {}})[0];
       const Tensor log_y = run_every_way(registry, {"LogSoftmax", dtype, {x}, {}})[0];
       const auto dx = doubles(run_every_way(registry, {"SoftmaxGrad", dtype, {dy, y}, {}})[0]);
@@ -163,8 +161,7 @@ TEST(SigmoidCrossEntropy, EqualsTheStableFormulaAtAnySize) {
       const auto out = doubles(run_every_way(registry, {"SigmoidCrossEntropy", dtype, {x, z}, {}})[0]);
       const auto xs = doubles(x), zs = doubles(z);
       for (std::size_t i = 0; i < out.size(); ++i) {
-        const double size =
-            std::max(xs[i], 0.0) + std::fabs(xs[i] * zs[i]) + std::log1p(std::exp(-std::fabs(xs[i])));
+        const double size = std::max(xs[i], 0.0) + std::fabs(xs[i] * zs[i]) + std::log1p(std::exp(-std::fabs(xs[i])));
         ASSERT_NEAR(out[i], std::max(xs[i], 0.0) - xs[i] * zs[i] + std::log1p(std::exp(-std::fabs(xs[i]))),
                     tolerance(dtype) * size);
       }
@@ -194,8 +191,7 @@ TEST(Softmax, KeepsHugeLogitsFiniteAndPassesNaNOn) {
   EXPECT_TRUE(std::isnan(y[2]) && std::isnan(y[3]));
   EXPECT_EQ(y[4], 0.5);
   const auto out = run_every_way(
-      registry,
-      {"SparseSoftmaxCrossEntropy", DType::f32, {x, Tensor::vector<std::int64_t>({0, 0, 1})}, {}, 2});
+      registry, {"SparseSoftmaxCrossEntropy", DType::f32, {x, Tensor::vector<std::int64_t>({0, 0, 1})}, {}, 2});
   EXPECT_EQ(out[0].data<float>()[0], 0);
   EXPECT_TRUE(std::isnan(out[0].data<float>()[1]));
   EXPECT_NEAR(out[0].data<float>()[2], std::log(2.0), 1e-6);
@@ -212,11 +208,9 @@ TEST(Softmax, OfNoRowsOrNoColumnsIsEmpty) {
     const auto out = run_every_way(registry, {"SoftmaxCrossEntropy", DType::f32, {x, x}, {}, 2});
     EXPECT_EQ(out[0].shape(), (Shape{shape[0]}));
   }
-  const auto out = run_every_way(registry, {"SparseSoftmaxCrossEntropy",
-                                            DType::f32,
-                                            {Tensor(DType::f32, {0, 10}), Tensor(DType::i64, {0})},
-                                            {},
-                                            2});
+  const auto out = run_every_way(
+      registry,
+      {"SparseSoftmaxCrossEntropy", DType::f32, {Tensor(DType::f32, {0, 10}), Tensor(DType::i64, {0})}, {}, 2});
   EXPECT_EQ(out[1].shape(), (Shape{0, 10}));
 }
 
@@ -232,13 +226,12 @@ TEST(SparseSoftmaxCrossEntropy, NamesALabelOutOfRange) {
                 2});
   };
   // A GPU says where it was found before.
-  EXPECT_TRUE(message_of(Code::out_of_range,
-                         [&] {
-                           run(Tensor::vector<std::int64_t>({0, 9, 3, 11}), 10);
-                         })
-                  .ends_with("SparseSoftmaxCrossEntropy: label 11 out of range [0,10) at position 3"));
-  EXPECT_TRUE(message_of(Code::out_of_range, [&] { run(Tensor::vector<std::int32_t>({-1}), 10); })
-                  .ends_with("SparseSoftmaxCrossEntropy: label -1 out of range [0,10) at position 0"));
+  EXPECT_TRUE(message_of(Code::out_of_range, [&] {
+                run(Tensor::vector<std::int64_t>({0, 9, 3, 11}), 10);
+              }).ends_with("SparseSoftmaxCrossEntropy: label 11 out of range [0,10) at position 3"));
+  EXPECT_TRUE(message_of(Code::out_of_range, [&] {
+                run(Tensor::vector<std::int32_t>({-1}), 10);
+              }).ends_with("SparseSoftmaxCrossEntropy: label -1 out of range [0,10) at position 0"));
   message_of(Code::out_of_range, [&] { run(Tensor::vector<std::int64_t>({0}), 0); });
   EXPECT_EQ(message_of(Code::invalid_argument, [&] { run(Tensor::vector<float>({0}), 10); }),
             "SparseSoftmaxCrossEntropy: labels must be i32 or i64, but are f32");

@@ -70,27 +70,22 @@ TEST_F(StateTest, CastConvertsBetweenAllDtypes) {
       const Tensor y = run1("Cast", {x}, {{"DstT", to}});
       ASSERT_EQ(y.dtype(), to);
       const bool boolean = from == DType::boolean || to == DType::boolean;
-      EXPECT_EQ(doubles(y), (std::vector<double>{0, 1, boolean ? 1.0 : 7.0}))
-          << name(from) << ' ' << name(to);
+      EXPECT_EQ(doubles(y), (std::vector<double>{0, 1, boolean ? 1.0 : 7.0})) << name(from) << ' ' << name(to);
     }
 }
 
 TEST_F(StateTest, CastSaturatesFloatsAndWrapsIntegers) {
-  constexpr double kNaN = std::numeric_limits<double>::quiet_NaN(),
-                   kInfinity = std::numeric_limits<double>::infinity();
-  const Tensor x =
-      Tensor::vector<double>({kNaN, 1e30, -1e30, kInfinity, -kInfinity, 2.9, -2.9, 127.5, -128.9});
+  constexpr double kNaN = std::numeric_limits<double>::quiet_NaN(), kInfinity = std::numeric_limits<double>::infinity();
+  const Tensor x = Tensor::vector<double>({kNaN, 1e30, -1e30, kInfinity, -kInfinity, 2.9, -2.9, 127.5, -128.9});
   EXPECT_EQ(doubles(run1("Cast", {x}, {{"DstT", DType::i8}})),
             (std::vector<double>{0, 127, -128, 127, -128, 2, -2, 127, -128}));
-  EXPECT_EQ(doubles(run1("Cast", {x}, {{"DstT", DType::u8}})),
-            (std::vector<double>{0, 255, 0, 255, 0, 2, 0, 127, 0}));
+  EXPECT_EQ(doubles(run1("Cast", {x}, {{"DstT", DType::u8}})), (std::vector<double>{0, 255, 0, 255, 0, 2, 0, 127, 0}));
   const Tensor longs = run1("Cast", {x}, {{"DstT", DType::i64}});
   EXPECT_EQ(longs.values<std::int64_t>()[1], std::numeric_limits<std::int64_t>::max());
   EXPECT_EQ(longs.values<std::int64_t>()[2], std::numeric_limits<std::int64_t>::min());
   EXPECT_EQ(run1("Cast", {Tensor::scalar(0x1p63f)}, {{"DstT", DType::i64}}).item<std::int64_t>(),
             std::numeric_limits<std::int64_t>::max());
-  EXPECT_EQ(run1("Cast", {Tensor::scalar(std::int32_t{300})}, {{"DstT", DType::u8}}).item<std::uint8_t>(),
-            44);
+  EXPECT_EQ(run1("Cast", {Tensor::scalar(std::int32_t{300})}, {{"DstT", DType::u8}}).item<std::uint8_t>(), 44);
   EXPECT_TRUE(run1("Cast", {Tensor::scalar(kNaN)}, {{"DstT", DType::boolean}}).item<bool>());
   EXPECT_THROW(run1("Cast", {x}, {{"DstT", DType::string}}), Error);
 }

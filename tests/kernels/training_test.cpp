@@ -27,8 +27,7 @@ std::vector<Optimizer> optimizers() {
 }
 
 // The published formulas, one element at a time. slot[0] and slot[1] as in ops: accum; ms, mom; m, v.
-void reference_step(const OptimizerRule& rule, double& var, std::array<double, 2>& slot, double lr, double g,
-                    int t) {
+void reference_step(const OptimizerRule& rule, double& var, std::array<double, 2>& slot, double lr, double g, int t) {
   if (std::holds_alternative<SgdRule>(rule)) {
     var -= lr * g;
   } else if (const auto* momentum = std::get_if<MomentumRule>(&rule)) {
@@ -60,8 +59,7 @@ struct State {
   }
   KernelCall call(const Optimizer& optimizer, bool sparse, const Tensor& lr, std::int64_t t,
                   std::vector<Tensor> gradient) {
-    KernelCall call{
-        (sparse ? "SparseApply" : "Apply") + optimizer.name, lr.dtype(), {}, optimizer.attributes, 0};
+    KernelCall call{(sparse ? "SparseApply" : "Apply") + optimizer.name, lr.dtype(), {}, optimizer.attributes, 0};
     for (Variable& variable : variables) call.variables.push_back(&variable);
     call.inputs.resize(variables.size());
     call.inputs.push_back(lr);
@@ -189,8 +187,7 @@ TEST(SparseApply, EqualsADenseUpdateOfTheNamedRowsAndLeavesTheOthers) {
         EXPECT_TRUE(bitwise_equal(got.rows(0, 200), dense.variables[i].value().rows(0, 200)))
             << optimizer.name << " " << i;
         const Tensor before = i == 0 ? initial : Tensor::zeros(DType::f32, {kRows, kWidth});
-        EXPECT_TRUE(bitwise_equal(got.rows(200, kRows), before.rows(200, kRows)))
-            << optimizer.name << " " << i;
+        EXPECT_TRUE(bitwise_equal(got.rows(200, kRows), before.rows(200, kRows))) << optimizer.name << " " << i;
       }
     }
 }
@@ -202,9 +199,9 @@ TEST(SparseApply, OfNoRowsChangesNothing) {
   for (const Optimizer& optimizer : optimizers()) {
     const Tensor initial = random_tensor(DType::f64, {4, 3}, engine);
     State state(optimizer, initial);
-    run_kernel(registry, *device,
-               state.call(optimizer, true, Tensor::scalar(0.1), 1,
-                          {Tensor(DType::i64, {0}), Tensor(DType::f64, {0, 3})}));
+    run_kernel(
+        registry, *device,
+        state.call(optimizer, true, Tensor::scalar(0.1), 1, {Tensor(DType::i64, {0}), Tensor(DType::f64, {0, 3})}));
     EXPECT_TRUE(bitwise_equal(state.variables[0].value(), initial));
   }
 }
@@ -226,12 +223,11 @@ TEST(Apply, RefusesWhatDoesNotFitBeforeChangingAnything) {
   const auto device = test_device();
   const Tensor initial = Tensor::of<float>({3, 2}, {1, 2, 3, 4, 5, 6}), lr = Tensor::scalar(0.5f);
   const Optimizer momentum = optimizers()[1], adam = optimizers()[5];
-  const auto refused = [&](const Optimizer& optimizer, bool sparse, Code code, const Tensor& rate,
-                           std::int64_t t, std::vector<Tensor> gradient) {
+  const auto refused = [&](const Optimizer& optimizer, bool sparse, Code code, const Tensor& rate, std::int64_t t,
+                           std::vector<Tensor> gradient) {
     State state(optimizer, initial);
-    const std::string message = message_of(code, [&] {
-      run_kernel(registry, *device, state.call(optimizer, sparse, rate, t, std::move(gradient)));
-    });
+    const std::string message = message_of(
+        code, [&] { run_kernel(registry, *device, state.call(optimizer, sparse, rate, t, std::move(gradient))); });
     EXPECT_TRUE(bitwise_equal(state.variables[0].value(), initial));
     EXPECT_TRUE(bitwise_equal(state.variables[1].value(), Tensor::zeros(DType::f32, {3, 2})));
     return message;
@@ -244,12 +240,10 @@ TEST(Apply, RefusesWhatDoesNotFitBeforeChangingAnything) {
             "the learning rate must be one f32, but is f32[2]");
   EXPECT_TRUE(refused(adam, false, bad, lr, 0, {ones}).ends_with("Adam counts updates from 1, but t is 0"));
   const Tensor two_rows = ones.rows(0, 2);
-  EXPECT_EQ(
-      refused(momentum, true, Code::out_of_range, lr, 1, {Tensor::vector<std::int64_t>({0, 3}), two_rows}),
-      "row 3 out of range [0,3) at position 1 of the indices");
-  EXPECT_EQ(
-      refused(momentum, true, Code::out_of_range, lr, 1, {Tensor::vector<std::int64_t>({-1, 2}), two_rows}),
-      "row -1 out of range [0,3) at position 0 of the indices");
+  EXPECT_EQ(refused(momentum, true, Code::out_of_range, lr, 1, {Tensor::vector<std::int64_t>({0, 3}), two_rows}),
+            "row 3 out of range [0,3) at position 1 of the indices");
+  EXPECT_EQ(refused(momentum, true, Code::out_of_range, lr, 1, {Tensor::vector<std::int64_t>({-1, 2}), two_rows}),
+            "row -1 out of range [0,3) at position 0 of the indices");
   EXPECT_EQ(refused(adam, true, bad, lr, 1, {Tensor::vector<std::int64_t>({0}), two_rows}),
             "the gradient values must be f32[1,2], but is f32[2,2]");
   EXPECT_EQ(refused(adam, true, bad, lr, 1, {Tensor::vector<std::int32_t>({0, 1}), two_rows}),
@@ -321,11 +315,10 @@ TEST(ApplyMany, RefusesWhatDoesNotFitBeforeChangingAnything) {
   for (int i = 0; i < 40; ++i) states.emplace_back(sgd, initial);
   std::vector<Tensor> gradients(40, initial);
   gradients.back() = Tensor::vector<float>({1, 2, 3});
-  EXPECT_EQ(message_of(Code::invalid_argument,
-                       [&] {
-                         run_kernel(registry, *device, many_call(sgd, states, Tensor::scalar(1.0f), 1, gradients));
-                       }),
-            "variable 'v0': the gradient must be f32[2], but is f32[3]");
+  EXPECT_EQ(
+      message_of(Code::invalid_argument,
+                 [&] { run_kernel(registry, *device, many_call(sgd, states, Tensor::scalar(1.0f), 1, gradients)); }),
+      "variable 'v0': the gradient must be f32[2], but is f32[3]");
   for (State& state : states) EXPECT_TRUE(bitwise_equal(state.variables[0].value(), initial));
 }
 
@@ -339,8 +332,7 @@ TEST(Update, CountsSlotsAndChecksThem) {
   const Tensor lr = Tensor::scalar(1.0f), grad = Tensor::zeros(DType::f32, {2});
   message_of(Code::invalid_argument,
              [&] { apply_update(device->parallelism(), MomentumRule{}, wrong_shape, lr, grad); });
-  message_of(Code::invalid_argument,
-             [&] { apply_update(device->parallelism(), MomentumRule{}, missing, lr, grad); });
+  message_of(Code::invalid_argument, [&] { apply_update(device->parallelism(), MomentumRule{}, missing, lr, grad); });
 }
 
 }  // namespace

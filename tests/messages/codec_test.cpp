@@ -30,8 +30,7 @@ std::vector<Frame> samples() {
       StepAbort{SessionId{3}, StepId{4}, Error(Code::aborted, "")},
       Put{kKey, 12, bf16_tensor(), Error(Code::data_loss, "e")},
       Pull{4, kKey, 5, 6, 21, 8, 22},
-      Push{1, 2, 3, 4, 5, Tensor::of<float>({2, 3}, {1, 2, 3, 4, 5, 6}),
-           Tensor::vector<std::int64_t>({-1, 8}), 21, 8},
+      Push{1, 2, 3, 4, 5, Tensor::of<float>({2, 3}, {1, 2, 3, 4, 5, 6}), Tensor::vector<std::int64_t>({-1, 8}), 21, 8},
       Join{1, {2}, 3, "mode=sync\nslots=2", true, 20},
       TakeToken{9, 10, 21, 8},
       token,
@@ -102,15 +101,13 @@ void expect_no_defaults(const T& value) {
   const T fresh{};
   [&]<std::size_t... I>(std::index_sequence<I...>) {
     const bool unset[] = {same(std::get<I>(value.fields()), std::get<I>(fresh.fields()))...};
-    for (std::size_t i = 0; i < sizeof...(I); ++i)
-      EXPECT_FALSE(unset[i]) << kind_name(value) << " field " << i;
+    for (std::size_t i = 0; i < sizeof...(I); ++i) EXPECT_FALSE(unset[i]) << kind_name(value) << " field " << i;
   }
   (std::make_index_sequence<std::tuple_size_v<decltype(value.fields())>>{});
 }
 
 TEST(Codec, TheSamplesLeaveNoFieldAtItsDefault) {
-  for (const Frame& frame : samples())
-    std::visit([](const auto& value) { expect_no_defaults(value); }, frame);
+  for (const Frame& frame : samples()) std::visit([](const auto& value) { expect_no_defaults(value); }, frame);
 }
 
 TEST(Codec, BytesOfAFrameAreThoseOfTheFormat) {
@@ -194,8 +191,7 @@ TEST(Codec, FlippedBytesOfABodyNeverDoMoreThanFail) {
         std::string bad = bytes;
         bad[i] = static_cast<char>(bad[i] ^ flip);
         const Code code = code_of_decoding(bad);
-        EXPECT_TRUE(code == Code::ok || is_refusal(code))
-            << kind_name(frame) << " byte " << i << ": " << name(code);
+        EXPECT_TRUE(code == Code::ok || is_refusal(code)) << kind_name(frame) << " byte " << i << ": " << name(code);
       }
   }
 }
@@ -280,8 +276,7 @@ TEST(Codec, HostileSizesAllocateNothing) {
   long_body[10] = 1;  // 65544 bytes
   EXPECT_EQ(allocations_of(long_body, small).first, Code::resource_exhausted);
   // Each of two tensors is within the limit, their sum is not; the second is not allocated, nor is the first.
-  const std::string two =
-      encode_to_string(Push{1, 2, 3, 4, 5, Tensor(DType::i8, {800}), Tensor(DType::i8, {800})});
+  const std::string two = encode_to_string(Push{1, 2, 3, 4, 5, Tensor(DType::i8, {800}), Tensor(DType::i8, {800})});
   EXPECT_EQ(allocations_of(two, small), std::pair(Code::resource_exhausted, 0));
 }
 

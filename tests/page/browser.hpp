@@ -1,5 +1,5 @@
-// Chromium without a window, driven over its DevTools protocol: messages of JSON, each ended by a zero byte, on two pipes. It
-// ends when they close, so it outlives no test.
+// Chromium without a window, driven over its DevTools protocol: messages of JSON, each ended by a zero byte, on two
+// pipes. It ends when they close, so it outlives no test.
 //
 // Errors: unavailable (it ended, or did not answer within 30 s), internal (a command or a script failed; says why).
 #pragma once
@@ -36,7 +36,8 @@ class Browser {
   // What is seen, or all of the page, as PNG.
   std::string screenshot(bool whole = false);
 
-  // Uncaught exceptions, console errors and violations of the content policy since the start; not: requests without an answer.
+  // Uncaught exceptions, console errors and violations of the content policy since the start; not: requests without an
+  // answer.
   const std::vector<std::string>& errors() const { return errors_; }
 
  private:

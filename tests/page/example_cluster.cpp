@@ -19,7 +19,8 @@ std::string ps(int index) { return fmt::format("/job:ps/task:{}", index); }
 std::uint64_t counted(double value) { return static_cast<std::uint64_t>(value); }
 
 // `busy`: of each second.
-ActorSnapshot actor(std::string kind, std::string name, double seconds, double busy, std::map<std::string, double> messages_per_second) {
+ActorSnapshot actor(std::string kind, std::string name, double seconds, double busy,
+                    std::map<std::string, double> messages_per_second) {
   ActorSnapshot made{.kind = std::move(kind), .name = std::move(name), .state = busy > 0.5 ? "busy" : "idle"};
   for (const auto& [type, rate] : messages_per_second) {
     made.messages[type] = counted(rate * seconds);
@@ -44,7 +45,8 @@ struct Moment {
   void common(TaskSnapshot& task) const {
     task.actors.push_back(actor("node", task.task, seconds, 0.001, {{"HelloRequest", 0.2}}));
     const double steps = rate();
-    task.actors.push_back(actor("scheduler", task.task, seconds, 0.06, {{"RunStep", steps}, {"SegmentDone", 3 * steps}, {"Delivered", steps}}));
+    task.actors.push_back(actor("scheduler", task.task, seconds, 0.06,
+                                {{"RunStep", steps}, {"SegmentDone", 3 * steps}, {"Delivered", steps}}));
     task.actors.push_back(actor("rendezvous", task.task, seconds, 0.04, {{"Put", 2 * rate()}, {"Await", 2 * rate()}}));
     task.actors.push_back(actor("introspector", task.task, seconds, 0.002, {{"SnapshotRequest", 1}}));
   }
@@ -57,11 +59,13 @@ struct Moment {
     made.credit = made.window;
     made.heard_ns = 40'000'000;
     task.links.push_back(made);
-    task.actors.push_back(actor("peer", peer, seconds, sent > 1e6 ? 0.08 : 0.001, {{"Outbound", rate()}, {"FrameCame", rate()}}));
+    task.actors.push_back(
+        actor("peer", peer, seconds, sent > 1e6 ? 0.08 : 0.001, {{"Outbound", rate()}, {"FrameCame", rate()}}));
   }
 
   void server(TaskSnapshot& task, int index) const {
-    auto shard = actor("shard", task.task, seconds, 0.22, {{"Pull", rate()}, {"Push", rate()}, {"Commit", rate() / cluster.workers}});
+    auto shard = actor("shard", task.task, seconds, 0.22,
+                       {{"Pull", rate()}, {"Push", rate()}, {"Commit", rate() / cluster.workers}});
     shard.peers = {{worker(0), 120}, {worker(1), 96}};
     task.actors.push_back(shard);
     ShardSnapshot told{.shard = static_cast<std::uint32_t>(index), .job = 7, .slices = 4, .bytes = kModelBytes / 2};
@@ -75,10 +79,13 @@ struct Moment {
     task.shards.push_back(told);
     for (int each = 0; each < cluster.workers; ++each) link(task, worker(each), tensors(), tensors());
     if (index != 0) return;
-    task.actors.push_back(actor("coordinator", task.task, seconds, 0.03, {{"TakeToken", rate()}, {"TokenDone", rate()}, {"Staged", rate()}}));
-    JobSnapshot job{.job = 7, .mode = "sync", .stage = "training", .view = 1, .epoch = epoch(), .epochs = kEpochs, .step = step()};
+    task.actors.push_back(actor("coordinator", task.task, seconds, 0.03,
+                                {{"TakeToken", rate()}, {"TokenDone", rate()}, {"Staged", rate()}}));
+    JobSnapshot job{
+        .job = 7, .mode = "sync", .stage = "training", .view = 1, .epoch = epoch(), .epochs = kEpochs, .step = step()};
     job.steps = kEpochs * kStepsOfEpoch;
-    for (int each = 0; each < cluster.workers; ++each) job.members.push_back({worker(each), "joined", {fmt::format("step {} slot {}", step(), each)}});
+    for (int each = 0; each < cluster.workers; ++each)
+      job.members.push_back({worker(each), "joined", {fmt::format("step {} slot {}", step(), each)}});
     task.job = job;
   }
 
@@ -89,13 +96,15 @@ struct Moment {
     device.current_ns = 1'900'000;
     device.mailbox = index == 1 ? 2 : 0;
     task.actors.push_back(device);
-    for (int graph = 0; graph < 2; ++graph) task.actors.push_back(actor("partition", cpu_name, seconds, 0, {{"BuildPlan", 0.02}}));
+    for (int graph = 0; graph < 2; ++graph)
+      task.actors.push_back(actor("partition", cpu_name, seconds, 0, {{"BuildPlan", 0.02}}));
     auto loop = actor("worker", task.task, seconds, 0.01, {{"Token", rate() / cluster.workers}});
     loop.state = "waits";
     loop.waits_for = fmt::format("the parameters of step {}", step() + 1);
     loop.waits_ns = 2'100'000;
     task.actors.push_back(loop);
-    DeviceSnapshot cpu{.name = cpu_name, .type = "CPU", .busy_ns = device.busy_ns, .nodes_run = counted(60 * rate() * seconds)};
+    DeviceSnapshot cpu{
+        .name = cpu_name, .type = "CPU", .busy_ns = device.busy_ns, .nodes_run = counted(60 * rate() * seconds)};
     cpu.running = "MatMul 'dense/matmul'";
     cpu.bytes_in_use = 9'400'000;
     cpu.peak_bytes = 14'100'000;
@@ -103,7 +112,12 @@ struct Moment {
     cpu.limit_bytes = 1 << 30;
     cpu.largest = {{"dense/weights", "f32[784,128]", 401'408}, {"dense/matmul", "f32[32,128]", 16'384}};
     task.devices.push_back(cpu);
-    TrainingSnapshot training{.mode = "sync", .epoch = epoch(), .epochs = kEpochs, .step = step() + 1, .steps = step(), .examples = step() * kBatch};
+    TrainingSnapshot training{.mode = "sync",
+                              .epoch = epoch(),
+                              .epochs = kEpochs,
+                              .step = step() + 1,
+                              .steps = step(),
+                              .examples = step() * kBatch};
     training.loss = loss(static_cast<double>(step()));
     training.doing = fmt::format("computes step {}, slot {}", step() + 1, index);
     training.doing_ns = 2'000'000;
@@ -111,7 +125,8 @@ struct Moment {
     for (std::uint64_t back = std::min<std::uint64_t>(step(), 128); back > 0; --back) {
       StepRecord record{.step = step() - back, .slot = static_cast<std::uint32_t>(index), .examples = kBatch};
       record.begin_ns = static_cast<std::int64_t>(each * static_cast<double>(back));
-      record.took_ns = static_cast<std::int64_t>(each * (0.72 + 0.1 * index + 0.08 * std::sin(static_cast<double>(record.step) * 7 + index)));
+      record.took_ns = static_cast<std::int64_t>(
+          each * (0.72 + 0.1 * index + 0.08 * std::sin(static_cast<double>(record.step) * 7 + index)));
       record.loss = loss(static_cast<double>(record.step));
       training.recent.push_back(record);
     }
@@ -122,7 +137,8 @@ struct Moment {
   }
 
   TaskReport report(const std::string& name, int index, bool trains) const {
-    TaskSnapshot task{.task = name, .cluster = "launch-4711", .pid = 4712 + index + (trains ? cluster.ps : 0), .version = "0.1.0"};
+    TaskSnapshot task{
+        .task = name, .cluster = "launch-4711", .pid = 4712 + index + (trains ? cluster.ps : 0), .version = "0.1.0"};
     task.incarnation = fmt::format("{:016x}", 0x51f0'0000'0000'1000 + task.pid);
     task.unix_ns = kExampleBegin + static_cast<std::int64_t>(seconds * kSecond);
     task.uptime_ns = static_cast<std::int64_t>(seconds * kSecond);
@@ -131,7 +147,11 @@ struct Moment {
       trainer(task, index);
     else
       server(task, index);
-    return {.task = name, .address = fmt::format("127.0.0.1:{}", 9000 + index), .answered = true, .took_ns = 800'000, .snapshot = task};
+    return {.task = name,
+            .address = fmt::format("127.0.0.1:{}", 9000 + index),
+            .answered = true,
+            .took_ns = 800'000,
+            .snapshot = task};
   }
 };
 
@@ -139,7 +159,9 @@ struct Moment {
 
 ClusterSnapshot ExampleCluster::at(double seconds) const {
   const Moment moment{*this, seconds};
-  ClusterSnapshot made{.cluster = "launch-4711", .asked = worker(0), .unix_ns = kExampleBegin + static_cast<std::int64_t>(seconds * kSecond)};
+  ClusterSnapshot made{.cluster = "launch-4711",
+                       .asked = worker(0),
+                       .unix_ns = kExampleBegin + static_cast<std::int64_t>(seconds * kSecond)};
   for (int index = 0; index < ps; ++index) made.tasks.push_back(moment.report(testing::ps(index), index, false));
   for (int index = 0; index < workers; ++index) made.tasks.push_back(moment.report(worker(index), index, true));
   return made;

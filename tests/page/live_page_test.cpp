@@ -40,9 +40,11 @@ TEST(LivePage, ShowsAClusterThatTrainsAndOutlivesAWorker) {
   browser.open(address[1]);
   const std::vector<std::string> tasks = {"ps/0", "ps/1", "worker/0", "worker/1", "worker/2"};
   for (const std::string& task : tasks) {
-    EXPECT_TRUE(browser.becomes_true("document.querySelector('" + box(task) + "').dataset.answered === 'true'")) << task;
+    EXPECT_TRUE(browser.becomes_true("document.querySelector('" + box(task) + "').dataset.answered === 'true'"))
+        << task;
     for (const std::string& kind : kActors.at(task.substr(0, task.find('/'))))
-      EXPECT_TRUE(browser.becomes_true("document.querySelector('" + box(task) + " .actor[data-kind=" + kind + "]')")) << task << " has no " << kind;
+      EXPECT_TRUE(browser.becomes_true("document.querySelector('" + box(task) + " .actor[data-kind=" + kind + "]')"))
+          << task << " has no " << kind;
   }
   EXPECT_TRUE(browser.becomes_true("document.querySelector('" + box("ps/0") + " .actor[data-kind=coordinator]')"));
 
@@ -54,7 +56,8 @@ TEST(LivePage, ShowsAClusterThatTrainsAndOutlivesAWorker) {
   EXPECT_TRUE(grows("step"));
   EXPECT_TRUE(browser.becomes_true(number_in("[data-figure=images] .value") + " > 0"));
   EXPECT_TRUE(browser.becomes_true(number_in("[data-figure=traffic] .value") + " > 0"));
-  EXPECT_TRUE(browser.becomes_true("document.querySelectorAll('#edges .dots:not(.still)').length >= 6")) << "no tensors flow to be seen";
+  EXPECT_TRUE(browser.becomes_true("document.querySelectorAll('#edges .dots:not(.still)').length >= 6"))
+      << "no tensors flow to be seen";
   EXPECT_TRUE(browser.becomes_true("document.querySelectorAll('#timeline rect').length > 3"));
   EXPECT_TRUE(browser.becomes_true("document.querySelectorAll('#shards tbody tr').length === 2"));
   EXPECT_TRUE(browser.becomes_true("document.querySelectorAll('#devices .device').length >= 3"));

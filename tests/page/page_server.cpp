@@ -18,24 +18,29 @@ std::string why(const ClusterSnapshot& snapshot) {
   for (const TaskReport& report : snapshot.tasks)
     if (!report.answered) add("silent", report.task + " " + report.error);
   if (causes.empty()) add("working", "/job:worker/task:1 computes step 7, slot 1");
-  return nlohmann::json{{"causes", causes}, {"text", "step 7 waits for slot 1\n  which /job:worker/task:1 computes"}}.dump();
+  return nlohmann::json{{"causes", causes}, {"text", "step 7 waits for slot 1\n  which /job:worker/task:1 computes"}}
+      .dump();
 }
 
 }  // namespace
 
 PageServer::PageServer(Source source, std::string token) {
   HttpServer::Options options{.token = token, .open_paths = {{"/", true}}};
-  server_ = std::make_unique<HttpServer>(std::move(options), [source = std::move(source)](const HttpRequest& request) -> HttpAnswer {
-    if (request.path == "/") return {.type = "text/html; charset=utf-8", .body = std::string(introspection_page())};
-    if (request.path == "/snapshot") return {.body = to_json(source())};
-    if (request.path == "/why") return {.body = why(source())};
-    if (const auto task = request.parameters.find("task"); request.path == "/flight" && task != request.parameters.end()) {
-      ClusterSnapshot snapshot = source();
-      if (!report_of(snapshot, task->second).answered) fail(Code::deadline_exceeded, "{}: no answer within 2.0 s", task->second);
-      return {.type = "text/plain; charset=utf-8", .body = "Flight record of " + task->second + "\n12 µs ago: scheduler <- RunStep\n"};
-    }
-    fail(Code::not_found, "there is no {}", request.path);
-  });
+  server_ = std::make_unique<HttpServer>(
+      std::move(options), [source = std::move(source)](const HttpRequest& request) -> HttpAnswer {
+        if (request.path == "/") return {.type = "text/html; charset=utf-8", .body = std::string(introspection_page())};
+        if (request.path == "/snapshot") return {.body = to_json(source())};
+        if (request.path == "/why") return {.body = why(source())};
+        if (const auto task = request.parameters.find("task");
+            request.path == "/flight" && task != request.parameters.end()) {
+          ClusterSnapshot snapshot = source();
+          if (!report_of(snapshot, task->second).answered)
+            fail(Code::deadline_exceeded, "{}: no answer within 2.0 s", task->second);
+          return {.type = "text/plain; charset=utf-8",
+                  .body = "Flight record of " + task->second + "\n12 µs ago: scheduler <- RunStep\n"};
+        }
+        fail(Code::not_found, "there is no {}", request.path);
+      });
   url_ = HttpTarget{.address = server_->address(), .token = token}.url();
 }
 

@@ -53,14 +53,17 @@ class Page : public ::testing::Test {
   std::string text(const std::string& selector) { return browser->evaluate(text_of(selector)).get<std::string>(); }
   // In time, with its narrow spaces left out.
   bool shows(const std::string& selector, const std::string& part) {
-    return browser->becomes_true(text_of(selector) + ".replaceAll('\\u202f', '').includes(" + nlohmann::json(part).dump() + ")");
+    return browser->becomes_true(text_of(selector) + ".replaceAll('\\u202f', '').includes(" +
+                                 nlohmann::json(part).dump() + ")");
   }
 
   const ExampleCluster cluster;
   std::unique_ptr<Browser> browser;
 
  private:
-  static std::string text_of(const std::string& selector) { return "document.querySelector('" + selector + "').innerText"; }
+  static std::string text_of(const std::string& selector) {
+    return "document.querySelector('" + selector + "').innerText";
+  }
 
   std::mutex mutex_;
   bool out_of_order_ = false;
@@ -97,9 +100,12 @@ TEST_F(Page, ShowsTasksActorsAndFiguresAndFollowsThem) {
   EXPECT_TRUE(shows(".task[data-task=\"/job:worker/task:2\"] .actor[data-kind=device]", "86%"));
   EXPECT_EQ(browser->evaluate("document.querySelectorAll('#timeline svg').length"), cluster.workers);
   EXPECT_GT(browser->evaluate("document.querySelectorAll('#timeline rect').length"), 50);
-  EXPECT_THAT(browser->evaluate("document.querySelector('[data-chart=loss] .line').getAttribute('d')").get<std::string>(), HasSubstr("L"));
+  EXPECT_THAT(
+      browser->evaluate("document.querySelector('[data-chart=loss] .line').getAttribute('d')").get<std::string>(),
+      HasSubstr("L"));
 
-  browser->evaluate("document.querySelector('.task[data-task=\"/job:worker/task:1\"] .actor[data-kind=device]').click()");
+  browser->evaluate(
+      "document.querySelector('.task[data-task=\"/job:worker/task:1\"] .actor[data-kind=device]').click()");
   EXPECT_TRUE(shows("#details", "ExecuteSegment"));
   EXPECT_TRUE(shows("#details", "540/s"));
   browser->evaluate("document.dispatchEvent(new KeyboardEvent('keydown', {key: 'Escape'}))");
@@ -119,7 +125,8 @@ TEST_F(Page, ATaskThatDoesNotAnswerIsMarkedAndTheOthersGoOn) {
   auto without = cluster.at(12);
   silence(without, "/job:worker/task:1");
   serve(without);
-  const std::string silent = ".task[data-task=\"/job:worker/task:1\"]", other = ".task[data-task=\"/job:worker/task:2\"]";
+  const std::string silent = ".task[data-task=\"/job:worker/task:1\"]",
+                    other = ".task[data-task=\"/job:worker/task:2\"]";
   EXPECT_TRUE(shows(silent, "does not answer for "));
   EXPECT_TRUE(shows(silent, "has not answered within 1.0 s"));
   EXPECT_TRUE(shows(silent, "device")) << "what was known of it has gone";
@@ -135,7 +142,8 @@ TEST_F(Page, ATaskThatDoesNotAnswerIsMarkedAndTheOthersGoOn) {
   EXPECT_TRUE(shows("[data-figure=step]", "2160"));
   EXPECT_TRUE(shows("[data-figure=images]", "11520 /s"));
   EXPECT_TRUE(shows(other, "86%"));
-  EXPECT_EQ(browser->evaluate("document.querySelectorAll('#edges .edge.down').length"), 0) << "the servers still say that it is connected";
+  EXPECT_EQ(browser->evaluate("document.querySelectorAll('#edges .edge.down').length"), 0)
+      << "the servers still say that it is connected";
 
   serve(cluster.at(14));
   EXPECT_TRUE(browser->becomes_true("document.querySelector('" + silent + "').dataset.answered === 'true'"));
@@ -180,10 +188,12 @@ TEST_F(Page, NamesAreTextAndNeverMarkup) {
   PageServer server([this] { return served(); });
   open(server);
   EXPECT_TRUE(shows("h1", name));
-  for (const char* selector : {".task[data-task=\"/job:worker/task:0\"]", "#workers", "#shards", "#devices", "#causes", "#groups > :last-child"})
+  for (const char* selector : {".task[data-task=\"/job:worker/task:0\"]", "#workers", "#shards", "#devices", "#causes",
+                               "#groups > :last-child"})
     EXPECT_TRUE(shows(selector, name)) << selector;
   for (const char* opener : {" > button", " .actor"}) {
-    browser->evaluate("document.querySelector('.task[data-task=\"/job:worker/task:0\"]" + std::string(opener) + "').click()");
+    browser->evaluate("document.querySelector('.task[data-task=\"/job:worker/task:0\"]" + std::string(opener) +
+                      "').click()");
     EXPECT_TRUE(shows("#details", name)) << opener;
   }
   EXPECT_EQ(browser->evaluate("window.hurt"), nullptr);
@@ -243,9 +253,14 @@ TEST_F(Page, IsReadableOnAPhoneDarkAndLight) {
     open(server);
     EXPECT_EQ(browser->evaluate("innerWidth"), 390);
     EXPECT_EQ(browser->evaluate("document.documentElement.scrollWidth"), 390) << "the page is wider than the phone";
-    EXPECT_EQ(browser->evaluate("[...document.querySelectorAll('main *')].filter((each) => each.getBoundingClientRect().right > 390).length"), 0);
+    EXPECT_EQ(browser->evaluate("[...document.querySelectorAll('main *')].filter((each) => "
+                                "each.getBoundingClientRect().right > 390).length"),
+              0);
     EXPECT_TRUE(shows("#causes", "worker/2 has not answered"));
-    EXPECT_EQ(browser->evaluate("document.querySelector('#why').getBoundingClientRect().top < document.querySelector('#picture').getBoundingClientRect().top"), true) << "trouble is not seen first";
+    EXPECT_EQ(browser->evaluate("document.querySelector('#why').getBoundingClientRect().top < "
+                                "document.querySelector('#picture').getBoundingClientRect().top"),
+              true)
+        << "trouble is not seen first";
     browser->evaluate("document.querySelector('.actor').click()");
     EXPECT_EQ(browser->evaluate("document.documentElement.scrollWidth"), 390) << "with details";
     const auto lowest = browser->evaluate(kLowestContrast);

@@ -1,5 +1,5 @@
-// Takes a screenshot of a web page once it has been watched for some time. Without an address: of the introspector's page with an
-// example of a cluster.
+// Takes a screenshot of a web page once it has been watched for some time. Without an address: of the introspector's
+// page with an example of a cluster.
 #include <CLI/CLI.hpp>
 #include <fstream>
 #include <iostream>
@@ -48,7 +48,8 @@ int main(int argc, char** argv) {
       browser.evaluate("new Promise((done) => setTimeout(done, 1500))");
     }
     std::ofstream(out, std::ios::binary) << browser.screenshot(whole);
-    for (const std::string& error : browser.errors()) std::cerr << "take_screenshot: the page has an error: " << error << "\n";
+    for (const std::string& error : browser.errors())
+      std::cerr << "take_screenshot: the page has an error: " << error << "\n";
     return browser.errors().empty() ? 0 : 1;
   } catch (const Error& error) {
     std::cerr << "take_screenshot: " << error.to_string() << "\n";

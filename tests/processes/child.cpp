@@ -16,7 +16,8 @@ namespace troupe::testing {
 
 Child::Child(std::vector<std::string> command) {
   std::array<int, 2> out{-1, -1}, err{-1, -1};
-  if (pipe2(out.data(), O_CLOEXEC) != 0) fail(Code::resource_exhausted, "no pipe for a child: {}", std::strerror(errno));
+  if (pipe2(out.data(), O_CLOEXEC) != 0)
+    fail(Code::resource_exhausted, "no pipe for a child: {}", std::strerror(errno));
   if (pipe2(err.data(), O_CLOEXEC) != 0) {
     for (const int fd : out) close(fd);
     fail(Code::resource_exhausted, "no pipe for a child: {}", std::strerror(errno));
@@ -72,7 +73,8 @@ void Child::read(int& fd, std::string& into) {
 
 std::optional<int> Child::reap(int options) {
   int status = 0;
-  if (!status_ && waitpid(pid_, &status, options) == pid_) status_ = WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+  if (!status_ && waitpid(pid_, &status, options) == pid_)
+    status_ = WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
   return status_;
 }
 

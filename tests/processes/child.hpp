@@ -1,5 +1,5 @@
-// A child process that cannot outlive the program that has started it: its standard input is empty, its standard output and error
-// are pipes. Start children on a thread that lives as long as they are to: they die with it.
+// A child process that cannot outlive the program that has started it: its standard input is empty, its standard output
+// and error are pipes. Start children on a thread that lives as long as they are to: they die with it.
 #pragma once
 
 #include <sys/types.h>
@@ -12,7 +12,8 @@ namespace troupe::testing {
 
 class Child {
  public:
-  // command[0] is a path. Throws resource_exhausted without descriptors or processes. A program that cannot be executed ends with 127.
+  // command[0] is a path. Throws resource_exhausted without descriptors or processes. A program that cannot be executed
+  // ends with 127.
   explicit Child(std::vector<std::string> command);
   ~Child();  // kills it if it still runs
   Child(const Child&) = delete;

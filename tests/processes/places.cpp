@@ -48,7 +48,8 @@ std::vector<int> free_ports(int count) {
 
 TwoNetworks::TwoNetworks() {
   possible_ = ip("netns add " + name(0)) && ip("netns add " + name(1)) &&
-              ip("link add v0 netns " + name(0) + " type veth peer name v1 netns " + name(1)) && configure(0) && configure(1);
+              ip("link add v0 netns " + name(0) + " type veth peer name v1 netns " + name(1)) && configure(0) &&
+              configure(1);
 }
 
 TwoNetworks::~TwoNetworks() {
@@ -70,7 +71,8 @@ std::string TwoNetworks::name(int side) const { return fmt::format("troupe-test-
 
 bool TwoNetworks::configure(int side) {
   const std::string there = "-n " + name(side);
-  return ip(fmt::format("{} link set lo up", there)) && ip(fmt::format("{} addr add {}/24 dev v{}", there, address(side), side)) &&
+  return ip(fmt::format("{} link set lo up", there)) &&
+         ip(fmt::format("{} addr add {}/24 dev v{}", there, address(side), side)) &&
          ip(fmt::format("{} link set v{} up", there, side));
 }
 

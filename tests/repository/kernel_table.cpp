@@ -40,7 +40,8 @@ std::string text(const Types& types) {
     data.insert(DType::boolean);
     Types every = data;
     every.insert(DType::string);
-    return std::vector<std::pair<std::string, Types>>{{"all", every}, {"data", data}, {"reals", reals}, {"floats", floats}};
+    return std::vector<std::pair<std::string, Types>>{
+        {"all", every}, {"data", data}, {"reals", reals}, {"floats", floats}};
   }();
   if (types.empty()) return "-";
   Types left = types;
@@ -58,14 +59,17 @@ std::string text(const Types& types) {
 }  // namespace
 
 std::string kernel_table(const OpRegistry& ops, const KernelRegistry& kernels) {
-  const auto of_any = [&](const std::string& op, const char* device) { return std::ranges::binary_search(kernels.list(device), op); };
+  const auto of_any = [&](const std::string& op, const char* device) {
+    return std::ranges::binary_search(kernels.list(device), op);
+  };
   std::string out = kIntroduction;
   for (const std::string& op : ops.names()) {
     const Types cpu = types_of(kernels, op, "CPU"), gpu = types_of(kernels, op, "GPU");
     if (cpu.empty()) continue;
     Types lacking = cpu;
     for (DType d : gpu) lacking.erase(d);
-    out += fmt::format("| {} | {} | {} | {} |\n", op, of_any(op, "CPU") ? "any" : text(cpu), of_any(op, "GPU") ? "any" : text(gpu), lacking.empty() ? "" : text(lacking));
+    out += fmt::format("| {} | {} | {} | {} |\n", op, of_any(op, "CPU") ? "any" : text(cpu),
+                       of_any(op, "GPU") ? "any" : text(gpu), lacking.empty() ? "" : text(lacking));
   }
   return out;
 }

@@ -53,7 +53,8 @@ TEST(KernelTable, GroupsDtypesAndTellsWhatAGpuLacks) {
   add(kernels, "Second", "CPU", {});
   add(kernels, "Second", "GPU", {});
   const std::string table = kernel_table(two_ops(), kernels);
-  EXPECT_EQ(table.substr(table.find("| First")), "| First | floats i8 i32 string | floats i32 | i8 string |\n| Second | any | any |  |\n");
+  EXPECT_EQ(table.substr(table.find("| First")),
+            "| First | floats i8 i32 string | floats i32 | i8 string |\n| Second | any | any |  |\n");
 }
 
 }  // namespace

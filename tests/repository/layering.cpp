@@ -28,7 +28,9 @@ const std::vector<Library> kLibraries = {
     {"CAF", "caf/.*", {"messages/protocol.hpp", "messages/caf/", "actors/", "apps/", "tools/"}},
     {"Eigen", "(unsupported/)?Eigen/.*", {"kernels/", "tools/bench/"}},
     {"oneDNN", R"((oneapi/dnnl/)?dnnl.*\.h(pp)?)", {"kernels/", "tools/bench/"}},
-    {"OpenMP", R"(omp\.h)", {"devices/cpu/", "kernels/cpu/", "tools/bench/"}},  // only to keep oneDNN's runtime in bounds
+    {"OpenMP",
+     R"(omp\.h)",
+     {"devices/cpu/", "kernels/cpu/", "tools/bench/"}},  // only to keep oneDNN's runtime in bounds
     {"zlib", R"(zlib\.h)", {"kernels/data/"}},
     {"CUDA", R"((cuda|cooperative_groups|nv).*\.h|cuda/.*)", {"devices/cuda/", "kernels/cuda/"}},
     {"NCCL", R"(nccl.*\.h)", {"devices/cuda/"}},
@@ -51,8 +53,7 @@ const std::regex kSystemHeader(
 std::string top_folder(std::string_view path) { return std::string(path.substr(0, path.find('/'))); }
 
 bool starts_with_any(std::string_view path, const std::vector<std::string>& prefixes) {
-  return std::any_of(prefixes.begin(), prefixes.end(),
-                     [&](const std::string& p) { return path.starts_with(p); });
+  return std::any_of(prefixes.begin(), prefixes.end(), [&](const std::string& p) { return path.starts_with(p); });
 }
 
 std::optional<std::string> library_violation(std::string_view path, const std::string& header) {
@@ -81,8 +82,7 @@ std::optional<std::string> layer_violation(std::string_view path, const std::str
 std::optional<std::string> include_violation(std::string_view path, const std::string& operand) {
   static const std::regex form(R"((["<])([^">]+)[">].*)");
   std::smatch match;
-  if (!std::regex_match(operand, match, form))
-    return fmt::format("an include that cannot be read: {}", operand);
+  if (!std::regex_match(operand, match, form)) return fmt::format("an include that cannot be read: {}", operand);
   std::string header = match[2];
   const bool installed_form = match[1] == "<" && header.starts_with("troupe/");
   if (installed_form) header = header.substr(std::string_view("troupe/").size());

@@ -164,7 +164,9 @@ class BackupShard : public ShardTest {
     options.backups = backups;
     make(options);
   }
-  Error commit(std::uint64_t step, std::vector<std::uint32_t> slots) { return state->commit({step, std::move(slots)}, out); }
+  Error commit(std::uint64_t step, std::vector<std::uint32_t> slots) {
+    return state->commit({step, std::move(slots)}, out);
+  }
 };
 
 TEST_F(BackupShard, AppliesTheMeanOfTheCommittedSlots) {
@@ -201,8 +203,10 @@ TEST_F(BackupShard, DropsAndCountsWhatComesForOtherSlotsWhenever) {
   EXPECT_EQ(value(20), 3);
   ASSERT_NE(state->provenance(1), nullptr);
   EXPECT_EQ(state->provenance(1)->to_string(),
-            "version 1: applied step 0 slot 0 of worker 0 (2 gradients); applied step 0 slot 1 of worker 0 (2 gradients); dropped as "
-            "not committed step 0 slot 2 of worker 0 (1 gradient); dropped as not committed step 0 slot 2 of worker 3 (1 gradient); "
+            "version 1: applied step 0 slot 0 of worker 0 (2 gradients); applied step 0 slot 1 of worker 0 (2 "
+            "gradients); dropped as "
+            "not committed step 0 slot 2 of worker 0 (1 gradient); dropped as not committed step 0 slot 2 of worker 3 "
+            "(1 gradient); "
             "dropped as stale step 0 slot 1 of worker 3 (1 gradient)");
 }
 
@@ -233,7 +237,8 @@ TEST_F(BackupShard, AWorkerOfAnEarlierStepGetsAVersionAndNeverWaits) {
 
 TEST_F(BackupShard, RefusesACommitThatCannotBe) {
   make_backups();
-  expect_refused(commit(0, {0}), Code::invalid_argument, "commit of step 0 with slots 0, not 2 of 3 in ascending order");
+  expect_refused(commit(0, {0}), Code::invalid_argument,
+                 "commit of step 0 with slots 0, not 2 of 3 in ascending order");
   expect_refused(commit(0, {1, 0}), Code::invalid_argument, "with slots 1 0");
   expect_refused(commit(0, {0, 3}), Code::invalid_argument, "with slots 0 3");
   expect_refused(commit(1, {0, 1}), Code::out_of_range, "commit of step 1 at version 0");

@@ -18,8 +18,7 @@ TEST(BatchSet, RemembersWhatASetRemembers) {
     EXPECT_EQ(batches.insert(batch), expected.insert(batch).second);
     EXPECT_TRUE(batches.contains(batch));
   }
-  for (std::uint64_t batch = 0; batch < 300; ++batch)
-    EXPECT_EQ(batches.contains(batch), expected.contains(batch));
+  for (std::uint64_t batch = 0; batch < 300; ++batch) EXPECT_EQ(batches.contains(batch), expected.contains(batch));
 }
 
 TEST(BatchSet, NeedsOneIntervalPerGap) {

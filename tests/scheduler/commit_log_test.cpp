@@ -52,8 +52,9 @@ TEST(CommitLog, RefusesGapsAndSlotsInDisorder) {
 }
 
 TEST(CommitLog, RefusesTextThatIsNone) {
-  for (const char* text : {"1-2: 0", "1-2:\n", "2-1: 0\n", "1-2: 1 0\n", "1-2: 0 \n", "1-2: 0\n4-5: 1\n", "1-2: 0\n3-3: 0\n", "x\n", "1: 0\n",
-                           "1-18446744073709551615: 0\n", "1-2: 4294967296\n", "-1-2: 0\n"}) {
+  for (const char* text :
+       {"1-2: 0", "1-2:\n", "2-1: 0\n", "1-2: 1 0\n", "1-2: 0 \n", "1-2: 0\n4-5: 1\n", "1-2: 0\n3-3: 0\n", "x\n",
+        "1: 0\n", "1-18446744073709551615: 0\n", "1-2: 4294967296\n", "-1-2: 0\n"}) {
     try {
       (void)CommitLog::parse(text);
       ADD_FAILURE() << text;

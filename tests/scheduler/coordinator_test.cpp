@@ -87,7 +87,8 @@ TEST_F(Job, WaitsForItsShardsIfTheyJoin) {
   EXPECT_FALSE(join_shard(4, "batch=10\nseed=7\n"));
   EXPECT_EQ(job->stage(), Coordinator::Stage::training);
   EXPECT_EQ(join_shard(7, "batch=10\nseed=8\n").code(), Code::failed_precondition);
-  expect_failed(Code::failed_precondition, "/job:ps/task:7 was started for another training job: seed is '8', expected '7'");
+  expect_failed(Code::failed_precondition,
+                "/job:ps/task:7 was started for another training job: seed is '8', expected '7'");
 }
 
 TEST_F(Job, FailsNamingThoseWhoDidNotJoinInTime) {
@@ -104,7 +105,9 @@ TEST_F(Job, FailsNamingThoseWhoDidNotJoinInTime) {
 
 TEST_F(Job, CommitsOfAJobWithOtherSlotsAreRefused) {
   const auto replay = [&](std::uint32_t backups, const char* log) {
-    make([&](JobOptions& o) { o.backups = backups, o.commits = std::make_shared<const CommitLog>(CommitLog::parse(log)); });
+    make([&](JobOptions& o) {
+      o.backups = backups, o.commits = std::make_shared<const CommitLog>(CommitLog::parse(log));
+    });
   };
   replay(1, "0-1: 0 2\n2-2: 1 2\n");
   EXPECT_THROW(replay(0, "0-1: 0 1\n"), Error);
@@ -137,7 +140,9 @@ TEST_F(Job, FailsNamingTheTokensThatHoldItUp) {
   now += 5 * kSecond;
   EXPECT_FALSE(done(1, second)) << "again, which is no progress";
   job->tick(65 * kSecond, out);
-  expect_failed(Code::deadline_exceeded, "nothing has moved on for 30 s while training; missing: step 0: slot 1 (worker 1, reported, not staged on shard 4)");
+  expect_failed(Code::deadline_exceeded,
+                "nothing has moved on for 30 s while training; missing: step 0: slot 1 (worker 1, reported, not staged "
+                "on shard 4)");
   EXPECT_EQ(job->deadline(), std::nullopt);
 }
 
@@ -153,7 +158,8 @@ TEST_F(Job, FailsNamingWorkersThatTakeNoToken) {
 
 TEST_F(Job, AnAsynchronousJobAndItsEndHaveDeadlinesToo) {
   make([](JobOptions& o) {
-    o.mode = TrainingMode::asynchronous, o.slots = 1, o.step_timeout = 30 * kSecond, o.train_examples = 20, o.test_examples = 0;
+    o.mode = TrainingMode::asynchronous, o.slots = 1, o.step_timeout = 30 * kSecond, o.train_examples = 20,
+    o.test_examples = 0;
   });
   join_all();
   const Token first = take(0), second = take(1);
@@ -174,12 +180,10 @@ TEST_F(Job, AnAsynchronousJobAndItsEndHaveDeadlinesToo) {
 TEST_F(Job, FailsNamingTheWorkerAndWhatItDisagreesAbout) {
   make();
   EXPECT_FALSE(join(0));
-  EXPECT_EQ(job->join({1, Incarnation{1}, 98, "batch=20\nlr=1\n"}, now, out).code(),
-            Code::failed_precondition);
-  expect_failed(
-      Code::failed_precondition,
-      "/job:worker/task:1 was started for another training job: batch is '20', expected '10'; lr is '1', "
-      "expected missing; seed is missing, expected '7'");
+  EXPECT_EQ(job->join({1, Incarnation{1}, 98, "batch=20\nlr=1\n"}, now, out).code(), Code::failed_precondition);
+  expect_failed(Code::failed_precondition,
+                "/job:worker/task:1 was started for another training job: batch is '20', expected '10'; lr is '1', "
+                "expected missing; seed is missing, expected '7'");
 }
 
 TEST_F(Job, AnotherModelWithTheSameOptionsIsRefusedToo) {
@@ -289,8 +293,7 @@ TEST_F(Job, GoesThroughEvaluationAndTheNextEpochToTheBarrier) {
   const Token evaluate = said<Token>()[0];
   EXPECT_EQ(evaluate.kind, TokenKind::evaluate);
   EXPECT_EQ(evaluate.min_version, 3u);
-  EXPECT_EQ(std::make_pair(evaluate.begin, evaluate.end),
-            std::make_pair(std::uint64_t{0}, std::uint64_t{10}));
+  EXPECT_EQ(std::make_pair(evaluate.begin, evaluate.end), std::make_pair(std::uint64_t{0}, std::uint64_t{10}));
   now += kSecond;
   finish(1, evaluate);
   const Token second = take(0), third = take(1);

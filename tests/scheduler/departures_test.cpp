@@ -8,8 +8,8 @@
 namespace troupe {
 namespace {
 
-using ::testing::ElementsAre;
 using testing::constant_node;
+using ::testing::ElementsAre;
 using testing::feed;
 using testing::i64;
 using testing::node;

@@ -37,10 +37,10 @@ TEST(Executor, ComputesSendsPushesAndFetches) {
 TEST(Executor, WritesInPlaceWhereNobodyElseReads) {
   Graph g;
   Output x = feed(g, 0, kPair, "x");
-  Output a = node(g, "Neg", {x}, "a");                     // x is the caller's
-  Output b = node(g, "Neg", {a}, "b");                     // in place
-  Output c = node(g, "Add", {b, b}, "c");                  // read twice by one node
-  send(g, c, 0);                                           // kept by what it was sent to
+  Output a = node(g, "Neg", {x}, "a");     // x is the caller's
+  Output b = node(g, "Neg", {a}, "b");     // in place
+  Output c = node(g, "Add", {b, b}, "c");  // read twice by one node
+  send(g, c, 0);                           // kept by what it was sent to
   Output d = node(g, "Neg", {c}, "d");
   fetch(g, node(g, "Sub", {constant_node(g, i64({9, 9})), d}, "e"), 0);  // in place of d, not of the constant
   ToyTask task(g);
@@ -66,7 +66,8 @@ TEST(Executor, TheLastSegmentToReadASlotMayTakeIt) {
     task.start(step);
     for (const char* name : {"r2", "r0", "r1"}) task.arrive(step, name, i64({10, 10}));
     EXPECT_EQ(task.hooks.in_place, 1);
-    for (const auto& [index, tensor] : task.finish(step)) EXPECT_EQ(numbers(tensor), (std::vector<std::int64_t>{-11, -12}));
+    for (const auto& [index, tensor] : task.finish(step))
+      EXPECT_EQ(numbers(tensor), (std::vector<std::int64_t>{-11, -12}));
   }
 }
 
@@ -105,8 +106,9 @@ TEST(Executor, AReadSeesTheValueOfItsTime) {
 }
 
 TEST(Executor, ErrorsNameOpNodeAndDevice) {
-  for (const auto& [op, text, code] : {std::tuple{"Abs", "Abs 'bad' on /device:CPU:0: -1 is negative", Code::invalid_argument},
-                                       std::tuple{"Sign", "Sign 'bad' on /device:CPU:0: odd failure", Code::internal}}) {
+  for (const auto& [op, text, code] :
+       {std::tuple{"Abs", "Abs 'bad' on /device:CPU:0: -1 is negative", Code::invalid_argument},
+        std::tuple{"Sign", "Sign 'bad' on /device:CPU:0: odd failure", Code::internal}}) {
     Graph g;
     fetch(g, node(g, op, {feed(g, 0, kPair, "x")}, "bad"), 0, "out");
     ToyTask task(g);
@@ -119,7 +121,10 @@ TEST(Executor, ErrorsNameOpNodeAndDevice) {
 
 TEST(Executor, AVariableIsNoTensorAndATensorNoVariable) {
   Graph g;
-  g.add({.op = "Fetch", .name = "out", .inputs = {variable_node(g, "v", kPair)}, .attributes = {{"index", std::int64_t{0}}}});
+  g.add({.op = "Fetch",
+         .name = "out",
+         .inputs = {variable_node(g, "v", kPair)},
+         .attributes = {{"index", std::int64_t{0}}}});
   ToyTask task(g);
   task.start(1);
   EXPECT_EQ(task.table.error(task.key(1)).message(),
@@ -188,7 +193,8 @@ TEST(If, TakesEitherBranchAgainAndAgain) {
   EXPECT_EQ(task.plan().branches.at(0).then_plan, task.plan().branches.at(1).then_plan);
   for (std::uint64_t step = 1; step <= 4; ++step) {
     task.start(step, {i64({1, 2}), Tensor::scalar(step % 2 == 0)});
-    EXPECT_EQ(numbers(task.finish(step).at(0)), step % 2 == 0 ? (std::vector<std::int64_t>{1, 2}) : (std::vector<std::int64_t>{4, 8}));
+    EXPECT_EQ(numbers(task.finish(step).at(0)),
+              step % 2 == 0 ? (std::vector<std::int64_t>{1, 2}) : (std::vector<std::int64_t>{4, 8}));
   }
 }
 
@@ -204,9 +210,12 @@ TEST(If, NestsAndPassesVariablesArgumentsAndConstants) {
     return Outputs{constant_node(f, i64({7, 7}), "c"), in[0], in[0], node(f, "Neg", {sum}, "n")};
   };
   const auto leave = [](Graph& f, const Outputs& in) {
-    return Outputs{in[0], in[0], constant_node(f, i64({8, 8}), "c"), node(f, "ReadVariable", {in[1]}, "read", {{"T", DType::i64}})};
+    return Outputs{in[0], in[0], constant_node(f, i64({8, 8}), "c"),
+                   node(f, "ReadVariable", {in[1]}, "read", {{"T", DType::i64}})};
   };
-  const auto nested = [&](Graph&, const Outputs& in) { return if_else(in[2], {in[0], in[1]}, update, leave, "nested"); };
+  const auto nested = [&](Graph&, const Outputs& in) {
+    return if_else(in[2], {in[0], in[1]}, update, leave, "nested");
+  };
   const auto skip = [&](Graph& f, const Outputs& in) { return leave(f, in); };
   const Outputs results = if_else(outer, {x, v, inner}, nested, skip, "if");
   for (std::size_t i = 0; i < results.size(); ++i) fetch(g, results[i], static_cast<std::int64_t>(i));
@@ -232,18 +241,24 @@ TEST(If, ErrorsNameTheWholePath) {
   fetch(g, if_else(flag(g, 1), {feed(g, 0, kPair, "x")}, branch, branch, "if")[0], 0);
   ToyTask task(g);
   task.start(1, {i64({1, -2}), Tensor::scalar(false)});
-  EXPECT_EQ(task.table.error(task.key(1)).message(), "If 'if' on /device:CPU:0: Abs 'if/else/abs' on /device:CPU:0: -2 is negative");
+  EXPECT_EQ(task.table.error(task.key(1)).message(),
+            "If 'if' on /device:CPU:0: Abs 'if/else/abs' on /device:CPU:0: -2 is negative");
   task.finish(1);
   task.start(2, {i64({1, 2}), Tensor::of<bool>(Shape{2}, {true, true})});
-  EXPECT_EQ(task.table.error(task.key(2)).message(), "If 'if' on /device:CPU:0: the condition must be one bool, not bool[2] = true true");
+  EXPECT_EQ(task.table.error(task.key(2)).message(),
+            "If 'if' on /device:CPU:0: the condition must be one bool, not bool[2] = true true");
 }
 
-// Functions in `depth` levels, each of which calls the one below `calls` times in a row (or, if not, returns its argument).
+// Functions in `depth` levels, each of which calls the one below `calls` times in a row (or, if not, returns its
+// argument).
 std::unique_ptr<Graph> nest(int depth, int calls) {
   auto body = std::make_unique<Graph>();
   node(*body, "Arg", {}, "x", {{"T", DType::i64}, {"index", std::int64_t{0}}, {"shape", kPair}});
   node(*body, "Arg", {}, "flag", {{"T", DType::boolean}, {"index", std::int64_t{1}}, {"shape", Shape{}}});
-  Function leaf{.name = "f", .body = std::shared_ptr<const Graph>(std::move(body)), .arguments = {{0, 0}, {1, 0}}, .results = {{0, 0}}};
+  Function leaf{.name = "f",
+                .body = std::shared_ptr<const Graph>(std::move(body)),
+                .arguments = {{0, 0}, {1, 0}},
+                .results = {{0, 0}}};
   Function same = leaf;
   same.name = "same";
   for (int i = 0; i < depth; ++i) {
@@ -251,9 +266,12 @@ std::unique_ptr<Graph> nest(int depth, int calls) {
     outer->add_function(leaf);
     outer->add_function(same);
     Output x = node(*outer, "Arg", {}, "x", {{"T", DType::i64}, {"index", std::int64_t{0}}, {"shape", kPair}});
-    Output cond = node(*outer, "Arg", {}, "flag", {{"T", DType::boolean}, {"index", std::int64_t{1}}, {"shape", Shape{}}});
+    Output cond =
+        node(*outer, "Arg", {}, "flag", {{"T", DType::boolean}, {"index", std::int64_t{1}}, {"shape", Shape{}}});
     for (int c = 0; c < calls; ++c) x = if_else(cond, {x, cond}, "f", "same")[0];
-    leaf = Function{.name = "f", .body = std::shared_ptr<const Graph>(std::move(outer)), .arguments = {{0, 0}, {1, 0}},
+    leaf = Function{.name = "f",
+                    .body = std::shared_ptr<const Graph>(std::move(outer)),
+                    .arguments = {{0, 0}, {1, 0}},
                     .results = {{x.node, x.index}}};
   }
   auto g = std::make_unique<Graph>();
@@ -268,13 +286,15 @@ TEST(If, NestingIsBounded) {
   ToyTask task(*nest(30, 1));
   task.start(1, {i64({1, 2}), Tensor::scalar(true)});
   EXPECT_EQ(numbers(task.finish(1).at(0)), (std::vector<std::int64_t>{1, 2}));
-  EXPECT_NE(error_of([] { ToyTask(*nest(40, 1)); }).message().find("functions are nested more than 32 deep"), std::string::npos);
+  EXPECT_NE(error_of([] { ToyTask(*nest(40, 1)); }).message().find("functions are nested more than 32 deep"),
+            std::string::npos);
 }
 
 TEST(If, ExpansionIsBounded) {
   const Error error = error_of([] { ToyTask(*nest(30, 4)); });
   EXPECT_EQ(error.code(), Code::resource_exhausted);
-  EXPECT_NE(error.message().find("with its branches the graph has more than 10000000 nodes"), std::string::npos) << error.message();
+  EXPECT_NE(error.message().find("with its branches the graph has more than 10000000 nodes"), std::string::npos)
+      << error.message();
 }
 
 struct BadFunction {
@@ -330,7 +350,9 @@ TEST(VariableStore, RefusesAnotherDeclarationOfAVariable) {
   VariableStore store;
   Variable& v = store.get({"v", DType::i64, kPair});
   EXPECT_EQ(&store.get({"v", DType::i64, kPair}), &v);
-  EXPECT_EQ(error_of([&] { store.get({"v", DType::f32, kPair}); }).message(),
+  EXPECT_EQ(error_of([&] {
+              store.get({"v", DType::f32, kPair});
+            }).message(),
             "variable 'v' is i64[2] in this session, a graph declares it as f32[2]");
 }
 

@@ -40,26 +40,28 @@ TEST(MeanOf, ReturnsTheOnlyOneAsItIs) {
 TEST(MeanOf, ConcatenatesRowsInSlotOrder) {
   const auto rows = [](std::initializer_list<std::int64_t> indices, std::initializer_list<float> values) {
     return PushedGradient{Tensor::of<float>(Shape{static_cast<std::int64_t>(indices.size()), 2}, values),
-                    Tensor::vector<std::int64_t>(indices)};
+                          Tensor::vector<std::int64_t>(indices)};
   };
   const PushedGradient mean = mean_of({rows({4, 1}, {1, 2, 3, 4}), rows({}, {}), rows({1}, {5, 6})});
   EXPECT_TRUE(bitwise_equal(mean.indices, Tensor::vector<std::int64_t>({4, 1, 1})));
-  EXPECT_TRUE(
-      bitwise_equal(mean.values, Tensor::of<float>(Shape{3, 2}, {1 / 3.f, 2 / 3.f, 1, 4 / 3.f, 5 / 3.f, 2})));
+  EXPECT_TRUE(bitwise_equal(mean.values, Tensor::of<float>(Shape{3, 2}, {1 / 3.f, 2 / 3.f, 1, 4 / 3.f, 5 / 3.f, 2})));
 }
 
 TEST(MeanOf, MayDivideARowByTheSlotsThatHaveIt) {
   const auto rows = [](std::initializer_list<std::int64_t> indices, std::initializer_list<float> values) {
-    return PushedGradient{Tensor::of<float>(Shape{static_cast<std::int64_t>(indices.size()), 2}, values), Tensor::vector<std::int64_t>(indices)};
+    return PushedGradient{Tensor::of<float>(Shape{static_cast<std::int64_t>(indices.size()), 2}, values),
+                          Tensor::vector<std::int64_t>(indices)};
   };
   // Row 4 is in one slot, twice; row 1 in two; row 7 in all.
-  const PushedGradient mean = mean_of({rows({4, 1, 4, 7}, {1, 2, 3, 4, 5, 6, 7, 8}), rows({7}, {9, 10}), rows({1, 7}, {11, 12, 13, 14})},
-                                      SparseMean::touching_slots);
+  const PushedGradient mean =
+      mean_of({rows({4, 1, 4, 7}, {1, 2, 3, 4, 5, 6, 7, 8}), rows({7}, {9, 10}), rows({1, 7}, {11, 12, 13, 14})},
+              SparseMean::touching_slots);
   EXPECT_TRUE(bitwise_equal(mean.indices, Tensor::vector<std::int64_t>({4, 1, 4, 7, 7, 1, 7})));
-  EXPECT_TRUE(bitwise_equal(mean.values, Tensor::of<float>(Shape{7, 2}, {1, 2, 1.5f, 2, 5, 6, 7 / 3.f, 8 / 3.f, 3, 10 / 3.f, 5.5f, 6, 13 / 3.f,
-                                                                         14 / 3.f})));
+  EXPECT_TRUE(bitwise_equal(mean.values, Tensor::of<float>(Shape{7, 2}, {1, 2, 1.5f, 2, 5, 6, 7 / 3.f, 8 / 3.f, 3,
+                                                                         10 / 3.f, 5.5f, 6, 13 / 3.f, 14 / 3.f})));
   const Tensor dense = Tensor::vector<float>({3});
-  EXPECT_EQ(mean_of({{dense, {}}, {Tensor::vector<float>({0}), {}}}, SparseMean::touching_slots).values.item<float>(), 1.5f);
+  EXPECT_EQ(mean_of({{dense, {}}, {Tensor::vector<float>({0}), {}}}, SparseMean::touching_slots).values.item<float>(),
+            1.5f);
   EXPECT_EQ(mean_of({rows({}, {}), rows({}, {})}, SparseMean::touching_slots).values.num_elements(), 0);
 }
 
@@ -83,14 +85,11 @@ TEST(CheckGradient, NamesWhatDoesNotFit) {
   EXPECT_EQ(message({}), "gradient of slice 7 (dense/kernel): no values came with it");
   const Tensor rows = Tensor::zeros(DType::f32, Shape{2, 2});
   EXPECT_EQ(message(rows, Tensor::vector<std::int64_t>({3, 3})), "");
-  EXPECT_EQ(message(rows, Tensor::vector<std::int64_t>({0, 4})),
-            "gradient of slice 7 (dense/kernel): row 4 of 4");
-  EXPECT_EQ(message(rows, Tensor::vector<std::int64_t>({-1, 0})),
-            "gradient of slice 7 (dense/kernel): row -1 of 4");
+  EXPECT_EQ(message(rows, Tensor::vector<std::int64_t>({0, 4})), "gradient of slice 7 (dense/kernel): row 4 of 4");
+  EXPECT_EQ(message(rows, Tensor::vector<std::int64_t>({-1, 0})), "gradient of slice 7 (dense/kernel): row -1 of 4");
   EXPECT_NE(message(rows, Tensor::vector<std::int64_t>({1})), "");
   EXPECT_NE(message(rows, Tensor::vector<std::int32_t>({1, 2})), "");
-  EXPECT_NE(message(Tensor::zeros(DType::f32, Shape{1, 4, 2}), Tensor::of<std::int64_t>(Shape{1, 1}, {0})),
-            "");
+  EXPECT_NE(message(Tensor::zeros(DType::f32, Shape{1, 4, 2}), Tensor::of<std::int64_t>(Shape{1, 1}, {0})), "");
   EXPECT_NE(check_gradient({1, "scalar", DType::f32, Shape{}},
                            {Tensor::vector<float>({1}), Tensor::vector<std::int64_t>({0})})
                 .message(),

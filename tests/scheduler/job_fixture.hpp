@@ -40,9 +40,7 @@ class JobTest : public ::testing::Test {
     EXPECT_FALSE(join(0));
     EXPECT_FALSE(join(1));
   }
-  Error ask(std::uint32_t worker, std::uint64_t request) {
-    return job->take_token({worker, request}, now, out);
-  }
+  Error ask(std::uint32_t worker, std::uint64_t request) { return job->take_token({worker, request}, now, out); }
   // The token that the next request of `worker` gets at once.
   Token take(std::uint32_t worker) {
     out.clear();

@@ -14,8 +14,9 @@ TEST(JobState, IsTextThatReadsBack) {
   const std::string text = state.to_string();
   const JobState back = JobState::parse(text);
   EXPECT_EQ(back.to_string(), text);
-  EXPECT_EQ(std::tie(back.epoch, back.step, back.loss_sum, back.correct, back.examples, back.job_ns, back.epoch_ns),
-            std::tie(state.epoch, state.step, state.loss_sum, state.correct, state.examples, state.job_ns, state.epoch_ns));
+  EXPECT_EQ(
+      std::tie(back.epoch, back.step, back.loss_sum, back.correct, back.examples, back.job_ns, back.epoch_ns),
+      std::tie(state.epoch, state.step, state.loss_sum, state.correct, state.examples, state.job_ns, state.epoch_ns));
   EXPECT_EQ(JobState::parse(JobState{}.to_string()).to_string(), JobState{}.to_string());
   for (std::size_t length = 0; length < text.size(); ++length)
     if (text.substr(0, length).find("commits\n") == std::string::npos || length + 1 == text.size()) {
@@ -31,7 +32,8 @@ TEST(BatchSetText, ReadsBack) {
   EXPECT_EQ(set.to_string(), "0-2 7-7 9-10");
   EXPECT_EQ(BatchSet::parse(set.to_string()).to_string(), set.to_string());
   EXPECT_EQ(BatchSet::parse("").intervals(), 0u);
-  for (const char* text : {"1", "1-", "2-1", "1-2 ", "1-2 2-3", "1-2 3-4", "5-6 1-2", "x", "1-18446744073709551615", "-1-2"})
+  for (const char* text :
+       {"1", "1-", "2-1", "1-2 ", "1-2 2-3", "1-2 3-4", "5-6 1-2", "x", "1-18446744073709551615", "-1-2"})
     EXPECT_THROW((void)BatchSet::parse(text), Error) << text;
 }
 
@@ -42,7 +44,8 @@ class Resumed : public JobTest {
     const auto found = job->state(version);
     return found ? found->to_string() : "none";
   }
-  void resume(const std::string& text, const std::function<void(JobOptions&)>& change = [](JobOptions&) {}) {
+  void resume(
+      const std::string& text, const std::function<void(JobOptions&)>& change = [](JobOptions&) {}) {
     make([&](JobOptions& o) {
       change(o);
       o.resume = JobState::parse(text);
@@ -61,7 +64,8 @@ TEST_F(Resumed, AJobGoesOnWhereItsStateWasTakenWithTheSameFigures) {
   const auto train = [&](int tokens, std::uint64_t from) {
     for (int i = 0; i < tokens; ++i) {
       const Token token = take(0);
-      EXPECT_EQ(std::make_tuple(token.step, token.slot, token.min_version), std::make_tuple((from + i) / 2, static_cast<std::uint32_t>((from + i) % 2), (from + i) / 2));
+      EXPECT_EQ(std::make_tuple(token.step, token.slot, token.min_version),
+                std::make_tuple((from + i) / 2, static_cast<std::uint32_t>((from + i) % 2), (from + i) / 2));
       now += kSecond;
       EXPECT_FALSE(done(0, token, 1 + (from + i) % 7));
       EXPECT_FALSE(stage(token));
@@ -85,9 +89,10 @@ TEST_F(Resumed, AJobGoesOnWhereItsStateWasTakenWithTheSameFigures) {
   finish_all(1, TokenKind::evaluate, 3);
   ASSERT_EQ(said<EpochDone>().size(), 2u);
   const EpochDone again = said<EpochDone>()[0];
-  EXPECT_EQ(std::tie(again.loss, again.train_accuracy, again.test_accuracy, again.steps, again.seconds, again.images_per_second),
-            std::tie(undisturbed.loss, undisturbed.train_accuracy, undisturbed.test_accuracy, undisturbed.steps, undisturbed.seconds,
-                     undisturbed.images_per_second));
+  EXPECT_EQ(std::tie(again.loss, again.train_accuracy, again.test_accuracy, again.steps, again.seconds,
+                     again.images_per_second),
+            std::tie(undisturbed.loss, undisturbed.train_accuracy, undisturbed.test_accuracy, undisturbed.steps,
+                     undisturbed.seconds, undisturbed.images_per_second));
 
   resume(at_end, options);  // evaluates once more, and tells
   finish_all(1, TokenKind::evaluate, 3);

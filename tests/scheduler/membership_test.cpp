@@ -20,7 +20,9 @@ class Members : public JobTest {
     out.clear();
     job->worker_down(worker, "killed", now, out);
   }
-  std::uint64_t view_of(std::uint32_t worker, std::uint64_t incarnation) const { return job->view_of({worker, Incarnation{incarnation}}); }
+  std::uint64_t view_of(std::uint32_t worker, std::uint64_t incarnation) const {
+    return job->view_of({worker, Incarnation{incarnation}});
+  }
 };
 
 TEST_F(Members, EveryJoinAndLossMakesAView) {
@@ -44,7 +46,8 @@ TEST_F(Members, TellsWhatHappensToThem) {
   const auto events = [this] {
     std::string text;
     for (const MembershipEvent& event : job->take_events())
-      text += fmt::format("{} {}{};", name(event.kind), event.worker ? fmt::format("worker {} ", *event.worker) : "", event.step);
+      text += fmt::format("{} {}{};", name(event.kind), event.worker ? fmt::format("worker {} ", *event.worker) : "",
+                          event.step);
     return text;
   };
   start();
@@ -120,7 +123,8 @@ TEST_F(Members, OthersThanThoseExpectedMayJoinAtAnyTimeAndLeave) {
 
 TEST_F(Members, TrainingBeginsWithTheLeastNumberOfWorkersAndOthersMayComeLater) {
   make([](JobOptions& o) { o.workers = 4, o.min_workers = 2, o.join_timeout = 30 * kSecond; });
-  EXPECT_EQ(job->waits_for(), "joins of 2 of /job:worker/task:0, /job:worker/task:1, /job:worker/task:2, /job:worker/task:3");
+  EXPECT_EQ(job->waits_for(),
+            "joins of 2 of /job:worker/task:0, /job:worker/task:1, /job:worker/task:2, /job:worker/task:3");
   EXPECT_FALSE(join(3));
   EXPECT_FALSE(join(1));
   EXPECT_EQ(job->stage(), Coordinator::Stage::training);
@@ -136,11 +140,14 @@ TEST_F(Members, TrainingBeginsWithTheLeastNumberOfWorkersAndOthersMayComeLater) 
 }
 
 TEST_F(Members, TrainingDoesNotBeginWithLessThanTheLeastNumberOfWorkers) {
-  make([](JobOptions& o) { o.on_loss = OnLoss::reassign, o.workers = 4, o.min_workers = 2, o.join_timeout = 30 * kSecond; });
+  make([](JobOptions& o) {
+    o.on_loss = OnLoss::reassign, o.workers = 4, o.min_workers = 2, o.join_timeout = 30 * kSecond;
+  });
   EXPECT_FALSE(join(3));
   now += 30 * kSecond;
   job->tick(now, out);
-  expect_failed(Code::deadline_exceeded, "1 of /job:worker/task:0, /job:worker/task:1, /job:worker/task:2 did not join within 30 s");
+  expect_failed(Code::deadline_exceeded,
+                "1 of /job:worker/task:0, /job:worker/task:1, /job:worker/task:2 did not join within 30 s");
   EXPECT_THROW(make([](JobOptions& o) { o.workers = 4, o.min_workers = 5; }), Error);
 }
 
@@ -156,7 +163,9 @@ TEST_F(Members, TheLeastNumberOfWorkersIsOfThoseWhoAreStillThere) {
 
 // Who has not come by then is not waited for, and may come later.
 TEST_F(Members, AfterTheJoinTimeoutTrainingBeginsWithThoseWhoAreThere) {
-  make([](JobOptions& o) { o.on_loss = OnLoss::reassign, o.workers = 3, o.joining = {4}, o.join_timeout = 30 * kSecond; });
+  make([](JobOptions& o) {
+    o.on_loss = OnLoss::reassign, o.workers = 3, o.joining = {4}, o.join_timeout = 30 * kSecond;
+  });
   EXPECT_FALSE(join(1));
   EXPECT_FALSE(job->join({4, Incarnation{1}, 99, "batch=10\nseed=7\n", true}, now, out));
   now += 30 * kSecond;
@@ -283,7 +292,8 @@ TEST_F(Members, AJobWithoutWorkersFailsInTheEnd) {
 }
 
 TEST_F(Members, TheFiguresOfAnEpochWaitForAChief) {
-  start([](JobOptions& o) { o.empty_timeout = 30 * kSecond, o.steps_per_epoch = 1, o.test_examples = 0, o.epochs = 2; });
+  start(
+      [](JobOptions& o) { o.empty_timeout = 30 * kSecond, o.steps_per_epoch = 1, o.test_examples = 0, o.epochs = 2; });
   const Token a = take(0), b = take(1);
   finish(0, a);
   EXPECT_FALSE(done(1, b));
@@ -320,7 +330,8 @@ TEST_F(Members, ALookaheadGivesLostTokensToThoseWhoWaitForThem) {
   lose(0);  // worker 1 waits for version 1 and has asked for nothing
   const auto given = said<Token>();
   ASSERT_EQ(given.size(), 2u);
-  EXPECT_EQ(std::make_tuple(given[0].request, given[0].step, given[0].slot), std::make_tuple(std::uint64_t{0}, first.step, first.slot));
+  EXPECT_EQ(std::make_tuple(given[0].request, given[0].step, given[0].slot),
+            std::make_tuple(std::uint64_t{0}, first.step, first.slot));
   finish(1, given[0]);
   finish(1, given[1]);
   finish(1, ahead);
@@ -330,7 +341,9 @@ TEST_F(Members, ALookaheadGivesLostTokensToThoseWhoWaitForThem) {
 TEST_F(Members, TrainingDoesNotBeginWithoutAnyone) {
   make([](JobOptions& o) { o.on_loss = OnLoss::reassign, o.workers = 1, o.empty_timeout = 30 * kSecond; });
   EXPECT_FALSE(join(0));
-  make([](JobOptions& o) { o.on_loss = OnLoss::reassign, o.joining = {4}, o.workers = 1, o.empty_timeout = 30 * kSecond; });
+  make([](JobOptions& o) {
+    o.on_loss = OnLoss::reassign, o.joining = {4}, o.workers = 1, o.empty_timeout = 30 * kSecond;
+  });
   EXPECT_FALSE(join(0));
   job->worker_down(0, "killed", now, out);
   EXPECT_FALSE(job->join({4, Incarnation{1}, 99, "batch=10\nseed=7\n", true}, now, out));

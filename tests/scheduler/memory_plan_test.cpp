@@ -59,7 +59,8 @@ TEST(MemoryPlan, WhatAClientKeepsIsNotWrittenByTheNextStep) {
   }
   for (std::int64_t step = 1; step <= 3; ++step) {
     EXPECT_EQ(numbers(kept[static_cast<std::size_t>(step - 1)]), (std::vector<std::int64_t>{-step, -10 * step}));
-    EXPECT_EQ(numbers(assigned[static_cast<std::size_t>(step - 1)]), (std::vector<std::int64_t>{step * step, 100 * step * step}));
+    EXPECT_EQ(numbers(assigned[static_cast<std::size_t>(step - 1)]),
+              (std::vector<std::int64_t>{step * step, 100 * step * step}));
   }
   EXPECT_EQ(numbers(task.variable("v").value()), (std::vector<std::int64_t>{9, 900}));
 }
@@ -84,7 +85,8 @@ TEST(MemoryPlan, SizesThatAreNotKnownAreLeftToTheAllocator) {
   ToyTask task(g);
   EXPECT_EQ(task.plan().memory.planned_slots, 0u);
   EXPECT_EQ(task.plan().memory.unknown_slots, 1u);
-  EXPECT_NE(task.plan().dump().find("memory: peak 0 bytes in 0 blocks for 0 slots, 0 of them in place; 1 slots of unknown size"),
+  EXPECT_NE(task.plan().dump().find(
+                "memory: peak 0 bytes in 0 blocks for 0 slots, 0 of them in place; 1 slots of unknown size"),
             std::string::npos)
       << task.plan().dump();
 }

@@ -14,7 +14,8 @@ using namespace testing;
 Output wide(Graph& g, int count) {
   const Output x = feed(g, 0, kPair, "x");
   Output sum = node(g, "Square", {x});
-  for (int i = 1; i < count; ++i) sum = node(g, "Add", {sum, node(g, "Square", {node(g, "Add", {x, constant_node(g, i64({i, i}))})})});
+  for (int i = 1; i < count; ++i)
+    sum = node(g, "Add", {sum, node(g, "Square", {node(g, "Add", {x, constant_node(g, i64({i, i}))})})});
   return sum;
 }
 
@@ -70,7 +71,8 @@ TEST(ParallelRun, UsersOfAVariableKeepTheOrderOfThePlan) {
     many.start(step);
     const auto expected = one.finish(step), got = many.finish(step);
     ASSERT_EQ(got.size(), 40u);
-    for (const auto& [index, tensor] : expected) EXPECT_EQ(numbers(got.at(index)), numbers(tensor)) << "fetch " << index;
+    for (const auto& [index, tensor] : expected)
+      EXPECT_EQ(numbers(got.at(index)), numbers(tensor)) << "fetch " << index;
   }
 }
 
@@ -87,7 +89,8 @@ TEST(ParallelRun, TheFirstErrorEndsTheSegmentAndTheFrameCanBeUsedAgain) {
     const bool fails = step % 2 == 1;
     task.start(step, {fails ? i64({-1, 2}) : i64({1, 2})});
     ASSERT_TRUE(task.ended[step]);
-    EXPECT_EQ(task.table.error(task.key(step)).message(), fails ? "Abs 'positive' on /device:CPU:0: -1 is negative" : "");
+    EXPECT_EQ(task.table.error(task.key(step)).message(),
+              fails ? "Abs 'positive' on /device:CPU:0: -1 is negative" : "");
     const auto fetched = task.finish(step);
     if (!fails) {
       EXPECT_EQ(numbers(fetched.at(0)), (std::vector<std::int64_t>{51, 202}));

@@ -39,9 +39,7 @@ TEST(Permutation, IsUniform) {
   for (const auto& [order, count] : seen) EXPECT_NEAR(count, kDraws / 24, 160);  // five standard deviations
 }
 
-TEST(Permutation, RefusesMoreThanFits32Bits) {
-  EXPECT_THROW(permutation(1, 0, std::uint64_t{1} << 32), Error);
-}
+TEST(Permutation, RefusesMoreThanFits32Bits) { EXPECT_THROW(permutation(1, 0, std::uint64_t{1} << 32), Error); }
 
 }  // namespace
 }  // namespace troupe

@@ -30,7 +30,8 @@ std::size_t segment_with(const Plan& plan, const std::string& node) {
   return plan.segments.size();
 }
 
-// What a person would compare: names of nodes, waits, arrivals and segments before, for each segment; independent of numbering.
+// What a person would compare: names of nodes, waits, arrivals and segments before, for each segment; independent of
+// numbering.
 std::set<std::string> structure(const Plan& plan) {
   std::set<std::string> out;
   for (std::size_t s = 0; s < plan.segments.size(); ++s) {
@@ -216,7 +217,9 @@ TEST(Plan, DumpShowsSegmentsAndArrivals) {
             "  Send s(s1!) edge 4 to /device:CPU:9\n");
 }
 
-std::string refusal(const Graph& g) { return error_of([&] { plan_of(g); }).message(); }
+std::string refusal(const Graph& g) {
+  return error_of([&] { plan_of(g); }).message();
+}
 
 TEST(Plan, RefusesWhatCannotRunAndNamesIt) {
   {

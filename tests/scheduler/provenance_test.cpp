@@ -23,8 +23,10 @@ TEST_F(ShardHistory, NamesWhoComputedTheSlotsOfAVersionAndWhatWasDropped) {
   push_all(0, 1, 1, 2);  // has taken over from worker 3
   push_all(0, 0, 1, 2);
   EXPECT_EQ(history(1),
-            "version 1: applied step 0 slot 0 of worker 1 (2 gradients); applied step 0 slot 1 of worker 3 (1 gradient); applied step 0 "
-            "slot 1 of worker 2 (1 gradient); dropped as duplicate step 0 slot 1 of worker 2 (1 gradient); dropped as stale step 0 "
+            "version 1: applied step 0 slot 0 of worker 1 (2 gradients); applied step 0 slot 1 of worker 3 (1 "
+            "gradient); applied step 0 "
+            "slot 1 of worker 2 (1 gradient); dropped as duplicate step 0 slot 1 of worker 2 (1 gradient); dropped as "
+            "stale step 0 "
             "slot 0 of worker 2 (2 gradients)");
   EXPECT_EQ(history(2), "unknown");
 }
@@ -36,7 +38,8 @@ TEST_F(ShardHistory, KeepsTheLastVersions) {
   for (std::uint64_t step = 0; step < 5; ++step) push_all(step, 0, 1);
   EXPECT_EQ(history(2), "unknown");
   for (std::uint64_t version : {3, 4, 5})
-    EXPECT_EQ(history(version), fmt::format("version {}: applied step {} slot 0 of worker 0 (2 gradients)", version, version - 1));
+    EXPECT_EQ(history(version),
+              fmt::format("version {}: applied step {} slot 0 of worker 0 (2 gradients)", version, version - 1));
   EXPECT_FALSE(push(0, 0, 10, 1));
   EXPECT_EQ(state->counters().stale, 1u);
   EXPECT_EQ(history(1), "unknown");
@@ -59,9 +62,10 @@ TEST_F(ShardHistory, IsHandedOutOnceAndWhatComesLateOnceMore) {
   push_all(1, 1, 1, 1);
   push_all(2, 0, 1);
   push_all(2, 0, 1, 3);
-  EXPECT_EQ(taken(),
-            "version 1: applied step 0 slot 0 of worker 0 (2 gradients); applied step 0 slot 1 of worker 2 (2 gradients)\n"
-            "version 2: applied step 1 slot 0 of worker 0 (2 gradients); applied step 1 slot 1 of worker 1 (2 gradients)\n");
+  EXPECT_EQ(
+      taken(),
+      "version 1: applied step 0 slot 0 of worker 0 (2 gradients); applied step 0 slot 1 of worker 2 (2 gradients)\n"
+      "version 2: applied step 1 slot 0 of worker 0 (2 gradients); applied step 1 slot 1 of worker 1 (2 gradients)\n");
   push_all(0, 1, 1, 1);
   EXPECT_EQ(taken(), "version 1: dropped as stale step 0 slot 1 of worker 1 (2 gradients)\n");
   EXPECT_EQ(taken(true), "version 3: dropped as duplicate step 2 slot 0 of worker 3 (2 gradients)\n");
@@ -88,7 +92,8 @@ TEST_F(ShardHistory, KnowsWhichBatchesMadeAnUpdate) {
   push_all(2, 0, 1, 0);
   push_all(4, 0, 1, 2);
   EXPECT_EQ(history(1),
-            "version 1: applied step 4 slot 0 of worker 1 (2 gradients); applied step 2 slot 0 of worker 0 (2 gradients); dropped as "
+            "version 1: applied step 4 slot 0 of worker 1 (2 gradients); applied step 2 slot 0 of worker 0 (2 "
+            "gradients); dropped as "
             "duplicate step 4 slot 0 of worker 2 (2 gradients)");
 }
 
@@ -103,7 +108,8 @@ TEST_F(ShardHistory, DropsWhatAWorkerSentBeforeItWasFenced) {
   EXPECT_EQ(state->counters().fenced, 2u);
   EXPECT_FALSE(push(of_view(message(0, 0, 20, 1, 1), 7)));
   EXPECT_EQ(state->version(), 1u);  // what was staged before is as good as any
-  EXPECT_NE(history(1).find("dropped as fenced step 0 slot 0 of worker 1 (1 gradient)"), std::string::npos) << history(1);
+  EXPECT_NE(history(1).find("dropped as fenced step 0 slot 0 of worker 1 (1 gradient)"), std::string::npos)
+      << history(1);
 }
 
 TEST_F(ShardHistory, AMessageOfALaterViewIsAFenceToo) {

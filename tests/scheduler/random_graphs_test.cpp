@@ -1,5 +1,5 @@
-// Random graphs, run with kernels that write in place whenever they may, arrivals and segments in random order, against a
-// plain interpreter that copies everything.
+// Random graphs, run with kernels that write in place whenever they may, arrivals and segments in random order, against
+// a plain interpreter that copies everything.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -42,10 +42,14 @@ void grow(RandomGraph& r, Random& random, int size) {
   const auto source = [&] {
     const Shape shape{16};
     switch (random.below(4)) {
-      case 0: return constant_node(g, values(random, 16));
-      case 1: return feed(g, r.feeds++, shape);
-      case 2: return recv(g, r.arrivals++, shape);
-      default: return pull(g, r.arrivals++, shape);
+      case 0:
+        return constant_node(g, values(random, 16));
+      case 1:
+        return feed(g, r.feeds++, shape);
+      case 2:
+        return recv(g, r.arrivals++, shape);
+      default:
+        return pull(g, r.arrivals++, shape);
     }
   };
   for (int i = 0; i < 3; ++i) wide.push_back(source());
@@ -56,23 +60,39 @@ void grow(RandomGraph& r, Random& random, int size) {
   for (int i = 0; i < size; ++i) {
     std::vector<Output>& values = !narrow.empty() && random.one_in(3) ? narrow : wide;
     switch (random.below(12)) {
-      case 0: wide.push_back(source()); break;
+      case 0:
+        wide.push_back(source());
+        break;
       case 1:
-      case 2: values.push_back(node(g, "Identity", {pick(values)})); break;
+      case 2:
+        values.push_back(node(g, "Identity", {pick(values)}));
+        break;
       case 3: {
-        const Node& split = g.add({.op = "Split", .inputs = {pick(wide)}, .attributes = {{"axis", std::int64_t{0}}, {"N", std::int64_t{2}}}});
+        const Node& split = g.add(
+            {.op = "Split", .inputs = {pick(wide)}, .attributes = {{"axis", std::int64_t{0}}, {"N", std::int64_t{2}}}});
         narrow.push_back(g.output(split, 0));
         if (!random.one_in(3)) narrow.push_back(g.output(split, 1));
         break;
       }
       case 4:
-        if (!narrow.empty()) wide.push_back(node(g, "Concat", {pick(narrow), pick(narrow)}, {}, {{"axis", std::int64_t{0}}}));
+        if (!narrow.empty())
+          wide.push_back(node(g, "Concat", {pick(narrow), pick(narrow)}, {}, {{"axis", std::int64_t{0}}}));
         break;
-      case 5: values.push_back(node(g, "Neg", {pick(values)})); break;
-      case 6: values.push_back(node(g, "Square", {pick(values)})); break;
-      case 7: values.push_back(node(g, "Mul", {pick(values), pick(values)})); break;
-      case 8: values.push_back(node(g, "Sub", {pick(values), pick(values)})); break;
-      default: values.push_back(node(g, "Add", {pick(values), pick(values)})); break;
+      case 5:
+        values.push_back(node(g, "Neg", {pick(values)}));
+        break;
+      case 6:
+        values.push_back(node(g, "Square", {pick(values)}));
+        break;
+      case 7:
+        values.push_back(node(g, "Mul", {pick(values), pick(values)}));
+        break;
+      case 8:
+        values.push_back(node(g, "Sub", {pick(values), pick(values)}));
+        break;
+      default:
+        values.push_back(node(g, "Add", {pick(values), pick(values)}));
+        break;
     }
   }
   std::int64_t sends = 0, pushes = 0, fetches = 0;
@@ -83,7 +103,8 @@ void grow(RandomGraph& r, Random& random, int size) {
       if (random.one_in(5)) fetch(g, x, fetches++);
     }
   for (int i = 0; i < size / 4; ++i) {  // order only, also between nodes that do nothing
-    const std::size_t a = random.below(static_cast<std::size_t>(g.size())), b = random.below(static_cast<std::size_t>(g.size()));
+    const std::size_t a = random.below(static_cast<std::size_t>(g.size())),
+                      b = random.below(static_cast<std::size_t>(g.size()));
     if (a != b) g.add_control_edge(g.node(static_cast<int>(std::min(a, b))), g.node(static_cast<int>(std::max(a, b))));
   }
 }
@@ -119,8 +140,11 @@ Expected interpret(const Graph& g, const std::vector<Tensor>& feeds, const std::
   for (int id = 0; id < g.size(); ++id) {
     const Node& n = g.node(id);
     std::vector<Tensor> inputs;
-    for (const Endpoint& e : n.inputs) inputs.push_back(values[static_cast<std::size_t>(e.node)][static_cast<std::size_t>(e.index)].clone());
-    const auto number = [&](const char* attribute) { return static_cast<std::uint32_t>(n.attributes.integer(attribute)); };
+    for (const Endpoint& e : n.inputs)
+      inputs.push_back(values[static_cast<std::size_t>(e.node)][static_cast<std::size_t>(e.index)].clone());
+    const auto number = [&](const char* attribute) {
+      return static_cast<std::uint32_t>(n.attributes.integer(attribute));
+    };
     auto& value = values[static_cast<std::size_t>(id)];
     if (n.op->name == "Const")
       value = {n.attributes.tensor("value").clone()};
@@ -140,7 +164,8 @@ Expected interpret(const Graph& g, const std::vector<Tensor>& feeds, const std::
   return out;
 }
 
-void expect_same(const std::map<std::uint32_t, Tensor>& got, const std::map<std::uint32_t, Tensor>& wanted, const char* what) {
+void expect_same(const std::map<std::uint32_t, Tensor>& got, const std::map<std::uint32_t, Tensor>& wanted,
+                 const char* what) {
   ASSERT_EQ(got.size(), wanted.size()) << what;
   for (const auto& [key, tensor] : wanted) EXPECT_TRUE(bitwise_equal(got.at(key), tensor)) << what << " " << key;
 }
@@ -148,7 +173,8 @@ void expect_same(const std::map<std::uint32_t, Tensor>& got, const std::map<std:
 // Every node ran once, after all nodes and arrivals above it.
 void expect_order(const Graph& g, const std::vector<std::string>& ran) {
   std::map<std::string, std::size_t> when;
-  for (std::size_t i = 0; i < ran.size(); ++i) EXPECT_TRUE(when.emplace(ran[i], i + 1).second) << ran[i] << " ran twice";
+  for (std::size_t i = 0; i < ran.size(); ++i)
+    EXPECT_TRUE(when.emplace(ran[i], i + 1).second) << ran[i] << " ran twice";
   std::vector<std::size_t> latest(static_cast<std::size_t>(g.size()), 0);  // of the node and all above it
   for (int id = 0; id < g.size(); ++id) {
     const Node& n = g.node(id);
@@ -171,8 +197,10 @@ std::size_t minimal_segments(const Graph& g) {
   for (int id = 0; id < g.size(); ++id) {
     const Node& n = g.node(id);
     auto& own = above[static_cast<std::size_t>(id)];
-    for (const Endpoint& e : n.inputs) own.insert(above[static_cast<std::size_t>(e.node)].begin(), above[static_cast<std::size_t>(e.node)].end());
-    for (int c : n.controls) own.insert(above[static_cast<std::size_t>(c)].begin(), above[static_cast<std::size_t>(c)].end());
+    for (const Endpoint& e : n.inputs)
+      own.insert(above[static_cast<std::size_t>(e.node)].begin(), above[static_cast<std::size_t>(e.node)].end());
+    for (int c : n.controls)
+      own.insert(above[static_cast<std::size_t>(c)].begin(), above[static_cast<std::size_t>(c)].end());
     if (n.op->kind == OpKind::arrival)
       own.insert(id);
     else if (n.op->name != "Const" && n.op->name != "Feed")
@@ -232,7 +260,8 @@ void run_one(std::uint32_t seed, int threads, Seen& seen) {
   seen.in_place += task.hooks.in_place;
 }
 
-// Steps on a device that records. Now and then something comes that no recording fits, and what has left is looked at when all steps are over.
+// Steps on a device that records. Now and then something comes that no recording fits, and what has left is looked at
+// when all steps are over.
 void run_replayed(std::uint32_t seed, RecordingStats& seen) {
   SCOPED_TRACE(fmt::format("seed {}", seed));
   Random random(seed);

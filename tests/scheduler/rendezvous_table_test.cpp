@@ -164,7 +164,8 @@ TEST(RendezvousTable, BeyondABoundAnErrorIsHeldInPlaceOfATensor) {
   table.put(std::move(third));
   EXPECT_TRUE(tensor.unique());
   EXPECT_EQ(table.get(key(3, 0, 11))->error.message(),
-            "a tensor of 4 bytes came for step 3 of session b, which has not begun on this task, and 8 bytes wait for such steps "
+            "a tensor of 4 bytes came for step 3 of session b, which has not begun on this task, and 8 bytes wait for "
+            "such steps "
             "already; at most 8 may");
   EXPECT_FALSE(table.get(key(1, 0))->error);
   table.end_step(SessionId{1}, StepId{2});

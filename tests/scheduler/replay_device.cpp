@@ -12,7 +12,10 @@ constexpr int kGarbage = 0xa5;
 
 class SpoiledBuffer final : public Buffer {
  public:
-  explicit SpoiledBuffer(BufferRef memory) : Buffer(memory->data(), memory->size(), kSpace), memory_(std::move(memory)) { spoil(); }
+  explicit SpoiledBuffer(BufferRef memory)
+      : Buffer(memory->data(), memory->size(), kSpace), memory_(std::move(memory)) {
+    spoil();
+  }
   ~SpoiledBuffer() override { spoil(); }
 
  private:
@@ -24,14 +27,17 @@ class SpoiledBuffer final : public Buffer {
 
 class ReplayDevice::Memory final : public Allocator {
  public:
-  BufferRef allocate(std::size_t bytes, DType, const Shape&) override { return BufferRef(new SpoiledBuffer(allocate_host(bytes))); }
+  BufferRef allocate(std::size_t bytes, DType, const Shape&) override {
+    return BufferRef(new SpoiledBuffer(allocate_host(bytes)));
+  }
   AllocatorStats stats() const override { return {}; }
   MemorySpace space() const override { return kSpace; }
 };
 
 class ReplayDevice::Work final : public Recording {
  public:
-  Work(ReplayDevice& device, std::vector<std::function<void()>> kernels) : device_(device), kernels_(std::move(kernels)) {
+  Work(ReplayDevice& device, std::vector<std::function<void()>> kernels)
+      : device_(device), kernels_(std::move(kernels)) {
     ++device_.stats.recordings;
     ++device_.recordings_alive;
   }
@@ -53,7 +59,10 @@ class ReplayDevice::Work final : public Recording {
 
 class ReplayDevice::Maker final : public WorkRecorder {
  public:
-  explicit Maker(ReplayDevice& device) : device_(device), reserved_(std::make_shared<Reserved>(device)), memory_(0, reserved_) { device_.makers_.insert(this); }
+  explicit Maker(ReplayDevice& device)
+      : device_(device), reserved_(std::make_shared<Reserved>(device)), memory_(0, reserved_) {
+    device_.makers_.insert(this);
+  }
   ~Maker() override { device_.makers_.erase(this); }
   Allocator& memory() override { return memory_; }
   void begin() override {
@@ -69,7 +78,9 @@ class ReplayDevice::Maker final : public WorkRecorder {
     return std::make_shared<Work>(device_, std::move(kernels));
   }
   void cancel() noexcept override { device_.recording_ = nullptr; }
-  void copy(const Tensor& source, Tensor& target) override { std::memcpy(target.mutable_raw(), source.raw(), source.num_bytes()); }
+  void copy(const Tensor& source, Tensor& target) override {
+    std::memcpy(target.mutable_raw(), source.raw(), source.num_bytes());
+  }
   void refused(const std::string& why) override {
     ++device_.stats.refusals;
     device_.stats.last_refusal = why;
@@ -129,7 +140,9 @@ Tensor ReplayDevice::read(const Tensor& source) {
   if (recording_) fail(Code::failed_precondition, "to wait for a value cannot be recorded");
   return on_host(source);
 }
-std::unique_ptr<WorkRecorder> ReplayDevice::make_recorder() { return records ? std::make_unique<Maker>(*this) : nullptr; }
+std::unique_ptr<WorkRecorder> ReplayDevice::make_recorder() {
+  return records ? std::make_unique<Maker>(*this) : nullptr;
+}
 
 Tensor on_host(const Tensor& t) {
   if (t.space().on_host()) return t;
@@ -171,10 +184,11 @@ void run_elementwise(const std::string& op, KernelContext& c, ToyHooks& hooks) {
 void concat(KernelContext& c) {
   const Tensor &a = c.input(0), &b = c.input(1);
   Tensor out = c.allocate(DType::i64, Shape{a.num_elements() + b.num_elements()});
-  device_of(c).launch([a = a.raw(), b = b.raw(), first = a.num_bytes(), second = b.num_bytes(), to = out.mutable_raw()] {
-    std::memcpy(to, a, first);
-    std::memcpy(to + first, b, second);
-  });
+  device_of(c).launch(
+      [a = a.raw(), b = b.raw(), first = a.num_bytes(), second = b.num_bytes(), to = out.mutable_raw()] {
+        std::memcpy(to, a, first);
+        std::memcpy(to + first, b, second);
+      });
   c.set_output(0, std::move(out));
 }
 
@@ -190,7 +204,8 @@ void assign_add(KernelContext& c) {
 
 void random_numbers(KernelContext& c) {
   Tensor out = c.allocate(DType::f64, Shape{2});
-  device_of(c).launch([to = reinterpret_cast<double*>(out.mutable_raw()), key = device_of(c).recorded_random(), given = c.random_key(), slot = c.random_slot()] {
+  device_of(c).launch([to = reinterpret_cast<double*>(out.mutable_raw()), key = device_of(c).recorded_random(),
+                       given = c.random_key(), slot = c.random_slot()] {
     RandomKey random = key ? *key : given;
     if (key && slot >= 0) random.slot = static_cast<std::uint32_t>(slot);
     to[0] = static_cast<double>(random.step);
@@ -232,8 +247,8 @@ Kernel make_recordable(const std::string& op, ToyHooks& hooks) {
 
 KernelRegistry launching_kernels(ToyHooks& hooks) {
   KernelRegistry registry;
-  for (const std::string op : {"Add", "Sub", "Mul", "Neg", "Square", "Abs", "Identity", "Split", "Concat", "NoOp", "ReadVariable", "AssignVariable",
-                               "AssignAddVariable", "RandomUniform"}) {
+  for (const std::string op : {"Add", "Sub", "Mul", "Neg", "Square", "Abs", "Identity", "Split", "Concat", "NoOp",
+                               "ReadVariable", "AssignVariable", "AssignAddVariable", "RandomUniform"}) {
     const auto factory = [op, &hooks](const KernelInit& init) -> Kernel {
       return [name = std::string(init.node_name), kernel = make_recordable(op, hooks), &hooks](KernelContext& c) {
         hooks.ran.push_back(name);

@@ -1,5 +1,5 @@
-// A device that records, for tests of replays: kernels run when they are launched, or with the recording that they were launched into. Memory
-// that nobody has is garbage.
+// A device that records, for tests of replays: kernels run when they are launched, or with the recording that they were
+// launched into. Memory that nobody has is garbage.
 #pragma once
 
 #include <functional>
@@ -57,8 +57,9 @@ class ReplayDevice final : public Device {
 // A copy that the host may read.
 Tensor on_host(const Tensor& t);
 
-// The ops of toy_kernels() as kernels of a ReplayDevice: they launch, and do not look at values. Square is not recordable; Abs needs its values on
-// the host and says so when it is recorded; RandomUniform makes two f64 of the number and slot of the step.
+// The ops of toy_kernels() as kernels of a ReplayDevice: they launch, and do not look at values. Square is not
+// recordable; Abs needs its values on the host and says so when it is recorded; RandomUniform makes two f64 of the
+// number and slot of the step.
 KernelRegistry launching_kernels(ToyHooks& hooks);
 
 }  // namespace troupe::testing

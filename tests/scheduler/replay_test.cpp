@@ -157,7 +157,8 @@ TEST(Replay, WhatNobodyReadsAnyMoreIsNotKept) {
     Graph g;
     const Output x = recv(g, 1, kPair, "x"), y = recv(g, 2, kPair, "y"), z = recv(g, 3, kPair, "z");
     Output a = chain(g, x, 4);
-    if (by_others) a = node(g, "Add", {a, node(g, "Mul", {x, y})});  // of two segments: which is the last is not known before
+    if (by_others)
+      a = node(g, "Add", {a, node(g, "Mul", {x, y})});  // of two segments: which is the last is not known before
     fetch(g, chain(g, node(g, "Add", {a, y}), 4), 0);
     fetch(g, chain(g, z, 4), 1);
     Replayed run(g);
@@ -255,7 +256,8 @@ TEST(Replay, AValueThatWasReadOutlastsAnAssignment) {
 TEST(Replay, RandomValuesAreThoseOfTheStep) {
   Graph g;
   const Output first = node(g, "RandomUniform", {}, "r", {{"T", DType::f64}, {"shape", kPair}});
-  const Output second = node(g, "RandomUniform", {}, "s", {{"T", DType::f64}, {"shape", kPair}, {"_slot", std::int64_t{5}}});
+  const Output second =
+      node(g, "RandomUniform", {}, "s", {{"T", DType::f64}, {"shape", kPair}, {"_slot", std::int64_t{5}}});
   const Output r = node(g, "Identity", {first}), s = node(g, "Identity", {second});
   fetch(g, r, 0);
   fetch(g, s, 1);

@@ -23,8 +23,7 @@ class AddingStore final : public ShardStore {
       value.mutable_data<float>()[i] += update.gradient.values.data<float>()[i];
     values[slice] = value;
   }
-  std::map<std::uint32_t, Tensor> values = {{10, Tensor::vector<float>({0})},
-                                            {20, Tensor::vector<float>({0})}};
+  std::map<std::uint32_t, Tensor> values = {{10, Tensor::vector<float>({0})}, {20, Tensor::vector<float>({0})}};
   std::vector<std::pair<std::uint32_t, Update>> updates;
   std::uint32_t fails_on = 0;
 };
@@ -35,8 +34,7 @@ class ShardTest : public ::testing::Test {
     options.shard = 3;
     options.workers = 4;
     state = std::make_unique<ShardState>(
-        options, std::vector<SliceSpec>{{20, "b", DType::f32, Shape{1}}, {10, "a", DType::f32, Shape{1}}},
-        store);
+        options, std::vector<SliceSpec>{{20, "b", DType::f32, Shape{1}}, {10, "a", DType::f32, Shape{1}}}, store);
   }
   void make(std::uint32_t slots, bool keep_previous = true) {
     ShardOptions options;
@@ -52,8 +50,7 @@ class ShardTest : public ::testing::Test {
     options.max_open_batches = max_open;
     make(options);
   }
-  Push message(std::uint64_t step, std::uint32_t slot, std::uint32_t slice, float g,
-               std::uint32_t worker = 0) {
+  Push message(std::uint64_t step, std::uint32_t slot, std::uint32_t slice, float g, std::uint32_t worker = 0) {
     return {worker, step, slot, slice, state->version(), Tensor::vector<float>({g}), {}};
   }
   Error push(Push message) { return state->push(std::move(message), out); }
@@ -69,8 +66,7 @@ class ShardTest : public ::testing::Test {
       EXPECT_FALSE(push(both));
     }
   }
-  Error pull(std::uint32_t slice, std::uint64_t min_version, std::uint32_t worker = 0,
-             std::uint64_t step = 1) {
+  Error pull(std::uint32_t slice, std::uint64_t min_version, std::uint32_t worker = 0, std::uint64_t step = 1) {
     return state->pull({worker, {SessionId{1}, StepId{step}, EdgeId{slice}}, slice, min_version}, out);
   }
   template <class T>

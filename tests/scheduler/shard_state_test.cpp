@@ -183,12 +183,9 @@ TEST_F(Shard, AnswersWithThePreviousVersionIfThatIsWanted) {
   EXPECT_FALSE(pull(10, 0));
   const auto puts = said<Put>();
   ASSERT_EQ(puts.size(), 3u);
-  EXPECT_EQ(std::make_pair(puts[0].version, puts[0].tensor.item<float>()),
-            std::make_pair(std::uint64_t{0}, 0.0f));
-  EXPECT_EQ(std::make_pair(puts[1].version, puts[1].tensor.item<float>()),
-            std::make_pair(std::uint64_t{1}, 1.0f));
-  EXPECT_EQ(std::make_pair(puts[2].version, puts[2].tensor.item<float>()),
-            std::make_pair(std::uint64_t{2}, 2.0f));
+  EXPECT_EQ(std::make_pair(puts[0].version, puts[0].tensor.item<float>()), std::make_pair(std::uint64_t{0}, 0.0f));
+  EXPECT_EQ(std::make_pair(puts[1].version, puts[1].tensor.item<float>()), std::make_pair(std::uint64_t{1}, 1.0f));
+  EXPECT_EQ(std::make_pair(puts[2].version, puts[2].tensor.item<float>()), std::make_pair(std::uint64_t{2}, 2.0f));
 }
 
 TEST_F(Shard, DropsParkedPullsOfLostWorkers) {
@@ -355,8 +352,7 @@ TEST(ShardOptions, ThatContradictEachOtherAreRefused) {
   EXPECT_THROW(with([](ShardOptions& o) { o.slots = 0; }, slices), Error);
   EXPECT_THROW(with([](ShardOptions& o) { o.staleness = 1; }, slices), Error);
   EXPECT_THROW(with([](ShardOptions& o) { o.accumulate = 2; }, slices), Error);
-  EXPECT_THROW(with([](ShardOptions& o) { o.mode = TrainingMode::asynchronous, o.slots = 2; }, slices),
-               Error);
+  EXPECT_THROW(with([](ShardOptions& o) { o.mode = TrainingMode::asynchronous, o.slots = 2; }, slices), Error);
   EXPECT_THROW(with([](ShardOptions&) {}, {slices[0], slices[0]}), Error);
   EXPECT_THROW(with([](ShardOptions&) {}, {{10, "a", DType::string, Shape{1}}}), Error);
 }

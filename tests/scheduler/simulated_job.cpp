@@ -43,7 +43,8 @@ void Simulation::begin_job() {
     if (const auto saved = newest_.shards.find(i); saved != newest_.shards.end()) {
       o.version = saved->second.first.version;
       o.applied = saved->second.first.applied;
-      for (std::size_t s = 0; s < shard.slices.size(); ++s) shard.store->set(shard.slices[s].id, saved->second.second[s]);
+      for (std::size_t s = 0; s < shard.slices.size(); ++s)
+        shard.store->set(shard.slices[s].id, saved->second.second[s]);
     }
     shard.state = std::make_unique<ShardState>(o, shard.slices, *shard.store);
   }
@@ -63,8 +64,10 @@ void Simulation::dispatch(Address from, const TrainingOutbox& out) {
   for (const Outgoing& outgoing : out) {
     if (const auto* epoch = std::get_if<EpochDone>(&outgoing.message)) {
       const auto before = epochs_.find(epoch->epoch);
-      if (before != epochs_.end() && options_.job.mode == TrainingMode::synchronous && options_.job.backups == 0 && before->second.loss != epoch->loss)
-        trouble(fmt::format("epoch {} has loss {}, and had {} when it was told first", epoch->epoch, epoch->loss, before->second.loss));
+      if (before != epochs_.end() && options_.job.mode == TrainingMode::synchronous && options_.job.backups == 0 &&
+          before->second.loss != epoch->loss)
+        trouble(fmt::format("epoch {} has loss {}, and had {} when it was told first", epoch->epoch, epoch->loss,
+                            before->second.loss));
       epochs_[epoch->epoch] = *epoch;
     }
     using Kind = Destination::Kind;
@@ -116,7 +119,8 @@ void Simulation::to_coordinator(Address from, const Frame& frame) {
   if (const auto* join = std::get_if<Join>(&frame)) {
     const bool over = coordinator_->finished();
     error = coordinator_->join(*join, now_, out);
-    send(0, from, Joined{.incarnation = join->incarnation, .job = job_, .error = error, .view = coordinator_->view_of(*join)});
+    send(0, from,
+         Joined{.incarnation = join->incarnation, .job = job_, .error = error, .view = coordinator_->view_of(*join)});
     if (error.code() == Code::aborted || (over && error.code() == Code::failed_precondition)) error = {};
   } else if (const auto* leave = std::get_if<Leave>(&frame)) {
     coordinator_->leave(*leave, now_, out);
@@ -164,7 +168,9 @@ void Simulation::after_coordinator() {
     acknowledged_before_.clear();
     for (std::uint64_t batch = 0; batch < job->step; ++batch) acknowledged_before_.insert(batch);
   }
-  if (!round.complete || coordinator_->counters().steps < next_save_ || coordinator_->stage() != Coordinator::Stage::training) return;
+  if (!round.complete || coordinator_->counters().steps < next_save_ ||
+      coordinator_->stage() != Coordinator::Stage::training)
+    return;
   next_save_ = coordinator_->counters().steps + options_.save_every;
   writing_ = {};
   if (asynchronous) saving_ = coordinator_->state(kAnyVersion);
@@ -206,15 +212,16 @@ void Simulation::save_shard(std::uint32_t index, const Save& save) {
   const auto answer = [this, self, index, save](const Error& error) {
     send(self, 0, Saved{.shard = index, .version = save.version, .files = {}, .error = error});
   };
-  const Error error = shards_[index].state->cut(save.version, [this, self, index, save, answer](const ShardState::Cut& cut) {
-    Values values;
-    for (const SliceSpec& slice : shards_[index].slices) values.push_back(shards_[index].store->value(slice.id));
-    at(now_ + up_to(5 * options_.delay), self, [this, index, cut, values, save, answer, job = job_] {
-      if (job != job_ || save.version != coordinator_->last_save().version) return;
-      writing_.shards.emplace(index, std::pair{cut, values});
-      answer(Error());
-    });
-  });
+  const Error error =
+      shards_[index].state->cut(save.version, [this, self, index, save, answer](const ShardState::Cut& cut) {
+        Values values;
+        for (const SliceSpec& slice : shards_[index].slices) values.push_back(shards_[index].store->value(slice.id));
+        at(now_ + up_to(5 * options_.delay), self, [this, index, cut, values, save, answer, job = job_] {
+          if (job != job_ || save.version != coordinator_->last_save().version) return;
+          writing_.shards.emplace(index, std::pair{cut, values});
+          answer(Error());
+        });
+      });
   if (error) answer(error);
 }
 
@@ -242,7 +249,8 @@ void Simulation::join_if_connected(std::uint32_t index) {
 
 void Simulation::leave(std::uint32_t index) {
   Worker& worker = workers_[index];
-  send(worker_address(index), 0, Leave{index, Incarnation{worker.incarnation}, false, 0, Error(Code::cancelled, "it has other things to do")});
+  send(worker_address(index), 0,
+       Leave{index, Incarnation{worker.incarnation}, false, 0, Error(Code::cancelled, "it has other things to do")});
   worker.left = true;
   reset(index);
 }
@@ -265,24 +273,29 @@ void Simulation::to_worker(std::uint32_t index, const Frame& frame) {
       const Token& t = task.second.token;
       return std::tie(t.kind, t.epoch, t.step, t.slot) == std::tie(token->kind, token->epoch, token->step, token->slot);
     };
-    const bool repeated = token->request == 0 ? std::ranges::any_of(worker.tasks, same) : worker.open_requests.erase(token->request) == 0;
+    const bool repeated =
+        token->request == 0 ? std::ranges::any_of(worker.tasks, same) : worker.open_requests.erase(token->request) == 0;
     if (worker.view == 0 || repeated) return;
-    if (token->kind != TokenKind::finish || !std::exchange(worker.finishing, true) || token->slot == index) begin(index, *token);
+    if (token->kind != TokenKind::finish || !std::exchange(worker.finishing, true) || token->slot == index)
+      begin(index, *token);
   } else if (const auto* put = std::get_if<Put>(&frame)) {
     const auto found = worker.tasks.find(put->key.step.value);
     if (found == worker.tasks.end() || found->second.computing) return;
     Task& task = found->second;
     if (put->error) return trouble(fmt::format("worker {}: {}", index, put->error.to_string()));
-    if (put->version < task.token.min_version && options_.misread == 0) trouble(fmt::format("worker {}: got version {}", index, put->version));
+    if (put->version < task.token.min_version && options_.misread == 0)
+      trouble(fmt::format("worker {}: got version {}", index, put->version));
     if (task.values[put->key.edge.value].valid()) return;
-    if (!has_own_batch(task, put->tensor)) trouble(fmt::format("worker {}: does not see its own batch {}", index, task.after - 1));
+    if (!has_own_batch(task, put->tensor))
+      trouble(fmt::format("worker {}: does not see its own batch {}", index, task.after - 1));
     task.values[put->key.edge.value] = put->tensor;
     task.versions[put->key.edge.value] = put->version;
     if (--task.missing > 0) return;
     task.computing = true;
     const auto slower = options_.slower.find(index);
     const double times = slower == options_.slower.end() ? 1 : slower->second;
-    const auto time = static_cast<Nanoseconds>(static_cast<double>(options_.compute / 2 + up_to(options_.compute)) * times);
+    const auto time =
+        static_cast<Nanoseconds>(static_cast<double>(options_.compute / 2 + up_to(options_.compute)) * times);
     at(now_ + time, worker_address(index), [this, index, id = found->first] {
       const auto node = workers_[index].tasks.extract(id);
       if (!node.empty()) complete(index, node.mapped());
@@ -313,12 +326,14 @@ void Simulation::begin(std::uint32_t index, const Token& token) {
   const std::uint64_t id = ++tasks_begun_;
   const std::uint32_t slices = options_.model.slices;
   Worker& worker = workers_[index];
-  const std::uint64_t after = options_.job.mode == TrainingMode::asynchronous && token.kind == TokenKind::train ? worker.after : 0;
+  const std::uint64_t after =
+      options_.job.mode == TrainingMode::asynchronous && token.kind == TokenKind::train ? worker.after : 0;
   worker.tasks[id] = {token, after, Values(slices), std::vector<std::uint64_t>(slices), slices};
   const bool misread = token.kind == TokenKind::train && token.min_version > 0 && chance() < options_.misread;
   for (std::uint32_t slice = 0; slice < slices; ++slice)
     send(worker_address(index), shard_address(shard_of(slice)),
-         Pull{index, RendezvousKey{SessionId{index}, StepId{id}, EdgeId{slice}}, slice, token.min_version - (misread ? 1 : 0), 0, worker.view, after});
+         Pull{index, RendezvousKey{SessionId{index}, StepId{id}, EdgeId{slice}}, slice,
+              token.min_version - (misread ? 1 : 0), 0, worker.view, after});
 }
 
 bool Simulation::has_own_batch(const Task& task, const Tensor& value) const {
@@ -358,7 +373,8 @@ void Simulation::complete(std::uint32_t index, const Task& task) {
       time += up_to(options_.compute / 4);
     }
   }
-  say(0, TokenDone{index, token, options_.model.loss_sum(task.values, examples), options_.model.correct(task.values, examples), examples.size(), 0, view});
+  say(0, TokenDone{index, token, options_.model.loss_sum(task.values, examples),
+                   options_.model.correct(task.values, examples), examples.size(), 0, view});
   at(time, self, [this, index, view, incarnation, after = token.step + 1] {
     if (workers_[index].incarnation == incarnation && workers_[index].view == view) workers_[index].after = after;
   });

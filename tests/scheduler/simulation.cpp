@@ -33,9 +33,9 @@ std::string Simulation::run_until(Nanoseconds time) {
 std::string Simulation::run() {
   if (const std::string wrong = run_until(options_.give_up); !wrong.empty()) return wrong;
   if (coordinator_->finished()) return "";
-  return fmt::format("stuck at {} ms: {} waits for {} ({}); shard 0 for {}; {}", now_ / kMillisecond, name(coordinator_->stage()),
-                     coordinator_->waits_for(), coordinator_->members(), shards_[0].state->waiting().to_string(),
-                     coordinator_->failure().message());
+  return fmt::format("stuck at {} ms: {} waits for {} ({}); shard 0 for {}; {}", now_ / kMillisecond,
+                     name(coordinator_->stage()), coordinator_->waits_for(), coordinator_->members(),
+                     shards_[0].state->waiting().to_string(), coordinator_->failure().message());
 }
 
 void Simulation::expect_ok(const Error& error, const std::string& where) {
@@ -49,7 +49,9 @@ void Simulation::at(Nanoseconds time, Action action) {
 }
 
 void Simulation::at(Nanoseconds time, Address process, Action action) {
-  at(time, [this, process, life = processes_[process].life, what = std::make_shared<Action>(std::move(action))] { act(process, life, what); });
+  at(time, [this, process, life = processes_[process].life, what = std::make_shared<Action>(std::move(action))] {
+    act(process, life, what);
+  });
 }
 
 void Simulation::act(Address process, std::uint64_t life, const std::shared_ptr<Action>& action) {
@@ -87,7 +89,9 @@ void Simulation::connect_all() {
 // If both ends live and have done with the last one. Each end hears of it by itself.
 void Simulation::connect(Address a, Address b) {
   Connection& c = connection(a, b);
-  if (c.open[0] || c.open[1] || !processes_[a].alive || !processes_[b].alive || processes_[a].stopped || processes_[b].stopped) return;
+  if (c.open[0] || c.open[1] || !processes_[a].alive || !processes_[b].alive || processes_[a].stopped ||
+      processes_[b].stopped)
+    return;
   ++c.number;
   c.open[0] = c.open[1] = true;
   c.last[0] = c.last[1] = now_;
@@ -101,8 +105,10 @@ void Simulation::connect(Address a, Address b) {
 void Simulation::cut(Address a, Address b, Nanoseconds a_notices, Nanoseconds b_notices) {
   Connection& c = connection(a, b);
   for (Nanoseconds& lost : c.lost_after) lost = now_ + up_to(2 * options_.delay);
-  at(std::max(now_ + a_notices, c.lost_after[end_of(a, b)]) + 1, a, [this, a, b, number = c.number] { close_end(a, b, number); });
-  at(std::max(now_ + b_notices, c.lost_after[end_of(b, a)]) + 1, b, [this, a, b, number = c.number] { close_end(b, a, number); });
+  at(std::max(now_ + a_notices, c.lost_after[end_of(a, b)]) + 1, a,
+     [this, a, b, number = c.number] { close_end(a, b, number); });
+  at(std::max(now_ + b_notices, c.lost_after[end_of(b, a)]) + 1, b,
+     [this, a, b, number = c.number] { close_end(b, a, number); });
 }
 
 void Simulation::close_end(Address self, Address other, std::uint64_t number) {
@@ -119,9 +125,12 @@ void Simulation::send(Address from, Address to, Frame frame) {
   ++tally_.frames;
   Nanoseconds& last = c.last[end_of(to, from)];
   Nanoseconds at_end = now_ + up_to(2 * options_.delay);
-  if (!std::holds_alternative<Pull>(frame)) at_end = last = std::max(last + 1, at_end);  // one that is small overtakes gradients
+  if (!std::holds_alternative<Pull>(frame))
+    at_end = last = std::max(last + 1, at_end);  // one that is small overtakes gradients
   const auto shared = std::make_shared<const Frame>(std::move(frame));
-  const auto arrival = [this, from, to, number = c.number, job = job_, shared] { arrive(from, to, number, job, *shared); };
+  const auto arrival = [this, from, to, number = c.number, job = job_, shared] {
+    arrive(from, to, number, job, *shared);
+  };
   const Nanoseconds lost = c.lost_after[end_of(to, from)];
   if (lost == 0 || at_end <= lost) at(at_end, to, arrival);
   if (chance() >= options_.repeat) return;
@@ -133,7 +142,8 @@ void Simulation::send(Address from, Address to, Frame frame) {
 void Simulation::arrive(Address from, Address to, std::uint64_t number, std::uint64_t job, const Frame& frame) {
   Connection& c = connection(from, to);
   const Nanoseconds lost = c.lost_after[end_of(to, from)];
-  const bool comes = c.number == number && c.open[end_of(to, from)] && (lost == 0 || now_ <= lost || processes_[to].stopped);
+  const bool comes =
+      c.number == number && c.open[end_of(to, from)] && (lost == 0 || now_ <= lost || processes_[to].stopped);
   if (!options_.job_fence ? comes || job != job_ : comes && job == job_) deliver(from, to, frame);
 }
 
@@ -184,7 +194,8 @@ void Simulation::mischief() {
       Process& p = processes_[address];
       if (!p.alive || p.life != life) return;
       p.stopped = false;
-      for (std::deque<Action> waiting = std::exchange(p.waiting, {}); !waiting.empty(); waiting.pop_front()) waiting.front()();
+      for (std::deque<Action> waiting = std::exchange(p.waiting, {}); !waiting.empty(); waiting.pop_front())
+        waiting.front()();
       for (Address a = 0; a <= options_.shards; ++a) connect(a, address);
     });
   } else if (chance() < f.cut) {

@@ -1,11 +1,13 @@
-// One training job on a simulated cluster in virtual time: a coordinator, shards and workers that run the protocol classes
-// themselves. Everything follows from the seed: delays, the order between links (never within one), repetition of any message,
-// connections that break, processes that crash, stop and go on, join and leave, checkpoints in simulated storage.
+// One training job on a simulated cluster in virtual time: a coordinator, shards and workers that run the protocol
+// classes themselves. Everything follows from the seed: delays, the order between links (never within one), repetition
+// of any message, connections that break, processes that crash, stop and go on, join and leave, checkpoints in
+// simulated storage.
 //
-//   Connections are TCP: in order, but for pulls, which overtake gradients, until they break; then what was under way is lost from
-//   some point on, and each end notices when it does. They come up again when both ends have noticed and live.
-//   A worker that loses a connection forgets what it was doing and joins as a new incarnation. A stopped one handles nothing; when
-//   it goes on, it first sends what it was about to.
+//   Connections are TCP: in order, but for pulls, which overtake gradients, until they break; then what was under way
+//   is lost from some point on, and each end notices when it does. They come up again when both ends have noticed and
+//   live.
+//   A worker that loses a connection forgets what it was doing and joins as a new incarnation. A stopped one handles
+//   nothing; when it goes on, it first sends what it was about to.
 //   If a shard or the coordinator is lost, all return to the newest complete checkpoint, as a new job.
 #pragma once
 
@@ -32,12 +34,12 @@ struct SimulationOptions {
   ToyModel model;
   JobOptions job;  // `shards` is filled in
   std::uint32_t shards = 1;
-  std::uint32_t prefetch = 1;  // tokens a worker asks for at a time
-  double repeat = 0.1;         // probability that a delivered message comes once more,
+  std::uint32_t prefetch = 1;                    // tokens a worker asks for at a time
+  double repeat = 0.1;                           // probability that a delivered message comes once more,
   Nanoseconds repeat_within = 4 * kMillisecond;  // at once or so much later
-  Nanoseconds delay = kMillisecond;    // of a frame: up to twice that
-  Nanoseconds compute = kMillisecond;  // of a token: up to twice that
-  std::map<std::uint32_t, double> slower;  // workers that take so many times as long
+  Nanoseconds delay = kMillisecond;              // of a frame: up to twice that
+  Nanoseconds compute = kMillisecond;            // of a token: up to twice that
+  std::map<std::uint32_t, double> slower;        // workers that take so many times as long
   // Faults, as probabilities in each millisecond until `calm_after`.
   struct Faults {
     double crash = 0;        // a worker; it is started again
@@ -51,7 +53,7 @@ struct SimulationOptions {
   } faults;
   bool restart = true;  // a crashed worker is started again
   Nanoseconds calm_after = 200 * kMillisecond;
-  double misread = 0;  // probability that a worker, wrongly, asks for values one version too old
+  double misread = 0;            // probability that a worker, wrongly, asks for values one version too old
   std::uint64_t save_every = 0;  // steps between checkpoints; 0: none
   bool keep_previous = true;
   std::uint32_t accumulate = 1;
@@ -102,9 +104,9 @@ class Simulation {
   };
   struct Connection {
     std::uint64_t number = 0;
-    bool open[2] = {false, false};        // as its ends see it, the lower address first
-    Nanoseconds last[2] = {0, 0};         // arrival of the last frame to that end
-    Nanoseconds lost_after[2] = {0, 0};   // what would arrive later does not; 0: all arrives
+    bool open[2] = {false, false};       // as its ends see it, the lower address first
+    Nanoseconds last[2] = {0, 0};        // arrival of the last frame to that end
+    Nanoseconds lost_after[2] = {0, 0};  // what would arrive later does not; 0: all arrives
   };
   struct Event {
     Nanoseconds time;
@@ -150,7 +152,9 @@ class Simulation {
   double chance() { return std::uniform_real_distribution<double>(0, 1)(random_); }
   std::size_t below(std::size_t n) { return std::uniform_int_distribution<std::size_t>(0, n - 1)(random_); }
   Nanoseconds up_to(Nanoseconds most) { return static_cast<Nanoseconds>(below(static_cast<std::size_t>(most) + 1)); }
-  void trouble(const std::string& what) { if (trouble_.empty()) trouble_ = what; }
+  void trouble(const std::string& what) {
+    if (trouble_.empty()) trouble_ = what;
+  }
   void expect_ok(const Error& error, const std::string& where);
 
   // Time, processes and connections (simulation.cpp).

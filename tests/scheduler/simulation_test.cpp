@@ -1,4 +1,5 @@
-// The training protocol as a whole: whatever the network and the processes do, the parameters are those of a plain loop.
+// The training protocol as a whole: whatever the network and the processes do, the parameters are those of a plain
+// loop.
 #include "tests/scheduler/simulation.hpp"
 
 #include <gtest/gtest.h>
@@ -84,11 +85,13 @@ std::string differs_from_loop(const SimulationOptions& options, Simulation& simu
   for (const Values& values : simulation.final_values())
     if (const std::string wrong = difference(values, expected.values); !wrong.empty()) return "final values: " + wrong;
   if (options.misread > 0) return "";  // who misread has told the figures of it before it was refused
-  if (simulation.epochs().size() != options.job.epochs) return fmt::format("{} epochs were told", simulation.epochs().size());
+  if (simulation.epochs().size() != options.job.epochs)
+    return fmt::format("{} epochs were told", simulation.epochs().size());
   for (const auto& [epoch, figures] : simulation.epochs()) {
     if (std::abs(figures.loss - expected.losses[epoch]) > 1e-9 * std::abs(expected.losses[epoch]))
       return fmt::format("epoch {}: loss {}, expected {}", epoch, figures.loss, expected.losses[epoch]);
-    if (figures.test_accuracy != expected.test_accuracies[epoch]) return fmt::format("epoch {}: accuracy {}", epoch, figures.test_accuracy);
+    if (figures.test_accuracy != expected.test_accuracies[epoch])
+      return fmt::format("epoch {}: accuracy {}", epoch, figures.test_accuracy);
     if (figures.images_per_second <= 0) return "no images per second";
   }
   return "";
@@ -111,8 +114,9 @@ Swarm swarm(std::uint64_t seeds, Make make) {
     const Simulation::Tally tally = simulation.tally();
     all.tally.add(tally.shards);
     all.tally.add(tally.job);
-    for (const auto member : {&Simulation::Tally::crashes, &Simulation::Tally::stops, &Simulation::Tally::cuts, &Simulation::Tally::joins,
-                              &Simulation::Tally::leaves, &Simulation::Tally::returns, &Simulation::Tally::checkpoints})
+    for (const auto member :
+         {&Simulation::Tally::crashes, &Simulation::Tally::stops, &Simulation::Tally::cuts, &Simulation::Tally::joins,
+          &Simulation::Tally::leaves, &Simulation::Tally::returns, &Simulation::Tally::checkpoints})
       all.tally.*member += tally.*member;
     all.tally.refused += tally.refused;
     if (!wrong.empty() && all.wrong++ == 0) all.first = fmt::format("seed {}: {}", seed, wrong);
@@ -246,8 +250,8 @@ SimulationOptions asynchronous(std::uint64_t seed) {
   return options;
 }
 
-// How often each example went into the values of each shard: once if it was acknowledged, else at most once. And no update is made
-// of two computations of its batch.
+// How often each example went into the values of each shard: once if it was acknowledged, else at most once. And no
+// update is made of two computations of its batch.
 std::string miscounted(const SimulationOptions& options, const Simulation& simulation) {
   const Values values = simulation.shard_values();
   const auto order = permutation(options.model.seed, 0, options.job.train_examples);
@@ -258,11 +262,13 @@ std::string miscounted(const SimulationOptions& options, const Simulation& simul
     for (std::uint64_t batch = 0; batch < counts.size(); ++batch) {
       const int count = counts[order[batch]];
       if (count > 1 || (count == 0 && simulation.acknowledged().contains(batch)))
-        return fmt::format("slice {} has batch {} {} times, acknowledged: {}", slice, batch, count, simulation.acknowledged().contains(batch));
+        return fmt::format("slice {} has batch {} {} times, acknowledged: {}", slice, batch, count,
+                           simulation.acknowledged().contains(batch));
     }
     if (values[slice].num_elements() == 1) continue;
     const std::int64_t before = std::exchange(tags[slice % options.shards], tag);
-    if (before != 0 && before != tag) return fmt::format("slice {} has been updated by other computations than those before", slice);
+    if (before != 0 && before != tag)
+      return fmt::format("slice {} has been updated by other computations than those before", slice);
   }
   return "";
 }

@@ -100,7 +100,8 @@ TEST(StepTable, RefusesASecondStartAndMissingFeeds) {
 }
 
 TEST(StepTable, AnArrivalThatDoesNotFitAbortsTheStep) {
-  for (const auto& [tensor, came] : {std::pair{Tensor::vector<float>({1, 2}), "f32[2]"}, std::pair{i64({1, 2, 3}), "i64[3]"}}) {
+  for (const auto& [tensor, came] :
+       {std::pair{Tensor::vector<float>({1, 2}), "f32[2]"}, std::pair{i64({1, 2, 3}), "i64[3]"}}) {
     TwoArrivals g;
     ToyTask task(g.graph);
     task.start(1);
@@ -167,8 +168,8 @@ TEST(StepTable, TellsWhichNodeRuns) {
   EXPECT_EQ(seen, (std::vector<std::string>{"Square 'slow' running on /device:CPU:0"}));
 }
 
-// A task that shuts down forgets its steps while kernels run: frame, plan and variables must outlive that, and the frame
-// must not be given to another step.
+// A task that shuts down forgets its steps while kernels run: frame, plan and variables must outlive that, and the
+// frame must not be given to another step.
 TEST(StepTable, AForgottenStepLeavesItsRunningSegmentsTheirFrame) {
   auto g = std::make_unique<Graph>();
   fetch(*g, node(*g, "Neg", {node(*g, "Square", {feed(*g, 0, kPair, "x")}, "square")}, "n"), 0, "out");

@@ -51,7 +51,8 @@ Kernel make(const std::string& op, ToyHooks& hooks) {
     return [](KernelContext& c) {
       Tensor& value = c.variable(0).writable(c.allocator());
       for (std::int64_t i = 0; i < value.num_elements(); ++i)
-        value.mutable_values<std::int64_t>()[static_cast<std::size_t>(i)] += c.input(1).values<std::int64_t>()[static_cast<std::size_t>(i)];
+        value.mutable_values<std::int64_t>()[static_cast<std::size_t>(i)] +=
+            c.input(1).values<std::int64_t>()[static_cast<std::size_t>(i)];
       c.set_output(0, value);
     };
   if (op == "Split")  // two views of one buffer
@@ -82,8 +83,8 @@ Kernel make(const std::string& op, ToyHooks& hooks) {
 
 KernelRegistry toy_kernels(ToyHooks& hooks) {
   KernelRegistry registry;
-  for (const std::string op : {"Add", "Sub", "Mul", "Neg", "Square", "Abs", "Sign", "Identity", "Split", "Concat", "NoOp",
-                               "ReadVariable", "AssignVariable", "AssignAddVariable"})
+  for (const std::string op : {"Add", "Sub", "Mul", "Neg", "Square", "Abs", "Sign", "Identity", "Split", "Concat",
+                               "NoOp", "ReadVariable", "AssignVariable", "AssignAddVariable"})
     registry.add({op, "CPU", {}, [op, &hooks](const KernelInit& init) -> Kernel {
                     return [name = std::string(init.node_name), kernel = make(op, hooks), &hooks](KernelContext& c) {
                       {
@@ -99,13 +100,15 @@ KernelRegistry toy_kernels(ToyHooks& hooks) {
 }
 
 void make_costly(Graph& g) {
-  for (int id = 0; id < g.size(); ++id) g.set_attribute(g.node(id), std::string(kCostAttribute), std::int64_t{1'000'000});
+  for (int id = 0; id < g.size(); ++id)
+    g.set_attribute(g.node(id), std::string(kCostAttribute), std::int64_t{1'000'000});
 }
 
 std::vector<Tensor> toy_evaluate(const std::string& op, const std::vector<Tensor>& inputs) {
   const Numbers a = inputs.empty() ? Numbers() : numbers(inputs[0]);
   const auto tensor = [](const Numbers& values) {
-    return Tensor::of<std::int64_t>(Shape{static_cast<std::int64_t>(values.size())}, std::span<const std::int64_t>(values));
+    return Tensor::of<std::int64_t>(Shape{static_cast<std::int64_t>(values.size())},
+                                    std::span<const std::int64_t>(values));
   };
   if (op == "Identity") return {tensor(a)};
   if (op == "Split") {
@@ -133,7 +136,8 @@ std::vector<std::int64_t> numbers(const Tensor& tensor) {
   return {values.begin(), values.end()};
 }
 
-Output node(Graph& g, const std::string& op, std::vector<Output> inputs, const std::string& name, Attributes attributes) {
+Output node(Graph& g, const std::string& op, std::vector<Output> inputs, const std::string& name,
+            Attributes attributes) {
   return g.output(g.add({.op = op, .name = name, .inputs = std::move(inputs), .attributes = std::move(attributes)}));
 }
 Output constant_node(Graph& g, Tensor value, const std::string& name) {
@@ -144,7 +148,8 @@ Output feed(Graph& g, std::int64_t index, Shape shape, const std::string& name) 
   return node(g, "Feed", {}, name, {{"T", DType::i64}, {"index", index}, {"shape", shape}});
 }
 Output recv(Graph& g, std::int64_t edge, Shape shape, const std::string& name) {
-  return node(g, "Recv", {}, name, {{"T", DType::i64}, {"edge", edge}, {"shape", shape}, {"from", std::string("/device:CPU:9")}});
+  return node(g, "Recv", {}, name,
+              {{"T", DType::i64}, {"edge", edge}, {"shape", shape}, {"from", std::string("/device:CPU:9")}});
 }
 Output pull(Graph& g, std::int64_t slice, Shape shape, const std::string& name) {
   return node(g, "Pull", {}, name, {{"T", DType::i64}, {"slice", slice}, {"shard", std::int64_t{0}}, {"shape", shape}});
@@ -153,7 +158,10 @@ Output variable_node(Graph& g, const std::string& name, Shape shape) {
   return node(g, "Variable", {}, name, {{"T", DType::i64}, {"shape", shape}});
 }
 void send(Graph& g, Output x, std::int64_t edge, const std::string& name) {
-  g.add({.op = "Send", .name = name, .inputs = {x}, .attributes = {{"edge", edge}, {"to", std::string("/device:CPU:9")}}});
+  g.add({.op = "Send",
+         .name = name,
+         .inputs = {x},
+         .attributes = {{"edge", edge}, {"to", std::string("/device:CPU:9")}}});
 }
 void push(Graph& g, Output x, std::int64_t slice, const std::string& name) {
   g.add({.op = "Push", .name = name, .inputs = {x}, .attributes = {{"slice", slice}, {"shard", std::int64_t{0}}}});
@@ -163,9 +171,11 @@ void fetch(Graph& g, Output x, std::int64_t index, const std::string& name) {
 }
 
 ToyTask::ToyTask(const Graph& graph, int threads)
-    : ToyTask(graph, make_cpu_device({.name = DeviceName::parse("/job:test/task:0/device:CPU:0"), .threads = threads}), toy_kernels) {}
+    : ToyTask(graph, make_cpu_device({.name = DeviceName::parse("/job:test/task:0/device:CPU:0"), .threads = threads}),
+              toy_kernels) {}
 
-ToyTask::ToyTask(const Graph& graph, std::unique_ptr<Device> on, KernelRegistry (*make_kernels)(ToyHooks&)) : kernels(make_kernels(hooks)), device(std::move(on)) {
+ToyTask::ToyTask(const Graph& graph, std::unique_ptr<Device> on, KernelRegistry (*make_kernels)(ToyHooks&))
+    : kernels(make_kernels(hooks)), device(std::move(on)) {
   const std::string& type = device->attributes().type;
   std::shared_ptr<const Plan> plan = build_plan(graph, kernels, type, fmt::format("/device:{}:0", type),
                                                 [this](const Tensor& constant) { return device->upload(constant); });

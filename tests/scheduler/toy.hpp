@@ -1,5 +1,5 @@
-// Kernels of a few lines for the standard ops, on i64, that write in place whenever they may; and a runner that lets a test
-// choose the order of arrivals and segments.
+// Kernels of a few lines for the standard ops, on i64, that write in place whenever they may; and a runner that lets a
+// test choose the order of arrivals and segments.
 #pragma once
 
 #include <atomic>
@@ -19,10 +19,10 @@ namespace troupe::testing {
 
 // What the kernels do beside computing.
 struct ToyHooks {
-  std::mutex mutex;                  // kernels of a segment may run side by side
-  std::vector<std::string> ran;      // names of nodes, in order
-  std::function<void()> on_square;   // called by Square before it computes
-  std::atomic<int> in_place = 0;                  // how often an input's memory became the output's
+  std::mutex mutex;                 // kernels of a segment may run side by side
+  std::vector<std::string> ran;     // names of nodes, in order
+  std::function<void()> on_square;  // called by Square before it computes
+  std::atomic<int> in_place = 0;    // how often an input's memory became the output's
 };
 
 // Abs fails with invalid_argument for a negative value; Sign throws something that is not an Error; the rest computes.
@@ -40,7 +40,8 @@ std::vector<std::int64_t> numbers(const Tensor& tensor);
 void make_costly(Graph& g);
 
 // Short forms to write graphs with. An empty name is made from the op's.
-Output node(Graph& g, const std::string& op, std::vector<Output> inputs, const std::string& name = {}, Attributes attributes = {});
+Output node(Graph& g, const std::string& op, std::vector<Output> inputs, const std::string& name = {},
+            Attributes attributes = {});
 Output constant_node(Graph& g, Tensor value, const std::string& name = {});
 Output feed(Graph& g, std::int64_t index, Shape shape, const std::string& name = {});
 Output recv(Graph& g, std::int64_t edge, Shape shape, const std::string& name = {});
@@ -73,9 +74,9 @@ class Recorder final : public Outbox {
   }
   int flushed = 0;
   std::vector<std::pair<std::uint32_t, Tensor>> contributed;  // by channel, as they left
-  std::map<std::uint32_t, Tensor> sent;          // by edge
-  std::map<std::uint32_t, Tensor> pushed;        // by slice
-  std::map<std::uint32_t, Tensor> push_indices;  // by slice
+  std::map<std::uint32_t, Tensor> sent;                       // by edge
+  std::map<std::uint32_t, Tensor> pushed;                     // by slice
+  std::map<std::uint32_t, Tensor> push_indices;               // by slice
 
  private:
   const Plan& plan_;
@@ -106,9 +107,11 @@ class ToyTask {
   StepTable table;
   std::vector<ReadySegment> ready;
   std::shared_ptr<PlanFrame> ready_frame;  // for a test that aborts what runs
-  std::map<std::uint64_t, bool> ended;  // by step
+  std::map<std::uint64_t, bool> ended;     // by step
   std::map<std::uint64_t, std::unique_ptr<Recorder>> out;
-  std::function<std::size_t(std::size_t)> choose = [](std::size_t) { return std::size_t{0}; };  // which of n ready ones runs
+  std::function<std::size_t(std::size_t)> choose = [](std::size_t) {
+    return std::size_t{0};
+  };  // which of n ready ones runs
 
  private:
   void take(std::uint64_t step, StepTable::Progress progress);

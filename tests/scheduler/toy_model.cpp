@@ -17,9 +17,7 @@ const Shape& shape_of(std::uint32_t slice) {
   return kShapes[slice % 4];
 }
 
-std::uint64_t hash(std::uint64_t a, std::uint64_t b, std::uint64_t c = 0) {
-  return mix64(mix64(mix64(a) ^ b) ^ c);
-}
+std::uint64_t hash(std::uint64_t a, std::uint64_t b, std::uint64_t c = 0) { return mix64(mix64(mix64(a) ^ b) ^ c); }
 
 template <class T>
 T small(std::uint64_t bits) {
@@ -45,7 +43,7 @@ T mixture(const Values& values) {
 
 template <class T>
 PushedGradient gradient_as(const ToyModel& model, const Values& values, std::uint32_t slice,
-                     const std::vector<std::uint32_t>& examples) {
+                           const std::vector<std::uint32_t>& examples) {
   const T mix = model.coupled ? mixture<T>(values) : T{0};
   const auto element = [&](std::uint32_t example, std::uint64_t j) {
     if (model.digits) return static_cast<T>(j == 0 ? std::int64_t{1} << (2 * example) : 0);
@@ -58,8 +56,7 @@ PushedGradient gradient_as(const ToyModel& model, const Values& values, std::uin
     gradient.values = Tensor(dtype_of<T>, Shape{n, 2});
     for (std::size_t i = 0; i < examples.size(); ++i) {
       gradient.indices.mutable_data<std::int64_t>()[i] = examples[i] % kRows;
-      for (std::size_t j = 0; j < 2; ++j)
-        gradient.values.mutable_data<T>()[2 * i + j] = element(examples[i], j);
+      for (std::size_t j = 0; j < 2; ++j) gradient.values.mutable_data<T>()[2 * i + j] = element(examples[i], j);
     }
     return gradient;
   }
@@ -82,8 +79,7 @@ void apply_as(const ToyModel& model, Tensor& value, const Update& update) {
   const std::int64_t width = update.gradient.sparse() ? value.shape()[1] : value.num_elements();
   const std::int64_t rows = update.gradient.sparse() ? update.gradient.indices.num_elements() : 1;
   for (std::int64_t row = 0; row < rows; ++row) {
-    const std::int64_t target =
-        update.gradient.sparse() ? update.gradient.indices.data<std::int64_t>()[row] : 0;
+    const std::int64_t target = update.gradient.sparse() ? update.gradient.indices.data<std::int64_t>()[row] : 0;
     for (std::int64_t j = 0; j < width; ++j)
       value.mutable_data<T>()[target * width + j] += rate * update.gradient.values.data<T>()[row * width + j];
   }
@@ -115,8 +111,7 @@ PushedGradient plain_mean(const std::vector<PushedGradient>& slots) {
 
 std::vector<SliceSpec> ToyModel::specs() const {
   std::vector<SliceSpec> specs;
-  for (std::uint32_t i = 0; i < slices; ++i)
-    specs.push_back({i, fmt::format("slice{}", i), dtype, shape_of(i)});
+  for (std::uint32_t i = 0; i < slices; ++i) specs.push_back({i, fmt::format("slice{}", i), dtype, shape_of(i)});
   return specs;
 }
 
@@ -141,7 +136,7 @@ Values ToyModel::initial() const {
 }
 
 PushedGradient ToyModel::gradient(const Values& values, std::uint32_t slice,
-                            const std::vector<std::uint32_t>& examples) const {
+                                  const std::vector<std::uint32_t>& examples) const {
   return dtype == DType::f32 ? gradient_as<float>(*this, values, slice, examples)
                              : gradient_as<std::int64_t>(*this, values, slice, examples);
 }
@@ -149,9 +144,8 @@ PushedGradient ToyModel::gradient(const Values& values, std::uint32_t slice,
 double ToyModel::loss_sum(const Values& values, const std::vector<std::uint32_t>& examples) const {
   double sum = 0;
   for (const std::uint32_t example : examples)
-    sum +=
-        0.1 * static_cast<double>(example) +
-        (dtype == DType::f32 ? mixture<float>(values) : static_cast<double>(mixture<std::int64_t>(values)));
+    sum += 0.1 * static_cast<double>(example) +
+           (dtype == DType::f32 ? mixture<float>(values) : static_cast<double>(mixture<std::int64_t>(values)));
   return sum;
 }
 
@@ -180,7 +174,8 @@ std::vector<int> counts_of(const Tensor& value, std::uint64_t examples, std::int
     if (elements.size() > 1) tags += elements[i + 1];
   }
   std::vector<int> counts;
-  for (std::uint64_t example = 0; example < examples; ++example) counts.push_back(static_cast<int>(sum >> (2 * example) & 3));
+  for (std::uint64_t example = 0; example < examples; ++example)
+    counts.push_back(static_cast<int>(sum >> (2 * example) & 3));
   return counts;
 }
 
@@ -189,8 +184,7 @@ PushedGradient tagged(PushedGradient gradient, std::int64_t tag) {
   return gradient;
 }
 
-std::vector<std::uint32_t> examples_of(const ToyModel& model, const Token& token,
-                                       std::uint64_t train_examples) {
+std::vector<std::uint32_t> examples_of(const ToyModel& model, const Token& token, std::uint64_t train_examples) {
   std::vector<std::uint32_t> examples(token.end - token.begin);
   if (token.kind == TokenKind::evaluate) {
     std::iota(examples.begin(), examples.end(), static_cast<std::uint32_t>(token.begin));
@@ -225,18 +219,16 @@ OracleResult train_in_a_loop(const ToyModel& model, const OracleOptions& options
       ++version;
       for (std::uint32_t slice = 0; slice < model.slices; ++slice) {
         const PushedGradient mean = model.dtype == DType::f32 ? plain_mean<float>(gradients[slice])
-                                                        : plain_mean<std::int64_t>(gradients[slice]);
+                                                              : plain_mean<std::int64_t>(gradients[slice]);
         result.values[slice] = result.values[slice].clone();
         model.apply(result.values[slice], {mean, version, 1});
       }
     }
-    result.losses.push_back(loss /
-                            static_cast<double>(options.steps_per_epoch * options.slots * options.batch));
+    result.losses.push_back(loss / static_cast<double>(options.steps_per_epoch * options.slots * options.batch));
     std::vector<std::uint32_t> test(options.test_examples);
     std::iota(test.begin(), test.end(), 0u);
-    result.test_accuracies.push_back(test.empty() ? 0
-                                                  : static_cast<double>(model.correct(result.values, test)) /
-                                                        static_cast<double>(test.size()));
+    result.test_accuracies.push_back(
+        test.empty() ? 0 : static_cast<double>(model.correct(result.values, test)) / static_cast<double>(test.size()));
   }
   return result;
 }

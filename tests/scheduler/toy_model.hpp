@@ -19,29 +19,27 @@ struct ToyModel {
   std::uint32_t slices = 4;  // slice 3 (of 4 or more) has sparse gradients
   // Gradients depend on the values, updates on the step: only then the order matters.
   bool coupled = true;
-  // i64, not coupled, fewer than 31 examples, all values 0 at first: the first element of a gradient is the sum of 4^example, so
-  // that values show how often each example went into them (counts_of); the second is free for a tag.
+  // i64, not coupled, fewer than 31 examples, all values 0 at first: the first element of a gradient is the sum of
+  // 4^example, so that values show how often each example went into them (counts_of); the second is free for a tag.
   bool digits = false;
   std::uint64_t seed = 1;
 
   std::vector<SliceSpec> specs() const;
   Values initial() const;
   // `examples` are numbers of training examples.
-  PushedGradient gradient(const Values& values, std::uint32_t slice,
-                    const std::vector<std::uint32_t>& examples) const;
+  PushedGradient gradient(const Values& values, std::uint32_t slice, const std::vector<std::uint32_t>& examples) const;
   double loss_sum(const Values& values, const std::vector<std::uint32_t>& examples) const;
   std::uint64_t correct(const Values& values, const std::vector<std::uint32_t>& examples) const;
   void apply(Tensor& value, const Update& update) const;
 };
 
-// How often each example went into a value, up to 3 times, with model.digits; all slices with at least two elements must have had
-// tagged() gradients. `tags`: their sum.
+// How often each example went into a value, up to 3 times, with model.digits; all slices with at least two elements
+// must have had tagged() gradients. `tags`: their sum.
 std::vector<int> counts_of(const Tensor& value, std::uint64_t examples, std::int64_t& tags);
 PushedGradient tagged(PushedGradient gradient, std::int64_t tag);
 
 // The examples of a token.
-std::vector<std::uint32_t> examples_of(const ToyModel& model, const Token& token,
-                                       std::uint64_t train_examples);
+std::vector<std::uint32_t> examples_of(const ToyModel& model, const Token& token, std::uint64_t train_examples);
 
 struct OracleOptions {
   std::uint32_t epochs = 1;

@@ -20,7 +20,9 @@ std::vector<TraceEvent> of_kind(const TraceRecording& recording, TraceKind kind)
   return out;
 }
 
-bool within(const TraceEvent& inner, const TraceEvent& outer) { return outer.begin_ns <= inner.begin_ns && inner.end_ns <= outer.end_ns; }
+bool within(const TraceEvent& inner, const TraceEvent& outer) {
+  return outer.begin_ns <= inner.begin_ns && inner.end_ns <= outer.end_ns;
+}
 
 TraceStep step_of(std::uint64_t number) { return TraceStep::of(SessionId{1}, StepId{number}, number); }
 
@@ -172,7 +174,8 @@ TEST(Trace, HasASliceForEveryNodeOfAPlan) {
     Graph g;
     Output x = feed(g, 0, Shape{2}, "x");
     Output sum = x;
-    for (int i = 0; i < 8; ++i) sum = node(g, "Add", {sum, node(g, "Neg", {x}, fmt::format("n{}", i))}, fmt::format("s{}", i));
+    for (int i = 0; i < 8; ++i)
+      sum = node(g, "Add", {sum, node(g, "Neg", {x}, fmt::format("n{}", i))}, fmt::format("s{}", i));
     send(g, sum, 5, "out");
     if (threads > 1) make_costly(g);
     ToyTask task(g, threads);

@@ -16,7 +16,11 @@ using Kind = RootCause::Kind;
 constexpr std::int64_t kSecond = 1'000'000'000;
 
 Wait wait(std::string waiter, std::string awaited, std::string text = "", std::int64_t for_ns = 0) {
-  return {.waiter = std::move(waiter), .awaited = std::move(awaited), .kind = "tensor", .text = std::move(text), .for_ns = for_ns};
+  return {.waiter = std::move(waiter),
+          .awaited = std::move(awaited),
+          .kind = "tensor",
+          .text = std::move(text),
+          .for_ns = for_ns};
 }
 
 TEST(WaitTime, IsForPeople) {
@@ -30,30 +34,38 @@ TEST(WaitTime, IsForPeople) {
 TEST(WaitGraph, NothingWaits) {
   EXPECT_EQ(analyse({}, {}).text, "Nothing waits.\n");
   // What works while nobody waits for it is nobody's trouble.
-  EXPECT_EQ(analyse({.things = {{.id = "device/d", .text = "d runs MatMul", .state = State::works}}, .waits = {}}, {}).text, "Nothing waits.\n");
+  EXPECT_EQ(
+      analyse({.things = {{.id = "device/d", .text = "d runs MatMul", .state = State::works}}, .waits = {}}, {}).text,
+      "Nothing waits.\n");
 }
 
 TEST(WaitGraph, ASilentTaskIsTheCauseOfAllThatIsOnIt) {
   Waiting waiting;
-  waiting.things = {{.id = "step/a/12", .text = "step 12", .task = "/job:worker/task:0", .for_ns = 12 * kSecond},
-                    {.id = "step/a/13", .text = "step 13", .task = "/job:worker/task:0", .for_ns = 2 * kSecond},
-                    {.id = "version/1/0/12", .text = "version 12 of the parameters on /job:ps/task:0", .task = "/job:ps/task:0"},
-                    {.id = "slot/1/11/1", .text = "slot 1 of step 11, which /job:worker/task:1 computes", .task = "/job:worker/task:1"}};
+  waiting.things = {
+      {.id = "step/a/12", .text = "step 12", .task = "/job:worker/task:0", .for_ns = 12 * kSecond},
+      {.id = "step/a/13", .text = "step 13", .task = "/job:worker/task:0", .for_ns = 2 * kSecond},
+      {.id = "version/1/0/12", .text = "version 12 of the parameters on /job:ps/task:0", .task = "/job:ps/task:0"},
+      {.id = "slot/1/11/1",
+       .text = "slot 1 of step 11, which /job:worker/task:1 computes",
+       .task = "/job:worker/task:1"}};
   waiting.waits = {wait("step/a/12", "version/1/0/12", "", 11 * kSecond), wait("step/a/13", "version/1/0/12"),
                    wait("version/1/0/12", "slot/1/11/1", "2 of 3 slots are staged, slot 1 is missing")};
-  const WaitAnalysis found = analyse(waiting, {{"/job:worker/task:1", "has not answered for 1.0 s: stopped, or too busy, or cut off"}});
+  const WaitAnalysis found =
+      analyse(waiting, {{"/job:worker/task:1", "has not answered for 1.0 s: stopped, or too busy, or cut off"}});
   ASSERT_EQ(found.causes.size(), 1u);
   EXPECT_EQ(found.causes[0].kind, Kind::silent);
   EXPECT_EQ(found.causes[0].things, std::vector<std::string>{"task//job:worker/task:1"});
   EXPECT_EQ(found.causes[0].waiters, 4u);
-  EXPECT_EQ(found.text,
-            "4 things wait, for 1 cause; the worst first.\n"
-            "1. SILENT /job:worker/task:1 does not answer (has not answered for 1.0 s: stopped, or too busy, or cut off)\n"
-            "   step 12, for 12.0 s\n"
-            "     waits for version 12 of the parameters on /job:ps/task:0, for 11.0 s\n"
-            "     waits for slot 1 of step 11, which /job:worker/task:1 computes: 2 of 3 slots are staged, slot 1 is missing\n"
-            "     which is on /job:worker/task:1\n"
-            "   For the same waits step 13.\n");
+  EXPECT_EQ(
+      found.text,
+      "4 things wait, for 1 cause; the worst first.\n"
+      "1. SILENT /job:worker/task:1 does not answer (has not answered for 1.0 s: stopped, or too busy, or cut off)\n"
+      "   step 12, for 12.0 s\n"
+      "     waits for version 12 of the parameters on /job:ps/task:0, for 11.0 s\n"
+      "     waits for slot 1 of step 11, which /job:worker/task:1 computes: 2 of 3 slots are staged, slot 1 is "
+      "missing\n"
+      "     which is on /job:worker/task:1\n"
+      "   For the same waits step 13.\n");
 }
 
 TEST(WaitGraph, ATaskThatIsSilentIsToldThoughNothingIsKnownToWaitForIt) {
@@ -66,9 +78,13 @@ TEST(WaitGraph, ATaskThatIsSilentIsToldThoughNothingIsKnownToWaitForIt) {
 
 TEST(WaitGraph, ACircleIsADeadlockWithAllItsMembers) {
   Waiting waiting;
-  waiting.things = {{.id = "segment/a", .text = "a segment on A"}, {.id = "segment/b", .text = "a segment on B"}, {.id = "tensor/x", .text = "tensor 'x' from B"},
-                    {.id = "tensor/y", .text = "tensor 'y' from A"}, {.id = "step/1", .text = "step 1", .for_ns = 3 * kSecond}};
-  waiting.waits = {wait("step/1", "segment/a"), wait("segment/a", "tensor/x"), wait("tensor/x", "segment/b"), wait("segment/b", "tensor/y"), wait("tensor/y", "segment/a")};
+  waiting.things = {{.id = "segment/a", .text = "a segment on A"},
+                    {.id = "segment/b", .text = "a segment on B"},
+                    {.id = "tensor/x", .text = "tensor 'x' from B"},
+                    {.id = "tensor/y", .text = "tensor 'y' from A"},
+                    {.id = "step/1", .text = "step 1", .for_ns = 3 * kSecond}};
+  waiting.waits = {wait("step/1", "segment/a"), wait("segment/a", "tensor/x"), wait("tensor/x", "segment/b"),
+                   wait("segment/b", "tensor/y"), wait("tensor/y", "segment/a")};
   const WaitAnalysis found = analyse(waiting, {});
   ASSERT_EQ(found.causes.size(), 1u);
   EXPECT_EQ(found.causes[0].kind, Kind::deadlock);
@@ -76,7 +92,8 @@ TEST(WaitGraph, ACircleIsADeadlockWithAllItsMembers) {
   EXPECT_EQ(found.causes[0].waiters, 5u);
   EXPECT_EQ(found.text,
             "5 things wait, for 1 cause; the worst first.\n"
-            "1. DEADLOCK a segment on A waits for tensor 'x' from B, which waits for a segment on B, which waits for tensor 'y' from A, which waits for the first again: "
+            "1. DEADLOCK a segment on A waits for tensor 'x' from B, which waits for a segment on B, which waits for "
+            "tensor 'y' from A, which waits for the first again: "
             "none of them can ever go on\n"
             "   step 1, for 3.0 s\n"
             "     waits for a segment on A\n"
@@ -91,15 +108,19 @@ TEST(WaitGraph, WhatWaitsForItselfIsADeadlock) {
 
 TEST(WaitGraph, WorstFirst) {
   Waiting waiting;
-  waiting.things = {{.id = "w1", .text = "runs", .state = State::works}, {.id = "n", .text = "is left", .state = State::never}, {.id = "s", .text = "stands", .state = State::stuck}};
-  for (const char* cause : {"w1", "n", "s", "task//job:a/task:0", "unknown"}) waiting.waits.push_back(wait(std::string("x-") + cause, cause));
+  waiting.things = {{.id = "w1", .text = "runs", .state = State::works},
+                    {.id = "n", .text = "is left", .state = State::never},
+                    {.id = "s", .text = "stands", .state = State::stuck}};
+  for (const char* cause : {"w1", "n", "s", "task//job:a/task:0", "unknown"})
+    waiting.waits.push_back(wait(std::string("x-") + cause, cause));
   waiting.waits.push_back(wait("y", "unknown"));
   waiting.waits.push_back(wait("p", "q"));
   waiting.waits.push_back(wait("q", "p"));
   const WaitAnalysis found = analyse(waiting, {{"/job:a/task:0", "is gone"}});
   std::vector<Kind> kinds;
   for (const RootCause& cause : found.causes) kinds.push_back(cause.kind);
-  EXPECT_EQ(kinds, (std::vector<Kind>{Kind::deadlock, Kind::never, Kind::silent, Kind::stuck, Kind::stuck, Kind::working}));
+  EXPECT_EQ(kinds,
+            (std::vector<Kind>{Kind::deadlock, Kind::never, Kind::silent, Kind::stuck, Kind::stuck, Kind::working}));
   EXPECT_EQ(found.causes[3].things[0], "unknown");  // more wait for it
   EXPECT_EQ(found.causes[3].text, "unknown: nobody says why it does not come");
 }
@@ -126,7 +147,9 @@ TEST(WaitGraph, WhatNeverComesWaitsForNothingAnyMore) {
 
 TEST(WaitGraph, ReportsOfSeveralTasksAreOne) {
   Waiting waiting;
-  waiting.things = {{.id = "tensor/1", .text = "tensor 'x'"}, {.id = "tensor/1", .text = "tensor 'x' from B", .task = "/job:b/task:0"}, {.id = "tensor/1", .text = "gone", .state = State::never}};
+  waiting.things = {{.id = "tensor/1", .text = "tensor 'x'"},
+                    {.id = "tensor/1", .text = "tensor 'x' from B", .task = "/job:b/task:0"},
+                    {.id = "tensor/1", .text = "gone", .state = State::never}};
   waiting.waits = {wait("a", "tensor/1"), wait("a", "tensor/1", "for 2 of 3", kSecond)};
   const WaitAnalysis found = analyse(waiting, {});
   ASSERT_EQ(found.causes.size(), 1u);
@@ -137,7 +160,8 @@ TEST(WaitGraph, ReportsOfSeveralTasksAreOne) {
 
 TEST(WaitGraph, TellsTheWorstOfThousandsAndHowManyMoreThereAre) {
   Waiting waiting;
-  for (int i = 0; i < 5000; ++i) waiting.waits.push_back(wait(fmt::format("step/{}", i), fmt::format("thing/{}", i % 100)));
+  for (int i = 0; i < 5000; ++i)
+    waiting.waits.push_back(wait(fmt::format("step/{}", i), fmt::format("thing/{}", i % 100)));
   const WaitAnalysis found = analyse(waiting, {});
   EXPECT_EQ(found.causes.size(), 100u);
   EXPECT_EQ(found.causes[0].waiters, 50u);
@@ -151,7 +175,10 @@ TEST(WaitGraph, ALongChainIsToldFromBothEnds) {
   for (int i = 0; i < 100; ++i) waiting.waits.push_back(wait(fmt::format("t{:03}", i), fmt::format("t{:03}", i + 1)));
   const std::string text = analyse(waiting, {}).text;
   EXPECT_NE(text.find("   t000\n     waits for t001\n"), std::string::npos);
-  EXPECT_NE(text.find("     waits for t009\n     … 87 between …\n     waits for t097\n     waits for t098\n     waits for t099\n     waits for t100\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("     waits for t009\n     … 87 between …\n     waits for t097\n     waits for t098\n     waits "
+                      "for t099\n     waits for t100\n"),
+            std::string::npos)
+      << text;
 }
 
 TEST(WaitGraph, RanksThatHaveBegunWaitForEachOtherWhileAllIsWell) {
@@ -172,7 +199,7 @@ TEST(WaitGraph, RanksThatHaveBegunWaitForEachOtherWhileAllIsWell) {
   EXPECT_EQ(found.causes[0].waiters, 2u);
 }
 
-// ---- Properties of all graphs ---------------------------------------------------------------------------------------
+// ---- Properties of all graphs --------------------------------------------------------------------------------------
 
 struct RandomWaits {
   Waiting waiting;
@@ -197,7 +224,8 @@ RandomWaits random_graph(std::mt19937& random) {
   for (int e = roll(30); e > 0; --e) {
     const int from = roll(static_cast<int>(out.nodes)), to = roll(static_cast<int>(out.nodes));
     out.waiting.waits.push_back(wait(fmt::format("n{}", from), fmt::format("n{}", to), roll(2) == 0 ? "" : "why"));
-    if (!ends[static_cast<std::size_t>(from)]) out.reaches[static_cast<std::size_t>(from)][static_cast<std::size_t>(to)] = true;
+    if (!ends[static_cast<std::size_t>(from)])
+      out.reaches[static_cast<std::size_t>(from)][static_cast<std::size_t>(to)] = true;
   }
   if (roll(4) > 0) out.silent.push_back({"/job:t/task:0", "is gone"});
   if (out.silent.empty())  // then its things are like others

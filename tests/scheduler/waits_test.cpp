@@ -25,7 +25,9 @@ std::vector<std::string> pairs(const Waiting& waiting) {
   return out;
 }
 
-StepPlace place(std::string task) { return {.task = std::move(task), .text = "step 1", .shards = {"/job:ps/task:0"}, .job = 9, .version = 4}; }
+StepPlace place(std::string task) {
+  return {.task = std::move(task), .text = "step 1", .shards = {"/job:ps/task:0"}, .job = 9, .version = 4};
+}
 
 // out = -(r0) + -(r1), with a segment for each of the two and one for the sum.
 TEST(StepWaits, SegmentsArrivalsAndTheDevice) {
@@ -39,15 +41,19 @@ TEST(StepWaits, SegmentsArrivalsAndTheDevice) {
   Waiting waiting = task.table.waiting(task.key(1), place("/job:worker/task:0"));
   const std::string s = "segment/1/1//device:CPU:0/";
   const std::string part = "part/1/1//job:worker/task:0 -> ";
-  EXPECT_THAT(pairs(waiting), ElementsAre(part + s + "0", part + s + "1", part + s + "2", s + "0 -> tensor/1/1/0", s + "1 -> version/9/0/4", s + "2 -> " + s + "0",
-                                          s + "2 -> " + s + "1", "tensor/1/1/5 -> " + s + "2"));
-  EXPECT_THAT(analyse(waiting, {{"/job:ps/task:0", "is gone"}}).text, HasSubstr("waits for version 4 of the parameters on /job:ps/task:0\n     which is on /job:ps/task:0\n"));
+  EXPECT_THAT(pairs(waiting), ElementsAre(part + s + "0", part + s + "1", part + s + "2", s + "0 -> tensor/1/1/0",
+                                          s + "1 -> version/9/0/4", s + "2 -> " + s + "0", s + "2 -> " + s + "1",
+                                          "tensor/1/1/5 -> " + s + "2"));
+  EXPECT_THAT(analyse(waiting, {{"/job:ps/task:0", "is gone"}}).text,
+              HasSubstr("waits for version 4 of the parameters on /job:ps/task:0\n     which is on /job:ps/task:0\n"));
   // One has come: its segment is on the device.
   const auto progress = task.table.arrived(task.key(1), 0, 0, i64({1, 2}));
-  EXPECT_THAT(pairs(task.table.waiting(task.key(1), place("/job:worker/task:0"))), ::testing::Contains(s + "0 -> device//device:CPU:0"));
+  EXPECT_THAT(pairs(task.table.waiting(task.key(1), place("/job:worker/task:0"))),
+              ::testing::Contains(s + "0 -> device//device:CPU:0"));
   // One that has run is no matter any more.
   task.table.segment_done(task.key(1), 0, progress.ready[0].segment, Error());
-  EXPECT_THAT(pairs(task.table.waiting(task.key(1), place("/job:worker/task:0"))), ::testing::Not(::testing::Contains(HasSubstr("-> " + s + "0"))));
+  EXPECT_THAT(pairs(task.table.waiting(task.key(1), place("/job:worker/task:0"))),
+              ::testing::Not(::testing::Contains(HasSubstr("-> " + s + "0"))));
   EXPECT_TRUE(task.table.waiting(task.key(2), place("/job:worker/task:0")).things.empty());
 }
 
@@ -92,7 +98,7 @@ TEST(StepWaits, CrossedWaitsOfTwoPartitionsAreADeadlock) {
   EXPECT_THAT(found.causes[0].text, HasSubstr("tensor 'in' of step 1 from /device:CPU:9"));
 }
 
-// ---- Training -------------------------------------------------------------------------------------------------------
+// ---- Training ------------------------------------------------------------------------------------------------------
 
 class JobWaiting : public JobTest {
  protected:
@@ -109,7 +115,8 @@ TEST_F(JobWaiting, BeginsWhenAllHaveJoined) {
             "1. SILENT /job:worker/task:1 does not answer (has not been met)\n"
             "   the first token of /job:worker/task:0\n"
             "     waits for the training job (joining): training has not begun\n"
-            "     waits for /job:worker/task:1 to join the job: training begins with 2 workers, and 1 has joined; start more, or start the job with fewer\n"
+            "     waits for /job:worker/task:1 to join the job: training begins with 2 workers, and 1 has joined; "
+            "start more, or start the job with fewer\n"
             "     which is on /job:worker/task:1\n");
   EXPECT_EQ(job->waiting(9, now).things[0].for_ns, 7 * kSecond);
 }
@@ -118,11 +125,13 @@ TEST_F(JobWaiting, ForTheSlotsOfTheFirstStepAndWhoHasThem) {
   make();
   join_all();
   const Token a = take(0), b = take(1);
-  EXPECT_THAT(pairs(job->waiting(9, now)), ElementsAre("job/9 -> slot/9/0/0", "job/9 -> slot/9/0/1", "slot/9/0/0 -> worker/9//job:worker/task:0",
-                                                       "slot/9/0/1 -> worker/9//job:worker/task:1"));
+  EXPECT_THAT(pairs(job->waiting(9, now)),
+              ElementsAre("job/9 -> slot/9/0/0", "job/9 -> slot/9/0/1", "slot/9/0/0 -> worker/9//job:worker/task:0",
+                          "slot/9/0/1 -> worker/9//job:worker/task:1"));
   EXPECT_FALSE(done(0, a));  // it is not staged
   finish(1, b);
-  EXPECT_THAT(pairs(job->waiting(9, now)), ElementsAre("job/9 -> slot/9/0/0", "slot/9/0/0 -> link//job:worker/task:0//job:ps/task:4"));
+  EXPECT_THAT(pairs(job->waiting(9, now)),
+              ElementsAre("job/9 -> slot/9/0/0", "slot/9/0/0 -> link//job:worker/task:0//job:ps/task:4"));
   const auto members = job->list_members();
   ASSERT_EQ(members.size(), 2u);
   EXPECT_EQ(members[0].state, "joined");
@@ -137,10 +146,12 @@ TEST_F(JobWaiting, ATokenThatIsAskedForWaitsForThoseOfOthers) {
   finish(0, a);
   EXPECT_TRUE(parks(0));
   EXPECT_THAT(pairs(job->waiting(9, now)),
-              ElementsAre("job/9 -> slot/9/0/1", "slot/9/0/1 -> worker/9//job:worker/task:1", "token/9//job:worker/task:0 -> slot/9/0/1"));
+              ElementsAre("job/9 -> slot/9/0/1", "slot/9/0/1 -> worker/9//job:worker/task:1",
+                          "token/9//job:worker/task:0 -> slot/9/0/1"));
   // Its own are no reason.
   EXPECT_TRUE(parks(1));
-  EXPECT_THAT(pairs(job->waiting(9, now)), ::testing::Not(::testing::Contains("token/9//job:worker/task:1 -> slot/9/0/1")));
+  EXPECT_THAT(pairs(job->waiting(9, now)),
+              ::testing::Not(::testing::Contains("token/9//job:worker/task:1 -> slot/9/0/1")));
 }
 
 TEST_F(JobWaiting, NobodyIsLeft) {
@@ -153,7 +164,8 @@ TEST_F(JobWaiting, NobodyIsLeft) {
   const WaitAnalysis found = why();
   ASSERT_FALSE(found.causes.empty());
   EXPECT_EQ(found.causes[0].kind, Kind::never);
-  EXPECT_EQ(found.causes[0].text, "no worker is left: the job cannot go on until one joins; start one (it gives up in 20.0 s)");
+  EXPECT_EQ(found.causes[0].text,
+            "no worker is left: the job cannot go on until one joins; start one (it gives up in 20.0 s)");
   EXPECT_EQ(job->list_members()[0].state, "lost");
 }
 
@@ -165,18 +177,21 @@ TEST_F(JobWaiting, ATokenIsKeptForAWorkerThatWasLost) {
   job->worker_down(1, "gone", now, out);
   now += 3 * kSecond;
   EXPECT_THAT(why({{"/job:worker/task:1", "is gone"}}).text,
-              HasSubstr("     waits for /job:worker/task:1 to join again: it was lost: it is kept for it for another 7.0 s, then others may have it\n"
+              HasSubstr("     waits for /job:worker/task:1 to join again: it was lost: it is kept for it for another "
+                        "7.0 s, then others may have it\n"
                         "     which is on /job:worker/task:1\n"));
   now += 8 * kSecond;
   job->tick(now, out);
-  EXPECT_THAT(pairs(job->waiting(9, now)), ::testing::Contains("slot/9/0/1 -> worker/9//job:worker/task:0"));  // it may take it
+  EXPECT_THAT(pairs(job->waiting(9, now)),
+              ::testing::Contains("slot/9/0/1 -> worker/9//job:worker/task:0"));  // it may take it
 }
 
 TEST_F(JobWaiting, TheBarrierWaitsForThoseWhoAreNotInIt) {
   make([](JobOptions& o) { o.epochs = 0; });
   join_all();
   EXPECT_FALSE(job->barrier({0}, now, out));
-  EXPECT_THAT(pairs(job->waiting(9, now)), ElementsAre("barrier/9 -> worker/9//job:worker/task:1", "job/9 -> barrier/9"));
+  EXPECT_THAT(pairs(job->waiting(9, now)),
+              ElementsAre("barrier/9 -> worker/9//job:worker/task:1", "job/9 -> barrier/9"));
   EXPECT_EQ(job->list_members()[0].state, "in barrier");
   EXPECT_FALSE(job->barrier({1}, now, out));
   EXPECT_TRUE(job->waiting(9, now).things.empty());
@@ -200,7 +215,7 @@ TEST_F(ShardWaiting, AVersionWaitsForTheSlotsThatAreMissing) {
   }
 }
 
-// ---- Collectives ----------------------------------------------------------------------------------------------------
+// ---- Collectives ---------------------------------------------------------------------------------------------------
 
 TEST(CollectiveWaits, TheRankThatHasNotBegunIsTheCause) {
   std::vector<GroupState> states;
@@ -224,7 +239,8 @@ TEST(CollectiveWaits, TheRankThatHasNotBegunIsTheCause) {
   ASSERT_EQ(found.causes.size(), 1u) << found.text;
   EXPECT_EQ(found.causes[0].things[0], "collective/7/0/0//job:worker/task:1");
   EXPECT_EQ(found.causes[0].waiters, 2u);
-  EXPECT_THAT(found.causes[0].text, HasSubstr("rank 1 (/job:worker/task:1)'s part in barrier 'end', which others have begun and it has not"));
+  EXPECT_THAT(found.causes[0].text,
+              HasSubstr("rank 1 (/job:worker/task:1)'s part in barrier 'end', which others have begun and it has not"));
 }
 
 }  // namespace

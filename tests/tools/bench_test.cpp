@@ -60,8 +60,7 @@ TEST(BenchStatistics, ARatioSaysHowManyTimesBetter) {
 
 TEST(BenchHarness, WarmsUpThenTakesMediansOfRoundsAndRepeats) {
   // One call to warm up; then three repeats of three rounds, whose medians are 2, 4 and 6.
-  const Contest contest{.troupe = figures({100, 1, 2, 3, 3, 4, 5, 5, 6, 7}),
-                        .peers = {{"other", figures({8})}}};
+  const Contest contest{.troupe = figures({100, 1, 2, 3, 3, 4, 5, 5, 6, 7}), .peers = {{"other", figures({8})}}};
   const Result result = run_case(contest_of(false, contest), {.repeat = 3}, ignore);
   EXPECT_EQ(result.value.median, 4);
   EXPECT_EQ(result.value.min, 2);
@@ -92,10 +91,8 @@ TEST(BenchHarness, TheSidesTakeTurns) {
 
 TEST(BenchHarness, TheBestPeerCounts) {
   const std::vector<Peer> peers = {{"slow", figures({10})}, {"fast", figures({5})}, {"middle", figures({7})}};
-  EXPECT_EQ(run_case(contest_of(false, {.troupe = figures({5}), .peers = peers}), {.repeat = 1}, ignore).peer,
-            "fast");
-  EXPECT_EQ(run_case(contest_of(true, {.troupe = figures({5}), .peers = peers}), {.repeat = 1}, ignore).peer,
-            "slow");
+  EXPECT_EQ(run_case(contest_of(false, {.troupe = figures({5}), .peers = peers}), {.repeat = 1}, ignore).peer, "fast");
+  EXPECT_EQ(run_case(contest_of(true, {.troupe = figures({5}), .peers = peers}), {.repeat = 1}, ignore).peer, "slow");
 }
 
 TEST(BenchHarness, ATargetIsForTheRatioTheValueOrBoth) {
@@ -104,9 +101,8 @@ TEST(BenchHarness, ATargetIsForTheRatioTheValueOrBoth) {
   c.value_target = 10;
   EXPECT_EQ(c.target(), "ratio >= 5, <= 10 us");
   const auto meets = [&c](double value, double ratio) {
-    return Result{
-        .value = {value, value, value}, .peer = "p", .peer_value = {}, .ratio = {ratio, ratio, ratio}}
-        .meets(c);
+    return Result{.value = {value, value, value}, .peer = "p", .peer_value = {}, .ratio = {ratio, ratio, ratio}}.meets(
+        c);
   };
   EXPECT_TRUE(meets(10, 5));
   EXPECT_FALSE(meets(10, 4.9));
@@ -131,8 +127,7 @@ TEST(BenchSelection, GlobsMatchWholeNamesAndOthersBeginnings) {
 
 TEST(BenchOutput, AJsonLineHasTheKeysOfTheDesign) {
   Case c = named("step", "sync");
-  const Result with{
-      .value = {20, 19, 21}, .peer = "other", .peer_value = {10, 10, 10}, .ratio = {0.5, 0.4, 0.6}};
+  const Result with{.value = {20, 19, 21}, .peer = "other", .peer_value = {10, 10, 10}, .ratio = {0.5, 0.4, 0.6}};
   EXPECT_EQ(
       json_line(c, with),
       R"({"bench":"step","case":"sync","value":20.0,"unit":"us","peer":"other","peer_value":10.0,"ratio":0.5,"target":null,"met":null})");
@@ -143,16 +138,15 @@ TEST(BenchOutput, AJsonLineHasTheKeysOfTheDesign) {
   EXPECT_THAT(json_line(c, with), HasSubstr(R"("ratio":0.5,"target":"ratio >= 0.45","met":true})"));
   c.ratio_target = 0.51;
   EXPECT_THAT(json_line(c, with), HasSubstr(R"("met":false})"));
-  EXPECT_THAT(json_line(c, {.value = {20, 19, 21}}), HasSubstr(R"("met":false})")) << "without a peer there is no ratio";
+  EXPECT_THAT(json_line(c, {.value = {20, 19, 21}}), HasSubstr(R"("met":false})"))
+      << "without a peer there is no ratio";
 }
 
 TEST(BenchOutput, ARowHasTheSpreadAndTheVerdict) {
   Case c = named("step", "sync");
   c.ratio_target = 0.45;
-  const Result result{
-      .value = {20, 19, 21}, .peer = "other", .peer_value = {10, 10, 10}, .ratio = {0.5, 0.42, 0.61}};
-  EXPECT_THAT(table_row(c, result),
-              AllOf(HasSubstr("step/sync"), HasSubstr("0.42..0.61"), HasSubstr(" ok ")));
+  const Result result{.value = {20, 19, 21}, .peer = "other", .peer_value = {10, 10, 10}, .ratio = {0.5, 0.42, 0.61}};
+  EXPECT_THAT(table_row(c, result), AllOf(HasSubstr("step/sync"), HasSubstr("0.42..0.61"), HasSubstr(" ok ")));
   c.ratio_target = 0.7;
   EXPECT_THAT(table_row(c, result), HasSubstr(" below "));
 }
@@ -178,9 +172,8 @@ TEST(BenchOptions, ParsesAndRefuses) {
 TEST(BenchProgram, ListsWhatItMeasures) {
   Process bench({TROUPE_BENCH_BINARY, "--list", "step", "null-ops/chain"});
   EXPECT_EQ(bench.wait(), 0) << bench.err;
-  EXPECT_THAT(bench.out,
-              AllOf(HasSubstr("null-ops/chain"), HasSubstr("TBB flow graph"), HasSubstr("step/sync"),
-                    HasSubstr("ratio >= 0.45"), Not(HasSubstr("lattice/parallel"))));
+  EXPECT_THAT(bench.out, AllOf(HasSubstr("null-ops/chain"), HasSubstr("TBB flow graph"), HasSubstr("step/sync"),
+                               HasSubstr("ratio >= 0.45"), Not(HasSubstr("lattice/parallel"))));
 }
 
 std::vector<nlohmann::json> rows_of(const Process& bench) {
@@ -206,8 +199,8 @@ TEST(BenchProgram, RunsATinyCaseBesideItsPeer) {
 // Kernels check their results against the peers'; a remote step needs a second process.
 TEST(BenchProgram, RunsACaseOfEachFamily) {
   Process bench({TROUPE_BENCH_BINARY, "--quick", "--json", "step/pipelined", "step/remote-blocking-tensors",
-                 "matmul/f32-64", "conv2d/backward-filter-32x13x13x32-64", "elementwise",
-                 "startup/first-step", "transfer/4B", "transfer/16MiB", "allreduce", "stress"});
+                 "matmul/f32-64", "conv2d/backward-filter-32x13x13x32-64", "elementwise", "startup/first-step",
+                 "transfer/4B", "transfer/16MiB", "allreduce", "stress"});
   EXPECT_EQ(bench.wait(), 0) << bench.err;
   const auto rows = rows_of(bench);
   ASSERT_EQ(rows.size(), 15u) << bench.out;
@@ -220,8 +213,7 @@ TEST(BenchProgram, RunsACaseOfEachFamily) {
 }
 
 TEST(BenchProgram, APeerThatIsNotInstalledIsNull) {
-  Process bench(
-      {TROUPE_BENCH_BINARY, "--quick", "--json", "--python", "/nonexistent/python3", "mnist/mlp-32"});
+  Process bench({TROUPE_BENCH_BINARY, "--quick", "--json", "--python", "/nonexistent/python3", "mnist/mlp-32"});
   EXPECT_EQ(bench.wait(), 0) << bench.err;
   const auto rows = rows_of(bench);
   ASSERT_EQ(rows.size(), 2u) << bench.out;  // one for PyTorch, one for TensorFlow
@@ -237,7 +229,8 @@ TEST(BenchProgram, MeasuresOrSkipsTheCasesOfAGpu) {
   EXPECT_EQ(parse_options({"--device", "tpu"}).exit_code, 2);
   Process list({TROUPE_BENCH_BINARY, "--device", "gpu", "--list"});
   EXPECT_EQ(list.wait(), 0) << list.err;
-  EXPECT_THAT(list.out, AllOf(HasSubstr("matmul/bf16-8192"), HasSubstr("cuBLASLt"), HasSubstr("ratio >= 0.97"), HasSubstr("copy/to-gpu-256MiB")));
+  EXPECT_THAT(list.out, AllOf(HasSubstr("matmul/bf16-8192"), HasSubstr("cuBLASLt"), HasSubstr("ratio >= 0.97"),
+                              HasSubstr("copy/to-gpu-256MiB")));
   Process bench({TROUPE_BENCH_BINARY, "--device", "gpu", "--quick", "null-ops", "matmul/bf16-4096"});
   EXPECT_EQ(bench.wait(), 0) << bench.err;
   EXPECT_THAT(bench.out, AllOf(HasSubstr("null-ops/chain"), HasSubstr("matmul/bf16-4096"), Not(HasSubstr("conv2d"))));

@@ -14,10 +14,12 @@ using ::testing::HasSubstr;
 using testing::Process;
 using testing::TemporaryDirectory;
 
-// ---- The validator -------------------------------------------------------------------------------------------------------
+// ---- The validator -------------------------------------------------------------------------------------------------
 
-json slice(const std::string& category, const std::string& name, int pid, int tid, double begin, double length, json arguments = json::object()) {
-  return {{"ph", "X"}, {"cat", category}, {"name", name}, {"pid", pid}, {"tid", tid}, {"ts", begin}, {"dur", length}, {"args", std::move(arguments)}};
+json slice(const std::string& category, const std::string& name, int pid, int tid, double begin, double length,
+           json arguments = json::object()) {
+  return {{"ph", "X"},  {"cat", category}, {"name", name},  {"pid", pid},
+          {"tid", tid}, {"ts", begin},     {"dur", length}, {"args", std::move(arguments)}};
 }
 json arrow(const std::string& phase, int pid, int tid, double at) {
   return {{"ph", phase}, {"cat", "arrow"}, {"name", "Push"}, {"id", 1}, {"pid", pid}, {"tid", tid}, {"ts", at}};
@@ -28,10 +30,17 @@ json named(const std::string& what, int pid, int tid, const std::string& name) {
 
 // A worker whose kernel pushes to a shard.
 json good_trace() {
-  json events = {named("process_name", 1, 0, "worker"), named("process_name", 2, 0, "ps"), named("thread_name", 1, 1, "steps"), named("thread_name", 1, 1001, "device"),
-                 named("thread_name", 2, 1001, "shard"), slice("step", "step 1", 1, 1, 0, 100, {{"step", 1}, {"step_key", "ab"}}),
-                 slice("segment", "segment", 1, 1001, 10, 80, {{"step_key", "ab"}}), slice("kernel", "MatMul", 1, 1001, 20, 30.5, {{"step_key", "ab"}}),
-                 slice("message", "Push", 2, 1001, 60, 10), arrow("s", 1, 1001, 50), arrow("f", 2, 1001, 60),
+  json events = {named("process_name", 1, 0, "worker"),
+                 named("process_name", 2, 0, "ps"),
+                 named("thread_name", 1, 1, "steps"),
+                 named("thread_name", 1, 1001, "device"),
+                 named("thread_name", 2, 1001, "shard"),
+                 slice("step", "step 1", 1, 1, 0, 100, {{"step", 1}, {"step_key", "ab"}}),
+                 slice("segment", "segment", 1, 1001, 10, 80, {{"step_key", "ab"}}),
+                 slice("kernel", "MatMul", 1, 1001, 20, 30.5, {{"step_key", "ab"}}),
+                 slice("message", "Push", 2, 1001, 60, 10),
+                 arrow("s", 1, 1001, 50),
+                 arrow("f", 2, 1001, 60),
                  {{"ph", "b"}, {"cat", "mailbox"}, {"name", "m"}, {"id", "1"}, {"pid", 2}, {"tid", 1001}, {"ts", 55}},
                  {{"ph", "e"}, {"cat", "mailbox"}, {"name", "m"}, {"id", "1"}, {"pid", 2}, {"tid", 1001}, {"ts", 60}}};
   return {{"traceEvents", std::move(events)}, {"otherData", {{"lost_arrows", 0}, {"tasks", json::array()}}}};
@@ -63,9 +72,15 @@ TEST(CheckTrace, SaysWhatIsInAGoodOne) {
 
 TEST(CheckTrace, FindsWhatIsWrong) {
   const std::vector<std::pair<const char*, void (*)(json&)>> wrong = {
-      {"outside its step: worker, device: 'MatMul'", [](json& t) { event(t, "step 1")["dur"] = 30; event(t, "segment")["dur"] = 15; event(t, "segment")["ts"] = 2; }},
+      {"outside its step: worker, device: 'MatMul'",
+       [](json& t) {
+         event(t, "step 1")["dur"] = 30;
+         event(t, "segment")["dur"] = 15;
+         event(t, "segment")["ts"] = 2;
+       }},
       {"of no step: worker, device: 'MatMul'", [](json& t) { event(t, "MatMul")["args"]["step_key"] = "cd"; }},
-      {"not nested: worker, device: 'MatMul' at 20.0 us ends after 'segment'", [](json& t) { event(t, "MatMul")["dur"] = 79; }},
+      {"not nested: worker, device: 'MatMul' at 20.0 us ends after 'segment'",
+       [](json& t) { event(t, "MatMul")["dur"] = 79; }},
       {"arrow 1 has no end", [](json& t) { event(t, "Push", "f")["id"] = 2; }},
       {"arrow 2 has no begin", [](json& t) { event(t, "Push", "f")["id"] = 2; }},
       {"the begin of arrow 1 is in no slice", [](json& t) { event(t, "Push", "s")["ts"] = 95; }},

@@ -15,11 +15,11 @@ namespace troupe {
 namespace {
 
 using ::testing::AllOf;
+using testing::Example;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-using ::testing::StartsWith;
-using testing::Example;
 using testing::Process;
+using ::testing::StartsWith;
 
 struct Ran {
   int code = 0;
@@ -48,7 +48,8 @@ class CheckpointTool : public ::testing::Test {
   }
   // Flips a bit of the first variable of a shard.
   void damage(std::uint64_t version) {
-    std::fstream file(folder(version) + "/shard-00000-of-00002-0000000000000001", std::ios::in | std::ios::out | std::ios::binary);
+    std::fstream file(folder(version) + "/shard-00000-of-00002-0000000000000001",
+                      std::ios::in | std::ios::out | std::ios::binary);
     file.seekp(1);
     file.put('\x55');
   }
@@ -62,7 +63,8 @@ TEST_F(CheckpointTool, TeachesWhatItDoes) {
   EXPECT_THAT(help.out, AllOf(HasSubstr("troupe-checkpoint verify DIR"), HasSubstr("Exit code:"), HasSubstr("--json")));
   EXPECT_EQ(run({"diff", "--help"}).code, 0);
   EXPECT_THAT(run({"--version"}).out, StartsWith("troupe-checkpoint "));
-  for (const auto& wrong : std::vector<std::vector<std::string>>{{}, {"ls"}, {"diff", "a"}, {"mend", "a"}, {"ls", "a", "--fast"}}) {
+  for (const auto& wrong :
+       std::vector<std::vector<std::string>>{{}, {"ls"}, {"diff", "a"}, {"mend", "a"}, {"ls", "a", "--fast"}}) {
     const Ran refused = run(wrong);
     EXPECT_EQ(refused.code, 2);
     EXPECT_THAT(refused.out, IsEmpty());
@@ -76,8 +78,10 @@ TEST_F(CheckpointTool, ListsCheckpoints) {
   write_shard(posix_file_system(), path(), {30, 1}, Example(3).contents(0, 2));
   const Ran listed = run({"ls", path()});
   EXPECT_EQ(listed.code, 0) << listed.err;
-  EXPECT_THAT(listed.out, AllOf(HasSubstr("          10  2 shards, 12 tensors, "), HasSubstr("          20  3 shards, 15 tensors, "),
-                                HasSubstr("mode sync, epoch 1, 8 of its tokens"), HasSubstr("          30  incomplete: ")));
+  EXPECT_THAT(
+      listed.out,
+      AllOf(HasSubstr("          10  2 shards, 12 tensors, "), HasSubstr("          20  3 shards, 15 tensors, "),
+            HasSubstr("mode sync, epoch 1, 8 of its tokens"), HasSubstr("          30  incomplete: ")));
   const auto lines = run({"ls", path(), "--json"}).lines();
   ASSERT_EQ(lines.size(), 3u);
   EXPECT_EQ(lines[0]["state"], "committed");
@@ -92,12 +96,15 @@ TEST_F(CheckpointTool, ListsTheTensorsOfOne) {
   EXPECT_EQ(listed.code, 0) << listed.err;
   EXPECT_THAT(listed.out, HasSubstr("variable dense/kernel  f32[5,3], rows [5, 10) of 10, shard 1, 60 bytes, crc32c "));
   EXPECT_THAT(listed.out, HasSubstr("slot     dense/kernel/m  f32[5,3], rows [0, 5) of 10, shard 0, 60 bytes"));
-  EXPECT_THAT(listed.out, AllOf(StartsWith("mode sync, 4 slots of 32, seed 1\n"), HasSubstr("in epoch 2 of 5, 4 tokens of it are done;"),
+  EXPECT_THAT(listed.out, AllOf(StartsWith("mode sync, 4 slots of 32, seed 1\n"),
+                                HasSubstr("in epoch 2 of 5, 4 tokens of it are done;"),
                                 HasSubstr("shard 1: shard-00001-of-00002-0000000000000001, ")));
   const auto lines = run({"--json", "ls", folder(10)}).lines();
   ASSERT_EQ(lines.size(), 13u);
   EXPECT_EQ(lines[0]["event"], "job");
-  for (const auto& [field, value] : {std::pair{"seed", 1}, std::pair{"slots", 4}, std::pair{"epoch", 1}, std::pair{"cursor", 4}}) EXPECT_EQ(lines[0][field], value) << field;
+  for (const auto& [field, value] :
+       {std::pair{"seed", 1}, std::pair{"slots", 4}, std::pair{"epoch", 1}, std::pair{"cursor", 4}})
+    EXPECT_EQ(lines[0][field], value) << field;
   EXPECT_EQ(lines[0]["dedupe"].size(), 2u);
   EXPECT_EQ(lines[1]["event"], "tensor");
 }
@@ -111,14 +118,16 @@ TEST_F(CheckpointTool, VerifiesAndNamesWhatIsDamaged) {
   const Ran verified = run({"verify", path()});
   EXPECT_EQ(verified.code, 1);
   EXPECT_THAT(verified.out, AllOf(HasSubstr(folder(10) + ": whole: "), HasSubstr(folder(30) + ": incomplete: "),
-                                  HasSubstr(folder(20) + ": damaged: '" + folder(20) + "/shard-00000-of-00002-0000000000000001' is "
+                                  HasSubstr(folder(20) + ": damaged: '" + folder(20) +
+                                            "/shard-00000-of-00002-0000000000000001' is "
                                             "damaged: the crc32c of variable 'counts' does not fit")));
   const auto lines = run({"verify", folder(20), "--json"}).lines();
   ASSERT_EQ(lines.size(), 1u);
   EXPECT_EQ(lines[0]["state"], "damaged");
   EXPECT_EQ(run({"verify", folder(10)}).code, 0);
   std::ofstream(folder(10) + "/MANIFEST") << "no manifest";
-  EXPECT_THAT(run({"verify", folder(10)}).out, HasSubstr("/MANIFEST' is damaged: it does not begin as a manifest does"));
+  EXPECT_THAT(run({"verify", folder(10)}).out,
+              HasSubstr("/MANIFEST' is damaged: it does not begin as a manifest does"));
 }
 
 TEST_F(CheckpointTool, TellsHowTwoDiffer) {

@@ -35,8 +35,7 @@ struct Arguments {
 Arguments parse(int argc, char** argv) {
   Arguments arguments;
   std::vector<std::string> words(argv + 1, argv + argc);
-  if (words.size() < 4 || words[words.size() - 4] != "--job" || words[words.size() - 2] != "--task")
-    std::exit(70);
+  if (words.size() < 4 || words[words.size() - 4] != "--job" || words[words.size() - 2] != "--task") std::exit(70);
   arguments.job = words[words.size() - 3];
   arguments.index = words.back();
   words.resize(words.size() - 4);
@@ -95,8 +94,8 @@ int main(int argc, char** argv) {
   if (!handshake) return 71;
   if (action == "mute") wait_for_ever();
   if (action == "babble") handshake->report("no address", 0);
-  handshake->report("127.0.0.1", static_cast<std::uint16_t>((arguments.job == "ps" ? 7000 : 8000) +
-                                                            std::stoi(arguments.index)));
+  handshake->report("127.0.0.1",
+                    static_cast<std::uint16_t>((arguments.job == "ps" ? 7000 : 8000) + std::stoi(arguments.index)));
   std::string path;
   try {
     path = handshake->wait_for_cluster_file(std::chrono::steady_clock::now() + std::chrono::minutes(1));
@@ -110,8 +109,7 @@ int main(int argc, char** argv) {
   if (action == "wait") wait_for_sigterm();
   if (action == "stubborn") wait_for_ever();
   if (action == "orphan") leave_orphan();
-  if (action == "finish" && arguments.job == "worker" && arguments.index == "0")
-    print_cluster(path, arguments.words);
+  if (action == "finish" && arguments.job == "worker" && arguments.index == "0") print_cluster(path, arguments.words);
   if (action == "finish" && arguments.job == "ps") std::cout << "stdout of ps\nmore" << std::flush;
   return 0;
 }

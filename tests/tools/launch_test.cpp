@@ -94,8 +94,7 @@ class Launched {
 
   // False at the end of both streams, or after 30 s of silence.
   bool read_more() {
-    std::array<pollfd, 2> wanted{
-        {{out_ended_ ? -1 : out_fd_, POLLIN, 0}, {err_ended_ ? -1 : err_fd_, POLLIN, 0}}};
+    std::array<pollfd, 2> wanted{{{out_ended_ ? -1 : out_fd_, POLLIN, 0}, {err_ended_ ? -1 : err_fd_, POLLIN, 0}}};
     if ((out_ended_ && err_ended_) || poll(wanted.data(), 2, 30'000) <= 0) return false;
     if (wanted[0].revents) out_ended_ = !append(out_fd_, out);
     if (wanted[1].revents) err_ended_ = !append(err_fd_, err);
@@ -138,18 +137,21 @@ TEST(Launch, GivesEveryTaskTheClusterFileAndPassesTheChiefsOutputUnchanged) {
   EXPECT_EQ(file["token"].get<std::string>().size(), 64u);
   EXPECT_EQ(file["ps"], (nlohmann::json{"127.0.0.1:7000", "127.0.0.1:7001"}));
   EXPECT_EQ(file["worker"], (nlohmann::json{"127.0.0.1:8000", "127.0.0.1:8001"}));
-  EXPECT_FALSE(std::filesystem::exists(std::filesystem::path(path).parent_path()))
-      << "the cluster file stays behind";
+  EXPECT_FALSE(std::filesystem::exists(std::filesystem::path(path).parent_path())) << "the cluster file stays behind";
 }
 
 TEST(Launch, SharesGpusAmongWorkers) {
   setenv("CUDA_VISIBLE_DEVICES", "4,GPU-aa,6,7", 1);
   Launched run(cluster(1, 2, {"ps/0=gpus", "worker/0=gpus", "worker/1=gpus"}, {"--gpus-per-worker", "2"}));
   EXPECT_EQ(run.wait(), 0) << run.err;
-  EXPECT_THAT(run.err, AllOf(HasSubstr("[ps/0] GPUs ''\n"), HasSubstr("[worker/0] GPUs '4,GPU-aa'\n"), HasSubstr("[worker/1] GPUs '6,7'\n")));
+  EXPECT_THAT(run.err, AllOf(HasSubstr("[ps/0] GPUs ''\n"), HasSubstr("[worker/0] GPUs '4,GPU-aa'\n"),
+                             HasSubstr("[worker/1] GPUs '6,7'\n")));
   Launched more(cluster(1, 3, {}, {"--gpus-per-worker", "2"}));
   EXPECT_EQ(more.wait(), 1);
-  EXPECT_THAT(more.err, HasSubstr("3 workers with 2 GPUs each need 6, there are 4 (CUDA_VISIBLE_DEVICES, else /dev/nvidia*): 4, GPU-aa, 6, 7"));
+  EXPECT_THAT(
+      more.err,
+      HasSubstr(
+          "3 workers with 2 GPUs each need 6, there are 4 (CUDA_VISIBLE_DEVICES, else /dev/nvidia*): 4, GPU-aa, 6, 7"));
   Launched all(cluster(1, 1, {"ps/0=gpus", "worker/0=gpus"}));
   EXPECT_EQ(all.wait(), 0);
   EXPECT_THAT(all.err, AllOf(HasSubstr("[ps/0] GPUs '4,GPU-aa,6,7'\n"), HasSubstr("[worker/0] GPUs '4,GPU-aa,6,7'\n")));
@@ -174,8 +176,7 @@ TEST(Launch, OnlyTheUserCanReadTheClusterFile) {
     if (!entry.path().filename().string().starts_with("troupe-launch-")) continue;
     struct stat directory {
     }, file{};
-    if (stat(entry.path().c_str(), &directory) != 0 ||
-        stat((entry.path() / "cluster.json").c_str(), &file) != 0)
+    if (stat(entry.path().c_str(), &directory) != 0 || stat((entry.path() / "cluster.json").c_str(), &file) != 0)
       continue;
     found = true;
     EXPECT_EQ(directory.st_mode & 07777, 0700u);
@@ -200,9 +201,9 @@ TEST(Launch, ExitsWithTheCodeOfTheChief) {
 TEST(Launch, AnotherTasksFailureIsNamedAndEndsTheRestAfterTheGracePeriod) {
   Launched run(cluster(1, 2, {"worker/0=wait", "worker/1=fail", "ps/0=wait"}, {"--grace", "0.2"}));
   EXPECT_EQ(run.wait(), 1);
-  EXPECT_THAT(run.err, AllOf(HasSubstr("worker/1 ended with exit code 3"),
-                             HasSubstr("still running: ps/0, worker/0; asking"),
-                             HasSubstr("[worker/0] ending orderly"), HasSubstr("[ps/0] ending orderly")));
+  EXPECT_THAT(run.err,
+              AllOf(HasSubstr("worker/1 ended with exit code 3"), HasSubstr("still running: ps/0, worker/0; asking"),
+                    HasSubstr("[worker/0] ending orderly"), HasSubstr("[ps/0] ending orderly")));
 }
 
 TEST(Launch, TheChiefsOwnErrorCountsWhenItFollowsAnotherTasksFailure) {
@@ -225,8 +226,7 @@ TEST(Launch, ATaskThatEndsBeforeItReportsEndsTheStart) {
 TEST(Launch, ATaskThatNeverReportsIsNamedAtTheDeadline) {
   Launched run(cluster(2, 2, {"ps/1=mute", "worker/1=mute"}, {"--start-timeout", "0.3", "--grace", "0.2"}));
   EXPECT_NE(run.wait(), 0);
-  EXPECT_THAT(run.err,
-              AllOf(HasSubstr("no address from ps/1, worker/1 within 0.3 s"), Not(HasSubstr("is process"))));
+  EXPECT_THAT(run.err, AllOf(HasSubstr("no address from ps/1, worker/1 within 0.3 s"), Not(HasSubstr("is process"))));
 }
 
 TEST(Launch, AReportThatIsNoAddressIsRefused) {
@@ -298,8 +298,8 @@ TEST(Launch, AnAppThatDoesNotExistIsNamed) {
 TEST(Launch, HelpTeaches) {
   Launched run({"--help"});
   EXPECT_EQ(run.wait(), 0);
-  EXPECT_THAT(run.out, AllOf(HasSubstr("troupe-launch --ps 2 --workers 2 -- troupe-mnist"),
-                             HasSubstr("--start-timeout")));
+  EXPECT_THAT(run.out,
+              AllOf(HasSubstr("troupe-launch --ps 2 --workers 2 -- troupe-mnist"), HasSubstr("--start-timeout")));
 }
 
 TEST(LaunchHandshake, IsAbsentWithoutALauncher) {
@@ -308,8 +308,8 @@ TEST(LaunchHandshake, IsAbsentWithoutALauncher) {
 }
 
 TEST(LaunchHandshake, RefusesAMalformedVariable) {
-  for (const char* value : {"", "3", "3,", "3,4", "3,4,", "a,b,c", "3,4,5,6", "3,4,5x", "900,901,1", "0,1,1",
-                            "3,3,1", "-1,-2,1", "3,4,0", "3,4,-1"}) {
+  for (const char* value : {"", "3", "3,", "3,4", "3,4,", "a,b,c", "3,4,5,6", "3,4,5x", "900,901,1", "0,1,1", "3,3,1",
+                            "-1,-2,1", "3,4,0", "3,4,-1"}) {
     setenv("TROUPE_LAUNCH", value, 1);
     EXPECT_EQ(error_of([] { LaunchHandshake::from_environment(); }).code(), Code::invalid_argument) << value;
     EXPECT_EQ(getenv("TROUPE_LAUNCH"), nullptr);

@@ -19,7 +19,8 @@
 
 namespace troupe::testing {
 
-PseudoTerminal::PseudoTerminal(std::vector<std::string> command, const Environment& environment, int columns, int rows) : columns_(columns), rows_(rows), bottom_(rows) {
+PseudoTerminal::PseudoTerminal(std::vector<std::string> command, const Environment& environment, int columns, int rows)
+    : columns_(columns), rows_(rows), bottom_(rows) {
   cells_.assign(static_cast<std::size_t>(rows), std::vector<std::string>(static_cast<std::size_t>(columns), " "));
   std::vector<char*> argv;
   for (std::string& argument : command) argv.push_back(argument.data());
@@ -43,7 +44,9 @@ PseudoTerminal::~PseudoTerminal() {
   hang_up();
 }
 
-void PseudoTerminal::type(const std::string& keys) { EXPECT_EQ(write(fd_, keys.data(), keys.size()), static_cast<ssize_t>(keys.size())); }
+void PseudoTerminal::type(const std::string& keys) {
+  EXPECT_EQ(write(fd_, keys.data(), keys.size()), static_cast<ssize_t>(keys.size()));
+}
 
 void PseudoTerminal::resize(int columns, int rows) {
   columns_ = columns;
@@ -91,7 +94,9 @@ void PseudoTerminal::until(bool there, const std::string& text) {
     const bool late = std::chrono::steady_clock::now() > deadline;
     if (!late && poll(&ready, 1, 100) == 0) continue;
     if (!late && read_more()) continue;
-    ADD_FAILURE() << (late ? "after 20 s" : "at its end") << (there ? " there is no '" : " there still is '") << text << "' on the screen:\n" << screen();
+    ADD_FAILURE() << (late ? "after 20 s" : "at its end") << (there ? " there is no '" : " there still is '") << text
+                  << "' on the screen:\n"
+                  << screen();
     return;
   }
 }
@@ -133,8 +138,10 @@ void PseudoTerminal::scroll(int top, int lines) {
 }
 
 void PseudoTerminal::next_line() {
-  if (y_ + 1 == bottom_) scroll(top_, 1);
-  else y_ = std::min(y_ + 1, rows_ - 1);
+  if (y_ + 1 == bottom_)
+    scroll(top_, 1);
+  else
+    y_ = std::min(y_ + 1, rows_ - 1);
 }
 
 void PseudoTerminal::put(const std::string& character) {
@@ -163,20 +170,39 @@ void PseudoTerminal::command(char final, const std::string& parameters) {
   };
   const int n = number(0, 1);
   switch (final) {
-    case 'H': y_ = n - 1, x_ = number(1, 1) - 1; break;
-    case 'd': y_ = n - 1; break;
-    case 'G': x_ = n - 1; break;
-    case 'A': y_ -= n; break;
-    case 'B': y_ += n; break;
-    case 'C': x_ += n; break;
-    case 'D': x_ -= n; break;
-    case 'X': clear(y_, x_, std::min(columns_, x_ + n)); break;
+    case 'H':
+      y_ = n - 1, x_ = number(1, 1) - 1;
+      break;
+    case 'd':
+      y_ = n - 1;
+      break;
+    case 'G':
+      x_ = n - 1;
+      break;
+    case 'A':
+      y_ -= n;
+      break;
+    case 'B':
+      y_ += n;
+      break;
+    case 'C':
+      x_ += n;
+      break;
+    case 'D':
+      x_ -= n;
+      break;
+    case 'X':
+      clear(y_, x_, std::min(columns_, x_ + n));
+      break;
     case 'K':
-      if (number(0, 0) == 1) clear(y_, 0, x_ + 1);
-      else clear(y_, x_, columns_);
+      if (number(0, 0) == 1)
+        clear(y_, 0, x_ + 1);
+      else
+        clear(y_, x_, columns_);
       break;
     case 'J':
-      for (int y = number(0, 0) == 2 ? 0 : y_; y < rows_; ++y) clear(y, y == y_ && number(0, 0) == 0 ? x_ : 0, columns_);
+      for (int y = number(0, 0) == 2 ? 0 : y_; y < rows_; ++y)
+        clear(y, y == y_ && number(0, 0) == 0 ? x_ : 0, columns_);
       break;
     case 'b':
       for (int i = 0; i < n; ++i) put(cells_[static_cast<std::size_t>(y_)][static_cast<std::size_t>(x_ - 1)]);
@@ -193,16 +219,28 @@ void PseudoTerminal::command(char final, const std::string& parameters) {
       line.resize(static_cast<std::size_t>(columns_));
       break;
     }
-    case 'r': top_ = n - 1, bottom_ = number(1, rows_), x_ = y_ = 0; break;
-    case 'S': scroll(top_, n); break;
-    case 'T': scroll(top_, -n); break;
-    case 'M': scroll(y_, n); break;
-    case 'L': scroll(y_, -n); break;
+    case 'r':
+      top_ = n - 1, bottom_ = number(1, rows_), x_ = y_ = 0;
+      break;
+    case 'S':
+      scroll(top_, n);
+      break;
+    case 'T':
+      scroll(top_, -n);
+      break;
+    case 'M':
+      scroll(y_, n);
+      break;
+    case 'L':
+      scroll(y_, -n);
+      break;
     case 'm':
     case 'l':
     case 'h':
-    case 't': break;
-    default: ADD_FAILURE() << "a sequence that this terminal does not know: ESC [" << parameters << final;
+    case 't':
+      break;
+    default:
+      ADD_FAILURE() << "a sequence that this terminal does not know: ESC [" << parameters << final;
   }
   x_ = std::clamp(x_, 0, columns_);
   y_ = std::clamp(y_, 0, rows_ - 1);
@@ -225,8 +263,10 @@ void PseudoTerminal::take(std::string_view text) {
       } else {
         const std::size_t length = kind == '(' || kind == ')' ? 3 : 2;
         if (left() < length) break;
-        if (kind == 'M' && y_ == top_) scroll(top_, -1);
-        else if (kind == 'M') --y_;
+        if (kind == 'M' && y_ == top_)
+          scroll(top_, -1);
+        else if (kind == 'M')
+          --y_;
         at += length;
       }
     } else if (byte < 32) {

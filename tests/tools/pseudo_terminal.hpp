@@ -1,4 +1,5 @@
-// A program in a terminal of its own, and what that shows. Knows what ncurses sends to a "vt100" and an "xterm", no more.
+// A program in a terminal of its own, and what that shows. Knows what ncurses sends to a "vt100" and an "xterm", no
+// more.
 #pragma once
 
 #include <sys/types.h>

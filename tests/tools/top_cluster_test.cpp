@@ -14,11 +14,11 @@ namespace troupe {
 namespace {
 
 using ::testing::AllOf;
+using testing::Arguments;
+using testing::Cluster;
 using ::testing::HasSubstr;
 using ::testing::IsSubsetOf;
 using ::testing::Not;
-using testing::Arguments;
-using testing::Cluster;
 using testing::Process;
 using testing::PseudoTerminal;
 
@@ -61,14 +61,17 @@ TEST_F(TopCluster, ListsEveryActorOfEveryTask) {
     ASSERT_TRUE(report.snapshot) << report.task << ": " << report.error;
     std::set<std::string> kinds;
     for (const ActorSnapshot& actor : report.snapshot->actors) kinds.insert(actor.kind);
-    std::vector<std::string> expected = {"node", "scheduler", "device", "rendezvous", "collective", "peer", "introspector"};
+    std::vector<std::string> expected = {"node",       "scheduler", "device",      "rendezvous",
+                                         "collective", "peer",      "introspector"};
     if (report.task.starts_with("/job:ps/")) expected.push_back("shard");
     if (report.task == "/job:ps/task:0") expected.push_back("coordinator");
     if (report.task.starts_with("/job:worker/")) expected.insert(expected.end(), {"partition", "worker"});
     EXPECT_THAT(expected, IsSubsetOf(kinds)) << report.task;
     EXPECT_EQ(report.snapshot->links.size(), 4u);
-    const std::string task = report.task.substr(5, report.task.find("/task:") - 5) + "/" + report.task.substr(report.task.find("/task:") + 6);
-    for (const std::string& kind : expected) EXPECT_TRUE(std::regex_search(page, std::regex("\n " + task + " +" + kind))) << task << " " << kind;
+    const std::string task = report.task.substr(5, report.task.find("/task:") - 5) + "/" +
+                             report.task.substr(report.task.find("/task:") + 6);
+    for (const std::string& kind : expected)
+      EXPECT_TRUE(std::regex_search(page, std::regex("\n " + task + " +" + kind))) << task << " " << kind;
   }
   EXPECT_THAT(page, AllOf(HasSubstr("tasks      5 answer\n"), HasSubstr("job        sync, "), HasSubstr("images/s")));
 }
@@ -81,7 +84,8 @@ TEST_F(TopCluster, AStoppedTaskIsShownAndAnotherIsAsked) {
 }
 
 TEST_F(TopCluster, IsShownLiveInATerminal) {
-  PseudoTerminal terminal(command({address_, "--cluster", file_, "--interval", "0.25"}), {{"TERM", "xterm"}, {"LC_ALL", "C.UTF-8"}});
+  PseudoTerminal terminal(command({address_, "--cluster", file_, "--interval", "0.25"}),
+                          {{"TERM", "xterm"}, {"LC_ALL", "C.UTF-8"}});
   terminal.wait_for("images/s   ");  // the curve of several answers
   terminal.type("a/shard\r");
   terminal.wait_for("filter \"shard\": ");

@@ -1,19 +1,18 @@
 // What the user of troupe-top sees and does, without a terminal.
-#include "tools/top/model.hpp"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "tests/tools/top_example.hpp"
+#include "tools/top/model.hpp"
 #include "tools/top/text.hpp"
 
 namespace troupe::top {
 namespace {
 
 using ::testing::AllOf;
+using testing::example_observation;
 using ::testing::HasSubstr;
 using ::testing::Not;
-using testing::example_observation;
 using Kind = Key::Kind;
 
 constexpr Asked kFresh{.age = 0.2};
@@ -24,7 +23,11 @@ class TopModel : public ::testing::Test {
 
   // Presses each character; "\n" is Enter, "\x1b" Escape, "\b" Backspace.
   std::string after(std::string_view keys) {
-    for (const char c : keys) model_.press(c == '\n' ? Key{Kind::enter} : c == '\x1b' ? Key{Kind::escape} : c == '\b' ? Key{Kind::backspace} : Key{Kind::character, c});
+    for (const char c : keys)
+      model_.press(c == '\n'     ? Key{Kind::enter}
+                   : c == '\x1b' ? Key{Kind::escape}
+                   : c == '\b'   ? Key{Kind::backspace}
+                                 : Key{Kind::character, c});
     return seen();
   }
   std::string press(Kind kind) {
@@ -100,7 +103,9 @@ TEST_F(TopModel, ActorsIn80Columns) {
 
 TEST_F(TopModel, ActorsIn140Columns) {
   model_.resize({140, 16});
-  EXPECT_EQ(after("a"), R"( troupe-top  demo, 4 tasks, asked ps/0                                                                                 0.2 s old, every 1 s
+  EXPECT_EQ(
+      after("a"),
+      R"( troupe-top  demo, 4 tasks, asked ps/0                                                                                 0.2 s old, every 1 s
   1 Summary [2 Actors] 3 Devices  4 Shards  5 Edges  6 Why
 ! worker/2 is silent: has not answered within 1.0 s
  task     actor         state   for mailbox peak msg/s busy handles; waits for                                      restarts handled sent/s
@@ -120,10 +125,13 @@ TEST_F(TopModel, ActorsIn140Columns) {
 }
 
 TEST_F(TopModel, ShowsEveryScreen) {
-  EXPECT_THAT(after("d"), AllOf(HasSubstr("[3 Devices]"), HasSubstr("nodes/s"), HasSubstr("3.0 MiB"), HasSubstr("100%")));
+  EXPECT_THAT(after("d"),
+              AllOf(HasSubstr("[3 Devices]"), HasSubstr("nodes/s"), HasSubstr("3.0 MiB"), HasSubstr("100%")));
   EXPECT_THAT(after("h"), AllOf(HasSubstr("[4 Shards]"), HasSubstr("1 of 2"), HasSubstr("slot 1: worker/1")));
-  EXPECT_THAT(after("e"), AllOf(HasSubstr("[5 Edges]"), HasSubstr("stalled"), HasSubstr("down"), HasSubstr("60.0 MiB")));
-  EXPECT_THAT(after("w"), AllOf(HasSubstr("[6 Why]"), HasSubstr("step 20 waits for slot 1 of step 20\n  which waits for worker/2\n")));
+  EXPECT_THAT(after("e"),
+              AllOf(HasSubstr("[5 Edges]"), HasSubstr("stalled"), HasSubstr("down"), HasSubstr("60.0 MiB")));
+  EXPECT_THAT(after("w"), AllOf(HasSubstr("[6 Why]"),
+                                HasSubstr("step 20 waits for slot 1 of step 20\n  which waits for worker/2\n")));
   EXPECT_THAT(after("1"), HasSubstr("[1 Summary]"));
   EXPECT_THAT(press(Kind::tab), HasSubstr("[2 Actors]"));
   EXPECT_THAT(press(Kind::back_tab), HasSubstr("[1 Summary]"));
@@ -134,9 +142,11 @@ TEST_F(TopModel, GoesIntoAnActor) {
   model_.resize({80, 40});
   after("a");
   press(Kind::down);
-  EXPECT_THAT(after("\n"), AllOf(HasSubstr("shard of ps/0\n"), HasSubstr("waits for  slot 1 of step 20, for 1.5 s"), HasSubstr("mailbox    3 now, 57 at most"),
-                                 HasSubstr("200 handled (100/s)"), HasSubstr("busy       25% now; 500 ms in all, 25% of the task's time"), HasSubstr("restarts   1"),
-                                 HasSubstr(" Push                        120    60\n"), HasSubstr(" worker/1                                 136\n"),
+  EXPECT_THAT(after("\n"), AllOf(HasSubstr("shard of ps/0\n"), HasSubstr("waits for  slot 1 of step 20, for 1.5 s"),
+                                 HasSubstr("mailbox    3 now, 57 at most"), HasSubstr("200 handled (100/s)"),
+                                 HasSubstr("busy       25% now; 500 ms in all, 25% of the task's time"),
+                                 HasSubstr("restarts   1"), HasSubstr(" Push                        120    60\n"),
+                                 HasSubstr(" worker/1                                 136\n"),
                                  HasSubstr("missing    slot 1: worker/1"), HasSubstr("   1  ███▍")));
   EXPECT_THAT(after("\x1b"), Not(HasSubstr("mailbox    3 now")));
 }
@@ -154,14 +164,19 @@ TEST_F(TopModel, WhatIsGoneIsSaidToBe) {
 }
 
 TEST_F(TopModel, GoesIntoDevicesShardsAndEdges) {
-  EXPECT_THAT(after("d\n"), AllOf(HasSubstr("device CPU:0 of ps/0"), HasSubstr("3.0 MiB in use, 4.0 MiB at most"), HasSubstr("f32[784,128] dense/weights")));
-  EXPECT_THAT(after("h\n"), AllOf(HasSubstr("shard 0 of ps/0"), HasSubstr("398 KiB in 4 slices, version 20 of job 9"), HasSubstr("stale")));
-  EXPECT_THAT(after("e\n"), AllOf(HasSubstr("link to worker/0 of ps/0"), HasSubstr("2.0 MiB (1.0 MiB/s) in 140 frames (70/s)"), HasSubstr("60.0 MiB of 64.0 MiB")));
+  EXPECT_THAT(after("d\n"), AllOf(HasSubstr("device CPU:0 of ps/0"), HasSubstr("3.0 MiB in use, 4.0 MiB at most"),
+                                  HasSubstr("f32[784,128] dense/weights")));
+  EXPECT_THAT(after("h\n"), AllOf(HasSubstr("shard 0 of ps/0"), HasSubstr("398 KiB in 4 slices, version 20 of job 9"),
+                                  HasSubstr("stale")));
+  EXPECT_THAT(after("e\n"),
+              AllOf(HasSubstr("link to worker/0 of ps/0"), HasSubstr("2.0 MiB (1.0 MiB/s) in 140 frames (70/s)"),
+                    HasSubstr("60.0 MiB of 64.0 MiB")));
 }
 
 TEST_F(TopModel, GoesFromATaskToItsActors) {
   press(Kind::down);
-  EXPECT_THAT(after("\n"), AllOf(HasSubstr("actors of worker/0\n"), HasSubstr("device CPU:0"), Not(HasSubstr("coordinator"))));
+  EXPECT_THAT(after("\n"),
+              AllOf(HasSubstr("actors of worker/0\n"), HasSubstr("device CPU:0"), Not(HasSubstr("coordinator"))));
   EXPECT_THAT(after("\x1b"), HasSubstr("[1 Summary]"));
   press(Kind::end);
   EXPECT_THAT(after("\n"), HasSubstr("[1 Summary]"));  // a silent task has none to show
@@ -183,7 +198,8 @@ TEST_F(TopModel, TheFirstRowIsChosenUntilAnotherIs) {
 }
 
 TEST_F(TopModel, KeepsRowsWithTheWordsThatAreTyped) {
-  EXPECT_THAT(after("a/DEV"), AllOf(HasSubstr("filter \"DEV\": 2 of 8 rows"), HasSubstr(" / DEV_"), HasSubstr("device CPU:0"), Not(HasSubstr("coordinator"))));
+  EXPECT_THAT(after("a/DEV"), AllOf(HasSubstr("filter \"DEV\": 2 of 8 rows"), HasSubstr(" / DEV_"),
+                                    HasSubstr("device CPU:0"), Not(HasSubstr("coordinator"))));
   EXPECT_THAT(after("q/a"), HasSubstr("filter \"DEVq/a\": 0 of 8 rows"));  // keys are letters meanwhile
   EXPECT_FALSE(model_.ended());
   EXPECT_THAT(after("\b\b\b\n"), AllOf(HasSubstr("filter \"DEV\": 2 of 8 rows"), Not(HasSubstr(" / DEV_"))));
@@ -202,9 +218,11 @@ TEST_F(TopModel, ShowsOtherColumns) {
 
 TEST_F(TopModel, AnswersOfTheClusterAreNotWaitedFor) {
   Model empty(1);
-  EXPECT_THAT(plain_text(empty.page({.waiting = 0.4})), AllOf(HasSubstr("asked 0.4 s ago, no answer yet"), HasSubstr("Waiting for the first answer.")));
+  EXPECT_THAT(plain_text(empty.page({.waiting = 0.4})),
+              AllOf(HasSubstr("asked 0.4 s ago, no answer yet"), HasSubstr("Waiting for the first answer.")));
   for (const char c : std::string("adhew1<>r/x")) empty.press({Kind::character, c});
-  EXPECT_THAT(plain_text(empty.page({.waiting = 0.4, .error = "nobody\x1b]"})), HasSubstr("! no answer: nobody\uFFFD]"));
+  EXPECT_THAT(plain_text(empty.page({.waiting = 0.4, .error = "nobody\x1b]"})),
+              HasSubstr("! no answer: nobody\uFFFD]"));
   EXPECT_THAT(seen({.age = 3.2, .waiting = 2.2}), HasSubstr("asked 2.2 s ago, no answer yet"));
   EXPECT_THAT(seen({.age = 1.0, .waiting = 0.1}), HasSubstr("1.0 s old, every 1 s"));
 }
@@ -263,7 +281,10 @@ TEST_F(TopModel, EveryScreenFitsEverySize) {
 
 // Every text of a snapshot that others chose.
 Observation hostile() {
-  const std::string evil = "\x1b]0;owned\x07\x9b" "31m\r\n\x08\xff\xe2\x80\xae" "evil";
+  const std::string evil =
+      "\x1b]0;owned\x07\x9b"
+      "31m\r\n\x08\xff\xe2\x80\xae"
+      "evil";
   Observation out = example_observation();
   out.snapshot.cluster = out.snapshot.asked = evil;
   for (TaskReport& report : out.snapshot.tasks) {
@@ -274,11 +295,13 @@ Observation hostile() {
     task.task = report.task;
     task.failure = evil;
     for (ActorSnapshot& actor : task.actors) {
-      for (std::string* text : {&actor.kind, &actor.name, &actor.state, &actor.current, &actor.waits_for}) *text += evil;
+      for (std::string* text : {&actor.kind, &actor.name, &actor.state, &actor.current, &actor.waits_for})
+        *text += evil;
       actor.messages[evil] = actor.peers[evil] = 1;
     }
     for (DeviceSnapshot& device : task.devices) {
-      for (std::string* text : {&device.name, &device.type, &device.running, &device.failure, &device.last_refusal}) *text += evil;
+      for (std::string* text : {&device.name, &device.type, &device.running, &device.failure, &device.last_refusal})
+        *text += evil;
       device.recordings = 1;
       device.largest = {{evil, evil, 1}};
     }
@@ -302,7 +325,8 @@ Observation hostile() {
 TEST(TopHostile, NoNameReachesTheTerminalAsItIs) {
   const auto harmless = [](const std::string& text) {
     EXPECT_THAT(text, HasSubstr("evil"));
-    for (const char* part : {"\x1b", "\x07", "\x08", "\r", "\xff", "\xe2\x80\xae"}) EXPECT_THAT(text, Not(HasSubstr(part)));
+    for (const char* part : {"\x1b", "\x07", "\x08", "\r", "\xff", "\xe2\x80\xae"})
+      EXPECT_THAT(text, Not(HasSubstr(part)));
     std::string lines = text;
     std::erase(lines, '\n');
     EXPECT_EQ(clean(lines), lines);
@@ -333,7 +357,8 @@ TEST(TopDevices, ALostDeviceSaysWhyAndPinnedMemoryIsShown) {
   model.press({Kind::character, '3'});
   model.press({Kind::down});
   model.press({Kind::enter});
-  EXPECT_THAT(plain_text(model.page(kFresh)), AllOf(HasSubstr("lost       its GPU is lost"), HasSubstr("pinned     3.0 MiB of the host")));
+  EXPECT_THAT(plain_text(model.page(kFresh)),
+              AllOf(HasSubstr("lost       its GPU is lost"), HasSubstr("pinned     3.0 MiB of the host")));
 }
 
 TEST(TopOnce, PrintsEverything) {

@@ -1,8 +1,7 @@
-#include "tools/top/rates.hpp"
-
 #include <gtest/gtest.h>
 
 #include "tests/tools/top_example.hpp"
+#include "tools/top/rates.hpp"
 
 namespace troupe::top {
 namespace {
@@ -71,7 +70,10 @@ TEST(TopRates, ActorsOfOneNameMeetInTheirOrder) {
   for (auto* snapshot : {&before, &after}) {
     auto& actors = snapshot->tasks[0].snapshot->actors;
     actors.clear();
-    for (int i = 0; i < 2; ++i) actors.push_back({.kind = "partition", .name = "CPU:0", .handled = snapshot == &after ? 10u + 5u * static_cast<unsigned>(i) : 10u});
+    for (int i = 0; i < 2; ++i)
+      actors.push_back({.kind = "partition",
+                        .name = "CPU:0",
+                        .handled = snapshot == &after ? 10u + 5u * static_cast<unsigned>(i) : 10u});
   }
   const TaskRates speed = rates(before, after).tasks.at(0);
   EXPECT_EQ(speed.actors.at(0).messages, 0.0);

@@ -1,7 +1,7 @@
-#include "tools/top/table.hpp"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "tools/top/table.hpp"
 
 namespace troupe::top {
 namespace {
@@ -9,9 +9,13 @@ namespace {
 using ::testing::ElementsAre;
 
 Table example() {
-  Table out{.columns = {{"task"}, {"count", Align::right}, {"what it does", Align::left, 40, true}, {"last", Align::right}}};
+  Table out{
+      .columns = {{"task"}, {"count", Align::right}, {"what it does", Align::left, 40, true}, {"last", Align::right}}};
   const auto add = [&](const char* task, std::optional<double> count, const char* does) {
-    out.rows.push_back({.key = task, .cells = {{task, {}}, {count ? std::to_string(static_cast<int>(*count)) : "-", count}, {does, {}}, {"7", 7.0}}});
+    out.rows.push_back(
+        {.key = task,
+         .cells = {
+             {task, {}}, {count ? std::to_string(static_cast<int>(*count)) : "-", count}, {does, {}}, {"7", 7.0}}});
   };
   add("worker/2", 30, "computes a slot of a step");
   add("worker/10", std::nullopt, "waits");
@@ -48,7 +52,8 @@ TEST(TopTable, KeepsRowsWithAllWords) {
 }
 
 TEST(TopTable, IsAsWideAsItsTextsWithoutALimit) {
-  EXPECT_EQ(plain_text(lay_out(example(), {.sorted = 1, .descending = true, .selected = 2})), R"( task      count▼ what it does              last
+  EXPECT_EQ(plain_text(lay_out(example(), {.sorted = 1, .descending = true, .selected = 2})),
+            R"( task      count▼ what it does              last
  worker/2      30 computes a slot of a step    7
  worker/10      - waits                        7
 >ps/0           5 waits                        7
@@ -66,7 +71,8 @@ TEST(TopTable, FitsTheWidthAndSaysThatThereIsMore) {
  worker/10     - waits
  ps/0          5 waits
 )");
-  EXPECT_EQ(plain_text(lay_out(example(), {.width = 38, .first_column = 1, .top = 1, .rows = 1})), R"(◀task      what it does          last
+  EXPECT_EQ(plain_text(lay_out(example(), {.width = 38, .first_column = 1, .top = 1, .rows = 1})),
+            R"(◀task      what it does          last
  worker/10 waits                    7
 )");
   for (std::size_t columns = 1; columns < 60; ++columns)

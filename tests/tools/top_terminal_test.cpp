@@ -17,15 +17,16 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
-using ::testing::StartsWith;
 using testing::Process;
 using testing::PseudoTerminal;
+using ::testing::StartsWith;
 
 class TopProcess : public ::testing::Test {
  protected:
   // What --json printed at 1 s and at 2 s.
   std::string recording() {
-    return directory_.write("log", to_json(testing::example_cluster(1)) + "\n" + to_json(testing::example_cluster(2)) + "\n");
+    return directory_.write("log",
+                            to_json(testing::example_cluster(1)) + "\n" + to_json(testing::example_cluster(2)) + "\n");
   }
   std::vector<std::string> command(std::vector<std::string> options) {
     options.insert(options.begin(), TROUPE_TOP_BINARY);
@@ -39,7 +40,8 @@ const PseudoTerminal::Environment kXterm = {{"TERM", "xterm"}, {"LC_ALL", "C.UTF
 TEST_F(TopProcess, ShowsTheClusterInEverySize) {
   PseudoTerminal terminal(command({"--read", recording(), "--interval", "0.25"}), kXterm);
   terminal.wait_for("10 steps/s, 640 images/s");
-  EXPECT_THAT(terminal.screen(), AllOf(HasSubstr("[1 Summary]"), HasSubstr("worker/2 SILENT"), HasSubstr("█▂"), HasSubstr("END of the recording")));
+  EXPECT_THAT(terminal.screen(), AllOf(HasSubstr("[1 Summary]"), HasSubstr("worker/2 SILENT"), HasSubstr("█▂"),
+                                       HasSubstr("END of the recording")));
   terminal.type("a");
   terminal.wait_for("Push; waits for");
   terminal.type("\x1bOB");  // down, as xterm says it
@@ -98,7 +100,9 @@ TEST_F(TopProcess, SpeaksAsciiWhereThatIsAllThereIs) {
 
 TEST_F(TopProcess, NamesDoNotCommandTheTerminal) {
   ClusterSnapshot cluster = testing::example_cluster(1);
-  cluster.tasks[0].snapshot->actors[0].name = "evil\x1b]0;owned\x07\x1b[2J\u202e\u009b" "31m";
+  cluster.tasks[0].snapshot->actors[0].name =
+      "evil\x1b]0;owned\x07\x1b[2J\u202e\u009b"
+      "31m";
   const std::string file = directory_.write("evil", to_json(cluster) + "\n");
   PseudoTerminal terminal(command({"--read", file}), kXterm, 160);
   terminal.wait_for("[1 Summary]");
@@ -106,24 +110,29 @@ TEST_F(TopProcess, NamesDoNotCommandTheTerminal) {
   terminal.wait_for("evil");
   terminal.type("q");
   EXPECT_EQ(terminal.wait(), 0);
-  EXPECT_THAT(terminal.bytes(), AllOf(Not(HasSubstr("\x1b]")), Not(HasSubstr("\x07")), Not(HasSubstr("\u202e")), Not(HasSubstr("\u009b"))));
+  EXPECT_THAT(terminal.bytes(), AllOf(Not(HasSubstr("\x1b]")), Not(HasSubstr("\x07")), Not(HasSubstr("\u202e")),
+                                      Not(HasSubstr("\u009b"))));
   Process once(command({"--read", file}));
   EXPECT_EQ(once.wait(), 0);
-  EXPECT_THAT(once.out, AllOf(HasSubstr("evil"), Not(HasSubstr("\x1b")), Not(HasSubstr("\x07")), Not(HasSubstr("\u009b"))));
+  EXPECT_THAT(once.out,
+              AllOf(HasSubstr("evil"), Not(HasSubstr("\x1b")), Not(HasSubstr("\x07")), Not(HasSubstr("\u009b"))));
 }
 
 TEST_F(TopProcess, AnUnknownTerminalIsNamed) {
   PseudoTerminal terminal(command({"--read", recording()}), {{"TERM", "paper"}});
   EXPECT_EQ(terminal.wait(), 1);
-  EXPECT_THAT(terminal.bytes(), HasSubstr("the terminal 'paper' is not known here; set TERM (such as TERM=xterm), or use --once"));
+  EXPECT_THAT(terminal.bytes(),
+              HasSubstr("the terminal 'paper' is not known here; set TERM (such as TERM=xterm), or use --once"));
 }
 
 TEST_F(TopProcess, PrintsOnePageWithoutATerminal) {
   const std::string file = recording();
-  Process plain(command({"--read", file})), once(command({"--once", "--read", file})), why(command({"--why", "--read", file}));
+  Process plain(command({"--read", file})), once(command({"--once", "--read", file})),
+      why(command({"--why", "--read", file}));
   for (Process* process : {&plain, &once, &why}) EXPECT_EQ(process->wait(), 0) << process->err;
   EXPECT_EQ(plain.out, once.out);
-  EXPECT_THAT(once.out, AllOf(StartsWith("demo, 4 tasks, asked ps/0\n"), HasSubstr("10 steps/s, 640 images/s"), HasSubstr("\nACTORS\n"), HasSubstr("\nWHY\n")));
+  EXPECT_THAT(once.out, AllOf(StartsWith("demo, 4 tasks, asked ps/0\n"), HasSubstr("10 steps/s, 640 images/s"),
+                              HasSubstr("\nACTORS\n"), HasSubstr("\nWHY\n")));
   EXPECT_THAT(why.out, Not(IsEmpty()));
   for (Process* process : {&plain, &once, &why}) EXPECT_THAT(process->err, IsEmpty());
 }
@@ -139,15 +148,22 @@ TEST_F(TopProcess, PrintsASnapshotThatCanBeReadAgain) {
 
 TEST_F(TopProcess, RefusesWhatIsWrong) {
   const std::string file = recording();
-  for (const auto& wrong : std::vector<std::vector<std::string>>{{}, {"--json"}, {"--interval", "0", "--read", file}, {"--why", "--json", "--read", file}, {"--read", file, "--cluster", file},
-                                                                 {"--provenance", "1", "--json", "--cluster", file}, {"--sort"}}) {
+  for (const auto& wrong : std::vector<std::vector<std::string>>{{},
+                                                                 {"--json"},
+                                                                 {"--interval", "0", "--read", file},
+                                                                 {"--why", "--json", "--read", file},
+                                                                 {"--read", file, "--cluster", file},
+                                                                 {"--provenance", "1", "--json", "--cluster", file},
+                                                                 {"--sort"}}) {
     Process refused(command(wrong));
     EXPECT_EQ(refused.wait(), 2);
     EXPECT_THAT(refused.out, IsEmpty());
     EXPECT_THAT(refused.err, HasSubstr("--help"));
   }
-  Process gone(command({"--once", "--read", (directory_.path() / "gone").string()})), empty(command({"--once", "--read", directory_.write("empty", "\n")})),
-      torn(command({"--once", "--read", directory_.write("torn", to_json(testing::example_cluster(1)) + "\n{\"tasks\":")}));
+  Process gone(command({"--once", "--read", (directory_.path() / "gone").string()})),
+      empty(command({"--once", "--read", directory_.write("empty", "\n")})),
+      torn(command(
+          {"--once", "--read", directory_.write("torn", to_json(testing::example_cluster(1)) + "\n{\"tasks\":")}));
   for (Process* process : {&gone, &empty, &torn}) EXPECT_EQ(process->wait(), 1);
   EXPECT_THAT(gone.err, HasSubstr("/gone: No such file"));
   EXPECT_THAT(empty.err, HasSubstr("there is no snapshot in it"));
@@ -157,7 +173,8 @@ TEST_F(TopProcess, RefusesWhatIsWrong) {
 TEST_F(TopProcess, TeachesWhatItDoes) {
   Process help(command({"--help"}));
   EXPECT_EQ(help.wait(), 0);
-  EXPECT_THAT(help.out, AllOf(HasSubstr("--why"), HasSubstr("--once"), HasSubstr("--read"), HasSubstr("Examples"), HasSubstr("? shows the keys")));
+  EXPECT_THAT(help.out, AllOf(HasSubstr("--why"), HasSubstr("--once"), HasSubstr("--read"), HasSubstr("Examples"),
+                              HasSubstr("? shows the keys")));
 }
 
 }  // namespace

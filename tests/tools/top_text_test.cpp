@@ -1,7 +1,7 @@
-#include "tools/top/text.hpp"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "tools/top/text.hpp"
 
 namespace troupe::top {
 namespace {
@@ -11,9 +11,12 @@ using ::testing::ElementsAre;
 TEST(TopText, NothingOfANameIsACommandForTheTerminal) {
   EXPECT_EQ(clean("dense/weights é 層 ▁"), "dense/weights é 層 ▁");
   EXPECT_EQ(clean("a\x1b[31mb\x07\r\n\t\x7f"), "a\uFFFD[31mb\uFFFD\uFFFD\uFFFD\uFFFD\uFFFD");
-  EXPECT_EQ(clean("\xc2\x9b" "31m"), "\uFFFD31m");         // the one-character form of ESC [
+  EXPECT_EQ(clean("\xc2\x9b"
+                  "31m"),
+            "\uFFFD31m");                                              // the one-character form of ESC [
   EXPECT_EQ(clean("\u202egnp\u200b\u2066"), "\uFFFDgnp\uFFFD\uFFFD");  // directions, and no width
-  EXPECT_EQ(clean("\xff\xc0\xaf\xed\xa0\x80\xe2\x82"), "\uFFFD\uFFFD\uFFFD\uFFFD\uFFFD\uFFFD\uFFFD\uFFFD");  // overlong, surrogate, cut off
+  EXPECT_EQ(clean("\xff\xc0\xaf\xed\xa0\x80\xe2\x82"),
+            "\uFFFD\uFFFD\uFFFD\uFFFD\uFFFD\uFFFD\uFFFD\uFFFD");  // overlong, surrogate, cut off
   EXPECT_EQ(clean(std::string("a\0b", 3)), "a\uFFFDb");
   std::string every;
   for (int byte = 0; byte < 256; ++byte) every += static_cast<char>(byte);
@@ -32,12 +35,14 @@ TEST(TopText, IsCutAndFilledToColumns) {
   EXPECT_EQ(fit("gradients/dense/matmul", 10, Align::ends), "grad…atmul");
   EXPECT_EQ(fit("層層a層層", 7, Align::ends), "層… 層 ");
   EXPECT_EQ(fit("abc", 0), "");
-  for (std::size_t columns = 0; columns < 12; ++columns) 
-    for (const Align align : {Align::left, Align::right, Align::ends}) EXPECT_EQ(width(fit("a層bé層c", columns, align)), columns);
+  for (std::size_t columns = 0; columns < 12; ++columns)
+    for (const Align align : {Align::left, Align::right, Align::ends})
+      EXPECT_EQ(width(fit("a層bé層c", columns, align)), columns);
 }
 
 TEST(TopText, IsBrokenAtBlanks) {
-  EXPECT_THAT(wrap("one two three\n  deep line here\n", 10), ElementsAre("one two", "  three", "  deep", "    line", "    here"));
+  EXPECT_THAT(wrap("one two three\n  deep line here\n", 10),
+              ElementsAre("one two", "  three", "  deep", "    line", "    here"));
   EXPECT_THAT(wrap("abcdefghijklm", 5), ElementsAre("abcde", "fghij", "klm"));
   EXPECT_THAT(wrap("a\x1b\nb", 0), ElementsAre("a\uFFFD", "b"));
   EXPECT_THAT(wrap("one two", 3), ElementsAre("one", "two"));
@@ -54,7 +59,8 @@ TEST(TopText, KeepsItsWidthInAscii) {
 TEST(TopText, ShortensNamesOfTasksAndDevices) {
   EXPECT_EQ(shorten("/job:ps/task:12"), "ps/12");
   EXPECT_EQ(shorten("'x' on /job:worker/task:0/device:CPU:1; /job:ps/task:0"), "'x' on worker/0/CPU:1; ps/0");
-  for (const char* other : {"", "/job:", "/job:/task:1", "/job:a", "/job:a/task:", "/job:a/task:x", "job:a/task:1"}) EXPECT_EQ(shorten(other), other);
+  for (const char* other : {"", "/job:", "/job:/task:1", "/job:a", "/job:a/task:", "/job:a/task:x", "job:a/task:1"})
+    EXPECT_EQ(shorten(other), other);
 }
 
 TEST(TopText, NumbersInTextsCountByTheirValue) {

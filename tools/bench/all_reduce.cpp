@@ -48,7 +48,8 @@ class TwoRanks {
   Rank rank_;
 };
 
-Case all_reduce_case(const std::string& name, std::size_t bytes, int in_a_row, std::optional<double> ratio, std::optional<double> most) {
+Case all_reduce_case(const std::string& name, std::size_t bytes, int in_a_row, std::optional<double> ratio,
+                     std::optional<double> most) {
   return {.bench = "allreduce",
           .name = name,
           .unit = "us",
@@ -62,8 +63,11 @@ Case all_reduce_case(const std::string& name, std::size_t bytes, int in_a_row, s
             auto ranks = std::make_shared<TwoRanks>();
             auto tcp = std::make_shared<TcpPeer>();
             const double slice = settings.slice_seconds();
-            return {.troupe = [=] { return 1e6 / count * seconds_per_call(slice, [&] { ranks->reduce(size, count); }); },
-                    .peers = {{"raw TCP", [=] { return 1e6 / count * seconds_per_call(slice, [&] { tcp->exchange(size, count); }); }}}};
+            return {
+                .troupe = [=] { return 1e6 / count * seconds_per_call(slice, [&] { ranks->reduce(size, count); }); },
+                .peers = {{"raw TCP", [=] {
+                             return 1e6 / count * seconds_per_call(slice, [&] { tcp->exchange(size, count); });
+                           }}}};
           }};
 }
 

@@ -12,8 +12,7 @@ void add_kernels(KernelRegistry& kernels, Tally& tally) {
   const auto add = [&](std::string op, KernelFactory make) {
     kernels.add({.op = std::move(op), .device_type = "CPU", .dtypes = {}, .make = std::move(make)});
   };
-  add("BenchNull",
-      [&tally](const KernelInit&) -> Kernel { return [&tally](KernelContext&) { tally.add(); }; });
+  add("BenchNull", [&tally](const KernelInit&) -> Kernel { return [&tally](KernelContext&) { tally.add(); }; });
   add("BenchJoin", [&tally](const KernelInit&) -> Kernel {
     return [&tally](KernelContext& context) {
       tally.add();
@@ -55,8 +54,7 @@ std::int64_t spin_iterations(double seconds) {
   for (int i = 0; i < 20; ++i) {
     const auto begin = std::chrono::steady_clock::now();
     spin(kProbe);
-    fastest =
-        std::min(fastest, std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+    fastest = std::min(fastest, std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
   }
   return static_cast<std::int64_t>(seconds / fastest * kProbe);
 }

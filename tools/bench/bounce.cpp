@@ -19,7 +19,9 @@ namespace {
 const TaskName kCaller{"worker", 1}, kAnswerer{"worker", 0};
 constexpr EdgeId kThere{1}, kBack{2};
 
-Put put_of(std::uint64_t step, EdgeId edge, float value) { return {{SessionId{1}, StepId{step}, edge}, 0, Tensor::scalar(value), {}}; }
+Put put_of(std::uint64_t step, EdgeId edge, float value) {
+  return {{SessionId{1}, StepId{step}, edge}, 0, Tensor::scalar(value), {}};
+}
 
 // The consumer at one side's rendezvous, in the place of a scheduler.
 class Consumer final : public caf::event_based_actor {
@@ -151,8 +153,10 @@ class Bounce::Side final : public WireHandler {
 
 Bounce::Bounce() : child_({own_path(), "--child", kBounce}), side_(std::make_unique<Side>(kCaller)) {
   auto up = side_->consumer().up();
-  side_->wire.dial(kAnswerer, "127.0.0.1", static_cast<std::uint16_t>(std::stoi(child_.read_line())), std::chrono::seconds(10));
-  if (up.wait_for(std::chrono::seconds(20)) != std::future_status::ready) fail(Code::unavailable, "the child process has not come");
+  side_->wire.dial(kAnswerer, "127.0.0.1", static_cast<std::uint16_t>(std::stoi(child_.read_line())),
+                   std::chrono::seconds(10));
+  if (up.wait_for(std::chrono::seconds(20)) != std::future_status::ready)
+    fail(Code::unavailable, "the child process has not come");
 }
 Bounce::~Bounce() = default;
 

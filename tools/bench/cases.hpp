@@ -12,16 +12,16 @@ inline constexpr double kMicro = 1e6;  // microseconds of a second
 void add_dispatch_cases(std::vector<Case>& cases);  // null nodes and parallel nodes
 void add_step_cases(std::vector<Case>& cases);      // one-node graphs
 
-void add_remote_cases(std::vector<Case>& cases);    // the same on another task
-void add_transfer_cases(std::vector<Case>& cases);  // tensors between tasks
-void add_all_reduce_cases(std::vector<Case>& cases);  // collectives of two tasks
-void add_stress_cases(std::vector<Case>& cases);    // a wire that is full, a peer that is stopped
-void add_kernel_cases(std::vector<Case>& cases);    // beside libraries called directly
-void add_model_cases(std::vector<Case>& cases);     // training
-void add_parameter_cases(std::vector<Case>& cases);  // pushes to shards, pulls from them
+void add_remote_cases(std::vector<Case>& cases);            // the same on another task
+void add_transfer_cases(std::vector<Case>& cases);          // tensors between tasks
+void add_all_reduce_cases(std::vector<Case>& cases);        // collectives of two tasks
+void add_stress_cases(std::vector<Case>& cases);            // a wire that is full, a peer that is stopped
+void add_kernel_cases(std::vector<Case>& cases);            // beside libraries called directly
+void add_model_cases(std::vector<Case>& cases);             // training
+void add_parameter_cases(std::vector<Case>& cases);         // pushes to shards, pulls from them
 void add_cluster_training_cases(std::vector<Case>& cases);  // the same by three processes
-void add_overhead_cases(std::vector<Case>& cases);  // with counters and without
-void add_startup_cases(std::vector<Case>& cases);   // processes and plans
+void add_overhead_cases(std::vector<Case>& cases);          // with counters and without
+void add_startup_cases(std::vector<Case>& cases);           // processes and plans
 
 std::vector<Case> all_cases();
 // With --device gpu, instead.

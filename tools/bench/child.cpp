@@ -84,8 +84,7 @@ std::string Child::read_line(std::chrono::seconds deadline) {
       buffered_.erase(0, end + 1);
       return line;
     }
-    const auto left =
-        std::chrono::duration_cast<std::chrono::milliseconds>(until - std::chrono::steady_clock::now());
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(until - std::chrono::steady_clock::now());
     if (left.count() <= 0)
       fail(Code::deadline_exceeded, "the child process has not answered within {} s", deadline.count());
     pollfd waiting{from_, POLLIN, 0};

@@ -7,15 +7,15 @@
 
 namespace troupe::bench {
 
-inline constexpr const char* kServe = "serve";           // a task that runs parts of a client's graphs
-inline constexpr const char* kReduce = "reduce";         // the second rank of an all-reduce
-inline constexpr const char* kTcp = "tcp";               // the other end of a TcpPeer
+inline constexpr const char* kServe = "serve";                 // a task that runs parts of a client's graphs
+inline constexpr const char* kReduce = "reduce";               // the second rank of an all-reduce
+inline constexpr const char* kTcp = "tcp";                     // the other end of a TcpPeer
 inline constexpr const char* kSharedMemory = "shared-memory";  // the other end of a SharedMemoryPeer
-inline constexpr const char* kShard = "shard";           // a parameter shard
-inline constexpr const char* kTrain = "train";           // a task of a training job
-inline constexpr const char* kBeats = "beats";           // the end of a wire that takes the time of heartbeats
-inline constexpr const char* kBounce = "bounce";         // the other side of a Bounce
-inline constexpr const char* kFirstStep = "first-step";  // one step of a small graph
+inline constexpr const char* kShard = "shard";                 // a parameter shard
+inline constexpr const char* kTrain = "train";                 // a task of a training job
+inline constexpr const char* kBeats = "beats";                 // the end of a wire that takes the time of heartbeats
+inline constexpr const char* kBounce = "bounce";               // the other side of a Bounce
+inline constexpr const char* kFirstStep = "first-step";        // one step of a small graph
 
 void reduce_as_child();
 

@@ -6,8 +6,7 @@
 namespace troupe::bench {
 namespace {
 
-Peer tbb_peer(const Predecessors& predecessors, int threads, std::function<void()> body, double slice,
-              double scale) {
+Peer tbb_peer(const Predecessors& predecessors, int threads, std::function<void()> body, double slice, double scale) {
   auto tally = std::make_shared<Tally>();
   auto graph = std::make_shared<TbbGraph>(predecessors, threads, [tally, body = std::move(body)] {
     tally->add();
@@ -21,8 +20,7 @@ Peer tbb_peer(const Predecessors& predecessors, int threads, std::function<void(
               graph->run();
               ++runs;
             });
-            if (tally->total() - before != runs * size)
-              fail(Code::internal, "TBB has not run every node once");
+            if (tally->total() - before != runs * size) fail(Code::internal, "TBB has not run every node once");
             return run / static_cast<double>(size) * scale;
           }};
 }
@@ -32,8 +30,7 @@ Contest contest(const Predecessors& predecessors, const Work& work, const std::v
   auto ours = std::make_shared<NodeGraph>(predecessors, work);
   const double slice = settings.slice_seconds();
   Contest out{.troupe = [ours, slice, scale] { return ours->seconds_per_node(slice) * scale; }};
-  for (int threads : peer_threads)
-    out.peers.push_back(tbb_peer(predecessors, threads, work.body, slice, scale));
+  for (int threads : peer_threads) out.peers.push_back(tbb_peer(predecessors, threads, work.body, slice, scale));
   return out;
 }
 
@@ -65,33 +62,32 @@ void add_dispatch_cases(std::vector<Case>& cases) {
        .prepare = [](const Settings& s) {
          return contest(lattice(s.quick ? 10 : 100), {.op = "BenchNull", .in_flight = true}, {1, 2}, s, kNano);
        }});
-  cases.push_back(
-      {.bench = "null-ops",
-       .name = "lattice-tensors",
-       .unit = "ns/op",
-       .measures = "the same, with a tensor on every edge: each node takes two and hands one on",
-       .peer = "TBB flow graph of continue_nodes, without any data; best of 1 and 2 threads",
-       .prepare = [](const Settings& s) {
-         return contest(lattice(s.quick ? 10 : 100), {.op = "BenchJoin", .tensors = true, .in_flight = true}, {1, 2}, s, kNano);
-       }});
-  cases.push_back(
-      {.bench = "lattice",
-       .name = "parallel",
-       .unit = "us/node",
-       .measures =
-           "100x100 nodes that each spin for 20 us, each after the one above and the one to its left; "
-           "2 threads: at best 10 us a node",
-       .peer = "TBB flow graph, the same work on 2 threads",
-       .ratio_target = 0.95,
-       .prepare = [](const Settings& s) {
-         const std::int64_t iterations = spin_iterations(s.quick ? 1e-7 : kNodeSeconds);
-         return contest(lattice(s.quick ? 10 : 100),
-                        {.op = "BenchSpin",
-                         .attributes = {{"iterations", iterations}, {"_cost_ns", std::int64_t{20000}}},
-                         .threads = 2,
-                         .body = [iterations] { spin(iterations); }},
-                        {2}, s, kMicro);
-       }});
+  cases.push_back({.bench = "null-ops",
+                   .name = "lattice-tensors",
+                   .unit = "ns/op",
+                   .measures = "the same, with a tensor on every edge: each node takes two and hands one on",
+                   .peer = "TBB flow graph of continue_nodes, without any data; best of 1 and 2 threads",
+                   .prepare = [](const Settings& s) {
+                     return contest(lattice(s.quick ? 10 : 100),
+                                    {.op = "BenchJoin", .tensors = true, .in_flight = true}, {1, 2}, s, kNano);
+                   }});
+  cases.push_back({.bench = "lattice",
+                   .name = "parallel",
+                   .unit = "us/node",
+                   .measures =
+                       "100x100 nodes that each spin for 20 us, each after the one above and the one to its left; "
+                       "2 threads: at best 10 us a node",
+                   .peer = "TBB flow graph, the same work on 2 threads",
+                   .ratio_target = 0.95,
+                   .prepare = [](const Settings& s) {
+                     const std::int64_t iterations = spin_iterations(s.quick ? 1e-7 : kNodeSeconds);
+                     return contest(lattice(s.quick ? 10 : 100),
+                                    {.op = "BenchSpin",
+                                     .attributes = {{"iterations", iterations}, {"_cost_ns", std::int64_t{20000}}},
+                                     .threads = 2,
+                                     .body = [iterations] { spin(iterations); }},
+                                    {2}, s, kMicro);
+                   }});
 }
 
 }  // namespace troupe::bench

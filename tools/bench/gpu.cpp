@@ -11,14 +11,18 @@ namespace troupe::bench {
 namespace {
 
 Measure per_call(const Settings& settings, int times, std::shared_ptr<GpuCall> call) {
-  return [=, slice = settings.slice_seconds()] { return seconds_per_call(slice, [&] { call->run(times); }) / times * kMicro; };
+  return [=, slice = settings.slice_seconds()] {
+    return seconds_per_call(slice, [&] { call->run(times); }) / times * kMicro;
+  };
 }
 
 Measure per_node(const Settings& settings, std::shared_ptr<GpuStep> step) {
   return [=, slice = settings.slice_seconds()] { return step->seconds_per_node(slice) * kMicro; };
 }
 
-int times_of(const Settings& settings, int usual) { return settings.nodes > 0 ? settings.nodes : settings.quick ? 2 : usual; }
+int times_of(const Settings& settings, int usual) {
+  return settings.nodes > 0 ? settings.nodes : settings.quick ? 2 : usual;
+}
 
 // --- Matrix products ---
 
@@ -26,21 +30,24 @@ Contest product(DType dtype, bool tf32, std::int64_t n, const Settings& settings
   const int times = times_of(settings, n >= 8192 ? 10 : 40);
   if (settings.quick) n = 256;
   auto step = std::make_shared<GpuStep>(
-      std::vector<GpuInput>{{dtype, {n, n}}, {dtype, {n, n}}}, times, [](const auto& in) { return std::vector{matmul(in[0], in[1])}; },
-      GpuStep::Options{.tf32 = tf32});
-  return {.troupe = per_node(settings, step), .peers = {{"cuBLASLt", per_call(settings, times, gpu_peers()->product(dtype, tf32, n, n, n))}}};
+      std::vector<GpuInput>{{dtype, {n, n}}, {dtype, {n, n}}}, times,
+      [](const auto& in) { return std::vector{matmul(in[0], in[1])}; }, GpuStep::Options{.tf32 = tf32});
+  return {.troupe = per_node(settings, step),
+          .peers = {{"cuBLASLt", per_call(settings, times, gpu_peers()->product(dtype, tf32, n, n, n))}}};
 }
 
 void add_products(std::vector<Case>& cases) {
-  for (const auto& [name, dtype, tf32] : {std::tuple{"bf16", DType::bf16, false}, {"tf32", DType::f32, true}, {"f32", DType::f32, false}})
+  for (const auto& [name, dtype, tf32] :
+       {std::tuple{"bf16", DType::bf16, false}, {"tf32", DType::f32, true}, {"f32", DType::f32, false}})
     for (const std::int64_t n : {4096, 8192})
-      cases.push_back({.bench = "matmul",
-                       .name = fmt::format("{}-{}", name, n),
-                       .unit = "us/node",
-                       .measures = fmt::format("{0}x{0}x{0} products of variables on a GPU, many nodes in one step, per node", n),
-                       .peer = "cuBLASLt called directly: its heuristic's first algorithm, as many calls on one stream",
-                       .ratio_target = 0.97,
-                       .prepare = [dtype = dtype, tf32 = tf32, n](const Settings& s) { return product(dtype, tf32, n, s); }});
+      cases.push_back(
+          {.bench = "matmul",
+           .name = fmt::format("{}-{}", name, n),
+           .unit = "us/node",
+           .measures = fmt::format("{0}x{0}x{0} products of variables on a GPU, many nodes in one step, per node", n),
+           .peer = "cuBLASLt called directly: its heuristic's first algorithm, as many calls on one stream",
+           .ratio_target = 0.97,
+           .prepare = [dtype = dtype, tf32 = tf32, n](const Settings& s) { return product(dtype, tf32, n, s); }});
 }
 
 // --- Convolutions of ResNet-50 ---
@@ -59,36 +66,45 @@ Contest convolution(ConvDirection direction, const Layer& layer, const Settings&
       std::vector<GpuInput>{{DType::bf16, x}, {DType::bf16, filter}, {DType::bf16, g.result_shape()}}, times,
       [&](const auto& in) {
         if (direction == ConvDirection::forward) return std::vector{add_op("Conv2D", {in[0], in[1]}, attributes)};
-        return std::vector{add_op(direction == ConvDirection::backward_input ? "Conv2DBackpropInput" : "Conv2DBackpropFilter", in, attributes)};
+        return std::vector{
+            add_op(direction == ConvDirection::backward_input ? "Conv2DBackpropInput" : "Conv2DBackpropFilter", in,
+                   attributes)};
       },
       GpuStep::Options{});
   return {.troupe = per_node(settings, step),
-          .peers = {{"cuDNN, its best plan", per_call(settings, times, gpu_peers()->convolution(direction, DType::bf16, g))}}};
+          .peers = {{"cuDNN, its best plan",
+                     per_call(settings, times, gpu_peers()->convolution(direction, DType::bf16, g))}}};
 }
 
 void add_gpu_convolutions(std::vector<Case>& cases) {
-  for (const Layer& layer : {Layer{224, 7, 3, 64, 2}, Layer{56, 1, 64, 256, 1}, Layer{56, 3, 64, 64, 1}, Layer{56, 3, 128, 128, 2},
-                             Layer{28, 3, 128, 128, 1}, Layer{14, 3, 256, 256, 1}, Layer{14, 1, 1024, 256, 1}, Layer{7, 3, 512, 512, 1}})
+  for (const Layer& layer :
+       {Layer{224, 7, 3, 64, 2}, Layer{56, 1, 64, 256, 1}, Layer{56, 3, 64, 64, 1}, Layer{56, 3, 128, 128, 2},
+        Layer{28, 3, 128, 128, 1}, Layer{14, 3, 256, 256, 1}, Layer{14, 1, 1024, 256, 1}, Layer{7, 3, 512, 512, 1}})
     for (const auto& [direction, text] : {std::pair{ConvDirection::forward, "forward"},
                                           {ConvDirection::backward_input, "backward-input"},
                                           {ConvDirection::backward_filter, "backward-filter"}})
-      cases.push_back({.bench = "conv2d",
-                       .name = fmt::format("{}-{}x{}-{}-{}{}", text, layer.size, layer.kernel, layer.in, layer.out, layer.stride > 1 ? "-s2" : ""),
-                       .unit = "us/node",
-                       .measures = fmt::format("128 images {0}x{0}x{1}, bf16, filters {2}x{2} to {3} channels, stride {4}, many nodes in one step, per node",
-                                               layer.size, layer.in, layer.kernel, layer.out, layer.stride),
-                       .peer = "cuDNN called directly, in its own layout of filters: the fastest of its plans, timed",
-                       .ratio_target = 0.95,
-                       .prepare = [direction = direction, layer](const Settings& s) { return convolution(direction, layer, s); }});
+      cases.push_back(
+          {.bench = "conv2d",
+           .name = fmt::format("{}-{}x{}-{}-{}{}", text, layer.size, layer.kernel, layer.in, layer.out,
+                               layer.stride > 1 ? "-s2" : ""),
+           .unit = "us/node",
+           .measures = fmt::format("128 images {0}x{0}x{1}, bf16, filters {2}x{2} to {3} channels, stride {4}, many "
+                                   "nodes in one step, per node",
+                                   layer.size, layer.in, layer.kernel, layer.out, layer.stride),
+           .peer = "cuDNN called directly, in its own layout of filters: the fastest of its plans, timed",
+           .ratio_target = 0.95,
+           .prepare = [direction = direction, layer](const Settings& s) { return convolution(direction, layer, s); }});
 }
 
 // --- What memory limits ---
 
 // `bytes` are read and as many written.
-Contest beside_copy(const std::vector<GpuInput>& inputs, const GpuStep::Make& make, bool optimize, std::size_t bytes, const Settings& settings) {
+Contest beside_copy(const std::vector<GpuInput>& inputs, const GpuStep::Make& make, bool optimize, std::size_t bytes,
+                    const Settings& settings) {
   const int times = times_of(settings, 4);
   auto step = std::make_shared<GpuStep>(inputs, times, make, GpuStep::Options{.optimize = optimize});
-  return {.troupe = per_node(settings, step), .peers = {{"device copy", per_call(settings, times, gpu_peers()->device_copy(bytes))}}};
+  return {.troupe = per_node(settings, step),
+          .peers = {{"device copy", per_call(settings, times, gpu_peers()->device_copy(bytes))}}};
 }
 
 Contest elementwise_chain(const Settings& settings) {
@@ -110,8 +126,10 @@ Contest cross_entropy(const Settings& settings) {
   const std::int64_t rows = settings.quick ? 256 : 1 << 18, classes = 1024;
   return beside_copy(
       {{DType::f32, {rows, classes}}, {DType::i32, {rows}, classes}},
-      [](const auto& in) { return std::vector{add_op("SparseSoftmaxCrossEntropy", {in[0], in[1]})}; }, false,
-      static_cast<std::size_t>(rows * classes) * sizeof(float), settings);
+      [](const auto& in) {
+        return std::vector{add_op("SparseSoftmaxCrossEntropy", {in[0], in[1]})};
+      },
+      false, static_cast<std::size_t>(rows * classes) * sizeof(float), settings);
 }
 
 void add_elementwise(std::vector<Case>& cases) {
@@ -124,8 +142,10 @@ void add_elementwise(std::vector<Case>& cases) {
                      .ratio_target = 0.85,
                      .prepare = prepare});
   };
-  add("chain-1GiB", "five elementwise ops on 1 GiB of f32, fused; four of them in one step, per chain", elementwise_chain);
-  add("softmax-cross-entropy-1GiB", "loss and gradient of 2^18 x 1024 logits (f32), four of them in one step, per node", cross_entropy);
+  add("chain-1GiB", "five elementwise ops on 1 GiB of f32, fused; four of them in one step, per chain",
+      elementwise_chain);
+  add("softmax-cross-entropy-1GiB", "loss and gradient of 2^18 x 1024 logits (f32), four of them in one step, per node",
+      cross_entropy);
 }
 
 // --- Launching ---
@@ -141,7 +161,8 @@ Contest gpu_null_chain(const Settings& settings) {
       },
       GpuStep::Options{});
   step->check_recorded();
-  return {.troupe = per_node(settings, step), .peers = {{"a CUDA graph", per_call(settings, 1, gpu_peers()->chain(kNodes))}}};
+  return {.troupe = per_node(settings, step),
+          .peers = {{"a CUDA graph", per_call(settings, 1, gpu_peers()->chain(kNodes))}}};
 }
 
 // --- Copies ---
@@ -157,15 +178,20 @@ Tensor pinned(std::int64_t n) {
 Contest to_gpu(const Settings& settings) {
   const std::int64_t n = settings.quick ? 1 << 16 : 1 << 26;
   auto step = std::make_shared<GpuStep>(std::vector<GpuInput>{}, 1, nothing, GpuStep::Options{.fed = pinned(n)});
-  return {.troupe = per_node(settings, step),
-          .peers = {{"cudaMemcpyAsync", per_call(settings, 1, gpu_peers()->host_copy(static_cast<std::size_t>(n) * sizeof(float), true))}}};
+  return {
+      .troupe = per_node(settings, step),
+      .peers = {{"cudaMemcpyAsync",
+                 per_call(settings, 1, gpu_peers()->host_copy(static_cast<std::size_t>(n) * sizeof(float), true))}}};
 }
 
 Contest from_gpu(const Settings& settings) {
   const std::int64_t n = settings.quick ? 1 << 16 : 1 << 26;
-  auto step = std::make_shared<GpuStep>(std::vector<GpuInput>{{DType::f32, {n}}}, 1, [](const auto& in) { return in; }, GpuStep::Options{.fetch = true});
-  return {.troupe = per_node(settings, step),
-          .peers = {{"cudaMemcpyAsync", per_call(settings, 1, gpu_peers()->host_copy(static_cast<std::size_t>(n) * sizeof(float), false))}}};
+  auto step = std::make_shared<GpuStep>(
+      std::vector<GpuInput>{{DType::f32, {n}}}, 1, [](const auto& in) { return in; }, GpuStep::Options{.fetch = true});
+  return {
+      .troupe = per_node(settings, step),
+      .peers = {{"cudaMemcpyAsync",
+                 per_call(settings, 1, gpu_peers()->host_copy(static_cast<std::size_t>(n) * sizeof(float), false))}}};
 }
 
 // Products alone, and beside copies that take most of their time: 20 products of some 1.4 ms, and 1 GiB of some 20 ms.
@@ -173,9 +199,10 @@ Contest overlapped(const Settings& settings) {
   const int times = times_of(settings, 20);
   const std::int64_t n = settings.quick ? 256 : 8192, fed = settings.quick ? 1 << 16 : 1 << 28;
   const auto products = [&](Tensor beside) {
-    return per_node(settings, std::make_shared<GpuStep>(std::vector<GpuInput>{{DType::bf16, {n, n}}, {DType::bf16, {n, n}}}, times,
-                                                        [](const auto& in) { return std::vector{matmul(in[0], in[1])}; },
-                                                        GpuStep::Options{.fed = std::move(beside), .in_flight = 2}));
+    return per_node(settings, std::make_shared<GpuStep>(
+                                  std::vector<GpuInput>{{DType::bf16, {n, n}}, {DType::bf16, {n, n}}}, times,
+                                  [](const auto& in) { return std::vector{matmul(in[0], in[1])}; },
+                                  GpuStep::Options{.fed = std::move(beside), .in_flight = 2}));
   };
   return {.troupe = products(pinned(fed)), .peers = {{"the same without copies", products(Tensor())}}};
 }
@@ -189,13 +216,16 @@ void add_training(std::vector<Case>& cases) {
                      .name = fmt::format("{}-{}", model, training.batch),
                      .unit = "steps/s",
                      .more_is_better = true,
-                     .measures = fmt::format("training {}, batches of {}, Adam, {} built-in digits in memory of the host, TF32: shuffling, gathering, copy, "
+                     .measures = fmt::format("training {}, batches of {}, Adam, {} built-in digits in memory of the "
+                                             "host, TF32: shuffling, gathering, copy, "
                                              "step and running figures",
                                              model, training.batch, training.images),
-                     .peer = "PyTorch, eager and compiled with CUDA graphs, whichever is faster; all its images are on the GPU, as floats",
+                     .peer = "PyTorch, eager and compiled with CUDA graphs, whichever is faster; all its images are on "
+                             "the GPU, as floats",
                      .ratio_target = 2,
                      .prepare = [training](const Settings& s) {
-                       return mnist_contest(training, {.gpus = {.count = 1, .tf32 = true}}, {{"torch_gpu.py", {"eager"}}, {"torch_gpu.py", {"compiled"}}}, s);
+                       return mnist_contest(training, {.gpus = {.count = 1, .tf32 = true}},
+                                            {{"torch_gpu.py", {"eager"}}, {"torch_gpu.py", {"compiled"}}}, s);
                      }});
   }
 }
@@ -203,9 +233,12 @@ void add_training(std::vector<Case>& cases) {
 Contest resnet(const Settings& settings) {
   const Training training{.model = "resnet50", .batch = settings.quick ? 2 : 128};
   auto steps = std::make_shared<GpuResNet>(training.batch, settings.quick ? 64 : 224);
-  Contest contest{.troupe = [=, slice = 20 * settings.slice_seconds()] { return steps->steps_per_second(slice); }, .peers = {}, .rounds = 1};
+  Contest contest{.troupe = [=, slice = 20 * settings.slice_seconds()] { return steps->steps_per_second(slice); },
+                  .peers = {},
+                  .rounds = 1};
   for (const char* mode : {"eager", "compiled"})
-    if (auto peer = script_peer({"torch_gpu.py", {mode}}, training, "-", settings)) contest.peers.push_back(std::move(*peer));
+    if (auto peer = script_peer({"torch_gpu.py", {mode}}, training, "-", settings))
+      contest.peers.push_back(std::move(*peer));
   return contest;
 }
 
@@ -216,20 +249,27 @@ Contest all_reduce(std::size_t bytes, bool deterministic, const Settings& settin
   const int times = times_of(settings, 20);
   if (settings.quick) bytes = std::min<std::size_t>(bytes, 1 << 20);
   auto ranks = std::make_shared<GpuRanks>(kGpus, static_cast<std::int64_t>(bytes / sizeof(float)), deterministic);
-  return {.troupe = [=, slice = settings.slice_seconds()] { return seconds_per_call(slice, [&] { ranks->reduce(times); }) / times * kMicro; },
+  return {.troupe =
+              [=, slice = settings.slice_seconds()] {
+                return seconds_per_call(slice, [&] { ranks->reduce(times); }) / times * kMicro;
+              },
           .peers = {{"ncclAllReduce", per_call(settings, times, gpu_peers()->all_reduce(kGpus, bytes))}}};
 }
 
 void add_all_reduces(std::vector<Case>& cases) {
-  for (const auto& [name, bytes, deterministic] : {std::tuple{"gpus-4KiB", std::size_t{4} << 10, true}, {"gpus-64MiB", std::size_t{64} << 20, true},
+  for (const auto& [name, bytes, deterministic] : {std::tuple{"gpus-4KiB", std::size_t{4} << 10, true},
+                                                   {"gpus-64MiB", std::size_t{64} << 20, true},
                                                    {"gpus-64MiB-any-order", std::size_t{64} << 20, false}})
     cases.push_back({.bench = "allreduce",
                      .name = name,
                      .unit = "us",
-                     .measures = fmt::format("the sum of a tensor of each of two GPUs, in both, {}; 20 in a row, each", deterministic ? "with the bits of the ring" : "in any order"),
+                     .measures = fmt::format("the sum of a tensor of each of two GPUs, in both, {}; 20 in a row, each",
+                                             deterministic ? "with the bits of the ring" : "in any order"),
                      .peer = "ncclAllReduce called directly, as many in a row",
                      .gpus = 2,
-                     .prepare = [bytes = bytes, deterministic = deterministic](const Settings& s) { return all_reduce(bytes, deterministic, s); }});
+                     .prepare = [bytes = bytes, deterministic = deterministic](const Settings& s) {
+                       return all_reduce(bytes, deterministic, s);
+                     }});
 }
 
 }  // namespace
@@ -263,7 +303,8 @@ std::vector<Case> gpu_cases() {
   cases.push_back({.bench = "copy",
                    .name = "overlapped-1GiB",
                    .unit = "us/node",
-                   .measures = "8192x8192x8192 products in bf16, 20 in a step that is also fed 1 GiB in pinned memory, two steps at a time, per product",
+                   .measures = "8192x8192x8192 products in bf16, 20 in a step that is also fed 1 GiB in pinned memory, "
+                               "two steps at a time, per product",
                    .peer = "the same steps without the copy",
                    .ratio_target = 0.9,
                    .prepare = overlapped});
@@ -272,8 +313,10 @@ std::vector<Case> gpu_cases() {
                    .name = "bf16-128",
                    .unit = "steps/s",
                    .more_is_better = true,
-                   .measures = "training ResNet-50, batches of 128 images 224x224 of f32 that are fed from pinned memory, layers in bf16, SGD with momentum, two steps at a time",
-                   .peer = "PyTorch, eager and compiled with CUDA graphs, whichever is faster; autocast to bf16, channels last, its images are on the GPU",
+                   .measures = "training ResNet-50, batches of 128 images 224x224 of f32 that are fed from pinned "
+                               "memory, layers in bf16, SGD with momentum, two steps at a time",
+                   .peer = "PyTorch, eager and compiled with CUDA graphs, whichever is faster; autocast to bf16, "
+                           "channels last, its images are on the GPU",
                    .ratio_target = 1.0,
                    .prepare = resnet});
   add_all_reduces(cases);

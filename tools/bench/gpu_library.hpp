@@ -8,7 +8,8 @@
 
 namespace troupe::bench {
 
-// Why what needs so many GPUs cannot be measured here: "no NVIDIA driver (libcuda.so.1)", "it needs 2 GPUs, there is 1"; "" if it can.
+// Why what needs so many GPUs cannot be measured here: "no NVIDIA driver (libcuda.so.1)", "it needs 2 GPUs, there is
+// 1"; "" if it can.
 std::string why_not_on(int gpus);
 
 // Of an image and a filter, padded to SAME.

@@ -14,7 +14,8 @@ void await(std::future<Error> told) {
 
 }  // namespace
 
-GpuRanks::GpuRanks(int gpus, std::int64_t count, bool deterministic) : task_({.gpus = {.count = gpus, .deterministic = deterministic}}) {
+GpuRanks::GpuRanks(int gpus, std::int64_t count, bool deterministic)
+    : task_({.gpus = {.count = gpus, .deterministic = deterministic}}) {
   Tensor values(DType::f32, Shape{count});
   std::iota(values.mutable_values<float>().begin(), values.mutable_values<float>().end(), 0.0f);
   std::vector<std::future<Error>> joining;
@@ -27,7 +28,8 @@ GpuRanks::GpuRanks(int gpus, std::int64_t count, bool deterministic) : task_({.g
     if (rank == 0) id = maker->make_id();
     auto joined = std::make_shared<Told>();
     joining.push_back(joined->get_future());
-    ends_.push_back(maker->join({id, static_cast<std::uint32_t>(gpus), static_cast<std::uint32_t>(rank)}, [joined](Error error) { joined->set_value(std::move(error)); }));
+    ends_.push_back(maker->join({id, static_cast<std::uint32_t>(gpus), static_cast<std::uint32_t>(rank)},
+                                [joined](Error error) { joined->set_value(std::move(error)); }));
     Tensor& there = tensors_.emplace_back();
     Told copied;
     device.copy_in(values, [&](Tensor copy, Error error) {

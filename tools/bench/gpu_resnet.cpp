@@ -18,8 +18,9 @@ constexpr int kClasses = 1000;
 GpuResNet::GpuResNet(int batch, std::int64_t side) : task_({.gpus = {.count = 1, .tf32 = true}}) {
   Sequential model = resnet50();
   model.set_compute(DType::bf16);
-  const TrainingGraph training = build_training_graph(model, Shape{side, side, 3}, Loss::sparse_softmax_cross_entropy,
-                                                      optimizers::Momentum{.learning_rate = 0.1, .momentum = 0.9}, {.batch = batch});
+  const TrainingGraph training =
+      build_training_graph(model, Shape{side, side, 3}, Loss::sparse_softmax_cross_entropy,
+                           optimizers::Momentum{.learning_rate = 0.1, .momentum = 0.9}, {.batch = batch});
   session_ = std::make_unique<Session>(task_, *training.graph);
   session_->run_targets({training.initializer});
   step_ = session_->callable({training.images[0], training.labels[0]}, {training.loss_sum}, {training.train});
@@ -28,7 +29,8 @@ GpuResNet::GpuResNet(int batch, std::int64_t side) : task_({.gpus = {.count = 1,
   Tensor labels = task_.pinned_memory()->tensor(DType::i32, Shape{batch});
   std::uniform_real_distribution<float> value(-1, 1);
   for (float& pixel : images.mutable_values<float>()) pixel = value(engine);
-  for (std::int32_t& label : labels.mutable_values<std::int32_t>()) label = static_cast<std::int32_t>(engine() % kClasses);
+  for (std::int32_t& label : labels.mutable_values<std::int32_t>())
+    label = static_cast<std::int32_t>(engine() % kClasses);
   feeds_ = {images, labels};
 }
 

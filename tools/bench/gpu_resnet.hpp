@@ -10,8 +10,8 @@
 
 namespace troupe::bench {
 
-// Layers in bf16, weights in f32, SGD with momentum; each step is fed one batch of random images of side x side pixels, f32 in pinned memory. Two
-// steps are in flight.
+// Layers in bf16, weights in f32, SGD with momentum; each step is fed one batch of random images of side x side pixels,
+// f32 in pinned memory. Two steps are in flight.
 class GpuResNet {
  public:
   GpuResNet(int batch, std::int64_t side);

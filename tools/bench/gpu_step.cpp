@@ -15,7 +15,8 @@ constexpr const char* kGpu = "GPU:0";
 SessionOptions session_options(bool optimize) { return {.optimize = optimize, .soft_placement = false}; }
 
 Output initial(Graph& graph, const GpuInput& input) {
-  if (is_integer(input.dtype)) return cast(random_uniform(graph, input.shape, 0, static_cast<double>(input.below)), input.dtype);
+  if (is_integer(input.dtype))
+    return cast(random_uniform(graph, input.shape, 0, static_cast<double>(input.below)), input.dtype);
   return cast(random_uniform(graph, input.shape, -1, 1), input.dtype);
 }
 
@@ -25,7 +26,8 @@ GpuStep::GpuStep(const std::vector<GpuInput>& inputs, int times, const Make& mak
     : task_({.gpus = {.count = 1, .tf32 = options.tf32}}), times_(times), in_flight_(options.in_flight) {
   std::vector<Output> values, made, fed;
   for (const GpuInput& input : inputs)
-    values.push_back(variable(graph_, {.name = "input", .initial_value = initial(graph_, input), .device = kGpu}).read());
+    values.push_back(
+        variable(graph_, {.name = "input", .initial_value = initial(graph_, input), .device = kGpu}).read());
   if (options.fed.valid()) {
     feeds_ = {options.fed};
     fed = {placeholder(graph_, options.fed.dtype(), options.fed.shape())};
@@ -45,7 +47,8 @@ GpuStep::GpuStep(const std::vector<GpuInput>& inputs, int times, const Make& mak
 double GpuStep::seconds_per_node(double seconds) const {
   if (in_flight_ == 1) return seconds_per_call(seconds, [this] { all_(feeds_); }) / times_;
   std::deque<std::future<std::vector<Tensor>>> running;
-  for (int i = 1; i < in_flight_; ++i) running.push_back(all_.async(feeds_));  // as many as end are started while time is taken
+  for (int i = 1; i < in_flight_; ++i)
+    running.push_back(all_.async(feeds_));  // as many as end are started while time is taken
   const double per_step = seconds_per_call(seconds, [&] {
     running.push_back(all_.async(feeds_));
     running.front().get();
@@ -59,8 +62,11 @@ void GpuStep::check_recorded() {
   RecordingStats stats;
   for (int i = 0; i < 5; ++i) all_(feeds_);
   for (std::size_t i = 0; i < task_.devices().size(); ++i)
-    if (const Device& device = task_.device(static_cast<int>(i)); device.attributes().type == "GPU") stats = device.recording_stats();
-  if (stats.launches == 0) fail(Code::internal, "the GPU has recorded no step{}{}", stats.last_refusal.empty() ? "" : ": ", stats.last_refusal);
+    if (const Device& device = task_.device(static_cast<int>(i)); device.attributes().type == "GPU")
+      stats = device.recording_stats();
+  if (stats.launches == 0)
+    fail(Code::internal, "the GPU has recorded no step{}{}", stats.last_refusal.empty() ? "" : ": ",
+         stats.last_refusal);
 }
 
 }  // namespace troupe::bench

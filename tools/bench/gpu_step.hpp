@@ -1,4 +1,5 @@
-// Steps of many nodes on a GPU that all read the same variables there: what a kernel costs inside the runtime, and what copies cost kernels.
+// Steps of many nodes on a GPU that all read the same variables there: what a kernel costs inside the runtime, and what
+// copies cost kernels.
 #pragma once
 
 #include <functional>
@@ -20,8 +21,8 @@ struct GpuInput {
 
 class GpuStep {
  public:
-  // `make` adds the work of one node, or of several, that reads `inputs`, and returns what is to be run. All of it is on GPU:0; throws what
-  // the session throws, unimplemented if the GPU has no kernel for it.
+  // `make` adds the work of one node, or of several, that reads `inputs`, and returns what is to be run. All of it is
+  // on GPU:0; throws what the session throws, unimplemented if the GPU has no kernel for it.
   using Make = std::function<std::vector<Output>(const std::vector<Output>& inputs)>;
   struct Options {
     bool tf32 = false;
@@ -32,7 +33,8 @@ class GpuStep {
   };
   GpuStep(const std::vector<GpuInput>& inputs, int times, const Make& make, Options options);
 
-  // Runs steps for at least `seconds`, each to its end on the GPU; returns seconds for each time that `make` was called.
+  // Runs steps for at least `seconds`, each to its end on the GPU; returns seconds for each time that `make` was
+  // called.
   double seconds_per_node(double seconds) const;
   // Runs some steps, after which the GPU must have them recorded. Throws internal if it has not, and says why.
   void check_recorded();

@@ -32,11 +32,9 @@ std::vector<std::vector<double>> run_repeat(const Contest& contest, int rounds) 
 }
 
 // Median of the ratios turn by turn: what comes and goes slowly does not count.
-double ratio_of_turns(const std::vector<double>& values, const std::vector<double>& peer_values,
-                      bool more_is_better) {
+double ratio_of_turns(const std::vector<double>& values, const std::vector<double>& peer_values, bool more_is_better) {
   std::vector<double> ratios;
-  for (std::size_t i = 0; i < values.size(); ++i)
-    ratios.push_back(ratio_of(values[i], peer_values[i], more_is_better));
+  for (std::size_t i = 0; i < values.size(); ++i) ratios.push_back(ratio_of(values[i], peer_values[i], more_is_better));
   return median_of(std::move(ratios));
 }
 
@@ -46,11 +44,11 @@ std::string number(double value) {
   return fmt::format("{:.3f}", value);
 }
 
-std::string table_line(std::string_view id, std::string_view value, std::string_view unit,
-                       std::string_view peer_value, std::string_view ratio, std::string_view spread,
-                       std::string_view target, std::string_view verdict, std::string_view peer) {
-  return fmt::format("{:<38} {:>9} {:<8} {:>9} {:>6} {:<12} {:<24} {:<5} {}\n", id, value, unit, peer_value,
-                     ratio, spread, target, verdict, peer);
+std::string table_line(std::string_view id, std::string_view value, std::string_view unit, std::string_view peer_value,
+                       std::string_view ratio, std::string_view spread, std::string_view target,
+                       std::string_view verdict, std::string_view peer) {
+  return fmt::format("{:<38} {:>9} {:<8} {:>9} {:>6} {:<12} {:<24} {:<5} {}\n", id, value, unit, peer_value, ratio,
+                     spread, target, verdict, peer);
 }
 
 }  // namespace
@@ -58,8 +56,7 @@ std::string table_line(std::string_view id, std::string_view value, std::string_
 std::string Case::target() const {
   std::string text = ratio_target ? fmt::format("ratio >= {}", *ratio_target) : "";
   if (value_target)
-    text += fmt::format("{}{} {} {}", text.empty() ? "" : ", ", more_is_better ? ">=" : "<=", *value_target,
-                        unit);
+    text += fmt::format("{}{} {} {}", text.empty() ? "" : ", ", more_is_better ? ">=" : "<=", *value_target, unit);
   return text;
 }
 
@@ -79,8 +76,7 @@ bool Result::meets(const Case& c) const {
   return c.more_is_better ? value.median >= *c.value_target : value.median <= *c.value_target;
 }
 
-Result run_case(const Case& c, const Settings& settings,
-                const std::function<void(const std::string&)>& progress) {
+Result run_case(const Case& c, const Settings& settings, const std::function<void(const std::string&)>& progress) {
   progress("prepares and warms up");
   Contest contest = c.prepare(settings);
   contest.troupe();
@@ -184,18 +180,17 @@ std::string table_header() {
 std::string table_row(const Case& c, const Result& result) {
   const std::string verdict = c.target().empty() ? "" : result.meets(c) ? "ok" : "below";
   const std::string value = number(result.value.median);
-  if (result.peer.empty())
-    return table_line(c.id(), value, c.unit, "-", "-", "", c.target(), verdict, "none");
-  return table_line(
-      c.id(), value, c.unit, number(result.peer_value.median), fmt::format("{:.2f}", result.ratio.median),
-      fmt::format("{:.2f}..{:.2f}", result.ratio.min, result.ratio.max), c.target(), verdict, result.peer);
+  if (result.peer.empty()) return table_line(c.id(), value, c.unit, "-", "-", "", c.target(), verdict, "none");
+  return table_line(c.id(), value, c.unit, number(result.peer_value.median), fmt::format("{:.2f}", result.ratio.median),
+                    fmt::format("{:.2f}..{:.2f}", result.ratio.min, result.ratio.max), c.target(), verdict,
+                    result.peer);
 }
 
 std::string list_text(const std::vector<const Case*>& cases) {
   std::string text;
   for (const Case* c : cases) {
-    text += fmt::format("{} [{}]\n    {}\n    peer: {}", c->id(), c->unit, c->measures,
-                        c->peer.empty() ? "none" : c->peer);
+    text +=
+        fmt::format("{} [{}]\n    {}\n    peer: {}", c->id(), c->unit, c->measures, c->peer.empty() ? "none" : c->peer);
     if (!c->target().empty()) text += "; target: " + c->target();
     text += "\n";
   }

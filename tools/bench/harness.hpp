@@ -43,7 +43,7 @@ struct Case {
   std::string peer;      // "": none
   std::optional<double> ratio_target;
   std::optional<double> value_target;  // in `unit`
-  int gpus = 0;          // that it needs
+  int gpus = 0;                        // that it needs
   std::function<Contest(const Settings&)> prepare;
 
   std::string id() const { return bench + "/" + name; }
@@ -70,10 +70,9 @@ struct Result {
   bool meets(const Case& c) const;
 };
 
-// Warms up, then measures all sides in turn; a peer that cannot be measured is left out. `progress` hears what goes on, and of that. Throws what
-// Troupe's side throws.
-Result run_case(const Case& c, const Settings& settings,
-                const std::function<void(const std::string&)>& progress);
+// Warms up, then measures all sides in turn; a peer that cannot be measured is left out. `progress` hears what goes on,
+// and of that. Throws what Troupe's side throws.
+Result run_case(const Case& c, const Settings& settings, const std::function<void(const std::string&)>& progress);
 
 // Cases whose id matches one of the patterns: with * or ? the whole id, else its beginning. All if there are
 // none. Throws not_found naming a pattern without a match.

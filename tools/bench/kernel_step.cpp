@@ -41,8 +41,8 @@ void check_close(const Tensor& result, const float* expected, double tolerance) 
     if (!(d <= difference)) difference = d;  // also if it is not a number
   }
   if (!(difference <= tolerance * largest))
-    fail(Code::internal, "the results of troupe and its peer differ by {} where the largest is {}",
-         difference, largest);
+    fail(Code::internal, "the results of troupe and its peer differ by {} where the largest is {}", difference,
+         largest);
 }
 
 }  // namespace troupe::bench

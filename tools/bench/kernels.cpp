@@ -12,8 +12,7 @@ namespace troupe::bench {
 namespace {
 
 // Runs `call` as often as a step has nodes, again and again. `memory` is what it works on.
-Measure per_call(const Settings& settings, int nodes, std::vector<Tensor> memory,
-                 std::function<void()> call) {
+Measure per_call(const Settings& settings, int nodes, std::vector<Tensor> memory, std::function<void()> call) {
   return [nodes, memory = std::move(memory), call = std::move(call), slice = settings.slice_seconds()] {
     const double calls = seconds_per_call(slice, [&] {
       for (int i = 0; i < nodes; ++i) call();
@@ -41,11 +40,10 @@ struct Product {
 Contest f32_product(const Product& p, const Settings& settings) {
   const int nodes = nodes_of(settings, p.nodes);
   const Tensor a = random_tensor({p.m, p.k}, 1), b = random_tensor({p.k, p.n}, 2);
-  auto step = std::make_shared<KernelStep>(std::vector{a, b}, nodes,
-                                           [](const auto& in) { return matmul(in[0], in[1]); });
+  auto step =
+      std::make_shared<KernelStep>(std::vector{a, b}, nodes, [](const auto& in) { return matmul(in[0], in[1]); });
   Tensor c(DType::f32, {p.m, p.n});
-  const auto onednn =
-      onednn_matmul(p.m, p.n, p.k, false, a.data<float>(), b.data<float>(), c.mutable_data<float>());
+  const auto onednn = onednn_matmul(p.m, p.n, p.k, false, a.data<float>(), b.data<float>(), c.mutable_data<float>());
   onednn();
   check_close(step->result(), c.data<float>(), 1e-4);
   const auto eigen = [p, x = a.data<float>(), y = b.data<float>(), z = c.mutable_data<float>()] {
@@ -66,8 +64,8 @@ Tensor to_bf16(const Tensor& x) {
 Contest bf16_product(const Product& p, const Settings& settings) {
   const int nodes = nodes_of(settings, p.nodes);
   const Tensor a = to_bf16(random_tensor({p.m, p.k}, 1)), b = to_bf16(random_tensor({p.k, p.n}, 2));
-  auto step = std::make_shared<KernelStep>(std::vector{a, b}, nodes,
-                                           [](const auto& in) { return matmul(in[0], in[1]); });
+  auto step =
+      std::make_shared<KernelStep>(std::vector{a, b}, nodes, [](const auto& in) { return matmul(in[0], in[1]); });
   Tensor c(DType::bf16, {p.m, p.n});
   const auto onednn = onednn_matmul(p.m, p.n, p.k, true, a.raw(), b.raw(), c.mutable_raw());
   return {.troupe = per_node(settings, step),
@@ -80,10 +78,9 @@ void add_product(std::vector<Case>& cases, const std::string& name, const Produc
       {.bench = "matmul",
        .name = name,
        .unit = "us/node",
-       .measures =
-           fmt::format("{}x{}x{} products of fed tensors, {} nodes in one step (--nodes), per node; plain "
-                       "row-major, 1 thread",
-                       p.m, p.k, p.n, p.nodes),
+       .measures = fmt::format("{}x{}x{} products of fed tensors, {} nodes in one step (--nodes), per node; plain "
+                               "row-major, 1 thread",
+                               p.m, p.k, p.n, p.nodes),
        .peer = "best of oneDNN's primitive, made once, and Eigen; likewise plain row-major and 1 thread",
        .ratio_target = 0.95,
        .prepare = [p](const Settings& s) {
@@ -96,29 +93,24 @@ void add_product(std::vector<Case>& cases, const std::string& name, const Produc
 Contest convolution(ConvDirection direction, const ConvShape& s, int usual_nodes, const Settings& settings) {
   const int nodes = nodes_of(settings, usual_nodes);
   const std::int64_t out = s.result_size();
-  Tensor x = random_tensor({s.batch, s.size, s.size, s.in}, 1),
-         f = random_tensor({s.kernel, s.kernel, s.in, s.out}, 2),
+  Tensor x = random_tensor({s.batch, s.size, s.size, s.in}, 1), f = random_tensor({s.kernel, s.kernel, s.in, s.out}, 2),
          y = random_tensor({s.batch, out, out, s.out}, 3);
   const Padding padding = s.padding > 0 ? Padding::same : Padding::valid;
   const Attributes attributes{{"strides", Integers{1, 1}}, {"padding", to_string(padding)}};
-  auto step =
-      std::make_shared<KernelStep>(std::vector{x.clone(), f.clone(), y.clone()}, nodes, [&](const auto& in) {
-        if (direction == ConvDirection::forward) return conv2d(in[0], in[1], {.padding = padding});
-        return add_op(
-            direction == ConvDirection::backward_input ? "Conv2DBackpropInput" : "Conv2DBackpropFilter", in,
-            attributes);
-      });
+  auto step = std::make_shared<KernelStep>(std::vector{x.clone(), f.clone(), y.clone()}, nodes, [&](const auto& in) {
+    if (direction == ConvDirection::forward) return conv2d(in[0], in[1], {.padding = padding});
+    return add_op(direction == ConvDirection::backward_input ? "Conv2DBackpropInput" : "Conv2DBackpropFilter", in,
+                  attributes);
+  });
   Contest contest{.troupe = per_node(settings, step), .peers = {}};
   const Tensor result = step->result();
-  const Tensor& written = direction == ConvDirection::forward          ? y
-                          : direction == ConvDirection::backward_input ? x
-                                                                       : f;
+  const Tensor& written = direction == ConvDirection::forward ? y : direction == ConvDirection::backward_input ? x : f;
   for (const auto& [layout, name] : {std::pair{ConvLayout::plain, "oneDNN, plain layouts"},
                                      {ConvLayout::own_filter, "oneDNN, filter reordered"},
                                      {ConvLayout::own, "oneDNN, all reordered"}}) {
     try {
-      const auto call = onednn_conv(direction, layout, s, x.mutable_data<float>(), f.mutable_data<float>(),
-                                    y.mutable_data<float>());
+      const auto call =
+          onednn_conv(direction, layout, s, x.mutable_data<float>(), f.mutable_data<float>(), y.mutable_data<float>());
       call();
       check_close(result, written.data<float>(), 1e-4);
       contest.peers.push_back({name, per_call(settings, nodes, {x, f, y}, call)});
@@ -135,29 +127,28 @@ void add_convolutions(std::vector<Case>& cases) {
     ConvShape shape;
     int nodes;
   };
-  for (const Named& c :
-       {Named{"32x28x28x1-32", {.batch = 32, .size = 28, .in = 1, .out = 32}, 200},
-        Named{"32x13x13x32-64", {.batch = 32, .size = 13, .in = 32, .out = 64}, 50},
-        Named{"16x56x56x64-64", {.batch = 16, .size = 56, .in = 64, .out = 64, .padding = 1}, 4}})
+  for (const Named& c : {Named{"32x28x28x1-32", {.batch = 32, .size = 28, .in = 1, .out = 32}, 200},
+                         Named{"32x13x13x32-64", {.batch = 32, .size = 13, .in = 32, .out = 64}, 50},
+                         Named{"16x56x56x64-64", {.batch = 16, .size = 56, .in = 64, .out = 64, .padding = 1}, 4}})
     for (const auto& [direction, text] : {std::pair{ConvDirection::forward, "forward"},
                                           {ConvDirection::backward_input, "backward-input"},
                                           {ConvDirection::backward_filter, "backward-filter"}})
-      cases.push_back({.bench = "conv2d",
-                       .name = fmt::format("{}-{}", text, c.name),
-                       .unit = "us/node",
-                       .measures = fmt::format(
-                           "images {}x{}x{}x{}, {} filters 3x3, padding {}; {} nodes in one step, per node; "
-                           "NHWC and HWIO, 1 thread",
-                           c.shape.batch, c.shape.size, c.shape.size, c.shape.in, c.shape.out,
-                           c.shape.padding > 0 ? "same" : "valid", c.nodes),
-                       .peer = "oneDNN's direct convolution, made once, in its best layout, with reorders "
-                               "from and to NHWC and HWIO",
-                       .ratio_target = 0.9,
-                       .prepare = [c, direction](const Settings& s) {
-                         ConvShape shape = c.shape;
-                         if (s.quick) shape.batch = 1, shape.size = 6;
-                         return convolution(direction, shape, c.nodes, s);
-                       }});
+      cases.push_back(
+          {.bench = "conv2d",
+           .name = fmt::format("{}-{}", text, c.name),
+           .unit = "us/node",
+           .measures = fmt::format("images {}x{}x{}x{}, {} filters 3x3, padding {}; {} nodes in one step, per node; "
+                                   "NHWC and HWIO, 1 thread",
+                                   c.shape.batch, c.shape.size, c.shape.size, c.shape.in, c.shape.out,
+                                   c.shape.padding > 0 ? "same" : "valid", c.nodes),
+           .peer = "oneDNN's direct convolution, made once, in its best layout, with reorders "
+                   "from and to NHWC and HWIO",
+           .ratio_target = 0.9,
+           .prepare = [c, direction](const Settings& s) {
+             ConvShape shape = c.shape;
+             if (s.quick) shape.batch = 1, shape.size = 6;
+             return convolution(direction, shape, c.nodes, s);
+           }});
 }
 
 // --- Elementwise ---
@@ -204,18 +195,17 @@ void add_kernel_cases(std::vector<Case>& cases) {
   add_product(cases, "f32-1024", {1024, 1024, 1024, 50, 1});
   add_product(cases, "f32-2048", {2048, 2048, 2048, 8, 1});
   add_product(cases, "f32-32x784x128", {32, 784, 128, 1000});
-  cases.push_back(
-      {.bench = "matmul",
-       .name = "bf16-1024",
-       .unit = "us/node",
-       .measures =
-           "1024x1024x1024 products of fed bf16 tensors, 50 nodes in one step (--nodes), per node; plain "
-           "row-major, 1 thread",
-       .peer = "oneDNN's primitive, made once; likewise",
-       .ratio_target = 0.9,
-       .prepare = [](const Settings& s) {
-         return bf16_product(s.quick ? Product{16, 16, 16, 2} : Product{1024, 1024, 1024, 50, 1}, s);
-       }});
+  cases.push_back({.bench = "matmul",
+                   .name = "bf16-1024",
+                   .unit = "us/node",
+                   .measures =
+                       "1024x1024x1024 products of fed bf16 tensors, 50 nodes in one step (--nodes), per node; plain "
+                       "row-major, 1 thread",
+                   .peer = "oneDNN's primitive, made once; likewise",
+                   .ratio_target = 0.9,
+                   .prepare = [](const Settings& s) {
+                     return bf16_product(s.quick ? Product{16, 16, 16, 2} : Product{1024, 1024, 1024, 50, 1}, s);
+                   }});
   add_convolutions(cases);
   cases.push_back(
       {.bench = "elementwise",

@@ -30,7 +30,8 @@ void skip(std::vector<const Case*>& chosen, bool json) {
     if (!why.empty()) skipped[why].push_back(c->id());
     return !why.empty();
   });
-  for (const auto& [why, cases] : skipped) fmt::print(json ? stderr : stdout, "skipped: {}: {}\n", fmt::join(cases, " "), why);
+  for (const auto& [why, cases] : skipped)
+    fmt::print(json ? stderr : stdout, "skipped: {}: {}\n", fmt::join(cases, " "), why);
 }
 
 // Whether all cases ran. `results` may be closed.
@@ -81,7 +82,8 @@ int main(int argc, char** argv) {
   if (!options.results.empty() && !options.list) {
     results.open(options.results, std::ios::trunc);
     if (!results) {
-      fmt::print(stderr, "troupe-bench: cannot write {}: {}\n", options.results, std::generic_category().message(errno));
+      fmt::print(stderr, "troupe-bench: cannot write {}: {}\n", options.results,
+                 std::generic_category().message(errno));
       return 1;
     }
   }

@@ -63,9 +63,14 @@ constexpr std::chrono::minutes kPeerPatience(10);  // the first answer may come 
 
 }  // namespace
 
-std::optional<Peer> script_peer(const TrainingScript& script, const Training& t, const std::string& directory, const Settings& settings) {
-  std::vector<std::string> command{settings.python,     std::string(TROUPE_BENCH_SCRIPTS) + "/" + script.file, directory, t.model,
-                                   std::to_string(t.batch), std::to_string(t.epochs)};
+std::optional<Peer> script_peer(const TrainingScript& script, const Training& t, const std::string& directory,
+                                const Settings& settings) {
+  std::vector<std::string> command{settings.python,
+                                   std::string(TROUPE_BENCH_SCRIPTS) + "/" + script.file,
+                                   directory,
+                                   t.model,
+                                   std::to_string(t.batch),
+                                   std::to_string(t.epochs)};
   command.insert(command.end(), script.arguments.begin(), script.arguments.end());
   try {
     auto child = std::make_shared<Child>(command);
@@ -82,7 +87,8 @@ std::optional<Peer> script_peer(const TrainingScript& script, const Training& t,
   }
 }
 
-Contest mnist_contest(Training t, const TaskOptions& task, const std::vector<TrainingScript>& scripts, const Settings& settings) {
+Contest mnist_contest(Training t, const TaskOptions& task, const std::vector<TrainingScript>& scripts,
+                      const Settings& settings) {
   if (settings.quick) t.images = t.batch, t.epochs = 1;
   struct State {
     DataSplits data;
@@ -95,7 +101,8 @@ Contest mnist_contest(Training t, const TaskOptions& task, const std::vector<Tra
   state->trainer.emplace(t, task, state->data);
   Contest contest{.troupe = [state] { return state->trainer->steps_per_second(); }, .peers = {}, .rounds = t.rounds};
   for (const TrainingScript& script : scripts)
-    if (auto peer = script_peer(script, t, state->files->directory(), settings)) contest.peers.push_back(std::move(*peer));
+    if (auto peer = script_peer(script, t, state->files->directory(), settings))
+      contest.peers.push_back(std::move(*peer));
   return contest;
 }
 

@@ -17,11 +17,13 @@ struct TrainingScript {
   std::vector<std::string> arguments;  // after those that all have: directory, model, batch, epochs (mnist_data.py)
 };
 
-// A script as a peer. It says "ready NAME" or "unavailable WHY", then answers each line with the steps per second of some epochs.
-// `directory`: of the data. None, with a line on stderr, if it cannot run.
-std::optional<Peer> script_peer(const TrainingScript& script, const Training& training, const std::string& directory, const Settings& settings);
+// A script as a peer. It says "ready NAME" or "unavailable WHY", then answers each line with the steps per second of
+// some epochs. `directory`: of the data. None, with a line on stderr, if it cannot run.
+std::optional<Peer> script_peer(const TrainingScript& script, const Training& training, const std::string& directory,
+                                const Settings& settings);
 
 // Steps per second on the built-in digits, in memory.
-Contest mnist_contest(Training training, const TaskOptions& task, const std::vector<TrainingScript>& scripts, const Settings& settings);
+Contest mnist_contest(Training training, const TaskOptions& task, const std::vector<TrainingScript>& scripts,
+                      const Settings& settings);
 
 }  // namespace troupe::bench

@@ -6,19 +6,21 @@
 namespace troupe::bench {
 namespace {
 
-void add_training(std::vector<Case>& cases, const Training& t, std::optional<double> target,
-                  const std::string& suffix, const std::string& script, const std::string& peer) {
-  cases.push_back({.bench = "mnist",
-                   .name = fmt::format("{}-{}{}", t.model, t.batch, suffix),
-                   .unit = "steps/s",
-                   .more_is_better = true,
-                   .measures = fmt::format(
-                       "training {}, batches of {}, Adam, {} built-in digits in memory, 1 thread: shuffling, "
-                       "gathering, step and running figures",
-                       t.model, t.batch, t.images),
-                   .peer = peer,
-                   .ratio_target = target,
-                   .prepare = [t, script](const Settings& s) { return mnist_contest(t, {.threads = 1, .gpus = {.count = 0}}, {{script, {}}}, s); }});
+void add_training(std::vector<Case>& cases, const Training& t, std::optional<double> target, const std::string& suffix,
+                  const std::string& script, const std::string& peer) {
+  cases.push_back(
+      {.bench = "mnist",
+       .name = fmt::format("{}-{}{}", t.model, t.batch, suffix),
+       .unit = "steps/s",
+       .more_is_better = true,
+       .measures = fmt::format("training {}, batches of {}, Adam, {} built-in digits in memory, 1 thread: shuffling, "
+                               "gathering, step and running figures",
+                               t.model, t.batch, t.images),
+       .peer = peer,
+       .ratio_target = target,
+       .prepare = [t, script](const Settings& s) {
+         return mnist_contest(t, {.threads = 1, .gpus = {.count = 0}}, {{script, {}}}, s);
+       }});
 }
 
 }  // namespace

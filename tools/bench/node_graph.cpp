@@ -33,13 +33,16 @@ Predecessors lattice(int side) {
 }
 
 NodeGraph::NodeGraph(const Predecessors& predecessors, const Work& work)
-    : task_(task_options(work, tally_)), ops_(bench_ops()), graph_(*ops_), size_(predecessors.size()), in_flight_(work.in_flight) {
+    : task_(task_options(work, tally_)),
+      ops_(bench_ops()),
+      graph_(*ops_),
+      size_(predecessors.size()),
+      in_flight_(work.in_flight) {
   std::vector<Output> nodes;
   const Output source = work.tensors ? constant(graph_, 1.0f) : Output();
   for (const auto& before : predecessors) {
     NodeSpec spec{.op = work.op, .attributes = work.attributes};
-    for (int p : before)
-      (work.tensors ? spec.inputs : spec.controls).push_back(nodes[static_cast<std::size_t>(p)]);
+    for (int p : before) (work.tensors ? spec.inputs : spec.controls).push_back(nodes[static_cast<std::size_t>(p)]);
     while (work.tensors && spec.inputs.size() < 2) spec.inputs.push_back(source);
     const Node& node = graph_.add(std::move(spec));
     nodes.push_back({&graph_, node.id, 0});

@@ -57,8 +57,7 @@ class Operand {
 
  private:
   void reorder(const memory& from, const memory& to) const {
-    if (!same_)
-      program_.steps.push_back({dnnl::reorder(from, to), {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}}});
+    if (!same_) program_.steps.push_back({dnnl::reorder(from, to), {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}}});
   }
 
   Program& program_;
@@ -98,8 +97,7 @@ std::function<void()> onednn_matmul(std::int64_t m, std::int64_t n, std::int64_t
   auto program = std::make_shared<Program>();
   const dnnl::engine& engine = program->runtime.engine;
   const Type type = bf16 ? Type::bf16 : Type::f32;
-  const memory::desc a_desc({m, k}, type, Tag::ab), b_desc({k, n}, type, Tag::ab),
-      c_desc({m, n}, type, Tag::ab);
+  const memory::desc a_desc({m, k}, type, Tag::ab), b_desc({k, n}, type, Tag::ab), c_desc({m, n}, type, Tag::ab);
   const dnnl::matmul::primitive_desc described({a_desc, b_desc, c_desc}, own_scratchpad(), engine);
   program->steps.push_back({dnnl::matmul(described),
                             {{DNNL_ARG_SRC, memory(a_desc, engine, const_cast<void*>(a))},
@@ -109,13 +107,12 @@ std::function<void()> onednn_matmul(std::int64_t m, std::int64_t n, std::int64_t
   return runner(std::move(program));
 }
 
-std::function<void()> onednn_conv(ConvDirection direction, ConvLayout layout, const ConvShape& s,
-                                  float* image, float* filter, float* result) {
+std::function<void()> onednn_conv(ConvDirection direction, ConvLayout layout, const ConvShape& s, float* image,
+                                  float* filter, float* result) {
   auto program = std::make_shared<Program>();
   const dnnl::engine& engine = program->runtime.engine;
   const memory::dims image_dims{s.batch, s.in, s.size, s.size}, filter_dims{s.out, s.in, s.kernel, s.kernel},
-      result_dims{s.batch, s.out, s.result_size(), s.result_size()}, strides{1, 1},
-      padding{s.padding, s.padding};
+      result_dims{s.batch, s.out, s.result_size(), s.result_size()}, strides{1, 1}, padding{s.padding, s.padding};
   const auto descriptions = [&](bool plain_images, bool plain_filter) {
     return ConvDescriptions{{image_dims, Type::f32, plain_images ? Tag::nhwc : Tag::any},
                             {filter_dims, Type::f32, plain_filter ? Tag::hwio : Tag::any},
@@ -140,8 +137,7 @@ std::function<void()> onednn_conv(ConvDirection direction, ConvLayout layout, co
       const dnnl::convolution_backward_data::primitive_desc d(
           {kDirect, w.image, w.filter, w.result, strides, padding, padding}, attributes, engine, forward);
       const Operand x(*program, plain.image, d.diff_src_desc(), image),
-          f(*program, plain.filter, d.weights_desc(), filter),
-          y(*program, plain.result, d.diff_dst_desc(), result);
+          f(*program, plain.filter, d.weights_desc(), filter), y(*program, plain.result, d.diff_dst_desc(), result);
       add_conv<dnnl::convolution_backward_data>(*program, d, x, f, y, direction);
     } else {
       const dnnl::convolution_backward_weights::primitive_desc d(

@@ -30,7 +30,7 @@ enum class ConvLayout {
 
 // The one of image, filter and result that the direction computes is written. Throws unimplemented if oneDNN
 // has no primitive for this layout.
-std::function<void()> onednn_conv(ConvDirection direction, ConvLayout layout, const ConvShape& shape,
-                                  float* image, float* filter, float* result);
+std::function<void()> onednn_conv(ConvDirection direction, ConvLayout layout, const ConvShape& shape, float* image,
+                                  float* filter, float* result);
 
 }  // namespace troupe::bench

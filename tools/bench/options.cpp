@@ -53,13 +53,10 @@ Options parse_options(const std::vector<std::string>& arguments) {
   app.add_option("--repeat", settings.repeat, "How often each case is measured")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
-  app.add_option("--nodes", settings.nodes,
-                 "Nodes of a step in cases of kernels (default: the case's own number)")
+  app.add_option("--nodes", settings.nodes, "Nodes of a step in cases of kernels (default: the case's own number)")
       ->check(CLI::Range(1, 100000));
-  app.add_flag("--quick", settings.quick,
-               "Smallest sizes, measured once: shows that cases work, not how fast");
-  app.add_option("--python", settings.python, "The Python that has the peers written in it")
-      ->capture_default_str();
+  app.add_flag("--quick", settings.quick, "Smallest sizes, measured once: shows that cases work, not how fast");
+  app.add_option("--python", settings.python, "The Python that has the peers written in it")->capture_default_str();
 
   std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());  // as CLI11 takes them
   try {

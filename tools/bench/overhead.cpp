@@ -1,10 +1,10 @@
-// What it costs that a task can be watched: the same work with and without the runtime's counters, with somebody who looks and without,
-// traced and not.
+// What it costs that a task can be watched: the same work with and without the runtime's counters, with somebody who
+// looks and without, traced and not.
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
-#include <string>
 #include <stop_token>
+#include <string>
 #include <thread>
 
 #include "actors/introspection/observer.hpp"
@@ -18,7 +18,7 @@ namespace troupe::bench {
 namespace {
 
 constexpr const char* kWithout = "itself without counters";
-constexpr int kRounds = 41;  // a difference of a percent needs many turns
+constexpr int kRounds = 41;        // a difference of a percent needs many turns
 constexpr int kWatchedRounds = 9;  // of some seconds each
 
 Contest pair(const Measure& with, const Measure& without) {
@@ -46,7 +46,8 @@ Contest pipelined(const Settings& settings) {
 // Asks a cluster for a snapshot each second, as troupe-top does, when it is told to look.
 class Viewer {
  public:
-  explicit Viewer(const ClusterSpec& cluster) : observer_({.cluster = cluster}), thread_([this](std::stop_token stop) { run(stop); }) {}
+  explicit Viewer(const ClusterSpec& cluster)
+      : observer_({.cluster = cluster}), thread_([this](std::stop_token stop) { run(stop); }) {}
 
   // Throws unavailable if a question was left without the answer of a task.
   void look(bool on) {
@@ -108,7 +109,8 @@ class Tracing {
   explicit Tracing(const ClusterSpec& cluster) : observer_({.cluster = cluster}) {}
 
   void start() {
-    if (tasks_.empty()) tasks_ = traced_tasks(observer_.tasks(), [](const std::string& text) { fail(Code::unavailable, "{}", text); });
+    if (tasks_.empty())
+      tasks_ = traced_tasks(observer_.tasks(), [](const std::string& text) { fail(Code::unavailable, "{}", text); });
     for (const TracedTask& task : tasks_) task.ask("/trace", true);
   }
   // Throws failed_precondition if not all was recorded from the start on.
@@ -116,7 +118,8 @@ class Tracing {
     std::uint64_t steps = 0;
     for (const TracedTask& task : tasks_) {
       const Trace::Status status = parse_task_trace(task.ask("/trace", false)).status;
-      if (status.state != Trace::State::recording) fail(Code::failed_precondition, "the trace of {} is {}", task.task, name(status.state));
+      if (status.state != Trace::State::recording)
+        fail(Code::failed_precondition, "the trace of {} is {}", task.task, name(status.state));
       steps += status.steps;
       task.ask("/trace?stop", true);
     }
@@ -160,14 +163,16 @@ void add_overhead_cases(std::vector<Case>& cases) {
                    .peer = kWithout,
                    .ratio_target = 0.93,
                    .prepare = pipelined});
-  cases.push_back({.bench = "overhead",
-                   .name = "watched",
-                   .unit = "images/s",
-                   .more_is_better = true,
-                   .measures = "mnist/ps-mlp while somebody asks for a snapshot of the whole cluster each second, as troupe-top does",
-                   .peer = "itself while nobody looks",
-                   .ratio_target = 0.99,
-                   .prepare = watched});
+  cases.push_back(
+      {.bench = "overhead",
+       .name = "watched",
+       .unit = "images/s",
+       .more_is_better = true,
+       .measures =
+           "mnist/ps-mlp while somebody asks for a snapshot of the whole cluster each second, as troupe-top does",
+       .peer = "itself while nobody looks",
+       .ratio_target = 0.99,
+       .prepare = watched});
   cases.push_back({.bench = "overhead",
                    .name = "traced",
                    .unit = "images/s",

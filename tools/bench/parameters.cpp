@@ -27,10 +27,12 @@ double per_second_to_the_end(double seconds, const std::function<void()>& work, 
   return done / elapsed();
 }
 
-// Steps of a session that push a gradient for each variable: a batch of its own, applied when it has come, and acknowledged.
+// Steps of a session that push a gradient for each variable: a batch of its own, applied when it has come, and
+// acknowledged.
 class Pushes {
  public:
-  explicit Pushes(std::size_t bytes, std::uint32_t variables = 1) : shard_(RemoteShard::As::coordinator, elements_of(bytes), variables) {
+  explicit Pushes(std::size_t bytes, std::uint32_t variables = 1)
+      : shard_(RemoteShard::As::coordinator, elements_of(bytes), variables) {
     const Output gradient = placeholder(graph_, DType::f32, Shape{elements_of(bytes)}, "gradient");
     Outputs pushes;
     for (std::int64_t v = 0; v < variables; ++v) {
@@ -66,13 +68,15 @@ class Pushes {
 // Steps of a session that pull the parameters and fetch them.
 class Pulls {
  public:
-  explicit Pulls(std::size_t bytes, std::uint32_t variables = 1) : shard_(RemoteShard::As::worker, elements_of(bytes), variables) {
+  explicit Pulls(std::size_t bytes, std::uint32_t variables = 1)
+      : shard_(RemoteShard::As::worker, elements_of(bytes), variables) {
     Outputs pulls;
     for (std::int64_t v = 0; v < variables; ++v)
       pulls.push_back(graph_.output(graph_.add(
           {.op = "Pull",
            .name = fmt::format("w{}", v),
-           .attributes = {{"T", DType::f32}, {"slice", v}, {"shard", std::int64_t{0}}, {"shape", Shape{elements_of(bytes)}}}})));
+           .attributes = {
+               {"T", DType::f32}, {"slice", v}, {"shard", std::int64_t{0}}, {"shape", Shape{elements_of(bytes)}}}})));
     session_ = std::make_unique<Session>(shard_.task(), graph_, SessionOptions{.shards = {shard_.shard()}});
     callable_ = session_->callable({}, pulls);
   }
@@ -105,7 +109,8 @@ class SmallPushes {
                            if (batch_ >= kWindow) shard_.acknowledgements().await(batch_ - kWindow + kAtOnce);
                            const wire::Cork cork;
                            for (int i = 0; i < kAtOnce; ++i)
-                             caf::anon_send(shard_.peer(), Outbound{Push{.step = batch_++, .gradient = gradient_, .indices = {}}});
+                             caf::anon_send(shard_.peer(),
+                                            Outbound{Push{.step = batch_++, .gradient = gradient_, .indices = {}}});
                          },
                          [&] { shard_.acknowledgements().await(batch_); });
   }
@@ -148,8 +153,9 @@ Case many_case(const std::string& what) {
           .name = fmt::format("many-{}", what),
           .unit = "steps/s",
           .more_is_better = true,
-          .measures = fmt::format("steps that {} {} variables of 1 KiB, all on one shard in another process; up to {} in flight", what,
-                                  kVariables, kInFlight),
+          .measures = fmt::format(
+              "steps that {} {} variables of 1 KiB, all on one shard in another process; up to {} in flight", what,
+              kVariables, kInFlight),
           .peer = "one variable of as many bytes",
           .prepare = [](const Settings& settings) -> Contest {
             auto many = std::make_shared<Steps>(kBytes, kVariables);
@@ -164,26 +170,29 @@ Case many_case(const std::string& what) {
 
 void add_parameter_cases(std::vector<Case>& cases) {
   for (const std::size_t size : {1, 4, 16})
-    cases.push_back(bulk_case<Pushes>(
-        "push", size, size == 1 ? 0.6 : 0.75,
-        "steps that push a gradient to a shard in another process, which applies SGD and acknowledges; up to 4 in flight", true));
+    cases.push_back(bulk_case<Pushes>("push", size, size == 1 ? 0.6 : 0.75,
+                                      "steps that push a gradient to a shard in another process, which applies SGD and "
+                                      "acknowledges; up to 4 in flight",
+                                      true));
   for (const std::size_t size : {1, 4, 16})
-    cases.push_back(bulk_case<Pulls>("pull", size, size == 1 ? 0.7 : 0.8,
-                                     fmt::format("steps, {} in flight, that pull the parameters of a shard in another process", kInFlight),
-                                     false));
+    cases.push_back(bulk_case<Pulls>(
+        "pull", size, size == 1 ? 0.7 : 0.8,
+        fmt::format("steps, {} in flight, that pull the parameters of a shard in another process", kInFlight), false));
   cases.push_back(many_case<Pushes>("push"));
   cases.push_back(many_case<Pulls>("pull"));
-  cases.push_back({.bench = "ps",
-                   .name = "small",
-                   .unit = "/s",
-                   .more_is_better = true,
-                   .measures = "pushes of 4 bytes to a shard in another process, each with its own number, applied once and acknowledged; "
-                               "up to 2,048 in flight",
-                   .value_target = 200000,
-                   .prepare = [](const Settings& settings) -> Contest {
-                     auto pushes = std::make_shared<SmallPushes>();
-                     return {.troupe = [=] { return pushes->per_second(settings.slice_seconds()); }, .peers = {}};
-                   }});
+  cases.push_back(
+      {.bench = "ps",
+       .name = "small",
+       .unit = "/s",
+       .more_is_better = true,
+       .measures =
+           "pushes of 4 bytes to a shard in another process, each with its own number, applied once and acknowledged; "
+           "up to 2,048 in flight",
+       .value_target = 200000,
+       .prepare = [](const Settings& settings) -> Contest {
+         auto pushes = std::make_shared<SmallPushes>();
+         return {.troupe = [=] { return pushes->per_second(settings.slice_seconds()); }, .peers = {}};
+       }});
 }
 
 }  // namespace troupe::bench

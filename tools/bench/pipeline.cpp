@@ -11,8 +11,7 @@ namespace {
 std::future<StepResult> start(const Callable& callable, std::vector<Tensor> feeds) {
   auto promise = std::make_shared<std::promise<StepResult>>();
   auto future = promise->get_future();
-  callable.start(std::move(feeds), {},
-                 [promise](StepResult result) { promise->set_value(std::move(result)); });
+  callable.start(std::move(feeds), {}, [promise](StepResult result) { promise->set_value(std::move(result)); });
   return future;
 }
 
@@ -27,9 +26,7 @@ void check(const StepResult& result, bool fed, std::int64_t step) {
 Pipelined run_pipelined(const Callable& callable, bool fed, double seconds, std::size_t in_flight) {
   std::vector<std::future<StepResult>> ring(in_flight);
   const auto begin = std::chrono::steady_clock::now();
-  const auto elapsed = [&] {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  };
+  const auto elapsed = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(); };
   std::int64_t started = 0, ended = 0;
   const auto await_oldest = [&] {
     check(ring[static_cast<std::size_t>(ended) % in_flight].get(), fed, ended);

@@ -23,9 +23,7 @@ class OneNode {
  public:
   explicit OneNode(TaskOptions options);
   void run_one() const;
-  double pipelined_per_second(double seconds) const {
-    return bench::pipelined_per_second(callable_, true, seconds);
-  }
+  double pipelined_per_second(double seconds) const { return bench::pipelined_per_second(callable_, true, seconds); }
 
  private:
   Task task_;

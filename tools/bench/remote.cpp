@@ -48,10 +48,9 @@ Case remote_case(const std::string& name, bool tensors, bool pipelined) {
           .name = name,
           .unit = "steps/s",
           .more_is_better = true,
-          .measures =
-              fmt::format("a registered graph of one node ({}) on a task in another process over sockets, {}",
-                          tensors ? "Neg of a scalar that the client feeds and fetches" : "NoOp",
-                          pipelined ? "up to 1,024 steps in flight" : "blocking calls"),
+          .measures = fmt::format("a registered graph of one node ({}) on a task in another process over sockets, {}",
+                                  tensors ? "Neg of a scalar that the client feeds and fetches" : "NoOp",
+                                  pipelined ? "up to 1,024 steps in flight" : "blocking calls"),
           .value_target = tensors     ? std::nullopt
                           : pipelined ? std::optional(100000.0)
                                       : std::optional(10000.0),
@@ -60,8 +59,7 @@ Case remote_case(const std::string& name, bool tensors, bool pipelined) {
             const double slice = settings.slice_seconds();
             return {.troupe =
                         [=] {
-                          return pipelined ? remote->pipelined_per_second(slice)
-                                           : remote->blocking_per_second(slice);
+                          return pipelined ? remote->pipelined_per_second(slice) : remote->blocking_per_second(slice);
                         },
                     .peers = {}};
           }};
@@ -72,9 +70,9 @@ Case remote_case(const std::string& name, bool tensors, bool pipelined) {
 void add_remote_cases(std::vector<Case>& cases) {
   for (bool tensors : {false, true})
     for (bool pipelined : {false, true})
-      cases.push_back(remote_case(
-          fmt::format("remote-{}{}", pipelined ? "pipelined" : "blocking", tensors ? "-tensors" : ""),
-          tensors, pipelined));
+      cases.push_back(
+          remote_case(fmt::format("remote-{}{}", pipelined ? "pipelined" : "blocking", tensors ? "-tensors" : ""),
+                      tensors, pipelined));
 }
 
 }  // namespace troupe::bench

@@ -22,16 +22,18 @@ ShardActor spawn_shard(Task& task, std::int64_t elements, std::uint32_t variable
   std::vector<SliceSpec> slices;
   for (std::uint32_t v = 0; v < variables; ++v) {
     slices.push_back({v, fmt::format("w{}", v), DType::f32, shape});
-    store->add(v, slices.back().name,
-               {.op = "ApplySGD", .attributes = {{"T", DType::f32}}, .slots = {}, .learning_rate = Tensor::scalar(kRate)},
-               Tensor::zeros(DType::f32, shape), {});
+    store->add(
+        v, slices.back().name,
+        {.op = "ApplySGD", .attributes = {{"T", DType::f32}}, .slots = {}, .learning_rate = Tensor::scalar(kRate)},
+        Tensor::zeros(DType::f32, shape), {});
   }
   ShardOptions options;
   options.mode = TrainingMode::asynchronous;
   options.shard = static_cast<std::uint32_t>(task.name().index);
   return task.system().spawn<ShardActorImpl, caf::detached>(
       task.actors().add("shard", task.name().to_string()),
-      ShardActorImpl::Config{task.name(), options, std::move(slices), store, [](const Error&, const ShardCounters&) {}});
+      ShardActorImpl::Config{task.name(), options, std::move(slices), store,
+                             [](const Error&, const ShardCounters&) {}});
 }
 
 }  // namespace
@@ -96,7 +98,8 @@ RemoteShard::RemoteShard(As what, std::int64_t elements, std::uint32_t variables
   child_.write_line(in_one_line(cluster));
   task_->join(cluster, kShardPatience);
   auto found = std::make_shared<std::promise<PeerActor>>();
-  observer_ = task_->system().spawn<Observer>(task_->actors().add("coordinator", self.to_string()), shard_, acknowledgements_, found);
+  observer_ = task_->system().spawn<Observer>(task_->actors().add("coordinator", self.to_string()), shard_,
+                                              acknowledgements_, found);
   caf::anon_send(task_->local_node(), Observe{caf::actor_cast<PeerObserver>(observer_)});
   caf::anon_send(task_->local_node(), JobRoutes{{}, observer_, {}});
   peer_ = found->get_future().get();

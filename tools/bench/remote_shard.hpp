@@ -26,7 +26,8 @@ class Acknowledgements {
 
 class RemoteShard {
  public:
-  // What this process is to the shard. A shard acknowledges to the coordinator's task, and answers pulls to the worker's.
+  // What this process is to the shard. A shard acknowledges to the coordinator's task, and answers pulls to the
+  // worker's.
   enum class As { coordinator, worker };
   RemoteShard(As what, std::int64_t elements, std::uint32_t variables = 1);
   ~RemoteShard();

@@ -9,7 +9,11 @@ namespace troupe::bench {
 
 RemoteTask::RemoteTask(const std::string& kind, std::chrono::seconds peer_timeout)
     : child_({own_path(), "--child", kind}),
-      client_({.name = {"client", 0}, .threads = 1, .gpus = {.count = 0}, .networked = true, .network = {.peer_timeout = peer_timeout}}) {
+      client_({.name = {"client", 0},
+               .threads = 1,
+               .gpus = {.count = 0},
+               .networked = true,
+               .network = {.peer_timeout = peer_timeout}}) {
   const auto port = static_cast<std::uint16_t>(std::stoi(child_.read_line()));
   const ClusterSpec cluster{"bench", "bench", {{{"worker", 0}, {"127.0.0.1", port}}}};
   child_.write_line(in_one_line(cluster));

@@ -11,8 +11,8 @@ namespace troupe::bench {
 
 class RemoteTask {
  public:
-  // Starts the child of this kind (children.hpp), and joins it. Without a sign of life for `peer_timeout` the client takes
-  // the child for gone.
+  // Starts the child of this kind (children.hpp), and joins it. Without a sign of life for `peer_timeout` the client
+  // takes the child for gone.
   explicit RemoteTask(const std::string& kind = "serve", std::chrono::seconds peer_timeout = std::chrono::seconds(10));
 
   static constexpr const char* kName = "/job:worker/task:0";  // of its devices, the beginning

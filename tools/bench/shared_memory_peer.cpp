@@ -21,7 +21,9 @@ namespace {
 
 constexpr std::size_t kBlocks = 16, kBlock = std::size_t{256} << 10;
 
-[[noreturn]] void fail_memory(const char* what) { fail(Code::unavailable, "shared memory: {}: {}", what, std::strerror(errno)); }
+[[noreturn]] void fail_memory(const char* what) {
+  fail(Code::unavailable, "shared memory: {}: {}", what, std::strerror(errno));
+}
 
 void wait(sem_t& semaphore) {
   while (::sem_wait(&semaphore) != 0)
@@ -52,7 +54,8 @@ class SharedMemoryPeer::Mapping {
   Ring& operator*() const { return *ring_; }
   Ring* operator->() const { return ring_; }
 
-  // visit(block of the ring, place in the message, bytes), for each block of each message, as `ready` says that it may be had.
+  // visit(block of the ring, place in the message, bytes), for each block of each message, as `ready` says that it may
+  // be had.
   template <class Visit>
   void each(std::size_t bytes, std::size_t count, sem_t& ready, sem_t& done, Visit visit) {
     for (std::size_t i = 0; i < count; ++i)
@@ -79,7 +82,8 @@ SharedMemoryPeer::SharedMemoryPeer() : child_({own_path(), "--child", kSharedMem
   child_.write_line(fmt::format("/proc/{}/fd/{}", ::getpid(), fd));
   child_.read_line();
   ring_ = std::make_unique<Mapping>(fd);
-  if (::sem_init(&(*ring_)->free, 1, kBlocks) != 0 || ::sem_init(&(*ring_)->full, 1, 0) != 0 || ::sem_init(&(*ring_)->received, 1, 0) != 0)
+  if (::sem_init(&(*ring_)->free, 1, kBlocks) != 0 || ::sem_init(&(*ring_)->full, 1, 0) != 0 ||
+      ::sem_init(&(*ring_)->received, 1, 0) != 0)
     fail_memory("sem_init");
 }
 SharedMemoryPeer::~SharedMemoryPeer() = default;

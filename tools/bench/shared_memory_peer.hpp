@@ -1,5 +1,5 @@
-// What tasks of one host could use in the place of TCP: a ring of blocks in memory that this process and a child share. Bytes
-// are copied in by the one and out by the other, one thread in each, buffers made once.
+// What tasks of one host could use in the place of TCP: a ring of blocks in memory that this process and a child share.
+// Bytes are copied in by the one and out by the other, one thread in each, buffers made once.
 #pragma once
 
 #include <cstddef>

@@ -13,8 +13,7 @@ Contest first_step(const Settings&) {
               [] {
                 const auto begin = std::chrono::steady_clock::now();
                 Child child({own_path(), "--child", kFirstStep});
-                if (child.read_line() != "done")
-                  fail(Code::internal, "the child process has not run its step");
+                if (child.read_line() != "done") fail(Code::internal, "the child process has not run its step");
                 return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
               },
           .peers = {}};
@@ -65,22 +64,20 @@ Contest compile(const Settings& settings) {
 }  // namespace
 
 void add_startup_cases(std::vector<Case>& cases) {
-  cases.push_back(
-      {.bench = "startup",
-       .name = "first-step",
-       .unit = "s",
-       .measures = "from the start of a process to the end of its first step, a graph of one node",
-       .value_target = 0.3,
-       .prepare = first_step});
-  cases.push_back(
-      {.bench = "startup",
-       .name = "compile-10k",
-       .unit = "s",
-       .measures =
-           "a session for a graph of 10,000 elementwise nodes, and a callable of it: passes, placement, "
-           "plan",
-       .value_target = 0.5,
-       .prepare = compile});
+  cases.push_back({.bench = "startup",
+                   .name = "first-step",
+                   .unit = "s",
+                   .measures = "from the start of a process to the end of its first step, a graph of one node",
+                   .value_target = 0.3,
+                   .prepare = first_step});
+  cases.push_back({.bench = "startup",
+                   .name = "compile-10k",
+                   .unit = "s",
+                   .measures =
+                       "a session for a graph of 10,000 elementwise nodes, and a callable of it: passes, placement, "
+                       "plan",
+                   .value_target = 0.5,
+                   .prepare = compile});
 }
 
 }  // namespace troupe::bench

@@ -68,8 +68,7 @@ void check_idle(double seconds) {
   std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
   const double used = process_cpu_seconds() - before;
   if (used > 0.01 * seconds + 1e-3)
-    fail(Code::failed_precondition, "an idle task has used {:.1f} ms of CPU in {:.0f} ms", used * 1e3,
-         seconds * 1e3);
+    fail(Code::failed_precondition, "an idle task has used {:.1f} ms of CPU in {:.0f} ms", used * 1e3, seconds * 1e3);
 }
 
 Contest sync_steps(const Settings& settings) {
@@ -79,8 +78,8 @@ Contest sync_steps(const Settings& settings) {
   graph->run_one();
   check_idle(settings.quick ? 0.01 : 0.3);
   return {.troupe = [=] { return 1e6 * seconds_per_call(slice, [&] { graph->run_one(); }); },
-          .peers = {{"condition variable round trip",
-                     [=] { return 1e6 * seconds_per_call(slice, [&] { trips->one(); }); }}}};
+          .peers = {
+              {"condition variable round trip", [=] { return 1e6 * seconds_per_call(slice, [&] { trips->one(); }); }}}};
 }
 
 Contest pipelined_steps(const Settings& settings) {
@@ -92,26 +91,24 @@ Contest pipelined_steps(const Settings& settings) {
 }  // namespace
 
 void add_step_cases(std::vector<Case>& cases) {
-  cases.push_back(
-      {.bench = "step",
-       .name = "sync",
-       .unit = "us",
-       .measures =
-           "a graph of one node (Neg of a scalar), fed and fetched by a blocking call; an idle task must "
-           "use no CPU",
-       .peer = "round trip between two threads with a condition variable",
-       .ratio_target = 0.45,
-       .prepare = sync_steps});
-  cases.push_back(
-      {.bench = "step",
-       .name = "pipelined",
-       .unit = "steps/s",
-       .more_is_better = true,
-       .measures =
-           "the same graph with up to 1,024 steps in flight, each with an id, feed, fetch and future of "
-           "its own",
-       .value_target = 300000,
-       .prepare = pipelined_steps});
+  cases.push_back({.bench = "step",
+                   .name = "sync",
+                   .unit = "us",
+                   .measures =
+                       "a graph of one node (Neg of a scalar), fed and fetched by a blocking call; an idle task must "
+                       "use no CPU",
+                   .peer = "round trip between two threads with a condition variable",
+                   .ratio_target = 0.45,
+                   .prepare = sync_steps});
+  cases.push_back({.bench = "step",
+                   .name = "pipelined",
+                   .unit = "steps/s",
+                   .more_is_better = true,
+                   .measures =
+                       "the same graph with up to 1,024 steps in flight, each with an id, feed, fetch and future of "
+                       "its own",
+                   .value_target = 300000,
+                   .prepare = pipelined_steps});
 }
 
 }  // namespace troupe::bench

@@ -1,5 +1,5 @@
-// The wire under stress: what the sender keeps in memory while the receiver is stopped, and how late heartbeats are while
-// tensors stream.
+// The wire under stress: what the sender keeps in memory while the receiver is stopped, and how late heartbeats are
+// while tensors stream.
 #include "tools/bench/stress.hpp"
 
 #include <errno.h>
@@ -61,7 +61,8 @@ class StoppedReceiver {
   double growth(milliseconds stopped) const {
     ::kill(remote_.pid(), SIGSTOP);
     siginfo_t news;  // it may run on for a while after kill()
-    if (waitid(P_PID, static_cast<id_t>(remote_.pid()), &news, WSTOPPED) != 0) fail(Code::unavailable, "the receiver does not stop: {}", std::strerror(errno));
+    if (waitid(P_PID, static_cast<id_t>(remote_.pid()), &news, WSTOPPED) != 0)
+      fail(Code::unavailable, "the receiver does not stop: {}", std::strerror(errno));
     forget_peak();
     const double before = resident_kib("VmRSS:");
     std::vector<std::future<StepResult>> results;
@@ -72,13 +73,15 @@ class StoppedReceiver {
     }
     std::this_thread::sleep_for(stopped);
     const double most = std::max(0.0, resident_kib("VmHWM:") - before);
-    const bool early = std::ranges::any_of(results, [](auto& f) { return f.wait_for(seconds(0)) == std::future_status::ready; });
+    const bool early =
+        std::ranges::any_of(results, [](auto& f) { return f.wait_for(seconds(0)) == std::future_status::ready; });
     ::kill(remote_.pid(), SIGCONT);
     if (early) fail(Code::internal, "a step has ended although its task is stopped");
     for (std::size_t i = 0; i < results.size(); ++i) {
       const StepResult result = results[i].get();
       if (result.error) throw result.error;
-      if (result.fetches[0].item<std::int64_t>() != queue_[i].num_elements()) fail(Code::internal, "not all elements have arrived");
+      if (result.fetches[0].item<std::int64_t>() != queue_[i].num_elements())
+        fail(Code::internal, "not all elements have arrived");
     }
     return most / 1024;
   }
@@ -161,7 +164,9 @@ class Stream final : public WireHandler {
   void connected(PeerId peer, const Hello&) override { connected_.set_value(peer); }
   void frame(PeerId, Frame&&) override {}
   void disconnected(PeerId, const TaskName&, const Error&) override {}
-  void dial_failed(const TaskName&, const Error& reason) override { connected_.set_exception(std::make_exception_ptr(reason)); }
+  void dial_failed(const TaskName&, const Error& reason) override {
+    connected_.set_exception(std::make_exception_ptr(reason));
+  }
 
  private:
   Child child_;
@@ -185,16 +190,20 @@ void add_stress_cases(std::vector<Case>& cases) {
   cases.push_back({.bench = "stress",
                    .name = "stopped-receiver",
                    .unit = "MiB",
-                   .measures = "1 GiB is queued for a task that is stopped for 10 s: what the sender's memory grows by, the tensors not counted",
+                   .measures = "1 GiB is queued for a task that is stopped for 10 s: what the sender's memory grows "
+                               "by, the tensors not counted",
                    .value_target = 64,
                    .prepare = [](const Settings& settings) -> Contest {
                      auto receiver = std::make_shared<StoppedReceiver>(16, settings.quick ? 1 << 20 : 64 << 20);
-                     return {.troupe = [=] { return receiver->growth(milliseconds(settings.quick ? 50 : 10000)); }, .peers = {}, .rounds = 1};
+                     return {.troupe = [=] { return receiver->growth(milliseconds(settings.quick ? 50 : 10000)); },
+                             .peers = {},
+                             .rounds = 1};
                    }});
   cases.push_back({.bench = "stress",
                    .name = "heartbeat",
                    .unit = "ms late",
-                   .measures = "heartbeats every 10 ms while tensors of 4 MiB stream the same way for 30 s: how late they come, 99th percentile",
+                   .measures = "heartbeats every 10 ms while tensors of 4 MiB stream the same way for 30 s: how late "
+                               "they come, 99th percentile",
                    .value_target = 20,
                    .prepare = [](const Settings& settings) -> Contest {
                      auto stream = std::make_shared<Stream>();

@@ -21,8 +21,7 @@ TbbGraph::TbbGraph(const std::vector<std::vector<int>>& predecessors, int thread
   impl_->arena.execute([&] {
     impl_->graph = std::make_unique<tbb::flow::graph>();
     for (const auto& before : predecessors) {
-      Node& node =
-          impl_->nodes.emplace_back(*impl_->graph, [body](const tbb::flow::continue_msg&) { body(); });
+      Node& node = impl_->nodes.emplace_back(*impl_->graph, [body](const tbb::flow::continue_msg&) { body(); });
       for (int p : before) tbb::flow::make_edge(impl_->nodes[static_cast<std::size_t>(p)], node);
     }
   });

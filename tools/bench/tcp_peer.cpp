@@ -37,7 +37,9 @@ sockaddr_in loopback(std::uint16_t port) {
   return address;
 }
 
-[[noreturn]] void fail_socket(const char* what) { fail(Code::unavailable, "raw TCP: {}: {}", what, std::strerror(errno)); }
+[[noreturn]] void fail_socket(const char* what) {
+  fail(Code::unavailable, "raw TCP: {}: {}", what, std::strerror(errno));
+}
 
 int new_socket() {
   const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -111,7 +113,8 @@ class TcpPeer::Channel {
   }
 
  private:
-  // The second thread, which sends while the first receives. It is made once: a start would be part of what is measured.
+  // The second thread, which sends while the first receives. It is made once: a start would be part of what is
+  // measured.
   void start_second(std::size_t bytes, std::uint32_t count) {
     {
       const std::lock_guard lock(mutex_);

@@ -1,5 +1,5 @@
-// What the wire is measured beside: plain TCP between this process and a child, over the loopback address, with blocking
-// send and recv, one thread on each side, and buffers that are made once and used again.
+// What the wire is measured beside: plain TCP between this process and a child, over the loopback address, with
+// blocking send and recv, one thread on each side, and buffers that are made once and used again.
 #pragma once
 
 #include <cstdint>

@@ -28,7 +28,8 @@ TrainingResult train(const Training& t, JobMode mode, const DataSplits& data, Ta
 // The same job in one process, on one thread.
 class OneProcess {
  public:
-  explicit OneProcess(const Training& training) : training_(training), data_(digits_for(training)), task_({.threads = 1, .gpus = {.count = 0}}) {}
+  explicit OneProcess(const Training& training)
+      : training_(training), data_(digits_for(training)), task_({.threads = 1, .gpus = {.count = 0}}) {}
   double images_per_second() { return train(training_, JobMode::local, data_, task_).images_per_second; }
 
  private:
@@ -38,25 +39,26 @@ class OneProcess {
 };
 
 void add_case(std::vector<Case>& cases, const Training& training, double target) {
-  cases.push_back({.bench = "mnist",
-                   .name = "ps-" + training.model,
-                   .unit = "images/s",
-                   .more_is_better = true,
-                   .measures = fmt::format(
-                       "training {} with two workers and a parameter server, three processes of one thread, synchronously, "
-                       "batches of {} per slot, Adam, {} built-in digits in memory",
-                       training.model, training.batch, training.images),
-                   .peer = "the same job in one process, on one thread",
-                   .ratio_target = target,
-                   .prepare = [training](const Settings& settings) -> Contest {
-                     Training t = training;
-                     if (settings.quick) t.images = t.batch * t.slots, t.epochs = 1;
-                     auto cluster = std::make_shared<TrainingCluster>(t);
-                     auto alone = std::make_shared<OneProcess>(t);
-                     return {.troupe = [cluster] { return cluster->images_per_second(); },
-                             .peers = {{"one process, one thread", [alone] { return alone->images_per_second(); }}},
-                             .rounds = training.rounds};
-                   }});
+  cases.push_back(
+      {.bench = "mnist",
+       .name = "ps-" + training.model,
+       .unit = "images/s",
+       .more_is_better = true,
+       .measures = fmt::format(
+           "training {} with two workers and a parameter server, three processes of one thread, synchronously, "
+           "batches of {} per slot, Adam, {} built-in digits in memory",
+           training.model, training.batch, training.images),
+       .peer = "the same job in one process, on one thread",
+       .ratio_target = target,
+       .prepare = [training](const Settings& settings) -> Contest {
+         Training t = training;
+         if (settings.quick) t.images = t.batch * t.slots, t.epochs = 1;
+         auto cluster = std::make_shared<TrainingCluster>(t);
+         auto alone = std::make_shared<OneProcess>(t);
+         return {.troupe = [cluster] { return cluster->images_per_second(); },
+                 .peers = {{"one process, one thread", [alone] { return alone->images_per_second(); }}},
+                 .rounds = training.rounds};
+       }});
 }
 
 }  // namespace

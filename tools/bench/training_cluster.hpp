@@ -22,7 +22,8 @@ class TrainingCluster {
   std::vector<std::unique_ptr<Child>> children_;  // the chief first
 };
 
-// What each of the processes does: a line from its input says which it is, another the cluster; then each line is a job.
+// What each of the processes does: a line from its input says which it is, another the cluster; then each line is a
+// job.
 void train_as_child();
 
 }  // namespace troupe::bench

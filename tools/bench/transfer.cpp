@@ -14,8 +14,8 @@ namespace {
 
 constexpr double kGiga = 1e9;
 
-// A client feeds a tensor, always the same one, to a task in another process, which counts its elements; the client fetches
-// the count. So a step ends when the whole tensor has arrived.
+// A client feeds a tensor, always the same one, to a task in another process, which counts its elements; the client
+// fetches the count. So a step ends when the whole tensor has arrived.
 class Transfer {
  public:
   explicit Transfer(std::size_t bytes) : bytes_(bytes) {
@@ -27,7 +27,8 @@ class Transfer {
     callable_ = session_->callable({x}, {count});
     tensor_ = Tensor::zeros(DType::f32, Shape{elements()});
     tensor_.mutable_values<float>().back() = 42;
-    if (session_->run({{x, tensor_}}, last).item<float>() != 42) fail(Code::internal, "the last element is another one");
+    if (session_->run({{x, tensor_}}, last).item<float>() != 42)
+      fail(Code::internal, "the last element is another one");
   }
 
   void run_one() const { check(callable_({tensor_})[0]); }
@@ -68,22 +69,25 @@ double throughput(double seconds, std::size_t bytes, const std::function<void()>
   return static_cast<double>(bytes) / seconds_per_call(seconds, work) / kGiga;
 }
 
-Case transfer_case(std::size_t mebibytes, const std::string& suffix, const std::string& peer, std::optional<double> target,
-                   const std::function<Peer(std::size_t bytes, double slice)>& measured) {
-  return {.bench = "transfer",
-          .name = fmt::format("{}MiB{}", mebibytes, suffix),
-          .unit = "GB/s",
-          .more_is_better = true,
-          .measures = fmt::format("steps, {} in flight, that feed a tensor to a task in another process and fetch how many elements have come", kInFlight),
-          .peer = peer,
-          .ratio_target = target,
-          .prepare = [=](const Settings& settings) -> Contest {
-            const std::size_t bytes = settings.quick ? 1 << 20 : mebibytes << 20;
-            auto transfer = std::make_shared<Transfer>(bytes);
-            const double slice = settings.slice_seconds();
-            return {.troupe = [=] { return throughput(slice, kInFlight * bytes, [&] { transfer->run(kInFlight); }); },
-                    .peers = {measured(bytes, slice)}};
-          }};
+Case transfer_case(std::size_t mebibytes, const std::string& suffix, const std::string& peer,
+                   std::optional<double> target, const std::function<Peer(std::size_t bytes, double slice)>& measured) {
+  return {
+      .bench = "transfer",
+      .name = fmt::format("{}MiB{}", mebibytes, suffix),
+      .unit = "GB/s",
+      .more_is_better = true,
+      .measures = fmt::format(
+          "steps, {} in flight, that feed a tensor to a task in another process and fetch how many elements have come",
+          kInFlight),
+      .peer = peer,
+      .ratio_target = target,
+      .prepare = [=](const Settings& settings) -> Contest {
+        const std::size_t bytes = settings.quick ? 1 << 20 : mebibytes << 20;
+        auto transfer = std::make_shared<Transfer>(bytes);
+        const double slice = settings.slice_seconds();
+        return {.troupe = [=] { return throughput(slice, kInFlight * bytes, [&] { transfer->run(kInFlight); }); },
+                .peers = {measured(bytes, slice)}};
+      }};
 }
 
 // A peer that sends so many messages in a row.
@@ -100,12 +104,14 @@ Contest round_trips(const Settings& settings, const std::function<double(double 
   auto tcp = std::make_shared<TcpPeer>();
   const double slice = settings.slice_seconds();
   return {.troupe = [=] { return 1e6 * troupe(slice); },
-          .peers = {{"raw TCP", [=] { return 1e6 / kInTurn * seconds_per_call(slice, [&] { tcp->ping_pong(4, kInTurn); }); }}}};
+          .peers = {{"raw TCP",
+                     [=] { return 1e6 / kInTurn * seconds_per_call(slice, [&] { tcp->ping_pong(4, kInTurn); }); }}}};
 }
 
 Contest bounces(const Settings& settings) {
   auto bounce = std::make_shared<Bounce>();
-  return round_trips(settings, [=](double slice) { return seconds_per_call(slice, [&] { bounce->run(kInTurn); }) / kInTurn; });
+  return round_trips(settings,
+                     [=](double slice) { return seconds_per_call(slice, [&] { bounce->run(kInTurn); }) / kInTurn; });
 }
 
 Contest steps(const Settings& settings) {
@@ -120,25 +126,30 @@ void add_transfer_cases(std::vector<Case>& cases) {
   cases.push_back({.bench = "transfer",
                    .name = "4B",
                    .unit = "us",
-                   .measures = "a tensor of 4 bytes from an actor through peer, wire and rendezvous to an actor of another process, and back",
+                   .measures = "a tensor of 4 bytes from an actor through peer, wire and rendezvous to an actor of "
+                               "another process, and back",
                    .peer = peer,
                    .ratio_target = 0.5,
                    .prepare = bounces});
-  cases.push_back({.bench = "transfer",
-                   .name = "4B-step",
-                   .unit = "us",
-                   .measures = "a step that feeds 4 bytes to a task in another process, which runs a kernel, and fetches what that gives",
-                   .peer = peer,
-                   .prepare = steps});
-  const std::string in_a_row = fmt::format("{} messages in a row, one thread in each process; the last is answered", kInFlight);
+  cases.push_back(
+      {.bench = "transfer",
+       .name = "4B-step",
+       .unit = "us",
+       .measures =
+           "a step that feeds 4 bytes to a task in another process, which runs a kernel, and fetches what that gives",
+       .peer = peer,
+       .prepare = steps});
+  const std::string in_a_row =
+      fmt::format("{} messages in a row, one thread in each process; the last is answered", kInFlight);
   for (const std::size_t mebibytes : {1, 4, 16, 64, 256})
-    cases.push_back(transfer_case(mebibytes, "", in_a_row, mebibytes == 1 ? 0.8 : 0.85, [](std::size_t bytes, double slice) {
-      return sender<TcpPeer>("raw TCP", bytes, slice);
-    }));
+    cases.push_back(
+        transfer_case(mebibytes, "", in_a_row, mebibytes == 1 ? 0.8 : 0.85,
+                      [](std::size_t bytes, double slice) { return sender<TcpPeer>("raw TCP", bytes, slice); }));
   for (const std::size_t mebibytes : {1, 16, 64})  // whether that would pay
-    cases.push_back(transfer_case(mebibytes, "-shared-memory", in_a_row, std::nullopt, [](std::size_t bytes, double slice) {
-      return sender<SharedMemoryPeer>("a ring in shared memory", bytes, slice);
-    }));
+    cases.push_back(
+        transfer_case(mebibytes, "-shared-memory", in_a_row, std::nullopt, [](std::size_t bytes, double slice) {
+          return sender<SharedMemoryPeer>("a ring in shared memory", bytes, slice);
+        }));
 }
 
 }  // namespace troupe::bench

@@ -83,11 +83,11 @@ void tune_product(Runtime& runtime, const Product& p) {
         {DNNL_ARG_SCRATCHPAD, memory(described.scratchpad_desc(), runtime.engine)}};
     return giga / seconds([&] { matmul.execute(runtime.stream, arguments); });
   };
-  std::vector<float> a(static_cast<std::size_t>(p.m * p.k), 0.5f),
-      b(static_cast<std::size_t>(p.k * p.n), 0.5f), c(static_cast<std::size_t>(p.m * p.n));
+  std::vector<float> a(static_cast<std::size_t>(p.m * p.k), 0.5f), b(static_cast<std::size_t>(p.k * p.n), 0.5f),
+      c(static_cast<std::size_t>(p.m * p.n));
   const double sgemm = giga / seconds([&] {
-                         dnnl_sgemm(p.ta ? 'T' : 'N', p.tb ? 'T' : 'N', p.m, p.n, p.k, 1, a.data(), lda,
-                                    b.data(), ldb, 0, c.data(), p.n);
+                         dnnl_sgemm(p.ta ? 'T' : 'N', p.tb ? 'T' : 'N', p.m, p.n, p.k, 1, a.data(), lda, b.data(), ldb,
+                                    0, c.data(), p.n);
                        });
   const double eigen = giga / eigen_seconds(p, a.data(), b.data(), c.data());
   fmt::print("{:>5} x {:>5} x {:>5} {}{}  sgemm {:>4.0f}  primitive {:>4.0f}  Eigen {:>4.0f}", p.m, p.k, p.n,
@@ -108,8 +108,7 @@ struct Convolution {
 double convolution_seconds(Runtime& runtime, const Convolution& c, int direction, bool blocked, bool plain) {
   const std::int64_t after = c.size + 2 * c.padding - 2;
   const memory::dims x{c.batch, c.in, c.size, c.size}, w{c.out, c.in, 3, 3}, y{c.batch, c.out, after, after};
-  const memory::desc users[] = {
-      {x, Type::f32, Tag::nhwc}, {w, Type::f32, Tag::hwio}, {y, Type::f32, Tag::nhwc}};
+  const memory::desc users[] = {{x, Type::f32, Tag::nhwc}, {w, Type::f32, Tag::hwio}, {y, Type::f32, Tag::nhwc}};
   const auto any = [&](int i, const memory::dims& dims, bool free) {
     return free ? memory::desc(dims, Type::f32, Tag::any) : users[i];
   };
@@ -117,8 +116,7 @@ double convolution_seconds(Runtime& runtime, const Convolution& c, int direction
   const memory::dims ones{1, 1}, pads{c.padding, c.padding};
   constexpr auto kDirect = dnnl::algorithm::convolution_direct;
   const dnnl::convolution_forward::primitive_desc forward(
-      {dnnl::prop_kind::forward_training, kDirect, xd, wd, yd, ones, pads, pads}, runtime.attributes,
-      runtime.engine);
+      {dnnl::prop_kind::forward_training, kDirect, xd, wd, yd, ones, pads, pads}, runtime.attributes, runtime.engine);
   dnnl::primitive primitive;
   std::vector<memory::desc> used;
   memory scratch;
@@ -131,8 +129,8 @@ double convolution_seconds(Runtime& runtime, const Convolution& c, int direction
     adopt(dnnl::convolution_forward(forward), forward,
           {forward.src_desc(), forward.weights_desc(), forward.dst_desc()});
   } else if (direction == 1) {
-    const dnnl::convolution_backward_data::primitive_desc d({kDirect, xd, wd, yd, ones, pads, pads},
-                                                            runtime.attributes, runtime.engine, forward);
+    const dnnl::convolution_backward_data::primitive_desc d({kDirect, xd, wd, yd, ones, pads, pads}, runtime.attributes,
+                                                            runtime.engine, forward);
     adopt(dnnl::convolution_backward_data(d), d, {d.diff_src_desc(), d.weights_desc(), d.diff_dst_desc()});
   } else {
     const dnnl::convolution_backward_weights::primitive_desc d({kDirect, xd, wd, yd, ones, pads, pads},
@@ -170,9 +168,8 @@ void tune_convolution(Runtime& runtime, const Convolution& c) {
   const double giga = 2e-9 * 9 * static_cast<double>(c.batch * after * after * c.in * c.out);
   const char* const names[] = {"forward", "by input", "by filter"};
   for (int direction = 0; direction < 3; ++direction)
-    fmt::print("{}x{}x{}x{} -> {} {:>9}:  NHWC {:>4.0f}  blocked {:>4.0f}  plain filter {:>4.0f}\n", c.batch,
-               c.size, c.size, c.in, c.out, names[direction],
-               giga / convolution_seconds(runtime, c, direction, false, false),
+    fmt::print("{}x{}x{}x{} -> {} {:>9}:  NHWC {:>4.0f}  blocked {:>4.0f}  plain filter {:>4.0f}\n", c.batch, c.size,
+               c.size, c.in, c.out, names[direction], giga / convolution_seconds(runtime, c, direction, false, false),
                giga / convolution_seconds(runtime, c, direction, true, false),
                giga / convolution_seconds(runtime, c, direction, false, true));
 }
@@ -204,8 +201,7 @@ int main(int argc, char** argv) {
                                                {64, 64, 64, false, true},
                                                {1, 784, 128}})
     tune_product(runtime, p);
-  for (const Convolution& c :
-       std::vector<Convolution>{{32, 28, 1, 32, 0}, {32, 13, 32, 64, 0}, {16, 56, 64, 64, 1}})
+  for (const Convolution& c : std::vector<Convolution>{{32, 28, 1, 32, 0}, {32, 13, 32, 64, 0}, {16, 56, 64, 64, 1}})
     tune_convolution(runtime, c);
   return 0;
 }

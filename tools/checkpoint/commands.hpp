@@ -1,5 +1,5 @@
-// What troupe-checkpoint does. Each command prints its results on stdout and returns the exit code. PATH is a directory of
-// checkpoints or the folder of one. They throw Error for what they cannot look at.
+// What troupe-checkpoint does. Each command prints its results on stdout and returns the exit code. PATH is a directory
+// of checkpoints or the folder of one. They throw Error for what they cannot look at.
 #pragma once
 
 #include <optional>
@@ -27,7 +27,8 @@ struct Difference {
 };
 Difference compare(const Tensor& a, const Tensor& b);
 
-// The checkpoint in `path` (its version is not looked up), or those in the directory. Throws not_found if there is neither.
+// The checkpoint in `path` (its version is not looked up), or those in the directory. Throws not_found if there is
+// neither.
 std::vector<ListedCheckpoint> checkpoints_at(FileSystem& files, const std::string& path);
 
 // It had a manifest when it was listed, and has none any more: no damage, its job keeps newer ones.

@@ -5,8 +5,8 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "messages/error.hpp"
 #include "actors/introspection/json_text.hpp"
+#include "messages/error.hpp"
 #include "tools/checkpoint/commands.hpp"
 
 namespace troupe::checkpoints {
@@ -54,19 +54,23 @@ class Printer {
   void compare_tensors(const std::string& name, std::string_view kind, const Tensor& a, const Tensor& b) {
     ++compared_;
     if (a.dtype() != b.dtype() || a.shape() != b.shape()) {
-      say(name, kind, fmt::format("{}{} and {}{}", troupe::name(a.dtype()), a.shape().to_string(), troupe::name(b.dtype()), b.shape().to_string()));
+      say(name, kind,
+          fmt::format("{}{} and {}{}", troupe::name(a.dtype()), a.shape().to_string(), troupe::name(b.dtype()),
+                      b.shape().to_string()));
       return;
     }
     const Difference difference = compare(a, b);
     if (difference.elements == 0) return;
     const std::string by = difference.greatest ? fmt::format(", by {} at most", *difference.greatest) : "";
     say(name, kind, fmt::format("{} of {} elements{}", difference.elements, a.num_elements(), by),
-        {{"elements", a.num_elements()}, {"differ", difference.elements},
+        {{"elements", a.num_elements()},
+         {"differ", difference.elements},
          {"greatest", difference.greatest ? nlohmann::json(*difference.greatest) : nlohmann::json()}});
   }
   int end() {
-    print({{"event", "summary"}, {"compared", compared_}, {"differences", differences_}},
-          differences_ == 0 ? fmt::format("equal: {} tensors", compared_) : fmt::format("differences: {}", differences_));
+    print(
+        {{"event", "summary"}, {"compared", compared_}, {"differences", differences_}},
+        differences_ == 0 ? fmt::format("equal: {} tensors", compared_) : fmt::format("differences: {}", differences_));
     return differences_ == 0 ? 0 : 1;
   }
 
@@ -101,7 +105,8 @@ void compare_states(Checkpoint& a, Checkpoint& b, Printer& printer) {
     if (!in_b.contains(state))
       printer.say(title(state), "state", "only in the first");
     else
-      printer.compare_tensors(title(state), "state", a.read_state(state.first, state.second), b.read_state(state.first, state.second));
+      printer.compare_tensors(title(state), "state", a.read_state(state.first, state.second),
+                              b.read_state(state.first, state.second));
   }
   for (const auto& state : in_b)
     if (!in_a.contains(state)) printer.say(title(state), "state", "only in the second");
@@ -111,19 +116,31 @@ void compare_states(Checkpoint& a, Checkpoint& b, Printer& printer) {
 
 Difference compare(const Tensor& a, const Tensor& b) {
   switch (a.dtype()) {
-    case DType::f32: return compare_as<float>(a, b);
-    case DType::f64: return compare_as<double>(a, b);
-    case DType::f16: return compare_as<Half>(a, b);
-    case DType::bf16: return compare_as<BFloat16>(a, b);
-    case DType::i8: return compare_as<std::int8_t>(a, b);
-    case DType::u8: return compare_as<std::uint8_t>(a, b);
-    case DType::i16: return compare_as<std::int16_t>(a, b);
-    case DType::i32: return compare_as<std::int32_t>(a, b);
-    case DType::i64: return compare_as<std::int64_t>(a, b);
-    case DType::boolean: return compare_as<bool>(a, b);
-    case DType::string: return compare_as<std::string>(a, b);
+    case DType::f32:
+      return compare_as<float>(a, b);
+    case DType::f64:
+      return compare_as<double>(a, b);
+    case DType::f16:
+      return compare_as<Half>(a, b);
+    case DType::bf16:
+      return compare_as<BFloat16>(a, b);
+    case DType::i8:
+      return compare_as<std::int8_t>(a, b);
+    case DType::u8:
+      return compare_as<std::uint8_t>(a, b);
+    case DType::i16:
+      return compare_as<std::int16_t>(a, b);
+    case DType::i32:
+      return compare_as<std::int32_t>(a, b);
+    case DType::i64:
+      return compare_as<std::int64_t>(a, b);
+    case DType::boolean:
+      return compare_as<bool>(a, b);
+    case DType::string:
+      return compare_as<std::string>(a, b);
     case DType::invalid:
-    case DType::resource: break;
+    case DType::resource:
+      break;
   }
   invalid_argument("values of {} cannot be compared", name(a.dtype()));
 }

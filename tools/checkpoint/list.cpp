@@ -2,8 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "messages/error.hpp"
 #include "actors/introspection/json_text.hpp"
+#include "messages/error.hpp"
 #include "tools/checkpoint/commands.hpp"
 
 namespace troupe::checkpoints {
@@ -30,18 +30,22 @@ void print_checkpoint(FileSystem& files, const ListedCheckpoint& listed, bool js
     const Checkpoint checkpoint = open_checkpoint(files, listed.folder);
     const CheckpointManifest& manifest = checkpoint.manifest();
     const auto [tensors, bytes] = totals(manifest);
-    text = fmt::format("{} shards, {} tensors, {} bytes; mode {}, epoch {}, {} of its tokens", manifest.shards.size(), tensors, bytes,
-                       manifest.job.mode, manifest.job.epoch, manifest.job.cursor);
-    line.update({{"state", "committed"}, {"shards", manifest.shards.size()}, {"tensors", tensors}, {"bytes", bytes},
-                 {"mode", manifest.job.mode}, {"epoch", manifest.job.epoch}, {"cursor", manifest.job.cursor}});
+    text = fmt::format("{} shards, {} tensors, {} bytes; mode {}, epoch {}, {} of its tokens", manifest.shards.size(),
+                       tensors, bytes, manifest.job.mode, manifest.job.epoch, manifest.job.cursor);
+    line.update({{"state", "committed"},
+                 {"shards", manifest.shards.size()},
+                 {"tensors", tensors},
+                 {"bytes", bytes},
+                 {"mode", manifest.job.mode},
+                 {"epoch", manifest.job.epoch},
+                 {"cursor", manifest.job.cursor}});
   } catch (const Error& error) {
     if (removed_meanwhile(files, listed)) return;
     const std::string_view state = listed.committed ? "damaged" : "incomplete";
     text = fmt::format("{}: {}", state, error.message());
     line.update({{"state", state}, {"error", error.message()}});
   }
-  fmt::print("{}\n", json ? json_text(line)
-                          : fmt::format("{:>12}  {}", listed.version, text));
+  fmt::print("{}\n", json ? json_text(line) : fmt::format("{:>12}  {}", listed.version, text));
 }
 
 // Where the job stands: with these random numbers, micro-batches and gradients it goes on.
@@ -49,15 +53,28 @@ void print_job(const Checkpoint& checkpoint, bool json) {
   const CheckpointManifest& manifest = checkpoint.manifest();
   const CheckpointJob& job = manifest.job;
   const std::uint64_t first = job.epoch * job.steps_per_epoch;
-  nlohmann::json line = {{"event", "job"},           {"version", manifest.id.version}, {"mode", job.mode},           {"slots", job.slots},
-                         {"batch", job.batch},       {"seed", job.seed},               {"staleness", job.staleness}, {"epochs", job.epochs},
-                         {"epoch", job.epoch},       {"steps_per_epoch", job.steps_per_epoch}, {"cursor", job.cursor},
-                         {"loss_sum", job.loss_sum}, {"correct", job.correct},         {"examples", job.examples},
-                         {"seconds", static_cast<double>(job.training_ns) / 1e9},      {"settings", manifest.settings}};
+  nlohmann::json line = {{"event", "job"},
+                         {"version", manifest.id.version},
+                         {"mode", job.mode},
+                         {"slots", job.slots},
+                         {"batch", job.batch},
+                         {"seed", job.seed},
+                         {"staleness", job.staleness},
+                         {"epochs", job.epochs},
+                         {"epoch", job.epoch},
+                         {"steps_per_epoch", job.steps_per_epoch},
+                         {"cursor", job.cursor},
+                         {"loss_sum", job.loss_sum},
+                         {"correct", job.correct},
+                         {"examples", job.examples},
+                         {"seconds", static_cast<double>(job.training_ns) / 1e9},
+                         {"settings", manifest.settings}};
   std::string text = fmt::format(
-      "mode {}, {} slots of {}, seed {}\nstep {}: {} of {} in epoch {} of {}, {} tokens of it are done; {:.2f} s of training\n", job.mode, job.slots,
-      job.batch, job.seed, manifest.id.version, manifest.id.version >= first ? manifest.id.version - first : 0, job.steps_per_epoch, job.epoch + 1,
-      job.epochs, job.cursor, static_cast<double>(job.training_ns) / 1e9);
+      "mode {}, {} slots of {}, seed {}\nstep {}: {} of {} in epoch {} of {}, {} tokens of it are done; {:.2f} s of "
+      "training\n",
+      job.mode, job.slots, job.batch, job.seed, manifest.id.version,
+      manifest.id.version >= first ? manifest.id.version - first : 0, job.steps_per_epoch, job.epoch + 1, job.epochs,
+      job.cursor, static_cast<double>(job.training_ns) / 1e9);
   for (const ShardManifest& shard : manifest.shards) {
     line["dedupe"].push_back(shard.dedupe);
     text += fmt::format("shard {}: {}, {} bytes, dedupe '{}'\n", shard.shard, shard.file, shard.bytes, shard.dedupe);
@@ -69,14 +86,16 @@ void print_tensors(const Checkpoint& checkpoint, bool json) {
   for (const ShardManifest& shard : checkpoint.manifest().shards) {
     for (const TensorEntry& entry : shard.tensors) {
       const nlohmann::json line = {
-          {"event", "tensor"},          {"name", entry.name},     {"kind", name(entry.kind)}, {"variable", entry.variable},
-          {"dtype", name(entry.dtype)}, {"shape", entry.shape.dims()}, {"rows", entry.rows},  {"row_begin", entry.row_begin},
-          {"row_end", entry.row_end},   {"shard", shard.shard},   {"file", shard.file},       {"offset", entry.offset},
+          {"event", "tensor"},          {"name", entry.name},           {"kind", name(entry.kind)},
+          {"variable", entry.variable}, {"dtype", name(entry.dtype)},   {"shape", entry.shape.dims()},
+          {"rows", entry.rows},         {"row_begin", entry.row_begin}, {"row_end", entry.row_end},
+          {"shard", shard.shard},       {"file", shard.file},           {"offset", entry.offset},
           {"bytes", entry.bytes},       {"crc32c", entry.crc32c}};
       fmt::print("{}\n", json ? json_text(line)
                               : fmt::format("{:8} {}  {}{}, rows [{}, {}) of {}, shard {}, {} bytes, crc32c {:08x}",
                                             name(entry.kind), entry.name, name(entry.dtype), entry.shape.to_string(),
-                                            entry.row_begin, entry.row_end, entry.rows, shard.shard, entry.bytes, entry.crc32c));
+                                            entry.row_begin, entry.row_end, entry.rows, shard.shard, entry.bytes,
+                                            entry.crc32c));
     }
   }
 }

@@ -2,8 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "messages/error.hpp"
 #include "actors/introspection/json_text.hpp"
+#include "messages/error.hpp"
 #include "tools/checkpoint/commands.hpp"
 
 namespace troupe::checkpoints {
@@ -29,8 +29,7 @@ int verify(FileSystem& files, const std::string& path, bool json) {
     nlohmann::json line = {{"event", "verify"}, {"folder", listed.folder}, {"state", state}};
     error ? line["error"] = error.message() : line["bytes"] = bytes;
     const std::string text = error ? error.message() : fmt::format("{} bytes read", bytes);
-    fmt::print("{}\n", json ? json_text(line)
-                            : fmt::format("{}: {}: {}", listed.folder, state, text));
+    fmt::print("{}\n", json ? json_text(line) : fmt::format("{}: {}: {}", listed.folder, state, text));
   }
   return whole > 0 && damaged == 0 ? 0 : 1;
 }

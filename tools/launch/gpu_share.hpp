@@ -9,8 +9,8 @@ namespace troupe {
 
 class GpuShare {
  public:
-  // `per_worker` GPUs for each of `workers`, one worker after the other, and none for other tasks. `visible`: GPUs that may be used, as
-  // CUDA names them. Throws not_found if there are too few.
+  // `per_worker` GPUs for each of `workers`, one worker after the other, and none for other tasks. `visible`: GPUs that
+  // may be used, as CUDA names them. Throws not_found if there are too few.
   GpuShare(int per_worker, int workers, std::vector<std::string> visible);
 
   // "2,3"; "" shows none.
@@ -21,7 +21,8 @@ class GpuShare {
   std::vector<std::string> visible_;
 };
 
-// Those of CUDA_VISIBLE_DEVICES, if `variable` is its value, else all of the machine: "0", "1", ..., one for each nvidia<N> in `devices` (/dev).
+// Those of CUDA_VISIBLE_DEVICES, if `variable` is its value, else all of the machine: "0", "1", ..., one for each
+// nvidia<N> in `devices` (/dev).
 std::vector<std::string> visible_gpus(const std::optional<std::string>& variable, const std::string& devices = "/dev");
 
 }  // namespace troupe

@@ -39,10 +39,10 @@ struct LaunchedTask {
   FileDescriptor cluster;
   LineReader out;
   LineReader err;
-  std::string address;        // empty: not reported yet
+  std::string address;  // empty: not reported yet
   int restarts = 0;
   std::optional<Clock::time_point> again;  // it has failed, and is to be started again then
-  std::optional<int> status;  // as of waitpid: the task has ended
+  std::optional<int> status;               // as of waitpid: the task has ended
 };
 
 bool is_address(std::string_view text) {
@@ -91,7 +91,8 @@ class Launcher {
   explicit Launcher(const LaunchOptions& options) : options_(options), signals_(listen_to_signals()) {
     if (options_.gpus_per_worker) {
       const char* const variable = std::getenv("CUDA_VISIBLE_DEVICES");
-      gpus_.emplace(*options_.gpus_per_worker, options_.workers, visible_gpus(variable ? std::optional<std::string>(variable) : std::nullopt));
+      gpus_.emplace(*options_.gpus_per_worker, options_.workers,
+                    visible_gpus(variable ? std::optional<std::string>(variable) : std::nullopt));
     }
     adopt_orphans();
   }
@@ -200,7 +201,8 @@ class Launcher {
     task.err.finish(print);
   }
 
-  // While tasks may be started again any worker may come to be the chief: what workers print on stdout passes unchanged.
+  // While tasks may be started again any worker may come to be the chief: what workers print on stdout passes
+  // unchanged.
   void print_output(const LaunchedTask& task, std::string_view line) {
     if (options_.restarts == 0 || task.job != "worker") return fmt::print(stderr, "[{}] {}\n", task.name, line);
     fmt::print("{}\n", line);
@@ -262,8 +264,7 @@ class Launcher {
     while (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid != 0) {
       const pid_t pid = info.si_pid;
       info = {};
-      const auto task =
-          std::find_if(tasks_.begin(), tasks_.end(), [&](const LaunchedTask& t) { return t.pid == pid; });
+      const auto task = std::find_if(tasks_.begin(), tasks_.end(), [&](const LaunchedTask& t) { return t.pid == pid; });
       // What a task leaves behind ends with it. Its group has its number as long as the task is not reaped.
       if (task != tasks_.end()) kill(-pid, SIGKILL);
       int status = 0;
@@ -288,7 +289,8 @@ class Launcher {
         ++task.restarts;
         return;
       }
-      if (options_.restarts > 0 && phase_ == Phase::running) say("{} has failed too often: {} times", task.name, task.restarts + 1);
+      if (options_.restarts > 0 && phase_ == Phase::running)
+        say("{} has failed too often: {} times", task.name, task.restarts + 1);
       failed_ = true;
     }
     if (early || (&task == &chief() && status != 0)) {
@@ -305,7 +307,8 @@ class Launcher {
   // Then the job is over, and who is started again now finds nobody.
   bool parameter_servers_are_done() const {
     return options_.restarts > 0 && options_.ps > 0 &&
-           std::all_of(tasks_.begin(), tasks_.begin() + options_.ps, [](const LaunchedTask& t) { return t.status && *t.status == 0; });
+           std::all_of(tasks_.begin(), tasks_.begin() + options_.ps,
+                       [](const LaunchedTask& t) { return t.status && *t.status == 0; });
   }
   void cancel_restarts() {
     for (LaunchedTask& task : tasks_) task.again.reset();
@@ -358,8 +361,10 @@ class Launcher {
 
   int exit_code() {
     if (signal_) return 128 + *signal_;
-    const bool worker_done = std::any_of(tasks_.begin() + options_.ps, tasks_.end(), [](const LaunchedTask& t) { return t.status && *t.status == 0; });
-    if (!failed_ && parameter_servers_are_done() && worker_done) return 0;  // who was started again may have come too late
+    const bool worker_done = std::any_of(tasks_.begin() + options_.ps, tasks_.end(),
+                                         [](const LaunchedTask& t) { return t.status && *t.status == 0; });
+    if (!failed_ && parameter_servers_are_done() && worker_done)
+      return 0;  // who was started again may have come too late
     const int code = chief().status ? exit_code_of(*chief().status) : 1;
     return failed_ && code == 0 ? 1 : code;
   }

@@ -15,14 +15,14 @@ struct LaunchOptions {
   std::vector<std::string> command;                 // APP ARGS...; each task also gets --job J --task I
   std::chrono::duration<double> start_timeout{60};  // until every task has reported its address
   std::chrono::duration<double> grace{10};          // between asking tasks to end and killing them
-  std::optional<int> gpus_per_worker;  // and none for other tasks; none: every task sees all GPUs
+  std::optional<int> gpus_per_worker;               // and none for other tasks; none: every task sees all GPUs
   int restarts = 0;  // how often a task that fails in the running cluster is started again
 };
 
 // Runs until every process has ended; none survives it. Task output and the launcher's own lines go to
 // stderr, the stdout of the chief (worker 0; if tasks may be started again, any worker) to stdout. Returns
-// the exit code: the chief's; 1 if another task failed; 128 + n after signal n (SIGINT, SIGTERM, SIGHUP). To be called once, by the only thread of the
-// process. Throws Error if it cannot start.
+// the exit code: the chief's; 1 if another task failed; 128 + n after signal n (SIGINT, SIGTERM, SIGHUP). To be called
+// once, by the only thread of the process. Throws Error if it cannot start.
 int launch(const LaunchOptions& options);
 
 }  // namespace troupe

@@ -66,7 +66,9 @@ int main(int argc, char** argv) {
   app.add_option("--restart", options.restarts, "How often a task that fails is started again")
       ->check(CLI::Range(0, 1'000'000))
       ->capture_default_str();
-  app.add_option("--gpus-per-worker", gpus_per_worker, "GPUs of this machine that each worker has for itself (CUDA_VISIBLE_DEVICES); other tasks have\nnone. Without it every task sees all GPUs")
+  app.add_option("--gpus-per-worker", gpus_per_worker,
+                 "GPUs of this machine that each worker has for itself (CUDA_VISIBLE_DEVICES); other tasks have\nnone. "
+                 "Without it every task sees all GPUs")
       ->check(CLI::Range(0, 1024));
   app.prefix_command();
   try {
@@ -75,8 +77,7 @@ int main(int argc, char** argv) {
     return app.exit(e) == 0 ? 0 : 2;
   }
   options.command = app.remaining();
-  if (!options.command.empty() && options.command.front() == "--")
-    options.command.erase(options.command.begin());
+  if (!options.command.empty() && options.command.front() == "--") options.command.erase(options.command.begin());
   if (options.command.empty() || options.command.front().empty() || options.command.front().front() == '-') {
     fmt::print(stderr, "troupe-launch: {}\nRun with --help for more information.\n",
                options.command.empty()

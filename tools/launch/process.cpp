@@ -33,9 +33,7 @@ Pipe make_pipe() {
   return {FileDescriptor(fds[0]), FileDescriptor(fds[1])};
 }
 
-void set_nonblocking(const FileDescriptor& fd) {
-  fcntl(fd.get(), F_SETFL, fcntl(fd.get(), F_GETFL) | O_NONBLOCK);
-}
+void set_nonblocking(const FileDescriptor& fd) { fcntl(fd.get(), F_SETFL, fcntl(fd.get(), F_GETFL) | O_NONBLOCK); }
 
 // The child's part. Returns errno if the program could not be executed.
 int become(const ChildOptions& options, pid_t launcher, int out, int err, int report, int cluster) {
@@ -56,8 +54,7 @@ int become(const ChildOptions& options, pid_t launcher, int out, int err, int re
   if (!options.cluster_file.empty()) setenv("TROUPE_LAUNCH_CLUSTER", options.cluster_file.c_str(), 1);
   if (options.gpus) setenv("CUDA_VISIBLE_DEVICES", options.gpus->c_str(), 1);
   std::vector<char*> arguments;
-  for (const std::string& argument : options.command)
-    arguments.push_back(const_cast<char*>(argument.c_str()));
+  for (const std::string& argument : options.command) arguments.push_back(const_cast<char*>(argument.c_str()));
   arguments.push_back(nullptr);
   execvp(arguments[0], arguments.data());
   return errno;
@@ -96,8 +93,7 @@ FileDescriptor::~FileDescriptor() {
 }
 
 Child start_child(const ChildOptions& options) {
-  Pipe out = make_pipe(), err = make_pipe(), report = make_pipe(), cluster = make_pipe(),
-       failure = make_pipe();
+  Pipe out = make_pipe(), err = make_pipe(), report = make_pipe(), cluster = make_pipe(), failure = make_pipe();
   const pid_t launcher = getpid();
   const pid_t pid = fork();
   if (pid < 0) fail(Code::resource_exhausted, "no process for a task: {}", std::strerror(errno));
@@ -110,13 +106,11 @@ Child start_child(const ChildOptions& options) {
   setpgid(pid, pid);  // in the child, too: whoever comes first
   failure.write = FileDescriptor();
   int error = 0;
-  if (read(failure.read.get(), &error, sizeof error) ==
-      sizeof error) {  // the pipe closes when the program is executed
+  if (read(failure.read.get(), &error, sizeof error) == sizeof error) {  // the pipe closes when the program is executed
     waitpid(pid, nullptr, 0);
     fail(code_of_exec(error), "'{}' cannot be started: {}", options.command.front(), std::strerror(error));
   }
-  Child child{pid, std::move(report.read), std::move(cluster.write), std::move(out.read),
-              std::move(err.read)};
+  Child child{pid, std::move(report.read), std::move(cluster.write), std::move(out.read), std::move(err.read)};
   if (options.inherit_stdout) child.out = FileDescriptor();
   for (const FileDescriptor* fd : {&child.report, &child.cluster, &child.out, &child.err}) {
     if (fd->open()) set_nonblocking(*fd);

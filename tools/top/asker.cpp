@@ -54,14 +54,17 @@ struct Asker::State {
       wake();
       if (ended) break;
       while (!over && (paused || Clock::now() < begun + interval)) {
-        if (paused) changed.wait(lock);
-        else changed.wait_until(lock, begun + interval);
+        if (paused)
+          changed.wait(lock);
+        else
+          changed.wait_until(lock, begun + interval);
       }
     }
   }
 };
 
-Asker::Asker(std::unique_ptr<SnapshotSource> source, std::chrono::nanoseconds interval, std::function<void()> wake) : state_(std::make_shared<State>()) {
+Asker::Asker(std::unique_ptr<SnapshotSource> source, std::chrono::nanoseconds interval, std::function<void()> wake)
+    : state_(std::make_shared<State>()) {
   state_->source = std::move(source);
   state_->wake = std::move(wake);
   state_->interval = interval;

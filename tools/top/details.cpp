@@ -31,13 +31,17 @@ void add_table(Lines& out, const Table& table, std::size_t columns) {
   for (Line& line : lay_out(table, {.width = columns})) out.push_back(std::move(line));
 }
 
-std::string of(const char* what, std::uint64_t count, const Rate& rate) { return fmt::format("{} {} ({}/s)", exact_text(count), what, rate_text(rate)); }
+std::string of(const char* what, std::uint64_t count, const Rate& rate) {
+  return fmt::format("{} {} ({}/s)", exact_text(count), what, rate_text(rate));
+}
 
-Table counts_table(const char* what, const std::map<std::string, std::uint64_t>& counts, const std::map<std::string, double>* rates) {
+Table counts_table(const char* what, const std::map<std::string, std::uint64_t>& counts,
+                   const std::map<std::string, double>* rates) {
   Table table{.columns = {{what}, {"count", Align::right}}};
   if (rates) table.columns.push_back({"per s", Align::right});
   for (const auto& [key, count] : counts) {
-    Row row{.key = key, .cells = {{clean(shorten(key)), std::nullopt}, {exact_text(count), static_cast<double>(count)}}};
+    Row row{.key = key,
+            .cells = {{clean(shorten(key)), std::nullopt}, {exact_text(count), static_cast<double>(count)}}};
     if (rates) {
       const auto found = rates->find(key);
       const Rate rate = found == rates->end() ? Rate{} : Rate(found->second);
@@ -49,7 +53,9 @@ Table counts_table(const char* what, const std::map<std::string, std::uint64_t>&
   return table;
 }
 
-const TaskSnapshot& task_at(const Observation& observation, std::size_t task) { return *observation.snapshot.tasks.at(task).snapshot; }
+const TaskSnapshot& task_at(const Observation& observation, std::size_t task) {
+  return *observation.snapshot.tasks.at(task).snapshot;
+}
 
 std::string heading(const Observation& observation, std::size_t task, const std::string& what) {
   return fmt::format("{} of {}", what, clean(shorten(observation.snapshot.tasks.at(task).task)));
@@ -57,12 +63,16 @@ std::string heading(const Observation& observation, std::size_t task, const std:
 
 std::string progress(const Totals& all) {
   std::string out = all.mode + (all.stage.empty() || all.stage == "training" ? "" : ", " + all.stage);
-  if (all.epoch > 0) out += ", epoch " + exact_text(all.epoch) + (all.epochs > 0 ? " of " + exact_text(all.epochs) : "");
+  if (all.epoch > 0)
+    out += ", epoch " + exact_text(all.epoch) + (all.epochs > 0 ? " of " + exact_text(all.epochs) : "");
   out += fmt::format(", step {}", exact_text(all.step));
   if (all.steps > 0) {
-    out += fmt::format(" of {} ({})", exact_text(all.steps), share_text(static_cast<double>(all.step) / static_cast<double>(all.steps)));
+    out += fmt::format(" of {} ({})", exact_text(all.steps),
+                       share_text(static_cast<double>(all.step) / static_cast<double>(all.steps)));
     if (all.steps_per_second.value_or(0) > 0 && all.step < all.steps)
-      out += fmt::format(", {} left at this speed", duration_text(static_cast<std::int64_t>(static_cast<double>(all.steps - all.step) / *all.steps_per_second * 1e9)));
+      out += fmt::format(", {} left at this speed",
+                         duration_text(static_cast<std::int64_t>(static_cast<double>(all.steps - all.step) /
+                                                                 *all.steps_per_second * 1e9)));
   }
   return out;
 }
@@ -72,7 +82,8 @@ std::string gradients(const Totals& all) {
     const auto found = all.gradients.find(key);
     return found == all.gradients.end() ? 0 : found->second;
   };
-  std::string out = fmt::format("{} staged, {} updates; dropped: ", exact_text(count("pushes")), exact_text(count("updates")));
+  std::string out =
+      fmt::format("{} staged, {} updates; dropped: ", exact_text(count("pushes")), exact_text(count("updates")));
   bool none = true;
   for (const auto& [key, word] : kDropped) {
     if (count(key) == 0) continue;
@@ -93,15 +104,21 @@ std::string staleness(const std::vector<std::uint64_t>& counts) {
   if (sum == 0) return "";
   std::vector<double> values(counts.begin(), counts.begin() + static_cast<std::ptrdiff_t>(last) + 1);
   return fmt::format("{} from 0 to {}; {} current, mean {:.2f} updates", spark_line(values, values.size()), last,
-                     share_text(static_cast<double>(counts[0]) / static_cast<double>(sum)), static_cast<double>(weighted) / static_cast<double>(sum));
+                     share_text(static_cast<double>(counts[0]) / static_cast<double>(sum)),
+                     static_cast<double>(weighted) / static_cast<double>(sum));
 }
 
 void say_curve(Lines& out, const char* label, const std::vector<double>& values, std::size_t columns) {
   if (values.size() < 2) return;
-  const std::size_t room = std::min<std::size_t>(columns == 0 ? 60 : columns > kLabel + 24 ? columns - kLabel - 24 : 10, 120);
+  const std::size_t room = std::min<std::size_t>(columns == 0            ? 60
+                                                 : columns > kLabel + 24 ? columns - kLabel - 24
+                                                                         : 10,
+                                                 120);
   const std::size_t first = values.size() > room ? values.size() - room : 0;
   const double most = *std::max_element(values.begin() + static_cast<std::ptrdiff_t>(first), values.end());
-  out.push_back({{fit(label, kLabel), Style::dim}, {spark_line(values, room), Style::good}, {fmt::format("  at most {}", rate_text(most)), Style::dim}});
+  out.push_back({{fit(label, kLabel), Style::dim},
+                 {spark_line(values, room), Style::good},
+                 {fmt::format("  at most {}", rate_text(most)), Style::dim}});
 }
 
 }  // namespace
@@ -112,16 +129,28 @@ Lines actor_details(const Observation& observation, std::size_t task_index, std:
   const ActorRates& speed = observation.rates.tasks.at(task_index).actors.at(item);
   const std::string name = name_in(task.task, actor.name);
   Lines out;
-  out.push_back({{heading(observation, task_index, clean(actor.kind) + (name.empty() ? "" : " " + name)), Style::strong}});
+  out.push_back(
+      {{heading(observation, task_index, clean(actor.kind) + (name.empty() ? "" : " " + name)), Style::strong}});
   const auto lasts = since(actor);
-  say(out, "state", clean(actor.state) + (lasts ? " for " + duration_text(*lasts) : ""), columns, actor.state == "failed" ? Style::bad : Style::plain);
-  if (!actor.current.empty()) say(out, "handles", fmt::format("{} for {}", clean(actor.current), duration_text(actor.current_ns)), columns);
-  if (!actor.waits_for.empty()) say(out, "waits for", fmt::format("{}, for {}", clean(shorten(actor.waits_for)), duration_text(actor.waits_ns)), columns);
-  say(out, "mailbox", fmt::format("{} now, {} at most", exact_text(actor.mailbox), exact_text(actor.mailbox_peak)), columns);
-  say(out, "messages", of("handled", actor.handled + actor.passed, speed.messages) + (actor.passed > 0 ? fmt::format(", {} of these by their senders at once", exact_text(actor.passed)) : "") +
-                           "; " + of("sent", actor.sent, speed.sent), columns);
+  say(out, "state", clean(actor.state) + (lasts ? " for " + duration_text(*lasts) : ""), columns,
+      actor.state == "failed" ? Style::bad : Style::plain);
+  if (!actor.current.empty())
+    say(out, "handles", fmt::format("{} for {}", clean(actor.current), duration_text(actor.current_ns)), columns);
+  if (!actor.waits_for.empty())
+    say(out, "waits for", fmt::format("{}, for {}", clean(shorten(actor.waits_for)), duration_text(actor.waits_ns)),
+        columns);
+  say(out, "mailbox", fmt::format("{} now, {} at most", exact_text(actor.mailbox), exact_text(actor.mailbox_peak)),
+      columns);
+  say(out, "messages",
+      of("handled", actor.handled + actor.passed, speed.messages) +
+          (actor.passed > 0 ? fmt::format(", {} of these by their senders at once", exact_text(actor.passed)) : "") +
+          "; " + of("sent", actor.sent, speed.sent),
+      columns);
   const double whole = static_cast<double>(std::max<std::int64_t>(task.uptime_ns, 1));
-  say(out, "busy", fmt::format("{} now; {} in all, {} of the task's time", share_text(speed.busy), duration_text(actor.busy_ns), share_text(static_cast<double>(actor.busy_ns) / whole)), columns);
+  say(out, "busy",
+      fmt::format("{} now; {} in all, {} of the task's time", share_text(speed.busy), duration_text(actor.busy_ns),
+                  share_text(static_cast<double>(actor.busy_ns) / whole)),
+      columns);
   say(out, "restarts", exact_text(actor.restarts), columns, actor.restarts > 0 ? Style::warn : Style::plain);
   if (!actor.messages.empty()) {
     out.push_back({});
@@ -137,7 +166,8 @@ Lines actor_details(const Observation& observation, std::size_t task_index, std:
   };
   for (std::size_t i = 0; actor.kind == "device" && i < task.devices.size(); ++i)
     if (task.devices[i].name == actor.name) append(device_details(observation, task_index, i, columns));
-  for (std::size_t i = 0; actor.kind == "shard" && i < task.shards.size(); ++i) append(shard_details(observation, task_index, i, columns));
+  for (std::size_t i = 0; actor.kind == "shard" && i < task.shards.size(); ++i)
+    append(shard_details(observation, task_index, i, columns));
   for (std::size_t i = 0; actor.kind == "peer" && i < task.links.size(); ++i)
     if (task.links[i].peer == actor.name) append(edge_details(observation, task_index, i, columns));
   return out;
@@ -154,18 +184,36 @@ Lines device_details(const Observation& observation, std::size_t task_index, std
   say(out, "runs", device.running.empty() ? "nothing" : clean(shorten(device.running)), columns);
   say(out, "queue", fmt::format("{} segments", exact_text(device.queue)), columns);
   say(out, "nodes", of("run", device.nodes_run, speed.nodes), columns);
-  say(out, "memory", fmt::format("{} in use, {} at most, {} kept for reuse, limit {}", bytes_text(device.bytes_in_use), bytes_text(device.peak_bytes), bytes_text(device.cached_bytes),
-                                 device.limit_bytes == 0 || device.limit_bytes == UINT64_MAX ? "none" : bytes_text(device.limit_bytes)), columns);
-  say(out, "allocations", fmt::format("{}, {} from what was kept", exact_text(device.allocations), exact_text(device.reuses)), columns);
-  if (device.pinned_bytes > 0) say(out, "pinned", fmt::format("{} of the host, for copies to and from here", bytes_text(device.pinned_bytes)), columns);
+  say(out, "memory",
+      fmt::format(
+          "{} in use, {} at most, {} kept for reuse, limit {}", bytes_text(device.bytes_in_use),
+          bytes_text(device.peak_bytes), bytes_text(device.cached_bytes),
+          device.limit_bytes == 0 || device.limit_bytes == UINT64_MAX ? "none" : bytes_text(device.limit_bytes)),
+      columns);
+  say(out, "allocations",
+      fmt::format("{}, {} from what was kept", exact_text(device.allocations), exact_text(device.reuses)), columns);
+  if (device.pinned_bytes > 0)
+    say(out, "pinned", fmt::format("{} of the host, for copies to and from here", bytes_text(device.pinned_bytes)),
+        columns);
   if (device.recordings + device.recording_refusals > 0)
-    say(out, "recordings", fmt::format("{}, launched {} times; {} refused{}{}", exact_text(device.recordings), exact_text(device.recording_launches),
-                                       exact_text(device.recording_refusals), device.last_refusal.empty() ? "" : ", the last: ", clean(device.last_refusal)), columns);
+    say(out, "recordings",
+        fmt::format("{}, launched {} times; {} refused{}{}", exact_text(device.recordings),
+                    exact_text(device.recording_launches), exact_text(device.recording_refusals),
+                    device.last_refusal.empty() ? "" : ", the last: ", clean(device.last_refusal)),
+        columns);
   if (device.largest.empty()) return out;
-  Table table{.columns = {{"bytes", Align::right}, {"share", Align::right}, {"type"}, {"largest live tensors", Align::ends, 60, true}}, .fixed = 0};
+  Table table{.columns = {{"bytes", Align::right},
+                          {"share", Align::right},
+                          {"type"},
+                          {"largest live tensors", Align::ends, 60, true}},
+              .fixed = 0};
   for (const TensorUse& tensor : device.largest) {
-    const double part = device.bytes_in_use == 0 ? 0 : static_cast<double>(tensor.bytes) / static_cast<double>(device.bytes_in_use);
-    table.rows.push_back({.cells = {{bytes_text(tensor.bytes), std::nullopt}, {share_text(part), std::nullopt}, {clean(tensor.type), std::nullopt}, {clean(tensor.name), std::nullopt}}});
+    const double part =
+        device.bytes_in_use == 0 ? 0 : static_cast<double>(tensor.bytes) / static_cast<double>(device.bytes_in_use);
+    table.rows.push_back({.cells = {{bytes_text(tensor.bytes), std::nullopt},
+                                    {share_text(part), std::nullopt},
+                                    {clean(tensor.type), std::nullopt},
+                                    {clean(tensor.name), std::nullopt}}});
   }
   out.push_back({});
   add_table(out, table, columns);
@@ -178,9 +226,13 @@ Lines shard_details(const Observation& observation, std::size_t task_index, std:
   const ShardRates& speed = observation.rates.tasks.at(task_index).shards.at(item);
   Lines out;
   out.push_back({{heading(observation, task_index, fmt::format("shard {}", shard.shard)), Style::strong}});
-  say(out, "parameters", fmt::format("{} in {} slices, version {} of job {}", bytes_text(shard.bytes), exact_text(shard.slices), exact_text(shard.version), shard.job), columns);
+  say(out, "parameters",
+      fmt::format("{} in {} slices, version {} of job {}", bytes_text(shard.bytes), exact_text(shard.slices),
+                  exact_text(shard.version), shard.job),
+      columns);
   say(out, "staged", fmt::format("{} of {} of the next version", shard.staged, shard.needed), columns);
-  if (const std::string late = who_is_late(observation.snapshot, shard); !late.empty()) say(out, "missing", late, columns);
+  if (const std::string late = who_is_late(observation.snapshot, shard); !late.empty())
+    say(out, "missing", late, columns);
   if (!shard.waits_for.empty()) say(out, "waits for", clean(shorten(shard.waits_for)), columns);
   say(out, "parked", fmt::format("{} pulls wait", exact_text(shard.parked)), columns);
   if (const std::string text = staleness(shard.staleness); !text.empty()) {
@@ -188,9 +240,10 @@ Lines shard_details(const Observation& observation, std::size_t task_index, std:
     const std::uint64_t most = *std::ranges::max_element(shard.staleness);
     for (std::size_t i = 0; i < shard.staleness.size(); ++i)
       if (shard.staleness[i] > 0)
-        out.push_back({{fmt::format("{:>4}{} ", i, i + 1 == shard.staleness.size() ? "+" : " "), Style::dim},
-                       {fit(bar(static_cast<double>(shard.staleness[i]) / static_cast<double>(most), 30), 31), Style::good},
-                       {exact_text(shard.staleness[i]), Style::plain}});
+        out.push_back(
+            {{fmt::format("{:>4}{} ", i, i + 1 == shard.staleness.size() ? "+" : " "), Style::dim},
+             {fit(bar(static_cast<double>(shard.staleness[i]) / static_cast<double>(most), 30), 31), Style::good},
+             {exact_text(shard.staleness[i]), Style::plain}});
   }
   out.push_back({});
   add_table(out, counts_table("counters", shard.counts, &speed.counts), columns);
@@ -204,27 +257,41 @@ Lines edge_details(const Observation& observation, std::size_t task_index, std::
   Lines out;
   out.push_back({{heading(observation, task_index, "link to " + clean(shorten(link.peer))), Style::strong}});
   const std::string state = state_of(link);
-  say(out, "state", fmt::format("{}, by {}; heard {} ago", state, link.shared_memory ? "memory of this host" : "a socket", duration_text(link.heard_ns)), columns,
-      state == "up" ? Style::plain : Style::bad);
-  say(out, "sent", fmt::format("{} ({}/s) in {} frames ({}/s)", bytes_text(link.bytes_sent), byte_rate_text(speed.bytes_sent), exact_text(link.frames_sent), rate_text(speed.frames_sent)), columns);
-  say(out, "received", fmt::format("{} ({}/s) in {} frames ({}/s)", bytes_text(link.bytes_received), byte_rate_text(speed.bytes_received), exact_text(link.frames_received),
-                                   rate_text(speed.frames_received)), columns);
-  say(out, "queue", fmt::format("{} frames, {}", exact_text(link.queued_frames), bytes_text(link.queued_bytes)), columns);
-  say(out, "credit", fmt::format("{} of {}{}", bytes_text(link.credit), bytes_text(link.window), link.stalled ? "; tensors wait for the peer to take what was sent" : ""), columns,
-      link.stalled ? Style::warn : Style::plain);
+  say(out, "state",
+      fmt::format("{}, by {}; heard {} ago", state, link.shared_memory ? "memory of this host" : "a socket",
+                  duration_text(link.heard_ns)),
+      columns, state == "up" ? Style::plain : Style::bad);
+  say(out, "sent",
+      fmt::format("{} ({}/s) in {} frames ({}/s)", bytes_text(link.bytes_sent), byte_rate_text(speed.bytes_sent),
+                  exact_text(link.frames_sent), rate_text(speed.frames_sent)),
+      columns);
+  say(out, "received",
+      fmt::format("{} ({}/s) in {} frames ({}/s)", bytes_text(link.bytes_received),
+                  byte_rate_text(speed.bytes_received), exact_text(link.frames_received),
+                  rate_text(speed.frames_received)),
+      columns);
+  say(out, "queue", fmt::format("{} frames, {}", exact_text(link.queued_frames), bytes_text(link.queued_bytes)),
+      columns);
+  say(out, "credit",
+      fmt::format("{} of {}{}", bytes_text(link.credit), bytes_text(link.window),
+                  link.stalled ? "; tensors wait for the peer to take what was sent" : ""),
+      columns, link.stalled ? Style::warn : Style::plain);
   return out;
 }
 
 Lines summary(const Observation& observation, const History& history, std::size_t columns) {
   const Totals all = totals(observation);
   Lines out;
-  say(out, "tasks", fmt::format("{} answer{}{}", all.tasks - all.silent, all.silent > 0 ? fmt::format(", {} SILENT", all.silent) : "", all.failed > 0 ? fmt::format(", {} FAILED", all.failed) : ""),
+  say(out, "tasks",
+      fmt::format("{} answer{}{}", all.tasks - all.silent, all.silent > 0 ? fmt::format(", {} SILENT", all.silent) : "",
+                  all.failed > 0 ? fmt::format(", {} FAILED", all.failed) : ""),
       columns, all.silent + all.failed > 0 ? Style::bad : Style::plain);
   if (all.mode.empty() && !all.job)
     say(out, "job", "nothing is trained", columns, Style::dim);
   else
     say(out, "job", clean(progress(all)), columns, Style::strong);
-  std::string speed = fmt::format("{} steps/s, {} images/s, {}/s between tasks", rate_text(all.steps_per_second), rate_text(all.examples_per_second), byte_rate_text(all.bytes_per_second));
+  std::string speed = fmt::format("{} steps/s, {} images/s, {}/s between tasks", rate_text(all.steps_per_second),
+                                  rate_text(all.examples_per_second), byte_rate_text(all.bytes_per_second));
   if (all.loss) speed += ", loss " + loss_text(*all.loss);
   say(out, "speed", speed, columns);
   say_curve(out, "steps/s", history.steps, columns);
@@ -234,7 +301,8 @@ Lines summary(const Observation& observation, const History& history, std::size_
   bool stuck = false;
   for (const RootCause& cause : observation.waits.causes) {
     if (cause.kind == RootCause::Kind::working) continue;
-    say(out, stuck ? "" : "stuck", fmt::format("! {}: {}", name(cause.kind), clean(shorten(cause.text))), columns, Style::bad);
+    say(out, stuck ? "" : "stuck", fmt::format("! {}: {}", name(cause.kind), clean(shorten(cause.text))), columns,
+        Style::bad);
     stuck = true;
   }
   return out;
@@ -253,7 +321,8 @@ Lines alarms(const Observation& observation, std::size_t columns) {
     if (!report.snapshot)
       out.push_back(cut({{fmt::format("! {} is silent: {}", task, clean(report.error)), Style::bad}}, columns));
     else if (!report.snapshot->failure.empty())
-      out.push_back(cut({{fmt::format("! {} has failed: {}", task, clean(report.snapshot->failure)), Style::bad}}, columns));
+      out.push_back(
+          cut({{fmt::format("! {} has failed: {}", task, clean(report.snapshot->failure)), Style::bad}}, columns));
   }
   return out;
 }

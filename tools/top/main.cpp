@@ -15,7 +15,9 @@
 namespace troupe::top {
 namespace {
 
-bool interactive(const Options& options) { return !options.once && !options.json && !options.why && isatty(STDOUT_FILENO) && isatty(STDIN_FILENO); }
+bool interactive(const Options& options) {
+  return !options.once && !options.json && !options.why && isatty(STDOUT_FILENO) && isatty(STDIN_FILENO);
+}
 
 Observer::Options cluster_of(const Options& options) {
   Observer::Options whom{.address = options.address, .network = options.network};

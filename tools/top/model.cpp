@@ -38,8 +38,10 @@ constexpr std::array kHelp = {
 };
 
 constexpr const char* kWords =
-    "msg/s, busy and other rates are those between the last two answers; \"-\" is not known (yet). peak: the most messages that a mailbox has held. busy: the share of the time in "
-    "which messages were handled. parked: pulls that wait for a version. dropped: gradients that came twice, late, or from who is a member no more. late: who holds the slots that "
+    "msg/s, busy and other rates are those between the last two answers; \"-\" is not known (yet). peak: the most "
+    "messages that a mailbox has held. busy: the share of the time in "
+    "which messages were handled. parked: pulls that wait for a version. dropped: gradients that came twice, late, or "
+    "from who is a member no more. late: who holds the slots that "
     "the next version waits for. credit: bytes of large tensors that may still be sent before the peer has taken some.";
 
 void keep(std::vector<double>& values, const Rate& value) {
@@ -52,7 +54,8 @@ void keep(std::vector<double>& values, const Rate& value) {
 std::string name_of(const ClusterSnapshot& cluster) {
   const std::string asked = clean(shorten(cluster.asked));
   if (cluster.cluster.empty()) return asked + ", of no cluster";
-  return fmt::format("{}, {} task{}, asked {}", clean(cluster.cluster), cluster.tasks.size(), cluster.tasks.size() == 1 ? "" : "s", asked);
+  return fmt::format("{}, {} task{}, asked {}", clean(cluster.cluster), cluster.tasks.size(),
+                     cluster.tasks.size() == 1 ? "" : "s", asked);
 }
 
 }  // namespace
@@ -69,12 +72,18 @@ void Model::take(Observation observation) {
 
 Table Model::whole_table() const {
   switch (screen_) {
-    case Screen::summary: return tasks_table(*observation_);
-    case Screen::actors: return actors_table(*observation_);
-    case Screen::devices: return devices_table(*observation_);
-    case Screen::shards: return shards_table(*observation_);
-    case Screen::edges: return edges_table(*observation_);
-    case Screen::why: break;
+    case Screen::summary:
+      return tasks_table(*observation_);
+    case Screen::actors:
+      return actors_table(*observation_);
+    case Screen::devices:
+      return devices_table(*observation_);
+    case Screen::shards:
+      return shards_table(*observation_);
+    case Screen::edges:
+      return edges_table(*observation_);
+    case Screen::why:
+      break;
   }
   return {};
 }
@@ -110,35 +119,61 @@ void Model::select(std::size_t row) {
 void Model::press(Key key) {
   if (typing_) return press_filter(key);
   switch (key.kind) {
-    case Kind::character: return press_character(key.character);
-    case Kind::enter: return enter();
+    case Kind::character:
+      return press_character(key.character);
+    case Kind::enter:
+      return enter();
     case Kind::escape:
-    case Kind::backspace: return leave();
-    case Kind::tab: return go(static_cast<Screen>((static_cast<std::size_t>(screen_) + 1) % kScreens));
-    case Kind::back_tab: return go(static_cast<Screen>((static_cast<std::size_t>(screen_) + kScreens - 1) % kScreens));
-    default: return move(key.kind);
+    case Kind::backspace:
+      return leave();
+    case Kind::tab:
+      return go(static_cast<Screen>((static_cast<std::size_t>(screen_) + 1) % kScreens));
+    case Kind::back_tab:
+      return go(static_cast<Screen>((static_cast<std::size_t>(screen_) + kScreens - 1) % kScreens));
+    default:
+      return move(key.kind);
   }
 }
 
 void Model::press_character(char character) {
   if (character >= '1' && character < '1' + static_cast<int>(kScreens)) return go(static_cast<Screen>(character - '1'));
   switch (character) {
-    case 's': return go(Screen::summary);
-    case 'a': return go(Screen::actors);
-    case 'd': return go(Screen::devices);
-    case 'h': return go(Screen::shards);
-    case 'e': return go(Screen::edges);
-    case 'w': return go(Screen::why);
-    case 'j': return move(Kind::down);
-    case 'k': return move(Kind::up);
-    case '<': return move_sort(-1);
-    case '>': return move_sort(+1);
-    case 'r': view().descending = !view().descending; return;
+    case 's':
+      return go(Screen::summary);
+    case 'a':
+      return go(Screen::actors);
+    case 'd':
+      return go(Screen::devices);
+    case 'h':
+      return go(Screen::shards);
+    case 'e':
+      return go(Screen::edges);
+    case 'w':
+      return go(Screen::why);
+    case 'j':
+      return move(Kind::down);
+    case 'k':
+      return move(Kind::up);
+    case '<':
+      return move_sort(-1);
+    case '>':
+      return move_sort(+1);
+    case 'r':
+      view().descending = !view().descending;
+      return;
     case 'p':
-    case ' ': paused_ = !paused_; return;
-    case '+': interval_ = std::min(interval_ * 2, 60.0); return;
-    case '-': interval_ = std::max(interval_ / 2, kLeastInterval); return;
-    case 'q': ended_ = true; return;
+    case ' ':
+      paused_ = !paused_;
+      return;
+    case '+':
+      interval_ = std::min(interval_ * 2, 60.0);
+      return;
+    case '-':
+      interval_ = std::max(interval_ / 2, kLeastInterval);
+      return;
+    case 'q':
+      ended_ = true;
+      return;
     case '/':
       if (has_table()) typing_ = true, over_ = Over::none;
       return;
@@ -146,7 +181,8 @@ void Model::press_character(char character) {
       over_ = over_ == Over::help ? Over::none : Over::help;
       over_top_ = 0;
       return;
-    default: return;
+    default:
+      return;
   }
 }
 
@@ -168,13 +204,20 @@ void Model::go(Screen screen) {
 void Model::move(Kind kind) {
   const auto moved = [&](std::size_t at) -> std::size_t {
     switch (kind) {
-      case Kind::up: return at - std::min<std::size_t>(at, 1);
-      case Kind::down: return at + 1;
-      case Kind::page_up: return at - std::min(at, rows_);
-      case Kind::page_down: return at + rows_;
-      case Kind::home: return 0;
-      case Kind::end: return SIZE_MAX / 2;
-      default: return at;
+      case Kind::up:
+        return at - std::min<std::size_t>(at, 1);
+      case Kind::down:
+        return at + 1;
+      case Kind::page_up:
+        return at - std::min(at, rows_);
+      case Kind::page_down:
+        return at + rows_;
+      case Kind::home:
+        return 0;
+      case Kind::end:
+        return SIZE_MAX / 2;
+      default:
+        return at;
     }
   };
   if (over_ != Over::none) {
@@ -258,7 +301,8 @@ Lines Model::head(const Asked& asked) const {
   Line tabs = {{" "}};
   for (std::size_t i = 0; i < kScreens; ++i) {
     const bool here = static_cast<std::size_t>(screen_) == i;
-    tabs.push_back({fmt::format("{}{} {}{}", here ? "[" : " ", i + 1, kTitles[i], here ? "]" : " "), here ? Style::strong : Style::dim});
+    tabs.push_back({fmt::format("{}{} {}{}", here ? "[" : " ", i + 1, kTitles[i], here ? "]" : " "),
+                    here ? Style::strong : Style::dim});
   }
   out.push_back(std::move(tabs));
   if (!asked.error.empty()) out.push_back({{"! no answer: " + clean(asked.error), Style::bad}});
@@ -293,15 +337,24 @@ Lines Model::table_body(std::size_t height) {
   if (screen_ == Screen::summary) out.push_back({});
   const Table now = table();
   View& own = view();
-  if (!only_task_.empty() && screen_ == Screen::actors) out.push_back({{"actors of " + clean(shorten(only_task_)), Style::strong}});
+  if (!only_task_.empty() && screen_ == Screen::actors)
+    out.push_back({{"actors of " + clean(shorten(only_task_)), Style::strong}});
   if (!own.filter.empty() || typing_)
-    out.push_back({{fmt::format("filter \"{}\": {} of {} rows", clean(own.filter), now.rows.size(), whole_table().rows.size()), Style::warn}});
+    out.push_back(
+        {{fmt::format("filter \"{}\": {} of {} rows", clean(own.filter), now.rows.size(), whole_table().rows.size()),
+          Style::warn}});
   const std::size_t used = out.size() + 2;  // titles; the line of the selected row
   rows_ = height > used ? height - used : 1;
   const std::size_t at = selected(now);
   own.top = std::min(own.top, now.rows.size() - std::min(now.rows.size(), rows_));
   own.top = std::clamp(own.top, at + 1 - std::min(at + 1, rows_), at);
-  for (Line& line : lay_out(now, {.width = size_.width, .first_column = own.first_column, .sorted = own.sorted, .descending = own.descending, .top = own.top, .rows = rows_, .selected = at}))
+  for (Line& line : lay_out(now, {.width = size_.width,
+                                 .first_column = own.first_column,
+                                 .sorted = own.sorted,
+                                 .descending = own.descending,
+                                 .top = own.top,
+                                 .rows = rows_,
+                                 .selected = at}))
     out.push_back(std::move(line));
   if (now.rows.empty()) {
     out.push_back({{own.filter.empty() ? " There are none." : " No row has these words.", Style::dim}});
@@ -323,11 +376,16 @@ Lines Model::details() {
   if (!row) return {{{"It is not there any more. Esc: back", Style::warn}}};
   const auto [task, item] = std::pair(now.rows[*row].task, now.rows[*row].item);
   switch (screen_) {
-    case Screen::actors: return actor_details(*observation_, task, item, size_.width);
-    case Screen::devices: return device_details(*observation_, task, item, size_.width);
-    case Screen::shards: return shard_details(*observation_, task, item, size_.width);
-    case Screen::edges: return edge_details(*observation_, task, item, size_.width);
-    default: return {};
+    case Screen::actors:
+      return actor_details(*observation_, task, item, size_.width);
+    case Screen::devices:
+      return device_details(*observation_, task, item, size_.width);
+    case Screen::shards:
+      return shard_details(*observation_, task, item, size_.width);
+    case Screen::edges:
+      return edge_details(*observation_, task, item, size_.width);
+    default:
+      return {};
   }
 }
 
@@ -344,7 +402,9 @@ Lines Model::scrolled(Lines lines, std::size_t& top, std::size_t height) {
 }
 
 Line Model::foot() const {
-  if (typing_) return {{fmt::format(" / {}_", clean(views_[static_cast<std::size_t>(screen_)].filter)), Style::strong}, {"   Enter keep  Esc drop", Style::dim}};
+  if (typing_)
+    return {{fmt::format(" / {}_", clean(views_[static_cast<std::size_t>(screen_)].filter)), Style::strong},
+            {"   Enter keep  Esc drop", Style::dim}};
   if (over_ != Over::none) return {{" Esc back  Up Down PgUp PgDn scroll  p pause  ? help  q quit", Style::heading}};
   if (!has_table()) return {{" Up Down PgUp PgDn scroll  1-6 Tab screens  p pause  ? help  q quit", Style::heading}};
   return {{" Enter in  Esc back  / filter  < > sort  r reverse  p pause  ? help  q quit", Style::heading}};

@@ -1,5 +1,5 @@
-// What the user sees and does: which screen, sorted how, filtered by what, where the selection is. Knows keys and lines, no
-// terminal; troupe-top draws what page() returns.
+// What the user sees and does: which screen, sorted how, filtered by what, where the selection is. Knows keys and
+// lines, no terminal; troupe-top draws what page() returns.
 #pragma once
 
 #include <array>
@@ -13,7 +13,22 @@
 namespace troupe::top {
 
 struct Key {
-  enum class Kind : std::uint8_t { character, up, down, left, right, page_up, page_down, home, end, enter, escape, backspace, tab, back_tab };
+  enum class Kind : std::uint8_t {
+    character,
+    up,
+    down,
+    left,
+    right,
+    page_up,
+    page_down,
+    home,
+    end,
+    enter,
+    escape,
+    backspace,
+    tab,
+    back_tab
+  };
   Kind kind = Kind::character;
   char character = 0;
 };
@@ -75,9 +90,9 @@ class Model {
   Screen screen_ = Screen::summary;
   Over over_ = Over::none;
   std::array<View, kScreens> views_;
-  std::string only_task_;      // of the actors that are shown; "": of all
-  std::size_t over_top_ = 0;   // first line that is seen of what lies over
-  std::size_t rows_ = 1;       // that were seen last
+  std::string only_task_;     // of the actors that are shown; "": of all
+  std::size_t over_top_ = 0;  // first line that is seen of what lies over
+  std::size_t rows_ = 1;      // that were seen last
   std::optional<Observation> observation_;
   History history_;
 };

@@ -21,8 +21,12 @@ struct Observation {
 Observation observe(ClusterSnapshot snapshot, const ClusterSnapshot* before);
 
 // Counters of shards that count gradients which were not used, as (key of ShardSnapshot::counts, word).
-inline constexpr std::array<std::pair<const char*, const char*>, 6> kDropped = {
-    {{"duplicates", "duplicate"}, {"stale", "stale"}, {"uncommitted", "not committed"}, {"fenced", "fenced"}, {"refused", "refused"}, {"abandoned", "abandoned"}}};
+inline constexpr std::array<std::pair<const char*, const char*>, 6> kDropped = {{{"duplicates", "duplicate"},
+                                                                                 {"stale", "stale"},
+                                                                                 {"uncommitted", "not committed"},
+                                                                                 {"fenced", "fenced"},
+                                                                                 {"refused", "refused"},
+                                                                                 {"abandoned", "abandoned"}}};
 
 std::uint64_t count_of(const ShardSnapshot& shard, const std::string& key);
 std::uint64_t dropped(const ShardSnapshot& shard);
@@ -32,7 +36,7 @@ struct Totals {
   std::size_t tasks = 0, silent = 0, failed = 0;
   std::string mode, stage;  // "": nothing is trained
   std::uint64_t epoch = 0, epochs = 0, step = 0, steps = 0;
-  bool job = false;  // a coordinator tells of it
+  bool job = false;            // a coordinator tells of it
   std::optional<double> loss;  // of the last step that anybody has done
   Rate steps_per_second, examples_per_second, bytes_per_second;
   std::map<std::string, std::uint64_t> gradients;  // ShardSnapshot::counts, added up

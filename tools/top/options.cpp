@@ -7,7 +7,8 @@
 namespace troupe::top {
 namespace {
 
-constexpr const char* kHelp = R"(Looks into a running cluster of Troupe: its tasks, actors, devices, parameter shards and connections, how fast they go,
+constexpr const char* kHelp =
+    R"(Looks into a running cluster of Troupe: its tasks, actors, devices, parameter shards and connections, how fast they go,
 and why what waits in them waits. It asks one task, which asks all others; a task that does not answer is shown as such.
 Read-only. In a terminal it goes on until q is pressed (? shows the keys); elsewhere, or with --once, it prints one page.
 
@@ -30,17 +31,32 @@ Examples; troupe-launch prints the first for the cluster that it has started:
 std::optional<int> parse(int argc, char** argv, Options& out) {
   CLI::App app(kHelp, "troupe-top");
   app.set_version_flag("--version", "troupe-top " TROUPE_VERSION);
-  CLI::Option* address = app.add_option("HOST:PORT", out.address, "The advertised address of a task; or, whole, what --introspect-port prints: http://HOST:PORT/?token=...");
-  CLI::Option* cluster = app.add_option("--cluster", out.cluster_file, "The cluster file: token and addresses")->type_name("FILE");
-  CLI::Option* recording = app.add_option("--read", out.recording, "Show what --json has printed, one snapshot after the other, in the place of a cluster")->type_name("FILE");
+  CLI::Option* address = app.add_option(
+      "HOST:PORT", out.address,
+      "The advertised address of a task; or, whole, what --introspect-port prints: http://HOST:PORT/?token=...");
+  CLI::Option* cluster =
+      app.add_option("--cluster", out.cluster_file, "The cluster file: token and addresses")->type_name("FILE");
+  CLI::Option* recording =
+      app.add_option("--read", out.recording,
+                     "Show what --json has printed, one snapshot after the other, in the place of a cluster")
+          ->type_name("FILE");
   CLI::Option* once = app.add_flag("--once", out.once, "Print one page and end; rates are those of one --interval");
   CLI::Option* json = app.add_flag("--json", out.json, "Print one snapshot as a line of JSON and end");
   CLI::Option* why = app.add_flag("--why", out.why, "Print why what waits in the cluster waits, and end");
-  app.add_option("--interval", out.interval, "Seconds between questions, 0.25 to 3600")->type_name("SECONDS")->check(CLI::Range(kLeastInterval, 3600.0))->capture_default_str();
-  CLI::Option* provenance = app.add_option("--provenance", out.provenance, "Print what went into this version of the parameters, and end")->type_name("VERSION");
-  CLI::Option* web = app.add_option("--web", out.web, "Show the cluster as a live page for a browser, at this port of this machine; 0: any free one")->type_name("PORT");
+  app.add_option("--interval", out.interval, "Seconds between questions, 0.25 to 3600")
+      ->type_name("SECONDS")
+      ->check(CLI::Range(kLeastInterval, 3600.0))
+      ->capture_default_str();
+  CLI::Option* provenance =
+      app.add_option("--provenance", out.provenance, "Print what went into this version of the parameters, and end")
+          ->type_name("VERSION");
+  CLI::Option* web =
+      app.add_option("--web", out.web,
+                     "Show the cluster as a live page for a browser, at this port of this machine; 0: any free one")
+          ->type_name("PORT");
   CLI::Option* trace = add_trace_options(app, out.trace);
-  app.add_option("--tls-cert", out.network.tls.certificate, "Certificate, if the tasks speak TLS (PEM)")->type_name("FILE");
+  app.add_option("--tls-cert", out.network.tls.certificate, "Certificate, if the tasks speak TLS (PEM)")
+      ->type_name("FILE");
   app.add_option("--tls-key", out.network.tls.key, "Its key (PEM)")->type_name("FILE");
   app.add_option("--tls-ca", out.network.tls.ca, "Certificate of the cluster's CA (PEM)")->type_name("FILE");
   app.add_flag("--insecure", out.network.insecure, "Speak to a task on another machine, although nothing is encrypted");
@@ -51,7 +67,9 @@ std::optional<int> parse(int argc, char** argv, Options& out) {
   for (CLI::Option* other : {once, json, why, provenance, recording, web}) trace->excludes(other);
   try {
     app.parse(argc, argv);
-    if (address->count() + cluster->count() + recording->count() == 0) throw CLI::RequiredError("HOST:PORT, http://..., or --cluster FILE, as troupe-launch and --introspect-port print them,");
+    if (address->count() + cluster->count() + recording->count() == 0)
+      throw CLI::RequiredError(
+          "HOST:PORT, http://..., or --cluster FILE, as troupe-launch and --introspect-port print them,");
   } catch (const CLI::Success& done) {
     return app.exit(done);
   } catch (const CLI::ParseError& error) {

@@ -1,5 +1,5 @@
-// What stands on the screen, as lines of styled text: drawn by a terminal or printed as plain text. A style never says what
-// the words do not say too.
+// What stands on the screen, as lines of styled text: drawn by a terminal or printed as plain text. A style never says
+// what the words do not say too.
 #pragma once
 
 #include <cstdint>

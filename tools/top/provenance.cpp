@@ -47,12 +47,14 @@ int print_provenance(const Options& options) {
   caf::actor_system system(config);
   int code = 0;
   for (const HostPort& target : all) try {
-      const NodeActor node = connect_node(system, checked.tls.get(), target, std::chrono::steady_clock::now() + kTimeout);
+      const NodeActor node =
+          connect_node(system, checked.tls.get(), target, std::chrono::steady_clock::now() + kTimeout);
       const std::string text = ask(system, node, ProvenanceRequest{cluster ? cluster->token : "", *options.provenance});
       std::fputs(text.c_str(), stdout);
     } catch (const Error& error) {
       const bool no_token = error.code() == Code::unauthenticated && !cluster;
-      std::fprintf(stderr, "troupe-top: %s: %s%s\n", target.to_string().c_str(), error.message().c_str(), no_token ? "; give the cluster file with --cluster" : "");
+      std::fprintf(stderr, "troupe-top: %s: %s%s\n", target.to_string().c_str(), error.message().c_str(),
+                   no_token ? "; give the cluster file with --cluster" : "");
       code = 1;
     }
   return code;

@@ -1,5 +1,5 @@
-// What went into a version of the parameters: asks the shard of a task, or those of all ps tasks of the cluster file, through
-// their nodes.
+// What went into a version of the parameters: asks the shard of a task, or those of all ps tasks of the cluster file,
+// through their nodes.
 #pragma once
 
 #include "tools/top/options.hpp"

@@ -18,7 +18,8 @@ class Growth {
   Rate share(std::int64_t before, std::int64_t after) const {
     return seconds_ && after >= before ? std::min(1.0, static_cast<double>(after - before) / 1e9 / *seconds_) : Rate{};
   }
-  std::map<std::string, double> of(const std::map<std::string, std::uint64_t>& before, const std::map<std::string, std::uint64_t>& after) const {
+  std::map<std::string, double> of(const std::map<std::string, std::uint64_t>& before,
+                                   const std::map<std::string, std::uint64_t>& after) const {
     std::map<std::string, double> out;
     for (const auto& [key, count] : after) {
       const auto found = before.find(key);
@@ -49,23 +50,30 @@ TaskRates task_rates(const TaskSnapshot& before, const TaskSnapshot& after) {
   TaskRates out;
   out.seconds = static_cast<double>(after.uptime_ns - before.uptime_ns) / 1e9;
   const Growth growth(out.seconds);
-  each(out.actors, before.actors, after.actors, [](const ActorSnapshot& a) { return std::tie(a.kind, a.name); },
-       [&](const ActorSnapshot& a, const ActorSnapshot& b) {
-         return ActorRates{.messages = growth.of(a.handled + a.passed, b.handled + b.passed), .sent = growth.of(a.sent, b.sent),
-                           .busy = growth.share(a.busy_ns, b.busy_ns), .by_type = growth.of(a.messages, b.messages)};
-       });
-  each(out.devices, before.devices, after.devices, [](const DeviceSnapshot& d) { return std::string_view(d.name); },
-       [&](const DeviceSnapshot& a, const DeviceSnapshot& b) {
-         return DeviceRates{.busy = growth.share(a.busy_ns, b.busy_ns), .nodes = growth.of(a.nodes_run, b.nodes_run)};
-       });
-  each(out.shards, before.shards, after.shards, [](const ShardSnapshot& s) { return std::pair(s.job, s.shard); },
-       [&](const ShardSnapshot& a, const ShardSnapshot& b) { return ShardRates{growth.of(a.counts, b.counts)}; });
-  each(out.links, before.links, after.links, [](const LinkSnapshot& l) { return std::string_view(l.peer); },
-       [&](const LinkSnapshot& a, const LinkSnapshot& b) {
-         return LinkRates{growth.of(a.bytes_sent, b.bytes_sent), growth.of(a.bytes_received, b.bytes_received), growth.of(a.frames_sent, b.frames_sent),
-                          growth.of(a.frames_received, b.frames_received)};
-       });
-  if (before.job && after.job && before.job->job == after.job->job) out.job_steps = growth.of(before.job->step, after.job->step);
+  each(
+      out.actors, before.actors, after.actors, [](const ActorSnapshot& a) { return std::tie(a.kind, a.name); },
+      [&](const ActorSnapshot& a, const ActorSnapshot& b) {
+        return ActorRates{.messages = growth.of(a.handled + a.passed, b.handled + b.passed),
+                          .sent = growth.of(a.sent, b.sent),
+                          .busy = growth.share(a.busy_ns, b.busy_ns),
+                          .by_type = growth.of(a.messages, b.messages)};
+      });
+  each(
+      out.devices, before.devices, after.devices, [](const DeviceSnapshot& d) { return std::string_view(d.name); },
+      [&](const DeviceSnapshot& a, const DeviceSnapshot& b) {
+        return DeviceRates{.busy = growth.share(a.busy_ns, b.busy_ns), .nodes = growth.of(a.nodes_run, b.nodes_run)};
+      });
+  each(
+      out.shards, before.shards, after.shards, [](const ShardSnapshot& s) { return std::pair(s.job, s.shard); },
+      [&](const ShardSnapshot& a, const ShardSnapshot& b) { return ShardRates{growth.of(a.counts, b.counts)}; });
+  each(
+      out.links, before.links, after.links, [](const LinkSnapshot& l) { return std::string_view(l.peer); },
+      [&](const LinkSnapshot& a, const LinkSnapshot& b) {
+        return LinkRates{growth.of(a.bytes_sent, b.bytes_sent), growth.of(a.bytes_received, b.bytes_received),
+                         growth.of(a.frames_sent, b.frames_sent), growth.of(a.frames_received, b.frames_received)};
+      });
+  if (before.job && after.job && before.job->job == after.job->job)
+    out.job_steps = growth.of(before.job->step, after.job->step);
   if (before.training && after.training) {
     out.steps = growth.of(before.training->steps, after.training->steps);
     out.examples = growth.of(before.training->examples, after.training->examples);
@@ -91,7 +99,8 @@ ClusterRates rates(const ClusterSnapshot& before, const ClusterSnapshot& after) 
     const auto earlier = std::ranges::find(before.tasks, report.task, &TaskReport::task);
     if (!report.snapshot)
       out.tasks.emplace_back();
-    else if (earlier != before.tasks.end() && earlier->snapshot && earlier->snapshot->incarnation == report.snapshot->incarnation)
+    else if (earlier != before.tasks.end() && earlier->snapshot &&
+             earlier->snapshot->incarnation == report.snapshot->incarnation)
       out.tasks.push_back(task_rates(*earlier->snapshot, *report.snapshot));
     else
       out.tasks.push_back(none(*report.snapshot));

@@ -1,5 +1,5 @@
-// How fast counters grow, from two snapshots of a cluster. What is not known is none: what was not in the first snapshot, whose
-// task has been started again in between, or whose counter went back (its actor is another).
+// How fast counters grow, from two snapshots of a cluster. What is not known is none: what was not in the first
+// snapshot, whose task has been started again in between, or whose counter went back (its actor is another).
 #pragma once
 
 #include <map>

@@ -25,7 +25,8 @@ RecordedSource RecordedSource::read(const std::string& path) {
 }
 
 void RecordedSource::keep_last(std::size_t count) {
-  if (snapshots_.size() > count) snapshots_.erase(snapshots_.begin(), snapshots_.end() - static_cast<std::ptrdiff_t>(count));
+  if (snapshots_.size() > count)
+    snapshots_.erase(snapshots_.begin(), snapshots_.end() - static_cast<std::ptrdiff_t>(count));
 }
 
 ClusterSnapshot RecordedSource::cluster() {

@@ -25,7 +25,8 @@ std::size_t width_of(const Table& table, std::size_t column, bool sorted) {
   return about.elastic ? widest : std::min(widest, std::max(about.most, title));
 }
 
-// Columns in their order as long as there is room, the elastic one with its least width; then that gets what is left over.
+// Columns in their order as long as there is room, the elastic one with its least width; then that gets what is left
+// over.
 Places places(const Table& table, const Layout& layout) {
   Places out;
   std::size_t room = layout.width == 0 ? SIZE_MAX : layout.width - 1;  // without the mark in front
@@ -91,7 +92,9 @@ Lines lay_out(const Table& table, const Layout& layout) {
     titles.push_back({"▶", Style::heading});
   }
   out.push_back(cut(titles, layout.width));
-  const std::size_t end = layout.rows < table.rows.size() - std::min(layout.top, table.rows.size()) ? layout.top + layout.rows : table.rows.size();
+  const std::size_t end = layout.rows < table.rows.size() - std::min(layout.top, table.rows.size())
+                              ? layout.top + layout.rows
+                              : table.rows.size();
   for (std::size_t i = layout.top; i < end; ++i) {
     const bool selected = layout.selected == i;
     const auto style = [&](Style own) { return selected ? Style::selected : own; };

@@ -19,8 +19,8 @@ struct Column {
 };
 
 struct Cell {
-  std::string text;                // clean
-  std::optional<double> number;    // of a column of numbers; none: unknown, which is always sorted last
+  std::string text;              // clean
+  std::optional<double> number;  // of a column of numbers; none: unknown, which is always sorted last
   Style style = Style::plain;
 };
 
@@ -46,16 +46,17 @@ void filter(Table& table, std::string_view words);
 void sort(Table& table, std::size_t column, bool descending);
 
 struct Layout {
-  std::size_t width = 0;            // 0: as wide as it is
-  std::size_t first_column = 0;     // of those that are not fixed
+  std::size_t width = 0;              // 0: as wide as it is
+  std::size_t first_column = 0;       // of those that are not fixed
   std::optional<std::size_t> sorted;  // this column is marked
   bool descending = false;
-  std::size_t top = 0;              // first row that is seen
-  std::size_t rows = SIZE_MAX;      // that are seen
+  std::size_t top = 0;          // first row that is seen
+  std::size_t rows = SIZE_MAX;  // that are seen
   std::optional<std::size_t> selected;
 };
 
-// The titles and the rows. A '>' in front marks the selected row; "◀" and "▶" beside the titles say that there are more columns.
+// The titles and the rows. A '>' in front marks the selected row; "◀" and "▶" beside the titles say that there are more
+// columns.
 Lines lay_out(const Table& table, const Layout& layout);
 
 }  // namespace troupe::top

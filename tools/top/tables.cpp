@@ -12,11 +12,22 @@ constexpr std::int64_t kLong = 5'000'000'000;  // ns; what has waited, or been h
 
 Cell text(std::string_view bytes, Style style = Style::plain) { return {clean(bytes), std::nullopt, style}; }
 Cell number(double value, std::string shown, Style style = Style::plain) { return {std::move(shown), value, style}; }
-Cell count(std::uint64_t value) { return number(static_cast<double>(value), count_text(value), value == 0 ? Style::dim : Style::plain); }
-Cell bytes(std::uint64_t value) { return number(static_cast<double>(value), bytes_text(value), value == 0 ? Style::dim : Style::plain); }
+Cell count(std::uint64_t value) {
+  return number(static_cast<double>(value), count_text(value), value == 0 ? Style::dim : Style::plain);
+}
+Cell bytes(std::uint64_t value) {
+  return number(static_cast<double>(value), bytes_text(value), value == 0 ? Style::dim : Style::plain);
+}
 Cell rate(const Rate& value) { return {rate_text(value), value, value.value_or(0) == 0 ? Style::dim : Style::plain}; }
-Cell byte_rate(const Rate& value) { return {byte_rate_text(value), value, value.value_or(0) == 0 ? Style::dim : Style::plain}; }
-Cell share(const Rate& value) { return {share_text(value), value, value.value_or(0) < 0.005 ? Style::dim : value > 0.9 ? Style::strong : Style::plain}; }
+Cell byte_rate(const Rate& value) {
+  return {byte_rate_text(value), value, value.value_or(0) == 0 ? Style::dim : Style::plain};
+}
+Cell share(const Rate& value) {
+  return {share_text(value), value,
+          value.value_or(0) < 0.005 ? Style::dim
+          : value > 0.9             ? Style::strong
+                                    : Style::plain};
+}
 Cell duration(std::optional<std::int64_t> ns, std::int64_t long_ns = kLong) {
   if (!ns) return {"", std::nullopt};
   return number(static_cast<double>(*ns), duration_text(*ns), *ns > long_ns ? Style::warn : Style::plain);
@@ -36,7 +47,8 @@ Style style_of(std::string_view state) {
 template <class F>
 void each(const Observation& observation, F&& f) {
   for (std::size_t i = 0; i < observation.snapshot.tasks.size(); ++i)
-    if (const TaskReport& report = observation.snapshot.tasks[i]; report.snapshot) f(report, *report.snapshot, observation.rates.tasks[i], i);
+    if (const TaskReport& report = observation.snapshot.tasks[i]; report.snapshot)
+      f(report, *report.snapshot, observation.rates.tasks[i], i);
 }
 
 // Keys of things of which a task may have several of one name.
@@ -54,7 +66,8 @@ class Keys {
 // Why it is silent stands where others say what they do.
 Row silent_task(const TaskReport& report, const Table& table) {
   Row row{.key = report.task, .cells = {task_cell(report), text("SILENT", Style::bad)}};
-  while (row.cells.size() < table.columns.size()) row.cells.push_back(table.columns[row.cells.size()].elastic ? text(report.error, Style::bad) : none());
+  while (row.cells.size() < table.columns.size())
+    row.cells.push_back(table.columns[row.cells.size()].elastic ? text(report.error, Style::bad) : none());
   return row;
 }
 
@@ -80,11 +93,23 @@ std::optional<std::int64_t> since(const ActorSnapshot& actor) {
   return std::nullopt;
 }
 
-std::string state_of(const LinkSnapshot& link) { return !link.up ? "down" : link.suspect ? "suspect" : link.stalled ? "stalled" : "up"; }
+std::string state_of(const LinkSnapshot& link) {
+  return !link.up ? "down" : link.suspect ? "suspect" : link.stalled ? "stalled" : "up";
+}
 
 Table tasks_table(const Observation& observation) {
-  Table table{.columns = {{"task"}, {"state"}, {"busy", Align::right}, {"steps/s", Align::right}, {"images/s", Align::right}, {"loss", Align::right}, {"mailbox", Align::right},
-                          {"does", Align::left, 60, true}, {"memory", Align::right}, {"out/s", Align::right}, {"in/s", Align::right}, {"up", Align::right},
+  Table table{.columns = {{"task"},
+                          {"state"},
+                          {"busy", Align::right},
+                          {"steps/s", Align::right},
+                          {"images/s", Align::right},
+                          {"loss", Align::right},
+                          {"mailbox", Align::right},
+                          {"does", Align::left, 60, true},
+                          {"memory", Align::right},
+                          {"out/s", Align::right},
+                          {"in/s", Align::right},
+                          {"up", Align::right},
                           {"process", Align::right}}};
   for (std::size_t i = 0; i < observation.snapshot.tasks.size(); ++i) {
     const TaskReport& report = observation.snapshot.tasks[i];
@@ -103,24 +128,37 @@ Table tasks_table(const Observation& observation) {
     const auto& training = task.training;
     const bool failed = !task.failure.empty();
     const bool doing = training && !training->doing.empty();
-    const Cell does = failed ? text(task.failure, Style::bad)
-                      : doing ? text(fmt::format("{} for {}", training->doing, duration_text(training->doing_ns)), training->doing_ns > kLong ? Style::warn : Style::plain)
-                      : task.job ? text("coordinates: " + task.job->stage) : text("");
-    table.rows.push_back({.key = report.task,
-                          .cells = {task_cell(report), failed ? text("FAILED", Style::bad) : text("answers", Style::good), share(busy),
-                                    training ? rate(speed.steps) : none(), training ? rate(speed.examples) : none(),
-                                    training && training->steps > 0 ? number(training->loss, loss_text(training->loss)) : none(), count(mailbox), does,
-                                    bytes(memory), byte_rate(sum(speed.links, &LinkRates::bytes_sent)), byte_rate(sum(speed.links, &LinkRates::bytes_received)),
-                                    duration(task.uptime_ns, INT64_MAX), number(static_cast<double>(task.pid), std::to_string(task.pid))},
-                          .task = i});
+    const Cell does = failed     ? text(task.failure, Style::bad)
+                      : doing    ? text(fmt::format("{} for {}", training->doing, duration_text(training->doing_ns)),
+                                     training->doing_ns > kLong ? Style::warn : Style::plain)
+                      : task.job ? text("coordinates: " + task.job->stage)
+                                 : text("");
+    table.rows.push_back(
+        {.key = report.task,
+         .cells = {task_cell(report), failed ? text("FAILED", Style::bad) : text("answers", Style::good), share(busy),
+                   training ? rate(speed.steps) : none(), training ? rate(speed.examples) : none(),
+                   training && training->steps > 0 ? number(training->loss, loss_text(training->loss)) : none(),
+                   count(mailbox), does, bytes(memory), byte_rate(sum(speed.links, &LinkRates::bytes_sent)),
+                   byte_rate(sum(speed.links, &LinkRates::bytes_received)), duration(task.uptime_ns, INT64_MAX),
+                   number(static_cast<double>(task.pid), std::to_string(task.pid))},
+         .task = i});
   }
   return table;
 }
 
 Table actors_table(const Observation& observation) {
-  Table table{.columns = {{"task"}, {"actor", Align::left, 24}, {"state"}, {"for", Align::right}, {"mailbox", Align::right}, {"peak", Align::right},
-                          {"msg/s", Align::right}, {"busy", Align::right}, {"handles; waits for", Align::left, 60, true}, {"restarts", Align::right},
-                          {"handled", Align::right}, {"sent/s", Align::right}},
+  Table table{.columns = {{"task"},
+                          {"actor", Align::left, 24},
+                          {"state"},
+                          {"for", Align::right},
+                          {"mailbox", Align::right},
+                          {"peak", Align::right},
+                          {"msg/s", Align::right},
+                          {"busy", Align::right},
+                          {"handles; waits for", Align::left, 60, true},
+                          {"restarts", Align::right},
+                          {"handled", Align::right},
+                          {"sent/s", Align::right}},
               .fixed = 2};
   Keys keys;
   each(observation, [&](const TaskReport& report, const TaskSnapshot& task, const TaskRates& speed, std::size_t index) {
@@ -128,22 +166,33 @@ Table actors_table(const Observation& observation) {
       const ActorSnapshot& actor = task.actors[i];
       const std::string name = name_in(task.task, actor.name);
       const auto lasts = since(actor);
-      table.rows.push_back({.key = keys.next(report.task, actor.kind + '\n' + actor.name),
-                            .cells = {task_cell(report), text(actor.kind + (name.empty() ? "" : " " + name)), text(actor.state, style_of(actor.state)), duration(lasts),
-                                      count(actor.mailbox), count(actor.mailbox_peak), rate(speed.actors[i].messages), share(speed.actors[i].busy),
-                                      text(what_it_does(actor), lasts.value_or(0) > kLong ? Style::warn : Style::plain), count(actor.restarts),
-                                      count(actor.handled + actor.passed), rate(speed.actors[i].sent)},
-                            .task = index,
-                            .item = i});
+      table.rows.push_back(
+          {.key = keys.next(report.task, actor.kind + '\n' + actor.name),
+           .cells = {task_cell(report), text(actor.kind + (name.empty() ? "" : " " + name)),
+                     text(actor.state, style_of(actor.state)), duration(lasts), count(actor.mailbox),
+                     count(actor.mailbox_peak), rate(speed.actors[i].messages), share(speed.actors[i].busy),
+                     text(what_it_does(actor), lasts.value_or(0) > kLong ? Style::warn : Style::plain),
+                     count(actor.restarts), count(actor.handled + actor.passed), rate(speed.actors[i].sent)},
+           .task = index,
+           .item = i});
     }
   });
   return table;
 }
 
 Table devices_table(const Observation& observation) {
-  Table table{.columns = {{"task"}, {"device"}, {"busy", Align::right}, {"nodes/s", Align::right}, {"queue", Align::right}, {"in use", Align::right},
-                          {"peak", Align::right}, {"limit", Align::right}, {"runs; largest tensor", Align::ends, 60, true}, {"cached", Align::right},
-                          {"allocations", Align::right}, {"reused", Align::right}},
+  Table table{.columns = {{"task"},
+                          {"device"},
+                          {"busy", Align::right},
+                          {"nodes/s", Align::right},
+                          {"queue", Align::right},
+                          {"in use", Align::right},
+                          {"peak", Align::right},
+                          {"limit", Align::right},
+                          {"runs; largest tensor", Align::ends, 60, true},
+                          {"cached", Align::right},
+                          {"allocations", Align::right},
+                          {"reused", Align::right}},
               .fixed = 2};
   each(observation, [&](const TaskReport& report, const TaskSnapshot& task, const TaskRates& speed, std::size_t index) {
     for (std::size_t i = 0; i < task.devices.size(); ++i) {
@@ -152,26 +201,42 @@ Table devices_table(const Observation& observation) {
       std::string does = shorten(lost ? device.failure : device.running);
       if (!lost && !device.largest.empty()) {
         const TensorUse& largest = device.largest.front();
-        does += fmt::format("{}{} {}{}{}", does.empty() ? "" : "; ", bytes_text(largest.bytes), largest.type, largest.name.empty() ? "" : " of ", largest.name);
+        does += fmt::format("{}{} {}{}{}", does.empty() ? "" : "; ", bytes_text(largest.bytes), largest.type,
+                            largest.name.empty() ? "" : " of ", largest.name);
       }
       const auto all = static_cast<double>(device.allocations);
-      table.rows.push_back({.key = report.task + '\n' + device.name,
-                            .cells = {task_cell(report), text(name_in(task.task, device.name)), share(speed.devices[i].busy), rate(speed.devices[i].nodes),
-                                      count(device.queue), bytes(device.bytes_in_use), bytes(device.peak_bytes),
-                                      device.limit_bytes == 0 || device.limit_bytes == UINT64_MAX ? Cell{"none", std::nullopt, Style::dim} : bytes(device.limit_bytes),
-                                      text(does, lost ? Style::bad : Style::plain), bytes(device.cached_bytes), count(device.allocations),
-                                      all > 0 ? share(static_cast<double>(device.reuses) / all) : none()},
-                            .task = index,
-                            .item = i});
+      table.rows.push_back(
+          {.key = report.task + '\n' + device.name,
+           .cells = {task_cell(report), text(name_in(task.task, device.name)), share(speed.devices[i].busy),
+                     rate(speed.devices[i].nodes), count(device.queue), bytes(device.bytes_in_use),
+                     bytes(device.peak_bytes),
+                     device.limit_bytes == 0 || device.limit_bytes == UINT64_MAX
+                         ? Cell{"none", std::nullopt, Style::dim}
+                         : bytes(device.limit_bytes),
+                     text(does, lost ? Style::bad : Style::plain), bytes(device.cached_bytes),
+                     count(device.allocations), all > 0 ? share(static_cast<double>(device.reuses) / all) : none()},
+           .task = index,
+           .item = i});
     }
   });
   return table;
 }
 
 Table shards_table(const Observation& observation) {
-  Table table{.columns = {{"task"}, {"shard", Align::right}, {"bytes", Align::right}, {"version", Align::right}, {"staged", Align::right}, {"push/s", Align::right},
-                          {"pull/s", Align::right}, {"parked", Align::right}, {"dropped", Align::right}, {"late", Align::left, 60, true}, {"pushes", Align::right},
-                          {"pulls", Align::right}, {"updates", Align::right}, {"slices", Align::right}},
+  Table table{.columns = {{"task"},
+                          {"shard", Align::right},
+                          {"bytes", Align::right},
+                          {"version", Align::right},
+                          {"staged", Align::right},
+                          {"push/s", Align::right},
+                          {"pull/s", Align::right},
+                          {"parked", Align::right},
+                          {"dropped", Align::right},
+                          {"late", Align::left, 60, true},
+                          {"pushes", Align::right},
+                          {"pulls", Align::right},
+                          {"updates", Align::right},
+                          {"slices", Align::right}},
               .fixed = 2};
   each(observation, [&](const TaskReport& report, const TaskSnapshot& task, const TaskRates& speed, std::size_t index) {
     for (std::size_t i = 0; i < task.shards.size(); ++i) {
@@ -179,10 +244,13 @@ Table shards_table(const Observation& observation) {
       const std::uint64_t lost = dropped(shard);
       table.rows.push_back(
           {.key = fmt::format("{}\n{}", report.task, shard.shard),
-           .cells = {task_cell(report), number(shard.shard, std::to_string(shard.shard)), bytes(shard.bytes), number(static_cast<double>(shard.version), exact_text(shard.version)),
-                     number(static_cast<double>(shard.staged), fmt::format("{} of {}", shard.staged, shard.needed)), rate(speed.shards[i].of("pushes")), rate(speed.shards[i].of("pulls")),
-                     count(shard.parked), number(static_cast<double>(lost), count_text(lost), lost == 0 ? Style::dim : Style::warn), text(who_is_late(observation.snapshot, shard)),
-                     count(count_of(shard, "pushes")), count(count_of(shard, "pulls")), count(count_of(shard, "updates")), count(shard.slices)},
+           .cells = {task_cell(report), number(shard.shard, std::to_string(shard.shard)), bytes(shard.bytes),
+                     number(static_cast<double>(shard.version), exact_text(shard.version)),
+                     number(static_cast<double>(shard.staged), fmt::format("{} of {}", shard.staged, shard.needed)),
+                     rate(speed.shards[i].of("pushes")), rate(speed.shards[i].of("pulls")), count(shard.parked),
+                     number(static_cast<double>(lost), count_text(lost), lost == 0 ? Style::dim : Style::warn),
+                     text(who_is_late(observation.snapshot, shard)), count(count_of(shard, "pushes")),
+                     count(count_of(shard, "pulls")), count(count_of(shard, "updates")), count(shard.slices)},
            .task = index,
            .item = i});
     }
@@ -191,8 +259,19 @@ Table shards_table(const Observation& observation) {
 }
 
 Table edges_table(const Observation& observation) {
-  Table table{.columns = {{"task"}, {"peer"}, {"state"}, {"by"}, {"out/s", Align::right}, {"in/s", Align::right}, {"queue", Align::right}, {"queued", Align::right},
-                          {"credit", Align::right}, {"window", Align::right}, {"heard", Align::right}, {"frames/s", Align::right}, {"sent", Align::right},
+  Table table{.columns = {{"task"},
+                          {"peer"},
+                          {"state"},
+                          {"by"},
+                          {"out/s", Align::right},
+                          {"in/s", Align::right},
+                          {"queue", Align::right},
+                          {"queued", Align::right},
+                          {"credit", Align::right},
+                          {"window", Align::right},
+                          {"heard", Align::right},
+                          {"frames/s", Align::right},
+                          {"sent", Align::right},
                           {"received", Align::right}},
               .fixed = 2};
   each(observation, [&](const TaskReport& report, const TaskSnapshot& task, const TaskRates& speed, std::size_t index) {
@@ -200,14 +279,19 @@ Table edges_table(const Observation& observation) {
       const LinkSnapshot& link = task.links[i];
       const LinkRates& rates = speed.links[i];
       const std::string state = state_of(link);
-      const Rate frames = rates.frames_sent && rates.frames_received ? Rate(*rates.frames_sent + *rates.frames_received) : Rate{};
-      table.rows.push_back({.key = report.task + '\n' + link.peer,
-                            .cells = {task_cell(report), text(shorten(link.peer)), text(state, style_of(state)), text(link.shared_memory ? "memory" : "socket"),
-                                      byte_rate(rates.bytes_sent), byte_rate(rates.bytes_received), count(link.queued_frames), bytes(link.queued_bytes),
-                                      number(static_cast<double>(link.credit), bytes_text(link.credit), link.stalled ? Style::warn : Style::plain), bytes(link.window),
-                                      duration(link.heard_ns, 2'000'000'000), rate(frames), bytes(link.bytes_sent), bytes(link.bytes_received)},
-                            .task = index,
-                            .item = i});
+      const Rate frames =
+          rates.frames_sent && rates.frames_received ? Rate(*rates.frames_sent + *rates.frames_received) : Rate{};
+      table.rows.push_back(
+          {.key = report.task + '\n' + link.peer,
+           .cells = {task_cell(report), text(shorten(link.peer)), text(state, style_of(state)),
+                     text(link.shared_memory ? "memory" : "socket"), byte_rate(rates.bytes_sent),
+                     byte_rate(rates.bytes_received), count(link.queued_frames), bytes(link.queued_bytes),
+                     number(static_cast<double>(link.credit), bytes_text(link.credit),
+                            link.stalled ? Style::warn : Style::plain),
+                     bytes(link.window), duration(link.heard_ns, 2'000'000'000), rate(frames), bytes(link.bytes_sent),
+                     bytes(link.bytes_received)},
+           .task = index,
+           .item = i});
     }
   });
   return table;

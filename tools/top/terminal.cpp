@@ -24,14 +24,22 @@ enum Pair : short { kGreen = 1, kYellow, kRed, kCyan };
 attr_t attributes(Style style) {
   const auto color = [](Pair pair) -> attr_t { return has_colors() ? COLOR_PAIR(pair) : 0; };
   switch (style) {
-    case Style::plain: return A_NORMAL;
-    case Style::dim: return A_DIM;
-    case Style::strong: return A_BOLD;
-    case Style::heading: return A_BOLD | color(kCyan);
-    case Style::good: return color(kGreen);
-    case Style::warn: return color(kYellow);
-    case Style::bad: return A_BOLD | color(kRed);
-    case Style::selected: return A_REVERSE;
+    case Style::plain:
+      return A_NORMAL;
+    case Style::dim:
+      return A_DIM;
+    case Style::strong:
+      return A_BOLD;
+    case Style::heading:
+      return A_BOLD | color(kCyan);
+    case Style::good:
+      return color(kGreen);
+    case Style::warn:
+      return color(kYellow);
+    case Style::bad:
+      return A_BOLD | color(kRed);
+    case Style::selected:
+      return A_REVERSE;
   }
   return A_NORMAL;
 }
@@ -47,25 +55,40 @@ bool speaks_utf8() {
 std::optional<Key> key_of(int code) {
   using Kind = Key::Kind;
   switch (code) {
-    case ERR: return std::nullopt;
-    case KEY_UP: return Key{Kind::up};
-    case KEY_DOWN: return Key{Kind::down};
-    case KEY_LEFT: return Key{Kind::left};
-    case KEY_RIGHT: return Key{Kind::right};
-    case KEY_PPAGE: return Key{Kind::page_up};
-    case KEY_NPAGE: return Key{Kind::page_down};
-    case KEY_HOME: return Key{Kind::home};
-    case KEY_END: return Key{Kind::end};
+    case ERR:
+      return std::nullopt;
+    case KEY_UP:
+      return Key{Kind::up};
+    case KEY_DOWN:
+      return Key{Kind::down};
+    case KEY_LEFT:
+      return Key{Kind::left};
+    case KEY_RIGHT:
+      return Key{Kind::right};
+    case KEY_PPAGE:
+      return Key{Kind::page_up};
+    case KEY_NPAGE:
+      return Key{Kind::page_down};
+    case KEY_HOME:
+      return Key{Kind::home};
+    case KEY_END:
+      return Key{Kind::end};
     case KEY_ENTER:
     case '\n':
-    case '\r': return Key{Kind::enter};
-    case 27: return Key{Kind::escape};
+    case '\r':
+      return Key{Kind::enter};
+    case 27:
+      return Key{Kind::escape};
     case KEY_BACKSPACE:
     case 8:
-    case 127: return Key{Kind::backspace};
-    case '\t': return Key{Kind::tab};
-    case KEY_BTAB: return Key{Kind::back_tab};
-    default: return Key{Kind::character, static_cast<char>(code >= ' ' && code < 127 ? code : 0)};
+    case 127:
+      return Key{Kind::backspace};
+    case '\t':
+      return Key{Kind::tab};
+    case KEY_BTAB:
+      return Key{Kind::back_tab};
+    default:
+      return Key{Kind::character, static_cast<char>(code >= ' ' && code < 127 ? code : 0)};
   }
 }
 
@@ -83,7 +106,8 @@ void on_signal(int number) { wake(static_cast<unsigned char>(number)); }
 class Signals {
  public:
   Signals() {
-    if (wake_pipe[0] < 0 && pipe2(wake_pipe.data(), O_CLOEXEC | O_NONBLOCK) != 0) fail(Code::resource_exhausted, "no pipe: {}", std::strerror(errno));
+    if (wake_pipe[0] < 0 && pipe2(wake_pipe.data(), O_CLOEXEC | O_NONBLOCK) != 0)
+      fail(Code::resource_exhausted, "no pipe: {}", std::strerror(errno));
     struct sigaction action {};
     action.sa_handler = on_signal;
     for (std::size_t i = 0; i < kNumbers.size(); ++i) sigaction(kNumbers[i], &action, &before_[i]);
@@ -102,7 +126,8 @@ class Signals {
 Terminal::Terminal() : utf8_(speaks_utf8()) {
   const char* type = std::getenv("TERM");
   if (!newterm(nullptr, stdout, stdin))
-    fail(Code::failed_precondition, "the terminal '{}' is not known here; set TERM (such as TERM=xterm), or use --once", clean(type ? type : ""));
+    fail(Code::failed_precondition, "the terminal '{}' is not known here; set TERM (such as TERM=xterm), or use --once",
+         clean(type ? type : ""));
   cbreak();
   noecho();
   nonl();
@@ -121,7 +146,9 @@ Terminal::Terminal() : utf8_(speaks_utf8()) {
 
 Terminal::~Terminal() { endwin(); }
 
-Size Terminal::size() const { return {static_cast<std::size_t>(std::max(COLS, 1)), static_cast<std::size_t>(std::max(LINES, 1))}; }
+Size Terminal::size() const {
+  return {static_cast<std::size_t>(std::max(COLS, 1)), static_cast<std::size_t>(std::max(LINES, 1))};
+}
 
 void Terminal::draw(const Lines& lines) {
   erase();
@@ -141,7 +168,9 @@ std::optional<Key> Terminal::read() { return key_of(getch()); }
 
 int show(std::unique_ptr<SnapshotSource> source, double interval) {
   Signals signals;
-  const auto duration = [](double seconds) { return std::chrono::nanoseconds(static_cast<std::int64_t>(seconds * 1e9)); };
+  const auto duration = [](double seconds) {
+    return std::chrono::nanoseconds(static_cast<std::int64_t>(seconds * 1e9));
+  };
   Model model(interval);
   Asker asker(std::move(source), duration(interval), [] { wake(0); });
   Terminal terminal;

@@ -16,18 +16,24 @@ struct Range {
 };
 
 // What takes two columns: Hangul, kana, CJK, full-width forms, emoji.
-constexpr std::array kWide = {Range{0x1100, 0x115F},  Range{0x2E80, 0x303E},   Range{0x3041, 0xA4CF},   Range{0xA960, 0xA97F},   Range{0xAC00, 0xD7A3},
-                              Range{0xF900, 0xFAFF},  Range{0xFE30, 0xFE6F},   Range{0xFF01, 0xFF60},   Range{0xFFE0, 0xFFE6},   Range{0x1F300, 0x1F64F},
-                              Range{0x1F680, 0x1F6FF}, Range{0x1F900, 0x1F9FF}, Range{0x20000, 0x2FFFD}, Range{0x30000, 0x3FFFD}};
+constexpr std::array kWide = {Range{0x1100, 0x115F},   Range{0x2E80, 0x303E},   Range{0x3041, 0xA4CF},
+                              Range{0xA960, 0xA97F},   Range{0xAC00, 0xD7A3},   Range{0xF900, 0xFAFF},
+                              Range{0xFE30, 0xFE6F},   Range{0xFF01, 0xFF60},   Range{0xFFE0, 0xFFE6},
+                              Range{0x1F300, 0x1F64F}, Range{0x1F680, 0x1F6FF}, Range{0x1F900, 0x1F9FF},
+                              Range{0x20000, 0x2FFFD}, Range{0x30000, 0x3FFFD}};
 
-// What is not drawn by itself, or is drawn somewhere else: controls, marks that combine, joiners, directions, variants, private use.
-constexpr std::array kRefused = {Range{0x0, 0x1F},       Range{0x7F, 0x9F},     Range{0xAD, 0xAD},       Range{0x300, 0x36F},     Range{0x483, 0x489},
-                                 Range{0x591, 0x5C7},    Range{0x600, 0x61C},   Range{0x64B, 0x65F},     Range{0x670, 0x670},     Range{0x6D6, 0x6ED},
-                                 Range{0x70F, 0x74A},    Range{0x7A6, 0x7B0},   Range{0x7EB, 0x8FF},     Range{0x900, 0x902},     Range{0x93A, 0x957},
-                                 Range{0xE31, 0xE31},    Range{0xE34, 0xE3A},   Range{0xE47, 0xE4E},     Range{0x1160, 0x11FF},   Range{0x180B, 0x180F},
-                                 Range{0x1AB0, 0x1AFF},  Range{0x1DC0, 0x1DFF}, Range{0x200B, 0x200F},   Range{0x2028, 0x202E},   Range{0x2060, 0x206F},
-                                 Range{0x20D0, 0x20FF},  Range{0x302A, 0x302F}, Range{0x3099, 0x309A},   Range{0xD800, 0xF8FF},   Range{0xFE00, 0xFE2F},
-                                 Range{0xFEFF, 0xFEFF},  Range{0xFFF0, 0xFFFC}, Range{0x1D165, 0x1D1AD}, Range{0x1F3FB, 0x1F3FF}, Range{0xE0000, 0x10FFFF}};
+// What is not drawn by itself, or is drawn somewhere else: controls, marks that combine, joiners, directions, variants,
+// private use.
+constexpr std::array kRefused = {
+    Range{0x0, 0x1F},        Range{0x7F, 0x9F},       Range{0xAD, 0xAD},       Range{0x300, 0x36F},
+    Range{0x483, 0x489},     Range{0x591, 0x5C7},     Range{0x600, 0x61C},     Range{0x64B, 0x65F},
+    Range{0x670, 0x670},     Range{0x6D6, 0x6ED},     Range{0x70F, 0x74A},     Range{0x7A6, 0x7B0},
+    Range{0x7EB, 0x8FF},     Range{0x900, 0x902},     Range{0x93A, 0x957},     Range{0xE31, 0xE31},
+    Range{0xE34, 0xE3A},     Range{0xE47, 0xE4E},     Range{0x1160, 0x11FF},   Range{0x180B, 0x180F},
+    Range{0x1AB0, 0x1AFF},   Range{0x1DC0, 0x1DFF},   Range{0x200B, 0x200F},   Range{0x2028, 0x202E},
+    Range{0x2060, 0x206F},   Range{0x20D0, 0x20FF},   Range{0x302A, 0x302F},   Range{0x3099, 0x309A},
+    Range{0xD800, 0xF8FF},   Range{0xFE00, 0xFE2F},   Range{0xFEFF, 0xFEFF},   Range{0xFFF0, 0xFFFC},
+    Range{0x1D165, 0x1D1AD}, Range{0x1F3FB, 0x1F3FF}, Range{0xE0000, 0x10FFFF}};
 
 template <std::size_t N>
 bool in(const std::array<Range, N>& ranges, char32_t c) {
@@ -45,7 +51,10 @@ Character first_of(std::string_view text) {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
   const unsigned char lead = byte(0);
   if (lead < 0x80) return {lead, 1, true};
-  const std::size_t length = lead >= 0xF0 && lead < 0xF5 ? 4 : lead >= 0xE0 && lead < 0xF0 ? 3 : lead >= 0xC2 && lead < 0xE0 ? 2 : 0;
+  const std::size_t length = lead >= 0xF0 && lead < 0xF5   ? 4
+                             : lead >= 0xE0 && lead < 0xF0 ? 3
+                             : lead >= 0xC2 && lead < 0xE0 ? 2
+                                                           : 0;
   if (length == 0 || text.size() < length) return {};
   char32_t code = lead & (0xFF >> (length + 1));
   for (std::size_t i = 1; i < length; ++i) {
@@ -98,7 +107,9 @@ std::string scaled(double value) {
 std::string clean(std::string_view bytes) {
   std::string out;
   out.reserve(bytes.size());
-  each(bytes, [&](const Character& c, std::string_view self) { out += c.good && !in(kRefused, c.code) ? self : kReplacement; });
+  each(bytes, [&](const Character& c, std::string_view self) {
+    out += c.good && !in(kRefused, c.code) ? self : kReplacement;
+  });
   return out;
 }
 
@@ -172,16 +183,26 @@ std::string ascii(std::string_view text) {
   constexpr std::string_view kLevels = "_.-:=+*#";  // ▁ to █
   std::string out;
   each(text, [&](const Character& c, std::string_view) {
-    if (c.good && c.code < 0x80) out += static_cast<char>(c.code);
-    else if (c.code >= 0x2581 && c.code <= 0x2588) out += kLevels[c.code - 0x2581];
-    else if (c.code >= 0x2589 && c.code <= 0x258F) out += c.code <= 0x258C ? '#' : ' ';
-    else if (c.code == U'…') out += '~';
-    else if (c.code == U'µ') out += 'u';
-    else if (c.code == U'▲') out += '^';
-    else if (c.code == U'▼') out += 'v';
-    else if (c.code == U'◀') out += '<';
-    else if (c.code == U'▶') out += '>';
-    else out.append(width_of(c.code), '?');
+    if (c.good && c.code < 0x80)
+      out += static_cast<char>(c.code);
+    else if (c.code >= 0x2581 && c.code <= 0x2588)
+      out += kLevels[c.code - 0x2581];
+    else if (c.code >= 0x2589 && c.code <= 0x258F)
+      out += c.code <= 0x258C ? '#' : ' ';
+    else if (c.code == U'…')
+      out += '~';
+    else if (c.code == U'µ')
+      out += 'u';
+    else if (c.code == U'▲')
+      out += '^';
+    else if (c.code == U'▼')
+      out += 'v';
+    else if (c.code == U'◀')
+      out += '<';
+    else if (c.code == U'▶')
+      out += '>';
+    else
+      out.append(width_of(c.code), '?');
   });
   return out;
 }
@@ -194,7 +215,8 @@ std::string shorten(std::string_view text) {
     if (at == std::string_view::npos) break;
     text.remove_prefix(at + 5);
     const std::size_t slash = text.find('/');
-    if (slash == 0 || slash == std::string_view::npos || !text.substr(slash).starts_with("/task:") || slash + 6 >= text.size() || !is_digit(text[slash + 6])) {
+    if (slash == 0 || slash == std::string_view::npos || !text.substr(slash).starts_with("/task:") ||
+        slash + 6 >= text.size() || !is_digit(text[slash + 6])) {
       out += "/job:";
       continue;
     }
@@ -232,7 +254,8 @@ bool has_words(std::string_view text, std::string_view words) {
   while (!words.empty()) {
     const std::size_t end = std::min(words.find(' '), words.size());
     const std::string_view word = words.substr(0, end);
-    if (std::search(text.begin(), text.end(), word.begin(), word.end(), same) == text.end() && !word.empty()) return false;
+    if (std::search(text.begin(), text.end(), word.begin(), word.end(), same) == text.end() && !word.empty())
+      return false;
     words.remove_prefix(std::min(end + 1, words.size()));
   }
   return true;
@@ -244,7 +267,9 @@ std::string exact_text(std::uint64_t count) {
   return digits;
 }
 
-std::string count_text(std::uint64_t count) { return count < 10'000 ? exact_text(count) : scaled(static_cast<double>(count)); }
+std::string count_text(std::uint64_t count) {
+  return count < 10'000 ? exact_text(count) : scaled(static_cast<double>(count));
+}
 
 std::string rate_text(std::optional<double> per_second) {
   if (!per_second) return "-";
@@ -262,14 +287,17 @@ std::string byte_rate_text(std::optional<double> per_second) {
     value /= 1024;
     ++unit;
   }
-  return unit == 0 ? fmt::format("{:.0f} B", value) : fmt::format("{:.{}f} {}", value, value < 99.95 ? 1 : 0, kUnits[unit]);
+  return unit == 0 ? fmt::format("{:.0f} B", value)
+                   : fmt::format("{:.{}f} {}", value, value < 99.95 ? 1 : 0, kUnits[unit]);
 }
 
 std::string bytes_text(std::uint64_t bytes) { return byte_rate_text(static_cast<double>(bytes)); }
 
 std::string share_text(std::optional<double> share) { return share ? fmt::format("{:.0f}%", *share * 100) : "-"; }
 
-std::string loss_text(double loss) { return std::abs(loss) < 1e-3 && loss != 0 ? fmt::format("{:.1e}", loss) : fmt::format("{:.4f}", loss); }
+std::string loss_text(double loss) {
+  return std::abs(loss) < 1e-3 && loss != 0 ? fmt::format("{:.1e}", loss) : fmt::format("{:.4f}", loss);
+}
 
 std::string duration_text(std::int64_t ns) {
   const double s = static_cast<double>(std::max<std::int64_t>(ns, 0)) / 1e9;
@@ -290,13 +318,16 @@ std::string spark_line(const std::vector<double>& values, std::size_t columns) {
   for (std::size_t i = first; i < values.size(); ++i) greatest = std::max(greatest, values[i]);
   std::string out;
   for (std::size_t i = first; i < values.size(); ++i)
-    out += kLevels[greatest > 0 ? static_cast<std::size_t>(std::lround(std::clamp(values[i] / greatest, 0.0, 1.0) * (kLevels.size() - 1))) : 0];
+    out += kLevels[greatest > 0 ? static_cast<std::size_t>(
+                                      std::lround(std::clamp(values[i] / greatest, 0.0, 1.0) * (kLevels.size() - 1)))
+                                : 0];
   return out;
 }
 
 std::string bar(double share, std::size_t columns) {
   constexpr std::array kParts = {"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"};
-  const auto eighths = static_cast<std::size_t>(std::lround(std::clamp(share, 0.0, 1.0) * static_cast<double>(columns * 8)));
+  const auto eighths =
+      static_cast<std::size_t>(std::lround(std::clamp(share, 0.0, 1.0) * static_cast<double>(columns * 8)));
   std::string out;
   for (std::size_t i = 0; i < eighths / 8; ++i) out += "█";
   return out + kParts[eighths % 8];

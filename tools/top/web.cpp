@@ -6,7 +6,8 @@
 namespace troupe::top {
 
 WebServer::WebServer(Observer::Options whom, std::uint16_t port)
-    : observer_(std::move(whom)), server_({.port = port}, [this](const HttpRequest& request) { return answer(request); }) {}
+    : observer_(std::move(whom)),
+      server_({.port = port}, [this](const HttpRequest& request) { return answer(request); }) {}
 
 std::string WebServer::url() const { return HttpTarget{.address = server_.address()}.url(); }
 
@@ -16,7 +17,8 @@ HttpAnswer WebServer::answer(const HttpRequest& request) {
   if (request.path == "/") return {.type = "text/html; charset=utf-8", .body = std::string(introspection_page())};
   if (request.path == "/snapshot") return {.body = to_json(observer_.snapshot())};
   if (request.path == "/why" && request.parameters.contains("json")) return {.body = observer_.get("/why?json")};
-  if (const auto task = request.parameters.find("task"); request.path == "/flight" && task != request.parameters.end()) return {.type = kText, .body = observer_.flight_record(task->second)};
+  if (const auto task = request.parameters.find("task"); request.path == "/flight" && task != request.parameters.end())
+    return {.type = kText, .body = observer_.flight_record(task->second)};
   if (request.path == "/why" || request.path == "/flight") return {.type = kText, .body = observer_.get(request.path)};
   if (request.path == "/metrics") return {.type = kMetricsType, .body = to_metrics(observer_.snapshot())};
   if (request.path == "/healthz") {

@@ -9,8 +9,9 @@
 
 namespace troupe::top {
 
-// Answers as the introspector of a task does (actors/introspection/service.hpp), without a token, to this machine alone; with /metrics
-// of all tasks. Asks whichever task answers: a page that is open goes on when the task that it was opened at has died.
+// Answers as the introspector of a task does (actors/introspection/service.hpp), without a token, to this machine
+// alone; with /metrics of all tasks. Asks whichever task answers: a page that is open goes on when the task that it was
+// opened at has died.
 class WebServer {
  public:
   // `port` 0: any free one. Throws unavailable, and what Observer throws.

@@ -7,8 +7,8 @@
 #include <type_traits>
 #include <vector>
 
-#include "messages/tensor.hpp"
 #include "devices/collective/collective.hpp"
+#include "messages/tensor.hpp"
 
 namespace troupe::testing {
 
@@ -16,12 +16,18 @@ namespace troupe::testing {
 template <class Fn>
 void with_dtype(DType dtype, Fn fn) {
   switch (dtype) {
-    case DType::f32: return fn(float());
-    case DType::f64: return fn(double());
-    case DType::f16: return fn(Half());
-    case DType::bf16: return fn(BFloat16());
-    case DType::i32: return fn(std::int32_t());
-    default: return fn(std::int64_t());
+    case DType::f32:
+      return fn(float());
+    case DType::f64:
+      return fn(double());
+    case DType::f16:
+      return fn(Half());
+    case DType::bf16:
+      return fn(BFloat16());
+    case DType::i32:
+      return fn(std::int32_t());
+    default:
+      return fn(std::int64_t());
   }
 }
 

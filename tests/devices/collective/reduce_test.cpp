@@ -12,7 +12,8 @@ namespace {
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
 template <class T>
-std::vector<T> combined(Reduction reduction, std::initializer_list<T> a, std::initializer_list<T> b, std::uint32_t divisor = 1) {
+std::vector<T> combined(Reduction reduction, std::initializer_list<T> a, std::initializer_list<T> b,
+                        std::uint32_t divisor = 1) {
   const auto n = static_cast<std::int64_t>(a.size());
   Tensor out(dtype_of<T>, Shape{n});
   combine(reduction, Tensor::of<T>({n}, a), Tensor::of<T>({n}, b), divisor, out);
@@ -33,7 +34,8 @@ TEST(Combine, AMaximumIsNanIfAnyIs) {
 }
 
 TEST(Combine, NarrowSumsAreRoundedOnceAndDividedBefore) {
-  // 256 + 1 needs 9 bits: half way, to even. 263 / 3 = 87.67 is 87.5 of 8 bits; 263 alone would become 264, and that 88.
+  // 256 + 1 needs 9 bits: half way, to even. 263 / 3 = 87.67 is 87.5 of 8 bits; 263 alone would become 264, and
+  // that 88.
   const auto one = [](float v) { return BFloat16(v); };
   EXPECT_EQ(static_cast<float>(combined<BFloat16>(Reduction::sum, {one(256)}, {one(1)})[0]), 256);
   EXPECT_EQ(static_cast<float>(combined<BFloat16>(Reduction::mean, {one(256)}, {one(7)}, 3)[0]), 87.5f);
@@ -43,7 +45,8 @@ TEST(Combine, NarrowSumsAreRoundedOnceAndDividedBefore) {
 TEST(Combine, EveryDtypeRoundsLikeItsOwnConversion) {
   for (const DType dtype : {DType::f32, DType::f64, DType::f16, DType::bf16, DType::i32, DType::i64})
     for (const Reduction reduction : {Reduction::sum, Reduction::mean, Reduction::max}) {
-      const std::vector<Tensor> two = {testing::random_tensor(dtype, {1000}, 1), testing::random_tensor(dtype, {1000}, 2)};
+      const std::vector<Tensor> two = {testing::random_tensor(dtype, {1000}, 1),
+                                       testing::random_tensor(dtype, {1000}, 2)};
       Tensor out(dtype, {1000});
       combine(reduction, two[0], two[1], 2, out);
       Tensor expected = testing::reduced_by_hand(two, reduction);

@@ -43,10 +43,7 @@ TEST(Prune, RefusesEndpointsThatDoNotExist) {
   const Endpoint fetch{e.twice.node, 1};
   EXPECT_EQ(error_of([&] { prune(e.g, {&fetch, 1}, {}); }), "out_of_range: prune: 'twice' has no output 1");
   const int target = 99;
-  EXPECT_EQ(error_of([&] {
-              prune(e.g, {}, {&target, 1});
-            }),
-            "out_of_range: prune: the graph has no node number 99");
+  EXPECT_EQ(error_of([&] { prune(e.g, {}, {&target, 1}); }), "out_of_range: prune: the graph has no node number 99");
 }
 
 TEST(Prune, NodesColocatedWithOneThatGoesStayTogether) {
@@ -136,19 +133,16 @@ TEST(Callable, WrongSignaturesAreRefusedWithTheNameInQuestion) {
   EXPECT_EQ(error({.feeds = {"y"}, .fetches = {"plus"}}), "invalid_argument: Placeholder 'x' must be fed");
   EXPECT_EQ(error({.targets = {"x"}}), "invalid_argument: Placeholder 'x' must be fed");
   EXPECT_EQ(error({.feeds = {"x", "x:0"}, .fetches = {"plus"}}), "invalid_argument: feed: 'x' is fed twice");
-  EXPECT_EQ(error({.feeds = {"nobody"}, .fetches = {"plus"}}),
-            "not_found: feed: the graph has no node 'nobody'");
+  EXPECT_EQ(error({.feeds = {"nobody"}, .fetches = {"plus"}}), "not_found: feed: the graph has no node 'nobody'");
   EXPECT_EQ(error({.fetches = {"nobody"}}), "not_found: fetch: the graph has no node 'nobody'");
   EXPECT_EQ(error({.fetches = {"plus:1"}}), "out_of_range: fetch: 'plus:1': Add 'plus' has 1 outputs");
   EXPECT_EQ(error({.fetches = {"plus:x"}}),
             "invalid_argument: fetch: 'plus:x' does not name an output: expected NODE or NODE:INDEX");
   EXPECT_EQ(error({.targets = {"nobody"}}), "not_found: target: the graph has no node 'nobody'");
-  EXPECT_EQ(
-      error({.fetches = {"w"}}),
-      "invalid_argument: fetch: 'w' is the handle of a variable, not a tensor: use what reads or assigns it");
-  EXPECT_EQ(
-      error({.feeds = {"w"}, .fetches = {"plus"}}),
-      "invalid_argument: feed: 'w' is the handle of a variable, not a tensor: use what reads or assigns it");
+  EXPECT_EQ(error({.fetches = {"w"}}),
+            "invalid_argument: fetch: 'w' is the handle of a variable, not a tensor: use what reads or assigns it");
+  EXPECT_EQ(error({.feeds = {"w"}, .fetches = {"plus"}}),
+            "invalid_argument: feed: 'w' is the handle of a variable, not a tensor: use what reads or assigns it");
   EXPECT_EQ(error({.feeds = {"x"}}),
             "invalid_argument: there is nothing to run: the call has neither fetches nor targets");
 }

@@ -85,9 +85,11 @@ TEST(FuseBias, LeavesWhatItMustNotFuse) {
   const std::map<std::string, std::pair<std::function<void(Dense&)>, std::string>> cases = {
       {"the product is used elsewhere", {[](Dense& d) { d.add("Neg", "n", {d.product}); }, ""}},
       {"the product is fetched",
-       {[](Dense& d) { d.add("Fetch", "f", {d.product}, {{"index", std::int64_t{0}}}); }, ""}},
-      {"the product is a target",
-       {[](Dense& d) { d.g.set_attribute(d.product.source(), "_target", true); }, ""}},
+       {[](Dense& d) {
+          d.add("Fetch", "f", {d.product}, {{"index", std::int64_t{0}}});
+        },
+        ""}},
+      {"the product is a target", {[](Dense& d) { d.g.set_attribute(d.product.source(), "_target", true); }, ""}},
       {"something waits for the product",
        {[](Dense& d) { d.g.add({.op = "NoOp", .name = "n", .controls = {d.product}}); }, ""}},
       {"the product is elsewhere", {[](Dense& d) { d.g.set_device(d.product.source(), "CPU:1"); }, ""}},

@@ -102,8 +102,7 @@ TEST(MixedPrecision, AFollowerNeedsNarrowTensorsOnBothSides) {
   matmul(sum, x, {.name = "q"});
   matmul(transpose(relu(p, "first"), {}, "then"), x, {.name = "r"});
   const Narrowed n(g);
-  for (const char* name : {"before", "after", "last", "to_sum", "sum"})
-    EXPECT_EQ(n.dtype(name), DType::f32) << name;
+  for (const char* name : {"before", "after", "last", "to_sum", "sum"}) EXPECT_EQ(n.dtype(name), DType::f32) << name;
   for (const char* name : {"first", "then"}) EXPECT_EQ(n.dtype(name), DType::bf16) << name;
 }
 
@@ -111,7 +110,8 @@ TEST(MixedPrecision, AFollowerNeedsNarrowTensorsOnBothSides) {
 TEST(MixedPrecision, NormalisationsAreNarrowInTheirDataAlone) {
   Graph g;
   const Output x = placeholder(g, DType::f32, Shape{8, 4}, "x"), w = placeholder(g, DType::f32, Shape{4, 4}, "w");
-  const Output scale = placeholder(g, DType::f32, Shape{4}, "scale"), offset = placeholder(g, DType::f32, Shape{4}, "offset");
+  const Output scale = placeholder(g, DType::f32, Shape{4}, "scale"),
+               offset = placeholder(g, DType::f32, Shape{4}, "offset");
   const BatchNormOutputs normalised = batch_norm(matmul(x, w), scale, offset, {.name = "norm"});
   relu(normalised.mean, "of_mean");
   matmul(relu(normalised.y, "relu"), w, {.name = "last"});
@@ -192,9 +192,7 @@ TEST(MixedPrecision, OtherDtypesStay) {
 
 TEST(MixedPrecision, OpsWithoutAKernelStay) {
   TwoLayers t;
-  const auto no_bias = [](const std::string& op, DType dtype) {
-    return dtype == DType::bf16 && op != "BiasAdd";
-  };
+  const auto no_bias = [](const std::string& op, DType dtype) { return dtype == DType::bf16 && op != "BiasAdd"; };
   const Narrowed n(t.g, {.supports = no_bias});
   EXPECT_EQ(n.dtype("first"), DType::bf16);
   EXPECT_EQ(n.dtype("bias0"), DType::f32);

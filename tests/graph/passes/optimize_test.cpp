@@ -85,9 +85,7 @@ TEST(FoldConstants, LeavesWhatIsDeclinedTooLargeOrFails) {
   EXPECT_NE(fold_constants(b.g, ScalarEvaluator{}, 4)->dump(), b.g.dump());
   const auto declines = [](const Node&, std::span<const Tensor>) { return std::vector<Tensor>{}; };
   EXPECT_EQ(fold_constants(b.g, declines)->dump(), b.g.dump());
-  const auto fails = [](const Node&, std::span<const Tensor>) -> std::vector<Tensor> {
-    invalid_argument("no");
-  };
+  const auto fails = [](const Node&, std::span<const Tensor>) -> std::vector<Tensor> { invalid_argument("no"); };
   EXPECT_EQ(fold_constants(b.g, fails)->dump(), b.g.dump());
   // Known to be too large only once it is there: the limit holds for the result as well.
   Output shape = b.constant("dims", Tensor::vector<std::int64_t>({1, 1}));
@@ -106,9 +104,7 @@ TEST(FoldConstants, AResultOfAnotherTypeIsAnInternalError) {
   GraphBuilder b;
   Output one = b.constant("one", 1);
   b.add("Neg", "n", {one});
-  const auto wrong_type = [](const Node&, std::span<const Tensor>) {
-    return std::vector<Tensor>{Tensor::scalar(1.0)};
-  };
+  const auto wrong_type = [](const Node&, std::span<const Tensor>) { return std::vector<Tensor>{Tensor::scalar(1.0)}; };
   const auto wrong_shape = [](const Node&, std::span<const Tensor>) {
     return std::vector<Tensor>{Tensor::vector<float>({1})};
   };
@@ -163,8 +159,7 @@ TEST(CommonSubexpressions, NeverSharesWhatHasStateOrStandsForAnInput) {
   GraphBuilder b;
   Output x = b.placeholder("x");
   b.placeholder("y");
-  for (const char* name : {"r1", "r2"})
-    b.add("RandomUniform", name, {}, {{"T", DType::f32}, {"shape", Shape{}}});
+  for (const char* name : {"r1", "r2"}) b.add("RandomUniform", name, {}, {{"T", DType::f32}, {"shape", Shape{}}});
   for (const char* name : {"f1", "f2"})
     b.add("Feed", name, {}, {{"T", DType::f32}, {"index", std::int64_t{0}}, {"shape", Shape{}}});
   for (const char* name : {"g1", "g2"}) b.add("Fetch", name, {x}, {{"index", std::int64_t{0}}});
@@ -193,17 +188,14 @@ struct OptimizeExample : GraphBuilder {
     Output b = add("Add", "b", {x, also_two});
     add("Mul", "product", {a, b});
   }
-  std::unique_ptr<Graph> callable() {
-    return make_callable_graph(g, {.feeds = {"x"}, .fetches = {"product"}});
-  }
+  std::unique_ptr<Graph> callable() { return make_callable_graph(g, {.feeds = {"x"}, .fetches = {"product"}}); }
 };
 
 TEST(Optimize, RunsAllPassesInOrderAndReportsThem) {
   OptimizeExample e;
   std::string report, notes;
   auto out = optimize(e.callable(), {.evaluator = ScalarEvaluator{}, .report = [&](const PassReport& r) {
-                                       report +=
-                                           fmt::format("{} {}->{}\n", r.pass, r.nodes_before, r.nodes_after);
+                                       report += fmt::format("{} {}->{}\n", r.pass, r.nodes_before, r.nodes_after);
                                        for (const std::string& note : r.notes) notes += "  " + note + "\n";
                                      }});
   EXPECT_EQ(out->dump(),
@@ -212,16 +204,20 @@ TEST(Optimize, RunsAllPassesInOrderAndReportsThem) {
             "product = FusedElementwise(x/feed, two) T=f32 Tin=[f32,f32] program=[\"Add:f32 i0 i1\", \"Mul:f32 r0 "
             "r0\"] -> f32[]\n"
             "product/fetch = Fetch(product) T=f32 index=0\n");
-  EXPECT_EQ(report + notes, "prune 8->8\nsimplify 8->8\nfold_constants 8->8\ncommon_subexpressions 8->6\nsimplify_again 6->6\nfuse_bias 6->6\nfuse_elementwise "
-                    "6->5\nfuse_updates 5->5\nprune_again 5->4\n  fused a + product -> FusedElementwise "
-                    "'product'\n");
+  EXPECT_EQ(report + notes,
+            "prune 8->8\nsimplify 8->8\nfold_constants 8->8\ncommon_subexpressions 8->6\nsimplify_again "
+            "6->6\nfuse_bias 6->6\nfuse_elementwise "
+            "6->5\nfuse_updates 5->5\nprune_again 5->4\n  fused a + product -> FusedElementwise "
+            "'product'\n");
 }
 
 TEST(Optimize, PassesCanBeSwitchedOff) {
   OptimizeExample e;
   const auto size = [&](bool evaluate, std::set<std::string> off) {
     off.insert("fuse_elementwise");
-    return optimize(e.callable(), {.evaluator = evaluate ? Evaluator(ScalarEvaluator{}) : Evaluator(), .switched_off = off})->size();
+    return optimize(e.callable(),
+                    {.evaluator = evaluate ? Evaluator(ScalarEvaluator{}) : Evaluator(), .switched_off = off})
+        ->size();
   };
   EXPECT_EQ(size(true, {}), 5);
   EXPECT_EQ(size(true, {"fold_constants"}), 8);
@@ -234,9 +230,7 @@ TEST(Optimize, PassesCanBeSwitchedOff) {
 
 TEST(Optimize, ErrorsNameThePass) {
   OptimizeExample e;
-  const auto wrong = [](const Node&, std::span<const Tensor>) {
-    return std::vector<Tensor>(3, Tensor::scalar(1.0f));
-  };
+  const auto wrong = [](const Node&, std::span<const Tensor>) { return std::vector<Tensor>(3, Tensor::scalar(1.0f)); };
   EXPECT_EQ(error_of([&] {
               optimize(e.callable(), {.evaluator = wrong});
             }).find("internal: optimization 'fold_constants': Add 'two'"),

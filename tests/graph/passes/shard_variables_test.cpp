@@ -19,11 +19,7 @@ struct Sgd : GraphBuilder {
     Output x = placeholder("x", shape);
     Output y = add("Add", "y", {w.read(), x});
     Output lr = constant("lr", 0.5f);
-    g.add({.op = "ApplySGD",
-           .name = "train",
-           .inputs = {w.handle, lr, y},
-           .controls = {x},
-           .colocate_with = "w"});
+    g.add({.op = "ApplySGD", .name = "train", .inputs = {w.handle, lr, y}, .controls = {x}, .colocate_with = "w"});
   }
   ShardMap map(int shards = 2) { return ShardMap(updated_variables(g), shards); }
 };
@@ -248,8 +244,7 @@ TEST(ShardVariables, WhatAShardCannotDoIsRefused) {
     Output v = e.variable("v" + slot, Shape{2});
     const Node* found = e.g.find(slot);
     Output accum = found ? e.g.output(*found) : e.variable(slot, Shape{2});
-    e.add("ApplyMomentum", "train_v" + slot, {v, accum, e.g.output("lr"), e.g.output("y")},
-          {{"momentum", 0.9}});
+    e.add("ApplyMomentum", "train_v" + slot, {v, accum, e.g.output("lr"), e.g.output("y")}, {{"momentum", 0.9}});
     return accum;
   };
   EXPECT_EQ(error([&](Sgd& e) { e.add("Neg", "n", {e.read("peek", momentum(e, "accum"))}); }),
@@ -259,8 +254,7 @@ TEST(ShardVariables, WhatAShardCannotDoIsRefused) {
             "shard map");
   EXPECT_EQ(error([&](Sgd& e) {
               Output accum = momentum(e, "accum");
-              e.add("ApplyMomentum", "other",
-                    {e.variable("u", Shape{2}), accum, e.g.output("lr"), e.g.output("y")},
+              e.add("ApplyMomentum", "other", {e.variable("u", Shape{2}), accum, e.g.output("lr"), e.g.output("y")},
                     {{"momentum", 0.9}});
             }),
             "invalid_argument: ApplyMomentum 'other': 'accum' is a slot of another variable too");
@@ -268,11 +262,8 @@ TEST(ShardVariables, WhatAShardCannotDoIsRefused) {
 
 TEST(ShardVariables, TheMapMustFitTheGraph) {
   Sgd e;
-  const auto error = [&](VariableSpec spec) {
-    return error_of([&] { shard_variables(e.g, ShardMap({spec}, 1)); });
-  };
-  EXPECT_EQ(error({"nobody", DType::f32, Shape{2}}),
-            "not_found: the graph has no variable 'nobody' to shard");
+  const auto error = [&](VariableSpec spec) { return error_of([&] { shard_variables(e.g, ShardMap({spec}, 1)); }); };
+  EXPECT_EQ(error({"nobody", DType::f32, Shape{2}}), "not_found: the graph has no variable 'nobody' to shard");
   EXPECT_EQ(error({"x", DType::f32, Shape{2}}), "not_found: the graph has no variable 'x' to shard");
   EXPECT_EQ(error({"w", DType::f64, Shape{2}}),
             "invalid_argument: variable 'w' is f32[2] in the graph, but f64[2] in the shard map");

@@ -37,11 +37,27 @@ TEST(Simplify, WhatChangesNothingGivesWay) {
          return s.g.output(s.g.add({.op = "Identity", .name = "y", .inputs = {s.x}, .controls = {s.x}}));
        },
        "y"},
-      {"a target", [](Simplified& s) { return s.add("Identity", "y", {s.x}, {{"_target", true}}); }, "y"},
-      {"Cast", [](Simplified& s) { return s.add("Cast", "y", {s.x}, {{"DstT", DType::f32}}); }, "x"},
-      {"Cast to another", [](Simplified& s) { return s.add("Cast", "y", {s.x}, {{"DstT", DType::f64}}); }, "y"},
+      {"a target",
+       [](Simplified& s) {
+         return s.add("Identity", "y", {s.x}, {{"_target", true}});
+       },
+       "y"},
+      {"Cast",
+       [](Simplified& s) {
+         return s.add("Cast", "y", {s.x}, {{"DstT", DType::f32}});
+       },
+       "x"},
+      {"Cast to another",
+       [](Simplified& s) {
+         return s.add("Cast", "y", {s.x}, {{"DstT", DType::f64}});
+       },
+       "y"},
       {"AddN of one", [](Simplified& s) { return s.add("AddN", "y", {s.x}); }, "x"},
-      {"AddN of two", [](Simplified& s) { return s.add("AddN", "y", {s.x, s.x}); }, "y"},
+      {"AddN of two",
+       [](Simplified& s) {
+         return s.add("AddN", "y", {s.x, s.x});
+       },
+       "y"},
       {"x * 1", binary("Mul", Tensor::scalar(1.0f)), "x"},
       {"1 * x", binary("Mul", Tensor::scalar(1.0f), true), "x"},
       {"x * 2", binary("Mul", Tensor::scalar(2.0f)), "y"},
@@ -142,7 +158,10 @@ TEST(FuseElementwise, ComparisonsAndConditionsComeAlong) {
 TEST(FuseElementwise, LeavesWhatItMustNotFuse) {
   const std::map<std::string, std::function<void(Chain&)>> cases = {
       {"used elsewhere", [](Chain& c) { c.add("Softmax", "n", {c.a}); }},
-      {"fetched", [](Chain& c) { c.add("Fetch", "f", {c.a}, {{"index", std::int64_t{0}}}); }},
+      {"fetched",
+       [](Chain& c) {
+         c.add("Fetch", "f", {c.a}, {{"index", std::int64_t{0}}});
+       }},
       {"a target", [](Chain& c) { c.g.set_attribute(c.a.source(), "_target", true); }},
       {"waited for", [](Chain& c) { c.g.add({.op = "NoOp", .name = "n", .controls = {c.a}}); }},
       {"elsewhere", [](Chain& c) { c.g.set_device(c.a.source(), "CPU:1"); }},
@@ -173,7 +192,8 @@ TEST(FuseElementwise, StopsAtTheLargestProgram) {
   EXPECT_EQ(fuse_elementwise(b.g, {})->size(), 1 + 4);  // 32 + 32 + 32 + 4
   GraphBuilder wide;
   Output sum = wide.placeholder("x", Shape{3});
-  for (int i = 0; i < 40; ++i) sum = wide.add("Add", fmt::format("s{}", i), {sum, wide.placeholder(fmt::format("p{}", i), Shape{3})});
+  for (int i = 0; i < 40; ++i)
+    sum = wide.add("Add", fmt::format("s{}", i), {sum, wide.placeholder(fmt::format("p{}", i), Shape{3})});
   const auto fused = fuse_elementwise(wide.g, {});
   for (int id = 0; id < fused->size(); ++id) EXPECT_LE(fused->node(id).inputs.size(), 16u);
 }

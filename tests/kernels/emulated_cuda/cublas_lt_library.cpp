@@ -29,30 +29,44 @@ namespace {
 
 double load(cudaDataType_t type, const void* from, std::int64_t at) {
   switch (type) {
-    case CUDA_R_32F: return static_cast<const float*>(from)[at];
-    case CUDA_R_64F: return static_cast<const double*>(from)[at];
-    case CUDA_R_16F: return __half2float(static_cast<const __half*>(from)[at]);
-    case CUDA_R_16BF: return __bfloat162float(static_cast<const __nv_bfloat16*>(from)[at]);
+    case CUDA_R_32F:
+      return static_cast<const float*>(from)[at];
+    case CUDA_R_64F:
+      return static_cast<const double*>(from)[at];
+    case CUDA_R_16F:
+      return __half2float(static_cast<const __half*>(from)[at]);
+    case CUDA_R_16BF:
+      return __bfloat162float(static_cast<const __nv_bfloat16*>(from)[at]);
   }
   return 0;
 }
 void store(cudaDataType_t type, void* to, std::int64_t at, double value) {
   const auto narrow = static_cast<float>(value);
   switch (type) {
-    case CUDA_R_32F: static_cast<float*>(to)[at] = narrow; break;
-    case CUDA_R_64F: static_cast<double*>(to)[at] = value; break;
-    case CUDA_R_16F: static_cast<__half*>(to)[at] = __float2half_rn(narrow); break;
-    case CUDA_R_16BF: static_cast<__nv_bfloat16*>(to)[at] = __float2bfloat16_rn(narrow); break;
+    case CUDA_R_32F:
+      static_cast<float*>(to)[at] = narrow;
+      break;
+    case CUDA_R_64F:
+      static_cast<double*>(to)[at] = value;
+      break;
+    case CUDA_R_16F:
+      static_cast<__half*>(to)[at] = __float2half_rn(narrow);
+      break;
+    case CUDA_R_16BF:
+      static_cast<__nv_bfloat16*>(to)[at] = __float2bfloat16_rn(narrow);
+      break;
   }
 }
 std::size_t alignment_of(cudaDataType_t type) { return type == CUDA_R_64F ? 8 : type == CUDA_R_32F ? 4 : 2; }
 
 // All of a matrix, as rows of the operand that it is in the product: [rows][terms].
-std::vector<double> rows_of(const cublasLtMatrixLayout& layout, const void* data, std::int64_t rows, std::int64_t terms, bool rows_are_columns) {
+std::vector<double> rows_of(const cublasLtMatrixLayout& layout, const void* data, std::int64_t rows, std::int64_t terms,
+                            bool rows_are_columns) {
   std::vector<double> out;
   out.reserve(static_cast<std::size_t>(rows * terms));
   for (std::int64_t r = 0; r < rows; ++r)
-    for (std::int64_t t = 0; t < terms; ++t) out.push_back(load(layout.type, data, rows_are_columns ? r * layout.stride + t : t * layout.stride + r));
+    for (std::int64_t t = 0; t < terms; ++t)
+      out.push_back(load(layout.type, data, rows_are_columns ? r * layout.stride + t : t * layout.stride + r));
   return out;
 }
 
@@ -67,7 +81,8 @@ cublasStatus_t set(T& member, const void* value, std::size_t bytes) {
 struct Sizes {
   std::int64_t m = 0, n = 0, k = 0;
 };
-Sizes sizes_of(const cublasLtMatmulDesc& product, const cublasLtMatrixLayout& a, const cublasLtMatrixLayout& b, const cublasLtMatrixLayout& d) {
+Sizes sizes_of(const cublasLtMatmulDesc& product, const cublasLtMatrixLayout& a, const cublasLtMatrixLayout& b,
+               const cublasLtMatrixLayout& d) {
   const bool ta = product.transpose_a == CUBLAS_OP_T, tb = product.transpose_b == CUBLAS_OP_T;
   const Sizes sizes{ta ? a.columns : a.rows, tb ? b.rows : b.columns, ta ? a.rows : a.columns};
   for (const cublasLtMatrixLayout& layout : {a, b, d})
@@ -86,7 +101,8 @@ cublasStatus_t cublasLtDestroy(cublasLtHandle_t handle) {
   delete handle;
   return CUBLAS_STATUS_SUCCESS;
 }
-cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t* product, cublasComputeType_t compute, cudaDataType_t scale) {
+cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t* product, cublasComputeType_t compute,
+                                        cudaDataType_t scale) {
   *product = new cublasLtMatmulDesc{compute, scale};
   return CUBLAS_STATUS_SUCCESS;
 }
@@ -94,16 +110,22 @@ cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t product) {
   delete product;
   return CUBLAS_STATUS_SUCCESS;
 }
-cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t product, cublasLtMatmulDescAttributes_t attribute, const void* value, std::size_t bytes) {
+cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t product, cublasLtMatmulDescAttributes_t attribute,
+                                              const void* value, std::size_t bytes) {
   switch (attribute) {
-    case CUBLASLT_MATMUL_DESC_TRANSA: return set(product->transpose_a, value, bytes);
-    case CUBLASLT_MATMUL_DESC_TRANSB: return set(product->transpose_b, value, bytes);
-    case CUBLASLT_MATMUL_DESC_EPILOGUE: return set(product->epilogue, value, bytes);
-    case CUBLASLT_MATMUL_DESC_BIAS_POINTER: return set(product->bias, value, bytes);
+    case CUBLASLT_MATMUL_DESC_TRANSA:
+      return set(product->transpose_a, value, bytes);
+    case CUBLASLT_MATMUL_DESC_TRANSB:
+      return set(product->transpose_b, value, bytes);
+    case CUBLASLT_MATMUL_DESC_EPILOGUE:
+      return set(product->epilogue, value, bytes);
+    case CUBLASLT_MATMUL_DESC_BIAS_POINTER:
+      return set(product->bias, value, bytes);
   }
   return CUBLAS_STATUS_INVALID_VALUE;
 }
-cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t* layout, cudaDataType_t type, std::uint64_t rows, std::uint64_t columns, std::int64_t stride) {
+cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t* layout, cudaDataType_t type, std::uint64_t rows,
+                                          std::uint64_t columns, std::int64_t stride) {
   *layout = new cublasLtMatrixLayout{type, static_cast<std::int64_t>(rows), static_cast<std::int64_t>(columns), stride};
   return CUBLAS_STATUS_SUCCESS;
 }
@@ -119,15 +141,17 @@ cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t prefer
   delete preference;
   return CUBLAS_STATUS_SUCCESS;
 }
-cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t preference, cublasLtMatmulPreferenceAttributes_t attribute, const void* value,
+cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t preference,
+                                                    cublasLtMatmulPreferenceAttributes_t attribute, const void* value,
                                                     std::size_t bytes) {
   if (attribute == CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES) return set(preference->workspace, value, bytes);
   return bytes == sizeof(std::uint32_t) ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_INVALID_VALUE;
 }
 // One algorithm for all that there is a product of.
-cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t product, cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
-                                              cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d, cublasLtMatmulPreference_t preference, int wanted,
-                                              cublasLtMatmulHeuristicResult_t* results, int* found) {
+cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t product, cublasLtMatrixLayout_t a,
+                                              cublasLtMatrixLayout_t b, cublasLtMatrixLayout_t c,
+                                              cublasLtMatrixLayout_t d, cublasLtMatmulPreference_t preference,
+                                              int wanted, cublasLtMatmulHeuristicResult_t* results, int* found) {
   *found = 0;
   if (wanted < 1 || c != d || sizes_of(*product, *a, *b, *d).m == 0) return CUBLAS_STATUS_INVALID_VALUE;
   const bool wide = product->compute == CUBLAS_COMPUTE_64F;
@@ -139,18 +163,22 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
   return CUBLAS_STATUS_SUCCESS;
 }
 
-cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t product, const void* alpha, const void* a, cublasLtMatrixLayout_t a_layout, const void* b,
-                              cublasLtMatrixLayout_t b_layout, const void* beta, const void* c, cublasLtMatrixLayout_t c_layout, void* d,
-                              cublasLtMatrixLayout_t d_layout, const cublasLtMatmulAlgo_t* algorithm, void* workspace, std::size_t workspace_bytes, cudaStream_t) {
+cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t product, const void* alpha, const void* a,
+                              cublasLtMatrixLayout_t a_layout, const void* b, cublasLtMatrixLayout_t b_layout,
+                              const void* beta, const void* c, cublasLtMatrixLayout_t c_layout, void* d,
+                              cublasLtMatrixLayout_t d_layout, const cublasLtMatmulAlgo_t* algorithm, void* workspace,
+                              std::size_t workspace_bytes, cudaStream_t) {
   const Sizes sizes = sizes_of(*product, *a_layout, *b_layout, *d_layout);
-  if (sizes.m == 0 || algorithm->chosen != 1 || c_layout->type != d_layout->type || (workspace_bytes > 0 && !workspace)) return CUBLAS_STATUS_INVALID_VALUE;
+  if (sizes.m == 0 || algorithm->chosen != 1 || c_layout->type != d_layout->type || (workspace_bytes > 0 && !workspace))
+    return CUBLAS_STATUS_INVALID_VALUE;
   for (const void* data : {a, b, static_cast<const void*>(d)})
     if (reinterpret_cast<std::uintptr_t>(data) % alignment_of(a_layout->type) != 0) return CUBLAS_STATUS_INVALID_VALUE;
   const MemoryAccess access;
   if (workspace_bytes > 0) std::memset(workspace, 0x5a, workspace_bytes);
   const double factor = load(product->scale, alpha, 0), kept = load(product->scale, beta, 0);
   const bool transpose_a = product->transpose_a == CUBLAS_OP_T, transpose_b = product->transpose_b == CUBLAS_OP_T;
-  const auto rows = rows_of(*a_layout, a, sizes.m, sizes.k, transpose_a), columns = rows_of(*b_layout, b, sizes.n, sizes.k, !transpose_b);
+  const auto rows = rows_of(*a_layout, a, sizes.m, sizes.k, transpose_a),
+             columns = rows_of(*b_layout, b, sizes.n, sizes.k, !transpose_b);
   for (std::int64_t j = 0; j < sizes.n; ++j)
     for (std::int64_t i = 0; i < sizes.m; ++i) {
       double sum = 0;
@@ -158,7 +186,8 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t product, co
       for (std::int64_t t = 0; t < sizes.k; ++t) sum += x[t] * y[t];
       sum *= factor;
       if (kept != 0) sum += kept * load(c_layout->type, c, j * c_layout->stride + i);
-      if (product->epilogue == CUBLASLT_EPILOGUE_BIAS) sum = static_cast<float>(sum) + load(a_layout->type, product->bias, i);
+      if (product->epilogue == CUBLASLT_EPILOGUE_BIAS)
+        sum = static_cast<float>(sum) + load(a_layout->type, product->bias, i);
       store(d_layout->type, d, j * d_layout->stride + i, sum);
     }
   return CUBLAS_STATUS_SUCCESS;

@@ -1,5 +1,6 @@
-// Runs grids. A thread of a block is a context of its own only from the moment it waits for others: those that never wait are run one after
-// the other on one stack. A thread runs as far as it can before the next one begins, which shows what barriers are missing.
+// Runs grids. A thread of a block is a context of its own only from the moment it waits for others: those that never
+// wait are run one after the other on one stack. A thread runs as far as it can before the next one begins, which shows
+// what barriers are missing.
 #include <ucontext.h>
 
 #include <algorithm>
@@ -25,7 +26,7 @@ constexpr std::size_t kStackBytes = 256 * 1024;
 enum class State { not_begun, ready, awaits_block, awaits_warp, ended };
 
 // A place in a stack to go on from; unlike contexts without a call of the system.
-using Jump = void*[5];
+using Jump = void* [5];
 [[gnu::noinline, noreturn]] void jump_to(Jump& jump) { __builtin_longjmp(jump, 1); }
 
 struct Stack {
@@ -56,8 +57,7 @@ class Block {
     for (;;) {
       for (int w = 0; w < warps; ++w) {
         const int warp = backwards ? warps - 1 - w : w;
-        do
-          run_ready(warp);
+        do run_ready(warp);
         while (release_warp(warp));
       }
       if (std::ranges::all_of(threads_, [](const Thread& t) { return t.state == State::ended; })) return;
@@ -77,10 +77,11 @@ class Block {
     const std::size_t from = current_ ^ static_cast<std::size_t>(mask);
     await(State::awaits_warp, place);
     if (mask < 0 || mask >= kWarp || from >= threads_.size())
-      stop("thread %zu takes the value of lane %d of its warp, which is not there: %s:%d", current_, static_cast<int>(from % kWarp), place.file_name(),
-           static_cast<int>(place.line()));
+      stop("thread %zu takes the value of lane %d of its warp, which is not there: %s:%d", current_,
+           static_cast<int>(from % kWarp), place.file_name(), static_cast<int>(place.line()));
     if (threads_[from].state == State::ended && threads_[from].exchanges != own.exchanges)
-      stop("thread %zu takes a value of thread %zu, which has ended: %s:%d", current_, from, place.file_name(), static_cast<int>(place.line()));
+      stop("thread %zu takes a value of thread %zu, which has ended: %s:%d", current_, from, place.file_name(),
+           static_cast<int>(place.line()));
     return threads_[from].given[turn];
   }
 
@@ -128,8 +129,8 @@ class Block {
     return a.line() == b.line() && a.column() == b.column() && std::strcmp(a.file_name(), b.file_name()) == 0;
   }
   [[noreturn]] static void complain(const Place& a, const Place& b) {
-    stop("threads of block %u wait for each other in different places: %s:%d and %s:%d", blockIdx.x, a.file_name(), static_cast<int>(a.line()), b.file_name(),
-         static_cast<int>(b.line()));
+    stop("threads of block %u wait for each other in different places: %s:%d and %s:%d", blockIdx.x, a.file_name(),
+         static_cast<int>(a.line()), b.file_name(), static_cast<int>(b.line()));
   }
 
   void enter(std::size_t t) {
@@ -188,7 +189,8 @@ class Block {
     threads_[own].place = place;
     leave(*threads_[own].stack);
   }
-  // What a stack runs: the thread that it was begun with and, while they end without waiting, those after it in the warp.
+  // What a stack runs: the thread that it was begun with and, while they end without waiting, those after it in the
+  // warp.
   static void run_threads();
 
   const std::function<void()>* code_ = nullptr;
@@ -228,8 +230,9 @@ void Block::run_threads() {
 
 bool fits(const cudaLaunchConfig_t& config) {
   const dim3 &grid = config.gridDim, &threads = config.blockDim;
-  return grid.x >= 1 && grid.x < 1u << 31 && grid.y >= 1 && grid.y <= 65535 && grid.z >= 1 && grid.z <= 65535 && threads.x >= 1 && threads.y >= 1 &&
-         threads.z >= 1 && threads.z <= 64 && std::uint64_t{threads.x} * threads.y * threads.z <= kMostThreads && config.dynamicSmemBytes <= kSharedBytes;
+  return grid.x >= 1 && grid.x < 1u << 31 && grid.y >= 1 && grid.y <= 65535 && grid.z >= 1 && grid.z <= 65535 &&
+         threads.x >= 1 && threads.y >= 1 && threads.z >= 1 && threads.z <= 64 &&
+         std::uint64_t{threads.x} * threads.y * threads.z <= kMostThreads && config.dynamicSmemBytes <= kSharedBytes;
 }
 
 }  // namespace
@@ -244,7 +247,8 @@ cudaError_t run_grid(const cudaLaunchConfig_t& config, const std::function<void(
   ++launches;
   for (blockIdx.z = 0; blockIdx.z < gridDim.z; ++blockIdx.z)
     for (blockIdx.y = 0; blockIdx.y < gridDim.y; ++blockIdx.y)
-      for (blockIdx.x = 0; blockIdx.x < gridDim.x; ++blockIdx.x) block().run(threads, (launches + blockIdx.x) % 2 == 0, thread);
+      for (blockIdx.x = 0; blockIdx.x < gridDim.x; ++blockIdx.x)
+        block().run(threads, (launches + blockIdx.x) % 2 == 0, thread);
   return cudaSuccess;
 }
 
@@ -257,11 +261,16 @@ using troupe::emulated_cuda::MemoryAccess;
 
 const char* cudaGetErrorName(cudaError_t status) {
   switch (status) {
-    case cudaSuccess: return "cudaSuccess";
-    case cudaErrorInvalidValue: return "cudaErrorInvalidValue";
-    case cudaErrorInvalidConfiguration: return "cudaErrorInvalidConfiguration";
-    case cudaErrorMemoryAllocation: return "cudaErrorMemoryAllocation";
-    default: return "another error";
+    case cudaSuccess:
+      return "cudaSuccess";
+    case cudaErrorInvalidValue:
+      return "cudaErrorInvalidValue";
+    case cudaErrorInvalidConfiguration:
+      return "cudaErrorInvalidConfiguration";
+    case cudaErrorMemoryAllocation:
+      return "cudaErrorMemoryAllocation";
+    default:
+      return "another error";
   }
 }
 const char* cudaGetErrorString(cudaError_t status) { return cudaGetErrorName(status); }

@@ -1,4 +1,5 @@
-// The emulation itself: that threads see what threads of a GPU would see, and that what a GPU does not allow ends the process.
+// The emulation itself: that threads see what threads of a GPU would see, and that what a GPU does not allow ends the
+// process.
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
 #include <gtest/gtest.h>
@@ -30,7 +31,10 @@ class Values {
   T* data_;
 };
 
-__global__ void number(unsigned* out) { out[(blockIdx.y * gridDim.x + blockIdx.x) * 6 + threadIdx.y * blockDim.x + threadIdx.x] = blockIdx.y * 1000 + threadIdx.y; }
+__global__ void number(unsigned* out) {
+  out[(blockIdx.y * gridDim.x + blockIdx.x) * 6 + threadIdx.y * blockDim.x + threadIdx.x] =
+      blockIdx.y * 1000 + threadIdx.y;
+}
 
 TEST(EmulatedCuda, RunsEveryThreadOfEveryBlock) {
   const Values<unsigned> out(36);
@@ -55,7 +59,8 @@ TEST(EmulatedCuda, ThreadsOfABlockWaitForEachOther) {
     const MemoryAccess access;
     std::iota(values.data(), values.data() + 70, 0);
   }
-  for (int launches = 0; launches < 2; ++launches) ASSERT_EQ(device::launch(reverse, 1, 70, nullptr, values.data(), 3), cudaSuccess);
+  for (int launches = 0; launches < 2; ++launches)
+    ASSERT_EQ(device::launch(reverse, 1, 70, nullptr, values.data(), 3), cudaSuccess);
   const auto seen = values.read();
   for (int i = 0; i < 70; ++i) EXPECT_EQ(seen[static_cast<std::size_t>(i)], i + 6);
 }
@@ -106,9 +111,13 @@ TEST(EmulatedCuda, SortsByTheBitsThatItIsToldAndKeepsTheOrderOfEqualKeys) {
     }
   }
   std::size_t bytes = 0;
-  ASSERT_EQ(cub::DeviceRadixSort::SortPairs(nullptr, bytes, keys.data(), sorted.data(), places.data(), moved.data(), 5, 0, 3, nullptr), cudaSuccess);
+  ASSERT_EQ(cub::DeviceRadixSort::SortPairs(nullptr, bytes, keys.data(), sorted.data(), places.data(), moved.data(), 5,
+                                            0, 3, nullptr),
+            cudaSuccess);
   const Values<char> scratch(bytes);
-  ASSERT_EQ(cub::DeviceRadixSort::SortPairs(scratch.data(), bytes, keys.data(), sorted.data(), places.data(), moved.data(), 5, 0, 3, nullptr), cudaSuccess);
+  ASSERT_EQ(cub::DeviceRadixSort::SortPairs(scratch.data(), bytes, keys.data(), sorted.data(), places.data(),
+                                            moved.data(), 5, 0, 3, nullptr),
+            cudaSuccess);
   EXPECT_EQ(moved.read(), (std::vector<std::uint32_t>{0, 2, 1, 3, 4}));
   EXPECT_EQ(sorted.read(), (std::vector<std::uint32_t>{9, 1, 2, 10, 3}));
 }

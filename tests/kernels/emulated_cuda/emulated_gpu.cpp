@@ -43,7 +43,8 @@ class Reached final : public Event {
 
 class EmulatedGpu final : public CudaDevice, private Stream, private Parallelism {
  public:
-  EmulatedGpu() : attributes_{DeviceName::parse("/job:test/task:0/device:GPU:0"), "GPU", std::uint64_t{1} << 30, false} {}
+  EmulatedGpu()
+      : attributes_{DeviceName::parse("/job:test/task:0/device:GPU:0"), "GPU", std::uint64_t{1} << 30, false} {}
   ~EmulatedGpu() override { forget_state(); }
 
   const DeviceAttributes& attributes() const override { return attributes_; }
@@ -71,11 +72,14 @@ class EmulatedGpu final : public CudaDevice, private Stream, private Parallelism
   void copy_to_host(Tensor source, CopyDone done) override { done(read(source), {}); }
   void copy_in(Tensor source, CopyDone done) override { done(upload(source), {}); }
   Tensor upload(const Tensor& source) override {
-    if (source.dtype() == DType::string) invalid_argument("a tensor of strings cannot be on {}", attributes_.name.to_string());
+    if (source.dtype() == DType::string)
+      invalid_argument("a tensor of strings cannot be on {}", attributes_.name.to_string());
     if (source.space() == kSpace) return source;
     return copied(source, allocator_.tensor(source.dtype(), source.shape()));
   }
-  Tensor read(const Tensor& source) override { return source.space() == kSpace ? copied(source, Tensor(source.dtype(), source.shape())) : source; }
+  Tensor read(const Tensor& source) override {
+    return source.space() == kSpace ? copied(source, Tensor(source.dtype(), source.shape())) : source;
+  }
   void shutdown() override {}
 
  private:
@@ -107,10 +111,11 @@ class EmulatedGpu final : public CudaDevice, private Stream, private Parallelism
   void wake() override {}
 
   const DeviceAttributes attributes_;
-  const CudaProperties properties_{.name = "emulated", .compute_major = 9, .multiprocessors = 132, .memory_bytes = std::uint64_t{1} << 30};
+  const CudaProperties properties_{
+      .name = "emulated", .compute_major = 9, .multiprocessors = 132, .memory_bytes = std::uint64_t{1} << 30};
   const AcceleratorOptions options_{.name = attributes_.name};
   EmulatedAllocator allocator_;
-  CudaFault fault_;  // not in the GPU's memory, which begins anew only when nothing of it is in use
+  CudaFault fault_;                   // not in the GPU's memory, which begins anew only when nothing of it is in use
   std::vector<CudaFaultText> texts_;  // by site - 1
 };
 

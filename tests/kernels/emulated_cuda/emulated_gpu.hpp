@@ -1,5 +1,6 @@
-// A GPU that runs kernels/cuda on the host (cuda_runtime.h): for tests of the kernels, not of devices/cuda. What it is given is done when the
-// call returns; on one thread. Memory is of exactly the bytes that are asked for (emulated_memory.hpp).
+// A GPU that runs kernels/cuda on the host (cuda_runtime.h): for tests of the kernels, not of devices/cuda. What it is
+// given is done when the call returns; on one thread. Memory is of exactly the bytes that are asked for
+// (emulated_memory.hpp).
 #pragma once
 
 #include <memory>

@@ -28,7 +28,8 @@ struct Arena {
     begin = static_cast<std::byte*>(mapped);
   }
   void protect(int access) const {
-    if (mprotect(begin, (used + kPage - 1) / kPage * kPage, access) != 0) stop("mprotect of an emulated GPU's memory failed");
+    if (mprotect(begin, (used + kPage - 1) / kPage * kPage, access) != 0)
+      stop("mprotect of an emulated GPU's memory failed");
   }
 
   std::byte* begin = nullptr;
@@ -81,7 +82,8 @@ void release(void* memory) {
     const MemoryAccess access;
     allow(data + found->second, kBehind, true);
     for (std::size_t i = 0; i < kBehind; ++i)
-      if (data[found->second + i] != std::byte{kUntouched}) stop("a kernel wrote behind %zu bytes of an emulated GPU's memory", found->second);
+      if (data[found->second + i] != std::byte{kUntouched})
+        stop("a kernel wrote behind %zu bytes of an emulated GPU's memory", found->second);
     allow(data, found->second + kBehind, false);
   }
   a.live.erase(found);

@@ -1,12 +1,13 @@
-// Memory of the emulated GPU: readable while kernels and copies run, and at no other time. Code of the host that follows a pointer to it
-// ends the process, as it would with a GPU. On one thread.
+// Memory of the emulated GPU: readable while kernels and copies run, and at no other time. Code of the host that
+// follows a pointer to it ends the process, as it would with a GPU. On one thread.
 #pragma once
 
 #include <cstddef>
 
 namespace troupe::emulated_cuda {
 
-// Of exactly so many bytes, at a multiple of 64 bytes and of nothing more, filled with garbage. Null if there is no room.
+// Of exactly so many bytes, at a multiple of 64 bytes and of nothing more, filled with garbage. Null if there is no
+// room.
 void* allocate(std::size_t bytes);
 // Ends the process if something was written right behind it.
 void release(void* memory);

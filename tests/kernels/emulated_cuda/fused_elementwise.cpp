@@ -1,4 +1,5 @@
-// fused_elementwise.cu, whose kernel takes the memory that its launch asks for by an array that others define: here it is one.
+// fused_elementwise.cu, whose kernel takes the memory that its launch asks for by an array that others define: here it
+// is one.
 #include "tests/kernels/emulated_cuda/cuda_runtime.h"
 #undef __shared__
 #define __shared__

@@ -27,12 +27,24 @@ Tensor random_tensor(DType dtype, std::int64_t n, std::mt19937& engine) {
     }
   };
   switch (dtype) {
-    case DType::f32: fill(float{}); break;
-    case DType::f64: fill(double{}); break;
-    case DType::f16: fill(Half{}); break;
-    case DType::bf16: fill(BFloat16{}); break;
-    case DType::i32: fill(std::int32_t{}); break;
-    default: fill(std::int64_t{}); break;
+    case DType::f32:
+      fill(float{});
+      break;
+    case DType::f64:
+      fill(double{});
+      break;
+    case DType::f16:
+      fill(Half{});
+      break;
+    case DType::bf16:
+      fill(BFloat16{});
+      break;
+    case DType::i32:
+      fill(std::int32_t{});
+      break;
+    default:
+      fill(std::int64_t{});
+      break;
   }
   return t;
 }
@@ -41,11 +53,13 @@ Tensor random_tensor(DType dtype, std::int64_t n, std::mt19937& engine) {
 Tensor reduced(const std::vector<Tensor>& ranks, std::size_t first, Reduction reduction) {
   Tensor sum = ranks[first].clone();
   for (std::size_t k = 1; k < ranks.size(); ++k)
-    combine(reduction, sum, ranks[(first + k) % ranks.size()], reduction == Reduction::mean && k + 1 == ranks.size() ? static_cast<std::uint32_t>(ranks.size()) : 1, sum);
+    combine(reduction, sum, ranks[(first + k) % ranks.size()],
+            reduction == Reduction::mean && k + 1 == ranks.size() ? static_cast<std::uint32_t>(ranks.size()) : 1, sum);
   return sum;
 }
 
-// The first `elements` that the kernel writes; `memory`: the ranks' tensors as they lie on the GPU, `first` apart if it is valid.
+// The first `elements` that the kernel writes; `memory`: the ranks' tensors as they lie on the GPU, `first` apart if it
+// is valid.
 Tensor run(PartsSum plan, const Tensor& memory, const Tensor& first) {
   const auto copied = [](const Tensor& t) {
     void* const data = emulated_cuda::allocate(std::max<std::size_t>(t.num_bytes(), 1));
@@ -74,7 +88,8 @@ Tensor run(PartsSum plan, const Tensor& memory, const Tensor& first) {
 Tensor gathered(const std::vector<Tensor>& ranks, std::int64_t stride) {
   Tensor all = Tensor::zeros(ranks[0].dtype(), Shape{stride * static_cast<std::int64_t>(ranks.size())});
   for (std::size_t r = 0; r < ranks.size(); ++r)
-    std::memcpy(all.mutable_raw() + r * static_cast<std::size_t>(stride) * size_of(all.dtype()), ranks[r].raw(), ranks[r].num_bytes());
+    std::memcpy(all.mutable_raw() + r * static_cast<std::size_t>(stride) * size_of(all.dtype()), ranks[r].raw(),
+                ranks[r].num_bytes());
   return all;
 }
 
@@ -102,7 +117,8 @@ TEST_P(PartsSums, OfWholeTensorsAreThoseOfTheRing) {
     for (std::uint32_t p = 0; p < ranks; ++p) {
       const ElementRange part = cut.part(p);
       const std::size_t at = static_cast<std::size_t>(part.begin) * size_of(dtype);
-      std::memcpy(expected.mutable_raw() + at, reduced(tensors, p, reduction).raw() + at, static_cast<std::size_t>(part.size()) * size_of(dtype));
+      std::memcpy(expected.mutable_raw() + at, reduced(tensors, p, reduction).raw() + at,
+                  static_cast<std::size_t>(part.size()) * size_of(dtype));
     }
     const std::int64_t stride = (n + 63) / 64 * 64;
     PartsSum plan = plan_of(dtype, reduction, ranks, n, stride);
@@ -120,12 +136,15 @@ TEST_P(PartsSums, OfOnePartAreThoseOfTheRing) {
     std::vector<Tensor> tensors;
     for (std::size_t r = 0; r < ranks; ++r) tensors.push_back(random_tensor(dtype, n, engine));
     const std::vector<Tensor> others(tensors.begin() + 1, tensors.end());
-    EXPECT_TRUE(bitwise_equal(run(plan_of(dtype, reduction, ranks, n, n), gathered(others, n), tensors[0]), reduced(tensors, 0, reduction))) << name(dtype);
+    EXPECT_TRUE(bitwise_equal(run(plan_of(dtype, reduction, ranks, n, n), gathered(others, n), tensors[0]),
+                              reduced(tensors, 0, reduction)))
+        << name(dtype);
   }
 }
 
 INSTANTIATE_TEST_SUITE_P(All, PartsSums,
-                         ::testing::Combine(::testing::Values(2, 3, 5), ::testing::Values(1, 63, 64, 1000), ::testing::Values(Reduction::sum, Reduction::mean, Reduction::max)));
+                         ::testing::Combine(::testing::Values(2, 3, 5), ::testing::Values(1, 63, 64, 1000),
+                                            ::testing::Values(Reduction::sum, Reduction::mean, Reduction::max)));
 
 }  // namespace
 }  // namespace troupe

@@ -23,11 +23,14 @@ class Group {
     std::vector<std::string> names;
     for (std::uint32_t r = 0; r < ranks; ++r) names.push_back(fmt::format("/job:worker/task:{}", r));
     for (std::uint32_t r = 0; r < ranks; ++r)
-      states.emplace_back(GroupOptions{.id = 7, .members = names, .rank = r, .max_early_bytes = max_early_bytes, .timeout_ns = kTimeout},
-                          [this, r](DType dtype, const Shape& shape) {
-                            if (without_memory.contains(r)) fail(Code::resource_exhausted, "no memory for {} bytes", checked_bytes(dtype, shape));
-                            return Tensor(dtype, shape);
-                          });
+      states.emplace_back(
+          GroupOptions{
+              .id = 7, .members = names, .rank = r, .max_early_bytes = max_early_bytes, .timeout_ns = kTimeout},
+          [this, r](DType dtype, const Shape& shape) {
+            if (without_memory.contains(r))
+              fail(Code::resource_exhausted, "no memory for {} bytes", checked_bytes(dtype, shape));
+            return Tensor(dtype, shape);
+          });
     ended.resize(ranks);
     launched.resize(ranks);
   }
@@ -44,7 +47,8 @@ class Group {
   // The tensor is never looked at.
   void on_devices(std::uint32_t rank, CollectivePosition position, const std::string& name, std::int64_t size = 10) {
     GroupOutbox out;
-    states[rank].begin_on_devices(position, {.dtype = DType::f32, .shape = {size}, .name = name}, Tensor(DType::f32, {size}), out);
+    states[rank].begin_on_devices(position, {.dtype = DType::f32, .shape = {size}, .name = name},
+                                  Tensor(DType::f32, {size}), out);
     carry(rank, out);
   }
   void end(std::uint32_t rank, CollectivePosition position, const Error& error = {}) {
@@ -74,7 +78,7 @@ class Group {
 
   std::set<std::uint32_t> without_memory;  // ranks
   std::vector<GroupState> states;
-  std::vector<std::vector<GroupOutbox::Ended>> ended;  // by rank
+  std::vector<std::vector<GroupOutbox::Ended>> ended;      // by rank
   std::vector<std::vector<GroupOutbox::Launch>> launched;  // likewise
   std::vector<std::pair<std::uint32_t, GroupOutbox::Sent>> flying;
 
@@ -131,7 +135,8 @@ TEST(GroupState, ARankThatDisagreesIsAnErrorOnEveryRank) {
       group.deliver(seed);
       for (std::uint32_t r = 0; r < 3; ++r) {
         ASSERT_EQ(group.ended[r].size(), 1u) << other.describe();
-        EXPECT_THAT(group.error_of(r), AllOf(HasSubstr(ours.describe()), HasSubstr(other.describe()), HasSubstr("task:1")));
+        EXPECT_THAT(group.error_of(r),
+                    AllOf(HasSubstr(ours.describe()), HasSubstr(other.describe()), HasSubstr("task:1")));
       }
     }
 }
@@ -141,7 +146,8 @@ TEST(GroupState, ARankThatLeavesOutAnOperationIsAnErrorThere) {
   group.sum(0, {0, 0}, "x", Tensor::vector<float>({1}));
   group.sum(1, {0, 1}, "x", Tensor::vector<float>({1}));
   group.deliver();
-  for (const std::uint32_t r : {0u, 1u}) EXPECT_THAT(group.error_of(r), HasSubstr("is operation 1 of channel 0; the next is 0"));
+  for (const std::uint32_t r : {0u, 1u})
+    EXPECT_THAT(group.error_of(r), HasSubstr("is operation 1 of channel 0; the next is 0"));
 }
 
 TEST(GroupState, ARankThatRepeatsAnOperationIsAnErrorOnEveryRank) {
@@ -164,7 +170,8 @@ TEST(GroupState, RanksRunAheadOfASlowOneWithBroadcasts) {
       const auto go_on = [&](std::uint32_t rank) {
         if (begun[rank] == 4 || begun[rank] > group.ended[rank].size()) return false;
         const auto root = static_cast<std::uint32_t>(begun[rank]);
-        const CollectiveSpec spec{.kind = CollectiveKind::broadcast, .root = root, .dtype = DType::f32, .shape = {size}, .name = "x"};
+        const CollectiveSpec spec{
+            .kind = CollectiveKind::broadcast, .root = root, .dtype = DType::f32, .shape = {size}, .name = "x"};
         group.begin(rank, {0, begun[rank]++}, spec, rank == root ? random_tensor(DType::f32, {size}, root) : Tensor());
         group.deliver(seed);
         return true;
@@ -187,7 +194,8 @@ TEST(GroupState, RanksRunAheadOfASlowOneWithBroadcasts) {
 TEST(GroupState, RanksThatDisagreeAboutABroadcastOfNothingHearIt) {
   Group group(3);
   for (const std::uint32_t r : {0u, 1u, 2u})
-    group.begin(r, {}, {.kind = CollectiveKind::broadcast, .dtype = DType::f32, .shape = {0}, .name = r == 1 ? "y" : "x"},
+    group.begin(r, {},
+                {.kind = CollectiveKind::broadcast, .dtype = DType::f32, .shape = {0}, .name = r == 1 ? "y" : "x"},
                 Tensor(DType::f32, {0}));
   group.deliver();
   for (const std::uint32_t r : {0u, 1u, 2u}) EXPECT_THAT(group.error_of(r), AllOf(HasSubstr("'x'"), HasSubstr("'y'")));
@@ -199,7 +207,9 @@ TEST(GroupState, ARankThatHearsOfAFailureTellsAllOthersOnce) {
   for (const std::uint32_t r : {0u, 2u}) group.sum(r, {}, "x", random_tensor(DType::f32, {9000}, r));
   group.flying.clear();
   GroupOutbox out;
-  group.states[0].take(1, CollectivePart{.group = 7, .operation = {}, .tensor = {}, .error = Error(Code::cancelled, "it has left")}, out);
+  group.states[0].take(
+      1, CollectivePart{.group = 7, .operation = {}, .tensor = {}, .error = Error(Code::cancelled, "it has left")},
+      out);
   ASSERT_EQ(out.sent.size(), 2u);
   GroupOutbox echo;
   group.states[2].take(0, out.sent[1].part, echo);
@@ -230,12 +240,15 @@ TEST(GroupState, AfterItsTimeoutTheRankThatIsMissingIsNamedByWhoKnows) {
   const GroupOutbox out = tick(2, now);
   ASSERT_EQ(out.ended.size(), 1u);
   EXPECT_EQ(out.ended[0].error.message(),
-            "rank 2 (/job:worker/task:2) has waited for 1e-06 s: rank 1 (/job:worker/task:1) has not begun all_reduce sum of f32[9000] 'x'");
+            "rank 2 (/job:worker/task:2) has waited for 1e-06 s: rank 1 (/job:worker/task:1) has not begun all_reduce "
+            "sum of f32[9000] 'x'");
   EXPECT_EQ(out.sent.size(), 2u);
   // Nobody may be left who knows more.
   for (; now < 1'000'000 + Group::kTimeout * 3 / 2; now += 100) EXPECT_TRUE(tick(0, now).sent.empty());
   EXPECT_EQ(tick(0, now).sent.size(), 2u);
-  EXPECT_THAT(zero.failure().message(), HasSubstr("nothing has come of 3 of 4 messages of all_reduce sum of f32[9000] 'x', the next from rank 2"));
+  EXPECT_THAT(
+      zero.failure().message(),
+      HasSubstr("nothing has come of 3 of 4 messages of all_reduce sum of f32[9000] 'x', the next from rank 2"));
   EXPECT_FALSE(group.states[1].failure()) << "it waits for nobody";
 }
 
@@ -298,7 +311,8 @@ TEST(GroupState, SaysWhatItWaitsFor) {
   Group group(2);
   EXPECT_EQ(group.states[0].waits_for(), "nothing");
   group.sum(0, {}, "x", Tensor::vector<float>({1}));
-  EXPECT_EQ(group.states[0].waits_for(), "1 of 1 messages of all_reduce sum of f32[1] 'x', the next from rank 1 (/job:worker/task:1)");
+  EXPECT_EQ(group.states[0].waits_for(),
+            "1 of 1 messages of all_reduce sum of f32[1] 'x', the next from rank 1 (/job:worker/task:1)");
   EXPECT_EQ(group.states[0].waiting().need, 1u);
 }
 
@@ -387,7 +401,8 @@ TEST(GroupStateOnDevices, ARankWhoseTensorIsOnTheHostIsAnErrorOnEveryRank) {
   group.sum(1, {}, "x", Tensor::zeros(DType::f32, {10}));
   group.deliver();
   for (const std::uint32_t r : {0u, 1u})
-    EXPECT_THAT(group.error_of(r), AllOf(HasSubstr("all_reduce sum of f32[10] 'x' between devices on rank 0"), HasSubstr("all_reduce sum of f32[10] 'x' on rank 1")));
+    EXPECT_THAT(group.error_of(r), AllOf(HasSubstr("all_reduce sum of f32[10] 'x' between devices on rank 0"),
+                                         HasSubstr("all_reduce sum of f32[10] 'x' on rank 1")));
 }
 
 // Before it has begun, after, and while the devices work.
@@ -415,7 +430,8 @@ TEST(GroupStateOnDevices, AnErrorOfOneDeviceIsHeardByAll) {
   group.deliver();
   group.end(1, {}, Error(Code::unavailable, "the network is gone"));
   group.deliver();
-  for (const std::uint32_t r : {0u, 1u, 2u}) EXPECT_EQ(group.error_of(r), "rank 1 (/job:worker/task:1): the network is gone");
+  for (const std::uint32_t r : {0u, 1u, 2u})
+    EXPECT_EQ(group.error_of(r), "rank 1 (/job:worker/task:1): the network is gone");
 }
 
 TEST(GroupStateOnDevices, WhoHasNotBegunOrDoesNotGoOnIsNamedAfterTheTimeout) {
@@ -430,7 +446,8 @@ TEST(GroupStateOnDevices, WhoHasNotBegunOrDoesNotGoOnIsNamedAfterTheTimeout) {
   for (const std::uint32_t r : {0u, 2u}) group.on_devices(r, {}, "x");
   group.deliver();
   EXPECT_EQ(error_after(group, 0, Group::kTimeout),
-            "rank 0 (/job:worker/task:0) has waited for 1e-06 s: rank 1 (/job:worker/task:1) has not begun all_reduce sum of f32[10] 'x' between devices");
+            "rank 0 (/job:worker/task:0) has waited for 1e-06 s: rank 1 (/job:worker/task:1) has not begun all_reduce "
+            "sum of f32[10] 'x' between devices");
   // Rank 0 has heard of all, and stands still before it tells them.
   Group still(3);
   for (const std::uint32_t r : {0u, 1u, 2u}) still.on_devices(r, {}, "x");
@@ -442,14 +459,16 @@ TEST(GroupStateOnDevices, WhoHasNotBegunOrDoesNotGoOnIsNamedAfterTheTimeout) {
   for (const std::uint32_t r : {0u, 1u, 2u}) stuck.on_devices(r, {}, "x");
   stuck.deliver();
   EXPECT_EQ(error_after(stuck, 1, Group::kTimeout), "");
-  EXPECT_THAT(error_after(stuck, 1, Group::kTimeout * 2), HasSubstr("nothing has come of the end of all_reduce sum of f32[10] 'x' between devices"));
+  EXPECT_THAT(error_after(stuck, 1, Group::kTimeout * 2),
+              HasSubstr("nothing has come of the end of all_reduce sum of f32[10] 'x' between devices"));
 }
 
 TEST(GroupStateOnDevices, SaysWhatItWaitsFor) {
   Group group(3);
   group.on_devices(0, {}, "x");
   EXPECT_EQ(group.states[0].waits_for(),
-            "2 of 3 ranks' beginnings of all_reduce sum of f32[10] 'x' between devices, the next from rank 1 (/job:worker/task:1), rank 2 (/job:worker/task:2)");
+            "2 of 3 ranks' beginnings of all_reduce sum of f32[10] 'x' between devices, the next from rank 1 "
+            "(/job:worker/task:1), rank 2 (/job:worker/task:2)");
   const auto causes = [&group] {
     Waiting all;
     for (const GroupState& state : group.states) all.append(state.waits());
@@ -459,7 +478,8 @@ TEST(GroupStateOnDevices, SaysWhatItWaitsFor) {
   group.deliver();
   ASSERT_EQ(causes().size(), 1u);
   EXPECT_EQ(causes()[0].kind, RootCause::Kind::stuck);
-  EXPECT_THAT(causes()[0].text, HasSubstr("rank 1 (/job:worker/task:1)'s part in all_reduce sum of f32[10] 'x' between devices"));
+  EXPECT_THAT(causes()[0].text,
+              HasSubstr("rank 1 (/job:worker/task:1)'s part in all_reduce sum of f32[10] 'x' between devices"));
   group.on_devices(1, {}, "x");
   group.deliver();
   for (const RootCause& cause : causes()) EXPECT_EQ(cause.kind, RootCause::Kind::working) << cause.text;
@@ -479,11 +499,18 @@ TEST(GroupStateOnDevices, OperationsThroughTheHostGoOnBesideThem) {
 }
 
 TEST(GroupStateOnDevices, AWordThatCannotBeEndsTheGroup) {
-  for (const auto& [from, hop, part] : {std::tuple(1u, 1u, 1u), {1u, 0u, 0u}, {1u, 2u, 1u}}) {  // a number that is not rank 0's; another's word; no word at all
+  for (const auto& [from, hop, part] :
+       {std::tuple(1u, 1u, 1u),
+        {1u, 0u, 0u},
+        {1u, 2u, 1u}}) {  // a number that is not rank 0's; another's word; no word at all
     Group group(2);
     group.on_devices(0, {}, "x");
     GroupOutbox out;
-    group.states[0].take(from, CollectivePart{.group = 7, .operation = "all_reduce sum of f32[10] 'x' between devices", .hop = hop, .part = part}, out);
+    group.states[0].take(
+        from,
+        CollectivePart{
+            .group = 7, .operation = "all_reduce sum of f32[10] 'x' between devices", .hop = hop, .part = part},
+        out);
     EXPECT_THAT(group.states[0].failure().message(), HasSubstr("rank 1 has sent a message that is none of"));
   }
 }

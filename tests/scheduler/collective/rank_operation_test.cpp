@@ -65,7 +65,8 @@ TEST_P(NumberOfRanks, AllReduceIsTheSumFromThePartsRankOnWhateverTheOrderOfArriv
   const std::uint32_t n = GetParam();
   for (const std::int64_t size : kSizes) {
     const Shape shape{size};
-    const Tensor expected = n == 1 ? locals(DType::f32, shape, 1)[0] : reduced_by_hand(locals(DType::f32, shape, n), Reduction::sum);
+    const Tensor expected =
+        n == 1 ? locals(DType::f32, shape, 1)[0] : reduced_by_hand(locals(DType::f32, shape, n), Reduction::sum);
     for (unsigned seed = 0; seed < 3; ++seed)
       for (const auto& result : Ranks(all_reduce(DType::f32, shape), locals(DType::f32, shape, n), seed).run())
         ASSERT_TRUE(bitwise_equal(result.at(0), expected)) << size << " elements, order " << seed;
@@ -77,9 +78,11 @@ TEST_P(NumberOfRanks, EveryDtypeAndReduction) {
   for (const DType dtype : {DType::f32, DType::f64, DType::f16, DType::bf16, DType::i32, DType::i64})
     for (const Reduction reduction : {Reduction::sum, Reduction::mean, Reduction::max})
       for (const Shape& shape : {Shape{}, Shape{3, 7}, Shape{11, 1009}}) {
-        const Tensor expected = n == 1 ? locals(dtype, shape, 1)[0] : reduced_by_hand(locals(dtype, shape, n), reduction);
+        const Tensor expected =
+            n == 1 ? locals(dtype, shape, 1)[0] : reduced_by_hand(locals(dtype, shape, n), reduction);
         for (const auto& result : Ranks(all_reduce(dtype, shape, reduction), locals(dtype, shape, n), 7).run())
-          ASSERT_TRUE(bitwise_equal(result.at(0), expected)) << name(dtype) << " " << name(reduction) << shape.to_string();
+          ASSERT_TRUE(bitwise_equal(result.at(0), expected))
+              << name(dtype) << " " << name(reduction) << shape.to_string();
       }
 }
 
@@ -97,7 +100,8 @@ TEST_P(NumberOfRanks, BroadcastGivesTheRootsTensorToAll) {
       std::vector<Tensor> given(n);
       given[root] = random_tensor(DType::i64, {size}, 5);
       const Tensor expected = given[root];
-      const CollectiveSpec spec{.kind = CollectiveKind::broadcast, .root = root, .dtype = DType::i64, .shape = {size}, .name = "x"};
+      const CollectiveSpec spec{
+          .kind = CollectiveKind::broadcast, .root = root, .dtype = DType::i64, .shape = {size}, .name = "x"};
       for (const auto& result : Ranks(spec, given, root).run()) ASSERT_TRUE(bitwise_equal(result.at(0), expected));
     }
 }
@@ -129,12 +133,14 @@ TEST(RankOperation, ARingMayHaveEmptyParts) {
   ASSERT_EQ(CollectiveCut(257 * 16, 4, 30).part(29).size(), 0);
   const Tensor expected = reduced_by_hand(locals(DType::f32, shape, 30), Reduction::mean);
   for (unsigned seed = 0; seed < 3; ++seed)
-    for (const auto& result : Ranks(all_reduce(DType::f32, shape, Reduction::mean), locals(DType::f32, shape, 30), seed).run())
+    for (const auto& result :
+         Ranks(all_reduce(DType::f32, shape, Reduction::mean), locals(DType::f32, shape, 30), seed).run())
       ASSERT_TRUE(bitwise_equal(result.at(0), expected)) << "order " << seed;
 }
 
 TEST(RankOperation, ABroadcastOfNothingWaitsForItsRootAndTheRootForAll) {
-  const CollectiveSpec spec{.kind = CollectiveKind::broadcast, .root = 1, .dtype = DType::f32, .shape = {0}, .name = "x"};
+  const CollectiveSpec spec{
+      .kind = CollectiveKind::broadcast, .root = 1, .dtype = DType::f32, .shape = {0}, .name = "x"};
   std::vector<RankOperation> ranks;
   for (std::uint32_t r = 0; r < 3; ++r) ranks.emplace_back(spec, r, 3, Tensor(DType::f32, {0}), allocate);
   std::vector<CollectiveMessage> flying;
