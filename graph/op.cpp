@@ -24,6 +24,13 @@ void declare(OpDef& def, const std::string& attr, AttrType type) {
 
 }  // namespace
 
+OpDef::OpDef() = default;
+OpDef::OpDef(const OpDef& other) = default;
+OpDef::OpDef(OpDef&& other) noexcept = default;
+OpDef& OpDef::operator=(const OpDef& other) = default;
+OpDef& OpDef::operator=(OpDef&& other) noexcept = default;
+OpDef::~OpDef() = default;
+
 const AttrDef* OpDef::find_attr(std::string_view wanted) const {
   const auto it = std::ranges::find(attrs, wanted, &AttrDef::name);
   return it == attrs.end() ? nullptr : &*it;

@@ -64,6 +64,13 @@ enum class OpKind : std::uint8_t {
 };
 
 struct OpDef {
+  OpDef();
+  OpDef(const OpDef& other);
+  OpDef(OpDef&& other) noexcept;
+  OpDef& operator=(const OpDef& other);
+  OpDef& operator=(OpDef&& other) noexcept;
+  ~OpDef();
+
   std::string name;
   std::vector<ArgDef> inputs;
   std::vector<ArgDef> outputs;

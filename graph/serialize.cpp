@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "graph/rewrite.hpp"
+#include "graph/serialize_proto.hpp"
 
 namespace troupe {
 namespace {

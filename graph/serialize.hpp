@@ -6,12 +6,12 @@
 // graph or function body gets those that its own nodes name, and the graph also those that nothing names.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
 
 #include "graph/graph.hpp"
-#include "messages/proto/graph.pb.h"
 
 namespace troupe {
 
@@ -19,21 +19,12 @@ inline constexpr std::uint32_t kGraphVersion = 1;
 inline constexpr int kMaxFunctionDepth = 16;                 // functions whose nodes name functions
 inline constexpr std::int64_t kMaxGraphOutputs = 1'000'000;  // of one graph: a node may ask for many in few bytes
 
-// Throws invalid_argument for functions nested deeper than kMaxFunctionDepth, and two different ones of one
-// name.
-proto::Graph to_proto(const Graph& graph);
-// As bytes, the same for the same graph. Throws invalid_argument above 2 GiB.
+// The same bytes for the same graph. Throws invalid_argument for functions nested deeper than kMaxFunctionDepth, for
+// two different ones of one name, and above 2 GiB.
 std::string serialize(const Graph& graph);
 
 // Throws data_loss (not a graph, or bytes missing), not_found (an op, node or function that does not exist)
 // or invalid_argument (everything else), naming the node. `ops` must outlive the graph.
-std::unique_ptr<Graph> from_proto(const proto::Graph& message, const OpRegistry& ops = standard_ops());
 std::unique_ptr<Graph> parse_graph(std::string_view bytes, const OpRegistry& ops = standard_ops());
-
-// One attribute value or tensor, by the same rules. The tensor must lie in host memory.
-proto::Attribute to_proto(const AttrValue& value);
-AttrValue from_proto(const proto::Attribute& message);
-proto::TensorValue to_proto(const Tensor& tensor);
-Tensor from_proto(const proto::TensorValue& message);
 
 }  // namespace troupe

@@ -7,6 +7,7 @@
 
 #include "graph/rewrite.hpp"
 #include "graph/serialize.hpp"
+#include "graph/serialize_proto.hpp"
 
 namespace troupe {
 namespace {

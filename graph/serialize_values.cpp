@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "graph/serialize.hpp"
+#include "graph/serialize_proto.hpp"
 
 namespace troupe {
 namespace {

@@ -7,6 +7,13 @@
 
 namespace troupe {
 
+AttrValue::AttrValue() = default;
+AttrValue::AttrValue(const AttrValue& other) = default;
+AttrValue::AttrValue(AttrValue&& other) noexcept = default;
+AttrValue& AttrValue::operator=(const AttrValue& other) = default;
+AttrValue& AttrValue::operator=(AttrValue&& other) noexcept = default;
+AttrValue::~AttrValue() = default;
+
 std::string_view name(AttrType type) {
   static constexpr std::array<std::string_view, 12> kNames = {"integer",  "real",  "boolean", "string",
                                                               "dtype",    "shape", "tensor",  "function",
@@ -47,6 +54,20 @@ bool equal(const AttrValue& a, const AttrValue& b) {
           return v == std::get<T>(b);
       },
       a);
+}
+
+Attributes::Attributes() = default;
+Attributes::Attributes(std::initializer_list<Map::value_type> values) : values_(values) {}
+Attributes::Attributes(const Attributes& other) = default;
+Attributes::Attributes(Attributes&& other) noexcept = default;
+Attributes& Attributes::operator=(const Attributes& other) = default;
+Attributes& Attributes::operator=(Attributes&& other) noexcept = default;
+Attributes::~Attributes() = default;
+
+bool Attributes::has(std::string_view name) const { return values_.find(name) != values_.end(); }
+void Attributes::set(std::string name, AttrValue value) { values_.insert_or_assign(std::move(name), std::move(value)); }
+void Attributes::erase(std::string_view name) {
+  if (const auto it = values_.find(name); it != values_.end()) values_.erase(it);
 }
 
 const AttrValue& Attributes::at(std::string_view name) const {

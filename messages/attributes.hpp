@@ -6,6 +6,8 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <type_traits>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -35,9 +37,25 @@ enum class AttrType : std::uint8_t {
 };
 
 // The order of the alternatives is that of AttrType.
-using AttrValue =
+using AttrVariant =
     std::variant<std::int64_t, double, bool, std::string, DType, Shape, Tensor, FunctionName, std::vector<std::int64_t>,
                  std::vector<double>, std::vector<std::string>, std::vector<DType>>;
+
+// A variant whose copies, moves and ends are compiled once, in attributes.cpp, and not in each source that includes
+// this.
+class AttrValue : public AttrVariant {
+ public:
+  template <class T>
+  requires(!std::is_same_v<std::remove_cvref_t<T>, AttrValue> && std::is_constructible_v<AttrVariant, T>)
+      AttrValue(T&& value)
+      : AttrVariant(std::forward<T>(value)) {}
+  AttrValue();
+  AttrValue(const AttrValue& other);
+  AttrValue(AttrValue&& other) noexcept;
+  AttrValue& operator=(const AttrValue& other);
+  AttrValue& operator=(AttrValue&& other) noexcept;
+  ~AttrValue();
+};
 
 inline AttrType type_of(const AttrValue& value) { return static_cast<AttrType>(value.index()); }
 std::string_view name(AttrType type);
@@ -48,14 +66,17 @@ class Attributes {
  public:
   using Map = std::map<std::string, AttrValue, std::less<>>;
 
-  Attributes() = default;
-  Attributes(std::initializer_list<Map::value_type> values) : values_(values) {}
+  Attributes();
+  Attributes(std::initializer_list<Map::value_type> values);
+  Attributes(const Attributes& other);
+  Attributes(Attributes&& other) noexcept;
+  Attributes& operator=(const Attributes& other);
+  Attributes& operator=(Attributes&& other) noexcept;
+  ~Attributes();
 
-  bool has(std::string_view name) const { return values_.find(name) != values_.end(); }
-  void set(std::string name, AttrValue value) { values_.insert_or_assign(std::move(name), std::move(value)); }
-  void erase(std::string_view name) {
-    if (auto it = values_.find(name); it != values_.end()) values_.erase(it);
-  }
+  bool has(std::string_view name) const;
+  void set(std::string name, AttrValue value);
+  void erase(std::string_view name);
   const Map& all() const { return values_; }
 
   // Throws not_found or, for another type, invalid_argument.

@@ -9,11 +9,12 @@
 namespace troupe {
 namespace {
 
-constexpr std::size_t kKinds = std::variant_size_v<Frame>;
+constexpr std::size_t kKinds = std::variant_size_v<FrameVariant>;
 
 template <std::size_t... I>
 Frame empty_frame(std::size_t kind, std::index_sequence<I...>) {
-  static constexpr std::array<Frame (*)(), kKinds> kMakers = {+[] { return Frame(std::in_place_index<I>); }...};
+  static constexpr std::array<Frame (*)(), kKinds> kMakers = {
+      +[] { return Frame(std::variant_alternative_t<I, FrameVariant>()); }...};
   return kMakers[kind]();
 }
 

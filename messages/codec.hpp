@@ -33,9 +33,9 @@ inline constexpr std::uint32_t kFrameMagic = 0x46505254;  // "TRPF"
 // The number of a kind of frame on the wire.
 template <class T>
 inline constexpr std::uint16_t kind_of = []<std::size_t... I>(std::index_sequence<I...>) {
-  return static_cast<std::uint16_t>(((std::is_same_v<T, std::variant_alternative_t<I, Frame>> ? I : 0) + ...));
+  return static_cast<std::uint16_t>(((std::is_same_v<T, std::variant_alternative_t<I, FrameVariant>> ? I : 0) + ...));
 }
-(std::make_index_sequence<std::variant_size_v<Frame>>{});
+(std::make_index_sequence<std::variant_size_v<FrameVariant>>{});
 
 // A frame that is ready to be written: `head`, then the bytes of `payloads` in order.
 struct EncodedFrame {

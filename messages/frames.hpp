@@ -9,6 +9,8 @@
 #include <string>
 #include <string_view>
 #include <tuple>
+#include <type_traits>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -318,9 +320,29 @@ struct SharedMemoryAnswer {
 #undef TROUPE_FIELDS
 
 // The order is the number of the kind on the wire: append only.
-using Frame = std::variant<Hello, Heartbeat, Credit, Goodbye, StepStart, StepDone, StepAbort, Put, Pull, Push, Join,
-                           TakeToken, Token, TokenDone, Staged, EpochDone, Barrier, BarrierOpen, JobFailed,
-                           CollectivePart, SharedMemoryAnswer, Joined, Leave, Fence, Commit, Save, Saved>;
+// All kinds; the index of a kind is its number on the wire.
+using FrameVariant = std::variant<Hello, Heartbeat, Credit, Goodbye, StepStart, StepDone, StepAbort, Put, Pull, Push,
+                                  Join, TakeToken, Token, TokenDone, Staged, EpochDone, Barrier, BarrierOpen, JobFailed,
+                                  CollectivePart, SharedMemoryAnswer, Joined, Leave, Fence, Commit, Save, Saved>;
+
+template <class T, class Variant>
+inline constexpr bool is_alternative = false;
+template <class T, class... Alternatives>
+inline constexpr bool is_alternative<T, std::variant<Alternatives...>> = (std::is_same_v<T, Alternatives> || ...);
+
+// A variant whose copies, moves and ends are compiled once, in frames.cpp, and not in each source that includes this.
+class Frame : public FrameVariant {
+ public:
+  template <class F>
+  requires is_alternative<std::remove_cvref_t<F>, FrameVariant> Frame(F&& frame)
+      : FrameVariant(std::in_place_type<std::remove_cvref_t<F>>, std::forward<F>(frame)) {}
+  Frame();
+  Frame(const Frame& other);
+  Frame(Frame&& other) noexcept;
+  Frame& operator=(const Frame& other);
+  Frame& operator=(Frame&& other) noexcept;
+  ~Frame();
+};
 
 std::string_view kind_name(const Frame& frame);  // "Put", "Push", ...
 

@@ -4,6 +4,7 @@
 
 #include "actors/session/partition_actor.hpp"
 #include "graph/serialize.hpp"
+#include "graph/serialize_proto.hpp"
 #include "messages/codec.hpp"
 #include "messages/proto/cluster.pb.h"
 

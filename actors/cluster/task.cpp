@@ -14,6 +14,7 @@
 #include "actors/cluster/control.hpp"
 #include "actors/cluster/links.hpp"
 #include "actors/cluster/node_actor.hpp"
+#include "actors/cluster/task_actors.hpp"
 #include "actors/collective/collective_actor.hpp"
 #include "actors/introspection/introspection.hpp"
 #include "actors/introspection/introspector_actor.hpp"
@@ -70,7 +71,7 @@ DeviceInfo info_of(const Device& device, const KernelRegistry& kernels) {
 
 }  // namespace
 
-class Task::Impl {
+class Task::Impl final : public TaskActors {
  public:
   explicit Impl(TaskOptions given)
       : options(std::move(given)),
@@ -216,6 +217,13 @@ class Task::Impl {
     for (const LocalDevice& d : local_devices) caf::anon_send(d.actor, Stop{});
   }
 
+  NodeActor node_of(const TaskName& task) const override {
+    if (task == options.name) return node;
+    const NodeActor met = links ? links->node(task) : NodeActor();
+    if (!met) troupe::fail(Code::not_found, "task {} has not met task {}", options.name.to_string(), task.to_string());
+    return met;
+  }
+
   bool shutdown(std::chrono::nanoseconds deadline, std::string* still_running) {
     if (ended) return true;
     const auto until = std::chrono::steady_clock::now() + deadline;
@@ -280,12 +288,9 @@ class Task::Impl {
   ClusterSpec cluster;
   std::unique_ptr<Links> links;
   std::vector<LocalDevice> local_devices;
-  SchedulerActor scheduler;
   RendezvousActor rendezvous;
-  CollectiveActor collective;
   std::shared_ptr<ClientGate> client_gate;
   IntrospectorActor introspector;
-  LocalNodeActor node;
   std::atomic<std::uint64_t> last_job{0};
   mutable std::mutex mutex;  // of the actors' handles and the links, for fail()
   Error failure;
@@ -309,9 +314,7 @@ Allocator* Task::pinned_memory() { return impl_->pinned_memory(); }
 const std::string& Task::accelerators() const { return impl_->accelerators; }
 const KernelRegistry& Task::kernels() const { return impl_->kernels; }
 const std::string& Task::token() const { return impl_->token; }
-const LocalNodeActor& Task::local_node() const { return impl_->node; }
-const SchedulerActor& Task::scheduler() const { return impl_->scheduler; }
-const CollectiveActor& Task::collective() const { return impl_->collective; }
+const TaskActors& Task::handles() const { return *impl_; }
 const std::shared_ptr<ClientGate>& Task::client_gate() const { return impl_->client_gate; }
 std::atomic<std::uint64_t>& Task::last_job() { return impl_->last_job; }
 caf::actor_system& Task::system() { return impl_->system; }
@@ -323,13 +326,6 @@ Device& Task::device(int index) {
     fail(Code::not_found, "task {} has {} devices, not one of index {}", name().to_string(), impl_->devices.size(),
          index);
   return *impl_->devices[static_cast<std::size_t>(index)];
-}
-
-NodeActor Task::node(const TaskName& task) const {
-  if (task == name()) return impl_->node;
-  const NodeActor met = impl_->links ? impl_->links->node(task) : NodeActor();
-  if (!met) fail(Code::not_found, "task {} has not met task {}", name().to_string(), task.to_string());
-  return met;
 }
 
 void Task::join(const ClusterSpec& cluster, std::chrono::nanoseconds deadline, const std::string& job) {

@@ -18,7 +18,6 @@
 #include "actors/introspection/actor_record.hpp"
 #include "devices/kernel.hpp"
 #include "graph/placement.hpp"
-#include "messages/protocol.hpp"
 
 namespace caf {
 class actor_system;
@@ -28,6 +27,7 @@ namespace troupe {
 
 class ClientGate;
 class Introspection;
+struct TaskActors;  // actors/cluster/task_actors.hpp
 
 struct TaskOptions {
   TaskName name{"local", 0};
@@ -80,13 +80,9 @@ class Task {
   Allocator* pinned_memory();
   // "2 GPUs: CUDA 13.0, NVIDIA H200, NVIDIA H200", or why there are none.
   const std::string& accelerators() const;
-  // The node of a task, this one's too. Throws not_found.
-  NodeActor node(const TaskName& task) const;
   // For requests to nodes: of the cluster, once this task has joined it.
   const std::string& token() const;
-  const LocalNodeActor& local_node() const;
-  const SchedulerActor& scheduler() const;
-  const CollectiveActor& collective() const;
+  const TaskActors& handles() const;
   const std::shared_ptr<ClientGate>& client_gate() const;
   // The number of the last training job that this task knows of (frames.hpp).
   std::atomic<std::uint64_t>& last_job();

@@ -9,6 +9,7 @@
 #include <mutex>
 #include <thread>
 
+#include "actors/cluster/task_actors.hpp"
 #include "actors/collective/device_ability.hpp"
 #include "actors/introspection/introspection.hpp"
 #include "actors/session/client_gate.hpp"
@@ -60,9 +61,9 @@ CollectiveGroup::CollectiveGroup(Task& task, const std::string& name, std::vecto
   place->members = members_;
   place->timeout = options_.timeout;
   GroupOpened opened{Error(Code::cancelled, "the task has shut down"), 0};
-  if (task_.collective()) {
+  if (task_.handles().collective) {
     caf::scoped_actor self(task_.system());
-    self->request(task_.collective(), caf::infinite, OpenGroup{std::move(place)})
+    self->request(task_.handles().collective, caf::infinite, OpenGroup{std::move(place)})
         .receive([&](const GroupOpened& answer) { opened = answer; }, [](const caf::error&) {});
   }
   if (opened.error) throw opened.error;
@@ -71,11 +72,11 @@ CollectiveGroup::CollectiveGroup(Task& task, const std::string& name, std::vecto
 }
 
 CollectiveGroup::~CollectiveGroup() {
-  if (task_.collective()) caf::anon_send(task_.collective(), CloseGroup{id_, {}});
+  if (task_.handles().collective) caf::anon_send(task_.handles().collective, CloseGroup{id_, {}});
 }
 
 void CollectiveGroup::fail(const Error& error) {
-  if (task_.collective()) caf::anon_send(task_.collective(), CloseGroup{id_, error});
+  if (task_.handles().collective) caf::anon_send(task_.handles().collective, CloseGroup{id_, error});
 }
 
 Tensor CollectiveGroup::all_reduce(Tensor tensor, Reduction reduction, const std::string& name) {

@@ -112,7 +112,7 @@ std::uint64_t arrow(const void* content) {
 template <std::size_t... I>
 std::vector<MessageKind> frame_kinds(const char* way, std::index_sequence<I...>) {
   std::vector<MessageKind> out;
-  (out.emplace_back(fmt::format("{}{}", way, kind_name(Frame(std::in_place_index<I>)))), ...);
+  (out.emplace_back(fmt::format("{}{}", way, kind_name(Frame(std::variant_alternative_t<I, FrameVariant>())))), ...);
   return out;
 }
 
@@ -143,7 +143,7 @@ Kinds known() {
       Inbound<Joined>, Inbound<Fence>, Inbound<Leave>, Inbound<TakeToken>, Inbound<Token>, Inbound<TokenDone>,
       Inbound<Staged>, Inbound<Commit>, Inbound<Save>, Inbound<Saved>, Inbound<EpochDone>, Inbound<Barrier>,
       Inbound<BarrierOpen>, Inbound<JobFailed>, Inbound<CollectivePart>>(kinds);
-  constexpr auto all = std::make_index_sequence<std::variant_size_v<Frame>>();
+  constexpr auto all = std::make_index_sequence<std::variant_size_v<FrameVariant>>();
   kinds.emplace(&typeid(Outbound), std::make_unique<MessageKind>("to wire", describe<Outbound>, arrow<Outbound>,
                                                                  frame_kinds("to wire: ", all)));
   kinds.emplace(&typeid(FrameCame), std::make_unique<MessageKind>("from wire", describe<FrameCame>, nullptr,

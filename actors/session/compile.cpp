@@ -6,6 +6,7 @@
 #include "graph/passes/mixed_precision.hpp"
 #include "graph/passes/optimize.hpp"
 #include "graph/serialize.hpp"
+#include "graph/serialize_proto.hpp"
 #include "scheduler/single_kernel.hpp"
 
 namespace troupe {

@@ -8,6 +8,7 @@
 #include <mutex>
 
 #include "actors/cluster/task.hpp"
+#include "actors/cluster/task_actors.hpp"
 #include "actors/introspection/introspection.hpp"
 #include "actors/session/client_gate.hpp"
 #include "actors/session/compile.hpp"
@@ -108,7 +109,7 @@ class Session::Impl {
     state->graph = id;
     state->seed = options.seed;
     state->timeout = options.timeout;
-    state->scheduler = task.scheduler();
+    state->scheduler = task.handles().scheduler;
     state->gate = task.client_gate();
     state->direct = lend(id);
     state->direct_steps = direct_steps;
@@ -129,7 +130,7 @@ class Session::Impl {
   std::shared_ptr<DirectGraph> lend(GraphId id) {
     std::shared_ptr<DirectGraph> out;
     caf::scoped_actor self(task.system());
-    self->request(task.scheduler(), caf::infinite, LendGraph{session, id})
+    self->request(task.handles().scheduler, caf::infinite, LendGraph{session, id})
         .receive([&](const GraphLent& lent) { out = std::static_pointer_cast<DirectGraph>(lent.graph); },
                  [](const caf::error&) {});  // the task has shut down: the step will say so
     return out;
@@ -157,7 +158,7 @@ class Session::Impl {
 
   template <class Request>
   void request(const TaskName& where, Request message, const char* what) {
-    const NodeActor node = task.node(where);
+    const NodeActor node = task.handles().node_of(where);
     if (!node) fail(Code::unavailable, "{} has shut down", where.to_string());
     const ClientRecord::Pending pending = task.introspection().client().wait(where, what);
     caf::scoped_actor self(task.system());
@@ -342,7 +343,7 @@ std::vector<Tensor> Session::run(const Feeds& feeds, const std::vector<Output>& 
 void Session::cancel(StepId step) {
   impl_->direct_steps->cancel(step,
                               Error(Code::cancelled, fmt::format("step {} was cancelled by its client", step.value)));
-  caf::anon_send(impl_->task.scheduler(), CancelStep{impl_->session, step});
+  caf::anon_send(impl_->task.handles().scheduler, CancelStep{impl_->session, step});
 }
 
 void Session::extend(const Graph& graph) {

@@ -18,8 +18,10 @@
 #include <utility>
 #include <vector>
 
-#include "actors/session/step.hpp"
+#include "actors/session/training_step.hpp"
 #include "graph/graph.hpp"
+#include "messages/device_name.hpp"
+#include "messages/ids.hpp"
 #include "messages/tensor.hpp"
 
 namespace troupe {

@@ -10,25 +10,12 @@
 #include <utility>
 #include <vector>
 
+#include "actors/session/training_step.hpp"
 #include "devices/device.hpp"
 #include "messages/protocol.hpp"
 #include "scheduler/step_table.hpp"
 
 namespace troupe {
-
-// Where a training step stands: what its Pulls, Pushes and collectives say (ARCHITECTURE.md, Training).
-struct TrainingStep {
-  std::uint32_t worker = 0;
-  std::uint64_t step = 0;
-  std::uint32_t slot = 0;
-  std::uint64_t min_version = 0;
-  std::uint64_t group = 0;  // CollectiveGroup::id, if the graph has collectives: `step` is then their number
-  const Device* group_device = nullptr;  // CollectiveGroup::device
-  std::uint64_t job = 0;                 // the training job that has the shards
-  std::uint64_t view = 0;                // of its members, in which this worker joined
-  std::uint64_t after = 0;               // of a Pull
-  std::optional<std::uint64_t> number;   // what the training counts the step as; none: it is none of a training
-};
 
 // What people count steps by: the training's number of it, or the session's.
 inline std::uint64_t number_of(const TrainingStep& training, StepId step) {
@@ -37,11 +24,6 @@ inline std::uint64_t number_of(const TrainingStep& training, StepId step) {
 // The same in words, that say whose number it is: "slot 1 of step 7" of a job with parameter servers, "step 7 of the
 // training on /job:worker/task:0" of another, "step 812 of session 3f2a".
 std::string text_of(const TrainingStep& training, const StepKey& key, const TaskName& client);
-
-struct StepResult {
-  Error error;
-  std::vector<Tensor> fetches;
-};
 
 class StepRequest;
 

@@ -3,6 +3,7 @@
 #include <caf/send.hpp>
 #include <set>
 
+#include "actors/cluster/task_actors.hpp"
 #include "actors/training/job_settings.hpp"
 
 namespace troupe {
@@ -68,7 +69,7 @@ Joined await_joined(const TrainingPlan& plan, Attempt& attempt, WorkerMailbox& m
     plan.task.last_job() = std::max(plan.task.last_job().load(), joined->job);
     attempt.job = routes.job = joined->job;
     if (prepare && !joined->error) prepare(*joined);
-    caf::anon_send(plan.task.local_node(), routes);
+    caf::anon_send(plan.task.handles().node, routes);
     if (joined->error) {
       attempt.over = true;
       mailbox.check(kReasonPatience);  // why the job has failed says more, and is on its way if it has

@@ -5,7 +5,7 @@
 #include <map>
 #include <string>
 
-#include "messages/protocol.hpp"
+#include "messages/device_name.hpp"
 
 namespace troupe {
 

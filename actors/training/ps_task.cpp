@@ -1,5 +1,6 @@
 #include <caf/send.hpp>
 
+#include "actors/cluster/task_actors.hpp"
 #include "actors/session/session.hpp"
 #include "actors/training/cluster_job.hpp"
 #include "actors/training/coordinator_actor.hpp"
@@ -163,7 +164,7 @@ class PsTask {
         keeper_(
             std::make_shared<ShardKeeper>(plan, job, [mailbox = mailbox_](const Error& why) { mailbox->fail(why); })) {}
   ~PsTask() {
-    caf::anon_send(task_.local_node(), JobRoutes{});
+    caf::anon_send(task_.handles().node, JobRoutes{});
     if (routes_.shard) caf::anon_send(routes_.shard, Stop{});
     if (routes_.coordinator) caf::anon_send(routes_.coordinator, Stop{});
     keeper_->checkpoints.stop();
@@ -270,10 +271,10 @@ class PsTask {
       else
         caf::anon_send(caf::actor_cast<ShardActor>(actor), Outbound{saved});
     };
-    caf::anon_send(task_.local_node(), Observe{caf::actor_cast<PeerObserver>(routes_.shard)});
+    caf::anon_send(task_.handles().node, Observe{caf::actor_cast<PeerObserver>(routes_.shard)});
     if (routes_.coordinator)
-      caf::anon_send(task_.local_node(), Observe{caf::actor_cast<PeerObserver>(routes_.coordinator)});
-    caf::anon_send(task_.local_node(), routes_);
+      caf::anon_send(task_.handles().node, Observe{caf::actor_cast<PeerObserver>(routes_.coordinator)});
+    caf::anon_send(task_.handles().node, routes_);
   }
 
   caf::weak_actor_ptr saved_goes_to() const {

@@ -2,6 +2,7 @@
 #include <caf/send.hpp>
 #include <deque>
 
+#include "actors/cluster/task_actors.hpp"
 #include "actors/introspection/introspection.hpp"
 #include "actors/session/session.hpp"
 #include "actors/training/batches.hpp"
@@ -37,12 +38,12 @@ class WorkerLoop {
     // Last: an actor whose loop was never made would not be stopped.
     actor_ = plan.task.system().spawn<WorkerActorImpl>(plan.task.actors().add("worker", plan.task.name().to_string()),
                                                        mailbox_);
-    caf::anon_send(plan.task.local_node(), Observe{caf::actor_cast<PeerObserver>(actor_)});
-    caf::anon_send(plan.task.local_node(), routes());
+    caf::anon_send(plan.task.handles().node, Observe{caf::actor_cast<PeerObserver>(actor_)});
+    caf::anon_send(plan.task.handles().node, routes());
   }
   ~WorkerLoop() {
     // What is of a job that it may join again is kept until then.
-    caf::anon_send(plan_.task.local_node(), JobRoutes{{}, {}, {}, attempt_.over ? 0 : attempt_.job});
+    caf::anon_send(plan_.task.handles().node, JobRoutes{{}, {}, {}, attempt_.over ? 0 : attempt_.job});
     caf::anon_send(actor_, Stop{});
   }
 

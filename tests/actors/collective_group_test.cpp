@@ -7,6 +7,7 @@
 #include <latch>
 #include <thread>
 
+#include "actors/cluster/task_actors.hpp"
 #include "actors/collective/group.hpp"
 #include "actors/introspection/inspected.hpp"
 #include "actors/troupe.hpp"
@@ -132,7 +133,7 @@ TEST_F(Groups, ACallEndsEvenIfItsActorIsDead) {
     return false;
   };
   while (!waits()) std::this_thread::yield();
-  caf::anon_send_exit(tasks[0]->collective(), caf::exit_reason::kill);
+  caf::anon_send_exit(tasks[0]->handles().collective, caf::exit_reason::kill);
   EXPECT_THAT(call.get(), HasSubstr("its collective actor has failed"));
 }
 

@@ -5,6 +5,7 @@
 #include <caf/send.hpp>
 #include <future>
 
+#include "actors/cluster/task_actors.hpp"
 #include "actors/collective/group.hpp"
 #include "actors/introspection/counted.hpp"
 #include "actors/troupe.hpp"
@@ -106,7 +107,7 @@ TEST_F(Departures, TheLastLayersGradientIsPushedBeforeTheFirstLayersIsComputed) 
   auto notes = std::make_shared<NotingShard::Notes>(2);
   auto last = notes->at(1).get_future(), first = notes->at(0).get_future();
   const ShardActor shard = tasks[1]->system().spawn<NotingShard>(tasks[1]->actors().add("shard", "notes"), notes);
-  caf::anon_send(tasks[1]->local_node(), JobRoutes{shard, {}, {}});
+  caf::anon_send(tasks[1]->handles().node, JobRoutes{shard, {}, {}});
 
   const auto push = [&](Output gradient, std::int64_t slice) {
     return graph
@@ -129,7 +130,7 @@ TEST_F(Departures, TheLastLayersGradientIsPushedBeforeTheFirstLayersIsComputed) 
   EXPECT_EQ(first.wait_for(kPatience), std::future_status::ready);
   running.get();
   EXPECT_EQ(last.get().gradient.data<float>()[3], -4);
-  caf::anon_send(tasks[1]->local_node(), JobRoutes{});
+  caf::anon_send(tasks[1]->handles().node, JobRoutes{});
   caf::anon_send(shard, Stop{});
 }
 

@@ -5,6 +5,7 @@
 #include <caf/scoped_actor.hpp>
 #include <set>
 
+#include "actors/cluster/task_actors.hpp"
 #include "actors/supervision/policy.hpp"
 #include "kernels/data/digits.hpp"
 #include "tests/actors/job_tasks.hpp"
@@ -118,7 +119,7 @@ TEST_P(RolesOfATask, ThatFailEndTheTaskAndAllHearWhy) {
         ASSERT_TRUE(tasks[3].actors().fail_next(GetParam()));
         if (std::string_view(GetParam()) == "node") {  // it has nothing to do in a step
           caf::scoped_actor self(tasks[3].system());
-          self->send(caf::actor_cast<caf::actor>(tasks[3].local_node()), Observe{});
+          self->send(caf::actor_cast<caf::actor>(tasks[3].handles().node), Observe{});
         }
       },
       [](const TaskName&, TrainingOptions& options) { options.on_loss = TrainingOptions::OnLoss::fail; });
@@ -147,7 +148,7 @@ class Introspector : public ::testing::Test {
   std::string ask() {
     caf::scoped_actor self(task.system());
     std::string text;
-    self->request(caf::actor_cast<caf::actor>(task.local_node()), 10s, IntrospectorRequest{task.token()})
+    self->request(caf::actor_cast<caf::actor>(task.handles().node), 10s, IntrospectorRequest{task.token()})
         .receive([&](const Reply& reply) { text = reply.body; },
                  [&](const caf::error& error) { text = "failed: " + task.system().render(error); });
     return text;

@@ -6,7 +6,9 @@
 #include <caf/send.hpp>
 #include <caf/typed_event_based_actor.hpp>
 
+#include "actors/cluster/task_actors.hpp"
 #include "kernels/data/digits.hpp"
+#include "messages/protocol.hpp"
 #include "tests/actors/job_tasks.hpp"
 
 namespace troupe {
@@ -117,7 +119,7 @@ class PeerFinder final : public PeerObserver::base {
 PeerActor peer_of(Task& from, const TaskName& to) {
   auto found = std::make_shared<std::promise<PeerActor>>();
   auto peer = found->get_future();
-  caf::anon_send(from.local_node(), Observe{from.system().spawn<PeerFinder>(to, found)});
+  caf::anon_send(from.handles().node, Observe{from.system().spawn<PeerFinder>(to, found)});
   return peer.get();
 }
 

@@ -3,6 +3,7 @@
 #include <caf/all.hpp>
 #include <map>
 
+#include "actors/cluster/task_actors.hpp"
 #include "actors/training/cluster_job.hpp"
 
 namespace troupe::chaos {
@@ -52,7 +53,7 @@ void haunt(const TrainingPlan& plan) {
         static_cast<void>(self);
         return {[ghosts](const PeerUp& up) { ghosts->send(up); }, [](const PeerDown&) {}};
       });
-  caf::anon_send(plan.task.local_node(), Observe{actor});
+  caf::anon_send(plan.task.handles().node, Observe{actor});
 }
 
 }  // namespace troupe::chaos

@@ -4,6 +4,7 @@
 
 #include "graph/ops.hpp"
 #include "graph/rewrite.hpp"
+#include "graph/serialize_proto.hpp"
 #include "tests/graph/graph_builder.hpp"
 
 namespace troupe {

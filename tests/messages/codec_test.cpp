@@ -89,7 +89,7 @@ Frame round_trip(const Frame& frame) { return decode_from_string(encode_to_strin
 
 TEST(Codec, EveryKindArrivesAsItWasSent) {
   const auto frames = samples();
-  ASSERT_EQ(frames.size(), std::variant_size_v<Frame>);
+  ASSERT_EQ(frames.size(), std::variant_size_v<FrameVariant>);
   for (std::size_t i = 0; i < frames.size(); ++i) {
     ASSERT_EQ(frames[i].index(), i);
     EXPECT_TRUE(same(frames[i], round_trip(frames[i]))) << kind_name(frames[i]);
@@ -204,7 +204,7 @@ TEST(Codec, RandomBytesNeverDoMoreThanFail) {
     if (bytes.size() >= kFrameHeaderBytes) {  // a header that is believed, so that the body is reached
       const std::string honest = encode_to_string(Barrier{});
       bytes.replace(0, kFrameHeaderBytes, honest.substr(0, kFrameHeaderBytes));
-      bytes[4] = static_cast<char>(random() % std::variant_size_v<Frame>);
+      bytes[4] = static_cast<char>(random() % std::variant_size_v<FrameVariant>);
       bytes[8] = static_cast<char>(bytes.size() - kFrameHeaderBytes);
       if (round % 2) bytes[6] = static_cast<char>(random() % 3);
     }

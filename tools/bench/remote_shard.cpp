@@ -6,6 +6,7 @@
 #include <iostream>
 #include <sstream>
 
+#include "actors/cluster/task_actors.hpp"
 #include "actors/training/parameter_store.hpp"
 #include "actors/training/shard_actor.hpp"
 #include "tools/bench/children.hpp"
@@ -100,13 +101,13 @@ RemoteShard::RemoteShard(As what, std::int64_t elements, std::uint32_t variables
   auto found = std::make_shared<std::promise<PeerActor>>();
   observer_ = task_->system().spawn<Observer>(task_->actors().add("coordinator", self.to_string()), shard_,
                                               acknowledgements_, found);
-  caf::anon_send(task_->local_node(), Observe{caf::actor_cast<PeerObserver>(observer_)});
-  caf::anon_send(task_->local_node(), JobRoutes{{}, observer_, {}});
+  caf::anon_send(task_->handles().node, Observe{caf::actor_cast<PeerObserver>(observer_)});
+  caf::anon_send(task_->handles().node, JobRoutes{{}, observer_, {}});
   peer_ = found->get_future().get();
 }
 
 RemoteShard::~RemoteShard() {
-  caf::anon_send(task_->local_node(), JobRoutes{});
+  caf::anon_send(task_->handles().node, JobRoutes{});
   caf::anon_send(observer_, Stop{});
   observer_ = nullptr;
   peer_ = nullptr;
@@ -125,10 +126,10 @@ void RemoteShard::serve() {
   if (!std::getline(std::cin, line)) return;
   task.join(ClusterSpec::parse(line, "the parent"), kShardPatience);
   const ShardActor shard = spawn_shard(task, elements, variables);
-  caf::anon_send(task.local_node(), Observe{caf::actor_cast<PeerObserver>(shard)});
-  caf::anon_send(task.local_node(), JobRoutes{shard, {}, {}});
+  caf::anon_send(task.handles().node, Observe{caf::actor_cast<PeerObserver>(shard)});
+  caf::anon_send(task.handles().node, JobRoutes{shard, {}, {}});
   while (std::getline(std::cin, line)) continue;
-  caf::anon_send(task.local_node(), JobRoutes{});
+  caf::anon_send(task.handles().node, JobRoutes{});
   caf::anon_send(shard, Stop{});
 }
 

@@ -1,0 +1,21 @@
+// Graphs as protobuf messages: serialize.hpp, for those who put them into messages of their own.
+#pragma once
+
+#include <memory>
+
+#include "graph/graph.hpp"
+#include "messages/proto/graph.pb.h"
+
+namespace troupe {
+
+// Fails as serialize() and parse_graph().
+proto::Graph to_proto(const Graph& graph);
+std::unique_ptr<Graph> from_proto(const proto::Graph& message, const OpRegistry& ops = standard_ops());
+
+// One attribute value or tensor, by the same rules. The tensor must lie in host memory.
+proto::Attribute to_proto(const AttrValue& value);
+AttrValue from_proto(const proto::Attribute& message);
+proto::TensorValue to_proto(const Tensor& tensor);
+Tensor from_proto(const proto::TensorValue& message);
+
+}  // namespace troupe
