@@ -5,10 +5,12 @@
 namespace troupe {
 namespace {
 
-constexpr int kThreads = 256;
+using device::kBlockThreads;
 
-__device__ inline std::int64_t first_item() { return static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x; }
-__device__ inline std::int64_t item_step() { return static_cast<std::int64_t>(gridDim.x) * kThreads; }
+__device__ inline std::int64_t first_item() {
+  return static_cast<std::int64_t>(blockIdx.x) * kBlockThreads + threadIdx.x;
+}
+__device__ inline std::int64_t item_step() { return static_cast<std::int64_t>(gridDim.x) * kBlockThreads; }
 
 // Through a tile in shared memory, so that both sides are read and written in order; one column more, so that its banks
 // differ.
@@ -34,7 +36,7 @@ __global__ void __launch_bounds__(kTile* kTileRows)
 }
 
 template <class T>
-__global__ void __launch_bounds__(kThreads) image_window(ImageWindow w, const T* from, T* to, std::int64_t count) {
+__global__ void __launch_bounds__(kBlockThreads) image_window(ImageWindow w, const T* from, T* to, std::int64_t count) {
   for (std::int64_t at = first_item(); at < count; at += item_step()) {
     std::int64_t rest = at;
     const std::int64_t c = rest % w.channels;
@@ -48,7 +50,7 @@ __global__ void __launch_bounds__(kThreads) image_window(ImageWindow w, const T*
 }
 
 template <class T>
-__global__ void __launch_bounds__(kThreads) unfold(UnfoldSizes s, const T* image, T* rows, std::int64_t count) {
+__global__ void __launch_bounds__(kBlockThreads) unfold(UnfoldSizes s, const T* image, T* rows, std::int64_t count) {
   for (std::int64_t at = first_item(); at < count; at += item_step()) {
     std::int64_t rest = at;
     const std::int64_t c = rest % s.channels;
@@ -72,7 +74,7 @@ __device__ inline std::int64_t first_window(std::int64_t at, std::int64_t kernel
 }
 
 template <class T>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kBlockThreads)
     fold(UnfoldSizes s, const device::Compute<T>* rows, T* image, std::int64_t count) {
   for (std::int64_t at = first_item(); at < count; at += item_step()) {
     std::int64_t rest = at;
@@ -124,8 +126,8 @@ cudaError_t launch_image_window(std::size_t element_bytes, const ImageWindow& w,
                                 cudaStream_t stream) {
   const std::int64_t count = w.images * w.to_height * w.to_width * w.channels;
   return of_size(element_bytes, [&]<class T>() {
-    return device::launch(image_window<T>, dim3(device::blocks_for(count, kThreads)), dim3(kThreads), stream, w,
-                          static_cast<const T*>(from), static_cast<T*>(to), count);
+    return device::launch(image_window<T>, dim3(device::blocks_for(count, kBlockThreads)), dim3(kBlockThreads), stream,
+                          w, static_cast<const T*>(from), static_cast<T*>(to), count);
   });
 }
 
@@ -133,7 +135,7 @@ cudaError_t launch_unfold(std::size_t element_bytes, const UnfoldSizes& s, const
                           cudaStream_t stream) {
   const std::int64_t count = s.images * s.out_height * s.out_width * s.kernel_height * s.kernel_width * s.channels;
   return of_size(element_bytes, [&]<class T>() {
-    return device::launch(unfold<T>, dim3(device::blocks_for(count, kThreads)), dim3(kThreads), stream, s,
+    return device::launch(unfold<T>, dim3(device::blocks_for(count, kBlockThreads)), dim3(kBlockThreads), stream, s,
                           static_cast<const T*>(image), static_cast<T*>(rows), count);
   });
 }
@@ -141,7 +143,7 @@ cudaError_t launch_unfold(std::size_t element_bytes, const UnfoldSizes& s, const
 cudaError_t launch_fold(DType dtype, const UnfoldSizes& s, const void* rows, void* image, cudaStream_t stream) {
   const std::int64_t count = s.images * s.height * s.width * s.channels;
   return device::dispatch(device::FloatElements{}, dtype, [&]<class T>() {
-    return device::launch(fold<T>, dim3(device::blocks_for(count, kThreads)), dim3(kThreads), stream, s,
+    return device::launch(fold<T>, dim3(device::blocks_for(count, kBlockThreads)), dim3(kBlockThreads), stream, s,
                           static_cast<const device::Compute<T>*>(rows), static_cast<T*>(image), count);
   });
 }

@@ -47,14 +47,12 @@ struct CrossEntropy {
   }
 };
 
-constexpr int kThreads = 256;
-
 template <class T>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kBlockThreads)
     sigmoid_cross_entropy(const T* logits, const T* labels, T* out, std::int64_t count, bool vectors) {
   constexpr int kVector = kVectorOf<T>;
-  const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * kThreads * kVector;
-  for (std::int64_t i = (static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x) * kVector; i < count;
+  const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * kBlockThreads * kVector;
+  for (std::int64_t i = (static_cast<std::int64_t>(blockIdx.x) * kBlockThreads + threadIdx.x) * kVector; i < count;
        i += step) {
     const auto one = [](T x, T z) {
       const T magnitude = x < T{0} ? -x : x, positive = x < T{0} ? T{0} : x;
@@ -102,8 +100,8 @@ cudaError_t launch_sigmoid_cross_entropy(DType dtype, std::int64_t count, const 
     const auto *x = static_cast<const T*>(logits), *z = static_cast<const T*>(labels);
     auto* to = static_cast<T*>(out);
     return device::launch(device::sigmoid_cross_entropy<T>,
-                          device::blocks_for(count, device::kThreads * device::kVectorOf<T>), device::kThreads, stream,
-                          x, z, to, count, device::aligned(x, z, to));
+                          device::blocks_for(count, device::kBlockThreads * device::kVectorOf<T>),
+                          device::kBlockThreads, stream, x, z, to, count, device::aligned(x, z, to));
   });
 }
 

@@ -5,9 +5,9 @@
 namespace troupe {
 namespace {
 
-using device::Compute;
+using device::kBlockThreads;
 
-constexpr int kThreads = 256;
+using device::Compute;
 
 // The formulas of kernels/cpu/vector_math.hpp.
 __device__ inline float exp_of(float x) { return expf(x); }
@@ -30,9 +30,10 @@ __device__ inline C activate(C x) {
 
 // One thread: kCount neighbours of one row; `width` is a multiple of it.
 template <class T, FusedActivation kActivation, int kCount, class Index>
-__global__ void __launch_bounds__(kThreads) bias_activation(T* data, const T* bias, Index groups, Index groups_of_row) {
-  const Index step = static_cast<Index>(gridDim.x) * kThreads;
-  for (Index group = static_cast<Index>(blockIdx.x) * kThreads + threadIdx.x; group < groups; group += step) {
+__global__ void __launch_bounds__(kBlockThreads)
+    bias_activation(T* data, const T* bias, Index groups, Index groups_of_row) {
+  const Index step = static_cast<Index>(gridDim.x) * kBlockThreads;
+  for (Index group = static_cast<Index>(blockIdx.x) * kBlockThreads + threadIdx.x; group < groups; group += step) {
     T values[kCount];
     device::load(data + static_cast<std::int64_t>(group) * kCount, true, values);
     if (bias) {
@@ -53,7 +54,7 @@ __global__ void __launch_bounds__(kThreads) bias_activation(T* data, const T* bi
 template <class T, FusedActivation kActivation, int kCount>
 cudaError_t launch_groups(T* data, const T* bias, std::int64_t rows, std::int64_t width, cudaStream_t stream) {
   const std::int64_t groups_of_row = width / kCount, groups = rows * groups_of_row;
-  const dim3 grid(device::blocks_for(groups, kThreads)), block(kThreads);
+  const dim3 grid(device::blocks_for(groups, kBlockThreads)), block(kBlockThreads);
   // The loop's counter passes `groups` by less than one step of the grid.
   if (groups < (std::int64_t{1} << 31))
     return device::launch(bias_activation<T, kActivation, kCount, std::uint32_t>, grid, block, stream, data, bias,
@@ -73,9 +74,9 @@ cudaError_t launch_typed(void* data, const void* bias, std::int64_t rows, std::i
 }
 
 template <class T>
-__global__ void __launch_bounds__(kThreads) narrow_all(const float* from, T* to, std::int64_t count) {
-  const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * kThreads;
-  for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x; i < count; i += step)
+__global__ void __launch_bounds__(kBlockThreads) narrow_all(const float* from, T* to, std::int64_t count) {
+  const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * kBlockThreads;
+  for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kBlockThreads + threadIdx.x; i < count; i += step)
     to[i] = device::narrow<T>(from[i]);
 }
 
@@ -102,8 +103,8 @@ cudaError_t launch_bias_activation(DType dtype, FusedActivation activation, void
 cudaError_t launch_narrow(DType dtype, const float* from, void* to, std::int64_t count, cudaStream_t stream) {
   if (count == 0) return cudaSuccess;
   return device::dispatch(device::Elements<__half, __nv_bfloat16>{}, dtype, [&]<class T>() {
-    return device::launch(narrow_all<T>, dim3(device::blocks_for(count, kThreads)), dim3(kThreads), stream, from,
-                          static_cast<T*>(to), count);
+    return device::launch(narrow_all<T>, dim3(device::blocks_for(count, kBlockThreads)), dim3(kBlockThreads), stream,
+                          from, static_cast<T*>(to), count);
   });
 }
 

@@ -12,6 +12,8 @@ namespace troupe::device {
 
 // Blocks of a grid at most: kernels go on from there with what is left.
 inline constexpr std::int64_t kMaxBlocks = std::int64_t{1} << 20;
+// Threads of a block, where nothing asks for another number.
+inline constexpr int kBlockThreads = 256;
 
 inline unsigned blocks_for(std::int64_t items, std::int64_t per_block) {
   return static_cast<unsigned>(std::clamp<std::int64_t>((items + per_block - 1) / per_block, 1, kMaxBlocks));

@@ -7,7 +7,6 @@ namespace troupe {
 namespace device {
 namespace {
 
-constexpr int kThreads = 256;
 constexpr int kUnroll = 4;
 
 __device__ std::int64_t item_of_thread(int u) {
@@ -16,8 +15,8 @@ __device__ std::int64_t item_of_thread(int u) {
 
 // T: any type of that many bytes.
 template <class T>
-__global__ __launch_bounds__(kThreads) void copy_items(const __grid_constant__ CopyPlan copy, const T* source,
-                                                       T* target) {
+__global__ __launch_bounds__(kBlockThreads) void copy_items(const __grid_constant__ CopyPlan copy, const T* source,
+                                                            T* target) {
   T values[kUnroll];
   std::int64_t places[kUnroll];
 #pragma unroll
@@ -34,8 +33,8 @@ __global__ __launch_bounds__(kThreads) void copy_items(const __grid_constant__ C
 }
 
 template <class T, int kWidth>
-__global__ __launch_bounds__(kThreads) void copy_same(const __grid_constant__ CopyPlan copy, const T* source,
-                                                      T* target) {
+__global__ __launch_bounds__(kBlockThreads) void copy_same(const __grid_constant__ CopyPlan copy, const T* source,
+                                                           T* target) {
 #pragma unroll
   for (int u = 0; u < kUnroll; ++u) {
     const std::int64_t item = item_of_thread(u);
@@ -54,8 +53,8 @@ __global__ __launch_bounds__(kThreads) void copy_same(const __grid_constant__ Co
 
 // One tile: read along the rows, which are neighbours in the source, and written along the columns.
 template <class T>
-__global__ __launch_bounds__(kThreads) void copy_tiles(const __grid_constant__ CopyPlan copy, const T* source,
-                                                       T* target, unsigned row_tiles, unsigned column_tiles) {
+__global__ __launch_bounds__(kBlockThreads) void copy_tiles(const __grid_constant__ CopyPlan copy, const T* source,
+                                                            T* target, unsigned row_tiles, unsigned column_tiles) {
   constexpr int kSide = tile_side(static_cast<int>(sizeof(T)));
   __shared__ T tile[kSide][kSide + 1];
   const unsigned lane = threadIdx.x % 32, line = threadIdx.x / 32;
@@ -66,7 +65,7 @@ __global__ __launch_bounds__(kThreads) void copy_tiles(const __grid_constant__ C
   source += offsets.of[0];
   target += offsets.of[1];
 #pragma unroll
-  for (int c = 0; c < kSide; c += kThreads / 32)
+  for (int c = 0; c < kSide; c += kBlockThreads / 32)
 #pragma unroll
     for (int r = 0; r < kSide; r += 32) {
       const std::int64_t column = first_column + c + line, row = first_row + r + lane;
@@ -75,7 +74,7 @@ __global__ __launch_bounds__(kThreads) void copy_tiles(const __grid_constant__ C
     }
   __syncthreads();
 #pragma unroll
-  for (int r = 0; r < kSide; r += kThreads / 32)
+  for (int r = 0; r < kSide; r += kBlockThreads / 32)
 #pragma unroll
     for (int c = 0; c < kSide; c += 32) {
       const std::int64_t row = first_row + r + line, column = first_column + c + lane;
@@ -85,7 +84,7 @@ __global__ __launch_bounds__(kThreads) void copy_tiles(const __grid_constant__ C
 
 template <class T>
 cudaError_t launch_items(const CopyPlan& plan, const void* source, void* target, cudaStream_t stream) {
-  const LaunchGrid grid = grid_for(plan.plan.items, kUnroll, kThreads);
+  const LaunchGrid grid = grid_for(plan.plan.items, kUnroll, kBlockThreads);
   return launch(copy_items<T>, grid.blocks, grid.threads, stream, plan, static_cast<const T*>(source),
                 static_cast<T*>(target));
 }
@@ -98,18 +97,18 @@ cudaError_t launch_other(const CopyPlan& plan, const void* source, void* target,
   if (plan.kind == CopyKind::tiles) {
     constexpr std::int64_t kSide = tile_side(static_cast<int>(sizeof(T)));
     const std::int64_t row_tiles = (plan.rows - 1) / kSide + 1, column_tiles = (plan.columns - 1) / kSide + 1;
-    return launch(copy_tiles<T>, static_cast<unsigned>(row_tiles * column_tiles * plan.plan.items), kThreads, stream,
-                  plan, from, to, static_cast<unsigned>(row_tiles), static_cast<unsigned>(column_tiles));
+    return launch(copy_tiles<T>, static_cast<unsigned>(row_tiles * column_tiles * plan.plan.items), kBlockThreads,
+                  stream, plan, from, to, static_cast<unsigned>(row_tiles), static_cast<unsigned>(column_tiles));
   }
   if (plan.kind == CopyKind::items) return launch_items<T>(plan, source, target, stream);
-  const LaunchGrid grid = grid_for(plan.plan.items, kUnroll, kThreads);
+  const LaunchGrid grid = grid_for(plan.plan.items, kUnroll, kBlockThreads);
   if (plan.plan.width == kWidth) return launch(copy_same<T, kWidth>, grid.blocks, grid.threads, stream, plan, from, to);
   if (plan.plan.width == 1) return launch(copy_same<T, 1>, grid.blocks, grid.threads, stream, plan, from, to);
   return cudaErrorInvalidValue;
 }
 
 template <class T>
-__global__ __launch_bounds__(kThreads) void fill_kernel(T value, T* target, std::int64_t count) {
+__global__ __launch_bounds__(kBlockThreads) void fill_kernel(T value, T* target, std::int64_t count) {
 #pragma unroll
   for (int u = 0; u < kUnroll; ++u)
     if (const std::int64_t item = item_of_thread(u); item < count) target[item] = value;
@@ -117,7 +116,7 @@ __global__ __launch_bounds__(kThreads) void fill_kernel(T value, T* target, std:
 
 template <class T>
 cudaError_t fill(T value, void* target, std::int64_t count, cudaStream_t stream) {
-  const LaunchGrid grid = grid_for(count, kUnroll, kThreads);
+  const LaunchGrid grid = grid_for(count, kUnroll, kBlockThreads);
   return launch(fill_kernel<T>, grid.blocks, grid.threads, stream, value, static_cast<T*>(target), count);
 }
 

@@ -7,8 +7,6 @@ namespace troupe {
 namespace device {
 namespace {
 
-constexpr int kThreads = 256;
-
 using Reducible = Elements<float, double, __half, __nv_bfloat16, std::int32_t, std::int64_t>;
 
 // Integers wrap.
@@ -51,7 +49,7 @@ __device__ T combined(T sum, T next, std::uint32_t divisor) {
 
 // kWidth neighbours at a time, which are of one part; the last ones one by one.
 template <class T, Way kWay, int kWidth>
-__global__ void __launch_bounds__(kThreads) sum_parts(PartsSum plan) {
+__global__ void __launch_bounds__(kBlockThreads) sum_parts(PartsSum plan) {
   const T* const first = static_cast<const T*>(plan.first);
   const T* const others = static_cast<const T*>(plan.others);
   T* const out = static_cast<T*>(plan.out);
@@ -60,8 +58,8 @@ __global__ void __launch_bounds__(kThreads) sum_parts(PartsSum plan) {
     return place < 0 ? first + i : others + place;
   };
   const std::int64_t packs = plan.elements / kWidth;
-  const std::int64_t thread = std::int64_t{blockIdx.x} * kThreads + threadIdx.x,
-                     threads = std::int64_t{gridDim.x} * kThreads;
+  const std::int64_t thread = std::int64_t{blockIdx.x} * kBlockThreads + threadIdx.x,
+                     threads = std::int64_t{gridDim.x} * kBlockThreads;
   for (std::int64_t p = thread; p < packs; p += threads) {
     T sum[kWidth], next[kWidth];
     load(from(0, p * kWidth), true, sum);
@@ -88,8 +86,8 @@ cudaError_t launch_sum(const PartsSum& plan, cudaStream_t stream) {
                        plan.per_part % kVectorOf<T> == 0;
   const auto go = [&](auto width) {
     constexpr int kWidth = decltype(width)::value;
-    return launch(sum_parts<T, kWay, kWidth>, dim3(blocks_for(plan.elements, std::int64_t{kThreads} * kWidth)),
-                  dim3(kThreads), stream, plan);
+    return launch(sum_parts<T, kWay, kWidth>, dim3(blocks_for(plan.elements, std::int64_t{kBlockThreads} * kWidth)),
+                  dim3(kBlockThreads), stream, plan);
   };
   return vectors ? go(std::integral_constant<int, kVectorOf<T>>{}) : go(std::integral_constant<int, 1>{});
 }

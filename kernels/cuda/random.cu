@@ -10,8 +10,6 @@ namespace troupe {
 namespace device {
 namespace {
 
-constexpr int kThreads = 256;
-
 __device__ PhiloxStream stream_of(const RandomSource& source) {
   if (!source.key) return source.stream;
   RandomKey key = *source.key;
@@ -84,13 +82,13 @@ struct Normal {
 
 // A thread's block of the stream makes its next 16 bytes.
 template <class T, class Draw>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kBlockThreads)
     fill(RandomSource source, Draw draw, std::int64_t count, T* out, bool vectors) {
   const PhiloxStream random = stream_of(source);
   constexpr int kVector = kVectorOf<T>;
-  const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * kThreads;
-  for (std::int64_t block = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x; block * kVector < count;
-       block += step) {
+  const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * kBlockThreads;
+  for (std::int64_t block = static_cast<std::int64_t>(blockIdx.x) * kBlockThreads + threadIdx.x;
+       block * kVector < count; block += step) {
     Lanes<T> lanes;
     draw(random, static_cast<std::uint64_t>(block), lanes);
     const std::int64_t at = block * kVector;
@@ -105,13 +103,13 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 template <class T>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kBlockThreads)
     dropout(RandomSource source, T rate, T keep, std::int64_t count, const T* x, T* y, T* mask, bool vectors) {
   const PhiloxStream random = stream_of(source);
   constexpr int kVector = kVectorOf<T>;
-  const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * kThreads;
-  for (std::int64_t block = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x; block * kVector < count;
-       block += step) {
+  const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * kBlockThreads;
+  for (std::int64_t block = static_cast<std::int64_t>(blockIdx.x) * kBlockThreads + threadIdx.x;
+       block * kVector < count; block += step) {
     const std::int64_t at = block * kVector;
     const bool whole = at + kVector <= count;
     T from[kVector] = {}, to[kVector];
@@ -149,8 +147,8 @@ template <class T, class Draw>
 cudaError_t launch_fill(const RandomSource& random, const Draw& draw, std::int64_t count, void* out,
                         cudaStream_t stream) {
   auto* to = static_cast<T*>(out);
-  return launch(fill<T, Draw>, blocks_for(count, kThreads * kVectorOf<T>), kThreads, stream, random, draw, count, to,
-                aligned(to));
+  return launch(fill<T, Draw>, blocks_for(count, kBlockThreads * kVectorOf<T>), kBlockThreads, stream, random, draw,
+                count, to, aligned(to));
 }
 
 }  // namespace
@@ -178,9 +176,9 @@ cudaError_t launch_dropout(DType dtype, const RandomSource& random, std::int64_t
   return device::dispatch(device::Real{}, dtype, [&]<class T>() {
     const auto* from = static_cast<const T*>(x);
     auto *to = static_cast<T*>(y), *kept = static_cast<T*>(mask);
-    return device::launch(device::dropout<T>, device::blocks_for(count, device::kThreads * device::kVectorOf<T>),
-                          device::kThreads, stream, random, static_cast<T>(rate), static_cast<T>(1 / (1 - rate)), count,
-                          from, to, kept, device::aligned(from, to, kept));
+    return device::launch(device::dropout<T>, device::blocks_for(count, device::kBlockThreads * device::kVectorOf<T>),
+                          device::kBlockThreads, stream, random, static_cast<T>(rate), static_cast<T>(1 / (1 - rate)),
+                          count, from, to, kept, device::aligned(from, to, kept));
   });
 }
 

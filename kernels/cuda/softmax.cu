@@ -4,8 +4,6 @@ namespace troupe {
 namespace device {
 namespace {
 
-struct NoRow {};
-
 template <class Element, bool kLogarithm>
 struct Softmax {
   using T = Element;

@@ -4,8 +4,6 @@ namespace troupe {
 namespace device {
 namespace {
 
-struct NoRow {};
-
 // dx = y (dy - sum dy y), or dy - exp(y) sum dy.
 template <class Element, bool kLogarithm>
 struct SoftmaxGrad {

@@ -23,6 +23,9 @@ __device__ inline double exponential(double x) { return exp(x); }
 __device__ inline float logarithm(float x) { return logf(x); }
 __device__ inline double logarithm(double x) { return log(x); }
 
+// Of programs to which no row is special.
+struct NoRow {};
+
 template <class T>
 struct Stats {
   T maximum;    // NaN is passed over, since the exponential brings it back

@@ -7,8 +7,6 @@ namespace troupe {
 namespace device {
 namespace {
 
-constexpr int kThreads = 256;
-
 template <class T>
 __device__ T sum(T a, T b, bool subtract) {
   if constexpr (std::is_integral_v<T>) {
@@ -20,12 +18,12 @@ __device__ T sum(T a, T b, bool subtract) {
 }
 
 template <class T>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kBlockThreads)
     assign_sum(bool subtract, T* at, const T* change, std::int64_t count, const CudaFault* fault, bool vectors) {
   if (failed(fault)) return;
   constexpr int kVector = kVectorOf<T>;
-  const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * kThreads * kVector;
-  for (std::int64_t i = (static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x) * kVector; i < count;
+  const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * kBlockThreads * kVector;
+  for (std::int64_t i = (static_cast<std::int64_t>(blockIdx.x) * kBlockThreads + threadIdx.x) * kVector; i < count;
        i += step) {
     if (i + kVector <= count) {
       T a[kVector], b[kVector];
@@ -48,8 +46,9 @@ cudaError_t launch_assign_sum(DType dtype, bool subtract, void* at, const void* 
   return device::dispatch(device::RealElements{}, dtype, [&]<class T>() {
     auto* to = static_cast<T*>(at);
     const auto* from = static_cast<const T*>(change);
-    return device::launch(device::assign_sum<T>, device::blocks_for(count, device::kThreads * device::kVectorOf<T>),
-                          device::kThreads, stream, subtract, to, from, count, fault,
+    return device::launch(device::assign_sum<T>,
+                          device::blocks_for(count, device::kBlockThreads * device::kVectorOf<T>),
+                          device::kBlockThreads, stream, subtract, to, from, count, fault,
                           device::aligned(static_cast<const T*>(to), from));
   });
 }
