@@ -26,9 +26,7 @@ std::vector<fs::path> places(const std::string& path) {
       const fs::path folder = program.parent_path();
       all = {folder / kLibrary, folder.parent_path() / "lib" / kLibrary};
     }
-#ifdef TROUPE_PLUGIN_PLACES
-    for (const char* place : {TROUPE_PLUGIN_PLACES}) all.push_back(fs::path(place) / kLibrary);
-#endif
+    all.push_back(fs::path(TROUPE_PLUGIN_PLACE) / kLibrary);
   }
   std::erase_if(all, [](const fs::path& p) {
     std::error_code none;

@@ -3,7 +3,8 @@
 set -euo pipefail
 
 tools=(
-  g++ cmake ninja-build ccache pkg-config git
+  g++ cmake ninja-build mold ccache pkg-config git
+  clang-format                                  # the layout of sources is a test
   iproute2                                      # tests between network namespaces
   python3                                       # tests of traces
 )
@@ -19,11 +20,12 @@ libraries=(
 packages=("${tools[@]}" "${libraries[@]}")
 peer_packages=(python3-numpy python3-torch libopenblas0-pthread)  # without the last, PyTorch multiplies with the reference BLAS
 browser_packages=(chromium)
+clang_packages=(clang-16)
 tensorboard=tensorboard==2.21.0  # of PyPI: the distribution has none
 
 usage() {
   cat <<TEXT
-Usage: tools/setup.sh [--with-peers] [--with-browser] [--with-tensorboard]
+Usage: tools/setup.sh [--with-peers] [--with-browser] [--with-clang] [--with-tensorboard]
        tools/setup.sh --download DIR
 
 Installs the packages that Troupe is built and tested with, where they are missing:
@@ -31,6 +33,7 @@ Installs the packages that Troupe is built and tested with, where they are missi
 
   --with-peers    also what the benchmarks compare with: ${peer_packages[*]}
   --with-browser  also what the tests of the web page need: ${browser_packages[*]}
+  --with-clang    also the second compiler that the project is built with: ${clang_packages[*]}
   --with-tensorboard  also TensorBoard, which a test loads curves with: $tensorboard from PyPI, into
                   build/tensorboard; if that is not to be had, only says so
   --download DIR  installs nothing, but puts the packages of the libraries, and of those that they need, into DIR: for a
@@ -50,6 +53,7 @@ while (($# > 0)); do
   case "$1" in
     --with-peers) packages+=("${peer_packages[@]}") ;;
     --with-browser) packages+=("${browser_packages[@]}") ;;
+    --with-clang) packages+=("${clang_packages[@]}") ;;
     --with-tensorboard) with_tensorboard=yes ;;
     --download)
       (($# > 1)) || { echo "setup: --download needs a directory; see tools/setup.sh --help" >&2; exit 2; }

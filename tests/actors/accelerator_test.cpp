@@ -17,6 +17,7 @@
 #include "tests/actors/few_digits.hpp"
 #include "tests/actors/job_tasks.hpp"
 #include "tests/error_of.hpp"
+#include "tests/paths.hpp"
 
 namespace troupe {
 namespace {
@@ -27,7 +28,8 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 TaskOptions with_gpus(int gpus, bool recordings = true) {
-  return {.threads = 1, .gpus = {.count = gpus, .recordings = recordings, .plugin = TROUPE_SIMULATED_GPU}};
+  return {.threads = 1,
+          .gpus = {.count = gpus, .recordings = recordings, .plugin = testing::built_library("libsimulated_gpu.so")}};
 }
 
 constexpr int kGpu = 1;  // device of a task with one CPU
@@ -130,7 +132,8 @@ TEST(Accelerator, WhatIsFedFromPinnedMemoryIsNotCopiedOnTheHost) {
 TEST(Accelerator, TensorsGoFromAndToOtherTasksThroughPinnedMemory) {
   const std::string gpu = "/job:worker/task:0/device:GPU:0", other = "/job:ps/task:0/device:CPU:0";
   for (const auto& [from, to] : {std::pair(other, gpu), std::pair(gpu, other)}) {
-    testing::JobTasks tasks(1, 1, {}, {GpuOptions{.count = 1, .plugin = TROUPE_SIMULATED_GPU}});
+    testing::JobTasks tasks(1, 1, {},
+                            {GpuOptions{.count = 1, .plugin = testing::built_library("libsimulated_gpu.so")}});
     Graph g;
     Output sent, used;
     {

@@ -11,6 +11,7 @@
 #include "kernels/data/digits.hpp"
 #include "tests/actors/job_tasks.hpp"
 #include "tests/devices/collective/collective_testing.hpp"
+#include "tests/paths.hpp"
 
 namespace troupe {
 namespace {
@@ -21,7 +22,10 @@ using testing::JobTasks;
 using testing::random_tensor;
 
 GpuOptions gpus(int count, bool nccl = true, bool deterministic = true) {
-  return {.count = count, .deterministic = deterministic, .nccl = nccl, .plugin = TROUPE_SIMULATED_GPU};
+  return {.count = count,
+          .deterministic = deterministic,
+          .nccl = nccl,
+          .plugin = testing::built_library("libsimulated_gpu.so")};
 }
 
 // What came of a training with all-reduce, and how the gradients travelled.

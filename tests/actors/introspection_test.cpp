@@ -12,9 +12,11 @@
 #include "actors/introspection/observer.hpp"
 #include "actors/troupe.hpp"
 #include "actors/wire/socket.hpp"
+#include "messages/protocol.hpp"
 #include "tests/actors/certificates.hpp"
 #include "tests/actors/patience.hpp"
 #include "tests/error_of.hpp"
+#include "tests/paths.hpp"
 #include "tests/temporary_directory.hpp"
 
 namespace troupe {
@@ -111,7 +113,9 @@ TEST_F(LookingIn, NeedsTheTokenThatTheClustersIsTheSourceOf) {
 }
 
 TEST_F(LookingIn, ALostDeviceIsSeenAndMakesItsTaskUnhealthy) {
-  Task task({.threads = 1, .gpus = {.count = 1, .plugin = TROUPE_SIMULATED_GPU}, .introspect_port = 0});
+  Task task({.threads = 1,
+             .gpus = {.count = 1, .plugin = testing::built_library("libsimulated_gpu.so")},
+             .introspect_port = 0});
   const HttpTarget there = *task.introspection().target();
   Graph g;
   const Output x = placeholder(g, DType::f32, Shape{2, 1}, "x");

@@ -11,6 +11,7 @@
 #include "messages/protocol.hpp"
 #include "tests/actors/job_tasks.hpp"
 #include "tests/error_of.hpp"
+#include "tests/paths.hpp"
 #include "tests/temporary_directory.hpp"
 
 namespace troupe {
@@ -72,7 +73,8 @@ TraceFile checked_file(const std::vector<Task*>& tasks, const std::string& condi
   TraceFile file = make_trace_file(traces, "test");
   const TemporaryDirectory directory;
   const std::string path = directory.write("trace.json", file.json);
-  const std::string command = fmt::format("python3 {} {} {} 2>&1", TROUPE_CHECK_TRACE, path, conditions);
+  const std::string command =
+      fmt::format("python3 {} {} {} 2>&1", testing::source_file("tools/check_trace.py"), path, conditions);
   FILE* output = popen(command.c_str(), "r");
   std::string text;
   for (char part[256]; fgets(part, sizeof part, output);) text += part;

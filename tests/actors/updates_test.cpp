@@ -6,6 +6,7 @@
 #include "kernels/data/digits.hpp"
 #include "tests/actors/job_tasks.hpp"
 #include "tests/error_of.hpp"
+#include "tests/paths.hpp"
 
 namespace troupe {
 namespace {
@@ -239,7 +240,8 @@ TEST(SparseTraining, TasksThatDisagreeAboutTheMeanAreTold) {
 
 // What is pushed of a GPU is on the host, rows and their numbers.
 TEST(SparseTraining, OfWorkersWithGpusHasTheBitsOfCpus) {
-  JobTasks tasks(1, 2, {}, std::vector<GpuOptions>(2, {.count = 1, .plugin = TROUPE_SIMULATED_GPU}));
+  JobTasks tasks(1, 2, {},
+                 std::vector<GpuOptions>(2, {.count = 1, .plugin = testing::built_library("libsimulated_gpu.so")}));
   Task alone({.threads = 1});
   const std::string expected = train_on_greys(alone, SparseMean::touching_slots, JobMode::local, 2).params_sha256;
   const auto together = tasks.run(

@@ -11,6 +11,7 @@
 #include "kernels/data/digits.hpp"
 #include "tests/apps/cluster.hpp"
 #include "tests/apps/training_oracle.hpp"
+#include "tests/paths.hpp"
 
 namespace troupe {
 namespace {
@@ -51,9 +52,9 @@ class Checkpoints : public ::testing::Test {
                   more);
   }
   static Arguments of(const Place& place, const Arguments& training) {
-    if (place.workers == 0) return joined({TROUPE_MNIST_BINARY, "--json"}, training);
-    return joined({TROUPE_LAUNCH_BINARY, "--ps", std::to_string(place.ps), "--workers", std::to_string(place.workers),
-                   "--", TROUPE_MNIST_BINARY, "--json"},
+    if (place.workers == 0) return joined({testing::program("troupe-mnist"), "--json"}, training);
+    return joined({testing::program("troupe-launch"), "--ps", std::to_string(place.ps), "--workers",
+                   std::to_string(place.workers), "--", testing::program("troupe-mnist"), "--json"},
                   training);
   }
 
@@ -257,8 +258,8 @@ TEST_F(Checkpoints, ADamagedOneIsPassedOverAndNamed) {
 }
 
 TEST_F(Checkpoints, ADirectoryThatCannotBeIsSaidBeforeTraining) {
-  Process process(
-      {TROUPE_MNIST_BINARY, "--json", "--digits", "600,100", "--checkpoint", directory.write("file", "") + "/below"});
+  Process process({testing::program("troupe-mnist"), "--json", "--digits", "600,100", "--checkpoint",
+                   directory.write("file", "") + "/below"});
   EXPECT_EQ(process.wait(), 1);
   EXPECT_THAT(process.err, HasSubstr("below'"));
   EXPECT_EQ(process.out, "");

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "tests/apps/process.hpp"
+#include "tests/paths.hpp"
 
 namespace troupe::testing {
 
@@ -42,9 +43,9 @@ class Cluster {
 
  private:
   static Arguments command(int ps, int workers, const Arguments& training, int restarts) {
-    Arguments all = {TROUPE_LAUNCH_BINARY,    "--ps",      std::to_string(ps),       "--workers",
-                     std::to_string(workers), "--restart", std::to_string(restarts), "--",
-                     TROUPE_MNIST_BINARY,     "--json"};
+    Arguments all = {program("troupe-launch"), "--ps",      std::to_string(ps),       "--workers",
+                     std::to_string(workers),  "--restart", std::to_string(restarts), "--",
+                     program("troupe-mnist"),  "--json"};
     all.insert(all.end(), training.begin(), training.end());
     return all;
   }

@@ -15,6 +15,7 @@
 #include "tests/actors/certificates.hpp"
 #include "tests/apps/process.hpp"
 #include "tests/apps/training_oracle.hpp"
+#include "tests/paths.hpp"
 
 namespace troupe {
 namespace {
@@ -41,8 +42,8 @@ std::string hash_of_cluster(int ps, int workers, int slots) {
 }
 
 std::string hash_of_one_process(int slots) {
-  Process process(
-      {TROUPE_MNIST_BINARY, "--json", "--replicas", std::to_string(slots), "--epochs", "2", "--digits", "600,100"});
+  Process process({testing::program("troupe-mnist"), "--json", "--replicas", std::to_string(slots), "--epochs", "2",
+                   "--digits", "600,100"});
   EXPECT_EQ(process.wait(), 0) << process.err;
   return last_line(process.out).value("params_sha256", "none");
 }
@@ -113,7 +114,7 @@ TEST(AllReduceTrainingOfOtherModels, OfTwoWorkersHasTheBitsOfTwoSlots) {
     in_cluster.insert(in_cluster.end(), model.begin(), model.end());
     Cluster cluster(0, 2, in_cluster);
     EXPECT_EQ(cluster.wait(), 0) << cluster->err;
-    Arguments alone = {TROUPE_MNIST_BINARY, "--json", "--replicas", "2", "--epochs", "1"};
+    Arguments alone = {testing::program("troupe-mnist"), "--json", "--replicas", "2", "--epochs", "1"};
     alone.insert(alone.end(), model.begin(), model.end());
     Process process(alone);
     EXPECT_EQ(process.wait(), 0) << process.err;
@@ -141,7 +142,7 @@ TEST_P(PrecisionOfTraining, OfAClusterHasTheBitsOfOneProcess) {
   EXPECT_EQ(last_line(cluster->out).value("params_sha256", "none"),
             params_sha256(testing::trained_by_hand(data.train, by_hand)));
 
-  Arguments alone = {TROUPE_MNIST_BINARY, "--json"};
+  Arguments alone = {testing::program("troupe-mnist"), "--json"};
   alone.insert(alone.end(), training.begin(), training.end());
   Process process(alone);
   EXPECT_EQ(process.wait(), 0) << process.err;
@@ -156,7 +157,7 @@ INSTANTIATE_TEST_SUITE_P(MixedPrecision, PrecisionOfTraining, ::testing::Values(
 TEST(MixedPrecisionTraining, ShardsSkipTheStepsThatOneProcessSkips) {
   const Arguments training = {"--precision", "f16",      "--replicas", "2",        "--batch",
                               "1",           "--epochs", "1",          "--digits", "200,10"};
-  Arguments in_cluster = training, alone = {TROUPE_MNIST_BINARY, "--json"};
+  Arguments in_cluster = training, alone = {testing::program("troupe-mnist"), "--json"};
   in_cluster.insert(in_cluster.end(), {"--mode", "sync"});
   alone.insert(alone.end(), training.begin(), training.end());
   Cluster cluster(2, 2, in_cluster);
@@ -178,7 +179,7 @@ TEST(UpdatesOfTraining, OfClustersHaveTheBitsOfOneProcess) {
     first.insert(first.end(), training.begin(), training.end());
     return first;
   };
-  Process alone(with({TROUPE_MNIST_BINARY, "--json", "--replicas", "2"}));
+  Process alone(with({testing::program("troupe-mnist"), "--json", "--replicas", "2"}));
   EXPECT_EQ(alone.wait(), 0) << alone.err;
   const std::string expected = last_line(alone.out).value("params_sha256", "none");
   for (const int ps : {2, 3, 0}) {
@@ -312,8 +313,8 @@ TEST(ClusterFailure, AKilledWorkerIsWaitedForUnderThePolicyWait) {
 }
 
 TEST(ClusterFailure, ATaskThatFailsTooOftenEndsTheCluster) {
-  Process process({TROUPE_LAUNCH_BINARY, "--ps", "1", "--workers", "1", "--restart", "2", "--", TROUPE_MNIST_BINARY,
-                   "--mode", "allreduce"});
+  Process process({testing::program("troupe-launch"), "--ps", "1", "--workers", "1", "--restart", "2", "--",
+                   testing::program("troupe-mnist"), "--mode", "allreduce"});
   EXPECT_EQ(process.wait(), 1);
   EXPECT_THAT(process.err, HasSubstr("is started again as process"));
   EXPECT_THAT(process.err, HasSubstr("has failed too often: 3 times"));
@@ -386,9 +387,20 @@ TEST(ClusterEnd, ASignalToTheLauncherEndsAllTasksInOrder) {
 
 // troupe-mnist as a task of a cluster file.
 Arguments task(const std::string& file, const char* job, const char* index, Arguments more = {}) {
-  Arguments all = {TROUPE_MNIST_BINARY, "--mode", "sync",  "--epochs", "2",      "--digits",
-                   "600,100",           "--json", "--job", job,        "--task", index,
-                   "--cluster",         file};
+  Arguments all = {testing::program("troupe-mnist"),
+                   "--mode",
+                   "sync",
+                   "--epochs",
+                   "2",
+                   "--digits",
+                   "600,100",
+                   "--json",
+                   "--job",
+                   job,
+                   "--task",
+                   index,
+                   "--cluster",
+                   file};
   all.insert(all.end(), more.begin(), more.end());
   return all;
 }
@@ -424,7 +436,7 @@ TEST(ClusterByHand, TrainingBeginsWithSomeOfTheWorkersAndTakesTheOthersWhenTheyC
                             ports[0], ports[1], ports[2], ports[3], ports[4]));
   const int epochs = 120;
   const auto start = [&](const char* job, const char* index) {
-    return std::make_unique<Process>(Arguments{TROUPE_MNIST_BINARY,
+    return std::make_unique<Process>(Arguments{testing::program("troupe-mnist"),
                                                "--mode",
                                                "sync",
                                                "--replicas",
@@ -479,8 +491,19 @@ TEST(ClusterByHand, RanksWithOtherOptionsAllSayInWhat) {
       "c.json",
       fmt::format(R"({{"name":"c","token":"t","worker":["127.0.0.1:{}","127.0.0.1:{}"]}})", ports[0], ports[1]));
   const auto worker = [&](const char* index, const char* batch) -> Arguments {
-    return {TROUPE_MNIST_BINARY, "--mode", "allreduce", "--digits", "600,100", "--job", "worker", "--task", index,
-            "--cluster",         file,     "--batch",   batch};
+    return {testing::program("troupe-mnist"),
+            "--mode",
+            "allreduce",
+            "--digits",
+            "600,100",
+            "--job",
+            "worker",
+            "--task",
+            index,
+            "--cluster",
+            file,
+            "--batch",
+            batch};
   };
   Process chief(worker("0", "32")), second(worker("1", "16"));
   for (Process* process : {&chief, &second}) {
@@ -494,9 +517,24 @@ TEST(ClusterByHand, TellsWhatWentIntoAVersion) {
   TemporaryDirectory directory;
   const std::string file = cluster_file(directory, free_ports(3));
   const auto start = [&](const char* job, const char* index) -> Arguments {
-    return {TROUPE_MNIST_BINARY, "--json", "--epochs",         "100000", "--digits", "600,100", "--replicas", "4",
-            "--on-loss",         "wait",   "--rejoin-timeout", "60",     "--job",    job,       "--task",     index,
-            "--cluster",         file};
+    return {testing::program("troupe-mnist"),
+            "--json",
+            "--epochs",
+            "100000",
+            "--digits",
+            "600,100",
+            "--replicas",
+            "4",
+            "--on-loss",
+            "wait",
+            "--rejoin-timeout",
+            "60",
+            "--job",
+            job,
+            "--task",
+            index,
+            "--cluster",
+            file};
   };
   Process shard(start("ps", "0")), chief(start("worker", "0"));
   {
@@ -504,7 +542,7 @@ TEST(ClusterByHand, TellsWhatWentIntoAVersion) {
     chief.wait_for("\"event\":\"epoch\"");
   }  // and it is killed
   const auto ask = [&](const std::string& version) {
-    Process top({TROUPE_TOP_BINARY, "--provenance", version, "--cluster", file});
+    Process top({testing::program("troupe-top"), "--provenance", version, "--cluster", file});
     EXPECT_EQ(top.wait(), 0) << top.err;
     return top.out;
   };
@@ -520,7 +558,7 @@ TEST(ClusterByHand, TellsWhatWentIntoAVersion) {
     EXPECT_THAT(known,
                 ContainsRegex(fmt::format("version {}: .*applied step {} slot {} of worker [01] \\(4 gradients\\)",
                                           version, version - 1, slot)));
-  Process refused({TROUPE_TOP_BINARY, "--provenance", "1"});
+  Process refused({testing::program("troupe-top"), "--provenance", "1"});
   EXPECT_EQ(refused.wait(), 2);
 }
 

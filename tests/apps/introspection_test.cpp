@@ -17,6 +17,7 @@
 #include "actors/introspection/observer.hpp"
 #include "tests/apps/cluster.hpp"
 #include "tests/apps/process.hpp"
+#include "tests/paths.hpp"
 #include "tests/processes/places.hpp"
 
 namespace troupe {
@@ -52,8 +53,8 @@ std::string only_file_in(const std::string& directory) {
 }
 
 TEST(LookingIntoAProcess, IsPossibleWithoutACluster) {
-  Process process(
-      {TROUPE_MNIST_BINARY, "--json", "--epochs", "100000", "--digits", "600,20", "--introspect-port", "0"});
+  Process process({testing::program("troupe-mnist"), "--json", "--epochs", "100000", "--digits", "600,20",
+                   "--introspect-port", "0"});
   const HttpTarget target = target_of(process);
   process.wait_for("\"event\":\"epoch\"");
   const TaskSnapshot task = parse_task_snapshot(http_get(target, "/task", kPatience));
@@ -77,8 +78,8 @@ TEST(LookingIntoAProcess, IsPossibleWithoutACluster) {
 
 TEST(LookingIntoAProcess, ItWritesItsFlightRecordOnASignal) {
   TemporaryDirectory directory;
-  Process process({TROUPE_MNIST_BINARY, "--json", "--epochs", "100000", "--digits", "600,20", "--flight-record",
-                   directory.path().string()});
+  Process process({testing::program("troupe-mnist"), "--json", "--epochs", "100000", "--digits", "600,20",
+                   "--flight-record", directory.path().string()});
   process.wait_for("\"event\":\"epoch\"");
   process.signal(SIGUSR1);
   process.wait_for("the last messages of all actors");
@@ -124,7 +125,7 @@ TEST(WebPage, ShowsAClusterAndGoesOnWhenTheTaskThatItAskedIsStopped) {
   const pid_t chief = cluster.pid("worker/0");
   std::smatch found;
   ASSERT_TRUE(std::regex_search(cluster->err, found, std::regex("troupe-top ([0-9.:]+) --cluster (\\S+)")));
-  Process top({TROUPE_TOP_BINARY, found.str(1), "--cluster", found.str(2), "--web", "0"});
+  Process top({testing::program("troupe-top"), found.str(1), "--cluster", found.str(2), "--web", "0"});
   top.wait_for("until Ctrl-C");
   std::smatch url;
   ASSERT_TRUE(std::regex_search(top.err, url, std::regex("shown at (http://\\S+)")));

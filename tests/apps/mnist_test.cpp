@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "tests/apps/process.hpp"
+#include "tests/paths.hpp"
 
 namespace troupe {
 namespace {
@@ -24,7 +25,7 @@ struct Outcome {
 };
 
 Outcome mnist(std::vector<std::string> arguments) {
-  arguments.insert(arguments.begin(), TROUPE_MNIST_BINARY);
+  arguments.insert(arguments.begin(), testing::program("troupe-mnist"));
   Process process(arguments);
   const int code = process.wait();
   return {code, process.out, process.err};
@@ -167,7 +168,7 @@ TEST(Mnist, SavesTheModel) {
 
 TEST(Mnist, ASignalEndsTheTrainingInOrder) {
   for (const auto& [number, code] : {std::pair(SIGINT, 130), std::pair(SIGTERM, 143)}) {
-    Process process({TROUPE_MNIST_BINARY, "--digits", "100,50", "--epochs", "1000000"});
+    Process process({testing::program("troupe-mnist"), "--digits", "100,50", "--epochs", "1000000"});
     process.wait_for("Epoch 2/1000000: ");
     process.signal(number);
     EXPECT_EQ(process.wait(), code) << process.err;
@@ -176,13 +177,14 @@ TEST(Mnist, ASignalEndsTheTrainingInOrder) {
 }
 
 TEST(Mnist, OutputThatGoesNowhereIsAFailure) {
-  Process process({"/bin/sh", "-c", "exec \"$0\" --help > /dev/full", TROUPE_MNIST_BINARY});
+  Process process({"/bin/sh", "-c", "exec \"$0\" --help > /dev/full", testing::program("troupe-mnist")});
   EXPECT_EQ(process.wait(), 1);
   EXPECT_THAT(process.err, HasSubstr("troupe-mnist: stdout did not take all results"));
 }
 
 TEST(Mnist, AClusterWithoutParameterServersIsExplained) {
-  Process process({TROUPE_LAUNCH_BINARY, "--workers", "1", "--", TROUPE_MNIST_BINARY, "--digits", "10,10"});
+  Process process({testing::program("troupe-launch"), "--workers", "1", "--", testing::program("troupe-mnist"),
+                   "--digits", "10,10"});
   EXPECT_NE(process.wait(), 0);
   EXPECT_THAT(process.err, HasSubstr("has none of job ps"));
 }

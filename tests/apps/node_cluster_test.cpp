@@ -12,6 +12,7 @@
 
 #include "actors/troupe.hpp"
 #include "tests/apps/process.hpp"
+#include "tests/paths.hpp"
 
 namespace troupe {
 namespace {
@@ -29,8 +30,8 @@ std::string json_of(const std::vector<int>& ports, const std::string& name = "de
 }
 
 std::vector<std::string> node(int index, const std::string& file, std::vector<std::string> more = {}) {
-  std::vector<std::string> all = {TROUPE_NODE_BINARY,    "--job",     "worker", "--task",
-                                  std::to_string(index), "--cluster", file};
+  std::vector<std::string> all = {testing::program("troupe-node"), "--job",     "worker", "--task",
+                                  std::to_string(index),           "--cluster", file};
   all.insert(all.end(), more.begin(), more.end());
   return all;
 }

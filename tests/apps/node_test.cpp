@@ -5,6 +5,7 @@
 #include <signal.h>
 
 #include "tests/apps/process.hpp"
+#include "tests/paths.hpp"
 
 namespace troupe {
 namespace {
@@ -24,10 +25,10 @@ TEST(Node, MeetsTheOthersSaysReadyAndEndsWhenAsked) {
   TemporaryDirectory directory;
   const std::vector<int> ports = free_ports(2);
   const std::string file = directory.write("c.json", cluster_of(ports));
-  Process first({TROUPE_NODE_BINARY, "--job", "worker", "--task", "0", "--cluster", file});
+  Process first({testing::program("troupe-node"), "--job", "worker", "--task", "0", "--cluster", file});
   first.wait_for("waits for the 1 other tasks of cluster 'demo'");
   EXPECT_THAT(first.err, ::testing::Not(HasSubstr("ready")));
-  Process second({TROUPE_NODE_BINARY, "--job", "worker", "--task", "1", "--cluster", file});
+  Process second({testing::program("troupe-node"), "--job", "worker", "--task", "1", "--cluster", file});
   first.wait_for(fmt::format("/job:worker/task:0 is ready at 127.0.0.1:{}\n", ports[0]));
   second.wait_for(fmt::format("/job:worker/task:1 is ready at 127.0.0.1:{}\n", ports[1]));
   first.signal(SIGTERM);
@@ -40,7 +41,7 @@ TEST(Node, MeetsTheOthersSaysReadyAndEndsWhenAsked) {
 TEST(Node, EndsAtOnceWhileItWaitsForOthers) {
   TemporaryDirectory directory;
   const std::string file = directory.write("c.json", cluster_of(free_ports(2)));
-  Process node({TROUPE_NODE_BINARY, "--job", "worker", "--task", "0", "--cluster", file});
+  Process node({testing::program("troupe-node"), "--job", "worker", "--task", "0", "--cluster", file});
   node.wait_for("waits for");
   node.signal(SIGTERM);
   EXPECT_EQ(node.wait(), 143);
@@ -49,7 +50,8 @@ TEST(Node, EndsAtOnceWhileItWaitsForOthers) {
 TEST(Node, NamesWhoDidNotCome) {
   TemporaryDirectory directory;
   const std::string file = directory.write("c.json", cluster_of(free_ports(2)));
-  Process node({TROUPE_NODE_BINARY, "--job", "worker", "--task", "0", "--cluster", file, "--join-timeout", "1"});
+  Process node(
+      {testing::program("troupe-node"), "--job", "worker", "--task", "0", "--cluster", file, "--join-timeout", "1"});
   EXPECT_EQ(node.wait(), 1);
   EXPECT_THAT(node.err, HasSubstr("/job:worker/task:1"));
 }
@@ -57,16 +59,16 @@ TEST(Node, NamesWhoDidNotCome) {
 TEST(Node, WrongUsageAndBadFilesAreExplained) {
   TemporaryDirectory directory;
   const std::string broken = directory.write("broken.json", "{\"name\":");
-  Process unfinished({TROUPE_NODE_BINARY, "--job", "worker"});
+  Process unfinished({testing::program("troupe-node"), "--job", "worker"});
   EXPECT_EQ(unfinished.wait(), 2);
   EXPECT_THAT(unfinished.err, HasSubstr("troupe-node: "));
-  Process malformed({TROUPE_NODE_BINARY, "--job", "worker", "--task", "0", "--cluster", broken});
+  Process malformed({testing::program("troupe-node"), "--job", "worker", "--task", "0", "--cluster", broken});
   EXPECT_EQ(malformed.wait(), 1);
   EXPECT_THAT(malformed.err, HasSubstr("broken.json: not JSON"));
 }
 
 TEST(Node, RunsUnderTheLauncher) {
-  Process cluster({TROUPE_LAUNCH_BINARY, "--workers", "2", "--", TROUPE_NODE_BINARY});
+  Process cluster({testing::program("troupe-launch"), "--workers", "2", "--", testing::program("troupe-node")});
   cluster.wait_for("is ready at", 2);
   cluster.signal(SIGTERM);
   EXPECT_EQ(cluster.wait(), 143) << cluster.err;

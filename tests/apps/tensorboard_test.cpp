@@ -7,6 +7,7 @@
 
 #include "tests/actors/event_reader.hpp"
 #include "tests/apps/cluster.hpp"
+#include "tests/paths.hpp"
 
 namespace troupe {
 namespace {
@@ -24,8 +25,8 @@ class TensorBoard : public ::testing::Test {
   // 10 steps of an epoch, a point of the loss every 4. Returns what it says of itself.
   std::vector<nlohmann::json> train(const Arguments& launch, const Arguments& more = {}) {
     Arguments command = launch;
-    command.insert(command.end(),
-                   {TROUPE_MNIST_BINARY, "--json", "--digits", "100,50", "--batch", "10", "--threads", "1"});
+    command.insert(command.end(), {testing::program("troupe-mnist"), "--json", "--digits", "100,50", "--batch", "10",
+                                   "--threads", "1"});
     command.insert(command.end(), more.begin(), more.end());
     Process process(command);
     EXPECT_EQ(process.wait(), 0) << process.err;
@@ -40,20 +41,21 @@ class TensorBoard : public ::testing::Test {
     return out;
   }
   static Arguments launch(int ps, int workers) {
-    return {TROUPE_LAUNCH_BINARY, "--ps", std::to_string(ps), "--workers", std::to_string(workers), "--"};
+    return {testing::program("troupe-launch"), "--ps", std::to_string(ps), "--workers", std::to_string(workers), "--"};
   }
 
   // The Python that has TensorBoard; "": none has.
   static std::string python() {
-    for (const char* candidate : {TROUPE_TENSORBOARD_PYTHON, "/usr/bin/env"}) {
+    for (const std::string& candidate :
+         {testing::source_file("build/tensorboard/bin/python3"), std::string("/usr/bin/env")}) {
       if (!std::filesystem::exists(candidate)) continue;
       if (Process process(reading(candidate)); process.wait() == 0) return candidate;
     }
     return "";
   }
   static Arguments reading(const std::string& python) {
-    if (python == "/usr/bin/env") return {python, "python3", TROUPE_READ_CURVES};
-    return {python, TROUPE_READ_CURVES};
+    if (python == "/usr/bin/env") return {python, "python3", testing::source_file("tests/apps/read_curves.py")};
+    return {python, testing::source_file("tests/apps/read_curves.py")};
   }
 
   TemporaryDirectory directory;
@@ -111,8 +113,8 @@ TEST_F(TensorBoard, APlaceThatCannotBeIsNamed) {
   const std::string file = directory.write("file", "");
   for (const Arguments& start : {Arguments{}, launch(1, 1), launch(0, 2)}) {
     Arguments command = start;
-    command.insert(command.end(),
-                   {TROUPE_MNIST_BINARY, "--digits", "20,10", "--batch", "5", "--tensorboard", file + "/below"});
+    command.insert(command.end(), {testing::program("troupe-mnist"), "--digits", "20,10", "--batch", "5",
+                                   "--tensorboard", file + "/below"});
     if (start.size() > 1 && start[2] == "0") command.insert(command.end(), {"--mode", "allreduce"});
     Process process(command);
     EXPECT_NE(process.wait(), 0);

@@ -4,6 +4,7 @@
 
 #include "apps/training_trace.hpp"
 #include "tests/apps/cluster.hpp"
+#include "tests/paths.hpp"
 
 namespace troupe {
 namespace {
@@ -39,11 +40,11 @@ Ended trace(Cluster& cluster, const Arguments& options, const Arguments& conditi
   const TemporaryDirectory directory;
   const std::string path = directory.path() / "trace.json";
   Arguments whom = whom_to_ask(cluster);
-  whom.insert(whom.begin(), TROUPE_TOP_BINARY);
+  whom.insert(whom.begin(), testing::program("troupe-top"));
   whom.insert(whom.end(), {"--trace", path});
   const Ended top = run(whom, options);
   EXPECT_EQ(top.code, 0) << top.err;
-  const Ended checked = run({"/usr/bin/python3", TROUPE_CHECK_TRACE, path}, conditions);
+  const Ended checked = run({"/usr/bin/python3", testing::source_file("tools/check_trace.py"), path}, conditions);
   EXPECT_EQ(checked.code, 0) << checked.err;
   return top;
 }
@@ -74,14 +75,14 @@ TEST(TraceOfACluster, ASlowStepIsWrittenWithThoseBefore) {
 // By the option of troupe-mnist, which goes on after it; the file is checked.
 void trace_itself(Process& training, const std::string& path, const Arguments& conditions) {
   training.wait_for("ui.perfetto.dev shows it");
-  const Ended checked = run({"/usr/bin/python3", TROUPE_CHECK_TRACE, path}, conditions);
+  const Ended checked = run({"/usr/bin/python3", testing::source_file("tools/check_trace.py"), path}, conditions);
   EXPECT_EQ(checked.code, 0) << checked.err;
 }
 
 TEST(TraceOfATraining, OfOneProcess) {
   const TemporaryDirectory directory;
   const std::string path = directory.path() / "trace.json";
-  Arguments command{TROUPE_MNIST_BINARY, "--json", "--trace", path, "--trace-steps", "5"};
+  Arguments command{testing::program("troupe-mnist"), "--json", "--trace", path, "--trace-steps", "5"};
   command.insert(command.end(), kTraining.begin(), kTraining.end());
   Process training(command);
   trace_itself(training, path, {"--tasks", "1", "--steps", "5"});
@@ -110,18 +111,18 @@ TEST(TraceOfATraining, ThatDoesNotBeginSaysSo) {
 }
 
 TEST(TraceOfATraining, AWrongPathIsSaidBeforeItBegins) {
-  const Ended ended = run({TROUPE_MNIST_BINARY, "--trace", "/nonexistent/trace.json"}, {});
+  const Ended ended = run({testing::program("troupe-mnist"), "--trace", "/nonexistent/trace.json"}, {});
   EXPECT_EQ(ended.code, 1);
   EXPECT_THAT(ended.err, HasSubstr("cannot write '/nonexistent/trace.json'"));
-  EXPECT_EQ(run({TROUPE_MNIST_BINARY, "--trace-steps", "3"}, {}).code, 2);
+  EXPECT_EQ(run({testing::program("troupe-mnist"), "--trace-steps", "3"}, {}).code, 2);
 }
 
 TEST(TraceOfACluster, AWrongPathIsSaidBeforeAnythingIsRecorded) {
-  const Ended top = run({TROUPE_TOP_BINARY, "127.0.0.1:1"}, {"--trace", "/nonexistent/trace.json"});
+  const Ended top = run({testing::program("troupe-top"), "127.0.0.1:1"}, {"--trace", "/nonexistent/trace.json"});
   EXPECT_EQ(top.code, 1);
   EXPECT_THAT(top.err, HasSubstr("cannot write '/nonexistent/trace.json'"));
-  EXPECT_EQ(run({TROUPE_TOP_BINARY, "127.0.0.1:1"}, {"--trace", "trace.json", "--json"}).code, 2);
-  EXPECT_EQ(run({TROUPE_TOP_BINARY, "127.0.0.1:1"}, {"--steps", "3"}).code, 2);
+  EXPECT_EQ(run({testing::program("troupe-top"), "127.0.0.1:1"}, {"--trace", "trace.json", "--json"}).code, 2);
+  EXPECT_EQ(run({testing::program("troupe-top"), "127.0.0.1:1"}, {"--steps", "3"}).code, 2);
 }
 
 }  // namespace

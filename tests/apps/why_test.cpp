@@ -11,6 +11,7 @@
 #include "actors/introspection/introspection.hpp"
 #include "actors/troupe.hpp"
 #include "tests/apps/cluster.hpp"
+#include "tests/paths.hpp"
 
 namespace troupe {
 namespace {
@@ -32,7 +33,7 @@ using Says = ::testing::Matcher<const std::string&>;
 // Asks troupe-top until the answer is as expected: a busy machine may make tasks late.
 void expect_why(const std::string& file, const Says& says,
                 const std::function<Arguments(const Arguments&)>& wrap = nullptr) {
-  const Arguments command = {TROUPE_TOP_BINARY, "--cluster", file, "--why",
+  const Arguments command = {testing::program("troupe-top"), "--cluster", file, "--why",
                              "--insecure"};  // insecure: addresses of other networks
   const auto end = std::chrono::steady_clock::now() + kPatience;
   std::string said;
@@ -118,7 +119,7 @@ class WhyByHand : public ::testing::Test {
         "c.json", fmt::format(R"({{"name":"c","token":"t","ps":[{}],"worker":[{}]}})", list(0, ps), list(ps, workers)));
   }
   Arguments command(const std::string& job, int index, const Arguments& more = {}) const {
-    Arguments all = {TROUPE_MNIST_BINARY,
+    Arguments all = {testing::program("troupe-mnist"),
                      "--mode",
                      "sync",
                      "--epochs",
@@ -231,8 +232,8 @@ class WhyOfAClient : public ::testing::Test {
         fmt::format(R"({{"name":"c","token":"t","worker":["127.0.0.1:{}","127.0.0.1:{}"]}})", ports[0], ports[1]));
     for (const char* index : {"0", "1"})
       nodes.push_back(
-          std::make_unique<Process>(Arguments{TROUPE_NODE_BINARY, "--job", "worker", "--task", index, "--cluster", file,
-                                              "--peer-timeout", "100", "--in-flight", "512KiB"}));
+          std::make_unique<Process>(Arguments{testing::program("troupe-node"), "--job", "worker", "--task", index,
+                                              "--cluster", file, "--peer-timeout", "100", "--in-flight", "512KiB"}));
     for (const auto& node : nodes) node->wait_for("is ready at");
     client.join(ClusterSpec::read(file), std::chrono::seconds(60));
     const auto scope = graph.on_device("/job:worker/task:1");

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/paths.hpp"
+
 namespace troupe {
 namespace {
 
@@ -10,7 +12,8 @@ using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
 TEST(Plugin, IsOpenedOnce) {
-  const PluginResult first = open_cuda_plugin(TROUPE_SIMULATED_GPU), second = open_cuda_plugin(TROUPE_SIMULATED_GPU);
+  const PluginResult first = open_cuda_plugin(testing::built_library("libsimulated_gpu.so")),
+                     second = open_cuda_plugin(testing::built_library("libsimulated_gpu.so"));
   ASSERT_TRUE(first.plugin) << first.why_not;
   EXPECT_EQ(first.plugin, second.plugin);
   EXPECT_EQ(first.plugin->type(), "GPU");
@@ -19,7 +22,7 @@ TEST(Plugin, IsOpenedOnce) {
 
 // Whose library allocates, and who runs: each has the other's errors and labels.
 TEST(Plugin, ErrorsAndLabelsCrossTheBoundary) {
-  const PluginResult opened = open_cuda_plugin(TROUPE_SIMULATED_GPU);
+  const PluginResult opened = open_cuda_plugin(testing::built_library("libsimulated_gpu.so"));
   ASSERT_TRUE(opened.plugin) << opened.why_not;
   const auto device =
       opened.plugin->make(0, {.name = DeviceName::parse("/job:a/task:0/device:GPU:0"), .memory_limit = 1 << 20});

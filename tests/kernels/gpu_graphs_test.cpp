@@ -10,13 +10,14 @@
 #include "graph/placement.hpp"
 #include "graph/resnet.hpp"
 #include "graph/towers.hpp"
+#include "tests/paths.hpp"
 
 namespace troupe {
 namespace {
 
 const std::set<std::string>& gpu_kernels() {
   static const std::set<std::string> kernels = [] {
-    const PluginResult opened = open_cuda_plugin(TROUPE_CUDA_PLUGIN);
+    const PluginResult opened = open_cuda_plugin(testing::built_library("libtroupe_cuda.so"));
     if (!opened.plugin) throw Error(Code::not_found, opened.why_not);
     KernelRegistry registry;
     opened.plugin->register_kernels(registry);

@@ -1,13 +1,15 @@
 // The first GPU of the library that this program is made for.
 #include "devices/plugin.hpp"
 #include "tests/kernels/kernel_target.hpp"
+#include "tests/paths.hpp"
 
 namespace troupe::testing {
 namespace {
 
 KernelTarget gpu_target() {
   KernelTarget target{.type = "GPU"};
-  const PluginResult opened = open_cuda_plugin(TROUPE_GPU_LIBRARY);
+  const std::string library = TROUPE_GPU_LIBRARY;  // "": the one of NVIDIA's
+  const PluginResult opened = open_cuda_plugin(library.empty() ? "" : built_library(library));
   if (!opened.plugin) {
     target.why_none = opened.why_not;
   } else if (opened.plugin->count() == 0) {

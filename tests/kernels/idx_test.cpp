@@ -7,6 +7,8 @@
 
 #include <fstream>
 
+#include "tests/paths.hpp"
+
 namespace troupe {
 namespace {
 
@@ -191,8 +193,9 @@ TEST_F(Idx, ImagesAndLabelsMustFit) {
 }
 
 TEST(IdxRealFiles, MnistHasItsKnownSizesAndFirstLabels) {
-  if (!fs::is_directory(TROUPE_MNIST_DIR)) GTEST_SKIP() << "no MNIST files in " << TROUPE_MNIST_DIR;
-  const DataSplits mnist = load_mnist(TROUPE_MNIST_DIR);
+  if (!fs::is_directory(testing::source_file("../shared/data/mnist")))
+    GTEST_SKIP() << "no MNIST files in " << testing::source_file("../shared/data/mnist");
+  const DataSplits mnist = load_mnist(testing::source_file("../shared/data/mnist"));
   EXPECT_EQ(mnist.train.size(), 60000);
   EXPECT_EQ(mnist.test.size(), 10000);
   EXPECT_EQ(mnist.train.labels.values<std::int32_t>()[0], 5);

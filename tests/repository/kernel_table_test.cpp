@@ -8,6 +8,7 @@
 
 #include "devices/plugin.hpp"
 #include "kernels/kernels.hpp"
+#include "tests/paths.hpp"
 
 namespace troupe::repository {
 namespace {
@@ -23,15 +24,17 @@ KernelRegistry kernels_with(const std::string& library) {
 
 TEST(KernelTable, IsCurrent) {
   std::stringstream file;
-  file << std::ifstream(TROUPE_SOURCE_DIR "/KERNELS.md").rdbuf();
-  EXPECT_EQ(kernel_table(standard_ops(), kernels_with(TROUPE_EMULATED_GPU)), file.str())
+  file << std::ifstream(testing::source_file("KERNELS.md")).rdbuf();
+  EXPECT_EQ(kernel_table(standard_ops(), kernels_with(testing::built_library("libemulated_gpu.so"))), file.str())
       << "kernels were added or removed: cmake --build build/release --target kernels_md";
 }
 
 // What the emulated GPU is tested with is what a GPU has.
 TEST(KernelTable, TheEmulatedGpuHasTheKernelsOfTheReal) {
-  if (!std::filesystem::exists(TROUPE_GPU)) GTEST_SKIP() << "the library for NVIDIA's GPUs has not been built";
-  EXPECT_EQ(kernels_with(TROUPE_GPU).list("GPU"), kernels_with(TROUPE_EMULATED_GPU).list("GPU"));
+  if (!std::filesystem::exists(testing::built_library("libtroupe_cuda.so")))
+    GTEST_SKIP() << "the library for NVIDIA's GPUs has not been built";
+  EXPECT_EQ(kernels_with(testing::built_library("libtroupe_cuda.so")).list("GPU"),
+            kernels_with(testing::built_library("libemulated_gpu.so")).list("GPU"));
 }
 
 OpRegistry two_ops() {

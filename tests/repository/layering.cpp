@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 #include <regex>
+#include <set>
 #include <sstream>
 
 namespace troupe::repository {
@@ -44,6 +45,52 @@ const std::vector<Library> kLibraries = {
     {"Google Benchmark", "benchmark/.*", {"tools/"}},
     {"oneTBB", "(tbb|oneapi/tbb).*", {"tools/"}},
     {"GoogleTest", "(gtest|gmock)/.*", {}},
+};
+
+// Which of our headers may reach a library that takes long to compile: include it, or what includes it. Everyone who
+// includes one of these pays for it.
+const std::vector<Library> kReach = {
+    {"CAF",
+     "caf/.*",
+     {"messages/protocol.hpp",
+      "messages/caf/",
+      "actors/checkpoint/writer_actor.hpp",
+      "actors/cluster/control.hpp",
+      "actors/cluster/links.hpp",
+      "actors/cluster/node_actor.hpp",
+      "actors/cluster/peer_actor.hpp",
+      "actors/cluster/task_actors.hpp",
+      "actors/collective/collective_actor.hpp",
+      "actors/introspection/counted.hpp",
+      "actors/introspection/introspector_actor.hpp",
+      "actors/session/borrowed_thread.hpp",
+      "actors/session/client_gate.hpp",
+      "actors/session/device_actor.hpp",
+      "actors/session/direct_step.hpp",
+      "actors/session/partition_actor.hpp",
+      "actors/session/rendezvous_actor.hpp",
+      "actors/session/scheduler_actor.hpp",
+      "actors/session/segment_work.hpp",
+      "actors/session/step.hpp",
+      "actors/training/checkpoint_keeper.hpp",
+      "actors/training/cluster_job.hpp",
+      "actors/training/coordinator_actor.hpp",
+      "actors/training/job_links.hpp",
+      "actors/training/session_checkpoints.hpp",
+      "actors/training/shard_actor.hpp",
+      "actors/training/shard_keeper.hpp",
+      "actors/training/worker_actor.hpp"}},
+    {"protobuf",
+     R"(google/protobuf/.*|.*\.pb\.h)",
+     {"graph/serialize_proto.hpp", "actors/cluster/links.hpp", "actors/cluster/node_actor.hpp",
+      "actors/session/compile.hpp", "actors/tensorboard/"}},
+    {"nlohmann-json", "nlohmann/(?!json_fwd).*", {"actors/introspection/json_text.hpp"}},
+    {"CLI11", "CLI/.*", {"apps/command_line.hpp"}},
+    {"cpp-httplib", "httplib.*", {}},
+    {"OpenSSL", "openssl/.*", {}},
+    {"Eigen", "(unsupported/)?Eigen/.*", {}},
+    {"oneDNN", R"((oneapi/dnnl/)?dnnl.*\.h(pp)?)", {"kernels/cpu/onednn.hpp"}},
+    {"std::regex", "regex", {}},
 };
 
 // Headers of the C++ standard library have no dot; these come with the system.
@@ -109,6 +156,48 @@ std::vector<std::string> violations(std::string_view path, std::string_view text
     if (!may_read_environment && std::regex_match(line, environment))
       problem = "only apps and tools read the environment";
     if (problem) found.push_back(fmt::format("{}:{}: {}", path, number, *problem));
+  }
+  return found;
+}
+
+namespace {
+
+// What a file includes: paths of the repository, names of others' headers.
+std::vector<std::string> includes(const std::string& text) {
+  static const std::regex include(R"re((?:^|\n)\s*#\s*include\s*["<]([^">]+)[">])re");
+  std::vector<std::string> out;
+  for (std::sregex_iterator it(text.begin(), text.end(), include), end; it != end; ++it) out.push_back((*it)[1]);
+  return out;
+}
+
+// From `header` to one of the library's, "" if there is no way.
+std::string way_to(const Library& library, const std::string& header,
+                   const std::map<std::string, std::vector<std::string>>& included, std::set<std::string>& seen) {
+  const auto file = included.find(header);
+  if (file == included.end()) return std::regex_match(header, std::regex(library.headers)) ? header : "";
+  if (!seen.insert(header).second) return "";
+  for (const std::string& next : file->second)
+    if (const std::string way = way_to(library, next, included, seen); !way.empty()) return header + " > " + way;
+  return "";
+}
+
+}  // namespace
+
+std::vector<std::string> reach_violations(const std::map<std::string, std::string>& files) {
+  std::map<std::string, std::vector<std::string>> included;
+  for (const auto& [path, text] : files)
+    if (path.ends_with(".hpp")) included.emplace(path, includes(text));
+  std::vector<std::string> found;
+  for (const Library& library : kReach) {
+    for (const auto& [path, unused] : included) {
+      if (path.starts_with("tests/") || starts_with_any(path, library.allowed)) continue;
+      std::set<std::string> seen;
+      if (const std::string way = way_to(library, path, included, seen); !way.empty())
+        found.push_back(fmt::format("{} reaches {}: {}", path, library.name, way));
+    }
+    for (const std::string& allowed : library.allowed)
+      if (!allowed.ends_with('/') && !included.contains(allowed))
+        found.push_back(fmt::format("{} may reach {}, but does not exist", allowed, library.name));
   }
   return found;
 }

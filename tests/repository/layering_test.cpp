@@ -5,7 +5,10 @@
 
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <sstream>
+
+#include "tests/paths.hpp"
 
 namespace troupe::repository {
 namespace {
@@ -19,20 +22,43 @@ bool is_source(const fs::path& file) {
   return ending == ".hpp" || ending == ".cpp" || ending == ".h" || ending == ".cu" || ending == ".cuh";
 }
 
-TEST(Layering, TheRepositoryKeepsItsLayers) {
-  int files = 0;
+// All sources of the repository, by path.
+std::map<std::string, std::string> sources() {
+  std::map<std::string, std::string> out;
   for (const char* folder :
        {"messages", "graph", "devices", "kernels", "scheduler", "actors", "apps", "tools", "tests"}) {
-    for (const auto& entry : fs::recursive_directory_iterator(fs::path(TROUPE_SOURCE_DIR) / folder)) {
-      const std::string path = fs::relative(entry.path(), TROUPE_SOURCE_DIR).string();
+    for (const auto& entry : fs::recursive_directory_iterator(fs::path(testing::source_file()) / folder)) {
+      const std::string path = fs::relative(entry.path(), testing::source_file()).string();
       if (!is_source(entry.path()) || path.starts_with("tests/consumer/")) continue;
       std::stringstream text;
       text << std::ifstream(entry.path()).rdbuf();
-      for (const std::string& violation : violations(path, text.str())) ADD_FAILURE() << violation;
-      ++files;
+      out.emplace(path, text.str());
     }
   }
-  EXPECT_GT(files, 50);
+  return out;
+}
+
+TEST(Layering, TheRepositoryKeepsItsLayers) {
+  const auto files = sources();
+  EXPECT_GT(files.size(), 50u);
+  for (const auto& [path, text] : files)
+    for (const std::string& violation : violations(path, text)) ADD_FAILURE() << violation;
+}
+
+TEST(Layering, FewHeadersReachLibrariesThatTakeLongToCompile) { EXPECT_THAT(reach_violations(sources()), IsEmpty()); }
+
+TEST(Layering, FindsTheWayFromAHeaderToALibrary) {
+  auto files = sources();
+  files["graph/a.hpp"] = "#include \"graph/b.hpp\"\n";
+  files["graph/b.hpp"] = "#include <string>\n#include <nlohmann/json.hpp>\n";
+  files["graph/c.hpp"] = "#include <nlohmann/json_fwd.hpp>\n#include \"graph/d.hpp\"\n";
+  files["graph/d.hpp"] = "#include \"graph/c.hpp\"\n";
+  EXPECT_THAT(reach_violations(files),
+              ElementsAre("graph/a.hpp reaches nlohmann-json: graph/a.hpp > graph/b.hpp > nlohmann/json.hpp",
+                          "graph/b.hpp reaches nlohmann-json: graph/b.hpp > nlohmann/json.hpp"));
+  files = sources();
+  files.erase("kernels/cpu/onednn.hpp");
+  EXPECT_THAT(reach_violations(files), ElementsAre("kernels/cpu/onednn.hpp may reach oneDNN, but does not exist"));
 }
 
 TEST(Layering, AllowsTheOwnFolderAndLowerRanks) {

@@ -6,6 +6,7 @@
 
 #include "messages/error.hpp"
 #include "tests/apps/process.hpp"
+#include "tests/paths.hpp"
 #include "tests/temporary_directory.hpp"
 #include "tools/bench/harness.hpp"
 #include "tools/bench/options.hpp"
@@ -170,7 +171,7 @@ TEST(BenchOptions, ParsesAndRefuses) {
 }
 
 TEST(BenchProgram, ListsWhatItMeasures) {
-  Process bench({TROUPE_BENCH_BINARY, "--list", "step", "null-ops/chain"});
+  Process bench({testing::program("troupe-bench"), "--list", "step", "null-ops/chain"});
   EXPECT_EQ(bench.wait(), 0) << bench.err;
   EXPECT_THAT(bench.out, AllOf(HasSubstr("null-ops/chain"), HasSubstr("TBB flow graph"), HasSubstr("step/sync"),
                                HasSubstr("ratio >= 0.45"), Not(HasSubstr("lattice/parallel"))));
@@ -184,7 +185,7 @@ std::vector<nlohmann::json> rows_of(const Process& bench) {
 }
 
 TEST(BenchProgram, RunsATinyCaseBesideItsPeer) {
-  Process bench({TROUPE_BENCH_BINARY, "--quick", "--json", "null-ops/chain"});
+  Process bench({testing::program("troupe-bench"), "--quick", "--json", "null-ops/chain"});
   EXPECT_EQ(bench.wait(), 0) << bench.err;
   const auto rows = rows_of(bench);
   ASSERT_EQ(rows.size(), 1u) << bench.out;
@@ -198,9 +199,9 @@ TEST(BenchProgram, RunsATinyCaseBesideItsPeer) {
 
 // Kernels check their results against the peers'; a remote step needs a second process.
 TEST(BenchProgram, RunsACaseOfEachFamily) {
-  Process bench({TROUPE_BENCH_BINARY, "--quick", "--json", "step/pipelined", "step/remote-blocking-tensors",
-                 "matmul/f32-64", "conv2d/backward-filter-32x13x13x32-64", "elementwise", "startup/first-step",
-                 "transfer/4B", "transfer/16MiB", "allreduce", "stress"});
+  Process bench({testing::program("troupe-bench"), "--quick", "--json", "step/pipelined",
+                 "step/remote-blocking-tensors", "matmul/f32-64", "conv2d/backward-filter-32x13x13x32-64",
+                 "elementwise", "startup/first-step", "transfer/4B", "transfer/16MiB", "allreduce", "stress"});
   EXPECT_EQ(bench.wait(), 0) << bench.err;
   const auto rows = rows_of(bench);
   ASSERT_EQ(rows.size(), 15u) << bench.out;
@@ -213,7 +214,8 @@ TEST(BenchProgram, RunsACaseOfEachFamily) {
 }
 
 TEST(BenchProgram, APeerThatIsNotInstalledIsNull) {
-  Process bench({TROUPE_BENCH_BINARY, "--quick", "--json", "--python", "/nonexistent/python3", "mnist/mlp-32"});
+  Process bench(
+      {testing::program("troupe-bench"), "--quick", "--json", "--python", "/nonexistent/python3", "mnist/mlp-32"});
   EXPECT_EQ(bench.wait(), 0) << bench.err;
   const auto rows = rows_of(bench);
   ASSERT_EQ(rows.size(), 2u) << bench.out;  // one for PyTorch, one for TensorFlow
@@ -227,35 +229,36 @@ TEST(BenchProgram, MeasuresOrSkipsTheCasesOfAGpu) {
   EXPECT_EQ(parse_options({"--device", "gpu"}).device, "gpu");
   EXPECT_EQ(parse_options({}).device, "cpu");
   EXPECT_EQ(parse_options({"--device", "tpu"}).exit_code, 2);
-  Process list({TROUPE_BENCH_BINARY, "--device", "gpu", "--list"});
+  Process list({testing::program("troupe-bench"), "--device", "gpu", "--list"});
   EXPECT_EQ(list.wait(), 0) << list.err;
   EXPECT_THAT(list.out, AllOf(HasSubstr("matmul/bf16-8192"), HasSubstr("cuBLASLt"), HasSubstr("ratio >= 0.97"),
                               HasSubstr("copy/to-gpu-256MiB")));
-  Process bench({TROUPE_BENCH_BINARY, "--device", "gpu", "--quick", "null-ops", "matmul/bf16-4096"});
+  Process bench({testing::program("troupe-bench"), "--device", "gpu", "--quick", "null-ops", "matmul/bf16-4096"});
   EXPECT_EQ(bench.wait(), 0) << bench.err;
   EXPECT_THAT(bench.out, AllOf(HasSubstr("null-ops/chain"), HasSubstr("matmul/bf16-4096"), Not(HasSubstr("conv2d"))));
 }
 
 TEST(BenchProgram, WritesItsResultsToAFileToo) {
   const testing::TemporaryDirectory place;
-  Process bench({TROUPE_BENCH_BINARY, "--quick", "--results", place.file("results"), "null-ops/chain"});
+  Process bench({testing::program("troupe-bench"), "--quick", "--results", place.file("results"), "null-ops/chain"});
   EXPECT_EQ(bench.wait(), 0) << bench.err;
   EXPECT_THAT(bench.out, AllOf(HasSubstr("null-ops/chain"), HasSubstr("ratio >= 5")));
   const auto line = nlohmann::json::parse(testing::content_of(place.file("results")));
   EXPECT_EQ(line["case"], "chain");
   EXPECT_EQ(line["target"], "ratio >= 5, <= 10 ns/op");
   EXPECT_TRUE(line["met"].is_boolean());
-  Process nowhere({TROUPE_BENCH_BINARY, "--quick", "--results", place.file("none/results"), "null-ops/chain"});
+  Process nowhere(
+      {testing::program("troupe-bench"), "--quick", "--results", place.file("none/results"), "null-ops/chain"});
   EXPECT_EQ(nowhere.wait(), 1);
   EXPECT_THAT(nowhere.err, AllOf(HasSubstr("cannot write"), HasSubstr("No such file or directory")));
 }
 
 TEST(BenchProgram, WrongUsageIsExitCode2) {
-  Process unknown({TROUPE_BENCH_BINARY, "nonsense"});
+  Process unknown({testing::program("troupe-bench"), "nonsense"});
   EXPECT_EQ(unknown.wait(), 2);
   EXPECT_THAT(unknown.err, HasSubstr("nonsense"));
   EXPECT_THAT(unknown.out, IsEmpty());
-  Process option({TROUPE_BENCH_BINARY, "--nonsense"});
+  Process option({testing::program("troupe-bench"), "--nonsense"});
   EXPECT_EQ(option.wait(), 2);
 }
 

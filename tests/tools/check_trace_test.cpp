@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/apps/process.hpp"
+#include "tests/paths.hpp"
 
 namespace troupe {
 namespace {
@@ -52,7 +53,8 @@ struct Verdict {
 };
 Verdict check(const std::string& text, std::vector<std::string> options = {}) {
   const TemporaryDirectory directory;
-  std::vector<std::string> command{"/usr/bin/python3", TROUPE_CHECK_TRACE, directory.write("trace.json", text)};
+  std::vector<std::string> command{"/usr/bin/python3", testing::source_file("tools/check_trace.py"),
+                                   directory.write("trace.json", text)};
   command.insert(command.end(), options.begin(), options.end());
   Process process(command);
   const int code = process.wait();

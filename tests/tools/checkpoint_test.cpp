@@ -9,6 +9,7 @@
 #include "tests/apps/process.hpp"
 #include "tests/checkpoint/example.hpp"
 #include "tests/checkpoint/forwarding_file_system.hpp"
+#include "tests/paths.hpp"
 #include "tools/checkpoint/commands.hpp"
 
 namespace troupe {
@@ -33,7 +34,7 @@ struct Ran {
 };
 
 Ran run(std::vector<std::string> arguments) {
-  arguments.insert(arguments.begin(), TROUPE_CHECKPOINT_BINARY);
+  arguments.insert(arguments.begin(), testing::program("troupe-checkpoint"));
   Process process(std::move(arguments));
   const int code = process.wait();
   return {code, process.out, process.err};
@@ -210,7 +211,8 @@ TEST_F(CheckpointTool, WhatAJobRemovesMeanwhileIsNotDamaged) {
 TEST_F(CheckpointTool, OutputThatIsLostIsAFailure) {
   save(10, 1);
   const Ran full = [&] {
-    Process process({"/bin/sh", "-c", std::string(TROUPE_CHECKPOINT_BINARY) + " ls " + path() + " >/dev/full"});
+    Process process(
+        {"/bin/sh", "-c", std::string(testing::program("troupe-checkpoint")) + " ls " + path() + " >/dev/full"});
     const int code = process.wait();
     return Ran{code, process.out, process.err};
   }();

@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "tests/apps/process.hpp"
+#include "tests/paths.hpp"
 #include "tests/temporary_directory.hpp"
 
 namespace troupe {
@@ -48,7 +49,7 @@ echo '{"bench":"copy","case":"c","ratio":null,"met":null}' >>"$2")");
   };
   Outcome run(const std::vector<std::string>& arguments) {
     std::vector<std::string> command = {"/usr/bin/env", "PATH=" + place_.file("programs") + ":" + std::getenv("PATH"),
-                                        TROUPE_GPU_CHECK};
+                                        testing::source_file("tools/gpu-check.sh")};
     command.insert(command.end(), arguments.begin(), arguments.end());
     testing::Process process(command);
     const int code = process.wait();

@@ -18,6 +18,7 @@
 #include "apps/launch_handshake.hpp"
 #include "messages/error.hpp"
 #include "tests/error_of.hpp"
+#include "tests/paths.hpp"
 
 namespace troupe {
 namespace {
@@ -39,7 +40,7 @@ class Launched {
     if (pid_ == 0) {
       dup2(out[1], STDOUT_FILENO);
       dup2(err[1], STDERR_FILENO);
-      arguments.insert(arguments.begin(), TROUPE_LAUNCH_BINARY);
+      arguments.insert(arguments.begin(), testing::program("troupe-launch"));
       std::vector<char*> argv;
       for (std::string& argument : arguments) argv.push_back(argument.data());
       argv.push_back(nullptr);
@@ -117,7 +118,7 @@ std::vector<std::string> cluster(int ps, int workers, std::vector<std::string> t
                                  std::vector<std::string> options = {}) {
   std::vector<std::string> all = {"--ps", std::to_string(ps), "--workers", std::to_string(workers)};
   all.insert(all.end(), options.begin(), options.end());
-  all.insert(all.end(), {"--", TROUPE_FAKE_TASK});
+  all.insert(all.end(), {"--", testing::program("fake_task")});
   all.insert(all.end(), task_arguments.begin(), task_arguments.end());
   return all;
 }

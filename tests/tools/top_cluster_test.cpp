@@ -7,6 +7,7 @@
 #include <set>
 
 #include "tests/apps/cluster.hpp"
+#include "tests/paths.hpp"
 #include "tests/tools/pseudo_terminal.hpp"
 #include "tools/top/observation.hpp"
 
@@ -40,7 +41,7 @@ class TopCluster : public ::testing::Test {
   }
 
   Arguments command(Arguments options) {
-    options.insert(options.begin(), TROUPE_TOP_BINARY);
+    options.insert(options.begin(), testing::program("troupe-top"));
     return options;
   }
   std::string ask(const Arguments& options) {
@@ -109,7 +110,7 @@ TEST(TopCluster0, WhoIsNotThereIsNamed) {
   const std::string address = "127.0.0.1:" + std::to_string(port);
   const std::string file = directory.write("c.json", R"({"name":"c","token":"t","worker":[")" + address + "\"]}");
   for (const char* how : {"--once", "--json", "--why"}) {
-    Process nobody({TROUPE_TOP_BINARY, "--cluster", file, how});
+    Process nobody({testing::program("troupe-top"), "--cluster", file, how});
     EXPECT_EQ(nobody.wait(), 1);
     EXPECT_THAT(nobody.err, AllOf(HasSubstr("no task answers"), HasSubstr(address)));
     EXPECT_EQ(nobody.out, "");

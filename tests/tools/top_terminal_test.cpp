@@ -7,6 +7,7 @@
 #include <functional>
 
 #include "tests/apps/process.hpp"
+#include "tests/paths.hpp"
 #include "tests/tools/pseudo_terminal.hpp"
 #include "tests/tools/top_example.hpp"
 
@@ -29,7 +30,7 @@ class TopProcess : public ::testing::Test {
                             to_json(testing::example_cluster(1)) + "\n" + to_json(testing::example_cluster(2)) + "\n");
   }
   std::vector<std::string> command(std::vector<std::string> options) {
-    options.insert(options.begin(), TROUPE_TOP_BINARY);
+    options.insert(options.begin(), testing::program("troupe-top"));
     return options;
   }
   testing::TemporaryDirectory directory_;

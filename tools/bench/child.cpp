@@ -104,5 +104,6 @@ std::string in_one_line(const ClusterSpec& cluster) {
 }
 
 std::string own_path() { return std::filesystem::read_symlink("/proc/self/exe").string(); }
+std::string build_directory() { return std::filesystem::path(own_path()).parent_path().parent_path().string(); }
 
 }  // namespace troupe::bench

@@ -35,5 +35,7 @@ std::string in_one_line(const ClusterSpec& cluster);
 
 // The path of this program.
 std::string own_path();
+// Of this program: scripts and libraries that it uses are found from there.
+std::string build_directory();
 
 }  // namespace troupe::bench

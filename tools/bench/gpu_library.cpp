@@ -5,6 +5,7 @@
 #include "devices/plugin.hpp"
 #include "kernels/cpu/conv.hpp"
 #include "messages/error.hpp"
+#include "tools/bench/child.hpp"
 
 namespace troupe::bench {
 
@@ -21,15 +22,12 @@ ConvGeometry same_convolution(const Shape& x, const Shape& filter, std::int64_t 
 }
 
 std::shared_ptr<GpuPeers> gpu_peers() {
-#ifdef TROUPE_CUDA_BENCH
-  void* const library = dlopen(TROUPE_CUDA_BENCH, RTLD_NOW | RTLD_LOCAL);  // never closed
-  if (!library) fail(Code::failed_precondition, "{}", dlerror());
+  const std::string path = build_directory() + "/lib/libtroupe_cuda_bench.so";
+  void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);  // never closed
+  if (!library) fail(Code::failed_precondition, "{}; was it built without CUDA?", dlerror());
   const auto make = reinterpret_cast<GpuPeersFunction>(dlsym(library, kGpuPeersSymbol));
-  if (!make) fail(Code::failed_precondition, "{} has no {}", TROUPE_CUDA_BENCH, kGpuPeersSymbol);
+  if (!make) fail(Code::failed_precondition, "{} has no {}", path, kGpuPeersSymbol);
   return std::shared_ptr<GpuPeers>(make(0));
-#else
-  fail(Code::failed_precondition, "built without CUDA");
-#endif
 }
 
 }  // namespace troupe::bench

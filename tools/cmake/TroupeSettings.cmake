@@ -1,4 +1,4 @@
-# Compiler settings, third-party packages and the helper that declares one library per folder.
+# Compiler settings and third-party packages.
 include(GNUInstallDirs)
 
 set(CMAKE_CXX_STANDARD 20)
@@ -12,15 +12,29 @@ if(NOT CMAKE_BUILD_TYPE)
   set(CMAKE_BUILD_TYPE Release)
 endif()
 
+# The cache is shared by all clones on a machine: paths below the source directory are made relative to the build
+# directory before they are compared, and the build directory itself is not.
 find_program(TROUPE_CCACHE ccache)
 if(TROUPE_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${TROUPE_CCACHE})
+  set(CMAKE_CXX_COMPILER_LAUNCHER env CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1 ${TROUPE_CCACHE})
 endif()
 
-# Batches of sources of one folder, in the order of its list: headers are read once for all of a batch, and again for each change in one of them.
-if(TROUPE_UNITY)
-  set(CMAKE_UNITY_BUILD ON)
-  set(CMAKE_UNITY_BUILD_BATCH_SIZE 16)
+# A fast linker where one is installed.
+include(CheckLinkerFlag)
+foreach(linker mold lld)
+  check_linker_flag(CXX -fuse-ld=${linker} TROUPE_LINKS_WITH_${linker})
+  if(TROUPE_LINKS_WITH_${linker})
+    add_link_options(-fuse-ld=${linker})
+    break()
+  endif()
+endforeach()
+
+# g++ spends an eighth of its time looking for garbage; where there is memory it lets it lie.
+cmake_host_system_information(RESULT memory QUERY TOTAL_PHYSICAL_MEMORY)  # MiB
+cmake_host_system_information(RESULT cores QUERY NUMBER_OF_LOGICAL_CORES)
+math(EXPR memory_of_a_core "${memory} / ${cores}")
+if(memory_of_a_core GREATER 3000)
+  add_compile_options($<$<COMPILE_LANG_AND_ID:CXX,GNU>:--param=ggc-min-heapsize=1000000>)  # KiB
 endif()
 
 find_package(Threads REQUIRED)
@@ -54,7 +68,7 @@ if(TROUPE_CUDA AND NOT TROUPE_SANITIZE)
       set(CMAKE_CUDA_COMPILER ${CUDAToolkit_NVCC_EXECUTABLE})
     endif()
     if(TROUPE_CCACHE AND NOT CMAKE_CUDA_COMPILER_LAUNCHER)
-      set(CMAKE_CUDA_COMPILER_LAUNCHER ${TROUPE_CCACHE})
+      set(CMAKE_CUDA_COMPILER_LAUNCHER ${CMAKE_CXX_COMPILER_LAUNCHER})
     endif()
     if(NOT CMAKE_CUDA_ARCHITECTURES)
       set(CMAKE_CUDA_ARCHITECTURES 90)  # Hopper
@@ -72,6 +86,7 @@ message(STATUS "Troupe: CUDA toolkit ${TROUPE_HAS_CUDA}, native ${TROUPE_NATIVE}
 
 # Flags of our own code only; consumers of the installed package inherit none of them.
 add_library(troupe_flags INTERFACE)
+target_compile_definitions(troupe_flags INTERFACE TROUPE_VERSION="${PROJECT_VERSION}")
 # -ffp-contract=off: the same bits whether the compiler vectorises a loop or not (ARCHITECTURE.md, Numbers).
 target_compile_options(troupe_flags INTERFACE -Wall -Wextra -Wno-missing-field-initializers -ffp-contract=off)
 if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
@@ -82,8 +97,8 @@ if(CMAKE_CXX_COMPILER_ID MATCHES Clang)
   # A `this` that a pack of no fields leaves unused.
   target_compile_options(troupe_flags INTERFACE -Wno-unused-lambda-capture)
 endif()
-if(TROUPE_UNITY AND CMAKE_CXX_COMPILER_ID STREQUAL GNU)
-  # To g++ all sources of a batch are headers.
+if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
+  # To g++ all sources of a batch (TroupeTargets.cmake) are headers.
   target_compile_options(troupe_flags INTERFACE -Wno-subobject-linkage)
 endif()
 if(TROUPE_NATIVE)
@@ -104,19 +119,3 @@ endif()
 # In the build tree, <troupe/actors/troupe.hpp> is found through this link, as it is when installed.
 file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/include)
 file(CREATE_LINK ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR}/include/troupe SYMBOLIC)
-
-# troupe_library(<folder> SOURCES ... LINK ...): the one library of a folder.
-function(troupe_library folder)
-  cmake_parse_arguments(ARG "" "" "SOURCES;LINK;PRIVATE_LINK" ${ARGN})
-  add_library(troupe_${folder} STATIC ${ARG_SOURCES})
-  add_library(troupe::${folder} ALIAS troupe_${folder})
-  set_target_properties(troupe_${folder} PROPERTIES EXPORT_NAME ${folder})
-  target_include_directories(troupe_${folder} PUBLIC
-    $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>
-    $<BUILD_INTERFACE:${PROJECT_BINARY_DIR}/include>
-    $<BUILD_INTERFACE:${PROJECT_BINARY_DIR}>
-    $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>
-    $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/troupe>)
-  target_compile_features(troupe_${folder} PUBLIC cxx_std_20)
-  target_link_libraries(troupe_${folder} PUBLIC ${ARG_LINK} PRIVATE $<BUILD_INTERFACE:troupe_flags> ${ARG_PRIVATE_LINK})
-endfunction()

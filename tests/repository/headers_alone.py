@@ -1,0 +1,147 @@
+#!/usr/bin/env python3
+"""Checks that every header compiles alone: that it includes, directly or through others, all that it uses.
+
+    headers_alone.py SOURCES COMPILE_COMMANDS [--without-cuda]
+
+A header is compiled behind another that it includes anyway and that is precompiled, and headers of which each includes
+the one before are compiled together: so nothing is there for a header that it does not include itself, and what many
+include is read once.
+"""
+import argparse
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+
+FOLDERS = ["messages", "graph", "devices", "kernels", "scheduler", "actors", "apps"]
+# Precompiled.
+BASES = [
+    "messages/error.hpp", "messages/tensor.hpp", "messages/frames.hpp", "messages/protocol.hpp", "devices/device.hpp",
+    "devices/kernel.hpp", "graph/graph.hpp", "scheduler/plan.hpp", "actors/introspection/actor_record.hpp",
+    "actors/introspection/counted.hpp", "actors/cluster/task.hpp", "actors/session/step.hpp",
+    "actors/training/training_plan.hpp",
+]
+INCLUDE = re.compile(r'^\s*#\s*include\s+(?:"([^"]+)"|(<[^>]+>))', re.MULTILINE)
+
+
+def read_headers(root, with_cuda):
+    """Path -> what it includes: paths of our headers, and <names> of others'."""
+    includes = {}
+    for folder in FOLDERS:
+        for place, _, names in os.walk(os.path.join(root, folder)):
+            for name in names:
+                path = os.path.relpath(os.path.join(place, name), root)
+                if name.endswith(".hpp") and (with_cuda or "/cuda/" not in path):
+                    with open(os.path.join(root, path), encoding="utf-8") as file:
+                        includes[path] = {a or b for a, b in INCLUDE.findall(file.read())}
+    return includes
+
+
+def closure(header, includes):
+    found, left = set(), [header]
+    while left:
+        for name in includes.get(left.pop(), ()):
+            if name not in found:
+                found.add(name)
+                left.append(name)
+    return found
+
+
+def chains(headers, closures, bases):
+    """As few lists of headers as possible, in each of which all have the same base and every header includes the one
+    before: a matching of headers with one that they include."""
+    follower = {}  # header -> the one that comes after it in its list
+
+    def find(header, seen):
+        for other in sorted(closures[header]):
+            if other in bases and bases[other] == bases[header] and other not in seen:
+                seen.add(other)
+                if other not in follower or find(follower[other], seen):
+                    follower[other] = header
+                    return True
+        return False
+
+    followers = {header for header in headers if find(header, set())}
+    out = []
+    for first in headers:
+        if first not in followers:
+            chain = [first]
+            while chain[-1] in follower:
+                chain.append(follower[chain[-1]])
+            out.append(chain)
+    return out
+
+
+def compiler_and_flags(root, compile_commands):
+    """Of all sources of these folders: one compiler, the language, and all places of headers and definitions."""
+    compiler, flags = None, []
+    with open(compile_commands, encoding="utf-8") as file:
+        commands = json.load(file)
+    for command in commands:
+        words = shlex.split(command["command"])
+        path = os.path.relpath(command["file"], root)
+        if not command["file"].endswith(".cpp") or "/tests/" in "/" + path or "/bench/" in path:
+            continue
+        compiler = words[0]
+        for index, word in enumerate(words):
+            pair = [word, words[index + 1]] if word == "-isystem" else [word]
+            if re.match(r"-[ID]|-isystem|-std=|-W[^l]|-march|-f(no-)?math", word) and pair not in flags:
+                if "_EXPORTS" not in word:
+                    flags.append(pair)
+    return compiler, [word for pair in flags for word in pair]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("sources")
+    parser.add_argument("compile_commands")
+    parser.add_argument("--without-cuda", action="store_true", help="the toolkit's headers are not there")
+    options = parser.parse_args()
+    root = os.path.realpath(options.sources)
+    includes = read_headers(root, not options.without_cuda)
+    headers = sorted(includes)
+    closures = {header: closure(header, includes) for header in headers}
+    compiler, flags = compiler_and_flags(root, options.compile_commands)
+    if not compiler:
+        sys.exit(f"headers_alone: {options.compile_commands} has no source of {', '.join(FOLDERS)}")
+    command = [compiler, *flags, "-O0", "-Werror"]
+    available = [] if "clang" in os.path.basename(compiler) else BASES  # which has another way
+    with tempfile.TemporaryDirectory() as work, ThreadPoolExecutor(os.cpu_count()) as threads:
+
+        def run(arguments, name, headers):
+            with open(os.path.join(work, name), "w", encoding="utf-8") as file:
+                file.write("".join(f'#include "{header}"\n' for header in headers))
+            return subprocess.run(command + arguments, cwd=work, capture_output=True, text=True, check=False)
+
+        def precompile(base):
+            name = base.replace("/", "_")
+            return base, run(["-x", "c++-header", "-o", name + ".gch", name], name, [base]).returncode == 0
+
+        precompiled = [base for base, made in threads.map(precompile, available) if made]
+        # Of those that a header includes the one with the most in it.
+        bases = {header: max((base for base in precompiled if base in closures[header]), default=None,
+                             key=lambda base: len(closures[base])) for header in headers}
+
+        def check(numbered):
+            number, chain = numbered
+            base = bases[chain[0]]
+            name = f"chain{number}.cpp"
+            behind = ["-include", base.replace("/", "_"), "-Winvalid-pch"] if base else []
+            return run(behind + ["-fsyntax-only", name], name, chain)
+
+        longest_first = sorted(chains(headers, closures, bases), key=lambda chain: -len(closures[chain[-1]]))
+        failed = 0
+        for chain, result in zip(longest_first, threads.map(check, enumerate(longest_first))):
+            if result.returncode != 0:
+                failed += 1
+                print(f"One of {', '.join(chain)} does not compile alone:\n{result.stderr}")
+        print(f"{len(headers)} headers in {len(longest_first)} chains, {failed} failed")
+        return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,37 @@
+# Writes the entries of CTest for a program of GoogleTest's: one for each suite, or with EACH one for each test.
+#   cmake -D PROGRAM=FILE -D EACH=BOOL -D ENVIRONMENT=LIST -D OUTPUT=FILE -P ListTests.cmake
+execute_process(COMMAND ${CMAKE_COMMAND} -E env ${ENVIRONMENT} ${PROGRAM} --gtest_list_tests
+  OUTPUT_VARIABLE listed RESULT_VARIABLE result TIMEOUT 60)
+if(NOT result EQUAL 0)
+  message(FATAL_ERROR "${PROGRAM} --gtest_list_tests ended with ${result}:\n${listed}")
+endif()
+get_filename_component(label ${PROGRAM} NAME)
+
+set(entries)
+function(entry name filter tests)
+  string(APPEND entries "add_test([=[${name}]=] ${PROGRAM} [=[--gtest_filter=${filter}]=])
+set_tests_properties([=[${name}]=] PROPERTIES TIMEOUT 300 LABELS ${label} COST ${tests} ENVIRONMENT ${ENVIRONMENT})
+")
+  set(entries "${entries}" PARENT_SCOPE)
+endfunction()
+
+string(REGEX REPLACE "[][;]" "_" listed "${listed}")  # of the comments behind parameters
+string(REPLACE "\n" ";" listed "${listed}")
+set(suite)
+set(tests 0)
+foreach(line IN LISTS listed ITEMS "End.")
+  if(line MATCHES "^  ([^ ]+)")
+    math(EXPR tests "${tests} + 1")
+    if(EACH)
+      entry("${suite}.${CMAKE_MATCH_1}" "${suite}.${CMAKE_MATCH_1}" 1)
+    endif()
+  elseif(line MATCHES "^([^ ]+)\\.")
+    set(next ${CMAKE_MATCH_1})
+    if(tests GREATER 0 AND NOT EACH)
+      entry("${suite}" "${suite}.*" ${tests})
+    endif()
+    set(suite ${next})
+    set(tests 0)
+  endif()
+endforeach()
+file(WRITE ${OUTPUT} "${entries}")

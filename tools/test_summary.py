@@ -1,0 +1,72 @@
+#!/usr/bin/env python3
+"""Counts the tests of some runs of CTest by what GoogleTest has said of each, and names those that failed or were skipped.
+
+    test_summary.py NAME=RESULTS.xml... [--suites] [--slowest N]
+
+RESULTS.xml is what `ctest --output-junit` writes, with all that tests have printed. Exit code 1: a test failed.
+"""
+import argparse
+import collections
+import re
+import sys
+import xml.etree.ElementTree
+
+Test = collections.namedtuple("Test", "run name result seconds")  # result: passed, failed, skipped
+
+LINE = re.compile(r"^\[ (RUN     |      OK| FAILED | SKIPPED) \] ([^\s,]+)(?:,.*)?(?: \((\d+) ms\))?$", re.MULTILINE)
+RESULTS = {"      OK": "passed", " FAILED ": "failed", " SKIPPED": "skipped"}
+
+
+def tests_of_entry(run, entry):
+    """The tests of one process. One that does not speak as GoogleTest does is a test itself."""
+    name, seconds = entry.get("name"), float(entry.get("time") or 0)
+    failed = entry.find("failure") is not None or entry.get("status") in ("fail", "notrun")
+    skipped = entry.find("skipped") is not None and entry.get("status") != "fail"
+    begun, ended = [], {}
+    for what, test, milliseconds in LINE.findall(entry.findtext("system-out") or ""):
+        if what == "RUN     ":
+            begun.append(test)
+        elif milliseconds:  # not in the list of failed tests at the end
+            ended[test] = Test(run, test, RESULTS[what], int(milliseconds) / 1000)
+    if not begun:
+        return [Test(run, name, "failed" if failed and not skipped else "skipped" if skipped else "passed", seconds)]
+    out = [ended.get(test) or Test(run, test, "failed", 0) for test in begun]
+    if failed and not any(test.result == "failed" for test in out):
+        out.append(Test(run, name + " (its process)", "failed", seconds))
+    return out
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("runs", nargs="+", metavar="NAME=RESULTS.xml")
+    parser.add_argument("--suites", action="store_true", help="the number of tests of each suite")
+    parser.add_argument("--slowest", type=int, default=0, metavar="N", help="the slowest N tests")
+    options = parser.parse_args()
+    tests = []
+    for run in options.runs:
+        name, _, path = run.partition("=")
+        try:
+            entries = xml.etree.ElementTree.parse(path).getroot().iter("testcase")
+            tests += [test for entry in entries for test in tests_of_entry(name, entry)]
+        except (OSError, xml.etree.ElementTree.ParseError) as error:
+            tests.append(Test(name, f"{path}: {error}", "failed", 0))
+    if options.suites:
+        suites = collections.Counter((test.run, test.name.rpartition(".")[0] or test.name) for test in tests)
+        for (run, suite), count in sorted(suites.items()):
+            print(f"  {run}: {suite}: {count}")
+    for test in sorted(tests, key=lambda test: -test.seconds)[: options.slowest]:
+        print(f"  {test.run}: {test.name}: {test.seconds:.2f} s")
+    for result in ("skipped", "failed"):
+        for test in tests:
+            if test.result == result:
+                print(f"  {test.run}: {test.name} ({result.capitalize()})")
+    counts = collections.Counter(test.result for test in tests)
+    good = len(tests) - counts["failed"]
+    skipped = f" ({counts['skipped']} skipped)" if counts["skipped"] else ""
+    percent = 100 * good // len(tests) if tests else 0
+    print(f"{percent}% tests passed, {counts['failed']} tests failed out of {len(tests)}{skipped}")
+    return 1 if counts["failed"] or not tests else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
