@@ -1,10 +1,11 @@
 #include "devices/cpu/thread_pool.hpp"
 
-#include <omp.h>
 #include <pthread.h>
 
 #include <algorithm>
 #include <exception>
+
+#include "devices/cpu/openmp.hpp"
 
 namespace troupe {
 

@@ -1,7 +1,7 @@
 // Keeps oneDNN on the calling thread.
 #pragma once
 
-#include <omp.h>
+#include "devices/cpu/openmp.hpp"
 
 namespace troupe {
 

@@ -1,10 +1,10 @@
 #include "kernels/cpu/conv.hpp"
 
 #include <gtest/gtest.h>
-#include <omp.h>
 
 #include <thread>
 
+#include "devices/cpu/openmp.hpp"
 #include "tests/kernels/random_tensors.hpp"
 
 namespace troupe {

@@ -1,8 +1,8 @@
 #include "kernels/cpu/linear.hpp"
 
 #include <gtest/gtest.h>
-#include <omp.h>
 
+#include "devices/cpu/openmp.hpp"
 #include "kernels/cpu/low_precision.hpp"
 #include "kernels/cpu/scratch.hpp"
 #include "tests/kernels/random_tensors.hpp"

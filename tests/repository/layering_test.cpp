@@ -106,7 +106,9 @@ TEST(Layering, LibrariesStayInTheirFolders) {
   EXPECT_FALSE(allowed("actors/a.cpp", "dnnl.hpp"));
   EXPECT_TRUE(allowed("kernels/data/a.cpp", "zlib.h"));
   EXPECT_FALSE(allowed("kernels/cpu/a.cpp", "zlib.h"));
-  EXPECT_FALSE(allowed("scheduler/a.cpp", "omp.h"));
+  EXPECT_FALSE(allowed("devices/cpu/a.cpp", "omp.h"));
+  EXPECT_TRUE(violations("kernels/cpu/a.cpp", "#include \"devices/cpu/openmp.hpp\"").empty());
+  EXPECT_FALSE(violations("actors/a.cpp", "#include \"devices/cpu/openmp.hpp\"").empty());
   EXPECT_TRUE(allowed("devices/cuda/a.cu", "cuda_runtime.h"));
   EXPECT_FALSE(allowed("devices/cpu/a.cpp", "cuda_runtime.h"));
   EXPECT_FALSE(allowed("kernels/cuda/a.cu", "nccl.h"));

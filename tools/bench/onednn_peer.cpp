@@ -1,12 +1,11 @@
 #include "tools/bench/onednn_peer.hpp"
 
-#include <omp.h>
-
 #include <dnnl.hpp>
 #include <memory>
 #include <unordered_map>
 #include <vector>
 
+#include "devices/cpu/openmp.hpp"
 #include "messages/error.hpp"
 
 namespace troupe::bench {

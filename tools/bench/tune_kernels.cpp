@@ -1,8 +1,6 @@
 // troupe-tune: what the tables of kernels/cpu/gemm_table.hpp and conv_onednn.cpp are made from. Runs each way
 // to compute a shape on one thread and prints GFLOP/s, the best of several runs. Nothing reads its output but
 // people: which library and layout a kernel uses is fixed in those files.
-#include <omp.h>
-
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
@@ -15,6 +13,8 @@
 #include <fmt/format.h>
 
 #include <Eigen/Core>
+
+#include "devices/cpu/openmp.hpp"
 
 namespace {
 

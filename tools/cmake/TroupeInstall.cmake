@@ -23,6 +23,7 @@ install(FILES
   ${PROJECT_BINARY_DIR}/troupe-config.cmake
   ${PROJECT_BINARY_DIR}/troupe-config-version.cmake
   ${PROJECT_SOURCE_DIR}/tools/cmake/FindCAF.cmake
+  ${PROJECT_SOURCE_DIR}/tools/cmake/FindGOMP.cmake
   ${PROJECT_SOURCE_DIR}/tools/cmake/FindISAL.cmake
   ${PROJECT_SOURCE_DIR}/tools/cmake/Findhttplib.cmake
   ${PROJECT_SOURCE_DIR}/tools/cmake/FindoneDNN.cmake
