@@ -123,6 +123,8 @@ struct OnlyOp {
     fn(op);
   }
 };
+template <class Op>
+OnlyOp(Op) -> OnlyOp<Op>;  // clang 16 does not deduce that of an aggregate
 
 // The width of items that the host chooses for elements of T.
 template <class T>
