@@ -63,7 +63,7 @@ struct MaximumOp {
     if constexpr (std::is_integral_v<T>)
       return a > b ? a : b;
     else
-      return (a > b) | (a != a) ? a : b;
+      return ((a > b) | (a != a)) ? a : b;
   }
 };
 
@@ -73,7 +73,7 @@ struct MinimumOp {
     if constexpr (std::is_integral_v<T>)
       return a < b ? a : b;
     else
-      return (a < b) | (a != a) ? a : b;
+      return ((a < b) | (a != a)) ? a : b;
   }
 };
 

@@ -27,7 +27,7 @@ void for_each_window(const PoolGeometry& g, Fn fn) {
 // The loops over channels, with nothing in the compiler's way.
 template <class T>
 void take_larger(const T* __restrict x, T* __restrict best, std::int64_t n) {
-  for (std::int64_t c = 0; c < n; ++c) best[c] = (x[c] > best[c]) | (x[c] != x[c]) ? x[c] : best[c];
+  for (std::int64_t c = 0; c < n; ++c) best[c] = ((x[c] > best[c]) | (x[c] != x[c])) ? x[c] : best[c];
 }
 template <class T>
 void add(const T* __restrict x, T* __restrict sum, std::int64_t n) {
@@ -47,7 +47,7 @@ void give_to_maximum(const T* __restrict x, const T* __restrict y, T* __restrict
 // Windows of 2 x 2, the common ones, in one pass: the same comparisons in the same order.
 template <class T>
 T larger(T x, T best) {
-  return (x > best) | (x != x) ? x : best;
+  return ((x > best) | (x != x)) ? x : best;
 }
 template <class T>
 void max_of_four(const T* __restrict top, const T* __restrict bottom, std::int64_t n, T* __restrict y) {

@@ -81,7 +81,7 @@ inline float log1p(float x) {
   const float lost = x - (u - 1.0f);
   float value = log(u);
   const float correction = lost / u;
-  value = (u > 0.0f) & (u < kInfinity) ? value + correction : value;
+  value = ((u > 0.0f) & (u < kInfinity)) ? value + correction : value;
   return x == 0.0f ? x : value;
 }
 

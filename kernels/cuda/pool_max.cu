@@ -19,7 +19,7 @@ __global__ void __launch_bounds__(kPoolThreads) max_pool(Pool<Index> pool, const
         load_wide(x + pool.image_at(item.image, i, j) + item.channel, values);
 #pragma unroll
         for (int c = 0; c < kCount; ++c)
-          best[c] = (values[c] > best[c]) | (values[c] != values[c]) ? values[c] : best[c];
+          best[c] = ((values[c] > best[c]) | (values[c] != values[c])) ? values[c] : best[c];
       }
     store_narrow(y + pool.result_at(item.image, item.y, item.x) + item.channel, best);
   }
@@ -44,7 +44,7 @@ __global__ void __launch_bounds__(kPoolThreads)
         load_wide(dy + window, given);
         unsigned mine = 0;  // a bit for each channel
 #pragma unroll
-        for (int c = 0; c < kCount; ++c) mine |= ((own[c] == most[c]) | (own[c] != own[c]) ? 1u : 0u) << c;
+        for (int c = 0; c < kCount; ++c) mine |= (((own[c] == most[c]) | (own[c] != own[c])) ? 1u : 0u) << c;
         // Those before it in the window, until each channel has one.
         const Index left = pool.columns.begin(wx), right = pool.columns.end(wx);
         for (Index i = pool.rows.begin(wy); i <= item.y && mine != 0; ++i) {
@@ -54,7 +54,7 @@ __global__ void __launch_bounds__(kPoolThreads)
             load_wide(x + pool.image_at(item.image, i, j) + item.channel, values);
 #pragma unroll
             for (int c = 0; c < kCount; ++c)
-              mine &= ~(((values[c] == most[c]) | (values[c] != values[c]) ? 1u : 0u) << c);
+              mine &= ~((((values[c] == most[c]) | (values[c] != values[c])) ? 1u : 0u) << c);
           }
         }
 #pragma unroll
