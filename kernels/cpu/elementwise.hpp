@@ -7,6 +7,7 @@
 #include <array>
 
 #include "kernels/cpu/broadcast.hpp"
+#include "kernels/cpu/ivdep.hpp"
 #include "kernels/cpu/low_precision.hpp"
 #include "kernels/cpu/typed_kernels.hpp"
 
@@ -52,11 +53,11 @@ void unary_stretch(const In* x, Out* out, std::int64_t count, Op op) {
     write_blocks(out, count, [&](std::int64_t begin, std::int64_t n, Compute<Out>* to) {
       Compute<In> room[kNarrowBlock];
       const Compute<In>* from = widened(x + begin, room, n);
-#pragma GCC ivdep
+      TROUPE_IVDEP
       for (std::int64_t i = 0; i < n; ++i) to[i] = static_cast<Compute<Out>>(op(from[i]));
     });
   } else {
-#pragma GCC ivdep
+    TROUPE_IVDEP
     for (std::int64_t i = 0; i < count; ++i) out[i] = static_cast<Out>(op(x[i]));
   }
 }
@@ -72,15 +73,15 @@ void map_unary(Parallelism& parallelism, const In* x, Out* out, std::int64_t cou
 template <class Out, class In, class Op>
 void wide_binary_stretch(const In* a, bool a_moves, const In* b, bool b_moves, Out* out, std::int64_t count, Op op) {
   if (a_moves && b_moves) {
-#pragma GCC ivdep
+    TROUPE_IVDEP
     for (std::int64_t i = 0; i < count; ++i) out[i] = static_cast<Out>(op(a[i], b[i]));
   } else if (a_moves) {
     const auto y = *b;
-#pragma GCC ivdep
+    TROUPE_IVDEP
     for (std::int64_t i = 0; i < count; ++i) out[i] = static_cast<Out>(op(a[i], y));
   } else {
     const auto x = *a;
-#pragma GCC ivdep
+    TROUPE_IVDEP
     for (std::int64_t i = 0; i < count; ++i) out[i] = static_cast<Out>(op(x, b[i]));
   }
 }

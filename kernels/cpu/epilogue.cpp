@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <type_traits>
 
+#include "kernels/cpu/ivdep.hpp"
 #include "kernels/cpu/low_precision.hpp"
 #include "kernels/cpu/vector_math.hpp"
 
@@ -26,7 +27,7 @@ void with_function(FusedActivation activation, Fn fn) {
 
 template <class T, class Fn>
 void add_row(Fn f, const T* x, const T* bias, std::int64_t width, T* out) {
-#pragma GCC ivdep
+  TROUPE_IVDEP
   for (std::int64_t j = 0; j < width; ++j) out[j] = f(x[j] + bias[j]);
 }
 

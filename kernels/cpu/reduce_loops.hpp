@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <array>
 
+#include "kernels/cpu/ivdep.hpp"
 #include "kernels/cpu/reduce.hpp"
 #include "kernels/cpu/scratch.hpp"
 #include "kernels/cpu/typed_kernels.hpp"
@@ -112,7 +113,7 @@ void reduce_tile(const R& reducer, const ReducePlan& plan, const T* x, std::int6
     for (std::int64_t row = first; row < std::min(first + kReduceRows, end); ++row) {
       const T* from = x + loop_offset(plan.reduced, row);
       auto* to = lanes.data();
-#pragma GCC ivdep
+      TROUPE_IVDEP
       for (std::int64_t k = 0; k < columns; ++k) to[k] = reducer.step(to[k], from[k]);
     }
     for (std::int64_t k = 0; k < columns; ++k) totals[k] = reducer.merge(totals[k], lanes[static_cast<std::size_t>(k)]);
