@@ -14,7 +14,8 @@ namespace {
 constexpr int kSide = 28;
 constexpr int kPixels = kSide * kSide;
 
-// A sequence of random numbers for one image.
+// A sequence of random numbers for one image. Those that two arguments of a call need are drawn before it: in which
+// order arguments are computed is the compiler's choice.
 class Random {
  public:
   Random(std::uint64_t seed, std::uint64_t stream) : stream_{mix64(seed), stream} {}
@@ -174,7 +175,9 @@ void draw_stroke(Canvas& canvas, const Stroke& stroke, const Distortion& distort
 void draw_clutter(Canvas& canvas, Random& random) {
   const Point from = {random.uniform(0, kSide), random.uniform(0, kSide)};
   const Point to = from + Point{random.uniform(-6, 6), random.uniform(-6, 6)};
-  canvas.draw_line(from, to, random.uniform(0.8f, 1.6f), random.uniform(0.3f, 0.8f));
+  const float ink = random.uniform(0.3f, 0.8f);
+  const float width = random.uniform(0.8f, 1.6f);
+  canvas.draw_line(from, to, width, ink);
 }
 
 void draw_digit(int digit, Random& random, std::uint8_t* to) {
@@ -185,7 +188,10 @@ void draw_digit(int digit, Random& random, std::uint8_t* to) {
   const float width = random.uniform(1.3f, 3.4f);
   const float ink = random.uniform(0.65f, 1.0f);
   for (const Stroke& stroke : style) draw_stroke(canvas, stroke, distort, width, ink);
-  if (random.chance(0.15f)) canvas.erase({random.uniform(6, 22), random.uniform(6, 22)}, random.uniform(1.0f, 2.2f));
+  if (random.chance(0.15f)) {
+    const float radius = random.uniform(1.0f, 2.2f);
+    canvas.erase({random.uniform(6, 22), random.uniform(6, 22)}, radius);
+  }
   if (random.chance(0.3f)) draw_clutter(canvas, random);
   canvas.add_noise(random, random.uniform(0.0f, 0.12f));
   canvas.store(to);
