@@ -15,7 +15,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using Kind = Key::Kind;
 
-constexpr Asked kFresh{.age = 0.2};
+const Asked kFresh{.age = 0.2};
 
 class TopModel : public ::testing::Test {
  protected:
