@@ -64,7 +64,8 @@ Output touched_rows(const GradientAndVariable& g) {
   const auto device = values.graph->on_device(g.variable.handle.source().device);
   const Output once = add_op("SlotsTouching", {g.gradient.indices}, {{"T", values.dtype()}});
   const Output none = constant(*values.graph, Tensor::zeros(values.dtype(), Shape{g.variable.shape[0]}));
-  return minimum(scatter_add_rows(g.gradient.indices, once, none), scalar_like(once, 1));
+  const Output one = scalar_like(once, 1);
+  return minimum(scatter_add_rows(g.gradient.indices, once, none), one);
 }
 
 }  // namespace

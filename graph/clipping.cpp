@@ -39,7 +39,8 @@ std::vector<GradientAndVariable> clip_by_global_norm(std::span<const GradientAnd
   Output norm = global_norm(trained);
   // A power of two: the bits are those of gradients that were divided by it.
   if (scale) norm = div(norm, cast(scale->scale, DType::f64), "unscaled_norm");
-  const Output shorter = minimum(clip_norm / norm, scalar_like(norm, 1));
+  const Output one = scalar_like(norm, 1);
+  const Output shorter = minimum(clip_norm / norm, one);
   const Output unknown = scalar_like(norm, std::numeric_limits<double>::quiet_NaN());
   const Output factor = select(add_op("AllFinite", {norm}), shorter, unknown, "factor");
   std::vector<GradientAndVariable> out(gradients.begin(), gradients.end());

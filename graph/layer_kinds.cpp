@@ -68,7 +68,8 @@ class Dense : public Layer {
                           .shape = Shape{in, units_},
                           .fan_in = static_cast<double>(in),
                           .fan_out = static_cast<double>(units_)};
-    x = matmul(cast(x, compute), weight(context, "kernel", spec, options_.kernel_initializer, compute));
+    const Output kernel = weight(context, "kernel", spec, options_.kernel_initializer, compute);
+    x = matmul(cast(x, compute), kernel);
     if (options_.use_bias) x = with_bias(context, x, units_, spec.dtype);
     return activated(context, x, activation_);
   }
@@ -93,8 +94,8 @@ class Conv2D : public Layer {
                           .shape = Shape{size_, size_, in, filters_},
                           .fan_in = window * static_cast<double>(in),
                           .fan_out = window * static_cast<double>(filters_)};
-    x = troupe::conv2d(cast(x, compute), weight(context, "kernel", spec, options_.kernel_initializer, compute),
-                       {.strides = options_.strides, .padding = options_.padding});
+    const Output filter = weight(context, "kernel", spec, options_.kernel_initializer, compute);
+    x = troupe::conv2d(cast(x, compute), filter, {.strides = options_.strides, .padding = options_.padding});
     if (options_.use_bias) x = with_bias(context, x, filters_, spec.dtype);
     return activated(context, x, activation_);
   }

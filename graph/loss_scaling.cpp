@@ -63,7 +63,9 @@ Output all_finite(std::span<const Gradient> gradients, std::span<const VariableR
 
 Output one_or_nan(Output finite) {
   Graph& graph = *finite.graph;
-  return select(finite, constant(graph, 1.0f), constant(graph, std::numeric_limits<float>::quiet_NaN()));
+  const Output nan = constant(graph, std::numeric_limits<float>::quiet_NaN());
+  const Output one = constant(graph, 1.0f);
+  return select(finite, one, nan);
 }
 
 Output update_loss_scale(const LossScale& scale, Output verdict, std::string name) {

@@ -1,4 +1,7 @@
 // Gradient functions that are not in the file of their op, and what gradient functions share.
+//
+// None of their calls has two arguments that both add nodes: which comes first would be the compiler's choice, and ids
+// and names follow from the order.
 #pragma once
 
 #include "graph/autodiff.hpp"

@@ -41,16 +41,21 @@ void div_gradient(GradientContext& c) {
   binary(
       c, [](Output g, Output, Output b) { return g / b; }, [&](Output g, Output, Output b) { return -(g * y) / b; });
 }
+// g where it holds, else 0.
+Output where(Output (*holds)(Output, Output, Name), Output g, Output a, Output b) {
+  const Output zeros = zeros_like(g);
+  return select(holds(a, b, {}), g, zeros);
+}
 // Where both are equal, a gets it all.
 void maximum_gradient(GradientContext& c) {
   binary(
-      c, [](Output g, Output a, Output b) { return select(greater_equal(a, b), g, zeros_like(g)); },
-      [](Output g, Output a, Output b) { return select(less(a, b), g, zeros_like(g)); });
+      c, [](Output g, Output a, Output b) { return where(greater_equal, g, a, b); },
+      [](Output g, Output a, Output b) { return where(less, g, a, b); });
 }
 void minimum_gradient(GradientContext& c) {
   binary(
-      c, [](Output g, Output a, Output b) { return select(less_equal(a, b), g, zeros_like(g)); },
-      [](Output g, Output a, Output b) { return select(greater(a, b), g, zeros_like(g)); });
+      c, [](Output g, Output a, Output b) { return where(less_equal, g, a, b); },
+      [](Output g, Output a, Output b) { return where(greater, g, a, b); });
 }
 // y = a^b. At b = 0 the derivative for a is 0, at a <= 0 that for b is taken as 0: without care both would be
 // NaN.
@@ -60,17 +65,25 @@ void pow_gradient(GradientContext& c) {
       c,
       [](Output g, Output a, Output b) {
         const Output zero = scalar_like(b, 0);
-        return g * b * pow(a, select(equal(b, zero), ones_like(b), b - 1));
+        const Output less_one = b - 1;
+        const Output ones = ones_like(b);
+        const Output power = pow(a, select(equal(b, zero), ones, less_one));
+        return g * b * power;
       },
       [&](Output g, Output a, Output) {
         const Output positive = greater(a, scalar_like(a, 0));
-        return g * y * log(select(positive, a, ones_like(a)));
+        const Output logarithm = log(select(positive, a, ones_like(a)));
+        return g * y * logarithm;
       });
 }
 void squared_difference_gradient(GradientContext& c) {
+  const auto of = [](Output g, Output x, Output other) {
+    const Output difference = x - other;
+    return 2 * g * difference;
+  };
   binary(
-      c, [](Output g, Output a, Output b) { return 2 * g * (a - b); },
-      [](Output g, Output a, Output b) { return 2 * g * (b - a); });
+      c, [&](Output g, Output a, Output b) { return of(g, a, b); },
+      [&](Output g, Output a, Output b) { return of(g, b, a); });
 }
 
 // y = f(x): the gradient is a function of g, x and y.
@@ -126,7 +139,10 @@ const std::map<std::string_view, GradientFn>& table() {
       {"Log", unary([](Output g, Output x, Output) { return g / x; })},
       {"Log1p", unary([](Output g, Output x, Output) { return g / (x + 1); })},
       {"Sqrt", unary([](Output g, Output, Output y) { return 0.5 * g / y; })},
-      {"Rsqrt", unary([](Output g, Output, Output y) { return -0.5 * g * (y * y * y); })},
+      {"Rsqrt", unary([](Output g, Output, Output y) {
+         const Output cube = y * y * y;
+         return -0.5 * g * cube;
+       })},
       {"Tanh", unary([](Output g, Output, Output y) {
          return add_op("TanhGrad", {g, y});
        })},
@@ -134,14 +150,20 @@ const std::map<std::string_view, GradientFn>& table() {
          return add_op("SigmoidGrad", {g, y});
        })},
       {"Softplus", unary([](Output g, Output x, Output) { return g * sigmoid(x); })},
-      {"Erf", unary([](Output g, Output x, Output) { return 2 / std::sqrt(std::numbers::pi) * g * exp(-square(x)); })},
+      {"Erf", unary([](Output g, Output x, Output) {
+         const Output bell = exp(-square(x));
+         return 2 / std::sqrt(std::numbers::pi) * g * bell;
+       })},
       {"Relu", unary([](Output g, Output, Output y) {
          return add_op("ReluGrad", {g, y});
        })},
       {"LeakyRelu", leaky_relu_gradient},
       {"ReluGrad", activation(nullptr)},
       {"LeakyReluGrad", activation(nullptr)},
-      {"SigmoidGrad", activation([](Output g, Output dy, Output y) { return g * dy * (1 - 2 * y); })},
+      {"SigmoidGrad", activation([](Output g, Output dy, Output y) {
+         const Output slope = 1 - 2 * y;
+         return g * dy * slope;
+       })},
       {"TanhGrad", activation([](Output g, Output dy, Output y) { return -2 * g * dy * y; })},
       {"Select", select_gradient},
       {"AddN", add_n_gradient},

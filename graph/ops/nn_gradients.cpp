@@ -35,7 +35,9 @@ void softmax_grad(GradientContext& c) {
   const Output dy = c.input(0);
   const Output y = c.input(1);
   if (c.needs(0)) c.set(0, add_op("SoftmaxGrad", {g, y}));
-  if (c.needs(1)) c.set(1, g * (dy - sum_last(dy * y)) - dy * sum_last(g * y));
+  if (!c.needs(1)) return;
+  const Output subtracted = dy * sum_last(g * y);
+  c.set(1, g * (dy - sum_last(dy * y)) - subtracted);
 }
 
 // dx = dy - exp(y) sum(dy).
@@ -43,7 +45,10 @@ void log_softmax_grad(GradientContext& c) {
   const Output g = c.grad();
   const Output y = c.input(1);
   if (c.needs(0)) c.set(0, g - sum_last(g * exp(y)));
-  if (c.needs(1)) c.set(1, -g * exp(y) * sum_last(c.input(0)));
+  if (!c.needs(1)) return;
+  const Output total = sum_last(c.input(0));
+  const Output softmax = exp(y);
+  c.set(1, -g * softmax * total);
 }
 
 void sparse_cross_entropy(GradientContext& c) { logits_gradient(c); }
@@ -52,7 +57,10 @@ void cross_entropy(GradientContext& c) {
   if (c.needs(0)) logits_gradient(c);
   if (!c.needs(1)) return;
   Outputs parts;  // loss = -sum(labels log_softmax(logits)), backprop = softmax(logits) - labels
-  if (c.has_grad(0)) parts.push_back(-expand_dims(c.grad(0), 1) * troupe::log_softmax(c.input(0)));
+  if (c.has_grad(0)) {
+    const Output logarithms = troupe::log_softmax(c.input(0));
+    parts.push_back(-expand_dims(c.grad(0), 1) * logarithms);
+  }
   if (c.has_grad(1)) parts.push_back(-c.grad(1));
   c.set(1, parts.size() == 1 ? parts[0] : parts[0] + parts[1]);
 }

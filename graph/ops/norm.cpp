@@ -97,11 +97,17 @@ void batch_norm_inference_gradient(GradientContext& c) {
   const Output inverse = rsqrt(variance + c.attributes().real("epsilon"));
   if (c.needs(0)) c.set(0, cast(dy * (scale * inverse), c.input(0).dtype()));
   if (c.needs(2)) c.set(2, sum_to_like(dy, mean));
-  if (c.needs(3)) c.set(3, sum_to_like(dy, mean) * -(scale * inverse));
+  if (c.needs(3)) {
+    const Output slope = -(scale * inverse);
+    c.set(3, sum_to_like(dy, mean) * slope);
+  }
   if (!c.needs(1) && !c.needs(4)) return;
   const Output along = sum_to_like(dy * ((cast(c.input(0), own) - mean) * inverse), mean);
   if (c.needs(1)) c.set(1, along);
-  if (c.needs(4)) c.set(4, along * scale * square(inverse) * -0.5);
+  if (c.needs(4)) {
+    const Output squared = square(inverse);
+    c.set(4, along * scale * squared * -0.5);
+  }
 }
 
 void layer_norm_gradient(GradientContext& c) {

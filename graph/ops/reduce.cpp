@@ -53,7 +53,8 @@ Output divided_by_count(GradientContext& c, Output g) {
     const std::int64_t means = std::max<std::int64_t>(y.shape().num_elements(), 1);
     return g / static_cast<double>(std::max<std::int64_t>(x.shape().num_elements() / means, 1));
   }
-  const Output means = maximum(element_count(y), constant<std::int64_t>(c.graph(), 1));
+  const auto one = constant<std::int64_t>(c.graph(), 1);
+  const Output means = maximum(element_count(y), one);
   return g / cast(element_count(x) / means, g.dtype());
 }
 
