@@ -87,7 +87,7 @@ ClusterSnapshot cluster_of(const std::vector<KnownTask>& tasks, std::vector<Clus
 
 ClusterSnapshot ClusterView::snapshot() {
   const std::lock_guard lock(mutex_);
-  if (last_ && std::chrono::steady_clock::now() - last_at_ < kFresh) return *last_;
+  if (last_ && now_() - last_at_ < kFresh) return *last_;
   const std::vector<KnownTask> known = others_();
   ClusterSnapshot out = cluster_of(known, ask_all(known, "/task", kPatience));
   TaskSnapshot own = own_();
@@ -96,7 +96,7 @@ ClusterSnapshot ClusterView::snapshot() {
   out.unix_ns = own.unix_ns;
   out.tasks.push_back({.task = own.task, .answered = true, .snapshot = std::move(own)});
   std::ranges::sort(out.tasks, {}, [](const TaskReport& report) { return order(report.task); });
-  last_at_ = std::chrono::steady_clock::now();
+  last_at_ = now_();
   last_ = out;
   return out;
 }

@@ -23,9 +23,12 @@ class ClusterView {
  public:
   static constexpr std::chrono::milliseconds kPatience{900};  // with a task: a second in all
 
+  using Clock = std::chrono::steady_clock;
+
   // `own`: of this task. `others`: of the other tasks.
-  ClusterView(std::function<TaskSnapshot()> own, std::function<std::vector<KnownTask>()> others)
-      : own_(std::move(own)), others_(std::move(others)) {}
+  ClusterView(std::function<TaskSnapshot()> own, std::function<std::vector<KnownTask>()> others,
+              std::function<Clock::time_point()> now = Clock::now)
+      : own_(std::move(own)), others_(std::move(others)), now_(std::move(now)) {}
 
   // Asks everyone and returns within about a second. Who asks again within a quarter of a second gets the same answer:
   // many viewers cost the job no more than one.
@@ -47,9 +50,10 @@ class ClusterView {
  private:
   const std::function<TaskSnapshot()> own_;
   const std::function<std::vector<KnownTask>()> others_;
+  const std::function<Clock::time_point()> now_;
   std::mutex mutex_;
   std::optional<ClusterSnapshot> last_;
-  std::chrono::steady_clock::time_point last_at_;
+  Clock::time_point last_at_;
 };
 
 // The one of this name, "/job:worker/task:1" or "worker/1". Throws not_found naming those that there are.

@@ -11,7 +11,7 @@
 #include "actors/troupe.hpp"
 #include "actors/wire/cork.hpp"
 #include "graph/all_reduce.hpp"
-#include "tests/actors/patience.hpp"
+#include "tests/patience.hpp"
 
 namespace troupe {
 namespace {

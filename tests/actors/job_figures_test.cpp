@@ -6,7 +6,7 @@
 #include "actors/introspection/introspection.hpp"
 #include "kernels/data/digits.hpp"
 #include "tests/actors/job_tasks.hpp"
-#include "tests/actors/patience.hpp"
+#include "tests/patience.hpp"
 
 namespace troupe {
 namespace {
@@ -114,11 +114,10 @@ TEST(JobFigures, AgreeWithWhatTheJobHasDone) {
     options.on_epoch = [&](const EpochDone& epoch) {
       if (epoch.epoch + 1 != static_cast<std::uint32_t>(job.epochs)) return;
       ClusterSnapshot cluster;
-      const auto until = std::chrono::steady_clock::now() + kPatience;
-      do {
+      EXPECT_TRUE(testing::eventually([&] {
         cluster = parse_cluster_snapshot(http_get(*task.introspection().target(), "/snapshot", kPatience));
-      } while (!is_quiet(cluster) && std::chrono::steady_clock::now() < until);
-      EXPECT_TRUE(is_quiet(cluster));
+        return is_quiet(cluster);
+      }));
       check(job, cluster);
       ++checked;
     };

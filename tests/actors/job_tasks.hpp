@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "actors/troupe.hpp"
+#include "tests/patience.hpp"
 
 namespace troupe::testing {
 
@@ -27,7 +28,7 @@ class JobTasks {
     }
     std::vector<std::future<void>> joining;
     for (const auto& task : tasks_)
-      joining.push_back(std::async(std::launch::async, [&] { task->join(cluster, std::chrono::seconds(20)); }));
+      joining.push_back(std::async(std::launch::async, [&] { task->join(cluster, kPatience); }));
     for (auto& j : joining) j.get();
   }
 

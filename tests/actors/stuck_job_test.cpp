@@ -10,12 +10,12 @@
 #include "actors/introspection/introspection.hpp"
 #include "kernels/data/digits.hpp"
 #include "tests/actors/job_tasks.hpp"
-#include "tests/actors/patience.hpp"
+#include "tests/patience.hpp"
 
 namespace troupe {
 namespace {
 
-using testing::kPatience;
+using testing::eventually;
 
 using namespace std::chrono_literals;
 using ::testing::AllOf;
@@ -43,19 +43,13 @@ class StuckJob : public ::testing::Test {
         return std::string();
       });
     });
-    EXPECT_TRUE(until([&] { return steps > 4; }));
+    EXPECT_TRUE(eventually([&] { return steps > 4; }));
   }
   ~StuckJob() override {
     stop = true;
     if (training.valid()) training.get();
   }
 
-  // Asks again and again; false after a minute.
-  static bool until(const std::function<bool()>& holds, std::chrono::nanoseconds patience = kPatience) {
-    for (const auto end = std::chrono::steady_clock::now() + patience; !holds(); std::this_thread::yield())
-      if (std::chrono::steady_clock::now() > end) return false;
-    return true;
-  }
   WaitAnalysis why(std::size_t task) { return (*tasks)[task].introspection().view().why(); }
 
   const DataSplits data = draw_digits({.train = 96, .test = 10});
@@ -90,21 +84,18 @@ TEST_F(StuckJob, AShardWithAFullMailboxBehindFullLinks) {
   // An actor holds this while it handles a message. If none of its gradients is to come when it is held: once more.
   std::unique_lock<std::timed_mutex> held;
   std::string said;
-  bool seen = false;
-  for (const auto end = std::chrono::steady_clock::now() + kPatience;
-       !seen && std::chrono::steady_clock::now() < end;) {
+  EXPECT_TRUE(eventually([&] {
     if (held) held.unlock();
     const int before = steps;
-    until([&] { return steps > before; }, 1s);
+    eventually([&] { return steps > before; }, 1s);
     held = std::unique_lock(shard->state_mutex);
-    seen = until(
+    return eventually(
         [&] { return full((*tasks)[0].introspection().view().snapshot()) && says.Matches(said = why(0).text); }, 4s);
-  }
-  EXPECT_TRUE(seen);
+  }));
   EXPECT_THAT(said, says);
   held.unlock();
   const int before = steps;
-  EXPECT_TRUE(until([&] { return steps > before + 8; })) << "it goes on";
+  EXPECT_TRUE(eventually([&] { return steps > before + 8; })) << "it goes on";
 }
 
 // Its process answers, its links are gone.
@@ -112,13 +103,16 @@ TEST_F(StuckJob, AWorkerThatHasFailedAndIsWaitedFor) {
   start(1, 2, {.on_loss = TrainingOptions::OnLoss::wait, .rejoin_timeout = 1h});
   ASSERT_TRUE((*tasks)[2].actors().fail_next("scheduler"));
   WaitAnalysis found;
-  EXPECT_TRUE(until([&] { return (found = why(1)).text.find("has failed") != std::string::npos; }));
+  EXPECT_TRUE(eventually([&] {  // a busy machine may make tasks late
+    found = why(1);
+    return found.text.find("has failed") != std::string::npos && !found.causes.empty() &&
+           found.causes[0].kind == RootCause::Kind::never;
+  })) << found.text;
   ASSERT_FALSE(found.causes.empty());
-  EXPECT_EQ(found.causes[0].kind, RootCause::Kind::never) << found.text;
   EXPECT_THAT(found.causes[0].text, HasSubstr("/job:worker/task:1 to join again: it was lost: /job:worker/task:1 has "
                                               "failed: scheduler /job:worker/task:1: a test has it fail"));
   EXPECT_THAT(found.text, HasSubstr("it is kept for it for another "));
-  EXPECT_TRUE(until([&] {
+  EXPECT_TRUE(eventually([&] {
     const ClusterSnapshot seen = (*tasks)[1].introspection().view().snapshot();
     return std::ranges::all_of(seen.tasks.at(1).snapshot->links,
                                [](const LinkSnapshot& link) { return link.up == (link.peer != "/job:worker/task:1"); });

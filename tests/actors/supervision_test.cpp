@@ -9,6 +9,7 @@
 #include "actors/supervision/policy.hpp"
 #include "kernels/data/digits.hpp"
 #include "tests/actors/job_tasks.hpp"
+#include "tests/patience.hpp"
 #include "tests/temporary_directory.hpp"
 
 namespace troupe {
@@ -137,7 +138,7 @@ TEST_F(Supervision, APeerThatFailsEndsItsLinkWhichIsMadeAgain) {
   EXPECT_TRUE(tasks[3].actors().fail_next("peer"));
   const auto out = fit([] {}, [](const TaskName&, TrainingOptions& options) { options.rejoin_timeout = 1s; });
   for (const std::size_t i : {0, 1, 2}) EXPECT_EQ(out[i], wanted[i]) << i;  // the job may be over when worker 1 is back
-  tasks[3].await("", 10s);
+  tasks[3].await("", testing::kPatience);
   EXPECT_FALSE(tasks[3].failure());
 }
 
@@ -148,7 +149,8 @@ class Introspector : public ::testing::Test {
   std::string ask() {
     caf::scoped_actor self(task.system());
     std::string text;
-    self->request(caf::actor_cast<caf::actor>(task.handles().node), 10s, IntrospectorRequest{task.token()})
+    self->request(caf::actor_cast<caf::actor>(task.handles().node), testing::kPatience,
+                  IntrospectorRequest{task.token()})
         .receive([&](const Reply& reply) { text = reply.body; },
                  [&](const caf::error& error) { text = "failed: " + task.system().render(error); });
     return text;

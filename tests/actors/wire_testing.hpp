@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "actors/wire/wire.hpp"
+#include "tests/patience.hpp"
 
 namespace troupe::wire {
 
@@ -80,10 +81,10 @@ class Recorder : public WireHandler {
     if (suspect) note([&] { suspects.push_back(name); });
   }
 
-  // True when `holds`; false after 20 s.
+  // True when `holds`; false after a minute.
   bool wait(const std::function<bool()>& holds) {
     std::unique_lock lock(mutex_);
-    return changed_.wait_for(lock, 20s, holds);
+    return changed_.wait_for(lock, ::troupe::testing::kPatience, holds);
   }
   bool wait_connected(std::size_t count = 1) {
     return wait([&, count] { return peers.size() >= count; });
