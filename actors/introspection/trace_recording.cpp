@@ -72,7 +72,7 @@ class Recorder {
   bool wait() {
     const bool slow = request_.slower_than_ms > 0;
     std::uint64_t told = UINT64_MAX;
-    auto heard = std::chrono::steady_clock::now();
+    std::int64_t heard_ns = request_.now_ns();
     for (;;) {
       ask_all("/trace", false);
       std::uint64_t least = UINT64_MAX, most = 0;  // of those that have steps
@@ -82,16 +82,16 @@ class Recorder {
         if (steps > 0) least = std::min(least, steps);
         most = std::max(most, steps);
       }
-      const auto now = std::chrono::steady_clock::now();
+      const std::int64_t now_ns = request_.now_ns();
       if (const std::uint64_t done = most == 0 ? 0 : slow ? most : std::min(least, request_.steps); done != told) {
         told = done;
-        heard = now;
+        heard_ns = now_ns;
         say_(slow ? fmt::format("{} steps, none slower than {} ms yet", done, request_.slower_than_ms)
                   : fmt::format("{} of {} steps", done, request_.steps));
       }
       // The first one may have begun before all were recording.
       if (!slow && most > request_.steps && (least > request_.steps || most > kMostAhead * request_.steps)) return true;
-      if (now - heard > request_.patience || request_.stop.stop_requested()) return most > 0 && !slow;
+      if (now_ns - heard_ns > request_.patience.count() || request_.stop.stop_requested()) return most > 0 && !slow;
       std::unique_lock lock(mutex_);
       changed_.wait_for(lock, request_.stop, request_.pause, [] { return false; });
     }
@@ -101,9 +101,9 @@ class Recorder {
   void align(Asked& asked) const {
     asked.uncertainty_ns = INT64_MAX;
     for (int i = 0; i < kQuestions; ++i) {
-      const std::int64_t before = Trace::now_ns();
+      const std::int64_t before = request_.now_ns();
       asked.last = parse_task_trace(asked.task.ask("/trace", false));
-      const std::int64_t half = (Trace::now_ns() - before + 1) / 2;
+      const std::int64_t half = (request_.now_ns() - before + 1) / 2;
       if (half >= asked.uncertainty_ns) continue;
       asked.uncertainty_ns = half;
       asked.offset_ns = asked.last.now_ns - (before + half);

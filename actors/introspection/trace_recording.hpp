@@ -9,6 +9,7 @@
 
 #include "actors/introspection/cluster_view.hpp"
 #include "actors/introspection/trace_file.hpp"
+#include "scheduler/trace.hpp"
 
 namespace troupe {
 
@@ -31,6 +32,7 @@ struct TraceRequest {
       std::chrono::seconds(60);  // for a step to end; while it waits for a slow one, for an answer
   std::chrono::nanoseconds pause = std::chrono::milliseconds(50);  // between questions
   std::stop_token stop;  // there will be no other step: the file has those that there are
+  std::function<std::int64_t()> now_ns = Trace::now_ns;  // our clock
 };
 
 // Blocks. `say` gets what is to be told while it lasts. Tasks that do not answer are left out, and told. Throws
