@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include <chrono>
+#include <utility>
 
 #include "tests/graph/graph_builder.hpp"
 
@@ -59,19 +59,21 @@ TEST(Rewriter, ColocationWithANodeThatGoesIsForgotten) {
   EXPECT_EQ(copy_subset(t.g, {true, true})->get("n").colocate_with, "a");
 }
 
-TEST(Rewriter, TenThousandNodesTakeWellUnderATenthOfASecond) {
-  GraphBuilder t;
-  Output at = t.constant("c", 1);
-  for (int i = 0; i < 10'000; ++i) at = t.add("Add", "", {at, at});
-  auto best = std::chrono::steady_clock::duration::max();
-  for (int i = 0; i < 3; ++i) {  // the best of three: the machine may be busy
-    const auto start = std::chrono::steady_clock::now();
-    EXPECT_EQ(copy_subset(t.g, std::vector<bool>(10'001, true))->size(), 10'001);
-    best = std::min(best, std::chrono::steady_clock::now() - start);
-  }
-#ifdef NDEBUG
-  EXPECT_LT(best, std::chrono::milliseconds(100));
-#endif
+// How long it takes is measured by troupe-bench, startup/copy-10k.
+TEST(Rewriter, CopiesTenThousandNodesAndInfersNothingAgain) {
+  int inferred = 0;
+  OpRegistry ops;
+  ops.add(Op("Source").output("out", DType::f32).shape([](ShapeContext& c) { c.set_output(0, Shape{2}); }));
+  ops.add(Op("Sum").input("a", DType::f32).input("b", DType::f32).output("sum", DType::f32).shape([&](ShapeContext& c) {
+    ++inferred;
+    c.set_output(0, c.input(0));
+  }));
+  Graph graph(ops);
+  Output at = graph.output(graph.add({.op = "Source"}));
+  for (int i = 0; i < 10'000; ++i) at = graph.output(graph.add({.op = "Sum", .inputs = {at, at}}));
+  EXPECT_GE(std::exchange(inferred, 0), 10'000);
+  EXPECT_EQ(copy_subset(graph, std::vector<bool>(10'001, true))->dump(), graph.dump());
+  EXPECT_EQ(inferred, 0);
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 // Start-up: from the start of a process to its first step, and from a graph to a plan.
 #include "graph/ops.hpp"
+#include "graph/rewrite.hpp"
 #include "tools/bench/cases.hpp"
 #include "tools/bench/child.hpp"
 #include "tools/bench/children.hpp"
@@ -42,6 +43,22 @@ std::vector<Output> network(const Output& x, int count) {
   return nodes;
 }
 
+int size(const Settings& settings) { return settings.quick ? 100 : 10000; }
+
+Contest copy(const Settings& settings) {
+  auto graph = std::make_shared<Graph>();
+  network(placeholder(*graph, DType::f32, {kUnknown, 16}, "x"), size(settings));
+  return {.troupe =
+              [graph] {
+                const std::vector<bool> all(static_cast<std::size_t>(graph->size()), true);
+                return seconds_per_call(0, [&] {
+                  if (copy_subset(*graph, all)->size() != graph->size())
+                    fail(Code::internal, "the copy does not have all nodes");
+                });
+              },
+          .peers = {}};
+}
+
 Contest compile(const Settings& settings) {
   struct State {
     Task task{{.threads = 1, .gpus = {.count = 0}}};
@@ -50,7 +67,7 @@ Contest compile(const Settings& settings) {
   };
   auto state = std::make_shared<State>();
   const Output x = placeholder(state->graph, DType::f32, {kUnknown, 16}, "x");
-  state->nodes = network(x, settings.quick ? 100 : 10000);
+  state->nodes = network(x, size(settings));
   return {.troupe =
               [state] {
                 return seconds_per_call(0, [&] {
@@ -70,6 +87,12 @@ void add_startup_cases(std::vector<Case>& cases) {
                    .measures = "from the start of a process to the end of its first step, a graph of one node",
                    .value_target = 0.3,
                    .prepare = first_step});
+  cases.push_back({.bench = "startup",
+                   .name = "copy-10k",
+                   .unit = "s",
+                   .measures = "a copy of a graph of 10,000 elementwise nodes, as each pass makes one",
+                   .value_target = 0.1,
+                   .prepare = copy});
   cases.push_back({.bench = "startup",
                    .name = "compile-10k",
                    .unit = "s",
