@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <filesystem>
 #include <future>
@@ -11,10 +12,13 @@
 #include <utility>
 
 #include "actors/checkpoint/reader.hpp"
+#include "actors/introspection/introspection.hpp"
 #include "actors/training/training_plan.hpp"
 #include "kernels/data/digits.hpp"
 #include "tests/actors/job_tasks.hpp"
 #include "tests/checkpoint/forwarding_file_system.hpp"
+#include "tests/error_of.hpp"
+#include "tests/patience.hpp"
 #include "tests/temporary_directory.hpp"
 
 namespace troupe {
@@ -56,6 +60,12 @@ class JobCheckpoints : public ::testing::Test {
   std::string train(const TrainingOptions& options, FileSystem& files = posix_file_system()) const {
     Task task({.threads = 1});
     return train(task, options, files);
+  }
+
+  // What a training loop says it does.
+  static std::string doing(Task& task) {
+    const auto training = task.introspection().training().snapshot();
+    return training ? training->doing : "";
   }
 
   const DataSplits data = draw_digits({.train = 320, .test = 20});
@@ -115,13 +125,19 @@ class SlowDisk final : public testing::ForwardingFileSystem {
   explicit SlowDisk(std::string checkpoint)
       : ForwardingFileSystem(posix_file_system()), checkpoint_(std::move(checkpoint)) {}
   std::unique_ptr<WritableFile> create(const std::string& path) override {
-    if (path.find(checkpoint_) != std::string::npos) gone_on_.wait();
+    if (path.find(checkpoint_) != std::string::npos) {
+      ++waiting_;
+      waiting_.notify_all();
+      gone_on_.wait();
+    }
     return ForwardingFileSystem::create(path);
   }
+  void wait_until_used() const { waiting_.wait(0); }
   void go_on() { go_on_.set_value(); }
 
  private:
   const std::string checkpoint_;
+  std::atomic<int> waiting_{0};
   std::promise<void> go_on_;
   const std::shared_future<void> gone_on_ = go_on_.get_future().share();
 };
@@ -168,7 +184,11 @@ TEST_F(JobCheckpoints, OfShardsMayTakeManySteps) {
   EXPECT_THAT(told, Contains(HasSubstr("saved 120: saved step 120 in '")));
 }
 
-// At the end a job waits until what it came to is saved. One that does not has a while here to end without.
+bool is_ready(const std::future<std::string>& result) {
+  return result.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
+}
+
+// At the end a job waits until what it came to is saved, and says that it does.
 TEST_F(JobCheckpoints, TheLastOneIsWaitedFor) {
   for (const JobMode mode : {JobMode::local, JobMode::sync}) {
     SlowDisk disk("checkpoint-000000000060/MANIFEST");
@@ -176,25 +196,42 @@ TEST_F(JobCheckpoints, TheLastOneIsWaitedFor) {
     options.mode = mode;
     options.slots = 1;
     options.checkpoint = directory.file(mode == JobMode::sync ? "sync" : "local");
-    std::promise<void> trained;
-    options.on_epoch = [&](const EpochDone& epoch) {
-      if (epoch.epoch == 2) trained.set_value();
-    };
     Task alone({.threads = 1});
     std::optional<testing::JobTasks> tasks;
     if (mode == JobMode::sync) tasks.emplace(1, 1);
+    const auto waits = [&] {
+      return tasks ? (*tasks)[0].introspection().view().why().text.find("the last checkpoint is being written") !=
+                         std::string::npos
+                   : doing(alone) == "saves a checkpoint";
+    };
     std::future<std::string> hash = std::async(std::launch::async, [&] {
       return tasks ? tasks->run([&](Task& task) { return train(task, options, disk); })[1]
                    : train(alone, options, disk);
     });
-    trained.get_future().wait();
-    EXPECT_EQ(hash.wait_for(std::chrono::milliseconds(200)), std::future_status::timeout);
+    disk.wait_until_used();
+    EXPECT_TRUE(testing::eventually([&] { return waits() || is_ready(hash); }));
+    EXPECT_FALSE(is_ready(hash));
     disk.go_on();
     EXPECT_EQ(hash.get(), undisturbed);
     const std::lock_guard lock(mutex);
     EXPECT_THAT(told, Contains(HasSubstr("saved 60: saved step 60 in '")));
     told.clear();
   }
+}
+
+// After its last epoch nothing else of a job in one process could be stopped.
+TEST_F(JobCheckpoints, AJobThatWaitsForTheLastOneCanBeStopped) {
+  SlowDisk disk("checkpoint-000000000060/MANIFEST");
+  std::atomic<bool> stop{false};
+  TrainingOptions options = saving();
+  options.stop = &stop;
+  Task alone({.threads = 1});
+  std::future<std::string> hash = std::async(std::launch::async, [&] { return train(alone, options, disk); });
+  disk.wait_until_used();
+  EXPECT_TRUE(testing::eventually([&] { return doing(alone) == "saves a checkpoint" || is_ready(hash); }));
+  stop = true;
+  EXPECT_EQ(testing::error_of([&] { hash.get(); }).message(), "training was stopped");
+  disk.go_on();
 }
 
 }  // namespace
