@@ -160,7 +160,7 @@ TEST(TraceOfTasks, TrainingByAllReduceHasEveryHop) {
 // ---- A slow step ---------------------------------------------------------------------------------------------------
 
 constexpr int kSlowStep = 12;
-constexpr std::chrono::milliseconds kSlow{300};
+constexpr std::chrono::milliseconds kSlow{300}, kTooSlow{250};
 
 TaskOptions with_a_slow_op() {
   auto ops = std::make_shared<OpRegistry>(standard_ops());
@@ -190,14 +190,18 @@ TEST(TraceOfTasks, ASlowStepEndsTheRecordingAndIsInItWithThoseBefore) {
     return parse_task_trace(answer_trace(task.actors().trace(), task.name().to_string(), post, parameters));
   };
   EXPECT_EQ(say(false, {}).status.state, Trace::State::idle);
-  EXPECT_EQ(say(true, {{"slower_than_ms", "250"}, {"steps", "2"}}).status.state, Trace::State::waiting);
+  EXPECT_EQ(say(true, {{"slower_than_ms", std::to_string(kTooSlow.count())}, {"steps", "2"}}).status.state,
+            Trace::State::waiting);
   for (int i = 1; i <= 20; ++i) session.run({}, std::vector<Output>{}, {g.output(g.get(node), 0)});
   const TaskTrace seen = say(false, {});
   EXPECT_EQ(seen.status.state, Trace::State::done);
-  EXPECT_GE(seen.status.slow_step_ns, std::chrono::nanoseconds(kSlow).count());
-  EXPECT_EQ(seen.status.steps, static_cast<std::uint64_t>(kSlowStep));
-  const TraceFile file = checked_file({&task}, "--steps 3");
-  EXPECT_EQ(file.steps, 3u);
+  // The twelfth, if none before it was slow on a busy machine.
+  EXPECT_GE(seen.status.slow_step_ns,
+            std::chrono::nanoseconds(seen.status.steps == kSlowStep ? kSlow : kTooSlow).count());
+  EXPECT_LE(seen.status.steps, static_cast<std::uint64_t>(kSlowStep));
+  const std::uint64_t kept = std::min<std::uint64_t>(seen.status.steps, 3);
+  const TraceFile file = checked_file({&task}, fmt::format("--steps {}", kept));
+  EXPECT_EQ(file.steps, kept);
   EXPECT_EQ(names_of(file, "kernel"), std::set<std::string>{"slow"});
 }
 

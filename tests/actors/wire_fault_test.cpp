@@ -259,24 +259,26 @@ TEST(WireFault, APeerThatDiesInTheMiddleOfAChunkIsReported) {
   listening.expect_alive();
 }
 
-void lose_patience_soon(WireOptions& options) {
+void lose_patience(WireOptions& options, std::chrono::milliseconds down_after) {
   options.heartbeat_every = 10ms;
   options.suspect_after = 50ms;
-  options.down_after = 200ms;
+  options.down_after = down_after;
   options.close_timeout = 50ms;
 }
+// A busy machine may keep those who talk from it for a while.
+void lose_patience_late(WireOptions& options) { lose_patience(options, 2s); }
 
 TEST(WireFault, APeerWithoutSignOfLifeIsDown) {
-  Listening listening(lose_patience_soon);
+  Listening listening(lose_patience_late);
   const auto peer = listening.friendly(kC);
   ASSERT_TRUE(listening.at_b.wait_ended());
   EXPECT_EQ(listening.at_b.ended[0].reason.code(), Code::unavailable);
-  EXPECT_EQ(listening.at_b.ended[0].reason.message(), "no sign of life from /job:worker/task:2 for 0.2 s");
+  EXPECT_EQ(listening.at_b.ended[0].reason.message(), "no sign of life from /job:worker/task:2 for 2.0 s");
   EXPECT_EQ(listening.at_b.suspects, std::vector<TaskName>{kC});
 }
 
 TEST(WireFault, APeerThatTalksAndNeverReadsIsDown) {
-  Listening listening(lose_patience_soon);
+  Listening listening(lose_patience_late);
   const auto peer = listening.friendly(kC);
   const int little = 64 << 10;
   ASSERT_EQ(::setsockopt(peer->fd(), SOL_SOCKET, SO_RCVBUF, &little, sizeof little), 0);
@@ -291,12 +293,12 @@ TEST(WireFault, APeerThatTalksAndNeverReadsIsDown) {
   talking.join();
   EXPECT_EQ(listening.at_b.ended.at(0).reason.code(), Code::unavailable);
   EXPECT_EQ(listening.at_b.ended.at(0).reason.message(),
-            "/job:worker/task:2 has taken nothing of what waits for it for 0.2 s");
+            "/job:worker/task:2 has taken nothing of what waits for it for 2.0 s");
 }
 
 TEST(WireFault, APeerThatTalksAndNeverReadsSharedMemoryIsDown) {
   Listening listening([](WireOptions& options) {
-    lose_patience_soon(options);
+    lose_patience_late(options);
     options.shared_memory = true;
   });
   RawPeer peer(listening.port);
@@ -323,11 +325,11 @@ TEST(WireFault, APeerThatTalksAndNeverReadsSharedMemoryIsDown) {
   ended = true;
   talking.join();
   EXPECT_EQ(listening.at_b.ended.at(0).reason.message(),
-            "/job:worker/task:2 has taken nothing of what waits for it for 0.2 s");
+            "/job:worker/task:2 has taken nothing of what waits for it for 2.0 s");
 }
 
 TEST(WireFault, APeerWhoseChunkTricklesIsDown) {
-  Listening listening(lose_patience_soon);
+  Listening listening([](WireOptions& options) { lose_patience(options, 200ms); });
   const auto peer = listening.friendly(kC);
   const PeerId id = listening.at_b.peers.at(0);
   const auto counters = listening.b->counters(id);
@@ -348,8 +350,7 @@ TEST(WireFault, APeerWhoseChunkTricklesIsDown) {
 TEST(WireFault, HeartbeatsKeepAPeerAliveAndShowItsProgress) {
   const auto fast = [](WireOptions& options) {
     options.heartbeat_every = 10ms;
-    options.suspect_after = 5s;
-    options.down_after = 10s;
+    options.suspect_after = options.down_after = 1h;
   };
   Listening listening(fast);
   const auto peer = listening.friendly(kC);
@@ -420,14 +421,19 @@ TEST(WireFault, NobodyAtTheAddressIsAnErrorThatNamesIt) {
     Listening listening;
     port = listening.port;
   }
-  Recorder at_a;
-  Wire a(options_of(kA), at_a);
-  a.dial(kB, "127.0.0.1", port, 100ms);
-  ASSERT_TRUE(at_a.wait([&] { return !at_a.failed.empty(); }));
-  EXPECT_EQ(at_a.failed[0].name, kB);
-  EXPECT_EQ(at_a.failed[0].reason.code(), Code::deadline_exceeded);
-  EXPECT_EQ(at_a.failed[0].reason.message(),
-            fmt::format("cannot reach /job:worker/task:1 at 127.0.0.1:{} within 0.1 s: Connection refused", port));
+  Recorder::Ended end;
+  EXPECT_TRUE(::troupe::testing::holds_with_more_time(100ms, [&](std::chrono::milliseconds limit) {
+    Recorder at_a;
+    Wire a(options_of(kA), at_a);
+    a.dial(kB, "127.0.0.1", port, limit);
+    EXPECT_TRUE(at_a.wait([&] { return !at_a.failed.empty(); }));
+    end = at_a.failed.at(0);
+    EXPECT_EQ(end.name, kB);
+    EXPECT_EQ(end.reason.code(), Code::deadline_exceeded);
+    return end.reason.message() ==
+           fmt::format("cannot reach /job:worker/task:1 at 127.0.0.1:{} within {:.1f} s: Connection refused", port,
+                       std::chrono::duration<double>(limit).count());
+  })) << end.reason.message();
 }
 
 TEST(WireFault, AnAddressThatNeverAnswersIsAnErrorThatNamesIt) {

@@ -74,12 +74,12 @@ TEST(WireProcess, AReceiverThatWasStoppedGoesOnWhereItWas) {
     options.connection.window = 4 * kMaxChunk;
   };
   WireOptions of_b = options_of(kB);
-  impatient(of_b, 250ms);
-  of_b.down_after = 500ms;
+  impatient(of_b, 1s);
+  of_b.down_after = 2s;
   const OtherProcess other(of_b);
   WireOptions of_a = options_of(kA);
-  impatient(of_a, 1000ms);
-  of_a.down_after = 20s;
+  impatient(of_a, 3s);
+  of_a.down_after = 1h;
   Recorder at_a;
   Wire a(of_a, at_a);
   a.dial(kB, "127.0.0.1", other.port(), 20s);
