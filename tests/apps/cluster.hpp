@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <regex>
@@ -18,6 +19,8 @@ namespace troupe::testing {
 
 using Arguments = std::vector<std::string>;
 
+// No time runs out: a task that is lost is noticed because its connections broke, and who does not end by itself is
+// there until the test fails. `training` may say otherwise.
 class Cluster {
  public:
   Cluster(int ps, int workers, const Arguments& training, int restarts = 0)
@@ -43,10 +46,22 @@ class Cluster {
 
  private:
   static Arguments command(int ps, int workers, const Arguments& training, int restarts) {
-    Arguments all = {program("troupe-launch"), "--ps",      std::to_string(ps),       "--workers",
-                     std::to_string(workers),  "--restart", std::to_string(restarts), "--",
-                     program("troupe-mnist"),  "--json"};
+    const std::string forever = "10000";  // seconds
+    Arguments all = {program("troupe-launch"),
+                     "--ps",
+                     std::to_string(ps),
+                     "--workers",
+                     std::to_string(workers),
+                     "--restart",
+                     std::to_string(restarts),
+                     "--grace",
+                     forever,
+                     "--",
+                     program("troupe-mnist"),
+                     "--json"};
     all.insert(all.end(), training.begin(), training.end());
+    for (const char* timeout : {"--peer-timeout", "--rejoin-timeout", "--step-timeout"})
+      if (std::ranges::find(training, timeout) == training.end()) all.insert(all.end(), {timeout, forever});
     return all;
   }
 

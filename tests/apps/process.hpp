@@ -1,6 +1,7 @@
 // A program under test, with what it has printed so far.
 #pragma once
 
+#include <chrono>
 #include <string>
 #include <vector>
 
@@ -27,5 +28,12 @@ class Process {
 
   Child child_;
 };
+
+// `command` with an option in seconds, of which there are whole ones only.
+inline std::vector<std::string> with_limit(std::vector<std::string> command, const std::string& option,
+                                           std::chrono::milliseconds limit) {
+  command.insert(command.end(), {option, std::to_string(std::chrono::ceil<std::chrono::seconds>(limit).count())});
+  return command;
+}
 
 }  // namespace troupe::testing

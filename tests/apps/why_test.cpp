@@ -12,6 +12,7 @@
 #include "actors/troupe.hpp"
 #include "tests/apps/cluster.hpp"
 #include "tests/paths.hpp"
+#include "tests/patience.hpp"
 
 namespace troupe {
 namespace {
@@ -20,13 +21,12 @@ using ::testing::AllOf;
 using testing::Arguments;
 using testing::Cluster;
 using ::testing::ContainsRegex;
+using testing::eventually;
 using testing::free_ports;
 using ::testing::HasSubstr;
 using testing::Process;
 using testing::TemporaryDirectory;
 using testing::TwoNetworks;
-
-constexpr std::chrono::seconds kPatience{60};
 
 using Says = ::testing::Matcher<const std::string&>;
 
@@ -35,13 +35,13 @@ void expect_why(const std::string& file, const Says& says,
                 const std::function<Arguments(const Arguments&)>& wrap = nullptr) {
   const Arguments command = {testing::program("troupe-top"), "--cluster", file, "--why",
                              "--insecure"};  // insecure: addresses of other networks
-  const auto end = std::chrono::steady_clock::now() + kPatience;
   std::string said;
-  do {
+  eventually([&] {
     Process top(wrap ? wrap(command) : command);
     top.wait();
     said = top.out + top.err;
-  } while (!says.Matches(said) && std::chrono::steady_clock::now() < end);
+    return says.Matches(said);
+  });
   EXPECT_THAT(said, says);
 }
 
@@ -66,7 +66,7 @@ std::string file_of(Cluster& cluster) {
 }
 
 TEST(WhyInACluster, AStoppedWorkerIsNamed) {
-  Cluster cluster(1, 3, {"--mode", "sync", "--epochs", "100000", "--digits", "2000,100", "--peer-timeout", "100"});
+  Cluster cluster(1, 3, {"--mode", "sync", "--epochs", "100000", "--digits", "2000,100"});
   cluster->wait_for("\"event\":\"epoch\"");
   const pid_t worker = cluster.pid("worker/1");
   kill(worker, SIGSTOP);
@@ -77,7 +77,7 @@ TEST(WhyInACluster, AStoppedWorkerIsNamed) {
 }
 
 TEST(WhyInACluster, AStoppedShardIsNamed) {
-  Cluster cluster(2, 2, {"--mode", "sync", "--epochs", "100000", "--digits", "2000,100", "--peer-timeout", "100"});
+  Cluster cluster(2, 2, {"--mode", "sync", "--epochs", "100000", "--digits", "2000,100"});
   cluster->wait_for("\"event\":\"epoch\"");
   const pid_t shard = cluster.pid("ps/1");
   kill(shard, SIGSTOP);
@@ -88,9 +88,9 @@ TEST(WhyInACluster, AStoppedShardIsNamed) {
 }
 
 TEST(WhyInACluster, ALostWorkerThatOthersWaitForIsNamed) {
-  Cluster cluster(1, 2,
-                  {"--mode", "sync", "--epochs", "100000", "--digits", "2000,100", "--peer-timeout", "1", "--on-loss",
-                   "wait", "--rejoin-timeout", "1000"});
+  Cluster cluster(
+      1, 2,
+      {"--mode", "sync", "--epochs", "100000", "--digits", "2000,100", "--peer-timeout", "4", "--on-loss", "wait"});
   cluster->wait_for("\"event\":\"epoch\"");
   const pid_t worker = cluster.pid("worker/1");
   kill(worker, SIGSTOP);
@@ -280,14 +280,14 @@ TEST_F(WhyOfAClient, AStoppedTaskTakesNothingMoreFromItsLink) {
           "SILENT /job:worker/task:1 does not answer [^\n]*\n   step 1 of session [0-9a-f]+ on /job:client/task:0, for "
           "[^\n]*\n     waits for the part of step 1 of session [0-9a-f]+ on /job:worker/task:1"));
   LinkSnapshot link;
-  for (const auto end = std::chrono::steady_clock::now() + kPatience;
-       !(link.stalled && link.credit == 0) && std::chrono::steady_clock::now() < end;) {
+  eventually([&] {
     const ClusterSnapshot cluster = client.introspection().view().snapshot();
     for (const TaskReport& report : cluster.tasks)
       if (report.task == "/job:client/task:0")
         for (const LinkSnapshot& seen : report.snapshot->links)
           if (seen.peer == "/job:worker/task:1") link = seen;
-  }
+    return link.stalled && link.credit == 0;
+  });
   EXPECT_TRUE(link.stalled);
   EXPECT_EQ(link.credit, 0u);
   EXPECT_EQ(link.window, 512u << 10);

@@ -66,7 +66,8 @@ TEST(LivePage, ShowsAClusterThatTrainsAndOutlivesAWorker) {
   EXPECT_TRUE(browser.becomes_true("document.querySelector('" + box("worker/2") + "').classList.contains('silent')"));
   EXPECT_TRUE(grows("step")) << "the others do not go on";
   for (const char* task : {"ps/0", "ps/1", "worker/0", "worker/1"})
-    EXPECT_EQ(browser.evaluate("document.querySelector('" + box(task) + "').dataset.answered"), "true") << task;
+    EXPECT_TRUE(browser.becomes_true("document.querySelector('" + box(task) + "').dataset.answered === 'true'"))
+        << task;
   EXPECT_TRUE(browser.becomes_true("document.querySelector('#live').innerText.includes('1 silent')"));
 
   for (const char* scheme : {"light", "dark"}) {

@@ -15,6 +15,7 @@
 #include <chrono>
 #include <cstdlib>
 
+#include "tests/patience.hpp"
 #include "tools/top/text.hpp"
 
 namespace troupe::testing {
@@ -88,14 +89,14 @@ bool PseudoTerminal::read_more() {
 }
 
 void PseudoTerminal::until(bool there, const std::string& text) {
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  const auto deadline = std::chrono::steady_clock::now() + kPatience;
   while ((screen().find(text) != std::string::npos) != there) {
     pollfd ready{fd_, POLLIN, 0};
     const bool late = std::chrono::steady_clock::now() > deadline;
     if (!late && poll(&ready, 1, 100) == 0) continue;
     if (!late && read_more()) continue;
-    ADD_FAILURE() << (late ? "after 20 s" : "at its end") << (there ? " there is no '" : " there still is '") << text
-                  << "' on the screen:\n"
+    ADD_FAILURE() << (late ? "after a minute" : "at its end") << (there ? " there is no '" : " there still is '")
+                  << text << "' on the screen:\n"
                   << screen();
     return;
   }

@@ -27,7 +27,8 @@ class PseudoTerminal {
   void signal(int number);
   void hang_up();
 
-  // Reads until the screen has the text, or has it no more. Fails the test if the program ends first, or after 20 s.
+  // Reads until the screen has the text, or has it no more. Fails the test if the program ends first, or after a
+  // minute.
   void wait_for(const std::string& text);
   void wait_until_gone(const std::string& text);
   // Reads to the end; the exit code, or minus the number of the signal that ended it.

@@ -2,12 +2,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <fstream>
 #include <regex>
 #include <set>
 
 #include "tests/apps/cluster.hpp"
 #include "tests/paths.hpp"
+#include "tests/patience.hpp"
 #include "tests/tools/pseudo_terminal.hpp"
 #include "tools/top/observation.hpp"
 
@@ -17,6 +19,7 @@ namespace {
 using ::testing::AllOf;
 using testing::Arguments;
 using testing::Cluster;
+using testing::eventually;
 using ::testing::HasSubstr;
 using ::testing::IsSubsetOf;
 using ::testing::Not;
@@ -26,7 +29,7 @@ using testing::PseudoTerminal;
 // Two ps tasks and three workers that train until they are told to end.
 class TopCluster : public ::testing::Test {
  protected:
-  TopCluster() : cluster_(2, 3, {"--epochs", "1000000", "--digits", "600,100", "--peer-timeout", "60"}) {
+  TopCluster() : cluster_(2, 3, {"--epochs", "1000000", "--digits", "600,100"}) {
     cluster_->wait_for("\"event\":\"epoch\"");
     cluster_->wait_for("watch the cluster with");
     std::smatch found;
@@ -44,10 +47,22 @@ class TopCluster : public ::testing::Test {
     options.insert(options.begin(), testing::program("troupe-top"));
     return options;
   }
-  std::string ask(const Arguments& options) {
-    Process top(command(options));
-    EXPECT_EQ(top.wait(), 0) << top.err;
-    return top.out;
+  // What troupe-top prints when it is as expected: a busy machine may make tasks late.
+  std::string ask(const Arguments& options, const std::function<bool(const std::string&)>& expected) {
+    std::string out, err;
+    EXPECT_TRUE(eventually([&] {
+      Process top(command(options));
+      const int code = top.wait();
+      out = top.out;
+      err = top.err;
+      return code == 0 && expected(out);
+    })) << out
+        << err;
+    return out;
+  }
+  std::string page_with(const std::string& text, Arguments options) {
+    options.insert(options.end(), {"--once", "--interval", "0.25"});
+    return ask(options, [&](const std::string& page) { return page.find(text) != std::string::npos; });
   }
 
   Cluster cluster_;
@@ -55,9 +70,13 @@ class TopCluster : public ::testing::Test {
 };
 
 TEST_F(TopCluster, ListsEveryActorOfEveryTask) {
-  const ClusterSnapshot snapshot = parse_cluster_snapshot(ask({address_, "--cluster", file_, "--json"}));
+  const ClusterSnapshot snapshot =
+      parse_cluster_snapshot(ask({address_, "--cluster", file_, "--json"}, [](const std::string& out) {
+        const ClusterSnapshot all = parse_cluster_snapshot(out);
+        return all.asked == "/job:worker/task:0" && std::ranges::all_of(all.tasks, &TaskReport::answered);
+      }));
   ASSERT_EQ(snapshot.tasks.size(), 5u);
-  const std::string page = ask({"--cluster", file_, "--once", "--interval", "0.25"});  // any task
+  const std::string page = page_with("tasks      5 answer\n", {"--cluster", file_});  // any task
   for (const TaskReport& report : snapshot.tasks) {
     ASSERT_TRUE(report.snapshot) << report.task << ": " << report.error;
     std::set<std::string> kinds;
@@ -74,14 +93,14 @@ TEST_F(TopCluster, ListsEveryActorOfEveryTask) {
     for (const std::string& kind : expected)
       EXPECT_TRUE(std::regex_search(page, std::regex("\n " + task + " +" + kind))) << task << " " << kind;
   }
-  EXPECT_THAT(page, AllOf(HasSubstr("tasks      5 answer\n"), HasSubstr("job        sync, "), HasSubstr("images/s")));
+  EXPECT_THAT(page, AllOf(HasSubstr("job        sync, "), HasSubstr("images/s")));
 }
 
 TEST_F(TopCluster, AStoppedTaskIsShownAndAnotherIsAsked) {
   kill(cluster_.pid("worker/0"), SIGSTOP);  // whose address is the one that troupe-launch says
-  const std::string page = ask({address_, "--cluster", file_, "--once", "--interval", "0.25"});
+  const std::string page = page_with("4 answer, 1 SILENT", {address_, "--cluster", file_});
   kill(cluster_.pid("worker/0"), SIGCONT);
-  EXPECT_THAT(page, AllOf(HasSubstr("4 answer, 1 SILENT"), HasSubstr("worker/0 SILENT"), HasSubstr("asked ps/0")));
+  EXPECT_THAT(page, AllOf(HasSubstr("worker/0 SILENT"), HasSubstr("asked "), Not(HasSubstr("asked worker/0"))));
 }
 
 TEST_F(TopCluster, IsShownLiveInATerminal) {
