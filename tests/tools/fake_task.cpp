@@ -49,12 +49,16 @@ Arguments parse(int argc, char** argv) {
 
 void say_ready() { std::cerr << "ready" << std::endl; }
 
-// Until SIGTERM; the signal is blocked, so that none is missed.
-void wait_for_sigterm() {
+sigset_t only_sigterm() {
   sigset_t set;
   sigemptyset(&set);
   sigaddset(&set, SIGTERM);
-  sigprocmask(SIG_BLOCK, &set, nullptr);
+  return set;
+}
+
+// Until SIGTERM, which main has blocked.
+void wait_for_sigterm() {
+  const sigset_t set = only_sigterm();
   say_ready();
   int number = 0;
   sigwait(&set, &number);
@@ -90,6 +94,9 @@ int main(int argc, char** argv) {
   const Arguments arguments = parse(argc, argv);
   const std::string& action = arguments.action;
   if (action == "early") return 4;
+  // From now on: the launcher may ask a task to end before it has come to what it does.
+  if (action == "stubborn") signal(SIGTERM, SIG_IGN);
+  if (const sigset_t set = only_sigterm(); action == "wait") sigprocmask(SIG_BLOCK, &set, nullptr);
   auto handshake = troupe::LaunchHandshake::from_environment();
   if (!handshake) return 71;
   if (action == "mute") wait_for_ever();

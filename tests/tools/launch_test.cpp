@@ -1,4 +1,5 @@
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <poll.h>
@@ -19,6 +20,7 @@
 #include "messages/error.hpp"
 #include "tests/error_of.hpp"
 #include "tests/paths.hpp"
+#include "tests/patience.hpp"
 
 namespace troupe {
 namespace {
@@ -199,8 +201,11 @@ TEST(Launch, ExitsWithTheCodeOfTheChief) {
   EXPECT_THAT(crash.err, HasSubstr("worker/0 was killed by signal 6"));
 }
 
+// In which a task that is asked to end can do so on a busy machine; it runs out in these tests.
+const std::vector<std::string> kLongGrace = {"--grace", "3"};
+
 TEST(Launch, AnotherTasksFailureIsNamedAndEndsTheRestAfterTheGracePeriod) {
-  Launched run(cluster(1, 2, {"worker/0=wait", "worker/1=fail", "ps/0=wait"}, {"--grace", "0.2"}));
+  Launched run(cluster(1, 2, {"worker/0=wait", "worker/1=fail", "ps/0=wait"}, kLongGrace));
   EXPECT_EQ(run.wait(), 1);
   EXPECT_THAT(run.err,
               AllOf(HasSubstr("worker/1 ended with exit code 3"), HasSubstr("still running: ps/0, worker/0; asking"),
@@ -213,7 +218,7 @@ TEST(Launch, TheChiefsOwnErrorCountsWhenItFollowsAnotherTasksFailure) {
 }
 
 TEST(Launch, TasksThatDoNotEndAfterTheChiefAreAskedAndThenKilled) {
-  Launched run(cluster(2, 1, {"ps/0=wait", "ps/1=stubborn"}, {"--grace", "0.2"}));
+  Launched run(cluster(2, 1, {"ps/0=wait", "ps/1=stubborn"}, kLongGrace));
   EXPECT_EQ(run.wait(), 0);
   EXPECT_THAT(run.err, AllOf(HasSubstr("[ps/0] ending orderly"), HasSubstr("still running: ps/1; killing")));
 }
@@ -225,9 +230,14 @@ TEST(Launch, ATaskThatEndsBeforeItReportsEndsTheStart) {
 }
 
 TEST(Launch, ATaskThatNeverReportsIsNamedAtTheDeadline) {
-  Launched run(cluster(2, 2, {"ps/1=mute", "worker/1=mute"}, {"--start-timeout", "0.3", "--grace", "0.2"}));
-  EXPECT_NE(run.wait(), 0);
-  EXPECT_THAT(run.err, AllOf(HasSubstr("no address from ps/1, worker/1 within 0.3 s"), Not(HasSubstr("is process"))));
+  EXPECT_TRUE(testing::holds_with_more_time(
+      std::chrono::milliseconds(300), [](std::chrono::milliseconds limit) {  // others may be late too
+        const std::string seconds = fmt::format("{}", std::chrono::duration<double>(limit).count());
+        Launched run(cluster(2, 2, {"ps/1=mute", "worker/1=mute"}, {"--start-timeout", seconds, "--grace", "0.2"}));
+        EXPECT_NE(run.wait(), 0);
+        EXPECT_THAT(run.err, Not(HasSubstr("is process")));
+        return run.err.find("no address from ps/1, worker/1 within " + seconds + " s") != std::string::npos;
+      }));
 }
 
 TEST(Launch, AReportThatIsNoAddressIsRefused) {
