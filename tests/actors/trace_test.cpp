@@ -1,7 +1,9 @@
 // Traces of tasks, and the file that is made of them. What the file must be like, tools/check_trace.py says.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "actors/introspection/message_kind.hpp"
