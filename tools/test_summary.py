@@ -11,7 +11,8 @@ import re
 import sys
 import xml.etree.ElementTree
 
-Test = collections.namedtuple("Test", "run name result seconds")  # result: passed, failed, skipped
+Test = collections.namedtuple("Test", "run process name result seconds")  # result: passed, failed, skipped
+MANY = 20  # skipped tests of a process that are counted, not named
 
 LINE = re.compile(r"^\[ (RUN     |      OK| FAILED | SKIPPED) \] ([^\s,]+)(?:,.*)?(?: \((\d+) ms\))?$", re.MULTILINE)
 RESULTS = {"      OK": "passed", " FAILED ": "failed", " SKIPPED": "skipped"}
@@ -20,19 +21,19 @@ RESULTS = {"      OK": "passed", " FAILED ": "failed", " SKIPPED": "skipped"}
 def tests_of_entry(run, entry):
     """The tests of one process. One that does not speak as GoogleTest does is a test itself."""
     name, seconds = entry.get("name"), float(entry.get("time") or 0)
-    failed = entry.find("failure") is not None or entry.get("status") in ("fail", "notrun")
-    skipped = entry.find("skipped") is not None and entry.get("status") != "fail"
+    skipped = entry.find("skipped") is not None
+    failed = not skipped and entry.get("status") in ("fail", "notrun")
     begun, ended = [], {}
     for what, test, milliseconds in LINE.findall(entry.findtext("system-out") or ""):
         if what == "RUN     ":
             begun.append(test)
         elif milliseconds:  # not in the list of failed tests at the end
-            ended[test] = Test(run, test, RESULTS[what], int(milliseconds) / 1000)
+            ended[test] = Test(run, name, test, RESULTS[what], int(milliseconds) / 1000)
     if not begun:
-        return [Test(run, name, "failed" if failed and not skipped else "skipped" if skipped else "passed", seconds)]
-    out = [ended.get(test) or Test(run, test, "failed", 0) for test in begun]
+        return [Test(run, name, name, "failed" if failed else "skipped" if skipped else "passed", seconds)]
+    out = [ended.get(test) or Test(run, name, test, "failed", 0) for test in begun]
     if failed and not any(test.result == "failed" for test in out):
-        out.append(Test(run, name + " (its process)", "failed", seconds))
+        out.append(Test(run, name, name + " (its process)", "failed", seconds))
     return out
 
 
@@ -49,16 +50,20 @@ def main():
             entries = xml.etree.ElementTree.parse(path).getroot().iter("testcase")
             tests += [test for entry in entries for test in tests_of_entry(name, entry)]
         except (OSError, xml.etree.ElementTree.ParseError) as error:
-            tests.append(Test(name, f"{path}: {error}", "failed", 0))
+            tests.append(Test(name, path, f"{path}: {error}", "failed", 0))
     if options.suites:
         suites = collections.Counter((test.run, test.name.rpartition(".")[0] or test.name) for test in tests)
         for (run, suite), count in sorted(suites.items()):
             print(f"  {run}: {suite}: {count}")
     for test in sorted(tests, key=lambda test: -test.seconds)[: options.slowest]:
         print(f"  {test.run}: {test.name}: {test.seconds:.2f} s")
+    skipped = collections.Counter((test.run, test.process) for test in tests if test.result == "skipped")
+    for (run, process), count in skipped.items():
+        if count > MANY:
+            print(f"  {run}: {process}: {count} tests (Skipped)")
     for result in ("skipped", "failed"):
         for test in tests:
-            if test.result == result:
+            if test.result == result and (result == "failed" or skipped[test.run, test.process] <= MANY):
                 print(f"  {test.run}: {test.name} ({result.capitalize()})")
     counts = collections.Counter(test.result for test in tests)
     good = len(tests) - counts["failed"]

@@ -35,6 +35,7 @@ class JobCheckpoints : public ::testing::Test {
   TrainingOptions saving() {
     TrainingOptions options{.epochs = 3, .batch = 16, .checkpoint = directory.file("saved"), .checkpoint_every = 10};
     options.on_epoch = [this](const EpochDone& e) {
+      const std::lock_guard lock(mutex);
       figures.push_back(fmt::format("{}: loss {}, {} and {}", e.epoch, e.loss, e.train_accuracy, e.test_accuracy));
     };
     options.on_event = [this](const JobEvent& event) {

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+
 #include "tests/long_runs.hpp"
 
 namespace troupe::testing {
