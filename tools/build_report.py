@@ -35,21 +35,15 @@ def read_log(directory):
 
 
 def folder_of(output):
-    """graph/CMakeFiles/troupe_graph_objects.dir/ops/all.cpp.o -> graph; kernels/... .dir/cpu/array.cpp.o -> kernels/cpu"""
-    place, _, rest = output.partition("CMakeFiles/")
-    place = place.rstrip("/")
-    inside = re.sub(r"^[^/]*\.dir/", "", rest).split("/")
-    if place == "kernels" and len(inside) > 1:
-        place += "/" + inside[0]
-    return place or "."
+    """The folder whose CMakeLists.txt made it: graph/CMakeFiles/troupe_graph_objects.dir/ops/all.cpp.o -> graph"""
+    return output.partition("CMakeFiles/")[0].rstrip("/") or "."
 
 
-def lines_of(folder):
+def lines_of(folder, folders):
+    """Of its sources, but for those of other `folders` in it."""
     lines = 0
-    nested = [] if folder != "kernels" else ["cpu", "cuda", "data"]
-    for place, folders, names in os.walk(os.path.join(ROOT, folder)):
-        if place == os.path.join(ROOT, folder):
-            folders[:] = [name for name in folders if name not in nested]
+    for place, inside, names in os.walk(os.path.join(ROOT, folder)):
+        inside[:] = [name for name in inside if os.path.relpath(os.path.join(place, name), ROOT) not in folders]
         for name in names:
             if name.endswith((".cpp", ".hpp", ".cu", ".cuh")):
                 with open(os.path.join(place, name), encoding="utf-8") as file:
@@ -90,6 +84,7 @@ def main():
     parser.add_argument("--slowest", type=int, default=10, metavar="N", help="sources that take longest (10)")
     parser.add_argument("--strict", action="store_true", help="fail if a folder is warned of, or a source is too slow")
     parser.add_argument("--write", action="store_true", help="write what folders cost now to tools/build_costs.json")
+    parser.add_argument("--costs", default=COSTS, metavar="FILE", help="instead of tools/build_costs.json")
     parser.add_argument("--traces", action="store_true", help="headers by cost, of a build by clang with -ftime-trace")
     options = parser.parse_args()
     if options.traces:
@@ -112,14 +107,14 @@ def main():
     total = sum(seconds.values()) or 1
     comparable = reference is not None and reference > 0.5
     try:
-        with open(COSTS, encoding="utf-8") as file:
+        with open(options.costs, encoding="utf-8") as file:
             before = json.load(file)
     except OSError:
         before = {}
     now, warnings = {}, []
     print(f"{'folder':<28}{'objects':>8}{'seconds':>9}{'share':>7}{'lines':>8}  {'per 1,000':>9} {'before':>7}  slowest")
     for folder, took in seconds.most_common():
-        lines = lines_of(folder)
+        lines = lines_of(folder, seconds)
         cost = took / lines * 1000 / reference if comparable and lines else 0
         known = before.get(folder, 0)
         if cost:
@@ -140,7 +135,7 @@ def main():
     if options.write:
         if not comparable:
             sys.exit("build_report: nothing to write: build from nothing, without a cache")
-        with open(COSTS, "w", encoding="utf-8") as file:
+        with open(options.costs, "w", encoding="utf-8") as file:
             json.dump(now, file, indent=1, sort_keys=True)
             file.write("\n")
     return 1 if options.strict and warnings else 0

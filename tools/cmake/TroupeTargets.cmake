@@ -4,7 +4,7 @@
 # that headers are read and templates instantiated once for all of them. A batch is of one language and has the same
 # compile options; a source with definitions of its own or SKIP_UNITY_BUILD_INCLUSION, and a generated one are compiled
 # alone. So sources of a target must not define the same name twice, not even in unnamed namespaces. n is chosen such
-# that no batch takes more than 10 seconds.
+# that no batch takes more than 10 seconds. May be called again for the same target.
 function(troupe_sources target)
   cmake_parse_arguments(ARG "" "BATCH" "SOURCES" ${ARGN})
   if(NOT ARG_BATCH)
@@ -12,7 +12,10 @@ function(troupe_sources target)
   endif()
   set(batch)
   set(batch_kind)
-  set(number 0)
+  get_target_property(number ${target} TROUPE_BATCHES)
+  if(NOT number)
+    set(number 0)
+  endif()
   foreach(source IN LISTS ARG_SOURCES ITEMS "")
     set(kind)  # of sources that may be in one batch
     if(source MATCHES "\\.(cpp|cu)$")
@@ -58,6 +61,7 @@ function(troupe_sources target)
       target_sources(${target} PRIVATE ${source})
     endif()
   endforeach()
+  set_target_properties(${target} PROPERTIES TROUPE_BATCHES ${number})
 endfunction()
 
 # troupe_library(<name> [BATCH n] SOURCES ... LINK ... [PRIVATE_LINK ...] [OPTIONS ...]): the library of a folder, or
