@@ -20,6 +20,7 @@ void ShardActorImpl::begin() {
   if (state_) return;
   if (config_.prepare) config_.prepare(config_.options);
   state_.emplace(config_.options, config_.slices, *config_.store);
+  for (const Fence& fence : std::exchange(early_fences_, {})) state_->fence(fence);
 }
 
 caf::resumable::resume_result ShardActorImpl::resume(caf::execution_unit* unit, std::size_t max_throughput) {
@@ -73,7 +74,12 @@ ShardActorImpl::behavior_type ShardActorImpl::make_behavior() {
         }
         deliver(out);
       },
-      [this](const Inbound<Fence>& message) { state_->fence(message.frame); },
+      [this](const Inbound<Fence>& message) {
+        if (state_)
+          state_->fence(message.frame);
+        else
+          early_fences_.push_back(message.frame);
+      },
       [this](const Inbound<Save>& message) {
         const Save save = message.frame;
         const Error refused = config_.save

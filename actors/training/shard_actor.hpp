@@ -51,6 +51,7 @@ class ShardActorImpl final : public Counted<ShardActor> {
 
   Config config_;
   std::optional<ShardState> state_;
+  std::vector<Fence> early_fences_;  // the coordinator may begin, and lose a worker, before the shard does
   JobLinks links_;
   CoordinatorLink coordinator_;
   std::optional<wire::Cork> cork_;

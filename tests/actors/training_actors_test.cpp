@@ -308,5 +308,35 @@ TEST_F(TrainingActors, AShardThatLeavesAnEndedJobFailsNoWorker) {
   system.run();
 }
 
+// The coordinator of the task may hear of a job, and of the loss of a worker, before the shard.
+TEST(ShardActors, AFenceThatComesBeforeTheJobHolds) {
+  testing::SteppedSystem system;
+  const auto store = std::make_shared<Sum>();
+  ShardActorImpl::Config config{.self = kCoordinatorTask,
+                                .options = {.workers = 1, .slots = 1},
+                                .slices = {{0, "w", DType::f32, Shape{1}}},
+                                .store = store,
+                                .ended = [](Error, const ShardCounters&) {},
+                                .prepare = [](ShardOptions&) {}};
+  const ShardActor shard = system.caf->spawn<ShardActorImpl>(system.registry.add("shard", "0"), std::move(config));
+  const auto say = [&](auto message) {
+    caf::anon_send(shard, std::move(message));
+    system.run();
+  };
+  const auto push = [&](std::uint64_t view) {
+    say(Inbound<Push>{worker_task(0), Push{.gradient = Tensor::vector<float>({1}), .view = view}});
+    return store->sum;
+  };
+  say(Inbound<Fence>{kCoordinatorTask, Fence{.worker = 0, .view = 2}});
+  JobRoutes routes;
+  routes.shard = shard;
+  routes.job = 1;
+  say(routes);
+  EXPECT_EQ(push(1), 0.0f);
+  EXPECT_EQ(push(2), 1.0f);
+  say(JobRoutes{});
+  say(Stop{});
+}
+
 }  // namespace
 }  // namespace troupe
