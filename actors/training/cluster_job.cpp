@@ -89,8 +89,9 @@ void await_left(WorkerMailbox& mailbox, Incarnation incarnation) try {
 } catch (const Error&) {  // the job, or the coordinator's task, is over
 }
 
-Leave leave_of(const Join& join, const Error& why) {
-  return {join.worker, join.incarnation, join.shard, join.after, why};
+Leave leave_of(const Join& join, const Task& task) {
+  const Error failed = task.failure();
+  return {join.worker, join.incarnation, join.shard, join.after, failed ? failed : current_error()};
 }
 
 }  // namespace troupe

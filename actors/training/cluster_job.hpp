@@ -52,7 +52,8 @@ Joined await_joined(const TrainingPlan& plan, Attempt& attempt, WorkerMailbox& m
 // After a Leave: until the coordinator's task has answered, a Join that nobody has taken may still meet a job that
 // begins there.
 void await_left(WorkerMailbox& mailbox, Incarnation incarnation);
-Leave leave_of(const Join& join, const Error& why);
+// The exception that is being handled is the reason; or the failure of the task, which ends steps with other errors.
+Leave leave_of(const Join& join, const Task& task);
 
 // What a ps task does in a job, until that is over. Throws what ended it.
 void serve_shard(const TrainingPlan& plan, const ClusterJob& job, Attempt& attempt);

@@ -190,7 +190,7 @@ class PsTask {
         over = frame && std::holds_alternative<BarrierOpen>(*frame);
       }
     } catch (...) {
-      say(leave_of(join, current_error()));
+      say(leave_of(join, task_));
       if (!joined) await_left(*mailbox_, join.incarnation);
       attempt_.over = true;  // a job needs all its shards
       attempt_.progress = keeper_->store->applied() > 0;

@@ -70,7 +70,7 @@ class WorkerLoop {
     } catch (...) {
       record_.end();
       if (mailbox_->over() >= attempt_.job) attempt_.over = true;
-      tell(leave_of(join, current_error()));
+      tell(leave_of(join, plan_.task));
       if (number_ == 0) await_left(*mailbox_, join.incarnation);
       for (const auto& step : running_) session_.cancel(step->id);
       throw;
