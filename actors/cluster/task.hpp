@@ -82,6 +82,7 @@ class Task {
   const std::string& accelerators() const;
   // For requests to nodes: of the cluster, once this task has joined it.
   const std::string& token() const;
+  // The actors that others of this process send to.
   const TaskActors& handles() const;
   const std::shared_ptr<ClientGate>& client_gate() const;
   // The number of the last training job that this task knows of (frames.hpp).

@@ -29,7 +29,7 @@ foreach(linker mold lld)
   endif()
 endforeach()
 
-# g++ spends an eighth of its time looking for garbage; where there is memory it lets it lie.
+# g++ spends a ninth of its time looking for garbage; where there is memory it lets it lie.
 cmake_host_system_information(RESULT memory QUERY TOTAL_PHYSICAL_MEMORY)  # MiB
 cmake_host_system_information(RESULT cores QUERY NUMBER_OF_LOGICAL_CORES)
 math(EXPR memory_of_a_core "${memory} / ${cores}")
@@ -104,7 +104,7 @@ endif()
 if(TROUPE_NATIVE)
   target_compile_options(troupe_flags INTERFACE -march=native)
 endif()
-# Where no step passes, optimisation is a third of the time of compiling and brings nothing that is seen.
+# Where no step passes, optimisation is a third of the time of compiling (graph) and is left out.
 set(TROUPE_COLD $<$<CONFIG:Release>:-O1>)
 set(TROUPE_WARM $<$<CONFIG:Release>:-O2>)
 # Wire, parsers and protocols are watched closely: their targets and sources ask for TROUPE_WATCHED. All else is watched where it uses the heap and what
