@@ -1,6 +1,6 @@
-// The part of CUDA's language that kernels/cuda uses, as ordinary C++: what nvcc compiles for a GPU, g++ compiles for the emulated one. A
-// launch runs its blocks one after the other; the threads of a block take turns, and change where they wait for each other. Stands in for the
-// toolkit's header of this name.
+// The part of CUDA's language that kernels/cuda uses, as ordinary C++: what nvcc compiles for a GPU, g++ compiles for
+// the emulated one. A launch runs its blocks one after the other; the threads of a block take turns, and change where
+// they wait for each other. Stands in for the toolkit's header of this name.
 #pragma once
 
 #include <math.h>
@@ -55,8 +55,9 @@ namespace troupe::emulated_cuda {
 // What a launch may ask for in `dynamicSmemBytes`: as much as a kernel has without asking for more than others do.
 inline constexpr std::size_t kSharedBytes = 48 * 1024;
 
-// Runs thread() for each thread of the grid. cudaErrorInvalidConfiguration, and nothing runs, for a grid that CUDA would refuse. Ends the
-// process, with a message, where threads wait for others in different places, or take a value that no thread gives.
+// Runs thread() for each thread of the grid. cudaErrorInvalidConfiguration, and nothing runs, for a grid that CUDA
+// would refuse. Ends the process, with a message, where threads wait for others in different places, or take a value
+// that no thread gives.
 cudaError_t run_grid(const cudaLaunchConfig_t& config, const std::function<void()>& thread);
 
 using Place = std::source_location;
@@ -68,7 +69,8 @@ std::uint64_t exchange(std::uint64_t bits, int mask, const Place& place);
 }  // namespace troupe::emulated_cuda
 
 template <class... Parameters, class... Arguments>
-cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(Parameters...), const Arguments&... arguments) {
+cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(Parameters...),
+                               const Arguments&... arguments) {
   return troupe::emulated_cuda::run_grid(*config, [&] { kernel(arguments...); });
 }
 
@@ -81,11 +83,13 @@ cudaError_t cudaFuncGetAttributes(cudaFuncAttributes*, void (*)(Parameters...)) 
 inline void __syncthreads(const troupe::emulated_cuda::Place& place = troupe::emulated_cuda::Place::current()) {
   troupe::emulated_cuda::await_block(true, place);
 }
-inline int __syncthreads_and(int vote, const troupe::emulated_cuda::Place& place = troupe::emulated_cuda::Place::current()) {
+inline int __syncthreads_and(int vote,
+                             const troupe::emulated_cuda::Place& place = troupe::emulated_cuda::Place::current()) {
   return troupe::emulated_cuda::await_block(vote != 0, place) ? 1 : 0;
 }
 template <class T>
-T __shfl_xor_sync(unsigned lanes, T value, int mask, const troupe::emulated_cuda::Place& place = troupe::emulated_cuda::Place::current()) {
+T __shfl_xor_sync(unsigned lanes, T value, int mask,
+                  const troupe::emulated_cuda::Place& place = troupe::emulated_cuda::Place::current()) {
   static_assert((sizeof(T) == 4 || sizeof(T) == 8) && std::is_arithmetic_v<T>);
   static_cast<void>(lanes);  // always all of them
   std::uint64_t bits = 0;
@@ -112,13 +116,11 @@ inline unsigned atomicExch(unsigned* at, unsigned desired) {
 }
 
 template <class A, class B>
-  requires(std::is_arithmetic_v<A> && std::is_arithmetic_v<B>)
-constexpr std::common_type_t<A, B> min(A a, B b) {
+requires(std::is_arithmetic_v<A>&& std::is_arithmetic_v<B>) constexpr std::common_type_t<A, B> min(A a, B b) {
   return b < a ? b : a;
 }
 template <class A, class B>
-  requires(std::is_arithmetic_v<A> && std::is_arithmetic_v<B>)
-constexpr std::common_type_t<A, B> max(A a, B b) {
+requires(std::is_arithmetic_v<A>&& std::is_arithmetic_v<B>) constexpr std::common_type_t<A, B> max(A a, B b) {
   return a < b ? b : a;
 }
 inline float rsqrtf(float x) { return static_cast<float>(1 / sqrt(static_cast<double>(x))); }

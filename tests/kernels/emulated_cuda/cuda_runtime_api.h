@@ -1,5 +1,5 @@
-// The part of CUDA's runtime that kernels/cuda uses, for a GPU that is emulated on the host: everything happens in the call, on the thread
-// that makes it. Stands in for the toolkit's header of this name.
+// The part of CUDA's runtime that kernels/cuda uses, for a GPU that is emulated on the host: everything happens in the
+// call, on the thread that makes it. Stands in for the toolkit's header of this name.
 #pragma once
 
 #include <cstddef>
@@ -26,7 +26,13 @@ enum cudaError_t {
   cudaErrorContained,
   cudaErrorTensorMemoryLeak,
 };
-enum cudaMemcpyKind { cudaMemcpyHostToHost, cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost, cudaMemcpyDeviceToDevice, cudaMemcpyDefault };
+enum cudaMemcpyKind {
+  cudaMemcpyHostToHost,
+  cudaMemcpyHostToDevice,
+  cudaMemcpyDeviceToHost,
+  cudaMemcpyDeviceToDevice,
+  cudaMemcpyDefault
+};
 
 inline cudaError_t cudaGetLastError() { return cudaSuccess; }
 const char* cudaGetErrorName(cudaError_t status);
