@@ -26,7 +26,7 @@ TEST(Formatting, SourcesAreAsClangFormatLeavesThem) {
     GTEST_SKIP() << "clang-format 14 is not installed";
   const auto [out, code] =
       run(fmt::format("cd '{}' && find -L messages graph devices kernels scheduler actors apps tools tests -type f "
-                      R"(\( -name '*.cpp' -o -name '*.hpp' -o -name '*.cu' -o -name '*.cuh' \) -print0 | )"
+                      R"(\( -name '*.?pp' -o -name '*.h' -o -name '*.cu*' \) -print0 | )"
                       "xargs -0 clang-format --dry-run -Werror",
                       testing::source_file()));
   EXPECT_EQ(code, 0) << out << "\nclang-format -i FILE... corrects that";

@@ -115,12 +115,14 @@ inline unsigned atomicExch(unsigned* at, unsigned desired) {
   return found;
 }
 
-template <class A, class B>
-requires(std::is_arithmetic_v<A>&& std::is_arithmetic_v<B>) constexpr std::common_type_t<A, B> min(A a, B b) {
+template <class T>
+concept Arithmetic = std::is_arithmetic_v<T>;
+template <Arithmetic A, Arithmetic B>
+constexpr std::common_type_t<A, B> min(A a, B b) {
   return b < a ? b : a;
 }
-template <class A, class B>
-requires(std::is_arithmetic_v<A>&& std::is_arithmetic_v<B>) constexpr std::common_type_t<A, B> max(A a, B b) {
+template <Arithmetic A, Arithmetic B>
+constexpr std::common_type_t<A, B> max(A a, B b) {
   return a < b ? b : a;
 }
 inline float rsqrtf(float x) { return static_cast<float>(1 / sqrt(static_cast<double>(x))); }
