@@ -6,7 +6,6 @@
 #include <map>
 #include <optional>
 #include <regex>
-#include <set>
 #include <sstream>
 
 namespace troupe::repository {
@@ -17,9 +16,13 @@ const std::map<std::string, int, std::less<>> kRanks = {{"messages", 0},  {"grap
                                                         {"scheduler", 2}, {"kernels", 2}, {"actors", 3},
                                                         {"apps", 4},      {"tools", 4},   {"tests", 5}};
 
+struct Pattern : std::regex {
+  Pattern(const char* text) : std::regex(text, optimize) {}  // NOLINT(google-explicit-constructor)
+};
+
 struct Library {
   std::string name;
-  std::string headers;               // a regular expression for the whole text between < and >
+  Pattern headers;                   // matches the whole text between < and >
   std::vector<std::string> allowed;  // path prefixes; tests may use everything
 };
 
@@ -107,7 +110,7 @@ bool starts_with_any(std::string_view path, const std::vector<std::string>& pref
 std::optional<std::string> library_violation(std::string_view path, const std::string& header) {
   if (path.starts_with("tests/")) return std::nullopt;
   for (const Library& library : kLibraries) {
-    if (!std::regex_match(header, std::regex(library.headers))) continue;
+    if (!std::regex_match(header, library.headers)) continue;
     if (starts_with_any(path, library.allowed)) return std::nullopt;
     return fmt::format("<{}> is {}, which this folder must not use", header, library.name);
   }
@@ -132,23 +135,49 @@ std::optional<std::string> layer_violation(std::string_view path, const std::str
   return std::nullopt;
 }
 
-std::optional<std::string> include_violation(std::string_view path, const std::string& operand) {
-  static const std::regex form(R"((["<])([^">]+)[">].*)");
-  std::smatch match;
-  if (!std::regex_match(operand, match, form)) return fmt::format("an include that cannot be read: {}", operand);
-  std::string header = match[2];
-  const bool installed_form = match[1] == "<" && header.starts_with("troupe/");
+constexpr std::string_view kSpace = " \t";
+
+std::string_view without_leading_space(std::string_view text) {
+  return text.substr(std::min(text.find_first_not_of(kSpace), text.size()));
+}
+
+// What follows #include in a line, nothing in other lines.
+std::optional<std::string_view> include_operand(std::string_view line) {
+  line = without_leading_space(line);
+  for (const std::string_view word : {"#", "include"}) {
+    if (!line.starts_with(word)) return std::nullopt;
+    line = without_leading_space(line.substr(word.size()));
+  }
+  if (line.starts_with("_next")) line = without_leading_space(line.substr(5));
+  return line;
+}
+
+// What is between the quotes or brackets of an include's operand, "" if it has none.
+std::string header_of(std::string_view operand) {
+  const std::size_t end = operand.find_first_of("\">", 1);
+  const bool quoted = operand.starts_with('"') || operand.starts_with('<');
+  return quoted && end != operand.npos ? std::string(operand.substr(1, end - 1)) : "";
+}
+
+std::optional<std::string> include_violation(std::string_view path, std::string_view operand) {
+  std::string header = header_of(operand);
+  if (header.empty()) return fmt::format("an include that cannot be read: {}", operand);
+  const bool bracketed = operand.starts_with('<');
+  const bool installed_form = bracketed && header.starts_with("troupe/");
   if (installed_form) header = header.substr(std::string_view("troupe/").size());
-  if (match[1] == "<" && !installed_form) return library_violation(path, header);
+  if (bracketed && !installed_form) return library_violation(path, header);
   if (auto found = layer_violation(path, header)) return found;
   return stands_for_library(header) ? library_violation(path, header) : std::nullopt;
+}
+
+bool reads_environment(const std::string& line) {
+  static const std::regex call(R"(\b(secure_)?getenv\b)");
+  return line.find("getenv") != line.npos && std::regex_search(line, call);
 }
 
 }  // namespace
 
 std::vector<std::string> violations(std::string_view path, std::string_view text) {
-  static const std::regex include(R"(\s*#\s*include(?:_next)?\s*(.*))");
-  static const std::regex environment(R"(.*\b(secure_)?getenv\b.*)");
   std::vector<std::string> found;
   if (!kRanks.contains(top_folder(path))) return found;
   const bool may_read_environment = starts_with_any(path, {"apps/", "tools/", "tests/"});
@@ -157,10 +186,8 @@ std::vector<std::string> violations(std::string_view path, std::string_view text
   for (std::string line; std::getline(lines, line);) {
     ++number;
     std::optional<std::string> problem;
-    std::smatch match;
-    if (std::regex_match(line, match, include)) problem = include_violation(path, match[1]);
-    if (!may_read_environment && std::regex_match(line, environment))
-      problem = "only apps and tools read the environment";
+    if (const auto operand = include_operand(line)) problem = include_violation(path, *operand);
+    if (!may_read_environment && reads_environment(line)) problem = "only apps and tools read the environment";
     if (problem) found.push_back(fmt::format("{}:{}: {}", path, number, *problem));
   }
   return found;
@@ -170,39 +197,47 @@ namespace {
 
 // What a file includes: paths of the repository, names of others' headers.
 std::vector<std::string> includes(const std::string& text) {
-  static const std::regex include(R"re((?:^|\n)\s*#\s*include\s*["<]([^">]+)[">])re");
   std::vector<std::string> out;
-  for (std::sregex_iterator it(text.begin(), text.end(), include), end; it != end; ++it) out.push_back((*it)[1]);
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);)
+    if (const auto operand = include_operand(line)) out.push_back(header_of(*operand));
   return out;
 }
 
-// From `header` to one of the library's, "" if there is no way.
-std::string way_to(const Library& library, const std::string& header,
-                   const std::map<std::string, std::vector<std::string>>& included, std::set<std::string>& seen) {
-  const auto file = included.find(header);
-  if (file == included.end()) return std::regex_match(header, std::regex(library.headers)) ? header : "";
-  if (!seen.insert(header).second) return "";
-  for (const std::string& next : file->second)
-    if (const std::string way = way_to(library, next, included, seen); !way.empty()) return header + " > " + way;
-  return "";
+// The header of ours or of the library's that each reaches it through: found from the library's headers backwards.
+std::map<std::string, std::string> next_on_the_way(const Library& library,
+                                                   const std::map<std::string, std::vector<std::string>>& includers) {
+  std::map<std::string, std::string> next;
+  std::vector<std::string> reached;
+  for (const auto& [header, unused] : includers)
+    if (std::regex_match(header, library.headers)) reached.push_back(header);
+  for (std::size_t i = 0; i < reached.size(); ++i) {
+    const auto found = includers.find(reached[i]);
+    if (found == includers.end()) continue;
+    for (const std::string& includer : found->second)
+      if (next.emplace(includer, reached[i]).second) reached.push_back(includer);
+  }
+  return next;
 }
 
 }  // namespace
 
 std::vector<std::string> reach_violations(const std::map<std::string, std::string>& files) {
-  std::map<std::string, std::vector<std::string>> included;
+  std::map<std::string, std::vector<std::string>> includers;  // of a header
   for (const auto& [path, text] : files)
-    if (path.ends_with(".hpp")) included.emplace(path, includes(text));
+    if (path.ends_with(".hpp"))
+      for (std::string& header : includes(text)) includers[std::move(header)].push_back(path);
   std::vector<std::string> found;
   for (const Library& library : kReach) {
-    for (const auto& [path, unused] : included) {
+    const auto next = next_on_the_way(library, includers);
+    for (const auto& [path, unused] : next) {
       if (path.starts_with("tests/") || starts_with_any(path, library.allowed)) continue;
-      std::set<std::string> seen;
-      if (const std::string way = way_to(library, path, included, seen); !way.empty())
-        found.push_back(fmt::format("{} reaches {}: {}", path, library.name, way));
+      std::string way = path;
+      for (auto step = next.find(path); step != next.end(); step = next.find(step->second)) way += " > " + step->second;
+      found.push_back(fmt::format("{} reaches {}: {}", path, library.name, way));
     }
     for (const std::string& allowed : library.allowed)
-      if (!allowed.ends_with('/') && !included.contains(allowed))
+      if (!allowed.ends_with('/') && !files.contains(allowed))
         found.push_back(fmt::format("{} may reach {}, but does not exist", allowed, library.name));
   }
   return found;

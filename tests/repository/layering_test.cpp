@@ -23,12 +23,12 @@ bool is_source(const fs::path& file) {
 }
 
 // All sources of the repository, by path.
-std::map<std::string, std::string> sources() {
+std::map<std::string, std::string> read_sources() {
   std::map<std::string, std::string> out;
   for (const char* folder :
        {"messages", "graph", "devices", "kernels", "scheduler", "actors", "apps", "tools", "tests"}) {
     for (const auto& entry : fs::recursive_directory_iterator(fs::path(testing::source_file()) / folder)) {
-      const std::string path = fs::relative(entry.path(), testing::source_file()).string();
+      const std::string path = entry.path().lexically_relative(testing::source_file()).string();
       if (!is_source(entry.path()) || path.starts_with("tests/consumer/")) continue;
       std::stringstream text;
       text << std::ifstream(entry.path()).rdbuf();
@@ -38,8 +38,13 @@ std::map<std::string, std::string> sources() {
   return out;
 }
 
+const std::map<std::string, std::string>& sources() {
+  static const auto files = read_sources();
+  return files;
+}
+
 TEST(Layering, TheRepositoryKeepsItsLayers) {
-  const auto files = sources();
+  const auto& files = sources();
   EXPECT_GT(files.size(), 50u);
   for (const auto& [path, text] : files)
     for (const std::string& violation : violations(path, text)) ADD_FAILURE() << violation;
