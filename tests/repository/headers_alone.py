@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Checks that every header compiles alone: that it includes, directly or through others, all that it uses.
 
-    headers_alone.py SOURCES COMPILE_COMMANDS [--without-cuda]
+    headers_alone.py SOURCES COMPILE_COMMANDS WORK [--without-cuda] [--launcher WORD]...
 
-A header is compiled behind another that it includes anyway and that is precompiled, and headers of which each includes
-the one before are compiled together: so nothing is there for a header that it does not include itself, and what many
-include is read once.
+Headers of which each includes the one before are compiled together: so nothing is there for a header that it does not
+include itself, and what many include is read less often. With ccache as the launcher only what has changed is compiled;
+WORK is a directory of the build for that reason: seen from there, paths are the same in every clone.
 """
 import argparse
 import json
@@ -14,17 +14,9 @@ import re
 import shlex
 import subprocess
 import sys
-import tempfile
 from concurrent.futures import ThreadPoolExecutor
 
 FOLDERS = ["messages", "graph", "devices", "kernels", "scheduler", "actors", "apps"]
-# Precompiled.
-BASES = [
-    "messages/error.hpp", "messages/tensor.hpp", "messages/frames.hpp", "messages/protocol.hpp", "devices/device.hpp",
-    "devices/kernel.hpp", "graph/graph.hpp", "scheduler/plan.hpp", "actors/introspection/actor_record.hpp",
-    "actors/introspection/counted.hpp", "actors/cluster/task.hpp", "actors/session/step.hpp",
-    "actors/training/training_plan.hpp",
-]
 INCLUDE = re.compile(r'^\s*#\s*include\s+(?:"([^"]+)"|(<[^>]+>))', re.MULTILINE)
 
 
@@ -51,23 +43,23 @@ def closure(header, includes):
     return found
 
 
-def chains(headers, closures, bases):
-    """As few lists of headers as possible, in each of which all have the same base and every header includes the one
-    before: a matching of headers with one that they include."""
+def chains(closures):
+    """As few lists of headers as possible, in each of which every header includes the one before: a matching of headers
+    with one that they include."""
     follower = {}  # header -> the one that comes after it in its list
 
     def find(header, seen):
         for other in sorted(closures[header]):
-            if other in bases and bases[other] == bases[header] and other not in seen:
+            if other in closures and other not in seen:
                 seen.add(other)
                 if other not in follower or find(follower[other], seen):
                     follower[other] = header
                     return True
         return False
 
-    followers = {header for header in headers if find(header, set())}
+    followers = {header for header in closures if find(header, set())}
     out = []
-    for first in headers:
+    for first in closures:
         if first not in followers:
             chain = [first]
             while chain[-1] in follower:
@@ -99,48 +91,34 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("sources")
     parser.add_argument("compile_commands")
+    parser.add_argument("work")
     parser.add_argument("--without-cuda", action="store_true", help="the toolkit's headers are not there")
+    parser.add_argument("--launcher", action="append", default=[], help="what stands before the compiler, word by word")
     options = parser.parse_args()
     root = os.path.realpath(options.sources)
     includes = read_headers(root, not options.without_cuda)
-    headers = sorted(includes)
-    closures = {header: closure(header, includes) for header in headers}
+    closures = {header: closure(header, includes) for header in sorted(includes)}
     compiler, flags = compiler_and_flags(root, options.compile_commands)
     if not compiler:
         sys.exit(f"headers_alone: {options.compile_commands} has no source of {', '.join(FOLDERS)}")
-    command = [compiler, *flags, "-O0", "-Werror"]
-    available = [] if "clang" in os.path.basename(compiler) else BASES  # which has another way
-    with tempfile.TemporaryDirectory() as work, ThreadPoolExecutor(os.cpu_count()) as threads:
+    os.makedirs(options.work, exist_ok=True)
 
-        def run(arguments, name, headers):
-            with open(os.path.join(work, name), "w", encoding="utf-8") as file:
-                file.write("".join(f'#include "{header}"\n' for header in headers))
-            return subprocess.run(command + arguments, cwd=work, capture_output=True, text=True, check=False)
+    def check(chain):
+        name = chain[-1].replace("/", "_") + ".cpp"
+        with open(os.path.join(options.work, name), "w", encoding="utf-8") as file:
+            file.write("".join(f'#include "{header}"\n' for header in chain))
+        command = [*options.launcher, compiler, *flags, "-O0", "-Werror", "-c", name, "-o", name + ".o"]
+        return subprocess.run(command, cwd=options.work, capture_output=True, text=True, check=False)
 
-        def precompile(base):
-            name = base.replace("/", "_")
-            return base, run(["-x", "c++-header", "-o", name + ".gch", name], name, [base]).returncode == 0
-
-        precompiled = [base for base, made in threads.map(precompile, available) if made]
-        # Of those that a header includes the one with the most in it.
-        bases = {header: max((base for base in precompiled if base in closures[header]), default=None,
-                             key=lambda base: len(closures[base])) for header in headers}
-
-        def check(numbered):
-            number, chain = numbered
-            base = bases[chain[0]]
-            name = f"chain{number}.cpp"
-            behind = ["-include", base.replace("/", "_"), "-Winvalid-pch"] if base else []
-            return run(behind + ["-fsyntax-only", name], name, chain)
-
-        longest_first = sorted(chains(headers, closures, bases), key=lambda chain: -len(closures[chain[-1]]))
-        failed = 0
-        for chain, result in zip(longest_first, threads.map(check, enumerate(longest_first))):
+    longest_first = sorted(chains(closures), key=lambda chain: -len(closures[chain[-1]]))
+    failed = 0
+    with ThreadPoolExecutor(os.cpu_count()) as threads:
+        for chain, result in zip(longest_first, threads.map(check, longest_first)):
             if result.returncode != 0:
                 failed += 1
                 print(f"One of {', '.join(chain)} does not compile alone:\n{result.stderr}")
-        print(f"{len(headers)} headers in {len(longest_first)} chains, {failed} failed")
-        return 1 if failed else 0
+    print(f"{len(closures)} headers in {len(longest_first)} chains, {failed} failed")
+    return 1 if failed else 0
 
 
 if __name__ == "__main__":
