@@ -50,8 +50,10 @@ template <class Op>
 Tensor changed(const Tensor& x, Op op) {
   Tensor out(x.dtype(), x.shape());
   const auto each = [&]<class T>(T) {
-    for (std::int64_t i = 0; i < x.num_elements(); ++i)
-      out.mutable_data<T>()[i] = static_cast<T>(op(static_cast<float>(x.data<T>()[i]), i));
+    const T* from = x.data<T>();
+    T* to = out.mutable_data<T>();
+    for (std::int64_t i = 0, n = x.num_elements(); i < n; ++i)
+      to[i] = static_cast<T>(op(static_cast<float>(from[i]), i));
   };
   x.dtype() == DType::f16 ? each(Half()) : x.dtype() == DType::bf16 ? each(BFloat16()) : each(0.0f);
   return out;
@@ -188,7 +190,8 @@ class Loop {
   static void add(Four& sum, const Four& more) {
     for (std::size_t i = 0; i < sum.size(); ++i) {
       const auto to = sum[i].mutable_values<float>();
-      for (std::size_t j = 0; j < to.size(); ++j) to[j] += more[i].values<float>()[j];
+      const auto from = more[i].values<float>();
+      for (std::size_t j = 0; j < to.size(); ++j) to[j] += from[j];
     }
   }
   static void divide(Four& sum, float divisor) {
