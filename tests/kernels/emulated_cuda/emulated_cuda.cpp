@@ -126,7 +126,8 @@ class Block {
       if (thread.state == State::awaits_block) thread.state = State::ready;
   }
   static bool same(const Place& a, const Place& b) {
-    return a.line() == b.line() && a.column() == b.column() && std::strcmp(a.file_name(), b.file_name()) == 0;
+    return a.line() == b.line() && a.column() == b.column() &&
+           (a.file_name() == b.file_name() || std::strcmp(a.file_name(), b.file_name()) == 0);
   }
   [[noreturn]] static void complain(const Place& a, const Place& b) {
     stop("threads of block %u wait for each other in different places: %s:%d and %s:%d", blockIdx.x, a.file_name(),
@@ -257,8 +258,6 @@ std::uint64_t exchange(std::uint64_t bits, int mask, const Place& place) { retur
 
 }  // namespace troupe::emulated_cuda
 
-using troupe::emulated_cuda::MemoryAccess;
-
 const char* cudaGetErrorName(cudaError_t status) {
   switch (status) {
     case cudaSuccess:
@@ -275,12 +274,10 @@ const char* cudaGetErrorName(cudaError_t status) {
 }
 const char* cudaGetErrorString(cudaError_t status) { return cudaGetErrorName(status); }
 cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind, cudaStream_t) {
-  const MemoryAccess access;
-  std::memcpy(to, from, bytes);
+  troupe::emulated_cuda::copy(to, from, bytes);
   return cudaSuccess;
 }
 cudaError_t cudaMemsetAsync(void* to, int value, std::size_t bytes, cudaStream_t) {
-  const MemoryAccess access;
-  std::memset(to, value, bytes);
+  troupe::emulated_cuda::fill(to, value, bytes);
   return cudaSuccess;
 }

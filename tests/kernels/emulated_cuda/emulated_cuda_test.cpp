@@ -4,6 +4,7 @@
 #include <cuda_runtime.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cub/device/device_radix_sort.cuh>
 #include <numeric>
 #include <vector>
@@ -162,6 +163,18 @@ TEST(EmulatedCudaDeathTest, WritingBehindATensor) {
         static_cast<void>(device::launch(writes_behind, 1, 1, nullptr, data.data(), 100));
       },
       "wrote behind|AddressSanitizer");
+}
+
+TEST(EmulatedCudaDeathTest, CopyingBehindATensorOrFromOneThatIsReleased) {
+  std::array<char, 128> host{};
+  const Values<char> data(100);
+  EXPECT_DEATH(copy(host.data(), data.data() + 1, 100), "not in use");
+  EXPECT_DEATH(fill(data.data(), 0, 101), "not in use");
+  const char* released = Values<char>(64).data();
+  EXPECT_DEATH(copy(host.data(), released, 1), "not in use");
+  fill(data.data(), 7, 100);
+  copy(host.data(), data.data() + 99, 1);
+  EXPECT_EQ(host[0], 7);
 }
 
 TEST(EmulatedCudaDeathTest, TheHostReadingMemoryOfTheGpu) {

@@ -1,6 +1,5 @@
 #include "tests/kernels/emulated_cuda/emulated_gpu.hpp"
 
-#include <cstring>
 #include <utility>
 #include <vector>
 
@@ -8,8 +7,6 @@
 
 namespace troupe::testing {
 namespace {
-
-using emulated_cuda::MemoryAccess;
 
 constexpr MemorySpace kSpace{MemorySpace::Kind::cuda, 0};
 
@@ -84,8 +81,7 @@ class EmulatedGpu final : public CudaDevice, private Stream, private Parallelism
 
  private:
   static Tensor copied(const Tensor& from, Tensor to) {
-    const MemoryAccess access;
-    if (from.num_bytes() > 0) std::memcpy(to.mutable_raw(), from.raw(), from.num_bytes());
+    emulated_cuda::copy(to.mutable_raw(), from.raw(), from.num_bytes());
     return to;
   }
 

@@ -12,6 +12,11 @@ void* allocate(std::size_t bytes);
 // Ends the process if something was written right behind it.
 void release(void* memory);
 
+// From or to the GPU's memory, or both: without making it readable, which takes long where there is much of it. Ends
+// the process if some of that memory is not in use.
+void copy(void* to, const void* from, std::size_t bytes);
+void fill(void* to, int value, std::size_t bytes);
+
 // While one lives, the memory is readable.
 class MemoryAccess {
  public:
