@@ -55,26 +55,26 @@ configure_and_build() {
 }
 
 # run_tests PRESET [CTEST ARGUMENTS...]: output goes to the terminal and to build/PRESET/test.log, all that tests have
-# printed to build/PRESET/test.xml.
+# printed to build/PRESET/test.xml. Half as many again as processors run at once: tests wait for processes and timeouts.
 run_tests() {
   local preset="$1"
   shift
   say "$preset: test"
   rm -f "build/$preset/test.xml"
   results+=("$preset=build/$preset/test.xml")
-  ctest --test-dir "build/$preset" --parallel "$jobs" --output-on-failure --timeout 600 \
+  ctest --test-dir "build/$preset" --parallel $((jobs + (jobs + 1) / 2)) --output-on-failure --timeout 600 \
     --output-junit "$PWD/build/$preset/test.xml" --test-output-size-passed 10000000 --test-output-size-failed 10000000 \
     "$@" 2>&1 | tee "build/$preset/test.log"
 }
 
-# fuzz_frames SECONDS: an input that breaks a promise is left in build/fuzz.
+# fuzz_frames SECONDS: of all processors together. An input that breaks a promise is left in build/fuzz.
 fuzz_frames() {
   configure_and_build fuzz fuzz_frames || return
-  say "fuzz: frames for $1 s"
+  say "fuzz: frames for $1 s of CPU"
   rm -rf build/fuzz/corpus
   build/fuzz/bin/fuzz_frames --seeds=build/fuzz/corpus &&
-    build/fuzz/bin/fuzz_frames build/fuzz/corpus -max_total_time="$1" -max_len=65536 -print_final_stats=1 \
-      -artifact_prefix=build/fuzz/ >build/fuzz/test.log 2>&1 || { tail -40 build/fuzz/test.log; return 1; }
+    (cd build/fuzz && bin/fuzz_frames corpus -jobs="$jobs" -workers="$jobs" -max_total_time=$((($1 + jobs - 1) / jobs)) \
+      -max_len=65536 -print_final_stats=1 >test.log 2>&1) || { tail -40 build/fuzz/test.log; return 1; }
   grep -E '^(Done|stat::number_of_executed_units)' build/fuzz/test.log
 }
 

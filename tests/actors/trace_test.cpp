@@ -110,10 +110,11 @@ TEST(TraceOfTasks, AGraphOverTwoTasksHasItsKernelsInItsStepsAndArrowsForWhatCros
   session.run({{x, value}}, here);  // is not recorded
   for (std::size_t i = 0; i < 2; ++i) tasks[i].actors().trace().start();
   constexpr int kSteps = 5;
-  for (int i = 0; i < kSteps; ++i) session.run({{x, value}}, here);
+  for (int i = 0; i < kSteps + 1; ++i) session.run({{x, value}}, here);
   const TraceFile file = checked_file({&tasks[0], &tasks[1]}, "--tasks 2 --steps 5 --across");
   EXPECT_EQ(file.lost_arrows, 0u);
-  EXPECT_EQ(file.cut_arrows, 0u);
+  // The other task may still be in the function that has sent its last StepDone when a recording begins or ends.
+  EXPECT_LE(file.cut_arrows, 2u);
   EXPECT_GE(file.arrows, 4u * kSteps);  // StepStart, a tensor there, one back, StepDone
   std::map<int, int> kernels;           // by task
   const auto json = nlohmann::json::parse(file.json);
