@@ -23,9 +23,23 @@ namespace troupe {
 
 inline constexpr std::uint32_t kProtocolVersion = 1;
 
-#define TROUPE_FIELDS(...)                        \
-  auto fields() { return std::tie(__VA_ARGS__); } \
-  auto fields() const { return std::tie(__VA_ARGS__); }
+// Makes the tuple of references that fields() returns, where it is called: it takes long to compile.
+struct TieFields {
+  template <class... T>
+  std::tuple<T&...> operator()(T&... fields) const {
+    return {fields...};
+  }
+};
+
+#define TROUPE_FIELDS(...)         \
+  template <class Tie = TieFields> \
+  auto fields() {                  \
+    return Tie()(__VA_ARGS__);     \
+  }                                \
+  template <class Tie = TieFields> \
+  auto fields() const {            \
+    return Tie()(__VA_ARGS__);     \
+  }
 
 // ---- Connections ---------------------------------------------------------------------------------------------------
 

@@ -24,14 +24,16 @@ LIMIT = 12.0  # seconds of a source
 
 
 def read_log(directory):
-    """Output -> seconds, of all objects."""
+    """Output -> seconds, of all objects that the build still has."""
+    with open(os.path.join(directory, "build.ninja"), encoding="utf-8") as rules:
+        outputs = set(re.findall(r"^build (\S+\.o): ", rules.read(), re.MULTILINE))
     times = {}
     with open(os.path.join(directory, ".ninja_log"), encoding="utf-8") as log:
         for line in log:
             fields = line.rstrip("\n").split("\t")
-            if len(fields) == 5 and fields[3].endswith(".o"):
+            if len(fields) == 5 and fields[3] in outputs:
                 times[fields[3]] = (int(fields[1]) - int(fields[0])) / 1000
-    return {output: seconds for output, seconds in times.items() if os.path.exists(os.path.join(directory, output))}
+    return times
 
 
 def folder_of(output):

@@ -63,7 +63,7 @@ Nccl open() {
   return out;
 }
 
-ncclDataType_t type_of(DType dtype) {
+ncclDataType_t nccl_type(DType dtype) {
   switch (dtype) {
     case DType::f32:
       return ncclFloat32;
@@ -139,7 +139,7 @@ class RealNccl final : public NcclDriver {
   void all_reduce(const void* from, void* to, std::size_t count, DType dtype, Reduction reduction, NcclHandle comm,
                   CudaStreamHandle stream) override {
     if (reduction == Reduction::max) invalid_argument("NCCL is not asked for a maximum: it may leave out NaN");
-    check(nccl_.all_reduce(from, to, count, type_of(dtype), reduction == Reduction::mean ? ncclAvg : ncclSum, comm,
+    check(nccl_.all_reduce(from, to, count, nccl_type(dtype), reduction == Reduction::mean ? ncclAvg : ncclSum, comm,
                            stream),
           "ncclAllReduce", comm);
   }

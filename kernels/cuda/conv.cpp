@@ -15,11 +15,6 @@
 namespace troupe {
 namespace {
 
-void clear(KernelContext& context, Tensor& t) {
-  if (t.num_bytes() > 0)
-    check_cuda(cudaMemsetAsync(t.mutable_raw(), 0, t.num_bytes(), cuda_device(context).stream()), "cudaMemsetAsync");
-}
-
 std::byte* written(Tensor& t) { return t.mutable_raw(); }
 // cuDNN takes what it reads and what it writes in one list.
 void* any(const Tensor& t) { return const_cast<std::byte*>(t.raw()); }
@@ -207,7 +202,7 @@ Kernel make_convolution(const KernelInit& init, bool fused) {
     CudaDevice& device = cuda_device(context);
     const Tensor bias = fused ? aligned(context, context.input(2)) : Tensor();
     if (g.empty()) {
-      clear(context, y);
+      clear(context, y, "Conv2D");
       if (fused)
         check_cuda(launch_bias_activation(x.dtype(), activation, y.mutable_raw(), bias.raw(),
                                           g.batch * windows_of_image(g), g.out_channels, device.stream()),
@@ -229,7 +224,7 @@ Kernel make_backprop_input(const KernelInit& init) {
     check_tensor("Conv2DBackpropInput: the filter", filter, x.dtype(), filter.shape());
     check_tensor("Conv2DBackpropInput: dy", dy, x.dtype(), g.result_shape());
     if (g.empty())
-      clear(context, dx);
+      clear(context, dx, "Conv2D");
     else
       backward_input({context, cuda_device(context), x.dtype(), g}, aligned(context, filter), aligned(context, dy), dx);
     context.set_output(0, std::move(dx));
@@ -245,7 +240,7 @@ Kernel make_backprop_filter(const KernelInit& init) {
     check_tensor("Conv2DBackpropFilter: x", x, filter.dtype(), x.shape());
     check_tensor("Conv2DBackpropFilter: dy", dy, filter.dtype(), g.result_shape());
     if (g.empty())
-      clear(context, d_filter);
+      clear(context, d_filter, "Conv2D");
     else
       backward_filter({context, cuda_device(context), filter.dtype(), g}, aligned(context, x), aligned(context, dy),
                       d_filter);

@@ -5,11 +5,18 @@
 #include <string>
 
 #include "devices/cuda/cuda_device.hpp"
+#include "devices/cuda/cuda_error.hpp"
 
 namespace troupe {
 
 // GPU kernels run on devices of this library only.
 inline CudaDevice& cuda_device(KernelContext& context) { return static_cast<CudaDevice&>(context.device()); }
+
+// Zeros, in the order of the device's stream. Throws internal, naming `what`.
+inline void clear(KernelContext& context, Tensor& t, const char* what) {
+  if (t.num_bytes() > 0)
+    check_cuda(cudaMemsetAsync(t.mutable_raw(), 0, t.num_bytes(), cuda_device(context).stream()), what);
+}
 
 // Registers one kernel for these dtypes; none: for any.
 void add_cuda(KernelRegistry& registry, const std::string& op, std::initializer_list<DType> dtypes, KernelFactory make);

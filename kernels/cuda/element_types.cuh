@@ -36,6 +36,15 @@ __device__ inline T narrow(Compute<T> x) {
     return x;
 }
 
+// Sums of integers wrap, others are rounded to T.
+template <class T>
+__device__ T rounded_sum(T a, T b) {
+  if constexpr (std::is_integral_v<T>)
+    return static_cast<T>(static_cast<std::make_unsigned_t<T>>(a) + static_cast<std::make_unsigned_t<T>>(b));
+  else
+    return narrow<T>(widen(a) + widen(b));
+}
+
 // Elements that one load of 16 bytes brings.
 template <class T>
 inline constexpr int kVectorOf = 16 / static_cast<int>(sizeof(T));

@@ -17,9 +17,9 @@ inline constexpr int kMostThreads = 256;
 
 // Items of `kWidth` elements that a thread works on: 16 elements, but not more than 4 items.
 template <int kWidth>
-inline constexpr int kUnroll = kWidth >= 16  ? 1
-                               : kWidth >= 8 ? 2
-                                             : 4;
+inline constexpr int kUnrollOf = kWidth >= 16  ? 1
+                                 : kWidth >= 8 ? 2
+                                               : 4;
 
 // The item `u` of this thread.
 template <int kUnrolled>
@@ -38,7 +38,7 @@ __device__ inline std::int64_t rest_of_thread(std::int64_t items, int width, int
 template <class Out, class In, int kWidth, class Op>
 __global__ __launch_bounds__(kMostThreads) void unary_kernel(const In* x, Out* out, std::int64_t items, int rest,
                                                              Op op) {
-  constexpr int kItems = kUnroll<kWidth>;
+  constexpr int kItems = kUnrollOf<kWidth>;
   Pack<In, kWidth> loaded[kItems];
 #pragma unroll
   for (int u = 0; u < kItems; ++u)
@@ -66,7 +66,7 @@ cudaError_t map_unary(const void* x, void* out, std::int64_t count, Op op, cudaS
   const auto* from = static_cast<const In*>(x);
   auto* to = static_cast<Out*>(out);
   const auto launch = [&]<int kWide>(std::integral_constant<int, kWide>) {
-    const LaunchGrid grid = grid_for(count / kWide, kUnroll<kWide>, kMostThreads);
+    const LaunchGrid grid = grid_for(count / kWide, kUnrollOf<kWide>, kMostThreads);
     return device::launch(unary_kernel<Out, In, kWide, Op>, grid.blocks, grid.threads, stream, from, to, count / kWide,
                           static_cast<int>(count % kWide), op);
   };
@@ -82,7 +82,7 @@ cudaError_t map_unary(const void* x, void* out, std::int64_t count, Op op, cudaS
 template <class Out, class In, int kWidth, class Ops>
 __global__ __launch_bounds__(kMostThreads) void binary_kernel(const __grid_constant__ BinaryArguments arguments,
                                                               Ops ops) {
-  constexpr int kItems = kUnroll<kWidth>;
+  constexpr int kItems = kUnrollOf<kWidth>;
   const IndexPlan<2>& plan = arguments.plan;
   const auto* a = static_cast<const In*>(arguments.a);
   const auto* b = static_cast<const In*>(arguments.b);
@@ -133,7 +133,7 @@ inline constexpr int kBinaryWidth = 16 / static_cast<int>(sizeof(T));
 template <class Out, class In, class Ops>
 cudaError_t map_binary(const BinaryArguments& arguments, Ops ops, cudaStream_t stream) {
   const auto launch = [&]<int kWide>(std::integral_constant<int, kWide>) {
-    const LaunchGrid grid = grid_for(arguments.plan.items, kUnroll<kWide>, kMostThreads);
+    const LaunchGrid grid = grid_for(arguments.plan.items, kUnrollOf<kWide>, kMostThreads);
     return device::launch(binary_kernel<Out, In, kWide, Ops>, grid.blocks, grid.threads, stream, arguments, ops);
   };
   if (arguments.plan.width == kBinaryWidth<In>) return launch(std::integral_constant<int, kBinaryWidth<In>>{});

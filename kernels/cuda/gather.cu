@@ -9,10 +9,10 @@ namespace troupe {
 namespace device {
 namespace {
 
-constexpr int kUnroll = 4;
+constexpr int kGatherUnroll = 4;
 
-__device__ std::int64_t item_of_thread(int u) {
-  return static_cast<std::int64_t>(blockIdx.x) * (blockDim.x * kUnroll) + u * blockDim.x + threadIdx.x;
+__device__ std::int64_t gathered_item(int u) {
+  return static_cast<std::int64_t>(blockIdx.x) * (blockDim.x * kGatherUnroll) + u * blockDim.x + threadIdx.x;
 }
 
 struct Place {
@@ -44,10 +44,10 @@ template <class T>
 __global__ __launch_bounds__(256) void gather_kernel(const __grid_constant__ GatherArguments arguments) {
   const auto* table = static_cast<const T*>(arguments.table);
   auto* out = static_cast<T*>(arguments.out);
-  T pieces[kUnroll];
+  T pieces[kGatherUnroll];
 #pragma unroll
-  for (int u = 0; u < kUnroll; ++u) {
-    const std::int64_t item = item_of_thread(u);
+  for (int u = 0; u < kGatherUnroll; ++u) {
+    const std::int64_t item = gathered_item(u);
     if (item >= arguments.items.count) continue;
     const Place place = place_of(arguments.items, item);
     const std::int64_t index = index_at(arguments.indices, arguments.index_type, place.row);
@@ -56,21 +56,21 @@ __global__ __launch_bounds__(256) void gather_kernel(const __grid_constant__ Gat
     if (!there && place.column == 0) report(arguments.fault, index, place.row, arguments.rows);
   }
 #pragma unroll
-  for (int u = 0; u < kUnroll; ++u)
-    if (const std::int64_t item = item_of_thread(u); item < arguments.items.count) out[item] = pieces[u];
+  for (int u = 0; u < kGatherUnroll; ++u)
+    if (const std::int64_t item = gathered_item(u); item < arguments.items.count) out[item] = pieces[u];
 }
 
 template <class T>
 cudaError_t gather(const GatherArguments& arguments, cudaStream_t stream) {
-  const LaunchGrid grid = grid_for(arguments.items.count, kUnroll);
+  const LaunchGrid grid = grid_for(arguments.items.count, kGatherUnroll);
   return launch(gather_kernel<T>, grid.blocks, grid.threads, stream, arguments);
 }
 
 template <class T>
 __global__ __launch_bounds__(256) void one_hot_kernel(const __grid_constant__ OneHotArguments arguments) {
 #pragma unroll
-  for (int u = 0; u < kUnroll; ++u) {
-    const std::int64_t item = item_of_thread(u);
+  for (int u = 0; u < kGatherUnroll; ++u) {
+    const std::int64_t item = gathered_item(u);
     if (item >= arguments.items.count) continue;
     const Place place = place_of(arguments.items, item);
     const bool hot = index_at(arguments.indices, arguments.index_type, place.row) == place.column;
@@ -80,7 +80,7 @@ __global__ __launch_bounds__(256) void one_hot_kernel(const __grid_constant__ On
 
 template <class T>
 cudaError_t one_hot(const OneHotArguments& arguments, cudaStream_t stream) {
-  const LaunchGrid grid = grid_for(arguments.items.count, kUnroll);
+  const LaunchGrid grid = grid_for(arguments.items.count, kGatherUnroll);
   return launch(one_hot_kernel<T>, grid.blocks, grid.threads, stream, arguments);
 }
 

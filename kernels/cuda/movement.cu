@@ -7,37 +7,37 @@ namespace troupe {
 namespace device {
 namespace {
 
-constexpr int kUnroll = 4;
+constexpr int kMoveUnroll = 4;
 
-__device__ std::int64_t item_of_thread(int u) {
-  return static_cast<std::int64_t>(blockIdx.x) * (blockDim.x * kUnroll) + u * blockDim.x + threadIdx.x;
+__device__ std::int64_t moved_item(int u) {
+  return static_cast<std::int64_t>(blockIdx.x) * (blockDim.x * kMoveUnroll) + u * blockDim.x + threadIdx.x;
 }
 
 // T: any type of that many bytes.
 template <class T>
 __global__ __launch_bounds__(kBlockThreads) void copy_items(const __grid_constant__ CopyPlan copy, const T* source,
                                                             T* target) {
-  T values[kUnroll];
-  std::int64_t places[kUnroll];
+  T values[kMoveUnroll];
+  std::int64_t places[kMoveUnroll];
 #pragma unroll
-  for (int u = 0; u < kUnroll; ++u) {
-    const std::int64_t item = item_of_thread(u);
+  for (int u = 0; u < kMoveUnroll; ++u) {
+    const std::int64_t item = moved_item(u);
     if (item >= copy.plan.items) continue;
     const Offsets<2> offsets = locate(copy.plan, item);
     values[u] = source[offsets.of[0]];
     places[u] = offsets.of[1];
   }
 #pragma unroll
-  for (int u = 0; u < kUnroll; ++u)
-    if (item_of_thread(u) < copy.plan.items) target[places[u]] = values[u];
+  for (int u = 0; u < kMoveUnroll; ++u)
+    if (moved_item(u) < copy.plan.items) target[places[u]] = values[u];
 }
 
 template <class T, int kWidth>
 __global__ __launch_bounds__(kBlockThreads) void copy_same(const __grid_constant__ CopyPlan copy, const T* source,
                                                            T* target) {
 #pragma unroll
-  for (int u = 0; u < kUnroll; ++u) {
-    const std::int64_t item = item_of_thread(u);
+  for (int u = 0; u < kMoveUnroll; ++u) {
+    const std::int64_t item = moved_item(u);
     if (item >= copy.plan.items) continue;
     const Offsets<2> offsets = locate(copy.plan, item);
     const T value = source[offsets.of[0]];
@@ -84,7 +84,7 @@ __global__ __launch_bounds__(kBlockThreads) void copy_tiles(const __grid_constan
 
 template <class T>
 cudaError_t launch_items(const CopyPlan& plan, const void* source, void* target, cudaStream_t stream) {
-  const LaunchGrid grid = grid_for(plan.plan.items, kUnroll, kBlockThreads);
+  const LaunchGrid grid = grid_for(plan.plan.items, kMoveUnroll, kBlockThreads);
   return launch(copy_items<T>, grid.blocks, grid.threads, stream, plan, static_cast<const T*>(source),
                 static_cast<T*>(target));
 }
@@ -101,7 +101,7 @@ cudaError_t launch_other(const CopyPlan& plan, const void* source, void* target,
                   stream, plan, from, to, static_cast<unsigned>(row_tiles), static_cast<unsigned>(column_tiles));
   }
   if (plan.kind == CopyKind::items) return launch_items<T>(plan, source, target, stream);
-  const LaunchGrid grid = grid_for(plan.plan.items, kUnroll, kBlockThreads);
+  const LaunchGrid grid = grid_for(plan.plan.items, kMoveUnroll, kBlockThreads);
   if (plan.plan.width == kWidth) return launch(copy_same<T, kWidth>, grid.blocks, grid.threads, stream, plan, from, to);
   if (plan.plan.width == 1) return launch(copy_same<T, 1>, grid.blocks, grid.threads, stream, plan, from, to);
   return cudaErrorInvalidValue;
@@ -110,13 +110,13 @@ cudaError_t launch_other(const CopyPlan& plan, const void* source, void* target,
 template <class T>
 __global__ __launch_bounds__(kBlockThreads) void fill_kernel(T value, T* target, std::int64_t count) {
 #pragma unroll
-  for (int u = 0; u < kUnroll; ++u)
-    if (const std::int64_t item = item_of_thread(u); item < count) target[item] = value;
+  for (int u = 0; u < kMoveUnroll; ++u)
+    if (const std::int64_t item = moved_item(u); item < count) target[item] = value;
 }
 
 template <class T>
 cudaError_t fill(T value, void* target, std::int64_t count, cudaStream_t stream) {
-  const LaunchGrid grid = grid_for(count, kUnroll, kBlockThreads);
+  const LaunchGrid grid = grid_for(count, kMoveUnroll, kBlockThreads);
   return launch(fill_kernel<T>, grid.blocks, grid.threads, stream, value, static_cast<T*>(target), count);
 }
 

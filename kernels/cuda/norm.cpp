@@ -87,12 +87,6 @@ Kernel make_batch_norm_inference(const KernelInit& init) {
   };
 }
 
-// The gradients of scale and offset when there are no rows.
-void clear(KernelContext& context, Tensor& sums, const char* op) {
-  if (sums.num_bytes() > 0)
-    check_cuda(cudaMemsetAsync(sums.mutable_raw(), 0, sums.num_bytes(), stream_of(context)), op);
-}
-
 struct Gradients {
   Tensor dx, dscale, doffset;
 };

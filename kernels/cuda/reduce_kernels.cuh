@@ -16,8 +16,8 @@
 
 namespace troupe::device {
 
-inline constexpr int kRunSteps = 64;  // loads of a thread whose terms are accumulated in a Lane
-inline constexpr int kUnroll = 4;     // loads on their way at once
+inline constexpr int kRunSteps = 64;     // loads of a thread whose terms are accumulated in a Lane
+inline constexpr int kReduceUnroll = 4;  // loads on their way at once
 
 // Not inlined: many divisions, for layouts that are rare.
 static __device__ __noinline__ std::int64_t nested_offset(const ReduceLoops& loops, std::int64_t index) {
@@ -61,12 +61,12 @@ __device__ inline void accumulate(const R& reducer, std::int64_t begin, std::int
       for (int v = 0; v < kVector; ++v) lanes[v] = reducer.step(lanes[v], values[v], kAlong ? at + v : at);
     };
     int s = 0;
-    for (; s < kRunSteps && t + (kUnroll - 1) * step < end; s += kUnroll, t += kUnroll * step) {
-      Element values[kUnroll][kVector];
+    for (; s < kRunSteps && t + (kReduceUnroll - 1) * step < end; s += kReduceUnroll, t += kReduceUnroll * step) {
+      Element values[kReduceUnroll][kVector];
 #pragma unroll
-      for (int u = 0; u < kUnroll; ++u) load<kVector>(from(t + u * step), vectors, values[u]);
+      for (int u = 0; u < kReduceUnroll; ++u) load<kVector>(from(t + u * step), vectors, values[u]);
 #pragma unroll
-      for (int u = 0; u < kUnroll; ++u) take(values[u], t + u * step);
+      for (int u = 0; u < kReduceUnroll; ++u) take(values[u], t + u * step);
     }
     for (; s < kRunSteps && t < end; ++s, t += step) {
       Element values[kVector];

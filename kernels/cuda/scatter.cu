@@ -21,15 +21,6 @@ __global__ __launch_bounds__(256) void row_keys_kernel(const __grid_constant__ S
   if (!there) report(arguments.fault, index, i, arguments.rows);
 }
 
-// T: sums wrap, or are rounded to T after each term.
-template <class T>
-__device__ T add(T a, T b) {
-  if constexpr (std::is_integral_v<T>)
-    return static_cast<T>(static_cast<std::make_unsigned_t<T>>(a) + static_cast<std::make_unsigned_t<T>>(b));
-  else
-    return narrow<T>(widen(a) + widen(b));
-}
-
 // A thread for each element of the values; those that are not the first of their row have nothing to do.
 template <class T>
 __global__ __launch_bounds__(256) void add_rows_kernel(const __grid_constant__ AddRowsArguments arguments) {
@@ -56,7 +47,7 @@ __global__ __launch_bounds__(256) void add_rows_kernel(const __grid_constant__ A
     }
 #pragma unroll
     for (int k = 0; k < kAtOnce; ++k)
-      if (k < count) sum = add(sum, loaded[k]);
+      if (k < count) sum = rounded_sum(sum, loaded[k]);
     if (count < kAtOnce) break;
   }
   static_cast<T*>(arguments.out)[static_cast<std::int64_t>(row) * width + column] = sum;

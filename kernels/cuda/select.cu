@@ -8,7 +8,7 @@ namespace {
 
 template <class T, int kWidth>
 __global__ __launch_bounds__(kMostThreads) void select_kernel(const __grid_constant__ SelectArguments arguments) {
-  constexpr int kItems = kUnroll<kWidth>;
+  constexpr int kItems = kUnrollOf<kWidth>;
   const IndexPlan<3>& plan = arguments.plan;
   const auto* condition = static_cast<const bool*>(arguments.condition);
   const auto* a = static_cast<const T*>(arguments.a);
@@ -42,7 +42,7 @@ template <class T>
 cudaError_t select(const SelectArguments& arguments, cudaStream_t stream) {
   constexpr int kWidth = 16 / static_cast<int>(sizeof(T));
   const auto launch = [&]<int kWide>(std::integral_constant<int, kWide>) {
-    const LaunchGrid grid = grid_for(arguments.plan.items, kUnroll<kWide>, kMostThreads);
+    const LaunchGrid grid = grid_for(arguments.plan.items, kUnrollOf<kWide>, kMostThreads);
     return device::launch(select_kernel<T, kWide>, grid.blocks, grid.threads, stream, arguments);
   };
   if (arguments.plan.width == kWidth) return launch(std::integral_constant<int, kWidth>{});
@@ -50,15 +50,10 @@ cudaError_t select(const SelectArguments& arguments, cudaStream_t stream) {
   return cudaErrorInvalidValue;
 }
 
-template <class T>
-__device__ T add(T a, T b) {
-  return narrow<T>(AddOp{}(widen(a), widen(b)));
-}
-
 template <class T, int kWidth>
 __global__ __launch_bounds__(kMostThreads) void add_n_kernel(const __grid_constant__ AddNArguments arguments,
                                                              std::int64_t items, int rest) {
-  constexpr int kItems = kUnroll<kWidth>;
+  constexpr int kItems = kUnrollOf<kWidth>;
   Pack<T, kWidth> sums[kItems] = {};
   for (int t = 0; t < arguments.num_terms; ++t) {
     const auto* term = static_cast<const T*>(arguments.terms[t]);
@@ -71,7 +66,7 @@ __global__ __launch_bounds__(kMostThreads) void add_n_kernel(const __grid_consta
     for (int u = 0; u < kItems; ++u)
 #pragma unroll
       for (int i = 0; i < kWidth; ++i)
-        sums[u].values[i] = t == 0 ? next[u].values[i] : add(sums[u].values[i], next[u].values[i]);
+        sums[u].values[i] = t == 0 ? next[u].values[i] : rounded_sum(sums[u].values[i], next[u].values[i]);
   }
   auto* out = static_cast<T*>(arguments.out);
 #pragma unroll
@@ -79,7 +74,7 @@ __global__ __launch_bounds__(kMostThreads) void add_n_kernel(const __grid_consta
     if (const std::int64_t item = item_of_thread<kItems>(u); item < items) store_pack(sums[u], out + item * kWidth);
   if (const std::int64_t at = rest_of_thread(items, kWidth, rest); at >= 0) {
     T sum = static_cast<const T*>(arguments.terms[0])[at];
-    for (int t = 1; t < arguments.num_terms; ++t) sum = add(sum, static_cast<const T*>(arguments.terms[t])[at]);
+    for (int t = 1; t < arguments.num_terms; ++t) sum = rounded_sum(sum, static_cast<const T*>(arguments.terms[t])[at]);
     out[at] = sum;
   }
 }
@@ -90,7 +85,7 @@ cudaError_t add_n(const AddNArguments& arguments, cudaStream_t stream) {
   bool wide = is_multiple(arguments.out, 16);
   for (int t = 0; t < arguments.num_terms; ++t) wide = wide && is_multiple(arguments.terms[t], 16);
   const auto launch = [&]<int kWide>(std::integral_constant<int, kWide>) {
-    const LaunchGrid grid = grid_for(arguments.count / kWide, kUnroll<kWide>, kMostThreads);
+    const LaunchGrid grid = grid_for(arguments.count / kWide, kUnrollOf<kWide>, kMostThreads);
     return device::launch(add_n_kernel<T, kWide>, grid.blocks, grid.threads, stream, arguments, arguments.count / kWide,
                           static_cast<int>(arguments.count % kWide));
   };

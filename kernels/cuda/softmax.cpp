@@ -40,12 +40,6 @@ void softmax_grad(KernelContext& context) {
   context.set_output(0, std::move(dx));
 }
 
-// Of logits without classes there is one loss per row all the same: nothing is summed.
-void clear(KernelContext& context, Tensor& loss, const char* op) {
-  if (loss.num_bytes() > 0)
-    check_cuda(cudaMemsetAsync(loss.mutable_raw(), 0, loss.num_bytes(), cuda_device(context).stream()), op);
-}
-
 Error no_class(const CudaFault& fault) {
   return {Code::out_of_range, fmt::format("SparseSoftmaxCrossEntropy: label {} out of range [0,{}) at position {}",
                                           fault.value, fault.bound, fault.element)};

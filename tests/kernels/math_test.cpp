@@ -4,7 +4,7 @@
 namespace troupe::testing {
 namespace {
 
-struct Function {
+struct MathFunction {
   const char* op;
   long double (*exact)(long double);
 };
@@ -12,8 +12,8 @@ struct Function {
 long double sigmoid(long double x) { return x < 0 ? std::exp(x) / (1 + std::exp(x)) : 1 / (1 + std::exp(-x)); }
 long double softplus(long double x) { return std::max(x, 0.0L) + std::log1p(std::exp(-std::abs(x))); }
 
-const std::vector<Function>& functions() {
-  static const std::vector<Function> all{
+const std::vector<MathFunction>& functions() {
+  static const std::vector<MathFunction> all{
       {"Exp", [](long double x) { return std::exp(x); }},
       {"Log", [](long double x) { return std::log(x); }},
       {"Log1p", [](long double x) { return std::log1p(x); }},
@@ -75,7 +75,7 @@ Tensor sweep(std::mt19937_64& engine, std::int64_t count) {
 class MathTest : public KernelTest {
  protected:
   template <class T>
-  void expect_accurate(const Function& f, const Tensor& x) {
+  void expect_accurate(const MathFunction& f, const Tensor& x) {
     const Tensor y = run1(f.op, {x.clone()});
     double worst = 0;
     T at = 0;
@@ -90,7 +90,7 @@ class MathTest : public KernelTest {
 
 TEST_F(MathTest, FunctionsAreWithinFourUlpOfExact) {
   const Tensor x32 = sweep<float>(engine_, 200'000), x64 = sweep<double>(engine_, 20'000);
-  for (const Function& f : functions()) {
+  for (const MathFunction& f : functions()) {
     expect_accurate<float>(f, x32);
     expect_accurate<double>(f, x64);
   }
@@ -98,7 +98,7 @@ TEST_F(MathTest, FunctionsAreWithinFourUlpOfExact) {
 
 TEST_F(MathTest, HalfPrecisionRoundsTheFloatResult) {
   const Tensor x = random<Half>({1000}), b = random<BFloat16>({1000});
-  for (const Function& f : functions()) {
+  for (const MathFunction& f : functions()) {
     const Tensor y = run1(f.op, {x}), z = run1(f.op, {b});
     for (std::size_t i = 0; i < 1000; ++i) {
       const auto exact = static_cast<float>(f.exact(static_cast<float>(x.values<Half>()[i])));
@@ -115,7 +115,7 @@ TEST_F(MathTest, HalfPrecisionRoundsTheFloatResult) {
 
 TEST_F(MathTest, ResultsDependNeitherOnThePlaceOfAnElementNorOnAlignmentOrThreads) {
   const Tensor x = sweep<float>(engine_, 60'000);
-  for (const Function& f : functions()) {
+  for (const MathFunction& f : functions()) {
     const Tensor whole = run1(f.op, {x});
     const auto expect_same = [&](const Tensor& other, std::int64_t begin) {
       for (std::int64_t i = 0; i < other.num_elements(); ++i) {

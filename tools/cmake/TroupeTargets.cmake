@@ -1,16 +1,18 @@
 # How libraries, programs and tests are declared.
 
-# troupe_sources(<target> [BATCH n] SOURCES ...): compiles up to n sources of the list, one after the other, as one, so
-# that headers are read and templates instantiated once for all of them. A batch is of one language and has the same
+# troupe_sources(<target> [BATCH n] SOURCES ...): compiles up to n KiB of the list's sources, one after the other, as
+# one, so that headers are read and templates instantiated once for all of them. A batch is of one language and has the same
 # compile options; a source with definitions of its own or SKIP_UNITY_BUILD_INCLUSION, and a generated one are compiled
 # alone. So sources of a target must not define the same name twice, not even in unnamed namespaces. n is chosen such
 # that no batch takes more than 10 seconds. May be called again for the same target.
 function(troupe_sources target)
   cmake_parse_arguments(ARG "" "BATCH" "SOURCES" ${ARGN})
-  if(NOT ARG_BATCH)
-    set(ARG_BATCH 1)
+  set(most 0)
+  if(ARG_BATCH)
+    math(EXPR most "1024 * ${ARG_BATCH}")
   endif()
   set(batch)
+  set(batch_size 0)
   set(batch_kind)
   get_target_property(number ${target} TROUPE_BATCHES)
   if(NOT number)
@@ -18,6 +20,7 @@ function(troupe_sources target)
   endif()
   foreach(source IN LISTS ARG_SOURCES ITEMS "")
     set(kind)  # of sources that may be in one batch
+    set(size 0)
     if(source MATCHES "\\.(cpp|cu)$")
       set(extension ${CMAKE_MATCH_1})
       foreach(property COMPILE_OPTIONS COMPILE_DEFINITIONS GENERATED SKIP_UNITY_BUILD_INCLUSION LANGUAGE)
@@ -31,11 +34,14 @@ function(troupe_sources target)
       endif()
       if(NOT COMPILE_DEFINITIONS AND NOT GENERATED AND NOT SKIP_UNITY_BUILD_INCLUSION)
         set(kind "${extension}: ${COMPILE_OPTIONS}")
+        get_filename_component(path ${source} ABSOLUTE)
+        file(SIZE ${path} size)
       endif()
     endif()
     list(LENGTH batch length)
+    math(EXPR size "${size} + ${batch_size}")
     # The end of a batch: it is full, or the next source does not belong to it.
-    if(length EQUAL ARG_BATCH OR "${source}" STREQUAL "" OR (length GREATER 0 AND kind AND NOT kind STREQUAL batch_kind))
+    if("${source}" STREQUAL "" OR (length GREATER 0 AND kind AND (size GREATER most OR NOT kind STREQUAL batch_kind)))
       if(length EQUAL 1)
         target_sources(${target} PRIVATE ${PROJECT_SOURCE_DIR}/${batch})
       elseif(length GREATER 1)
@@ -50,10 +56,11 @@ function(troupe_sources target)
         file(CONFIGURE OUTPUT ${file} CONTENT "${text}" @ONLY)
         target_sources(${target} PRIVATE ${file})
       endif()
+      math(EXPR size "${size} - ${batch_size}")
       set(batch)
     endif()
     if(kind)
-      get_filename_component(path ${source} ABSOLUTE)
+      set(batch_size ${size})
       file(RELATIVE_PATH path ${PROJECT_SOURCE_DIR} ${path})
       list(APPEND batch ${path})
       set(batch_kind ${kind})
