@@ -8,7 +8,6 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
-#include <sstream>
 
 #include "messages/error.hpp"
 
@@ -40,10 +39,21 @@ HostPort HostPort::parse(std::string_view text) {
 
 namespace {
 
-void add_job(ClusterSpec& spec, const std::string& job, const nlohmann::json& value, std::string_view source) {
-  if (job.empty() || job.find_first_of("/:* \t\r\n") != std::string::npos)
-    invalid_argument("{}: \"{}\" cannot name a job: a name is not empty and has no '/', ':', '*' or space", source,
-                     job);
+constexpr std::size_t kMaxFileBytes = 16 << 20;  // a task takes some 25
+constexpr std::size_t kMaxJobName = 64;
+constexpr std::size_t kMaxText = 256;  // bytes of the cluster's name, and of its token
+
+bool has_control_characters(std::string_view text) {
+  return std::ranges::any_of(text, [](unsigned char c) { return c < 0x20 || c == 0x7f; });
+}
+
+void add_job(ClusterSpec& spec, std::set<HostPort>& addresses, const std::string& job, const nlohmann::json& value,
+             std::string_view source) {
+  if (job.empty() || job.size() > kMaxJobName || job.find_first_of("/:* ") != std::string::npos ||
+      has_control_characters(job))
+    invalid_argument(
+        "{}: \"{}\" cannot name a job: a name has 1 to {} bytes, and no '/', ':', '*', space or control character",
+        source, job.substr(0, kMaxJobName), kMaxJobName);
   if (!value.is_array()) invalid_argument("{}: \"{}\" must be a list of addresses", source, job);
   int index = 0;
   for (const auto& entry : value) {
@@ -55,10 +65,11 @@ void add_job(ClusterSpec& spec, const std::string& job, const nlohmann::json& va
     } catch (const Error& error) {
       invalid_argument("{}: {}: {}", source, task.to_string(), error.message());
     }
-    for (const auto& [other, known] : spec.tasks)
-      if (known == address)
-        invalid_argument("{}: {} and {} have the same address {}", source, other.to_string(), task.to_string(),
-                         address.to_string());
+    if (!addresses.insert(address).second) {
+      const auto other = std::ranges::find(spec.tasks, address, &decltype(spec.tasks)::value_type::second);
+      invalid_argument("{}: {} and {} have the same address {}", source, other->first.to_string(), task.to_string(),
+                       address.to_string());
+    }
     spec.tasks.emplace(task, address);
   }
 }
@@ -91,12 +102,16 @@ ClusterSpec ClusterSpec::parse(std::string_view text, std::string_view source) {
   if (!json.is_object())
     invalid_argument("{}: expected an object such as {{\"name\":\"demo\",\"worker\":[\"127.0.0.1:7711\"]}}", source);
   ClusterSpec spec;
+  std::set<HostPort> addresses;
   for (const auto& [key, value] : json.items()) {
     if (key == "name" || key == "token") {
       if (!value.is_string()) invalid_argument("{}: \"{}\" must be a string", source, key);
-      (key == "name" ? spec.name : spec.token) = value.get<std::string>();
+      const auto& text = value.get_ref<const std::string&>();
+      if (text.size() > kMaxText || has_control_characters(text))
+        invalid_argument("{}: \"{}\" has more than {} bytes, or a control character in it", source, key, kMaxText);
+      (key == "name" ? spec.name : spec.token) = text;
     } else {
-      add_job(spec, key, value, source);
+      add_job(spec, addresses, key, value, source);
     }
   }
   if (spec.name.empty()) invalid_argument("{}: \"name\" is missing", source);
@@ -107,9 +122,12 @@ ClusterSpec ClusterSpec::parse(std::string_view text, std::string_view source) {
 ClusterSpec ClusterSpec::read(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   if (!file) fail(Code::not_found, "cannot read the cluster file '{}': {}", path, std::strerror(errno));
-  std::stringstream text;
-  text << file.rdbuf();
-  ClusterSpec spec = parse(text.str(), path);
+  std::string text(kMaxFileBytes + 1, '\0');  // what never ends, such as a device, is no cluster file
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<std::size_t>(file.gcount()));
+  if (text.size() > kMaxFileBytes)
+    invalid_argument("'{}' has more than {} bytes: it is no cluster file", path, kMaxFileBytes);
+  ClusterSpec spec = parse(text, path);
   struct stat info {};
   if (!spec.token.empty() && ::stat(path.c_str(), &info) == 0 && (info.st_mode & 077) != 0)
     fail(Code::permission_denied, "the cluster file '{}' holds a token and may be read by others: chmod 600 it", path);

@@ -109,6 +109,31 @@ TEST(ClusterSpec, RefusesAJobWhoseNameCannotBeInADeviceName) {
                 HasSubstr(fmt::format("\"{}\" cannot name a job", job)));
 }
 
+TEST(ClusterSpec, BoundsNamesAndTheToken) {
+  const auto with = [](const std::string& name, const std::string& token, const std::string& job) {
+    return fmt::format(R"({{"name":"{}","token":"{}","{}":["h:1"]}})", name, token, job);
+  };
+  EXPECT_EQ(ClusterSpec::parse(with(std::string(256, 'n'), std::string(256, 't'), std::string(64, 'j')), "c")
+                .count(std::string(64, 'j')),
+            1);
+  EXPECT_THAT(parse_error(with(std::string(257, 'n'), "t", "j")).message(),
+              HasSubstr("\"name\" has more than 256 bytes"));
+  EXPECT_THAT(parse_error(with("n", std::string(10 << 20, 't'), "j")).message(), HasSubstr("\"token\" has more than"));
+  EXPECT_THAT(parse_error(with("n\\u0000", "t", "j")).message(), HasSubstr("a control character"));
+  EXPECT_THAT(parse_error(with("n", "t", std::string(65, 'j'))).message(), HasSubstr("cannot name a job"));
+  EXPECT_THAT(parse_error(with("n", "t", "j\\u0000")).message(), HasSubstr("cannot name a job"));
+}
+
+TEST(ClusterSpec, ReadsSixtyThousandTasks) {
+  std::string tasks;
+  for (int i = 0; i < 60000; ++i) tasks += fmt::format("{}\"10.0.{}.{}:1\"", i == 0 ? "" : ",", i / 256, i % 256);
+  EXPECT_EQ(ClusterSpec::parse(fmt::format(R"({{"name":"n","worker":[{}]}})", tasks), "c").count("worker"), 60000);
+}
+
+TEST(ClusterSpec, AFileThatDoesNotEndIsNone) {
+  EXPECT_THAT(error_of([] { ClusterSpec::read("/dev/zero"); }).message(), HasSubstr("it is no cluster file"));
+}
+
 TEST(ClusterSpec, AFileWithATokenIsForItsOwnerOnly) {
   testing::TemporaryDirectory directory;
   EXPECT_EQ(ClusterSpec::read(directory.write("mine.json", kGood)).tasks.size(), 3u);
