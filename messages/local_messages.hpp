@@ -151,6 +151,7 @@ struct PeerDown {
   using local_message = void;
   TaskName task;
   Error reason;
+  bool left = false;  // it has said that it leaves
 };
 // Nothing has been heard of another task for a while (true), or something has again (false). Told to the coordinator on
 // this task.
@@ -168,6 +169,7 @@ struct FrameCame {
 struct LinkLost {
   using local_message = void;
   Error reason;
+  bool left = false;  // in order: the other side has said so
 };
 
 // Ends an actor in order: it answers what it can, lets go of its handles and quits.

@@ -32,6 +32,7 @@ struct PeerUp {
   using local_message = void;
   TaskName task;
   PeerActor peer;
+  Incarnation incarnation;
 };
 
 // Those who want to know which tasks can be reached.
@@ -132,6 +133,7 @@ struct PeerLost {
   TaskName task;
   PeerActor peer;
   Error reason;
+  bool left = false;
 };
 using LocalNodeActor = NodeActor::extend<caf::reacts_to<PeerUp>, caf::reacts_to<PeerLost>,
                                          caf::reacts_to<PeerSuspected>, caf::reacts_to<Observe>,

@@ -85,7 +85,7 @@ class Links::Impl final : public WireHandler {
                                                     std::move(links));
     peers[id] = actor;
     note_open(id, hello.from);
-    caf::anon_send(config.node, PeerUp{hello.from, actor});
+    caf::anon_send(config.node, PeerUp{hello.from, actor, hello.incarnation});
     note_link(hello.from, true, Error());
   }
   void frame(PeerId id, Frame&& frame) override {
@@ -108,7 +108,7 @@ class Links::Impl final : public WireHandler {
     const auto it = peers.find(id);
     if (it == peers.end()) return;
     const Error why = reason ? reason : Error(Code::unavailable, fmt::format("{} has left", name.to_string()));
-    caf::anon_send(it->second, LinkLost{why});
+    caf::anon_send(it->second, LinkLost{why, !reason});
     peers.erase(it);
     {
       std::lock_guard lock(mutex);

@@ -46,18 +46,19 @@ NodeActorImpl::behavior_type NodeActorImpl::make_behavior() {
       [this](const PeerUp& message) {
         peer_down(message.task,
                   Error(Code::unavailable, "it has come again"));  // if the end of its last link is not known yet
-        peers_[message.task] = message.peer;
+        peers_[message.task] = {message.peer, message.incarnation};
         for (const auto& observer : observers_) tell(observer, message);
         tell(message.peer, routes_);  // from now on it passes on what comes
       },
       [this](const PeerLost& message) {
         const auto peer = peers_.find(message.task);
-        if (peer != peers_.end() && peer->second == message.peer) peer_down(message.task, message.reason);
+        if (peer != peers_.end() && peer->second.actor == message.peer)
+          peer_down(message.task, message.reason, message.left);
       },
       [this](const Observe& message) {
         observers_.push_back(message.observer);
         monitor(message.observer);
-        for (const auto& [task, peer] : peers_) tell(message.observer, PeerUp{task, peer});
+        for (const auto& [task, peer] : peers_) tell(message.observer, PeerUp{task, peer.actor, peer.incarnation});
       },
       [this](const JoinCluster& message) {
         join_ = std::static_pointer_cast<const NodeJoin>(message.work);
@@ -72,7 +73,7 @@ NodeActorImpl::behavior_type NodeActorImpl::make_behavior() {
         // The job's actors first: what their peers pass on finds them with the routes, and after the news of all peers.
         if (routes.shard) tell(routes.shard, routes);
         if (routes.coordinator) tell(routes.coordinator, routes);
-        for (const auto& [task, peer] : peers_) tell(peer, routes_);
+        for (const auto& [task, peer] : peers_) tell(peer.actor, routes_);
       },
       [this](const PeerSuspected& message) {
         if (routes_.coordinator) tell(routes_.coordinator, message);
@@ -80,7 +81,7 @@ NodeActorImpl::behavior_type NodeActorImpl::make_behavior() {
       [this](const Stop&) {
         for (auto& [id, session] : sessions_)
           for (const auto& partition : session.partitions) tell(partition, Stop{});
-        for (const auto& [task, peer] : peers_) tell(peer, Stop{});
+        for (const auto& [task, peer] : peers_) tell(peer.actor, Stop{});
         sessions_.clear();
         peers_.clear();
         observers_.clear();
@@ -93,9 +94,9 @@ NodeActorImpl::behavior_type NodeActorImpl::make_behavior() {
   };
 }
 
-void NodeActorImpl::peer_down(const TaskName& task, const Error& reason) {
+void NodeActorImpl::peer_down(const TaskName& task, const Error& reason, bool left) {
   if (peers_.erase(task) == 0) return;
-  for (const auto& observer : observers_) tell(observer, PeerDown{task, reason});
+  for (const auto& observer : observers_) tell(observer, PeerDown{task, reason, left});
   end_sessions_of(task);
 }
 

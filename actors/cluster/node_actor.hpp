@@ -67,7 +67,7 @@ class NodeActorImpl final : public Counted<LocalNodeActor> {
     caf::strong_actor_ptr asker;
     caf::typed_response_promise<Reply> promise;
   };
-  void peer_down(const TaskName& task, const Error& reason);
+  void peer_down(const TaskName& task, const Error& reason, bool left = false);
   // Unauthenticated if the token is not that of the cluster.
   Error refuse(const std::string& token) const;
   caf::result<Reply> hello(const HelloRequest& request, const caf::strong_actor_ptr& asker);
@@ -88,7 +88,11 @@ class NodeActorImpl final : public Counted<LocalNodeActor> {
   std::vector<EarlyHello> early_hellos_;
   std::map<SessionId, SessionState> sessions_;
   std::set<SessionId> closed_;
-  std::map<TaskName, PeerActor> peers_;
+  struct Peer {
+    PeerActor actor;
+    Incarnation incarnation;
+  };
+  std::map<TaskName, Peer> peers_;
   std::vector<PeerObserver> observers_;
   JobRoutes routes_;
 };

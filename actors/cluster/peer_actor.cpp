@@ -29,7 +29,7 @@ PeerActorImpl::behavior_type PeerActorImpl::make_behavior() {
       [](const Outbound&) {},  // enqueue() has passed them on
       [](const FrameCame&) {},
       [this](const LinkLost& message) {
-        tell(links_.node, PeerLost{task_, PeerActor(this), message.reason});
+        tell(links_.node, PeerLost{task_, PeerActor(this), message.reason, message.left});
         stop();
       },
       [this](const JobRoutes& routes) { set_routes(routes); },

@@ -37,7 +37,8 @@ std::string GroupState::list(const std::function<bool(std::uint32_t)>& which) co
   return out;
 }
 
-void GroupState::begin(CollectivePosition position, const CollectiveSpec& spec, Tensor local, GroupOutbox& out) {
+void GroupState::begin(CollectivePosition position, const CollectiveSpec& spec, Tensor local, GroupOutbox& out,
+                       std::int64_t now) {
   const auto ranks = static_cast<std::uint32_t>(options_.members.size());
   begin(
       position, spec, spec.describe(),
@@ -49,11 +50,11 @@ void GroupState::begin(CollectivePosition position, const CollectiveSpec& spec, 
                            local.space().on_host() ? "" : ", on a device that the group has not joined");
         return std::make_unique<RankOperation>(spec, options_.rank, ranks, std::move(local), allocate_);
       },
-      out);
+      out, now);
 }
 
 void GroupState::begin_on_devices(CollectivePosition position, const CollectiveSpec& spec, Tensor local,
-                                  GroupOutbox& out) {
+                                  GroupOutbox& out, std::int64_t now) {
   const auto ranks = static_cast<std::uint32_t>(options_.members.size());
   // Not the same as through the host, so that ranks that disagree about this hear it too.
   begin(
@@ -63,11 +64,11 @@ void GroupState::begin_on_devices(CollectivePosition position, const CollectiveS
         on_devices_[position] = operation.get();
         return operation;
       },
-      out);
+      out, now);
 }
 
 void GroupState::begin(CollectivePosition position, const CollectiveSpec& spec, std::string text, Make make,
-                       GroupOutbox& out) {
+                       GroupOutbox& out, std::int64_t now) {
   if (failure_) {
     out.ended.push_back({position, failure_, {}});
     return;
@@ -103,6 +104,7 @@ void GroupState::begin(CollectivePosition position, const CollectiveSpec& spec, 
   ++messages_;
   running_.emplace(position, std::move(operation));
   texts_.emplace(position, std::move(text));
+  began_.emplace(position, now);
   send(position, std::move(messages), out);
   auto early = early_.extract(position);
   if (early)
@@ -208,6 +210,7 @@ void GroupState::settle(CollectivePosition position, GroupOutbox& out) {
   on_devices_.erase(position);
   running_.erase(it);
   texts_.erase(position);
+  began_.erase(position);
 }
 
 void GroupState::keep(std::uint32_t from, CollectivePart part, GroupOutbox& out) {
@@ -224,10 +227,10 @@ void GroupState::keep(std::uint32_t from, CollectivePart part, GroupOutbox& out)
   early_[{part.channel, part.sequence}].push_back({from, std::move(part)});
 }
 
-void GroupState::lost(std::uint32_t rank, const Error& reason, GroupOutbox& out) {
+void GroupState::lost(std::uint32_t rank, const Error& reason, bool left, GroupOutbox& out) {
   lost_.try_emplace(rank, reason);
   for (const auto& [position, operation] : running_)
-    if (operation->awaits(rank))
+    if (!left || operation->awaits(rank))
       return fail(Error(Code::unavailable, fmt::format("{} was lost: {}", options_.members[rank], reason.message())),
                   out);
 }
@@ -243,6 +246,7 @@ void GroupState::fail(const Error& error, GroupOutbox& out) {
   numbered_.clear();
   running_.clear();
   texts_.clear();
+  began_.clear();
   early_.clear();
   early_bytes_ = 0;
 }
@@ -286,7 +290,7 @@ std::string GroupState::waits_for() const {
                      list([&](std::uint32_t rank) { return operation->awaits(rank); }));
 }
 
-troupe::Waiting GroupState::waits() const {
+troupe::Waiting GroupState::waits(std::int64_t now) const {
   troupe::Waiting out;
   const auto id = [this](CollectivePosition at, std::uint32_t rank) {
     return wait_thing::collective(options_.id, at.channel, at.sequence, options_.members[rank]);
@@ -309,7 +313,8 @@ troupe::Waiting GroupState::waits() const {
                            .kind = operation->owes(rank) ? "collective" : kInTurn,
                            .text = text,
                            .have = operation->have(),
-                           .need = operation->need()});
+                           .need = operation->need(),
+                           .for_ns = now - began_.at(at)});
     }
   }
   for (const auto& [at, parts] : early_) {

@@ -62,15 +62,20 @@ class GroupState {
   GroupState(GroupOptions options, TensorAllocator allocate);
 
   // This rank's part in the next operation of a channel. Ends, now or later, in an Ended of that position.
-  void begin(CollectivePosition position, const CollectiveSpec& spec, Tensor local, GroupOutbox& out);
+  // `now`, of a steady clock, ns: for waits().
+  void begin(CollectivePosition position, const CollectiveSpec& spec, Tensor local, GroupOutbox& out,
+             std::int64_t now = 0);
   // The same between devices: `local` is as for DeviceCommunicator::run. A barrier is what ranks do with their devices
   // in the end of which there is no tensor: they join.
-  void begin_on_devices(CollectivePosition position, const CollectiveSpec& spec, Tensor local, GroupOutbox& out);
+  void begin_on_devices(CollectivePosition position, const CollectiveSpec& spec, Tensor local, GroupOutbox& out,
+                        std::int64_t now = 0);
   void take(std::uint32_t from, CollectivePart part, GroupOutbox& out);
   // What was launched has ended. One that is no longer under way is left out.
   void ended(CollectivePosition position, std::vector<Tensor> result, const Error& error, GroupOutbox& out);
-  // A rank is gone. Operations that have all they need from it go on; what begins later fails.
-  void lost(std::uint32_t rank, const Error& reason, GroupOutbox& out);
+  // A rank is gone, or what was on its way to and from it. What begins later fails; so does what is under way: one that
+  // has all it needs from that rank may have sent it what is lost. Not so if the rank has `left`: it needs nothing
+  // more.
+  void lost(std::uint32_t rank, const Error& reason, bool left, GroupOutbox& out);
   // To be called often, measured by the timeout: once nothing has begun or come for that long, though an operation
   // waits, the group fails, and the error names the ranks that are missing. A rank that only sees that others wait too
   // leaves that to those who know more, half as long again. Times are of a steady clock, in nanoseconds. `explain`:
@@ -95,7 +100,7 @@ class GroupState {
   // In words, for errors and people.
   std::string waits_for() const;
   // The same as things and waits (wait_graph.hpp), and what this rank has not begun though others have.
-  troupe::Waiting waits() const;
+  troupe::Waiting waits(std::int64_t now = 0) const;
 
  private:
   struct Early {
@@ -105,7 +110,8 @@ class GroupState {
   std::string rank_name(std::uint32_t rank) const;
   std::string list(const std::function<bool(std::uint32_t)>& which) const;  // ranks, by name
   using Make = FunctionRef<std::unique_ptr<CollectiveOperation>()>;
-  void begin(CollectivePosition position, const CollectiveSpec& spec, std::string text, Make make, GroupOutbox& out);
+  void begin(CollectivePosition position, const CollectiveSpec& spec, std::string text, Make make, GroupOutbox& out,
+             std::int64_t now);
   void send(CollectivePosition position, std::vector<CollectiveMessage> messages, GroupOutbox& out);
   void launch(CollectivePosition position, GroupOutbox& out);
   void run(CollectivePosition position, std::uint32_t from, CollectivePart part, GroupOutbox& out);
@@ -119,7 +125,8 @@ class GroupState {
   std::map<std::uint32_t, CollectivePosition> numbered_;       // of those: have a number, and are not launched
   std::uint32_t next_number_ = 0;                              // of operations on devices: to be given, on rank 0
   std::uint32_t next_launch_ = 0;
-  std::map<CollectivePosition, std::string> texts_;  // describe() of those
+  std::map<CollectivePosition, std::string> texts_;   // describe() of those
+  std::map<CollectivePosition, std::int64_t> began_;  // when those did
   std::map<CollectivePosition, std::vector<Early>> early_;
   std::uint64_t early_bytes_ = 0;
   std::map<std::uint32_t, std::uint64_t> next_;  // by channel: the operation that this rank begins next

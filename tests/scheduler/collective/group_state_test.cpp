@@ -56,9 +56,9 @@ class Group {
     states[rank].ended(position, {Tensor::vector<float>({static_cast<float>(rank)})}, error, out);
     carry(rank, out);
   }
-  void lose(std::uint32_t rank, std::uint32_t lost) {
+  void lose(std::uint32_t rank, std::uint32_t lost, bool left = false) {
     GroupOutbox out;
-    states[rank].lost(lost, Error(Code::unavailable, "silence"), out);
+    states[rank].lost(lost, Error(Code::unavailable, "silence"), left, out);
     carry(rank, out);
   }
   void deliver(unsigned seed = 0) {
@@ -292,12 +292,12 @@ TEST(GroupState, ALostRankIsNamedToThoseWhoNeedItAndToAllAfterThem) {
   EXPECT_THAT(group.error_of(0), HasSubstr("/job:worker/task:1 was lost"));
 }
 
-TEST(GroupState, ARankThatHasSentAllItOwesMayGo) {
+TEST(GroupState, ARankThatHasSentAllItOwesMayLeave) {
   Group group(3);
   const CollectiveSpec end{.kind = CollectiveKind::barrier, .name = "end"};
   for (const std::uint32_t r : {0u, 1u}) group.begin(r, {}, end, {});
   group.deliver();
-  group.lose(0, 1);
+  group.lose(0, 1, true);
   EXPECT_TRUE(group.ended[0].empty());
   group.begin(2, {}, end, {});
   group.deliver();
@@ -305,6 +305,16 @@ TEST(GroupState, ARankThatHasSentAllItOwesMayGo) {
   EXPECT_FALSE(group.ended[0][0].error);
   group.begin(0, {0, 1}, end, {});
   EXPECT_THAT(group.error_of(0), HasSubstr("/job:worker/task:1 was lost")) << "what begins later needs all";
+}
+
+TEST(GroupState, ARankThatIsLostMayNotHaveWhatItWasSent) {
+  Group group(3);
+  const CollectiveSpec end{.kind = CollectiveKind::barrier, .name = "end"};
+  for (const std::uint32_t r : {0u, 1u}) group.begin(r, {}, end, {});
+  group.deliver();
+  group.lose(0, 1);
+  group.deliver();
+  for (const std::uint32_t r : {0u, 1u}) EXPECT_THAT(group.error_of(r), HasSubstr("/job:worker/task:1 was lost"));
 }
 
 TEST(GroupState, SaysWhatItWaitsFor) {
