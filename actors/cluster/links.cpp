@@ -10,6 +10,7 @@
 
 #include "actors/cluster/control.hpp"
 #include "actors/cluster/peer_actor.hpp"
+#include "actors/cluster/rights.hpp"
 #include "actors/session/borrowed_thread.hpp"
 #include "actors/wire/wire.hpp"
 #include "messages/codec.hpp"
@@ -71,6 +72,7 @@ class Links::Impl final : public WireHandler {
     options.cluster = config.identity.cluster;
     options.token = config.identity.token;
     options.incarnation = config.identity.incarnation;
+    options.admit = [&cluster = config.cluster](const TaskName& peer) { return Rights::check_name(peer, cluster); };
     return options;
   }
 
@@ -83,7 +85,7 @@ class Links::Impl final : public WireHandler {
                                .collective = config.collective};
     auto actor = config.system.spawn<PeerActorImpl>(config.registry.add("peer", hello.from.to_string()), hello.from,
                                                     std::move(links));
-    peers[id] = actor;
+    peers.emplace(id, Peer{actor, Rights(hello.from, config.cluster)});
     note_open(id, hello.from);
     caf::anon_send(config.node, PeerUp{hello.from, actor, hello.incarnation});
     note_link(hello.from, true, Error());
@@ -91,8 +93,9 @@ class Links::Impl final : public WireHandler {
   void frame(PeerId id, Frame&& frame) override {
     const auto it = peers.find(id);
     if (it == peers.end()) return;
+    if (const Error wrong = it->second.rights.check(frame)) throw wrong;
     LocalHandle held = untaken(id, frame);
-    thread.send(it->second, FrameCame{std::move(frame), std::move(held)});
+    thread.send(it->second.actor, FrameCame{std::move(frame), std::move(held)});
   }
   // A shard may be slower than those who push to it: gradients in its mailbox earn them no credit.
   LocalHandle untaken(PeerId id, const Frame& frame) {
@@ -108,7 +111,7 @@ class Links::Impl final : public WireHandler {
     const auto it = peers.find(id);
     if (it == peers.end()) return;
     const Error why = reason ? reason : Error(Code::unavailable, fmt::format("{} has left", name.to_string()));
-    caf::anon_send(it->second, LinkLost{why, !reason});
+    caf::anon_send(it->second.actor, LinkLost{why, !reason});
     peers.erase(it);
     {
       std::lock_guard lock(mutex);
@@ -307,19 +310,24 @@ class Links::Impl final : public WireHandler {
   Clock::time_point meeting_end = Clock::time_point::max();
   bool calling = false;
   bool ending = false;
-  std::map<std::uint64_t, TaskName> open;       // peers
-  std::map<TaskName, HostPort> introspectors;   // of all that said hello
-  Error failed;                                 // the task has: no link stays
-  std::unordered_map<PeerId, PeerActor> peers;  // of the wire's thread
-  BorrowedThread thread;                        // the wire's
-  Wire wire;                                    // its thread uses the above
-  std::thread caller;                           // likewise, and the wire
+  std::map<std::uint64_t, TaskName> open;      // peers
+  std::map<TaskName, HostPort> introspectors;  // of all that said hello
+  Error failed;                                // the task has: no link stays
+  struct Peer {
+    PeerActor actor;
+    Rights rights;
+  };
+  std::unordered_map<PeerId, Peer> peers;  // of the wire's thread
+  BorrowedThread thread;                   // the wire's
+  Wire wire;                               // its thread uses the above
+  std::thread caller;                      // likewise, and the wire
 };
 
 Links::Links(Config config) : impl_(std::make_unique<Impl>(std::move(config))) {}
 Links::~Links() { shutdown(); }
 
-std::vector<MetTask> Links::meet(const ClusterSpec& cluster, const std::string& job, std::chrono::nanoseconds timeout) {
+std::vector<MetTask> Links::meet(const std::string& job, std::chrono::nanoseconds timeout) {
+  const ClusterSpec& cluster = impl_->config.cluster;
   const auto deadline = Clock::now() + timeout;
   const TaskName& self = impl_->config.identity.task;
   const bool client = !cluster.contains(self);
@@ -334,6 +342,7 @@ std::vector<MetTask> Links::meet(const ClusterSpec& cluster, const std::string& 
   auto join = std::make_shared<NodeJoin>();
   join->identity = impl_->config.identity;
   join->welcome = impl_->own_welcome;
+  join->admit = [cluster](const TaskName& peer) { return Rights::check_name(peer, cluster); };
   join->met = [impl = impl_.get()](const TaskName& task, NodeActor node, const std::string& welcome) {
     impl->remember(task, std::move(node), welcome);
   };

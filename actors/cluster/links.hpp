@@ -30,6 +30,7 @@ class Links {
  public:
   struct Config {
     TaskIdentity identity;
+    ClusterSpec cluster;
     WireOptions wire;  // without what follows from `identity`
     TlsFiles tls;      // of the introspectors
     caf::actor_system& system;
@@ -47,7 +48,7 @@ class Links {
   // Lets the node answer the hellos of others, says hello to those that are ours to call, and waits until a link to
   // every other task of the job is up ("": of all jobs). Throws deadline_exceeded naming those that did not come; or
   // what a peer that refused us said. To be called once.
-  std::vector<MetTask> meet(const ClusterSpec& cluster, const std::string& job, std::chrono::nanoseconds deadline);
+  std::vector<MetTask> meet(const std::string& job, std::chrono::nanoseconds deadline);
   // Waits until the links to all tasks of the job are up. Throws as meet().
   void await(const std::string& job, std::chrono::nanoseconds timeout);
   // Of the last process of the task that was met; null if none was.

@@ -129,7 +129,9 @@ Reply NodeActorImpl::answer(const HelloRequest& request, const caf::strong_actor
     const Frame frame = decode_from_string(request.hello);
     const Hello* hello = std::get_if<Hello>(&frame);
     if (!hello) invalid_argument("the first message of a peer must be a Hello, not {}", kind_name(frame));
-    if (const Error refused = handshake_->check(*hello, nullptr)) {
+    Error refused = handshake_->check(*hello, nullptr);
+    if (!refused && join_->admit) refused = join_->admit(hello->from);
+    if (refused) {
       join_->refused(refused);
       throw refused;
     }

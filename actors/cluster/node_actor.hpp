@@ -28,7 +28,8 @@ struct TaskIdentity {
 
 struct NodeJoin final : LocalWork {
   TaskIdentity identity;
-  std::string welcome;  // this task's, serialized
+  std::string welcome;                          // this task's, serialized
+  std::function<Error(const TaskName&)> admit;  // may a task have this name?
   // A peer said hello and was accepted; called on the node's thread.
   std::function<void(const TaskName&, NodeActor, const std::string& welcome)> met;
   // A peer said hello and was turned away; likewise.

@@ -343,6 +343,7 @@ void Task::join(const ClusterSpec& cluster, std::chrono::nanoseconds deadline, c
   TaskIdentity identity{name(), cluster.name, cluster.token, Incarnation{random_id()}};
   auto links = std::make_unique<Links>(
       Links::Config{.identity = identity,
+                    .cluster = cluster,
                     .wire = std::move(wire),
                     .tls = impl.options.network.tls,
                     .system = impl.system,
@@ -367,7 +368,7 @@ void Task::join(const ClusterSpec& cluster, std::chrono::nanoseconds deadline, c
                               .links = [links = impl.links.get()] { return links->look(); },
                               .tasks = [links = impl.links.get()] { return links->introspectors(); },
                               .meeting = [links = impl.links.get()] { return links->waiting(); }});
-  for (const MetTask& met : impl.links->meet(cluster, job, deadline))
+  for (const MetTask& met : impl.links->meet(job, deadline))
     impl.infos.insert(impl.infos.end(), met.devices.begin(), met.devices.end());
 }
 

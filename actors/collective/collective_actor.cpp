@@ -125,9 +125,9 @@ void CollectiveActorImpl::deliver(GroupTable::Outbox& out) {
     if (const auto it = peers_.find(sent.to); it != peers_.end()) tell(it->second, Outbound{std::move(sent.part)});
   for (GroupTable::Outbox::Launch& l : out.launches) give_to_devices(l.group, std::move(l.launch));
   // Devices wait for each other for ever: they have to be told.
-  for (const std::uint64_t failed : out.failed)
-    if (const auto hands = hands_.find(failed); hands != hands_.end() && hands->second.communicator)
-      hands->second.communicator->abort(table_.state(failed).failure());
+  for (const GroupTable::Outbox::Failed& failed : out.failed)
+    if (const auto hands = hands_.find(failed.group); hands != hands_.end() && hands->second.communicator)
+      hands->second.communicator->abort(failed.error);
   for (GroupTable::Outbox::Ended& e : out.ended)
     if (const auto hands = hands_.find(e.group); hands != hands_.end())
       if (auto contribution = hands->second.contributions.extract(e.ended.position))

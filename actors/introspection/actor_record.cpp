@@ -135,6 +135,22 @@ std::vector<std::shared_ptr<const ActorRecord>> ActorRegistry::actors() const {
   return {records_.begin(), records_.end()};
 }
 
+int ActorRegistry::send_stray(const std::string& kind, Stray what) {
+  std::vector<std::shared_ptr<ActorRecord>> records;
+  {
+    const std::lock_guard lock(mutex_);
+    records = records_;
+  }
+  int count = 0;
+  for (const auto& record : records) {
+    const std::lock_guard lock(record->stray_mutex);
+    if (!record->send_stray || (!kind.empty() && record->kind != kind)) continue;
+    record->send_stray(what);
+    ++count;
+  }
+  return count;
+}
+
 bool ActorRegistry::fail_next(const std::string& kind) {
   std::lock_guard lock(mutex_);
   for (const auto& r : records_)

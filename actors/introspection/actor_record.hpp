@@ -21,6 +21,9 @@ namespace troupe {
 class Inspected;
 struct ActorDetails;
 
+// What nobody should send an actor, for tests.
+enum class Stray : std::uint8_t { unknown, error, exit, kill };
+
 struct ActorRecord {
   ActorRecord(class ActorRegistry& registry, std::string kind, std::string name, bool counting = true)
       : registry(registry),
@@ -62,6 +65,10 @@ struct ActorRecord {
   // Held by the actor while it handles a message, if it can be looked into, and by look().
   mutable std::timed_mutex state_mutex;
   const Inspected* inspected = nullptr;
+
+  // Sends it such a message, while it lives; guarded by `stray_mutex`.
+  std::mutex stray_mutex;
+  std::function<void(Stray)> send_stray;
 
   // While the task is traced: a track for what the actor does, made when it is asked for.
   std::uint32_t trace_track();
@@ -109,6 +116,8 @@ class ActorRegistry {
   Trace& trace() { return trace_; }
   // For tests: the next message of the actor of this kind fails; false if there is none.
   bool fail_next(const std::string& kind);
+  // For tests: to each actor of this kind ("": of all). Returns to how many.
+  int send_stray(const std::string& kind, Stray what);
 
  private:
   const bool counting_;

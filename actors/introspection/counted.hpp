@@ -16,6 +16,9 @@
 
 namespace troupe {
 
+// counted.cpp
+void send_stray_to(const caf::weak_actor_ptr& actor, Stray what);
+
 // Derive an actor with interface `Handle` from Counted<Handle>.
 template <class Handle>
 class Counted : public Handle::base, private Inspected {
@@ -23,7 +26,16 @@ class Counted : public Handle::base, private Inspected {
   using super = typename Handle::base;
 
   Counted(caf::actor_config& config, std::shared_ptr<ActorRecord> record)
-      : super(config), record_(std::move(record)), restarts_(policy_of(record_->kind).restarts) {}
+      : super(config), record_(std::move(record)), restarts_(policy_of(record_->kind).restarts) {
+    // What is none of its messages ends no actor: some of them can be reached over the network.
+    this->set_default_handler([](caf::scheduled_actor*, caf::message_view&) -> caf::result<caf::message> {
+      return caf::sec::unexpected_message;
+    });
+    this->set_error_handler([](caf::scheduled_actor*, caf::error&) {});
+    this->set_exit_handler([](caf::scheduled_actor*, caf::exit_msg&) {});
+    this->set_down_handler([](caf::scheduled_actor*, caf::down_msg&) {});
+    record_->send_stray = [self = caf::weak_actor_ptr(this->ctrl())](Stray what) { send_stray_to(self, what); };
+  }
 
   using super::enqueue;
   void enqueue(caf::mailbox_element_ptr element, caf::execution_unit* host) override {
@@ -32,18 +44,22 @@ class Counted : public Handle::base, private Inspected {
   }
 
   caf::invoke_message_result consume(caf::mailbox_element& element) override {
-    if (!record_->counting) return handle(element);
+    if (!record_->counting) return handle(element, is_of_caf(element.content()));
     MessageNote note;
     const MessageKind& kind = describe(element.content(), note);
     record_->begin(kind, note);
     const TracedMessage traced(*record_, kind, note, element.content().empty() ? nullptr : element.content().get(0));
     const std::unique_lock lock = told_ ? std::unique_lock(record_->state_mutex) : std::unique_lock<std::timed_mutex>();
-    const auto result = handle(element);
+    const auto result = handle(element, &kind == &MessageKind::find(nullptr));
     record_->end_of_message(result != caf::invoke_message_result::skipped);
     return result;
   }
 
   void on_exit() override {
+    {
+      const std::lock_guard lock(record_->stray_mutex);
+      record_->send_stray = nullptr;
+    }
     stop_telling();
     record_->registry.end(*record_);
   }
@@ -84,8 +100,14 @@ class Counted : public Handle::base, private Inspected {
   const std::shared_ptr<ActorRecord>& shared_record() { return record_; }
 
  private:
-  caf::invoke_message_result handle(caf::mailbox_element& element) {
+  static bool is_of_caf(const caf::type_erased_tuple& content) { return content.empty() || !content.type(0).second; }
+
+  caf::invoke_message_result handle(caf::mailbox_element& element, bool of_caf) {
     try {
+      // CAF would end it at once, and whoever waits for it would never hear.
+      if (of_caf && element.content().match_elements<caf::exit_msg>() &&
+          element.content().get_as<caf::exit_msg>(0).reason == caf::exit_reason::kill)
+        fail(Code::internal, "it was killed");
       if (record_->fail_next.load(std::memory_order_relaxed) && record_->fail_next.exchange(false))
         fail(Code::internal, "a test has it fail");
       return super::consume(element);

@@ -117,6 +117,7 @@ void Wire::on_hello(Link& link, const Hello& hello) {
   if (!error && !open_peers_.contains(hello.from) && open_peers_.size() >= options_.max_connections)
     error = Error(Code::resource_exhausted, fmt::format("{} has {} connections, and takes no more (--max-connections)",
                                                         options_.self.to_string(), open_peers_.size()));
+  if (!error && !link.dialed && options_.admit) error = options_.admit(hello.from);
   if (!error && !link.dialed) error = duplicate(link, hello);
   if (error) return end_link(link, error, Farewell::goodbye);
   if (!link.dialed && may_share(link) && hello.memory == kSharesMemory) offer_memory(link, hello);

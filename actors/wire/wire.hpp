@@ -69,6 +69,7 @@ struct WireOptions {
   std::string cluster;
   std::string token;
   Incarnation incarnation;
+  std::function<Error(const TaskName&)> admit;  // may a peer have this name? Null: any
   std::string listen_host = "127.0.0.1";
   std::uint16_t listen_port = 0;                // 0: any free one
   std::shared_ptr<const wire::TlsContext> tls;  // null: bytes are not encrypted, and peers show no certificate

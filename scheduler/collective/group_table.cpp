@@ -221,7 +221,7 @@ void GroupTable::deliver(std::uint64_t id, Group& group, GroupOutbox& from, Outb
   for (GroupOutbox::Sent& sent : from.sent) send(group.members[sent.to], std::move(sent.part), out);
   for (GroupOutbox::Launch& launch : from.launches) out.launches.push_back({id, std::move(launch)});
   for (GroupOutbox::Ended& ended : from.ended) out.ended.push_back({id, std::move(ended)});
-  if (group.state.failure()) out.failed.push_back(id);
+  if (group.state.failure()) out.failed.push_back({id, group.state.failure()});
 }
 
 void GroupTable::clear() {

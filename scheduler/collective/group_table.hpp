@@ -43,7 +43,11 @@ class GroupTable {
     std::vector<Sent> sent;
     std::vector<Launch> launches;
     std::vector<Ended> ended;
-    std::vector<std::uint64_t> failed;  // groups, which may be told more than once: their devices must stop
+    struct Failed {
+      std::uint64_t group;
+      Error error;
+    };
+    std::vector<Failed> failed;  // may be told more than once: the group's devices must stop
   };
   // `allocate` gives memory for results, on any thread.
   GroupTable(TaskName self, TensorAllocator allocate, GroupGuards guards = {})

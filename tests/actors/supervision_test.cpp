@@ -94,6 +94,45 @@ TEST_F(Supervision, EveryActorHasAPolicy) {
   EXPECT_EQ(kinds, roles);
 }
 
+// Neither these, nor an order to exit, end an actor: it has no such message.
+TEST_F(Supervision, MessagesThatAreNoneHarmNobody) {
+  const auto wanted = fit([] {});
+  for (const Stray what : {Stray::unknown, Stray::error, Stray::exit}) {
+    testing::TemporaryDirectory directory;
+    const auto out = fit(
+        [&] {
+          for (const std::size_t task : {0, 1, 2, 3}) EXPECT_GT(tasks[task].actors().send_stray("", what), 6);
+        },
+        [&](const TaskName&, TrainingOptions& options) {
+          options.checkpoint = directory.file("checkpoints");
+          options.tensorboard = directory.file("curves");
+        });
+    EXPECT_EQ(out, wanted) << static_cast<int>(what);
+    for (const std::size_t task : {0, 1, 2, 3}) EXPECT_FALSE(tasks[task].failure());
+  }
+}
+
+// As a failure of the same actor.
+TEST_F(Supervision, AKilledShardCoordinatorOrWorkerEndsTheJobThatItIsOf) {
+  const auto fit_killing = [&](const std::string& kind, std::size_t task) {
+    return fit([&] { EXPECT_EQ(tasks[task].actors().send_stray(kind, Stray::kill), 1); },
+               [](const TaskName&, TrainingOptions& options) { options.on_loss = TrainingOptions::OnLoss::fail; });
+  };
+  EXPECT_THAT(fit_killing("shard", 1), Each(HasSubstr("shard /job:ps/task:1: it was killed")));
+  EXPECT_THAT(fit_killing("coordinator", 0), Each(HasSubstr("coordinator /job:ps/task:0: it was killed")));
+  EXPECT_THAT(fit_killing("worker", 3), Each(HasSubstr("worker /job:worker/task:1: it was killed")));
+  for (const std::size_t task : {0, 1, 2, 3}) EXPECT_FALSE(tasks[task].failure());
+}
+
+TEST_F(Supervision, AKilledPeerIsALostLinkThatIsMadeAgain) {
+  const auto wanted = fit([] {});
+  const auto out = fit([&] { EXPECT_GT(tasks[3].actors().send_stray("peer", Stray::kill), 0); },
+                       [](const TaskName&, TrainingOptions& options) { options.rejoin_timeout = 1s; });
+  for (const std::size_t i : {0, 1, 2}) EXPECT_EQ(out[i], wanted[i]) << i;
+  tasks[3].await("", testing::kPatience);
+  EXPECT_FALSE(tasks[3].failure());
+}
+
 TEST_F(Supervision, AShardThatFailsEndsTheJobOnAllTasks) {
   for (const auto& [task, name] : {std::pair{0u, "/job:ps/task:0"}, std::pair{1u, "/job:ps/task:1"}})
     EXPECT_THAT(fit_without("shard", task), Each(HasSubstr(cause("shard", name))));
@@ -126,6 +165,23 @@ TEST_P(RolesOfATask, ThatFailEndTheTaskAndAllHearWhy) {
       [](const TaskName&, TrainingOptions& options) { options.on_loss = TrainingOptions::OnLoss::fail; });
   EXPECT_THAT(out, Each(HasSubstr(cause(GetParam(), "/job:worker/task:1"))));
   EXPECT_THAT(tasks[3].failure().message(), StartsWith(cause(GetParam(), "/job:worker/task:1")));
+  EXPECT_FALSE(tasks[2].failure());
+  EXPECT_TRUE(tasks[3].shutdown());
+}
+// The node can be reached over the network, and does not listen.
+TEST_P(RolesOfATask, ThatAreKilledEndTheTaskAndAllHearWhy) {
+  if (std::string_view(GetParam()) == "node") {
+    const auto wanted = fit([] {});
+    EXPECT_EQ(fit([&] { EXPECT_EQ(tasks[3].actors().send_stray("node", Stray::kill), 1); }), wanted);
+    EXPECT_FALSE(tasks[3].failure());
+    return;
+  }
+  const auto out =
+      fit([&] { ASSERT_GT(tasks[3].actors().send_stray(GetParam(), Stray::kill), 0); },
+          [](const TaskName&, TrainingOptions& options) { options.on_loss = TrainingOptions::OnLoss::fail; });
+  const std::string killed = fmt::format("{} /job:worker/task:1", GetParam());
+  EXPECT_THAT(out, Each(AllOf(HasSubstr(killed), HasSubstr("it was killed"))));
+  EXPECT_THAT(tasks[3].failure().message(), HasSubstr("it was killed"));
   EXPECT_FALSE(tasks[2].failure());
   EXPECT_TRUE(tasks[3].shutdown());
 }

@@ -372,7 +372,7 @@ TEST(WhyActors, AShardThatIsStuckWithAFullMailbox) {
   EXPECT_EQ(found.causes[0].text, "the shard of /job:ps/task:0 is at one Push, and 9 messages wait behind it")
       << found.text;
   store->go_on.count_down();
-  caf::anon_send_exit(shard, caf::exit_reason::kill);
+  caf::anon_send(shard, Stop{});
   EXPECT_TRUE(task.shutdown());
 }
 

@@ -17,6 +17,7 @@
 #include "tests/apps/training_oracle.hpp"
 #include "tests/paths.hpp"
 #include "tests/patience.hpp"
+#include "tests/processes/child.hpp"
 
 namespace troupe {
 namespace {
@@ -261,7 +262,7 @@ TEST(AStoppedWorker, IsSuspectedThenLostAndJoinsAgainWhenItContinues) {
   Cluster cluster(1, 2, {"--mode", "sync", "--epochs", "100000", "--digits", "2000,100", "--peer-timeout", "4"});
   cluster->wait_for("\"event\":\"epoch\"");
   const pid_t worker = cluster.pid("worker/1");
-  kill(worker, SIGSTOP);
+  testing::stop_process(worker);
   cluster->wait_for("/job:worker/task:1 has not been heard of for a while");
   cluster->wait_for("/job:worker/task:1 was lost");
   cluster->wait_for("training went on");

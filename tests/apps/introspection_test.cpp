@@ -20,6 +20,7 @@
 #include "tests/error_of.hpp"
 #include "tests/paths.hpp"
 #include "tests/patience.hpp"
+#include "tests/processes/child.hpp"
 #include "tests/processes/places.hpp"
 
 namespace troupe {
@@ -165,7 +166,7 @@ TEST(WebPage, ShowsAClusterAndGoesOnWhenTheTaskThatItAskedIsStopped) {
                     HasSubstr("ExecuteSegment")));
 
   const std::string asked = asked_now();
-  kill(tasks.at(asked), SIGSTOP);
+  testing::stop_process(tasks.at(asked));
   EXPECT_TRUE(eventually([&] { return asked_now() != asked; }));
   all_up_but(asked);
   Error silent;

@@ -13,6 +13,7 @@
 #include "tests/apps/cluster.hpp"
 #include "tests/paths.hpp"
 #include "tests/patience.hpp"
+#include "tests/processes/child.hpp"
 
 namespace troupe {
 namespace {
@@ -69,7 +70,7 @@ TEST(WhyInACluster, AStoppedWorkerIsNamed) {
   Cluster cluster(1, 3, {"--mode", "sync", "--epochs", "100000", "--digits", "2000,100"});
   cluster->wait_for("\"event\":\"epoch\"");
   const pid_t worker = cluster.pid("worker/1");
-  kill(worker, SIGSTOP);
+  testing::stop_process(worker);
   expect_why(file_of(cluster), silent("/job:worker/task:1", kStopped));
   kill(worker, SIGCONT);
   cluster->signal(SIGTERM);
@@ -80,7 +81,7 @@ TEST(WhyInACluster, AStoppedShardIsNamed) {
   Cluster cluster(2, 2, {"--mode", "sync", "--epochs", "100000", "--digits", "2000,100"});
   cluster->wait_for("\"event\":\"epoch\"");
   const pid_t shard = cluster.pid("ps/1");
-  kill(shard, SIGSTOP);
+  testing::stop_process(shard);
   expect_why(file_of(cluster), silent("/job:ps/task:1", kStopped));
   kill(shard, SIGCONT);
   cluster->signal(SIGTERM);
@@ -93,7 +94,7 @@ TEST(WhyInACluster, ALostWorkerThatOthersWaitForIsNamed) {
       {"--mode", "sync", "--epochs", "100000", "--digits", "2000,100", "--peer-timeout", "4", "--on-loss", "wait"});
   cluster->wait_for("\"event\":\"epoch\"");
   const pid_t worker = cluster.pid("worker/1");
-  kill(worker, SIGSTOP);
+  testing::stop_process(worker);
   expect_why(file_of(cluster),
              AllOf(HasSubstr("SILENT /job:worker/task:1 does not answer"),
                    HasSubstr("/job:worker/task:1 to join again: it was lost: it is kept for it for another ")));

@@ -9,6 +9,10 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <string_view>
+#include <thread>
 
 #include "messages/error.hpp"
 
@@ -57,7 +61,28 @@ Child::~Child() {
 }
 
 void Child::signal(int number) const {
-  if (!status_) kill(pid_, number);
+  if (status_) return;
+  if (number == SIGSTOP) return stop_process(pid_);
+  kill(pid_, number);
+}
+
+void stop_process(pid_t pid) {
+  if (kill(pid, SIGSTOP) != 0) return;
+  // Of all threads: the state of each, behind the name in brackets.
+  const auto running = [](const std::filesystem::path& stat) {
+    std::ifstream file(stat);
+    const std::string text(std::istreambuf_iterator<char>(file), {});
+    const auto end = text.rfind(')');
+    return end != std::string::npos && end + 2 < text.size() &&
+           std::string_view("TtZX").find(text[end + 2]) == std::string_view::npos;
+  };
+  for (bool some = true; some;) {
+    some = false;
+    std::error_code gone;
+    for (const auto& thread : std::filesystem::directory_iterator(fmt::format("/proc/{}/task", pid), gone))
+      some = some || running(thread.path() / "stat");
+    if (some) std::this_thread::yield();
+  }
 }
 
 void Child::read(int& fd, std::string& into) {

@@ -10,6 +10,9 @@
 
 namespace troupe::testing {
 
+// Sends it SIGSTOP, and waits until all its threads have stopped: on a busy machine they go on for a while.
+void stop_process(pid_t pid);
+
 class Child {
  public:
   // command[0] is a path. Throws resource_exhausted without descriptors or processes. A program that cannot be executed

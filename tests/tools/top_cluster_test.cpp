@@ -10,6 +10,7 @@
 #include "tests/apps/cluster.hpp"
 #include "tests/paths.hpp"
 #include "tests/patience.hpp"
+#include "tests/processes/child.hpp"
 #include "tests/tools/pseudo_terminal.hpp"
 #include "tools/top/observation.hpp"
 
@@ -97,7 +98,7 @@ TEST_F(TopCluster, ListsEveryActorOfEveryTask) {
 }
 
 TEST_F(TopCluster, AStoppedTaskIsShownAndAnotherIsAsked) {
-  kill(cluster_.pid("worker/0"), SIGSTOP);  // whose address is the one that troupe-launch says
+  testing::stop_process(cluster_.pid("worker/0"));  // whose address is the one that troupe-launch says
   const std::string page = page_with("4 answer, 1 SILENT", {address_, "--cluster", file_});
   kill(cluster_.pid("worker/0"), SIGCONT);
   EXPECT_THAT(page, AllOf(HasSubstr("worker/0 SILENT"), HasSubstr("asked "), Not(HasSubstr("asked worker/0"))));

@@ -326,6 +326,16 @@ TEST(GroupState, SaysWhatItWaitsFor) {
   EXPECT_EQ(group.states[0].waiting().need, 1u);
 }
 
+TEST(GroupState, SaysForHowLongItHasWaited) {
+  GroupState state({.id = 7, .members = {"/job:worker/task:0", "/job:worker/task:1"}},
+                   [](DType dtype, const Shape& shape) { return Tensor(dtype, shape); });
+  GroupOutbox out;
+  state.begin({}, {.dtype = DType::f32, .shape = {1}, .name = "x"}, Tensor::vector<float>({1}), out, 1000);
+  const Waiting waiting = state.waits(3500);
+  ASSERT_EQ(waiting.waits.size(), 1u);
+  EXPECT_EQ(waiting.waits[0].for_ns, 2500);
+}
+
 TEST(GroupState, ATensorThatIsNotAsItSaysEndsTheGroup) {
   Group group(2);
   group.begin(0, {}, {.dtype = DType::f32, .shape = {2}, .name = "x"}, Tensor::vector<float>({1}));

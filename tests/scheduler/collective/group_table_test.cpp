@@ -250,7 +250,7 @@ TEST(GroupTable, NoGroupStandsStillWhateverLinksAreLostAndTasksComeAgain) {
 }
 
 TEST(GroupTable, WithoutAGuardSomeStandStill) {
-  const std::uint64_t seeds = testing::seeds(1000);
+  const std::uint64_t seeds = testing::seeds(10000);
   EXPECT_GT(seeds_that_stand_still(seeds, {.fail_what_runs = false}), 0u);
   EXPECT_GT(seeds_that_stand_still(seeds, {.tell_of_lost_links = false}), 0u);
 }

@@ -1,0 +1,38 @@
+// What a task may say, by who it is in the cluster file. A frame that names its sender must name the one whose link it
+// comes by; what only shards, workers or the coordinator say is believed of nobody else. Frames that are none of this
+// are what a client says: steps, and tensors for them.
+//
+//   from                     may say
+//   anybody                  StepStart StepDone StepAbort Put
+//   a task of the cluster    CollectivePart
+//   worker i                 Pull Push TakeToken TokenDone Barrier of worker i; Join Leave of worker i
+//   shard i (ps task i)      Staged Saved of shard i; Join Leave of shard i; JobFailed
+//   the coordinator (ps 0)   Joined Token EpochDone Save Commit Fence BarrierOpen
+//
+// What they say of jobs, slots, slices and versions, those check who know them: Coordinator, ShardState, TokenBook.
+#pragma once
+
+#include "actors/cluster/cluster_spec.hpp"
+#include "messages/frames.hpp"
+
+namespace troupe {
+
+class Rights {
+ public:
+  Rights(TaskName peer, const ClusterSpec& cluster);
+
+  // permission_denied, naming the peer and what it may not say; or none.
+  Error check(const Frame& frame) const;
+
+  // A name that only a task of the cluster may have: its job is one of the cluster's. permission_denied for any other
+  // task that calls itself so.
+  static Error check_name(const TaskName& peer, const ClusterSpec& cluster);
+
+ private:
+  struct Check;
+
+  TaskName peer_;
+  bool member_ = false;  // of the cluster file
+};
+
+}  // namespace troupe
