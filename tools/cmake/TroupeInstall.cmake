@@ -5,6 +5,7 @@ include(CMakePackageConfigHelpers)
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/troupe)
 set(folders messages graph devices kernels scheduler actors)
 list(TRANSFORM folders PREPEND troupe_ OUTPUT_VARIABLE libraries)
+list(APPEND libraries troupe_protocol)
 
 install(TARGETS ${libraries} EXPORT troupe-targets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT development)
 install(EXPORT troupe-targets NAMESPACE troupe:: DESTINATION ${package_dir} COMPONENT development)
