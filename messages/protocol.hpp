@@ -135,8 +135,13 @@ struct PeerLost {
   Error reason;
   bool left = false;
 };
-using LocalNodeActor = NodeActor::extend<caf::reacts_to<PeerUp>, caf::reacts_to<PeerLost>,
-                                         caf::reacts_to<PeerSuspected>, caf::reacts_to<Observe>,
-                                         caf::reacts_to<JoinCluster>, caf::reacts_to<JobRoutes>, caf::reacts_to<Stop>>;
+// Answered when observers have been told all news of peers that came before it.
+struct SyncObservers {
+  using local_message = void;
+};
+using LocalNodeActor =
+    NodeActor::extend<caf::reacts_to<PeerUp>, caf::reacts_to<PeerLost>, caf::reacts_to<PeerSuspected>,
+                      caf::reacts_to<Observe>, caf::replies_to<SyncObservers>::with<Reply>, caf::reacts_to<JoinCluster>,
+                      caf::reacts_to<JobRoutes>, caf::reacts_to<Stop>>;
 
 }  // namespace troupe

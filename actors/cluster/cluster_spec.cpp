@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cstring>
 #include <fstream>
@@ -39,7 +40,7 @@ HostPort HostPort::parse(std::string_view text) {
 
 namespace {
 
-constexpr std::size_t kMaxFileBytes = 16 << 20;  // a task takes some 25
+constexpr std::size_t kMaxFileBytes = 16 << 20;  // a task takes about 25
 constexpr std::size_t kMaxJobName = 64;
 constexpr std::size_t kMaxText = 256;  // bytes of the cluster's name, and of its token
 
@@ -122,11 +123,14 @@ ClusterSpec ClusterSpec::parse(std::string_view text, std::string_view source) {
 ClusterSpec ClusterSpec::read(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   if (!file) fail(Code::not_found, "cannot read the cluster file '{}': {}", path, std::strerror(errno));
-  std::string text(kMaxFileBytes + 1, '\0');  // what never ends, such as a device, is no cluster file
-  file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  text.resize(static_cast<std::size_t>(file.gcount()));
-  if (text.size() > kMaxFileBytes)
-    invalid_argument("'{}' has more than {} bytes: it is no cluster file", path, kMaxFileBytes);
+  std::string text;
+  std::array<char, 16 << 10> part;
+  do {
+    file.read(part.data(), part.size());
+    text.append(part.data(), static_cast<std::size_t>(file.gcount()));
+    if (text.size() > kMaxFileBytes)  // a device may never end
+      invalid_argument("'{}' has more than {} bytes: it is no cluster file", path, kMaxFileBytes);
+  } while (file);
   ClusterSpec spec = parse(text, path);
   struct stat info {};
   if (!spec.token.empty() && ::stat(path.c_str(), &info) == 0 && (info.st_mode & 077) != 0)

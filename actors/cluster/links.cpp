@@ -111,14 +111,16 @@ class Links::Impl final : public WireHandler {
     const auto it = peers.find(id);
     if (it == peers.end()) return;
     const Error why = reason ? reason : Error(Code::unavailable, fmt::format("{} has left", name.to_string()));
-    caf::anon_send(it->second.actor, LinkLost{why, !reason});
+    const PeerActor actor = it->second.actor;
     peers.erase(it);
     {
       std::lock_guard lock(mutex);
       open.erase(id.value);
       if (!states.contains(name)) introspectors.erase(name);
     }
-    note_link(name, false, why, reason ? kFirstPause : kPauseAfterGoodbye);
+    note_link(name, false, why,
+              reason ? kFirstPause : kPauseAfterGoodbye);  // first: who hears of it may await the next
+    caf::anon_send(actor, LinkLost{why, !reason});
   }
   void suspected(PeerId, const TaskName& name, bool suspect) override {
     caf::anon_send(config.node, PeerSuspected{name, suspect});
@@ -268,9 +270,25 @@ class Links::Impl final : public WireHandler {
     std::multimap<std::string, std::int64_t>::iterator place_;
   };
 
+  bool all_up(const std::string& job) const {
+    return std::ranges::all_of(
+        states, [&](const auto& entry) { return entry.second.up || (!job.empty() && entry.first.job != job); });
+  }
+
+  // Steps can run as soon as it returns: the scheduler has been told of the links by then.
   void await_links(const std::string& job, Clock::time_point deadline) {
     const Awaited awaited(*this, job);
-    std::unique_lock lock(mutex);
+    for (std::unique_lock lock(mutex);;) {
+      await_links(lock, job, deadline);
+      lock.unlock();
+      caf::scoped_actor self(config.system);
+      self->request(config.node, until(std::max(deadline, Clock::now() + kAnswerPatience)), SyncObservers{})
+          .receive([](const Reply&) {}, [](const caf::error&) {});  // a node that has ended
+      lock.lock();
+      if (all_up(job)) return;
+    }
+  }
+  void await_links(std::unique_lock<std::mutex>& lock, const std::string& job, Clock::time_point deadline) {
     std::string missing;
     Error refused;
     const auto over = [&] {

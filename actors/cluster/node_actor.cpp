@@ -60,6 +60,7 @@ NodeActorImpl::behavior_type NodeActorImpl::make_behavior() {
         monitor(message.observer);
         for (const auto& [task, peer] : peers_) tell(message.observer, PeerUp{task, peer.actor, peer.incarnation});
       },
+      [](const SyncObservers&) { return Reply{}; },
       [this](const JoinCluster& message) {
         join_ = std::static_pointer_cast<const NodeJoin>(message.work);
         const TaskIdentity& identity = join_->identity;

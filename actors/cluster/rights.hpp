@@ -1,6 +1,6 @@
-// What a task may say, by who it is in the cluster file. A frame that names its sender must name the one whose link it
-// comes by; what only shards, workers or the coordinator say is believed of nobody else. Frames that are none of this
-// are what a client says: steps, and tensors for them.
+// Decides which frames a task may send, by its place in the cluster file. If a frame names its sender, that must be the
+// task whose link brought it. Only shards, workers and the coordinator may send their own kinds of frames. A client may
+// run steps and send tensors for them.
 //
 //   from                     may say
 //   anybody                  StepStart StepDone StepAbort Put
@@ -8,8 +8,6 @@
 //   worker i                 Pull Push TakeToken TokenDone Barrier of worker i; Join Leave of worker i
 //   shard i (ps task i)      Staged Saved of shard i; Join Leave of shard i; JobFailed
 //   the coordinator (ps 0)   Joined Token EpochDone Save Commit Fence BarrierOpen
-//
-// What they say of jobs, slots, slices and versions, those check who know them: Coordinator, ShardState, TokenBook.
 #pragma once
 
 #include "actors/cluster/cluster_spec.hpp"

@@ -27,7 +27,7 @@ class CollectiveActorImpl final : public Counted<CollectiveActor> {
   void on_exit() override;
 
  private:
-  // What the table does not know of a group.
+  // Keeps what belongs to a group but not to the protocol.
   struct Hands {
     std::map<CollectivePosition, std::shared_ptr<Contribution>> contributions;
     std::map<std::uint32_t, std::uint64_t> next;       // by channel, of contributions without a number

@@ -56,6 +56,10 @@ constexpr std::chrono::milliseconds kLookAtStop{200};
 CollectiveGroup::CollectiveGroup(Task& task, const std::string& name, std::vector<TaskName> members,
                                  const CollectiveGroupOptions& options)
     : task_(task), members_(std::move(members)), options_(options) {
+  for (const TaskName& member : members_)
+    if (!task_.cluster().contains(member))
+      invalid_argument("{} cannot be in the group '{}': only tasks that the cluster file names can", member.to_string(),
+                       name);
   auto place = std::make_shared<GroupPlace>();
   place->name = name;
   place->members = members_;

@@ -21,7 +21,7 @@ namespace troupe {
 class Inspected;
 struct ActorDetails;
 
-// What nobody should send an actor, for tests.
+// Tests send these: an actor has to survive all but the kill, which counts as its failure.
 enum class Stray : std::uint8_t { unknown, error, exit, kill };
 
 struct ActorRecord {

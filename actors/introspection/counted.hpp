@@ -16,7 +16,7 @@
 
 namespace troupe {
 
-// counted.cpp
+// Sends it the message, if the actor is still there.
 void send_stray_to(const caf::weak_actor_ptr& actor, Stray what);
 
 // Derive an actor with interface `Handle` from Counted<Handle>.
@@ -27,13 +27,14 @@ class Counted : public Handle::base, private Inspected {
 
   Counted(caf::actor_config& config, std::shared_ptr<ActorRecord> record)
       : super(config), record_(std::move(record)), restarts_(policy_of(record_->kind).restarts) {
-    // What is none of its messages ends no actor: some of them can be reached over the network.
+    // Strange messages must not end an actor: some actors can be reached over the network.
     this->set_default_handler([](caf::scheduled_actor*, caf::message_view&) -> caf::result<caf::message> {
       return caf::sec::unexpected_message;
     });
     this->set_error_handler([](caf::scheduled_actor*, caf::error&) {});
     this->set_exit_handler([](caf::scheduled_actor*, caf::exit_msg&) {});
     this->set_down_handler([](caf::scheduled_actor*, caf::down_msg&) {});
+    const std::lock_guard lock(record_->stray_mutex);
     record_->send_stray = [self = caf::weak_actor_ptr(this->ctrl())](Stray what) { send_stray_to(self, what); };
   }
 
@@ -50,7 +51,7 @@ class Counted : public Handle::base, private Inspected {
     record_->begin(kind, note);
     const TracedMessage traced(*record_, kind, note, element.content().empty() ? nullptr : element.content().get(0));
     const std::unique_lock lock = told_ ? std::unique_lock(record_->state_mutex) : std::unique_lock<std::timed_mutex>();
-    const auto result = handle(element, &kind == &MessageKind::find(nullptr));
+    const auto result = handle(element, kind.of_caf);
     record_->end_of_message(result != caf::invoke_message_result::skipped);
     return result;
   }

@@ -175,7 +175,11 @@ std::string PackedTask::to_string() const {
 const MessageKind& MessageKind::find(const std::type_info* type) {
   static std::mutex mutex;
   static Kinds kinds = known();
-  static const MessageKind caf("message of CAF");
+  static const MessageKind caf = [] {
+    MessageKind kind("message of CAF");
+    kind.of_caf = true;
+    return kind;
+  }();
   if (!type) return caf;
   const std::lock_guard lock(mutex);
   auto& kind = kinds[type];

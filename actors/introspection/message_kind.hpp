@@ -28,7 +28,8 @@ struct MessageNote {
 // One for each type of message, and for each kind of frame that goes through a peer. Lives as long as the process.
 class MessageKind {
  public:
-  std::string label;  // "RunStep", "Push", "to wire: Push"
+  std::string label;    // "RunStep", "Push", "to wire: Push"
+  bool of_caf = false;  // a type of CAF's own, of which there is one kind for all
   // Of the type `T` of messages/protocol.hpp.
   template <class T>
   static const MessageKind& of() {

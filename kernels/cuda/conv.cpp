@@ -224,7 +224,7 @@ Kernel make_backprop_input(const KernelInit& init) {
     check_tensor("Conv2DBackpropInput: the filter", filter, x.dtype(), filter.shape());
     check_tensor("Conv2DBackpropInput: dy", dy, x.dtype(), g.result_shape());
     if (g.empty())
-      clear(context, dx, "Conv2D");
+      clear(context, dx, "Conv2DBackpropInput");
     else
       backward_input({context, cuda_device(context), x.dtype(), g}, aligned(context, filter), aligned(context, dy), dx);
     context.set_output(0, std::move(dx));
@@ -240,7 +240,7 @@ Kernel make_backprop_filter(const KernelInit& init) {
     check_tensor("Conv2DBackpropFilter: x", x, filter.dtype(), x.shape());
     check_tensor("Conv2DBackpropFilter: dy", dy, filter.dtype(), g.result_shape());
     if (g.empty())
-      clear(context, d_filter, "Conv2D");
+      clear(context, d_filter, "Conv2DBackpropFilter");
     else
       backward_filter({context, cuda_device(context), filter.dtype(), g}, aligned(context, x), aligned(context, dy),
                       d_filter);

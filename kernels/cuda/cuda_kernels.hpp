@@ -12,7 +12,7 @@ namespace troupe {
 // GPU kernels run on devices of this library only.
 inline CudaDevice& cuda_device(KernelContext& context) { return static_cast<CudaDevice&>(context.device()); }
 
-// Zeros, in the order of the device's stream. Throws internal, naming `what`.
+// Fills the tensor with zeros, in the order of the device's stream. Throws as check_cuda, naming `what`.
 inline void clear(KernelContext& context, Tensor& t, const char* what) {
   if (t.num_bytes() > 0)
     check_cuda(cudaMemsetAsync(t.mutable_raw(), 0, t.num_bytes(), cuda_device(context).stream()), what);

@@ -13,7 +13,7 @@
 
 #define TROUPE_LINK_MESSAGES(X)                                                                                       \
   X(FrameCame) X(IntrospectorRequest) X(JobRoutes) X(JoinCluster) X(LinkLost) X(Observe) X(Outbound) X(PeerDown)      \
-  X(PeerLost) X(PeerSuspected) X(PeerUp) X(ProvenanceRequest)
+  X(PeerLost) X(PeerSuspected) X(PeerUp) X(ProvenanceRequest) X(SyncObservers)
 
 #define TROUPE_INBOUND_FRAMES(X)                                                                                      \
   X(Barrier) X(BarrierOpen) X(CollectivePart) X(Commit) X(EpochDone) X(Fence) X(JobFailed) X(Join) X(Joined)          \

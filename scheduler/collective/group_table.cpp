@@ -79,7 +79,7 @@ void GroupTable::close(std::uint64_t id, const Error& error, Outbox& out) {
     group.state.fail(Error(Code::cancelled, fmt::format("{} has left the group", self_.to_string())), said);
   }
   deliver(id, group, said, out);
-  // What this rank had sent them may have been lost, and it is not there any more to send it again.
+  // Their links were lost, and perhaps messages with them. Tell them now: this rank keeps nothing of the group.
   if (guards_.tell_of_lost_links && !group.state.failure())
     for (const TaskName& member : group.cut)
       send(member,

@@ -5,6 +5,8 @@
 
 #include "actors/cluster/control.hpp"
 #include "actors/cluster/task.hpp"
+#include "actors/cluster/task_actors.hpp"
+#include "actors/collective/group.hpp"
 #include "actors/session/session.hpp"
 #include "graph/ops.hpp"
 #include "tests/actors/certificates.hpp"
@@ -208,6 +210,51 @@ TEST(ControlPort, NobodyEndsTheNodeFromOutside) {
   for (const auto reason : {caf::exit_reason::user_shutdown, caf::exit_reason::kill})
     caf::anon_send_exit(stranger.node(), reason);
   EXPECT_TRUE(stranger.ask(IntrospectorRequest{wire::kToken}).ok());
+}
+
+// ---- Who is who ----------------------------------------------------------------------------------------------------
+
+TEST(Roles, ATaskThatCallsItselfAShardOfTheClusterIsTurnedAway) {
+  Task ps(options_of(kPs));
+  const ClusterSpec cluster = cluster_of({&ps});
+  ps.join(cluster, 20s);
+  Task ghost(options_of({"ps", 7}));
+  const Error error = error_of([&] { ghost.join(cluster, 20s); });
+  EXPECT_EQ(error.code(), Code::permission_denied);
+  EXPECT_TRUE(says(error, "a job ps without a task 7")) << error.to_string();
+}
+
+TEST(Roles, AClientCannotBeInAGroup) {
+  Task ps(options_of(kPs)), client(options_of({"client", 0}));
+  const ClusterSpec cluster = cluster_of({&ps});
+  ps.join(cluster, 20s);
+  client.join(cluster, 20s);
+  const Error error = error_of([&] { CollectiveGroup(client, "g", {{"client", 0}, kPs}); });
+  EXPECT_EQ(error.code(), Code::invalid_argument);
+  EXPECT_TRUE(says(error, "/job:client/task:0 cannot be in the group 'g'")) << error.to_string();
+}
+
+TEST(Roles, AFrameThatAClientMayNotSendEndsItsLinkAndNothingElse) {
+  Task ps(options_of(kPs)), client(options_of({"client", 0}));
+  const ClusterSpec cluster = cluster_of({&ps});
+  ps.join(cluster, 20s);
+  client.join(cluster, 20s);
+  caf::scoped_actor observer(client.system());
+  caf::anon_send(client.handles().node, Observe{caf::actor_cast<PeerObserver>(observer)});
+  const auto peer_up = [&] {
+    PeerActor peer;
+    observer->receive([&](const PeerUp& up) { peer = up.peer; });
+    return peer;
+  };
+  caf::anon_send(peer_up(), Outbound{CollectivePart{}});
+  observer->receive([&](const PeerDown& down) {
+    EXPECT_TRUE(says(down.reason, "not in the cluster file, may not say this CollectivePart"))
+        << down.reason.to_string();
+  });
+  static_cast<void>(peer_up());  // the link comes again
+  EXPECT_TRUE(testing::eventually([&] { return error_of([&] { client.await("", 20s); }).ok(); }));
+  EXPECT_EQ(run_on(kPs, client), 4);
+  EXPECT_FALSE(ps.failure());
 }
 
 // ---- Limits --------------------------------------------------------------------------------------------------------

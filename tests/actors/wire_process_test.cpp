@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "tests/actors/wire_testing.hpp"
+#include "tests/processes/child.hpp"
 
 namespace troupe::wire {
 namespace {
@@ -39,7 +40,10 @@ class OtherProcess {
     life_.reset();
     ::waitpid(pid_, nullptr, 0);
   }
-  void signal(int number) const { ::kill(pid_, number); }
+  void signal(int number) const {
+    if (number == SIGSTOP) return testing::stop_process(pid_);
+    ::kill(pid_, number);
+  }
   std::uint16_t port() const { return port_; }
 
  private:

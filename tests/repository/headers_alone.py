@@ -4,9 +4,9 @@
     headers_alone.py SOURCES COMPILE_COMMANDS WORK [--without-cuda] [--launcher WORD]...
 
 Headers of which each includes the one before are compiled together: so nothing is there for a header that it does not
-include itself, and what many include is read less often. One that a source of the build begins with has been compiled
-alone there. With ccache as the launcher only what has changed is compiled;
-WORK is a directory of the build for that reason: seen from there, paths are the same in every clone.
+include itself, and what many include is read less often. The build has compiled alone the headers that its sources begin
+with. With ccache as the launcher only what has changed is compiled; WORK is a directory of the build for that reason:
+seen from there, paths are the same in every clone.
 """
 import argparse
 import json

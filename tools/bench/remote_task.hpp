@@ -1,4 +1,4 @@
-// A task in a child process, and a client of it here.
+// A task in a child process, and the one here that runs graphs on it.
 #pragma once
 
 #include <functional>
