@@ -55,14 +55,14 @@ configure_and_build() {
 }
 
 # run_tests PRESET [CTEST ARGUMENTS...]: output goes to the terminal and to build/PRESET/test.log, all that tests have
-# printed to build/PRESET/test.xml. Half as many again as processors run at once: tests wait for processes and timeouts.
+# printed to build/PRESET/test.xml. Twice as many as processors run at once: tests wait for processes and timeouts.
 run_tests() {
   local preset="$1"
   shift
   say "$preset: test"
   rm -f "build/$preset/test.xml"
   results+=("$preset=build/$preset/test.xml")
-  ctest --test-dir "build/$preset" --parallel $((jobs + (jobs + 1) / 2)) --output-on-failure --timeout 600 \
+  ctest --test-dir "build/$preset" --parallel $((2 * jobs)) --output-on-failure --timeout 600 \
     --output-junit "$PWD/build/$preset/test.xml" --test-output-size-passed 10000000 --test-output-size-failed 10000000 \
     "$@" 2>&1 | tee "build/$preset/test.log"
 }

@@ -115,6 +115,9 @@ if(TROUPE_SANITIZE)
   add_compile_options(-fsanitize=address -fno-omit-frame-pointer -O1 -g1
     "$<$<CXX_COMPILER_ID:GNU>:--param=asan-stack=0;--param=asan-instrumentation-with-call-threshold=0>")
   add_link_options(-fsanitize=address,undefined)
+  # Nor is it worth while where nothing is simulated or computed.
+  set(TROUPE_COLD -O0)
+  set(TROUPE_WARM -O0)
   set(TROUPE_WATCHED $<$<CXX_COMPILER_ID:GNU>:--param=asan-stack=1> -fsanitize=undefined -fno-sanitize-recover=undefined)
 endif()
 if(TROUPE_FUZZ)
