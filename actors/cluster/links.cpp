@@ -118,8 +118,8 @@ class Links::Impl final : public WireHandler {
       open.erase(id.value);
       if (!states.contains(name)) introspectors.erase(name);
     }
-    note_link(name, false, why,
-              reason ? kFirstPause : kPauseAfterGoodbye);  // first: who hears of it may await the next
+    // Before the actors are told: who hears of the loss may await the next link.
+    note_link(name, false, why, reason ? kFirstPause : kPauseAfterGoodbye);
     caf::anon_send(actor, LinkLost{why, !reason});
   }
   void suspected(PeerId, const TaskName& name, bool suspect) override {

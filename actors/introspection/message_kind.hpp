@@ -29,7 +29,7 @@ struct MessageNote {
 class MessageKind {
  public:
   std::string label;    // "RunStep", "Push", "to wire: Push"
-  bool of_caf = false;  // a type of CAF's own, of which there is one kind for all
+  bool of_caf = false;  // one kind stands for all types of CAF's own
   // Of the type `T` of messages/protocol.hpp.
   template <class T>
   static const MessageKind& of() {

@@ -224,23 +224,25 @@ TEST(Roles, ATaskThatCallsItselfAShardOfTheClusterIsTurnedAway) {
   EXPECT_TRUE(says(error, "a job ps without a task 7")) << error.to_string();
 }
 
-TEST(Roles, AClientCannotBeInAGroup) {
-  Task ps(options_of(kPs)), client(options_of({"client", 0}));
-  const ClusterSpec cluster = cluster_of({&ps});
-  ps.join(cluster, 20s);
-  client.join(cluster, 20s);
-  const Error error = error_of([&] { CollectiveGroup(client, "g", {{"client", 0}, kPs}); });
+class ClientOfOneTask : public ::testing::Test {
+ protected:
+  ClientOfOneTask() {
+    ps_.join(cluster_, 20s);
+    client_.join(cluster_, 20s);
+  }
+  Task ps_{options_of(kPs)}, client_{options_of({"client", 0})};
+  const ClusterSpec cluster_ = cluster_of({&ps_});
+};
+
+TEST_F(ClientOfOneTask, CannotBeInAGroup) {
+  const Error error = error_of([&] { CollectiveGroup(client_, "g", {{"client", 0}, kPs}); });
   EXPECT_EQ(error.code(), Code::invalid_argument);
   EXPECT_TRUE(says(error, "/job:client/task:0 cannot be in the group 'g'")) << error.to_string();
 }
 
-TEST(Roles, AFrameThatAClientMayNotSendEndsItsLinkAndNothingElse) {
-  Task ps(options_of(kPs)), client(options_of({"client", 0}));
-  const ClusterSpec cluster = cluster_of({&ps});
-  ps.join(cluster, 20s);
-  client.join(cluster, 20s);
-  caf::scoped_actor observer(client.system());
-  caf::anon_send(client.handles().node, Observe{caf::actor_cast<PeerObserver>(observer)});
+TEST_F(ClientOfOneTask, LosesItsLinkAndNothingElseByAFrameThatItMayNotSend) {
+  caf::scoped_actor observer(client_.system());
+  caf::anon_send(client_.handles().node, Observe{caf::actor_cast<PeerObserver>(observer)});
   const auto peer_up = [&] {
     PeerActor peer;
     observer->receive([&](const PeerUp& up) { peer = up.peer; });
@@ -252,9 +254,9 @@ TEST(Roles, AFrameThatAClientMayNotSendEndsItsLinkAndNothingElse) {
         << down.reason.to_string();
   });
   static_cast<void>(peer_up());  // the link comes again
-  EXPECT_TRUE(testing::eventually([&] { return error_of([&] { client.await("", 20s); }).ok(); }));
-  EXPECT_EQ(run_on(kPs, client), 4);
-  EXPECT_FALSE(ps.failure());
+  EXPECT_TRUE(testing::eventually([&] { return error_of([&] { client_.await("", 20s); }).ok(); }));
+  EXPECT_EQ(run_on(kPs, client_), 4);
+  EXPECT_FALSE(ps_.failure());
 }
 
 // ---- Limits --------------------------------------------------------------------------------------------------------

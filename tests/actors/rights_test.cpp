@@ -1,4 +1,4 @@
-// What each task may say: a row of the table in rights.hpp each.
+// Each test holds one row of the table in rights.hpp against every kind of task.
 #include "actors/cluster/rights.hpp"
 
 #include <gmock/gmock.h>

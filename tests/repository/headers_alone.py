@@ -3,10 +3,10 @@
 
     headers_alone.py SOURCES COMPILE_COMMANDS WORK [--without-cuda] [--launcher WORD]...
 
-Headers of which each includes the one before, or all that the one before includes, are compiled together: so nothing is
-there for a header that it does not include itself, and what many include is read less often. The build has compiled alone the headers that its sources begin
-with. With ccache as the launcher only what has changed is compiled; WORK is a directory of the build for that reason:
-seen from there, paths are the same in every clone.
+Headers of which each includes the one before, or all that the one before includes, are compiled together: a header then
+finds nothing that it does not include itself, and what many include is read less often. Headers that sources begin with
+are not compiled again: the build has done so. With ccache as the launcher only what has changed is compiled. WORK is a
+directory of the build, so that paths seen from there are the same in every clone.
 """
 import argparse
 import json
@@ -72,7 +72,7 @@ def begun_with(root, compile_commands):
 
 
 class Words:
-    """What headers of ours say, and what they declare, without their comments and includes."""
+    """The words in our headers, and those that they declare, without comments and includes."""
 
     def __init__(self, root, headers):
         self.said, self.declared = {}, {}
