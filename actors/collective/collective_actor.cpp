@@ -66,6 +66,14 @@ void CollectiveActorImpl::on_exit() {
   Counted::on_exit();
 }
 
+// At once: whoever waits hears of this failure, not of the links that end because of it.
+void CollectiveActorImpl::escalate(const Error& why) {
+  GroupTable::Outbox out;
+  for (const auto& [id, hands] : hands_) table_.fail(id, why, out);
+  deliver(out);
+  Counted::escalate(why);
+}
+
 GroupOpened CollectiveActorImpl::open(const OpenGroup& message) {
   const auto& place = static_cast<const GroupPlace&>(*message.work);
   GroupOpened opened;

@@ -34,6 +34,7 @@ class CollectiveActorImpl final : public Counted<CollectiveActor> {
     std::shared_ptr<DeviceCommunicator> communicator;  // null: all tensors travel through the host
   };
 
+  void escalate(const Error& why) override;
   GroupOpened open(const OpenGroup& message);
   void close(const CloseGroup& message);
   void contribute(const std::shared_ptr<Contribution>& contribution);
