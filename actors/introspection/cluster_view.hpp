@@ -6,7 +6,7 @@
 #include <mutex>
 #include <optional>
 
-#include "actors/introspection/http.hpp"
+#include "actors/http/client.hpp"
 #include "actors/introspection/snapshot.hpp"
 
 namespace troupe {

@@ -2,8 +2,8 @@
 
 #include <unistd.h>
 
+#include "actors/introspection/introspection_token.hpp"
 #include "actors/introspection/task_trace.hpp"
-#include "actors/wire/handshake.hpp"
 #include "devices/storage/file_system.hpp"
 
 namespace troupe {
@@ -23,7 +23,7 @@ Introspection::Introspection(Config config)
 Introspection::~Introspection() { leave(); }
 
 void Introspection::listen(HttpServer::Options http, const std::string& token) {
-  http.token = introspection_token(token);
+  http.token = introspection_token(token, "");
   const std::lock_guard lock(mutex_);
   token_ = token;
   http_ = http;
@@ -38,7 +38,7 @@ void Introspection::joined(Cluster cluster) {
   introspector_.joined(cluster.name, cluster.incarnation);
   const std::lock_guard lock(mutex_);
   token_ = cluster.token;
-  if (service_) service_->set_token(introspection_token(token_));
+  if (service_) service_->set_token(introspection_token(token_, cluster.name));
   cluster_ = std::move(cluster);
 }
 
@@ -73,14 +73,8 @@ std::vector<KnownTask> Introspection::others() const {
 std::optional<HttpTarget> Introspection::target() const {
   const std::lock_guard lock(mutex_);
   if (!service_) return {};
-  return HttpTarget{.address = service_->address(), .token = introspection_token(token_), .tls = http_.tls};
-}
-
-Error Introspection::refuse(const std::string& cluster_token) const {
-  const std::lock_guard lock(mutex_);
-  if (!token_.empty() && wire::equal_secrets(cluster_token, token_)) return {};
-  return Error(Code::unauthenticated, cluster_.name.empty() ? "this task has not joined its cluster yet"
-                                                            : "wrong token: a request needs that of the cluster file");
+  return HttpTarget{
+      .address = service_->address(), .token = introspection_token(token_, cluster_.name), .tls = http_.tls};
 }
 
 std::string Introspection::write_flight_record(const Error& why) {

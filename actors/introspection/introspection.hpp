@@ -45,8 +45,6 @@ class Introspection {
   ClusterView& view() { return view_; }
   // Where it can be looked into, and with which token; none without a socket.
   std::optional<HttpTarget> target() const;
-  // Unauthenticated if this is not the token of the cluster.
-  Error refuse(const std::string& cluster_token) const;
 
   // Writes the flight record and why the cluster waits into a file of Config::flight_directory, and returns its path;
   // "" without a directory. Replaces the file of an earlier call. Takes up to a second. Throws what writing a file

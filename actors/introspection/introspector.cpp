@@ -61,6 +61,13 @@ ActorSnapshot Introspector::look_at(const ActorRecord& record, ActorDetails& det
   return out;
 }
 
+std::string Introspector::failure() const {
+  if (const Error failure = config_.failure ? config_.failure() : Error()) return failure.message();
+  for (Device* device : config_.devices)
+    if (const Error failure = device->failure()) return failure.message();
+  return {};
+}
+
 DeviceSnapshot Introspector::look_at(Device& device) const {
   const DeviceAttributes& attributes = device.attributes();
   DeviceSnapshot out{.name = attributes.name.to_string(), .type = attributes.type};

@@ -36,6 +36,9 @@ class Introspector {
 
   std::string task() const { return config_.task.to_string(); }
   TaskSnapshot snapshot() const;
+  // Of the task, or of the first of its devices that is lost; "": none. Waits for no actor.
+  std::string failure() const;
+  std::int64_t uptime_ns() const { return steady_now_ns() - began_ns_; }
   // The last messages of each actor, the oldest first, and what the task waits for; as text.
   std::string flight_record() const;
 

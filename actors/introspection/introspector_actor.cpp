@@ -4,13 +4,12 @@ namespace troupe {
 
 IntrospectorActorImpl::behavior_type IntrospectorActorImpl::make_behavior() {
   return {
-      [this](const IntrospectorRequest& request) { return answer(request); },
+      [this](const Asked& message) { message.answer->give(where()); },
       [this](const Stop&) { quit(); },
   };
 }
 
-Reply IntrospectorActorImpl::answer(const IntrospectorRequest& request) const {
-  if (const Error refused = introspection_.refuse(request.token)) return Reply::of(refused);
+Reply IntrospectorActorImpl::where() const {
   const auto target = introspection_.target();
   if (!target) return Reply::of(Error(Code::unavailable, "this task has no introspector's socket"));
   return Reply::of(target->url());

@@ -1,5 +1,5 @@
-// The introspector of a task, for actors: what its socket answers, it answers too. Detached, so that a task whose
-// control threads are all busy or stuck can still be looked into.
+// Tells those who know the token where the task can be looked into. Detached, so that a task whose control threads are
+// all busy or stuck can still be looked into.
 #pragma once
 
 #include "actors/introspection/counted.hpp"
@@ -16,7 +16,7 @@ class IntrospectorActorImpl final : public Counted<IntrospectorActor> {
   behavior_type make_behavior() override;
 
  private:
-  Reply answer(const IntrospectorRequest& request) const;
+  Reply where() const;
 
   Introspection& introspection_;
 };

@@ -1,19 +1,16 @@
 #include "actors/introspection/observer.hpp"
 
 #include <algorithm>
-#include <caf/actor_system.hpp>
-#include <caf/actor_system_config.hpp>
-#include <caf/scoped_actor.hpp>
 #include <mutex>
 
-#include "actors/cluster/control.hpp"
+#include "actors/wire/ask.hpp"
 
 namespace troupe {
 namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::chrono::milliseconds kFinding{900};  // of the introspector, through the task's node
+constexpr std::chrono::milliseconds kFinding{900};  // of the introspector, by a question to the task
 constexpr std::chrono::milliseconds kAnswer{2500};  // of a task that asks all others for up to a second
 
 }  // namespace
@@ -32,25 +29,28 @@ class Observer::Impl {
                              ? "with certificates an address begins with https://"
                              : "https needs certificates of the cluster: --tls-cert, --tls-key and --tls-ca");
     } else if (!options.address.empty()) {
-      controls.push_back(HostPort::parse(options.address));
+      tasks.push_back(HostPort::parse(options.address));
     }
     if (options.cluster)
       for (const auto& [task, address] : options.cluster->tasks)
-        if (std::ranges::find(controls, address) == controls.end()) controls.push_back(address);
-    for (const HostPort& control : controls) options.network.check(control);
+        if (std::ranges::find(tasks, address) == tasks.end()) tasks.push_back(address);
+    for (const HostPort& task : tasks) options.network.check(task);
   }
 
   // Asks the task that answered last, then all others in turn.
   std::string get(const std::string& path) {
     std::string said;
+    Error refused;
     const auto note = [&](const std::string& who, const Error& error) {
       if (error.code() == Code::unauthenticated && HttpTarget::is_url(options.address) && !options.cluster)
         throw Error(
             error.code(),
             fmt::format("{}: {}; give the whole address that troupe-launch or --introspect-port has printed, "
-                        "http://HOST:PORT/?token=TOKEN, in quotes, or the cluster file with --cluster",
+                        "http://HOST:PORT/#token=TOKEN, in quotes, or the cluster file with --cluster",
                         who, current && current->token.empty() ? "it asks for a token" : "that is not its token"));
-      if (error.code() == Code::unauthenticated || error.code() == Code::invalid_argument ||
+      // Of the cluster's tasks others may answer: one may have another address in the file than was given here.
+      if (error.code() == Code::unauthenticated && options.cluster && !refused) refused = error.within(who);
+      if ((error.code() == Code::unauthenticated && !options.cluster) || error.code() == Code::invalid_argument ||
           error.code() == Code::not_found)
         throw error.within(who);
       said += fmt::format("\n  {}: {}", who, error.message());
@@ -73,45 +73,42 @@ class Observer::Impl {
     const auto others = known;
     for (const HttpTarget& target : others)
       if (ask(target, body)) return body;
-    for (const HostPort& control : controls) {
+    for (const HostPort& task : tasks) {
       HttpTarget target;
       try {
-        target = find(control);
+        target = find(task);
       } catch (...) {
-        note(control.to_string(), current_error());
+        note(task.to_string(), current_error());
         continue;
       }
       if (ask(target, body)) return body;
     }
+    if (refused) throw refused;
     if (!options.cluster && !current)
       said +=
           "\nHOST:PORT is the address that a task advertises, such as troupe-launch prints. That of a browser is given "
-          "whole, as it was printed: http://HOST:PORT/?token=TOKEN";
+          "whole, as it was printed: http://HOST:PORT/#token=TOKEN";
     fail(Code::unavailable, "no task answers:{}", said);
   }
 
-  // Through the node that listens at its control port.
-  HttpTarget find(const HostPort& control) {
-    if (!system) {
-      register_message_types(config);
-      config.set("logger.verbosity", caf::atom("quiet"));
-      load_networking(config, options.network.tls);
-      system = std::make_unique<caf::actor_system>(config);
-    }
-    const NodeActor node = connect_node(*system, wire.tls.get(), control, Clock::now() + kFinding);
-    caf::scoped_actor self(*system);
-    Reply reply;
-    self->request(node, kFinding, IntrospectorRequest{options.cluster ? options.cluster->token : ""})
-        .receive([&](const Reply& r) { reply = r; },
-                 [&](const caf::error&) { reply = Reply::of(Error(Code::deadline_exceeded, "no answer")); });
-    if (const Error error = reply.error()) {
+  // From the task itself, at the address that the cluster file has.
+  HttpTarget find(const HostPort& task) {
+    const wire::Asking whom{.host = task.host,
+                            .port = task.port,
+                            .cluster = options.cluster ? options.cluster->name : "",
+                            .token = options.cluster ? options.cluster->token : "",
+                            .tls = wire.tls.get()};
+    std::string url;
+    try {
+      url = wire::ask(whom, "introspector", Clock::now() + kFinding);
+    } catch (const Error& error) {
       if (error.code() == Code::unauthenticated && !options.cluster)
         throw Error(error.code(), error.message() + "; give the cluster file with --cluster");
-      throw error;
+      throw;
     }
-    HttpTarget target = HttpTarget::parse(reply.body);
-    target.address.host = control.host;
-    if (reply.body.starts_with("https://")) target.tls = options.network.tls;
+    HttpTarget target = HttpTarget::parse(url);
+    target.address.host = task.host;
+    if (url.starts_with("https://")) target.tls = options.network.tls;
     return target;
   }
 
@@ -124,12 +121,10 @@ class Observer::Impl {
 
   const Options options;
   const WireOptions wire;
-  std::vector<HostPort> controls;
+  std::vector<HostPort> tasks;
   mutable std::mutex mutex;
   std::optional<HttpTarget> current;
   std::vector<HttpTarget> known;  // introspectors of the other tasks
-  caf::actor_system_config config;
-  std::unique_ptr<caf::actor_system> system;
 };
 
 Observer::Observer(Options options) : impl_(std::make_unique<Impl>(std::move(options))) {}

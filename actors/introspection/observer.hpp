@@ -18,7 +18,7 @@ class Observer {
  public:
   struct Options {
     // "HOST:PORT", the advertised address of a task; or what troupe-launch and --introspect-port print,
-    // "http://HOST:PORT/?token=...". "": any task of the cluster.
+    // "http://HOST:PORT/#token=...". "": any task of the cluster.
     std::string address;
     std::optional<ClusterSpec> cluster;  // has the token, and the other tasks
     NetworkOptions network;              // certificates

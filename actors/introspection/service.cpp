@@ -2,7 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "actors/introspection/json_text.hpp"
+#include "actors/http/json_text.hpp"
 #include "actors/introspection/metrics.hpp"
 #include "actors/introspection/page.hpp"
 
@@ -26,7 +26,10 @@ std::string to_json(const WaitAnalysis& analysis) {
 }
 
 HttpServer::Options IntrospectionService::open(HttpServer::Options options) {
-  options.open_paths = {{"/healthz", true}};
+  options.open_paths = options.prompt_paths = {"/healthz"};
+  // The page has nothing to tell before it has sent its token.
+  options.pages = {{"/", {.type = "text/html; charset=utf-8", .body = std::string(introspection_page())}}};
+  options.headers = kIntrospectionHeaders;
   return options;
 }
 
@@ -35,16 +38,12 @@ IntrospectionService::IntrospectionService(Config config)
       server_(open(config_.http), [this](const HttpRequest& request) { return answer(request); }) {}
 
 HttpAnswer IntrospectionService::health() const {
-  const TaskSnapshot task = config_.introspector.snapshot();
-  std::string failure = task.failure;
-  for (const DeviceSnapshot& device : task.devices)
-    if (failure.empty()) failure = device.failure;
-  const bool ok = failure.empty();
-  nlohmann::json body{{"status", ok ? "ok" : "failed"},
-                      {"task", task.task},
-                      {"uptime_seconds", static_cast<double>(task.uptime_ns) * 1e-9}};
-  if (!ok) body["error"] = std::move(failure);
-  return {ok ? 200 : 503, "application/json", json_text(body)};
+  const std::string failure = config_.introspector.failure();
+  nlohmann::json body{{"status", failure.empty() ? "ok" : "failed"},
+                      {"task", config_.introspector.task()},
+                      {"uptime_seconds", static_cast<double>(config_.introspector.uptime_ns()) * 1e-9}};
+  if (!failure.empty()) body["error"] = failure;
+  return {failure.empty() ? 200 : 503, "application/json", json_text(body)};
 }
 
 // Of another task it is asked for without `task`: nobody passes a question on twice.
@@ -61,7 +60,6 @@ std::string IntrospectionService::flight_record(const HttpRequest& request) cons
 HttpAnswer IntrospectionService::answer(const HttpRequest& request) const {
   if (const auto found = config_.more.find(request.path); found != config_.more.end()) return found->second(request);
   if (request.post) fail(Code::unimplemented, "{} can only be read", request.path);
-  if (request.path == "/") return {.type = "text/html; charset=utf-8", .body = std::string(introspection_page())};
   if (request.path == "/healthz") return health();
   if (request.path == "/task") return {.body = to_json(config_.introspector.snapshot())};
   if (request.path == "/snapshot") return {.body = to_json(config_.view.snapshot())};

@@ -13,8 +13,8 @@
 #include <memory>
 #include <string>
 
+#include "actors/http/server.hpp"
 #include "actors/introspection/cluster_view.hpp"
-#include "actors/introspection/http.hpp"
 #include "actors/introspection/introspector.hpp"
 
 namespace troupe {

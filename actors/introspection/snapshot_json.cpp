@@ -1,4 +1,4 @@
-#include "actors/introspection/json_text.hpp"
+#include "actors/http/json_text.hpp"
 #include "actors/introspection/snapshot.hpp"
 
 namespace nlohmann {

@@ -5,7 +5,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "actors/introspection/json_text.hpp"
+#include "actors/http/json_text.hpp"
 #include "messages/error.hpp"
 
 namespace troupe {

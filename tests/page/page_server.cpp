@@ -25,7 +25,7 @@ std::string why(const ClusterSnapshot& snapshot) {
 }  // namespace
 
 PageServer::PageServer(Source source, std::string token) {
-  HttpServer::Options options{.token = token, .open_paths = {{"/", true}}};
+  HttpServer::Options options{.token = token, .open_paths = {"/"}, .headers = kIntrospectionHeaders};
   server_ = std::make_unique<HttpServer>(
       std::move(options), [source = std::move(source)](const HttpRequest& request) -> HttpAnswer {
         if (request.path == "/") return {.type = "text/html; charset=utf-8", .body = std::string(introspection_page())};

@@ -5,7 +5,8 @@
 #include <memory>
 #include <string>
 
-#include "actors/introspection/http.hpp"
+#include "actors/http/client.hpp"
+#include "actors/http/server.hpp"
 #include "actors/introspection/snapshot.hpp"
 
 namespace troupe::testing {

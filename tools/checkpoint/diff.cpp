@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "actors/introspection/json_text.hpp"
+#include "actors/http/json_text.hpp"
 #include "messages/error.hpp"
 #include "tools/checkpoint/commands.hpp"
 

@@ -33,7 +33,7 @@ std::optional<int> parse(int argc, char** argv, Options& out) {
   app.set_version_flag("--version", "troupe-top " TROUPE_VERSION);
   CLI::Option* address = app.add_option(
       "HOST:PORT", out.address,
-      "The advertised address of a task; or, whole, what --introspect-port prints: http://HOST:PORT/?token=...");
+      "The advertised address of a task; or, whole, what --introspect-port prints: http://HOST:PORT/#token=...");
   CLI::Option* cluster =
       app.add_option("--cluster", out.cluster_file, "The cluster file: token and addresses")->type_name("FILE");
   CLI::Option* recording =

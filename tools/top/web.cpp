@@ -7,7 +7,8 @@ namespace troupe::top {
 
 WebServer::WebServer(Observer::Options whom, std::uint16_t port)
     : observer_(std::move(whom)),
-      server_({.port = port}, [this](const HttpRequest& request) { return answer(request); }) {}
+      server_({.port = port, .headers = kIntrospectionHeaders},
+              [this](const HttpRequest& request) { return answer(request); }) {}
 
 std::string WebServer::url() const { return HttpTarget{.address = server_.address()}.url(); }
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "actors/introspection/http.hpp"
+#include "actors/http/server.hpp"
 #include "actors/introspection/observer.hpp"
 
 namespace troupe::top {

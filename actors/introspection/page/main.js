@@ -1,7 +1,7 @@
 // Asks again and again, never twice at a time, and shows what comes.
 
 const kPeriod = 1000, kHiddenPeriod = 10000, kPatience = 8000;  // milliseconds
-const token = new URLSearchParams(location.search).get("token");
+const token = new URLSearchParams(location.hash.slice(1)).get("token");
 const kCausesShown = 4;
 let lastAnswer;
 
