@@ -1,6 +1,10 @@
 #include "apps/membership.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <thread>
 
@@ -23,9 +27,22 @@ std::optional<std::string> Membership::problem(bool launched) const {
 
 void Membership::set(TaskOptions& options) const {
   if (introspect_port >= 0) options.introspect_port = static_cast<std::uint16_t>(introspect_port);
+  // Not when it is needed.
+  if (!flight_directory.empty() && ::access(flight_directory.c_str(), W_OK | X_OK) != 0)
+    fail(errno == ENOENT ? Code::not_found : Code::permission_denied,
+         "--flight-record: no file can be written into '{}': {}", flight_directory, std::strerror(errno));
   std::error_code none;
   options.flight_directory =
       flight_directory.empty() ? std::filesystem::temp_directory_path(none).string() : flight_directory;
+}
+
+std::optional<std::string> token_warning(const ClusterSpec& cluster, const NetworkOptions& network) {
+  if (wire::is_strong_token(cluster.token)) return std::nullopt;
+  const char* const wrong = !cluster.token.empty() ? "a token that can be guessed"
+                            : network.tls.given() ? "no token, so that anybody with a certificate of its CA can join it"
+                                                  : "no token, so that anybody on this machine can join it";
+  return fmt::format("warning: cluster '{}' has {}: let 'troupe-launch --make-token' make the \"token\" of its file",
+                     cluster.name, wrong);
 }
 
 int threads_per_device(int tasks, int devices) {

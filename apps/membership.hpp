@@ -42,6 +42,9 @@ struct Member {
 Member start_member(const Membership& membership, LaunchHandshake* handshake, TaskOptions options,
                     std::chrono::steady_clock::time_point deadline);
 
+// What is wrong with the cluster's token, for people; none if it is a good one.
+std::optional<std::string> token_warning(const ClusterSpec& cluster, const NetworkOptions& network);
+
 // Cores of this machine / tasks / devices, at least 1.
 int threads_per_device(int tasks, int devices);
 

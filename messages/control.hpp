@@ -1,6 +1,6 @@
-// Requests between the node actors of different tasks, over CAF's networking. Bodies are bytes: a frame (codec.hpp) or
-// a protobuf message (proto/), because CAF's serialisation is not to be trusted with numbers (ARCHITECTURE.md). Each
-// carries the token of the cluster (a Hello does too), as CAF lets anybody in who reaches the port.
+// Requests between the node actors of different tasks, over CAF's networking. Bodies are protobuf messages (proto/),
+// because CAF's serialisation is not to be trusted with numbers (ARCHITECTURE.md). Who asks is known by the link over
+// which a request comes (actors/cluster/control.hpp).
 #pragma once
 
 #include <cstdint>
@@ -10,35 +10,26 @@
 
 namespace troupe {
 
-// Who asks: an encoded Hello frame and what it has, a proto::Welcome; beside it travels the asker's node. Reply: the
-// proto::Welcome of the one asked.
+// What the one who asks has, a proto::Welcome; beside it travels the asker's node. Reply: the proto::Welcome of the one
+// asked.
 struct HelloRequest {
-  std::string hello;
   std::string welcome;
 };
 
-// A proto::RegisterGraph. Reply: empty.
+// A proto::RegisterGraph, of the client that sends it. Reply: empty.
 struct RegisterGraphRequest {
-  std::string token;
   std::string body;
 };
 
-// Ends a session on the task: its graphs, variables and steps. Reply: empty.
+// Ends a session on the task: its graphs, variables and steps. Only its client may. Reply: empty.
 struct CloseSessionRequest {
-  std::string token;
   std::uint64_t session = 0;
 };
 
-// Where the task can be looked into. Reply: "http://HOST:PORT/?token=TOKEN", or https with the certificates of the
-// cluster.
-struct IntrospectorRequest {
-  std::string token;
-};
-
 // What the task's shard knows of a version of its parameters: what went into it, and what came for it and did not.
-// Reply: text.
+// Within a task. Reply: text.
 struct ProvenanceRequest {
-  std::string token;
+  using local_message = void;
   std::uint64_t version = 0;
 };
 

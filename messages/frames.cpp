@@ -16,7 +16,7 @@ std::string_view kind_name(const Frame& frame) {
       "Hello",  "Heartbeat", "Credit",  "Goodbye",     "StepStart", "StepDone",       "StepAbort",
       "Put",    "Pull",      "Push",    "Join",        "TakeToken", "Token",          "TokenDone",
       "Staged", "EpochDone", "Barrier", "BarrierOpen", "JobFailed", "CollectivePart", "SharedMemoryAnswer",
-      "Joined", "Leave",     "Fence",   "Commit",      "Save",      "Saved"};
+      "Joined", "Leave",     "Fence",   "Commit",      "Save",      "Saved",          "ControlBytes"};
   return kNames[frame.index()];
 }
 

@@ -21,7 +21,7 @@
 
 namespace troupe {
 
-inline constexpr std::uint32_t kProtocolVersion = 1;
+inline constexpr std::uint32_t kProtocolVersion = 2;
 
 // Makes the tuple of references that fields() returns, where it is called: it takes long to compile.
 struct TieFields {
@@ -43,19 +43,18 @@ struct TieFields {
 
 // ---- Connections ---------------------------------------------------------------------------------------------------
 
-// The first frame in each direction; nothing else is parsed before it. A wrong cluster, version or token closes the
-// connection with a Goodbye that says so.
+// The first frame in each direction, once both ends have proved that they know the token; nothing else is parsed before
+// it. A wrong cluster or version closes the connection with a Goodbye that says so.
 struct Hello {
   std::uint32_t protocol = kProtocolVersion;
   std::string cluster;
-  std::string token;
   TaskName from;
   TaskName to;
   Incarnation incarnation;
   // Of a call: kSharesMemory, if the caller could share memory with a task on its host. Of the answer then: the place
   // of that memory, and the next frame of the caller is a SharedMemoryAnswer. Else empty.
   std::string memory;
-  TROUPE_FIELDS(protocol, cluster, token, from, to, incarnation, memory)
+  TROUPE_FIELDS(protocol, cluster, from, to, incarnation, memory)
 };
 
 inline constexpr const char* kSharesMemory = "shares memory";
@@ -331,13 +330,20 @@ struct SharedMemoryAnswer {
   TROUPE_FIELDS(used)
 };
 
+// A piece of what CAF's nodes say to each other (actors/cluster/control.hpp).
+struct ControlBytes {
+  std::string bytes;
+  TROUPE_FIELDS(bytes)
+};
+
 #undef TROUPE_FIELDS
 
 // The order is the number of the kind on the wire: append only.
 // All kinds; the index of a kind is its number on the wire.
-using FrameVariant = std::variant<Hello, Heartbeat, Credit, Goodbye, StepStart, StepDone, StepAbort, Put, Pull, Push,
-                                  Join, TakeToken, Token, TokenDone, Staged, EpochDone, Barrier, BarrierOpen, JobFailed,
-                                  CollectivePart, SharedMemoryAnswer, Joined, Leave, Fence, Commit, Save, Saved>;
+using FrameVariant =
+    std::variant<Hello, Heartbeat, Credit, Goodbye, StepStart, StepDone, StepAbort, Put, Pull, Push, Join, TakeToken,
+                 Token, TokenDone, Staged, EpochDone, Barrier, BarrierOpen, JobFailed, CollectivePart,
+                 SharedMemoryAnswer, Joined, Leave, Fence, Commit, Save, Saved, ControlBytes>;
 
 template <class T, class Variant>
 inline constexpr bool is_alternative = false;

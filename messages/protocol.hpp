@@ -16,8 +16,10 @@
 
 #include <caf/replies_to.hpp>
 #include <caf/typed_actor.hpp>
+#include <memory>
 
 #include "messages/caf/types.hpp"
+#include "messages/pending_answer.hpp"
 
 namespace troupe {
 
@@ -112,14 +114,19 @@ struct JobRoutes {
   std::uint64_t job = 0;
 };
 
+// Somebody who knows the token asks from outside (actors/wire/ask.hpp).
+struct Asked {
+  using local_message = void;
+  std::string text;
+  std::shared_ptr<PendingAnswer> answer;
+};
 // Tells where the task can be looked into.
-using IntrospectorActor = caf::typed_actor<caf::replies_to<IntrospectorRequest>::with<Reply>, caf::reacts_to<Stop>>;
+using IntrospectorActor = caf::typed_actor<caf::reacts_to<Asked>, caf::reacts_to<Stop>>;
 
 // What another task may ask of this one, over CAF. Beside a HelloRequest travels the NodeActor of the asker.
-using NodeActor = caf::typed_actor<
-    caf::replies_to<HelloRequest, caf::strong_actor_ptr>::with<Reply>,
-    caf::replies_to<RegisterGraphRequest>::with<Reply>, caf::replies_to<CloseSessionRequest>::with<Reply>,
-    caf::replies_to<IntrospectorRequest>::with<Reply>, caf::replies_to<ProvenanceRequest>::with<Reply>>;
+using NodeActor = caf::typed_actor<caf::replies_to<HelloRequest, caf::strong_actor_ptr>::with<Reply>,
+                                   caf::replies_to<RegisterGraphRequest>::with<Reply>,
+                                   caf::replies_to<CloseSessionRequest>::with<Reply>>;
 
 // The task's own side of its node: the directory of peers.
 struct Observe {
@@ -141,7 +148,7 @@ struct SyncObservers {
 };
 using LocalNodeActor =
     NodeActor::extend<caf::reacts_to<PeerUp>, caf::reacts_to<PeerLost>, caf::reacts_to<PeerSuspected>,
-                      caf::reacts_to<Observe>, caf::replies_to<SyncObservers>::with<Reply>, caf::reacts_to<JoinCluster>,
-                      caf::reacts_to<JobRoutes>, caf::reacts_to<Stop>>;
+                      caf::reacts_to<Observe>, caf::replies_to<SyncObservers>::with<Reply>, caf::reacts_to<Asked>,
+                      caf::reacts_to<JoinCluster>, caf::reacts_to<JobRoutes>, caf::reacts_to<Stop>>;
 
 }  // namespace troupe

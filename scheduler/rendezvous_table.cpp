@@ -24,8 +24,39 @@ bool EndedSteps::insert(std::uint64_t step) {
   return true;
 }
 
+RendezvousTable::Session& RendezvousTable::known(SessionId id) {
+  Session& session = sessions_.try_emplace(id, span_).first->second;
+  session.known = true;
+  return session;
+}
+
+bool RendezvousTable::forget_unknown(SessionId other) {
+  for (auto place = unknown_.begin(); place != unknown_.end();) {
+    const SessionId id = *place;
+    if (id == other) {
+      ++place;
+      continue;
+    }
+    place = unknown_.erase(place);
+    const auto it = sessions_.find(id);
+    if (it == sessions_.end() || it->second.known) continue;
+    for (const auto& [step, meetings] : it->second.steps) {
+      forget(meetings);
+      counters_.dropped_late += meetings.size();
+    }
+    sessions_.erase(it);
+    return true;
+  }
+  return false;
+}
+
 bool RendezvousTable::put(Put put) {
-  Session& session = this->session(put.key.session);
+  const auto [place, unheard_of] = sessions_.try_emplace(put.key.session, span_);
+  Session& session = place->second;
+  if (unheard_of) {
+    unknown_.push_back(put.key.session);
+    if (unknown_.size() > max_unknown_) forget_unknown(put.key.session);
+  }
   if (session.over(put.key.step.value)) {
     ++counters_.dropped_late;
     return false;
@@ -48,6 +79,8 @@ bool RendezvousTable::put(Put put) {
 
 void RendezvousTable::hold(Meeting& meeting, Put put) {
   const std::uint64_t bytes = bytes_of(put);
+  while (bytes > max_held_bytes_ - held_bytes_ && forget_unknown(put.key.session)) {
+  }
   if (bytes > max_held_bytes_ - held_bytes_) {
     put.error = Error(
         Code::resource_exhausted,
@@ -63,7 +96,7 @@ void RendezvousTable::hold(Meeting& meeting, Put put) {
 }
 
 std::optional<Put> RendezvousTable::get(const RendezvousKey& key) {
-  Session& session = this->session(key.session);
+  Session& session = known(key.session);
   if (session.closed || (key.step.value >= session.ended.begin() && session.over(key.step.value))) return std::nullopt;
   const auto [it, fresh] = session.steps[key.step.value].try_emplace(key.edge.value, Meeting{State::awaited, {}});
   if (fresh) ++awaited_;
@@ -76,7 +109,7 @@ std::optional<Put> RendezvousTable::get(const RendezvousKey& key) {
 }
 
 void RendezvousTable::end_step(SessionId id, StepId step) {
-  Session& session = this->session(id);
+  Session& session = known(id);
   if (const auto it = session.steps.find(step.value); it != session.steps.end()) {
     forget(it->second);
     session.steps.erase(it);
@@ -97,10 +130,10 @@ void RendezvousTable::sweep(Session& session) {
 }
 
 void RendezvousTable::end_session(SessionId id) {
-  Session& session = this->session(id);
+  Session& session = known(id);
   for (const auto& [step, meetings] : session.steps) forget(meetings);
   session = Session(span_);
-  session.closed = true;
+  session.closed = session.known = true;
 }
 
 void RendezvousTable::forget(const Step& step) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <optional>
 #include <unordered_map>
 #include <vector>
@@ -32,8 +33,9 @@ class EndedSteps {
 // counted, however late; a closed session drops all. Steps are numbered about in the order they start: a step that is
 // `span` behind one that has ended, and that nobody here waits for, is over too, and what is held for it goes.
 //
-// Tensors are held for a step that has not begun here: others were told first. Beyond `max_held_bytes` of them an error
-// is held in place of the next (resource_exhausted).
+// Tensors are held for a step that has not begun here: others were told first. Sessions of which nothing but tensors
+// has come may be nobody's: beyond `max_unknown` of them, or `max_held_bytes` of tensors, the oldest is forgotten with
+// what it holds. Where none is left to forget an error is held in place of the next tensor (resource_exhausted).
 class RendezvousTable {
  public:
   struct Counters {
@@ -42,8 +44,9 @@ class RendezvousTable {
     std::uint64_t duplicates = 0;    // a second put to a key
   };
 
-  explicit RendezvousTable(std::uint64_t span = 1 << 16, std::uint64_t max_held_bytes = 1 << 30)
-      : span_(span), max_held_bytes_(max_held_bytes) {}
+  explicit RendezvousTable(std::uint64_t span = 1 << 16, std::uint64_t max_held_bytes = 1 << 30,
+                           std::size_t max_unknown = 1024)
+      : span_(span), max_held_bytes_(max_held_bytes), max_unknown_(max_unknown) {}
 
   // A tensor (or the error instead of it) has come. True: its consumer waits, deliver it now.
   bool put(Put put);
@@ -71,11 +74,14 @@ class RendezvousTable {
     EndedSteps ended;
     std::uint64_t ends = 0;
     bool closed = false;
+    bool known = false;  // a step of it has waited here, or ended
     // A step so long that those after it have passed it by is not: it is waited for.
     bool over(std::uint64_t step) const { return closed || (ended.contains(step) && !steps.contains(step)); }
   };
 
-  Session& session(SessionId id) { return sessions_.try_emplace(id, span_).first->second; }
+  Session& known(SessionId id);
+  // The oldest that is unknown, but not `other`. False: there is none.
+  bool forget_unknown(SessionId other);
   void hold(Meeting& meeting, Put put);
   void sweep(Session& session);
   void forget(const Step& step);  // its meetings are counted no more
@@ -83,6 +89,8 @@ class RendezvousTable {
   const std::uint64_t span_;
   std::unordered_map<SessionId, Session> sessions_;
   const std::uint64_t max_held_bytes_;
+  const std::size_t max_unknown_;
+  std::deque<SessionId> unknown_;  // the oldest first; some are known by now
   std::size_t held_ = 0;
   std::uint64_t held_bytes_ = 0;
   std::size_t awaited_ = 0;

@@ -10,13 +10,12 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "actors/wire/socket.hpp"
 #include "messages/error.hpp"
 
 namespace troupe {
 
-std::string HostPort::to_string() const {
-  return host.find(':') == std::string::npos ? fmt::format("{}:{}", host, port) : fmt::format("[{}]:{}", host, port);
-}
+std::string HostPort::to_string() const { return wire::address_text(host, port); }
 
 HostPort HostPort::parse(std::string_view text) {
   const auto colon = text.rfind(':');

@@ -1,26 +1,57 @@
-// CAF's networking, which carries the requests of nodes: plain, or with CAF's OpenSSL module if there are certificates.
-// That module checks them on both sides. It does not say why it refuses, sets no deadline for a handshake and no limit
-// to strangers.
+// CAF's networking between the tasks of a cluster, which carries the requests of nodes. CAF has no port and no socket
+// here: its bytes travel in Control frames of links (wire/wire.hpp), whose two ends have proved who they are, and pass
+// a ControlGuard before CAF reads them.
+//
+// Threads: any may call any function; none waits long but node().
 #pragma once
 
-#include <caf/io/middleman_actor.hpp>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <optional>
 
-#include "actors/cluster/cluster_spec.hpp"
-#include "actors/wire/tls.hpp"
+#include "actors/wire/wire.hpp"
 #include "messages/protocol.hpp"
+
+namespace caf {
+class actor_system;
+class actor_system_config;
+class node_id;
+}  // namespace caf
 
 namespace troupe {
 
-// Before the actor system is made. `tls` has been checked (wire::TlsContext): CAF reads the files for each connection.
-void load_networking(caf::actor_system_config& config, const TlsFiles& tls);
+// Before the actor system is made.
+void load_networking(caf::actor_system_config& config);
 
-// Returns the port. Throws unavailable.
-std::uint16_t publish_node(const NodeActor& node, const std::string& host, std::uint16_t port);
+class Control {
+ public:
+  struct Config {
+    caf::actor_system& system;
+    NodeActor node;  // this task's
+    std::function<Error(PeerId, const Frame&)> send;
+    std::function<void(PeerId, const Error&)> close;  // the link is of no use any more
+  };
+  explicit Control(Config config);
+  ~Control();
+  // From now on nothing is sent or closed; what CAF still says goes nowhere.
+  void end();
 
-// Connects to the node at `address`, with certificates if load_networking() got some, which are `tls` then, else null.
-// Blocks. Throws why there is none: failed_precondition (something else listens), unauthenticated (the two do not trust
-// each other, or one does not speak TLS), unavailable or deadline_exceeded (nobody answers; somebody may later).
-NodeActor connect_node(caf::actor_system& system, const wire::TlsContext* tls, const HostPort& address,
-                       std::chrono::steady_clock::time_point deadline);
+  // A link to the task is open; `dialled`: by this one, which will ask for its node().
+  void open(PeerId link, const TaskName& peer, bool dialled);
+  void came(PeerId link, const std::string& bytes);
+  void lost(PeerId link);
+
+  // The node at the other end of a link that this task has dialled. To be called once. Throws: unavailable (the link is
+  // lost), deadline_exceeded, failed_precondition (it is no node of this version).
+  NodeActor node(PeerId link, std::chrono::steady_clock::time_point deadline);
+  // The task whose node this is; none if it has no link.
+  std::optional<TaskName> task_of(const caf::node_id& node) const;
+
+ private:
+  class Scribe;
+  struct Shared;
+  const std::shared_ptr<Shared> shared_;
+};
 
 }  // namespace troupe

@@ -11,6 +11,7 @@
 #include "actors/cluster/control.hpp"
 #include "actors/cluster/peer_actor.hpp"
 #include "actors/cluster/rights.hpp"
+#include "actors/introspection/introspection_token.hpp"
 #include "actors/session/borrowed_thread.hpp"
 #include "actors/wire/wire.hpp"
 #include "messages/codec.hpp"
@@ -22,8 +23,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::chrono::seconds kAnswerPatience{1};    // with a node that is there, and may not have joined yet
-constexpr std::chrono::seconds kDialPatience{5};      // with its data port
+constexpr std::chrono::seconds kAnswerPatience{1};    // with a node whose link is open, and with the reasons of calls
+constexpr std::chrono::seconds kDialPatience{5};      // with a task that may not have joined yet
 constexpr std::chrono::milliseconds kFirstPause{20};  // between calls; then twice as long
 constexpr std::chrono::milliseconds kLongestPause{500};
 constexpr std::chrono::seconds kPauseAfterGoodbye{1};
@@ -42,8 +43,7 @@ std::chrono::milliseconds until(Clock::time_point deadline) {
 // Throws data_loss.
 proto::Welcome parse_welcome(const std::string& body, const TaskName& task) {
   proto::Welcome welcome;
-  if (!welcome.ParseFromString(body) || welcome.data_port() == 0 || welcome.data_port() > 65535)
-    fail(Code::data_loss, "{} sent a malformed welcome", task.to_string());
+  if (!welcome.ParseFromString(body)) fail(Code::data_loss, "{} sent a malformed welcome", task.to_string());
   return welcome;
 }
 
@@ -62,9 +62,11 @@ class Links::Impl final : public WireHandler {
   explicit Impl(Config given)
       : config(std::move(given)),
         thread(config.system, ShortActors(config.scheduler, config.rendezvous, config.collective)),
-        wire(wire_options(config), *this) {
-    own_welcome = config.welcome(wire.listen());
-  }
+        control({.system = config.system,
+                 .node = config.node,
+                 .send = [this](PeerId id, const Frame& frame) { return wire.send(id, frame); },
+                 .close = [this](PeerId id, const Error& why) { wire.close(id, why); }}),
+        wire(wire_options(config), *this) {}
 
   static WireOptions wire_options(const Config& config) {
     WireOptions options = config.wire;
@@ -72,6 +74,7 @@ class Links::Impl final : public WireHandler {
     options.cluster = config.identity.cluster;
     options.token = config.identity.token;
     options.incarnation = config.identity.incarnation;
+    if (config.cluster.contains(options.self)) options.address = config.cluster.address(options.self).to_string();
     options.admit = [&cluster = config.cluster](const TaskName& peer) { return Rights::check_name(peer, cluster); };
     return options;
   }
@@ -86,13 +89,13 @@ class Links::Impl final : public WireHandler {
     auto actor = config.system.spawn<PeerActorImpl>(config.registry.add("peer", hello.from.to_string()), hello.from,
                                                     std::move(links));
     peers.emplace(id, Peer{actor, Rights(hello.from, config.cluster)});
-    note_open(id, hello.from);
     caf::anon_send(config.node, PeerUp{hello.from, actor, hello.incarnation});
-    note_link(hello.from, true, Error());
+    note_open(id, hello.from);
   }
   void frame(PeerId id, Frame&& frame) override {
     const auto it = peers.find(id);
     if (it == peers.end()) return;
+    if (const auto* bytes = std::get_if<ControlBytes>(&frame)) return control.came(id, bytes->bytes);
     if (const Error wrong = it->second.rights.check(frame)) throw wrong;
     LocalHandle held = untaken(id, frame);
     thread.send(it->second.actor, FrameCame{std::move(frame), std::move(held)});
@@ -113,25 +116,51 @@ class Links::Impl final : public WireHandler {
     const Error why = reason ? reason : Error(Code::unavailable, fmt::format("{} has left", name.to_string()));
     const PeerActor actor = it->second.actor;
     peers.erase(it);
+    control.lost(id);
     {
       std::lock_guard lock(mutex);
       open.erase(id.value);
       if (!states.contains(name)) introspectors.erase(name);
     }
     // Before the actors are told: who hears of the loss may await the next link.
-    note_link(name, false, why, reason ? kFirstPause : kPauseAfterGoodbye);
+    note_down(name, why, reason ? kFirstPause : kPauseAfterGoodbye);
     caf::anon_send(actor, LinkLost{why, !reason});
+  }
+  // "introspector": its URL. "provenance N": what the shard knows of a version of its parameters.
+  void asked(PeerId question, const std::string& text) override {
+    Asked message{text, std::make_shared<PendingAnswer>([this, there = there, question](const Reply& reply) {
+                    const std::lock_guard lock(there->mutex);
+                    if (!there->over) wire.answer(question, reply.error(), reply.body);
+                  })};
+    if (text.starts_with("provenance "))
+      caf::anon_send(config.node, std::move(message));
+    else if (text == "introspector")
+      caf::anon_send(config.introspector, std::move(message));
+    else
+      wire.answer(question,
+                  Error(Code::unimplemented, "this task knows no answer to that: run the same release everywhere"), "");
   }
   void suspected(PeerId, const TaskName& name, bool suspect) override {
     caf::anon_send(config.node, PeerSuspected{name, suspect});
   }
-  void dial_failed(const TaskName& name, const Error& reason) override { note_link(name, false, reason); }
+  void dial_failed(const TaskName& name, const Error& reason) override { note_down(name, reason); }
+  void refused(const std::string&, const Error& reason) override { note_refusal(reason); }
 
   void note_open(PeerId id, const TaskName& task) {
     std::unique_lock lock(mutex);
+    const auto state = states.find(task);  // what is in the map stays there
+    const bool dialled = state != states.end() && state->second.ours;
+    lock.unlock();
+    control.open(id, task, dialled);
+    lock.lock();
     open.insert_or_assign(id.value, task);
+    if (state != states.end()) {
+      state->second.link = id;
+      state->second.error = Error();
+    }
     const Error why = failed;
     lock.unlock();
+    changed.notify_all();
     if (why) wire.close(id, why);
   }
   void end_all(const Error& why) {
@@ -149,60 +178,105 @@ class Links::Impl final : public WireHandler {
   // What is known of the link to a task of the cluster.
   struct State {
     HostPort address;
-    bool ours = false;  // to call
-    bool up = false;
-    bool called = false;  // a call is under way
+    bool ours = false;    // to call
+    bool called = false;  // a call is under way, or a hello to the node
+    PeerId link;          // 0: none is open
+    bool up = false;      // it is open, and the two nodes have met over it
     Clock::time_point next_call;
     std::chrono::milliseconds pause = kFirstPause;
     Error error;  // why it is not up
   };
-  void note_link(const TaskName& task, bool up, const Error& error, std::chrono::milliseconds first_pause = {}) {
+  // There is no link to the task, or no longer.
+  void note_down(const TaskName& task, const Error& error, std::chrono::milliseconds first_pause = {}) {
     {
       std::lock_guard lock(mutex);
       const auto it = states.find(task);
       if (it == states.end()) return;
       State& state = it->second;
-      state.pause =
-          up || first_pause.count() > 0 ? std::max(first_pause, kFirstPause) : std::min(2 * state.pause, kLongestPause);
-      state.up = up;
-      state.called = false;
+      state.pause = first_pause.count() > 0 ? first_pause : std::min(2 * state.pause, kLongestPause);
+      state.link = PeerId{};
+      state.up = state.called = false;
       state.error = error;
       state.next_call = Clock::now() + state.pause;
     }
     changed.notify_all();
   }
+  void note_up(const TaskName& task) {
+    {
+      std::lock_guard lock(mutex);
+      const auto it = states.find(task);
+      if (it == states.end() || it->second.link == PeerId{}) return;
+      it->second.up = true;
+      it->second.called = false;
+      it->second.pause = kFirstPause;
+    }
+    changed.notify_all();
+  }
 
-  // Calls the tasks that are ours to call and to which no link is up, now and whenever one is lost, until end_calls().
+  // Calls the tasks that are ours to call and to which no link is open, now and whenever one is lost, and says hello to
+  // the nodes of those to which one is, until end_calls().
   void keep_links() {
     std::unique_lock lock(mutex);
     while (!ending) {
       State* next = nullptr;
       const TaskName* task = nullptr;
       for (auto& [name, state] : states) {
-        if (!state.ours || state.up || state.called || (next && next->next_call <= state.next_call)) continue;
+        if (!state.ours || state.up) continue;
+        if (state.link != PeerId{}) {
+          next = &state;
+          task = &name;
+          break;
+        }
+        if (state.called || (next && next->next_call <= state.next_call)) continue;
         next = &state;
         task = &name;
       }
       if (!next) {
         changed.wait(lock);
-      } else if (next->next_call > Clock::now()) {
-        changed.wait_until(lock, next->next_call);
-      } else {
-        next->called = calling = true;
-        const Clock::time_point patience = std::min(meeting_end, Clock::now() + kAnswerPatience);
-        lock.unlock();
-        call(*task, next->address, patience);  // what is in the map stays there
-        lock.lock();
-        calling = false;
-        changed.notify_all();
+        continue;
       }
+      if (next->link == PeerId{} && next->next_call > Clock::now()) {
+        changed.wait_until(lock, next->next_call);
+        continue;
+      }
+      next->called = true;
+      const PeerId link = next->link;
+      const Clock::time_point end = meeting_end;
+      lock.unlock();
+      if (link == PeerId{})
+        call(*task, next->address, end);  // what is in the map stays there, and addresses do not change
+      else
+        greet(*task, link);
+      lock.lock();
     }
   }
-  void call(const TaskName& task, const HostPort& address, Clock::time_point patience) {
+  void call(const TaskName& task, const HostPort& address, Clock::time_point end) {
     try {
-      wire.dial(task, address.host, greet(task, address, patience), kDialPatience);
+      const auto patience =
+          end == Clock::time_point::max() ? kDialPatience : until(std::min(end, Clock::now() + kDialPatience));
+      wire.dial(task, address.host, address.port, patience);
     } catch (...) {
-      note_link(task, false, current_error());
+      note_down(task, current_error());
+    }
+  }
+  // Its node answers as soon as it is there: the task has joined.
+  void greet(const TaskName& task, PeerId link) {
+    try {
+      const Clock::time_point deadline = Clock::now() + kAnswerPatience;
+      const NodeActor node = control.node(link, deadline);
+      caf::scoped_actor self(config.system);
+      Reply reply;
+      self->request(node, until(deadline), HelloRequest{config.welcome},
+                    caf::actor_cast<caf::strong_actor_ptr>(config.node))
+          .receive([&](const Reply& r) { reply = r; },
+                   [&](const caf::error&) {
+                     reply = Reply::of(Error(Code::deadline_exceeded, "its node does not answer"));
+                   });
+      if (const Error refused = reply.error()) throw refused;
+      remember(task, node, reply.body);
+    } catch (...) {
+      wire.close(link, current_error());
+      note_down(task, current_error());
     }
   }
   void end_calls() {
@@ -214,36 +288,20 @@ class Links::Impl final : public WireHandler {
     if (caller.joinable()) caller.join();
   }
 
-  // Returns the port of the task's data connections.
-  std::uint16_t greet(const TaskName& task, const HostPort& address, Clock::time_point deadline) {
-    const NodeActor node = connect_node(config.system, config.wire.tls.get(), address, deadline);
-    const Hello hello{
-        kProtocolVersion,           config.identity.cluster, config.identity.token, config.identity.task, task,
-        config.identity.incarnation};
-    caf::scoped_actor self(config.system);
-    Reply reply;
-    self->request(node, until(deadline), HelloRequest{encode_to_string(hello), own_welcome},
-                  caf::actor_cast<caf::strong_actor_ptr>(config.node))
-        .receive([&](const Reply& r) { reply = r; },
-                 [&](const caf::error&) {
-                   reply = Reply::of(Error(Code::deadline_exceeded, "it does not answer; it may not have joined yet"));
-                 });
-    if (const Error refused = reply.error()) throw refused;
-    remember(task, node, reply.body);
-    return static_cast<std::uint16_t>(parse_welcome(reply.body, task).data_port());
-  }
-
   // Throws data_loss.
   void remember(const TaskName& task, NodeActor node, const std::string& welcome) {
     const proto::Welcome parsed = parse_welcome(welcome, task);
     MetTask entry{task, std::move(node), devices_of(parsed)};
-    std::lock_guard lock(mutex);
-    if (!parsed.introspector().empty()) {
-      HostPort introspector = HostPort::parse(parsed.introspector());
-      if (const auto state = states.find(task); state != states.end()) introspector.host = state->second.address.host;
-      introspectors.insert_or_assign(task, std::move(introspector));
+    {
+      std::lock_guard lock(mutex);
+      if (!parsed.introspector().empty()) {
+        HostPort introspector = HostPort::parse(parsed.introspector());
+        if (const auto state = states.find(task); state != states.end()) introspector.host = state->second.address.host;
+        introspectors.insert_or_assign(task, std::move(introspector));
+      }
+      if (states.contains(task)) met.insert_or_assign(task, std::move(entry));
     }
-    if (states.contains(task)) met.insert_or_assign(task, std::move(entry));
+    note_up(task);
   }
 
   void note_refusal(const Error& why) {
@@ -294,6 +352,7 @@ class Links::Impl final : public WireHandler {
     const auto over = [&] {
       missing.clear();
       refused = Error();
+      if (failed) return true;
       for (const auto& [task, state] : states) {
         if (state.up || (!job.empty() && task.job != job)) continue;
         const std::string where = fmt::format("{} at {}", task.to_string(), state.address.to_string());
@@ -304,11 +363,15 @@ class Links::Impl final : public WireHandler {
       return missing.empty() || refused;
     };
     bool all = changed.wait_until(lock, deadline, over);
+    const auto calling = [&] {
+      return std::ranges::any_of(states, [](const auto& entry) { return entry.second.called; });
+    };
     changed.wait_until(lock, deadline + kAnswerPatience, [&] {
-      return all || !calling || meeting_end == Clock::time_point::max();
-    });  // it may have the reason
+      return all || !calling() || meeting_end == Clock::time_point::max();
+    });  // they may have the reason
     meeting_end = Clock::time_point::max();
     all = over();
+    if (failed) throw failed;
     if (missing.empty()) return;
     if (refused) throw refused;
     // Whoever was turned away may be a stranger, or the one that is missing: it does not end the wait, but may explain
@@ -318,7 +381,6 @@ class Links::Impl final : public WireHandler {
   }
 
   Config config;
-  std::string own_welcome;
   std::mutex mutex;
   std::condition_variable changed;
   std::map<TaskName, State> states;  // of the cluster's tasks: of clients, which may have any names, nothing is kept
@@ -326,7 +388,6 @@ class Links::Impl final : public WireHandler {
   Error refusal;                     // the last
   std::multimap<std::string, std::int64_t> awaited;  // since when links are waited for (steady clock), by job
   Clock::time_point meeting_end = Clock::time_point::max();
-  bool calling = false;
   bool ending = false;
   std::map<std::uint64_t, TaskName> open;      // peers
   std::map<TaskName, HostPort> introspectors;  // of all that said hello
@@ -335,8 +396,15 @@ class Links::Impl final : public WireHandler {
     PeerActor actor;
     Rights rights;
   };
+  // For those who answer a question late.
+  struct There {
+    std::mutex mutex;
+    bool over = false;
+  };
+  const std::shared_ptr<There> there = std::make_shared<There>();
   std::unordered_map<PeerId, Peer> peers;  // of the wire's thread
   BorrowedThread thread;                   // the wire's
+  Control control;                         // of any thread
   Wire wire;                               // its thread uses the above
   std::thread caller;                      // likewise, and the wire
 };
@@ -344,7 +412,7 @@ class Links::Impl final : public WireHandler {
 Links::Links(Config config) : impl_(std::make_unique<Impl>(std::move(config))) {}
 Links::~Links() { shutdown(); }
 
-std::vector<MetTask> Links::meet(const std::string& job, std::chrono::nanoseconds timeout) {
+std::vector<MetTask> Links::meet(wire::Fd listener, const std::string& job, std::chrono::nanoseconds timeout) {
   const ClusterSpec& cluster = impl_->config.cluster;
   const auto deadline = Clock::now() + timeout;
   const TaskName& self = impl_->config.identity.task;
@@ -359,13 +427,13 @@ std::vector<MetTask> Links::meet(const std::string& job, std::chrono::nanosecond
   }
   auto join = std::make_shared<NodeJoin>();
   join->identity = impl_->config.identity;
-  join->welcome = impl_->own_welcome;
-  join->admit = [cluster](const TaskName& peer) { return Rights::check_name(peer, cluster); };
+  join->welcome = impl_->config.welcome;
+  join->task_of = [impl = impl_.get()](const caf::node_id& node) { return impl->control.task_of(node); };
   join->met = [impl = impl_.get()](const TaskName& task, NodeActor node, const std::string& welcome) {
     impl->remember(task, std::move(node), welcome);
   };
-  join->refused = [impl = impl_.get()](const Error& why) { impl->note_refusal(why); };
   caf::anon_send(impl_->config.node, JoinCluster{std::move(join)});
+  impl_->wire.listen(std::move(listener));
   impl_->caller = std::thread([impl = impl_.get()] { impl->keep_links(); });
   impl_->await_links(job, deadline);
   std::vector<MetTask> out;
@@ -443,8 +511,9 @@ std::vector<KnownTask> Links::introspectors() const {
   std::vector<KnownTask> out;
   std::lock_guard lock(impl_->mutex);
   const auto target = [&](const HostPort& address) {
-    return HttpTarget{
-        .address = address, .token = introspection_token(impl_->config.identity.token), .tls = impl_->config.tls};
+    return HttpTarget{.address = address,
+                      .token = introspection_token(impl_->config.identity.token, impl_->config.identity.cluster),
+                      .tls = impl_->config.tls};
   };
   for (const auto& [task, state] : impl_->states) {
     const auto known = impl_->introspectors.find(task);
@@ -465,6 +534,9 @@ void Links::end_all(const Error& why) { impl_->end_all(why); }
 void Links::shutdown() {
   impl_->end_calls();
   impl_->wire.shutdown();
+  impl_->control.end();
+  const std::lock_guard lock(impl_->there->mutex);
+  impl_->there->over = true;
 }
 
 }  // namespace troupe

@@ -1,9 +1,8 @@
-// The links of a task to the others of its cluster: finds their nodes over CAF, then keeps one data connection to each,
-// with a peer actor at its end. One that is lost is made again as soon as the other task can be reached: the same
-// process, or a new one at the same address.
+// The links of a task to the others of its cluster: keeps one connection to each, with a peer actor at its end, over
+// which their nodes meet as well (control.hpp). One that is lost is made again as soon as the other task can be
+// reached: the same process, or a new one at the same address.
 //
-// Of two tasks of a cluster the one with the greater name says hello and dials: when both connected to each other at
-// once, hellos were seen to stay unanswered, and no longer since. A client, which is in no cluster file, dials all.
+// Of two tasks of a cluster the one with the greater name dials. A client, which is in no cluster file, dials all.
 #pragma once
 
 #include <chrono>
@@ -39,16 +38,16 @@ class Links {
     SchedulerActor scheduler;
     RendezvousActor rendezvous;
     CollectiveActor collective;
-    std::function<std::string(std::uint16_t data_port)> welcome;  // what this task says of itself
+    IntrospectorActor introspector;
+    std::string welcome;  // what this task says of itself
   };
-  // Listens for data connections. Throws unavailable.
   explicit Links(Config config);
   ~Links();
 
-  // Lets the node answer the hellos of others, says hello to those that are ours to call, and waits until a link to
-  // every other task of the job is up ("": of all jobs). Throws deadline_exceeded naming those that did not come; or
-  // what a peer that refused us said. To be called once.
-  std::vector<MetTask> meet(const std::string& job, std::chrono::nanoseconds deadline);
+  // Takes those who call at `listener`, dials those that are ours to call, and waits until a link to every other task
+  // of the job is up ("": of all jobs). Throws deadline_exceeded naming those that did not come; or what a peer that
+  // refused us said. To be called once.
+  std::vector<MetTask> meet(wire::Fd listener, const std::string& job, std::chrono::nanoseconds deadline);
   // Waits until the links to all tasks of the job are up. Throws as meet().
   void await(const std::string& job, std::chrono::nanoseconds timeout);
   // Of the last process of the task that was met; null if none was.

@@ -49,12 +49,12 @@ void NetworkOptions::check(const HostPort& address) const {
 
 void NetworkOptions::check(const HostPort& address, const std::string& token) const {
   check(address);
-  if (is_loopback(address.host) || tls.given() || !token.empty()) return;
+  if (is_loopback(address.host) || tls.given() || wire::is_strong_token(token)) return;
   fail(Code::failed_precondition,
-       "{} is an address that other machines reach, and the cluster has no token: put a long random \"token\" into the "
-       "cluster "
-       "file, as from 'openssl rand -hex 32', or give --tls-cert, --tls-key and --tls-ca",
-       address.to_string());
+       "{} is an address that other machines reach, and the cluster has {}: put what 'troupe-launch --make-token' "
+       "prints "
+       "into the cluster file as \"token\", or give --tls-cert, --tls-key and --tls-ca",
+       address.to_string(), token.empty() ? "no token" : "a token that can be guessed");
 }
 
 bool is_loopback(const std::string& host) {

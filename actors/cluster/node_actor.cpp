@@ -1,6 +1,7 @@
 #include "actors/cluster/node_actor.hpp"
 
 #include <algorithm>
+#include <charconv>
 
 #include "actors/session/partition_actor.hpp"
 #include "graph/serialize.hpp"
@@ -9,6 +10,11 @@
 #include "messages/proto/cluster.pb.h"
 
 namespace troupe {
+namespace {
+
+constexpr std::size_t kClosed = 4096;  // sessions of which late requests are known
+
+}  // namespace
 
 // A graph whose partitions are being compiled.
 struct NodeActorImpl::Registration {
@@ -25,24 +31,8 @@ NodeActorImpl::behavior_type NodeActorImpl::make_behavior() {
   });
   return {
       [this](const HelloRequest& request, const caf::strong_actor_ptr& asker) { return hello(request, asker); },
-      [this](const RegisterGraphRequest& request) -> caf::result<Reply> {
-        if (const Error refused = refuse(request.token)) return Reply::of(refused);
-        return register_graph(request);
-      },
-      [this](const CloseSessionRequest& request) -> caf::result<Reply> {
-        if (const Error refused = refuse(request.token)) return Reply::of(refused);
-        return close_session(request);
-      },
-      [this](const IntrospectorRequest& request) -> caf::result<Reply> {
-        return delegate(config_.introspector, request);
-      },
-      [this](const ProvenanceRequest& request) -> caf::result<Reply> {
-        if (const Error refused = refuse(request.token)) return Reply::of(refused);
-        if (!routes_.shard)
-          return Reply::of(Error(Code::failed_precondition,
-                                 config_.identity.task.to_string() + " has no shard of a training job now"));
-        return delegate(routes_.shard, request);
-      },
+      [this](const RegisterGraphRequest& request) { return register_graph(request); },
+      [this](const CloseSessionRequest& request) { return close_session(request); },
       [this](const PeerUp& message) {
         peer_down(message.task,
                   Error(Code::unavailable, "it has come again"));  // if the end of its last link is not known yet
@@ -63,12 +53,9 @@ NodeActorImpl::behavior_type NodeActorImpl::make_behavior() {
       [](const SyncObservers&) { return Reply{}; },
       [this](const JoinCluster& message) {
         join_ = std::static_pointer_cast<const NodeJoin>(message.work);
-        const TaskIdentity& identity = join_->identity;
-        config_.identity = identity;
-        handshake_.emplace(identity.task, identity.cluster, identity.token, identity.incarnation);
-        for (EarlyHello& early : early_hellos_) early.promise.deliver(answer(early.request, early.asker));
-        early_hellos_.clear();
+        config_.identity = join_->identity;
       },
+      [this](const Asked& message) { asked(message); },
       [this](const JobRoutes& routes) {
         routes_ = routes;
         // The job's actors first: what their peers pass on finds them with the routes, and after the news of all peers.
@@ -89,7 +76,6 @@ NodeActorImpl::behavior_type NodeActorImpl::make_behavior() {
         routes_ = JobRoutes{};
         config_ = Config{};
         join_ = nullptr;
-        early_hellos_.clear();
         quit();
       },
   };
@@ -102,45 +88,44 @@ void NodeActorImpl::peer_down(const TaskName& task, const Error& reason, bool le
 }
 
 // CAF carries exit messages from anybody who has the handle. The node ends when told Stop, which no network carries.
-// What is for the introspector goes to it at once: a node that is stuck, or has no thread, is not in the way.
 void NodeActorImpl::enqueue(caf::mailbox_element_ptr element, caf::execution_unit* host) {
   if (element->content().match_elements<caf::exit_msg>()) return;
-  if (element->content().match_elements<IntrospectorRequest>()) return introspector_->enqueue(std::move(element), host);
   Counted::enqueue(std::move(element), host);
 }
 
-Error NodeActorImpl::refuse(const std::string& token) const {
-  if (wire::equal_secrets(token, config_.identity.token)) return {};
-  return Error(Code::unauthenticated, join_ ? "wrong token: a request needs that of the cluster file"
-                                            : "this task has not joined its cluster yet");
+TaskName NodeActorImpl::sender() {
+  const caf::strong_actor_ptr& from = current_sender();
+  if (from && join_)
+    if (const std::optional<TaskName> task = join_->task_of(from->node())) return *task;
+  if (from && from->node() != node()) fail(Code::unavailable, "the link to the task that asks is lost");
+  return config_.identity.task;
 }
 
-caf::result<Reply> NodeActorImpl::hello(const HelloRequest& request, const caf::strong_actor_ptr& asker) {
-  if (join_) return answer(request, asker);
-  constexpr std::size_t kMaxEarlyHellos = 4096;
-  if (early_hellos_.size() == kMaxEarlyHellos)
-    return Reply::of(Error(Code::unavailable, "too many peers wait for this task to join"));
-  auto promise = make_response_promise<Reply>();
-  early_hellos_.push_back({request, asker, promise});
-  return promise;
-}
-
-Reply NodeActorImpl::answer(const HelloRequest& request, const caf::strong_actor_ptr& asker) const {
+Reply NodeActorImpl::hello(const HelloRequest& request, const caf::strong_actor_ptr& asker) {
   try {
-    const Frame frame = decode_from_string(request.hello);
-    const Hello* hello = std::get_if<Hello>(&frame);
-    if (!hello) invalid_argument("the first message of a peer must be a Hello, not {}", kind_name(frame));
-    Error refused = handshake_->check(*hello, nullptr);
-    if (!refused && join_->admit) refused = join_->admit(hello->from);
-    if (refused) {
-      join_->refused(refused);
-      throw refused;
-    }
-    if (asker) join_->met(hello->from, caf::actor_cast<NodeActor>(asker), request.welcome);
+    if (!join_ || !asker) fail(Code::failed_precondition, "a hello came to a task without a cluster");
+    join_->met(sender(), caf::actor_cast<NodeActor>(asker), request.welcome);
     return Reply::of(join_->welcome);
   } catch (...) {
     return Reply::of(current_error());
   }
+}
+
+// "provenance N"
+void NodeActorImpl::asked(const Asked& message) {
+  std::uint64_t version = 0;
+  const char* const end = message.text.data() + message.text.size();
+  const auto [last, code] = std::from_chars(message.text.data() + message.text.find(' ') + 1, end, version);
+  if (code != std::errc() || last != end)
+    return message.answer->give(Reply::of(Error(Code::invalid_argument, "a version is a number")));
+  if (!routes_.shard)
+    return message.answer->give(Reply::of(
+        Error(Code::failed_precondition, config_.identity.task.to_string() + " has no shard of a training job now")));
+  this->request(routes_.shard, caf::infinite, ProvenanceRequest{version})
+      .then([answer = message.answer](const Reply& reply) { answer->give(reply); },
+            [this, answer = message.answer](const caf::error& error) {
+              answer->give(Reply::of(Error(Code::cancelled, system().render(error))));
+            });
 }
 
 std::shared_ptr<GraphHandle> NodeActorImpl::make_handle(const proto::RegisterGraph& body) const {
@@ -180,7 +165,14 @@ caf::result<Reply> NodeActorImpl::register_graph(const RegisterGraphRequest& req
     if (!body.ParseFromString(request.body)) fail(Code::data_loss, "the request to register a graph is malformed");
     if (closed_.contains(SessionId{body.session()})) fail(Code::failed_precondition, "the session is closed");
     registration->handle = make_handle(body);
-    sessions_[registration->handle->session].client = registration->handle->client;
+    if (registration->handle->client != sender())
+      fail(Code::permission_denied, "{} registers a graph for {}", sender().to_string(),
+           registration->handle->client.to_string());
+    SessionState& session =
+        sessions_.try_emplace(registration->handle->session, SessionState{sender(), {}}).first->second;
+    if (session.client != sender())
+      fail(Code::permission_denied, "{} registers a graph in a session of {}", sender().to_string(),
+           session.client.to_string());
     for (const proto::Partition& partition : body.partition())
       actors.push_back(spawn_partition(registration->handle->session, partition));
   } catch (...) {
@@ -220,11 +212,20 @@ void NodeActorImpl::hand_over(const std::shared_ptr<Registration>& registration)
 }
 
 caf::result<Reply> NodeActorImpl::close_session(const CloseSessionRequest& request) {
+  const auto session = sessions_.find(SessionId{request.session});
+  try {
+    if (session != sessions_.end() && session->second.client != sender())
+      fail(Code::permission_denied, "{} closes a session of {}", sender().to_string(),
+           session->second.client.to_string());
+  } catch (...) {
+    return Reply::of(current_error());
+  }
   end_session(SessionId{request.session});
   return delegate(config_.scheduler, request);
 }
 
 void NodeActorImpl::end_session(SessionId session) {
+  if (closed_.size() >= kClosed) closed_.erase(closed_.begin());
   closed_.insert(session);
   if (auto node = sessions_.extract(session))
     for (const auto& partition : node.mapped().partitions) tell(partition, Stop{});
@@ -238,12 +239,11 @@ void NodeActorImpl::end_sessions_of(const TaskName& client) {
   for (SessionId session : orphans) end_session(session);
 }
 
-std::string make_welcome(const TaskIdentity& identity, std::uint16_t data_port, const std::string& introspector,
+std::string make_welcome(const TaskIdentity& identity, const std::string& introspector,
                          const std::vector<LocalDevice>& devices, const KernelRegistry& kernels) {
   proto::Welcome welcome;
   welcome.set_task(identity.task.to_string());
   welcome.set_incarnation(identity.incarnation.value);
-  welcome.set_data_port(data_port);
   welcome.set_introspector(introspector);
   for (const LocalDevice& local : devices) {
     const DeviceAttributes& attributes = local.device->attributes();

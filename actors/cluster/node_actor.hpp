@@ -9,7 +9,6 @@
 
 #include "actors/introspection/counted.hpp"
 #include "actors/session/step.hpp"
-#include "actors/wire/handshake.hpp"
 #include "devices/kernel.hpp"
 #include "graph/op.hpp"
 #include "messages/proto/run.pb.h"
@@ -17,7 +16,7 @@
 
 namespace troupe {
 
-// Who a task is. `token` proves that a peer belongs to the cluster. A task without a cluster has none, and a token that
+// Who a task is. With `token` it proves that it belongs to the cluster. A task without a cluster has a token that
 // nobody else knows.
 struct TaskIdentity {
   TaskName task;
@@ -28,12 +27,11 @@ struct TaskIdentity {
 
 struct NodeJoin final : LocalWork {
   TaskIdentity identity;
-  std::string welcome;                          // this task's, serialized
-  std::function<Error(const TaskName&)> admit;  // may a task have this name?
-  // A peer said hello and was accepted; called on the node's thread.
+  std::string welcome;  // this task's, serialized
+  // The task at the other end of the link to this node of CAF; none if it has gone.
+  std::function<std::optional<TaskName>(const caf::node_id&)> task_of;
+  // The node of a peer said hello; called on the node's thread. Throws data_loss.
   std::function<void(const TaskName&, NodeActor, const std::string& welcome)> met;
-  // A peer said hello and was turned away; likewise.
-  std::function<void(const Error& why)> refused;
 };
 
 class NodeActorImpl final : public Counted<LocalNodeActor> {
@@ -45,12 +43,9 @@ class NodeActorImpl final : public Counted<LocalNodeActor> {
     const KernelRegistry* kernels = nullptr;  // likewise
     ActorRegistry* registry = nullptr;        // likewise
     SchedulerActor scheduler;
-    IntrospectorActor introspector;
   };
   NodeActorImpl(caf::actor_config& config, std::shared_ptr<ActorRecord> record, Config settings)
-      : Counted(config, std::move(record)),
-        config_(std::move(settings)),
-        introspector_(caf::actor_cast<caf::strong_actor_ptr>(config_.introspector)) {}
+      : Counted(config, std::move(record)), config_(std::move(settings)) {}
   behavior_type make_behavior() override;
   using Counted::enqueue;
   void enqueue(caf::mailbox_element_ptr element, caf::execution_unit* host) override;
@@ -63,16 +58,11 @@ class NodeActorImpl final : public Counted<LocalNodeActor> {
   };
   struct Registration;
 
-  struct EarlyHello {
-    HelloRequest request;
-    caf::strong_actor_ptr asker;
-    caf::typed_response_promise<Reply> promise;
-  };
   void peer_down(const TaskName& task, const Error& reason, bool left = false);
-  // Unauthenticated if the token is not that of the cluster.
-  Error refuse(const std::string& token) const;
-  caf::result<Reply> hello(const HelloRequest& request, const caf::strong_actor_ptr& asker);
-  Reply answer(const HelloRequest& request, const caf::strong_actor_ptr& asker) const;
+  // The task that has sent the message at hand, this one too. Throws unavailable: its link is lost.
+  TaskName sender();
+  void asked(const Asked& message);
+  Reply hello(const HelloRequest& request, const caf::strong_actor_ptr& asker);
   caf::result<Reply> register_graph(const RegisterGraphRequest& request);
   caf::result<Reply> close_session(const CloseSessionRequest& request);
   void end_session(SessionId session);
@@ -83,10 +73,7 @@ class NodeActorImpl final : public Counted<LocalNodeActor> {
   void hand_over(const std::shared_ptr<Registration>& registration);
 
   Config config_;
-  const caf::strong_actor_ptr introspector_;  // read by enqueue(), on any thread
-  std::optional<wire::Handshake> handshake_;  // once joined
   std::shared_ptr<const NodeJoin> join_;
-  std::vector<EarlyHello> early_hellos_;
   std::map<SessionId, SessionState> sessions_;
   std::set<SessionId> closed_;
   struct Peer {
@@ -100,7 +87,7 @@ class NodeActorImpl final : public Counted<LocalNodeActor> {
 
 // What a task says of its devices when peers meet (proto::Welcome, serialized).
 // `introspector`: "HOST:PORT"; "": it has none.
-std::string make_welcome(const TaskIdentity& identity, std::uint16_t data_port, const std::string& introspector,
+std::string make_welcome(const TaskIdentity& identity, const std::string& introspector,
                          const std::vector<LocalDevice>& devices, const KernelRegistry& kernels);
 
 TaskName parse_task_name(const std::string& text);  // "/job:worker/task:0"; throws invalid_argument

@@ -113,6 +113,7 @@ struct PeerActorImpl::Passage {
   void operator()(Credit&) const {}
   void operator()(Goodbye&) const {}
   void operator()(SharedMemoryAnswer&) const {}
+  void operator()(ControlBytes&) const {}
 
  private:
   template <class Actor, class Message>

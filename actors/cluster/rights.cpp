@@ -40,7 +40,7 @@ struct Rights::Check {
     else if constexpr (is_one_of<F, Joined, Token, EpochDone, Save, Commit, Fence, BarrierOpen>)
       return is(kShards, 0);
     else  // the wire keeps these to itself
-      static_assert(is_one_of<F, Hello, Heartbeat, Credit, Goodbye, SharedMemoryAnswer>);
+      static_assert(is_one_of<F, Hello, Heartbeat, Credit, Goodbye, SharedMemoryAnswer, ControlBytes>);
     return false;
   }
 };

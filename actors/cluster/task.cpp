@@ -37,9 +37,7 @@ constexpr std::uint64_t kMostPinnedAhead = std::uint64_t{1} << 30;
 WireOptions checked(const TaskOptions& options) {
   if (!options.networked) return {};
   options.network.check({options.host, options.port});
-  WireOptions out = options.network.wire();
-  out.listen_host = options.host;
-  return out;
+  return options.network.wire();
 }
 
 caf::actor_system_config& configure(caf::actor_system_config& config, const TaskOptions& options) {
@@ -49,7 +47,7 @@ caf::actor_system_config& configure(caf::actor_system_config& config, const Task
   config.set("scheduler.max-threads", 2u);
   config.set("scheduler.max-throughput", 100u);
   config.set("logger.verbosity", caf::atom("quiet"));
-  if (options.networked) load_networking(config, options.network.tls);
+  if (options.networked) load_networking(config);
   return config;
 }
 
@@ -101,7 +99,8 @@ class Task::Impl final : public TaskActors {
     spawn_actors();
     if (options.networked) {
       try {
-        port = publish_node(node, options.host, options.port);
+        listener = wire::listen_on(wire::resolve(options.host, options.port));
+        port = wire::port_of(listener);
       } catch (...) {
         shutdown(std::chrono::seconds(5), nullptr);  // the system's destructor waits for its actors
         throw current_error().within(options.name.to_string());
@@ -173,7 +172,6 @@ class Task::Impl final : public TaskActors {
     settings.kernels = &kernels;
     settings.registry = &registry;
     settings.scheduler = scheduler;
-    settings.introspector = introspector;
     node = system.spawn<NodeActorImpl>(registry.add("node", self), std::move(settings));
     caf::anon_send(node, Observe{caf::actor_cast<PeerObserver>(scheduler)});
     caf::anon_send(node, Observe{caf::actor_cast<PeerObserver>(collective)});
@@ -229,7 +227,6 @@ class Task::Impl final : public TaskActors {
     const auto until = std::chrono::steady_clock::now() + deadline;
     std::unique_lock lock(mutex);
     if (node) {
-      if (port != 0) system.middleman().unpublish(NodeActor(node), port);
       stop_actors();
       caf::anon_send(introspector, Stop{});
     }
@@ -290,10 +287,10 @@ class Task::Impl final : public TaskActors {
   std::vector<LocalDevice> local_devices;
   RendezvousActor rendezvous;
   std::shared_ptr<ClientGate> client_gate;
-  IntrospectorActor introspector;
   std::atomic<std::uint64_t> last_job{0};
   mutable std::mutex mutex;  // of the actors' handles and the links, for fail()
   Error failure;
+  wire::Fd listener;  // until join()
   std::uint16_t port = 0;
   bool ended = false;
 };
@@ -341,22 +338,20 @@ void Task::join(const ClusterSpec& cluster, std::chrono::nanoseconds deadline, c
   impl.token = cluster.token;
   impl.cluster = cluster;
   TaskIdentity identity{name(), cluster.name, cluster.token, Incarnation{random_id()}};
-  auto links = std::make_unique<Links>(
-      Links::Config{.identity = identity,
-                    .cluster = cluster,
-                    .wire = std::move(wire),
-                    .tls = impl.options.network.tls,
-                    .system = impl.system,
-                    .registry = impl.registry,
-                    .node = impl.node,
-                    .scheduler = impl.scheduler,
-                    .rendezvous = impl.rendezvous,
-                    .collective = impl.collective,
-                    .welcome = [&](std::uint16_t data_port) {
-                      return make_welcome(identity, data_port,
-                                          impl.introspection->target().value_or(HttpTarget{}).address.to_string(),
-                                          impl.local_devices, impl.kernels);
-                    }});
+  auto links = std::make_unique<Links>(Links::Config{
+      .identity = identity,
+      .cluster = cluster,
+      .wire = std::move(wire),
+      .tls = impl.options.network.tls,
+      .system = impl.system,
+      .registry = impl.registry,
+      .node = impl.node,
+      .scheduler = impl.scheduler,
+      .rendezvous = impl.rendezvous,
+      .collective = impl.collective,
+      .introspector = impl.introspector,
+      .welcome = make_welcome(identity, impl.introspection->target().value_or(HttpTarget{}).address.to_string(),
+                              impl.local_devices, impl.kernels)});
   {
     const std::lock_guard lock(impl.mutex);
     impl.links = std::move(links);
@@ -368,7 +363,7 @@ void Task::join(const ClusterSpec& cluster, std::chrono::nanoseconds deadline, c
                               .links = [links = impl.links.get()] { return links->look(); },
                               .tasks = [links = impl.links.get()] { return links->introspectors(); },
                               .meeting = [links = impl.links.get()] { return links->waiting(); }});
-  for (const MetTask& met : impl.links->meet(job, deadline))
+  for (const MetTask& met : impl.links->meet(std::move(impl.listener), job, deadline))
     impl.infos.insert(impl.infos.end(), met.devices.begin(), met.devices.end());
 }
 

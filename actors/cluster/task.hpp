@@ -35,7 +35,7 @@ struct TaskOptions {
   int threads = 0;  // of each CPU device; 0: cores / CPU devices. Tasks that share a host should share its cores
   std::uint64_t memory_limit = 0;  // bytes of tensors in use and kept for reuse, on each device; 0: none
   GpuOptions gpus;
-  // Of a cluster: the control port is bound at the task's address in `cluster`, or at port 0 if it is not there yet.
+  // Of a cluster: the port is bound at the task's address in `cluster`, or at port 0 if it is not there yet.
   std::string host = "127.0.0.1";
   std::uint16_t port = 0;
   bool networked = false;
@@ -58,7 +58,7 @@ class Task {
   Task& operator=(const Task&) = delete;
 
   const TaskName& name() const;
-  // The bound control port of a networked task. Peers that come before join() are answered when it is called.
+  // The bound port of a networked task. Peers that come before join() are answered when it is called.
   std::uint16_t port() const;
 
   // Meets all other tasks of the cluster, or, for a client, whose name is not in it, becomes their client. Blocks until

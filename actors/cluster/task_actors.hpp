@@ -10,6 +10,7 @@ struct TaskActors {
   SchedulerActor scheduler;
   CollectiveActor collective;
   LocalNodeActor node;
+  IntrospectorActor introspector;
 
   virtual ~TaskActors() = default;
   // The node of any task, this one's too. Throws not_found.

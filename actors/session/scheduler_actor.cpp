@@ -39,12 +39,19 @@ SchedulerActorImpl::behavior_type SchedulerActorImpl::make_behavior() {
         const auto it = active_.find(key);
         if (it == active_.end()) return;
         const std::vector<TaskName>& participants = it->second.graph->handle->participants;
+        if (std::ranges::find(participants, message.from) == participants.end()) return;  // no business of its
         std::erase_if(it->second.remote_left, [&](std::uint32_t i) { return participants[i] == message.from; });
         if (message.frame.error) fail_step(key, message.frame.error);
         settle(key);
       },
       [this](const Inbound<StepAbort>& message) {
         const StepKey key{message.frame.session, message.frame.step};
+        const auto it = active_.find(key);
+        if (it == active_.end()) return;
+        const GraphHandle& graph = *it->second.graph->handle;
+        if (message.from != graph.client &&
+            std::ranges::find(graph.participants, message.from) == graph.participants.end())
+          return;
         fail_step(key, message.frame.error);
         settle(key);
       },
@@ -165,6 +172,15 @@ void SchedulerActorImpl::run(const RunStep& message) {
 
 void SchedulerActorImpl::start_remote(const Inbound<StepStart>& message) {
   const StepKey key{message.frame.session, message.frame.step};
+  const auto refuse = [&](const Error& why) {
+    const auto it = peers_.find(message.from);
+    if (it != peers_.end()) tell(it->second, Outbound{StepDone{key.session, key.step, why}});
+  };
+  if (const auto of_session = graphs_.lower_bound({key.session, GraphId{0}});
+      of_session != graphs_.end() && of_session->first.first == key.session)
+    if (const TaskName& client = of_session->second->handle->client; client != message.from)
+      return refuse(Error(Code::permission_denied,
+                          fmt::format("{} starts a step of {}", message.from.to_string(), client.to_string())));
   try {
     const auto it = graphs_.find({message.frame.session, message.frame.graph});
     if (it == graphs_.end())
@@ -176,8 +192,7 @@ void SchedulerActorImpl::start_remote(const Inbound<StepStart>& message) {
     start(key, std::move(active), message.frame.random, {});
   } catch (...) {
     tell(rendezvous_, EndStep{key.session, key.step});  // others may have sent tensors for it
-    const auto it = peers_.find(message.from);
-    if (it != peers_.end()) tell(it->second, Outbound{StepDone{key.session, key.step, current_error()}});
+    refuse(current_error());
   }
 }
 

@@ -153,7 +153,7 @@ class Session::Impl {
            "the part of the graph for {} is larger than 1 GiB: feed large constants, or load them into variables",
            where.to_string());
     users.insert(where);
-    request(where, RegisterGraphRequest{task.token(), std::move(bytes)}, "to build its part of the graph");
+    request(where, RegisterGraphRequest{std::move(bytes)}, "to build its part of the graph");
   }
 
   template <class Request>
@@ -192,7 +192,7 @@ class Session::Impl {
     direct_steps->cancel_all(Error(Code::cancelled, "the session was closed"));
     for (const TaskName& name : told) {
       try {
-        request(name, CloseSessionRequest{task.token(), session.value}, "to end the session");
+        request(name, CloseSessionRequest{session.value}, "to end the session");
       } catch (const Error&) {
         // A task that is gone has nothing left to close.
       }

@@ -27,6 +27,10 @@ class Channel {
   // for one that is gone.
   virtual SetUp set_up() = 0;
 
+  // 32 bytes that both ends of this connection know and nobody else, once it is set up; "" for a channel that keeps no
+  // secrets.
+  virtual std::string exported() const { return {}; }
+
   // As sendmsg(): how many bytes were taken, or -1 and errno.
   virtual ssize_t write(std::span<iovec> pieces) = 0;
   // All that write() has taken is in the socket, or goes there now. False: again when the socket is writable.

@@ -29,12 +29,12 @@ inline constexpr std::uint8_t kFirstChunk = 1;
 inline constexpr std::uint8_t kLastChunk = 2;
 
 // The class of a frame when nothing of its edge is queued. Put, Push and a CollectivePart without an error carry
-// tensors; all else is control.
+// tensors, ControlBytes graphs; all else is control.
 inline FrameClass classify(const Frame& frame, std::uint64_t payload_bytes) {
   if (payload_bytes > kSmallPayload) return FrameClass::bulk;
   const auto* part = std::get_if<CollectivePart>(&frame);
-  const bool carries =
-      std::holds_alternative<Put>(frame) || std::holds_alternative<Push>(frame) || (part && !part->error);
+  const bool carries = std::holds_alternative<Put>(frame) || std::holds_alternative<Push>(frame) ||
+                       std::holds_alternative<ControlBytes>(frame) || (part && !part->error);
   return carries ? FrameClass::small : FrameClass::control;
 }
 

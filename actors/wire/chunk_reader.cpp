@@ -15,7 +15,6 @@ void ChunkReader::consume(std::span<const char> bytes, const Sink& sink) {
       std::memcpy(chunk_header_.data() + chunk_header_size_, bytes.data(), n);
       chunk_header_size_ += n;
       bytes = bytes.subspan(n);
-      if (greeting_) refuse_tls();
       if (chunk_header_size_ == kChunkHeaderBytes) begin_chunk();
     } else {
       const std::size_t n = feed(*current_, bytes.first(std::min(bytes.size(), chunk_left_)));
@@ -36,15 +35,6 @@ void ChunkReader::received_direct(std::size_t bytes, const Sink& sink) {
   advance(*current_, bytes);
   chunk_left_ -= bytes;
   if (chunk_left_ == 0) end_chunk(sink);
-}
-
-// A record of TLS that answers a Hello may be shorter than the header of a chunk.
-void ChunkReader::refuse_tls() const {
-  constexpr char kAlert = 21, kHandshake = 22, kMajorVersion = 3;
-  if (chunk_header_size_ >= 2 && (chunk_header_[0] == kAlert || chunk_header_[0] == kHandshake) &&
-      chunk_header_[1] == kMajorVersion)
-    fail(Code::unauthenticated,
-         "it speaks TLS, and this task does not: give this one --tls-cert, --tls-key and --tls-ca too");
 }
 
 void ChunkReader::begin_chunk() {

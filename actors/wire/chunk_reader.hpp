@@ -84,7 +84,6 @@ class ChunkReader {
     std::size_t offset = 0;
   };
 
-  void refuse_tls() const;
   void begin_chunk();
   void end_chunk(const Sink& sink);
   std::size_t feed(Stream& stream, std::span<const char> bytes);

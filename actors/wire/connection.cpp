@@ -28,9 +28,45 @@ Connection::Connection(std::unique_ptr<Channel> channel, const ConnectionOptions
       wake_(std::move(wake)),
       channel_(std::move(channel)),
       queue_(options.chunk_bytes),
-      reader_(options.limits, options.arrivals),
-      staging_(kStagingBytes) {
+      reader_(options.limits, options.arrivals) {
   counters_.last_heard = now_ns();
+}
+
+Channel::SetUp Connection::authenticate(Authentication& authentication) {
+  using SetUp = Channel::SetUp;
+  for (;;) {
+    while (!authentication.to_send().empty()) {
+      const auto n = write_bytes(authentication.to_send());
+      if (!n) return SetUp::wants_write;
+      authentication.sent(*n);
+    }
+    if (!channel_->flushed()) return SetUp::wants_write;
+    if (authentication.done()) return SetUp::done;
+    const auto n = read_bytes(authentication.to_receive());
+    if (!n) return SetUp::wants_read;
+    if (*n == 0) throw authentication.left();
+    authentication.received(*n);
+  }
+}
+
+std::optional<std::size_t> Connection::read_bytes(std::span<char> place) {
+  for (;;) {
+    iovec into{place.data(), place.size()};
+    const ssize_t n = channel_->read({&into, 1});
+    if (n >= 0) return static_cast<std::size_t>(n);
+    if (errno == EAGAIN || errno == EWOULDBLOCK) return std::nullopt;
+    if (errno != EINTR) fail(Code::unavailable, "the connection broke: {}", errno_text(errno));
+  }
+}
+
+std::optional<std::size_t> Connection::write_bytes(std::span<const char> bytes) {
+  for (;;) {
+    iovec piece{const_cast<char*>(bytes.data()), bytes.size()};
+    const ssize_t n = channel_->write({&piece, 1});
+    if (n >= 0) return static_cast<std::size_t>(n);
+    if (errno == EAGAIN || errno == EWOULDBLOCK) return std::nullopt;
+    if (errno != EINTR) fail(Code::unavailable, "the connection broke: {}", errno_text(errno));
+  }
 }
 
 Error Connection::send(const Frame& frame) {
@@ -132,6 +168,7 @@ Connection::Received Connection::receive(std::size_t budget, const ChunkReader::
     counters_.frames_received.fetch_add(1, std::memory_order_relaxed);
     sink(std::move(frame));
   };
+  staging_.resize(kStagingBytes);  // not before: strangers shall cost little
   for (std::size_t total = 0; total < budget;) {
     const std::span<std::byte> direct = reader_.direct();
     const std::size_t behind = direct.empty() ? kStagingBytes : kStagingBehindTensor;
@@ -163,7 +200,8 @@ void Connection::share(SharedMemory memory) {
 }
 
 Connection::Received Connection::discard() {
-  const ssize_t got = ::recv(fd(), staging_.data(), staging_.size(), MSG_DONTWAIT);
+  std::array<char, 4096> forgotten;
+  const ssize_t got = ::recv(fd(), forgotten.data(), forgotten.size(), MSG_DONTWAIT);
   if (got > 0) return Received::some;
   const bool again = got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR);
   return again ? Received::nothing : Received::end;

@@ -9,8 +9,10 @@
 #include <atomic>
 #include <chrono>
 #include <mutex>
+#include <optional>
 #include <vector>
 
+#include "actors/wire/authentication.hpp"
 #include "actors/wire/channel.hpp"
 #include "actors/wire/chunk_reader.hpp"
 #include "actors/wire/send_queue.hpp"
@@ -51,6 +53,16 @@ class Connection {
 
   // Before anything is sent or received: see Channel.
   Channel::SetUp set_up() { return channel_->set_up(); }
+  std::string exported() const { return channel_->exported(); }
+  // After that, until it is done: what the two ends prove to each other, and not a byte more. Throws what
+  // Authentication::received() throws, unavailable for a peer that is gone.
+  Channel::SetUp authenticate(Authentication& authentication);
+  // Bytes that are no frames, on a connection that has none: how many have come, or gone; none: not now. 0 have come:
+  // the end. Throws unavailable.
+  std::optional<std::size_t> read_bytes(std::span<char> place);
+  std::optional<std::size_t> write_bytes(std::span<const char> bytes);
+  // All that write_bytes() took is in the socket.
+  bool flushed() { return channel_->flushed(); }
 
   // Code::ok: queued or sent. Else the frame cannot be encoded, or the connection is closed (with its
   // reason).

@@ -1,7 +1,5 @@
 #include "actors/wire/handshake.hpp"
 
-#include <openssl/crypto.h>
-
 #include <algorithm>
 
 namespace troupe::wire {
@@ -12,12 +10,8 @@ constexpr std::size_t kNames = 4096;     // tasks, which may have invented their
 
 }  // namespace
 
-bool equal_secrets(const std::string& a, const std::string& b) {
-  return a.size() == b.size() && CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0;
-}
-
 Hello Handshake::hello_to(const TaskName& peer) const {
-  return Hello{kProtocolVersion, cluster_, token_, self_, peer, incarnation_, {}};
+  return Hello{kProtocolVersion, cluster_, self_, peer, incarnation_, {}};
 }
 
 Error Handshake::check(const Hello& hello, const TaskName* expected) const {
@@ -25,9 +19,6 @@ Error Handshake::check(const Hello& hello, const TaskName* expected) const {
   if (hello.protocol != kProtocolVersion)
     return refuse(fmt::format("protocol version {}, but {} speaks {}: run the same release everywhere", hello.protocol,
                               self_.to_string(), kProtocolVersion));
-  // The token comes before all that would tell a stranger about this cluster.
-  if (!equal_secrets(hello.token, token_))
-    return Error(Code::unauthenticated, "wrong token: both tasks must be given the same cluster file");
   if (hello.cluster != cluster_)
     return refuse(fmt::format("cluster '{}', but {} belongs to '{}'", hello.cluster, self_.to_string(), cluster_));
   if (hello.to != self_)

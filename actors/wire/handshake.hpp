@@ -9,17 +9,14 @@
 
 namespace troupe::wire {
 
-// Compares in a time that does not depend on where the texts differ.
-bool equal_secrets(const std::string& a, const std::string& b);
-
 class Handshake {
  public:
-  Handshake(TaskName self, std::string cluster, std::string token, Incarnation incarnation)
-      : self_(std::move(self)), cluster_(std::move(cluster)), token_(std::move(token)), incarnation_(incarnation) {}
+  Handshake(TaskName self, std::string cluster, Incarnation incarnation)
+      : self_(std::move(self)), cluster_(std::move(cluster)), incarnation_(incarnation) {}
 
   Hello hello_to(const TaskName& peer) const;
 
-  // ok, unauthenticated (token), or failed_precondition (protocol, cluster, names, an earlier incarnation).
+  // ok, or failed_precondition (protocol, cluster, names, an earlier incarnation).
   // `expected` is the task that was dialed; null if the peer dialed.
   Error check(const Hello& hello, const TaskName* expected) const;
 
@@ -36,7 +33,6 @@ class Handshake {
 
   TaskName self_;
   std::string cluster_;
-  std::string token_;
   Incarnation incarnation_;
   std::map<TaskName, Known> known_;
   std::deque<TaskName> names_;  // of known_, in the order in which they first came

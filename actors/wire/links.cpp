@@ -1,15 +1,19 @@
 // The life of one connection of a Wire: connect or accept, Hello, open, Goodbye, closed.
 #include <sys/epoll.h>
+#include <sys/socket.h>
 
 #include <algorithm>
+#include <array>
 
 #include "actors/wire/wire.hpp"
 
 namespace troupe {
 namespace {
 
+constexpr std::chrono::milliseconds kShortestDialPause{10};
 constexpr std::chrono::milliseconds kLongestDialPause{500};
 constexpr std::size_t kFlushAll = 1 << 20;
+constexpr std::chrono::seconds kAnswerPatience{30};  // with this task, and with the taker of its answer
 
 // May the same dial succeed later?
 bool may_dial_again(Code code) {
@@ -63,20 +67,88 @@ void Wire::finish_connect(Link& link) {
   secure(link);
 }
 
+// If not, it is watched for what it waits for.
+bool Wire::is_done(Link& link, wire::Channel::SetUp state) {
+  if (state == wire::Channel::SetUp::done) return true;
+  watch(link, state == wire::Channel::SetUp::wants_read ? EPOLLIN : EPOLLOUT);
+  return false;
+}
+
 // What lies below frames; nothing to do for plain TCP.
 void Wire::secure(Link& link) {
   try {
-    switch (link.connection->set_up()) {
-      case wire::Channel::SetUp::wants_read:
-        return watch(link, EPOLLIN);
-      case wire::Channel::SetUp::wants_write:
-        return watch(link, EPOLLOUT);
-      case wire::Channel::SetUp::done:
-        break;
+    if (!is_done(link, link.connection->set_up())) return;
+    using wire::Authentication;
+    // Without a token nothing is proved: others may know this task by another address.
+    const std::string& address = link.dialed ? link.address : address_;
+    Authentication::Local self{.task = options_.self,
+                               .incarnation = options_.incarnation,
+                               .address = options_.token.empty() ? std::string() : address,
+                               .exported = link.connection->exported()};
+    link.authentication =
+        std::make_unique<Authentication>(link.dialed ? Authentication::dial(key_, std::move(self), link.peer)
+                                                     : Authentication::listen(key_, std::move(self)));
+  } catch (...) {
+    return end_link(link, current_error(), Farewell::none);
+  }
+  link.stage = Stage::proving;
+  prove(link);
+}
+
+void Wire::prove(Link& link) {
+  try {
+    if (!is_done(link, link.connection->authenticate(*link.authentication))) return;
+  } catch (...) {
+    // Who waits for TLS shall hear at once that there is none.
+    if (!link.dialed && link.authentication->heard_tls())
+      (void)::send(link.connection->fd(), "TROUPE", 6, MSG_NOSIGNAL | MSG_DONTWAIT);
+    return end_link(link, current_error(), Farewell::none);
+  }
+  if (link.authentication->purpose() == wire::Authentication::Purpose::link) return greet(link);
+  link.stage = Stage::asking;
+  link.questioned = std::make_unique<wire::Questioned>();
+  hear(link);
+}
+
+// ---- A question ----------------------------------------------------------------------------------------------------
+
+void Wire::hear(Link& link) {
+  wire::Questioned& questioned = *link.questioned;
+  if (!questioned.to_send().empty()) return tell(link);
+  std::array<char, 512> bytes;
+  try {
+    while (questioned.wants() > 0) {
+      const auto n = link.connection->read_bytes(std::span(bytes).first(std::min(bytes.size(), questioned.wants())));
+      if (!n) return watch(link, EPOLLIN);
+      if (*n == 0) return end_link(link, gone(), Farewell::none);
+      questioned.received({bytes.data(), *n});
     }
   } catch (...) {
     return end_link(link, current_error(), Farewell::none);
   }
+  link.deadline = Clock::now() + kAnswerPatience;
+  watch(link, EPOLLRDHUP);
+  handler_.asked(link.id, questioned.question());
+}
+
+void Wire::tell(Link& link) {
+  wire::Questioned& questioned = *link.questioned;
+  try {
+    while (!questioned.done()) {
+      const auto n = link.connection->write_bytes(questioned.to_send());
+      if (!n) return watch(link, EPOLLOUT);
+      questioned.sent(*n);
+    }
+    if (!link.connection->flushed()) return watch(link, EPOLLOUT);
+  } catch (...) {
+    return end_link(link, current_error(), Farewell::none);
+  }
+  leave_silently(link);
+}
+
+// ---- Frames --------------------------------------------------------------------------------------------------------
+
+void Wire::greet(Link& link) {
   link.stage = Stage::greeting;
   watch(link, EPOLLIN);
   if (link.dialed) {
@@ -85,7 +157,7 @@ void Wire::secure(Link& link) {
     (void)link.connection->send(hello);
     flush(link);
   }
-  if (options_.tls) read(link);  // a Hello may have come with the end of the handshake
+  if (options_.tls) read(link);  // a Hello may have come with the end of the proof
 }
 
 void Wire::on_frame(Link& link, Frame&& frame) {
@@ -114,6 +186,10 @@ void Wire::on_frame(Link& link, Frame&& frame) {
 
 void Wire::on_hello(Link& link, const Hello& hello) {
   Error error = handshake_.check(hello, link.dialed ? &link.peer : nullptr);
+  if (!error && wire::Authentication::Peer{hello.from, hello.incarnation} != link.authentication->peer())
+    error =
+        Error(Code::unauthenticated, fmt::format("{} proved who it is, and {} says Hello",
+                                                 link.authentication->peer().task.to_string(), hello.from.to_string()));
   if (!error && !open_peers_.contains(hello.from) && open_peers_.size() >= options_.max_connections)
     error = Error(Code::resource_exhausted, fmt::format("{} has {} connections, and takes no more (--max-connections)",
                                                         options_.self.to_string(), open_peers_.size()));
@@ -191,6 +267,7 @@ Error Wire::duplicate(const Link& link, const Hello& hello) {
 
 void Wire::open_link(Link& link, const Hello& hello) {
   handshake_.joined(hello);
+  link.authentication.reset();
   dials_.erase(hello.from);
   link.stage = Stage::open;
   link.peer = hello.from;
@@ -216,7 +293,8 @@ void Wire::end_link(Link& link, const Error& reason, Farewell farewell) {
   }
   if (farewell == Farewell::goodbye)
     say_goodbye(link, reason, true);
-  else if (stage == Stage::securing && reason.code() == Code::unauthenticated)
+  else if ((stage == Stage::securing || (stage == Stage::proving && link.authentication->heard_tls())) &&
+           reason.code() == Code::unauthenticated)
     leave_silently(link);
   else
     close_link(link);
@@ -235,8 +313,10 @@ void Wire::end_attempt(Link& link, const Error& reason) {
   dial.link = PeerId{};
   dial.last_error = reason;
   if (!may_dial_again(reason.code())) return fail_dial(link.peer, reason);
-  dial.next_attempt = Clock::now() + dial.pause;
-  dial.pause = std::min(2 * dial.pause, kLongestDialPause);
+  // A peer that comes late is met at most a quarter later.
+  const auto now = Clock::now();
+  dial.next_attempt =
+      now + std::clamp<Clock::duration>((now - dial.started) / 4, kShortestDialPause, kLongestDialPause);
 }
 
 void Wire::fail_dial(const TaskName& peer, const Error& reason) {
@@ -286,7 +366,8 @@ void Wire::leave_all() {
       link.leaving = true;
       say_goodbye(link, Error(), false);
       handler_.disconnected(link.id, link.peer, Error());
-    } else if (link.stage == Stage::connecting || link.stage == Stage::securing || link.stage == Stage::greeting) {
+    } else if (link.stage == Stage::connecting || link.stage == Stage::securing || link.stage == Stage::proving ||
+               link.stage == Stage::asking || link.stage == Stage::greeting) {
       close_link(link);
     }
   }

@@ -91,9 +91,13 @@ bool readable(int socket) {
 
 std::string errno_text(int number) { return std::generic_category().message(number); }
 
+std::string address_text(const std::string& host, std::uint16_t port) {
+  return fmt::format(fmt::runtime(host.find(':') == std::string::npos ? "{}:{}" : "[{}]:{}"), host, port);
+}
+
 Address resolve(const std::string& host, std::uint16_t port) {
   Address out;
-  out.text = fmt::format("{}:{}", host, port);
+  out.text = address_text(host, port);
   addrinfo hints{};
   hints.ai_family = AF_UNSPEC;
   hints.ai_socktype = SOCK_STREAM;
@@ -113,7 +117,8 @@ Fd listen_on(const Address& address) {
   set_option(fd, SOL_SOCKET, SO_REUSEADDR, 1);
   if (::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address.storage), address.size) != 0 ||
       ::listen(fd.get(), SOMAXCONN) != 0)
-    fail(Code::unavailable, "cannot listen on {}: {}", address.text, errno_text(errno));
+    fail(Code::unavailable, "cannot listen on {}: {}", address.text,
+         errno == EADDRINUSE ? "the port is in use" : errno_text(errno));
   return fd;
 }
 

@@ -34,6 +34,9 @@ struct Address {
   std::string text;  // as given: "127.0.0.1:7701"
 };
 
+// "127.0.0.1:7701" or "[::1]:7701", as cluster files have it.
+std::string address_text(const std::string& host, std::uint16_t port);
+
 // `host` is a numeric address or a name; a name may take the resolver's time. Throws invalid_argument or
 // unavailable.
 Address resolve(const std::string& host, std::uint16_t port);

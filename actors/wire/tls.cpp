@@ -191,6 +191,15 @@ class TlsChannel final : public Channel {
     return error == SSL_ERROR_NONE ? SetUp::done : SetUp::wants_read;
   }
 
+  std::string exported() const override {
+    constexpr std::string_view kLabel = "EXPORTER-troupe-authentication";
+    std::string out(32, '\0');
+    if (SSL_export_keying_material(ssl_.get(), reinterpret_cast<unsigned char*>(out.data()), out.size(), kLabel.data(),
+                                   kLabel.size(), nullptr, 0, 0) != 1)
+      fail(Code::internal, "TLS: {}", Said().text());
+    return out;
+  }
+
   ssize_t write(std::span<iovec> pieces) override {
     if (!flushed()) return -1;
     std::size_t taken = 0;

@@ -2,7 +2,7 @@
 // shows one that a CA of TlsFiles::ca has signed, or the connection ends before a byte of a frame is looked at.
 //
 // The CA stands for membership: it should be the cluster's own. Names in certificates are not compared with
-// addresses; who a task is, its Hello says, with the cluster's token.
+// addresses; who a task is, it proves with the cluster's token (authentication.hpp).
 #pragma once
 
 #include <memory>

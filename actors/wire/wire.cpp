@@ -24,6 +24,7 @@ void check_options(const WireOptions& o) {
     if (!holds) invalid_argument("options of the wire: {}", what);
   };
   require(!o.self.job.empty() && o.self.index >= 0, "self must name a task");
+  require(o.self.job.size() <= wire::Authentication::kMaxJob, "the name of the own job has more than 64 bytes");
   require(o.connection.chunk_bytes > 0 && o.connection.chunk_bytes <= wire::kMaxChunk, "chunk_bytes out of range");
   require(o.connection.window >= 2 * wire::kMaxChunk, "window must hold two chunks of 256 KiB");
   require(o.heartbeat_every.count() > 0, "heartbeat_every must be positive");
@@ -53,7 +54,9 @@ Wire::Wire(WireOptions options, WireHandler& handler)
       handler_(handler),
       epoll_(::epoll_create1(EPOLL_CLOEXEC)),
       event_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)),
-      handshake_(options_.self, options_.cluster, options_.token, options_.incarnation) {
+      handshake_(options_.self, options_.cluster, options_.incarnation),
+      key_(std::make_shared<const wire::TokenKey>(options_.token, options_.cluster)),
+      address_(options_.address) {
   check_options(options_);
   if (!epoll_ || !event_) fail(Code::resource_exhausted, "no file descriptors: {}", wire::errno_text(errno));
   add_to_epoll(epoll_.get(), event_.get(), kEventId);
@@ -63,14 +66,19 @@ Wire::Wire(WireOptions options, WireHandler& handler)
 Wire::~Wire() { shutdown(); }
 
 std::uint16_t Wire::listen() {
-  auto listener =
-      std::make_shared<wire::Fd>(wire::listen_on(wire::resolve(options_.listen_host, options_.listen_port)));
-  const std::uint16_t port = wire::port_of(*listener);
-  add_to_epoll(epoll_.get(), listener->get(), kListenerId);
-  post([this, listener] {
-    if (!leaving_) listener_ = std::move(*listener);
-  });
+  wire::Fd listener = wire::listen_on(wire::resolve(options_.listen_host, options_.listen_port));
+  const std::uint16_t port = wire::port_of(listener);
+  listen(std::move(listener));
   return port;
+}
+
+void Wire::listen(wire::Fd listener) {
+  post([this, socket = std::make_shared<wire::Fd>(std::move(listener))] {
+    if (leaving_) return;
+    if (options_.address.empty()) address_ = wire::address_text(options_.listen_host, wire::port_of(*socket));
+    listener_ = std::move(*socket);
+    add_to_epoll(epoll_.get(), listener_.get(), kListenerId);
+  });
 }
 
 void Wire::dial(const TaskName& peer, const std::string& host, std::uint16_t port, std::chrono::milliseconds timeout) {
@@ -120,6 +128,15 @@ void Wire::close(PeerId peer, Error reason) {
   post([this, peer, reason = std::move(reason)] {
     const auto it = links_.find(peer.value);
     if (it != links_.end() && it->second.stage == Stage::open) end_link(it->second, reason, Farewell::goodbye);
+  });
+}
+
+void Wire::answer(PeerId question, Error error, std::string text) {
+  post([this, question, error = std::move(error), text = std::move(text)] {
+    const auto it = links_.find(question.value);
+    if (it == links_.end() || it->second.stage != Stage::asking) return;
+    it->second.questioned->answer(error, text);
+    tell(it->second);
   });
 }
 
@@ -258,34 +275,48 @@ void Wire::on_event(std::uint64_t id, std::uint32_t events) {
   Link& link = it->second;
   if (link.stage == Stage::connecting) return finish_connect(link);
   if (link.stage == Stage::securing) return secure(link);
+  if (link.stage == Stage::proving) return prove(link);
+  if (link.stage == Stage::asking) {
+    const bool waits = link.questioned->asked();
+    return waits ? end_link(link, gone(), Farewell::none) : hear(link);
+  }
   if (events & (EPOLLIN | EPOLLHUP | EPOLLERR)) read(link);
   if ((events & EPOLLOUT) && link.stage != Stage::closed) flush(link);
 }
 
 void Wire::accept_all() {
   std::string address;
-  while (listener_) {
+  // Not all at once: those who come first must be heard before they are the oldest.
+  for (std::size_t room = std::max<std::size_t>(options_.max_strangers / 2, 1); listener_ && room > 0; --room) {
     int error = 0;
     wire::Fd socket = wire::accept_from(listener_, address, error);
     if (error == EINTR || error == ECONNABORTED) continue;
     // Without a free descriptor the listener would stay readable, and the loop would spin.
     if (error != 0 && error != EAGAIN && error != EWOULDBLOCK) pause_accepting();
     if (error != 0) return;
-    if (strangers() >= options_.max_strangers) {
-      handler_.refused(address, Error(Code::resource_exhausted, "too many connections that have not said Hello"));
-      continue;
-    }
+    make_room_for_stranger();
     wire::tune(socket);
     secure(add_link(std::move(socket), Stage::securing, address));
   }
 }
 
-// Those that are sent away count until they are gone.
-std::size_t Wire::strangers() const {
-  return static_cast<std::size_t>(std::ranges::count_if(links_, [](const auto& entry) {
-    const Link& link = entry.second;
-    return !link.dialed && link.peer.job.empty() && link.stage != Stage::closed;
-  }));
+// Those that are sent away count until they are gone, and go first; those that have proved themselves go last.
+void Wire::make_room_for_stranger() {
+  std::size_t strangers = 0;
+  Link* oldest = nullptr;
+  const auto age = [](const Link& link) {
+    const bool leaves = link.stage == Stage::closing || link.stage == Stage::draining;
+    const bool has_proved = link.stage == Stage::greeting || link.stage == Stage::asking;
+    return std::pair(leaves ? 0 : has_proved ? 2 : 1, link.id.value);
+  };
+  for (auto& [id, link] : links_) {
+    if (link.dialed || !link.peer.job.empty() || link.stage == Stage::closed) continue;
+    ++strangers;
+    if (!oldest || age(link) < age(*oldest)) oldest = &link;
+  }
+  if (strangers >= options_.max_strangers)
+    end_link(*oldest, Error(Code::resource_exhausted, "too many connections have not proved who they are"),
+             Farewell::none);
 }
 
 void Wire::pause_accepting() {
@@ -304,7 +335,8 @@ void Wire::watch(Link& link, std::uint32_t interest) {
 
 void Wire::flush(Link& link) {
   const Stage stage = link.stage;
-  if (stage == Stage::connecting || stage == Stage::securing || stage == Stage::draining || stage == Stage::closed)
+  if (stage == Stage::connecting || stage == Stage::securing || stage == Stage::proving || stage == Stage::asking ||
+      stage == Stage::draining || stage == Stage::closed)
     return;
   link.flush_asked->store(false);
   if (link.stage == Stage::open && !link.leaving) link.connection->grant_credit();
@@ -369,7 +401,11 @@ void Wire::run_timers(Clock::time_point now) {
     else if (link.stage != Stage::closed && now >= link.deadline)
       end_link(link,
                Error(Code::deadline_exceeded,
-                     link.stage == Stage::securing ? "the TLS handshake did not end in time" : "no Hello came in time"),
+                     link.stage == Stage::securing  ? "the TLS handshake did not end in time"
+                     : link.stage == Stage::proving ? link.dialed ? "it does not answer; it may not have joined yet"
+                                                                  : "it did not prove in time that it knows the token"
+                     : link.stage == Stage::asking  ? "it did not ask, or take its answer, in time"
+                                                    : "no Hello came in time"),
                Farewell::none);
   }
 }

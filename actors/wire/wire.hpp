@@ -12,7 +12,9 @@
 // Order and priorities of frames: chunk.hpp. A frame that send() took may still be lost with its connection;
 // handler.disconnected() then tells so.
 //
-// With WireOptions::tls no byte of a frame is looked at before the peer has shown a certificate that counts.
+// With WireOptions::tls no byte is looked at before the peer has shown a certificate that counts; no byte of a frame
+// before the two have proved to each other that they know the token (authentication.hpp). Who cannot is left without a
+// word; when there are too many strangers, the oldest goes.
 // The first frame in each direction is a Hello. A connection that begins with anything else, or with a wrong
 // Hello, is closed with a Goodbye that says why. A Hello from a task that already has an open connection is
 // refused with already_exists, whatever its incarnation: the caller tries again until its deadline, by which
@@ -29,6 +31,7 @@
 #include <thread>
 #include <unordered_map>
 
+#include "actors/wire/ask.hpp"
 #include "actors/wire/connection.hpp"
 #include "actors/wire/handshake.hpp"
 #include "actors/wire/tls.hpp"
@@ -62,6 +65,8 @@ class WireHandler {
   virtual void suspected(PeerId, const TaskName&, bool) {}
   // Somebody who is not a peer of this task came from `address` and was sent away.
   virtual void refused(const std::string& /*address*/, const Error& /*reason*/) {}
+  // Somebody who knows the token asks (ask.hpp), and waits for Wire::answer().
+  virtual void asked(PeerId /*question*/, const std::string& /*text*/) {}
 };
 
 struct WireOptions {
@@ -72,6 +77,7 @@ struct WireOptions {
   std::function<Error(const TaskName&)> admit;  // may a peer have this name? Null: any
   std::string listen_host = "127.0.0.1";
   std::uint16_t listen_port = 0;                // 0: any free one
+  std::string address;                          // at which others dial this task; "": that at which it listens
   std::shared_ptr<const wire::TlsContext> tls;  // null: bytes are not encrypted, and peers show no certificate
   bool shared_memory = false;                   // tasks of one host pass frames through memory; not with TLS
   wire::ConnectionOptions connection;
@@ -82,7 +88,7 @@ struct WireOptions {
   std::chrono::milliseconds close_timeout{2000};  // to send what is queued and the Goodbye, and to be understood
   std::chrono::microseconds awake{
       200};                        // after something has come, before the thread sleeps: an answer is often on its way
-  std::size_t max_strangers = 64;  // connections of others that are not open: yet, or never
+  std::size_t max_strangers = 64;  // connections of others that are not open yet; with more the oldest goes
   std::size_t max_connections = 1024;  // that are open
 };
 
@@ -95,6 +101,8 @@ class Wire {
 
   // Listens and returns the port. Throws unavailable, naming the address, if it cannot.
   std::uint16_t listen();
+  // Takes those who call at this socket, of listen_on(), from now on.
+  void listen(wire::Fd listener);
   // Ends in connected() or dial_failed(). Does nothing if the peer is connected or being dialed. Failures
   // that may pass (nobody listens yet) are tried again with growing pauses until `timeout` is over. Throws
   // unavailable for a host that cannot be resolved.
@@ -110,6 +118,8 @@ class Wire {
   // To be called in WireHandler::frame: so many bytes of bulk that the frame has brought earn the peer no credit while
   // anybody has the handle. For frames that wait in a queue until somebody works on them.
   LocalHandle defer_credit(PeerId peer, std::uint64_t bytes);
+  // The answer to WireHandler::asked(); nothing happens if the one who asked has gone.
+  void answer(PeerId question, Error error, std::string text);
   // To be shown to peers in heartbeats: this task gets on.
   void made_progress() { progress_.fetch_add(1, std::memory_order_relaxed); }
   // Counters of a connection, also after its end; null if there is none open. Reading them takes no lock.
@@ -122,7 +132,7 @@ class Wire {
   using Clock = wire::Clock;
   using Connection = wire::Connection;
 
-  enum class Stage { connecting, securing, greeting, open, closing, draining, closed };
+  enum class Stage { connecting, securing, proving, asking, greeting, open, closing, draining, closed };
   struct Link {
     PeerId id;
     Stage stage = Stage::greeting;
@@ -131,6 +141,8 @@ class Wire {
     TaskName peer;         // known if dialed or open
     std::string address;
     std::shared_ptr<Connection> connection;
+    std::unique_ptr<wire::Authentication> authentication;  // while it proves, and until its Hello has come
+    std::unique_ptr<wire::Questioned> questioned;          // it asks
     std::shared_ptr<std::atomic<bool>> flush_asked;
     bool blocked = false;                       // what waits to be sent goes on when memory is free
     std::optional<wire::SharedMemory> offered;  // to the peer, whose answer is awaited
@@ -147,7 +159,6 @@ class Wire {
     Clock::time_point started;
     Clock::time_point deadline;
     Clock::time_point next_attempt;
-    std::chrono::milliseconds pause{10};
     PeerId link;  // of the attempt under way; 0: none
     Error last_error;
   };
@@ -177,8 +188,13 @@ class Wire {
   Link& add_link(wire::Fd socket, Stage stage, std::string address);
   void start_attempt(const TaskName& peer, Dial& dial);
   void finish_connect(Link& link);
+  bool is_done(Link& link, wire::Channel::SetUp state);
   void secure(Link& link);
-  std::size_t strangers() const;
+  void prove(Link& link);
+  void greet(Link& link);
+  void hear(Link& link);
+  void tell(Link& link);
+  void make_room_for_stranger();
   void on_frame(Link& link, Frame&& frame);
   void on_hello(Link& link, const Hello& hello);
   bool may_share(const Link& link) const;
@@ -188,6 +204,7 @@ class Wire {
   void share(Link& link, wire::SharedMemory memory);
   void open_link(Link& link, const Hello& hello);
   Error duplicate(const Link& link, const Hello& hello);
+  static Error gone() { return Error(Code::unavailable, "who asked has gone"); }
   enum class Farewell { none, goodbye };
   void end_link(Link& link, const Error& reason, Farewell farewell);
   void end_attempt(Link& link, const Error& reason);
@@ -215,6 +232,8 @@ class Wire {
 
   // Of the wire thread.
   wire::Handshake handshake_;
+  const std::shared_ptr<const wire::TokenKey> key_;
+  std::string address_;  // at which others dial this task
   wire::Fd listener_;
   Clock::time_point accept_again_ = Clock::time_point::max();
   std::uint64_t last_id_ = 1;

@@ -110,6 +110,8 @@ std::unique_ptr<Task> start_task(const MnistOptions& options, LaunchHandshake* h
   }
   const std::chrono::seconds meeting = options.membership.join_timeout;
   Member member = start_member(options.membership, handshake, wanted, std::chrono::steady_clock::now() + meeting);
+  if (const auto warning = token_warning(member.cluster, options.membership.network))
+    fmt::print(stderr, "{}: {}\n", kProgram, *warning);
   if (auto problem = cluster_problem(member.cluster, options.mode)) invalid_argument("{}", *problem);
   member.task->join(member.cluster, meeting, options.mode == JobMode::allreduce ? "" : "ps");
   // Workers may be missing, and may come later. But at the start all should have met before one ends the job because of

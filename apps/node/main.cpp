@@ -23,6 +23,8 @@ int serve(const NodeOptions& options, LaunchHandshake* handshake, StopSignals& s
   wanted.memory_limit = options.memory_limit;
   wanted.gpus = options.gpus;
   const Member member = start_member(options.membership, handshake, wanted, deadline);
+  if (const auto warning = token_warning(member.cluster, options.membership.network))
+    fmt::print(stderr, "{}: {}\n", kProgram, *warning);
   const TaskName& name = member.task->name();
   const HostPort& address = member.cluster.address(name);
   fmt::print(stderr, "{}: {} listens on {} and waits for the {} other tasks of cluster '{}'\n", kProgram,

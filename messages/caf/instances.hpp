@@ -12,7 +12,7 @@
   X(MeetAt) X(OpenGroup) X(Put) X(RegisterGraphRequest) X(Reply) X(RunStep) X(SegmentDone) X(Stop) X(Tick)
 
 #define TROUPE_LINK_MESSAGES(X)                                                                                       \
-  X(FrameCame) X(IntrospectorRequest) X(JobRoutes) X(JoinCluster) X(LinkLost) X(Observe) X(Outbound) X(PeerDown)      \
+  X(Asked) X(FrameCame) X(JobRoutes) X(JoinCluster) X(LinkLost) X(Observe) X(Outbound) X(PeerDown)      \
   X(PeerLost) X(PeerSuspected) X(PeerUp) X(ProvenanceRequest) X(SyncObservers)
 
 #define TROUPE_INBOUND_FRAMES(X)                                                                                      \

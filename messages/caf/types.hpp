@@ -21,23 +21,15 @@ void register_message_types(caf::actor_system_config& config);
 // Members are strings and integers: CAF writes strings as one block of raw bytes.
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, HelloRequest& x) {
-  return f(caf::meta::type_name("troupe::HelloRequest"), x.hello, x.welcome);
+  return f(caf::meta::type_name("troupe::HelloRequest"), x.welcome);
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, RegisterGraphRequest& x) {
-  return f(caf::meta::type_name("troupe::RegisterGraphRequest"), x.token, x.body);
+  return f(caf::meta::type_name("troupe::RegisterGraphRequest"), x.body);
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, CloseSessionRequest& x) {
-  return f(caf::meta::type_name("troupe::CloseSessionRequest"), x.token, x.session);
-}
-template <class Inspector>
-typename Inspector::result_type inspect(Inspector& f, IntrospectorRequest& x) {
-  return f(caf::meta::type_name("troupe::IntrospectorRequest"), x.token);
-}
-template <class Inspector>
-typename Inspector::result_type inspect(Inspector& f, ProvenanceRequest& x) {
-  return f(caf::meta::type_name("troupe::ProvenanceRequest"), x.token, x.version);
+  return f(caf::meta::type_name("troupe::CloseSessionRequest"), x.session);
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, Reply& x) {

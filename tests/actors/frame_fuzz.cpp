@@ -92,7 +92,7 @@ std::vector<std::string> frame_seeds() {
   const Tensor words = Tensor::of<std::string>({2}, {"to", "fro"});
   const Tensor truths = Tensor::of<bool>({3}, {true, false, true});
   const std::vector<Frame> greeting = {
-      Hello{kProtocolVersion, "demo", "token", {"worker", 0}, {"ps", 0}, Incarnation{7}, "1 2 3"}};
+      Hello{kProtocolVersion, "demo", {"worker", 0}, {"ps", 0}, Incarnation{7}, "1 2 3"}};
   const std::vector<Frame> steps = {Heartbeat{1},
                                     Credit{1 << 20},
                                     StepStart{SessionId{1}, GraphId{2}, StepId{3}, {4, 5, 6}},
@@ -111,6 +111,7 @@ std::vector<std::string> frame_seeds() {
                                        EpochDone{},
                                        JobFailed{Error(Code::internal, "x")},
                                        SharedMemoryAnswer{true},
+                                       ControlBytes{"bytes"},
                                        Goodbye{}};
   std::vector<std::string> seeds = {stream_of('\x40', greeting, kMaxChunk), stream_of('\x41', steps, kMaxChunk),
                                     stream_of('\x03', steps, 50), stream_of('\xff', training, kMaxChunk)};

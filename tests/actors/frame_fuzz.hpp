@@ -1,4 +1,4 @@
-// What the fuzzer (frame_fuzzer.cpp) and the test of random bytes (frame_fuzz_test.cpp) do with bytes.
+// What the fuzzer (frame_fuzzer.cpp) and the test of random bytes (fuzz_test.cpp) do with bytes.
 #pragma once
 
 #include <cstddef>

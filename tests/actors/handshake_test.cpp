@@ -9,38 +9,20 @@ const TaskName kSelf{"ps", 0};
 const TaskName kPeer{"worker", 3};
 
 struct HandshakeTest : ::testing::Test {
-  Handshake handshake{kSelf, "demo", "secret", Incarnation{1}};
-  Hello good{kProtocolVersion, "demo", "secret", kPeer, kSelf, Incarnation{9}};
+  Handshake handshake{kSelf, "demo", Incarnation{1}};
+  Hello good{kProtocolVersion, "demo", kPeer, kSelf, Incarnation{9}};
 };
 
 TEST_F(HandshakeTest, AcceptsTheHelloOfAPeer) {
   EXPECT_TRUE(handshake.check(good, nullptr).ok());
   EXPECT_TRUE(handshake.check(good, &kPeer).ok());
-  Handshake other(kPeer, "demo", "secret", Incarnation{9});
+  Handshake other(kPeer, "demo", Incarnation{9});
   EXPECT_TRUE(handshake.check(other.hello_to(kSelf), &kPeer).ok());
 }
 
 TEST_F(HandshakeTest, RefusesAnotherTaskThanTheOneDialed) {
   const TaskName dialed{"worker", 4};
   EXPECT_EQ(handshake.check(good, &dialed).code(), Code::failed_precondition);
-}
-
-TEST_F(HandshakeTest, TellsAStrangerNothingOfTheCluster) {
-  Hello stranger = good;
-  stranger.token = "guess";
-  stranger.cluster = "other";
-  const Error error = handshake.check(stranger, nullptr);
-  EXPECT_EQ(error.code(), Code::unauthenticated);
-  EXPECT_EQ(error.message().find("demo"), std::string::npos);
-}
-
-TEST_F(HandshakeTest, ComparesWholeSecrets) {
-  EXPECT_TRUE(equal_secrets("", ""));
-  EXPECT_TRUE(equal_secrets("abc", "abc"));
-  EXPECT_FALSE(equal_secrets("abc", "abd"));
-  EXPECT_FALSE(equal_secrets("abc", "xbc"));
-  EXPECT_FALSE(equal_secrets("abc", "abcd"));
-  EXPECT_FALSE(equal_secrets("abc", ""));
 }
 
 TEST_F(HandshakeTest, RefusesEveryEarlierIncarnation) {

@@ -10,6 +10,7 @@
 #include <optional>
 #include <thread>
 
+#include "actors/introspection/introspection_token.hpp"
 #include "actors/introspection/metrics.hpp"
 #include "actors/introspection/observer.hpp"
 #include "actors/troupe.hpp"
@@ -127,18 +128,19 @@ TEST_F(LookingIn, NeedsTheTokenThatTheClustersIsTheSourceOf) {
   start({{"worker", 0}});
   HttpTarget stranger = target();
   const std::string right = stranger.token;
-  EXPECT_EQ(right, introspection_token("secret"));
-  EXPECT_NE(right, introspection_token("secrets"));
+  EXPECT_EQ(right, introspection_token("secret", "test"));
+  EXPECT_NE(right, introspection_token("secrets", "test"));
   EXPECT_THAT(right, Not(HasSubstr("secret")));
   for (const std::string& wrong : {std::string(), std::string("secret"), right + "0", right.substr(1)}) {
     stranger.token = wrong;
-    for (const char* path : {"/snapshot", "/task", "/why", "/metrics", "/flight", "/", "/nothing"})
+    for (const char* path : {"/snapshot", "/task", "/why", "/metrics", "/flight", "/nothing"})
       EXPECT_EQ(error_of([&] { http_get(stranger, path, kPatience); }).code(), Code::unauthenticated) << path;
     EXPECT_THAT(http_get(stranger, "/healthz", kPatience), HasSubstr(R"("status":"ok")"));
   }
   stranger.token = "";
-  EXPECT_THAT(http_get(stranger, "/task?token=" + right, kPatience),
-              HasSubstr("/job:worker/task:0"));  // as a browser does
+  EXPECT_EQ(error_of([&] { http_get(stranger, "/task?token=" + right, kPatience); }).code(), Code::unauthenticated)
+      << "where it would be kept in histories and logs";
+  EXPECT_THAT(http_get(stranger, "/", kPatience), HasSubstr("<html"));  // as a browser does
 }
 
 TEST_F(LookingIn, ALostDeviceIsSeenAndMakesItsTaskUnhealthy) {
@@ -265,7 +267,7 @@ TEST_F(LookingIn, AnObserverIsToldWhatIsWrong) {
   const std::string plain = "http://" + target().address.to_string();
   for (const auto& [url, what] :
        {std::pair(plain, "it asks for a token; give the whole address"),
-        std::pair(plain + "/?token=guess", "that is not its token; give the whole address")}) {
+        std::pair(plain + "/#token=guess", "that is not its token; give the whole address")}) {
     const Error refused = refusal_of({.address = url});
     EXPECT_EQ(refused.code(), Code::unauthenticated);
     EXPECT_THAT(refused.message(), HasSubstr(what));

@@ -30,10 +30,13 @@ class LooseTlsPeer {
     }
     ERR_clear_error();
   }
-  // Does the other side say anything, of its own accord, once TLS is up?
-  bool hears_something() {
+  // Does the other side answer a dialler, once TLS is up?
+  bool is_answered() {
+    const std::string opening = opening_of(kA, kB);
     char byte = 0;
-    const bool heard = SSL_connect(ssl_.get()) == 1 && SSL_read(ssl_.get(), &byte, 1) == 1;
+    const bool heard = SSL_connect(ssl_.get()) == 1 &&
+                       SSL_write(ssl_.get(), opening.data(), static_cast<int>(opening.size())) > 0 &&
+                       SSL_read(ssl_.get(), &byte, 1) == 1;
     ERR_clear_error();
     return heard;
   }

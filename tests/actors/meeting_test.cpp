@@ -1,14 +1,15 @@
 // How tasks meet over networks, with certificates and limits, and who is kept out. Over real sockets.
-#include <caf/actor_system_config.hpp>
 #include <caf/scoped_actor.hpp>
 #include <thread>
 
-#include "actors/cluster/control.hpp"
 #include "actors/cluster/task.hpp"
 #include "actors/cluster/task_actors.hpp"
 #include "actors/collective/group.hpp"
 #include "actors/session/session.hpp"
+#include "actors/wire/ask.hpp"
+#include "actors/wire/socket.hpp"
 #include "graph/ops.hpp"
+#include "messages/proto/run.pb.h"
 #include "tests/actors/certificates.hpp"
 #include "tests/actors/loose_tls_peer.hpp"
 #include "tests/actors/wire_testing.hpp"
@@ -128,21 +129,24 @@ TEST_F(SecureMeeting, TasksWithCertificatesComputeTogetherAndOthersStayOut) {
 
 TEST_F(SecureMeeting, APlainTaskIsNotSpokenToByOneWithCertificates) {
   Task plain(options_of(kPs));
-  const Error error = join_error(certified("client"), cluster_of({&plain}));
+  const ClusterSpec cluster = cluster_of({&plain});
+  plain.join(cluster, 20s);
+  const Error error = join_error(certified("client"), cluster);
   EXPECT_EQ(error.code(), Code::unauthenticated);
   EXPECT_TRUE(says(error, "/job:ps/task:0 at 127.0.0.1:") && says(error, "it does not speak TLS")) << error.to_string();
 }
 
-// What strangers say to the port of CAF's networking, over sockets of their own.
-TEST_F(SecureMeeting, CafTakesNoOneWithoutAGoodCertificate) {
+// What strangers say to the port, over sockets of their own.
+TEST_F(SecureMeeting, NobodyIsAnsweredWithoutAGoodCertificate) {
   Task task(options_of(kPs, certified("ps")));
+  task.join(cluster_of({&task}), 20s);
   Authority other{directory_.file(""), "other-ca"};
   const TlsFiles stranger = other.issue("stranger"), expired = ca_.issue("expired", {.from_days = -3, .to_days = -1});
   const TlsFiles good = ca_.issue("good");
-  EXPECT_FALSE(wire::LooseTlsPeer(task.port(), nullptr).hears_something());
-  EXPECT_FALSE(wire::LooseTlsPeer(task.port(), &stranger).hears_something());
-  EXPECT_FALSE(wire::LooseTlsPeer(task.port(), &expired).hears_something());
-  EXPECT_TRUE(wire::LooseTlsPeer(task.port(), &good).hears_something());
+  EXPECT_FALSE(wire::LooseTlsPeer(task.port(), nullptr).is_answered());
+  EXPECT_FALSE(wire::LooseTlsPeer(task.port(), &stranger).is_answered());
+  EXPECT_FALSE(wire::LooseTlsPeer(task.port(), &expired).is_answered());
+  EXPECT_TRUE(wire::LooseTlsPeer(task.port(), &good).is_answered());
 }
 
 TEST_F(SecureMeeting, ACertificateThatIsNoGoodIsNamedWhenTheTaskStarts) {
@@ -151,65 +155,6 @@ TEST_F(SecureMeeting, ACertificateThatIsNoGoodIsNamedWhenTheTaskStarts) {
   const Error error = error_of([&] { Task task(options_of(kPs, none)); });
   EXPECT_EQ(error.code(), Code::not_found);
   EXPECT_TRUE(says(error, none.tls.key)) << error.to_string();
-}
-
-// ---- The control port ----------------------------------------------------------------------------------------------
-
-// Somebody with CAF and our types, and nothing else.
-class Stranger {
- public:
-  explicit Stranger(std::uint16_t port) : system_(configure(config_)), self_(system_) {
-    node_ = connect_node(system_, nullptr, {"127.0.0.1", port}, std::chrono::steady_clock::now() + 20s);
-  }
-  template <class Request>
-  Error ask(Request request) {
-    Error error(Code::unknown, "no answer");
-    self_->request(node_, 20s, std::move(request))
-        .receive([&](const Reply& reply) { error = reply.error(); }, [](const caf::error&) {});
-    return error;
-  }
-  void expect_nothing(const std::string& token, const std::string& why) {
-    for (const Error& error : {ask(IntrospectorRequest{token}), ask(RegisterGraphRequest{token, "no graph"}),
-                               ask(CloseSessionRequest{token, 1})}) {
-      EXPECT_EQ(error.code(), Code::unauthenticated) << error.to_string();
-      EXPECT_TRUE(says(error, why)) << error.to_string();
-    }
-  }
-  const NodeActor& node() const { return node_; }
-
- private:
-  static caf::actor_system_config& configure(caf::actor_system_config& config) {
-    register_message_types(config);
-    config.set("logger.verbosity", caf::atom("quiet"));
-    load_networking(config, {});
-    return config;
-  }
-  caf::actor_system_config config_;
-  caf::actor_system system_;
-  caf::scoped_actor self_;
-  NodeActor node_;
-};
-
-TEST(ControlPort, AnswersNobodyWithoutTheToken) {
-  Task task(options_of(kPs));
-  Stranger stranger(task.port());
-  for (const char* token : {"", "guess"}) stranger.expect_nothing(token, "has not joined");
-  task.join(cluster_of({&task}), 20s);
-  const std::string close = wire::kToken.substr(0, wire::kToken.size() - 1);
-  for (const std::string& token : {std::string(), std::string("guess"), close, close + "?", wire::kToken + "?"})
-    stranger.expect_nothing(token, "wrong token");
-  EXPECT_TRUE(stranger.ask(IntrospectorRequest{wire::kToken}).ok());
-  EXPECT_EQ(stranger.ask(RegisterGraphRequest{wire::kToken, "no graph"}).code(), Code::data_loss);
-  EXPECT_TRUE(stranger.ask(CloseSessionRequest{wire::kToken, 1}).ok());
-}
-
-TEST(ControlPort, NobodyEndsTheNodeFromOutside) {
-  Task task(options_of(kPs));
-  Stranger stranger(task.port());
-  task.join(cluster_of({&task}), 20s);
-  for (const auto reason : {caf::exit_reason::user_shutdown, caf::exit_reason::kill})
-    caf::anon_send_exit(stranger.node(), reason);
-  EXPECT_TRUE(stranger.ask(IntrospectorRequest{wire::kToken}).ok());
 }
 
 // ---- Who is who ----------------------------------------------------------------------------------------------------
@@ -222,6 +167,47 @@ TEST(Roles, ATaskThatCallsItselfAShardOfTheClusterIsTurnedAway) {
   const Error error = error_of([&] { ghost.join(cluster, 20s); });
   EXPECT_EQ(error.code(), Code::permission_denied);
   EXPECT_TRUE(says(error, "a job ps without a task 7")) << error.to_string();
+}
+
+TEST(Meeting, OverIPv6) {
+  TaskOptions options = options_of(kPs);
+  options.host = "::1";
+  std::optional<Task> ps;
+  if (const Error none = error_of([&] { ps.emplace(options); })) GTEST_SKIP() << "no IPv6 here: " << none.to_string();
+  const ClusterSpec cluster{"demo", wire::kToken, {{kPs, {"::1", ps->port()}}}};
+  ps->join(cluster, 20s);
+  options.name = {"client", 0};
+  Task client(options);
+  client.join(cluster, 20s);
+  EXPECT_EQ(run_on(kPs, client), 4);
+  const wire::Asking task{.host = "::1", .port = ps->port(), .cluster = "demo", .token = wire::kToken, .tls = nullptr};
+  EXPECT_EQ(error_of([&] { wire::ask(task, "what?", wire::Clock::now() + 20s); }).code(), Code::unimplemented);
+}
+
+TEST(Meeting, AJobWithANameThatIsTooLongIsRefused) {
+  Task ps(options_of(kPs));
+  const ClusterSpec cluster = cluster_of({&ps});
+  ps.join(cluster, 20s);
+  const Error error = error_of([&] {
+    Task client(options_of({std::string(65, 'j'), 0}));
+    client.join(cluster, 20s);
+  });
+  EXPECT_EQ(error.code(), Code::invalid_argument);
+  EXPECT_TRUE(says(error, "64 bytes")) << error.to_string();
+}
+
+// Whoever waits for links hears that the own task is of no more use.
+TEST(Meeting, ATaskThatFailsWaitsForNobody) {
+  Task ps(options_of(kPs));
+  ClusterSpec cluster = cluster_of({&ps});
+  wire::Fd silent = wire::listen_on(wire::resolve("127.0.0.1", 0));
+  cluster.tasks[kWorker] = {"127.0.0.1", wire::port_of(silent)};
+  Error error;
+  std::thread joiner([&] { error = error_of([&] { ps.join(cluster, std::chrono::hours(1)); }); });
+  EXPECT_TRUE(testing::eventually([&] { return ps.actors().fail_next("node"); }));
+  ps.actors().send_stray("node", Stray::unknown);
+  joiner.join();
+  EXPECT_TRUE(says(error, "a test has it fail")) << error.to_string();
 }
 
 class ClientOfOneTask : public ::testing::Test {
@@ -240,23 +226,72 @@ TEST_F(ClientOfOneTask, CannotBeInAGroup) {
   EXPECT_TRUE(says(error, "/job:client/task:0 cannot be in the group 'g'")) << error.to_string();
 }
 
-TEST_F(ClientOfOneTask, LosesItsLinkAndNothingElseByAFrameThatItMayNotSend) {
-  caf::scoped_actor observer(client_.system());
-  caf::anon_send(client_.handles().node, Observe{caf::actor_cast<PeerObserver>(observer)});
-  const auto peer_up = [&] {
+// A client of a cluster of one task, which says what it likes.
+class Liar : public ClientOfOneTask {
+ protected:
+  Liar() { caf::anon_send(client_.handles().node, Observe{caf::actor_cast<PeerObserver>(observer_)}); }
+  PeerActor peer_up() {
     PeerActor peer;
-    observer->receive([&](const PeerUp& up) { peer = up.peer; });
+    observer_->receive([&](const PeerUp& up) { peer = up.peer; });
     return peer;
-  };
+  }
+  // It is told why its link ends, the link comes again, and the other task goes on.
+  void expect_link_ends(const std::string& why) {
+    observer_->receive([&](const PeerDown& down) { EXPECT_TRUE(says(down.reason, why)) << down.reason.to_string(); });
+    static_cast<void>(peer_up());
+    EXPECT_TRUE(testing::eventually([&] { return error_of([&] { client_.await("", 20s); }).ok(); }));
+    EXPECT_EQ(run_on(kPs, client_), 4);
+    EXPECT_FALSE(ps_.failure());
+  }
+  Error ask(const auto& request) { return ask(client_, request); }
+  static Error ask(Task& client, const auto& request) {
+    caf::scoped_actor self(client.system());
+    Error error(Code::unknown, "no answer");
+    self->request(client.handles().node_of(kPs), 20s, request)
+        .receive([&](const Reply& reply) { error = reply.error(); }, [](const caf::error&) {});
+    return error;
+  }
+
+  caf::scoped_actor observer_{client_.system()};
+};
+
+TEST_F(Liar, AFrameThatAClientMayNotSendEndsItsLinkAndNothingElse) {
   caf::anon_send(peer_up(), Outbound{CollectivePart{}});
-  observer->receive([&](const PeerDown& down) {
-    EXPECT_TRUE(says(down.reason, "not in the cluster file, may not say this CollectivePart"))
-        << down.reason.to_string();
-  });
-  static_cast<void>(peer_up());  // the link comes again
-  EXPECT_TRUE(testing::eventually([&] { return error_of([&] { client_.await("", 20s); }).ok(); }));
-  EXPECT_EQ(run_on(kPs, client_), 4);
-  EXPECT_FALSE(ps_.failure());
+  expect_link_ends("not in the cluster file, may not say this CollectivePart");
+}
+
+TEST_F(Liar, WhatNoNodeSaysEndsItsLinkAndNothingElse) {
+  const std::string handshake = std::string("\1") + std::string(31, '\0');  // ends a process of CAF's
+  caf::anon_send(peer_up(), Outbound{ControlBytes{handshake}});
+  expect_link_ends("a message to a node makes no sense");
+}
+
+TEST_F(Liar, NobodyEndsTheNodeOfAnother) {
+  static_cast<void>(peer_up());
+  caf::anon_send_exit(client_.handles().node_of(kPs), caf::exit_reason::kill);
+  expect_link_ends("of the types '@<>+@exit'");
+}
+
+TEST_F(Liar, AClientHasItsOwnSessionsAndNoOthers) {
+  proto::RegisterGraph body;
+  body.set_client(kPs.to_string());
+  const Error error = ask(RegisterGraphRequest{body.SerializeAsString()});
+  EXPECT_EQ(error.code(), Code::permission_denied);
+  EXPECT_TRUE(says(error, "/job:client/task:0 registers a graph for /job:ps/task:0")) << error.to_string();
+  EXPECT_EQ(ask(RegisterGraphRequest{"no graph"}).code(), Code::data_loss);
+  body.set_client("/job:client/task:0");
+  body.set_session(5);
+  EXPECT_TRUE(ask(RegisterGraphRequest{body.SerializeAsString()}).ok());
+
+  Task other(options_of({"client", 1}));
+  other.join(cluster_, 20s);
+  body.set_client("/job:client/task:1");
+  const Error taken = ask(other, RegisterGraphRequest{body.SerializeAsString()});
+  EXPECT_TRUE(says(taken, "/job:client/task:1 registers a graph in a session of /job:client/task:0"))
+      << taken.to_string();
+  const Error closed = ask(other, CloseSessionRequest{5});
+  EXPECT_TRUE(says(closed, "/job:client/task:1 closes a session of /job:client/task:0")) << closed.to_string();
+  EXPECT_TRUE(ask(CloseSessionRequest{5}).ok());
 }
 
 // ---- Limits --------------------------------------------------------------------------------------------------------

@@ -235,6 +235,38 @@ TEST(StepActors, AStepOfAnUnknownSessionFails) {
   EXPECT_THAT(done[0].error.message(), AllOf(HasSubstr("/job:worker/task:1"), HasSubstr("graph 3")));
 }
 
+TEST(StepActors, OnlyTheClientOfAGraphStartsItsSteps) {
+  StepCluster cluster({kClient, kOther, kThird});
+  const LookUps g("/job:worker/task:1", "/job:worker/task:0");
+  cluster.register_call(kClient, kSession, kGraph, g.graph, {g.x}, {g.b});
+  cluster.deliver(kThird, kOther, StepStart{kSession, kGraph, kStep, {}});
+  cluster.system.run();
+  const auto done = cluster.sent<StepDone>(kOther, kThird);
+  ASSERT_EQ(done.size(), 1u);
+  EXPECT_EQ(done[0].error.code(), Code::permission_denied);
+  EXPECT_THAT(done[0].error.message(), HasSubstr("/job:worker/task:2 starts a step of /job:worker/task:0"));
+  EXPECT_EQ(value_in(cluster.run(kClient, kSession, kGraph, kStep, {ids(2)})), 8);
+}
+
+TEST(StepActors, WhoHasNoPartInAStepCannotEndIt) {
+  StepCluster cluster({kClient, kOther, kThird});
+  const LookUps g("/job:worker/task:1", "/job:worker/task:0");
+  cluster.register_call(kClient, kSession, kGraph, g.graph, {g.x}, {g.b});
+  cluster.device(kOther).hold = true;
+  const auto answer = cluster.run(kClient, kSession, kGraph, kStep, {ids(2)});
+  const Error no(Code::aborted, "no");
+  for (const TaskName& task : {kClient, kOther}) {
+    cluster.deliver(kThird, task, StepAbort{kSession, kStep, no});
+    cluster.deliver(kThird, task, StepDone{kSession, kStep, no});
+  }
+  cluster.system.run();
+  EXPECT_TRUE(answer->empty());
+  cluster.device(kOther).hold = false;
+  cluster.device(kOther).work();
+  cluster.system.run();
+  EXPECT_EQ(value_in(answer), 8);
+}
+
 TEST(StepActors, ASecondStepOfTheSameNumberIsRefused) {
   StepCluster cluster({kClient});
   const LookUps g("CPU:0", "CPU:0");

@@ -93,6 +93,10 @@ StepCluster::StepCluster(const std::vector<TaskName>& names, int devices) {
     config.registry = &system.registry;
     config.scheduler = task->scheduler;
     task->node = system.caf->spawn<NodeActorImpl>(system.registry.add("node", text), std::move(config));
+    auto join = std::make_shared<NodeJoin>();
+    join->identity.task = name;
+    join->task_of = [this](const caf::node_id&) { return std::optional(asks); };
+    caf::anon_send(task->node, JoinCluster{std::move(join)});
     caf::anon_send(task->node, Observe{caf::actor_cast<PeerObserver>(task->scheduler)});
     caf::anon_send(task->node, Observe{caf::actor_cast<PeerObserver>(task->collective)});
     tasks.emplace(name, std::move(task));
@@ -157,11 +161,12 @@ Reply StepCluster::request(const TaskName& on, caf::message message) {
 }
 
 Reply StepCluster::close(const TaskName& on, SessionId session) {
-  return request(on, caf::make_message(CloseSessionRequest{"", session.value}));
+  return request(on, caf::make_message(CloseSessionRequest{session.value}));
 }
 
 void StepCluster::register_call(const TaskName& client, SessionId session, GraphId id, const Graph& graph,
                                 const Outputs& feeds, const Outputs& fetches, const Change& change) {
+  asks = client;
   Signature signature;
   for (const Output& o : feeds) signature.feeds.push_back(o.name());
   for (const Output& o : fetches) signature.fetches.push_back(o.name());
@@ -175,7 +180,7 @@ void StepCluster::register_call(const TaskName& client, SessionId session, Graph
                               {.session = session, .graph = id, .client = client, .optimize = false, .shards = {}});
   for (auto& [name, body] : compiled.tasks) {
     if (change) change(name, body);
-    const Reply reply = request(name, caf::make_message(RegisterGraphRequest{"", body.SerializeAsString()}));
+    const Reply reply = request(name, caf::make_message(RegisterGraphRequest{body.SerializeAsString()}));
     ASSERT_FALSE(reply.error()) << reply.error().to_string();
   }
 }

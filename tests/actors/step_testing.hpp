@@ -139,6 +139,7 @@ class StepCluster {
  private:
   void link(StepTask& a, const TaskName& b);
   Reply request(const TaskName& on, caf::message message);
+  TaskName asks;  // whoever registers graphs: all tasks are of one system of CAF
 };
 
 }  // namespace troupe::testing

@@ -1,6 +1,8 @@
 // What a Wire does with strangers, liars, and peers that die.
 #include <sys/resource.h>
 
+#include <algorithm>
+#include <deque>
 #include <thread>
 
 #include "tests/actors/wire_testing.hpp"
@@ -95,25 +97,55 @@ TEST(WireFault, AnotherProtocolVersionIsRefused) {
   EXPECT_TRUE(listening.at_b.peers.empty());
 }
 
+// Whoever cannot prove that it knows the token is told nothing.
+TEST(WireFault, AStrangerIsLeftWithoutAWord) {
+  std::string other_version = opening_of(kC, kB), nobody = other_version;
+  ++other_version[6];
+  std::fill_n(nobody.begin() + 48, 64, '\0');
+  const std::vector<std::string> greetings = {
+      "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n",
+      std::string(100000, '\0'),
+      std::string(100000, '\xff'),
+      std::string("\1") + std::string(31, '\0'),  // a handshake of CAF
+      whole_chunk(hello_of(kC, kB)),
+      whole_chunk(put_of(pattern(10)), FrameClass::small),
+      other_version,
+      nobody,
+  };
+  Listening listening;
+  for (std::size_t i = 0; i < greetings.size(); ++i) {
+    RawPeer peer(listening.port);
+    peer.send(greetings[i]);
+    EXPECT_FALSE(peer.hears_anything()) << i;
+    ASSERT_TRUE(listening.at_b.wait([&] { return listening.at_b.strangers.size() == i + 1; }));
+    EXPECT_EQ(listening.at_b.strangers[i].code(), Code::failed_precondition) << i;
+  }
+  EXPECT_TRUE(listening.at_b.peers.empty());
+  EXPECT_TRUE(listening.at_b.frames.empty());
+  listening.expect_alive();
+}
+
 TEST(WireFault, OnlyAHelloIsParsedBeforeTheHandshake) {
   const std::string big_hello = [] {
     Hello hello = hello_of(kC, kB);
-    hello.token.assign(ChunkReader::kMaxGreeting, 'x');
+    hello.cluster.assign(ChunkReader::kMaxGreeting, 'x');
     return whole_chunk(hello);
   }();
   const std::vector<std::string> greetings = {
-      "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n",
       std::string(100000, '\0'),
       std::string(100000, '\xff'),
       whole_chunk(TakeToken{1}),
       whole_chunk(put_of(pattern(10)), FrameClass::small),
       whole_chunk(Hello{}),
+      whole_chunk(hello_of(kA, kB)),     // another name,
+      whole_chunk(hello_of(kC, kB, 6)),  // or process, than has proved who it is
       big_hello,
       chunk(FrameClass::control, 3, std::string(100, 'x')),
   };
   Listening listening;
   for (std::size_t i = 0; i < greetings.size(); ++i) {
     RawPeer peer(listening.port);
+    ASSERT_TRUE(peer.prove({kC, Incarnation{5}}, kB));
     peer.send(greetings[i]);
     const auto goodbye = peer.next<Goodbye>();
     ASSERT_TRUE(goodbye) << i;
@@ -134,33 +166,45 @@ TEST(WireFault, ASilentStrangerIsSentAway) {
   EXPECT_EQ(listening.at_b.strangers[0].code(), Code::deadline_exceeded);
 }
 
-TEST(WireFault, StrangersBeyondTheLimitAreTurnedAway) {
-  Listening listening([](WireOptions& options) { options.max_strangers = 1; });
-  RawPeer first(listening.port);
-  RawPeer second(listening.port);
-  EXPECT_TRUE(second.at_end());
+TEST(WireFault, TheOldestStrangerGoesWhenThereAreTooMany) {
+  Listening listening([](WireOptions& options) { options.max_strangers = 2; });
+  RawPeer first(listening.port), second(listening.port), third(listening.port);
+  EXPECT_TRUE(first.at_end());
   ASSERT_TRUE(listening.at_b.wait([&] { return !listening.at_b.strangers.empty(); }));
   EXPECT_EQ(listening.at_b.strangers[0].code(), Code::resource_exhausted);
-  first.greet(hello_of(kC, kB));
-  EXPECT_TRUE(first.next<Hello>());
+  second.greet(hello_of(kC, kB));
+  EXPECT_TRUE(second.next<Hello>());
 }
 
-TEST(WireFault, StrangersThatWereSentAwayCountUntilTheyAreGone) {
+TEST(WireFault, StrangersThatWereSentAwayGoFirst) {
   Listening listening([](WireOptions& options) {
-    options.max_strangers = 1;
+    options.max_strangers = 2;
     options.close_timeout = 20s;
   });
-  RawPeer first(listening.port);
-  first.send("GET / HTTP/1.1\r\n\r\n");
-  ASSERT_TRUE(first.next<Goodbye>());  // and it stays
-  EXPECT_TRUE(RawPeer(listening.port).at_end());
-  EXPECT_EQ(listening.at_b.strangers.at(1).code(), Code::resource_exhausted);
-  first.close();
-  for (bool greeted = false; !greeted;) {  // soon
-    RawPeer other(listening.port);
-    other.greet(hello_of(kC, kB));
-    greeted = other.next<Hello>().has_value();
-  }
+  RawPeer waits(listening.port), refused(listening.port);
+  ASSERT_TRUE(refused.prove({kC, Incarnation{5}}, kB));
+  refused.send(whole_chunk(Hello{}));
+  ASSERT_TRUE(refused.next<Goodbye>());  // and it stays
+  RawPeer third(listening.port);
+  EXPECT_TRUE(refused.at_end());
+  waits.greet(hello_of(kC, kB));
+  EXPECT_TRUE(waits.next<Hello>());
+}
+
+// However many come, and go on coming, a member gets in.
+TEST(WireFault, AMemberGetsInDuringAFlood) {
+  Listening listening([](WireOptions& options) { options.max_strangers = 16; });
+  std::atomic<bool> over{false};
+  std::thread flood([&] {
+    std::deque<RawPeer> idle;
+    while (!over) {
+      idle.emplace_back(listening.port);
+      if (idle.size() > 32) idle.pop_front();
+    }
+  });
+  listening.expect_alive();
+  over = true;
+  flood.join();
 }
 
 TEST(WireFault, PeersBeyondTheLimitAreTurnedAwayAndToldWhy) {
@@ -190,8 +234,8 @@ TEST(WireFault, AcceptingGoesOnWhenDescriptorsAreFreeAgain) {
   none.rlim_cur = static_cast<rlim_t>(Fd(::dup(0)).get());
   ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
   peer.connect(listening.port);
-  peer.greet(hello_of(kC, kB));
   ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+  peer.greet(hello_of(kC, kB));
   EXPECT_TRUE(peer.next<Hello>());
 }
 

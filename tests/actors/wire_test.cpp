@@ -379,10 +379,12 @@ TEST(Wire, MemoryThatCannotBeFoundIsDoneWithout) {
   a.dial(kB, "127.0.0.1", ntohs(address.sin_port), 20s);
   RawPeer peer(Fd(::accept(listener, nullptr, nullptr)));
   const Fd closed(listener);
+  peer.address = fmt::format("127.0.0.1:{}", ntohs(address.sin_port));
+  ASSERT_TRUE(peer.prove_called({kB, Incarnation{5}}));
   EXPECT_EQ(peer.next<Hello>()->memory, kSharesMemory);
   Hello answer = hello_of(kB, kA);
   answer.memory = "1 2 3";
-  peer.greet(answer);
+  peer.send(whole_chunk(answer));
   const auto used = peer.next<SharedMemoryAnswer>();
   ASSERT_TRUE(used);
   EXPECT_FALSE(used->used);

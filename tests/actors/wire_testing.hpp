@@ -2,8 +2,10 @@
 #pragma once
 
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -21,7 +23,7 @@ namespace troupe::wire {
 
 using namespace std::chrono_literals;
 
-inline const std::string kToken = "a secret of the job";
+inline const std::string kToken = "4d0bfe6a1c9e83257fa0d46b92e8c173";
 
 inline const TaskName kA{"ps", 0};
 inline const TaskName kB{"worker", 1};
@@ -126,11 +128,19 @@ inline std::string whole_chunk(const Frame& frame, FrameClass frame_class = Fram
   return chunk(frame_class, kFirstChunk | kLastChunk, encode_to_string(frame));
 }
 
+// What a dialler says first.
+inline std::string opening_of(const TaskName& from, const TaskName& to) {
+  const Authentication dialler =
+      Authentication::dial(std::make_shared<const TokenKey>(kToken, "demo"), {from, Incarnation{5}}, to);
+  return {dialler.to_send().begin(), dialler.to_send().end()};
+}
+
 // A peer without a Wire: a blocking socket.
 class RawPeer {
  public:
   RawPeer() : RawPeer(Fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0))) {}
   explicit RawPeer(Fd socket) : fd_(std::move(socket)) {
+    ::fcntl(fd_.get(), F_SETFL, 0);  // it waits, also where it was accepted
     const timeval patience{20, 0};
     ::setsockopt(fd_.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
     reader_.allow_bulk(1ull << 40);
@@ -142,7 +152,10 @@ class RawPeer {
     address.sin_family = AF_INET;
     address.sin_port = htons(port);
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    const int on = 1;
+    ::setsockopt(fd_.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     EXPECT_EQ(::connect(fd_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+    this->address = fmt::format("127.0.0.1:{}", port);
   }
 
   // False: the other side has closed.
@@ -154,7 +167,18 @@ class RawPeer {
     }
     return true;
   }
-  void greet(const Hello& hello) { send(whole_chunk(hello)); }
+  // Both sides prove that they know the token, then this one says Hello. False: the other side did not like it.
+  bool greet(const Hello& hello) {
+    return prove({hello.from, hello.incarnation}, hello.to) && send(whole_chunk(hello));
+  }
+  bool prove(const Authentication::Peer& self, const TaskName& to) {
+    return prove(Authentication::dial(key(), local(self), to));
+  }
+  // Of one that was called.
+  bool prove_called(const Authentication::Peer& self) { return prove(Authentication::listen(key(), local(self))); }
+  std::string token = kToken, cluster = "demo";
+  // Where it has connected to, or is connected to.
+  std::string address;
   void close() { fd_.reset(); }
   int fd() const { return fd_.get(); }
 
@@ -171,6 +195,26 @@ class RawPeer {
       if (!receive()) return std::nullopt;
     }
   }
+  // Does the other side say a byte before it closes?
+  bool hears_anything() {
+    char byte = 0;
+    return ::recv(fd_.get(), &byte, 1, 0) > 0;
+  }
+  void end_sending() { ::shutdown(fd_.get(), SHUT_WR); }
+  // So many, or fewer if the other side closes before.
+  std::string bytes(std::size_t most) {
+    std::string out(most, '\0');
+    std::size_t size = 0;
+    for (ssize_t n = 1; n > 0 && size < most; size += static_cast<std::size_t>(std::max<ssize_t>(n, 0)))
+      n = ::recv(fd_.get(), out.data() + size, most - size, 0);
+    out.resize(size);
+    return out;
+  }
+  std::string all_that_comes() {
+    std::string out;
+    for (std::string part = bytes(4096); !part.empty(); part = bytes(4096)) out += part;
+    return out;
+  }
   // The other side has closed.
   bool at_end() {
     while (receive()) {
@@ -179,6 +223,24 @@ class RawPeer {
   }
 
  private:
+  std::shared_ptr<const TokenKey> key() const { return std::make_shared<const TokenKey>(token, cluster); }
+  Authentication::Local local(const Authentication::Peer& self) const {
+    return {.task = self.task, .incarnation = self.incarnation, .address = address};
+  }
+  bool prove(Authentication authentication) {
+    while (!authentication.done()) {
+      const auto out = authentication.to_send();
+      if (!send({out.data(), out.size()})) return false;
+      authentication.sent(out.size());
+      const auto in = authentication.to_receive();
+      if (in.empty()) continue;
+      const ssize_t n = ::recv(fd_.get(), in.data(), in.size(), 0);
+      if (n <= 0) return false;
+      authentication.received(static_cast<std::size_t>(n));
+    }
+    return true;
+  }
+
   bool receive() {
     char buffer[65536];
     // Byte by byte until the Hello has come: what follows it is parsed under other rules.
@@ -198,7 +260,7 @@ class RawPeer {
 };
 
 inline Hello hello_of(const TaskName& from, const TaskName& to, std::uint64_t incarnation = 5) {
-  return Hello{kProtocolVersion, "demo", kToken, from, to, Incarnation{incarnation}, {}};
+  return Hello{kProtocolVersion, "demo", from, to, Incarnation{incarnation}, {}};
 }
 
 }  // namespace troupe::wire

@@ -63,6 +63,24 @@ TEST(Membership, AddressesThatOtherMachinesReachNeedConsent) {
   EXPECT_EQ(error_of([&] { start(file, "worker", 0, true); }).code(), Code::unavailable);
 }
 
+TEST(Membership, AFolderForFlightRecordsThatIsNoneIsRefusedAtOnce) {
+  testing::TemporaryDirectory directory;
+  const std::string file = directory.write("file", "");
+  for (const std::string& wrong : {directory.path() / "none", std::filesystem::path(file)}) {
+    TaskOptions options;
+    const Error refused = error_of([&] { Membership{.flight_directory = wrong}.set(options); });
+    EXPECT_THAT(refused.message(), AllOf(HasSubstr("--flight-record"), HasSubstr(wrong)));
+  }
+}
+
+TEST(Membership, ATokenThatCanBeGuessedIsWarnedOf) {
+  EXPECT_FALSE(token_warning({"demo", "0123456789abcdef0123456789abcdef", {}}, {}));
+  EXPECT_THAT(token_warning({"demo", "secret", {}}, {}).value_or(""), HasSubstr("can be guessed"));
+  EXPECT_THAT(token_warning({"demo", "", {}}, {}).value_or(""),
+              AllOf(HasSubstr("anybody on this machine"), HasSubstr("troupe-launch --make-token")));
+  EXPECT_THAT(token_warning({"demo", "", {}}, {.tls = {"c", "k", "ca"}}).value_or(""), HasSubstr("of its CA"));
+}
+
 TEST(Membership, LoopbackIsRecognised) {
   for (const char* host : {"127.0.0.1", "127.1.2.3", "::1", "localhost"}) EXPECT_TRUE(is_loopback(host)) << host;
   for (const char* host : {"0.0.0.0", "::", "10.0.0.1", "127.example.com", "localhost.example.com", ""})

@@ -17,6 +17,8 @@ class Process {
 
   // Reads until stderr or stdout has `text` that many times. Fails the test if the output ends first.
   void wait_for(const std::string& text, int times = 1);
+  // Without waiting. Who tests something else meanwhile calls it now and then: a full pipe would hold the program up.
+  void read_what_came();
   void signal(int number) { child_.signal(number); }
   // Reads all output; then the exit code, or minus the number of the signal that ended it.
   int wait();
@@ -25,6 +27,7 @@ class Process {
 
  private:
   bool read_more();
+  bool read_within(int milliseconds);
 
   Child child_;
 };

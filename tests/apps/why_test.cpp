@@ -205,9 +205,9 @@ TEST_F(WhyByHand, AParameterServerThatNobodyHasStarted) {
 TEST_F(WhyByHand, AWorkerThatIsCutOff) {
   TwoNetworks networks;
   if (!networks.possible()) GTEST_SKIP() << "network namespaces cannot be made here: needs root and ip (iproute2)";
-  file = directory.write("c.json",
-                         fmt::format(R"({{"name":"c","token":"t","ps":["{0}:7701"],"worker":["{0}:7711","{1}:7712"]}})",
-                                     networks.address(0), networks.address(1)));
+  file = directory.write(
+      "c.json", fmt::format(R"({{"name":"c","token":"{2}","ps":["{0}:7701"],"worker":["{0}:7711","{1}:7712"]}})",
+                            networks.address(0), networks.address(1), testing::kStrongToken));
   const auto start_in = [&](int side, const char* job, int index) -> Process& {
     return *running.emplace_back(
         std::make_unique<Process>(networks.in(side, command(job, index, {"--insecure", "--peer-timeout", "100"}))));

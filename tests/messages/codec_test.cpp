@@ -21,7 +21,7 @@ Tensor bf16_tensor() {
 std::vector<Frame> samples() {
   const Token token{11, TokenKind::evaluate, 7, 3, 2, 640, 704, 1ull << 63, 21};
   return {
-      Hello{7, "demo", std::string("to\0ken", 6), {"worker", 3}, {"ps", 2147483647}, Incarnation{~0ull}, "7 8 9"},
+      Hello{7, std::string("de\0mo", 5), {"worker", 3}, {"ps", 2147483647}, Incarnation{~0ull}, "7 8 9"},
       Heartbeat{0x0102030405060708},
       Credit{1ull << 40},
       Goodbye{Error(Code::unauthenticated, "wrong token: ä")},
@@ -49,6 +49,7 @@ std::vector<Frame> samples() {
       Commit{7, {0, 2, 3}, 21},
       Save{12, 21},
       Saved{1, 12, "shard-1 7 99", Error(Code::resource_exhausted, "disk full"), 21},
+      ControlBytes{std::string("\0\1", 2)},
   };
 }
 
@@ -293,7 +294,7 @@ TEST(Codec, UnknownEnumsAreRefused) {
   std::string token = encode_to_string(Token{});
   token[kFrameHeaderBytes + 8] = 3;  // behind the request
   EXPECT_EQ(code_of_decoding(token), Code::data_loss);
-  std::string hello = encode_to_string(Hello{1, "", "", {"a", 0}, {"b", -1}, {}, {}});
+  std::string hello = encode_to_string(Hello{1, "", {"a", 0}, {"b", -1}, {}, {}});
   EXPECT_EQ(code_of_decoding(hello), Code::data_loss);
 }
 

@@ -11,6 +11,9 @@ namespace troupe::testing {
 // Ports of 127.0.0.1 that nobody used a moment ago, all different. Throws resource_exhausted.
 std::vector<int> free_ports(int count);
 
+// For clusters that other machines reach: nobody guesses it.
+constexpr const char* kStrongToken = "4d0bfe6a1c9e83257fa0d46b92e8c173";
+
 // Two network namespaces with a link between them, which go with the object.
 class TwoNetworks {
  public:

@@ -157,6 +157,7 @@ TEST(RendezvousTable, ATensorForAStepFarBackIsNotHeld) {
 
 TEST(RendezvousTable, BeyondABoundAnErrorIsHeldInPlaceOfATensor) {
   RendezvousTable table(100, 8);
+  table.end_step(SessionId{1}, StepId{0});  // it is known
   for (std::uint64_t step : {1, 2}) table.put(put(step, 0));
   EXPECT_EQ(table.bytes_held(), 8u);
   Put third = put(3, 0, 0, 11);
@@ -176,6 +177,30 @@ TEST(RendezvousTable, BeyondABoundAnErrorIsHeldInPlaceOfATensor) {
   EXPECT_TRUE(table.put(put(5, 0)));  // awaited: not held
   table.end_session(SessionId{1});
   EXPECT_EQ(table.bytes_held(), 0u);
+}
+
+// A client may say anything of sessions that nobody has.
+TEST(RendezvousTable, SessionsThatNobodyKnowsGiveWay) {
+  RendezvousTable table(1 << 16, 1 << 20, 3);
+  table.put(put(1, 1, 0, 100));
+  EXPECT_FALSE(table.get(key(1, 2, 100)));  // known from now on
+  for (std::uint64_t session = 1; session <= 10; ++session) table.put(put(1, 1, 0, session));
+  EXPECT_EQ(table.tensors_held(), 4u);
+  EXPECT_TRUE(table.get(key(1, 1, 100)));
+  EXPECT_TRUE(table.get(key(1, 1, 10)));
+  EXPECT_FALSE(table.get(key(1, 1, 1)));
+}
+
+TEST(RendezvousTable, TensorsOfSessionsThatNobodyKnowsGiveWay) {
+  RendezvousTable table(1 << 16, 2 * sizeof(float));
+  table.put(put(1, 1, 0, 100));
+  table.put(put(1, 2, 0, 100));
+  EXPECT_FALSE(table.get(key(2, 1, 1)));
+  table.put(put(1, 1, 5.0f, 1));  // of a step that has not begun
+  EXPECT_EQ(table.bytes_held(), sizeof(float));
+  const auto met = table.get(key(1, 1, 1));
+  ASSERT_TRUE(met);
+  EXPECT_EQ(met->tensor.item<float>(), 5.0f);
 }
 
 TEST(RendezvousTable, WhatACancelledStepLeavesIsFreed) {

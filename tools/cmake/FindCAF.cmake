@@ -1,5 +1,5 @@
 # Finds the C++ Actor Framework; the distribution's package has no CMake config file of its own.
-#   find_package(CAF 0.17.6 COMPONENTS core io openssl)  ->  targets CAF::core, CAF::io, CAF::openssl
+#   find_package(CAF 0.17.6 COMPONENTS core io)  ->  targets CAF::core, CAF::io
 find_path(CAF_INCLUDE_DIR caf/all.hpp)
 if(CAF_INCLUDE_DIR)
   file(STRINGS ${CAF_INCLUDE_DIR}/caf/config.hpp _caf_version REGEX "#define CAF_VERSION [0-9]+")

@@ -27,5 +27,6 @@ install(FILES
   ${PROJECT_SOURCE_DIR}/tools/cmake/FindGOMP.cmake
   ${PROJECT_SOURCE_DIR}/tools/cmake/FindISAL.cmake
   ${PROJECT_SOURCE_DIR}/tools/cmake/Findhttplib.cmake
+  ${PROJECT_SOURCE_DIR}/tools/cmake/Findmicrohttpd.cmake
   ${PROJECT_SOURCE_DIR}/tools/cmake/FindoneDNN.cmake
   DESTINATION ${package_dir} COMPONENT development)

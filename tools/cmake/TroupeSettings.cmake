@@ -46,9 +46,10 @@ find_package(Eigen3 3.4 REQUIRED NO_MODULE)
 find_package(oneDNN REQUIRED)
 find_package(ISAL REQUIRED)
 find_package(httplib REQUIRED)
+find_package(microhttpd REQUIRED)
 find_package(nlohmann_json REQUIRED)
 find_package(CLI11 REQUIRED)
-find_package(CAF 0.17.6 REQUIRED COMPONENTS core io openssl)
+find_package(CAF 0.17.6 REQUIRED COMPONENTS core io)
 
 # The plug-in for NVIDIA's GPUs (kernels/cuda) is built where the toolkit and cuDNN are, and are new enough; without NCCL's header its GPUs
 # exchange tensors through the host.

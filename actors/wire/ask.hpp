@@ -1,0 +1,47 @@
+// One question to a task from outside its cluster's links, for programs that look at it: connects, both sides prove
+// that they know the token, and the task answers. See WireHandler::asked().
+//
+//   question   u32 bytes, text        answer   u32 code, u32 bytes, text (of an error its message)     little endian
+#pragma once
+
+#include <string>
+
+#include "actors/wire/connection.hpp"
+#include "actors/wire/tls.hpp"
+
+namespace troupe::wire {
+
+inline constexpr std::size_t kMaxQuestion = 4096;
+inline constexpr std::size_t kMaxAnswer = 64 << 20;
+
+struct Asking {
+  std::string host;
+  std::uint16_t port = 0;
+  std::string cluster, token;
+  const TlsContext* tls = nullptr;  // null: no TLS
+};
+
+// Blocks. Throws: what the task answered, what Authentication::received() throws, unavailable (nobody is there, or it
+// went away), deadline_exceeded (it may not have joined its cluster yet).
+std::string ask(const Asking& whom, const std::string& question, Clock::time_point deadline);
+
+// The task's side of it: takes in what comes, gives out what is to be sent.
+class Questioned {
+ public:
+  // How many bytes to read next; 0: the question is there. received() throws invalid_argument.
+  std::size_t wants() const { return answered_ ? 0 : expected_ - in_.size(); }
+  void received(std::string_view bytes);
+  bool asked() const { return !answered_ && head_ && in_.size() == expected_; }
+  const std::string& question() const { return in_; }
+  void answer(const Error& error, const std::string& text);
+  std::string_view to_send() const { return std::string_view(out_).substr(sent_); }
+  void sent(std::size_t bytes) { sent_ += bytes; }
+  bool done() const { return answered_ && sent_ == out_.size(); }
+
+ private:
+  std::string in_, out_;
+  std::size_t expected_ = 4, sent_ = 0;
+  bool head_ = false, answered_ = false;
+};
+
+}  // namespace troupe::wire
