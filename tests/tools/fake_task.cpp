@@ -3,6 +3,8 @@
 //   finish (default)  prints the cluster file and its words if it is the chief, and ends
 //   fail              ends with code 3
 //   early             ends with code 4, before the handshake
+//   silent-once:DIR   kills itself before it reports, and finishes if it did that before
+//   told-once:DIR     likewise, once it has reported
 //   gpus              prints CUDA_VISIBLE_DEVICES on stderr, and ends
 //   mute              never reports
 //   babble            reports something that is no address
@@ -12,6 +14,7 @@
 //   code 0 crash             kills itself with SIGABRT
 #include <fmt/format.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -81,6 +84,10 @@ void leave_orphan() {
   wait_for_ever();
 }
 
+void die_once(const std::string& action) {
+  if (mkdir((action.substr(action.find(':') + 1) + "/died").c_str(), 0700) == 0) raise(SIGKILL);
+}
+
 void print_cluster(const std::string& path, const std::vector<std::string>& words) {
   std::ifstream file(path);
   std::cout << path << "\n" << file.rdbuf();
@@ -94,6 +101,7 @@ int main(int argc, char** argv) {
   const Arguments arguments = parse(argc, argv);
   const std::string& action = arguments.action;
   if (action == "early") return 4;
+  if (action.starts_with("silent-once:")) die_once(action);
   // From now on: the launcher may ask a task to end before it has come to what it does.
   if (action == "stubborn") signal(SIGTERM, SIG_IGN);
   if (const sigset_t set = only_sigterm(); action == "wait") sigprocmask(SIG_BLOCK, &set, nullptr);
@@ -103,9 +111,12 @@ int main(int argc, char** argv) {
   if (action == "babble") handshake->report("no address", 0);
   handshake->report("127.0.0.1",
                     static_cast<std::uint16_t>((arguments.job == "ps" ? 7000 : 8000) + std::stoi(arguments.index)));
+  if (action.starts_with("told-once:")) die_once(action);
   std::string path;
   try {
-    path = handshake->wait_for_cluster_file(std::chrono::steady_clock::now() + std::chrono::minutes(1));
+    path = handshake->known_cluster_file();  // of one that is started again
+    if (path.empty())
+      path = handshake->wait_for_cluster_file(std::chrono::steady_clock::now() + std::chrono::minutes(1));
   } catch (const troupe::Error& e) {
     std::cerr << e.to_string() << std::endl;
     return 72;

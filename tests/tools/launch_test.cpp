@@ -21,6 +21,7 @@
 #include "tests/error_of.hpp"
 #include "tests/paths.hpp"
 #include "tests/patience.hpp"
+#include "tests/temporary_directory.hpp"
 
 namespace troupe {
 namespace {
@@ -140,7 +141,7 @@ TEST(Launch, GivesEveryTaskTheClusterFileAndPassesTheChiefsOutputUnchanged) {
   EXPECT_EQ(file["token"].get<std::string>().size(), 64u);
   EXPECT_EQ(file["ps"], (nlohmann::json{"127.0.0.1:7000", "127.0.0.1:7001"}));
   EXPECT_EQ(file["worker"], (nlohmann::json{"127.0.0.1:8000", "127.0.0.1:8001"}));
-  EXPECT_FALSE(std::filesystem::exists(std::filesystem::path(path).parent_path())) << "the cluster file stays behind";
+  EXPECT_FALSE(std::filesystem::exists(path)) << "the cluster file stays behind";
 }
 
 TEST(Launch, SharesGpusAmongWorkers) {
@@ -171,21 +172,19 @@ TEST(Launch, NamesTasksAddressesAndOutputOnStderr) {
   EXPECT_THAT(run.out, Not(HasSubstr("stdout of ps")));
 }
 
+// The one that the launcher names.
+std::string cluster_file_in(const std::string& said) {
+  const std::string option = " --cluster ";
+  const std::size_t at = said.find(option);
+  return at == std::string::npos ? "" : said.substr(at + option.size(), said.find('\n', at) - at - option.size());
+}
+
 TEST(Launch, OnlyTheUserCanReadTheClusterFile) {
   Launched run(cluster(0, 1, {"worker/0=stubborn"}));
   run.wait_for("ready");
-  bool found = false;
-  for (const auto& entry : std::filesystem::directory_iterator(std::filesystem::temp_directory_path())) {
-    if (!entry.path().filename().string().starts_with("troupe-launch-")) continue;
-    struct stat directory {
-    }, file{};
-    if (stat(entry.path().c_str(), &directory) != 0 || stat((entry.path() / "cluster.json").c_str(), &file) != 0)
-      continue;
-    found = true;
-    EXPECT_EQ(directory.st_mode & 07777, 0700u);
-    EXPECT_EQ(file.st_mode & 07777, 0600u);
-  }
-  EXPECT_TRUE(found);
+  struct stat file {};
+  ASSERT_EQ(stat(cluster_file_in(run.err).c_str(), &file), 0) << run.err;
+  EXPECT_EQ(file.st_mode & 07777, 0600u);
   run.signal(SIGINT);
   run.wait_for("once more");
   run.signal(SIGINT);
@@ -221,6 +220,32 @@ TEST(Launch, TasksThatDoNotEndAfterTheChiefAreAskedAndThenKilled) {
   Launched run(cluster(2, 1, {"ps/0=wait", "ps/1=stubborn"}, kLongGrace));
   EXPECT_EQ(run.wait(), 0);
   EXPECT_THAT(run.err, AllOf(HasSubstr("[ps/0] ending orderly"), HasSubstr("still running: ps/1; killing")));
+}
+
+TEST(Launch, AKilledLauncherLeavesNoClusterFile) {
+  Launched run(cluster(0, 1, {"worker/0=stubborn"}));
+  run.wait_for("ready");
+  run.signal(SIGKILL);
+  EXPECT_EQ(run.wait(), -SIGKILL);
+  EXPECT_FALSE(std::filesystem::exists(cluster_file_in(run.err))) << run.err;
+}
+
+TEST(Launch, MakesATokenForAClusterFile) {
+  Launched first({"--make-token"}), second({"--make-token"});
+  EXPECT_EQ(first.wait(), 0);
+  EXPECT_EQ(second.wait(), 0);
+  EXPECT_EQ(first.out.size(), 65u);
+  EXPECT_EQ(first.out.find_first_not_of("0123456789abcdef"), 64u);
+  EXPECT_NE(first.out, second.out);
+}
+
+TEST(Launch, ATaskThatDiesBeforeTheClusterIsCompleteIsStartedAgain) {
+  for (const char* when : {"silent-once:", "told-once:"}) {  // the chief, without whom nothing ends
+    testing::TemporaryDirectory directory;
+    Launched run(cluster(0, 2, {std::string("worker/0=") + when + directory.file("")}, {"--restart", "1"}));
+    EXPECT_EQ(run.wait(), 0) << run.err;
+    EXPECT_THAT(run.err, AllOf(HasSubstr("worker/0 was killed by signal 9"), HasSubstr("worker/0 is started again")));
+  }
 }
 
 TEST(Launch, ATaskThatEndsBeforeItReportsEndsTheStart) {

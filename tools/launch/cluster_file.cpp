@@ -1,7 +1,8 @@
 #include "tools/launch/cluster_file.hpp"
 
-#include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/random.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
@@ -11,7 +12,6 @@
 #include <nlohmann/json.hpp>
 
 #include "messages/error.hpp"
-#include "tools/launch/process.hpp"
 
 namespace troupe {
 
@@ -25,27 +25,15 @@ std::string random_token() {
   return token;
 }
 
-ClusterFile::ClusterFile(const ClusterDescription& cluster) {
-  std::string directory = (std::filesystem::temp_directory_path() / "troupe-launch-XXXXXX").string();
-  if (mkdtemp(directory.data()) == nullptr) {
-    fail(Code::unavailable, "{}: cannot be made: {}", directory, std::strerror(errno));
-  }
-  directory_ = directory;
+ClusterFile::ClusterFile(const ClusterDescription& cluster) : file_(memfd_create("cluster.json", MFD_CLOEXEC)) {
   const nlohmann::ordered_json json = {
       {"name", cluster.name}, {"token", cluster.token}, {"ps", cluster.ps}, {"worker", cluster.worker}};
   const std::string text = json.dump() + "\n";
-  const FileDescriptor file(open(path().c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
-  if (file.get() < 0 || write(file.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size())) {
-    const int error = errno;
-    std::error_code ignored;
-    std::filesystem::remove_all(directory_, ignored);
-    fail(Code::unavailable, "{}: cannot be written: {}", path(), std::strerror(error));
-  }
+  if (!file_.open() || fchmod(file_.get(), 0600) != 0 ||
+      write(file_.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size()))
+    fail(Code::unavailable, "the cluster file cannot be written: {}", std::strerror(errno));
 }
 
-ClusterFile::~ClusterFile() {
-  std::error_code ignored;
-  std::filesystem::remove_all(directory_, ignored);
-}
+std::string ClusterFile::path() const { return fmt::format("/proc/{}/fd/{}", getpid(), file_.get()); }
 
 }  // namespace troupe

@@ -1,9 +1,10 @@
 // The cluster file: who belongs to the job, and the token that proves it (ARCHITECTURE.md, Command lines).
 #pragma once
 
-#include <filesystem>
 #include <string>
 #include <vector>
+
+#include "tools/launch/process.hpp"
 
 namespace troupe {
 
@@ -17,19 +18,16 @@ struct ClusterDescription {
 // 32 random bytes from the kernel, in hexadecimal.
 std::string random_token();
 
-// A cluster file that only this user can read, in a new directory of its own. Both go with the object.
+// A cluster file in memory, that only this user can read. It goes with the process, however that ends.
 class ClusterFile {
  public:
   // Throws Error (unavailable) if it cannot be written.
   explicit ClusterFile(const ClusterDescription& cluster);
-  ClusterFile(const ClusterFile&) = delete;
-  ClusterFile& operator=(const ClusterFile&) = delete;
-  ~ClusterFile();
 
-  std::string path() const { return (directory_ / "cluster.json").string(); }
+  std::string path() const;
 
  private:
-  std::filesystem::path directory_;
+  FileDescriptor file_;
 };
 
 }  // namespace troupe

@@ -283,13 +283,14 @@ class Launcher {
     if (early || status != 0) {
       finish_output(task);
       say("{} {}{}", task.name, describe(status), early ? " before the cluster was complete" : "");
-      if (phase_ == Phase::running && task.restarts < options_.restarts) {
+      if (phase_ <= Phase::running && status != 0 && task.restarts < options_.restarts) {
+        if (early) task.address.clear();  // the next process chooses its own
         const auto pause = std::min(kLongestPause, kFirstPause * (1 << std::min(task.restarts, 10)));
         task.again = Clock::now() + pause;
         ++task.restarts;
         return;
       }
-      if (options_.restarts > 0 && phase_ == Phase::running)
+      if (phase_ <= Phase::running && options_.restarts > 0 && status != 0)
         say("{} has failed too often: {} times", task.name, task.restarts + 1);
       failed_ = true;
     }

@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "messages/error.hpp"
+#include "tools/launch/cluster_file.hpp"
 #include "tools/launch/launch.hpp"
 
 namespace {
@@ -55,6 +56,8 @@ int main(int argc, char** argv) {
   CLI::App app(kDescription, "troupe-launch");
   app.formatter(std::make_shared<HelpFormatter>());
   app.set_version_flag("--version", "troupe-launch " TROUPE_VERSION);
+  bool make_token = false;
+  app.add_flag("--make-token", make_token, "Print a random token for a cluster file, and start nothing");
   app.add_option("--ps", options.ps, "Parameter servers")->check(CLI::Range(0, 256))->capture_default_str();
   app.add_option("--workers", options.workers, "Workers")->check(CLI::Range(1, 256))->capture_default_str();
   app.add_option("--start-timeout", start_timeout, "Seconds until every task must have reported its address")
@@ -75,6 +78,10 @@ int main(int argc, char** argv) {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
     return app.exit(e) == 0 ? 0 : 2;
+  }
+  if (make_token) {
+    fmt::print("{}\n", troupe::random_token());
+    return 0;
   }
   options.command = app.remaining();
   if (!options.command.empty() && options.command.front() == "--") options.command.erase(options.command.begin());
