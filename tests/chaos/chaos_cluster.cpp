@@ -24,6 +24,19 @@ Arguments task_arguments(const std::string& task) {
   return {"--job", task.substr(0, slash), "--task", task.substr(slash + 1)};
 }
 
+// That the launcher has started, and not told of yet; 0: there is none.
+pid_t child_of(pid_t launcher, const std::string& task) {
+  std::ifstream children(fmt::format("/proc/{0}/task/{0}/children", launcher));
+  const Arguments wanted = task_arguments(task);
+  for (pid_t pid = 0; children >> pid;) {
+    std::ifstream file(fmt::format("/proc/{}/cmdline", pid));
+    Arguments words;
+    for (std::string word; std::getline(file, word, '\0');) words.push_back(word);
+    if (std::ranges::search(words, wanted).begin() != words.end()) return pid;
+  }
+  return 0;
+}
+
 void append(Arguments& to, const Arguments& more) { to.insert(to.end(), more.begin(), more.end()); }
 
 }  // namespace
@@ -57,7 +70,7 @@ ChaosCluster::ChaosCluster(ClusterOptions options) : options_(std::move(options)
 void ChaosCluster::write_cluster_file() {
   std::vector<int> ports =
       networks_ ? std::vector<int>(names_.size()) : testing::free_ports(static_cast<int>(names_.size()));
-  Json cluster = {{"name", "chaos"}, {"token", "chaos"}};
+  Json cluster = {{"name", "chaos"}, {"token", testing::kStrongToken}};
   for (std::size_t i = 0; i < names_.size(); ++i) {
     const std::string address =
         networks_ ? fmt::format("{}:{}", networks_->address(names_[i] == options_.apart ? 1 : 0), 7700 + i)
@@ -97,7 +110,10 @@ void ChaosCluster::start_launcher() {
 void ChaosCluster::signal(const std::string& task, int number) {
   logs_[task] += fmt::format("---- {:.6f} signal {}\n", unix_now(), number);
   if (options_.restarts >= 0) {
-    if (const auto found = pids_.find(task); found != pids_.end()) kill(found->second, number);
+    if (const auto found = pids_.find(task); found != pids_.end())
+      kill(found->second, number);
+    else if (const pid_t pid = child_of(processes_.at(kLauncher).child->pid(), task); pid > 0)
+      kill(pid, number);
     return;
   }
   Process& process = processes_.at(task);

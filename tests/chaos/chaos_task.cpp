@@ -3,6 +3,11 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <condition_variable>
+#include <filesystem>
+#include <fstream>
+#include <mutex>
+#include <thread>
 
 #include "actors/training/training_plan.hpp"
 #include "apps/command_line.hpp"
@@ -27,6 +32,8 @@ struct Options {
   StepTime time;
   bool haunt = false;
   DiskFaults disk;
+  std::string lose_node_of;
+  int lose_node_after = 0;
 };
 
 std::variant<Options, EarlyExit> parse_options(int argc, char** argv) {
@@ -49,6 +56,8 @@ std::variant<Options, EarlyExit> parse_options(int argc, char** argv) {
   add_whole(*app, "--checkpoint-every", o.checkpoint_every, 1, 1000000, "Steps between them");
   app->add_option("--kill-at", o.disk.kill_at, "Dies in the middle of this operation on files");
   app->add_option("--once", o.disk.once, "...unless this file is there; it is made then");
+  app->add_option("--lose-node-of", o.lose_node_of, "This task's node actor fails, unless the file of --once is there");
+  add_whole(*app, "--lose-node-after", o.lose_node_after, 0, 100000, "...so many milliseconds after it has joined");
   app->add_option("--full-from", o.disk.full_from, "The disk is full from this operation on");
   app->add_option("--full-for", o.disk.full_for, "...for so many operations");
   add_membership(*app, o.membership);
@@ -106,6 +115,19 @@ void train(const Options& o, Task& task, FileSystem& disk, StopSignals& signals)
                     trained.result.steps, trained.result.seconds, trained.result.params_sha256, least, most));
 }
 
+// Once, `after` it has joined.
+std::jthread lose_node(Task& task, std::chrono::milliseconds after, const std::string& once) {
+  return std::jthread([&task, after, once](const std::stop_token& over) {
+    std::mutex mutex;
+    std::unique_lock lock(mutex);
+    if (std::condition_variable_any().wait_for(lock, over, after, [] { return false; }) || over.stop_requested())
+      return;
+    std::ofstream(once) << "lost\n";
+    task.actors().fail_next("node");
+    task.actors().send_stray("node", Stray::unknown);
+  });
+}
+
 int run(const Options& o, LaunchHandshake* handshake, StopSignals& signals) {
   TaskOptions wanted;
   wanted.threads = 1;
@@ -115,6 +137,10 @@ int run(const Options& o, LaunchHandshake* handshake, StopSignals& signals) {
   const Member member =
       start_member(o.membership, handshake, wanted, std::chrono::steady_clock::now() + o.membership.join_timeout);
   member.task->join(member.cluster, o.membership.join_timeout, "ps");
+  std::jthread losing;
+  if (fmt::format("{}/{}", member.task->name().job, member.task->name().index) == o.lose_node_of &&
+      !std::filesystem::exists(o.disk.once))
+    losing = lose_node(*member.task, std::chrono::milliseconds(o.lose_node_after), o.disk.once);
   signals.end_in_order();
   int code = 0;
   try {
@@ -123,6 +149,7 @@ int run(const Options& o, LaunchHandshake* handshake, StopSignals& signals) {
     fmt::print(stderr, "{}: {}\n", kProgram, error.what());
     code = signals.exit_code() != 0 ? signals.exit_code() : 1;
   }
+  losing = {};
   return end_output(kProgram, end_task(kProgram, *member.task, code));
 }
 

@@ -50,6 +50,94 @@ Outcome kill_shard(Workshop& workshop, std::uint64_t seed) {
   return finish(workshop, cluster, played.outcome);
 }
 
+constexpr double kLongest = 120;  // s
+
+// Ranks come again together, after losses at the beginning or the end of the training.
+Outcome all_reduce(Workshop& workshop, std::uint64_t seed) {
+  Dice dice(seed);
+  const double length = 6;
+  Arguments app = workshop.mnist(length);
+  std::ranges::replace(app, "sync", "allreduce");
+  app.erase(std::ranges::find(app, "--replicas"), std::ranges::find(app, "--replicas") + 2);
+  app.insert(app.end(), {"--peer-timeout", "3"});
+  const ClusterOptions three_ranks = {.app = app,
+                                      .ps = 0,
+                                      .workers = 3,
+                                      .later = {},
+                                      .more = {},
+                                      .apart = {},
+                                      .restarts = 20,
+                                      .launcher = workshop.program("troupe-launch")};
+  const std::string expected = workshop.expected_hash(app, [&] {  // around a ring sums have another order
+    ChaosCluster cluster(three_ranks);
+    const Played played = play(cluster, {}, "", kLongest, "");
+    if (!played.outcome.problem.empty()) fail(Code::internal, "an undisturbed run: {}", played.outcome.problem);
+    return played.hash;
+  });
+  const std::uint64_t first = dice.below(3);
+  const auto rank = [&](std::uint64_t i) { return fmt::format("worker/{}", (first + i) % 3); };
+  const double at = seed % 2 == 0 ? dice.between(0.2, 1.5) : dice.between(0.7, 1.1) * length;
+  const double pause = 5, again = at + dice.between(0.3, pause + 1);
+  Schedule schedule = {{FaultKind::kill, rank(0), at},
+                       {FaultKind::stop, rank(1), at + 0.05},
+                       {FaultKind::kill, rank(2), again},
+                       {FaultKind::go_on, rank(1), at + 0.05 + pause}};
+  std::ranges::sort(schedule, {}, &Fault::at);
+  ChaosCluster cluster(three_ranks);
+  Played played = play(cluster, schedule, expected, kLongest, "");
+  return finish(workshop, cluster, played.outcome);
+}
+
+// Before the launcher knows the addresses of all tasks.
+Outcome kill_early(Workshop& workshop, std::uint64_t seed) {
+  Dice dice(seed);
+  const Arguments app = workshop.mnist(1);
+  const std::string expected = workshop.expected_hash(app);
+  const std::string victim =
+      dice.below(2) == 0 ? fmt::format("ps/{}", dice.below(2)) : fmt::format("worker/{}", dice.below(4));
+  ChaosCluster cluster(
+      {.app = app, .later = {}, .more = {}, .apart = {}, .restarts = 5, .launcher = workshop.program("troupe-launch")});
+  Played played = play(cluster, {{FaultKind::kill, victim, dice.between(0, 0.08)}}, expected, 60, "");
+  played.outcome.counts["started again"] = cluster.said("is started again as process");
+  return finish(workshop, cluster, played.outcome);
+}
+
+// The actor that all requests of other tasks go to: without it the task is of no use, though it computes on.
+Outcome lose_node(Workshop& workshop, std::uint64_t seed) {
+  Dice dice(seed);
+  const testing::TemporaryDirectory directory;
+  const Arguments app = {workshop.program("chaos_task"),
+                         "--epochs",
+                         "6",
+                         "--examples",
+                         "512",
+                         "--slots",
+                         "4",
+                         "--before",
+                         "5"};  // 32 steps an epoch
+  const std::string expected = workshop.expected_hash(app, [&] {
+    ChaosCluster cluster({.app = app, .later = {}, .more = {}, .apart = {}, .launcher = {}});
+    return play(cluster, {}, "").hash;
+  });
+  const std::string victim =
+      dice.below(3) == 0 ? fmt::format("ps/{}", dice.below(2)) : fmt::format("worker/{}", dice.below(4));
+  const auto after = dice.below(700);  // ms
+  Arguments faulty = saving(app, directory, 20);
+  for (const std::string& more : {std::string("--lose-node-of"), victim, std::string("--lose-node-after"),
+                                  std::to_string(after), std::string("--once"), (directory.path() / "once").string()})
+    faulty.push_back(more);
+  ChaosCluster cluster({.app = faulty,
+                        .later = {},
+                        .more = {},
+                        .apart = {},
+                        .restarts = 5,
+                        .launcher = workshop.program("troupe-launch")});
+  Played played = play(cluster, {}, expected);
+  played.outcome.schedule = fmt::format("the node actor of {} fails after {} ms", victim, after);
+  played.outcome.counts["started again"] = cluster.said(victim + " is started again");
+  return finish(workshop, cluster, played.outcome);
+}
+
 }  // namespace
 
 std::vector<Row> return_rows() {
@@ -70,6 +158,30 @@ std::vector<Row> return_rows() {
        .at_most = {{"goes on", 10}},
        .at_least = {},
        .run = kill_shard},
+      {.name = "allreduce",
+       .fault = "kill -9 of a rank, another is stopped for 5 s, kill -9 of the third, under troupe-launch --restart",
+       .must = "ends by itself, the same parameters",
+       .short_runs = 1,
+       .long_runs = 200,
+       .at_most = {},
+       .at_least = {},
+       .run = all_reduce},
+      {.name = "lose-node",
+       .fault = "the node actor of a task fails, under troupe-launch --restart",
+       .must = "the task fails and comes again, the same parameters",
+       .short_runs = 1,
+       .long_runs = 40,
+       .at_most = {},
+       .at_least = {{"started again", 1}},
+       .run = lose_node},
+      {.name = "kill-early",
+       .fault = "kill -9 of a task before the cluster is complete, under troupe-launch --restart",
+       .must = "the same parameters",
+       .short_runs = 2,
+       .long_runs = 40,
+       .at_most = {},
+       .at_least = {},
+       .run = kill_early},
   };
 }
 

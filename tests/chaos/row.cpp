@@ -55,35 +55,43 @@ Arguments Workshop::mnist(double seconds) {
 }
 
 const std::string& Workshop::expected_hash(const Arguments& arguments) {
-  const auto known = hashes_.find(arguments);
-  if (known != hashes_.end()) return known->second;
-  Arguments alone;
-  for (std::size_t i = 0; i < arguments.size(); ++i)
-    if (arguments[i] == "--mode")
-      ++i;
-    else
-      alone.push_back(arguments[i]);
-  testing::Child child(alone);
-  std::string out, err;
-  while (child.out_fd() >= 0) child.read_out(out);
-  while (child.err_fd() >= 0) child.read_err(err);
-  const std::size_t last = out.rfind("{\"event\":\"final\"");
-  if (child.wait() != 0 || last == std::string::npos)
-    fail(Code::internal, "'{}' failed: {}", fmt::join(alone, " "), err);
-  return hashes_[arguments] = Json::parse(out.substr(last)).value("params_sha256", "none");
+  return expected_hash(arguments, [&] {
+    Arguments alone;
+    for (std::size_t i = 0; i < arguments.size(); ++i)
+      if (arguments[i] == "--mode")
+        ++i;
+      else
+        alone.push_back(arguments[i]);
+    testing::Child child(alone);
+    std::string out, err;
+    while (child.out_fd() >= 0) child.read_out(out);
+    while (child.err_fd() >= 0) child.read_err(err);
+    const std::size_t last = out.rfind("{\"event\":\"final\"");
+    if (child.wait() != 0 || last == std::string::npos)
+      fail(Code::internal, "'{}' failed: {}", fmt::join(alone, " "), err);
+    return Json::parse(out.substr(last)).value("params_sha256", "none");
+  });
 }
 
-Played play(ChaosCluster& cluster, const Schedule& schedule, const std::string& expected_hash, double seconds) {
+const std::string& Workshop::expected_hash(const Arguments& arguments,
+                                           const std::function<std::string()>& undisturbed) {
+  const auto known = hashes_.find(arguments);
+  return known != hashes_.end() ? known->second : hashes_[arguments] = undisturbed();
+}
+
+Played play(ChaosCluster& cluster, const Schedule& schedule, const std::string& expected_hash, double seconds,
+            const std::string& begins) {
   Played played;
   Outcome& outcome = played.outcome;
   outcome.schedule = to_string(schedule);
   const auto wrong = [&](const std::string& what) { outcome.problem += (outcome.problem.empty() ? "" : "; ") + what; };
-  cluster.run_until([&] { return cluster.find("began") || !cluster.bad_ends().empty(); }, kPatience);
-  if (!cluster.find("began")) {
+  const auto began = [&] { return begins.empty() || cluster.find(begins); };
+  cluster.run_until([&] { return began() || !cluster.bad_ends().empty(); }, kPatience);
+  if (!began()) {
     wrong("the training did not begin");
     if (cluster.said("cannot listen on")) outcome.again = "another program has taken a port";
   } else {
-    played.began = cluster.find("began")->time;
+    played.began = begins.empty() ? unix_now() : cluster.find(begins)->time;
     double late = 0;  // what was done late: the pauses between the faults are kept
     for (const Fault& fault : schedule) {
       const auto over = [&] {
@@ -101,7 +109,7 @@ Played play(ChaosCluster& cluster, const Schedule& schedule, const std::string& 
     }
     if (!cluster.run_until([&] { return cluster.all_ended(); }, seconds))
       wrong(fmt::format("not all processes ended within {} s", seconds));
-    const std::string hash = ends_of(cluster);
+    const std::string& hash = played.hash = ends_of(cluster);
     if (hash.empty())
       wrong("no task has told the end of the training");
     else if (!expected_hash.empty() && hash != expected_hash)

@@ -38,6 +38,8 @@ class Workshop {
   void lengthen() { seconds_per_epoch_ /= 2; }
   // What one process comes to with the same arguments: the parameters that all runs must end with.
   const std::string& expected_hash(const Arguments& arguments);
+  // Where one process comes to something else: what `undisturbed`, which is called once, comes to.
+  const std::string& expected_hash(const Arguments& arguments, const std::function<std::string()>& undisturbed);
 
  private:
   std::string programs_;
@@ -65,15 +67,18 @@ std::vector<Row> return_rows();
 std::vector<Row> disk_rows();
 std::vector<Row> pace_rows();
 
-// Plays a schedule on a cluster, from the beginning of the training to the end of all processes. What is wrong
+// Plays a schedule on a cluster, from the beginning of the training (`begins`: what a task tells then; "": from now on)
+// to the end of all processes. What is wrong
 // afterwards is in the outcome: it did not end in time, a process failed, the parameters at the end are not those
 // expected ("": any).
 struct Played {
   Outcome outcome;
   std::map<std::string, double> when;  // of the faults: when "kill worker/1" was done
   double began = 0;
+  std::string hash;  // of the parameters at the end
 };
-Played play(ChaosCluster& cluster, const Schedule& schedule, const std::string& expected_hash, double seconds = 60);
+Played play(ChaosCluster& cluster, const Schedule& schedule, const std::string& expected_hash, double seconds = 60,
+            const std::string& begins = "began");
 
 // The outcome; if there is a problem, what all tasks have said is kept.
 Outcome finish(Workshop& workshop, const ChaosCluster& cluster, const Outcome& outcome);
