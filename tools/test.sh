@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Sets up, builds and runs all tests: everything in release, then wire, parsers and protocols with AddressSanitizer and
-# UndefinedBehaviorSanitizer; where clang is installed, then bytes of any kind against what reads frames, for a minute.
+# UndefinedBehaviorSanitizer; where clang is installed, then bytes of any kind against what reads frames, proofs and
+# requests of other tasks, for a minute and a half.
 # Ends with where the time of the build went and one summary of the tests. Exit code 0: all passed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -13,9 +14,9 @@ Usage: tools/test.sh [--no-setup] [--no-asan] [--no-fuzz] [--clang] [--long]
   --no-asan   no sanitizers
   --no-fuzz   no fuzzing
   --clang     also build everything with clang 16 and run all tests (tools/setup.sh --with-clang)
-  --long      simulate all seeds, not every tenth
+  --long      simulate all seeds, not every tenth; attack each port 100,000 times (an hour)
 
-Logs and results: build/release, build/asan, build/clang: test.log, test.xml; build/fuzz/test.log
+Logs and results: build/release, build/asan, build/clang: test.log, test.xml; build/fuzz/*.log
 TEXT
 }
 
@@ -67,15 +68,20 @@ run_tests() {
     "$@" 2>&1 | tee "build/$preset/test.log"
 }
 
-# fuzz_frames SECONDS: of all processors together. An input that breaks a promise is left in build/fuzz.
-fuzz_frames() {
-  configure_and_build fuzz fuzz_frames || return
-  say "fuzz: frames for $1 s of CPU"
-  rm -rf build/fuzz/corpus
-  build/fuzz/bin/fuzz_frames --seeds=build/fuzz/corpus &&
-    (cd build/fuzz && bin/fuzz_frames corpus -jobs="$jobs" -workers="$jobs" -max_total_time=$((($1 + jobs - 1) / jobs)) \
-      -max_len=65536 -print_final_stats=1 >test.log 2>&1) || { tail -40 build/fuzz/test.log; return 1; }
-  grep -E '^(Done|stat::number_of_executed_units)' build/fuzz/test.log
+# fuzz NAME=SECONDS...: of all processors together. An input that breaks a promise is left in build/fuzz.
+fuzz() {
+  local target name seconds
+  configure_and_build fuzz fuzzers || return
+  for target in "$@"; do
+    name="${target%=*}" seconds="${target#*=}"
+    say "fuzz: $name for $seconds s of CPU"
+    rm -rf "build/fuzz/corpus_$name"
+    "build/fuzz/bin/fuzz_$name" --seeds="build/fuzz/corpus_$name" &&
+      (cd build/fuzz && "bin/fuzz_$name" "corpus_$name" -jobs="$jobs" -workers="$jobs" -max_len=65536 \
+        -max_total_time=$(((seconds + jobs - 1) / jobs)) -print_final_stats=1 >"$name.log" 2>&1) ||
+      { tail -40 "build/fuzz/$name.log"; return 1; }
+    grep -E '^(Done|stat::number_of_executed_units)' "build/fuzz/$name.log"
+  done
 }
 
 [[ "$setup" == no ]] || tools/setup.sh "${packages[@]}"
@@ -96,7 +102,7 @@ if [[ "$asan" == yes ]]; then
 fi
 
 if [[ "$fuzz" == yes ]] && command -v clang++ >/dev/null; then
-  fuzz_frames 60 || failures+=("fuzz")
+  fuzz frames=36 control=18 authentication=6 || failures+=("fuzz")
 fi
 
 if [[ "$clang" == yes ]]; then
