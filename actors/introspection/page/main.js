@@ -2,6 +2,7 @@
 
 const kPeriod = 1000, kHiddenPeriod = 10000, kPatience = 8000;  // milliseconds
 const token = new URLSearchParams(location.hash.slice(1)).get("token");
+addEventListener("hashchange", () => location.reload()); // another address was given: with another token
 const kCausesShown = 4;
 let lastAnswer;
 
