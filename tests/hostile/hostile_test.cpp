@@ -26,9 +26,9 @@ using testing::error_of;
 using ::testing::HasSubstr;
 using wire::RawPeer;
 
-// Training that lasts several times longer than an attack. Alone: 2 s, and 2 min.
+// Training that lasts several times longer than an attack. Alone: 4 s, and 2 min.
 bool is_long() { return std::getenv("TROUPE_LONG_TESTS") != nullptr; }
-testing::Arguments training() { return {"--epochs", is_long() ? "40000" : "500", "--digits", "600,100"}; }
+testing::Arguments training() { return {"--epochs", is_long() ? "40000" : "1000", "--digits", "600,100"}; }
 
 std::uint64_t attacks() { return is_long() ? 100'000 : 150; }  // on each port
 
