@@ -45,6 +45,11 @@ void append_little_endian(std::string& out, T value) {
 }
 
 template <std::unsigned_integral T>
+void write_little_endian(char* bytes, T value) {
+  for (std::size_t i = 0; i < sizeof(T); ++i) bytes[i] = static_cast<char>(value >> (8 * i));
+}
+
+template <std::unsigned_integral T>
 T read_little_endian(const char* bytes) {
   T value = 0;
   for (std::size_t i = 0; i < sizeof(T); ++i)

@@ -3,21 +3,12 @@
 #include <poll.h>
 
 #include <algorithm>
-#include <cerrno>
 
+#include "messages/body_codec.hpp"
 #include "messages/ids.hpp"
 
 namespace troupe::wire {
 namespace {
-
-void append_number(std::string& out, std::uint32_t value) {
-  for (int i = 0; i < 4; ++i) out += static_cast<char>(value >> (8 * i));
-}
-std::uint32_t number(std::string_view bytes) {
-  std::uint32_t out = 0;
-  for (std::size_t i = 0; i < 4; ++i) out |= std::uint32_t{static_cast<unsigned char>(bytes[i])} << (8 * i);
-  return out;
-}
 
 // One connection, until a deadline.
 class Caller {
@@ -41,31 +32,31 @@ class Caller {
                                .exported = channel_->exported()};
     Authentication authentication =
         Authentication::dial(std::make_shared<const TokenKey>(whom.token, whom.cluster), std::move(self), {"asked", 0});
-    while (!authentication.done()) {
-      while (!authentication.to_send().empty()) {
-        const auto out = authentication.to_send();
-        authentication.sent(write({out.data(), out.size()}));
-      }
-      flush();
-      if (authentication.done()) break;
-      const auto in = authentication.to_receive();
-      const std::size_t n = read(in);
-      if (n == 0) throw authentication.left();
-      authentication.received(n);
-    }
+    finish([&] { return wire::authenticate(*channel_, authentication); });
   }
 
   void send(std::string_view text) {
-    while (!text.empty()) text.remove_prefix(write(text));
-    flush();
+    finish([&] {
+      while (!text.empty()) {
+        const auto n = write_some(*channel_, text);
+        if (!n) return Channel::SetUp::wants_write;
+        text.remove_prefix(*n);
+      }
+      return channel_->flushed() ? Channel::SetUp::done : Channel::SetUp::wants_write;
+    });
   }
   std::string receive(std::size_t bytes) {
     std::string out(bytes, '\0');
-    for (std::size_t done = 0; done < bytes;) {
-      const std::size_t n = read(std::span(out).subspan(done));
-      if (n == 0) fail(Code::unavailable, "it closed the connection without an answer");
-      done += n;
-    }
+    std::span<char> left(out);
+    finish([&] {
+      while (!left.empty()) {
+        const auto n = read_some(*channel_, left);
+        if (!n) return Channel::SetUp::wants_read;
+        if (*n == 0) fail(Code::unavailable, "it closed the connection without an answer");
+        left = left.subspan(*n);
+      }
+      return Channel::SetUp::done;
+    });
     return out;
   }
 
@@ -91,31 +82,6 @@ class Caller {
           break;
       }
   }
-  void flush() {
-    finish([&] { return channel_->flushed() ? Channel::SetUp::done : Channel::SetUp::wants_write; });
-  }
-  std::size_t write(std::string_view bytes) {
-    for (;;) {
-      iovec piece{const_cast<char*>(bytes.data()), bytes.size()};
-      const ssize_t n = channel_->write({&piece, 1});
-      if (n >= 0) return static_cast<std::size_t>(n);
-      retry(POLLOUT);
-    }
-  }
-  std::size_t read(std::span<char> place) {
-    for (;;) {
-      iovec into{place.data(), place.size()};
-      const ssize_t n = channel_->read({&into, 1});
-      if (n >= 0) return static_cast<std::size_t>(n);
-      retry(POLLIN);
-    }
-  }
-  void retry(short events) {
-    if (errno == EINTR) return;
-    if (errno != EAGAIN && errno != EWOULDBLOCK) fail(Code::unavailable, "{}", errno_text(errno));
-    wait_for(channel_->socket(), events);
-  }
-
   const Address address_;
   const Clock::time_point deadline_;
   std::unique_ptr<Channel> channel_;
@@ -127,10 +93,11 @@ std::string ask(const Asking& whom, const std::string& question, Clock::time_poi
   Caller caller(whom, deadline);
   caller.authenticate(whom);
   std::string text;
-  append_number(text, static_cast<std::uint32_t>(question.size()));
+  append_little_endian(text, static_cast<std::uint32_t>(question.size()));
   caller.send(text + question);
   const std::string head = caller.receive(8);
-  const std::uint32_t code = number(head), size = number(std::string_view(head).substr(4));
+  const auto code = read_little_endian<std::uint32_t>(head.data());
+  const auto size = read_little_endian<std::uint32_t>(head.data() + 4);
   if (size > kMaxAnswer || code > static_cast<std::uint32_t>(Code::unauthenticated))
     fail(Code::data_loss, "its answer is malformed");
   std::string answer = caller.receive(size);
@@ -141,7 +108,7 @@ std::string ask(const Asking& whom, const std::string& question, Clock::time_poi
 void Questioned::received(std::string_view bytes) {
   in_ += bytes;
   if (in_.size() < expected_ || head_) return;
-  expected_ = number(in_);
+  expected_ = read_little_endian<std::uint32_t>(in_.data());
   if (expected_ == 0 || expected_ > kMaxQuestion) invalid_argument("a question has 1 to {} bytes", kMaxQuestion);
   head_ = true;
   in_.clear();
@@ -149,8 +116,8 @@ void Questioned::received(std::string_view bytes) {
 
 void Questioned::answer(const Error& error, const std::string& text) {
   const std::string& said = error ? error.message() : text;
-  append_number(out_, static_cast<std::uint32_t>(error.code()));
-  append_number(out_, static_cast<std::uint32_t>(std::min(said.size(), kMaxAnswer)));
+  append_little_endian(out_, static_cast<std::uint32_t>(error.code()));
+  append_little_endian(out_, static_cast<std::uint32_t>(std::min(said.size(), kMaxAnswer)));
   out_.append(said, 0, kMaxAnswer);
   answered_ = true;
 }

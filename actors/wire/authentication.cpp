@@ -13,6 +13,7 @@
 #include <map>
 #include <mutex>
 
+#include "messages/body_codec.hpp"
 #include "messages/error.hpp"
 
 namespace troupe::wire {
@@ -29,30 +30,21 @@ static_assert(kProofAt + Authentication::kProofBytes == Authentication::kAnswerB
 constexpr std::uint64_t kScryptN = 1 << 14, kScryptR = 8, kScryptP = 1, kScryptMemory = 64 << 20;
 
 constexpr std::size_t kStrongDigits = 32;   // of 4 bits each: 128 bits
-constexpr std::size_t kDistinctDigits = 8;  // fewer in 32 random ones: less than once in 10^8
+constexpr std::size_t kDistinctDigits = 8;  // fewer in 32 random ones: less than once in 10^7
 
 bool is_hexadecimal(char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F'); }
-
-void put_number(char* at, std::uint64_t value, std::size_t bytes) {
-  for (std::size_t i = 0; i < bytes; ++i) at[i] = static_cast<char>(value >> (8 * i));
-}
-std::uint64_t number(const char* at, std::size_t bytes) {
-  std::uint64_t value = 0;
-  for (std::size_t i = 0; i < bytes; ++i) value |= std::uint64_t{static_cast<unsigned char>(at[i])} << (8 * i);
-  return value;
-}
 
 void put_name(char* at, const TaskName& task) {
   if (task.job.size() > Authentication::kMaxJob)
     invalid_argument("the job '{}' has a name of more than {} bytes", task.job, Authentication::kMaxJob);
   std::memcpy(at, task.job.data(), task.job.size());
-  put_number(at + Authentication::kMaxJob, static_cast<std::uint32_t>(task.index), 4);
+  write_little_endian(at + Authentication::kMaxJob, static_cast<std::uint32_t>(task.index));
 }
 TaskName name(const char* at) {
   const char* const end = std::find(at, at + Authentication::kMaxJob, '\0');
   if (at == end || std::any_of(at, end, [](unsigned char c) { return c <= ' ' || c == 0x7f; }))
     fail(Code::failed_precondition, "what speaks there is not a Troupe task: it names none");
-  return {std::string(at, end), static_cast<int>(static_cast<std::int32_t>(number(at + Authentication::kMaxJob, 4)))};
+  return {std::string(at, end), static_cast<int>(read_little_endian<std::uint32_t>(at + Authentication::kMaxJob))};
 }
 
 void random_bytes(void* at, std::size_t bytes) {
@@ -64,7 +56,7 @@ void put_head(char* at, Authentication::Purpose purpose, Incarnation incarnation
   std::memcpy(at, kMagic.data(), kMagic.size());
   at[kVersionAt] = static_cast<char>(Authentication::kVersion);
   at[kPurposeAt] = static_cast<char>(purpose);
-  put_number(at + kIncarnationAt, incarnation.value, 8);
+  write_little_endian(at + kIncarnationAt, incarnation.value);
   random_bytes(at + kNonceAt, kNonceBytes);
 }
 
@@ -189,7 +181,8 @@ Error Authentication::left() const {
 
 void Authentication::on_opening() {
   opening_ = in_;
-  peer_ = {name(opening_.data() + kFromAt), Incarnation{number(opening_.data() + kIncarnationAt, 8)}};
+  peer_ = {name(opening_.data() + kFromAt),
+           Incarnation{read_little_endian<std::uint64_t>(opening_.data() + kIncarnationAt)}};
   self_.purpose = static_cast<Purpose>(opening_[kPurposeAt]);
   put_head(answer_.data(), self_.purpose, self_.incarnation);
   const Proof own = proof(false);
@@ -203,7 +196,7 @@ void Authentication::on_opening() {
 void Authentication::on_answer() {
   std::memcpy(answer_.data(), in_.data(), kAnswerBytes);
   check_proof(std::span(answer_).subspan(kProofAt), false);
-  peer_.incarnation = Incarnation{number(answer_.data() + kIncarnationAt, 8)};
+  peer_.incarnation = Incarnation{read_little_endian<std::uint64_t>(answer_.data() + kIncarnationAt)};
   proved_ = true;
   const Proof own = proof(true);
   std::memcpy(out_.data(), own.data(), own.size());
@@ -218,9 +211,7 @@ Authentication::Proof Authentication::proof(bool of_dialler) const {
   text.append(opening_.data(), opening_.size());
   text.append(answer_.data(), kProofAt);
   for (const std::string* part : {&self_.address, &self_.exported}) {
-    char size[4];
-    put_number(size, part->size(), sizeof size);
-    text.append(size, sizeof size);
+    append_little_endian(text, static_cast<std::uint32_t>(part->size()));
     text += *part;
   }
   Proof out{};

@@ -4,7 +4,8 @@
 //
 //   dialler  -> listener   Opening  184 bytes  "TROUPE" | u8 version | u8 purpose | u64 incarnation | nonce 32 |
 //                                              from: job 64, i32 index | to: job 64, i32 index
-//   listener -> dialler    Answer    80 bytes  "TROUPE" | u8 version | u8 purpose | u64 incarnation | nonce 32 | proof 32
+//   listener -> dialler    Answer    80 bytes  "TROUPE" | u8 version | u8 purpose | u64 incarnation | nonce 32 |
+//                                              proof 32
 //   dialler  -> listener   Proof     32 bytes
 //
 // A proof is HMAC-SHA256 (RFC 2104) with the token's key over the role, the Opening, the Answer without its proof, the
@@ -26,7 +27,7 @@
 
 namespace troupe::wire {
 
-// A key made of a token, which cannot be turned back into it. A token with 128 random bits is hashed (SHA-256); one
+// A key made of a token, which cannot be turned back into it. A strong one (is_strong_token) is hashed (SHA-256); one
 // that may have been thought up goes through scrypt (RFC 7914; 16 MiB, some 40 ms, once in a process).
 class TokenKey {
  public:

@@ -1,5 +1,9 @@
 #include "actors/wire/channel.hpp"
 
+#include <cerrno>
+
+#include "messages/error.hpp"
+
 namespace troupe::wire {
 namespace {
 
@@ -24,6 +28,26 @@ class PlainChannel final : public Channel {
 };
 
 }  // namespace
+
+std::optional<std::size_t> read_some(Channel& channel, std::span<char> place) {
+  for (;;) {
+    iovec into{place.data(), place.size()};
+    const ssize_t n = channel.read({&into, 1});
+    if (n >= 0) return static_cast<std::size_t>(n);
+    if (errno == EAGAIN || errno == EWOULDBLOCK) return std::nullopt;
+    if (errno != EINTR) fail(Code::unavailable, "the connection broke: {}", errno_text(errno));
+  }
+}
+
+std::optional<std::size_t> write_some(Channel& channel, std::span<const char> bytes) {
+  for (;;) {
+    iovec piece{const_cast<char*>(bytes.data()), bytes.size()};
+    const ssize_t n = channel.write({&piece, 1});
+    if (n >= 0) return static_cast<std::size_t>(n);
+    if (errno == EAGAIN || errno == EWOULDBLOCK) return std::nullopt;
+    if (errno != EINTR) fail(Code::unavailable, "the connection broke: {}", errno_text(errno));
+  }
+}
 
 std::unique_ptr<Channel> plain_channel(Fd socket) { return std::make_unique<PlainChannel>(std::move(socket)); }
 

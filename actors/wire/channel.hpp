@@ -11,6 +11,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 
 #include "actors/wire/socket.hpp"
@@ -70,5 +71,10 @@ class Channel {
 };
 
 std::unique_ptr<Channel> plain_channel(Fd socket);
+
+// How many bytes have come, or were taken; none: not now. 0 have come: the end. Throws unavailable if the connection is
+// broken, and what Channel::read() throws.
+std::optional<std::size_t> read_some(Channel& channel, std::span<char> place);
+std::optional<std::size_t> write_some(Channel& channel, std::span<const char> bytes);
 
 }  // namespace troupe::wire

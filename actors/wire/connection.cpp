@@ -32,40 +32,20 @@ Connection::Connection(std::unique_ptr<Channel> channel, const ConnectionOptions
   counters_.last_heard = now_ns();
 }
 
-Channel::SetUp Connection::authenticate(Authentication& authentication) {
+Channel::SetUp authenticate(Channel& channel, Authentication& authentication) {
   using SetUp = Channel::SetUp;
   for (;;) {
     while (!authentication.to_send().empty()) {
-      const auto n = write_bytes(authentication.to_send());
+      const auto n = write_some(channel, authentication.to_send());
       if (!n) return SetUp::wants_write;
       authentication.sent(*n);
     }
-    if (!channel_->flushed()) return SetUp::wants_write;
+    if (!channel.flushed()) return SetUp::wants_write;
     if (authentication.done()) return SetUp::done;
-    const auto n = read_bytes(authentication.to_receive());
+    const auto n = read_some(channel, authentication.to_receive());
     if (!n) return SetUp::wants_read;
     if (*n == 0) throw authentication.left();
     authentication.received(*n);
-  }
-}
-
-std::optional<std::size_t> Connection::read_bytes(std::span<char> place) {
-  for (;;) {
-    iovec into{place.data(), place.size()};
-    const ssize_t n = channel_->read({&into, 1});
-    if (n >= 0) return static_cast<std::size_t>(n);
-    if (errno == EAGAIN || errno == EWOULDBLOCK) return std::nullopt;
-    if (errno != EINTR) fail(Code::unavailable, "the connection broke: {}", errno_text(errno));
-  }
-}
-
-std::optional<std::size_t> Connection::write_bytes(std::span<const char> bytes) {
-  for (;;) {
-    iovec piece{const_cast<char*>(bytes.data()), bytes.size()};
-    const ssize_t n = channel_->write({&piece, 1});
-    if (n >= 0) return static_cast<std::size_t>(n);
-    if (errno == EAGAIN || errno == EWOULDBLOCK) return std::nullopt;
-    if (errno != EINTR) fail(Code::unavailable, "the connection broke: {}", errno_text(errno));
   }
 }
 

@@ -46,23 +46,18 @@ struct ConnectionOptions {
   Arrivals arrivals;                    // memory for what comes
 };
 
+// Goes on with what the two ends prove to each other, and reads not a byte more. Throws what
+// Authentication::received() throws, unavailable for a peer that is gone.
+Channel::SetUp authenticate(Channel& channel, Authentication& authentication);
+
 class Connection {
  public:
   // `wake` makes the wire thread call flush() soon; called by any thread.
   Connection(std::unique_ptr<Channel> channel, const ConnectionOptions& options, std::function<void()> wake);
 
-  // Before anything is sent or received: see Channel.
-  Channel::SetUp set_up() { return channel_->set_up(); }
-  std::string exported() const { return channel_->exported(); }
-  // After that, until it is done: what the two ends prove to each other, and not a byte more. Throws what
-  // Authentication::received() throws, unavailable for a peer that is gone.
-  Channel::SetUp authenticate(Authentication& authentication);
-  // Bytes that are no frames, on a connection that has none: how many have come, or gone; none: not now. 0 have come:
-  // the end. Throws unavailable.
-  std::optional<std::size_t> read_bytes(std::span<char> place);
-  std::optional<std::size_t> write_bytes(std::span<const char> bytes);
-  // All that write_bytes() took is in the socket.
-  bool flushed() { return channel_->flushed(); }
+  // For what comes before frames, or in their place: set-up, proofs, a question. Of the wire's thread, and only until
+  // the first frame is sent or received.
+  Channel& channel() { return *channel_; }
 
   // Code::ok: queued or sent. Else the frame cannot be encoded, or the connection is closed (with its
   // reason).

@@ -77,14 +77,14 @@ bool Wire::is_done(Link& link, wire::Channel::SetUp state) {
 // What lies below frames; nothing to do for plain TCP.
 void Wire::secure(Link& link) {
   try {
-    if (!is_done(link, link.connection->set_up())) return;
+    if (!is_done(link, link.connection->channel().set_up())) return;
     using wire::Authentication;
     // Without a token nothing is proved: others may know this task by another address.
     const std::string& address = link.dialed ? link.address : address_;
     Authentication::Local self{.task = options_.self,
                                .incarnation = options_.incarnation,
                                .address = options_.token.empty() ? std::string() : address,
-                               .exported = link.connection->exported()};
+                               .exported = link.connection->channel().exported()};
     link.authentication =
         std::make_unique<Authentication>(link.dialed ? Authentication::dial(key_, std::move(self), link.peer)
                                                      : Authentication::listen(key_, std::move(self)));
@@ -97,7 +97,7 @@ void Wire::secure(Link& link) {
 
 void Wire::prove(Link& link) {
   try {
-    if (!is_done(link, link.connection->authenticate(*link.authentication))) return;
+    if (!is_done(link, authenticate(link.connection->channel(), *link.authentication))) return;
   } catch (...) {
     // Who waits for TLS shall hear at once that there is none.
     if (!link.dialed && link.authentication->heard_tls())
@@ -118,7 +118,8 @@ void Wire::hear(Link& link) {
   std::array<char, 512> bytes;
   try {
     while (questioned.wants() > 0) {
-      const auto n = link.connection->read_bytes(std::span(bytes).first(std::min(bytes.size(), questioned.wants())));
+      const auto n =
+          read_some(link.connection->channel(), std::span(bytes).first(std::min(bytes.size(), questioned.wants())));
       if (!n) return watch(link, EPOLLIN);
       if (*n == 0) return end_link(link, gone(), Farewell::none);
       questioned.received({bytes.data(), *n});
@@ -135,11 +136,11 @@ void Wire::tell(Link& link) {
   wire::Questioned& questioned = *link.questioned;
   try {
     while (!questioned.done()) {
-      const auto n = link.connection->write_bytes(questioned.to_send());
+      const auto n = write_some(link.connection->channel(), questioned.to_send());
       if (!n) return watch(link, EPOLLOUT);
       questioned.sent(*n);
     }
-    if (!link.connection->flushed()) return watch(link, EPOLLOUT);
+    if (!link.connection->channel().flushed()) return watch(link, EPOLLOUT);
   } catch (...) {
     return end_link(link, current_error(), Farewell::none);
   }
