@@ -129,6 +129,8 @@ TEST_F(LookingIn, NeedsTheTokenThatTheClustersIsTheSourceOf) {
   HttpTarget stranger = target();
   const std::string right = stranger.token;
   EXPECT_EQ(right, introspection_token("secret", "test"));
+  // HMAC-SHA256 of "troupe introspection", with what scrypt makes of "secret" as the key.
+  EXPECT_EQ(right, "daefade3801b3c33049d8ecce51cc7a8");
   EXPECT_NE(right, introspection_token("secrets", "test"));
   EXPECT_THAT(right, Not(HasSubstr("secret")));
   for (const std::string& wrong : {std::string(), std::string("secret"), right + "0", right.substr(1)}) {

@@ -191,6 +191,18 @@ TEST(WireFault, StrangersThatWereSentAwayGoFirst) {
   EXPECT_TRUE(waits.next<Hello>());
 }
 
+TEST(WireFault, StrangersThatHaveProvedWhoTheyAreGoLast) {
+  Listening listening([](WireOptions& options) { options.max_strangers = 2; });
+  RawPeer member(listening.port);
+  ASSERT_TRUE(member.prove({kC, Incarnation{5}}, kB));
+  for (std::size_t i = 0; i < 5; ++i) {
+    RawPeer idle(listening.port), next(listening.port);
+    EXPECT_TRUE(idle.at_end()) << i;
+  }
+  member.send(whole_chunk(hello_of(kC, kB)));
+  EXPECT_TRUE(member.next<Hello>());
+}
+
 // However many come, and go on coming, a member gets in.
 TEST(WireFault, AMemberGetsInDuringAFlood) {
   Listening listening([](WireOptions& options) { options.max_strangers = 16; });

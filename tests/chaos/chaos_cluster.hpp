@@ -30,14 +30,14 @@ struct Told {
 };
 
 struct ClusterOptions {
-  Arguments app;  // the program and its arguments, for all tasks
+  Arguments app = {};  // the program and its arguments, for all tasks
   int ps = 2;
-  int workers = 4;                        // in the cluster file
-  std::vector<std::string> later;         // of these: not started at the beginning
-  std::map<std::string, Arguments> more;  // arguments of single tasks, by name
-  std::string apart;                      // a task in a network of its own, which can be cut off
-  int restarts = -1;                      // 0 or more: by troupe-launch, which starts tasks again so often
-  std::string launcher;                   // path of troupe-launch
+  int workers = 4;                             // in the cluster file
+  std::vector<std::string> later = {};         // of these: not started at the beginning
+  std::map<std::string, Arguments> more = {};  // arguments of single tasks, by name
+  std::string apart = {};                      // a task in a network of its own, which can be cut off
+  int restarts = -1;                           // 0 or more: by troupe-launch, which starts tasks again so often
+  std::string launcher = {};                   // path of troupe-launch
 };
 
 class ChaosCluster {

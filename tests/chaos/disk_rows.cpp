@@ -87,13 +87,7 @@ Outcome kill_while_saving(Workshop& workshop, std::uint64_t seed) {
   for (const std::string& more : {std::string("--kill-at"), std::to_string(operation), std::string("--once"),
                                   (directory.path() / "once").string()})
     app.push_back(more);
-  ChaosCluster cluster({.app = app,
-                        .workers = 4,
-                        .later = {},
-                        .more = {},
-                        .apart = {},
-                        .restarts = 5,
-                        .launcher = workshop.program("troupe-launch")});
+  ChaosCluster cluster({.app = app, .workers = 4, .restarts = 5, .launcher = workshop.program("troupe-launch")});
   Played played = play(cluster, {}, "");
   played.outcome.schedule = fmt::format("a ps task dies in the middle of its operation {} on files", operation);
   check_final(played.outcome, cluster);
@@ -110,7 +104,7 @@ Outcome full_disk(Workshop& workshop, std::uint64_t seed) {
   for (const std::string& more :
        {std::string("--full-from"), std::to_string(operation), std::string("--full-for"), std::string("25")})
     app.push_back(more);
-  ChaosCluster cluster({.app = app, .later = {}, .more = {}, .apart = {}, .launcher = {}});
+  ChaosCluster cluster({.app = app});
   Played played = play(cluster, {}, "");
   played.outcome.schedule = fmt::format("the disk is full from operation {} of each ps task on, for 25", operation);
   check_final(played.outcome, cluster);
@@ -135,7 +129,7 @@ class Saves {
     for (const std::string& more :
          {std::string("--checkpoint"), directory(), std::string("--checkpoint-every"), std::string("20")})
       app.push_back(more);
-    ChaosCluster cluster({.app = app, .workers = 2, .later = {}, .more = {}, .apart = {}, .launcher = {}});
+    ChaosCluster cluster({.app = app, .workers = 2});
     const Played played = play(cluster, {}, "");
     if (!played.outcome.problem.empty())
       fail(Code::internal, "an undisturbed run with checkpoints failed: {}", played.outcome.problem);

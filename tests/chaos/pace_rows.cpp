@@ -23,7 +23,7 @@ double steps_per_second(Workshop& workshop, int workers, int backups, bool slow,
                          std::to_string(backups),
                          "--examples",
                          std::to_string(steps * batch * (3 + backups))};
-  ClusterOptions options{.app = app, .workers = workers, .later = {}, .more = {}, .apart = {}, .launcher = {}};
+  ClusterOptions options{.app = app, .workers = workers};
   for (int i = 0; i < workers; ++i)
     options.more[fmt::format("worker/{}", i)] = {"--before", slow && i == workers - 1 ? "100" : "20"};
   ChaosCluster cluster(options);
@@ -55,7 +55,7 @@ Outcome busy_machine(Workshop& workshop, std::uint64_t) {
   std::replace(app.begin(), app.end(), *(std::ranges::find(app, "--epochs") + 1), std::string("1000000"));
   Outcome outcome;
   outcome.schedule = fmt::format("two busy loops for {} s", seconds);
-  ChaosCluster cluster({.app = app, .later = {}, .more = {}, .apart = {}, .launcher = {}});
+  ChaosCluster cluster({.app = app});
   testing::Child first({"/bin/sh", "-c", "while :; do :; done"}), second({"/bin/sh", "-c", "while :; do :; done"});
   if (!cluster.run_until([&] { return cluster.find("began") != nullptr; }, 60))
     outcome.problem = "the training did not begin";

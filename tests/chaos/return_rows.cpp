@@ -20,7 +20,7 @@ Outcome kill_all(Workshop& workshop, std::uint64_t seed) {
   const testing::TemporaryDirectory directory;
   const double at = dice.between(0, 0.7) * length;
   const std::string expected = workshop.expected_hash(app);  // a run of its own, before there is anyone to disturb
-  ChaosCluster cluster({.app = saving(app, directory, 50), .later = {}, .more = {}, .apart = {}, .launcher = {}});
+  ChaosCluster cluster({.app = saving(app, directory, 50)});
   Played played = play(cluster, {{FaultKind::kill, "", at}, {FaultKind::start, "", at + 0.1}}, expected);
   const double again = played.when["start "];
   measure(played.outcome, "resumed", cluster, "began", again);
@@ -37,12 +37,8 @@ Outcome kill_shard(Workshop& workshop, std::uint64_t seed) {
   const testing::TemporaryDirectory directory;
   const std::string victim = fmt::format("ps/{}", seed % 2);
   const std::string expected = workshop.expected_hash(app);  // a run of its own, before there is anyone to disturb
-  ChaosCluster cluster({.app = saving(app, directory, 50),
-                        .later = {},
-                        .more = {},
-                        .apart = {},
-                        .restarts = 5,
-                        .launcher = workshop.program("troupe-launch")});
+  ChaosCluster cluster(
+      {.app = saving(app, directory, 50), .restarts = 5, .launcher = workshop.program("troupe-launch")});
   Played played = play(cluster, {{FaultKind::kill, victim, dice.between(0.02, 0.7) * length}}, expected);
   const double killed = played.when["kill " + victim];
   measure(played.outcome, "goes on", cluster, "used", killed);
@@ -60,14 +56,8 @@ Outcome all_reduce(Workshop& workshop, std::uint64_t seed) {
   std::ranges::replace(app, "sync", "allreduce");
   app.erase(std::ranges::find(app, "--replicas"), std::ranges::find(app, "--replicas") + 2);
   app.insert(app.end(), {"--peer-timeout", "3"});
-  const ClusterOptions three_ranks = {.app = app,
-                                      .ps = 0,
-                                      .workers = 3,
-                                      .later = {},
-                                      .more = {},
-                                      .apart = {},
-                                      .restarts = 20,
-                                      .launcher = workshop.program("troupe-launch")};
+  const ClusterOptions three_ranks = {
+      .app = app, .ps = 0, .workers = 3, .restarts = 20, .launcher = workshop.program("troupe-launch")};
   const std::string expected = workshop.expected_hash(app, [&] {  // around a ring sums have another order
     ChaosCluster cluster(three_ranks);
     const Played played = play(cluster, {}, "", kLongest, "");
@@ -95,8 +85,7 @@ Outcome kill_early(Workshop& workshop, std::uint64_t seed) {
   const std::string expected = workshop.expected_hash(app);
   const std::string victim =
       dice.below(2) == 0 ? fmt::format("ps/{}", dice.below(2)) : fmt::format("worker/{}", dice.below(4));
-  ChaosCluster cluster(
-      {.app = app, .later = {}, .more = {}, .apart = {}, .restarts = 5, .launcher = workshop.program("troupe-launch")});
+  ChaosCluster cluster({.app = app, .restarts = 5, .launcher = workshop.program("troupe-launch")});
   Played played = play(cluster, {{FaultKind::kill, victim, dice.between(0, 0.08)}}, expected, 60, "");
   played.outcome.counts["started again"] = cluster.said("is started again as process");
   return finish(workshop, cluster, played.outcome);
@@ -116,7 +105,7 @@ Outcome lose_node(Workshop& workshop, std::uint64_t seed) {
                          "--before",
                          "5"};  // 32 steps an epoch
   const std::string expected = workshop.expected_hash(app, [&] {
-    ChaosCluster cluster({.app = app, .later = {}, .more = {}, .apart = {}, .launcher = {}});
+    ChaosCluster cluster({.app = app});
     return play(cluster, {}, "").hash;
   });
   const std::string victim =
@@ -126,12 +115,7 @@ Outcome lose_node(Workshop& workshop, std::uint64_t seed) {
   for (const std::string& more : {std::string("--lose-node-of"), victim, std::string("--lose-node-after"),
                                   std::to_string(after), std::string("--once"), (directory.path() / "once").string()})
     faulty.push_back(more);
-  ChaosCluster cluster({.app = faulty,
-                        .later = {},
-                        .more = {},
-                        .apart = {},
-                        .restarts = 5,
-                        .launcher = workshop.program("troupe-launch")});
+  ChaosCluster cluster({.app = faulty, .restarts = 5, .launcher = workshop.program("troupe-launch")});
   Played played = play(cluster, {}, expected);
   played.outcome.schedule = fmt::format("the node actor of {} fails after {} ms", victim, after);
   played.outcome.counts["started again"] = cluster.said(victim + " is started again");

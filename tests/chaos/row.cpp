@@ -43,7 +43,7 @@ Arguments Workshop::mnist(double seconds) {
   if (seconds_per_epoch_ == 0) {
     Arguments app = {program("troupe-mnist"), "--mode", "sync"};
     for (const std::string& more : mnist_arguments(kProbeEpochs)) app.push_back(more);
-    ChaosCluster cluster({.app = app, .later = {}, .more = {}, .apart = {}, .launcher = {}});
+    ChaosCluster cluster({.app = app});
     const Played played = play(cluster, {}, expected_hash(app));
     if (!played.outcome.problem.empty()) fail(Code::internal, "an undisturbed run failed: {}", played.outcome.problem);
     seconds_per_epoch_ = std::max(0.005, (cluster.find("final")->time - played.began) / kProbeEpochs);

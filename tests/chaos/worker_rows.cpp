@@ -6,9 +6,7 @@
 namespace troupe::chaos {
 namespace {
 
-ClusterOptions cluster_of(Arguments app) {
-  return {.app = std::move(app), .later = {}, .more = {}, .apart = {}, .launcher = {}};
-}
+ClusterOptions cluster_of(Arguments app) { return {.app = std::move(app)}; }
 
 Arguments with(Arguments arguments, const Arguments& more) {
   arguments.insert(arguments.end(), more.begin(), more.end());

@@ -104,6 +104,13 @@ TEST_F(TopCluster, AStoppedTaskIsShownAndAnotherIsAsked) {
   EXPECT_THAT(page, AllOf(HasSubstr("worker/0 SILENT"), HasSubstr("asked "), Not(HasSubstr("asked worker/0"))));
 }
 
+// A task proves its address as the cluster file spells it: with another spelling, the file's own addresses are asked.
+TEST_F(TopCluster, AnotherSpellingOfAnAddressIsNoProof) {
+  const std::string port = address_.substr(address_.find(':'));
+  const std::string page = page_with("5 answer", {"localhost" + port, "--cluster", file_});
+  EXPECT_THAT(page, HasSubstr("asked ps/0"));  // the first of the file; address_ is worker/0's
+}
+
 TEST_F(TopCluster, IsShownLiveInATerminal) {
   PseudoTerminal terminal(command({address_, "--cluster", file_, "--interval", "0.25"}),
                           {{"TERM", "xterm"}, {"LC_ALL", "C.UTF-8"}});
