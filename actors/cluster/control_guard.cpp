@@ -29,8 +29,8 @@ constexpr std::size_t kMaxAsked = 1 << 16;
 constexpr std::size_t kMaxHandshake = 4096;
 constexpr std::size_t kMaxSequence = 16;  // of an actor's messages' types, and names of the application
 
-// What may be in a message, by the names under which its types travel: s string, a one of the sender's actors, 1 and 8
-// numbers of so many bytes, e error.
+// The messages that nodes send, by the names under which their types travel, and the values in each: s string, a one of
+// the sender's actors, 1 and 8 numbers of so many bytes, e error.
 constexpr std::array<std::pair<std::string_view, std::string_view>, 5> kMessages = {{
     {"@<>+troupe::HelloRequest+@strong_actor_ptr", "sa"},
     {"@<>+troupe::RegisterGraphRequest", "s"},

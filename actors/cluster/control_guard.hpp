@@ -31,7 +31,7 @@ class ControlGuard {
   // The payload of the last header. Throws invalid_argument.
   void check_payload(std::string_view payload);
 
-  // What this side sends: whole messages. Only what it has asked for may be answered.
+  // Takes note of whole messages that this side sends: only requests among them may be answered.
   void sends(std::string_view messages);
 
   // The last header begins a message that CAF is not to see: what it says, of its own accord, to actors of its own.

@@ -169,7 +169,7 @@ caf::result<Reply> NodeActorImpl::register_graph(const RegisterGraphRequest& req
       fail(Code::permission_denied, "{} registers a graph for {}", sender().to_string(),
            registration->handle->client.to_string());
     SessionState& session =
-        sessions_.try_emplace(registration->handle->session, SessionState{sender(), {}}).first->second;
+        sessions_.try_emplace(registration->handle->session, SessionState{sender(), {}, {}}).first->second;
     if (session.client != sender())
       fail(Code::permission_denied, "{} registers a graph in a session of {}", sender().to_string(),
            session.client.to_string());

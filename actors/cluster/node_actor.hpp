@@ -16,7 +16,7 @@
 
 namespace troupe {
 
-// Who a task is. With `token` it proves that it belongs to the cluster. A task without a cluster has a token that
+// Names a task. With `token` it proves that it belongs to the cluster. A task without a cluster has a token that
 // nobody else knows.
 struct TaskIdentity {
   TaskName task;

@@ -1,4 +1,4 @@
-// What asks an HttpServer.
+// Asks an HttpServer.
 #pragma once
 
 #include <chrono>

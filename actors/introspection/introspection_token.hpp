@@ -1,5 +1,5 @@
-// What the introspectors of a cluster ask for: derived from the key of the cluster's token (HMAC-SHA256), which it does
-// not tell. Who has it may look, and nothing else.
+// Makes the token that the introspectors of a cluster ask for, of the key of the cluster's token (HMAC-SHA256). It lets
+// its owner look, and nothing else.
 #pragma once
 
 #include <string>
