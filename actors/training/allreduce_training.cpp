@@ -57,60 +57,65 @@ class RankTrainer {
         session_.callable({graph_.eval_images, graph_.eval_labels}, {graph_.eval_loss_sum, graph_.eval_correct});
   }
 
-  Trained run() {
+  TrainingResult run() {
     record_.begin("allreduce", static_cast<std::uint64_t>(plan_.options.epochs));
+    const ReadableState readable(plan_.state, [this] { return checkpoints_.read_parameters(); });
     try {
-      Trained out = train();
+      TrainingResult out = train();
       record_.end();
       return out;
     } catch (...) {
       const Error error = current_error();
       record_.end();
       group_.fail(error);  // those who wait for this rank hear why; nobody, if the group has failed before
+      if (error.code() == Code::cancelled && trained_) leave();
       throw;
     }
   }
 
  private:
-  Trained train() {
+  TrainingResult train() {
     curves_.emplace(plan_, *graph_.graph, group_.rank() == 0);  // not before: the others hear why it cannot be
     initialize();
-    for (;;) {
+    trained_ = true;
+    while (at_.epoch < static_cast<std::uint32_t>(plan_.options.epochs)) {
       run_epoch();
-      if (at_.epoch + 1 == static_cast<std::uint32_t>(plan_.options.epochs)) break;
       at_ = {.epoch = at_.epoch + 1, .step = at_.step, .job_ns = at_.job_ns, .commits = {}};
+      if (group_.rank() == 0 && plan_.options.on_epoch) plan_.options.on_epoch(figures_);
     }
-    Trained out;
-    out.parameters = parameters();
-    out.result = {group_.rank() == 0,
-                  figures_.test_accuracy,
-                  at_.step,
-                  figures_.seconds,
-                  figures_.seconds > 0 ? static_cast<double>(at_.step * examples_per_step()) / figures_.seconds : 0,
-                  params_sha256(out.parameters)};
+    leave();
+    TrainingResult out{
+        group_.rank() == 0,
+        figures_.test_accuracy,
+        at_.step,
+        figures_.seconds,
+        figures_.seconds > 0 ? static_cast<double>(at_.step * examples_per_step()) / figures_.seconds : 0,
+        params_sha256(plan_.state.parameters)};
     if (graph_.loss_scale) {
-      out.result.skipped_steps =
-          static_cast<std::uint64_t>(session_.run(graph_.loss_scale->skipped).item<std::int64_t>());
-      out.result.loss_scale = session_.run(graph_.loss_scale->scale).item<float>();
+      out.skipped_steps = static_cast<std::uint64_t>(session_.run(graph_.loss_scale->skipped).item<std::int64_t>());
+      out.loss_scale = session_.run(graph_.loss_scale->scale).item<float>();
     }
     record_.does(TrainingRecord::Doing::waiting_in_barrier);
-    group_.barrier(fmt::format("the end, with parameters {}", out.result.params_sha256));
+    group_.barrier(fmt::format("the end, with parameters {}", out.params_sha256));
     checkpoints_.wait();  // no other rank needs to
     curves_->wait();
     return out;
+  }
+
+  // A rank that was stopped may have stopped others in the midst of a step: where it goes on is not known.
+  void leave() {
+    plan_.state.parameters = checkpoints_.read_parameters();
+    plan_.state.ended.reset();
+    if (at_.epoch == static_cast<std::uint32_t>(plan_.options.epochs))
+      plan_.state.ended = {.at = at_, .variables = checkpoints_.read_all(), .shard = nullptr};
   }
 
   std::uint64_t examples_per_step() const { return static_cast<std::uint64_t>(plan_.options.batch) * group_.ranks(); }
 
   // The same values on all ranks: each draws them, as one process would, or has them from rank 0, and all compare.
   void initialize() {
-    std::map<std::string, Tensor> values = plan_.start;
-    if (auto start = checkpoints_.newest()) {  // on rank 0
-      at_ = start->state;
-      values = std::move(start->values);
-      if (plan_.options.on_event)
-        plan_.options.on_event({.kind = "goes_on", .task = {}, .step = at_.step, .text = start->text, .counts = {}});
-    }
+    auto [at, values] = checkpoints_.start();  // a checkpoint: on rank 0
+    at_ = std::move(at);
     share_start(values);
     const std::string exchange = group_.join_devices();
     if (group_.rank() == 0 && !exchange.empty() && plan_.options.on_event)
@@ -122,7 +127,7 @@ class RankTrainer {
     group_.barrier(
         fmt::format("training with {} checkpoint_every={} graph={:x} step={} parameters={}", settings,
                     plan_.options.checkpoint.empty() ? "never" : fmt::format("{}", plan_.options.checkpoint_every),
-                    fingerprint(*graph_.graph), at_.step, params_sha256(parameters())));
+                    fingerprint(*graph_.graph), at_.step, params_sha256(checkpoints_.read_parameters())));
   }
 
   // Rank 0 tells the others where the job goes on, and with what values. The sums of the epoch under way stay with it.
@@ -142,12 +147,6 @@ class RankTrainer {
       if (group_.rank() != 0) value = Tensor(v.dtype, v.shape);
       value = group_.broadcast(value, 0, v.name);
     }
-  }
-
-  Parameters parameters() {
-    Parameters out;
-    for (const VariableRef& v : graph_.parameters) out[v.name] = session_.run(v.read());
-    return out;
   }
 
   // The rest of the epoch under way.
@@ -258,9 +257,8 @@ class RankTrainer {
         .images_per_second = at_.epoch_ns > 0 ? images / seconds(at_.epoch_ns) : 0,
         .steps = at_.step,
         .seconds = seconds(at_.job_ns)};
-    if (rank == 0 && plan_.options.on_epoch) plan_.options.on_epoch(figures_);
     curves_->epoch_done(figures_);
-    if (curves_->on()) curves_->parameters(at_.step, parameters());
+    if (curves_->on()) curves_->parameters(at_.step, checkpoints_.read_parameters());
   }
 
   std::int64_t evaluate(std::int64_t first, std::int64_t last) {
@@ -286,13 +284,14 @@ class RankTrainer {
   TrainingRecord& record_ = plan_.task.introspection().training();
   Callable step_, evaluate_;
   JobState at_;                   // steps that are complete, and the epoch of the next; of its figures this rank's part
+  bool trained_ = false;          // there are parameters
   std::uint64_t operations_ = 0;  // steps begun, in the channels of the group
   EpochDone figures_;
 };
 
 }  // namespace
 
-Trained train_by_all_reduce(const TrainingPlan& plan) {
+TrainingResult train_by_all_reduce(const TrainingPlan& plan) {
   std::vector<TaskName> workers = members(plan.task);
   const TaskName& self = plan.task.name();
   if (std::ranges::find(workers, self) == workers.end())

@@ -35,6 +35,8 @@ ClusterJob::ClusterJob(const TrainingPlan& plan)
       invalid_argument("{} workers with {} backup slots leave no slot: give the number of slots", workers, backups);
     slots = workers - backups;
   }
+  steps_per_epoch =
+      static_cast<std::uint64_t>(plan.data.train.size()) / ((slots + backups) * static_cast<std::uint64_t>(o.batch));
   map = ShardMap(updated_variables(*graph.graph), static_cast<int>(shards));
   sharded = shard_variables(*graph.graph, map);
   settings = job_settings(plan, slots, backups, workers, shards);

@@ -28,6 +28,7 @@ struct ClusterJob {
 
   TrainingGraph graph;
   std::uint32_t workers = 0, shards = 0, slots = 1, backups = 0;
+  std::uint64_t steps_per_epoch = 0;
   TrainingMode mode = TrainingMode::synchronous;
   ShardMap map;
   ShardedGraph sharded;
@@ -58,6 +59,6 @@ Leave leave_of(const Join& join, const Task& task);
 // What a ps task does in a job, until that is over. Throws what ended it.
 void serve_shard(const TrainingPlan& plan, const ClusterJob& job, Attempt& attempt);
 // What a worker does.
-Trained work_in_job(const TrainingPlan& plan, const ClusterJob& job, Attempt& attempt);
+TrainingResult work_in_job(const TrainingPlan& plan, const ClusterJob& job, Attempt& attempt);
 
 }  // namespace troupe

@@ -24,7 +24,7 @@ void await_shards(const TrainingPlan& plan) {
   }
 }
 
-Trained take_part(const TrainingPlan& plan, const ClusterJob& job, Attempt& attempt) {
+TrainingResult take_part(const TrainingPlan& plan, const ClusterJob& job, Attempt& attempt) {
   if (plan.task.name().job != "ps") return work_in_job(plan, job, attempt);
   serve_shard(plan, job, attempt);
   return {};
@@ -32,7 +32,7 @@ Trained take_part(const TrainingPlan& plan, const ClusterJob& job, Attempt& atte
 
 }  // namespace
 
-Trained train_in_cluster(const TrainingPlan& plan) {
+TrainingResult train_in_cluster(const TrainingPlan& plan) {
   const std::string& role = plan.task.name().job;
   if (role != "ps" && role != "worker")
     fail(Code::failed_precondition, "a task of job '{}' has no part in training: use ps or worker", role);
@@ -42,9 +42,14 @@ Trained train_in_cluster(const TrainingPlan& plan) {
   for (int fruitless = 0;;) {
     Error why;
     try {
-      return take_part(plan, job, attempt);
+      TrainingResult result = take_part(plan, job, attempt);
+      if (!plan.state.ended) plan.state.ended.emplace();
+      plan.state.ended->at.epoch = static_cast<std::uint32_t>(plan.options.epochs);
+      plan.state.ended->at.step = plan.options.epochs * job.steps_per_epoch;
+      return result;
     } catch (const Error& error) {
       if (const Error failed = plan.task.failure()) throw failed;
+      if (error.code() == Code::cancelled) plan.state.ended.reset();  // where the others stop is not known
       why = before && error.code() != Code::cancelled
                 ? Error(error.code(), fmt::format("{}; before that: {}", error.message(), before.message()))
                 : error;

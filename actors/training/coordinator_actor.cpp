@@ -167,10 +167,8 @@ void CoordinatorActorImpl::tell_events() {
 // Before the others hear: the task may end then.
 void CoordinatorActorImpl::tell_end() {
   using Stage = Coordinator::Stage;
-  if (!on_end_ || options_.backups == 0 ||
-      (coordinator_.stage() != Stage::finished && coordinator_.stage() != Stage::failed))
-    return;
-  std::exchange(on_end_, nullptr)(coordinator_.commits());
+  if (!on_end_ || (coordinator_.stage() != Stage::finished && coordinator_.stage() != Stage::failed)) return;
+  std::exchange(on_end_, nullptr)(coordinator_.end_state());
 }
 
 void CoordinatorActorImpl::save_when_due(TrainingOutbox& out) {

@@ -24,7 +24,7 @@ class CoordinatorActorImpl final : public Counted<CoordinatorActor> {
     JobOptions options;
     SavingPlan saving = {};
     std::function<void(const JobEvent&)> on_event = nullptr;
-    std::function<void(const CommitLog&)> on_end = nullptr;  // with backup slots: what the steps used
+    std::function<void(const JobState&)> on_end = nullptr;  // well or not, before the others hear
   };
   CoordinatorActorImpl(caf::actor_config& config, std::shared_ptr<ActorRecord> record, Config settings);
   behavior_type make_behavior() override;
@@ -48,7 +48,7 @@ class CoordinatorActorImpl final : public Counted<CoordinatorActor> {
   JobOptions options_;
   SavingPlan saving_;
   std::function<void(const JobEvent&)> on_event_;
-  std::function<void(const CommitLog&)> on_end_;
+  std::function<void(const JobState&)> on_end_;
   bool ended_ = false;  // and told
   std::uint64_t next_save_ = 0;
   std::uint64_t saved_ = 0;  // the last version that shards were told to save, or the one that the job began with

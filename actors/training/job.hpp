@@ -72,6 +72,9 @@ struct TrainingOptions {
   // the chief, or rank 0. In modes of clusters the loss is that of the batches which this task has computed.
   std::string tensorboard;
   std::uint64_t tensorboard_every = 100;
+  // fit() writes nothing. Else, where there is no on_event or on_epoch, it writes a line to stderr for what they would
+  // be told.
+  bool quiet = false;
   // Called with what happens beside the figures: losses and what is done about them, checkpoints. On threads of the
   // runtime, also on several at once.
   std::function<void(const JobEvent&)> on_event;

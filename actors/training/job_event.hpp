@@ -18,7 +18,9 @@ struct JobEvent {
   // written. Mode allreduce, on rank 0: exchange (whether gradients go from GPU to GPU, or why not; not told where no
   // task has a GPU). On each ps task: provenance_failed (no more of it is written), restored (a checkpoint), ended
   // (counts: what its shard has applied and dropped). On any task: waits (the job cannot go on before others are back),
-  // goes_on (from a checkpoint), curves_failed (they are not written, or not all).
+  // goes_on (from a checkpoint), curves_failed (they are not written, or not all), no_test (there are no examples to
+  // test with), begins_anew (the optimizer, though the parameters are there), not_finite (the loss of an epoch: told
+  // where epochs are).
   std::string kind;
   TaskName task;           // whom it is about; without a job: nobody
   std::uint64_t step = 0;  // of the job that is next to be complete

@@ -45,35 +45,49 @@ class LocalTrainer {
         session_.callable({graph_.eval_images, graph_.eval_labels}, {graph_.eval_loss_sum, graph_.eval_correct});
   }
 
-  Trained run() {
+  TrainingResult run() {
     record_.begin("local", static_cast<std::uint64_t>(plan_.options.epochs));
-    initialize();
-    for (;;) {
-      run_epoch();
-      if (at_.epoch + 1 == static_cast<std::uint32_t>(plan_.options.epochs)) break;
-      at_ = {.epoch = at_.epoch + 1, .step = at_.step, .job_ns = at_.job_ns, .commits = {}};
+    const ReadableState readable(plan_.state, [this] { return checkpoints_.read_parameters(); });
+    try {
+      train();
+    } catch (const Error& error) {
+      if (error.code() == Code::cancelled) leave();
+      throw;
     }
     record_.does(TrainingRecord::Doing::saving);
     checkpoints_.wait();
     curves_.wait();
     record_.end();
-    Trained out;
-    out.parameters = parameters();
-    out.result = {true,
-                  figures_.test_accuracy,
-                  at_.step,
-                  figures_.seconds,
-                  figures_.seconds > 0 ? static_cast<double>(at_.step * examples_per_step()) / figures_.seconds : 0,
-                  params_sha256(out.parameters)};
+    leave();
+    TrainingResult out{
+        true,
+        figures_.test_accuracy,
+        at_.step,
+        figures_.seconds,
+        figures_.seconds > 0 ? static_cast<double>(at_.step * examples_per_step()) / figures_.seconds : 0,
+        params_sha256(plan_.state.parameters)};
     if (graph_.loss_scale) {
-      out.result.skipped_steps =
-          static_cast<std::uint64_t>(session_.run(graph_.loss_scale->skipped).item<std::int64_t>());
-      out.result.loss_scale = session_.run(graph_.loss_scale->scale).item<float>();
+      out.skipped_steps = static_cast<std::uint64_t>(session_.run(graph_.loss_scale->skipped).item<std::int64_t>());
+      out.loss_scale = session_.run(graph_.loss_scale->scale).item<float>();
     }
     return out;
   }
 
  private:
+  void train() {
+    initialize();
+    while (at_.epoch < static_cast<std::uint32_t>(plan_.options.epochs)) {
+      run_epoch();
+      at_ = {.epoch = at_.epoch + 1, .step = at_.step, .job_ns = at_.job_ns, .commits = {}};
+      if (plan_.options.on_epoch) plan_.options.on_epoch(figures_);
+    }
+  }
+  // No step is under way.
+  void leave() {
+    plan_.state.parameters = checkpoints_.read_parameters();
+    plan_.state.ended = {.at = at_, .variables = checkpoints_.read_all(), .shard = nullptr};
+  }
+
   static std::vector<std::string> devices(Task& task) {
     std::vector<std::string> out = default_devices(task.devices(), task.name());
     return out.size() > 1 ? out : std::vector<std::string>();
@@ -82,21 +96,10 @@ class LocalTrainer {
     return static_cast<std::uint64_t>(plan_.options.batch) * static_cast<std::uint64_t>(slots_);
   }
 
-  Parameters parameters() {
-    Parameters out;
-    for (const VariableRef& v : graph_.parameters) out[v.name] = session_.run(v.read());
-    return out;
-  }
-
   // Random initial values are drawn as a shard draws them: in step 0, slot 0.
   void initialize() {
-    std::map<std::string, Tensor> values = plan_.start;
-    if (auto start = checkpoints_.newest()) {
-      at_ = start->state;
-      values = std::move(start->values);
-      if (plan_.options.on_event)
-        plan_.options.on_event({.kind = "goes_on", .task = {}, .step = at_.step, .text = start->text, .counts = {}});
-    }
+    auto [at, values] = checkpoints_.start();
+    at_ = std::move(at);
     checkpoints_.begin_at(at_.step);
     session_.run(checkpoints_.feeds_of(values), std::vector<Output>{}, {graph_.initializer}, {.random_step = 0});
   }
@@ -119,9 +122,11 @@ class LocalTrainer {
     };
     std::deque<Started> in_flight;
     record_.set_epoch(at_.epoch + 1);
+    Error stop;
     for (std::uint64_t started = at_.step; at_.step < end;) {
-      check_stop(plan_);
-      if (in_flight.size() <= most_in_flight / 2) {
+      if (!stop) stop = stop_of(plan_);
+      if (stop && in_flight.empty()) throw stop;
+      if (!stop && in_flight.size() <= most_in_flight / 2) {
         for (; started < end && in_flight.size() < most_in_flight; ++started) {
           const std::int64_t now = steady_now_ns();
           in_flight.push_back({now, start_step(started, started - first)});
@@ -155,9 +160,8 @@ class LocalTrainer {
                          .images_per_second = at_.epoch_ns > 0 ? examples / seconds(at_.epoch_ns) : 0,
                          .steps = at_.step,
                          .seconds = seconds(at_.job_ns)};
-    if (plan_.options.on_epoch) plan_.options.on_epoch(figures_);
     curves_.epoch_done(figures_);
-    if (curves_.on()) curves_.parameters(at_.step, parameters());
+    if (curves_.on()) curves_.parameters(at_.step, checkpoints_.read_parameters());
   }
 
   // Step t of the epoch.
@@ -204,7 +208,7 @@ class LocalTrainer {
 
 }  // namespace
 
-Trained train_locally(const TrainingPlan& plan) {
+TrainingResult train_locally(const TrainingPlan& plan) {
   check_training(plan, std::max(1, plan.options.slots));
   return LocalTrainer(plan).run();
 }
@@ -241,9 +245,16 @@ void check_training(const TrainingPlan& plan, int slots) {
                      plan.data.train.size());
 }
 
-void check_stop(const TrainingPlan& plan) {
-  if (const Error failed = plan.task.failure()) throw failed;
+Error stop_of(const TrainingPlan& plan) try {
+  if (const Error failed = plan.task.failure()) return failed;
   check_stop(plan.options);
+  return {};
+} catch (const Error& stopped) {
+  return stopped;
+}
+
+void check_stop(const TrainingPlan& plan) {
+  if (const Error stop = stop_of(plan)) throw stop;
 }
 
 void check_stop(const TrainingOptions& options) {

@@ -1,11 +1,56 @@
 #include "actors/training/model.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 #include "actors/session/session.hpp"
+#include "actors/training/job_settings.hpp"
 #include "actors/training/training_plan.hpp"
+#include "actors/training/training_report.hpp"
+#include "scheduler/training/coordinator.hpp"
 
 namespace troupe {
+namespace {
+
+// A training with the same settings goes on where the one before has ended. Otherwise, what is different.
+std::string go_on(const TrainingPlan& plan, TrainingOptions& options) {
+  TrainingState& state = plan.state;
+  const std::string settings =
+      fmt::format("{}mode={}\n",
+                  settings_to_keep(job_settings(plan, static_cast<std::uint32_t>(options.slots),
+                                                static_cast<std::uint32_t>(options.backups), 0, 0)),
+                  name(options.mode));
+  const std::string before = std::exchange(state.settings, settings);
+  if (!state.ended) return "";
+  if (before != settings) {
+    state.ended.reset();
+    return setting_differences(before, settings);
+  }
+  if (options.epochs > 0) options.epochs += static_cast<int>(state.ended->at.epoch);
+  return "";
+}
+
+// What fit() makes of the images of a data set.
+Tensor as_fitted(const Tensor& examples, const Shape& input) {
+  const Shape wanted = Shape{kUnknown}.concatenated(input);
+  if (!examples.valid() || (examples.dtype() != DType::u8 && examples.dtype() != DType::f32) ||
+      !wanted.compatible_with(examples.shape()))
+    invalid_argument(
+        "examples are {}, the model wants u8{} or f32{}",
+        examples.valid() ? fmt::format("{}{}", name(examples.dtype()), examples.shape().to_string()) : "no tensor",
+        wanted.to_string(), wanted.to_string());
+  if (examples.dtype() == DType::u8) return scaled(examples);
+  const auto values = examples.values<float>();
+  const auto outside = std::ranges::find_if(values, [](float x) { return !(x >= 0 && x <= 1); });
+  if (outside != values.end())
+    invalid_argument(
+        "examples hold {}, and the model was fit to values from 0 to 1: give the pixels as u8, or divided "
+        "by 255",
+        *outside);
+  return examples;
+}
+
+}  // namespace
 
 class Model::Impl {
  public:
@@ -19,7 +64,8 @@ class Model::Impl {
 
   // The graph and session of evaluate() and predict(): variables are fed, so that both see `parameters`.
   void prepare() {
-    if (parameters.empty()) fail(Code::failed_precondition, "the model has no values yet: fit it, or load them");
+    if (state.read) state.parameters = state.read();
+    if (state.parameters.empty()) fail(Code::failed_precondition, "the model has no values yet: fit it, or load them");
     if (session) return;
     graph = build_training_graph(layers, input, Loss::sparse_softmax_cross_entropy, optimizer, {.ops = &task().ops()});
     session = std::make_unique<Session>(task(), *graph.graph);
@@ -32,9 +78,17 @@ class Model::Impl {
     evaluate = session->callable(feeds, {graph.eval_loss_sum, graph.eval_correct});
   }
 
+  std::int64_t classes() {
+    const auto summary = layers.summary(Shape{kUnknown}.concatenated(input), task().ops());
+    if (summary.empty() || summary.back().output.rank() != 2)
+      invalid_argument("a classifier ends in one value for each class, [?,classes], and this model in {}",
+                       summary.empty() ? "its input" : summary.back().output.to_string());
+    return summary.back().output[1];
+  }
+
   std::vector<Tensor> values() const {
     std::vector<Tensor> out;
-    for (const VariableRef& v : graph.parameters) out.push_back(parameters.at(v.name));
+    for (const VariableRef& v : graph.parameters) out.push_back(state.parameters.at(v.name));
     return out;
   }
 
@@ -45,7 +99,8 @@ class Model::Impl {
   double clip_norm = 0;
   Task* given = nullptr;
   std::unique_ptr<Task> owned;
-  Parameters parameters;
+  bool compiled = false;
+  TrainingState state;
   TrainingGraph graph;
   std::unique_ptr<Session> session;
   Callable predict;
@@ -54,6 +109,8 @@ class Model::Impl {
 
 Model::Model(Sequential layers, Shape input) : impl_(std::make_unique<Impl>(std::move(layers), input)) {}
 Model::~Model() = default;
+Model::Model(Model&&) noexcept = default;
+Model& Model::operator=(Model&&) noexcept = default;
 
 void Model::compile(Optimizer optimizer, const ModelOptions& options) {
   if (options.precision != DType::f32 && options.precision != DType::bf16 && options.precision != DType::f16)
@@ -61,6 +118,8 @@ void Model::compile(Optimizer optimizer, const ModelOptions& options) {
   if (!(std::isfinite(options.clip_norm) && options.clip_norm >= 0))
     invalid_argument("gradients are clipped to a norm above 0, or not (0), not to {}", options.clip_norm);
   impl_->session = nullptr;
+  impl_->compiled = true;
+  impl_->state.ended.reset();
   impl_->clip_norm = options.clip_norm;
   impl_->optimizer = std::move(optimizer);
   impl_->layers.set_compute(options.precision == DType::f32 ? DType::invalid : options.precision);
@@ -73,7 +132,15 @@ void Model::compile(Optimizer optimizer, Task& task, const ModelOptions& options
   impl_->given = &task;
 }
 
-TrainingResult Model::fit(const DataSplits& data, const TrainingOptions& options) {
+TrainingResult Model::fit(const DataSplits& data, const TrainingOptions& given) {
+  if (!impl_->compiled)
+    fail(Code::failed_precondition, "compile the model before it is fit: model.compile(optimizers::Adam{{}})");
+  if (impl_->state.read) fail(Code::failed_precondition, "the model is being fit: this is a callback of that");
+  const std::int64_t classes = impl_->classes();
+  check_dataset(data.train, impl_->input, classes, "data.train");
+  if (data.test.images.valid() || data.test.labels.valid())
+    check_dataset(data.test, impl_->input, classes, "data.test");
+  TrainingOptions options = given;
   const TrainingPlan plan{.layers = impl_->layers,
                           .input = impl_->input,
                           .optimizer = impl_->optimizer,
@@ -81,17 +148,23 @@ TrainingResult Model::fit(const DataSplits& data, const TrainingOptions& options
                           .clip_norm = impl_->clip_norm,
                           .data = data,
                           .options = options,
-                          .start = impl_->parameters,
+                          .state = impl_->state,
                           .task = impl_->task()};
-  Trained trained = options.mode == JobMode::local       ? train_locally(plan)
-                    : options.mode == JobMode::allreduce ? train_by_all_reduce(plan)
-                                                         : train_in_cluster(plan);
-  if (!trained.parameters.empty()) impl_->parameters = std::move(trained.parameters);
-  return trained.result;
+  const std::string differences = go_on(plan, options);
+  options = with_reports(options);
+  if (!differences.empty())
+    tell_warning(options, "begins_anew",
+                 fmt::format("the optimizer begins anew, with the parameters there are: {}", differences));
+  if (data.test.size() == 0) tell_warning(options, "no_test", "data.test is empty: the accuracy on it is not known");
+  return options.mode == JobMode::local       ? train_locally(plan)
+         : options.mode == JobMode::allreduce ? train_by_all_reduce(plan)
+                                              : train_in_cluster(plan);
 }
 
 Evaluation Model::evaluate(const Dataset& test) {
   impl_->prepare();
+  check_dataset(test, impl_->input, impl_->classes(), "the data set");
+  if (test.size() == 0) invalid_argument("the data set is empty: there is nothing to evaluate on");
   double loss = 0;
   std::int64_t correct = 0;
   Batch batch{.images = {}, .labels = {}, .memory = impl_->task().pinned_memory()};
@@ -104,23 +177,24 @@ Evaluation Model::evaluate(const Dataset& test) {
     loss += figures[0].item<float>();
     correct += figures[1].item<std::int64_t>();
   }
-  const auto n = static_cast<double>(std::max<std::int64_t>(test.size(), 1));
+  const auto n = static_cast<double>(test.size());
   return {loss / n, static_cast<double>(correct) / n};
 }
 
 Tensor Model::predict(const Tensor& examples) {
   impl_->prepare();
   std::vector<Tensor> feeds = impl_->values();
-  feeds.push_back(examples);
+  feeds.push_back(as_fitted(examples, impl_->input));
   return impl_->predict(std::move(feeds))[0];
 }
 
 void Model::save(const std::string& path) {
   impl_->prepare();
-  save_parameters(path, impl_->parameters);
+  save_parameters(path, impl_->state.parameters);
 }
 
 void Model::load(const std::string& path) {
+  if (impl_->state.read) fail(Code::failed_precondition, "the model is being fit: load it before, or after");
   Parameters loaded = load_parameters(path);
   const TrainingGraph expected = build_training_graph(impl_->layers, impl_->input, Loss::sparse_softmax_cross_entropy,
                                                       impl_->optimizer, {.ops = &impl_->task().ops()});
@@ -133,12 +207,12 @@ void Model::load(const std::string& path) {
   }
   if (loaded.size() != expected.parameters.size())
     invalid_argument("'{}' holds {} variables, the model has {}", path, loaded.size(), expected.parameters.size());
-  impl_->parameters = std::move(loaded);
+  impl_->state = {.parameters = std::move(loaded), .read = {}, .ended = {}, .settings = {}};
 }
 
 std::string Model::params_sha256() {
   impl_->prepare();
-  return troupe::params_sha256(impl_->parameters);
+  return troupe::params_sha256(impl_->state.parameters);
 }
 
 std::string Model::summary() const {

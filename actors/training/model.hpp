@@ -41,20 +41,29 @@ class Model {
   Model(Sequential layers, Shape input);
   Model(std::initializer_list<std::shared_ptr<const Layer>> layers, Shape input) : Model(Sequential(layers), input) {}
   ~Model();
+  Model(Model&&) noexcept;
+  Model& operator=(Model&&) noexcept;
 
   // The optimizer, and where to run: a task of its own by default; `task` must outlive the model. Several CPU devices
   // of a task share the slots of local training. Throws invalid_argument for options that make no sense.
   void compile(Optimizer optimizer, const ModelOptions& options = {});
   void compile(Optimizer optimizer, Task& task, const ModelOptions& options = {});
 
-  // Trains on data.train, evaluating on data.test after each epoch. In sync and async mode this is one task of a
+  // Trains on data.train, evaluating on data.test after each epoch. A second call with the same options and as many
+  // examples goes on where the first has ended: two of 5 epochs have the bits of one of 10; epochs, steps and seconds
+  // count on. With others it goes on from the parameters, and the optimizer begins anew, as after compile(). If
+  // `options.stop` ends it, the parameters are those of then. In callbacks, evaluate(), predict() and save() see the
+  // parameters of that moment.
+  //
+  // In sync and async mode this is one task of a
   // cluster that has joined it: a worker trains, a ps task serves its shard until the job ends; in allreduce mode, all
   // tasks are workers and end with the same parameters. All tasks must call it with the same options and data. Throws
   // what ends the job, on every task; a lost worker is named.
   TrainingResult fit(const DataSplits& data, const TrainingOptions& options);
 
   Evaluation evaluate(const Dataset& test);
-  // Class probabilities [n, classes] for examples f32 [n, ...input].
+  // Class probabilities [n, classes] for examples [n, ...input]: u8 as in a data set, or f32 from 0 to 1, what fit()
+  // makes of that. Throws invalid_argument for others.
   Tensor predict(const Tensor& examples);
 
   // One file with all parameters, running averages too. load() checks names, dtypes and shapes. Written durably:

@@ -21,7 +21,8 @@ class InitialValues {
         session_(plan.task, *job.graph.graph, {.seed = plan.options.seed, .on_placement = plan.options.on_placement}) {}
 
   Tensor of_slice(const Slice& slice) {
-    if (const auto it = plan_.start.find(slice.variable); it != plan_.start.end()) return cut(it->second, slice);
+    const Parameters& given = plan_.state.parameters;
+    if (const auto it = given.find(slice.variable); it != given.end()) return cut(it->second, slice);
     return cut(run(job_.sharded.initial_values.at(slice.variable), slice.variable), slice);
   }
   Tensor of_slot(const SlotVariable& slot, const Slice& slice, const Shape& variable) {
@@ -173,7 +174,7 @@ class PsTask {
   PsTask& operator=(const PsTask&) = delete;
 
   void serve() {
-    const std::optional<Checkpoint> from = begin();
+    const std::optional<Beginning> from = begin();
     if (coordinates_) keeper_->job = attempt_.job = routes_.job = draw_job(task_);
     spawn(from);
     const Join join{index_, Incarnation{random_id()}, job_.fingerprint, job_.settings, true, attempt_.after};
@@ -189,6 +190,9 @@ class PsTask {
         const auto frame = mailbox_->take(kPollInterval);
         over = frame && std::holds_alternative<BarrierOpen>(*frame);
       }
+      plan_.state.ended = {.at = keeper_->end_state,
+                           .variables = {},
+                           .shard = std::make_shared<const ShardValues>(keeper_->values(keeper_->end))};
     } catch (...) {
       say(leave_of(join, task_));
       if (!joined) await_left(*mailbox_, join.incarnation);
@@ -199,14 +203,27 @@ class PsTask {
   }
 
  private:
+  // Where the job goes on.
+  struct Beginning {
+    JobState state;
+    std::uint64_t version = 0;
+  };
   // Fills the store. Other tasks than the coordinator's may be told of a checkpoint when they have joined.
-  std::optional<Checkpoint> begin() {
-    std::optional<Checkpoint> from;
+  std::optional<Beginning> begin() {
+    std::optional<Beginning> from;
     try {
       if (!keeper_->provenance.empty()) make_directories(keeper_->checkpoints.files(), keeper_->provenance);
       if (coordinates_ && !plan_.options.replay.empty()) replay_ = commits_to_replay();
-      if (coordinates_) from = keeper_->checkpoints.newest(job_.settings);
-      if (from) restore(*from);
+      if (const auto* before = shard_before()) {
+        keeper_->begin_with(*before);
+        from = {plan_.state.ended->at, plan_.state.ended->at.step};
+      }
+      if (coordinates_)
+        if (auto saved = keeper_->checkpoints.newest(job_.settings);
+            saved && (!from || saved->manifest().id.version > from->version)) {
+          restore(*saved);
+          from = {state_in(*saved), saved->manifest().id.version};
+        }
     } catch (const Error& error) {
       if (!coordinates_) throw;
       refused_ = error;
@@ -215,6 +232,8 @@ class PsTask {
     if (!from) fill_with_initial_values(*keeper_->store, plan_, job_, keeper_->shard);
     return from;
   }
+  // What this process's shard had at the end of the training before, if this one goes on from there.
+  const ShardValues* shard_before() const { return plan_.state.ended ? plan_.state.ended->shard.get() : nullptr; }
 
   std::shared_ptr<const CommitLog> commits_to_replay() const {
     const std::string& path = plan_.options.replay;
@@ -233,10 +252,11 @@ class PsTask {
   // When the job is joined, before its first frame.
   void prepare(const Joined& told) {
     keeper_->job = told.job;
-    if (told.version == 0) return;
+    if (told.version == 0 || (shard_before() && told.version == plan_.state.ended->at.step)) return;
     if (!keeper_->checkpoints.keeps())
       fail(Code::failed_precondition,
-           "the job goes on from a checkpoint of step {}, and this task has no directory of checkpoints", told.version);
+           "the job goes on from step {}, and this task has neither been in it before nor a directory of checkpoints",
+           told.version);
     Checkpoint from = open_checkpoint(keeper_->checkpoints.files(),
                                       checkpoint_folder(keeper_->checkpoints.directory(), told.version));
     restore(from);
@@ -251,7 +271,7 @@ class PsTask {
                    .counts = {}});
   }
 
-  void spawn(const std::optional<Checkpoint>& from) {
+  void spawn(const std::optional<Beginning>& from) {
     ShardActorImpl::Config config = shard_config();
     // Weak: the shard has the keeper, and the keeper must not have the shard for ever.
     auto say_saved = std::make_shared<std::function<void(const Saved&)>>();
@@ -289,7 +309,8 @@ class PsTask {
     config.slices = slice_specs(job_, task_.name().index);
     config.store = keeper_->store;
     config.ended = [mailbox = mailbox_, keeper = keeper_, self = task_.name(), mode = job_.mode](
-                       Error error, const ShardCounters& counters) {
+                       Error error, const ShardCounters& counters, const ShardState::Cut& cut) {
+      keeper->end = cut;
       keeper->tell({.kind = "ended",
                     .task = self,
                     .step = counters.updates,
@@ -313,17 +334,20 @@ class PsTask {
     return config;
   }
 
-  void spawn_coordinator(const std::optional<Checkpoint>& from) {
+  void spawn_coordinator(const std::optional<Beginning>& from) {
     CoordinatorActorImpl::Config config;
     config.self = task_.name();
     config.options = job_options(plan_, job_, attempt_);
     config.options.refused = refused_;
     config.on_event = [keeper = keeper_](const JobEvent& event) { keeper->tell(event); };
     config.options.commits = replay_;
-    config.on_end = [keeper = keeper_](const CommitLog& commits) { keeper->write_commits(commits); };
+    config.on_end = [keeper = keeper_, backups = job_.backups](const JobState& end) {
+      keeper->end_state = end;
+      if (backups > 0) keeper->write_commits(end.commits);
+    };
     if (from) {
-      config.options.resume = state_in(*from);
-      config.saving.version = from->manifest().id.version;
+      config.options.resume = from->state;
+      config.saving.version = from->version;
     }
     if (keeper_->checkpoints.keeps()) {
       const std::uint64_t examples = config.options.batch * config.options.slots;

@@ -25,20 +25,23 @@ SessionCheckpoints::SessionCheckpoints(const TrainingPlan& plan, const TrainingG
                                        std::string settings, std::uint32_t slots, std::uint64_t steps_per_epoch,
                                        bool writes)
     : options_(plan.options),
+      state_(plan.state),
       graph_(*graph.graph),
       variables_(troupe::variables(*graph.graph)),
       parameters_(names_of(graph.parameters)),
       loss_scale_(graph.loss_scale ? graph.loss_scale->state.name : ""),
       settings_(std::move(settings)),
       form_(manifest_of(plan, settings_, slots, steps_per_epoch)),
+      model_(graph.parameters),
       last_(static_cast<std::uint64_t>(plan.options.epochs) * steps_per_epoch) {
+  Outputs reads, reads_of_model;
+  for (const VariableInfo& v : variables_) reads.push_back(find_variable(*graph.graph, v.name).read());
+  for (const VariableRef& v : model_) reads_of_model.push_back(v.read());
+  read_ = session.callable({}, reads);
+  read_model_ = session.callable({}, reads_of_model);
   if (plan.options.checkpoint.empty()) return;
   every_ = plan.options.checkpoint_every > 0 ? plan.options.checkpoint_every : steps_per_epoch;
-  if (!writes) return;
-  keeper_.emplace(plan);
-  Outputs reads;
-  for (const VariableInfo& v : variables_) reads.push_back(find_variable(*graph.graph, v.name).read());
-  read_ = session.callable({}, reads);
+  if (writes) keeper_.emplace(plan);
 }
 
 Feeds SessionCheckpoints::feeds_of(const std::map<std::string, Tensor>& values) const {
@@ -49,11 +52,31 @@ Feeds SessionCheckpoints::feeds_of(const std::map<std::string, Tensor>& values) 
   return feeds;
 }
 
+SessionCheckpoints::Start SessionCheckpoints::start() {
+  Start start = state_.ended ? Start{state_.ended->at, state_.ended->variables} : Start{{}, state_.parameters};
+  if (auto saved = newest()) start = std::move(*saved);
+  return start;
+}
+
+std::map<std::string, Tensor> SessionCheckpoints::read_all() const {
+  const std::vector<Tensor> values = read_({});
+  std::map<std::string, Tensor> out;
+  for (std::size_t i = 0; i < values.size(); ++i) out.emplace(variables_[i].name, values[i]);
+  return out;
+}
+
+Parameters SessionCheckpoints::read_parameters() const {
+  const std::vector<Tensor> values = read_model_({});
+  Parameters out;
+  for (std::size_t i = 0; i < values.size(); ++i) out.emplace(model_[i].name, values[i]);
+  return out;
+}
+
 std::optional<SessionCheckpoints::Start> SessionCheckpoints::newest() {
   if (!keeper_) return std::nullopt;
   auto from = keeper_->newest(settings_);
-  if (!from) return std::nullopt;
-  Start start{state_in(*from), {}, going_on(*from, form_.job.epochs)};
+  if (!from || (state_.ended && from->manifest().id.version <= state_.ended->at.step)) return std::nullopt;
+  Start start{state_in(*from), {}};
   const std::uint64_t first = start.state.epoch * form_.job.steps_per_epoch;
   if (start.state.step != from->manifest().id.version || start.state.step < first ||
       start.state.step - first > form_.job.steps_per_epoch)
@@ -64,6 +87,12 @@ std::optional<SessionCheckpoints::Start> SessionCheckpoints::newest() {
     start.values[v.name] = v.name == kUpdates
                                ? Tensor::scalar(static_cast<std::int64_t>(start.state.step) - skipped_in(*from))
                                : read_checked(*from, v.name, v.dtype, v.shape);
+  if (options_.on_event)
+    options_.on_event({.kind = "goes_on",
+                       .task = {},
+                       .step = start.state.step,
+                       .text = going_on(*from, form_.job.epochs),
+                       .counts = {}});
   return start;
 }
 

@@ -17,11 +17,10 @@ namespace troupe {
 
 class SessionCheckpoints {
  public:
-  // What a job begins with. Values of all variables of the graph, by name.
+  // What a job begins with: values by name; variables that have none are initialized.
   struct Start {
     JobState state;
     std::map<std::string, Tensor> values;
-    std::string text;  // for people: where it goes on
   };
 
   // `writes`: else this task only knows when something is saved, and has no part in it.
@@ -33,8 +32,13 @@ class SessionCheckpoints {
   // Feeds that make the graph's initializer set these values.
   Feeds feeds_of(const std::map<std::string, Tensor>& values) const;
 
-  // Throws as CheckpointKeeper::newest(), and failed_precondition if the checkpoint's variables are not the graph's.
-  std::optional<Start> newest();
+  // The newest checkpoint, which is told, unless the plan's state is newer. Throws as CheckpointKeeper::newest(), and
+  // failed_precondition if the checkpoint's variables are not the graph's.
+  Start start();
+  // Values of all variables of the graph, or of the model's parameters, after the steps that have been started; of
+  // those that do not run in the order they were started, none may be under way.
+  std::map<std::string, Tensor> read_all() const;
+  Parameters read_parameters() const;
   // The job begins at this step.
   void begin_at(std::uint64_t step);
 
@@ -60,7 +64,10 @@ class SessionCheckpoints {
   ShardContents contents_of(const std::vector<Tensor>& values, std::uint64_t step) const;
   std::string owner_of(const std::string& slot) const;
 
+  std::optional<Start> newest();
+
   const TrainingOptions& options_;
+  const TrainingState& state_;
   const Graph& graph_;
   std::vector<VariableInfo> variables_;
   std::set<std::string> parameters_;  // the names of the model's: all others but the loss scale are an optimizer's
@@ -68,7 +75,8 @@ class SessionCheckpoints {
   std::string settings_;
   CheckpointManifest form_;
   std::optional<CheckpointKeeper> keeper_;
-  Callable read_;
+  std::vector<VariableRef> model_;
+  Callable read_, read_model_;
   std::uint64_t every_ = 0;
   std::uint64_t first_ = 0, last_ = 0;
   std::deque<Reading> reading_;

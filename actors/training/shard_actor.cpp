@@ -180,7 +180,10 @@ void ShardActorImpl::end(Error error) {
   const auto ended = std::move(config_.ended);
   config_.ended = nullptr;
   write_history(true, true);
-  ended(std::move(error), state_ ? state_->counters() : ShardCounters{});
+  if (state_)
+    ended(std::move(error), state_->counters(), state_->cut());
+  else
+    ended(std::move(error), {}, {});
 }
 
 }  // namespace troupe

@@ -20,8 +20,9 @@ class ShardActorImpl final : public Counted<ShardActor> {
     ShardOptions options;
     std::vector<SliceSpec> slices;
     std::shared_ptr<ShardStore> store;
-    std::function<void(Error, const ShardCounters&)> ended;  // once: the job is over (ok) or has failed
-    std::function<void(const Joined&)> joined = nullptr;     // what the coordinator has answered; null: it is not asked
+    // Once: the job is over (ok) or has failed; what is in the values then.
+    std::function<void(Error, const ShardCounters&, const ShardState::Cut&)> ended;
+    std::function<void(const Joined&)> joined = nullptr;  // what the coordinator has answered; null: it is not asked
     // Before the first frame of the job: what the shard begins with is known. Null: `options` are right from the start.
     std::function<void(ShardOptions&)> prepare = nullptr;
     // The store is as it is to be saved, while this runs; Saved is to be said when that is done. Null: nothing can be

@@ -63,6 +63,28 @@ void ShardKeeper::begin_with(Checkpoint& from) {
   start = asynchronous && owns ? restored_cut(from, position, shards) : ShardState::Cut{from.manifest().id.version, {}};
 }
 
+void ShardKeeper::begin_with(const ShardValues& from) {
+  for (const Slice& slice : map.slices()) {
+    if (slice.shard != shard) continue;
+    const ShardValues::Slice& values = from.slices.at(slice.id);
+    store->add(slice.id, slice.variable, rules.at(slice.variable), values.value, values.slots, values.skipped);
+  }
+  start = from.cut;
+}
+
+ShardValues ShardKeeper::values(const ShardState::Cut& cut) const {
+  ShardValues out{.slices = {}, .cut = cut};
+  for (const Slice& slice : map.slices()) {
+    if (slice.shard != shard) continue;
+    ShardValues::Slice& kept = out.slices[slice.id];
+    kept.value = store->value(slice.id);
+    for (std::size_t i = 0; i < rules.at(slice.variable).slots.size(); ++i)
+      kept.slots.push_back(store->slot(slice.id, static_cast<int>(i)));
+    kept.skipped = store->skipped(slice.id);
+  }
+  return out;
+}
+
 void ShardKeeper::save(const Save& request, const ShardState::Cut& cut, std::function<void(const Saved&)> say) const {
   if (!owns) return;
   checkpoints.write(

@@ -21,6 +21,9 @@ class ShardKeeper {
 
   // The values of the shard, and what else it knows, are those of the checkpoint. Throws as restore().
   void begin_with(Checkpoint& from);
+  // Those of this process's training before.
+  void begin_with(const ShardValues& from);
+  ShardValues values(const ShardState::Cut& cut) const;
   // On the shard's thread, between two updates: what is read are handles. `say` is called when they are written.
   void save(const Save& request, const ShardState::Cut& cut, std::function<void(const Saved&)> say) const;
   // On the coordinator's: all shards have saved. `done` is called when that is a checkpoint, or cannot become one.
@@ -48,6 +51,9 @@ class ShardKeeper {
   // Set before the actors are told of the job.
   ShardState::Cut start;
   std::uint64_t job = 0;
+  // At the end, before this task hears of it.
+  ShardState::Cut end;
+  JobState end_state;  // on the coordinator's task
 
  private:
   // Runs on the writer's thread; what fails is told, and no more is written.

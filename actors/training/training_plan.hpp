@@ -4,6 +4,7 @@
 #include "actors/cluster/task.hpp"
 #include "actors/training/job.hpp"
 #include "actors/training/parameters.hpp"
+#include "actors/training/training_state.hpp"
 #include "devices/storage/file_system.hpp"
 #include "graph/towers.hpp"
 #include "kernels/data/dataset.hpp"
@@ -26,31 +27,27 @@ struct TrainingPlan {
   double clip_norm = 0;  // 0: gradients are not clipped
   const DataSplits& data;
   const TrainingOptions& options;
-  const Parameters& start;  // values to go on from; those not in it start anew
+  TrainingState& state;  // where it begins, and what it leaves
   Task& task;
   FileSystem& files = posix_file_system();  // of checkpoints; outlives the task
   TrainingGuards guards = {};
 };
 
-struct Trained {
-  TrainingResult result;
-  Parameters parameters;  // on the chief; mode allreduce: on all ranks
-};
-
 // One process, all slots: towers in one graph.
-Trained train_locally(const TrainingPlan& plan);
+TrainingResult train_locally(const TrainingPlan& plan);
 // This task's part in a cluster: a worker computes, a ps task serves its shard. Returns when the job is over.
-Trained train_in_cluster(const TrainingPlan& plan);
-
+TrainingResult train_in_cluster(const TrainingPlan& plan);
 // This rank's part in a cluster of workers alone, each with all variables. Returns when all ranks have ended, with the
 // same parameters.
-Trained train_by_all_reduce(const TrainingPlan& plan);
+TrainingResult train_by_all_reduce(const TrainingPlan& plan);
 
 // Throws invalid_argument for options that make no sense, or a training set without one whole step.
 void check_training(const TrainingPlan& plan, int slots);
 // Throws cancelled if the user wants to stop; of a plan, also why the task has failed.
 void check_stop(const TrainingOptions& options);
 void check_stop(const TrainingPlan& plan);
+// The same, returned.
+Error stop_of(const TrainingPlan& plan);
 
 inline constexpr std::int64_t kEvaluationChunk = 1000;  // examples
 

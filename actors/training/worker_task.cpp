@@ -47,7 +47,8 @@ class WorkerLoop {
     caf::anon_send(actor_, Stop{});
   }
 
-  Trained run() {
+  TrainingResult run() {
+    const ReadableState readable(plan_.state, [this] { return read_now(); });
     record_.begin(std::string(name(plan_.options.mode)), static_cast<std::uint64_t>(plan_.options.epochs));
     record_.does(TrainingRecord::Doing::joining);
     session_.run({}, std::vector<Output>{}, {here(job_.graph.initializer)}, {.random_step = 0});
@@ -63,11 +64,12 @@ class WorkerLoop {
                                 .step = joined.version,
                                 .text = fmt::format("the job goes on from step {}", joined.version),
                                 .counts = {}});
-      Trained out = work();
+      TrainingResult out = work();
       attempt_.over = true;
       record_.end();
       return out;
     } catch (...) {
+      keep_if_stopped(current_error());
       record_.end();
       if (mailbox_->over() >= attempt_.job) attempt_.over = true;
       tell(leave_of(join, plan_.task));
@@ -104,7 +106,7 @@ class WorkerLoop {
 
   // While a step computes, the token of the next has come, its batch is gathered, and its pulls wait on the shards for
   // the version they need: it goes on the moment that is there.
-  Trained work() {
+  TrainingResult work() {
     for (int i = 0; i < kTokensAhead; ++i) ask();
     for (;;) {
       while (!running_.empty() && running_.front()->ended.load(std::memory_order_acquire)) end_first();
@@ -204,14 +206,7 @@ class WorkerLoop {
     return step;
   }
 
-  // Asynchronous: what there is; batches are no versions.
-  void read_for_curves(std::uint64_t steps) {
-    const Token token{.kind = TokenKind::finish,
-                      .step = steps,
-                      .slot = index_,
-                      .min_version = job_.mode == TrainingMode::asynchronous ? 0 : steps};
-    start(read_all_, {}, token)->curves = true;
-  }
+  void read_for_curves(std::uint64_t steps) { start(read_all_, {}, reading(steps))->curves = true; }
 
   void end_first() {
     const auto step = running_.front();
@@ -240,9 +235,7 @@ class WorkerLoop {
     }
     if (token.kind == TokenKind::train && job_.mode == TrainingMode::asynchronous) after_ = token.step + 1;
     if (token.kind != TokenKind::train || !plan_.options.on_progress) return;
-    const std::uint64_t steps = static_cast<std::uint64_t>(plan_.data.train.size()) /
-                                ((job_.slots + job_.backups) * static_cast<std::uint64_t>(plan_.options.batch));
-    plan_.options.on_progress(token.epoch, token.step % steps + 1, steps);
+    plan_.options.on_progress(token.epoch, token.step % job_.steps_per_epoch + 1, job_.steps_per_epoch);
   }
 
   // Throws why the step, or the job, has failed.
@@ -268,8 +261,8 @@ class WorkerLoop {
                          .number = token.step}};
   }
 
-  Trained finish(Token token) {
-    Trained out;
+  TrainingResult finish(Token token) {
+    TrainingResult out;
     while (!running_.empty()) {  // of no use, and cancelled, but for what is read for the curves
       const bool ended = running_.front()->ended.load(std::memory_order_acquire);
       if (ended && running_.front()->curves)
@@ -280,7 +273,7 @@ class WorkerLoop {
         note(*frame);
     }
     for (;;) {
-      if (token.slot == index_ && !out.result.chief) out = result_of(token);
+      if (token.slot == index_ && !out.chief) out = result_of(token);
       tell(Barrier{index_});
       record_.does(TrainingRecord::Doing::waiting_in_barrier);
       for (bool again = false; !again;) {
@@ -300,23 +293,47 @@ class WorkerLoop {
     }
   }
 
-  Trained result_of(const Token& token) {
-    Trained out;
+  TrainingResult result_of(const Token& token) {
     const auto values = read_all(token);
     const std::size_t trained = job_.graph.parameters.size();
-    out.parameters = trained_of(values);
+    plan_.state.parameters = trained_of(values);
     const double images = static_cast<double>(figures_.steps) * plan_.options.batch * job_.slots;
-    out.result = {true,
-                  figures_.test_accuracy,
-                  figures_.steps,
-                  figures_.seconds,
-                  figures_.seconds > 0 ? images / figures_.seconds : 0,
-                  params_sha256(out.parameters)};
+    TrainingResult out{true,
+                       figures_.test_accuracy,
+                       figures_.steps,
+                       figures_.seconds,
+                       figures_.seconds > 0 ? images / figures_.seconds : 0,
+                       params_sha256(plan_.state.parameters)};
     if (job_.graph.loss_scale) {
-      out.result.skipped_steps = static_cast<std::uint64_t>(values[trained].item<std::int64_t>());
-      out.result.loss_scale = values[trained + 1].item<float>();
+      out.skipped_steps = static_cast<std::uint64_t>(values[trained].item<std::int64_t>());
+      out.loss_scale = values[trained + 1].item<float>();
     }
     return out;
+  }
+
+  // All parameters, after so many steps. Asynchronous: what there is; batches are no versions.
+  Token reading(std::uint64_t steps) const {
+    return {.kind = TokenKind::finish,
+            .step = steps,
+            .slot = index_,
+            .min_version = job_.mode == TrainingMode::asynchronous ? 0 : steps};
+  }
+
+  // What the shards have now, at least that of the last epoch that has ended.
+  Parameters read_now(std::chrono::nanoseconds timeout = std::chrono::seconds(60)) {
+    if (number_ == 0) fail(Code::failed_precondition, "the training job has not begun");
+    RunOptions options = run_options(reading(figures_.steps));
+    options.timeout = timeout;
+    return trained_of(read_all_({}, options));
+  }
+
+  // The chief's model has what its user has stopped.
+  void keep_if_stopped(const Error& why) {
+    if (why.code() != Code::cancelled || number_ == 0 || figures_.chief != index_ || plan_.task.failure()) return;
+    try {
+      plan_.state.parameters = read_now(kReasonPatience);
+    } catch (const Error&) {  // the shards are stopped too
+    }
   }
 
   // Of what read_all_ fetches.
@@ -361,7 +378,7 @@ class WorkerLoop {
 
 }  // namespace
 
-Trained work_in_job(const TrainingPlan& plan, const ClusterJob& job, Attempt& attempt) {
+TrainingResult work_in_job(const TrainingPlan& plan, const ClusterJob& job, Attempt& attempt) {
   return WorkerLoop(plan, job, attempt).run();
 }
 

@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include "actors/training/training_report.hpp"
 #include "apps/mnist/report.hpp"
 
 namespace troupe {
@@ -34,7 +35,7 @@ void Console::progress(std::uint32_t epoch, std::uint64_t step, std::uint64_t st
 }
 
 void Console::epoch(const EpochDone& epoch) {
-  print(out_, options_.json ? epoch_json(epoch) : epoch_text(epoch, options_.epochs));
+  print(out_, options_.json ? epoch_json(epoch) : to_string(epoch, options_.epochs));
 }
 
 void Console::result(const TrainingResult& result) {

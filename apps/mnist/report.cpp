@@ -39,12 +39,6 @@ std::string event_json(const JobEvent& event, std::chrono::system_clock::time_po
   return json.dump();
 }
 
-std::string epoch_text(const EpochDone& epoch, int epochs) {
-  return fmt::format("Epoch {}/{}: loss {:.4f}, train accuracy {:.4f}, test accuracy {:.4f}, {:.0f} images/s",
-                     epoch.epoch + 1, epochs, epoch.loss, epoch.train_accuracy, epoch.test_accuracy,
-                     epoch.images_per_second);
-}
-
 std::string final_text(const TrainingResult& result) {
   return fmt::format("{} steps in {:.2f} s, {:.0f} images/s, parameters {}\nTest accuracy: {:.4f}", result.steps,
                      result.seconds, result.images_per_second, result.params_sha256, result.test_accuracy);

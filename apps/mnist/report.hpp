@@ -18,8 +18,6 @@ std::string final_json(const TrainingResult& result);
 // The time is in seconds since 1970; what an event does not have is left out.
 std::string event_json(const JobEvent& event, std::chrono::system_clock::time_point time);
 
-// "Epoch 1/5: loss 0.4321, train accuracy 0.8712, test accuracy 0.9312, 5210 images/s"
-std::string epoch_text(const EpochDone& epoch, int epochs);
 // Two lines; the second is "Test accuracy: 0.9780".
 std::string final_text(const TrainingResult& result);
 

@@ -1,6 +1,7 @@
 #include "kernels/data/dataset.hpp"
 
 #include <algorithm>
+#include <string>
 
 namespace troupe {
 namespace {
@@ -22,7 +23,35 @@ void convert(const std::uint8_t* from, std::int64_t count, float* to) {
   for (std::int64_t i = 0; i < count; ++i) to[i] = static_cast<float>(from[i]) / 255.0f;
 }
 
+std::string described(const Tensor& tensor) {
+  return tensor.valid() ? fmt::format("{}{}", name(tensor.dtype()), tensor.shape().to_string()) : "no tensor";
+}
+
 }  // namespace
+
+void check_dataset(const Dataset& dataset, const Shape& example, std::int64_t classes, std::string_view name) {
+  const Shape wanted = Shape{kUnknown}.concatenated(example);
+  const Tensor& images = dataset.images;
+  const Tensor& labels = dataset.labels;
+  if (!images.valid() || images.dtype() != DType::u8 || !wanted.compatible_with(images.shape()))
+    invalid_argument("{}.images is {}, the model wants u8{}", name, described(images), wanted.to_string());
+  if (!labels.valid() || labels.dtype() != DType::i32 || labels.shape().rank() != 1)
+    invalid_argument("{}.labels is {}, wanted is i32[n], the class of each image", name, described(labels));
+  if (images.shape()[0] != labels.num_elements())
+    invalid_argument("{} has {} images and {} labels: each image has one", name, images.shape()[0],
+                     labels.num_elements());
+  const auto values = labels.values<std::int32_t>();
+  const auto wrong = std::ranges::find_if(values, [&](std::int32_t label) { return label < 0 || label >= classes; });
+  if (wrong != values.end())
+    invalid_argument("{}.labels: example {} is of class {}, and the model has the classes 0 to {}", name,
+                     wrong - values.begin(), *wrong, classes - 1);
+}
+
+Tensor scaled(const Tensor& images) {
+  Tensor out(DType::f32, images.shape());
+  convert(images.data<std::uint8_t>(), images.num_elements(), out.mutable_data<float>());
+  return out;
+}
 
 void gather(const Dataset& dataset, std::span<const std::int64_t> indices, Batch& batch) {
   const auto outside =

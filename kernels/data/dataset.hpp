@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string_view>
 
 #include "devices/allocator.hpp"
 
@@ -12,13 +13,20 @@ namespace troupe {
 struct Dataset {
   Tensor images;  // u8 [n, height, width, channels]
   Tensor labels;  // i32 [n]
-  std::int64_t size() const { return labels.num_elements(); }
+  std::int64_t size() const { return labels.valid() ? labels.num_elements() : 0; }
 };
 
 struct DataSplits {
   Dataset train;
   Dataset test;
 };
+
+// Throws invalid_argument, naming the field (`name` is "data.train"), unless images are u8 [n, example...], and labels
+// i32 [n] of 0 to `classes` - 1.
+void check_dataset(const Dataset& dataset, const Shape& example, std::int64_t classes, std::string_view name);
+
+// f32, pixel / 255, of u8 images.
+Tensor scaled(const Tensor& images);
 
 struct Batch {
   Tensor images;                // f32 [b, height, width, channels], pixel / 255: in [0, 1]

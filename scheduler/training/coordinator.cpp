@@ -321,6 +321,15 @@ void Coordinator::note_state(std::uint64_t step, const TokenBook::Figures& figur
   if (states_.size() > kStates) states_.erase(states_.begin());
 }
 
+JobState Coordinator::end_state() const {
+  JobState state;
+  state.epoch = options_.epochs;
+  state.step = first_step_of(options_.epochs);
+  state.job_ns = static_cast<Nanoseconds>(figures_.seconds * 1e9);
+  state.commits = commits_;
+  return state;
+}
+
 std::optional<JobState> Coordinator::state(std::uint64_t version) const {
   const auto found = options_.mode == TrainingMode::asynchronous && !states_.empty() ? std::prev(states_.end())
                                                                                      : states_.find(version);

@@ -174,6 +174,8 @@ class Coordinator {
   const Error& failure() const { return failure_; }
   const JobCounters& counters() const { return counters_; }
   const CommitLog& commits() const { return commits_; }
+  // At the end: where the job stands.
+  JobState end_state() const;
   // Of a checkpoint of shards at this version (synchronous: the step that is next), once all before it is complete; of
   // the last 64 versions. Asynchronous: to be asked for, and kept, before the shards are told to save; any version is
   // the last.

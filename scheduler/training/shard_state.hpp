@@ -160,6 +160,7 @@ class ShardState {
   void fail(const Error& error, TrainingOutbox& out);
 
   std::uint64_t version() const { return version_; }
+  Cut cut() const { return {version_, applied_}; }  // of now
   // Set by fail() or by an update that threw; the values are then not to be used.
   const Error& failure() const { return failure_; }
   const ShardCounters& counters() const { return counters_; }

@@ -48,15 +48,16 @@ class JobCheckpoints : public ::testing::Test {
   std::string train(Task& task, const TrainingOptions& options, FileSystem& files) const {
     const Sequential layers({layers::flatten(), layers::dense(16, Activation::relu), layers::dense(10)});
     const Optimizer adam = optimizers::Adam{.learning_rate = 0.01};
+    TrainingState state;
     const TrainingPlan plan{.layers = layers,
                             .input = Shape{28, 28, 1},
                             .optimizer = adam,
                             .data = data,
                             .options = options,
-                            .start = {},
+                            .state = state,
                             .task = task,
                             .files = files};
-    return (options.mode == JobMode::local ? train_locally(plan) : train_in_cluster(plan)).result.params_sha256;
+    return (options.mode == JobMode::local ? train_locally(plan) : train_in_cluster(plan)).params_sha256;
   }
   std::string train(const TrainingOptions& options, FileSystem& files = posix_file_system()) const {
     Task task({.threads = 1});

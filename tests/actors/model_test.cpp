@@ -21,6 +21,12 @@ Model small_model(std::int64_t units = 16) {
   return Model({layers::flatten(), layers::dense(units, Activation::relu), layers::dense(10)}, Shape{28, 28, 1});
 }
 
+Model compiled_model(const Optimizer& optimizer = optimizers::Adam{.learning_rate = 0.01}) {
+  Model model = small_model();
+  model.compile(optimizer);
+  return model;
+}
+
 TEST(Model, FitsEvaluatesPredictsSavesAndLoads) {
   testing::TemporaryDirectory directory;
   Model model = small_model();
@@ -75,7 +81,7 @@ TEST(Model, EveryOptimizerMakesTheLossFall) {
 }
 
 TEST(Model, RefusesOptionsThatMakeNoSense) {
-  Model model = small_model();
+  Model model = compiled_model();
   for (const TrainingOptions& options :
        {TrainingOptions{.epochs = 0}, TrainingOptions{.batch = 0}, TrainingOptions{.batch = -1},
         TrainingOptions{.slots = -1}, TrainingOptions{.slots = 1025}, TrainingOptions{.batch = 321}})
@@ -124,10 +130,173 @@ TEST(Model, LayersMayBeMadeOfOpsOfTheProgramsOwn) {
 
 TEST(Model, StopsWhenTold) {
   std::atomic<bool> stop = false;
-  Model model = small_model();
-  const auto stop_at_third = [&](std::uint32_t, std::uint64_t step, std::uint64_t) { stop = step == 3; };
+  Model model = compiled_model();
+  const auto stop_at_third = [&](std::uint32_t, std::uint64_t step, std::uint64_t) {
+    if (step >= 3) stop = true;
+  };
   EXPECT_EQ(error_of([&] { model.fit(testing::few_digits(), {.on_progress = stop_at_third, .stop = &stop}); }).code(),
             Code::cancelled);
+  EXPECT_GT(model.evaluate(testing::few_digits().test).loss, 0) << "a stopped model keeps what it has";
+}
+
+TEST(Model, ChecksItsDataOnceAndNamesTheField) {
+  const DataSplits& digits = testing::few_digits();
+  const auto said_of = [&](const DataSplits& data) {
+    Model model = compiled_model();
+    const Error error = error_of([&] { model.fit(data, {.epochs = 1, .batch = 16}); });
+    EXPECT_EQ(error.code(), Code::invalid_argument) << error.message();
+    return error.message();
+  };
+  const Tensor few = digits.train.labels.rows(0, 32).clone();
+  EXPECT_EQ(said_of({{digits.train.images, few}, digits.test}),
+            "data.train has 320 images and 32 labels: each image has one");
+  EXPECT_EQ(said_of({{digits.train.images.rows(0, 32).clone(), digits.train.labels}, digits.test}),
+            "data.train has 32 images and 320 labels: each image has one");
+  EXPECT_EQ(said_of({digits.train, {digits.test.images, few}}),
+            "data.test has 100 images and 32 labels: each image has one");
+  EXPECT_EQ(said_of({{Tensor(DType::f32, {320, 28, 28, 1}), digits.train.labels}, digits.test}),
+            "data.train.images is f32[320,28,28,1], the model wants u8[?,28,28,1]");
+  EXPECT_EQ(said_of({{digits.train.images.reshaped({320, 784}), digits.train.labels}, digits.test}),
+            "data.train.images is u8[320,784], the model wants u8[?,28,28,1]");
+  EXPECT_EQ(said_of({{digits.train.images, Tensor::zeros(DType::i64, {320})}, digits.test}),
+            "data.train.labels is i64[320], wanted is i32[n], the class of each image");
+  EXPECT_EQ(said_of({{}, digits.test}), "data.train.images is no tensor, the model wants u8[?,28,28,1]");
+  Tensor wrong = digits.train.labels.clone();
+  wrong.mutable_data<std::int32_t>()[17] = 10;
+  EXPECT_EQ(said_of({{digits.train.images, wrong}, digits.test}),
+            "data.train.labels: example 17 is of class 10, and the model has the classes 0 to 9");
+
+  Model model = compiled_model();
+  model.fit(digits, {.epochs = 1});
+  EXPECT_EQ(error_of([&] {
+              model.evaluate({digits.test.images, few});
+            }).message(),
+            "the data set has 100 images and 32 labels: each image has one");
+  EXPECT_EQ(error_of([&] { model.evaluate({}); }).code(), Code::invalid_argument);
+}
+
+TEST(Model, PredictsFromPixelsAsItWasFit) {
+  const DataSplits& digits = testing::few_digits();
+  Model model = compiled_model();
+  model.fit(digits, {.epochs = 1});
+  Batch batch;
+  gather_range(digits.test, 0, 100, batch);
+  const Tensor predicted = model.predict(batch.images);
+  EXPECT_TRUE(bitwise_equal(model.predict(digits.test.images), predicted));
+  Tensor pixels = batch.images.clone();
+  for (float& x : pixels.mutable_values<float>()) x *= 255;
+  EXPECT_THAT(error_of([&] { model.predict(pixels); }).message(), HasSubstr("values from 0 to 1"));
+  EXPECT_EQ(error_of([&] {
+              model.predict(Tensor(DType::f32, {28, 28}));
+            }).message(),
+            "examples are f32[28,28], the model wants u8[?,28,28,1] or f32[?,28,28,1]");
+}
+
+TEST(Model, IsCompiledBeforeItIsFitAndEndsInLogits) {
+  Model fresh = small_model();
+  EXPECT_THAT(error_of([&] { fresh.fit(testing::few_digits(), {}); }).message(), HasSubstr("compile the model"));
+  Model model({layers::flatten(), layers::dense(10, Activation::softmax)}, Shape{28, 28, 1});
+  model.compile(optimizers::Adam{});
+  const Error softmax = error_of([&] { model.fit(testing::few_digits(), {}); });
+  EXPECT_EQ(softmax.code(), Code::invalid_argument);
+  EXPECT_THAT(softmax.message(), HasSubstr("leave out the softmax of the last layer"));
+}
+
+std::vector<std::string> kinds_told(Model& model, const DataSplits& data, TrainingOptions options) {
+  std::vector<std::string> kinds;
+  options.on_event = [&](const JobEvent& event) { kinds.push_back(event.kind); };
+  model.fit(data, options);
+  return kinds;
+}
+
+TEST(Model, WarnsOfWhatIsOfNoUse) {
+  const DataSplits& digits = testing::few_digits();
+  Model diverges = compiled_model(optimizers::SGD{.learning_rate = 1e30});
+  EXPECT_THAT(kinds_told(diverges, digits, {.epochs = 2}), ::testing::ElementsAre("not_finite"));
+  Model untested = compiled_model();
+  EXPECT_THAT(kinds_told(untested, {digits.train, {}}, {.epochs = 1}), ::testing::ElementsAre("no_test"));
+}
+
+TEST(Model, TellsEpochsAndEventsByItself) {
+  Model model = compiled_model();
+  ::testing::internal::CaptureStderr();
+  model.fit({testing::few_digits().train, {}}, {.epochs = 2});
+  const std::string said = ::testing::internal::GetCapturedStderr();
+  EXPECT_THAT(said, HasSubstr("troupe: data.test is empty"));
+  EXPECT_THAT(said, HasSubstr("troupe: Epoch 1/2: loss "));
+  EXPECT_THAT(said, HasSubstr("troupe: Epoch 2/2: loss "));
+  ::testing::internal::CaptureStderr();
+  model.fit({testing::few_digits().train, {}}, {.epochs = 1, .quiet = true});
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
+}
+
+TEST(Model, CallbacksSeeTheParametersOfTheMoment) {
+  testing::TemporaryDirectory directory;
+  const DataSplits& digits = testing::few_digits();
+  Model model = compiled_model();
+  std::atomic<bool> stop = false;
+  std::vector<double> seen, told;
+  const auto after_epoch = [&](const EpochDone& epoch) {
+    told.push_back(epoch.test_accuracy);
+    seen.push_back(model.evaluate(digits.test).accuracy);
+    model.save(directory.file("m"));
+    stop = epoch.epoch == 1;
+    EXPECT_EQ(error_of([&] { model.load(directory.file("m")); }).code(), Code::failed_precondition);
+    EXPECT_EQ(error_of([&] { model.fit(digits, {}); }).code(), Code::failed_precondition);
+  };
+  EXPECT_EQ(error_of([&] { model.fit(digits, {.epochs = 9, .on_epoch = after_epoch, .stop = &stop}); }).code(),
+            Code::cancelled);
+  EXPECT_EQ(seen, told);
+  EXPECT_EQ(seen.size(), 2u);
+  EXPECT_EQ(model.evaluate(digits.test).accuracy, told.back());
+  Model saved = small_model();
+  saved.load(directory.file("m"));
+  EXPECT_EQ(saved.params_sha256(), model.params_sha256());
+}
+
+TEST(Model, FittingTwiceIsFittingLonger) {
+  const DataSplits& digits = testing::few_digits();
+  const TrainingOptions half{.epochs = 2, .batch = 16, .seed = 3, .quiet = true};
+  for (const Optimizer& optimizer : {Optimizer(optimizers::Momentum{}), Optimizer(optimizers::Adam{})}) {
+    Model once = compiled_model(optimizer), twice = compiled_model(optimizer);
+    TrainingOptions whole = half;
+    whole.epochs = 4;
+    const TrainingResult wanted = once.fit(digits, whole);
+    twice.fit(digits, half);
+    std::vector<std::uint32_t> epochs;
+    TrainingOptions rest = half;
+    rest.on_epoch = [&](const EpochDone& e) { epochs.push_back(e.epoch); };
+    const TrainingResult result = twice.fit(digits, rest);
+    EXPECT_EQ(result.params_sha256, wanted.params_sha256);
+    EXPECT_EQ(result.steps, wanted.steps);
+    EXPECT_THAT(epochs, ::testing::ElementsAre(2, 3));
+
+    // Stopped at any step, too.
+    Model stopped = compiled_model(optimizer);
+    std::atomic<bool> stop = false;
+    TrainingOptions first = whole;
+    first.stop = &stop;
+    first.on_progress = [&](std::uint32_t epoch, std::uint64_t step, std::uint64_t) {
+      if (epoch == 1 && step >= 7) stop = true;
+    };
+    EXPECT_EQ(error_of([&] { stopped.fit(digits, first); }).code(), Code::cancelled);
+    rest.epochs = 3;  // the second, and two more
+    EXPECT_EQ(stopped.fit(digits, rest).params_sha256, wanted.params_sha256);
+
+    twice.compile(optimizer);  // the optimizer begins anew
+    EXPECT_NE(twice.fit(digits, half).params_sha256, once.fit(digits, half).params_sha256);
+  }
+}
+
+TEST(Model, OtherOptionsBeginTheOptimizerAnewAndSaySo) {
+  Model model = compiled_model();
+  model.fit(testing::few_digits(), {.epochs = 1, .batch = 16, .quiet = true});
+  std::vector<std::string> told;
+  const TrainingOptions other{.epochs = 1, .batch = 32, .on_event = [&](const JobEvent& e) { told.push_back(e.text); }};
+  EXPECT_EQ(model.fit(testing::few_digits(), other).steps, 10u);
+  ASSERT_EQ(told.size(), 1u);
+  EXPECT_THAT(told[0], HasSubstr("the optimizer begins anew"));
+  EXPECT_THAT(told[0], HasSubstr("batch"));
 }
 
 }  // namespace

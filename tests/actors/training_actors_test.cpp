@@ -38,11 +38,12 @@ class TrainingActors : public ::testing::Test {
     routes.coordinator = coordinator =
         system.caf->spawn<CoordinatorActorImpl>(system.registry.add("coordinator", "0"),
                                                 CoordinatorActorImpl::Config{.self = kCoordinatorTask, .options = job});
-    ShardActorImpl::Config config{kCoordinatorTask,
-                                  {.workers = 2, .slots = 2, .keep_previous = false},
-                                  {{0, "w", DType::f32, Shape{1}}},
-                                  store,
-                                  [this](Error e, const ShardCounters&) { ended.push_back(std::move(e)); }};
+    ShardActorImpl::Config config{
+        kCoordinatorTask,
+        {.workers = 2, .slots = 2, .keep_previous = false},
+        {{0, "w", DType::f32, Shape{1}}},
+        store,
+        [this](Error e, const ShardCounters&, const ShardState::Cut&) { ended.push_back(std::move(e)); }};
     routes.shard = shard = system.caf->spawn<ShardActorImpl>(system.registry.add("shard", "0"), std::move(config));
     routes.job = 1;
     caf::anon_send(shard, routes);
@@ -316,7 +317,7 @@ TEST(ShardActors, AFenceThatComesBeforeTheJobHolds) {
                                 .options = {.workers = 1, .slots = 1},
                                 .slices = {{0, "w", DType::f32, Shape{1}}},
                                 .store = store,
-                                .ended = [](Error, const ShardCounters&) {},
+                                .ended = [](Error, const ShardCounters&, const ShardState::Cut&) {},
                                 .prepare = [](ShardOptions&) {}};
   const ShardActor shard = system.caf->spawn<ShardActorImpl>(system.registry.add("shard", "0"), std::move(config));
   const auto say = [&](auto message) {

@@ -42,6 +42,61 @@ TEST_F(TrainingAgain, AJobThatFollowsAnotherHasItsBits) {
   for (int i = 0; i < 3; ++i) EXPECT_EQ(fit(), first);
 }
 
+// fit() again goes on: with the bits of one job of as many epochs.
+TEST_F(TrainingAgain, FittingTwiceIsFittingLonger) {
+  const auto four = [](const TaskName&, TrainingOptions& options) { options.epochs = 4; };
+  const auto once = fit(four);
+  const auto twice = tasks.run([&](Task& task) {
+    Model model({layers::flatten(), layers::dense(16, Activation::relu), layers::dense(10)}, Shape{28, 28, 1});
+    model.compile(optimizers::Adam{.learning_rate = 0.01}, task);
+    const TrainingOptions options{.mode = JobMode::sync, .epochs = 2, .batch = 16};
+    model.fit(data, options);
+    return model.fit(data, options).params_sha256;
+  });
+  EXPECT_EQ(twice, once);
+  for (const JobMode mode : {JobMode::async, JobMode::ssp}) {
+    std::atomic<std::uint64_t> steps = 0;
+    const auto other = tasks.run([&](Task& task) {
+      Model model({layers::flatten(), layers::dense(16, Activation::relu), layers::dense(10)}, Shape{28, 28, 1});
+      model.compile(optimizers::Adam{.learning_rate = 0.01}, task);
+      const TrainingOptions options{.mode = mode, .epochs = 2, .batch = 16};
+      model.fit(data, options);
+      const TrainingResult result = model.fit(data, options);
+      if (result.chief) steps = result.steps;
+      return std::string();
+    });
+    EXPECT_THAT(other, Each("")) << name(mode);
+    EXPECT_EQ(steps, mode == JobMode::async ? 80u : 40u);
+  }
+}
+
+// The chief's model has the parameters of the moment in callbacks, and when it is stopped.
+TEST_F(TrainingAgain, CallbacksOfTheChiefSeeTheModel) {
+  const auto out = tasks.run([&](Task& task) -> std::string {
+    Model model({layers::flatten(), layers::dense(16, Activation::relu), layers::dense(10)}, Shape{28, 28, 1});
+    model.compile(optimizers::Adam{.learning_rate = 0.01}, task);
+    std::atomic<bool> stop = false;
+    double seen = -1;
+    TrainingOptions options{.mode = JobMode::sync, .epochs = 3, .batch = 16};
+    options.on_loss = TrainingOptions::OnLoss::fail;
+    options.stop = &stop;
+    options.on_epoch = [&](const EpochDone&) {
+      seen = model.evaluate(data.test).loss;
+      stop = true;
+    };
+    try {
+      model.fit(data, options);
+      return "not stopped";
+    } catch (const Error& error) {
+      if (task.name() != TaskName{"worker", 0}) return "";
+      EXPECT_EQ(error.code(), Code::cancelled);
+      EXPECT_GT(model.evaluate(data.test).loss, 0);
+      return seen > 0 ? "seen" : "not seen";
+    }
+  });
+  EXPECT_EQ(out[2], "seen");
+}
+
 TEST_F(TrainingAgain, AStepMayHaveMoreSlotsThanItNeeds) {
   for (const JobMode mode : {JobMode::sync, JobMode::ssp}) {
     const auto out = fit([&](const TaskName&, TrainingOptions& options) { options.mode = mode, options.backups = 1; });
@@ -73,7 +128,9 @@ TEST_F(TrainingAgain, AWorkerThatStopsEndsTheJobForAllAndNoLaterOne) {
     options.on_loss = TrainingOptions::OnLoss::fail;
     if (name != TaskName{"worker", 1}) return;
     options.stop = &stop;
-    options.on_progress = [&](std::uint32_t, std::uint64_t step, std::uint64_t) { stop = step == 3; };
+    options.on_progress = [&](std::uint32_t, std::uint64_t step, std::uint64_t) {
+      if (step >= 3) stop = true;
+    };
   });
   EXPECT_THAT(stopped[3], HasSubstr("stop"));
   for (std::size_t i : {0, 1, 2})
@@ -89,7 +146,9 @@ TEST_F(TrainingAgain, WhatAWorkerThatStopsLeavesBehindIsDoneByTheOther) {
     const auto out = fit([&](const TaskName& name, TrainingOptions& options) {
       if (name != TaskName{"worker", 1}) return;
       options.stop = &stop;
-      options.on_progress = [&](std::uint32_t, std::uint64_t, std::uint64_t) { stop = ++steps == at; };
+      options.on_progress = [&](std::uint32_t, std::uint64_t, std::uint64_t) {
+        if (++steps == at) stop = true;
+      };
     });
     EXPECT_EQ(out[2], wanted[2]) << at;
     EXPECT_THAT(out[3], AnyOf(HasSubstr("stop"), "")) << at;  // it may have been in the barrier
@@ -152,7 +211,9 @@ TEST_F(TrainingAgain, AnotherTellsTheUserWhenTheFirstStops) {
   const auto out = fit([&](const TaskName& name, TrainingOptions& options) {
     if (name != TaskName{"worker", 0}) return;
     options.stop = &stop;
-    options.on_progress = [&](std::uint32_t, std::uint64_t step, std::uint64_t) { stop = step == 3; };
+    options.on_progress = [&](std::uint32_t, std::uint64_t step, std::uint64_t) {
+      if (step >= 3) stop = true;
+    };
   });
   EXPECT_THAT(out[2], HasSubstr("stop"));
   EXPECT_EQ(out[3], wanted[2]);

@@ -71,20 +71,26 @@ class TrainingCurvesOf : public ::testing::Test {
     };
     return options;
   }
+  struct Trained {
+    TrainingResult result;
+    Parameters parameters;
+  };
   Trained train(Task& task, const TrainingOptions& options, FileSystem& files = posix_file_system(),
                 const Optimizer& optimizer = optimizers::Adam{}) const {
     const Sequential layers({layers::flatten(), layers::dense(16, Activation::relu), layers::dense(10)});
+    TrainingState state;
     const TrainingPlan plan{.layers = layers,
                             .input = Shape{28, 28, 1},
                             .optimizer = optimizer,
                             .data = data,
                             .options = options,
-                            .start = {},
+                            .state = state,
                             .task = task,
                             .files = files};
-    return options.mode == JobMode::local       ? train_locally(plan)
-           : options.mode == JobMode::allreduce ? train_by_all_reduce(plan)
-                                                : train_in_cluster(plan);
+    const TrainingResult result = options.mode == JobMode::local       ? train_locally(plan)
+                                  : options.mode == JobMode::allreduce ? train_by_all_reduce(plan)
+                                                                       : train_in_cluster(plan);
+    return {result, state.parameters};
   }
   Trained train(const TrainingOptions& options, FileSystem& files = posix_file_system(),
                 const Optimizer& optimizer = optimizers::Adam{}) const {
@@ -391,12 +397,13 @@ TEST_F(TrainingCurvesOf, ASlowDiskLeaveOutWhatIsMoreThanMayWait) {
   Task task({.threads = 1});
   const TrainingOptions options = curves();
   const Optimizer adam = optimizers::Adam{};
+  TrainingState state;
   const TrainingPlan plan{.layers = {},
                           .input = {},
                           .optimizer = adam,
                           .data = data,
                           .options = options,
-                          .start = {},
+                          .state = state,
                           .task = task,
                           .files = disk};
   const Parameters kilobyte = {{"w", Tensor::zeros(DType::f32, {256})}};

@@ -353,9 +353,11 @@ class HeldStore final : public ShardStore {
 TEST(WhyActors, AShardThatIsStuckWithAFullMailbox) {
   Task task(TaskOptions{.name = {"ps", 0}, .threads = 1});
   const auto store = std::make_shared<HeldStore>();
-  ShardActorImpl::Config config{
-      {"ps", 0}, {.workers = 1, .slots = 1}, {{0, "w", DType::f32, Shape{1}}}, store, [](Error, const ShardCounters&) {
-      }};
+  ShardActorImpl::Config config{{"ps", 0},
+                                {.workers = 1, .slots = 1},
+                                {{0, "w", DType::f32, Shape{1}}},
+                                store,
+                                [](Error, const ShardCounters&, const ShardState::Cut&) {}};
   const auto record = task.actors().add("shard", kPs0);
   const ShardActor shard = task.system().spawn<ShardActorImpl, caf::detached>(record, std::move(config));
   for (std::uint64_t step = 0; step < 10; ++step)

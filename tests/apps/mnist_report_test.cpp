@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <limits>
 
+#include "actors/training/training_report.hpp"
 #include "apps/mnist/console.hpp"
 #include "apps/mnist/report.hpp"
 
@@ -36,8 +37,7 @@ TEST(MnistReport, ALossThatIsNoNumberIsStillJson) {
 }
 
 TEST(MnistReport, TextIsForPeople) {
-  EXPECT_EQ(epoch_text(kEpoch, 5),
-            "Epoch 2/5: loss 0.5000, train accuracy 0.8750, test accuracy 0.9375, 5210 images/s");
+  EXPECT_EQ(to_string(kEpoch, 5), "Epoch 2/5: loss 0.5000, train accuracy 0.8750, test accuracy 0.9375, 5210 images/s");
   EXPECT_EQ(final_text(kResult), "1875 steps in 11.50 s, 5218 images/s, parameters ab12\nTest accuracy: 0.9780");
 }
 

@@ -96,23 +96,23 @@ void train(const Options& o, Task& task, FileSystem& disk, StopSignals& signals)
   const Sequential layers = counting_model(o.examples);
   const Optimizer optimizer = optimizers::SGD{.learning_rate = 1.0};
   const DataSplits data = numbered_examples(o.examples);
-  const Parameters start;
+  TrainingState state;
   TrainingPlan plan{.layers = layers,
                     .input = kCountedShape,
                     .optimizer = optimizer,
                     .data = data,
                     .options = training,
-                    .start = start,
+                    .state = state,
                     .task = task,
                     .files = disk};
   plan.guards.shard.dedupe = o.without != "dedupe";
   plan.guards.shard.fence = plan.guards.members = o.without != "fence";
   if (o.haunt && task.name().job == "worker") haunt(plan);
-  const Trained trained = train_in_cluster(plan);
-  if (!trained.result.chief) return;
-  const auto [least, most] = counts(trained.parameters);
+  const TrainingResult result = train_in_cluster(plan);
+  if (!result.chief) return;
+  const auto [least, most] = counts(state.parameters);
   print(fmt::format(R"({{"event":"final","steps":{},"seconds":{},"params_sha256":"{}","least":{},"most":{}}})",
-                    trained.result.steps, trained.result.seconds, trained.result.params_sha256, least, most));
+                    result.steps, result.seconds, result.params_sha256, least, most));
 }
 
 // Once, `after` it has joined.
