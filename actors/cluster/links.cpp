@@ -362,7 +362,18 @@ class Links::Impl final : public WireHandler {
       }
       return missing.empty() || refused;
     };
-    bool all = changed.wait_until(lock, deadline, over);
+    const Clock::time_point begun = Clock::now();
+    bool all = false;
+    for (Clock::time_point word = begun + config.wait_word; !all && Clock::now() < deadline; word += config.wait_word) {
+      all = changed.wait_until(lock, std::min(word, deadline), over);
+      if (all || !config.on_wait || Clock::now() >= deadline) continue;
+      const std::string text = fmt::format("{} waits for {}, for {:.1f} of {:.1f} s", config.identity.task.to_string(),
+                                           missing, std::chrono::duration<double>(Clock::now() - begun).count(),
+                                           std::chrono::duration<double>(deadline - begun).count());
+      lock.unlock();
+      config.on_wait(text);
+      lock.lock();
+    }
     const auto calling = [&] {
       return std::ranges::any_of(states, [](const auto& entry) { return entry.second.called; });
     };

@@ -29,6 +29,8 @@ class Links {
  public:
   struct Config {
     TaskIdentity identity;
+    std::function<void(const std::string&)> on_wait = nullptr;  // TaskOptions::on_wait
+    std::chrono::nanoseconds wait_word{};
     ClusterSpec cluster;
     WireOptions wire;  // without what follows from `identity`
     TlsFiles tls;      // of the introspectors

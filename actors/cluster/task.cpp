@@ -340,6 +340,8 @@ void Task::join(const ClusterSpec& cluster, std::chrono::nanoseconds deadline, c
   TaskIdentity identity{name(), cluster.name, cluster.token, Incarnation{random_id()}};
   auto links = std::make_unique<Links>(Links::Config{
       .identity = identity,
+      .on_wait = impl.options.on_wait,
+      .wait_word = impl.options.wait_word,
       .cluster = cluster,
       .wire = std::move(wire),
       .tls = impl.options.network.tls,
@@ -368,6 +370,8 @@ void Task::join(const ClusterSpec& cluster, std::chrono::nanoseconds deadline, c
 }
 
 void Task::await(const std::string& job, std::chrono::nanoseconds timeout) { impl_->links->await(job, timeout); }
+
+void write_wait(const std::string& text) { fmt::print(stderr, "troupe: {}\n", text); }
 
 Error Task::failure() const { return impl_->why_failed(); }
 

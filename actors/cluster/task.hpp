@@ -29,6 +29,8 @@ class ClientGate;
 class Introspection;
 struct TaskActors;  // actors/cluster/task_actors.hpp
 
+void write_wait(const std::string& text);  // "troupe: ..." on stderr
+
 struct TaskOptions {
   TaskName name{"local", 0};
   int cpu_devices = 1;
@@ -44,6 +46,9 @@ struct TaskOptions {
   // The introspector's socket, at `host`: 0: any free port. None: a task of a cluster has any free one, another has no
   // socket.
   std::optional<std::uint16_t> introspect_port;
+  // Called every `wait_word` while join() or await() wait: for whom, and why. Default: a line on stderr.
+  std::function<void(const std::string&)> on_wait = write_wait;
+  std::chrono::nanoseconds wait_word = std::chrono::seconds(5);
   std::string flight_directory;  // where the last messages of all actors are written when the task fails; "": nowhere
   // Ops of the program's own: what its graphs are made with, a copy of standard_ops() with more. Null: standard_ops().
   std::shared_ptr<const OpRegistry> ops;

@@ -58,13 +58,24 @@ std::vector<std::uint32_t> ClusterJob::owning_shards() const {
 
 Joined await_joined(const TrainingPlan& plan, Attempt& attempt, WorkerMailbox& mailbox, Incarnation incarnation,
                     JobRoutes routes, const std::function<void(const Joined&)>& prepare) {
-  const auto deadline = std::chrono::steady_clock::now() + attempt.join_timeout;
-  for (;;) {
+  const auto begun = std::chrono::steady_clock::now(), deadline = begun + attempt.join_timeout;
+  const auto seconds = [](auto duration) { return std::chrono::duration<double>(duration).count(); };
+  for (auto next_word = begun + kWaitWord;;) {
     check_stop(plan);
-    const auto left = deadline - std::chrono::steady_clock::now();
+    const auto now = std::chrono::steady_clock::now();
+    const auto left = deadline - now;
+    if (now >= next_word && plan.options.on_event) {
+      next_word += kWaitWord;
+      plan.options.on_event({.kind = "waits",
+                             .task = plan.task.name(),
+                             .text = fmt::format("{} waits for {} to begin the training job, for {:.0f} of {:.0f} s",
+                                                 plan.task.name().to_string(), kCoordinatorTask.to_string(),
+                                                 seconds(now - begun), seconds(attempt.join_timeout)),
+                             .counts = {}});
+    }
     if (left <= std::chrono::nanoseconds(0))
       fail(Code::deadline_exceeded, "{} has begun no training job within {} s: start it there too",
-           kCoordinatorTask.to_string(), std::chrono::duration<double>(attempt.join_timeout).count());
+           kCoordinatorTask.to_string(), seconds(attempt.join_timeout));
     const auto frame = mailbox.take(std::min<std::chrono::nanoseconds>(kPollInterval, left));
     const auto* joined = frame ? std::get_if<Joined>(&*frame) : nullptr;
     if (!joined || joined->incarnation != incarnation) continue;

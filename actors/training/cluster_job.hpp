@@ -15,6 +15,7 @@
 namespace troupe {
 
 inline constexpr std::chrono::milliseconds kPollInterval{200};  // to see that the user wants to stop
+inline constexpr std::chrono::seconds kWaitWord{5};             // between two about the same wait
 inline constexpr std::chrono::seconds kReasonPatience{1};       // why a job has failed may be on its way
 inline constexpr int kTokensAhead = 2;                          // of a worker
 

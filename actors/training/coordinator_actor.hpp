@@ -49,6 +49,7 @@ class CoordinatorActorImpl final : public Counted<CoordinatorActor> {
   SavingPlan saving_;
   std::function<void(const JobEvent&)> on_event_;
   std::function<void(const JobState&)> on_end_;
+
   bool ended_ = false;  // and told
   std::uint64_t next_save_ = 0;
   std::uint64_t saved_ = 0;  // the last version that shards were told to save, or the one that the job began with

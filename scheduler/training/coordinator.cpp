@@ -59,12 +59,14 @@ template <class... Args>
        fmt::format(format, std::forward<Args>(args)...));
 }
 
+constexpr Nanoseconds kWord = 5'000'000'000;  // between two about the same wait
+
 double seconds(Nanoseconds duration) { return static_cast<double>(duration) / 1e9; }
 
 }  // namespace
 
 Coordinator::Coordinator(JobOptions options, Nanoseconds now)
-    : options_(std::move(options)), created_(now), started_(now) {
+    : options_(std::move(options)), created_(now), next_word_(now + kWord), started_(now) {
   check_options(options_);
   workers_.resize(std::max(options_.workers, options_.max_workers));
   for (std::uint32_t i = 0; i < options_.workers; ++i) workers_[i].presence = Presence::expected;
@@ -95,7 +97,7 @@ std::optional<Nanoseconds> Coordinator::deadline() const {
   if (stage_ == Stage::finished || stage_ == Stage::failed) return std::nullopt;
   std::optional<Nanoseconds> first;
   const auto consider = [&](Nanoseconds time) { first = first ? std::min(*first, time) : time; };
-  if (stage_ == Stage::joining) consider(created_ + options_.join_timeout);
+  if (stage_ == Stage::joining) consider(std::min(next_word_, created_ + options_.join_timeout));
   if (stage_ != Stage::joining && options_.step_timeout > 0 && !empty_since_)
     consider(progress_ + options_.step_timeout);
   if (empty_since_) consider(*empty_since_ + options_.empty_timeout);
@@ -109,7 +111,12 @@ void Coordinator::tick(Nanoseconds now, TrainingOutbox& out, const Explain& expl
   if (!limit || now < *limit) return;
   release_kept(now, out);
   if (stage_ == Stage::joining) {
-    if (now >= created_ + options_.join_timeout) end_joining(now, out, explain);
+    if (now >= created_ + options_.join_timeout) return end_joining(now, out, explain);
+    if (now < next_word_) return;
+    next_word_ = now + kWord;
+    note(MembershipEvent::Kind::waits, std::nullopt, 0,
+         fmt::format("training waits for {} to join, for {:.0f} of {:.0f} s", not_joined(), seconds(now - created_),
+                     seconds(options_.join_timeout)));
     return;
   }
   if (empty_since_) {
@@ -132,6 +139,7 @@ void Coordinator::fail_late(std::string text, TrainingOutbox& out, const Explain
 
 // Not all have come in time: the job fails, or begins without workers.
 void Coordinator::end_joining(Nanoseconds now, TrainingOutbox& out, const Explain& explain) {
+  if (options_.refused) return fail(options_.refused, out);
   const bool without = options_.min_workers == 0 && options_.on_loss != JobOptions::OnLoss::fail;
   if (without && anyone() && missing_shards().empty()) return begin(now, out);
   fail_late(fmt::format("training job: {} did not join within {} s; start them, or start the job with fewer workers",
@@ -494,6 +502,8 @@ std::string Coordinator::waits_for() const {
 
 std::string_view name(MembershipEvent::Kind kind) {
   switch (kind) {
+    case MembershipEvent::Kind::waits:
+      return "waits";
     case MembershipEvent::Kind::began:
       return "began";
     case MembershipEvent::Kind::joined:

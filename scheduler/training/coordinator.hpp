@@ -81,7 +81,8 @@ struct JobOptions {
   Nanoseconds empty_timeout = 0;
   // At the end all are kept in the barrier until let_end().
   bool held = false;
-  // Why the job cannot begin: told to everyone once all have joined.
+  // Why the job cannot begin. Told to everyone once all have joined, or at the join timeout: whoever came later would
+  // wait for those that have gone. A task that joins with other settings is such a reason.
   Error refused;
   // Can be left out by tests, which show that they notice: a worker's message is of its last incarnation.
   bool fence = true;
@@ -90,6 +91,7 @@ struct JobOptions {
 // What happened to the members of a job.
 struct MembershipEvent {
   enum class Kind : std::uint8_t {
+    waits,      // training has not begun for a while: for whom
     began,      // training
     joined,     // also: again
     used,       // the first token of one that has joined is done; since it joined
@@ -238,6 +240,7 @@ class Coordinator {
   void note(MembershipEvent::Kind kind, std::optional<std::uint32_t> worker, Nanoseconds took = 0,
             std::string text = {});
   Error join_shard(const Join& message, TrainingOutbox& out);
+  void cannot_begin(const Error& why);
   Error other_job(const Join& message, std::string who, TrainingOutbox& out);
   // Whom the beginning of the training waits for.
   std::size_t missing_workers() const;
@@ -268,8 +271,9 @@ class Coordinator {
   JobOptions options_;
   Stage stage_ = Stage::joining;
   Nanoseconds created_ = 0;
-  Nanoseconds progress_ = 0;  // when there was some
-  Nanoseconds started_ = 0;   // of the job's training
+  Nanoseconds next_word_ = 0;  // about those who have not joined
+  Nanoseconds progress_ = 0;   // when there was some
+  Nanoseconds started_ = 0;    // of the job's training
   Nanoseconds phase_started_ = 0;
   std::vector<Worker> workers_;
   std::map<std::uint32_t, Incarnation> shards_;  // that have joined; none of zero: it has left again

@@ -200,8 +200,19 @@ Error Coordinator::other_job(const Join& message, std::string who, TrainingOutbo
   Error error =
       refuse(Code::failed_precondition, fmt::format("{} was started for another training job: {}", who,
                                                     setting_differences(options_.settings, message.settings)));
-  if (stage_ == Stage::joining || (message.shard && stage_ != Stage::finished)) fail(error, out);
+  if (stage_ == Stage::joining) {
+    cannot_begin(error);
+    return {};
+  }
+  if (message.shard && stage_ != Stage::finished) fail(error, out);
   return error;
+}
+
+void Coordinator::cannot_begin(const Error& why) {
+  if (options_.refused) return;
+  options_.refused = why;
+  note(MembershipEvent::Kind::waits, std::nullopt, 0,
+       fmt::format("training cannot begin: {}; all are told once they have joined", why.message()));
 }
 
 std::uint64_t Coordinator::view_of(const Join& message) const {
@@ -215,13 +226,16 @@ void Coordinator::leave(const Leave& message, Nanoseconds now, TrainingOutbox& o
   if (message.shard) {
     const auto shard = shards_.find(message.worker);
     if (shard == shards_.end() || shard->second != message.incarnation) return;
-    shard->second = {};
-    if (stage_ != Stage::joining) return shard_down(message.worker, reason, out);
     // One that cannot take part will not come again.
     const Code code = message.reason.code();
     const bool may_return = code == Code::cancelled || code == Code::unavailable || code == Code::aborted ||
                             code == Code::deadline_exceeded;
-    if (!may_return) fail(message.reason.within(describe_shard(message.worker)), out);
+    if (stage_ == Stage::joining && !may_return) {
+      cannot_begin(message.reason.within(describe_shard(message.worker)));
+      return begin_when_joined(now, out);
+    }
+    shard->second = {};
+    if (stage_ != Stage::joining) shard_down(message.worker, reason, out);
     return;
   }
   if (message.worker >= workers_.size()) return;

@@ -1,5 +1,6 @@
 // How tasks meet over networks, with certificates and limits, and who is kept out. Over real sockets.
 #include <caf/scoped_actor.hpp>
+#include <future>
 #include <thread>
 
 #include "actors/cluster/task.hpp"
@@ -52,6 +53,24 @@ float run_on(const TaskName& task, Task& client) {
 }
 
 bool says(const Error& error, const std::string& text) { return error.message().find(text) != std::string::npos; }
+
+// Whoever waits says so, and for whom.
+TEST(Meeting, TellsWhomItWaitsFor) {
+  std::promise<std::string> said;
+  TaskOptions options = options_of(kWorker);
+  options.wait_word = 20ms;
+  options.on_wait = [&, told = false](const std::string& text) mutable {
+    if (!std::exchange(told, true)) said.set_value(text);
+  };
+  Task worker(options), ps(options_of(kPs));
+  const ClusterSpec cluster = cluster_of({&ps, &worker});
+  std::jthread waits([&] { worker.join(cluster, 60s); });
+  const std::string text = said.get_future().get();
+  EXPECT_NE(text.find(fmt::format("/job:worker/task:0 waits for /job:ps/task:0 at 127.0.0.1:{}", ps.port())),
+            std::string::npos)
+      << text;
+  ps.join(cluster, 60s);
+}
 
 // ---- Networks that others reach ------------------------------------------------------------------------------------
 

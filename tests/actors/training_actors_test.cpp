@@ -286,7 +286,12 @@ TEST_F(TrainingActors, WhoIsLateForAJobIsToldSo) {
 TEST_F(TrainingActors, AWorkerThatIsTurnedAwayHearsWhy) {
   say(coordinator, 1, Join{.worker = 1, .incarnation = {3}, .fingerprint = 1, .settings = "seed=8"});
   ASSERT_EQ(got<Joined>(1).size(), 1u);
-  EXPECT_THAT(got<Joined>(1)[0].error.message(), HasSubstr("seed"));
+  EXPECT_FALSE(got<Joined>(1)[0].error);
+  say(coordinator, 0, Join{.worker = 0, .incarnation = {2}, .settings = {}});
+  for (const int worker : {0, 1}) {
+    ASSERT_EQ(got<JobFailed>(worker).size(), 1u);
+    EXPECT_THAT(got<JobFailed>(worker)[0].error.message(), HasSubstr("seed"));
+  }
 }
 
 TEST_F(TrainingActors, TheShardEndsWhenTheBarrierOpens) {

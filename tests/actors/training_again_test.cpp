@@ -5,6 +5,7 @@
 
 #include <caf/send.hpp>
 #include <caf/typed_event_based_actor.hpp>
+#include <future>
 
 #include "actors/cluster/task_actors.hpp"
 #include "kernels/data/digits.hpp"
@@ -247,6 +248,20 @@ TEST_F(TrainingAgain, TasksThatDisagreeFailAndTrainWhenTheyAgree) {
                 Each(AllOf(HasSubstr(tasks[other].name().to_string()), HasSubstr("seed is '8', expected '0'"))));
     EXPECT_EQ(fit(), wanted);
   }
+}
+
+TEST_F(TrainingAgain, WhoComesLateToARefusedJobHearsWhyAtOnce) {
+  std::promise<void> refused;
+  const std::shared_future<void> heard = refused.get_future().share();
+  const auto out = fit([&](const TaskName& name, TrainingOptions& options) {
+    if (name == TaskName{"worker", 1}) options.batch = 8;
+    if (name == TaskName{"worker", 0}) heard.wait();
+    if (name != TaskName{"ps", 0}) return;
+    options.on_event = [&](const JobEvent& event) {
+      if (event.text.starts_with("training cannot begin")) refused.set_value();
+    };
+  });
+  EXPECT_THAT(out, Each(AllOf(HasSubstr("another training job"), HasSubstr("batch"))));
 }
 
 TEST_F(TrainingAgain, ATaskThatTrainsAloneIsToldAndTheOthersAreNotBotheredLater) {

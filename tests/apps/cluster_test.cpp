@@ -463,8 +463,7 @@ TEST(ClusterByHand, TrainingBeginsWithSomeOfTheWorkersAndTakesTheOthersWhenTheyC
 TEST(ClusterByHand, TasksWithOtherOptionsAreRefusedAndTheDifferenceIsNamed) {
   TemporaryDirectory directory;
   const std::string file = cluster_file(directory, free_ports(3));
-  // One that comes when the others have ended finds nobody, and waits that long.
-  Process chief(task(file, "worker", "0", {"--join-timeout", "20"}));
+  Process chief(task(file, "worker", "0"));
   Process second(task(file, "worker", "1", {"--batch", "16"}));
   Process shard(task(file, "ps", "0"));
   EXPECT_EQ(second.wait(), 1);

@@ -64,6 +64,8 @@ TEST_F(Job, AShardThatCannotTakePartEndsTheJobBeforeItBegins) {
   join_all();
   EXPECT_FALSE(job->join({4, Incarnation{1}, 99, "batch=10\nseed=7\n", true}, now, out));
   job->leave({4, Incarnation{1}, true, 0, Error(Code::data_loss, "'w' is damaged")}, now, out);
+  EXPECT_FALSE(job->failure()) << "whoever comes late hears it, too";
+  EXPECT_FALSE(job->join({5, Incarnation{1}, 99, "batch=10\nseed=7\n", true}, now, out));
   expect_failed(Code::data_loss, "/job:ps/task:4: 'w' is damaged");
 }
 
@@ -94,6 +96,16 @@ TEST_F(Job, WaitsForItsShardsIfTheyJoin) {
 TEST_F(Job, FailsNamingThoseWhoDidNotJoinInTime) {
   make([](JobOptions& o) { o.workers = 3, o.join_timeout = 30 * kSecond; });
   EXPECT_FALSE(join(1));
+  for (int word = 1; word < 6; ++word) {  // every 5 s, from 5 s on
+    EXPECT_EQ(job->deadline(), (5 + 5 * word) * kSecond);
+    job->take_events();
+    job->tick((5 + 5 * word) * kSecond, out);
+    const auto said = job->take_events();
+    ASSERT_EQ(said.size(), 1u);
+    EXPECT_EQ(said[0].text, fmt::format("training waits for /job:worker/task:0, /job:worker/task:2 to join, for {} of "
+                                        "30 s",
+                                        5 * word));
+  }
   EXPECT_EQ(job->deadline(), 35 * kSecond);
   job->tick(35 * kSecond - 1, out);
   EXPECT_TRUE(out.empty());
@@ -180,7 +192,7 @@ TEST_F(Job, AnAsynchronousJobAndItsEndHaveDeadlinesToo) {
 TEST_F(Job, FailsNamingTheWorkerAndWhatItDisagreesAbout) {
   make();
   EXPECT_FALSE(join(0));
-  EXPECT_EQ(job->join({1, Incarnation{1}, 98, "batch=20\nlr=1\n"}, now, out).code(), Code::failed_precondition);
+  EXPECT_FALSE(job->join({1, Incarnation{1}, 98, "batch=20\nlr=1\n"}, now, out));
   expect_failed(Code::failed_precondition,
                 "/job:worker/task:1 was started for another training job: batch is '20', expected '10'; lr is '1', "
                 "expected missing; seed is missing, expected '7'");
@@ -188,7 +200,9 @@ TEST_F(Job, FailsNamingTheWorkerAndWhatItDisagreesAbout) {
 
 TEST_F(Job, AnotherModelWithTheSameOptionsIsRefusedToo) {
   make();
-  EXPECT_TRUE(job->join({1, Incarnation{1}, 98, "batch=10\nseed=7\n"}, now, out));
+  EXPECT_FALSE(job->join({1, Incarnation{1}, 98, "batch=10\nseed=7\n"}, now, out));
+  EXPECT_FALSE(job->failure()) << "whoever comes late hears it, too";
+  EXPECT_FALSE(join(0));
   expect_failed(Code::failed_precondition, "the options agree, so the model does not");
 }
 

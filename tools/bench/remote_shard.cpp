@@ -34,7 +34,7 @@ ShardActor spawn_shard(Task& task, std::int64_t elements, std::uint32_t variable
   return task.system().spawn<ShardActorImpl, caf::detached>(
       task.actors().add("shard", task.name().to_string()),
       ShardActorImpl::Config{task.name(), options, std::move(slices), store,
-                             [](const Error&, const ShardCounters&) {}});
+                             [](const Error&, const ShardCounters&, const ShardState::Cut&) {}});
 }
 
 }  // namespace
