@@ -15,7 +15,7 @@ bool valid_name(std::string_view name) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '.' ||
            c == '/' || c == '-';
   };
-  return name.front() != '/' && name.front() != '-' && std::ranges::all_of(name, allowed);
+  return name.front() != '/' && name.front() != '-' && name.back() != '/' && std::ranges::all_of(name, allowed);
 }
 
 // Checks the inputs of a new node against its op, and deduces type, count and types attributes from them.
@@ -78,18 +78,26 @@ class InputMatcher {
     if (arg.type_attr.empty()) {
       if (dtype != arg.fixed) invalid_argument("input '{}' must be {}, not {}", arg.name, name(arg.fixed), name(dtype));
     } else if (attributes_.has(arg.type_attr)) {
-      if (attributes_.dtype(arg.type_attr) != dtype)
-        invalid_argument("input '{}' is {}, but '{}' is {}", arg.name, name(dtype), arg.type_attr,
-                         name(attributes_.dtype(arg.type_attr)));
+      if (attributes_.dtype(arg.type_attr) != dtype) refuse_type(arg, dtype);
     } else {
       attributes_.set(arg.type_attr, dtype);
+      deduced_from_.emplace(arg.type_attr, arg.name);
     }
+  }
+  [[noreturn]] void refuse_type(const ArgDef& arg, DType dtype) const {
+    const auto first = deduced_from_.find(arg.type_attr);
+    const std::string with = first == deduced_from_.end() ? fmt::format("attribute '{}'", arg.type_attr)
+                             : first->second == arg.name  ? fmt::format("the first of '{}'", arg.name)
+                                                          : fmt::format("input '{}'", first->second);
+    invalid_argument("input '{}' is {}, but {} is {}: they must have one dtype, use cast()", arg.name, name(dtype),
+                     with, name(attributes_.dtype(arg.type_attr)));
   }
 
   const OpDef& op_;
   Attributes& attributes_;
   std::span<const DType> given_;
   std::size_t next_ = 0;
+  std::map<std::string, std::string> deduced_from_;  // type attributes that no caller gave, by the input that set them
 };
 
 void check_attributes(const OpDef& op, Attributes& attributes) {
@@ -205,7 +213,8 @@ const Node& Graph::add(NodeSpec spec) {
   node->op = &op;
   node->name = spec.name.empty() ? unique_name(op.name) : defaults_.scope + spec.name;
   try {
-    if (!valid_name(node->name)) invalid_argument("a name consists of letters, digits and _ . / -");
+    if (!valid_name(node->name))
+      invalid_argument("a name consists of letters, digits and _ . / -, and does not begin with / or - or end with /");
     node->attributes = std::move(spec.attributes);
     node->colocate_with = std::move(spec.colocate_with);
     node->device = DeviceName::parse(spec.device).or_else(DeviceName::parse(defaults_.device)).to_string();

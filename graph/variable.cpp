@@ -10,10 +10,11 @@ constexpr const char* kTrainable = "_trainable";
 constexpr const char* kInitialValue = "_initial_value";
 constexpr const char* kInitializer = "_initializer";
 
-Output zeros(Graph& graph, DType dtype, const Shape& shape) {
+// Of variable `of`.
+Output zeros(Graph& graph, DType dtype, const Shape& shape, std::string_view of) {
   if (!shape.fully_known())
-    invalid_argument("variable '{}': needs an initial value, or a fully known shape for zeros; the shape is {}",
-                     graph.current_scope(), shape.to_string());
+    invalid_argument("variable '{}': needs an initial value, or a fully known shape for zeros; the shape is {}", of,
+                     shape.to_string());
   const auto scope = graph.scope("zeros");
   const Output dims = constant(graph, Tensor::of<std::int64_t>(Shape{shape.rank()}, shape.dims()), "dims");
   return fill(dims, constant(graph, Tensor::zeros(dtype, Shape{}), "value"));
@@ -68,6 +69,8 @@ VariableInfo describe(const Graph& graph, const Node& node) {
 }  // namespace
 
 VariableRef variable(Graph& graph, VariableOptions options) {
+  if (options.name.ends_with('/'))  // its nodes would be "w//read" and so on
+    invalid_argument("variable '{}': a name cannot end with '/'", graph.current_scope() + options.name);
   const std::string full = graph.unique_name(options.name);
   const std::string local = full.substr(graph.current_scope().size());
   const auto device = graph.on_device(options.device);
@@ -75,7 +78,7 @@ VariableRef variable(Graph& graph, VariableOptions options) {
   {
     const auto scope = graph.scope(local);
     const Output value =
-        options.initial_value.valid() ? options.initial_value : zeros(graph, options.dtype, options.shape);
+        options.initial_value.valid() ? options.initial_value : zeros(graph, options.dtype, options.shape, full);
     ref.initial_value = identity(value, "initial_value");
   }
   const auto shape = ref.initial_value.shape().merged(options.shape);

@@ -162,15 +162,18 @@ std::string Tensor::to_string(int limit) const {
 }
 
 void Tensor::check_access(DType wanted) const {
+  if (!valid()) invalid_argument("cannot read a Tensor that has no value yet as {}: assign one first", name(wanted));
   if (wanted != dtype_)
-    invalid_argument("a {}{} tensor was read as {}", valid() ? name(dtype_) : "missing", shape_.to_string(),
-                     name(wanted));
+    invalid_argument("cannot read a {}{} tensor as {}: read it as {}, or make it with values of {}", name(dtype_),
+                     shape_.to_string(), name(wanted), name(dtype_), name(wanted));
   if (buffer_ && !buffer_->space().on_host()) invalid_argument("the tensor is not in host memory");
 }
 
 void Tensor::check_single() const {
+  if (!valid()) invalid_argument("item() of a Tensor that has no value yet: assign one first");
   if (elements_ != 1)
-    invalid_argument("item() needs one element, the tensor is {}{}", name(dtype_), shape_.to_string());
+    invalid_argument("item() needs one element, the tensor is {}{}: read it with values()", name(dtype_),
+                     shape_.to_string());
 }
 
 bool bitwise_equal(const Tensor& a, const Tensor& b) {

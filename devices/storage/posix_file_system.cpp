@@ -172,13 +172,23 @@ class PosixFileSystem final : public FileSystem {
   }
 
   void rename(const std::string& from, const std::string& to) override {
-    if (::rename(from.c_str(), to.c_str()) != 0) file_error(fmt::format("rename '{}' to", from), to);
+    if (::rename(from.c_str(), to.c_str()) == 0) return;
+    if (errno == EISDIR)
+      fail(Code::failed_precondition,
+           "cannot write the file '{}': a folder of that name is there; give the path of a file", to);
+    file_error(fmt::format("rename '{}' to", from), to);
   }
   void remove(const std::string& file) override {
     if (::unlink(file.c_str()) != 0) file_error("remove", file);
   }
   void make_directory(const std::string& path) override {
-    if (::mkdir(path.c_str(), 0777) != 0) file_error("make", path);
+    if (::mkdir(path.c_str(), 0777) == 0) return;
+    if (errno == ENOENT || errno == EACCES || errno == EPERM || errno == EROFS) {
+      const int number = errno;  // /proc says ENOENT
+      fail(code_of(number), "cannot make the folder '{}': {}; give a place where this program may make folders", path,
+           std::strerror(number));
+    }
+    file_error("make the folder", path);
   }
   void remove_directory(const std::string& path) override {
     if (::rmdir(path.c_str()) != 0) {

@@ -9,7 +9,8 @@ namespace {
 void const_shape(ShapeContext& c) {
   const Tensor& value = c.attributes().tensor("value");
   if (value.dtype() != c.attributes().dtype("T"))
-    invalid_argument("attribute 'value' is {}, but 'T' is {}", name(value.dtype()), name(c.attributes().dtype("T")));
+    invalid_argument("the constant's value is {}, but its attribute 'T' says {}", name(value.dtype()),
+                     name(c.attributes().dtype("T")));
   c.set_output(0, value.shape());
 }
 

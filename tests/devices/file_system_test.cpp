@@ -94,6 +94,20 @@ TEST_F(PosixFileSystem, MakesFoldersAboveOne) {
   EXPECT_THAT(error_of([&] { make_directories(files_, path("file/b")); }).message(), HasSubstr(path("file/b")));
 }
 
+TEST_F(PosixFileSystem, AFolderThatCannotBeMadeIsCalledAFolder) {
+  const std::string message = error_of([&] { make_directories(files_, "/proc/x"); }).message();
+  EXPECT_THAT(message, HasSubstr("cannot make the folder '/proc/x': "));
+  EXPECT_THAT(message, HasSubstr("give a place where this program may make folders"));
+}
+
+TEST_F(PosixFileSystem, AFolderIsNotReplacedByAFile) {
+  files_.make_directory(path("a"));
+  EXPECT_EQ(error_of([&] { replace_file(files_, path("a"), "new", "1"); }).to_string(),
+            "failed_precondition: cannot write the file '" + path("a") +
+                "': a folder of that name is there; give the path of a file");
+  EXPECT_EQ(files_.list(path("")).size(), 1u);
+}
+
 TEST_F(PosixFileSystem, ReplacesAFileAtOnce) {
   replace_file(files_, path("a"), "old", "1");
   replace_file(files_, path("a"), "new", "1");

@@ -177,8 +177,10 @@ TEST(Serialize, WrongNodesAreRefusedByName) {
   EXPECT_EQ(error_after([](G& m) { node_of(m, "sum").set_name("c"); }), "invalid_argument: two nodes are named 'c'");
   EXPECT_EQ(error_after([](G& m) { node_of(m, "if").set_name(""); }),
             "invalid_argument: node '': a node of op 'If' has no name");
-  EXPECT_EQ(error_after([](G& m) { node_of(m, "if").set_name("a b"); }),
-            "invalid_argument: If 'a b': a name consists of letters, digits and _ . / -");
+  EXPECT_EQ(
+      error_after([](G& m) { node_of(m, "if").set_name("a b"); }),
+      "invalid_argument: If 'a b': a name consists of letters, digits and _ . / -, and does not begin with / or - "
+      "or end with /");
   EXPECT_EQ(error_after([](G& m) { node_of(m, "sum").set_input(0, "y"); }),
             "not_found: node 'sum': there is no node 'y'");
   EXPECT_EQ(error_after([](G& m) { node_of(m, "sum").set_input(0, "x:1"); }),
@@ -271,7 +273,7 @@ TEST(Serialize, WrongTensorsAreRefusedBeforeTheyAreAllocated) {
             "invalid_argument: node 'c': attribute 'value': a string[2,1] tensor has 0 strings and 8 bytes "
             "of other content");
   EXPECT_EQ(error([](T& t) { t.set_dtype(8); }),
-            "invalid_argument: Const 'c': attribute 'value' is i32, but 'T' is f32");
+            "invalid_argument: Const 'c': the constant's value is i32, but its attribute 'T' says f32");
   EXPECT_EQ(error_after([](proto::Graph& m) { attribute_of(m, "flag", "value").mutable_tensor()->set_content("\2"); }),
             "invalid_argument: node 'flag': attribute 'value': a bool[] tensor has a byte that is neither 0 nor 1");
 }

@@ -53,12 +53,19 @@ TEST(Variables, ZerosAreTheDefaultAndNeedAShape) {
   EXPECT_EQ(b.name, "variable_1");
   EXPECT_EQ(a.initial_value.dtype(), DType::f64);
   EXPECT_EQ(a.initial_value.shape(), (Shape{2, 2}));
-  EXPECT_NE(message_of([&] { variable(g, {.name = "v", .shape = Shape{kUnknown}}); }).find("needs an initial value"),
-            std::string::npos);
+  EXPECT_EQ(message_of([&] { variable(g, {.name = "v", .shape = Shape{kUnknown}}); }),
+            "variable 'v': needs an initial value, or a fully known shape for zeros; the shape is [?]");
   EXPECT_EQ(message_of([&] {
               variable(g, {.name = "v", .initial_value = constant<float>(g, {1, 2}), .shape = Shape{3}});
             }),
             "variable 'v': the shape is [3], but the initial value is [2]");
+}
+
+TEST(Variables, ANameDoesNotEndWithASlash) {
+  Graph g;
+  const auto scope = g.scope("layer");
+  EXPECT_EQ(message_of([&] { variable(g, {.name = "w/", .shape = Shape{1}}); }),
+            "variable 'layer/w/': a name cannot end with '/'");
 }
 
 TEST(Variables, AGraphKnowsItsVariables) {

@@ -6,8 +6,12 @@
 #include <cstring>
 #include <limits>
 
+#include "tests/error_of.hpp"
+
 namespace troupe {
 namespace {
+
+using testing::error_of;
 
 TEST(Tensor, CopiesShareTheBufferAndClonesDoNot) {
   Tensor a = Tensor::vector<float>({1, 2, 3});
@@ -40,6 +44,18 @@ TEST(Tensor, WrongUseIsAnError) {
   EXPECT_THROW(Tensor(DType::f32, Shape{std::int64_t{1} << 60}), Error);
   EXPECT_THROW(Tensor(DType::f32, Shape{kUnknown}), Error);
   EXPECT_THROW(Tensor::of<float>(Shape{3}, {1, 2}), Error);
+}
+
+TEST(Tensor, WhatIsReadWronglyIsSaid) {
+  const Tensor images(DType::f32, Shape{2, 8});
+  EXPECT_EQ(error_of([&] { images.data<std::uint8_t>(); }).message(),
+            "cannot read a f32[2,8] tensor as u8: read it as f32, or make it with values of u8");
+  EXPECT_EQ(error_of([&] { images.item<float>(); }).message(),
+            "item() needs one element, the tensor is f32[2,8]: read it with values()");
+  EXPECT_EQ(error_of([] { Tensor().data<float>(); }).message(),
+            "cannot read a Tensor that has no value yet as f32: assign one first");
+  EXPECT_EQ(error_of([] { Tensor().item<float>(); }).message(),
+            "item() of a Tensor that has no value yet: assign one first");
 }
 
 TEST(Tensor, HoldsStrings) {
