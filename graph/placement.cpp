@@ -28,8 +28,6 @@ class Groups {
   std::vector<int> parent_;
 };
 
-bool is_client_side(const Node& node) { return is_op(node, "Feed") || is_op(node, "Fetch"); }
-
 class Placer {
  public:
   Placer(const Graph& graph, std::span<const DeviceInfo> devices, const PlacementOptions& options)
@@ -232,6 +230,8 @@ class Placer {
 };
 
 }  // namespace
+
+bool is_client_side(const Node& node) { return is_op(node, "Feed") || is_op(node, "Fetch"); }
 
 std::string kernel_name(const Node& node) {
   static constexpr std::array<std::string_view, 15> kNone = {

@@ -1,11 +1,16 @@
 #include "messages/device_name.hpp"
 
+#include <algorithm>
+#include <array>
 #include <charconv>
 
 #include "messages/error.hpp"
 
 namespace troupe {
 namespace {
+
+// A misspelt type would otherwise be a device that is not there, for which soft placement takes another.
+constexpr std::array<std::string_view, 2> kDeviceTypes = {"CPU", "GPU"};
 
 std::optional<int> parse_index(std::string_view text, std::string_view whole) {
   if (text == "*") return std::nullopt;
@@ -23,6 +28,11 @@ void parse_type(DeviceName& out, std::string_view text, std::string_view whole) 
   if (type != "*") {
     out.type = std::string(type);
     for (char& c : *out.type) c = static_cast<char>(c >= 'a' && c <= 'z' ? c - 'a' + 'A' : c);
+    if (std::ranges::find(kDeviceTypes, *out.type) == kDeviceTypes.end())
+      invalid_argument(
+          "device '{}': there is no type of device '{}'; expected CPU or GPU, as in \"GPU:0\" or "
+          "\"/job:worker/task:1/device:CPU:0\"",
+          whole, type);
   }
   if (colon != std::string_view::npos) out.index = parse_index(text.substr(colon + 1), whole);
 }

@@ -81,6 +81,9 @@ class Task::Impl final : public TaskActors {
     register_all_kernels(kernels);
     if (options.cpu_devices < 1 || options.cpu_devices > 1024)
       invalid_argument("a task has 1 to 1024 CPU devices, not {}", options.cpu_devices);
+    if (options.threads < 0 || options.threads > 4096)
+      invalid_argument("a CPU device has 1 to 4096 threads, or 0 for a fair share of the cores, not {}",
+                       options.threads);
     const int threads = options.threads > 0 ? options.threads : default_threads(options.cpu_devices);
     for (int i = 0; i < options.cpu_devices; ++i)
       devices.push_back(make_cpu_device(

@@ -39,6 +39,20 @@ std::unique_ptr<Graph> narrowed(std::unique_ptr<Graph> graph, DType precision, s
   return graph;
 }
 
+std::vector<Fallback> fallbacks(const Graph& graph, const Graph& placed) {
+  std::vector<Fallback> out;
+  for (int id = 0; id < graph.size(); ++id) {
+    const Node& node = graph.node(id);
+    const std::string& used = placed.node(id).device;
+    if (node.device.empty() || is_client_side(node) ||
+        DeviceName::parse(node.device).matches(DeviceName::parse(used)) ||
+        std::ranges::find(out, node.device, &Fallback::requested) != out.end())
+      continue;
+    out.push_back({node.name, node.device, used});
+  }
+  return out;
+}
+
 std::string task_of(const std::string& device) { return DeviceName::parse(device).task_name().to_string(); }
 
 }  // namespace
@@ -61,6 +75,7 @@ Compiled compile(const Graph& graph, const Signature& signature, std::span<const
   const auto placed = place(*callable, devices, {.client = options.client, .soft = options.soft_placement});
   out.placement = placement_report(*placed);
   out.report += out.placement;
+  out.fallbacks = fallbacks(*callable, *placed);
   const Partitioned cut = partition(*placed);
 
   for (const auto& [device, part] : cut.parts) {

@@ -4,6 +4,7 @@
 #include <map>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "devices/kernel.hpp"
 #include "graph/passes/callable.hpp"
@@ -23,10 +24,18 @@ struct CompileOptions {
   std::vector<TaskName> shards;
 };
 
+// A node that asked for a device it does not run on.
+struct Fallback {
+  std::string node;
+  std::string requested;  // "/device:GPU:0"
+  std::string used;
+};
+
 struct Compiled {
   std::map<TaskName, proto::RegisterGraph> tasks;  // the client's is always there
   std::string report;                              // passes and placement, as text
   std::string placement;                           // the latter alone
+  std::vector<Fallback> fallbacks;                 // the first of each device that was asked for
 };
 
 // `folder` runs the kernels of constant nodes. Throws what the passes throw.

@@ -368,6 +368,7 @@ void SchedulerActorImpl::finish(const StepKey& key, Active& active) {
   if (!active.end_told && !active.graph->edges.empty()) tell(rendezvous_, EndStep{key.session, key.step});
   if (Trace& trace = record().registry.trace(); trace.on()) trace.end_step(TraceStep::of(key.session, key.step, 0).key);
   if (active.request) {
+    if (!active.error) active.error = lateness(key, active);
     StepResult result{.error = active.error, .fetches = {}};
     if (!active.error) {
       result.fetches = std::move(active.request->fetches);
@@ -433,6 +434,13 @@ void SchedulerActorImpl::tick() {
     settle(key);
   }
   if (more) schedule_tick();
+}
+
+Error SchedulerActorImpl::lateness(const StepKey& key, const Active& active) const {
+  const std::int64_t deadline = active.request->deadline_ns, now = deadline == 0 ? 0 : steady_now_ns();
+  if (now <= deadline) return {};
+  return Error(Code::deadline_exceeded, fmt::format("{} ended {} after its deadline; what it has changed stays changed",
+                                                    text_of(active.training, key, task_), wait_time(now - deadline)));
 }
 
 Error SchedulerActorImpl::deadline_error(const StepKey& key, const Active& active, const std::string& why) const {

@@ -97,6 +97,8 @@ class SchedulerActorImpl final : public Counted<SchedulerActor> {
   void peer_down(const PeerDown& message);
   void tick();
   void schedule_tick();
+  // The error of a step that has ended, but after its deadline; none of one in time.
+  Error lateness(const StepKey& key, const Active& active) const;
   Error deadline_error(const StepKey& key, const Active& active, const std::string& why) const;
   void inspect(ActorDetails& out) const override;
   void inspect_step(const StepKey& key, const Active& active, std::int64_t now, ActorDetails& out) const;

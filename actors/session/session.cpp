@@ -1,5 +1,6 @@
 #include "actors/session/session.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <caf/after.hpp>
 #include <caf/scoped_actor.hpp>
@@ -35,6 +36,7 @@ struct Callable::State {
 namespace {
 
 std::int64_t deadline_of(std::chrono::nanoseconds timeout) {
+  if (timeout.count() < 0) invalid_argument("a timeout of {} ns is negative: 0 means none", timeout.count());
   return timeout.count() > 0 ? steady_now_ns() + timeout.count() : 0;
 }
 
@@ -44,21 +46,30 @@ struct CallKey {
   auto operator<=>(const CallKey&) const = default;
 };
 
-std::vector<Endpoint> endpoints(const std::vector<Output>& outputs) {
-  std::vector<Endpoint> out;
-  for (const Output& o : outputs) {
-    if (!o.valid()) invalid_argument("a feed, fetch or target is not a tensor of a graph");
-    out.push_back({o.node, o.index});
-  }
-  return out;
-}
-
 }  // namespace
 
 class Session::Impl {
  public:
   Impl(std::unique_ptr<Task> owned_task, Task& on, const Graph& source, SessionOptions given)
-      : owned(std::move(owned_task)), task(on), options(std::move(given)), graph(source.clone()) {}
+      : owned(std::move(owned_task)), task(on), options(std::move(given)), graph(source.clone()), sources{&source} {}
+
+  CallKey call_key(const std::vector<Output>& feeds, const std::vector<Output>& fetches,
+                   const std::vector<Output>& targets) const {
+    return {endpoints(feeds, "feed"), endpoints(fetches, "fetch"), endpoints(targets, "target")};
+  }
+
+  // An output of another graph would be the node that has its number in this one.
+  std::vector<Endpoint> endpoints(const std::vector<Output>& outputs, std::string_view role) const {
+    std::vector<Endpoint> out;
+    for (const Output& o : outputs) {
+      if (!o.valid()) invalid_argument("{} {} is not a tensor of a graph", role, out.size());
+      if (std::ranges::find(sources, o.graph) == sources.end())
+        invalid_argument("{} '{}' belongs to another graph than the session's: make a session of that graph", role,
+                         o.name());
+      out.push_back({o.node, o.index});
+    }
+    return out;
+  }
 
   Signature signature(const std::vector<Endpoint>& feeds, const std::vector<Endpoint>& fetches,
                       const std::vector<Endpoint>& targets) const {
@@ -89,13 +100,16 @@ class Session::Impl {
                     .shards = options.shards});
   }
 
-  Callable callable(const CallKey& key) {
+  Callable callable(const std::vector<Output>& feeds, const std::vector<Output>& fetches,
+                    const std::vector<Output>& targets) {
     std::lock_guard lock(mutex);
     if (!*open) fail(Code::failed_precondition, "the session is closed");
+    const CallKey key = call_key(feeds, fetches, targets);
     if (const auto it = callables.find(key); it != callables.end()) return it->second;
     const GraphId id{next_graph++};
     const Compiled compiled = compile_call(key, id);
     if (options.on_placement) options.on_placement(compiled.placement);
+    tell_fallbacks(compiled.fallbacks);
     // The client's own task comes last: its scheduler then knows that the others are ready.
     for (const auto& [name, body] : compiled.tasks)
       if (name != task.name()) register_at(name, body);
@@ -124,6 +138,19 @@ class Session::Impl {
     made.state_ = std::move(state);
     callables.emplace(key, made);
     return made;
+  }
+
+  void tell_fallbacks(const std::vector<Fallback>& fallbacks) {
+    for (const Fallback& f : fallbacks) {
+      if (!fallbacks_told.insert(f.requested).second) continue;
+      std::string text = fmt::format("'{}' asks for {}, which cannot run it or is not there: it runs on {}", f.node,
+                                     f.requested, f.used);
+      if (!task.accelerators().empty()) text += fmt::format("; GPUs of this task: {}", task.accelerators());
+      if (options.on_warning)
+        options.on_warning(text);
+      else
+        fmt::print(stderr, "warning: {}\n", text);
+    }
   }
 
   // The graph, if its steps may go straight to their device.
@@ -205,6 +232,8 @@ class Session::Impl {
   SessionId session{random_id()};
   std::mutex mutex;
   std::unique_ptr<Graph> graph;
+  std::vector<const Graph*> sources;     // whose outputs name nodes of it: what it is a copy of, and what extended it
+  std::set<std::string> fallbacks_told;  // devices that were asked for
   std::map<CallKey, Callable> callables;
   std::set<TaskName> users;
   std::uint32_t next_graph = 0;
@@ -226,11 +255,14 @@ StepId Callable::start(std::vector<Tensor> feeds, const RunOptions& options, std
     invalid_argument("the call takes {} feeds, {} were given", state_->feeds.size(), feeds.size());
   for (std::size_t i = 0; i < feeds.size(); ++i) {
     const auto& [dtype, shape] = state_->feeds[i];
+    if (!feeds[i].valid())
+      invalid_argument("feed '{}' is a Tensor that has no value yet: it must be {}{}", state_->feed_names[i],
+                       name(dtype), shape.to_string());
     if (feeds[i].dtype() != dtype || !shape.compatible_with(feeds[i].shape()))
       invalid_argument("feed '{}' must be {}{}, not {}{}", state_->feed_names[i], name(dtype), shape.to_string(),
-                       feeds[i].valid() ? name(feeds[i].dtype()) : "missing", feeds[i].shape().to_string());
+                       name(feeds[i].dtype()), feeds[i].shape().to_string());
   }
-  const std::int64_t deadline_ns = deadline_of(options.timeout.count() > 0 ? options.timeout : state_->timeout);
+  const std::int64_t deadline_ns = deadline_of(options.timeout.count() != 0 ? options.timeout : state_->timeout);
   const StepId step{state_->next_step->fetch_add(1)};
   const auto fill = [&](StepRequest& request) {
     request.session = state_->session;
@@ -326,7 +358,7 @@ void Session::close() { impl_->close(); }
 
 Callable Session::callable(const std::vector<Output>& feeds, const std::vector<Output>& fetches,
                            const std::vector<Output>& targets) {
-  return impl_->callable({endpoints(feeds), endpoints(fetches), endpoints(targets)});
+  return impl_->callable(feeds, fetches, targets);
 }
 
 std::vector<Tensor> Session::run(const Feeds& feeds, const std::vector<Output>& fetches,
@@ -357,13 +389,13 @@ void Session::extend(const Graph& graph) {
                        known.node(id).name);
   }
   impl_->graph = graph.clone();
+  if (std::ranges::find(impl_->sources, &graph) == impl_->sources.end()) impl_->sources.push_back(&graph);
 }
 
 std::string Session::explain(const std::vector<Output>& feeds, const std::vector<Output>& fetches,
                              const std::vector<Output>& targets) {
-  const CallKey key{endpoints(feeds), endpoints(fetches), endpoints(targets)};
   std::lock_guard lock(impl_->mutex);
-  const Compiled compiled = impl_->compile_call(key, GraphId{0});
+  const Compiled compiled = impl_->compile_call(impl_->call_key(feeds, fetches, targets), GraphId{0});
   std::string text = compiled.report;
   for (const auto& [name, body] : compiled.tasks)
     for (const proto::Partition& p : body.partition())

@@ -31,7 +31,7 @@ class Task;
 struct SessionOptions {
   std::uint64_t seed = 0;      // of random ops
   bool optimize = true;        // fold constants, share common subexpressions
-  bool soft_placement = true;  // a device that is not there is replaced by one of the same task
+  bool soft_placement = true;  // a device that is not there is replaced by one of the same task; on_warning tells
   // bf16 or f16: what graphs have as products of f32 is computed in that (graph/passes/mixed_precision.hpp). Variables,
   // feeds and fetches stay as they are. Training in f16 needs a scaled loss (graph/loss_scaling.hpp).
   DType precision = DType::f32;
@@ -41,10 +41,13 @@ struct SessionOptions {
   std::vector<TaskName> shards;   // tasks that own the shards, if graphs pull and push
   // Told where the nodes of each call run, a device and its nodes line by line, when it is compiled.
   std::function<void(const std::string&)> on_placement;
+  // Told, once for each device, of a device that soft placement has replaced. Default: a line on stderr.
+  std::function<void(const std::string&)> on_warning;
 };
 
 struct RunOptions {
-  std::chrono::nanoseconds timeout{0};  // 0: the session's
+  // A step that has not ended by then throws deadline_exceeded. 0: the session's
+  std::chrono::nanoseconds timeout{0};
   // What random ops derive their values from. Default: the number of the step in this session, slot 0.
   std::int64_t random_step = -1;
   std::uint32_t random_slot = 0;

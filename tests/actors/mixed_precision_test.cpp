@@ -195,10 +195,9 @@ struct Products {
 };
 
 TEST(MixedPrecisionSession, ComputesWhatCastsByHandDo) {
-  Session wide(Products().g);
   for (const DType precision : {DType::bf16, DType::f16}) {
     Products plain, by_hand(precision);
-    Session session(plain.g, {.precision = precision}), expected(by_hand.g);
+    Session session(plain.g, {.precision = precision}), expected(by_hand.g), wide(plain.g);
     const Tensor got = plain.run(session);
     EXPECT_EQ(got.dtype(), DType::f32);
     EXPECT_TRUE(bitwise_equal(got, by_hand.run(expected))) << name(precision);

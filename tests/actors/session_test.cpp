@@ -1,5 +1,6 @@
 #include "actors/session/session.hpp"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <caf/scoped_actor.hpp>
@@ -16,6 +17,7 @@ namespace troupe {
 namespace {
 
 using testing::error_of;
+using ::testing::HasSubstr;
 
 using namespace std::chrono_literals;
 
@@ -75,10 +77,68 @@ TEST(Session, MisuseIsAClearError) {
   EXPECT_EQ(at_run.code(), Code::invalid_argument);
   EXPECT_NE(at_run.message().find("Gather 'rows' on /job:local/task:0/device:CPU:0"), std::string::npos)
       << at_run.message();
+  EXPECT_EQ(error_of([&] {
+              session.run({{x, Tensor()}}, y);
+            }).message(),
+            "feed 'x' is a Tensor that has no value yet: it must be f32[2]");
+  EXPECT_EQ(error_of([&] {
+              session.run({{x, Tensor::vector<float>({1, 2})}}, std::vector<Output>{y}, {}, {.timeout = -1ns});
+            }).message(),
+            "a timeout of -1 ns is negative: 0 means none");
   // The process and the session are alive.
   EXPECT_EQ(session.run({{x, Tensor::vector<float>({-1, 2})}}, y).data<float>()[1], 2.0f);
   session.close();
   EXPECT_EQ(error_of([&] { session.run({{x, Tensor::vector<float>({-1, 2})}}, y); }).code(), Code::failed_precondition);
+}
+
+TEST(Session, OutputsOfAnotherGraphAreRefused) {
+  Graph g, other;
+  Output x = placeholder(g, DType::f32, {}, "x");
+  Output y = relu(x, "y");
+  Output a = placeholder(other, DType::f32, {}, "a");
+  Output b = -a;
+  Session session(g);
+  const Tensor one = Tensor::scalar(1.0f);
+  EXPECT_EQ(error_of([&] {
+              session.run({{x, one}}, b);
+            }).message(),
+            "fetch 'Neg' belongs to another graph than the session's: make a session of that graph");
+  EXPECT_EQ(error_of([&] {
+              session.run({{a, one}}, y);
+            }).message(),
+            "feed 'a' belongs to another graph than the session's: make a session of that graph");
+  EXPECT_THAT(error_of([&] {
+                session.run({{x, one}}, {y}, {b});
+              }).message(),
+              HasSubstr("target 'Neg' belongs to another graph"));
+  EXPECT_THAT(error_of([&] { session.explain({x}, {b}); }).message(), HasSubstr("belongs to another graph"));
+  EXPECT_EQ(session.run({{x, one}}, y).item<float>(), 1.0f);
+}
+
+TEST(Session, AFallBackToAnotherDeviceIsToldOnce) {
+  Task task({.threads = 1, .gpus = {.count = 0}});
+  Graph g;
+  Output x = placeholder(g, DType::f32, {2}, "x");
+  Output y, z;
+  {
+    const auto device = g.on_device("gpu:0");
+    y = relu(x, "y");
+    z = -y;
+  }
+  const Tensor fed = Tensor::vector<float>({1, 2});
+  std::vector<std::string> told;
+  Session session(task, g, {.on_warning = [&](const std::string& text) { told.push_back(text); }});
+  session.run({{x, fed}}, y);
+  session.run({{x, fed}}, z);
+  EXPECT_THAT(told,
+              ::testing::ElementsAre("'y' asks for /device:GPU:0, which cannot run it or is not there: it runs on "
+                                     "/job:local/task:0/device:CPU:0; GPUs of this task: no GPU is used"));
+  Session by_default(task, g);
+  ::testing::internal::CaptureStderr();
+  by_default.run({{x, fed}}, z);
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(), HasSubstr("warning: 'Neg' asks for /device:GPU:0"));
+  Session strict(task, g, {.soft_placement = false});
+  EXPECT_THAT(error_of([&] { strict.run({{x, fed}}, z); }).message(), HasSubstr("there is no device /device:GPU:0"));
 }
 
 TEST(Session, CanBeExtended) {
@@ -93,6 +153,13 @@ TEST(Session, CanBeExtended) {
   constant(other, 1);
   constant(other, 1);
   EXPECT_EQ(error_of([&] { session.extend(other); }).code(), Code::invalid_argument);
+  // By a graph that was made of it, whose outputs are known from then on.
+  const auto more = g.clone();
+  Output z = -more->output(y.name());
+  EXPECT_THAT(error_of([&] { session.run(z); }).message(), HasSubstr("belongs to another graph"));
+  session.extend(*more);
+  EXPECT_EQ(session.run(z).item<float>(), -6.0f);
+  EXPECT_EQ(session.run(y).item<float>(), 6.0f);
 }
 
 TEST(Session, AFunctionalIfRunsEndToEndWithItsGradient) {
@@ -146,6 +213,22 @@ TEST(Session, StepsOfOneDeviceRunInTheOrderTheyWereStarted) {
     expected = expected * 0.5f + static_cast<float>(i % 7);
     ASSERT_EQ(steps[static_cast<std::size_t>(i)].get()[0].item<float>(), expected) << i;
   }
+}
+
+TEST(Session, AStepThatEndsAfterItsDeadlineSaysSo) {
+  Graph g;
+  Output x = placeholder(g, DType::f32, {}, "x");
+  Output y = -x;
+  Session session(g);
+  const auto run = [&](std::chrono::nanoseconds timeout) {
+    session.run({{x, Tensor::scalar(1.0f)}}, std::vector<Output>{y}, {}, {.timeout = timeout});
+  };
+  const Error late = error_of([&] { run(1ns); });
+  EXPECT_EQ(late.code(), Code::deadline_exceeded);
+  EXPECT_THAT(late.message(), HasSubstr("after its deadline"));
+  EXPECT_FALSE(error_of([&] { run(testing::kPatience); }));
+  Session hasty(g, {.timeout = 1ns});
+  EXPECT_EQ(error_of([&] { hasty.run({{x, Tensor::scalar(1.0f)}}, y); }).code(), Code::deadline_exceeded);
 }
 
 TEST(Session, StepsWithADeadlineAreInNoOrder) {
@@ -466,6 +549,12 @@ TEST_F(TasksTest, ATaskThatLeavesFailsTheStepsThatNeedIt) {
   });
   EXPECT_EQ(error.code(), Code::unavailable) << error.to_string();
   EXPECT_NE(error.message().find("/job:worker/task:1"), std::string::npos) << error.message();
+}
+
+TEST(Task, ThreadsAndDevicesThatCannotBeAreRefused) {
+  for (const int threads : {-3, 100'000})
+    EXPECT_THAT(error_of([&] { Task({.threads = threads}); }).message(), HasSubstr(fmt::format("not {}", threads)));
+  EXPECT_THAT(error_of([&] { Task({.cpu_devices = 0}); }).message(), HasSubstr("not 0"));
 }
 
 TEST(Task, APeerThatNeverComesIsNamed) {
