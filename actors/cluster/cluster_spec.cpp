@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "actors/cluster/network_options.hpp"
 #include "actors/wire/socket.hpp"
 #include "messages/error.hpp"
 
@@ -74,6 +75,19 @@ void add_job(ClusterSpec& spec, std::set<HostPort>& addresses, const std::string
   }
 }
 
+// A cluster that anybody can join is for one machine, and for those who say so.
+void check_token(const ClusterSpec& spec, bool given, std::string_view source) {
+  if (!spec.token.empty()) return;
+  const auto reached = std::ranges::find_if(spec.tasks, [](const auto& t) { return !is_loopback(t.second.host); });
+  if (given && reached == spec.tasks.end()) return;
+  std::string problem = fmt::format("{}: \"token\" is {}", source, given ? "empty" : "missing");
+  if (reached != spec.tasks.end())
+    problem += fmt::format(", and others can reach {} at {}", reached->first.to_string(), reached->second.to_string());
+  const std::string_view otherwise =
+      reached == spec.tasks.end() ? ", or \"\" to let everybody on this machine join" : "";
+  invalid_argument("{}: give it what 'troupe-launch --make-token' prints{}", problem, otherwise);
+}
+
 // nlohmann keeps the last of two equal keys; a job named twice is a mistake to report.
 nlohmann::json parse_without_duplicates(std::string_view text, std::string_view source) {
   std::vector<std::set<std::string>> keys;
@@ -100,7 +114,9 @@ nlohmann::json parse_without_duplicates(std::string_view text, std::string_view 
 ClusterSpec ClusterSpec::parse(std::string_view text, std::string_view source) {
   const nlohmann::json json = parse_without_duplicates(text, source);
   if (!json.is_object())
-    invalid_argument("{}: expected an object such as {{\"name\":\"demo\",\"worker\":[\"127.0.0.1:7711\"]}}", source);
+    invalid_argument(
+        "{}: expected an object such as {{\"name\":\"demo\",\"token\":\"...\",\"worker\":[\"127.0.0.1:7711\"]}}",
+        source);
   ClusterSpec spec;
   std::set<HostPort> addresses;
   for (const auto& [key, value] : json.items()) {
@@ -116,6 +132,7 @@ ClusterSpec ClusterSpec::parse(std::string_view text, std::string_view source) {
   }
   if (spec.name.empty()) invalid_argument("{}: \"name\" is missing", source);
   if (spec.tasks.empty()) invalid_argument("{}: no task is named", source);
+  check_token(spec, json.contains("token"), source);
   return spec;
 }
 

@@ -27,7 +27,7 @@ struct ClusterSpec {
   std::map<TaskName, HostPort> tasks;
 
   // Throws invalid_argument saying where the text is malformed, which key is unknown or missing, which task has no
-  // valid address, or which address two tasks share.
+  // valid address, or which address two tasks share. The token may be "", if all tasks have loopback addresses.
   static ClusterSpec parse(std::string_view json, std::string_view source);
   // Also throws not_found, and permission_denied if others may read a file that holds a token.
   static ClusterSpec read(const std::string& path);

@@ -86,6 +86,19 @@ TEST(ClusterSpec, RefusesWhatIsNoCluster) {
   EXPECT_THAT(parse_error(R"({"name":"demo","ps":[7701]})").message(), HasSubstr("/job:ps/task:0 must be a string"));
 }
 
+TEST(ClusterSpec, WithoutATokenIsForOneMachineAndForThoseWhoSaySo) {
+  const auto with = [](const std::string& token, const std::string& host) {
+    return fmt::format(R"({{"name":"demo",{}"ps":["127.0.0.1:1"],"worker":["{}:2"]}})", token, host);
+  };
+  EXPECT_EQ(ClusterSpec::parse(with(R"("token":"",)", "localhost"), "c").token, "");
+  EXPECT_THAT(parse_error(with("", "127.0.0.1")).message(),
+              AllOf(HasSubstr("\"token\" is missing"), HasSubstr("'troupe-launch --make-token'"),
+                    HasSubstr("everybody on this machine")));
+  for (const char* token : {"", R"("token":"",)"})
+    EXPECT_THAT(parse_error(with(token, "10.0.0.1")).message(),
+                AllOf(HasSubstr("/job:worker/task:0 at 10.0.0.1:2"), HasSubstr("'troupe-launch --make-token'")));
+}
+
 TEST(ClusterSpec, NamesTheKeyThatIsThereTwice) {
   EXPECT_THAT(parse_error(R"({"name":"demo","ps":["a:1"],"ps":["a:2"]})").message(),
               HasSubstr("\"ps\" is there twice"));
@@ -127,7 +140,8 @@ TEST(ClusterSpec, BoundsNamesAndTheToken) {
 TEST(ClusterSpec, ReadsSixtyThousandTasks) {
   std::string tasks;
   for (int i = 0; i < 60000; ++i) tasks += fmt::format("{}\"10.0.{}.{}:1\"", i == 0 ? "" : ",", i / 256, i % 256);
-  EXPECT_EQ(ClusterSpec::parse(fmt::format(R"({{"name":"n","worker":[{}]}})", tasks), "c").count("worker"), 60000);
+  EXPECT_EQ(ClusterSpec::parse(fmt::format(R"({{"name":"n","token":"t","worker":[{}]}})", tasks), "c").count("worker"),
+            60000);
 }
 
 TEST(ClusterSpec, AFileThatDoesNotEndIsNone) {
@@ -143,7 +157,8 @@ TEST(ClusterSpec, AFileWithATokenIsForItsOwnerOnly) {
     EXPECT_EQ(error.code(), Code::permission_denied) << mode;
     EXPECT_THAT(error.message(), AllOf(HasSubstr(file), HasSubstr("chmod 600")));
   }
-  EXPECT_NO_THROW(ClusterSpec::read(directory.write("open.json", R"({"name":"demo","ps":["a:1"]})", 0644)));
+  EXPECT_NO_THROW(
+      ClusterSpec::read(directory.write("open.json", R"({"name":"demo","token":"","ps":["[::1]:1"]})", 0644)));
 }
 
 TEST(ClusterSpec, NamesTheFileItCannotRead) {

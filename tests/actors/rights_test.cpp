@@ -12,8 +12,8 @@ namespace {
 using ::testing::HasSubstr;
 
 const ClusterSpec& cluster() {
-  static const ClusterSpec spec =
-      ClusterSpec::parse(R"({"name":"n","ps":["h:1","h:2"],"worker":["h:3","h:4"],"chief":["h:5"]})", "cluster");
+  static const ClusterSpec spec = ClusterSpec::parse(
+      R"({"name":"n","token":"t","ps":["h:1","h:2"],"worker":["h:3","h:4"],"chief":["h:5"]})", "cluster");
   return spec;
 }
 
