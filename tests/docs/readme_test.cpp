@@ -1,0 +1,115 @@
+// The blocks of C++ in README.md, each completed to a program: <readme/NAME.inc> is the block of that name.
+#include <fmt/core.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <future>
+#include <string_view>
+
+#include "tests/processes/places.hpp"
+#include "tests/temporary_directory.hpp"
+// As README says it: the fragments need no more.
+#include <troupe/actors/collective/group.hpp>
+#include <troupe/actors/troupe.hpp>
+#include <troupe/graph/resnet.hpp>
+
+namespace troupe {
+namespace {
+
+DataSplits few_digits() { return draw_digits({.train = 512, .test = 64}); }
+
+Model small_model() { return Model({layers::flatten(), layers::dense(10)}, Shape{28, 28, 1}); }
+
+TEST(Readme, RatesThatChangeClippingAndMicroBatches) {
+  Model model = small_model();
+  const DataSplits data = few_digits();
+#include <readme/schedules.inc>
+  EXPECT_LT(model.evaluate(data.test).loss, 3);  // log(10) = 2.3 to begin with; the rate has hardly warmed up
+}
+
+TEST(Readme, LayersThatNormaliseAndArePutAroundOthers) {
+#include <readme/layers.inc>
+  model.compile(optimizers::SGD{});
+  const DataSplits data = draw_digits({.train = 64, .test = 32});
+  model.fit(data, {.epochs = 1, .batch = 32});
+  EXPECT_GE(model.evaluate(data.test).accuracy, 0);
+}
+
+TEST(Readme, GraphsGradientsAndSessions) {
+  const std::string_view shown =
+#include <readme/graph_output.inc>
+      ;
+  ::testing::internal::CaptureStdout();
+#include <readme/graph.inc>
+  EXPECT_EQ(::testing::internal::GetCapturedStdout(), shown);
+}
+
+// A cluster of these tasks at free ports of this machine, as a file in the current folder, which is the test's own.
+class ReadmeCluster : public ::testing::Test {
+ protected:
+  void SetUp() override { std::filesystem::current_path(directory.path()); }
+  void TearDown() override { std::filesystem::current_path(before); }
+
+  void write(const std::string& file, const std::vector<TaskName>& tasks) {
+    ClusterSpec spec{"readme", testing::kStrongToken, {}};
+    const std::vector<int> ports = testing::free_ports(static_cast<int>(tasks.size()));
+    for (std::size_t i = 0; i < tasks.size(); ++i)
+      spec.tasks[tasks[i]] = {"127.0.0.1", static_cast<std::uint16_t>(ports[i])};
+    directory.write(file, spec.to_json());
+  }
+  static std::unique_ptr<Task> join(const std::string& file, const TaskName& self) {
+    const ClusterSpec cluster = ClusterSpec::read(file);
+    auto task = std::make_unique<Task>(TaskOptions{.name = self,
+                                                   .threads = 1,
+                                                   .host = cluster.address(self).host,
+                                                   .port = cluster.address(self).port,
+                                                   .networked = true});
+    task->join(cluster, std::chrono::seconds(60));
+    return task;
+  }
+
+  const std::filesystem::path before = std::filesystem::current_path();
+  testing::TemporaryDirectory directory;
+};
+
+TEST_F(ReadmeCluster, AProgramOfYourOwnBecomesATask) {
+  write("cluster.json", {{"ps", 0}, {"worker", 0}});
+  const DataSplits data = few_digits();
+  auto ps = std::async(std::launch::async, [&] {
+    const auto task = join("cluster.json", {"ps", 0});  // outlives the model
+    Model model = small_model();
+    model.compile(optimizers::Adam{}, *task);
+    model.fit(data, {.mode = JobMode::sync, .epochs = 5});
+  });
+  std::unique_ptr<Model> made(new Model(small_model()));
+  Model& model = *made;
+#include <readme/own_task.inc>
+  EXPECT_GT(model.evaluate(data.test).accuracy, 0.5);
+  ps.get();
+  made.reset();  // before its task
+}
+
+TEST_F(ReadmeCluster, TasksWorkOnTensorsTogether) {
+  write("cluster.json", {{"worker", 0}, {"worker", 1}});
+  const auto run = [](int index) {
+    const auto joined = join("cluster.json", {"worker", index});
+    Task& task = *joined;
+#include <readme/collective.inc>
+    return total.to_string();
+  };
+  auto other = std::async(std::launch::async, run, 1);
+  EXPECT_EQ(run(0), "f64[2] = 2 4");
+  EXPECT_EQ(other.get(), "f64[2] = 2 4");
+}
+
+TEST_F(ReadmeCluster, AClientUsesDevicesOfOthers) {
+  write("nodes.json", {{"worker", 0}, {"worker", 1}});
+  auto other = std::async(std::launch::async, [] { return join("nodes.json", {"worker", 1}); });
+  const auto first = join("nodes.json", {"worker", 0});
+  const auto second = other.get();
+#include <readme/client.inc>
+  EXPECT_EQ(result.shape(), (Shape{8, 128}));
+}
+
+}  // namespace
+}  // namespace troupe
