@@ -8,6 +8,8 @@
 #include <cstdio>
 #include <sstream>
 
+#include "messages/error.hpp"
+
 namespace troupe {
 namespace {
 
@@ -25,6 +27,16 @@ bool parse_all(const std::string& text, Number& number) {
   const char* end = text.data() + text.size();
   const auto [stop, error] = std::from_chars(text.data(), end, number);
   return error == std::errc{} && stop == end;
+}
+
+// What parse() returns; its error as CLI11 takes it.
+template <class Parse>
+auto parsed(const std::string& option, Parse&& parse) {
+  try {
+    return parse();
+  } catch (const Error& error) {
+    throw CLI::ValidationError(option, error.message());
+  }
 }
 
 }  // namespace
@@ -63,11 +75,7 @@ EarlyExit wrong_usage(const std::string& program, const std::string& message) {
 }
 
 std::int64_t parse_whole(const std::string& option, const std::string& text, std::int64_t low, std::int64_t high) {
-  std::int64_t number = 0;
-  if (!parse_all(text, number) || number < low || number > high) {
-    throw CLI::ValidationError(option, fmt::format("expected a whole number from {} to {}, not '{}'", low, high, text));
-  }
-  return number;
+  return parsed(option, [&] { return parse_whole(text, low, high); });
 }
 
 std::uint64_t parse_unsigned(const std::string& option, const std::string& text) {
@@ -86,27 +94,6 @@ double parse_positive(const std::string& option, const std::string& text) {
   return number;
 }
 
-std::uint64_t parse_bytes(const std::string& option, const std::string& text) {
-  static constexpr std::pair<std::string_view, std::uint64_t> kUnits[] = {{"KiB", 1ull << 10},
-                                                                          {"MiB", 1ull << 20},
-                                                                          {"GiB", 1ull << 30},
-                                                                          {"TiB", 1ull << 40},
-                                                                          {"KB", 1'000},
-                                                                          {"MB", 1'000'000},
-                                                                          {"GB", 1'000'000'000},
-                                                                          {"TB", 1'000'000'000'000},
-                                                                          {"B", 1},
-                                                                          {"", 1}};
-  const auto unit = std::ranges::find_if(kUnits, [&](const auto& u) { return text.ends_with(u.first); });
-  std::uint64_t number = 0;
-  if (!parse_all(text.substr(0, text.size() - unit->first.size()), number) || number == 0 ||
-      __builtin_mul_overflow(number, unit->second, &number)) {
-    throw CLI::ValidationError(
-        option, fmt::format("expected a number of bytes such as 1000000, 500MB or 2GiB, not '{}'", text));
-  }
-  return number;
-}
-
 void add_whole(CLI::App& app, const std::string& option, int& target, int low, int high, const std::string& help) {
   const auto take = [=, &target](const std::string& text) {
     target = static_cast<int>(parse_whole(option, text, low, high));
@@ -117,7 +104,9 @@ void add_whole(CLI::App& app, const std::string& option, int& target, int low, i
 
 void add_bytes(CLI::App& app, const std::string& option, std::uint64_t& target, const std::string& shown,
                const std::string& help) {
-  const auto take = [option, &target](const std::string& text) { target = parse_bytes(option, text); };
+  const auto take = [option, &target](const std::string& text) {
+    target = parsed(option, [&] { return parse_bytes(text); });
+  };
   CLI::Option* added = app.add_option_function<std::string>(option, take, help)->type_name("SIZE");
   if (!shown.empty()) added->default_str(shown);
 }
@@ -141,40 +130,22 @@ void add_gpus(CLI::App& app, GpuOptions& target) {
       "Let what GPUs of several tasks add up travel through the host, also where NCCL could take it from GPU to GPU");
 }
 
-void add_introspection(CLI::App& app, Membership& membership) {
-  add_whole(
-      app, "--introspect-port", membership.introspect_port, 0, 65535,
-      "Where a browser, troupe-top and Prometheus can look into this task; its address is printed. 0: any free port");
-  app.add_option("--flight-record", membership.flight_directory,
-                 "Where the last messages of all actors are written when the task fails, and on SIGUSR1 [the folder of "
-                 "temporary files]")
-      ->type_name("DIR");
-}
-
-void add_membership(CLI::App& app, Membership& membership) {
-  add_introspection(app, membership);
-  NetworkOptions& network = membership.network;
-  app.add_option("--job", membership.job, "The job of this task in its cluster")->type_name("JOB");
-  add_whole(app, "--task", membership.index, 0, 1'000'000, "The index of this task in its job");
-  app.add_option("--cluster", membership.file, "The cluster file")->type_name("FILE");
-  app.add_option("--tls-cert", network.tls.certificate, "Encrypt: the certificate of this task (PEM)")
-      ->type_name("FILE");
-  app.add_option("--tls-key", network.tls.key, "Its key (PEM, without passphrase)")->type_name("FILE");
-  app.add_option("--tls-ca", network.tls.ca, "The CA that has signed the certificates of all tasks (PEM)")
-      ->type_name("FILE");
-  app.add_flag("--insecure", network.insecure,
-               "Use addresses that other machines reach, although nothing is encrypted");
-  app.add_flag("!--no-shared-memory", network.shared_memory,
-               "TCP to tasks on this host too, in the place of memory that both have");
-  add_seconds(app, "--join-timeout", membership.join_timeout,
-              "Seconds that tasks of the cluster are waited for at the start");
-  add_seconds(app, "--peer-timeout", network.peer_timeout, "Seconds of silence after which a task counts as lost");
-  add_bytes(app, "--max-tensor", network.max_tensor, "2GiB", "Largest tensor that is sent or taken");
-  add_bytes(app, "--in-flight", network.in_flight, "64MiB", "Bytes that each task may send ahead of their receipt");
-  add_whole(app, "--max-connections", network.max_connections, 1, 65536, "Tasks that may be connected at once");
-  add_seconds(app, "--hello-timeout", network.hello_timeout, "Seconds from a connection until it has shown who it is");
-  add_whole(app, "--max-strangers", network.max_strangers, 1, 65536,
-            "Connections that have not yet shown who they are");
+void add(CLI::App& app, const std::vector<CommandOption>& options) {
+  for (const CommandOption& option : options) {
+    const auto take = [option](const std::string& text) {
+      parsed(option.name, [&] {
+        option.take(text);
+        return 0;
+      });
+    };
+    if (option.value.empty()) {
+      app.add_flag_callback(
+          option.name, [take] { take(""); }, option.help);
+      continue;
+    }
+    CLI::Option* added = app.add_option_function<std::string>(option.name, take, option.help)->type_name(option.value);
+    if (!option.default_value.empty()) added->default_str(option.default_value);
+  }
 }
 
 }  // namespace troupe

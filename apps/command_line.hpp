@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "actors/cluster/gpu_options.hpp"
+#include "actors/cluster/membership_options.hpp"
 #include "apps/early_exit.hpp"
-#include "apps/membership.hpp"
 
 namespace troupe {
 
@@ -30,9 +30,6 @@ std::int64_t parse_whole(const std::string& option, const std::string& text, std
 std::uint64_t parse_unsigned(const std::string& option, const std::string& text);
 // Finite and above zero.
 double parse_positive(const std::string& option, const std::string& text);
-
-// Bytes: a whole number, and B (the default), KB, MB, GB, TB, KiB, MiB, GiB or TiB behind it; more than none.
-std::uint64_t parse_bytes(const std::string& option, const std::string& text);
 
 // An option that takes a whole number from low to high. `target` must outlive the parsing, and shows its
 // value as the default if it has one.
@@ -55,10 +52,7 @@ void add_memory_limit(CLI::App& app, std::uint64_t& target);
 // --gpus, --tf32, --nondeterministic, --no-gpu-graphs and --no-nccl.
 void add_gpus(CLI::App& app, GpuOptions& target);
 
-// --introspect-port and --flight-record.
-void add_introspection(CLI::App& app, Membership& membership);
-
-// --job, --task, --cluster, and how the task deals with the others: certificates, limits, deadlines.
-void add_membership(CLI::App& app, Membership& membership);
+// Options that the library describes: membership_options(), ...
+void add(CLI::App& app, const std::vector<CommandOption>& options);
 
 }  // namespace troupe

@@ -4,14 +4,13 @@
 
 #include <cstdio>
 
+#include "actors/cluster/membership.hpp"
 #include "actors/introspection/introspection.hpp"
 
 namespace troupe {
 
 void tell_introspection(const std::string& program, Task& task) {
-  if (const auto target = task.introspection().target())
-    fmt::print(stderr, "{}: look into {} with a browser or troupe-top: {}\n", program, task.name().to_string(),
-               target->url());
+  if (const auto note = introspection_note(task)) fmt::print(stderr, "{}: {}\n", program, *note);
 }
 
 void write_flight_record(const std::string& program, Task& task, const Error& why) {

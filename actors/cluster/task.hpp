@@ -58,6 +58,14 @@ struct TaskOptions {
 class Task {
  public:
   explicit Task(TaskOptions options = {});
+  // The task that this process is: one of the cluster that troupe-launch has started, or with --job, --task and
+  // --cluster FILE one of that cluster, met as training needs it (Member::join_for_training); else one of its own.
+  // What the command line and the launcher say wins over `options`. Takes its options out of the arguments: what is
+  // left is the program's. Call it once, before the program starts processes of its own. Throws invalid_argument for
+  // options that make no sense, and what ClusterSpec::read() and join() throw.
+  static std::unique_ptr<Task> from_command_line(int& argc, char** argv, TaskOptions options = {});
+  // The options that it takes, a line for each, for the program's --help.
+  static std::string command_line_help();
   ~Task();  // shuts down
   Task(const Task&) = delete;
   Task& operator=(const Task&) = delete;
@@ -73,7 +81,7 @@ class Task {
 
   // Waits until the links to all other tasks of a job are up. Throws as join().
   void await(const std::string& job, std::chrono::nanoseconds timeout);
-  // Once joined.
+  // Once joined; that of a task of its own has no tasks.
   const ClusterSpec& cluster() const;
   // Devices of this task and, after join(), of the others that were met by then.
   const std::vector<DeviceInfo>& devices() const;

@@ -23,7 +23,6 @@ namespace {
 using namespace troupe;
 
 constexpr const char* kProgram = "troupe-mnist";
-constexpr std::chrono::seconds kMeetingOfWorkers{5};
 
 DataSplits load_data(const MnistOptions& options) {
   if (!options.data.empty()) return load_mnist(options.data);
@@ -103,7 +102,6 @@ std::unique_ptr<Task> start_task(const MnistOptions& options, LaunchHandshake* h
   wanted.threads = options.threads;
   wanted.memory_limit = options.memory_limit;
   wanted.gpus = options.gpus;
-  if (options.membership.job == "ps" && wanted.gpus.count < 0) wanted.gpus.count = 0;
   if (!options.in_cluster) {
     options.membership.set(wanted);
     return std::make_unique<Task>(wanted);
@@ -113,14 +111,8 @@ std::unique_ptr<Task> start_task(const MnistOptions& options, LaunchHandshake* h
   if (const auto warning = token_warning(member.cluster, options.membership.network))
     fmt::print(stderr, "{}: {}\n", kProgram, *warning);
   if (auto problem = cluster_problem(member.cluster, options.mode)) invalid_argument("{}", *problem);
-  member.task->join(member.cluster, meeting, options.mode == JobMode::allreduce ? "" : "ps");
-  // Workers may be missing, and may come later. But at the start all should have met before one ends the job because of
-  // its options.
-  const bool complete = options.min_workers == 0 || options.min_workers >= member.cluster.count("worker");
-  if (complete && (!handshake || handshake->known_cluster_file().empty())) try {
-      member.task->await("", std::min<std::chrono::nanoseconds>(meeting, kMeetingOfWorkers));
-    } catch (const Error&) {
-    }
+  // Workers that --min-workers does not ask for may come at any time.
+  member.join_for_training(meeting, options.min_workers == 0 || options.min_workers >= member.cluster.count("worker"));
   return std::move(member.task);
 }
 

@@ -223,7 +223,7 @@ void declare_running(CLI::App& app, MnistOptions& options, Typed& typed) {
       ->default_str("shrink");
   add_seconds(app, "--rejoin-timeout", options.rejoin_timeout,
               "Seconds that a lost ps task is waited for, with --on-loss wait a worker too");
-  add_membership(app, options.membership);
+  add(app, membership_options(options.membership));
 }
 
 std::optional<std::string> set_model(const Typed& typed, MnistOptions& options) {

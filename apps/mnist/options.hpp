@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "actors/cluster/gpu_options.hpp"
+#include "actors/cluster/membership.hpp"
 #include "actors/training/job.hpp"
 #include "apps/early_exit.hpp"
-#include "apps/membership.hpp"
 #include "graph/schedules.hpp"
 
 namespace troupe {

@@ -28,7 +28,7 @@ Says "ready" on stderr when all tasks of the file have met, and runs until SIGIN
 std::variant<NodeOptions, EarlyExit> parse_node_options(const std::vector<std::string>& arguments, bool launched) {
   NodeOptions options;
   const auto app = make_command_line(kNodeProgram, kNodeUsage, kNodeDescription);
-  add_membership(*app, options.membership);
+  add(*app, membership_options(options.membership));
   add_whole(*app, "--devices", options.devices, 1, 1024, "CPU devices to offer");
   add_whole(*app, "--threads", options.threads, 1, 1024, "Threads of each device (default: a fair share of the cores)");
   add_memory_limit(*app, options.memory_limit);

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "actors/cluster/gpu_options.hpp"
+#include "actors/cluster/membership.hpp"
 #include "apps/early_exit.hpp"
-#include "apps/membership.hpp"
 
 namespace troupe {
 

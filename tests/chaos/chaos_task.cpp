@@ -60,7 +60,7 @@ std::variant<Options, EarlyExit> parse_options(int argc, char** argv) {
   add_whole(*app, "--lose-node-after", o.lose_node_after, 0, 100000, "...so many milliseconds after it has joined");
   app->add_option("--full-from", o.disk.full_from, "The disk is full from this operation on");
   app->add_option("--full-for", o.disk.full_for, "...for so many operations");
-  add_membership(*app, o.membership);
+  add(*app, membership_options(o.membership));
   if (auto exit = parse(*app, {argv + 1, argv + argc})) return *exit;
   return o;
 }

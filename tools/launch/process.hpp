@@ -45,7 +45,7 @@ struct Child {
   FileDescriptor err;      // its standard error
 };
 
-// Starts a process with the pipes of the handshake (apps/launch_handshake.hpp). Its standard input is empty.
+// Starts a process with the pipes of the handshake (actors/cluster/launch_handshake.hpp). Its standard input is empty.
 // Throws Error: not_found or permission_denied if the program cannot be executed, resource_exhausted without
 // descriptors or memory.
 Child start_child(const ChildOptions& options);

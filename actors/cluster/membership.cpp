@@ -1,4 +1,4 @@
-#include "apps/membership.hpp"
+#include "actors/cluster/membership.hpp"
 
 #include <unistd.h>
 
@@ -8,9 +8,15 @@
 #include <filesystem>
 #include <thread>
 
+#include "actors/introspection/introspection.hpp"
 #include "messages/error.hpp"
 
 namespace troupe {
+namespace {
+
+constexpr std::chrono::seconds kMeetingOfWorkers{5};
+
+}  // namespace
 
 std::optional<std::string> Membership::problem(bool launched) const {
   if (launched && !file.empty()) return "--cluster is not for a task of troupe-launch, which gives it the cluster file";
@@ -45,9 +51,26 @@ std::optional<std::string> token_warning(const ClusterSpec& cluster, const Netwo
                      cluster.name, wrong);
 }
 
+std::optional<std::string> introspection_note(Task& task) {
+  const auto target = task.introspection().target();
+  if (!target) return std::nullopt;
+  return fmt::format("look into {} with a browser or troupe-top: {}", task.name().to_string(), target->url());
+}
+
 int threads_per_device(int tasks, int devices) {
   const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   return std::max(1, cores / std::max(1, tasks) / std::max(1, devices));
+}
+
+void Member::join_for_training(std::chrono::nanoseconds timeout, bool all_workers) {
+  task->join(cluster, timeout, cluster.count("ps") > 0 ? "ps" : "");
+  // Workers may be missing, and may come later. But at the start all should have met before one ends the job because of
+  // its options.
+  if (started_again || !all_workers) return;
+  try {
+    task->await("", std::min<std::chrono::nanoseconds>(timeout, kMeetingOfWorkers));
+  } catch (const Error&) {
+  }
 }
 
 Member start_member(const Membership& membership, LaunchHandshake* handshake, TaskOptions options,
@@ -56,6 +79,7 @@ Member start_member(const Membership& membership, LaunchHandshake* handshake, Ta
   options.networked = true;
   options.network = membership.network;
   membership.set(options);
+  if (options.name.job == "ps" && options.gpus.count < 0) options.gpus.count = 0;
   Member member;
   const auto take_address = [&] {
     const HostPort& address = member.cluster.address(options.name);
@@ -67,6 +91,7 @@ Member start_member(const Membership& membership, LaunchHandshake* handshake, Ta
     if (options.introspect_port && options.name != TaskName{"worker", 0}) options.introspect_port.reset();
     if (options.threads == 0) options.threads = threads_per_device(handshake->tasks(), options.cpu_devices);
     if (!handshake->known_cluster_file().empty()) {
+      member.started_again = true;
       member.cluster = ClusterSpec::read(handshake->known_cluster_file());
       take_address();
       member.task = std::make_unique<Task>(options);

@@ -1,4 +1,4 @@
-#include "apps/launch_handshake.hpp"
+#include "actors/cluster/launch_handshake.hpp"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -17,8 +17,8 @@
 namespace troupe {
 namespace {
 
-constexpr const char* kVariable = "TROUPE_LAUNCH";
-constexpr const char* kClusterVariable = "TROUPE_LAUNCH_CLUSTER";
+constexpr const char* kLaunchVariable = "TROUPE_LAUNCH";
+constexpr const char* kLaunchClusterVariable = "TROUPE_LAUNCH_CLUSTER";
 
 // Numbers with commas between them; none if there are more, fewer, or anything else.
 std::optional<std::array<int, 3>> parse_three(std::string_view text) {
@@ -55,13 +55,13 @@ void wait_readable(int fd, std::chrono::steady_clock::time_point deadline) {
 }  // namespace
 
 std::optional<LaunchHandshake> LaunchHandshake::from_environment() {
-  const char* value = std::getenv(kVariable);
+  const char* value = std::getenv(kLaunchVariable);
   if (value == nullptr) return std::nullopt;
   const std::string text = value;
-  unsetenv(kVariable);
-  const char* cluster_file = std::getenv(kClusterVariable);
+  unsetenv(kLaunchVariable);
+  const char* cluster_file = std::getenv(kLaunchClusterVariable);
   const std::string known = cluster_file == nullptr ? "" : cluster_file;
-  unsetenv(kClusterVariable);
+  unsetenv(kLaunchClusterVariable);
   const auto numbers = parse_three(text);
   if (numbers) {
     const auto [report, cluster, tasks] = *numbers;
@@ -72,7 +72,7 @@ std::optional<LaunchHandshake> LaunchHandshake::from_environment() {
       "the environment variable {} is \"{}\", expected two inherited descriptors and the number of tasks "
       "like "
       "\"4,5,3\"; only troupe-launch should set it",
-      kVariable, text);
+      kLaunchVariable, text);
 }
 
 LaunchHandshake::LaunchHandshake(LaunchHandshake&& other) noexcept
