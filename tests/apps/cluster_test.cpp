@@ -241,6 +241,26 @@ TEST(ClusterFailure, AKilledWorkerEndsTheJobAndIsNamed) {
   EXPECT_THAT(cluster->out, Not(HasSubstr("final")));
 }
 
+// Nobody starts it again, and the launcher does not end those that go on: the parameters at the end are those of an
+// undisturbed job.
+class AKilledWorker : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(AKilledWorker, IsNotNeededAndTheLauncherEndsWithTheCodeOfTheChief) {
+  const int epochs = 40;
+  Cluster cluster(2, 3,
+                  {"--mode", "sync", "--replicas", "2", "--epochs", std::to_string(epochs), "--digits", "600,100"});
+  cluster->wait_for("\"event\":\"epoch\"");
+  kill(cluster.pid(GetParam()), SIGKILL);
+  EXPECT_EQ(cluster.wait(), 0) << cluster->err;
+  EXPECT_EQ(last_line(cluster->out).value("params_sha256", "none"),
+            params_sha256(testing::trained_by_hand(draw_digits({.train = 600, .test = 100}).train,
+                                                   {.slots = 2, .epochs = epochs})))
+      << cluster->err;
+  EXPECT_THAT(cluster->err, HasSubstr(std::string("the others may go on without ") + GetParam()));
+}
+INSTANTIATE_TEST_SUITE_P(, AKilledWorker, ::testing::Values("worker/1", "worker/0"),
+                         [](const auto& info) { return std::string(info.param) == "worker/0" ? "chief" : "worker1"; });
+
 // Whoever is killed is started again, and the parameters at the end are those of an undisturbed job.
 class AKilledTask : public ::testing::TestWithParam<const char*> {};
 

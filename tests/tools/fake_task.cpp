@@ -10,8 +10,10 @@
 //   babble            reports something that is no address
 //   wait              waits for SIGTERM and ends with code 0
 //   stubborn          waits, and ignores SIGTERM
-//   orphan            leaves a grandchild behind, in a session of its own, that ignores SIGTERM; ends with
-//   code 0 crash             kills itself with SIGABRT
+//   orphan            leaves a grandchild behind, in a session of its own, that ignores SIGTERM; ends with code 0
+//   crash             kills itself with SIGABRT
+//   killed            likewise with SIGKILL
+//   until:FIFO        waits until FIFO has been opened for writing, and ends with code 0
 #include <fmt/format.h>
 #include <signal.h>
 #include <sys/stat.h>
@@ -24,7 +26,7 @@
 #include <string>
 #include <vector>
 
-#include "apps/launch_handshake.hpp"
+#include "actors/cluster/launch_handshake.hpp"
 #include "messages/error.hpp"
 
 namespace {
@@ -124,6 +126,11 @@ int main(int argc, char** argv) {
   if (action == "gpus") std::cerr << "GPUs '" << getenv("CUDA_VISIBLE_DEVICES") << "'" << std::endl;
   if (action == "fail") return 3;
   if (action == "crash") abort();
+  if (action == "killed") raise(SIGKILL);
+  if (action.starts_with("until:")) {
+    std::ifstream(action.substr(action.find(':') + 1)).get();
+    std::cout << "through the gate" << std::endl;
+  }
   if (action == "wait") wait_for_sigterm();
   if (action == "stubborn") wait_for_ever();
   if (action == "orphan") leave_orphan();

@@ -16,7 +16,7 @@
 #include <string>
 #include <vector>
 
-#include "apps/launch_handshake.hpp"
+#include "actors/cluster/launch_handshake.hpp"
 #include "messages/error.hpp"
 #include "tests/error_of.hpp"
 #include "tests/paths.hpp"
@@ -203,8 +203,44 @@ TEST(Launch, ExitsWithTheCodeOfTheChief) {
 // In which a task that is asked to end can do so on a busy machine; it runs out in these tests.
 const std::vector<std::string> kLongGrace = {"--grace", "3"};
 
-TEST(Launch, AnotherTasksFailureIsNamedAndEndsTheRestAfterTheGracePeriod) {
-  Launched run(cluster(1, 2, {"worker/0=wait", "worker/1=fail", "ps/0=wait"}, kLongGrace));
+// What a task waits for.
+class Gate {
+ public:
+  Gate() {
+    EXPECT_EQ(mkfifo(path().c_str(), 0600), 0);
+    fd_ = ::open(path().c_str(), O_RDWR | O_CLOEXEC);
+  }
+  ~Gate() { close(fd_); }
+  std::string path() const { return directory_.file("gate"); }
+  void open() { EXPECT_EQ(write(fd_, "x", 1), 1); }
+
+ private:
+  testing::TemporaryDirectory directory_;
+  int fd_ = -1;
+};
+
+TEST(Launch, AWorkerThatFailsIsNamedAndEndsNobody) {
+  Gate gate;
+  Launched run(cluster(1, 3, {"worker/0=until:" + gate.path(), "worker/1=crash", "worker/2=killed"}, {"--grace", "0"}));
+  for (const char* task : {"worker/1", "worker/2"})
+    run.wait_for(std::string("the others may go on without ") + task + " (--fail-fast ends them)");
+  gate.open();
+  EXPECT_EQ(run.wait(), 0) << run.err;
+  EXPECT_THAT(run.err, Not(HasSubstr("still running: worker")));
+}
+
+TEST(Launch, AnotherChiefTakesThePlaceOfOneThatIsKilledAndItsOutputPasses) {
+  Gate gate;
+  Launched run(cluster(1, 2, {"worker/0=killed", "worker/1=until:" + gate.path()}));
+  run.wait_for("may go on without worker/0, with worker/1 as the chief");
+  gate.open();
+  EXPECT_EQ(run.wait(), 0) << run.err;
+  EXPECT_EQ(run.out, "through the gate\n");
+}
+
+TEST(Launch, WithFailFastATasksFailureEndsTheRestAfterTheGracePeriod) {
+  Launched run(
+      cluster(1, 2, {"worker/0=wait", "worker/1=fail", "ps/0=wait"}, {"--fail-fast", "--grace", kLongGrace.back()}));
   EXPECT_EQ(run.wait(), 1);
   EXPECT_THAT(run.err,
               AllOf(HasSubstr("worker/1 ended with exit code 3"), HasSubstr("still running: ps/0, worker/0; asking"),
@@ -250,8 +286,17 @@ TEST(Launch, ATaskThatDiesBeforeTheClusterIsCompleteIsStartedAgain) {
 
 TEST(Launch, ATaskThatEndsBeforeItReportsEndsTheStart) {
   Launched run(cluster(1, 2, {"worker/1=early"}));
-  EXPECT_NE(run.wait(), 0);
-  EXPECT_THAT(run.err, HasSubstr("worker/1 ended with exit code 4 before the cluster was complete"));
+  EXPECT_EQ(run.wait(), 1);
+  EXPECT_THAT(run.err, AllOf(HasSubstr("worker/1 ended with exit code 4 before the cluster was complete"),
+                             HasSubstr("worker/1 had not reported its address")));
+}
+
+TEST(Launch, AnAppThatIsNoProgramOfTroupeIsNamed) {
+  Launched run({"--workers", "1", "--", "/bin/echo"});
+  EXPECT_EQ(run.wait(), 1);
+  EXPECT_EQ(run.out, "--job worker --task 0\n");
+  EXPECT_THAT(run.err, HasSubstr("worker/0 had not reported its address: a program of Troupe calls "
+                                 "Task::from_command_line(argc, argv) at its start"));
 }
 
 TEST(Launch, ATaskThatNeverReportsIsNamedAtTheDeadline) {

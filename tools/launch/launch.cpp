@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -17,6 +16,7 @@
 
 #include "messages/error.hpp"
 #include "tools/launch/cluster_file.hpp"
+#include "tools/launch/cluster_life.hpp"
 #include "tools/launch/gpu_share.hpp"
 #include "tools/launch/line_reader.hpp"
 #include "tools/launch/process.hpp"
@@ -26,47 +26,17 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::chrono::milliseconds kFirstPause{100};  // before a task is started again; then twice as long
-constexpr std::chrono::milliseconds kLongestPause{5000};
-constexpr std::chrono::seconds kGraceAtEnd{2};  // for tasks that were started again and find that the job is over
-
 struct LaunchedTask {
   std::string job;
   int index = 0;
-  std::string name;  // "worker/1"
   pid_t pid = -1;
   LineReader report;
   FileDescriptor cluster;
   LineReader out;
   LineReader err;
-  std::string address;  // empty: not reported yet
-  int restarts = 0;
-  std::optional<Clock::time_point> again;  // it has failed, and is to be started again then
-  std::optional<int> status;               // as of waitpid: the task has ended
 };
 
-bool is_address(std::string_view text) {
-  const std::size_t colon = text.rfind(':');
-  if (colon == std::string_view::npos || colon == 0 || text.size() > 300) return false;
-  unsigned port = 0;
-  const char* end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data() + colon + 1, end, port);
-  return error == std::errc{} && stop == end && port >= 1 && port <= 65535;
-}
-
-std::string describe(int status) {
-  if (WIFSIGNALED(status))
-    return fmt::format("was killed by signal {} ({})", WTERMSIG(status), strsignal(WTERMSIG(status)));
-  return fmt::format("ended with exit code {}", WEXITSTATUS(status));
-}
-
-int exit_code_of(int status) { return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status); }
-
-template <class... Args>
-void say(fmt::format_string<Args...> format, Args&&... args) {
-  const std::string text = fmt::format(format, std::forward<Args>(args)...);
-  fmt::print(stderr, "troupe-launch: {}\n", text);
-}
+void say(const std::string& text) { fmt::print(stderr, "troupe-launch: {}\n", text); }
 
 // Signals arrive as data on a descriptor, so that one poll waits for everything.
 FileDescriptor listen_to_signals() {
@@ -80,12 +50,7 @@ FileDescriptor listen_to_signals() {
   return fd;
 }
 
-// The life of a cluster:
-//
-//   starting ──all have reported──▶ running ──chief has ended, or a task failed──▶ ending by itself
-//   ──grace──┐
-//       │                              │ ▼ └──failure, timeout, signal────┴──signal, chief failed──▶ asked to
-//       end (SIGTERM) ──grace, signal──▶ killed
+// The processes of a cluster, and their output.
 class Launcher {
  public:
   explicit Launcher(const LaunchOptions& options) : options_(options), signals_(listen_to_signals()) {
@@ -100,40 +65,37 @@ class Launcher {
 
   int run() {
     start();
-    while (!all_ended()) {
+    while (!life_->over()) {
       wait();
       read_output();
       handle_signals();
       reap();
-      check_reports();
-      start_again();
-      check_deadline();
+      life_->pass_time(Clock::now());
+      for (const std::size_t task : life_->take_due(Clock::now())) {
+        start_process(tasks_[task]);
+        say(fmt::format("{} is started again as process {} ({} of {})", life_->name(task), tasks_[task].pid,
+                        life_->restarts(task), options_.restarts));
+      }
+      follow_phase();
     }
     kill_descendants();  // before the last lines are read: nobody can write more
-    for (LaunchedTask& task : tasks_) finish_output(task);
-    return exit_code();
+    for (std::size_t i = 0; i < tasks_.size(); ++i) finish_output(i);
+    return life_->exit_code();
   }
 
  private:
-  enum class Phase { starting, running, ending, asked, killed };
-
-  LaunchedTask& chief() { return tasks_[static_cast<std::size_t>(options_.ps)]; }
-  bool all_ended() const {
-    return std::all_of(tasks_.begin(), tasks_.end(),
-                       [](const LaunchedTask& t) { return t.status.has_value() && !t.again; });
-  }
+  using Phase = ClusterLife::Phase;
 
   void start() {
     for (int i = 0; i < options_.ps; ++i) start_task("ps", i);
     for (int i = 0; i < options_.workers; ++i) start_task("worker", i);
-    deadline_ = Clock::now() + std::chrono::duration_cast<Clock::duration>(options_.start_timeout);
+    life_.emplace(options_, Clock::now(), say);
   }
 
   void start_task(const std::string& job, int index) {
     tasks_.emplace_back();
     tasks_.back().job = job;
     tasks_.back().index = index;
-    tasks_.back().name = fmt::format("{}/{}", job, index);
     start_process(tasks_.back());
   }
 
@@ -148,8 +110,6 @@ class Launcher {
       child_options.command.push_back(argument);
     }
     Child child = start_child(child_options);
-    task.status.reset();
-    task.again.reset();
     task.pid = child.pid;
     task.report = LineReader(std::move(child.report));
     task.cluster = std::move(child.cluster);
@@ -157,15 +117,7 @@ class Launcher {
     task.err = LineReader(std::move(child.err));
   }
 
-  void start_again() {
-    for (LaunchedTask& task : tasks_) {
-      if (!task.again || Clock::now() < *task.again) continue;
-      start_process(task);
-      say("{} is started again as process {} ({} of {})", task.name, task.pid, task.restarts, options_.restarts);
-    }
-  }
-
-  // Sleeps until something happens or the deadline comes.
+  // Sleeps until something happens or a deadline comes.
   void wait() {
     std::vector<pollfd> wanted = {{signals_.get(), POLLIN, 0}};
     for (const LaunchedTask& task : tasks_) {
@@ -174,10 +126,7 @@ class Launcher {
       }
     }
     int timeout = -1;
-    std::optional<Clock::time_point> next = deadline_;
-    for (const LaunchedTask& task : tasks_)
-      if (task.again) next = next ? std::min(*next, *task.again) : *task.again;
-    if (next) {
+    if (const auto next = life_->next()) {
       const auto left = std::chrono::ceil<std::chrono::milliseconds>(*next - Clock::now()).count();
       timeout = static_cast<int>(std::clamp<long long>(left, 0, 1000 * 1000));
     }
@@ -187,74 +136,38 @@ class Launcher {
   }
 
   void read_output() {
-    for (LaunchedTask& task : tasks_) {
-      const auto print = [&](std::string_view line) { fmt::print(stderr, "[{}] {}\n", task.name, line); };
-      task.out.read([&](std::string_view line) { print_output(task, line); });
-      task.err.read(print);
-      task.report.read([&](std::string_view line) { take_report(task, line); });
+    for (std::size_t i = 0; i < tasks_.size(); ++i) {
+      tasks_[i].out.read([&](std::string_view line) { print_output(i, line); });
+      tasks_[i].err.read([&](std::string_view line) { print_error(i, line); });
+      read_report(i);
     }
   }
 
-  void finish_output(LaunchedTask& task) {
-    const auto print = [&](std::string_view line) { fmt::print(stderr, "[{}] {}\n", task.name, line); };
-    task.out.finish([&](std::string_view line) { print_output(task, line); });
-    task.err.finish(print);
+  void read_report(std::size_t task) {
+    tasks_[task].report.read([&](std::string_view line) { life_->reported(task, line, Clock::now()); });
   }
 
-  // While tasks may be started again any worker may come to be the chief: what workers print on stdout passes
-  // unchanged.
-  void print_output(const LaunchedTask& task, std::string_view line) {
-    if (options_.restarts == 0 || task.job != "worker") return fmt::print(stderr, "[{}] {}\n", task.name, line);
+  void finish_output(std::size_t task) {
+    tasks_[task].out.finish([&](std::string_view line) { print_output(task, line); });
+    tasks_[task].err.finish([&](std::string_view line) { print_error(task, line); });
+  }
+
+  void print_error(std::size_t task, std::string_view line) {
+    fmt::print(stderr, "[{}] {}\n", life_->name(task), line);
+  }
+
+  // The stdout of the chief passes unchanged. While tasks may be started again that may come to be any worker.
+  void print_output(std::size_t task, std::string_view line) {
+    const bool passes = options_.restarts == 0 ? task == life_->chief() : tasks_[task].job == "worker";
+    if (!passes) return print_error(task, line);
     fmt::print("{}\n", line);
     std::fflush(stdout);
-  }
-
-  void take_report(LaunchedTask& task, std::string_view line) {
-    if (phase_ != Phase::starting || !task.address.empty()) return;
-    if (!is_address(line)) {
-      failed_ = true;
-      say("{} reported \"{}\", which is not HOST:PORT", task.name, line.substr(0, 100));
-      ask_to_end();
-      return;
-    }
-    task.address = line;
-  }
-
-  void check_reports() {
-    const bool complete =
-        std::all_of(tasks_.begin(), tasks_.end(), [](const LaunchedTask& t) { return !t.address.empty(); });
-    if (phase_ != Phase::starting || !complete) return;
-    phase_ = Phase::running;
-    deadline_.reset();
-    ClusterDescription cluster{fmt::format("launch-{}", getpid()), random_token(), {}, {}};
-    for (std::size_t i = 0; i < tasks_.size(); ++i) {
-      auto& job = i < static_cast<std::size_t>(options_.ps) ? cluster.ps : cluster.worker;
-      job.push_back(tasks_[i].address);
-    }
-    cluster_file_.emplace(cluster);
-    const std::string line = cluster_file_->path() + "\n";
-    for (LaunchedTask& task : tasks_) {
-      say("{} is process {} at {}{}", task.name, task.pid, task.address, &task == &chief() ? " (chief)" : "");
-      // Fits into the pipe. If the task has just died, that is noticed elsewhere.
-      [[maybe_unused]] const ssize_t ignored = write(task.cluster.get(), line.data(), line.size());
-      task.cluster = FileDescriptor();
-    }
-    say("watch the cluster with: troupe-top {} --cluster {}", chief().address, cluster_file_->path());
   }
 
   void handle_signals() {
     signalfd_siginfo info{};
     while (read(signals_.get(), &info, sizeof info) == sizeof info) {
-      const int number = static_cast<int>(info.ssi_signo);
-      if (number == SIGCHLD) continue;
-      if (signal_) {
-        say("{} again: killing the tasks", strsignal(number));
-        kill_tasks();
-        continue;
-      }
-      signal_ = number;
-      say("{}: asking the tasks to end (once more kills them)", strsignal(number));
-      ask_to_end();
+      if (info.ssi_signo != SIGCHLD) life_->signalled(static_cast<int>(info.ssi_signo), Clock::now());
     }
   }
 
@@ -264,121 +177,65 @@ class Launcher {
     while (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid != 0) {
       const pid_t pid = info.si_pid;
       info = {};
-      const auto task = std::find_if(tasks_.begin(), tasks_.end(), [&](const LaunchedTask& t) { return t.pid == pid; });
+      const auto task = std::ranges::find(tasks_, pid, &LaunchedTask::pid);
       // What a task leaves behind ends with it. Its group has its number as long as the task is not reaped.
       if (task != tasks_.end()) kill(-pid, SIGKILL);
       int status = 0;
       waitpid(pid, &status, 0);
       if (task == tasks_.end()) continue;
-      task->status = status;
-      on_end(*task);
+      const auto index = static_cast<std::size_t>(task - tasks_.begin());
+      read_report(index);
+      const bool told = life_->phase() == Phase::starting || (status != 0 && life_->phase() < Phase::asked);
+      if (told) finish_output(index);  // what it has said comes before its end
+      life_->ended(index, status, Clock::now());
     }
   }
 
-  void on_end(LaunchedTask& task) {
-    task.report.read([&](std::string_view line) { take_report(task, line); });
-    const int status = *task.status;
-    const bool early = phase_ == Phase::starting;
-    if (phase_ >= Phase::asked) return;
-    if (early || status != 0) {
-      finish_output(task);
-      say("{} {}{}", task.name, describe(status), early ? " before the cluster was complete" : "");
-      if (phase_ <= Phase::running && status != 0 && task.restarts < options_.restarts) {
-        if (early) task.address.clear();  // the next process chooses its own
-        const auto pause = std::min(kLongestPause, kFirstPause * (1 << std::min(task.restarts, 10)));
-        task.again = Clock::now() + pause;
-        ++task.restarts;
-        return;
-      }
-      if (phase_ <= Phase::running && options_.restarts > 0 && status != 0)
-        say("{} has failed too often: {} times", task.name, task.restarts + 1);
-      failed_ = true;
-    }
-    if (early || (&task == &chief() && status != 0)) {
-      ask_to_end();
-    } else if (phase_ == Phase::running && (&task == &chief() || status != 0 || parameter_servers_are_done())) {
-      if (!all_ended() && status != 0) say("the others have {} s to end", options_.grace.count());
-      phase_ = Phase::ending;
-      set_grace();
-      if (parameter_servers_are_done()) deadline_ = std::min(*deadline_, Clock::now() + kGraceAtEnd);
-      cancel_restarts();
+  // Does what the phase that the cluster has come to asks for, once.
+  void follow_phase() {
+    if (life_->phase() >= Phase::running && !cluster_file_ && complete()) tell_of_each_other();
+    if (life_->phase() == followed_) return;
+    followed_ = life_->phase();
+    if (followed_ < Phase::asked) return;
+    for (std::size_t i = 0; i < tasks_.size(); ++i) {
+      if (!life_->running(i)) continue;
+      if (followed_ == Phase::asked) kill(tasks_[i].pid, SIGTERM);
+      if (followed_ == Phase::killed) kill(-tasks_[i].pid, SIGKILL);
     }
   }
 
-  // Then the job is over, and who is started again now finds nobody.
-  bool parameter_servers_are_done() const {
-    return options_.restarts > 0 && options_.ps > 0 &&
-           std::all_of(tasks_.begin(), tasks_.begin() + options_.ps,
-                       [](const LaunchedTask& t) { return t.status && *t.status == 0; });
-  }
-  void cancel_restarts() {
-    for (LaunchedTask& task : tasks_) task.again.reset();
+  bool complete() const {
+    for (std::size_t i = 0; i < tasks_.size(); ++i)
+      if (life_->address(i).empty()) return false;
+    return true;
   }
 
-  void check_deadline() {
-    if (!deadline_ || Clock::now() < *deadline_ || all_ended()) return;
-    if (phase_ == Phase::starting) {
-      failed_ = true;
-      say("no address from {} within {} s (--start-timeout): is it a Troupe app?",
-          names([](const LaunchedTask& t) { return t.address.empty(); }), options_.start_timeout.count());
-      ask_to_end();
-    } else if (phase_ == Phase::ending) {
-      say("still running: {}; asking them to end", names([](const LaunchedTask& t) { return !t.status; }));
-      ask_to_end();
-    } else {
-      say("still running: {}; killing them", names([](const LaunchedTask& t) { return !t.status; }));
-      kill_tasks();
+  void tell_of_each_other() {
+    ClusterDescription cluster{fmt::format("launch-{}", getpid()), random_token(), {}, {}};
+    for (std::size_t i = 0; i < tasks_.size(); ++i)
+      (tasks_[i].job == "ps" ? cluster.ps : cluster.worker).push_back(life_->address(i));
+    cluster_file_.emplace(cluster);
+    const std::string line = cluster_file_->path() + "\n";
+    const std::size_t chief = life_->chief();
+    for (std::size_t i = 0; i < tasks_.size(); ++i) {
+      LaunchedTask& task = tasks_[i];
+      say(fmt::format("{} is process {} at {}{}", life_->name(i), task.pid, life_->address(i),
+                      i == chief ? " (chief)" : ""));
+      // Fits into the pipe. If the task has just died, that is noticed elsewhere.
+      [[maybe_unused]] const ssize_t ignored = write(task.cluster.get(), line.data(), line.size());
+      task.cluster = FileDescriptor();
     }
-  }
-
-  template <class Predicate>
-  std::string names(Predicate&& wanted) const {
-    std::string list;
-    for (const LaunchedTask& task : tasks_) {
-      if (wanted(task)) list += (list.empty() ? "" : ", ") + task.name;
-    }
-    return list;
-  }
-
-  void set_grace() { deadline_ = Clock::now() + std::chrono::duration_cast<Clock::duration>(options_.grace); }
-
-  void ask_to_end() {
-    if (phase_ >= Phase::asked) return;
-    phase_ = Phase::asked;
-    set_grace();
-    cancel_restarts();
-    for (const LaunchedTask& task : tasks_) {
-      if (!task.status) kill(task.pid, SIGTERM);
-    }
-  }
-
-  void kill_tasks() {
-    phase_ = Phase::killed;
-    deadline_.reset();
-    for (const LaunchedTask& task : tasks_) {
-      if (!task.status) kill(-task.pid, SIGKILL);
-    }
-  }
-
-  int exit_code() {
-    if (signal_) return 128 + *signal_;
-    const bool worker_done = std::any_of(tasks_.begin() + options_.ps, tasks_.end(),
-                                         [](const LaunchedTask& t) { return t.status && *t.status == 0; });
-    if (!failed_ && parameter_servers_are_done() && worker_done)
-      return 0;  // who was started again may have come too late
-    const int code = chief().status ? exit_code_of(*chief().status) : 1;
-    return failed_ && code == 0 ? 1 : code;
+    say(fmt::format("watch the cluster with: troupe-top {} --cluster {}", life_->address(chief),
+                    cluster_file_->path()));
   }
 
   const LaunchOptions& options_;
   std::optional<GpuShare> gpus_;
   FileDescriptor signals_;
-  Phase phase_ = Phase::starting;
   std::vector<LaunchedTask> tasks_;  // ps/0, ps/1, ..., worker/0, ...
+  std::optional<ClusterLife> life_;
+  Phase followed_ = Phase::starting;
   std::optional<ClusterFile> cluster_file_;
-  std::optional<Clock::time_point> deadline_;  // of the phase
-  std::optional<int> signal_;
-  bool failed_ = false;
 };
 
 }  // namespace

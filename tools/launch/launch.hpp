@@ -16,13 +16,14 @@ struct LaunchOptions {
   std::chrono::duration<double> start_timeout{60};  // until every task has reported its address
   std::chrono::duration<double> grace{10};          // between asking tasks to end and killing them
   std::optional<int> gpus_per_worker;               // and none for other tasks; none: every task sees all GPUs
-  int restarts = 0;  // how often a task that fails in the running cluster is started again
+  int restarts = 0;                                 // how often a task that fails is started again
+  bool fail_fast = false;                           // a task that fails for good ends the others
 };
 
 // Runs until every process has ended; none survives it. Task output and the launcher's own lines go to
-// stderr, the stdout of the chief (worker 0; if tasks may be started again, any worker) to stdout. Returns
-// the exit code: the chief's; 1 if another task failed; 128 + n after signal n (SIGINT, SIGTERM, SIGHUP). To be called
-// once, by the only thread of the process. Throws Error if it cannot start.
+// stderr, the stdout of the chief (if tasks may be started again, of any worker) to stdout. Who the chief is, what ends
+// the cluster and what the exit code is: ClusterLife (cluster_life.hpp). To be called once, by the only thread of the
+// process. Throws Error if it cannot start.
 int launch(const LaunchOptions& options);
 
 }  // namespace troupe

@@ -21,14 +21,22 @@ Each task is APP ARGS... --job JOB --task INDEX. An app without a slash in its n
 beside troupe-launch, then in PATH. Tasks choose free ports and find each other through a cluster
 file that goes away at the end.
 
-What worker 0 (the chief) prints on stdout passes unchanged; all other output goes to stderr with
-the task's name in front. Ctrl-C asks the tasks to end, a second one kills them. If a task fails,
-the others get the time of --grace, then they are ended. With --restart a task that fails is started
-again at its address, after a pause that grows from 0.1 to 5 s, until it has failed so often; any
-worker may come to be the chief then, and what workers print on stdout passes unchanged.
+What the chief (worker 0) prints on stdout passes unchanged; all other output goes to stderr with the
+task's name in front. Ctrl-C asks the tasks to end, a second one kills them.
 
-Exit code: that of the chief; 1 if another task failed; 2 on wrong usage; 130 or 143 after SIGINT
-or SIGTERM.)";
+While the job goes on, so does the launcher. A worker that fails is named, and the others may go on
+without it: training does, unless the app was told otherwise (troupe-mnist --on-loss fail). If the chief
+is killed, the first of the other workers takes its place. A parameter server that fails ends the job:
+the others have the time of --grace, and 10 s more for noticing it, then they are ended. So does a chief
+that ends with an error. With --fail-fast any task that fails ends the others.
+
+With --restart a task that fails is started again at its address, after a pause that grows from 0.1 to
+5 s, until it has failed so often; any worker may come to be the chief then, and what workers print on
+stdout passes unchanged.
+
+Exit code: that of the chief (if another took its place and failed too, of the first). 1 if the chief
+ended well and a parameter server failed, and if the chief had to be ended because another task failed
+or the cluster was not complete in time. 2 on wrong usage; 130 or 143 after SIGINT or SIGTERM.)";
 
 class HelpFormatter : public CLI::Formatter {
  public:
@@ -69,6 +77,7 @@ int main(int argc, char** argv) {
   app.add_option("--restart", options.restarts, "How often a task that fails is started again")
       ->check(CLI::Range(0, 1'000'000))
       ->capture_default_str();
+  app.add_flag("--fail-fast", options.fail_fast, "End all tasks if one fails for good");
   app.add_option("--gpus-per-worker", gpus_per_worker,
                  "GPUs of this machine that each worker has for itself (CUDA_VISIBLE_DEVICES); other tasks have\nnone. "
                  "Without it every task sees all GPUs")
