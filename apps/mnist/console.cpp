@@ -43,8 +43,10 @@ void Console::result(const TrainingResult& result) {
 }
 
 void Console::event(const JobEvent& event) {
-  if (options_.json) print(out_, event_json(event, std::chrono::system_clock::now()));
-  if (!event.text.empty()) note(event.text);
+  if (options_.json)
+    print(out_, event_json(event, std::chrono::system_clock::now()));
+  else if (!event.text.empty())
+    note(event.text);
 }
 
 void Console::note(const std::string& message) { print(err_, fmt::format("troupe-mnist: {}", message)); }

@@ -23,7 +23,7 @@ class Console {
   void progress(std::uint32_t epoch, std::uint64_t step, std::uint64_t steps, Progress::Time now);
   void epoch(const EpochDone& epoch);
   void result(const TrainingResult& result);
-  // A note, if people need to know; with --json also a line on stdout.
+  // A note, if people need to know; with --json a line on stdout instead.
   void event(const JobEvent& event);
   // A line on stderr, after the program's name.
   void note(const std::string& message);

@@ -1,3 +1,4 @@
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -74,6 +75,18 @@ TEST_F(MnistConsole, JsonHasNothingElseOnStdout) {
   console.result(kResult);
   EXPECT_EQ(out(), epoch_json(kEpoch) + "\n" + final_json(kResult) + "\n");
   EXPECT_EQ(err(), "Epoch 1/5: step 5 of 10\ntroupe-mnist: a warning\n");
+}
+
+// Under troupe-launch what other tasks than the chief print on stdout comes to stderr, too.
+TEST_F(MnistConsole, AnEventIsToldOnce) {
+  const JobEvent event{.kind = "lost", .text = "/job:worker/task:1 was lost"};
+  Console(options_, out_, err_, false).event(event);
+  EXPECT_EQ(out(), "");
+  EXPECT_EQ(err(), "troupe-mnist: /job:worker/task:1 was lost\n");
+  options_.json = true;
+  Console(options_, out_, err_, false).event(event);
+  EXPECT_THAT(out(), ::testing::HasSubstr(R"("text":"/job:worker/task:1 was lost")"));
+  EXPECT_EQ(err(), "troupe-mnist: /job:worker/task:1 was lost\n");
 }
 
 TEST_F(MnistConsole, TextBeginsWithWhatIsTrained) {
