@@ -1,4 +1,5 @@
-# Installs the build in TROUPE_BUILD into a new prefix, then configures, builds and runs the consumer against it.
+# Installs the build in TROUPE_BUILD into a new prefix, then configures, builds and runs the consumer and the examples
+# against it, one of them on a cluster.
 #   cmake -D TROUPE_BUILD=DIR -D CONSUMER=DIR -D GENERATOR=NAME -D CXX=COMPILER -D LAUNCHER=PROGRAM -P run.cmake
 set(work ${TROUPE_BUILD}/consumer)
 file(REMOVE_RECURSE ${work})
@@ -12,11 +13,31 @@ function(run)
   set(output "${output}" PARENT_SCOPE)
 endfunction()
 
-run(${CMAKE_COMMAND} --install ${TROUPE_BUILD} --component development --prefix ${work}/prefix)
-run(${CMAKE_COMMAND} -S ${CONSUMER} -B ${work}/build -G ${GENERATOR} -D CMAKE_PREFIX_PATH=${work}/prefix
-  -D CMAKE_CXX_COMPILER=${CXX} -D CMAKE_CXX_COMPILER_LAUNCHER=${LAUNCHER} -D CMAKE_BUILD_TYPE=Release)
-run(${CMAKE_COMMAND} --build ${work}/build)
+function(build source)
+  run(${CMAKE_COMMAND} -S ${source} -B ${work}/build -G ${GENERATOR} -D CMAKE_PREFIX_PATH=${work}/prefix
+    -D CMAKE_CXX_COMPILER=${CXX} -D CMAKE_CXX_COMPILER_LAUNCHER=${LAUNCHER} -D CMAKE_BUILD_TYPE=Release --fresh)
+  run(${CMAKE_COMMAND} --build ${work}/build)
+endfunction()
+
+foreach(component development runtime)
+  run(${CMAKE_COMMAND} --install ${TROUPE_BUILD} --component ${component} --prefix ${work}/prefix)
+endforeach()
+
+build(${CONSUMER})
 run(${work}/build/consumer)
 if(NOT output MATCHES "product has shape \\[1,3\\]")
   message(FATAL_ERROR "the consumer printed:\n${output}")
+endif()
+
+# The installed examples are such a project, too, and one of them a program of one's own that trains on a cluster.
+build(${work}/prefix/share/troupe/examples)
+run(${work}/build/example_cluster)
+if(NOT output MATCHES "Parameters: [0-9a-f]+\n$")
+  message(FATAL_ERROR "the example printed:\n${output}")
+endif()
+set(alone "${CMAKE_MATCH_0}")
+run(${work}/prefix/bin/troupe-launch --ps 2 --workers 2 -- ${work}/build/example_cluster)
+string(FIND "${output}" "${alone}" found)
+if(found LESS 0)
+  message(FATAL_ERROR "without a cluster the example came to ${alone}, and on a cluster it printed:\n${output}")
 endif()

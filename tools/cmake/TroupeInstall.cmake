@@ -1,5 +1,5 @@
 # `cmake --install`: the programs (component runtime); libraries, headers and a package, so that find_package(troupe) gives
-# troupe::actors and the rest (component development).
+# troupe::actors and the rest, and programs to begin with (component development).
 include(CMakePackageConfigHelpers)
 
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/troupe)
@@ -16,6 +16,8 @@ foreach(folder IN LISTS folders)
 endforeach()
 install(DIRECTORY ${PROJECT_BINARY_DIR}/messages/proto DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/troupe/messages
   COMPONENT development FILES_MATCHING PATTERN "*.pb.h")
+
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/apps/examples DESTINATION ${CMAKE_INSTALL_DATADIR}/troupe COMPONENT development)
 
 configure_package_config_file(${PROJECT_SOURCE_DIR}/tools/cmake/troupe-config.cmake.in
   ${PROJECT_BINARY_DIR}/troupe-config.cmake INSTALL_DESTINATION ${package_dir})

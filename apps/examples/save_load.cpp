@@ -1,0 +1,41 @@
+// Trains a model, writes its parameters into a file, and reads them into another model, which predicts the same.
+//   example_save_load FILE
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <troupe/actors/troupe.hpp>
+
+namespace {
+
+using namespace troupe;
+
+void run(const char* file) {
+  const DataSplits data = draw_digits({.train = 2000, .test = 500});
+  const Sequential layers({layers::flatten(), layers::dense(32, Activation::relu), layers::dense(10)});
+  Model trained(layers, Shape{28, 28, 1}), loaded(layers, Shape{28, 28, 1});
+  for (Model* model : {&trained, &loaded}) model->compile(optimizers::Adam{.learning_rate = 2e-3});
+  trained.fit(data, {.epochs = 3});
+  trained.save(file);
+  loaded.load(file);
+  const Tensor digit = Tensor::zeros(DType::f32, {1, 28, 28, 1});
+  const bool same = std::ranges::equal(trained.predict(digit).values<float>(), loaded.predict(digit).values<float>());
+  fmt::print("trained: accuracy {:.2f}\n", trained.evaluate(data.test).accuracy);
+  fmt::print("loaded:  accuracy {:.2f}\n", loaded.evaluate(data.test).accuracy);
+  fmt::print("the same parameters: {}, the same predictions: {}\n",
+             trained.params_sha256() == loaded.params_sha256() ? "yes" : "no", same ? "yes" : "no");
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 2) {
+    fmt::print(stderr, "Usage: {} FILE\n", argv[0]);
+    return 2;
+  }
+  try {
+    run(argv[1]);
+  } catch (const Error& error) {
+    fmt::print(stderr, "{}\n", error.to_string());
+    return 1;
+  }
+}
