@@ -105,6 +105,9 @@ class Task {
   // How others look into this task.
   Introspection& introspection();
 
+  // Expired once this is destroyed.
+  std::weak_ptr<const void> alive() const { return alive_; }
+
   // Why this task has failed: an actor that it cannot do without has (actors/supervision/policy.hpp). None if it has
   // not. All its calls fail then, and to others it is lost, for this reason.
   Error failure() const;
@@ -114,6 +117,7 @@ class Task {
 
  private:
   class Impl;
+  const std::shared_ptr<const void> alive_ = std::make_shared<bool>(true);
   std::unique_ptr<Impl> impl_;
 };
 

@@ -217,6 +217,7 @@ class Session::Impl {
       told.swap(users);
     }
     direct_steps->cancel_all(Error(Code::cancelled, "the session was closed"));
+    if (task_alive.expired()) return;
     for (const TaskName& name : told) {
       try {
         request(name, CloseSessionRequest{session.value}, "to end the session");
@@ -228,6 +229,7 @@ class Session::Impl {
 
   std::unique_ptr<Task> owned;
   Task& task;
+  std::weak_ptr<const void> task_alive = task.alive();
   SessionOptions options;
   SessionId session{random_id()};
   std::mutex mutex;

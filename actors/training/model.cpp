@@ -57,6 +57,8 @@ class Model::Impl {
   Impl(Sequential model, Shape shape) : layers(std::move(model)), input(shape) {}
 
   Task& task() {
+    if (given && given_alive.expired())
+      fail(Code::failed_precondition, "the model's task has ended: compile the model for another");
     if (given) return *given;
     if (!owned) owned = std::make_unique<Task>();
     return *owned;
@@ -66,6 +68,7 @@ class Model::Impl {
   void prepare() {
     if (state.read) state.parameters = state.read();
     if (state.parameters.empty()) fail(Code::failed_precondition, "the model has no values yet: fit it, or load them");
+    task();
     if (session) return;
     graph = build_training_graph(layers, input, Loss::sparse_softmax_cross_entropy, optimizer, {.ops = &task().ops()});
     session = std::make_unique<Session>(task(), *graph.graph);
@@ -98,6 +101,7 @@ class Model::Impl {
   std::optional<LossScaling> loss_scaling;
   double clip_norm = 0;
   Task* given = nullptr;
+  std::weak_ptr<const void> given_alive;
   std::unique_ptr<Task> owned;
   bool compiled = false;
   TrainingState state;
@@ -130,6 +134,7 @@ void Model::compile(Optimizer optimizer, const ModelOptions& options) {
 void Model::compile(Optimizer optimizer, Task& task, const ModelOptions& options) {
   compile(std::move(optimizer), options);
   impl_->given = &task;
+  impl_->given_alive = task.alive();
 }
 
 TrainingResult Model::fit(const DataSplits& data, const TrainingOptions& given) {

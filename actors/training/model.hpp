@@ -44,8 +44,8 @@ class Model {
   Model(Model&&) noexcept;
   Model& operator=(Model&&) noexcept;
 
-  // The optimizer, and where to run: a task of its own by default; `task` must outlive the model. Several CPU devices
-  // of a task share the slots of local training. Throws invalid_argument for options that make no sense.
+  // The optimizer, and where to run: a task of its own by default; `task` is there while the model computes. Several
+  // CPU devices of a task share the slots of local training. Throws invalid_argument for options that make no sense.
   void compile(Optimizer optimizer, const ModelOptions& options = {});
   void compile(Optimizer optimizer, Task& task, const ModelOptions& options = {});
 

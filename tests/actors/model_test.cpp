@@ -175,6 +175,18 @@ TEST(Model, ChecksItsDataOnceAndNamesTheField) {
   EXPECT_EQ(error_of([&] { model.evaluate({}); }).code(), Code::invalid_argument);
 }
 
+TEST(Model, MayOutliveItsTaskButNotComputeThen) {
+  Model model = small_model();
+  {
+    Task task({.threads = 1});
+    model.compile(optimizers::Adam{}, task);
+    model.fit(testing::few_digits(), {.epochs = 1, .quiet = true});
+    EXPECT_GT(model.evaluate(testing::few_digits().test).loss, 0);
+  }
+  EXPECT_THAT(error_of([&] { model.evaluate(testing::few_digits().test); }).message(),
+              HasSubstr("the model's task has ended"));
+}
+
 TEST(Model, PredictsFromPixelsAsItWasFit) {
   const DataSplits& digits = testing::few_digits();
   Model model = compiled_model();

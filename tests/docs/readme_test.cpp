@@ -72,23 +72,6 @@ class ReadmeCluster : public ::testing::Test {
   testing::TemporaryDirectory directory;
 };
 
-TEST_F(ReadmeCluster, AProgramOfYourOwnBecomesATask) {
-  write("cluster.json", {{"ps", 0}, {"worker", 0}});
-  const DataSplits data = few_digits();
-  auto ps = std::async(std::launch::async, [&] {
-    const auto task = join("cluster.json", {"ps", 0});  // outlives the model
-    Model model = small_model();
-    model.compile(optimizers::Adam{}, *task);
-    model.fit(data, {.mode = JobMode::sync, .epochs = 5});
-  });
-  std::unique_ptr<Model> made(new Model(small_model()));
-  Model& model = *made;
-#include <readme/own_task.inc>
-  EXPECT_GT(model.evaluate(data.test).accuracy, 0.5);
-  ps.get();
-  made.reset();  // before its task
-}
-
 TEST_F(ReadmeCluster, TasksWorkOnTensorsTogether) {
   write("cluster.json", {{"worker", 0}, {"worker", 1}});
   const auto run = [](int index) {
