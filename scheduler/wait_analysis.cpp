@@ -12,13 +12,16 @@
 #include <unordered_map>
 
 #include "scheduler/wait_graph.hpp"
+#include "scheduler/wait_things.hpp"
 
 namespace troupe {
 namespace {
 
 constexpr std::size_t kCausesShown = 8;
-constexpr std::size_t kOthersShown = 4;  // who wait for the same cause
-constexpr std::size_t kChainBegin = 10;  // lines of a chain, at its two ends
+constexpr std::size_t kWorkShown = 4;        // of what is being done, in brief
+constexpr std::int64_t kTold = 100'000'000;  // ns; shorter times say nothing
+constexpr std::size_t kOthersShown = 4;      // who wait for the same cause
+constexpr std::size_t kChainBegin = 10;      // lines of a chain, at its two ends
 constexpr std::size_t kChainEnd = 4;
 constexpr std::size_t kCircleShown = 8;
 constexpr std::size_t kCausesCounted = 256;
@@ -68,6 +71,8 @@ std::string count_of(std::size_t count, std::string_view one, std::string_view m
   return count == 1 ? fmt::format("1 {}", one) : fmt::format("{} {}", count, more);
 }
 
+std::string since(std::int64_t ns) { return ns < kTold ? "" : ", for " + wait_time(ns); }
+
 class Analysis {
  public:
   Analysis(const Waiting& waiting, const std::vector<SilentTask>& silent) {
@@ -112,9 +117,12 @@ class Analysis {
   // All that wait for these; towards_ then leads from each to them.
   std::vector<std::uint32_t> waiters_of(const std::vector<std::uint32_t>& nodes);
   std::string chain(std::uint32_t from, const std::vector<std::uint32_t>& to) const;
+  std::string heading_of(std::size_t number, const Cause& cause) const;
   std::string tell(std::size_t number, const Cause& cause);
+  std::string summary() const;
+  std::string brief(const std::vector<std::string>& told) const;
   std::string text_of(std::uint32_t node) const {
-    return nodes_[node].thing.text.empty() ? nodes_[node].thing.id : nodes_[node].thing.text;
+    return nodes_[node].thing.text.empty() ? wait_thing::describe(nodes_[node].thing.id) : nodes_[node].thing.text;
   }
 
   std::unordered_map<std::string, std::uint32_t> index_;
@@ -399,7 +407,7 @@ std::vector<std::uint32_t> Analysis::waiters_of(const std::vector<std::uint32_t>
 // From who waits first to the cause, a line for each.
 std::string Analysis::chain(std::uint32_t from, const std::vector<std::uint32_t>& to) const {
   std::vector<std::string> lines{"   " + text_of(from)};
-  if (nodes_[from].thing.for_ns > 0) lines[0] += ", for " + wait_time(nodes_[from].thing.for_ns);
+  lines[0] += since(nodes_[from].thing.for_ns);
   for (std::uint32_t n = from; towards_[n] != kNone; n = edges_[towards_[n]].to) {
     const Edge& edge = edges_[towards_[n]];
     if (!edge.wait) {
@@ -408,7 +416,7 @@ std::string Analysis::chain(std::uint32_t from, const std::vector<std::uint32_t>
     }
     std::string line = "     waits for " + text_of(edge.to);
     if (!edge.text.empty()) line += ": " + edge.text;
-    if (edge.for_ns > 0) line += ", for " + wait_time(edge.for_ns);
+    line += since(edge.for_ns);
     lines.push_back(std::move(line));
   }
   if (nodes_[to[0]].circle != kNone) lines.push_back("     which is in the circle");
@@ -423,10 +431,12 @@ std::string Analysis::chain(std::uint32_t from, const std::vector<std::uint32_t>
   return text;
 }
 
+std::string Analysis::heading_of(std::size_t number, const Cause& cause) const {
+  return fmt::format("{}. {} {}{}", number, heading(cause.told.kind), cause.told.text, since(cause.told.for_ns));
+}
+
 std::string Analysis::tell(std::size_t number, const Cause& cause) {
-  std::string text = fmt::format("{}. {} {}", number, heading(cause.told.kind), cause.told.text);
-  if (cause.told.for_ns > 0) text += ", for " + wait_time(cause.told.for_ns);
-  text += '\n';
+  std::string text = heading_of(number, cause) + '\n';
   const auto waiters = waiters_of(cause.nodes);
   std::vector<std::uint32_t> first;  // who wait, and are not waited for
   for (const std::uint32_t n : waiters)
@@ -446,24 +456,53 @@ std::string Analysis::tell(std::size_t number, const Cause& cause) {
   return text;
 }
 
+std::string Analysis::summary() const {
+  const auto wrong = [](const Cause& cause) { return cause.told.kind != Kind::working; };
+  const bool stuck =
+      std::ranges::any_of(causes_, [&](const Cause& cause) { return wrong(cause) && cause.told.waiters > 0; });
+  if (waiting_ == 0) return "Nothing waits, but:\n";
+  const std::string waiting = count_of(waiting_, "thing waits", "things wait");
+  if (stuck) return fmt::format("{}, for {}; the worst first.\n", waiting, count_of(causes_.size(), "cause", "causes"));
+  if (wrong(causes_[0])) return fmt::format("Nothing is stuck, but not all is well; {}.\n", waiting);
+  return fmt::format("Nothing is stuck: {}, for what is being done.\n", waiting);
+}
+
+// `told`: of each cause that the text tells.
+std::string Analysis::brief(const std::vector<std::string>& told) const {
+  std::string text = summary();
+  std::size_t work = 0;
+  for (std::size_t i = 0; i < told.size() && work < kWorkShown; ++i) {
+    const Cause& cause = causes_[i];
+    if (cause.told.kind != Kind::working) {
+      text += told[i];
+      continue;
+    }
+    ++work;
+    text += heading_of(i + 1, cause);
+    if (cause.told.waiters > 0) text += fmt::format("; {} for it", count_of(cause.told.waiters, "waits", "wait"));
+    text += '\n';
+  }
+  const auto all_work =
+      static_cast<std::size_t>(std::ranges::count(causes_, Kind::working, [](const Cause& c) { return c.told.kind; }));
+  if (const std::size_t wrong = causes_.size() - all_work; wrong > kCausesShown)
+    text += fmt::format("and {} more.\n", count_of(wrong - kCausesShown, "cause", "causes"));
+  if (all_work > work) text += fmt::format("and {} more in work.\n", count_of(all_work - work, "thing", "things"));
+  return text;
+}
+
 WaitAnalysis Analysis::result() {
   WaitAnalysis out;
   if (causes_.empty()) {
-    out.text = "Nothing waits.\n";
+    out.text = out.brief = "Nothing waits.\n";
     return out;
   }
-  const bool stuck = gravity(causes_[0].told.kind) < gravity(Kind::working);
-  if (waiting_ == 0)
-    out.text = "Nothing waits, but:\n";
-  else if (stuck)
-    out.text = fmt::format("{}, for {}; the worst first.\n", count_of(waiting_, "thing waits", "things wait"),
-                           count_of(causes_.size(), "cause", "causes"));
-  else
-    out.text = fmt::format("Nothing is stuck: {}, for what is being done.\n",
-                           count_of(waiting_, "thing waits", "things wait"));
-  for (std::size_t i = 0; i < std::min(causes_.size(), kCausesShown); ++i) out.text += tell(i + 1, causes_[i]);
+  std::vector<std::string> told;
+  for (std::size_t i = 0; i < std::min(causes_.size(), kCausesShown); ++i) told.push_back(tell(i + 1, causes_[i]));
+  out.text = summary();
+  for (const std::string& cause : told) out.text += cause;
   if (causes_.size() > kCausesShown)
     out.text += fmt::format("and {} more.\n", count_of(causes_.size() - kCausesShown, "cause", "causes"));
+  out.brief = brief(told);
   for (Cause& cause : causes_) out.causes.push_back(std::move(cause.told));
   return out;
 }

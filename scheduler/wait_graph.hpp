@@ -88,9 +88,10 @@ struct RootCause {
 
 struct WaitAnalysis {
   std::vector<RootCause> causes;  // worst first: deadlock, never, silent, stuck, working; then those with more waiters
-  // What `troupe-top --why` prints: each cause, and the chain from who waits first down to it; the worst, and how many
-  // more. "Nothing waits." if so.
+  // Each cause, and the chain from who waits first down to it; the worst, and how many more. "Nothing waits." if so.
   std::string text;
+  // What `troupe-top --why` prints: the same, but what is being done has one line each and no chain.
+  std::string brief;
 };
 
 // What several tasks say of one thing or wait is put together: the graver state counts, of two texts the longer. A

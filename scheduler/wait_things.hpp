@@ -60,4 +60,8 @@ inline std::string task_of(std::string_view device) {
   return std::string(device.substr(0, std::min(device.find("/device:"), device.size())));
 }
 
+// The thing in words, for people: "slot 1 of step 7" of "slot/660f888ec43f0/7/1"; the id itself if it is of no known
+// form.
+std::string describe(std::string_view id);
+
 }  // namespace troupe::wait_thing

@@ -60,11 +60,15 @@ class Why {
     const auto found = tasks_.find(name);
     return found == tasks_.end() ? nullptr : found->second;
   }
+  bool is_silent(const std::string& task) const {
+    return std::ranges::find(silent_, task, &SilentTask::task) != silent_.end();
+  }
   std::optional<std::string> busy_actor(const TaskSnapshot& task, std::string_view kind);
   void add_devices(const TaskSnapshot& task);
   void add_links(const TaskSnapshot& task);
   void add_worker(const TaskSnapshot& task);
   void leave_out_workers_that_compute();
+  void leave_out_links_to_silent_tasks();
   void explain_ends();
   void explain_end(const WaitThing& thing, const Wait& by);
   void explain_tensor(const WaitThing& thing, const Wait& by, bool begun);
@@ -102,6 +106,7 @@ Why::Why(const ClusterSnapshot& cluster) {
   }
   leave_out_workers_that_compute();
   explain_ends();
+  leave_out_links_to_silent_tasks();
 }
 
 // An actor of this kind that is long at one message.
@@ -127,7 +132,8 @@ void Why::add_devices(const TaskSnapshot& task) {
       add(wait_thing::device(device.name), device.failure, task.task, State::never);
       continue;
     }
-    std::string text = device.running.empty() ? device.name : fmt::format("{} runs {}", device.name, device.running);
+    std::string text = device.running.empty() ? fmt::format("{}, which has work to do", device.name)
+                                              : fmt::format("{} runs {}", device.name, device.running);
     add(wait_thing::device(device.name), std::move(text), task.task, State::works, for_ns);
   }
 }
@@ -137,7 +143,10 @@ void Why::add_links(const TaskSnapshot& own) {
     const std::string id = wait_thing::link(own.task, link.peer),
                       way = fmt::format("the way from {} to {}", own.task, link.peer);
     links_.insert(id);
-    if (!link.up) {
+    if (!link.up && is_silent(link.peer)) {
+      add(id, way + ", between which there is no connection", own.task);
+      wait(id, wait_thing::task(link.peer), "peer");
+    } else if (!link.up) {
       add(id, way + ", between which there is no connection", own.task, State::stuck);
     } else if (link.suspect) {
       add(id, fmt::format("{} ({} has not been heard of for {})", way, link.peer, wait_time(link.heard_ns)), own.task);
@@ -156,10 +165,10 @@ void Why::add_links(const TaskSnapshot& own) {
            fmt::format("{} has taken no more than {} bytes of what was sent", link.peer, link.window));
     } else {
       add(id,
-          link.queued_bytes > 0 ? fmt::format("{}, where {} bytes wait for the network", way, link.queued_bytes) : way,
+          link.queued_bytes > 0 ? fmt::format("{}, where {} bytes wait for the network", way, link.queued_bytes)
+                                : fmt::format("data on its way from {} to {}", own.task, link.peer),
           own.task, State::works);
-      if (std::ranges::find(silent_, link.peer, &SilentTask::task) != silent_.end())
-        wait(id, wait_thing::task(link.peer), "peer");
+      if (is_silent(link.peer)) wait(id, wait_thing::task(link.peer), "peer");
       // Gradients that have left the link are in its mailbox.
       if (const TaskSnapshot* peer = task(link.peer))
         if (const auto busy = busy_actor(*peer, "shard")) wait(id, *busy, "reply");
@@ -202,6 +211,18 @@ void Why::leave_out_workers_that_compute() {
   std::erase_if(all_.waits, [&](const Wait& wait) {
     return wait.awaited.starts_with("worker/") && computed.contains(wait.waiter);
   });
+}
+
+// That a task is gone is told of the task: its links are told only where something waits for them.
+void Why::leave_out_links_to_silent_tasks() {
+  std::set<std::string> awaited, idle;
+  for (const Wait& wait : all_.waits) awaited.insert(wait.awaited);
+  for (const Wait& wait : all_.waits)
+    if (links_.contains(wait.waiter) && !awaited.contains(wait.waiter) && wait.awaited.starts_with("task/") &&
+        is_silent(wait.awaited.substr(5)))
+      idle.insert(wait.waiter);
+  std::erase_if(all_.waits, [&](const Wait& wait) { return idle.contains(wait.waiter); });
+  std::erase_if(all_.things, [&](const WaitThing& thing) { return idle.contains(thing.id); });
 }
 
 // What is waited for, though nobody says what it waits for in turn.

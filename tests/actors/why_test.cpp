@@ -134,6 +134,29 @@ TEST(Why, ALinkToATaskThatDoesNotAnswer) {
           "waits for the way from /job:worker/task:0 to /job:ps/task:0, where 5000 bytes wait for the network\n"));
 }
 
+// A worker that was lost: the others have gone on without it, and no link to it is anybody's trouble.
+TEST(Why, LinksToATaskThatHasEndedAreNoCausesOfTheirOwn) {
+  Seen seen;
+  for (const std::string& task : {kPs0, kW0}) seen.task(task).links.push_back({.peer = kW1, .up = false});
+  seen.waits(kW0, wait_thing::device(kW0 + "/device:CPU:0"), kW0);
+  seen.task(kW0).devices.push_back({.name = kW0 + "/device:CPU:0", .running = "MatMul 'm'"});
+  seen.silent(kW1, "nobody listens at 127.0.0.1:7");
+  const WaitAnalysis found = analyse(seen.cluster);
+  EXPECT_EQ(found.brief,
+            "Nothing is stuck, but not all is well; 1 thing waits.\n"
+            "1. SILENT /job:worker/task:1 does not answer (nobody listens at 127.0.0.1:7: it has ended)\n"
+            "   Nothing that is known waits for it.\n"
+            "2. WORKING /job:worker/task:0/device:CPU:0 runs MatMul 'm', for 1.0 s; 1 waits for it\n");
+  // One that is waited for leads to it.
+  seen.task(kPs0).waiting.waits.push_back(
+      {.waiter = "slot/9/7/1", .awaited = wait_thing::link(kPs0, kW1), .kind = "credit", .text = {}});
+  EXPECT_THAT(analyse(seen.cluster).text,
+              HasSubstr("1. SILENT /job:worker/task:1 does not answer (nobody listens at 127.0.0.1:7: it has ended)\n"
+                        "   slot 1 of step 7\n"
+                        "     waits for the way from /job:ps/task:0 to /job:worker/task:1, between which there is no "
+                        "connection\n"));
+}
+
 TEST(Why, ATaskThatHasFailed) {
   Seen seen;
   seen.waits(kW0, wait_thing::join(9, kW1), kW1);

@@ -71,7 +71,7 @@ TEST(WhyInACluster, AStoppedWorkerIsNamed) {
   cluster->wait_for("\"event\":\"epoch\"");
   const pid_t worker = cluster.pid("worker/1");
   testing::stop_process(worker);
-  expect_why(file_of(cluster), silent("/job:worker/task:1", kStopped));
+  expect_why(file_of(cluster), silent("worker/1", kStopped));
   kill(worker, SIGCONT);
   cluster->signal(SIGTERM);
   EXPECT_EQ(cluster.wait(), 128 + SIGTERM) << cluster->err;
@@ -82,7 +82,7 @@ TEST(WhyInACluster, AStoppedShardIsNamed) {
   cluster->wait_for("\"event\":\"epoch\"");
   const pid_t shard = cluster.pid("ps/1");
   testing::stop_process(shard);
-  expect_why(file_of(cluster), silent("/job:ps/task:1", kStopped));
+  expect_why(file_of(cluster), silent("ps/1", kStopped));
   kill(shard, SIGCONT);
   cluster->signal(SIGTERM);
   EXPECT_EQ(cluster.wait(), 128 + SIGTERM) << cluster->err;
@@ -95,9 +95,8 @@ TEST(WhyInACluster, ALostWorkerThatOthersWaitForIsNamed) {
   cluster->wait_for("\"event\":\"epoch\"");
   const pid_t worker = cluster.pid("worker/1");
   testing::stop_process(worker);
-  expect_why(file_of(cluster),
-             AllOf(HasSubstr("SILENT /job:worker/task:1 does not answer"),
-                   HasSubstr("/job:worker/task:1 to join again: it was lost: it is kept for it for another ")));
+  expect_why(file_of(cluster), AllOf(HasSubstr("SILENT worker/1 does not answer"),
+                                     HasSubstr("worker/1 to join again: it was lost: it is kept for it for another ")));
   kill(worker, SIGCONT);
   cluster->signal(SIGTERM);
   EXPECT_EQ(cluster.wait(), 128 + SIGTERM) << cluster->err;
@@ -162,10 +161,9 @@ TEST_F(WhyByHand, AKilledWorkerIsNamedUntilItComesAgain) {
   Process& killed = start("worker", 1, waits);
   chief.wait_for("\"event\":\"epoch\"");
   killed.signal(SIGKILL);
-  expect_why(
-      file,
-      AllOf(ContainsRegex("\n1. SILENT /job:worker/task:1 does not answer \\(nobody listens [^\n]*: it has ended\\)"),
-            HasSubstr("/job:worker/task:1 to join again: it was lost: it is kept for it for another ")));
+  expect_why(file,
+             AllOf(ContainsRegex("\n1. SILENT worker/1 does not answer \\(nobody listens [^\n]*: it has ended\\)"),
+                   HasSubstr("worker/1 to join again: it was lost: it is kept for it for another ")));
   start("worker", 1, waits);
   expect_why(file, HasSubstr("Nothing is stuck"));
 }
@@ -186,19 +184,18 @@ TEST_F(WhyByHand, AJobNeedsMoreWorkersThanThereAre) {
   const Arguments three = {"--min-workers", "3"};
   start("ps", 0, three);
   for (const int worker : {0, 1}) start("worker", worker, three);
-  expect_why(file, AllOf(HasSubstr("SILENT /job:worker/task:2 does not answer (it has not been met yet at 127.0.0.1:"),
-                         HasSubstr("SILENT /job:worker/task:3 does not answer (it has not been met yet at 127.0.0.1:"),
-                         HasSubstr("     waits for /job:worker/task:2 to join the job: training begins with 3 workers, "
+  expect_why(file, AllOf(HasSubstr("SILENT worker/2 does not answer (it has not been met yet at 127.0.0.1:"),
+                         HasSubstr("SILENT worker/3 does not answer (it has not been met yet at 127.0.0.1:"),
+                         HasSubstr("     waits for worker/2 to join the job: training begins with 3 workers, "
                                    "and 2 have joined; start more, or start the job with fewer\n")));
 }
 
 TEST_F(WhyByHand, AParameterServerThatNobodyHasStarted) {
   make(1, 2);
   for (const int worker : {0, 1}) start("worker", worker);
-  expect_why(file,
-             ContainsRegex("SILENT /job:ps/task:0 does not answer \\(it has not been met yet at 127.0.0.1:[^\n]*\n"
-                           "   /job:worker/task:[01], which connects to its cluster, for [^\n]*\n     waits for a link "
-                           "to /job:ps/task:0[^\n]*\n     which is on /job:ps/task:0\n"));
+  expect_why(file, ContainsRegex("SILENT ps/0 does not answer \\(it has not been met yet at 127.0.0.1:[^\n]*\n"
+                                 "   worker/[01], which connects to its cluster, for [^\n]*\n     waits for a link "
+                                 "to ps/0[^\n]*\n     which is on ps/0\n"));
 }
 
 // Nothing passes between two networks any more, and nobody is told.
@@ -217,8 +214,7 @@ TEST_F(WhyByHand, AWorkerThatIsCutOff) {
   start_in(1, "worker", 1);
   chief.wait_for("\"event\":\"epoch\"");
   ASSERT_TRUE(networks.cut());
-  expect_why(file, silent("/job:worker/task:1", "[^\n]*"),
-             [&](const Arguments& command) { return networks.in(0, command); });
+  expect_why(file, silent("worker/1", "[^\n]*"), [&](const Arguments& command) { return networks.in(0, command); });
 }
 
 // ---- Nodes ---------------------------------------------------------------------------------------------------------
@@ -261,10 +257,10 @@ TEST_F(WhyOfAClient, AStoppedTaskIsToBuildItsPartOfAGraph) {
   Session session(client, graph);
   nodes[1]->signal(SIGSTOP);
   auto compiling = std::async(std::launch::async, [&] { return session.callable({x}, {y}); });
-  expect_why(file, ContainsRegex("SILENT /job:worker/task:1 does not answer [^\n]*\n"
-                                 "   a client on /job:client/task:0, for [^\n]*\n     waits for /job:worker/task:1 to "
+  expect_why(file, ContainsRegex("SILENT worker/1 does not answer [^\n]*\n"
+                                 "   a client on client/0, for [^\n]*\n     waits for worker/1 to "
                                  "build its part of the graph, for [^\n]*\n"
-                                 "     which is on /job:worker/task:1\n"));
+                                 "     which is on worker/1\n"));
   nodes[1]->signal(SIGCONT);
   EXPECT_TRUE(bitwise_equal(compiling.get()({Tensor::vector<float>({1, 2})})[0], Tensor::vector<float>({-1, -2})));
 }
@@ -275,11 +271,9 @@ TEST_F(WhyOfAClient, AStoppedTaskTakesNothingMoreFromItsLink) {
   const Callable call = session.callable({x}, {y});
   nodes[1]->signal(SIGSTOP);
   auto running = call.async({Tensor::zeros(DType::f32, {4 << 20})});
-  expect_why(
-      file,
-      ContainsRegex(
-          "SILENT /job:worker/task:1 does not answer [^\n]*\n   step 1 of session [0-9a-f]+ on /job:client/task:0, for "
-          "[^\n]*\n     waits for the part of step 1 of session [0-9a-f]+ on /job:worker/task:1"));
+  expect_why(file,
+             ContainsRegex("SILENT worker/1 does not answer [^\n]*\n   step 1 of session [0-9a-f]+ on client/0, for "
+                           "[^\n]*\n     waits for the part of step 1 of session [0-9a-f]+ on worker/1"));
   LinkSnapshot link;
   eventually([&] {
     const ClusterSnapshot cluster = client.introspection().view().snapshot();

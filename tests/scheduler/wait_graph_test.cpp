@@ -7,6 +7,9 @@
 #include <random>
 #include <set>
 
+#include "messages/ids.hpp"
+#include "scheduler/wait_things.hpp"
+
 namespace troupe {
 namespace {
 
@@ -134,6 +137,79 @@ TEST(WaitGraph, WhatIsDoneIsNotCalledStuck) {
             "1. WORKING d runs MatMul 'm', for 0.5 s\n"
             "   step/1\n"
             "     waits for d runs MatMul 'm'\n");
+}
+
+// A healthy job waits all the time: who waits for whom is for those who look for a cause.
+TEST(WaitGraph, InBriefWhatIsDoneHasOneLineEach) {
+  Waiting waiting;
+  for (int i = 0; i < 6; ++i) {
+    const std::string device = fmt::format("device/d{}", i);
+    waiting.things.push_back({.id = device, .text = fmt::format("d{} runs MatMul", i), .state = State::works});
+    waiting.waits.push_back(wait("step/1", device, "", kSecond));
+  }
+  waiting.waits.push_back(wait("step/2", "device/d5"));
+  EXPECT_EQ(analyse(waiting, {}).brief,
+            "Nothing is stuck: 2 things wait, for what is being done.\n"
+            "1. WORKING d5 runs MatMul, for 1.0 s; 2 wait for it\n"
+            "2. WORKING d0 runs MatMul, for 1.0 s; 1 waits for it\n"
+            "3. WORKING d1 runs MatMul, for 1.0 s; 1 waits for it\n"
+            "4. WORKING d2 runs MatMul, for 1.0 s; 1 waits for it\n"
+            "and 2 things more in work.\n");
+  waiting.things.push_back({.id = "s", .text = "stands", .state = State::stuck});
+  waiting.waits.push_back(wait("a", "s"));
+  EXPECT_EQ(
+      analyse(waiting, {}).brief.substr(0, 112),
+      "3 things wait, for 7 causes; the worst first.\n1. STUCK stands\n   a\n     waits for stands\n2. WORKING d5 "
+      "runs MatM");
+}
+
+TEST(WaitGraph, WhatIsWrongAndHoldsNobodyUpIsNotCalledTheCause) {
+  Waiting waiting;
+  waiting.things = {{.id = "device/d", .text = "d runs MatMul", .state = State::works}};
+  waiting.waits = {wait("step/1", "device/d")};
+  const WaitAnalysis found = analyse(waiting, {{"/job:worker/task:2", "it has ended"}});
+  EXPECT_EQ(found.brief,
+            "Nothing is stuck, but not all is well; 1 thing waits.\n"
+            "1. SILENT /job:worker/task:2 does not answer (it has ended)\n"
+            "   Nothing that is known waits for it.\n"
+            "2. WORKING d runs MatMul; 1 waits for it\n");
+}
+
+TEST(WaitGraph, ThingsThatNobodyDescribesHaveWordsAndNoRawIds) {
+  using namespace wait_thing;
+  constexpr SessionId session{0xab};
+  constexpr StepId seven{7};
+  const std::string worker0 = "/job:worker/task:0", ps1 = "/job:ps/task:1", cpu = worker0 + "/device:CPU:0";
+  const std::pair<std::string, std::string> cases[] = {
+      {step(session, seven), "step 7"},
+      {part(session, seven, worker0), "the part of step 7 on /job:worker/task:0"},
+      {segment(session, seven, cpu, 3), "a segment of step 7 on /job:worker/task:0/device:CPU:0"},
+      {tensor(session, seven, EdgeId{2}), "a tensor of step 7"},
+      {device(cpu), cpu},
+      {link(worker0, ps1), "the way from /job:worker/task:0 to /job:ps/task:1"},
+      {task(ps1), ps1},
+      {actor(ps1, "shard"), "the shard of /job:ps/task:1"},
+      {client(worker0, 4), "a client on /job:worker/task:0"},
+      {answer(ps1, 4), "an answer for /job:ps/task:1"},
+      {meeting(worker0), "/job:worker/task:0, which connects to its cluster"},
+      {coming(worker0, ps1), "a link from /job:ps/task:1 to /job:worker/task:0"},
+      {worker(9, worker0), worker0},
+      {version(9, 1, 12), "version 12 of the parameters of shard 1"},
+      {slot(0x660f888ec43f0, 357, 0), "slot 0 of step 357"},
+      {token(9, worker0), "a token for /job:worker/task:0"},
+      {join(9, worker0), "/job:worker/task:0 to join the job"},
+      {barrier(9), "the barrier at the end of the job"},
+      {save(9), "the checkpoint that is being saved"},
+      {collective(9, 0, 4, worker0), "/job:worker/task:0's part in a collective"},
+      {"of no known form", "of no known form"},
+      {"slot/1", "slot/1"},
+      {"", ""}};
+  for (const auto& [id, words] : cases) EXPECT_EQ(describe(id), words) << id;
+  EXPECT_EQ(analyse({.things = {}, .waits = {wait(slot(9, 7, 0), slot(9, 7, 1))}}, {}).text,
+            "1 thing waits, for 1 cause; the worst first.\n"
+            "1. STUCK slot 1 of step 7: nobody says why it does not come\n"
+            "   slot 0 of step 7\n"
+            "     waits for slot 1 of step 7\n");
 }
 
 TEST(WaitGraph, WhatNeverComesWaitsForNothingAnyMore) {

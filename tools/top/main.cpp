@@ -72,7 +72,7 @@ int run(const Options& options) {
   if (options.json) {
     std::printf("%s\n", to_json(source->cluster()).c_str());
   } else if (options.why) {
-    print(analyse(source->cluster()).text);
+    print(shorten(analyse(source->cluster()).brief));
   } else if (interactive(options)) {
     const int code = show(std::move(source), options.interval);
     std::_Exit(code);  // a question may be under way on another thread: nothing is taken away from it
