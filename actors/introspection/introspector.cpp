@@ -15,6 +15,7 @@ namespace {
 // How long all looks of a snapshot may wait for actors that are handling a message.
 constexpr std::chrono::milliseconds kPatience{100};
 constexpr std::size_t kLargest = 8;
+constexpr std::size_t kLargestAsked = 64;  // equal ones are told once
 
 std::int64_t unix_now_ns() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch())
@@ -77,10 +78,8 @@ DeviceSnapshot Introspector::look_at(Device& device) const {
   std::vector<LiveBuffer> largest;
   for (const Allocator* allocator : device.allocators()) {
     stats += allocator->stats();
-    std::ranges::move(allocator->largest(kLargest), std::back_inserter(largest));
+    std::ranges::move(allocator->largest(kLargestAsked), std::back_inserter(largest));
   }
-  std::ranges::stable_sort(largest, std::greater(), &LiveBuffer::bytes);
-  largest.resize(std::min(largest.size(), kLargest));
   out.bytes_in_use = stats.bytes_in_use;
   out.peak_bytes = stats.peak_bytes;
   out.cached_bytes = stats.cached_bytes;
@@ -96,9 +95,24 @@ DeviceSnapshot Introspector::look_at(Device& device) const {
   out.recording_launches = recorded.launches;
   out.recording_refusals = recorded.refusals;
   out.last_refusal = recorded.last_refusal;
-  for (const LiveBuffer& buffer : largest)
-    out.largest.push_back(
-        {buffer.node.empty() ? buffer.op : fmt::format("{} '{}'", buffer.op, buffer.node), buffer.type, buffer.bytes});
+  out.largest = tensors_of(largest, kLargest);
+  return out;
+}
+
+std::vector<TensorUse> tensors_of(const std::vector<LiveBuffer>& buffers, std::size_t most) {
+  std::vector<TensorUse> out;
+  for (const LiveBuffer& buffer : buffers) {
+    const std::string name = buffer.node.empty() ? buffer.op : fmt::format("{} '{}'", buffer.op, buffer.node);
+    const auto alike = std::ranges::find_if(out, [&](const TensorUse& use) {
+      return use.bytes == buffer.bytes && use.name == name && use.type == buffer.type;
+    });
+    if (alike != out.end())
+      ++alike->count;
+    else
+      out.push_back({.name = name, .type = buffer.type, .bytes = buffer.bytes});
+  }
+  std::ranges::stable_sort(out, std::greater(), &TensorUse::bytes);
+  out.resize(std::min(out.size(), most));
   return out;
 }
 

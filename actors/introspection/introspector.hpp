@@ -53,4 +53,7 @@ class Introspector {
   Incarnation incarnation_;
 };
 
+// Equal ones as one with their count; the largest first, at most `most` of these.
+std::vector<TensorUse> tensors_of(const std::vector<LiveBuffer>& buffers, std::size_t most);
+
 }  // namespace troupe

@@ -38,9 +38,10 @@ struct ActorSnapshot {
 };
 
 struct TensorUse {
-  std::string name;  // of the node that made it, or of the variable
-  std::string type;  // "f32[784,128]"
-  std::uint64_t bytes = 0;
+  std::string name;         // of the node that made it, or of the variable
+  std::string type;         // "f32[784,128]"
+  std::uint64_t bytes = 0;  // of each
+  std::uint64_t count = 1;  // tensors of this name, type and size
 };
 
 struct DeviceSnapshot {
@@ -54,7 +55,7 @@ struct DeviceSnapshot {
   std::uint64_t bytes_in_use = 0, peak_bytes = 0, cached_bytes = 0, limit_bytes = 0, allocations = 0,
                 reuses = 0;        // as AllocatorStats
   std::uint64_t pinned_bytes = 0;  // of the host, in use and kept, for copies to and from here
-  std::vector<TensorUse> largest;  // live tensors, at most 8
+  std::vector<TensorUse> largest;  // live tensors, at most 8 kinds
   std::uint64_t recordings = 0, recording_launches = 0,
                 recording_refusals = 0;  // as RecordingStats (devices/recording.hpp)
   std::string last_refusal;
@@ -108,13 +109,15 @@ struct StepRecord {
 struct TrainingSnapshot {
   std::string mode;  // "local", "sync", "async", "ssp", "allreduce"
   std::uint64_t epoch = 0, epochs = 0;
-  std::uint64_t step = 0;      // of the job, that it works on now
-  std::uint64_t steps = 0;     // micro-batches or steps that this task has computed
-  std::uint64_t examples = 0;  // that it has computed
-  double loss = 0;             // of the last
-  std::string doing;           // "computes step 7, slot 1", "waits for a token"; "": nothing
+  std::uint64_t step = 0;       // of the job, that it works on now
+  std::uint64_t all_steps = 0;  // of the job; 0: this task does not know, its coordinator does
+  std::uint64_t steps = 0;      // micro-batches or steps that this task has computed
+  std::uint64_t examples = 0;   // that it has computed
+  double loss = 0;              // of the last
+  std::string doing;            // "computes step 7, slot 1", "waits for a token"; "": nothing
   std::int64_t doing_ns = 0;
-  std::vector<StepRecord> recent;  // the oldest first, at most 128
+  std::map<std::string, double> metrics;  // of the last complete epoch: "train_accuracy", "test_accuracy"
+  std::vector<StepRecord> recent;         // the oldest first, at most 128
 };
 
 struct LinkSnapshot {

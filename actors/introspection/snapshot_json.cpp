@@ -28,7 +28,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Waiting, things, waits)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(ActorSnapshot, kind, name, state, mailbox, mailbox_peak, handled,
                                                 passed, sent, restarts, busy_ns, current, current_ns, waits_for,
                                                 waits_ns, messages, peers)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(TensorUse, name, type, bytes)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(TensorUse, name, type, bytes, count)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(DeviceSnapshot, name, type, busy_ns, nodes_run, running, queue, failure,
                                                 bytes_in_use, peak_bytes, cached_bytes, limit_bytes, allocations,
                                                 reuses, pinned_bytes, largest, recordings, recording_launches,
@@ -39,8 +39,8 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(MemberSnapshot, task, state, tok
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(JobSnapshot, job, mode, stage, view, epoch, epochs, step, steps,
                                                 members, counts, waits_for)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(StepRecord, step, slot, begin_ns, took_ns, loss, examples)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(TrainingSnapshot, mode, epoch, epochs, step, steps, examples, loss,
-                                                doing, doing_ns, recent)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(TrainingSnapshot, mode, epoch, epochs, step, all_steps, steps, examples,
+                                                loss, doing, doing_ns, metrics, recent)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(LinkSnapshot, peer, up, shared_memory, suspect, stalled, bytes_sent,
                                                 bytes_received, frames_sent, frames_received, queued_frames,
                                                 queued_bytes, credit, window, heard_ns)

@@ -44,9 +44,15 @@ void TrainingRecord::begin(std::string mode, std::uint64_t epochs) {
 
 void TrainingRecord::end() { does(Doing::nothing); }
 
-void TrainingRecord::set_epoch(std::uint64_t epoch) {
+void TrainingRecord::set_epoch(std::uint64_t epoch, std::uint64_t all_steps) {
   const std::lock_guard lock(mutex_);
   now_.epoch = epoch;
+  now_.all_steps = all_steps;
+}
+
+void TrainingRecord::set_metrics(std::map<std::string, double> metrics) {
+  const std::lock_guard lock(mutex_);
+  now_.metrics = std::move(metrics);
 }
 
 void TrainingRecord::does(Doing what, std::uint64_t step, std::uint32_t slot) {

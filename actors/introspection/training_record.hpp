@@ -28,7 +28,10 @@ class TrainingRecord {
   // A job begins or has ended.
   void begin(std::string mode, std::uint64_t epochs);
   void end();
-  void set_epoch(std::uint64_t epoch);  // from 1
+  // `epoch`: from 1. `all_steps`: of the job, 0 if this task does not count them.
+  void set_epoch(std::uint64_t epoch, std::uint64_t all_steps = 0);
+  // Of an epoch that is complete, by name.
+  void set_metrics(std::map<std::string, double> metrics);
   // What the loop does from now on, for which step and slot, if that is of one.
   void does(Doing what, std::uint64_t step = 0, std::uint32_t slot = 0);
   // A step, or a slot of one, has been computed, since `began_ns` (steady clock) or the end of the one before. `loss`:

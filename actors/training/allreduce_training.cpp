@@ -155,7 +155,7 @@ class RankTrainer {
     const auto begin = Clock::now() - std::chrono::nanoseconds(at_.epoch_ns);
     const std::uint64_t first = at_.epoch * steps_per_epoch_, end = first + steps_per_epoch_;
     Batch next = at_.step < end ? batch(at_.step - first) : Batch();
-    record_.set_epoch(at_.epoch + 1);
+    record_.set_epoch(at_.epoch + 1, static_cast<std::uint64_t>(plan_.options.epochs) * steps_per_epoch_);
     while (at_.step < end) {
       record_.does(TrainingRecord::Doing::computing, at_.step, group_.rank());
       const std::int64_t began = steady_now_ns();
@@ -257,6 +257,7 @@ class RankTrainer {
         .images_per_second = at_.epoch_ns > 0 ? images / seconds(at_.epoch_ns) : 0,
         .steps = at_.step,
         .seconds = seconds(at_.job_ns)};
+    record_.set_metrics({{"train_accuracy", figures_.train_accuracy}, {"test_accuracy", figures_.test_accuracy}});
     curves_->epoch_done(figures_);
     if (curves_->on()) curves_->parameters(at_.step, checkpoints_.read_parameters());
   }

@@ -121,7 +121,7 @@ class LocalTrainer {
       std::future<std::vector<Tensor>> figures;
     };
     std::deque<Started> in_flight;
-    record_.set_epoch(at_.epoch + 1);
+    record_.set_epoch(at_.epoch + 1, static_cast<std::uint64_t>(plan_.options.epochs) * steps_per_epoch_);
     Error stop;
     for (std::uint64_t started = at_.step; at_.step < end;) {
       if (!stop) stop = stop_of(plan_);
@@ -160,6 +160,7 @@ class LocalTrainer {
                          .images_per_second = at_.epoch_ns > 0 ? examples / seconds(at_.epoch_ns) : 0,
                          .steps = at_.step,
                          .seconds = seconds(at_.job_ns)};
+    record_.set_metrics({{"train_accuracy", figures_.train_accuracy}, {"test_accuracy", figures_.test_accuracy}});
     curves_.epoch_done(figures_);
     if (curves_.on()) curves_.parameters(at_.step, checkpoints_.read_parameters());
   }

@@ -166,6 +166,7 @@ class WorkerLoop {
   void note(const Frame& frame) {
     if (const auto* epoch = std::get_if<EpochDone>(&frame)) {
       figures_ = *epoch;
+      record_.set_metrics({{"train_accuracy", figures_.train_accuracy}, {"test_accuracy", figures_.test_accuracy}});
       if (plan_.options.on_epoch && epoch->chief == index_) plan_.options.on_epoch(*epoch);
       curves_.set_tells(epoch->chief == index_);
       curves_.epoch_done(*epoch);

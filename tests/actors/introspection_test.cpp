@@ -365,6 +365,30 @@ TEST(BusyTask, IsSeenAtWorkAndItsFlightRecordTellsOfTheSteps) {
   EXPECT_THAT(flight, AllOf(HasSubstr("device /job:local/task:0/device:CPU:0"), HasSubstr("ExecuteSegment")));
 }
 
+TEST(TrainingRecords, KnowTheStepsOfTheJobAndTheMetricsOfTheLastEpoch) {
+  TrainingRecord record;
+  record.begin("local", 3);
+  record.set_epoch(2, 30);
+  record.set_metrics({{"test_accuracy", 0.75}});
+  const TrainingSnapshot seen = *record.snapshot();
+  EXPECT_EQ(seen.all_steps, 30u);
+  EXPECT_EQ(seen.metrics.at("test_accuracy"), 0.75);
+  record.begin("local", 3);
+  EXPECT_TRUE(record.snapshot()->metrics.empty()) << "they are those of another job";
+}
+
+TEST(LargestTensors, AreTheLargestKindsAndEqualOnesAreCounted) {
+  const LiveBuffer weights{.type = "f32[784,128]", .op = "", .node = "", .bytes = 401'408},
+      gradient{.type = "f32[784,128]", .op = "MatMul", .node = "gradients/m", .bytes = 401'408},
+      bias{.type = "f32[128]", .op = "", .node = "", .bytes = 512};
+  const auto uses = tensors_of({bias, weights, gradient, weights, weights, gradient}, 2);
+  ASSERT_EQ(uses.size(), 2u);
+  EXPECT_EQ(uses[0].count, 3u);
+  EXPECT_EQ(uses[0].bytes, 401'408u);
+  EXPECT_EQ(uses[1].name, "MatMul 'gradients/m'");
+  EXPECT_EQ(uses[1].count, 2u);
+}
+
 TEST(FlightRecord, KeepsTheLast256) {
   FlightRecord record;
   const MessageKind kind("x");

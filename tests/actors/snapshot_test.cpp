@@ -18,10 +18,14 @@ TaskSnapshot worker() {
                          .messages = {{"RunStep", 3}}});
   task.devices.push_back({.name = "/job:worker/task:0/device:CPU:0",
                           .type = "CPU",
-                          .largest = {{"dense/weights", "f32[784,128]", 401408}}});
+                          .largest = {{"dense/weights", "f32[784,128]", 401408, 3}}});
   task.shards.push_back({.shard = 1, .missing = {0, 2}, .counts = {{"pushes", 5}}, .staleness = {1, 0, 2}});
-  task.training = TrainingSnapshot{
-      .mode = "sync", .step = 7, .loss = 0.25, .recent = {{.step = 6, .took_ns = 12, .loss = 0.5, .examples = 32}}};
+  task.training = TrainingSnapshot{.mode = "sync",
+                                   .step = 7,
+                                   .all_steps = 70,
+                                   .loss = 0.25,
+                                   .metrics = {{"test_accuracy", 0.5}},
+                                   .recent = {{.step = 6, .took_ns = 12, .loss = 0.5, .examples = 32}}};
   task.links.push_back({.peer = "/job:ps/task:0", .up = true, .bytes_sent = 10});
   task.waiting.things.push_back(
       {.id = "step/1/2", .text = "step 2", .task = task.task, .state = WaitThing::State::never, .for_ns = 5});
@@ -43,6 +47,9 @@ TEST(Snapshot, IsTheSameAfterItsJson) {
   EXPECT_EQ(task.actors.at(0).messages.at("RunStep"), 3u);
   EXPECT_EQ(task.shards.at(0).missing, (std::vector<std::uint32_t>{0, 2}));
   EXPECT_EQ(task.training->recent.at(0).loss, 0.5);
+  EXPECT_EQ(task.training->all_steps, 70u);
+  EXPECT_EQ(task.training->metrics.at("test_accuracy"), 0.5);
+  EXPECT_EQ(task.devices.at(0).largest.at(0).count, 3u);
   EXPECT_FALSE(task.job);
   EXPECT_EQ(task.waiting.things.at(0).state, WaitThing::State::never);
   EXPECT_FALSE(again.tasks.at(1).snapshot);

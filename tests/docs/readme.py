@@ -29,6 +29,7 @@ SKIPPED = {
     "folders": "a drawing",
     "demo": "builds everything; CI runs tools/test.sh, and demo_output is compared",
     "build": "installs packages and builds everything, as CI does",
+    "install": "tests/consumer installs it, and builds a project with it",
     "own_launch": "readme_own_task does it, with the program above; tests/consumer with one that is installed",
     "top": "needs a cluster that runs: tests/tools/top_cluster_test.cpp",
     "provenance_output": "numbers of one job: tests/apps/provenance_test.cpp",
@@ -112,7 +113,7 @@ def cut(readme, directory):
 def check(readme, root):
     problems = ["the runner itself is broken: see above"] if doctest.testmod().failed else []
     with open(os.path.join(os.path.dirname(__file__), "readme_test.cpp"), encoding="utf-8") as file:
-        tested = set(re.findall(r'#include <readme/(\w+)\.inc>', file.read())) | {"program"}
+        tested = set(re.findall(r'#include <readme/(\w+)\.inc>', file.read())) | {"program", "own_task"}
     with open(os.path.join(root, "tests/consumer/CMakeLists.txt"), encoding="utf-8") as file:
         consumer = file.read()
     seen = []
