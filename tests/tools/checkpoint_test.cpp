@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "actors/training/parameters.hpp"
 #include "tests/apps/process.hpp"
 #include "tests/checkpoint/example.hpp"
 #include "tests/checkpoint/forwarding_file_system.hpp"
@@ -16,6 +17,7 @@ namespace troupe {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::ContainsRegex;
 using testing::Example;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -79,10 +81,10 @@ TEST_F(CheckpointTool, ListsCheckpoints) {
   write_shard(posix_file_system(), path(), {30, 1}, Example(3).contents(0, 2));
   const Ran listed = run({"ls", path()});
   EXPECT_EQ(listed.code, 0) << listed.err;
-  EXPECT_THAT(
-      listed.out,
-      AllOf(HasSubstr("          10  2 shards, 12 tensors, "), HasSubstr("          20  3 shards, 15 tensors, "),
-            HasSubstr("mode sync, epoch 1, 8 of its tokens"), HasSubstr("          30  incomplete: ")));
+  EXPECT_THAT(listed.out, AllOf(HasSubstr("          10  2 shards, 12 tensors, "),
+                                HasSubstr("          20  3 shards, 15 tensors, "),
+                                HasSubstr("; mode sync, epoch 2 of 5, 8 of its tokens are done"),
+                                ContainsRegex("tensors, [0-9]+ B; "), HasSubstr("          30  incomplete: ")));
   const auto lines = run({"ls", path(), "--json"}).lines();
   ASSERT_EQ(lines.size(), 3u);
   EXPECT_EQ(lines[0]["state"], "committed");
@@ -95,16 +97,16 @@ TEST_F(CheckpointTool, ListsTheTensorsOfOne) {
   save(10, 1);
   const Ran listed = run({"ls", folder(10)});
   EXPECT_EQ(listed.code, 0) << listed.err;
-  EXPECT_THAT(listed.out, HasSubstr("variable dense/kernel  f32[5,3], rows [5, 10) of 10, shard 1, 60 bytes, crc32c "));
-  EXPECT_THAT(listed.out, HasSubstr("slot     dense/kernel/m  f32[5,3], rows [0, 5) of 10, shard 0, 60 bytes"));
-  EXPECT_THAT(listed.out, AllOf(StartsWith("mode sync, 4 slots of 32, seed 1\n"),
-                                HasSubstr("in epoch 2 of 5, 4 tokens of it are done;"),
+  EXPECT_THAT(listed.out, HasSubstr("variable dense/kernel  f32[5,3], rows [5, 10) of 10, shard 1, 60 B, crc32c "));
+  EXPECT_THAT(listed.out, HasSubstr("slot     dense/kernel/m  f32[5,3], rows [0, 5) of 10, shard 0, 60 B"));
+  EXPECT_THAT(listed.out, AllOf(StartsWith("mode sync, 4 slots of 32, seed 1\n"), HasSubstr("step 10: epoch 2 of 5, "),
+                                HasSubstr("4 of its tokens are done;"),
                                 HasSubstr("shard 1: shard-00001-of-00002-0000000000000001, ")));
   const auto lines = run({"--json", "ls", folder(10)}).lines();
   ASSERT_EQ(lines.size(), 13u);
   EXPECT_EQ(lines[0]["event"], "job");
   for (const auto& [field, value] :
-       {std::pair{"seed", 1}, std::pair{"slots", 4}, std::pair{"epoch", 1}, std::pair{"cursor", 4}})
+       {std::pair{"seed", 1}, std::pair{"slots", 4}, std::pair{"epoch", 2}, std::pair{"cursor", 4}})
     EXPECT_EQ(lines[0][field], value) << field;
   EXPECT_EQ(lines[0]["dedupe"].size(), 2u);
   EXPECT_EQ(lines[1]["event"], "tensor");
@@ -129,6 +131,60 @@ TEST_F(CheckpointTool, VerifiesAndNamesWhatIsDamaged) {
   std::ofstream(folder(10) + "/MANIFEST") << "no manifest";
   EXPECT_THAT(run({"verify", folder(10)}).out,
               HasSubstr("/MANIFEST' is damaged: it does not begin as a manifest does"));
+}
+
+// What Model::save and troupe-mnist --save write.
+TEST_F(CheckpointTool, ShowsASavedModel) {
+  const Parameters parameters = {{"dense/bias", Tensor::vector<float>({1, 2, 3})},
+                                 {"dense/kernel", Tensor::zeros(DType::f16, {500, 3})}};
+  const std::string file = directory_.path() / "model.troupe";
+  save_parameters(file, parameters);
+  const std::string shown = "model " + file + ": 2 tensors, 1503 elements, 2.9 KiB\nparameters " +
+                            params_sha256(parameters) + "\nvariable dense/bias  f32[3], 12 B\nvariable dense/kernel  " +
+                            "f16[500,3], 2.9 KiB\n";
+  for (const std::string& path : {file, std::string(directory_.path())}) {
+    const Ran listed = run({"ls", path});
+    EXPECT_EQ(listed.code, 0) << listed.err;
+    EXPECT_EQ(listed.out, shown);
+  }
+  const auto lines = run({"ls", file, "--json"}).lines();
+  ASSERT_EQ(lines.size(), 3u);
+  EXPECT_EQ(lines[0]["params_sha256"], params_sha256(parameters));
+  EXPECT_EQ(lines[1]["name"], "dense/bias");
+  EXPECT_EQ(lines[2]["shape"], (std::vector<int>{500, 3}));
+  EXPECT_EQ(run({"verify", file}).out, file + ": whole: 2.9 KiB read\n");
+  std::fstream(file, std::ios::in | std::ios::out | std::ios::binary).seekp(30).put('\x55');
+  const Ran verified = run({"verify", file});
+  EXPECT_EQ(verified.code, 1);
+  EXPECT_THAT(verified.out, StartsWith(file + ": damaged: '" + file + "' is"));
+  EXPECT_EQ(run({"ls", file}).code, 1);
+}
+
+TEST_F(CheckpointTool, ComparesSavedModels) {
+  const std::string first = directory_.path() / "first", second = directory_.path() / "second";
+  save_parameters(first, {{"bias", Tensor::vector<float>({1, 2})}, {"gone", Tensor::scalar(1.0f)}});
+  save_parameters(second, {{"bias", Tensor::vector<float>({1, 5})}, {"new", Tensor::scalar(1.0f)}});
+  EXPECT_EQ(run({"diff", first, first}).out, "equal: 2 tensors\n");
+  const Ran other = run({"diff", first, second});
+  EXPECT_EQ(other.code, 1);
+  EXPECT_EQ(other.out,
+            "variable bias: 1 of 2 elements, by 3 at most\nvariable gone: only in the first\n"
+            "variable new: only in the second\ndifferences: 3\n");
+  save(10, 1);
+  EXPECT_THAT(run({"diff", path(), first}).err,
+              HasSubstr("'" + first + "' is a saved model and '" + path() + "' is none"));
+}
+
+TEST_F(CheckpointTool, AJobThatIsDoneIsInNoEpochAfterItsLast) {
+  ShardContents contents;
+  contents.tensors = {{"w", TensorKind::variable, "", -1, 0, Tensor::vector<float>({1})}};
+  const ShardManifest shard = write_shard(posix_file_system(), path(), {10, 1}, contents);
+  CheckpointManifest manifest{{10, 1}, "", 0, {}, {shard}};
+  manifest.job.epoch = manifest.job.epochs = 5;
+  manifest.job.steps_per_epoch = 2;
+  commit_checkpoint(posix_file_system(), path(), manifest);
+  EXPECT_THAT(run({"ls", path()}).out, HasSubstr("all 5 epochs are done"));
+  EXPECT_THAT(run({"ls", folder(10)}).out, HasSubstr("step 10: all 5 epochs are done; "));
 }
 
 TEST_F(CheckpointTool, TellsHowTwoDiffer) {
@@ -177,7 +233,7 @@ TEST_F(CheckpointTool, WhatIsNotThereIsNamed) {
   const Ran none = run({"ls", path("none")});
   EXPECT_EQ(none.code, 1);
   EXPECT_THAT(none.out, IsEmpty());
-  EXPECT_EQ(none.err, "troupe-checkpoint: '" + path("none") + "' is no checkpoint and has none\n");
+  EXPECT_EQ(none.err, "troupe-checkpoint: '" + path("none") + "' is no checkpoint and has none, nor a saved model\n");
   save(10, 1);
   damage(10);
   EXPECT_THAT(run({"diff", folder(10), folder(10)}).err, HasSubstr("the crc32c of variable 'counts' does not fit"));

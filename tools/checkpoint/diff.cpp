@@ -6,6 +6,7 @@
 #include <set>
 
 #include "actors/http/json_text.hpp"
+#include "actors/training/parameters.hpp"
 #include "messages/error.hpp"
 #include "tools/checkpoint/commands.hpp"
 
@@ -91,6 +92,20 @@ Checkpoint newest(FileSystem& files, const std::string& path) {
   fail(Code::not_found, "no checkpoint in '{}' was committed", path);
 }
 
+int diff_models(const std::string& first, const std::string& second, bool json) {
+  const Parameters a = load_parameters(first), b = load_parameters(second);
+  Printer printer(json);
+  for (const auto& [name, value] : a) {
+    if (const auto other = b.find(name); other == b.end())
+      printer.say(name, "variable", "only in the first");
+    else
+      printer.compare_tensors(name, "variable", value, other->second);
+  }
+  for (const auto& [name, value] : b)
+    if (!a.contains(name)) printer.say(name, "variable", "only in the second");
+  return printer.end();
+}
+
 void compare_states(Checkpoint& a, Checkpoint& b, Printer& printer) {
   const auto states = [](const Checkpoint& checkpoint) {
     std::set<std::pair<std::uint32_t, std::string>> out;
@@ -146,6 +161,11 @@ Difference compare(const Tensor& a, const Tensor& b) {
 }
 
 int diff(FileSystem& files, const std::string& first, const std::string& second, bool json) {
+  const auto first_model = saved_model_at(files, first), second_model = saved_model_at(files, second);
+  if (first_model && second_model) return diff_models(*first_model, *second_model, json);
+  if (first_model || second_model)
+    invalid_argument("'{}' is a saved model and '{}' is none: compare it with another saved model",
+                     first_model ? first : second, first_model ? second : first);
   Checkpoint a = newest(files, first), b = newest(files, second);
   Printer printer(json);
   for (const auto& [name, stored] : a.variables()) {

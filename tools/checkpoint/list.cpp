@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "actors/http/json_text.hpp"
+#include "messages/bytes_text.hpp"
 #include "messages/error.hpp"
 #include "tools/checkpoint/commands.hpp"
 
@@ -23,6 +24,13 @@ Totals totals(const CheckpointManifest& manifest) {
   return out;
 }
 
+// Epochs are counted from 1 for people, as troupe-mnist does; `epochs` is 0 where they are not known.
+std::string epoch_text(const CheckpointJob& job) {
+  if (job.epochs > 0 && job.epoch >= job.epochs) return fmt::format("all {} epochs are done", job.epochs);
+  return job.epochs > 0 ? fmt::format("epoch {} of {}", job.epoch + 1, job.epochs)
+                        : fmt::format("epoch {}", job.epoch + 1);
+}
+
 void print_checkpoint(FileSystem& files, const ListedCheckpoint& listed, bool json) {
   nlohmann::json line = {{"event", "checkpoint"}, {"folder", listed.folder}, {"version", listed.version}};
   std::string text;
@@ -30,14 +38,14 @@ void print_checkpoint(FileSystem& files, const ListedCheckpoint& listed, bool js
     const Checkpoint checkpoint = open_checkpoint(files, listed.folder);
     const CheckpointManifest& manifest = checkpoint.manifest();
     const auto [tensors, bytes] = totals(manifest);
-    text = fmt::format("{} shards, {} tensors, {} bytes; mode {}, epoch {}, {} of its tokens", manifest.shards.size(),
-                       tensors, bytes, manifest.job.mode, manifest.job.epoch, manifest.job.cursor);
+    text = fmt::format("{} shards, {} tensors, {}; mode {}, {}, {} of its tokens are done", manifest.shards.size(),
+                       tensors, bytes_text(bytes), manifest.job.mode, epoch_text(manifest.job), manifest.job.cursor);
     line.update({{"state", "committed"},
                  {"shards", manifest.shards.size()},
                  {"tensors", tensors},
                  {"bytes", bytes},
                  {"mode", manifest.job.mode},
-                 {"epoch", manifest.job.epoch},
+                 {"epoch", manifest.job.epoch + 1},
                  {"cursor", manifest.job.cursor}});
   } catch (const Error& error) {
     if (removed_meanwhile(files, listed)) return;
@@ -53,6 +61,7 @@ void print_job(const Checkpoint& checkpoint, bool json) {
   const CheckpointManifest& manifest = checkpoint.manifest();
   const CheckpointJob& job = manifest.job;
   const std::uint64_t first = job.epoch * job.steps_per_epoch;
+  const bool done = job.epochs > 0 && job.epoch >= job.epochs;
   nlohmann::json line = {{"event", "job"},
                          {"version", manifest.id.version},
                          {"mode", job.mode},
@@ -61,7 +70,7 @@ void print_job(const Checkpoint& checkpoint, bool json) {
                          {"seed", job.seed},
                          {"staleness", job.staleness},
                          {"epochs", job.epochs},
-                         {"epoch", job.epoch},
+                         {"epoch", job.epoch + 1},
                          {"steps_per_epoch", job.steps_per_epoch},
                          {"cursor", job.cursor},
                          {"loss_sum", job.loss_sum},
@@ -69,15 +78,17 @@ void print_job(const Checkpoint& checkpoint, bool json) {
                          {"examples", job.examples},
                          {"seconds", static_cast<double>(job.training_ns) / 1e9},
                          {"settings", manifest.settings}};
-  std::string text = fmt::format(
-      "mode {}, {} slots of {}, seed {}\nstep {}: {} of {} in epoch {} of {}, {} tokens of it are done; {:.2f} s of "
-      "training\n",
-      job.mode, job.slots, job.batch, job.seed, manifest.id.version,
-      manifest.id.version >= first ? manifest.id.version - first : 0, job.steps_per_epoch, job.epoch + 1, job.epochs,
-      job.cursor, static_cast<double>(job.training_ns) / 1e9);
+  std::string text = fmt::format("mode {}, {} slots of {}, seed {}\nstep {}: {}{}; {:.2f} s of training\n", job.mode,
+                                 job.slots, job.batch, job.seed, manifest.id.version, epoch_text(job),
+                                 done ? ""
+                                      : fmt::format(", {} of its {} steps, {} of its tokens are done",
+                                                    manifest.id.version >= first ? manifest.id.version - first : 0,
+                                                    job.steps_per_epoch, job.cursor),
+                                 static_cast<double>(job.training_ns) / 1e9);
   for (const ShardManifest& shard : manifest.shards) {
     line["dedupe"].push_back(shard.dedupe);
-    text += fmt::format("shard {}: {}, {} bytes, dedupe '{}'\n", shard.shard, shard.file, shard.bytes, shard.dedupe);
+    text +=
+        fmt::format("shard {}: {}, {}, dedupe '{}'\n", shard.shard, shard.file, bytes_text(shard.bytes), shard.dedupe);
   }
   fmt::print("{}", json ? json_text(line) + "\n" : text);
 }
@@ -91,11 +102,11 @@ void print_tensors(const Checkpoint& checkpoint, bool json) {
           {"rows", entry.rows},         {"row_begin", entry.row_begin}, {"row_end", entry.row_end},
           {"shard", shard.shard},       {"file", shard.file},           {"offset", entry.offset},
           {"bytes", entry.bytes},       {"crc32c", entry.crc32c}};
-      fmt::print("{}\n", json ? json_text(line)
-                              : fmt::format("{:8} {}  {}{}, rows [{}, {}) of {}, shard {}, {} bytes, crc32c {:08x}",
-                                            name(entry.kind), entry.name, name(entry.dtype), entry.shape.to_string(),
-                                            entry.row_begin, entry.row_end, entry.rows, shard.shard, entry.bytes,
-                                            entry.crc32c));
+      fmt::print("{}\n",
+                 json ? json_text(line)
+                      : fmt::format("{:8} {}  {}{}, rows [{}, {}) of {}, shard {}, {}, crc32c {:08x}", name(entry.kind),
+                                    entry.name, name(entry.dtype), entry.shape.to_string(), entry.row_begin,
+                                    entry.row_end, entry.rows, shard.shard, bytes_text(entry.bytes), entry.crc32c));
     }
   }
 }
@@ -105,7 +116,7 @@ void print_tensors(const Checkpoint& checkpoint, bool json) {
 std::vector<ListedCheckpoint> checkpoints_at(FileSystem& files, const std::string& path) {
   if (files.exists(join_path(path, kManifestName))) return {{0, path, true}};
   std::vector<ListedCheckpoint> listed = list_checkpoints(files, path);
-  if (listed.empty()) fail(Code::not_found, "'{}' is no checkpoint and has none", path);
+  if (listed.empty()) fail(Code::not_found, "'{}' is no checkpoint and has none, nor a saved model", path);
   return listed;
 }
 
@@ -114,6 +125,7 @@ bool removed_meanwhile(FileSystem& files, const ListedCheckpoint& checkpoint) {
 }
 
 int list(FileSystem& files, const std::string& path, bool json) {
+  if (const auto model = saved_model_at(files, path)) return list_model(*model, json);
   if (files.exists(join_path(path, kManifestName))) {
     const Checkpoint checkpoint = open_checkpoint(files, path);
     print_job(checkpoint, json);

@@ -13,19 +13,22 @@ namespace {
 using namespace troupe;
 
 constexpr const char* kDescription =
-    R"(Looks at the checkpoints of training jobs: which there are, whether they are whole, how two differ.
+    R"(Looks at the checkpoints of training jobs and at saved models: which there are, whether they are whole, how two
+checkpoints differ.
 Changes nothing, and may be used while a job saves.
 
 A checkpoint is a folder DIR/checkpoint-VERSION: a file of each shard, and a MANIFEST that is written
 last. A folder without MANIFEST is what a save has left that did not come to its end, or one under way.
+A saved model is a file that Model::save or troupe-mnist --save has written.
 
   troupe-checkpoint ls DIR                     the checkpoints of a directory
   troupe-checkpoint ls DIR/checkpoint-VERSION  one: where its job stands, and its tensors: shape, rows, shard, checksum
+  troupe-checkpoint ls DIR/model.troupe        a saved model: its variables, and the hash of all their values
   troupe-checkpoint verify DIR                 reads every byte; names the file and the tensor that is damaged
   troupe-checkpoint diff A B                   which tensors differ, in how many elements, by how much at most
 
-A and B are checkpoints, or directories, of which the newest is taken. It does not matter into how many
-shards they were cut.
+A and B are checkpoints, or directories, of which the newest is taken, or two saved models. It does not
+matter into how many shards checkpoints were cut.
 
 Exit code: 0 success (verify: all are whole; diff: all is equal), 1 damage, differences or any failure,
 2 wrong usage.)";
@@ -48,9 +51,9 @@ int main(int argc, char** argv) {
   bool json = false;
   app.add_flag("--json", json, "One JSON object per line");
   CLI::App& ls = *app.add_subcommand("ls", "Lists the checkpoints of a directory, or the tensors of one");
-  ls.add_option("PATH", first, "Directory of checkpoints, or the folder of one")->required();
+  ls.add_option("PATH", first, "Directory of checkpoints, the folder of one, or a saved model")->required();
   CLI::App& verify = *app.add_subcommand("verify", "Reads every byte and checks it");
-  verify.add_option("PATH", first, "Directory of checkpoints, or the folder of one")->required();
+  verify.add_option("PATH", first, "Directory of checkpoints, the folder of one, or a saved model")->required();
   CLI::App& diff = *app.add_subcommand("diff", "Compares two, bit by bit");
   diff.add_option("A", first, "Directory of checkpoints, or the folder of one")->required();
   diff.add_option("B", second, "Another")->required();

@@ -3,12 +3,14 @@
 #include <nlohmann/json.hpp>
 
 #include "actors/http/json_text.hpp"
+#include "messages/bytes_text.hpp"
 #include "messages/error.hpp"
 #include "tools/checkpoint/commands.hpp"
 
 namespace troupe::checkpoints {
 
 int verify(FileSystem& files, const std::string& path, bool json) {
+  if (const auto model = saved_model_at(files, path)) return verify_model(*model, json);
   int whole = 0, damaged = 0;
   for (const ListedCheckpoint& listed : checkpoints_at(files, path)) {
     std::string_view state = "incomplete";
@@ -28,7 +30,7 @@ int verify(FileSystem& files, const std::string& path, bool json) {
     }
     nlohmann::json line = {{"event", "verify"}, {"folder", listed.folder}, {"state", state}};
     error ? line["error"] = error.message() : line["bytes"] = bytes;
-    const std::string text = error ? error.message() : fmt::format("{} bytes read", bytes);
+    const std::string text = error ? error.message() : bytes_text(bytes) + " read";
     fmt::print("{}\n", json ? json_text(line) : fmt::format("{}: {}: {}", listed.folder, state, text));
   }
   return whole > 0 && damaged == 0 ? 0 : 1;
