@@ -7,12 +7,14 @@
 #include <regex>
 #include <set>
 
+#include "actors/cluster/cluster_spec.hpp"
 #include "tests/apps/cluster.hpp"
 #include "tests/paths.hpp"
 #include "tests/patience.hpp"
 #include "tests/processes/child.hpp"
 #include "tests/tools/pseudo_terminal.hpp"
 #include "tools/top/observation.hpp"
+#include "tools/top/text.hpp"
 
 namespace troupe {
 namespace {
@@ -123,6 +125,28 @@ TEST_F(TopCluster, IsShownLiveInATerminal) {
   terminal.wait_for("[6 Why]");
   terminal.type("q");
   EXPECT_EQ(terminal.wait(), 0);
+}
+
+// What troupe-launch prints is the address of a worker, which has no parameters.
+TEST_F(TopCluster, ProvenanceIsFoundFromTheAddressThatTheLauncherPrints) {
+  const auto both = [](const std::string& out) {
+    return out.find("/job:ps/task:0, job ") != std::string::npos &&
+           out.find("/job:ps/task:1, job ") != std::string::npos;
+  };
+  ask({address_, "--cluster", file_, "--provenance", "1"}, both);
+  const std::string ps = ClusterSpec::read(file_).tasks.at({"ps", 1}).to_string();
+  EXPECT_FALSE(both(ask({ps, "--cluster", file_, "--provenance", "1"},
+                        [](const std::string& out) { return out.find("/job:ps/task:1, job ") != std::string::npos; })));
+}
+
+TEST_F(TopCluster, APageIsNoWiderThanALogAndPartitionsAreOneRow) {
+  const std::string page = page_with("5 answer", {address_, "--cluster", file_});
+  for (const std::string& line : top::wrap(page, 0)) EXPECT_LE(top::width(line), 120u) << line;
+  EXPECT_TRUE(std::regex_search(page, std::regex("worker/0 +partition CPU:0 ×[2-9]"))) << page;
+  const std::string why = ask({address_, "--cluster", file_, "--why"},
+                              [](const std::string& text) { return text.starts_with("Nothing is stuck: "); });
+  EXPECT_LE(std::ranges::count(why, '\n'), 6) << why;
+  EXPECT_FALSE(std::regex_search(why, std::regex("slot/|/job:"))) << why;
 }
 
 TEST_F(TopCluster, TheTokenIsAskedFor) {

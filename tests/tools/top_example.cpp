@@ -52,7 +52,7 @@ TaskSnapshot shard_task(double second) {
                          .limit_bytes = 0,
                          .allocations = 1000,
                          .reuses = 990,
-                         .largest = {{"dense/weights", "f32[784,128]", 401408}}});
+                         .largest = {{"dense/weights", "f32[784,128]", 401408, 3}, {"bias", "f32[128]", 512}}});
   out.shards.push_back(
       {.shard = 0,
        .job = 9,
@@ -154,6 +154,7 @@ top::Observation example_observation() {
   out.waits.text =
       "step 20 waits for slot 1 of step 20\n  which waits for /job:worker/task:2\n\nsilent: /job:worker/task:2 has not "
       "answered within 1.0 s\n";
+  out.waits.brief = "silent: /job:worker/task:2 has not answered within 1.0 s\n";
   out.waits.causes = {
       {.kind = RootCause::Kind::silent, .text = "/job:worker/task:2 has not answered within 1.0 s", .waiters = 2},
       {.kind = RootCause::Kind::working, .text = "MatMul 'dense/matmul' on /job:worker/task:0/device:CPU:0"}};

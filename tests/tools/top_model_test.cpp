@@ -49,17 +49,17 @@ TEST_F(TopModel, SummaryIn80Columns) {
   EXPECT_EQ(seen(), R"( troupe-top  demo, 4 tasks, asked ps/0                     0.2 s old, every 1 s
  [1 Summary] 2 Actors  3 Devices  4 Shards  5 Edges  6 Why
 tasks      3 answer, 1 SILENT
-job        sync, epoch 3 of 5, step 20 of 1,000 (2%), 98.0 s left at this speed
+job        sync, epoch 3 of 5, step 20 of 1,000 (2%), 98.0 s left
 speed      10 steps/s, 640 images/s, 5.0 MiB/s between tasks, loss 0.1250
 gradients  120 staged, 20 updates; dropped: 3 stale
 staleness  █▂ from 0 to 1; 90% current, mean 0.10 updates
 stuck      ! silent: worker/2 has not answered within 1.0 s
 
- task     state   busy steps/s images/s   loss mailbox does                    ▶
->ps/0     answers  50%       -        -      -       3 coordinates: training
- worker/0 answers 100%      10      320 0.2500       0 computes step 20, slot …
- worker/1 answers 100%      10      320 1.2500       0 computes step 20, slot …
- worker/2 SILENT     -       -        -      -       - has not answered within…
+ task     state   busy steps/s images/s   loss mail does                 memory▶
+>ps/0     answers  50%       -        -      -    3 coordinates: trai…  3.0 MiB
+ worker/0 answers 100%      10      320 0.2500    0 step 20, slot 1 f… 64.0 MiB
+ worker/1 answers 100%      10      320 1.2500    0 step 20, slot 1 f… 64.0 MiB
+ worker/2 SILENT     -       -        -      -    - has not answered …        -
 
 
 
@@ -361,38 +361,87 @@ TEST(TopDevices, ALostDeviceSaysWhyAndPinnedMemoryIsShown) {
               AllOf(HasSubstr("lost       its GPU is lost"), HasSubstr("pinned     3.0 MiB of the host")));
 }
 
+TEST(TopSummary, ThatNoUpdateIsLateIsSaidPlainly) {
+  Observation seen = example_observation();
+  seen.snapshot.tasks[0].snapshot->shards[0].staleness = {36, 0, 0};
+  EXPECT_THAT(whole_text(seen), HasSubstr("\nstaleness  none late\n"));
+}
+
+// What is wrong and holds nobody up is not what the job is stuck for.
+TEST(TopSummary, TellsWhatTheJobIsStuckForApartFromOtherTrouble) {
+  Observation seen = example_observation();
+  seen.waits.causes.assign(6, {.kind = RootCause::Kind::silent, .text = "/job:worker/task:2 has ended"});
+  seen.waits.causes[0] = {.kind = RootCause::Kind::stuck, .text = "the shard", .waiters = 3};
+  EXPECT_THAT(whole_text(seen), HasSubstr("\nstuck      ! stuck: the shard\n"
+                                          "trouble    ! silent: worker/2 has ended\n"
+                                          "           ! silent: worker/2 has ended\n"
+                                          "           ! silent: worker/2 has ended\n"
+                                          "           ! and 2 more\n"));
+}
+
+TEST(TopActors, OfOneKindAndNameAreOneRow) {
+  Observation seen = example_observation();
+  const std::string device = "/job:worker/task:0/device:CPU:0";
+  TaskSnapshot& task = *seen.snapshot.tasks[1].snapshot;
+  for (int i = 0; i < 3; ++i)
+    task.actors.push_back({.kind = "partition",
+                           .name = device,
+                           .state = i == 1 ? "busy" : "idle",
+                           .mailbox_peak = static_cast<std::uint64_t>(i),
+                           .handled = 2,
+                           .current = i == 1 ? "BuildPlan" : "",
+                           .messages = {{"BuildPlan", 2}}});
+  seen.rates = rates(seen.snapshot, seen.snapshot);
+  Model model(1);
+  model.resize({100, 40});
+  model.take(seen);
+  for (const char key : std::string("a/partition")) model.press({Kind::character, key});
+  model.press({Kind::enter});
+  EXPECT_THAT(plain_text(model.page(kFresh)),
+              AllOf(HasSubstr("1 of 9 rows"), HasSubstr(">worker/0 partition CPU:0 ×3 busy")));
+  model.press({Kind::enter});
+  EXPECT_THAT(plain_text(model.page(kFresh)), AllOf(HasSubstr("partition CPU:0 ×3 of worker/0"), HasSubstr("2 at most"),
+                                                    HasSubstr("6 handled"), HasSubstr("BuildPlan")));
+}
+
 TEST(TopOnce, PrintsEverything) {
   EXPECT_EQ(whole_text(example_observation()), R"(demo, 4 tasks, asked ps/0
 tasks      3 answer, 1 SILENT
-job        sync, epoch 3 of 5, step 20 of 1,000 (2%), 98.0 s left at this speed
+job        sync, epoch 3 of 5, step 20 of 1,000 (2%), 98.0 s left
 speed      10 steps/s, 640 images/s, 5.0 MiB/s between tasks, loss 0.1250
 gradients  120 staged, 20 updates; dropped: 3 stale
 staleness  █▂ from 0 to 1; 90% current, mean 0.10 updates
 stuck      ! silent: worker/2 has not answered within 1.0 s
 
 TASKS
- task     state   busy steps/s images/s   loss mailbox does                                 memory   out/s    in/s    up process
- ps/0     answers  50%       -        -      -       3 coordinates: training               3.0 MiB 1.0 MiB 2.0 MiB 2.0 s    4711
- worker/0 answers 100%      10      320 0.2500       0 computes step 20, slot 1 for 12 ms 64.0 MiB 2.0 MiB     0 B 2.0 s    4711
- worker/1 answers 100%      10      320 1.2500       0 computes step 20, slot 1 for 12 ms 64.0 MiB 2.0 MiB     0 B 2.0 s    4711
- worker/2 SILENT     -       -        -      -       - has not answered within 1.0 s             -       -       -     -       -
+ task     state   busy steps/s images/s   loss mail does                            memory   out/s    in/s    up  pid
+ ps/0     answers  50%       -        -      -    3 coordinates: training          3.0 MiB 1.0 MiB 2.0 MiB 2.0 s 4711
+ worker/0 answers 100%      10      320 0.2500    0 step 20, slot 1 for 12 ms     64.0 MiB 2.0 MiB     0 B 2.0 s 4711
+ worker/1 answers 100%      10      320 1.2500    0 step 20, slot 1 for 12 ms     64.0 MiB 2.0 MiB     0 B 2.0 s 4711
+ worker/2 SILENT     -       -        -      -    - has not answered within 1.0 s        -       -       -     -    -
 
 ACTORS
- task     actor         state   for mailbox peak msg/s busy handles; waits for                   restarts handled sent/s
- ps/0     node          idle              0    0   0.0   0%                                             0      12    0.0
- ps/0     shard         busy   0 ns       3   57   100  25% Push; waits for slot 1 of step 20           1     200     50
- ps/0     coordinator   waits 7.2 s       0    0    30   0% waits for step 20 slot 1 of worker/1        0      60    0.0
- ps/0     peer worker/0 idle              0    0   100   0%                                             0     200    0.0
- worker/0 scheduler     idle              0    0   200   0%                                             0     400    0.0
- worker/0 device CPU:0  busy  1.0 s       0    0    20  50% ExecuteSegment                              0      40    0.0
- worker/1 scheduler     idle              0    0   200   0%                                             0     400    0.0
- worker/1 device CPU:0  busy  1.0 s       0    0    20  50% ExecuteSegment                              0      40    0.0
+ task     actor         state   for mailbox peak msg/s busy handles; waits for                  restarts handled sent/s
+ ps/0     node          idle              0    0   0.0   0%                                            0      12    0.0
+ ps/0     shard         busy   0 ns       3   57   100  25% Push; waits for slot 1 of step 20          1     200     50
+ ps/0     coordinator   waits 7.2 s       0    0    30   0%                                            0      60    0.0
+          waits for step 20 slot 1 of worker/1
+ ps/0     peer worker/0 idle              0    0   100   0%                                            0     200    0.0
+ worker/0 scheduler     idle              0    0   200   0%                                            0     400    0.0
+ worker/0 device CPU:0  busy  1.0 s       0    0    20  50% ExecuteSegment                             0      40    0.0
+ worker/1 scheduler     idle              0    0   200   0%                                            0     400    0.0
+ worker/1 device CPU:0  busy  1.0 s       0    0    20  50% ExecuteSegment                             0      40    0.0
 
 DEVICES
- task     device busy nodes/s queue   in use     peak   limit runs; largest tensor                   cached allocations reused
- ps/0     CPU:0   50%   1,000     0  3.0 MiB  4.0 MiB    none 392 KiB f32[784,128] of dense/weights 1.0 MiB       1,000    99%
- worker/0 CPU:0  100%   5,000     1 64.0 MiB 96.0 MiB 128 MiB MatMul 'dense/matmul'                     0 B           0      -
- worker/1 CPU:0  100%   5,000     1 64.0 MiB 96.0 MiB 128 MiB MatMul 'dense/matmul'                     0 B           0      -
+ task     device busy nodes/s queue   in use     peak   limit runs                   cached allocations reused
+ ps/0     CPU:0   50%   1,000     0  3.0 MiB  4.0 MiB    none                       1.0 MiB       1,000    99%
+ worker/0 CPU:0  100%   5,000     1 64.0 MiB 96.0 MiB 128 MiB MatMul 'dense/matmul'     0 B           0      -
+ worker/1 CPU:0  100%   5,000     1 64.0 MiB 96.0 MiB 128 MiB MatMul 'dense/matmul'     0 B           0      -
+
+LARGEST TENSORS
+ task device   bytes share tensors                  of
+ ps/0 CPU:0  1.1 MiB   38% 3 × 392 KiB f32[784,128] dense/weights
+ ps/0 CPU:0    512 B    0% 512 B f32[128]           bias
 
 SHARDS
  task shard   bytes version staged push/s pull/s parked dropped late             pushes pulls updates slices
@@ -406,9 +455,6 @@ EDGES
  worker/1 ps/0     stalled socket 2.0 MiB     0 B     0     0 B      0 B 64.0 MiB   0 ns      0.0 4.0 MiB      0 B
 
 WHY
-step 20 waits for slot 1 of step 20
-  which waits for worker/2
-
 silent: worker/2 has not answered within 1.0 s
 )");
   EXPECT_EQ(whole_text(example_observation()), whole_text(example_observation()));

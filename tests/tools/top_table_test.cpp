@@ -83,5 +83,30 @@ TEST(TopTable, FitsTheWidthAndSaysThatThereIsMore) {
     }
 }
 
+// A page for a log: nothing is left out, and one long text does not make every row as long.
+TEST(TopTable, AsAWholeALongTextFollowsItsRow) {
+  Table table = example();
+  table.rows[1].cells[2].text = "waits for version 7 of the parameters, of which two slots of three are there";
+  const Layout whole{.width = 43, .whole = true};
+  EXPECT_EQ(plain_text(lay_out(table, whole)), R"( task      count what it does         last
+ worker/2     30                         7
+          computes a slot of a step
+ worker/10     -                         7
+          waits for version 7 of the
+            parameters, of which two slots
+            of three are there
+ ps/0          5 waits                   7
+)");
+  EXPECT_EQ(plain_text(lay_out(example(), {.width = 100, .whole = true})), plain_text(lay_out(example(), {})));
+  EXPECT_EQ(plain_text(lay_out(example(), {.width = 20, .whole = true})), R"( task      count what it does last
+ worker/2     30                 7
+          computes a
+            slot of
+            a step
+ worker/10     - waits           7
+ ps/0          5 waits           7
+)");
+}
+
 }  // namespace
 }  // namespace troupe::top

@@ -12,6 +12,7 @@ namespace troupe::top {
 namespace {
 
 constexpr std::size_t kLabel = 11;  // columns
+constexpr std::size_t kCauses = 4;  // of trouble, in the summary
 
 // Lines "label    text", the text broken where it is too long.
 void say(Lines& out, std::string_view label, std::string_view text, std::size_t columns, Style style = Style::plain) {
@@ -70,9 +71,8 @@ std::string progress(const Totals& all) {
     out += fmt::format(" of {} ({})", exact_text(all.steps),
                        share_text(static_cast<double>(all.step) / static_cast<double>(all.steps)));
     if (all.steps_per_second.value_or(0) > 0 && all.step < all.steps)
-      out += fmt::format(", {} left at this speed",
-                         duration_text(static_cast<std::int64_t>(static_cast<double>(all.steps - all.step) /
-                                                                 *all.steps_per_second * 1e9)));
+      out += fmt::format(", {} left", duration_text(static_cast<std::int64_t>(
+                                          static_cast<double>(all.steps - all.step) / *all.steps_per_second * 1e9)));
   }
   return out;
 }
@@ -102,6 +102,7 @@ std::string staleness(const std::vector<std::uint64_t>& counts) {
     if (counts[i] > 0) last = i;
   }
   if (sum == 0) return "";
+  if (last == 0) return "none late";
   std::vector<double> values(counts.begin(), counts.begin() + static_cast<std::ptrdiff_t>(last) + 1);
   return fmt::format("{} from 0 to {}; {} current, mean {:.2f} updates", spark_line(values, values.size()), last,
                      share_text(static_cast<double>(counts[0]) / static_cast<double>(sum)),
@@ -125,12 +126,10 @@ void say_curve(Lines& out, const char* label, const std::vector<double>& values,
 
 Lines actor_details(const Observation& observation, std::size_t task_index, std::size_t item, std::size_t columns) {
   const TaskSnapshot& task = task_at(observation, task_index);
-  const ActorSnapshot& actor = task.actors.at(item);
-  const ActorRates& speed = observation.rates.tasks.at(task_index).actors.at(item);
-  const std::string name = name_in(task.task, actor.name);
+  const std::vector<ActorGroup> groups = actor_groups(task, observation.rates.tasks.at(task_index));
+  const auto& [actor, speed, times] = groups.at(item);
   Lines out;
-  out.push_back(
-      {{heading(observation, task_index, clean(actor.kind) + (name.empty() ? "" : " " + name)), Style::strong}});
+  out.push_back({{heading(observation, task_index, actor_title(task, groups[item])), Style::strong}});
   const auto lasts = since(actor);
   say(out, "state", clean(actor.state) + (lasts ? " for " + duration_text(*lasts) : ""), columns,
       actor.state == "failed" ? Style::bad : Style::plain);
@@ -202,17 +201,15 @@ Lines device_details(const Observation& observation, std::size_t task_index, std
                     device.last_refusal.empty() ? "" : ", the last: ", clean(device.last_refusal)),
         columns);
   if (device.largest.empty()) return out;
-  Table table{.columns = {{"bytes", Align::right},
-                          {"share", Align::right},
-                          {"type"},
-                          {"largest live tensors", Align::ends, 60, true}},
-              .fixed = 0};
+  Table table{
+      .columns = {{"share", Align::right}, {"largest live tensors", Align::left, 60}, {"of", Align::left, 60, true}},
+      .fixed = 0};
   for (const TensorUse& tensor : device.largest) {
-    const double part =
-        device.bytes_in_use == 0 ? 0 : static_cast<double>(tensor.bytes) / static_cast<double>(device.bytes_in_use);
-    table.rows.push_back({.cells = {{bytes_text(tensor.bytes), std::nullopt},
-                                    {share_text(part), std::nullopt},
-                                    {clean(tensor.type), std::nullopt},
+    const double part = device.bytes_in_use == 0 ? 0
+                                                 : static_cast<double>(tensor.bytes * tensor.count) /
+                                                       static_cast<double>(device.bytes_in_use);
+    table.rows.push_back({.cells = {{share_text(part), std::nullopt},
+                                    {tensor_text(tensor), std::nullopt},
                                     {clean(tensor.name), std::nullopt}}});
   }
   out.push_back({});
@@ -298,19 +295,22 @@ Lines summary(const Observation& observation, const History& history, std::size_
   say_curve(out, "images/s", history.examples, columns);
   if (!all.gradients.empty()) say(out, "gradients", gradients(all), columns);
   if (const std::string text = staleness(all.staleness); !text.empty()) say(out, "staleness", text, columns);
-  bool stuck = false;
+  std::string_view said;
+  std::size_t causes = 0;
   for (const RootCause& cause : observation.waits.causes) {
-    if (cause.kind == RootCause::Kind::working) continue;
-    say(out, stuck ? "" : "stuck", fmt::format("! {}: {}", name(cause.kind), clean(shorten(cause.text))), columns,
+    if (cause.kind == RootCause::Kind::working || ++causes > kCauses) continue;
+    const std::string_view label = cause.waiters > 0 ? "stuck" : "trouble";
+    say(out, label == said ? "" : label, fmt::format("! {}: {}", name(cause.kind), clean(shorten(cause.text))), columns,
         Style::bad);
-    stuck = true;
+    said = label;
   }
+  if (causes > kCauses) say(out, "", fmt::format("! and {} more", causes - kCauses), columns, Style::bad);
   return out;
 }
 
-Lines why(const Observation& observation, std::size_t columns) {
+Lines why(std::string_view text, std::size_t columns) {
   Lines out;
-  for (std::string& line : wrap(shorten(observation.waits.text), columns)) out.push_back({{std::move(line)}});
+  for (std::string& line : wrap(shorten(text), columns)) out.push_back({{std::move(line)}});
   return out;
 }
 

@@ -19,8 +19,8 @@ struct History {
 
 // The cluster in a few lines: job, speed, gradients, staleness, and what is wrong.
 Lines summary(const Observation& observation, const History& history, std::size_t columns);
-// Why what waits waits.
-Lines why(const Observation& observation, std::size_t columns);
+// `text`: of a WaitAnalysis.
+Lines why(std::string_view text, std::size_t columns);
 // What does not answer or has failed, each in a line; none if all is well.
 Lines alarms(const Observation& observation, std::size_t columns);
 

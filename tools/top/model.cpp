@@ -12,6 +12,7 @@ namespace {
 
 using Kind = Key::Kind;
 
+constexpr std::size_t kLogColumns = 120;
 constexpr std::size_t kRemembered = 240;  // answers, for curves
 constexpr std::size_t kAlarms = 3;        // lines of them
 
@@ -327,7 +328,7 @@ Lines Model::body(std::size_t height) {
   }
   if (!observation_) return {{}, {{" Waiting for the first answer."}}};
   if (over_ == Over::details) return scrolled(details(), over_top_, height);
-  if (screen_ == Screen::why) return scrolled(why(*observation_, size_.width), view().top, height);
+  if (screen_ == Screen::why) return scrolled(why(observation_->waits.text, size_.width), view().top, height);
   return table_body(height);
 }
 
@@ -418,14 +419,16 @@ std::string whole_text(const Observation& observation) {
     for (Line& line : lines) out.push_back(std::move(line));
   };
   const ClusterSnapshot& snapshot = observation.snapshot;
+  const auto table = [](const Table& all) { return lay_out(all, {.width = kLogColumns, .whole = true}); };
   out.push_back({{name_of(snapshot)}});
-  for (Line& line : summary(observation, {}, 0)) out.push_back(std::move(line));
-  add("TASKS", lay_out(tasks_table(observation), {}));
-  add("ACTORS", lay_out(actors_table(observation), {}));
-  add("DEVICES", lay_out(devices_table(observation), {}));
-  add("SHARDS", lay_out(shards_table(observation), {}));
-  add("EDGES", lay_out(edges_table(observation), {}));
-  add("WHY", why(observation, 0));
+  for (Line& line : summary(observation, {}, kLogColumns)) out.push_back(std::move(line));
+  add("TASKS", table(tasks_table(observation)));
+  add("ACTORS", table(actors_table(observation)));
+  add("DEVICES", table(devices_table(observation)));
+  add("LARGEST TENSORS", table(tensors_table(observation)));
+  add("SHARDS", table(shards_table(observation)));
+  add("EDGES", table(edges_table(observation)));
+  add("WHY", why(observation.waits.brief, kLogColumns));
   return plain_text(out);
 }
 

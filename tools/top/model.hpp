@@ -97,7 +97,7 @@ class Model {
   History history_;
 };
 
-// One page of everything, at its natural width.
+// One page of everything, for a log: 120 columns, and more only where names and numbers need them.
 std::string whole_text(const Observation& observation);
 
 }  // namespace troupe::top

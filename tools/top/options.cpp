@@ -16,7 +16,7 @@ A task answers only those who know the token of its cluster: it is read from the
 is asked, and another when that one does not answer.
 
 Examples; troupe-launch prints the first for the cluster that it has started:
-  troupe-top 127.0.0.1:38815 --cluster /tmp/troupe-launch-8Zq2Xf/cluster.json
+  troupe-top 127.0.0.1:38815 --cluster /proc/4711/fd/9
   troupe-top --cluster cluster.json --why          why is it stuck: who waits for whom, down to the causes
   troupe-top --cluster cluster.json --web 8080     as a page: http://127.0.0.1:8080/, and for Prometheus /metrics
   troupe-top --cluster cluster.json --trace t.json ten steps of all tasks, for https://ui.perfetto.dev; --steps for more

@@ -1,5 +1,6 @@
 #include "tools/top/provenance.hpp"
 
+#include <algorithm>
 #include <cstdio>
 
 #include "actors/wire/ask.hpp"
@@ -9,8 +10,14 @@ namespace {
 
 constexpr auto kTimeout = std::chrono::seconds(5);
 
+// Only ps tasks have shards. The address of another task of the cluster, such as the one that troupe-launch prints,
+// stands for the cluster.
 std::vector<HostPort> targets(const Options& options, const std::optional<ClusterSpec>& cluster) {
-  if (!options.address.empty()) return {HostPort::parse(options.address)};
+  if (!options.address.empty()) {
+    const HostPort address = HostPort::parse(options.address);
+    const auto other = [&](const auto& entry) { return entry.second == address && entry.first.job != "ps"; };
+    if (!cluster || std::ranges::none_of(cluster->tasks, other)) return {address};
+  }
   std::vector<HostPort> out;
   for (const auto& [task, address] : cluster->tasks)
     if (task.job == "ps") out.push_back(address);

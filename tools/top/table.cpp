@@ -6,6 +6,7 @@ namespace troupe::top {
 namespace {
 
 constexpr std::size_t kLeastElastic = 16;
+constexpr std::size_t kIndent = 10;  // of a text that follows its row
 
 struct Place {
   std::size_t column = 0;
@@ -29,13 +30,16 @@ std::size_t width_of(const Table& table, std::size_t column, bool sorted) {
 // over.
 Places places(const Table& table, const Layout& layout) {
   Places out;
-  std::size_t room = layout.width == 0 ? SIZE_MAX : layout.width - 1;  // without the mark in front
+  const bool all = layout.width == 0 || layout.whole;
+  std::size_t room = all ? SIZE_MAX : layout.width - 1;  // without the mark in front
   std::optional<std::size_t> elastic;
   std::size_t wanted_more = 0;
   for (std::size_t i = 0; i < table.columns.size(); ++i) {
     if (i >= table.fixed && i < table.fixed + layout.first_column) continue;
     const std::size_t natural = width_of(table, i, layout.sorted == i);
-    std::size_t least = table.columns[i].elastic ? std::min(natural, kLeastElastic) : natural;
+    std::size_t least = natural;
+    if (table.columns[i].elastic)
+      least = std::min(natural, layout.whole ? width(table.columns[i].title) : kLeastElastic);
     if (out.shown.empty()) least = std::min(least, room - std::min<std::size_t>(room, 1));
     if (least + 1 > room) {  // a blank, or the mark at the end, behind each
       out.more = true;
@@ -48,7 +52,14 @@ Places places(const Table& table, const Layout& layout) {
     room -= least + 1;
     out.shown.push_back({i, least});
   }
-  if (elastic) out.shown[*elastic].width += layout.width == 0 ? wanted_more : room;
+  if (!elastic) return out;
+  if (!all) {
+    out.shown[*elastic].width += room;
+  } else {
+    const std::size_t used = SIZE_MAX - room + 1;
+    if (layout.width != 0) wanted_more = std::min(wanted_more, layout.width - std::min(layout.width, used));
+    out.shown[*elastic].width += wanted_more;
+  }
   return out;
 }
 
@@ -91,7 +102,8 @@ Lines lay_out(const Table& table, const Layout& layout) {
     titles.back().text.pop_back();
     titles.push_back({"▶", Style::heading});
   }
-  out.push_back(cut(titles, layout.width));
+  const std::size_t cut_at = layout.whole ? 0 : layout.width;
+  out.push_back(cut(titles, cut_at));
   const std::size_t end = layout.rows < table.rows.size() - std::min(layout.top, table.rows.size())
                               ? layout.top + layout.rows
                               : table.rows.size();
@@ -99,11 +111,17 @@ Lines lay_out(const Table& table, const Layout& layout) {
     const bool selected = layout.selected == i;
     const auto style = [&](Style own) { return selected ? Style::selected : own; };
     Line line = {{selected ? ">" : " ", style(Style::plain)}};
+    const Cell* follows = nullptr;
     for (const Place& place : where.shown) {
       const Cell& cell = table.rows[i].cells[place.column];
-      line.push_back({fit(cell.text, place.width, table.columns[place.column].align) + " ", style(cell.style)});
+      if (layout.whole && table.columns[place.column].elastic && width(cell.text) > place.width) follows = &cell;
+      const std::string_view text = follows == &cell ? std::string_view() : cell.text;
+      line.push_back({fit(text, place.width, table.columns[place.column].align) + " ", style(cell.style)});
     }
-    out.push_back(cut(line, layout.width));
+    out.push_back(cut(line, cut_at));
+    if (!follows) continue;
+    for (const std::string& part : wrap(follows->text, layout.width - std::min(layout.width, kIndent)))
+      out.push_back({{std::string(kIndent, ' ') + part, style(follows->style)}});
   }
   return out;
 }

@@ -53,6 +53,9 @@ struct Layout {
   std::size_t top = 0;          // first row that is seen
   std::size_t rows = SIZE_MAX;  // that are seen
   std::optional<std::size_t> selected;
+  // Shows all columns, though they may be wider than `width`; a text that is too long for the elastic column follows
+  // its row on lines of its own.
+  bool whole = false;
 };
 
 // The titles and the rows. A '>' in front marks the selected row; "◀" and "▶" beside the titles say that there are more

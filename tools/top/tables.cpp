@@ -3,7 +3,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <map>
 
 namespace troupe::top {
 namespace {
@@ -37,6 +36,12 @@ Cell none() { return {"-", std::nullopt, Style::dim}; }
 
 Cell task_cell(const TaskReport& report) { return text(shorten(report.task)); }
 
+// Nearly all compute all the time: the word is left out.
+std::string_view short_doing(std::string_view doing) {
+  constexpr std::string_view kComputes = "computes ";
+  return doing.starts_with(kComputes) ? doing.substr(kComputes.size()) : doing;
+}
+
 Style style_of(std::string_view state) {
   if (state == "failed" || state == "down") return Style::bad;
   if (state == "suspect" || state == "stalled") return Style::warn;
@@ -50,18 +55,6 @@ void each(const Observation& observation, F&& f) {
     if (const TaskReport& report = observation.snapshot.tasks[i]; report.snapshot)
       f(report, *report.snapshot, observation.rates.tasks[i], i);
 }
-
-// Keys of things of which a task may have several of one name.
-class Keys {
- public:
-  std::string next(const std::string& task, const std::string& name) {
-    const std::string key = task + '\n' + name;
-    return fmt::format("{}\n{}", key, seen_[key]++);
-  }
-
- private:
-  std::map<std::string, int> seen_;
-};
 
 // Why it is silent stands where others say what they do.
 Row silent_task(const TaskReport& report, const Table& table) {
@@ -87,6 +80,17 @@ std::string what_it_does(const ActorSnapshot& actor) {
   return out + (out.empty() ? "waits for " : "; waits for ") + clean(shorten(actor.waits_for));
 }
 
+std::string actor_title(const TaskSnapshot& task, const ActorGroup& group) {
+  std::string out = clean(group.actor.kind);
+  if (const std::string name = name_in(task.task, group.actor.name); !name.empty()) out += " " + name;
+  return group.count == 1 ? out : fmt::format("{} ×{}", out, group.count);
+}
+
+std::string tensor_text(const TensorUse& tensor) {
+  return (tensor.count == 1 ? "" : fmt::format("{} × ", tensor.count)) + bytes_text(tensor.bytes) + " " +
+         clean(tensor.type);
+}
+
 std::optional<std::int64_t> since(const ActorSnapshot& actor) {
   if (actor.state == "busy") return actor.current_ns;
   if (actor.state == "waits") return actor.waits_ns;
@@ -104,13 +108,13 @@ Table tasks_table(const Observation& observation) {
                           {"steps/s", Align::right},
                           {"images/s", Align::right},
                           {"loss", Align::right},
-                          {"mailbox", Align::right},
+                          {"mail", Align::right},
                           {"does", Align::left, 60, true},
                           {"memory", Align::right},
                           {"out/s", Align::right},
                           {"in/s", Align::right},
                           {"up", Align::right},
-                          {"process", Align::right}}};
+                          {"pid", Align::right}}};
   for (std::size_t i = 0; i < observation.snapshot.tasks.size(); ++i) {
     const TaskReport& report = observation.snapshot.tasks[i];
     if (!report.snapshot) {
@@ -128,11 +132,12 @@ Table tasks_table(const Observation& observation) {
     const auto& training = task.training;
     const bool failed = !task.failure.empty();
     const bool doing = training && !training->doing.empty();
-    const Cell does = failed     ? text(task.failure, Style::bad)
-                      : doing    ? text(fmt::format("{} for {}", training->doing, duration_text(training->doing_ns)),
-                                     training->doing_ns > kLong ? Style::warn : Style::plain)
-                      : task.job ? text("coordinates: " + task.job->stage)
-                                 : text("");
+    const Cell does =
+        failed     ? text(task.failure, Style::bad)
+        : doing    ? text(fmt::format("{} for {}", short_doing(training->doing), duration_text(training->doing_ns)),
+                       training->doing_ns > kLong ? Style::warn : Style::plain)
+        : task.job ? text("coordinates: " + task.job->stage)
+                   : text("");
     table.rows.push_back(
         {.key = report.task,
          .cells = {task_cell(report), failed ? text("FAILED", Style::bad) : text("answers", Style::good), share(busy),
@@ -160,21 +165,19 @@ Table actors_table(const Observation& observation) {
                           {"handled", Align::right},
                           {"sent/s", Align::right}},
               .fixed = 2};
-  Keys keys;
   each(observation, [&](const TaskReport& report, const TaskSnapshot& task, const TaskRates& speed, std::size_t index) {
-    for (std::size_t i = 0; i < task.actors.size(); ++i) {
-      const ActorSnapshot& actor = task.actors[i];
-      const std::string name = name_in(task.task, actor.name);
+    const std::vector<ActorGroup> groups = actor_groups(task, speed);
+    for (std::size_t i = 0; i < groups.size(); ++i) {
+      const auto& [actor, rates, times] = groups[i];
       const auto lasts = since(actor);
-      table.rows.push_back(
-          {.key = keys.next(report.task, actor.kind + '\n' + actor.name),
-           .cells = {task_cell(report), text(actor.kind + (name.empty() ? "" : " " + name)),
-                     text(actor.state, style_of(actor.state)), duration(lasts), count(actor.mailbox),
-                     count(actor.mailbox_peak), rate(speed.actors[i].messages), share(speed.actors[i].busy),
-                     text(what_it_does(actor), lasts.value_or(0) > kLong ? Style::warn : Style::plain),
-                     count(actor.restarts), count(actor.handled + actor.passed), rate(speed.actors[i].sent)},
-           .task = index,
-           .item = i});
+      table.rows.push_back({.key = report.task + '\n' + actor.kind + '\n' + actor.name,
+                            .cells = {task_cell(report), text(actor_title(task, groups[i])),
+                                      text(actor.state, style_of(actor.state)), duration(lasts), count(actor.mailbox),
+                                      count(actor.mailbox_peak), rate(rates.messages), share(rates.busy),
+                                      text(what_it_does(actor), lasts.value_or(0) > kLong ? Style::warn : Style::plain),
+                                      count(actor.restarts), count(actor.handled + actor.passed), rate(rates.sent)},
+                            .task = index,
+                            .item = i});
     }
   });
   return table;
@@ -189,7 +192,7 @@ Table devices_table(const Observation& observation) {
                           {"in use", Align::right},
                           {"peak", Align::right},
                           {"limit", Align::right},
-                          {"runs; largest tensor", Align::ends, 60, true},
+                          {"runs", Align::left, 60, true},
                           {"cached", Align::right},
                           {"allocations", Align::right},
                           {"reused", Align::right}},
@@ -198,26 +201,47 @@ Table devices_table(const Observation& observation) {
     for (std::size_t i = 0; i < task.devices.size(); ++i) {
       const DeviceSnapshot& device = task.devices[i];
       const bool lost = !device.failure.empty();
-      std::string does = shorten(lost ? device.failure : device.running);
-      if (!lost && !device.largest.empty()) {
-        const TensorUse& largest = device.largest.front();
-        does += fmt::format("{}{} {}{}{}", does.empty() ? "" : "; ", bytes_text(largest.bytes), largest.type,
-                            largest.name.empty() ? "" : " of ", largest.name);
-      }
       const auto all = static_cast<double>(device.allocations);
-      table.rows.push_back(
-          {.key = report.task + '\n' + device.name,
-           .cells = {task_cell(report), text(name_in(task.task, device.name)), share(speed.devices[i].busy),
-                     rate(speed.devices[i].nodes), count(device.queue), bytes(device.bytes_in_use),
-                     bytes(device.peak_bytes),
-                     device.limit_bytes == 0 || device.limit_bytes == UINT64_MAX
-                         ? Cell{"none", std::nullopt, Style::dim}
-                         : bytes(device.limit_bytes),
-                     text(does, lost ? Style::bad : Style::plain), bytes(device.cached_bytes),
-                     count(device.allocations), all > 0 ? share(static_cast<double>(device.reuses) / all) : none()},
-           .task = index,
-           .item = i});
+      table.rows.push_back({.key = report.task + '\n' + device.name,
+                            .cells = {task_cell(report), text(name_in(task.task, device.name)),
+                                      share(speed.devices[i].busy), rate(speed.devices[i].nodes), count(device.queue),
+                                      bytes(device.bytes_in_use), bytes(device.peak_bytes),
+                                      device.limit_bytes == 0 || device.limit_bytes == UINT64_MAX
+                                          ? Cell{"none", std::nullopt, Style::dim}
+                                          : bytes(device.limit_bytes),
+                                      lost ? text(shorten(device.failure), Style::bad) : text(shorten(device.running)),
+                                      bytes(device.cached_bytes), count(device.allocations),
+                                      all > 0 ? share(static_cast<double>(device.reuses) / all) : none(),
+                                      text(device.largest.empty() ? "" : tensor_text(device.largest.front()))},
+                            .task = index,
+                            .item = i});
     }
+  });
+  return table;
+}
+
+Table tensors_table(const Observation& observation) {
+  constexpr std::size_t kTensors = 3;  // of a device
+  Table table{.columns = {{"task"},
+                          {"device"},
+                          {"bytes", Align::right},
+                          {"share", Align::right},
+                          {"tensors", Align::left, 60},
+                          {"of", Align::left, 60, true}},
+              .fixed = 2};
+  each(observation, [&](const TaskReport& report, const TaskSnapshot& task, const TaskRates&, std::size_t index) {
+    for (const DeviceSnapshot& device : task.devices)
+      for (std::size_t i = 0; i < std::min(device.largest.size(), kTensors); ++i) {
+        const TensorUse& tensor = device.largest[i];
+        const std::uint64_t all = tensor.bytes * tensor.count;
+        const auto whole = static_cast<double>(std::max(device.bytes_in_use, all));
+        table.rows.push_back({.key = fmt::format("{}\n{}\n{}", report.task, device.name, i),
+                              .cells = {task_cell(report), text(name_in(task.task, device.name)), bytes(all),
+                                        share(static_cast<double>(all) / std::max(whole, 1.0)),
+                                        text(tensor_text(tensor)), text(tensor.name)},
+                              .task = index,
+                              .item = i});
+      }
   });
   return table;
 }

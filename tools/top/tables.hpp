@@ -1,6 +1,7 @@
 // The tables that can be made of an observation. Their texts are clean.
 #pragma once
 
+#include "tools/top/actor_group.hpp"
 #include "tools/top/observation.hpp"
 #include "tools/top/table.hpp"
 
@@ -9,9 +10,15 @@ namespace troupe::top {
 Table tasks_table(const Observation& observation);
 Table actors_table(const Observation& observation);
 Table devices_table(const Observation& observation);
+// The largest live tensors of each device, and what made them.
+Table tensors_table(const Observation& observation);
 Table shards_table(const Observation& observation);
 Table edges_table(const Observation& observation);
 
+// "partition CPU:0 ×5". Clean.
+std::string actor_title(const TaskSnapshot& task, const ActorGroup& group);
+// "5 × 392 KiB f32[784,128]". Clean.
+std::string tensor_text(const TensorUse& tensor);
 // What an actor does: "Push; waits for slot 1 of step 7". Clean.
 std::string what_it_does(const ActorSnapshot& actor);
 // For how long it has been in its state; none if that is idle.

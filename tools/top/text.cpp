@@ -126,16 +126,6 @@ std::string fit(std::string_view text, std::size_t columns, Align align) {
     return align == Align::right ? blanks + std::string(text) : std::string(text) + blanks;
   }
   if (columns == 0) return "";
-  if (align == Align::ends) {
-    const std::size_t front = (columns - 1) / 2;
-    std::size_t before = 0;  // columns of what is left out, or of the front
-    std::string end;
-    each(text, [&](const Character& c, std::string_view self) {
-      if (before + (columns - 1 - front) >= whole) end += self;
-      before += width_of(c.code);
-    });
-    return fit(text, front + 1) + fit(end, columns - 1 - front);
-  }
   std::string out;
   std::size_t used = 0;
   bool full = false;
@@ -193,6 +183,8 @@ std::string ascii(std::string_view text) {
       out += '~';
     else if (c.code == U'µ')
       out += 'u';
+    else if (c.code == U'×')
+      out += 'x';
     else if (c.code == U'▲')
       out += '^';
     else if (c.code == U'▼')
@@ -279,19 +271,8 @@ std::string rate_text(std::optional<double> per_second) {
 }
 
 std::string byte_rate_text(std::optional<double> per_second) {
-  if (!per_second) return "-";
-  constexpr std::array kUnits = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
-  double value = *per_second;
-  std::size_t unit = 0;
-  while (value >= 1023.95 && unit + 1 < kUnits.size()) {
-    value /= 1024;
-    ++unit;
-  }
-  return unit == 0 ? fmt::format("{:.0f} B", value)
-                   : fmt::format("{:.{}f} {}", value, value < 99.95 ? 1 : 0, kUnits[unit]);
+  return per_second ? bytes_text(static_cast<std::uint64_t>(std::llround(*per_second))) : "-";
 }
-
-std::string bytes_text(std::uint64_t bytes) { return byte_rate_text(static_cast<double>(bytes)); }
 
 std::string share_text(std::optional<double> share) { return share ? fmt::format("{:.0f}%", *share * 100) : "-"; }
 

@@ -8,6 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include "messages/bytes_text.hpp"
+
 namespace troupe::top {
 
 // Valid UTF-8 of characters that a terminal only draws: control characters (and so escape sequences and ends of lines),
@@ -17,9 +19,8 @@ std::string clean(std::string_view bytes);
 // The columns that clean text takes.
 std::size_t width(std::string_view text);
 
-enum class Align : std::uint8_t { left, right, ends };
-// Clean text in exactly so many columns: what is too long ends with "…"; with Align::ends, which is to the left too, it
-// keeps its beginning and its end, with "…" between them.
+enum class Align : std::uint8_t { left, right };
+// Clean text in exactly so many columns: what is too long ends with "…".
 std::string fit(std::string_view text, std::size_t columns, Align align = Align::left);
 // Several lines of any bytes, cleaned and broken at spaces; what follows a break is indented like its line, and two
 // more. 0 columns: only at the ends of lines.
@@ -40,7 +41,6 @@ bool has_words(std::string_view text, std::string_view words);
 std::string count_text(std::uint64_t count);                   // "9,999", "12.3k", "1.2M"
 std::string exact_text(std::uint64_t count);                   // "1,234,567"
 std::string rate_text(std::optional<double> per_second);       // "0.4", "9,999", "12.3k"
-std::string bytes_text(std::uint64_t bytes);                   // "512 B", "1.5 KiB"
 std::string byte_rate_text(std::optional<double> per_second);  // "1.5 MiB"
 std::string share_text(std::optional<double> share);           // 0.123: "12%"
 std::string loss_text(double loss);                            // "0.1234", "1.2e-05"
