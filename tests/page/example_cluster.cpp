@@ -110,7 +110,7 @@ struct Moment {
     cpu.peak_bytes = 14'100'000;
     cpu.cached_bytes = 3'000'000;
     cpu.limit_bytes = 1 << 30;
-    cpu.largest = {{"dense/weights", "f32[784,128]", 401'408}, {"dense/matmul", "f32[32,128]", 16'384}};
+    cpu.largest = {{"dense/weights", "f32[784,128]", 401'408, 3}, {"dense/matmul", "f32[32,128]", 16'384}};
     task.devices.push_back(cpu);
     TrainingSnapshot training{.mode = "sync",
                               .epoch = epoch(),
@@ -120,6 +120,7 @@ struct Moment {
                               .examples = step() * kBatch};
     training.loss = loss(static_cast<double>(step()));
     training.doing = fmt::format("computes step {}, slot {}", step() + 1, index);
+    if (step() > 0) training.metrics = {{"train_accuracy", 0.9012}, {"test_accuracy", 0.9305}};
     training.doing_ns = 2'000'000;
     const double each = kSecond / rate();
     for (std::uint64_t back = std::min<std::uint64_t>(step(), 128); back > 0; --back) {
@@ -164,6 +165,15 @@ ClusterSnapshot ExampleCluster::at(double seconds) const {
                        .unix_ns = kExampleBegin + static_cast<std::int64_t>(seconds * kSecond)};
   for (int index = 0; index < ps; ++index) made.tasks.push_back(moment.report(testing::ps(index), index, false));
   for (int index = 0; index < workers; ++index) made.tasks.push_back(moment.report(worker(index), index, true));
+  return made;
+}
+
+ClusterSnapshot alone_at(double seconds) {
+  ClusterSnapshot made = ExampleCluster{.ps = 0, .workers = 1}.at(seconds);
+  made.cluster.clear();
+  TaskSnapshot& task = *made.tasks.front().snapshot;
+  task.training->mode = "local";
+  task.training->all_steps = kEpochs * kStepsOfEpoch;
   return made;
 }
 

@@ -15,6 +15,9 @@ struct ExampleCluster {
   ClusterSnapshot at(double seconds) const;
 };
 
+// One process that trains by itself.
+ClusterSnapshot alone_at(double seconds);
+
 // As if it had stopped.
 void silence(ClusterSnapshot& snapshot, const std::string& task);
 TaskReport& report_of(ClusterSnapshot& snapshot, const std::string& task);

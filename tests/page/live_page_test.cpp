@@ -56,6 +56,8 @@ TEST(LivePage, ShowsAClusterThatTrainsAndOutlivesAWorker) {
   EXPECT_TRUE(grows("step"));
   EXPECT_TRUE(browser.becomes_true(number_in("[data-figure=images] .value") + " > 0"));
   EXPECT_TRUE(browser.becomes_true(number_in("[data-figure=traffic] .value") + " > 0"));
+  EXPECT_TRUE(browser.becomes_true(number_in("[data-figure=accuracy] .value") + " > 0"));
+  EXPECT_TRUE(browser.becomes_true(number_in("[data-figure=left] .value") + " > 0"));
   EXPECT_TRUE(browser.becomes_true("document.querySelectorAll('#edges .dots:not(.still)').length >= 6"))
       << "no tensors flow to be seen";
   EXPECT_TRUE(browser.becomes_true("document.querySelectorAll('#timeline rect').length > 3"));

@@ -96,7 +96,16 @@ TEST_F(Page, ShowsTasksActorsAndFiguresAndFollowsThem) {
   EXPECT_TRUE(shows("[data-figure=step]", "2160"));
   EXPECT_TRUE(shows("[data-figure=steps]", "180 /s"));
   EXPECT_TRUE(shows("[data-figure=images]", "17280 /s"));
-  EXPECT_TRUE(shows("[data-figure=traffic]", "147MB /s"));
+  EXPECT_TRUE(shows("[data-figure=traffic]", "140MiB /s"));
+  EXPECT_TRUE(shows("[data-figure=left]", "40s"));  // 7,215 steps
+  EXPECT_TRUE(shows("[data-figure=accuracy]", "0.9305"));
+  EXPECT_TRUE(shows("[data-figure=accuracy]", "training 0.9012"));
+  EXPECT_TRUE(shows("#devices", "3 × dense/weights f32[784,128]"));
+  EXPECT_EQ(browser->evaluate("[...document.querySelectorAll('table')].filter((table) => { const titles = "
+                              "[...table.querySelectorAll('th')].map((each) => each.innerText); return new "
+                              "Set(titles).size < titles.length; }).length"),
+            0)
+      << "two columns of one name";
   EXPECT_TRUE(shows(".task[data-task=\"/job:worker/task:2\"] .actor[data-kind=device]", "86%"));
   EXPECT_EQ(browser->evaluate("document.querySelectorAll('#timeline svg').length"), cluster.workers);
   EXPECT_GT(browser->evaluate("document.querySelectorAll('#timeline rect').length"), 50);
@@ -114,6 +123,63 @@ TEST_F(Page, ShowsTasksActorsAndFiguresAndFollowsThem) {
   EXPECT_TRUE(shows("#details", "incarnation"));
   browser->evaluate("document.querySelector('#details .action').click()");
   EXPECT_TRUE(shows("#details", "Flight record of /job:worker/task:0\n12 µs ago: scheduler <- RunStep"));
+}
+
+TEST_F(Page, ActorsThatDoNothingAreFolded) {
+  serve(cluster.at(10));
+  PageServer server([this] { return served(); });
+  open(server);
+  serve(cluster.at(11));
+  const std::string box = ".task[data-task=\"/job:worker/task:0\"]";
+  const auto seen = [&] {
+    return browser->evaluate("[...document.querySelectorAll('" + box +
+                             " .actor')].filter((each) => each.checkVisibility()).map((each) => each.dataset.kind)");
+  };
+  EXPECT_TRUE(shows(box + " .more", "and 2 idle actors"));  // node and partition
+  EXPECT_EQ(seen(), nlohmann::json({"scheduler", "device", "rendezvous", "worker", "peer", "peer", "peer", "peer",
+                                    "introspector"}));
+  browser->evaluate("document.querySelector('" + box + " .more').click()");
+  EXPECT_EQ(seen().size(), 11u);
+  EXPECT_TRUE(shows(box + " .more", "hide 2 idle actors"));
+}
+
+TEST_F(Page, OneProcessHasNoCardsAndFiguresOfClusters) {
+  serve(alone_at(10));
+  PageServer server([this] { return served(); });
+  open(server);
+  serve(alone_at(11));
+  EXPECT_TRUE(shows("[data-figure=left]", "41s"));
+  EXPECT_TRUE(shows("#live", "live, 1 task"));
+  EXPECT_EQ(browser->evaluate("[...document.querySelectorAll('main .card')].filter((card) => card.checkVisibility() && "
+                              "!card.innerText.includes('\\n')).length"),
+            0);
+  for (const char* hidden : {"#shards", "#links", "[data-figure=traffic]", "[data-figure=dropped]",
+                             "[data-figure=staleness]", "[data-chart=traffic]"})
+    EXPECT_EQ(browser->evaluate("document.querySelector('" + std::string(hidden) + "')?.checkVisibility() ?? false"),
+              false)
+        << hidden;
+}
+
+TEST_F(Page, FiguresFitTheirTilesThoughTheJobIsLong) {
+  const ExampleCluster slow{.steps_per_second = 0.1};
+  serve(slow.at(10'000));
+  PageServer server([this] { return served(); });
+  open(server);
+  serve(slow.at(10'100));
+  EXPECT_TRUE(shows("[data-figure=left]", "23.2h"));
+  EXPECT_EQ(browser->evaluate("[...document.querySelectorAll('.tile .value, .tile h3, .tile .note')].filter((each) => "
+                              "each.scrollWidth > each.clientWidth).map((each) => each.innerText)"),
+            nlohmann::json::array());
+}
+
+TEST_F(Page, NoUpdateThatIsLateIsSaidPlainly) {
+  auto snapshot = cluster.at(10);
+  for (TaskReport& report : snapshot.tasks)
+    for (ShardSnapshot& shard : report.snapshot->shards) shard.staleness = {1800, 0, 0};
+  serve(snapshot);
+  PageServer server([this] { return served(); });
+  open(server);
+  EXPECT_TRUE(shows("[data-figure=staleness]", "none late"));
 }
 
 TEST_F(Page, ATaskThatDoesNotAnswerIsMarkedAndTheOthersGoOn) {
@@ -135,6 +201,8 @@ TEST_F(Page, ATaskThatDoesNotAnswerIsMarkedAndTheOthersGoOn) {
   browser->evaluate("document.querySelector('#details .action').click()");
   EXPECT_TRUE(shows("#details", "No flight record: /job:worker/task:1: no answer within 2.0 s"));
   EXPECT_TRUE(shows("#live", "1 silent"));
+  EXPECT_EQ(browser->evaluate("document.querySelector('#live').className"), "live late");
+  EXPECT_TRUE(shows("#stage", "stuck"));  // others wait for it
   EXPECT_TRUE(shows("#workers .silent", "does not answer"));
   EXPECT_THAT(text("#workers .silent"), Not(HasSubstr("/s"))) << "it does nothing that is known";
   EXPECT_TRUE(shows("#causes", "worker/1 has not answered"));
@@ -159,7 +227,7 @@ TEST_F(Page, ADeviceThatIsLostSaysWhy) {
   PageServer server([this] { return served(); });
   open(server);
   EXPECT_TRUE(shows("#devices .runs.trouble", device.failure));
-  EXPECT_TRUE(shows("#devices", "147MB pinned on the host"));
+  EXPECT_TRUE(shows("#devices", "140MiB pinned on the host"));
 }
 
 // Everything that a program, or whoever is in the cluster, can give a name.

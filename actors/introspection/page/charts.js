@@ -2,14 +2,14 @@
 
 const kCharts = [
   {id: "images", title: "Images per second", show: number, read: (point) => point.images},
-  {id: "traffic", title: "Bytes per second between tasks", show: bytes, read: (point) => point.traffic},
+  {id: "traffic", title: "Bytes per second between tasks", show: bytes, read: (point) => point.traffic, among: true},
   {id: "loss", title: "Loss", show: number, read: (point) => point.loss, fromZero: false},
   {id: "mailbox", title: "Messages in mailboxes", show: number, read: (point) => point.mailbox},
 ];
 const kChartHeight = 74;
 
 function showCharts() {
-  setChildren(byId("charts"), kCharts, (chart) => chart.id, makeChart, updateChart);
+  setChildren(byId("charts"), kCharts.filter((chart) => !chart.among || !alone()), (chart) => chart.id, makeChart, updateChart);
 }
 
 function makeChart(chart) {

@@ -69,8 +69,29 @@ function job() {
   if (coordinator) return {...coordinator.now.job, rate: rate(coordinator, (snapshot) => snapshot.job?.step), task: coordinator};
   const loops = tasks.filter((task) => task.now.training).sort((a, b) => b.now.training.step - a.now.training.step);
   if (!loops.length) return undefined;
-  const {mode, epoch, epochs, step} = loops[0].now.training;
-  return {mode, epoch, epochs, step, steps: 0, stage: "", members: [], counts: {}, rate: rate(loops[0], (snapshot) => snapshot.training?.step), task: loops[0]};
+  const {mode, epoch, epochs, step, all_steps: steps} = loops[0].now.training;
+  return {mode, epoch, epochs, step, steps, stage: "", members: [], counts: {}, rate: rate(loops[0], (snapshot) => snapshot.training?.step), task: loops[0]};
+}
+
+// Of the last epoch that is complete, as the task that is furthest knows them: {test_accuracy, train_accuracy}.
+function metrics() {
+  const told = known().map((task) => task.now.training).filter((training) => training && Object.keys(training.metrics ?? {}).length);
+  return told.sort((a, b) => b.epoch - a.epoch)[0]?.metrics ?? {};
+}
+
+// Nanoseconds to the end of the job at its present speed; undefined if that is not known.
+function timeLeft(work) {
+  if (!work?.steps || !(work.rate > 0)) return undefined;
+  return (Math.max(0, work.steps - work.step) / work.rate) * 1e9;
+}
+
+const silentTasks = () => [...cluster.tasks.values()].filter((task) => !task.answered);
+const stuckCause = () => cluster.causes.find((cause) => cause.kind !== "working" && cause.waiters > 0);
+const alone = () => cluster.tasks.size <= 1;
+
+// An actor that does nothing now, and has done nothing since the last answer.
+function isQuiet(task, actor) {
+  return actor.state === "idle" && !actor.mailbox && !((actorRate(task, actor, (each) => each.handled + each.passed) ?? 0) >= 0.5);
 }
 
 function meanLoss() {

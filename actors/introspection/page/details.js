@@ -101,10 +101,10 @@ function actorParts(task, actor) {
 function taskParts(task) {
   const now = task.now;
   if (!now) return [paragraph("state", taskDoing(task))];
-  const waits = (now.waiting?.waits ?? []).map((wait) => {
-    const words = thingText(now, wait.waiter) + " waits for " + (wait.text || thingText(now, wait.awaited));
-    return [shortName(words), wait.for_ns ? duration(wait.for_ns) : "–"];
-  });
+  // Other tasks have the words for the things of which this one says nothing more.
+  const waits = (now.waiting?.waits ?? []).map((wait) => [thingText(now, wait.waiter), wait.text || thingText(now, wait.awaited), wait.for_ns])
+    .filter(([waiter, awaited]) => waiter && awaited)
+    .map(([waiter, awaited, ns]) => [shortName(waiter + " waits for " + awaited), ns ? duration(ns) : "–"]);
   return [
     paragraph("state", taskDoing(task)),
     heading("process", "Process"),
@@ -121,7 +121,7 @@ function taskParts(task) {
   ];
 }
 
-const thingText = (snapshot, id) => (snapshot.waiting?.things ?? []).find((thing) => thing.id === id)?.text || id;
+const thingText = (snapshot, id) => (snapshot.waiting?.things ?? []).find((thing) => thing.id === id)?.text;
 
 function flightParts(task) {
   return [{id: "flight", make: () => makeFlight(task.name), update: () => {}}];

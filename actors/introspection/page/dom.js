@@ -65,7 +65,8 @@ function scaled(value, step, units) {
   return short(value) + (units[unit] && "\u202f" + units[unit]);
 }
 
-const bytes = (value) => scaled(value, 1000, ["B", "kB", "MB", "GB", "TB"]);
+const bytes = (value) => scaled(value, 1024, ["B", "KiB", "MiB", "GiB", "TiB"]);
+const counted = (count, one, more) => number(count) + " " + (count === 1 ? one : more);
 const percent = (share) => (Number.isFinite(share) ? Math.round(100 * Math.min(1, Math.max(0, share))) + "\u202f%" : "–");
 const perSecond = (value, what = number) => (value === undefined ? "–" : what(value) + "/s");
 
@@ -77,6 +78,14 @@ function duration(ns) {
   if (seconds < 60) return short(seconds) + "\u202fs";
   if (seconds < 3600) return Math.floor(seconds / 60) + "\u202fmin " + Math.floor(seconds % 60) + "\u202fs";
   return Math.floor(seconds / 3600) + "\u202fh " + Math.floor((seconds % 3600) / 60) + "\u202fmin";
+}
+
+// "42 s", "46 min", "17.4 h", "9.3 d": what is far off need not be exact.
+function roughTime(ns) {
+  const minutes = ns / 60e9;
+  if (minutes < 1) return Math.round(ns / 1e9) + "\u202fs";
+  if (minutes < 60) return Math.round(minutes) + "\u202fmin";
+  return minutes < 48 * 60 ? (minutes / 60).toFixed(1) + "\u202fh" : scaled(minutes / 1440, 1000, ["", "k", "M"]) + "\u202fd";
 }
 
 const sum = (values) => values.reduce((total, value) => total + value, 0);

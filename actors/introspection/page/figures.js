@@ -10,21 +10,27 @@ function figures() {
   for (const shard of told) (shard.staleness ?? []).forEach((value, index) => (staleness[index] = (staleness[index] ?? 0) + value));
   const latest = cluster.history.at(-1) ?? {};
   const workers = answering().filter((task) => task.now.training).length;
-  return [
+  const left = timeLeft(work);
+  const {test_accuracy: tested, train_accuracy: trained} = metrics();
+  const accuracy = (value) => (Number.isFinite(value) ? value.toFixed(4) : "–");
+  const all = [
     {id: "epoch", title: "Epoch", value: work ? number(work.epoch) : "–", of: work?.epochs ? "of " + number(work.epochs) : "",
      note: work?.mode ? "mode " + work.mode : "", share: work?.steps ? work.step / work.steps : undefined},
     {id: "step", title: "Global step", value: work ? number(work.step) : "–", note: work?.steps ? "of " + number(work.steps) : ""},
+    {id: "left", title: "Time left", value: left === undefined ? "–" : roughTime(left), note: left === undefined ? "" : "at this speed"},
     {id: "steps", title: "Steps", value: latest.steps === undefined ? "–" : number(latest.steps), of: "/s",
      note: latest.steps > 0 ? duration(1e9 / latest.steps) + " each" : ""},
     {id: "images", title: "Images", value: latest.images === undefined ? "–" : number(latest.images), of: "/s",
-     note: workers + (workers === 1 ? " task trains" : " tasks train")},
-    {id: "traffic", title: "Between tasks", value: latest.traffic === undefined ? "–" : bytes(latest.traffic), of: "/s",
+     note: counted(workers, "task trains", "tasks train")},
+    {id: "traffic", hidden: alone(), title: "Between tasks", value: latest.traffic === undefined ? "–" : bytes(latest.traffic), of: "/s",
      note: ifTold(number(count("pulls")) + " pulls")},
-    {id: "loss", title: "Loss", value: latest.loss === undefined ? "–" : number(latest.loss), note: "mean of last steps"},
-    {id: "dropped", title: "Gradients dropped", value: told.length ? number(dropped) : "–",
-     note: ifTold(number(count("duplicates")) + " duplicates")},
-    {id: "staleness", title: "Staleness", bars: lastOf(staleness), note: ifTold(stalenessNote(staleness))},
+    {id: "loss", title: "Loss", value: latest.loss === undefined ? "–" : number(latest.loss), note: "of the last steps"},
+    {id: "accuracy", title: "Test accuracy", value: accuracy(tested), note: Number.isFinite(trained) ? "training " + accuracy(trained) : "after an epoch"},
+    {id: "dropped", hidden: !told.length, title: "Dropped", value: told.length ? number(dropped) : "–",
+     note: ifTold(counted(count("duplicates"), "duplicate", "duplicates"))},
+    {id: "staleness", hidden: !told.length, title: "Staleness", bars: lastOf(staleness), note: ifTold(stalenessNote(staleness))},
   ];
+  return all.filter((figure) => !figure.hidden);
 }
 
 // Without the empty buckets at the end, but at least four.
@@ -38,7 +44,7 @@ function stalenessNote(buckets) {
   const all = sum(buckets.map((value) => value ?? 0));
   if (!all) return "no updates yet";
   const mean = sum(buckets.map((value, index) => (value ?? 0) * index)) / all;
-  return mean === 0 ? "all 0 updates late" : "mean " + number(mean) + " updates";
+  return mean === 0 ? "none late" : "mean " + number(mean);
 }
 
 function showFigures() {
@@ -82,9 +88,12 @@ function showHeader() {
   const work = job();
   setText(byId("cluster"), cluster.name);
   const failure = known().map((task) => task.now.failure).find((text) => text);
-  const stage = failure ? "failed" : work?.stage || (work ? "training" : "no job");
+  const silent = silentTasks().length;
+  const own = work?.stage || (work ? "training" : "no job");
+  const stage = failure ? "failed" : stuckCause() ? "stuck" : silent ? own + ", " + silent + " silent" : own;
   setText(byId("stage"), stage);
   byId("stage").hidden = false;
-  byId("stage").classList.toggle("failed", stage === "failed");
+  byId("stage").classList.toggle("failed", Boolean(failure || stuckCause()));
+  byId("stage").classList.toggle("late", silent > 0);
   document.title = (cluster.name ? cluster.name + " · " : "") + stage + " · Troupe";
 }

@@ -75,6 +75,7 @@ async function watchWhy() {
     cluster.causes = told.causes ?? [];
     cluster.why = told.text ?? "";
     showWhy();
+    if (lastAnswer) showHeader();
   } catch (error) {
     // watchCluster says that nobody answers.
   }
@@ -110,9 +111,9 @@ function showWhy() {
 }
 
 function showLive() {
-  const silent = [...cluster.tasks.values()].filter((task) => !task.answered).length;
-  byId("live").className = "live on";
-  setText(byId("live").lastChild, "live, " + cluster.tasks.size + (cluster.tasks.size === 1 ? " task" : " tasks") + (silent ? ", " + silent + " silent" : ""));
+  const silent = silentTasks().length;
+  byId("live").className = silent || stuckCause() ? "live late" : "live on";
+  setText(byId("live").lastChild, "live, " + counted(cluster.tasks.size, "task", "tasks") + (silent ? ", " + silent + " silent" : ""));
   byId("notice").hidden = true;
   document.body.classList.remove("stale");
 }

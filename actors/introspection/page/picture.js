@@ -18,7 +18,20 @@ function makeTask(task) {
     element("button", {type: "button", onclick: () => openDetails({task: task.name})},
       element("span", {class: "name"}, element("span"), element("small")),
       element("span", {class: "doing"})),
-    element("div", {class: "actors"}));
+    element("div", {class: "actors"}),
+    element("button", {type: "button", class: "more", onclick: (event) => showQuiet(event.currentTarget.parentNode, true)}));
+}
+
+// The actors that do nothing are folded until somebody asks for them.
+function showQuiet(box, toggled) {
+  if (toggled) box.classList.toggle("all");
+  const all = box.classList.contains("all");
+  const quiet = box.querySelectorAll(".actor.quiet").length;
+  const more = box.querySelector(".more");
+  more.hidden = !quiet;
+  more.setAttribute("aria-expanded", String(all));
+  setText(more, (all ? "hide " : "and ") + counted(quiet, "idle actor", "idle actors"));
+  if (toggled) placeEdges();
 }
 
 function updateTask(box, task) {
@@ -31,6 +44,7 @@ function updateTask(box, task) {
   setText(box.querySelector(".doing"), doing);
   box.querySelector(".doing").title = doing;
   setChildren(box.querySelector(".actors"), actorsOf(task), (actor) => actor.key, (actor) => makeActor(task, actor), (row, actor) => updateActor(row, task, actor));
+  showQuiet(box);
 }
 
 function taskDoing(task) {
@@ -54,6 +68,7 @@ function makeActor(task, actor) {
 function updateActor(row, task, actor) {
   const share = actorRate(task, actor, (each) => each.busy_ns / 1e9);
   row.dataset.state = actor.state;
+  row.classList.toggle("quiet", isQuiet(task, actor));
   row.style.setProperty("--busy-share", share === undefined ? "0%" : Math.round(100 * Math.min(1, share)) + "%");
   setText(row.querySelector(".of"), ownName(task, actor));
   const messages = actorRate(task, actor, (each) => each.handled + each.passed);

@@ -1,13 +1,15 @@
 // Workers, shards, devices and connections.
 
 // `columns`: {title, cell(row) -> text, or {text, class}; text: to the left; wide: a line of its own on a phone}.
+// `nothing`: said in the place of rows; without it the card is not shown then.
 function showTable(id, columns, rows, keyOf, nothing) {
   const table = byId(id);
   if (!table.tBodies.length) {
     const titles = columns.map((column) => element("th", {scope: "col", class: column.text ? "text" : undefined}, column.title));
     table.append(element("thead", {}, element("tr", {}, ...titles)), element("tbody"));
-    table.after(element("p", {class: "empty"}, nothing));
+    table.after(element("p", {class: "empty"}, nothing ?? ""));
   }
+  table.closest(".card").hidden = !rows.length && nothing === undefined;
   table.nextSibling.hidden = rows.length > 0;
   table.hidden = rows.length === 0;
   setChildren(table.tBodies[0], rows, keyOf,
@@ -54,29 +56,29 @@ function showWorkers() {
     {title: "Steps", cell: (row) => (training(row) ? number(training(row).steps) : "–")},
     {title: "Images", cell: (row) => perSecond(row.task && rate(row.task, (snapshot) => snapshot.training?.examples))},
     {title: "Loss", cell: (row) => (training(row)?.steps ? number(training(row).loss) : "–")},
-  ], rows, (row) => row.name, "No task trains.");
+  ], rows, (row) => row.name);
 }
 
 function showShards() {
   const rows = shards();
   const count = (name) => (row) => number(row.counts?.[name] ?? 0);
   const shardOf = (snapshot, row) => snapshot.shards?.find((shard) => shard.shard === row.shard && shard.job === row.job);
-  const grows = (name) => (row) => perSecond(rate(row.task, (snapshot) => shardOf(snapshot, row)?.counts?.[name]));
+  const grows = (name) => (row) => number(rate(row.task, (snapshot) => shardOf(snapshot, row)?.counts?.[name]));
   showTable("shards", [
     {title: "Shard", text: true, cell: (row) => row.shard + " on " + shortName(row.task.name)},
-    {title: "Bytes", cell: (row) => bytes(row.bytes)},
+    {title: "Size", cell: (row) => bytes(row.bytes)},
     {title: "Version", cell: (row) => number(row.version)},
     {title: "Staged", cell: (row) => (row.needed ? row.staged + " of " + row.needed : number(row.staged))},
     {title: "Missing slots", cell: (row) => (row.missing?.length ? marked(row.missing.join(", "), row.staged > 0 ? "late" : "") : "–")},
     {title: "Pulls", cell: count("pulls")},
-    {title: "Pulls", cell: grows("pulls")},
+    {title: "Pulls/s", cell: grows("pulls")},
     {title: "Pushes", cell: count("pushes")},
-    {title: "Pushes", cell: grows("pushes")},
+    {title: "Pushes/s", cell: grows("pushes")},
     {title: "Pulls that wait", cell: (row) => number(row.parked)},
     {title: "Dropped", cell: (row) => number(sum(["stale", "uncommitted", "fenced", "abandoned"].map((name) => row.counts?.[name] ?? 0)))},
     {title: "Duplicates", cell: count("duplicates")},
     {title: "Waits for", text: true, wide: true, cell: (row) => shortName(row.waits_for) || "–"},
-  ], rows, (row) => row.task.name + " " + row.shard + " " + row.job, "No task keeps parameters.");
+  ], rows, (row) => row.task.name + " " + row.shard + " " + row.job);
 }
 
 let allLinks = false;
@@ -105,8 +107,11 @@ function showLinks() {
     {title: "Received", cell: (row) => bytes(row.link.bytes_received)},
     {title: "Queued", cell: ({link}) => (link.queued_frames ? marked(number(link.queued_frames) + " frames, " + bytes(link.queued_bytes), "late") : "–")},
     {title: "Credit", cell: (row) => (row.link.window ? bytes(row.link.credit) + " of " + bytes(row.link.window) : "–")},
-  ], rows, (row) => row.task.name + " " + row.link.peer, "No connection carries tensors now.");
+  ], rows, (row) => row.task.name + " " + row.link.peer, all.length ? "No connection carries tensors now." : undefined);
 }
+
+// "3 × MatMul 'dense/matmul' f32[784,128]"
+const tensorName = ({name, type, count}) => (count > 1 ? count + " × " : "") + [name, type].filter(Boolean).join(" ");
 
 function showDevices() {
   const rows = known().flatMap((task) => (task.now.devices ?? []).map((device) => ({task, device})));
@@ -139,5 +144,5 @@ function updateDevice(box, {task, device}) {
   const largest = (device.largest ?? []).map((tensor, index) => ({...tensor, index}));
   box.querySelector("h3").hidden = !largest.length;
   setChildren(box.querySelector("dl"), largest.flatMap((tensor) => [{tensor, tag: "dt"}, {tensor, tag: "dd"}]), (each) => each.tag + each.tensor.index,
-    (each) => element(each.tag), (node, each) => setText(node, each.tag === "dt" ? each.tensor.name + " " + each.tensor.type : bytes(each.tensor.bytes)));
+    (each) => element(each.tag), (node, each) => setText(node, each.tag === "dt" ? tensorName(each.tensor) : bytes(each.tensor.bytes * (each.tensor.count ?? 1))));
 }
