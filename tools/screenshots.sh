@@ -26,6 +26,7 @@ build() {
 
 # Sets `launcher`, and `address` to where the cluster can be looked into.
 start_cluster() {
+  : >"$folder/err"  # not the address of the cluster before
   "$bin/troupe-launch" --ps 2 --workers 3 -- troupe-mnist --model cnn --epochs 1000 --introspect-port 0 >"$folder/out" 2>"$folder/err" &
   launcher=$!
   until address="$(grep -m 1 -o 'http://[^ ]*' "$folder/err")"; do
