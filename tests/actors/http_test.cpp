@@ -209,7 +209,9 @@ TEST_F(Http, EndsWhileRequestsAreUnderWay) {
     return {};
   });
   std::vector<std::thread> asking;
-  for (int i = 0; i < 3; ++i) asking.emplace_back([&] { static_cast<void>(error_of([&] { get("/slow"); })); });
+  for (int i = 0; i < 3; ++i)  // they ask when the server may be gone
+    asking.emplace_back(
+        [where = target()] { static_cast<void>(error_of([&] { http_get(where, "/slow", kPatience); })); });
   EXPECT_TRUE(testing::eventually([&] { return busy.load(); }));
   std::thread ending([&] { server_.reset(); });
   over.set_value();
