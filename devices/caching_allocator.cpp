@@ -8,7 +8,7 @@
 #include <mutex>
 #include <vector>
 
-#include "devices/cpu/host_pages.hpp"
+#include "devices/host_pages.hpp"
 
 namespace troupe {
 namespace {

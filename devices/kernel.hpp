@@ -100,7 +100,7 @@ struct KernelInit {
 };
 using KernelFactory = std::function<Kernel(const KernelInit&)>;
 
-// What a kernel does with memory of its inputs; memory is planned by it (scheduler/memory_plan.hpp).
+// What a kernel does with memory of its inputs; memory is planned by it (scheduler/plan/memory_plan.hpp).
 enum class Reuse : std::uint8_t {
   none,
   in_place,  // output 0 takes over the first input of its dtype and shape that can be taken (take_input)

@@ -2,8 +2,8 @@
 // graphs. Not thread-safe while it grows.
 //
 // Nodes are checked as they are added: the op exists, attributes and input dtypes fit, shapes agree. Misuse throws
-// Error naming op and node. Graphs read from outside (graph/serialize.hpp) may list nodes in any order; execution order
-// depends on edges alone.
+// Error naming op and node. Graphs read from outside (graph/formats/serialize.hpp) may list nodes in any order;
+// execution order depends on edges alone.
 #pragma once
 
 #include <functional>

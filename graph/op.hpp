@@ -19,7 +19,7 @@ namespace troupe {
 
 class Graph;
 struct Node;
-class GradientContext;  // graph/autodiff.hpp
+class GradientContext;  // graph/gradients/autodiff.hpp
 
 // An input or output. Its dtype is `fixed`, or the value of attribute `type_attr`. It may be a list: of one dtype, as
 // long as attribute `count_attr` says, or of the dtypes in attribute `types_attr`. These attributes are deduced from

@@ -25,7 +25,7 @@ void register_all_kernels(KernelRegistry& registry) {
   register_select_kernels(registry);
   register_softmax_kernels(registry);
   register_state_kernels(registry);
-  register_training_kernels(registry);
+  register_update_kernels(registry);
   register_reuse(registry);
 }
 

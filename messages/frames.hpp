@@ -330,7 +330,7 @@ struct SharedMemoryAnswer {
   TROUPE_FIELDS(used)
 };
 
-// A piece of what CAF's nodes say to each other (actors/cluster/control.hpp).
+// A piece of what CAF's nodes say to each other (actors/network/control.hpp).
 struct ControlBytes {
   std::string bytes;
   TROUPE_FIELDS(bytes)

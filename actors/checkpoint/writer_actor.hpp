@@ -5,9 +5,9 @@
 #include <functional>
 #include <utility>
 
-#include "actors/introspection/counted.hpp"
+#include "actors/base/counted.hpp"
+#include "messages/caf/protocol.hpp"
 #include "messages/local.hpp"
-#include "messages/protocol.hpp"
 
 namespace troupe {
 

@@ -8,15 +8,15 @@
 #include <mutex>
 #include <thread>
 
-#include "actors/cluster/control.hpp"
 #include "actors/cluster/peer_actor.hpp"
 #include "actors/cluster/rights.hpp"
 #include "actors/introspection/introspection_token.hpp"
-#include "actors/session/borrowed_thread.hpp"
+#include "actors/network/control.hpp"
+#include "actors/steps/borrowed_thread.hpp"
 #include "actors/wire/wire.hpp"
 #include "messages/codec.hpp"
 #include "messages/proto/cluster.pb.h"
-#include "scheduler/wait_things.hpp"
+#include "scheduler/waits/wait_things.hpp"
 
 namespace troupe {
 namespace {

@@ -11,11 +11,11 @@
 #include <string>
 #include <vector>
 
-#include "actors/cluster/cluster_spec.hpp"
 #include "actors/cluster/node_actor.hpp"
 #include "actors/introspection/cluster_view.hpp"
+#include "actors/network/cluster_spec.hpp"
 #include "actors/wire/wire.hpp"
-#include "graph/placement.hpp"
+#include "graph/placement/placement.hpp"
 
 namespace troupe {
 

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <charconv>
 
-#include "actors/session/partition_actor.hpp"
-#include "graph/serialize.hpp"
-#include "graph/serialize_proto.hpp"
+#include "actors/steps/partition_actor.hpp"
+#include "graph/formats/serialize.hpp"
+#include "graph/formats/serialize_proto.hpp"
 #include "messages/codec.hpp"
 #include "messages/proto/cluster.pb.h"
 

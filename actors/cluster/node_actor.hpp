@@ -7,12 +7,12 @@
 #include <optional>
 #include <set>
 
-#include "actors/introspection/counted.hpp"
-#include "actors/session/step.hpp"
+#include "actors/base/counted.hpp"
+#include "actors/steps/step.hpp"
 #include "devices/kernel.hpp"
 #include "graph/op.hpp"
+#include "messages/caf/protocol.hpp"
 #include "messages/proto/run.pb.h"
-#include "messages/protocol.hpp"
 
 namespace troupe {
 

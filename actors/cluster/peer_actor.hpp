@@ -15,8 +15,8 @@
 #include <functional>
 #include <mutex>
 
-#include "actors/introspection/counted.hpp"
-#include "messages/protocol.hpp"
+#include "actors/base/counted.hpp"
+#include "messages/caf/protocol.hpp"
 
 namespace troupe {
 

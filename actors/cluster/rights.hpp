@@ -10,7 +10,7 @@
 //   the coordinator (ps 0)   Joined Token EpochDone Save Commit Fence BarrierOpen
 #pragma once
 
-#include "actors/cluster/cluster_spec.hpp"
+#include "actors/network/cluster_spec.hpp"
 #include "messages/frames.hpp"
 
 namespace troupe {

@@ -12,12 +12,12 @@
 #include <string>
 #include <vector>
 
-#include "actors/cluster/cluster_spec.hpp"
+#include "actors/base/actor_record.hpp"
 #include "actors/cluster/gpu_options.hpp"
-#include "actors/cluster/network_options.hpp"
-#include "actors/introspection/actor_record.hpp"
+#include "actors/network/cluster_spec.hpp"
+#include "actors/network/network_options.hpp"
 #include "devices/kernel.hpp"
-#include "graph/placement.hpp"
+#include "graph/placement/placement.hpp"
 
 namespace caf {
 class actor_system;
@@ -108,7 +108,7 @@ class Task {
   // Expired once this is destroyed.
   std::weak_ptr<const void> alive() const { return alive_; }
 
-  // Why this task has failed: an actor that it cannot do without has (actors/supervision/policy.hpp). None if it has
+  // Why this task has failed: an actor that it cannot do without has (actors/base/policy.hpp). None if it has
   // not. All its calls fail then, and to others it is lost, for this reason.
   Error failure() const;
 

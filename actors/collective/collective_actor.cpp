@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <caf/send.hpp>
 
-#include "scheduler/wait_things.hpp"
+#include "scheduler/waits/wait_things.hpp"
 
 namespace troupe {
 namespace {

@@ -6,10 +6,10 @@
 
 #include <map>
 
-#include "actors/collective/contribution.hpp"
-#include "actors/introspection/counted.hpp"
-#include "actors/introspection/explainer.hpp"
-#include "messages/protocol.hpp"
+#include "actors/base/counted.hpp"
+#include "actors/base/explainer.hpp"
+#include "actors/steps/contribution.hpp"
+#include "messages/caf/protocol.hpp"
 #include "scheduler/collective/group_table.hpp"
 
 namespace troupe {

@@ -4,7 +4,7 @@
 #include <chrono>
 #include <string>
 
-#include "actors/cluster/cluster_spec.hpp"
+#include "actors/network/cluster_spec.hpp"
 #include "actors/wire/tls.hpp"
 
 namespace troupe {

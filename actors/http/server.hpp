@@ -17,7 +17,7 @@
 #include <set>
 #include <string>
 
-#include "actors/cluster/cluster_spec.hpp"
+#include "actors/network/cluster_spec.hpp"
 #include "actors/wire/tls.hpp"
 
 namespace troupe {

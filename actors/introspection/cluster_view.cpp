@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <thread>
 
-#include "actors/introspection/actor_record.hpp"
+#include "actors/base/actor_record.hpp"
 
 namespace troupe {
 namespace {

@@ -3,7 +3,7 @@
 #include <unistd.h>
 
 #include "actors/introspection/introspection_token.hpp"
-#include "actors/introspection/task_trace.hpp"
+#include "actors/trace/task_trace.hpp"
 #include "devices/storage/file_system.hpp"
 
 namespace troupe {

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <iterator>
 
-#include "actors/introspection/inspected.hpp"
+#include "actors/base/inspected.hpp"
 
 namespace troupe {
 namespace {

@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "actors/introspection/actor_record.hpp"
-#include "actors/introspection/client_record.hpp"
-#include "actors/introspection/snapshot.hpp"
-#include "actors/introspection/training_record.hpp"
+#include "actors/base/actor_record.hpp"
+#include "actors/base/client_record.hpp"
+#include "actors/base/snapshot.hpp"
+#include "actors/base/training_record.hpp"
 #include "devices/device.hpp"
 #include "messages/ids.hpp"
 

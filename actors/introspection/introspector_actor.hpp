@@ -2,9 +2,9 @@
 // all busy or stuck can still be looked into.
 #pragma once
 
-#include "actors/introspection/counted.hpp"
+#include "actors/base/counted.hpp"
 #include "actors/introspection/introspection.hpp"
-#include "messages/protocol.hpp"
+#include "messages/caf/protocol.hpp"
 
 namespace troupe {
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "actors/introspection/snapshot.hpp"
+#include "actors/base/snapshot.hpp"
 
 namespace troupe {
 

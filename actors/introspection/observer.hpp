@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "actors/cluster/cluster_spec.hpp"
-#include "actors/cluster/network_options.hpp"
 #include "actors/introspection/cluster_view.hpp"
+#include "actors/network/cluster_spec.hpp"
+#include "actors/network/network_options.hpp"
 
 namespace troupe {
 

@@ -1,5 +1,5 @@
+#include "actors/base/snapshot.hpp"
 #include "actors/http/json_text.hpp"
-#include "actors/introspection/snapshot.hpp"
 
 namespace nlohmann {
 

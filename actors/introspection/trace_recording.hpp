@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "actors/introspection/cluster_view.hpp"
-#include "actors/introspection/trace_file.hpp"
-#include "scheduler/trace.hpp"
+#include "actors/trace/trace_file.hpp"
+#include "scheduler/trace/trace.hpp"
 
 namespace troupe {
 

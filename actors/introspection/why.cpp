@@ -7,8 +7,8 @@
 #include <optional>
 #include <set>
 
-#include "actors/introspection/snapshot.hpp"
-#include "scheduler/wait_things.hpp"
+#include "actors/base/snapshot.hpp"
+#include "scheduler/waits/wait_things.hpp"
 
 namespace troupe {
 namespace {

@@ -2,12 +2,12 @@
 
 #include <algorithm>
 
-#include "graph/partition.hpp"
+#include "graph/formats/serialize.hpp"
+#include "graph/formats/serialize_proto.hpp"
 #include "graph/passes/mixed_precision.hpp"
 #include "graph/passes/optimize.hpp"
-#include "graph/serialize.hpp"
-#include "graph/serialize_proto.hpp"
-#include "scheduler/single_kernel.hpp"
+#include "graph/placement/partition.hpp"
+#include "scheduler/run/single_kernel.hpp"
 
 namespace troupe {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "devices/kernel.hpp"
 #include "graph/passes/callable.hpp"
-#include "graph/placement.hpp"
+#include "graph/placement/placement.hpp"
 #include "messages/ids.hpp"
 #include "messages/proto/run.pb.h"
 

@@ -11,9 +11,9 @@
 #include "actors/cluster/task.hpp"
 #include "actors/cluster/task_actors.hpp"
 #include "actors/introspection/introspection.hpp"
-#include "actors/session/client_gate.hpp"
 #include "actors/session/compile.hpp"
-#include "actors/session/direct_step.hpp"
+#include "actors/steps/client_gate.hpp"
+#include "actors/steps/direct_step.hpp"
 
 namespace troupe {
 

@@ -18,7 +18,7 @@
 #include <utility>
 #include <vector>
 
-#include "actors/session/training_step.hpp"
+#include "actors/steps/training_step.hpp"
 #include "graph/graph.hpp"
 #include "messages/device_name.hpp"
 #include "messages/ids.hpp"
@@ -33,7 +33,7 @@ struct SessionOptions {
   bool optimize = true;        // fold constants, share common subexpressions
   bool soft_placement = true;  // a device that is not there is replaced by one of the same task; on_warning tells
   // bf16 or f16: what graphs have as products of f32 is computed in that (graph/passes/mixed_precision.hpp). Variables,
-  // feeds and fetches stay as they are. Training in f16 needs a scaled loss (graph/loss_scaling.hpp).
+  // feeds and fetches stay as they are. Training in f16 needs a scaled loss (graph/optimizers/loss_scaling.hpp).
   DType precision = DType::f32;
   std::chrono::nanoseconds timeout{0};  // of each run that names none; 0: none
   std::chrono::nanoseconds build_timeout =

@@ -1,8 +1,8 @@
 #include <chrono>
 #include <future>
 
-#include "actors/collective/group.hpp"
 #include "actors/introspection/introspection.hpp"
+#include "actors/session/group.hpp"
 #include "actors/session/session.hpp"
 #include "actors/training/batches.hpp"
 #include "actors/training/job_settings.hpp"

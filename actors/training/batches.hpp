@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "kernels/data/dataset.hpp"
-#include "scheduler/trace.hpp"
+#include "kernels/readers/dataset.hpp"
+#include "scheduler/trace/trace.hpp"
 #include "scheduler/training/permutation.hpp"
 
 namespace troupe {

@@ -8,8 +8,8 @@
 #include "actors/training/job_links.hpp"
 #include "actors/training/training_plan.hpp"
 #include "actors/training/worker_actor.hpp"
+#include "graph/passes/shard_map.hpp"
 #include "graph/passes/shard_variables.hpp"
-#include "graph/shard_map.hpp"
 #include "scheduler/training/token_book.hpp"
 
 namespace troupe {

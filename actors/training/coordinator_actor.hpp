@@ -1,8 +1,8 @@
 // The coordinator of a training job, an actor on ps/0: membership, tokens, barriers. The protocol is Coordinator.
 #pragma once
 
-#include "actors/introspection/counted.hpp"
-#include "actors/introspection/explainer.hpp"
+#include "actors/base/counted.hpp"
+#include "actors/base/explainer.hpp"
 #include "actors/training/job_event.hpp"
 #include "actors/training/job_links.hpp"
 #include "actors/training/shard_keeper.hpp"

@@ -9,7 +9,7 @@
 #include <string_view>
 
 #include "actors/training/job_event.hpp"
-#include "graph/sparse_mean.hpp"
+#include "graph/training/sparse_mean.hpp"
 #include "messages/frames.hpp"
 #include "scheduler/training/outgoing.hpp"
 

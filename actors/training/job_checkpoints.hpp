@@ -7,7 +7,7 @@
 #include "actors/checkpoint/reader.hpp"
 #include "actors/checkpoint/writer.hpp"
 #include "actors/training/parameter_store.hpp"
-#include "graph/shard_map.hpp"
+#include "graph/passes/shard_map.hpp"
 #include "scheduler/training/shard_state.hpp"
 
 namespace troupe {

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "messages/protocol.hpp"
+#include "messages/caf/protocol.hpp"
 #include "scheduler/training/outgoing.hpp"
 
 namespace troupe {

@@ -14,9 +14,9 @@
 
 #include "actors/cluster/task.hpp"
 #include "actors/training/job.hpp"
-#include "graph/layers.hpp"
-#include "graph/optimizers.hpp"
-#include "kernels/data/dataset.hpp"
+#include "graph/layers/layers.hpp"
+#include "graph/optimizers/optimizers.hpp"
+#include "kernels/readers/dataset.hpp"
 
 namespace troupe {
 
@@ -26,7 +26,8 @@ struct ModelOptions {
   // what they compute in are left alone. f16 trains with a scaled loss.
   DType precision = DType::f32;
   LossScaling loss_scaling;  // for f16
-  // The gradients of each slot are scaled down together if their norm is greater (graph/clipping.hpp). 0: they are not.
+  // The gradients of each slot are scaled down together if their norm is greater (graph/training/clipping.hpp). 0: they
+  // are not.
   double clip_norm = 0;
 };
 

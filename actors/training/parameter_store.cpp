@@ -1,7 +1,7 @@
 #include "actors/training/parameter_store.hpp"
 
 #include "kernels/cpu/finite.hpp"
-#include "scheduler/single_kernel.hpp"
+#include "scheduler/run/single_kernel.hpp"
 
 namespace troupe {
 namespace {

@@ -8,7 +8,7 @@
 #include <memory>
 
 #include "devices/storage/file_system.hpp"
-#include "graph/serialize_proto.hpp"
+#include "graph/formats/serialize_proto.hpp"
 
 namespace troupe {
 namespace {

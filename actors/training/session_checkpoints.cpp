@@ -6,7 +6,7 @@
 namespace troupe {
 namespace {
 
-// Of the graph, which counts updates in it (graph/optimizers.hpp). Not saved: shards count by their version.
+// Of the graph, which counts updates in it (graph/optimizers/optimizers.hpp). Not saved: shards count by their version.
 constexpr const char* kUpdates = "global_step";
 
 std::set<std::string> names_of(const std::vector<VariableRef>& variables) {

@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-#include "actors/introspection/counted.hpp"
+#include "actors/base/counted.hpp"
 #include "actors/training/job_links.hpp"
 #include "actors/wire/cork.hpp"
 #include "scheduler/training/shard_state.hpp"

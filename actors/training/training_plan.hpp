@@ -6,8 +6,8 @@
 #include "actors/training/parameters.hpp"
 #include "actors/training/training_state.hpp"
 #include "devices/storage/file_system.hpp"
-#include "graph/towers.hpp"
-#include "kernels/data/dataset.hpp"
+#include "graph/training/towers.hpp"
+#include "kernels/readers/dataset.hpp"
 #include "scheduler/training/shard_state.hpp"
 
 namespace troupe {

@@ -11,7 +11,7 @@
 #include <optional>
 #include <vector>
 
-#include "actors/introspection/counted.hpp"
+#include "actors/base/counted.hpp"
 #include "actors/training/job_links.hpp"
 
 namespace troupe {

@@ -14,8 +14,8 @@
 #include "apps/mnist/options.hpp"
 #include "apps/signals.hpp"
 #include "apps/training_trace.hpp"
-#include "kernels/data/digits.hpp"
-#include "kernels/data/idx.hpp"
+#include "kernels/readers/digits.hpp"
+#include "kernels/readers/idx.hpp"
 #include "messages/error.hpp"
 
 namespace {

@@ -12,7 +12,7 @@
 #include "actors/cluster/membership.hpp"
 #include "actors/training/job.hpp"
 #include "apps/early_exit.hpp"
-#include "graph/schedules.hpp"
+#include "graph/optimizers/schedules.hpp"
 
 namespace troupe {
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "graph/schedules.hpp"
+#include "graph/optimizers/schedules.hpp"
 
 namespace troupe {
 

@@ -4,8 +4,8 @@
 // and names follow from the order.
 #pragma once
 
-#include "graph/autodiff.hpp"
-#include "graph/ops.hpp"
+#include "graph/builder/ops.hpp"
+#include "graph/gradients/autodiff.hpp"
 
 namespace troupe {
 

@@ -1,6 +1,6 @@
 #include "graph/ops/nn_gradients.hpp"
 
-#include "graph/nn_ops.hpp"
+#include "graph/builder/nn_ops.hpp"
 
 namespace troupe::backward {
 namespace {

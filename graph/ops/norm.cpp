@@ -2,7 +2,7 @@
 //
 // T is the dtype of the data. Scales, offsets and statistics are of U: f32, or f64 if the data is f64. "activation" is
 // none or relu: of y, and in a gradient of the y that it differentiates.
-#include "graph/nn_ops.hpp"
+#include "graph/builder/nn_ops.hpp"
 #include "graph/ops/families.hpp"
 #include "graph/ops/gradients.hpp"
 #include "graph/ops/shapes.hpp"

@@ -3,7 +3,7 @@
 // TensorFlow has them.
 #include "graph/ops/families.hpp"
 #include "graph/ops/shapes.hpp"
-#include "graph/schedules.hpp"
+#include "graph/optimizers/schedules.hpp"
 
 namespace troupe {
 namespace {
@@ -105,7 +105,7 @@ void register_training_ops(OpRegistry& ops) {
     ops.add(apply_op(rule, true));
     ops.add(apply_many_op(rule));
   }
-  // The rate of an update before which there were `step` others (graph/schedules.hpp).
+  // The rate of an update before which there were `step` others (graph/optimizers/schedules.hpp).
   ops.add(Op("LearningRate")
               .input("step", DType::i64)
               .output("rate", "T")
@@ -120,7 +120,7 @@ void register_training_ops(OpRegistry& ops) {
                 c.set_output(0, Shape{});
               })
               .no_gradient());
-  // By row number, one list after the other: in how many of the lists it is (graph/sparse_mean.hpp).
+  // By row number, one list after the other: in how many of the lists it is (graph/training/sparse_mean.hpp).
   ops.add(Op("SlotsTouching")
               .input_list("indices", DType::i64, "N")
               .output("slots", "T")
@@ -135,7 +135,7 @@ void register_training_ops(OpRegistry& ops) {
                 c.set_output(0, Shape{rows});
               })
               .no_gradient());
-  // The state of a loss scale (graph/loss_scaling.hpp) after a step: grad is not finite if the step was
+  // The state of a loss scale (graph/optimizers/loss_scaling.hpp) after a step: grad is not finite if the step was
   // skipped.
   ops.add(Op("ApplyLossScale")
               .input("var", DType::resource)

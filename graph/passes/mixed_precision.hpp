@@ -14,7 +14,7 @@
 // A tensor is cast once, beside the node that makes it, however many use it. Functions (branches of If) stay
 // as they are. What is done follows from the graph alone.
 //
-// With f16 gradients below 6e-8 vanish: train with graph/loss_scaling.hpp.
+// With f16 gradients below 6e-8 vanish: train with graph/optimizers/loss_scaling.hpp.
 #pragma once
 
 #include <functional>

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <optional>
 
-#include "graph/optimizers.hpp"
+#include "graph/builder/variable.hpp"
+#include "graph/optimizers/optimizers.hpp"
 #include "graph/rewrite.hpp"
-#include "graph/variable.hpp"
 
 namespace troupe {
 namespace {

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "graph/graph.hpp"
-#include "graph/schedules.hpp"
-#include "graph/shard_map.hpp"
+#include "graph/optimizers/schedules.hpp"
+#include "graph/passes/shard_map.hpp"
 
 namespace troupe {
 

@@ -27,6 +27,6 @@ void register_reuse(KernelRegistry& registry);
 void register_select_kernels(KernelRegistry& registry);
 void register_softmax_kernels(KernelRegistry& registry);
 void register_state_kernels(KernelRegistry& registry);
-void register_training_kernels(KernelRegistry& registry);
+void register_update_kernels(KernelRegistry& registry);
 
 }  // namespace troupe

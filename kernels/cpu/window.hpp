@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "graph/padding.hpp"
+#include "graph/builder/padding.hpp"
 #include "messages/attributes.hpp"
 
 namespace troupe {

@@ -41,7 +41,7 @@ void register_cuda_kernels(KernelRegistry& registry) {
   register_cuda_select_kernels(registry);
   register_cuda_softmax_kernels(registry);
   register_cuda_state_kernels(registry);
-  register_cuda_training_kernels(registry);
+  register_cuda_update_kernels(registry);
   register_cuda_elementwise_reuse(registry);
 }
 

@@ -43,7 +43,7 @@ void register_cuda_reduce_kernels(KernelRegistry& registry);
 void register_cuda_select_kernels(KernelRegistry& registry);
 void register_cuda_softmax_kernels(KernelRegistry& registry);
 void register_cuda_state_kernels(KernelRegistry& registry);
-void register_cuda_training_kernels(KernelRegistry& registry);
+void register_cuda_update_kernels(KernelRegistry& registry);
 // After the others: says what they do with memory.
 void register_cuda_elementwise_reuse(KernelRegistry& registry);
 

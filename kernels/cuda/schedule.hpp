@@ -15,7 +15,7 @@ namespace troupe {
 
 enum class CudaCourse { constant, step, piecewise, exponential, cosine, polynomial };
 
-// A Schedule (graph/schedules.hpp) as a kernel's argument.
+// A Schedule (graph/optimizers/schedules.hpp) as a kernel's argument.
 struct CudaSchedule {
   static constexpr int kMostChanges = 64;
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "graph/schedules.hpp"
+#include "graph/optimizers/schedules.hpp"
 
 namespace troupe {
 

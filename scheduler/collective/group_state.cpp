@@ -4,7 +4,7 @@
 #include <limits>
 #include <optional>
 
-#include "scheduler/wait_things.hpp"
+#include "scheduler/waits/wait_things.hpp"
 
 namespace troupe {
 namespace {

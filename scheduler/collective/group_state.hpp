@@ -22,7 +22,7 @@
 #include "messages/function_ref.hpp"
 #include "scheduler/collective/device_operation.hpp"
 #include "scheduler/collective/rank_operation.hpp"
-#include "scheduler/wait_graph.hpp"
+#include "scheduler/waits/wait_graph.hpp"
 
 namespace troupe {
 

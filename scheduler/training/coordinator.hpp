@@ -37,7 +37,7 @@
 #include "scheduler/training/job_state.hpp"
 #include "scheduler/training/outgoing.hpp"
 #include "scheduler/training/token_book.hpp"
-#include "scheduler/wait_graph.hpp"
+#include "scheduler/waits/wait_graph.hpp"
 
 namespace troupe {
 

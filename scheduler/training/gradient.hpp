@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "graph/sparse_mean.hpp"
+#include "graph/training/sparse_mean.hpp"
 #include "messages/error.hpp"
 #include "messages/tensor.hpp"
 

@@ -6,7 +6,7 @@
 #include <functional>
 #include <utility>
 
-#include "scheduler/trace.hpp"
+#include "scheduler/trace/trace.hpp"
 
 namespace troupe {
 namespace {

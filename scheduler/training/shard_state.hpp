@@ -29,7 +29,7 @@
 #include "scheduler/training/outgoing.hpp"
 #include "scheduler/training/provenance.hpp"
 #include "scheduler/training/staging.hpp"
-#include "scheduler/wait_graph.hpp"
+#include "scheduler/waits/wait_graph.hpp"
 
 namespace troupe {
 

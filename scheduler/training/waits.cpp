@@ -6,7 +6,7 @@
 
 #include "scheduler/training/coordinator.hpp"
 #include "scheduler/training/shard_state.hpp"
-#include "scheduler/wait_things.hpp"
+#include "scheduler/waits/wait_things.hpp"
 
 namespace troupe {
 namespace {

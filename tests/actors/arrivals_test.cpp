@@ -1,4 +1,4 @@
-#include "actors/cluster/arrivals.hpp"
+#include "actors/network/arrivals.hpp"
 
 #include <gtest/gtest.h>
 

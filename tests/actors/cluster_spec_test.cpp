@@ -1,4 +1,4 @@
-#include "actors/cluster/cluster_spec.hpp"
+#include "actors/network/cluster_spec.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

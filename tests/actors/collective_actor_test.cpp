@@ -7,8 +7,8 @@
 #include <caf/scoped_actor.hpp>
 #include <caf/send.hpp>
 
-#include "actors/collective/contribution.hpp"
-#include "graph/all_reduce.hpp"
+#include "actors/steps/contribution.hpp"
+#include "graph/training/all_reduce.hpp"
 #include "tests/actors/step_testing.hpp"
 
 namespace troupe {

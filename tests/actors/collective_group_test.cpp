@@ -8,9 +8,9 @@
 #include <latch>
 #include <thread>
 
+#include "actors/base/inspected.hpp"
 #include "actors/cluster/task_actors.hpp"
-#include "actors/collective/group.hpp"
-#include "actors/introspection/inspected.hpp"
+#include "actors/session/group.hpp"
 #include "actors/troupe.hpp"
 #include "tests/patience.hpp"
 

@@ -7,7 +7,7 @@
 #include <caf/message.hpp>
 #include <caf/scoped_execution_unit.hpp>
 
-#include "actors/cluster/control_guard.hpp"
+#include "actors/network/control_guard.hpp"
 #include "messages/caf/types.hpp"
 #include "messages/error.hpp"
 

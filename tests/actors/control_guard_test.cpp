@@ -1,4 +1,4 @@
-#include "actors/cluster/control_guard.hpp"
+#include "actors/network/control_guard.hpp"
 
 #include <gtest/gtest.h>
 

@@ -5,12 +5,12 @@
 #include <caf/send.hpp>
 #include <future>
 
+#include "actors/base/counted.hpp"
 #include "actors/cluster/task_actors.hpp"
-#include "actors/collective/group.hpp"
-#include "actors/introspection/counted.hpp"
+#include "actors/session/group.hpp"
 #include "actors/troupe.hpp"
 #include "actors/wire/cork.hpp"
-#include "graph/all_reduce.hpp"
+#include "graph/training/all_reduce.hpp"
 #include "tests/patience.hpp"
 
 namespace troupe {

@@ -1,4 +1,4 @@
-#include "actors/collective/device_ability.hpp"
+#include "actors/session/device_ability.hpp"
 
 #include <gtest/gtest.h>
 

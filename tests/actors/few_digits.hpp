@@ -1,6 +1,6 @@
 #pragma once
 
-#include "kernels/data/digits.hpp"
+#include "kernels/readers/digits.hpp"
 
 namespace troupe::testing {
 

@@ -5,10 +5,10 @@
 #include <latch>
 #include <mutex>
 
-#include "actors/collective/group.hpp"
+#include "actors/session/group.hpp"
 #include "devices/collective/communicator.hpp"
 #include "devices/plugin.hpp"
-#include "kernels/data/digits.hpp"
+#include "kernels/readers/digits.hpp"
 #include "tests/actors/job_tasks.hpp"
 #include "tests/devices/collective/collective_testing.hpp"
 #include "tests/error_of.hpp"

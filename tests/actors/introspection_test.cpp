@@ -15,7 +15,7 @@
 #include "actors/introspection/observer.hpp"
 #include "actors/troupe.hpp"
 #include "actors/wire/socket.hpp"
-#include "messages/protocol.hpp"
+#include "messages/caf/protocol.hpp"
 #include "tests/actors/certificates.hpp"
 #include "tests/error_of.hpp"
 #include "tests/paths.hpp"

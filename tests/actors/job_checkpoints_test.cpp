@@ -14,7 +14,7 @@
 #include "actors/checkpoint/reader.hpp"
 #include "actors/introspection/introspection.hpp"
 #include "actors/training/training_plan.hpp"
-#include "kernels/data/digits.hpp"
+#include "kernels/readers/digits.hpp"
 #include "tests/actors/job_tasks.hpp"
 #include "tests/checkpoint/forwarding_file_system.hpp"
 #include "tests/error_of.hpp"

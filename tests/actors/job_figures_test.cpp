@@ -4,7 +4,7 @@
 #include <map>
 
 #include "actors/introspection/introspection.hpp"
-#include "kernels/data/digits.hpp"
+#include "kernels/readers/digits.hpp"
 #include "tests/actors/job_tasks.hpp"
 #include "tests/patience.hpp"
 

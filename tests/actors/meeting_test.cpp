@@ -5,11 +5,11 @@
 
 #include "actors/cluster/task.hpp"
 #include "actors/cluster/task_actors.hpp"
-#include "actors/collective/group.hpp"
+#include "actors/session/group.hpp"
 #include "actors/session/session.hpp"
 #include "actors/wire/ask.hpp"
 #include "actors/wire/socket.hpp"
-#include "graph/ops.hpp"
+#include "graph/builder/ops.hpp"
 #include "messages/proto/run.pb.h"
 #include "tests/actors/certificates.hpp"
 #include "tests/actors/loose_tls_peer.hpp"

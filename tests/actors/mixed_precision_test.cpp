@@ -7,10 +7,10 @@
 
 #include "actors/session/session.hpp"
 #include "actors/training/model.hpp"
-#include "graph/nn_ops.hpp"
-#include "graph/optimizers.hpp"
-#include "graph/towers.hpp"
-#include "kernels/data/digits.hpp"
+#include "graph/builder/nn_ops.hpp"
+#include "graph/optimizers/optimizers.hpp"
+#include "graph/training/towers.hpp"
+#include "kernels/readers/digits.hpp"
 #include "tests/error_of.hpp"
 
 namespace troupe {

@@ -5,8 +5,8 @@
 
 #include <algorithm>
 
-#include "graph/autodiff.hpp"
-#include "graph/ops.hpp"
+#include "graph/builder/ops.hpp"
+#include "graph/gradients/autodiff.hpp"
 #include "tests/actors/few_digits.hpp"
 #include "tests/error_of.hpp"
 #include "tests/temporary_directory.hpp"

@@ -7,7 +7,7 @@
 
 #include "actors/cluster/peer_actor.hpp"
 #include "actors/cluster/task.hpp"
-#include "actors/session/borrowed_thread.hpp"
+#include "actors/steps/borrowed_thread.hpp"
 #include "actors/training/worker_actor.hpp"
 #include "messages/codec.hpp"
 #include "tests/actors/step_testing.hpp"

@@ -6,9 +6,9 @@
 
 #include "actors/session/session.hpp"
 #include "actors/training/model.hpp"
-#include "graph/resnet.hpp"
-#include "graph/towers.hpp"
-#include "kernels/data/digits.hpp"
+#include "graph/layers/resnet.hpp"
+#include "graph/training/towers.hpp"
+#include "kernels/readers/digits.hpp"
 #include "tests/actors/job_tasks.hpp"
 #include "tests/error_of.hpp"
 #include "tests/temporary_directory.hpp"

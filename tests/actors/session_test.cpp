@@ -6,10 +6,10 @@
 #include <caf/scoped_actor.hpp>
 
 #include "actors/cluster/task.hpp"
-#include "graph/autodiff.hpp"
-#include "graph/ops.hpp"
-#include "graph/training_ops.hpp"
-#include "graph/variable.hpp"
+#include "graph/builder/ops.hpp"
+#include "graph/builder/variable.hpp"
+#include "graph/gradients/autodiff.hpp"
+#include "graph/optimizers/training_ops.hpp"
 #include "tests/error_of.hpp"
 #include "tests/patience.hpp"
 

@@ -1,4 +1,4 @@
-#include "actors/introspection/snapshot.hpp"
+#include "actors/base/snapshot.hpp"
 
 #include <gtest/gtest.h>
 

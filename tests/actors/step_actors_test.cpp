@@ -5,7 +5,7 @@
 #include <caf/send.hpp>
 
 #include "actors/training/worker_actor.hpp"
-#include "graph/ops.hpp"
+#include "graph/builder/ops.hpp"
 #include "tests/actors/step_testing.hpp"
 
 namespace troupe {

@@ -8,9 +8,9 @@
 #include "actors/cluster/peer_actor.hpp"
 #include "actors/collective/collective_actor.hpp"
 #include "actors/session/compile.hpp"
-#include "actors/session/device_actor.hpp"
-#include "actors/session/rendezvous_actor.hpp"
-#include "actors/session/scheduler_actor.hpp"
+#include "actors/steps/device_actor.hpp"
+#include "actors/steps/rendezvous_actor.hpp"
+#include "actors/steps/scheduler_actor.hpp"
 #include "devices/cpu/cpu_device.hpp"
 #include "kernels/kernels.hpp"
 

@@ -14,11 +14,11 @@
 #include <string>
 #include <vector>
 
+#include "actors/base/actor_record.hpp"
 #include "actors/cluster/node_actor.hpp"
-#include "actors/introspection/actor_record.hpp"
 #include "actors/session/session.hpp"
+#include "graph/builder/ops.hpp"
 #include "graph/graph.hpp"
-#include "graph/ops.hpp"
 #include "messages/proto/run.pb.h"
 
 namespace troupe::testing {

@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "actors/introspection/introspection.hpp"
-#include "kernels/data/digits.hpp"
+#include "kernels/readers/digits.hpp"
 #include "tests/actors/job_tasks.hpp"
 #include "tests/patience.hpp"
 

@@ -7,7 +7,7 @@
 #include <latch>
 
 #include "actors/training/model.hpp"
-#include "kernels/data/digits.hpp"
+#include "kernels/readers/digits.hpp"
 #include "tests/actors/job_tasks.hpp"
 #include "tests/error_of.hpp"
 #include "tests/patience.hpp"

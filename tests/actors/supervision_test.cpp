@@ -7,9 +7,9 @@
 #include <future>
 #include <set>
 
+#include "actors/base/policy.hpp"
 #include "actors/cluster/task_actors.hpp"
-#include "actors/supervision/policy.hpp"
-#include "kernels/data/digits.hpp"
+#include "kernels/readers/digits.hpp"
 #include "tests/actors/job_tasks.hpp"
 #include "tests/patience.hpp"
 #include "tests/temporary_directory.hpp"

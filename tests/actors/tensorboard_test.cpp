@@ -9,7 +9,7 @@
 #include "actors/tensorboard/graph_def.hpp"
 #include "actors/tensorboard/histogram.hpp"
 #include "actors/tensorboard/record.hpp"
-#include "graph/variable.hpp"
+#include "graph/builder/variable.hpp"
 #include "messages/error.hpp"
 #include "tests/actors/event_reader.hpp"
 #include "tests/error_of.hpp"

@@ -6,11 +6,11 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "actors/introspection/message_kind.hpp"
-#include "actors/introspection/trace_file.hpp"
-#include "graph/ops.hpp"
-#include "kernels/data/digits.hpp"
-#include "messages/protocol.hpp"
+#include "actors/base/message_kind.hpp"
+#include "actors/trace/trace_file.hpp"
+#include "graph/builder/ops.hpp"
+#include "kernels/readers/digits.hpp"
+#include "messages/caf/protocol.hpp"
 #include "tests/actors/job_tasks.hpp"
 #include "tests/error_of.hpp"
 #include "tests/paths.hpp"

@@ -8,8 +8,8 @@
 #include <future>
 
 #include "actors/cluster/task_actors.hpp"
-#include "kernels/data/digits.hpp"
-#include "messages/protocol.hpp"
+#include "kernels/readers/digits.hpp"
+#include "messages/caf/protocol.hpp"
 #include "tests/actors/job_tasks.hpp"
 
 namespace troupe {

@@ -8,7 +8,7 @@
 #include <future>
 #include <mutex>
 
-#include "kernels/data/digits.hpp"
+#include "kernels/readers/digits.hpp"
 #include "tests/actors/event_reader.hpp"
 #include "tests/actors/job_tasks.hpp"
 #include "tests/checkpoint/forwarding_file_system.hpp"

@@ -7,9 +7,9 @@
 #include "graph/passes/callable.hpp"
 #include "graph/passes/shard_variables.hpp"
 #include "graph/rewrite.hpp"
-#include "graph/towers.hpp"
+#include "graph/training/towers.hpp"
 #include "kernels/kernels.hpp"
-#include "scheduler/plan.hpp"
+#include "scheduler/plan/plan.hpp"
 
 namespace troupe {
 namespace {

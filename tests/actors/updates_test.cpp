@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "actors/training/parameter_store.hpp"
-#include "kernels/data/digits.hpp"
+#include "kernels/readers/digits.hpp"
 #include "tests/actors/job_tasks.hpp"
 #include "tests/error_of.hpp"
 #include "tests/paths.hpp"

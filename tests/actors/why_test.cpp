@@ -8,13 +8,13 @@
 #include <latch>
 #include <thread>
 
-#include "actors/introspection/explainer.hpp"
-#include "actors/introspection/inspected.hpp"
+#include "actors/base/explainer.hpp"
+#include "actors/base/inspected.hpp"
 #include "actors/introspection/introspection.hpp"
-#include "actors/session/step.hpp"
+#include "actors/steps/step.hpp"
 #include "actors/training/shard_actor.hpp"
 #include "actors/troupe.hpp"
-#include "scheduler/wait_things.hpp"
+#include "scheduler/waits/wait_things.hpp"
 #include "tests/actors/step_testing.hpp"
 #include "tests/error_of.hpp"
 #include "tests/patience.hpp"

@@ -7,8 +7,8 @@
 #include <filesystem>
 #include <fstream>
 
-#include "graph/schedules.hpp"
-#include "kernels/data/digits.hpp"
+#include "graph/optimizers/schedules.hpp"
+#include "kernels/readers/digits.hpp"
 #include "tests/apps/cluster.hpp"
 #include "tests/apps/training_oracle.hpp"
 #include "tests/paths.hpp"

@@ -11,7 +11,7 @@
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
-#include "kernels/data/digits.hpp"
+#include "kernels/readers/digits.hpp"
 #include "tests/actors/certificates.hpp"
 #include "tests/apps/process.hpp"
 #include "tests/apps/training_oracle.hpp"

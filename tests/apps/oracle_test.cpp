@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "actors/training/model.hpp"
-#include "kernels/data/digits.hpp"
+#include "kernels/readers/digits.hpp"
 #include "tests/apps/training_oracle.hpp"
 
 namespace troupe {

@@ -5,7 +5,7 @@
 
 #include <fstream>
 
-#include "kernels/data/digits.hpp"
+#include "kernels/readers/digits.hpp"
 #include "tests/apps/cluster.hpp"
 #include "tests/apps/training_oracle.hpp"
 

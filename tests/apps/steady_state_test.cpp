@@ -9,8 +9,8 @@
 #include <cstring>
 
 #include "actors/training/model.hpp"
-#include "graph/layers.hpp"
-#include "kernels/data/digits.hpp"
+#include "graph/layers/layers.hpp"
+#include "kernels/readers/digits.hpp"
 
 extern "C" {
 void* __libc_malloc(std::size_t);

@@ -8,12 +8,12 @@
 #include <vector>
 
 #include "actors/session/session.hpp"
-#include "graph/towers.hpp"
+#include "graph/training/towers.hpp"
 #include "kernels/cpu/bias.hpp"
 #include "kernels/cpu/linear.hpp"
 #include "kernels/cpu/random.hpp"
 #include "kernels/cpu/softmax.hpp"
-#include "kernels/cpu/training.hpp"
+#include "kernels/cpu/updates.hpp"
 #include "kernels/kernels.hpp"
 #include "scheduler/training/permutation.hpp"
 #include "tests/kernels/run_kernel.hpp"

@@ -6,8 +6,8 @@
 #include <functional>
 
 #include "actors/training/parameters.hpp"
-#include "graph/layers.hpp"
-#include "kernels/data/dataset.hpp"
+#include "graph/layers/layers.hpp"
+#include "kernels/readers/dataset.hpp"
 #include "messages/dtype.hpp"
 
 namespace troupe::testing {

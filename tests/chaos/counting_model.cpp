@@ -4,14 +4,14 @@
 #include <cmath>
 #include <thread>
 
-#include "graph/autodiff.hpp"
-#include "graph/ops.hpp"
+#include "graph/builder/ops.hpp"
+#include "graph/gradients/autodiff.hpp"
 
 namespace troupe::chaos {
 namespace {
 
 constexpr int kClasses = 2;
-// What has left a step is written before such a node runs (scheduler/departures.hpp).
+// What has left a step is written before such a node runs (scheduler/plan/departures.hpp).
 const Attributes kSlow{{"_cost_ns", std::int64_t{1'000'000}}};
 
 void rest(double milliseconds) {

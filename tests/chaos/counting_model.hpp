@@ -11,8 +11,8 @@
 #include <memory>
 
 #include "devices/kernel.hpp"
-#include "graph/layers.hpp"
-#include "kernels/data/dataset.hpp"
+#include "graph/layers/layers.hpp"
+#include "kernels/readers/dataset.hpp"
 
 namespace troupe::chaos {
 

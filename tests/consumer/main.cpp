@@ -2,9 +2,9 @@
 #include <troupe/messages/proto/graph.pb.h>
 
 #include <iostream>
-#include <troupe/graph/ops.hpp>
-#include <troupe/kernels/data/digits.hpp>
+#include <troupe/graph/builder/ops.hpp>
 #include <troupe/kernels/kernels.hpp>
+#include <troupe/kernels/readers/digits.hpp>
 #include <troupe/messages/tensor.hpp>
 
 int main() {

@@ -9,9 +9,9 @@
 #include "tests/processes/places.hpp"
 #include "tests/temporary_directory.hpp"
 // As README says it: the fragments need no more.
-#include <troupe/actors/collective/group.hpp>
+#include <troupe/actors/session/group.hpp>
 #include <troupe/actors/troupe.hpp>
-#include <troupe/graph/resnet.hpp>
+#include <troupe/graph/layers/resnet.hpp>
 
 namespace troupe {
 namespace {

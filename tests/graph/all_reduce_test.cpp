@@ -1,11 +1,11 @@
-#include "graph/all_reduce.hpp"
+#include "graph/training/all_reduce.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "graph/partition.hpp"
-#include "graph/placement.hpp"
-#include "graph/towers.hpp"
+#include "graph/placement/partition.hpp"
+#include "graph/placement/placement.hpp"
+#include "graph/training/towers.hpp"
 
 namespace troupe {
 namespace {

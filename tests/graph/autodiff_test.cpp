@@ -1,9 +1,9 @@
-#include "graph/autodiff.hpp"
+#include "graph/gradients/autodiff.hpp"
 
 #include <gtest/gtest.h>
 
-#include "graph/nn_ops.hpp"
-#include "graph/variable.hpp"
+#include "graph/builder/nn_ops.hpp"
+#include "graph/builder/variable.hpp"
 #include "tests/graph/count_ops.hpp"
 #include "tests/graph/messages.hpp"
 

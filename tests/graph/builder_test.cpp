@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "graph/nn_ops.hpp"
+#include "graph/builder/nn_ops.hpp"
 #include "tests/graph/messages.hpp"
 
 namespace troupe {

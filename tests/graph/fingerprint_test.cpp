@@ -4,7 +4,7 @@
 
 #include <functional>
 
-#include "graph/ops.hpp"
+#include "graph/builder/ops.hpp"
 
 namespace troupe {
 namespace {

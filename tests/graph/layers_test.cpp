@@ -1,11 +1,11 @@
-#include "graph/layers.hpp"
+#include "graph/layers/layers.hpp"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <map>
 
-#include "graph/optimizers.hpp"
+#include "graph/optimizers/optimizers.hpp"
 #include "tests/graph/count_ops.hpp"
 #include "tests/graph/messages.hpp"
 

@@ -1,4 +1,4 @@
-#include "graph/loss_scaling.hpp"
+#include "graph/optimizers/loss_scaling.hpp"
 
 #include <gtest/gtest.h>
 
@@ -6,10 +6,10 @@
 #include <cmath>
 #include <map>
 
-#include "graph/optimizers.hpp"
+#include "graph/optimizers/optimizers.hpp"
 #include "graph/passes/shard_variables.hpp"
 #include "graph/rewrite.hpp"
-#include "graph/towers.hpp"
+#include "graph/training/towers.hpp"
 #include "tests/graph/count_ops.hpp"
 #include "tests/graph/messages.hpp"
 

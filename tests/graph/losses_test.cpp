@@ -1,4 +1,4 @@
-#include "graph/losses.hpp"
+#include "graph/layers/losses.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "graph/optimizers.hpp"
+#include "graph/optimizers/optimizers.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "graph/partition.hpp"
+#include "graph/placement/partition.hpp"
 
 #include <gtest/gtest.h>
 

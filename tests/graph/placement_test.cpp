@@ -1,4 +1,4 @@
-#include "graph/placement.hpp"
+#include "graph/placement/placement.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "graph/resnet.hpp"
+#include "graph/layers/resnet.hpp"
 
 #include <gtest/gtest.h>
 

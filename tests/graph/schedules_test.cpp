@@ -1,11 +1,11 @@
-#include "graph/schedules.hpp"
+#include "graph/optimizers/schedules.hpp"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <limits>
 
-#include "graph/optimizers.hpp"
+#include "graph/optimizers/optimizers.hpp"
 #include "tests/graph/messages.hpp"
 
 namespace troupe {

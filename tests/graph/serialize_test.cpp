@@ -1,10 +1,10 @@
-#include "graph/serialize.hpp"
+#include "graph/formats/serialize.hpp"
 
 #include <gtest/gtest.h>
 
-#include "graph/ops.hpp"
+#include "graph/builder/ops.hpp"
+#include "graph/formats/serialize_proto.hpp"
 #include "graph/rewrite.hpp"
-#include "graph/serialize_proto.hpp"
 #include "tests/graph/graph_builder.hpp"
 
 namespace troupe {

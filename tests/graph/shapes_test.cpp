@@ -2,7 +2,7 @@
 
 #include <limits>
 
-#include "graph/ops.hpp"
+#include "graph/builder/ops.hpp"
 #include "tests/graph/messages.hpp"
 
 namespace troupe {

@@ -1,4 +1,4 @@
-#include "graph/shard_map.hpp"
+#include "graph/passes/shard_map.hpp"
 
 #include <gtest/gtest.h>
 

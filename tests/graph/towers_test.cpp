@@ -1,4 +1,4 @@
-#include "graph/towers.hpp"
+#include "graph/training/towers.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,8 +1,8 @@
-#include "graph/variable.hpp"
+#include "graph/builder/variable.hpp"
 
 #include <gtest/gtest.h>
 
-#include "graph/training_ops.hpp"
+#include "graph/optimizers/training_ops.hpp"
 #include "tests/graph/messages.hpp"
 
 namespace troupe {

@@ -11,7 +11,7 @@
 #include "actors/http/client.hpp"
 #include "actors/session/session.hpp"
 #include "actors/wire/ask.hpp"
-#include "graph/ops.hpp"
+#include "graph/builder/ops.hpp"
 #include "tests/actors/control_fuzz.hpp"
 #include "tests/actors/frame_fuzz.hpp"
 #include "tests/actors/wire_testing.hpp"

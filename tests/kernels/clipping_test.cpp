@@ -1,5 +1,5 @@
 // Clipping by global norm against sums in float64.
-#include "graph/clipping.hpp"
+#include "graph/training/clipping.hpp"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <limits>
 #include <numeric>
 
-#include "graph/towers.hpp"
+#include "graph/training/towers.hpp"
 #include "tests/kernels/evaluate_graph.hpp"
 
 namespace troupe {

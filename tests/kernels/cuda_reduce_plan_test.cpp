@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "graph/schedules.hpp"
+#include "graph/optimizers/schedules.hpp"
 #include "kernels/cuda/reduce_plan.hpp"
 #include "kernels/cuda/row_groups.hpp"
 #include "kernels/cuda/schedule_of.hpp"

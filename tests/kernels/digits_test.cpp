@@ -1,4 +1,4 @@
-#include "kernels/data/digits.hpp"
+#include "kernels/readers/digits.hpp"
 
 #include <gtest/gtest.h>
 

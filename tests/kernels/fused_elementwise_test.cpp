@@ -5,8 +5,8 @@
 #include <bit>
 #include <random>
 
+#include "graph/builder/ops.hpp"
 #include "graph/elementwise_program.hpp"
-#include "graph/ops.hpp"
 #include "graph/passes/callable.hpp"
 #include "graph/passes/optimize.hpp"
 #include "tests/kernels/evaluate_graph.hpp"

@@ -6,7 +6,7 @@
 
 #include "graph/passes/callable.hpp"
 #include "graph/passes/optimize.hpp"
-#include "graph/towers.hpp"
+#include "graph/training/towers.hpp"
 #include "tests/kernels/evaluate_graph.hpp"
 
 namespace troupe {

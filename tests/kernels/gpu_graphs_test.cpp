@@ -4,12 +4,12 @@
 #include <set>
 
 #include "devices/plugin.hpp"
+#include "graph/layers/resnet.hpp"
 #include "graph/passes/callable.hpp"
 #include "graph/passes/mixed_precision.hpp"
 #include "graph/passes/optimize.hpp"
-#include "graph/placement.hpp"
-#include "graph/resnet.hpp"
-#include "graph/towers.hpp"
+#include "graph/placement/placement.hpp"
+#include "graph/training/towers.hpp"
 #include "tests/paths.hpp"
 
 namespace troupe {

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "graph/autodiff.hpp"
-#include "graph/ops.hpp"
+#include "graph/builder/ops.hpp"
+#include "graph/gradients/autodiff.hpp"
 #include "tests/kernels/evaluate_graph.hpp"
 
 namespace troupe::testing {

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <set>
 
-#include "graph/nn_ops.hpp"
+#include "graph/builder/nn_ops.hpp"
 #include "tests/kernels/gradient_check.hpp"
 
 namespace troupe {

@@ -1,4 +1,4 @@
-#include "kernels/data/idx.hpp"
+#include "kernels/readers/idx.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

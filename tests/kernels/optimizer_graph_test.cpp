@@ -5,7 +5,7 @@
 #include <cstring>
 #include <functional>
 
-#include "graph/towers.hpp"
+#include "graph/training/towers.hpp"
 #include "tests/kernels/evaluate_graph.hpp"
 
 namespace troupe {

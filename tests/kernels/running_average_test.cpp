@@ -1,11 +1,11 @@
 // Running averages in training graphs, evaluated.
-#include "graph/running_average.hpp"
+#include "graph/optimizers/running_average.hpp"
 
 #include <gtest/gtest.h>
 
-#include "graph/nn_ops.hpp"
+#include "graph/builder/nn_ops.hpp"
 #include "graph/passes/shard_variables.hpp"
-#include "graph/towers.hpp"
+#include "graph/training/towers.hpp"
 #include "tests/kernels/evaluate_graph.hpp"
 #include "tests/kernels/random_tensors.hpp"
 

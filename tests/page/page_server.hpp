@@ -5,9 +5,9 @@
 #include <memory>
 #include <string>
 
+#include "actors/base/snapshot.hpp"
 #include "actors/http/client.hpp"
 #include "actors/http/server.hpp"
-#include "actors/introspection/snapshot.hpp"
 
 namespace troupe::testing {
 

@@ -1,11 +1,11 @@
-#include "scheduler/contribution_order.hpp"
+#include "scheduler/plan/contribution_order.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "graph/all_reduce.hpp"
-#include "graph/layers.hpp"
-#include "graph/ops.hpp"
+#include "graph/builder/ops.hpp"
+#include "graph/layers/layers.hpp"
+#include "graph/training/all_reduce.hpp"
 
 namespace troupe {
 namespace {

@@ -1,4 +1,4 @@
-#include "scheduler/departures.hpp"
+#include "scheduler/plan/departures.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

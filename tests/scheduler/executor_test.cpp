@@ -1,8 +1,8 @@
-#include "scheduler/executor.hpp"
+#include "scheduler/run/executor.hpp"
 
 #include <gtest/gtest.h>
 
-#include "graph/ops.hpp"
+#include "graph/builder/ops.hpp"
 #include "tests/scheduler/toy.hpp"
 
 namespace troupe {

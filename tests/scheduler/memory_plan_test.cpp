@@ -1,4 +1,4 @@
-#include "scheduler/memory_plan.hpp"
+#include "scheduler/plan/memory_plan.hpp"
 
 #include <gtest/gtest.h>
 

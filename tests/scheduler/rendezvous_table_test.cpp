@@ -1,4 +1,4 @@
-#include "scheduler/rendezvous_table.hpp"
+#include "scheduler/run/rendezvous_table.hpp"
 
 #include <gtest/gtest.h>
 

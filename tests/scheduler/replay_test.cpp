@@ -1,4 +1,4 @@
-#include "scheduler/replay.hpp"
+#include "scheduler/run/replay.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

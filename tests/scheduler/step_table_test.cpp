@@ -1,4 +1,4 @@
-#include "scheduler/step_table.hpp"
+#include "scheduler/run/step_table.hpp"
 
 #include <gtest/gtest.h>
 

@@ -2,7 +2,7 @@
 
 #include <stdexcept>
 
-#include "scheduler/cost.hpp"
+#include "scheduler/plan/cost.hpp"
 
 namespace troupe::testing {
 namespace {

@@ -12,7 +12,7 @@
 
 #include "devices/cpu/cpu_device.hpp"
 #include "graph/graph.hpp"
-#include "scheduler/step_table.hpp"
+#include "scheduler/run/step_table.hpp"
 #include "tests/error_of.hpp"
 
 namespace troupe::testing {

@@ -1,11 +1,11 @@
-#include "scheduler/trace.hpp"
+#include "scheduler/trace/trace.hpp"
 
 #include <gtest/gtest.h>
 
 #include <map>
 #include <thread>
 
-#include "graph/ops.hpp"
+#include "graph/builder/ops.hpp"
 #include "tests/scheduler/toy.hpp"
 
 namespace troupe {

@@ -1,4 +1,4 @@
-#include "scheduler/wait_graph.hpp"
+#include "scheduler/waits/wait_graph.hpp"
 
 #include <fmt/core.h>
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 #include <set>
 
 #include "messages/ids.hpp"
-#include "scheduler/wait_things.hpp"
+#include "scheduler/waits/wait_things.hpp"
 
 namespace troupe {
 namespace {

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "scheduler/collective/group_state.hpp"
-#include "scheduler/wait_things.hpp"
+#include "scheduler/waits/wait_things.hpp"
 #include "tests/scheduler/job_fixture.hpp"
 #include "tests/scheduler/shard_fixture.hpp"
 #include "tests/scheduler/toy.hpp"

@@ -7,7 +7,7 @@
 #include <regex>
 #include <set>
 
-#include "actors/cluster/cluster_spec.hpp"
+#include "actors/network/cluster_spec.hpp"
 #include "tests/apps/cluster.hpp"
 #include "tests/paths.hpp"
 #include "tests/patience.hpp"

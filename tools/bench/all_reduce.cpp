@@ -2,7 +2,7 @@
 #include <iostream>
 #include <sstream>
 
-#include "actors/collective/group.hpp"
+#include "actors/session/group.hpp"
 #include "tools/bench/cases.hpp"
 #include "tools/bench/children.hpp"
 #include "tools/bench/remote_task.hpp"

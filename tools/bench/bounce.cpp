@@ -8,8 +8,8 @@
 #include <iostream>
 
 #include "actors/cluster/peer_actor.hpp"
-#include "actors/session/borrowed_thread.hpp"
-#include "actors/session/rendezvous_actor.hpp"
+#include "actors/steps/borrowed_thread.hpp"
+#include "actors/steps/rendezvous_actor.hpp"
 #include "actors/wire/wire.hpp"
 #include "tools/bench/children.hpp"
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "actors/cluster/cluster_spec.hpp"
+#include "actors/network/cluster_spec.hpp"
 
 namespace troupe::bench {
 

@@ -1,5 +1,5 @@
 // Kernels on a GPU, beside its libraries called directly. All data stays on the GPU, but in cases of copies.
-#include "graph/ops.hpp"
+#include "graph/builder/ops.hpp"
 #include "tools/bench/cases.hpp"
 #include "tools/bench/gpu_library.hpp"
 #include "tools/bench/gpu_ranks.hpp"

@@ -4,8 +4,8 @@
 #include <future>
 #include <random>
 
-#include "graph/resnet.hpp"
-#include "graph/towers.hpp"
+#include "graph/layers/resnet.hpp"
+#include "graph/training/towers.hpp"
 #include "tools/bench/harness.hpp"
 
 namespace troupe::bench {

@@ -3,7 +3,7 @@
 #include <deque>
 #include <future>
 
-#include "graph/ops.hpp"
+#include "graph/builder/ops.hpp"
 #include "tools/bench/harness.hpp"
 
 namespace troupe::bench {

@@ -9,7 +9,7 @@
 
 #include "actors/cluster/task.hpp"
 #include "actors/session/session.hpp"
-#include "graph/variable.hpp"
+#include "graph/builder/variable.hpp"
 
 namespace troupe::bench {
 

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <random>
 
-#include "graph/ops.hpp"
+#include "graph/builder/ops.hpp"
 #include "tools/bench/harness.hpp"
 
 namespace troupe::bench {

@@ -1,8 +1,8 @@
 // Kernels inside the runtime, beside the libraries called directly. One thread everywhere.
 #include <cstring>
 
-#include "graph/nn_ops.hpp"
-#include "graph/ops.hpp"
+#include "graph/builder/nn_ops.hpp"
+#include "graph/builder/ops.hpp"
 #include "tools/bench/cases.hpp"
 #include "tools/bench/eigen_peer.hpp"
 #include "tools/bench/kernel_step.hpp"

@@ -7,7 +7,7 @@
 #include <fstream>
 
 #include "actors/training/model.hpp"
-#include "kernels/data/digits.hpp"
+#include "kernels/readers/digits.hpp"
 #include "tools/bench/child.hpp"
 
 namespace troupe::bench {

@@ -1,6 +1,6 @@
 #include "tools/bench/node_graph.hpp"
 
-#include "graph/ops.hpp"
+#include "graph/builder/ops.hpp"
 #include "tools/bench/harness.hpp"
 #include "tools/bench/pipeline.hpp"
 

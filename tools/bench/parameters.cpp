@@ -5,7 +5,7 @@
 
 #include "actors/session/session.hpp"
 #include "actors/wire/cork.hpp"
-#include "graph/ops.hpp"
+#include "graph/builder/ops.hpp"
 #include "tools/bench/cases.hpp"
 #include "tools/bench/remote_shard.hpp"
 #include "tools/bench/tcp_peer.hpp"

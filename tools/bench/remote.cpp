@@ -1,5 +1,5 @@
 // Steps that run on another task, in another process, over the sockets of this machine.
-#include "graph/ops.hpp"
+#include "graph/builder/ops.hpp"
 #include "tools/bench/cases.hpp"
 #include "tools/bench/pipeline.hpp"
 #include "tools/bench/remote_task.hpp"

@@ -6,7 +6,7 @@
 #include <mutex>
 
 #include "actors/cluster/task.hpp"
-#include "messages/protocol.hpp"
+#include "messages/caf/protocol.hpp"
 #include "tools/bench/child.hpp"
 
 namespace troupe::bench {

@@ -2,7 +2,7 @@
 
 #include <iostream>
 
-#include "actors/cluster/cluster_spec.hpp"
+#include "actors/network/cluster_spec.hpp"
 #include "tools/bench/children.hpp"
 
 namespace troupe::bench {

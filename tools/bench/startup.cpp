@@ -1,5 +1,5 @@
 // Start-up: from the start of a process to its first step, and from a graph to a plan.
-#include "graph/ops.hpp"
+#include "graph/builder/ops.hpp"
 #include "graph/rewrite.hpp"
 #include "tools/bench/cases.hpp"
 #include "tools/bench/child.hpp"

@@ -8,7 +8,7 @@
 
 #include "actors/cluster/task.hpp"
 #include "actors/session/session.hpp"
-#include "graph/ops.hpp"
+#include "graph/builder/ops.hpp"
 #include "tools/bench/cases.hpp"
 #include "tools/bench/pipeline.hpp"
 

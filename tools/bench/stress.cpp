@@ -16,7 +16,7 @@
 
 #include "actors/session/session.hpp"
 #include "actors/wire/wire.hpp"
-#include "graph/ops.hpp"
+#include "graph/builder/ops.hpp"
 #include "tools/bench/cases.hpp"
 #include "tools/bench/children.hpp"
 #include "tools/bench/remote_task.hpp"

@@ -7,7 +7,7 @@
 
 #include "actors/cluster/task.hpp"
 #include "actors/training/model.hpp"
-#include "kernels/data/digits.hpp"
+#include "kernels/readers/digits.hpp"
 #include "tools/bench/cases.hpp"
 #include "tools/bench/children.hpp"
 

@@ -4,7 +4,7 @@
 #include <memory>
 #include <vector>
 
-#include "actors/cluster/cluster_spec.hpp"
+#include "actors/network/cluster_spec.hpp"
 #include "tools/bench/child.hpp"
 #include "tools/bench/mnist_model.hpp"
 

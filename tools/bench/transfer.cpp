@@ -2,7 +2,7 @@
 #include <future>
 
 #include "actors/session/session.hpp"
-#include "graph/ops.hpp"
+#include "graph/builder/ops.hpp"
 #include "tools/bench/bounce.hpp"
 #include "tools/bench/cases.hpp"
 #include "tools/bench/remote_task.hpp"

@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "actors/cluster/network_options.hpp"
+#include "actors/network/network_options.hpp"
 #include "tools/top/trace_command.hpp"
 
 namespace troupe::top {

@@ -5,12 +5,12 @@
 #include <algorithm>
 #include <set>
 
-#include "graph/nn_ops.hpp"
-#include "graph/optimizers.hpp"
+#include "graph/builder/nn_ops.hpp"
+#include "graph/optimizers/optimizers.hpp"
 #include "graph/passes/callable.hpp"
 #include "graph/passes/prune.hpp"
 #include "graph/rewrite.hpp"
-#include "graph/towers.hpp"
+#include "graph/training/towers.hpp"
 #include "tests/graph/count_ops.hpp"
 #include "tests/graph/messages.hpp"
 

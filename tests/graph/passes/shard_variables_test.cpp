@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "graph/builder/variable.hpp"
 #include "graph/passes/callable.hpp"
-#include "graph/variable.hpp"
 #include "tests/graph/graph_builder.hpp"
 
 namespace troupe {

@@ -1,0 +1,132 @@
+// What can be seen of an actor from outside without asking it: counters in lock-free memory. The actor
+// writes, the introspector reads; so a busy or stuck actor is visible too.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "actors/base/flight_record.hpp"
+#include "messages/error.hpp"
+#include "scheduler/trace/trace.hpp"
+
+namespace troupe {
+
+class Inspected;
+struct ActorDetails;
+
+// Tests send these: an actor has to survive all but the kill, which counts as its failure.
+enum class Stray : std::uint8_t { unknown, error, exit, kill };
+
+struct ActorRecord {
+  ActorRecord(class ActorRegistry& registry, std::string kind, std::string name, bool counting = true)
+      : registry(registry),
+        counting(counting),
+        kind(std::move(kind)),
+        name(std::move(name)),
+        flight(counting ? std::make_unique<FlightRecord>() : nullptr) {}
+
+  // A message has been sent to the actor.
+  void count_in();
+  // The actor handles a message of this kind from now on, until end_of_message.
+  void begin(const MessageKind& kind, const MessageNote& note);
+  void end_of_message(bool handled = true);
+  // Whoever sent a message to the actor has done at once what it asks for, on any thread, and sent `out` messages on.
+  void pass(const MessageKind& kind, const MessageNote& note, std::uint64_t out);
+  // How many messages were handled and passed, by kind.
+  std::vector<std::pair<const MessageKind*, std::uint64_t>> tallies() const;
+  // What the actor tells of itself. False: it does not, or it has been handling a message for all of `patience`.
+  bool look(ActorDetails& out, std::chrono::nanoseconds patience) const;
+
+  ActorRegistry& registry;
+  const bool counting;     // false: only `ended` is kept
+  const std::string kind;  // "scheduler", "shard"
+  const std::string name;  // "CPU:0", "/job:ps/task:1"
+  std::atomic<std::uint64_t> messages_in{0};
+  std::atomic<std::uint64_t> messages_handled{0};
+  std::atomic<std::uint64_t> messages_passed{0};  // handled by their senders; in none of the two above
+  std::atomic<std::uint64_t> messages_out{0};
+  std::atomic<std::uint64_t> mailbox_peak{0};
+  std::atomic<std::int64_t> busy_ns{0};
+  std::atomic<std::uint64_t> nodes_run{0};           // of plans; a device's
+  std::atomic<const MessageKind*> current{nullptr};  // the message being handled
+  std::atomic<std::int64_t> current_since_ns{0};     // steady clock; 0: idle
+  std::atomic<bool> ended{false};
+  std::atomic<std::uint64_t> restarts{0};
+  std::atomic<bool> fail_next{false};          // set by tests: the handler of the next message throws
+  const std::unique_ptr<FlightRecord> flight;  // null if it does not count
+
+  // Held by the actor while it handles a message, if it can be looked into, and by look().
+  mutable std::timed_mutex state_mutex;
+  const Inspected* inspected = nullptr;
+
+  // Sends it such a message, while it lives; guarded by `stray_mutex`.
+  std::mutex stray_mutex;
+  std::function<void(Stray)> send_stray;
+
+  // While the task is traced: a track for what the actor does, made when it is asked for.
+  std::uint32_t trace_track();
+  // When the next message to be handled came into the mailbox, of the steady clock; 0: not known.
+  std::int64_t next_came_ns();
+
+ private:
+  struct Tally {
+    std::atomic<const MessageKind*> kind{nullptr};
+    std::atomic<std::uint64_t> count{0};
+  };
+  std::atomic<std::uint64_t>* tally(const MessageKind& kind);  // null: no place is left
+  std::array<Tally, 48> tallies_;  // more kinds than any actor takes; what finds no place is not told apart
+  static constexpr std::size_t kCameTimes = 256;
+  std::array<std::atomic<std::int64_t>, kCameTimes>
+      came_ns_{};                        // by the number of the message in the mailbox, while the task is traced
+  std::atomic<std::uint32_t> track_{0};  // and one; 0: none yet
+};
+
+// Nanoseconds of the steady clock.
+std::int64_t steady_now_ns();
+
+// All actors of a task. Outlives them.
+class ActorRegistry {
+ public:
+  // `counting`: whether actors count what they do.
+  explicit ActorRegistry(bool counting = true) : counting_(counting) {}
+  std::shared_ptr<ActorRecord> add(std::string kind, std::string name);
+  // What is done when an actor fails that the task cannot do without. Called on any thread. To be set before there are
+  // actors.
+  void set_on_failure(std::function<void(const Error&)> on_failure) { on_failure_ = std::move(on_failure); }
+  void escalate(const Error& why) const {
+    if (on_failure_) on_failure_(why);
+  }
+  // Why what waits in the cluster waits, as text, for errors (explainer.hpp). To be set before there are actors. Takes
+  // up to a second.
+  void set_why(std::function<std::string()> why) { why_ = std::move(why); }
+  const std::function<std::string()>& why() const { return why_; }
+  // The actor has ended: it handles no more messages.
+  void end(ActorRecord& record);
+  // Waits until all actors have ended. Returns the names of those that have not by then.
+  std::vector<std::string> await_end(std::chrono::nanoseconds deadline) const;
+  std::vector<std::shared_ptr<const ActorRecord>> actors() const;
+  // What the task does, recorded when somebody wants it.
+  Trace& trace() { return trace_; }
+  // For tests: the next message of the actor of this kind fails; false if there is none.
+  bool fail_next(const std::string& kind);
+  // For tests: to each actor of this kind ("": of all). Returns to how many.
+  int send_stray(const std::string& kind, Stray what);
+
+ private:
+  const bool counting_;
+  mutable std::mutex mutex_;
+  mutable std::condition_variable ended_;
+  std::vector<std::shared_ptr<ActorRecord>> records_;
+  Trace trace_;
+  std::function<void(const Error&)> on_failure_;
+  std::function<std::string()> why_;
+};
+
+}  // namespace troupe

@@ -1,0 +1,154 @@
+// The base of every actor of Troupe: counts what it does in its ActorRecord, where it can be read without asking it,
+// and does what the policy of its role says when a handler throws (actors/base/policy.hpp).
+#pragma once
+
+#include <caf/mailbox_element.hpp>
+#include <caf/typed_event_based_actor.hpp>
+#include <memory>
+#include <thread>
+#include <utility>
+
+#include "actors/base/actor_record.hpp"
+#include "actors/base/inspected.hpp"
+#include "actors/base/policy.hpp"
+#include "actors/base/traced_message.hpp"
+#include "messages/caf/instances.hpp"
+
+namespace troupe {
+
+// Sends it the message, if the actor is still there.
+void send_stray_to(const caf::weak_actor_ptr& actor, Stray what);
+
+// Derive an actor with interface `Handle` from Counted<Handle>.
+template <class Handle>
+class Counted : public Handle::base, private Inspected {
+ public:
+  using super = typename Handle::base;
+
+  Counted(caf::actor_config& config, std::shared_ptr<ActorRecord> record)
+      : super(config), record_(std::move(record)), restarts_(policy_of(record_->kind).restarts) {
+    // Strange messages must not end an actor: some actors can be reached over the network.
+    this->set_default_handler([](caf::scheduled_actor*, caf::message_view&) -> caf::result<caf::message> {
+      return caf::sec::unexpected_message;
+    });
+    this->set_error_handler([](caf::scheduled_actor*, caf::error&) {});
+    this->set_exit_handler([](caf::scheduled_actor*, caf::exit_msg&) {});
+    this->set_down_handler([](caf::scheduled_actor*, caf::down_msg&) {});
+    const std::lock_guard lock(record_->stray_mutex);
+    record_->send_stray = [self = caf::weak_actor_ptr(this->ctrl())](Stray what) { send_stray_to(self, what); };
+  }
+
+  using super::enqueue;
+  void enqueue(caf::mailbox_element_ptr element, caf::execution_unit* host) override {
+    count_in();
+    super::enqueue(std::move(element), host);
+  }
+
+  caf::invoke_message_result consume(caf::mailbox_element& element) override {
+    if (!record_->counting) return handle(element, is_of_caf(element.content()));
+    MessageNote note;
+    const MessageKind& kind = describe(element.content(), note);
+    record_->begin(kind, note);
+    const TracedMessage traced(*record_, kind, note, element.content().empty() ? nullptr : element.content().get(0));
+    const std::unique_lock lock = told_ ? std::unique_lock(record_->state_mutex) : std::unique_lock<std::timed_mutex>();
+    const auto result = handle(element, kind.of_caf);
+    record_->end_of_message(result != caf::invoke_message_result::skipped);
+    return result;
+  }
+
+  void on_exit() override {
+    {
+      const std::lock_guard lock(record_->stray_mutex);
+      record_->send_stray = nullptr;
+    }
+    stop_telling();
+    record_->registry.end(*record_);
+  }
+
+ protected:
+  // To be called in make_behavior() by those who override inspect().
+  void tell_of_itself() {
+    if (!record_->counting) return;
+    const std::lock_guard lock(record_->state_mutex);
+    record_->inspected = this;
+    told_ = true;
+  }
+  // For those who let go of what they tell of outside of a message, in on_exit(): nobody looks any more.
+  void stop_telling() {
+    if (!told_) return;
+    const std::lock_guard lock(record_->state_mutex);
+    record_->inspected = nullptr;
+  }
+  void inspect(ActorDetails&) const override {}
+
+  // It has failed, and does not restart: those who depend on it are told why. It stays, and does as little as it can,
+  // until it is told Stop. `why` names it.
+  virtual void escalate(const Error& why) { record_->registry.escalate(why); }
+
+  // Sends a message without a reply and counts it.
+  template <class To, class Message>
+  void tell(const To& to, Message&& message) {
+    if (!to) return;
+    if (record_->counting) record_->messages_out.fetch_add(1, std::memory_order_relaxed);
+    if constexpr (!std::is_same_v<std::decay_t<Message>, Outbound>)  // its peer tells
+      trace_departure(record_->registry.trace(), message);
+    this->send(to, std::forward<Message>(message));
+  }
+  void count_in() {
+    if (record_->counting) record_->count_in();
+  }
+  ActorRecord& record() { return *record_; }
+  const std::shared_ptr<ActorRecord>& shared_record() { return record_; }
+
+ private:
+  static bool is_of_caf(const caf::type_erased_tuple& content) { return content.empty() || !content.type(0).second; }
+
+  caf::invoke_message_result handle(caf::mailbox_element& element, bool of_caf) {
+    try {
+      // CAF would end it at once, and whoever waits for it would never hear.
+      if (of_caf && element.content().match_elements<caf::exit_msg>() &&
+          element.content().get_as<caf::exit_msg>(0).reason == caf::exit_reason::kill)
+        fail(Code::internal, "it was killed");
+      if (record_->fail_next.load(std::memory_order_relaxed) && record_->fail_next.exchange(false))
+        fail(Code::internal, "a test has it fail");
+      return super::consume(element);
+    } catch (...) {
+      fail_with(element, current_error().within(fmt::format("{} {}", record_->kind, record_->name)));
+      return caf::invoke_message_result::consumed;
+    }
+  }
+
+  void fail_with(caf::mailbox_element& element, const Error& why) {
+    if (element.mid.is_request() && !element.mid.is_answered() && element.sender) {
+      element.sender->enqueue(caf::strong_actor_ptr(this->ctrl()), element.mid.response_id(),
+                              caf::make_message(caf::make_error(caf::sec::runtime_error, why.message())),
+                              this->context());
+      element.mid.mark_as_answered();
+    }
+    if (const auto pause = restarts_.after_failure(Restarts::Clock::now())) {
+      record_->restarts.fetch_add(1, std::memory_order_relaxed);
+      std::this_thread::sleep_for(*pause);  // who restarts is detached: it has the thread for itself
+    } else if (policy_of(record_->kind).escalates_to == FailureScope::actor) {
+      this->quit(caf::make_error(caf::sec::runtime_error, why.message()));
+    } else {
+      escalate(why);
+    }
+  }
+
+  // The kind of a message, by its type: an actor takes few.
+  const MessageKind& describe(const caf::type_erased_tuple& content, MessageNote& note) {
+    const std::type_info* type = content.empty() ? nullptr : content.type(0).second;
+    for (const auto& [known, kind] : kinds_)
+      if (known == type) return kind->describe(type ? content.get(0) : nullptr, note);
+    const MessageKind& kind = MessageKind::find(type);
+    kinds_.emplace_back(type, &kind);
+    return kind.describe(type ? content.get(0) : nullptr, note);
+  }
+
+  std::shared_ptr<ActorRecord> record_;
+  Restarts restarts_;
+  std::vector<std::pair<const std::type_info*, const MessageKind*>> kinds_;
+  bool told_ = false;  // others may look into it
+};
+
+}  // namespace troupe

@@ -1,0 +1,31 @@
+// What an actor tells of itself beyond its counters, when the introspector looks into it.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "actors/base/snapshot.hpp"
+
+namespace troupe {
+
+struct ActorDetails {
+  Waiting waiting;
+  std::string waits_for;  // in words; "": for nothing
+  std::int64_t waits_ns = 0;
+  std::vector<ShardSnapshot> shards;
+  std::optional<JobSnapshot> job;
+  std::map<std::string, std::string> running;  // by device: the node that runs on it
+};
+
+class Inspected {
+ public:
+  // Adds to `out`. Called on any thread, between two messages of the actor, which waits meanwhile: it is to be short.
+  virtual void inspect(ActorDetails& out) const = 0;
+
+ protected:
+  ~Inspected() = default;
+};
+
+}  // namespace troupe

@@ -1,0 +1,190 @@
+#include "actors/base/message_kind.hpp"
+
+#include <cxxabi.h>
+#include <fmt/core.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+
+#include "messages/caf/protocol.hpp"
+#include "scheduler/trace/trace.hpp"
+
+namespace troupe {
+namespace {
+
+template <class T>
+std::uint64_t tensor_bytes(const T& field) {
+  if constexpr (std::is_same_v<T, Tensor>)
+    return field.valid() ? field.num_bytes() : 0;
+  else
+    return 0;
+}
+
+// Steps, keys and tensors have the same names in all messages.
+template <class T>
+void describe_fields(const T& x, MessageNote& note) {
+  if constexpr (requires { x.step.value; })
+    note.step = x.step.value;
+  else if constexpr (requires { std::uint64_t{x.step}; })
+    note.step = x.step;
+  else if constexpr (requires { x.key.step.value; })
+    note.step = x.key.step.value;
+  else if constexpr (requires { x.token.step; })
+    note.step = x.token.step;
+  else if constexpr (requires { x.put.key.step.value; })
+    note.step = x.put.key.step.value;
+  else if constexpr (requires { x.reply_to.step.value; })
+    note.step = x.reply_to.step.value;
+  else if constexpr (requires { x.sequence; })
+    note.step = x.sequence;
+  if constexpr (requires { x.fields(); })
+    note.bytes =
+        std::apply([](const auto&... fields) { return (std::uint64_t{0} + ... + tensor_bytes(fields)); }, x.fields());
+  else if constexpr (requires { x.tensor.num_bytes(); })
+    note.bytes = tensor_bytes(x.tensor);
+  else if constexpr (requires { x.put.tensor; })
+    note.bytes = tensor_bytes(x.put.tensor);
+}
+
+template <class T>
+const MessageKind& describe(const MessageKind& kind, const void* content, MessageNote& note) {
+  const T& x = *static_cast<const T*>(content);
+  if constexpr (requires {
+                  x.from;
+                  x.frame;
+                }) {  // Inbound
+    note.from = PackedTask::of(x.from);
+    describe_fields(x.frame, note);
+  } else if constexpr (requires { x.frame; }) {  // Outbound, FrameCame
+    std::visit([&](const auto& frame) { describe_fields(frame, note); }, x.frame);
+    return kind.frames.at(x.frame.index());
+  } else {
+    describe_fields(x, note);
+  }
+  return kind;
+}
+
+std::uint64_t between_two(std::initializer_list<std::uint64_t> numbers) { return trace_hash(numbers) & ~kUniqueArrow; }
+
+// Of what has a place in the dataflow of a step.
+std::uint64_t arrow_of(const Put& x) {
+  return kUniqueArrow | trace_hash({1, x.key.session.value, x.key.step.value, x.key.edge.value});
+}
+std::uint64_t arrow_of(const Pull& x) {
+  return between_two({2, x.reply_to.session.value, x.reply_to.step.value, x.reply_to.edge.value});
+}
+std::uint64_t arrow_of(const Push& x) { return between_two({3, x.job, x.view, x.worker, x.step, x.slot, x.slice}); }
+std::uint64_t arrow_of(const StepStart& x) { return between_two({4, x.session.value, x.step.value, x.graph.value}); }
+std::uint64_t arrow_of(const StepDone& x) { return between_two({5, x.session.value, x.step.value}); }
+std::uint64_t arrow_of(const TakeToken& x) { return between_two({6, x.job, x.worker, x.request}); }
+std::uint64_t arrow_of(const Token& x) {
+  return between_two({7, x.job, x.request, static_cast<std::uint64_t>(x.kind), x.step, x.slot, x.begin});
+}
+std::uint64_t arrow_of(const TokenDone& x) {
+  return between_two({8, x.job, x.worker, x.token.request, x.token.step, x.token.slot, x.token.begin});
+}
+std::uint64_t arrow_of(const Staged& x) { return between_two({9, x.job, x.shard, x.step, x.slot}); }
+std::uint64_t arrow_of(const CollectivePart& x) {
+  return x.error ? 0 : between_two({10, x.group, x.channel, x.sequence, x.hop, x.part, x.piece});
+}
+template <class T>
+std::uint64_t arrow_of(const T&) {
+  return 0;
+}
+
+template <class T>
+std::uint64_t arrow(const void* content) {
+  const T& x = *static_cast<const T*>(content);
+  if constexpr (requires {
+                  x.from;
+                  x.frame;
+                })  // Inbound
+    return arrow_of(x.frame);
+  else if constexpr (requires { x.frame.index(); })
+    return std::visit([](const auto& frame) { return arrow_of(frame); }, x.frame);
+  else
+    return arrow_of(x);
+}
+
+template <std::size_t... I>
+std::vector<MessageKind> frame_kinds(const char* way, std::index_sequence<I...>) {
+  std::vector<MessageKind> out;
+  (out.emplace_back(fmt::format("{}{}", way, kind_name(Frame(std::variant_alternative_t<I, FrameVariant>())))), ...);
+  return out;
+}
+
+std::string readable(const std::type_info& type) {
+  int status = 0;
+  char* text = abi::__cxa_demangle(type.name(), nullptr, nullptr, &status);
+  std::string out = status == 0 ? text : type.name();
+  std::free(text);
+  for (const char* space : {"troupe::", "Inbound<"})
+    if (out.starts_with(space)) out = out.substr(std::strlen(space));
+  if (out.starts_with("troupe::")) out = out.substr(8);
+  if (out.ends_with('>') && out.find('<') == std::string::npos) out.pop_back();
+  return out;
+}
+
+using Kinds = std::unordered_map<const std::type_info*, std::unique_ptr<MessageKind>>;
+
+template <class... T>
+void add(Kinds& kinds) {
+  (kinds.emplace(&typeid(T), std::make_unique<MessageKind>(readable(typeid(T)), describe<T>, arrow<T>)), ...);
+}
+
+Kinds known() {
+  Kinds kinds;
+  add<RunStep, CancelStep, ExecuteSegment, SegmentDone, Await, Delivered, Landed, EndStep, EndSession, Put, Contribute,
+      DevicesDone, CloseGroup>(kinds);
+  add<Inbound<StepStart>, Inbound<StepDone>, Inbound<StepAbort>, Inbound<Pull>, Inbound<Push>, Inbound<Join>,
+      Inbound<Joined>, Inbound<Fence>, Inbound<Leave>, Inbound<TakeToken>, Inbound<Token>, Inbound<TokenDone>,
+      Inbound<Staged>, Inbound<Commit>, Inbound<Save>, Inbound<Saved>, Inbound<EpochDone>, Inbound<Barrier>,
+      Inbound<BarrierOpen>, Inbound<JobFailed>, Inbound<CollectivePart>>(kinds);
+  constexpr auto all = std::make_index_sequence<std::variant_size_v<FrameVariant>>();
+  kinds.emplace(&typeid(Outbound), std::make_unique<MessageKind>("to wire", describe<Outbound>, arrow<Outbound>,
+                                                                 frame_kinds("to wire: ", all)));
+  kinds.emplace(&typeid(FrameCame), std::make_unique<MessageKind>("from wire", describe<FrameCame>, nullptr,
+                                                                  frame_kinds("from wire: ", all)));
+  return kinds;
+}
+
+}  // namespace
+
+PackedTask PackedTask::of(const TaskName& task) {
+  PackedTask out;
+  char place[16] = {};
+  std::memcpy(place, task.job.data(), std::min<std::size_t>(task.job.size(), 12));
+  const auto index = static_cast<std::uint32_t>(task.index);
+  std::memcpy(place + 12, &index, 4);
+  std::memcpy(out.bits.data(), place, 16);
+  return out;
+}
+
+std::string PackedTask::to_string() const {
+  if (empty()) return "";
+  char place[16];
+  std::memcpy(place, bits.data(), 16);
+  std::uint32_t index = 0;
+  std::memcpy(&index, place + 12, 4);
+  return fmt::format("/job:{}/task:{}", std::string(place, strnlen(place, 12)), index);
+}
+
+const MessageKind& MessageKind::find(const std::type_info* type) {
+  static std::mutex mutex;
+  static Kinds kinds = known();
+  static const MessageKind caf = [] {
+    MessageKind kind("message of CAF");
+    kind.of_caf = true;
+    return kind;
+  }();
+  if (!type) return caf;
+  const std::lock_guard lock(mutex);
+  auto& kind = kinds[type];
+  if (!kind) kind = std::make_unique<MessageKind>(readable(*type));
+  return *kind;
+}
+
+}  // namespace troupe

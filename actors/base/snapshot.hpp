@@ -1,0 +1,179 @@
+// What can be seen of a task and of a cluster, as plain data, and as JSON (snapshot_json.cpp; names of members are
+// those of the JSON). Counters are since the start of their actor; whoever wants rates takes two snapshots. Times in
+// nanoseconds; `unix_ns` is the clock on the wall, all others are durations.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "messages/error.hpp"
+#include "scheduler/waits/wait_graph.hpp"
+
+namespace troupe {
+
+inline constexpr int kSnapshotFormat = 1;
+
+struct ActorSnapshot {
+  std::string kind;   // "scheduler", "shard"
+  std::string name;   // "/job:ps/task:1"
+  std::string state;  // "idle", "busy" (a message is being handled), "waits" (idle, and something is awaited), "failed"
+  std::uint64_t mailbox = 0;
+  std::uint64_t mailbox_peak = 0;
+  std::uint64_t handled = 0;
+  std::uint64_t passed = 0;  // done at once by their senders, on their threads
+  std::uint64_t sent = 0;
+  std::uint64_t restarts = 0;
+  std::int64_t busy_ns = 0;
+  std::string current;          // the message being handled; "": none
+  std::int64_t current_ns = 0;  // for how long
+  std::string waits_for;        // in words; "": for nothing
+  std::int64_t waits_ns = 0;
+  std::map<std::string, std::uint64_t> messages;  // handled, by type
+  std::map<std::string, std::uint64_t>
+      peers;  // tasks that its last messages (the flight record) came from, with how many
+};
+
+struct TensorUse {
+  std::string name;         // of the node that made it, or of the variable
+  std::string type;         // "f32[784,128]"
+  std::uint64_t bytes = 0;  // of each
+  std::uint64_t count = 1;  // tensors of this name, type and size
+};
+
+struct DeviceSnapshot {
+  std::string name;
+  std::string type;          // "CPU"
+  std::int64_t busy_ns = 0;  // of its compute stream
+  std::uint64_t nodes_run = 0;
+  std::string running;      // "MatMul 'dense/matmul'"; "": nothing
+  std::uint64_t queue = 0;  // segments enqueued and not ended
+  std::string failure;      // why nothing runs here any more; "": it works
+  std::uint64_t bytes_in_use = 0, peak_bytes = 0, cached_bytes = 0, limit_bytes = 0, allocations = 0,
+                reuses = 0;        // as AllocatorStats
+  std::uint64_t pinned_bytes = 0;  // of the host, in use and kept, for copies to and from here
+  std::vector<TensorUse> largest;  // live tensors, at most 8 kinds
+  std::uint64_t recordings = 0, recording_launches = 0,
+                recording_refusals = 0;  // as RecordingStats (devices/recording.hpp)
+  std::string last_refusal;
+};
+
+struct ShardSnapshot {
+  std::uint32_t shard = 0;
+  std::uint64_t job = 0;
+  std::uint64_t slices = 0;
+  std::uint64_t bytes = 0;  // of parameters
+  std::uint64_t version = 0;
+  std::uint64_t staged = 0, needed = 0;  // of the next version
+  std::vector<std::uint32_t> missing;    // slots of it
+  std::uint64_t parked = 0;              // pulls that wait now
+  // ShardCounters
+  std::map<std::string, std::uint64_t> counts;  // pulls, parked_ever, pushes, duplicates, stale, uncommitted, fenced,
+                                                // refused, abandoned, batches, updates, staged_bytes
+  std::vector<std::uint64_t> staleness;         // ShardCounters::staleness
+  std::string waits_for;
+};
+
+struct MemberSnapshot {
+  std::string task;
+  std::string state;                // "expected", "joined", "suspect", "lost", "in barrier"
+  std::vector<std::string> tokens;  // that it holds: "step 7 slot 1"
+};
+
+// Of the coordinator of a training job.
+struct JobSnapshot {
+  std::uint64_t job = 0;
+  std::string mode;   // "sync", "async", "ssp"
+  std::string stage;  // "training"
+  std::uint64_t view = 0;
+  std::uint64_t epoch = 0, epochs = 0;  // epochs are counted from 1
+  std::uint64_t step = 0, steps = 0;    // complete, of all
+  std::vector<MemberSnapshot> members;
+  std::map<std::string, std::uint64_t> counts;  // JobCounters
+  std::string waits_for;
+};
+
+struct StepRecord {
+  std::uint64_t step = 0;
+  std::uint32_t slot = 0;
+  std::int64_t begin_ns = 0;  // before the snapshot was taken
+  std::int64_t took_ns = 0;
+  double loss = 0;  // mean over its examples
+  std::uint64_t examples = 0;
+};
+
+// What the training loop of this task has done itself.
+struct TrainingSnapshot {
+  std::string mode;  // "local", "sync", "async", "ssp", "allreduce"
+  std::uint64_t epoch = 0, epochs = 0;
+  std::uint64_t step = 0;       // of the job, that it works on now
+  std::uint64_t all_steps = 0;  // of the job; 0: this task does not know, its coordinator does
+  std::uint64_t steps = 0;      // micro-batches or steps that this task has computed
+  std::uint64_t examples = 0;   // that it has computed
+  double loss = 0;              // of the last
+  std::string doing;            // "computes step 7, slot 1", "waits for a token"; "": nothing
+  std::int64_t doing_ns = 0;
+  std::map<std::string, double> metrics;  // of the last complete epoch: "train_accuracy", "test_accuracy"
+  std::vector<StepRecord> recent;         // the oldest first, at most 128
+};
+
+struct LinkSnapshot {
+  std::string peer;
+  bool up = false;
+  bool shared_memory = false;
+  bool suspect = false;
+  bool stalled = false;  // bulk data waits for credit
+  std::uint64_t bytes_sent = 0, bytes_received = 0, frames_sent = 0, frames_received = 0;
+  std::uint64_t queued_frames = 0, queued_bytes = 0, credit = 0, window = 0;
+  std::int64_t heard_ns = 0;  // since anything was heard
+};
+
+struct TaskSnapshot {
+  int format = kSnapshotFormat;
+  std::string task;
+  std::string cluster;
+  std::string incarnation;  // hexadecimal
+  std::int64_t pid = 0;
+  std::string version;  // of Troupe
+  std::int64_t unix_ns = 0;
+  std::int64_t uptime_ns = 0;
+  std::string failure;  // of the task; "": none
+  std::vector<ActorSnapshot> actors;
+  std::vector<DeviceSnapshot> devices;
+  std::vector<ShardSnapshot> shards;
+  std::optional<JobSnapshot> job;
+  std::optional<TrainingSnapshot> training;
+  std::vector<LinkSnapshot> links;
+  Waiting waiting;
+};
+
+struct TaskReport {
+  std::string task;
+  std::string address;  // of its introspector; "": unknown, it has not been met
+  bool answered = false;
+  std::string error;  // why not: "has not answered within 1.0 s"
+  std::int64_t took_ns = 0;
+  std::optional<TaskSnapshot> snapshot;
+};
+
+struct ClusterSnapshot {
+  int format = kSnapshotFormat;
+  std::string cluster;
+  std::string asked;  // the task that has asked the others
+  std::int64_t unix_ns = 0;
+  std::vector<TaskReport> tasks;  // ps before worker, by index
+};
+
+std::string to_json(const TaskSnapshot& snapshot);
+std::string to_json(const ClusterSnapshot& snapshot);
+// Throw invalid_argument saying what is malformed, failed_precondition for a later format.
+TaskSnapshot parse_task_snapshot(std::string_view json);
+ClusterSnapshot parse_cluster_snapshot(std::string_view json);
+
+// Why what waits in the cluster waits (scheduler/waits/wait_graph.hpp); tasks that have not answered are causes.
+WaitAnalysis analyse(const ClusterSnapshot& snapshot);
+
+}  // namespace troupe

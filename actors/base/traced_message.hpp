@@ -1,0 +1,34 @@
+// What a trace shows of messages: a slice while an actor handles one, how long it has waited in the mailbox, and arrows
+// from who sent it, on any task.
+#pragma once
+
+#include <optional>
+
+#include "actors/base/actor_record.hpp"
+
+namespace troupe {
+
+// While it lives, the actor handles the message `content`, or a device runs its work (null). Does nothing unless the
+// task is traced.
+class TracedMessage {
+ public:
+  TracedMessage(ActorRecord& record, const MessageKind& kind, const MessageNote& note, const void* content) {
+    if (record.registry.trace().on()) [[unlikely]]
+      begin(record, kind, note, content);
+  }
+
+ private:
+  void begin(ActorRecord& record, const MessageKind& kind, const MessageNote& note, const void* content);
+  std::optional<TraceSlice> slice_;
+};
+
+// A message leaves this thread for an actor of this task, or, in an Outbound, of task `to`: an arrow begins, if it has
+// one and the task is traced.
+void trace_departure(Trace& trace, const std::type_info& type, const void* message, const std::string& to);
+template <class Message>
+void trace_departure(Trace& trace, const Message& message, const std::string& to = {}) {
+  if (trace.on()) [[unlikely]]
+    trace_departure(trace, typeid(Message), &message, to);
+}
+
+}  // namespace troupe

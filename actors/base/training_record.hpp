@@ -1,0 +1,57 @@
+// What the training loop of a task does, where it can be read without asking it.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "actors/base/snapshot.hpp"
+
+namespace troupe {
+
+// Thread-safe; the loop writes, anybody reads.
+class TrainingRecord {
+ public:
+  enum class Doing : std::uint8_t {
+    nothing,
+    joining,
+    waiting_for_token,
+    computing,
+    evaluating,
+    waiting_in_barrier,
+    saving
+  };
+
+  // A job begins or has ended.
+  void begin(std::string mode, std::uint64_t epochs);
+  void end();
+  // `epoch`: from 1. `all_steps`: of the job, 0 if this task does not count them.
+  void set_epoch(std::uint64_t epoch, std::uint64_t all_steps = 0);
+  // Of an epoch that is complete, by name.
+  void set_metrics(std::map<std::string, double> metrics);
+  // What the loop does from now on, for which step and slot, if that is of one.
+  void does(Doing what, std::uint64_t step = 0, std::uint32_t slot = 0);
+  // A step, or a slot of one, has been computed, since `began_ns` (steady clock) or the end of the one before. `loss`:
+  // the mean over its examples.
+  void computed(std::uint64_t step, std::uint32_t slot, std::int64_t began_ns, double loss, std::uint64_t examples);
+  // None before the first job.
+  std::optional<TrainingSnapshot> snapshot() const;
+
+ private:
+  static constexpr std::size_t kRecent = 128;
+  mutable std::mutex mutex_;
+  bool begun_ = false;
+  TrainingSnapshot now_;  // without `recent`, `doing`
+  Doing doing_ = Doing::nothing;
+  std::uint64_t doing_step_ = 0;
+  std::uint32_t doing_slot_ = 0;
+  std::int64_t since_ns_ = 0;
+  std::int64_t ended_ns_ = 0;  // of the last step
+  std::uint64_t recorded_ = 0;
+  std::array<StepRecord, kRecent> recent_;  // begin_ns: of the steady clock
+};
+
+}  // namespace troupe

@@ -1,0 +1,57 @@
+// CAF's networking between the tasks of a cluster, which carries the requests of nodes. CAF has no port and no socket
+// here: its bytes travel in Control frames of links (wire/wire.hpp), whose two ends have proved who they are, and pass
+// a ControlGuard before CAF reads them.
+//
+// Threads: any may call any function; none waits long but node().
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <optional>
+
+#include "actors/wire/wire.hpp"
+#include "messages/caf/protocol.hpp"
+
+namespace caf {
+class actor_system;
+class actor_system_config;
+class node_id;
+}  // namespace caf
+
+namespace troupe {
+
+// Before the actor system is made.
+void load_networking(caf::actor_system_config& config);
+
+class Control {
+ public:
+  struct Config {
+    caf::actor_system& system;
+    NodeActor node;  // this task's
+    std::function<Error(PeerId, const Frame&)> send;
+    std::function<void(PeerId, const Error&)> close;  // the link is of no use any more
+  };
+  explicit Control(Config config);
+  ~Control();
+  // From now on nothing is sent or closed; what CAF still says goes nowhere.
+  void end();
+
+  // A link to the task is open; `dialled`: by this one, which will ask for its node().
+  void open(PeerId link, const TaskName& peer, bool dialled);
+  void came(PeerId link, const std::string& bytes);
+  void lost(PeerId link);
+
+  // The node at the other end of a link that this task has dialled. To be called once. Throws: unavailable (the link is
+  // lost), deadline_exceeded, failed_precondition (it is no node of this version).
+  NodeActor node(PeerId link, std::chrono::steady_clock::time_point deadline);
+  // The task whose node this is; none if it has no link.
+  std::optional<TaskName> task_of(const caf::node_id& node) const;
+
+ private:
+  class Scribe;
+  struct Shared;
+  const std::shared_ptr<Shared> shared_;
+};
+
+}  // namespace troupe

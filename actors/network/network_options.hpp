@@ -1,0 +1,40 @@
+// How a task deals with others over a network: whom it lets in, what it takes from them, and how long it waits. Every
+// limit in one place.
+#pragma once
+
+#include <optional>
+
+#include "actors/network/cluster_spec.hpp"
+#include "actors/wire/wire.hpp"
+
+namespace troupe {
+
+struct NetworkOptions {
+  TlsFiles tls;               // if given, connections are TLS, with certificates on both sides
+  bool insecure = false;      // without TLS: addresses that other machines reach too
+  bool shared_memory = true;  // frames to tasks of this host pass through memory, without TLS
+
+  std::uint64_t max_tensor = Limits{}.max_tensor_bytes;  // bytes; the tensors of one frame: twice that
+  std::uint64_t in_flight =
+      wire::ConnectionOptions{}.window;  // bytes of large tensors that a peer sends ahead of their receipt
+  int max_strangers =
+      static_cast<int>(WireOptions{}.max_strangers);  // connections that have not said Hello, or are sent away
+  int max_connections = static_cast<int>(WireOptions{}.max_connections);      // peers at once
+  std::chrono::milliseconds hello_timeout = WireOptions{}.handshake_timeout;  // from a connection to its Hello
+  std::chrono::milliseconds peer_timeout = WireOptions{}.down_after;          // without a sign of life a peer is down
+
+  // What makes no sense, for people, naming the option of the command line; none if all is well.
+  std::optional<std::string> problem() const;
+  // What the wire makes of it; the files of TLS are read here. Throws invalid_argument for a problem(), and what
+  // wire::TlsContext throws.
+  WireOptions wire() const;
+  // May a task listen at, or dial, this address? Throws failed_precondition.
+  void check(const HostPort& address) const;
+  // The same once it is known which token keeps strangers out there.
+  void check(const HostPort& address, const std::string& token) const;
+};
+
+// 127.0.0.0/8, ::1 or localhost.
+bool is_loopback(const std::string& host);
+
+}  // namespace troupe

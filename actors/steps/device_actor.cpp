@@ -1,0 +1,32 @@
+#include "actors/steps/device_actor.hpp"
+
+#include "actors/steps/device_work.hpp"
+#include "devices/device.hpp"
+
+namespace troupe {
+
+DeviceActorImpl::behavior_type DeviceActorImpl::make_behavior() {
+  return {
+      [this](const ExecuteSegment& message) { put_on_stream(message); },
+      [this](const Stop&) {
+        stopped_.store(true);
+        quit();
+      },
+  };
+}
+
+void DeviceActorImpl::enqueue(caf::mailbox_element_ptr element, caf::execution_unit* host) {
+  const auto& content = element->content();
+  // A device that has stopped handles nothing: CAF drops the message.
+  if (stopped_.load() || !content.match_elements<ExecuteSegment>()) return Counted::enqueue(std::move(element), host);
+  count_in();
+  put_on_stream(content.get_as<ExecuteSegment>(0));
+}
+
+void DeviceActorImpl::put_on_stream(const ExecuteSegment& message) {
+  auto work = std::static_pointer_cast<DeviceWork>(message.work);
+  work->counted_in(shared_record());
+  device_.compute().enqueue(std::move(work));
+}
+
+}  // namespace troupe

@@ -1,0 +1,27 @@
+// The actor in front of a device. Its mailbox is the device's compute stream: a segment sent to it is on that stream
+// before the sender goes on, and is run by the device's own threads, without another actor's thread between.
+#pragma once
+
+#include "actors/base/counted.hpp"
+#include "messages/caf/protocol.hpp"
+
+namespace troupe {
+
+class Device;
+
+class DeviceActorImpl final : public Counted<DeviceActor> {
+ public:
+  // The device outlives the actor.
+  DeviceActorImpl(caf::actor_config& config, std::shared_ptr<ActorRecord> record, Device& device)
+      : Counted(config, std::move(record)), device_(device) {}
+  behavior_type make_behavior() override;
+  void enqueue(caf::mailbox_element_ptr element, caf::execution_unit* host) override;
+
+ private:
+  void put_on_stream(const ExecuteSegment& message);
+
+  Device& device_;
+  std::atomic<bool> stopped_{false};
+};
+
+}  // namespace troupe

@@ -1,0 +1,34 @@
+// Keeps one partition of a registered graph: compiles its plan off the scheduler's back, and holds it until the session
+// closes. Not on the path of a step.
+#pragma once
+
+#include <memory>
+
+#include "actors/base/counted.hpp"
+#include "actors/steps/step.hpp"
+#include "devices/kernel.hpp"
+#include "graph/graph.hpp"
+#include "messages/caf/protocol.hpp"
+
+namespace troupe {
+
+class PartitionActorImpl final : public Counted<PartitionActor> {
+ public:
+  struct Source {
+    std::shared_ptr<const Graph> graph;
+    LocalDevice device;
+    std::shared_ptr<VariableStore> variables;  // of (session, device)
+    const KernelRegistry* kernels;             // outlives the actor
+  };
+  PartitionActorImpl(caf::actor_config& config, std::shared_ptr<ActorRecord> record, Source source)
+      : Counted(config, std::move(record)), source_(std::move(source)) {}
+  behavior_type make_behavior() override;
+
+ private:
+  Built build();
+
+  Source source_;
+  std::shared_ptr<LocalPartition> partition_;
+};
+
+}  // namespace troupe

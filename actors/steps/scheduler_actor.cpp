@@ -1,0 +1,465 @@
+#include "actors/steps/scheduler_actor.hpp"
+
+#include <algorithm>
+
+#include "actors/steps/direct_step.hpp"
+#include "actors/steps/segment_work.hpp"
+#include "actors/wire/cork.hpp"
+
+namespace troupe {
+namespace {
+
+constexpr auto kTickInterval = std::chrono::milliseconds(20);
+constexpr std::size_t kLightNodes = 32;
+
+Error no_shard(const Plan& plan, std::uint32_t shard, std::size_t shards) {
+  return Error(Code::invalid_argument,
+               fmt::format("the graph on {} pulls from or pushes to shard {}; the session has {} shards", plan.device,
+                           shard, shards));
+}
+
+SegmentShape shape_of(std::span<const PlanNode> nodes) {
+  using Kind = PlanNode::Kind;
+  const auto hands_over = [](const PlanNode& n) { return n.kind == Kind::send || n.kind == Kind::fetch; };
+  const auto sends = [](const PlanNode& n) {
+    return n.kind == Kind::send || n.kind == Kind::push || n.kind == Kind::push_sparse || n.kind == Kind::contribute;
+  };
+  return {.light = nodes.size() <= kLightNodes && std::ranges::all_of(nodes, hands_over),
+          .sends = std::ranges::any_of(nodes, sends)};
+}
+
+}  // namespace
+
+SchedulerActorImpl::behavior_type SchedulerActorImpl::make_behavior() {
+  tell_of_itself();
+  return {
+      [this](const Inbound<StepStart>& message) { start_remote(message); },
+      [this](const Inbound<StepDone>& message) {
+        const StepKey key{message.frame.session, message.frame.step};
+        const auto it = active_.find(key);
+        if (it == active_.end()) return;
+        const std::vector<TaskName>& participants = it->second.graph->handle->participants;
+        if (std::ranges::find(participants, message.from) == participants.end()) return;  // no business of its
+        std::erase_if(it->second.remote_left, [&](std::uint32_t i) { return participants[i] == message.from; });
+        if (message.frame.error) fail_step(key, message.frame.error);
+        settle(key);
+      },
+      [this](const Inbound<StepAbort>& message) {
+        const StepKey key{message.frame.session, message.frame.step};
+        const auto it = active_.find(key);
+        if (it == active_.end()) return;
+        const GraphHandle& graph = *it->second.graph->handle;
+        if (message.from != graph.client &&
+            std::ranges::find(graph.participants, message.from) == graph.participants.end())
+          return;
+        fail_step(key, message.frame.error);
+        settle(key);
+      },
+      [this](const MeetAt& message) {
+        rendezvous_ = message.rendezvous;
+        collective_ = message.collective;
+      },
+      [this](const RunStep& message) { run(message); },
+      [this](const CancelStep& message) {
+        const StepKey key{message.session, message.step};
+        fail_step(key, Error(Code::cancelled, fmt::format("step {} was cancelled by its client", message.step.value)));
+        settle(key);
+      },
+      [this](const SegmentDone& message) {
+        const StepKey key{message.session, message.step};
+        auto progress = table_.segment_done(key, message.partition, message.segment, message.error);
+        if (message.error) fail_step(key, message.error);
+        dispatch(std::move(progress), key);
+      },
+      [this](const Delivered& message) { delivered(message.put); },
+      [this](const Landed& message) { landed(message); },
+      [this](const AddGraph& message) { return add_graph(message); },
+      [this](const LendGraph& message) { return lend_graph(message); },
+      [this](const CloseSessionRequest& message) { return close_session(SessionId{message.session}); },
+      [this](const Tick&) { tick(); },
+      [this](const PeerUp& message) {
+        peers_[message.task] = message.peer;
+        forget_routes();
+      },
+      [this](const PeerDown& message) { peer_down(message); },
+      [this](const Stop&) {
+        explainer_.stop();
+        // Segments that still run keep what they need alive; nobody waits for them. Clients hear now.
+        const Error error(Code::cancelled, fmt::format("task {} shuts down", task_.to_string()));
+        for (auto& [key, active] : active_) {
+          table_.abort(key, error);
+          if (active.request) active.request->answer({.error = active.error ? active.error : error, .fetches = {}});
+        }
+        active_.clear();
+        graphs_.clear();
+        peers_.clear();
+        rendezvous_ = nullptr;
+        collective_ = nullptr;
+        quit();
+      },
+  };
+}
+
+caf::resumable::resume_result SchedulerActorImpl::resume(caf::execution_unit* unit, std::size_t max_throughput) {
+  const wire::Cork cork;
+  return Counted::resume(unit, max_throughput);
+}
+
+Reply SchedulerActorImpl::add_graph(const AddGraph& message) {
+  auto handle = std::static_pointer_cast<GraphHandle>(message.work);
+  auto registered = std::make_shared<Registered>();
+  std::uint32_t next_pull = 0x80000000u;  // edges of the graph are numbered from 0
+  for (std::uint32_t p = 0; p < handle->partitions.size(); ++p) {
+    const Plan& plan = handle->partitions[p]->partition->plan();
+    for (const PushTarget& push : plan.pushes)
+      if (push.shard >= handle->shards.size()) return Reply::of(no_shard(plan, push.shard, handle->shards.size()));
+    for (std::uint32_t a = 0; a < plan.arrivals.size(); ++a) {
+      if (plan.arrivals[a].is_pull && plan.arrivals[a].shard >= handle->shards.size())
+        return Reply::of(no_shard(plan, plan.arrivals[a].shard, handle->shards.size()));
+      const EdgeId edge = plan.arrivals[a].is_pull ? EdgeId{next_pull++} : plan.arrivals[a].edge;
+      if (plan.arrivals[a].is_pull) registered->pulls.emplace_back(edge, &plan.arrivals[a]);
+      if (!registered->arrivals.emplace(edge.value, ArrivalPlace{p, a}).second)
+        return Reply::of(Error(Code::invalid_argument, fmt::format("'{}' on {}: another partition receives edge {} too",
+                                                                   plan.arrivals[a].name, plan.device, edge.value)));
+      registered->edges.push_back(edge);
+    }
+  }
+  registered->handle = handle;
+  graphs_[{handle->session, handle->graph}] = std::move(registered);
+  return Reply{};
+}
+
+GraphLent SchedulerActorImpl::lend_graph(const LendGraph& message) {
+  const auto it = graphs_.find({message.session, message.graph});
+  if (it == graphs_.end() || !DirectGraph::fits(*it->second->handle)) return {};
+  auto graph = std::make_shared<DirectGraph>(message.session, it->second->handle->partitions[0]);
+  std::erase_if(lent_, [](const auto& lent) { return lent.expired(); });
+  lent_.push_back(graph);
+  return {std::move(graph)};
+}
+
+Reply SchedulerActorImpl::close_session(SessionId session) {
+  for (const StepKey& key : table_.steps_of(session)) {
+    fail_step(key, Error(Code::cancelled, "the session was closed"));
+    settle(key);
+  }
+  std::erase_if(graphs_, [session](const auto& entry) { return entry.first.first == session; });
+  tell(rendezvous_, EndSession{session});
+  return Reply{};
+}
+
+void SchedulerActorImpl::run(const RunStep& message) {
+  auto request = std::static_pointer_cast<StepRequest>(message.work);
+  const StepKey key{request->session, request->step};
+  try {
+    const auto it = graphs_.find({request->session, request->graph});
+    if (it == graphs_.end()) fail(Code::failed_precondition, "the session is closed, or its graph was not registered");
+    Active active;
+    active.graph = it->second;
+    active.request = request;
+    active.training = request->training;
+    active.routes = routes(*it->second);
+    for (const TaskName& task : it->second->handle->participants) {
+      peer(task);  // all must be there before any is told
+      active.remote_left.push_back(static_cast<std::uint32_t>(active.remote_left.size()));
+    }
+    start(key, std::move(active), request->random, request->feeds);
+    if (request->deadline_ns != 0) schedule_tick();
+  } catch (...) {
+    request->answer({.error = current_error(), .fetches = {}});
+  }
+}
+
+void SchedulerActorImpl::start_remote(const Inbound<StepStart>& message) {
+  const StepKey key{message.frame.session, message.frame.step};
+  const auto refuse = [&](const Error& why) {
+    const auto it = peers_.find(message.from);
+    if (it != peers_.end()) tell(it->second, Outbound{StepDone{key.session, key.step, why}});
+  };
+  if (const auto of_session = graphs_.lower_bound({key.session, GraphId{0}});
+      of_session != graphs_.end() && of_session->first.first == key.session)
+    if (const TaskName& client = of_session->second->handle->client; client != message.from)
+      return refuse(Error(Code::permission_denied,
+                          fmt::format("{} starts a step of {}", message.from.to_string(), client.to_string())));
+  try {
+    const auto it = graphs_.find({message.frame.session, message.frame.graph});
+    if (it == graphs_.end())
+      fail(Code::failed_precondition, "task {} does not know graph {} of the session", task_.to_string(),
+           message.frame.graph.value);
+    Active active;
+    active.graph = it->second;
+    active.routes = routes(*it->second);
+    start(key, std::move(active), message.frame.random, {});
+  } catch (...) {
+    tell(rendezvous_, EndStep{key.session, key.step});  // others may have sent tensors for it
+    refuse(current_error());
+  }
+}
+
+const std::shared_ptr<const Routes>& SchedulerActorImpl::routes(Registered& graph) {
+  if (!graph.routes) graph.routes = make_routes(graph);
+  return graph.routes;
+}
+
+void SchedulerActorImpl::forget_routes() {
+  for (auto& [id, graph] : graphs_) graph->routes = nullptr;
+}
+
+std::shared_ptr<const Routes> SchedulerActorImpl::make_routes(const Registered& graph) const {
+  auto out = std::make_shared<Routes>();
+  out->system = &system();
+  out->rendezvous = rendezvous_;
+  out->collective = collective_;
+  out->short_actors = ShortActors(SchedulerActor(const_cast<SchedulerActorImpl*>(this)), rendezvous_, collective_);
+  for (const auto& partition : graph.handle->partitions) {
+    const Plan& plan = partition->partition->plan();
+    auto& shapes = out->shapes.emplace_back();
+    for (const Segment& segment : plan.segments)
+      shapes.push_back(shape_of(std::span(plan.nodes).subspan(segment.first_node, segment.num_nodes)));
+  }
+  const GraphHandle& handle = *graph.handle;
+  for (const auto& partition : handle.partitions) {
+    auto& sends = out->sends.emplace_back();
+    for (const SendTarget& send : partition->partition->plan().sends) {
+      const auto target = handle.edge_targets.find(send.edge.value);
+      sends.push_back(target == handle.edge_targets.end() ? PeerActor() : peer(target->second));
+    }
+  }
+  for (const TaskName& shard : handle.shards) out->shards.push_back(peer(shard));
+  return out;
+}
+
+void SchedulerActorImpl::start(const StepKey& key, Active active, RandomKey random, const std::vector<Tensor>& feeds) {
+  std::vector<std::shared_ptr<RegisteredPartition>> partitions;
+  for (const auto& p : active.graph->handle->partitions) partitions.push_back(p->partition);
+  auto progress = table_.start(key, std::move(partitions), random, feeds);
+  if (!active.graph->pulls.empty()) active.pulled = std::make_shared<PulledVersions>();
+  for (const auto& [edge, arrival] : active.graph->pulls) (*active.pulled)[arrival->slice] = 0;
+  active.since_ns = record().current_since_ns.load(std::memory_order_relaxed);
+  // From here on nothing throws: the others are told of a step that this task has begun.
+  const auto it = active_.emplace(key, std::move(active)).first;
+  if (Trace& trace = record().registry.trace(); trace.on()) trace_begin(trace, key, it->second);
+  const GraphHandle& handle = *it->second.graph->handle;
+  for (const std::uint32_t i : it->second.remote_left)
+    tell(peer(handle.participants[i]), Outbound{StepStart{key.session, handle.graph, key.step, random}});
+  request_arrivals(key, it->second);
+  dispatch(std::move(progress), key);
+}
+
+void SchedulerActorImpl::trace_begin(Trace& trace, const StepKey& key, const Active& active) {
+  const TrainingStep& training = active.training;
+  const TraceStep step = TraceStep::of(key.session, key.step, number_of(training, key.step));
+  std::string text = fmt::format("step {}", step.number);
+  if (training.job != 0) text += fmt::format(", slot {}", training.slot);
+  if (!active.request) text += fmt::format(" of {}", active.graph->handle->client.to_string());
+  trace.begin_step(step, std::move(text));
+}
+
+void SchedulerActorImpl::request_arrivals(const StepKey& key, const Active& active) {
+  if (active.graph->edges.empty()) return;
+  Await await;
+  for (EdgeId edge : active.graph->edges) await.keys.push_back({key.session, key.step, edge});
+  tell(rendezvous_, std::move(await));
+  for (const auto& [edge, arrival] : active.graph->pulls)
+    tell(active.routes->shards.at(arrival->shard), Outbound{Pull{active.training.worker,
+                                                                 {key.session, key.step, edge},
+                                                                 arrival->slice,
+                                                                 active.training.min_version,
+                                                                 active.training.job,
+                                                                 active.training.view,
+                                                                 active.training.after}});
+}
+
+void SchedulerActorImpl::dispatch(StepTable::Progress progress, const StepKey& key) {
+  const auto it = active_.find(key);
+  if (it == active_.end()) return;
+  const Active& active = it->second;
+  for (std::size_t i = 0; i < progress.ready.size(); ++i) {  // grows by what follows segments that run here
+    const ReadySegment ready = std::move(progress.ready[i]);
+    const LocalDevice& device = active.graph->handle->partitions[ready.partition]->device;
+    auto work = std::make_shared<SegmentWork>(ready, *device.device, active.routes, active.training, active.pulled,
+                                              SchedulerActor(this));
+    if (!runs_here(active, ready)) {
+      tell(device.actor, ExecuteSegment{std::move(work)});
+      continue;
+    }
+    const Error error = work->run_here();
+    auto more = table_.segment_done(key, ready.partition, ready.segment, error);
+    if (error) fail_step(key, error);
+    std::ranges::move(more.ready, std::back_inserter(progress.ready));
+    progress.ended = progress.ended || more.ended;
+  }
+  if (progress.ended) {
+    it->second.local_ended = true;
+    settle(key);
+  }
+}
+
+// A segment that only hands tensors over, while nothing else of the step is on its device: nobody shares its frame.
+bool SchedulerActorImpl::runs_here(const Active& active, const ReadySegment& ready) const {
+  return active.routes->shapes[ready.partition][ready.segment].light &&
+         table_.running(ready.step, ready.partition) == 1 &&
+         active.graph->handle->partitions[ready.partition]->device.device->attributes().synchronous;
+}
+
+void SchedulerActorImpl::delivered(const Put& put) {
+  const StepKey key{put.key.session, put.key.step};
+  const auto it = active_.find(key);
+  if (it == active_.end()) return;
+  if (put.error) {
+    fail_step(key, put.error);
+    settle(key);
+    return;
+  }
+  const auto place = it->second.graph->arrivals.find(put.key.edge.value);
+  if (place == it->second.graph->arrivals.end()) return;
+  const Arrival& arrival =
+      it->second.graph->handle->partitions[place->second.partition]->partition->plan().arrivals[place->second.arrival];
+  if (arrival.is_pull) it->second.pulled->at(arrival.slice).store(put.version, std::memory_order_relaxed);
+  Landed landed_message{key.session, key.step, place->second.partition, place->second.arrival, {}, {}};
+  Device& device = *it->second.graph->handle->partitions[place->second.partition]->device.device;
+  if (device.attributes().synchronous) {  // hands the tensor back at once
+    landed_message.tensor = put.tensor;
+    return landed(std::move(landed_message));
+  }
+  device.copy_in(put.tensor, [self = SchedulerActor(this), landed_message](Tensor tensor, Error error) mutable {
+    landed_message.tensor = std::move(tensor);
+    landed_message.error = std::move(error);
+    caf::anon_send(self, std::move(landed_message));
+  });
+}
+
+void SchedulerActorImpl::landed(Landed message) {
+  const StepKey key{message.session, message.step};
+  if (message.error) {
+    fail_step(key, message.error);
+    settle(key);
+    return;
+  }
+  auto progress = table_.arrived(key, message.partition, message.arrival, std::move(message.tensor));
+  if (const Error error = table_.error(key)) fail_step(key, error);
+  dispatch(std::move(progress), key);
+}
+
+void SchedulerActorImpl::fail_step(const StepKey& key, const Error& error) {
+  const auto it = active_.find(key);
+  if (it == active_.end()) return;
+  Active& active = it->second;
+  if (!active.error) active.error = error;
+  if (table_.abort(key, error).ended) active.local_ended = true;
+  if (active.end_told) return;
+  active.end_told = true;
+  tell(rendezvous_, EndStep{key.session, key.step});
+  for (const TaskName& task : active.graph->handle->participants)
+    if (const auto p = peers_.find(task); active.request && p != peers_.end())
+      tell(p->second, Outbound{StepAbort{key.session, key.step, active.error}});
+}
+
+// Ends the step if there is nothing left to wait for. After an error the others' StepDone is not waited for: they were
+// told, and what they still send is dropped as late.
+void SchedulerActorImpl::settle(const StepKey& key) {
+  const auto it = active_.find(key);
+  if (it == active_.end() || !it->second.local_ended) return;
+  if (!it->second.error && !it->second.remote_left.empty()) return;
+  finish(key, it->second);
+}
+
+void SchedulerActorImpl::finish(const StepKey& key, Active& active) {
+  if (!active.end_told && !active.graph->edges.empty()) tell(rendezvous_, EndStep{key.session, key.step});
+  if (Trace& trace = record().registry.trace(); trace.on()) trace.end_step(TraceStep::of(key.session, key.step, 0).key);
+  if (active.request) {
+    if (!active.error) active.error = lateness(key, active);
+    StepResult result{.error = active.error, .fetches = {}};
+    if (!active.error) {
+      result.fetches = std::move(active.request->fetches);
+      for (auto& [index, tensor] : table_.take_fetches(key))
+        if (index < result.fetches.size()) result.fetches[index] = std::move(tensor);
+    }
+    table_.finish(key);
+    active.request->answer(std::move(result));
+  } else {
+    table_.finish(key);
+    const auto client = peers_.find(active.graph->handle->client);
+    if (client != peers_.end()) tell(client->second, Outbound{StepDone{key.session, key.step, active.error}});
+  }
+  active_.erase(key);
+}
+
+void SchedulerActorImpl::peer_down(const PeerDown& message) {
+  peers_.erase(message.task);
+  forget_routes();
+  std::vector<StepKey> hit;
+  for (const auto& [key, active] : active_) {
+    const GraphHandle& handle = *active.graph->handle;
+    const bool involved =
+        handle.client == message.task || std::ranges::count(handle.participants, message.task) > 0 ||
+        std::ranges::count(handle.shards, message.task) > 0 ||
+        std::ranges::any_of(handle.edge_targets, [&](const auto& e) { return e.second == message.task; });
+    if (involved) hit.push_back(key);
+  }
+  for (const StepKey& key : hit) {
+    fail_step(key, Error(Code::unavailable, fmt::format("step {} needs task {}, which is down: {}", key.step.value,
+                                                        message.task.to_string(), message.reason.message())));
+    settle(key);
+  }
+  // A client that is gone closes no session.
+  std::set<SessionId> orphans;
+  for (const auto& [id, registered] : graphs_)
+    if (registered->handle->client == message.task) orphans.insert(id.first);
+  for (SessionId session : orphans) close_session(session);
+}
+
+void SchedulerActorImpl::schedule_tick() {
+  if (ticking_) return;
+  ticking_ = true;
+  delayed_send(SchedulerActor(this), kTickInterval, Tick{});
+}
+
+void SchedulerActorImpl::tick() {
+  ticking_ = false;
+  const std::int64_t now = steady_now_ns();
+  std::vector<StepKey> late;
+  bool more = false;
+  for (const auto& [key, active] : active_) {
+    if (!active.request || active.request->deadline_ns == 0 || active.error) continue;
+    if (active.request->deadline_ns <= now)
+      late.push_back(key);
+    else
+      more = true;
+  }
+  const std::optional<std::string> why = late.empty() ? "" : explainer_();
+  if (!why) return schedule_tick();
+  for (const StepKey& key : late) {
+    fail_step(key, deadline_error(key, active_.at(key), *why));
+    settle(key);
+  }
+  if (more) schedule_tick();
+}
+
+Error SchedulerActorImpl::lateness(const StepKey& key, const Active& active) const {
+  const std::int64_t deadline = active.request->deadline_ns, now = deadline == 0 ? 0 : steady_now_ns();
+  if (now <= deadline) return {};
+  return Error(Code::deadline_exceeded, fmt::format("{} ended {} after its deadline; what it has changed stays changed",
+                                                    text_of(active.training, key, task_), wait_time(now - deadline)));
+}
+
+Error SchedulerActorImpl::deadline_error(const StepKey& key, const Active& active, const std::string& why) const {
+  std::vector<std::string> waits = table_.waits_for(key);
+  for (const std::uint32_t i : active.remote_left)
+    waits.push_back(fmt::format("task {} to end its part", active.graph->handle->participants[i].to_string()));
+  std::string text;
+  constexpr std::size_t kShown = 16;
+  for (std::size_t i = 0; i < std::min(waits.size(), kShown); ++i) text += "\n  " + waits[i];
+  if (waits.size() > kShown) text += fmt::format("\n  and {} more", waits.size() - kShown);
+  return Error(Code::deadline_exceeded, fmt::format("{} did not end before its deadline; it was waiting for:{}{}",
+                                                    text_of(active.training, key, task_), text, why));
+}
+
+PeerActor SchedulerActorImpl::peer(const TaskName& task) const {
+  const auto it = peers_.find(task);
+  if (it == peers_.end())
+    fail(Code::unavailable, "task {} has no connection to task {}", task_.to_string(), task.to_string());
+  return it->second;
+}
+
+}  // namespace troupe

@@ -1,0 +1,119 @@
+// The scheduler of a task: topological dispatch over segments for all steps in flight. Ready counting is StepTable;
+// this actor turns its answers into messages, and brings steps to their end:
+//
+//   client's task:   RunStep -> [StepStart to participants] -> running -> (local part ended and all StepDone) -> done()
+//   another task:    StepStart -> running -> StepDone to the client
+//   both:            first error -> aborted: nothing new starts, EndStep to the rendezvous, StepAbort to participants
+#pragma once
+
+#include <atomic>
+#include <map>
+#include <memory>
+#include <set>
+#include <unordered_map>
+
+#include "actors/base/counted.hpp"
+#include "actors/base/explainer.hpp"
+#include "actors/steps/borrowed_thread.hpp"
+#include "actors/steps/step.hpp"
+#include "messages/caf/protocol.hpp"
+
+namespace troupe {
+
+class DirectGraph;
+
+// What of a segment's nodes says how it is best run.
+struct SegmentShape {
+  bool light = false;  // a few nodes, all of them sends and fetches: not worth waking a device for
+  bool sends = false;  // something leaves it
+};
+
+// Where what leaves a segment goes, and the like. Immutable; shared by the steps of a graph.
+struct Routes {
+  caf::actor_system* system = nullptr;
+  ShortActors short_actors;
+  RendezvousActor rendezvous;
+  CollectiveActor collective;
+  std::vector<std::vector<SegmentShape>> shapes;  // by partition and segment
+  std::vector<std::vector<PeerActor>> sends;      // by partition and Plan::sends; null: the rendezvous of this task
+  std::vector<PeerActor> shards;
+};
+
+// The version each slice was pulled at in a step: what its pushes say. Written when the Put comes, read by the device.
+using PulledVersions = std::map<std::uint32_t, std::atomic<std::uint64_t>>;
+
+class SchedulerActorImpl final : public Counted<SchedulerActor> {
+ public:
+  SchedulerActorImpl(caf::actor_config& config, std::shared_ptr<ActorRecord> record, TaskName self_task)
+      : Counted(config, std::move(record)), task_(std::move(self_task)) {}
+  behavior_type make_behavior() override;
+  // What a run of messages sends to other tasks leaves together.
+  caf::resumable::resume_result resume(caf::execution_unit* unit, std::size_t max_throughput) override;
+
+ private:
+  struct ArrivalPlace {
+    std::uint32_t partition;
+    std::uint32_t arrival;
+  };
+  // What of a GraphHandle is worked out once.
+  struct Registered {
+    std::shared_ptr<GraphHandle> handle;
+    std::unordered_map<std::uint32_t, ArrivalPlace> arrivals;  // by edge
+    std::vector<std::pair<EdgeId, const Arrival*>> pulls;
+    std::vector<EdgeId> edges;             // of all arrivals
+    std::shared_ptr<const Routes> routes;  // null: not worked out since peers came or went
+  };
+  struct Active {
+    std::shared_ptr<Registered> graph;
+    std::shared_ptr<const Routes> routes;
+    std::shared_ptr<StepRequest> request;  // on the client's task
+    TrainingStep training;
+    std::shared_ptr<PulledVersions> pulled;
+    std::vector<std::uint32_t> remote_left;  // places in the handle's participants
+    bool local_ended = false;
+    bool end_told = false;
+    Error error;
+    std::int64_t since_ns = 0;  // when it began; 0: unknown
+  };
+
+  Reply add_graph(const AddGraph& message);
+  GraphLent lend_graph(const LendGraph& message);
+  Reply close_session(SessionId session);
+  void run(const RunStep& message);
+  void start_remote(const Inbound<StepStart>& message);
+  const std::shared_ptr<const Routes>& routes(Registered& graph);
+  std::shared_ptr<const Routes> make_routes(const Registered& graph) const;
+  void forget_routes();
+  void start(const StepKey& key, Active active, RandomKey random, const std::vector<Tensor>& feeds);
+  void trace_begin(Trace& trace, const StepKey& key, const Active& active);
+  void request_arrivals(const StepKey& key, const Active& active);
+  void dispatch(StepTable::Progress progress, const StepKey& key);
+  bool runs_here(const Active& active, const ReadySegment& ready) const;
+  void delivered(const Put& put);
+  void landed(Landed message);
+  void fail_step(const StepKey& key, const Error& error);
+  void settle(const StepKey& key);
+  void finish(const StepKey& key, Active& active);
+  void peer_down(const PeerDown& message);
+  void tick();
+  void schedule_tick();
+  // The error of a step that has ended, but after its deadline; none of one in time.
+  Error lateness(const StepKey& key, const Active& active) const;
+  Error deadline_error(const StepKey& key, const Active& active, const std::string& why) const;
+  void inspect(ActorDetails& out) const override;
+  void inspect_step(const StepKey& key, const Active& active, std::int64_t now, ActorDetails& out) const;
+  PeerActor peer(const TaskName& task) const;  // throws unavailable
+
+  TaskName task_;
+  RendezvousActor rendezvous_;
+  CollectiveActor collective_;
+  std::map<TaskName, PeerActor> peers_;
+  std::map<std::pair<SessionId, GraphId>, std::shared_ptr<Registered>> graphs_;
+  std::map<StepKey, Active> active_;
+  std::vector<std::weak_ptr<const DirectGraph>> lent_;
+  StepTable table_;
+  Explainer explainer_{record().registry.why()};
+  bool ticking_ = false;
+};
+
+}  // namespace troupe

@@ -1,0 +1,48 @@
+// One segment on its way through a device: runs it, sends what leaves it, and tells the scheduler, which handles that
+// on the device's thread if it is idle.
+#pragma once
+
+#include <optional>
+
+#include "actors/steps/device_work.hpp"
+#include "actors/steps/scheduler_actor.hpp"
+#include "actors/wire/cork.hpp"
+
+namespace troupe {
+
+class SegmentWork final : public DeviceWork, private Outbox {
+ public:
+  SegmentWork(ReadySegment segment, Device& device, std::shared_ptr<const Routes> routes, TrainingStep training,
+              std::shared_ptr<const PulledVersions> pulled, SchedulerActor scheduler)
+      : segment_(std::move(segment)),
+        device_(device),
+        routes_(std::move(routes)),
+        training_(training),
+        pulled_(std::move(pulled)),
+        scheduler_(std::move(scheduler)) {}
+
+  // On the calling thread, without a report: for the scheduler itself.
+  Error run_here();
+
+ private:
+  bool goes_to_sibling(std::uint32_t send) const;
+  bool runs_in_order() const;  // all on the device's own thread
+  std::uint64_t execute() override;
+  MessageNote note() const override { return {.step = segment_.step.step.value}; }
+  void report() override;
+  void send(std::uint32_t send, Tensor tensor) override;
+  void push(const PushTarget& target, Tensor gradient, Tensor indices) override;
+  void contribute(const ContributionTarget& target, Tensor tensor) override;
+  void flush() override;
+
+  ReadySegment segment_;
+  Device& device_;
+  std::shared_ptr<const Routes> routes_;
+  TrainingStep training_;
+  std::shared_ptr<const PulledVersions> pulled_;
+  SchedulerActor scheduler_;
+  std::optional<wire::Cork> cork_;
+  Error error_;
+};
+
+}  // namespace troupe

@@ -1,0 +1,108 @@
+// What the client, the scheduler and the devices of one task hand to each other about steps. In-process only.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "actors/steps/training_step.hpp"
+#include "devices/device.hpp"
+#include "messages/caf/protocol.hpp"
+#include "scheduler/run/step_table.hpp"
+
+namespace troupe {
+
+// What people count steps by: the training's number of it, or the session's.
+inline std::uint64_t number_of(const TrainingStep& training, StepId step) {
+  return training.number.value_or(step.value);
+}
+// The same in words, that say whose number it is: "slot 1 of step 7" of a job with parameter servers, "step 7 of the
+// training on /job:worker/task:0" of another, "step 812 of session 3f2a".
+std::string text_of(const TrainingStep& training, const StepKey& key, const TaskName& client);
+
+class StepRequest;
+
+// While it lives, what steps other than `own` (null: any) are answered on this thread is kept (ClientGate).
+class KeptAnswers {
+ public:
+  using Answers = std::vector<std::function<void()>>;
+  explicit KeptAnswers(const StepRequest* own) : own_(own), outer_(std::exchange(current_, this)) {}
+  KeptAnswers(const KeptAnswers&) = delete;
+  KeptAnswers& operator=(const KeptAnswers&) = delete;
+  ~KeptAnswers() { current_ = outer_; }
+
+  // Where the answer of `request` has to be kept; null: nowhere.
+  static Answers* of(const StepRequest& request) {
+    return current_ && current_->own_ != &request ? &current_->answers_ : nullptr;
+  }
+  Answers take() { return std::move(answers_); }
+
+ private:
+  const StepRequest* own_;
+  KeptAnswers* outer_;
+  Answers answers_;
+  static inline constinit thread_local KeptAnswers* current_ = nullptr;
+};
+
+// One execution a client asks for. A request that is dropped on its way, because its task has shut down, is answered
+// too.
+class StepRequest final : public LocalWork {
+ public:
+  StepRequest() = default;
+  StepRequest(const StepRequest&) = delete;
+  StepRequest& operator=(const StepRequest&) = delete;
+  ~StepRequest() override {
+    if (done) answer({.error = Error(Code::cancelled, "the task has shut down"), .fetches = {}});
+  }
+
+  // The first answer counts.
+  void answer(StepResult result) {
+    auto call = std::exchange(done, nullptr);
+    if (!call) return;
+    if (KeptAnswers::Answers* kept = KeptAnswers::of(*this))
+      kept->push_back([call = std::move(call), result = std::move(result)] { call(result); });
+    else
+      call(std::move(result));
+  }
+
+  SessionId session;
+  GraphId graph;
+  StepId step;
+  RandomKey random;
+  TrainingStep training;
+  std::vector<Tensor> feeds;
+  std::vector<Tensor> fetches;           // as many as are wanted, empty: memory for the answer
+  std::int64_t deadline_ns = 0;          // steady clock; 0: none
+  std::function<void(StepResult)> done;  // called once, on a thread of the runtime: short, and throws nothing
+};
+
+// A device of the task and the actor in front of it.
+struct LocalDevice {
+  Device* device = nullptr;
+  DeviceActor actor;
+};
+
+// A partition ready to be run.
+struct LocalPartition final : public LocalWork {
+  std::shared_ptr<RegisteredPartition> partition;
+  LocalDevice device;
+};
+
+// A registered graph: this task's partitions and who else takes part.
+class GraphHandle final : public LocalWork {
+ public:
+  SessionId session;
+  GraphId graph;
+  TaskName client;
+  std::vector<std::shared_ptr<LocalPartition>> partitions;
+  std::vector<TaskName> participants;                        // tasks but the client's; used by the client's scheduler
+  std::unordered_map<std::uint32_t, TaskName> edge_targets;  // of edges that leave this task
+  std::vector<TaskName> shards;                              // task of each shard, if the graph pulls and pushes
+};
+
+}  // namespace troupe

@@ -1,0 +1,43 @@
+#include "devices/host_pages.hpp"
+
+#include <sys/mman.h>
+
+#include <cstdint>
+#include <cstdlib>
+
+#include "messages/buffer.hpp"
+
+namespace troupe {
+namespace {
+
+constexpr std::size_t kMapped = std::size_t{4} << 20;
+constexpr std::size_t kLargePage = std::size_t{2} << 20;
+constexpr std::size_t kPage = 4096;
+
+constexpr std::size_t round_up(std::size_t bytes, std::size_t unit) { return (bytes + unit - 1) / unit * unit; }
+
+}  // namespace
+
+void* allocate_host_pages(std::size_t bytes) {
+  if (bytes < kMapped) return std::aligned_alloc(kBufferAlignment, bytes);
+  // Mapped with room to begin at a large page; what is too much is given back.
+  const std::size_t length = round_up(bytes, kPage);
+  void* const mapped = ::mmap(nullptr, length + kLargePage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (mapped == MAP_FAILED) return nullptr;
+  auto* const begin = static_cast<std::byte*>(mapped);
+  const std::size_t before =
+      round_up(reinterpret_cast<std::uintptr_t>(begin), kLargePage) - reinterpret_cast<std::uintptr_t>(begin);
+  if (before > 0) ::munmap(begin, before);
+  if (before < kLargePage) ::munmap(begin + before + length, kLargePage - before);
+  ::madvise(begin + before, length, MADV_HUGEPAGE);  // where it is refused, small pages do
+  return begin + before;
+}
+
+void free_host_pages(void* data, std::size_t bytes) {
+  if (bytes < kMapped)
+    std::free(data);
+  else
+    ::munmap(data, round_up(bytes, kPage));
+}
+
+}  // namespace troupe

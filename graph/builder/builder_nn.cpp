@@ -1,0 +1,56 @@
+#include "graph/builder/nn_ops.hpp"
+
+namespace troupe {
+namespace {
+
+Output pool(const char* op, Output x, PoolOptions options) {
+  return add_op(op, {x},
+                {{"ksize", std::move(options.ksize)},
+                 {"strides", std::move(options.strides)},
+                 {"padding", to_string(options.padding)}},
+                std::move(options.name));
+}
+
+Attributes norm_attributes(const BatchNormOptions& options) {
+  return {{"epsilon", options.epsilon}, {"activation", std::string(options.relu ? "relu" : "none")}};
+}
+
+}  // namespace
+
+std::string to_string(Padding padding) { return padding == Padding::same ? "SAME" : "VALID"; }
+
+Output softmax(Output x, Name name) { return add_op("Softmax", {x}, {}, std::move(name)); }
+Output log_softmax(Output x, Name name) { return add_op("LogSoftmax", {x}, {}, std::move(name)); }
+Output sparse_softmax_cross_entropy(Output logits, Output labels, Name name) {
+  return add_op("SparseSoftmaxCrossEntropy", {logits, labels}, {}, std::move(name));
+}
+Output softmax_cross_entropy(Output logits, Output labels, Name name) {
+  return add_op("SoftmaxCrossEntropy", {logits, labels}, {}, std::move(name));
+}
+Output sigmoid_cross_entropy(Output logits, Output labels, Name name) {
+  return add_op("SigmoidCrossEntropy", {logits, labels}, {}, std::move(name));
+}
+Output conv2d(Output x, Output filter, Conv2DOptions options) {
+  return add_op("Conv2D", {x, filter},
+                {{"strides", std::move(options.strides)}, {"padding", to_string(options.padding)}},
+                std::move(options.name));
+}
+Output max_pool(Output x, PoolOptions options) { return pool("MaxPool", x, std::move(options)); }
+Output avg_pool(Output x, PoolOptions options) { return pool("AvgPool", x, std::move(options)); }
+BatchNormOutputs batch_norm(Output x, Output scale, Output offset, BatchNormOptions options) {
+  const Node& node = add_node("BatchNorm", {x, scale, offset}, norm_attributes(options), std::move(options.name));
+  return {{x.graph, node.id, 0}, {x.graph, node.id, 1}, {x.graph, node.id, 2}};
+}
+Output batch_norm_inference(Output x, Output scale, Output offset, Output mean, Output variance,
+                            BatchNormOptions options) {
+  return add_op("BatchNormInference", {x, scale, offset, mean, variance}, norm_attributes(options),
+                std::move(options.name));
+}
+Output layer_norm(Output x, Output scale, Output offset, LayerNormOptions options) {
+  return add_op("LayerNorm", {x, scale, offset}, {{"epsilon", options.epsilon}}, std::move(options.name));
+}
+Output dropout(Output x, double rate, DropoutOptions options) {
+  return add_op("Dropout", {x}, {{"rate", rate}, {"seed", options.seed}}, std::move(options.name));
+}
+
+}  // namespace troupe

@@ -1,0 +1,74 @@
+// The builder API of neural networks (see graph/builder/ops.hpp). Images are NHWC, filters HWIO [height, width, in,
+// out].
+#pragma once
+
+#include "graph/builder/ops.hpp"
+#include "graph/builder/padding.hpp"
+
+namespace troupe {
+
+Output softmax(Output x, Name name = {});      // over the last axis
+Output log_softmax(Output x, Name name = {});  // over the last axis
+// logits [n,c], labels [n] (class numbers) -> loss [n].
+Output sparse_softmax_cross_entropy(Output logits, Output labels, Name name = {});
+// logits [n,c], labels [n,c] (probabilities; rows sum to 1) -> loss [n].
+Output softmax_cross_entropy(Output logits, Output labels, Name name = {});
+// Elementwise, of independent classes: max(x,0) - x z + log(1 + exp(-|x|)).
+Output sigmoid_cross_entropy(Output logits, Output labels, Name name = {});
+
+std::string to_string(Padding padding);  // the value of the attribute
+
+struct Conv2DOptions {
+  Integers strides = {1, 1};  // height, width
+  Padding padding = Padding::same;
+  Name name;
+};
+Output conv2d(Output x, Output filter, Conv2DOptions options = {});
+
+struct PoolOptions {
+  Integers ksize = {2, 2};
+  Integers strides = {2, 2};
+  Padding padding = Padding::same;
+  Name name;
+};
+Output max_pool(Output x, PoolOptions options = {});
+Output avg_pool(Output x, PoolOptions options = {});  // padding does not count
+
+struct BatchNormOptions {
+  double epsilon = 1e-5;
+  // y = max(y, 0), in the same kernels. It pays, as these ops do nothing but wait for memory: of each bf16 element a
+  // batch_norm and a relu after it move 6 + 4 bytes forward and 10 + 6 back, both in one 6 and 10. (A residual sum in
+  // between would save 6 of 28: it is left to fused elementwise ops.)
+  bool relu = false;
+  Name name;
+};
+struct BatchNormOutputs {
+  Output y;     // of x's dtype
+  Output mean;  // [c], of the batch
+  Output
+      variance;  // [c]: of the batch, as an estimate of that of all data: n / (n - 1) times the mean squared distance
+};
+// Over all dimensions but the last (Ioffe & Szegedy 2015): x [...,c] -> y = scale (x - mean) / sqrt(mean squared
+// distance + epsilon) + offset, with the mean of the n numbers of each channel. scale and offset are [c]; they and the
+// statistics are f32 (f64 if x is), whatever x is. Gradients flow through y alone.
+BatchNormOutputs batch_norm(Output x, Output scale, Output offset, BatchNormOptions options = {});
+// The same with a mean and variance [c] that are given.
+Output batch_norm_inference(Output x, Output scale, Output offset, Output mean, Output variance,
+                            BatchNormOptions options = {});
+
+struct LayerNormOptions {
+  double epsilon = 1e-5;
+  Name name;
+};
+// Over the last dimension (Ba, Kiros & Hinton 2016): each row [c] by itself. scale and offset [c] are f32 (f64 if x
+// is).
+Output layer_norm(Output x, Output scale, Output offset, LayerNormOptions options = {});
+
+struct DropoutOptions {
+  std::int64_t seed = 0;
+  Name name;
+};
+// Zeroes each element with probability `rate` in [0, 1) and scales the others by 1 / (1 - rate).
+Output dropout(Output x, double rate, DropoutOptions options = {});
+
+}  // namespace troupe

@@ -1,0 +1,66 @@
+// Variables: a store (node Variable), its initial value, Assign and Read.
+//
+//   VariableRef w = variable(graph, {.name = "w", .initial_value = random_normal(graph, Shape{784, 10})});
+//   Output y = matmul(x, w.read());
+//   session.run({}, {}, {initializer(graph)});
+//
+// All that is known of a variable lies in its Variable node, so a graph that was read from a file has its
+// variables too.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "graph/builder/ops.hpp"
+
+namespace troupe {
+
+struct VariableOptions {
+  Name name = "variable";               // relative to the scope; made unique
+  Output initial_value;                 // default: zeros of `shape` and `dtype`
+  Shape shape = Shape::unknown_rank();  // default: that of initial_value; otherwise it must agree
+  DType dtype = DType::f32;             // of the zeros; not used with an initial_value
+  bool trainable = true;
+  std::string device;
+};
+
+struct VariableRef {
+  Output handle;         // the Variable node, whose name is the variable's
+  Output initial_value;  // "name/initial_value"
+  DType dtype = DType::invalid;
+  Shape shape;
+  std::string name;
+
+  // The value: always the same node, "name/read". It may run at any time of a step; what must see an
+  // assignment of the same step uses fresh_read() under Graph::after.
+  Output read() const;
+  Output fresh_read() const;
+  // Each returns the new value.
+  Output assign(Output value) const;
+  Output assign_add(Output value) const;
+  Output assign_sub(Output value) const;
+};
+
+// Adds the nodes "name", "name/initial_value", "name/assign" and "name/read". Throws invalid_argument if
+// neither an initial value nor a fully known shape is given.
+VariableRef variable(Graph& graph, VariableOptions options);
+
+struct VariableInfo {
+  std::string name;
+  DType dtype = DType::invalid;
+  Shape shape;
+  bool trainable = true;
+  Endpoint handle;
+  Endpoint initial_value;   // node -1: it has none (a Variable node added by hand)
+  std::string initializer;  // the node that assigns the initial value, or ""
+};
+
+// The variables of a graph, sorted by name. Throws invalid_argument if a node's notes are wrong.
+std::vector<VariableInfo> variables(const Graph& graph);
+// The same variable as a VariableRef again. Throws not_found.
+VariableRef find_variable(Graph& graph, std::string_view name);
+
+// A NoOp that runs the initializers of all variables that exist now.
+Output initializer(Graph& graph, Name name = "initializer");
+
+}  // namespace troupe

@@ -1,0 +1,91 @@
+#include "graph/formats/serialize.hpp"
+
+#include <google/protobuf/io/coded_stream.h>
+#include <google/protobuf/io/zero_copy_stream_impl_lite.h>
+#include <google/protobuf/stubs/logging.h>
+
+#include <limits>
+
+#include "graph/formats/serialize_proto.hpp"
+#include "graph/rewrite.hpp"
+
+namespace troupe {
+namespace {
+
+proto::Node node_to_proto(const Graph& graph, const Node& node) {
+  proto::Node out;
+  out.set_name(node.name);
+  out.set_op(node.op->name);
+  for (const Endpoint& e : node.inputs) out.add_input(output_name(graph, e));
+  for (int c : node.controls) out.add_control(graph.node(c).name);
+  out.set_device(node.device);
+  out.set_colocate_with(node.colocate_with);
+  for (const auto& [key, value] : node.attributes.all()) (*out.mutable_attribute())[key] = to_proto(value);
+  return out;
+}
+
+proto::Function function_to_proto(const Function& function) {
+  proto::Function out;
+  out.set_name(function.name);
+  for (int id = 0; id < function.body->size(); ++id)
+    *out.add_node() = node_to_proto(*function.body, function.body->node(id));
+  for (const Endpoint& e : function.results) out.add_result(output_name(*function.body, e));
+  return out;
+}
+
+template <class Message>
+std::string deterministic_bytes(const Message& message) {
+  std::string bytes;
+  google::protobuf::io::StringOutputStream stream(&bytes);
+  google::protobuf::io::CodedOutputStream coded(&stream);
+  coded.SetSerializationDeterministic(true);  // maps by key
+  if (!message.SerializeToCodedStream(&coded)) invalid_argument("a graph cannot be written");
+  coded.Trim();
+  return bytes;
+}
+
+// Functions of the graph and, below, of their bodies. One name means one function.
+void collect_functions(const Graph& graph, int depth, std::map<std::string, const Function*>& found) {
+  if (depth > kMaxFunctionDepth && !graph.functions().empty())
+    invalid_argument("functions are nested deeper than {}", kMaxFunctionDepth);
+  for (const auto& [name, function] : graph.functions()) {
+    const auto [it, first] = found.emplace(name, &function);
+    if (first) {
+      collect_functions(*function.body, depth + 1, found);
+    } else if (it->second->body != function.body && deterministic_bytes(function_to_proto(*it->second)) !=
+                                                        deterministic_bytes(function_to_proto(function))) {
+      invalid_argument("two different functions are named '{}'", name);
+    }
+  }
+}
+
+}  // namespace
+
+proto::Graph to_proto(const Graph& graph) {
+  proto::Graph out;
+  out.set_version(kGraphVersion);
+  for (int id = 0; id < graph.size(); ++id) *out.add_node() = node_to_proto(graph, graph.node(id));
+  std::map<std::string, const Function*> functions;
+  collect_functions(graph, 1, functions);
+  for (const auto& [name, function] : functions) *out.add_function() = function_to_proto(*function);
+  return out;
+}
+
+std::string serialize(const Graph& graph) {
+  const proto::Graph message = to_proto(graph);
+  if (message.ByteSizeLong() > static_cast<std::size_t>(std::numeric_limits<int>::max()))
+    invalid_argument("the graph has more than 2 GiB: load large constants into variables instead");
+  return deterministic_bytes(message);
+}
+
+std::unique_ptr<Graph> parse_graph(std::string_view bytes, const OpRegistry& ops) {
+  proto::Graph message;
+  if (bytes.size() > static_cast<std::size_t>(std::numeric_limits<int>::max()))
+    invalid_argument("a graph of {} bytes is over the limit of 2 GiB", bytes.size());
+  const google::protobuf::LogSilencer silence;  // bad input is our caller's news, not stderr's
+  if (!message.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())))
+    fail(Code::data_loss, "{} bytes are not a graph, or a part of one", bytes.size());
+  return from_proto(message, ops);
+}
+
+}  // namespace troupe

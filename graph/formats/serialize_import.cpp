@@ -1,0 +1,327 @@
+// Reading graphs: checks what data can get wrong before Graph::add sees it.
+#include <algorithm>
+#include <charconv>
+#include <queue>
+#include <set>
+#include <unordered_map>
+
+#include "graph/formats/serialize.hpp"
+#include "graph/formats/serialize_proto.hpp"
+#include "graph/rewrite.hpp"
+
+namespace troupe {
+namespace {
+
+using Nodes = google::protobuf::RepeatedPtrField<proto::Node>;
+
+// The error in flight, as a reader of data hears it: op definitions and shape functions fail in many ways,
+// data in three. Names the node, unless Graph::add has done so.
+Error import_error(const proto::Node& node) {
+  const Error error = current_error();
+  const bool kept = error.code() == Code::not_found || error.code() == Code::data_loss;
+  const Error checked(kept ? error.code() : Code::invalid_argument, error.message());
+  const bool named = error.message().starts_with(fmt::format("{} '{}': ", node.op(), node.name()));
+  return named ? checked : checked.within(fmt::format("node '{}'", node.name()));
+}
+
+std::vector<DType> types_of(const Graph& graph, const std::vector<Endpoint>& endpoints) {
+  std::vector<DType> types;
+  for (const Endpoint& e : endpoints) types.push_back(graph.dtype(e));
+  return types;
+}
+
+// What is known of a result whichever branch runs.
+Shape common(const Shape& a, const Shape& b) {
+  if (!a.has_rank() || !b.has_rank() || a.rank() != b.rank()) return Shape::unknown_rank();
+  Shape out = a;
+  for (int i = 0; i < a.rank(); ++i)
+    if (a[i] != b[i]) out.set_dim(i, kUnknown);
+  return out;
+}
+
+// The branches take and return what the If does; its outputs have the shapes of their results.
+void check_branches(Graph& graph, const Node& node) {
+  const Function* branches[2] = {nullptr, nullptr};
+  for (int i = 0; i < 2; ++i) {
+    const auto& name = node.attributes.get<FunctionName>(i == 0 ? "then_branch" : "else_branch").value;
+    branches[i] = graph.function(name);
+    if (types_of(*branches[i]->body, branches[i]->arguments) != node.attributes.get<std::vector<DType>>("Tin") ||
+        types_of(*branches[i]->body, branches[i]->results) != node.attributes.get<std::vector<DType>>("Tout"))
+      invalid_argument("function '{}' has other argument or result dtypes than its node", name);
+  }
+  for (std::size_t i = 0; i < node.output_types.size(); ++i)
+    graph.refine_shape(
+        node, static_cast<int>(i),
+        common(branches[0]->body->shape(branches[0]->results[i]), branches[1]->body->shape(branches[1]->results[i])));
+}
+
+// Reads the nodes of a graph, or of a function's body, which has its functions already.
+class NodeReader {
+ public:
+  NodeReader(const Nodes& nodes, Graph& graph) : nodes_(nodes), graph_(graph) {}
+
+  void read() {
+    index_names();
+    resolve();
+    for (int at : order()) {
+      try {
+        add(nodes_[at], resolved_[static_cast<std::size_t>(at)]);
+      } catch (...) {
+        throw import_error(nodes_[at]);
+      }
+    }
+  }
+
+  Endpoint result(const std::string& text) const {
+    const Endpoint at = reference(text);
+    const Node& node = graph_.get(nodes_[at.node].name());
+    check_index(node, at.index);
+    return {node.id, at.index};
+  }
+
+ private:
+  // Of one node; numbers are places in the message.
+  struct Edges {
+    std::vector<Endpoint> inputs;
+    std::vector<int> controls;
+  };
+
+  static void check_index(const Node& node, int index) {
+    if (static_cast<std::size_t>(index) >= node.output_types.size())
+      invalid_argument("there is no output '{}:{}': it has {}", node.name, index, node.output_types.size());
+  }
+
+  void index_names() {
+    for (int i = 0; i < nodes_.size(); ++i)
+      if (!by_name_.emplace(nodes_[i].name(), i).second) invalid_argument("two nodes are named '{}'", nodes_[i].name());
+  }
+
+  int place(std::string_view name) const {
+    const auto it = by_name_.find(name);
+    if (it == by_name_.end()) fail(Code::not_found, "there is no node '{}'", name);
+    return it->second;
+  }
+
+  Endpoint reference(std::string_view text) const {
+    const auto colon = text.find(':');
+    int index = 0;
+    if (colon != std::string_view::npos) {
+      const auto digits = text.substr(colon + 1);
+      const auto [end, code] = std::from_chars(digits.data(), digits.data() + digits.size(), index);
+      if (code != std::errc{} || end != digits.data() + digits.size() || index < 0)
+        invalid_argument("'{}' does not name an output: expected NODE or NODE:INDEX", text);
+    }
+    return {place(text.substr(0, colon)), index};
+  }
+
+  void resolve() {
+    resolved_.resize(static_cast<std::size_t>(nodes_.size()));
+    for (int i = 0; i < nodes_.size(); ++i) {
+      Edges& edges = resolved_[static_cast<std::size_t>(i)];
+      try {
+        for (const std::string& input : nodes_[i].input()) edges.inputs.push_back(reference(input));
+        for (const std::string& control : nodes_[i].control()) edges.controls.push_back(place(control));
+        if (!nodes_[i].colocate_with().empty()) place(nodes_[i].colocate_with());
+      } catch (...) {
+        throw import_error(nodes_[i]);
+      }
+    }
+  }
+
+  // Places so that sources come first; of those that are ready, the first in the message.
+  std::vector<int> order() const {
+    std::vector<int> missing(resolved_.size(), 0);
+    std::vector<std::vector<int>> consumers(resolved_.size());
+    const auto depend = [&](int source, std::size_t consumer) {
+      consumers[static_cast<std::size_t>(source)].push_back(static_cast<int>(consumer));
+      ++missing[consumer];
+    };
+    for (std::size_t i = 0; i < resolved_.size(); ++i) {
+      for (const Endpoint& e : resolved_[i].inputs) depend(e.node, i);
+      for (int c : resolved_[i].controls) depend(c, i);
+    }
+    std::priority_queue<int, std::vector<int>, std::greater<>> ready;
+    for (std::size_t i = 0; i < missing.size(); ++i)
+      if (missing[i] == 0) ready.push(static_cast<int>(i));
+    std::vector<int> out;
+    while (!ready.empty()) {
+      const int at = ready.top();
+      ready.pop();
+      out.push_back(at);
+      for (int c : consumers[static_cast<std::size_t>(at)])
+        if (--missing[static_cast<std::size_t>(c)] == 0) ready.push(c);
+    }
+    if (out.size() != resolved_.size()) report_cycle(missing);
+    return out;
+  }
+
+  // Every node that still misses a source has one that does as well: walking back among them ends in a cycle.
+  [[noreturn]] void report_cycle(const std::vector<int>& missing) const {
+    const auto stuck = [&](int at) { return missing[static_cast<std::size_t>(at)] > 0; };
+    int at = static_cast<int>(std::ranges::find_if(missing, [](int m) { return m > 0; }) - missing.begin());
+    std::vector<int> path;
+    std::vector<bool> seen(missing.size(), false);
+    while (!seen[static_cast<std::size_t>(at)]) {
+      seen[static_cast<std::size_t>(at)] = true;
+      path.push_back(at);
+      const Edges& edges = resolved_[static_cast<std::size_t>(at)];
+      const auto input = std::ranges::find_if(edges.inputs, stuck, &Endpoint::node);
+      at = input != edges.inputs.end() ? input->node : *std::ranges::find_if(edges.controls, stuck);
+    }
+    const auto first = std::ranges::find(path, at);
+    std::string names = nodes_[at].name();
+    for (auto it = path.end(); it != first && path.end() - it < 20;) names += " -> " + nodes_[*--it].name();
+    invalid_argument("the graph has a cycle: {}{}", names, path.end() - first > 20 ? " -> ..." : "");
+  }
+
+  void add(const proto::Node& message, const Edges& edges) {
+    if (message.name().empty()) invalid_argument("a node of op '{}' has no name", message.op());
+    NodeSpec spec{.op = message.op(),
+                  .name = message.name(),
+                  .device = message.device(),
+                  .colocate_with = message.colocate_with()};
+    for (const auto& [key, value] : message.attribute()) {
+      try {
+        spec.attributes.set(key, from_proto(value));
+      } catch (const Error& error) {
+        throw error.within(fmt::format("attribute '{}'", key));
+      }
+    }
+    for (const Endpoint& e : edges.inputs) {
+      const Node& source = graph_.get(nodes_[e.node].name());
+      check_index(source, e.index);
+      spec.inputs.push_back(graph_.output(source, e.index));
+    }
+    for (int c : edges.controls) spec.controls.push_back(graph_.output(graph_.get(nodes_[c].name())));
+    const Node& node = graph_.add(std::move(spec));
+    if (is_op(node, "If")) check_branches(graph_, node);
+    outputs_ += static_cast<std::int64_t>(node.output_types.size());
+    if (outputs_ > kMaxGraphOutputs) invalid_argument("the graph has more than {} outputs", kMaxGraphOutputs);
+  }
+
+  const Nodes& nodes_;
+  Graph& graph_;
+  std::unordered_map<std::string_view, int> by_name_;
+  std::vector<Edges> resolved_;
+  std::int64_t outputs_ = 0;
+};
+
+// Reads the functions of a graph, those that others name first.
+class FunctionReader {
+ public:
+  FunctionReader(const proto::Graph& message, const OpRegistry& ops) : message_(message), ops_(ops) {
+    for (const proto::Function& f : message.function()) {
+      if (f.name().empty()) invalid_argument("a function has no name");
+      if (!messages_.emplace(f.name(), &f).second) invalid_argument("two functions are named '{}'", f.name());
+    }
+  }
+
+  void read_all() {
+    for (const proto::Function& f : message_.function()) read(f.name(), 0);
+  }
+
+  // Gives `graph` the functions its nodes name.
+  void attach(const Nodes& nodes, Graph& graph) {
+    for (const std::string& name : named_by(nodes))
+      if (!graph.function(name)) graph.add_function(done_.at(name));
+  }
+  // ... and those that no node at all names.
+  void attach_unused(Graph& graph) {
+    for (const auto& [name, function] : done_)
+      if (!used_.contains(name) && !graph.function(name)) graph.add_function(function);
+  }
+
+  // Names in the attributes of nodes, each of which must be a function.
+  std::vector<std::string> named_by(const Nodes& nodes) {
+    std::vector<std::string> names;
+    for (const proto::Node& node : nodes)
+      for (const auto& [key, value] : node.attribute()) {
+        if (value.value_case() != proto::Attribute::kFunction) continue;
+        if (!messages_.contains(value.function()))
+          fail(Code::not_found, "node '{}': there is no function '{}'", node.name(), value.function());
+        names.push_back(value.function());
+      }
+    std::ranges::sort(names);
+    names.erase(std::unique(names.begin(), names.end()), names.end());
+    return names;
+  }
+
+ private:
+  // Returns how deep functions are nested in this one, itself included. Recursion ends at the limit, and so
+  // do circles.
+  int read(const std::string& name, int outer) {
+    if (const auto it = depth_.find(name); it != depth_.end()) return it->second;
+    if (outer >= kMaxFunctionDepth) too_deep(name);
+    const proto::Function& message = *messages_.at(name);
+    int depth = 1;
+    for (const std::string& inner : named_by(message.node())) {
+      used_.insert(inner);
+      depth = std::max(depth, 1 + read(inner, outer + 1));
+    }
+    if (depth > kMaxFunctionDepth) too_deep(name);
+    try {
+      done_.emplace(name, build(message));
+    } catch (const Error& error) {
+      throw error.within(fmt::format("function '{}'", name));
+    }
+    depth_.emplace(name, depth);
+    return depth;
+  }
+
+  [[noreturn]] static void too_deep(const std::string& name) {
+    invalid_argument("function '{}': functions name each other deeper than {}, or in a circle", name,
+                     kMaxFunctionDepth);
+  }
+
+  Function build(const proto::Function& message) {
+    auto body = std::make_shared<Graph>(ops_);
+    attach(message.node(), *body);
+    NodeReader reader(message.node(), *body);
+    reader.read();
+    Function function{.name = message.name(), .body = body};
+    for (const std::string& result : message.result()) function.results.push_back(reader.result(result));
+    function.arguments = arguments_of(*body);
+    return function;
+  }
+
+  static std::vector<Endpoint> arguments_of(const Graph& body) {
+    std::map<std::int64_t, int> by_index;
+    for (int id = 0; id < body.size(); ++id) {
+      const Node& node = body.node(id);
+      if (is_op(node, "Arg") && !by_index.emplace(node.attributes.integer("index"), id).second)
+        invalid_argument("node '{}': argument {} is there twice", node.name, node.attributes.integer("index"));
+    }
+    std::vector<Endpoint> arguments;
+    for (const auto& [index, id] : by_index) {
+      if (index != static_cast<std::int64_t>(arguments.size()))
+        invalid_argument("node '{}': argument {} comes after {} others", body.node(id).name, index, arguments.size());
+      arguments.push_back({id, 0});
+    }
+    return arguments;
+  }
+
+  const proto::Graph& message_;
+  const OpRegistry& ops_;
+  std::map<std::string, const proto::Function*, std::less<>> messages_;
+  std::map<std::string, Function, std::less<>> done_;
+  std::map<std::string, int, std::less<>> depth_;
+  std::set<std::string, std::less<>> used_;
+};
+
+}  // namespace
+
+std::unique_ptr<Graph> from_proto(const proto::Graph& message, const OpRegistry& ops) {
+  if (message.version() == 0) fail(Code::data_loss, "the graph has no version: it is not a graph, or a part of one");
+  if (message.version() != kGraphVersion)
+    invalid_argument("the graph has version {}; this program reads version {}", message.version(), kGraphVersion);
+  FunctionReader functions(message, ops);
+  functions.named_by(message.node());
+  functions.read_all();
+  auto graph = std::make_unique<Graph>(ops);
+  functions.attach(message.node(), *graph);
+  functions.attach_unused(*graph);
+  NodeReader(message.node(), *graph).read();
+  return graph;
+}
+
+}  // namespace troupe

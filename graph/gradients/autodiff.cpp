@@ -1,0 +1,232 @@
+#include "graph/gradients/autodiff.hpp"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+
+#include "graph/builder/ops.hpp"
+
+namespace troupe {
+namespace {
+
+constexpr std::string_view kScope = "gradients";
+
+// The node's name without the scope in which gradients() was called.
+std::string_view relative_name(const Graph& graph, const Node& node) {
+  std::string_view scope = graph.current_scope();
+  scope.remove_suffix(kScope.size() + 1);
+  std::string_view name = node.name;
+  if (name.starts_with(scope)) name.remove_prefix(scope.size());
+  return name;
+}
+
+// Nodes added while it lives go to the device and colocation group of a forward node.
+class BesideNode {
+ public:
+  BesideNode(Graph& graph, const Node& node)
+      : graph_(graph),
+        node_(node),
+        first_(graph.size()),
+        scope_(graph.scope(relative_name(graph, node))),
+        device_(graph.on_device(node.device)) {}
+  BesideNode(const BesideNode&) = delete;
+  BesideNode& operator=(const BesideNode&) = delete;
+  ~BesideNode() {
+    if (node_.colocate_with.empty()) return;
+    for (int id = first_; id < graph_.size(); ++id) graph_.set_colocation(graph_.node(id), node_.colocate_with);
+  }
+
+ private:
+  Graph& graph_;
+  const Node& node_;
+  int first_;
+  Graph::ScopedDefaults scope_;
+  Graph::ScopedDefaults device_;
+};
+
+class ReverseMode {
+ public:
+  ReverseMode(Graph& graph, std::span<const Output> ys, std::span<const Output> xs, const GradientOptions& options)
+      : graph_(graph), order_(graph.topological_order()) {
+    for (const Output& x : xs) xs_.insert({x.node, x.index});
+    for (const Output& s : options.stop_gradients) stops_.insert({s.node, s.index});
+    find_ancestors(ys);
+    find_dependants();
+  }
+
+  void seed(Output y, Output gradient) { partial_[{y.node, y.index}].push_back({.dense = gradient}); }
+
+  void run() {
+    for (auto it = order_.rbegin(); it != order_.rend(); ++it) {
+      const Node& node = graph_.node(*it);
+      if (ancestor_[index(node.id)] && dependant_[index(node.id)]) differentiate(node);
+    }
+  }
+
+  Gradient result(Output x) { return total({x.node, x.index}); }
+
+ private:
+  static std::size_t index(int id) { return static_cast<std::size_t>(id); }
+
+  void find_ancestors(std::span<const Output> ys) {
+    ancestor_.assign(index(graph_.size()), false);
+    std::vector<int> pending;
+    const auto visit = [&](int id) {
+      if (ancestor_[index(id)]) return;
+      ancestor_[index(id)] = true;
+      pending.push_back(id);
+    };
+    for (const Output& y : ys) visit(y.node);
+    while (!pending.empty()) {
+      const Node& node = graph_.node(pending.back());
+      pending.pop_back();
+      for (const Endpoint& e : node.inputs) visit(e.node);
+    }
+  }
+
+  // A node is a dependant if an x reaches it along differentiable edges.
+  void find_dependants() {
+    dependant_.assign(index(graph_.size()), false);
+    for (int id : order_) {
+      const Node& node = graph_.node(id);
+      if (!ancestor_[index(id)] || node.op->no_gradient) continue;
+      dependant_[index(id)] = std::ranges::any_of(node.inputs, [&](Endpoint e) { return depends(e); });
+    }
+  }
+
+  // Does a gradient with respect to `e` matter?
+  bool depends(Endpoint e) const {
+    if (!is_floating(graph_.dtype(e))) return false;
+    if (xs_.contains(e)) return true;
+    return dependant_[index(e.node)] && !stops_.contains(e);
+  }
+
+  void differentiate(const Node& node) {
+    std::vector<Output> flowing(node.output_types.size());
+    bool any = false;
+    for (int i = 0; i < static_cast<int>(flowing.size()); ++i) {
+      const Endpoint e{node.id, i};
+      if (stops_.contains(e)) continue;
+      if (const Gradient gradient = total(e)) {
+        flowing[index(i)] = dense_beside(gradient, e);
+        any = true;
+      }
+    }
+    if (!any) return;
+    if (!node.op->gradient)
+      fail(Code::unimplemented, "{} '{}': the op has no gradient; use stop_gradient if it is meant to be constant",
+           node.op->name, node.name);
+    std::vector<bool> needed;
+    for (const Endpoint& e : node.inputs) needed.push_back(depends(e));
+    GradientContext context(graph_, node, std::move(flowing), needed);
+    {
+      const BesideNode beside(graph_, node);
+      try {
+        node.op->gradient(context);
+      } catch (const Error& error) {
+        throw error.within(fmt::format("gradient of {} '{}'", node.op->name, node.name));
+      }
+    }
+    for (std::size_t i = 0; i < node.inputs.size(); ++i)
+      if (needed[i] && context.results()[i]) partial_[node.inputs[i]].push_back(context.results()[i]);
+  }
+
+  Output dense_beside(const Gradient& gradient, Endpoint e) {
+    if (gradient.is_dense()) return gradient.dense;
+    const BesideNode beside(graph_, graph_.node(e.node));
+    return dense(gradient, {&graph_, e.node, e.index});
+  }
+
+  // The sum of what has come to `e`, in the order it came; kept, so that it is built once.
+  Gradient total(Endpoint e) {
+    const auto found = partial_.find(e);
+    if (found == partial_.end()) return {};
+    std::vector<Gradient>& parts = found->second;
+    if (parts.size() > 1) parts = {sum_of(parts, e)};
+    return parts.front();
+  }
+
+  Gradient sum_of(const std::vector<Gradient>& parts, Endpoint e) {
+    const BesideNode beside(graph_, graph_.node(e.node));
+    Outputs denses, indices, values;
+    for (const Gradient& part : parts) {
+      if (part.is_dense()) {
+        denses.push_back(part.dense);
+      } else {
+        indices.push_back(part.indices);
+        values.push_back(part.values);
+      }
+    }
+    Gradient sparse;
+    if (values.size() == 1) sparse = {.indices = indices[0], .values = values[0]};
+    if (values.size() > 1) sparse = {.indices = concat(indices, 0), .values = concat(values, 0)};
+    if (denses.empty()) return sparse;
+    if (sparse) denses.push_back(dense(sparse, {&graph_, e.node, e.index}));
+    return {.dense = denses.size() == 1 ? denses.front() : add_n(denses)};
+  }
+
+  Graph& graph_;
+  std::vector<int> order_;
+  std::set<Endpoint> xs_;
+  std::set<Endpoint> stops_;
+  std::vector<bool> ancestor_;   // of ys
+  std::vector<bool> dependant_;  // on xs
+  std::map<Endpoint, std::vector<Gradient>> partial_;
+};
+
+void check(std::span<const Output> ys, std::span<const Output> xs, const GradientOptions& options) {
+  const Graph* graph = ys.front().graph;
+  const auto same_graph = [&](std::span<const Output> outputs, std::string_view what) {
+    for (const Output& o : outputs)
+      if (!o.valid() || o.graph != graph)
+        invalid_argument("gradients: one of {} {}", what, o.valid() ? "belongs to another graph" : "is not a tensor");
+  };
+  same_graph(ys, "ys");
+  same_graph(xs, "xs");
+  same_graph(options.grad_ys, "grad_ys");
+  same_graph(options.stop_gradients, "stop_gradients");
+  for (const Output& y : ys)
+    if (!is_floating(y.dtype())) invalid_argument("gradients: y '{}' is {}, not floating", y.name(), name(y.dtype()));
+  if (options.grad_ys.empty()) return;
+  if (options.grad_ys.size() != ys.size())
+    invalid_argument("gradients: {} grad_ys for {} ys", options.grad_ys.size(), ys.size());
+  for (std::size_t i = 0; i < ys.size(); ++i) {
+    const Output& gradient = options.grad_ys[i];
+    if (gradient.dtype() != ys[i].dtype() || !gradient.shape().compatible_with(ys[i].shape()))
+      invalid_argument("gradients: grad_ys[{}] is {}{}, but its y '{}' is {}{}", i, name(gradient.dtype()),
+                       gradient.shape().to_string(), ys[i].name(), name(ys[i].dtype()), ys[i].shape().to_string());
+  }
+}
+
+}  // namespace
+
+Output GradientContext::grad(int i) {
+  Output& gradient = output_gradients_[static_cast<std::size_t>(i)];
+  if (!gradient.valid()) gradient = zeros_like(output(i));
+  return gradient;
+}
+
+Output dense(const Gradient& gradient, Output x) {
+  if (gradient.is_dense()) return gradient.dense;
+  return gradient.is_sparse() ? scatter_add_rows(gradient.indices, gradient.values, x) : zeros_like(x);
+}
+
+std::vector<Gradient> gradients(std::span<const Output> ys, std::span<const Output> xs,
+                                const GradientOptions& options) {
+  if (ys.empty()) invalid_argument("gradients: there are no ys");
+  check(ys, xs, options);
+  Graph& graph = *ys.front().graph;
+  const auto scope = graph.scope(kScope);
+  ReverseMode reverse(graph, ys, xs, options);
+  for (std::size_t i = 0; i < ys.size(); ++i) {
+    const BesideNode beside(graph, graph.node(ys[i].node));
+    reverse.seed(ys[i], options.grad_ys.empty() ? ones_like(ys[i]) : options.grad_ys[i]);
+  }
+  reverse.run();
+  std::vector<Gradient> out;
+  for (const Output& x : xs) out.push_back(reverse.result(x));
+  return out;
+}
+
+}  // namespace troupe

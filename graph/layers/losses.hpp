@@ -1,0 +1,41 @@
+// Losses and metrics. `outputs` are what a model makes of n examples, `targets` what it should have made; a
+// loss is floating, of the dtype of the outputs.
+#pragma once
+
+#include "graph/builder/ops.hpp"
+
+namespace troupe {
+
+enum class Loss {
+  sparse_softmax_cross_entropy,  // outputs: logits [n,c]; targets: classes [n], i32 or i64
+  softmax_cross_entropy,         // outputs: logits [n,c]; targets: probabilities [n,c], rows sum to 1
+  sigmoid_cross_entropy,         // outputs: logits [n,...]; targets: probabilities [n,...]
+  mean_squared_error,            // outputs and targets: [n,...]
+};
+
+namespace losses {
+
+// [n]: the loss of each example; where an example has several elements, their mean. Throws invalid_argument
+// for outputs of unknown rank or without dimension n.
+Output per_example(Loss loss, Output outputs, Output targets);
+
+// Scalars: the mean over the examples of per_example().
+Output mean(Loss loss, Output outputs, Output targets);
+Output sparse_softmax_cross_entropy(Output logits, Output labels);
+Output softmax_cross_entropy(Output logits, Output labels);
+Output sigmoid_cross_entropy(Output logits, Output labels);
+Output mean_squared_error(Output outputs, Output targets);
+
+}  // namespace losses
+
+// Sums over examples, from which means over any number of batches follow.
+namespace metrics {
+
+// How many of n examples have their largest logit (the first, of several) at their label: logits [n,c],
+// labels [n] of an integer dtype -> i64 scalar.
+Output correct_count(Output logits, Output labels, Name name = {});
+// Of losses [n]: their sum, f32 (f64 for f64) -> scalar.
+Output loss_sum(Output per_example, Name name = {});
+
+}  // namespace metrics
+}  // namespace troupe

@@ -1,0 +1,399 @@
+#include "graph/optimizers/optimizers.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <map>
+#include <set>
+
+#include "graph/optimizers/training_ops.hpp"
+
+namespace troupe {
+namespace {
+
+template <class... Cases>
+struct Overloaded : Cases... {
+  using Cases::operator()...;
+};
+template <class... Cases>
+Overloaded(Cases...) -> Overloaded<Cases...>;  // clang 16 does not deduce those of an aggregate
+
+// A name that is free, relative to the scope.
+std::string free_name(Graph& graph, const std::string& base) {
+  return graph.unique_name(base).substr(graph.current_scope().size());
+}
+
+void require(bool fits, const Optimizer& optimizer, const char* option, double value, const char* range) {
+  if (!fits) invalid_argument("optimizer {}: {} must be {}, it is {}", name(optimizer), option, range, value);
+}
+void require_positive(const Optimizer& optimizer, const char* option, double value) {
+  require(std::isfinite(value) && value > 0, optimizer, option, value, "positive");
+}
+void require_not_negative(const Optimizer& optimizer, const char* option, double value) {
+  require(std::isfinite(value) && value >= 0, optimizer, option, value, "0 or more");
+}
+void require_decay(const Optimizer& optimizer, const char* option, double value) {
+  require(value >= 0 && value < 1, optimizer, option, value, "in [0, 1)");
+}
+
+void check(const Optimizer& optimizer) {
+  const Schedule& rate = learning_rate(optimizer);
+  if (rate.is_constant())
+    require_not_negative(optimizer, "learning_rate", rate.rate(0));
+  else if (const std::string problem = rate.problem(); !problem.empty())
+    invalid_argument("optimizer {}: learning_rate, {}", name(optimizer), problem);
+  const Overloaded cases{
+      [](const optimizers::SGD&) {},
+      [&](const optimizers::Momentum& o) { require_decay(optimizer, "momentum", o.momentum); },
+      [&](const optimizers::Adagrad& o) {
+        require_not_negative(optimizer, "initial_accumulator", o.initial_accumulator);
+        require_positive(optimizer, "epsilon", o.epsilon);
+      },
+      [&](const optimizers::RMSProp& o) {
+        require_decay(optimizer, "rho", o.rho);
+        require_decay(optimizer, "momentum", o.momentum);
+        require_positive(optimizer, "epsilon", o.epsilon);
+      },
+      [&](const optimizers::Adam& o) {
+        require_decay(optimizer, "beta1", o.beta1);
+        require_decay(optimizer, "beta2", o.beta2);
+        require_positive(optimizer, "epsilon", o.epsilon);
+      },
+  };
+  std::visit(cases, optimizer);
+}
+
+void check(const Graph& graph, std::span<const GradientAndVariable> gradients) {
+  if (gradients.empty()) invalid_argument("apply_gradients: there are no variables to update");
+  std::set<std::string> names;
+  for (const auto& [gradient, variable, moved_by] : gradients) {
+    if (moved_by != 0 && !gradient.is_dense())
+      invalid_argument("apply_gradients: the running average '{}' has a sparse gradient", variable.name);
+    const Output flow = gradient.is_dense() ? gradient.dense : gradient.values;
+    if (!flow.valid()) invalid_argument("apply_gradients: variable '{}' has no gradient", variable.name);
+    if (flow.graph != &graph || variable.handle.graph != &graph)
+      invalid_argument("apply_gradients: variable '{}' or its gradient belongs to another graph", variable.name);
+    if (!names.insert(variable.name).second)
+      invalid_argument("apply_gradients: variable '{}' comes twice; add its gradients first", variable.name);
+  }
+}
+
+// What an optimizer keeps beside a variable.
+struct Slot {
+  std::string role;
+  double first = 0;  // the initial value
+};
+std::vector<Slot> slots_of(const Optimizer& optimizer) {
+  const Overloaded cases{
+      [](const optimizers::SGD&) { return std::vector<Slot>{}; },
+      [](const optimizers::Momentum&) { return std::vector<Slot>{{"accum"}}; },
+      [](const optimizers::Adagrad& o) {
+        return std::vector<Slot>{{"accum", o.initial_accumulator}};
+      },
+      [](const optimizers::RMSProp&) {
+        return std::vector<Slot>{{"ms"}, {"mom"}};
+      },
+      [](const optimizers::Adam&) {
+        return std::vector<Slot>{{"m"}, {"v"}};
+      },
+  };
+  return std::visit(cases, optimizer);
+}
+
+// What one Apply node works on, in the graph it is added to.
+struct Update {
+  Output var;
+  Outputs slots;
+  Output rate;
+  Output number;  // Adam's
+  Gradient gradient;
+  std::string name;
+};
+
+Output add_update(const optimizers::SGD&, const Update& u) { return apply_sgd(u.var, u.rate, u.gradient, u.name); }
+Output add_update(const optimizers::Momentum& o, const Update& u) {
+  return apply_momentum(u.var, u.slots[0], u.rate, u.gradient,
+                        {.momentum = o.momentum, .nesterov = o.nesterov, .name = u.name});
+}
+Output add_update(const optimizers::Adagrad& o, const Update& u) {
+  return apply_adagrad(u.var, u.slots[0], u.rate, u.gradient, {.epsilon = o.epsilon, .name = u.name});
+}
+Output add_update(const optimizers::RMSProp& o, const Update& u) {
+  return apply_rmsprop(u.var, u.slots[0], u.slots[1], u.rate, u.gradient,
+                       {.rho = o.rho, .momentum = o.momentum, .epsilon = o.epsilon, .name = u.name});
+}
+Output add_update(const optimizers::Adam& o, const Update& u) {
+  return apply_adam(u.var, u.slots[0], u.slots[1], u.rate, u.number, u.gradient,
+                    {.beta1 = o.beta1, .beta2 = o.beta2, .epsilon = o.epsilon, .name = u.name});
+}
+Output add_update(const Optimizer& optimizer, const Update& update) {
+  return std::visit([&](const auto& o) { return add_update(o, update); }, optimizer);
+}
+
+// The Apply nodes of one call; with a loss scale, those of a device in a branch of an If: the host has to see its
+// condition, and once is enough.
+class Updates {
+ public:
+  Updates(Graph& graph, const Optimizer& optimizer, std::string name, const LossScale* scale)
+      : graph_(graph),
+        optimizer_(optimizer),
+        rate_(learning_rate(optimizer)),
+        counts_(std::holds_alternative<optimizers::Adam>(optimizer)),
+        name_(std::move(name)),
+        scale_(scale) {}
+
+  Output finish(std::span<const GradientAndVariable> gradients) {
+    if (scale_) check_gradients(gradients);
+    start_counting();
+    for (const GradientAndVariable& g : gradients) {
+      if (scale_ && !scale_->on_shards) {
+        guard_update(g);
+        continue;
+      }
+      done_.push_back(scale_ ? marked_update(g) : update(g));
+      graph_.add_control_edge(g.variable.read().source(), done_.back().source());
+    }
+    for (const auto& [device, guarded] : guarded_) add_guarded(device, guarded);
+    finish_counting();
+    if (scale_) done_.push_back(update_loss_scale(*scale_, verdict_, free_name(graph_, name_ + "/loss_scale")));
+    return group(graph_, done_, name_);
+  }
+
+ private:
+  void check_gradients(std::span<const GradientAndVariable> gradients) {
+    std::vector<Gradient> flows;
+    std::vector<VariableRef> variables;
+    for (const GradientAndVariable& g : gradients) {
+      flows.push_back(g.gradient);
+      variables.push_back(g.variable);
+    }
+    const auto scope = graph_.scope(name_);
+    finite_ = all_finite(flows, variables);
+    verdict_ = one_or_nan(finite_);
+    inverse_ = div(scalar_like(scale_->scale, 1), scale_->scale, "inverse_scale");
+  }
+
+  void start_counting() {
+    if (!counts_ && rate_.is_constant()) return;
+    count_ =
+        variable(graph_, {.name = "global_step",
+                          .initial_value = constant(graph_, std::int64_t{0}, free_name(graph_, "global_step/zero")),
+                          .trainable = false});
+    one_ = scalar_like(count_.read(), 1, free_name(graph_, count_.name + "/one"));
+    number_ = add(count_.read(), one_, free_name(graph_, count_.name + "/next"));
+  }
+  void finish_counting() {
+    if (!number_.valid()) return;
+    const auto after_updates = graph_.after(done_);
+    const auto scope = graph_.scope(name_);
+    // Added where it lies: steps are recorded with the memory of their variables. Counted or not: an If for one number
+    // would cost more.
+    done_.push_back(count_.assign_add(scale_ ? cast(finite_, count_.dtype) : one_));
+  }
+
+  Output update(const GradientAndVariable& g) {
+    if (g.moved_by != 0) return apply_sgd(g.variable.handle, rate(g), g.gradient, node_name(g));
+    return add_update(optimizer_, {.var = g.variable.handle,
+                                   .slots = slot_variables(g.variable),
+                                   .rate = rate(g),
+                                   .number = counts_ ? number_ : Output(),
+                                   .gradient = g.gradient,
+                                   .name = node_name(g)});
+  }
+
+  // For a shard, which has nothing but the gradient to go by.
+  Output marked_update(const GradientAndVariable& g) {
+    if (!g.gradient.is_dense())
+      fail(Code::unimplemented,
+           "variable '{}' has a sparse gradient, and losses cannot be scaled with those on shards; use bf16",
+           g.variable.name);
+    if (!factor_.valid()) factor_ = mul(inverse_, verdict_, free_name(graph_, name_ + "/factor"));
+    const Output factor = g.moved_by != 0 ? verdict_ : factor_;
+    GradientAndVariable scaled = g;
+    scaled.gradient.dense = mul(g.gradient.dense, cast(factor, g.gradient.dense.dtype()));
+    const Output applied = update(scaled);
+    graph_.set_attribute(applied.source(), kGuarded, true);
+    return applied;
+  }
+
+  // What the If of a device does if all is finite.
+  struct Guarded {
+    Outputs inputs;
+    std::vector<std::function<void(const Outputs& in)>> changes;
+    std::vector<VariableRef> variables;
+
+    std::size_t take(Output input) {
+      const auto known = std::ranges::find(inputs, input);
+      const auto place = static_cast<std::size_t>(known - inputs.begin());
+      if (known == inputs.end()) inputs.push_back(input);
+      return place;
+    }
+  };
+
+  void guard_update(const GradientAndVariable& g) {
+    Guarded& group = guarded_[g.variable.handle.source().device];
+    group.variables.push_back(g.variable);
+    const std::string name = "apply/" + g.variable.name;
+    const bool dense = g.gradient.is_dense();
+    const std::size_t flow = group.take(dense ? g.gradient.dense : g.gradient.values),
+                      var = group.take(g.variable.handle);
+    if (g.moved_by != 0) {
+      group.changes.push_back([=, by = g.moved_by](const Outputs& in) {
+        apply_sgd(in[var], scalar_like(in[flow], by), {.dense = in[flow]}, name);
+      });
+      return;
+    }
+    const std::size_t inverse = group.take(inverse_), number = counts_ ? group.take(number_) : 0,
+                      rate_place = rate_.is_constant() ? 0 : group.take(rate(g)),
+                      rows = dense ? 0 : group.take(g.gradient.indices);
+    std::vector<std::size_t> slots;
+    for (const Output& slot : slot_variables(g.variable)) slots.push_back(group.take(slot));
+    group.changes.push_back([=, this](const Outputs& in) {
+      Update u{.var = in[var], .name = name};
+      if (counts_) u.number = in[number];
+      u.rate = rate_.is_constant() ? scalar_like(in[flow], rate_.rate(0)) : in[rate_place];
+      if (!dense) u.gradient.indices = in[rows];
+      (dense ? u.gradient.dense : u.gradient.values) = mul(in[flow], cast(in[inverse], in[flow].dtype()));
+      for (const std::size_t slot : slots) u.slots.push_back(in[slot]);
+      add_update(optimizer_, u);
+    });
+  }
+
+  void add_guarded(const std::string& device, const Guarded& guarded) {
+    const auto change = [&](Graph&, const Outputs& in) -> Outputs {
+      for (const auto& one : guarded.changes) one(in);
+      return {};
+    };
+    const auto keep = [](Graph&, const Outputs&) { return Outputs{}; };
+    const std::string name = free_name(graph_, name_ + "/updates");
+    const auto there = graph_.on_device(device);
+    if_else(finite_, guarded.inputs, change, keep, name);
+    const Output node = graph_.output(graph_.get(graph_.current_scope() + name));
+    for (const VariableRef& variable : guarded.variables)
+      graph_.add_control_edge(variable.read().source(), node.source());
+    done_.push_back(node);
+  }
+
+  std::string node_name(const GradientAndVariable& g) { return free_name(graph_, name_ + "/" + g.variable.name); }
+
+  // A shard must find a Const or LearningRate here, and each dtype needs its own.
+  Output rate(const GradientAndVariable& g) {
+    Output& known = rates_[{g.variable.dtype, g.moved_by}];
+    if (known.valid()) return known;
+    if (g.moved_by != 0)
+      return known = scalar_like(g.variable.read(), g.moved_by, free_name(graph_, name_ + "/average_rate"));
+    const std::string name = free_name(graph_, "learning_rate");
+    if (rate_.is_constant()) return known = scalar_like(g.variable.read(), rate_.rate(0), name);
+    Attributes attributes = rate_.attributes();
+    attributes.set("T", g.variable.dtype);
+    return known = add_op("LearningRate", {count_.read()}, std::move(attributes), name);
+  }
+
+  Outputs slot_variables(const VariableRef& of) {
+    Outputs out;
+    for (const Slot& slot : slots_of(optimizer_)) out.push_back(slot_variable(of, slot));
+    return out;
+  }
+  // "dense/kernel/adam_m".
+  Output slot_variable(const VariableRef& of, const Slot& slot) {
+    const std::string local = free_name(graph_, of.name + "/" + troupe::name(optimizer_) + "_" + slot.role);
+    const auto device = graph_.on_device(of.handle.source().device);
+    VariableOptions options{.name = local, .shape = of.shape, .dtype = of.dtype, .trainable = false};
+    if (slot.first != 0) {
+      const auto scope = graph_.scope(local);
+      const Output dims = constant(graph_, Tensor::of<std::int64_t>(Shape{of.shape.rank()}, of.shape.dims()));
+      options.initial_value = fill(dims, scalar_like(of.read(), slot.first));
+    }
+    return variable(graph_, std::move(options)).handle;
+  }
+
+  Graph& graph_;
+  const Optimizer& optimizer_;
+  const Schedule& rate_;
+  const bool counts_;  // Adam's updates take their number
+  std::string name_;
+  const LossScale* scale_;
+  Output finite_;                                     // with a scale: may this step change anything?
+  Output verdict_;                                    // the same as a factor: 1 or NaN
+  Output inverse_;                                    // with a scale: 1 / scale
+  Output factor_;                                     // on shards: both
+  std::map<std::pair<DType, double>, Output> rates_;  // by dtype; of running averages, by their own rate too
+  VariableRef count_;                                 // of updates; Adam's, and of a rate that changes
+  Output number_;                                     // of this update, from 1
+  Output one_;                                        // what count_ grows by
+  std::map<std::string, Guarded> guarded_;            // by device
+  Outputs done_;
+};
+
+// Of all trainable variables.
+std::vector<GradientAndVariable> all_gradients(const char* what, Output loss) {
+  if (!loss.valid()) invalid_argument("{}: the loss is not a tensor", what);
+  std::vector<VariableRef> trainable;
+  for (const VariableInfo& v : variables(*loss.graph))
+    if (v.trainable) trainable.push_back(find_variable(*loss.graph, v.name));
+  return compute_gradients(loss, trainable);
+}
+
+}  // namespace
+
+const Schedule& learning_rate(const Optimizer& optimizer) {
+  return std::visit([](const auto& o) -> const Schedule& { return o.learning_rate; }, optimizer);
+}
+
+std::string name(const Optimizer& optimizer) {
+  const Overloaded cases{
+      [](const optimizers::SGD&) { return "sgd"; },         [](const optimizers::Momentum&) { return "momentum"; },
+      [](const optimizers::Adagrad&) { return "adagrad"; }, [](const optimizers::RMSProp&) { return "rmsprop"; },
+      [](const optimizers::Adam&) { return "adam"; },
+  };
+  return std::visit(cases, optimizer);
+}
+
+std::vector<GradientAndVariable> compute_gradients(Output loss, std::span<const VariableRef> variables) {
+  if (!loss.valid()) invalid_argument("compute_gradients: the loss is not a tensor");
+  if (loss.shape().has_rank() && !loss.shape().is_scalar())
+    invalid_argument("compute_gradients: the loss '{}' is {}, but must be a scalar; take its mean or sum", loss.name(),
+                     loss.shape().to_string());
+  Outputs reads;
+  for (const VariableRef& v : variables) reads.push_back(v.read());
+  const std::vector<Gradient> found = gradients(Outputs{loss}, reads);
+  std::vector<GradientAndVariable> out;
+  std::string unconnected;
+  for (std::size_t i = 0; i < variables.size(); ++i) {
+    if (!found[i]) unconnected += (unconnected.empty() ? "'" : ", '") + variables[i].name + "'";
+    out.push_back({found[i], variables[i]});
+  }
+  if (!unconnected.empty())
+    invalid_argument("the loss '{}' does not depend on {}; make them not trainable, or leave them out", loss.name(),
+                     unconnected);
+  return out;
+}
+
+Output apply_gradients(Graph& graph, const Optimizer& optimizer, std::span<const GradientAndVariable> gradients,
+                       Name name) {
+  check(optimizer);
+  check(graph, gradients);
+  return Updates(graph, optimizer, free_name(graph, name), nullptr).finish(gradients);
+}
+
+Output apply_scaled_gradients(Graph& graph, const Optimizer& optimizer, const LossScale& scale,
+                              std::span<const GradientAndVariable> gradients, Name name) {
+  check(optimizer);
+  check(graph, gradients);
+  if (scale.state.handle.graph != &graph)
+    invalid_argument("apply_scaled_gradients: the loss scale belongs to another graph");
+  return Updates(graph, optimizer, free_name(graph, name), &scale).finish(gradients);
+}
+
+Output minimize(Output loss, const Optimizer& optimizer, Name name) {
+  const auto gradients = all_gradients("minimize", loss);
+  return apply_gradients(*loss.graph, optimizer, gradients, std::move(name));
+}
+
+Output minimize_scaled(Output loss, const Optimizer& optimizer, const LossScale& scale, Name name) {
+  if (!loss.valid()) invalid_argument("minimize_scaled: the loss is not a tensor");
+  const auto gradients = all_gradients("minimize_scaled", scale.scaled(loss));
+  return apply_scaled_gradients(*loss.graph, optimizer, scale, gradients, std::move(name));
+}
+
+}  // namespace troupe

@@ -1,0 +1,99 @@
+// Optimizers: gradients become updates of variables.
+//
+//   Output train = minimize(loss, optimizers::Adam{.learning_rate = 1e-3});
+//   session.run(feeds, {loss}, {train});
+//
+// What an optimizer keeps beside a variable is a variable too ("dense/kernel/adam_m"): not trainable, of the
+// same dtype, shape and device, zeros at first. Formulas: graph/optimizers/training_ops.hpp.
+#pragma once
+
+#include <span>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "graph/builder/variable.hpp"
+#include "graph/gradients/autodiff.hpp"
+#include "graph/optimizers/loss_scaling.hpp"
+#include "graph/optimizers/schedules.hpp"
+
+namespace troupe {
+
+// Note on an Apply node: it changes nothing if its gradient is not finite.
+inline constexpr const char* kGuarded = "_guarded";
+
+namespace optimizers {
+
+struct SGD {
+  Schedule learning_rate = 0.01;
+};
+struct Momentum {
+  Schedule learning_rate = 0.01;
+  double momentum = 0.9;
+  bool nesterov = false;
+};
+struct Adagrad {
+  Schedule learning_rate = 0.01;
+  double initial_accumulator = 0.1;
+  double epsilon = 1e-7;
+};
+struct RMSProp {
+  Schedule learning_rate = 1e-3;
+  double rho = 0.9;
+  double momentum = 0;
+  double epsilon = 1e-7;
+};
+struct Adam {
+  Schedule learning_rate = 1e-3;
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double epsilon = 1e-7;
+};
+
+}  // namespace optimizers
+
+using Optimizer =
+    std::variant<optimizers::SGD, optimizers::Momentum, optimizers::Adagrad, optimizers::RMSProp, optimizers::Adam>;
+
+// "sgd", "momentum", "adagrad", "rmsprop", "adam".
+std::string name(const Optimizer& optimizer);
+const Schedule& learning_rate(const Optimizer& optimizer);
+
+struct GradientAndVariable {
+  Gradient gradient;
+  VariableRef variable;
+  // Above 0: of a running average (graph/optimizers/running_average.hpp), which plain gradient descent at this rate
+  // moves, whatever the optimizer.
+  double moved_by = 0;
+};
+
+// The gradient of a scalar loss for each variable, with respect to its read(). Throws invalid_argument naming
+// the variables that the loss does not depend on.
+std::vector<GradientAndVariable> compute_gradients(Output loss, std::span<const VariableRef> variables);
+
+// Adds, and returns, a NoOp that updates every variable once, each after its read(). The learning rate is a
+// Const, "learning_rate", for each dtype; or a LearningRate node, if it changes. Adam, and whoever has such a
+// rate, counts updates in a variable, "global_step" (i64): the rate follows from the count before, Adam's
+// Apply nodes take it plus one, and the variable is set to that after them. The NoOp of a name
+// relative to the scope ("train") has the Apply nodes below it ("train/dense/kernel"). Throws
+// invalid_argument if there are no variables, one comes twice or has no gradient, and for options that make
+// no sense, naming them.
+Output apply_gradients(Graph& graph, const Optimizer& optimizer, std::span<const GradientAndVariable> gradients,
+                       Name name = "train");
+
+// The same with gradients of a scaled loss, which are divided by the scale, but for those of running averages. If one
+// is not finite, nothing is updated: no variable, no slot, not Adam's count; `scale` counts the step and halves. The
+// updates are in branches of If nodes of the same names.
+//
+// With scale.on_shards, for graphs that shard_variables takes apart: the updates are plain Apply nodes with
+// the note kGuarded, and if a gradient is not finite all are NaN. A shard skips what is not finite, so all
+// shards skip alike, whatever the slot. Throws unimplemented for sparse gradients, which may have no element
+// to tell by.
+Output apply_scaled_gradients(Graph& graph, const Optimizer& optimizer, const LossScale& scale,
+                              std::span<const GradientAndVariable> gradients, Name name = "train");
+
+// Gradients and updates for all trainable variables that the loss's graph has now.
+Output minimize(Output loss, const Optimizer& optimizer, Name name = "train");
+Output minimize_scaled(Output loss, const Optimizer& optimizer, const LossScale& scale, Name name = "train");
+
+}  // namespace troupe

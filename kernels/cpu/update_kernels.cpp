@@ -1,0 +1,160 @@
+// The kernels LearningRate, SlotsTouching, Apply<Rule>, Apply<Rule>Many and SparseApply<Rule>. Inputs: the variable,
+// its slots, lr, (Adam: t,) and then the gradient or indices and values. Many: lists of variables, slots and gradients.
+#include <algorithm>
+#include <array>
+#include <string>
+#include <vector>
+
+#include "graph/optimizers/schedules.hpp"
+#include "graph/training/sparse_mean.hpp"
+#include "kernels/cpu/families.hpp"
+#include "kernels/cpu/tensor_checks.hpp"
+#include "kernels/cpu/typed_kernels.hpp"
+#include "kernels/cpu/updates.hpp"
+
+namespace troupe {
+namespace {
+
+using RuleFactory = OptimizerRule (*)(const Attributes&);
+
+// Adam's t comes with every update.
+void take_step(OptimizerRule& rule, KernelContext& ctx, int& next_input) {
+  auto* adam = std::get_if<AdamRule>(&rule);
+  if (!adam) return;
+  const Tensor& t = ctx.input(next_input++);
+  if (t.dtype() != DType::i64 || t.num_elements() != 1)
+    invalid_argument("Adam's t must be one i64, but is {}{}", name(t.dtype()), t.shape().to_string());
+  adam->step = t.item<std::int64_t>();
+}
+
+// The variables an update changes, each with its slots `stride` inputs apart.
+class Variables {
+ public:
+  Variables(KernelContext& ctx, int first, int count, int stride)
+      : ctx_(ctx), first_(first), count_(count), stride_(stride) {}
+
+  // Calls fn with the values as they are.
+  template <class Fn>
+  void with_values(Fn fn) const {
+    std::array<const Tensor*, kMaxState> out{};
+    for (int i = 0; i < count_; ++i) out[static_cast<std::size_t>(i)] = &at(i).value();
+    fn(std::span<const Tensor* const>(out.data(), static_cast<std::size_t>(count_)));
+  }
+  // The values, to be changed.
+  std::array<Tensor*, kMaxState> writable() const {
+    std::array<Tensor*, kMaxState> out{};
+    for (int i = 0; i < count_; ++i) out[static_cast<std::size_t>(i)] = &at(i).writable(ctx_.allocator());
+    return out;
+  }
+
+ private:
+  Variable& at(int i) const { return ctx_.variable(first_ + i * stride_); }
+
+  KernelContext& ctx_;
+  int first_, count_, stride_;
+};
+
+// Of Apply<Rule>Many, and of Apply<Rule>: `count` is 1.
+void run_dense(KernelContext& ctx, OptimizerRule rule, int count) {
+  constexpr int kSwept = 32;  // variables whose pointers fit the stack
+  const int roles = num_slots(rule) + 1;
+  int next = roles * count;
+  const Tensor& lr = ctx.input(next++);
+  take_step(rule, ctx, next);
+  for (int v = 0; v < count; ++v) {
+    try {
+      Variables(ctx, v, roles, count).with_values([&](auto state) {
+        check_update(rule, state, lr, ctx.input(next + v));
+      });
+    } catch (const Error& error) {
+      if (count == 1) throw;
+      throw error.within(fmt::format("variable '{}'", ctx.variable(v).name()));
+    }
+  }
+  std::array<VariableUpdate, kSwept> updates;
+  for (int first = 0; first < count; first += kSwept) {
+    const int n = std::min(kSwept, count - first);
+    for (int i = 0; i < n; ++i)
+      updates[static_cast<std::size_t>(i)] = {Variables(ctx, first + i, roles, count).writable(),
+                                              &ctx.input(next + first + i)};
+    apply_updates(ctx.parallelism(), rule, {updates.data(), static_cast<std::size_t>(n)}, lr);
+  }
+}
+
+KernelFactory dense(RuleFactory make_rule) {
+  return [make_rule](const KernelInit& init) -> Kernel {
+    return [rule = make_rule(init.attributes)](KernelContext& ctx) { run_dense(ctx, rule, 1); };
+  };
+}
+
+KernelFactory dense_many(RuleFactory make_rule) {
+  return [make_rule](const KernelInit& init) -> Kernel {
+    const std::int64_t count = init.attributes.integer("N");
+    if (count < 0 || count > std::ssize(init.input_types)) invalid_argument("N is {}", count);
+    return [rule = make_rule(init.attributes), count = static_cast<int>(count)](KernelContext& ctx) {
+      run_dense(ctx, rule, count);
+    };
+  };
+}
+
+KernelFactory sparse(RuleFactory make_rule) {
+  return [make_rule](const KernelInit& init) -> Kernel {
+    return [fixed = make_rule(init.attributes)](KernelContext& ctx) {
+      OptimizerRule rule = fixed;
+      const int roles = num_slots(rule) + 1;
+      const Variables variables(ctx, 0, roles, 1);
+      int next = roles;
+      const Tensor& lr = ctx.input(next++);
+      take_step(rule, ctx, next);
+      const Tensor& indices = ctx.input(next);
+      const Tensor& values = ctx.input(next + 1);
+      variables.with_values([&](auto state) { check_sparse_update(rule, state, lr, indices, values); });
+      const auto state = variables.writable();
+      apply_sparse_update(ctx.parallelism(), rule, {state.data(), static_cast<std::size_t>(roles)}, lr, indices,
+                          values);
+    };
+  };
+}
+
+OptimizerRule sgd(const Attributes&) { return SgdRule{}; }
+OptimizerRule momentum(const Attributes& a) { return MomentumRule{a.real("momentum"), a.boolean("nesterov")}; }
+OptimizerRule adagrad(const Attributes& a) { return AdagradRule{a.real("epsilon")}; }
+OptimizerRule rms_prop(const Attributes& a) {
+  return RmsPropRule{a.real("rho"), a.real("momentum"), a.real("epsilon")};
+}
+OptimizerRule adam(const Attributes& a) { return AdamRule{a.real("beta1"), a.real("beta2"), a.real("epsilon")}; }
+
+}  // namespace
+
+void register_update_kernels(KernelRegistry& registry) {
+  const auto add = [&](const std::string& name, RuleFactory rule) {
+    registry.add({"Apply" + name, "CPU", {DType::f32, DType::f64}, dense(rule)});
+    registry.add({"Apply" + name + "Many", "CPU", {DType::f32, DType::f64}, dense_many(rule)});
+    registry.add({"SparseApply" + name, "CPU", {DType::f32, DType::f64}, sparse(rule)});
+  };
+  add("SGD", sgd);
+  add("Momentum", momentum);
+  add("Adagrad", adagrad);
+  add("RMSProp", rms_prop);
+  add("Adam", adam);
+  add_kernels(registry, "SlotsTouching", FloatTypes{}, []<class T>(KernelContext& ctx) {
+    std::vector<std::span<const std::int64_t>> rows;
+    for (int i = 0; i < ctx.num_inputs(); ++i) rows.push_back(ctx.input(i).values<std::int64_t>());
+    const std::vector<std::int64_t> slots = slots_touching(rows);
+    Tensor out = ctx.allocate(dtype_of<T>, Shape{static_cast<std::int64_t>(slots.size())});
+    std::ranges::transform(slots, out.mutable_data<T>(),
+                           [](std::int64_t n) { return static_cast<T>(static_cast<float>(n)); });
+    ctx.set_output(0, std::move(out));
+  });
+  add_factories(registry, "LearningRate", Types<float, double>{}, []<class T>(const KernelInit& init) -> Kernel {
+    return [schedule = Schedule::of(init.attributes)](KernelContext& ctx) {
+      const Tensor& step = ctx.input(0);
+      if (step.dtype() != DType::i64 || step.num_elements() != 1 || step.item<std::int64_t>() < 0)
+        invalid_argument("the number of updates must be one i64, 0 or more, but is {}{}", name(step.dtype()),
+                         step.to_string());
+      ctx.set_output(0, schedule.rate(step.item<std::int64_t>(), dtype_of<T>));
+    };
+  });
+}
+
+}  // namespace troupe

@@ -1,0 +1,308 @@
+#include "kernels/cpu/updates.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <numeric>
+#include <vector>
+
+#include "kernels/cpu/tensor_checks.hpp"
+
+namespace troupe {
+namespace {
+
+constexpr std::int64_t kPartElements = std::int64_t{1} << 14;
+// The elements [0, n) of the variable and its slots.
+template <class T>
+using StatePointers = std::array<T*, kMaxState>;
+
+// A rule with its constants rounded to T; update() is the loop over elements.
+template <class T, class Rule>
+struct Update;
+
+template <class T>
+struct Update<T, SgdRule> {
+  T lr;
+  Update(const SgdRule&, double rate) : lr(static_cast<T>(rate)) {}
+  void operator()(StatePointers<T> state, const T* __restrict g, std::int64_t n) const {
+    T* __restrict var = state[0];
+    for (std::int64_t i = 0; i < n; ++i) var[i] -= lr * g[i];
+  }
+};
+
+template <class T>
+struct Update<T, MomentumRule> {
+  T lr, momentum;
+  bool nesterov;
+  Update(const MomentumRule& rule, double rate)
+      : lr(static_cast<T>(rate)), momentum(static_cast<T>(rule.momentum)), nesterov(rule.nesterov) {}
+  void operator()(StatePointers<T> state, const T* __restrict g, std::int64_t n) const {
+    T* __restrict var = state[0];
+    T* __restrict accum = state[1];
+    for (std::int64_t i = 0; i < n; ++i) accum[i] = momentum * accum[i] + g[i];
+    if (nesterov)
+      for (std::int64_t i = 0; i < n; ++i) var[i] -= lr * (g[i] + momentum * accum[i]);
+    else
+      for (std::int64_t i = 0; i < n; ++i) var[i] -= lr * accum[i];
+  }
+};
+
+template <class T>
+struct Update<T, AdagradRule> {
+  T lr, epsilon;
+  Update(const AdagradRule& rule, double rate) : lr(static_cast<T>(rate)), epsilon(static_cast<T>(rule.epsilon)) {}
+  void operator()(StatePointers<T> state, const T* __restrict g, std::int64_t n) const {
+    T* __restrict var = state[0];
+    T* __restrict accum = state[1];
+    for (std::int64_t i = 0; i < n; ++i) {
+      const T sum = accum[i] + g[i] * g[i];
+      accum[i] = sum;
+      var[i] -= lr * g[i] / (std::sqrt(sum) + epsilon);
+    }
+  }
+};
+
+template <class T>
+struct Update<T, RmsPropRule> {
+  T lr, rho, rest, momentum, epsilon;
+  Update(const RmsPropRule& rule, double rate)
+      : lr(static_cast<T>(rate)),
+        rho(static_cast<T>(rule.rho)),
+        rest(static_cast<T>(1 - rule.rho)),
+        momentum(static_cast<T>(rule.momentum)),
+        epsilon(static_cast<T>(rule.epsilon)) {}
+  void operator()(StatePointers<T> state, const T* __restrict g, std::int64_t n) const {
+    T* __restrict var = state[0];
+    T* __restrict ms = state[1];
+    T* __restrict mom = state[2];
+    for (std::int64_t i = 0; i < n; ++i) {
+      const T mean = rho * ms[i] + rest * (g[i] * g[i]);
+      const T step = momentum * mom[i] + lr * g[i] / std::sqrt(mean + epsilon);
+      ms[i] = mean;
+      mom[i] = step;
+      var[i] -= step;
+    }
+  }
+};
+
+template <class T>
+struct Update<T, AdamRule> {
+  T alpha, beta1, rest1, beta2, rest2, epsilon;
+  Update(const AdamRule& rule, double rate)
+      : alpha(static_cast<T>(rate * std::sqrt(1 - std::pow(rule.beta2, static_cast<double>(rule.step))) /
+                             (1 - std::pow(rule.beta1, static_cast<double>(rule.step))))),
+        beta1(static_cast<T>(rule.beta1)),
+        rest1(static_cast<T>(1 - rule.beta1)),
+        beta2(static_cast<T>(rule.beta2)),
+        rest2(static_cast<T>(1 - rule.beta2)),
+        epsilon(static_cast<T>(rule.epsilon)) {}
+  void operator()(StatePointers<T> state, const T* __restrict g, std::int64_t n) const {
+    T* __restrict var = state[0];
+    T* __restrict m = state[1];
+    T* __restrict v = state[2];
+    for (std::int64_t i = 0; i < n; ++i) {
+      const T mi = beta1 * m[i] + rest1 * g[i], vi = beta2 * v[i] + rest2 * (g[i] * g[i]);
+      m[i] = mi;
+      v[i] = vi;
+      var[i] -= alpha * mi / (std::sqrt(vi) + epsilon);
+    }
+  }
+};
+
+std::span<Tensor* const> state_of(const VariableUpdate& update) {
+  const auto count = std::ranges::find(update.state, nullptr) - update.state.begin();
+  return {update.state.data(), static_cast<std::size_t>(count)};
+}
+
+template <class T>
+StatePointers<T> pointers(std::span<Tensor* const> state) {
+  StatePointers<T> out{};
+  for (std::size_t i = 0; i < state.size(); ++i) out[i] = state[i]->mutable_data<T>();
+  return out;
+}
+
+template <class T>
+StatePointers<T> advanced(StatePointers<T> state, std::int64_t offset) {
+  for (T*& p : state)
+    if (p) p += offset;
+  return state;
+}
+
+// The positions of `indices`, those of one row next to each other and in order; and where each row's group
+// begins.
+struct RowGroups {
+  std::vector<std::int64_t> order;
+  std::vector<std::int64_t> begins;  // one more than there are distinct rows
+};
+RowGroups group_rows(std::span<const std::int64_t> indices) {
+  RowGroups groups;
+  groups.order.resize(indices.size());
+  std::iota(groups.order.begin(), groups.order.end(), 0);
+  std::ranges::stable_sort(groups.order, {}, [&](std::int64_t i) { return indices[static_cast<std::size_t>(i)]; });
+  const auto row = [&](std::size_t i) { return indices[static_cast<std::size_t>(groups.order[i])]; };
+  for (std::size_t i = 0; i < indices.size(); ++i)
+    if (i == 0 || row(i) != row(i - 1)) groups.begins.push_back(static_cast<std::int64_t>(i));
+  groups.begins.push_back(static_cast<std::int64_t>(indices.size()));
+  return groups;
+}
+
+// Variables swept together: their elements are numbered through, in this order.
+constexpr std::size_t kSweep = 32;
+
+template <class T>
+struct SweepEntry {
+  StatePointers<T> state;
+  const T* grad;
+  std::int64_t end;  // one more than the number of its last element
+};
+
+template <class T, class Rule>
+void sweep(Parallelism& parallelism, const Update<T, Rule>& update, std::span<const VariableUpdate> updates) {
+  std::array<SweepEntry<T>, kSweep> entries;
+  std::int64_t total = 0;
+  for (std::size_t i = 0; i < updates.size(); ++i) {
+    total += updates[i].grad->num_elements();
+    entries[i] = {pointers<T>(state_of(updates[i])), updates[i].grad->data<T>(), total};
+  }
+  parallelism.parallel_for(total, kPartElements, [&](std::int64_t begin, std::int64_t end) {
+    std::size_t i = 0;
+    while (begin < end) {
+      while (entries[i].end <= begin) ++i;
+      const std::int64_t first = i == 0 ? 0 : entries[i - 1].end;  // of the variable
+      const std::int64_t stop = std::min(end, entries[i].end);
+      update(advanced(entries[i].state, begin - first), entries[i].grad + (begin - first), stop - begin);
+      begin = stop;
+    }
+  });
+}
+
+template <class T, class Rule>
+void update_dense(Parallelism& parallelism, const Rule& rule, std::span<const VariableUpdate> updates,
+                  const Tensor& lr) {
+  const Update<T, Rule> update(rule, static_cast<double>(lr.item<T>()));
+  for (std::size_t i = 0; i < updates.size(); i += kSweep)
+    sweep(parallelism, update, updates.subspan(i, std::min(kSweep, updates.size() - i)));
+}
+
+template <class T, class Rule>
+void update_sparse(Parallelism& parallelism, const Rule& rule, std::span<Tensor* const> state, const Tensor& lr,
+                   const Tensor& indices, const Tensor& values) {
+  const Update<T, Rule> update(rule, static_cast<double>(lr.item<T>()));
+  const StatePointers<T> all = pointers<T>(state);
+  const auto rows = indices.values<std::int64_t>();
+  if (rows.empty()) return;
+  const std::int64_t width = values.num_elements() / values.shape()[0];
+  const RowGroups groups = group_rows(rows);
+  const T* g = values.data<T>();
+  const auto distinct = static_cast<std::int64_t>(groups.begins.size()) - 1;
+  const std::int64_t grain = std::max<std::int64_t>(1, kPartElements / std::max<std::int64_t>(1, width));
+  parallelism.parallel_for(distinct, grain, [&](std::int64_t begin, std::int64_t end) {
+    std::vector<T> sum(static_cast<std::size_t>(width));
+    for (std::int64_t group = begin; group < end; ++group) {
+      const auto first = static_cast<std::size_t>(groups.begins[static_cast<std::size_t>(group)]);
+      const auto last = static_cast<std::size_t>(groups.begins[static_cast<std::size_t>(group) + 1]);
+      const T* row_gradient = g + groups.order[first] * width;
+      if (last - first > 1) {
+        std::copy_n(row_gradient, width, sum.begin());
+        for (std::size_t i = first + 1; i < last; ++i)
+          for (std::int64_t j = 0; j < width; ++j) sum[static_cast<std::size_t>(j)] += g[groups.order[i] * width + j];
+        row_gradient = sum.data();
+      }
+      update(advanced(all, rows[static_cast<std::size_t>(groups.order[first])] * width), row_gradient, width);
+    }
+  });
+}
+
+void check_state(const OptimizerRule& rule, std::span<const Tensor* const> state, const Tensor& lr) {
+  if (static_cast<int>(state.size()) != num_slots(rule) + 1)
+    invalid_argument("the update rule changes a variable and {} slots; {} tensors were given", num_slots(rule),
+                     state.size());
+  const Tensor& var = *state[0];
+  if (var.dtype() != DType::f32 && var.dtype() != DType::f64)
+    invalid_argument("a variable of dtype {} cannot be updated by gradients: it must be f32 or f64", name(var.dtype()));
+  for (const Tensor* slot : state.subspan(1)) check_tensor("the slot", *slot, var.dtype(), var.shape());
+  if (lr.dtype() != var.dtype() || lr.num_elements() != 1)
+    invalid_argument("the learning rate must be one {}, but is {}{}", name(var.dtype()), name(lr.dtype()),
+                     lr.shape().to_string());
+  if (const auto* adam = std::get_if<AdamRule>(&rule); adam && adam->step < 1)
+    invalid_argument("Adam counts updates from 1, but t is {}", adam->step);
+}
+
+// The tensors of `state` as those nobody changes.
+class ConstState {
+ public:
+  explicit ConstState(std::span<Tensor* const> state) : count_(std::min(state.size(), all_.size())) {
+    std::copy_n(state.begin(), count_, all_.begin());
+  }
+  std::span<const Tensor* const> all() const { return {all_.data(), count_}; }
+
+ private:
+  std::array<const Tensor*, kMaxState + 1> all_{};  // one more than fits any rule, so that it is refused
+  std::size_t count_;
+};
+
+}  // namespace
+
+int num_slots(const OptimizerRule& rule) {
+  constexpr std::array<int, std::variant_size_v<OptimizerRule>> kSlots{0, 1, 1, 2, 2};
+  return kSlots[rule.index()];
+}
+
+void check_update(const OptimizerRule& rule, std::span<const Tensor* const> state, const Tensor& lr,
+                  const Tensor& grad) {
+  check_state(rule, state, lr);
+  check_tensor("the gradient", grad, state[0]->dtype(), state[0]->shape());
+}
+
+void check_sparse_update(const OptimizerRule& rule, std::span<const Tensor* const> state, const Tensor& lr,
+                         const Tensor& indices, const Tensor& values) {
+  check_state(rule, state, lr);
+  const Shape& shape = state[0]->shape();
+  if (shape.rank() < 1) invalid_argument("a sparse update needs a variable with rows, not a scalar");
+  if (indices.dtype() != DType::i64 || indices.shape().rank() != 1)
+    invalid_argument("the indices must be an i64 vector, but are {}{}", name(indices.dtype()),
+                     indices.shape().to_string());
+  Shape wanted = shape;
+  wanted.set_dim(0, indices.shape()[0]);
+  check_tensor("the gradient values", values, state[0]->dtype(), wanted);
+  const auto rows = indices.values<std::int64_t>();
+  for (std::size_t i = 0; i < rows.size(); ++i)
+    if (rows[i] < 0 || rows[i] >= shape[0])
+      fail(Code::out_of_range, "row {} out of range [0,{}) at position {} of the indices", rows[i], shape[0], i);
+}
+
+void apply_update(Parallelism& parallelism, const OptimizerRule& rule, std::span<Tensor* const> state, const Tensor& lr,
+                  const Tensor& grad) {
+  check_update(rule, ConstState(state).all(), lr, grad);
+  VariableUpdate update{.grad = &grad};
+  std::copy(state.begin(), state.end(), update.state.begin());
+  apply_updates(parallelism, rule, {&update, 1}, lr);
+}
+
+void apply_updates(Parallelism& parallelism, const OptimizerRule& rule, std::span<const VariableUpdate> updates,
+                   const Tensor& lr) {
+  for (const VariableUpdate& u : updates) check_update(rule, ConstState(state_of(u)).all(), lr, *u.grad);
+  std::visit(
+      [&](const auto& typed) {
+        if (lr.dtype() == DType::f32)
+          update_dense<float>(parallelism, typed, updates, lr);
+        else
+          update_dense<double>(parallelism, typed, updates, lr);
+      },
+      rule);
+}
+
+void apply_sparse_update(Parallelism& parallelism, const OptimizerRule& rule, std::span<Tensor* const> state,
+                         const Tensor& lr, const Tensor& indices, const Tensor& values) {
+  check_sparse_update(rule, ConstState(state).all(), lr, indices, values);
+  std::visit(
+      [&](const auto& typed) {
+        if (values.dtype() == DType::f32)
+          update_sparse<float>(parallelism, typed, state, lr, indices, values);
+        else
+          update_sparse<double>(parallelism, typed, state, lr, indices, values);
+      },
+      rule);
+}
+
+}  // namespace troupe

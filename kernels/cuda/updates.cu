@@ -1,0 +1,210 @@
+// Compiled without fused multiply-adds, which costs nothing: memory is what updates wait for. Their bits are the CPU's
+// but for Adam's rate, which has two powers in it.
+#include "kernels/cuda/element_types.cuh"
+#include "kernels/cuda/fault.cuh"
+#include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/updates_launch.hpp"
+
+namespace troupe {
+namespace device {
+namespace {
+
+__device__ inline float root(float x) { return sqrtf(x); }
+__device__ inline double root(double x) { return sqrt(x); }
+
+// What a rule makes of the learning rate.
+template <class T>
+struct PlainRate {
+  __device__ bool counted(const std::int64_t*) const { return true; }
+  __device__ T rate(const T* lr, const std::int64_t*) const { return *lr; }
+};
+
+template <class T>
+struct Sgd : PlainRate<T> {
+  static constexpr int kSlots = 0;
+  explicit Sgd(const CudaUpdateRule&) {}
+  __device__ void operator()(T rate, T& var, T&, T&, T g) const { var -= rate * g; }
+};
+
+template <class T>
+struct Momentum : PlainRate<T> {
+  static constexpr int kSlots = 1;
+  T momentum;
+  bool nesterov;
+  explicit Momentum(const CudaUpdateRule& rule) : momentum(static_cast<T>(rule.momentum)), nesterov(rule.nesterov) {}
+  __device__ void operator()(T rate, T& var, T& accum, T&, T g) const {
+    accum = momentum * accum + g;
+    var -= rate * (nesterov ? g + momentum * accum : accum);
+  }
+};
+
+template <class T>
+struct Adagrad : PlainRate<T> {
+  static constexpr int kSlots = 1;
+  T epsilon;
+  explicit Adagrad(const CudaUpdateRule& rule) : epsilon(static_cast<T>(rule.epsilon)) {}
+  __device__ void operator()(T rate, T& var, T& accum, T&, T g) const {
+    accum = accum + g * g;
+    var -= rate * g / (root(accum) + epsilon);
+  }
+};
+
+template <class T>
+struct RmsProp : PlainRate<T> {
+  static constexpr int kSlots = 2;
+  T rho, rest, momentum, epsilon;
+  explicit RmsProp(const CudaUpdateRule& rule)
+      : rho(static_cast<T>(rule.rho)),
+        rest(static_cast<T>(1 - rule.rho)),
+        momentum(static_cast<T>(rule.momentum)),
+        epsilon(static_cast<T>(rule.epsilon)) {}
+  __device__ void operator()(T rate, T& var, T& ms, T& mom, T g) const {
+    ms = rho * ms + rest * (g * g);
+    mom = momentum * mom + rate * g / root(ms + epsilon);
+    var -= mom;
+  }
+};
+
+template <class T>
+struct Adam {
+  static constexpr int kSlots = 2;
+  T beta1, rest1, beta2, rest2, epsilon;
+  double exact1, exact2;
+  explicit Adam(const CudaUpdateRule& rule)
+      : beta1(static_cast<T>(rule.beta1)),
+        rest1(static_cast<T>(1 - rule.beta1)),
+        beta2(static_cast<T>(rule.beta2)),
+        rest2(static_cast<T>(1 - rule.beta2)),
+        epsilon(static_cast<T>(rule.epsilon)),
+        exact1(rule.beta1),
+        exact2(rule.beta2) {}
+  __device__ bool counted(const std::int64_t* t) const { return *t >= 1; }
+  __device__ T rate(const T* lr, const std::int64_t* t) const {
+    const auto step = static_cast<double>(*t);
+    return static_cast<T>(static_cast<double>(*lr) * sqrt(1 - pow(exact2, step)) / (1 - pow(exact1, step)));
+  }
+  __device__ void operator()(T rate, T& var, T& m, T& v, T g) const {
+    m = beta1 * m + rest1 * g;
+    v = beta2 * v + rest2 * (g * g);
+    var -= rate * m / (root(v) + epsilon);
+  }
+};
+
+// Is the update to be made? Not after a fault: the step fails, and what outlives it stays as it was.
+template <class Rule>
+__device__ bool goes_on(const Rule& rule, const std::int64_t* t, const CudaFaultSite& fault) {
+  if (failed(fault.fault)) return false;
+  if (rule.counted(t)) return true;
+  if (threadIdx.x == 0) report(fault, *t, 0, 0);
+  return false;
+}
+
+// The rate, worked out by one thread of the block.
+template <class T, class Rule>
+__device__ T rate_of_block(const Rule& rule, const T* lr, const std::int64_t* t) {
+  __shared__ T rate;
+  if (threadIdx.x == 0) rate = rule.rate(lr, t);
+  __syncthreads();
+  return rate;
+}
+
+template <class T, class Rule>
+__global__ void __launch_bounds__(kSweepThreads) update_all(Rule rule, const __grid_constant__ UpdateTable table,
+                                                            const T* lr, const std::int64_t* t, CudaFaultSite fault) {
+  constexpr int kVector = kVectorOf<T>;
+  if (!goes_on(rule, t, fault)) return;
+  const T rate = rate_of_block(rule, lr, t);
+  const SweepEntry<kUpdatePointers>& entry = table.entries[table.entry_of(blockIdx.x)];
+  T* const var = static_cast<T*>(entry.pointers[0]);
+  T* const slot1 = static_cast<T*>(entry.pointers[1]);
+  T* const slot2 = static_cast<T*>(entry.pointers[2]);
+  const T* const grad = static_cast<const T*>(entry.pointers[3]);
+  const auto address = [](const void* p) { return reinterpret_cast<std::uintptr_t>(p); };
+  const bool vectors = (address(var) | address(slot1) | address(slot2) | address(grad)) % 16 == 0;
+  const std::int64_t begin = (blockIdx.x - entry.first_block) * kSweepElements,
+                     end = min(begin + kSweepElements, entry.count);
+#pragma unroll 2
+  for (std::int64_t i = begin + threadIdx.x * kVector; i < end; i += kSweepThreads * kVector) {
+    if (i + kVector <= end) {
+      T x[kVector], a[kVector] = {}, b[kVector] = {}, g[kVector];
+      load<kVector>(var + i, vectors, x);
+      if constexpr (Rule::kSlots > 0) load<kVector>(slot1 + i, vectors, a);
+      if constexpr (Rule::kSlots > 1) load<kVector>(slot2 + i, vectors, b);
+      load<kVector>(grad + i, vectors, g);
+#pragma unroll
+      for (int v = 0; v < kVector; ++v) rule(rate, x[v], a[v], b[v], g[v]);
+      store<kVector>(var + i, vectors, x);
+      if constexpr (Rule::kSlots > 0) store<kVector>(slot1 + i, vectors, a);
+      if constexpr (Rule::kSlots > 1) store<kVector>(slot2 + i, vectors, b);
+    } else {
+      for (std::int64_t j = i; j < end; ++j) {
+        T none = 0;
+        T& a = Rule::kSlots > 0 ? slot1[j] : none;
+        T& b = Rule::kSlots > 1 ? slot2[j] : none;
+        rule(rate, var[j], a, b, grad[j]);
+      }
+    }
+  }
+}
+
+template <class T, class Rule>
+__global__ void __launch_bounds__(kSweepThreads)
+    update_rows(Rule rule, SparseUpdate u, const T* lr, const std::int64_t* t, CudaFaultSite fault) {
+  if (!goes_on(rule, t, fault)) return;
+  const T rate = rate_of_block(rule, lr, t);
+  const auto* values = static_cast<const T*>(u.values);
+  const std::int64_t all = u.groups * u.width, step = static_cast<std::int64_t>(gridDim.x) * kSweepThreads;
+  for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kSweepThreads + threadIdx.x; i < all; i += step) {
+    const std::int64_t group = i / u.width, column = i % u.width;
+    const std::int64_t first = u.begins[group], last = u.begins[group + 1];
+    T g = values[u.order[first] * u.width + column];
+    for (std::int64_t k = first + 1; k < last; ++k) g += values[u.order[k] * u.width + column];
+    const std::int64_t at = u.rows[group] * u.width + column;
+    T none = 0;
+    T& a = Rule::kSlots > 0 ? static_cast<T*>(u.state[1])[at] : none;
+    T& b = Rule::kSlots > 1 ? static_cast<T*>(u.state[2])[at] : none;
+    rule(rate, static_cast<T*>(u.state[0])[at], a, b, g);
+  }
+}
+
+// Calls fn.template operator()<T, Rule>().
+template <class Fn>
+cudaError_t for_rule(DType dtype, const CudaUpdateRule& rule, Fn fn) {
+  return dispatch(Elements<float, double>{}, dtype, [&]<class T>() {
+    switch (rule.kind) {
+      case CudaOptimizer::sgd:
+        return fn.template operator()<T, Sgd<T>>();
+      case CudaOptimizer::momentum:
+        return fn.template operator()<T, Momentum<T>>();
+      case CudaOptimizer::adagrad:
+        return fn.template operator()<T, Adagrad<T>>();
+      case CudaOptimizer::rms_prop:
+        return fn.template operator()<T, RmsProp<T>>();
+      case CudaOptimizer::adam:
+        return fn.template operator()<T, Adam<T>>();
+    }
+    return cudaErrorInvalidValue;
+  });
+}
+
+}  // namespace
+}  // namespace device
+
+cudaError_t launch_updates(DType dtype, const CudaUpdateRule& rule, const UpdateTable& table, const void* lr,
+                           const std::int64_t* t, CudaFaultSite fault, cudaStream_t stream) {
+  if (table.blocks == 0) return cudaSuccess;
+  return device::for_rule(dtype, rule, [&]<class T, class Rule>() {
+    return device::launch(device::update_all<T, Rule>, static_cast<unsigned>(table.blocks), kSweepThreads, stream,
+                          Rule(rule), table, static_cast<const T*>(lr), t, fault);
+  });
+}
+
+cudaError_t launch_sparse_update(DType dtype, const CudaUpdateRule& rule, const SparseUpdate& update, const void* lr,
+                                 const std::int64_t* t, CudaFaultSite fault, cudaStream_t stream) {
+  return device::for_rule(dtype, rule, [&]<class T, class Rule>() {
+    return device::launch(device::update_rows<T, Rule>, device::blocks_for(update.groups * update.width, kSweepThreads),
+                          kSweepThreads, stream, Rule(rule), update, static_cast<const T*>(lr), t, fault);
+  });
+}
+
+}  // namespace troupe

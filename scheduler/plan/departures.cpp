@@ -1,0 +1,29 @@
+#include "scheduler/plan/departures.hpp"
+
+namespace troupe {
+
+std::vector<bool> departure_flushes(std::span<const NodeWork> nodes) {
+  std::vector<bool> flushes(nodes.size(), false);
+  std::size_t last = nodes.size();  // that handed something over, which still waits
+  std::size_t bytes = 0;            // wait
+  double waited = 0;                // the first of them
+  const auto flush = [&] {
+    flushes[last] = true;
+    last = nodes.size();
+    bytes = 0;
+    waited = 0;
+  };
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    if (last < nodes.size()) {
+      waited += nodes[i].cost_ns;
+      if (waited > kDepartureWaitNs) flush();
+    }
+    if (!nodes[i].leaves) continue;
+    last = i;
+    bytes += nodes[i].bytes;
+    if (bytes >= kDepartureBytes) flush();
+  }
+  return flushes;
+}
+
+}  // namespace troupe

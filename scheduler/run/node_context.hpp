@@ -1,0 +1,113 @@
+// What kernels are given while a plan runs: one node after the other, on one thread. Part of the executor.
+#pragma once
+
+#include "scheduler/run/executor.hpp"
+#include "scheduler/trace/trace.hpp"
+
+namespace troupe {
+
+class NodeContext final : public KernelContext, private AllocationSource {
+ public:
+  // `shared`: other threads run nodes of the same frame at this time. `planned`: outputs lie in the frame's blocks.
+  NodeContext(PlanFrame& frame, Device& device, bool shared, bool planned = true)
+      : frame_(frame),
+        plan_(frame.plan()),
+        device_(device),
+        shared_(shared),
+        planned_(planned),
+        memory_(*this),
+        scope_(*this) {}
+
+  void enter(const PlanNode& node) {
+    node_ = &node;
+    refs_ = plan_.inputs.data() + node.first_input;
+    lent_ = 0;
+  }
+  // Lets go of inputs this node was the last to use.
+  void leave() {
+    for (std::uint32_t i = 0; i < node_->num_inputs; ++i) {
+      const InputRef ref = refs_[i];
+      if (ref.kind == InputRef::Kind::slot_last || (ref.kind == InputRef::Kind::slot_counted && used(ref.index)))
+        frame_.slots[ref.index] = Tensor();
+    }
+  }
+
+  int num_inputs() const override { return node_->num_inputs; }
+  const Tensor& input(int index) const override;
+  Variable& variable(int index) override;
+  void set_output(int index, Tensor value) override;
+  Tensor take_input(int index) override;
+  Device& device() override { return device_; }
+  Allocator& allocator() override { return memory_; }
+  RandomKey random_key() const override {
+    RandomKey key = frame_.random;
+    if (const std::int32_t slot = plan_.info(*node_).slot; slot >= 0) key.slot = static_cast<std::uint32_t>(slot);
+    return key;
+  }
+  std::uint64_t node_hash() const override { return plan_.info(*node_).hash; }
+  std::int64_t random_slot() const override { return plan_.info(*node_).slot; }
+
+ private:
+  // Gives the node's outputs the blocks planned for them, and everything else memory of the device.
+  class NodeMemory final : public Allocator {
+   public:
+    explicit NodeMemory(NodeContext& context) : context_(context) {}
+    BufferRef allocate(std::size_t bytes, DType dtype, const Shape& shape) override;
+    AllocatorStats stats() const override { return context_.device_.allocator().stats(); }
+    MemorySpace space() const override { return context_.device_.allocator().space(); }
+
+   private:
+    NodeContext& context_;
+  };
+
+  AllocationLabel allocating() const override {
+    const NodeInfo& info = plan_.info(*node_);
+    return {info.op, info.name};
+  }
+
+  // Counts a use; true: it was the last.
+  bool used(std::uint32_t slot) {
+    std::uint16_t& uses = frame_.uses[slot];
+    if (!shared_) return --uses == 0;
+    return std::atomic_ref(uses).fetch_sub(1, std::memory_order_acq_rel) == 1;
+  }
+  bool only_use_left(std::uint32_t slot) const {
+    std::uint16_t& uses = frame_.uses[slot];
+    return (shared_ ? std::atomic_ref(uses).load(std::memory_order_acquire) : uses) == 1;
+  }
+  // Nobody but the slot, and the frame's block it may lie in, refers to the tensor's memory.
+  bool held_by_slot_only(std::uint32_t slot) const;
+
+  PlanFrame& frame_;
+  const Plan& plan_;
+  Device& device_;
+  const bool shared_;
+  const bool planned_;
+  NodeMemory memory_;
+  const AllocationScope scope_;
+  const PlanNode* node_ = nullptr;
+  const InputRef* refs_ = nullptr;
+  std::uint64_t lent_ = 0;  // outputs of the node that have been given their blocks, a bit each
+};
+
+// Runs the node the context has entered, and leaves it. Throws what its kernel throws.
+void run_node(PlanFrame& frame, const PlanNode& node, NodeContext& context, const std::atomic<bool>& aborted,
+              Device& device, Outbox& outbox);
+// The error in flight, with the node's op, name and device. Call inside a catch block.
+Error node_error(const Plan& plan, const PlanNode& node);
+// Runs nodes [first, end) of the plan one after the other.
+Error run_nodes(PlanFrame& frame, std::uint32_t first, std::uint32_t end, const std::atomic<bool>& aborted,
+                Device& device, Outbox& outbox);
+// Those of a segment.
+Error run_in_order(PlanFrame& frame, const Segment& segment, const std::atomic<bool>& aborted, Device& device,
+                   Outbox& outbox);
+// The same, for a thread that records what it does.
+Error run_in_order_traced(PlanFrame& frame, const Segment& segment, const std::atomic<bool>& aborted, Device& device,
+                          Outbox& outbox);
+void run_node_traced(PlanFrame& frame, const PlanNode& node, NodeContext& context, const std::atomic<bool>& aborted,
+                     Device& device, Outbox& outbox, const TraceSlice& segment);
+// Runs them on all threads of the device that are idle, as NodeOrder allows.
+Error run_side_by_side(PlanFrame& frame, const Segment& segment, const NodeOrder& order, Device& device,
+                       Outbox& outbox);
+
+}  // namespace troupe

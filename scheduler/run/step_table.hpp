@@ -1,0 +1,127 @@
+// Ready counting: which segments of which steps may run now. A plain class; the scheduler actor drives it. Every call
+// returns what to do next; nothing here waits, and nothing here runs kernels.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "messages/ids.hpp"
+#include "scheduler/plan/plan.hpp"
+#include "scheduler/run/executor.hpp"
+#include "scheduler/waits/wait_graph.hpp"
+
+namespace troupe {
+
+// A partition that a task has registered: its plan, and frames to run it in. take_frame and give_back are called by one
+// thread, the scheduler's.
+class RegisteredPartition {
+ public:
+  // `store` owns the variables.
+  RegisteredPartition(std::shared_ptr<const Plan> plan, std::vector<Variable*> variables,
+                      std::shared_ptr<VariableStore> store = nullptr)
+      : plan_(std::move(plan)), variables_(std::move(variables)), store_(std::move(store)) {}
+  const Plan& plan() const { return *plan_; }
+  std::shared_ptr<PlanFrame> make_frame() const;
+  // A frame nobody uses; made if there is none. Frames go back after the step.
+  std::shared_ptr<PlanFrame> take_frame();
+  void give_back(std::shared_ptr<PlanFrame> frame);
+
+ private:
+  std::shared_ptr<const Plan> plan_;
+  std::vector<Variable*> variables_;
+  std::shared_ptr<VariableStore> store_;
+  std::vector<std::shared_ptr<PlanFrame>> free_;
+};
+
+struct StepKey {
+  SessionId session;
+  StepId step;
+  auto operator<=>(const StepKey&) const = default;
+};
+
+// A segment to be run on the device of partition `partition`. The frame keeps what it runs alive,
+// whatever becomes of the step.
+struct ReadySegment {
+  StepKey step;
+  std::uint32_t partition = 0;
+  std::uint32_t segment = 0;
+  std::shared_ptr<PlanFrame> frame;
+};
+
+// What is to be known of a step beyond its table to say what it waits for.
+struct StepPlace {
+  std::string task;                       // this one
+  std::string text;                       // of the step, for people: "step 7"
+  std::int64_t for_ns = 0;                // since it began here
+  std::vector<std::string> shards;        // by number: their tasks
+  std::uint64_t job = 0;                  // of training; 0: none
+  std::uint64_t version = 0;              // of the parameters that it pulls
+  std::uint64_t group = 0, sequence = 0;  // of its collectives
+};
+
+// One task's part of the steps in flight.
+class StepTable {
+ public:
+  struct Progress {
+    std::vector<ReadySegment> ready;
+    bool ended = false;  // all segments have run, or the step was aborted and none runs any more
+  };
+
+  // Starts a step over `partitions`; `feeds` by feed index. Throws already_exists, or invalid_argument for a missing
+  // feed; then nothing has been started.
+  Progress start(const StepKey& key, std::vector<std::shared_ptr<RegisteredPartition>> partitions, RandomKey random,
+                 const std::vector<Tensor>& feeds);
+  // A tensor for an arrival has come. An unfitting dtype or shape aborts the step with an error.
+  Progress arrived(const StepKey& key, std::uint32_t partition, std::uint32_t arrival, Tensor tensor);
+  // A segment that was ready has run, with this error.
+  Progress segment_done(const StepKey& key, std::uint32_t partition, std::uint32_t segment, const Error& error);
+  // The first error counts. Segments that have not begun never will.
+  Progress abort(const StepKey& key, const Error& error);
+
+  bool contains(const StepKey& key) const { return steps_.contains(key); }
+  bool empty() const { return steps_.empty(); }
+  Error error(const StepKey& key) const;
+  // Segments of the partition that are ready or run, and have not reported.
+  std::size_t running(const StepKey& key, std::uint32_t partition) const;
+  // What the step waits for on this task: arrivals that have not come, nodes that run, segments in a device's queue.
+  std::vector<std::string> waits_for(const StepKey& key) const;
+  // The same as things and waits (wait_graph.hpp): this task's part, its segments that have not run, what they wait
+  // for, and what other tasks await from them. Nothing of a step that is not there.
+  Waiting waiting(const StepKey& key, const StepPlace& place) const;
+  // By device: the node that runs there.
+  std::map<std::string, std::string> running() const;
+  // Takes fetches out: (fetch index, tensor).
+  std::vector<std::pair<std::uint32_t, Tensor>> take_fetches(const StepKey& key);
+  // Forgets a step. Its frames are reused, but for those that segments still run in (a task that shuts down does not
+  // wait).
+  void finish(const StepKey& key);
+  std::vector<StepKey> steps_of(SessionId session) const;
+
+ private:
+  static constexpr std::uint32_t kHasRun = 0xffffffffu;
+  struct PartitionState {
+    std::shared_ptr<RegisteredPartition> registered;
+    std::shared_ptr<PlanFrame> frame;
+    std::vector<std::uint32_t> waits;  // left, by segment; kHasRun
+    std::vector<bool> arrived;
+    std::size_t running = 0;  // segments handed out that have not reported
+  };
+  struct Step {
+    std::vector<PartitionState> partitions;
+    std::size_t segments_left = 0;  // not yet run
+    std::size_t running = 0;        // of all partitions
+    bool aborted = false;
+    Error error;
+  };
+  void release(const StepKey& key, Step& step, std::uint32_t partition, std::uint32_t segment, Progress& progress);
+  static bool ended(const Step& step) { return step.running == 0 && (step.segments_left == 0 || step.aborted); }
+  static void abort_step(Step& step, const Error& error);
+
+  std::map<StepKey, Step> steps_;
+};
+
+}  // namespace troupe

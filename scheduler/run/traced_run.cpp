@@ -1,0 +1,60 @@
+// What the executor does with nodes while their task is traced: the same, and a slice for each.
+#include <algorithm>
+
+#include "scheduler/run/node_context.hpp"
+
+namespace troupe {
+namespace {
+
+std::uint64_t bytes_of(const Tensor& tensor) { return tensor.valid() ? tensor.num_bytes() : 0; }
+
+void note_outputs(TraceEvent& event, const PlanFrame& frame, const PlanNode& node) {
+  for (std::uint32_t i = 0; i < node.num_outputs; ++i) {
+    const Tensor& output = frame.slots[node.first_output + i];
+    if (!output.valid()) continue;
+    event.bytes += output.num_bytes();
+    const auto& dims = output.shape().dims();
+    if (i > 0 || dims.size() > event.dims.size()) continue;
+    event.dtype = output.dtype();
+    event.rank = static_cast<std::uint8_t>(dims.size());
+    std::ranges::transform(dims, event.dims.begin(), [](std::int64_t d) {
+      return static_cast<std::int32_t>(std::min<std::int64_t>(d, INT32_MAX));
+    });
+  }
+}
+
+}  // namespace
+
+void run_node_traced(PlanFrame& frame, const PlanNode& node, NodeContext& context, const std::atomic<bool>& aborted,
+                     Device& device, Outbox& outbox, const TraceSlice& segment) {
+  const bool computes = node.kind == PlanNode::Kind::kernel || node.kind == PlanNode::Kind::branch;
+  const NodeInfo& info = frame.plan().info(node);
+  TraceSlice slice(segment.trace(), computes ? TraceKind::kernel : TraceKind::transfer, info.name, segment.step(),
+                   info.op);
+  if (!computes)
+    for (int i = 0; i < node.num_inputs; ++i) slice.event().bytes += bytes_of(context.input(i));
+  run_node(frame, node, context, aborted, device, outbox);
+  if (computes) note_outputs(slice.event(), frame, node);
+}
+
+Error run_in_order_traced(PlanFrame& frame, const Segment& segment, const std::atomic<bool>& aborted, Device& device,
+                          Outbox& outbox) {
+  const Plan& plan = frame.plan();
+  const TraceSlice& around = *TraceSlice::current();
+  NodeContext context(frame, device, false);
+  for (std::uint32_t at = segment.first_node; at < segment.first_node + segment.num_nodes; ++at) {
+    const PlanNode& node = plan.nodes[at];
+    if (aborted.load(std::memory_order_relaxed)) return Error(Code::cancelled, "the step was aborted");
+    frame.current_node.store(at, std::memory_order_relaxed);
+    context.enter(node);
+    try {
+      run_node_traced(frame, node, context, aborted, device, outbox, around);
+    } catch (...) {
+      return node_error(plan, node);
+    }
+    context.leave();
+  }
+  return Error();
+}
+
+}  // namespace troupe
