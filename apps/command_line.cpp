@@ -8,7 +8,7 @@
 #include <cstdio>
 #include <sstream>
 
-#include "messages/error.hpp"
+#include <troupe/messages/error.hpp>
 
 namespace troupe {
 namespace {

@@ -10,9 +10,9 @@
 #include <string>
 #include <vector>
 
-#include "actors/cluster/gpu_options.hpp"
-#include "actors/cluster/membership_options.hpp"
 #include "apps/early_exit.hpp"
+#include <troupe/actors/cluster/gpu_options.hpp>
+#include <troupe/actors/cluster/membership_options.hpp>
 
 namespace troupe {
 

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "actors/cluster/task.hpp"
+#include <troupe/actors/cluster/task.hpp>
 
 namespace troupe {
 

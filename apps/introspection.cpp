@@ -4,8 +4,8 @@
 
 #include <cstdio>
 
-#include "actors/cluster/membership.hpp"
-#include "actors/introspection/introspection.hpp"
+#include <troupe/actors/cluster/membership.hpp>
+#include <troupe/actors/introspection/introspection.hpp>
 
 namespace troupe {
 

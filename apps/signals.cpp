@@ -7,7 +7,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "messages/error.hpp"
+#include <troupe/messages/error.hpp>
 
 namespace troupe {
 namespace {

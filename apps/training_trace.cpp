@@ -3,8 +3,8 @@
 #include <condition_variable>
 #include <mutex>
 
-#include "actors/introspection/introspection.hpp"
-#include "actors/introspection/trace_recording.hpp"
+#include <troupe/actors/introspection/introspection.hpp>
+#include <troupe/actors/introspection/trace_recording.hpp>
 
 namespace troupe {
 namespace {

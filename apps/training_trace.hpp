@@ -6,7 +6,7 @@
 #include <string>
 #include <thread>
 
-#include "actors/cluster/task.hpp"
+#include <troupe/actors/cluster/task.hpp>
 
 namespace troupe {
 

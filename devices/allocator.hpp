@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "messages/buffer.hpp"
-#include "messages/tensor.hpp"
+#include <troupe/messages/buffer.hpp>
+#include <troupe/messages/tensor.hpp>
 
 namespace troupe {
 

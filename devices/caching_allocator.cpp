@@ -1,4 +1,4 @@
-#include "devices/caching_allocator.hpp"
+#include "troupe/devices/caching_allocator.hpp"
 
 #include <algorithm>
 #include <array>
@@ -8,7 +8,7 @@
 #include <mutex>
 #include <vector>
 
-#include "devices/host_pages.hpp"
+#include <troupe/devices/host_pages.hpp>
 
 namespace troupe {
 namespace {

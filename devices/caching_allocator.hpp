@@ -7,7 +7,7 @@
 
 #include <memory>
 
-#include "devices/allocator.hpp"
+#include <troupe/devices/allocator.hpp>
 
 namespace troupe {
 

@@ -12,11 +12,11 @@
 #include <string>
 #include <vector>
 
-#include "devices/allocator.hpp"
-#include "devices/recording.hpp"
-#include "messages/device_name.hpp"
-#include "messages/function_ref.hpp"
-#include "messages/local.hpp"
+#include <troupe/devices/allocator.hpp>
+#include <troupe/devices/recording.hpp>
+#include <troupe/messages/device_name.hpp>
+#include <troupe/messages/function_ref.hpp>
+#include <troupe/messages/local.hpp>
 
 namespace troupe {
 

@@ -1,11 +1,11 @@
-#include "devices/host_pages.hpp"
+#include "troupe/devices/host_pages.hpp"
 
 #include <sys/mman.h>
 
 #include <cstdint>
 #include <cstdlib>
 
-#include "messages/buffer.hpp"
+#include <troupe/messages/buffer.hpp>
 
 namespace troupe {
 namespace {

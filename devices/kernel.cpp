@@ -1,4 +1,4 @@
-#include "devices/kernel.hpp"
+#include "troupe/devices/kernel.hpp"
 
 #include <algorithm>
 #include <cstring>

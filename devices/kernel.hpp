@@ -14,10 +14,10 @@
 #include <unordered_map>
 #include <vector>
 
-#include "devices/device.hpp"
-#include "messages/attributes.hpp"
-#include "messages/ids.hpp"
-#include "messages/tensor.hpp"
+#include <troupe/devices/device.hpp>
+#include <troupe/messages/attributes.hpp>
+#include <troupe/messages/ids.hpp>
+#include <troupe/messages/tensor.hpp>
 
 namespace troupe {
 

@@ -1,4 +1,4 @@
-#include "devices/plugin.hpp"
+#include "troupe/devices/plugin.hpp"
 
 #include <dlfcn.h>
 #include <unistd.h>

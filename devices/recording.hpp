@@ -6,8 +6,8 @@
 #include <memory>
 #include <string>
 
-#include "devices/allocator.hpp"
-#include "messages/ids.hpp"
+#include <troupe/devices/allocator.hpp>
+#include <troupe/messages/ids.hpp>
 
 namespace troupe {
 

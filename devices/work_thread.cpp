@@ -1,4 +1,4 @@
-#include "devices/work_thread.hpp"
+#include "troupe/devices/work_thread.hpp"
 
 #include <utility>
 

@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "messages/local.hpp"
+#include <troupe/messages/local.hpp>
 
 namespace troupe {
 

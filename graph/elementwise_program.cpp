@@ -1,4 +1,4 @@
-#include "graph/elementwise_program.hpp"
+#include "troupe/graph/elementwise_program.hpp"
 
 #include <algorithm>
 #include <charconv>

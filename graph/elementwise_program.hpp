@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "graph/op.hpp"
+#include <troupe/graph/op.hpp>
 
 namespace troupe {
 

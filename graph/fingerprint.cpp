@@ -1,4 +1,4 @@
-#include "graph/fingerprint.hpp"
+#include "troupe/graph/fingerprint.hpp"
 
 #include <string_view>
 

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "graph/graph.hpp"
+#include <troupe/graph/graph.hpp>
 
 namespace troupe {
 

@@ -1,10 +1,10 @@
-#include "graph/graph.hpp"
+#include "troupe/graph/graph.hpp"
 
 #include <algorithm>
 #include <charconv>
 #include <queue>
 
-#include "messages/device_name.hpp"
+#include <troupe/messages/device_name.hpp>
 
 namespace troupe {
 namespace {

@@ -15,8 +15,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "graph/op.hpp"
-#include "messages/attributes.hpp"
+#include <troupe/graph/op.hpp>
+#include <troupe/messages/attributes.hpp>
 
 namespace troupe {
 

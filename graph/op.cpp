@@ -1,4 +1,4 @@
-#include "graph/op.hpp"
+#include "troupe/graph/op.hpp"
 
 #include <algorithm>
 

@@ -13,7 +13,7 @@
 #include <string_view>
 #include <vector>
 
-#include "messages/attributes.hpp"
+#include <troupe/messages/attributes.hpp>
 
 namespace troupe {
 

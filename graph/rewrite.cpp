@@ -1,4 +1,4 @@
-#include "graph/rewrite.hpp"
+#include "troupe/graph/rewrite.hpp"
 
 #include <algorithm>
 

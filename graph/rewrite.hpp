@@ -15,7 +15,7 @@
 #include <string_view>
 #include <vector>
 
-#include "graph/graph.hpp"
+#include <troupe/graph/graph.hpp>
 
 namespace troupe {
 

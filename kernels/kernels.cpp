@@ -1,6 +1,6 @@
-#include "kernels/kernels.hpp"
+#include "troupe/kernels/kernels.hpp"
 
-#include "kernels/cpu/families.hpp"
+#include <troupe/kernels/cpu/families.hpp>
 
 namespace troupe {
 

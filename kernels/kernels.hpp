@@ -1,7 +1,7 @@
 // The list of all kernels.
 #pragma once
 
-#include "devices/kernel.hpp"
+#include <troupe/devices/kernel.hpp>
 
 namespace troupe {
 

@@ -1,4 +1,4 @@
-#include "messages/attributes.hpp"
+#include "troupe/messages/attributes.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -11,7 +11,7 @@
 #include <variant>
 #include <vector>
 
-#include "messages/tensor.hpp"
+#include <troupe/messages/tensor.hpp>
 
 namespace troupe {
 

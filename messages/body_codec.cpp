@@ -1,4 +1,4 @@
-#include "messages/body_codec.hpp"
+#include "troupe/messages/body_codec.hpp"
 
 #include <array>
 #include <limits>

@@ -19,7 +19,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "messages/frames.hpp"
+#include <troupe/messages/frames.hpp>
 
 namespace troupe {
 

@@ -1,9 +1,9 @@
-#include "messages/buffer.hpp"
+#include "troupe/messages/buffer.hpp"
 
 #include <cstdlib>
 #include <new>
 
-#include "messages/error.hpp"
+#include <troupe/messages/error.hpp>
 
 namespace troupe {
 namespace {

@@ -1,4 +1,4 @@
-#include "messages/bytes_text.hpp"
+#include "troupe/messages/bytes_text.hpp"
 
 #include <fmt/core.h>
 

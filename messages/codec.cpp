@@ -1,10 +1,10 @@
-#include "messages/codec.hpp"
+#include "troupe/messages/codec.hpp"
 
 #include <algorithm>
 #include <array>
 #include <cstring>
 
-#include "messages/packed_strings.hpp"
+#include <troupe/messages/packed_strings.hpp>
 
 namespace troupe {
 namespace {

@@ -22,8 +22,8 @@
 #include <utility>
 #include <vector>
 
-#include "messages/body_codec.hpp"
-#include "messages/frames.hpp"
+#include <troupe/messages/body_codec.hpp>
+#include <troupe/messages/frames.hpp>
 
 namespace troupe {
 

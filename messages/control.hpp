@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string>
 
-#include "messages/error.hpp"
+#include <troupe/messages/error.hpp>
 
 namespace troupe {
 

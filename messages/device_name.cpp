@@ -1,10 +1,10 @@
-#include "messages/device_name.hpp"
+#include "troupe/messages/device_name.hpp"
 
 #include <algorithm>
 #include <array>
 #include <charconv>
 
-#include "messages/error.hpp"
+#include <troupe/messages/error.hpp>
 
 namespace troupe {
 namespace {

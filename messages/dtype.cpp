@@ -1,4 +1,4 @@
-#include "messages/dtype.hpp"
+#include "troupe/messages/dtype.hpp"
 
 #include <array>
 

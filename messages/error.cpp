@@ -1,4 +1,4 @@
-#include "messages/error.hpp"
+#include "troupe/messages/error.hpp"
 
 #include <array>
 #include <new>

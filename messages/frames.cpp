@@ -1,4 +1,4 @@
-#include "messages/frames.hpp"
+#include "troupe/messages/frames.hpp"
 
 #include <array>
 

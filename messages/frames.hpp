@@ -14,10 +14,10 @@
 #include <variant>
 #include <vector>
 
-#include "messages/device_name.hpp"
-#include "messages/error.hpp"
-#include "messages/ids.hpp"
-#include "messages/tensor.hpp"
+#include <troupe/messages/device_name.hpp>
+#include <troupe/messages/error.hpp>
+#include <troupe/messages/ids.hpp>
+#include <troupe/messages/tensor.hpp>
 
 namespace troupe {
 

@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "messages/frames.hpp"
-#include "messages/local.hpp"
+#include <troupe/messages/frames.hpp>
+#include <troupe/messages/local.hpp>
 
 namespace troupe {
 

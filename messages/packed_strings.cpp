@@ -1,8 +1,8 @@
-#include "messages/packed_strings.hpp"
+#include "troupe/messages/packed_strings.hpp"
 
 #include <cstring>
 
-#include "messages/body_codec.hpp"
+#include <troupe/messages/body_codec.hpp>
 
 namespace troupe {
 

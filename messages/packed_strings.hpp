@@ -1,7 +1,7 @@
 // Tensors of strings as bytes, for the wire and for files: of each string its length (u32, little-endian) and its text.
 #pragma once
 
-#include "messages/tensor.hpp"
+#include <troupe/messages/tensor.hpp>
 
 namespace troupe {
 

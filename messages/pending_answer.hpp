@@ -4,7 +4,7 @@
 #include <functional>
 #include <utility>
 
-#include "messages/control.hpp"
+#include <troupe/messages/control.hpp>
 
 namespace troupe {
 

@@ -5,7 +5,7 @@
 #include <array>
 #include <cstdint>
 
-#include "messages/ids.hpp"
+#include <troupe/messages/ids.hpp>
 
 namespace troupe {
 

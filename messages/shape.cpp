@@ -1,8 +1,8 @@
-#include "messages/shape.hpp"
+#include "troupe/messages/shape.hpp"
 
 #include <algorithm>
 
-#include "messages/error.hpp"
+#include <troupe/messages/error.hpp>
 
 namespace troupe {
 

@@ -1,4 +1,4 @@
-#include "messages/tensor.hpp"
+#include "troupe/messages/tensor.hpp"
 
 #include <algorithm>
 #include <cstring>

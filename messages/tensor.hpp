@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "messages/buffer.hpp"
-#include "messages/dtype.hpp"
-#include "messages/error.hpp"
-#include "messages/shape.hpp"
+#include <troupe/messages/buffer.hpp>
+#include <troupe/messages/dtype.hpp>
+#include <troupe/messages/error.hpp>
+#include <troupe/messages/shape.hpp>
 
 namespace troupe {
 

@@ -1,7 +1,7 @@
 // The Error that a function throws; none if it returns.
 #pragma once
 
-#include "messages/error.hpp"
+#include <troupe/messages/error.hpp>
 
 namespace troupe::testing {
 

@@ -9,7 +9,7 @@
 #include <iterator>
 #include <string>
 
-#include "messages/error.hpp"
+#include <troupe/messages/error.hpp>
 
 namespace troupe::testing {
 

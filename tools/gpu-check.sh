@@ -198,7 +198,7 @@ targets=(--target troupe_cuda troupe_cuda_bench troupe-bench test_kernels test_g
 step build cmake --build "$build" --parallel "$jobs" "${targets[@]}" || finish
 
 # ---- test
-selected=(-L '^test_(kernels|gpu_kernels|gpu_graphs|conv_engines|devices|actors)$')
+selected=(-L '^test_(kernels|gpu_kernels|gpu_graphs|conv_engines|devices)$|^test_actors_')
 [[ $all == no ]] || selected=()
 run_tests() { ctest --test-dir "$build" --parallel "$jobs" --output-on-failure --timeout 600 --no-tests=error "${selected[@]}"; }
 if [[ $tests == yes ]]; then

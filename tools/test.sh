@@ -38,7 +38,7 @@ for argument in "$@"; do
 done
 
 jobs="$(nproc)"
-asan_targets=(test_messages test_graph test_scheduler test_checkpoint test_actors)
+asan_targets=(test_messages test_graph test_scheduler test_fuzz test_actors)
 failures=()  # builds and runs that did not end well
 results=()   # of test runs: NAME=FILE
 
@@ -95,7 +95,7 @@ fi
 if [[ "$asan" == yes ]]; then
   if configure_and_build asan "${asan_targets[@]}"; then
     pattern="$(IFS='|'; echo "${asan_targets[*]}")"
-    run_tests asan --label-regex "^($pattern)\$" || failures+=("asan tests")
+    run_tests asan --label-regex "^($pattern)(_|\$)" || failures+=("asan tests")
   else
     failures+=("asan build")
   fi

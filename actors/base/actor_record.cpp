@@ -1,10 +1,10 @@
-#include "actors/base/actor_record.hpp"
+#include "troupe/actors/base/actor_record.hpp"
 
 #include <fmt/core.h>
 
 #include <chrono>
 
-#include "actors/base/inspected.hpp"
+#include <troupe/actors/base/inspected.hpp>
 
 namespace troupe {
 

@@ -12,9 +12,9 @@
 #include <string>
 #include <vector>
 
-#include "actors/base/flight_record.hpp"
-#include "messages/error.hpp"
-#include "scheduler/trace/trace.hpp"
+#include <troupe/actors/base/flight_record.hpp>
+#include <troupe/messages/error.hpp>
+#include <troupe/scheduler/trace/trace.hpp>
 
 namespace troupe {
 

@@ -1,9 +1,9 @@
-#include "actors/base/client_record.hpp"
+#include "troupe/actors/base/client_record.hpp"
 
 #include <fmt/core.h>
 
-#include "actors/base/actor_record.hpp"
-#include "scheduler/waits/wait_things.hpp"
+#include <troupe/actors/base/actor_record.hpp>
+#include <troupe/scheduler/waits/wait_things.hpp>
 
 namespace troupe {
 

@@ -7,8 +7,8 @@
 #include <mutex>
 #include <string>
 
-#include "messages/device_name.hpp"
-#include "scheduler/waits/wait_graph.hpp"
+#include <troupe/messages/device_name.hpp>
+#include <troupe/scheduler/waits/wait_graph.hpp>
 
 namespace troupe {
 

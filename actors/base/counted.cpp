@@ -1,4 +1,4 @@
-#include "actors/base/counted.hpp"
+#include "troupe/actors/base/counted.hpp"
 
 #include <caf/send.hpp>
 

@@ -8,11 +8,11 @@
 #include <thread>
 #include <utility>
 
-#include "actors/base/actor_record.hpp"
-#include "actors/base/inspected.hpp"
-#include "actors/base/policy.hpp"
-#include "actors/base/traced_message.hpp"
-#include "messages/caf/instances.hpp"
+#include <troupe/actors/base/actor_record.hpp>
+#include <troupe/actors/base/inspected.hpp>
+#include <troupe/actors/base/policy.hpp>
+#include <troupe/actors/base/traced_message.hpp>
+#include <troupe/messages/caf/instances.hpp>
 
 namespace troupe {
 

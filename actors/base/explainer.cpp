@@ -1,4 +1,4 @@
-#include "actors/base/explainer.hpp"
+#include "troupe/actors/base/explainer.hpp"
 
 #include <fmt/core.h>
 

@@ -8,7 +8,7 @@
 #include <memory>
 #include <vector>
 
-#include "actors/base/message_kind.hpp"
+#include <troupe/actors/base/message_kind.hpp>
 
 namespace troupe {
 

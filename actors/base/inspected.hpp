@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "actors/base/snapshot.hpp"
+#include <troupe/actors/base/snapshot.hpp>
 
 namespace troupe {
 

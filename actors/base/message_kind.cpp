@@ -1,4 +1,4 @@
-#include "actors/base/message_kind.hpp"
+#include "troupe/actors/base/message_kind.hpp"
 
 #include <cxxabi.h>
 #include <fmt/core.h>
@@ -9,8 +9,8 @@
 #include <mutex>
 #include <unordered_map>
 
-#include "messages/caf/protocol.hpp"
-#include "scheduler/trace/trace.hpp"
+#include <troupe/messages/caf/protocol.hpp>
+#include <troupe/scheduler/trace/trace.hpp>
 
 namespace troupe {
 namespace {

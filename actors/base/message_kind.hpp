@@ -7,7 +7,7 @@
 #include <typeinfo>
 #include <vector>
 
-#include "messages/device_name.hpp"
+#include <troupe/messages/device_name.hpp>
 
 namespace troupe {
 

@@ -1,4 +1,4 @@
-#include "actors/base/policy.hpp"
+#include "troupe/actors/base/policy.hpp"
 
 #include <algorithm>
 #include <array>

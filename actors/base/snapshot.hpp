@@ -10,8 +10,8 @@
 #include <string_view>
 #include <vector>
 
-#include "messages/error.hpp"
-#include "scheduler/waits/wait_graph.hpp"
+#include <troupe/messages/error.hpp>
+#include <troupe/scheduler/waits/wait_graph.hpp>
 
 namespace troupe {
 

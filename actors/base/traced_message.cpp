@@ -1,4 +1,4 @@
-#include "actors/base/traced_message.hpp"
+#include "troupe/actors/base/traced_message.hpp"
 
 namespace troupe {
 namespace {

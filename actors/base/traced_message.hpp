@@ -4,7 +4,7 @@
 
 #include <optional>
 
-#include "actors/base/actor_record.hpp"
+#include <troupe/actors/base/actor_record.hpp>
 
 namespace troupe {
 

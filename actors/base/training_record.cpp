@@ -1,10 +1,10 @@
-#include "actors/base/training_record.hpp"
+#include "troupe/actors/base/training_record.hpp"
 
 #include <fmt/core.h>
 
 #include <algorithm>
 
-#include "actors/base/actor_record.hpp"
+#include <troupe/actors/base/actor_record.hpp>
 
 namespace troupe {
 namespace {

@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "actors/base/snapshot.hpp"
+#include <troupe/actors/base/snapshot.hpp>
 
 namespace troupe {
 

@@ -1,4 +1,4 @@
-#include "actors/checkpoint/crc32c.hpp"
+#include "troupe/actors/checkpoint/crc32c.hpp"
 
 #include <isa-l/crc.h>
 

@@ -1,12 +1,12 @@
-#include "actors/checkpoint/manifest.hpp"
+#include "troupe/actors/checkpoint/manifest.hpp"
 
 #include <algorithm>
 #include <set>
 #include <utility>
 
-#include "devices/storage/file_system.hpp"
-#include "messages/error.hpp"
-#include "messages/tensor.hpp"
+#include <troupe/devices/storage/file_system.hpp>
+#include <troupe/messages/error.hpp>
+#include <troupe/messages/tensor.hpp>
 
 namespace troupe {
 namespace {

@@ -4,11 +4,11 @@
 
 #include <limits>
 
-#include "actors/checkpoint/crc32c.hpp"
-#include "actors/checkpoint/manifest.hpp"
-#include "messages/body_codec.hpp"
-#include "messages/error.hpp"
 #include "messages/proto/checkpoint.pb.h"
+#include <troupe/actors/checkpoint/crc32c.hpp>
+#include <troupe/actors/checkpoint/manifest.hpp>
+#include <troupe/messages/body_codec.hpp>
+#include <troupe/messages/error.hpp>
 
 namespace troupe {
 namespace {

@@ -1,12 +1,12 @@
-#include "actors/checkpoint/reader.hpp"
+#include "troupe/actors/checkpoint/reader.hpp"
 
 #include <algorithm>
 #include <charconv>
 #include <cstring>
 
-#include "actors/checkpoint/crc32c.hpp"
-#include "messages/error.hpp"
-#include "messages/packed_strings.hpp"
+#include <troupe/actors/checkpoint/crc32c.hpp>
+#include <troupe/messages/error.hpp>
+#include <troupe/messages/packed_strings.hpp>
 
 namespace troupe {
 namespace {

@@ -7,9 +7,9 @@
 #include <memory>
 #include <optional>
 
-#include "actors/checkpoint/manifest.hpp"
-#include "devices/storage/file_system.hpp"
-#include "messages/tensor.hpp"
+#include <troupe/actors/checkpoint/manifest.hpp>
+#include <troupe/devices/storage/file_system.hpp>
+#include <troupe/messages/tensor.hpp>
 
 namespace troupe {
 

@@ -1,8 +1,8 @@
 // Which checkpoints stay.
 #include <algorithm>
 
-#include "actors/checkpoint/reader.hpp"
-#include "messages/error.hpp"
+#include <troupe/actors/checkpoint/reader.hpp>
+#include <troupe/messages/error.hpp>
 
 namespace troupe {
 namespace {

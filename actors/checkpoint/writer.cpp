@@ -1,11 +1,11 @@
-#include "actors/checkpoint/writer.hpp"
+#include "troupe/actors/checkpoint/writer.hpp"
 
 #include <algorithm>
 #include <array>
 
-#include "actors/checkpoint/crc32c.hpp"
-#include "messages/error.hpp"
-#include "messages/packed_strings.hpp"
+#include <troupe/actors/checkpoint/crc32c.hpp>
+#include <troupe/messages/error.hpp>
+#include <troupe/messages/packed_strings.hpp>
 
 namespace troupe {
 namespace {

@@ -1,4 +1,4 @@
-#include "actors/checkpoint/writer_actor.hpp"
+#include "troupe/actors/checkpoint/writer_actor.hpp"
 
 namespace troupe {
 

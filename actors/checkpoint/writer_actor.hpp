@@ -5,9 +5,9 @@
 #include <functional>
 #include <utility>
 
-#include "actors/base/counted.hpp"
-#include "messages/caf/protocol.hpp"
-#include "messages/local.hpp"
+#include <troupe/actors/base/counted.hpp>
+#include <troupe/messages/caf/protocol.hpp>
+#include <troupe/messages/local.hpp>
 
 namespace troupe {
 

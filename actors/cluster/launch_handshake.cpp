@@ -1,4 +1,4 @@
-#include "actors/cluster/launch_handshake.hpp"
+#include "troupe/actors/cluster/launch_handshake.hpp"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -12,7 +12,7 @@
 #include <cstring>
 #include <utility>
 
-#include "messages/error.hpp"
+#include <troupe/messages/error.hpp>
 
 namespace troupe {
 namespace {

@@ -1,4 +1,4 @@
-#include "actors/cluster/links.hpp"
+#include "troupe/actors/cluster/links.hpp"
 
 #include <algorithm>
 #include <caf/actor_system.hpp>
@@ -8,15 +8,15 @@
 #include <mutex>
 #include <thread>
 
-#include "actors/cluster/peer_actor.hpp"
-#include "actors/cluster/rights.hpp"
-#include "actors/introspection/introspection_token.hpp"
-#include "actors/network/control.hpp"
-#include "actors/steps/borrowed_thread.hpp"
-#include "actors/wire/wire.hpp"
-#include "messages/codec.hpp"
 #include "messages/proto/cluster.pb.h"
-#include "scheduler/waits/wait_things.hpp"
+#include <troupe/actors/cluster/peer_actor.hpp>
+#include <troupe/actors/cluster/rights.hpp>
+#include <troupe/actors/introspection/introspection_token.hpp>
+#include <troupe/actors/network/control.hpp>
+#include <troupe/actors/steps/borrowed_thread.hpp>
+#include <troupe/actors/wire/wire.hpp>
+#include <troupe/messages/codec.hpp>
+#include <troupe/scheduler/waits/wait_things.hpp>
 
 namespace troupe {
 namespace {

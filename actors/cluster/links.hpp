@@ -11,11 +11,11 @@
 #include <string>
 #include <vector>
 
-#include "actors/cluster/node_actor.hpp"
-#include "actors/introspection/cluster_view.hpp"
-#include "actors/network/cluster_spec.hpp"
-#include "actors/wire/wire.hpp"
-#include "graph/placement/placement.hpp"
+#include <troupe/actors/cluster/node_actor.hpp>
+#include <troupe/actors/introspection/cluster_view.hpp>
+#include <troupe/actors/network/cluster_spec.hpp>
+#include <troupe/actors/wire/wire.hpp>
+#include <troupe/graph/placement/placement.hpp>
 
 namespace troupe {
 

@@ -1,4 +1,4 @@
-#include "actors/cluster/membership.hpp"
+#include "troupe/actors/cluster/membership.hpp"
 
 #include <unistd.h>
 
@@ -8,8 +8,8 @@
 #include <filesystem>
 #include <thread>
 
-#include "actors/introspection/introspection.hpp"
-#include "messages/error.hpp"
+#include <troupe/actors/introspection/introspection.hpp>
+#include <troupe/messages/error.hpp>
 
 namespace troupe {
 namespace {

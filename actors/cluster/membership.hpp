@@ -7,8 +7,8 @@
 #include <optional>
 #include <string>
 
-#include "actors/cluster/launch_handshake.hpp"
-#include "actors/cluster/task.hpp"
+#include <troupe/actors/cluster/launch_handshake.hpp>
+#include <troupe/actors/cluster/task.hpp>
 
 namespace troupe {
 

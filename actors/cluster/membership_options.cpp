@@ -1,4 +1,4 @@
-#include "actors/cluster/membership_options.hpp"
+#include "troupe/actors/cluster/membership_options.hpp"
 
 #include <algorithm>
 #include <charconv>
@@ -6,7 +6,7 @@
 #include <optional>
 #include <utility>
 
-#include "messages/error.hpp"
+#include <troupe/messages/error.hpp>
 
 namespace troupe {
 namespace {

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "actors/cluster/membership.hpp"
+#include <troupe/actors/cluster/membership.hpp>
 
 namespace troupe {
 

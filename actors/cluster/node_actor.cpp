@@ -1,13 +1,13 @@
-#include "actors/cluster/node_actor.hpp"
+#include "troupe/actors/cluster/node_actor.hpp"
 
 #include <algorithm>
 #include <charconv>
 
-#include "actors/steps/partition_actor.hpp"
-#include "graph/formats/serialize.hpp"
-#include "graph/formats/serialize_proto.hpp"
-#include "messages/codec.hpp"
 #include "messages/proto/cluster.pb.h"
+#include <troupe/actors/steps/partition_actor.hpp>
+#include <troupe/graph/formats/serialize.hpp>
+#include <troupe/graph/formats/serialize_proto.hpp>
+#include <troupe/messages/codec.hpp>
 
 namespace troupe {
 namespace {

@@ -7,12 +7,12 @@
 #include <optional>
 #include <set>
 
-#include "actors/base/counted.hpp"
-#include "actors/steps/step.hpp"
-#include "devices/kernel.hpp"
-#include "graph/op.hpp"
-#include "messages/caf/protocol.hpp"
 #include "messages/proto/run.pb.h"
+#include <troupe/actors/base/counted.hpp>
+#include <troupe/actors/steps/step.hpp>
+#include <troupe/devices/kernel.hpp>
+#include <troupe/graph/op.hpp>
+#include <troupe/messages/caf/protocol.hpp>
 
 namespace troupe {
 

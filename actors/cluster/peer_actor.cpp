@@ -1,4 +1,4 @@
-#include "actors/cluster/peer_actor.hpp"
+#include "troupe/actors/cluster/peer_actor.hpp"
 
 #include <algorithm>
 #include <caf/send.hpp>

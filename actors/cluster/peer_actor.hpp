@@ -15,8 +15,8 @@
 #include <functional>
 #include <mutex>
 
-#include "actors/base/counted.hpp"
-#include "messages/caf/protocol.hpp"
+#include <troupe/actors/base/counted.hpp>
+#include <troupe/messages/caf/protocol.hpp>
 
 namespace troupe {
 

@@ -1,4 +1,4 @@
-#include "actors/cluster/rights.hpp"
+#include "troupe/actors/cluster/rights.hpp"
 
 #include <algorithm>
 #include <type_traits>

@@ -10,8 +10,8 @@
 //   the coordinator (ps 0)   Joined Token EpochDone Save Commit Fence BarrierOpen
 #pragma once
 
-#include "actors/network/cluster_spec.hpp"
-#include "messages/frames.hpp"
+#include <troupe/actors/network/cluster_spec.hpp>
+#include <troupe/messages/frames.hpp>
 
 namespace troupe {
 

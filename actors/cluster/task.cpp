@@ -1,4 +1,4 @@
-#include "actors/cluster/task.hpp"
+#include "troupe/actors/cluster/task.hpp"
 
 #include <unistd.h>
 
@@ -10,21 +10,21 @@
 #include <mutex>
 #include <thread>
 
-#include "actors/cluster/links.hpp"
-#include "actors/cluster/node_actor.hpp"
-#include "actors/cluster/task_actors.hpp"
-#include "actors/collective/collective_actor.hpp"
-#include "actors/introspection/introspection.hpp"
-#include "actors/introspection/introspector_actor.hpp"
-#include "actors/network/arrivals.hpp"
-#include "actors/network/control.hpp"
-#include "actors/steps/client_gate.hpp"
-#include "actors/steps/device_actor.hpp"
-#include "actors/steps/rendezvous_actor.hpp"
-#include "actors/steps/scheduler_actor.hpp"
-#include "devices/cpu/cpu_device.hpp"
-#include "devices/plugin.hpp"
-#include "kernels/kernels.hpp"
+#include <troupe/actors/cluster/links.hpp>
+#include <troupe/actors/cluster/node_actor.hpp>
+#include <troupe/actors/cluster/task_actors.hpp>
+#include <troupe/actors/collective/collective_actor.hpp>
+#include <troupe/actors/introspection/introspection.hpp>
+#include <troupe/actors/introspection/introspector_actor.hpp>
+#include <troupe/actors/network/arrivals.hpp>
+#include <troupe/actors/network/control.hpp>
+#include <troupe/actors/steps/client_gate.hpp>
+#include <troupe/actors/steps/device_actor.hpp>
+#include <troupe/actors/steps/rendezvous_actor.hpp>
+#include <troupe/actors/steps/scheduler_actor.hpp>
+#include <troupe/devices/cpu/cpu_device.hpp>
+#include <troupe/devices/plugin.hpp>
+#include <troupe/kernels/kernels.hpp>
 
 namespace troupe {
 namespace {

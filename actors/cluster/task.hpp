@@ -12,12 +12,12 @@
 #include <string>
 #include <vector>
 
-#include "actors/base/actor_record.hpp"
-#include "actors/cluster/gpu_options.hpp"
-#include "actors/network/cluster_spec.hpp"
-#include "actors/network/network_options.hpp"
-#include "devices/kernel.hpp"
-#include "graph/placement/placement.hpp"
+#include <troupe/actors/base/actor_record.hpp>
+#include <troupe/actors/cluster/gpu_options.hpp>
+#include <troupe/actors/network/cluster_spec.hpp>
+#include <troupe/actors/network/network_options.hpp>
+#include <troupe/devices/kernel.hpp>
+#include <troupe/graph/placement/placement.hpp>
 
 namespace caf {
 class actor_system;

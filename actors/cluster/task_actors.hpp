@@ -1,7 +1,7 @@
 // The actors of a task that other parts of its process send to. Not in task.hpp: only those who send need CAF.
 #pragma once
 
-#include "messages/caf/protocol.hpp"
+#include <troupe/messages/caf/protocol.hpp>
 
 namespace troupe {
 

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "actors/cluster/membership_options.hpp"
-#include "messages/error.hpp"
+#include <troupe/actors/cluster/membership_options.hpp>
+#include <troupe/messages/error.hpp>
 
 namespace troupe {
 namespace {

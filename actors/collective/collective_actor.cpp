@@ -1,9 +1,9 @@
-#include "actors/collective/collective_actor.hpp"
+#include "troupe/actors/collective/collective_actor.hpp"
 
 #include <algorithm>
 #include <caf/send.hpp>
 
-#include "scheduler/waits/wait_things.hpp"
+#include <troupe/scheduler/waits/wait_things.hpp>
 
 namespace troupe {
 namespace {

@@ -6,11 +6,11 @@
 
 #include <map>
 
-#include "actors/base/counted.hpp"
-#include "actors/base/explainer.hpp"
-#include "actors/steps/contribution.hpp"
-#include "messages/caf/protocol.hpp"
-#include "scheduler/collective/group_table.hpp"
+#include <troupe/actors/base/counted.hpp>
+#include <troupe/actors/base/explainer.hpp>
+#include <troupe/actors/steps/contribution.hpp>
+#include <troupe/messages/caf/protocol.hpp>
+#include <troupe/scheduler/collective/group_table.hpp>
 
 namespace troupe {
 

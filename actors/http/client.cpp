@@ -1,4 +1,4 @@
-#include "actors/http/client.hpp"
+#include "troupe/actors/http/client.hpp"
 
 #include <fmt/core.h>
 #include <pthread.h>
@@ -9,7 +9,7 @@
 // Last: it includes much.
 #include <httplib.h>
 
-#include "actors/http/server.hpp"
+#include <troupe/actors/http/server.hpp>
 
 namespace troupe {
 namespace {

@@ -4,8 +4,8 @@
 #include <chrono>
 #include <string>
 
-#include "actors/network/cluster_spec.hpp"
-#include "actors/wire/tls.hpp"
+#include <troupe/actors/network/cluster_spec.hpp>
+#include <troupe/actors/wire/tls.hpp>
 
 namespace troupe {
 

@@ -1,4 +1,4 @@
-#include "actors/http/server.hpp"
+#include "troupe/actors/http/server.hpp"
 
 #include <gnutls/gnutls.h>
 #include <microhttpd.h>
@@ -20,9 +20,9 @@
 #include <unordered_map>
 #include <vector>
 
-#include "actors/http/json_text.hpp"
-#include "actors/wire/authentication.hpp"
-#include "actors/wire/socket.hpp"
+#include <troupe/actors/http/json_text.hpp>
+#include <troupe/actors/wire/authentication.hpp>
+#include <troupe/actors/wire/socket.hpp>
 
 namespace troupe {
 namespace {

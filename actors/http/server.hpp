@@ -17,8 +17,8 @@
 #include <set>
 #include <string>
 
-#include "actors/network/cluster_spec.hpp"
-#include "actors/wire/tls.hpp"
+#include <troupe/actors/network/cluster_spec.hpp>
+#include <troupe/actors/wire/tls.hpp>
 
 namespace troupe {
 

@@ -1,9 +1,9 @@
-#include "actors/introspection/cluster_view.hpp"
+#include "troupe/actors/introspection/cluster_view.hpp"
 
 #include <algorithm>
 #include <thread>
 
-#include "actors/base/actor_record.hpp"
+#include <troupe/actors/base/actor_record.hpp>
 
 namespace troupe {
 namespace {

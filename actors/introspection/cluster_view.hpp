@@ -6,8 +6,8 @@
 #include <mutex>
 #include <optional>
 
-#include "actors/base/snapshot.hpp"
-#include "actors/http/client.hpp"
+#include <troupe/actors/base/snapshot.hpp>
+#include <troupe/actors/http/client.hpp>
 
 namespace troupe {
 

@@ -1,10 +1,10 @@
-#include "actors/introspection/introspection.hpp"
+#include "troupe/actors/introspection/introspection.hpp"
 
 #include <unistd.h>
 
-#include "actors/introspection/introspection_token.hpp"
-#include "actors/trace/task_trace.hpp"
-#include "devices/storage/file_system.hpp"
+#include <troupe/actors/introspection/introspection_token.hpp>
+#include <troupe/actors/trace/task_trace.hpp>
+#include <troupe/devices/storage/file_system.hpp>
 
 namespace troupe {
 

@@ -8,7 +8,7 @@
 #include <optional>
 #include <string>
 
-#include "actors/introspection/service.hpp"
+#include <troupe/actors/introspection/service.hpp>
 
 namespace troupe {
 

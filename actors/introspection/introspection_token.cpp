@@ -1,4 +1,4 @@
-#include "actors/introspection/introspection_token.hpp"
+#include "troupe/actors/introspection/introspection_token.hpp"
 
 #include <fmt/core.h>
 #include <openssl/evp.h>
@@ -6,7 +6,7 @@
 
 #include <string_view>
 
-#include "actors/wire/authentication.hpp"
+#include <troupe/actors/wire/authentication.hpp>
 
 namespace troupe {
 

@@ -1,4 +1,4 @@
-#include "actors/introspection/introspector.hpp"
+#include "troupe/actors/introspection/introspector.hpp"
 
 #include <fmt/chrono.h>
 #include <fmt/core.h>
@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <iterator>
 
-#include "actors/base/inspected.hpp"
+#include <troupe/actors/base/inspected.hpp>
 
 namespace troupe {
 namespace {

@@ -6,12 +6,12 @@
 #include <string>
 #include <vector>
 
-#include "actors/base/actor_record.hpp"
-#include "actors/base/client_record.hpp"
-#include "actors/base/snapshot.hpp"
-#include "actors/base/training_record.hpp"
-#include "devices/device.hpp"
-#include "messages/ids.hpp"
+#include <troupe/actors/base/actor_record.hpp>
+#include <troupe/actors/base/client_record.hpp>
+#include <troupe/actors/base/snapshot.hpp>
+#include <troupe/actors/base/training_record.hpp>
+#include <troupe/devices/device.hpp>
+#include <troupe/messages/ids.hpp>
 
 namespace troupe {
 

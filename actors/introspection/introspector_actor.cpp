@@ -1,4 +1,4 @@
-#include "actors/introspection/introspector_actor.hpp"
+#include "troupe/actors/introspection/introspector_actor.hpp"
 
 namespace troupe {
 

@@ -2,9 +2,9 @@
 // all busy or stuck can still be looked into.
 #pragma once
 
-#include "actors/base/counted.hpp"
-#include "actors/introspection/introspection.hpp"
-#include "messages/caf/protocol.hpp"
+#include <troupe/actors/base/counted.hpp>
+#include <troupe/actors/introspection/introspection.hpp>
+#include <troupe/messages/caf/protocol.hpp>
 
 namespace troupe {
 

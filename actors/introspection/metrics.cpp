@@ -1,4 +1,4 @@
-#include "actors/introspection/metrics.hpp"
+#include "troupe/actors/introspection/metrics.hpp"
 
 #include <fmt/core.h>
 

@@ -1,9 +1,9 @@
-#include "actors/introspection/observer.hpp"
+#include "troupe/actors/introspection/observer.hpp"
 
 #include <algorithm>
 #include <mutex>
 
-#include "actors/wire/ask.hpp"
+#include <troupe/actors/wire/ask.hpp>
 
 namespace troupe {
 namespace {

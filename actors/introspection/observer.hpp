@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "actors/introspection/cluster_view.hpp"
-#include "actors/network/cluster_spec.hpp"
-#include "actors/network/network_options.hpp"
+#include <troupe/actors/introspection/cluster_view.hpp>
+#include <troupe/actors/network/cluster_spec.hpp>
+#include <troupe/actors/network/network_options.hpp>
 
 namespace troupe {
 

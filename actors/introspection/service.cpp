@@ -1,10 +1,10 @@
-#include "actors/introspection/service.hpp"
+#include "troupe/actors/introspection/service.hpp"
 
 #include <nlohmann/json.hpp>
 
-#include "actors/http/json_text.hpp"
-#include "actors/introspection/metrics.hpp"
-#include "actors/introspection/page.hpp"
+#include <troupe/actors/http/json_text.hpp>
+#include <troupe/actors/introspection/metrics.hpp>
+#include <troupe/actors/introspection/page.hpp>
 
 namespace troupe {
 namespace {

@@ -13,9 +13,9 @@
 #include <memory>
 #include <string>
 
-#include "actors/http/server.hpp"
-#include "actors/introspection/cluster_view.hpp"
-#include "actors/introspection/introspector.hpp"
+#include <troupe/actors/http/server.hpp>
+#include <troupe/actors/introspection/cluster_view.hpp>
+#include <troupe/actors/introspection/introspector.hpp>
 
 namespace troupe {
 

@@ -1,5 +1,5 @@
-#include "actors/base/snapshot.hpp"
-#include "actors/http/json_text.hpp"
+#include <troupe/actors/base/snapshot.hpp>
+#include <troupe/actors/http/json_text.hpp>
 
 namespace nlohmann {
 

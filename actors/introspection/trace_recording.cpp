@@ -1,4 +1,4 @@
-#include "actors/introspection/trace_recording.hpp"
+#include "troupe/actors/introspection/trace_recording.hpp"
 
 #include <fmt/core.h>
 #include <unistd.h>
@@ -10,8 +10,8 @@
 #include <filesystem>
 #include <mutex>
 
-#include "devices/storage/file_system.hpp"
-#include "messages/error.hpp"
+#include <troupe/devices/storage/file_system.hpp>
+#include <troupe/messages/error.hpp>
 
 namespace troupe {
 namespace {

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "actors/introspection/cluster_view.hpp"
-#include "actors/trace/trace_file.hpp"
-#include "scheduler/trace/trace.hpp"
+#include <troupe/actors/introspection/cluster_view.hpp>
+#include <troupe/actors/trace/trace_file.hpp>
+#include <troupe/scheduler/trace/trace.hpp>
 
 namespace troupe {
 

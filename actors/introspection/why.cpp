@@ -7,8 +7,8 @@
 #include <optional>
 #include <set>
 
-#include "actors/base/snapshot.hpp"
-#include "scheduler/waits/wait_things.hpp"
+#include <troupe/actors/base/snapshot.hpp>
+#include <troupe/scheduler/waits/wait_things.hpp>
 
 namespace troupe {
 namespace {

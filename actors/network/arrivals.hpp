@@ -1,8 +1,8 @@
 // Memory for tensors that come from other tasks.
 #pragma once
 
-#include "actors/wire/chunk_reader.hpp"
-#include "devices/allocator.hpp"
+#include <troupe/actors/wire/chunk_reader.hpp>
+#include <troupe/devices/allocator.hpp>
 
 namespace troupe {
 

@@ -1,4 +1,4 @@
-#include "actors/network/cluster_spec.hpp"
+#include "troupe/actors/network/cluster_spec.hpp"
 
 #include <sys/stat.h>
 
@@ -10,9 +10,9 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "actors/network/network_options.hpp"
-#include "actors/wire/socket.hpp"
-#include "messages/error.hpp"
+#include <troupe/actors/network/network_options.hpp>
+#include <troupe/actors/wire/socket.hpp>
+#include <troupe/messages/error.hpp>
 
 namespace troupe {
 

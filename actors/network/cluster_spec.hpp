@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "messages/device_name.hpp"
+#include <troupe/messages/device_name.hpp>
 
 namespace troupe {
 

@@ -1,4 +1,4 @@
-#include "actors/network/control.hpp"
+#include "troupe/actors/network/control.hpp"
 
 #include <algorithm>
 #include <caf/actor_system_config.hpp>
@@ -12,7 +12,7 @@
 #include <mutex>
 #include <utility>
 
-#include "actors/network/control_guard.hpp"
+#include <troupe/actors/network/control_guard.hpp>
 
 namespace troupe {
 namespace {

@@ -10,8 +10,8 @@
 #include <memory>
 #include <optional>
 
-#include "actors/wire/wire.hpp"
-#include "messages/caf/protocol.hpp"
+#include <troupe/actors/wire/wire.hpp>
+#include <troupe/messages/caf/protocol.hpp>
 
 namespace caf {
 class actor_system;

@@ -1,10 +1,10 @@
-#include "actors/network/control_guard.hpp"
+#include "troupe/actors/network/control_guard.hpp"
 
 #include <algorithm>
 #include <array>
 #include <utility>
 
-#include "messages/error.hpp"
+#include <troupe/messages/error.hpp>
 
 namespace troupe {
 namespace {

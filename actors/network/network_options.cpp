@@ -1,4 +1,4 @@
-#include "actors/network/network_options.hpp"
+#include "troupe/actors/network/network_options.hpp"
 
 #include <algorithm>
 

@@ -4,8 +4,8 @@
 
 #include <optional>
 
-#include "actors/network/cluster_spec.hpp"
-#include "actors/wire/wire.hpp"
+#include <troupe/actors/network/cluster_spec.hpp>
+#include <troupe/actors/wire/wire.hpp>
 
 namespace troupe {
 

@@ -1,13 +1,13 @@
-#include "actors/session/compile.hpp"
+#include "troupe/actors/session/compile.hpp"
 
 #include <algorithm>
 
-#include "graph/formats/serialize.hpp"
-#include "graph/formats/serialize_proto.hpp"
-#include "graph/passes/mixed_precision.hpp"
-#include "graph/passes/optimize.hpp"
-#include "graph/placement/partition.hpp"
-#include "scheduler/run/single_kernel.hpp"
+#include <troupe/graph/formats/serialize.hpp>
+#include <troupe/graph/formats/serialize_proto.hpp>
+#include <troupe/graph/passes/mixed_precision.hpp>
+#include <troupe/graph/passes/optimize.hpp>
+#include <troupe/graph/placement/partition.hpp>
+#include <troupe/scheduler/run/single_kernel.hpp>
 
 namespace troupe {
 namespace {

@@ -6,11 +6,11 @@
 #include <string>
 #include <vector>
 
-#include "devices/kernel.hpp"
-#include "graph/passes/callable.hpp"
-#include "graph/placement/placement.hpp"
-#include "messages/ids.hpp"
 #include "messages/proto/run.pb.h"
+#include <troupe/devices/kernel.hpp>
+#include <troupe/graph/passes/callable.hpp>
+#include <troupe/graph/placement/placement.hpp>
+#include <troupe/messages/ids.hpp>
 
 namespace troupe {
 

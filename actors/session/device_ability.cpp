@@ -1,11 +1,11 @@
-#include "actors/session/device_ability.hpp"
+#include "troupe/actors/session/device_ability.hpp"
 
 #include <algorithm>
 #include <array>
 #include <cstring>
 #include <map>
 
-#include "devices/collective/communicator.hpp"
+#include <troupe/devices/collective/communicator.hpp>
 
 namespace troupe {
 namespace {

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "devices/device.hpp"
-#include "messages/device_name.hpp"
+#include <troupe/devices/device.hpp>
+#include <troupe/messages/device_name.hpp>
 
 namespace troupe {
 

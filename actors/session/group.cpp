@@ -1,4 +1,4 @@
-#include "actors/session/group.hpp"
+#include "troupe/actors/session/group.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -9,10 +9,10 @@
 #include <mutex>
 #include <thread>
 
-#include "actors/cluster/task_actors.hpp"
-#include "actors/introspection/introspection.hpp"
-#include "actors/session/device_ability.hpp"
-#include "actors/steps/client_gate.hpp"
+#include <troupe/actors/cluster/task_actors.hpp>
+#include <troupe/actors/introspection/introspection.hpp>
+#include <troupe/actors/session/device_ability.hpp>
+#include <troupe/actors/steps/client_gate.hpp>
 
 namespace troupe {
 namespace {

@@ -14,8 +14,8 @@
 #include <string>
 #include <vector>
 
-#include "actors/cluster/task.hpp"
-#include "actors/steps/contribution.hpp"
+#include <troupe/actors/cluster/task.hpp>
+#include <troupe/actors/steps/contribution.hpp>
 
 namespace troupe {
 

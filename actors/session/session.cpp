@@ -1,4 +1,4 @@
-#include "actors/session/session.hpp"
+#include "troupe/actors/session/session.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -8,12 +8,12 @@
 #include <condition_variable>
 #include <mutex>
 
-#include "actors/cluster/task.hpp"
-#include "actors/cluster/task_actors.hpp"
-#include "actors/introspection/introspection.hpp"
-#include "actors/session/compile.hpp"
-#include "actors/steps/client_gate.hpp"
-#include "actors/steps/direct_step.hpp"
+#include <troupe/actors/cluster/task.hpp>
+#include <troupe/actors/cluster/task_actors.hpp>
+#include <troupe/actors/introspection/introspection.hpp>
+#include <troupe/actors/session/compile.hpp>
+#include <troupe/actors/steps/client_gate.hpp>
+#include <troupe/actors/steps/direct_step.hpp>
 
 namespace troupe {
 

@@ -18,11 +18,11 @@
 #include <utility>
 #include <vector>
 
-#include "actors/steps/training_step.hpp"
-#include "graph/graph.hpp"
-#include "messages/device_name.hpp"
-#include "messages/ids.hpp"
-#include "messages/tensor.hpp"
+#include <troupe/actors/steps/training_step.hpp>
+#include <troupe/graph/graph.hpp>
+#include <troupe/messages/device_name.hpp>
+#include <troupe/messages/ids.hpp>
+#include <troupe/messages/tensor.hpp>
 
 namespace troupe {
 

@@ -1,4 +1,4 @@
-#include "actors/steps/borrowed_thread.hpp"
+#include "troupe/actors/steps/borrowed_thread.hpp"
 
 #include <caf/actor_system.hpp>
 #include <caf/resumable.hpp>

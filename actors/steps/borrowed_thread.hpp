@@ -9,7 +9,7 @@
 #include <array>
 #include <caf/execution_unit.hpp>
 
-#include "messages/caf/protocol.hpp"
+#include <troupe/messages/caf/protocol.hpp>
 
 namespace troupe {
 

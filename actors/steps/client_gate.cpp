@@ -1,4 +1,4 @@
-#include "actors/steps/client_gate.hpp"
+#include "troupe/actors/steps/client_gate.hpp"
 
 #include <caf/actor_system.hpp>
 #include <caf/event_based_actor.hpp>

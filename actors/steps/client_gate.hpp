@@ -8,8 +8,8 @@
 #include <memory>
 #include <shared_mutex>
 
-#include "actors/steps/borrowed_thread.hpp"
-#include "actors/steps/step.hpp"
+#include <troupe/actors/steps/borrowed_thread.hpp>
+#include <troupe/actors/steps/step.hpp>
 
 namespace troupe {
 

@@ -10,11 +10,11 @@
 #include <utility>
 #include <vector>
 
-#include "devices/collective/communicator.hpp"
-#include "messages/device_name.hpp"
-#include "messages/ids.hpp"
-#include "messages/local.hpp"
-#include "messages/tensor.hpp"
+#include <troupe/devices/collective/communicator.hpp>
+#include <troupe/messages/device_name.hpp>
+#include <troupe/messages/ids.hpp>
+#include <troupe/messages/local.hpp>
+#include <troupe/messages/tensor.hpp>
 
 namespace troupe {
 

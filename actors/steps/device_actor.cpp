@@ -1,7 +1,7 @@
-#include "actors/steps/device_actor.hpp"
+#include "troupe/actors/steps/device_actor.hpp"
 
-#include "actors/steps/device_work.hpp"
-#include "devices/device.hpp"
+#include <troupe/actors/steps/device_work.hpp>
+#include <troupe/devices/device.hpp>
 
 namespace troupe {
 

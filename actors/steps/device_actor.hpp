@@ -2,8 +2,8 @@
 // before the sender goes on, and is run by the device's own threads, without another actor's thread between.
 #pragma once
 
-#include "actors/base/counted.hpp"
-#include "messages/caf/protocol.hpp"
+#include <troupe/actors/base/counted.hpp>
+#include <troupe/messages/caf/protocol.hpp>
 
 namespace troupe {
 

@@ -1,9 +1,9 @@
-#include "actors/steps/device_work.hpp"
+#include "troupe/actors/steps/device_work.hpp"
 
 #include <mutex>
 
-#include "actors/base/traced_message.hpp"
-#include "messages/local_messages.hpp"
+#include <troupe/actors/base/traced_message.hpp>
+#include <troupe/messages/local_messages.hpp>
 
 namespace troupe {
 

@@ -5,9 +5,9 @@
 #include <memory>
 #include <vector>
 
-#include "actors/base/actor_record.hpp"
-#include "devices/device.hpp"
-#include "messages/local.hpp"
+#include <troupe/actors/base/actor_record.hpp>
+#include <troupe/devices/device.hpp>
+#include <troupe/messages/local.hpp>
 
 namespace troupe {
 

@@ -1,8 +1,8 @@
-#include "actors/steps/direct_step.hpp"
+#include "troupe/actors/steps/direct_step.hpp"
 
 #include <caf/send.hpp>
 
-#include "scheduler/waits/wait_things.hpp"
+#include <troupe/scheduler/waits/wait_things.hpp>
 
 namespace troupe {
 namespace {

@@ -8,9 +8,9 @@
 #include <memory>
 #include <mutex>
 
-#include "actors/base/inspected.hpp"
-#include "actors/steps/device_work.hpp"
-#include "actors/steps/step.hpp"
+#include <troupe/actors/base/inspected.hpp>
+#include <troupe/actors/steps/device_work.hpp>
+#include <troupe/actors/steps/step.hpp>
 
 namespace troupe {
 

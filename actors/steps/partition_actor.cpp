@@ -1,4 +1,4 @@
-#include "actors/steps/partition_actor.hpp"
+#include "troupe/actors/steps/partition_actor.hpp"
 
 #include <future>
 

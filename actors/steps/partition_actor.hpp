@@ -4,11 +4,11 @@
 
 #include <memory>
 
-#include "actors/base/counted.hpp"
-#include "actors/steps/step.hpp"
-#include "devices/kernel.hpp"
-#include "graph/graph.hpp"
-#include "messages/caf/protocol.hpp"
+#include <troupe/actors/base/counted.hpp>
+#include <troupe/actors/steps/step.hpp>
+#include <troupe/devices/kernel.hpp>
+#include <troupe/graph/graph.hpp>
+#include <troupe/messages/caf/protocol.hpp>
 
 namespace troupe {
 

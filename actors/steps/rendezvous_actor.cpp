@@ -1,4 +1,4 @@
-#include "actors/steps/rendezvous_actor.hpp"
+#include "troupe/actors/steps/rendezvous_actor.hpp"
 
 namespace troupe {
 

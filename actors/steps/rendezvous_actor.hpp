@@ -1,9 +1,9 @@
 // The meeting point of a task: tensors wait here for consumers, consumers for tensors. The logic is RendezvousTable.
 #pragma once
 
-#include "actors/base/counted.hpp"
-#include "messages/caf/protocol.hpp"
-#include "scheduler/run/rendezvous_table.hpp"
+#include <troupe/actors/base/counted.hpp>
+#include <troupe/messages/caf/protocol.hpp>
+#include <troupe/scheduler/run/rendezvous_table.hpp>
 
 namespace troupe {
 

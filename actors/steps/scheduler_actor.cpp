@@ -1,10 +1,10 @@
-#include "actors/steps/scheduler_actor.hpp"
+#include "troupe/actors/steps/scheduler_actor.hpp"
 
 #include <algorithm>
 
-#include "actors/steps/direct_step.hpp"
-#include "actors/steps/segment_work.hpp"
-#include "actors/wire/cork.hpp"
+#include <troupe/actors/steps/direct_step.hpp>
+#include <troupe/actors/steps/segment_work.hpp>
+#include <troupe/actors/wire/cork.hpp>
 
 namespace troupe {
 namespace {

@@ -12,11 +12,11 @@
 #include <set>
 #include <unordered_map>
 
-#include "actors/base/counted.hpp"
-#include "actors/base/explainer.hpp"
-#include "actors/steps/borrowed_thread.hpp"
-#include "actors/steps/step.hpp"
-#include "messages/caf/protocol.hpp"
+#include <troupe/actors/base/counted.hpp>
+#include <troupe/actors/base/explainer.hpp>
+#include <troupe/actors/steps/borrowed_thread.hpp>
+#include <troupe/actors/steps/step.hpp>
+#include <troupe/messages/caf/protocol.hpp>
 
 namespace troupe {
 

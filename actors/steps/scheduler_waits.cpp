@@ -1,7 +1,7 @@
 // What the scheduler tells of itself. On any thread, between two of its messages.
-#include "actors/steps/direct_step.hpp"
-#include "actors/steps/scheduler_actor.hpp"
-#include "scheduler/waits/wait_things.hpp"
+#include <troupe/actors/steps/direct_step.hpp>
+#include <troupe/actors/steps/scheduler_actor.hpp>
+#include <troupe/scheduler/waits/wait_things.hpp>
 
 namespace troupe {
 namespace {

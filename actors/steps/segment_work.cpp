@@ -1,9 +1,9 @@
-#include "actors/steps/segment_work.hpp"
+#include "troupe/actors/steps/segment_work.hpp"
 
 #include <caf/send.hpp>
 
-#include "actors/base/traced_message.hpp"
-#include "actors/steps/contribution.hpp"
+#include <troupe/actors/base/traced_message.hpp>
+#include <troupe/actors/steps/contribution.hpp>
 
 namespace troupe {
 

@@ -4,9 +4,9 @@
 
 #include <optional>
 
-#include "actors/steps/device_work.hpp"
-#include "actors/steps/scheduler_actor.hpp"
-#include "actors/wire/cork.hpp"
+#include <troupe/actors/steps/device_work.hpp>
+#include <troupe/actors/steps/scheduler_actor.hpp>
+#include <troupe/actors/wire/cork.hpp>
 
 namespace troupe {
 

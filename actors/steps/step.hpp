@@ -10,10 +10,10 @@
 #include <utility>
 #include <vector>
 
-#include "actors/steps/training_step.hpp"
-#include "devices/device.hpp"
-#include "messages/caf/protocol.hpp"
-#include "scheduler/run/step_table.hpp"
+#include <troupe/actors/steps/training_step.hpp>
+#include <troupe/devices/device.hpp>
+#include <troupe/messages/caf/protocol.hpp>
+#include <troupe/scheduler/run/step_table.hpp>
 
 namespace troupe {
 

@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-#include "messages/tensor.hpp"
+#include <troupe/messages/tensor.hpp>
 
 namespace troupe {
 

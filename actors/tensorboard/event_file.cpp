@@ -1,4 +1,4 @@
-#include "actors/tensorboard/event_file.hpp"
+#include "troupe/actors/tensorboard/event_file.hpp"
 
 #include <unistd.h>
 
@@ -6,8 +6,8 @@
 #include <array>
 #include <charconv>
 
-#include "actors/tensorboard/record.hpp"
-#include "messages/error.hpp"
+#include <troupe/actors/tensorboard/record.hpp>
+#include <troupe/messages/error.hpp>
 
 namespace troupe {
 namespace {

@@ -9,8 +9,8 @@
 #include <memory>
 #include <string>
 
-#include "devices/storage/file_system.hpp"
 #include "messages/proto/tensorboard.pb.h"
+#include <troupe/devices/storage/file_system.hpp>
 
 namespace troupe {
 

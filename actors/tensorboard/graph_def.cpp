@@ -1,4 +1,4 @@
-#include "actors/tensorboard/graph_def.hpp"
+#include "troupe/actors/tensorboard/graph_def.hpp"
 
 namespace troupe {
 namespace {

@@ -2,8 +2,8 @@
 // things (tensors, the bodies of functions) are only named.
 #pragma once
 
-#include "graph/graph.hpp"
 #include "messages/proto/tensorboard.pb.h"
+#include <troupe/graph/graph.hpp>
 
 namespace troupe {
 

@@ -1,10 +1,10 @@
-#include "actors/tensorboard/histogram.hpp"
+#include "troupe/actors/tensorboard/histogram.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
-#include "messages/error.hpp"
+#include <troupe/messages/error.hpp>
 
 namespace troupe {
 namespace {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "messages/proto/tensorboard.pb.h"
-#include "messages/tensor.hpp"
+#include <troupe/messages/tensor.hpp>
 
 namespace troupe {
 

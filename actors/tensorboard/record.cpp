@@ -1,8 +1,8 @@
-#include "actors/tensorboard/record.hpp"
+#include "troupe/actors/tensorboard/record.hpp"
 
 #include <bit>
 
-#include "actors/checkpoint/crc32c.hpp"
+#include <troupe/actors/checkpoint/crc32c.hpp>
 
 namespace troupe {
 namespace {

@@ -1,12 +1,12 @@
-#include "actors/trace/task_trace.hpp"
+#include "troupe/actors/trace/task_trace.hpp"
 
 #include <charconv>
 #include <cmath>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "actors/http/json_text.hpp"
-#include "messages/error.hpp"
+#include <troupe/actors/http/json_text.hpp>
+#include <troupe/messages/error.hpp>
 
 namespace troupe {
 namespace {

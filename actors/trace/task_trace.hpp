@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "scheduler/trace/trace.hpp"
+#include <troupe/scheduler/trace/trace.hpp>
 
 namespace troupe {
 

@@ -1,4 +1,4 @@
-#include "actors/trace/trace_file.hpp"
+#include "troupe/actors/trace/trace_file.hpp"
 
 #include <algorithm>
 #include <map>
@@ -7,8 +7,8 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "messages/device_name.hpp"
-#include "messages/error.hpp"
+#include <troupe/messages/device_name.hpp>
+#include <troupe/messages/error.hpp>
 
 namespace troupe {
 namespace {

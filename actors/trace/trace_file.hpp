@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "actors/trace/task_trace.hpp"
+#include <troupe/actors/trace/task_trace.hpp>
 
 namespace troupe {
 

@@ -1,15 +1,15 @@
 #include <chrono>
 #include <future>
 
-#include "actors/introspection/introspection.hpp"
-#include "actors/session/group.hpp"
-#include "actors/session/session.hpp"
-#include "actors/training/batches.hpp"
-#include "actors/training/job_settings.hpp"
-#include "actors/training/session_checkpoints.hpp"
-#include "actors/training/training_curves.hpp"
-#include "actors/training/training_plan.hpp"
-#include "graph/fingerprint.hpp"
+#include <troupe/actors/introspection/introspection.hpp>
+#include <troupe/actors/session/group.hpp>
+#include <troupe/actors/session/session.hpp>
+#include <troupe/actors/training/batches.hpp>
+#include <troupe/actors/training/job_settings.hpp>
+#include <troupe/actors/training/session_checkpoints.hpp>
+#include <troupe/actors/training/training_curves.hpp>
+#include <troupe/actors/training/training_plan.hpp>
+#include <troupe/graph/fingerprint.hpp>
 
 namespace troupe {
 namespace {

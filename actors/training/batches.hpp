@@ -4,9 +4,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "kernels/readers/dataset.hpp"
-#include "scheduler/trace/trace.hpp"
-#include "scheduler/training/permutation.hpp"
+#include <troupe/kernels/readers/dataset.hpp>
+#include <troupe/scheduler/trace/trace.hpp>
+#include <troupe/scheduler/training/permutation.hpp>
 
 namespace troupe {
 

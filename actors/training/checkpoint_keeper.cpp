@@ -1,11 +1,11 @@
-#include "actors/training/checkpoint_keeper.hpp"
+#include "troupe/actors/training/checkpoint_keeper.hpp"
 
 #include <caf/actor_system.hpp>
 #include <caf/send.hpp>
 #include <future>
 
-#include "actors/training/job_settings.hpp"
-#include "scheduler/training/coordinator.hpp"
+#include <troupe/actors/training/job_settings.hpp>
+#include <troupe/scheduler/training/coordinator.hpp>
 
 namespace troupe {
 namespace {

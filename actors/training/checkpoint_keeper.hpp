@@ -10,11 +10,11 @@
 #include <optional>
 #include <string>
 
-#include "actors/checkpoint/reader.hpp"
-#include "actors/checkpoint/writer.hpp"
-#include "actors/checkpoint/writer_actor.hpp"
-#include "actors/training/training_plan.hpp"
-#include "scheduler/training/job_state.hpp"
+#include <troupe/actors/checkpoint/reader.hpp>
+#include <troupe/actors/checkpoint/writer.hpp>
+#include <troupe/actors/checkpoint/writer_actor.hpp>
+#include <troupe/actors/training/training_plan.hpp>
+#include <troupe/scheduler/training/job_state.hpp>
 
 namespace troupe {
 

@@ -1,10 +1,10 @@
-#include "actors/training/cluster_job.hpp"
+#include "troupe/actors/training/cluster_job.hpp"
 
 #include <caf/send.hpp>
 #include <set>
 
-#include "actors/cluster/task_actors.hpp"
-#include "actors/training/job_settings.hpp"
+#include <troupe/actors/cluster/task_actors.hpp>
+#include <troupe/actors/training/job_settings.hpp>
 
 namespace troupe {
 ClusterJob::ClusterJob(const TrainingPlan& plan)

@@ -5,12 +5,12 @@
 #include <string>
 #include <vector>
 
-#include "actors/training/job_links.hpp"
-#include "actors/training/training_plan.hpp"
-#include "actors/training/worker_actor.hpp"
-#include "graph/passes/shard_map.hpp"
-#include "graph/passes/shard_variables.hpp"
-#include "scheduler/training/token_book.hpp"
+#include <troupe/actors/training/job_links.hpp>
+#include <troupe/actors/training/training_plan.hpp>
+#include <troupe/actors/training/worker_actor.hpp>
+#include <troupe/graph/passes/shard_map.hpp>
+#include <troupe/graph/passes/shard_variables.hpp>
+#include <troupe/scheduler/training/token_book.hpp>
 
 namespace troupe {
 

@@ -1,6 +1,6 @@
 #include <thread>
 
-#include "actors/training/cluster_job.hpp"
+#include <troupe/actors/training/cluster_job.hpp>
 
 namespace troupe {
 namespace {

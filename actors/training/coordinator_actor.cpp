@@ -1,8 +1,8 @@
-#include "actors/training/coordinator_actor.hpp"
+#include "troupe/actors/training/coordinator_actor.hpp"
 
 #include <caf/send.hpp>
 
-#include "actors/training/job.hpp"
+#include <troupe/actors/training/job.hpp>
 
 namespace troupe {
 namespace {

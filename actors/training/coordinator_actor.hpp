@@ -1,12 +1,12 @@
 // The coordinator of a training job, an actor on ps/0: membership, tokens, barriers. The protocol is Coordinator.
 #pragma once
 
-#include "actors/base/counted.hpp"
-#include "actors/base/explainer.hpp"
-#include "actors/training/job_event.hpp"
-#include "actors/training/job_links.hpp"
-#include "actors/training/shard_keeper.hpp"
-#include "scheduler/training/coordinator.hpp"
+#include <troupe/actors/base/counted.hpp>
+#include <troupe/actors/base/explainer.hpp>
+#include <troupe/actors/training/job_event.hpp>
+#include <troupe/actors/training/job_links.hpp>
+#include <troupe/actors/training/shard_keeper.hpp>
+#include <troupe/scheduler/training/coordinator.hpp>
 
 namespace troupe {
 

@@ -8,10 +8,10 @@
 #include <string>
 #include <string_view>
 
-#include "actors/training/job_event.hpp"
-#include "graph/training/sparse_mean.hpp"
-#include "messages/frames.hpp"
-#include "scheduler/training/outgoing.hpp"
+#include <troupe/actors/training/job_event.hpp>
+#include <troupe/graph/training/sparse_mean.hpp>
+#include <troupe/messages/frames.hpp>
+#include <troupe/scheduler/training/outgoing.hpp>
 
 namespace troupe {
 

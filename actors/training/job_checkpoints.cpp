@@ -1,4 +1,4 @@
-#include "actors/training/job_checkpoints.hpp"
+#include "troupe/actors/training/job_checkpoints.hpp"
 
 #include <algorithm>
 #include <charconv>

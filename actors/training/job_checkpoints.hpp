@@ -4,11 +4,11 @@
 #include <map>
 #include <string>
 
-#include "actors/checkpoint/reader.hpp"
-#include "actors/checkpoint/writer.hpp"
-#include "actors/training/parameter_store.hpp"
-#include "graph/passes/shard_map.hpp"
-#include "scheduler/training/shard_state.hpp"
+#include <troupe/actors/checkpoint/reader.hpp>
+#include <troupe/actors/checkpoint/writer.hpp>
+#include <troupe/actors/training/parameter_store.hpp>
+#include <troupe/graph/passes/shard_map.hpp>
+#include <troupe/scheduler/training/shard_state.hpp>
 
 namespace troupe {
 

@@ -5,7 +5,7 @@
 #include <map>
 #include <string>
 
-#include "messages/device_name.hpp"
+#include <troupe/messages/device_name.hpp>
 
 namespace troupe {
 

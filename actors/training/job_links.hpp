@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "messages/caf/protocol.hpp"
-#include "scheduler/training/outgoing.hpp"
+#include <troupe/messages/caf/protocol.hpp>
+#include <troupe/scheduler/training/outgoing.hpp>
 
 namespace troupe {
 

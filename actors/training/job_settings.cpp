@@ -1,4 +1,4 @@
-#include "actors/training/job_settings.hpp"
+#include "troupe/actors/training/job_settings.hpp"
 
 #include <array>
 #include <string_view>

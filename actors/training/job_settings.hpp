@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string>
 
-#include "actors/training/training_plan.hpp"
+#include <troupe/actors/training/training_plan.hpp>
 
 namespace troupe {
 

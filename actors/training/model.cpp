@@ -1,13 +1,13 @@
-#include "actors/training/model.hpp"
+#include "troupe/actors/training/model.hpp"
 
 #include <algorithm>
 #include <cmath>
 
-#include "actors/session/session.hpp"
-#include "actors/training/job_settings.hpp"
-#include "actors/training/training_plan.hpp"
-#include "actors/training/training_report.hpp"
-#include "scheduler/training/coordinator.hpp"
+#include <troupe/actors/session/session.hpp>
+#include <troupe/actors/training/job_settings.hpp>
+#include <troupe/actors/training/training_plan.hpp>
+#include <troupe/actors/training/training_report.hpp>
+#include <troupe/scheduler/training/coordinator.hpp>
 
 namespace troupe {
 namespace {

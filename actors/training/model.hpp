@@ -12,11 +12,11 @@
 #include <memory>
 #include <string>
 
-#include "actors/cluster/task.hpp"
-#include "actors/training/job.hpp"
-#include "graph/layers/layers.hpp"
-#include "graph/optimizers/optimizers.hpp"
-#include "kernels/readers/dataset.hpp"
+#include <troupe/actors/cluster/task.hpp>
+#include <troupe/actors/training/job.hpp>
+#include <troupe/graph/layers/layers.hpp>
+#include <troupe/graph/optimizers/optimizers.hpp>
+#include <troupe/kernels/readers/dataset.hpp>
 
 namespace troupe {
 

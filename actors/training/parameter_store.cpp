@@ -1,7 +1,7 @@
-#include "actors/training/parameter_store.hpp"
+#include "troupe/actors/training/parameter_store.hpp"
 
-#include "kernels/cpu/finite.hpp"
-#include "scheduler/run/single_kernel.hpp"
+#include <troupe/kernels/cpu/finite.hpp>
+#include <troupe/scheduler/run/single_kernel.hpp>
 
 namespace troupe {
 namespace {

@@ -5,9 +5,9 @@
 #include <map>
 #include <memory>
 
-#include "devices/kernel.hpp"
-#include "graph/passes/shard_variables.hpp"
-#include "scheduler/training/shard_state.hpp"
+#include <troupe/devices/kernel.hpp>
+#include <troupe/graph/passes/shard_variables.hpp>
+#include <troupe/scheduler/training/shard_state.hpp>
 
 namespace troupe {
 

@@ -1,4 +1,4 @@
-#include "actors/training/parameters.hpp"
+#include "troupe/actors/training/parameters.hpp"
 
 #include <openssl/evp.h>
 #include <unistd.h>
@@ -7,8 +7,8 @@
 #include <limits>
 #include <memory>
 
-#include "devices/storage/file_system.hpp"
-#include "graph/formats/serialize_proto.hpp"
+#include <troupe/devices/storage/file_system.hpp>
+#include <troupe/graph/formats/serialize_proto.hpp>
 
 namespace troupe {
 namespace {

@@ -4,7 +4,7 @@
 #include <map>
 #include <string>
 
-#include "messages/tensor.hpp"
+#include <troupe/messages/tensor.hpp>
 
 namespace troupe {
 

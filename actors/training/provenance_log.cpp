@@ -1,11 +1,11 @@
-#include "actors/training/provenance_log.hpp"
+#include "troupe/actors/training/provenance_log.hpp"
 
 #include <algorithm>
 #include <charconv>
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "messages/error.hpp"
+#include <troupe/messages/error.hpp>
 
 namespace troupe {
 namespace {

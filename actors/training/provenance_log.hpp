@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "devices/storage/file_system.hpp"
-#include "scheduler/training/provenance.hpp"
+#include <troupe/devices/storage/file_system.hpp>
+#include <troupe/scheduler/training/provenance.hpp>
 
 namespace troupe {
 

@@ -1,11 +1,11 @@
 #include <caf/send.hpp>
 
-#include "actors/cluster/task_actors.hpp"
-#include "actors/session/session.hpp"
-#include "actors/training/cluster_job.hpp"
-#include "actors/training/coordinator_actor.hpp"
-#include "actors/training/shard_actor.hpp"
-#include "actors/training/shard_keeper.hpp"
+#include <troupe/actors/cluster/task_actors.hpp>
+#include <troupe/actors/session/session.hpp>
+#include <troupe/actors/training/cluster_job.hpp>
+#include <troupe/actors/training/coordinator_actor.hpp>
+#include <troupe/actors/training/shard_actor.hpp>
+#include <troupe/actors/training/shard_keeper.hpp>
 
 namespace troupe {
 namespace {

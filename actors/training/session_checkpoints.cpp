@@ -1,7 +1,7 @@
-#include "actors/training/session_checkpoints.hpp"
+#include "troupe/actors/training/session_checkpoints.hpp"
 
-#include "actors/training/job_checkpoints.hpp"
-#include "messages/ids.hpp"
+#include <troupe/actors/training/job_checkpoints.hpp>
+#include <troupe/messages/ids.hpp>
 
 namespace troupe {
 namespace {

@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "actors/session/session.hpp"
-#include "actors/training/checkpoint_keeper.hpp"
+#include <troupe/actors/session/session.hpp>
+#include <troupe/actors/training/checkpoint_keeper.hpp>
 
 namespace troupe {
 

@@ -1,4 +1,4 @@
-#include "actors/training/shard_actor.hpp"
+#include "troupe/actors/training/shard_actor.hpp"
 
 #include <algorithm>
 

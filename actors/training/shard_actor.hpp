@@ -6,10 +6,10 @@
 #include <optional>
 #include <vector>
 
-#include "actors/base/counted.hpp"
-#include "actors/training/job_links.hpp"
-#include "actors/wire/cork.hpp"
-#include "scheduler/training/shard_state.hpp"
+#include <troupe/actors/base/counted.hpp>
+#include <troupe/actors/training/job_links.hpp>
+#include <troupe/actors/wire/cork.hpp>
+#include <troupe/scheduler/training/shard_state.hpp>
 
 namespace troupe {
 

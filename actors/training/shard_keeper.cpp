@@ -1,4 +1,4 @@
-#include "actors/training/shard_keeper.hpp"
+#include "troupe/actors/training/shard_keeper.hpp"
 
 #include <algorithm>
 

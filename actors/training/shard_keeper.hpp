@@ -5,11 +5,11 @@
 #include <memory>
 #include <string>
 
-#include "actors/training/checkpoint_keeper.hpp"
-#include "actors/training/cluster_job.hpp"
-#include "actors/training/job_checkpoints.hpp"
-#include "actors/training/provenance_log.hpp"
-#include "scheduler/training/coordinator.hpp"
+#include <troupe/actors/training/checkpoint_keeper.hpp>
+#include <troupe/actors/training/cluster_job.hpp>
+#include <troupe/actors/training/job_checkpoints.hpp>
+#include <troupe/actors/training/provenance_log.hpp>
+#include <troupe/scheduler/training/coordinator.hpp>
 
 namespace troupe {
 

@@ -1,4 +1,4 @@
-#include "actors/training/training_curves.hpp"
+#include "troupe/actors/training/training_curves.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -7,10 +7,10 @@
 #include <chrono>
 #include <future>
 
-#include "actors/checkpoint/writer_actor.hpp"
-#include "actors/tensorboard/event_file.hpp"
-#include "actors/tensorboard/graph_def.hpp"
-#include "actors/tensorboard/histogram.hpp"
+#include <troupe/actors/checkpoint/writer_actor.hpp>
+#include <troupe/actors/tensorboard/event_file.hpp>
+#include <troupe/actors/tensorboard/graph_def.hpp>
+#include <troupe/actors/tensorboard/histogram.hpp>
 
 namespace troupe {
 namespace {

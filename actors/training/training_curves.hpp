@@ -12,8 +12,8 @@
 #include <memory>
 #include <optional>
 
-#include "actors/training/training_plan.hpp"
-#include "graph/graph.hpp"
+#include <troupe/actors/training/training_plan.hpp>
+#include <troupe/graph/graph.hpp>
 
 namespace troupe {
 

@@ -1,14 +1,14 @@
 // What the ways of training share: the model to build, the options, the starting values, where to stop.
 #pragma once
 
-#include "actors/cluster/task.hpp"
-#include "actors/training/job.hpp"
-#include "actors/training/parameters.hpp"
-#include "actors/training/training_state.hpp"
-#include "devices/storage/file_system.hpp"
-#include "graph/training/towers.hpp"
-#include "kernels/readers/dataset.hpp"
-#include "scheduler/training/shard_state.hpp"
+#include <troupe/actors/cluster/task.hpp>
+#include <troupe/actors/training/job.hpp>
+#include <troupe/actors/training/parameters.hpp>
+#include <troupe/actors/training/training_state.hpp>
+#include <troupe/devices/storage/file_system.hpp>
+#include <troupe/graph/training/towers.hpp>
+#include <troupe/kernels/readers/dataset.hpp>
+#include <troupe/scheduler/training/shard_state.hpp>
 
 namespace troupe {
 

@@ -1,4 +1,4 @@
-#include "actors/training/training_report.hpp"
+#include "troupe/actors/training/training_report.hpp"
 
 #include <fmt/core.h>
 

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "actors/training/job.hpp"
+#include <troupe/actors/training/job.hpp>
 
 namespace troupe {
 

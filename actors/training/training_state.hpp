@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "actors/training/parameters.hpp"
-#include "scheduler/training/job_state.hpp"
-#include "scheduler/training/shard_state.hpp"
+#include <troupe/actors/training/parameters.hpp>
+#include <troupe/scheduler/training/job_state.hpp>
+#include <troupe/scheduler/training/shard_state.hpp>
 
 namespace troupe {
 

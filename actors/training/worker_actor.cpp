@@ -1,4 +1,4 @@
-#include "actors/training/worker_actor.hpp"
+#include "troupe/actors/training/worker_actor.hpp"
 
 #include <algorithm>
 

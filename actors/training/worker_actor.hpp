@@ -11,8 +11,8 @@
 #include <optional>
 #include <vector>
 
-#include "actors/base/counted.hpp"
-#include "actors/training/job_links.hpp"
+#include <troupe/actors/base/counted.hpp>
+#include <troupe/actors/training/job_links.hpp>
 
 namespace troupe {
 

@@ -2,12 +2,12 @@
 #include <caf/send.hpp>
 #include <deque>
 
-#include "actors/cluster/task_actors.hpp"
-#include "actors/introspection/introspection.hpp"
-#include "actors/session/session.hpp"
-#include "actors/training/batches.hpp"
-#include "actors/training/cluster_job.hpp"
-#include "actors/training/training_curves.hpp"
+#include <troupe/actors/cluster/task_actors.hpp>
+#include <troupe/actors/introspection/introspection.hpp>
+#include <troupe/actors/session/session.hpp>
+#include <troupe/actors/training/batches.hpp>
+#include <troupe/actors/training/cluster_job.hpp>
+#include <troupe/actors/training/training_curves.hpp>
 
 namespace troupe {
 namespace {

@@ -1,11 +1,11 @@
-#include "actors/wire/ask.hpp"
+#include "troupe/actors/wire/ask.hpp"
 
 #include <poll.h>
 
 #include <algorithm>
 
-#include "messages/body_codec.hpp"
-#include "messages/ids.hpp"
+#include <troupe/messages/body_codec.hpp>
+#include <troupe/messages/ids.hpp>
 
 namespace troupe::wire {
 namespace {

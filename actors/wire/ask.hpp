@@ -6,8 +6,8 @@
 
 #include <string>
 
-#include "actors/wire/connection.hpp"
-#include "actors/wire/tls.hpp"
+#include <troupe/actors/wire/connection.hpp>
+#include <troupe/actors/wire/tls.hpp>
 
 namespace troupe::wire {
 

@@ -1,4 +1,4 @@
-#include "actors/wire/authentication.hpp"
+#include "troupe/actors/wire/authentication.hpp"
 
 #include <fmt/format.h>
 #include <openssl/crypto.h>
@@ -13,8 +13,8 @@
 #include <map>
 #include <mutex>
 
-#include "messages/body_codec.hpp"
-#include "messages/error.hpp"
+#include <troupe/messages/body_codec.hpp>
+#include <troupe/messages/error.hpp>
 
 namespace troupe::wire {
 namespace {

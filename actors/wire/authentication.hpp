@@ -23,7 +23,7 @@
 #include <span>
 #include <string>
 
-#include "messages/frames.hpp"
+#include <troupe/messages/frames.hpp>
 
 namespace troupe::wire {
 

@@ -1,8 +1,8 @@
-#include "actors/wire/channel.hpp"
+#include "troupe/actors/wire/channel.hpp"
 
 #include <cerrno>
 
-#include "messages/error.hpp"
+#include <troupe/messages/error.hpp>
 
 namespace troupe::wire {
 namespace {

@@ -14,7 +14,7 @@
 #include <optional>
 #include <span>
 
-#include "actors/wire/socket.hpp"
+#include <troupe/actors/wire/socket.hpp>
 
 namespace troupe::wire {
 

@@ -15,7 +15,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "messages/codec.hpp"
+#include <troupe/messages/codec.hpp>
 
 namespace troupe::wire {
 

@@ -1,4 +1,4 @@
-#include "actors/wire/chunk_reader.hpp"
+#include "troupe/actors/wire/chunk_reader.hpp"
 
 #include <algorithm>
 #include <cstring>

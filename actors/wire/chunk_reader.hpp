@@ -12,7 +12,7 @@
 #include <span>
 #include <string>
 
-#include "actors/wire/chunk.hpp"
+#include <troupe/actors/wire/chunk.hpp>
 
 namespace troupe::wire {
 

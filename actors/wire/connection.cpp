@@ -1,4 +1,4 @@
-#include "actors/wire/connection.hpp"
+#include "troupe/actors/wire/connection.hpp"
 
 #include <sys/socket.h>
 

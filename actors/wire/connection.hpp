@@ -12,11 +12,11 @@
 #include <optional>
 #include <vector>
 
-#include "actors/wire/authentication.hpp"
-#include "actors/wire/channel.hpp"
-#include "actors/wire/chunk_reader.hpp"
-#include "actors/wire/send_queue.hpp"
-#include "actors/wire/shared_memory.hpp"
+#include <troupe/actors/wire/authentication.hpp>
+#include <troupe/actors/wire/channel.hpp>
+#include <troupe/actors/wire/chunk_reader.hpp>
+#include <troupe/actors/wire/send_queue.hpp>
+#include <troupe/actors/wire/shared_memory.hpp>
 
 namespace troupe::wire {
 

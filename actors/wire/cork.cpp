@@ -1,8 +1,8 @@
-#include "actors/wire/cork.hpp"
+#include "troupe/actors/wire/cork.hpp"
 
 #include <algorithm>
 
-#include "actors/wire/connection.hpp"
+#include <troupe/actors/wire/connection.hpp>
 
 namespace troupe::wire {
 namespace {

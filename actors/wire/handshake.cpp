@@ -1,4 +1,4 @@
-#include "actors/wire/handshake.hpp"
+#include "troupe/actors/wire/handshake.hpp"
 
 #include <algorithm>
 

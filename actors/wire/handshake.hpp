@@ -5,7 +5,7 @@
 #include <map>
 #include <string>
 
-#include "messages/frames.hpp"
+#include <troupe/messages/frames.hpp>
 
 namespace troupe::wire {
 

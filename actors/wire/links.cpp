@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <array>
 
-#include "actors/wire/wire.hpp"
+#include <troupe/actors/wire/wire.hpp>
 
 namespace troupe {
 namespace {

@@ -1,4 +1,4 @@
-#include "actors/wire/send_queue.hpp"
+#include "troupe/actors/wire/send_queue.hpp"
 
 #include <algorithm>
 

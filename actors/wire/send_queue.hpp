@@ -12,7 +12,7 @@
 #include <span>
 #include <unordered_map>
 
-#include "actors/wire/chunk.hpp"
+#include <troupe/actors/wire/chunk.hpp>
 
 namespace troupe::wire {
 

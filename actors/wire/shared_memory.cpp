@@ -1,4 +1,4 @@
-#include "actors/wire/shared_memory.hpp"
+#include "troupe/actors/wire/shared_memory.hpp"
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -13,8 +13,8 @@
 #include <cstdio>
 #include <cstring>
 
-#include "messages/error.hpp"
-#include "messages/ids.hpp"
+#include <troupe/messages/error.hpp>
+#include <troupe/messages/ids.hpp>
 
 namespace troupe::wire {
 namespace {

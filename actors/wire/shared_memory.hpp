@@ -8,7 +8,7 @@
 
 #include <string>
 
-#include "actors/wire/channel.hpp"
+#include <troupe/actors/wire/channel.hpp>
 
 namespace troupe::wire {
 

@@ -1,4 +1,4 @@
-#include "actors/wire/socket.hpp"
+#include "troupe/actors/wire/socket.hpp"
 
 #include <arpa/inet.h>
 #include <netdb.h>

@@ -7,7 +7,7 @@
 #include <string>
 #include <utility>
 
-#include "messages/error.hpp"
+#include <troupe/messages/error.hpp>
 
 namespace troupe::wire {
 

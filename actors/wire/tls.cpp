@@ -1,4 +1,4 @@
-#include "actors/wire/tls.hpp"
+#include "troupe/actors/wire/tls.hpp"
 
 #include <openssl/bio.h>
 #include <openssl/err.h>

@@ -1,4 +1,4 @@
-#include "actors/wire/wire.hpp"
+#include "troupe/actors/wire/wire.hpp"
 
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -8,7 +8,7 @@
 #include <array>
 #include <cerrno>
 
-#include "actors/wire/cork.hpp"
+#include <troupe/actors/wire/cork.hpp>
 
 namespace troupe {
 namespace {

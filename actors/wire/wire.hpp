@@ -31,11 +31,11 @@
 #include <thread>
 #include <unordered_map>
 
-#include "actors/wire/ask.hpp"
-#include "actors/wire/connection.hpp"
-#include "actors/wire/handshake.hpp"
-#include "actors/wire/tls.hpp"
-#include "messages/local.hpp"
+#include <troupe/actors/wire/ask.hpp>
+#include <troupe/actors/wire/connection.hpp>
+#include <troupe/actors/wire/handshake.hpp>
+#include <troupe/actors/wire/tls.hpp>
+#include <troupe/messages/local.hpp>
 
 struct epoll_event;
 

@@ -2,8 +2,9 @@
 //   troupe-launch --workers 3 -- example_all_reduce
 #include <fmt/core.h>
 
-#include <troupe/actors/troupe.hpp>
 #include <vector>
+
+#include <troupe/troupe.hpp>
 
 int main(int argc, char** argv) {
   using namespace troupe;

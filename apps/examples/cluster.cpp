@@ -5,7 +5,7 @@
 //   example_cluster --job worker --task 0 --cluster cluster.json      and one such command for each other task
 #include <fmt/core.h>
 
-#include <troupe/actors/troupe.hpp>
+#include <troupe/troupe.hpp>
 
 int main(int argc, char** argv) {
   using namespace troupe;

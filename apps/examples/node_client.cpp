@@ -4,7 +4,7 @@
 //   example_node_client FILE
 #include <fmt/core.h>
 
-#include <troupe/actors/troupe.hpp>
+#include <troupe/troupe.hpp>
 
 namespace {
 

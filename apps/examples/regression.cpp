@@ -2,7 +2,7 @@
 //   example_regression
 #include <fmt/core.h>
 
-#include <troupe/actors/troupe.hpp>
+#include <troupe/troupe.hpp>
 
 int main() {
   using namespace troupe;

@@ -3,7 +3,8 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <troupe/actors/troupe.hpp>
+
+#include <troupe/troupe.hpp>
 
 namespace {
 

@@ -2,8 +2,9 @@
 //   example_table
 #include <fmt/core.h>
 
-#include <troupe/actors/troupe.hpp>
 #include <vector>
+
+#include <troupe/troupe.hpp>
 
 namespace {
 

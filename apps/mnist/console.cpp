@@ -2,8 +2,8 @@
 
 #include <fmt/core.h>
 
-#include "actors/training/training_report.hpp"
 #include "apps/mnist/report.hpp"
+#include <troupe/actors/training/training_report.hpp>
 
 namespace troupe {
 

@@ -7,7 +7,7 @@
 
 #include "apps/mnist/options.hpp"
 #include "apps/progress.hpp"
-#include "kernels/readers/dataset.hpp"
+#include <troupe/kernels/readers/dataset.hpp>
 
 namespace troupe {
 

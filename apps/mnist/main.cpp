@@ -6,17 +6,17 @@
 #include <cstring>
 #include <filesystem>
 
-#include "actors/introspection/trace_recording.hpp"
-#include "actors/training/model.hpp"
 #include "apps/ending.hpp"
 #include "apps/introspection.hpp"
 #include "apps/mnist/console.hpp"
 #include "apps/mnist/options.hpp"
 #include "apps/signals.hpp"
 #include "apps/training_trace.hpp"
-#include "kernels/readers/digits.hpp"
-#include "kernels/readers/idx.hpp"
-#include "messages/error.hpp"
+#include <troupe/actors/introspection/trace_recording.hpp>
+#include <troupe/actors/training/model.hpp>
+#include <troupe/kernels/readers/digits.hpp>
+#include <troupe/kernels/readers/idx.hpp>
+#include <troupe/messages/error.hpp>
 
 namespace {
 

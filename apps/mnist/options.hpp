@@ -8,11 +8,11 @@
 #include <variant>
 #include <vector>
 
-#include "actors/cluster/gpu_options.hpp"
-#include "actors/cluster/membership.hpp"
-#include "actors/training/job.hpp"
 #include "apps/early_exit.hpp"
-#include "graph/optimizers/schedules.hpp"
+#include <troupe/actors/cluster/gpu_options.hpp>
+#include <troupe/actors/cluster/membership.hpp>
+#include <troupe/actors/training/job.hpp>
+#include <troupe/graph/optimizers/schedules.hpp>
 
 namespace troupe {
 

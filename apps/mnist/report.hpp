@@ -5,7 +5,7 @@
 #include <chrono>
 #include <string>
 
-#include "actors/training/job.hpp"
+#include <troupe/actors/training/job.hpp>
 
 namespace troupe {
 

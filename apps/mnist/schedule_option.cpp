@@ -4,7 +4,7 @@
 #include <map>
 #include <optional>
 
-#include "messages/error.hpp"
+#include <troupe/messages/error.hpp>
 
 namespace troupe {
 namespace {

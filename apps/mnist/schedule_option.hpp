@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "graph/optimizers/schedules.hpp"
+#include <troupe/graph/optimizers/schedules.hpp>
 
 namespace troupe {
 

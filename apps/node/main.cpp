@@ -7,7 +7,7 @@
 #include "apps/introspection.hpp"
 #include "apps/node/options.hpp"
 #include "apps/signals.hpp"
-#include "messages/error.hpp"
+#include <troupe/messages/error.hpp>
 
 namespace {
 

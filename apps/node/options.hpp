@@ -6,9 +6,9 @@
 #include <variant>
 #include <vector>
 
-#include "actors/cluster/gpu_options.hpp"
-#include "actors/cluster/membership.hpp"
 #include "apps/early_exit.hpp"
+#include <troupe/actors/cluster/gpu_options.hpp>
+#include <troupe/actors/cluster/membership.hpp>
 
 namespace troupe {
 

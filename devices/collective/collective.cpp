@@ -1,9 +1,9 @@
-#include "devices/collective/collective.hpp"
+#include "troupe/devices/collective/collective.hpp"
 
 #include <algorithm>
 #include <array>
 
-#include "devices/collective/reduce.hpp"
+#include <troupe/devices/collective/reduce.hpp>
 
 namespace troupe {
 namespace {

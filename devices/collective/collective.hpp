@@ -13,9 +13,9 @@
 #include <cstdint>
 #include <string>
 
-#include "messages/dtype.hpp"
-#include "messages/error.hpp"
-#include "messages/shape.hpp"
+#include <troupe/messages/dtype.hpp>
+#include <troupe/messages/error.hpp>
+#include <troupe/messages/shape.hpp>
 
 namespace troupe {
 

@@ -13,9 +13,9 @@
 #include <string>
 #include <vector>
 
-#include "devices/collective/collective.hpp"
-#include "messages/error.hpp"
-#include "messages/tensor.hpp"
+#include <troupe/devices/collective/collective.hpp>
+#include <troupe/messages/error.hpp>
+#include <troupe/messages/tensor.hpp>
 
 namespace troupe {
 

@@ -1,4 +1,4 @@
-#include "devices/collective/reduce.hpp"
+#include "troupe/devices/collective/reduce.hpp"
 
 #include <bit>
 #include <concepts>

@@ -1,8 +1,8 @@
 // The arithmetic of reductions, element by element (collective.hpp says what it comes to).
 #pragma once
 
-#include "devices/collective/collective.hpp"
-#include "messages/tensor.hpp"
+#include <troupe/devices/collective/collective.hpp>
+#include <troupe/messages/tensor.hpp>
 
 namespace troupe {
 

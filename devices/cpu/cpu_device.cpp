@@ -1,4 +1,4 @@
-#include "devices/cpu/cpu_device.hpp"
+#include "troupe/devices/cpu/cpu_device.hpp"
 
 #include <unistd.h>
 
@@ -6,9 +6,9 @@
 #include <condition_variable>
 #include <mutex>
 
-#include "devices/caching_allocator.hpp"
-#include "devices/cpu/thread_pool.hpp"
-#include "devices/work_thread.hpp"
+#include <troupe/devices/caching_allocator.hpp>
+#include <troupe/devices/cpu/thread_pool.hpp>
+#include <troupe/devices/work_thread.hpp>
 
 namespace troupe {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "devices/device.hpp"
+#include <troupe/devices/device.hpp>
 
 namespace troupe {
 

@@ -1,11 +1,11 @@
-#include "devices/cpu/thread_pool.hpp"
+#include "troupe/devices/cpu/thread_pool.hpp"
 
 #include <pthread.h>
 
 #include <algorithm>
 #include <exception>
 
-#include "devices/cpu/openmp.hpp"
+#include <troupe/devices/cpu/openmp.hpp>
 
 namespace troupe {
 

@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "devices/device.hpp"
+#include <troupe/devices/device.hpp>
 
 namespace troupe {
 

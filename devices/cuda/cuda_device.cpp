@@ -1,4 +1,4 @@
-#include "devices/cuda/cuda_device.hpp"
+#include "troupe/devices/cuda/cuda_device.hpp"
 
 #include <pthread.h>
 
@@ -7,11 +7,11 @@
 #include <cstring>
 #include <optional>
 
-#include "devices/cuda/cuda_events.hpp"
-#include "devices/cuda/cuda_memory.hpp"
-#include "devices/cuda/cuda_recorder.hpp"
-#include "devices/cuda/nccl_communicator.hpp"
-#include "devices/work_thread.hpp"
+#include <troupe/devices/cuda/cuda_events.hpp>
+#include <troupe/devices/cuda/cuda_memory.hpp>
+#include <troupe/devices/cuda/cuda_recorder.hpp>
+#include <troupe/devices/cuda/nccl_communicator.hpp>
+#include <troupe/devices/work_thread.hpp>
 
 namespace troupe {
 namespace {

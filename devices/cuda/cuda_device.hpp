@@ -13,11 +13,11 @@
 #include <string_view>
 #include <unordered_map>
 
-#include "devices/cuda/cuda_driver.hpp"
-#include "devices/cuda/cuda_faults.hpp"
-#include "devices/cuda/parts_sum.hpp"
-#include "devices/kernel.hpp"
-#include "devices/plugin.hpp"
+#include <troupe/devices/cuda/cuda_driver.hpp>
+#include <troupe/devices/cuda/cuda_faults.hpp>
+#include <troupe/devices/cuda/parts_sum.hpp>
+#include <troupe/devices/kernel.hpp>
+#include <troupe/devices/plugin.hpp>
 
 namespace troupe {
 

@@ -1,6 +1,6 @@
-#include "devices/cuda/cuda_driver.hpp"
+#include "troupe/devices/cuda/cuda_driver.hpp"
 
-#include "devices/cuda/cuda_error.hpp"
+#include <troupe/devices/cuda/cuda_error.hpp>
 
 namespace troupe {
 namespace {

@@ -12,7 +12,7 @@
 #include <memory>
 #include <string>
 
-#include "messages/error.hpp"
+#include <troupe/messages/error.hpp>
 
 struct CUstream_st;
 struct CUevent_st;

@@ -1,4 +1,4 @@
-#include "devices/cuda/cuda_error.hpp"
+#include "troupe/devices/cuda/cuda_error.hpp"
 
 namespace troupe {
 namespace {

@@ -1,4 +1,4 @@
-#include "devices/cuda/cuda_events.hpp"
+#include "troupe/devices/cuda/cuda_events.hpp"
 
 #include <pthread.h>
 

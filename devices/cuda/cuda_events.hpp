@@ -11,8 +11,8 @@
 #include <thread>
 #include <vector>
 
-#include "devices/cuda/cuda_driver.hpp"
-#include "devices/device.hpp"
+#include <troupe/devices/cuda/cuda_driver.hpp>
+#include <troupe/devices/device.hpp>
 
 namespace troupe {
 

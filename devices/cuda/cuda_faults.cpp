@@ -1,4 +1,4 @@
-#include "devices/cuda/cuda_faults.hpp"
+#include "troupe/devices/cuda/cuda_faults.hpp"
 
 #include <new>
 

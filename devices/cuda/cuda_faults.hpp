@@ -13,9 +13,9 @@
 #include <tuple>
 #include <vector>
 
-#include "devices/cuda/cuda_driver.hpp"
-#include "devices/cuda/cuda_fault.hpp"
-#include "devices/plugin.hpp"
+#include <troupe/devices/cuda/cuda_driver.hpp>
+#include <troupe/devices/cuda/cuda_fault.hpp>
+#include <troupe/devices/plugin.hpp>
 
 namespace troupe {
 

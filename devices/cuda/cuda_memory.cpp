@@ -1,4 +1,4 @@
-#include "devices/cuda/cuda_memory.hpp"
+#include "troupe/devices/cuda/cuda_memory.hpp"
 
 namespace troupe {
 namespace {

@@ -3,8 +3,8 @@
 
 #include <memory>
 
-#include "devices/caching_allocator.hpp"
-#include "devices/cuda/cuda_driver.hpp"
+#include <troupe/devices/caching_allocator.hpp>
+#include <troupe/devices/cuda/cuda_driver.hpp>
 
 namespace troupe {
 

@@ -1,4 +1,4 @@
-#include "devices/cuda/cuda_recorder.hpp"
+#include "troupe/devices/cuda/cuda_recorder.hpp"
 
 #include <unordered_map>
 

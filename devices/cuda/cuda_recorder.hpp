@@ -8,10 +8,10 @@
 #include <string>
 #include <vector>
 
-#include "devices/caching_allocator.hpp"
-#include "devices/cuda/cuda_driver.hpp"
-#include "devices/plugin.hpp"
-#include "devices/recording.hpp"
+#include <troupe/devices/caching_allocator.hpp>
+#include <troupe/devices/cuda/cuda_driver.hpp>
+#include <troupe/devices/plugin.hpp>
+#include <troupe/devices/recording.hpp>
 
 namespace troupe {
 

@@ -1,4 +1,4 @@
-#include "devices/cuda/nccl_communicator.hpp"
+#include "troupe/devices/cuda/nccl_communicator.hpp"
 
 #include <pthread.h>
 

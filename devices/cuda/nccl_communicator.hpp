@@ -15,10 +15,10 @@
 #include <optional>
 #include <thread>
 
-#include "devices/collective/communicator.hpp"
-#include "devices/cuda/cuda_device.hpp"
-#include "devices/cuda/cuda_events.hpp"
-#include "devices/cuda/nccl_driver.hpp"
+#include <troupe/devices/collective/communicator.hpp>
+#include <troupe/devices/cuda/cuda_device.hpp>
+#include <troupe/devices/cuda/cuda_events.hpp>
+#include <troupe/devices/cuda/nccl_driver.hpp>
 
 namespace troupe {
 

@@ -1,4 +1,4 @@
-#include "devices/cuda/nccl_driver.hpp"
+#include "troupe/devices/cuda/nccl_driver.hpp"
 
 #include <dlfcn.h>
 #include <nccl.h>

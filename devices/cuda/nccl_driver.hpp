@@ -12,8 +12,8 @@
 #include <memory>
 #include <string>
 
-#include "devices/collective/collective.hpp"
-#include "devices/cuda/cuda_driver.hpp"
+#include <troupe/devices/collective/collective.hpp>
+#include <troupe/devices/cuda/cuda_driver.hpp>
 
 struct ncclComm;
 

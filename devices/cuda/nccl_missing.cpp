@@ -1,5 +1,5 @@
 // In place of nccl_driver.cpp, where there is no nccl.h.
-#include "devices/cuda/nccl_driver.hpp"
+#include <troupe/devices/cuda/nccl_driver.hpp>
 
 namespace troupe {
 namespace {

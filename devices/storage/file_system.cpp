@@ -1,6 +1,6 @@
-#include "devices/storage/file_system.hpp"
+#include "troupe/devices/storage/file_system.hpp"
 
-#include "messages/error.hpp"
+#include <troupe/messages/error.hpp>
 
 namespace troupe {
 

@@ -8,8 +8,8 @@
 #include <cstring>
 #include <utility>
 
-#include "devices/storage/file_system.hpp"
-#include "messages/error.hpp"
+#include <troupe/devices/storage/file_system.hpp>
+#include <troupe/messages/error.hpp>
 
 namespace troupe {
 namespace {

@@ -1,4 +1,4 @@
-#include "graph/builder/ops.hpp"
+#include <troupe/graph/builder/ops.hpp>
 
 namespace troupe {
 namespace {

@@ -1,6 +1,6 @@
 // if_else: branches become functions of the graph. A branch's nodes and nested functions carry the function's
 // name in front, so that names are unique in the whole program.
-#include "graph/builder/ops.hpp"
+#include <troupe/graph/builder/ops.hpp>
 
 namespace troupe {
 namespace {

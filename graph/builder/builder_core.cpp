@@ -1,6 +1,6 @@
 #include <cmath>
 
-#include "graph/builder/ops.hpp"
+#include <troupe/graph/builder/ops.hpp>
 
 namespace troupe {
 namespace {

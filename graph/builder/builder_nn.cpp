@@ -1,4 +1,4 @@
-#include "graph/builder/nn_ops.hpp"
+#include <troupe/graph/builder/nn_ops.hpp>
 
 namespace troupe {
 namespace {

@@ -2,8 +2,8 @@
 // out].
 #pragma once
 
-#include "graph/builder/ops.hpp"
-#include "graph/builder/padding.hpp"
+#include <troupe/graph/builder/ops.hpp>
+#include <troupe/graph/builder/padding.hpp>
 
 namespace troupe {
 

@@ -14,7 +14,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "graph/graph.hpp"
+#include <troupe/graph/graph.hpp>
 
 namespace troupe {
 

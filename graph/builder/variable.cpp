@@ -1,4 +1,4 @@
-#include "graph/builder/variable.hpp"
+#include "troupe/graph/builder/variable.hpp"
 
 #include <algorithm>
 

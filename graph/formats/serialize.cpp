@@ -1,4 +1,4 @@
-#include "graph/formats/serialize.hpp"
+#include "troupe/graph/formats/serialize.hpp"
 
 #include <google/protobuf/io/coded_stream.h>
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
@@ -6,8 +6,8 @@
 
 #include <limits>
 
-#include "graph/formats/serialize_proto.hpp"
-#include "graph/rewrite.hpp"
+#include <troupe/graph/formats/serialize_proto.hpp>
+#include <troupe/graph/rewrite.hpp>
 
 namespace troupe {
 namespace {

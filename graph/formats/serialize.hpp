@@ -11,7 +11,7 @@
 #include <string>
 #include <string_view>
 
-#include "graph/graph.hpp"
+#include <troupe/graph/graph.hpp>
 
 namespace troupe {
 

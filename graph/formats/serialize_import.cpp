@@ -5,9 +5,9 @@
 #include <set>
 #include <unordered_map>
 
-#include "graph/formats/serialize.hpp"
-#include "graph/formats/serialize_proto.hpp"
-#include "graph/rewrite.hpp"
+#include <troupe/graph/formats/serialize.hpp>
+#include <troupe/graph/formats/serialize_proto.hpp>
+#include <troupe/graph/rewrite.hpp>
 
 namespace troupe {
 namespace {

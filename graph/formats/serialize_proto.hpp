@@ -3,8 +3,8 @@
 
 #include <memory>
 
-#include "graph/graph.hpp"
 #include "messages/proto/graph.pb.h"
+#include <troupe/graph/graph.hpp>
 
 namespace troupe {
 

@@ -3,8 +3,8 @@
 #include <bit>
 #include <cstring>
 
-#include "graph/formats/serialize.hpp"
-#include "graph/formats/serialize_proto.hpp"
+#include <troupe/graph/formats/serialize.hpp>
+#include <troupe/graph/formats/serialize_proto.hpp>
 
 namespace troupe {
 namespace {

@@ -1,11 +1,11 @@
-#include "graph/gradients/autodiff.hpp"
+#include "troupe/graph/gradients/autodiff.hpp"
 
 #include <algorithm>
 #include <map>
 #include <optional>
 #include <set>
 
-#include "graph/builder/ops.hpp"
+#include <troupe/graph/builder/ops.hpp>
 
 namespace troupe {
 namespace {

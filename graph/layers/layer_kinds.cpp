@@ -1,6 +1,6 @@
 #include <cmath>
 
-#include "graph/layers/layers.hpp"
+#include <troupe/graph/layers/layers.hpp>
 
 namespace troupe {
 namespace {

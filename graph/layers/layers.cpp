@@ -1,4 +1,4 @@
-#include "graph/layers/layers.hpp"
+#include "troupe/graph/layers/layers.hpp"
 
 #include <cmath>
 

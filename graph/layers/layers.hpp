@@ -25,9 +25,9 @@
 #include <string>
 #include <vector>
 
-#include "graph/builder/nn_ops.hpp"
-#include "graph/builder/variable.hpp"
-#include "graph/optimizers/running_average.hpp"
+#include <troupe/graph/builder/nn_ops.hpp>
+#include <troupe/graph/builder/variable.hpp>
+#include <troupe/graph/optimizers/running_average.hpp>
 
 namespace troupe {
 

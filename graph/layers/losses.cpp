@@ -1,6 +1,6 @@
-#include "graph/layers/losses.hpp"
+#include "troupe/graph/layers/losses.hpp"
 
-#include "graph/builder/nn_ops.hpp"
+#include <troupe/graph/builder/nn_ops.hpp>
 
 namespace troupe {
 namespace {

@@ -1,4 +1,4 @@
-#include "graph/layers/resnet.hpp"
+#include "troupe/graph/layers/resnet.hpp"
 
 #include <utility>
 

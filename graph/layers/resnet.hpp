@@ -12,7 +12,7 @@
 
 #include <vector>
 
-#include "graph/layers/layers.hpp"
+#include <troupe/graph/layers/layers.hpp>
 
 namespace troupe {
 

@@ -1,4 +1,4 @@
-#include "graph/ops/families.hpp"
+#include <troupe/graph/ops/families.hpp>
 
 namespace troupe {
 

@@ -1,7 +1,7 @@
 // Arrays: shapes, slices, joins, rows.
-#include "graph/ops/array_shapes.hpp"
-#include "graph/ops/families.hpp"
-#include "graph/ops/gradients.hpp"
+#include <troupe/graph/ops/array_shapes.hpp>
+#include <troupe/graph/ops/families.hpp>
+#include <troupe/graph/ops/gradients.hpp>
 
 namespace troupe {
 namespace {

@@ -1,10 +1,10 @@
-#include "graph/ops/array_shapes.hpp"
+#include "troupe/graph/ops/array_shapes.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
-#include "graph/ops/shapes.hpp"
+#include <troupe/graph/ops/shapes.hpp>
 
 namespace troupe::shapes {
 namespace {

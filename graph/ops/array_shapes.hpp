@@ -1,7 +1,7 @@
 // Shape functions of the array ops (graph/ops/array.cpp).
 #pragma once
 
-#include "graph/op.hpp"
+#include <troupe/graph/op.hpp>
 
 namespace troupe::shapes {
 

@@ -1,7 +1,7 @@
 // The families of ops. Each function adds the ops of one file; graph/ops/all.cpp calls them all.
 #pragma once
 
-#include "graph/op.hpp"
+#include <troupe/graph/op.hpp>
 
 namespace troupe {
 

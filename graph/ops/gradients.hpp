@@ -4,8 +4,8 @@
 // and names follow from the order.
 #pragma once
 
-#include "graph/builder/ops.hpp"
-#include "graph/gradients/autodiff.hpp"
+#include <troupe/graph/builder/ops.hpp>
+#include <troupe/graph/gradients/autodiff.hpp>
 
 namespace troupe {
 

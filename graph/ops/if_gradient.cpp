@@ -1,4 +1,4 @@
-#include "graph/ops/gradients.hpp"
+#include <troupe/graph/ops/gradients.hpp>
 
 namespace troupe {
 namespace {

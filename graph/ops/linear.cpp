@@ -1,7 +1,7 @@
 // Matrix product and bias.
-#include "graph/ops/families.hpp"
-#include "graph/ops/gradients.hpp"
-#include "graph/ops/shapes.hpp"
+#include <troupe/graph/ops/families.hpp>
+#include <troupe/graph/ops/gradients.hpp>
+#include <troupe/graph/ops/shapes.hpp>
 
 namespace troupe {
 namespace {

@@ -1,9 +1,9 @@
 // Elementwise mathematics with NumPy's broadcasting, comparisons, and the ops that undo or repeat a
 // broadcast.
-#include "graph/elementwise_program.hpp"
-#include "graph/ops/families.hpp"
-#include "graph/ops/gradients.hpp"
-#include "graph/ops/shapes.hpp"
+#include <troupe/graph/elementwise_program.hpp>
+#include <troupe/graph/ops/families.hpp>
+#include <troupe/graph/ops/gradients.hpp>
+#include <troupe/graph/ops/shapes.hpp>
 
 namespace troupe {
 namespace {

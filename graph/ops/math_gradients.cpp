@@ -3,7 +3,7 @@
 #include <map>
 #include <numbers>
 
-#include "graph/ops/gradients.hpp"
+#include <troupe/graph/ops/gradients.hpp>
 
 namespace troupe {
 

@@ -1,7 +1,7 @@
 // Neural networks: softmax, losses, convolution, pooling, dropout. Layout NHWC, filters HWIO.
-#include "graph/ops/families.hpp"
-#include "graph/ops/nn_gradients.hpp"
-#include "graph/ops/shapes.hpp"
+#include <troupe/graph/ops/families.hpp>
+#include <troupe/graph/ops/nn_gradients.hpp>
+#include <troupe/graph/ops/shapes.hpp>
 
 namespace troupe {
 namespace {

@@ -1,6 +1,6 @@
-#include "graph/ops/nn_gradients.hpp"
+#include "troupe/graph/ops/nn_gradients.hpp"
 
-#include "graph/builder/nn_ops.hpp"
+#include <troupe/graph/builder/nn_ops.hpp>
 
 namespace troupe::backward {
 namespace {

@@ -1,7 +1,7 @@
 // Gradient functions of the ops of graph/ops/nn.cpp.
 #pragma once
 
-#include "graph/gradients/autodiff.hpp"
+#include <troupe/graph/gradients/autodiff.hpp>
 
 namespace troupe::backward {
 

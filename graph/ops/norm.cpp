@@ -2,10 +2,10 @@
 //
 // T is the dtype of the data. Scales, offsets and statistics are of U: f32, or f64 if the data is f64. "activation" is
 // none or relu: of y, and in a gradient of the y that it differentiates.
-#include "graph/builder/nn_ops.hpp"
-#include "graph/ops/families.hpp"
-#include "graph/ops/gradients.hpp"
-#include "graph/ops/shapes.hpp"
+#include <troupe/graph/builder/nn_ops.hpp>
+#include <troupe/graph/ops/families.hpp>
+#include <troupe/graph/ops/gradients.hpp>
+#include <troupe/graph/ops/shapes.hpp>
 
 namespace troupe {
 namespace {

@@ -1,6 +1,6 @@
 // Random values. Stateless in themselves: derived from (seed, step, slot, node name); see ARCHITECTURE.md,
 // Numbers.
-#include "graph/ops/families.hpp"
+#include <troupe/graph/ops/families.hpp>
 
 namespace troupe {
 namespace {

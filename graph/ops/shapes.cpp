@@ -1,4 +1,4 @@
-#include "graph/ops/shapes.hpp"
+#include "troupe/graph/ops/shapes.hpp"
 
 #include <algorithm>
 

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "graph/op.hpp"
+#include <troupe/graph/op.hpp>
 
 namespace troupe::shapes {
 

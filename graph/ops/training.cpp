@@ -1,9 +1,9 @@
 // Updates of variables by gradients. Formulas: the papers' (SGD with momentum: Sutskever et al. 2013;
 // Adagrad: Duchi et al. 2011; RMSProp: Hinton 2012; Adam: Kingma & Ba 2015), with the epsilons where
 // TensorFlow has them.
-#include "graph/ops/families.hpp"
-#include "graph/ops/shapes.hpp"
-#include "graph/optimizers/schedules.hpp"
+#include <troupe/graph/ops/families.hpp>
+#include <troupe/graph/ops/shapes.hpp>
+#include <troupe/graph/optimizers/schedules.hpp>
 
 namespace troupe {
 namespace {

@@ -1,6 +1,6 @@
 // Transfer: where tensors enter and leave a partition. Made by passes; no kernels.
-#include "graph/ops/families.hpp"
-#include "graph/ops/shapes.hpp"
+#include <troupe/graph/ops/families.hpp>
+#include <troupe/graph/ops/shapes.hpp>
 
 namespace troupe {
 namespace {

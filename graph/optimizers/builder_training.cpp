@@ -1,4 +1,4 @@
-#include "graph/optimizers/training_ops.hpp"
+#include <troupe/graph/optimizers/training_ops.hpp>
 
 namespace troupe {
 namespace {

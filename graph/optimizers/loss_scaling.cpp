@@ -1,10 +1,10 @@
-#include "graph/optimizers/loss_scaling.hpp"
+#include "troupe/graph/optimizers/loss_scaling.hpp"
 
 #include <cmath>
 #include <limits>
 #include <map>
 
-#include "graph/builder/ops.hpp"
+#include <troupe/graph/builder/ops.hpp>
 
 namespace troupe {
 namespace {

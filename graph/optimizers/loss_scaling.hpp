@@ -14,8 +14,8 @@
 
 #include <span>
 
-#include "graph/builder/variable.hpp"
-#include "graph/gradients/autodiff.hpp"
+#include <troupe/graph/builder/variable.hpp>
+#include <troupe/graph/gradients/autodiff.hpp>
 
 namespace troupe {
 

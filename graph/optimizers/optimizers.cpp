@@ -1,4 +1,4 @@
-#include "graph/optimizers/optimizers.hpp"
+#include "troupe/graph/optimizers/optimizers.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -6,7 +6,7 @@
 #include <map>
 #include <set>
 
-#include "graph/optimizers/training_ops.hpp"
+#include <troupe/graph/optimizers/training_ops.hpp>
 
 namespace troupe {
 namespace {

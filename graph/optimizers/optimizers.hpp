@@ -12,10 +12,10 @@
 #include <variant>
 #include <vector>
 
-#include "graph/builder/variable.hpp"
-#include "graph/gradients/autodiff.hpp"
-#include "graph/optimizers/loss_scaling.hpp"
-#include "graph/optimizers/schedules.hpp"
+#include <troupe/graph/builder/variable.hpp>
+#include <troupe/graph/gradients/autodiff.hpp>
+#include <troupe/graph/optimizers/loss_scaling.hpp>
+#include <troupe/graph/optimizers/schedules.hpp>
 
 namespace troupe {
 

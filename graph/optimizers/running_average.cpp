@@ -1,6 +1,6 @@
-#include "graph/optimizers/running_average.hpp"
+#include "troupe/graph/optimizers/running_average.hpp"
 
-#include "graph/builder/ops.hpp"
+#include <troupe/graph/builder/ops.hpp>
 
 namespace troupe {
 

@@ -1,4 +1,4 @@
-#include "graph/optimizers/schedules.hpp"
+#include "troupe/graph/optimizers/schedules.hpp"
 
 #include <fmt/format.h>
 
@@ -8,7 +8,7 @@
 #include <numbers>
 #include <string_view>
 
-#include "messages/error.hpp"
+#include <troupe/messages/error.hpp>
 
 namespace troupe {
 namespace {

@@ -14,7 +14,7 @@
 #include <variant>
 #include <vector>
 
-#include "messages/attributes.hpp"
+#include <troupe/messages/attributes.hpp>
 
 namespace troupe {
 

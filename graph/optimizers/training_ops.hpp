@@ -3,8 +3,8 @@
 // of their dtype. The nodes have no outputs: what is returned may be used as a control only (see group).
 #pragma once
 
-#include "graph/builder/ops.hpp"
-#include "graph/gradients/autodiff.hpp"
+#include <troupe/graph/builder/ops.hpp>
+#include <troupe/graph/gradients/autodiff.hpp>
 
 namespace troupe {
 

@@ -1,7 +1,7 @@
-#include "graph/passes/callable.hpp"
+#include "troupe/graph/passes/callable.hpp"
 
-#include "graph/passes/prune.hpp"
-#include "graph/rewrite.hpp"
+#include <troupe/graph/passes/prune.hpp>
+#include <troupe/graph/rewrite.hpp>
 
 namespace troupe {
 namespace {

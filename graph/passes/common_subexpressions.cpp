@@ -1,12 +1,12 @@
-#include "graph/passes/common_subexpressions.hpp"
+#include "troupe/graph/passes/common_subexpressions.hpp"
 
 #include <algorithm>
 #include <bit>
 #include <unordered_map>
 
-#include "graph/passes/fold.hpp"
-#include "graph/passes/prune.hpp"
-#include "graph/rewrite.hpp"
+#include <troupe/graph/passes/fold.hpp>
+#include <troupe/graph/passes/prune.hpp>
+#include <troupe/graph/rewrite.hpp>
 
 namespace troupe {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "graph/graph.hpp"
+#include <troupe/graph/graph.hpp>
 
 namespace troupe {
 

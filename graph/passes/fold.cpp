@@ -1,9 +1,9 @@
-#include "graph/passes/fold.hpp"
+#include "troupe/graph/passes/fold.hpp"
 
 #include <algorithm>
 #include <array>
 
-#include "graph/rewrite.hpp"
+#include <troupe/graph/rewrite.hpp>
 
 namespace troupe {
 namespace {

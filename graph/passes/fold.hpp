@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "graph/graph.hpp"
+#include <troupe/graph/graph.hpp>
 
 namespace troupe {
 

@@ -4,7 +4,7 @@
 #include <functional>
 #include <string_view>
 
-#include "graph/passes/groups.hpp"
+#include <troupe/graph/passes/groups.hpp>
 
 namespace troupe {
 

@@ -1,6 +1,6 @@
-#include "graph/passes/fuse_bias.hpp"
+#include "troupe/graph/passes/fuse_bias.hpp"
 
-#include "graph/rewrite.hpp"
+#include <troupe/graph/rewrite.hpp>
 
 namespace troupe {
 namespace {

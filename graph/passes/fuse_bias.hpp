@@ -2,7 +2,7 @@
 // cache.
 #pragma once
 
-#include "graph/passes/fuse.hpp"
+#include <troupe/graph/passes/fuse.hpp>
 
 namespace troupe {
 

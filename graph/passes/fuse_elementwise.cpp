@@ -1,11 +1,11 @@
-#include "graph/passes/fuse_elementwise.hpp"
+#include "troupe/graph/passes/fuse_elementwise.hpp"
 
 #include <algorithm>
 #include <map>
 
-#include "graph/elementwise_program.hpp"
-#include "graph/passes/prune.hpp"
-#include "graph/rewrite.hpp"
+#include <troupe/graph/elementwise_program.hpp>
+#include <troupe/graph/passes/prune.hpp>
+#include <troupe/graph/rewrite.hpp>
 
 namespace troupe {
 namespace {

@@ -1,7 +1,7 @@
 // Chains and trees of elementwise ops become one node that goes over memory once.
 #pragma once
 
-#include "graph/passes/fuse.hpp"
+#include <troupe/graph/passes/fuse.hpp>
 
 namespace troupe {
 

@@ -1,10 +1,10 @@
-#include "graph/passes/fuse_updates.hpp"
+#include "troupe/graph/passes/fuse_updates.hpp"
 
 #include <algorithm>
 #include <numeric>
 #include <set>
 
-#include "graph/rewrite.hpp"
+#include <troupe/graph/rewrite.hpp>
 
 namespace troupe {
 namespace {

@@ -1,7 +1,7 @@
 // Optimizer updates of many variables become one node, which sweeps over all of them.
 #pragma once
 
-#include "graph/passes/fuse.hpp"
+#include <troupe/graph/passes/fuse.hpp>
 
 namespace troupe {
 

@@ -1,10 +1,10 @@
-#include "graph/passes/groups.hpp"
+#include "troupe/graph/passes/groups.hpp"
 
 #include <algorithm>
 #include <queue>
 
-#include "graph/passes/prune.hpp"
-#include "graph/rewrite.hpp"
+#include <troupe/graph/passes/prune.hpp>
+#include <troupe/graph/rewrite.hpp>
 
 namespace troupe {
 namespace {

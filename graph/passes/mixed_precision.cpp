@@ -1,10 +1,10 @@
-#include "graph/passes/mixed_precision.hpp"
+#include "troupe/graph/passes/mixed_precision.hpp"
 
 #include <algorithm>
 #include <array>
 #include <optional>
 
-#include "graph/rewrite.hpp"
+#include <troupe/graph/rewrite.hpp>
 
 namespace troupe {
 namespace {

@@ -24,7 +24,7 @@
 #include <string>
 #include <string_view>
 
-#include "graph/graph.hpp"
+#include <troupe/graph/graph.hpp>
 
 namespace troupe {
 

@@ -1,13 +1,13 @@
-#include "graph/passes/optimize.hpp"
+#include "troupe/graph/passes/optimize.hpp"
 
 #include <algorithm>
 
-#include "graph/passes/common_subexpressions.hpp"
-#include "graph/passes/fuse_bias.hpp"
-#include "graph/passes/fuse_elementwise.hpp"
-#include "graph/passes/fuse_updates.hpp"
-#include "graph/passes/prune.hpp"
-#include "graph/passes/simplify.hpp"
+#include <troupe/graph/passes/common_subexpressions.hpp>
+#include <troupe/graph/passes/fuse_bias.hpp>
+#include <troupe/graph/passes/fuse_elementwise.hpp>
+#include <troupe/graph/passes/fuse_updates.hpp>
+#include <troupe/graph/passes/prune.hpp>
+#include <troupe/graph/passes/simplify.hpp>
 
 namespace troupe {
 

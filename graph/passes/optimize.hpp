@@ -10,8 +10,8 @@
 #include <string_view>
 #include <vector>
 
-#include "graph/passes/fold.hpp"
-#include "graph/passes/fuse.hpp"
+#include <troupe/graph/passes/fold.hpp>
+#include <troupe/graph/passes/fuse.hpp>
 
 namespace troupe {
 

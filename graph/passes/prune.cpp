@@ -1,9 +1,9 @@
-#include "graph/passes/prune.hpp"
+#include "troupe/graph/passes/prune.hpp"
 
 #include <algorithm>
 
-#include "graph/rewrite.hpp"
-#include "messages/device_name.hpp"
+#include <troupe/graph/rewrite.hpp>
+#include <troupe/messages/device_name.hpp>
 
 namespace troupe {
 namespace {

@@ -4,7 +4,7 @@
 #include <memory>
 #include <span>
 
-#include "graph/graph.hpp"
+#include <troupe/graph/graph.hpp>
 
 namespace troupe {
 

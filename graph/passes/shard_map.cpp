@@ -1,9 +1,9 @@
-#include "graph/passes/shard_map.hpp"
+#include "troupe/graph/passes/shard_map.hpp"
 
 #include <algorithm>
 #include <numeric>
 
-#include "messages/tensor.hpp"
+#include <troupe/messages/tensor.hpp>
 
 namespace troupe {
 namespace {

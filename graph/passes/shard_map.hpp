@@ -13,8 +13,8 @@
 #include <string_view>
 #include <vector>
 
-#include "messages/dtype.hpp"
-#include "messages/shape.hpp"
+#include <troupe/messages/dtype.hpp>
+#include <troupe/messages/shape.hpp>
 
 namespace troupe {
 

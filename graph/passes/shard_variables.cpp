@@ -1,11 +1,11 @@
-#include "graph/passes/shard_variables.hpp"
+#include "troupe/graph/passes/shard_variables.hpp"
 
 #include <algorithm>
 #include <optional>
 
-#include "graph/builder/variable.hpp"
-#include "graph/optimizers/optimizers.hpp"
-#include "graph/rewrite.hpp"
+#include <troupe/graph/builder/variable.hpp>
+#include <troupe/graph/optimizers/optimizers.hpp>
+#include <troupe/graph/rewrite.hpp>
 
 namespace troupe {
 namespace {

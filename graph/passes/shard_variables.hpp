@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "graph/graph.hpp"
-#include "graph/optimizers/schedules.hpp"
-#include "graph/passes/shard_map.hpp"
+#include <troupe/graph/graph.hpp>
+#include <troupe/graph/optimizers/schedules.hpp>
+#include <troupe/graph/passes/shard_map.hpp>
 
 namespace troupe {
 

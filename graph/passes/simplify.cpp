@@ -1,10 +1,10 @@
-#include "graph/passes/simplify.hpp"
+#include "troupe/graph/passes/simplify.hpp"
 
 #include <bit>
 #include <optional>
 
-#include "graph/passes/prune.hpp"
-#include "graph/rewrite.hpp"
+#include <troupe/graph/passes/prune.hpp>
+#include <troupe/graph/rewrite.hpp>
 
 namespace troupe {
 namespace {

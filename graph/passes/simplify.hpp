@@ -1,7 +1,7 @@
 // Simplification: nodes that change nothing go, and what follows from shapes is not computed.
 #pragma once
 
-#include "graph/passes/fuse.hpp"
+#include <troupe/graph/passes/fuse.hpp>
 
 namespace troupe {
 

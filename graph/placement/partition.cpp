@@ -1,10 +1,10 @@
-#include "graph/placement/partition.hpp"
+#include "troupe/graph/placement/partition.hpp"
 
 #include <algorithm>
 #include <set>
 
-#include "graph/rewrite.hpp"
-#include "messages/device_name.hpp"
+#include <troupe/graph/rewrite.hpp>
+#include <troupe/messages/device_name.hpp>
 
 namespace troupe {
 namespace {

@@ -13,8 +13,8 @@
 #include <string>
 #include <vector>
 
-#include "graph/graph.hpp"
-#include "messages/ids.hpp"
+#include <troupe/graph/graph.hpp>
+#include <troupe/messages/ids.hpp>
 
 namespace troupe {
 

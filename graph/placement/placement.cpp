@@ -1,10 +1,10 @@
-#include "graph/placement/placement.hpp"
+#include "troupe/graph/placement/placement.hpp"
 
 #include <algorithm>
 #include <array>
 #include <numeric>
 
-#include "graph/rewrite.hpp"
+#include <troupe/graph/rewrite.hpp>
 
 namespace troupe {
 namespace {

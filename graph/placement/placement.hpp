@@ -18,8 +18,8 @@
 #include <string>
 #include <vector>
 
-#include "graph/graph.hpp"
-#include "messages/device_name.hpp"
+#include <troupe/graph/graph.hpp>
+#include <troupe/messages/device_name.hpp>
 
 namespace troupe {
 

@@ -1,10 +1,10 @@
-#include "graph/training/all_reduce.hpp"
+#include "troupe/graph/training/all_reduce.hpp"
 
 #include <algorithm>
 #include <limits>
 #include <map>
 
-#include "graph/training/backprop_order.hpp"
+#include <troupe/graph/training/backprop_order.hpp>
 
 namespace troupe {
 namespace {

@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "graph/optimizers/optimizers.hpp"
-#include "graph/training/sparse_mean.hpp"
+#include <troupe/graph/optimizers/optimizers.hpp>
+#include <troupe/graph/training/sparse_mean.hpp>
 
 namespace troupe {
 

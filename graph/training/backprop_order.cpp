@@ -1,4 +1,4 @@
-#include "graph/training/backprop_order.hpp"
+#include "troupe/graph/training/backprop_order.hpp"
 
 #include <algorithm>
 #include <numeric>

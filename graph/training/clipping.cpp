@@ -1,11 +1,11 @@
-#include "graph/training/clipping.hpp"
+#include "troupe/graph/training/clipping.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <iterator>
 #include <limits>
 
-#include "graph/training/backprop_order.hpp"
+#include <troupe/graph/training/backprop_order.hpp>
 
 namespace troupe {
 namespace {

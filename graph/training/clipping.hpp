@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "graph/optimizers/optimizers.hpp"
+#include <troupe/graph/optimizers/optimizers.hpp>
 
 namespace troupe {
 

@@ -1,4 +1,4 @@
-#include "graph/training/sparse_mean.hpp"
+#include "troupe/graph/training/sparse_mean.hpp"
 
 #include <unordered_map>
 

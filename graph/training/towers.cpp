@@ -1,8 +1,8 @@
-#include "graph/training/towers.hpp"
+#include "troupe/graph/training/towers.hpp"
 
-#include "graph/training/all_reduce.hpp"
-#include "graph/training/backprop_order.hpp"
-#include "graph/training/clipping.hpp"
+#include <troupe/graph/training/all_reduce.hpp>
+#include <troupe/graph/training/backprop_order.hpp>
+#include <troupe/graph/training/clipping.hpp>
 
 namespace troupe {
 namespace {

@@ -26,10 +26,10 @@
 #include <string>
 #include <vector>
 
-#include "graph/layers/layers.hpp"
-#include "graph/layers/losses.hpp"
-#include "graph/optimizers/optimizers.hpp"
-#include "graph/training/sparse_mean.hpp"
+#include <troupe/graph/layers/layers.hpp>
+#include <troupe/graph/layers/losses.hpp>
+#include <troupe/graph/optimizers/optimizers.hpp>
+#include <troupe/graph/training/sparse_mean.hpp>
 
 namespace troupe {
 

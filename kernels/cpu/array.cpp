@@ -1,10 +1,10 @@
-#include "kernels/cpu/array.hpp"
+#include "troupe/kernels/cpu/array.hpp"
 
 #include <algorithm>
 #include <array>
 #include <utility>
 
-#include "messages/error.hpp"
+#include <troupe/messages/error.hpp>
 
 namespace troupe {
 namespace {

@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "kernels/cpu/movement.hpp"
+#include <troupe/kernels/cpu/movement.hpp>
 
 namespace troupe {
 

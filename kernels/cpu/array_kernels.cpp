@@ -1,7 +1,7 @@
-#include "kernels/cpu/array.hpp"
-#include "kernels/cpu/families.hpp"
-#include "kernels/cpu/range_count.hpp"
-#include "kernels/cpu/typed_kernels.hpp"
+#include <troupe/kernels/cpu/array.hpp>
+#include <troupe/kernels/cpu/families.hpp>
+#include <troupe/kernels/cpu/range_count.hpp>
+#include <troupe/kernels/cpu/typed_kernels.hpp>
 
 namespace troupe {
 namespace {

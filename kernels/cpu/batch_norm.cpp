@@ -1,9 +1,9 @@
-#include "kernels/cpu/batch_norm.hpp"
+#include "troupe/kernels/cpu/batch_norm.hpp"
 
 #include <algorithm>
 #include <cmath>
 
-#include "kernels/cpu/norm_rows.hpp"
+#include <troupe/kernels/cpu/norm_rows.hpp>
 
 namespace troupe {
 namespace {

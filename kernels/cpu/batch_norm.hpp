@@ -13,8 +13,8 @@
 // of a small variance. All throw invalid_argument for tensors that do not fit; outputs must have the stated shape.
 #pragma once
 
-#include "devices/device.hpp"
-#include "messages/tensor.hpp"
+#include <troupe/devices/device.hpp>
+#include <troupe/messages/tensor.hpp>
 
 namespace troupe {
 

@@ -4,9 +4,9 @@
 // throw invalid_argument, naming the shapes, for tensors that do not fit.
 #pragma once
 
-#include "devices/device.hpp"
-#include "kernels/cpu/epilogue.hpp"
-#include "messages/tensor.hpp"
+#include <troupe/devices/device.hpp>
+#include <troupe/kernels/cpu/epilogue.hpp>
+#include <troupe/messages/tensor.hpp>
 
 namespace troupe {
 

@@ -1,6 +1,6 @@
-#include "kernels/cpu/broadcast.hpp"
+#include "troupe/kernels/cpu/broadcast.hpp"
 
-#include "messages/error.hpp"
+#include <troupe/messages/error.hpp>
 
 namespace troupe {
 

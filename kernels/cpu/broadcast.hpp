@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <span>
 
-#include "messages/shape.hpp"
+#include <troupe/messages/shape.hpp>
 
 namespace troupe {
 

@@ -1,8 +1,8 @@
-#include "kernels/cpu/cast.hpp"
+#include "troupe/kernels/cpu/cast.hpp"
 
-#include "kernels/cpu/convert.hpp"
-#include "kernels/cpu/elementwise.hpp"
-#include "kernels/cpu/families.hpp"
+#include <troupe/kernels/cpu/convert.hpp>
+#include <troupe/kernels/cpu/elementwise.hpp>
+#include <troupe/kernels/cpu/families.hpp>
 
 namespace troupe {
 namespace {

@@ -1,8 +1,8 @@
 // Conversion between dtypes.
 #pragma once
 
-#include "devices/device.hpp"
-#include "messages/tensor.hpp"
+#include <troupe/devices/device.hpp>
+#include <troupe/messages/tensor.hpp>
 
 namespace troupe {
 

@@ -1,5 +1,5 @@
-#include "kernels/cpu/elementwise.hpp"
-#include "kernels/cpu/families.hpp"
+#include <troupe/kernels/cpu/elementwise.hpp>
+#include <troupe/kernels/cpu/families.hpp>
 
 namespace troupe {
 namespace {

@@ -1,15 +1,15 @@
-#include "kernels/cpu/conv.hpp"
+#include "troupe/kernels/cpu/conv.hpp"
 
 #include <algorithm>
 
-#include "kernels/cpu/bias.hpp"
-#include "kernels/cpu/conv_parts.hpp"
-#include "kernels/cpu/families.hpp"
-#include "kernels/cpu/low_precision.hpp"
-#include "kernels/cpu/onednn.hpp"
-#include "kernels/cpu/scratch.hpp"
-#include "kernels/cpu/tensor_checks.hpp"
-#include "kernels/cpu/typed_kernels.hpp"
+#include <troupe/kernels/cpu/bias.hpp>
+#include <troupe/kernels/cpu/conv_parts.hpp>
+#include <troupe/kernels/cpu/families.hpp>
+#include <troupe/kernels/cpu/low_precision.hpp>
+#include <troupe/kernels/cpu/onednn.hpp>
+#include <troupe/kernels/cpu/scratch.hpp>
+#include <troupe/kernels/cpu/tensor_checks.hpp>
+#include <troupe/kernels/cpu/typed_kernels.hpp>
 
 namespace troupe {
 namespace {

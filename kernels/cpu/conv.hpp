@@ -9,9 +9,9 @@
 
 #include <array>
 
-#include "devices/device.hpp"
-#include "kernels/cpu/conv_parts.hpp"
-#include "messages/tensor.hpp"
+#include <troupe/devices/device.hpp>
+#include <troupe/kernels/cpu/conv_parts.hpp>
+#include <troupe/messages/tensor.hpp>
 
 namespace troupe {
 

@@ -14,9 +14,9 @@
 // instead of the window's own terms, and one NaN spreads to outputs that do not depend on it.
 #include <array>
 
-#include "kernels/cpu/conv_parts.hpp"
-#include "kernels/cpu/low_precision.hpp"
-#include "kernels/cpu/onednn.hpp"
+#include <troupe/kernels/cpu/conv_parts.hpp>
+#include <troupe/kernels/cpu/low_precision.hpp>
+#include <troupe/kernels/cpu/onednn.hpp>
 
 namespace troupe {
 namespace {

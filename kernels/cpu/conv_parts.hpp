@@ -4,9 +4,9 @@
 
 #include <cstdint>
 
-#include "kernels/cpu/window.hpp"
-#include "messages/dtype.hpp"
-#include "messages/shape.hpp"
+#include <troupe/kernels/cpu/window.hpp>
+#include <troupe/messages/dtype.hpp>
+#include <troupe/messages/shape.hpp>
 
 namespace troupe {
 

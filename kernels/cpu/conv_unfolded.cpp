@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <vector>
 
-#include "kernels/cpu/conv_parts.hpp"
-#include "kernels/cpu/gemm.hpp"
+#include <troupe/kernels/cpu/conv_parts.hpp>
+#include <troupe/kernels/cpu/gemm.hpp>
 
 namespace troupe {
 namespace {

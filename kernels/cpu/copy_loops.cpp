@@ -1,8 +1,8 @@
 // What copies are worked out from, whatever device makes them.
 #include <algorithm>
 
-#include "kernels/cpu/movement.hpp"
-#include "messages/error.hpp"
+#include <troupe/kernels/cpu/movement.hpp>
+#include <troupe/messages/error.hpp>
 
 namespace troupe {
 

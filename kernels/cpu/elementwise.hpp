@@ -6,10 +6,10 @@
 #include <algorithm>
 #include <array>
 
-#include "kernels/cpu/broadcast.hpp"
-#include "kernels/cpu/ivdep.hpp"
-#include "kernels/cpu/low_precision.hpp"
-#include "kernels/cpu/typed_kernels.hpp"
+#include <troupe/kernels/cpu/broadcast.hpp>
+#include <troupe/kernels/cpu/ivdep.hpp>
+#include <troupe/kernels/cpu/low_precision.hpp>
+#include <troupe/kernels/cpu/typed_kernels.hpp>
 
 namespace troupe {
 

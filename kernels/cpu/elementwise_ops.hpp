@@ -2,8 +2,8 @@
 // kernels and FusedElementwise compute. See arithmetic.hpp for those of two operands.
 #pragma once
 
-#include "kernels/cpu/arithmetic.hpp"
-#include "kernels/cpu/vector_math.hpp"
+#include <troupe/kernels/cpu/arithmetic.hpp>
+#include <troupe/kernels/cpu/vector_math.hpp>
 
 namespace troupe {
 

@@ -1,11 +1,11 @@
-#include "kernels/cpu/epilogue.hpp"
+#include "troupe/kernels/cpu/epilogue.hpp"
 
 #include <algorithm>
 #include <type_traits>
 
-#include "kernels/cpu/ivdep.hpp"
-#include "kernels/cpu/low_precision.hpp"
-#include "kernels/cpu/vector_math.hpp"
+#include <troupe/kernels/cpu/ivdep.hpp>
+#include <troupe/kernels/cpu/low_precision.hpp>
+#include <troupe/kernels/cpu/vector_math.hpp>
 
 namespace troupe {
 namespace {

@@ -1,7 +1,7 @@
 // The families of CPU kernels: one function per file, called by register_all_kernels.
 #pragma once
 
-#include "devices/kernel.hpp"
+#include <troupe/devices/kernel.hpp>
 
 namespace troupe {
 

@@ -1,10 +1,10 @@
-#include "kernels/cpu/finite.hpp"
+#include "troupe/kernels/cpu/finite.hpp"
 
 #include <atomic>
 #include <cstring>
 
-#include "kernels/cpu/families.hpp"
-#include "kernels/cpu/typed_kernels.hpp"
+#include <troupe/kernels/cpu/families.hpp>
+#include <troupe/kernels/cpu/typed_kernels.hpp>
 
 namespace troupe {
 namespace {

@@ -1,8 +1,8 @@
 // Looks for infinities and NaN.
 #pragma once
 
-#include "devices/device.hpp"
-#include "messages/tensor.hpp"
+#include <troupe/devices/device.hpp>
+#include <troupe/messages/tensor.hpp>
 
 namespace troupe {
 

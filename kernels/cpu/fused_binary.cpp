@@ -1,8 +1,8 @@
 #include <functional>
 
-#include "kernels/cpu/elementwise.hpp"
-#include "kernels/cpu/elementwise_ops.hpp"
-#include "kernels/cpu/fused_steps.hpp"
+#include <troupe/kernels/cpu/elementwise.hpp>
+#include <troupe/kernels/cpu/elementwise_ops.hpp>
+#include <troupe/kernels/cpu/fused_steps.hpp>
 
 namespace troupe {
 namespace {

@@ -1,11 +1,11 @@
-#include "kernels/cpu/fused_chain.hpp"
+#include "troupe/kernels/cpu/fused_chain.hpp"
 
 #include <cstring>
 #if defined(__SSE__)
 #include <immintrin.h>
 #endif
 
-#include "kernels/cpu/elementwise_ops.hpp"
+#include <troupe/kernels/cpu/elementwise_ops.hpp>
 
 namespace troupe {
 namespace {

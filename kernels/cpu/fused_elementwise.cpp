@@ -6,12 +6,12 @@
 #include <cstring>
 #include <optional>
 
-#include "graph/elementwise_program.hpp"
-#include "kernels/cpu/elementwise.hpp"
-#include "kernels/cpu/families.hpp"
-#include "kernels/cpu/fused_chain.hpp"
-#include "kernels/cpu/fused_steps.hpp"
-#include "kernels/cpu/scratch.hpp"
+#include <troupe/graph/elementwise_program.hpp>
+#include <troupe/kernels/cpu/elementwise.hpp>
+#include <troupe/kernels/cpu/families.hpp>
+#include <troupe/kernels/cpu/fused_chain.hpp>
+#include <troupe/kernels/cpu/fused_steps.hpp>
+#include <troupe/kernels/cpu/scratch.hpp>
 
 namespace troupe {
 namespace {

@@ -6,7 +6,7 @@
 #include <span>
 #include <string_view>
 
-#include "messages/dtype.hpp"
+#include <troupe/messages/dtype.hpp>
 
 namespace troupe {
 

@@ -1,6 +1,6 @@
-#include "kernels/cpu/elementwise.hpp"
-#include "kernels/cpu/elementwise_ops.hpp"
-#include "kernels/cpu/fused_steps.hpp"
+#include <troupe/kernels/cpu/elementwise.hpp>
+#include <troupe/kernels/cpu/elementwise_ops.hpp>
+#include <troupe/kernels/cpu/fused_steps.hpp>
 
 namespace troupe {
 namespace {

@@ -1,12 +1,12 @@
-#include "kernels/cpu/gather.hpp"
+#include "troupe/kernels/cpu/gather.hpp"
 
 #include <algorithm>
 #include <cstring>
 
-#include "kernels/cpu/arithmetic.hpp"
-#include "kernels/cpu/elementwise.hpp"
-#include "kernels/cpu/families.hpp"
-#include "kernels/cpu/movement.hpp"
+#include <troupe/kernels/cpu/arithmetic.hpp>
+#include <troupe/kernels/cpu/elementwise.hpp>
+#include <troupe/kernels/cpu/families.hpp>
+#include <troupe/kernels/cpu/movement.hpp>
 
 namespace troupe {
 namespace {

@@ -1,4 +1,4 @@
-#include "kernels/cpu/gemm.hpp"
+#include "troupe/kernels/cpu/gemm.hpp"
 
 #include <dnnl.h>
 
@@ -8,10 +8,10 @@
 #define EIGEN_DONT_PARALLELIZE
 #include <Eigen/Core>
 
-#include "kernels/cpu/gemm_table.hpp"
-#include "kernels/cpu/onednn.hpp"
-#include "kernels/cpu/openmp_guard.hpp"
-#include "messages/error.hpp"
+#include <troupe/kernels/cpu/gemm_table.hpp>
+#include <troupe/kernels/cpu/onednn.hpp>
+#include <troupe/kernels/cpu/openmp_guard.hpp>
+#include <troupe/messages/error.hpp>
 
 namespace troupe {
 namespace {

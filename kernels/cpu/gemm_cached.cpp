@@ -1,4 +1,4 @@
-#include "kernels/cpu/gemm_cached.hpp"
+#include "troupe/kernels/cpu/gemm_cached.hpp"
 
 #include <algorithm>
 #include <array>
@@ -8,8 +8,8 @@
 #include <immintrin.h>
 #endif
 
-#include "kernels/cpu/scratch.hpp"
-#include "messages/error.hpp"
+#include <troupe/kernels/cpu/scratch.hpp>
+#include <troupe/messages/error.hpp>
 
 namespace troupe {
 

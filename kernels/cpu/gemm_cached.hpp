@@ -3,7 +3,7 @@
 // neither on tiles nor on parts.
 #pragma once
 
-#include "kernels/cpu/gemm.hpp"
+#include <troupe/kernels/cpu/gemm.hpp>
 
 namespace troupe {
 

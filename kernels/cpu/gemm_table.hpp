@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "kernels/cpu/gemm_cached.hpp"
+#include <troupe/kernels/cpu/gemm_cached.hpp>
 
 namespace troupe {
 

@@ -1,10 +1,10 @@
-#include "kernels/cpu/layer_norm.hpp"
+#include "troupe/kernels/cpu/layer_norm.hpp"
 
 #include <cmath>
 #include <limits>
 
-#include "kernels/cpu/lanes.hpp"
-#include "kernels/cpu/norm_rows.hpp"
+#include <troupe/kernels/cpu/lanes.hpp>
+#include <troupe/kernels/cpu/norm_rows.hpp>
 
 namespace troupe {
 namespace {

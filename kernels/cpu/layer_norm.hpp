@@ -9,8 +9,8 @@
 // Dtypes, sums and errors are those of batch_norm.hpp. A row's bits depend on the row alone.
 #pragma once
 
-#include "devices/device.hpp"
-#include "messages/tensor.hpp"
+#include <troupe/devices/device.hpp>
+#include <troupe/messages/tensor.hpp>
 
 namespace troupe {
 

@@ -1,15 +1,15 @@
-#include "kernels/cpu/linear.hpp"
+#include "troupe/kernels/cpu/linear.hpp"
 
 #include <algorithm>
 
-#include "kernels/cpu/bias.hpp"
-#include "kernels/cpu/families.hpp"
-#include "kernels/cpu/gemm.hpp"
-#include "kernels/cpu/gemm_table.hpp"
-#include "kernels/cpu/low_precision.hpp"
-#include "kernels/cpu/onednn.hpp"
-#include "kernels/cpu/scratch.hpp"
-#include "kernels/cpu/tensor_checks.hpp"
+#include <troupe/kernels/cpu/bias.hpp>
+#include <troupe/kernels/cpu/families.hpp>
+#include <troupe/kernels/cpu/gemm.hpp>
+#include <troupe/kernels/cpu/gemm_table.hpp>
+#include <troupe/kernels/cpu/low_precision.hpp>
+#include <troupe/kernels/cpu/onednn.hpp>
+#include <troupe/kernels/cpu/scratch.hpp>
+#include <troupe/kernels/cpu/tensor_checks.hpp>
 
 namespace troupe {
 namespace {

@@ -5,8 +5,8 @@
 // naming the shapes, for tensors that do not fit.
 #pragma once
 
-#include "devices/device.hpp"
-#include "messages/tensor.hpp"
+#include <troupe/devices/device.hpp>
+#include <troupe/messages/tensor.hpp>
 
 namespace troupe {
 

@@ -2,9 +2,9 @@
 // step.
 #include <algorithm>
 
-#include "kernels/cpu/families.hpp"
-#include "kernels/cpu/finite.hpp"
-#include "kernels/cpu/tensor_checks.hpp"
+#include <troupe/kernels/cpu/families.hpp>
+#include <troupe/kernels/cpu/finite.hpp>
+#include <troupe/kernels/cpu/tensor_checks.hpp>
 
 namespace troupe {
 namespace {

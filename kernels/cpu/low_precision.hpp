@@ -10,8 +10,8 @@
 #include <immintrin.h>
 #endif
 
-#include "devices/device.hpp"
-#include "messages/dtype.hpp"
+#include <troupe/devices/device.hpp>
+#include <troupe/messages/dtype.hpp>
 
 namespace troupe {
 

@@ -1,8 +1,8 @@
 #include <algorithm>
 
-#include "kernels/cpu/arithmetic.hpp"
-#include "kernels/cpu/elementwise.hpp"
-#include "kernels/cpu/families.hpp"
+#include <troupe/kernels/cpu/arithmetic.hpp>
+#include <troupe/kernels/cpu/elementwise.hpp>
+#include <troupe/kernels/cpu/families.hpp>
 
 namespace troupe {
 namespace {

@@ -1,10 +1,10 @@
-#include "kernels/cpu/movement.hpp"
+#include "troupe/kernels/cpu/movement.hpp"
 
 #include <algorithm>
 #include <cstring>
 #include <string>
 
-#include "messages/error.hpp"
+#include <troupe/messages/error.hpp>
 
 namespace troupe {
 namespace {

@@ -1,6 +1,6 @@
-#include "kernels/cpu/batch_norm.hpp"
-#include "kernels/cpu/families.hpp"
-#include "kernels/cpu/layer_norm.hpp"
+#include <troupe/kernels/cpu/batch_norm.hpp>
+#include <troupe/kernels/cpu/families.hpp>
+#include <troupe/kernels/cpu/layer_norm.hpp>
 
 namespace troupe {
 namespace {

@@ -7,10 +7,10 @@
 #include <string_view>
 #include <type_traits>
 
-#include "kernels/cpu/low_precision.hpp"
-#include "kernels/cpu/scratch.hpp"
-#include "kernels/cpu/tensor_checks.hpp"
-#include "kernels/cpu/typed_kernels.hpp"
+#include <troupe/kernels/cpu/low_precision.hpp>
+#include <troupe/kernels/cpu/scratch.hpp>
+#include <troupe/kernels/cpu/tensor_checks.hpp>
+#include <troupe/kernels/cpu/typed_kernels.hpp>
 
 namespace troupe {
 

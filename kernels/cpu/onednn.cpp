@@ -1,4 +1,4 @@
-#include "kernels/cpu/onednn.hpp"
+#include "troupe/kernels/cpu/onednn.hpp"
 
 #include <string_view>
 

@@ -8,9 +8,9 @@
 #include <span>
 #include <vector>
 
-#include "kernels/cpu/openmp_guard.hpp"
-#include "kernels/cpu/scratch.hpp"
-#include "messages/dtype.hpp"
+#include <troupe/kernels/cpu/openmp_guard.hpp>
+#include <troupe/kernels/cpu/scratch.hpp>
+#include <troupe/messages/dtype.hpp>
 
 namespace troupe::onednn {
 

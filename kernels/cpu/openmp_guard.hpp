@@ -1,7 +1,7 @@
 // Keeps oneDNN on the calling thread.
 #pragma once
 
-#include "devices/cpu/openmp.hpp"
+#include <troupe/devices/cpu/openmp.hpp>
 
 namespace troupe {
 

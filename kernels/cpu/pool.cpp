@@ -1,12 +1,12 @@
-#include "kernels/cpu/pool.hpp"
+#include "troupe/kernels/cpu/pool.hpp"
 
 #include <algorithm>
 
-#include "kernels/cpu/families.hpp"
-#include "kernels/cpu/low_precision.hpp"
-#include "kernels/cpu/scratch.hpp"
-#include "kernels/cpu/tensor_checks.hpp"
-#include "kernels/cpu/typed_kernels.hpp"
+#include <troupe/kernels/cpu/families.hpp>
+#include <troupe/kernels/cpu/low_precision.hpp>
+#include <troupe/kernels/cpu/scratch.hpp>
+#include <troupe/kernels/cpu/tensor_checks.hpp>
+#include <troupe/kernels/cpu/typed_kernels.hpp>
 
 namespace troupe {
 namespace {

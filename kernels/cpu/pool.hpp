@@ -8,9 +8,9 @@
 
 #include <array>
 
-#include "devices/device.hpp"
-#include "kernels/cpu/window.hpp"
-#include "messages/tensor.hpp"
+#include <troupe/devices/device.hpp>
+#include <troupe/kernels/cpu/window.hpp>
+#include <troupe/messages/tensor.hpp>
 
 namespace troupe {
 

@@ -1,10 +1,10 @@
-#include "kernels/cpu/random.hpp"
+#include "troupe/kernels/cpu/random.hpp"
 
 #include <cmath>
 #include <numbers>
 
-#include "kernels/cpu/elementwise.hpp"
-#include "kernels/cpu/families.hpp"
+#include <troupe/kernels/cpu/elementwise.hpp>
+#include <troupe/kernels/cpu/families.hpp>
 
 namespace troupe {
 namespace {

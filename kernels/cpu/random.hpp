@@ -5,8 +5,8 @@
 
 #include <span>
 
-#include "devices/device.hpp"
-#include "messages/philox.hpp"
+#include <troupe/devices/device.hpp>
+#include <troupe/messages/philox.hpp>
 
 namespace troupe {
 

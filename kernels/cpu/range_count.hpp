@@ -6,7 +6,7 @@
 #include <limits>
 #include <type_traits>
 
-#include "messages/error.hpp"
+#include <troupe/messages/error.hpp>
 
 namespace troupe {
 

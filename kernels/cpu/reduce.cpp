@@ -1,8 +1,8 @@
-#include "kernels/cpu/reduce.hpp"
+#include "troupe/kernels/cpu/reduce.hpp"
 
-#include "kernels/cpu/families.hpp"
-#include "kernels/cpu/movement.hpp"
-#include "kernels/cpu/reduce_loops.hpp"
+#include <troupe/kernels/cpu/families.hpp>
+#include <troupe/kernels/cpu/movement.hpp>
+#include <troupe/kernels/cpu/reduce_loops.hpp>
 
 namespace troupe {
 

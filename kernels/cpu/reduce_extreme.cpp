@@ -1,8 +1,8 @@
 #include <limits>
 
-#include "kernels/cpu/arithmetic.hpp"
-#include "kernels/cpu/movement.hpp"
-#include "kernels/cpu/reduce_loops.hpp"
+#include <troupe/kernels/cpu/arithmetic.hpp>
+#include <troupe/kernels/cpu/movement.hpp>
+#include <troupe/kernels/cpu/reduce_loops.hpp>
 
 namespace troupe {
 namespace {

@@ -10,10 +10,10 @@
 #include <algorithm>
 #include <array>
 
-#include "kernels/cpu/ivdep.hpp"
-#include "kernels/cpu/reduce.hpp"
-#include "kernels/cpu/scratch.hpp"
-#include "kernels/cpu/typed_kernels.hpp"
+#include <troupe/kernels/cpu/ivdep.hpp>
+#include <troupe/kernels/cpu/reduce.hpp>
+#include <troupe/kernels/cpu/scratch.hpp>
+#include <troupe/kernels/cpu/typed_kernels.hpp>
 
 namespace troupe {
 

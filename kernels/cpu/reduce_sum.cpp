@@ -1,4 +1,4 @@
-#include "kernels/cpu/reduce_loops.hpp"
+#include <troupe/kernels/cpu/reduce_loops.hpp>
 
 namespace troupe {
 namespace {

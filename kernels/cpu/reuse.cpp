@@ -1,7 +1,7 @@
 // Which kernels write over an input, and which return a view of one: what the memory of plans is worked out from
 // (scheduler/plan/memory_plan.hpp). A kernel that is not named here may still do either; its memory is planned less
 // well.
-#include "kernels/cpu/families.hpp"
+#include <troupe/kernels/cpu/families.hpp>
 
 namespace troupe {
 

@@ -1,10 +1,10 @@
-#include "kernels/cpu/scratch.hpp"
+#include "troupe/kernels/cpu/scratch.hpp"
 
 #include <cstdlib>
 #include <vector>
 
-#include "messages/buffer.hpp"
-#include "messages/error.hpp"
+#include <troupe/messages/buffer.hpp>
+#include <troupe/messages/error.hpp>
 
 namespace troupe {
 namespace {

@@ -1,7 +1,7 @@
-#include "kernels/cpu/arithmetic.hpp"
-#include "kernels/cpu/elementwise.hpp"
-#include "kernels/cpu/families.hpp"
-#include "kernels/cpu/scratch.hpp"
+#include <troupe/kernels/cpu/arithmetic.hpp>
+#include <troupe/kernels/cpu/elementwise.hpp>
+#include <troupe/kernels/cpu/families.hpp>
+#include <troupe/kernels/cpu/scratch.hpp>
 
 namespace troupe {
 namespace {

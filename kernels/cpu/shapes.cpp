@@ -1,9 +1,9 @@
 // What products, convolutions and pools make of shapes and attributes: the same on every type of device.
-#include "kernels/cpu/conv.hpp"
-#include "kernels/cpu/epilogue.hpp"
-#include "kernels/cpu/linear.hpp"
-#include "kernels/cpu/pool.hpp"
-#include "kernels/cpu/tensor_checks.hpp"
+#include <troupe/kernels/cpu/conv.hpp>
+#include <troupe/kernels/cpu/epilogue.hpp>
+#include <troupe/kernels/cpu/linear.hpp>
+#include <troupe/kernels/cpu/pool.hpp>
+#include <troupe/kernels/cpu/tensor_checks.hpp>
 
 namespace troupe {
 

@@ -1,12 +1,12 @@
-#include "kernels/cpu/softmax.hpp"
+#include "troupe/kernels/cpu/softmax.hpp"
 
 #include <algorithm>
 #include <limits>
 #include <string_view>
 
-#include "kernels/cpu/lanes.hpp"
-#include "kernels/cpu/tensor_checks.hpp"
-#include "kernels/cpu/vector_math.hpp"
+#include <troupe/kernels/cpu/lanes.hpp>
+#include <troupe/kernels/cpu/tensor_checks.hpp>
+#include <troupe/kernels/cpu/vector_math.hpp>
 
 namespace troupe {
 namespace {

@@ -5,8 +5,8 @@
 // invalid_argument for tensors that do not fit; outputs must have the stated shape.
 #pragma once
 
-#include "devices/device.hpp"
-#include "messages/tensor.hpp"
+#include <troupe/devices/device.hpp>
+#include <troupe/messages/tensor.hpp>
 
 namespace troupe {
 

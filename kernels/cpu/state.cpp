@@ -1,6 +1,6 @@
-#include "kernels/cpu/arithmetic.hpp"
-#include "kernels/cpu/elementwise.hpp"
-#include "kernels/cpu/families.hpp"
+#include <troupe/kernels/cpu/arithmetic.hpp>
+#include <troupe/kernels/cpu/elementwise.hpp>
+#include <troupe/kernels/cpu/families.hpp>
 
 namespace troupe {
 namespace {

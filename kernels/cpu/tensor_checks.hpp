@@ -3,7 +3,7 @@
 
 #include <string_view>
 
-#include "messages/tensor.hpp"
+#include <troupe/messages/tensor.hpp>
 
 namespace troupe {
 

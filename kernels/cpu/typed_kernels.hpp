@@ -5,7 +5,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "devices/kernel.hpp"
+#include <troupe/devices/kernel.hpp>
 
 namespace troupe {
 

@@ -5,12 +5,12 @@
 #include <string>
 #include <vector>
 
-#include "graph/optimizers/schedules.hpp"
-#include "graph/training/sparse_mean.hpp"
-#include "kernels/cpu/families.hpp"
-#include "kernels/cpu/tensor_checks.hpp"
-#include "kernels/cpu/typed_kernels.hpp"
-#include "kernels/cpu/updates.hpp"
+#include <troupe/graph/optimizers/schedules.hpp>
+#include <troupe/graph/training/sparse_mean.hpp>
+#include <troupe/kernels/cpu/families.hpp>
+#include <troupe/kernels/cpu/tensor_checks.hpp>
+#include <troupe/kernels/cpu/typed_kernels.hpp>
+#include <troupe/kernels/cpu/updates.hpp>
 
 namespace troupe {
 namespace {

@@ -1,4 +1,4 @@
-#include "kernels/cpu/updates.hpp"
+#include "troupe/kernels/cpu/updates.hpp"
 
 #include <algorithm>
 #include <array>
@@ -6,7 +6,7 @@
 #include <numeric>
 #include <vector>
 
-#include "kernels/cpu/tensor_checks.hpp"
+#include <troupe/kernels/cpu/tensor_checks.hpp>
 
 namespace troupe {
 namespace {

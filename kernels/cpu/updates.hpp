@@ -10,8 +10,8 @@
 #include <string_view>
 #include <variant>
 
-#include "devices/device.hpp"
-#include "messages/tensor.hpp"
+#include <troupe/devices/device.hpp>
+#include <troupe/messages/tensor.hpp>
 
 namespace troupe {
 

@@ -1,8 +1,8 @@
-#include "kernels/cpu/window.hpp"
+#include "troupe/kernels/cpu/window.hpp"
 
 #include <limits>
 
-#include "messages/error.hpp"
+#include <troupe/messages/error.hpp>
 
 namespace troupe {
 

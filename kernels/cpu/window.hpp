@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <string_view>
 
-#include "graph/builder/padding.hpp"
-#include "messages/attributes.hpp"
+#include <troupe/graph/builder/padding.hpp>
+#include <troupe/messages/attributes.hpp>
 
 namespace troupe {
 

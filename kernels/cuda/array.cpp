@@ -2,12 +2,11 @@
 // kernels/cpu/array.cpp for both, which moves elements by the functions of movement.cpp here.
 //
 // Shapes and limits that come as tensors are constants as a rule: then the host has them. Else it waits for them.
-#include "kernels/cpu/array.hpp"
-
-#include "devices/cuda/cuda_error.hpp"
-#include "kernels/cpu/range_count.hpp"
-#include "kernels/cuda/array_launch.hpp"
-#include "kernels/cuda/elementwise.hpp"
+#include <troupe/devices/cuda/cuda_error.hpp>
+#include <troupe/kernels/cpu/array.hpp>
+#include <troupe/kernels/cpu/range_count.hpp>
+#include <troupe/kernels/cuda/array_launch.hpp>
+#include <troupe/kernels/cuda/elementwise.hpp>
 
 namespace troupe {
 namespace {

@@ -1,7 +1,7 @@
-#include "kernels/cuda/array_launch.hpp"
-#include "kernels/cuda/element_types.cuh"
-#include "kernels/cuda/index_plan.hpp"
-#include "kernels/cuda/launch.cuh"
+#include <troupe/kernels/cuda/array_launch.hpp>
+#include <troupe/kernels/cuda/element_types.cuh>
+#include <troupe/kernels/cuda/index_plan.hpp>
+#include <troupe/kernels/cuda/launch.cuh>
 
 namespace troupe {
 namespace device {

@@ -1,4 +1,4 @@
-#include "kernels/cuda/batch_norm.cuh"
+#include "troupe/kernels/cuda/batch_norm.cuh"
 
 namespace troupe {
 namespace device {

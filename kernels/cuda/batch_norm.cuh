@@ -2,8 +2,8 @@
 // a gradient asks whether it was above 0.
 #pragma once
 
-#include "kernels/cuda/column_walk.cuh"
-#include "kernels/cuda/norm_columns.cuh"
+#include <troupe/kernels/cuda/column_walk.cuh>
+#include <troupe/kernels/cuda/norm_columns.cuh>
 
 namespace troupe::device {
 

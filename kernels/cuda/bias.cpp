@@ -1,8 +1,8 @@
 // Biases; f32, f64, f16, bf16 (computed in float, rounded to nearest even).
-#include "devices/cuda/cuda_error.hpp"
-#include "kernels/cpu/tensor_checks.hpp"
-#include "kernels/cuda/bias_launch.hpp"
-#include "kernels/cuda/reduce.hpp"
+#include <troupe/devices/cuda/cuda_error.hpp>
+#include <troupe/kernels/cpu/tensor_checks.hpp>
+#include <troupe/kernels/cuda/bias_launch.hpp>
+#include <troupe/kernels/cuda/reduce.hpp>
 
 namespace troupe {
 namespace {

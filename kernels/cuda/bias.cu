@@ -1,5 +1,5 @@
-#include "kernels/cuda/bias_launch.hpp"
-#include "kernels/cuda/column_walk.cuh"
+#include <troupe/kernels/cuda/bias_launch.hpp>
+#include <troupe/kernels/cuda/column_walk.cuh>
 
 namespace troupe {
 namespace device {

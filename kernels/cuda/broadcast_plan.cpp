@@ -1,6 +1,6 @@
-#include "kernels/cuda/broadcast_plan.hpp"
+#include "troupe/kernels/cuda/broadcast_plan.hpp"
 
-#include "messages/error.hpp"
+#include <troupe/messages/error.hpp>
 
 namespace troupe {
 

@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <span>
 
-#include "kernels/cuda/index_plan.hpp"
-#include "messages/shape.hpp"
+#include <troupe/kernels/cuda/index_plan.hpp>
+#include <troupe/messages/shape.hpp>
 
 namespace troupe {
 

@@ -1,7 +1,7 @@
 // Twin of kernels/cpu/cast.cpp. From f64 to f16 or bf16 by way of f32 rounds twice here too.
-#include "devices/cuda/cuda_error.hpp"
-#include "kernels/cuda/cast_launch.hpp"
-#include "kernels/cuda/elementwise.hpp"
+#include <troupe/devices/cuda/cuda_error.hpp>
+#include <troupe/kernels/cuda/cast_launch.hpp>
+#include <troupe/kernels/cuda/elementwise.hpp>
 
 namespace troupe {
 namespace {

@@ -1,6 +1,6 @@
-#include "kernels/cpu/convert.hpp"
-#include "kernels/cuda/cast_launch.hpp"
-#include "kernels/cuda/elementwise.cuh"
+#include <troupe/kernels/cpu/convert.hpp>
+#include <troupe/kernels/cuda/cast_launch.hpp>
+#include <troupe/kernels/cuda/elementwise.cuh>
 
 namespace troupe {
 namespace device {

@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
-#include "kernels/cuda/element_types.cuh"
-#include "kernels/cuda/launch.cuh"
+#include <troupe/kernels/cuda/element_types.cuh>
+#include <troupe/kernels/cuda/launch.cuh>
 
 namespace troupe::device {
 

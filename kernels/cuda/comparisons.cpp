@@ -1,6 +1,6 @@
 // Ops of two operands whose result is bool. Twin of kernels/cpu/comparisons.cpp.
-#include "kernels/cuda/comparisons_launch.hpp"
-#include "kernels/cuda/elementwise.hpp"
+#include <troupe/kernels/cuda/comparisons_launch.hpp>
+#include <troupe/kernels/cuda/elementwise.hpp>
 
 namespace troupe {
 namespace {

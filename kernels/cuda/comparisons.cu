@@ -1,6 +1,6 @@
-#include "kernels/cuda/comparisons_launch.hpp"
-#include "kernels/cuda/elementwise.cuh"
-#include "kernels/cuda/elementwise_ops.cuh"
+#include <troupe/kernels/cuda/comparisons_launch.hpp>
+#include <troupe/kernels/cuda/elementwise.cuh>
+#include <troupe/kernels/cuda/elementwise_ops.cuh>
 
 namespace troupe {
 

@@ -2,15 +2,14 @@
 //
 // FusedConv2D rounds f16 and bf16 once less where the bias is added by the library; Conv2D, BiasAdd and the activation
 // one after the other round after each.
-#include "kernels/cpu/conv.hpp"
-
-#include "devices/cuda/cuda_error.hpp"
-#include "kernels/cpu/epilogue.hpp"
-#include "kernels/cpu/tensor_checks.hpp"
-#include "kernels/cuda/conv_cudnn.hpp"
-#include "kernels/cuda/conv_launch.hpp"
-#include "kernels/cuda/cublas_lt.hpp"
-#include "kernels/cuda/epilogue_launch.hpp"
+#include <troupe/devices/cuda/cuda_error.hpp>
+#include <troupe/kernels/cpu/conv.hpp>
+#include <troupe/kernels/cpu/epilogue.hpp>
+#include <troupe/kernels/cpu/tensor_checks.hpp>
+#include <troupe/kernels/cuda/conv_cudnn.hpp>
+#include <troupe/kernels/cuda/conv_launch.hpp>
+#include <troupe/kernels/cuda/cublas_lt.hpp>
+#include <troupe/kernels/cuda/epilogue_launch.hpp>
 
 namespace troupe {
 namespace {

@@ -1,6 +1,6 @@
-#include "kernels/cuda/conv_launch.hpp"
-#include "kernels/cuda/element_types.cuh"
-#include "kernels/cuda/launch.cuh"
+#include <troupe/kernels/cuda/conv_launch.hpp>
+#include <troupe/kernels/cuda/element_types.cuh>
+#include <troupe/kernels/cuda/launch.cuh>
 
 namespace troupe {
 namespace {

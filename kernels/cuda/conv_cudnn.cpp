@@ -1,10 +1,10 @@
-#include "kernels/cuda/conv_cudnn.hpp"
+#include "troupe/kernels/cuda/conv_cudnn.hpp"
 
 #include <utility>
 
-#include "devices/cuda/cuda_error.hpp"
-#include "kernels/cuda/conv_launch.hpp"
-#include "kernels/cuda/cublas_lt.hpp"
+#include <troupe/devices/cuda/cuda_error.hpp>
+#include <troupe/kernels/cuda/conv_launch.hpp>
+#include <troupe/kernels/cuda/cublas_lt.hpp>
 
 namespace troupe {
 namespace {

@@ -1,9 +1,9 @@
 // Convolutions by the engines of cuDNN.
 #pragma once
 
-#include "kernels/cuda/conv_engines.hpp"
-#include "kernels/cuda/cuda_kernels.hpp"
-#include "kernels/cuda/plan_cache.hpp"
+#include <troupe/kernels/cuda/conv_engines.hpp>
+#include <troupe/kernels/cuda/cuda_kernels.hpp>
+#include <troupe/kernels/cuda/plan_cache.hpp>
 
 namespace troupe {
 

@@ -1,9 +1,9 @@
-#include "kernels/cuda/conv_engines.hpp"
+#include "troupe/kernels/cuda/conv_engines.hpp"
 
 #include <algorithm>
 
-#include "kernels/cuda/conv_graph.hpp"
-#include "messages/error.hpp"
+#include <troupe/kernels/cuda/conv_graph.hpp>
+#include <troupe/messages/error.hpp>
 
 namespace troupe {
 namespace {

@@ -5,9 +5,9 @@
 #include <memory>
 #include <vector>
 
-#include "kernels/cuda/conv_plan.hpp"
-#include "kernels/cuda/cudnn.hpp"
-#include "messages/function_ref.hpp"
+#include <troupe/kernels/cuda/conv_plan.hpp>
+#include <troupe/kernels/cuda/cudnn.hpp>
+#include <troupe/messages/function_ref.hpp>
 
 namespace troupe {
 

@@ -1,6 +1,6 @@
-#include "kernels/cuda/conv_graph.hpp"
+#include "troupe/kernels/cuda/conv_graph.hpp"
 
-#include "messages/error.hpp"
+#include <troupe/messages/error.hpp>
 
 namespace troupe {
 namespace {

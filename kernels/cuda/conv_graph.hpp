@@ -4,8 +4,8 @@
 #include <array>
 #include <vector>
 
-#include "kernels/cuda/conv_plan.hpp"
-#include "kernels/cuda/cudnn.hpp"
+#include <troupe/kernels/cuda/conv_plan.hpp>
+#include <troupe/kernels/cuda/cudnn.hpp>
 
 namespace troupe {
 

@@ -14,8 +14,8 @@
 #include <cstdint>
 #include <functional>
 
-#include "kernels/cpu/conv_parts.hpp"
-#include "kernels/cuda/product_plan.hpp"
+#include <troupe/kernels/cpu/conv_parts.hpp>
+#include <troupe/kernels/cuda/product_plan.hpp>
 
 namespace troupe {
 

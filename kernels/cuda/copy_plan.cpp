@@ -1,6 +1,6 @@
-#include "kernels/cuda/copy_plan.hpp"
+#include "troupe/kernels/cuda/copy_plan.hpp"
 
-#include "kernels/cpu/movement.hpp"
+#include <troupe/kernels/cpu/movement.hpp>
 
 namespace troupe {
 namespace {

@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "kernels/cuda/index_plan.hpp"
+#include <troupe/kernels/cuda/index_plan.hpp>
 
 namespace troupe {
 

@@ -1,5 +1,5 @@
-#include "kernels/cuda/fault.cuh"
-#include "kernels/cuda/softmax_rows.cuh"
+#include <troupe/kernels/cuda/fault.cuh>
+#include <troupe/kernels/cuda/softmax_rows.cuh>
 
 namespace troupe {
 namespace device {

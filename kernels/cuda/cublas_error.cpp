@@ -1,6 +1,6 @@
-#include "kernels/cuda/cublas_error.hpp"
+#include "troupe/kernels/cuda/cublas_error.hpp"
 
-#include "messages/error.hpp"
+#include <troupe/messages/error.hpp>
 
 namespace troupe {
 

@@ -1,12 +1,12 @@
-#include "kernels/cuda/cublas_lt.hpp"
+#include "troupe/kernels/cuda/cublas_lt.hpp"
 
 #include <cuda_runtime_api.h>
 
 #include <array>
 #include <utility>
 
-#include "devices/cuda/cuda_error.hpp"
-#include "kernels/cuda/epilogue_launch.hpp"
+#include <troupe/devices/cuda/cuda_error.hpp>
+#include <troupe/kernels/cuda/epilogue_launch.hpp>
 
 namespace troupe {
 namespace {

@@ -1,10 +1,10 @@
 // Matrix products by cuBLASLt.
 #pragma once
 
-#include "kernels/cuda/cublas_error.hpp"
-#include "kernels/cuda/cuda_kernels.hpp"
-#include "kernels/cuda/plan_cache.hpp"
-#include "kernels/cuda/product_plan.hpp"
+#include <troupe/kernels/cuda/cublas_error.hpp>
+#include <troupe/kernels/cuda/cuda_kernels.hpp>
+#include <troupe/kernels/cuda/plan_cache.hpp>
+#include <troupe/kernels/cuda/product_plan.hpp>
 
 namespace troupe {
 

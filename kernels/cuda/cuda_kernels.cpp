@@ -1,4 +1,4 @@
-#include "kernels/cuda/cuda_kernels.hpp"
+#include "troupe/kernels/cuda/cuda_kernels.hpp"
 
 namespace troupe {
 namespace {

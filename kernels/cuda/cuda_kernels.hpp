@@ -4,8 +4,8 @@
 #include <initializer_list>
 #include <string>
 
-#include "devices/cuda/cuda_device.hpp"
-#include "devices/cuda/cuda_error.hpp"
+#include <troupe/devices/cuda/cuda_device.hpp>
+#include <troupe/devices/cuda/cuda_error.hpp>
 
 namespace troupe {
 

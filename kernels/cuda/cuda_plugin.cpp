@@ -2,11 +2,11 @@
 #include <mutex>
 #include <set>
 
-#include "devices/cuda/cuda_driver.hpp"
-#include "devices/cuda/cuda_error.hpp"
-#include "devices/cuda/nccl_driver.hpp"
-#include "kernels/cuda/cuda_kernels.hpp"
-#include "kernels/cuda/parts_sum_launch.hpp"
+#include <troupe/devices/cuda/cuda_driver.hpp>
+#include <troupe/devices/cuda/cuda_error.hpp>
+#include <troupe/devices/cuda/nccl_driver.hpp>
+#include <troupe/kernels/cuda/cuda_kernels.hpp>
+#include <troupe/kernels/cuda/parts_sum_launch.hpp>
 
 namespace troupe {
 namespace {

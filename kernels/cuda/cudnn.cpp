@@ -1,10 +1,10 @@
-#include "kernels/cuda/cudnn.hpp"
+#include "troupe/kernels/cuda/cudnn.hpp"
 
 #include <array>
 #include <utility>
 #include <vector>
 
-#include "messages/error.hpp"
+#include <troupe/messages/error.hpp>
 
 namespace troupe {
 

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "messages/dtype.hpp"
+#include <troupe/messages/dtype.hpp>
 
 namespace troupe::device {
 

@@ -1,9 +1,9 @@
-#include "kernels/cuda/elementwise.hpp"
+#include "troupe/kernels/cuda/elementwise.hpp"
 
 #include <array>
 
-#include "devices/cuda/cuda_error.hpp"
-#include "kernels/cuda/broadcast_plan.hpp"
+#include <troupe/devices/cuda/cuda_error.hpp>
+#include <troupe/kernels/cuda/broadcast_plan.hpp>
 
 namespace troupe {
 

@@ -6,10 +6,10 @@
 
 #include <algorithm>
 
-#include "kernels/cuda/elementwise_launch.hpp"
-#include "kernels/cuda/index_plan.cuh"
-#include "kernels/cuda/launch.cuh"
-#include "kernels/cuda/pack.cuh"
+#include <troupe/kernels/cuda/elementwise_launch.hpp>
+#include <troupe/kernels/cuda/index_plan.cuh>
+#include <troupe/kernels/cuda/launch.cuh>
+#include <troupe/kernels/cuda/pack.cuh>
 
 namespace troupe::device {
 

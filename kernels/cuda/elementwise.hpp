@@ -5,9 +5,9 @@
 
 #include <initializer_list>
 
-#include "kernels/cuda/cuda_kernels.hpp"
-#include "kernels/cuda/elementwise_launch.hpp"
-#include "messages/function_ref.hpp"
+#include <troupe/kernels/cuda/cuda_kernels.hpp>
+#include <troupe/kernels/cuda/elementwise_launch.hpp>
+#include <troupe/messages/function_ref.hpp>
 
 namespace troupe {
 

@@ -5,8 +5,8 @@
 
 #include <cstdint>
 
-#include "kernels/cpu/epilogue.hpp"
-#include "messages/dtype.hpp"
+#include <troupe/kernels/cpu/epilogue.hpp>
+#include <troupe/messages/dtype.hpp>
 
 namespace troupe {
 

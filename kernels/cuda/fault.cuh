@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "devices/cuda/cuda_fault.hpp"
+#include <troupe/devices/cuda/cuda_fault.hpp>
 
 namespace troupe::device {
 

@@ -1,11 +1,11 @@
 // AllFinite, and ApplyLossScale, which has no need to know on the host.
 #include <memory>
 
-#include "devices/cuda/cuda_error.hpp"
-#include "kernels/cpu/tensor_checks.hpp"
-#include "kernels/cuda/cuda_kernels.hpp"
-#include "kernels/cuda/finite_launch.hpp"
-#include "kernels/cuda/variables.hpp"
+#include <troupe/devices/cuda/cuda_error.hpp>
+#include <troupe/kernels/cpu/tensor_checks.hpp>
+#include <troupe/kernels/cuda/cuda_kernels.hpp>
+#include <troupe/kernels/cuda/finite_launch.hpp>
+#include <troupe/kernels/cuda/variables.hpp>
 
 namespace troupe {
 namespace {

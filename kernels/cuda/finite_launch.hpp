@@ -3,9 +3,9 @@
 
 #include <cuda_runtime_api.h>
 
-#include "devices/cuda/cuda_fault.hpp"
-#include "kernels/cuda/sweep.hpp"
-#include "messages/dtype.hpp"
+#include <troupe/devices/cuda/cuda_fault.hpp>
+#include <troupe/kernels/cuda/sweep.hpp>
+#include <troupe/messages/dtype.hpp>
 
 namespace troupe {
 

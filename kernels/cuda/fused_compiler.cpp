@@ -1,10 +1,10 @@
-#include "kernels/cuda/fused_compiler.hpp"
+#include "troupe/kernels/cuda/fused_compiler.hpp"
 
 #include <algorithm>
 #include <map>
 #include <string_view>
 
-#include "messages/error.hpp"
+#include <troupe/messages/error.hpp>
 
 namespace troupe {
 namespace {

@@ -4,8 +4,8 @@
 #include <span>
 #include <vector>
 
-#include "graph/elementwise_program.hpp"
-#include "kernels/cuda/fused_program.hpp"
+#include <troupe/graph/elementwise_program.hpp>
+#include <troupe/kernels/cuda/fused_program.hpp>
 
 namespace troupe {
 

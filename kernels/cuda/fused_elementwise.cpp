@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <array>
 
-#include "devices/cuda/cuda_error.hpp"
-#include "kernels/cuda/broadcast_plan.hpp"
-#include "kernels/cuda/elementwise.hpp"
-#include "kernels/cuda/fused_compiler.hpp"
-#include "kernels/cuda/fused_elementwise_launch.hpp"
+#include <troupe/devices/cuda/cuda_error.hpp>
+#include <troupe/kernels/cuda/broadcast_plan.hpp>
+#include <troupe/kernels/cuda/elementwise.hpp>
+#include <troupe/kernels/cuda/fused_compiler.hpp>
+#include <troupe/kernels/cuda/fused_elementwise_launch.hpp>
 
 namespace troupe {
 namespace {

@@ -3,11 +3,11 @@
 // step goes through shared memory, where each thread has places of its own.
 #include <cuda_runtime.h>
 
-#include "kernels/cuda/elementwise_ops.cuh"
-#include "kernels/cuda/fused_elementwise_launch.hpp"
-#include "kernels/cuda/index_plan.cuh"
-#include "kernels/cuda/launch.cuh"
-#include "kernels/cuda/pack.cuh"
+#include <troupe/kernels/cuda/elementwise_ops.cuh>
+#include <troupe/kernels/cuda/fused_elementwise_launch.hpp>
+#include <troupe/kernels/cuda/index_plan.cuh>
+#include <troupe/kernels/cuda/launch.cuh>
+#include <troupe/kernels/cuda/pack.cuh>
 
 namespace troupe {
 namespace device {

@@ -3,7 +3,7 @@
 
 #include <cuda_runtime_api.h>
 
-#include "kernels/cuda/fused_program.hpp"
+#include <troupe/kernels/cuda/fused_program.hpp>
 
 namespace troupe {
 

@@ -2,10 +2,10 @@
 // nobody waits: it reads zeros there, or adds nothing, and the step fails (devices/cuda/cuda_faults.hpp).
 #include <cstring>
 
-#include "devices/cuda/cuda_error.hpp"
-#include "kernels/cpu/movement.hpp"
-#include "kernels/cuda/elementwise.hpp"
-#include "kernels/cuda/gather_launch.hpp"
+#include <troupe/devices/cuda/cuda_error.hpp>
+#include <troupe/kernels/cpu/movement.hpp>
+#include <troupe/kernels/cuda/elementwise.hpp>
+#include <troupe/kernels/cuda/gather_launch.hpp>
 
 namespace troupe {
 namespace {

@@ -1,9 +1,9 @@
 #include <cuda_runtime.h>
 
-#include "kernels/cuda/element_types.cuh"
-#include "kernels/cuda/fault.cuh"
-#include "kernels/cuda/gather_launch.hpp"
-#include "kernels/cuda/launch.cuh"
+#include <troupe/kernels/cuda/element_types.cuh>
+#include <troupe/kernels/cuda/fault.cuh>
+#include <troupe/kernels/cuda/gather_launch.hpp>
+#include <troupe/kernels/cuda/launch.cuh>
 
 namespace troupe {
 namespace device {

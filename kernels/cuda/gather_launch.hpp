@@ -6,9 +6,9 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "devices/cuda/cuda_fault.hpp"
-#include "kernels/cuda/index_plan.hpp"
-#include "messages/dtype.hpp"
+#include <troupe/devices/cuda/cuda_fault.hpp>
+#include <troupe/kernels/cuda/index_plan.hpp>
+#include <troupe/messages/dtype.hpp>
 
 namespace troupe {
 

@@ -1,5 +1,5 @@
-#include "kernels/cuda/gpu_peer_launch.hpp"
-#include "kernels/cuda/launch.cuh"
+#include <troupe/kernels/cuda/gpu_peer_launch.hpp>
+#include <troupe/kernels/cuda/launch.cuh>
 
 namespace troupe {
 namespace {

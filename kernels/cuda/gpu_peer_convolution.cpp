@@ -2,9 +2,9 @@
 #include <chrono>
 #include <utility>
 
-#include "kernels/cuda/conv_engines.hpp"
-#include "kernels/cuda/gpu_peer_parts.hpp"
-#include "messages/error.hpp"
+#include <troupe/kernels/cuda/conv_engines.hpp>
+#include <troupe/kernels/cuda/gpu_peer_parts.hpp>
+#include <troupe/messages/error.hpp>
 
 namespace troupe {
 namespace {

@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <memory>
 
-#include "kernels/cuda/gpu_peers.hpp"
+#include <troupe/kernels/cuda/gpu_peers.hpp>
 
 namespace troupe {
 

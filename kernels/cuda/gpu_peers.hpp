@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "kernels/cuda/conv_plan.hpp"
+#include <troupe/kernels/cuda/conv_plan.hpp>
 
 namespace troupe {
 

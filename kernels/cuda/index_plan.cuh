@@ -3,7 +3,7 @@
 
 #include <cuda_runtime.h>
 
-#include "kernels/cuda/index_plan.hpp"
+#include <troupe/kernels/cuda/index_plan.hpp>
 
 namespace troupe::device {
 

@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "kernels/cuda/fast_divide.hpp"
+#include <troupe/kernels/cuda/fast_divide.hpp>
 
 namespace troupe {
 

@@ -1,5 +1,5 @@
-#include "kernels/cuda/norm_columns.cuh"
-#include "kernels/cuda/softmax_rows.cuh"
+#include <troupe/kernels/cuda/norm_columns.cuh>
+#include <troupe/kernels/cuda/softmax_rows.cuh>
 
 namespace troupe {
 namespace device {

@@ -2,12 +2,11 @@
 //
 // FusedMatMul rounds f16 and bf16 after the bias, and again after the activation; MatMul, BiasAdd and the activation
 // one after the other round before the bias too.
-#include "kernels/cpu/linear.hpp"
-
-#include "devices/cuda/cuda_error.hpp"
-#include "kernels/cpu/tensor_checks.hpp"
-#include "kernels/cuda/cublas_lt.hpp"
-#include "kernels/cuda/integer_product_launch.hpp"
+#include <troupe/devices/cuda/cuda_error.hpp>
+#include <troupe/kernels/cpu/linear.hpp>
+#include <troupe/kernels/cpu/tensor_checks.hpp>
+#include <troupe/kernels/cuda/cublas_lt.hpp>
+#include <troupe/kernels/cuda/integer_product_launch.hpp>
 
 namespace troupe {
 namespace {

@@ -1,9 +1,9 @@
 // Arithmetic of two operands. Twin of kernels/cpu/math_binary.cpp. Div and Pow of integers are not defined for every
 // operand: one that is wrong is found by a kernel before theirs, and fails the step later
 // (devices/cuda/cuda_faults.hpp).
-#include "devices/cuda/cuda_error.hpp"
-#include "kernels/cuda/elementwise.hpp"
-#include "kernels/cuda/math_binary_launch.hpp"
+#include <troupe/devices/cuda/cuda_error.hpp>
+#include <troupe/kernels/cuda/elementwise.hpp>
+#include <troupe/kernels/cuda/math_binary_launch.hpp>
 
 namespace troupe {
 namespace {

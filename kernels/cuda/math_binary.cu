@@ -1,7 +1,7 @@
-#include "kernels/cuda/elementwise.cuh"
-#include "kernels/cuda/elementwise_ops.cuh"
-#include "kernels/cuda/fault.cuh"
-#include "kernels/cuda/math_binary_launch.hpp"
+#include <troupe/kernels/cuda/elementwise.cuh>
+#include <troupe/kernels/cuda/elementwise_ops.cuh>
+#include <troupe/kernels/cuda/fault.cuh>
+#include <troupe/kernels/cuda/math_binary_launch.hpp>
 
 namespace troupe {
 

@@ -3,9 +3,9 @@
 
 #include <cuda_runtime_api.h>
 
-#include "devices/cuda/cuda_fault.hpp"
-#include "kernels/cuda/elementwise_launch.hpp"
-#include "messages/dtype.hpp"
+#include <troupe/devices/cuda/cuda_fault.hpp>
+#include <troupe/kernels/cuda/elementwise_launch.hpp>
+#include <troupe/messages/dtype.hpp>
 
 namespace troupe {
 

@@ -1,6 +1,6 @@
 // Gradients of activations. Twin of kernels/cpu/math_grad.cpp.
-#include "kernels/cuda/elementwise.hpp"
-#include "kernels/cuda/math_grad_launch.hpp"
+#include <troupe/kernels/cuda/elementwise.hpp>
+#include <troupe/kernels/cuda/math_grad_launch.hpp>
 
 namespace troupe {
 namespace {

@@ -1,6 +1,6 @@
-#include "kernels/cuda/elementwise.cuh"
-#include "kernels/cuda/elementwise_ops.cuh"
-#include "kernels/cuda/math_grad_launch.hpp"
+#include <troupe/kernels/cuda/elementwise.cuh>
+#include <troupe/kernels/cuda/elementwise_ops.cuh>
+#include <troupe/kernels/cuda/math_grad_launch.hpp>
 
 namespace troupe {
 

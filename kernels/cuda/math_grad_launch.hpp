@@ -3,8 +3,8 @@
 
 #include <cuda_runtime_api.h>
 
-#include "kernels/cuda/elementwise_launch.hpp"
-#include "messages/dtype.hpp"
+#include <troupe/kernels/cuda/elementwise_launch.hpp>
+#include <troupe/messages/dtype.hpp>
 
 namespace troupe {
 

@@ -1,7 +1,7 @@
 // Ops of one operand. Twin of kernels/cpu/math_unary.cpp.
-#include "devices/cuda/cuda_error.hpp"
-#include "kernels/cuda/elementwise.hpp"
-#include "kernels/cuda/math_unary_launch.hpp"
+#include <troupe/devices/cuda/cuda_error.hpp>
+#include <troupe/kernels/cuda/elementwise.hpp>
+#include <troupe/kernels/cuda/math_unary_launch.hpp>
 
 namespace troupe {
 namespace {

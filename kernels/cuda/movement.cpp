@@ -1,11 +1,10 @@
 // The GPU's half of kernels/cpu/movement.hpp. Strings never get here: they live on the host.
-#include "kernels/cpu/movement.hpp"
-
 #include <cstring>
 
-#include "devices/cuda/cuda_device.hpp"
-#include "devices/cuda/cuda_error.hpp"
-#include "kernels/cuda/movement_launch.hpp"
+#include <troupe/devices/cuda/cuda_device.hpp>
+#include <troupe/devices/cuda/cuda_error.hpp>
+#include <troupe/kernels/cpu/movement.hpp>
+#include <troupe/kernels/cuda/movement_launch.hpp>
 
 namespace troupe {
 

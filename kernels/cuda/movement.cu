@@ -1,7 +1,7 @@
-#include "kernels/cuda/index_plan.cuh"
-#include "kernels/cuda/launch.cuh"
-#include "kernels/cuda/movement_launch.hpp"
-#include "kernels/cuda/pack.cuh"
+#include <troupe/kernels/cuda/index_plan.cuh>
+#include <troupe/kernels/cuda/launch.cuh>
+#include <troupe/kernels/cuda/movement_launch.hpp>
+#include <troupe/kernels/cuda/pack.cuh>
 
 namespace troupe {
 namespace device {

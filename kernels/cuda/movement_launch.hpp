@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "kernels/cuda/copy_plan.hpp"
+#include <troupe/kernels/cuda/copy_plan.hpp>
 
 namespace troupe {
 

@@ -1,10 +1,10 @@
 // BatchNorm, BatchNormInference, BatchNormGrad, LayerNorm and LayerNormGrad; f32, f64, f16, bf16. Kernels of our own:
 // one definition of what is computed, in what order and precision, for both devices; cuDNN's has other statistics for
 // f16 and bf16 and one of several engines.
-#include "devices/cuda/cuda_error.hpp"
-#include "kernels/cpu/tensor_checks.hpp"
-#include "kernels/cuda/cuda_kernels.hpp"
-#include "kernels/cuda/norm_launch.hpp"
+#include <troupe/devices/cuda/cuda_error.hpp>
+#include <troupe/kernels/cpu/tensor_checks.hpp>
+#include <troupe/kernels/cuda/cuda_kernels.hpp>
+#include <troupe/kernels/cuda/norm_launch.hpp>
 
 namespace troupe {
 namespace {

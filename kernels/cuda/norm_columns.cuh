@@ -5,10 +5,10 @@
 //   returns how many
 #pragma once
 
-#include "kernels/cuda/element_types.cuh"
-#include "kernels/cuda/launch.cuh"
-#include "kernels/cuda/norm_launch.hpp"
-#include "kernels/cuda/reduce_plan.hpp"
+#include <troupe/kernels/cuda/element_types.cuh>
+#include <troupe/kernels/cuda/launch.cuh>
+#include <troupe/kernels/cuda/norm_launch.hpp>
+#include <troupe/kernels/cuda/reduce_plan.hpp>
 
 namespace troupe::device {
 

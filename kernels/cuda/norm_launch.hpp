@@ -9,7 +9,7 @@
 
 #include <cstddef>
 
-#include "kernels/cuda/reduce_plan.hpp"
+#include <troupe/kernels/cuda/reduce_plan.hpp>
 
 namespace troupe {
 

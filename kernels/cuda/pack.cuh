@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "kernels/cuda/element_types.cuh"
+#include <troupe/kernels/cuda/element_types.cuh>
 
 namespace troupe::device {
 

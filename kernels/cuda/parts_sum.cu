@@ -1,7 +1,7 @@
 // Compiled without fused multiply-adds: bits are those of devices/collective/reduce.cpp.
-#include "kernels/cuda/element_types.cuh"
-#include "kernels/cuda/launch.cuh"
-#include "kernels/cuda/parts_sum_launch.hpp"
+#include <troupe/kernels/cuda/element_types.cuh>
+#include <troupe/kernels/cuda/launch.cuh>
+#include <troupe/kernels/cuda/parts_sum_launch.hpp>
 
 namespace troupe {
 namespace device {

@@ -3,7 +3,7 @@
 
 #include <cuda_runtime_api.h>
 
-#include "devices/cuda/parts_sum.hpp"
+#include <troupe/devices/cuda/parts_sum.hpp>
 
 namespace troupe {
 

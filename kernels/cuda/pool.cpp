@@ -1,11 +1,10 @@
 // Pooling on a GPU by kernels of our own (f32, f64, f16, bf16): cuDNN's pools pad evenly, and do not say which of
 // several maxima gets a gradient. The bits are the CPU's.
-#include "kernels/cpu/pool.hpp"
-
-#include "devices/cuda/cuda_error.hpp"
-#include "kernels/cpu/tensor_checks.hpp"
-#include "kernels/cuda/cuda_kernels.hpp"
-#include "kernels/cuda/pool_launch.hpp"
+#include <troupe/devices/cuda/cuda_error.hpp>
+#include <troupe/kernels/cpu/pool.hpp>
+#include <troupe/kernels/cpu/tensor_checks.hpp>
+#include <troupe/kernels/cuda/cuda_kernels.hpp>
+#include <troupe/kernels/cuda/pool_launch.hpp>
 
 namespace troupe {
 namespace {

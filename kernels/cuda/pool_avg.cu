@@ -1,4 +1,4 @@
-#include "kernels/cuda/pool_windows.cuh"
+#include <troupe/kernels/cuda/pool_windows.cuh>
 
 namespace troupe {
 namespace {

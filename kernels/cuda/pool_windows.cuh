@@ -1,9 +1,9 @@
 // What the kernels of pooling share: one thread for some neighbouring channels of one pixel.
 #pragma once
 
-#include "kernels/cuda/element_types.cuh"
-#include "kernels/cuda/launch.cuh"
-#include "kernels/cuda/pool_launch.hpp"
+#include <troupe/kernels/cuda/element_types.cuh>
+#include <troupe/kernels/cuda/launch.cuh>
+#include <troupe/kernels/cuda/pool_launch.hpp>
 
 namespace troupe::device {
 

@@ -10,9 +10,9 @@
 #include <cstdint>
 #include <functional>
 
-#include "kernels/cpu/epilogue.hpp"
-#include "messages/buffer.hpp"
-#include "messages/dtype.hpp"
+#include <troupe/kernels/cpu/epilogue.hpp>
+#include <troupe/messages/buffer.hpp>
+#include <troupe/messages/dtype.hpp>
 
 namespace troupe {
 

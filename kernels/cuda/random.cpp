@@ -1,7 +1,7 @@
 // Random values; f32 and f64. Element i depends on the node's stream and i alone.
-#include "devices/cuda/cuda_error.hpp"
-#include "kernels/cuda/cuda_kernels.hpp"
-#include "kernels/cuda/random_launch.hpp"
+#include <troupe/devices/cuda/cuda_error.hpp>
+#include <troupe/kernels/cuda/cuda_kernels.hpp>
+#include <troupe/kernels/cuda/random_launch.hpp>
 
 namespace troupe {
 namespace {

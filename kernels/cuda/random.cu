@@ -2,9 +2,9 @@
 #include <cmath>
 #include <numbers>
 
-#include "kernels/cuda/element_types.cuh"
-#include "kernels/cuda/launch.cuh"
-#include "kernels/cuda/random_launch.hpp"
+#include <troupe/kernels/cuda/element_types.cuh>
+#include <troupe/kernels/cuda/launch.cuh>
+#include <troupe/kernels/cuda/random_launch.hpp>
 
 namespace troupe {
 namespace device {

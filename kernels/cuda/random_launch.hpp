@@ -6,9 +6,9 @@
 
 #include <cstdint>
 
-#include "messages/dtype.hpp"
-#include "messages/ids.hpp"
-#include "messages/philox.hpp"
+#include <troupe/messages/dtype.hpp>
+#include <troupe/messages/ids.hpp>
+#include <troupe/messages/philox.hpp>
 
 namespace troupe {
 

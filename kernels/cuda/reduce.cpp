@@ -1,8 +1,8 @@
-#include "kernels/cuda/reduce.hpp"
+#include "troupe/kernels/cuda/reduce.hpp"
 
 #include <vector>
 
-#include "devices/cuda/cuda_error.hpp"
+#include <troupe/devices/cuda/cuda_error.hpp>
 
 namespace troupe {
 namespace {

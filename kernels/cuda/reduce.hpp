@@ -3,8 +3,8 @@
 
 #include <span>
 
-#include "kernels/cuda/cuda_kernels.hpp"
-#include "kernels/cuda/reduce_launch.hpp"
+#include <troupe/kernels/cuda/cuda_kernels.hpp>
+#include <troupe/kernels/cuda/reduce_launch.hpp>
 
 namespace troupe {
 

@@ -1,4 +1,4 @@
-#include "kernels/cuda/reduce_kernels.cuh"
+#include <troupe/kernels/cuda/reduce_kernels.cuh>
 
 namespace troupe {
 namespace device {

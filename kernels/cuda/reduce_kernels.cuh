@@ -10,9 +10,9 @@
 
 #include <limits>
 
-#include "kernels/cuda/element_types.cuh"
-#include "kernels/cuda/launch.cuh"
-#include "kernels/cuda/reduce_launch.hpp"
+#include <troupe/kernels/cuda/element_types.cuh>
+#include <troupe/kernels/cuda/launch.cuh>
+#include <troupe/kernels/cuda/reduce_launch.hpp>
 
 namespace troupe::device {
 

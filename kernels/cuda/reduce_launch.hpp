@@ -8,7 +8,7 @@
 
 #include <cstddef>
 
-#include "kernels/cuda/reduce_plan.hpp"
+#include <troupe/kernels/cuda/reduce_plan.hpp>
 
 namespace troupe {
 

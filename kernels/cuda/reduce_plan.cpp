@@ -1,4 +1,4 @@
-#include "kernels/cuda/reduce_plan.hpp"
+#include "troupe/kernels/cuda/reduce_plan.hpp"
 
 #include <algorithm>
 #include <bit>

@@ -1,5 +1,5 @@
 // Which kernels write over an input, and which return a view of one; twin of kernels/cpu/reuse.cpp.
-#include "kernels/cuda/cuda_kernels.hpp"
+#include <troupe/kernels/cuda/cuda_kernels.hpp>
 
 namespace troupe {
 

@@ -1,4 +1,4 @@
-#include "kernels/cuda/row_groups.hpp"
+#include "troupe/kernels/cuda/row_groups.hpp"
 
 #include <algorithm>
 #include <numeric>

@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "messages/tensor.hpp"
+#include <troupe/messages/tensor.hpp>
 
 namespace troupe {
 

@@ -2,10 +2,10 @@
 #include <bit>
 #include <cub/device/device_radix_sort.cuh>
 
-#include "kernels/cuda/element_types.cuh"
-#include "kernels/cuda/fault.cuh"
-#include "kernels/cuda/gather_launch.hpp"
-#include "kernels/cuda/launch.cuh"
+#include <troupe/kernels/cuda/element_types.cuh>
+#include <troupe/kernels/cuda/fault.cuh>
+#include <troupe/kernels/cuda/gather_launch.hpp>
+#include <troupe/kernels/cuda/launch.cuh>
 
 namespace troupe {
 namespace device {

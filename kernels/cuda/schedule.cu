@@ -1,8 +1,8 @@
 // Compiled without fused multiply-adds, as the CPU's.
-#include "kernels/cuda/element_types.cuh"
-#include "kernels/cuda/fault.cuh"
-#include "kernels/cuda/launch.cuh"
-#include "kernels/cuda/schedule_launch.hpp"
+#include <troupe/kernels/cuda/element_types.cuh>
+#include <troupe/kernels/cuda/fault.cuh>
+#include <troupe/kernels/cuda/launch.cuh>
+#include <troupe/kernels/cuda/schedule_launch.hpp>
 
 namespace troupe {
 namespace device {

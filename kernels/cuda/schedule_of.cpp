@@ -1,8 +1,8 @@
-#include "kernels/cuda/schedule_of.hpp"
+#include "troupe/kernels/cuda/schedule_of.hpp"
 
 #include <algorithm>
 
-#include "graph/optimizers/schedules.hpp"
+#include <troupe/graph/optimizers/schedules.hpp>
 
 namespace troupe {
 

@@ -3,8 +3,8 @@
 
 #include <optional>
 
-#include "kernels/cuda/schedule.hpp"
-#include "messages/attributes.hpp"
+#include <troupe/kernels/cuda/schedule.hpp>
+#include <troupe/messages/attributes.hpp>
 
 namespace troupe {
 

@@ -2,10 +2,10 @@
 #include <algorithm>
 #include <array>
 
-#include "devices/cuda/cuda_error.hpp"
-#include "kernels/cuda/broadcast_plan.hpp"
-#include "kernels/cuda/elementwise.hpp"
-#include "kernels/cuda/select_launch.hpp"
+#include <troupe/devices/cuda/cuda_error.hpp>
+#include <troupe/kernels/cuda/broadcast_plan.hpp>
+#include <troupe/kernels/cuda/elementwise.hpp>
+#include <troupe/kernels/cuda/select_launch.hpp>
 
 namespace troupe {
 namespace {

@@ -6,8 +6,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "kernels/cuda/index_plan.hpp"
-#include "messages/dtype.hpp"
+#include <troupe/kernels/cuda/index_plan.hpp>
+#include <troupe/messages/dtype.hpp>
 
 namespace troupe {
 

@@ -1,4 +1,4 @@
-#include "kernels/cuda/softmax_rows.cuh"
+#include <troupe/kernels/cuda/softmax_rows.cuh>
 
 namespace troupe {
 namespace device {

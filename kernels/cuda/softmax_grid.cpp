@@ -1,4 +1,4 @@
-#include "kernels/cuda/softmax_grid.hpp"
+#include "troupe/kernels/cuda/softmax_grid.hpp"
 
 namespace troupe {
 

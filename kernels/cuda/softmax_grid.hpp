@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "messages/dtype.hpp"
+#include <troupe/messages/dtype.hpp>
 
 namespace troupe {
 

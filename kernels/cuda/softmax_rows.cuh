@@ -9,10 +9,10 @@
 //   loss(row, stats, column, a, b)     a part of the loss
 #pragma once
 
-#include "kernels/cuda/element_types.cuh"
-#include "kernels/cuda/launch.cuh"
-#include "kernels/cuda/softmax_grid.hpp"
-#include "kernels/cuda/softmax_launch.hpp"
+#include <troupe/kernels/cuda/element_types.cuh>
+#include <troupe/kernels/cuda/launch.cuh>
+#include <troupe/kernels/cuda/softmax_grid.hpp>
+#include <troupe/kernels/cuda/softmax_launch.hpp>
 
 namespace troupe::device {
 

@@ -1,6 +1,6 @@
 // What forwards its input, and variables.
-#include "kernels/cuda/state_launch.hpp"
-#include "kernels/cuda/variables.hpp"
+#include <troupe/kernels/cuda/state_launch.hpp>
+#include <troupe/kernels/cuda/variables.hpp>
 
 namespace troupe {
 namespace {

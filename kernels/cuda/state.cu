@@ -1,7 +1,7 @@
-#include "kernels/cuda/element_types.cuh"
-#include "kernels/cuda/fault.cuh"
-#include "kernels/cuda/launch.cuh"
-#include "kernels/cuda/state_launch.hpp"
+#include <troupe/kernels/cuda/element_types.cuh>
+#include <troupe/kernels/cuda/fault.cuh>
+#include <troupe/kernels/cuda/launch.cuh>
+#include <troupe/kernels/cuda/state_launch.hpp>
 
 namespace troupe {
 namespace device {

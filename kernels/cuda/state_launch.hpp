@@ -5,8 +5,8 @@
 
 #include <cstdint>
 
-#include "devices/cuda/cuda_fault.hpp"
-#include "messages/dtype.hpp"
+#include <troupe/devices/cuda/cuda_fault.hpp>
+#include <troupe/messages/dtype.hpp>
 
 namespace troupe {
 

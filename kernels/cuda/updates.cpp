@@ -8,14 +8,14 @@
 #include <optional>
 #include <vector>
 
-#include "graph/optimizers/schedules.hpp"
-#include "graph/training/sparse_mean.hpp"
-#include "kernels/cpu/tensor_checks.hpp"
-#include "kernels/cuda/row_groups.hpp"
-#include "kernels/cuda/schedule_launch.hpp"
-#include "kernels/cuda/schedule_of.hpp"
-#include "kernels/cuda/updates_launch.hpp"
-#include "kernels/cuda/variables.hpp"
+#include <troupe/graph/optimizers/schedules.hpp>
+#include <troupe/graph/training/sparse_mean.hpp>
+#include <troupe/kernels/cpu/tensor_checks.hpp>
+#include <troupe/kernels/cuda/row_groups.hpp>
+#include <troupe/kernels/cuda/schedule_launch.hpp>
+#include <troupe/kernels/cuda/schedule_of.hpp>
+#include <troupe/kernels/cuda/updates_launch.hpp>
+#include <troupe/kernels/cuda/variables.hpp>
 
 namespace troupe {
 namespace {

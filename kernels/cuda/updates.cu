@@ -1,9 +1,9 @@
 // Compiled without fused multiply-adds, which costs nothing: memory is what updates wait for. Their bits are the CPU's
 // but for Adam's rate, which has two powers in it.
-#include "kernels/cuda/element_types.cuh"
-#include "kernels/cuda/fault.cuh"
-#include "kernels/cuda/launch.cuh"
-#include "kernels/cuda/updates_launch.hpp"
+#include <troupe/kernels/cuda/element_types.cuh>
+#include <troupe/kernels/cuda/fault.cuh>
+#include <troupe/kernels/cuda/launch.cuh>
+#include <troupe/kernels/cuda/updates_launch.hpp>
 
 namespace troupe {
 namespace device {

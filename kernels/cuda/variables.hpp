@@ -1,8 +1,8 @@
 // Variables of a GPU, to be changed in place.
 #pragma once
 
-#include "devices/cuda/cuda_error.hpp"
-#include "kernels/cuda/cuda_kernels.hpp"
+#include <troupe/devices/cuda/cuda_error.hpp>
+#include <troupe/kernels/cuda/cuda_kernels.hpp>
 
 namespace troupe {
 

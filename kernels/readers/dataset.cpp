@@ -1,4 +1,4 @@
-#include "kernels/readers/dataset.hpp"
+#include "troupe/kernels/readers/dataset.hpp"
 
 #include <algorithm>
 #include <string>

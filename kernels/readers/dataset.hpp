@@ -6,7 +6,7 @@
 #include <span>
 #include <string_view>
 
-#include "devices/allocator.hpp"
+#include <troupe/devices/allocator.hpp>
 
 namespace troupe {
 

@@ -1,4 +1,4 @@
-#include "kernels/readers/digit_strokes.hpp"
+#include "troupe/kernels/readers/digit_strokes.hpp"
 
 #include <array>
 

@@ -1,12 +1,12 @@
-#include "kernels/readers/digits.hpp"
+#include "troupe/kernels/readers/digits.hpp"
 
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <vector>
 
-#include "kernels/readers/digit_strokes.hpp"
-#include "messages/philox.hpp"
+#include <troupe/kernels/readers/digit_strokes.hpp>
+#include <troupe/messages/philox.hpp>
 
 namespace troupe {
 namespace {

@@ -9,7 +9,7 @@
 
 #include <cstdint>
 
-#include "kernels/readers/dataset.hpp"
+#include <troupe/kernels/readers/dataset.hpp>
 
 namespace troupe {
 

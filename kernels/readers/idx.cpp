@@ -1,4 +1,4 @@
-#include "kernels/readers/idx.hpp"
+#include "troupe/kernels/readers/idx.hpp"
 
 #include <zlib.h>
 

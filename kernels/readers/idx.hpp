@@ -10,7 +10,7 @@
 #include <cstddef>
 #include <filesystem>
 
-#include "kernels/readers/dataset.hpp"
+#include <troupe/kernels/readers/dataset.hpp>
 
 namespace troupe {
 

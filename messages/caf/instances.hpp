@@ -3,7 +3,7 @@
 // file that does without, only costs time.
 #pragma once
 
-#include "messages/caf/protocol.hpp"
+#include <troupe/messages/caf/protocol.hpp>
 
 // clang-format off
 #define TROUPE_STEP_MESSAGES(X)                                                                                       \

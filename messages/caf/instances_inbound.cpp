@@ -1,6 +1,6 @@
 #define TROUPE_INSTANCES
 
-#include "messages/caf/instances.hpp"
+#include <troupe/messages/caf/instances.hpp>
 
 // CAF's own text of dispose() does not compile, and nobody calls it.
 #define TROUPE_INSTANCE(T)                                                          \

@@ -18,8 +18,8 @@
 #include <caf/typed_actor.hpp>
 #include <memory>
 
-#include "messages/caf/types.hpp"
-#include "messages/pending_answer.hpp"
+#include <troupe/messages/caf/types.hpp>
+#include <troupe/messages/pending_answer.hpp>
 
 namespace troupe {
 

@@ -1,4 +1,4 @@
-#include "messages/caf/types.hpp"
+#include "troupe/messages/caf/types.hpp"
 
 #include <caf/actor_system_config.hpp>
 

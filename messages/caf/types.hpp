@@ -5,9 +5,9 @@
 #include <caf/allowed_unsafe_message_type.hpp>
 #include <caf/meta/type_name.hpp>
 
-#include "messages/control.hpp"
-#include "messages/frames.hpp"
-#include "messages/local_messages.hpp"
+#include <troupe/messages/control.hpp>
+#include <troupe/messages/frames.hpp>
+#include <troupe/messages/local_messages.hpp>
 
 namespace caf {
 class actor_system_config;

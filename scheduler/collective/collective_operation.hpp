@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "devices/collective/collective.hpp"
-#include "messages/tensor.hpp"
+#include <troupe/devices/collective/collective.hpp>
+#include <troupe/messages/tensor.hpp>
 
 namespace troupe {
 

@@ -1,4 +1,4 @@
-#include "scheduler/collective/device_operation.hpp"
+#include "troupe/scheduler/collective/device_operation.hpp"
 
 namespace troupe {
 namespace {

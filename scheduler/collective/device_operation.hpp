@@ -13,7 +13,7 @@
 
 #include <optional>
 
-#include "scheduler/collective/collective_operation.hpp"
+#include <troupe/scheduler/collective/collective_operation.hpp>
 
 namespace troupe {
 

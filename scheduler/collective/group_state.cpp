@@ -1,10 +1,10 @@
-#include "scheduler/collective/group_state.hpp"
+#include "troupe/scheduler/collective/group_state.hpp"
 
 #include <algorithm>
 #include <limits>
 #include <optional>
 
-#include "scheduler/waits/wait_things.hpp"
+#include <troupe/scheduler/waits/wait_things.hpp>
 
 namespace troupe {
 namespace {

@@ -18,11 +18,11 @@
 #include <string>
 #include <vector>
 
-#include "messages/frames.hpp"
-#include "messages/function_ref.hpp"
-#include "scheduler/collective/device_operation.hpp"
-#include "scheduler/collective/rank_operation.hpp"
-#include "scheduler/waits/wait_graph.hpp"
+#include <troupe/messages/frames.hpp>
+#include <troupe/messages/function_ref.hpp>
+#include <troupe/scheduler/collective/device_operation.hpp>
+#include <troupe/scheduler/collective/rank_operation.hpp>
+#include <troupe/scheduler/waits/wait_graph.hpp>
 
 namespace troupe {
 

@@ -1,9 +1,9 @@
-#include "scheduler/collective/group_table.hpp"
+#include "troupe/scheduler/collective/group_table.hpp"
 
 #include <algorithm>
 #include <utility>
 
-#include "scheduler/waits/wait_things.hpp"
+#include <troupe/scheduler/waits/wait_things.hpp>
 
 namespace troupe {
 namespace {

@@ -15,7 +15,7 @@
 #include <set>
 #include <span>
 
-#include "scheduler/collective/group_state.hpp"
+#include <troupe/scheduler/collective/group_state.hpp>
 
 namespace troupe {
 

@@ -1,8 +1,8 @@
-#include "scheduler/collective/rank_operation.hpp"
+#include "troupe/scheduler/collective/rank_operation.hpp"
 
 #include <cstring>
 
-#include "devices/collective/reduce.hpp"
+#include <troupe/devices/collective/reduce.hpp>
 
 namespace troupe {
 namespace {

@@ -13,8 +13,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "messages/codec.hpp"
-#include "scheduler/collective/collective_operation.hpp"
+#include <troupe/messages/codec.hpp>
+#include <troupe/scheduler/collective/collective_operation.hpp>
 
 namespace troupe {
 

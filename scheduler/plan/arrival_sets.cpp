@@ -1,8 +1,8 @@
-#include "scheduler/plan/arrival_sets.hpp"
+#include "troupe/scheduler/plan/arrival_sets.hpp"
 
 #include <algorithm>
 
-#include "messages/error.hpp"
+#include <troupe/messages/error.hpp>
 
 namespace troupe {
 namespace {

@@ -1,4 +1,4 @@
-#include "scheduler/plan/contribution_order.hpp"
+#include "troupe/scheduler/plan/contribution_order.hpp"
 
 #include <algorithm>
 

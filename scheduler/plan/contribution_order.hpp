@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "graph/graph.hpp"
+#include <troupe/graph/graph.hpp>
 
 namespace troupe {
 

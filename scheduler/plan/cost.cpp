@@ -1,4 +1,4 @@
-#include "scheduler/plan/cost.hpp"
+#include "troupe/scheduler/plan/cost.hpp"
 
 #include <algorithm>
 

@@ -1,7 +1,7 @@
 // Estimates of what nodes cost, from their shapes: good enough to tell whether running them side by side pays.
 #pragma once
 
-#include "graph/graph.hpp"
+#include <troupe/graph/graph.hpp>
 
 namespace troupe {
 

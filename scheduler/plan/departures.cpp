@@ -1,4 +1,4 @@
-#include "scheduler/plan/departures.hpp"
+#include "troupe/scheduler/plan/departures.hpp"
 
 namespace troupe {
 

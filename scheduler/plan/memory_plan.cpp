@@ -1,11 +1,11 @@
-#include "scheduler/plan/memory_plan.hpp"
+#include "troupe/scheduler/plan/memory_plan.hpp"
 
 #include <algorithm>
 #include <limits>
 #include <map>
 
-#include "messages/tensor.hpp"
-#include "scheduler/plan/plan.hpp"
+#include <troupe/messages/tensor.hpp>
+#include <troupe/scheduler/plan/plan.hpp>
 
 namespace troupe {
 namespace {

@@ -9,9 +9,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "devices/kernel.hpp"
-#include "messages/dtype.hpp"
-#include "messages/shape.hpp"
+#include <troupe/devices/kernel.hpp>
+#include <troupe/messages/dtype.hpp>
+#include <troupe/messages/shape.hpp>
 
 namespace troupe {
 

@@ -1,4 +1,4 @@
-#include "scheduler/plan/plan.hpp"
+#include "troupe/scheduler/plan/plan.hpp"
 
 #include <algorithm>
 

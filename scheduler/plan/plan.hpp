@@ -11,10 +11,10 @@
 #include <string>
 #include <vector>
 
-#include "devices/collective/collective.hpp"
-#include "devices/kernel.hpp"
-#include "graph/graph.hpp"
-#include "scheduler/plan/memory_plan.hpp"
+#include <troupe/devices/collective/collective.hpp>
+#include <troupe/devices/kernel.hpp>
+#include <troupe/graph/graph.hpp>
+#include <troupe/scheduler/plan/memory_plan.hpp>
 
 namespace troupe {
 

@@ -5,11 +5,11 @@
 #include <unordered_map>
 #include <utility>
 
-#include "scheduler/plan/arrival_sets.hpp"
-#include "scheduler/plan/contribution_order.hpp"
-#include "scheduler/plan/cost.hpp"
-#include "scheduler/plan/departures.hpp"
-#include "scheduler/plan/plan.hpp"
+#include <troupe/scheduler/plan/arrival_sets.hpp>
+#include <troupe/scheduler/plan/contribution_order.hpp>
+#include <troupe/scheduler/plan/cost.hpp>
+#include <troupe/scheduler/plan/departures.hpp>
+#include <troupe/scheduler/plan/plan.hpp>
 
 namespace troupe {
 namespace {

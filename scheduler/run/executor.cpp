@@ -1,7 +1,7 @@
-#include "scheduler/run/executor.hpp"
+#include "troupe/scheduler/run/executor.hpp"
 
-#include "scheduler/run/node_context.hpp"
-#include "scheduler/run/replay.hpp"
+#include <troupe/scheduler/run/node_context.hpp>
+#include <troupe/scheduler/run/replay.hpp>
 
 namespace troupe {
 namespace {

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "devices/kernel.hpp"
-#include "scheduler/plan/plan.hpp"
+#include <troupe/devices/kernel.hpp>
+#include <troupe/scheduler/plan/plan.hpp>
 
 namespace troupe {
 

@@ -1,4 +1,4 @@
-#include "scheduler/run/node_context.hpp"
+#include "troupe/scheduler/run/node_context.hpp"
 
 #include <algorithm>
 

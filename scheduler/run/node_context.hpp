@@ -1,8 +1,8 @@
 // What kernels are given while a plan runs: one node after the other, on one thread. Part of the executor.
 #pragma once
 
-#include "scheduler/run/executor.hpp"
-#include "scheduler/trace/trace.hpp"
+#include <troupe/scheduler/run/executor.hpp>
+#include <troupe/scheduler/trace/trace.hpp>
 
 namespace troupe {
 

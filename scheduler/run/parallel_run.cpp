@@ -2,7 +2,7 @@
 // on with one of them and leaves the others to be picked up.
 #include <mutex>
 
-#include "scheduler/run/node_context.hpp"
+#include <troupe/scheduler/run/node_context.hpp>
 
 namespace troupe {
 namespace {

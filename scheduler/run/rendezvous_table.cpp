@@ -1,4 +1,4 @@
-#include "scheduler/run/rendezvous_table.hpp"
+#include "troupe/scheduler/run/rendezvous_table.hpp"
 
 #include <algorithm>
 #include <utility>

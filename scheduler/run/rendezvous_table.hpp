@@ -7,7 +7,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "messages/frames.hpp"
+#include <troupe/messages/frames.hpp>
 
 namespace troupe {
 

@@ -1,10 +1,10 @@
-#include "scheduler/run/replay.hpp"
+#include "troupe/scheduler/run/replay.hpp"
 
 #include <algorithm>
 #include <ranges>
 #include <unordered_set>
 
-#include "scheduler/run/node_context.hpp"
+#include <troupe/scheduler/run/node_context.hpp>
 
 namespace troupe {
 namespace {

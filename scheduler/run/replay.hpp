@@ -21,7 +21,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "scheduler/run/executor.hpp"
+#include <troupe/scheduler/run/executor.hpp>
 
 namespace troupe {
 

@@ -1,6 +1,6 @@
-#include "scheduler/run/single_kernel.hpp"
+#include "troupe/scheduler/run/single_kernel.hpp"
 
-#include "scheduler/plan/plan.hpp"
+#include <troupe/scheduler/plan/plan.hpp>
 
 namespace troupe {
 namespace {

@@ -4,8 +4,8 @@
 #include <span>
 #include <vector>
 
-#include "devices/kernel.hpp"
-#include "graph/graph.hpp"
+#include <troupe/devices/kernel.hpp>
+#include <troupe/graph/graph.hpp>
 
 namespace troupe {
 

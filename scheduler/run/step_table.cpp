@@ -1,4 +1,4 @@
-#include "scheduler/run/step_table.hpp"
+#include "troupe/scheduler/run/step_table.hpp"
 
 namespace troupe {
 namespace {

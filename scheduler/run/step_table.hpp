@@ -9,10 +9,10 @@
 #include <unordered_map>
 #include <vector>
 
-#include "messages/ids.hpp"
-#include "scheduler/plan/plan.hpp"
-#include "scheduler/run/executor.hpp"
-#include "scheduler/waits/wait_graph.hpp"
+#include <troupe/messages/ids.hpp>
+#include <troupe/scheduler/plan/plan.hpp>
+#include <troupe/scheduler/run/executor.hpp>
+#include <troupe/scheduler/waits/wait_graph.hpp>
 
 namespace troupe {
 

@@ -1,6 +1,6 @@
 // What the steps of a table wait for, as things and waits. Computed when somebody looks.
-#include "scheduler/run/step_table.hpp"
-#include "scheduler/waits/wait_things.hpp"
+#include <troupe/scheduler/run/step_table.hpp>
+#include <troupe/scheduler/waits/wait_things.hpp>
 
 namespace troupe {
 namespace {

@@ -1,7 +1,7 @@
 // What the executor does with nodes while their task is traced: the same, and a slice for each.
 #include <algorithm>
 
-#include "scheduler/run/node_context.hpp"
+#include <troupe/scheduler/run/node_context.hpp>
 
 namespace troupe {
 namespace {

@@ -1,4 +1,4 @@
-#include "scheduler/trace/trace.hpp"
+#include "troupe/scheduler/trace/trace.hpp"
 
 #include <fmt/core.h>
 #include <pthread.h>

@@ -17,8 +17,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "messages/dtype.hpp"
-#include "messages/ids.hpp"
+#include <troupe/messages/dtype.hpp>
+#include <troupe/messages/ids.hpp>
 
 namespace troupe {
 

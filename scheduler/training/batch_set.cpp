@@ -1,9 +1,9 @@
-#include "scheduler/training/batch_set.hpp"
+#include "troupe/scheduler/training/batch_set.hpp"
 
 #include <charconv>
 #include <iterator>
 
-#include "messages/error.hpp"
+#include <troupe/messages/error.hpp>
 
 namespace troupe {
 

@@ -1,10 +1,10 @@
-#include "scheduler/training/commit_log.hpp"
+#include "troupe/scheduler/training/commit_log.hpp"
 
 #include <algorithm>
 #include <charconv>
 #include <iterator>
 
-#include "messages/error.hpp"
+#include <troupe/messages/error.hpp>
 
 namespace troupe {
 namespace {

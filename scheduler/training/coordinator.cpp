@@ -1,4 +1,4 @@
-#include "scheduler/training/coordinator.hpp"
+#include "troupe/scheduler/training/coordinator.hpp"
 
 #include <algorithm>
 #include <iterator>

@@ -34,10 +34,10 @@
 #include <utility>
 #include <vector>
 
-#include "scheduler/training/job_state.hpp"
-#include "scheduler/training/outgoing.hpp"
-#include "scheduler/training/token_book.hpp"
-#include "scheduler/waits/wait_graph.hpp"
+#include <troupe/scheduler/training/job_state.hpp>
+#include <troupe/scheduler/training/outgoing.hpp>
+#include <troupe/scheduler/training/token_book.hpp>
+#include <troupe/scheduler/waits/wait_graph.hpp>
 
 namespace troupe {
 

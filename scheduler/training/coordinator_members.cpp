@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "scheduler/training/coordinator.hpp"
+#include <troupe/scheduler/training/coordinator.hpp>
 
 namespace troupe {
 namespace {

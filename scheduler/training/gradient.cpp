@@ -1,4 +1,4 @@
-#include "scheduler/training/gradient.hpp"
+#include "troupe/scheduler/training/gradient.hpp"
 
 #include <algorithm>
 #include <array>

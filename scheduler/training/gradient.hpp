@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "graph/training/sparse_mean.hpp"
-#include "messages/error.hpp"
-#include "messages/tensor.hpp"
+#include <troupe/graph/training/sparse_mean.hpp>
+#include <troupe/messages/error.hpp>
+#include <troupe/messages/tensor.hpp>
 
 namespace troupe {
 

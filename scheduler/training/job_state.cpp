@@ -1,9 +1,9 @@
-#include "scheduler/training/job_state.hpp"
+#include "troupe/scheduler/training/job_state.hpp"
 
 #include <bit>
 #include <charconv>
 
-#include "messages/error.hpp"
+#include <troupe/messages/error.hpp>
 
 namespace troupe {
 namespace {

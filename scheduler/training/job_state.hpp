@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "scheduler/training/commit_log.hpp"
+#include <troupe/scheduler/training/commit_log.hpp>
 
 namespace troupe {
 

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "messages/frames.hpp"
+#include <troupe/messages/frames.hpp>
 
 namespace troupe {
 

@@ -1,11 +1,11 @@
-#include "scheduler/training/permutation.hpp"
+#include "troupe/scheduler/training/permutation.hpp"
 
 #include <limits>
 #include <numeric>
 #include <utility>
 
-#include "messages/error.hpp"
-#include "messages/philox.hpp"
+#include <troupe/messages/error.hpp>
+#include <troupe/messages/philox.hpp>
 
 namespace troupe {
 namespace {

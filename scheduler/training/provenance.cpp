@@ -1,8 +1,8 @@
-#include "scheduler/training/provenance.hpp"
+#include "troupe/scheduler/training/provenance.hpp"
 
 #include <algorithm>
 
-#include "messages/error.hpp"
+#include <troupe/messages/error.hpp>
 
 namespace troupe {
 namespace {

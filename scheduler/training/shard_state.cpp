@@ -1,4 +1,4 @@
-#include "scheduler/training/shard_state.hpp"
+#include "troupe/scheduler/training/shard_state.hpp"
 
 #include <fmt/ranges.h>
 
@@ -6,7 +6,7 @@
 #include <functional>
 #include <utility>
 
-#include "scheduler/trace/trace.hpp"
+#include <troupe/scheduler/trace/trace.hpp>
 
 namespace troupe {
 namespace {

@@ -24,12 +24,12 @@
 #include <string>
 #include <vector>
 
-#include "scheduler/training/batch_set.hpp"
-#include "scheduler/training/gradient.hpp"
-#include "scheduler/training/outgoing.hpp"
-#include "scheduler/training/provenance.hpp"
-#include "scheduler/training/staging.hpp"
-#include "scheduler/waits/wait_graph.hpp"
+#include <troupe/scheduler/training/batch_set.hpp>
+#include <troupe/scheduler/training/gradient.hpp>
+#include <troupe/scheduler/training/outgoing.hpp>
+#include <troupe/scheduler/training/provenance.hpp>
+#include <troupe/scheduler/training/staging.hpp>
+#include <troupe/scheduler/waits/wait_graph.hpp>
 
 namespace troupe {
 

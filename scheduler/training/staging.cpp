@@ -1,4 +1,4 @@
-#include "scheduler/training/staging.hpp"
+#include "troupe/scheduler/training/staging.hpp"
 
 #include <algorithm>
 #include <iterator>

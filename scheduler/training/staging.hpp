@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "scheduler/training/gradient.hpp"
+#include <troupe/scheduler/training/gradient.hpp>
 
 namespace troupe {
 

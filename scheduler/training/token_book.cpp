@@ -1,4 +1,4 @@
-#include "scheduler/training/token_book.hpp"
+#include "troupe/scheduler/training/token_book.hpp"
 
 #include <algorithm>
 #include <tuple>

@@ -20,9 +20,9 @@
 #include <utility>
 #include <vector>
 
-#include "messages/frames.hpp"
-#include "scheduler/training/commit_log.hpp"
-#include "scheduler/training/outgoing.hpp"
+#include <troupe/messages/frames.hpp>
+#include <troupe/scheduler/training/commit_log.hpp>
+#include <troupe/scheduler/training/outgoing.hpp>
 
 namespace troupe {
 

@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <set>
 
-#include "scheduler/training/coordinator.hpp"
-#include "scheduler/training/shard_state.hpp"
-#include "scheduler/waits/wait_things.hpp"
+#include <troupe/scheduler/training/coordinator.hpp>
+#include <troupe/scheduler/training/shard_state.hpp>
+#include <troupe/scheduler/waits/wait_things.hpp>
 
 namespace troupe {
 namespace {

@@ -11,8 +11,8 @@
 #include <tuple>
 #include <unordered_map>
 
-#include "scheduler/waits/wait_graph.hpp"
-#include "scheduler/waits/wait_things.hpp"
+#include <troupe/scheduler/waits/wait_graph.hpp>
+#include <troupe/scheduler/waits/wait_things.hpp>
 
 namespace troupe {
 namespace {

@@ -1,4 +1,4 @@
-#include "scheduler/waits/wait_graph.hpp"
+#include "troupe/scheduler/waits/wait_graph.hpp"
 
 #include <fmt/core.h>
 

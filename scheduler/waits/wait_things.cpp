@@ -1,4 +1,4 @@
-#include "scheduler/waits/wait_things.hpp"
+#include "troupe/scheduler/waits/wait_things.hpp"
 
 #include <array>
 #include <vector>

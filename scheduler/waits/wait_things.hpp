@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "messages/ids.hpp"
+#include <troupe/messages/ids.hpp>
 
 namespace troupe::wait_thing {
 

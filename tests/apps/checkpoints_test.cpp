@@ -7,11 +7,11 @@
 #include <filesystem>
 #include <fstream>
 
-#include "graph/optimizers/schedules.hpp"
-#include "kernels/readers/digits.hpp"
 #include "tests/apps/cluster.hpp"
 #include "tests/apps/training_oracle.hpp"
 #include "tests/paths.hpp"
+#include <troupe/graph/optimizers/schedules.hpp>
+#include <troupe/kernels/readers/digits.hpp>
 
 namespace troupe {
 namespace {

@@ -11,13 +11,13 @@
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
-#include "kernels/readers/digits.hpp"
-#include "tests/actors/certificates.hpp"
+#include "tests/actors/wire/certificates.hpp"
 #include "tests/apps/process.hpp"
 #include "tests/apps/training_oracle.hpp"
 #include "tests/paths.hpp"
 #include "tests/patience.hpp"
 #include "tests/processes/child.hpp"
+#include <troupe/kernels/readers/digits.hpp>
 
 namespace troupe {
 namespace {

@@ -14,7 +14,6 @@
 #include <nlohmann/json.hpp>
 #include <regex>
 
-#include "actors/introspection/observer.hpp"
 #include "tests/apps/cluster.hpp"
 #include "tests/apps/process.hpp"
 #include "tests/error_of.hpp"
@@ -22,6 +21,7 @@
 #include "tests/patience.hpp"
 #include "tests/processes/child.hpp"
 #include "tests/processes/places.hpp"
+#include <troupe/actors/introspection/observer.hpp>
 
 namespace troupe {
 namespace {

@@ -4,9 +4,9 @@
 #include <cstdlib>
 #include <limits>
 
-#include "actors/training/training_report.hpp"
 #include "apps/mnist/console.hpp"
 #include "apps/mnist/report.hpp"
+#include <troupe/actors/training/training_report.hpp>
 
 namespace troupe {
 namespace {

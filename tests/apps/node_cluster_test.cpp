@@ -10,10 +10,10 @@
 
 #include <map>
 
-#include "actors/troupe.hpp"
 #include "tests/apps/process.hpp"
 #include "tests/paths.hpp"
 #include "tests/patience.hpp"
+#include <troupe/troupe.hpp>
 
 namespace troupe {
 namespace {

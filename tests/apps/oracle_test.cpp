@@ -1,9 +1,9 @@
 // Local training against a plain loop. What clusters come to is in cluster_test.cpp.
 #include <gtest/gtest.h>
 
-#include "actors/training/model.hpp"
-#include "kernels/readers/digits.hpp"
 #include "tests/apps/training_oracle.hpp"
+#include <troupe/actors/training/model.hpp>
+#include <troupe/kernels/readers/digits.hpp>
 
 namespace troupe {
 namespace {

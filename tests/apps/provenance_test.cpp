@@ -5,9 +5,9 @@
 
 #include <fstream>
 
-#include "kernels/readers/digits.hpp"
 #include "tests/apps/cluster.hpp"
 #include "tests/apps/training_oracle.hpp"
+#include <troupe/kernels/readers/digits.hpp>
 
 namespace troupe {
 namespace {

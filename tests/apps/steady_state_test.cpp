@@ -8,9 +8,9 @@
 #include <cerrno>
 #include <cstring>
 
-#include "actors/training/model.hpp"
-#include "graph/layers/layers.hpp"
-#include "kernels/readers/digits.hpp"
+#include <troupe/actors/training/model.hpp>
+#include <troupe/graph/layers/layers.hpp>
+#include <troupe/kernels/readers/digits.hpp>
 
 extern "C" {
 void* __libc_malloc(std::size_t);

@@ -5,7 +5,7 @@
 
 #include <filesystem>
 
-#include "tests/actors/event_reader.hpp"
+#include "tests/actors/tensorboard/event_reader.hpp"
 #include "tests/apps/cluster.hpp"
 #include "tests/paths.hpp"
 

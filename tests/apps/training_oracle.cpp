@@ -7,16 +7,16 @@
 #include <string_view>
 #include <vector>
 
-#include "actors/session/session.hpp"
-#include "graph/training/towers.hpp"
-#include "kernels/cpu/bias.hpp"
-#include "kernels/cpu/linear.hpp"
-#include "kernels/cpu/random.hpp"
-#include "kernels/cpu/softmax.hpp"
-#include "kernels/cpu/updates.hpp"
-#include "kernels/kernels.hpp"
-#include "scheduler/training/permutation.hpp"
 #include "tests/kernels/run_kernel.hpp"
+#include <troupe/actors/session/session.hpp>
+#include <troupe/graph/training/towers.hpp>
+#include <troupe/kernels/cpu/bias.hpp>
+#include <troupe/kernels/cpu/linear.hpp>
+#include <troupe/kernels/cpu/random.hpp>
+#include <troupe/kernels/cpu/softmax.hpp>
+#include <troupe/kernels/cpu/updates.hpp>
+#include <troupe/kernels/kernels.hpp>
+#include <troupe/scheduler/training/permutation.hpp>
 
 namespace troupe::testing {
 namespace {

@@ -5,10 +5,10 @@
 #include <cstdint>
 #include <functional>
 
-#include "actors/training/parameters.hpp"
-#include "graph/layers/layers.hpp"
-#include "kernels/readers/dataset.hpp"
-#include "messages/dtype.hpp"
+#include <troupe/actors/training/parameters.hpp>
+#include <troupe/graph/layers/layers.hpp>
+#include <troupe/kernels/readers/dataset.hpp>
+#include <troupe/messages/dtype.hpp>
 
 namespace troupe::testing {
 

@@ -8,12 +8,12 @@
 #include <memory>
 #include <regex>
 
-#include "actors/introspection/introspection.hpp"
-#include "actors/troupe.hpp"
 #include "tests/apps/cluster.hpp"
 #include "tests/paths.hpp"
 #include "tests/patience.hpp"
 #include "tests/processes/child.hpp"
+#include <troupe/actors/introspection/introspection.hpp>
+#include <troupe/troupe.hpp>
 
 namespace troupe {
 namespace {

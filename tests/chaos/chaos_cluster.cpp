@@ -11,7 +11,7 @@
 #include <fstream>
 #include <regex>
 
-#include "messages/error.hpp"
+#include <troupe/messages/error.hpp>
 
 namespace troupe::chaos {
 namespace {

@@ -9,7 +9,6 @@
 #include <mutex>
 #include <thread>
 
-#include "actors/training/training_plan.hpp"
 #include "apps/command_line.hpp"
 #include "apps/ending.hpp"
 #include "apps/mnist/report.hpp"
@@ -17,6 +16,7 @@
 #include "tests/chaos/counting_model.hpp"
 #include "tests/chaos/faulty_file_system.hpp"
 #include "tests/chaos/haunting.hpp"
+#include <troupe/actors/training/training_plan.hpp>
 
 namespace {
 

@@ -4,8 +4,8 @@
 #include <cmath>
 #include <thread>
 
-#include "graph/builder/ops.hpp"
-#include "graph/gradients/autodiff.hpp"
+#include <troupe/graph/builder/ops.hpp>
+#include <troupe/graph/gradients/autodiff.hpp>
 
 namespace troupe::chaos {
 namespace {

@@ -10,9 +10,9 @@
 #include <functional>
 #include <memory>
 
-#include "devices/kernel.hpp"
-#include "graph/layers/layers.hpp"
-#include "kernels/readers/dataset.hpp"
+#include <troupe/devices/kernel.hpp>
+#include <troupe/graph/layers/layers.hpp>
+#include <troupe/kernels/readers/dataset.hpp>
 
 namespace troupe::chaos {
 

@@ -4,11 +4,11 @@
 #include <filesystem>
 #include <fstream>
 
-#include "actors/checkpoint/reader.hpp"
-#include "messages/error.hpp"
+#include "tests/actors/checkpoint/cut_off.hpp"
 #include "tests/chaos/row.hpp"
-#include "tests/checkpoint/cut_off.hpp"
 #include "tests/error_of.hpp"
+#include <troupe/actors/checkpoint/reader.hpp>
+#include <troupe/messages/error.hpp>
 
 namespace troupe::chaos {
 namespace {

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string>
 
-#include "tests/checkpoint/forwarding_file_system.hpp"
+#include "tests/actors/checkpoint/forwarding_file_system.hpp"
 
 namespace troupe::chaos {
 

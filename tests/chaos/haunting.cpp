@@ -3,8 +3,8 @@
 #include <caf/all.hpp>
 #include <map>
 
-#include "actors/cluster/task_actors.hpp"
-#include "actors/training/cluster_job.hpp"
+#include <troupe/actors/cluster/task_actors.hpp>
+#include <troupe/actors/training/cluster_job.hpp>
 
 namespace troupe::chaos {
 namespace {

@@ -2,7 +2,7 @@
 // back.
 #pragma once
 
-#include "actors/training/training_plan.hpp"
+#include <troupe/actors/training/training_plan.hpp>
 
 namespace troupe::chaos {
 

@@ -7,8 +7,8 @@
 #include <filesystem>
 
 #include "apps/command_line.hpp"
-#include "messages/error.hpp"
 #include "tests/chaos/table.hpp"
+#include <troupe/messages/error.hpp>
 
 namespace {
 

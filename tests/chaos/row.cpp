@@ -6,7 +6,7 @@
 #include <cmath>
 #include <set>
 
-#include "messages/error.hpp"
+#include <troupe/messages/error.hpp>
 
 namespace troupe::chaos {
 namespace {

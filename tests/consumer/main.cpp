@@ -1,10 +1,10 @@
 // Uses the installed package: every public layer is included, a graph is built and printed.
-#include <troupe/messages/proto/graph.pb.h>
-
 #include <iostream>
+
 #include <troupe/graph/builder/ops.hpp>
 #include <troupe/kernels/kernels.hpp>
 #include <troupe/kernels/readers/digits.hpp>
+#include <troupe/messages/proto/graph.pb.h>
 #include <troupe/messages/tensor.hpp>
 
 int main() {

@@ -1,5 +1,3 @@
-#include "devices/caching_allocator.hpp"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -7,6 +5,8 @@
 #include <optional>
 #include <thread>
 #include <vector>
+
+#include <troupe/devices/caching_allocator.hpp>
 
 namespace troupe {
 namespace {

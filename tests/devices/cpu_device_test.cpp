@@ -1,5 +1,3 @@
-#include "devices/cpu/cpu_device.hpp"
-
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -7,7 +5,8 @@
 #include <mutex>
 #include <vector>
 
-#include "devices/kernel.hpp"
+#include <troupe/devices/cpu/cpu_device.hpp>
+#include <troupe/devices/kernel.hpp>
 
 namespace troupe {
 namespace {

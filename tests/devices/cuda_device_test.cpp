@@ -1,11 +1,10 @@
 // The device of GPUs on a driver that only simulates them: order, memory, loss. That CUDA does what the simulation does
 // is for machines with a GPU.
-#include "devices/cuda/cuda_device.hpp"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "tests/devices/cuda_device_testing.hpp"
+#include <troupe/devices/cuda/cuda_device.hpp>
 
 namespace troupe::testing {
 namespace {

@@ -9,9 +9,9 @@
 #include <memory>
 #include <utility>
 
-#include "devices/cuda/cuda_device.hpp"
-#include "devices/cuda/cuda_events.hpp"
 #include "tests/devices/simulated_cuda.hpp"
+#include <troupe/devices/cuda/cuda_device.hpp>
+#include <troupe/devices/cuda/cuda_events.hpp>
 
 namespace troupe::testing {
 

@@ -1,11 +1,10 @@
-#include "devices/storage/file_system.hpp"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
 #include "tests/error_of.hpp"
 #include "tests/temporary_directory.hpp"
+#include <troupe/devices/storage/file_system.hpp>
 
 namespace troupe {
 namespace {

@@ -1,8 +1,6 @@
 // Communicators of GPUs on an NCCL and a CUDA that are only simulated: what is sent where, in which order it is added,
 // and what becomes of it when something goes wrong. That NCCL does what the simulation does is for machines with
 // several GPUs.
-#include "devices/cuda/nccl_communicator.hpp"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -10,6 +8,7 @@
 
 #include "tests/devices/collective/collective_testing.hpp"
 #include "tests/devices/simulated_nccl.hpp"
+#include <troupe/devices/cuda/nccl_communicator.hpp>
 
 namespace troupe::testing {
 namespace {

@@ -1,9 +1,8 @@
-#include "devices/plugin.hpp"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "tests/paths.hpp"
+#include <troupe/devices/plugin.hpp>
 
 namespace troupe {
 namespace {

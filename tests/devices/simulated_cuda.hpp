@@ -13,7 +13,7 @@
 #include <thread>
 #include <vector>
 
-#include "devices/cuda/cuda_driver.hpp"
+#include <troupe/devices/cuda/cuda_driver.hpp>
 
 namespace troupe::testing {
 

@@ -3,8 +3,8 @@
 #include <cstring>
 #include <optional>
 
-#include "devices/collective/reduce.hpp"
-#include "messages/tensor.hpp"
+#include <troupe/devices/collective/reduce.hpp>
+#include <troupe/messages/tensor.hpp>
 
 namespace troupe::testing {
 namespace {

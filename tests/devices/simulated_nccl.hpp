@@ -5,9 +5,9 @@
 
 #include <map>
 
-#include "devices/cuda/cuda_device.hpp"
-#include "devices/cuda/nccl_driver.hpp"
 #include "tests/devices/simulated_cuda.hpp"
+#include <troupe/devices/cuda/cuda_device.hpp>
+#include <troupe/devices/cuda/nccl_driver.hpp>
 
 namespace troupe::testing {
 

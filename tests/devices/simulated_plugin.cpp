@@ -6,9 +6,9 @@
 #include <exception>
 #include <optional>
 
-#include "devices/cuda/cuda_device.hpp"
 #include "tests/devices/simulated_cuda.hpp"
 #include "tests/devices/simulated_nccl.hpp"
+#include <troupe/devices/cuda/cuda_device.hpp>
 
 namespace troupe::testing {
 namespace {

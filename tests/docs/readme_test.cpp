@@ -10,8 +10,8 @@
 #include "tests/temporary_directory.hpp"
 // As README says it: the fragments need no more.
 #include <troupe/actors/session/group.hpp>
-#include <troupe/actors/troupe.hpp>
 #include <troupe/graph/layers/resnet.hpp>
+#include <troupe/troupe.hpp>
 
 namespace troupe {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <string_view>
 
-#include "graph/graph.hpp"
+#include <troupe/graph/graph.hpp>
 
 namespace troupe::testing {
 

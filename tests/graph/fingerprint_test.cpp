@@ -1,10 +1,9 @@
-#include "graph/fingerprint.hpp"
-
 #include <gtest/gtest.h>
 
 #include <functional>
 
-#include "graph/builder/ops.hpp"
+#include <troupe/graph/builder/ops.hpp>
+#include <troupe/graph/fingerprint.hpp>
 
 namespace troupe {
 namespace {

@@ -1,8 +1,7 @@
-#include "graph/graph.hpp"
-
 #include <gtest/gtest.h>
 
 #include "tests/graph/messages.hpp"
+#include <troupe/graph/graph.hpp>
 
 namespace troupe {
 namespace {

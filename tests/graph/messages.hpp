@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "messages/error.hpp"
+#include <troupe/messages/error.hpp>
 
 namespace troupe::testing {
 

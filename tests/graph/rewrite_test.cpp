@@ -1,10 +1,9 @@
-#include "graph/rewrite.hpp"
-
 #include <gtest/gtest.h>
 
 #include <utility>
 
 #include "tests/graph/graph_builder.hpp"
+#include <troupe/graph/rewrite.hpp>
 
 namespace troupe {
 namespace {

@@ -7,17 +7,17 @@
 #include <fstream>
 #include <random>
 
-#include "actors/cluster/task.hpp"
-#include "actors/http/client.hpp"
-#include "actors/session/session.hpp"
-#include "actors/wire/ask.hpp"
-#include "graph/builder/ops.hpp"
-#include "tests/actors/control_fuzz.hpp"
-#include "tests/actors/frame_fuzz.hpp"
-#include "tests/actors/wire_testing.hpp"
+#include "tests/actors/wire/wire_testing.hpp"
 #include "tests/apps/cluster.hpp"
 #include "tests/error_of.hpp"
+#include "tests/fuzz/control_fuzz.hpp"
+#include "tests/fuzz/frame_fuzz.hpp"
 #include "tests/long_runs.hpp"
+#include <troupe/actors/cluster/task.hpp>
+#include <troupe/actors/http/client.hpp>
+#include <troupe/actors/session/session.hpp>
+#include <troupe/actors/wire/ask.hpp>
+#include <troupe/graph/builder/ops.hpp>
 
 namespace troupe {
 namespace {

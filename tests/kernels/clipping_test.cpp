@@ -1,14 +1,13 @@
 // Clipping by global norm against sums in float64.
-#include "graph/training/clipping.hpp"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <limits>
 #include <numeric>
 
-#include "graph/training/towers.hpp"
 #include "tests/kernels/evaluate_graph.hpp"
+#include <troupe/graph/training/clipping.hpp>
+#include <troupe/graph/training/towers.hpp>
 
 namespace troupe {
 namespace {

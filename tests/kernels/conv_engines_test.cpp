@@ -1,14 +1,13 @@
 // cuDNN is asked what it would do on an H200, of which only the properties are there: graphs, heuristics, choice of the
 // engine and plans as on a GPU, but for running them.
-#include "kernels/cuda/conv_engines.hpp"
-
 #include <gtest/gtest.h>
 
 #include <string_view>
 
-#include "kernels/cpu/conv.hpp"
-#include "kernels/cuda/conv_graph.hpp"
-#include "messages/error.hpp"
+#include <troupe/kernels/cpu/conv.hpp>
+#include <troupe/kernels/cuda/conv_engines.hpp>
+#include <troupe/kernels/cuda/conv_graph.hpp>
+#include <troupe/messages/error.hpp>
 
 namespace troupe {
 namespace {

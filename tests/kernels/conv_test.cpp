@@ -1,11 +1,10 @@
-#include "kernels/cpu/conv.hpp"
-
 #include <gtest/gtest.h>
 
 #include <thread>
 
-#include "devices/cpu/openmp.hpp"
 #include "tests/kernels/random_tensors.hpp"
+#include <troupe/devices/cpu/openmp.hpp>
+#include <troupe/kernels/cpu/conv.hpp>
 
 namespace troupe {
 namespace {

@@ -1,6 +1,6 @@
 // The CPU.
-#include "devices/cpu/cpu_device.hpp"
 #include "tests/kernels/kernel_target.hpp"
+#include <troupe/devices/cpu/cpu_device.hpp>
 
 namespace troupe::testing {
 

@@ -6,11 +6,11 @@
 #include <random>
 #include <vector>
 
-#include "kernels/cpu/movement.hpp"
-#include "kernels/cuda/broadcast_plan.hpp"
-#include "kernels/cuda/copy_plan.hpp"
-#include "kernels/cuda/fused_compiler.hpp"
-#include "messages/error.hpp"
+#include <troupe/kernels/cpu/movement.hpp>
+#include <troupe/kernels/cuda/broadcast_plan.hpp>
+#include <troupe/kernels/cuda/copy_plan.hpp>
+#include <troupe/kernels/cuda/fused_compiler.hpp>
+#include <troupe/messages/error.hpp>
 
 namespace troupe {
 namespace {

@@ -5,10 +5,10 @@
 #include <string>
 #include <vector>
 
-#include "kernels/cpu/conv.hpp"
-#include "kernels/cuda/conv_plan.hpp"
-#include "kernels/cuda/plan_cache.hpp"
-#include "kernels/cuda/product_plan.hpp"
+#include <troupe/kernels/cpu/conv.hpp>
+#include <troupe/kernels/cuda/conv_plan.hpp>
+#include <troupe/kernels/cuda/plan_cache.hpp>
+#include <troupe/kernels/cuda/product_plan.hpp>
 
 namespace troupe {
 namespace {

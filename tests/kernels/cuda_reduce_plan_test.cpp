@@ -3,12 +3,12 @@
 
 #include <vector>
 
-#include "graph/optimizers/schedules.hpp"
-#include "kernels/cuda/reduce_plan.hpp"
-#include "kernels/cuda/row_groups.hpp"
-#include "kernels/cuda/schedule_of.hpp"
-#include "kernels/cuda/softmax_grid.hpp"
-#include "kernels/cuda/sweep.hpp"
+#include <troupe/graph/optimizers/schedules.hpp>
+#include <troupe/kernels/cuda/reduce_plan.hpp>
+#include <troupe/kernels/cuda/row_groups.hpp>
+#include <troupe/kernels/cuda/schedule_of.hpp>
+#include <troupe/kernels/cuda/softmax_grid.hpp>
+#include <troupe/kernels/cuda/sweep.hpp>
 
 namespace troupe::testing {
 namespace {

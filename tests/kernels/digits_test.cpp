@@ -1,10 +1,9 @@
-#include "kernels/readers/digits.hpp"
-
 #include <gtest/gtest.h>
 
 #include <array>
 
 #include "tests/error_of.hpp"
+#include <troupe/kernels/readers/digits.hpp>
 
 namespace troupe {
 namespace {

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "graph/graph.hpp"
 #include "tests/kernels/run_kernel.hpp"
+#include <troupe/graph/graph.hpp>
 
 namespace troupe::testing {
 

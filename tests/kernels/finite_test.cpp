@@ -1,6 +1,5 @@
-#include "kernels/cpu/finite.hpp"
-
 #include "tests/kernels/kernel_fixture.hpp"
+#include <troupe/kernels/cpu/finite.hpp>
 
 namespace troupe::testing {
 namespace {

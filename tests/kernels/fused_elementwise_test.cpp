@@ -5,12 +5,12 @@
 #include <bit>
 #include <random>
 
-#include "graph/builder/ops.hpp"
-#include "graph/elementwise_program.hpp"
-#include "graph/passes/callable.hpp"
-#include "graph/passes/optimize.hpp"
 #include "tests/kernels/evaluate_graph.hpp"
 #include "tests/kernels/random_tensors.hpp"
+#include <troupe/graph/builder/ops.hpp>
+#include <troupe/graph/elementwise_program.hpp>
+#include <troupe/graph/passes/callable.hpp>
+#include <troupe/graph/passes/optimize.hpp>
 
 namespace troupe {
 namespace {

@@ -4,10 +4,10 @@
 #include <algorithm>
 #include <random>
 
-#include "graph/passes/callable.hpp"
-#include "graph/passes/optimize.hpp"
-#include "graph/training/towers.hpp"
 #include "tests/kernels/evaluate_graph.hpp"
+#include <troupe/graph/passes/callable.hpp>
+#include <troupe/graph/passes/optimize.hpp>
+#include <troupe/graph/training/towers.hpp>
 
 namespace troupe {
 namespace {

@@ -3,14 +3,14 @@
 
 #include <set>
 
-#include "devices/plugin.hpp"
-#include "graph/layers/resnet.hpp"
-#include "graph/passes/callable.hpp"
-#include "graph/passes/mixed_precision.hpp"
-#include "graph/passes/optimize.hpp"
-#include "graph/placement/placement.hpp"
-#include "graph/training/towers.hpp"
 #include "tests/paths.hpp"
+#include <troupe/devices/plugin.hpp>
+#include <troupe/graph/layers/resnet.hpp>
+#include <troupe/graph/passes/callable.hpp>
+#include <troupe/graph/passes/mixed_precision.hpp>
+#include <troupe/graph/passes/optimize.hpp>
+#include <troupe/graph/placement/placement.hpp>
+#include <troupe/graph/training/towers.hpp>
 
 namespace troupe {
 namespace {

@@ -1,7 +1,7 @@
 // The first GPU of the library that this program is made for.
-#include "devices/plugin.hpp"
 #include "tests/kernels/kernel_target.hpp"
 #include "tests/paths.hpp"
+#include <troupe/devices/plugin.hpp>
 
 namespace troupe::testing {
 namespace {

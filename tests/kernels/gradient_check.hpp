@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "graph/builder/ops.hpp"
-#include "graph/gradients/autodiff.hpp"
 #include "tests/kernels/evaluate_graph.hpp"
+#include <troupe/graph/builder/ops.hpp>
+#include <troupe/graph/gradients/autodiff.hpp>
 
 namespace troupe::testing {
 

@@ -3,8 +3,8 @@
 #include <cmath>
 #include <set>
 
-#include "graph/builder/nn_ops.hpp"
 #include "tests/kernels/gradient_check.hpp"
+#include <troupe/graph/builder/nn_ops.hpp>
 
 namespace troupe {
 

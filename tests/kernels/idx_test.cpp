@@ -1,5 +1,3 @@
-#include "kernels/readers/idx.hpp"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -8,6 +6,7 @@
 #include <fstream>
 
 #include "tests/paths.hpp"
+#include <troupe/kernels/readers/idx.hpp>
 
 namespace troupe {
 namespace {

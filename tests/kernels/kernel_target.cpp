@@ -1,6 +1,6 @@
 #include "tests/kernels/kernel_target.hpp"
 
-#include "kernels/kernels.hpp"
+#include <troupe/kernels/kernels.hpp>
 
 namespace troupe::testing {
 namespace {

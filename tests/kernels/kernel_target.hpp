@@ -9,7 +9,7 @@
 #include <memory>
 #include <string>
 
-#include "devices/kernel.hpp"
+#include <troupe/devices/kernel.hpp>
 
 namespace troupe::testing {
 

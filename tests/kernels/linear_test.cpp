@@ -1,11 +1,10 @@
-#include "kernels/cpu/linear.hpp"
-
 #include <gtest/gtest.h>
 
-#include "devices/cpu/openmp.hpp"
-#include "kernels/cpu/low_precision.hpp"
-#include "kernels/cpu/scratch.hpp"
 #include "tests/kernels/random_tensors.hpp"
+#include <troupe/devices/cpu/openmp.hpp>
+#include <troupe/kernels/cpu/linear.hpp>
+#include <troupe/kernels/cpu/low_precision.hpp>
+#include <troupe/kernels/cpu/scratch.hpp>
 
 namespace troupe {
 namespace {

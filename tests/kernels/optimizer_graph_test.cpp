@@ -5,8 +5,8 @@
 #include <cstring>
 #include <functional>
 
-#include "graph/training/towers.hpp"
 #include "tests/kernels/evaluate_graph.hpp"
+#include <troupe/graph/training/towers.hpp>
 
 namespace troupe {
 namespace {

@@ -1,6 +1,6 @@
-#include "messages/philox.hpp"
-
 #include <gtest/gtest.h>
+
+#include <troupe/messages/philox.hpp>
 
 namespace troupe {
 namespace {

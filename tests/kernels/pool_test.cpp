@@ -1,10 +1,9 @@
-#include "kernels/cpu/pool.hpp"
-
 #include <gtest/gtest.h>
 
 #include <limits>
 
 #include "tests/kernels/random_tensors.hpp"
+#include <troupe/kernels/cpu/pool.hpp>
 
 namespace troupe {
 namespace {

@@ -7,8 +7,8 @@
 #include <random>
 #include <vector>
 
-#include "messages/tensor.hpp"
 #include "tests/kernels/run_kernel.hpp"
+#include <troupe/messages/tensor.hpp>
 
 namespace troupe::testing {
 

@@ -1,6 +1,5 @@
-#include "kernels/cpu/random.hpp"
-
 #include "tests/kernels/kernel_fixture.hpp"
+#include <troupe/kernels/cpu/random.hpp>
 
 namespace troupe::testing {
 namespace {

@@ -1,6 +1,5 @@
-#include "kernels/cpu/reduce.hpp"
-
 #include "tests/kernels/kernel_fixture.hpp"
+#include <troupe/kernels/cpu/reduce.hpp>
 
 namespace troupe::testing {
 namespace {

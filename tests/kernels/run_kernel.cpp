@@ -8,7 +8,7 @@
 #include <future>
 #include <optional>
 
-#include "devices/cpu/cpu_device.hpp"
+#include <troupe/devices/cpu/cpu_device.hpp>
 
 namespace troupe::testing {
 namespace {

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "devices/kernel.hpp"
 #include "tests/kernels/kernel_target.hpp"
+#include <troupe/devices/kernel.hpp>
 
 namespace troupe::testing {
 

@@ -1,13 +1,12 @@
 // Running averages in training graphs, evaluated.
-#include "graph/optimizers/running_average.hpp"
-
 #include <gtest/gtest.h>
 
-#include "graph/builder/nn_ops.hpp"
-#include "graph/passes/shard_variables.hpp"
-#include "graph/training/towers.hpp"
 #include "tests/kernels/evaluate_graph.hpp"
 #include "tests/kernels/random_tensors.hpp"
+#include <troupe/graph/builder/nn_ops.hpp>
+#include <troupe/graph/optimizers/running_average.hpp>
+#include <troupe/graph/passes/shard_variables.hpp>
+#include <troupe/graph/training/towers.hpp>
 
 namespace troupe {
 namespace {

@@ -1,10 +1,9 @@
-#include "kernels/cpu/softmax.hpp"
-
 #include <gtest/gtest.h>
 
 #include <limits>
 
 #include "tests/kernels/random_tensors.hpp"
+#include <troupe/kernels/cpu/softmax.hpp>
 
 namespace troupe {
 namespace {

@@ -1,10 +1,9 @@
-#include "kernels/cpu/updates.hpp"
-
 #include <gtest/gtest.h>
 
 #include <deque>
 
 #include "tests/kernels/random_tensors.hpp"
+#include <troupe/kernels/cpu/updates.hpp>
 
 namespace troupe {
 namespace {

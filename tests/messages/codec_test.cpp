@@ -1,11 +1,11 @@
-#include "messages/codec.hpp"
-
 #include <gtest/gtest.h>
 
 #include <bit>
 #include <cmath>
 #include <limits>
 #include <random>
+
+#include <troupe/messages/codec.hpp>
 
 namespace troupe {
 namespace {

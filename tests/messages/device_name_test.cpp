@@ -1,8 +1,7 @@
-#include "messages/device_name.hpp"
-
 #include <gtest/gtest.h>
 
 #include "tests/error_of.hpp"
+#include <troupe/messages/device_name.hpp>
 
 namespace troupe {
 namespace {

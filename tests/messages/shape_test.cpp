@@ -1,8 +1,7 @@
-#include "messages/shape.hpp"
-
 #include <gtest/gtest.h>
 
-#include "messages/error.hpp"
+#include <troupe/messages/error.hpp>
+#include <troupe/messages/shape.hpp>
 
 namespace troupe {
 namespace {

@@ -1,5 +1,3 @@
-#include "messages/tensor.hpp"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -7,6 +5,7 @@
 #include <limits>
 
 #include "tests/error_of.hpp"
+#include <troupe/messages/tensor.hpp>
 
 namespace troupe {
 namespace {

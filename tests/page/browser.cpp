@@ -11,7 +11,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "messages/error.hpp"
+#include <troupe/messages/error.hpp>
 
 namespace troupe::testing {
 namespace {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "messages/error.hpp"
+#include <troupe/messages/error.hpp>
 
 namespace troupe::testing {
 namespace {

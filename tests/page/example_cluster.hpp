@@ -1,7 +1,7 @@
 // A cluster that trains, as its snapshots tell it after some seconds: all figures follow from the time.
 #pragma once
 
-#include "actors/base/snapshot.hpp"
+#include <troupe/actors/base/snapshot.hpp>
 
 namespace troupe::testing {
 

@@ -2,9 +2,9 @@
 
 #include <nlohmann/json.hpp>
 
-#include "actors/introspection/page.hpp"
-#include "messages/error.hpp"
 #include "tests/page/example_cluster.hpp"
+#include <troupe/actors/introspection/page.hpp>
+#include <troupe/messages/error.hpp>
 
 namespace troupe::testing {
 namespace {

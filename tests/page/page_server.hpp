@@ -5,9 +5,9 @@
 #include <memory>
 #include <string>
 
-#include "actors/base/snapshot.hpp"
-#include "actors/http/client.hpp"
-#include "actors/http/server.hpp"
+#include <troupe/actors/base/snapshot.hpp>
+#include <troupe/actors/http/client.hpp>
+#include <troupe/actors/http/server.hpp>
 
 namespace troupe::testing {
 

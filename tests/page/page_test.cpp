@@ -6,10 +6,10 @@
 #include <mutex>
 #include <set>
 
-#include "messages/error.hpp"
 #include "tests/page/browser.hpp"
 #include "tests/page/example_cluster.hpp"
 #include "tests/page/page_server.hpp"
+#include <troupe/messages/error.hpp>
 
 namespace troupe::testing {
 namespace {

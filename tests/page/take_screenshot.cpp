@@ -4,10 +4,10 @@
 #include <fstream>
 #include <iostream>
 
-#include "messages/error.hpp"
 #include "tests/page/browser.hpp"
 #include "tests/page/example_cluster.hpp"
 #include "tests/page/page_server.hpp"
+#include <troupe/messages/error.hpp>
 
 int main(int argc, char** argv) {
   using namespace troupe;

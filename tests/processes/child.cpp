@@ -14,7 +14,7 @@
 #include <string_view>
 #include <thread>
 
-#include "messages/error.hpp"
+#include <troupe/messages/error.hpp>
 
 namespace troupe::testing {
 

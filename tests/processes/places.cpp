@@ -11,7 +11,7 @@
 #include <cstring>
 #include <random>
 
-#include "messages/error.hpp"
+#include <troupe/messages/error.hpp>
 
 namespace troupe::testing {
 namespace {

@@ -29,6 +29,11 @@ COMMON = set("""bool char const constexpr decltype default delete double else ex
     while""".split())
 
 
+def ours(name):
+    """graph/op.hpp for troupe/graph/op.hpp."""
+    return name[len("troupe/"):] if name.startswith("troupe/") else ""
+
+
 def read_headers(root, with_cuda):
     """Path -> what it includes: paths of our headers, and <names> of others'."""
     includes = {}
@@ -38,7 +43,7 @@ def read_headers(root, with_cuda):
                 path = os.path.relpath(os.path.join(place, name), root)
                 if name.endswith(".hpp") and (with_cuda or "/cuda/" not in path):
                     with open(os.path.join(root, path), encoding="utf-8") as file:
-                        includes[path] = {a or b for a, b in INCLUDE.findall(file.read())}
+                        includes[path] = {ours(a) or ours(b[1:-1]) or a or b for a, b in INCLUDE.findall(file.read())}
     return includes
 
 
@@ -66,7 +71,7 @@ def begun_with(root, compile_commands):
                 include = INCLUDE.search(file.read())
             if not include or not include.group(1):
                 break
-            first.add(include.group(1))
+            first.add(ours(include.group(1)) or include.group(1))
             path = os.path.join(root, include.group(1))  # of a batch: a source
     return first
 
@@ -144,7 +149,7 @@ def main():
     def check(chain):
         name = chain[-1].replace("/", "_") + ".cpp"
         with open(os.path.join(options.work, name), "w", encoding="utf-8") as file:
-            file.write("".join(f'#include "{header}"\n' for header in chain))
+            file.write("".join(f'#include <troupe/{header}>\n' for header in chain))
         command = [*options.launcher, compiler, *flags, "-O0", "-Werror", "-c", name, "-o", name + ".o"]
         return subprocess.run(command, cwd=options.work, capture_output=True, text=True, check=False)
 

@@ -3,8 +3,8 @@
 
 #include <string>
 
-#include "devices/kernel.hpp"
-#include "graph/op.hpp"
+#include <troupe/devices/kernel.hpp>
+#include <troupe/graph/op.hpp>
 
 namespace troupe::repository {
 

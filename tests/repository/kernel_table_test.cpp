@@ -6,9 +6,9 @@
 #include <fstream>
 #include <sstream>
 
-#include "devices/plugin.hpp"
-#include "kernels/kernels.hpp"
 #include "tests/paths.hpp"
+#include <troupe/devices/plugin.hpp>
+#include <troupe/kernels/kernels.hpp>
 
 namespace troupe::repository {
 namespace {

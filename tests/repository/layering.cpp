@@ -12,9 +12,9 @@ namespace troupe::repository {
 namespace {
 
 // A file includes its own folder and folders of lower rank.
-const std::map<std::string, int, std::less<>> kRanks = {{"messages", 0},  {"graph", 1},   {"devices", 1},
-                                                        {"scheduler", 2}, {"kernels", 2}, {"actors", 3},
-                                                        {"apps", 4},      {"tools", 4},   {"tests", 5}};
+const std::map<std::string, int, std::less<>> kRanks = {
+    {"messages", 0}, {"graph", 1},      {"devices", 1}, {"scheduler", 2}, {"kernels", 2},
+    {"actors", 3},   {"troupe.hpp", 4}, {"apps", 5},    {"tools", 5},     {"tests", 6}};
 
 // The rooms of a folder by floors, the lowest first: a file includes its own room and rooms of lower floors. "" is what
 // lies in the folder itself.
@@ -150,12 +150,18 @@ std::optional<std::string> library_violation(std::string_view path, const std::s
   return fmt::format("<{}> belongs to no library that tests/repository/layering.cpp knows", header);
 }
 
+// Headers of the library are <troupe/...> to everyone: a folder "graph" of its user's own is not in the way.
+bool is_in_library(std::string_view header) {
+  const auto rank = kRanks.find(top_folder(header));
+  return rank != kRanks.end() && rank->second < kRanks.find("apps")->second;
+}
+
 // Whether a header of ours is generated for a library, or declares one's functions: the library's rule is its rule too.
 bool stands_for_library(const std::string& header) {
   return header.ends_with(".pb.h") || header == "devices/cpu/openmp.hpp";
 }
 
-// "session" of "actors/session/step.hpp", "" of "actors/troupe.hpp".
+// "session" of "actors/session/step.hpp", "" of "graph/op.hpp".
 std::string room_of(std::string_view path) {
   const std::string_view inside = path.substr(path.find('/') + 1);
   const std::size_t end = inside.find('/');
@@ -178,17 +184,17 @@ std::optional<std::string> room_violation(std::string_view path, const std::stri
     return fmt::format("{}/{} has no floor: give it one in tests/repository/layering.cpp", floors->first,
                        from ? included : own);
   if (*to < *from) return std::nullopt;
-  return fmt::format("{0}/{1} must not include {0}/{2}: \"{3}\"", floors->first, own, included, header);
+  return fmt::format("{0}/{1} must not include {0}/{2}: {3}", floors->first, own, included, header);
 }
 
 std::optional<std::string> layer_violation(std::string_view path, const std::string& header) {
   const auto own = kRanks.find(top_folder(path));
   const auto included = kRanks.find(top_folder(header));
-  if (included == kRanks.end() || header.find('/') == std::string::npos) {
-    return fmt::format("\"{}\" is not a path from the repository's root", header);
+  if (included == kRanks.end()) {
+    return fmt::format("{} is not a path from the repository's root", header);
   }
   if (own->first != included->first && included->second >= own->second) {
-    return fmt::format("{} must not include {}: \"{}\"", own->first, included->first, header);
+    return fmt::format("{} must not include {}: {}", own->first, included->first, header);
   }
   return own->first == included->first ? room_violation(path, header) : std::nullopt;
 }
@@ -221,9 +227,13 @@ std::optional<std::string> include_violation(std::string_view path, std::string_
   std::string header = header_of(operand);
   if (header.empty()) return fmt::format("an include that cannot be read: {}", operand);
   const bool bracketed = operand.starts_with('<');
-  const bool installed_form = bracketed && header.starts_with("troupe/");
-  if (installed_form) header = header.substr(std::string_view("troupe/").size());
-  if (bracketed && !installed_form) return library_violation(path, header);
+  const bool public_form = header.starts_with("troupe/");
+  if (bracketed && !public_form) return library_violation(path, header);
+  if (public_form) header = header.substr(std::string_view("troupe/").size());
+  if (!header.ends_with(".pb.h") && public_form != is_in_library(header))
+    return fmt::format(public_form ? "\"{}\" is a program's or a test's: it is included without troupe/"
+                                   : "\"{0}\" is included as <troupe/{0}>",
+                       header);
   if (auto found = layer_violation(path, header)) return found;
   return stands_for_library(header) ? library_violation(path, header) : std::nullopt;
 }
@@ -260,7 +270,10 @@ std::vector<std::string> includes(const std::string& text) {
   std::vector<std::string> out;
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);)
-    if (const auto operand = include_operand(line)) out.push_back(header_of(*operand));
+    if (const auto operand = include_operand(line)) {
+      const std::string header = header_of(*operand);
+      out.push_back(header.starts_with("troupe/") ? header.substr(std::string_view("troupe/").size()) : header);
+    }
   return out;
 }
 

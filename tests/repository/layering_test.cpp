@@ -36,6 +36,9 @@ std::map<std::string, std::string> read_sources() {
       out.emplace(path, text.str());
     }
   }
+  std::stringstream text;
+  text << std::ifstream(testing::source_file("troupe.hpp")).rdbuf();
+  out.emplace("troupe.hpp", text.str());
   return out;
 }
 
@@ -55,10 +58,10 @@ TEST(Layering, FewHeadersReachLibrariesThatTakeLongToCompile) { EXPECT_THAT(reac
 
 TEST(Layering, FindsTheWayFromAHeaderToALibrary) {
   auto files = sources();
-  files["graph/a.hpp"] = "#include \"graph/b.hpp\"\n";
+  files["graph/a.hpp"] = "#include <troupe/graph/b.hpp>\n";
   files["graph/b.hpp"] = "#include <string>\n#include <nlohmann/json.hpp>\n";
-  files["graph/c.hpp"] = "#include <nlohmann/json_fwd.hpp>\n#include \"graph/d.hpp\"\n";
-  files["graph/d.hpp"] = "#include \"graph/c.hpp\"\n";
+  files["graph/c.hpp"] = "#include <nlohmann/json_fwd.hpp>\n#include <troupe/graph/d.hpp>\n";
+  files["graph/d.hpp"] = "#include <troupe/graph/c.hpp>\n";
   EXPECT_THAT(reach_violations(files),
               ElementsAre("graph/a.hpp reaches nlohmann-json: graph/a.hpp > graph/b.hpp > nlohmann/json.hpp",
                           "graph/b.hpp reaches nlohmann-json: graph/b.hpp > nlohmann/json.hpp"));
@@ -69,27 +72,27 @@ TEST(Layering, FindsTheWayFromAHeaderToALibrary) {
 
 TEST(Layering, AllowsTheOwnFolderAndLowerRanks) {
   EXPECT_THAT(violations("actors/a.cpp",
-                         "#include \"actors/b.hpp\"\n#include \"scheduler/plan/plan.hpp\"\n"
-                         "#include \"kernels/kernels.hpp\"\n#include \"graph/op.hpp\"\n"
+                         "#include <troupe/actors/b.hpp>\n#include <troupe/scheduler/plan/plan.hpp>\n"
+                         "#include <troupe/kernels/kernels.hpp>\n#include <troupe/graph/op.hpp>\n"
                          "#include <troupe/messages/tensor.hpp>\n"),
               IsEmpty());
   EXPECT_THAT(violations("README.md", "#include \"anything\"\n"), IsEmpty());
 }
 
 TEST(Layering, CatchesHigherRanksAndSiblings) {
-  EXPECT_THAT(violations("messages/a.hpp", "\n#include \"graph/op.hpp\"  // why not\n"),
-              ElementsAre("messages/a.hpp:2: messages must not include graph: \"graph/op.hpp\""));
-  EXPECT_THAT(violations("graph/a.hpp", "#include \"devices/device.hpp\""),
-              ElementsAre("graph/a.hpp:1: graph must not include devices: \"devices/device.hpp\""));
+  EXPECT_THAT(violations("messages/a.hpp", "\n#include <troupe/graph/op.hpp>  // why not\n"),
+              ElementsAre("messages/a.hpp:2: messages must not include graph: graph/op.hpp"));
+  EXPECT_THAT(violations("graph/a.hpp", "#include <troupe/devices/device.hpp>"),
+              ElementsAre("graph/a.hpp:1: graph must not include devices: devices/device.hpp"));
   EXPECT_EQ(violations("kernels/a.hpp", "  #  include \"scheduler/plan/plan.hpp\"").size(), 1u);
   EXPECT_EQ(violations("apps/a.cpp", "#include \"tools/launch/launch.hpp\"").size(), 1u);
-  EXPECT_EQ(violations("actors/a.cpp", "#include <troupe/apps/a.hpp>").size(), 1u);
+  EXPECT_EQ(violations("actors/a.cpp", "#include \"apps/a.hpp\"").size(), 1u);
   EXPECT_EQ(violations("actors/a.cpp", "#include \"tests/kernels/run_kernel.hpp\"").size(), 1u);
 }
 
 TEST(Layering, RoomsIncludeLowerFloorsOnly) {
   const auto allowed_own = [](const std::string& path, const std::string& header) {
-    return violations(path, "#include \"" + header + "\"\n").empty();
+    return violations(path, "#include <troupe/" + header + ">\n").empty();
   };
   EXPECT_TRUE(allowed_own("actors/session/session.cpp", "actors/cluster/task.hpp"));
   EXPECT_TRUE(allowed_own("graph/ops/math.cpp", "graph/op.hpp"));
@@ -109,12 +112,23 @@ TEST(Layering, RoomsIncludeLowerFloorsOnly) {
            {"actors/base/counted.cpp", "actors/steps/step.hpp"},
            {"actors/wire/wire.cpp", "actors/base/counted.hpp"},
            {"actors/cluster/task.cpp", "actors/session/session.hpp"},
-           {"actors/training/model.cpp", "actors/troupe.hpp"},
-           {"apps/mnist/main.cpp", "apps/node/options.hpp"},
-           {"tools/top/page.cpp", "tools/launch/launch.hpp"}})
+           {"actors/training/model.cpp", "troupe.hpp"},
+       })
     EXPECT_FALSE(allowed_own(path, header)) << path << " " << header;
-  EXPECT_THAT(violations("actors/kitchen/sink.cpp", "#include \"actors/base/counted.hpp\"\n"),
+  for (const auto& [path, header] : std::vector<std::pair<std::string, std::string>>{
+           {"apps/mnist/main.cpp", "apps/node/options.hpp"}, {"tools/top/page.cpp", "tools/launch/launch.hpp"}})
+    EXPECT_THAT(violations(path, "#include \"" + header + "\"\n"), ElementsAre(HasSubstr("must not include")));
+  EXPECT_THAT(violations("actors/kitchen/sink.cpp", "#include <troupe/actors/base/counted.hpp>\n"),
               ElementsAre(HasSubstr("actors/kitchen has no floor")));
+}
+
+TEST(Layering, TheLibraryIsIncludedAsItsUsersDo) {
+  EXPECT_THAT(violations("graph/a.cpp", "#include \"troupe/graph/a.hpp\"\n#include <troupe/graph/op.hpp>\n"),
+              IsEmpty());
+  EXPECT_THAT(violations("graph/a.cpp", "#include \"graph/op.hpp\"\n"),
+              ElementsAre("graph/a.cpp:1: \"graph/op.hpp\" is included as <troupe/graph/op.hpp>"));
+  EXPECT_EQ(violations("apps/a.cpp", "#include <troupe/apps/a.hpp>\n").size(), 1u);
+  EXPECT_THAT(violations("apps/a.cpp", "#include <troupe/troupe.hpp>\n#include \"apps/a.hpp\"\n"), IsEmpty());
 }
 
 TEST(Layering, CatchesPathsThatDoNotBeginAtTheRoot) {
@@ -143,8 +157,8 @@ TEST(Layering, LibrariesStayInTheirFolders) {
   EXPECT_TRUE(allowed("kernels/readers/a.cpp", "zlib.h"));
   EXPECT_FALSE(allowed("kernels/cpu/a.cpp", "zlib.h"));
   EXPECT_FALSE(allowed("devices/cpu/a.cpp", "omp.h"));
-  EXPECT_TRUE(violations("kernels/cpu/a.cpp", "#include \"devices/cpu/openmp.hpp\"").empty());
-  EXPECT_FALSE(violations("actors/a.cpp", "#include \"devices/cpu/openmp.hpp\"").empty());
+  EXPECT_TRUE(violations("kernels/cpu/a.cpp", "#include <troupe/devices/cpu/openmp.hpp>").empty());
+  EXPECT_FALSE(violations("actors/a.cpp", "#include <troupe/devices/cpu/openmp.hpp>").empty());
   EXPECT_TRUE(allowed("devices/cuda/a.cu", "cuda_runtime.h"));
   EXPECT_FALSE(allowed("devices/cpu/a.cpp", "cuda_runtime.h"));
   EXPECT_FALSE(allowed("kernels/cuda/a.cu", "nccl.h"));

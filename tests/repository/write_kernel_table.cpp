@@ -2,9 +2,9 @@
 #include <cstdio>
 #include <fstream>
 
-#include "devices/plugin.hpp"
-#include "kernels/kernels.hpp"
 #include "tests/repository/kernel_table.hpp"
+#include <troupe/devices/plugin.hpp>
+#include <troupe/kernels/kernels.hpp>
 
 int main(int argc, char** argv) {
   using namespace troupe;

@@ -2,7 +2,7 @@
 
 #include <stdexcept>
 
-#include "scheduler/plan/cost.hpp"
+#include <troupe/scheduler/plan/cost.hpp>
 
 namespace troupe::testing {
 namespace {

@@ -10,10 +10,10 @@
 #include <string>
 #include <vector>
 
-#include "devices/cpu/cpu_device.hpp"
-#include "graph/graph.hpp"
-#include "scheduler/run/step_table.hpp"
 #include "tests/error_of.hpp"
+#include <troupe/devices/cpu/cpu_device.hpp>
+#include <troupe/graph/graph.hpp>
+#include <troupe/scheduler/run/step_table.hpp>
 
 namespace troupe::testing {
 

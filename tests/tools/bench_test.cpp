@@ -4,12 +4,12 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "messages/error.hpp"
 #include "tests/apps/process.hpp"
 #include "tests/paths.hpp"
 #include "tests/temporary_directory.hpp"
 #include "tools/bench/harness.hpp"
 #include "tools/bench/options.hpp"
+#include <troupe/messages/error.hpp>
 
 namespace troupe::bench {
 namespace {

@@ -6,12 +6,12 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "actors/training/parameters.hpp"
+#include "tests/actors/checkpoint/example.hpp"
+#include "tests/actors/checkpoint/forwarding_file_system.hpp"
 #include "tests/apps/process.hpp"
-#include "tests/checkpoint/example.hpp"
-#include "tests/checkpoint/forwarding_file_system.hpp"
 #include "tests/paths.hpp"
 #include "tools/checkpoint/commands.hpp"
+#include <troupe/actors/training/parameters.hpp>
 
 namespace troupe {
 namespace {

@@ -26,8 +26,8 @@
 #include <string>
 #include <vector>
 
-#include "actors/cluster/launch_handshake.hpp"
-#include "messages/error.hpp"
+#include <troupe/actors/cluster/launch_handshake.hpp>
+#include <troupe/messages/error.hpp>
 
 namespace {
 

@@ -16,12 +16,12 @@
 #include <string>
 #include <vector>
 
-#include "actors/cluster/launch_handshake.hpp"
-#include "messages/error.hpp"
 #include "tests/error_of.hpp"
 #include "tests/paths.hpp"
 #include "tests/patience.hpp"
 #include "tests/temporary_directory.hpp"
+#include <troupe/actors/cluster/launch_handshake.hpp>
+#include <troupe/messages/error.hpp>
 
 namespace troupe {
 namespace {

@@ -7,7 +7,6 @@
 #include <regex>
 #include <set>
 
-#include "actors/network/cluster_spec.hpp"
 #include "tests/apps/cluster.hpp"
 #include "tests/paths.hpp"
 #include "tests/patience.hpp"
@@ -15,6 +14,7 @@
 #include "tests/tools/pseudo_terminal.hpp"
 #include "tools/top/observation.hpp"
 #include "tools/top/text.hpp"
+#include <troupe/actors/network/cluster_spec.hpp>
 
 namespace troupe {
 namespace {

@@ -2,11 +2,11 @@
 #include <iostream>
 #include <sstream>
 
-#include "actors/session/group.hpp"
 #include "tools/bench/cases.hpp"
 #include "tools/bench/children.hpp"
 #include "tools/bench/remote_task.hpp"
 #include "tools/bench/tcp_peer.hpp"
+#include <troupe/actors/session/group.hpp>
 
 namespace troupe::bench {
 namespace {

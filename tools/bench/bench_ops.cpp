@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <chrono>
 
-#include "devices/kernel.hpp"
+#include <troupe/devices/kernel.hpp>
 
 namespace troupe::bench {
 namespace {

@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <memory>
 
-#include "actors/cluster/task.hpp"
-#include "graph/op.hpp"
+#include <troupe/actors/cluster/task.hpp>
+#include <troupe/graph/op.hpp>
 
 namespace troupe::bench {
 

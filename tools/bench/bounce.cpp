@@ -7,11 +7,11 @@
 #include <future>
 #include <iostream>
 
-#include "actors/cluster/peer_actor.hpp"
-#include "actors/steps/borrowed_thread.hpp"
-#include "actors/steps/rendezvous_actor.hpp"
-#include "actors/wire/wire.hpp"
 #include "tools/bench/children.hpp"
+#include <troupe/actors/cluster/peer_actor.hpp>
+#include <troupe/actors/steps/borrowed_thread.hpp>
+#include <troupe/actors/steps/rendezvous_actor.hpp>
+#include <troupe/actors/wire/wire.hpp>
 
 namespace troupe::bench {
 namespace {

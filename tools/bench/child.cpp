@@ -13,7 +13,7 @@
 #include <filesystem>
 #include <thread>
 
-#include "messages/error.hpp"
+#include <troupe/messages/error.hpp>
 
 namespace troupe::bench {
 namespace {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "actors/network/cluster_spec.hpp"
+#include <troupe/actors/network/cluster_spec.hpp>
 
 namespace troupe::bench {
 

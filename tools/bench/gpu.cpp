@@ -1,11 +1,11 @@
 // Kernels on a GPU, beside its libraries called directly. All data stays on the GPU, but in cases of copies.
-#include "graph/builder/ops.hpp"
 #include "tools/bench/cases.hpp"
 #include "tools/bench/gpu_library.hpp"
 #include "tools/bench/gpu_ranks.hpp"
 #include "tools/bench/gpu_resnet.hpp"
 #include "tools/bench/gpu_step.hpp"
 #include "tools/bench/mnist_contest.hpp"
+#include <troupe/graph/builder/ops.hpp>
 
 namespace troupe::bench {
 namespace {

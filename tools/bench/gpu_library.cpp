@@ -2,10 +2,10 @@
 
 #include <dlfcn.h>
 
-#include "devices/plugin.hpp"
-#include "kernels/cpu/conv.hpp"
-#include "messages/error.hpp"
 #include "tools/bench/child.hpp"
+#include <troupe/devices/plugin.hpp>
+#include <troupe/kernels/cpu/conv.hpp>
+#include <troupe/messages/error.hpp>
 
 namespace troupe::bench {
 

@@ -4,7 +4,7 @@
 #include <memory>
 #include <string>
 
-#include "kernels/cuda/gpu_peers.hpp"
+#include <troupe/kernels/cuda/gpu_peers.hpp>
 
 namespace troupe::bench {
 

@@ -4,8 +4,8 @@
 #include <memory>
 #include <vector>
 
-#include "actors/cluster/task.hpp"
-#include "devices/collective/communicator.hpp"
+#include <troupe/actors/cluster/task.hpp>
+#include <troupe/devices/collective/communicator.hpp>
 
 namespace troupe::bench {
 

@@ -4,9 +4,9 @@
 #include <future>
 #include <random>
 
-#include "graph/layers/resnet.hpp"
-#include "graph/training/towers.hpp"
 #include "tools/bench/harness.hpp"
+#include <troupe/graph/layers/resnet.hpp>
+#include <troupe/graph/training/towers.hpp>
 
 namespace troupe::bench {
 namespace {

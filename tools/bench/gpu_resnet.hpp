@@ -5,8 +5,8 @@
 #include <memory>
 #include <vector>
 
-#include "actors/cluster/task.hpp"
-#include "actors/session/session.hpp"
+#include <troupe/actors/cluster/task.hpp>
+#include <troupe/actors/session/session.hpp>
 
 namespace troupe::bench {
 

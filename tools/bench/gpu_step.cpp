@@ -3,8 +3,8 @@
 #include <deque>
 #include <future>
 
-#include "graph/builder/ops.hpp"
 #include "tools/bench/harness.hpp"
+#include <troupe/graph/builder/ops.hpp>
 
 namespace troupe::bench {
 namespace {

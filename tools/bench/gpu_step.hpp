@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "actors/cluster/task.hpp"
-#include "actors/session/session.hpp"
-#include "graph/builder/variable.hpp"
+#include <troupe/actors/cluster/task.hpp>
+#include <troupe/actors/session/session.hpp>
+#include <troupe/graph/builder/variable.hpp>
 
 namespace troupe::bench {
 

@@ -4,8 +4,8 @@
 #include <cmath>
 #include <random>
 
-#include "graph/builder/ops.hpp"
 #include "tools/bench/harness.hpp"
+#include <troupe/graph/builder/ops.hpp>
 
 namespace troupe::bench {
 

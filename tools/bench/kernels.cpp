@@ -1,12 +1,12 @@
 // Kernels inside the runtime, beside the libraries called directly. One thread everywhere.
 #include <cstring>
 
-#include "graph/builder/nn_ops.hpp"
-#include "graph/builder/ops.hpp"
 #include "tools/bench/cases.hpp"
 #include "tools/bench/eigen_peer.hpp"
 #include "tools/bench/kernel_step.hpp"
 #include "tools/bench/onednn_peer.hpp"
+#include <troupe/graph/builder/nn_ops.hpp>
+#include <troupe/graph/builder/ops.hpp>
 
 namespace troupe::bench {
 namespace {

@@ -8,11 +8,11 @@
 #include <map>
 #include <system_error>
 
-#include "messages/error.hpp"
 #include "tools/bench/cases.hpp"
 #include "tools/bench/children.hpp"
 #include "tools/bench/gpu_library.hpp"
 #include "tools/bench/options.hpp"
+#include <troupe/messages/error.hpp>
 
 namespace {
 

@@ -6,9 +6,9 @@
 #include <filesystem>
 #include <fstream>
 
-#include "actors/training/model.hpp"
-#include "kernels/readers/digits.hpp"
 #include "tools/bench/child.hpp"
+#include <troupe/actors/training/model.hpp>
+#include <troupe/kernels/readers/digits.hpp>
 
 namespace troupe::bench {
 namespace {

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "actors/cluster/task.hpp"
 #include "tools/bench/harness.hpp"
 #include "tools/bench/mnist_model.hpp"
+#include <troupe/actors/cluster/task.hpp>
 
 namespace troupe::bench {
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-#include "graph/layers/layers.hpp"
+#include <troupe/graph/layers/layers.hpp>
 
 namespace troupe::bench {
 

@@ -1,8 +1,8 @@
 #include "tools/bench/node_graph.hpp"
 
-#include "graph/builder/ops.hpp"
 #include "tools/bench/harness.hpp"
 #include "tools/bench/pipeline.hpp"
+#include <troupe/graph/builder/ops.hpp>
 
 namespace troupe::bench {
 namespace {

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "actors/session/session.hpp"
 #include "tools/bench/bench_ops.hpp"
+#include <troupe/actors/session/session.hpp>
 
 namespace troupe::bench {
 

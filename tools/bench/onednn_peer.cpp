@@ -5,8 +5,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "devices/cpu/openmp.hpp"
-#include "messages/error.hpp"
+#include <troupe/devices/cpu/openmp.hpp>
+#include <troupe/messages/error.hpp>
 
 namespace troupe::bench {
 namespace {

@@ -7,12 +7,12 @@
 #include <string>
 #include <thread>
 
-#include "actors/introspection/observer.hpp"
-#include "actors/introspection/trace_recording.hpp"
 #include "tools/bench/cases.hpp"
 #include "tools/bench/node_graph.hpp"
 #include "tools/bench/pipeline.hpp"
 #include "tools/bench/training_cluster.hpp"
+#include <troupe/actors/introspection/observer.hpp>
+#include <troupe/actors/introspection/trace_recording.hpp>
 
 namespace troupe::bench {
 namespace {

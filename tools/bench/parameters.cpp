@@ -3,12 +3,12 @@
 #include <chrono>
 #include <future>
 
-#include "actors/session/session.hpp"
-#include "actors/wire/cork.hpp"
-#include "graph/builder/ops.hpp"
 #include "tools/bench/cases.hpp"
 #include "tools/bench/remote_shard.hpp"
 #include "tools/bench/tcp_peer.hpp"
+#include <troupe/actors/session/session.hpp>
+#include <troupe/actors/wire/cork.hpp>
+#include <troupe/graph/builder/ops.hpp>
 
 namespace troupe::bench {
 namespace {

@@ -3,7 +3,7 @@
 #include <chrono>
 #include <future>
 
-#include "graph/builder/ops.hpp"
+#include <troupe/graph/builder/ops.hpp>
 
 namespace troupe::bench {
 namespace {

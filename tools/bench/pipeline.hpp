@@ -1,8 +1,8 @@
 // A graph of one node, run step by step or with many steps in flight.
 #pragma once
 
-#include "actors/cluster/task.hpp"
-#include "actors/session/session.hpp"
+#include <troupe/actors/cluster/task.hpp>
+#include <troupe/actors/session/session.hpp>
 
 namespace troupe::bench {
 

@@ -1,8 +1,8 @@
 // Steps that run on another task, in another process, over the sockets of this machine.
-#include "graph/builder/ops.hpp"
 #include "tools/bench/cases.hpp"
 #include "tools/bench/pipeline.hpp"
 #include "tools/bench/remote_task.hpp"
+#include <troupe/graph/builder/ops.hpp>
 
 namespace troupe::bench {
 namespace {

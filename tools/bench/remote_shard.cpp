@@ -6,10 +6,10 @@
 #include <iostream>
 #include <sstream>
 
-#include "actors/cluster/task_actors.hpp"
-#include "actors/training/parameter_store.hpp"
-#include "actors/training/shard_actor.hpp"
 #include "tools/bench/children.hpp"
+#include <troupe/actors/cluster/task_actors.hpp>
+#include <troupe/actors/training/parameter_store.hpp>
+#include <troupe/actors/training/shard_actor.hpp>
 
 namespace troupe::bench {
 namespace {

@@ -5,9 +5,9 @@
 #include <memory>
 #include <mutex>
 
-#include "actors/cluster/task.hpp"
-#include "messages/caf/protocol.hpp"
 #include "tools/bench/child.hpp"
+#include <troupe/actors/cluster/task.hpp>
+#include <troupe/messages/caf/protocol.hpp>
 
 namespace troupe::bench {
 

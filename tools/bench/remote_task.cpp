@@ -2,8 +2,8 @@
 
 #include <iostream>
 
-#include "actors/network/cluster_spec.hpp"
 #include "tools/bench/children.hpp"
+#include <troupe/actors/network/cluster_spec.hpp>
 
 namespace troupe::bench {
 

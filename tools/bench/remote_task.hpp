@@ -4,8 +4,8 @@
 #include <functional>
 #include <string>
 
-#include "actors/cluster/task.hpp"
 #include "tools/bench/child.hpp"
+#include <troupe/actors/cluster/task.hpp>
 
 namespace troupe::bench {
 

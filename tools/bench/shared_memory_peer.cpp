@@ -13,8 +13,8 @@
 #include <iostream>
 #include <vector>
 
-#include "messages/error.hpp"
 #include "tools/bench/children.hpp"
+#include <troupe/messages/error.hpp>
 
 namespace troupe::bench {
 namespace {

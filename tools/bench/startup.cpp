@@ -1,10 +1,10 @@
 // Start-up: from the start of a process to its first step, and from a graph to a plan.
-#include "graph/builder/ops.hpp"
-#include "graph/rewrite.hpp"
 #include "tools/bench/cases.hpp"
 #include "tools/bench/child.hpp"
 #include "tools/bench/children.hpp"
 #include "tools/bench/pipeline.hpp"
+#include <troupe/graph/builder/ops.hpp>
+#include <troupe/graph/rewrite.hpp>
 
 namespace troupe::bench {
 namespace {

@@ -6,11 +6,11 @@
 #include <mutex>
 #include <thread>
 
-#include "actors/cluster/task.hpp"
-#include "actors/session/session.hpp"
-#include "graph/builder/ops.hpp"
 #include "tools/bench/cases.hpp"
 #include "tools/bench/pipeline.hpp"
+#include <troupe/actors/cluster/task.hpp>
+#include <troupe/actors/session/session.hpp>
+#include <troupe/graph/builder/ops.hpp>
 
 namespace troupe::bench {
 namespace {

@@ -14,12 +14,12 @@
 #include <mutex>
 #include <thread>
 
-#include "actors/session/session.hpp"
-#include "actors/wire/wire.hpp"
-#include "graph/builder/ops.hpp"
 #include "tools/bench/cases.hpp"
 #include "tools/bench/children.hpp"
 #include "tools/bench/remote_task.hpp"
+#include <troupe/actors/session/session.hpp>
+#include <troupe/actors/wire/wire.hpp>
+#include <troupe/graph/builder/ops.hpp>
 
 namespace troupe::bench {
 namespace {

@@ -15,8 +15,8 @@
 #include <thread>
 #include <vector>
 
-#include "messages/error.hpp"
 #include "tools/bench/children.hpp"
+#include <troupe/messages/error.hpp>
 
 namespace troupe::bench {
 namespace {

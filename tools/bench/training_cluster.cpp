@@ -5,11 +5,11 @@
 #include <iostream>
 #include <sstream>
 
-#include "actors/cluster/task.hpp"
-#include "actors/training/model.hpp"
-#include "kernels/readers/digits.hpp"
 #include "tools/bench/cases.hpp"
 #include "tools/bench/children.hpp"
+#include <troupe/actors/cluster/task.hpp>
+#include <troupe/actors/training/model.hpp>
+#include <troupe/kernels/readers/digits.hpp>
 
 namespace troupe::bench {
 namespace {

@@ -4,9 +4,9 @@
 #include <memory>
 #include <vector>
 
-#include "actors/network/cluster_spec.hpp"
 #include "tools/bench/child.hpp"
 #include "tools/bench/mnist_model.hpp"
+#include <troupe/actors/network/cluster_spec.hpp>
 
 namespace troupe::bench {
 

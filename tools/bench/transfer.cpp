@@ -1,13 +1,13 @@
 // Tensors that cross from one process to another over the loopback address, beside plain TCP.
 #include <future>
 
-#include "actors/session/session.hpp"
-#include "graph/builder/ops.hpp"
 #include "tools/bench/bounce.hpp"
 #include "tools/bench/cases.hpp"
 #include "tools/bench/remote_task.hpp"
 #include "tools/bench/shared_memory_peer.hpp"
 #include "tools/bench/tcp_peer.hpp"
+#include <troupe/actors/session/session.hpp>
+#include <troupe/graph/builder/ops.hpp>
 
 namespace troupe::bench {
 namespace {

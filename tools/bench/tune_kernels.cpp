@@ -14,7 +14,7 @@
 
 #include <Eigen/Core>
 
-#include "devices/cpu/openmp.hpp"
+#include <troupe/devices/cpu/openmp.hpp>
 
 namespace {
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "actors/checkpoint/reader.hpp"
+#include <troupe/actors/checkpoint/reader.hpp>
 
 namespace troupe::checkpoints {
 

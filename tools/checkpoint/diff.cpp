@@ -5,10 +5,10 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "actors/http/json_text.hpp"
-#include "actors/training/parameters.hpp"
-#include "messages/error.hpp"
 #include "tools/checkpoint/commands.hpp"
+#include <troupe/actors/http/json_text.hpp>
+#include <troupe/actors/training/parameters.hpp>
+#include <troupe/messages/error.hpp>
 
 namespace troupe::checkpoints {
 namespace {

@@ -5,8 +5,8 @@
 #include <cstdio>
 #include <cstring>
 
-#include "messages/error.hpp"
 #include "tools/checkpoint/commands.hpp"
+#include <troupe/messages/error.hpp>
 
 namespace {
 

@@ -2,10 +2,10 @@
 
 #include <nlohmann/json.hpp>
 
-#include "actors/http/json_text.hpp"
-#include "messages/bytes_text.hpp"
-#include "messages/error.hpp"
 #include "tools/checkpoint/commands.hpp"
+#include <troupe/actors/http/json_text.hpp>
+#include <troupe/messages/bytes_text.hpp>
+#include <troupe/messages/error.hpp>
 
 namespace troupe::checkpoints {
 

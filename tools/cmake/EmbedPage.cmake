@@ -8,7 +8,7 @@ foreach(place IN LISTS places)
   file(READ "${folder}/${name}" part)
   string(REPLACE "${place}" "${part}" page "${page}")
 endforeach()
-file(WRITE "${OUTPUT}" "#include \"actors/introspection/page.hpp\"
+file(WRITE "${OUTPUT}" "#include \"troupe/actors/introspection/page.hpp\"
 
 namespace troupe {
 

@@ -14,6 +14,7 @@ foreach(folder IN LISTS folders)
   install(DIRECTORY ${PROJECT_SOURCE_DIR}/${folder} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/troupe
     COMPONENT development FILES_MATCHING PATTERN "*.hpp")
 endforeach()
+install(FILES ${PROJECT_SOURCE_DIR}/troupe.hpp DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/troupe COMPONENT development)
 install(DIRECTORY ${PROJECT_BINARY_DIR}/messages/proto DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/troupe/messages
   COMPONENT development FILES_MATCHING PATTERN "*.pb.h")
 

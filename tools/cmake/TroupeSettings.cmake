@@ -87,6 +87,9 @@ message(STATUS "Troupe: CUDA toolkit ${TROUPE_HAS_CUDA}, native ${TROUPE_NATIVE}
 
 # Flags of our own code only; consumers of the installed package inherit none of them.
 add_library(troupe_flags INTERFACE)
+# <troupe/...> is the library, as when it is installed; what is in quotes begins at the root.
+target_include_directories(troupe_flags INTERFACE
+  ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR}/include ${PROJECT_BINARY_DIR})
 target_compile_definitions(troupe_flags INTERFACE TROUPE_VERSION="${PROJECT_VERSION}")
 # -ffp-contract=off: the same bits whether the compiler vectorises a loop or not (ARCHITECTURE.md, Numbers).
 target_compile_options(troupe_flags INTERFACE -Wall -Wextra -Wno-missing-field-initializers -ffp-contract=off)
@@ -125,6 +128,6 @@ if(TROUPE_FUZZ)
   add_compile_options(-fsanitize=fuzzer-no-link)
 endif()
 
-# In the build tree, <troupe/actors/troupe.hpp> is found through this link, as it is when installed.
+# In the build tree, <troupe/troupe.hpp> is found through this link, as it is when installed.
 file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/include)
 file(CREATE_LINK ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR}/include/troupe SYMBOLIC)

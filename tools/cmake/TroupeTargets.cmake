@@ -79,8 +79,6 @@ function(troupe_library name)
   add_library(troupe_${name}_objects OBJECT)
   troupe_sources(troupe_${name}_objects BATCH ${ARG_BATCH} SOURCES ${ARG_SOURCES})
   target_link_libraries(troupe_${name}_objects PRIVATE ${ARG_LINK} ${ARG_PRIVATE_LINK} troupe_flags)
-  target_include_directories(troupe_${name}_objects PRIVATE
-    ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR}/include ${PROJECT_BINARY_DIR})
   target_compile_options(troupe_${name}_objects PRIVATE ${ARG_OPTIONS})
 
   add_library(troupe_${name} STATIC $<TARGET_OBJECTS:troupe_${name}_objects>)
@@ -98,11 +96,8 @@ function(troupe_library name)
   foreach(library IN LISTS libraries)
     target_compile_features(${library} PUBLIC cxx_std_20)
     target_include_directories(${library} PUBLIC
-      $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>
       $<BUILD_INTERFACE:${PROJECT_BINARY_DIR}/include>
-      $<BUILD_INTERFACE:${PROJECT_BINARY_DIR}>
-      $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>
-      $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/troupe>)
+      $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
   endforeach()
 endfunction()
 
@@ -113,18 +108,21 @@ function(troupe_program name)
   troupe_sources(${name} BATCH ${ARG_BATCH} SOURCES ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE ${ARG_LINK} troupe_flags)
   target_compile_options(${name} PRIVATE ${ARG_OPTIONS})
-  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR})
   set_target_properties(${name} PROPERTIES LINK_DEPENDS_NO_SHARED ON)
 endfunction()
 
-# troupe_test(<name> [BATCH n] [LIGHT] [EACH] SOURCES ... LINK ...): the tests of a folder, one program, which runs once
-# for each suite; with EACH, for tests that take seconds, once for each test. LIGHT: the tests compute nothing themselves
+# troupe_test(<name> [BATCH n] [LIGHT] [EACH] SOURCES ... LINK ...): the tests of a folder, or of a room of it
+# (<folder>_<room>: the target test_<folder> is all of them), one program, which runs once for each suite; with EACH, for tests that take seconds, once for each test. LIGHT: the tests compute nothing themselves
 # and are not optimised.
 function(troupe_test name)
   cmake_parse_arguments(ARG "LIGHT;EACH" "BATCH" "SOURCES;LINK" ${ARGN})
   troupe_program(test_${name} BATCH ${ARG_BATCH} SOURCES ${ARG_SOURCES} LINK ${ARG_LINK} GTest::gtest_main)
   if(ARG_LIGHT)
     target_compile_options(test_${name} PRIVATE -O0)
+  endif()
+  string(REGEX REPLACE "_.*" "" folder ${name})
+  if(TARGET test_${folder} AND NOT folder STREQUAL name)
+    add_dependencies(test_${folder} test_${name})
   endif()
   set(tests ${CMAKE_CURRENT_BINARY_DIR}/test_${name}_tests.cmake)
   add_custom_command(TARGET test_${name} POST_BUILD

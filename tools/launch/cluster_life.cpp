@@ -7,7 +7,7 @@
 #include <charconv>
 #include <cstring>
 
-#include "messages/error.hpp"
+#include <troupe/messages/error.hpp>
 
 namespace troupe {
 namespace {

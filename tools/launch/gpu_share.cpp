@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <sstream>
 
-#include "messages/error.hpp"
+#include <troupe/messages/error.hpp>
 
 namespace troupe {
 

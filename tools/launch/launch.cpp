@@ -14,12 +14,12 @@
 #include <optional>
 #include <string_view>
 
-#include "messages/error.hpp"
 #include "tools/launch/cluster_file.hpp"
 #include "tools/launch/cluster_life.hpp"
 #include "tools/launch/gpu_share.hpp"
 #include "tools/launch/line_reader.hpp"
 #include "tools/launch/process.hpp"
+#include <troupe/messages/error.hpp>
 
 namespace troupe {
 namespace {

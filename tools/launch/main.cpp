@@ -5,9 +5,9 @@
 #include <filesystem>
 #include <memory>
 
-#include "messages/error.hpp"
 #include "tools/launch/cluster_file.hpp"
 #include "tools/launch/launch.hpp"
+#include <troupe/messages/error.hpp>
 
 namespace {
 

@@ -15,7 +15,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "messages/error.hpp"
+#include <troupe/messages/error.hpp>
 
 namespace troupe {
 namespace {

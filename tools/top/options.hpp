@@ -5,8 +5,8 @@
 #include <optional>
 #include <string>
 
-#include "actors/network/network_options.hpp"
 #include "tools/top/trace_command.hpp"
+#include <troupe/actors/network/network_options.hpp>
 
 namespace troupe::top {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "actors/wire/ask.hpp"
+#include <troupe/actors/wire/ask.hpp>
 
 namespace troupe::top {
 namespace {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "actors/introspection/observer.hpp"
+#include <troupe/actors/introspection/observer.hpp>
 
 namespace troupe::top {
 

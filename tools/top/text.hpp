@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "messages/bytes_text.hpp"
+#include <troupe/messages/bytes_text.hpp>
 
 namespace troupe::top {
 

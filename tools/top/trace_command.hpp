@@ -3,8 +3,8 @@
 
 #include <string>
 
-#include "actors/introspection/observer.hpp"
-#include "actors/introspection/trace_recording.hpp"
+#include <troupe/actors/introspection/observer.hpp>
+#include <troupe/actors/introspection/trace_recording.hpp>
 
 namespace CLI {
 class App;

@@ -1,7 +1,7 @@
 #include "tools/top/web.hpp"
 
-#include "actors/introspection/metrics.hpp"
-#include "actors/introspection/page.hpp"
+#include <troupe/actors/introspection/metrics.hpp>
+#include <troupe/actors/introspection/page.hpp>
 
 namespace troupe::top {
 

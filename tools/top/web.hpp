@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <memory>
 
-#include "actors/http/server.hpp"
-#include "actors/introspection/observer.hpp"
+#include <troupe/actors/http/server.hpp>
+#include <troupe/actors/introspection/observer.hpp>
 
 namespace troupe::top {
 

@@ -1,10 +1,9 @@
-#include "devices/collective/reduce.hpp"
-
 #include <gtest/gtest.h>
 
 #include <limits>
 
 #include "tests/devices/collective/collective_testing.hpp"
+#include <troupe/devices/collective/reduce.hpp>
 
 namespace troupe {
 namespace {

@@ -1,9 +1,8 @@
-#include "graph/passes/callable.hpp"
-
 #include <gtest/gtest.h>
 
-#include "graph/passes/prune.hpp"
 #include "tests/graph/graph_builder.hpp"
+#include <troupe/graph/passes/callable.hpp>
+#include <troupe/graph/passes/prune.hpp>
 
 namespace troupe {
 namespace {

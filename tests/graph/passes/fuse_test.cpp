@@ -1,8 +1,8 @@
 #include <gtest/gtest.h>
 
-#include "graph/passes/fuse_bias.hpp"
-#include "graph/passes/fuse_updates.hpp"
 #include "tests/graph/graph_builder.hpp"
+#include <troupe/graph/passes/fuse_bias.hpp>
+#include <troupe/graph/passes/fuse_updates.hpp>
 
 namespace troupe {
 namespace {

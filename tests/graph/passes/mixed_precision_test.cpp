@@ -1,18 +1,17 @@
-#include "graph/passes/mixed_precision.hpp"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <set>
 
-#include "graph/builder/nn_ops.hpp"
-#include "graph/optimizers/optimizers.hpp"
-#include "graph/passes/callable.hpp"
-#include "graph/passes/prune.hpp"
-#include "graph/rewrite.hpp"
-#include "graph/training/towers.hpp"
 #include "tests/graph/count_ops.hpp"
 #include "tests/graph/messages.hpp"
+#include <troupe/graph/builder/nn_ops.hpp>
+#include <troupe/graph/optimizers/optimizers.hpp>
+#include <troupe/graph/passes/callable.hpp>
+#include <troupe/graph/passes/mixed_precision.hpp>
+#include <troupe/graph/passes/prune.hpp>
+#include <troupe/graph/rewrite.hpp>
+#include <troupe/graph/training/towers.hpp>
 
 namespace troupe {
 namespace {

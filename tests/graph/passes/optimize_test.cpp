@@ -1,10 +1,9 @@
-#include "graph/passes/optimize.hpp"
-
 #include <gtest/gtest.h>
 
-#include "graph/passes/callable.hpp"
-#include "graph/passes/common_subexpressions.hpp"
 #include "tests/graph/graph_builder.hpp"
+#include <troupe/graph/passes/callable.hpp>
+#include <troupe/graph/passes/common_subexpressions.hpp>
+#include <troupe/graph/passes/optimize.hpp>
 
 namespace troupe {
 namespace {

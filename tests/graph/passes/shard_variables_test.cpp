@@ -1,10 +1,9 @@
-#include "graph/passes/shard_variables.hpp"
-
 #include <gtest/gtest.h>
 
-#include "graph/builder/variable.hpp"
-#include "graph/passes/callable.hpp"
 #include "tests/graph/graph_builder.hpp"
+#include <troupe/graph/builder/variable.hpp>
+#include <troupe/graph/passes/callable.hpp>
+#include <troupe/graph/passes/shard_variables.hpp>
 
 namespace troupe {
 namespace {

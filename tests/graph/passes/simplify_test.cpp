@@ -1,9 +1,8 @@
-#include "graph/passes/simplify.hpp"
-
 #include <gtest/gtest.h>
 
-#include "graph/passes/fuse_elementwise.hpp"
 #include "tests/graph/graph_builder.hpp"
+#include <troupe/graph/passes/fuse_elementwise.hpp>
+#include <troupe/graph/passes/simplify.hpp>
 
 namespace troupe {
 namespace {

@@ -1,8 +1,8 @@
 // bf16 of the emulated GPU. Stands in for the toolkit's header of this name.
 #pragma once
 
-#include "messages/dtype.hpp"
 #include "tests/kernels/emulated_cuda/cuda_runtime.h"
+#include <troupe/messages/dtype.hpp>
 
 struct __nv_bfloat16 {
   std::uint16_t bits;

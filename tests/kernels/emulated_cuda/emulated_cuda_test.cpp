@@ -9,8 +9,8 @@
 #include <numeric>
 #include <vector>
 
-#include "kernels/cuda/launch.cuh"
 #include "tests/kernels/emulated_cuda/emulated_memory.hpp"
+#include <troupe/kernels/cuda/launch.cuh>
 
 namespace troupe::emulated_cuda {
 namespace {

@@ -5,7 +5,7 @@
 
 #include <memory>
 
-#include "devices/cuda/cuda_device.hpp"
+#include <troupe/devices/cuda/cuda_device.hpp>
 
 namespace troupe::testing {
 

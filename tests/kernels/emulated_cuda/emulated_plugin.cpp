@@ -1,6 +1,6 @@
 // The library of the emulated GPU, which programs open in place of that of NVIDIA's.
-#include "kernels/cuda/cuda_kernels.hpp"
 #include "tests/kernels/emulated_cuda/emulated_gpu.hpp"
+#include <troupe/kernels/cuda/cuda_kernels.hpp>
 
 namespace troupe::testing {
 namespace {

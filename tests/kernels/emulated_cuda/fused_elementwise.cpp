@@ -4,7 +4,7 @@
 #undef __shared__
 #define __shared__
 
-#include "kernels/cuda/fused_elementwise.cu"
+#include <troupe/kernels/cuda/fused_elementwise.cu>
 
 namespace troupe::device {
 namespace {

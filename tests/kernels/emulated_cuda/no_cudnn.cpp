@@ -1,5 +1,5 @@
 // Convolutions without cuDNN: no engine does any, so that they go the way of what no engine does.
-#include "kernels/cuda/conv_cudnn.hpp"
+#include <troupe/kernels/cuda/conv_cudnn.hpp>
 
 namespace troupe {
 

@@ -4,9 +4,9 @@
 #include <cstring>
 #include <random>
 
-#include "devices/collective/reduce.hpp"
-#include "kernels/cuda/parts_sum_launch.hpp"
 #include "tests/kernels/emulated_cuda/emulated_memory.hpp"
+#include <troupe/devices/collective/reduce.hpp>
+#include <troupe/kernels/cuda/parts_sum_launch.hpp>
 
 namespace troupe {
 namespace {

@@ -1,11 +1,10 @@
-#include "scheduler/collective/group_state.hpp"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <random>
 
 #include "tests/devices/collective/collective_testing.hpp"
+#include <troupe/scheduler/collective/group_state.hpp>
 
 namespace troupe {
 namespace {

@@ -1,6 +1,4 @@
 // Groups over links that are lost and come again, and tasks that stop, die and come again. Nobody may wait for ever.
-#include "scheduler/collective/group_table.hpp"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -8,6 +6,7 @@
 #include <random>
 
 #include "tests/long_runs.hpp"
+#include <troupe/scheduler/collective/group_table.hpp>
 
 namespace troupe {
 namespace {

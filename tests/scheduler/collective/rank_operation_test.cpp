@@ -1,11 +1,10 @@
-#include "scheduler/collective/rank_operation.hpp"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <random>
 
 #include "tests/devices/collective/collective_testing.hpp"
+#include <troupe/scheduler/collective/rank_operation.hpp>
 
 namespace troupe {
 namespace {

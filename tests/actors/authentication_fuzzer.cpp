@@ -1,5 +1,0 @@
-#include "tests/actors/authentication_fuzz.hpp"
-#include "tests/actors/fuzz_target.hpp"
-
-std::vector<std::string> troupe::fuzz::seeds() { return wire::stranger_seeds(); }
-void troupe::fuzz::run(std::string_view input) { wire::say_as_stranger(input); }

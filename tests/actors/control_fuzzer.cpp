@@ -1,5 +1,0 @@
-#include "tests/actors/control_fuzz.hpp"
-#include "tests/actors/fuzz_target.hpp"
-
-std::vector<std::string> troupe::fuzz::seeds() { return member_seeds(); }
-void troupe::fuzz::run(std::string_view input) { static_cast<void>(say_as_member(input)); }

@@ -1,5 +1,0 @@
-#include "tests/actors/frame_fuzz.hpp"
-#include "tests/actors/fuzz_target.hpp"
-
-std::vector<std::string> troupe::fuzz::seeds() { return wire::frame_seeds(); }
-void troupe::fuzz::run(std::string_view input) { static_cast<void>(wire::read_as_peer(input)); }

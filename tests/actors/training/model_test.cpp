@@ -1,0 +1,314 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "tests/actors/training/few_digits.hpp"
+#include "tests/error_of.hpp"
+#include "tests/temporary_directory.hpp"
+#include <troupe/actors/training/model.hpp>
+#include <troupe/graph/builder/ops.hpp>
+#include <troupe/graph/gradients/autodiff.hpp>
+
+namespace troupe {
+namespace {
+
+using testing::error_of;
+using ::testing::HasSubstr;
+
+Model small_model(std::int64_t units = 16) {
+  return Model({layers::flatten(), layers::dense(units, Activation::relu), layers::dense(10)}, Shape{28, 28, 1});
+}
+
+Model compiled_model(const Optimizer& optimizer = optimizers::Adam{.learning_rate = 0.01}) {
+  Model model = small_model();
+  model.compile(optimizer);
+  return model;
+}
+
+TEST(Model, FitsEvaluatesPredictsSavesAndLoads) {
+  testing::TemporaryDirectory directory;
+  Model model = small_model();
+  model.compile(optimizers::Adam{.learning_rate = 0.01});
+  std::vector<double> losses;
+  const TrainingResult result =
+      model.fit(testing::few_digits(),
+                {.epochs = 3, .batch = 32, .on_epoch = [&](const EpochDone& e) { losses.push_back(e.loss); }});
+  ASSERT_EQ(losses.size(), 3u);
+  EXPECT_LT(losses[2], losses[0]);
+  EXPECT_EQ(result.steps, 30u);
+  EXPECT_EQ(result.params_sha256, model.params_sha256());
+  EXPECT_DOUBLE_EQ(model.evaluate(testing::few_digits().test).accuracy, result.test_accuracy);
+
+  Batch batch;
+  gather_range(testing::few_digits().test, 0, 10, batch);
+  const Tensor predicted = model.predict(batch.images);
+  EXPECT_EQ(predicted.shape(), (Shape{10, 10}));
+  model.save(directory.file("m"));
+  Model again = small_model();
+  again.load(directory.file("m"));
+  EXPECT_TRUE(bitwise_equal(again.predict(batch.images), predicted));
+
+  Model other = small_model(17);
+  const Error shape = error_of([&] { other.load(directory.file("m")); });
+  EXPECT_EQ(shape.code(), Code::invalid_argument);
+  EXPECT_THAT(shape.message(), HasSubstr("dense/kernel"));
+  EXPECT_EQ(error_of([&] { other.evaluate(testing::few_digits().test); }).code(), Code::failed_precondition);
+}
+
+TEST(Model, TowersOnTwoDevicesGiveTheValuesOfOne) {
+  std::vector<std::string> hashes;
+  for (int devices : {1, 2}) {
+    Task task({.cpu_devices = devices, .threads = 1});
+    Model model = small_model();
+    model.compile(optimizers::Momentum{}, task);
+    hashes.push_back(model.fit(testing::few_digits(), {.epochs = 1, .batch = 32, .slots = 2, .seed = 5}).params_sha256);
+  }
+  EXPECT_EQ(hashes[0], hashes[1]);
+}
+
+TEST(Model, EveryOptimizerMakesTheLossFall) {
+  for (const Optimizer& optimizer :
+       {Optimizer(optimizers::SGD{.learning_rate = 0.1}), Optimizer(optimizers::Momentum{}),
+        Optimizer(optimizers::Adagrad{}), Optimizer(optimizers::RMSProp{}), Optimizer(optimizers::Adam{})}) {
+    Model model = small_model();
+    model.compile(optimizer);
+    std::vector<double> losses;
+    model.fit(testing::few_digits(), {.epochs = 2, .on_epoch = [&](const EpochDone& e) { losses.push_back(e.loss); }});
+    EXPECT_LT(losses[1], losses[0]) << name(optimizer);
+  }
+}
+
+TEST(Model, RefusesOptionsThatMakeNoSense) {
+  Model model = compiled_model();
+  for (const TrainingOptions& options :
+       {TrainingOptions{.epochs = 0}, TrainingOptions{.batch = 0}, TrainingOptions{.batch = -1},
+        TrainingOptions{.slots = -1}, TrainingOptions{.slots = 1025}, TrainingOptions{.batch = 321}})
+    EXPECT_EQ(error_of([&] { model.fit(testing::few_digits(), options); }).code(), Code::invalid_argument);
+  EXPECT_EQ(error_of([&] { model.fit(testing::few_digits(), {.mode = JobMode::sync}); }).code(),
+            Code::failed_precondition);
+}
+
+// y = 3 x, by an op that only this program has.
+class Thrice final : public Layer {
+ public:
+  Output apply(LayerContext&, Output x) const override { return add_op("Thrice", {x}); }
+  std::string kind() const override { return "thrice"; }
+};
+
+TEST(Model, LayersMayBeMadeOfOpsOfTheProgramsOwn) {
+  auto ops = std::make_shared<OpRegistry>(standard_ops());
+  ops->add(Op("Thrice")
+               .input("x", DType::f32)
+               .output("y", DType::f32)
+               .shape([](ShapeContext& c) { c.set_output(0, c.input(0)); })
+               .gradient([](GradientContext& c) { c.set(0, add_op("Thrice", {c.grad()})); }));
+  TaskOptions options;
+  options.ops = ops;
+  options.register_kernels = [](KernelRegistry& kernels) {
+    kernels.add({.op = "Thrice", .device_type = "CPU", .dtypes = {}, .make = [](const KernelInit&) -> Kernel {
+                   return [](KernelContext& context) {
+                     Tensor y = context.allocate(DType::f32, context.input(0).shape());
+                     std::ranges::transform(context.input(0).values<float>(), y.mutable_values<float>().begin(),
+                                            [](float x) { return 3 * x; });
+                     context.set_output(0, y);
+                   };
+                 }});
+  };
+  Task task(options);
+  Model model({layers::flatten(), layers::dense(16, Activation::relu), std::make_shared<Thrice>(), layers::dense(10)},
+              Shape{28, 28, 1});
+  model.compile(optimizers::Adam{.learning_rate = 0.01}, task);
+  EXPECT_THAT(model.summary(), HasSubstr("thrice"));
+  std::vector<double> losses;
+  const TrainingResult result = model.fit(
+      testing::few_digits(), {.epochs = 3, .on_epoch = [&](const EpochDone& e) { losses.push_back(e.loss); }});
+  EXPECT_LT(losses.back(), losses.front());
+  EXPECT_EQ(model.evaluate(testing::few_digits().test).accuracy, result.test_accuracy);
+}
+
+TEST(Model, StopsWhenTold) {
+  std::atomic<bool> stop = false;
+  Model model = compiled_model();
+  const auto stop_at_third = [&](std::uint32_t, std::uint64_t step, std::uint64_t) {
+    if (step >= 3) stop = true;
+  };
+  EXPECT_EQ(error_of([&] { model.fit(testing::few_digits(), {.on_progress = stop_at_third, .stop = &stop}); }).code(),
+            Code::cancelled);
+  EXPECT_GT(model.evaluate(testing::few_digits().test).loss, 0) << "a stopped model keeps what it has";
+}
+
+TEST(Model, ChecksItsDataOnceAndNamesTheField) {
+  const DataSplits& digits = testing::few_digits();
+  const auto said_of = [&](const DataSplits& data) {
+    Model model = compiled_model();
+    const Error error = error_of([&] { model.fit(data, {.epochs = 1, .batch = 16}); });
+    EXPECT_EQ(error.code(), Code::invalid_argument) << error.message();
+    return error.message();
+  };
+  const Tensor few = digits.train.labels.rows(0, 32).clone();
+  EXPECT_EQ(said_of({{digits.train.images, few}, digits.test}),
+            "data.train has 320 images and 32 labels: each image has one");
+  EXPECT_EQ(said_of({{digits.train.images.rows(0, 32).clone(), digits.train.labels}, digits.test}),
+            "data.train has 32 images and 320 labels: each image has one");
+  EXPECT_EQ(said_of({digits.train, {digits.test.images, few}}),
+            "data.test has 100 images and 32 labels: each image has one");
+  EXPECT_EQ(said_of({{Tensor(DType::f32, {320, 28, 28, 1}), digits.train.labels}, digits.test}),
+            "data.train.images is f32[320,28,28,1], the model wants u8[?,28,28,1]");
+  EXPECT_EQ(said_of({{digits.train.images.reshaped({320, 784}), digits.train.labels}, digits.test}),
+            "data.train.images is u8[320,784], the model wants u8[?,28,28,1]");
+  EXPECT_EQ(said_of({{digits.train.images, Tensor::zeros(DType::i64, {320})}, digits.test}),
+            "data.train.labels is i64[320], wanted is i32[n], the class of each image");
+  EXPECT_EQ(said_of({{}, digits.test}), "data.train.images is no tensor, the model wants u8[?,28,28,1]");
+  Tensor wrong = digits.train.labels.clone();
+  wrong.mutable_data<std::int32_t>()[17] = 10;
+  EXPECT_EQ(said_of({{digits.train.images, wrong}, digits.test}),
+            "data.train.labels: example 17 is of class 10, and the model has the classes 0 to 9");
+
+  Model model = compiled_model();
+  model.fit(digits, {.epochs = 1});
+  EXPECT_EQ(error_of([&] {
+              model.evaluate({digits.test.images, few});
+            }).message(),
+            "the data set has 100 images and 32 labels: each image has one");
+  EXPECT_EQ(error_of([&] { model.evaluate({}); }).code(), Code::invalid_argument);
+}
+
+TEST(Model, MayOutliveItsTaskButNotComputeThen) {
+  Model model = small_model();
+  {
+    Task task({.threads = 1});
+    model.compile(optimizers::Adam{}, task);
+    model.fit(testing::few_digits(), {.epochs = 1, .quiet = true});
+    EXPECT_GT(model.evaluate(testing::few_digits().test).loss, 0);
+  }
+  EXPECT_THAT(error_of([&] { model.evaluate(testing::few_digits().test); }).message(),
+              HasSubstr("the model's task has ended"));
+}
+
+TEST(Model, PredictsFromPixelsAsItWasFit) {
+  const DataSplits& digits = testing::few_digits();
+  Model model = compiled_model();
+  model.fit(digits, {.epochs = 1});
+  Batch batch;
+  gather_range(digits.test, 0, 100, batch);
+  const Tensor predicted = model.predict(batch.images);
+  EXPECT_TRUE(bitwise_equal(model.predict(digits.test.images), predicted));
+  Tensor pixels = batch.images.clone();
+  for (float& x : pixels.mutable_values<float>()) x *= 255;
+  EXPECT_THAT(error_of([&] { model.predict(pixels); }).message(), HasSubstr("values from 0 to 1"));
+  EXPECT_EQ(error_of([&] {
+              model.predict(Tensor(DType::f32, {28, 28}));
+            }).message(),
+            "examples are f32[28,28], the model wants u8[?,28,28,1] or f32[?,28,28,1]");
+}
+
+TEST(Model, IsCompiledBeforeItIsFitAndEndsInLogits) {
+  Model fresh = small_model();
+  EXPECT_THAT(error_of([&] { fresh.fit(testing::few_digits(), {}); }).message(), HasSubstr("compile the model"));
+  Model model({layers::flatten(), layers::dense(10, Activation::softmax)}, Shape{28, 28, 1});
+  model.compile(optimizers::Adam{});
+  const Error softmax = error_of([&] { model.fit(testing::few_digits(), {}); });
+  EXPECT_EQ(softmax.code(), Code::invalid_argument);
+  EXPECT_THAT(softmax.message(), HasSubstr("leave out the softmax of the last layer"));
+}
+
+std::vector<std::string> kinds_told(Model& model, const DataSplits& data, TrainingOptions options) {
+  std::vector<std::string> kinds;
+  options.on_event = [&](const JobEvent& event) { kinds.push_back(event.kind); };
+  model.fit(data, options);
+  return kinds;
+}
+
+TEST(Model, WarnsOfWhatIsOfNoUse) {
+  const DataSplits& digits = testing::few_digits();
+  Model diverges = compiled_model(optimizers::SGD{.learning_rate = 1e30});
+  EXPECT_THAT(kinds_told(diverges, digits, {.epochs = 2}), ::testing::ElementsAre("not_finite"));
+  Model untested = compiled_model();
+  EXPECT_THAT(kinds_told(untested, {digits.train, {}}, {.epochs = 1}), ::testing::ElementsAre("no_test"));
+}
+
+TEST(Model, TellsEpochsAndEventsByItself) {
+  Model model = compiled_model();
+  ::testing::internal::CaptureStderr();
+  model.fit({testing::few_digits().train, {}}, {.epochs = 2});
+  const std::string said = ::testing::internal::GetCapturedStderr();
+  EXPECT_THAT(said, HasSubstr("troupe: data.test is empty"));
+  EXPECT_THAT(said, HasSubstr("troupe: Epoch 1/2: loss "));
+  EXPECT_THAT(said, HasSubstr("troupe: Epoch 2/2: loss "));
+  ::testing::internal::CaptureStderr();
+  model.fit({testing::few_digits().train, {}}, {.epochs = 1, .quiet = true});
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
+}
+
+TEST(Model, CallbacksSeeTheParametersOfTheMoment) {
+  testing::TemporaryDirectory directory;
+  const DataSplits& digits = testing::few_digits();
+  Model model = compiled_model();
+  std::atomic<bool> stop = false;
+  std::vector<double> seen, told;
+  const auto after_epoch = [&](const EpochDone& epoch) {
+    told.push_back(epoch.test_accuracy);
+    seen.push_back(model.evaluate(digits.test).accuracy);
+    model.save(directory.file("m"));
+    stop = epoch.epoch == 1;
+    EXPECT_EQ(error_of([&] { model.load(directory.file("m")); }).code(), Code::failed_precondition);
+    EXPECT_EQ(error_of([&] { model.fit(digits, {}); }).code(), Code::failed_precondition);
+  };
+  EXPECT_EQ(error_of([&] { model.fit(digits, {.epochs = 9, .on_epoch = after_epoch, .stop = &stop}); }).code(),
+            Code::cancelled);
+  EXPECT_EQ(seen, told);
+  EXPECT_EQ(seen.size(), 2u);
+  EXPECT_EQ(model.evaluate(digits.test).accuracy, told.back());
+  Model saved = small_model();
+  saved.load(directory.file("m"));
+  EXPECT_EQ(saved.params_sha256(), model.params_sha256());
+}
+
+TEST(Model, FittingTwiceIsFittingLonger) {
+  const DataSplits& digits = testing::few_digits();
+  const TrainingOptions half{.epochs = 2, .batch = 16, .seed = 3, .quiet = true};
+  for (const Optimizer& optimizer : {Optimizer(optimizers::Momentum{}), Optimizer(optimizers::Adam{})}) {
+    Model once = compiled_model(optimizer), twice = compiled_model(optimizer);
+    TrainingOptions whole = half;
+    whole.epochs = 4;
+    const TrainingResult wanted = once.fit(digits, whole);
+    twice.fit(digits, half);
+    std::vector<std::uint32_t> epochs;
+    TrainingOptions rest = half;
+    rest.on_epoch = [&](const EpochDone& e) { epochs.push_back(e.epoch); };
+    const TrainingResult result = twice.fit(digits, rest);
+    EXPECT_EQ(result.params_sha256, wanted.params_sha256);
+    EXPECT_EQ(result.steps, wanted.steps);
+    EXPECT_THAT(epochs, ::testing::ElementsAre(2, 3));
+
+    // Stopped at any step, too.
+    Model stopped = compiled_model(optimizer);
+    std::atomic<bool> stop = false;
+    TrainingOptions first = whole;
+    first.stop = &stop;
+    first.on_progress = [&](std::uint32_t epoch, std::uint64_t step, std::uint64_t) {
+      if (epoch == 1 && step >= 7) stop = true;
+    };
+    EXPECT_EQ(error_of([&] { stopped.fit(digits, first); }).code(), Code::cancelled);
+    rest.epochs = 3;  // the second, and two more
+    EXPECT_EQ(stopped.fit(digits, rest).params_sha256, wanted.params_sha256);
+
+    twice.compile(optimizer);  // the optimizer begins anew
+    EXPECT_NE(twice.fit(digits, half).params_sha256, once.fit(digits, half).params_sha256);
+  }
+}
+
+TEST(Model, OtherOptionsBeginTheOptimizerAnewAndSaySo) {
+  Model model = compiled_model();
+  model.fit(testing::few_digits(), {.epochs = 1, .batch = 16, .quiet = true});
+  std::vector<std::string> told;
+  const TrainingOptions other{.epochs = 1, .batch = 32, .on_event = [&](const JobEvent& e) { told.push_back(e.text); }};
+  EXPECT_EQ(model.fit(testing::few_digits(), other).steps, 10u);
+  ASSERT_EQ(told.size(), 1u);
+  EXPECT_THAT(told[0], HasSubstr("the optimizer begins anew"));
+  EXPECT_THAT(told[0], HasSubstr("batch"));
+}
+
+}  // namespace
+}  // namespace troupe

@@ -1,0 +1,92 @@
+// What the fuzzers do, for a moment, wherever tests run.
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <random>
+
+#include "tests/fuzz/authentication_fuzz.hpp"
+#include "tests/fuzz/control_fuzz.hpp"
+#include "tests/fuzz/frame_fuzz.hpp"
+
+namespace troupe::wire {
+namespace {
+
+using Reader = std::function<void(const std::string&)>;
+
+void run_random_bytes(const Reader& run) {
+  std::mt19937 random(4);
+  for (int round = 0; round < 3000; ++round) {
+    std::string bytes(random() % 300, '\0');
+    for (char& c : bytes) c = static_cast<char>(random());
+    run(bytes);
+  }
+}
+
+// Well-formed inputs in which some bytes are other ones, some are left out, and some come twice.
+void run_damaged(const std::vector<std::string>& seeds, const Reader& run) {
+  std::mt19937 random(5);
+  for (int round = 0; round < 5000; ++round) {
+    std::string bytes = seeds[random() % seeds.size()];
+    for (unsigned damage = 1 + random() % 3; damage > 0; --damage) {
+      // Most of what matters stands in front; payloads are long.
+      const std::size_t at =
+          1 + random() % (random() % 4 == 0 ? bytes.size() - 1 : std::min<std::size_t>(bytes.size() - 1, 120));
+      switch (random() % 5) {
+        case 0:
+          bytes.erase(at, 1 + random() % 8);
+          break;
+        case 1:
+          bytes.insert(at, bytes.substr(at, 1 + random() % 40));
+          break;
+        case 2:
+          bytes[at] = static_cast<char>(bytes[at] ^ (1 << random() % 8));
+          break;
+        default:
+          bytes[at] = static_cast<char>(random());
+          break;
+      }
+      if (bytes.size() < 2) break;
+    }
+    run(bytes);
+  }
+}
+
+TEST(FrameFuzz, SeedsAreReadToTheirEnd) {
+  const auto seeds = frame_seeds();
+  ASSERT_GT(seeds.size(), 4u);
+  EXPECT_EQ(read_as_peer(seeds[0]), 1u);
+  EXPECT_EQ(read_as_peer(seeds[1]), 9u);
+  EXPECT_EQ(read_as_peer(seeds[2]), 9u);
+  EXPECT_EQ(read_as_peer(seeds[3]), 11u);
+  std::string without_hello = seeds[1];
+  without_hello[0] = 0;
+  EXPECT_EQ(read_as_peer(without_hello), 0u);
+  for (std::size_t i = 4; i < seeds.size(); ++i) EXPECT_EQ(read_as_peer(seeds[i]), 1u) << i;
+}
+
+TEST(FrameFuzz, BadBytesDoNoMoreThanFail) {
+  const Reader run = [](const std::string& bytes) { static_cast<void>(read_as_peer(bytes)); };
+  run_random_bytes(run);
+  run_damaged(frame_seeds(), run);
+}
+
+TEST(AuthenticationFuzz, NoBytesAreTakenForAProof) {
+  for (const std::string& seed : stranger_seeds()) say_as_stranger(seed);
+  run_random_bytes(say_as_stranger);
+  run_damaged(stranger_seeds(), say_as_stranger);
+}
+
+TEST(ControlFuzz, SeedsPass) {
+  const auto seeds = member_seeds();
+  for (const std::string& seed : seeds) EXPECT_GE(say_as_member(seed), 1u);
+  EXPECT_EQ(say_as_member(seeds[seeds.size() - 2]), 10u);
+}
+
+TEST(ControlFuzz, BadBytesDoNoMoreThanEndTheLink) {
+  const Reader run = [](const std::string& bytes) { static_cast<void>(say_as_member(bytes)); };
+  run_random_bytes(run);
+  run_damaged(member_seeds(), run);
+}
+
+}  // namespace
+}  // namespace troupe::wire

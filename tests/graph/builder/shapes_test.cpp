@@ -1,0 +1,416 @@
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "tests/graph/messages.hpp"
+#include <troupe/graph/builder/ops.hpp>
+
+namespace troupe {
+namespace {
+
+const std::int64_t u = kUnknown;
+const Shape any = Shape::unknown_rank();
+const Tensor none;
+
+// One use of an op: shapes of its inputs (or constants, which win) and what must come of it.
+struct Case {
+  std::string op;
+  std::vector<Shape> inputs;
+  Attributes attributes;
+  std::string expected;           // shapes of the outputs, or the message of the error
+  std::vector<Tensor> constants;  // by input; may be shorter; invalid: a placeholder
+  std::vector<DType> dtypes;      // by input; default f32
+};
+
+std::string infer(const Case& c) {
+  Graph graph;
+  Outputs inputs;
+  for (std::size_t i = 0; i < c.inputs.size(); ++i) {
+    if (i < c.constants.size() && c.constants[i].valid()) {
+      inputs.push_back(constant(graph, c.constants[i]));
+    } else if (i < c.dtypes.size() && c.dtypes[i] == DType::resource) {
+      inputs.push_back(
+          graph.output(graph.add({.op = "Variable", .attributes = {{"T", DType::f32}, {"shape", c.inputs[i]}}})));
+    } else {
+      inputs.push_back(placeholder(graph, i < c.dtypes.size() ? c.dtypes[i] : DType::f32, c.inputs[i]));
+    }
+  }
+  std::string shapes;
+  const std::string error = testing::message_of([&] {
+    const Node& node = graph.add({.op = c.op, .name = "n", .inputs = inputs, .attributes = c.attributes});
+    for (const Shape& shape : node.output_shapes) {
+      if (!shapes.empty()) shapes += ' ';
+      shapes += shape.to_string();
+    }
+  });
+  return error == "no error" ? shapes : error;
+}
+
+void expect_all(const std::vector<Case>& cases) {
+  for (const Case& c : cases) {
+    std::string inputs;
+    for (const Shape& s : c.inputs) inputs += s.to_string() + " ";
+    EXPECT_EQ(infer(c), c.expected) << c.op << " of " << inputs;
+  }
+}
+
+Tensor i64s(std::initializer_list<std::int64_t> values) { return Tensor::vector<std::int64_t>(values); }
+Integers ints(std::initializer_list<std::int64_t> values) { return values; }
+
+TEST(Ops, TheRegistryIsConsistent) {
+  for (const std::string& name : standard_ops().names()) {
+    const OpDef& op = standard_ops().get(name);
+    EXPECT_FALSE(op.gradient && op.no_gradient) << name;
+    if (op.kernel_type.empty()) continue;
+    EXPECT_EQ(op.find_attr(op.kernel_type)->type, AttrType::dtype) << name;
+  }
+}
+
+TEST(ShapeFunctions, Elementwise) {
+  expect_all({
+      {"Add", {{2, 1, 3}, {4, 1}}, {}, "[2,4,3]"},
+      {"Add", {{u, 3}, {3}}, {}, "[?,3]"},
+      {"Add", {any, {3}}, {}, "[?...]"},
+      {"Mul", {{2}, {3}}, {}, "Mul 'n': shapes [2] and [3] cannot be broadcast together"},
+      {"Exp", {{u, 2}}, {}, "[?,2]"},
+      {"Select", {{2, 1}, {3}, {}}, {}, "[2,3]", {}, {DType::boolean}},
+      {"AddN", {{2, u}, {u, 3}}, {}, "[2,3]"},
+      {"AddN", {{2}, {3}}, {}, "AddN 'n': inputs must have one shape: input 1 is [3], those before it [2]"},
+      {"AddN", {}, {{"T", DType::f32}}, "AddN 'n': needs at least one input"},
+      {"ReluGrad", {{2}, {3}}, {}, "ReluGrad 'n': inputs must have one shape: input 1 is [3], those before it [2]"},
+      {"SumToLike", {{5, 2, 3}, {2, 1}}, {}, "[2,1]"},
+      {"SumToLike", {{2, 3}, {5, 2, 3}}, {}, "SumToLike 'n': [5,2,3] cannot be broadcast to [2,3]"},
+      {"BroadcastLike", {{2, 1}, {5, u, 3}}, {}, "[5,?,3]"},
+      {"BroadcastLike", {{2}, {3}}, {}, "BroadcastLike 'n': [2] cannot be broadcast to [3]"},
+      {"Shape", {{u, u}}, {}, "[2]"},
+      {"Shape", {any}, {}, "[?]"},
+      {"Size", {any}, {}, "[]"},
+  });
+}
+
+TEST(ShapeFunctions, LinearAndReductions) {
+  expect_all({
+      {"MatMul", {{32, 784}, {784, 10}}, {}, "[32,10]"},
+      {"MatMul", {{784, u}, {10, 784}}, {{"transpose_a", true}, {"transpose_b", true}}, "[?,10]"},
+      {"MatMul", {any, {4, 5}}, {}, "[?,5]"},
+      {"MatMul", {{32, 784}, {128, 10}}, {}, "MatMul 'n': inner dimensions differ: [32,784] x [128,10]"},
+      {"MatMul",
+       {{32, 784}, {784, 10}},
+       {{"transpose_a", true}},
+       "MatMul 'n': inner dimensions differ: [32,784] transposed x [784,10]"},
+      {"MatMul", {{2, 3, 4}, {4, 5}}, {}, "MatMul 'n': 'a' must have rank 2, but its shape is [2,3,4]"},
+      {"BiasAdd", {{u, 2, u}, {4}}, {}, "[?,2,4]"},
+      {"BiasAdd", {{2, 3}, {4}}, {}, "BiasAdd 'n': the last dimension of 'x' and the size of 'bias' differs: 3 and 4"},
+      {"FusedMatMul", {{4, 2}, {4, u}, {5}}, {{"transpose_a", true}, {"activation", std::string("relu")}}, "[2,5]"},
+      {"FusedMatMul",
+       {{2, 3}, {3, 5}, {4}},
+       {},
+       "FusedMatMul 'n': the last dimension of the output and the size of 'bias' differs: 5 and 4"},
+      {"FusedMatMul",
+       {{2, 3}, {3, 5}, {5}},
+       {{"activation", std::string("gelu")}},
+       "FusedMatMul 'n': attribute 'activation' must be none, relu, sigmoid or tanh, not 'gelu'"},
+      {"FusedConv2D", {{u, 5, 5, 1}, {3, 3, 1, 8}, {8}}, {{"padding", std::string("VALID")}}, "[?,3,3,8]"},
+      {"BiasAddGrad", {{2, 3}}, {}, "[3]"},
+      {"Sum", {{2, 3, 4}}, {}, "[]"},
+      {"Sum", {{2, 3, 4}}, {{"axes", ints({-1, 0})}}, "[3]"},
+      {"Mean", {{2, 3, 4}}, {{"axes", ints({1})}, {"keep_dims", true}}, "[2,1,4]"},
+      {"Max", {any}, {}, "[]"},
+      {"Max", {any}, {{"axes", ints({1})}}, "[?...]"},
+      {"Min", {{2, 3}}, {{"axes", ints({2})}}, "Min 'n': axis 2 does not exist: there are 2 dimensions"},
+      {"Sum", {{2, 3}}, {{"axes", ints({1, -1})}}, "Sum 'n': axis 1 is given twice"},
+      {"ArgMax", {{2, 3}}, {{"axis", std::int64_t{-1}}}, "[2]"},
+      {"ArgMax", {{}}, {}, "ArgMax 'n': 'x' must have rank 1 or more, but its shape is []"},
+      {"L2Loss", {any}, {}, "[]"},
+  });
+}
+
+TEST(ShapeFunctions, Views) {
+  const std::vector<DType> shape_input = {DType::f32, DType::i64};
+  const Attributes last = {{"axis", std::int64_t{-1}}};
+  expect_all({
+      {"Reshape", {{2, 6}, {2}}, {}, "[3,4]", {none, i64s({-1, 4})}},
+      {"Reshape", {{u, 28, 28}, {2}}, {}, "[?,784]", {none, i64s({-1, 784})}},
+      {"Reshape", {{2, 6}, {2}}, {}, "[?,?]", {}, shape_input},
+      {"Reshape", {{2, 6}, {u}}, {}, "[?...]", {}, shape_input},
+      {"Reshape", {{2, 6}, {2}}, {}, "Reshape 'n': cannot reshape [2,6] (12 elements) to [5,?]", {none, i64s({5, -1})}},
+      {"Reshape",
+       {{2, 6}, {1}},
+       {},
+       "Reshape 'n': cannot reshape [2,6] (12 elements) to [13] (13 elements)",
+       {none, i64s({13})}},
+      {"Reshape", {{2, 6}, {2}}, {}, "Reshape 'n': only one dimension may be -1: [?,?]", {none, i64s({-1, -1})}},
+      {"Reshape",
+       {{2}, {1}},
+       {},
+       "Reshape 'n': dimension 0 of a shape is -7; it must not be negative",
+       {none, i64s({-7})}},
+      {"Reshape", {{2}, {9}}, {}, "Reshape 'n': a shape has at most 8 dimensions, not 9", {}, shape_input},
+      {"ReshapeLike", {{2, 6}, {u, 4}}, {}, "[?,4]"},
+      {"Transpose", {{2, u, 4}}, {}, "[4,?,2]"},
+      {"Transpose", {any}, {{"perm", ints({1, 0})}}, "[?,?]"},
+      {"Transpose", {{2, 3, 4}}, {{"perm", ints({2, 0, 1})}}, "[4,2,3]"},
+      {"Transpose", {{2, 3}}, {{"perm", ints({1, 1})}}, "Transpose 'n': axis 1 is given twice"},
+      {"Transpose", {{2, 3}}, {{"perm", ints({0})}}, "Transpose 'n': attribute 'perm' has 1 entries, but 'x' is [2,3]"},
+      {"Squeeze", {{1, 2, 1}}, {}, "[2]"},
+      {"Squeeze", {{1, u}}, {}, "[?...]"},
+      {"Squeeze", {{1, 2}}, {{"axes", ints({1})}}, "Squeeze 'n': dimension 1 of [1,2] is not of size 1"},
+      {"ExpandDims", {{2, 3}}, last, "[2,3,1]"},
+      {"ExpandDims",
+       {{2}},
+       {{"axis", std::int64_t{5}}},
+       "ExpandDims 'n': axis 5 does not exist: there are 2 dimensions"},
+      {"ExpandDims", {{1, 1, 1, 1, 1, 1, 1, 1}}, last, "ExpandDims 'n': a shape has at most 8 dimensions, not 9"},
+  });
+}
+
+TEST(ShapeFunctions, JoinsAndParts) {
+  const Attributes last = {{"axis", std::int64_t{-1}}};
+  const auto split = [](std::int64_t parts) { return Attributes{{"axis", std::int64_t{0}}, {"N", parts}}; };
+  expect_all({
+      {"Concat", {{2, 3}, {2, 4}}, last, "[2,7]"},
+      {"Concat", {{2, 3}, {u, u}}, last, "[2,?]"},
+      {"Concat", {{2, 3}, any}, last, "[2,?]"},
+      {"Concat",
+       {{2, 3}, {4, 4}},
+       last,
+       "Concat 'n': input 1 is [4,4]: but along axis 1 it must be like the others, [2,?]"},
+      {"Stack", {{2, 3}, {2, u}}, {{"axis", std::int64_t{1}}}, "[2,2,3]"},
+      {"Split", {{6, 2}}, split(3), "[2,2] [2,2] [2,2]"},
+      {"Split", {{7}}, split(2), "Split 'n': [7] cannot be split into 2 equal parts along axis 0"},
+      {"Split", {{7}}, split(0), "Split 'n': attribute 'N' is 0, not in [1, 1000000]"},
+      {"SplitSizes",
+       {{u, 5}},
+       {{"axis", std::int64_t{1}}, {"sizes", ints({2, 3})}, {"N", std::int64_t{2}}},
+       "[?,2] [?,3]"},
+      {"SplitSizes",
+       {{4}},
+       {{"axis", std::int64_t{0}}, {"sizes", ints({2, 3})}, {"N", std::int64_t{2}}},
+       "SplitSizes 'n': the size along the axis and the sum of attribute 'sizes' differs: 4 and 5"},
+      {"Unstack", {{2, 3}}, split(2), "[3] [3]"},
+      {"Slice", {{5, u}}, {{"begin", ints({1, 2})}, {"size", ints({-1, -1})}}, "[4,?]"},
+      {"Slice",
+       {{5}},
+       {{"begin", ints({2})}, {"size", ints({4})}},
+       "Slice 'n': slice [2, 6) of dimension 0 does not lie in [5]"},
+      {"Slice",
+       {{5}},
+       {{"begin", ints({6})}, {"size", ints({-1})}},
+       "Slice 'n': slice [6, end) of dimension 0 does not lie in [5]"},
+      {"Slice",
+       {{5}},
+       {{"begin", ints({std::numeric_limits<std::int64_t>::max()})}, {"size", ints({2})}},
+       "Slice 'n': a dimension of 9223372036854775807 + 2 overflows"},
+      {"SliceGrad", {{2}, {5}}, {{"begin", ints({3})}}, "[5]"},
+      {"SliceGrad",
+       {{3}, {5}},
+       {{"begin", ints({3})}},
+       "SliceGrad 'n': a slice [3] from 3 in dimension 0 does not lie in [5]"},
+      {"Pad", {{2, u}}, {{"before", ints({1, 1})}, {"after", ints({0, 2})}}, "[3,?]"},
+      {"Pad", {{2}}, {{"before", ints({-1})}, {"after", ints({0})}}, "Pad 'n': padding must not be negative"},
+      {"Tile", {{2, u}}, {{"multiples", ints({3, 2})}}, "[6,?]"},
+      {"Tile",
+       {{1ll << 40}},
+       {{"multiples", ints({1ll << 40})}},
+       "Tile 'n': a dimension of 1099511627776 x 1099511627776 overflows"},
+      {"TileGrad", {{6}, {2}}, {{"multiples", ints({3})}}, "[2]"},
+      {"TileGrad",
+       {{5}, {2}},
+       {{"multiples", ints({3})}},
+       "TileGrad 'n': the size of 'dy' and of the tiled 'x' differs: 5 and 6"},
+  });
+}
+
+TEST(ShapeFunctions, RowsAndMakers) {
+  const std::vector<DType> table = {DType::f32, DType::i64};
+  const auto number = [](std::int64_t v) { return Tensor::scalar(v); };
+  const Attributes depth = {{"depth", std::int64_t{10}}};
+  expect_all({
+      {"Gather", {{100, 8}, {u, 5}}, {}, "[?,5,8]", {}, table},
+      {"Gather", {any, {5}}, {}, "[?...]", {}, table},
+      {"ScatterAddRows", {{3}, {3, 8}, {100, 8}}, {}, "[100,8]", {}, {DType::i64}},
+      {"ScatterAddRows",
+       {{3}, {3, 7}, {100, 8}},
+       {},
+       "ScatterAddRows 'n': the shapes of 'a row of values' and 'a row of like' differ: [7] and [8]",
+       {},
+       {DType::i64}},
+      {"OneHot", {{u}}, depth, "[?,10]", {}, {DType::i32}},
+      {"OneHot",
+       {{u}},
+       {{"depth", std::int64_t{-1}}},
+       "OneHot 'n': attribute 'depth' is -1, not in [0, 9223372036854775807]",
+       {},
+       {DType::i32}},
+      {"Fill", {{2}, {}}, {}, "[2,3]", {i64s({2, 3})}},
+      {"Fill", {{2}, {}}, {}, "[?,?]", {}, {DType::i64}},
+      {"Fill", {{1}, {}}, {}, "Fill 'n': dimensions must not be negative: [?]", {i64s({-1})}},
+      {"Range", {{}, {}, {}}, {}, "[4]", {number(0), number(10), number(3)}},
+      {"Range", {{}, {}, {}}, {}, "[3]", {number(5), number(2), number(-1)}},
+      {"Range", {{}, {}, {}}, {}, "[0]", {number(5), number(2), number(1)}},
+      {"Range", {{}, {}, {}}, {}, "[4]", {Tensor::scalar(0.0f), Tensor::scalar(1.0f), Tensor::scalar(0.3f)}},
+      {"Range", {{}, {}, {}}, {}, "[?]"},
+      {"Range", {{}, {}, {}}, {}, "Range 'n': 'delta' is zero", {number(5), number(2), number(0)}},
+      {"Range",
+       {{}, {}, {}},
+       {},
+       "Range 'n': a range from -9223372036854775808 to 9223372036854775807 by 1 is too long",
+       {number(std::numeric_limits<std::int64_t>::min()), number(std::numeric_limits<std::int64_t>::max()), number(1)}},
+  });
+}
+
+TEST(ShapeFunctions, NeuralNetworks) {
+  const Attributes same = {{"padding", std::string("SAME")}};
+  const Attributes strided = {{"padding", std::string("SAME")}, {"strides", ints({2, 2})}};
+  const Attributes valid = {{"padding", std::string("VALID")}};
+  const Attributes pool = {{"padding", std::string("VALID")}, {"ksize", ints({2, 2})}, {"strides", ints({2, 2})}};
+  expect_all({
+      {"Conv2D", {{u, 28, 28, 1}, {3, 3, 1, 32}}, same, "[?,28,28,32]"},
+      {"Conv2D", {{8, 5, u, 1}, {3, 3, 1, 2}}, strided, "[8,3,?,2]"},
+      {"Conv2D", {{8, 5, 6, 1}, {3, 3, 1, 2}}, valid, "[8,3,4,2]"},
+      {"Conv2D",
+       {{8, 2, 6, 1}, {3, 3, 1, 2}},
+       valid,
+       "Conv2D 'n': a window of 3 is larger than the input's 2; use padding SAME"},
+      {"Conv2D",
+       {{8, 5, 6, 3}, {3, 3, 1, 2}},
+       same,
+       "Conv2D 'n': the input has 3 channels, but the filter is for 1: [8,5,6,3] and [3,3,1,2]"},
+      {"Conv2D",
+       {any, any},
+       {{"padding", std::string("HALF")}},
+       "Conv2D 'n': attribute 'padding' is 'HALF', not SAME or VALID"},
+      {"Conv2D",
+       {any, any},
+       {{"padding", std::string("SAME")}, {"strides", ints({0, 1})}},
+       "Conv2D 'n': attribute 'strides' must be two positive integers (height, width)"},
+      {"Conv2DBackpropInput", {{8, 5, 6, 1}, {3, 3, 1, 2}, {8, 5, 6, 2}}, same, "[8,5,6,1]"},
+      {"Conv2DBackpropFilter", {{8, 5, 6, 1}, {3, 3, 1, 2}, {8, 5, 6, 2}}, same, "[3,3,1,2]"},
+      {"Conv2DBackpropFilter",
+       {{8, 5, 6, 1}, {3, 3, 1, 2}, {8, 4, 6, 2}},
+       same,
+       "Conv2DBackpropFilter 'n': the shapes of 'the convolution' and 'dy' differ: [8,5,6,2] and [8,4,6,2]"},
+      {"MaxPool", {{u, 5, 4, 3}}, pool, "[?,2,2,3]"},
+      {"AvgPoolGrad", {{1, 4, 4, 3}, {1, 2, 2, 3}}, pool, "[1,4,4,3]"},
+      {"MaxPoolGrad",
+       {{1, 4, 4, 3}, {1, 2, 2, 3}, {1, 2, 3, 3}},
+       pool,
+       "MaxPoolGrad 'n': the shapes of 'y' and 'dy' differ: [1,2,2,3] and [1,2,3,3]"},
+      {"Softmax", {{}}, {}, "Softmax 'n': 'x' must have rank 1 or more, but its shape is []"},
+      {"SparseSoftmaxCrossEntropy", {{u, 10}, {32}}, {}, "[32] [32,10]", {}, {DType::f32, DType::i64}},
+      {"SparseSoftmaxCrossEntropy",
+       {{8, 10}, {32}},
+       {},
+       "SparseSoftmaxCrossEntropy 'n': the number of rows of 'logits' and of 'labels' differs: 8 and 32",
+       {},
+       {DType::f32, DType::i64}},
+      {"SoftmaxCrossEntropy", {{u, 10}, {32, u}}, {}, "[32] [32,10]"},
+      {"Dropout", {{u, 3}}, {{"rate", 0.5}}, "[?,3] [?,3]"},
+      {"Dropout", {{3}}, {{"rate", 1.0}}, "Dropout 'n': attribute 'rate' is 1, not in [0, 1)"},
+      {"RandomNormal", {}, {{"shape", Shape{2, 3}}}, "[2,3]"},
+      {"RandomNormal",
+       {},
+       {{"shape", Shape{2, u}}},
+       "RandomNormal 'n': attribute 'shape' must be fully known, it is [2,?]"},
+  });
+}
+
+TEST(ShapeFunctions, Normalisation) {
+  const auto norm = [](double epsilon, const char* activation = "none") {
+    return Attributes{{"epsilon", epsilon}, {"activation", std::string(activation)}};
+  };
+  const DType bf16 = DType::bf16, f32 = DType::f32, f64 = DType::f64;
+  expect_all({
+      {"BatchNorm", {{u, 4, 4, 8}, {8}, {8}}, norm(1e-3), "[?,4,4,8] [8] [8] [8]"},
+      {"BatchNorm", {{2, u}, {8}, any}, norm(1e-3, "relu"), "[2,8] [8] [8] [8]", {}, {bf16, f32, f32}},
+      {"BatchNorm", {any, any, any}, norm(1e-3), "[?...] [?] [?] [?]"},
+      {"BatchNorm",
+       {{2, 3}, {3}, {4}},
+       norm(1e-3),
+       "BatchNorm 'n': the last dimension of 'x' and the length of a scale, offset or statistic differs: 3 and 4"},
+      {"BatchNorm", {{}, {3}, {3}}, norm(1e-3), "BatchNorm 'n': 'x' must have rank 1 or more, but its shape is []"},
+      {"BatchNorm", {{3}, {3}, {3}}, norm(0), "BatchNorm 'n': attribute 'epsilon' is 0, not positive"},
+      {"BatchNorm",
+       {{3}, {3}, {3}},
+       norm(1, "tanh"),
+       "BatchNorm 'n': attribute 'activation' is 'tanh', not none or relu"},
+      {"BatchNorm",
+       {{2, 3}, {3}, {3}},
+       norm(1),
+       "BatchNorm 'n': data in bf16 has scales, offsets and statistics in f32, not in f64",
+       {},
+       {bf16, f64, f64}},
+      {"BatchNorm",
+       {{2, 3}, {3}, {3}},
+       norm(1),
+       "BatchNorm 'n': data in f64 has scales, offsets and statistics in f64, not in f32",
+       {},
+       {f64, f32, f32}},
+      {"BatchNormInference", {{2, 3}, {3}, {3}, {3}, {u}}, norm(1), "[2,3]"},
+      {"BatchNormGrad", {{u, 3}, {2, u}, {3}, {3}, {3}, {3}}, {}, "[2,3] [3] [3]"},
+      {"BatchNormGrad",
+       {{2, 3}, {2, 4}, {3}, {3}, {3}, {3}},
+       {},
+       "BatchNormGrad 'n': the shapes of 'dy' and 'x' differ: [2,3] and [2,4]"},
+      {"LayerNorm", {{u, 5, 8}, {8}, {8}}, {{"epsilon", 1e-3}}, "[?,5,8] [?,5] [?,5]"},
+      {"LayerNormGrad", {{2, 3}, {2, 3}, {3}, {2}, {u}}, {}, "[2,3] [3] [3]"},
+      {"LayerNormGrad",
+       {{2, 3}, {2, 3}, {3}, {3}, {2}},
+       {},
+       "LayerNormGrad 'n': the shapes of 'the rows of x' and 'a statistic' differ: [2] and [3]"},
+  });
+}
+
+TEST(ShapeFunctions, StateAndTraining) {
+  const DType handle = DType::resource;
+  const Attributes adam = {{"beta1", 0.9}, {"beta2", 0.999}, {"epsilon", 1e-7}};
+  const std::vector<DType> adam_types = {handle, handle, handle, DType::f32, DType::i64};
+  const std::vector<DType> sparse_types = {handle, DType::f32, DType::i64};
+  expect_all({
+      {"ReadVariable", {{2, 3}}, {{"T", DType::f32}}, "[2,3]", {}, {handle}},
+      {"AssignVariable", {{2, u}, {2, 3}}, {}, "[2,3]", {}, {handle}},
+      {"AssignAddVariable",
+       {{2}, {3}},
+       {},
+       "AssignAddVariable 'n': the shapes of 'handle' and 'value' differ: [2] and [3]",
+       {},
+       {handle}},
+      {"ApplySGD", {{2, 3}, {}, {2, 3}}, {}, "", {}, {handle}},
+      {"ApplySGD",
+       {{2, 3}, {1}, {2, 3}},
+       {},
+       "ApplySGD 'n': 'lr' must have rank 0, but its shape is [1]",
+       {},
+       {handle}},
+      {"ApplySGD",
+       {{2, 3}, {}, {3, 2}},
+       {},
+       "ApplySGD 'n': the shapes of 'var' and 'grad' differ: [2,3] and [3,2]",
+       {},
+       {handle}},
+      {"SparseApplySGD", {{9, 3}, {}, {4}, {4, 3}}, {}, "", {}, sparse_types},
+      {"SparseApplySGD",
+       {{9, 3}, {}, {4}, {4, 2}},
+       {},
+       "SparseApplySGD 'n': the shapes of 'a row of var' and 'a row of values' differ: [3] and [2]",
+       {},
+       sparse_types},
+      {"ApplyAdam", {{2}, {2}, {2}, {}, {}, {2}}, adam, "", {}, adam_types},
+      {"ApplyAdam",
+       {{2}, {2}, {3}, {}, {}, {2}},
+       adam,
+       "ApplyAdam 'n': the shapes of 'var' and 'slot' differ: [2] and [3]",
+       {},
+       adam_types},
+      {"ApplyAdam", {{2}, {2}, {2}, {}, {}, {2}}, {}, "ApplyAdam 'n': attribute 'beta1' is missing", {}, adam_types},
+      {"PushSparse",
+       {{3}, {4, 2}},
+       {{"slice", std::int64_t{0}}, {"shard", std::int64_t{0}}},
+       "PushSparse 'n': the number of indices and of rows of values differs: 3 and 4",
+       {},
+       {DType::i64}},
+  });
+}
+
+}  // namespace
+}  // namespace troupe

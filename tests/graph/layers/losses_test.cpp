@@ -1,0 +1,69 @@
+#include <gtest/gtest.h>
+
+#include "tests/graph/messages.hpp"
+#include <troupe/graph/layers/losses.hpp>
+
+namespace troupe {
+namespace {
+
+using testing::message_of;
+
+struct Batch {
+  Graph graph;
+  Output of(const Shape& shape, DType dtype = DType::f32) { return placeholder(graph, dtype, shape); }
+};
+
+TEST(Losses, EachIsAScalarOfTheOutputsDtype) {
+  Batch b;
+  const Output logits = b.of(Shape{kUnknown, 3}, DType::f64);
+  const Output targets = b.of(Shape{kUnknown, 3}, DType::f64);
+  for (const Output loss :
+       {losses::sparse_softmax_cross_entropy(logits, b.of(Shape{kUnknown}, DType::i32)),
+        losses::softmax_cross_entropy(logits, targets), losses::sigmoid_cross_entropy(logits, targets),
+        losses::mean_squared_error(logits, targets)}) {
+    EXPECT_EQ(loss.shape(), Shape{}) << loss.name();
+    EXPECT_EQ(loss.dtype(), DType::f64);
+  }
+}
+
+TEST(Losses, AnExampleOfSeveralElementsCountsByTheirMean) {
+  Batch b;
+  const Output each = losses::per_example(Loss::mean_squared_error, b.of(Shape{5, 2, 3}), b.of(Shape{5, 2, 3}));
+  EXPECT_EQ(each.shape(), Shape{5});
+  EXPECT_EQ(each.source().attributes.integers("axes"), (Integers{1, 2}));
+  EXPECT_EQ(losses::per_example(Loss::mean_squared_error, b.of(Shape{5}), b.of(Shape{5})).source().op->name,
+            "SquaredDifference");
+}
+
+TEST(Losses, ShapesThatWouldBroadcastAreRefused) {
+  Batch b;
+  const Output x = placeholder(b.graph, DType::f32, Shape{5}, "x");
+  const Output column = placeholder(b.graph, DType::f32, Shape{5, 1}, "column");
+  EXPECT_EQ(message_of([&] { losses::mean_squared_error(x, column); }),
+            "mean squared error: what is compared, 'x' and 'column', is [5] and [5,1]");
+  EXPECT_EQ(message_of([&] {
+              metrics::correct_count(b.of(Shape{5, 3}), column);
+            }),
+            "correct_count: what is compared, 'ArgMax' and 'column', is [5] and [5,1]");
+}
+
+TEST(Losses, OutputsNeedExamples) {
+  Batch b;
+  const Output x = placeholder(b.graph, DType::f32, Shape{}, "x");
+  EXPECT_EQ(message_of([&] { losses::mean_squared_error(x, x); }),
+            "loss: the outputs 'x' are [], but must have a known rank and a dimension for the examples");
+  EXPECT_EQ(message_of([&] { losses::mean_squared_error({}, x); }), "loss: the outputs are not a tensor");
+}
+
+TEST(Metrics, SumsAreWide) {
+  Batch b;
+  EXPECT_EQ(metrics::loss_sum(b.of(Shape{5}, DType::f16)).dtype(), DType::f32);
+  EXPECT_EQ(metrics::loss_sum(b.of(Shape{5}, DType::f64)).dtype(), DType::f64);
+  const Output correct = metrics::correct_count(b.of(Shape{5, 3}), b.of(Shape{5}, DType::i32), "correct");
+  EXPECT_EQ(correct.name(), "correct");
+  EXPECT_EQ(correct.dtype(), DType::i64);
+  EXPECT_EQ(correct.shape(), Shape{});
+}
+
+}  // namespace
+}  // namespace troupe

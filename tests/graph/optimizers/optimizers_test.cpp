@@ -1,0 +1,254 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "tests/graph/messages.hpp"
+#include <troupe/graph/optimizers/optimizers.hpp>
+#include <troupe/graph/passes/callable.hpp>
+#include <troupe/graph/passes/shard_variables.hpp>
+
+namespace troupe {
+namespace {
+
+using testing::message_of;
+
+// loss = sum(w^2) + sum(b^2).
+struct Model {
+  Graph graph;
+  VariableRef w = variable(graph, {.name = "w", .shape = Shape{2, 3}, .device = "/job:ps"});
+  VariableRef b = variable(graph, {.name = "b", .shape = Shape{3}});
+  Output loss = sum(square(w.read())) + sum(square(b.read()));
+
+  std::string error(const Optimizer& optimizer) {
+    return message_of([&] { minimize(loss, optimizer); });
+  }
+};
+
+std::vector<std::string> inputs(const Graph& graph, std::string_view name) {
+  std::vector<std::string> out;
+  for (const Endpoint& e : graph.get(name).inputs) out.push_back(graph.node(e.node).name);
+  return out;
+}
+std::vector<std::string> controls(const Graph& graph, std::string_view name) {
+  std::vector<std::string> out;
+  for (int id : graph.get(name).controls) out.push_back(graph.node(id).name);
+  return out;
+}
+std::vector<std::string> variable_names(const Graph& graph, bool trainable) {
+  std::vector<std::string> out;
+  for (const VariableInfo& v : variables(graph))
+    if (v.trainable == trainable) out.push_back(v.name);
+  return out;
+}
+std::vector<std::string> slots(const Optimizer& optimizer) {
+  Model m;
+  minimize(m.loss, optimizer);
+  return variable_names(m.graph, false);
+}
+
+using Strings = std::vector<std::string>;
+
+TEST(Optimizers, SgdUpdatesEveryTrainableVariable) {
+  Model m;
+  variable(m.graph, {.name = "fixed", .shape = Shape{2}, .trainable = false});
+  const Output train = minimize(m.loss, optimizers::SGD{.learning_rate = 0.5});
+  EXPECT_EQ(train.name(), "train");
+  EXPECT_EQ(train.source().op->name, "NoOp");
+  EXPECT_EQ(controls(m.graph, "train"), (Strings{"train/b", "train/w"}));
+  const Node& apply = m.graph.get("train/w");
+  EXPECT_EQ(apply.op->name, "ApplySGD");
+  EXPECT_EQ(apply.colocate_with, "w");
+  EXPECT_EQ(inputs(m.graph, "train/w")[0], "w");
+  EXPECT_EQ(inputs(m.graph, "train/w")[1], "learning_rate");
+  EXPECT_EQ(m.graph.get("learning_rate").attributes.tensor("value").item<float>(), 0.5f);
+  EXPECT_EQ(variable_names(m.graph, false), Strings{"fixed"});
+}
+
+TEST(Optimizers, AnUpdateComesAfterTheRead) {
+  Model m;
+  minimize(m.loss, optimizers::Momentum{});
+  EXPECT_EQ(controls(m.graph, "train/w"), Strings{"w/read"});
+  // Initialization waits for no read.
+  EXPECT_EQ(controls(m.graph, "w/momentum_accum/assign"), Strings{});
+  EXPECT_EQ(controls(m.graph, "learning_rate"), Strings{});
+}
+
+TEST(Optimizers, SlotsAreVariablesBesideTheVariable) {
+  EXPECT_EQ(slots(optimizers::Momentum{}), (Strings{"b/momentum_accum", "w/momentum_accum"}));
+  EXPECT_EQ(slots(optimizers::Adagrad{}), (Strings{"b/adagrad_accum", "w/adagrad_accum"}));
+  EXPECT_EQ(slots(optimizers::RMSProp{}), (Strings{"b/rmsprop_mom", "b/rmsprop_ms", "w/rmsprop_mom", "w/rmsprop_ms"}));
+  EXPECT_EQ(slots(optimizers::Adam{}), (Strings{"b/adam_m", "b/adam_v", "global_step", "w/adam_m", "w/adam_v"}));
+  Model m;
+  minimize(m.loss, optimizers::Adam{});
+  EXPECT_EQ(m.graph.get("w/adam_m").device, m.graph.get("w").device);
+  EXPECT_EQ(find_variable(m.graph, "w/adam_m").shape, (Shape{2, 3}));
+}
+
+TEST(Optimizers, SlotsTakeTheVariablesDtype) {
+  Graph graph;
+  const VariableRef x = variable(graph, {.name = "x", .shape = Shape{2}});
+  const VariableRef y = variable(graph, {.name = "y", .shape = Shape{2}, .dtype = DType::f64});
+  minimize(sum(cast(x.read(), DType::f64) * y.read()), optimizers::Adagrad{});
+  EXPECT_EQ(find_variable(graph, "y/adagrad_accum").dtype, DType::f64);
+  EXPECT_EQ(inputs(graph, "train/x")[2], "learning_rate");
+  EXPECT_EQ(inputs(graph, "train/y")[2], "learning_rate_1");
+  EXPECT_EQ(graph.get("learning_rate_1").attributes.dtype("T"), DType::f64);
+}
+
+TEST(Optimizers, AdagradStartsFromItsInitialAccumulator) {
+  Model m;
+  minimize(m.loss, optimizers::Adagrad{.initial_accumulator = 0.25});
+  EXPECT_EQ(inputs(m.graph, "w/adagrad_accum/initial_value"), Strings{"w/adagrad_accum/Fill"});
+  const Node& fill = m.graph.get("w/adagrad_accum/Fill");
+  EXPECT_EQ(m.graph.node(fill.inputs[1].node).attributes.tensor("value").item<float>(), 0.25f);
+  EXPECT_EQ(fill.device, m.graph.get("w").device);
+}
+
+TEST(Optimizers, AdamCountsOnceForAllVariables) {
+  Model m;
+  minimize(m.loss, optimizers::Adam{});
+  EXPECT_EQ(inputs(m.graph, "train/w")[4], "global_step/next");
+  EXPECT_EQ(inputs(m.graph, "train/b")[4], "global_step/next");
+  EXPECT_EQ(inputs(m.graph, "global_step/next"), (Strings{"global_step/read", "global_step/one"}));
+  EXPECT_EQ(inputs(m.graph, "train/AssignAddVariable"), (Strings{"global_step", "global_step/one"}));
+  EXPECT_EQ(controls(m.graph, "train/AssignAddVariable"), (Strings{"train/b", "train/w"}));
+  EXPECT_EQ(controls(m.graph, "train"), (Strings{"train/b", "train/w", "train/AssignAddVariable"}));
+  EXPECT_EQ(find_variable(m.graph, "global_step").dtype, DType::i64);
+}
+
+TEST(Optimizers, TwoOfThemInOneGraphKeepApart) {
+  Model m;
+  const auto gradients = compute_gradients(m.loss, std::vector{m.w});
+  apply_gradients(m.graph, optimizers::Adam{}, gradients);
+  EXPECT_EQ(apply_gradients(m.graph, optimizers::Adam{}, gradients).name(), "train_1");
+  EXPECT_EQ(inputs(m.graph, "train_1/w"), (Strings{"w", "w/adam_m_1", "w/adam_v_1", "learning_rate_1",
+                                                   "global_step_1/next", inputs(m.graph, "train/w")[5]}));
+  const auto scope = m.graph.scope("outer");
+  EXPECT_EQ(apply_gradients(m.graph, optimizers::Adam{}, gradients).name(), "outer/train");
+}
+
+TEST(Optimizers, HyperparametersReachTheNodes) {
+  Model m;
+  const auto gradients = compute_gradients(m.loss, std::vector{m.w});
+  const auto attribute = [&](const Optimizer& o, const char* attr) {
+    const Output train = apply_gradients(m.graph, o, gradients);
+    return m.graph.get(train.name() + "/w").attributes.all().find(attr)->second;
+  };
+  EXPECT_EQ(std::get<double>(attribute(optimizers::Momentum{.momentum = 0.3}, "momentum")), 0.3);
+  EXPECT_TRUE(std::get<bool>(attribute(optimizers::Momentum{.nesterov = true}, "nesterov")));
+  EXPECT_EQ(std::get<double>(attribute(optimizers::RMSProp{.rho = 0.3}, "rho")), 0.3);
+  EXPECT_EQ(std::get<double>(attribute(optimizers::RMSProp{.momentum = 0.3}, "momentum")), 0.3);
+  EXPECT_EQ(std::get<double>(attribute(optimizers::RMSProp{.epsilon = 0.3}, "epsilon")), 0.3);
+  EXPECT_EQ(std::get<double>(attribute(optimizers::Adagrad{.epsilon = 0.3}, "epsilon")), 0.3);
+  EXPECT_EQ(std::get<double>(attribute(optimizers::Adam{.beta1 = 0.3}, "beta1")), 0.3);
+  EXPECT_EQ(std::get<double>(attribute(optimizers::Adam{.beta2 = 0.3}, "beta2")), 0.3);
+  EXPECT_EQ(std::get<double>(attribute(optimizers::Adam{.epsilon = 0.3}, "epsilon")), 0.3);
+}
+
+TEST(Optimizers, SparseGradientsStaySparse) {
+  Graph graph;
+  const VariableRef table = variable(graph, {.name = "table", .shape = Shape{100, 4}});
+  const Output rows = gather(table.read(), placeholder(graph, DType::i64, Shape{kUnknown}));
+  for (const Optimizer& o : std::vector<Optimizer>{optimizers::SGD{}, optimizers::Momentum{}, optimizers::Adagrad{},
+                                                   optimizers::RMSProp{}, optimizers::Adam{}}) {
+    const Output train = minimize(sum(square(rows)), o);
+    EXPECT_TRUE(graph.get(train.name() + "/table").op->name.starts_with("SparseApply")) << name(o);
+  }
+}
+
+TEST(Optimizers, TrainableVariablesThatTheLossDoesNotDependOnAreNamed) {
+  Model m;
+  variable(m.graph, {.name = "a", .shape = Shape{2}});
+  variable(m.graph, {.name = "c", .shape = Shape{2}});
+  EXPECT_EQ(m.error(optimizers::SGD{}),
+            "the loss 'Add' does not depend on 'a', 'c'; make them not trainable, or leave them out");
+}
+
+TEST(Optimizers, WhatCannotBeAppliedIsRefused) {
+  Model m;
+  Model other;
+  const Gradient g = compute_gradients(m.loss, std::vector{m.w})[0].gradient;
+  const Gradient foreign = compute_gradients(other.loss, std::vector{other.w})[0].gradient;
+  const auto error = [&](std::vector<GradientAndVariable> pairs) {
+    return message_of([&] { apply_gradients(m.graph, optimizers::SGD{}, pairs); });
+  };
+  EXPECT_EQ(error({}), "apply_gradients: there are no variables to update");
+  EXPECT_EQ(error({{{}, m.w}}), "apply_gradients: variable 'w' has no gradient");
+  EXPECT_EQ(error({{g, m.w}, {g, m.w}}), "apply_gradients: variable 'w' comes twice; add its gradients first");
+  EXPECT_EQ(error({{foreign, m.w}}), "apply_gradients: variable 'w' or its gradient belongs to another graph");
+  EXPECT_EQ(error({{g, other.w}}), "apply_gradients: variable 'w' or its gradient belongs to another graph");
+  EXPECT_EQ(message_of([&] { minimize(square(m.w.read()), optimizers::SGD{}); }),
+            "compute_gradients: the loss 'Square_2' is [2,3], but must be a scalar; take its mean or sum");
+  EXPECT_EQ(message_of([] { minimize({}, optimizers::SGD{}); }), "minimize: the loss is not a tensor");
+}
+
+TEST(Optimizers, OptionsThatMakeNoSenseAreNamed) {
+  Model m;
+  const double nan = std::nan("");
+  EXPECT_EQ(m.error(optimizers::SGD{.learning_rate = -1}), "optimizer sgd: learning_rate must be 0 or more, it is -1");
+  EXPECT_EQ(m.error(optimizers::Adam{.learning_rate = nan}),
+            "optimizer adam: learning_rate must be 0 or more, it is nan");
+  EXPECT_EQ(m.error(optimizers::Momentum{.momentum = 1}), "optimizer momentum: momentum must be in [0, 1), it is 1");
+  EXPECT_EQ(m.error(optimizers::Adagrad{.initial_accumulator = -1}),
+            "optimizer adagrad: initial_accumulator must be 0 or more, it is -1");
+  EXPECT_EQ(m.error(optimizers::RMSProp{.rho = nan}), "optimizer rmsprop: rho must be in [0, 1), it is nan");
+  EXPECT_EQ(m.error(optimizers::RMSProp{.momentum = -1}), "optimizer rmsprop: momentum must be in [0, 1), it is -1");
+  EXPECT_EQ(m.error(optimizers::Adam{.beta1 = 1}), "optimizer adam: beta1 must be in [0, 1), it is 1");
+  EXPECT_EQ(m.error(optimizers::Adam{.beta2 = 1}), "optimizer adam: beta2 must be in [0, 1), it is 1");
+  for (const Optimizer& o : std::vector<Optimizer>{optimizers::Adagrad{.epsilon = 0}, optimizers::RMSProp{.epsilon = 0},
+                                                   optimizers::Adam{.epsilon = 0}})
+    EXPECT_EQ(m.error(o), "optimizer " + name(o) + ": epsilon must be positive, it is 0");
+}
+
+// An optimizer that counts for nothing else counts for its rate.
+TEST(Optimizers, ARateThatChangesFollowsTheCountOfUpdates) {
+  const Schedule schedule = schedules::Step{.rate = 0.5, .every = 3};
+  for (const Optimizer& optimizer : {Optimizer(optimizers::SGD{.learning_rate = schedule}),
+                                     Optimizer(optimizers::Adam{.learning_rate = schedule})}) {
+    Model m;
+    minimize(m.loss, optimizer);
+    const Node& rate = m.graph.get("learning_rate");
+    EXPECT_EQ(rate.op->name, "LearningRate");
+    EXPECT_EQ(m.graph.node(rate.inputs[0].node).name, "global_step/read");
+    EXPECT_EQ(Schedule::of(rate.attributes).to_string(), schedule.to_string());
+    const ShardedGraph sharded = shard_variables(m.graph, ShardMap(updated_variables(m.graph), 2));
+    for (const auto& [variable, rule] : sharded.rules) {
+      EXPECT_FALSE(rule.learning_rate.valid()) << variable;
+      ASSERT_TRUE(rule.schedule) << variable;
+      EXPECT_EQ(rule.schedule->to_string(), schedule.to_string());
+    }
+    EXPECT_FALSE(make_callable_graph(*sharded.graph, {.targets = {"train"}})->find("learning_rate"));
+  }
+}
+
+TEST(Optimizers, AShardedGraphKeepsNoUpdateAndNoSlot) {
+  Model m;
+  minimize(m.loss, optimizers::Adam{.learning_rate = 0.125, .beta1 = 0.5});
+  initializer(m.graph);
+  const std::vector<VariableSpec> updated = updated_variables(m.graph);
+  ASSERT_EQ(updated.size(), 2u);
+  const ShardedGraph sharded = shard_variables(m.graph, ShardMap(updated, 2));
+  ASSERT_EQ(sharded.rules.size(), 2u);
+  const UpdateRule& rule = sharded.rules.at("w");
+  EXPECT_EQ(rule.op, "ApplyAdam");
+  EXPECT_TRUE(rule.counts_updates);
+  EXPECT_EQ(rule.learning_rate.item<float>(), 0.125f);
+  EXPECT_EQ(rule.attributes.real("beta1"), 0.5);
+  ASSERT_EQ(rule.slots.size(), 2u);
+  EXPECT_EQ(rule.slots[0].role, "m");
+  EXPECT_EQ(rule.slots[1].name, "w/adam_v");
+  EXPECT_EQ(rule.slots[1].shape, (Shape{2, 3}));
+  // The step of a worker pulls and pushes both; what is left of the optimizer is its count of steps.
+  const auto step = make_callable_graph(*sharded.graph, {.targets = {"train"}});
+  std::vector<std::string> ops;
+  for (int id = 0; id < step->size(); ++id) ops.push_back(step->node(id).op->name);
+  EXPECT_EQ(std::ranges::count(ops, "Pull"), 2);
+  EXPECT_EQ(std::ranges::count(ops, "Push"), 2);
+  EXPECT_EQ(std::ranges::count(ops, "ApplyAdam"), 0);
+  EXPECT_EQ(std::ranges::count(ops, "Variable"), 1);
+  EXPECT_TRUE(step->find("global_step"));
+}
+
+}  // namespace
+}  // namespace troupe

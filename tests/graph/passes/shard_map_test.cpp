@@ -1,0 +1,105 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "tests/graph/graph_builder.hpp"
+#include <troupe/graph/passes/shard_map.hpp>
+
+namespace troupe {
+namespace {
+
+std::vector<VariableSpec> some_variables() {
+  return {{"w1", DType::f32, Shape{784, 128}},
+          {"b1", DType::f32, Shape{128}},
+          {"w2", DType::f32, Shape{128, 10}},
+          {"b2", DType::f32, Shape{10}},
+          {"scale", DType::f64, Shape{}}};
+}
+
+TEST(ShardMap, PutsWholeVariablesLargestFirstOnTheLeastLoadedShard) {
+  const ShardMap map(some_variables(), 2);
+  EXPECT_EQ(map.dump(),
+            "0: b1 rows [0,128) f32[128] -> shard 1\n"
+            "1: b2 rows [0,10) f32[10] -> shard 1\n"
+            "2: scale rows [0,1) f64[] -> shard 1\n"
+            "3: w1 rows [0,784) f32[784,128] -> shard 0\n"
+            "4: w2 rows [0,128) f32[128,10] -> shard 1\n");
+  EXPECT_EQ(map.bytes_of(0), 784 * 128 * 4);
+  EXPECT_EQ(map.bytes_of(1), 128 * 4 + 10 * 4 + 8 + 1280 * 4);
+}
+
+TEST(ShardMap, DependsOnTheSetOfVariablesOnly) {
+  auto variables = some_variables();
+  const ShardMap map(variables, 3);
+  std::ranges::reverse(variables);
+  const ShardMap again(variables, 3);
+  EXPECT_EQ(map.slices(), again.slices());
+  EXPECT_EQ(map.fingerprint(), again.fingerprint());
+}
+
+TEST(ShardMap, TheFingerprintSeesEveryField) {
+  const auto base = ShardMap({{"w", DType::f32, Shape{6, 2}}}, 1).fingerprint();
+  EXPECT_NE(base, ShardMap({{"v", DType::f32, Shape{6, 2}}}, 1).fingerprint());
+  EXPECT_NE(base, ShardMap({{"w", DType::i32, Shape{6, 2}}}, 1).fingerprint());
+  EXPECT_NE(base, ShardMap({{"w", DType::f32, Shape{6, 3}}}, 1).fingerprint());
+  EXPECT_NE(base, ShardMap({{"w", DType::f32, Shape{6, 2, 1}}}, 1).fingerprint());
+  EXPECT_NE(base, ShardMap({{"w", DType::f32, Shape{6, 2}}}, 2).fingerprint());
+  // The published test vector of FNV-1a for the empty string would be the offset; eight zero bytes follow for
+  // 0 slices.
+  std::uint64_t expected = 0xcbf29ce484222325ull;
+  for (int byte : {1, 0, 0, 0, 0, 0, 0, 0}) expected = (expected ^ static_cast<std::uint64_t>(byte)) * 0x100000001b3ull;
+  EXPECT_EQ(ShardMap({}, 1).fingerprint(), expected);
+}
+
+TEST(ShardMap, CutsAboveFourMebibytesAtMultiplesOf64Bytes) {
+  // Rows of 12 bytes: 16 rows make 192 bytes, the smallest multiple of 64.
+  const ShardMap map({{"w", DType::f32, Shape{1'000'003, 3}}}, 3);
+  const auto slices = map.slices_of("w");
+  ASSERT_EQ(slices.size(), 3u);
+  std::int64_t at = 0;
+  for (const Slice& s : slices) {
+    EXPECT_EQ(s.row_begin, at);
+    EXPECT_EQ(s.row_begin * 12 % 64, 0);
+    EXPECT_EQ(s.shape, (Shape{s.row_end - s.row_begin, 3}));
+    EXPECT_NEAR(static_cast<double>(s.row_end - s.row_begin), 1'000'003 / 3.0, 32);
+    at = s.row_end;
+  }
+  EXPECT_EQ(at, 1'000'003);
+  EXPECT_EQ(slices[0].shard + slices[1].shard + slices[2].shard, 0 + 1 + 2);
+}
+
+TEST(ShardMap, FourMebibytesExactlyStayWhole) {
+  EXPECT_EQ(ShardMap({{"w", DType::f32, Shape{1 << 20}}}, 2).slices().size(), 1u);
+  EXPECT_EQ(ShardMap({{"w", DType::f32, Shape{(1 << 20) + 1}}}, 2).slices().size(), 2u);
+  EXPECT_EQ(ShardMap({{"w", DType::f32, Shape{(1 << 20) + 1}}}, 1).slices().size(), 1u);
+  EXPECT_EQ(ShardMap({{"w", DType::f32, Shape{1, 4 << 20}}}, 2).slices().size(),
+            1u);  // one row cannot be cut
+  EXPECT_EQ(ShardMap({{"w", DType::f32, Shape{0, 4 << 20}}}, 2).slices().size(), 1u);
+  EXPECT_EQ(ShardMap({{"w", DType::f32, Shape{(1 << 20) + 1}}}, 100).slices().size(),
+            2u);  // no more than needed
+}
+
+TEST(ShardMap, RefusesWhatCannotBeSharded) {
+  EXPECT_EQ(error_of([] {
+              ShardMap({{"w", DType::f32, Shape{kUnknown}}}, 1);
+            }),
+            "invalid_argument: variable 'w': its shape [?] must be fully known to be sharded");
+  EXPECT_EQ(error_of([] {
+              ShardMap({{"w", DType::string, Shape{2}}}, 1);
+            }),
+            "invalid_argument: variable 'w': a shard cannot hold dtype string");
+  EXPECT_EQ(error_of([] {
+              ShardMap({{"w", DType::f32, Shape{}}, {"w", DType::f32, Shape{}}}, 1);
+            }),
+            "invalid_argument: variable 'w' is given twice to the shard map");
+  EXPECT_EQ(error_of([] { ShardMap({}, 0); }), "invalid_argument: a shard map needs at least one shard, not 0");
+  EXPECT_EQ(error_of([] {
+              ShardMap({{"w", DType::f32, Shape{1ll << 40, 1ll << 40}}}, 1);
+            }),
+            "invalid_argument: variable 'w': the number of elements of [1099511627776,1099511627776] "
+            "overflows 63 bits");
+  EXPECT_EQ(error_of([] { ShardMap({}, 1).slices_of("w"); }), "not_found: the shard map has no variable 'w'");
+}
+
+}  // namespace
+}  // namespace troupe

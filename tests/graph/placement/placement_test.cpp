@@ -1,0 +1,228 @@
+#include <gtest/gtest.h>
+
+#include "tests/graph/graph_builder.hpp"
+#include <troupe/graph/placement/placement.hpp>
+
+namespace troupe {
+namespace {
+
+const TaskName kWorker{"worker", 0};
+
+DeviceInfo device(const TaskName& task, const std::string& type, int index, std::set<std::string> kernels) {
+  return {.name = DeviceName::of(task, type, index), .type = type, .memory = 1 << 30, .kernels = std::move(kernels)};
+}
+
+// Two tasks; the worker has a GPU that cannot do Sub.
+std::vector<DeviceInfo> devices() {
+  const std::set<std::string> cpu = {"Add:f32",      "Sub:f32",          "Neg:f32",
+                                     "Identity:f32", "ReadVariable:f32", "AssignVariable:f32",
+                                     "ApplySGD:f32", "Neg:f64",          "RandomUniform:f32"};
+  return {device({"ps", 0}, "CPU", 0, cpu), device(kWorker, "CPU", 0, cpu),
+          device(kWorker, "GPU", 0, {"Add:f32", "Neg:f32", "Identity:f32"})};
+}
+
+std::string placed(const Graph& g, bool soft = true) {
+  auto out = place(g, devices(), {.client = kWorker, .soft = soft});
+  std::string text;
+  for (int id = 0; id < out->size(); ++id) text += out->node(id).name + " " + out->node(id).device + "\n";
+  return text;
+}
+std::string refused(const Graph& g, bool soft = true) {
+  return error_of([&] { placed(g, soft); });
+}
+
+TEST(Placement, TheDefaultIsTheFirstDeviceOfTheClientsTaskThatHasTheKernelAcceleratorsFirst) {
+  GraphBuilder b;
+  Output x = b.placeholder("x");
+  b.add("Neg", "n", {x});
+  b.add("Sub", "s", {x, x});
+  EXPECT_EQ(placed(b.g),
+            "x /job:worker/task:0/device:GPU:0\n"
+            "n /job:worker/task:0/device:GPU:0\n"
+            "s /job:worker/task:0/device:CPU:0\n");
+  EXPECT_EQ(default_devices(devices(), kWorker), std::vector<std::string>{"/job:worker/task:0/device:GPU:0"});
+  EXPECT_EQ(default_devices(devices(), {"ps", 0}), std::vector<std::string>{"/job:ps/task:0/device:CPU:0"});
+}
+
+TEST(Placement, RequestsAreMetWhereTheyCanBe) {
+  GraphBuilder b;
+  b.add("RandomUniform", "anywhere", {}, {{"T", DType::f32}, {"shape", Shape{}}});
+  b.add("NoOp", "ps", {}, {}, "/job:ps");
+  b.add("NoOp", "gpu", {}, {}, "GPU:0");
+  b.add("NoOp", "full", {}, {}, "/job:worker/task:0/device:CPU:0");
+  EXPECT_EQ(placed(b.g),
+            "anywhere /job:worker/task:0/device:CPU:0\n"
+            "ps /job:ps/task:0/device:CPU:0\n"
+            "gpu /job:worker/task:0/device:GPU:0\n"
+            "full /job:worker/task:0/device:CPU:0\n");
+  EXPECT_EQ(place(b.g, devices(), {.client = kWorker})->dump(),
+            "anywhere = RandomUniform() T=f32 maxval=1 minval=0 seed=0 shape=[] -> f32[] @ "
+            "/job:worker/task:0/device:CPU:0\n"
+            "ps = NoOp() @ /job:ps/task:0/device:CPU:0\n"
+            "gpu = NoOp() @ /job:worker/task:0/device:GPU:0\n"
+            "full = NoOp() @ /job:worker/task:0/device:CPU:0\n");
+}
+
+TEST(Placement, WhatUsesAVariableIsWhereTheVariableIs) {
+  GraphBuilder b;
+  Output w = b.variable("w", Shape{}, "/job:ps");
+  Output read = b.read("w/read", w);
+  Output lr = b.constant("lr", 0.1f);
+  b.add("ApplySGD", "apply", {w, lr, read});
+  b.add("Neg", "n", {read});
+  EXPECT_EQ(placed(b.g),
+            "w /job:ps/task:0/device:CPU:0\n"
+            "w/read /job:ps/task:0/device:CPU:0\n"
+            "lr /job:ps/task:0/device:CPU:0\n"  // goes to its only consumer
+            "apply /job:ps/task:0/device:CPU:0\n"
+            "n /job:worker/task:0/device:GPU:0\n");
+}
+
+TEST(Placement, ColocationIsTransitiveInAnyOrder) {
+  GraphBuilder b;
+  b.g.add({.op = "NoOp", .name = "a", .colocate_with = "b"});
+  b.g.add({.op = "NoOp", .name = "b", .colocate_with = "c"});
+  b.g.add({.op = "NoOp", .name = "c", .device = "/job:ps"});
+  b.g.add({.op = "NoOp", .name = "d", .device = "CPU:0", .colocate_with = "b"});
+  EXPECT_EQ(placed(b.g),
+            "a /job:ps/task:0/device:CPU:0\n"
+            "b /job:ps/task:0/device:CPU:0\n"
+            "c /job:ps/task:0/device:CPU:0\n"
+            "d /job:ps/task:0/device:CPU:0\n");
+}
+
+TEST(Placement, ConflictsNameTheNodesAndWhatTheyAskFor) {
+  GraphBuilder b;
+  Output w = b.variable("w", Shape{}, "/job:ps");
+  b.add("ReadVariable", "r", {w}, {{"T", DType::f32}}, "/job:worker");
+  EXPECT_EQ(refused(b.g), "invalid_argument: cannot colocate 'w' (/job:ps) with 'r' (/job:worker)");
+
+  GraphBuilder c;
+  c.g.add({.op = "NoOp", .name = "a", .colocate_with = "nobody"});
+  EXPECT_EQ(refused(c.g), "not_found: NoOp 'a' is to be colocated with 'nobody', which the graph does not have");
+}
+
+TEST(Placement, SoftPlacementFallsBackToADeviceOfTheSameTask) {
+  GraphBuilder b;
+  b.add("NoOp", "no_gpu_there", {}, {}, "/job:ps/device:GPU:0");
+  b.add("NoOp", "no_such_index", {}, {}, "GPU:7");
+  Output x = b.placeholder("x");
+  b.add("Sub", "no_kernel_there", {x, x}, {}, "GPU:0");
+  EXPECT_EQ(placed(b.g),
+            "no_gpu_there /job:ps/task:0/device:CPU:0\n"
+            "no_such_index /job:worker/task:0/device:GPU:0\n"
+            "x /job:worker/task:0/device:CPU:0\n"
+            "no_kernel_there /job:worker/task:0/device:CPU:0\n");
+  EXPECT_EQ(refused(b.g, false),
+            "invalid_argument: NoOp 'no_gpu_there': there is no device /job:ps/device:GPU:0; there is "
+            "/job:worker/task:0/device:GPU:0, /job:worker/task:0/device:CPU:0, /job:ps/task:0/device:CPU:0");
+}
+
+TEST(Placement, WhatNothingCanRunIsRefusedWithTheReason) {
+  GraphBuilder b;
+  Output x = b.add("Placeholder", "x", {}, {{"T", DType::f64}, {"shape", Shape{}}});
+  b.add("Sub", "s", {x, x}, {}, "/job:ps");
+  EXPECT_EQ(refused(b.g), "invalid_argument: Sub 's': /job:ps/task:0/device:CPU:0 has no kernel Sub:f64");
+
+  GraphBuilder c;
+  c.add("NoOp", "n", {}, {}, "/job:ps/task:7");
+  EXPECT_NE(refused(c.g).find("NoOp 'n': there is no device /job:ps/task:7; there is /job:worker"), std::string::npos);
+
+  GraphBuilder d;
+  Output y = d.placeholder("y");
+  Output n = d.add("Neg", "n", {y}, {}, "GPU:0");
+  d.g.add({.op = "Sub", .name = "s", .inputs = {n, y}, .colocate_with = "n"});
+  EXPECT_EQ(refused(d.g, false),
+            "invalid_argument: Sub 's': /job:worker/task:0/device:GPU:0 has no kernel Sub:f32 (it shares its "
+            "device with 'n')");
+  EXPECT_NE(placed(d.g).find("s /job:worker/task:0/device:CPU:0"), std::string::npos);
+
+  EXPECT_EQ(error_of([&] {
+              place(b.g, devices(), {.client = {"chief", 0}});
+            }).find("invalid_argument: task /job:chief/task:0 of the session has no device; there is /job:ps"),
+            0u);
+}
+
+TEST(Placement, IfGoesWhereItsBranchesCanRun) {
+  auto body = std::make_shared<Graph>();
+  Output arg = body->output(
+      body->add({.op = "Arg", .name = "x", .attributes = {{"T", DType::f32}, {"index", std::int64_t{0}}}}));
+  const Node& sub = body->add({.op = "Sub", .name = "s", .inputs = {arg, arg}});
+  GraphBuilder b;
+  b.g.add_function({.name = "f", .body = body, .arguments = {{0, 0}}, .results = {{sub.id, 0}}});
+  Output flag = b.constant("flag", Tensor::scalar(true));
+  Output x = b.placeholder("x");
+  b.add("If", "if", {flag, x},
+        {{"Tout", std::vector<DType>{DType::f32}},
+         {"then_branch", FunctionName{"f"}},
+         {"else_branch", FunctionName{"f"}}},
+        "GPU:0");
+  EXPECT_NE(placed(b.g).find("if /job:worker/task:0/device:CPU:0"), std::string::npos);
+  EXPECT_EQ(refused(b.g, false),
+            "invalid_argument: If 'if': /job:worker/task:0/device:GPU:0 has no kernel for a branch");
+}
+
+// A Feed, a Neg on the GPU, a Fetch, and, if `elsewhere`, a node on the CPU.
+std::string fed_and_fetched(bool elsewhere, DType dtype = DType::f32) {
+  GraphBuilder b;
+  b.g.add(
+      {.op = "Feed", .name = "other", .attributes = {{"T", dtype}, {"index", std::int64_t{1}}, {"shape", Shape{}}}});
+  Output x = b.add("Feed", "x", {}, {{"T", DType::f32}, {"index", std::int64_t{0}}, {"shape", Shape{}}}, "GPU:0");
+  Output n = b.add("Neg", "n", {x}, {}, "GPU:0");
+  b.g.add(
+      {.op = "Fetch", .name = "f", .inputs = {n}, .attributes = {{"index", std::int64_t{0}}}, .colocate_with = "n"});
+  if (elsewhere) b.add("Sub", "s", {n, n});
+  return placed(b.g);
+}
+
+TEST(Placement, FeedsAndFetchesStayOnTheClientsCpu) {
+  EXPECT_EQ(fed_and_fetched(true),
+            "other /job:worker/task:0/device:CPU:0\n"
+            "x /job:worker/task:0/device:CPU:0\n"
+            "n /job:worker/task:0/device:GPU:0\n"
+            "f /job:worker/task:0/device:CPU:0\n"
+            "s /job:worker/task:0/device:CPU:0\n");
+}
+
+TEST(Placement, FeedsAndFetchesOfAGraphOnOneDeviceGoThereUnlessTheyAreStrings) {
+  EXPECT_EQ(fed_and_fetched(false),
+            "other /job:worker/task:0/device:GPU:0\n"
+            "x /job:worker/task:0/device:GPU:0\n"
+            "n /job:worker/task:0/device:GPU:0\n"
+            "f /job:worker/task:0/device:GPU:0\n");
+  EXPECT_EQ(fed_and_fetched(false, DType::string),
+            "other /job:worker/task:0/device:CPU:0\n"
+            "x /job:worker/task:0/device:CPU:0\n"
+            "n /job:worker/task:0/device:GPU:0\n"
+            "f /job:worker/task:0/device:CPU:0\n");
+}
+
+TEST(Placement, LightNodesFollowTheirNeighbours) {
+  GraphBuilder b;
+  Output c = b.constant("c", 1);
+  Output both = b.constant("both", 1);
+  Output n = b.add("Neg", "n", {c}, {}, "GPU:0");
+  b.add("Identity", "i", {n});
+  b.add("Neg", "m", {both}, {}, "GPU:0");
+  b.add("Neg", "k", {both}, {}, "CPU:0");
+  EXPECT_EQ(placed(b.g),
+            "c /job:worker/task:0/device:GPU:0\n"
+            "both /job:worker/task:0/device:GPU:0\n"  // is needed on two devices
+            "n /job:worker/task:0/device:GPU:0\n"
+            "i /job:worker/task:0/device:GPU:0\n"
+            "m /job:worker/task:0/device:GPU:0\n"
+            "k /job:worker/task:0/device:CPU:0\n");
+}
+
+TEST(Placement, TheReportListsNodesByDevice) {
+  GraphBuilder b;
+  b.add("NoOp", "a", {}, {}, "/job:ps");
+  b.add("NoOp", "b");
+  EXPECT_EQ(placement_report(*place(b.g, devices(), {.client = kWorker})),
+            "/job:ps/task:0/device:CPU:0: 1 nodes\n  NoOp 'a'\n"
+            "/job:worker/task:0/device:GPU:0: 1 nodes\n  NoOp 'b'\n");
+  EXPECT_EQ(placement_report(b.g), "not placed: 1 nodes\n  NoOp 'b'\n/job:ps: 1 nodes\n  NoOp 'a'\n");
+}
+
+}  // namespace
+}  // namespace troupe

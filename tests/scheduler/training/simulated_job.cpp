@@ -1,0 +1,387 @@
+// What the processes of a simulated job do.
+#include <algorithm>
+#include <numeric>
+
+#include "tests/scheduler/training/simulation.hpp"
+#include <troupe/scheduler/training/permutation.hpp>
+
+namespace troupe::testing {
+namespace {
+
+// Asynchronous: shards have versions of their own. A cut of any is asked for by this one.
+constexpr std::uint64_t kAnyVersion = 0;
+
+}  // namespace
+
+// ---- A job ---------------------------------------------------------------------------------------------------------
+
+void Simulation::begin_job() {
+  ++job_;
+  JobOptions job = options_.job;
+  job.resume = newest_.job;
+  coordinator_ = std::make_unique<Coordinator>(std::move(job), now_);
+  acknowledged_ = acknowledged_before_;
+  staged_.clear();
+  next_tick_ = 0;
+  saving_.reset();
+  writing_ = {};
+  next_save_ = options_.save_every;
+  for (std::uint32_t i = 0; i < options_.shards; ++i) {
+    Shard& shard = shards_[i];
+    ShardOptions o;
+    o.mode = options_.job.mode;
+    o.shard = i;
+    o.workers = static_cast<std::uint32_t>(workers_.size());
+    o.slots = options_.job.slots;
+    o.backups = options_.job.backups;
+    o.staleness = options_.job.staleness;
+    o.keep_previous = options_.keep_previous;
+    o.keep_versions = static_cast<std::uint32_t>(options_.job.lookahead) + 1;
+    o.accumulate = options_.accumulate;
+    o.guards = options_.guards;
+    shard.store = std::make_unique<ToyStore>(options_.model, shard.slices);
+    if (const auto saved = newest_.shards.find(i); saved != newest_.shards.end()) {
+      o.version = saved->second.first.version;
+      o.applied = saved->second.first.applied;
+      for (std::size_t s = 0; s < shard.slices.size(); ++s)
+        shard.store->set(shard.slices[s].id, saved->second.second[s]);
+    }
+    shard.state = std::make_unique<ShardState>(o, shard.slices, *shard.store);
+  }
+  for (std::uint32_t i = 0; i < workers_.size(); ++i) {
+    reset(i);
+    workers_[i].left = false;
+    workers_[i].final_values.clear();
+  }
+}
+
+void Simulation::end_job() {
+  for (const Shard& shard : shards_) tally_.add(shard.state->counters());
+  tally_.add(coordinator_->counters());
+}
+
+void Simulation::dispatch(Address from, const TrainingOutbox& out) {
+  for (const Outgoing& outgoing : out) {
+    if (const auto* epoch = std::get_if<EpochDone>(&outgoing.message)) {
+      const auto before = epochs_.find(epoch->epoch);
+      if (before != epochs_.end() && options_.job.mode == TrainingMode::synchronous && options_.job.backups == 0 &&
+          before->second.loss != epoch->loss)
+        trouble(fmt::format("epoch {} has loss {}, and had {} when it was told first", epoch->epoch, epoch->loss,
+                            before->second.loss));
+      epochs_[epoch->epoch] = *epoch;
+    }
+    using Kind = Destination::Kind;
+    const Kind kind = outgoing.to.kind;
+    if (kind == Kind::coordinator) send(from, 0, outgoing.message);
+    if (kind == Kind::worker) send(from, worker_address(outgoing.to.index), outgoing.message);
+    if (kind == Kind::shards || kind == Kind::everyone)
+      for (std::uint32_t i = 0; i < options_.shards; ++i)
+        if (shard_address(i) != from) send(from, shard_address(i), outgoing.message);
+    if (kind == Kind::everyone)
+      for (std::uint32_t i = 0; i < workers_.size(); ++i) send(from, worker_address(i), outgoing.message);
+  }
+}
+
+void Simulation::deliver(Address from, Address to, const Frame& frame) {
+  if (to == 0)
+    to_coordinator(from, frame);
+  else if (is_worker(to))
+    to_worker(worker_of(to), frame);
+  else
+    to_shard(to - 1, frame);
+}
+
+void Simulation::link_up(Address self, Address other) {
+  if (is_worker(self)) join_if_connected(worker_of(self));
+  static_cast<void>(other);
+}
+
+void Simulation::link_down(Address self, Address other) {
+  if (is_worker(self)) {
+    reset(worker_of(self));
+    return join_if_connected(worker_of(self));
+  }
+  if (self == 0 && is_worker(other)) {
+    TrainingOutbox out;
+    coordinator_->worker_down(worker_of(other), "its connection broke", now_, out);
+    dispatch(0, out);
+    return after_coordinator();
+  }
+  if (is_worker(other)) return shards_[self - 1].state->worker_down(worker_of(other));
+  if (!coordinator_->finished()) return_to_checkpoint();
+}
+
+// ---- The coordinator -----------------------------------------------------------------------------------------------
+
+void Simulation::to_coordinator(Address from, const Frame& frame) {
+  TrainingOutbox out;
+  Error error;
+  if (const auto* join = std::get_if<Join>(&frame)) {
+    const bool over = coordinator_->finished();
+    error = coordinator_->join(*join, now_, out);
+    send(0, from,
+         Joined{.incarnation = join->incarnation, .job = job_, .error = error, .view = coordinator_->view_of(*join)});
+    if (error.code() == Code::aborted || (over && error.code() == Code::failed_precondition)) error = {};
+  } else if (const auto* leave = std::get_if<Leave>(&frame)) {
+    coordinator_->leave(*leave, now_, out);
+  } else if (const auto* take = std::get_if<TakeToken>(&frame)) {
+    error = coordinator_->take_token(*take, now_, out);
+    if (coordinator_->finished()) error = {};
+  } else if (const auto* done = std::get_if<TokenDone>(&frame)) {
+    error = coordinator_->token_done(*done, now_, out);
+  } else if (const auto* staged = std::get_if<Staged>(&frame)) {
+    error = coordinator_->staged(*staged, now_, out);
+    auto& shards = staged_[staged->step];
+    shards.insert(staged->shard);
+    if (shards.size() == options_.shards) acknowledged_.insert(staged->step);
+  } else if (const auto* saved = std::get_if<Saved>(&frame)) {
+    error = coordinator_->saved(*saved);
+  } else if (const auto* barrier = std::get_if<Barrier>(&frame)) {
+    error = coordinator_->barrier(*barrier, now_, out);
+  }
+  expect_ok(error, fmt::format("coordinator, {}", kind_name(frame)));
+  dispatch(0, out);
+  after_coordinator();
+}
+
+// Deadlines, and checkpoints: begun now and then, and whole when all shards have written theirs.
+void Simulation::after_coordinator() {
+  const auto deadline = coordinator_->deadline();
+  if (deadline && *deadline < options_.give_up && (next_tick_ <= now_ || *deadline < next_tick_)) {
+    next_tick_ = std::max(*deadline, now_) + 1;
+    at(next_tick_, Address{0}, [this] {
+      TrainingOutbox out;
+      coordinator_->tick(now_, out);
+      dispatch(0, out);
+      after_coordinator();
+    });
+  }
+  if (options_.save_every == 0) return;
+  const SaveRound& round = coordinator_->last_save();
+  const bool asynchronous = options_.job.mode == TrainingMode::asynchronous;
+  if (round.complete && !round.shards.empty() && !round.error && writing_.shards.size() == options_.shards) {
+    const auto job = asynchronous ? saving_ : coordinator_->state(round.version);
+    if (!job) return;  // not all is reported yet
+    writing_.job = job;
+    newest_ = std::exchange(writing_, {});
+    ++tally_.checkpoints;
+    acknowledged_before_.clear();
+    for (std::uint64_t batch = 0; batch < job->step; ++batch) acknowledged_before_.insert(batch);
+  }
+  if (!round.complete || coordinator_->counters().steps < next_save_ ||
+      coordinator_->stage() != Coordinator::Stage::training)
+    return;
+  next_save_ = coordinator_->counters().steps + options_.save_every;
+  writing_ = {};
+  if (asynchronous) saving_ = coordinator_->state(kAnyVersion);
+  TrainingOutbox out;
+  expect_ok(coordinator_->save(asynchronous ? next_save_ : coordinator_->version_ahead(), out), "save");
+  dispatch(0, out);
+}
+
+// ---- Shards --------------------------------------------------------------------------------------------------------
+
+void Simulation::to_shard(std::uint32_t index, const Frame& frame) {
+  ShardState& state = *shards_[index].state;
+  TrainingOutbox out;
+  Error error;
+  std::uint32_t worker = 0;
+  if (const auto* pull = std::get_if<Pull>(&frame)) {
+    error = state.pull(*pull, out);
+  } else if (const auto* push = std::get_if<Push>(&frame)) {
+    worker = push->worker;
+    error = state.push(*push, out);
+    if (error && options_.misread > 0) {  // it has erred; its job ends there, and it is started again
+      ++tally_.refused;
+      send(shard_address(index), worker_address(worker), JobFailed{std::exchange(error, {})});
+    }
+  } else if (const auto* commit = std::get_if<Commit>(&frame)) {
+    error = state.commit(*commit, out);
+  } else if (const auto* fence = std::get_if<Fence>(&frame)) {
+    state.fence(*fence);
+  } else if (const auto* save = std::get_if<Save>(&frame)) {
+    save_shard(index, *save);
+  }
+  expect_ok(error, fmt::format("shard {}, {}", index, kind_name(frame)));
+  dispatch(shard_address(index), out);
+}
+
+// Writing takes a while, and training goes on.
+void Simulation::save_shard(std::uint32_t index, const Save& save) {
+  const Address self = shard_address(index);
+  const auto answer = [this, self, index, save](const Error& error) {
+    send(self, 0, Saved{.shard = index, .version = save.version, .files = {}, .error = error});
+  };
+  const Error error =
+      shards_[index].state->cut(save.version, [this, self, index, save, answer](const ShardState::Cut& cut) {
+        Values values;
+        for (const SliceSpec& slice : shards_[index].slices) values.push_back(shards_[index].store->value(slice.id));
+        at(now_ + up_to(5 * options_.delay), self, [this, index, cut, values, save, answer, job = job_] {
+          if (job != job_ || save.version != coordinator_->last_save().version) return;
+          writing_.shards.emplace(index, std::pair{cut, values});
+          answer(Error());
+        });
+      });
+  if (error) answer(error);
+}
+
+// ---- Workers -------------------------------------------------------------------------------------------------------
+
+void Simulation::reset(std::uint32_t index) {
+  Worker& worker = workers_[index];
+  worker.joining = worker.finishing = false;
+  worker.view = 0;  // it counts its requests on: answers of those before may still come
+  worker.open_requests.clear();
+  worker.tasks.clear();
+  worker.after = 0;
+}
+
+void Simulation::join_if_connected(std::uint32_t index) {
+  Worker& worker = workers_[index];
+  const Address self = worker_address(index);
+  for (Address a = 0; a <= options_.shards; ++a)
+    if (!open(self, a)) return;
+  if (worker.joining || worker.left || coordinator_->finished()) return;
+  worker.joining = true;
+  worker.incarnation = ++incarnations_;
+  send(self, 0, Join{index, Incarnation{worker.incarnation}, options_.job.fingerprint, options_.job.settings});
+}
+
+void Simulation::leave(std::uint32_t index) {
+  Worker& worker = workers_[index];
+  send(worker_address(index), 0,
+       Leave{index, Incarnation{worker.incarnation}, false, 0, Error(Code::cancelled, "it has other things to do")});
+  worker.left = true;
+  reset(index);
+}
+
+void Simulation::take_token(std::uint32_t index) {
+  Worker& worker = workers_[index];
+  worker.open_requests.insert(++worker.requests);
+  send(worker_address(index), 0, TakeToken{index, worker.requests, 0, worker.view});
+}
+
+void Simulation::to_worker(std::uint32_t index, const Frame& frame) {
+  Worker& worker = workers_[index];
+  if (const auto* joined = std::get_if<Joined>(&frame)) {
+    if (!worker.joining || joined->incarnation.value != worker.incarnation || worker.view != 0) return;
+    worker.view = joined->view;
+    if (joined->error || worker.view == 0) return reset(index);
+    for (std::uint32_t i = 0; i < options_.prefetch; ++i) take_token(index);
+  } else if (const auto* token = std::get_if<Token>(&frame)) {
+    const auto same = [&](const auto& task) {
+      const Token& t = task.second.token;
+      return std::tie(t.kind, t.epoch, t.step, t.slot) == std::tie(token->kind, token->epoch, token->step, token->slot);
+    };
+    const bool repeated =
+        token->request == 0 ? std::ranges::any_of(worker.tasks, same) : worker.open_requests.erase(token->request) == 0;
+    if (worker.view == 0 || repeated) return;
+    if (token->kind != TokenKind::finish || !std::exchange(worker.finishing, true) || token->slot == index)
+      begin(index, *token);
+  } else if (const auto* put = std::get_if<Put>(&frame)) {
+    const auto found = worker.tasks.find(put->key.step.value);
+    if (found == worker.tasks.end() || found->second.computing) return;
+    Task& task = found->second;
+    if (put->error) return trouble(fmt::format("worker {}: {}", index, put->error.to_string()));
+    if (put->version < task.token.min_version && options_.misread == 0)
+      trouble(fmt::format("worker {}: got version {}", index, put->version));
+    if (task.values[put->key.edge.value].valid()) return;
+    if (!has_own_batch(task, put->tensor))
+      trouble(fmt::format("worker {}: does not see its own batch {}", index, task.after - 1));
+    task.values[put->key.edge.value] = put->tensor;
+    task.versions[put->key.edge.value] = put->version;
+    if (--task.missing > 0) return;
+    task.computing = true;
+    const auto slower = options_.slower.find(index);
+    const double times = slower == options_.slower.end() ? 1 : slower->second;
+    const auto time =
+        static_cast<Nanoseconds>(static_cast<double>(options_.compute / 2 + up_to(options_.compute)) * times);
+    at(now_ + time, worker_address(index), [this, index, id = found->first] {
+      const auto node = workers_[index].tasks.extract(id);
+      if (!node.empty()) complete(index, node.mapped());
+    });
+  } else if (const auto* commit = std::get_if<Commit>(&frame)) {  // its other tokens need not be computed
+    for (auto task = worker.tasks.begin(); task != worker.tasks.end();) {
+      const Token token = task->second.token;
+      const bool needed = std::ranges::binary_search(commit->slots, token.slot);
+      if (token.kind != TokenKind::train || token.step != commit->step || needed) {
+        ++task;
+        continue;
+      }
+      task = worker.tasks.erase(task);
+      send(worker_address(index), 0, TokenDone{index, token, 0, 0, 0, 0, worker.view});
+      if (token.request != 0) take_token(index);
+    }
+  } else if (const auto* fence = std::get_if<Fence>(&frame)) {
+    if (worker.view == 0 || worker.view >= fence->view) return;
+    reset(index);
+    join_if_connected(index);
+  } else if (std::holds_alternative<JobFailed>(frame) && options_.misread > 0) {
+    reset(index);
+    join_if_connected(index);
+  }
+}
+
+void Simulation::begin(std::uint32_t index, const Token& token) {
+  const std::uint64_t id = ++tasks_begun_;
+  const std::uint32_t slices = options_.model.slices;
+  Worker& worker = workers_[index];
+  const std::uint64_t after =
+      options_.job.mode == TrainingMode::asynchronous && token.kind == TokenKind::train ? worker.after : 0;
+  worker.tasks[id] = {token, after, Values(slices), std::vector<std::uint64_t>(slices), slices};
+  const bool misread = token.kind == TokenKind::train && token.min_version > 0 && chance() < options_.misread;
+  for (std::uint32_t slice = 0; slice < slices; ++slice)
+    send(worker_address(index), shard_address(shard_of(slice)),
+         Pull{index, RendezvousKey{SessionId{index}, StepId{id}, EdgeId{slice}}, slice,
+              token.min_version - (misread ? 1 : 0), 0, worker.view, after});
+}
+
+bool Simulation::has_own_batch(const Task& task, const Tensor& value) const {
+  if (!options_.model.digits || options_.accumulate > 1 || task.after == 0) return true;
+  std::int64_t tag = 0;
+  const std::uint64_t examples = options_.job.train_examples;
+  return counts_of(value, examples, tag)[permutation(options_.model.seed, 0, examples)[task.after - 1]] > 0;
+}
+
+void Simulation::complete(std::uint32_t index, const Task& task) {
+  const Token& token = task.token;
+  const Address self = worker_address(index);
+  const std::uint64_t view = workers_[index].view;
+  if (token.kind == TokenKind::finish) {
+    workers_[index].final_values = task.values;
+    return send(self, 0, Barrier{index, 0, view});
+  }
+  const std::vector<std::uint32_t> examples = examples_of(options_.model, token, options_.job.train_examples);
+  Nanoseconds time = now_;
+  const std::uint64_t incarnation = workers_[index].incarnation;
+  const auto say = [&](Address to, Frame frame) {  // unless it has forgotten by then
+    const auto shared = std::make_shared<const Frame>(std::move(frame));
+    at(time, self, [this, index, self, to, view, incarnation, shared] {
+      if (workers_[index].incarnation == incarnation && workers_[index].view == view) send(self, to, *shared);
+    });
+  };
+  if (token.kind == TokenKind::train) {
+    const auto tag = static_cast<std::int64_t>(++tasks_begun_);
+    std::vector<std::uint32_t> order(options_.model.slices);
+    std::iota(order.begin(), order.end(), 0u);
+    std::shuffle(order.begin(), order.end(), random_);
+    for (const std::uint32_t slice : order) {  // gradients come one after the other
+      PushedGradient gradient = options_.model.gradient(task.values, slice, examples);
+      if (options_.model.digits) gradient = tagged(std::move(gradient), tag);
+      say(shard_address(shard_of(slice)),
+          Push{index, token.step, token.slot, slice, task.versions[slice], gradient.values, gradient.indices, 0, view});
+      time += up_to(options_.compute / 4);
+    }
+  }
+  say(0, TokenDone{index, token, options_.model.loss_sum(task.values, examples),
+                   options_.model.correct(task.values, examples), examples.size(), 0, view});
+  at(time, self, [this, index, view, incarnation, after = token.step + 1] {
+    if (workers_[index].incarnation == incarnation && workers_[index].view == view) workers_[index].after = after;
+  });
+  if (token.request == 0) return;
+  at(time, self, [this, index, view, incarnation] {
+    if (workers_[index].incarnation == incarnation && workers_[index].view == view) take_token(index);
+  });
+}
+
+}  // namespace troupe::testing

@@ -1,0 +1,78 @@
+// A toy training problem for the protocol tests: gradients and updates that mix in everything they depend on,
+// so that any gradient lost, repeated, reordered, or computed on the wrong values shows in the final bits.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include <troupe/scheduler/training/commit_log.hpp>
+#include <troupe/scheduler/training/permutation.hpp>
+#include <troupe/scheduler/training/shard_state.hpp>
+
+namespace troupe::testing {
+
+using Values = std::vector<Tensor>;  // of all slices, by id
+
+struct ToyModel {
+  DType dtype = DType::f32;  // or i64
+  std::uint32_t slices = 4;  // slice 3 (of 4 or more) has sparse gradients
+  // Gradients depend on the values, updates on the step: only then the order matters.
+  bool coupled = true;
+  // i64, not coupled, fewer than 31 examples, all values 0 at first: the first element of a gradient is the sum of
+  // 4^example, so that values show how often each example went into them (counts_of); the second is free for a tag.
+  bool digits = false;
+  std::uint64_t seed = 1;
+
+  std::vector<SliceSpec> specs() const;
+  Values initial() const;
+  // `examples` are numbers of training examples.
+  PushedGradient gradient(const Values& values, std::uint32_t slice, const std::vector<std::uint32_t>& examples) const;
+  double loss_sum(const Values& values, const std::vector<std::uint32_t>& examples) const;
+  std::uint64_t correct(const Values& values, const std::vector<std::uint32_t>& examples) const;
+  void apply(Tensor& value, const Update& update) const;
+};
+
+// How often each example went into a value, up to 3 times, with model.digits; all slices with at least two elements
+// must have had tagged() gradients. `tags`: their sum.
+std::vector<int> counts_of(const Tensor& value, std::uint64_t examples, std::int64_t& tags);
+PushedGradient tagged(PushedGradient gradient, std::int64_t tag);
+
+// The examples of a token.
+std::vector<std::uint32_t> examples_of(const ToyModel& model, const Token& token, std::uint64_t train_examples);
+
+struct OracleOptions {
+  std::uint32_t epochs = 1;
+  std::uint64_t steps_per_epoch = 1;
+  std::uint32_t slots = 1;
+  std::uint64_t batch = 1;
+  std::uint64_t train_examples = 1;
+  std::uint64_t test_examples = 0;
+  std::uint32_t backups = 0;
+  const CommitLog* commits = nullptr;  // which slots the steps used; null: the first
+};
+
+struct OracleResult {
+  Values values;
+  std::vector<double> losses;           // of the epochs
+  std::vector<double> test_accuracies;  // of the epochs
+};
+
+// Training as one loop: sum over the slots in order, divide, apply.
+OracleResult train_in_a_loop(const ToyModel& model, const OracleOptions& options);
+
+// The slices of one shard.
+class ToyStore final : public ShardStore {
+ public:
+  ToyStore(const ToyModel& model, const std::vector<SliceSpec>& slices);
+  Tensor value(std::uint32_t slice) override { return values_.at(slice); }
+  void apply(std::uint32_t slice, const Update& update) override;
+  void set(std::uint32_t slice, const Tensor& value) { values_.at(slice) = value; }
+  int applications = 0;
+
+ private:
+  ToyModel model_;
+  std::map<std::uint32_t, Tensor> values_;
+};
+
+}  // namespace troupe::testing

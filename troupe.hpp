@@ -1,0 +1,18 @@
+// Everything a program that uses Troupe needs. Programs to begin with: apps/examples.
+#pragma once
+
+#include <troupe/actors/cluster/task.hpp>
+#include <troupe/actors/network/cluster_spec.hpp>
+#include <troupe/actors/session/group.hpp>
+#include <troupe/actors/session/session.hpp>
+#include <troupe/actors/training/model.hpp>
+#include <troupe/actors/training/parameters.hpp>
+#include <troupe/graph/builder/nn_ops.hpp>
+#include <troupe/graph/builder/ops.hpp>
+#include <troupe/graph/builder/variable.hpp>
+#include <troupe/graph/formats/serialize.hpp>
+#include <troupe/graph/gradients/autodiff.hpp>
+#include <troupe/graph/layers/losses.hpp>
+#include <troupe/graph/optimizers/training_ops.hpp>
+#include <troupe/kernels/readers/digits.hpp>
+#include <troupe/kernels/readers/idx.hpp>
