@@ -267,8 +267,8 @@ TEST(ChunkReader, AllocatesNothingForTensorsThatComePastTheCredits) {
   }
 }
 
-struct Ends {
-  explicit Ends(std::uint64_t window) {
+struct ConnectedEnds {
+  explicit ConnectedEnds(std::uint64_t window) {
     int fds[2];
     EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds), 0);
     ConnectionOptions options;
@@ -304,7 +304,7 @@ struct Ends {
 
 TEST(Connection, AReceiverThatDoesNotConsumeBoundsWhatIsInFlight) {
   constexpr std::uint64_t kWindow = 4 * kMaxChunk;
-  Ends ends(kWindow);
+  ConnectedEnds ends(kWindow);
   ends.right->hold_credit(true);
   const Tensor tensor = pattern(3 * kMaxChunk);
   for (std::uint32_t i = 0; i < 10; ++i) ASSERT_TRUE(ends.left->send(put_of(tensor, i)).ok());
@@ -325,7 +325,7 @@ TEST(Connection, AReceiverThatDoesNotConsumeBoundsWhatIsInFlight) {
 }
 
 TEST(Connection, TheSmallestWindowNeverStallsForEver) {
-  Ends ends(2 * kMaxChunk);
+  ConnectedEnds ends(2 * kMaxChunk);
   for (std::uint32_t i = 0; i < 40; ++i)
     ASSERT_TRUE(ends.left->send(put_of(pattern(kSmallPayload + 1 + i * 9000), i)).ok());
   ends.pump();
@@ -333,7 +333,7 @@ TEST(Connection, TheSmallestWindowNeverStallsForEver) {
 }
 
 TEST(Connection, NothingIsSentAfterTheEnd) {
-  Ends ends(2 * kMaxChunk);
+  ConnectedEnds ends(2 * kMaxChunk);
   ends.left->finish(Error(Code::cancelled, "over"), Goodbye{}, true);
   EXPECT_EQ(ends.left->send(TakeToken{}).message(), "over");
   ends.pump();
