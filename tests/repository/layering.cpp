@@ -230,10 +230,10 @@ std::optional<std::string> include_violation(std::string_view path, std::string_
   const bool public_form = header.starts_with("troupe/");
   if (bracketed && !public_form) return library_violation(path, header);
   if (public_form) header = header.substr(std::string_view("troupe/").size());
-  if (!header.ends_with(".pb.h") && public_form != is_in_library(header))
-    return fmt::format(public_form ? "\"{}\" is a program's or a test's: it is included without troupe/"
-                                   : "\"{0}\" is included as <troupe/{0}>",
-                       header);
+  if (!header.ends_with(".pb.h")) {
+    if (public_form && !is_in_library(header)) return fmt::format("\"{}\" is included without troupe/", header);
+    if (!public_form && is_in_library(header)) return fmt::format("\"{0}\" is included as <troupe/{0}>", header);
+  }
   if (auto found = layer_violation(path, header)) return found;
   return stands_for_library(header) ? library_violation(path, header) : std::nullopt;
 }
