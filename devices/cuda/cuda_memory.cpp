@@ -1,5 +1,9 @@
 #include "troupe/devices/cuda/cuda_memory.hpp"
 
+#include <fmt/core.h>
+
+#include <utility>
+
 namespace troupe {
 namespace {
 
@@ -45,6 +49,38 @@ std::shared_ptr<MemorySource> cuda_memory(std::shared_ptr<CudaDriver> driver, in
 }
 std::shared_ptr<MemorySource> pinned_memory(std::shared_ptr<CudaDriver> driver, int ordinal) {
   return std::make_shared<PinnedMemory>(std::move(driver), ordinal);
+}
+
+SharedCudaMemory::SharedCudaMemory(std::shared_ptr<MemorySource> memory, std::shared_ptr<CudaMemoryUse> use)
+    : memory_(std::move(memory)), use_(std::move(use)) {}
+
+void SharedCudaMemory::share_with(CachingAllocator* other, const char* content) {
+  other_ = other;
+  content_of_other_ = content;
+}
+
+void* SharedCudaMemory::allocate(std::size_t bytes) {
+  void* const data = take(bytes);
+  if (data || !other_) return data;
+  other_->trim();
+  return take(bytes);
+}
+
+void SharedCudaMemory::free(void* data, std::size_t bytes) noexcept {
+  memory_->free(data, bytes);
+  use_->bytes -= bytes;
+}
+
+std::string SharedCudaMemory::also_in_use() const {
+  if (!other_ || other_->stats().bytes_in_use == 0) return {};
+  return fmt::format("{} of {}", other_->in_use(), content_of_other_);
+}
+
+void* SharedCudaMemory::take(std::size_t bytes) {
+  const std::uint64_t all = use_->bytes += bytes;
+  void* const data = use_->limit == 0 || all <= use_->limit ? memory_->allocate(bytes) : nullptr;
+  if (!data) use_->bytes -= bytes;
+  return data;
 }
 
 }  // namespace troupe
