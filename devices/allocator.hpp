@@ -40,16 +40,16 @@ struct AllocatorStats {
 
 // A buffer that is in use.
 struct LiveBuffer {
-  std::string type;  // "f32[784,128]"; "": not one tensor
-  std::string op;    // of the node that it was allocated for, long names without their middle; "": of none
-  std::string node;
+  std::string type{};  // "f32[784,128]"; "": not one tensor
+  std::string op{};    // of the node that it was allocated for, long names without their middle; "": of none
+  std::string node{};
   std::uint64_t bytes = 0;
 };
 
 // For whom memory is allocated, as an out-of-memory error names it.
 struct AllocationLabel {
-  std::string_view op;
-  std::string_view node;
+  std::string_view op{};
+  std::string_view node{};
 };
 
 // Who runs nodes can tell which one runs now. Asked on the same thread, for each allocation.

@@ -23,8 +23,8 @@ namespace troupe {
 class CommunicatorMaker;
 
 struct DeviceAttributes {
-  DeviceName name;   // complete
-  std::string type;  // "CPU", "GPU": what kernels are registered for
+  DeviceName name{};   // complete
+  std::string type{};  // "CPU", "GPU": what kernels are registered for
   std::uint64_t memory_bytes = 0;
   bool synchronous = false;  // a kernel has ended when its functor returns
 };

@@ -88,10 +88,10 @@ using Kernel = std::function<void(KernelContext&)>;
 
 // What a kernel is made from.
 struct KernelInit {
-  std::string_view node_name;  // for messages
+  std::string_view node_name{};  // for messages
   const Attributes& attributes;
-  std::span<const DType> input_types;
-  std::span<const DType> output_types;
+  std::span<const DType> input_types{};
+  std::span<const DType> output_types{};
   // The values of inputs that are the same in every run, null for the others; empty if nothing is known. Only for the
   // call of the factory: a kernel that wants to keep one copies the Tensor.
   std::span<const Tensor* const> constants = {};
@@ -109,10 +109,10 @@ enum class Reuse : std::uint8_t {
 
 // One row: the op's kernel on one type of device, for these values of the op's type attribute (OpDef::kernel_type).
 struct KernelDef {
-  std::string op;
-  std::string device_type;
-  std::vector<DType> dtypes;  // empty: the op has no type attribute, or any dtype will do
-  KernelFactory make;
+  std::string op{};
+  std::string device_type{};
+  std::vector<DType> dtypes{};  // empty: the op has no type attribute, or any dtype will do
+  KernelFactory make{};
   // For inputs of the same dtypes and shapes it launches the same work in every step, whatever the values: it may be
   // recorded (recording.hpp). What it finds it cannot do while it is recorded it throws.
   bool recordable = false;

@@ -45,15 +45,15 @@ struct Endpoint {
 
 struct Node {
   int id = -1;
-  std::string name;
+  std::string name{};
   const OpDef* op = nullptr;
-  Attributes attributes;
-  std::vector<Endpoint> inputs;
-  std::vector<int> controls;  // nodes that must run before this one
-  std::vector<DType> output_types;
-  std::vector<Shape> output_shapes;
-  std::string device;         // constraint as given; after placement the full name
-  std::string colocate_with;  // name of a node, or ""
+  Attributes attributes{};
+  std::vector<Endpoint> inputs{};
+  std::vector<int> controls{};  // nodes that must run before this one
+  std::vector<DType> output_types{};
+  std::vector<Shape> output_shapes{};
+  std::string device{};         // constraint as given; after placement the full name
+  std::string colocate_with{};  // name of a node, or ""
 
   // The dtype that selects the kernel; invalid if the op has none.
   DType kernel_type() const;
@@ -61,21 +61,21 @@ struct Node {
 
 // What add() needs. An empty name is made from the op's.
 struct NodeSpec {
-  std::string op;
-  std::string name;
-  std::vector<Output> inputs;
-  Attributes attributes;
-  std::vector<Output> controls;  // index is ignored
-  std::string device;
-  std::string colocate_with;
+  std::string op{};
+  std::string name{};
+  std::vector<Output> inputs{};
+  Attributes attributes{};
+  std::vector<Output> controls{};  // index is ignored
+  std::string device{};
+  std::string colocate_with{};
 };
 
 // A graph with arguments and results: a branch of If. Arguments are its Arg nodes, by their attribute "index".
 struct Function {
-  std::string name;
-  std::shared_ptr<const Graph> body;
-  std::vector<Endpoint> arguments;
-  std::vector<Endpoint> results;
+  std::string name{};
+  std::shared_ptr<const Graph> body{};
+  std::vector<Endpoint> arguments{};
+  std::vector<Endpoint> results{};
 };
 
 class Graph {
@@ -140,9 +140,9 @@ class Graph {
 
  private:
   struct Defaults {
-    std::string scope;
-    std::string device;
-    std::vector<int> controls;
+    std::string scope{};
+    std::string device{};
+    std::vector<int> controls{};
   };
   Node& mutable_node(int id) { return *nodes_[static_cast<std::size_t>(id)]; }
   const Node& insert(std::unique_ptr<Node> node);

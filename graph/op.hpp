@@ -25,18 +25,18 @@ class GradientContext;  // graph/gradients/autodiff.hpp
 // long as attribute `count_attr` says, or of the dtypes in attribute `types_attr`. These attributes are deduced from
 // inputs.
 struct ArgDef {
-  std::string name;
+  std::string name{};
   DType fixed = DType::invalid;
-  std::string type_attr;
-  std::string count_attr;
-  std::string types_attr;
+  std::string type_attr{};
+  std::string count_attr{};
+  std::string types_attr{};
 };
 
 struct AttrDef {
-  std::string name;
+  std::string name{};
   AttrType type;
-  std::optional<AttrValue> default_value;  // none: required (or deduced)
-  std::vector<DType> allowed;              // of a dtype attribute; empty: any
+  std::optional<AttrValue> default_value{};  // none: required (or deduced)
+  std::vector<DType> allowed{};              // of a dtype attribute; empty: any
 };
 
 // What a shape function sees. It throws invalid_argument without naming the node: the graph adds that.
@@ -71,15 +71,15 @@ struct OpDef {
   OpDef& operator=(OpDef&& other) noexcept;
   ~OpDef();
 
-  std::string name;
-  std::vector<ArgDef> inputs;
-  std::vector<ArgDef> outputs;
-  std::vector<AttrDef> attrs;
-  ShapeFn shape;
-  GradientFn gradient;       // null: not differentiable
+  std::string name{};
+  std::vector<ArgDef> inputs{};
+  std::vector<ArgDef> outputs{};
+  std::vector<AttrDef> attrs{};
+  ShapeFn shape{};
+  GradientFn gradient{};     // null: not differentiable
   bool no_gradient = false;  // differentiates to "nothing flows" instead of an error (Shape, ArgMax, StopGradient)
   OpKind kind = OpKind::plain;
-  std::string kernel_type;  // the attribute that selects the kernel; "" if the op has none
+  std::string kernel_type{};  // the attribute that selects the kernel; "" if the op has none
 
   const AttrDef* find_attr(std::string_view name) const;
 };

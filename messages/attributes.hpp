@@ -17,7 +17,7 @@ namespace troupe {
 
 // The name of a function of the graph's library, as an attribute (branches of If).
 struct FunctionName {
-  std::string value;
+  std::string value{};
   bool operator==(const FunctionName&) const = default;
 };
 

@@ -20,15 +20,9 @@
 #include <vector>
 
 #include <troupe/messages/frames.hpp>
+#include <troupe/messages/limits.hpp>
 
 namespace troupe {
-
-// Limits that bytes from outside are held against before anything is allocated for them.
-struct Limits {
-  std::uint64_t max_body = 1u << 20;            // bytes of all fields of one frame
-  std::uint64_t max_tensor_bytes = 2ull << 30;  // of one tensor, in memory and as payload
-  std::uint64_t max_payload = 4ull << 30;       // of all tensors of one frame
-};
 
 // Longer messages of errors are cut when they are sent: a frame must not break its connection by a long
 // reason.

@@ -10,7 +10,7 @@ namespace troupe {
 
 // A process of the cluster.
 struct TaskName {
-  std::string job;
+  std::string job{};
   int index = 0;
   auto operator<=>(const TaskName&) const = default;
   std::string to_string() const;  // "/job:worker/task:0"
@@ -18,10 +18,10 @@ struct TaskName {
 
 // A full or partial device name. Merging fills open fields.
 struct DeviceName {
-  std::optional<std::string> job;
-  std::optional<int> task;
-  std::optional<std::string> type;  // "CPU", "GPU"
-  std::optional<int> index;
+  std::optional<std::string> job{};
+  std::optional<int> task{};
+  std::optional<std::string> type{};  // "CPU", "GPU"
+  std::optional<int> index{};
 
   // Also accepts the short forms "CPU:0", "/CPU:0", "/device:GPU:*", "" (no constraint). Throws invalid_argument.
   static DeviceName parse(std::string_view text);

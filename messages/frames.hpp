@@ -8,38 +8,21 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <tuple>
 #include <type_traits>
 #include <utility>
 #include <variant>
 #include <vector>
 
 #include <troupe/messages/device_name.hpp>
+#include <troupe/messages/epoch_done.hpp>
 #include <troupe/messages/error.hpp>
+#include <troupe/messages/fields.hpp>
 #include <troupe/messages/ids.hpp>
 #include <troupe/messages/tensor.hpp>
 
 namespace troupe {
 
 inline constexpr std::uint32_t kProtocolVersion = 2;
-
-// Makes the tuple of references that fields() returns, where it is called: it takes long to compile.
-struct TieFields {
-  template <class... T>
-  std::tuple<T&...> operator()(T&... fields) const {
-    return {fields...};
-  }
-};
-
-#define TROUPE_FIELDS(...)         \
-  template <class Tie = TieFields> \
-  auto fields() {                  \
-    return Tie()(__VA_ARGS__);     \
-  }                                \
-  template <class Tie = TieFields> \
-  auto fields() const {            \
-    return Tie()(__VA_ARGS__);     \
-  }
 
 // ---- Connections ---------------------------------------------------------------------------------------------------
 
@@ -270,20 +253,6 @@ struct Saved {
   Error error;
   std::uint64_t job = 0;
   TROUPE_FIELDS(shard, version, files, error, job)
-};
-
-// Figures of a finished epoch, coordinator to every worker.
-struct EpochDone {
-  std::uint32_t epoch = 0;
-  std::uint32_t chief = 0;    // the lowest worker of the job: it tells the user
-  double loss = 0;            // mean over the accepted slots
-  double train_accuracy = 0;  // likewise
-  double test_accuracy = 0;
-  double images_per_second = 0;  // without evaluation
-  std::uint64_t steps = 0;       // so far
-  double seconds = 0;            // so far
-  std::uint64_t job = 0;
-  TROUPE_FIELDS(epoch, chief, loss, train_accuracy, test_accuracy, images_per_second, steps, seconds, job)
 };
 
 // A worker has reached the end of its program; answered by BarrierOpen when all have.

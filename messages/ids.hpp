@@ -25,9 +25,9 @@ std::uint64_t random_id();
 
 // Where a tensor that crosses devices meets its consumer.
 struct RendezvousKey {
-  SessionId session;
-  StepId step;
-  EdgeId edge;
+  SessionId session{};
+  StepId step{};
+  EdgeId edge{};
   auto operator<=>(const RendezvousKey&) const = default;
 };
 

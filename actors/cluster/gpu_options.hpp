@@ -12,7 +12,7 @@ struct GpuOptions {
   bool deterministic = true;  // the same bits in every run, also where a GPU would be faster without
   bool recordings = true;     // segments that repeat become CUDA graphs
   bool nccl = true;           // GPUs of tasks exchange tensors over NCCL, where all of them have it
-  std::string plugin;         // libtroupe_cuda.so; "": looked for (devices/plugin.hpp)
+  std::string plugin{};       // libtroupe_cuda.so; "": looked for (devices/plugin.hpp)
 };
 
 }  // namespace troupe

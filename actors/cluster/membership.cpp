@@ -9,6 +9,7 @@
 #include <thread>
 
 #include <troupe/actors/introspection/introspection.hpp>
+#include <troupe/actors/wire/authentication.hpp>
 #include <troupe/messages/error.hpp>
 
 namespace troupe {

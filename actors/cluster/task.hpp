@@ -12,11 +12,9 @@
 #include <string>
 #include <vector>
 
-#include <troupe/actors/base/actor_record.hpp>
 #include <troupe/actors/cluster/gpu_options.hpp>
 #include <troupe/actors/network/cluster_spec.hpp>
 #include <troupe/actors/network/network_options.hpp>
-#include <troupe/devices/kernel.hpp>
 #include <troupe/graph/placement/placement.hpp>
 
 namespace caf {
@@ -25,8 +23,12 @@ class actor_system;
 
 namespace troupe {
 
+class ActorRegistry;
+class Allocator;
 class ClientGate;
+class Device;
 class Introspection;
+class KernelRegistry;
 struct TaskActors;  // actors/cluster/task_actors.hpp
 
 void write_wait(const std::string& text);  // "troupe: ..." on stderr
@@ -36,23 +38,23 @@ struct TaskOptions {
   int cpu_devices = 1;
   int threads = 0;  // of each CPU device; 0: cores / CPU devices. Tasks that share a host should share its cores
   std::uint64_t memory_limit = 0;  // bytes of tensors in use and kept for reuse, on each device; 0: none
-  GpuOptions gpus;
+  GpuOptions gpus{};
   // Of a cluster: the port is bound at the task's address in `cluster`, or at port 0 if it is not there yet.
   std::string host = "127.0.0.1";
   std::uint16_t port = 0;
   bool networked = false;
-  NetworkOptions network;  // certificates and limits
-  bool counters = true;    // actors count what they do (ARCHITECTURE.md, Introspection)
+  NetworkOptions network{};  // certificates and limits
+  bool counters = true;      // actors count what they do (ARCHITECTURE.md, Introspection)
   // The introspector's socket, at `host`: 0: any free port. None: a task of a cluster has any free one, another has no
   // socket.
-  std::optional<std::uint16_t> introspect_port;
+  std::optional<std::uint16_t> introspect_port{};
   // Called every `wait_word` while join() or await() wait: for whom, and why. Default: a line on stderr.
   std::function<void(const std::string&)> on_wait = write_wait;
   std::chrono::nanoseconds wait_word = std::chrono::seconds(5);
-  std::string flight_directory;  // where the last messages of all actors are written when the task fails; "": nowhere
+  std::string flight_directory{};  // where the last messages of all actors are written when the task fails; "": nowhere
   // Ops of the program's own: what its graphs are made with, a copy of standard_ops() with more. Null: standard_ops().
-  std::shared_ptr<const OpRegistry> ops;
-  std::function<void(KernelRegistry&)> register_kernels;  // adds their kernels to the standard ones
+  std::shared_ptr<const OpRegistry> ops{};
+  std::function<void(KernelRegistry&)> register_kernels{};  // adds their kernels to the standard ones
 };
 
 class Task {

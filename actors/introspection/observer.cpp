@@ -4,6 +4,7 @@
 #include <mutex>
 
 #include <troupe/actors/wire/ask.hpp>
+#include <troupe/actors/wire/wire.hpp>
 
 namespace troupe {
 namespace {

@@ -13,7 +13,7 @@
 namespace troupe {
 
 struct HostPort {
-  std::string host;
+  std::string host{};
   std::uint16_t port = 0;
   auto operator<=>(const HostPort&) const = default;
   std::string to_string() const;
@@ -22,9 +22,9 @@ struct HostPort {
 };
 
 struct ClusterSpec {
-  std::string name;
-  std::string token;
-  std::map<TaskName, HostPort> tasks;
+  std::string name{};
+  std::string token{};
+  std::map<TaskName, HostPort> tasks{};
 
   // Throws invalid_argument saying where the text is malformed, which key is unknown or missing, which task has no
   // valid address, or which address two tasks share. The token may be "", if all tasks have loopback addresses.

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include <troupe/actors/wire/authentication.hpp>
+#include <troupe/actors/wire/wire.hpp>
+
 namespace troupe {
 
 std::optional<std::string> NetworkOptions::problem() const {

@@ -2,26 +2,31 @@
 // limit in one place.
 #pragma once
 
+#include <chrono>
+#include <cstdint>
 #include <optional>
+#include <string>
 
 #include <troupe/actors/network/cluster_spec.hpp>
-#include <troupe/actors/wire/wire.hpp>
+#include <troupe/actors/wire/defaults.hpp>
+#include <troupe/actors/wire/tls_files.hpp>
+#include <troupe/messages/limits.hpp>
 
 namespace troupe {
 
+struct WireOptions;
+
 struct NetworkOptions {
-  TlsFiles tls;               // if given, connections are TLS, with certificates on both sides
+  TlsFiles tls{};             // if given, connections are TLS, with certificates on both sides
   bool insecure = false;      // without TLS: addresses that other machines reach too
   bool shared_memory = true;  // frames to tasks of this host pass through memory, without TLS
 
   std::uint64_t max_tensor = Limits{}.max_tensor_bytes;  // bytes; the tensors of one frame: twice that
-  std::uint64_t in_flight =
-      wire::ConnectionOptions{}.window;  // bytes of large tensors that a peer sends ahead of their receipt
-  int max_strangers =
-      static_cast<int>(WireOptions{}.max_strangers);  // connections that have not said Hello, or are sent away
-  int max_connections = static_cast<int>(WireOptions{}.max_connections);      // peers at once
-  std::chrono::milliseconds hello_timeout = WireOptions{}.handshake_timeout;  // from a connection to its Hello
-  std::chrono::milliseconds peer_timeout = WireOptions{}.down_after;          // without a sign of life a peer is down
+  std::uint64_t in_flight = wire::kDefaultWindow;        // bytes of large tensors that a peer may send unacknowledged
+  int max_strangers = wire::kDefaultMaxStrangers;        // connections whose peers have not proved who they are
+  int max_connections = wire::kDefaultMaxConnections;    // peers at once
+  std::chrono::milliseconds hello_timeout = wire::kDefaultHandshakeTimeout;  // from a connection to its Hello
+  std::chrono::milliseconds peer_timeout = wire::kDefaultDownAfter;          // a peer without a sign of life is lost
 
   // What makes no sense, for people, naming the option of the command line; none if all is well.
   std::optional<std::string> problem() const;

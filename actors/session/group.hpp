@@ -10,14 +10,19 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
 
 #include <troupe/actors/cluster/task.hpp>
-#include <troupe/actors/steps/contribution.hpp>
+#include <troupe/devices/collective/collective.hpp>
+#include <troupe/messages/tensor.hpp>
 
 namespace troupe {
+
+class CommunicatorMaker;
+class Contribution;
 
 struct CollectiveGroupOptions {
   // Of each call; of operations of steps, for how long nothing may come. 0: none.
@@ -65,7 +70,7 @@ class CollectiveGroup {
   std::vector<Tensor> run(const CollectiveSpec& spec, Tensor tensor, bool on_devices);
   std::vector<Tensor> run(std::shared_ptr<Contribution> contribution);
   Device* able_device() const;
-  CommunicatorId shared_id(CommunicatorMaker& maker);
+  std::vector<std::byte> shared_id(CommunicatorMaker& maker);
 
   Task& task_;
   const std::vector<TaskName> members_;

@@ -37,12 +37,12 @@ struct SessionOptions {
   DType precision = DType::f32;
   std::chrono::nanoseconds timeout{0};  // of each run that names none; 0: none
   std::chrono::nanoseconds build_timeout =
-      std::chrono::seconds(120);  // of a task that builds its part of a graph, or ends the session
-  std::vector<TaskName> shards;   // tasks that own the shards, if graphs pull and push
+      std::chrono::seconds(120);   // of a task that builds its part of a graph, or ends the session
+  std::vector<TaskName> shards{};  // tasks that own the shards, if graphs pull and push
   // Told where the nodes of each call run, a device and its nodes line by line, when it is compiled.
-  std::function<void(const std::string&)> on_placement;
+  std::function<void(const std::string&)> on_placement{};
   // Told, once for each device, of a device that soft placement has replaced. Default: a line on stderr.
-  std::function<void(const std::string&)> on_warning;
+  std::function<void(const std::string&)> on_warning{};
 };
 
 struct RunOptions {
@@ -51,7 +51,7 @@ struct RunOptions {
   // What random ops derive their values from. Default: the number of the step in this session, slot 0.
   std::int64_t random_step = -1;
   std::uint32_t random_slot = 0;
-  TrainingStep training;
+  TrainingStep training{};
 };
 
 using Feeds = std::vector<std::pair<Output, Tensor>>;

@@ -18,16 +18,16 @@ struct TrainingStep {
   std::uint32_t slot = 0;
   std::uint64_t min_version = 0;
   std::uint64_t group = 0;  // CollectiveGroup::id, if the graph has collectives: `step` is then their number
-  const Device* group_device = nullptr;  // CollectiveGroup::device
-  std::uint64_t job = 0;                 // the training job that has the shards
-  std::uint64_t view = 0;                // of its members, in which this worker joined
-  std::uint64_t after = 0;               // of a Pull
-  std::optional<std::uint64_t> number;   // what the training counts the step as; none: it is none of a training
+  const Device* group_device = nullptr;   // CollectiveGroup::device
+  std::uint64_t job = 0;                  // the training job that has the shards
+  std::uint64_t view = 0;                 // of its members, in which this worker joined
+  std::uint64_t after = 0;                // of a Pull
+  std::optional<std::uint64_t> number{};  // what the training counts the step as; none: it is none of a training
 };
 
 struct StepResult {
-  Error error;
-  std::vector<Tensor> fetches;
+  Error error{};
+  std::vector<Tensor> fetches{};
 };
 
 }  // namespace troupe

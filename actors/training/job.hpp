@@ -10,8 +10,7 @@
 
 #include <troupe/actors/training/job_event.hpp>
 #include <troupe/graph/training/sparse_mean.hpp>
-#include <troupe/messages/frames.hpp>
-#include <troupe/scheduler/training/outgoing.hpp>
+#include <troupe/messages/epoch_done.hpp>
 
 namespace troupe {
 
@@ -57,33 +56,33 @@ struct TrainingOptions {
   // Checkpoints: a directory that all ps tasks see (mode allreduce: worker 0); "": none. The job goes on from the
   // newest whole one in it, if that is of a job with the same options (but for the number of tasks, and fewer epochs),
   // and saves while it trains and at the end. Every so many steps; 0: about once an epoch.
-  std::string checkpoint;
+  std::string checkpoint{};
   std::uint64_t checkpoint_every = 0;
   int checkpoints_kept = 3;
   // A directory where the history of the parameters is kept; "": nowhere. Each ps task has a file in it that tells for
   // every version which gradients (worker, step, slot) went into it and which came and were dropped (ProvenanceLog);
   // with backup slots the coordinator's has the file `commits`, which tells what slots each step used.
-  std::string provenance;
+  std::string provenance{};
   // Modes sync and ssp with backups: such a file `commits`. The steps in it use the same slots again, and so have the
   // same bits.
-  std::string replay;
+  std::string replay{};
   // A directory for TensorBoard's event files ("": none): the figures of each epoch and histograms of the parameters
   // after it, the loss and the learning rate every so many steps, and the model's graph. Written by who tells the user:
   // the chief, or rank 0. In modes of clusters the loss is that of the batches which this task has computed.
-  std::string tensorboard;
+  std::string tensorboard{};
   std::uint64_t tensorboard_every = 100;
   // fit() writes nothing. Else, where there is no on_event or on_epoch, it writes a line to stderr for what they would
   // be told.
   bool quiet = false;
   // Called with what happens beside the figures: losses and what is done about them, checkpoints. On threads of the
   // runtime, also on several at once.
-  std::function<void(const JobEvent&)> on_event;
+  std::function<void(const JobEvent&)> on_event{};
   // SessionOptions::on_placement of what training runs.
-  std::function<void(const std::string&)> on_placement;
+  std::function<void(const std::string&)> on_placement{};
   // Called on the chief after each epoch, on the training thread.
-  std::function<void(const EpochDone&)> on_epoch;
+  std::function<void(const EpochDone&)> on_epoch{};
   // Called now and then on each worker: steps done and to do of the epoch.
-  std::function<void(std::uint32_t epoch, std::uint64_t step, std::uint64_t steps)> on_progress;
+  std::function<void(std::uint32_t epoch, std::uint64_t step, std::uint64_t steps)> on_progress{};
   // Set by a signal handler: training stops soon and throws Code::cancelled.
   const std::atomic<bool>* stop = nullptr;
 };
@@ -94,7 +93,7 @@ struct TrainingResult {
   std::uint64_t steps = 0;
   double seconds = 0;  // of training, without evaluation
   double images_per_second = 0;
-  std::string params_sha256;
+  std::string params_sha256{};
   // Of training with a scaled loss: steps that changed nothing because a gradient was not finite, and the scale at the
   // end.
   std::uint64_t skipped_steps = 0;

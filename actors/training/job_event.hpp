@@ -21,12 +21,12 @@ struct JobEvent {
   // goes_on (from a checkpoint), curves_failed (they are not written, or not all), no_test (there are no examples to
   // test with), begins_anew (the optimizer, though the parameters are there), not_finite (the loss of an epoch: told
   // where epochs are).
-  std::string kind;
-  TaskName task;           // whom it is about; without a job: nobody
+  std::string kind{};
+  TaskName task{};         // whom it is about; without a job: nobody
   std::uint64_t step = 0;  // of the job that is next to be complete
   double seconds = 0;      // how long that took which it tells
-  std::string text;        // for people: what happened, and what is done about it; "": they need not know
-  std::map<std::string, std::uint64_t> counts;
+  std::string text{};      // for people: what happened, and what is done about it; "": they need not know
+  std::map<std::string, std::uint64_t> counts{};
 };
 
 }  // namespace troupe

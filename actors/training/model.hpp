@@ -25,7 +25,7 @@ struct ModelOptions {
   // What products are computed in: bf16 or f16, with weights, losses and updates in f32. Layers that say themselves
   // what they compute in are left alone. f16 trains with a scaled loss.
   DType precision = DType::f32;
-  LossScaling loss_scaling;  // for f16
+  LossScaling loss_scaling{};  // for f16
   // The gradients of each slot are scaled down together if their norm is greater (graph/training/clipping.hpp). 0: they
   // are not.
   double clip_norm = 0;

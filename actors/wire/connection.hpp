@@ -15,6 +15,7 @@
 #include <troupe/actors/wire/authentication.hpp>
 #include <troupe/actors/wire/channel.hpp>
 #include <troupe/actors/wire/chunk_reader.hpp>
+#include <troupe/actors/wire/defaults.hpp>
 #include <troupe/actors/wire/send_queue.hpp>
 #include <troupe/actors/wire/shared_memory.hpp>
 
@@ -41,9 +42,9 @@ struct LinkCounters {
 
 struct ConnectionOptions {
   Limits limits;
-  std::size_t chunk_bytes = kMaxChunk;  // at most kMaxChunk
-  std::uint64_t window = 64ull << 20;   // bulk bytes the peer may have in flight; at least 2 x kMaxChunk
-  Arrivals arrivals;                    // memory for what comes
+  std::size_t chunk_bytes = kMaxChunk;    // at most kMaxChunk
+  std::uint64_t window = kDefaultWindow;  // bulk bytes the peer may have in flight; at least 2 x kMaxChunk
+  Arrivals arrivals;                      // memory for what comes
 };
 
 // Goes on with what the two ends prove to each other, and reads not a byte more. Throws what

@@ -6,21 +6,11 @@
 #pragma once
 
 #include <memory>
-#include <string>
 
 #include <troupe/actors/wire/channel.hpp>
+#include <troupe/actors/wire/tls_files.hpp>
 
-namespace troupe {
-
-// PEM files. All three, or none.
-struct TlsFiles {
-  std::string certificate;  // of this task; the certificates of intermediate CAs may follow in it
-  std::string key;          // of the certificate; without a passphrase, not readable by everybody
-  std::string ca;           // of the CAs whose certificates are trusted
-  bool given() const { return !certificate.empty() || !key.empty() || !ca.empty(); }
-};
-
-namespace wire {
+namespace troupe::wire {
 
 // The files, read once. Immutable; any thread.
 class TlsContext {
@@ -37,5 +27,4 @@ class TlsContext {
   std::shared_ptr<const State> state_;
 };
 
-}  // namespace wire
-}  // namespace troupe
+}  // namespace troupe::wire

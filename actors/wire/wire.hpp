@@ -33,6 +33,7 @@
 
 #include <troupe/actors/wire/ask.hpp>
 #include <troupe/actors/wire/connection.hpp>
+#include <troupe/actors/wire/defaults.hpp>
 #include <troupe/actors/wire/handshake.hpp>
 #include <troupe/actors/wire/tls.hpp>
 #include <troupe/messages/local.hpp>
@@ -83,13 +84,14 @@ struct WireOptions {
   wire::ConnectionOptions connection;
   std::chrono::milliseconds heartbeat_every{500};
   std::chrono::milliseconds suspect_after{2000};
-  std::chrono::milliseconds down_after{10000};
-  std::chrono::milliseconds handshake_timeout{5000};
+  std::chrono::milliseconds down_after = wire::kDefaultDownAfter;
+  std::chrono::milliseconds handshake_timeout = wire::kDefaultHandshakeTimeout;
   std::chrono::milliseconds close_timeout{2000};  // to send what is queued and the Goodbye, and to be understood
-  std::chrono::microseconds awake{
-      200};                        // after something has come, before the thread sleeps: an answer is often on its way
-  std::size_t max_strangers = 64;  // connections of others that are not open yet; with more the oldest goes
-  std::size_t max_connections = 1024;  // that are open
+  // After something has come, before the thread sleeps: an answer is often on its way.
+  std::chrono::microseconds awake{200};
+  // Connections of others that are not open yet; with more the oldest goes.
+  std::size_t max_strangers = wire::kDefaultMaxStrangers;
+  std::size_t max_connections = wire::kDefaultMaxConnections;  // that are open
 };
 
 class Wire {

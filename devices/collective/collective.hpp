@@ -32,8 +32,8 @@ struct CollectiveSpec {
   Reduction reduction = Reduction::sum;  // all_reduce
   std::uint32_t root = 0;                // broadcast: the rank whose tensor everyone gets
   DType dtype = DType::invalid;          // barrier: none
-  Shape shape;
-  std::string name;
+  Shape shape{};
+  std::string name{};
 
   // "all_reduce mean of f32[10,3] 'gradients_0'": ranks whose texts differ do not work on the same thing.
   std::string describe() const;

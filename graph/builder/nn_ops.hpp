@@ -21,7 +21,7 @@ std::string to_string(Padding padding);  // the value of the attribute
 struct Conv2DOptions {
   Integers strides = {1, 1};  // height, width
   Padding padding = Padding::same;
-  Name name;
+  Name name{};
 };
 Output conv2d(Output x, Output filter, Conv2DOptions options = {});
 
@@ -29,7 +29,7 @@ struct PoolOptions {
   Integers ksize = {2, 2};
   Integers strides = {2, 2};
   Padding padding = Padding::same;
-  Name name;
+  Name name{};
 };
 Output max_pool(Output x, PoolOptions options = {});
 Output avg_pool(Output x, PoolOptions options = {});  // padding does not count
@@ -40,11 +40,11 @@ struct BatchNormOptions {
   // batch_norm and a relu after it move 6 + 4 bytes forward and 10 + 6 back, both in one 6 and 10. (A residual sum in
   // between would save 6 of 28: it is left to fused elementwise ops.)
   bool relu = false;
-  Name name;
+  Name name{};
 };
 struct BatchNormOutputs {
-  Output y;     // of x's dtype
-  Output mean;  // [c], of the batch
+  Output y{};     // of x's dtype
+  Output mean{};  // [c], of the batch
   Output
       variance;  // [c]: of the batch, as an estimate of that of all data: n / (n - 1) times the mean squared distance
 };
@@ -58,7 +58,7 @@ Output batch_norm_inference(Output x, Output scale, Output offset, Output mean, 
 
 struct LayerNormOptions {
   double epsilon = 1e-5;
-  Name name;
+  Name name{};
 };
 // Over the last dimension (Ba, Kiros & Hinton 2016): each row [c] by itself. scale and offset [c] are f32 (f64 if x
 // is).
@@ -66,7 +66,7 @@ Output layer_norm(Output x, Output scale, Output offset, LayerNormOptions option
 
 struct DropoutOptions {
   std::int64_t seed = 0;
-  Name name;
+  Name name{};
 };
 // Zeroes each element with probability `rate` in [0, 1) and scales the others by 1 / (1 - rate).
 Output dropout(Output x, double rate, DropoutOptions options = {});

@@ -45,7 +45,7 @@ Output placeholder(Graph& graph, DType dtype, Shape shape = Shape::unknown_rank(
 struct RandomOptions {
   DType dtype = DType::f32;
   std::int64_t seed = 0;
-  Name name;
+  Name name{};
 };
 Output random_uniform(Graph& graph, const Shape& shape, double minval = 0, double maxval = 1,
                       RandomOptions options = {});
@@ -125,7 +125,7 @@ Output element_count(Output x, Name name = {});  // i64 scalar
 struct MatMulOptions {
   bool transpose_a = false;
   bool transpose_b = false;
-  Name name;
+  Name name{};
 };
 Output matmul(Output a, Output b, MatMulOptions options = {});
 Output bias_add(Output x, Output bias, Name name = {});
@@ -133,7 +133,7 @@ Output bias_add(Output x, Output bias, Name name = {});
 // --- Reductions: over all axes if none are given ---
 struct ReduceOptions {
   bool keep_dims = false;
-  Name name;
+  Name name{};
 };
 Output sum(Output x, Integers axes = {}, ReduceOptions options = {});
 Output mean(Output x, Integers axes = {}, ReduceOptions options = {});
@@ -157,7 +157,7 @@ Outputs unstack(Output x, std::int64_t axis, Name name = {});           // the s
 Output slice(Output x, Integers begin, Integers size, Name name = {});  // size -1: to the end
 struct PadOptions {
   double value = 0;
-  Name name;
+  Name name{};
 };
 Output pad(Output x, Integers before, Integers after, PadOptions options = {});
 Output tile(Output x, Integers multiples, Name name = {});
@@ -168,7 +168,7 @@ struct OneHotOptions {
   DType dtype = DType::f32;
   double on = 1;
   double off = 0;
-  Name name;
+  Name name{};
 };
 Output one_hot(Output indices, std::int64_t depth, OneHotOptions options = {});
 Output fill(Output dims, Output value, Name name = {});

@@ -17,19 +17,19 @@ namespace troupe {
 
 struct VariableOptions {
   Name name = "variable";               // relative to the scope; made unique
-  Output initial_value;                 // default: zeros of `shape` and `dtype`
+  Output initial_value{};               // default: zeros of `shape` and `dtype`
   Shape shape = Shape::unknown_rank();  // default: that of initial_value; otherwise it must agree
   DType dtype = DType::f32;             // of the zeros; not used with an initial_value
   bool trainable = true;
-  std::string device;
+  std::string device{};
 };
 
 struct VariableRef {
-  Output handle;         // the Variable node, whose name is the variable's
-  Output initial_value;  // "name/initial_value"
+  Output handle{};         // the Variable node, whose name is the variable's
+  Output initial_value{};  // "name/initial_value"
   DType dtype = DType::invalid;
-  Shape shape;
-  std::string name;
+  Shape shape{};
+  std::string name{};
 
   // The value: always the same node, "name/read". It may run at any time of a step; what must see an
   // assignment of the same step uses fresh_read() under Graph::after.
@@ -46,13 +46,13 @@ struct VariableRef {
 VariableRef variable(Graph& graph, VariableOptions options);
 
 struct VariableInfo {
-  std::string name;
+  std::string name{};
   DType dtype = DType::invalid;
-  Shape shape;
+  Shape shape{};
   bool trainable = true;
-  Endpoint handle;
-  Endpoint initial_value;   // node -1: it has none (a Variable node added by hand)
-  std::string initializer;  // the node that assigns the initial value, or ""
+  Endpoint handle{};
+  Endpoint initial_value{};   // node -1: it has none (a Variable node added by hand)
+  std::string initializer{};  // the node that assigns the initial value, or ""
 };
 
 // The variables of a graph, sorted by name. Throws invalid_argument if a node's notes are wrong.

@@ -11,9 +11,9 @@ namespace troupe {
 // The gradient of one tensor. Dense: `dense` is valid. Sparse (of Gather's table): `values` holds rows of the
 // gradient, `indices` (i64 [n]) the row of each; rows may repeat, their sum counts. Neither: nothing flows.
 struct Gradient {
-  Output dense;
-  Output indices;
-  Output values;
+  Output dense{};
+  Output indices{};
+  Output values{};
   bool is_dense() const { return dense.valid(); }
   bool is_sparse() const { return values.valid(); }
   explicit operator bool() const { return is_dense() || is_sparse(); }
@@ -59,8 +59,8 @@ class GradientContext {
 };
 
 struct GradientOptions {
-  std::vector<Output> grad_ys;         // gradients of ys; default: ones
-  std::vector<Output> stop_gradients;  // treated as constants
+  std::vector<Output> grad_ys{};         // gradients of ys; default: ones
+  std::vector<Output> stop_gradients{};  // treated as constants
 };
 
 // A gradient as one dense tensor like `x`; zeros if nothing flows.

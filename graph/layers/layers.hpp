@@ -35,7 +35,7 @@ namespace troupe {
 // the reverse.
 struct WeightSpec {
   DType dtype = DType::f32;
-  Shape shape;
+  Shape shape{};
   double fan_in = 1;
   double fan_out = 1;
   bool trainable = true;
@@ -188,9 +188,9 @@ class Sequential {
   Output apply(LayerContext& context, Output x) const;
 
   struct Summary {
-    std::string name;
-    std::string kind;
-    Shape output;
+    std::string name{};
+    std::string kind{};
+    Shape output{};
     std::int64_t parameters = 0;  // that are trained
   };
   // What the layers make of an f32 input of this shape, such as [?,28,28,1].

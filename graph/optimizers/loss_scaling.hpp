@@ -27,10 +27,10 @@ struct LossScaling {
 
 // The state of one training graph.
 struct LossScale {
-  LossScaling options;
-  VariableRef state;  // "loss_scale/state", f64 [3]: the scale, good steps since it changed, steps skipped
-  Output scale;       // f32 scalar
-  Output skipped;     // i64 scalar: steps, from the beginning
+  LossScaling options{};
+  VariableRef state{};  // "loss_scale/state", f64 [3]: the scale, good steps since it changed, steps skipped
+  Output scale{};       // f32 scalar
+  Output skipped{};     // i64 scalar: steps, from the beginning
   // The graph is for shard_variables: see apply_scaled_gradients.
   bool on_shards = false;
 

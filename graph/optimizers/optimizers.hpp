@@ -60,8 +60,8 @@ std::string name(const Optimizer& optimizer);
 const Schedule& learning_rate(const Optimizer& optimizer);
 
 struct GradientAndVariable {
-  Gradient gradient;
-  VariableRef variable;
+  Gradient gradient{};
+  VariableRef variable{};
   // Above 0: of a running average (graph/optimizers/running_average.hpp), which plain gradient descent at this rate
   // moves, whatever the optimizer.
   double moved_by = 0;

@@ -19,9 +19,9 @@ namespace troupe {
 
 // What one application of a layer found for the average to follow.
 struct RunningAverage {
-  VariableRef variable;  // not trainable
-  Output value;          // of its dtype and shape; gradients do not flow through it
-  double part = 0.1;     // in (0, 1]
+  VariableRef variable{};  // not trainable
+  Output value{};          // of its dtype and shape; gradients do not flow through it
+  double part = 0.1;       // in (0, 1]
 };
 
 // For apply_gradients, beside the gradients of what is trained. Throws invalid_argument for a part out of range.

@@ -31,8 +31,8 @@ struct Step {
 };
 // rates[0]; from t = from[0] on rates[1], from from[1] on rates[2] ...
 struct Piecewise {
-  std::vector<double> rates;
-  std::vector<std::int64_t> from;
+  std::vector<double> rates{};
+  std::vector<std::int64_t> from{};
 };
 // rate factor^(t / every).
 struct Exponential {

@@ -14,14 +14,14 @@ Output apply_sgd(Output var, Output lr, const Gradient& gradient, Name name = {}
 struct MomentumOptions {
   double momentum = 0.9;
   bool nesterov = false;
-  Name name;
+  Name name{};
 };
 // accum = momentum accum + g; var -= lr accum, or lr (g + momentum accum) with nesterov.
 Output apply_momentum(Output var, Output accum, Output lr, const Gradient& gradient, MomentumOptions options = {});
 
 struct AdagradOptions {
   double epsilon = 1e-7;
-  Name name;
+  Name name{};
 };
 // accum += g^2; var -= lr g / (sqrt(accum) + epsilon).
 Output apply_adagrad(Output var, Output accum, Output lr, const Gradient& gradient, AdagradOptions options = {});
@@ -30,7 +30,7 @@ struct RMSPropOptions {
   double rho = 0.9;
   double momentum = 0;
   double epsilon = 1e-7;
-  Name name;
+  Name name{};
 };
 // ms = rho ms + (1 - rho) g^2; mom = momentum mom + lr g / sqrt(ms + epsilon); var -= mom.
 Output apply_rmsprop(Output var, Output ms, Output mom, Output lr, const Gradient& gradient,
@@ -40,7 +40,7 @@ struct AdamOptions {
   double beta1 = 0.9;
   double beta2 = 0.999;
   double epsilon = 1e-7;
-  Name name;
+  Name name{};
 };
 // t (i64 scalar) is the number of this update, from 1. m = beta1 m + (1 - beta1) g; v = beta2 v + (1 - beta2)
 // g^2; var -= lr sqrt(1 - beta2^t) / (1 - beta1^t) m / (sqrt(v) + epsilon).

@@ -36,13 +36,13 @@ std::span<const std::string_view> ops_of(MixedClass mixed);
 struct MixedPrecisionOptions {
   DType precision = DType::bf16;  // or f16
   // Is there a kernel? Ops without one stay as they are. None given: there is one for all.
-  std::function<bool(const std::string& op, DType dtype)> supports;
+  std::function<bool(const std::string& op, DType dtype)> supports{};
 };
 
 struct MixedPrecisionReport {
-  std::map<std::string, int> narrowed;  // how many nodes of each op
-  int casts = 0;                        // nodes added
-  std::string to_string() const;        // "5 MatMul, 2 Relu; 7 casts"
+  std::map<std::string, int> narrowed{};  // how many nodes of each op
+  int casts = 0;                          // nodes added
+  std::string to_string() const;          // "5 MatMul, 2 Relu; 7 casts"
 };
 
 // Throws invalid_argument for another precision.

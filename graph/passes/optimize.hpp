@@ -16,26 +16,26 @@
 namespace troupe {
 
 struct Pass {
-  std::string name;
+  std::string name{};
   // Adds to the notes what it did that is worth telling.
-  std::function<std::unique_ptr<Graph>(const Graph&, PassNotes& notes)> run;
+  std::function<std::unique_ptr<Graph>(const Graph&, PassNotes& notes)> run{};
 };
 
 // What a pass did, for logs and tests.
 struct PassReport {
-  std::string_view pass;
+  std::string_view pass{};
   int nodes_before = 0;
   int nodes_after = 0;
   std::chrono::nanoseconds time{0};
-  PassNotes notes;  // "fused a + b -> Op 'name'"
+  PassNotes notes{};  // "fused a + b -> Op 'name'"
 };
 
 struct OptimizeOptions {
-  Evaluator evaluator;                 // none: constants are not folded
-  std::set<std::string> switched_off;  // names of passes; unknown ones throw not_found
+  Evaluator evaluator{};                 // none: constants are not folded
+  std::set<std::string> switched_off{};  // names of passes; unknown ones throw not_found
   std::size_t folded_bytes = kFoldedBytes;
-  std::function<bool(std::string_view op, DType dtype)> has_kernel;  // see FuseOptions
-  std::function<void(const PassReport&)> report;
+  std::function<bool(std::string_view op, DType dtype)> has_kernel{};  // see FuseOptions
+  std::function<void(const PassReport&)> report{};
 };
 
 // prune, simplify, fold_constants, common_subexpressions, simplify_again, fuse_bias, fuse_elementwise, fuse_updates,

@@ -25,10 +25,10 @@ namespace troupe {
 
 // What placement has to know of a device.
 struct DeviceInfo {
-  DeviceName name;  // complete
-  std::string type;
-  std::uint64_t memory = 0;       // bytes
-  std::set<std::string> kernels;  // "MatMul:f32", or "Gather" for a kernel of any dtype
+  DeviceName name{};  // complete
+  std::string type{};
+  std::uint64_t memory = 0;         // bytes
+  std::set<std::string> kernels{};  // "MatMul:f32", or "Gather" for a kernel of any dtype
 };
 
 // The devices of a task that share work if nobody says where it is to run: its accelerators, or, if it has none, its
@@ -36,8 +36,8 @@ struct DeviceInfo {
 std::vector<std::string> default_devices(std::span<const DeviceInfo> devices, const TaskName& task);
 
 struct PlacementOptions {
-  TaskName client;   // the task of the session
-  bool soft = true;  // where the requested type or index does not exist or has no kernel: another device of that task
+  TaskName client{};  // the task of the session
+  bool soft = true;   // where the requested type or index does not exist or has no kernel: another device of that task
 };
 
 // A copy of the graph with the same ids in which node.device is a complete name. Throws invalid_argument: for

@@ -11,14 +11,14 @@
 namespace troupe {
 
 struct Dataset {
-  Tensor images;  // u8 [n, height, width, channels]
-  Tensor labels;  // i32 [n]
+  Tensor images{};  // u8 [n, height, width, channels]
+  Tensor labels{};  // i32 [n]
   std::int64_t size() const { return labels.valid() ? labels.num_elements() : 0; }
 };
 
 struct DataSplits {
-  Dataset train;
-  Dataset test;
+  Dataset train{};
+  Dataset test{};
 };
 
 // Throws invalid_argument, naming the field (`name` is "data.train"), unless images are u8 [n, example...], and labels
@@ -29,8 +29,8 @@ void check_dataset(const Dataset& dataset, const Shape& example, std::int64_t cl
 Tensor scaled(const Tensor& images);
 
 struct Batch {
-  Tensor images;                // f32 [b, height, width, channels], pixel / 255: in [0, 1]
-  Tensor labels;                // i32 [b]
+  Tensor images{};              // f32 [b, height, width, channels], pixel / 255: in [0, 1]
+  Tensor labels{};              // i32 [b]
   Allocator* memory = nullptr;  // where they are put, on the host; null: anywhere
 };
 

@@ -8,7 +8,9 @@
 #include <cerrno>
 #include <cstring>
 
+#include <troupe/actors/base/actor_record.hpp>
 #include <troupe/actors/training/model.hpp>
+#include <troupe/devices/kernel.hpp>
 #include <troupe/graph/layers/layers.hpp>
 #include <troupe/kernels/readers/digits.hpp>
 

@@ -16,6 +16,7 @@
 #include "tests/chaos/counting_model.hpp"
 #include "tests/chaos/faulty_file_system.hpp"
 #include "tests/chaos/haunting.hpp"
+#include <troupe/actors/base/actor_record.hpp>
 #include <troupe/actors/training/training_plan.hpp>
 
 namespace {

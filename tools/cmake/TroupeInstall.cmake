@@ -10,13 +10,12 @@ list(APPEND libraries troupe_protocol)
 install(TARGETS ${libraries} EXPORT troupe-targets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT development)
 install(EXPORT troupe-targets NAMESPACE troupe:: DESTINATION ${package_dir} COMPONENT development)
 
-foreach(folder IN LISTS folders)
-  install(DIRECTORY ${PROJECT_SOURCE_DIR}/${folder} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/troupe
-    COMPONENT development FILES_MATCHING PATTERN "*.hpp")
+include(PublicHeaders)
+foreach(header IN LISTS TROUPE_PUBLIC_HEADERS)
+  cmake_path(GET header PARENT_PATH folder)
+  install(FILES ${PROJECT_SOURCE_DIR}/${header} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/troupe/${folder}
+    COMPONENT development)
 endforeach()
-install(FILES ${PROJECT_SOURCE_DIR}/troupe.hpp DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/troupe COMPONENT development)
-install(DIRECTORY ${PROJECT_BINARY_DIR}/messages/proto DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/troupe/messages
-  COMPONENT development FILES_MATCHING PATTERN "*.pb.h")
 
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/apps/examples DESTINATION ${CMAKE_INSTALL_DATADIR}/troupe COMPONENT development)
 

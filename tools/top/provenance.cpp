@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include <troupe/actors/wire/ask.hpp>
+#include <troupe/actors/wire/wire.hpp>
 
 namespace troupe::top {
 namespace {

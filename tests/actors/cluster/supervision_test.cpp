@@ -10,6 +10,7 @@
 #include "tests/actors/training/job_tasks.hpp"
 #include "tests/patience.hpp"
 #include "tests/temporary_directory.hpp"
+#include <troupe/actors/base/actor_record.hpp>
 #include <troupe/actors/base/policy.hpp>
 #include <troupe/actors/cluster/task_actors.hpp>
 #include <troupe/kernels/readers/digits.hpp>

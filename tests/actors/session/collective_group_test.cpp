@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "tests/patience.hpp"
+#include <troupe/actors/base/actor_record.hpp>
 #include <troupe/actors/base/inspected.hpp>
 #include <troupe/actors/cluster/task_actors.hpp>
 #include <troupe/actors/session/group.hpp>

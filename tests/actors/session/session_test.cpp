@@ -5,8 +5,10 @@
 
 #include "tests/error_of.hpp"
 #include "tests/patience.hpp"
+#include <troupe/actors/base/actor_record.hpp>
 #include <troupe/actors/cluster/task.hpp>
 #include <troupe/actors/session/session.hpp>
+#include <troupe/devices/kernel.hpp>
 #include <troupe/graph/builder/ops.hpp>
 #include <troupe/graph/builder/variable.hpp>
 #include <troupe/graph/gradients/autodiff.hpp>

@@ -10,8 +10,10 @@
 #include "tests/error_of.hpp"
 #include "tests/paths.hpp"
 #include "tests/temporary_directory.hpp"
+#include <troupe/actors/base/actor_record.hpp>
 #include <troupe/actors/base/message_kind.hpp>
 #include <troupe/actors/trace/trace_file.hpp>
+#include <troupe/devices/kernel.hpp>
 #include <troupe/graph/builder/ops.hpp>
 #include <troupe/kernels/readers/digits.hpp>
 #include <troupe/messages/caf/protocol.hpp>

@@ -13,6 +13,7 @@
 #include <troupe/actors/cluster/task.hpp>
 #include <troupe/actors/session/session.hpp>
 #include <troupe/actors/training/model.hpp>
+#include <troupe/devices/kernel.hpp>
 #include <troupe/graph/builder/nn_ops.hpp>
 #include <troupe/graph/builder/ops.hpp>
 #include <troupe/graph/builder/variable.hpp>

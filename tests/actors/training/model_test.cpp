@@ -7,6 +7,7 @@
 #include "tests/error_of.hpp"
 #include "tests/temporary_directory.hpp"
 #include <troupe/actors/training/model.hpp>
+#include <troupe/devices/kernel.hpp>
 #include <troupe/graph/builder/ops.hpp>
 #include <troupe/graph/gradients/autodiff.hpp>
 
