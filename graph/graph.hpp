@@ -59,6 +59,9 @@ struct Node {
   DType kernel_type() const;
 };
 
+// Marks a node (attribute, boolean) that must run although nothing fetches it: a target of a callable.
+inline constexpr std::string_view kTargetAttribute = "_target";
+
 // What add() needs. An empty name is made from the op's.
 struct NodeSpec {
   std::string op{};
@@ -135,8 +138,9 @@ class Graph {
   std::string unique_name(std::string_view base);
   const std::string& current_scope() const { return defaults_.scope; }
 
-  // One line per node: name = Op(inputs, ^controls) {attributes} -> types and shapes @ device.
-  std::string dump() const;
+  // The graph as text that parse_text() reads (graph/formats/text.hpp has the grammar): one line per node, then the
+  // functions. Of larger tensors only `max_values` elements are shown, which is not enough to read them again.
+  std::string dump(std::int64_t max_values = 8) const;
 
  private:
   struct Defaults {
@@ -146,7 +150,6 @@ class Graph {
   };
   Node& mutable_node(int id) { return *nodes_[static_cast<std::size_t>(id)]; }
   const Node& insert(std::unique_ptr<Node> node);
-  void infer_shapes(Node& node);
 
   const OpRegistry* ops_;
   std::vector<std::unique_ptr<Node>> nodes_;

@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "apps/ending.hpp"
+#include "apps/environment.hpp"
 #include "apps/introspection.hpp"
 #include "apps/mnist/console.hpp"
 #include "apps/mnist/options.hpp"
@@ -163,6 +164,7 @@ int main(int argc, char** argv) {
   try {
     ReportSignal reports;
     StopSignals signals;
+    apply_environment();
     auto handshake = LaunchHandshake::from_environment();
     const auto parsed = parse_mnist_options({argv + 1, argv + argc}, handshake.has_value());
     if (const auto* exit = std::get_if<EarlyExit>(&parsed)) return end_output(kProgram, finish(*exit));

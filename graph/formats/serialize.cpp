@@ -33,6 +33,30 @@ proto::Function function_to_proto(const Function& function) {
   return out;
 }
 
+using ProtoNodes = google::protobuf::RepeatedPtrField<proto::Node>;
+
+std::vector<ImportedNode> nodes_from_proto(const ProtoNodes& messages) {
+  std::vector<ImportedNode> nodes;
+  nodes.reserve(static_cast<std::size_t>(messages.size()));
+  for (const proto::Node& message : messages) {
+    ImportedNode& node = nodes.emplace_back();
+    node.op = message.op();
+    node.name = message.name();
+    node.inputs.assign(message.input().begin(), message.input().end());
+    node.controls.assign(message.control().begin(), message.control().end());
+    node.device = message.device();
+    node.colocate_with = message.colocate_with();
+    for (const auto& [key, value] : message.attribute()) {
+      try {
+        node.attributes.set(key, from_proto(value));
+      } catch (const Error& error) {
+        throw error.within(fmt::format("node '{}': attribute '{}'", node.name, key));
+      }
+    }
+  }
+  return nodes;
+}
+
 template <class Message>
 std::string deterministic_bytes(const Message& message) {
   std::string bytes;
@@ -76,6 +100,17 @@ std::string serialize(const Graph& graph) {
   if (message.ByteSizeLong() > static_cast<std::size_t>(std::numeric_limits<int>::max()))
     invalid_argument("the graph has more than 2 GiB: load large constants into variables instead");
   return deterministic_bytes(message);
+}
+
+std::unique_ptr<Graph> from_proto(const proto::Graph& message, const OpRegistry& ops) {
+  if (message.version() == 0) fail(Code::data_loss, "the graph has no version: it is not a graph, or a part of one");
+  if (message.version() != kGraphVersion)
+    invalid_argument("the graph has version {}; this program reads version {}", message.version(), kGraphVersion);
+  ImportedGraph imported{.nodes = nodes_from_proto(message.node())};
+  for (const proto::Function& f : message.function())
+    imported.functions.push_back(
+        {.name = f.name(), .nodes = nodes_from_proto(f.node()), .results = {f.result().begin(), f.result().end()}});
+  return import_graph(imported, ops);
 }
 
 std::unique_ptr<Graph> parse_graph(std::string_view bytes, const OpRegistry& ops) {

@@ -11,13 +11,12 @@
 #include <string>
 #include <string_view>
 
+#include <troupe/graph/formats/import.hpp>
 #include <troupe/graph/graph.hpp>
 
 namespace troupe {
 
 inline constexpr std::uint32_t kGraphVersion = 1;
-inline constexpr int kMaxFunctionDepth = 16;                 // functions whose nodes name functions
-inline constexpr std::int64_t kMaxGraphOutputs = 1'000'000;  // of one graph: a node may ask for many in few bytes
 
 // The same bytes for the same graph. Throws invalid_argument for functions nested deeper than kMaxFunctionDepth, for
 // two different ones of one name, and above 2 GiB.

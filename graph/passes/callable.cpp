@@ -2,6 +2,7 @@
 
 #include <troupe/graph/passes/prune.hpp>
 #include <troupe/graph/rewrite.hpp>
+#include <troupe/graph/verify.hpp>
 
 namespace troupe {
 namespace {
@@ -79,7 +80,7 @@ std::unique_ptr<Graph> make_callable_graph(const Graph& graph, const Signature& 
   }
   auto callable = prune_callable(*rewriter.finish());
   require_placeholders_fed(*callable);
-  return callable;
+  return verified("make_callable_graph", std::move(callable));
 }
 
 }  // namespace troupe

@@ -7,6 +7,7 @@
 #include <troupe/graph/passes/fold.hpp>
 #include <troupe/graph/passes/prune.hpp>
 #include <troupe/graph/rewrite.hpp>
+#include <troupe/graph/verify.hpp>
 
 namespace troupe {
 namespace {
@@ -100,7 +101,7 @@ std::unique_ptr<Graph> eliminate_common_subexpressions(const Graph& graph) {
     rewriter.replace_node(node, first);
     if (node.attributes.has(kTargetAttribute)) rewriter.to().set_attribute(first, std::string(kTargetAttribute), true);
   }
-  return rewriter.finish();
+  return verified("common_subexpressions", graph, rewriter.finish());
 }
 
 }  // namespace troupe

@@ -4,6 +4,7 @@
 #include <array>
 
 #include <troupe/graph/rewrite.hpp>
+#include <troupe/graph/verify.hpp>
 
 namespace troupe {
 namespace {
@@ -96,7 +97,7 @@ std::unique_ptr<Graph> fold_constants(const Graph& graph, const Evaluator& evalu
     else
       add_constants(rewriter, node, std::move(results));
   }
-  return rewriter.finish();
+  return verified("fold_constants", graph, rewriter.finish());
 }
 
 }  // namespace troupe

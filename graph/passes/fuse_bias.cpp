@@ -1,6 +1,7 @@
 #include "troupe/graph/passes/fuse_bias.hpp"
 
 #include <troupe/graph/rewrite.hpp>
+#include <troupe/graph/verify.hpp>
 
 namespace troupe {
 namespace {
@@ -46,7 +47,7 @@ std::unique_ptr<Graph> fuse_bias(const Graph& graph, const FuseOptions& options)
   for (int id = 0; id < graph.size(); ++id)
     if (is_op(graph.node(id), "BiasAdd"))
       if (auto group = group_of(graph, uses, options, graph.node(id))) groups.push_back(std::move(*group));
-  return replace_groups(graph, groups, options.notes);
+  return verified("fuse_bias", graph, replace_groups(graph, groups, options.notes));
 }
 
 }  // namespace troupe

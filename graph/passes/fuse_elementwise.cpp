@@ -6,6 +6,7 @@
 #include <troupe/graph/elementwise_program.hpp>
 #include <troupe/graph/passes/prune.hpp>
 #include <troupe/graph/rewrite.hpp>
+#include <troupe/graph/verify.hpp>
 
 namespace troupe {
 namespace {
@@ -125,7 +126,8 @@ class ChainFinder {
 }  // namespace
 
 std::unique_ptr<Graph> fuse_elementwise(const Graph& graph, const FuseOptions& options) {
-  return replace_groups(graph, ChainFinder(graph, options).groups(), options.notes);
+  return verified("fuse_elementwise", graph,
+                  replace_groups(graph, ChainFinder(graph, options).groups(), options.notes));
 }
 
 }  // namespace troupe

@@ -5,6 +5,7 @@
 #include <set>
 
 #include <troupe/graph/rewrite.hpp>
+#include <troupe/graph/verify.hpp>
 
 namespace troupe {
 namespace {
@@ -136,7 +137,7 @@ class UpdateFinder {
 }  // namespace
 
 std::unique_ptr<Graph> fuse_updates(const Graph& graph, const FuseOptions& options) {
-  return replace_groups(graph, UpdateFinder(graph, options).groups(), options.notes);
+  return verified("fuse_updates", graph, replace_groups(graph, UpdateFinder(graph, options).groups(), options.notes));
 }
 
 }  // namespace troupe

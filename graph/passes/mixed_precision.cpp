@@ -5,6 +5,7 @@
 #include <optional>
 
 #include <troupe/graph/rewrite.hpp>
+#include <troupe/graph/verify.hpp>
 
 namespace troupe {
 namespace {
@@ -204,7 +205,7 @@ std::unique_ptr<Graph> mixed_precision(const Graph& graph, const MixedPrecisionO
   if (options.precision != DType::bf16 && options.precision != DType::f16)
     invalid_argument("mixed precision: the products can be in bf16 or f16, not in {}", name(options.precision));
   MixedPrecisionReport unused;
-  return Rewriting(graph, options, report ? *report : unused).run();
+  return verified("mixed_precision", graph, Rewriting(graph, options, report ? *report : unused).run());
 }
 
 }  // namespace troupe

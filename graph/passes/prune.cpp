@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include <troupe/graph/rewrite.hpp>
+#include <troupe/graph/verify.hpp>
 #include <troupe/messages/device_name.hpp>
 
 namespace troupe {
@@ -83,7 +84,7 @@ std::unique_ptr<Graph> prune(const Graph& graph, std::span<const Endpoint> fetch
   for (const Endpoint& e : fetches)
     if (e.index < 0 || static_cast<std::size_t>(e.index) >= graph.node(e.node).output_types.size())
       fail(Code::out_of_range, "prune: '{}' has no output {}", graph.node(e.node).name, e.index);
-  return keep_needed(graph, std::move(roots));
+  return verified("prune", keep_needed(graph, std::move(roots)));
 }
 
 std::unique_ptr<Graph> prune_callable(const Graph& graph) {
@@ -92,7 +93,7 @@ std::unique_ptr<Graph> prune_callable(const Graph& graph) {
     const Node& node = graph.node(id);
     if (is_op(node, "Fetch") || node.attributes.has(kTargetAttribute)) roots.push_back(id);
   }
-  return keep_needed(graph, std::move(roots));
+  return verified("prune", graph, keep_needed(graph, std::move(roots)));
 }
 
 }  // namespace troupe

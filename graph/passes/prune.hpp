@@ -8,9 +8,6 @@
 
 namespace troupe {
 
-// Marks a node (attribute, boolean) that must run although nothing fetches it: a target of a callable.
-inline constexpr std::string_view kTargetAttribute = "_target";
-
 // The nodes that compute `fetches` and `targets` (node ids), and all they need through data and control
 // edges. Nodes that were colocated with one that goes stay together, and inherit its device constraint;
 // throws invalid_argument if those contradict. Throws out_of_range for an endpoint or id the graph does not

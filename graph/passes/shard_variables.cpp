@@ -6,6 +6,7 @@
 #include <troupe/graph/builder/variable.hpp>
 #include <troupe/graph/optimizers/optimizers.hpp>
 #include <troupe/graph/rewrite.hpp>
+#include <troupe/graph/verify.hpp>
 
 namespace troupe {
 namespace {
@@ -244,7 +245,12 @@ class Sharder {
 
 }  // namespace
 
-ShardedGraph shard_variables(const Graph& graph, const ShardMap& map) { return Sharder(graph, map).run(); }
+ShardedGraph shard_variables(const Graph& graph, const ShardMap& map) {
+  ShardedGraph sharded = Sharder(graph, map).run();
+  // Not by the order in `graph`: updates leave it, and what they waited for no longer runs before what waits for them.
+  sharded.graph = verified("shard_variables", std::move(sharded.graph));
+  return sharded;
+}
 
 std::vector<VariableSpec> updated_variables(const Graph& graph) {
   std::map<std::string, VariableSpec> found;

@@ -5,6 +5,7 @@
 
 #include <troupe/graph/passes/prune.hpp>
 #include <troupe/graph/rewrite.hpp>
+#include <troupe/graph/verify.hpp>
 
 namespace troupe {
 namespace {
@@ -185,7 +186,7 @@ class Simplifier {
 }  // namespace
 
 std::unique_ptr<Graph> simplify(const Graph& graph, const FuseOptions& options) {
-  return Simplifier(graph).run(options.notes);
+  return verified("simplify", graph, Simplifier(graph).run(options.notes));
 }
 
 }  // namespace troupe

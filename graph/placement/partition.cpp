@@ -4,6 +4,7 @@
 #include <set>
 
 #include <troupe/graph/rewrite.hpp>
+#include <troupe/graph/verify.hpp>
 #include <troupe/messages/device_name.hpp>
 
 namespace troupe {
@@ -143,6 +144,10 @@ class Partitioner {
 
 }  // namespace
 
-Partitioned partition(const Graph& placed) { return Partitioner(placed).run(); }
+Partitioned partition(const Graph& placed) {
+  Partitioned out = Partitioner(placed).run();
+  for (auto& [device, part] : out.parts) part = verified("partition", std::move(part));
+  return out;
+}
 
 }  // namespace troupe

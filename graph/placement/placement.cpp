@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include <troupe/graph/rewrite.hpp>
+#include <troupe/graph/verify.hpp>
 
 namespace troupe {
 namespace {
@@ -250,7 +251,9 @@ std::vector<std::string> default_devices(std::span<const DeviceInfo> devices, co
 }
 
 std::unique_ptr<Graph> place(const Graph& graph, std::span<const DeviceInfo> devices, const PlacementOptions& options) {
-  return Placer(graph, devices, options).run();
+  auto placed = Placer(graph, devices, options).run();
+  if (passes_are_verified()) verify_placed(*placed);
+  return verified("place", graph, std::move(placed));
 }
 
 std::string placement_report(const Graph& placed) {

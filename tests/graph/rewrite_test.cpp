@@ -39,8 +39,7 @@ TEST(Rewriter, ReplacesOutputsAndNodes) {
   auto out = r.finish();
   EXPECT_EQ(out->dump(),
             "a = Const() T=f32 value=f32[] = 2 -> f32[]\n"
-            "sum = Add(a, a, ^a) T=f32 -> f32[]\n");
-  EXPECT_EQ(out->get("sum").colocate_with, "a");
+            "sum = Add(a, a, ^a) T=f32 -> f32[] with a\n");
 }
 
 TEST(Rewriter, AnInputThatIsNotThereIsAnInternalErrorThatNamesIt) {

@@ -31,7 +31,7 @@ TEST(FuseBias, AProductWithItsBiasAndActivationIsOneNode) {
             "x = Placeholder() T=f32 shape=[?,4] -> f32[?,4]\n"
             "w = Placeholder() T=f32 shape=[4,3] -> f32[4,3]\n"
             "b = Placeholder() T=f32 shape=[3] -> f32[3]\n"
-            "y = FusedMatMul(x, w, b) T=f32 _note=true activation=relu transpose_a=false transpose_b=false -> "
+            "y = FusedMatMul(x, w, b) T=f32 _note=true activation=\"relu\" transpose_a=false transpose_b=false -> "
             "f32[?,3]\n");
   EXPECT_EQ(d.fused(), "fused product + sum + y -> FusedMatMul 'y'\n");
 }
@@ -111,7 +111,7 @@ TEST(FuseBias, LeavesWhatItMustNotFuse) {
       {"the product is the bias",
        {[](Dense& d) {
           Output column = d.add("Reshape", "flat", {d.product, d.constant("dims", Tensor::vector<std::int64_t>({3}))});
-          d.g.set_input(d.sum.source(), 0, {d.x.node, 0});
+          d.g.set_input(d.sum.source(), 0, {d.placeholder("other", Shape{kUnknown, 3}).node, 0});
           d.g.set_input(d.sum.source(), 1, {column.node, 0});
         },
         ""}},

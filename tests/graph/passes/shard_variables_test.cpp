@@ -36,14 +36,14 @@ TEST(ShardVariables, ReadBecomesPullAndApplyBecomesPush) {
             "w/zeros/value = Const() T=f32 value=f32[] = 0 -> f32[] @ /job:ps\n"
             "w/zeros/Fill = Fill(w/zeros/dims, w/zeros/value) T=f32 -> f32[2] @ /job:ps\n"
             "w/initial_value = Identity(w/zeros/Fill) T=f32 -> f32[2] @ /job:ps\n"
-            "w = Variable() T=f32 _initial_value=w/initial_value _initializer=w/assign _trainable=true "
+            "w = Variable() T=f32 _initial_value=\"w/initial_value\" _initializer=\"w/assign\" _trainable=true "
             "shape=[2] -> resource[2] @ /job:ps\n"
-            "w/assign = AssignVariable(w, w/initial_value) T=f32 -> f32[2] @ /job:ps\n"
-            "w/read = ReadVariable(w) T=f32 -> f32[2] @ /job:ps\n"
+            "w/assign = AssignVariable(w, w/initial_value) T=f32 -> f32[2] @ /job:ps with w\n"
+            "w/read = ReadVariable(w) T=f32 -> f32[2] @ /job:ps with w\n"
             "x = Placeholder() T=f32 shape=[2] -> f32[2]\n"
             "y = Add(w/read, x) T=f32 -> f32[2]\n"
             "lr = Const() T=f32 value=f32[] = 0.5 -> f32[]\n"
-            "train = ApplySGD(w, lr, y, ^x) T=f32\n");
+            "train = ApplySGD(w, lr, y, ^x) T=f32 with w\n");
   EXPECT_EQ(s.graph->dump(),
             "w/zeros/dims = Const() T=i64 value=i64[1] = 2 -> i64[1] @ /job:ps\n"
             "w/zeros/value = Const() T=f32 value=f32[] = 0 -> f32[] @ /job:ps\n"

@@ -56,19 +56,19 @@ TEST(Partition, OneSendPerTensorAndDestination) {
             "1 job:a -> job:c: x f32[2]\n");
   EXPECT_EQ(p.parts.at(kA)->dump(), "x = Placeholder() T=f32 shape=[2] -> f32[2] @ " + kA +
                                         "\n"
-                                        "x/send_0 = Send(x) T=f32 edge=0 to=" +
-                                        kB + " @ " + kA +
+                                        "x/send_0 = Send(x) T=f32 edge=0 to=\"" +
+                                        kB + "\" @ " + kA +
                                         "\n"
-                                        "x/send_1 = Send(x) T=f32 edge=1 to=" +
-                                        kC + " @ " + kA + "\n");
-  EXPECT_EQ(p.parts.at(kB)->dump(), "x/recv_0 = Recv() T=f32 edge=0 from=" + kA + " shape=[2] -> f32[2] @ " + kB +
+                                        "x/send_1 = Send(x) T=f32 edge=1 to=\"" +
+                                        kC + "\" @ " + kA + "\n");
+  EXPECT_EQ(p.parts.at(kB)->dump(), "x/recv_0 = Recv() T=f32 edge=0 from=\"" + kA + "\" shape=[2] -> f32[2] @ " + kB +
                                         "\n"
                                         "n = Neg(x/recv_0) T=f32 -> f32[2] @ " +
                                         kB +
                                         "\n"
                                         "sum = Add(x/recv_0, n) T=f32 -> f32[2] @ " +
                                         kB + "\n");
-  EXPECT_EQ(p.parts.at(kC)->dump(), "x/recv_1 = Recv() T=f32 edge=1 from=" + kA + " shape=[2] -> f32[2] @ " + kC +
+  EXPECT_EQ(p.parts.at(kC)->dump(), "x/recv_1 = Recv() T=f32 edge=1 from=\"" + kA + "\" shape=[2] -> f32[2] @ " + kC +
                                         "\n"
                                         "m = Neg(x/recv_1) T=f32 -> f32[2] @ " +
                                         kC + "\n");
@@ -91,15 +91,15 @@ TEST(Partition, AControlEdgeBecomesASignal) {
                                         "signal = Const() T=i32 value=i32[] = 0 -> i32[] @ " +
                                         kA +
                                         "\n"
-                                        "first/send_0 = Send(signal, ^first) T=i32 edge=0 to=" +
-                                        kB + " @ " + kA +
+                                        "first/send_0 = Send(signal, ^first) T=i32 edge=0 to=\"" +
+                                        kB + "\" @ " + kA +
                                         "\n"
-                                        "second/send_1 = Send(signal, ^second) T=i32 edge=1 to=" +
-                                        kB + " @ " + kA + "\n");
-  EXPECT_EQ(p.parts.at(kB)->dump(), "first/recv_0 = Recv() T=i32 edge=0 from=" + kA + " shape=[] -> i32[] @ " + kB +
+                                        "second/send_1 = Send(signal, ^second) T=i32 edge=1 to=\"" +
+                                        kB + "\" @ " + kA + "\n");
+  EXPECT_EQ(p.parts.at(kB)->dump(), "first/recv_0 = Recv() T=i32 edge=0 from=\"" + kA + "\" shape=[] -> i32[] @ " + kB +
                                         "\n"
-                                        "second/recv_1 = Recv() T=i32 edge=1 from=" +
-                                        kA + " shape=[] -> i32[] @ " + kB +
+                                        "second/recv_1 = Recv() T=i32 edge=1 from=\"" +
+                                        kA + "\" shape=[] -> i32[] @ " + kB +
                                         "\n"
                                         "then = NoOp(^first/recv_0, ^second/recv_1) @ " +
                                         kB +

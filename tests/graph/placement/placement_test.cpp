@@ -56,7 +56,7 @@ TEST(Placement, RequestsAreMetWhereTheyCanBe) {
             "gpu /job:worker/task:0/device:GPU:0\n"
             "full /job:worker/task:0/device:CPU:0\n");
   EXPECT_EQ(place(b.g, devices(), {.client = kWorker})->dump(),
-            "anywhere = RandomUniform() T=f32 maxval=1 minval=0 seed=0 shape=[] -> f32[] @ "
+            "anywhere = RandomUniform() T=f32 maxval=1.0 minval=0.0 seed=0 shape=[] -> f32[] @ "
             "/job:worker/task:0/device:CPU:0\n"
             "ps = NoOp() @ /job:ps/task:0/device:CPU:0\n"
             "gpu = NoOp() @ /job:worker/task:0/device:GPU:0\n"

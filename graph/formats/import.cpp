@@ -1,27 +1,27 @@
-// Reading graphs: checks what data can get wrong before Graph::add sees it.
+#include "troupe/graph/formats/import.hpp"
+
 #include <algorithm>
 #include <charconv>
 #include <queue>
 #include <set>
 #include <unordered_map>
 
-#include <troupe/graph/formats/serialize.hpp>
-#include <troupe/graph/formats/serialize_proto.hpp>
 #include <troupe/graph/rewrite.hpp>
 
 namespace troupe {
 namespace {
 
-using Nodes = google::protobuf::RepeatedPtrField<proto::Node>;
+using Nodes = std::vector<ImportedNode>;
 
 // The error in flight, as a reader of data hears it: op definitions and shape functions fail in many ways,
 // data in three. Names the node, unless Graph::add has done so.
-Error import_error(const proto::Node& node) {
+Error import_error(const ImportedNode& node) {
   const Error error = current_error();
   const bool kept = error.code() == Code::not_found || error.code() == Code::data_loss;
   const Error checked(kept ? error.code() : Code::invalid_argument, error.message());
-  const bool named = error.message().starts_with(fmt::format("{} '{}': ", node.op(), node.name()));
-  return named ? checked : checked.within(fmt::format("node '{}'", node.name()));
+  const bool named = error.message().starts_with(fmt::format("{} '{}': ", node.op, node.name));
+  const Error at_node = named ? checked : checked.within(fmt::format("node '{}'", node.name));
+  return node.where.empty() ? at_node : at_node.within(node.where);
 }
 
 std::vector<DType> types_of(const Graph& graph, const std::vector<Endpoint>& endpoints) {
@@ -65,22 +65,24 @@ class NodeReader {
     resolve();
     for (int at : order()) {
       try {
-        add(nodes_[at], resolved_[static_cast<std::size_t>(at)]);
+        add(node(at), resolved_[static_cast<std::size_t>(at)]);
       } catch (...) {
-        throw import_error(nodes_[at]);
+        throw import_error(node(at));
       }
     }
   }
 
   Endpoint result(const std::string& text) const {
     const Endpoint at = reference(text);
-    const Node& node = graph_.get(nodes_[at.node].name());
-    check_index(node, at.index);
-    return {node.id, at.index};
+    const Node& found = graph_.get(node(at.node).name);
+    check_index(found, at.index);
+    return {found.id, at.index};
   }
 
  private:
-  // Of one node; numbers are places in the message.
+  const ImportedNode& node(int at) const { return nodes_[static_cast<std::size_t>(at)]; }
+
+  // Of one node; numbers are places in the list.
   struct Edges {
     std::vector<Endpoint> inputs;
     std::vector<int> controls;
@@ -92,8 +94,11 @@ class NodeReader {
   }
 
   void index_names() {
-    for (int i = 0; i < nodes_.size(); ++i)
-      if (!by_name_.emplace(nodes_[i].name(), i).second) invalid_argument("two nodes are named '{}'", nodes_[i].name());
+    for (const ImportedNode& n : nodes_)
+      if (!by_name_.emplace(n.name, static_cast<int>(&n - nodes_.data())).second) {
+        const Error twice(Code::invalid_argument, fmt::format("two nodes are named '{}'", n.name));
+        throw n.where.empty() ? twice : twice.within(n.where);
+      }
   }
 
   int place(std::string_view name) const {
@@ -115,20 +120,20 @@ class NodeReader {
   }
 
   void resolve() {
-    resolved_.resize(static_cast<std::size_t>(nodes_.size()));
-    for (int i = 0; i < nodes_.size(); ++i) {
-      Edges& edges = resolved_[static_cast<std::size_t>(i)];
+    resolved_.resize(nodes_.size());
+    for (std::size_t i = 0; i < nodes_.size(); ++i) {
+      Edges& edges = resolved_[i];
       try {
-        for (const std::string& input : nodes_[i].input()) edges.inputs.push_back(reference(input));
-        for (const std::string& control : nodes_[i].control()) edges.controls.push_back(place(control));
-        if (!nodes_[i].colocate_with().empty()) place(nodes_[i].colocate_with());
+        for (const std::string& input : nodes_[i].inputs) edges.inputs.push_back(reference(input));
+        for (const std::string& control : nodes_[i].controls) edges.controls.push_back(place(control));
+        if (!nodes_[i].colocate_with.empty()) place(nodes_[i].colocate_with);
       } catch (...) {
         throw import_error(nodes_[i]);
       }
     }
   }
 
-  // Places so that sources come first; of those that are ready, the first in the message.
+  // Places so that sources come first; of those that are ready, the first in the list.
   std::vector<int> order() const {
     std::vector<int> missing(resolved_.size(), 0);
     std::vector<std::vector<int>> consumers(resolved_.size());
@@ -169,34 +174,39 @@ class NodeReader {
       at = input != edges.inputs.end() ? input->node : *std::ranges::find_if(edges.controls, stuck);
     }
     const auto first = std::ranges::find(path, at);
-    std::string names = nodes_[at].name();
-    for (auto it = path.end(); it != first && path.end() - it < 20;) names += " -> " + nodes_[*--it].name();
+    std::string names = node(at).name;
+    for (auto it = path.end(); it != first && path.end() - it < 20;) names += " -> " + node(*--it).name;
     invalid_argument("the graph has a cycle: {}{}", names, path.end() - first > 20 ? " -> ..." : "");
   }
 
-  void add(const proto::Node& message, const Edges& edges) {
-    if (message.name().empty()) invalid_argument("a node of op '{}' has no name", message.op());
-    NodeSpec spec{.op = message.op(),
-                  .name = message.name(),
-                  .device = message.device(),
-                  .colocate_with = message.colocate_with()};
-    for (const auto& [key, value] : message.attribute()) {
-      try {
-        spec.attributes.set(key, from_proto(value));
-      } catch (const Error& error) {
-        throw error.within(fmt::format("attribute '{}'", key));
-      }
-    }
+  void add(const ImportedNode& imported, const Edges& edges) {
+    if (imported.name.empty()) invalid_argument("a node of op '{}' has no name", imported.op);
+    NodeSpec spec{.op = imported.op,
+                  .name = imported.name,
+                  .attributes = imported.attributes,
+                  .device = imported.device,
+                  .colocate_with = imported.colocate_with};
     for (const Endpoint& e : edges.inputs) {
-      const Node& source = graph_.get(nodes_[e.node].name());
+      const Node& source = graph_.get(node(e.node).name);
       check_index(source, e.index);
       spec.inputs.push_back(graph_.output(source, e.index));
     }
-    for (int c : edges.controls) spec.controls.push_back(graph_.output(graph_.get(nodes_[c].name())));
-    const Node& node = graph_.add(std::move(spec));
-    if (is_op(node, "If")) check_branches(graph_, node);
-    outputs_ += static_cast<std::int64_t>(node.output_types.size());
+    for (int c : edges.controls) spec.controls.push_back(graph_.output(graph_.get(node(c).name)));
+    const Node& added = graph_.add(std::move(spec));
+    if (is_op(added, "If")) check_branches(graph_, added);
+    if (imported.outputs) refine(added, *imported.outputs);
+    outputs_ += static_cast<std::int64_t>(added.output_types.size());
     if (outputs_ > kMaxGraphOutputs) invalid_argument("the graph has more than {} outputs", kMaxGraphOutputs);
+  }
+
+  void refine(const Node& added, const std::vector<ImportedOutput>& outputs) {
+    if (outputs.size() != added.output_types.size())
+      invalid_argument("it has {} outputs, not {}", added.output_types.size(), outputs.size());
+    for (std::size_t i = 0; i < outputs.size(); ++i) {
+      if (outputs[i].dtype != added.output_types[i])
+        invalid_argument("output {} is {}, not {}", i, name(added.output_types[i]), name(outputs[i].dtype));
+      graph_.refine_shape(added, static_cast<int>(i), outputs[i].shape);
+    }
   }
 
   const Nodes& nodes_;
@@ -209,15 +219,15 @@ class NodeReader {
 // Reads the functions of a graph, those that others name first.
 class FunctionReader {
  public:
-  FunctionReader(const proto::Graph& message, const OpRegistry& ops) : message_(message), ops_(ops) {
-    for (const proto::Function& f : message.function()) {
-      if (f.name().empty()) invalid_argument("a function has no name");
-      if (!messages_.emplace(f.name(), &f).second) invalid_argument("two functions are named '{}'", f.name());
+  FunctionReader(const ImportedGraph& imported, const OpRegistry& ops) : imported_(imported), ops_(ops) {
+    for (const ImportedFunction& f : imported_.functions) {
+      if (f.name.empty()) invalid_argument("a function has no name");
+      if (!by_name_.emplace(f.name, &f).second) invalid_argument("two functions are named '{}'", f.name);
     }
   }
 
   void read_all() {
-    for (const proto::Function& f : message_.function()) read(f.name(), 0);
+    for (const ImportedFunction& f : imported_.functions) read(f.name, 0);
   }
 
   // Gives `graph` the functions its nodes name.
@@ -234,12 +244,16 @@ class FunctionReader {
   // Names in the attributes of nodes, each of which must be a function.
   std::vector<std::string> named_by(const Nodes& nodes) {
     std::vector<std::string> names;
-    for (const proto::Node& node : nodes)
-      for (const auto& [key, value] : node.attribute()) {
-        if (value.value_case() != proto::Attribute::kFunction) continue;
-        if (!messages_.contains(value.function()))
-          fail(Code::not_found, "node '{}': there is no function '{}'", node.name(), value.function());
-        names.push_back(value.function());
+    for (const ImportedNode& node : nodes)
+      for (const auto& [key, value] : node.attributes.all()) {
+        const auto* called = std::get_if<FunctionName>(&value);
+        if (!called) continue;
+        if (!by_name_.contains(called->value)) {
+          const Error none(Code::not_found,
+                           fmt::format("node '{}': there is no function '{}'", node.name, called->value));
+          throw node.where.empty() ? none : none.within(node.where);
+        }
+        names.push_back(called->value);
       }
     std::ranges::sort(names);
     names.erase(std::unique(names.begin(), names.end()), names.end());
@@ -252,15 +266,15 @@ class FunctionReader {
   int read(const std::string& name, int outer) {
     if (const auto it = depth_.find(name); it != depth_.end()) return it->second;
     if (outer >= kMaxFunctionDepth) too_deep(name);
-    const proto::Function& message = *messages_.at(name);
+    const ImportedFunction& imported = *by_name_.at(name);
     int depth = 1;
-    for (const std::string& inner : named_by(message.node())) {
+    for (const std::string& inner : named_by(imported.nodes)) {
       used_.insert(inner);
       depth = std::max(depth, 1 + read(inner, outer + 1));
     }
     if (depth > kMaxFunctionDepth) too_deep(name);
     try {
-      done_.emplace(name, build(message));
+      done_.emplace(name, build(imported));
     } catch (const Error& error) {
       throw error.within(fmt::format("function '{}'", name));
     }
@@ -273,13 +287,13 @@ class FunctionReader {
                      kMaxFunctionDepth);
   }
 
-  Function build(const proto::Function& message) {
+  Function build(const ImportedFunction& imported) {
     auto body = std::make_shared<Graph>(ops_);
-    attach(message.node(), *body);
-    NodeReader reader(message.node(), *body);
+    attach(imported.nodes, *body);
+    NodeReader reader(imported.nodes, *body);
     reader.read();
-    Function function{.name = message.name(), .body = body};
-    for (const std::string& result : message.result()) function.results.push_back(reader.result(result));
+    Function function{.name = imported.name, .body = body};
+    for (const std::string& result : imported.results) function.results.push_back(reader.result(result));
     function.arguments = arguments_of(*body);
     return function;
   }
@@ -300,9 +314,9 @@ class FunctionReader {
     return arguments;
   }
 
-  const proto::Graph& message_;
+  const ImportedGraph& imported_;
   const OpRegistry& ops_;
-  std::map<std::string, const proto::Function*, std::less<>> messages_;
+  std::map<std::string, const ImportedFunction*, std::less<>> by_name_;
   std::map<std::string, Function, std::less<>> done_;
   std::map<std::string, int, std::less<>> depth_;
   std::set<std::string, std::less<>> used_;
@@ -310,17 +324,14 @@ class FunctionReader {
 
 }  // namespace
 
-std::unique_ptr<Graph> from_proto(const proto::Graph& message, const OpRegistry& ops) {
-  if (message.version() == 0) fail(Code::data_loss, "the graph has no version: it is not a graph, or a part of one");
-  if (message.version() != kGraphVersion)
-    invalid_argument("the graph has version {}; this program reads version {}", message.version(), kGraphVersion);
-  FunctionReader functions(message, ops);
-  functions.named_by(message.node());
+std::unique_ptr<Graph> import_graph(const ImportedGraph& imported, const OpRegistry& ops) {
+  FunctionReader functions(imported, ops);
+  functions.named_by(imported.nodes);
   functions.read_all();
   auto graph = std::make_unique<Graph>(ops);
-  functions.attach(message.node(), *graph);
+  functions.attach(imported.nodes, *graph);
   functions.attach_unused(*graph);
-  NodeReader(message.node(), *graph).read();
+  NodeReader(imported.nodes, *graph).read();
   return graph;
 }
 
