@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <atomic>
-#include <bit>
 
 #include <troupe/graph/infer_node.hpp>
 #include <troupe/graph/rewrite.hpp>
+#include <troupe/graph/run_order.hpp>
 #include <troupe/messages/device_name.hpp>
 
 namespace troupe {
@@ -113,62 +113,11 @@ void check_body(const Function& function, const Graph& whole) {
   }
 }
 
-// Which nodes of a list run before each node: a bit for each of the list.
-class Ancestors {
- public:
-  Ancestors(const Graph& graph, const std::vector<const Node*>& list)
-      : words_((list.size() + 63) / 64), bits_(words_ * static_cast<std::size_t>(graph.size())) {
-    std::vector<int> place(static_cast<std::size_t>(graph.size()), -1);
-    for (std::size_t i = 0; i < list.size(); ++i) place[static_cast<std::size_t>(list[i]->id)] = static_cast<int>(i);
-    for (const int id : graph.topological_order()) {
-      const Node& node = graph.node(id);
-      const auto inherit = [&](int source) {
-        for (std::size_t w = 0; w < words_; ++w) row(id)[w] |= row(source)[w];
-        if (const int p = place[static_cast<std::size_t>(source)]; p >= 0)
-          row(id)[static_cast<std::size_t>(p) / 64] |= std::uint64_t{1} << (p % 64);
-      };
-      for (const Endpoint& e : node.inputs) inherit(e.node);
-      for (const int c : node.controls) inherit(c);
-    }
-  }
-
-  // The last of the list that runs before `node` here, but not before `other` there; -1 if there is none.
-  int last_missing(const Node& node, const Ancestors& there, const Node& other) const {
-    for (std::size_t w = words_; w-- > 0;)
-      if (const std::uint64_t missing = row(node.id)[w] & ~there.row(other.id)[w])
-        return static_cast<int>(w * 64) + 63 - std::countl_zero(missing);
-    return -1;
-  }
-
- private:
-  std::uint64_t* row(int id) { return bits_.data() + words_ * static_cast<std::size_t>(id); }
-  const std::uint64_t* row(int id) const { return bits_.data() + words_ * static_cast<std::size_t>(id); }
-
-  std::size_t words_;
-  std::vector<std::uint64_t> bits_;
-};
-
-// Does it matter what ran before? It does to what touches variables, and to what comes from elsewhere or goes there.
-bool is_ordered(const Graph& graph, const Node& node) {
-  if (node.op->kind != OpKind::stateful) return node.op->kind != OpKind::plain;
-  return std::ranges::any_of(node.inputs, [&](const Endpoint& e) { return graph.dtype(e) == DType::resource; });
-}
-
 void check_order(const Graph& before, const Graph& after) {
-  std::vector<const Node*> then, now;
-  for (int id = 0; id < before.size(); ++id) {
-    const Node& node = before.node(id);
-    const Node* kept = is_ordered(before, node) ? after.find(node.name) : nullptr;
-    if (!kept || !is_ordered(after, *kept)) continue;
-    then.push_back(&node);
-    now.push_back(kept);
+  for (const auto& [first, second] : lost_order(before, after)) {
+    const Node &a = after.node(first), &b = after.node(second);
+    broken("{} '{}' no longer runs after {} '{}'", b.op->name, b.name, a.op->name, a.name);
   }
-  const Ancestors ran(before, then), runs(after, now);
-  for (std::size_t i = 0; i < then.size(); ++i)
-    if (const int lost = ran.last_missing(*then[i], runs, *now[i]); lost >= 0) {
-      const Node& first = *then[static_cast<std::size_t>(lost)];
-      broken("{} '{}' no longer runs after {} '{}'", now[i]->op->name, now[i]->name, first.op->name, first.name);
-    }
 }
 
 void check_fetches(const Graph& before, const Graph& after) {

@@ -30,11 +30,11 @@ class Cursor {
   [[noreturn]] void error(fmt::format_string<Args...> format, Args&&... args) const {
     error_at(at_, fmt::format(format, std::forward<Args>(args)...));
   }
-  [[noreturn]] void error_at(std::size_t position, const std::string& message) const {
+  [[noreturn]] void error_at(std::size_t position, const std::string& message,
+                             Code code = Code::invalid_argument) const {
     const std::string_view before = text_.substr(0, position);
     const std::size_t line_begin = before.rfind('\n') == std::string_view::npos ? 0 : before.rfind('\n') + 1;
-    invalid_argument("line {}, column {}: {}", 1 + std::ranges::count(before, '\n'), 1 + position - line_begin,
-                     message);
+    fail(code, "line {}, column {}: {}", 1 + std::ranges::count(before, '\n'), 1 + position - line_begin, message);
   }
 
   // Spaces, comments and lines that are continued.
@@ -408,7 +408,7 @@ class TextParser {
     try {
       return ops_.get(found);
     } catch (const Error& error) {
-      cursor_.error_at(begin, error.message());
+      cursor_.error_at(begin, error.message(), error.code());
     }
   }
 

@@ -24,7 +24,7 @@ std::optional<std::vector<Tensor>> constant_inputs(Rewriter& rewriter, const Nod
   std::vector<Tensor> values;
   for (const Endpoint& e : node.inputs) {
     const Node& source = rewriter.to().node(rewriter.mapped(e).node);
-    if (!is_op(source, "Const")) return std::nullopt;
+    if (!is_op(source, "Const") || !source.controls.empty()) return std::nullopt;
     values.push_back(source.attributes.tensor("value"));
   }
   return values;

@@ -17,7 +17,7 @@ using Evaluator = std::function<std::vector<Tensor>(const Node& node, std::span<
 
 inline constexpr std::size_t kFoldedBytes = 10 << 20;
 
-// Replaces nodes of plain ops whose inputs are all Const, and that have no control inputs, by Const nodes: of
+// Replaces nodes of plain ops whose inputs are all Const, where neither has control inputs, by Const nodes: of
 // the same name, or "name/folded_1" for output 1 of several. Results of over max_bytes are left to be
 // computed at each step, and so is what the evaluator declines or cannot compute (its error will be reported
 // by the step that computes the node). What the Const nodes replaced remains until pruned. Throws internal if

@@ -5,6 +5,7 @@
 
 #include <troupe/graph/passes/prune.hpp>
 #include <troupe/graph/rewrite.hpp>
+#include <troupe/graph/run_order.hpp>
 #include <troupe/graph/verify.hpp>
 
 namespace troupe {
@@ -186,7 +187,9 @@ class Simplifier {
 }  // namespace
 
 std::unique_ptr<Graph> simplify(const Graph& graph, const FuseOptions& options) {
-  return verified("simplify", graph, Simplifier(graph).run(options.notes));
+  auto simplified = Simplifier(graph).run(options.notes);
+  restore_order(graph, *simplified);  // what has become a constant no longer waits for what its input waited for
+  return verified("simplify", graph, std::move(simplified));
 }
 
 }  // namespace troupe

@@ -12,7 +12,8 @@ namespace troupe {
 //   * Size, Shape, ZerosLike and OnesLike of a shape that is fully known become Const.
 //   * A scalar that is broadcast to the losses of a softmax cross-entropy in order to scale its backprop scales it
 //     as a scalar.
-// What they needed stays until pruned.
+// What they needed stays until pruned. Nodes with state keep their order: by control edges, where a path between two of
+// them is lost.
 std::unique_ptr<Graph> simplify(const Graph& graph, const FuseOptions& options);
 
 }  // namespace troupe

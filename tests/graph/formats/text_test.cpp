@@ -183,7 +183,7 @@ TEST(GraphText, ErrorsSayWhere) {
       {"x = NoOp() _f=@f", "line 1: node 'x': there is no function 'f'"},
   };
   for (const auto& [text, wanted] : cases) {
-    const std::string error = error_of([&] { parse_text(text); });
+    const std::string error = error_of([text = text] { parse_text(text); });
     EXPECT_NE(error.find(": " + wanted), std::string::npos) << text << "\nwanted: " << wanted << "\ngot: " << error;
   }
 }
