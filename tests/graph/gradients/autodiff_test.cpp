@@ -19,15 +19,6 @@ Gradient gradient(Output y, Output x, const GradientOptions& options = {}) {
   return gradients(Outputs{y}, Outputs{x}, options).front();
 }
 
-TEST(Autodiff, AnXThatNoYDependsOnHasNoGradient) {
-  Graph g;
-  const Output x = x_of(g);
-  const Output z = x_of(g, Shape{2, 3}, "z");
-  const int before = g.size();
-  EXPECT_FALSE(gradient(square(x), z));
-  EXPECT_EQ(count_ops(g, "Mul", before), 0);  // nothing lies between them
-}
-
 TEST(Autodiff, TheGradientOfXItselfIsOnesOrWhatIsGiven) {
   Graph g;
   const Output x = x_of(g);

@@ -24,18 +24,6 @@ struct Dense : GraphBuilder {
   }
 };
 
-TEST(FuseBias, AProductWithItsBiasAndActivationIsOneNode) {
-  Dense d;
-  d.add("Relu", "y", {d.sum}, {{"_note", true}}, "");
-  EXPECT_EQ(fuse_bias(d.g, {})->dump(),
-            "x = Placeholder() T=f32 shape=[?,4] -> f32[?,4]\n"
-            "w = Placeholder() T=f32 shape=[4,3] -> f32[4,3]\n"
-            "b = Placeholder() T=f32 shape=[3] -> f32[3]\n"
-            "y = FusedMatMul(x, w, b) T=f32 _note=true activation=\"relu\" transpose_a=false transpose_b=false -> "
-            "f32[?,3]\n");
-  EXPECT_EQ(d.fused(), "fused product + sum + y -> FusedMatMul 'y'\n");
-}
-
 TEST(FuseBias, ActivationsThatTheFusedOpDoesNotKnowStay) {
   for (const char* op : {"LeakyRelu", "Softplus", "Neg", "Softmax"}) {
     Dense d;
@@ -47,37 +35,6 @@ TEST(FuseBias, ActivationsThatTheFusedOpDoesNotKnowStay) {
     d.add(op, "y", {d.sum});
     EXPECT_EQ(d.fused(), "fused product + sum + y -> FusedMatMul 'y'\n") << op;
   }
-}
-
-TEST(FuseBias, ConvolutionsToo) {
-  GraphBuilder b;
-  Output x = b.placeholder("x", Shape{kUnknown, 8, 8, 3});
-  Output filter = b.placeholder("filter", Shape{3, 3, 3, 5});
-  Output y = b.add("Conv2D", "conv", {x, filter},
-                   {{"strides", std::vector<std::int64_t>{2, 1}}, {"padding", std::string("SAME")}});
-  b.add("BiasAdd", "y", {y, b.placeholder("bias", Shape{5})});
-  const auto fused = fuse_bias(b.g, {});
-  const Node& node = fused->get("y");
-  EXPECT_EQ(node.op->name, "FusedConv2D");
-  EXPECT_EQ(node.attributes.string("activation"), "none");
-  EXPECT_EQ(node.attributes.integers("strides"), (std::vector<std::int64_t>{2, 1}));
-  EXPECT_EQ(node.attributes.string("padding"), "SAME");
-  EXPECT_EQ(node.output_shapes[0], (Shape{kUnknown, 4, 8, 5}));
-  EXPECT_EQ(fused->size(), 4);
-}
-
-TEST(FuseBias, ControlEdgesLeadToTheFusedNode) {
-  Dense d;
-  Output before = d.add("NoOp", "before");
-  d.g.add_control_edge(before.source(), d.product.source());
-  Output y = d.add("Relu", "y", {d.sum});
-  d.g.add_control_edge(d.x.source(), y.source());
-  d.g.add({.op = "NoOp", .name = "after", .controls = {y}, .colocate_with = "sum"});
-  const auto fused = fuse_bias(d.g, {});
-  const Node& node = fused->get("y");
-  EXPECT_EQ(node.controls, (std::vector<int>{fused->get("before").id, fused->get("x").id}));
-  EXPECT_EQ(fused->get("after").controls, (std::vector<int>{node.id}));
-  EXPECT_EQ(fused->get("after").colocate_with, "y");
 }
 
 // One case each: what must not be fused.
@@ -146,44 +103,6 @@ struct Updates : GraphBuilder {
   }
 };
 
-TEST(FuseUpdates, OfOneOptimizerAreOneNode) {
-  Updates u;
-  Output apply_w = u.apply("apply_w", u.w, u.rate, {{"_target", true}});
-  Output before = u.add("NoOp", "before");
-  u.g.add_control_edge(before.source(), apply_w.source());
-  u.g.add({.op = "NoOp", .name = "after_v", .controls = {u.apply_v}});
-  u.g.add({.op = "NoOp", .name = "after", .controls = {u.apply_v, apply_w}});
-  EXPECT_EQ(fuse_updates(u.g, {})->dump(),
-            "rate = Const() T=f32 value=f32[] = 0.5 -> f32[]\n"
-            "grad = Placeholder() T=f32 shape=[2] -> f32[2]\n"
-            "v = Variable() T=f32 shape=[2] -> resource[2]\n"
-            "w = Variable() T=f32 shape=[2] -> resource[2]\n"
-            "before = NoOp()\n"
-            "apply_v/many = ApplySGDMany(v, w, rate, grad, grad, ^before) N=2 T=f32 _target=true\n"
-            "after_v = NoOp(^apply_v/many)\n"
-            "after = NoOp(^apply_v/many)\n");
-  EXPECT_EQ(u.fused(), "fused apply_v + apply_w -> ApplySGDMany 'apply_v/many'\n");
-}
-
-TEST(FuseUpdates, SlotsAndScalarsKeepTheirOrder) {
-  GraphBuilder b;
-  Output rate = b.constant("rate", 0.5f), t = b.constant("t", Tensor::scalar<std::int64_t>(1));
-  const Attributes betas{{"beta1", 0.9}, {"beta2", 0.99}, {"epsilon", 1e-8}};
-  for (const std::string v : {"a", "b", "c"}) {
-    const Shape shape{v == "b" ? 3 : 2};
-    b.add("ApplyAdam", "update_" + v,
-          {b.variable(v, shape), b.variable(v + "_m", shape), b.variable(v + "_v", shape), rate, t,
-           b.placeholder(v + "_grad", shape)},
-          betas);
-  }
-  const auto fused = fuse_updates(b.g, {});
-  const Node& node = fused->get("update_a/many");
-  std::string inputs;
-  for (const Endpoint& e : node.inputs) inputs += fused->node(e.node).name + " ";
-  EXPECT_EQ(inputs, "a b c a_m b_m c_m a_v b_v c_v rate t a_grad b_grad c_grad ");
-  EXPECT_EQ(node.attributes.real("beta2"), 0.99);
-}
-
 // As the functions that build updates do: it says no more than that they are with their variables.
 TEST(FuseUpdates, MayBeColocatedWithTheirOwnVariables) {
   Updates u;
@@ -237,20 +156,6 @@ TEST(FuseUpdates, LeavesWhatItMustNotFuse) {
           {b.variable(v, Shape{2}), b.variable(std::string(v) + "_accum", Shape{2}), rate, grad},
           {{"momentum", momentum}});
   EXPECT_EQ(fuse_updates(b.g, {})->dump(), b.g.dump());
-}
-
-// Chains of updates: each may run beside those of the other variable at the same place of its chain, no other.
-TEST(FuseUpdates, NeverMakeACycle) {
-  Updates u;
-  Output first_w = u.apply("first_w", u.w, u.rate);
-  Output second_w = u.apply("second_w", u.w, u.rate);
-  Output second_v = u.apply("second_v", u.v, u.rate);
-  u.g.add_control_edge(first_w.source(), second_w.source());
-  u.g.add_control_edge(u.apply_v.source(), second_v.source());
-  u.g.add_control_edge(second_w.source(), u.g.add({.op = "NoOp", .name = "end"}));
-  EXPECT_EQ(u.fused(),
-            "fused apply_v + first_w -> ApplySGDMany 'apply_v/many'\n"
-            "fused second_w + second_v -> ApplySGDMany 'second_w/many'\n");
 }
 
 }  // namespace

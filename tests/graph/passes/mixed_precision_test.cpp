@@ -48,47 +48,12 @@ struct TwoLayers {
   Output y = bias_add(matmul(hidden, w1.read(), {.name = "second"}), b1, "bias1");
 };
 
-TEST(MixedPrecision, ProductsAndWhatLiesBetweenThemAreNarrow) {
-  TwoLayers t;
-  const Narrowed n(t.g);
-  for (const char* name : {"first", "bias0", "relu", "second"}) EXPECT_EQ(n.dtype(name), DType::bf16) << name;
-  for (const char* name : {"x", "b0", "b1", "w0/read", "w1/read", "bias1"})
-    EXPECT_EQ(n.dtype(name), DType::f32) << name;
-  EXPECT_EQ(n.node("first").attributes.dtype("T"), DType::bf16);
-  EXPECT_EQ(n.node("second").output_shapes[0], (Shape{kUnknown, 2}));
-  EXPECT_EQ(n.node("w0").attributes.dtype("T"), DType::f32);
-  // Nothing goes to f32 and back: casts are at the rim.
-  EXPECT_EQ(n.source("first", 0), "Cast:bf16");
-  EXPECT_EQ(n.source("bias0", 0), "MatMul:bf16");
-  EXPECT_EQ(n.source("relu", 0), "BiasAdd:bf16");
-  EXPECT_EQ(n.source("second", 0), "Relu:bf16");
-  EXPECT_EQ(n.source("bias1", 0), "Cast:f32");
-  EXPECT_EQ(n.source("bias1", 1), "Placeholder:f32");
-  EXPECT_EQ(n.report.to_string(), "1 BiasAdd, 2 MatMul, 1 Relu; 5 casts");
-  EXPECT_EQ(n.count("Cast"), 5);
-}
-
 TEST(MixedPrecision, F16IsDoneAlike) {
   TwoLayers t;
   const Narrowed n(t.g, {.precision = DType::f16});
   EXPECT_EQ(n.dtype("relu"), DType::f16);
   EXPECT_TRUE(n.graph->find("x/to_f16"));
   EXPECT_TRUE(n.graph->find("second/to_f32"));
-}
-
-TEST(MixedPrecision, ATensorIsCastOnce) {
-  Graph g;
-  const Output x = placeholder(g, DType::f32, Shape{4, 4}, "x");
-  const Output p = matmul(x, x, {.name = "p"});
-  const Output q = matmul(x, p, {.name = "q"});
-  exp(q, "e");
-  square(q, "s");
-  const Narrowed n(g);
-  EXPECT_EQ(n.report.casts, 2);
-  EXPECT_EQ(n.node("p").inputs[0], n.node("p").inputs[1]);
-  EXPECT_EQ(n.node("q").inputs[0], n.node("p").inputs[0]);
-  EXPECT_EQ(n.source("q", 1), "MatMul:bf16");
-  EXPECT_EQ(n.node("e").inputs[0], n.node("s").inputs[0]);
 }
 
 TEST(MixedPrecision, AFollowerNeedsNarrowTensorsOnBothSides) {

@@ -2,7 +2,6 @@
 
 #include "tests/graph/graph_builder.hpp"
 #include <troupe/graph/passes/callable.hpp>
-#include <troupe/graph/passes/common_subexpressions.hpp>
 #include <troupe/graph/passes/optimize.hpp>
 
 namespace troupe {
@@ -19,37 +18,6 @@ struct ScalarEvaluator {
     return {};
   }
 };
-
-TEST(FoldConstants, ComputesWhatDependsOnConstantsAlone) {
-  GraphBuilder b;
-  Output one = b.constant("one", 1);
-  Output two = b.constant("two", 2);
-  Output x = b.placeholder("x");
-  Output three = b.add("Add", "three", {one, two}, {{"_note", true}}, "/job:ps");
-  Output minus = b.add("Neg", "minus", {three});
-  b.add("Add", "y", {x, minus});
-  ScalarEvaluator evaluator;
-  EXPECT_EQ(fold_constants(b.g, std::ref(evaluator))->dump(),
-            "one = Const() T=f32 value=f32[] = 1 -> f32[]\n"
-            "two = Const() T=f32 value=f32[] = 2 -> f32[]\n"
-            "x = Placeholder() T=f32 shape=[] -> f32[]\n"
-            "three = Const() T=f32 _note=true value=f32[] = 3 -> f32[] @ /job:ps\n"
-            "minus = Const() T=f32 value=f32[] = -3 -> f32[]\n"
-            "y = Add(x, minus) T=f32 -> f32[]\n");
-  EXPECT_EQ(evaluator.asked, 2);
-}
-
-TEST(FoldConstants, EveryOutputOfANodeBecomesAConstant) {
-  GraphBuilder b;
-  Output pair = b.constant("pair", Tensor::vector<float>({1, 2}));
-  b.add("Split", "halves", {pair}, {{"axis", std::int64_t{0}}, {"N", std::int64_t{2}}});
-  b.g.add({.op = "Relu", .name = "r", .inputs = {b.g.output("halves:1")}});
-  EXPECT_EQ(fold_constants(b.g, ScalarEvaluator{})->dump(),
-            "pair = Const() T=f32 value=f32[2] = 1 2 -> f32[2]\n"
-            "halves/folded_0 = Const() T=f32 value=f32[1] = 1 -> f32[1]\n"
-            "halves/folded_1 = Const() T=f32 value=f32[1] = 2 -> f32[1]\n"
-            "r = Relu(halves/folded_1) T=f32 -> f32[1]\n");
-}
 
 TEST(FoldConstants, LeavesWhatMustRunAtEachStep) {
   GraphBuilder b;
@@ -115,66 +83,6 @@ TEST(FoldConstants, AResultOfAnotherTypeIsAnInternalError) {
               std::string::npos);
 }
 
-TEST(CommonSubexpressions, ComputesThemOnce) {
-  GraphBuilder b;
-  Output x = b.placeholder("x");
-  Output c = b.constant("c", 2);
-  Output c2 = b.constant("c2", 2);
-  Output a = b.add("Add", "a", {x, c});
-  Output a2 = b.add("Add", "a2", {x, c2}, {{"_note", std::int64_t{7}}});
-  b.add("Mul", "product", {a, a2});
-  b.g.add({.op = "NoOp", .name = "done", .controls = {a2}, .colocate_with = "a2"});
-  EXPECT_EQ(eliminate_common_subexpressions(b.g)->dump(),
-            "x = Placeholder() T=f32 shape=[] -> f32[]\n"
-            "c = Const() T=f32 value=f32[] = 2 -> f32[]\n"
-            "a = Add(x, c) T=f32 -> f32[]\n"
-            "product = Mul(a, a) T=f32 -> f32[]\n"
-            "done = NoOp(^a) with a\n");
-}
-
-TEST(CommonSubexpressions, KeepsWhatDiffersInAnything) {
-  GraphBuilder b;
-  Output x = b.placeholder("x", Shape{2});
-  Output y = b.placeholder("y", Shape{2});
-  b.add("Add", "base", {x, y});
-  b.add("Add", "swapped", {y, x});
-  b.add("Sub", "other_op", {x, y});
-  b.add("Add", "other_device", {x, y}, {}, "CPU:1");
-  b.g.add({.op = "Add", .name = "ordered", .inputs = {x, y}, .controls = {x}});
-  b.g.add({.op = "Add", .name = "colocated", .inputs = {x, y}, .colocate_with = "x"});
-  b.add("Sum", "sum", {x});
-  b.add("Sum", "sum_keep", {x}, {{"keep_dims", true}});
-  b.add("LeakyRelu", "zero", {x}, {{"alpha", 0.0}});
-  b.add("LeakyRelu", "minus_zero", {x}, {{"alpha", -0.0}});
-  b.constant("c_zero", 0.0f);
-  b.constant("c_minus_zero", -0.0f);
-  b.constant("c_other", Tensor::vector<float>({0}));
-  EXPECT_EQ(eliminate_common_subexpressions(b.g)->dump(), b.g.dump());
-}
-
-TEST(CommonSubexpressions, NeverSharesWhatHasStateOrStandsForAnInput) {
-  GraphBuilder b;
-  Output x = b.placeholder("x");
-  b.placeholder("y");
-  for (const char* name : {"r1", "r2"}) b.add("RandomUniform", name, {}, {{"T", DType::f32}, {"shape", Shape{}}});
-  for (const char* name : {"f1", "f2"})
-    b.add("Feed", name, {}, {{"T", DType::f32}, {"index", std::int64_t{0}}, {"shape", Shape{}}});
-  for (const char* name : {"g1", "g2"}) b.add("Fetch", name, {x}, {{"index", std::int64_t{0}}});
-  for (const char* name : {"n1", "n2"}) b.add("NoOp", name);
-  for (const char* name : {"v1", "v2"}) b.read(std::string(name) + "/read", b.variable(name, Shape{}));
-  EXPECT_EQ(eliminate_common_subexpressions(b.g)->dump(), b.g.dump());
-}
-
-TEST(CommonSubexpressions, ATargetStaysATarget) {
-  GraphBuilder b;
-  Output x = b.placeholder("x");
-  b.add("Neg", "n1", {x});
-  b.add("Neg", "n2", {x}, {{"_target", true}});
-  EXPECT_EQ(eliminate_common_subexpressions(b.g)->dump(),
-            "x = Placeholder() T=f32 shape=[] -> f32[]\n"
-            "n1 = Neg(x) T=f32 _target=true -> f32[]\n");
-}
-
 struct OptimizeExample : GraphBuilder {
   OptimizeExample() {
     Output x = placeholder("x");
@@ -187,26 +95,6 @@ struct OptimizeExample : GraphBuilder {
   }
   std::unique_ptr<Graph> callable() { return make_callable_graph(g, {.feeds = {"x"}, .fetches = {"product"}}); }
 };
-
-TEST(Optimize, RunsAllPassesInOrderAndReportsThem) {
-  OptimizeExample e;
-  std::string report, notes;
-  auto out = optimize(e.callable(), {.evaluator = ScalarEvaluator{}, .report = [&](const PassReport& r) {
-                                       report += fmt::format("{} {}->{}\n", r.pass, r.nodes_before, r.nodes_after);
-                                       for (const std::string& note : r.notes) notes += "  " + note + "\n";
-                                     }});
-  EXPECT_EQ(out->dump(),
-            "x/feed = Feed() T=f32 index=0 shape=[] -> f32[]\n"
-            "two = Const() T=f32 value=f32[] = 2 -> f32[]\n"
-            "product = FusedElementwise(x/feed, two) T=f32 Tin=[f32,f32] program=[\"Add:f32 i0 i1\", \"Mul:f32 r0 "
-            "r0\"] -> f32[]\n"
-            "product/fetch = Fetch(product) T=f32 index=0\n");
-  EXPECT_EQ(report + notes,
-            "prune 8->8\nsimplify 8->8\nfold_constants 8->8\ncommon_subexpressions 8->6\nsimplify_again "
-            "6->6\nfuse_bias 6->6\nfuse_elementwise "
-            "6->5\nfuse_updates 5->5\nprune_again 5->4\n  fused a + product -> FusedElementwise "
-            "'product'\n");
-}
 
 TEST(Optimize, PassesCanBeSwitchedOff) {
   OptimizeExample e;

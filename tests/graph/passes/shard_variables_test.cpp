@@ -8,8 +8,6 @@
 namespace troupe {
 namespace {
 
-const Shape kLarge{3 << 18, 2};  // 6 MiB of f32: cut in two
-
 // loss = w + x, trained by SGD.
 struct Sgd : GraphBuilder {
   VariableRef w;
@@ -26,106 +24,6 @@ struct Sgd : GraphBuilder {
 // What a call of these fetches and targets runs, after sharding.
 std::string call(const ShardedGraph& s, const Signature& signature) {
   return make_callable_graph(*s.graph, signature)->dump();
-}
-
-TEST(ShardVariables, ReadBecomesPullAndApplyBecomesPush) {
-  Sgd e;
-  const ShardedGraph s = shard_variables(e.g, e.map());
-  EXPECT_EQ(e.g.dump(),
-            "w/zeros/dims = Const() T=i64 value=i64[1] = 2 -> i64[1] @ /job:ps\n"
-            "w/zeros/value = Const() T=f32 value=f32[] = 0 -> f32[] @ /job:ps\n"
-            "w/zeros/Fill = Fill(w/zeros/dims, w/zeros/value) T=f32 -> f32[2] @ /job:ps\n"
-            "w/initial_value = Identity(w/zeros/Fill) T=f32 -> f32[2] @ /job:ps\n"
-            "w = Variable() T=f32 _initial_value=\"w/initial_value\" _initializer=\"w/assign\" _trainable=true "
-            "shape=[2] -> resource[2] @ /job:ps\n"
-            "w/assign = AssignVariable(w, w/initial_value) T=f32 -> f32[2] @ /job:ps with w\n"
-            "w/read = ReadVariable(w) T=f32 -> f32[2] @ /job:ps with w\n"
-            "x = Placeholder() T=f32 shape=[2] -> f32[2]\n"
-            "y = Add(w/read, x) T=f32 -> f32[2]\n"
-            "lr = Const() T=f32 value=f32[] = 0.5 -> f32[]\n"
-            "train = ApplySGD(w, lr, y, ^x) T=f32 with w\n");
-  EXPECT_EQ(s.graph->dump(),
-            "w/zeros/dims = Const() T=i64 value=i64[1] = 2 -> i64[1] @ /job:ps\n"
-            "w/zeros/value = Const() T=f32 value=f32[] = 0 -> f32[] @ /job:ps\n"
-            "w/zeros/Fill = Fill(w/zeros/dims, w/zeros/value) T=f32 -> f32[2] @ /job:ps\n"
-            "w/initial_value = Identity(w/zeros/Fill) T=f32 -> f32[2] @ /job:ps\n"
-            "w/assign = NoOp()\n"
-            "w/read = Pull() T=f32 shape=[2] shard=0 slice=0 -> f32[2]\n"
-            "x = Placeholder() T=f32 shape=[2] -> f32[2]\n"
-            "y = Add(w/read, x) T=f32 -> f32[2]\n"
-            "lr = Const() T=f32 value=f32[] = 0.5 -> f32[]\n"
-            "train/push_0 = Push(y, ^x) T=f32 shard=0 slice=0\n"
-            "train = NoOp(^train/push_0)\n");
-  EXPECT_EQ(s.initial_values, (std::map<std::string, std::string>{{"w", "w/initial_value"}}));
-  ASSERT_EQ(s.rules.size(), 1u);
-  const UpdateRule& rule = s.rules.at("w");
-  EXPECT_EQ(rule.op, "ApplySGD");
-  EXPECT_EQ(rule.learning_rate.item<float>(), 0.5f);
-  EXPECT_TRUE(rule.slots.empty());
-  EXPECT_FALSE(rule.counts_updates);
-  EXPECT_FALSE(rule.sparse);
-}
-
-TEST(ShardVariables, ACallOfTheStepHasNeitherVariableNorInitializer) {
-  Sgd e;
-  const ShardedGraph s = shard_variables(e.g, e.map());
-  EXPECT_EQ(call(s, {.feeds = {"x"}, .fetches = {"w/read"}, .targets = {"train"}}),
-            "x/feed = Feed() T=f32 index=0 shape=[2] -> f32[2]\n"
-            "w/read = Pull() T=f32 shape=[2] shard=0 slice=0 -> f32[2]\n"
-            "y = Add(w/read, x/feed) T=f32 -> f32[2]\n"
-            "train/push_0 = Push(y, ^x/feed) T=f32 shard=0 slice=0\n"
-            "train = NoOp(^train/push_0) _target=true\n"
-            "w/read/fetch = Fetch(w/read) T=f32 index=0\n");
-  // Reading alone pushes nothing.
-  EXPECT_EQ(call(s, {.fetches = {"w/read"}}),
-            "w/read = Pull() T=f32 shape=[2] shard=0 slice=0 -> f32[2]\n"
-            "w/read/fetch = Fetch(w/read) T=f32 index=0\n");
-}
-
-TEST(ShardVariables, ACutVariableIsPulledAndPushedByRows) {
-  Sgd e(kLarge);
-  const ShardedGraph s = shard_variables(e.g, e.map());
-  const std::string half = "[393216,2]";
-  const std::string whole = "[786432,2]";
-  EXPECT_EQ(call(s, {.feeds = {"x"}, .targets = {"train"}}),
-            "x/feed = Feed() T=f32 index=0 shape=" + whole + " -> f32" + whole +
-                "\n"
-                "w/read/slice_0 = Pull() T=f32 shape=" +
-                half + " shard=0 slice=0 -> f32" + half +
-                "\n"
-                "w/read/slice_1 = Pull() T=f32 shape=" +
-                half + " shard=1 slice=1 -> f32" + half +
-                "\n"
-                "w/read = Concat(w/read/slice_0, w/read/slice_1) N=2 T=f32 axis=0 -> f32" +
-                whole +
-                "\n"
-                "y = Add(w/read, x/feed) T=f32 -> f32" +
-                whole +
-                "\n"
-                "train/rows_0 = Slice(y) T=f32 begin=[0, 0] size=[393216, -1] -> f32" +
-                half +
-                "\n"
-                "train/push_0 = Push(train/rows_0, ^x/feed) T=f32 shard=0 slice=0\n"
-                "train/rows_1 = Slice(y) T=f32 begin=[393216, 0] size=[393216, -1] -> f32" +
-                half +
-                "\n"
-                "train/push_1 = Push(train/rows_1, ^x/feed) T=f32 shard=1 slice=1\n"
-                "train = NoOp(^train/push_0, ^train/push_1) _target=true\n");
-}
-
-TEST(ShardVariables, FurtherReadsSeeTheSameVersion) {
-  Sgd e;
-  {
-    auto after = e.g.after({e.g.output("y")});
-    e.w.fresh_read();
-  }
-  const ShardedGraph s = shard_variables(e.g, e.map());
-  EXPECT_EQ(call(s, {.feeds = {"x"}, .fetches = {"ReadVariable"}}),
-            "x/feed = Feed() T=f32 index=0 shape=[2] -> f32[2]\n"
-            "w/read = Pull() T=f32 shape=[2] shard=0 slice=0 -> f32[2]\n"
-            "y = Add(w/read, x/feed) T=f32 -> f32[2]\n"
-            "ReadVariable = Identity(w/read, ^y) T=f32 -> f32[2]\n"
-            "ReadVariable/fetch = Fetch(ReadVariable) T=f32 index=0\n");
 }
 
 TEST(ShardVariables, SlotsAndHyperparametersGoIntoTheRule) {
@@ -169,26 +67,6 @@ struct Sparse : GraphBuilder {
     add("SparseApplySGD", "train", {table, constant("lr", 1), indices, values});
   }
 };
-
-TEST(ShardVariables, SparseGradientsStaySparse) {
-  Sparse e({5, 2});
-  const ShardedGraph s = shard_variables(e.g, ShardMap(updated_variables(e.g), 2));
-  EXPECT_TRUE(s.rules.at("table").sparse);
-  EXPECT_EQ(s.initial_values.at("table"), "");
-  EXPECT_EQ(call(s, {.feeds = {"i", "v"}, .targets = {"train"}}),
-            "i/feed = Feed() T=i64 index=0 shape=[3] -> i64[3]\n"
-            "v/feed = Feed() T=f32 index=1 shape=[3,2] -> f32[3,2]\n"
-            "train/push_0 = PushSparse(i/feed, v/feed) T=f32 shard=0 slice=0\n"
-            "train = NoOp(^train/push_0) _target=true\n");
-}
-
-TEST(ShardVariables, ASparseGradientOfACutVariableIsRefused) {
-  Sparse e(kLarge);
-  EXPECT_EQ(error_of([&] { shard_variables(e.g, ShardMap(updated_variables(e.g), 2)); }),
-            "unimplemented: SparseApplySGD 'train': variable 'table' is cut over shards, and a sparse "
-            "gradient cannot be; use a "
-            "dense one, or fewer shards");
-}
 
 TEST(ShardVariables, VariablesOutsideTheMapStay) {
   Sgd e;

@@ -44,80 +44,6 @@ std::string edges_of(const Partitioned& p) {
   return text;
 }
 
-TEST(Partition, OneSendPerTensorAndDestination) {
-  GraphBuilder b;
-  Output x = b.add("Placeholder", "x", {}, {{"T", DType::f32}, {"shape", Shape{2}}}, kA);
-  Output n = b.add("Neg", "n", {x}, {}, kB);
-  b.add("Add", "sum", {x, n}, {}, kB);
-  b.add("Neg", "m", {x}, {}, kC);
-  const Partitioned p = partition(b.g);
-  EXPECT_EQ(edges_of(p),
-            "0 job:a -> job:b: x f32[2]\n"
-            "1 job:a -> job:c: x f32[2]\n");
-  EXPECT_EQ(p.parts.at(kA)->dump(), "x = Placeholder() T=f32 shape=[2] -> f32[2] @ " + kA +
-                                        "\n"
-                                        "x/send_0 = Send(x) T=f32 edge=0 to=\"" +
-                                        kB + "\" @ " + kA +
-                                        "\n"
-                                        "x/send_1 = Send(x) T=f32 edge=1 to=\"" +
-                                        kC + "\" @ " + kA + "\n");
-  EXPECT_EQ(p.parts.at(kB)->dump(), "x/recv_0 = Recv() T=f32 edge=0 from=\"" + kA + "\" shape=[2] -> f32[2] @ " + kB +
-                                        "\n"
-                                        "n = Neg(x/recv_0) T=f32 -> f32[2] @ " +
-                                        kB +
-                                        "\n"
-                                        "sum = Add(x/recv_0, n) T=f32 -> f32[2] @ " +
-                                        kB + "\n");
-  EXPECT_EQ(p.parts.at(kC)->dump(), "x/recv_1 = Recv() T=f32 edge=1 from=\"" + kA + "\" shape=[2] -> f32[2] @ " + kC +
-                                        "\n"
-                                        "m = Neg(x/recv_1) T=f32 -> f32[2] @ " +
-                                        kC + "\n");
-  check_no_deadlock(p);
-}
-
-TEST(Partition, AControlEdgeBecomesASignal) {
-  GraphBuilder b;
-  Output first = b.add("NoOp", "first", {}, {}, kA);
-  Output second = b.add("NoOp", "second", {}, {}, kA);
-  b.g.add({.op = "NoOp", .name = "then", .controls = {first, second}, .device = kB});
-  b.g.add({.op = "NoOp", .name = "too", .controls = {first}, .device = kB});
-  const Partitioned p = partition(b.g);
-  EXPECT_EQ(edges_of(p), "0 job:a -> job:b: ^first i32[]\n1 job:a -> job:b: ^second i32[]\n");
-  EXPECT_EQ(p.parts.at(kA)->dump(), "first = NoOp() @ " + kA +
-                                        "\n"
-                                        "second = NoOp() @ " +
-                                        kA +
-                                        "\n"
-                                        "signal = Const() T=i32 value=i32[] = 0 -> i32[] @ " +
-                                        kA +
-                                        "\n"
-                                        "first/send_0 = Send(signal, ^first) T=i32 edge=0 to=\"" +
-                                        kB + "\" @ " + kA +
-                                        "\n"
-                                        "second/send_1 = Send(signal, ^second) T=i32 edge=1 to=\"" +
-                                        kB + "\" @ " + kA + "\n");
-  EXPECT_EQ(p.parts.at(kB)->dump(), "first/recv_0 = Recv() T=i32 edge=0 from=\"" + kA + "\" shape=[] -> i32[] @ " + kB +
-                                        "\n"
-                                        "second/recv_1 = Recv() T=i32 edge=1 from=\"" +
-                                        kA + "\" shape=[] -> i32[] @ " + kB +
-                                        "\n"
-                                        "then = NoOp(^first/recv_0, ^second/recv_1) @ " +
-                                        kB +
-                                        "\n"
-                                        "too = NoOp(^first/recv_0) @ " +
-                                        kB + "\n");
-  check_no_deadlock(p);
-}
-
-TEST(Partition, AControlEdgeRidesOnATensorOfTheSameNode) {
-  GraphBuilder b;
-  Output x = b.add("Placeholder", "x", {}, {{"T", DType::f32}, {"shape", Shape{}}}, kA);
-  b.g.add({.op = "Neg", .name = "n", .inputs = {x}, .controls = {x}, .device = kB});
-  const Partitioned p = partition(b.g);
-  EXPECT_EQ(edges_of(p), "0 job:a -> job:b: x f32[]\n");
-  EXPECT_EQ(p.parts.at(kB)->get("n").controls, (std::vector<int>{0}));
-}
-
 TEST(Partition, EdgesBackAndForthDoNotDeadlock) {
   GraphBuilder b;
   Output at = b.add("Placeholder", "x", {}, {{"T", DType::f32}, {"shape", Shape{}}}, kA);
@@ -143,16 +69,6 @@ TEST(Partition, EdgesBackAndForthDoNotDeadlock) {
   for (const auto& [device, part] : p.parts) EXPECT_EQ(part->dump(), again.parts.at(device)->dump());
 }
 
-TEST(Partition, SecondOutputsCrossByTheirIndex) {
-  GraphBuilder b;
-  Output x = b.add("Placeholder", "x", {}, {{"T", DType::f32}, {"shape", Shape{2}}}, kA);
-  b.add("Split", "s", {x}, {{"axis", std::int64_t{0}}, {"N", std::int64_t{2}}}, kA);
-  b.g.add({.op = "Neg", .name = "n", .inputs = {b.g.output("s:1")}, .device = kB});
-  const Partitioned p = partition(b.g);
-  EXPECT_EQ(edges_of(p), "0 job:a -> job:b: s:1 f32[1]\n");
-  EXPECT_EQ(p.parts.at(kA)->get("s/send_0").inputs[0], (Endpoint{p.parts.at(kA)->get("s").id, 1}));
-}
-
 TEST(Partition, NamesOfTheUsersNodesAreAvoided) {
   GraphBuilder b;
   Output x = b.add("Placeholder", "x", {}, {{"T", DType::f32}, {"shape", Shape{}}}, kA);
@@ -160,21 +76,6 @@ TEST(Partition, NamesOfTheUsersNodesAreAvoided) {
   const Partitioned p = partition(b.g);
   EXPECT_NE(p.parts.at(kA)->find("x/send_0_1"), nullptr);
   check_no_deadlock(p);
-}
-
-TEST(Partition, AVariableDoesNotCrossDevices) {
-  GraphBuilder b;
-  Output w = b.variable("w", Shape{}, kA);
-  b.add("ReadVariable", "r", {w}, {{"T", DType::f32}}, kB);
-  EXPECT_EQ(error_of([&] { partition(b.g); }), "invalid_argument: ReadVariable 'r' on " + kB +
-                                                   " uses variable 'w', which is on " + kA +
-                                                   ": they must share a device");
-}
-
-TEST(Partition, NodesMustBePlaced) {
-  GraphBuilder b;
-  b.add("NoOp", "n", {}, {}, "/job:a");
-  EXPECT_EQ(error_of([&] { partition(b.g); }), "invalid_argument: NoOp 'n' is not placed: its device is '/job:a'");
 }
 
 TEST(Partition, FunctionsGoWithTheNodesThatUseThem) {

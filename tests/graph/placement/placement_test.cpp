@@ -63,21 +63,6 @@ TEST(Placement, RequestsAreMetWhereTheyCanBe) {
             "full = NoOp() @ /job:worker/task:0/device:CPU:0\n");
 }
 
-TEST(Placement, WhatUsesAVariableIsWhereTheVariableIs) {
-  GraphBuilder b;
-  Output w = b.variable("w", Shape{}, "/job:ps");
-  Output read = b.read("w/read", w);
-  Output lr = b.constant("lr", 0.1f);
-  b.add("ApplySGD", "apply", {w, lr, read});
-  b.add("Neg", "n", {read});
-  EXPECT_EQ(placed(b.g),
-            "w /job:ps/task:0/device:CPU:0\n"
-            "w/read /job:ps/task:0/device:CPU:0\n"
-            "lr /job:ps/task:0/device:CPU:0\n"  // goes to its only consumer
-            "apply /job:ps/task:0/device:CPU:0\n"
-            "n /job:worker/task:0/device:GPU:0\n");
-}
-
 TEST(Placement, ColocationIsTransitiveInAnyOrder) {
   GraphBuilder b;
   b.g.add({.op = "NoOp", .name = "a", .colocate_with = "b"});
