@@ -2,35 +2,56 @@
 
 #include <algorithm>
 #include <charconv>
-#include <map>
+
+#include <troupe/graph/op_table.hpp>
 
 namespace troupe {
 namespace {
 
-enum class Kind { arithmetic, comparison, selection, conversion };
-
+enum class Kind : std::uint8_t { none, arithmetic, comparison, selection, conversion };
 struct Entry {
-  Kind kind;
+  Kind kind = Kind::none;
   ElementwiseRule rule;
 };
 
-const std::map<std::string_view, Entry>& entries() {
-  static const std::map<std::string_view, Entry> table = [] {
-    std::map<std::string_view, Entry> out;
-    for (const char* op : {"Neg", "Abs", "Sign", "Square", "Relu", "Exp", "Log", "Log1p", "Sqrt", "Rsqrt", "Tanh",
-                           "Sigmoid", "Softplus", "Floor", "Erf"})
-      out[op] = {Kind::arithmetic, {1, false}};
-    for (const char* op : {"Add", "Sub", "Mul", "Div", "Maximum", "Minimum", "SquaredDifference"})
-      out[op] = {Kind::arithmetic, {2, false}};
-    for (const char* op : {"ReluGrad", "SigmoidGrad", "TanhGrad"}) out[op] = {Kind::arithmetic, {2, true}};
-    for (const char* op : {"Equal", "NotEqual", "Less", "LessEqual", "Greater", "GreaterEqual"})
-      out[op] = {Kind::comparison, {2, false}};
-    out["Select"] = {Kind::selection, {3, false}};
-    out["Cast"] = {Kind::conversion, {1, false}};
-    return out;
-  }();
-  return table;
-}
+// The words of the language that programs are in: names of ops.
+constexpr Entry kUnary{Kind::arithmetic, {1, false}}, kBinary{Kind::arithmetic, {2, false}},
+    kOfOneShape{Kind::arithmetic, {2, true}}, kComparison{Kind::comparison, {2, false}};
+constexpr auto kWords = op_table<Entry>({
+    {"Neg", kUnary},
+    {"Abs", kUnary},
+    {"Sign", kUnary},
+    {"Square", kUnary},
+    {"Relu", kUnary},
+    {"Exp", kUnary},
+    {"Log", kUnary},
+    {"Log1p", kUnary},
+    {"Sqrt", kUnary},
+    {"Rsqrt", kUnary},
+    {"Tanh", kUnary},
+    {"Sigmoid", kUnary},
+    {"Softplus", kUnary},
+    {"Floor", kUnary},
+    {"Erf", kUnary},
+    {"Add", kBinary},
+    {"Sub", kBinary},
+    {"Mul", kBinary},
+    {"Div", kBinary},
+    {"Maximum", kBinary},
+    {"Minimum", kBinary},
+    {"SquaredDifference", kBinary},
+    {"ReluGrad", kOfOneShape},
+    {"SigmoidGrad", kOfOneShape},
+    {"TanhGrad", kOfOneShape},
+    {"Equal", kComparison},
+    {"NotEqual", kComparison},
+    {"Less", kComparison},
+    {"LessEqual", kComparison},
+    {"Greater", kComparison},
+    {"GreaterEqual", kComparison},
+    {"Select", {Kind::selection, {3, false}}},
+    {"Cast", {Kind::conversion, {1, false}}},
+});
 
 // The number in `text`, a letter and a number.
 int number(std::string_view text, int limit, std::string_view line) {
@@ -75,12 +96,14 @@ ElementwiseStep parse_step(const std::string& line, std::span<const DType> input
 
 }  // namespace
 
-const ElementwiseRule* elementwise_rule(std::string_view op, std::span<const DType> inputs, DType result) {
-  const auto found = entries().find(op);
-  if (found == entries().end() || static_cast<int>(inputs.size()) != found->second.rule.operands) return nullptr;
+std::optional<ElementwiseRule> elementwise_rule(std::string_view op, std::span<const DType> inputs, DType result) {
+  const Entry entry = kWords.of(op);
+  if (entry.kind == Kind::none || static_cast<int>(inputs.size()) != entry.rule.operands) return std::nullopt;
   const bool alike = std::ranges::all_of(inputs, [&](DType t) { return t == inputs.back(); });
   bool fits = false;
-  switch (found->second.kind) {
+  switch (entry.kind) {
+    case Kind::none:
+      break;
     case Kind::arithmetic:
       fits = alike && is_floating(result) && result == inputs[0];
       break;
@@ -94,7 +117,7 @@ const ElementwiseRule* elementwise_rule(std::string_view op, std::span<const DTy
       fits = is_floating(result) && (is_floating(inputs[0]) || inputs[0] == DType::boolean);
       break;
   }
-  return fits ? &found->second.rule : nullptr;
+  return fits ? std::optional(entry.rule) : std::nullopt;
 }
 
 std::vector<ElementwiseStep> parse_elementwise(std::span<const std::string> lines, std::span<const DType> inputs) {

@@ -6,6 +6,7 @@
 //   Less:bool r1 i2     r2 = r1 < i2; the dtype is that of the result
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -39,7 +40,7 @@ struct ElementwiseRule {
   int operands = 0;
   bool same_shapes = false;  // they are not broadcast
 };
-// Null if an op of these dtypes cannot be part of a program.
-const ElementwiseRule* elementwise_rule(std::string_view op, std::span<const DType> inputs, DType result);
+// None if an op of these dtypes cannot be part of a program.
+std::optional<ElementwiseRule> elementwise_rule(std::string_view op, std::span<const DType> inputs, DType result);
 
 }  // namespace troupe

@@ -88,6 +88,22 @@ class InputMatcher {
   std::map<std::string, std::string> deduced_from_;  // type attributes that no caller gave, by the input that set them
 };
 
+// "f32, f64 or i32".
+std::string one_of(const std::vector<DType>& types) {
+  std::string text;
+  for (std::size_t i = 0; i < types.size(); ++i)
+    text += (i == 0 ? "" : i + 1 == types.size() ? " or " : ", ") + std::string(name(types[i]));
+  return text;
+}
+
+// Names the input that the dtype comes from: most callers know of no attribute.
+[[noreturn]] void refuse_dtype(const OpDef& op, const AttrDef& attr, DType dtype) {
+  const auto input = std::ranges::find(op.inputs, attr.name, &ArgDef::type_attr);
+  if (input == op.inputs.end())
+    invalid_argument("attribute '{}' is {}, but must be {}", attr.name, name(dtype), one_of(attr.allowed));
+  invalid_argument("input '{}' is {}, but must be {}: use cast()", input->name, name(dtype), one_of(attr.allowed));
+}
+
 void check_attributes(const OpDef& op, Attributes& attributes) {
   for (const AttrDef& attr : op.attrs) {
     if (!attributes.has(attr.name)) {
@@ -101,7 +117,7 @@ void check_attributes(const OpDef& op, Attributes& attributes) {
       invalid_argument("attribute '{}' is not a dtype", attr.name);
     if (const auto* dtype = std::get_if<DType>(&value);
         dtype && !attr.allowed.empty() && std::ranges::find(attr.allowed, *dtype) == attr.allowed.end())
-      invalid_argument("attribute '{}' cannot be {}", attr.name, name(*dtype));
+      refuse_dtype(op, attr, *dtype);
   }
   for (const auto& [key, value] : attributes.all())
     if (!op.find_attr(key) && !key.starts_with('_')) invalid_argument("there is no attribute '{}'", key);
@@ -131,7 +147,7 @@ class NodeShapeContext final : public ShapeContext {
   DType input_dtype(int index) const override { return graph_.dtype(endpoint(index)); }
   const Tensor* constant(int index) const override {
     const Node& source = graph_.node(endpoint(index).node);
-    return source.op->name == "Const" ? &source.attributes.tensor("value") : nullptr;
+    return source.op->role == OpRole::constant ? &source.attributes.tensor("value") : nullptr;
   }
   const Attributes& attributes() const override { return node_.attributes; }
   int num_outputs() const override { return static_cast<int>(node_.output_types.size()); }

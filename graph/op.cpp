@@ -60,6 +60,10 @@ Op& Op::input_types(std::string name, std::string types_attr) {
   def_.inputs.push_back({.name = std::move(name), .types_attr = std::move(types_attr)});
   return *this;
 }
+Op& Op::input_shape(std::string name, std::string type_attr) {
+  def_.inputs.push_back({.name = std::move(name), .type_attr = std::move(type_attr), .shape_only = true});
+  return *this;
+}
 Op& Op::output(std::string name, std::string type_attr) {
   def_.outputs.push_back({.name = std::move(name), .type_attr = std::move(type_attr)});
   return *this;
@@ -111,8 +115,29 @@ Op& Op::no_gradient() {
   def_.no_gradient = true;
   return *this;
 }
-Op& Op::kind(OpKind kind) {
-  def_.kind = kind;
+Op& Op::role(OpRole role) {
+  def_.role = role;
+  return *this;
+}
+Op& Op::precision(PrecisionClass precision) {
+  def_.precision = precision;
+  return *this;
+}
+Op& Op::stateful() {
+  def_.stateful = true;
+  return *this;
+}
+Op& Op::reads_only() {
+  def_.reads_only = true;
+  return *this;
+}
+Op& Op::forwards() {
+  def_.forwards = true;
+  return *this;
+}
+Op& Op::update_rule(std::string many) {
+  def_.update_rule = true;
+  def_.many = std::move(many);
   return *this;
 }
 

@@ -1,5 +1,8 @@
 // Ops: what kinds of operation a graph may hold. An op is a row of data: its inputs, outputs and attributes, what it
-// makes of shapes, and how to differentiate it. Kernels are registered elsewhere (devices/kernel.hpp).
+// makes of shapes, how to differentiate it, and its traits. Kernels are registered elsewhere (devices/kernel.hpp).
+//
+// Traits are all that passes, placement and plans know of an op. They never ask for its name, except in the tables of
+// patterns that a few of them have (graph/op_table.hpp).
 //
 //   registry.add(Op("MatMul").input("a", "T").input("b", "T").output("product", "T")
 //                    .type("T", kFloatTypes).attr("transpose_a", false).attr("transpose_b", false)
@@ -23,13 +26,14 @@ class GradientContext;  // graph/gradients/autodiff.hpp
 
 // An input or output. Its dtype is `fixed`, or the value of attribute `type_attr`. It may be a list: of one dtype, as
 // long as attribute `count_attr` says, or of the dtypes in attribute `types_attr`. These attributes are deduced from
-// inputs.
+// inputs. Of a `shape_only` input the op reads the shape and no element.
 struct ArgDef {
   std::string name{};
   DType fixed = DType::invalid;
   std::string type_attr{};
   std::string count_attr{};
   std::string types_attr{};
+  bool shape_only = false;
 };
 
 struct AttrDef {
@@ -56,11 +60,36 @@ class ShapeContext {
 using ShapeFn = std::function<void(ShapeContext&)>;
 using GradientFn = std::function<void(GradientContext&)>;
 
-enum class OpKind : std::uint8_t {
-  plain,      // outputs depend on inputs and attributes alone: may be folded and shared
-  stateful,   // random, or reads or writes a variable: neither folded nor shared
-  arrival,    // asynchronous: its output comes from elsewhere (Recv, Pull); a segment boundary
-  departure,  // hands its inputs to elsewhere and goes on (Send, Push)
+// Who does the work of a node. Only kernels are looked up by the op's name; the runtime handles all others itself, each
+// in the way of its role.
+enum class OpRole : std::uint8_t {
+  kernel,
+  // Sources: their values are there before any node runs.
+  constant,     // attribute "value"
+  variable,     // the handle of a store that outlives steps
+  placeholder,  // stands for a value to be fed; never runs
+  feed,         // a value that the client feeds
+  argument,     // of a function; in its body only
+  // Hands a value to the client.
+  fetch,
+  // Arrivals: the value comes from elsewhere while the step runs. Each begins a segment of the plan.
+  receive,  // from a Send on another device
+  pull,     // a slice of a variable, from its shard
+  collect,  // the result of a collective operation
+  // Departures: hand their inputs to elsewhere and go on.
+  send,         // to a Receive on another device
+  push,         // a gradient, to the shard of its variable
+  push_sparse,  // the same of some rows
+  contribute,   // to a collective operation
+  // Control flow: runs one of two functions.
+  branch,
+};
+
+// What mixed precision does with an op (graph/passes/mixed_precision.hpp).
+enum class PrecisionClass : std::uint8_t {
+  sensitive,  // keeps f32
+  follower,   // in 16 bits where its operands come in 16 bits
+  narrow,     // a product: always in 16 bits; its sums are in f32 inside
 };
 
 struct OpDef {
@@ -78,10 +107,28 @@ struct OpDef {
   ShapeFn shape{};
   GradientFn gradient{};     // null: not differentiable
   bool no_gradient = false;  // differentiates to "nothing flows" instead of an error (Shape, ArgMax, StopGradient)
-  OpKind kind = OpKind::plain;
   std::string kernel_type{};  // the attribute that selects the kernel; "" if the op has none
 
+  OpRole role = OpRole::kernel;
+  PrecisionClass precision = PrecisionClass::sensitive;
+  bool stateful = false;     // random, or reads or writes a variable: neither computed early nor shared
+  bool reads_only = false;   // changes none of the variables among its inputs
+  bool forwards = false;     // output 0 is input 0, and so are their gradients (Identity)
+  bool update_rule = false;  // changes variable 0 by a gradient, and may do so on the variable's shard (ApplyAdam)
+  std::string many{};         // the update rule that does the same for several variables in one sweep; "" if none
+
   const AttrDef* find_attr(std::string_view name) const;
+
+  bool has_kernel() const { return role == OpRole::kernel; }
+  bool is_source() const { return role >= OpRole::constant && role <= OpRole::argument; }
+  bool is_arrival() const { return role >= OpRole::receive && role <= OpRole::collect; }
+  bool is_departure() const { return role >= OpRole::send && role <= OpRole::contribute; }
+  // Belongs to a partition, never to the body of a function: what crosses the partition's border, and variables.
+  bool is_boundary() const { return is_client_side() || is_arrival() || is_departure() || role == OpRole::variable; }
+  // Where values enter from the client and leave to it.
+  bool is_client_side() const { return role == OpRole::feed || role == OpRole::fetch; }
+  // Outputs depend on inputs and attributes alone: passes may compute it early, or once for several nodes.
+  bool is_pure() const { return has_kernel() && !stateful && !outputs.empty(); }
 };
 
 // Builds an OpDef.
@@ -93,6 +140,7 @@ class Op {
   Op& input_list(std::string name, std::string type_attr, std::string count_attr);
   Op& input_list(std::string name, DType fixed, std::string count_attr);
   Op& input_types(std::string name, std::string types_attr);  // a list of mixed dtypes
+  Op& input_shape(std::string name, std::string type_attr);   // ArgDef::shape_only
   Op& output(std::string name, std::string type_attr);
   Op& output(std::string name, DType fixed);
   Op& output_list(std::string name, std::string type_attr, std::string count_attr);
@@ -105,7 +153,12 @@ class Op {
   Op& shape(ShapeFn fn);
   Op& gradient(GradientFn fn);
   Op& no_gradient();
-  Op& kind(OpKind kind);
+  Op& role(OpRole role);
+  Op& precision(PrecisionClass precision);
+  Op& stateful();
+  Op& reads_only();
+  Op& forwards();
+  Op& update_rule(std::string many = {});
   OpDef build() const { return def_; }
 
  private:
@@ -113,8 +166,16 @@ class Op {
 };
 
 inline const std::vector<DType> kFloatTypes = {DType::f32, DType::f64, DType::f16, DType::bf16};
+// Of ops that are not computed in 16 bits.
+inline const std::vector<DType> kWideFloatTypes = {DType::f32, DType::f64};
 inline const std::vector<DType> kRealTypes = {DType::f32, DType::f64, DType::f16, DType::bf16, DType::i8,
                                               DType::u8,  DType::i16, DType::i32, DType::i64};
+inline const std::vector<DType> kDataTypes = {DType::f32, DType::f64, DType::f16, DType::bf16, DType::i8,
+                                              DType::u8,  DType::i16, DType::i32, DType::i64,  DType::boolean};
+// All but handles of variables.
+inline const std::vector<DType> kTensorTypes = {DType::f32, DType::f64,     DType::f16,   DType::bf16,
+                                                DType::i8,  DType::u8,      DType::i16,   DType::i32,
+                                                DType::i64, DType::boolean, DType::string};
 inline const std::vector<DType> kIndexTypes = {DType::i32, DType::i64};
 
 class OpRegistry {

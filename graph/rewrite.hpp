@@ -69,8 +69,6 @@ std::unique_ptr<Graph> copy_subset(const Graph& graph, const std::vector<bool>& 
 // "node" or "node:1".
 std::string output_name(const Graph& graph, Endpoint endpoint);
 
-inline bool is_op(const Node& node, std::string_view op) { return node.op->name == op; }
-
 // Consumers of each output are asked for often: nodes that read any output of node id, in order of their ids,
 // each once.
 std::vector<std::vector<int>> data_consumers(const Graph& graph);

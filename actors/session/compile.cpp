@@ -44,7 +44,7 @@ std::vector<Fallback> fallbacks(const Graph& graph, const Graph& placed) {
   for (int id = 0; id < graph.size(); ++id) {
     const Node& node = graph.node(id);
     const std::string& used = placed.node(id).device;
-    if (node.device.empty() || is_client_side(node) ||
+    if (node.device.empty() || node.op->is_client_side() ||
         DeviceName::parse(node.device).matches(DeviceName::parse(used)) ||
         std::ranges::find(out, node.device, &Fallback::requested) != out.end())
       continue;

@@ -21,6 +21,7 @@ std::string to_string(Padding padding) { return padding == Padding::same ? "SAME
 
 Output softmax(Output x, Name name) { return add_op("Softmax", {x}, {}, std::move(name)); }
 Output log_softmax(Output x, Name name) { return add_op("LogSoftmax", {x}, {}, std::move(name)); }
+bool is_softmax(Output x) { return x.source().op->name == "Softmax"; }
 Output sparse_softmax_cross_entropy(Output logits, Output labels, Name name) {
   return add_op("SparseSoftmaxCrossEntropy", {logits, labels}, {}, std::move(name));
 }

@@ -9,6 +9,7 @@ namespace troupe {
 
 Output softmax(Output x, Name name = {});      // over the last axis
 Output log_softmax(Output x, Name name = {});  // over the last axis
+bool is_softmax(Output x);                     // made by softmax(): probabilities, not logits
 // logits [n,c], labels [n] (class numbers) -> loss [n].
 Output sparse_softmax_cross_entropy(Output logits, Output labels, Name name = {});
 // logits [n,c], labels [n,c] (probabilities; rows sum to 1) -> loss [n].

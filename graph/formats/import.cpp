@@ -193,7 +193,7 @@ class NodeReader {
     }
     for (int c : edges.controls) spec.controls.push_back(graph_.output(graph_.get(node(c).name)));
     const Node& added = graph_.add(std::move(spec));
-    if (is_op(added, "If")) check_branches(graph_, added);
+    if (added.op->role == OpRole::branch) check_branches(graph_, added);
     if (imported.outputs) refine(added, *imported.outputs);
     outputs_ += static_cast<std::int64_t>(added.output_types.size());
     if (outputs_ > kMaxGraphOutputs) invalid_argument("the graph has more than {} outputs", kMaxGraphOutputs);
@@ -302,7 +302,7 @@ class FunctionReader {
     std::map<std::int64_t, int> by_index;
     for (int id = 0; id < body.size(); ++id) {
       const Node& node = body.node(id);
-      if (is_op(node, "Arg") && !by_index.emplace(node.attributes.integer("index"), id).second)
+      if (node.op->role == OpRole::argument && !by_index.emplace(node.attributes.integer("index"), id).second)
         invalid_argument("node '{}': argument {} is there twice", node.name, node.attributes.integer("index"));
     }
     std::vector<Endpoint> arguments;

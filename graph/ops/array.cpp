@@ -89,7 +89,9 @@ void gather_gradient(GradientContext& c) {
 void scatter_add_rows_gradient(GradientContext& c) { c.set(1, gather(c.grad(), c.input(0))); }
 void fill_gradient(GradientContext& c) { c.set(1, sum(c.grad())); }
 
-Op unary(std::string name) { return Op(std::move(name)).input("x", "T").output("y", "T").type("T"); }
+Op array_op(std::string name, std::vector<DType> types = {}) {
+  return Op(std::move(name)).input("x", "T").output("y", "T").type("T", std::move(types));
+}
 
 void register_views(OpRegistry& ops) {
   ops.add(Op("Reshape")
@@ -98,18 +100,32 @@ void register_views(OpRegistry& ops) {
               .output("y", "T")
               .type("T")
               .shape(shapes::reshape)
-              .gradient(reshape_gradient));
+              .gradient(reshape_gradient)
+              .precision(PrecisionClass::follower));
   ops.add(Op("ReshapeLike")
               .input("x", "T")
-              .input("like", "T2")
+              .input_shape("like", "T2")
               .output("y", "T")
               .type("T")
               .type("T2")
               .shape(shapes::reshape_like)
-              .gradient(reshape_gradient));
-  ops.add(unary("Squeeze").attr("axes", Integers{}).shape(shapes::squeeze).gradient(reshape_gradient));
-  ops.add(unary("ExpandDims").attr("axis", AttrType::integer).shape(shapes::expand_dims).gradient(reshape_gradient));
-  ops.add(unary("Transpose").attr("perm", Integers{}).shape(shapes::transpose).gradient(transpose_gradient));
+              .gradient(reshape_gradient)
+              .precision(PrecisionClass::follower));
+  ops.add(array_op("Squeeze")
+              .attr("axes", Integers{})
+              .shape(shapes::squeeze)
+              .gradient(reshape_gradient)
+              .precision(PrecisionClass::follower));
+  ops.add(array_op("ExpandDims")
+              .attr("axis", AttrType::integer)
+              .shape(shapes::expand_dims)
+              .gradient(reshape_gradient)
+              .precision(PrecisionClass::follower));
+  ops.add(array_op("Transpose")
+              .attr("perm", Integers{})
+              .shape(shapes::transpose)
+              .gradient(transpose_gradient)
+              .precision(PrecisionClass::follower));
 }
 
 void register_joins(OpRegistry& ops) {
@@ -152,7 +168,7 @@ void register_joins(OpRegistry& ops) {
 }
 
 void register_slices(OpRegistry& ops) {
-  ops.add(unary("Slice")
+  ops.add(array_op("Slice")
               .attr("begin", AttrType::integers)
               .attr("size", AttrType::integers)
               .shape(shapes::slice)
@@ -165,13 +181,13 @@ void register_slices(OpRegistry& ops) {
               .attr("begin", AttrType::integers)
               .shape(shapes::slice_grad)
               .gradient(slice_grad_gradient));
-  ops.add(unary("Pad")
+  ops.add(array_op("Pad", kDataTypes)
               .attr("before", AttrType::integers)
               .attr("after", AttrType::integers)
               .attr("value", 0.0)
               .shape(shapes::pad)
               .gradient(pad_gradient));
-  ops.add(unary("Tile").attr("multiples", AttrType::integers).shape(shapes::tile).gradient(tile_gradient));
+  ops.add(array_op("Tile").attr("multiples", AttrType::integers).shape(shapes::tile).gradient(tile_gradient));
   ops.add(Op("TileGrad")
               .input("dy", "T")
               .input("x", "T")
@@ -205,7 +221,7 @@ void register_makers(OpRegistry& ops) {
   ops.add(Op("OneHot")
               .input("indices", "Tindices")
               .output("y", "T")
-              .type("T", {}, DType::f32)
+              .type("T", kDataTypes, DType::f32)
               .type("Tindices", kIndexTypes)
               .attr("depth", AttrType::integer)
               .attr("on", 1.0)

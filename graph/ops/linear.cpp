@@ -69,7 +69,8 @@ void register_linear_ops(OpRegistry& ops) {
               .attr("transpose_a", false)
               .attr("transpose_b", false)
               .shape(matmul_shape)
-              .gradient(matmul_gradient));
+              .gradient(matmul_gradient)
+              .precision(PrecisionClass::narrow));
   // activation(a b + bias): what the pass that fuses makes of MatMul, BiasAdd and an activation. It comes after
   // differentiation, so it needs no gradient.
   ops.add(Op("FusedMatMul")
@@ -86,13 +87,14 @@ void register_linear_ops(OpRegistry& ops) {
               .input("x", "T")
               .input("bias", "T")
               .output("y", "T")
-              .type("T", kRealTypes)
+              .type("T", kFloatTypes)
               .shape(bias_add_shape)
-              .gradient(bias_add_gradient));
+              .gradient(bias_add_gradient)
+              .precision(PrecisionClass::follower));
   ops.add(Op("BiasAddGrad")
               .input("dy", "T")
               .output("dbias", "T")
-              .type("T", kRealTypes)
+              .type("T", kFloatTypes)
               .shape(bias_add_grad_shape)
               .gradient(bias_add_grad_gradient));
 }

@@ -10,12 +10,6 @@ namespace {
 
 const std::vector<DType> kPowTypes = {DType::f32, DType::f64, DType::f16, DType::bf16, DType::i32, DType::i64};
 
-std::vector<DType> real_or_bool() {
-  std::vector<DType> types = kRealTypes;
-  types.push_back(DType::boolean);
-  return types;
-}
-
 // Can a tensor of shape `small` be broadcast to one of shape `large`?
 void check_broadcast_to(const Shape& small, const Shape& large) {
   if (!small.has_rank() || !large.has_rank()) return;
@@ -74,9 +68,10 @@ Op compare(std::string name, std::vector<DType> types) {
 
 Op logical(std::string name) {
   return Op(std::move(name))
-      .input("a", DType::boolean)
-      .input("b", DType::boolean)
-      .output("y", DType::boolean)
+      .input("a", "T")
+      .input("b", "T")
+      .output("y", "T")
+      .type("T", {DType::boolean})
       .shape(shapes::broadcast_inputs)
       .no_gradient();
 }
@@ -100,7 +95,7 @@ Op activation_grad(std::string name, std::string kept, std::vector<DType> types)
 }
 
 void register_arithmetic(OpRegistry& ops) {
-  ops.add(binary("Add", kRealTypes));
+  ops.add(binary("Add", kRealTypes).precision(PrecisionClass::follower));
   ops.add(binary("Sub", kRealTypes));
   ops.add(binary("Mul", kRealTypes));
   ops.add(binary("Div", kRealTypes));
@@ -122,28 +117,27 @@ void register_arithmetic(OpRegistry& ops) {
   ops.add(unary("Softplus", kFloatTypes));
   ops.add(unary("Floor", kFloatTypes).no_gradient());
   ops.add(unary("Erf", kFloatTypes));
-  ops.add(unary("Relu", kRealTypes));
-  ops.add(unary("LeakyRelu", kFloatTypes).attr("alpha", 0.2));
-  ops.add(activation_grad("ReluGrad", "y", kRealTypes));
-  ops.add(activation_grad("LeakyReluGrad", "x", kFloatTypes).attr("alpha", 0.2));
+  ops.add(unary("Relu", kRealTypes).precision(PrecisionClass::follower));
+  ops.add(unary("LeakyRelu", kFloatTypes).attr("alpha", 0.2).precision(PrecisionClass::follower));
+  ops.add(activation_grad("ReluGrad", "y", kRealTypes).precision(PrecisionClass::follower));
+  ops.add(activation_grad("LeakyReluGrad", "x", kFloatTypes).attr("alpha", 0.2).precision(PrecisionClass::follower));
   ops.add(activation_grad("SigmoidGrad", "y", kFloatTypes));
   ops.add(activation_grad("TanhGrad", "y", kFloatTypes));
 }
 
 void register_logic(OpRegistry& ops) {
-  ops.add(compare("Equal", real_or_bool()));
-  ops.add(compare("NotEqual", real_or_bool()));
+  ops.add(compare("Equal", kDataTypes));
+  ops.add(compare("NotEqual", kDataTypes));
   for (const char* name : {"Less", "LessEqual", "Greater", "GreaterEqual"}) ops.add(compare(name, kRealTypes));
   ops.add(logical("LogicalAnd"));
   ops.add(logical("LogicalOr"));
-  ops.add(
-      Op("LogicalNot").input("x", DType::boolean).output("y", DType::boolean).shape(shapes::same_as(0)).no_gradient());
+  ops.add(unary("LogicalNot", {DType::boolean}).no_gradient());
   ops.add(differentiable("Select")
               .input("cond", DType::boolean)
               .input("a", "T")
               .input("b", "T")
               .output("y", "T")
-              .type("T")
+              .type("T", kTensorTypes)
               .shape(shapes::broadcast_inputs));
 }
 
@@ -156,7 +150,8 @@ void register_math_ops(OpRegistry& ops) {
               .input_list("xs", "T", "N")
               .output("sum", "T")
               .type("T", kRealTypes)
-              .shape(shapes::same_shapes));
+              .shape(shapes::same_shapes)
+              .precision(PrecisionClass::follower));
   // Made by a pass, after differentiation: it needs no gradient.
   ops.add(Op("FusedElementwise")
               .input_types("inputs", "Tin")
@@ -166,19 +161,19 @@ void register_math_ops(OpRegistry& ops) {
               .shape(fused_shape));
   ops.add(differentiable("SumToLike")
               .input("x", "T")
-              .input("like", "T")
+              .input_shape("like", "T")
               .output("y", "T")
               .type("T", kRealTypes)
               .shape(sum_to_like_shape));
   ops.add(differentiable("BroadcastLike")
               .input("x", "T")
-              .input("like", "T2")
+              .input_shape("like", "T2")
               .output("y", "T")
               .type("T")
               .type("T2")
               .shape(broadcast_like_shape));
   ops.add(unary("ZerosLike", {}).no_gradient());
-  ops.add(unary("OnesLike", {}).no_gradient());
+  ops.add(unary("OnesLike", kDataTypes).no_gradient());
   ops.add(Op("Shape").input("x", "T").output("shape", DType::i64).type("T").shape(shape_shape).no_gradient());
   ops.add(Op("Size").input("x", "T").output("size", DType::i64).type("T").shape(shapes::scalar()).no_gradient());
 }

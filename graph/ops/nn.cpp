@@ -99,11 +99,19 @@ void dropout_shape(ShapeContext& c) {
   c.set_output(1, c.input(0));
 }
 
-Op float_op(std::string name, std::initializer_list<const char*> inputs, std::initializer_list<const char*> outputs) {
+Op op_of(std::string name, std::initializer_list<const char*> inputs, std::initializer_list<const char*> outputs,
+         const std::vector<DType>& types) {
   Op op(std::move(name));
   for (const char* input : inputs) op.input(input, "T");
   for (const char* output : outputs) op.output(output, "T");
-  return op.type("T", kFloatTypes);
+  return op.type("T", types);
+}
+Op float_op(std::string name, std::initializer_list<const char*> inputs, std::initializer_list<const char*> outputs) {
+  return op_of(std::move(name), inputs, outputs, kFloatTypes);
+}
+// Without kernels in 16 bits.
+Op wide_op(std::string name, std::initializer_list<const char*> inputs, std::initializer_list<const char*> outputs) {
+  return op_of(std::move(name), inputs, outputs, kWideFloatTypes);
 }
 
 Op windowed(Op op) { return op.attr("strides", std::vector<std::int64_t>{1, 1}).attr("padding", AttrType::string); }
@@ -113,42 +121,52 @@ Op pooled(Op op) {
 }
 
 void register_softmax(OpRegistry& ops) {
-  ops.add(float_op("Softmax", {"x"}, {"y"}).shape(softmax_shape).gradient(backward::softmax));
-  ops.add(float_op("LogSoftmax", {"x"}, {"y"}).shape(softmax_shape).gradient(backward::log_softmax));
-  ops.add(float_op("SoftmaxGrad", {"dy", "y"}, {"dx"}).shape(shapes::same_shapes).gradient(backward::softmax_grad));
+  ops.add(wide_op("Softmax", {"x"}, {"y"}).shape(softmax_shape).gradient(backward::softmax));
+  ops.add(wide_op("LogSoftmax", {"x"}, {"y"}).shape(softmax_shape).gradient(backward::log_softmax));
+  ops.add(wide_op("SoftmaxGrad", {"dy", "y"}, {"dx"}).shape(shapes::same_shapes).gradient(backward::softmax_grad));
   ops.add(
-      float_op("LogSoftmaxGrad", {"dy", "y"}, {"dx"}).shape(shapes::same_shapes).gradient(backward::log_softmax_grad));
+      wide_op("LogSoftmaxGrad", {"dy", "y"}, {"dx"}).shape(shapes::same_shapes).gradient(backward::log_softmax_grad));
   ops.add(Op("SparseSoftmaxCrossEntropy")
               .input("logits", "T")
               .input("labels", "Tlabels")
               .output("loss", "T")
               .output("backprop", "T")
-              .type("T", kFloatTypes)
+              .type("T", kWideFloatTypes)
               .type("Tlabels", kIndexTypes)
               .shape(sparse_cross_entropy_shape)
               .gradient(backward::sparse_cross_entropy));
-  ops.add(float_op("SoftmaxCrossEntropy", {"logits", "labels"}, {"loss", "backprop"})
+  ops.add(wide_op("SoftmaxCrossEntropy", {"logits", "labels"}, {"loss", "backprop"})
               .shape(cross_entropy_shape)
               .gradient(backward::cross_entropy));
-  ops.add(float_op("SigmoidCrossEntropy", {"logits", "labels"}, {"loss"})
+  ops.add(wide_op("SigmoidCrossEntropy", {"logits", "labels"}, {"loss"})
               .shape(shapes::same_shapes)
               .gradient(backward::sigmoid_cross_entropy));
 }
 
 void register_windows(OpRegistry& ops) {
-  ops.add(windowed(float_op("Conv2D", {"x", "filter"}, {"y"})).shape(conv2d_shape).gradient(backward::conv2d));
+  ops.add(windowed(float_op("Conv2D", {"x", "filter"}, {"y"}))
+              .shape(conv2d_shape)
+              .gradient(backward::conv2d)
+              .precision(PrecisionClass::narrow));
   ops.add(windowed(float_op("FusedConv2D", {"x", "filter", "bias"}, {"y"}))
               .attr("activation", std::string("none"))
               .shape(fused_conv2d_shape));  // no gradient: see FusedMatMul
   ops.add(windowed(float_op("Conv2DBackpropInput", {"x", "filter", "dy"}, {"dx"}))
               .shape(conv2d_grad_shape(0))
-              .gradient(backward::conv2d_backprop_input));
+              .gradient(backward::conv2d_backprop_input)
+              .precision(PrecisionClass::narrow));
   ops.add(windowed(float_op("Conv2DBackpropFilter", {"x", "filter", "dy"}, {"dfilter"}))
               .shape(conv2d_grad_shape(1))
-              .gradient(backward::conv2d_backprop_filter));
-  ops.add(pooled(float_op("MaxPool", {"x"}, {"y"})).shape(pool_shape).gradient(backward::max_pool));
+              .gradient(backward::conv2d_backprop_filter)
+              .precision(PrecisionClass::narrow));
+  ops.add(pooled(float_op("MaxPool", {"x"}, {"y"}))
+              .shape(pool_shape)
+              .gradient(backward::max_pool)
+              .precision(PrecisionClass::follower));
   ops.add(pooled(float_op("AvgPool", {"x"}, {"y"})).shape(pool_shape).gradient(backward::avg_pool));
-  ops.add(pooled(float_op("MaxPoolGrad", {"x", "y", "dy"}, {"dx"})).shape(max_pool_grad_shape));
+  ops.add(pooled(float_op("MaxPoolGrad", {"x", "y", "dy"}, {"dx"}))
+              .shape(max_pool_grad_shape)
+              .precision(PrecisionClass::follower));
   ops.add(pooled(float_op("AvgPoolGrad", {"x", "dy"}, {"dx"}))
               .shape(avg_pool_grad_shape)
               .gradient(backward::avg_pool_grad));
@@ -159,12 +177,12 @@ void register_windows(OpRegistry& ops) {
 void register_nn_ops(OpRegistry& ops) {
   register_softmax(ops);
   register_windows(ops);
-  ops.add(float_op("Dropout", {"x"}, {"y", "mask"})
+  ops.add(wide_op("Dropout", {"x"}, {"y", "mask"})
               .attr("rate", AttrType::real)
               .attr("seed", std::int64_t{0})
               .shape(dropout_shape)
               .gradient(backward::dropout)
-              .kind(OpKind::stateful));
+              .stateful());
 }
 
 }  // namespace troupe

@@ -122,7 +122,8 @@ Op norm_op(std::string name, std::initializer_list<const char*> data, std::initi
   for (const char* input : own) op.input(input, "U");
   return op;
 }
-Op typed(Op op) { return op.type("T", kFloatTypes).type("U", {DType::f32, DType::f64}); }
+// The statistics, scales and offsets keep f32 when the data is in 16 bits.
+Op typed(Op op) { return op.type("T", kFloatTypes).type("U", kWideFloatTypes).precision(PrecisionClass::follower); }
 
 }  // namespace
 

@@ -34,7 +34,7 @@ Op assign_op(std::string name, std::vector<DType> types) {
       .output("value", "T")
       .type("T", std::move(types))
       .shape(assign_shape)
-      .kind(OpKind::stateful);
+      .stateful();
 }
 
 }  // namespace
@@ -45,32 +45,44 @@ void register_state_ops(OpRegistry& ops) {
               .type("T")
               .attr("shape", Shape::unknown_rank())
               .shape(shapes::from_attribute())
-              .kind(OpKind::stateful));
-  ops.add(Op("Const").output("out", "T").type("T").attr("value", AttrType::tensor).shape(const_shape));
+              .role(OpRole::placeholder));
+  ops.add(Op("Const")
+              .output("out", "T")
+              .type("T")
+              .attr("value", AttrType::tensor)
+              .shape(const_shape)
+              .role(OpRole::constant));
   ops.add(Op("Variable")
               .output("handle", DType::resource)
               .type("T")
               .attr("shape", AttrType::shape)
               .shape(shapes::from_attribute())
-              .kind(OpKind::stateful));
+              .role(OpRole::variable));
   ops.add(Op("ReadVariable")
               .input("handle", DType::resource)
               .output("value", "T")
               .type("T")
               .shape(shapes::same_as(0))
-              .kind(OpKind::stateful));
+              .stateful()
+              .reads_only());
   ops.add(assign_op("AssignVariable", {}));
   ops.add(assign_op("AssignAddVariable", kRealTypes));
   ops.add(assign_op("AssignSubVariable", kRealTypes));
-  ops.add(
-      Op("Identity").input("x", "T").output("y", "T").type("T").shape(shapes::same_as(0)).gradient(identity_gradient));
+  ops.add(Op("Identity")
+              .input("x", "T")
+              .output("y", "T")
+              .type("T")
+              .shape(shapes::same_as(0))
+              .gradient(identity_gradient)
+              .precision(PrecisionClass::follower)
+              .forwards());
   ops.add(Op("StopGradient").input("x", "T").output("y", "T").type("T").shape(shapes::same_as(0)).no_gradient());
   ops.add(Op("NoOp"));
   ops.add(Op("Cast")
               .input("x", "SrcT")
               .output("y", "DstT")
-              .type("SrcT")
-              .type("DstT")
+              .type("SrcT", kDataTypes)
+              .type("DstT", kDataTypes)
               .shape(shapes::same_as(0))
               .gradient(cast_gradient));
   ops.add(Op("Arg")
@@ -79,8 +91,7 @@ void register_state_ops(OpRegistry& ops) {
               .attr("index", AttrType::integer)
               .attr("shape", Shape::unknown_rank())
               .shape(arg_shape)
-              .kind(OpKind::stateful));
-  // Stateful, because its branches may be.
+              .role(OpRole::argument));
   ops.add(Op("If")
               .input("cond", DType::boolean)
               .input_types("inputs", "Tin")
@@ -89,7 +100,8 @@ void register_state_ops(OpRegistry& ops) {
               .attr("else_branch", AttrType::function)
               .shape(if_shape)
               .gradient(if_gradient)
-              .kind(OpKind::stateful));
+              .role(OpRole::branch)
+              .stateful());  // its functions may be
 }
 
 }  // namespace troupe

@@ -45,6 +45,8 @@ void add_hyperparameters(Op& op, const Rule& rule) {
   }
 }
 
+std::string many(const Rule& rule) { return "Apply" + rule.name + "Many"; }
+
 Op apply_op(const Rule& rule, bool sparse) {
   Op op((sparse ? "SparseApply" : "Apply") + rule.name);
   op.input("var", DType::resource);
@@ -56,9 +58,10 @@ Op apply_op(const Rule& rule, bool sparse) {
   } else {
     op.input("grad", "T");
   }
-  op.type("T", kFloatTypes);
+  op.type("T", kWideFloatTypes);
   add_hyperparameters(op, rule);
-  return op.kind(OpKind::stateful)
+  return op.stateful()
+      .update_rule(sparse ? "" : many(rule))
       .shape(apply_shape(1 + static_cast<int>(rule.slots.size()), rule.counts_updates ? 2 : 1, sparse));
 }
 
@@ -77,15 +80,14 @@ ShapeFn apply_many_shape(int roles, int scalars) {
 
 // The updates of N variables in one sweep: what the pass fuse_updates makes of Apply nodes.
 Op apply_many_op(const Rule& rule) {
-  Op op("Apply" + rule.name + "Many");
+  Op op(many(rule));
   op.input_list("vars", DType::resource, "N");
   for (const std::string& slot : rule.slots) op.input_list(slot, DType::resource, "N");
   op.input("lr", "T");
   if (rule.counts_updates) op.input("t", DType::i64);
-  op.input_list("grads", "T", "N").type("T", kFloatTypes);
+  op.input_list("grads", "T", "N").type("T", kWideFloatTypes);
   add_hyperparameters(op, rule);
-  return op.kind(OpKind::stateful)
-      .shape(apply_many_shape(1 + static_cast<int>(rule.slots.size()), rule.counts_updates ? 2 : 1));
+  return op.stateful().shape(apply_many_shape(1 + static_cast<int>(rule.slots.size()), rule.counts_updates ? 2 : 1));
 }
 
 AttrDef required(std::string name) { return {std::move(name), AttrType::real, std::nullopt, {}}; }
@@ -109,7 +111,7 @@ void register_training_ops(OpRegistry& ops) {
   ops.add(Op("LearningRate")
               .input("step", DType::i64)
               .output("rate", "T")
-              .type("T", {DType::f32, DType::f64})
+              .type("T", kWideFloatTypes)
               .attr("schedule", AttrType::string)
               .attr("reals", AttrType::reals)
               .attr("integers", AttrType::integers)
@@ -144,7 +146,8 @@ void register_training_ops(OpRegistry& ops) {
               .attr("dynamic", true)
               .attr("growth_interval", AttrType::integer)
               .attr("largest", AttrType::real)
-              .kind(OpKind::stateful)
+              .stateful()
+              .update_rule()
               .shape([](ShapeContext& c) {
                 for (int i : {0, 1}) shapes::merge(c.input(i), "var and grad", Shape{3}, "the state of a loss scale");
               }));

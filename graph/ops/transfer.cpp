@@ -24,14 +24,14 @@ void register_transfer_ops(OpRegistry& ops) {
               .attr("index", AttrType::integer)
               .attr("shape", Shape::unknown_rank())
               .shape(shapes::from_attribute())
-              .kind(OpKind::stateful));
-  ops.add(Op("Fetch").input("x", "T").type("T").attr("index", AttrType::integer).kind(OpKind::stateful));
+              .role(OpRole::feed));
+  ops.add(Op("Fetch").input("x", "T").type("T").attr("index", AttrType::integer).role(OpRole::fetch));
   ops.add(Op("Send")
               .input("x", "T")
               .type("T")
               .attr("edge", AttrType::integer)
               .attr("to", AttrType::string)
-              .kind(OpKind::departure));
+              .role(OpRole::send));
   ops.add(Op("Recv")
               .output("out", "T")
               .type("T")
@@ -39,31 +39,31 @@ void register_transfer_ops(OpRegistry& ops) {
               .attr("edge", AttrType::integer)
               .attr("from", AttrType::string)
               .shape(shapes::from_attribute())
-              .kind(OpKind::arrival));
+              .role(OpRole::receive));
   ops.add(Op("Contribute")
               .input("x", "T")
               .type("T")
               .attr("channel", AttrType::integer)
               .attr("reduction", "mean")
-              .kind(OpKind::departure));
+              .role(OpRole::contribute));
   ops.add(Op("Collect")
               .output("out", "T")
               .type("T")
               .attr("shape", Shape::unknown_rank())
               .attr("channel", AttrType::integer)
               .shape(shapes::from_attribute())
-              .kind(OpKind::arrival));
+              .role(OpRole::collect));
   ops.add(shard_op("Pull")
               .output("out", "T")
               .attr("shape", Shape::unknown_rank())
               .shape(shapes::from_attribute())
-              .kind(OpKind::arrival));
-  ops.add(shard_op("Push").input("gradient", "T").kind(OpKind::departure));
+              .role(OpRole::pull));
+  ops.add(shard_op("Push").input("gradient", "T").role(OpRole::push));
   ops.add(shard_op("PushSparse")
               .input("indices", DType::i64)
               .input("values", "T")
               .shape(push_sparse_shape)
-              .kind(OpKind::departure));
+              .role(OpRole::push_sparse));
 }
 
 }  // namespace troupe

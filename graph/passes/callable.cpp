@@ -27,13 +27,13 @@ void add_feed(Rewriter& rewriter, std::size_t index, Endpoint fed) {
                                                        {"index", static_cast<std::int64_t>(index)},
                                                        {"shape", rewriter.from().shape(fed)}}});
   rewriter.replace(fed, {feed.id, 0});
-  if (is_op(old, "Placeholder")) rewriter.replace_node(old, feed);
+  if (old.op->role == OpRole::placeholder) rewriter.replace_node(old, feed);
 }
 
 void require_placeholders_fed(const Graph& graph) {
   std::vector<std::string> missing;
   for (int id = 0; id < graph.size(); ++id)
-    if (is_op(graph.node(id), "Placeholder")) missing.push_back(graph.node(id).name);
+    if (graph.node(id).op->role == OpRole::placeholder) missing.push_back(graph.node(id).name);
   if (missing.size() == 1) invalid_argument("Placeholder '{}' must be fed", missing.front());
   if (missing.empty()) return;
   std::string names;
@@ -60,10 +60,10 @@ std::unique_ptr<Graph> make_callable_graph(const Graph& graph, const Signature& 
 
   for (int id : graph.topological_order()) {
     const Node& node = graph.node(id);
-    if (is_op(node, "Feed") || is_op(node, "Fetch"))
+    if (node.op->is_client_side())
       invalid_argument("{} '{}': nodes of this op are made for a call; a graph to call must not have any",
                        node.op->name, node.name);
-    const bool fed = is_op(node, "Placeholder") && rewriter.has({id, 0});
+    const bool fed = node.op->role == OpRole::placeholder && rewriter.has({id, 0});
     if (!fed) rewriter.copy(node);
   }
   Graph& out = rewriter.to();

@@ -4,7 +4,6 @@
 #include <bit>
 #include <unordered_map>
 
-#include <troupe/graph/passes/fold.hpp>
 #include <troupe/graph/passes/prune.hpp>
 #include <troupe/graph/rewrite.hpp>
 #include <troupe/graph/verify.hpp>
@@ -81,7 +80,7 @@ std::unique_ptr<Graph> eliminate_common_subexpressions(const Graph& graph) {
   std::unordered_multimap<std::size_t, Kept> kept;
   for (int id : graph.topological_order()) {
     const Node& node = graph.node(id);
-    if (!is_pure_computation(*node.op) && !is_op(node, "Const")) {
+    if (!node.op->is_pure() && node.op->role != OpRole::constant) {
       rewriter.copy(node);
       continue;
     }

@@ -1,8 +1,5 @@
 #include "troupe/graph/passes/fold.hpp"
 
-#include <algorithm>
-#include <array>
-
 #include <troupe/graph/rewrite.hpp>
 #include <troupe/graph/verify.hpp>
 
@@ -24,7 +21,7 @@ std::optional<std::vector<Tensor>> constant_inputs(Rewriter& rewriter, const Nod
   std::vector<Tensor> values;
   for (const Endpoint& e : node.inputs) {
     const Node& source = rewriter.to().node(rewriter.mapped(e).node);
-    if (!is_op(source, "Const") || !source.controls.empty()) return std::nullopt;
+    if (source.op->role != OpRole::constant || !source.controls.empty()) return std::nullopt;
     values.push_back(source.attributes.tensor("value"));
   }
   return values;
@@ -44,7 +41,7 @@ void check_results(const Node& node, const std::vector<Tensor>& results) {
 // Empty: leave the node as it is.
 std::vector<Tensor> evaluate_node(Rewriter& rewriter, const Node& node, const Evaluator& evaluate,
                                   std::size_t max_bytes) {
-  if (!is_pure_computation(*node.op) || node.output_types.empty() || !node.controls.empty()) return {};
+  if (!node.op->is_pure() || !node.controls.empty()) return {};
   const auto inputs = constant_inputs(rewriter, node);
   std::vector<Tensor> results;
   try {
@@ -79,13 +76,6 @@ void add_constants(Rewriter& rewriter, const Node& node, std::vector<Tensor> res
 }
 
 }  // namespace
-
-bool is_pure_computation(const OpDef& op) {
-  // Plain ops that stand for something from outside, or for order.
-  static constexpr std::array<std::string_view, 7> kOthers = {"Const", "Placeholder", "Feed", "Fetch",
-                                                              "Arg",   "If",          "NoOp"};
-  return op.kind == OpKind::plain && std::ranges::find(kOthers, op.name) == kOthers.end();
-}
 
 std::unique_ptr<Graph> fold_constants(const Graph& graph, const Evaluator& evaluate, std::size_t max_bytes) {
   Rewriter rewriter(graph);

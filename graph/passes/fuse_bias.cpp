@@ -1,25 +1,34 @@
 #include "troupe/graph/passes/fuse_bias.hpp"
 
+#include <troupe/graph/op_table.hpp>
 #include <troupe/graph/rewrite.hpp>
 #include <troupe/graph/verify.hpp>
 
 namespace troupe {
 namespace {
 
-// The attribute "activation" for an op; "" if it is none.
-std::string activation_of(const Node& node) {
-  if (is_op(node, "Relu")) return "relu";
-  if (is_op(node, "Sigmoid")) return "sigmoid";
-  if (is_op(node, "Tanh")) return "tanh";
-  return "";
-}
+// A product, a bias and, or not, an activation.
+enum class BiasPart : std::uint8_t { none, product, bias, activation };
+struct BiasPiece {
+  BiasPart part = BiasPart::none;
+  std::string_view becomes;  // the fused op; the attribute "activation"
+};
+constexpr auto kBiasPieces = op_table<BiasPiece>({
+    {"MatMul", {BiasPart::product, "FusedMatMul"}},
+    {"Conv2D", {BiasPart::product, "FusedConv2D"}},
+    {"BiasAdd", {BiasPart::bias, ""}},
+    {"Relu", {BiasPart::activation, "relu"}},
+    {"Sigmoid", {BiasPart::activation, "sigmoid"}},
+    {"Tanh", {BiasPart::activation, "tanh"}},
+});
 
 std::optional<FusedGroup> group_of(const Graph& graph, const NodeUses& uses, const FuseOptions& options,
                                    const Node& bias_add) {
   const Node& product = graph.node(bias_add.inputs[0].node);
-  const std::string fused = "Fused" + product.op->name;
-  if (!(is_op(product, "MatMul") || is_op(product, "Conv2D")) || !uses.only_for(product.id, bias_add.id) ||
-      !same_place(product, bias_add) || !options.supports(graph, fused, product.kernel_type()))
+  const BiasPiece first = kBiasPieces.of(product);
+  const std::string fused(first.becomes);
+  if (first.part != BiasPart::product || !uses.only_for(product.id, bias_add.id) || !same_place(product, bias_add) ||
+      !options.supports(graph, fused, product.kernel_type()))
     return std::nullopt;
   FusedGroup out{.members = {product.id, bias_add.id},
                  .op = fused,
@@ -28,9 +37,9 @@ std::optional<FusedGroup> group_of(const Graph& graph, const NodeUses& uses, con
     if (!key.starts_with('_')) out.attributes.set(key, value);
   std::string activation = "none";
   if (const int next = uses.only_consumer(bias_add.id); next >= 0) {
-    const std::string found = activation_of(graph.node(next));
-    if (!found.empty() && same_place(graph.node(next), bias_add)) {
-      activation = found;
+    const BiasPiece last = kBiasPieces.of(graph.node(next));
+    if (last.part == BiasPart::activation && same_place(graph.node(next), bias_add)) {
+      activation = last.becomes;
       out.members.push_back(next);
     }
   }
@@ -45,7 +54,7 @@ std::unique_ptr<Graph> fuse_bias(const Graph& graph, const FuseOptions& options)
   const NodeUses uses(graph);
   std::vector<FusedGroup> groups;
   for (int id = 0; id < graph.size(); ++id)
-    if (is_op(graph.node(id), "BiasAdd"))
+    if (kBiasPieces.of(graph.node(id)).part == BiasPart::bias)
       if (auto group = group_of(graph, uses, options, graph.node(id))) groups.push_back(std::move(*group));
   return verified("fuse_bias", graph, replace_groups(graph, groups, options.notes));
 }

@@ -4,12 +4,16 @@
 #include <map>
 
 #include <troupe/graph/elementwise_program.hpp>
+#include <troupe/graph/op_table.hpp>
 #include <troupe/graph/passes/prune.hpp>
 #include <troupe/graph/rewrite.hpp>
 #include <troupe/graph/verify.hpp>
 
 namespace troupe {
 namespace {
+
+// Ops of a list of tensors that are a row of binary steps, and those; all others are a step of their own name.
+constexpr auto kRows = op_table<std::string_view>({{"AddN", "Add"}});
 
 class ChainFinder {
  public:
@@ -42,11 +46,12 @@ class ChainFinder {
     if (node.output_types.size() != 1) return false;
     std::vector<DType> types;
     for (const Endpoint& e : node.inputs) types.push_back(graph_.dtype(e));
-    if (is_op(node, "AddN")) return types.size() > 1 && is_floating(types[0]);
-    return elementwise_rule(node.op->name, types, node.output_types[0]);
+    if (is_row(node)) return types.size() > 1 && is_floating(types[0]);
+    return elementwise_rule(node.op->name, types, node.output_types[0]).has_value();
   }
 
-  static int steps_of(const Node& node) { return is_op(node, "AddN") ? static_cast<int>(node.inputs.size()) - 1 : 1; }
+  static bool is_row(const Node& node) { return !kRows.of(node).empty(); }
+  static int steps_of(const Node& node) { return is_row(node) ? static_cast<int>(node.inputs.size()) - 1 : 1; }
 
   // The root and all above it that can come along.
   std::vector<int> grow(const Node& root) const {
@@ -98,11 +103,12 @@ class ChainFinder {
       const Node& node = graph_.node(id);
       const DType dtype = node.output_types[0];
       ElementwiseStep step{.op = node.op->name, .dtype = dtype};
-      if (is_op(node, "AddN")) {
-        step = {"Add", dtype, {operand(node.inputs[0]), operand(node.inputs[1])}};
+      if (is_row(node)) {
+        const std::string each(kRows.of(node));
+        step = {each, dtype, {operand(node.inputs[0]), operand(node.inputs[1])}};
         for (std::size_t i = 2; i < node.inputs.size(); ++i) {
           steps.push_back(std::move(step));
-          step = {"Add", dtype, {{false, static_cast<int>(steps.size()) - 1}, operand(node.inputs[i])}};
+          step = {each, dtype, {{false, static_cast<int>(steps.size()) - 1}, operand(node.inputs[i])}};
         }
       } else {
         for (const Endpoint& e : node.inputs) step.operands.push_back(operand(e));

@@ -81,8 +81,7 @@ class UpdateFinder {
 
  private:
   bool is_update(const Node& node) const {
-    return node.op->name.starts_with("Apply") && node.output_types.empty() &&
-           options_.supports(graph_, node.op->name + "Many", node.kernel_type());
+    return !node.op->many.empty() && options_.supports(graph_, node.op->many, node.kernel_type());
   }
 
   bool fits(const Node& node, const std::vector<int>& set) {
@@ -115,7 +114,7 @@ class UpdateFinder {
 
   FusedGroup group(const std::vector<int>& members) const {
     const Node& first = graph_.node(members.front());
-    FusedGroup out{.members = members, .op = first.op->name + "Many", .name = first.name + "/many"};
+    FusedGroup out{.members = members, .op = first.op->many, .name = first.name + "/many"};
     for (const auto& [key, value] : first.attributes.all())
       if (!key.starts_with('_')) out.attributes.set(key, value);
     out.attributes.set("N", static_cast<std::int64_t>(members.size()));

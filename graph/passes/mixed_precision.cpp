@@ -1,8 +1,6 @@
 #include "troupe/graph/passes/mixed_precision.hpp"
 
 #include <algorithm>
-#include <array>
-#include <optional>
 
 #include <troupe/graph/rewrite.hpp>
 #include <troupe/graph/verify.hpp>
@@ -10,21 +8,19 @@
 namespace troupe {
 namespace {
 
-constexpr std::array<std::string_view, 4> kNarrow = {"Conv2D", "Conv2DBackpropFilter", "Conv2DBackpropInput", "MatMul"};
-constexpr std::array<std::string_view, 20> kFollowers = {
-    "Add",       "AddN",          "BatchNorm",   "BatchNormGrad", "BatchNormInference",
-    "BiasAdd",   "ExpandDims",    "Identity",    "LayerNorm",     "LayerNormGrad",
-    "LeakyRelu", "LeakyReluGrad", "MaxPool",     "MaxPoolGrad",   "Relu",
-    "ReluGrad",  "Reshape",       "ReshapeLike", "Squeeze",       "Transpose"};
+constexpr const char* kCast = "Cast";
 
 // An operand that may come from f32: a small tensor beside the one that the op works on; or what flows back to
 // something that was computed in 16 bits, which it would be rounded to a step later.
 bool may_come_wide(const Node& node, std::size_t input) {
   const std::string& argument = node.op->inputs[node.op->inputs.size() == 1 ? 0 : input].name;
-  return (is_op(node, "BiasAdd") && input == 1) || argument == "dy";
+  return argument == "bias" || argument == "dy";
 }
-// Only its shape counts: any dtype will do.
-bool is_like(const Node& node, std::size_t input) { return is_op(node, "ReshapeLike") && input == 1; }
+// An input of a dtype of its own that only gives its shape.
+bool is_like(const Node& node, std::size_t input) {
+  const auto& inputs = node.op->inputs;
+  return inputs.size() > 1 && inputs[input].shape_only && inputs[input].type_attr != node.op->kernel_type;
+}
 // Of the dtype that changes. A list is the only input of its op.
 bool is_operand(const Node& node, std::size_t input) {
   const auto& inputs = node.op->inputs;
@@ -66,9 +62,9 @@ class Rewriting {
     roles_.assign(static_cast<std::size_t>(graph_.size()), Role::wide);
     for (int id : order_) {
       const Node& node = graph_.node(id);
-      const MixedClass mixed = mixed_class(node.op->name);
-      if (mixed == MixedClass::sensitive || !may_change(node)) continue;
-      if (mixed == MixedClass::narrow)
+      const PrecisionClass precision = node.op->precision;
+      if (precision == PrecisionClass::sensitive || !may_change(node)) continue;
+      if (precision == PrecisionClass::narrow)
         role(id) = Role::product;
       else if (all_operands_narrow(node))
         role(id) = Role::fed;
@@ -116,7 +112,7 @@ class Rewriting {
     if (!fresh) return at->second;
     const Node& source = graph_.node(e.node);
     // Was it in 16 bits before? Then nothing is lost by taking it from there.
-    if (is_op(source, "Cast") && graph_.dtype(source.inputs[0]) == options_.precision)
+    if (source.op->name == kCast && graph_.dtype(source.inputs[0]) == options_.precision)
       return at->second = rewriter_.mapped(source.inputs[0]);
     return at->second = cast(rewriter_.mapped(e), e, options_.precision);
   }
@@ -125,7 +121,7 @@ class Rewriting {
   Endpoint cast(Endpoint from, Endpoint old, DType to) {
     const Node& source = graph_.node(old.node);
     const DType before = rewriter_.to().dtype(from);
-    const Node& made = rewriter_.to().add({.op = "Cast",
+    const Node& made = rewriter_.to().add({.op = kCast,
                                            .name = rewriter_.new_name(fmt::format("{}/to_{}", source.name, name(to))),
                                            .inputs = {{&rewriter_.to(), from.node, from.index}},
                                            .attributes = {{"SrcT", before}, {"DstT", to}},
@@ -175,24 +171,6 @@ class Rewriting {
 };
 
 }  // namespace
-
-std::span<const std::string_view> ops_of(MixedClass mixed) {
-  switch (mixed) {
-    case MixedClass::narrow:
-      return kNarrow;
-    case MixedClass::follower:
-      return kFollowers;
-    case MixedClass::sensitive:
-      break;
-  }
-  return {};
-}
-
-MixedClass mixed_class(std::string_view op) {
-  for (const MixedClass mixed : {MixedClass::narrow, MixedClass::follower})
-    if (std::ranges::find(ops_of(mixed), op) != ops_of(mixed).end()) return mixed;
-  return MixedClass::sensitive;
-}
 
 std::string MixedPrecisionReport::to_string() const {
   std::string text;

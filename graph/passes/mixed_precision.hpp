@@ -3,7 +3,7 @@
 //   x f32 ─ Cast ─▶ MatMul bf16 ─▶ BiasAdd bf16 ─▶ Relu bf16 ─▶ MatMul bf16 ─ Cast ─▶ f32 BiasAdd, softmax,
 //   ...
 //
-// Ops are of three classes (mixed_class):
+// Ops are of three classes (OpDef::precision):
 //   narrow     Products: computed in 16 bits wherever the graph has them in f32. Their sums are in f32 inside.
 //   follower   Elementwise ops, ops that move elements, and normalisations (whose sums, statistics, scales and offsets
 //              stay in f32): in 16 bits if all tensors they work on come from 16 bits and one of their consumers goes
@@ -20,18 +20,11 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <span>
 #include <string>
-#include <string_view>
 
 #include <troupe/graph/graph.hpp>
 
 namespace troupe {
-
-enum class MixedClass { narrow, follower, sensitive };
-MixedClass mixed_class(std::string_view op);
-// The names of the ops that are narrow, or followers; sorted. All others are sensitive.
-std::span<const std::string_view> ops_of(MixedClass mixed);
 
 struct MixedPrecisionOptions {
   DType precision = DType::bf16;  // or f16

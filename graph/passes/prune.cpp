@@ -91,7 +91,7 @@ std::unique_ptr<Graph> prune_callable(const Graph& graph) {
   std::vector<int> roots;
   for (int id = 0; id < graph.size(); ++id) {
     const Node& node = graph.node(id);
-    if (is_op(node, "Fetch") || node.attributes.has(kTargetAttribute)) roots.push_back(id);
+    if (node.op->role == OpRole::fetch || node.attributes.has(kTargetAttribute)) roots.push_back(id);
   }
   return verified("prune", graph, keep_needed(graph, std::move(roots)));
 }

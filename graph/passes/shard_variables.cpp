@@ -4,6 +4,7 @@
 #include <optional>
 
 #include <troupe/graph/builder/variable.hpp>
+#include <troupe/graph/op_table.hpp>
 #include <troupe/graph/optimizers/optimizers.hpp>
 #include <troupe/graph/rewrite.hpp>
 #include <troupe/graph/verify.hpp>
@@ -11,12 +12,15 @@
 namespace troupe {
 namespace {
 
-bool is_apply(const Node& node) {
-  return (node.op->name.starts_with("Apply") || node.op->name.starts_with("SparseApply")) && !node.op->inputs.empty() &&
-         node.op->inputs[0].name == "var";
-}
+// The ops that a shard stands in for, or reads the settings of.
+enum class ShardedPart : std::uint8_t { none, read, assignment, learning_rate };
+constexpr auto kShardedParts = op_table<ShardedPart>({
+    {"ReadVariable", ShardedPart::read},
+    {"AssignVariable", ShardedPart::assignment},
+    {"LearningRate", ShardedPart::learning_rate},
+});
 
-// Where the op's input of that name is among the node's inputs; -1 if the op has none. Apply ops take no
+// Where the op's input of that name is among the node's inputs; -1 if the op has none. Update rules take no
 // lists.
 int position(const Node& node, std::string_view input) {
   const auto it = std::ranges::find(node.op->inputs, input, &ArgDef::name);
@@ -41,7 +45,7 @@ class Sharder {
   ShardedGraph run() {
     find_variables();
     for (int id = 0; id < graph_.size(); ++id)
-      if (is_apply(graph_.node(id)) && owner(graph_.node(id))) add_rule(graph_.node(id));
+      if (graph_.node(id).op->update_rule && owner(graph_.node(id))) add_rule(graph_.node(id));
     for (int id : graph_.topological_order()) rewrite(graph_.node(id));
     result_.graph = rewriter_.finish();
     return std::move(result_);
@@ -51,7 +55,7 @@ class Sharder {
   void find_variables() {
     for (const VariableSpec& spec : map_.variables()) {
       const Node* node = graph_.find(spec.name);
-      if (!node || !is_op(*node, "Variable"))
+      if (!node || node->op->role != OpRole::variable)
         fail(Code::not_found, "the graph has no variable '{}' to shard", spec.name);
       const VariableInfo& info = info_.at(node->id);
       if (info.dtype != spec.dtype || !(info.shape == spec.shape))
@@ -110,10 +114,10 @@ class Sharder {
   void add_learning_rate(const Node& node, UpdateRule& rule) const {
     const auto lr = input_of(node, "lr");
     const Node* source = lr ? &graph_.node(lr->node) : nullptr;
-    while (source && is_op(*source, "Identity")) source = &graph_.node(source->inputs[0].node);
-    if (source && is_op(*source, "Const")) {
+    while (source && source->op->forwards) source = &graph_.node(source->inputs[0].node);
+    if (source && source->op->role == OpRole::constant) {
       rule.learning_rate = source->attributes.tensor("value");
-    } else if (source && is_op(*source, "LearningRate")) {
+    } else if (source && kShardedParts.of(*source) == ShardedPart::learning_rate) {
       rule.schedule = Schedule::of(source->attributes);
     } else {
       invalid_argument(
@@ -128,14 +132,14 @@ class Sharder {
   void rewrite(const Node& node) {
     if (sharded_.contains(node.id) || slots_.contains(node.id)) return;
     if (const std::string* variable = owner(node)) {
-      if (is_op(node, "ReadVariable")) return read(node, *variable);
-      if (is_op(node, "AssignVariable")) return drop_assignment(node);
-      if (is_apply(node)) return push(node, *variable);
+      if (kShardedParts.of(node) == ShardedPart::read) return read(node, *variable);
+      if (kShardedParts.of(node) == ShardedPart::assignment) return drop_assignment(node);
+      if (node.op->update_rule) return push(node, *variable);
     }
     if (!node.inputs.empty() && slots_.contains(node.inputs[0].node)) {
-      if (is_op(node, "AssignVariable")) return drop_assignment(node);
+      if (kShardedParts.of(node) == ShardedPart::assignment) return drop_assignment(node);
       // Every variable has a read node from the start; that of a slot normally serves nothing.
-      if (is_op(node, "ReadVariable") && !used_[static_cast<std::size_t>(node.id)]) return;
+      if (kShardedParts.of(node) == ShardedPart::read && !used_[static_cast<std::size_t>(node.id)]) return;
     }
     for (const Endpoint& e : node.inputs)
       if (sharded_.contains(e.node) || slots_.contains(e.node))
@@ -256,8 +260,8 @@ std::vector<VariableSpec> updated_variables(const Graph& graph) {
   std::map<std::string, VariableSpec> found;
   for (int id = 0; id < graph.size(); ++id) {
     const Node& node = graph.node(id);
-    const Node* variable = is_apply(node) ? &graph.node(node.inputs[0].node) : nullptr;
-    if (variable && is_op(*variable, "Variable"))
+    const Node* variable = node.op->update_rule ? &graph.node(node.inputs[0].node) : nullptr;
+    if (variable && variable->op->role == OpRole::variable)
       found.try_emplace(variable->name,
                         VariableSpec{variable->name, variable->attributes.dtype("T"), variable->output_shapes[0]});
   }

@@ -3,6 +3,7 @@
 #include <bit>
 #include <optional>
 
+#include <troupe/graph/op_table.hpp>
 #include <troupe/graph/passes/prune.hpp>
 #include <troupe/graph/rewrite.hpp>
 #include <troupe/graph/run_order.hpp>
@@ -13,9 +14,49 @@ namespace {
 
 constexpr std::int64_t kMaxConstant = 1024;  // elements made of a shape
 
+// The ops that can be left out, computed from shapes, or are part of a pattern.
+enum class Known : std::uint8_t {
+  none,
+  forward,
+  cast,
+  add_n,
+  add,
+  sub,
+  mul,
+  div,
+  size,
+  shape,
+  zeros,
+  ones,
+  reshape,
+  expand_dims,
+  broadcast,
+  cross_entropy,
+};
+constexpr auto kKnown = op_table<Known>({
+    {"Identity", Known::forward},
+    {"StopGradient", Known::forward},
+    {"Cast", Known::cast},
+    {"AddN", Known::add_n},
+    {"Add", Known::add},
+    {"Sub", Known::sub},
+    {"Mul", Known::mul},
+    {"Div", Known::div},
+    {"Size", Known::size},
+    {"Shape", Known::shape},
+    {"ZerosLike", Known::zeros},
+    {"OnesLike", Known::ones},
+    {"Reshape", Known::reshape},
+    {"ExpandDims", Known::expand_dims},
+    {"BroadcastLike", Known::broadcast},
+    {"SparseSoftmaxCrossEntropy", Known::cross_entropy},
+    {"SoftmaxCrossEntropy", Known::cross_entropy},
+});
+bool is_known(const Node& node, Known known) { return kKnown.of(node) == known; }
+
 // Is it a constant scalar with the value of `number`, to the bit?
 bool is_scalar(const Node& node, double number) {
-  if (!is_op(node, "Const")) return false;
+  if (node.op->role != OpRole::constant) return false;
   const Tensor& value = node.attributes.tensor("value");
   if (!value.shape().is_scalar() || !value.space().on_host()) return false;
   const auto same = [&](double x) { return std::bit_cast<std::uint64_t>(x) == std::bit_cast<std::uint64_t>(number); };
@@ -92,9 +133,10 @@ class Simplifier {
   void copy(const Node& node) {
     std::vector<Endpoint> inputs = rewriter_.mapped(node.inputs);
     if (const auto scalar = scalar_scale(node)) inputs = *scalar;
-    if (is_op(node, "Reshape") && is_op(source(node.inputs[0]), "Reshape") && source(node.inputs[0]).controls.empty())
-      inputs[0] = reshaped_[static_cast<std::size_t>(node.inputs[0].node)];
-    if (is_op(node, "Reshape")) {
+    if (is_known(node, Known::reshape)) {
+      const Node& before = source(node.inputs[0]);
+      if (is_known(before, Known::reshape) && before.controls.empty())
+        inputs[0] = reshaped_[static_cast<std::size_t>(before.id)];
       reshaped_.resize(static_cast<std::size_t>(old_.size()));
       reshaped_[static_cast<std::size_t>(node.id)] = inputs[0];
     }
@@ -124,56 +166,56 @@ class Simplifier {
 
   // The input that is the node's output.
   std::optional<Endpoint> forwarded(const Node& node) const {
-    const std::string& op = node.op->name;
-    const auto is = [&](int input, double number) {
-      return is_scalar(source(node.inputs[static_cast<std::size_t>(input)]), number);
+    const auto scalar = [&](std::size_t input, double number) { return is_scalar(source(node.inputs[input]), number); };
+    // The other operand of one that changes nothing.
+    const auto beside = [&](double neutral) -> std::optional<Endpoint> {
+      if (scalar(1, neutral)) return node.inputs[0];
+      if (scalar(0, neutral)) return node.inputs[1];
+      return std::nullopt;
     };
-    if (op == "Identity" || op == "StopGradient") {
-      // A Feed has no place of its own yet.
-      if (same_place(node, source(node.inputs[0]))) return node.inputs[0];
-    } else if (op == "Cast") {
-      if (node.attributes.dtype("SrcT") == node.attributes.dtype("DstT")) return node.inputs[0];
-    } else if (op == "AddN") {
-      if (node.inputs.size() == 1) return node.inputs[0];
-    } else if (op == "Mul") {
-      if (is(1, 1)) return node.inputs[0];
-      if (is(0, 1)) return node.inputs[1];
-    } else if (op == "Div") {
-      if (is(1, 1)) return node.inputs[0];
-    } else if (op == "Sub") {
-      if (is(1, 0)) return node.inputs[0];
-    } else if (op == "Add" && is_floating(node.output_types[0])) {
-      if (is(1, -0.0)) return node.inputs[0];
-      if (is(0, -0.0)) return node.inputs[1];
-    } else if (op == "Add") {
-      if (is(1, 0)) return node.inputs[0];
-      if (is(0, 0)) return node.inputs[1];
+    const auto first_if = [&](bool holds) { return holds ? std::optional(node.inputs[0]) : std::nullopt; };
+    switch (kKnown.of(node)) {
+      case Known::forward:
+        return first_if(same_place(node, source(node.inputs[0])));  // a Feed has no place of its own yet
+      case Known::cast:
+        return first_if(node.attributes.dtype("SrcT") == node.attributes.dtype("DstT"));
+      case Known::add_n:
+        return first_if(node.inputs.size() == 1);
+      case Known::add:
+        return beside(is_floating(node.output_types[0]) ? -0.0 : 0);
+      case Known::sub:
+        return first_if(scalar(1, 0));
+      case Known::mul:
+        return beside(1);
+      case Known::div:
+        return first_if(scalar(1, 1));
+      default:
+        return std::nullopt;
     }
-    return std::nullopt;
   }
 
   // The value, if it follows from the shape of the input.
   std::optional<Tensor> known(const Node& node) const {
-    const std::string& op = node.op->name;
-    if (op != "Size" && op != "Shape" && op != "OnesLike" && op != "ZerosLike") return std::nullopt;
+    const Known what = kKnown.of(node);
+    if (what < Known::size || what > Known::ones) return std::nullopt;
     const Shape& shape = old_.shape(node.inputs[0]);
     if (!shape.fully_known()) return std::nullopt;
-    if (op == "Size") return Tensor::scalar(shape.num_elements());
-    if (op == "Shape") return Tensor::of<std::int64_t>(Shape{shape.rank()}, shape.dims());
-    return like(node.output_types[0], shape, op == "OnesLike" ? 1 : 0);
+    if (what == Known::size) return Tensor::scalar(shape.num_elements());
+    if (what == Known::shape) return Tensor::of<std::int64_t>(Shape{shape.rank()}, shape.dims());
+    return like(node.output_types[0], shape, what == Known::ones ? 1 : 0);
   }
 
   // Of Mul(ExpandDims(BroadcastLike(s, loss), 1), backprop), both of one cross-entropy, s a scalar: s and backprop.
   std::optional<std::vector<Endpoint>> scalar_scale(const Node& node) const {
-    if (!is_op(node, "Mul")) return std::nullopt;
+    if (!is_known(node, Known::mul)) return std::nullopt;
     const Node& expanded = source(node.inputs[0]);
     const Node& entropy = source(node.inputs[1]);
-    if (!is_op(expanded, "ExpandDims") || expanded.attributes.integer("axis") != 1 || node.inputs[1].index != 1 ||
-        !(is_op(entropy, "SparseSoftmaxCrossEntropy") || is_op(entropy, "SoftmaxCrossEntropy")))
+    if (!is_known(expanded, Known::expand_dims) || expanded.attributes.integer("axis") != 1 ||
+        node.inputs[1].index != 1 || !is_known(entropy, Known::cross_entropy))
       return std::nullopt;
     const Node& broadcast = source(expanded.inputs[0]);
     if (!expanded.controls.empty() || !broadcast.controls.empty()) return std::nullopt;
-    if (!is_op(broadcast, "BroadcastLike") || broadcast.inputs[1] != Endpoint{entropy.id, 0} ||
+    if (!is_known(broadcast, Known::broadcast) || broadcast.inputs[1] != Endpoint{entropy.id, 0} ||
         !old_.shape(broadcast.inputs[0]).is_scalar())
       return std::nullopt;
     return std::vector<Endpoint>{rewriter_.mapped(broadcast.inputs[0]), rewriter_.mapped(node.inputs[1])};

@@ -1,7 +1,6 @@
 #include "troupe/graph/placement/placement.hpp"
 
 #include <algorithm>
-#include <array>
 #include <numeric>
 
 #include <troupe/graph/rewrite.hpp>
@@ -68,13 +67,13 @@ class Placer {
   void form_groups() {
     for (int id = 0; id < graph_.size(); ++id) {
       const Node& node = graph_.node(id);
-      if (is_client_side(node)) continue;
+      if (node.op->is_client_side()) continue;
       if (!node.colocate_with.empty()) {
         const Node* other = graph_.find(node.colocate_with);
         if (!other)
           fail(Code::not_found, "{} '{}' is to be colocated with '{}', which the graph does not have", node.op->name,
                node.name, node.colocate_with);
-        if (!is_client_side(*other)) groups_.join(id, other->id);
+        if (!other->op->is_client_side()) groups_.join(id, other->id);
       }
       for (const Endpoint& e : node.inputs)
         if (graph_.dtype(e) == DType::resource) groups_.join(id, e.node);
@@ -124,7 +123,7 @@ class Placer {
   }
 
   void place_group(const std::vector<int>& ids) {
-    if (is_client_side(graph_.node(ids.front()))) {
+    if (graph_.node(ids.front()).op->is_client_side()) {
       assign(ids.front(), client_cpu_);
       return;
     }
@@ -166,7 +165,7 @@ class Placer {
 
   bool is_free(const Node& node, const std::map<int, std::vector<int>>& members) const {
     const auto group = members.find(node.id);
-    return node.device.empty() && group != members.end() && group->second.size() == 1 && !is_client_side(node);
+    return node.device.empty() && group != members.end() && group->second.size() == 1 && !node.op->is_client_side();
   }
   // Moves a node that asked for nothing, if that device can run it.
   void move(const Node& node, const std::string& device) {
@@ -178,7 +177,7 @@ class Placer {
     for (int id : graph_.topological_order()) {
       const Node& node = graph_.node(id);
       // What is fed goes on to where it is wanted: a Feed does not hold its Identity on the client.
-      if (is_op(node, "Identity") && is_free(node, members) && !is_client_side(graph_.node(node.inputs[0].node)))
+      if (node.op->forwards && is_free(node, members) && !graph_.node(node.inputs[0].node).op->is_client_side())
         move(node, placed_->node(node.inputs[0].node).device);
     }
   }
@@ -201,7 +200,7 @@ class Placer {
     std::string only;
     for (int id = 0; id < graph_.size(); ++id) {
       const Node& node = graph_.node(id);
-      if (is_client_side(node)) {
+      if (node.op->is_client_side()) {
         if (is_of_strings(node)) return;
         continue;
       }
@@ -213,11 +212,11 @@ class Placer {
         std::ranges::find_if(preferred_, [&](const DeviceInfo* d) { return d->name.to_string() == only; });
     if (device == preferred_.end()) return;
     for (int id = 0; id < graph_.size(); ++id)
-      if (is_client_side(graph_.node(id))) assign(id, (*device)->name);
+      if (graph_.node(id).op->is_client_side()) assign(id, (*device)->name);
   }
   // Of a node of the client's side: strings stay on the CPU.
   bool is_of_strings(const Node& node) const {
-    return (is_op(node, "Feed") ? node.output_types[0] : graph_.dtype(node.inputs[0])) == DType::string;
+    return (node.op->role == OpRole::feed ? node.output_types[0] : graph_.dtype(node.inputs[0])) == DType::string;
   }
 
   const Graph& graph_;
@@ -232,13 +231,8 @@ class Placer {
 
 }  // namespace
 
-bool is_client_side(const Node& node) { return is_op(node, "Feed") || is_op(node, "Fetch"); }
-
 std::string kernel_name(const Node& node) {
-  static constexpr std::array<std::string_view, 15> kNone = {
-      "Const", "Variable", "Feed", "Fetch", "Arg",        "If",         "NoOp",   "Placeholder",
-      "Send",  "Recv",     "Pull", "Push",  "PushSparse", "Contribute", "Collect"};
-  if (std::ranges::find(kNone, node.op->name) != kNone.end()) return "";
+  if (!node.op->has_kernel()) return "";
   const DType dtype = node.kernel_type();
   return dtype == DType::invalid ? node.op->name : fmt::format("{}:{}", node.op->name, name(dtype));
 }

@@ -49,9 +49,6 @@ std::unique_ptr<Graph> place(const Graph& graph, std::span<const DeviceInfo> dev
 // below it.
 std::string placement_report(const Graph& placed);
 
-// A Feed or Fetch: it does not run where it asks to.
-bool is_client_side(const Node& node);
-
 // "MatMul:f32": how `kernels` names what runs this node; "" if the node needs no kernel.
 std::string kernel_name(const Node& node);
 

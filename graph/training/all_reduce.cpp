@@ -13,7 +13,7 @@ namespace {
 std::int64_t next_channel(const Graph& graph) {
   std::int64_t channel = 1;
   for (int id = 0; id < graph.size(); ++id)
-    if (graph.node(id).op->name == "Contribute")
+    if (graph.node(id).op->role == OpRole::contribute)
       channel = std::max(channel, graph.node(id).attributes.integer("channel") + 1);
   return channel;
 }

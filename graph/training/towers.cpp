@@ -262,7 +262,7 @@ class Builder {
     const Output each = losses::per_example(Loss::sparse_softmax_cross_entropy, logits, out_.eval_labels);
     out_.eval_loss_sum = metrics::loss_sum(each, "loss_sum");
     out_.eval_correct = metrics::correct_count(logits, out_.eval_labels, "correct");
-    if (logits.source().op->name == "Softmax")
+    if (is_softmax(logits))
       invalid_argument(
           "the loss takes logits, and the model ends in '{}': leave out the softmax of the last layer "
           "(predictions are probabilities all the same)",

@@ -26,9 +26,7 @@ std::vector<bool> ancestors(const Graph& graph, int node, std::size_t& count) {
   return seen;
 }
 
-bool contributes(const Node& n) {
-  return n.op->name == "Contribute" || n.op->name == "Push" || n.op->name == "PushSparse";
-}
+bool contributes(const Node& n) { return n.op->is_departure() && n.op->role != OpRole::send; }
 
 }  // namespace
 

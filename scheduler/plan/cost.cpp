@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include <troupe/graph/op_table.hpp>
+
 namespace troupe {
 namespace {
 
@@ -32,19 +34,36 @@ double bytes(const Graph& graph, const Node& node) {
   return sum;
 }
 
+enum class Product : std::uint8_t { none, matrices, convolution, convolution_gradient };
+constexpr auto kProducts = op_table<Product>({
+    {"MatMul", Product::matrices},
+    {"FusedMatMul", Product::matrices},
+    {"Conv2D", Product::convolution},
+    {"FusedConv2D", Product::convolution},
+    {"Conv2DBackpropInput", Product::convolution_gradient},
+    {"Conv2DBackpropFilter", Product::convolution_gradient},
+});
+
+// Each element of the result meets a whole patch.
+double of_convolution(const Shape& result, const Shape& filter) {
+  return elements(result) * dim(filter, 0) * dim(filter, 1) * dim(filter, 2);
+}
+
 // Multiply-adds of the ops that are products; 0 for others.
 double products(const Graph& graph, const Node& node) {
-  const std::string& op = node.op->name;
-  if (op == "MatMul" || op == "FusedMatMul") {
-    const bool transposed = node.attributes.has("transpose_a") && node.attributes.boolean("transpose_a");
-    return elements(node.output_shapes[0]) * dim(graph.shape(node.inputs[0]), transposed ? 0 : 1);
+  switch (kProducts.of(node)) {
+    case Product::none:
+      return 0;
+    case Product::matrices: {
+      const bool transposed = node.attributes.has("transpose_a") && node.attributes.boolean("transpose_a");
+      return elements(node.output_shapes[0]) * dim(graph.shape(node.inputs[0]), transposed ? 0 : 1);
+    }
+    case Product::convolution:  // of (x, filter)
+      return of_convolution(node.output_shapes[0], graph.shape(node.inputs[1]));
+    case Product::convolution_gradient:  // of (x, filter, dy)
+      return of_convolution(graph.shape(node.inputs[2]), graph.shape(node.inputs[1]));
   }
-  // Inputs: (x, filter), or (x, filter, dy) of the gradients. Each element of the result meets a whole patch.
-  const bool forward = op == "Conv2D" || op == "FusedConv2D";
-  if (!forward && op != "Conv2DBackpropInput" && op != "Conv2DBackpropFilter") return 0;
-  const Shape& filter = graph.shape(node.inputs[1]);
-  return elements(forward ? node.output_shapes[0] : graph.shape(node.inputs[2])) * dim(filter, 0) * dim(filter, 1) *
-         dim(filter, 2);
+  return 0;
 }
 
 }  // namespace

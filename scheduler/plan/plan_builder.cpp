@@ -1,3 +1,4 @@
+// Compiles a partition to a plan (plan.hpp), and the functions that it runs.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -79,26 +80,26 @@ class PlanBuilder {
 
   // What may stand in a partition only, and what in a function only.
   void check_place(const Node& n) const {
-    const std::string& op = n.op->name;
-    if (op == "Placeholder") invalid_argument("Placeholder '{}' must be fed", n.name);
-    const bool boundary = n.op->kind == OpKind::arrival || n.op->kind == OpKind::departure || op == "Feed" ||
-                          op == "Fetch" || op == "Variable";
-    if (function_ && boundary)
-      invalid_argument("{} '{}': the body of function '{}' cannot hold it; pass it as an argument", op, n.name,
+    const OpDef& op = *n.op;
+    if (op.role == OpRole::placeholder) invalid_argument("{} '{}' must be fed", op.name, n.name);
+    if (function_ && op.is_boundary())
+      invalid_argument("{} '{}': the body of function '{}' cannot hold it; pass it as an argument", op.name, n.name,
                        function_->name);
-    if (!function_ && op == "Arg") invalid_argument("Arg '{}' stands outside of a function", n.name);
-    if (op != "Variable" && op != "Arg" && std::ranges::count(n.output_types, DType::resource) > 0)
-      invalid_argument("{} '{}' returns a variable; only a Variable or an argument can be one", op, n.name);
+    if (!function_ && op.role == OpRole::argument)
+      invalid_argument("{} '{}' stands outside of a function", op.name, n.name);
+    const bool may_be_variable = op.role == OpRole::variable || op.role == OpRole::argument;
+    if (!may_be_variable && std::ranges::count(n.output_types, DType::resource) > 0)
+      invalid_argument("{} '{}' returns a variable; only a Variable or an argument can be one", op.name, n.name);
   }
 
   void check_signature() const {
     std::set<int> arguments;
     for (const Endpoint& e : function_->arguments)
-      if (e.node < 0 || e.node >= graph_.size() || graph_.node(e.node).op->name != "Arg" ||
+      if (e.node < 0 || e.node >= graph_.size() || graph_.node(e.node).op->role != OpRole::argument ||
           !arguments.insert(e.node).second)
         invalid_argument("function '{}': its arguments must be the Arg nodes of its body, each once", function_->name);
     for (int id : order_)
-      if (graph_.node(id).op->name == "Arg" && !arguments.contains(id))
+      if (graph_.node(id).op->role == OpRole::argument && !arguments.contains(id))
         invalid_argument("function '{}': Arg '{}' is not among its arguments", function_->name, graph_.node(id).name);
     for (const Endpoint& e : function_->results) {
       if (e.node < 0 || e.node >= graph_.size() || e.index < 0 ||
@@ -116,19 +117,19 @@ class PlanBuilder {
     for (int id : order_) {
       const Node& n = graph_.node(id);
       auto& values = values_[at(id)];
-      const std::string& op = n.op->name;
-      if (op == "Const") {
+      const OpRole role = n.op->role;
+      if (role == OpRole::constant) {
         values = {{InputRef::Kind::constant, static_cast<std::uint32_t>(plan_->constants.size())}};
         plan_->constants.push_back(n.attributes.tensor("value"));
-      } else if (op == "Variable" || (op == "Arg" && n.output_types[0] == DType::resource)) {
+      } else if (role == OpRole::variable || (role == OpRole::argument && n.output_types[0] == DType::resource)) {
         values = {{InputRef::Kind::variable, static_cast<std::uint32_t>(plan_->variables.size())}};
-        const DType dtype = op == "Variable" ? n.attributes.dtype("T") : DType::invalid;
+        const DType dtype = role == OpRole::variable ? n.attributes.dtype("T") : DType::invalid;
         plan_->variables.push_back({n.name, dtype, n.output_shapes[0]});
       } else {
         for (std::size_t i = 0; i < n.output_types.size(); ++i)
           values.push_back({InputRef::Kind::slot, plan_->num_slots++});
       }
-      if (op == "Feed") add_feed(n, values[0].index);
+      if (role == OpRole::feed) add_feed(n, values[0].index);
     }
   }
 
@@ -157,10 +158,7 @@ class PlanBuilder {
   }
 
   // Does the node do anything when the plan runs?
-  static bool runs(const Node& n) {
-    const std::string& op = n.op->name;
-    return op != "Const" && op != "Variable" && op != "Arg" && op != "Feed" && n.op->kind != OpKind::arrival;
-  }
+  static bool runs(const Node& n) { return !n.op->is_source() && !n.op->is_arrival(); }
 
   // Nodes with equal sets of arrivals above them form a segment.
   void form_segments() {
@@ -174,7 +172,7 @@ class PlanBuilder {
       int set = ArrivalSets::kEmpty;
       for (const Endpoint& e : n.inputs) set = sets.join(set, set_of[at(e.node)]);
       for (int c : n.controls) set = sets.join(set, set_of[at(c)]);
-      if (n.op->kind == OpKind::arrival) {
+      if (n.op->is_arrival()) {
         set = sets.with(set, static_cast<std::uint32_t>(plan_->arrivals.size()));
         add_arrival(n);
       }
@@ -189,7 +187,7 @@ class PlanBuilder {
 
   void add_arrival(const Node& n) {
     Arrival a;
-    a.is_pull = n.op->name == "Pull";
+    a.is_pull = n.op->role == OpRole::pull;
     a.slot = values_[at(n.id)][0].index;
     a.dtype = n.output_types[0];
     a.shape = n.output_shapes[0];
@@ -198,17 +196,17 @@ class PlanBuilder {
       a.slice = number(n, "slice");
       a.shard = number(n, "shard");
       a.from = fmt::format("shard {}", a.shard);
-    } else if (n.op->name == "Collect") {
+    } else if (n.op->role == OpRole::collect) {
       a.is_collect = true;
       a.edge = collect_edge(channel(n));
       a.from = "the ranks of the group";
       if (!edges_.insert(a.edge.value).second)
-        invalid_argument("Collect '{}': another node has channel {}", n.name, channel(n));
+        invalid_argument("{} '{}': another node has channel {}", n.op->name, n.name, channel(n));
     } else {
       a.edge = EdgeId{number(n, "edge")};
       a.from = n.attributes.string("from");
       if (!edges_.insert(a.edge.value).second)
-        invalid_argument("Recv '{}': another node has edge {}", n.name, a.edge.value);
+        invalid_argument("{} '{}': another node has edge {}", n.op->name, n.name, a.edge.value);
     }
     arrival_of_[at(n.id)] = static_cast<int>(plan_->arrivals.size());
     plan_->arrivals.push_back(std::move(a));
@@ -295,7 +293,7 @@ class PlanBuilder {
       std::vector<NodeWork> work;
       for (std::size_t i = 0; i < nodes.size(); ++i) {
         const Node& n = graph_.node(members_[s][i]);
-        const bool leaves = n.op->kind == OpKind::departure;
+        const bool leaves = n.op->is_departure();
         // What a branch does is not estimated.
         const double cost =
             nodes[i].kind == PlanNode::Kind::branch ? kDepartureWaitNs + 1 : estimated_cost_ns(graph_, n);
@@ -382,7 +380,7 @@ class PlanBuilder {
         Users& users = variables[ref.index];
         if (users.writer >= 0 && users.writer != static_cast<int>(i))
           before[i].insert(static_cast<std::uint32_t>(users.writer));
-        if (n.op->name == "ReadVariable") {
+        if (n.op->reads_only) {
           users.readers.push_back(i);
           continue;
         }
@@ -406,26 +404,33 @@ class PlanBuilder {
   }
 
   void set_target(PlanNode& p, const Node& n) {
-    const std::string& op = n.op->name;
     const auto append = [&](PlanNode::Kind kind, auto& list, auto&& value) {
       p.kind = kind;
       p.target = static_cast<std::uint32_t>(list.size());
       list.push_back(std::forward<decltype(value)>(value));
     };
-    if (op == "Send")
-      append(PlanNode::Kind::send, plan_->sends, SendTarget{EdgeId{number(n, "edge")}, n.attributes.string("to")});
-    else if (op == "Push" || op == "PushSparse")
-      append(op == "Push" ? PlanNode::Kind::push : PlanNode::Kind::push_sparse, plan_->pushes,
-             PushTarget{number(n, "slice"), number(n, "shard")});
-    else if (op == "Contribute")
-      append(PlanNode::Kind::contribute, plan_->contributions,
-             ContributionTarget{channel(n), parse_reduction(n.attributes.string("reduction")), n.name});
-    else if (op == "Fetch")
-      append(PlanNode::Kind::fetch, plan_->fetch_indices, fetch_index(n));
-    else if (op == "If")
-      append(PlanNode::Kind::branch, plan_->branches, Plan::Branch{branch(n, "then_branch"), branch(n, "else_branch")});
-    else
-      append(PlanNode::Kind::kernel, plan_->kernels, kernel(n));
+    const auto push = [&](PlanNode::Kind kind) {
+      append(kind, plan_->pushes, PushTarget{number(n, "slice"), number(n, "shard")});
+    };
+    switch (n.op->role) {
+      case OpRole::send:
+        return append(PlanNode::Kind::send, plan_->sends,
+                      SendTarget{EdgeId{number(n, "edge")}, n.attributes.string("to")});
+      case OpRole::push:
+        return push(PlanNode::Kind::push);
+      case OpRole::push_sparse:
+        return push(PlanNode::Kind::push_sparse);
+      case OpRole::contribute:
+        return append(PlanNode::Kind::contribute, plan_->contributions,
+                      ContributionTarget{channel(n), parse_reduction(n.attributes.string("reduction")), n.name});
+      case OpRole::fetch:
+        return append(PlanNode::Kind::fetch, plan_->fetch_indices, fetch_index(n));
+      case OpRole::branch:
+        return append(PlanNode::Kind::branch, plan_->branches,
+                      Plan::Branch{branch(n, "then_branch"), branch(n, "else_branch")});
+      default:
+        return append(PlanNode::Kind::kernel, plan_->kernels, kernel(n));
+    }
   }
 
   std::uint32_t fetch_index(const Node& n) {

@@ -58,18 +58,18 @@ std::shared_ptr<const OpRegistry> counting_ops() {
                  c.set(0, first);
                  c.set(1, add_op("CountExamplesAgain", {first}, kSlow));
                })
-               .kind(OpKind::stateful));
+               .stateful());
   ops->add(Op("CountExamplesGradient")
                .input("variable", DType::f32)
                .input("x", DType::f32)
                .output("gradient", DType::f32)
                .shape([](ShapeContext& c) { c.set_output(0, c.input(0)); })
-               .kind(OpKind::stateful));
+               .stateful());
   ops->add(Op("CountExamplesAgain")
                .input("gradient", DType::f32)
                .output("copy", DType::f32)
                .shape([](ShapeContext& c) { c.set_output(0, c.input(0)); })
-               .kind(OpKind::stateful));
+               .stateful());
   return ops;
 }
 

@@ -3,49 +3,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <filesystem>
-#include <fstream>
-#include <map>
-#include <sstream>
-
-#include "tests/paths.hpp"
+#include "tests/repository/sources.hpp"
 
 namespace troupe::repository {
 namespace {
 
-namespace fs = std::filesystem;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-
-bool is_source(const fs::path& file) {
-  const std::string ending = file.extension().string();
-  return ending == ".hpp" || ending == ".cpp" || ending == ".h" || ending == ".cu" || ending == ".cuh";
-}
-
-// All sources of the repository, by path.
-std::map<std::string, std::string> read_sources() {
-  std::map<std::string, std::string> out;
-  for (const char* folder :
-       {"messages", "graph", "devices", "kernels", "scheduler", "actors", "apps", "tools", "tests"}) {
-    for (const auto& entry : fs::recursive_directory_iterator(fs::path(testing::source_file()) / folder)) {
-      const std::string path = entry.path().lexically_relative(testing::source_file()).string();
-      if (!is_source(entry.path()) || path.starts_with("tests/consumer/")) continue;
-      std::stringstream text;
-      text << std::ifstream(entry.path()).rdbuf();
-      out.emplace(path, text.str());
-    }
-  }
-  std::stringstream text;
-  text << std::ifstream(testing::source_file("troupe.hpp")).rdbuf();
-  out.emplace("troupe.hpp", text.str());
-  return out;
-}
-
-const std::map<std::string, std::string>& sources() {
-  static const auto files = read_sources();
-  return files;
-}
 
 TEST(Layering, TheRepositoryKeepsItsLayers) {
   const auto& files = sources();

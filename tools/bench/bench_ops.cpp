@@ -61,14 +61,14 @@ std::int64_t spin_iterations(double seconds) {
 
 std::shared_ptr<const OpRegistry> bench_ops() {
   auto ops = std::make_shared<OpRegistry>(standard_ops());
-  ops->add(Op("BenchNull").kind(OpKind::stateful));
+  ops->add(Op("BenchNull").stateful());
   ops->add(Op("BenchJoin")
                .input("a", DType::f32)
                .input("b", DType::f32)
                .output("out", DType::f32)
                .shape([](ShapeContext& c) { c.set_output(0, c.input(0)); })
-               .kind(OpKind::stateful));
-  ops->add(Op("BenchSpin").attr("iterations", AttrType::integer).kind(OpKind::stateful));
+               .stateful());
+  ops->add(Op("BenchSpin").attr("iterations", AttrType::integer).stateful());
   return ops;
 }
 

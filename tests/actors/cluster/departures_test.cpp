@@ -70,7 +70,7 @@ class Departures : public ::testing::Test {
                  .input("x", DType::f32)
                  .output("y", DType::f32)
                  .shape([](ShapeContext& c) { c.set_output(0, c.input(0)); })
-                 .kind(OpKind::stateful));
+                 .stateful());
     for (const TaskName& name : {worker, other}) {
       TaskOptions options{.name = name, .threads = 1, .networked = true, .ops = ops};
       options.register_kernels = [this](KernelRegistry& kernels) {

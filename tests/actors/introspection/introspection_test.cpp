@@ -331,7 +331,7 @@ TEST(BusyTask, IsSeenAtWorkAndItsFlightRecordTellsOfTheSteps) {
                .input("x", DType::f32)
                .output("y", DType::f32)
                .shape([](ShapeContext& c) { c.set_output(0, c.input(0)); })
-               .kind(OpKind::stateful));
+               .stateful());
   TaskOptions options{.threads = 1, .introspect_port = 0, .ops = ops};
   options.register_kernels = [&](KernelRegistry& kernels) {
     kernels.add({.op = "Held", .device_type = "CPU", .dtypes = {}, .make = [&](const KernelInit&) -> Kernel {

@@ -300,7 +300,7 @@ class GateTest : public ::testing::Test {
                  .input("x", DType::f32)
                  .output("y", DType::f32)
                  .shape([](ShapeContext& c) { c.set_output(0, c.input(0)); })
-                 .kind(OpKind::stateful));
+                 .stateful());
     return ops;
   }
   void add_kernel(KernelRegistry& kernels) {

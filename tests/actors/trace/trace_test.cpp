@@ -169,7 +169,7 @@ constexpr std::chrono::milliseconds kSlow{300}, kTooSlow{250};
 
 TaskOptions with_a_slow_op() {
   auto ops = std::make_shared<OpRegistry>(standard_ops());
-  ops->add(Op("TwelfthIsSlow").kind(OpKind::stateful));
+  ops->add(Op("TwelfthIsSlow").stateful());
   TaskOptions options;
   options.threads = 1;
   options.ops = ops;

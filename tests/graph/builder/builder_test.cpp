@@ -41,6 +41,40 @@ TEST(Builder, ConstantsComeFromNumbersAndLists) {
   EXPECT_EQ(message_of([&] { constant(g, Tensor(), "c"); }), "Const 'c': attribute 'T' is not a dtype");
 }
 
+TEST(Builder, DtypesWithoutKernelsAreRefusedAtOnce) {
+  const auto refused = [](auto make) {
+    Graph g;
+    return message_of([&] { make(g); });
+  };
+  const auto x = [](Graph& g, DType dtype) { return placeholder(g, dtype, Shape{4, 4}); };
+  const auto labels = [](Graph& g) { return placeholder(g, DType::i32, Shape{4}); };
+  EXPECT_EQ(refused([&](Graph& g) { matmul(x(g, DType::i32), x(g, DType::i32), {.name = "m"}); }),
+            "MatMul 'm': input 'a' is i32, but must be f32, f64, f16 or bf16: use cast()");
+  EXPECT_EQ(refused([&](Graph& g) { softmax(x(g, DType::f16), "s"); }),
+            "Softmax 's': input 'x' is f16, but must be f32 or f64: use cast()");
+  EXPECT_EQ(refused([&](Graph& g) { log_softmax(x(g, DType::bf16), "s"); }),
+            "LogSoftmax 's': input 'x' is bf16, but must be f32 or f64: use cast()");
+  EXPECT_EQ(refused([&](Graph& g) { sparse_softmax_cross_entropy(x(g, DType::f16), labels(g), "e"); }),
+            "SparseSoftmaxCrossEntropy 'e': input 'logits' is f16, but must be f32 or f64: use cast()");
+  EXPECT_EQ(refused([&](Graph& g) { softmax_cross_entropy(x(g, DType::f16), x(g, DType::f16), "e"); }),
+            "SoftmaxCrossEntropy 'e': input 'logits' is f16, but must be f32 or f64: use cast()");
+  EXPECT_EQ(refused([&](Graph& g) {
+              const Output z = x(g, DType::bf16);
+              sigmoid_cross_entropy(z, z, "e");
+            }),
+            "SigmoidCrossEntropy 'e': input 'logits' is bf16, but must be f32 or f64: use cast()");
+  EXPECT_EQ(refused([&](Graph& g) { dropout(x(g, DType::f16), 0.5, {.name = "d"}); }),
+            "Dropout 'd': input 'x' is f16, but must be f32 or f64: use cast()");
+  EXPECT_EQ(refused([&](Graph& g) { random_normal(g, Shape{2}, 0, 1, {.dtype = DType::f16, .name = "r"}); }),
+            "RandomNormal 'r': attribute 'T' is f16, but must be f32 or f64");
+  EXPECT_EQ(refused([&](Graph& g) {
+              const Output handle = placeholder(g, DType::resource);
+              const Output half = placeholder(g, DType::f16, Shape{});
+              g.add({.op = "ApplySGD", .name = "u", .inputs = {handle, half, x(g, DType::f16)}});
+            }),
+            "ApplySGD 'u': input 'lr' is f16, but must be f32 or f64: use cast()");
+}
+
 TEST(Builder, ATensorIsNeeded) {
   Graph g;
   EXPECT_EQ(message_of([] { exp(Output{}); }), "Exp: input 0 is not a tensor");

@@ -14,11 +14,11 @@ DeviceInfo device(const TaskName& task, const std::string& type, int index, std:
 
 // Two tasks; the worker has a GPU that cannot do Sub.
 std::vector<DeviceInfo> devices() {
-  const std::set<std::string> cpu = {"Add:f32",      "Sub:f32",          "Neg:f32",
-                                     "Identity:f32", "ReadVariable:f32", "AssignVariable:f32",
-                                     "ApplySGD:f32", "Neg:f64",          "RandomUniform:f32"};
+  const std::set<std::string> cpu = {
+      "Add:f32",      "Sub:f32", "Neg:f32",           "Identity:f32", "ReadVariable:f32", "AssignVariable:f32",
+      "ApplySGD:f32", "Neg:f64", "RandomUniform:f32", "NoOp"};
   return {device({"ps", 0}, "CPU", 0, cpu), device(kWorker, "CPU", 0, cpu),
-          device(kWorker, "GPU", 0, {"Add:f32", "Neg:f32", "Identity:f32"})};
+          device(kWorker, "GPU", 0, {"Add:f32", "Neg:f32", "Identity:f32", "NoOp"})};
 }
 
 std::string placed(const Graph& g, bool soft = true) {

@@ -182,7 +182,7 @@ void expect_order(const Graph& g, const std::vector<std::string>& ran) {
     for (const Endpoint& e : n.inputs) above = std::max(above, latest[static_cast<std::size_t>(e.node)]);
     for (int c : n.controls) above = std::max(above, latest[static_cast<std::size_t>(c)]);
     const auto it = when.find(n.name);
-    const bool arrival = n.op->kind == OpKind::arrival;  // may come before what is above it
+    const bool arrival = n.op->is_arrival();  // may come before what is above it
     if (it != when.end() && !arrival) {
       EXPECT_GT(it->second, above) << n.name;
     }
@@ -201,7 +201,7 @@ std::size_t minimal_segments(const Graph& g) {
       own.insert(above[static_cast<std::size_t>(e.node)].begin(), above[static_cast<std::size_t>(e.node)].end());
     for (int c : n.controls)
       own.insert(above[static_cast<std::size_t>(c)].begin(), above[static_cast<std::size_t>(c)].end());
-    if (n.op->kind == OpKind::arrival)
+    if (n.op->is_arrival())
       own.insert(id);
     else if (n.op->name != "Const" && n.op->name != "Feed")
       sets.insert(own);
