@@ -1,8 +1,8 @@
 // Ops: what kinds of operation a graph may hold. An op is a row of data: its inputs, outputs and attributes, what it
 // makes of shapes, how to differentiate it, and its traits. Kernels are registered elsewhere (devices/kernel.hpp).
 //
-// Traits are all that passes, placement and plans know of an op. They never ask for its name, except in the tables of
-// patterns that a few of them have (graph/op_table.hpp).
+// Passes, placement and plans know an op by its traits. They do not compare names, except in the tables of patterns
+// that a few of them have (graph/op_table.hpp).
 //
 //   registry.add(Op("MatMul").input("a", "T").input("b", "T").output("product", "T")
 //                    .type("T", kFloatTypes).attr("transpose_a", false).attr("transpose_b", false)
@@ -60,8 +60,8 @@ class ShapeContext {
 using ShapeFn = std::function<void(ShapeContext&)>;
 using GradientFn = std::function<void(GradientContext&)>;
 
-// Who does the work of a node. Only kernels are looked up by the op's name; the runtime handles all others itself, each
-// in the way of its role.
+// The part that nodes of an op play. Kernels are looked up by the op's name; the runtime itself does the work of all
+// other roles.
 enum class OpRole : std::uint8_t {
   kernel,
   // Sources: their values are there before any node runs.
@@ -166,7 +166,7 @@ class Op {
 };
 
 inline const std::vector<DType> kFloatTypes = {DType::f32, DType::f64, DType::f16, DType::bf16};
-// Of ops that are not computed in 16 bits.
+// For ops that have no kernels in 16 bits.
 inline const std::vector<DType> kWideFloatTypes = {DType::f32, DType::f64};
 inline const std::vector<DType> kRealTypes = {DType::f32, DType::f64, DType::f16, DType::bf16, DType::i8,
                                               DType::u8,  DType::i16, DType::i32, DType::i64};

@@ -57,14 +57,14 @@ std::string task_of(const std::string& device) { return DeviceName::parse(device
 
 }  // namespace
 
-Compiled compile(const Graph& graph, const Signature& signature, std::span<const DeviceInfo> devices, Device& folder,
-                 const KernelRegistry& kernels, const CompileOptions& options) {
+Compiled compile(const Graph& graph, const Signature& signature, std::span<const DeviceInfo> devices,
+                 Device& constant_device, const KernelRegistry& kernels, const CompileOptions& options) {
   Compiled out;
   auto callable = make_callable_graph(graph, signature);
   callable = narrowed(std::move(callable), options.precision, devices, out.report);
   if (options.optimize) {
     OptimizeOptions passes;
-    passes.evaluator = evaluator(folder, kernels);
+    passes.evaluator = evaluator(constant_device, kernels);
     passes.has_kernel = [devices](std::string_view op, DType dtype) { return on_all(devices, op, dtype); };
     passes.report = [&out](const PassReport& r) {
       out.report += fmt::format("pass {}: {} -> {} nodes\n", r.pass, r.nodes_before, r.nodes_after);

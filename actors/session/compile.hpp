@@ -38,8 +38,8 @@ struct Compiled {
   std::vector<Fallback> fallbacks;                 // the first of each device that was asked for
 };
 
-// `folder` runs the kernels of constant nodes. Throws what the passes throw.
-Compiled compile(const Graph& graph, const Signature& signature, std::span<const DeviceInfo> devices, Device& folder,
-                 const KernelRegistry& kernels, const CompileOptions& options);
+// `constant_device` runs the kernels of constant nodes. Throws what the passes throw.
+Compiled compile(const Graph& graph, const Signature& signature, std::span<const DeviceInfo> devices,
+                 Device& constant_device, const KernelRegistry& kernels, const CompileOptions& options);
 
 }  // namespace troupe

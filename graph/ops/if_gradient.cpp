@@ -1,3 +1,4 @@
+// The gradient of If: an If again, whose branches go back through the branches.
 #include <troupe/graph/ops/gradients.hpp>
 
 namespace troupe {

@@ -38,8 +38,7 @@ struct OptimizeOptions {
   std::function<void(const PassReport&)> report{};
 };
 
-// prune, simplify, fold_constants, common_subexpressions, simplify_again, fuse_bias, fuse_elementwise, fuse_updates,
-// prune_again.
+// All passes that are not switched off. The list itself is in optimize.cpp.
 std::vector<Pass> optimizations(const OptimizeOptions& options);
 
 // Runs them all. Errors name the pass.

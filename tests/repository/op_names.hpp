@@ -1,5 +1,5 @@
-// Where the code asks for an op by its name. Passes, placement and plans ask for traits (graph/op.hpp) instead; only an
-// op's own family, the kernels and a few tables of patterns know names.
+// Finds code that asks for an op by its name. Passes, placement and plans ask for traits (graph/op.hpp) instead; only
+// an op's own family, the kernels and a few tables of patterns know names.
 #pragma once
 
 #include <string>
