@@ -8,12 +8,11 @@
 #include <troupe/actors/training/model.hpp>
 #include <troupe/actors/training/parameters.hpp>
 #include <troupe/devices/kernel.hpp>
-#include <troupe/graph/builder/nn_ops.hpp>
-#include <troupe/graph/builder/ops.hpp>
+#include <troupe/graph/builder/builder.hpp>
 #include <troupe/graph/builder/variable.hpp>
 #include <troupe/graph/formats/serialize.hpp>
 #include <troupe/graph/gradients/autodiff.hpp>
 #include <troupe/graph/layers/losses.hpp>
-#include <troupe/graph/optimizers/training_ops.hpp>
+#include <troupe/graph/optimizers/updates.hpp>
 #include <troupe/kernels/readers/digits.hpp>
 #include <troupe/kernels/readers/idx.hpp>

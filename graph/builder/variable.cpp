@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include <troupe/graph/builder/array.hpp>
+
 namespace troupe {
 namespace {
 
@@ -110,14 +112,14 @@ Output VariableRef::assign_sub(Output value) const { return node_of(handle, "Ass
 std::vector<VariableInfo> variables(const Graph& graph) {
   std::vector<VariableInfo> out;
   for (int id = 0; id < graph.size(); ++id)
-    if (graph.node(id).op->name == "Variable") out.push_back(describe(graph, graph.node(id)));
+    if (graph.node(id).op->role == OpRole::variable) out.push_back(describe(graph, graph.node(id)));
   std::ranges::sort(out, {}, &VariableInfo::name);
   return out;
 }
 
 VariableRef find_variable(Graph& graph, std::string_view name) {
   const Node* node = graph.find(name);
-  if (!node || node->op->name != "Variable") fail(Code::not_found, "the graph has no variable '{}'", name);
+  if (!node || node->op->role != OpRole::variable) fail(Code::not_found, "the graph has no variable '{}'", name);
   const VariableInfo info = describe(graph, *node);
   VariableRef ref{.handle = graph.output(*node), .dtype = info.dtype, .shape = info.shape, .name = info.name};
   if (info.initial_value.node >= 0) ref.initial_value = {&graph, info.initial_value.node, info.initial_value.index};

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include <troupe/graph/builder/ops.hpp>
+#include <troupe/graph/builder/core.hpp>
 
 namespace troupe {
 

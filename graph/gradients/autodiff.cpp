@@ -5,7 +5,7 @@
 #include <optional>
 #include <set>
 
-#include <troupe/graph/builder/ops.hpp>
+#include <troupe/graph/builder/builder.hpp>
 
 namespace troupe {
 namespace {

@@ -1,5 +1,7 @@
+// The kinds of layer: dense, convolutions, pooling, normalisation, embeddings and so on (layers.hpp).
 #include <cmath>
 
+#include <troupe/graph/builder/builder.hpp>
 #include <troupe/graph/layers/layers.hpp>
 
 namespace troupe {

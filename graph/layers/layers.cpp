@@ -2,6 +2,8 @@
 
 #include <cmath>
 
+#include <troupe/graph/builder/builder.hpp>
+
 namespace troupe {
 namespace {
 

@@ -25,7 +25,7 @@
 #include <string>
 #include <vector>
 
-#include <troupe/graph/builder/nn_ops.hpp>
+#include <troupe/graph/builder/nn.hpp>
 #include <troupe/graph/builder/variable.hpp>
 #include <troupe/graph/optimizers/running_average.hpp>
 
@@ -149,7 +149,7 @@ struct BatchNormOptions {
   double epsilon = 1e-5;
   Initializer scale_initializer = initializers::ones();
 };
-// [..., c] -> the same shape (graph/builder/nn_ops.hpp), with variables scale and offset, and the running averages mean
+// [..., c] -> the same shape (graph/builder/nn.hpp), with variables scale and offset, and the running averages mean
 // and variance, all [c]. While training it normalises with the statistics of the slot's batch, and the averages follow
 // those (graph/optimizers/running_average.hpp); else with the averages. relu is computed in the same kernel.
 LayerPtr batch_norm(Activation activation = Activation::none, BatchNormOptions options = {});

@@ -1,6 +1,6 @@
 #include "troupe/graph/layers/losses.hpp"
 
-#include <troupe/graph/builder/nn_ops.hpp>
+#include <troupe/graph/builder/builder.hpp>
 
 namespace troupe {
 namespace {

@@ -2,7 +2,7 @@
 // loss is floating, of the dtype of the outputs.
 #pragma once
 
-#include <troupe/graph/builder/ops.hpp>
+#include <troupe/graph/builder/core.hpp>
 
 namespace troupe {
 

@@ -1,3 +1,4 @@
+// The list of families.
 #include <troupe/graph/ops/families.hpp>
 
 namespace troupe {
@@ -14,7 +15,7 @@ const OpRegistry& standard_ops() {
     register_nn_ops(r);
     register_norm_ops(r);
     register_random_ops(r);
-    register_training_ops(r);
+    register_update_ops(r);
     return r;
   }();
   return registry;

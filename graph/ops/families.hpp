@@ -14,6 +14,6 @@ void register_array_ops(OpRegistry& ops);
 void register_nn_ops(OpRegistry& ops);
 void register_norm_ops(OpRegistry& ops);
 void register_random_ops(OpRegistry& ops);
-void register_training_ops(OpRegistry& ops);
+void register_update_ops(OpRegistry& ops);
 
 }  // namespace troupe

@@ -4,7 +4,7 @@
 // and names follow from the order.
 #pragma once
 
-#include <troupe/graph/builder/ops.hpp>
+#include <troupe/graph/builder/builder.hpp>
 #include <troupe/graph/gradients/autodiff.hpp>
 
 namespace troupe {

@@ -1,6 +1,6 @@
 #include "troupe/graph/ops/nn_gradients.hpp"
 
-#include <troupe/graph/builder/nn_ops.hpp>
+#include <troupe/graph/builder/builder.hpp>
 
 namespace troupe::backward {
 namespace {

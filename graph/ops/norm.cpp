@@ -2,7 +2,7 @@
 //
 // T is the dtype of the data. Scales, offsets and statistics are of U: f32, or f64 if the data is f64. "activation" is
 // none or relu: of y, and in a gradient of the y that it differentiates.
-#include <troupe/graph/builder/nn_ops.hpp>
+#include <troupe/graph/builder/builder.hpp>
 #include <troupe/graph/ops/families.hpp>
 #include <troupe/graph/ops/gradients.hpp>
 #include <troupe/graph/ops/shapes.hpp>

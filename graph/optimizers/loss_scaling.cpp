@@ -4,7 +4,7 @@
 #include <limits>
 #include <map>
 
-#include <troupe/graph/builder/ops.hpp>
+#include <troupe/graph/builder/builder.hpp>
 
 namespace troupe {
 namespace {

@@ -6,7 +6,8 @@
 #include <map>
 #include <set>
 
-#include <troupe/graph/optimizers/training_ops.hpp>
+#include <troupe/graph/builder/builder.hpp>
+#include <troupe/graph/optimizers/updates.hpp>
 
 namespace troupe {
 namespace {

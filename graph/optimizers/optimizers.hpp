@@ -4,7 +4,7 @@
 //   session.run(feeds, {loss}, {train});
 //
 // What an optimizer keeps beside a variable is a variable too ("dense/kernel/adam_m"): not trainable, of the
-// same dtype, shape and device, zeros at first. Formulas: graph/optimizers/training_ops.hpp.
+// same dtype, shape and device, zeros at first. Formulas: graph/optimizers/updates.hpp.
 #pragma once
 
 #include <span>

@@ -1,6 +1,6 @@
 #include "troupe/graph/optimizers/running_average.hpp"
 
-#include <troupe/graph/builder/ops.hpp>
+#include <troupe/graph/builder/builder.hpp>
 
 namespace troupe {
 

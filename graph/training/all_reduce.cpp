@@ -4,6 +4,7 @@
 #include <limits>
 #include <map>
 
+#include <troupe/graph/builder/builder.hpp>
 #include <troupe/graph/training/backprop_order.hpp>
 
 namespace troupe {

@@ -5,6 +5,7 @@
 #include <iterator>
 #include <limits>
 
+#include <troupe/graph/builder/builder.hpp>
 #include <troupe/graph/training/backprop_order.hpp>
 
 namespace troupe {

@@ -1,5 +1,6 @@
 #include "troupe/graph/training/towers.hpp"
 
+#include <troupe/graph/builder/builder.hpp>
 #include <troupe/graph/training/all_reduce.hpp>
 #include <troupe/graph/training/backprop_order.hpp>
 #include <troupe/graph/training/clipping.hpp>

@@ -9,6 +9,7 @@
 
 #include "tests/kernels/run_kernel.hpp"
 #include <troupe/actors/session/session.hpp>
+#include <troupe/graph/builder/builder.hpp>
 #include <troupe/graph/training/towers.hpp>
 #include <troupe/kernels/cpu/bias.hpp>
 #include <troupe/kernels/cpu/linear.hpp>

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <thread>
 
-#include <troupe/graph/builder/ops.hpp>
+#include <troupe/graph/builder/builder.hpp>
 #include <troupe/graph/gradients/autodiff.hpp>
 
 namespace troupe::chaos {

@@ -2,7 +2,7 @@
 #include <iostream>
 
 #include "graph/graph.hpp"
-#include <troupe/graph/builder/ops.hpp>
+#include <troupe/graph/builder/builder.hpp>
 #include <troupe/kernels/readers/digits.hpp>
 #include <troupe/messages/tensor.hpp>
 

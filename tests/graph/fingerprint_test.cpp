@@ -2,7 +2,7 @@
 
 #include <functional>
 
-#include <troupe/graph/builder/ops.hpp>
+#include <troupe/graph/builder/builder.hpp>
 #include <troupe/graph/fingerprint.hpp>
 
 namespace troupe {

@@ -17,7 +17,7 @@
 #include <troupe/actors/http/client.hpp>
 #include <troupe/actors/session/session.hpp>
 #include <troupe/actors/wire/ask.hpp>
-#include <troupe/graph/builder/ops.hpp>
+#include <troupe/graph/builder/builder.hpp>
 
 namespace troupe {
 namespace {

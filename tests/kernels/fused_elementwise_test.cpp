@@ -7,7 +7,7 @@
 
 #include "tests/kernels/evaluate_graph.hpp"
 #include "tests/kernels/random_tensors.hpp"
-#include <troupe/graph/builder/ops.hpp>
+#include <troupe/graph/builder/builder.hpp>
 #include <troupe/graph/elementwise_program.hpp>
 #include <troupe/graph/passes/callable.hpp>
 #include <troupe/graph/passes/optimize.hpp>

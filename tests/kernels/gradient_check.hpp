@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "tests/kernels/evaluate_graph.hpp"
-#include <troupe/graph/builder/ops.hpp>
+#include <troupe/graph/builder/builder.hpp>
 #include <troupe/graph/gradients/autodiff.hpp>
 
 namespace troupe::testing {

@@ -4,7 +4,7 @@
 #include <set>
 
 #include "tests/kernels/gradient_check.hpp"
-#include <troupe/graph/builder/nn_ops.hpp>
+#include <troupe/graph/builder/builder.hpp>
 
 namespace troupe {
 

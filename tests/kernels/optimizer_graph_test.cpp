@@ -6,6 +6,7 @@
 #include <functional>
 
 #include "tests/kernels/evaluate_graph.hpp"
+#include <troupe/graph/builder/builder.hpp>
 #include <troupe/graph/training/towers.hpp>
 
 namespace troupe {

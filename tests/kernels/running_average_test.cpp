@@ -3,7 +3,7 @@
 
 #include "tests/kernels/evaluate_graph.hpp"
 #include "tests/kernels/random_tensors.hpp"
-#include <troupe/graph/builder/nn_ops.hpp>
+#include <troupe/graph/builder/builder.hpp>
 #include <troupe/graph/optimizers/running_average.hpp>
 #include <troupe/graph/passes/shard_variables.hpp>
 #include <troupe/graph/training/towers.hpp>

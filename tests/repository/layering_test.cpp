@@ -65,8 +65,8 @@ TEST(Layering, RoomsIncludeLowerFloorsOnly) {
   // Upwards, and between rooms of one floor: in each folder.
   for (const auto& [path, header] : std::vector<std::pair<std::string, std::string>>{
            {"messages/tensor.hpp", "messages/caf/protocol.hpp"},
-           {"graph/op.cpp", "graph/builder/ops.hpp"},
-           {"graph/builder/ops.hpp", "graph/formats/serialize.hpp"},
+           {"graph/op.cpp", "graph/builder/core.hpp"},
+           {"graph/builder/core.hpp", "graph/formats/serialize.hpp"},
            {"graph/optimizers/optimizers.cpp", "graph/training/towers.hpp"},
            {"devices/device.hpp", "devices/cpu/cpu_device.hpp"},
            {"devices/cpu/cpu_device.cpp", "devices/storage/file_system.hpp"},

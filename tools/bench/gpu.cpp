@@ -5,7 +5,7 @@
 #include "tools/bench/gpu_resnet.hpp"
 #include "tools/bench/gpu_step.hpp"
 #include "tools/bench/mnist_contest.hpp"
-#include <troupe/graph/builder/ops.hpp>
+#include <troupe/graph/builder/builder.hpp>
 
 namespace troupe::bench {
 namespace {

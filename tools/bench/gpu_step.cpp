@@ -4,7 +4,7 @@
 #include <future>
 
 #include "tools/bench/harness.hpp"
-#include <troupe/graph/builder/ops.hpp>
+#include <troupe/graph/builder/builder.hpp>
 
 namespace troupe::bench {
 namespace {

@@ -5,7 +5,7 @@
 #include <random>
 
 #include "tools/bench/harness.hpp"
-#include <troupe/graph/builder/ops.hpp>
+#include <troupe/graph/builder/builder.hpp>
 
 namespace troupe::bench {
 

@@ -5,8 +5,7 @@
 #include "tools/bench/eigen_peer.hpp"
 #include "tools/bench/kernel_step.hpp"
 #include "tools/bench/onednn_peer.hpp"
-#include <troupe/graph/builder/nn_ops.hpp>
-#include <troupe/graph/builder/ops.hpp>
+#include <troupe/graph/builder/builder.hpp>
 
 namespace troupe::bench {
 namespace {

@@ -2,7 +2,7 @@
 
 #include "tools/bench/harness.hpp"
 #include "tools/bench/pipeline.hpp"
-#include <troupe/graph/builder/ops.hpp>
+#include <troupe/graph/builder/builder.hpp>
 
 namespace troupe::bench {
 namespace {

@@ -8,7 +8,7 @@
 #include "tools/bench/tcp_peer.hpp"
 #include <troupe/actors/session/session.hpp>
 #include <troupe/actors/wire/cork.hpp>
-#include <troupe/graph/builder/ops.hpp>
+#include <troupe/graph/builder/builder.hpp>
 
 namespace troupe::bench {
 namespace {

@@ -3,7 +3,7 @@
 #include <chrono>
 #include <future>
 
-#include <troupe/graph/builder/ops.hpp>
+#include <troupe/graph/builder/builder.hpp>
 
 namespace troupe::bench {
 namespace {

@@ -2,7 +2,7 @@
 #include "tools/bench/cases.hpp"
 #include "tools/bench/pipeline.hpp"
 #include "tools/bench/remote_task.hpp"
-#include <troupe/graph/builder/ops.hpp>
+#include <troupe/graph/builder/builder.hpp>
 
 namespace troupe::bench {
 namespace {

@@ -3,7 +3,7 @@
 #include "tools/bench/child.hpp"
 #include "tools/bench/children.hpp"
 #include "tools/bench/pipeline.hpp"
-#include <troupe/graph/builder/ops.hpp>
+#include <troupe/graph/builder/builder.hpp>
 #include <troupe/graph/rewrite.hpp>
 
 namespace troupe::bench {

@@ -10,7 +10,7 @@
 #include "tools/bench/pipeline.hpp"
 #include <troupe/actors/cluster/task.hpp>
 #include <troupe/actors/session/session.hpp>
-#include <troupe/graph/builder/ops.hpp>
+#include <troupe/graph/builder/builder.hpp>
 
 namespace troupe::bench {
 namespace {

@@ -19,7 +19,7 @@
 #include "tools/bench/remote_task.hpp"
 #include <troupe/actors/session/session.hpp>
 #include <troupe/actors/wire/wire.hpp>
-#include <troupe/graph/builder/ops.hpp>
+#include <troupe/graph/builder/builder.hpp>
 
 namespace troupe::bench {
 namespace {

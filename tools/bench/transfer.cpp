@@ -7,7 +7,7 @@
 #include "tools/bench/shared_memory_peer.hpp"
 #include "tools/bench/tcp_peer.hpp"
 #include <troupe/actors/session/session.hpp>
-#include <troupe/graph/builder/ops.hpp>
+#include <troupe/graph/builder/builder.hpp>
 
 namespace troupe::bench {
 namespace {

@@ -16,7 +16,7 @@
 #include <troupe/actors/session/session.hpp>
 #include <troupe/actors/wire/ask.hpp>
 #include <troupe/actors/wire/socket.hpp>
-#include <troupe/graph/builder/ops.hpp>
+#include <troupe/graph/builder/builder.hpp>
 
 namespace troupe {
 namespace {

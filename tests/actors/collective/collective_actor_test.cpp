@@ -9,6 +9,7 @@
 
 #include "tests/actors/steps/step_testing.hpp"
 #include <troupe/actors/steps/contribution.hpp>
+#include <troupe/graph/builder/builder.hpp>
 #include <troupe/graph/training/all_reduce.hpp>
 
 namespace troupe {

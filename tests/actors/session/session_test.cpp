@@ -9,10 +9,10 @@
 #include <troupe/actors/cluster/task.hpp>
 #include <troupe/actors/session/session.hpp>
 #include <troupe/devices/kernel.hpp>
-#include <troupe/graph/builder/ops.hpp>
+#include <troupe/graph/builder/builder.hpp>
 #include <troupe/graph/builder/variable.hpp>
 #include <troupe/graph/gradients/autodiff.hpp>
-#include <troupe/graph/optimizers/training_ops.hpp>
+#include <troupe/graph/optimizers/updates.hpp>
 
 namespace troupe {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "tests/actors/steps/step_testing.hpp"
 #include <troupe/actors/training/worker_actor.hpp>
-#include <troupe/graph/builder/ops.hpp>
+#include <troupe/graph/builder/builder.hpp>
 
 namespace troupe {
 namespace {

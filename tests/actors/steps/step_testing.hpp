@@ -18,7 +18,7 @@
 #include <troupe/actors/base/actor_record.hpp>
 #include <troupe/actors/cluster/node_actor.hpp>
 #include <troupe/actors/session/session.hpp>
-#include <troupe/graph/builder/ops.hpp>
+#include <troupe/graph/builder/builder.hpp>
 #include <troupe/graph/graph.hpp>
 
 namespace troupe::testing {

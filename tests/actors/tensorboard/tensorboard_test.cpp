@@ -12,6 +12,7 @@
 #include <troupe/actors/tensorboard/graph_def.hpp>
 #include <troupe/actors/tensorboard/histogram.hpp>
 #include <troupe/actors/tensorboard/record.hpp>
+#include <troupe/graph/builder/builder.hpp>
 #include <troupe/graph/builder/variable.hpp>
 #include <troupe/messages/error.hpp>
 

@@ -14,7 +14,7 @@
 #include <troupe/actors/base/message_kind.hpp>
 #include <troupe/actors/trace/trace_file.hpp>
 #include <troupe/devices/kernel.hpp>
-#include <troupe/graph/builder/ops.hpp>
+#include <troupe/graph/builder/builder.hpp>
 #include <troupe/kernels/readers/digits.hpp>
 #include <troupe/messages/caf/protocol.hpp>
 

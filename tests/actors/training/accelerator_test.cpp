@@ -14,8 +14,7 @@
 #include <troupe/actors/session/session.hpp>
 #include <troupe/actors/training/model.hpp>
 #include <troupe/devices/kernel.hpp>
-#include <troupe/graph/builder/nn_ops.hpp>
-#include <troupe/graph/builder/ops.hpp>
+#include <troupe/graph/builder/builder.hpp>
 #include <troupe/graph/builder/variable.hpp>
 #include <troupe/graph/layers/layers.hpp>
 #include <troupe/graph/optimizers/optimizers.hpp>

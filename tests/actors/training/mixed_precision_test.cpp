@@ -8,7 +8,7 @@
 #include "tests/error_of.hpp"
 #include <troupe/actors/session/session.hpp>
 #include <troupe/actors/training/model.hpp>
-#include <troupe/graph/builder/nn_ops.hpp>
+#include <troupe/graph/builder/builder.hpp>
 #include <troupe/graph/optimizers/optimizers.hpp>
 #include <troupe/graph/training/towers.hpp>
 #include <troupe/kernels/readers/digits.hpp>

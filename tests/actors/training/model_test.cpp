@@ -8,7 +8,7 @@
 #include "tests/temporary_directory.hpp"
 #include <troupe/actors/training/model.hpp>
 #include <troupe/devices/kernel.hpp>
-#include <troupe/graph/builder/ops.hpp>
+#include <troupe/graph/builder/builder.hpp>
 #include <troupe/graph/gradients/autodiff.hpp>
 
 namespace troupe {

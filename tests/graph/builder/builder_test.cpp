@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/graph/messages.hpp"
-#include <troupe/graph/builder/nn_ops.hpp>
+#include <troupe/graph/builder/builder.hpp>
 
 namespace troupe {
 namespace {

@@ -3,7 +3,7 @@
 #include <limits>
 
 #include "tests/graph/messages.hpp"
-#include <troupe/graph/builder/ops.hpp>
+#include <troupe/graph/builder/builder.hpp>
 
 namespace troupe {
 namespace {

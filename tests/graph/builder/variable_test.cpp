@@ -1,8 +1,9 @@
 #include <gtest/gtest.h>
 
 #include "tests/graph/messages.hpp"
+#include <troupe/graph/builder/builder.hpp>
 #include <troupe/graph/builder/variable.hpp>
-#include <troupe/graph/optimizers/training_ops.hpp>
+#include <troupe/graph/optimizers/updates.hpp>
 
 namespace troupe {
 namespace {

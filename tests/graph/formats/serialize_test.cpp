@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/graph/graph_builder.hpp"
-#include <troupe/graph/builder/ops.hpp>
+#include <troupe/graph/builder/builder.hpp>
 #include <troupe/graph/formats/serialize.hpp>
 #include <troupe/graph/formats/serialize_proto.hpp>
 #include <troupe/graph/rewrite.hpp>

@@ -2,7 +2,7 @@
 
 #include "tests/graph/count_ops.hpp"
 #include "tests/graph/messages.hpp"
-#include <troupe/graph/builder/nn_ops.hpp>
+#include <troupe/graph/builder/builder.hpp>
 #include <troupe/graph/builder/variable.hpp>
 #include <troupe/graph/gradients/autodiff.hpp>
 

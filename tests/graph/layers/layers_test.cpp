@@ -5,6 +5,7 @@
 
 #include "tests/graph/count_ops.hpp"
 #include "tests/graph/messages.hpp"
+#include <troupe/graph/builder/builder.hpp>
 #include <troupe/graph/layers/layers.hpp>
 #include <troupe/graph/optimizers/optimizers.hpp>
 

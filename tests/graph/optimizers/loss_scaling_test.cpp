@@ -6,6 +6,7 @@
 
 #include "tests/graph/count_ops.hpp"
 #include "tests/graph/messages.hpp"
+#include <troupe/graph/builder/builder.hpp>
 #include <troupe/graph/optimizers/loss_scaling.hpp>
 #include <troupe/graph/optimizers/optimizers.hpp>
 #include <troupe/graph/passes/shard_variables.hpp>

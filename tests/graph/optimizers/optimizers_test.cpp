@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "tests/graph/messages.hpp"
+#include <troupe/graph/builder/builder.hpp>
 #include <troupe/graph/optimizers/optimizers.hpp>
 #include <troupe/graph/passes/callable.hpp>
 #include <troupe/graph/passes/shard_variables.hpp>

@@ -4,7 +4,7 @@
 
 #include "tests/graph/count_ops.hpp"
 #include "tests/graph/messages.hpp"
-#include <troupe/graph/builder/nn_ops.hpp>
+#include <troupe/graph/builder/builder.hpp>
 #include <troupe/graph/optimizers/optimizers.hpp>
 #include <troupe/graph/passes/callable.hpp>
 #include <troupe/graph/passes/mixed_precision.hpp>

@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <troupe/graph/builder/builder.hpp>
 #include <troupe/graph/placement/partition.hpp>
 #include <troupe/graph/placement/placement.hpp>
 #include <troupe/graph/training/all_reduce.hpp>

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "tests/graph/messages.hpp"
+#include <troupe/graph/builder/builder.hpp>
 #include <troupe/graph/passes/callable.hpp>
 #include <troupe/graph/passes/shard_variables.hpp>
 #include <troupe/graph/training/towers.hpp>

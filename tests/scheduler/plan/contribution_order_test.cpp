@@ -1,7 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <troupe/graph/builder/ops.hpp>
+#include <troupe/graph/builder/builder.hpp>
 #include <troupe/graph/layers/layers.hpp>
 #include <troupe/graph/training/all_reduce.hpp>
 #include <troupe/scheduler/plan/contribution_order.hpp>

@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/scheduler/toy.hpp"
-#include <troupe/graph/builder/ops.hpp>
+#include <troupe/graph/builder/builder.hpp>
 #include <troupe/scheduler/run/executor.hpp>
 
 namespace troupe {

@@ -4,7 +4,7 @@
 #include <thread>
 
 #include "tests/scheduler/toy.hpp"
-#include <troupe/graph/builder/ops.hpp>
+#include <troupe/graph/builder/builder.hpp>
 #include <troupe/scheduler/trace/trace.hpp>
 
 namespace troupe {

@@ -1,6 +1,6 @@
-// if_else: branches become functions of the graph. A branch's nodes and nested functions carry the function's
-// name in front, so that names are unique in the whole program.
-#include <troupe/graph/builder/ops.hpp>
+// Branches become functions of the graph. A branch's nodes and nested functions carry the function's name in front, so
+// that names are unique in the whole program.
+#include "troupe/graph/builder/control.hpp"
 
 namespace troupe {
 namespace {

@@ -3,7 +3,7 @@
 // of their dtype. The nodes have no outputs: what is returned may be used as a control only (see group).
 #pragma once
 
-#include <troupe/graph/builder/ops.hpp>
+#include <troupe/graph/builder/core.hpp>
 #include <troupe/graph/gradients/autodiff.hpp>
 
 namespace troupe {

@@ -94,7 +94,7 @@ AttrDef required(std::string name) { return {std::move(name), AttrType::real, st
 
 }  // namespace
 
-void register_training_ops(OpRegistry& ops) {
+void register_update_ops(OpRegistry& ops) {
   const std::vector<Rule> rules = {
       {"SGD", {}, false, {}},
       {"Momentum", {"accum"}, false, {required("momentum"), {"nesterov", AttrType::boolean, AttrValue(false), {}}}},

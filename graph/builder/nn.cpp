@@ -1,4 +1,4 @@
-#include <troupe/graph/builder/nn_ops.hpp>
+#include "troupe/graph/builder/nn.hpp"
 
 namespace troupe {
 namespace {

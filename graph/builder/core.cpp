@@ -1,6 +1,6 @@
-#include <cmath>
+#include "troupe/graph/builder/core.hpp"
 
-#include <troupe/graph/builder/ops.hpp>
+#include <cmath>
 
 namespace troupe {
 namespace {
@@ -38,13 +38,6 @@ Tensor scalar_of(DType dtype, double value) {
   }
 }
 
-Output random(const char* op, Graph& graph, const Shape& shape, Attributes attributes, RandomOptions options) {
-  attributes.set("T", options.dtype);
-  attributes.set("shape", shape);
-  attributes.set("seed", options.seed);
-  return graph.output(graph.add({.op = op, .name = std::move(options.name), .attributes = std::move(attributes)}));
-}
-
 }  // namespace
 
 const Node& add_node(Name op, const Outputs& inputs, Attributes attributes, Name name) {
@@ -79,16 +72,6 @@ Output scalar_like(Output x, double value, Name name) {
 Output placeholder(Graph& graph, DType dtype, Shape shape, Name name) {
   return graph.output(
       graph.add({.op = "Placeholder", .name = std::move(name), .attributes = {{"T", dtype}, {"shape", shape}}}));
-}
-
-Output random_uniform(Graph& graph, const Shape& shape, double minval, double maxval, RandomOptions options) {
-  return random("RandomUniform", graph, shape, {{"minval", minval}, {"maxval", maxval}}, std::move(options));
-}
-Output random_normal(Graph& graph, const Shape& shape, double mean, double stddev, RandomOptions options) {
-  return random("RandomNormal", graph, shape, {{"mean", mean}, {"stddev", stddev}}, std::move(options));
-}
-Output truncated_normal(Graph& graph, const Shape& shape, double mean, double stddev, RandomOptions options) {
-  return random("TruncatedNormal", graph, shape, {{"mean", mean}, {"stddev", stddev}}, std::move(options));
 }
 
 Output identity(Output x, Name name) { return add_op("Identity", {x}, {}, std::move(name)); }

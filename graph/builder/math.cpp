@@ -1,4 +1,4 @@
-#include <troupe/graph/builder/ops.hpp>
+#include "troupe/graph/builder/math.hpp"
 
 namespace troupe {
 
@@ -71,11 +71,5 @@ Output broadcast_like(Output x, Output like, Name name) {
 }
 Output shape_of(Output x, Name name) { return add_op("Shape", {x}, {}, std::move(name)); }
 Output element_count(Output x, Name name) { return add_op("Size", {x}, {}, std::move(name)); }
-
-Output matmul(Output a, Output b, MatMulOptions options) {
-  return add_op("MatMul", {a, b}, {{"transpose_a", options.transpose_a}, {"transpose_b", options.transpose_b}},
-                std::move(options.name));
-}
-Output bias_add(Output x, Output bias, Name name) { return add_op("BiasAdd", {x, bias}, {}, std::move(name)); }
 
 }  // namespace troupe

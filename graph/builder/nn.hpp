@@ -1,8 +1,7 @@
-// The builder API of neural networks (see graph/builder/ops.hpp). Images are NHWC, filters HWIO [height, width, in,
-// out].
+// The builder API of neural networks. Images are NHWC, filters HWIO [height, width, in, out].
 #pragma once
 
-#include <troupe/graph/builder/ops.hpp>
+#include <troupe/graph/builder/core.hpp>
 #include <troupe/graph/builder/padding.hpp>
 
 namespace troupe {

@@ -1,4 +1,4 @@
-#include <troupe/graph/optimizers/training_ops.hpp>
+#include "troupe/graph/optimizers/updates.hpp"
 
 namespace troupe {
 namespace {

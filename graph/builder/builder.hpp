@@ -1,0 +1,11 @@
+// The builder API, all families (see graph/builder/core.hpp).
+#pragma once
+
+#include <troupe/graph/builder/array.hpp>
+#include <troupe/graph/builder/control.hpp>
+#include <troupe/graph/builder/core.hpp>
+#include <troupe/graph/builder/linear.hpp>
+#include <troupe/graph/builder/math.hpp>
+#include <troupe/graph/builder/nn.hpp>
+#include <troupe/graph/builder/random.hpp>
+#include <troupe/graph/builder/reduce.hpp>
