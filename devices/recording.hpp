@@ -16,7 +16,7 @@ struct RecordingStats {
   std::uint64_t recordings = 0;  // made since the start
   std::uint64_t launches = 0;    // of them
   std::uint64_t refusals = 0;    // of work that could not be recorded, and runs as ever
-  std::string last_refusal;      // why; "": none
+  std::string last_refusal{};    // why; "": none
 };
 
 // Reads and writes the memory that it was recorded with.

@@ -46,7 +46,8 @@ class Ancestors {
 
 // Does it matter what ran before? It does to what touches variables, and to what comes from elsewhere or goes there.
 bool is_ordered(const Graph& graph, const Node& node) {
-  if (node.op->kind != OpKind::stateful) return node.op->kind != OpKind::plain;
+  if (node.op->is_arrival() || node.op->is_departure()) return true;
+  if (!node.op->stateful) return false;
   return std::ranges::any_of(node.inputs, [&](const Endpoint& e) { return graph.dtype(e) == DType::resource; });
 }
 

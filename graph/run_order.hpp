@@ -14,7 +14,7 @@ struct LostOrder {
   int second = -1;
 };
 
-// Of the nodes that are in both graphs, by name, and touch variables, arrive or depart (OpKind). Pairs are ordered by
+// Of the nodes that are in both graphs, by name, and touch variables, arrive or depart. Pairs are ordered by
 // the second; of one second, all of its firsts that no other of them ran after.
 std::vector<LostOrder> lost_order(const Graph& before, const Graph& after);
 

@@ -123,9 +123,9 @@ void check_order(const Graph& before, const Graph& after) {
 void check_fetches(const Graph& before, const Graph& after) {
   for (int id = 0; id < before.size(); ++id) {
     const Node& fetch = before.node(id);
-    if (!is_op(fetch, "Fetch")) continue;
+    if (fetch.op->role != OpRole::fetch) continue;
     const Node* kept = after.find(fetch.name);
-    if (!kept || !is_op(*kept, "Fetch")) broken("Fetch '{}' is lost", fetch.name);
+    if (!kept || kept->op->role != OpRole::fetch) broken("Fetch '{}' is lost", fetch.name);
     const auto index = [](const Node& node) { return node.attributes.integer("index"); };
     if (index(*kept) != index(fetch))
       broken("Fetch '{}' has index {} instead of {}", fetch.name, index(*kept), index(fetch));

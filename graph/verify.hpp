@@ -22,7 +22,7 @@ void verify_placed(const Graph& graph);
 // The same for `after`, which a pass has made of `before`: in addition
 //   * every Fetch is still there with its index, dtype and a shape that does not contradict the former one;
 //   * some node is still a target if one was;
-//   * of two nodes that are in both graphs, and touch variables, arrive or depart (OpKind), the second still runs after
+//   * of two nodes that are in both graphs, and touch variables, arrive or depart, the second still runs after
 //     the first.
 void verify_rewrite(const Graph& before, const Graph& after);
 

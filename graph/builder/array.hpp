@@ -19,7 +19,7 @@ Outputs unstack(Output x, std::int64_t axis, Name name = {});           // the s
 Output slice(Output x, Integers begin, Integers size, Name name = {});  // size -1: to the end
 struct PadOptions {
   double value = 0;
-  Name name;
+  Name name{};
 };
 Output pad(Output x, Integers before, Integers after, PadOptions options = {});
 Output tile(Output x, Integers multiples, Name name = {});
@@ -30,7 +30,7 @@ struct OneHotOptions {
   DType dtype = DType::f32;
   double on = 1;
   double off = 0;
-  Name name;
+  Name name{};
 };
 Output one_hot(Output indices, std::int64_t depth, OneHotOptions options = {});
 Output fill(Output dims, Output value, Name name = {});

@@ -8,7 +8,7 @@ namespace troupe {
 struct MatMulOptions {
   bool transpose_a = false;
   bool transpose_b = false;
-  Name name;
+  Name name{};
 };
 Output matmul(Output a, Output b, MatMulOptions options = {});
 Output bias_add(Output x, Output bias, Name name = {});

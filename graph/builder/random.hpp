@@ -8,7 +8,7 @@ namespace troupe {
 struct RandomOptions {
   DType dtype = DType::f32;
   std::int64_t seed = 0;
-  Name name;
+  Name name{};
 };
 Output random_uniform(Graph& graph, const Shape& shape, double minval = 0, double maxval = 1,
                       RandomOptions options = {});

@@ -7,7 +7,7 @@ namespace troupe {
 
 struct ReduceOptions {
   bool keep_dims = false;
-  Name name;
+  Name name{};
 };
 Output sum(Output x, Integers axes = {}, ReduceOptions options = {});
 Output mean(Output x, Integers axes = {}, ReduceOptions options = {});

@@ -6,6 +6,7 @@
 
 #include <limits>
 
+#include <troupe/graph/formats/import.hpp>
 #include <troupe/graph/formats/serialize_proto.hpp>
 #include <troupe/graph/rewrite.hpp>
 

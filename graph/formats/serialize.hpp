@@ -11,14 +11,13 @@
 #include <string>
 #include <string_view>
 
-#include <troupe/graph/formats/import.hpp>
 #include <troupe/graph/graph.hpp>
 
 namespace troupe {
 
 inline constexpr std::uint32_t kGraphVersion = 1;
 
-// The same bytes for the same graph. Throws invalid_argument for functions nested deeper than kMaxFunctionDepth, for
+// The same bytes for the same graph. Throws invalid_argument for functions nested deeper than 16, for
 // two different ones of one name, and above 2 GiB.
 std::string serialize(const Graph& graph);
 

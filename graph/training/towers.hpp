@@ -36,12 +36,12 @@ namespace troupe {
 struct TowerOptions {
   int slots = 1;
   // Tower s is on devices[s % size], the variables are on the first. Empty: anywhere.
-  std::vector<std::string> devices;
+  std::vector<std::string> devices{};
   std::int64_t batch = kUnknown;  // examples of one slot
   // A slot's batch is computed in so many equal parts, one after the other, for the memory of one of them.
   int micro_batches = 1;
   // Scales the loss of every slot; whether a step counts is decided on the mean gradients, so for all slots.
-  std::optional<LossScaling> loss_scaling;
+  std::optional<LossScaling> loss_scaling{};
   double clip_norm = 0;  // of each slot's gradients, before they are averaged (graph/training/clipping.hpp); 0: any
   SparseMean sparse_mean = SparseMean::all_slots;
   bool all_reduce =
@@ -51,28 +51,28 @@ struct TowerOptions {
 };
 
 struct TrainingGraph {
-  std::unique_ptr<Graph> graph;
+  std::unique_ptr<Graph> graph{};
 
   // To be fed, for each slot: f32 [batch, input shape...] and i32 [batch].
-  Outputs images;
-  Outputs labels;
+  Outputs images{};
+  Outputs labels{};
   // Of one step, over all slots; from before the update.
-  Output loss_sum;     // f32 scalar: the sum of the losses of the examples
-  Output correct;      // i64 scalar
-  Output examples;     // i64 scalar
-  Output train;        // target: one step
-  Output initializer;  // target: sets all variables to their initial values
+  Output loss_sum{};     // f32 scalar: the sum of the losses of the examples
+  Output correct{};      // i64 scalar
+  Output examples{};     // i64 scalar
+  Output train{};        // target: one step
+  Output initializer{};  // target: sets all variables to their initial values
 
   // Evaluation, of any number of examples, without dropout.
-  Output eval_images;
-  Output eval_labels;
-  Output eval_loss_sum;
-  Output eval_correct;
-  Output predictions;  // [n, classes]: probabilities for eval_images
+  Output eval_images{};
+  Output eval_labels{};
+  Output eval_loss_sum{};
+  Output eval_correct{};
+  Output predictions{};  // [n, classes]: probabilities for eval_images
 
   // Of the model, in the order of the layers: what is trained, and running averages.
-  std::vector<VariableRef> parameters;
-  std::optional<LossScale> loss_scale;
+  std::vector<VariableRef> parameters{};
+  std::optional<LossScale> loss_scale{};
 };
 
 // `input_shape` is that of one example. The only loss with labels of this kind is

@@ -20,11 +20,19 @@ set(TROUPE_PUBLIC_HEADERS
   devices/device.hpp
   devices/kernel.hpp
   devices/recording.hpp
-  graph/builder/nn_ops.hpp
-  graph/builder/ops.hpp
+  graph/builder/array.hpp
+  graph/builder/builder.hpp
+  graph/builder/control.hpp
+  graph/builder/core.hpp
+  graph/builder/linear.hpp
+  graph/builder/math.hpp
+  graph/builder/nn.hpp
   graph/builder/padding.hpp
+  graph/builder/random.hpp
+  graph/builder/reduce.hpp
   graph/builder/variable.hpp
   graph/formats/serialize.hpp
+  graph/formats/text.hpp
   graph/gradients/autodiff.hpp
   graph/graph.hpp
   graph/layers/layers.hpp
@@ -35,7 +43,7 @@ set(TROUPE_PUBLIC_HEADERS
   graph/optimizers/optimizers.hpp
   graph/optimizers/running_average.hpp
   graph/optimizers/schedules.hpp
-  graph/optimizers/training_ops.hpp
+  graph/optimizers/updates.hpp
   graph/placement/placement.hpp
   graph/training/all_reduce.hpp
   graph/training/clipping.hpp

@@ -2,6 +2,7 @@
 
 #include "tests/graph/graph_builder.hpp"
 #include <troupe/graph/builder/builder.hpp>
+#include <troupe/graph/formats/import.hpp>
 #include <troupe/graph/formats/serialize.hpp>
 #include <troupe/graph/formats/serialize_proto.hpp>
 #include <troupe/graph/rewrite.hpp>

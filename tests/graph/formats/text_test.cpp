@@ -6,7 +6,7 @@
 #include <random>
 
 #include "tests/graph/graph_builder.hpp"
-#include <troupe/graph/builder/ops.hpp>
+#include <troupe/graph/builder/builder.hpp>
 #include <troupe/graph/formats/serialize.hpp>
 #include <troupe/graph/formats/text.hpp>
 #include <troupe/graph/passes/callable.hpp>
