@@ -12,7 +12,7 @@ libraries=(
   libcaf-dev                                    # actors, cluster networking
   libeigen3-dev libdnnl-dev                     # CPU kernels
   libisal-dev                                   # checksums of checkpoints
-  libfmt-dev libcli11-dev nlohmann-json3-dev libcpp-httplib-dev libmicrohttpd-dev
+  libfmt-dev nlohmann-json3-dev libcpp-httplib-dev libmicrohttpd-dev
   libssl-dev zlib1g-dev libncurses-dev          # TLS and hashing, compression, terminal
   protobuf-compiler libprotobuf-dev             # wire and file schemas
   libgtest-dev libgmock-dev libtbb-dev          # tests; a peer of the benchmarks

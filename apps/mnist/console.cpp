@@ -18,16 +18,16 @@ void Console::begin(const DataSplits& data) {
   if (!options_.speaks() || options_.json) return;
   const std::string source = options_.data.empty() ? "built-in digits" : fmt::format("images of {}", options_.data);
   const std::string precision =
-      options_.precision == DType::f32 ? "" : fmt::format(", in {}", name(options_.precision));
+      options_.compiled.precision == DType::f32 ? "" : fmt::format(", in {}", name(options_.compiled.precision));
   print(out_, fmt::format("Training {} on {} {}, testing on {}: mode {}, {} epochs, batches of {}{}",
-                          name(options_.model), data.train.size(), source, data.test.size(), name(options_.mode),
-                          options_.epochs, options_.batch, precision));
+                          name(options_.model), data.train.size(), source, data.test.size(),
+                          name(options_.training.mode), options_.training.epochs, options_.training.batch, precision));
 }
 
 void Console::progress(std::uint32_t epoch, std::uint64_t step, std::uint64_t steps, Progress::Time now) {
   if (!options_.speaks()) return;
   std::lock_guard lock(mutex_);
-  const std::string label = fmt::format("Epoch {}/{}", epoch + 1, options_.epochs);
+  const std::string label = fmt::format("Epoch {}/{}", epoch + 1, options_.training.epochs);
   const auto text = progress_.update(label, step, steps, now);
   if (!text) return;
   std::fputs(text->c_str(), err_);
@@ -35,7 +35,7 @@ void Console::progress(std::uint32_t epoch, std::uint64_t step, std::uint64_t st
 }
 
 void Console::epoch(const EpochDone& epoch) {
-  print(out_, options_.json ? epoch_json(epoch) : to_string(epoch, options_.epochs));
+  print(out_, options_.json ? epoch_json(epoch) : to_string(epoch, options_.training.epochs));
 }
 
 void Console::result(const TrainingResult& result) {

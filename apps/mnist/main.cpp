@@ -27,7 +27,7 @@ constexpr const char* kProgram = "troupe-mnist";
 
 DataSplits load_data(const MnistOptions& options) {
   if (!options.data.empty()) return load_mnist(options.data);
-  return draw_digits({.train = options.train_digits, .test = options.test_digits});
+  return draw_digits(options.digits);
 }
 
 Sequential make_layers(MnistModel model) {
@@ -48,31 +48,8 @@ void prepare_save(const std::string& directory) {
 
 void train(const MnistOptions& options, const DataSplits& data, Task& task, Console& console, StopSignals& signals) {
   Model model(make_layers(options.model), Shape{28, 28, 1});
-  model.compile(optimizers::Adam{.learning_rate = options.learning_rate}, task,
-                {.precision = options.precision, .clip_norm = options.clip_norm});
-  TrainingOptions training;
-  training.mode = options.mode;
-  training.epochs = options.epochs;
-  training.batch = options.batch;
-  training.slots = options.replicas;
-  training.backups = options.backups;
-  if (options.mode == JobMode::ssp) training.staleness = options.staleness;
-  training.aggregate = options.aggregate;
-  training.staleness_aware = options.staleness_aware;
-  training.micro_batches = options.micro_batches;
-  training.seed = options.seed;
-  training.join_timeout = options.membership.join_timeout;
-  training.step_timeout = options.step_timeout;
-  training.min_workers = options.min_workers;
-  training.on_loss = options.on_loss;
-  training.checkpoint = options.checkpoint;
-  training.checkpoint_every = options.checkpoint_every;
-  training.provenance = options.provenance;
-  training.replay = options.replay;
-  training.tensorboard = options.tensorboard;
-  training.tensorboard_every = options.tensorboard_every;
-  training.checkpoints_kept = options.checkpoints_kept;
-  training.rejoin_timeout = options.rejoin_timeout;
+  model.compile(optimizers::Adam{.learning_rate = options.learning_rate}, task, options.compiled);
+  TrainingOptions training = options.training;
   training.on_event = [&](const JobEvent& event) { console.event(event); };
   if (options.log_placement)
     training.on_placement = [&](const std::string& placement) {
@@ -98,11 +75,7 @@ void train(const MnistOptions& options, const DataSplits& data, Task& task, Cons
 
 // Starts the task; if it is one of a cluster, with the others.
 std::unique_ptr<Task> start_task(const MnistOptions& options, LaunchHandshake* handshake) {
-  TaskOptions wanted;
-  wanted.cpu_devices = options.devices;
-  wanted.threads = options.threads;
-  wanted.memory_limit = options.memory_limit;
-  wanted.gpus = options.gpus;
+  TaskOptions wanted = options.task;
   if (!options.in_cluster) {
     options.membership.set(wanted);
     return std::make_unique<Task>(wanted);
@@ -111,9 +84,10 @@ std::unique_ptr<Task> start_task(const MnistOptions& options, LaunchHandshake* h
   Member member = start_member(options.membership, handshake, wanted, std::chrono::steady_clock::now() + meeting);
   if (const auto warning = token_warning(member.cluster, options.membership.network))
     fmt::print(stderr, "{}: {}\n", kProgram, *warning);
-  if (auto problem = cluster_problem(member.cluster, options.mode)) invalid_argument("{}", *problem);
-  // Workers that --min-workers does not ask for may come at any time.
-  member.join_for_training(meeting, options.min_workers == 0 || options.min_workers >= member.cluster.count("worker"));
+  if (auto problem = cluster_problem(member.cluster, options.training.mode)) invalid_argument("{}", *problem);
+  // Workers beyond --min-workers may join at any time.
+  const int min_workers = options.training.min_workers;
+  member.join_for_training(meeting, min_workers == 0 || min_workers >= member.cluster.count("worker"));
   return std::move(member.task);
 }
 
@@ -127,8 +101,8 @@ bool is_puzzling(const Error& error) {
 int run(const MnistOptions& options, LaunchHandshake* handshake, Console& console, StopSignals& signals,
         ReportSignal& reports) {
   if (options.speaks() && !options.save.empty()) prepare_save(options.save);
-  const bool traces = options.speaks() && !options.trace.empty();
-  if (traces) check_trace_path(options.trace);
+  const bool traces = options.speaks() && !options.trace.path.empty();
+  if (traces) check_trace_path(options.trace.path);
   const DataSplits data = load_data(options);
   const std::unique_ptr<Task> task = start_task(options, handshake);
   if (options.log_placement) console.note(fmt::format("GPUs: {}", task->accelerators()));
@@ -139,12 +113,12 @@ int run(const MnistOptions& options, LaunchHandshake* handshake, Console& consol
     tell_introspection(kProgram, *task);
   int code = 0;
   std::optional<TrainingTrace> trace;
-  const auto say = [&](const std::string& text) { console.note(text); };
-  if (traces)
-    trace.emplace(*task, TrainingTrace::Options{.path = options.trace,
-                                                .steps = options.trace_steps,
-                                                .cluster = options.in_cluster ? task->cluster().name : "",
-                                                .say = say});
+  if (traces) {
+    TrainingTrace::Options wanted = options.trace;
+    if (options.in_cluster) wanted.cluster = task->cluster().name;
+    wanted.say = [&](const std::string& text) { console.note(text); };
+    trace.emplace(*task, std::move(wanted));
+  }
   try {
     console.begin(data);
     train(options, data, *task, console, signals);

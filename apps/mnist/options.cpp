@@ -3,10 +3,11 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <iterator>
 #include <optional>
 
-#include "apps/command_line.hpp"
 #include "apps/mnist/schedule_option.hpp"
+#include <troupe/actors/cluster/membership_options.hpp>
 
 namespace troupe {
 namespace {
@@ -14,7 +15,7 @@ namespace {
 constexpr const char* kProgram = "troupe-mnist";
 constexpr const char* kUsage = "[OPTIONS]";
 constexpr const char* kDescription =
-    R"(Trains a classifier of handwritten digits, alone or as one task of a cluster, and says how good it is.
+    R"(Trains a classifier of handwritten digits, alone or as one task of a cluster, and prints how good it is.
 
 In this process, on digits that need no download:
   troupe-mnist --epochs 5
@@ -23,296 +24,188 @@ In this process, on digits that need no download:
 On the files of MNIST (train-images-idx3-ubyte and the other three, plain or .gz):
   troupe-mnist --data ~/mnist
 
-On a cluster of this machine, parameters on two tasks, two workers:
+On a cluster of this machine, with parameters on two tasks and two workers:
   troupe-launch --ps 2 --workers 2 -- troupe-mnist --mode sync
 
-The same without parameter servers: workers exchange their gradients around a ring.
+Without parameter servers, workers average their gradients around a ring:
   troupe-launch --workers 2 -- troupe-mnist --mode allreduce
 
 By hand, one command for each task of the cluster file, on its machine:
   troupe-mnist --mode sync --job worker --task 0 --cluster cluster.json
 
-A step of --mode sync (and local) has N slots of --batch examples; the result depends on N and on the
-seed, not on the number of workers. A step of --mode allreduce has a slot for each worker.
+Modes: local computes all slots in one process. sync applies the mean of a step's slots, in a fixed order. ssp does the
+same with workers that may be some steps ahead. async applies each batch when it arrives. allreduce has no parameter
+servers, and one slot per worker. A step of sync and local has N slots of --batch examples; the result depends on N and
+on the seed, not on the number of workers.
+
+Schedules of the learning rate: constant; step,every=N[,factor=F]; piecewise,N=R[,N=R]... (R from update N on);
+exponential,factor=F[,every=N]; cosine,steps=N[,end=R]; polynomial,steps=N[,end=R][,power=P]; each with [,warmup=N].
 
 Results go to stdout; progress, warnings and errors to stderr. Exit code: 0 on success, 1 on failure,
 2 on wrong usage, 130 or 143 after SIGINT or SIGTERM.)";
 
-// As typed, before the rules that tie options together.
-struct Typed {
-  std::string model = "mlp";
-  std::string mode;
-  std::string precision = "f32";
-  double learning_rate = 1e-3;
-  std::string schedule = "constant";
-  bool devices = false;
-  bool digits = false;
-  bool staleness = false;
-  bool tensorboard_every = false;
-  bool trace_steps = false;
-};
+constexpr std::int64_t kMostSteps = 1'000'000'000;
 
-void set_digits(MnistOptions& options, const std::string& text) {
-  const std::size_t comma = text.find(',');
-  if (comma == std::string::npos) {
-    throw CLI::ValidationError("--digits", fmt::format("expected TRAIN,TEST such as 12000,2000, not '{}'", text));
-  }
-  constexpr int kMost = 1'000'000;
-  options.train_digits = static_cast<int>(parse_whole("--digits", text.substr(0, comma), 1, kMost));
-  options.test_digits = static_cast<int>(parse_whole("--digits", text.substr(comma + 1), 1, kMost));
+CommandOption digits_option(DigitOptions& digits) {
+  return {"--digits", "TRAIN,TEST", fmt::format("{},{}", digits.train, digits.test),
+          "Built-in digits to train on and to test on", [&digits](const std::string& text) {
+            const std::size_t comma = text.find(',');
+            if (comma == std::string::npos) invalid_argument("expected TRAIN,TEST such as 12000,2000, not '{}'", text);
+            constexpr int kMost = 1'000'000;
+            digits.train = parse_whole(text.substr(0, comma), 1, kMost);
+            digits.test = parse_whole(text.substr(comma + 1), 1, kMost);
+          }};
 }
 
-void set_on_loss(MnistOptions& options, const std::string& text) {
-  using OnLoss = TrainingOptions::OnLoss;
-  for (const auto& [name, policy] :
-       {std::pair{"fail", OnLoss::fail}, std::pair{"shrink", OnLoss::shrink}, std::pair{"wait", OnLoss::wait}})
-    if (text == name) {
-      options.on_loss = policy;
-      return;
-    }
-  throw CLI::ValidationError("--on-loss", fmt::format("expected fail, shrink or wait, not '{}'", text));
+std::vector<CommandOption> model_options(MnistOptions& options) {
+  return {text_option("--data", "DIR", options.data,
+                      "Directory with the four files of MNIST, plain or .gz (default: the built-in digits)"),
+          digits_option(options.digits),
+          choice_option("--model", options.model, {{"mlp", MnistModel::mlp}, {"cnn", MnistModel::cnn}},
+                        "Model: a perceptron of 128 units, or a convolutional network"),
+          choice_option("--precision", options.compiled.precision,
+                        {{"f32", DType::f32}, {"bf16", DType::bf16}, {"f16", DType::f16}},
+                        "Type that products are computed in; weights, losses and updates stay in f32"),
+          unsigned_option("--seed", "S", options.training.seed, "Seed of the first weights and of the data's order"),
+          text_option("--save", "DIR", options.save, "Save the trained model in DIR/model.troupe")};
 }
 
-void declare_training(CLI::App& app, MnistOptions& options, Typed& typed) {
-  app.add_option("--data", options.data, "Directory with the files of MNIST; without it, the built-in digits")
-      ->type_name("DIR");
-  app.add_option_function<std::string>(
-         "--digits",
-         [&](const std::string& text) {
-           typed.digits = true;
-           set_digits(options, text);
-         },
-         "How many built-in digits to train on and to test on")
-      ->type_name("TRAIN,TEST")
-      ->default_str("12000,2000");
-  app.add_option("--model", typed.model, "mlp or cnn")->type_name("MODEL")->capture_default_str();
-  app.add_option("--mode", typed.mode, "local, sync, async or allreduce (default: local, in a cluster sync)")
-      ->type_name("MODE");
-  add_whole(app, "--epochs", options.epochs, 1, 1'000'000, "How often to go through the training data");
-  add_whole(app, "--batch", options.batch, 1, 1'000'000, "Examples of a slot");
-  app.add_option_function<std::string>(
-         "--lr", [&](const std::string& text) { typed.learning_rate = parse_positive("--lr", text); },
-         "Learning rate of Adam, the first if it changes")
-      ->type_name("R")
-      ->default_str("0.001");
-  app.add_option("--precision", typed.precision, "f32, bf16 or f16: what products are computed in; weights stay in f32")
-      ->type_name("P")
-      ->capture_default_str();
-  app.add_option_function<std::string>(
-         "--seed", [&](const std::string& text) { options.seed = parse_unsigned("--seed", text); },
-         "Of the first weights and of the order of the data")
-      ->type_name("S")
-      ->default_str("0");
-  add_whole(app, "--replicas", options.replicas, 1, 1024,
-            "Slots of a step (default: 1, in mode sync the number of workers)");
-  app.add_option_function<std::string>(
-         "--staleness",
-         [&](const std::string& text) {
-           typed.staleness = true;
-           options.staleness = static_cast<int>(parse_whole("--staleness", text, 0, 1024));
-         },
-         "Mode ssp: a step may begin with parameters that lack the last so many steps")
-      ->type_name("S")
-      ->default_str("1");
-  add_whole(app, "--aggregate", options.aggregate, 1, 1024,
-            "Mode async: so many batches make one update, of their mean");
-  app.add_flag("--staleness-aware", options.staleness_aware,
-               "Mode async: divide an update's learning rate by the staleness of its batches: the updates between what "
-               "they were computed on and it");
-  add_whole(app, "--backups", options.backups, 0, 1024,
-            "Modes sync and ssp: so many slots of a step more than it needs; it uses those that are there first");
-  app.add_option("--checkpoint", options.checkpoint,
-                 "Directory that all ps tasks see (mode allreduce: worker 0). Training goes on from the newest "
-                 "checkpoint there, and saves others")
-      ->type_name("DIR");
-  app.add_option_function<std::string>(
-         "--checkpoint-every",
-         [&](const std::string& text) {
-           options.checkpoint_every =
-               static_cast<std::uint64_t>(parse_whole("--checkpoint-every", text, 1, 1'000'000'000));
-         },
-         "Steps between checkpoints (default: an epoch's)")
-      ->type_name("STEPS");
-  app.add_option("--provenance", options.provenance,
-                 "With parameter servers: directory where each ps task writes which gradients went into every version "
-                 "of its parameters, as JSON "
-                 "lines; with --backups also the slots that steps used, in DIR/commits")
-      ->type_name("DIR");
-  app.add_option(
-         "--replay", options.replay,
-         "With --backups: a file DIR/commits of --provenance; steps use the same slots again, with the same bits")
-      ->type_name("FILE");
-  add_whole(app, "--max-to-keep", options.checkpoints_kept, 1, 1'000'000, "Checkpoints that are kept");
+// `rate` and `schedule` make options.learning_rate after parsing.
+std::vector<CommandOption> training_options(MnistOptions& options, double& rate, std::string& schedule) {
+  TrainingOptions& training = options.training;
+  CommandOption mode = choice_option("--mode", training.mode,
+                                     {{"local", JobMode::local},
+                                      {"sync", JobMode::sync},
+                                      {"ssp", JobMode::ssp},
+                                      {"async", JobMode::async},
+                                      {"allreduce", JobMode::allreduce}},
+                                     "How to train (default: local; in a cluster sync)");
+  mode.default_value.clear();
+  return {std::move(mode),
+          whole_option("--epochs", "N", training.epochs, 1, 1'000'000, "Passes over the training data"),
+          whole_option("--batch", "N", training.batch, 1, 1'000'000, "Examples per slot"),
+          whole_option("--replicas", "N", training.slots, 1, 1024,
+                       "Modes local, sync and ssp: slots per step (default: 1 in mode local, else the number of "
+                       "workers less --backups)"),
+          positive_option("--lr", "R", rate, "Initial learning rate (Adam)"),
+          text_option("--schedule", "S", schedule, "Schedule of the learning rate, see above"),
+          whole_option("--accumulate", "K", training.micro_batches, 1, 1024,
+                       "Compute a slot's batch in K equal micro-batches, one after the other, to save memory"),
+          positive_option("--clip-norm", "X", options.compiled.clip_norm,
+                          "Clip the gradients of a slot to this global norm (default: no clipping)"),
+          whole_option("--backups", "N", training.backups, 0, 1024,
+                       "Modes sync and ssp: extra slots per step. A step uses the first that arrive, so slow workers "
+                       "do not hold it up"),
+          whole_option("--staleness", "S", training.staleness, 0, 1024,
+                       "Mode ssp: steps that the parameters of a step may lag behind"),
+          whole_option("--aggregate", "K", training.aggregate, 1, 1024,
+                       "Mode async: apply the mean of K batches as one update; an incomplete last group is dropped. "
+                       "Not with --checkpoint"),
+          flag("--staleness-aware", training.staleness_aware,
+               "Mode async: divide the learning rate of an update by the staleness of its batches")};
 }
 
-void declare_curves(CLI::App& app, MnistOptions& options, Typed& typed) {
-  app.add_option("--tensorboard", options.tensorboard,
-                 "Directory for TensorBoard: worker 0 writes curves of loss, accuracy and speed, histograms of the "
-                 "parameters and the graph")
-      ->type_name("DIR");
-  app.add_option_function<std::string>(
-         "--tensorboard-every",
-         [&](const std::string& text) {
-           typed.tensorboard_every = true;
-           options.tensorboard_every =
-               static_cast<std::uint64_t>(parse_whole("--tensorboard-every", text, 1, 1'000'000'000));
-         },
-         "Steps from one point of the loss to the next")
-      ->type_name("STEPS")
-      ->default_str("100");
-  app.add_option("--trace", options.trace,
-                 "Record some steps from the second on, of all tasks, and write them for ui.perfetto.dev. Of a cluster "
-                 "that trains already: troupe-top --trace")
-      ->type_name("FILE");
-  app.add_option_function<std::string>(
-         "--trace-steps",
-         [&](const std::string& text) {
-           typed.trace_steps = true;
-           options.trace_steps = static_cast<std::uint64_t>(parse_whole("--trace-steps", text, 1, 10'000));
-         },
-         "So many steps of each worker")
-      ->type_name("STEPS")
-      ->default_str("10");
+std::vector<CommandOption> checkpoint_options(TrainingOptions& training) {
+  return {text_option("--checkpoint", "DIR", training.checkpoint,
+                      "Resume from the newest whole checkpoint in DIR, and save others there while training and at "
+                      "the end. All ps tasks must see DIR; in mode allreduce worker 0"),
+          whole_option("--checkpoint-every", "STEPS", training.checkpoint_every, 1, kMostSteps,
+                       "Steps between checkpoints (default: those of an epoch)"),
+          whole_option("--max-to-keep", "N", training.checkpoints_kept, 1, 1'000'000, "Checkpoints to keep"),
+          choice_option("--on-loss", training.on_loss,
+                        {{"fail", TrainingOptions::OnLoss::fail},
+                         {"shrink", TrainingOptions::OnLoss::shrink},
+                         {"wait", TrainingOptions::OnLoss::wait}},
+                        "With parameter servers, when a task is lost: fail ends the job; shrink gives a worker's part "
+                        "to the others; wait keeps it for the worker for --rejoin-timeout. shrink and wait also wait "
+                        "for a lost ps task"),
+          seconds_option("--rejoin-timeout", training.rejoin_timeout,
+                         "Seconds to wait for a lost ps task, with --on-loss wait also for a worker"),
+          whole_option("--min-workers", "N", training.min_workers, 1, 1'000'000,
+                       "With parameter servers: start when N workers have joined; the others may join at any time "
+                       "(default: all, or those that have joined by --join-timeout)"),
+          seconds_option("--step-timeout", training.step_timeout,
+                         "Seconds without progress after which training in a cluster fails; 0: never", 0)};
 }
 
-// What becomes of gradients.
-void declare_updates(CLI::App& app, MnistOptions& options, Typed& typed) {
-  app.add_option("--schedule", typed.schedule,
-                 "How the learning rate changes with the updates: constant; step,every=N[,factor=F]; "
-                 "piecewise,N=R[,N=R]...; exponential,factor=F[,every=N]; cosine,steps=N[,end=R]; "
-                 "polynomial,steps=N[,end=R][,power=P]; each with [,warmup=N]")
-      ->type_name("S")
-      ->capture_default_str();
-  add_whole(app, "--accumulate", options.micro_batches, 1, 1024,
-            "Compute a slot's batch in so many equal parts, one after the other, which takes less memory");
-  app.add_option_function<std::string>(
-         "--clip-norm", [&](const std::string& text) { options.clip_norm = parse_positive("--clip-norm", text); },
-         "Scale a slot's gradients down together where their norm is greater (default: leave them)")
-      ->type_name("X");
+std::vector<CommandOption> record_options(MnistOptions& options) {
+  TrainingOptions& training = options.training;
+  return {flag("--json", options.json,
+               "Print one JSON object per line: each epoch, what happens to the job, then the "
+               "final figures"),
+          text_option("--tensorboard", "DIR", training.tensorboard,
+                      "Write event files for TensorBoard: loss, accuracy, speed, histograms of the parameters, the "
+                      "graph"),
+          whole_option("--tensorboard-every", "STEPS", training.tensorboard_every, 1, kMostSteps,
+                       "Steps between points of the loss"),
+          text_option("--trace", "FILE", options.trace.path,
+                      "Record some steps of all tasks, from the second on, for ui.perfetto.dev. For a running job use "
+                      "troupe-top --trace"),
+          whole_option("--trace-steps", "STEPS", options.trace.steps, 1, 10'000, "Steps of each worker to record"),
+          text_option("--provenance", "DIR", training.provenance,
+                      "With parameter servers: each ps task records in DIR which gradients went into every version of "
+                      "its parameters; with --backups also which slots each step used, in DIR/commits"),
+          text_option("--replay", "FILE", training.replay,
+                      "With --backups: use the slots of a recorded DIR/commits again, for the same bits"),
+          flag("--log-placement", options.log_placement,
+               "Print the device of each node of the graph, and why there is no GPU")};
 }
 
-void declare_running(CLI::App& app, MnistOptions& options, Typed& typed) {
-  app.add_option("--save", options.save, "Directory for the trained model, DIR/model.troupe")->type_name("DIR");
-  app.add_flag("--json", options.json, "Print one JSON object per line: each epoch, then the final figures");
-  add_whole(app, "--threads", options.threads, 1, 1024, "Threads of each device (default: a fair share of the cores)");
-  add_memory_limit(app, options.memory_limit);
-  add_gpus(app, options.gpus);
-  app.add_flag("--log-placement", options.log_placement,
-               "Say on which device each node of the graph runs, and what became of the search for GPUs");
-  app.add_option_function<std::string>(
-         "--devices",
-         [&](const std::string& text) {
-           typed.devices = true;
-           options.devices = static_cast<int>(parse_whole("--devices", text, 1, 1024));
-         },
-         "CPU devices that share the slots of mode local")
-      ->type_name("N")
-      ->default_str("1");
-  add_seconds(app, "--step-timeout", options.step_timeout,
-              "Seconds that training in a cluster may stand still before it fails; 0: for ever", 0);
-  add_whole(app, "--min-workers", options.min_workers, 1, 1'000'000,
-            "With parameter servers: begin when so many workers are there, others may come at any time (default: all, "
-            "or those that are there after "
-            "the join timeout)");
-  app.add_option_function<std::string>(
-         "--on-loss", [&](const std::string& text) { set_on_loss(options, text); },
-         "With parameter servers, when a task is lost: fail; shrink: a worker's part goes to the others; wait: it is "
-         "kept for the worker for a "
-         "while. With the last two a lost ps task is waited for")
-      ->type_name("fail|shrink|wait")
-      ->default_str("shrink");
-  add_seconds(app, "--rejoin-timeout", options.rejoin_timeout,
-              "Seconds that a lost ps task is waited for, with --on-loss wait a worker too");
-  add(app, membership_options(options.membership));
-}
-
-std::optional<std::string> set_model(const Typed& typed, MnistOptions& options) {
-  for (const MnistModel model : {MnistModel::mlp, MnistModel::cnn}) {
-    if (typed.model != name(model)) continue;
-    options.model = model;
-    return std::nullopt;
-  }
-  return fmt::format("--model: expected mlp or cnn, not '{}'", typed.model);
-}
-
-std::optional<std::string> set_mode(const Typed& typed, MnistOptions& options) {
-  if (typed.mode.empty()) {
-    options.mode = options.in_cluster ? JobMode::sync : JobMode::local;
-    return std::nullopt;
-  }
-  for (const JobMode mode : {JobMode::local, JobMode::sync, JobMode::ssp, JobMode::async, JobMode::allreduce}) {
-    if (typed.mode != name(mode)) continue;
-    options.mode = mode;
-    return std::nullopt;
-  }
-  return fmt::format("--mode: expected local, sync, ssp, async or allreduce, not '{}'", typed.mode);
-}
-
-std::optional<std::string> set_precision(const Typed& typed, MnistOptions& options) {
-  for (const DType precision : {DType::f32, DType::bf16, DType::f16})
-    if (typed.precision == name(precision)) {
-      options.precision = precision;
-      return std::nullopt;
-    }
-  return fmt::format("--precision: expected f32, bf16 or f16, not '{}'", typed.precision);
-}
-
-std::optional<std::string> set_learning_rate(const Typed& typed, MnistOptions& options) try {
-  options.learning_rate = parse_schedule(typed.schedule, typed.learning_rate);
-  return std::nullopt;
-} catch (const Error& error) {
-  return fmt::format("--schedule: {}", error.message());
+std::vector<CommandOption> running_options(TaskOptions& task) {
+  std::vector<CommandOption> all{
+      whole_option("--devices", "N", task.cpu_devices, 1, 1024, "Mode local: CPU devices that share the slots")};
+  for (CommandOption& option : device_options(task)) all.push_back(std::move(option));
+  return all;
 }
 
 std::optional<std::string> check_membership(const MnistOptions& options, bool launched) {
   if (!options.in_cluster) {
-    if (options.mode == JobMode::local) return std::nullopt;
+    if (options.training.mode == JobMode::local) return std::nullopt;
     return fmt::format(
         "--mode {0} needs a cluster: troupe-launch {1}--workers 2 -- troupe-mnist --mode {0}, or --job, "
         "--task and "
         "--cluster",
-        name(options.mode), options.mode == JobMode::allreduce ? "" : "--ps 1 ");
+        name(options.training.mode), options.training.mode == JobMode::allreduce ? "" : "--ps 1 ");
   }
   if (auto problem = options.membership.problem(launched)) return problem;
-  if (options.mode == JobMode::local)
+  if (options.training.mode == JobMode::local)
     return "--mode local is for one process, and this is a task of a cluster; use sync, ssp, async or allreduce";
   if (options.membership.job != "ps" && options.membership.job != "worker")
     return fmt::format("--job: troupe-mnist has the jobs ps and worker, not '{}'", options.membership.job);
   return std::nullopt;
 }
 
-std::optional<std::string> check_rest(const MnistOptions& options, const Typed& typed) {
-  if (typed.staleness && options.mode != JobMode::ssp) return "--staleness belongs to --mode ssp";
-  if ((options.aggregate > 1 || options.staleness_aware) && options.mode != JobMode::async)
-    return "--aggregate and --staleness-aware are about the updates of --mode async";
-  if (options.aggregate > 1 && !options.checkpoint.empty()) return "--checkpoint does not go with --aggregate";
-  if (options.backups > 0 && options.mode != JobMode::sync && options.mode != JobMode::ssp)
-    return "--backups is about the slots of a step of the modes sync and ssp";
-  if (options.min_workers > 0 && (options.mode == JobMode::local || options.mode == JobMode::allreduce))
-    return fmt::format("--min-workers is for the modes with parameter servers, and {} is none of them",
-                       name(options.mode));
-  if (!options.provenance.empty() && (options.mode == JobMode::local || options.mode == JobMode::allreduce))
-    return fmt::format("--provenance is about parameter servers, and mode {} has none", name(options.mode));
-  if (!options.replay.empty() && options.backups == 0)
-    return "--replay is about the slots that steps with --backups use";
-  if (typed.tensorboard_every && options.tensorboard.empty())
-    return "--tensorboard-every is about the curves of --tensorboard DIR";
-  if (typed.trace_steps && options.trace.empty()) return "--trace-steps is about the recording of --trace FILE";
-  if (typed.digits && !options.data.empty())
-    return "--digits is about the built-in digits, which --data replaces: give one of them";
-  if (options.batch % options.micro_batches != 0)
-    return fmt::format("--accumulate: a batch of {} examples has no {} equal parts", options.batch,
-                       options.micro_batches);
-  if (options.mode == JobMode::allreduce && options.replicas > 0)
-    return "--replicas is the number of slots of a step, and a step of --mode allreduce has one for each worker";
-  if (options.mode == JobMode::async && options.replicas > 0)
-    return "--replicas is the number of slots of a step, and a step of --mode async has none; use local or "
-           "sync";
-  if (options.mode != JobMode::local && typed.devices)
-    return fmt::format("--devices is for mode local; in mode {} start more workers", name(options.mode));
-  if (options.devices > std::max(1, options.replicas)) {
+// Options that do not go together.
+std::optional<std::string> check_rest(const MnistOptions& options, const CommandLine& line) {
+  const TrainingOptions& training = options.training;
+  if (line.given("--staleness") && training.mode != JobMode::ssp) return "--staleness is for --mode ssp";
+  if ((training.aggregate > 1 || training.staleness_aware) && training.mode != JobMode::async)
+    return "--aggregate and --staleness-aware are for --mode async";
+  if (training.aggregate > 1 && !training.checkpoint.empty()) return "--checkpoint and --aggregate do not go together";
+  if (training.backups > 0 && training.mode != JobMode::sync && training.mode != JobMode::ssp)
+    return "--backups is for the modes sync and ssp";
+  if (training.min_workers > 0 && (training.mode == JobMode::local || training.mode == JobMode::allreduce))
+    return fmt::format("--min-workers needs parameter servers, and mode {} has none", name(training.mode));
+  if (!training.provenance.empty() && (training.mode == JobMode::local || training.mode == JobMode::allreduce))
+    return fmt::format("--provenance needs parameter servers, and mode {} has none", name(training.mode));
+  if (!training.replay.empty() && training.backups == 0) return "--replay needs --backups";
+  if (line.given("--tensorboard-every") && training.tensorboard.empty())
+    return "--tensorboard-every needs --tensorboard DIR";
+  if (line.given("--trace-steps") && options.trace.path.empty()) return "--trace-steps needs --trace FILE";
+  if (line.given("--digits") && !options.data.empty())
+    return "--digits and --data do not go together: give one of them";
+  if (training.batch % training.micro_batches != 0)
+    return fmt::format("--accumulate: batch size {} is not divisible by {} micro-batches", training.batch,
+                       training.micro_batches);
+  if (training.mode == JobMode::allreduce && training.slots > 0)
+    return "--replicas is not for --mode allreduce: a step has one slot per worker";
+  if (training.mode == JobMode::async && training.slots > 0)
+    return "--replicas is not for --mode async: its steps have no slots; use local, sync or ssp";
+  if (training.mode != JobMode::local && line.given("--devices"))
+    return fmt::format("--devices is for mode local; in mode {} start more workers", name(training.mode));
+  if (options.task.cpu_devices > std::max(1, training.slots)) {
     return fmt::format("{0} devices share the slots of a step, of which there {1}: use --replicas {0} or more",
-                       options.devices, options.replicas > 1 ? fmt::format("are {}", options.replicas) : "is 1");
+                       options.task.cpu_devices, training.slots > 1 ? fmt::format("are {}", training.slots) : "is 1");
   }
   return std::nullopt;
 }
@@ -323,21 +216,28 @@ std::string_view name(MnistModel model) { return model == MnistModel::mlp ? "mlp
 
 std::variant<MnistOptions, EarlyExit> parse_mnist_options(const std::vector<std::string>& arguments, bool launched) {
   MnistOptions options;
-  Typed typed;
-  const auto app = make_command_line(kProgram, kUsage, kDescription);
-  declare_training(*app, options, typed);
-  declare_curves(*app, options, typed);
-  declare_updates(*app, options, typed);
-  declare_running(*app, options, typed);
-  if (auto exit = parse(*app, arguments)) return *exit;
+  double rate = 1e-3;
+  std::string schedule = "constant";
+  CommandLine line(kProgram, kUsage, kDescription);
+  line.add("Data and model", model_options(options));
+  line.add("Training", training_options(options, rate, schedule));
+  line.add("Checkpoints and failures", checkpoint_options(options.training));
+  line.add("Output and records", record_options(options));
+  line.add("Devices", running_options(options.task));
+  line.add("Place in a cluster", membership_options(options.membership));
+  if (auto exit = line.parse(arguments)) return *exit;
   options.in_cluster = launched || options.membership.given();
-  std::optional<std::string> problem = set_model(typed, options);
-  if (!problem) problem = set_mode(typed, options);
-  if (!problem) problem = set_precision(typed, options);
-  if (!problem) problem = set_learning_rate(typed, options);
-  if (!problem) problem = check_membership(options, launched);
-  if (!problem) problem = check_rest(options, typed);
-  if (problem) return wrong_usage(kProgram, *problem);
+  if (options.in_cluster && !line.given("--mode")) options.training.mode = JobMode::sync;
+  std::optional<std::string> problem = check_membership(options, launched);
+  if (!problem) problem = check_rest(options, line);
+  if (problem) return line.wrong(*problem);
+  try {
+    options.learning_rate = parse_schedule(schedule, rate);
+  } catch (const Error& error) {
+    return line.wrong(error.within("--schedule").message());
+  }
+  if (options.training.mode != JobMode::ssp) options.training.staleness = 0;
+  options.training.join_timeout = options.membership.join_timeout;
   return options;
 }
 

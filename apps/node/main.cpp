@@ -17,12 +17,7 @@ constexpr const char* kProgram = "troupe-node";
 
 int serve(const NodeOptions& options, LaunchHandshake* handshake, StopSignals& signals, ReportSignal& reports) {
   const auto deadline = std::chrono::steady_clock::now() + options.membership.join_timeout;
-  TaskOptions wanted;
-  wanted.cpu_devices = options.devices;
-  wanted.threads = options.threads;
-  wanted.memory_limit = options.memory_limit;
-  wanted.gpus = options.gpus;
-  const Member member = start_member(options.membership, handshake, wanted, deadline);
+  const Member member = start_member(options.membership, handshake, options.task, deadline);
   if (const auto warning = token_warning(member.cluster, options.membership.network))
     fmt::print(stderr, "{}: {}\n", kProgram, *warning);
   const TaskName& name = member.task->name();

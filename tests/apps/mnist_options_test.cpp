@@ -34,20 +34,20 @@ std::string wrong(const Arguments& arguments, bool launched = false) {
 TEST(MnistOptions, DefaultsTrainOnTheBuiltInDigitsInThisProcess) {
   const MnistOptions options = good({});
   EXPECT_EQ(options.data, "");
-  EXPECT_EQ(options.train_digits, 12000);
-  EXPECT_EQ(options.test_digits, 2000);
+  EXPECT_EQ(options.digits.train, 12000);
+  EXPECT_EQ(options.digits.test, 2000);
   EXPECT_EQ(options.model, MnistModel::mlp);
-  EXPECT_EQ(options.mode, JobMode::local);
-  EXPECT_EQ(options.epochs, 5);
-  EXPECT_EQ(options.batch, 32);
+  EXPECT_EQ(options.training.mode, JobMode::local);
+  EXPECT_EQ(options.training.epochs, 5);
+  EXPECT_EQ(options.training.batch, 32);
   EXPECT_EQ(options.learning_rate.to_string(), "0.001");
-  EXPECT_EQ(options.clip_norm, 0);
-  EXPECT_EQ(options.precision, DType::f32);
-  EXPECT_EQ(options.seed, 0u);
-  EXPECT_EQ(options.replicas, 0);
-  EXPECT_EQ(options.devices, 1);
-  EXPECT_EQ(options.threads, 0);
-  EXPECT_EQ(options.step_timeout, std::chrono::minutes(10));
+  EXPECT_EQ(options.compiled.clip_norm, 0);
+  EXPECT_EQ(options.compiled.precision, DType::f32);
+  EXPECT_EQ(options.training.seed, 0u);
+  EXPECT_EQ(options.training.slots, 0);
+  EXPECT_EQ(options.task.cpu_devices, 1);
+  EXPECT_EQ(options.task.threads, 0);
+  EXPECT_EQ(options.training.step_timeout, std::chrono::minutes(10));
   EXPECT_FALSE(options.json);
   EXPECT_FALSE(options.in_cluster);
   EXPECT_TRUE(options.speaks());
@@ -59,16 +59,16 @@ TEST(MnistOptions, TakesWhatIsGiven) {
                                      "--model",  "cnn",       "--mode",   "local",     "--replicas",
                                      "4",        "--devices", "2",        "--threads", "1",
                                      "--save",   "out",       "--json"});
-  EXPECT_EQ(options.train_digits, 100);
-  EXPECT_EQ(options.test_digits, 20);
-  EXPECT_EQ(options.epochs, 3);
-  EXPECT_EQ(options.batch, 16);
+  EXPECT_EQ(options.digits.train, 100);
+  EXPECT_EQ(options.digits.test, 20);
+  EXPECT_EQ(options.training.epochs, 3);
+  EXPECT_EQ(options.training.batch, 16);
   EXPECT_EQ(options.learning_rate.to_string(), "0.0005");
-  EXPECT_EQ(options.seed, 18446744073709551615u);
+  EXPECT_EQ(options.training.seed, 18446744073709551615u);
   EXPECT_EQ(options.model, MnistModel::cnn);
-  EXPECT_EQ(options.replicas, 4);
-  EXPECT_EQ(options.devices, 2);
-  EXPECT_EQ(options.threads, 1);
+  EXPECT_EQ(options.training.slots, 4);
+  EXPECT_EQ(options.task.cpu_devices, 2);
+  EXPECT_EQ(options.task.threads, 1);
   EXPECT_EQ(options.save, "out");
   EXPECT_TRUE(options.json);
   EXPECT_EQ(good({"--data=mnist"}).data, "mnist");
@@ -79,13 +79,13 @@ TEST(MnistOptions, NumbersAreWholeDecimalAndInRange) {
     EXPECT_THAT(wrong({"--epochs", text}), HasSubstr("expected a whole number from 1 to 1000000")) << text;
     EXPECT_THAT(wrong({"--batch", text}), HasSubstr("--batch: expected a whole number from 1 to")) << text;
   }
-  EXPECT_EQ(good({"--epochs", "010"}).epochs, 10);
+  EXPECT_EQ(good({"--epochs", "010"}).training.epochs, 10);
   EXPECT_THAT(wrong({"--replicas", "1025"}), HasSubstr("from 1 to 1024, not '1025'"));
   EXPECT_THAT(wrong({"--replicas", "0"}), HasSubstr("from 1 to 1024, not '0'"));
   EXPECT_THAT(wrong({"--threads", "0"}), HasSubstr("from 1 to 1024"));
   EXPECT_THAT(wrong({"--devices", "0"}), HasSubstr("from 1 to 1024"));
   EXPECT_THAT(wrong({"--step-timeout", "-1"}), HasSubstr("from 0 to 86400"));
-  EXPECT_EQ(good({"--step-timeout", "0"}).step_timeout.count(), 0);
+  EXPECT_EQ(good({"--step-timeout", "0"}).training.step_timeout.count(), 0);
   for (const char* text : {"-1", "18446744073709551616", "1.0", ""})
     EXPECT_THAT(wrong({"--seed", text}), HasSubstr("--seed: expected a whole number from 0 to 18446744073709551615"));
   for (const char* text : {"0", "-0.1", "nan", "inf", "fast", "1e-3x", ""})
@@ -123,14 +123,15 @@ TEST(MnistOptions, TheLearningRateMayChange) {
 }
 
 TEST(MnistOptions, ABatchMayBeComputedInEqualParts) {
-  EXPECT_EQ(good({}).micro_batches, 1);
-  EXPECT_EQ(good({"--accumulate", "4"}).micro_batches, 4);
+  EXPECT_EQ(good({}).training.micro_batches, 1);
+  EXPECT_EQ(good({"--accumulate", "4"}).training.micro_batches, 4);
   EXPECT_THAT(wrong({"--accumulate", "0"}), HasSubstr("--accumulate: expected a whole number from 1 to 1024"));
-  EXPECT_THAT(wrong({"--accumulate", "3"}), HasSubstr("--accumulate: a batch of 32 examples has no 3 equal parts"));
+  EXPECT_THAT(wrong({"--accumulate", "3"}),
+              HasSubstr("--accumulate: batch size 32 is not divisible by 3 micro-batches"));
 }
 
 TEST(MnistOptions, GradientsAreClippedToAPositiveNorm) {
-  EXPECT_EQ(good({"--clip-norm", "0.5"}).clip_norm, 0.5);
+  EXPECT_EQ(good({"--clip-norm", "0.5"}).compiled.clip_norm, 0.5);
   for (const char* text : {"0", "-1", "nan", "inf", "much"})
     EXPECT_THAT(wrong({"--clip-norm", text}), HasSubstr("--clip-norm: expected a number above 0"));
 }
@@ -152,16 +153,16 @@ TEST(MnistOptions, UnknownAndIncompleteOptionsAreRefused) {
 }
 
 TEST(MnistOptions, WhatIsNotBuiltNamesWhatIs) {
-  EXPECT_THAT(wrong({"--staleness", "2"}), HasSubstr("--staleness belongs to --mode ssp"));
-  EXPECT_THAT(wrong({"--backups", "1"}), HasSubstr("--backups is about the slots of a step of the modes sync and ssp"));
+  EXPECT_THAT(wrong({"--staleness", "2"}), HasSubstr("--staleness is for --mode ssp"));
+  EXPECT_THAT(wrong({"--backups", "1"}), HasSubstr("--backups is for the modes sync and ssp"));
 }
 
 TEST(MnistOptions, WhatALossDoesIsAPolicy) {
   using OnLoss = TrainingOptions::OnLoss;
-  EXPECT_EQ(good({}).on_loss, OnLoss::shrink);
+  EXPECT_EQ(good({}).training.on_loss, OnLoss::shrink);
   for (const auto& [text, policy] :
        {std::pair{"fail", OnLoss::fail}, std::pair{"shrink", OnLoss::shrink}, std::pair{"wait", OnLoss::wait}})
-    EXPECT_EQ(good({"--on-loss", text}).on_loss, policy);
+    EXPECT_EQ(good({"--on-loss", text}).training.on_loss, policy);
   EXPECT_THAT(wrong({"--on-loss", "panic"}), HasSubstr("--on-loss: expected fail, shrink or wait, not 'panic'"));
 }
 
@@ -170,16 +171,16 @@ TEST(MnistOptions, UpdatesOfAsynchronousTrainingHavePolicies) {
     more.insert(more.end(), {"--mode", "async", "--job", "worker", "--task", "0"});
     return good(more, true);
   };
-  EXPECT_EQ(async({}).aggregate, 1);
-  EXPECT_FALSE(async({}).staleness_aware);
-  EXPECT_EQ(async({"--aggregate", "4"}).aggregate, 4);
-  EXPECT_TRUE(async({"--staleness-aware"}).staleness_aware);
+  EXPECT_EQ(async({}).training.aggregate, 1);
+  EXPECT_FALSE(async({}).training.staleness_aware);
+  EXPECT_EQ(async({"--aggregate", "4"}).training.aggregate, 4);
+  EXPECT_TRUE(async({"--staleness-aware"}).training.staleness_aware);
   EXPECT_THAT(wrong({"--aggregate", "0"}), HasSubstr("--aggregate: expected a whole number from 1 to 1024"));
-  EXPECT_THAT(wrong({"--aggregate", "2"}), HasSubstr("are about the updates of --mode async"));
+  EXPECT_THAT(wrong({"--aggregate", "2"}), HasSubstr("are for --mode async"));
   EXPECT_THAT(
       wrong({"--aggregate", "2", "--checkpoint", "dir", "--mode", "async", "--job", "worker", "--task", "0"}, true),
-      HasSubstr("--checkpoint does not go with --aggregate"));
-  EXPECT_THAT(wrong({"--staleness-aware"}), HasSubstr("are about the updates of --mode async"));
+      HasSubstr("--checkpoint and --aggregate do not go together"));
+  EXPECT_THAT(wrong({"--staleness-aware"}), HasSubstr("are for --mode async"));
 }
 
 TEST(MnistOptions, TheHistoryOfParametersIsAboutServers) {
@@ -187,28 +188,27 @@ TEST(MnistOptions, TheHistoryOfParametersIsAboutServers) {
     more.insert(more.end(), {"--job", "ps", "--task", "0"});
     return good(more, true);
   };
-  EXPECT_EQ(launched({"--provenance", "dir"}).provenance, "dir");
-  EXPECT_EQ(launched({"--backups", "1", "--replay", "dir/commits"}).replay, "dir/commits");
+  EXPECT_EQ(launched({"--provenance", "dir"}).training.provenance, "dir");
+  EXPECT_EQ(launched({"--backups", "1", "--replay", "dir/commits"}).training.replay, "dir/commits");
   EXPECT_THAT(wrong({"--provenance", "dir"}),
-              HasSubstr("--provenance is about parameter servers, and mode local has none"));
-  EXPECT_THAT(wrong({"--replay", "dir/commits"}),
-              HasSubstr("--replay is about the slots that steps with --backups use"));
+              HasSubstr("--provenance needs parameter servers, and mode local has none"));
+  EXPECT_THAT(wrong({"--replay", "dir/commits"}), HasSubstr("--replay needs --backups"));
 }
 
 TEST(MnistOptions, TrainingMayBeginWithSomeOfTheWorkers) {
-  EXPECT_EQ(good({}).min_workers, 0);
-  EXPECT_EQ(good({"--min-workers", "2", "--job", "worker", "--task", "0"}, true).min_workers, 2);
+  EXPECT_EQ(good({}).training.min_workers, 0);
+  EXPECT_EQ(good({"--min-workers", "2", "--job", "worker", "--task", "0"}, true).training.min_workers, 2);
   EXPECT_THAT(wrong({"--min-workers", "0"}), HasSubstr("--min-workers: expected a whole number from 1"));
   EXPECT_THAT(wrong({"--min-workers", "1"}),
-              HasSubstr("--min-workers is for the modes with parameter servers, and local is none of them"));
+              HasSubstr("--min-workers needs parameter servers, and mode local has none"));
 }
 
 TEST(MnistOptions, MemoryIsABigNumberWithAUnit) {
-  EXPECT_EQ(good({}).memory_limit, 0u);
-  EXPECT_EQ(good({"--memory-limit", "2GiB"}).memory_limit, 2ull << 30);
-  EXPECT_EQ(good({"--memory-limit", "500MB"}).memory_limit, 500'000'000u);
-  EXPECT_EQ(good({"--memory-limit", "4096"}).memory_limit, 4096u);
-  EXPECT_EQ(good({"--memory-limit", "4096B"}).memory_limit, 4096u);
+  EXPECT_EQ(good({}).task.memory_limit, 0u);
+  EXPECT_EQ(good({"--memory-limit", "2GiB"}).task.memory_limit, 2ull << 30);
+  EXPECT_EQ(good({"--memory-limit", "500MB"}).task.memory_limit, 500'000'000u);
+  EXPECT_EQ(good({"--memory-limit", "4096"}).task.memory_limit, 4096u);
+  EXPECT_EQ(good({"--memory-limit", "4096B"}).task.memory_limit, 4096u);
   for (const char* text : {"", "0", "GiB", "2 GiB", "-1MB", "1.5GiB", "2gib", "2Gi", "99999999TiB"})
     EXPECT_THAT(wrong({"--memory-limit", text}), HasSubstr("expected a number of bytes such as 1000000, 500MB or 2GiB"))
         << text;
@@ -217,16 +217,16 @@ TEST(MnistOptions, MemoryIsABigNumberWithAUnit) {
 TEST(MnistOptions, ATaskOfAClusterTrainsInSyncUnlessTold) {
   const MnistOptions by_hand = good({"--job", "worker", "--task", "1", "--cluster", "c.json"});
   EXPECT_TRUE(by_hand.in_cluster);
-  EXPECT_EQ(by_hand.mode, JobMode::sync);
+  EXPECT_EQ(by_hand.training.mode, JobMode::sync);
   EXPECT_EQ(by_hand.membership.name(), (TaskName{"worker", 1}));
   EXPECT_EQ(by_hand.membership.file, "c.json");
   EXPECT_FALSE(by_hand.speaks());
   const MnistOptions launched = good({"--mode", "async", "--job", "worker", "--task", "0"}, true);
   EXPECT_TRUE(launched.in_cluster);
-  EXPECT_EQ(launched.mode, JobMode::async);
+  EXPECT_EQ(launched.training.mode, JobMode::async);
   EXPECT_TRUE(launched.speaks());
   EXPECT_FALSE(good({"--job", "ps", "--task", "0"}, true).speaks());
-  EXPECT_EQ(good({"--mode", "sync", "--replicas", "8", "--job", "ps", "--task", "0"}, true).replicas, 8);
+  EXPECT_EQ(good({"--mode", "sync", "--replicas", "8", "--job", "ps", "--task", "0"}, true).training.slots, 8);
 }
 
 TEST(MnistOptions, APlaceInAClusterIsWholeOrAbsent) {
@@ -245,7 +245,7 @@ TEST(MnistOptions, ModesFitTheirSurroundings) {
   EXPECT_THAT(wrong({"--mode", "sync"}), HasSubstr("troupe-launch --ps 1 --workers 2 -- troupe-mnist --mode sync"));
   EXPECT_THAT(wrong({"--mode", "async"}), HasSubstr("--mode async needs a cluster"));
   EXPECT_THAT(wrong({"--mode", "async", "--replicas", "2", "--job", "ps", "--task", "0"}, true),
-              HasSubstr("a step of --mode async has none"));
+              HasSubstr("--replicas is not for --mode async"));
   EXPECT_THAT(wrong({"--devices", "2", "--job", "ps", "--task", "0"}, true), HasSubstr("--devices is for mode local"));
   EXPECT_THAT(wrong({"--devices", "2"}), HasSubstr("of which there is 1: use --replicas 2 or more"));
   EXPECT_THAT(wrong({"--devices", "4", "--replicas", "3"}), HasSubstr("of which there are 3: use --replicas 4"));
@@ -257,7 +257,9 @@ TEST(MnistOptions, HelpTeachesAndVersionIsPlain) {
   EXPECT_EQ(help.code, 0);
   EXPECT_EQ(help.err, "");
   EXPECT_THAT(help.out, AllOf(HasSubstr("Usage: troupe-mnist"), HasSubstr("troupe-launch --ps 2 --workers 2"),
-                              HasSubstr("--digits TRAIN,TEST"), HasSubstr("--seed"), HasSubstr("Exit code")));
+                              HasSubstr("--digits TRAIN,TEST"), HasSubstr("--seed"), HasSubstr("Exit code"),
+                              HasSubstr("--mode local|sync|ssp|async|allreduce"),
+                              HasSubstr("(default: 1 in mode local, else")));
   const auto version = parse_mnist_options({"--version"}, false);
   EXPECT_EQ(std::get<EarlyExit>(version).out, "troupe-mnist " TROUPE_VERSION "\n");
   EXPECT_EQ(std::get<EarlyExit>(version).code, 0);
@@ -276,10 +278,10 @@ TEST(MnistOptions, AClusterThatTrainsHasBothJobs) {
 
 TEST(MnistOptions, AnAllReduceIsAmongWorkersAlone) {
   const Arguments task = {"--mode", "allreduce", "--job", "worker", "--task", "0"};
-  EXPECT_EQ(std::get<MnistOptions>(parse_mnist_options(task, true)).mode, JobMode::allreduce);
+  EXPECT_EQ(std::get<MnistOptions>(parse_mnist_options(task, true)).training.mode, JobMode::allreduce);
   EXPECT_THAT(wrong({"--mode", "allreduce"}), HasSubstr("needs a cluster: troupe-launch --workers 2 -- "));
   EXPECT_THAT(wrong({"--mode", "allreduce", "--job", "worker", "--task", "0", "--replicas", "2"}, true),
-              HasSubstr("--replicas is the number of slots"));
+              HasSubstr("--replicas is not for --mode allreduce"));
   const auto problem = [](const char* jobs) {
     return cluster_problem(ClusterSpec::parse(std::string(R"({"name":"demo","token":"t",)") + jobs + "}", "test"),
                            JobMode::allreduce);
@@ -290,21 +292,20 @@ TEST(MnistOptions, AnAllReduceIsAmongWorkersAlone) {
 }
 
 TEST(MnistOptions, ProductsAreInF32Bf16OrF16) {
-  EXPECT_EQ(good({"--precision", "f32"}).precision, DType::f32);
-  EXPECT_EQ(good({"--precision", "bf16"}).precision, DType::bf16);
-  EXPECT_EQ(good({"--precision", "f16"}).precision, DType::f16);
+  EXPECT_EQ(good({"--precision", "f32"}).compiled.precision, DType::f32);
+  EXPECT_EQ(good({"--precision", "bf16"}).compiled.precision, DType::bf16);
+  EXPECT_EQ(good({"--precision", "f16"}).compiled.precision, DType::f16);
   const Arguments task = {"--job", "worker", "--task", "0", "--cluster", "c.json", "--precision", "bf16"};
-  EXPECT_EQ(good(task).precision, DType::bf16);
+  EXPECT_EQ(good(task).compiled.precision, DType::bf16);
   EXPECT_THAT(wrong({"--precision", "f64"}), HasSubstr("--precision: expected f32, bf16 or f16, not 'f64'"));
 }
 
 TEST(MnistOptions, CurvesAreDrawnOfEveryHundredthStepUnlessTold) {
-  EXPECT_EQ(good({}).tensorboard, "");
-  EXPECT_EQ(good({"--tensorboard", "dir"}).tensorboard, "dir");
-  EXPECT_EQ(good({"--tensorboard", "dir"}).tensorboard_every, 100u);
-  EXPECT_EQ(good({"--tensorboard", "dir", "--tensorboard-every", "7"}).tensorboard_every, 7u);
-  EXPECT_THAT(wrong({"--tensorboard-every", "7"}),
-              HasSubstr("--tensorboard-every is about the curves of --tensorboard DIR"));
+  EXPECT_EQ(good({}).training.tensorboard, "");
+  EXPECT_EQ(good({"--tensorboard", "dir"}).training.tensorboard, "dir");
+  EXPECT_EQ(good({"--tensorboard", "dir"}).training.tensorboard_every, 100u);
+  EXPECT_EQ(good({"--tensorboard", "dir", "--tensorboard-every", "7"}).training.tensorboard_every, 7u);
+  EXPECT_THAT(wrong({"--tensorboard-every", "7"}), HasSubstr("--tensorboard-every needs --tensorboard DIR"));
   EXPECT_THAT(wrong({"--tensorboard", "dir", "--tensorboard-every", "0"}), HasSubstr("--tensorboard-every"));
 }
 

@@ -52,8 +52,8 @@ TEST(NodeOptions, TakesWhatIsGiven) {
   EXPECT_EQ(options.membership.network.peer_timeout, std::chrono::seconds(9));
   EXPECT_EQ(options.membership.network.max_connections, 11);
   EXPECT_EQ(options.membership.network.hello_timeout, std::chrono::seconds(3));
-  EXPECT_EQ(options.devices, 2);
-  EXPECT_EQ(options.threads, 4);
+  EXPECT_EQ(options.task.cpu_devices, 2);
+  EXPECT_EQ(options.task.threads, 4);
   EXPECT_EQ(options.membership.join_timeout, std::chrono::seconds(5));
   EXPECT_EQ(node_exit({"--job", "ps", "--task", "0"}, true).out, "accepted");
 }

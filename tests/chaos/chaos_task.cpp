@@ -8,8 +8,8 @@
 #include <fstream>
 #include <mutex>
 #include <thread>
+#include <variant>
 
-#include "apps/command_line.hpp"
 #include "apps/ending.hpp"
 #include "apps/mnist/report.hpp"
 #include "apps/signals.hpp"
@@ -17,6 +17,7 @@
 #include "tests/chaos/faulty_file_system.hpp"
 #include "tests/chaos/haunting.hpp"
 #include <troupe/actors/base/actor_record.hpp>
+#include <troupe/actors/cluster/membership_options.hpp>
 #include <troupe/actors/training/training_plan.hpp>
 
 namespace {
@@ -26,9 +27,12 @@ using namespace troupe::chaos;
 
 constexpr const char* kProgram = "chaos_task";
 
+constexpr std::int64_t kLong = 1'000'000'000;
+
 struct Options {
   Membership membership;
-  std::string mode = "sync", without, checkpoint;
+  JobMode mode = JobMode::sync;
+  std::string without, checkpoint;
   int slots = 0, backups = 0, epochs = 2, batch = 4, examples = 256, checkpoint_every = 20;
   StepTime time;
   bool haunt = false;
@@ -39,30 +43,32 @@ struct Options {
 
 std::variant<Options, EarlyExit> parse_options(int argc, char** argv) {
   Options o;
-  const auto app =
-      make_command_line(kProgram, "[OPTIONS]", "A task for the chaos harness: see tests/chaos/counting_model.hpp.");
-  app->add_option("--mode", o.mode, "sync or async")->check(CLI::IsMember({"sync", "async"}));
-  add_whole(*app, "--slots", o.slots, 0, 1000, "Slots of a step; 0: the number of workers");
-  add_whole(*app, "--backups", o.backups, 0, 1000, "Slots of a step beyond those");
-  add_whole(*app, "--epochs", o.epochs, 1, 1000000, "Epochs");
-  add_whole(*app, "--batch", o.batch, 1, 1000, "Examples of a slot");
-  add_whole(*app, "--examples", o.examples, 1, 65536, "Examples");
-  app->add_option("--before", o.time.before, "Milliseconds of a step before its gradients leave");
-  app->add_option("--between", o.time.between, "Milliseconds of a step between the first and the second");
-  app->add_option("--after", o.time.after, "Milliseconds of a step after that");
-  app->add_option("--without", o.without, "A guard that is left out: dedupe or fence")
-      ->check(CLI::IsMember({"dedupe", "fence"}));
-  app->add_flag("--haunt", o.haunt, "A worker: pushes of an earlier view come again over every new link");
-  app->add_option("--checkpoint", o.checkpoint, "Directory of checkpoints");
-  add_whole(*app, "--checkpoint-every", o.checkpoint_every, 1, 1000000, "Steps between them");
-  app->add_option("--kill-at", o.disk.kill_at, "Dies in the middle of this operation on files");
-  app->add_option("--once", o.disk.once, "...unless this file is there; it is made then");
-  app->add_option("--lose-node-of", o.lose_node_of, "This task's node actor fails, unless the file of --once is there");
-  add_whole(*app, "--lose-node-after", o.lose_node_after, 0, 100000, "...so many milliseconds after it has joined");
-  app->add_option("--full-from", o.disk.full_from, "The disk is full from this operation on");
-  app->add_option("--full-for", o.disk.full_for, "...for so many operations");
-  add(*app, membership_options(o.membership));
-  if (auto exit = parse(*app, {argv + 1, argv + argc})) return *exit;
+  CommandLine line(kProgram, "[OPTIONS]", "A task for the chaos harness: see tests/chaos/counting_model.hpp.");
+  line.add("Training",
+           {choice_option("--mode", o.mode, {{"sync", JobMode::sync}, {"async", JobMode::async}}, "How to train"),
+            whole_option("--slots", "N", o.slots, 0, 1000, "Slots of a step; 0: the number of workers"),
+            whole_option("--backups", "N", o.backups, 0, 1000, "Slots of a step beyond those"),
+            whole_option("--epochs", "N", o.epochs, 1, 1000000, "Epochs"),
+            whole_option("--batch", "N", o.batch, 1, 1000, "Examples of a slot"),
+            whole_option("--examples", "N", o.examples, 1, 65536, "Examples"),
+            number_option("--before", "MS", o.time.before, 0, kLong, "Time of a step before its gradients leave"),
+            number_option("--between", "MS", o.time.between, 0, kLong, "Time between the first and the second"),
+            number_option("--after", "MS", o.time.after, 0, kLong, "Time of a step after that"),
+            text_option("--checkpoint", "DIR", o.checkpoint, "Directory of checkpoints"),
+            whole_option("--checkpoint-every", "N", o.checkpoint_every, 1, 1000000, "Steps between them")});
+  line.add("Faults",
+           {choice_option<std::string>("--without", o.without, {{"dedupe", "dedupe"}, {"fence", "fence"}},
+                                       "A guard to leave out"),
+            flag("--haunt", o.haunt, "A worker: repeat pushes of an earlier view over every new link"),
+            whole_option("--kill-at", "N", o.disk.kill_at, 0, kLong, "Die in the middle of this operation on files"),
+            text_option("--once", "FILE", o.disk.once, "...unless this file is there; it is made then"),
+            text_option("--lose-node-of", "TASK", o.lose_node_of,
+                        "This task's node actor fails, unless the file of --once is there"),
+            whole_option("--lose-node-after", "MS", o.lose_node_after, 0, 100000, "...so long after it has joined"),
+            whole_option("--full-from", "N", o.disk.full_from, 0, kLong, "The disk is full from this operation on"),
+            whole_option("--full-for", "N", o.disk.full_for, 0, kLong, "...for this number of operations")});
+  line.add("Place in a cluster", membership_options(o.membership));
+  if (auto exit = line.parse({argv + 1, argv + argc})) return *exit;
   return o;
 }
 
@@ -84,7 +90,7 @@ std::pair<double, double> counts(const Parameters& parameters) {
 
 void train(const Options& o, Task& task, FileSystem& disk, StopSignals& signals) {
   TrainingOptions training;
-  training.mode = o.mode == "async" ? JobMode::async : JobMode::sync;
+  training.mode = o.mode;
   training.epochs = o.epochs;
   training.batch = o.batch;
   training.slots = training.mode == JobMode::async ? 0 : o.slots;

@@ -5,10 +5,10 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <variant>
 
-#include "apps/command_line.hpp"
 #include "tests/chaos/table.hpp"
-#include <troupe/messages/error.hpp>
+#include <troupe/messages/command_line.hpp>
 
 namespace {
 
@@ -18,19 +18,19 @@ using namespace troupe::chaos;
 constexpr const char* kProgram = "troupe-chaos";
 constexpr int kAgain = 6;  // times that a run is tried which says nothing
 constexpr const char* kDescription =
-    R"(Launches clusters of real processes on this machine, kills (-9), stops and cuts off their tasks at moments
-that follow from a seed, and compares what training comes to with an undisturbed run, bit by bit. Each row
-of the table that it prints is a guarantee; rows named without-... leave a guard out, and must be caught.
+    R"(Launches clusters of real processes on this machine, kills (-9), stops and cuts off their tasks at moments drawn
+from a seed, and compares the result of training with an undisturbed run, bit by bit. Each row of the printed table is
+a guarantee; rows named without-... leave a guard out, and must be caught.
 
-  troupe-chaos                          all rows, a few runs each, times are only printed: about a minute
+  troupe-chaos                          all rows, a few runs each; times are only printed: about a minute and a half
   troupe-chaos --long                   as often as the guarantees say, and times are judged: half an hour
   troupe-chaos kill-worker --runs 5     some rows
   troupe-chaos kill-worker --seed 7 --runs 1
-                                        one run again, as a failure has named it
+                                        one run again, as a failure named it
   troupe-chaos --list                   what the rows do
 
-The table goes to stdout, progress to stderr. Exit code 1 if a row fails; its seeds are printed then, and
-all that tasks have said is kept in a folder that is named.)";
+The table goes to stdout, progress to stderr. Exit code 1 if a row fails: its seeds are printed, and the output of all
+its tasks is kept in a directory that is named.)";
 
 struct Options {
   std::vector<std::string> rows;
@@ -42,23 +42,19 @@ struct Options {
 
 std::variant<Options, EarlyExit> parse_options(int argc, char** argv) {
   Options o;
-  const auto app = make_command_line(kProgram, "[ROW...] [OPTIONS]", kDescription);
-  app->add_option("ROW", o.rows, "Rows of the table (default: all)");
-  app->add_option_function<std::string>(
-         "--seed", [&](const std::string& text) { o.seed = parse_unsigned("--seed", text); },
-         "Of the first run; the next has one more")
-      ->type_name("S")
-      ->default_str("1");
-  add_whole(*app, "--runs", o.runs, 0, 1000000, "Runs of each row; 0: its own number");
-  auto* brief = app->add_flag("--short", o.brief, "A few runs of each row, without those that take long (default)");
-  app->add_flag("--long", o.lengthy, "As many runs as the guarantees say; times and rates are judged")->excludes(brief);
-  app->add_flag("--json", o.json, "One JSON object for each row");
-  app->add_flag("--list", o.list, "Print the rows and do nothing");
-  app->add_option(
-         "--logs", o.logs,
-         "Folder for what tasks have said in runs that fail (default: one in the directory for temporary files)")
-      ->type_name("DIR");
-  if (auto exit = parse(*app, {argv + 1, argv + argc})) return *exit;
+  CommandLine line(kProgram, "[ROW...] [OPTIONS]", kDescription);
+  line.add_arguments({"ROW", "", "", "Rows of the table (default: all)", {}}, o.rows);
+  line.add("Runs", {unsigned_option("--seed", "S", o.seed, "Seed of the first run; each next run adds 1"),
+                    whole_option("--runs", "N", o.runs, 0, 1000000, "Runs of each row; 0: the row's own number"),
+                    flag("--short", o.brief, "A few runs of each row, without those that take long (default)"),
+                    flag("--long", o.lengthy, "As many runs as the guarantees say; times and rates are judged")});
+  line.add("Output", {flag("--list", o.list, "Print the rows and run nothing"),
+                      flag("--json", o.json, "Print one JSON object for each row"),
+                      text_option("--logs", "DIR", o.logs,
+                                  "Directory for the output of tasks in failed runs (default: one in the directory for "
+                                  "temporary files)")});
+  if (auto exit = line.parse({argv + 1, argv + argc})) return *exit;
+  if (const auto problem = line.conflict({"--short", "--long"})) return line.wrong(*problem);
   for (const std::string& name : o.rows)
     if (std::ranges::find(rows(), name, &Row::name) == rows().end()) {
       std::string known;

@@ -1,13 +1,12 @@
 // Takes a screenshot of a web page once it has been watched for some time. Without an address: of the introspector's
 // page with an example of a cluster.
-#include <CLI/CLI.hpp>
 #include <fstream>
 #include <iostream>
 
 #include "tests/page/browser.hpp"
 #include "tests/page/example_cluster.hpp"
 #include "tests/page/page_server.hpp"
-#include <troupe/messages/error.hpp>
+#include <troupe/messages/command_line.hpp>
 
 int main(int argc, char** argv) {
   using namespace troupe;
@@ -16,18 +15,19 @@ int main(int argc, char** argv) {
   int width = 1440, height = 1000;
   double seconds = 10, scale = 1;
   bool phone = false, whole = false;
-  CLI::App app("Takes a screenshot of a web page with Chromium.");
-  app.add_option("out", out, "the file, a PNG")->required();
-  app.add_option("--url", url, "of the page; without: an example of a cluster");
-  app.add_option("--width", width, "in pixels");
-  app.add_option("--height", height, "in pixels");
-  app.add_option("--scale", scale, "pixels of the picture to one of the page");
-  app.add_option("--seconds", seconds, "to watch the page before");
-  app.add_option("--scheme", scheme, "light or dark")->check(CLI::IsMember({"light", "dark"}));
-  app.add_option("--click", selected, "the element to click on before, as a CSS selector");
-  app.add_flag("--phone", phone, "as on a phone");
-  app.add_flag("--whole", whole, "all of the page, not only what is seen");
-  CLI11_PARSE(app, argc, argv);
+  CommandLine line("take_screenshot", "OUT [OPTIONS]", "Takes a screenshot of a web page with Chromium.");
+  line.add_argument(text_option("OUT", "", out, "The file, a PNG"));
+  line.add("Page", {text_option("--url", "URL", url, "The page (default: an example of a cluster)"),
+                    number_option("--seconds", "S", seconds, 0, 1e6, "Time to watch the page before"),
+                    text_option("--click", "SELECTOR", selected, "An element to click on before"),
+                    choice_option("--scheme", scheme, {{"light", "light"}, {"dark", "dark"}}, "Colours")});
+  line.add("Picture", {whole_option("--width", "N", width, 1, 100000, "Pixels"),
+                       whole_option("--height", "N", height, 1, 100000, "Pixels"),
+                       number_option("--scale", "X", scale, 0.1, 10, "Pixels of the picture per pixel of the page"),
+                       flag("--phone", phone, "As on a phone"),
+                       flag("--whole", whole, "The whole page, beyond the part in view")});
+  if (const auto exit = line.parse({argv + 1, argv + argc})) return finish(*exit);
+  if (out.empty()) return finish(line.wrong("no file is given"));
   try {
     const auto begin = std::chrono::steady_clock::now();
     const ExampleCluster cluster;

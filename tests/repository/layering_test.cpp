@@ -129,7 +129,6 @@ TEST(Layering, LibrariesStayInTheirFolders) {
   EXPECT_FALSE(allowed("kernels/cuda/a.cu", "nccl.h"));
   EXPECT_FALSE(allowed("devices/cuda/a.cu", "cublas_v2.h"));
   EXPECT_FALSE(allowed("apps/a.cpp", "openssl/sha.h"));
-  EXPECT_FALSE(allowed("actors/a.cpp", "CLI/CLI.hpp"));
   EXPECT_FALSE(allowed("graph/a.cpp", "nlohmann/json.hpp"));
   EXPECT_FALSE(allowed("graph/a.cpp", "boost/asio.hpp"));
   EXPECT_TRUE(allowed("tests/graph/a.cpp", "gtest/gtest.h"));

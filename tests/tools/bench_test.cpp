@@ -154,7 +154,7 @@ TEST(BenchOutput, ARowHasTheSpreadAndTheVerdict) {
 
 TEST(BenchOptions, ParsesAndRefuses) {
   const Options options = parse_options({"null-ops", "step/*", "--repeat", "5", "--json", "--nodes", "10"});
-  EXPECT_FALSE(options.ended) << options.text;
+  EXPECT_FALSE(options.exit);
   EXPECT_THAT(options.patterns, ElementsAre("null-ops", "step/*"));
   EXPECT_EQ(options.settings.repeat, 5);
   EXPECT_EQ(options.settings.nodes, 10);
@@ -162,12 +162,13 @@ TEST(BenchOptions, ParsesAndRefuses) {
   for (const std::vector<std::string>& wrong :
        {std::vector<std::string>{"--repeat", "0"}, {"--repeat", "many"}, {"--nodes", "0"}, {"--nothing"}}) {
     const Options refused = parse_options(wrong);
-    EXPECT_TRUE(refused.ended) << wrong[0];
-    EXPECT_EQ(refused.exit_code, 2) << wrong[0];
+    ASSERT_TRUE(refused.exit) << wrong[0];
+    EXPECT_EQ(refused.exit->code, 2) << wrong[0];
   }
   const Options help = parse_options({"--help"});
-  EXPECT_EQ(help.exit_code, 0);
-  EXPECT_THAT(help.text, AllOf(HasSubstr("Usage: troupe-bench"), HasSubstr("--repeat")));
+  ASSERT_TRUE(help.exit);
+  EXPECT_EQ(help.exit->code, 0);
+  EXPECT_THAT(help.exit->out, AllOf(HasSubstr("Usage: troupe-bench"), HasSubstr("--repeat")));
 }
 
 TEST(BenchProgram, ListsWhatItMeasures) {
@@ -228,7 +229,7 @@ TEST(BenchProgram, APeerThatIsNotInstalledIsNull) {
 TEST(BenchProgram, MeasuresOrSkipsTheCasesOfAGpu) {
   EXPECT_EQ(parse_options({"--device", "gpu"}).device, "gpu");
   EXPECT_EQ(parse_options({}).device, "cpu");
-  EXPECT_EQ(parse_options({"--device", "tpu"}).exit_code, 2);
+  EXPECT_EQ(parse_options({"--device", "tpu"}).exit.value().code, 2);
   Process list({testing::program("troupe-bench"), "--device", "gpu", "--list"});
   EXPECT_EQ(list.wait(), 0) << list.err;
   EXPECT_THAT(list.out, AllOf(HasSubstr("matmul/bf16-8192"), HasSubstr("cuBLASLt"), HasSubstr("ratio >= 0.97"),

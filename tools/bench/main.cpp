@@ -66,10 +66,7 @@ int main(int argc, char** argv) {
   std::signal(SIGTERM, end_on_signal);
   if (const auto code = run_as_child({argv + 1, argv + argc})) return *code;
   const Options options = parse_options({argv + 1, argv + argc});
-  if (options.ended) {
-    fmt::print(options.exit_code == 0 ? stdout : stderr, "{}", options.text);
-    return options.exit_code;
-  }
+  if (options.exit) return finish(*options.exit);
   const std::vector<Case> cases = options.device == "gpu" ? gpu_cases() : all_cases();
   std::vector<const Case*> chosen;
   try {

@@ -1,10 +1,12 @@
 // The command line of troupe-bench.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "tools/bench/harness.hpp"
+#include <troupe/messages/command_line.hpp>
 
 namespace troupe::bench {
 
@@ -14,12 +16,8 @@ struct Options {
   std::string device = "cpu";  // or "gpu"
   bool list = false;
   bool json = false;
-  std::string results;  // file that gets what `json` prints; "": none
-  // Set if there is nothing to run: --help, --version or wrong usage. Its text goes to stdout for 0, else to
-  // stderr.
-  bool ended = false;
-  int exit_code = 0;
-  std::string text;
+  std::string results;            // file that gets what `json` prints; "": none
+  std::optional<EarlyExit> exit;  // --help, --version or wrong usage: nothing to run
 };
 
 Options parse_options(const std::vector<std::string>& arguments);

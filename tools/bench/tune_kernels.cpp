@@ -1,7 +1,6 @@
 // troupe-tune: what the tables of kernels/cpu/gemm_table.hpp and conv_onednn.cpp are made from. Runs each way
 // to compute a shape on one thread and prints GFLOP/s, the best of several runs. Nothing reads its output but
 // people: which library and layout a kernel uses is fixed in those files.
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
 #include <dnnl.hpp>
@@ -15,6 +14,7 @@
 #include <Eigen/Core>
 
 #include <troupe/devices/cpu/openmp.hpp>
+#include <troupe/messages/command_line.hpp>
 
 namespace {
 
@@ -177,11 +177,10 @@ void tune_convolution(Runtime& runtime, const Convolution& c) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app(
-      "Measures the ways to compute products and convolutions that the kernels choose from, in GFLOP/s on "
-      "one thread.");
-  app.set_version_flag("--version", TROUPE_VERSION);
-  CLI11_PARSE(app, argc, argv);
+  troupe::CommandLine line("troupe-tune", "",
+                           "Measures the ways to compute products and convolutions that the kernels choose from, in "
+                           "GFLOP/s on one thread.");
+  if (const auto exit = line.parse({argv + 1, argv + argc})) return troupe::finish(*exit);
   omp_set_num_threads(1);
   Runtime runtime;
   for (const Product& p : std::vector<Product>{{64, 64, 64},

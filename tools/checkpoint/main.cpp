@@ -1,37 +1,35 @@
 // troupe-checkpoint: looks at checkpoints; changes nothing.
 #include <fmt/core.h>
 
-#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <cstring>
+#include <string>
+#include <vector>
 
 #include "tools/checkpoint/commands.hpp"
-#include <troupe/messages/error.hpp>
+#include <troupe/messages/command_line.hpp>
 
 namespace {
 
 using namespace troupe;
 
 constexpr const char* kDescription =
-    R"(Looks at the checkpoints of training jobs and at saved models: which there are, whether they are whole, how two
-checkpoints differ.
-Changes nothing, and may be used while a job saves.
+    R"(Lists, verifies and compares checkpoints of training jobs and saved models. Read-only; safe while a job saves.
 
-A checkpoint is a folder DIR/checkpoint-VERSION: a file of each shard, and a MANIFEST that is written
-last. A folder without MANIFEST is what a save has left that did not come to its end, or one under way.
-A saved model is a file that Model::save or troupe-mnist --save has written.
+A checkpoint is a folder DIR/checkpoint-VERSION with one file per shard and a MANIFEST, which is written last. A
+folder without MANIFEST is left over from an interrupted save, or from one in progress. A saved model is a file written
+by Model::save or troupe-mnist --save.
 
   troupe-checkpoint ls DIR                     the checkpoints of a directory
-  troupe-checkpoint ls DIR/checkpoint-VERSION  one: where its job stands, and its tensors: shape, rows, shard, checksum
-  troupe-checkpoint ls DIR/model.troupe        a saved model: its variables, and the hash of all their values
-  troupe-checkpoint verify DIR                 reads every byte; names the file and the tensor that is damaged
-  troupe-checkpoint diff A B                   which tensors differ, in how many elements, by how much at most
+  troupe-checkpoint ls DIR/checkpoint-VERSION  one checkpoint: the state of its job, and its tensors
+  troupe-checkpoint ls DIR/model.troupe        a saved model: its variables, and the hash of their values
+  troupe-checkpoint verify DIR                 reads every byte; names the damaged file and tensor
+  troupe-checkpoint diff A B                   which tensors differ, in how many elements, and by how much at most
 
-A and B are checkpoints, or directories, of which the newest is taken, or two saved models. It does not
-matter into how many shards checkpoints were cut.
+A and B are checkpoints, directories (their newest checkpoint), or two saved models. The number of shards of each does
+not matter.
 
-Exit code: 0 success (verify: all are whole; diff: all is equal), 1 damage, differences or any failure,
-2 wrong usage.)";
+Exit code: 0 success (verify: all are whole; diff: all are equal), 1 damage, differences or a failure, 2 wrong usage.)";
 
 // `code`, or 1 if stdout has not taken all that was printed.
 int end_output(int code) {
@@ -43,33 +41,24 @@ int end_output(int code) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app(kDescription, "troupe-checkpoint");
-  app.set_version_flag("--version", "troupe-checkpoint " TROUPE_VERSION);
-  app.require_subcommand(1);
-  app.fallthrough();
-  std::string first, second;
+  std::string command;
+  std::vector<std::string> paths;
   bool json = false;
-  app.add_flag("--json", json, "One JSON object per line");
-  CLI::App& ls = *app.add_subcommand("ls", "Lists the checkpoints of a directory, or the tensors of one");
-  ls.add_option("PATH", first, "Directory of checkpoints, the folder of one, or a saved model")->required();
-  CLI::App& verify = *app.add_subcommand("verify", "Reads every byte and checks it");
-  verify.add_option("PATH", first, "Directory of checkpoints, the folder of one, or a saved model")->required();
-  CLI::App& diff = *app.add_subcommand("diff", "Compares two, bit by bit");
-  diff.add_option("A", first, "Directory of checkpoints, or the folder of one")->required();
-  diff.add_option("B", second, "Another")->required();
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::Success& done) {
-    return end_output(app.exit(done));
-  } catch (const CLI::ParseError& error) {
-    app.exit(error);
-    return 2;
-  }
+  CommandLine line("troupe-checkpoint", "ls PATH | verify PATH | diff A B [--json]", kDescription);
+  line.add_argument(text_option("COMMAND", "", command, "ls, verify or diff"));
+  line.add_arguments({"PATH", "", "", "Directory of checkpoints, the folder of one, or a saved model", {}}, paths);
+  line.add("Output", {flag("--json", json, "Print one JSON object per line")});
+  if (const auto exit = line.parse({argv + 1, argv + argc})) return end_output(finish(*exit));
+  if (command != "ls" && command != "verify" && command != "diff")
+    return finish(line.wrong(command.empty() ? "no command: pass ls, verify or diff"
+                                             : fmt::format("'{}' is no command: pass ls, verify or diff", command)));
+  if (const std::size_t wanted = command == "diff" ? 2 : 1; paths.size() != wanted)
+    return finish(line.wrong(fmt::format("{} takes {}", command, wanted == 2 ? "two paths" : "one path")));
   try {
     FileSystem& files = posix_file_system();
-    if (ls) return end_output(checkpoints::list(files, first, json));
-    if (verify) return end_output(checkpoints::verify(files, first, json));
-    return end_output(checkpoints::diff(files, first, second, json));
+    if (command == "ls") return end_output(checkpoints::list(files, paths[0], json));
+    if (command == "verify") return end_output(checkpoints::verify(files, paths[0], json));
+    return end_output(checkpoints::diff(files, paths[0], paths[1], json));
   } catch (...) {
     fmt::print(stderr, "troupe-checkpoint: {}\n", current_error().message());
     return 1;

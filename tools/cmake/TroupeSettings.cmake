@@ -48,7 +48,6 @@ find_package(ISAL REQUIRED)
 find_package(httplib REQUIRED)
 find_package(microhttpd REQUIRED)
 find_package(nlohmann_json REQUIRED)
-find_package(CLI11 REQUIRED)
 find_package(CAF 0.17.6 REQUIRED COMPONENTS core io)
 
 # The plug-in for NVIDIA's GPUs (kernels/cuda) is built where the toolkit and cuDNN are, and are new enough; without NCCL's header its GPUs
@@ -91,7 +90,7 @@ add_library(troupe_flags INTERFACE)
 target_include_directories(troupe_flags INTERFACE
   ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR}/include ${PROJECT_BINARY_DIR})
 target_compile_definitions(troupe_flags INTERFACE TROUPE_VERSION="${PROJECT_VERSION}")
-# -ffp-contract=off: the same bits whether the compiler vectorises a loop or not (ARCHITECTURE.md, Numbers).
+# -ffp-contract=off: the same bits whether the compiler vectorises a loop or not (docs/design/numerics.md).
 target_compile_options(troupe_flags INTERFACE -Wall -Wextra -Wno-missing-field-initializers -ffp-contract=off)
 if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
   # False alarms of g++ 12 for default members of aggregates made with designated initializers.

@@ -1,49 +1,40 @@
 // troupe-launch: a cluster of processes on this machine.
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <filesystem>
 #include <memory>
 
 #include "tools/launch/cluster_file.hpp"
 #include "tools/launch/launch.hpp"
-#include <troupe/messages/error.hpp>
+#include <troupe/messages/command_line.hpp>
 
 namespace {
 
 constexpr const char* kDescription =
     R"(Starts the tasks of a Troupe cluster as processes on this machine and ends them together.
 
-Example: two parameter servers and two workers that train on the built-in digits:
+Two parameter servers and two workers that train on the built-in digits:
   troupe-launch --ps 2 --workers 2 -- troupe-mnist --mode sync --epochs 5
 
-Each task is APP ARGS... --job JOB --task INDEX. An app without a slash in its name is looked for
-beside troupe-launch, then in PATH. Tasks choose free ports and find each other through a cluster
-file that goes away at the end.
+Each task is APP ARGS... --job JOB --task INDEX. APP may be any program that calls Task::from_command_line(); without a
+slash in its name it is looked for beside troupe-launch, then in PATH. Tasks choose free ports and find each other
+through a temporary cluster file.
 
-What the chief (worker 0) prints on stdout passes unchanged; all other output goes to stderr with the
-task's name in front. Ctrl-C asks the tasks to end, a second one kills them.
+The stdout of the chief (worker 0) passes unchanged; all other output goes to stderr with the task's name in front.
+Ctrl-C asks the tasks to end, a second one kills them.
 
-While the job goes on, so does the launcher. A worker that fails is named, and the others may go on
-without it: training does, unless the app was told otherwise (troupe-mnist --on-loss fail). If the chief
-is killed, the first of the other workers takes its place. A parameter server that fails ends the job:
-the others have the time of --grace, and 10 s more for noticing it, then they are ended. So does a chief
-that ends with an error. With --fail-fast any task that fails ends the others.
+The launcher keeps going while the job does. A worker that fails is named, and the others may go on without it:
+training does, unless the app was started with another policy (troupe-mnist --on-loss fail). If the chief is killed,
+the first of the other workers takes its place. A parameter server that fails ends the job: the others have --grace
+and 10 s more to end by themselves, then they are killed. A chief that ends with an error ends the others, and with
+--fail-fast so does any task that fails.
 
-With --restart a task that fails is started again at its address, after a pause that grows from 0.1 to
-5 s, until it has failed so often; any worker may come to be the chief then, and what workers print on
-stdout passes unchanged.
+With --restart a task that fails is started again at its address, after a pause that grows from 0.1 to 5 s, until it
+has failed more often than that. Any worker may then become the chief, and the stdout of all workers passes unchanged.
 
-Exit code: that of the chief (if another took its place and failed too, of the first). 1 if the chief
-ended well and a parameter server failed, and if the chief had to be ended because another task failed
-or the cluster was not complete in time. 2 on wrong usage; 130 or 143 after SIGINT or SIGTERM.)";
-
-class HelpFormatter : public CLI::Formatter {
- public:
-  std::string make_usage(const CLI::App*, std::string) const override {
-    return "Usage: troupe-launch --ps P --workers W [OPTIONS] [--] APP ARGS...\n";
-  }
-};
+Exit code: that of the chief (if another took its place and failed too, of the first). 1 if the chief succeeded and a
+parameter server failed, and if the chief had to be ended because another task failed or the cluster was not complete
+in time. 2 on wrong usage; 130 or 143 after SIGINT or SIGTERM.)";
 
 // Where the binaries of one build lie together, an app needs no path.
 std::string find_app(const std::string& name) {
@@ -57,56 +48,35 @@ std::string find_app(const std::string& name) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  troupe::LaunchOptions options;
-  double start_timeout = options.start_timeout.count();
-  double grace = options.grace.count();
-  int gpus_per_worker = 0;
-  CLI::App app(kDescription, "troupe-launch");
-  app.formatter(std::make_shared<HelpFormatter>());
-  app.set_version_flag("--version", "troupe-launch " TROUPE_VERSION);
+  using namespace troupe;
+  LaunchOptions options;
   bool make_token = false;
-  app.add_flag("--make-token", make_token, "Print a random token for a cluster file, and start nothing");
-  app.add_option("--ps", options.ps, "Parameter servers")->check(CLI::Range(0, 256))->capture_default_str();
-  app.add_option("--workers", options.workers, "Workers")->check(CLI::Range(1, 256))->capture_default_str();
-  app.add_option("--start-timeout", start_timeout, "Seconds until every task must have reported its address")
-      ->check(CLI::PositiveNumber & CLI::Range(0.0, 1e6))
-      ->capture_default_str();
-  app.add_option("--grace", grace, "Seconds between asking tasks to end and killing them")
-      ->check(CLI::Range(0.0, 1e6))
-      ->capture_default_str();
-  app.add_option("--restart", options.restarts, "How often a task that fails is started again")
-      ->check(CLI::Range(0, 1'000'000))
-      ->capture_default_str();
-  app.add_flag("--fail-fast", options.fail_fast, "End all tasks if one fails for good");
-  app.add_option("--gpus-per-worker", gpus_per_worker,
-                 "GPUs of this machine that each worker has for itself (CUDA_VISIBLE_DEVICES); other tasks have\nnone. "
-                 "Without it every task sees all GPUs")
-      ->check(CLI::Range(0, 1024));
-  app.prefix_command();
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& e) {
-    return app.exit(e) == 0 ? 0 : 2;
-  }
+  CommandLine line("troupe-launch", "--ps P --workers W [OPTIONS] [--] APP ARGS...", kDescription);
+  line.add("Cluster",
+           {whole_option("--ps", "P", options.ps, 0, 256, "Parameter servers"),
+            whole_option("--workers", "W", options.workers, 1, 256, "Workers"),
+            optional_option("--gpus-per-worker", "N", options.gpus_per_worker, 0, 1024,
+                            "GPUs of this machine for each worker alone (CUDA_VISIBLE_DEVICES); other tasks have none "
+                            "(default: every task sees all GPUs)"),
+            flag("--make-token", make_token, "Print a random token for a cluster file, and start nothing")});
+  line.add(
+      "Failures",
+      {whole_option("--restart", "N", options.restarts, 0, 1'000'000, "Restarts of each task that fails"),
+       flag("--fail-fast", options.fail_fast, "End all tasks when one fails for good"),
+       number_option("--start-timeout", "S", options.start_timeout, 0.001, 1e6,
+                     "Seconds for all tasks to report their addresses"),
+       number_option("--grace", "S", options.grace, 0, 1e6, "Seconds between asking tasks to end and killing them")});
+  line.end_with_command(options.command);
+  if (const auto exit = line.parse({argv + 1, argv + argc})) return finish(*exit);
   if (make_token) {
-    fmt::print("{}\n", troupe::random_token());
+    fmt::print("{}\n", random_token());
     return 0;
   }
-  options.command = app.remaining();
-  if (!options.command.empty() && options.command.front() == "--") options.command.erase(options.command.begin());
-  if (options.command.empty() || options.command.front().empty() || options.command.front().front() == '-') {
-    fmt::print(stderr, "troupe-launch: {}\nRun with --help for more information.\n",
-               options.command.empty()
-                   ? "no app is given: troupe-launch --ps P --workers W -- APP ARGS..."
-                   : fmt::format("'{}' is not an option of troupe-launch", options.command.front()));
-    return 2;
-  }
+  if (options.command.empty() || options.command.front().empty())
+    return finish(line.wrong("no app is given: troupe-launch --ps P --workers W -- APP ARGS..."));
   options.command.front() = find_app(options.command.front());
-  options.start_timeout = std::chrono::duration<double>(start_timeout);
-  if (app.count("--gpus-per-worker") > 0) options.gpus_per_worker = gpus_per_worker;
-  options.grace = std::chrono::duration<double>(grace);
   try {
-    return troupe::launch(options);
+    return launch(options);
   } catch (const std::exception& e) {
     fmt::print(stderr, "troupe-launch: {}\n", e.what());
     return 1;

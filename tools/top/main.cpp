@@ -87,7 +87,7 @@ int run(const Options& options) {
 
 int main(int argc, char** argv) {
   troupe::top::Options options;
-  if (const auto code = troupe::top::parse(argc, argv, options)) return *code;
+  if (const auto exit = troupe::top::parse({argv + 1, argv + argc}, options)) return troupe::finish(*exit);
   try {
     return troupe::top::run(options);
   } catch (const troupe::Error& error) {

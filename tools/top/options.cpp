@@ -1,81 +1,79 @@
 #include "tools/top/options.hpp"
 
-#include <CLI/CLI.hpp>
+#include <limits>
 
 #include "tools/top/asker.hpp"
+#include <troupe/actors/cluster/membership_options.hpp>
 
 namespace troupe::top {
 namespace {
 
 constexpr const char* kHelp =
-    R"(Looks into a running cluster of Troupe: its tasks, actors, devices, parameter shards and connections, how fast they go,
-and why what waits in them waits. It asks one task, which asks all others; a task that does not answer is shown as such.
-Read-only. In a terminal it goes on until q is pressed (? shows the keys); elsewhere, or with --once, it prints one page.
+    R"(Looks into a running cluster: its tasks, actors, devices, parameter shards and connections, how fast they go, and
+why what waits in them waits. It asks one task, which asks all others; a task that does not answer is shown as
+such. Read-only. In a terminal it runs until q is pressed (? shows the keys); elsewhere, or with --once, it prints one
+page.
 
-A task answers only those who know the token of its cluster: it is read from the cluster file. With the file alone any task
-is asked, and another when that one does not answer.
+A task answers only programs that know the token of its cluster, which is read from the cluster file. With the file
+alone any task is asked, and another when that one does not answer.
 
-Examples; troupe-launch prints the first for the cluster that it has started:
+Examples; troupe-launch prints the first for the cluster that it started:
   troupe-top 127.0.0.1:38815 --cluster /proc/4711/fd/9
-  troupe-top --cluster cluster.json --why          why is it stuck: who waits for whom, down to the causes
-  troupe-top --cluster cluster.json --web 8080     as a page: http://127.0.0.1:8080/, and for Prometheus /metrics
-  troupe-top --cluster cluster.json --trace t.json ten steps of all tasks, for https://ui.perfetto.dev; --steps for more
-  troupe-top --cluster cluster.json --once         everything, as a page for a log; rates of one second
-  troupe-top --cluster cluster.json --json >> log  all there is to know, one line; --read shows it again:
+  troupe-top --cluster cluster.json --why          why it is stuck: who waits for whom, down to the causes
+  troupe-top --cluster cluster.json --web 8080     a live page: http://127.0.0.1:8080/, /metrics for Prometheus
+  troupe-top --cluster cluster.json --trace t.json ten steps of all tasks, for https://ui.perfetto.dev
+  troupe-top --cluster cluster.json --once         everything on one page, for a log; rates of one second
+  troupe-top --cluster cluster.json --json >> log  one snapshot as a line; --read shows it again:
   troupe-top --read log
-  troupe-top --cluster cluster.json --provenance 1200   which gradients (worker, step, slot) went into version 1200 of the
-                                                  parameters, and which came for it and were dropped, and why)";
+  troupe-top --cluster cluster.json --provenance 1200   which gradients (worker, step, slot) made version 1200 of the
+                                                   parameters, and which were dropped, and why)";
+
+// Snapshots of a file need no cluster, and one question at a time is asked.
+std::optional<std::string> conflict(const CommandLine& line, bool address) {
+  for (const auto& names : std::vector<std::vector<std::string>>{{"--read", "--cluster"},
+                                                                 {"--json", "--why"},
+                                                                 {"--read", "--provenance"},
+                                                                 {"--once", "--provenance"},
+                                                                 {"--json", "--provenance"},
+                                                                 {"--why", "--provenance"}})
+    if (auto problem = line.conflict(names)) return problem;
+  for (const char* const one : {"--web", "--trace"})
+    for (const char* const other : {"--once", "--json", "--why", "--provenance", "--read", "--web"})
+      if (std::string_view(one) != other)
+        if (auto problem = line.conflict({one, other})) return problem;
+  if (address && line.given("--read")) return "an address and --read do not go together";
+  for (const char* const part : {"--steps", "--trace-slower-than"})
+    if (line.given(part) && !line.given("--trace")) return fmt::format("{} needs --trace FILE", part);
+  if (!address && !line.given("--cluster") && !line.given("--read"))
+    return "no address: pass HOST:PORT, http://... or --cluster FILE, as troupe-launch and --introspect-port print "
+           "them";
+  return std::nullopt;
+}
 
 }  // namespace
 
-std::optional<int> parse(int argc, char** argv, Options& out) {
-  CLI::App app(kHelp, "troupe-top");
-  app.set_version_flag("--version", "troupe-top " TROUPE_VERSION);
-  CLI::Option* address = app.add_option(
-      "HOST:PORT", out.address,
-      "The advertised address of a task; or, whole, what --introspect-port prints: http://HOST:PORT/#token=...");
-  CLI::Option* cluster =
-      app.add_option("--cluster", out.cluster_file, "The cluster file: token and addresses")->type_name("FILE");
-  CLI::Option* recording =
-      app.add_option("--read", out.recording,
-                     "Show what --json has printed, one snapshot after the other, in the place of a cluster")
-          ->type_name("FILE");
-  CLI::Option* once = app.add_flag("--once", out.once, "Print one page and end; rates are those of one --interval");
-  CLI::Option* json = app.add_flag("--json", out.json, "Print one snapshot as a line of JSON and end");
-  CLI::Option* why = app.add_flag("--why", out.why, "Print why what waits in the cluster waits, and end");
-  app.add_option("--interval", out.interval, "Seconds between questions, 0.25 to 3600")
-      ->type_name("SECONDS")
-      ->check(CLI::Range(kLeastInterval, 3600.0))
-      ->capture_default_str();
-  CLI::Option* provenance =
-      app.add_option("--provenance", out.provenance, "Print what went into this version of the parameters, and end")
-          ->type_name("VERSION");
-  CLI::Option* web =
-      app.add_option("--web", out.web,
-                     "Show the cluster as a live page for a browser, at this port of this machine; 0: any free one")
-          ->type_name("PORT");
-  CLI::Option* trace = add_trace_options(app, out.trace);
-  app.add_option("--tls-cert", out.network.tls.certificate, "Certificate, if the tasks speak TLS (PEM)")
-      ->type_name("FILE");
-  app.add_option("--tls-key", out.network.tls.key, "Its key (PEM)")->type_name("FILE");
-  app.add_option("--tls-ca", out.network.tls.ca, "Certificate of the cluster's CA (PEM)")->type_name("FILE");
-  app.add_flag("--insecure", out.network.insecure, "Speak to a task on another machine, although nothing is encrypted");
-  recording->excludes(address)->excludes(cluster)->excludes(provenance);
-  json->excludes(why);
-  for (CLI::Option* other : {once, json, why}) provenance->excludes(other);
-  for (CLI::Option* other : {once, json, why, provenance, recording}) web->excludes(other);
-  for (CLI::Option* other : {once, json, why, provenance, recording, web}) trace->excludes(other);
-  try {
-    app.parse(argc, argv);
-    if (address->count() + cluster->count() + recording->count() == 0)
-      throw CLI::RequiredError(
-          "HOST:PORT, http://..., or --cluster FILE, as troupe-launch and --introspect-port print them,");
-  } catch (const CLI::Success& done) {
-    return app.exit(done);
-  } catch (const CLI::ParseError& error) {
-    app.exit(error);
-    return 2;
-  }
+std::optional<EarlyExit> parse(const std::vector<std::string>& arguments, Options& out) {
+  CommandLine line("troupe-top", "[HOST:PORT] [--cluster FILE] [OPTIONS]", kHelp);
+  line.add_argument(text_option(
+      "HOST:PORT", "", out.address,
+      "The address of a task, or a whole address that --introspect-port printed: http://HOST:PORT/#token=..."));
+  line.add("Cluster",
+           {text_option("--cluster", "FILE", out.cluster_file, "Cluster file: its token, and the addresses of tasks"),
+            text_option("--read", "FILE", out.recording, "Show snapshots that --json printed, instead of a cluster"),
+            number_option("--interval", "SECONDS", out.interval, kLeastInterval, 3600, "Seconds between snapshots")});
+  line.add("What to show instead of the terminal",
+           {flag("--once", out.once, "Print one page and end; rates are those of one --interval"),
+            flag("--json", out.json, "Print one snapshot as a line of JSON and end"),
+            flag("--why", out.why, "Print why the cluster waits, and end"),
+            optional_option("--provenance", "VERSION", out.provenance, 0, std::numeric_limits<std::int64_t>::max(),
+                            "Print which gradients made this version of the parameters, and end"),
+            optional_option("--web", "PORT", out.web, 0, 65535,
+                            "Serve a live page for browsers of this machine, and /metrics for Prometheus; 0: any free "
+                            "port")});
+  line.add("Traces", trace_options(out.trace));
+  line.add("Security", security_options(out.network));
+  if (auto exit = line.parse(arguments)) return exit;
+  if (const auto problem = conflict(line, !out.address.empty())) return line.wrong(*problem);
   return std::nullopt;
 }
 

@@ -4,9 +4,11 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "tools/top/trace_command.hpp"
 #include <troupe/actors/network/network_options.hpp>
+#include <troupe/messages/command_line.hpp>
 
 namespace troupe::top {
 
@@ -22,7 +24,7 @@ struct Options {
   NetworkOptions network;
 };
 
-// Returns the exit code if that is all (--help, wrong usage).
-std::optional<int> parse(int argc, char** argv, Options& out);
+// None if there is something to show.
+std::optional<EarlyExit> parse(const std::vector<std::string>& arguments, Options& out);
 
 }  // namespace troupe::top

@@ -2,30 +2,19 @@
 
 #include <fmt/core.h>
 
-#include <CLI/CLI.hpp>
-
 namespace troupe::top {
 namespace {
 
-constexpr std::uint64_t kMostSteps = 10000;
+constexpr std::int64_t kMostSteps = 10000;
 
 }  // namespace
 
-CLI::Option* add_trace_options(CLI::App& app, TraceArguments& options) {
-  CLI::Option* trace =
-      app.add_option("--trace", options.file, "Record what all tasks do, and write it for ui.perfetto.dev")
-          ->type_name("FILE");
-  app.add_option("--steps", options.request.steps,
-                 "With --trace: so many steps of each worker; of a slow step, so many before it")
-      ->check(CLI::Range(std::uint64_t{1}, kMostSteps))
-      ->needs(trace)
-      ->capture_default_str();
-  app.add_option("--trace-slower-than", options.request.slower_than_ms,
-                 "With --trace: wait for a step that takes longer, and write it with those before it")
-      ->type_name("MS")
-      ->check(CLI::Range(0.001, 1e9))
-      ->needs(trace);
-  return trace;
+std::vector<CommandOption> trace_options(TraceArguments& options) {
+  return {text_option("--trace", "FILE", options.file, "Record what all tasks do, and write it for ui.perfetto.dev"),
+          whole_option("--steps", "N", options.request.steps, 1, kMostSteps,
+                       "With --trace: steps of each worker; with --trace-slower-than, steps before the slow one"),
+          positive_option("--trace-slower-than", "MS", options.request.slower_than_ms,
+                          "With --trace: wait for a step that takes longer, and record it with those before it")};
 }
 
 void trace_cluster(Observer::Options whom, const TraceArguments& options) {

@@ -2,14 +2,11 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include <troupe/actors/introspection/observer.hpp>
 #include <troupe/actors/introspection/trace_recording.hpp>
-
-namespace CLI {
-class App;
-class Option;
-}  // namespace CLI
+#include <troupe/messages/command_line.hpp>
 
 namespace troupe::top {
 
@@ -17,8 +14,8 @@ struct TraceArguments {
   std::string file;  // "": no trace is wanted
   TraceRequest request;
 };
-// --trace, which is returned, --steps and --trace-slower-than.
-CLI::Option* add_trace_options(CLI::App& app, TraceArguments& options);
+// --trace, --steps and --trace-slower-than.
+std::vector<CommandOption> trace_options(TraceArguments& options);
 
 // Records the tasks of a cluster and writes the file; tells on stderr how it goes. Throws what record_trace, the
 // Observer and writing a file throw.

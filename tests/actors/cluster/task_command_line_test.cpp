@@ -154,7 +154,7 @@ TEST(TaskOfACommandLine, SaysWhatIsWrongWithAnOption) {
 
 TEST(TaskOfACommandLine, ItsOptionsAreInItsHelp) {
   EXPECT_THAT(Task::command_line_help(),
-              AllOf(HasSubstr("\n  --cluster FILE        The cluster file\n"), HasSubstr("--join-timeout S"),
+              AllOf(HasSubstr("\n  --cluster FILE          Cluster file\n"), HasSubstr("--join-timeout S"),
                     HasSubstr(" [60]\n"), HasSubstr("--insecure ")));
 }
 

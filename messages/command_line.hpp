@@ -1,0 +1,157 @@
+// The command line of a program as one table: each option stands once, with its name, the field that it sets, its
+// default and its help. The table parses the arguments, prints --help, and so makes the pages of docs/reference.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <troupe/messages/error.hpp>
+
+namespace troupe {
+
+struct CommandOption {
+  std::string name;           // "--task"; of an argument without dashes, "CASE"
+  std::string value;          // how the help calls the value; "": the option is a flag
+  std::string default_value;  // for the help; "": none is shown
+  std::string help;
+  // Called with the value, "" for a flag. Throws invalid_argument that says what it expects, without the option's name.
+  std::function<void(const std::string&)> take;
+};
+
+// A whole number in decimal from low to high, a number, bytes (a whole number above 0, and B, KB, MB, GB, TB, KiB, MiB,
+// GiB or TiB behind it). Throw invalid_argument that says what is expected.
+std::int64_t parse_whole(std::string_view text, std::int64_t low, std::int64_t high);
+std::uint64_t parse_unsigned(std::string_view text);
+double parse_number(std::string_view text, double low, double high);
+double parse_positive(std::string_view text);
+std::uint64_t parse_bytes(std::string_view text);
+// "a, b or c".
+std::string alternatives(const std::vector<std::string>& names);
+
+// Rows of a table. All keep a reference to `target`, which must outlive them, and show its value as the default unless
+// that lies below `low`, which stands for "not given".
+CommandOption flag(std::string name, bool& target, std::string help, bool value = true);
+CommandOption text_option(std::string name, std::string value, std::string& target, std::string help);
+CommandOption number_option(std::string name, std::string value, double& target, double low, double high,
+                            std::string help);
+CommandOption number_option(std::string name, std::string value, std::chrono::duration<double>& target, double low,
+                            double high, std::string help);
+// Any number above 0.
+CommandOption positive_option(std::string name, std::string value, double& target, std::string help);
+CommandOption unsigned_option(std::string name, std::string value, std::uint64_t& target, std::string help);
+CommandOption bytes_option(std::string name, std::uint64_t& target, std::string shown, std::string help);
+
+template <class Whole>
+CommandOption whole_option(std::string name, std::string value, Whole& target, std::int64_t low, std::int64_t high,
+                           std::string help) {
+  const auto now = static_cast<std::int64_t>(target);
+  return {std::move(name), std::move(value), now >= low ? std::to_string(now) : "", std::move(help),
+          [&target, low, high](const std::string& text) { target = static_cast<Whole>(parse_whole(text, low, high)); }};
+}
+
+template <class Whole>
+CommandOption optional_option(std::string name, std::string value, std::optional<Whole>& target, std::int64_t low,
+                              std::int64_t high, std::string help) {
+  return {std::move(name), std::move(value), "", std::move(help),
+          [&target, low, high](const std::string& text) { target = static_cast<Whole>(parse_whole(text, low, high)); }};
+}
+
+// Whole seconds up to a day.
+template <class Duration>
+CommandOption seconds_option(std::string name, Duration& target, std::string help, int low = 1) {
+  constexpr std::int64_t kDay = 86400;
+  return {std::move(name), "S", std::to_string(std::chrono::duration_cast<std::chrono::seconds>(target).count()),
+          std::move(help),
+          [&target, low](const std::string& text) { target = std::chrono::seconds(parse_whole(text, low, kDay)); }};
+}
+
+// One of the names in `choices`; the first that has the target's value is the default.
+template <class T>
+CommandOption choice_option(std::string name, T& target, std::vector<std::pair<std::string, T>> choices,
+                            std::string help) {
+  CommandOption option{std::move(name), "", "", std::move(help), {}};
+  std::vector<std::string> names;
+  for (const auto& [text, value] : choices) {
+    option.value += (names.empty() ? "" : "|") + text;
+    if (option.default_value.empty() && value == target) option.default_value = text;
+    names.push_back(text);
+  }
+  option.take = [&target, choices = std::move(choices), expected = alternatives(names)](const std::string& text) {
+    for (const auto& [known, value] : choices)
+      if (known == text) {
+        target = value;
+        return;
+      }
+    invalid_argument("expected {}, not '{}'", expected, text);
+  };
+  return option;
+}
+
+// Takes the options out of the arguments, given as "--task 1" or "--task=1", wherever they stand; the others keep their
+// order. Throws invalid_argument naming the option.
+void take_options(const std::vector<CommandOption>& options, std::vector<std::string>& arguments);
+// A line or more for each, as in --help.
+std::string help_of(const std::vector<CommandOption>& options);
+
+// What a command line comes to when there is nothing to run: --help, --version, or wrong usage.
+struct EarlyExit {
+  int code = 0;     // of the process
+  std::string out;  // for stdout
+  std::string err;  // for stderr
+};
+// Prints both and returns the code.
+int finish(const EarlyExit& exit);
+// Wrong usage: "PROGRAM: MESSAGE", a pointer to --help, and exit code 2.
+EarlyExit wrong_usage(const std::string& program, const std::string& message);
+
+class CommandLine {
+ public:
+  // `usage` follows the name in "Usage: NAME ...". The description's indented lines are examples.
+  CommandLine(std::string program, std::string usage, std::string description)
+      : program_(std::move(program)), usage_(std::move(usage)), description_(std::move(description)) {}
+
+  // Options under a heading of the help.
+  void add(std::string title, std::vector<CommandOption> options);
+  // Arguments without dashes, one after the other; each is described as an option is.
+  void add_argument(CommandOption argument) { arguments_.push_back(std::move(argument)); }
+  // The first argument without dashes, or what follows "--", begins a command of its own, which is kept as it is.
+  void end_with_command(std::vector<std::string>& command) { command_ = &command; }
+  // Any number of arguments without dashes.
+  void add_arguments(CommandOption argument, std::vector<std::string>& all);
+
+  // Fills the fields. None if there is something to run.
+  std::optional<EarlyExit> parse(const std::vector<std::string>& words);
+  // After parse(): whether the option was on the command line.
+  bool given(std::string_view name) const;
+  // The options of `names` that were given, if that is more than one: "--a and --b do not go together".
+  std::optional<std::string> conflict(const std::vector<std::string>& names) const;
+  EarlyExit wrong(const std::string& message) const { return wrong_usage(program_, message); }
+  std::string help() const;
+
+ private:
+  using Words = std::vector<std::string>::const_iterator;
+
+  const CommandOption* find(std::string_view name) const;
+  Words take_option(Words at, Words end);  // returns the last word of it
+  void take_argument(const std::string& word);
+
+  struct Group {
+    std::string title;
+    std::vector<CommandOption> options;
+  };
+  std::string program_, usage_, description_;
+  std::vector<Group> groups_;
+  std::vector<CommandOption> arguments_;
+  std::vector<std::string>* rest_ = nullptr;     // of the last of arguments_, if it takes any number
+  std::vector<std::string>* command_ = nullptr;  // what is left is not ours
+  std::vector<std::string> given_;
+  std::size_t taken_ = 0;  // of arguments_
+};
+
+}  // namespace troupe
