@@ -7,16 +7,23 @@
 namespace troupe::repository {
 namespace {
 
-constexpr const char* kIntroduction = R"(# Kernels
+constexpr const char* kIntroduction = R"(# Ops and dtypes
 
-The dtypes that each op has kernels for: values of the attribute that selects the kernel. A node whose op has no kernel on a GPU runs on a CPU of the same
-task, unless soft placement is switched off (`SessionOptions::soft_placement`). Ops that plans handle themselves (Const, If, transfers, ...) have no kernels
-and are not here. Strings are always on the host.
+<!-- Made by `cmake --build build/release --target reference`; a test compares it with the registered kernels. -->
 
-*floats*: f32 f64 f16 bf16; *reals*: floats i8 u8 i16 i32 i64; *data*: reals bool; *all*: data string; *any*: the kernel looks at no element.
+Images are NHWC, filters HWIO. Attributes and shapes are declared in the file of each family, `graph/ops/*.cpp`; the
+functions that build nodes are in [the public headers](headers.md).
 
-Made by `cmake --build build/release --target kernels_md`; a test compares it with the kernels that are registered.
+The columns CPU and GPU list the dtypes that an op has kernels for: values of the attribute that selects the kernel. A
+node whose op has no GPU kernel runs on a CPU of the same task, unless soft placement is off
+(`SessionOptions::soft_placement`). Strings are always on the host.
 
+*floats*: f32 f64 f16 bf16; *reals*: floats i8 u8 i16 i32 i64; *data*: reals bool; *all*: data string; *any*: the kernel
+looks at no element.
+
+)";
+
+constexpr const char* kHead = R"(
 | op | CPU | GPU | only on a CPU |
 |---|---|---|---|
 )";
@@ -62,16 +69,20 @@ std::string kernel_table(const OpRegistry& ops, const KernelRegistry& kernels) {
   const auto of_any = [&](const std::string& op, const char* device) {
     return std::ranges::binary_search(kernels.list(device), op);
   };
-  std::string out = kIntroduction;
+  std::string rows, without;
   for (const std::string& op : ops.names()) {
     const Types cpu = types_of(kernels, op, "CPU"), gpu = types_of(kernels, op, "GPU");
-    if (cpu.empty()) continue;
+    if (cpu.empty()) {
+      without += fmt::format("{}`{}`", without.empty() ? "" : " ", op);
+      continue;
+    }
     Types lacking = cpu;
     for (DType d : gpu) lacking.erase(d);
-    out += fmt::format("| {} | {} | {} | {} |\n", op, of_any(op, "CPU") ? "any" : text(cpu),
-                       of_any(op, "GPU") ? "any" : text(gpu), lacking.empty() ? "" : text(lacking));
+    rows += fmt::format("| {} | {} | {} | {} |\n", op, of_any(op, "CPU") ? "any" : text(cpu),
+                        of_any(op, "GPU") ? "any" : text(gpu), lacking.empty() ? "" : text(lacking));
   }
-  return out;
+  return fmt::format("{}Plans handle {} ops themselves, without kernels: {}.\n{}{}", kIntroduction,
+                     std::ranges::count(without, ' ') + (without.empty() ? 0 : 1), without, kHead, rows);
 }
 
 }  // namespace troupe::repository

@@ -1,4 +1,4 @@
-// The table of ops, and of the dtypes that they have kernels for on each type of device: KERNELS.md.
+// The table of ops, and of the dtypes that they have kernels for on each type of device: docs/reference/ops.md.
 #pragma once
 
 #include <string>

@@ -26,9 +26,9 @@ KernelRegistry kernels_with(const std::string& library) {
 
 TEST(KernelTable, IsCurrent) {
   std::stringstream file;
-  file << std::ifstream(testing::source_file("KERNELS.md")).rdbuf();
+  file << std::ifstream(testing::source_file("docs/reference/ops.md")).rdbuf();
   EXPECT_EQ(kernel_table(standard_ops(), kernels_with(testing::built_library("libemulated_gpu.so"))), file.str())
-      << "kernels were added or removed: cmake --build build/release --target kernels_md";
+      << "kernels were added or removed: cmake --build build/release --target reference";
 }
 
 // What the emulated GPU is tested with is what a GPU has.

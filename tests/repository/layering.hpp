@@ -1,4 +1,4 @@
-// The rules of ARCHITECTURE.md, "Folders and layers", as a check of one file's text:
+// The rules of docs/design/overview.md, "Folders and layers", as a check of one file's text:
 //   apps, tools -> actors -> { scheduler, kernels } -> { graph, devices } -> messages
 #pragma once
 

@@ -1,4 +1,5 @@
-// write_kernel_table LIBRARY FILE: writes KERNELS.md, with the GPU kernels of that library (devices/plugin.hpp).
+// write_kernel_table LIBRARY FILE: writes docs/reference/ops.md, with the GPU kernels of that library
+// (devices/plugin.hpp).
 #include <cstdio>
 #include <fstream>
 
