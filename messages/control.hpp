@@ -1,6 +1,6 @@
 // Requests between the node actors of different tasks, over CAF's networking. Bodies are protobuf messages (proto/),
-// because CAF's serialisation is not to be trusted with numbers (ARCHITECTURE.md). Who asks is known by the link over
-// which a request comes (actors/network/control.hpp).
+// because CAF's serialisation is not to be trusted with numbers (docs/design/caf.md). Who asks is known by the link
+// over which a request comes (actors/network/control.hpp).
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // Everything that crosses between tasks on our own connections, one struct per kind. The same structs travel as actor
-// messages inside a task. Encoding: messages/codec.hpp; who sends what to whom: ARCHITECTURE.md and protocol.hpp.
+// messages inside a task. Encoding: messages/codec.hpp; who sends what to whom: docs/design/wire.md and protocol.hpp.
 //
 // fields() lists the members in wire order. Members are integers, bool, double (as its bits), enums, strings, ids,
 // vectors of these, Error, and Tensor (announced in the frame's header; its bytes follow in chunks).

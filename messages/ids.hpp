@@ -31,7 +31,7 @@ struct RendezvousKey {
   auto operator<=>(const RendezvousKey&) const = default;
 };
 
-// What random ops of a step derive their values from, beside the node's name (ARCHITECTURE.md, Numbers).
+// What random ops of a step derive their values from, beside the node's name (docs/design/numerics.md).
 struct RandomKey {
   std::uint64_t seed = 0;
   std::uint64_t step = 0;

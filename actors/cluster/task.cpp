@@ -42,7 +42,7 @@ WireOptions checked(const TaskOptions& options) {
 
 caf::actor_system_config& configure(caf::actor_system_config& config, const TaskOptions& options) {
   register_message_types(config);
-  // Measured choices: see ARCHITECTURE.md on CAF.
+  // Measured choices: see docs/design/caf.md.
   config.set("scheduler.policy", caf::atom("sharing"));
   config.set("scheduler.max-threads", 2u);
   config.set("scheduler.max-throughput", 100u);

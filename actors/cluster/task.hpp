@@ -44,7 +44,7 @@ struct TaskOptions {
   std::uint16_t port = 0;
   bool networked = false;
   NetworkOptions network{};  // certificates and limits
-  bool counters = true;      // actors count what they do (ARCHITECTURE.md, Introspection)
+  bool counters = true;      // actors count what they do (docs/design/introspection.md)
   // The introspector's socket, at `host`: 0: any free port. None: a task of a cluster has any free one, another has no
   // socket.
   std::optional<std::uint16_t> introspect_port{};

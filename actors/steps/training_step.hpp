@@ -11,7 +11,7 @@ namespace troupe {
 
 class Device;
 
-// Where a training step stands: what its Pulls, Pushes and collectives say (ARCHITECTURE.md, Training).
+// Where a training step stands: what its Pulls, Pushes and collectives say (docs/design/training.md).
 struct TrainingStep {
   std::uint32_t worker = 0;
   std::uint64_t step = 0;

@@ -10,7 +10,7 @@
 
 namespace troupe {
 
-// Examples [begin, end) of an epoch's permutation of the training set (ARCHITECTURE.md, Training).
+// Examples [begin, end) of an epoch's permutation of the training set (docs/design/training.md).
 class EpochBatches {
  public:
   // `in_use`: how many batches are held at a time. `memory`: Batch::memory.

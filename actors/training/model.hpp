@@ -72,7 +72,7 @@ class Model {
   void save(const std::string& path);
   void load(const std::string& path);
 
-  // Of the parameters: see ARCHITECTURE.md, Training.
+  // Of the parameters: docs/design/training.md.
   std::string params_sha256();
   std::string summary() const;
 

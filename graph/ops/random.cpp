@@ -1,5 +1,5 @@
-// Random values. Stateless in themselves: derived from (seed, step, slot, node name); see ARCHITECTURE.md,
-// Numbers.
+// Random values. Stateless in themselves: derived from (seed, step, slot, node name); see
+// docs/design/numerics.md.
 #include <troupe/graph/ops/families.hpp>
 
 namespace troupe {

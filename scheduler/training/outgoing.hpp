@@ -10,7 +10,7 @@
 
 namespace troupe {
 
-// What training does with gradients (ARCHITECTURE.md, Training).
+// What training does with gradients (docs/design/training.md).
 enum class TrainingMode : std::uint8_t {
   synchronous,        // N slots a step; nobody starts step t before version t
   bounded_staleness,  // the same, but step t starts from version t - staleness

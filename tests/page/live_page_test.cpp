@@ -12,7 +12,7 @@ namespace {
 
 using ::testing::IsEmpty;
 
-// The actors of ARCHITECTURE.md, section 2, that a job with parameter servers has, by the job of their task.
+// The actors of docs/design/overview.md, that a job with parameter servers has, by the job of their task.
 const std::map<std::string, std::vector<std::string>> kActors = {
     {"ps", {"node", "scheduler", "rendezvous", "peer", "shard", "introspector"}},
     {"worker", {"node", "scheduler", "partition", "device", "rendezvous", "peer", "worker", "introspector"}}};

@@ -1,4 +1,4 @@
-// The cluster file: who belongs to the job, and the token that proves it (ARCHITECTURE.md, Command lines).
+// The cluster file: who belongs to the job, and the token that proves it (docs/reference/cluster-file.md).
 #pragma once
 
 #include <string>
