@@ -42,5 +42,5 @@ cat <<TEXT
 Where to look next
   $bin/troupe-mnist --help     other models and modes, your own MNIST files
   $bin/troupe-launch --help    clusters of other sizes
-  README.md, ARCHITECTURE.md                how it works
+  README.md, docs/README.md                 how to go on, how it works
 TEXT

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes the screenshots of the README again, each of a live cluster on this machine.
+# Makes the screenshots of the pages again, each of a live cluster on this machine.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -7,8 +7,8 @@ usage() {
   cat <<'TEXT'
 Usage: tools/screenshots.sh [page] [terminal]
 
-  page      the web page of a training cluster, tools/top/page.png; needs Chromium (tools/setup.sh --with-browser)
-  terminal  troupe-top in a terminal, tools/top/summary.svg and actors.svg; needs python3
+  page      the web page of a training cluster, docs/images/page.png; needs Chromium (tools/setup.sh --with-browser)
+  terminal  troupe-top in a terminal, docs/images/top-*.svg; needs python3
 
 Without arguments: all of them.
 TEXT
@@ -47,7 +47,7 @@ page() {
   start_cluster
   "$bin/take_screenshot" "$folder/page.png" --url "$address" --seconds 25 --width 1440 --height 1148 --scheme dark
   stop_cluster
-  keep "$folder/page.png" tools/top/page.png
+  keep "$folder/page.png" docs/images/page.png
 }
 
 terminal() {
@@ -56,8 +56,8 @@ terminal() {
   tools/top/screenshot.py "$folder/summary.svg" 100x22 '25s' -- "$bin/troupe-top" "$address" --interval 0.5
   tools/top/screenshot.py "$folder/actors.svg" 120x28 '2s a >>>>>>>> 2s' -- "$bin/troupe-top" "$address"
   stop_cluster
-  keep "$folder/summary.svg" tools/top/summary.svg
-  keep "$folder/actors.svg" tools/top/actors.svg
+  keep "$folder/summary.svg" docs/images/top-summary.svg
+  keep "$folder/actors.svg" docs/images/top-actors.svg
 }
 
 # A picture that everybody who clones the repository has to load.

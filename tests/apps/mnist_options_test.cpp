@@ -256,10 +256,10 @@ TEST(MnistOptions, HelpTeachesAndVersionIsPlain) {
   const EarlyExit& help = std::get<EarlyExit>(parsed);
   EXPECT_EQ(help.code, 0);
   EXPECT_EQ(help.err, "");
-  EXPECT_THAT(help.out, AllOf(HasSubstr("Usage: troupe-mnist"), HasSubstr("troupe-launch --ps 2 --workers 2"),
-                              HasSubstr("--digits TRAIN,TEST"), HasSubstr("--seed"), HasSubstr("Exit code"),
-                              HasSubstr("--mode local|sync|ssp|async|allreduce"),
-                              HasSubstr("(default: 1 in mode local, else")));
+  EXPECT_THAT(help.out,
+              AllOf(HasSubstr("Usage: troupe-mnist"), HasSubstr("troupe-launch --ps 2 --workers 2"),
+                    HasSubstr("--digits TRAIN,TEST"), HasSubstr("--seed"), HasSubstr("Exit code"),
+                    HasSubstr("--mode local|sync|ssp|async|allreduce"), HasSubstr("(default: 1 in mode local, else")));
   const auto version = parse_mnist_options({"--version"}, false);
   EXPECT_EQ(std::get<EarlyExit>(version).out, "troupe-mnist " TROUPE_VERSION "\n");
   EXPECT_EQ(std::get<EarlyExit>(version).code, 0);

@@ -1,4 +1,4 @@
-// The blocks of C++ in README.md, each completed to a program: <readme/NAME.inc> is the block of that name.
+// The blocks of C++ in README.md and docs, each completed to a program: <pages/NAME.inc> is the block of that name.
 #include <fmt/core.h>
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 
 #include "tests/processes/places.hpp"
 #include "tests/temporary_directory.hpp"
-// As README says it: the fragments need no more.
+// As the pages say it: the fragments need no more.
 #include <troupe/actors/session/group.hpp>
 #include <troupe/graph/layers/resnet.hpp>
 #include <troupe/troupe.hpp>
@@ -20,38 +20,54 @@ DataSplits few_digits() { return draw_digits({.train = 512, .test = 64}); }
 
 Model small_model() { return Model({layers::flatten(), layers::dense(10)}, Shape{28, 28, 1}); }
 
-TEST(Readme, RatesThatChangeClippingAndMicroBatches) {
+TEST(Pages, RatesThatChangeClippingAndMicroBatches) {
   Model model = small_model();
   const DataSplits data = few_digits();
-#include <readme/schedules.inc>
+#include <pages/schedules.inc>
   EXPECT_LT(model.evaluate(data.test).loss, 3);  // log(10) = 2.3 to begin with; the rate has hardly warmed up
 }
 
-TEST(Readme, LayersThatNormaliseAndArePutAroundOthers) {
-#include <readme/layers.inc>
+TEST(Pages, LayersThatNormaliseAndArePutAroundOthers) {
+#include <pages/layers.inc>
   model.compile(optimizers::SGD{});
   const DataSplits data = draw_digits({.train = 64, .test = 32});
   model.fit(data, {.epochs = 1, .batch = 32});
   EXPECT_GE(model.evaluate(data.test).accuracy, 0);
 }
 
-TEST(Readme, GraphsGradientsAndSessions) {
+TEST(Pages, DataOfTheirOwn) {
+  Model model = small_model();
+  model.compile(optimizers::SGD{});
+#include <pages/own_data.inc>
+  EXPECT_EQ(model.evaluate(images).accuracy, 1);  // all are labelled 0
+}
+
+TEST(Pages, GraphsGradientsAndSessions) {
   const std::string_view shown =
-#include <readme/graph_output.inc>
+#include <pages/graph_output.inc>
       ;
   ::testing::internal::CaptureStdout();
-#include <readme/graph.inc>
+#include <pages/graph.inc>
   EXPECT_EQ(::testing::internal::GetCapturedStdout(), shown);
 }
 
+TEST(Pages, TheClusterFileIsOne) {
+  const std::string_view text =
+#include <pages/cluster_file.inc>
+      ;
+  const ClusterSpec cluster = ClusterSpec::parse(text, "docs/reference/cluster-file.md");
+  EXPECT_EQ(cluster.count("ps"), 1);
+  EXPECT_EQ(cluster.count("worker"), 2);
+}
+
 // A cluster of these tasks at free ports of this machine, as a file in the current folder, which is the test's own.
-class ReadmeCluster : public ::testing::Test {
+class PagesCluster : public ::testing::Test {
  protected:
   void SetUp() override { std::filesystem::current_path(directory.path()); }
   void TearDown() override { std::filesystem::current_path(before); }
 
   void write(const std::string& file, const std::vector<TaskName>& tasks) {
-    ClusterSpec spec{"readme", testing::kStrongToken, {}};
+    ClusterSpec spec{"pages", testing::kStrongToken, {}};
     const std::vector<int> ports = testing::free_ports(static_cast<int>(tasks.size()));
     for (std::size_t i = 0; i < tasks.size(); ++i)
       spec.tasks[tasks[i]] = {"127.0.0.1", static_cast<std::uint16_t>(ports[i])};
@@ -72,12 +88,12 @@ class ReadmeCluster : public ::testing::Test {
   testing::TemporaryDirectory directory;
 };
 
-TEST_F(ReadmeCluster, TasksWorkOnTensorsTogether) {
+TEST_F(PagesCluster, TasksWorkOnTensorsTogether) {
   write("cluster.json", {{"worker", 0}, {"worker", 1}});
   const auto run = [](int index) {
     const auto joined = join("cluster.json", {"worker", index});
     Task& task = *joined;
-#include <readme/collective.inc>
+#include <pages/collective.inc>
     return total.to_string();
   };
   auto other = std::async(std::launch::async, run, 1);
@@ -85,12 +101,12 @@ TEST_F(ReadmeCluster, TasksWorkOnTensorsTogether) {
   EXPECT_EQ(other.get(), "f64[2] = 2 4");
 }
 
-TEST_F(ReadmeCluster, AClientUsesDevicesOfOthers) {
+TEST_F(PagesCluster, AClientUsesDevicesOfOthers) {
   write("nodes.json", {{"worker", 0}, {"worker", 1}});
   auto other = std::async(std::launch::async, [] { return join("nodes.json", {"worker", 1}); });
   const auto first = join("nodes.json", {"worker", 0});
   const auto second = other.get();
-#include <readme/client.inc>
+#include <pages/client.inc>
   EXPECT_EQ(result.shape(), (Shape{8, 128}));
 }
 
