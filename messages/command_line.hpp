@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <initializer_list>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -91,6 +92,14 @@ CommandOption choice_option(std::string name, T& target, std::vector<std::pair<s
     invalid_argument("expected {}, not '{}'", expected, text);
   };
   return option;
+}
+
+// The choices of an enum whose values have names: name(value).
+template <class T>
+std::vector<std::pair<std::string, T>> by_name(std::initializer_list<T> values) {
+  std::vector<std::pair<std::string, T>> choices;
+  for (const T value : values) choices.emplace_back(name(value), value);
+  return choices;
 }
 
 // Takes the options out of the arguments, given as "--task 1" or "--task=1", wherever they stand; the others keep their

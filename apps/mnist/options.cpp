@@ -61,10 +61,9 @@ std::vector<CommandOption> model_options(MnistOptions& options) {
   return {text_option("--data", "DIR", options.data,
                       "Directory with the four files of MNIST, plain or .gz (default: the built-in digits)"),
           digits_option(options.digits),
-          choice_option("--model", options.model, {{"mlp", MnistModel::mlp}, {"cnn", MnistModel::cnn}},
+          choice_option("--model", options.model, by_name({MnistModel::mlp, MnistModel::cnn}),
                         "Model: a perceptron of 128 units, or a convolutional network"),
-          choice_option("--precision", options.compiled.precision,
-                        {{"f32", DType::f32}, {"bf16", DType::bf16}, {"f16", DType::f16}},
+          choice_option("--precision", options.compiled.precision, by_name({DType::f32, DType::bf16, DType::f16}),
                         "Type that products are computed in; weights, losses and updates stay in f32"),
           unsigned_option("--seed", "S", options.training.seed, "Seed of the first weights and of the data's order"),
           text_option("--save", "DIR", options.save, "Save the trained model in DIR/model.troupe")};
@@ -73,13 +72,10 @@ std::vector<CommandOption> model_options(MnistOptions& options) {
 // `rate` and `schedule` make options.learning_rate after parsing.
 std::vector<CommandOption> training_options(MnistOptions& options, double& rate, std::string& schedule) {
   TrainingOptions& training = options.training;
-  CommandOption mode = choice_option("--mode", training.mode,
-                                     {{"local", JobMode::local},
-                                      {"sync", JobMode::sync},
-                                      {"ssp", JobMode::ssp},
-                                      {"async", JobMode::async},
-                                      {"allreduce", JobMode::allreduce}},
-                                     "How to train (default: local; in a cluster sync)");
+  CommandOption mode =
+      choice_option("--mode", training.mode,
+                    by_name({JobMode::local, JobMode::sync, JobMode::ssp, JobMode::async, JobMode::allreduce}),
+                    "How to train (default: local; in a cluster sync)");
   mode.default_value.clear();
   return {std::move(mode),
           whole_option("--epochs", "N", training.epochs, 1, 1'000'000, "Passes over the training data"),

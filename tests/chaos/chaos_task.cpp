@@ -31,9 +31,9 @@ constexpr std::int64_t kLong = 1'000'000'000;
 
 struct Options {
   Membership membership;
-  JobMode mode = JobMode::sync;
-  std::string without, checkpoint;
-  int slots = 0, backups = 0, epochs = 2, batch = 4, examples = 256, checkpoint_every = 20;
+  TrainingOptions training{.mode = JobMode::sync, .epochs = 2, .batch = 4, .checkpoint_every = 20};
+  std::string without;
+  int examples = 256;
   StepTime time;
   bool haunt = false;
   DiskFaults disk;
@@ -43,19 +43,20 @@ struct Options {
 
 std::variant<Options, EarlyExit> parse_options(int argc, char** argv) {
   Options o;
+  TrainingOptions& training = o.training;
   CommandLine line(kProgram, "[OPTIONS]", "A task for the chaos harness: see tests/chaos/counting_model.hpp.");
   line.add("Training",
-           {choice_option("--mode", o.mode, {{"sync", JobMode::sync}, {"async", JobMode::async}}, "How to train"),
-            whole_option("--slots", "N", o.slots, 0, 1000, "Slots of a step; 0: the number of workers"),
-            whole_option("--backups", "N", o.backups, 0, 1000, "Slots of a step beyond those"),
-            whole_option("--epochs", "N", o.epochs, 1, 1000000, "Epochs"),
-            whole_option("--batch", "N", o.batch, 1, 1000, "Examples of a slot"),
+           {choice_option("--mode", training.mode, by_name({JobMode::sync, JobMode::async}), "How to train"),
+            whole_option("--slots", "N", training.slots, 0, 1000, "Slots of a step; 0: the number of workers"),
+            whole_option("--backups", "N", training.backups, 0, 1000, "Slots of a step beyond those"),
+            whole_option("--epochs", "N", training.epochs, 1, 1000000, "Epochs"),
+            whole_option("--batch", "N", training.batch, 1, 1000, "Examples of a slot"),
             whole_option("--examples", "N", o.examples, 1, 65536, "Examples"),
             number_option("--before", "MS", o.time.before, 0, kLong, "Time of a step before its gradients leave"),
             number_option("--between", "MS", o.time.between, 0, kLong, "Time between the first and the second"),
             number_option("--after", "MS", o.time.after, 0, kLong, "Time of a step after that"),
-            text_option("--checkpoint", "DIR", o.checkpoint, "Directory of checkpoints"),
-            whole_option("--checkpoint-every", "N", o.checkpoint_every, 1, 1000000, "Steps between them")});
+            text_option("--checkpoint", "DIR", training.checkpoint, "Directory of checkpoints"),
+            whole_option("--checkpoint-every", "N", training.checkpoint_every, 1, 1000000, "Steps between them")});
   line.add("Faults",
            {choice_option<std::string>("--without", o.without, {{"dedupe", "dedupe"}, {"fence", "fence"}},
                                        "A guard to leave out"),
@@ -89,15 +90,9 @@ std::pair<double, double> counts(const Parameters& parameters) {
 }
 
 void train(const Options& o, Task& task, FileSystem& disk, StopSignals& signals) {
-  TrainingOptions training;
-  training.mode = o.mode;
-  training.epochs = o.epochs;
-  training.batch = o.batch;
-  training.slots = training.mode == JobMode::async ? 0 : o.slots;
-  training.backups = o.backups;
+  TrainingOptions training = o.training;
+  if (training.mode == JobMode::async) training.slots = 0;
   training.join_timeout = o.membership.join_timeout;
-  training.checkpoint = o.checkpoint;
-  training.checkpoint_every = static_cast<std::uint64_t>(o.checkpoint_every);
   training.on_event = [](const JobEvent& event) { print(event_json(event, std::chrono::system_clock::now())); };
   training.stop = &signals.stop();
   const Sequential layers = counting_model(o.examples);

@@ -30,7 +30,7 @@ Options parse_options(const std::vector<std::string>& arguments) {
   CommandLine line("troupe-bench", "[CASE...] [OPTIONS]", kDescription);
   line.add_arguments({"CASE", "", "", "Cases to run: prefixes of names, or patterns (default: all)", {}},
                      options.patterns);
-  line.add("What to measure",
+  line.add("Measurement",
            {choice_option("--device", options.device, {{"cpu", "cpu"}, {"gpu", "gpu"}}, "Cases of the CPU or of a GPU"),
             whole_option("--repeat", "N", settings.repeat, 1, 1000, "Repeats of each case"),
             whole_option("--nodes", "N", settings.nodes, 1, 100000,

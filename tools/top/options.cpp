@@ -61,7 +61,7 @@ std::optional<EarlyExit> parse(const std::vector<std::string>& arguments, Option
            {text_option("--cluster", "FILE", out.cluster_file, "Cluster file: its token, and the addresses of tasks"),
             text_option("--read", "FILE", out.recording, "Show snapshots that --json printed, instead of a cluster"),
             number_option("--interval", "SECONDS", out.interval, kLeastInterval, 3600, "Seconds between snapshots")});
-  line.add("What to show instead of the terminal",
+  line.add("Output, instead of the terminal",
            {flag("--once", out.once, "Print one page and end; rates are those of one --interval"),
             flag("--json", out.json, "Print one snapshot as a line of JSON and end"),
             flag("--why", out.why, "Print why the cluster waits, and end"),
