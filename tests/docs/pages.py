@@ -34,7 +34,6 @@ SKIPPED = {
     "demo": "builds everything; CI runs tools/test.sh, and demo_output is compared",
     "build": "installs packages and builds everything, as CI does",
     "install": "tests/consumer installs it, and builds a project with it",
-    "project": "tests/consumer has such a project; `package` compares its lines",
     "own_launch": "pages_own_task does it, with the program above; tests/consumer with one that is installed",
     "top": "needs a cluster that runs: tests/tools/top_cluster_test.cpp",
     "provenance_output": "numbers of one job: tests/apps/provenance_test.cpp",
