@@ -54,90 +54,87 @@ class Families {
 
 void add_task(Families& f, const TaskSnapshot& task) {
   const std::string& t = task.task;
-  f.add_seconds("troupe_uptime_seconds", "gauge", "Since the task began.", {{"task", t}}, task.uptime_ns);
+  f.add_seconds("troupe_uptime_seconds", "gauge", "Time since the task started.", {{"task", t}}, task.uptime_ns);
   f.add("troupe_failed", "gauge", "1 if the task has failed.", {{"task", t}}, std::uint64_t{!task.failure.empty()});
   for (const ActorSnapshot& a : task.actors) {
     const Labels labels{{"task", t}, {"kind", a.kind}, {"name", a.name}};
-    f.add("troupe_actor_mailbox", "gauge", "Messages that wait for the actor.", labels, a.mailbox);
-    f.add("troupe_actor_mailbox_peak", "gauge", "The most that have waited at once.", labels, a.mailbox_peak);
-    f.add("troupe_actor_messages_total", "counter", "Messages handled, also by their senders at once.", labels,
-          a.handled + a.passed);
-    f.add("troupe_actor_sent_total", "counter", "Messages sent on.", labels, a.sent);
-    f.add_seconds("troupe_actor_busy_seconds_total", "counter", "Time spent on messages.", labels, a.busy_ns);
-    f.add_seconds("troupe_actor_current_seconds", "gauge",
-                  "For how long the message that is being handled has been; 0: none is.", labels, a.current_ns);
-    f.add_seconds("troupe_actor_waits_seconds", "gauge",
-                  "For how long the actor has waited for something; 0: for nothing.", labels, a.waits_ns);
-    f.add("troupe_actor_restarts_total", "counter", "Times the actor was restarted.", labels, a.restarts);
+    f.add("troupe_actor_mailbox", "gauge", "Messages waiting in the mailbox.", labels, a.mailbox);
+    f.add("troupe_actor_mailbox_peak", "gauge", "Peak of messages waiting in the mailbox.", labels, a.mailbox_peak);
+    f.add("troupe_actor_messages_total", "counter", "Messages handled, in the mailbox or directly by their senders.",
+          labels, a.handled + a.passed);
+    f.add("troupe_actor_sent_total", "counter", "Messages sent.", labels, a.sent);
+    f.add_seconds("troupe_actor_busy_seconds_total", "counter", "Time spent handling messages.", labels, a.busy_ns);
+    f.add_seconds("troupe_actor_current_seconds", "gauge", "Age of the message being handled, 0 if idle.", labels,
+                  a.current_ns);
+    f.add_seconds("troupe_actor_waits_seconds", "gauge", "Age of the actor's wait, 0 if it waits for nothing.", labels,
+                  a.waits_ns);
+    f.add("troupe_actor_restarts_total", "counter", "Restarts of the actor.", labels, a.restarts);
   }
   for (const DeviceSnapshot& d : task.devices) {
     const Labels labels{{"task", t}, {"device", d.name}};
-    f.add_seconds("troupe_device_busy_seconds_total", "counter", "Time that the compute stream has worked.", labels,
-                  d.busy_ns);
-    f.add("troupe_device_nodes_total", "counter", "Nodes of plans that were run.", labels, d.nodes_run);
-    f.add("troupe_device_queue", "gauge", "Segments on the compute stream that have not ended.", labels, d.queue);
+    f.add_seconds("troupe_device_busy_seconds_total", "counter", "Busy time of the compute stream.", labels, d.busy_ns);
+    f.add("troupe_device_nodes_total", "counter", "Nodes run.", labels, d.nodes_run);
+    f.add("troupe_device_queue", "gauge", "Unfinished segments on the compute stream.", labels, d.queue);
     f.add("troupe_device_bytes_in_use", "gauge", "Memory of live tensors.", labels, d.bytes_in_use);
-    f.add("troupe_device_bytes_peak", "gauge", "The most that was in use at once.", labels, d.peak_bytes);
-    f.add("troupe_device_bytes_cached", "gauge", "Released, and kept for the next tensors.", labels, d.cached_bytes);
-    f.add("troupe_device_bytes_limit", "gauge", "0: there is none.", labels, d.limit_bytes);
-    f.add("troupe_device_lost", "gauge", "1 if nothing runs on the device any more.", labels,
-          std::uint64_t{!d.failure.empty()});
+    f.add("troupe_device_bytes_peak", "gauge", "Peak memory of live tensors.", labels, d.peak_bytes);
+    f.add("troupe_device_bytes_cached", "gauge", "Released memory kept for reuse.", labels, d.cached_bytes);
+    f.add("troupe_device_bytes_limit", "gauge", "Memory limit, 0 if none.", labels, d.limit_bytes);
+    f.add("troupe_device_lost", "gauge", "1 if the device is lost.", labels, std::uint64_t{!d.failure.empty()});
     if (d.type != "CPU")
-      f.add("troupe_device_bytes_pinned", "gauge",
-            "Memory of the host for copies to and from the device, in use and kept.", labels, d.pinned_bytes);
+      f.add("troupe_device_bytes_pinned", "gauge", "Pinned memory of the host for copies to and from the device.",
+            labels, d.pinned_bytes);
     if (d.recordings + d.recording_refusals == 0) continue;
-    f.add("troupe_device_recordings_total", "counter", "Rows of kernels that were recorded.", labels, d.recordings);
-    f.add("troupe_device_recording_launches_total", "counter",
-          "Times that a recording was launched in place of its kernels.", labels, d.recording_launches);
+    f.add("troupe_device_recordings_total", "counter", "Rows of kernels recorded as CUDA graphs.", labels,
+          d.recordings);
+    f.add("troupe_device_recording_launches_total", "counter", "Launches of recordings.", labels, d.recording_launches);
     f.add("troupe_device_recording_refusals_total", "counter",
-          "Rows of kernels that could not be recorded, or launched as one.", labels, d.recording_refusals);
+          "Rows of kernels that could not be recorded, or not launched as one.", labels, d.recording_refusals);
   }
   for (const ShardSnapshot& s : task.shards) {
     const Labels labels{{"task", t}, {"shard", std::to_string(s.shard)}};
-    f.add("troupe_shard_bytes", "gauge", "Of its parameters.", labels, s.bytes);
-    f.add("troupe_shard_version", "gauge", "Updates that are in its parameters.", labels, s.version);
-    f.add("troupe_shard_staged", "gauge", "Gradients that have come for the next version.", labels, s.staged);
+    f.add("troupe_shard_bytes", "gauge", "Bytes of the shard's parameters.", labels, s.bytes);
+    f.add("troupe_shard_version", "gauge", "Updates applied to the shard's parameters.", labels, s.version);
+    f.add("troupe_shard_staged", "gauge", "Gradients received for the next version.", labels, s.staged);
     f.add("troupe_shard_needed", "gauge", "Gradients that the next version needs.", labels, s.needed);
-    f.add("troupe_shard_parked_pulls", "gauge", "Pulls that wait for a version.", labels, s.parked);
+    f.add("troupe_shard_parked_pulls", "gauge", "Pulls waiting for a version.", labels, s.parked);
     for (const auto& [what, count] : s.counts)
-      f.add("troupe_shard_events_total", "counter", "What the shard has taken, dropped and applied.",
+      f.add("troupe_shard_events_total", "counter", "Gradients received, dropped and applied.",
             {{"task", t}, {"shard", std::to_string(s.shard)}, {"what", what}}, count);
     for (std::size_t i = 0; i < s.staleness.size(); ++i)
-      f.add("troupe_shard_staleness_total", "counter",
-            "Gradients by the updates between their parameters and them; the last: that or more.",
+      f.add("troupe_shard_staleness_total", "counter", "Gradients by staleness in updates; the last: that or more.",
             {{"task", t}, {"shard", std::to_string(s.shard)}, {"updates", std::to_string(i)}}, s.staleness[i]);
   }
   if (task.job) {
     const JobSnapshot& j = *task.job;
-    f.add("troupe_job_step", "counter", "Steps of the training job that are complete.", {{"task", t}}, j.step);
-    f.add("troupe_job_steps", "gauge", "Steps of the training job in all.", {{"task", t}}, j.steps);
-    f.add("troupe_job_epoch", "gauge", "Counted from 1.", {{"task", t}}, j.epoch);
+    f.add("troupe_job_step", "counter", "Completed steps of the training job.", {{"task", t}}, j.step);
+    f.add("troupe_job_steps", "gauge", "All steps of the training job.", {{"task", t}}, j.steps);
+    f.add("troupe_job_epoch", "gauge", "Epoch of the training job, from 1.", {{"task", t}}, j.epoch);
     std::map<std::string, std::uint64_t> members;
     for (const MemberSnapshot& m : j.members) ++members[m.state];
     for (const auto& [state, count] : members)
       f.add("troupe_job_workers", "gauge", "Workers, by their state.", {{"task", t}, {"state", state}}, count);
     for (const auto& [what, count] : j.counts)
-      f.add("troupe_job_events_total", "counter", "What the coordinator has counted.", {{"task", t}, {"what", what}},
+      f.add("troupe_job_events_total", "counter", "Events counted by the coordinator.", {{"task", t}, {"what", what}},
             count);
   }
   if (task.training) {
     const TrainingSnapshot& s = *task.training;
-    f.add("troupe_training_steps_total", "counter", "Steps, or slots of steps, that the task has computed.",
-          {{"task", t}}, s.steps);
-    f.add("troupe_training_examples_total", "counter", "Examples that the task has computed.", {{"task", t}},
-          s.examples);
+    f.add("troupe_training_steps_total", "counter", "Steps, or slots of steps, computed by the task.", {{"task", t}},
+          s.steps);
+    f.add("troupe_training_examples_total", "counter", "Examples computed by the task.", {{"task", t}}, s.examples);
     f.add("troupe_training_loss", "gauge", "Mean loss of the last step or slot.", {{"task", t}}, s.loss);
   }
   for (const LinkSnapshot& l : task.links) {
     const Labels labels{{"task", t}, {"peer", l.peer}};
     f.add("troupe_link_up", "gauge", "1 if the link is up.", labels, std::uint64_t{l.up});
-    f.add("troupe_link_suspect", "gauge", "1 if nothing has been heard for a while.", labels, std::uint64_t{l.suspect});
-    f.add("troupe_link_stalled", "gauge", "1 if bulk data waits for credit.", labels, std::uint64_t{l.stalled});
-    f.add("troupe_link_bytes_sent_total", "counter", "With headers.", labels, l.bytes_sent);
-    f.add("troupe_link_bytes_received_total", "counter", "With headers.", labels, l.bytes_received);
-    f.add("troupe_link_frames_sent_total", "counter", "Frames.", labels, l.frames_sent);
-    f.add("troupe_link_frames_received_total", "counter", "Frames.", labels, l.frames_received);
-    f.add("troupe_link_queued_bytes", "gauge", "That wait to be sent.", labels, l.queued_bytes);
+    f.add("troupe_link_suspect", "gauge", "1 if the peer has been silent for a while.", labels,
+          std::uint64_t{l.suspect});
+    f.add("troupe_link_stalled", "gauge", "1 if bulk data is waiting for credit.", labels, std::uint64_t{l.stalled});
+    f.add("troupe_link_bytes_sent_total", "counter", "Bytes sent, headers included.", labels, l.bytes_sent);
+    f.add("troupe_link_bytes_received_total", "counter", "Bytes received, headers included.", labels, l.bytes_received);
+    f.add("troupe_link_frames_sent_total", "counter", "Frames sent.", labels, l.frames_sent);
+    f.add("troupe_link_frames_received_total", "counter", "Frames received.", labels, l.frames_received);
+    f.add("troupe_link_queued_bytes", "gauge", "Bytes waiting to be sent.", labels, l.queued_bytes);
   }
 }
 
@@ -146,7 +143,7 @@ void add_task(Families& f, const TaskSnapshot& task) {
 std::string to_metrics(const ClusterSnapshot& snapshot) {
   Families families;
   for (const TaskReport& report : snapshot.tasks) {
-    families.add("troupe_up", "gauge", "1 if the task has answered.", {{"task", report.task}},
+    families.add("troupe_up", "gauge", "1 if the task answered.", {{"task", report.task}},
                  std::uint64_t{report.answered});
     if (report.snapshot) add_task(families, *report.snapshot);
   }

@@ -19,8 +19,7 @@ constexpr std::chrono::milliseconds kAnswer{2500};  // of a task that asks all o
 class Observer::Impl {
  public:
   explicit Impl(Options given) : options(std::move(given)), wire(options.network.wire()) {
-    if (options.address.empty() && !options.cluster)
-      invalid_argument("whom to ask? Give HOST:PORT of a task, or the cluster file with --cluster");
+    if (options.address.empty() && !options.cluster) invalid_argument("no address: pass HOST:PORT or --cluster FILE");
     if (HttpTarget::is_url(options.address)) {
       current = HttpTarget::parse(options.address);
       current->tls = options.network.tls;
