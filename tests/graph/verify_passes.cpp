@@ -1,4 +1,4 @@
-// Linked into every test program of graph: passes are verified there in all builds.
+// Switches verification of passes on, in all builds, in the test programs that it is linked into.
 #include <troupe/graph/verify.hpp>
 
 namespace {
