@@ -6,7 +6,7 @@
 
     troupe-*.md     each command's --help, of the programs in BIN
     metrics.md      the families of /metrics, in actors/introspection/metrics.cpp
-    headers.md      the headers that <troupe/troupe.hpp> includes, and how each begins
+    headers.md      the headers that are installed, and how each begins
 
 ops.md is made by write_kernel_table (tests/repository). events.md is written by hand; `check` compares its tables with
 the events in the code. The example of cluster-file.md is parsed by pages_test.cpp.
@@ -141,9 +141,9 @@ def headers_page(root):
         with open(os.path.join(root, path), encoding="utf-8") as file:
             return file.read()
 
-    page = f"# Public headers\n\n{MADE}`#include <troupe/troupe.hpp>` includes these. Each opens with its contract.\n\n"
-    page += "| header | contents |\n|---|---|\n"
-    for path in re.findall(r"#include <troupe/(\S+)>", text("troupe.hpp")):
+    page = f"# Public headers\n\n{MADE}These headers are installed (`tools/cmake/PublicHeaders.cmake`); most programs "
+    page += "need `#include <troupe/troupe.hpp>` only. Each opens with its contract.\n\n| header | contents |\n|---|---|\n"
+    for path in re.findall(r"^  ([a-z_/0-9]+\.hpp)", text("tools/cmake/PublicHeaders.cmake"), re.MULTILINE):
         page += f"| [`<troupe/{path}>`](../../{path}) | {escaped(first_words(text(path)))} |\n"
     return page
 
