@@ -1,5 +1,6 @@
 #include "troupe/kernels/kernels.hpp"
 
+#include <troupe/kernels/common/reuse.hpp>
 #include <troupe/kernels/cpu/families.hpp>
 
 namespace troupe {
@@ -26,7 +27,7 @@ void register_all_kernels(KernelRegistry& registry) {
   register_softmax_kernels(registry);
   register_state_kernels(registry);
   register_update_kernels(registry);
-  register_reuse(registry);
+  register_reuse(registry, "CPU");
 }
 
 }  // namespace troupe

@@ -61,7 +61,9 @@ class RealCudaDriver final : public CudaDriver {
     return failure && failure->fatal();
   }
 
-  void* allocate(std::size_t bytes) override { return allocated(cudaMalloc, bytes, "cudaMalloc"); }
+  void* allocate(std::size_t bytes) override {
+    return allocated([](void** data, std::size_t size) { return cudaMalloc(data, size); }, bytes, "cudaMalloc");
+  }
   void free(void* data) noexcept override {
     const BesideCapture beside;
     static_cast<void>(cudaFree(data));

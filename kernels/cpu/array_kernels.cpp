@@ -1,6 +1,6 @@
-#include <troupe/kernels/cpu/array.hpp>
+#include <troupe/kernels/common/array.hpp>
+#include <troupe/kernels/common/range_count.hpp>
 #include <troupe/kernels/cpu/families.hpp>
-#include <troupe/kernels/cpu/range_count.hpp>
 #include <troupe/kernels/cpu/typed_kernels.hpp>
 
 namespace troupe {

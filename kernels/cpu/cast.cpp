@@ -1,6 +1,6 @@
 #include "troupe/kernels/cpu/cast.hpp"
 
-#include <troupe/kernels/cpu/convert.hpp>
+#include <troupe/kernels/common/convert.hpp>
 #include <troupe/kernels/cpu/elementwise.hpp>
 #include <troupe/kernels/cpu/families.hpp>
 

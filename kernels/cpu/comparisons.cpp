@@ -1,4 +1,6 @@
+// Ops of two operands whose result is bool.
 #include <troupe/kernels/cpu/elementwise.hpp>
+#include <troupe/kernels/cpu/elementwise_families.hpp>
 #include <troupe/kernels/cpu/families.hpp>
 
 namespace troupe {
@@ -12,14 +14,10 @@ void add_comparison(KernelRegistry& registry, const std::string& name, Types typ
 }  // namespace
 
 void register_comparison_kernels(KernelRegistry& registry) {
-  add_comparison(registry, "Equal", DataTypes{}, [](auto a, auto b) { return a == b; });
-  add_comparison(registry, "NotEqual", DataTypes{}, [](auto a, auto b) { return a != b; });
-  add_comparison(registry, "Less", RealTypes{}, [](auto a, auto b) { return a < b; });
-  add_comparison(registry, "LessEqual", RealTypes{}, [](auto a, auto b) { return a <= b; });
-  add_comparison(registry, "Greater", RealTypes{}, [](auto a, auto b) { return a > b; });
-  add_comparison(registry, "GreaterEqual", RealTypes{}, [](auto a, auto b) { return a >= b; });
-  add_comparison(registry, "LogicalAnd", Types<bool>{}, [](bool a, bool b) { return a && b; });
-  add_comparison(registry, "LogicalOr", Types<bool>{}, [](bool a, bool b) { return a || b; });
+  for_each_equality([&](const char* name, auto op) { add_comparison(registry, name, DataTypes{}, op); });
+  for_each_order([&](const char* name, auto op) { add_comparison(registry, name, RealTypes{}, op); });
+  add_comparison(registry, "LogicalAnd", Types<bool>{}, LogicalAndOp{});
+  add_comparison(registry, "LogicalOr", Types<bool>{}, LogicalOrOp{});
 }
 
 }  // namespace troupe

@@ -2,13 +2,13 @@
 
 #include <algorithm>
 
+#include <troupe/kernels/common/tensor_checks.hpp>
 #include <troupe/kernels/cpu/bias.hpp>
 #include <troupe/kernels/cpu/conv_parts.hpp>
 #include <troupe/kernels/cpu/families.hpp>
 #include <troupe/kernels/cpu/low_precision.hpp>
 #include <troupe/kernels/cpu/onednn.hpp>
 #include <troupe/kernels/cpu/scratch.hpp>
-#include <troupe/kernels/cpu/tensor_checks.hpp>
 #include <troupe/kernels/cpu/typed_kernels.hpp>
 
 namespace troupe {
@@ -98,7 +98,7 @@ void store(Parallelism& parallelism, const float* values, Tensor& out) {
 // `bias` may be null.
 void convolve(Parallelism& parallelism, const Tensor& x, const Tensor& filter, const Tensor* bias,
               FusedActivation activation, const Conv2DAttributes& options, Tensor& y) {
-  check_conv2d_type(x);
+  check_conv2d_type(x.dtype());
   const ConvGeometry g = conv2d_geometry(x.shape(), filter.shape(), options);
   check_tensor("Conv2D: the filter", filter, x.dtype(), filter.shape());
   check_tensor("Conv2D: the output", y, x.dtype(), g.result_shape());
@@ -167,7 +167,7 @@ void conv2d(Parallelism& parallelism, const Tensor& x, const Tensor& filter, con
 
 void conv2d_backprop_input(Parallelism& parallelism, const Tensor& filter, const Tensor& dy,
                            const Conv2DAttributes& options, Tensor& dx) {
-  check_conv2d_type(dx);
+  check_conv2d_type(dx.dtype());
   const ConvGeometry g = conv2d_geometry(dx.shape(), filter.shape(), options);
   check_tensor("Conv2DBackpropInput: the filter", filter, dx.dtype(), filter.shape());
   check_tensor("Conv2DBackpropInput: dy", dy, dx.dtype(), g.result_shape());
@@ -186,7 +186,7 @@ void conv2d_backprop_input(Parallelism& parallelism, const Tensor& filter, const
 
 void conv2d_backprop_filter(Parallelism& parallelism, const Tensor& x, const Tensor& dy,
                             const Conv2DAttributes& options, Tensor& d_filter) {
-  check_conv2d_type(d_filter);
+  check_conv2d_type(d_filter.dtype());
   const ConvGeometry g = conv2d_geometry(x.shape(), d_filter.shape(), options);
   check_tensor("Conv2DBackpropFilter: x", x, d_filter.dtype(), x.shape());
   check_tensor("Conv2DBackpropFilter: dy", dy, d_filter.dtype(), g.result_shape());

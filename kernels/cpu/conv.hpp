@@ -7,26 +7,11 @@
 // no input shares. All throw invalid_argument, naming shapes, for tensors that do not fit.
 #pragma once
 
-#include <array>
-
 #include <troupe/devices/device.hpp>
-#include <troupe/kernels/cpu/conv_parts.hpp>
+#include <troupe/kernels/common/conv_geometry.hpp>
 #include <troupe/messages/tensor.hpp>
 
 namespace troupe {
-
-struct Conv2DAttributes {
-  std::array<std::int64_t, 2> strides{1, 1};  // height, width
-  Padding padding = Padding::valid;
-};
-
-// The attributes "strides" and "padding".
-Conv2DAttributes conv2d_attributes(const Attributes& attributes);
-void check_conv2d_type(const Tensor& t);
-// Of this image and filter.
-ConvGeometry conv2d_geometry(const Shape& x, const Shape& filter, const Conv2DAttributes& options);
-// The shape of the result for this image and filter.
-Shape conv2d_shape(const Shape& x, const Shape& filter, const Conv2DAttributes& options);
 
 void conv2d(Parallelism& parallelism, const Tensor& x, const Tensor& filter, const Conv2DAttributes& options,
             Tensor& y);

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 
+#include <troupe/kernels/common/elementwise.hpp>
 #include <troupe/kernels/cpu/broadcast.hpp>
 #include <troupe/kernels/cpu/ivdep.hpp>
 #include <troupe/kernels/cpu/low_precision.hpp>
@@ -111,14 +112,6 @@ void map_binary(Parallelism& parallelism, const BroadcastPlan& plan, const In* a
       binary_stretch(a + offsets[0], a_moves, b + offsets[1], b_moves, out + at, n, op);
     });
   });
-}
-
-// Memory for an output: that of the first input of its dtype and shape which can be taken, else new.
-inline Tensor take_any_or_allocate(KernelContext& context, DType dtype, const Shape& shape) {
-  for (int i = 0; i < context.num_inputs(); ++i)
-    if (context.input(i).dtype() == dtype && context.input(i).shape() == shape)
-      if (Tensor taken = context.take_input(i); taken.valid()) return taken;
-  return context.allocate(dtype, shape);
 }
 
 // The kernel out = op(x), of T.

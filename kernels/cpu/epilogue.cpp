@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <type_traits>
 
+#include <troupe/kernels/common/elementwise_ops.hpp>
 #include <troupe/kernels/cpu/ivdep.hpp>
 #include <troupe/kernels/cpu/low_precision.hpp>
 #include <troupe/kernels/cpu/vector_math.hpp>
@@ -17,11 +18,11 @@ void with_function(FusedActivation activation, Fn fn) {
     case FusedActivation::none:
       return fn([](auto x) { return x; });
     case FusedActivation::relu:
-      return fn([](auto x) { return x < decltype(x){0} ? decltype(x){0} : x; });
+      return fn(ReluOp{});
     case FusedActivation::sigmoid:
-      return fn([](auto x) { return vector_math::sigmoid(x); });
+      return fn(SigmoidOp<VectorMath>{});
     case FusedActivation::tanh:
-      return fn([](auto x) { return vector_math::tanh(x); });
+      return fn(TanhOp<VectorMath>{});
   }
 }
 

@@ -3,14 +3,10 @@
 #pragma once
 
 #include <cstdint>
-#include <string_view>
+
+#include <troupe/kernels/common/activation.hpp>
 
 namespace troupe {
-
-enum class FusedActivation { none, relu, sigmoid, tanh };
-
-// "none", "relu", "sigmoid", "tanh"; throws invalid_argument for another text.
-FusedActivation parse_activation(std::string_view text);
 
 // out[i * stride + j] = activation(x[i * stride + j] + bias[j]) for i < rows, j < width. `out` may be `x`.
 // T: float, double, Half, BFloat16; these two are rounded after each step.

@@ -22,8 +22,6 @@ void register_norm_kernels(KernelRegistry& registry);
 void register_pool_kernels(KernelRegistry& registry);
 void register_random_kernels(KernelRegistry& registry);
 void register_reduce_kernels(KernelRegistry& registry);
-// Last: says of the others' kernels what they do with memory.
-void register_reuse(KernelRegistry& registry);
 void register_select_kernels(KernelRegistry& registry);
 void register_softmax_kernels(KernelRegistry& registry);
 void register_state_kernels(KernelRegistry& registry);

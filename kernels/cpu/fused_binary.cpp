@@ -1,7 +1,8 @@
-#include <functional>
+// Steps of FusedElementwise of two operands or more, and those to another dtype.
+#include <map>
 
 #include <troupe/kernels/cpu/elementwise.hpp>
-#include <troupe/kernels/cpu/elementwise_ops.hpp>
+#include <troupe/kernels/cpu/elementwise_families.hpp>
 #include <troupe/kernels/cpu/fused_steps.hpp>
 
 namespace troupe {
@@ -33,55 +34,61 @@ void cast_step(const StepOperand* o, std::byte* out, std::int64_t count) {
                 [](Compute<From> x) { return static_cast<Compute<To>>(x); });
 }
 
-template <class T>
-StepFunction find_arithmetic(std::string_view op) {
-  if (op == "Add") return binary_step<T, T, AddOp>;
-  if (op == "Sub") return binary_step<T, T, SubOp>;
-  if (op == "Mul") return binary_step<T, T, MulOp>;
-  if (op == "Div") return binary_step<T, T, DivOp>;
-  if (op == "Maximum") return binary_step<T, T, MaximumOp>;
-  if (op == "Minimum") return binary_step<T, T, MinimumOp>;
-  if (op == "SquaredDifference") return binary_step<T, T, SquaredDifferenceOp>;
-  if (op == "ReluGrad") return binary_step<T, T, ReluGradOp>;
-  if (op == "SigmoidGrad") return binary_step<T, T, SigmoidGradOp>;
-  if (op == "TanhGrad") return binary_step<T, T, TanhGradOp>;
-  if (op == "Select") return select_step<T>;
-  return nullptr;
+template <class Op>
+StepCode arithmetic_code(DType from, DType to) {
+  StepCode code;
+  if (is_floating(from) && to != DType::boolean)
+    dispatch(FloatTypes{}, from, [&]<class T>() { code.run = binary_step<T, T, Op>; });
+  return code;
 }
 
-template <class T>
-StepFunction find_comparison(std::string_view op) {
-  if (op == "Equal") return binary_step<bool, T, std::equal_to<>>;
-  if (op == "NotEqual") return binary_step<bool, T, std::not_equal_to<>>;
-  if (op == "Less") return binary_step<bool, T, std::less<>>;
-  if (op == "LessEqual") return binary_step<bool, T, std::less_equal<>>;
-  if (op == "Greater") return binary_step<bool, T, std::greater<>>;
-  if (op == "GreaterEqual") return binary_step<bool, T, std::greater_equal<>>;
-  return nullptr;
+template <class Op>
+StepCode comparison_code(DType from, DType to) {
+  StepCode code;
+  if (is_floating(from) && to == DType::boolean)
+    dispatch(FloatTypes{}, from, [&]<class T>() { code.run = binary_step<bool, T, Op>; });
+  return code;
 }
 
-StepFunction find_cast(DType from, DType to) {
-  StepFunction found = nullptr;
+StepCode select_code(DType from, DType to) {
+  StepCode code{.in_place = false};
+  if (is_floating(from) && to != DType::boolean)
+    dispatch(FloatTypes{}, from, [&]<class T>() { code.run = select_step<T>; });
+  return code;
+}
+
+StepCode cast_code(DType from, DType to) {
+  StepCode code;
+  if (!is_floating(to)) return code;
   dispatch(FloatTypes{}, to, [&]<class To>() {
-    if (from == DType::boolean) {
-      found = cast_step<To, bool>;
-    } else {
-      dispatch(FloatTypes{}, from, [&]<class From>() { found = cast_step<To, From>; });
-    }
+    if (from == DType::boolean)
+      code.run = cast_step<To, bool>;
+    else if (is_floating(from))
+      dispatch(FloatTypes{}, from, [&]<class From>() { code.run = cast_step<To, From>; });
   });
-  return found;
+  return code;
 }
 
 }  // namespace
 
-StepFunction find_binary_step(std::string_view op, DType from, DType to) {
-  if (op == "Cast")
-    return is_floating(to) && (is_floating(from) || from == DType::boolean) ? find_cast(from, to) : nullptr;
-  StepFunction found = nullptr;
-  if (is_floating(from))
-    dispatch(FloatTypes{}, from,
-             [&]<class T>() { found = to == DType::boolean ? find_comparison<T>(op) : find_arithmetic<T>(op); });
-  return found;
+StepCode find_binary_step(std::string_view op, DType from, DType to) {
+  static const auto codes = [] {
+    std::map<std::string_view, StepCode (*)(DType, DType)> table{
+        {"Cast", cast_code},
+        {"Div", arithmetic_code<DivOp>},
+        {"ReluGrad", arithmetic_code<ReluGradOp>},
+        {"Select", select_code},
+    };
+    const auto arithmetic = [&]<class Op>(const char* name, Op) { table.emplace(name, arithmetic_code<Op>); };
+    const auto comparison = [&]<class Op>(const char* name, Op) { table.emplace(name, comparison_code<Op>); };
+    for_each_arithmetic(arithmetic);
+    for_each_float_gradient(arithmetic);
+    for_each_equality(comparison);
+    for_each_order(comparison);
+    return table;
+  }();
+  const auto found = codes.find(op);
+  return found != codes.end() ? found->second(from, to) : StepCode{};
 }
 
 }  // namespace troupe

@@ -1,11 +1,12 @@
 #include "troupe/kernels/cpu/fused_chain.hpp"
 
 #include <cstring>
+#include <map>
 #if defined(__SSE__)
 #include <immintrin.h>
 #endif
 
-#include <troupe/kernels/cpu/elementwise_ops.hpp>
+#include <troupe/kernels/common/elementwise_ops.hpp>
 
 namespace troupe {
 namespace {
@@ -26,10 +27,6 @@ V splat(const float* from) {
   std::memcpy(&v, lanes, sizeof v);
   return v;
 }
-
-struct ReluGradVectorOp {
-  V operator()(V dy, V y) const { return y > V{} ? dy : V{}; }
-};
 
 void load_cell(const ChainCell* cell, std::int64_t at, V, V, V, V, V, V, V, V) {
   const float* x = cell->operand + at;
@@ -126,43 +123,31 @@ void left_tensor_cell(const ChainCell* cell, std::int64_t at, V a, V b, V c, V d
                      op(load(x + 6 * kLanes), g), op(load(x + 7 * kLanes), h));
 }
 
+// In the order of ChainOperand.
 template <class Op>
-ChainFunction binary(ChainOperand operand) {
-  switch (operand) {
-    case ChainOperand::itself:
-      return itself_cell<Op>;
-    case ChainOperand::right_tensor:
-      return right_tensor_cell<Op>;
-    case ChainOperand::right_scalar:
-      return right_scalar_cell<Op>;
-    case ChainOperand::left_tensor:
-      return left_tensor_cell<Op>;
-    case ChainOperand::left_scalar:
-      return left_scalar_cell<Op>;
-    case ChainOperand::none:
-      break;
-  }
-  return nullptr;
-}
+constexpr ChainCode kUnary{{unary_cell<Op>}};
+template <class Op>
+constexpr ChainCode kBinary{{nullptr, itself_cell<Op>, right_tensor_cell<Op>, right_scalar_cell<Op>,
+                             left_tensor_cell<Op>, left_scalar_cell<Op>}};
 
 }  // namespace
 
-ChainFunction find_chain(std::string_view op, ChainOperand operand) {
-  if (operand == ChainOperand::none) {
-    if (op == "Neg") return unary_cell<NegOp>;
-    if (op == "Square") return unary_cell<SquareOp>;
-    if (op == "Relu") return unary_cell<ReluOp>;
-    return nullptr;
-  }
-  if (op == "Add") return binary<AddOp>(operand);
-  if (op == "Sub") return binary<SubOp>(operand);
-  if (op == "Mul") return binary<MulOp>(operand);
-  if (op == "Div") return binary<DivOp>(operand);
-  if (op == "Maximum") return binary<MaximumOp>(operand);
-  if (op == "Minimum") return binary<MinimumOp>(operand);
-  if (op == "SquaredDifference") return binary<SquaredDifferenceOp>(operand);
-  if (op == "ReluGrad") return binary<ReluGradVectorOp>(operand);
-  return nullptr;
+ChainCode find_chain(std::string_view op) {
+  static const std::map<std::string_view, ChainCode> codes = {
+      {"Neg", kUnary<NegOp>},
+      {"Square", kUnary<SquareOp>},
+      {"Relu", kUnary<ReluOp>},
+      {"Add", kBinary<AddOp>},
+      {"Sub", kBinary<SubOp>},
+      {"Mul", kBinary<MulOp>},
+      {"Div", kBinary<DivOp>},
+      {"Maximum", kBinary<MaximumOp>},
+      {"Minimum", kBinary<MinimumOp>},
+      {"SquaredDifference", kBinary<SquaredDifferenceOp>},
+      {"ReluGrad", kBinary<ReluGradOp>},
+  };
+  const auto found = codes.find(op);
+  return found == codes.end() ? ChainCode{} : found->second;
 }
 
 ChainFunction chain_load() { return load_cell; }

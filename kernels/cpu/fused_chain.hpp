@@ -3,6 +3,7 @@
 // rest goes from block to block through memory (fused_steps.hpp). The bits are the same.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string_view>
 
@@ -31,10 +32,16 @@ struct ChainCell {
 };
 
 // What the second operand of an op is; the first is in the registers, or for the left ones the other way round.
-enum class ChainOperand { none, itself, right_tensor, right_scalar, left_tensor, left_scalar };
+enum class ChainOperand : std::uint8_t { none, itself, right_tensor, right_scalar, left_tensor, left_scalar };
 
-// The function of a step; null if the op goes through memory.
-ChainFunction find_chain(std::string_view op, ChainOperand operand);
+// The functions of an op; null for operands that it does not have.
+struct ChainCode {
+  std::array<ChainFunction, 6> of{};
+  ChainFunction operator[](ChainOperand operand) const { return of[static_cast<std::size_t>(operand)]; }
+};
+
+// No functions if the op goes through memory.
+ChainCode find_chain(std::string_view op);
 // Those that begin, keep a copy, and end.
 ChainFunction chain_load();
 ChainFunction chain_keep();

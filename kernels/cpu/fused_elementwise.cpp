@@ -7,6 +7,7 @@
 #include <optional>
 
 #include <troupe/graph/elementwise_program.hpp>
+#include <troupe/kernels/common/elementwise.hpp>
 #include <troupe/kernels/cpu/elementwise.hpp>
 #include <troupe/kernels/cpu/families.hpp>
 #include <troupe/kernels/cpu/fused_chain.hpp>
@@ -24,19 +25,19 @@ constexpr std::size_t kMaxSteps = kMaxElementwiseSteps;
 static_assert(kElementGrain % kRegisterBytes == 0);
 
 struct Step {
-  StepFunction function;
+  StepCode code;
+  ChainCode chain;
   std::array<ElementwiseOperand, 3> operands;
   std::size_t num_operands;
-  bool same_shapes;
-  std::size_t place;  // number of its register; of the last step: the output
-  std::string op;
+  std::size_t place;          // number of its register; of the last step: the output
   bool needed_later = false;  // by another step than the next one
 };
 
 struct Program {
+  ElementwiseShapes shapes;
+  DType dtype;  // of the result
   std::vector<Step> steps;
   std::vector<std::size_t> input_sizes;  // of one element
-  DType dtype;                           // of the result
   std::size_t registers = 0;
   std::int64_t block = 0;  // elements that fit a register, whatever their dtype
   bool all_f32 = true;     // may be a chain
@@ -53,7 +54,7 @@ void place_results(std::span<const ElementwiseStep> steps, Program& program) {
   for (std::size_t s = 0; s < steps.size(); ++s) {
     const auto release = [&](bool same_size) {
       for (std::size_t r = 0; r < s; ++r) {
-        const bool fits = size_of(steps[r].dtype) == size_of(steps[s].dtype) && steps[s].op != "Select";
+        const bool fits = size_of(steps[r].dtype) == size_of(steps[s].dtype) && program.steps[s].code.in_place;
         if (last_use[r] == s && fits == same_size) free.push_back(program.steps[r].place);
       }
     };
@@ -67,7 +68,7 @@ void place_results(std::span<const ElementwiseStep> steps, Program& program) {
 
 Program compile(const KernelInit& init) {
   const auto steps = parse_elementwise(init.attributes.get<std::vector<std::string>>("program"), init.input_types);
-  Program program{.dtype = steps.back().dtype};
+  Program program{.shapes{steps, init.input_types}, .dtype = steps.back().dtype};
   std::size_t widest = 1;
   for (DType t : init.input_types) {
     program.input_sizes.push_back(size_of(t));
@@ -75,16 +76,11 @@ Program compile(const KernelInit& init) {
     program.all_f32 &= t == DType::f32;
   }
   for (const ElementwiseStep& step : steps) {
-    std::vector<DType> types;
-    for (const ElementwiseOperand& o : step.operands)
-      types.push_back(o.is_input ? init.input_types[static_cast<std::size_t>(o.index)]
-                                 : steps[static_cast<std::size_t>(o.index)].dtype);
-    Step made{.function = find_step(step.op, types.back(), step.dtype),
-              .num_operands = types.size(),
-              .same_shapes = elementwise_rule(step.op, types, step.dtype)->same_shapes,
-              .op = step.op};
-    if (!made.function)
-      fail(Code::unimplemented, "'{}': no code for {} to {}", step.op, name(types.back()), name(step.dtype));
+    const DType from = operand_type(step.operands.back(), steps, init.input_types);
+    Step made{.code = find_step(step.op, from, step.dtype),
+              .chain = find_chain(step.op),
+              .num_operands = step.operands.size()};
+    if (!made.code.run) fail(Code::unimplemented, "'{}': no code for {} to {}", step.op, name(from), name(step.dtype));
     std::ranges::copy(step.operands, made.operands.begin());
     program.steps.push_back(made);
     program.all_f32 &= step.dtype == DType::f32;
@@ -106,30 +102,6 @@ struct Inputs {
   std::array<BroadcastPlan, kMaxInputs> plans;
   std::size_t num_stretched = 0;
 };
-
-// What each op would demand of the shapes; returns that of the result.
-Shape check_shapes(const KernelContext& context, const Program& program) {
-  const int count = context.num_inputs();
-  bool all_alike = true;
-  for (int i = 1; all_alike && i < count; ++i) all_alike = context.input(i).shape() == context.input(0).shape();
-  if (all_alike) return context.input(0).shape();
-  std::array<Shape, kMaxSteps> results;
-  for (std::size_t s = 0; s < program.steps.size(); ++s) {
-    const Step& step = program.steps[s];
-    const auto shape = [&](std::size_t k) -> const Shape& {
-      const ElementwiseOperand& o = step.operands[k];
-      return o.is_input ? context.input(o.index).shape() : results[static_cast<std::size_t>(o.index)];
-    };
-    results[s] = shape(0);
-    for (std::size_t k = 1; k < step.num_operands; ++k) {
-      if (step.same_shapes && shape(k) != results[s])
-        invalid_argument("the gradient is {}, but the value it belongs to is {}", results[s].to_string(),
-                         shape(k).to_string());
-      results[s] = broadcast(results[s], shape(k));
-    }
-  }
-  return results[program.steps.size() - 1];
-}
 
 Inputs prepare(const KernelContext& context, const Shape& shape, std::int64_t total) {
   Inputs inputs;
@@ -238,7 +210,7 @@ class BlockRunner {
       if (!moves)  // of scalars: one element, computed anew for each block, for registers are shared
         for (StepOperand& o : operands) o.moves = true;
       std::byte* to = result_place(s, begin);
-      step.function(operands.data(), to, moves ? count : 1);
+      step.code.run(operands.data(), to, moves ? count : 1);
       results_[s] = {to, moves};
     }
   }
@@ -286,14 +258,14 @@ class BlockRunner {
         if (!first.moves || !add(chain_load(), first.data, advances(step.operands[held]))) return false;
       }
       if (step.num_operands == 1) {
-        if (!add(find_chain(step.op, ChainOperand::none), nullptr, false)) return false;
+        if (!add(step.chain[ChainOperand::none], nullptr, false)) return false;
       } else if (step.operands[0] == step.operands[1]) {
-        if (!add(find_chain(step.op, ChainOperand::itself), nullptr, false)) return false;
+        if (!add(step.chain[ChainOperand::itself], nullptr, false)) return false;
       } else {
         const StepOperand other = operand(step.operands[1 - held]);
         const ChainOperand kind = held == 0 ? (other.moves ? ChainOperand::right_tensor : ChainOperand::right_scalar)
                                             : (other.moves ? ChainOperand::left_tensor : ChainOperand::left_scalar);
-        if (!add(find_chain(step.op, kind), other.data, advances(step.operands[1 - held]))) return false;
+        if (!add(step.chain[kind], other.data, advances(step.operands[1 - held]))) return false;
       }
       results_[s] = {result_place(s, begin), true};
       if (step.needed_later) add(chain_keep(), results_[s].data, false);
@@ -316,7 +288,7 @@ class BlockRunner {
 };
 
 void run(const Program& program, KernelContext& context) {
-  const Shape shape = check_shapes(context, program);
+  const Shape shape = program.shapes.result(context);
   const std::int64_t total = shape.num_elements();
   if (total == 0) return context.set_output(0, context.allocate(program.dtype, shape));
   const Inputs inputs = prepare(context, shape, total);
@@ -332,9 +304,9 @@ void run(const Program& program, KernelContext& context) {
 
 }  // namespace
 
-StepFunction find_step(std::string_view op, DType from, DType to) {
-  if (StepFunction unary = from == to ? find_unary_step(op, from) : nullptr) return unary;
-  return find_binary_step(op, from, to);
+StepCode find_step(std::string_view op, DType from, DType to) {
+  const StepCode unary = find_unary_step(op, from, to);
+  return unary.run ? unary : find_binary_step(op, from, to);
 }
 
 void register_fused_kernels(KernelRegistry& registry) {

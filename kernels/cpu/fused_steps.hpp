@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <span>
 #include <string_view>
 
 #include <troupe/messages/dtype.hpp>
@@ -15,15 +14,19 @@ struct StepOperand {
   bool moves = true;  // one element for each of the result; else one for all
 };
 
-// Computes `count` elements. At least one operand moves. `out` may be the memory of an operand with elements of the
-// same size, but not for Select.
+// Computes `count` elements. At least one operand moves.
 using StepFunction = void (*)(const StepOperand* operands, std::byte* out, std::int64_t count);
 
-// Null if there is none. `from` is the dtype of the last operand.
-StepFunction find_step(std::string_view op, DType from, DType to);
+struct StepCode {
+  StepFunction run = nullptr;  // null: there is none
+  bool in_place = true;        // `out` may be the memory of an operand with elements of the same size
+};
+
+// `from` is the dtype of the last operand.
+StepCode find_step(std::string_view op, DType from, DType to);
 
 // By file.
-StepFunction find_unary_step(std::string_view op, DType dtype);
-StepFunction find_binary_step(std::string_view op, DType from, DType to);
+StepCode find_unary_step(std::string_view op, DType from, DType to);
+StepCode find_binary_step(std::string_view op, DType from, DType to);
 
 }  // namespace troupe

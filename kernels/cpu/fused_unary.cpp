@@ -1,5 +1,8 @@
+// Steps of FusedElementwise of one operand.
+#include <map>
+
 #include <troupe/kernels/cpu/elementwise.hpp>
-#include <troupe/kernels/cpu/elementwise_ops.hpp>
+#include <troupe/kernels/cpu/elementwise_families.hpp>
 #include <troupe/kernels/cpu/fused_steps.hpp>
 
 namespace troupe {
@@ -10,32 +13,25 @@ void unary_step(const StepOperand* operands, std::byte* out, std::int64_t count)
   unary_stretch(reinterpret_cast<const T*>(operands[0].data), reinterpret_cast<T*>(out), count, Op{});
 }
 
-template <class T>
-StepFunction find(std::string_view op) {
-  if (op == "Neg") return unary_step<T, NegOp>;
-  if (op == "Abs") return unary_step<T, AbsOp>;
-  if (op == "Sign") return unary_step<T, SignOp>;
-  if (op == "Square") return unary_step<T, SquareOp>;
-  if (op == "Relu") return unary_step<T, ReluOp>;
-  if (op == "Exp") return unary_step<T, ExpOp>;
-  if (op == "Log") return unary_step<T, LogOp>;
-  if (op == "Log1p") return unary_step<T, Log1pOp>;
-  if (op == "Sqrt") return unary_step<T, SqrtOp>;
-  if (op == "Rsqrt") return unary_step<T, RsqrtOp>;
-  if (op == "Tanh") return unary_step<T, TanhOp>;
-  if (op == "Sigmoid") return unary_step<T, SigmoidOp>;
-  if (op == "Softplus") return unary_step<T, SoftplusOp>;
-  if (op == "Floor") return unary_step<T, FloorOp>;
-  if (op == "Erf") return unary_step<T, ErfOp>;
-  return nullptr;
+template <class Op>
+StepCode unary_code(DType dtype) {
+  StepCode code;
+  dispatch(FloatTypes{}, dtype, [&]<class T>() { code.run = unary_step<T, Op>; });
+  return code;
 }
 
 }  // namespace
 
-StepFunction find_unary_step(std::string_view op, DType dtype) {
-  StepFunction found = nullptr;
-  if (is_floating(dtype)) dispatch(FloatTypes{}, dtype, [&]<class T>() { found = find<T>(op); });
-  return found;
+StepCode find_unary_step(std::string_view op, DType from, DType to) {
+  static const auto codes = [] {
+    std::map<std::string_view, StepCode (*)(DType)> table;
+    const auto add = [&]<class Op>(const char* name, Op) { table.emplace(name, unary_code<Op>); };
+    for_each_real_unary(add);
+    for_each_float_unary(add);
+    return table;
+  }();
+  const auto found = codes.find(op);
+  return found != codes.end() && from == to && is_floating(from) ? found->second(from) : StepCode{};
 }
 
 }  // namespace troupe

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <cstring>
 
-#include <troupe/kernels/cpu/arithmetic.hpp>
+#include <troupe/kernels/common/elementwise_ops.hpp>
+#include <troupe/kernels/common/movement.hpp>
 #include <troupe/kernels/cpu/elementwise.hpp>
 #include <troupe/kernels/cpu/families.hpp>
-#include <troupe/kernels/cpu/movement.hpp>
 
 namespace troupe {
 namespace {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include <troupe/kernels/common/matmul_shape.hpp>
+#include <troupe/kernels/common/tensor_checks.hpp>
 #include <troupe/kernels/cpu/bias.hpp>
 #include <troupe/kernels/cpu/families.hpp>
 #include <troupe/kernels/cpu/gemm.hpp>
@@ -9,7 +11,6 @@
 #include <troupe/kernels/cpu/low_precision.hpp>
 #include <troupe/kernels/cpu/onednn.hpp>
 #include <troupe/kernels/cpu/scratch.hpp>
-#include <troupe/kernels/cpu/tensor_checks.hpp>
 
 namespace troupe {
 namespace {

@@ -10,9 +10,6 @@
 
 namespace troupe {
 
-// [m,k] x [k,n] -> [m,n], each factor transposed first if asked.
-Shape matmul_shape(const Shape& a, const Shape& b, bool transpose_a, bool transpose_b);
-
 // The product; f32, f64, f16 and bf16 (summed in float, rounded to nearest even), i32, i64 (integers wrap).
 // k = 0 gives zeros.
 void matmul(Parallelism& parallelism, const Tensor& a, const Tensor& b, bool transpose_a, bool transpose_b,

@@ -2,9 +2,9 @@
 // step.
 #include <algorithm>
 
+#include <troupe/kernels/common/tensor_checks.hpp>
 #include <troupe/kernels/cpu/families.hpp>
 #include <troupe/kernels/cpu/finite.hpp>
-#include <troupe/kernels/cpu/tensor_checks.hpp>
 
 namespace troupe {
 namespace {

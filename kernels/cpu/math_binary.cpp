@@ -1,7 +1,8 @@
+// Arithmetic of two operands.
 #include <algorithm>
 
-#include <troupe/kernels/cpu/arithmetic.hpp>
 #include <troupe/kernels/cpu/elementwise.hpp>
+#include <troupe/kernels/cpu/elementwise_families.hpp>
 #include <troupe/kernels/cpu/families.hpp>
 
 namespace troupe {
@@ -32,12 +33,7 @@ void check_exponent(const Tensor& b) {
 }  // namespace
 
 void register_math_binary_kernels(KernelRegistry& registry) {
-  add_binary(registry, "Add", RealTypes{}, AddOp{});
-  add_binary(registry, "Sub", RealTypes{}, SubOp{});
-  add_binary(registry, "Mul", RealTypes{}, MulOp{});
-  add_binary(registry, "Maximum", RealTypes{}, MaximumOp{});
-  add_binary(registry, "Minimum", RealTypes{}, MinimumOp{});
-  add_binary(registry, "SquaredDifference", RealTypes{}, SquaredDifferenceOp{});
+  for_each_arithmetic([&](const char* name, auto op) { add_binary(registry, name, RealTypes{}, op); });
   add_kernels(registry, "Div", RealTypes{}, []<class T>(KernelContext& context) {
     if constexpr (std::is_integral_v<T>) check_divisor<T>(context.input(0), context.input(1));
     run_binary<T, T>(context, DivOp{});
@@ -45,7 +41,7 @@ void register_math_binary_kernels(KernelRegistry& registry) {
   add_kernels(registry, "Pow", Types<float, double, Half, BFloat16, std::int32_t, std::int64_t>{},
               []<class T>(KernelContext& context) {
                 if constexpr (std::is_integral_v<T>) check_exponent<T>(context.input(1));
-                run_binary<T, T>(context, PowOp{});
+                run_binary<T, T>(context, PowOp<VectorMath>{});
               });
 }
 

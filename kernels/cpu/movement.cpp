@@ -1,9 +1,9 @@
-#include "troupe/kernels/cpu/movement.hpp"
-
+// The CPU's half of kernels/common/movement.hpp.
 #include <algorithm>
 #include <cstring>
 #include <string>
 
+#include <troupe/kernels/common/movement.hpp>
 #include <troupe/messages/error.hpp>
 
 namespace troupe {

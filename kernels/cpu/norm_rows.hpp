@@ -7,9 +7,9 @@
 #include <string_view>
 #include <type_traits>
 
+#include <troupe/kernels/common/tensor_checks.hpp>
 #include <troupe/kernels/cpu/low_precision.hpp>
 #include <troupe/kernels/cpu/scratch.hpp>
-#include <troupe/kernels/cpu/tensor_checks.hpp>
 #include <troupe/kernels/cpu/typed_kernels.hpp>
 
 namespace troupe {

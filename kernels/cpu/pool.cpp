@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
+#include <troupe/kernels/common/tensor_checks.hpp>
 #include <troupe/kernels/cpu/families.hpp>
 #include <troupe/kernels/cpu/low_precision.hpp>
 #include <troupe/kernels/cpu/scratch.hpp>
-#include <troupe/kernels/cpu/tensor_checks.hpp>
 #include <troupe/kernels/cpu/typed_kernels.hpp>
 
 namespace troupe {

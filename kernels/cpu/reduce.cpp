@@ -1,7 +1,7 @@
 #include "troupe/kernels/cpu/reduce.hpp"
 
+#include <troupe/kernels/common/movement.hpp>
 #include <troupe/kernels/cpu/families.hpp>
-#include <troupe/kernels/cpu/movement.hpp>
 #include <troupe/kernels/cpu/reduce_loops.hpp>
 
 namespace troupe {

@@ -1,7 +1,7 @@
 #include <limits>
 
-#include <troupe/kernels/cpu/arithmetic.hpp>
-#include <troupe/kernels/cpu/movement.hpp>
+#include <troupe/kernels/common/elementwise_ops.hpp>
+#include <troupe/kernels/common/movement.hpp>
 #include <troupe/kernels/cpu/reduce_loops.hpp>
 
 namespace troupe {

@@ -4,16 +4,12 @@
 #include <limits>
 #include <string_view>
 
+#include <troupe/kernels/common/tensor_checks.hpp>
 #include <troupe/kernels/cpu/lanes.hpp>
-#include <troupe/kernels/cpu/tensor_checks.hpp>
 #include <troupe/kernels/cpu/vector_math.hpp>
 
 namespace troupe {
 namespace {
-
-using vector_math::exp;
-using vector_math::log;
-using vector_math::log1p;
 
 // Elements worth a part of their own.
 constexpr std::int64_t kPartElements = std::int64_t{1} << 13;
@@ -42,7 +38,7 @@ template <class T>
 T shifted_exp(const T* x, std::int64_t n, T* out, T& largest) {
   largest = maximum(x, n);
   const T shift = largest;
-  for (std::int64_t j = 0; j < n; ++j) out[j] = exp(x[j] - shift);
+  for (std::int64_t j = 0; j < n; ++j) out[j] = VectorMath::exp(x[j] - shift);
   return sum_of<T>(n, [out](std::int64_t j) { return out[j]; });
 }
 
@@ -61,7 +57,8 @@ void softmax_row(const T* x, std::int64_t n, T* out) {
 template <class T>
 void log_softmax_row(const T* x, std::int64_t n, T* out) {
   const T largest = maximum(x, n);
-  const T log_sum = log(sum_of<T>(n, [x, largest](std::int64_t j) { return exp(x[j] - largest); }));
+  const T log_sum =
+      VectorMath::log(sum_of<T>(n, [x, largest](std::int64_t j) { return VectorMath::exp(x[j] - largest); }));
   for (std::int64_t j = 0; j < n; ++j) out[j] = x[j] - largest - log_sum;
 }
 
@@ -74,7 +71,7 @@ void softmax_grad_row(const T* dy, const T* y, std::int64_t n, T* dx) {
 template <class T>
 void log_softmax_grad_row(const T* dy, const T* y, std::int64_t n, T* dx) {
   const T sum = sum_of<T>(n, [=](std::int64_t j) { return dy[j]; });
-  for (std::int64_t j = 0; j < n; ++j) dx[j] = dy[j] - exp(y[j]) * sum;
+  for (std::int64_t j = 0; j < n; ++j) dx[j] = dy[j] - VectorMath::exp(y[j]) * sum;
 }
 
 template <class T>
@@ -83,7 +80,7 @@ T sparse_cross_entropy_row(const T* logits, std::int64_t label, std::int64_t n, 
   const T sum = shifted_exp(logits, n, backprop, largest);
   divide(backprop, n, sum);
   backprop[label] -= T{1};
-  return log(sum) - (logits[label] - largest);
+  return VectorMath::log(sum) - (logits[label] - largest);
 }
 
 template <class T>
@@ -91,7 +88,7 @@ T cross_entropy_row(const T* logits, const T* labels, std::int64_t n, T* backpro
   T largest;
   const T sum = shifted_exp(logits, n, backprop, largest);
   for (std::int64_t j = 0; j < n; ++j) backprop[j] = backprop[j] / sum - labels[j];
-  const T log_sum = log(sum);
+  const T log_sum = VectorMath::log(sum);
   return sum_of<T>(n, [=](std::int64_t j) { return labels[j] * (log_sum - (logits[j] - largest)); });
 }
 
@@ -100,7 +97,7 @@ void sigmoid_cross_entropy_part(const T* x, const T* z, std::int64_t n, T* out) 
   for (std::int64_t i = 0; i < n; ++i) {
     const T magnitude = x[i] < T{0} ? -x[i] : x[i];
     const T positive = x[i] < T{0} ? T{0} : x[i];
-    out[i] = positive - x[i] * z[i] + log1p(exp(-magnitude));
+    out[i] = positive - x[i] * z[i] + VectorMath::log1p(VectorMath::exp(-magnitude));
   }
 }
 

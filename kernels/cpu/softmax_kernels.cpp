@@ -1,6 +1,6 @@
+#include <troupe/kernels/common/tensor_checks.hpp>
 #include <troupe/kernels/cpu/families.hpp>
 #include <troupe/kernels/cpu/softmax.hpp>
-#include <troupe/kernels/cpu/tensor_checks.hpp>
 
 namespace troupe {
 namespace {

@@ -1,4 +1,4 @@
-#include <troupe/kernels/cpu/arithmetic.hpp>
+#include <troupe/kernels/common/elementwise_ops.hpp>
 #include <troupe/kernels/cpu/elementwise.hpp>
 #include <troupe/kernels/cpu/families.hpp>
 

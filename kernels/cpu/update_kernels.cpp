@@ -7,8 +7,8 @@
 
 #include <troupe/graph/optimizers/schedules.hpp>
 #include <troupe/graph/training/sparse_mean.hpp>
+#include <troupe/kernels/common/tensor_checks.hpp>
 #include <troupe/kernels/cpu/families.hpp>
-#include <troupe/kernels/cpu/tensor_checks.hpp>
 #include <troupe/kernels/cpu/typed_kernels.hpp>
 #include <troupe/kernels/cpu/updates.hpp>
 

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <numeric>
 #include <vector>
 
-#include <troupe/kernels/cpu/tensor_checks.hpp>
+#include <troupe/kernels/common/row_groups.hpp>
+#include <troupe/kernels/common/tensor_checks.hpp>
 
 namespace troupe {
 namespace {
@@ -128,24 +128,6 @@ StatePointers<T> advanced(StatePointers<T> state, std::int64_t offset) {
   return state;
 }
 
-// The positions of `indices`, those of one row next to each other and in order; and where each row's group
-// begins.
-struct RowGroups {
-  std::vector<std::int64_t> order;
-  std::vector<std::int64_t> begins;  // one more than there are distinct rows
-};
-RowGroups group_rows(std::span<const std::int64_t> indices) {
-  RowGroups groups;
-  groups.order.resize(indices.size());
-  std::iota(groups.order.begin(), groups.order.end(), 0);
-  std::ranges::stable_sort(groups.order, {}, [&](std::int64_t i) { return indices[static_cast<std::size_t>(i)]; });
-  const auto row = [&](std::size_t i) { return indices[static_cast<std::size_t>(groups.order[i])]; };
-  for (std::size_t i = 0; i < indices.size(); ++i)
-    if (i == 0 || row(i) != row(i - 1)) groups.begins.push_back(static_cast<std::int64_t>(i));
-  groups.begins.push_back(static_cast<std::int64_t>(indices.size()));
-  return groups;
-}
-
 // Variables swept together: their elements are numbered through, in this order.
 constexpr std::size_t kSweep = 32;
 
@@ -194,7 +176,7 @@ void update_sparse(Parallelism& parallelism, const Rule& rule, std::span<Tensor*
   const std::int64_t width = values.num_elements() / values.shape()[0];
   const RowGroups groups = group_rows(rows);
   const T* g = values.data<T>();
-  const auto distinct = static_cast<std::int64_t>(groups.begins.size()) - 1;
+  const std::int64_t distinct = std::ssize(groups.rows);
   const std::int64_t grain = std::max<std::int64_t>(1, kPartElements / std::max<std::int64_t>(1, width));
   parallelism.parallel_for(distinct, grain, [&](std::int64_t begin, std::int64_t end) {
     std::vector<T> sum(static_cast<std::size_t>(width));
@@ -208,7 +190,7 @@ void update_sparse(Parallelism& parallelism, const Rule& rule, std::span<Tensor*
           for (std::int64_t j = 0; j < width; ++j) sum[static_cast<std::size_t>(j)] += g[groups.order[i] * width + j];
         row_gradient = sum.data();
       }
-      update(advanced(all, rows[static_cast<std::size_t>(groups.order[first])] * width), row_gradient, width);
+      update(advanced(all, groups.rows[static_cast<std::size_t>(group)] * width), row_gradient, width);
     }
   });
 }

@@ -1,10 +1,10 @@
 // Slicing, joining and rearranging tensors. Twin of kernels/cpu/array_kernels.cpp; what each op computes is
-// kernels/cpu/array.cpp for both, which moves elements by the functions of movement.cpp here.
+// kernels/common/array.cpp for both, which moves elements by the functions of movement.cpp here.
 //
 // Shapes and limits that come as tensors are constants as a rule: then the host has them. Else it waits for them.
 #include <troupe/devices/cuda/cuda_error.hpp>
-#include <troupe/kernels/cpu/array.hpp>
-#include <troupe/kernels/cpu/range_count.hpp>
+#include <troupe/kernels/common/array.hpp>
+#include <troupe/kernels/common/range_count.hpp>
 #include <troupe/kernels/cuda/array_launch.hpp>
 #include <troupe/kernels/cuda/elementwise.hpp>
 

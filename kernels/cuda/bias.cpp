@@ -1,6 +1,6 @@
 // Biases; f32, f64, f16, bf16 (computed in float, rounded to nearest even).
 #include <troupe/devices/cuda/cuda_error.hpp>
-#include <troupe/kernels/cpu/tensor_checks.hpp>
+#include <troupe/kernels/common/tensor_checks.hpp>
 #include <troupe/kernels/cuda/bias_launch.hpp>
 #include <troupe/kernels/cuda/reduce.hpp>
 
@@ -42,7 +42,6 @@ void register_cuda_bias_kernels(KernelRegistry& registry) {
   const auto floating = {DType::f32, DType::f64, DType::f16, DType::bf16};
   add_cuda(registry, "BiasAdd", floating, bias_add);
   add_cuda(registry, "BiasAddGrad", floating, bias_add_grad);
-  registry.set_reuse("BiasAdd", "GPU", Reuse::in_place);
 }
 
 }  // namespace troupe

@@ -1,4 +1,4 @@
-#include <troupe/kernels/cpu/convert.hpp>
+#include <troupe/kernels/common/convert.hpp>
 #include <troupe/kernels/cuda/cast_launch.hpp>
 #include <troupe/kernels/cuda/elementwise.cuh>
 

@@ -1,6 +1,6 @@
+#include <troupe/kernels/common/elementwise_ops.hpp>
 #include <troupe/kernels/cuda/comparisons_launch.hpp>
 #include <troupe/kernels/cuda/elementwise.cuh>
-#include <troupe/kernels/cuda/elementwise_ops.cuh>
 
 namespace troupe {
 

@@ -3,9 +3,9 @@
 // FusedConv2D rounds f16 and bf16 once less where the bias is added by the library; Conv2D, BiasAdd and the activation
 // one after the other round after each.
 #include <troupe/devices/cuda/cuda_error.hpp>
-#include <troupe/kernels/cpu/conv.hpp>
-#include <troupe/kernels/cpu/epilogue.hpp>
-#include <troupe/kernels/cpu/tensor_checks.hpp>
+#include <troupe/kernels/common/activation.hpp>
+#include <troupe/kernels/common/conv_geometry.hpp>
+#include <troupe/kernels/common/tensor_checks.hpp>
 #include <troupe/kernels/cuda/conv_cudnn.hpp>
 #include <troupe/kernels/cuda/conv_launch.hpp>
 #include <troupe/kernels/cuda/cublas_lt.hpp>

@@ -14,7 +14,7 @@
 #include <cstdint>
 #include <functional>
 
-#include <troupe/kernels/cpu/conv_parts.hpp>
+#include <troupe/kernels/common/conv_geometry.hpp>
 #include <troupe/kernels/cuda/product_plan.hpp>
 
 namespace troupe {

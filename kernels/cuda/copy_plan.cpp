@@ -1,6 +1,6 @@
 #include "troupe/kernels/cuda/copy_plan.hpp"
 
-#include <troupe/kernels/cpu/movement.hpp>
+#include <troupe/kernels/common/movement.hpp>
 
 namespace troupe {
 namespace {

@@ -1,4 +1,4 @@
-// How a strided copy (kernels/cpu/movement.hpp) is made by a GPU: neighbours are moved together, up to 16 bytes at
+// How a strided copy (kernels/common/movement.hpp) is made by a GPU: neighbours are moved together, up to 16 bytes at
 // once, and what is transposed goes by way of tiles, so that threads which run together read and write neighbours.
 // Plain data, for both sides.
 #pragma once

@@ -1,24 +1,17 @@
 #include "troupe/kernels/cuda/cuda_kernels.hpp"
 
+#include <troupe/kernels/common/reuse.hpp>
+
 namespace troupe {
-namespace {
-
-// All launch the same work for the same shapes, or find out that they cannot (CudaDevice::read), but for these, which
-// look at values on the host in every step or give a variable other memory.
-bool recordable(const std::string& op) {
-  return op != "AssignVariable" && op != "SlotsTouching" && !op.starts_with("SparseApply");
-}
-
-}  // namespace
-
-void add_cuda(KernelRegistry& registry, const std::string& op, std::initializer_list<DType> dtypes,
-              KernelFactory make) {
-  registry.add({op, "GPU", dtypes, std::move(make), recordable(op)});
+void add_cuda(KernelRegistry& registry, const std::string& op, std::initializer_list<DType> dtypes, KernelFactory make,
+              Replay replay) {
+  registry.add({op, "GPU", dtypes, std::move(make), replay == Replay::allowed});
 }
 
 void add_cuda(KernelRegistry& registry, const std::string& op, std::initializer_list<DType> dtypes,
-              void (*run)(KernelContext&)) {
-  add_cuda(registry, op, dtypes, [run](const KernelInit&) -> Kernel { return run; });
+              void (*run)(KernelContext&), Replay replay) {
+  add_cuda(
+      registry, op, dtypes, [run](const KernelInit&) -> Kernel { return run; }, replay);
 }
 
 void register_cuda_kernels(KernelRegistry& registry) {
@@ -42,7 +35,7 @@ void register_cuda_kernels(KernelRegistry& registry) {
   register_cuda_softmax_kernels(registry);
   register_cuda_state_kernels(registry);
   register_cuda_update_kernels(registry);
-  register_cuda_elementwise_reuse(registry);
+  register_reuse(registry, "GPU");
 }
 
 }  // namespace troupe

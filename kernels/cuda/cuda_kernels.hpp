@@ -1,6 +1,7 @@
 // The kernels of GPUs, by family; each family says what its CPU twin in kernels/cpu says.
 #pragma once
 
+#include <cstdint>
 #include <initializer_list>
 #include <string>
 
@@ -18,11 +19,17 @@ inline void clear(KernelContext& context, Tensor& t, const char* what) {
     check_cuda(cudaMemsetAsync(t.mutable_raw(), 0, t.num_bytes(), cuda_device(context).stream()), what);
 }
 
+// Whether a step that was recorded may replay the kernel: it launches the same work for the same shapes, or finds out
+// that it cannot (CudaDevice::read). Not if it looks at values on the host in every step, or gives a variable other
+// memory.
+enum class Replay : std::uint8_t { allowed, never };
+
 // Registers one kernel for these dtypes; none: for any.
-void add_cuda(KernelRegistry& registry, const std::string& op, std::initializer_list<DType> dtypes, KernelFactory make);
+void add_cuda(KernelRegistry& registry, const std::string& op, std::initializer_list<DType> dtypes, KernelFactory make,
+              Replay replay = Replay::allowed);
 // The same for kernels that need nothing of their node.
 void add_cuda(KernelRegistry& registry, const std::string& op, std::initializer_list<DType> dtypes,
-              void (*run)(KernelContext&));
+              void (*run)(KernelContext&), Replay replay = Replay::allowed);
 
 void register_cuda_array_kernels(KernelRegistry& registry);
 void register_cuda_bias_kernels(KernelRegistry& registry);
@@ -44,8 +51,6 @@ void register_cuda_select_kernels(KernelRegistry& registry);
 void register_cuda_softmax_kernels(KernelRegistry& registry);
 void register_cuda_state_kernels(KernelRegistry& registry);
 void register_cuda_update_kernels(KernelRegistry& registry);
-// After the others: says what they do with memory.
-void register_cuda_elementwise_reuse(KernelRegistry& registry);
 
 void register_cuda_kernels(KernelRegistry& registry);
 

@@ -7,13 +7,6 @@
 
 namespace troupe {
 
-Tensor take_any_or_allocate(KernelContext& context, DType dtype, const Shape& shape) {
-  for (int i = 0; i < context.num_inputs(); ++i)
-    if (context.input(i).dtype() == dtype && context.input(i).shape() == shape)
-      if (Tensor taken = context.take_input(i); taken.valid()) return taken;
-  return context.allocate(dtype, shape);
-}
-
 void run_binary(KernelContext& context, const char* op, DType out_dtype,
                 FunctionRef<cudaError_t(const BinaryArguments&)> launch) {
   const std::array<Shape, 2> shapes{context.input(0).shape(), context.input(1).shape()};

@@ -5,6 +5,7 @@
 
 #include <initializer_list>
 
+#include <troupe/kernels/common/elementwise.hpp>
 #include <troupe/kernels/cuda/cuda_kernels.hpp>
 #include <troupe/kernels/cuda/elementwise_launch.hpp>
 #include <troupe/messages/function_ref.hpp>
@@ -17,9 +18,6 @@ inline constexpr std::initializer_list<DType> kRealDTypes{DType::f32, DType::f64
 inline constexpr std::initializer_list<DType> kDataDTypes{DType::f32, DType::f64,    DType::f16, DType::bf16,
                                                           DType::i8,  DType::u8,     DType::i16, DType::i32,
                                                           DType::i64, DType::boolean};
-
-// Memory for an output: that of the first input of its dtype and shape which can be taken, else new.
-Tensor take_any_or_allocate(KernelContext& context, DType dtype, const Shape& shape);
 
 // The kernel out = op(a, b), broadcasting: `launch` is called unless there are no elements. `op`: for errors.
 void run_binary(KernelContext& context, const char* op, DType out,

@@ -1,3 +1,5 @@
+#include <troupe/kernels/common/elementwise_ops.hpp>
+#include <troupe/kernels/cuda/cuda_math.cuh>
 #include <troupe/kernels/cuda/element_types.cuh>
 #include <troupe/kernels/cuda/epilogue_launch.hpp>
 #include <troupe/kernels/cuda/launch.cuh>
@@ -9,22 +11,13 @@ using device::kBlockThreads;
 
 using device::Compute;
 
-// The formulas of kernels/cpu/vector_math.hpp.
-__device__ inline float exp_of(float x) { return expf(x); }
-__device__ inline double exp_of(double x) { return exp(x); }
-__device__ inline float tanh_of(float x) { return tanhf(x); }
-__device__ inline double tanh_of(double x) { return tanh(x); }
-__device__ inline float magnitude(float x) { return fabsf(x); }
-__device__ inline double magnitude(double x) { return fabs(x); }
+using device::CudaMath;
 
 template <FusedActivation kActivation, class C>
 __device__ inline C activate(C x) {
-  if constexpr (kActivation == FusedActivation::relu) return x < C{0} ? C{0} : x;  // NaN stays
-  if constexpr (kActivation == FusedActivation::tanh) return tanh_of(x);
-  if constexpr (kActivation == FusedActivation::sigmoid) {
-    const C e = exp_of(-magnitude(x));
-    return (x < C{0} ? e : C{1}) / (C{1} + e);
-  }
+  if constexpr (kActivation == FusedActivation::relu) return ReluOp{}(x);
+  if constexpr (kActivation == FusedActivation::tanh) return TanhOp<CudaMath>{}(x);
+  if constexpr (kActivation == FusedActivation::sigmoid) return SigmoidOp<CudaMath>{}(x);
   return x;
 }
 

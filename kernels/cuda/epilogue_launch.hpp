@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include <troupe/kernels/cpu/epilogue.hpp>
+#include <troupe/kernels/common/activation.hpp>
 #include <troupe/messages/dtype.hpp>
 
 namespace troupe {

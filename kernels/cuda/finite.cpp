@@ -2,7 +2,7 @@
 #include <memory>
 
 #include <troupe/devices/cuda/cuda_error.hpp>
-#include <troupe/kernels/cpu/tensor_checks.hpp>
+#include <troupe/kernels/common/tensor_checks.hpp>
 #include <troupe/kernels/cuda/cuda_kernels.hpp>
 #include <troupe/kernels/cuda/finite_launch.hpp>
 #include <troupe/kernels/cuda/variables.hpp>

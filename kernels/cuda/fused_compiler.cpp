@@ -4,6 +4,7 @@
 #include <map>
 #include <string_view>
 
+#include <troupe/kernels/common/elementwise.hpp>
 #include <troupe/messages/error.hpp>
 
 namespace troupe {
@@ -93,7 +94,7 @@ class Compiler {
     const auto& operands = step.operands;
     FusedStep made{.op = op_of(step.op),
                    .rounding = rounding_to(step.dtype, program_.wide),
-                   .wide = dtype_of(operands.back()) == DType::f64};
+                   .wide = operand_type(operands.back(), steps_, inputs_) == DType::f64};
     if (made.op == FusedOp::select) {
       add({.op = FusedOp::mask, .source = in_x(operands[0]) ? kFusedSame : source(operands[0])});
       place_pair(made, operands[1], operands[2]);
@@ -147,9 +148,6 @@ class Compiler {
   std::uint8_t source(const ElementwiseOperand& o) const {
     if (o.is_input) return static_cast<std::uint8_t>(kFusedInput + o.index);
     return place_[static_cast<std::size_t>(o.index)];
-  }
-  DType dtype_of(const ElementwiseOperand& o) const {
-    return o.is_input ? inputs_[static_cast<std::size_t>(o.index)] : steps_[static_cast<std::size_t>(o.index)].dtype;
   }
 
   // Places of values that this step was the last to use.

@@ -13,50 +13,18 @@ namespace troupe {
 namespace {
 
 struct Program {
-  std::vector<ElementwiseStep> steps;
-  std::vector<bool> same_shapes;  // of each step: its operands are not broadcast
+  ElementwiseShapes shapes;
   FusedProgram code;
-  int width = 1;  // elements of an item, where memory is aligned
+  int width;  // elements of an item, where memory is aligned
 };
 
 Program compile(const KernelInit& init) {
-  Program program{.steps =
-                      parse_elementwise(init.attributes.get<std::vector<std::string>>("program"), init.input_types)};
-  program.code = compile_fused(program.steps, init.input_types);
-  std::size_t widest = size_of(program.code.dtype);
+  const auto steps = parse_elementwise(init.attributes.get<std::vector<std::string>>("program"), init.input_types);
+  FusedProgram code = compile_fused(steps, init.input_types);
+  std::size_t widest = size_of(code.dtype);
   for (DType t : init.input_types) widest = std::max(widest, size_of(t));
-  program.width = program.code.wide ? 2 : static_cast<int>(16 / widest);
-  for (const ElementwiseStep& step : program.steps) {
-    std::vector<DType> types;
-    for (const ElementwiseOperand& o : step.operands)
-      types.push_back(o.is_input ? init.input_types[static_cast<std::size_t>(o.index)]
-                                 : program.steps[static_cast<std::size_t>(o.index)].dtype);
-    program.same_shapes.push_back(elementwise_rule(step.op, types, step.dtype)->same_shapes);
-  }
-  return program;
-}
-
-// What each op would demand of the shapes; returns that of the result.
-Shape check_shapes(const KernelContext& context, const Program& program) {
-  const int count = context.num_inputs();
-  bool all_alike = true;
-  for (int i = 1; all_alike && i < count; ++i) all_alike = context.input(i).shape() == context.input(0).shape();
-  if (all_alike) return context.input(0).shape();
-  std::array<Shape, kMaxElementwiseSteps> results;
-  for (std::size_t s = 0; s < program.steps.size(); ++s) {
-    const auto& operands = program.steps[s].operands;
-    const auto shape = [&](const ElementwiseOperand& o) -> const Shape& {
-      return o.is_input ? context.input(o.index).shape() : results[static_cast<std::size_t>(o.index)];
-    };
-    results[s] = shape(operands[0]);
-    for (const ElementwiseOperand& o : std::span(operands).subspan(1)) {
-      if (program.same_shapes[s] && shape(o) != results[s])
-        invalid_argument("the gradient is {}, but the value it belongs to is {}", results[s].to_string(),
-                         shape(o).to_string());
-      results[s] = broadcast(results[s], shape(o));
-    }
-  }
-  return results[program.steps.size() - 1];
+  const int width = code.wide ? 2 : static_cast<int>(16 / widest);
+  return {.shapes{steps, init.input_types}, .code = std::move(code), .width = width};
 }
 
 // Inputs that are walked along the result, and how; the plan's items have one element.
@@ -94,7 +62,7 @@ void launch_rest(FusedArguments arguments, cudaStream_t stream) {
 }
 
 void run(const Program& program, KernelContext& context) {
-  const Shape shape = check_shapes(context, program);
+  const Shape shape = program.shapes.result(context);
   const std::int64_t total = shape.num_elements();
   if (total == 0) return context.set_output(0, context.allocate(program.code.dtype, shape));
   FusedArguments arguments = arguments_of(context, program, shape, total);

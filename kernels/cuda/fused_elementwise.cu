@@ -3,7 +3,8 @@
 // step goes through shared memory, where each thread has places of its own.
 #include <cuda_runtime.h>
 
-#include <troupe/kernels/cuda/elementwise_ops.cuh>
+#include <troupe/kernels/common/elementwise_ops.hpp>
+#include <troupe/kernels/cuda/cuda_math.cuh>
 #include <troupe/kernels/cuda/fused_elementwise_launch.hpp>
 #include <troupe/kernels/cuda/index_plan.cuh>
 #include <troupe/kernels/cuda/launch.cuh>
@@ -174,25 +175,25 @@ __device__ void compute_unary(FusedOp op, Values<C, kWidth>& x) {
     case FusedOp::relu:
       return unary(ReluOp{});
     case FusedOp::exp:
-      return unary(ExpOp{});
+      return unary(ExpOp<CudaMath>{});
     case FusedOp::log:
-      return unary(LogOp{});
+      return unary(LogOp<CudaMath>{});
     case FusedOp::log1p:
-      return unary(Log1pOp{});
+      return unary(Log1pOp<CudaMath>{});
     case FusedOp::sqrt:
       return unary(SqrtOp{});
     case FusedOp::rsqrt:
-      return unary(RsqrtOp{});
+      return unary(RsqrtOp<CudaMath>{});
     case FusedOp::tanh:
-      return unary(TanhOp{});
+      return unary(TanhOp<CudaMath>{});
     case FusedOp::sigmoid:
-      return unary(SigmoidOp{});
+      return unary(SigmoidOp<CudaMath>{});
     case FusedOp::softplus:
-      return unary(SoftplusOp{});
+      return unary(SoftplusOp<CudaMath>{});
     case FusedOp::floor:
       return unary(FloorOp{});
     case FusedOp::erf:
-      return unary(ErfOp{});
+      return unary(ErfOp<CudaMath>{});
     default:
       __builtin_unreachable();
   }

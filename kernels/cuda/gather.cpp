@@ -3,7 +3,7 @@
 #include <cstring>
 
 #include <troupe/devices/cuda/cuda_error.hpp>
-#include <troupe/kernels/cpu/movement.hpp>
+#include <troupe/kernels/common/movement.hpp>
 #include <troupe/kernels/cuda/elementwise.hpp>
 #include <troupe/kernels/cuda/gather_launch.hpp>
 

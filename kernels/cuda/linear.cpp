@@ -3,8 +3,8 @@
 // FusedMatMul rounds f16 and bf16 after the bias, and again after the activation; MatMul, BiasAdd and the activation
 // one after the other round before the bias too.
 #include <troupe/devices/cuda/cuda_error.hpp>
-#include <troupe/kernels/cpu/linear.hpp>
-#include <troupe/kernels/cpu/tensor_checks.hpp>
+#include <troupe/kernels/common/matmul_shape.hpp>
+#include <troupe/kernels/common/tensor_checks.hpp>
 #include <troupe/kernels/cuda/cublas_lt.hpp>
 #include <troupe/kernels/cuda/integer_product_launch.hpp>
 

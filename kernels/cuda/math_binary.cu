@@ -1,5 +1,6 @@
+#include <troupe/kernels/common/elementwise_ops.hpp>
+#include <troupe/kernels/cuda/cuda_math.cuh>
 #include <troupe/kernels/cuda/elementwise.cuh>
-#include <troupe/kernels/cuda/elementwise_ops.cuh>
 #include <troupe/kernels/cuda/fault.cuh>
 #include <troupe/kernels/cuda/math_binary_launch.hpp>
 
@@ -54,7 +55,7 @@ cudaError_t launch_binary(BinaryOp op, DType dtype, const BinaryArguments& argum
     case BinaryOp::div:
       return launch(RealElements{}, OnlyOp{DivOp{}});
     case BinaryOp::pow:
-      return launch(PowElements{}, OnlyOp{PowOp{}});
+      return launch(PowElements{}, OnlyOp{PowOp<CudaMath>{}});
     default:
       return launch(RealElements{}, Arithmetic{op});
   }

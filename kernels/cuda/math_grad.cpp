@@ -5,11 +5,8 @@
 namespace troupe {
 namespace {
 
-// Gradients are not broadcast: both inputs have one shape.
 void run_grad(KernelContext& context, const char* name, GradOp op, double alpha) {
-  if (context.input(0).shape() != context.input(1).shape())
-    invalid_argument("the gradient is {}, but the value it belongs to is {}", context.input(0).shape().to_string(),
-                     context.input(1).shape().to_string());
+  check_gradient_shape(context.input(0).shape(), context.input(1).shape());
   const DType dtype = context.input(0).dtype();
   run_binary(context, name, dtype, [&, stream = cuda_device(context).stream()](const BinaryArguments& arguments) {
     return launch_grad(op, dtype, arguments, alpha, stream);

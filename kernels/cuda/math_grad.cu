@@ -1,5 +1,5 @@
+#include <troupe/kernels/common/elementwise_ops.hpp>
 #include <troupe/kernels/cuda/elementwise.cuh>
-#include <troupe/kernels/cuda/elementwise_ops.cuh>
 #include <troupe/kernels/cuda/math_grad_launch.hpp>
 
 namespace troupe {
@@ -18,7 +18,7 @@ cudaError_t launch_grad(GradOp op, DType dtype, const BinaryArguments& arguments
     case GradOp::tanh:
       return launch(FloatElements{}, TanhGradOp{});
     case GradOp::leaky_relu:
-      return launch(FloatElements{}, LeakyReluGradOp{alpha});
+      return launch(FloatElements{}, LeakyReluGradOp<double>{alpha});
   }
   return cudaErrorInvalidValue;
 }

@@ -1,5 +1,6 @@
+#include <troupe/kernels/common/elementwise_ops.hpp>
+#include <troupe/kernels/cuda/cuda_math.cuh>
 #include <troupe/kernels/cuda/elementwise.cuh>
-#include <troupe/kernels/cuda/elementwise_ops.cuh>
 #include <troupe/kernels/cuda/math_unary_launch.hpp>
 
 namespace troupe {
@@ -37,27 +38,27 @@ cudaError_t launch_unary(UnaryOp op, DType dtype, const void* x, void* out, std:
     case UnaryOp::relu:
       return launch(RealElements{}, ReluOp{});
     case UnaryOp::exp:
-      return launch(FloatElements{}, ExpOp{});
+      return launch(FloatElements{}, ExpOp<CudaMath>{});
     case UnaryOp::log:
-      return launch(FloatElements{}, LogOp{});
+      return launch(FloatElements{}, LogOp<CudaMath>{});
     case UnaryOp::log1p:
-      return launch(FloatElements{}, Log1pOp{});
+      return launch(FloatElements{}, Log1pOp<CudaMath>{});
     case UnaryOp::sqrt:
       return launch(FloatElements{}, SqrtOp{});
     case UnaryOp::rsqrt:
-      return launch(FloatElements{}, RsqrtOp{});
+      return launch(FloatElements{}, RsqrtOp<CudaMath>{});
     case UnaryOp::tanh:
-      return launch(FloatElements{}, TanhOp{});
+      return launch(FloatElements{}, TanhOp<CudaMath>{});
     case UnaryOp::sigmoid:
-      return launch(FloatElements{}, SigmoidOp{});
+      return launch(FloatElements{}, SigmoidOp<CudaMath>{});
     case UnaryOp::softplus:
-      return launch(FloatElements{}, SoftplusOp{});
+      return launch(FloatElements{}, SoftplusOp<CudaMath>{});
     case UnaryOp::floor:
       return launch(FloatElements{}, FloorOp{});
     case UnaryOp::erf:
-      return launch(FloatElements{}, ErfOp{});
+      return launch(FloatElements{}, ErfOp<CudaMath>{});
     case UnaryOp::leaky_relu:
-      return launch(FloatElements{}, LeakyReluOp{alpha});
+      return launch(FloatElements{}, LeakyReluOp<double>{alpha});
     case UnaryOp::logical_not:
       return launch(Elements<bool>{}, LogicalNotOp{});
   }

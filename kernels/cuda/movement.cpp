@@ -1,9 +1,9 @@
-// The GPU's half of kernels/cpu/movement.hpp. Strings never get here: they live on the host.
+// The GPU's half of kernels/common/movement.hpp. Strings never get here: they live on the host.
 #include <cstring>
 
 #include <troupe/devices/cuda/cuda_device.hpp>
 #include <troupe/devices/cuda/cuda_error.hpp>
-#include <troupe/kernels/cpu/movement.hpp>
+#include <troupe/kernels/common/movement.hpp>
 #include <troupe/kernels/cuda/movement_launch.hpp>
 
 namespace troupe {

@@ -2,7 +2,7 @@
 // one definition of what is computed, in what order and precision, for both devices; cuDNN's has other statistics for
 // f16 and bf16 and one of several engines.
 #include <troupe/devices/cuda/cuda_error.hpp>
-#include <troupe/kernels/cpu/tensor_checks.hpp>
+#include <troupe/kernels/common/tensor_checks.hpp>
 #include <troupe/kernels/cuda/cuda_kernels.hpp>
 #include <troupe/kernels/cuda/norm_launch.hpp>
 

@@ -1,8 +1,8 @@
 // Pooling on a GPU by kernels of our own (f32, f64, f16, bf16): cuDNN's pools pad evenly, and do not say which of
 // several maxima gets a gradient. The bits are the CPU's.
 #include <troupe/devices/cuda/cuda_error.hpp>
-#include <troupe/kernels/cpu/pool.hpp>
-#include <troupe/kernels/cpu/tensor_checks.hpp>
+#include <troupe/kernels/common/pool_geometry.hpp>
+#include <troupe/kernels/common/tensor_checks.hpp>
 #include <troupe/kernels/cuda/cuda_kernels.hpp>
 #include <troupe/kernels/cuda/pool_launch.hpp>
 

@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <functional>
 
-#include <troupe/kernels/cpu/epilogue.hpp>
+#include <troupe/kernels/common/activation.hpp>
 #include <troupe/messages/buffer.hpp>
 #include <troupe/messages/dtype.hpp>
 

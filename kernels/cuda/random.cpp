@@ -84,7 +84,6 @@ void register_cuda_random_kernels(KernelRegistry& registry) {
   add_cuda(registry, "RandomNormal", real, make_normal<false>);
   add_cuda(registry, "TruncatedNormal", real, make_normal<true>);
   add_cuda(registry, "Dropout", real, make_dropout);
-  registry.set_reuse("Dropout", "GPU", Reuse::in_place);
 }
 
 }  // namespace troupe

@@ -1,5 +1,4 @@
 #include <troupe/kernels/cuda/elementwise.cuh>
-#include <troupe/kernels/cuda/elementwise_ops.cuh>
 #include <troupe/kernels/cuda/select_launch.hpp>
 
 namespace troupe {

@@ -3,7 +3,7 @@
 // SparseSoftmaxCrossEntropy does not look at its labels on the host, which would wait for the GPU in every step: a
 // label that is no class is found by the kernel, and fails the step later (devices/cuda/cuda_faults.hpp).
 #include <troupe/devices/cuda/cuda_error.hpp>
-#include <troupe/kernels/cpu/tensor_checks.hpp>
+#include <troupe/kernels/common/tensor_checks.hpp>
 #include <troupe/kernels/cuda/cuda_kernels.hpp>
 #include <troupe/kernels/cuda/softmax_launch.hpp>
 

@@ -7,6 +7,11 @@ namespace {
 
 void forward(KernelContext& context) { context.set_output(0, context.input(0)); }
 
+void assign(KernelContext& context) {
+  context.variable(0).assign(context.input(1));
+  context.set_output(0, context.input(1));
+}
+
 // variable += value, or -=, in place. Output: the new value.
 template <bool kSubtract>
 void assign_sum(KernelContext& context) {
@@ -34,15 +39,11 @@ void register_cuda_state_kernels(KernelRegistry& registry) {
   add_cuda(registry, "NoOp", {}, [](KernelContext&) {});
   add_cuda(registry, "ReadVariable", {},
            [](KernelContext& context) { context.set_output(0, context.variable(0).value()); });
-  add_cuda(registry, "AssignVariable", {}, [](KernelContext& context) {
-    context.variable(0).assign(context.input(1));
-    context.set_output(0, context.input(1));
-  });
+  add_cuda(registry, "AssignVariable", {}, assign, Replay::never);
   const auto real = {DType::f32, DType::f64, DType::f16, DType::bf16, DType::i8,
                      DType::u8,  DType::i16, DType::i32, DType::i64};
   add_cuda(registry, "AssignAddVariable", real, assign_sum<false>);
   add_cuda(registry, "AssignSubVariable", real, assign_sum<true>);
-  for (const char* op : {"Identity", "StopGradient"}) registry.set_reuse(op, "GPU", Reuse::view);
 }
 
 }  // namespace troupe

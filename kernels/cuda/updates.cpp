@@ -10,8 +10,8 @@
 
 #include <troupe/graph/optimizers/schedules.hpp>
 #include <troupe/graph/training/sparse_mean.hpp>
-#include <troupe/kernels/cpu/tensor_checks.hpp>
-#include <troupe/kernels/cuda/row_groups.hpp>
+#include <troupe/kernels/common/row_groups.hpp>
+#include <troupe/kernels/common/tensor_checks.hpp>
 #include <troupe/kernels/cuda/schedule_launch.hpp>
 #include <troupe/kernels/cuda/schedule_of.hpp>
 #include <troupe/kernels/cuda/updates_launch.hpp>
@@ -240,14 +240,15 @@ void register_cuda_update_kernels(KernelRegistry& registry) {
   const auto add = [&](const std::string& name, RuleFactory rule) {
     add_cuda(registry, "Apply" + name, real, dense(rule));
     add_cuda(registry, "Apply" + name + "Many", real, dense_many(rule));
-    add_cuda(registry, "SparseApply" + name, real, sparse(rule));
+    add_cuda(registry, "SparseApply" + name, real, sparse(rule), Replay::never);
   };
   add("SGD", sgd);
   add("Momentum", momentum);
   add("Adagrad", adagrad);
   add("RMSProp", rms_prop);
   add("Adam", adam);
-  add_cuda(registry, "SlotsTouching", {DType::f32, DType::f64, DType::f16, DType::bf16}, make_slots_touching);
+  add_cuda(registry, "SlotsTouching", {DType::f32, DType::f64, DType::f16, DType::bf16}, make_slots_touching,
+           Replay::never);
   add_cuda(registry, "LearningRate", real, make_learning_rate);
 }
 

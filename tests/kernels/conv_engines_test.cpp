@@ -4,7 +4,7 @@
 
 #include <string_view>
 
-#include <troupe/kernels/cpu/conv.hpp>
+#include <troupe/kernels/common/conv_geometry.hpp>
 #include <troupe/kernels/cuda/conv_engines.hpp>
 #include <troupe/kernels/cuda/conv_graph.hpp>
 #include <troupe/messages/error.hpp>

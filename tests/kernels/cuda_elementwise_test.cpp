@@ -6,7 +6,7 @@
 #include <random>
 #include <vector>
 
-#include <troupe/kernels/cpu/movement.hpp>
+#include <troupe/kernels/common/movement.hpp>
 #include <troupe/kernels/cuda/broadcast_plan.hpp>
 #include <troupe/kernels/cuda/copy_plan.hpp>
 #include <troupe/kernels/cuda/fused_compiler.hpp>

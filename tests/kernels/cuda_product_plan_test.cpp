@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include <troupe/kernels/cpu/conv.hpp>
+#include <troupe/kernels/common/conv_geometry.hpp>
 #include <troupe/kernels/cuda/conv_plan.hpp>
 #include <troupe/kernels/cuda/plan_cache.hpp>
 #include <troupe/kernels/cuda/product_plan.hpp>

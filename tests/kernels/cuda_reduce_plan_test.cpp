@@ -4,8 +4,8 @@
 #include <vector>
 
 #include <troupe/graph/optimizers/schedules.hpp>
+#include <troupe/kernels/common/row_groups.hpp>
 #include <troupe/kernels/cuda/reduce_plan.hpp>
-#include <troupe/kernels/cuda/row_groups.hpp>
 #include <troupe/kernels/cuda/schedule_of.hpp>
 #include <troupe/kernels/cuda/softmax_grid.hpp>
 #include <troupe/kernels/cuda/sweep.hpp>

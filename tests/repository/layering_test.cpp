@@ -62,6 +62,7 @@ TEST(Layering, RoomsIncludeLowerFloorsOnly) {
   EXPECT_TRUE(allowed_own("actors/session/session.cpp", "actors/cluster/task.hpp"));
   EXPECT_TRUE(allowed_own("graph/ops/math.cpp", "graph/op.hpp"));
   EXPECT_TRUE(allowed_own("scheduler/run/executor.cpp", "scheduler/plan/plan.hpp"));
+  EXPECT_TRUE(allowed_own("kernels/cuda/linear.cpp", "kernels/common/matmul_shape.hpp"));
   // Upwards, and between rooms of one floor: in each folder.
   for (const auto& [path, header] : std::vector<std::pair<std::string, std::string>>{
            {"messages/tensor.hpp", "messages/caf/protocol.hpp"},
@@ -72,8 +73,10 @@ TEST(Layering, RoomsIncludeLowerFloorsOnly) {
            {"devices/cpu/cpu_device.cpp", "devices/storage/file_system.hpp"},
            {"scheduler/plan/plan.cpp", "scheduler/run/executor.hpp"},
            {"scheduler/run/executor.cpp", "scheduler/training/coordinator.hpp"},
-           {"kernels/cpu/array.cpp", "kernels/cuda/linear.hpp"},
-           {"kernels/cpu/array.cpp", "kernels/kernels.hpp"},
+           {"kernels/cpu/linear.cpp", "kernels/cuda/conv_plan.hpp"},
+           {"kernels/cuda/linear.cpp", "kernels/cpu/linear.hpp"},
+           {"kernels/common/array.cpp", "kernels/cpu/finite.hpp"},
+           {"kernels/cpu/linear.cpp", "kernels/kernels.hpp"},
            {"actors/base/counted.cpp", "actors/steps/step.hpp"},
            {"actors/wire/wire.cpp", "actors/base/counted.hpp"},
            {"actors/cluster/task.cpp", "actors/session/session.hpp"},

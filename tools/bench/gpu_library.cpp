@@ -4,7 +4,7 @@
 
 #include "tools/bench/child.hpp"
 #include <troupe/devices/plugin.hpp>
-#include <troupe/kernels/cpu/conv.hpp>
+#include <troupe/kernels/common/conv_geometry.hpp>
 #include <troupe/messages/error.hpp>
 
 namespace troupe::bench {

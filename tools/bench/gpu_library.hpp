@@ -4,7 +4,7 @@
 #include <memory>
 #include <string>
 
-#include <troupe/kernels/cuda/gpu_peers.hpp>
+#include "tools/bench/cuda/gpu_peers.hpp"
 
 namespace troupe::bench {
 

@@ -74,6 +74,11 @@ if(TROUPE_CUDA AND NOT TROUPE_SANITIZE)
       set(CMAKE_CUDA_ARCHITECTURES 90)  # Hopper
     endif()
     enable_language(CUDA)
+    # CMake 3.25 does not know nvcc's option for C++20.
+    if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)
+      set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)
+      set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION -std=c++20)
+    endif()
     set(CMAKE_CUDA_STANDARD 20)
     set(CMAKE_CUDA_STANDARD_REQUIRED ON)
     set(CMAKE_CUDA_RUNTIME_LIBRARY Static)

@@ -1,4 +1,4 @@
-#include <troupe/kernels/cuda/gpu_peer_launch.hpp>
+#include "tools/bench/cuda/gpu_peer_launch.hpp"
 #include <troupe/kernels/cuda/launch.cuh>
 
 namespace troupe {

@@ -1,4 +1,4 @@
-#include "troupe/kernels/cuda/row_groups.hpp"
+#include "troupe/kernels/common/row_groups.hpp"
 
 #include <algorithm>
 #include <numeric>

@@ -1,4 +1,4 @@
-#include "troupe/kernels/cpu/array.hpp"
+#include "troupe/kernels/common/array.hpp"
 
 #include <algorithm>
 #include <array>

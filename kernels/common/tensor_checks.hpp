@@ -1,4 +1,4 @@
-// What the free functions of the CPU kernels demand of tensors before they touch memory.
+// Checks of tensors before kernels touch their memory.
 #pragma once
 
 #include <string_view>

@@ -1,11 +1,17 @@
-// The elementwise ops on single elements, twins of kernels/cpu/{arithmetic,elementwise_ops}.hpp: IEEE for floating
-// types, modulo 2^bits for integers. The elementary functions are CUDA's, within 4 ulp of the true value.
+// The elementwise ops on single elements, for the CPU's kernels and the GPU's, alone or as steps of FusedElementwise:
+// IEEE for floating types, modulo 2^bits for integers.
+//
+// Elementary functions are those of `Math`, which each side has: static functions exp, log, log1p, rsqrt, tanh, erf,
+// softplus and pow of float and double, within 4 ulp of the true value.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <type_traits>
 
-namespace troupe::device {
+#include <troupe/kernels/common/host_device.hpp>
+
+namespace troupe {
 
 // The type integer arithmetic happens in: nothing overflows.
 template <class T>
@@ -13,7 +19,7 @@ using Wrapping = std::common_type_t<std::make_unsigned_t<T>, unsigned>;
 
 struct AddOp {
   template <class T>
-  __device__ T operator()(T a, T b) const {
+  TROUPE_HOST_DEVICE T operator()(T a, T b) const {
     if constexpr (std::is_integral_v<T>)
       return static_cast<T>(static_cast<Wrapping<T>>(a) + static_cast<Wrapping<T>>(b));
     else
@@ -23,7 +29,7 @@ struct AddOp {
 
 struct SubOp {
   template <class T>
-  __device__ T operator()(T a, T b) const {
+  TROUPE_HOST_DEVICE T operator()(T a, T b) const {
     if constexpr (std::is_integral_v<T>)
       return static_cast<T>(static_cast<Wrapping<T>>(a) - static_cast<Wrapping<T>>(b));
     else
@@ -33,7 +39,7 @@ struct SubOp {
 
 struct MulOp {
   template <class T>
-  __device__ T operator()(T a, T b) const {
+  TROUPE_HOST_DEVICE T operator()(T a, T b) const {
     if constexpr (std::is_integral_v<T>)
       return static_cast<T>(static_cast<Wrapping<T>>(a) * static_cast<Wrapping<T>>(b));
     else
@@ -41,10 +47,10 @@ struct MulOp {
   }
 };
 
-// Integers: towards 0; anything for a divisor of 0.
+// Integers: rounds towards 0; the least value divided by -1 is itself; 0 for a divisor of 0, which callers refuse.
 struct DivOp {
   template <class T>
-  __device__ T operator()(T a, T b) const {
+  TROUPE_HOST_DEVICE T operator()(T a, T b) const {
     if constexpr (std::is_integral_v<T>) {
       if (b == T{0}) return T{0};
       if constexpr (std::is_signed_v<T>)
@@ -59,39 +65,37 @@ struct DivOp {
 // NaN if either operand is.
 struct MaximumOp {
   template <class T>
-  __device__ T operator()(T a, T b) const {
+  TROUPE_HOST_DEVICE T operator()(T a, T b) const {
     if constexpr (std::is_integral_v<T>)
       return a > b ? a : b;
     else
-      return a > b || a != a ? a : b;
+      return ((a > b) | (a != a)) ? a : b;
   }
 };
 
 struct MinimumOp {
   template <class T>
-  __device__ T operator()(T a, T b) const {
+  TROUPE_HOST_DEVICE T operator()(T a, T b) const {
     if constexpr (std::is_integral_v<T>)
       return a < b ? a : b;
     else
-      return a < b || a != a ? a : b;
+      return ((a < b) | (a != a)) ? a : b;
   }
 };
 
 struct SquaredDifferenceOp {
   template <class T>
-  __device__ T operator()(T a, T b) const {
+  TROUPE_HOST_DEVICE T operator()(T a, T b) const {
     const T d = SubOp{}(a, b);
     return MulOp{}(d, d);
   }
 };
 
-// Not inlined: it is much code.
-__device__ __noinline__ inline float called_pow(float a, float b) { return powf(a, b); }
-__device__ __noinline__ inline double called_pow(double a, double b) { return pow(a, b); }
-// Integers: anything for an exponent below 0.
+// Integers: 1 for an exponent below 0, which callers refuse.
+template <class Math>
 struct PowOp {
   template <class T>
-  __device__ T operator()(T a, T b) const {
+  TROUPE_HOST_DEVICE T operator()(T a, T b) const {
     if constexpr (std::is_integral_v<T>) {
       T result = 1;
       for (; b > 0; b = static_cast<T>(b >> 1)) {
@@ -100,60 +104,60 @@ struct PowOp {
       }
       return result;
     } else {
-      return called_pow(a, b);
+      return Math::pow(a, b);
     }
   }
 };
 
 struct EqualOp {
   template <class T>
-  __device__ bool operator()(T a, T b) const {
+  TROUPE_HOST_DEVICE bool operator()(T a, T b) const {
     return a == b;
   }
 };
 struct NotEqualOp {
   template <class T>
-  __device__ bool operator()(T a, T b) const {
+  TROUPE_HOST_DEVICE bool operator()(T a, T b) const {
     return a != b;
   }
 };
 struct LessOp {
   template <class T>
-  __device__ bool operator()(T a, T b) const {
+  TROUPE_HOST_DEVICE bool operator()(T a, T b) const {
     return a < b;
   }
 };
 struct LessEqualOp {
   template <class T>
-  __device__ bool operator()(T a, T b) const {
+  TROUPE_HOST_DEVICE bool operator()(T a, T b) const {
     return a <= b;
   }
 };
 struct GreaterOp {
   template <class T>
-  __device__ bool operator()(T a, T b) const {
+  TROUPE_HOST_DEVICE bool operator()(T a, T b) const {
     return a > b;
   }
 };
 struct GreaterEqualOp {
   template <class T>
-  __device__ bool operator()(T a, T b) const {
+  TROUPE_HOST_DEVICE bool operator()(T a, T b) const {
     return a >= b;
   }
 };
 struct LogicalAndOp {
-  __device__ bool operator()(bool a, bool b) const { return a && b; }
+  TROUPE_HOST_DEVICE bool operator()(bool a, bool b) const { return a && b; }
 };
 struct LogicalOrOp {
-  __device__ bool operator()(bool a, bool b) const { return a || b; }
+  TROUPE_HOST_DEVICE bool operator()(bool a, bool b) const { return a || b; }
 };
 struct LogicalNotOp {
-  __device__ bool operator()(bool x) const { return !x; }
+  TROUPE_HOST_DEVICE bool operator()(bool x) const { return !x; }
 };
 
 struct NegOp {
   template <class T>
-  __device__ T operator()(T x) const {
+  TROUPE_HOST_DEVICE T operator()(T x) const {
     if constexpr (std::is_integral_v<T>)
       return SubOp{}(T{0}, x);
     else
@@ -162,11 +166,11 @@ struct NegOp {
 };
 
 struct AbsOp {
-  __device__ float operator()(float x) const { return fabsf(x); }
-  __device__ double operator()(double x) const { return fabs(x); }
   template <class T>
-  __device__ T operator()(T x) const {
-    if constexpr (std::is_unsigned_v<T>)
+  TROUPE_HOST_DEVICE T operator()(T x) const {
+    if constexpr (std::is_floating_point_v<T>)
+      return std::fabs(x);
+    else if constexpr (std::is_unsigned_v<T>)
       return x;
     else
       return x < T{0} ? SubOp{}(T{0}, x) : x;
@@ -176,7 +180,7 @@ struct AbsOp {
 // -1, 0 or 1; a zero keeps its sign, NaN stays.
 struct SignOp {
   template <class T>
-  __device__ T operator()(T x) const {
+  TROUPE_HOST_DEVICE T operator()(T x) const {
     T sign = x > T{0} ? T{1} : x;
     if constexpr (std::is_signed_v<T>) sign = x < T{0} ? T{-1} : sign;
     return sign;
@@ -185,14 +189,14 @@ struct SignOp {
 
 struct SquareOp {
   template <class T>
-  __device__ T operator()(T x) const {
+  TROUPE_HOST_DEVICE T operator()(T x) const {
     return MulOp{}(x, x);
   }
 };
 
 struct ReluOp {
   template <class T>
-  __device__ T operator()(T x) const {
+  TROUPE_HOST_DEVICE T operator()(T x) const {
     if constexpr (std::is_unsigned_v<T>)
       return x;
     else
@@ -200,88 +204,122 @@ struct ReluOp {
   }
 };
 
+// `alpha` is rounded to T.
+template <class Slope>
 struct LeakyReluOp {
-  double alpha;
+  Slope alpha;
   template <class T>
-  __device__ T operator()(T x) const {
+  TROUPE_HOST_DEVICE T operator()(T x) const {
     return x < T{0} ? static_cast<T>(alpha) * x : x;
   }
 };
 
-struct ExpOp {
-  __device__ float operator()(float x) const { return expf(x); }
-  __device__ double operator()(double x) const { return exp(x); }
-};
-struct LogOp {
-  __device__ float operator()(float x) const { return logf(x); }
-  __device__ double operator()(double x) const { return log(x); }
-};
-struct Log1pOp {
-  __device__ float operator()(float x) const { return log1pf(x); }
-  __device__ double operator()(double x) const { return log1p(x); }
-};
 struct SqrtOp {
-  __device__ float operator()(float x) const { return sqrtf(x); }
-  __device__ double operator()(double x) const { return sqrt(x); }
+  template <class T>
+  TROUPE_HOST_DEVICE T operator()(T x) const {
+    return std::sqrt(x);
+  }
 };
-struct RsqrtOp {
-  __device__ float operator()(float x) const { return rsqrtf(x); }
-  __device__ double operator()(double x) const { return rsqrt(x); }
-};
-struct TanhOp {
-  __device__ float operator()(float x) const { return tanhf(x); }
-  __device__ double operator()(double x) const { return tanh(x); }
-};
+
 struct FloorOp {
-  __device__ float operator()(float x) const { return floorf(x); }
-  __device__ double operator()(double x) const { return floor(x); }
+  template <class T>
+  TROUPE_HOST_DEVICE T operator()(T x) const {
+    return std::floor(x);
+  }
 };
+
+template <class Math>
+struct ExpOp {
+  template <class T>
+  TROUPE_HOST_DEVICE T operator()(T x) const {
+    return Math::exp(x);
+  }
+};
+
+template <class Math>
+struct LogOp {
+  template <class T>
+  TROUPE_HOST_DEVICE T operator()(T x) const {
+    return Math::log(x);
+  }
+};
+
+template <class Math>
+struct Log1pOp {
+  template <class T>
+  TROUPE_HOST_DEVICE T operator()(T x) const {
+    return Math::log1p(x);
+  }
+};
+
+template <class Math>
+struct RsqrtOp {
+  template <class T>
+  TROUPE_HOST_DEVICE T operator()(T x) const {
+    return Math::rsqrt(x);
+  }
+};
+
+template <class Math>
+struct TanhOp {
+  template <class T>
+  TROUPE_HOST_DEVICE T operator()(T x) const {
+    return Math::tanh(x);
+  }
+};
+
+template <class Math>
 struct ErfOp {
-  __device__ float operator()(float x) const { return erff(x); }
-  __device__ double operator()(double x) const { return erf(x); }
+  template <class T>
+  TROUPE_HOST_DEVICE T operator()(T x) const {
+    return Math::erf(x);
+  }
 };
 
 // 1 / (1 + exp(-x)), without overflow on either side.
+template <class Math>
 struct SigmoidOp {
   template <class T>
-  __device__ T operator()(T x) const {
-    const T e = ExpOp{}(-AbsOp{}(x));
+  TROUPE_HOST_DEVICE T operator()(T x) const {
+    const T e = Math::exp(-AbsOp{}(x));
     return (x < T{0} ? e : T{1}) / (T{1} + e);
   }
 };
 
-// log(1 + exp(x)) = max(x, 0) + log1p(e), e = exp(-|x|).
+// log(1 + exp(x)).
+template <class Math>
 struct SoftplusOp {
   template <class T>
-  __device__ T operator()(T x) const {
-    return (x < T{0} ? T{0} : x) + Log1pOp{}(ExpOp{}(-AbsOp{}(x)));
+  TROUPE_HOST_DEVICE T operator()(T x) const {
+    return Math::softplus(x);
   }
 };
 
 struct ReluGradOp {
   template <class T>
-  __device__ T operator()(T dy, T y) const {
+  TROUPE_HOST_DEVICE T operator()(T dy, T y) const {
     return y > T{0} ? dy : T{0};
   }
 };
 struct SigmoidGradOp {
   template <class T>
-  __device__ T operator()(T dy, T y) const {
+  TROUPE_HOST_DEVICE T operator()(T dy, T y) const {
     return dy * y * (T{1} - y);
   }
 };
 struct TanhGradOp {
   template <class T>
-  __device__ T operator()(T dy, T y) const {
+  TROUPE_HOST_DEVICE T operator()(T dy, T y) const {
     return dy * (T{1} - y * y);
   }
 };
+template <class Slope>
 struct LeakyReluGradOp {
-  double alpha;
+  Slope alpha;
   template <class T>
-  __device__ T operator()(T dy, T x) const {
+  TROUPE_HOST_DEVICE T operator()(T dy, T x) const {
     return x > T{0} ? dy : static_cast<T>(alpha) * dy;
   }
 };
 
-}  // namespace troupe::device
+}  // namespace troupe

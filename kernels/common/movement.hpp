@@ -1,6 +1,6 @@
-// Moving elements: one strided copy that slices, transposes, tiles, broadcasts and joins tensors of any
-// dtype. The copy itself and make_zeros() are those of the library that this is linked with: the CPU's, or a GPU's
-// (kernels/cuda/movement.cpp); the rest, and array.hpp, are the same for both.
+// Moving elements: one strided copy that slices, transposes, tiles, broadcasts and joins tensors of any dtype. The copy
+// itself and make_zeros() are defined once in each library of kernels: kernels/cpu/movement.cpp,
+// kernels/cuda/movement.cpp.
 #pragma once
 
 #include <array>

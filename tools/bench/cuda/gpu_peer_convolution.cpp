@@ -2,8 +2,8 @@
 #include <chrono>
 #include <utility>
 
+#include "tools/bench/cuda/gpu_peer_parts.hpp"
 #include <troupe/kernels/cuda/conv_engines.hpp>
-#include <troupe/kernels/cuda/gpu_peer_parts.hpp>
 #include <troupe/messages/error.hpp>
 
 namespace troupe {

@@ -1,7 +1,7 @@
-// What copies are worked out from, whatever device makes them.
+#include "troupe/kernels/common/movement.hpp"
+
 #include <algorithm>
 
-#include <troupe/kernels/cpu/movement.hpp>
 #include <troupe/messages/error.hpp>
 
 namespace troupe {

@@ -1,10 +1,10 @@
-// Which kernels write over an input, and which return a view of one; twin of kernels/cpu/reuse.cpp.
-#include <troupe/kernels/cuda/cuda_kernels.hpp>
+#include "troupe/kernels/common/reuse.hpp"
 
 namespace troupe {
 
-void register_cuda_elementwise_reuse(KernelRegistry& registry) {
-  for (const char* op : {"Reshape", "ReshapeLike", "Squeeze", "ExpandDims"}) registry.set_reuse(op, "GPU", Reuse::view);
+void register_reuse(KernelRegistry& registry, std::string_view device_type) {
+  for (const char* op : {"Identity", "StopGradient", "Reshape", "ReshapeLike", "Squeeze", "ExpandDims"})
+    registry.set_reuse(op, device_type, Reuse::view);
   for (const char* op : {"Neg",
                          "Abs",
                          "Sign",
@@ -36,9 +36,11 @@ void register_cuda_elementwise_reuse(KernelRegistry& registry) {
                          "SigmoidGrad",
                          "TanhGrad",
                          "LeakyReluGrad",
+                         "BiasAdd",
                          "AddN",
+                         "Dropout",
                          "FusedElementwise"})
-    registry.set_reuse(op, "GPU", Reuse::in_place);
+    registry.set_reuse(op, device_type, Reuse::in_place);
 }
 
 }  // namespace troupe

@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <memory>
 
-#include <troupe/kernels/cuda/gpu_peers.hpp>
+#include "tools/bench/cuda/gpu_peers.hpp"
 
 namespace troupe {
 

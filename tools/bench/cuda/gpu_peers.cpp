@@ -1,11 +1,11 @@
-#include "troupe/kernels/cuda/gpu_peers.hpp"
+#include "tools/bench/cuda/gpu_peers.hpp"
 
 #include <algorithm>
 #include <random>
 #include <vector>
 
+#include "tools/bench/cuda/gpu_peer_parts.hpp"
 #include <troupe/devices/cuda/cuda_error.hpp>
-#include <troupe/kernels/cuda/gpu_peer_parts.hpp>
 
 namespace troupe {
 namespace {

@@ -1,7 +1,7 @@
 // cuBLASLt called directly, as its documentation shows it: the heuristic's first algorithm, any way of adding parts.
+#include "tools/bench/cuda/gpu_peer_parts.hpp"
 #include <troupe/devices/cuda/cuda_error.hpp>
 #include <troupe/kernels/cuda/cublas_error.hpp>
-#include <troupe/kernels/cuda/gpu_peer_parts.hpp>
 #include <troupe/messages/error.hpp>
 
 namespace troupe {

@@ -3,9 +3,9 @@
 #include <thread>
 #include <vector>
 
+#include "tools/bench/cuda/gpu_peer_parts.hpp"
 #include <troupe/devices/cuda/cuda_error.hpp>
 #include <troupe/devices/cuda/nccl_driver.hpp>
-#include <troupe/kernels/cuda/gpu_peer_parts.hpp>
 
 namespace troupe {
 namespace {

@@ -1,7 +1,7 @@
 // A chain of tiny kernels, captured by hand and replayed.
+#include "tools/bench/cuda/gpu_peer_launch.hpp"
+#include "tools/bench/cuda/gpu_peer_parts.hpp"
 #include <troupe/devices/cuda/cuda_error.hpp>
-#include <troupe/kernels/cuda/gpu_peer_launch.hpp>
-#include <troupe/kernels/cuda/gpu_peer_parts.hpp>
 
 namespace troupe {
 namespace {

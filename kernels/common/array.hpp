@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include <troupe/kernels/cpu/movement.hpp>
+#include <troupe/kernels/common/movement.hpp>
 
 namespace troupe {
 

@@ -1,6 +1,7 @@
-#include "troupe/kernels/cpu/window.hpp"
+#include "troupe/kernels/common/window.hpp"
 
 #include <limits>
+#include <utility>
 
 #include <troupe/messages/error.hpp>
 
@@ -27,8 +28,10 @@ WindowAxis window_axis(std::string_view what, std::int64_t input, std::int64_t k
 }
 
 Padding parse_padding(std::string_view text) {
-  if (text == "SAME") return Padding::same;
-  if (text == "VALID") return Padding::valid;
+  static constexpr std::array<std::pair<std::string_view, Padding>, 2> kPaddings{
+      {{"SAME", Padding::same}, {"VALID", Padding::valid}}};
+  for (const auto& [name, padding] : kPaddings)
+    if (text == name) return padding;
   invalid_argument("padding must be \"SAME\" or \"VALID\", not \"{}\"", text);
 }
 

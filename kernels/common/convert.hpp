@@ -1,4 +1,4 @@
-// Conversion of single elements, as Cast makes it; for both sides.
+// Conversion of single elements, as Cast makes it. GPU kernels call it too.
 #pragma once
 
 #include <cstdint>

@@ -1,0 +1,8 @@
+// TROUPE_HOST_DEVICE before a function: kernels of GPUs may call it too.
+#pragma once
+
+#ifdef __CUDACC__
+#define TROUPE_HOST_DEVICE __host__ __device__
+#else
+#define TROUPE_HOST_DEVICE
+#endif

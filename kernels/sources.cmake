@@ -1,0 +1,108 @@
+# The sources of kernels by who compiles them: the CPU's library, the GPU's (kernels/cuda), and the emulated GPU's
+# (tests/kernels/emulated_cuda).
+
+# Of both sides: each library has its own copies.
+set(kernels_common
+  activation.cpp
+  array.cpp
+  conv_geometry.cpp
+  elementwise.cpp
+  matmul_shape.cpp
+  movement.cpp
+  pool_geometry.cpp
+  reuse.cpp
+  row_groups.cpp
+  window.cpp)
+list(TRANSFORM kernels_common PREPEND ${CMAKE_CURRENT_LIST_DIR}/common/)
+
+# How GPUs do things: nothing of CUDA, and so tested with the CPU's.
+set(cuda_plans
+  broadcast_plan.cpp
+  copy_plan.cpp
+  fused_compiler.cpp
+  reduce_plan.cpp
+  schedule_of.cpp
+  softmax_grid.cpp)
+# The host's side of GPU kernels.
+set(cuda_host
+  array.cpp
+  bias.cpp
+  cast.cpp
+  comparisons.cpp
+  conv.cpp
+  cublas_error.cpp
+  cublas_lt.cpp
+  cuda_kernels.cpp
+  elementwise.cpp
+  finite.cpp
+  fused_elementwise.cpp
+  gather.cpp
+  linear.cpp
+  math_binary.cpp
+  math_grad.cpp
+  math_unary.cpp
+  movement.cpp
+  norm.cpp
+  pool.cpp
+  random.cpp
+  reduce.cpp
+  select.cpp
+  softmax.cpp
+  state.cpp
+  updates.cpp)
+# Needs cuDNN, or is the plug-in itself.
+set(cuda_vendor
+  conv_cudnn.cpp
+  conv_engines.cpp
+  conv_graph.cpp
+  cuda_plugin.cpp
+  cudnn.cpp)
+set(cuda_kernels
+  array.cu
+  bias.cu
+  cast.cu
+  conv.cu
+  cross_entropy.cu
+  epilogue.cu
+  finite.cu
+  gather.cu
+  integer_product.cu
+  layer_norm.cu
+  movement.cu
+  pool_avg.cu
+  pool_max.cu
+  reduce_arg_max.cu
+  reduce_extreme.cu
+  reduce_sum.cu
+  scatter.cu
+  softmax.cu
+  softmax_grad.cu
+  state.cu)
+# Rounded as on the CPU, and so a fused program has the bits of its ops: elementwise kernels wait for memory anyway.
+set(cuda_rounded_kernels
+  batch_norm.cu
+  batch_norm_grad.cu
+  comparisons.cu
+  fused_elementwise.cu
+  math_binary.cu
+  math_grad.cu
+  math_unary.cu
+  parts_sum.cu
+  random.cu
+  schedule.cu
+  select.cu
+  updates.cu)
+foreach(list IN ITEMS cuda_plans cuda_host cuda_vendor cuda_kernels cuda_rounded_kernels)
+  list(TRANSFORM ${list} PREPEND ${CMAKE_CURRENT_LIST_DIR}/cuda/)
+endforeach()
+
+# The calls of CUDA and NCCL that devices/cuda leaves to libraries that link the toolkit. NCCL is opened at run time, if
+# it is there; compiling the calls takes its header.
+set(cuda_calls ${PROJECT_SOURCE_DIR}/devices/cuda/cuda_error.cpp)
+if(TARGET NCCL::nccl)
+  list(APPEND cuda_calls ${PROJECT_SOURCE_DIR}/devices/cuda/nccl_driver.cpp)
+  set(nccl_header NCCL::nccl)
+else()
+  list(APPEND cuda_calls ${PROJECT_SOURCE_DIR}/devices/cuda/nccl_missing.cpp)
+  set(nccl_header)
+endif()
