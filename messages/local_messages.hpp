@@ -66,6 +66,12 @@ struct Landed {
   std::uint32_t partition = 0;
   std::uint32_t arrival = 0;
   Tensor tensor;
+};
+// A tensor of the step could not be copied to where it goes.
+struct StepFailed {
+  using local_message = void;
+  SessionId session;
+  StepId step;
   Error error;
 };
 struct EndStep {

@@ -137,7 +137,7 @@ void add(Kinds& kinds) {
 
 Kinds known() {
   Kinds kinds;
-  add<RunStep, CancelStep, ExecuteSegment, SegmentDone, Await, Delivered, Landed, EndStep, EndSession, Put, Contribute,
+  add<RunStep, CancelStep, ExecuteSegment, SegmentDone, Await, Delivered, Landed, StepFailed, EndStep, EndSession, Put, Contribute,
       DevicesDone, CloseGroup>(kinds);
   add<Inbound<StepStart>, Inbound<StepDone>, Inbound<StepAbort>, Inbound<Pull>, Inbound<Push>, Inbound<Join>,
       Inbound<Joined>, Inbound<Fence>, Inbound<Leave>, Inbound<TakeToken>, Inbound<Token>, Inbound<TokenDone>,

@@ -39,10 +39,10 @@ SchedulerActorImpl::behavior_type SchedulerActorImpl::make_behavior() {
         const auto it = active_.find(key);
         if (it == active_.end()) return;
         const std::vector<TaskName>& participants = it->second.graph->handle->participants;
-        if (std::ranges::find(participants, message.from) == participants.end()) return;  // no business of its
-        std::erase_if(it->second.remote_left, [&](std::uint32_t i) { return participants[i] == message.from; });
-        if (message.frame.error) fail_step(key, message.frame.error);
-        settle(key);
+        const auto part = std::ranges::find(participants, message.from);
+        if (part == participants.end()) return;  // no business of its
+        advance(key,
+                table_.part_ended(key, static_cast<std::uint32_t>(part - participants.begin()), message.frame.error));
       },
       [this](const Inbound<StepAbort>& message) {
         const StepKey key{message.frame.session, message.frame.step};
@@ -52,8 +52,7 @@ SchedulerActorImpl::behavior_type SchedulerActorImpl::make_behavior() {
         if (message.from != graph.client &&
             std::ranges::find(graph.participants, message.from) == graph.participants.end())
           return;
-        fail_step(key, message.frame.error);
-        settle(key);
+        advance(key, table_.abort(key, message.frame.error));
       },
       [this](const MeetAt& message) {
         rendezvous_ = message.rendezvous;
@@ -62,17 +61,19 @@ SchedulerActorImpl::behavior_type SchedulerActorImpl::make_behavior() {
       [this](const RunStep& message) { run(message); },
       [this](const CancelStep& message) {
         const StepKey key{message.session, message.step};
-        fail_step(key, Error(Code::cancelled, fmt::format("step {} was cancelled by its client", message.step.value)));
-        settle(key);
+        advance(key, table_.abort(key, Error(Code::cancelled,
+                                             fmt::format("step {} was cancelled by its client", message.step.value))));
       },
       [this](const SegmentDone& message) {
         const StepKey key{message.session, message.step};
-        auto progress = table_.segment_done(key, message.partition, message.segment, message.error);
-        if (message.error) fail_step(key, message.error);
-        dispatch(std::move(progress), key);
+        advance(key, table_.segment_done(key, message.partition, message.segment, message.error));
       },
       [this](const Delivered& message) { delivered(message.put); },
       [this](const Landed& message) { landed(message); },
+      [this](const StepFailed& message) {
+        const StepKey key{message.session, message.step};
+        advance(key, table_.abort(key, message.error));
+      },
       [this](const AddGraph& message) { return add_graph(message); },
       [this](const LendGraph& message) { return lend_graph(message); },
       [this](const CloseSessionRequest& message) { return close_session(SessionId{message.session}); },
@@ -88,7 +89,7 @@ SchedulerActorImpl::behavior_type SchedulerActorImpl::make_behavior() {
         const Error error(Code::cancelled, fmt::format("task {} shuts down", task_.to_string()));
         for (auto& [key, active] : active_) {
           table_.abort(key, error);
-          if (active.request) active.request->answer({.error = active.error ? active.error : error, .fetches = {}});
+          if (active.request) active.request->answer({.error = table_.error(key), .fetches = {}});
         }
         active_.clear();
         graphs_.clear();
@@ -139,10 +140,8 @@ GraphLent SchedulerActorImpl::lend_graph(const LendGraph& message) {
 }
 
 Reply SchedulerActorImpl::close_session(SessionId session) {
-  for (const StepKey& key : table_.steps_of(session)) {
-    fail_step(key, Error(Code::cancelled, "the session was closed"));
-    settle(key);
-  }
+  for (const StepKey& key : table_.steps_of(session))
+    advance(key, table_.abort(key, Error(Code::cancelled, "the session was closed")));
   std::erase_if(graphs_, [session](const auto& entry) { return entry.first.first == session; });
   tell(rendezvous_, EndSession{session});
   return Reply{};
@@ -159,10 +158,7 @@ void SchedulerActorImpl::run(const RunStep& message) {
     active.request = request;
     active.training = request->training;
     active.routes = routes(*it->second);
-    for (const TaskName& task : it->second->handle->participants) {
-      peer(task);  // all must be there before any is told
-      active.remote_left.push_back(static_cast<std::uint32_t>(active.remote_left.size()));
-    }
+    for (const TaskName& task : it->second->handle->participants) peer(task);  // all are there before any is told
     start(key, std::move(active), request->random, request->feeds);
     if (request->deadline_ns != 0) schedule_tick();
   } catch (...) {
@@ -232,18 +228,20 @@ std::shared_ptr<const Routes> SchedulerActorImpl::make_routes(const Registered& 
 void SchedulerActorImpl::start(const StepKey& key, Active active, RandomKey random, const std::vector<Tensor>& feeds) {
   std::vector<std::shared_ptr<RegisteredPartition>> partitions;
   for (const auto& p : active.graph->handle->partitions) partitions.push_back(p->partition);
-  auto progress = table_.start(key, std::move(partitions), random, feeds);
+  const GraphHandle& handle = *active.graph->handle;
+  // The client's task waits for the other parts; those know only their own.
+  const std::size_t other_parts = active.request ? handle.participants.size() : 0;
+  auto progress = table_.start(key, std::move(partitions), random, feeds, static_cast<std::uint32_t>(other_parts));
   if (!active.graph->pulls.empty()) active.pulled = std::make_shared<PulledVersions>();
   for (const auto& [edge, arrival] : active.graph->pulls) (*active.pulled)[arrival->slice] = 0;
   active.since_ns = record().current_since_ns.load(std::memory_order_relaxed);
   // From here on nothing throws: the others are told of a step that this task has begun.
   const auto it = active_.emplace(key, std::move(active)).first;
   if (Trace& trace = record().registry.trace(); trace.on()) trace_begin(trace, key, it->second);
-  const GraphHandle& handle = *it->second.graph->handle;
-  for (const std::uint32_t i : it->second.remote_left)
+  for (std::size_t i = 0; i < other_parts; ++i)
     tell(peer(handle.participants[i]), Outbound{StepStart{key.session, handle.graph, key.step, random}});
   request_arrivals(key, it->second);
-  dispatch(std::move(progress), key);
+  advance(key, std::move(progress));
 }
 
 void SchedulerActorImpl::trace_begin(Trace& trace, const StepKey& key, const Active& active) {
@@ -270,10 +268,12 @@ void SchedulerActorImpl::request_arrivals(const StepKey& key, const Active& acti
                                                                  active.training.after}});
 }
 
-void SchedulerActorImpl::dispatch(StepTable::Progress progress, const StepKey& key) {
+// Does what follows from something that has happened to a step.
+void SchedulerActorImpl::advance(const StepKey& key, StepTable::Progress progress) {
   const auto it = active_.find(key);
   if (it == active_.end()) return;
   const Active& active = it->second;
+  if (progress.failed) tell_failed(key, active);
   for (std::size_t i = 0; i < progress.ready.size(); ++i) {  // grows by what follows segments that run here
     const ReadySegment ready = std::move(progress.ready[i]);
     const LocalDevice& device = active.graph->handle->partitions[ready.partition]->device;
@@ -285,14 +285,11 @@ void SchedulerActorImpl::dispatch(StepTable::Progress progress, const StepKey& k
     }
     const Error error = work->run_here();
     auto more = table_.segment_done(key, ready.partition, ready.segment, error);
-    if (error) fail_step(key, error);
+    if (more.failed) tell_failed(key, active);
     std::ranges::move(more.ready, std::back_inserter(progress.ready));
     progress.ended = progress.ended || more.ended;
   }
-  if (progress.ended) {
-    it->second.local_ended = true;
-    settle(key);
-  }
+  if (progress.ended) finish(key);
 }
 
 // A segment that only hands tensors over, while nothing else of the step is on its device: nobody shares its frame.
@@ -306,83 +303,55 @@ void SchedulerActorImpl::delivered(const Put& put) {
   const StepKey key{put.key.session, put.key.step};
   const auto it = active_.find(key);
   if (it == active_.end()) return;
-  if (put.error) {
-    fail_step(key, put.error);
-    settle(key);
-    return;
-  }
+  if (put.error) return advance(key, table_.abort(key, put.error));
   const auto place = it->second.graph->arrivals.find(put.key.edge.value);
   if (place == it->second.graph->arrivals.end()) return;
   const Arrival& arrival =
       it->second.graph->handle->partitions[place->second.partition]->partition->plan().arrivals[place->second.arrival];
   if (arrival.is_pull) it->second.pulled->at(arrival.slice).store(put.version, std::memory_order_relaxed);
-  Landed landed_message{key.session, key.step, place->second.partition, place->second.arrival, {}, {}};
+  Landed landed_message{key.session, key.step, place->second.partition, place->second.arrival, {}};
   Device& device = *it->second.graph->handle->partitions[place->second.partition]->device.device;
   if (device.attributes().synchronous) {  // hands the tensor back at once
     landed_message.tensor = put.tensor;
     return landed(std::move(landed_message));
   }
   device.copy_in(put.tensor, [self = SchedulerActor(this), landed_message](Tensor tensor, Error error) mutable {
+    if (error) return caf::anon_send(self, StepFailed{landed_message.session, landed_message.step, std::move(error)});
     landed_message.tensor = std::move(tensor);
-    landed_message.error = std::move(error);
     caf::anon_send(self, std::move(landed_message));
   });
 }
 
 void SchedulerActorImpl::landed(Landed message) {
   const StepKey key{message.session, message.step};
-  if (message.error) {
-    fail_step(key, message.error);
-    settle(key);
-    return;
-  }
-  auto progress = table_.arrived(key, message.partition, message.arrival, std::move(message.tensor));
-  if (const Error error = table_.error(key)) fail_step(key, error);
-  dispatch(std::move(progress), key);
+  advance(key, table_.arrived(key, message.partition, message.arrival, std::move(message.tensor)));
 }
 
-void SchedulerActorImpl::fail_step(const StepKey& key, const Error& error) {
-  const auto it = active_.find(key);
-  if (it == active_.end()) return;
-  Active& active = it->second;
-  if (!active.error) active.error = error;
-  if (table_.abort(key, error).ended) active.local_ended = true;
-  if (active.end_told) return;
-  active.end_told = true;
+void SchedulerActorImpl::tell_failed(const StepKey& key, const Active& active) {
   tell(rendezvous_, EndStep{key.session, key.step});
+  if (!active.request) return;
   for (const TaskName& task : active.graph->handle->participants)
-    if (const auto p = peers_.find(task); active.request && p != peers_.end())
-      tell(p->second, Outbound{StepAbort{key.session, key.step, active.error}});
+    if (const auto p = peers_.find(task); p != peers_.end())
+      tell(p->second, Outbound{StepAbort{key.session, key.step, table_.error(key)}});
 }
 
-// Ends the step if there is nothing left to wait for. After an error the others' StepDone is not waited for: they were
-// told, and what they still send is dropped as late.
-void SchedulerActorImpl::settle(const StepKey& key) {
-  const auto it = active_.find(key);
-  if (it == active_.end() || !it->second.local_ended) return;
-  if (!it->second.error && !it->second.remote_left.empty()) return;
-  finish(key, it->second);
-}
-
-void SchedulerActorImpl::finish(const StepKey& key, Active& active) {
-  if (!active.end_told && !active.graph->edges.empty()) tell(rendezvous_, EndStep{key.session, key.step});
+void SchedulerActorImpl::finish(const StepKey& key) {
+  const auto ended = active_.extract(key);
+  const Active& active = ended.mapped();
+  StepTable::Result result = table_.finish(key);
+  if (!result.error && !active.graph->edges.empty()) tell(rendezvous_, EndStep{key.session, key.step});
   if (Trace& trace = record().registry.trace(); trace.on()) trace.end_step(TraceStep::of(key.session, key.step, 0).key);
   if (active.request) {
-    if (!active.error) active.error = lateness(key, active);
-    StepResult result{.error = active.error, .fetches = {}};
-    if (!active.error) {
-      result.fetches = std::move(active.request->fetches);
-      for (auto& [index, tensor] : table_.take_fetches(key))
-        if (index < result.fetches.size()) result.fetches[index] = std::move(tensor);
+    StepResult answer{.error = result.error ? result.error : lateness(key, active), .fetches = {}};
+    if (!answer.error) {
+      answer.fetches = std::move(active.request->fetches);
+      for (auto& [index, tensor] : result.fetches)
+        if (index < answer.fetches.size()) answer.fetches[index] = std::move(tensor);
     }
-    table_.finish(key);
-    active.request->answer(std::move(result));
-  } else {
-    table_.finish(key);
-    const auto client = peers_.find(active.graph->handle->client);
-    if (client != peers_.end()) tell(client->second, Outbound{StepDone{key.session, key.step, active.error}});
+    active.request->answer(std::move(answer));
+  } else if (const auto client = peers_.find(active.graph->handle->client); client != peers_.end()) {
+    tell(client->second, Outbound{StepDone{key.session, key.step, result.error}});
   }
-  active_.erase(key);
 }
 
 void SchedulerActorImpl::peer_down(const PeerDown& message) {
@@ -398,9 +367,9 @@ void SchedulerActorImpl::peer_down(const PeerDown& message) {
     if (involved) hit.push_back(key);
   }
   for (const StepKey& key : hit) {
-    fail_step(key, Error(Code::unavailable, fmt::format("step {} needs task {}, which is down: {}", key.step.value,
-                                                        message.task.to_string(), message.reason.message())));
-    settle(key);
+    const Error down(Code::unavailable, fmt::format("step {} needs task {}, which is down: {}", key.step.value,
+                                                    message.task.to_string(), message.reason.message()));
+    advance(key, table_.abort(key, down));
   }
   // A client that is gone closes no session.
   std::set<SessionId> orphans;
@@ -421,7 +390,7 @@ void SchedulerActorImpl::tick() {
   std::vector<StepKey> late;
   bool more = false;
   for (const auto& [key, active] : active_) {
-    if (!active.request || active.request->deadline_ns == 0 || active.error) continue;
+    if (!active.request || active.request->deadline_ns == 0 || table_.error(key)) continue;
     if (active.request->deadline_ns <= now)
       late.push_back(key);
     else
@@ -429,10 +398,7 @@ void SchedulerActorImpl::tick() {
   }
   const std::optional<std::string> why = late.empty() ? "" : explainer_();
   if (!why) return schedule_tick();
-  for (const StepKey& key : late) {
-    fail_step(key, deadline_error(key, active_.at(key), *why));
-    settle(key);
-  }
+  for (const StepKey& key : late) advance(key, table_.abort(key, deadline_error(key, active_.at(key), *why)));
   if (more) schedule_tick();
 }
 
@@ -445,7 +411,7 @@ Error SchedulerActorImpl::lateness(const StepKey& key, const Active& active) con
 
 Error SchedulerActorImpl::deadline_error(const StepKey& key, const Active& active, const std::string& why) const {
   std::vector<std::string> waits = table_.waits_for(key);
-  for (const std::uint32_t i : active.remote_left)
+  for (const std::uint32_t i : table_.parts_left(key))
     waits.push_back(fmt::format("task {} to end its part", active.graph->handle->participants[i].to_string()));
   std::string text;
   constexpr std::size_t kShown = 16;

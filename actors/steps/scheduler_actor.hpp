@@ -1,5 +1,5 @@
-// The scheduler of a task: topological dispatch over segments for all steps in flight. Ready counting is StepTable;
-// this actor turns its answers into messages, and brings steps to their end:
+// The scheduler of a task: topological dispatch over segments for all steps in flight. Steps are kept in StepTable;
+// this actor turns its answers into messages:
 //
 //   client's task:   RunStep -> [StepStart to participants] -> running -> (local part ended and all StepDone) -> done()
 //   another task:    StepStart -> running -> StepDone to the client
@@ -69,10 +69,6 @@ class SchedulerActorImpl final : public Counted<SchedulerActor> {
     std::shared_ptr<StepRequest> request;  // on the client's task
     TrainingStep training;
     std::shared_ptr<PulledVersions> pulled;
-    std::vector<std::uint32_t> remote_left;  // places in the handle's participants
-    bool local_ended = false;
-    bool end_told = false;
-    Error error;
     std::int64_t since_ns = 0;  // when it began; 0: unknown
   };
 
@@ -87,13 +83,12 @@ class SchedulerActorImpl final : public Counted<SchedulerActor> {
   void start(const StepKey& key, Active active, RandomKey random, const std::vector<Tensor>& feeds);
   void trace_begin(Trace& trace, const StepKey& key, const Active& active);
   void request_arrivals(const StepKey& key, const Active& active);
-  void dispatch(StepTable::Progress progress, const StepKey& key);
+  void advance(const StepKey& key, StepTable::Progress progress);
   bool runs_here(const Active& active, const ReadySegment& ready) const;
   void delivered(const Put& put);
   void landed(Landed message);
-  void fail_step(const StepKey& key, const Error& error);
-  void settle(const StepKey& key);
-  void finish(const StepKey& key, Active& active);
+  void tell_failed(const StepKey& key, const Active& active);
+  void finish(const StepKey& key);
   void peer_down(const PeerDown& message);
   void tick();
   void schedule_tick();

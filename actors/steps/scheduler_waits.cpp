@@ -28,7 +28,7 @@ void SchedulerActorImpl::inspect(ActorDetails& out) const {
   if (active_.empty()) return;
   const auto& [key, oldest] = *active_.begin();
   std::vector<std::string> waits = table_.waits_for(key);
-  for (const std::uint32_t i : oldest.remote_left)
+  for (const std::uint32_t i : table_.parts_left(key))
     waits.push_back(fmt::format("the part of {}", oldest.graph->handle->participants[i].to_string()));
   if (waits.empty()) return;
   out.waits_for = fmt::format("{}: {}", text_of(oldest.training, key, task_), waits[0]);
@@ -67,8 +67,8 @@ void SchedulerActorImpl::inspect_step(const StepKey& key, const Active& active, 
     text += " on " + task;
   }
   out.waiting.things.push_back({.id = step, .text = std::move(text), .task = task, .for_ns = place.for_ns});
-  if (!active.local_ended) wait(step, wait_thing::part(key.session, key.step, task), "reply");
-  for (const std::uint32_t i : active.remote_left) {
+  if (!table_.own_part_ended(key)) wait(step, wait_thing::part(key.session, key.step, task), "reply");
+  for (const std::uint32_t i : table_.parts_left(key)) {
     const std::string other = handle.participants[i].to_string();
     const std::string part = wait_thing::part(key.session, key.step, other);
     out.waiting.things.push_back(

@@ -103,7 +103,7 @@ void SegmentWork::push(const PushTarget& target, Tensor gradient, Tensor indices
                                              step = segment_.step](Tensor copy, Error error) mutable {
     if (!error) error = std::move(rows->error);
     if (error) {  // fails the step
-      caf::anon_send(scheduler, Landed{step.session, step.step, 0, 0, {}, std::move(error)});
+      caf::anon_send(scheduler, StepFailed{step.session, step.step, std::move(error)});
       return;
     }
     push.gradient = std::move(copy);
@@ -123,7 +123,7 @@ void SegmentWork::contribute(const ContributionTarget& target, Tensor tensor) {
   auto handed = [contribution, routes = routes_, scheduler = scheduler_, step = segment_.step](Tensor given,
                                                                                                Error error) {
     if (error) {  // fails the step
-      caf::anon_send(scheduler, Landed{step.session, step.step, 0, 0, {}, std::move(error)});
+      caf::anon_send(scheduler, StepFailed{step.session, step.step, std::move(error)});
       return;
     }
     contribution->tensor = std::move(given);

@@ -64,7 +64,7 @@ struct MeetAt {
 // Topological dispatch over segments: ready counts of all steps in flight on the task.
 using SchedulerActor =
     StepFrameSink::extend<caf::reacts_to<MeetAt>, caf::reacts_to<RunStep>, caf::reacts_to<CancelStep>,
-                          caf::reacts_to<SegmentDone>, caf::reacts_to<Delivered>, caf::reacts_to<Landed>,
+                          caf::reacts_to<SegmentDone>, caf::reacts_to<Delivered>, caf::reacts_to<Landed>, caf::reacts_to<StepFailed>,
                           caf::replies_to<AddGraph>::with<Reply>, caf::replies_to<LendGraph>::with<GraphLent>,
                           caf::replies_to<CloseSessionRequest>::with<Reply>, caf::reacts_to<Tick>,
                           caf::reacts_to<PeerUp>, caf::reacts_to<PeerDown>, caf::reacts_to<Stop>>;

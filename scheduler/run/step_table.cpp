@@ -37,11 +37,12 @@ void StepTable::release(const StepKey& key, Step& step, std::uint32_t partition,
 }
 
 StepTable::Progress StepTable::start(const StepKey& key, std::vector<std::shared_ptr<RegisteredPartition>> partitions,
-                                     RandomKey random, const std::vector<Tensor>& feeds) {
+                                     RandomKey random, const std::vector<Tensor>& feeds, std::uint32_t other_parts) {
   if (steps_.contains(key)) fail(Code::already_exists, "step {} runs already", key.step.value);
   for (const auto& registered : partitions) check_feeds(registered->plan(), feeds);
   Step& step = steps_[key];
   Progress progress;
+  for (std::uint32_t part = 0; part < other_parts; ++part) step.parts_left.push_back(part);
   for (auto& registered : partitions) {
     PartitionState state;
     state.frame = registered->take_frame();
@@ -58,7 +59,7 @@ StepTable::Progress StepTable::start(const StepKey& key, std::vector<std::shared
   for (std::uint32_t p = 0; p < step.partitions.size(); ++p)
     for (std::uint32_t s = 0; s < step.partitions[p].waits.size(); ++s)
       if (step.partitions[p].waits[s] == 0) release(key, step, p, s, progress);
-  progress.ended = ended(step);
+  progress.ended = step.ended();
   return progress;
 }
 
@@ -68,7 +69,7 @@ StepTable::Progress StepTable::arrived(const StepKey& key, std::uint32_t partiti
   const auto it = steps_.find(key);
   if (it == steps_.end()) return progress;
   Step& step = it->second;
-  if (step.aborted) return progress;
+  if (step.aborted()) return progress;
   PartitionState& state = step.partitions.at(partition);
   const Arrival& declared = state.registered->plan().arrivals.at(arrival);
   if (state.arrived[arrival]) return progress;
@@ -90,38 +91,59 @@ StepTable::Progress StepTable::segment_done(const StepKey& key, std::uint32_t pa
   const auto it = steps_.find(key);
   if (it == steps_.end()) return progress;
   Step& step = it->second;
+  PartitionState& state = step.partitions.at(partition);
   --step.running;
-  --step.partitions.at(partition).running;
-  step.partitions[partition].waits.at(segment) = kHasRun;
+  --state.running;
+  state.waits.at(segment) = kHasRun;
   --step.segments_left;
-  if (error && !step.aborted) abort_step(step, error);
-  if (!step.aborted) {
-    PartitionState& state = step.partitions.at(partition);
+  if (error) abort_step(step, error, progress);
+  if (!step.aborted())
     for (std::uint32_t next : state.registered->plan().segments[segment].successors)
       if (--state.waits[next] == 0) release(key, step, partition, next, progress);
-  }
-  progress.ended = ended(step);
+  progress.ended = step.ended();
   return progress;
 }
 
-void StepTable::abort_step(Step& step, const Error& error) {
-  step.aborted = true;
-  step.error = error;
-  for (PartitionState& p : step.partitions) p.frame->aborted.store(true, std::memory_order_relaxed);
+StepTable::Progress StepTable::part_ended(const StepKey& key, std::uint32_t part, const Error& error) {
+  Progress progress;
+  const auto it = steps_.find(key);
+  if (it == steps_.end()) return progress;
+  Step& step = it->second;
+  std::erase(step.parts_left, part);
+  if (error) abort_step(step, error, progress);
+  progress.ended = step.ended();
+  return progress;
 }
 
 StepTable::Progress StepTable::abort(const StepKey& key, const Error& error) {
   Progress progress;
   const auto it = steps_.find(key);
   if (it == steps_.end()) return progress;
-  if (!it->second.aborted) abort_step(it->second, error);
-  progress.ended = ended(it->second);
+  abort_step(it->second, error, progress);
+  progress.ended = it->second.ended();
   return progress;
+}
+
+void StepTable::abort_step(Step& step, const Error& error, Progress& progress) {
+  if (step.aborted() || !error) return;
+  step.error = error;
+  progress.failed = true;
+  for (PartitionState& p : step.partitions) p.frame->aborted.store(true, std::memory_order_relaxed);
 }
 
 Error StepTable::error(const StepKey& key) const {
   const auto it = steps_.find(key);
   return it == steps_.end() ? Error() : it->second.error;
+}
+
+bool StepTable::own_part_ended(const StepKey& key) const {
+  const auto it = steps_.find(key);
+  return it == steps_.end() || it->second.own_part_ended();
+}
+
+std::vector<std::uint32_t> StepTable::parts_left(const StepKey& key) const {
+  const auto it = steps_.find(key);
+  return it == steps_.end() ? std::vector<std::uint32_t>() : it->second.parts_left;
 }
 
 std::size_t StepTable::running(const StepKey& key, std::uint32_t partition) const {
@@ -152,19 +174,20 @@ std::vector<std::string> StepTable::waits_for(const StepKey& key) const {
   return out;
 }
 
-std::vector<std::pair<std::uint32_t, Tensor>> StepTable::take_fetches(const StepKey& key) {
-  std::vector<std::pair<std::uint32_t, Tensor>> out;
-  for (PartitionState& p : steps_.at(key).partitions)
-    for (std::size_t i = 0; i < p.frame->fetches.size(); ++i)
-      out.emplace_back(p.registered->plan().fetch_indices[i], std::move(p.frame->fetches[i]));
-  return out;
-}
-
-void StepTable::finish(const StepKey& key) {
+StepTable::Result StepTable::finish(const StepKey& key) {
+  Result result;
   auto node = steps_.extract(key);
-  if (!node) return;
-  for (PartitionState& p : node.mapped().partitions)
+  if (!node) return result;
+  Step& step = node.mapped();
+  result.error = std::move(step.error);
+  const bool fetched = !result.error && step.segments_left == 0;
+  for (PartitionState& p : step.partitions) {
+    if (fetched)
+      for (std::size_t i = 0; i < p.frame->fetches.size(); ++i)
+        result.fetches.emplace_back(p.registered->plan().fetch_indices[i], std::move(p.frame->fetches[i]));
     if (p.running == 0) p.registered->give_back(std::move(p.frame));
+  }
+  return result;
 }
 
 std::vector<StepKey> StepTable::steps_of(SessionId session) const {

@@ -1,5 +1,6 @@
-// Ready counting: which segments of which steps may run now. A plain class; the scheduler actor drives it. Every call
-// returns what to do next; nothing here waits, and nothing here runs kernels.
+// The steps in flight on a task, from their start to their end: which segments may run now, the first error, and when
+// nothing is left to wait for, here and on the other tasks that take part. A plain class; the scheduler actor drives
+// it. Every call returns what to do next; nothing here waits, and nothing here runs kernels.
 #pragma once
 
 #include <cstdint>
@@ -63,28 +64,42 @@ struct StepPlace {
   std::uint64_t group = 0, sequence = 0;  // of its collectives
 };
 
-// One task's part of the steps in flight.
+// The steps in flight on one task.
 class StepTable {
  public:
   struct Progress {
     std::vector<ReadySegment> ready;
-    bool ended = false;  // all segments have run, or the step was aborted and none runs any more
+    // The step has got its first error with this call: all that take part are to hear of it, now and only now.
+    bool failed = false;
+    // Nothing is left to wait for: finish() it. Without an error, all segments have run and all other parts have ended.
+    // After one, no segment runs any more; the other parts are not waited for.
+    bool ended = false;
+  };
+  // What a step has come to. `fetches`, by fetch index, are those of a step that ended without an error.
+  struct Result {
+    Error error;
+    std::vector<std::pair<std::uint32_t, Tensor>> fetches;
   };
 
-  // Starts a step over `partitions`; `feeds` by feed index. Throws already_exists, or invalid_argument for a missing
-  // feed; then nothing has been started.
+  // Starts a step over `partitions`; `feeds` by feed index. `other_parts`: on how many other tasks it runs too. Throws
+  // already_exists, or invalid_argument for a missing feed; then nothing has been started.
   Progress start(const StepKey& key, std::vector<std::shared_ptr<RegisteredPartition>> partitions, RandomKey random,
-                 const std::vector<Tensor>& feeds);
+                 const std::vector<Tensor>& feeds, std::uint32_t other_parts = 0);
   // A tensor for an arrival has come. An unfitting dtype or shape aborts the step with an error.
   Progress arrived(const StepKey& key, std::uint32_t partition, std::uint32_t arrival, Tensor tensor);
   // A segment that was ready has run, with this error.
   Progress segment_done(const StepKey& key, std::uint32_t partition, std::uint32_t segment, const Error& error);
+  // Another task's part, of 0 .. other_parts - 1, has ended, with this error.
+  Progress part_ended(const StepKey& key, std::uint32_t part, const Error& error);
   // The first error counts. Segments that have not begun never will.
   Progress abort(const StepKey& key, const Error& error);
 
   bool contains(const StepKey& key) const { return steps_.contains(key); }
   bool empty() const { return steps_.empty(); }
   Error error(const StepKey& key) const;
+  // Whether this task's own part has ended, and which of the others have not.
+  bool own_part_ended(const StepKey& key) const;
+  std::vector<std::uint32_t> parts_left(const StepKey& key) const;
   // Segments of the partition that are ready or run, and have not reported.
   std::size_t running(const StepKey& key, std::uint32_t partition) const;
   // What the step waits for on this task: arrivals that have not come, nodes that run, segments in a device's queue.
@@ -94,11 +109,9 @@ class StepTable {
   Waiting waiting(const StepKey& key, const StepPlace& place) const;
   // By device: the node that runs there.
   std::map<std::string, std::string> running() const;
-  // Takes fetches out: (fetch index, tensor).
-  std::vector<std::pair<std::uint32_t, Tensor>> take_fetches(const StepKey& key);
   // Forgets a step. Its frames are reused, but for those that segments still run in (a task that shuts down does not
   // wait).
-  void finish(const StepKey& key);
+  Result finish(const StepKey& key);
   std::vector<StepKey> steps_of(SessionId session) const;
 
  private:
@@ -112,14 +125,16 @@ class StepTable {
   };
   struct Step {
     std::vector<PartitionState> partitions;
-    std::size_t segments_left = 0;  // not yet run
-    std::size_t running = 0;        // of all partitions
-    bool aborted = false;
+    std::size_t segments_left = 0;          // not yet run
+    std::size_t running = 0;                // of all partitions
+    std::vector<std::uint32_t> parts_left;  // of other tasks
     Error error;
+    bool aborted() const { return static_cast<bool>(error); }
+    bool own_part_ended() const { return running == 0 && (segments_left == 0 || aborted()); }
+    bool ended() const { return own_part_ended() && (parts_left.empty() || aborted()); }
   };
   void release(const StepKey& key, Step& step, std::uint32_t partition, std::uint32_t segment, Progress& progress);
-  static bool ended(const Step& step) { return step.running == 0 && (step.segments_left == 0 || step.aborted); }
-  static void abort_step(Step& step, const Error& error);
+  static void abort_step(Step& step, const Error& error, Progress& progress);
 
   std::map<StepKey, Step> steps_;
 };

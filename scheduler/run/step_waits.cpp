@@ -96,7 +96,7 @@ Waiting StepTable::waiting(const StepKey& key, const StepPlace& place) const {
   const Step& step = it->second;
   StepWaits say(key, place, out);
   const std::string part = wait_thing::part(key.session, key.step, place.task);
-  if (!ended(step))
+  if (!step.own_part_ended())
     out.things.push_back({.id = part,
                           .text = fmt::format("the part of {} on {}", place.text, place.task),
                           .task = place.task,
@@ -105,16 +105,16 @@ Waiting StepTable::waiting(const StepKey& key, const StepPlace& place) const {
     const Plan& plan = p.registered->plan();
     const std::uint32_t node = p.frame->current_node.load(std::memory_order_relaxed);
     for (std::uint32_t s = 0; s < p.waits.size(); ++s) {
-      if (p.waits[s] == kHasRun || (step.aborted && p.waits[s] > 0)) continue;
+      if (p.waits[s] == kHasRun || (step.aborted() && p.waits[s] > 0)) continue;
       say.segment(plan, s);
       say.wait(part, say.segment_id(plan, s), "segment");
       if (p.waits[s] == 0) say.wait(say.segment_id(plan, s), wait_thing::device(plan.device), "segment");
       say.departures(plan, s, node);
       for (const std::uint32_t next : plan.segments[s].successors)
-        if (!step.aborted) say.wait(say.segment_id(plan, next), say.segment_id(plan, s), "segment");
+        if (!step.aborted()) say.wait(say.segment_id(plan, next), say.segment_id(plan, s), "segment");
     }
     for (std::size_t a = 0; a < plan.arrivals.size(); ++a)
-      if (!p.arrived[a] && !step.aborted) say.arrival(plan, plan.arrivals[a]);
+      if (!p.arrived[a] && !step.aborted()) say.arrival(plan, plan.arrivals[a]);
     if (const std::string running = p.frame->running(); p.running > 0 && !running.empty())
       say.thing(wait_thing::device(plan.device), fmt::format("{} runs {} of {}", plan.device, running, place.text),
                 place.task, State::works);

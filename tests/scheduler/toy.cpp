@@ -221,8 +221,7 @@ void ToyTask::run_ready() {
 
 std::map<std::uint32_t, Tensor> ToyTask::finish(std::uint64_t step) {
   std::map<std::uint32_t, Tensor> fetches;
-  for (auto& [index, tensor] : table.take_fetches(key(step))) fetches[index] = std::move(tensor);
-  table.finish(key(step));
+  for (auto& [index, tensor] : table.finish(key(step)).fetches) fetches[index] = std::move(tensor);
   return fetches;
 }
 

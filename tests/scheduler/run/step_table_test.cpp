@@ -130,6 +130,68 @@ TEST(StepTable, TheFirstErrorCountsAndTheStepEndsWhenNothingRuns) {
   EXPECT_EQ(table.error(task.key(1)).message(), "first");
 }
 
+// What the scheduler of the client's task waits for, and what it is to tell others.
+TEST(StepTable, AStepOfSeveralTasksEndsWithItsLastPart) {
+  Graph g;
+  fetch(g, node(g, "Neg", {recv(g, 0, kPair, "r0")}, "a"), 0, "out");
+  ToyTask task(g);
+  StepTable& table = task.table;
+  const StepKey key = task.key(1);
+  const auto begin = [&] {
+    table.start(key, {task.partition}, {}, {}, 2);
+    EXPECT_EQ(table.parts_left(key), (std::vector<std::uint32_t>{0, 1}));
+    EXPECT_FALSE(table.part_ended(key, 1, Error()).ended);
+    EXPECT_FALSE(table.part_ended(key, 1, Error()).ended) << "the same part again";
+    EXPECT_EQ(table.parts_left(key), (std::vector<std::uint32_t>{0}));
+  };
+  begin();
+  auto ready = table.arrived(key, 0, 0, i64({1, 2})).ready;
+  EXPECT_FALSE(table.own_part_ended(key));
+  Recorder recorder(task.plan());
+  run_segment(*ready.at(0).frame, ready[0].segment, *task.device, recorder);
+  EXPECT_FALSE(table.segment_done(key, 0, ready[0].segment, Error()).ended) << "a part of another task is left";
+  EXPECT_TRUE(table.own_part_ended(key));
+  const auto last = table.part_ended(key, 0, Error());
+  EXPECT_TRUE(last.ended);
+  EXPECT_FALSE(last.failed);
+  const StepTable::Result result = table.finish(key);
+  EXPECT_FALSE(result.error);
+  ASSERT_EQ(result.fetches.size(), 1u);
+  EXPECT_EQ(numbers(result.fetches[0].second), (Numbers{-1, -2}));
+  EXPECT_FALSE(table.contains(key));
+}
+
+TEST(StepTable, AfterAnErrorOtherPartsAreToldOnceAndNotWaitedFor) {
+  Graph g;
+  fetch(g, node(g, "Neg", {recv(g, 0, kPair, "r0")}, "a"), 0, "out");
+  ToyTask task(g);
+  StepTable& table = task.table;
+  const StepKey key = task.key(1);
+  table.start(key, {task.partition}, {}, {}, 2);
+  const auto ready = table.arrived(key, 0, 0, i64({1, 2})).ready;
+  const auto first = table.part_ended(key, 0, Error(Code::unavailable, "first"));
+  EXPECT_TRUE(first.failed);
+  EXPECT_FALSE(first.ended) << "a segment runs";
+  const auto second = table.abort(key, Error(Code::internal, "second"));
+  EXPECT_FALSE(second.failed);
+  EXPECT_FALSE(second.ended);
+  const auto last = table.segment_done(key, 0, ready.at(0).segment, Error(Code::cancelled, "third"));
+  EXPECT_FALSE(last.failed);
+  EXPECT_TRUE(last.ended) << "part 1 is not waited for";
+  const StepTable::Result result = table.finish(key);
+  EXPECT_EQ(result.error.message(), "first");
+  EXPECT_TRUE(result.fetches.empty());
+}
+
+TEST(StepTable, AnErrorThatIsNoneEndsNothing) {
+  TwoArrivals g;
+  ToyTask task(g.graph);
+  task.table.start(task.key(1), {task.partition}, {}, {});
+  const auto progress = task.table.abort(task.key(1), Error());
+  EXPECT_FALSE(progress.failed);
+  EXPECT_FALSE(progress.ended);
+}
+
 TEST(StepTable, IgnoresWhatIsLate) {
   TwoArrivals g;
   ToyTask task(g.graph);
