@@ -1,12 +1,14 @@
 #include "troupe/actors/session/compile.hpp"
 
 #include <algorithm>
+#include <chrono>
 
 #include <troupe/graph/formats/serialize.hpp>
 #include <troupe/graph/formats/serialize_proto.hpp>
 #include <troupe/graph/passes/mixed_precision.hpp>
 #include <troupe/graph/passes/optimize.hpp>
 #include <troupe/graph/placement/partition.hpp>
+#include <troupe/scheduler/plan/plan.hpp>
 #include <troupe/scheduler/run/single_kernel.hpp>
 
 namespace troupe {
@@ -67,7 +69,8 @@ Compiled compile(const Graph& graph, const Signature& signature, std::span<const
     passes.evaluator = evaluator(constant_device, kernels);
     passes.has_kernel = [devices](std::string_view op, DType dtype) { return on_all(devices, op, dtype); };
     passes.report = [&out](const PassReport& r) {
-      out.report += fmt::format("pass {}: {} -> {} nodes\n", r.pass, r.nodes_before, r.nodes_after);
+      out.report += fmt::format("pass {}: {} -> {} nodes in {:.3f} ms\n", r.pass, r.nodes_before, r.nodes_after,
+                                std::chrono::duration<double, std::milli>(r.time).count());
       for (const std::string& note : r.notes) out.report += fmt::format("  {}\n", note);
     };
     callable = optimize(std::move(callable), passes);
@@ -76,7 +79,7 @@ Compiled compile(const Graph& graph, const Signature& signature, std::span<const
   out.placement = placement_report(*placed);
   out.report += out.placement;
   out.fallbacks = fallbacks(*callable, *placed);
-  const Partitioned cut = partition(*placed);
+  Partitioned cut = partition(*placed);
 
   for (const auto& [device, part] : cut.parts) {
     proto::Partition& partition = *out.tasks[DeviceName::parse(device).task_name()].add_partition();
@@ -100,7 +103,21 @@ Compiled compile(const Graph& graph, const Signature& signature, std::span<const
       for (const auto& [other, unused] : out.tasks)
         if (other != task) body.add_participant(other.to_string());
   }
+  out.parts = std::move(cut.parts);
   return out;
+}
+
+std::string explain_call(const Compiled& compiled, const KernelRegistry& kernels) {
+  std::string text = compiled.report;
+  for (const auto& [device, part] : compiled.parts) {
+    const std::string type = DeviceName::parse(device).type.value_or("");
+    if (kernels.list(type).empty())
+      text += fmt::format("plan for {}: made there, of {} nodes; this task has no kernels for {}\n", device,
+                          part->size(), type);
+    else
+      text += build_plan(*part, kernels, type, device)->dump();
+  }
+  return text;
 }
 
 }  // namespace troupe

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -32,14 +33,19 @@ struct Fallback {
 };
 
 struct Compiled {
-  std::map<TaskName, proto::RegisterGraph> tasks;  // the client's is always there
-  std::string report;                              // passes and placement, as text
-  std::string placement;                           // the latter alone
-  std::vector<Fallback> fallbacks;                 // the first of each device that was asked for
+  std::map<TaskName, proto::RegisterGraph> tasks;       // the client's is always there
+  std::map<std::string, std::unique_ptr<Graph>> parts;  // what they register, by device
+  std::string report;                                   // passes and placement, as text
+  std::string placement;                                // the latter alone
+  std::vector<Fallback> fallbacks;                      // the first of each device that was asked for
 };
 
 // `constant_device` runs the kernels of constant nodes. Throws what the passes throw.
 Compiled compile(const Graph& graph, const Signature& signature, std::span<const DeviceInfo> devices,
                  Device& constant_device, const KernelRegistry& kernels, const CompileOptions& options);
+
+// What becomes of a call, as text: the report, and the plan of each device. A task makes the plans of its own devices;
+// those for types of devices that `kernels` does not know are left out, and said to be.
+std::string explain_call(const Compiled& compiled, const KernelRegistry& kernels);
 
 }  // namespace troupe

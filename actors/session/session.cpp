@@ -4,14 +4,17 @@
 #include <atomic>
 #include <caf/after.hpp>
 #include <caf/scoped_actor.hpp>
+#include <caf/send.hpp>
 #include <caf/system_messages.hpp>
 #include <condition_variable>
+#include <list>
 #include <mutex>
 
 #include <troupe/actors/cluster/task.hpp>
 #include <troupe/actors/cluster/task_actors.hpp>
 #include <troupe/actors/introspection/introspection.hpp>
 #include <troupe/actors/session/compile.hpp>
+#include <troupe/actors/session/made_once.hpp>
 #include <troupe/actors/steps/client_gate.hpp>
 #include <troupe/actors/steps/direct_step.hpp>
 
@@ -46,12 +49,24 @@ struct CallKey {
   auto operator<=>(const CallKey&) const = default;
 };
 
+Error session_closed() { return Error(Code::failed_precondition, "the session is closed"); }
+
 }  // namespace
 
 class Session::Impl {
  public:
   Impl(std::unique_ptr<Task> owned_task, Task& on, const Graph& source, SessionOptions given)
       : owned(std::move(owned_task)), task(on), options(std::move(given)), graph(source.clone()), sources{&source} {}
+
+  // A call, and the graph that it is of: extend() makes another.
+  struct Call {
+    CallKey key;
+    std::shared_ptr<Graph> graph;
+  };
+  Call call(const std::vector<Output>& feeds, const std::vector<Output>& fetches, const std::vector<Output>& targets) {
+    const std::lock_guard lock(mutex);
+    return {call_key(feeds, fetches, targets), graph};
+  }
 
   CallKey call_key(const std::vector<Output>& feeds, const std::vector<Output>& fetches,
                    const std::vector<Output>& targets) const {
@@ -71,26 +86,25 @@ class Session::Impl {
     return out;
   }
 
-  Signature signature(const std::vector<Endpoint>& feeds, const std::vector<Endpoint>& fetches,
-                      const std::vector<Endpoint>& targets) const {
-    const auto name = [this](Endpoint e) {
-      if (e.node >= graph->size())
+  static Signature signature(const Call& call) {
+    Graph& graph = *call.graph;
+    const auto name = [&](Endpoint e) {
+      if (e.node >= graph.size())
         invalid_argument("the session does not know this tensor: it was added to the graph later (Session::extend)");
-      return graph->output(graph->node(e.node), e.index).name();
+      return graph.output(graph.node(e.node), e.index).name();
     };
     Signature out;
-    for (Endpoint e : feeds) out.feeds.push_back(name(e));
-    for (Endpoint e : fetches) out.fetches.push_back(name(e));
-    for (Endpoint e : targets) {
+    for (Endpoint e : call.key.feeds) out.feeds.push_back(name(e));
+    for (Endpoint e : call.key.fetches) out.fetches.push_back(name(e));
+    for (Endpoint e : call.key.targets) {
       name(e);
-      out.targets.push_back(graph->node(e.node).name);
+      out.targets.push_back(graph.node(e.node).name);
     }
     return out;
   }
 
-  Compiled compile_call(const CallKey& key, GraphId id) {
-    return compile(*graph, signature(key.feeds, key.fetches, key.targets), task.devices(), task.device(),
-                   task.kernels(),
+  Compiled compile_call(const Call& call, GraphId id) const {
+    return compile(*call.graph, signature(call), task.devices(), task.device(), task.kernels(),
                    {.session = session,
                     .graph = id,
                     .client = task.name(),
@@ -102,14 +116,15 @@ class Session::Impl {
 
   Callable callable(const std::vector<Output>& feeds, const std::vector<Output>& fetches,
                     const std::vector<Output>& targets) {
-    std::lock_guard lock(mutex);
-    if (!*open) fail(Code::failed_precondition, "the session is closed");
-    const CallKey key = call_key(feeds, fetches, targets);
-    if (const auto it = callables.find(key); it != callables.end()) return it->second;
-    const GraphId id{next_graph++};
-    const Compiled compiled = compile_call(key, id);
-    if (options.on_placement) options.on_placement(compiled.placement);
-    tell_fallbacks(compiled.fallbacks);
+    const Call wanted = call(feeds, fetches, targets);
+    return callables.get(wanted.key, [&] { return make_callable(wanted); });
+  }
+
+  // Compiles and registers without the mutex: that takes long, and other calls go on.
+  Callable make_callable(const Call& call) {
+    const GraphId id{next_graph.fetch_add(1)};
+    const Compiled compiled = compile_call(call, id);
+    tell_user(compiled);
     // The client's own task comes last: its scheduler then knows that the others are ready.
     for (const auto& [name, body] : compiled.tasks)
       if (name != task.name()) register_at(name, body);
@@ -127,21 +142,23 @@ class Session::Impl {
     state->gate = task.client_gate();
     state->direct = lend(id);
     state->direct_steps = direct_steps;
-    for (Endpoint e : key.feeds) {
-      state->feeds.emplace_back(graph->dtype(e), graph->shape(e));
-      state->feed_names.push_back(graph->output(graph->node(e.node), e.index).name());
+    for (Endpoint e : call.key.feeds) {
+      state->feeds.emplace_back(call.graph->dtype(e), call.graph->shape(e));
+      state->feed_names.push_back(call.graph->output(call.graph->node(e.node), e.index).name());
     }
-    state->num_fetches = key.fetches.size();
+    state->num_fetches = call.key.fetches.size();
     state->next_step = next_step;
     state->open = open;
     Callable made;
     made.state_ = std::move(state);
-    callables.emplace(key, made);
     return made;
   }
 
-  void tell_fallbacks(const std::vector<Fallback>& fallbacks) {
-    for (const Fallback& f : fallbacks) {
+  // The user's functions are called by one thread at a time.
+  void tell_user(const Compiled& compiled) {
+    const std::lock_guard lock(telling);
+    if (options.on_placement) options.on_placement(compiled.placement);
+    for (const Fallback& f : compiled.fallbacks) {
       if (!fallbacks_told.insert(f.requested).second) continue;
       std::string text = fmt::format("'{}' asks for {}, which cannot run it or is not there: it runs on {}", f.node,
                                      f.requested, f.used);
@@ -179,16 +196,37 @@ class Session::Impl {
       fail(Code::resource_exhausted,
            "the part of the graph for {} is larger than 1 GiB: feed large constants, or load them into variables",
            where.to_string());
-    users.insert(where);
-    request(where, RegisterGraphRequest{std::move(bytes)}, "to build its part of the graph");
+    caf::scoped_actor self(task.system());
+    const Registering registering(*this, where, caf::actor_cast<caf::actor>(self));
+    request(self, where, RegisterGraphRequest{std::move(bytes)}, "to build its part of the graph");
   }
 
+  // While it lives, close() ends a request that `waiter` waits for. Throws if the session is closed already.
+  class Registering {
+   public:
+    Registering(Impl& session, const TaskName& where, caf::actor waiter) : session_(session) {
+      const std::lock_guard lock(session_.mutex);
+      if (!*session_.open) throw session_closed();
+      session_.users.insert(where);
+      place_ = session_.registering.insert(session_.registering.end(), std::move(waiter));
+    }
+    ~Registering() {
+      const std::lock_guard lock(session_.mutex);
+      session_.registering.erase(place_);
+    }
+    Registering(const Registering&) = delete;
+    Registering& operator=(const Registering&) = delete;
+
+   private:
+    Impl& session_;
+    std::list<caf::actor>::iterator place_;
+  };
+
   template <class Request>
-  void request(const TaskName& where, Request message, const char* what) {
+  void request(caf::scoped_actor& self, const TaskName& where, Request message, const char* what) {
     const NodeActor node = task.handles().node_of(where);
     if (!node) fail(Code::unavailable, "{} has shut down", where.to_string());
     const ClientRecord::Pending pending = task.introspection().client().wait(where, what);
-    caf::scoped_actor self(task.system());
     // CAF loses requests to a node that has gone; its end is told to those who watch it.
     self->monitor(node);
     self->send(node, std::move(message));
@@ -198,6 +236,7 @@ class Session::Impl {
         [&](const caf::down_msg&) {
           reply = Reply::of(Error(Code::unavailable, fmt::format("{} is gone", where.to_string())));
         },
+        [&](const Stop&) { reply = Reply::of(session_closed()); },
         caf::after(options.build_timeout) >>
             [&] {
               const auto& why = task.actors().why();
@@ -209,18 +248,23 @@ class Session::Impl {
   }
 
   void close() {
-    std::set<TaskName> told;
     {
-      std::lock_guard lock(mutex);
+      const std::lock_guard lock(mutex);
       if (!open->exchange(false)) return;
-      callables.clear();
-      told.swap(users);
+      for (const caf::actor& waiter : registering) caf::anon_send(waiter, Stop{});
     }
+    callables.close(session_closed());
     direct_steps->cancel_all(Error(Code::cancelled, "the session was closed"));
     if (task_alive.expired()) return;
+    std::set<TaskName> told;  // by now nobody adds to them
+    {
+      const std::lock_guard lock(mutex);
+      told.swap(users);
+    }
     for (const TaskName& name : told) {
       try {
-        request(name, CloseSessionRequest{session.value}, "to end the session");
+        caf::scoped_actor self(task.system());
+        request(self, name, CloseSessionRequest{session.value}, "to end the session");
       } catch (const Error&) {
         // A task that is gone has nothing left to close.
       }
@@ -232,13 +276,15 @@ class Session::Impl {
   std::weak_ptr<const void> task_alive = task.alive();
   SessionOptions options;
   SessionId session{random_id()};
-  std::mutex mutex;
-  std::unique_ptr<Graph> graph;
-  std::vector<const Graph*> sources;     // whose outputs name nodes of it: what it is a copy of, and what extended it
-  std::set<std::string> fallbacks_told;  // devices that were asked for
-  std::map<CallKey, Callable> callables;
-  std::set<TaskName> users;
-  std::uint32_t next_graph = 0;
+  MadeOnce<CallKey, Callable> callables;
+  std::atomic<std::uint32_t> next_graph = 0;
+  std::mutex mutex;  // of the four below
+  std::shared_ptr<Graph> graph;
+  std::vector<const Graph*> sources;  // whose outputs name nodes of it: what it is a copy of, and what extended it
+  std::set<TaskName> users;           // tasks that have heard of the session
+  std::list<caf::actor> registering;  // who waits for a task that registers a graph
+  std::mutex telling;
+  std::set<std::string> fallbacks_told;  // devices that were asked for; guarded by `telling`
   std::shared_ptr<std::atomic<std::uint64_t>> next_step = std::make_shared<std::atomic<std::uint64_t>>(1);
   std::shared_ptr<DirectSteps> direct_steps = std::make_shared<DirectSteps>();
   std::shared_ptr<std::atomic<bool>> open = std::make_shared<std::atomic<bool>>(true);
@@ -396,13 +442,7 @@ void Session::extend(const Graph& graph) {
 
 std::string Session::explain(const std::vector<Output>& feeds, const std::vector<Output>& fetches,
                              const std::vector<Output>& targets) {
-  std::lock_guard lock(impl_->mutex);
-  const Compiled compiled = impl_->compile_call(impl_->call_key(feeds, fetches, targets), GraphId{0});
-  std::string text = compiled.report;
-  for (const auto& [name, body] : compiled.tasks)
-    for (const proto::Partition& p : body.partition())
-      text += fmt::format("partition for {}: {} nodes\n", p.device(), p.graph().node_size());
-  return text;
+  return explain_call(impl_->compile_call(impl_->call(feeds, fetches, targets), GraphId{0}), impl_->task.kernels());
 }
 
 }  // namespace troupe

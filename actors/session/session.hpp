@@ -6,7 +6,8 @@
 //   Session session(graph);                                  // a task of its own: one CPU device
 //   Tensor result = session.run({{x, Tensor::of<float>({1, 2}, {3, 4})}}, {y})[0];
 //
-// Thread-safe but for extend(). The first run of a (feeds, fetches, targets) compiles it; later ones only look it up.
+// Thread-safe but for extend(). The first run of a (feeds, fetches, targets) compiles it and registers it with the
+// tasks; later ones only look it up, and those that come meanwhile wait for it. Runs of others do not.
 #pragma once
 
 #include <chrono>
@@ -110,10 +111,12 @@ class Session {
   // end.
   void extend(const Graph& graph);
 
-  // Ends the session everywhere: steps in flight are cancelled, variables are freed. Callable twice.
+  // Ends the session everywhere: steps in flight are cancelled, variables are freed, and a call that another thread has
+  // compiled throws. Callable twice.
   void close();
 
-  // Plans and placement of a call, as text.
+  // What becomes of a call, as text: the passes over its graph, with their times and the nodes before and after each;
+  // the device of each node; and the plan of each device: its segments, what they wait for, and its memory.
   std::string explain(const std::vector<Output>& feeds, const std::vector<Output>& fetches,
                       const std::vector<Output>& targets = {});
 

@@ -8,11 +8,13 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <future>
 #include <map>
 
 #include "tests/apps/process.hpp"
 #include "tests/paths.hpp"
 #include "tests/patience.hpp"
+#include <troupe/actors/introspection/introspection.hpp>
 #include <troupe/troupe.hpp>
 
 namespace troupe {
@@ -102,6 +104,33 @@ TEST_F(ThreeNodes, AGraphPlacedByHandHasTheValuesOfOneTask) {
                  alone.run({{together.x, kX}}, {together.a, together.b, together.c, together.w.read()}));
   const std::string plan = session.explain({spread.x}, {spread.a, spread.b, spread.c});
   for (int i = 0; i < 3; ++i) EXPECT_THAT(plan, HasSubstr(worker(i)));
+}
+
+TEST_F(ThreeNodes, StepsRunWhileAnotherSignatureIsRegisteredOnAStoppedOne) {
+  Pipeline p({worker(0), worker(1), worker(2)});
+  auto session = std::make_unique<Session>(client_, p.graph);
+  session->run_targets({p.init});
+  session->run({{p.x, kX}}, p.a);
+  nodes_.at(1).signal(SIGSTOP);
+  auto registering = std::async(std::launch::async, [&]() -> std::string {
+    try {
+      session->run({{p.x, kX}}, p.h);
+      return "";
+    } catch (const Error& error) {
+      return error.message();
+    }
+  });
+  const auto& client = client_.introspection().client();
+  EXPECT_TRUE(testing::eventually([&] { return !client.waiting("").waits.empty(); }));
+  for (int i = 0; i < 10; ++i) session->run({{p.x, kX}}, p.a);
+  EXPECT_EQ(registering.wait_for(std::chrono::seconds(0)), std::future_status::timeout);
+  auto closing = std::async(std::launch::async, [&] { session.reset(); });
+  EXPECT_EQ(registering.get(), "the session is closed");
+  nodes_.at(1).signal(SIGCONT);
+  closing.get();
+  Session next(client_, p.graph);
+  next.run_targets({p.init});
+  next.run({{p.x, kX}}, p.h);
 }
 
 TEST_F(ThreeNodes, AnEdgeBetweenThemCanBeFed) {

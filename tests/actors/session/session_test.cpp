@@ -17,6 +17,7 @@
 namespace troupe {
 namespace {
 
+using ::testing::ContainsRegex;
 using testing::error_of;
 using ::testing::HasSubstr;
 
@@ -289,6 +290,98 @@ TEST(Session, WithoutCountersNothingIsCounted) {
   EXPECT_EQ(session.run({{x, Tensor::scalar(-2.0f)}}, y).item<float>(), 0.0f);
   EXPECT_EQ(actor_of_kind(task, "device").messages_in, 0u);
   EXPECT_EQ(actor_of_kind(task, "device").nodes_run, 0u);
+}
+
+// A task that takes as long to build a plan with the op Slow as the test wants.
+class SlowBuildTest : public ::testing::Test {
+ protected:
+  static std::shared_ptr<const OpRegistry> ops() {
+    auto ops = std::make_shared<OpRegistry>(standard_ops());
+    ops->add(Op("Slow").input("x", DType::f32).output("y", DType::f32).shape([](ShapeContext& c) {
+      c.set_output(0, c.input(0));
+    }));
+    return ops;
+  }
+  void add_kernel(KernelRegistry& kernels) {
+    kernels.add({.op = "Slow", .device_type = "CPU", .dtypes = {}, .make = [this](const KernelInit&) -> Kernel {
+                   if (++builds == 1) begun.set_value();
+                   opened.wait();
+                   return [](KernelContext& c) { c.set_output(0, c.input(0)); };
+                 }});
+  }
+  ~SlowBuildTest() override { open(); }
+  void open() {
+    if (!std::exchange(is_open, true)) gate.set_value();
+  }
+  std::future<Error> run(const Output& fetch) {
+    return std::async(std::launch::async, [this, fetch] {
+      return error_of([&] { session->run({{x, Tensor::scalar(1.0f)}}, fetch); });
+    });
+  }
+  static bool ended(const std::future<Error>& run) {
+    return run.wait_for(testing::kPatience) == std::future_status::ready;
+  }
+
+  std::atomic<int> builds = 0;
+  bool is_open = false;
+  std::promise<void> begun, gate;
+  std::shared_future<void> opened = gate.get_future().share();
+  std::shared_ptr<const OpRegistry> registry = ops();
+  Task task{{.threads = 1, .ops = registry, .register_kernels = [this](KernelRegistry& k) { add_kernel(k); }}};
+  Graph graph{*registry};
+  Output x = placeholder(graph, DType::f32, Shape{}, "x");
+  Output y = x + 1.0;
+  Output z = x * 2.0;
+  Output slow = add_op("Slow", {x});
+  std::unique_ptr<Session> session = std::make_unique<Session>(task, graph);
+};
+
+TEST_F(SlowBuildTest, StepsRunWhileAnotherSignatureIsBuilt) {
+  EXPECT_FALSE(run(y).get());
+  auto building = run(slow);
+  begun.get_future().wait();
+  auto known = run(y);
+  EXPECT_TRUE(ended(known)) << "a signature that is there";
+  auto other = run(z);
+  EXPECT_TRUE(ended(other)) << "a new one";
+  auto same = run(slow);
+  EXPECT_EQ(building.wait_for(0s), std::future_status::timeout);
+  open();
+  for (auto* one : {&building, &known, &other, &same}) EXPECT_FALSE(one->get());
+  EXPECT_EQ(builds, 1) << "those that want the same signature wait for the first";
+}
+
+TEST_F(SlowBuildTest, ClosingTheSessionEndsACallThatWaitsForABuild) {
+  auto building = run(slow);
+  begun.get_future().wait();
+  auto closing = std::async(std::launch::async, [&] { session.reset(); });
+  ASSERT_TRUE(ended(building));
+  EXPECT_EQ(building.get().message(), "the session is closed");
+  EXPECT_EQ(closing.wait_for(testing::kPatience), std::future_status::ready);
+  open();
+  closing.get();
+  EXPECT_TRUE(task.shutdown());
+}
+
+TEST(Session, ExplainTellsPassesPlacementAndPlans) {
+  Task task({.cpu_devices = 2, .threads = 1});
+  Graph g;
+  Output x = placeholder(g, DType::f32, {2}, "x");
+  Output y = relu(x + constant(g, 1.0f) * 2.0, "y");
+  Output z;
+  {
+    const auto device = g.on_device("/device:CPU:1");
+    z = tanh(y, "z");
+  }
+  Session session(task, g);
+  const std::string text = session.explain({x}, {z});
+  EXPECT_THAT(text, ContainsRegex("pass fold_constants: [0-9]+ -> [0-9]+ nodes in [0-9]+\\.[0-9]+ ms\n"));
+  EXPECT_THAT(text, HasSubstr("/device:CPU:1\n"));
+  for (const char* device : {"CPU:0", "CPU:1"})
+    EXPECT_THAT(text, HasSubstr(fmt::format("plan for /job:local/task:0/device:{}: ", device)));
+  EXPECT_THAT(text, HasSubstr("Tanh 'z'"));
+  EXPECT_THAT(text, HasSubstr("segment 0 waits for 0"));
+  EXPECT_THAT(text, HasSubstr("memory: peak "));
 }
 
 // A task with an op that says that it runs and waits to be let through.
