@@ -3,8 +3,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <array>
-
 namespace troupe {
 
 AttrValue::AttrValue() = default;
@@ -15,10 +13,33 @@ AttrValue& AttrValue::operator=(AttrValue&& other) noexcept = default;
 AttrValue::~AttrValue() = default;
 
 std::string_view name(AttrType type) {
-  static constexpr std::array<std::string_view, 12> kNames = {"integer",  "real",  "boolean", "string",
-                                                              "dtype",    "shape", "tensor",  "function",
-                                                              "integers", "reals", "strings", "dtypes"};
-  return kNames[static_cast<std::size_t>(type)];
+  switch (type) {
+    case AttrType::integer:
+      return "integer";
+    case AttrType::real:
+      return "real";
+    case AttrType::boolean:
+      return "boolean";
+    case AttrType::string:
+      return "string";
+    case AttrType::dtype:
+      return "dtype";
+    case AttrType::shape:
+      return "shape";
+    case AttrType::tensor:
+      return "tensor";
+    case AttrType::function:
+      return "function";
+    case AttrType::integers:
+      return "integers";
+    case AttrType::reals:
+      return "reals";
+    case AttrType::strings:
+      return "strings";
+    case AttrType::dtypes:
+      return "dtypes";
+  }
+  return "unknown";
 }
 
 std::string to_string(const AttrValue& value) {

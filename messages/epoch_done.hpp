@@ -4,11 +4,13 @@
 #include <cstdint>
 
 #include <troupe/messages/fields.hpp>
+#include <troupe/messages/receiver.hpp>
 
 namespace troupe {
 
 // Figures of a finished epoch, coordinator to every worker.
 struct EpochDone {
+  static constexpr Receiver kReceiver = Receiver::worker;
   std::uint32_t epoch = 0;
   std::uint32_t chief = 0;    // the lowest worker of the job: it tells the user
   double loss = 0;            // mean over the accepted slots

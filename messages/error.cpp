@@ -1,18 +1,47 @@
 #include "troupe/messages/error.hpp"
 
-#include <array>
 #include <new>
 
 namespace troupe {
 
 std::string_view name(Code code) {
-  static constexpr std::array<std::string_view, 17> kNames = {
-      "ok",        "cancelled",      "unknown",           "invalid_argument",   "deadline_exceeded",
-      "not_found", "already_exists", "permission_denied", "resource_exhausted", "failed_precondition",
-      "aborted",   "out_of_range",   "unimplemented",     "internal",           "unavailable",
-      "data_loss", "unauthenticated"};
-  const auto index = static_cast<std::size_t>(code);
-  return index < kNames.size() ? kNames[index] : "unknown";
+  switch (code) {
+    case Code::ok:
+      return "ok";
+    case Code::cancelled:
+      return "cancelled";
+    case Code::unknown:
+      return "unknown";
+    case Code::invalid_argument:
+      return "invalid_argument";
+    case Code::deadline_exceeded:
+      return "deadline_exceeded";
+    case Code::not_found:
+      return "not_found";
+    case Code::already_exists:
+      return "already_exists";
+    case Code::permission_denied:
+      return "permission_denied";
+    case Code::resource_exhausted:
+      return "resource_exhausted";
+    case Code::failed_precondition:
+      return "failed_precondition";
+    case Code::aborted:
+      return "aborted";
+    case Code::out_of_range:
+      return "out_of_range";
+    case Code::unimplemented:
+      return "unimplemented";
+    case Code::internal:
+      return "internal";
+    case Code::unavailable:
+      return "unavailable";
+    case Code::data_loss:
+      return "data_loss";
+    case Code::unauthenticated:
+      return "unauthenticated";
+  }
+  return "unknown";
 }
 
 Error Error::within(std::string_view where) const { return Error(code_, fmt::format("{}: {}", where, message_)); }

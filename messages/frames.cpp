@@ -1,6 +1,6 @@
 #include "troupe/messages/frames.hpp"
 
-#include <array>
+#include <troupe/messages/type_name.hpp>
 
 namespace troupe {
 
@@ -12,12 +12,7 @@ Frame& Frame::operator=(Frame&& other) noexcept = default;
 Frame::~Frame() = default;
 
 std::string_view kind_name(const Frame& frame) {
-  static constexpr std::array<std::string_view, std::variant_size_v<FrameVariant>> kNames = {
-      "Hello",  "Heartbeat", "Credit",  "Goodbye",     "StepStart", "StepDone",       "StepAbort",
-      "Put",    "Pull",      "Push",    "Join",        "TakeToken", "Token",          "TokenDone",
-      "Staged", "EpochDone", "Barrier", "BarrierOpen", "JobFailed", "CollectivePart", "SharedMemoryAnswer",
-      "Joined", "Leave",     "Fence",   "Commit",      "Save",      "Saved",          "ControlBytes"};
-  return kNames[frame.index()];
+  return std::visit([]<class F>(const F&) { return type_name<F>(); }, frame);
 }
 
 }  // namespace troupe

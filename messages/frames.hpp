@@ -18,6 +18,7 @@
 #include <troupe/messages/error.hpp>
 #include <troupe/messages/fields.hpp>
 #include <troupe/messages/ids.hpp>
+#include <troupe/messages/receiver.hpp>
 #include <troupe/messages/tensor.hpp>
 
 namespace troupe {
@@ -29,6 +30,7 @@ inline constexpr std::uint32_t kProtocolVersion = 2;
 // The first frame in each direction, once both ends have proved that they know the token; nothing else is parsed before
 // it. A wrong cluster or version closes the connection with a Goodbye that says so.
 struct Hello {
+  static constexpr Receiver kReceiver = Receiver::link;
   std::uint32_t protocol = kProtocolVersion;
   std::string cluster;
   TaskName from;
@@ -43,18 +45,21 @@ struct Hello {
 inline constexpr const char* kSharesMemory = "shares memory";
 
 struct Heartbeat {
+  static constexpr Receiver kReceiver = Receiver::link;
   std::uint64_t progress = 0;  // grows while the task makes progress
   TROUPE_FIELDS(progress)
 };
 
 // Credits: the receiver has taken `bytes` more of bulk data out of its socket.
 struct Credit {
+  static constexpr Receiver kReceiver = Receiver::link;
   std::uint64_t bytes = 0;
   TROUPE_FIELDS(bytes)
 };
 
 // Last frame of a connection: why it ends. Code::ok: an orderly end.
 struct Goodbye {
+  static constexpr Receiver kReceiver = Receiver::link;
   Error reason;
   TROUPE_FIELDS(reason)
 };
@@ -63,6 +68,7 @@ struct Goodbye {
 
 // Client's scheduler to the others: start your partitions of `graph`.
 struct StepStart {
+  static constexpr Receiver kReceiver = Receiver::scheduler;
   SessionId session;
   GraphId graph;
   StepId step;
@@ -72,6 +78,7 @@ struct StepStart {
 
 // A remote task's partitions of the step have ended (with an error, if it has one).
 struct StepDone {
+  static constexpr Receiver kReceiver = Receiver::scheduler;
   SessionId session;
   StepId step;
   Error error;
@@ -79,6 +86,7 @@ struct StepDone {
 };
 
 struct StepAbort {
+  static constexpr Receiver kReceiver = Receiver::scheduler;
   SessionId session;
   StepId step;
   Error error;
@@ -87,6 +95,7 @@ struct StepAbort {
 
 // A tensor for the consumer at `key`. Also the answer to a Pull; `version` is then that of the shard.
 struct Put {
+  static constexpr Receiver kReceiver = Receiver::rendezvous;
   RendezvousKey key;
   std::uint64_t version = 0;
   Tensor tensor;
@@ -105,6 +114,7 @@ struct Put {
 // Synchronous shards answer with min_version itself while they have it. Asynchronous ones answer when they have taken
 // what the worker computed last, of batch `after` - 1 (0: of none): its pushes may come later than this.
 struct Pull {
+  static constexpr Receiver kReceiver = Receiver::shard;
   std::uint32_t worker = 0;
   RendezvousKey reply_to;
   std::uint32_t slice = 0;
@@ -119,6 +129,7 @@ struct Pull {
 // has rows in `gradient` and their row numbers (i64, relative to the slice) in `indices`; else `indices` is absent.
 // pulled_version: that of the Put which brought this slice's value.
 struct Push {
+  static constexpr Receiver kReceiver = Receiver::shard;
   std::uint32_t worker = 0;
   std::uint64_t step = 0;
   std::uint32_t slot = 0;
@@ -137,6 +148,7 @@ struct Push {
 // training options: all must agree. `settings` are the options in words, one "name=value" a line, so that a
 // disagreement can be named.
 struct Join {
+  static constexpr Receiver kReceiver = Receiver::coordinator;
   std::uint32_t worker = 0;
   Incarnation incarnation;
   std::uint64_t fingerprint = 0;
@@ -148,6 +160,7 @@ struct Join {
 
 // The answer to a Join: the number of the job, and why the task is turned away, if it is.
 struct Joined {
+  static constexpr Receiver kReceiver = Receiver::members;
   Incarnation incarnation;  // that of the Join
   std::uint64_t job = 0;
   std::uint64_t version = 0;  // of the parameters that the job begins with: above 0 they are those of a checkpoint
@@ -159,6 +172,7 @@ struct Joined {
 // A worker is lost, or has joined anew: frames of it from views below `view` are of one that is no member any more. To
 // all shards; and to the worker if such a frame has come: it may join again.
 struct Fence {
+  static constexpr Receiver kReceiver = Receiver::members;
   std::uint32_t worker = 0;
   std::uint64_t view = 0;
   Error reason;
@@ -168,6 +182,7 @@ struct Fence {
 
 // Who has said Join gives up, for this reason.
 struct Leave {
+  static constexpr Receiver kReceiver = Receiver::coordinator;
   std::uint32_t worker = 0;
   Incarnation incarnation;  // that of the Join, like `shard` and `after`
   bool shard = false;
@@ -180,6 +195,7 @@ struct Leave {
 // lost worker leaves behind comes unasked, with request 0. A worker counts its requests from 1; one that does not
 // exceed those before it is a repetition and is dropped.
 struct TakeToken {
+  static constexpr Receiver kReceiver = Receiver::coordinator;
   std::uint32_t worker = 0;
   std::uint64_t request = 0;
   std::uint64_t job = 0;
@@ -194,6 +210,7 @@ enum class TokenKind : std::uint8_t {
 };
 
 struct Token {
+  static constexpr Receiver kReceiver = Receiver::worker;
   std::uint64_t request = 0;
   TokenKind kind = TokenKind::train;
   std::uint64_t step = 0;
@@ -208,6 +225,7 @@ struct Token {
 
 // A worker has computed and pushed a train token, or evaluated an evaluate token.
 struct TokenDone {
+  static constexpr Receiver kReceiver = Receiver::coordinator;
   std::uint32_t worker = 0;
   Token token;
   double loss_sum = 0;  // over the examples
@@ -220,6 +238,7 @@ struct TokenDone {
 
 // A shard has all gradients of (step, slot), or (asynchronous mode) of batch `step`.
 struct Staged {
+  static constexpr Receiver kReceiver = Receiver::coordinator;
   std::uint32_t shard = 0;
   std::uint64_t step = 0;
   std::uint32_t slot = 0;
@@ -232,6 +251,7 @@ struct Staged {
 // of these, ascending, and drop the others; and to workers that hold another token of the step: it need not be
 // computed.
 struct Commit {
+  static constexpr Receiver kReceiver = Receiver::members;
   std::uint64_t step = 0;
   std::vector<std::uint32_t> slots;
   std::uint64_t job = 0;
@@ -241,12 +261,14 @@ struct Commit {
 // Coordinator to all shards: save what you have at this version (asynchronous mode: now), while training goes on.
 // Answered by Saved when it is durable.
 struct Save {
+  static constexpr Receiver kReceiver = Receiver::shard;
   std::uint64_t version = 0;
   std::uint64_t job = 0;
   TROUPE_FIELDS(version, job)
 };
 
 struct Saved {
+  static constexpr Receiver kReceiver = Receiver::coordinator;
   std::uint32_t shard = 0;
   std::uint64_t version = 0;
   std::string files;  // what it has written, one line a file, as the manifest needs it
@@ -257,6 +279,7 @@ struct Saved {
 
 // A worker has reached the end of its program; answered by BarrierOpen when all have.
 struct Barrier {
+  static constexpr Receiver kReceiver = Receiver::coordinator;
   std::uint32_t worker = 0;
   std::uint64_t job = 0;
   std::uint64_t view = 0;
@@ -264,6 +287,7 @@ struct Barrier {
 };
 
 struct BarrierOpen {
+  static constexpr Receiver kReceiver = Receiver::members;
   std::uint32_t workers = 0;
   std::uint64_t job = 0;
   TROUPE_FIELDS(workers, job)
@@ -271,6 +295,7 @@ struct BarrierOpen {
 
 // Coordinator to every task of the job: it ends, with this error.
 struct JobFailed {
+  static constexpr Receiver kReceiver = Receiver::members;
   Error error;
   std::uint64_t job = 0;
   TROUPE_FIELDS(error, job)
@@ -280,6 +305,7 @@ struct JobFailed {
 
 // A piece of what the ranks of a group compute together (scheduler/collective), or the news that they cannot.
 struct CollectivePart {
+  static constexpr Receiver kReceiver = Receiver::collective;
   std::uint64_t group = 0;
   std::uint32_t channel = 0;  // operations of one channel are numbered from 0
   std::uint64_t sequence = 0;
@@ -295,20 +321,21 @@ struct CollectivePart {
 // Whether the caller uses the memory of the Hello that it got. If so, all that follows in both directions passes
 // through it.
 struct SharedMemoryAnswer {
+  static constexpr Receiver kReceiver = Receiver::link;
   bool used = false;
   TROUPE_FIELDS(used)
 };
 
 // A piece of what CAF's nodes say to each other (actors/network/control.hpp).
 struct ControlBytes {
+  static constexpr Receiver kReceiver = Receiver::link;
   std::string bytes;
   TROUPE_FIELDS(bytes)
 };
 
 #undef TROUPE_FIELDS
 
-// The order is the number of the kind on the wire: append only.
-// All kinds; the index of a kind is its number on the wire.
+// All kinds. The index of a kind is its number on the wire: append only.
 using FrameVariant =
     std::variant<Hello, Heartbeat, Credit, Goodbye, StepStart, StepDone, StepAbort, Put, Pull, Push, Join, TakeToken,
                  Token, TokenDone, Staged, EpochDone, Barrier, BarrierOpen, JobFailed, CollectivePart,
@@ -333,6 +360,6 @@ class Frame : public FrameVariant {
   ~Frame();
 };
 
-std::string_view kind_name(const Frame& frame);  // "Put", "Push", ...
+std::string_view kind_name(const Frame& frame);  // the name of its type: "Put", "Push"
 
 }  // namespace troupe

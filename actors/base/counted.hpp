@@ -3,6 +3,7 @@
 #pragma once
 
 #include <caf/mailbox_element.hpp>
+#include <caf/message.hpp>
 #include <caf/typed_event_based_actor.hpp>
 #include <memory>
 #include <thread>
@@ -93,6 +94,13 @@ class Counted : public Handle::base, private Inspected {
     if constexpr (!std::is_same_v<std::decay_t<Message>, Outbound>)  // its peer tells
       trace_departure(record_->registry.trace(), message);
     this->send(to, std::forward<Message>(message));
+  }
+  // The same for a message that several actors get.
+  template <class To>
+  void tell(const To& to, const caf::message& message) {
+    if (!to) return;
+    if (record_->counting) record_->messages_out.fetch_add(1, std::memory_order_relaxed);
+    this->anon_send(caf::actor_cast<caf::actor>(to), message);
   }
   void count_in() {
     if (record_->counting) record_->count_in();

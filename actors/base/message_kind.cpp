@@ -10,6 +10,7 @@
 #include <unordered_map>
 
 #include <troupe/messages/caf/protocol.hpp>
+#include <troupe/messages/type_name.hpp>
 #include <troupe/scheduler/trace/trace.hpp>
 
 namespace troupe {
@@ -109,10 +110,10 @@ std::uint64_t arrow(const void* content) {
     return arrow_of(x);
 }
 
-template <std::size_t... I>
-std::vector<MessageKind> frame_kinds(const char* way, std::index_sequence<I...>) {
+template <class... F>
+std::vector<MessageKind> frame_kinds(const char* way, std::type_identity<std::variant<F...>>) {
   std::vector<MessageKind> out;
-  (out.emplace_back(fmt::format("{}{}", way, kind_name(Frame(std::variant_alternative_t<I, FrameVariant>())))), ...);
+  (out.emplace_back(fmt::format("{}{}", way, type_name<F>())), ...);
   return out;
 }
 
@@ -135,15 +136,21 @@ void add(Kinds& kinds) {
   (kinds.emplace(&typeid(T), std::make_unique<MessageKind>(readable(typeid(T)), describe<T>, arrow<T>)), ...);
 }
 
+// All kinds of frames that come to an actor with their sender.
+template <class... F>
+void add_inbound(Kinds& kinds, std::type_identity<std::variant<F...>>) {
+  const auto add_one = [&]<class T>(std::type_identity<T>) {
+    if constexpr (T::kReceiver != Receiver::link && T::kReceiver != Receiver::rendezvous) add<Inbound<T>>(kinds);
+  };
+  (add_one(std::type_identity<F>()), ...);
+}
+
 Kinds known() {
   Kinds kinds;
-  add<RunStep, CancelStep, ExecuteSegment, SegmentDone, Await, Delivered, Landed, StepFailed, EndStep, EndSession, Put, Contribute,
-      DevicesDone, CloseGroup>(kinds);
-  add<Inbound<StepStart>, Inbound<StepDone>, Inbound<StepAbort>, Inbound<Pull>, Inbound<Push>, Inbound<Join>,
-      Inbound<Joined>, Inbound<Fence>, Inbound<Leave>, Inbound<TakeToken>, Inbound<Token>, Inbound<TokenDone>,
-      Inbound<Staged>, Inbound<Commit>, Inbound<Save>, Inbound<Saved>, Inbound<EpochDone>, Inbound<Barrier>,
-      Inbound<BarrierOpen>, Inbound<JobFailed>, Inbound<CollectivePart>>(kinds);
-  constexpr auto all = std::make_index_sequence<std::variant_size_v<FrameVariant>>();
+  add<RunStep, CancelStep, ExecuteSegment, SegmentDone, Await, Delivered, Landed, StepFailed, EndStep, EndSession, Put,
+      Contribute, DevicesDone, CloseGroup>(kinds);
+  constexpr std::type_identity<FrameVariant> all;
+  add_inbound(kinds, all);
   kinds.emplace(&typeid(Outbound), std::make_unique<MessageKind>("to wire", describe<Outbound>, arrow<Outbound>,
                                                                  frame_kinds("to wire: ", all)));
   kinds.emplace(&typeid(FrameCame), std::make_unique<MessageKind>("from wire", describe<FrameCame>, nullptr,

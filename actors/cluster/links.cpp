@@ -95,17 +95,17 @@ class Links::Impl final : public WireHandler {
   void frame(PeerId id, Frame&& frame) override {
     const auto it = peers.find(id);
     if (it == peers.end()) return;
-    if (const auto* bytes = std::get_if<ControlBytes>(&frame)) return control.came(id, bytes->bytes);
+    if (std::holds_alternative<ControlBytes>(frame)) return control.came(id, std::get<ControlBytes>(frame).bytes);
     if (const Error wrong = it->second.rights.check(frame)) throw wrong;
     LocalHandle held = untaken(id, frame);
     thread.send(it->second.actor, FrameCame{std::move(frame), std::move(held)});
   }
   // A shard may be slower than those who push to it: gradients in its mailbox earn them no credit.
   LocalHandle untaken(PeerId id, const Frame& frame) {
-    const auto* push = std::get_if<Push>(&frame);
-    if (!push) return nullptr;
+    if (!std::holds_alternative<Push>(frame)) return nullptr;
+    const Push& push = std::get<Push>(frame);
     const auto size = [](const Tensor& tensor) { return tensor.valid() ? tensor.num_bytes() : 0; };
-    const std::uint64_t bytes = size(push->gradient) + size(push->indices);
+    const std::uint64_t bytes = size(push.gradient) + size(push.indices);
     return bytes > wire::kSmallPayload ? wire.defer_credit(id, bytes) : nullptr;
   }
   // What the frames have set going runs here, and what that sends leaves together.

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <caf/send.hpp>
 
+#include <troupe/messages/overloaded.hpp>
+
 namespace troupe {
 namespace {
 
@@ -68,25 +70,35 @@ struct PeerActorImpl::Passage {
   caf::execution_unit* host;
   const LocalHandle held;  // see Inbound
 
+  template <class F>
+  void operator()(F& f) const {
+    if constexpr (F::kReceiver == Receiver::scheduler)
+      inbound(self.links_.scheduler, f);
+    else if constexpr (F::kReceiver == Receiver::collective)
+      inbound(self.links_.collective, f);
+    else if constexpr (F::kReceiver == Receiver::shard)
+      to_job(self.routes_.shard, f);
+    else if constexpr (F::kReceiver == Receiver::coordinator)
+      to_job(self.routes_.coordinator, f);
+    else if constexpr (F::kReceiver == Receiver::worker)
+      to_job(self.routes_.worker, f);
+    else if constexpr (F::kReceiver == Receiver::members)
+      to_members(f);
+    else  // the link has handled these
+      static_assert(F::kReceiver == Receiver::link);
+  }
   void operator()(Put& f) const { to(self.links_.rendezvous, std::move(f)); }
-  void operator()(StepStart& f) const { inbound(self.links_.scheduler, f); }
-  void operator()(StepDone& f) const { inbound(self.links_.scheduler, f); }
-  void operator()(StepAbort& f) const { inbound(self.links_.scheduler, f); }
-  void operator()(CollectivePart& f) const { inbound(self.links_.collective, f); }
-  void operator()(Pull& f) const { to_shard(f); }
-  void operator()(Push& f) const { to_shard(f); }
   void operator()(Join& f) const {
     if (!self.routes_.coordinator && f.after + 1 < self.first_job_) return refuse(f, self.first_job_ - 1)();
-    if (takes(f))
+    if (coordinator_takes(f))
       return to(self.routes_.coordinator,
                 Inbound<Join>{self.task_, f, std::make_shared<JoinTicket>(refuse(f, self.routes_.job))});
     self.keep(std::move(f));
   }
   void operator()(Leave& f) const {
-    if (takes(f)) return inbound(self.routes_.coordinator, f);
+    if (coordinator_takes(f)) return inbound(self.routes_.coordinator, f);
     std::erase_if(self.early_, [&](const Frame& early) {  // a Join that still waits has been nothing
-      const Join* join = std::get_if<Join>(&early);
-      return join && join->incarnation == f.incarnation;
+      return std::holds_alternative<Join>(early) && std::get<Join>(early).incarnation == f.incarnation;
     });
     static_cast<void>(self.links_.send(left(f, 0)));
   }
@@ -95,29 +107,11 @@ struct PeerActorImpl::Passage {
     if (self.routes_.worker) return inbound(self.routes_.worker, f);
     self.keep(std::move(f));
   }
-  void operator()(TakeToken& f) const { to_coordinator(f); }
-  void operator()(TokenDone& f) const { to_coordinator(f); }
-  void operator()(Staged& f) const { to_coordinator(f); }
-  void operator()(Saved& f) const { to_coordinator(f); }
-  void operator()(Barrier& f) const { to_coordinator(f); }
-  void operator()(Token& f) const { to_worker(f); }
-  void operator()(EpochDone& f) const { to_worker(f); }
-  void operator()(Save& f) const { to_shard(f); }
-  void operator()(Commit& f) const { to_members(f); }
-  void operator()(Fence& f) const { to_members(f); }
-  void operator()(BarrierOpen& f) const { to_members(f); }
-  void operator()(JobFailed& f) const { to_members(f); }
-  // The wire keeps these to itself.
-  void operator()(Hello&) const {}
-  void operator()(Heartbeat&) const {}
-  void operator()(Credit&) const {}
-  void operator()(Goodbye&) const {}
-  void operator()(SharedMemoryAnswer&) const {}
-  void operator()(ControlBytes&) const {}
 
  private:
   template <class Actor, class Message>
   void to(const Actor& actor, Message message) const {
+    static_assert(takes<Actor, Message>);
     if (!actor) return;
     MessageNote note;
     const MessageKind& kind = MessageKind::of<Message>().describe(&message, note);
@@ -131,18 +125,6 @@ struct PeerActorImpl::Passage {
     to(actor, Inbound<F>{self.task_, std::move(frame), held});
   }
   template <class F>
-  void to_shard(F& frame) const {
-    to_job(self.routes_.shard, frame);
-  }
-  template <class F>
-  void to_coordinator(F& frame) const {
-    to_job(self.routes_.coordinator, frame);
-  }
-  template <class F>
-  void to_worker(F& frame) const {
-    to_job(self.routes_.worker, frame);
-  }
-  template <class F>
   void to_members(F& frame) const {
     const bool to_shard = self.routes_.shard && frame.job == self.routes_.job;
     if (to_shard) to(self.routes_.shard, Inbound<F>{self.task_, frame});
@@ -150,7 +132,7 @@ struct PeerActorImpl::Passage {
   }
   // The number of the job that is joined is not known to who joins: only which it is not.
   template <class F>
-  bool takes(const F& frame) const {
+  bool coordinator_takes(const F& frame) const {
     return self.routes_.coordinator && (frame.after == 0 || frame.after < self.routes_.job);
   }
   // The sender was about to join a job that is over: it would wait for the next, while others wait for it to call
@@ -223,15 +205,17 @@ void PeerActorImpl::send(const Frame& frame) {
   if (!error || error.code() == Code::unavailable) return;  // a lost link is told by LinkLost
   // It cannot travel (too large): who waits for it must hear, or waits for ever.
   const Error why = error.within(fmt::format("sending to {}", task_.to_string()));
-  if (const auto* put = std::get_if<Put>(&frame)) {
-    static_cast<void>(links_.send(Put{put->key, put->version, {}, why}));
-  } else if (const auto* part = std::get_if<CollectivePart>(&frame); part && !part->error) {
-    const CollectivePart failed{.group = part->group, .operation = {}, .tensor = {}, .error = why};
-    static_cast<void>(links_.send(failed));
-    caf::anon_send(links_.collective, Inbound<CollectivePart>{task_, failed});
-  } else {
-    give_up(why);
-  }
+  std::visit(Overloaded{[&](const Put& put) {
+                          static_cast<void>(links_.send(Put{put.key, put.version, {}, why}));
+                        },
+                        [&](const CollectivePart& part) {
+                          if (part.error) return give_up(why);
+                          const CollectivePart failed{.group = part.group, .operation = {}, .tensor = {}, .error = why};
+                          static_cast<void>(links_.send(failed));
+                          caf::anon_send(links_.collective, Inbound<CollectivePart>{task_, failed});
+                        },
+                        [&](const auto&) { give_up(why); }},
+             frame);
 }
 
 // The link is of no use any more: both sides will be told that it is lost, and why.

@@ -39,8 +39,8 @@ struct Rights::Check {
       return is(kShards);
     else if constexpr (is_one_of<F, Joined, Token, EpochDone, Save, Commit, Fence, BarrierOpen>)
       return is(kShards, 0);
-    else  // the wire keeps these to itself
-      static_assert(is_one_of<F, Hello, Heartbeat, Credit, Goodbye, SharedMemoryAnswer, ControlBytes>);
+    else
+      static_assert(F::kReceiver == Receiver::link);
     return false;
   }
 };

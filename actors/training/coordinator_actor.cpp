@@ -133,8 +133,9 @@ void CoordinatorActorImpl::deliver(TrainingOutbox& out, const TaskName& from, co
     out.push_back({Destination::worker(static_cast<std::uint32_t>(from.index)), JobFailed{error}});
   save_when_due(out);
   tell_end();
-  for (const Outgoing& message : out)
-    links_.deliver(message, [this](const auto& to, auto&& what) { tell(to, std::forward<decltype(what)>(what)); });
+  for (Outgoing& message : out)
+    links_.deliver(std::move(message),
+                   [this](const auto& to, auto&& what) { tell(to, std::forward<decltype(what)>(what)); });
   tell_events();
   schedule_tick();
 }
@@ -142,8 +143,9 @@ void CoordinatorActorImpl::deliver(TrainingOutbox& out, const TaskName& from, co
 void CoordinatorActorImpl::escalate(const Error& why) {
   TrainingOutbox out;
   coordinator_.fail(why, out);
-  for (const Outgoing& message : out)
-    links_.deliver(message, [this](const auto& to, auto&& what) { tell(to, std::forward<decltype(what)>(what)); });
+  for (Outgoing& message : out)
+    links_.deliver(std::move(message),
+                   [this](const auto& to, auto&& what) { tell(to, std::forward<decltype(what)>(what)); });
 }
 
 void CoordinatorActorImpl::tell_events() {

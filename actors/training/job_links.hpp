@@ -1,12 +1,16 @@
 // How the actors of a job reach each other: peers by task, and their neighbours on the same task.
 #pragma once
 
+#include <algorithm>
+#include <caf/message.hpp>
 #include <cstdint>
 #include <map>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include <troupe/messages/caf/protocol.hpp>
+#include <troupe/messages/type_name.hpp>
 #include <troupe/scheduler/training/outgoing.hpp>
 
 namespace troupe {
@@ -56,46 +60,54 @@ class JobLinks {
 
   // To one task.
   template <class Tell>
-  void reply(const TaskName& task, const Frame& frame, Tell&& tell) const {
-    to_peer(task, frame, tell);
+  void reply(const TaskName& task, Frame frame, Tell&& tell) const {
+    to_peer(task, of_job(std::move(frame), routes_.job), tell);
   }
-  // Calls tell(actor, message) for everyone the frame is for; who is not there gets nothing.
+  // Calls tell(actor, message) for everyone the frame is for; who is not there gets nothing. Throws internal for a
+  // frame that an actor of this task should get and does not take.
   template <class Tell>
-  void deliver(const Outgoing& out, Tell&& tell) const {
+  void deliver(Outgoing out, Tell&& tell) const {
     using Kind = Destination::Kind;
-    if (out.to.kind == Kind::worker) {
-      to_peer(worker_task(out.to.index), out.message, tell);
-    } else if (out.to.kind == Kind::coordinator) {
-      if (self_ == kCoordinatorTask)
-        to_own_coordinator(out.message, tell);
-      else
-        to_peer(kCoordinatorTask, out.message, tell);
-    } else {
-      for (const auto& [task, peer] : peers_)
-        if (out.to.kind == Kind::everyone || task.job == "ps") tell(peer, Outbound{of_job(out.message, routes_.job)});
-      to_own_shard(out.message, tell);
+    Frame frame = of_job(std::move(out.message), routes_.job);
+    switch (out.to.kind) {
+      case Kind::worker:
+        return to_peer(worker_task(out.to.index), std::move(frame), tell);
+      case Kind::coordinator:
+        if (self_ == kCoordinatorTask) return to_own(routes_.coordinator, "coordinator", std::move(frame), tell);
+        return to_peer(kCoordinatorTask, std::move(frame), tell);
+      case Kind::shards:
+      case Kind::everyone:
+        to_peers(frame, out.to.kind == Kind::everyone, tell);
+        return to_own(routes_.shard, "shard", std::move(frame), tell);
     }
   }
 
  private:
   template <class Tell>
-  void to_peer(const TaskName& task, const Frame& frame, Tell&& tell) const {
-    if (const auto it = peers_.find(task); it != peers_.end()) tell(it->second, Outbound{of_job(frame, routes_.job)});
+  void to_peer(const TaskName& task, Frame&& frame, Tell&& tell) const {
+    if (const auto it = peers_.find(task); it != peers_.end()) tell(it->second, Outbound{std::move(frame)});
   }
+  // All get the same message.
   template <class Tell>
-  void to_own_coordinator(const Frame& frame, Tell&& tell) const {
-    if (!routes_.coordinator) return;
-    if (const auto* staged = std::get_if<Staged>(&frame)) tell(routes_.coordinator, Inbound<Staged>{self_, *staged});
-    if (const auto* saved = std::get_if<Saved>(&frame)) tell(routes_.coordinator, Inbound<Saved>{self_, *saved});
+  void to_peers(const Frame& frame, bool workers, Tell&& tell) const {
+    const auto is_for = [&](const auto& entry) { return workers || entry.first.job == "ps"; };
+    if (std::ranges::none_of(peers_, is_for)) return;
+    const caf::message message = caf::make_message(Outbound{frame});
+    for (const auto& entry : peers_)
+      if (is_for(entry)) tell(entry.second, message);
   }
-  template <class Tell>
-  void to_own_shard(const Frame& frame, Tell&& tell) const {
-    if (!routes_.shard) return;
-    if (const auto* commit = std::get_if<Commit>(&frame)) tell(routes_.shard, Inbound<Commit>{self_, *commit});
-    if (const auto* fence = std::get_if<Fence>(&frame)) tell(routes_.shard, Inbound<Fence>{self_, *fence});
-    if (const auto* save = std::get_if<Save>(&frame)) tell(routes_.shard, Inbound<Save>{self_, *save});
-    if (const auto* open = std::get_if<BarrierOpen>(&frame)) tell(routes_.shard, Inbound<BarrierOpen>{self_, *open});
-    if (const auto* failed = std::get_if<JobFailed>(&frame)) tell(routes_.shard, Inbound<JobFailed>{self_, *failed});
+  template <class Actor, class Tell>
+  void to_own(const Actor& actor, std::string_view who, Frame&& frame, Tell&& tell) const {
+    if (!actor) return;
+    std::visit(
+        [&]<class F>(F& f) {
+          if constexpr (takes<Actor, Inbound<F>>)
+            tell(actor, Inbound<F>{self_, std::move(f)});
+          else
+            fail(Code::internal, "{} sends its own {} a {}, which that does not take", self_.to_string(), who,
+                 type_name<F>());
+        },
+        frame);
   }
 
   TaskName self_;

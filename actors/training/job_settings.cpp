@@ -3,6 +3,8 @@
 #include <array>
 #include <string_view>
 
+#include <troupe/messages/overloaded.hpp>
+
 namespace troupe {
 namespace {
 
@@ -10,13 +12,6 @@ namespace {
 std::string_view precision(const Sequential& layers) {
   return layers.compute() == DType::invalid ? name(DType::f32) : name(layers.compute());
 }
-
-template <class... Cases>
-struct Overloaded : Cases... {
-  using Cases::operator()...;
-};
-template <class... Cases>
-Overloaded(Cases...) -> Overloaded<Cases...>;  // clang 16 does not deduce those of an aggregate
 
 std::string describe(const Optimizer& optimizer) {
   const Overloaded rest{

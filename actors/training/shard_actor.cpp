@@ -119,7 +119,7 @@ ShardActorImpl::behavior_type ShardActorImpl::make_behavior() {
 }
 
 void ShardActorImpl::deliver(TrainingOutbox& out) {
-  for (const Outgoing& message : out) links_.deliver(message, telling());
+  for (Outgoing& message : out) links_.deliver(std::move(message), telling());
   write_history_when_due();
 }
 
@@ -146,7 +146,7 @@ void ShardActorImpl::escalate(const Error& why) {
   TrainingOutbox out;
   if (state_) state_->fail(why, out);
   out.push_back({Destination::everyone(), JobFailed{why}});
-  for (const Outgoing& message : out) links_.deliver(message, telling());
+  for (Outgoing& message : out) links_.deliver(std::move(message), telling());
   end(why);
 }
 

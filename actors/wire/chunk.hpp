@@ -16,6 +16,7 @@
 #include <cstdint>
 
 #include <troupe/messages/codec.hpp>
+#include <troupe/messages/overloaded.hpp>
 
 namespace troupe::wire {
 
@@ -32,10 +33,10 @@ inline constexpr std::uint8_t kLastChunk = 2;
 // tensors, ControlBytes graphs; all else is control.
 inline FrameClass classify(const Frame& frame, std::uint64_t payload_bytes) {
   if (payload_bytes > kSmallPayload) return FrameClass::bulk;
-  const auto* part = std::get_if<CollectivePart>(&frame);
-  const bool carries = std::holds_alternative<Put>(frame) || std::holds_alternative<Push>(frame) ||
-                       std::holds_alternative<ControlBytes>(frame) || (part && !part->error);
-  return carries ? FrameClass::small : FrameClass::control;
+  const Overloaded carries_data{
+      [](const Put&) { return true; }, [](const Push&) { return true; }, [](const ControlBytes&) { return true; },
+      [](const CollectivePart& part) { return !part.error; }, [](const auto&) { return false; }};
+  return std::visit(carries_data, frame) ? FrameClass::small : FrameClass::control;
 }
 
 // Whether a frame may come in chunks of this class: its own, or bulk for a small one that waited behind others of its
@@ -48,13 +49,14 @@ inline bool may_travel_as(FrameClass frame_class, const Frame& frame, std::uint6
 // Frames with the same value (not 0) must not pass each other. Two edges that happen to share one cost a
 // small frame some waiting.
 inline std::uint64_t order_key(const Frame& frame) {
-  const auto mix = [](std::uint64_t a, std::uint64_t b) {
+  const auto mix = [](std::uint64_t a, std::uint64_t b) -> std::uint64_t {
     const std::uint64_t h = (a ^ (a >> 31)) * 0x9e3779b97f4a7c15ull + b;
     return ((h ^ (h >> 29)) * 0xbf58476d1ce4e5b9ull) | 1;
   };
-  if (const auto* put = std::get_if<Put>(&frame)) return mix(put->key.session.value, put->key.edge.value);
-  if (const auto* push = std::get_if<Push>(&frame)) return mix(~std::uint64_t{push->worker}, push->slice);
-  return 0;
+  return std::visit(Overloaded{[&](const Put& put) { return mix(put.key.session.value, put.key.edge.value); },
+                               [&](const Push& push) { return mix(~std::uint64_t{push.worker}, push.slice); },
+                               [](const auto&) { return std::uint64_t{0}; }},
+                    frame);
 }
 
 }  // namespace troupe::wire

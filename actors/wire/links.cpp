@@ -6,6 +6,7 @@
 #include <array>
 
 #include <troupe/actors/wire/wire.hpp>
+#include <troupe/messages/overloaded.hpp>
 
 namespace troupe {
 namespace {
@@ -162,27 +163,43 @@ void Wire::greet(Link& link) {
 }
 
 void Wire::on_frame(Link& link, Frame&& frame) {
-  if (const auto* goodbye = std::get_if<Goodbye>(&frame)) {
+  const auto check_greeted = [&] {
+    if (link.stage == Stage::greeting) fail(Code::unauthenticated, "a {} came before a Hello", kind_name(frame));
+  };
+  const auto hand_on = [&] {
+    check_greeted();
+    if (!link.leaving) handler_.frame(link.id, std::move(frame));
+  };
+  // Every kind that is the link's own has a case here.
+  std::visit(Overloaded{[&](const Goodbye& goodbye) {
     const std::string who = link.peer.job.empty() ? link.address : link.peer.to_string();
-    const Error reason = goodbye->reason ? goodbye->reason.within(who + " closed the connection") : Error();
-    return end_link(link, reason, Farewell::none);
-  }
-  if (const auto* hello = std::get_if<Hello>(&frame)) {
+    const Error reason = goodbye.reason ? goodbye.reason.within(who + " closed the connection") : Error();
+    end_link(link, reason, Farewell::none);
+                        },
+                        [&](const Hello& hello) {
     if (link.stage != Stage::greeting || link.offered) fail(Code::failed_precondition, "a second Hello came");
-    return on_hello(link, *hello);
-  }
-  if (const auto* answer = std::get_if<SharedMemoryAnswer>(&frame)) return on_answer(link, answer->used);
-  if (link.stage == Stage::greeting) fail(Code::unauthenticated, "a {} came before a Hello", kind_name(frame));
-  if (const auto* credit = std::get_if<Credit>(&frame)) {
-    link.connection->add_credit(credit->bytes);
-    return flush(link);
-  }
-  if (link.leaving) return;
-  if (const auto* heartbeat = std::get_if<Heartbeat>(&frame)) {
-    link.connection->counters().peer_progress = heartbeat->progress;
-    return handler_.heartbeat(link.id);
-  }
-  handler_.frame(link.id, std::move(frame));
+    on_hello(link, hello);
+                        },
+                        [&](const SharedMemoryAnswer& answer) {
+    on_answer(link, answer.used); },
+                        [&](const Credit& credit) {
+    check_greeted();
+    link.connection->add_credit(credit.bytes);
+    flush(link);
+                        },
+                        [&](const Heartbeat& heartbeat) {
+    check_greeted();
+    if (link.leaving) return;
+    link.connection->counters().peer_progress = heartbeat.progress;
+    handler_.heartbeat(link.id);
+                        },
+                        [&](const ControlBytes&) {
+    hand_on(); },
+                        [&]<class F>(const F&) requires(F::kReceiver != Receiver::link) { hand_on();
+}
+}  // namespace troupe
+,
+             frame);
 }
 
 void Wire::on_hello(Link& link, const Hello& hello) {

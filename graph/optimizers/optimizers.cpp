@@ -8,16 +8,10 @@
 
 #include <troupe/graph/builder/builder.hpp>
 #include <troupe/graph/optimizers/updates.hpp>
+#include <troupe/messages/overloaded.hpp>
 
 namespace troupe {
 namespace {
-
-template <class... Cases>
-struct Overloaded : Cases... {
-  using Cases::operator()...;
-};
-template <class... Cases>
-Overloaded(Cases...) -> Overloaded<Cases...>;  // clang 16 does not deduce those of an aggregate
 
 // A name that is free, relative to the scope.
 std::string free_name(Graph& graph, const std::string& base) {

@@ -7,6 +7,7 @@
 
 #include <troupe/kernels/common/row_groups.hpp>
 #include <troupe/kernels/common/tensor_checks.hpp>
+#include <troupe/messages/overloaded.hpp>
 
 namespace troupe {
 namespace {
@@ -226,8 +227,10 @@ class ConstState {
 }  // namespace
 
 int num_slots(const OptimizerRule& rule) {
-  constexpr std::array<int, std::variant_size_v<OptimizerRule>> kSlots{0, 1, 1, 2, 2};
-  return kSlots[rule.index()];
+  return std::visit(Overloaded{[](const SgdRule&) { return 0; }, [](const MomentumRule&) { return 1; },
+                               [](const AdagradRule&) { return 1; }, [](const RmsPropRule&) { return 2; },
+                               [](const AdamRule&) { return 2; }},
+                    rule);
 }
 
 void check_update(const OptimizerRule& rule, std::span<const Tensor* const> state, const Tensor& lr,

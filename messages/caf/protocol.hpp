@@ -15,6 +15,7 @@
 #pragma once
 
 #include <caf/replies_to.hpp>
+#include <caf/response_type.hpp>
 #include <caf/typed_actor.hpp>
 #include <memory>
 
@@ -24,6 +25,10 @@
 namespace troupe {
 
 struct JobRoutes;  // below
+
+// Whether actors with this interface handle this message.
+template <class Actor, class Message>
+inline constexpr bool takes = caf::response_type<typename Actor::signatures, Message>::valid;
 
 // The local end of the link to another task. Takes frames for it; hands those that come to the actors they are for.
 using PeerActor = caf::typed_actor<caf::reacts_to<Outbound>, caf::reacts_to<FrameCame>, caf::reacts_to<LinkLost>,
@@ -64,8 +69,9 @@ struct MeetAt {
 // Topological dispatch over segments: ready counts of all steps in flight on the task.
 using SchedulerActor =
     StepFrameSink::extend<caf::reacts_to<MeetAt>, caf::reacts_to<RunStep>, caf::reacts_to<CancelStep>,
-                          caf::reacts_to<SegmentDone>, caf::reacts_to<Delivered>, caf::reacts_to<Landed>, caf::reacts_to<StepFailed>,
-                          caf::replies_to<AddGraph>::with<Reply>, caf::replies_to<LendGraph>::with<GraphLent>,
+                          caf::reacts_to<SegmentDone>, caf::reacts_to<Delivered>, caf::reacts_to<Landed>,
+                          caf::reacts_to<StepFailed>, caf::replies_to<AddGraph>::with<Reply>,
+                          caf::replies_to<LendGraph>::with<GraphLent>,
                           caf::replies_to<CloseSessionRequest>::with<Reply>, caf::reacts_to<Tick>,
                           caf::reacts_to<PeerUp>, caf::reacts_to<PeerDown>, caf::reacts_to<Stop>>;
 

@@ -6,6 +6,7 @@
 #include <random>
 
 #include <troupe/messages/codec.hpp>
+#include <troupe/messages/type_name.hpp>
 
 namespace troupe {
 namespace {
@@ -95,6 +96,14 @@ TEST(Codec, EveryKindArrivesAsItWasSent) {
     ASSERT_EQ(frames[i].index(), i);
     EXPECT_TRUE(same(frames[i], round_trip(frames[i]))) << kind_name(frames[i]);
   }
+}
+
+TEST(Frames, AreNamedByTheirTypes) {
+  static_assert(type_name<Put>() == "Put");
+  static_assert(type_name<std::uint32_t>() == "unsigned int");
+  EXPECT_EQ(kind_name(Frame()), "Hello");
+  EXPECT_EQ(kind_name(SharedMemoryAnswer{}), "SharedMemoryAnswer");
+  EXPECT_EQ(kind_name(ControlBytes{}), "ControlBytes");
 }
 
 template <class T>

@@ -1,0 +1,13 @@
+// One visitor made of several lambdas, for std::visit.
+#pragma once
+
+namespace troupe {
+
+template <class... Cases>
+struct Overloaded : Cases... {
+  using Cases::operator()...;
+};
+template <class... Cases>
+Overloaded(Cases...) -> Overloaded<Cases...>;  // clang 16 does not deduce those of an aggregate
+
+}  // namespace troupe
