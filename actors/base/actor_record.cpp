@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <chrono>
 
 #include <troupe/actors/base/inspected.hpp>
@@ -102,8 +103,8 @@ void ActorRecord::pass(const MessageKind& kind, const MessageNote& note, std::ui
   if (out > 0) messages_out.fetch_add(out, std::memory_order_relaxed);
 }
 
-std::shared_ptr<ActorRecord> ActorRegistry::add(std::string kind, std::string name) {
-  auto record = std::make_shared<ActorRecord>(*this, std::move(kind), std::move(name), counting_);
+std::shared_ptr<ActorRecord> ActorRegistry::add(ActorKind kind, std::string name) {
+  auto record = std::make_shared<ActorRecord>(*this, kind, std::move(name), counting_);
   std::lock_guard lock(mutex_);
   std::erase_if(records_, [](const auto& r) { return r->ended.load(); });
   records_.push_back(record);
@@ -124,15 +125,20 @@ std::vector<std::string> ActorRegistry::await_end(std::chrono::nanoseconds deadl
   ended_.wait_for(lock, deadline, [&] {
     left.clear();
     for (const auto& r : records_)
-      if (!r->ended.load()) left.push_back(r->kind + " " + r->name);
+      if (!r->ended.load()) left.push_back(fmt::format("{} {}", r->kind, r->name));
     return left.empty();
   });
   return left;
 }
 
 std::vector<std::shared_ptr<const ActorRecord>> ActorRegistry::actors() const {
-  std::lock_guard lock(mutex_);
-  return {records_.begin(), records_.end()};
+  std::vector<std::shared_ptr<const ActorRecord>> out;
+  {
+    const std::lock_guard lock(mutex_);
+    out.assign(records_.begin(), records_.end());
+  }
+  std::ranges::stable_sort(out, {}, [](const auto& record) { return record->role.kind; });
+  return out;
 }
 
 int ActorRegistry::send_stray(const std::string& kind, Stray what) {

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include <troupe/actors/base/actor_kind.hpp>
 #include <troupe/actors/base/flight_record.hpp>
 #include <troupe/messages/error.hpp>
 #include <troupe/scheduler/trace/trace.hpp>
@@ -25,10 +26,10 @@ struct ActorDetails;
 enum class Stray : std::uint8_t { unknown, error, exit, kill };
 
 struct ActorRecord {
-  ActorRecord(class ActorRegistry& registry, std::string kind, std::string name, bool counting = true)
+  ActorRecord(class ActorRegistry& registry, ActorKind kind, std::string name, bool counting = true)
       : registry(registry),
         counting(counting),
-        kind(std::move(kind)),
+        role(role_of(kind)),
         name(std::move(name)),
         flight(counting ? std::make_unique<FlightRecord>() : nullptr) {}
 
@@ -45,9 +46,10 @@ struct ActorRecord {
   bool look(ActorDetails& out, std::chrono::nanoseconds patience) const;
 
   ActorRegistry& registry;
-  const bool counting;     // false: only `ended` is kept
-  const std::string kind;  // "scheduler", "shard"
-  const std::string name;  // "CPU:0", "/job:ps/task:1"
+  const bool counting;  // false: only `ended` is kept
+  const ActorRole& role;
+  const std::string_view kind = role.name;  // "scheduler", "shard"
+  const std::string name;                   // "CPU:0", "/job:ps/task:1"
   std::atomic<std::uint64_t> messages_in{0};
   std::atomic<std::uint64_t> messages_handled{0};
   std::atomic<std::uint64_t> messages_passed{0};  // handled by their senders; in none of the two above
@@ -96,7 +98,7 @@ class ActorRegistry {
  public:
   // `counting`: whether actors count what they do.
   explicit ActorRegistry(bool counting = true) : counting_(counting) {}
-  std::shared_ptr<ActorRecord> add(std::string kind, std::string name);
+  std::shared_ptr<ActorRecord> add(ActorKind kind, std::string name);
   // What is done when an actor fails that the task cannot do without. Called on any thread. To be set before there are
   // actors.
   void set_on_failure(std::function<void(const Error&)> on_failure) { on_failure_ = std::move(on_failure); }

@@ -1,5 +1,5 @@
 // The base of every actor of Troupe: counts what it does in its ActorRecord, where it can be read without asking it,
-// and does what the policy of its role says when a handler throws (actors/base/policy.hpp).
+// and does what its kind's row says when a handler throws (actors/base/actor_kind.hpp).
 #pragma once
 
 #include <caf/mailbox_element.hpp>
@@ -11,7 +11,7 @@
 
 #include <troupe/actors/base/actor_record.hpp>
 #include <troupe/actors/base/inspected.hpp>
-#include <troupe/actors/base/policy.hpp>
+#include <troupe/actors/base/restarts.hpp>
 #include <troupe/actors/base/traced_message.hpp>
 #include <troupe/messages/caf/instances.hpp>
 
@@ -20,6 +20,14 @@ namespace troupe {
 // Sends it the message, if the actor is still there.
 void send_stray_to(const caf::weak_actor_ptr& actor, Stray what);
 
+// An actor to itself: what it did for `message` on the thread of its sender has thrown `error`. The message is kept
+// until the actor has failed: whoever waits for an answer hears then that the actor is gone, not before.
+struct FailedAtOnce {
+  using local_message = void;
+  Error error;
+  caf::message message;
+};
+
 // Derive an actor with interface `Handle` from Counted<Handle>.
 template <class Handle>
 class Counted : public Handle::base, private Inspected {
@@ -27,7 +35,7 @@ class Counted : public Handle::base, private Inspected {
   using super = typename Handle::base;
 
   Counted(caf::actor_config& config, std::shared_ptr<ActorRecord> record)
-      : super(config), record_(std::move(record)), restarts_(policy_of(record_->kind).restarts) {
+      : super(config), record_(std::move(record)), restarts_(record_->role.restarts) {
     // Strange messages must not end an actor: some actors can be reached over the network.
     this->set_default_handler([](caf::scheduled_actor*, caf::message_view&) -> caf::result<caf::message> {
       return caf::sec::unexpected_message;
@@ -105,11 +113,29 @@ class Counted : public Handle::base, private Inspected {
   void count_in() {
     if (record_->counting) record_->count_in();
   }
+  // For an enqueue() that does on the thread of its sender what a message asks for. If that throws, the actor has
+  // failed, as if its handler had thrown: it does so when its turn comes, and the sender goes on.
+  template <class Work>
+  void handle_at_once(caf::mailbox_element& element, caf::execution_unit* host, Work&& work) {
+    try {
+      fail_if_asked();
+      work();
+    } catch (...) {
+      Counted::enqueue(caf::make_mailbox_element(nullptr, caf::make_message_id(), {},
+                                                 FailedAtOnce{current_error(), element.move_content_to_message()}),
+                       host);
+    }
+  }
   ActorRecord& record() { return *record_; }
   const std::shared_ptr<ActorRecord>& shared_record() { return record_; }
 
  private:
   static bool is_of_caf(const caf::type_erased_tuple& content) { return content.empty() || !content.type(0).second; }
+
+  void fail_if_asked() {
+    if (record_->fail_next.load(std::memory_order_relaxed) && record_->fail_next.exchange(false))
+      fail(Code::internal, "a test has it fail");
+  }
 
   caf::invoke_message_result handle(caf::mailbox_element& element, bool of_caf) {
     try {
@@ -117,8 +143,8 @@ class Counted : public Handle::base, private Inspected {
       if (of_caf && element.content().match_elements<caf::exit_msg>() &&
           element.content().get_as<caf::exit_msg>(0).reason == caf::exit_reason::kill)
         fail(Code::internal, "it was killed");
-      if (record_->fail_next.load(std::memory_order_relaxed) && record_->fail_next.exchange(false))
-        fail(Code::internal, "a test has it fail");
+      if (element.content().match_elements<FailedAtOnce>()) throw element.content().get_as<FailedAtOnce>(0).error;
+      fail_if_asked();
       return super::consume(element);
     } catch (...) {
       fail_with(element, current_error().within(fmt::format("{} {}", record_->kind, record_->name)));
@@ -136,7 +162,7 @@ class Counted : public Handle::base, private Inspected {
     if (const auto pause = restarts_.after_failure(Restarts::Clock::now())) {
       record_->restarts.fetch_add(1, std::memory_order_relaxed);
       std::this_thread::sleep_for(*pause);  // who restarts is detached: it has the thread for itself
-    } else if (policy_of(record_->kind).escalates_to == FailureScope::actor) {
+    } else if (record_->role.escalates_to == FailureScope::actor) {
       this->quit(caf::make_error(caf::sec::runtime_error, why.message()));
     } else {
       escalate(why);

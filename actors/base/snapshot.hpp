@@ -140,8 +140,8 @@ struct TaskSnapshot {
   std::string version;  // of Troupe
   std::int64_t unix_ns = 0;
   std::int64_t uptime_ns = 0;
-  std::string failure;  // of the task; "": none
-  std::vector<ActorSnapshot> actors;
+  std::string failure;                // of the task; "": none
+  std::vector<ActorSnapshot> actors;  // in the order of their kinds (actor_kind.hpp)
   std::vector<DeviceSnapshot> devices;
   std::vector<ShardSnapshot> shards;
   std::optional<JobSnapshot> job;

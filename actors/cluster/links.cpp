@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "messages/proto/cluster.pb.h"
+#include <troupe/actors/base/spawn.hpp>
 #include <troupe/actors/cluster/peer_actor.hpp>
 #include <troupe/actors/cluster/rights.hpp>
 #include <troupe/actors/introspection/introspection_token.hpp>
@@ -86,8 +87,8 @@ class Links::Impl final : public WireHandler {
                                .scheduler = config.scheduler,
                                .rendezvous = config.rendezvous,
                                .collective = config.collective};
-    auto actor = config.system.spawn<PeerActorImpl>(config.registry.add("peer", hello.from.to_string()), hello.from,
-                                                    std::move(links));
+    auto actor = spawn_actor<ActorKind::peer, PeerActorImpl>(config.system, config.registry, hello.from.to_string(),
+                                                             hello.from, std::move(links));
     peers.emplace(id, Peer{actor, Rights(hello.from, config.cluster)});
     caf::anon_send(config.node, PeerUp{hello.from, actor, hello.incarnation});
     note_open(id, hello.from);

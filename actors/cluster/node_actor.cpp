@@ -4,6 +4,7 @@
 #include <charconv>
 
 #include "messages/proto/cluster.pb.h"
+#include <troupe/actors/base/spawn.hpp>
 #include <troupe/actors/steps/partition_actor.hpp>
 #include <troupe/graph/formats/serialize.hpp>
 #include <troupe/graph/formats/serialize_proto.hpp>
@@ -152,7 +153,8 @@ PartitionActor NodeActorImpl::spawn_partition(SessionId session, const proto::Pa
   auto& variables = state.variables[partition.device()];
   if (!variables) variables = std::make_shared<VariableStore>();
   PartitionActorImpl::Source source{from_proto(partition.graph(), *config_.ops), *device, variables, config_.kernels};
-  auto actor = spawn<PartitionActorImpl>(config_.registry->add("partition", partition.device()), std::move(source));
+  auto actor = spawn_actor<ActorKind::partition, PartitionActorImpl>(system(), *config_.registry, partition.device(),
+                                                                     std::move(source));
   state.partitions.push_back(actor);
   return actor;
 }

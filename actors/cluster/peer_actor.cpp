@@ -181,22 +181,26 @@ void PeerActorImpl::set_routes(const JobRoutes& routes) {
 void PeerActorImpl::enqueue(caf::mailbox_element_ptr element, caf::execution_unit* host) {
   auto& content = element->content();
   if (!stopped_.load()) {
-    if (content.match_elements<Outbound>()) {
-      const auto& outbound = content.get_as<Outbound>(0);
-      MessageNote note;
-      const MessageKind& kind = MessageKind::of<Outbound>().describe(&outbound, note);
-      record().pass(kind, note, 0);
-      trace_departure(record().registry.trace(), outbound, to_);
-      return send(outbound.frame);
-    }
-    if (content.match_elements<FrameCame>()) {
-      const std::lock_guard lock(routes_mutex_);
-      auto& came = content.get_mutable_as<FrameCame>(0);
-      if (!announced_) return unannounced_.push_back(std::move(came));
-      return std::visit(Passage{*this, host, std::move(came.held)}, came.frame);
-    }
+    if (content.match_elements<Outbound>())
+      return handle_at_once(*element, host, [&] { pass_out(content.get_as<Outbound>(0)); });
+    if (content.match_elements<FrameCame>())
+      return handle_at_once(*element, host, [&] { pass_in(content.get_mutable_as<FrameCame>(0), host); });
   }
   Counted::enqueue(std::move(element), host);
+}
+
+void PeerActorImpl::pass_out(const Outbound& outbound) {
+  MessageNote note;
+  const MessageKind& kind = MessageKind::of<Outbound>().describe(&outbound, note);
+  record().pass(kind, note, 0);
+  trace_departure(record().registry.trace(), outbound, to_);
+  send(outbound.frame);
+}
+
+void PeerActorImpl::pass_in(FrameCame& came, caf::execution_unit* host) {
+  const std::lock_guard lock(routes_mutex_);
+  if (!announced_) return unannounced_.push_back(std::move(came));
+  std::visit(Passage{*this, host, std::move(came.held)}, came.frame);
 }
 
 void PeerActorImpl::send(const Frame& frame) {

@@ -1,7 +1,8 @@
 // The local end of the link to another task: an actor, so that actors still send messages to actors. Frames for the
 // task go to the wire; frames that come go to the actors they are for. Its life is that of one connection.
 //
-// enqueue() passes frames on, on the thread of their sender: no thread is woken in between. Where those of a training
+// enqueue() passes frames on, on the thread of their sender: no thread is woken in between. What goes wrong there ends
+// the link like any failure of the actor, and not its sender. Where those of a training
 // job go the peer knows from JobRoutes; what comes before its actor is kept for it, up to 64 MiB. A frame of a job that
 // is over on this task, or that is older than the one under way, is dropped.
 //
@@ -43,6 +44,8 @@ class PeerActorImpl final : public Counted<PeerActor> {
   void escalate(const Error& why) override { give_up(why); }
   struct Passage;
 
+  void pass_out(const Outbound& outbound);
+  void pass_in(FrameCame& came, caf::execution_unit* host);
   void send(const Frame& frame);
   void set_routes(const JobRoutes& routes);
   void keep(Frame frame);

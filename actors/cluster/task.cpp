@@ -10,6 +10,7 @@
 #include <mutex>
 #include <thread>
 
+#include <troupe/actors/base/spawn.hpp>
 #include <troupe/actors/cluster/links.hpp>
 #include <troupe/actors/cluster/node_actor.hpp>
 #include <troupe/actors/cluster/task_actors.hpp>
@@ -151,23 +152,29 @@ class Task::Impl final : public TaskActors {
     return arrivals_in(memory_of_arrivals(), options.memory_limit == 0 ? unlimited : options.memory_limit / 8);
   }
 
+  // One of the task's own, which end with it.
+  template <ActorKind kKind, class Impl, class... Args>
+  auto spawn(const std::string& actor_name, Args&&... args) {
+    auto actor = spawn_actor<kKind, Impl>(system, registry, actor_name, std::forward<Args>(args)...);
+    own_actors.emplace(kKind, caf::actor_cast<caf::actor>(actor));
+    return actor;
+  }
+
   void spawn_actors() {
     const std::string self = options.name.to_string();
-    scheduler = system.spawn<SchedulerActorImpl>(registry.add("scheduler", self), options.name);
-    rendezvous = system.spawn<RendezvousActorImpl>(registry.add("rendezvous", self), scheduler);
-    collective = system.spawn<CollectiveActorImpl>(
-        registry.add("collective", self), options.name, rendezvous,
+    scheduler = spawn<ActorKind::scheduler, SchedulerActorImpl>(self, options.name);
+    rendezvous = spawn<ActorKind::rendezvous, RendezvousActorImpl>(self, scheduler);
+    collective = spawn<ActorKind::collective, CollectiveActorImpl>(
+        self, options.name, rendezvous,
         [this](DType dtype, const Shape& shape) { return memory_of_arrivals().tensor(dtype, shape); });
     caf::anon_send(scheduler, MeetAt{rendezvous, collective});
     client_gate = std::make_shared<ClientGate>(system, scheduler, rendezvous, collective);
-    introspector =
-        system.spawn<IntrospectorActorImpl, caf::detached>(registry.add("introspector", self), *introspection);
+    introspector = spawn<ActorKind::introspector, IntrospectorActorImpl>(self, *introspection);
     NodeActorImpl::Config settings;
     settings.identity.task = options.name;
     settings.identity.token = token;
     for (const auto& device : devices) {
-      auto actor =
-          system.spawn<DeviceActorImpl>(registry.add("device", device->attributes().name.to_string()), *device);
+      auto actor = spawn<ActorKind::device, DeviceActorImpl>(device->attributes().name.to_string(), *device);
       local_devices.push_back({device.get(), actor});
     }
     settings.devices = local_devices;
@@ -175,7 +182,7 @@ class Task::Impl final : public TaskActors {
     settings.kernels = &kernels;
     settings.registry = &registry;
     settings.scheduler = scheduler;
-    node = system.spawn<NodeActorImpl>(registry.add("node", self), std::move(settings));
+    node = spawn<ActorKind::node, NodeActorImpl>(self, std::move(settings));
     caf::anon_send(node, Observe{caf::actor_cast<PeerObserver>(scheduler)});
     caf::anon_send(node, Observe{caf::actor_cast<PeerObserver>(collective)});
   }
@@ -192,7 +199,7 @@ class Task::Impl final : public TaskActors {
     const std::lock_guard lock(mutex);
     if (!node) return;
     if (links) links->end_all(failure);
-    stop_actors();
+    stop_actors(ActorKind::introspector);  // what has failed can still be looked into
   }
   void write_flight_record() {
     try {
@@ -210,12 +217,10 @@ class Task::Impl final : public TaskActors {
     const std::lock_guard lock(mutex);
     return failure;
   }
-  void stop_actors() {
-    caf::anon_send(node, Stop{});
-    caf::anon_send(scheduler, Stop{});
-    caf::anon_send(rendezvous, Stop{});
-    caf::anon_send(collective, Stop{});
-    for (const LocalDevice& d : local_devices) caf::anon_send(d.actor, Stop{});
+  // In the order of their kinds.
+  void stop_actors(std::optional<ActorKind> but = std::nullopt) {
+    for (const auto& [kind, actor] : own_actors)
+      if (kind != but) caf::anon_send(actor, Stop{});
   }
 
   NodeActor node_of(const TaskName& task) const override {
@@ -229,10 +234,8 @@ class Task::Impl final : public TaskActors {
     if (ended) return true;
     const auto until = std::chrono::steady_clock::now() + deadline;
     std::unique_lock lock(mutex);
-    if (node) {
-      stop_actors();
-      caf::anon_send(introspector, Stop{});
-    }
+    stop_actors();
+    own_actors.clear();
     local_devices.clear();
     node = nullptr;
     scheduler = nullptr;
@@ -287,6 +290,7 @@ class Task::Impl final : public TaskActors {
   caf::actor_system system;  // destroyed before what its actors use
   ClusterSpec cluster;
   std::unique_ptr<Links> links;
+  std::multimap<ActorKind, caf::actor> own_actors;
   std::vector<LocalDevice> local_devices;
   RendezvousActor rendezvous;
   std::shared_ptr<ClientGate> client_gate;

@@ -110,7 +110,7 @@ class Task {
   // Expired once this is destroyed.
   std::weak_ptr<const void> alive() const { return alive_; }
 
-  // Why this task has failed: an actor that it cannot do without has (actors/base/policy.hpp). None if it has
+  // Why this task has failed: an actor that it cannot do without has (actors/base/actor_kind.hpp). None if it has
   // not. All its calls fail then, and to others it is lost, for this reason.
   Error failure() const;
 

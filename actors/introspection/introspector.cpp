@@ -35,7 +35,7 @@ void Introspector::joined(std::string cluster, Incarnation incarnation) {
 }
 
 ActorSnapshot Introspector::look_at(const ActorRecord& record, ActorDetails& details) const {
-  ActorSnapshot out{.kind = record.kind, .name = record.name};
+  ActorSnapshot out{.kind = std::string(record.kind), .name = record.name};
   out.handled = record.messages_handled.load();  // before messages_in: the mailbox is not negative
   const std::uint64_t in = record.messages_in.load();
   out.mailbox = in - std::min(in, out.handled);

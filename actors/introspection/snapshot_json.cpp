@@ -1,3 +1,4 @@
+// Snapshots of tasks as JSON, for the page, troupe-top and scripts, and back.
 #include <troupe/actors/base/snapshot.hpp>
 #include <troupe/actors/http/json_text.hpp>
 

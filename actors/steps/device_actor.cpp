@@ -20,7 +20,7 @@ void DeviceActorImpl::enqueue(caf::mailbox_element_ptr element, caf::execution_u
   // A device that has stopped handles nothing: CAF drops the message.
   if (stopped_.load() || !content.match_elements<ExecuteSegment>()) return Counted::enqueue(std::move(element), host);
   count_in();
-  put_on_stream(content.get_as<ExecuteSegment>(0));
+  handle_at_once(*element, host, [&] { put_on_stream(content.get_as<ExecuteSegment>(0)); });
 }
 
 void DeviceActorImpl::put_on_stream(const ExecuteSegment& message) {

@@ -4,6 +4,7 @@
 #include <caf/send.hpp>
 #include <future>
 
+#include <troupe/actors/base/spawn.hpp>
 #include <troupe/actors/training/job_settings.hpp>
 #include <troupe/scheduler/training/coordinator.hpp>
 
@@ -64,8 +65,8 @@ CheckpointKeeper::CheckpointKeeper(const TrainingPlan& plan, std::function<void(
     invalid_argument("of the checkpoints in '{}' at least one is kept, not {}", options.checkpoint,
                      options.checkpoints_kept);
   if (keeps() || !options.provenance.empty())
-    writer_ = plan.task.system().spawn<CheckpointActorImpl, caf::detached>(
-        plan.task.actors().add("checkpoint", plan.task.name().to_string()),
+    writer_ = spawn_actor<ActorKind::checkpoint, CheckpointActorImpl>(
+        plan.task.system(), plan.task.actors(), plan.task.name().to_string(),
         [about = about_, failed = std::move(failed)](const Error& why) {
           {
             const std::lock_guard lock(about->mutex);

@@ -26,7 +26,7 @@ class CheckpointKeeper {
 
   // Nothing is kept of a plan without a directory. Throws invalid_argument for options that make no sense. Does not
   // refer to the plan afterwards, but to its files. `failed`: the actor that writes has failed for good
-  // (actors/base/policy.hpp), on its thread; what it had to write is told to have failed.
+  // (actors/base/actor_kind.hpp), on its thread; what it had to write is told to have failed.
   explicit CheckpointKeeper(const TrainingPlan& plan, std::function<void(const Error&)> failed = nullptr);
   ~CheckpointKeeper() { stop(); }
   CheckpointKeeper(const CheckpointKeeper&) = delete;

@@ -1,5 +1,6 @@
 #include <caf/send.hpp>
 
+#include <troupe/actors/base/spawn.hpp>
 #include <troupe/actors/cluster/task_actors.hpp>
 #include <troupe/actors/session/session.hpp>
 #include <troupe/actors/training/cluster_job.hpp>
@@ -279,9 +280,8 @@ class PsTask {
       config.save = [keeper = keeper_, say_saved](const Save& request, const ShardState::Cut& cut) {
         keeper->save(request, cut, *say_saved);
       };
-    // Detached: applying gradients is slow work, which has no place among the control actors.
-    routes_.shard = task_.system().spawn<ShardActorImpl, caf::detached>(
-        task_.actors().add("shard", task_.name().to_string()), std::move(config));
+    routes_.shard = spawn_actor<ActorKind::shard, ShardActorImpl>(task_.system(), task_.actors(),
+                                                                  task_.name().to_string(), std::move(config));
     if (coordinates_) spawn_coordinator(from);
     *say_saved = [to = saved_goes_to(), coordinates = coordinates_, self = task_.name()](const Saved& saved) {
       const auto actor = caf::actor_cast<caf::strong_actor_ptr>(to);
@@ -357,8 +357,8 @@ class PsTask {
       config.saving.keeper = keeper_;
       config.options.held = true;
     }
-    routes_.coordinator = task_.system().spawn<CoordinatorActorImpl>(
-        task_.actors().add("coordinator", task_.name().to_string()), std::move(config));
+    routes_.coordinator = spawn_actor<ActorKind::coordinator, CoordinatorActorImpl>(
+        task_.system(), task_.actors(), task_.name().to_string(), std::move(config));
   }
 
   template <class F>

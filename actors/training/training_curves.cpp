@@ -7,6 +7,7 @@
 #include <chrono>
 #include <future>
 
+#include <troupe/actors/base/spawn.hpp>
 #include <troupe/actors/checkpoint/writer_actor.hpp>
 #include <troupe/actors/tensorboard/event_file.hpp>
 #include <troupe/actors/tensorboard/graph_def.hpp>
@@ -83,10 +84,11 @@ class TrainingCurves::Writer {
 
   void spawn(Task& task, const std::shared_ptr<Writer>& self) {
     // Weak: the writer has the actor.
-    actor_ = task.system().spawn<CheckpointActorImpl, caf::detached>(
-        task.actors().add("curves", task.name().to_string()), [weak = std::weak_ptr(self)](const Error& why) {
-          if (const auto writer = weak.lock()) writer->give_up(why);
-        });
+    actor_ = spawn_actor<ActorKind::curves, CheckpointActorImpl>(task.system(), task.actors(), task.name().to_string(),
+                                                                 [weak = std::weak_ptr(self)](const Error& why) {
+                                                                   if (const auto writer = weak.lock())
+                                                                     writer->give_up(why);
+                                                                 });
   }
   void stop() {
     if (actor_) caf::anon_send(actor_, Stop{});

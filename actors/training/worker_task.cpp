@@ -2,6 +2,7 @@
 #include <caf/send.hpp>
 #include <deque>
 
+#include <troupe/actors/base/spawn.hpp>
 #include <troupe/actors/cluster/task_actors.hpp>
 #include <troupe/actors/introspection/introspection.hpp>
 #include <troupe/actors/session/session.hpp>
@@ -36,8 +37,8 @@ class WorkerLoop {
     if (g.loss_scale) reads.insert(reads.end(), {here(g.loss_scale->skipped), here(g.loss_scale->scale)});
     read_all_ = session_.callable({}, reads);
     // Last: an actor whose loop was never made would not be stopped.
-    actor_ = plan.task.system().spawn<WorkerActorImpl>(plan.task.actors().add("worker", plan.task.name().to_string()),
-                                                       mailbox_);
+    actor_ = spawn_actor<ActorKind::worker, WorkerActorImpl>(plan.task.system(), plan.task.actors(),
+                                                             plan.task.name().to_string(), mailbox_);
     caf::anon_send(plan.task.handles().node, Observe{caf::actor_cast<PeerObserver>(actor_)});
     caf::anon_send(plan.task.handles().node, routes());
   }

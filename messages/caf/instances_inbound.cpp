@@ -1,3 +1,4 @@
+// What CAF makes of the frames that come from other tasks (instances.hpp).
 #define TROUPE_INSTANCES
 
 #include <troupe/messages/caf/instances.hpp>

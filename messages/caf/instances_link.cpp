@@ -1,3 +1,4 @@
+// What CAF makes of the messages about links and peers (instances.hpp).
 #define TROUPE_INSTANCES
 
 #include <troupe/messages/caf/instances.hpp>

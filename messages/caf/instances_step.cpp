@@ -1,3 +1,4 @@
+// What CAF makes of the messages about graphs and steps (instances.hpp).
 #define TROUPE_INSTANCES
 
 #include <troupe/messages/caf/instances.hpp>

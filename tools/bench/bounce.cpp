@@ -8,6 +8,7 @@
 #include <iostream>
 
 #include "tools/bench/children.hpp"
+#include <troupe/actors/base/spawn.hpp>
 #include <troupe/actors/cluster/peer_actor.hpp>
 #include <troupe/actors/steps/borrowed_thread.hpp>
 #include <troupe/actors/steps/rendezvous_actor.hpp>
@@ -110,7 +111,7 @@ class Bounce::Side final : public WireHandler {
       : system_(configure(config_)),
         consumer_(system_.spawn<Consumer>(self == kCaller)),
         scheduler_(caf::actor_cast<SchedulerActor>(consumer_)),
-        rendezvous_(system_.spawn<RendezvousActorImpl>(registry_.add("rendezvous", ""), scheduler_)),
+        rendezvous_(spawn_actor<ActorKind::rendezvous, RendezvousActorImpl>(system_, registry_, "", scheduler_)),
         thread_(system_, ShortActors(scheduler_, rendezvous_, CollectiveActor())),
         wire(options_of(self), *this) {
     caf::anon_send(scheduler_, MeetAt{rendezvous_});
@@ -126,7 +127,7 @@ class Bounce::Side final : public WireHandler {
     PeerActorImpl::Links links;
     links.send = [this, id](const Frame& frame) { return wire.send(id, frame); };
     links.rendezvous = rendezvous_;
-    peer_ = system_.spawn<PeerActorImpl>(registry_.add("peer", ""), hello.from, std::move(links));
+    peer_ = spawn_actor<ActorKind::peer, PeerActorImpl>(system_, registry_, "", hello.from, std::move(links));
     caf::anon_send(scheduler_, PeerUp{hello.from, peer_});
   }
   void frame(PeerId, Frame&& frame) override { thread_.send(peer_, FrameCame{std::move(frame)}); }

@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "tools/bench/children.hpp"
+#include <troupe/actors/base/spawn.hpp>
 #include <troupe/actors/cluster/task_actors.hpp>
 #include <troupe/actors/training/parameter_store.hpp>
 #include <troupe/actors/training/shard_actor.hpp>
@@ -31,8 +32,8 @@ ShardActor spawn_shard(Task& task, std::int64_t elements, std::uint32_t variable
   ShardOptions options;
   options.mode = TrainingMode::asynchronous;
   options.shard = static_cast<std::uint32_t>(task.name().index);
-  return task.system().spawn<ShardActorImpl, caf::detached>(
-      task.actors().add("shard", task.name().to_string()),
+  return spawn_actor<ActorKind::shard, ShardActorImpl>(
+      task.system(), task.actors(), task.name().to_string(),
       ShardActorImpl::Config{task.name(), options, std::move(slices), store,
                              [](const Error&, const ShardCounters&, const ShardState::Cut&) {}});
 }
@@ -99,8 +100,8 @@ RemoteShard::RemoteShard(As what, std::int64_t elements, std::uint32_t variables
   child_.write_line(in_one_line(cluster));
   task_->join(cluster, kShardPatience);
   auto found = std::make_shared<std::promise<PeerActor>>();
-  observer_ = task_->system().spawn<Observer>(task_->actors().add("coordinator", self.to_string()), shard_,
-                                              acknowledgements_, found);
+  observer_ = spawn_actor<ActorKind::coordinator, Observer>(task_->system(), task_->actors(), self.to_string(), shard_,
+                                                            acknowledgements_, found);
   caf::anon_send(task_->handles().node, Observe{caf::actor_cast<PeerObserver>(observer_)});
   caf::anon_send(task_->handles().node, JobRoutes{{}, observer_, {}});
   peer_ = found->get_future().get();

@@ -116,13 +116,12 @@ function remember(now) {
   if (cluster.history.length > kHistory) cluster.history.shift();
 }
 
-// Actors of a task, in the order of their kinds.
-const kActorOrder = ["node", "scheduler", "partition", "device", "rendezvous", "collective", "coordinator", "shard", "worker", "checkpoint", "peer"];
-
-// Those of one kind and name, such as the partitions of a device, are one here.
+// Actors of a task, in the snapshot's order of kinds. Actors of one kind and name (the partitions of a device) are merged.
 function actorsOf(task) {
-  const place = (actor) => (kActorOrder.indexOf(actor.kind) + kActorOrder.length + 1) % (kActorOrder.length + 1);
-  return [...merged(task.now).values()].sort((a, b) => place(a) - place(b) || a.name.localeCompare(b.name, undefined, {numeric: true}));
+  const actors = [...merged(task.now).values()];
+  const kinds = [...new Set(actors.map((actor) => actor.kind))];
+  const byName = (a, b) => a.name.localeCompare(b.name, undefined, {numeric: true});
+  return actors.sort((a, b) => kinds.indexOf(a.kind) - kinds.indexOf(b.kind) || byName(a, b));
 }
 
 const kActorStates = ["idle", "waits", "busy", "failed"];  // of several, the last of these is told

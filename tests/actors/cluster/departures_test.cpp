@@ -106,7 +106,8 @@ class Departures : public ::testing::Test {
 TEST_F(Departures, TheLastLayersGradientIsPushedBeforeTheFirstLayersIsComputed) {
   auto notes = std::make_shared<NotingShard::Notes>(2);
   auto last = notes->at(1).get_future(), first = notes->at(0).get_future();
-  const ShardActor shard = tasks[1]->system().spawn<NotingShard>(tasks[1]->actors().add("shard", "notes"), notes);
+  const ShardActor shard =
+      tasks[1]->system().spawn<NotingShard>(tasks[1]->actors().add(ActorKind::shard, "notes"), notes);
   caf::anon_send(tasks[1]->handles().node, JobRoutes{shard, {}, {}});
 
   const auto push = [&](Output gradient, std::int64_t slice) {

@@ -11,7 +11,7 @@
 #include "tests/patience.hpp"
 #include "tests/temporary_directory.hpp"
 #include <troupe/actors/base/actor_record.hpp>
-#include <troupe/actors/base/policy.hpp>
+#include <troupe/actors/base/restarts.hpp>
 #include <troupe/actors/cluster/task_actors.hpp>
 #include <troupe/kernels/readers/digits.hpp>
 
@@ -40,12 +40,24 @@ TEST(Restarts, PauseLongerEachTimeAndEndAfterSomeInARow) {
   EXPECT_EQ(Restarts(0).after_failure(now), std::nullopt);
 }
 
-TEST(SupervisionPolicies, NameEachRoleOnce) {
-  std::set<std::string_view> roles;
-  for (const SupervisionPolicy& policy : supervision_policies())
-    EXPECT_TRUE(roles.insert(policy.role).second) << policy.role;
-  EXPECT_EQ(policy_of("nobody").escalates_to, FailureScope::task);
-  EXPECT_EQ(policy_of("nobody").restarts, 0);
+TEST(ActorRoles, NameEachKindOnce) {
+  std::set<std::string_view> names;
+  for (const ActorRole& role : kActorRoles) EXPECT_TRUE(names.insert(role.name).second) << role.name;
+}
+
+TEST(ActorRoles, AKindWithoutARowIsRefused) {
+  ActorRegistry registry;
+  EXPECT_THROW(registry.add(static_cast<ActorKind>(kActorRoles.size()), "somebody"), std::out_of_range);
+}
+
+TEST(ActorRoles, ActorsAreListedInTheOrderOfTheirKinds) {
+  ActorRegistry registry;
+  std::vector<std::shared_ptr<ActorRecord>> records;
+  for (const ActorKind kind : {ActorKind::peer, ActorKind::device, ActorKind::node, ActorKind::device})
+    records.push_back(registry.add(kind, std::to_string(records.size())));
+  std::vector<std::string> listed;
+  for (const auto& record : registry.actors()) listed.push_back(fmt::format("{} {}", record->kind, record->name));
+  EXPECT_EQ(listed, (std::vector<std::string>{"node 2", "device 1", "device 3", "peer 0"}));
 }
 
 class Supervision : public ::testing::Test {
@@ -86,14 +98,14 @@ TEST_F(Supervision, EveryActorHasAPolicy) {
   fit(
       [&] {
         for (const std::size_t task : {0, 1, 2, 3})
-          for (const auto& actor : tasks[task].actors().actors()) kinds.insert(actor->kind);
+          for (const auto& actor : tasks[task].actors().actors()) kinds.emplace(actor->kind);
       },
       [&](const TaskName&, TrainingOptions& options) {
         options.checkpoint = directory.file("checkpoints");
         options.tensorboard = directory.file("curves");
       });
   std::set<std::string> roles;
-  for (const SupervisionPolicy& policy : supervision_policies()) roles.emplace(policy.role);
+  for (const ActorRole& role : kActorRoles) roles.emplace(role.name);
   EXPECT_EQ(kinds, roles);
 }
 
@@ -166,8 +178,9 @@ TEST_P(RolesOfATask, ThatFailEndTheTaskAndAllHearWhy) {
         }
       },
       [](const TaskName&, TrainingOptions& options) { options.on_loss = TrainingOptions::OnLoss::fail; });
-  EXPECT_THAT(out, Each(HasSubstr(cause(GetParam(), "/job:worker/task:1"))));
-  EXPECT_THAT(tasks[3].failure().message(), StartsWith(cause(GetParam(), "/job:worker/task:1")));
+  const std::string name = std::string_view(GetParam()) == "device" ? "/device:CPU:0" : "";
+  EXPECT_THAT(out, Each(HasSubstr(cause(GetParam(), "/job:worker/task:1" + name))));
+  EXPECT_THAT(tasks[3].failure().message(), StartsWith(cause(GetParam(), "/job:worker/task:1" + name)));
   EXPECT_FALSE(tasks[2].failure());
   EXPECT_TRUE(tasks[3].shutdown());
 }
@@ -188,7 +201,7 @@ TEST_P(RolesOfATask, ThatAreKilledEndTheTaskAndAllHearWhy) {
   EXPECT_FALSE(tasks[2].failure());
   EXPECT_TRUE(tasks[3].shutdown());
 }
-INSTANTIATE_TEST_SUITE_P(, RolesOfATask, ::testing::Values("scheduler", "rendezvous", "node"),
+INSTANTIATE_TEST_SUITE_P(, RolesOfATask, ::testing::Values("scheduler", "rendezvous", "device", "node"),
                          [](const auto& info) { return std::string(info.param); });
 
 TEST_F(Supervision, APeerThatFailsEndsItsLinkWhichIsMadeAgain) {
@@ -233,7 +246,7 @@ TEST_F(Introspector, GoesOnAfterAFailureAndAnswersWithIt) {
 }
 
 TEST_F(Introspector, ThatFailsAgainAndAgainEnds) {
-  for (int i = 0; i < policy_of("introspector").restarts + 1; ++i) EXPECT_THAT(fail(), StartsWith("failed: "));
+  for (int i = 0; i < role_of(ActorKind::introspector).restarts + 1; ++i) EXPECT_THAT(fail(), StartsWith("failed: "));
   EXPECT_THAT(ask(), StartsWith("failed: "));
   EXPECT_FALSE(task.actors().fail_next("introspector"));
   EXPECT_FALSE(task.failure()) << "nobody needs it";

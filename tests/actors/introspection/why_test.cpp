@@ -381,7 +381,7 @@ TEST(WhyActors, AShardThatIsStuckWithAFullMailbox) {
                                 {{0, "w", DType::f32, Shape{1}}},
                                 store,
                                 [](Error, const ShardCounters&, const ShardState::Cut&) {}};
-  const auto record = task.actors().add("shard", kPs0);
+  const auto record = task.actors().add(ActorKind::shard, kPs0);
   const ShardActor shard = task.system().spawn<ShardActorImpl, caf::detached>(record, std::move(config));
   for (std::uint64_t step = 0; step < 10; ++step)
     caf::anon_send(shard, Inbound<Push>{{"worker", 0}, Push{0, step, 0, 0, step, Tensor::vector<float>({1}), {}}, {}});

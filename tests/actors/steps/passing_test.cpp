@@ -10,6 +10,7 @@
 #include <troupe/actors/cluster/peer_actor.hpp>
 #include <troupe/actors/cluster/task.hpp>
 #include <troupe/actors/steps/borrowed_thread.hpp>
+#include <troupe/actors/steps/device_work.hpp>
 #include <troupe/actors/training/worker_actor.hpp>
 #include <troupe/messages/codec.hpp>
 
@@ -64,7 +65,7 @@ TEST(Passing, FramesOfAJobWaitForTheirActorThenGoStraightToIt) {
   const ActorRecord& peer = actor_of(cluster, "peer", kHere);
   auto mailbox = std::make_shared<WorkerMailbox>();
   const WorkerActor worker =
-      cluster.system.caf->spawn<WorkerActorImpl>(cluster.system.registry.add("worker", "0"), mailbox);
+      cluster.system.caf->spawn<WorkerActorImpl>(cluster.system.registry.add(ActorKind::worker, "0"), mailbox);
   cluster.deliver(kThere, kHere, Token{.request = 1});
   cluster.deliver(kThere, kHere, Token{.request = 2});
   EXPECT_FALSE(mailbox->take({}));
@@ -88,7 +89,7 @@ TEST(Passing, WhatIsLeftOfAnEarlierJobIsDroppedAndWhatIsOfALaterOneWaits) {
   StepCluster cluster({kHere, kThere});
   auto mailbox = std::make_shared<WorkerMailbox>();
   const WorkerActor worker =
-      cluster.system.caf->spawn<WorkerActorImpl>(cluster.system.registry.add("worker", "0"), mailbox);
+      cluster.system.caf->spawn<WorkerActorImpl>(cluster.system.registry.add(ActorKind::worker, "0"), mailbox);
   const PeerActor peer = cluster.task(kHere).peers.at(kThere);
   const auto route = [&](const JobRoutes& routes) {
     caf::anon_send(peer, routes);
@@ -145,7 +146,7 @@ struct NarrowPeer {
     };
     links.close = [this](const Error& why) { closed.push_back(why); };
     links.collective = cluster.task(kHere).collective;
-    peer = cluster.system.caf->spawn<PeerActorImpl>(cluster.system.registry.add("peer", "narrow"), kThere,
+    peer = cluster.system.caf->spawn<PeerActorImpl>(cluster.system.registry.add(ActorKind::peer, "narrow"), kThere,
                                                     std::move(links));
   }
   ~NarrowPeer() { caf::anon_send(peer, Stop{}); }
@@ -200,6 +201,47 @@ TEST(Passing, ManyFramesOfAJobWaitForTheirActorButNotWithoutEnd) {
   EXPECT_TRUE(gradient.unique());
 }
 
+// What a peer does on a thread of others is supervised like a handler.
+TEST(Passing, APeerThatThrowsEndsItsLinkAndNotTheThreadOfItsSender) {
+  for (const Frame& frame : {Frame(Barrier{7}), Frame(Leave{3})}) {
+    StepCluster cluster({kHere});
+    std::vector<std::string> closed;
+    PeerActorImpl::Links links;
+    links.send = [](const Frame&) -> Error { fail(Code::internal, "a defect"); };
+    links.close = [&](const Error& why) { closed.push_back(why.message()); };
+    const auto peer = cluster.system.caf->spawn<PeerActorImpl>(cluster.system.registry.add(ActorKind::peer, "broken"),
+                                                               kThere, std::move(links));
+    if (std::holds_alternative<Barrier>(frame))
+      EXPECT_NO_THROW(caf::anon_send(peer, Outbound{frame}));
+    else
+      EXPECT_NO_THROW(caf::anon_send(peer, FrameCame{frame}));  // it answers that nobody waits for a Join
+    EXPECT_TRUE(closed.empty()) << "the peer fails in its own turn";
+    cluster.system.run();
+    EXPECT_EQ(closed, std::vector<std::string>{"peer broken: a defect"});
+    caf::anon_send(peer, Stop{});
+    cluster.system.run();
+  }
+}
+
+class NoWork final : public DeviceWork {
+  std::uint64_t execute() override { return 0; }
+};
+
+TEST(Passing, AStreamThatThrowsFailsItsDeviceAndNotTheThreadOfTheSender) {
+  StepCluster cluster({kHere});
+  std::vector<std::string> failures;
+  cluster.system.registry.set_on_failure([&](const Error& why) { failures.push_back(why.message()); });
+  cluster.device(kHere).broken = Error(Code::internal, "a defect");
+  auto work = std::make_shared<NoWork>();
+  const std::weak_ptr<NoWork> alive = work;
+  EXPECT_NO_THROW(caf::anon_send(cluster.task(kHere).device_actors[0], ExecuteSegment{std::move(work)}));
+  EXPECT_TRUE(failures.empty()) << "the device fails in its own turn";
+  EXPECT_FALSE(alive.expired()) << "who waits for the work hears of the failure first";
+  cluster.system.run();
+  EXPECT_EQ(failures, std::vector<std::string>{"device /job:worker/task:0: a defect"});
+  EXPECT_TRUE(alive.expired());
+}
+
 // Else a step that another task starts could find a scheduler that has never heard of that task.
 TEST(Passing, FramesWaitUntilOthersHaveBeenToldOfTheirPeer) {
   StepCluster cluster({kHere});
@@ -210,8 +252,8 @@ TEST(Passing, FramesWaitUntilOthersHaveBeenToldOfTheirPeer) {
   links.send = [](const Frame&) { return Error(); };
   links.node = task.node;
   links.rendezvous = task.rendezvous;
-  const auto peer =
-      cluster.system.caf->spawn<PeerActorImpl>(cluster.system.registry.add("peer", ""), kThere, std::move(links));
+  const auto peer = cluster.system.caf->spawn<PeerActorImpl>(cluster.system.registry.add(ActorKind::peer, ""), kThere,
+                                                             std::move(links));
   caf::anon_send(peer, FrameCame{Put{kKey, 0, kLarge, {}}});
   cluster.system.run();
   EXPECT_EQ(rendezvous.messages_in.load(), before);

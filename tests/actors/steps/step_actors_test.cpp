@@ -326,8 +326,8 @@ TEST(StepActors, AnObserverThatHasEndedIsForgotten) {
   auto mailbox = std::make_shared<WorkerMailbox>();
   const std::weak_ptr<WorkerMailbox> alive = mailbox;
   {
-    const WorkerActor observer =
-        cluster.system.caf->spawn<WorkerActorImpl>(cluster.system.registry.add("worker", "0"), std::move(mailbox));
+    const WorkerActor observer = cluster.system.caf->spawn<WorkerActorImpl>(
+        cluster.system.registry.add(ActorKind::worker, "0"), std::move(mailbox));
     caf::anon_send(cluster.task(kClient).node, Observe{caf::actor_cast<PeerObserver>(observer)});
     cluster.system.run();
     EXPECT_FALSE(alive.expired());

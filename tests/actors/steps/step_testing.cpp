@@ -19,6 +19,7 @@ namespace troupe::testing {
 HeldDevice::HeldDevice(const DeviceName& name) : cpu_(make_cpu_device({.name = name, .threads = 1})) {}
 
 void HeldDevice::enqueue(LocalHandle work) {
+  if (broken) throw broken;
   if (hold)
     queue_.push_back(std::move(work));
   else
@@ -73,26 +74,29 @@ StepCluster::StepCluster(const std::vector<TaskName>& names, int devices) {
     auto task = std::make_unique<StepTask>();
     task->name = name;
     const std::string text = name.to_string();
-    task->scheduler = system.caf->spawn<SchedulerActorImpl>(system.registry.add("scheduler", text), name);
-    task->rendezvous = system.caf->spawn<RendezvousActorImpl>(system.registry.add("rendezvous", text), task->scheduler);
-    task->collective = system.caf->spawn<CollectiveActorImpl>(
-        system.registry.add("collective", text), name, task->rendezvous, [this, name](DType dtype, const Shape& shape) {
-          if (without_memory.contains(name)) fail(Code::resource_exhausted, "no memory left");
-          return Tensor(dtype, shape);
-        });
+    task->scheduler = system.caf->spawn<SchedulerActorImpl>(system.registry.add(ActorKind::scheduler, text), name);
+    task->rendezvous =
+        system.caf->spawn<RendezvousActorImpl>(system.registry.add(ActorKind::rendezvous, text), task->scheduler);
+    task->collective =
+        system.caf->spawn<CollectiveActorImpl>(system.registry.add(ActorKind::collective, text), name, task->rendezvous,
+                                               [this, name](DType dtype, const Shape& shape) {
+                                                 if (without_memory.contains(name))
+                                                   fail(Code::resource_exhausted, "no memory left");
+                                                 return Tensor(dtype, shape);
+                                               });
     caf::anon_send(task->scheduler, MeetAt{task->rendezvous, task->collective});
     NodeActorImpl::Config config;
     config.identity.task = name;
     for (int i = 0; i < devices; ++i) {
       task->devices.push_back(std::make_unique<HeldDevice>(DeviceName::of(name, "CPU", i)));
       task->device_actors.push_back(
-          system.caf->spawn<DeviceActorImpl>(system.registry.add("device", text), *task->devices.back()));
+          system.caf->spawn<DeviceActorImpl>(system.registry.add(ActorKind::device, text), *task->devices.back()));
       config.devices.push_back({task->devices.back().get(), task->device_actors.back()});
     }
     config.kernels = &kernels;
     config.registry = &system.registry;
     config.scheduler = task->scheduler;
-    task->node = system.caf->spawn<NodeActorImpl>(system.registry.add("node", text), std::move(config));
+    task->node = system.caf->spawn<NodeActorImpl>(system.registry.add(ActorKind::node, text), std::move(config));
     auto join = std::make_shared<NodeJoin>();
     join->identity.task = name;
     join->task_of = [this](const caf::node_id&) { return std::optional(asks); };
@@ -132,8 +136,8 @@ void StepCluster::link(StepTask& a, const TaskName& b) {
   links.scheduler = a.scheduler;
   links.rendezvous = a.rendezvous;
   links.collective = a.collective;
-  auto peer = system.caf->spawn<PeerActorImpl>(system.registry.add("peer", a.name.to_string() + " to " + b.to_string()),
-                                               b, std::move(links));
+  auto peer = system.caf->spawn<PeerActorImpl>(
+      system.registry.add(ActorKind::peer, a.name.to_string() + " to " + b.to_string()), b, std::move(links));
   a.peers[b] = peer;
   caf::anon_send(a.node, PeerUp{b, peer});
 }

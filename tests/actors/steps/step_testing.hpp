@@ -34,6 +34,7 @@ class HeldDevice final : public Device, private Stream {
   // Runs what is queued; returns how much that was.
   std::size_t work();
   bool hold = false;  // else work runs as it is enqueued
+  Error broken;       // if set, thrown by whoever enqueues
 
   const DeviceAttributes& attributes() const override { return cpu_->attributes(); }
   Allocator& allocator() override { return cpu_->allocator(); }

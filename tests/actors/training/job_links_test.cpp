@@ -25,7 +25,7 @@ class JobLinksTest : public ::testing::Test {
         sent.emplace_back(task.to_string(), frame);
         return Error();
       };
-      peers.push_back(system.caf->spawn<PeerActorImpl>(system.registry.add("peer", task.to_string()), task,
+      peers.push_back(system.caf->spawn<PeerActorImpl>(system.registry.add(ActorKind::peer, task.to_string()), task,
                                                        std::move(to)));
       links.up(PeerUp{task, peers.back(), {}});
     }
@@ -89,7 +89,7 @@ TEST_F(JobLinksTest, AFrameForOneTaskIsNotCopied) {
     came = std::get<Commit>(f).slots.data();
     return Error();
   };
-  peers.push_back(system.caf->spawn<PeerActorImpl>(system.registry.add("peer", "2"), worker_task(2), to));
+  peers.push_back(system.caf->spawn<PeerActorImpl>(system.registry.add(ActorKind::peer, "2"), worker_task(2), to));
   links.up(PeerUp{worker_task(2), peers.back(), {}});
   links.deliver({Destination::worker(2), std::move(frame)}, Tell{*this});
   EXPECT_EQ(came, slots);

@@ -36,7 +36,7 @@ class TrainingActors : public ::testing::Test {
     job.batch = 2;
     JobRoutes routes;
     routes.coordinator = coordinator =
-        system.caf->spawn<CoordinatorActorImpl>(system.registry.add("coordinator", "0"),
+        system.caf->spawn<CoordinatorActorImpl>(system.registry.add(ActorKind::coordinator, "0"),
                                                 CoordinatorActorImpl::Config{.self = kCoordinatorTask, .options = job});
     ShardActorImpl::Config config{
         kCoordinatorTask,
@@ -44,7 +44,8 @@ class TrainingActors : public ::testing::Test {
         {{0, "w", DType::f32, Shape{1}}},
         store,
         [this](Error e, const ShardCounters&, const ShardState::Cut&) { ended.push_back(std::move(e)); }};
-    routes.shard = shard = system.caf->spawn<ShardActorImpl>(system.registry.add("shard", "0"), std::move(config));
+    routes.shard = shard =
+        system.caf->spawn<ShardActorImpl>(system.registry.add(ActorKind::shard, "0"), std::move(config));
     routes.job = 1;
     caf::anon_send(shard, routes);
     caf::anon_send(coordinator, routes);
@@ -55,8 +56,8 @@ class TrainingActors : public ::testing::Test {
         corked += wire::Cork::current() != nullptr;
         return Error();
       };
-      peers.push_back(system.caf->spawn<PeerActorImpl>(system.registry.add("peer", std::to_string(w)), worker_task(w),
-                                                       std::move(links)));
+      peers.push_back(system.caf->spawn<PeerActorImpl>(system.registry.add(ActorKind::peer, std::to_string(w)),
+                                                       worker_task(w), std::move(links)));
       caf::anon_send(shard, PeerUp{worker_task(w), peers.back()});
       caf::anon_send(coordinator, PeerUp{worker_task(w), peers.back()});
     }
@@ -243,7 +244,7 @@ TEST_F(TrainingActors, WhoGivesUpHearsThatItsJoinIsGone) {
 // The end of one that began before its node had told it of the peers would reach nobody.
 TEST_F(TrainingActors, AJobsTimeBeginsWithItsRoutes) {
   const CoordinatorActor early = system.caf->spawn<CoordinatorActorImpl>(
-      system.registry.add("coordinator", "1"),
+      system.registry.add(ActorKind::coordinator, "1"),
       CoordinatorActorImpl::Config{.self = kCoordinatorTask,
                                    .options = {.batch = 1, .train_examples = 1, .join_timeout = 1}});
   say(early, 0, Join{.worker = 1, .incarnation = {3}, .settings = {}});
@@ -267,7 +268,7 @@ TEST_F(TrainingActors, WhoIsLateForAJobIsToldSo) {
   };
   const auto told = [&] { return got<Joined>(0).size(); };
   const CoordinatorActor ended = system.caf->spawn<CoordinatorActorImpl>(
-      system.registry.add("coordinator", "1"),
+      system.registry.add(ActorKind::coordinator, "1"),
       CoordinatorActorImpl::Config{.self = kCoordinatorTask, .options = {.batch = 1, .train_examples = 1}});
   route({shard, ended, {}, 5});
   caf::anon_send(ended, Stop{});
@@ -303,7 +304,7 @@ TEST_F(TrainingActors, TheShardEndsWhenTheBarrierOpens) {
 
 TEST_F(TrainingActors, AShardThatLeavesAnEndedJobFailsNoWorker) {
   auto mailbox = std::make_shared<WorkerMailbox>();
-  const WorkerActor worker = system.caf->spawn<WorkerActorImpl>(system.registry.add("worker", "0"), mailbox);
+  const WorkerActor worker = system.caf->spawn<WorkerActorImpl>(system.registry.add(ActorKind::worker, "0"), mailbox);
   caf::anon_send(worker, PeerDown{shard_task(1), Error(Code::unavailable, "left")});
   system.run();
   EXPECT_NO_THROW(mailbox->check());
@@ -324,7 +325,8 @@ TEST(ShardActors, AFenceThatComesBeforeTheJobHolds) {
                                 .store = store,
                                 .ended = [](Error, const ShardCounters&, const ShardState::Cut&) {},
                                 .prepare = [](ShardOptions&) {}};
-  const ShardActor shard = system.caf->spawn<ShardActorImpl>(system.registry.add("shard", "0"), std::move(config));
+  const ShardActor shard =
+      system.caf->spawn<ShardActorImpl>(system.registry.add(ActorKind::shard, "0"), std::move(config));
   const auto say = [&](auto message) {
     caf::anon_send(shard, std::move(message));
     system.run();

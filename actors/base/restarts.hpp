@@ -1,0 +1,23 @@
+// When an actor whose handler has thrown goes on, and when it has failed too often.
+#pragma once
+
+#include <chrono>
+#include <optional>
+
+namespace troupe {
+
+// The restarts of one actor.
+class Restarts {
+ public:
+  using Clock = std::chrono::steady_clock;
+  explicit Restarts(int limit) : limit_(limit) {}
+  // How long to wait before it goes on; none: there have been too many. A failure 10 s after the last begins a new row.
+  std::optional<Clock::duration> after_failure(Clock::time_point now);
+
+ private:
+  int limit_;
+  int row_ = 0;
+  Clock::time_point last_;
+};
+
+}  // namespace troupe
