@@ -170,35 +170,36 @@ void Wire::on_frame(Link& link, Frame&& frame) {
     check_greeted();
     if (!link.leaving) handler_.frame(link.id, std::move(frame));
   };
-  // Every kind that is the link's own has a case here.
-  std::visit(Overloaded{[&](const Goodbye& goodbye) {
-    const std::string who = link.peer.job.empty() ? link.address : link.peer.to_string();
-    const Error reason = goodbye.reason ? goodbye.reason.within(who + " closed the connection") : Error();
-    end_link(link, reason, Farewell::none);
-                        },
-                        [&](const Hello& hello) {
-    if (link.stage != Stage::greeting || link.offered) fail(Code::failed_precondition, "a second Hello came");
-    on_hello(link, hello);
-                        },
-                        [&](const SharedMemoryAnswer& answer) {
-    on_answer(link, answer.used); },
-                        [&](const Credit& credit) {
-    check_greeted();
-    link.connection->add_credit(credit.bytes);
-    flush(link);
-                        },
-                        [&](const Heartbeat& heartbeat) {
-    check_greeted();
-    if (link.leaving) return;
-    link.connection->counters().peer_progress = heartbeat.progress;
-    handler_.heartbeat(link.id);
-                        },
-                        [&](const ControlBytes&) {
-    hand_on(); },
-                        [&]<class F>(const F&) requires(F::kReceiver != Receiver::link) { hand_on();
-}
-}  // namespace troupe
-,
+  std::visit(Overloaded{
+                 [&](const Goodbye& goodbye) {
+                   const std::string who = link.peer.job.empty() ? link.address : link.peer.to_string();
+                   const Error reason =
+                       goodbye.reason ? goodbye.reason.within(who + " closed the connection") : Error();
+                   end_link(link, reason, Farewell::none);
+                 },
+                 [&](const Hello& hello) {
+                   if (link.stage != Stage::greeting || link.offered)
+                     fail(Code::failed_precondition, "a second Hello came");
+                   on_hello(link, hello);
+                 },
+                 [&](const SharedMemoryAnswer& answer) { on_answer(link, answer.used); },
+                 [&](const Credit& credit) {
+                   check_greeted();
+                   link.connection->add_credit(credit.bytes);
+                   flush(link);
+                 },
+                 [&](const Heartbeat& heartbeat) {
+                   check_greeted();
+                   if (link.leaving) return;
+                   link.connection->counters().peer_progress = heartbeat.progress;
+                   handler_.heartbeat(link.id);
+                 },
+                 [&](const ControlBytes&) { hand_on(); },
+                 [&](const auto& other) {
+                   static_assert(std::remove_cvref_t<decltype(other)>::kReceiver != Receiver::link);
+                   hand_on();
+                 },
+             },
              frame);
 }
 
