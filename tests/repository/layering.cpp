@@ -95,6 +95,7 @@ const std::vector<Library> kReach = {
       "actors/cluster/task_actors.hpp",
       "actors/collective/collective_actor.hpp",
       "actors/base/counted.hpp",
+      "actors/base/spawn.hpp",
       "actors/introspection/introspector_actor.hpp",
       "actors/steps/borrowed_thread.hpp",
       "actors/steps/client_gate.hpp",
