@@ -63,6 +63,7 @@ set(TROUPE_PUBLIC_HEADERS
   messages/ids.hpp
   messages/limits.hpp
   messages/local.hpp
+  messages/receiver.hpp
   messages/shape.hpp
   messages/tensor.hpp
   troupe.hpp)
