@@ -183,7 +183,7 @@ void CheckpointKeeper::save(CheckpointManifest manifest, ShardContents contents,
 }
 
 bool CheckpointKeeper::may_save(std::uint64_t step) const {
-  if (about_->writing.load() == 0) return true;
+  if (!busy()) return true;
   leave_out(step);
   return false;
 }

@@ -58,7 +58,8 @@ class CheckpointKeeper {
 
   // A save of this step is due: may it begin? While another is being written it is left out, which is told once.
   bool may_save(std::uint64_t step) const;
-  // The same, where other tasks write too and are known to.
+  bool busy() const { return about_->writing.load() > 0; }
+  // It is left out.
   void leave_out(std::uint64_t step) const;
   // Returns when all that has been given to it is written. Throws cancelled if `options.stop` is set meanwhile.
   void wait(const TrainingOptions& options) const;

@@ -32,17 +32,11 @@ std::string_view mode_name(TrainingMode mode) {
 CoordinatorActorImpl::CoordinatorActorImpl(caf::actor_config& config, std::shared_ptr<ActorRecord> record,
                                            Config settings)
     : Counted(config, std::move(record)),
-      options_(settings.options),
-      saving_(std::move(settings.saving)),
+      keeper_(std::move(settings.keeper)),
       on_event_(std::move(settings.on_event)),
       on_end_(std::move(settings.on_end)),
       coordinator_(std::move(settings.options), steady_now_ns()),
-      links_(std::move(settings.self)) {
-  options_.steps_per_epoch = coordinator_.steps_per_epoch();
-  options_.resume.reset();
-  saved_ = saving_.version;
-  next_save_ = saved_ + saving_.every;
-}
+      links_(std::move(settings.self)) {}
 
 CoordinatorActorImpl::behavior_type CoordinatorActorImpl::make_behavior() {
   tell_of_itself();
@@ -58,7 +52,7 @@ CoordinatorActorImpl::behavior_type CoordinatorActorImpl::make_behavior() {
         links_.reply(m.from,
                      Joined{.incarnation = m.frame.incarnation,
                             .job = links_.job(),
-                            .version = saving_.version,
+                            .version = coordinator_.options().saved_version,
                             .error = error,
                             .view = coordinator_.view_of(m.frame)},
                      [this](const auto& to, auto&& what) { tell(to, std::forward<decltype(what)>(what)); });
@@ -174,45 +168,23 @@ void CoordinatorActorImpl::tell_end() {
 }
 
 void CoordinatorActorImpl::save_when_due(TrainingOutbox& out) {
-  if (saving_.every == 0 || coordinator_.failure()) return;
-  // As soon as workers have reported all steps before it, and not when the shards have written: the coordinator
-  // forgets.
-  if (saving_now_ && !save_state_) save_state_ = coordinator_.state(saved_);
-  if (saving_now_ && coordinator_.last_save().complete && (save_state_ || coordinator_.last_save().error)) end_save();
-  const std::uint64_t steps = coordinator_.counters().steps, last = options_.epochs * options_.steps_per_epoch;
-  if (steps >= last) {  // all wait for the last checkpoint, for which no other is in the way
-    if (saving_now_) return;
-    if (saved_ < last) return begin_save(out);
-    if (committing_->load() == 0) coordinator_.let_end(out);
-    return;
+  for (int written = written_->exchange(0); written > 0; --written) coordinator_.written();
+  coordinator_.save_when_due(keeper_ && keeper_->checkpoints.busy(), steady_now_ns(), out);
+  for (const SaveEvent& event : coordinator_.take_saves()) {
+    if (event.kind == SaveEvent::Kind::left_out)
+      keeper_->checkpoints.leave_out(event.step);
+    else if (event.kind == SaveEvent::Kind::failed)
+      tell_event(failed_to_save(event.round.version, keeper_->checkpoints.directory(), event.round.error));
+    else
+      commit(event.round);
   }
-  if (coordinator_.stage() != Coordinator::Stage::training || steps < next_save_) return;
-  if (!saving_now_ && saving_.keeper->checkpoints.may_save(steps)) return begin_save(out);
-  if (saving_now_) saving_.keeper->checkpoints.leave_out(steps);
-  next_save_ += saving_.every;
 }
 
-void CoordinatorActorImpl::begin_save(TrainingOutbox& out) {
-  saved_ = coordinator_.version_ahead();
-  next_save_ = saved_ + saving_.every;
-  save_state_.reset();
-  if (options_.mode == TrainingMode::asynchronous)
-    save_state_ = coordinator_.state(saved_);  // when the shards are told
-  save_began_ = CheckpointKeeper::Clock::now();
-  saving_now_ = !coordinator_.save(saved_, out);
-}
-
-void CoordinatorActorImpl::end_save() {
-  const SaveRound& round = coordinator_.last_save();
-  saving_now_ = false;
-  if (round.error)
-    return tell_event(failed_to_save(round.version, saving_.keeper->checkpoints.directory(), round.error));
-  committing_->fetch_add(1);
-  saving_.keeper->commit(round, *save_state_, options_.steps_per_epoch, save_began_,
-                         [self = CoordinatorActor(this), committing = committing_] {
-                           committing->fetch_sub(1);
-                           caf::anon_send(self, Tick{});
-                         });
+void CoordinatorActorImpl::commit(const SaveRound& round) {
+  keeper_->commit(round, coordinator_.steps_per_epoch(), [self = CoordinatorActor(this), written = written_] {
+    written->fetch_add(1);
+    caf::anon_send(self, Tick{});
+  });
 }
 
 void CoordinatorActorImpl::inspect(ActorDetails& out) const {

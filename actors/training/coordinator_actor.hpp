@@ -10,19 +10,12 @@
 
 namespace troupe {
 
-// When a job is saved, and who writes down what the shards have saved.
-struct SavingPlan {
-  std::uint64_t version = 0;  // of the checkpoint that the job begins with; 0: none
-  std::uint64_t every = 0;    // steps; 0: never
-  std::shared_ptr<const ShardKeeper> keeper;
-};
-
 class CoordinatorActorImpl final : public Counted<CoordinatorActor> {
  public:
   struct Config {
     TaskName self;
     JobOptions options;
-    SavingPlan saving = {};
+    std::shared_ptr<const ShardKeeper> keeper = nullptr;  // writes down what the shards have saved; null: nothing is
     std::function<void(const JobEvent&)> on_event = nullptr;
     std::function<void(const JobState&)> on_end = nullptr;  // well or not, before the others hear
   };
@@ -36,8 +29,7 @@ class CoordinatorActorImpl final : public Counted<CoordinatorActor> {
   void deliver(TrainingOutbox& out, const TaskName& from, const Error& error);
   void schedule_tick();
   void save_when_due(TrainingOutbox& out);
-  void begin_save(TrainingOutbox& out);
-  void end_save();
+  void commit(const SaveRound& round);
 
   void tell_events();
   void tell_end();
@@ -45,18 +37,12 @@ class CoordinatorActorImpl final : public Counted<CoordinatorActor> {
     if (on_event_) on_event_(event);
   }
 
-  JobOptions options_;
-  SavingPlan saving_;
+  const std::shared_ptr<const ShardKeeper> keeper_;
   std::function<void(const JobEvent&)> on_event_;
   std::function<void(const JobState&)> on_end_;
 
-  bool ended_ = false;  // and told
-  std::uint64_t next_save_ = 0;
-  std::uint64_t saved_ = 0;  // the last version that shards were told to save, or the one that the job began with
-  bool saving_now_ = false;
-  CheckpointKeeper::Clock::time_point save_began_;
-  const std::shared_ptr<std::atomic<int>> committing_ = std::make_shared<std::atomic<int>>(0);  // the writer has it too
-  std::optional<JobState> save_state_;  // of the version that is being saved
+  bool ended_ = false;                                                                       // and told
+  const std::shared_ptr<std::atomic<int>> written_ = std::make_shared<std::atomic<int>>(0);  // the writer has it too
   Coordinator coordinator_;
   Explainer explainer_{record().registry.why()};
   JobLinks links_;

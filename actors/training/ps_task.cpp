@@ -1,3 +1,4 @@
+// A parameter server in one job: what its shard begins with, the actors that serve it, and on ps/0 the coordinator.
 #include <caf/send.hpp>
 
 #include <troupe/actors/base/spawn.hpp>
@@ -347,15 +348,14 @@ class PsTask {
     };
     if (from) {
       config.options.resume = from->state;
-      config.saving.version = from->version;
+      config.options.saved_version = from->version;
     }
     if (keeper_->checkpoints.keeps()) {
       const std::uint64_t examples = config.options.batch * config.options.slots;
-      config.saving.every = plan_.options.checkpoint_every > 0
-                                ? plan_.options.checkpoint_every
-                                : std::max<std::uint64_t>(1, config.options.train_examples / examples);
-      config.saving.keeper = keeper_;
-      config.options.held = true;
+      config.options.save_every = plan_.options.checkpoint_every > 0
+                                      ? plan_.options.checkpoint_every
+                                      : std::max<std::uint64_t>(1, config.options.train_examples / examples);
+      config.keeper = keeper_;
     }
     routes_.coordinator = spawn_actor<ActorKind::coordinator, CoordinatorActorImpl>(
         task_.system(), task_.actors(), task_.name().to_string(), std::move(config));

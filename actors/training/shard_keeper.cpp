@@ -95,12 +95,12 @@ void ShardKeeper::save(const Save& request, const ShardState::Cut& cut, std::fun
       });
 }
 
-void ShardKeeper::commit(const SaveRound& round, const JobState& state, std::uint64_t steps_per_epoch,
-                         CheckpointKeeper::Clock::time_point began, std::function<void()> done) const {
+void ShardKeeper::commit(const SaveRound& round, std::uint64_t steps_per_epoch, std::function<void()> done) const {
   CheckpointManifest manifest = form_;
   manifest.job.steps_per_epoch = steps_per_epoch;
-  set_state(manifest, state, round.version, job);
+  set_state(manifest, *round.state, round.version, job);
   for (const auto& [shard, saved] : round.shards) manifest.shards.push_back(decode_shard_manifest(saved.files));
+  const CheckpointKeeper::Clock::time_point began{std::chrono::nanoseconds(round.began)};
   checkpoints.commit(std::move(manifest), began, std::move(done));
 }
 

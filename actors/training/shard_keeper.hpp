@@ -9,7 +9,7 @@
 #include <troupe/actors/training/cluster_job.hpp>
 #include <troupe/actors/training/job_checkpoints.hpp>
 #include <troupe/actors/training/provenance_log.hpp>
-#include <troupe/scheduler/training/coordinator.hpp>
+#include <troupe/scheduler/training/save_rounds.hpp>
 
 namespace troupe {
 
@@ -27,8 +27,7 @@ class ShardKeeper {
   // On the shard's thread, between two updates: what is read are handles. `say` is called when they are written.
   void save(const Save& request, const ShardState::Cut& cut, std::function<void(const Saved&)> say) const;
   // On the coordinator's: all shards have saved. `done` is called when that is a checkpoint, or cannot become one.
-  void commit(const SaveRound& round, const JobState& state, std::uint64_t steps_per_epoch,
-              CheckpointKeeper::Clock::time_point began, std::function<void()> done) const;
+  void commit(const SaveRound& round, std::uint64_t steps_per_epoch, std::function<void()> done) const;
   // Of TrainingOptions::provenance. open_history(): `start` is set. What is written next is in order; flushed, it
   // survives a crash.
   void open_history() const;

@@ -1,3 +1,5 @@
+// A worker in one job: the loop that computes what the coordinator hands out. WorkerTokens decides what is computed
+// when; the loop gathers batches, runs steps and tells the user.
 #include <caf/actor_system.hpp>
 #include <caf/send.hpp>
 #include <deque>
@@ -9,6 +11,7 @@
 #include <troupe/actors/training/batches.hpp>
 #include <troupe/actors/training/cluster_job.hpp>
 #include <troupe/actors/training/training_curves.hpp>
+#include <troupe/scheduler/training/worker_tokens.hpp>
 
 namespace troupe {
 namespace {
@@ -93,38 +96,43 @@ class WorkerLoop {
     return graph.output(graph.get(output.source().name), output.index);
   }
   void tell(Frame frame) { caf::anon_send(actor_, Outbound{of_member(of_job(std::move(frame), number_), view_)}); }
+  void tell(TrainingOutbox out) {
+    for (Outgoing& message : out) tell(std::move(message.message));
+  }
 
   // A step that has been started; its result comes on a thread of the runtime.
   struct Running {
+    std::uint64_t work = 0;  // of WorkerTokens; 0: none
     TokenDone report;
     std::int64_t began_ns = steady_now_ns();
     StepId id;
-    bool unused = false;  // nobody waits for it any more
     bool curves = false;  // it reads the parameters for them
     std::atomic<bool> ended{false};
     StepResult result;
   };
 
-  // While a step computes, the token of the next has come, its batch is gathered, and its pulls wait on the shards for
-  // the version they need: it goes on the moment that is there.
   TrainingResult work() {
-    for (int i = 0; i < kTokensAhead; ++i) ask();
+    tokens_.emplace(WorkerTokens::Options{.worker = index_, .mode = job_.mode, .ahead = kTokensAhead, .view = view_});
+    TrainingOutbox out;
+    tokens_->begin(out);
+    tell(std::move(out));
     for (;;) {
       while (!running_.empty() && running_.front()->ended.load(std::memory_order_acquire)) end_first();
-      begin_waiting();
+      while (const auto work = tokens_->start()) compute(*work);
       show();
       check_stop(plan_);
-      auto frame = mailbox_->take(kPollInterval);
-      if (!frame) continue;
-      if (const auto* token = std::get_if<Token>(&*frame)) {
-        if (token->kind == TokenKind::finish) return finish(*token);  // all others have been reported, or are of no use
-        waiting_.push_back(*token);
-      } else if (const auto* commit = std::get_if<Commit>(&*frame)) {
-        drop_unused(*commit);
-      } else {
-        note(*frame);
-      }
+      if (const auto frame = mailbox_->take(kPollInterval)) take_in(*frame);
+      if (tokens_->finishes()) return finish();  // all others have been reported, or are of no use
     }
+  }
+
+  void take_in(const Frame& frame) {
+    if (const auto* token = std::get_if<Token>(&frame))
+      tokens_->came(*token);
+    else if (const auto* commit = std::get_if<Commit>(&frame))
+      drop_unused(*commit);
+    else
+      note(frame);
   }
 
   // For those who look into the task.
@@ -139,30 +147,13 @@ class WorkerLoop {
       record_.does(Doing::evaluating);
   }
 
-  // The slots of a step are chosen: its other tokens need not be computed.
   void drop_unused(const Commit& commit) {
-    const auto unused = [&](const Token& token) {
-      return token.kind == TokenKind::train && token.step == commit.step &&
-             !std::ranges::binary_search(commit.slots, token.slot);
-    };
-    for (const auto& step : running_) {
-      if (step->unused || !unused(step->report.token)) continue;
-      step->unused = true;
-      session_.cancel(step->id);
-    }
-    std::erase_if(waiting_, [&](const Token& token) {
-      if (!unused(token)) return false;
-      report_unused(token);
-      return true;
-    });
+    TrainingOutbox out;
+    const std::vector<std::uint64_t> unused = tokens_->committed(commit, out);
+    for (const auto& step : running_)
+      if (std::ranges::find(unused, step->work) != unused.end()) session_.cancel(step->id);
+    tell(std::move(out));
   }
-
-  void report_unused(const Token& token) {
-    tell(TokenDone{.worker = index_, .token = token});
-    if (token.request != 0) ask();
-  }
-
-  void ask() { tell(TakeToken{index_, ++request_}); }
 
   void note(const Frame& frame) {
     if (const auto* epoch = std::get_if<EpochDone>(&frame)) {
@@ -178,26 +169,23 @@ class WorkerLoop {
     if (fence && fence->worker == index_ && fence->view > view_) throw fence->reason;
   }
 
-  // Asynchronous workers pull what there is, their own last batch in it.
-  void begin_waiting() {
-    const bool overlap = job_.mode != TrainingMode::asynchronous;
-    while (!waiting_.empty() && (overlap || running_.empty())) {
-      const Token token = waiting_.front();
-      waiting_.pop_front();
-      if (token.kind == TokenKind::train) {
-        const Batch& batch = batches_.get(token.epoch, token.begin, token.end);
-        start(step_, {batch.images, batch.labels}, token);
-      } else {
-        Batch& batch = test_batches_[next_test_batch_++ % test_batches_.size()];
-        gather_range(plan_.data.test, static_cast<std::int64_t>(token.begin), static_cast<std::int64_t>(token.end),
-                     batch);
-        start(evaluate_, {batch.images, batch.labels}, token);
-      }
+  void compute(const WorkerTokens::Work& work) {
+    const Token& token = work.token;
+    if (token.kind == TokenKind::train) {
+      const Batch& batch = batches_.get(token.epoch, token.begin, token.end);
+      start(step_, {batch.images, batch.labels}, token, work.id);
+    } else {
+      Batch& batch = test_batches_[next_test_batch_++ % test_batches_.size()];
+      gather_range(plan_.data.test, static_cast<std::int64_t>(token.begin), static_cast<std::int64_t>(token.end),
+                   batch);
+      start(evaluate_, {batch.images, batch.labels}, token, work.id);
     }
   }
 
-  std::shared_ptr<Running> start(const Callable& call, std::vector<Tensor> feeds, const Token& token) {
+  std::shared_ptr<Running> start(const Callable& call, std::vector<Tensor> feeds, const Token& token,
+                                 std::uint64_t work = 0) {
     auto step = std::make_shared<Running>();
+    step->work = work;
     step->report = TokenDone{.worker = index_, .token = token, .examples = token.end - token.begin};
     running_.push_back(step);
     step->id = call.start(std::move(feeds), run_options(token), [step, mailbox = mailbox_](StepResult result) {
@@ -218,26 +206,28 @@ class WorkerLoop {
       if (!step->result.error) curves_.parameters(step->report.token.step, trained_of(step->result.fetches));
       return;
     }
-    if (step->unused) {
-      running_.pop_front();
-      return report_unused(step->report.token);
+    const bool unused = tokens_->unused(step->work);
+    if (!unused) {
+      const auto figures = fetches_of(*step);
+      step->report.loss_sum = figures[0].item<float>();
+      step->report.correct = static_cast<std::uint64_t>(figures[1].item<std::int64_t>());
+      attempt_.progress = true;
     }
-    const auto figures = fetches_of(*step);
     running_.pop_front();
-    step->report.loss_sum = figures[0].item<float>();
-    step->report.correct = static_cast<std::uint64_t>(figures[1].item<std::int64_t>());
-    tell(step->report);
-    attempt_.progress = true;
-    if (step->report.token.request != 0) ask();
-    const Token& token = step->report.token;
-    if (token.kind == TokenKind::train) {
-      record_.computed(token.step, token.slot, step->began_ns,
-                       step->report.loss_sum / static_cast<double>(step->report.examples), step->report.examples);
-      curves_.step_done(token.step, step->report.loss_sum, step->report.examples);
-    }
-    if (token.kind == TokenKind::train && job_.mode == TrainingMode::asynchronous) after_ = token.step + 1;
-    if (token.kind != TokenKind::train || !plan_.options.on_progress) return;
-    plan_.options.on_progress(token.epoch, token.step % job_.steps_per_epoch + 1, job_.steps_per_epoch);
+    TrainingOutbox out;
+    tokens_->ended(step->work, step->report, out);
+    tell(std::move(out));
+    if (!unused) tell_user(*step);
+  }
+
+  void tell_user(const Running& step) {
+    const Token& token = step.report.token;
+    if (token.kind != TokenKind::train) return;
+    record_.computed(token.step, token.slot, step.began_ns,
+                     step.report.loss_sum / static_cast<double>(step.report.examples), step.report.examples);
+    curves_.step_done(token.step, step.report.loss_sum, step.report.examples);
+    if (plan_.options.on_progress)
+      plan_.options.on_progress(token.epoch, token.step % job_.steps_per_epoch + 1, job_.steps_per_epoch);
   }
 
   // Throws why the step, or the job, has failed.
@@ -259,12 +249,11 @@ class WorkerLoop {
                          .min_version = token.min_version,
                          .job = number_,
                          .view = view_,
-                         .after = after_,
+                         .after = tokens_->after(),
                          .number = token.step}};
   }
 
-  TrainingResult finish(Token token) {
-    TrainingResult out;
+  TrainingResult finish() {
     while (!running_.empty()) {  // of no use, and cancelled, but for what is read for the curves
       const bool ended = running_.front()->ended.load(std::memory_order_acquire);
       if (ended && running_.front()->curves)
@@ -272,26 +261,22 @@ class WorkerLoop {
       else if (ended)
         running_.pop_front();
       else if (const auto frame = mailbox_->take(kPollInterval))
-        note(*frame);
+        take_in(*frame);
     }
+    TrainingResult out;
     for (;;) {
-      if (token.slot == index_ && !out.chief) out = result_of(token);
-      tell(Barrier{index_});
-      record_.does(TrainingRecord::Doing::waiting_in_barrier);
-      for (bool again = false; !again;) {
-        check_stop(plan_);
-        const auto frame = mailbox_->take(kPollInterval);
-        if (!frame) continue;
-        if (std::holds_alternative<BarrierOpen>(*frame)) {
-          curves_.wait();
-          return out;
-        }
-        note(*frame);
-        if (const auto* next = std::get_if<Token>(&*frame)) {  // the chief is lost, and another is
-          token = *next;
-          again = true;
-        }
+      while (const auto token = tokens_->finish()) {  // again: the chief is lost, and another is
+        if (token->slot == index_ && !out.chief) out = result_of(*token);
+        tell(Barrier{index_});
       }
+      record_.does(TrainingRecord::Doing::waiting_in_barrier);
+      check_stop(plan_);
+      const auto frame = mailbox_->take(kPollInterval);
+      if (frame && std::holds_alternative<BarrierOpen>(*frame)) {
+        curves_.wait();
+        return out;
+      }
+      if (frame) take_in(*frame);
     }
   }
 
@@ -349,7 +334,7 @@ class WorkerLoop {
     const auto step = start(read_all_, {}, token);
     while (!step->ended.load(std::memory_order_acquire)) {
       check_stop(plan_);
-      if (const auto frame = mailbox_->take(kPollInterval)) note(*frame);
+      if (const auto frame = mailbox_->take(kPollInterval)) take_in(*frame);
     }
     std::erase(running_, step);
     return fetches_of(*step);
@@ -368,11 +353,9 @@ class WorkerLoop {
   TrainingCurves curves_;
   std::shared_ptr<WorkerMailbox> mailbox_;
   WorkerActor actor_;
-  std::uint64_t number_ = 0;  // of the job, once it is joined
-  std::uint64_t view_ = 0;    // of its members, in which this worker joined
-  std::uint64_t request_ = 0;
-  std::uint64_t after_ = 0;    // asynchronous: as in Pull
-  std::deque<Token> waiting_;  // for the step before
+  std::uint64_t number_ = 0;            // of the job, once it is joined
+  std::uint64_t view_ = 0;              // of its members, in which this worker joined
+  std::optional<WorkerTokens> tokens_;  // likewise
   std::deque<std::shared_ptr<Running>> running_;
   TrainingRecord& record_ = plan_.task.introspection().training();
   EpochDone figures_;

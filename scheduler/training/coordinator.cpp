@@ -63,14 +63,30 @@ constexpr Nanoseconds kWord = 5'000'000'000;  // between two about the same wait
 
 double seconds(Nanoseconds duration) { return static_cast<double>(duration) / 1e9; }
 
+JobOptions checked(JobOptions options) {
+  check_options(options);
+  options.steps_per_epoch = steps_per_epoch(options);
+  return options;
+}
+
+SaveRounds::Options saving(const JobOptions& options) {
+  return {.every = options.save_every,
+          .begun = options.saved_version,
+          .last = options.epochs * options.steps_per_epoch,
+          .shards = options.shards,
+          .asynchronous = options.mode == TrainingMode::asynchronous};
+}
+
 }  // namespace
 
 Coordinator::Coordinator(JobOptions options, Nanoseconds now)
-    : options_(std::move(options)), created_(now), next_word_(now + kWord), started_(now) {
-  check_options(options_);
-  workers_.resize(std::max(options_.workers, options_.max_workers));
-  for (std::uint32_t i = 0; i < options_.workers; ++i) workers_[i].presence = Presence::expected;
-  options_.steps_per_epoch = troupe::steps_per_epoch(options_);
+    : options_(checked(std::move(options))),
+      created_(now),
+      next_word_(now + kWord),
+      started_(now),
+      members_(options_),
+      last_request_(members_.size()),
+      saves_(saving(options_)) {
   versions_.assign(options_.shards.size(), options_.first_step);
   if (!options_.resume) return;
   check_resume();
@@ -90,37 +106,37 @@ void Coordinator::check_resume() const {
     fail_resume("step {}, but commits up to {}", state.step, state.commits.end());
 }
 
-// ---- Time
-// --------------------------------------------------------------------------------------------------------
+// ---- Time -----------------------------------------------------------------------------------------------------------
 
 std::optional<Nanoseconds> Coordinator::deadline() const {
   if (stage_ == Stage::finished || stage_ == Stage::failed) return std::nullopt;
   std::optional<Nanoseconds> first;
   const auto consider = [&](Nanoseconds time) { first = first ? std::min(*first, time) : time; };
   if (stage_ == Stage::joining) consider(std::min(next_word_, created_ + options_.join_timeout));
-  if (stage_ != Stage::joining && options_.step_timeout > 0 && !empty_since_)
+  const auto empty_since = members_.empty_since();
+  if (stage_ != Stage::joining && options_.step_timeout > 0 && !empty_since)
     consider(progress_ + options_.step_timeout);
-  if (empty_since_) consider(*empty_since_ + options_.empty_timeout);
-  for (const Worker& worker : workers_)
-    if (worker.kept_until) consider(*worker.kept_until);
+  if (empty_since) consider(*empty_since + options_.empty_timeout);
+  if (const auto grace = members_.next_grace()) consider(*grace);
   return first;
 }
 
 void Coordinator::tick(Nanoseconds now, TrainingOutbox& out, const Explain& explain) {
   const auto limit = deadline();
   if (!limit || now < *limit) return;
-  release_kept(now, out);
+  for (const std::uint32_t worker : members_.end_grace(now)) book_.release_kept(worker);
+  serve(out);
   if (stage_ == Stage::joining) {
     if (now >= created_ + options_.join_timeout) return end_joining(now, out, explain);
     if (now < next_word_) return;
     next_word_ = now + kWord;
-    note(MembershipEvent::Kind::waits, std::nullopt, 0,
-         fmt::format("training waits for {} to join, for {:.0f} of {:.0f} s", not_joined(), seconds(now - created_),
-                     seconds(options_.join_timeout)));
+    members_.note(MembershipEvent::Kind::waits, std::nullopt, 0,
+                  fmt::format("training waits for {} to join, for {:.0f} of {:.0f} s", members_.not_joined(),
+                              seconds(now - created_), seconds(options_.join_timeout)));
     return;
   }
-  if (empty_since_) {
-    if (now >= *empty_since_ + options_.empty_timeout)
+  if (const auto empty_since = members_.empty_since()) {
+    if (now >= *empty_since + options_.empty_timeout)
       fail(Error(Code::unavailable, fmt::format("training job: no worker is left, and none has joined for {} s",
                                                 seconds(options_.empty_timeout))),
            out);
@@ -141,9 +157,9 @@ void Coordinator::fail_late(std::string text, TrainingOutbox& out, const Explain
 void Coordinator::end_joining(Nanoseconds now, TrainingOutbox& out, const Explain& explain) {
   if (options_.refused) return fail(options_.refused, out);
   const bool without = options_.min_workers == 0 && options_.on_loss != JobOptions::OnLoss::fail;
-  if (without && anyone() && missing_shards().empty()) return begin(now, out);
+  if (without && members_.any() && members_.missing_shards().empty()) return begin(now, out);
   fail_late(fmt::format("training job: {} did not join within {} s; start them, or start the job with fewer workers",
-                        not_joined(), seconds(options_.join_timeout)),
+                        members_.not_joined(), seconds(options_.join_timeout)),
             out, explain);
 }
 
@@ -152,43 +168,38 @@ std::string Coordinator::missing() const {
   if (stage_ == Stage::finishing) return waits_for();
   const bool in_order = stage_ == Stage::training && options_.mode == TrainingMode::synchronous;
   std::string text = book_.outstanding(8, in_order);
-  for (std::uint32_t i = 0; i < workers_.size(); ++i) {
+  for (std::uint32_t i = 0; i < members_.size(); ++i) {
     const auto asks = std::ranges::find(requests_, i, &Request::worker);
-    if (workers_[i].presence == Presence::joined && book_.held(i) == 0 && asks == requests_.end())
-      text += fmt::format("{}{}, which asks for no token", text.empty() ? "" : "; ", describe(i));
+    if (members_.is_member(i) && book_.held(i) == 0 && asks == requests_.end())
+      text += fmt::format("{}{}, which asks for no token", text.empty() ? "" : "; ", worker_name(i));
   }
   return text;
 }
 
-// ---- Tokens
-// --------------------------------------------------------------------------------------------------------
+// ---- Tokens ---------------------------------------------------------------------------------------------------------
 
 Error Coordinator::take_token(const TakeToken& message, Nanoseconds, TrainingOutbox& out) {
   Error error;
   if (!admits(message.worker, message.view, error, out)) return error;
-  Worker& worker = workers_[message.worker];
-  if (message.request <= worker.last_request) {
+  std::uint64_t& last = last_request_[message.worker];
+  if (message.request <= last) {
     ++counters_.repeated;
     return {};
   }
   if (stage_ == Stage::finished)
-    return refuse(Code::failed_precondition, describe(message.worker) + " asks for work, but the job is over");
-  worker.last_request = message.request;
+    return refuse(Code::failed_precondition, worker_name(message.worker) + " asks for work, but the job is over");
+  last = message.request;
   requests_.push_back({message.worker, message.request});
   serve(out);
   return {};
 }
 
-std::uint32_t Coordinator::members_now() const {
-  return static_cast<std::uint32_t>(std::ranges::count(workers_, Presence::joined, &Worker::presence));
-}
-
 std::optional<std::uint32_t> Coordinator::fewest_held() const {
   std::size_t fewest = std::numeric_limits<std::size_t>::max();
   std::optional<std::uint32_t> who;
-  const std::uint32_t members = members_now();
-  for (std::uint32_t i = 0; i < workers_.size(); ++i)
-    if (workers_[i].presence == Presence::joined && book_.held(i) < fewest && book_.has_token_for(i, members))
+  const std::uint32_t members = members_.count();
+  for (std::uint32_t i = 0; i < members_.size(); ++i)
+    if (members_.is_member(i) && book_.held(i) < fewest && book_.has_token_for(i, members))
       fewest = book_.held(*(who = i));
   return who;
 }
@@ -203,7 +214,7 @@ std::deque<Coordinator::Request>::iterator Coordinator::next_request() {
   const auto least = fewest_held();
   if (!least) return requests_.end();
   const std::size_t fewest = book_.held(*least);
-  const std::uint32_t members = members_now();
+  const std::uint32_t members = members_.count();
   return std::ranges::find_if(requests_, [&](const Request& request) {
     return book_.held(request.worker) <= fewest && book_.has_token_for(request.worker, members);
   });
@@ -220,7 +231,7 @@ void Coordinator::serve(TrainingOutbox& out) {
     if (stage_ == Stage::finishing) {
       token = finish_token();
     } else {
-      token = book_.take(request.worker, members_now());
+      token = book_.take(request.worker, members_.count());
     }
     if (!token) break;
     token->request = request.number;
@@ -243,7 +254,7 @@ Token Coordinator::finish_token() const {
 
 // Workers whose tokens are all of a later step wait for what a lost one left behind, and would never ask for it.
 void Coordinator::serve_unasked(TrainingOutbox& out) {
-  while (book_.returned() > 0 && anyone()) {
+  while (book_.returned() > 0 && members_.any()) {
     const std::uint32_t worker = *fewest_held();  // there is one: anyone may have it
     const std::optional<Token> token = book_.take(worker);
     if (!token) return;
@@ -266,13 +277,13 @@ Error Coordinator::token_done(const TokenDone& message, Nanoseconds now, Trainin
   Error error;
   if (!admits(message.worker, message.view, error, out)) return error;
   const TokenBook::Note note = book_.done(message);
-  Worker& worker = workers_[message.worker];
-  if (note == TokenBook::Note::counted && !std::exchange(worker.used, true))
-    this->note(MembershipEvent::Kind::used, message.worker, now - worker.joined);
-  if (note == TokenBook::Note::counted) advance(now, out);
+  if (note == TokenBook::Note::counted) {
+    members_.use(message.worker, now);
+    advance(now, out);
+  }
   if (note == TokenBook::Note::late) serve(out);
   return count(note,
-               fmt::format("the report of {} on step {} slot {}", describe(message.worker), message.token.step,
+               fmt::format("the report of {} on step {} slot {}", worker_name(message.worker), message.token.step,
                            message.token.slot),
                now);
 }
@@ -290,8 +301,7 @@ Error Coordinator::staged(const Staged& message, Nanoseconds now, TrainingOutbox
       note, fmt::format("the report of shard {} on step {} slot {}", message.shard, message.step, message.slot), now);
 }
 
-// ---- Phases
-// --------------------------------------------------------------------------------------------------------
+// ---- Phases ---------------------------------------------------------------------------------------------------------
 
 void Coordinator::begin_training(Nanoseconds now) {
   stage_ = Stage::training;
@@ -359,11 +369,7 @@ void Coordinator::advance(Nanoseconds now, TrainingOutbox& out) {
     note_state(boundary.next_step, boundary.figures, now);
   if (stage_ == Stage::training) {
     const std::uint64_t steps = book_.phase().first_step - options_.first_step + book_.complete_steps();
-    if (steps > counters_.steps && lost_at_) {
-      const Nanoseconds took = now - *std::exchange(lost_at_, std::nullopt);
-      note(MembershipEvent::Kind::went_on, std::nullopt, took,
-           fmt::format("training went on at step {}, {:.2f} s after the loss", steps, seconds(took)));
-    }
+    members_.advance(steps, now);
     counters_.steps = std::max(counters_.steps, steps);
   }
   if (book_.finished()) {
@@ -404,9 +410,9 @@ void Coordinator::end_epoch(Nanoseconds now, TrainingOutbox& out) {
     figures_.test_accuracy = static_cast<double>(book_.figures().correct) / static_cast<double>(options_.test_examples);
   figures_.seconds = seconds(now - started_);
   figures_.chief = chief();
-  for (std::uint32_t i = 0; i < workers_.size(); ++i)
-    if (workers_[i].presence == Presence::joined) out.push_back({Destination::worker(i), figures_});
-  if (!anyone()) untold_.push_back(figures_);
+  for (std::uint32_t i = 0; i < members_.size(); ++i)
+    if (members_.is_member(i)) out.push_back({Destination::worker(i), figures_});
+  if (!members_.any()) untold_.push_back(figures_);
   if (epoch_ + 1 < options_.epochs) {
     ++epoch_;
     begin_training(now);
@@ -418,45 +424,35 @@ void Coordinator::end_epoch(Nanoseconds now, TrainingOutbox& out) {
 Error Coordinator::barrier(const Barrier& message, Nanoseconds now, TrainingOutbox& out) {
   Error error;
   if (!admits(message.worker, message.view, error, out)) return error;
-  if (workers_[message.worker].in_barrier) {
+  if (members_.worker(message.worker).in_barrier) {
     ++counters_.repeated;
     return {};
   }
   if (stage_ != Stage::finishing)
     return refuse(Code::failed_precondition, fmt::format("{} is at the end of its program, but the job is {}",
-                                                         describe(message.worker), name(stage_)));
-  workers_[message.worker].in_barrier = true;
+                                                         worker_name(message.worker), name(stage_)));
+  members_.enter_barrier(message.worker);
   progress_ = now;
   open_barrier_when_full(out);
   return {};
 }
 
 void Coordinator::open_barrier_when_full(TrainingOutbox& out) {
-  if (stage_ != Stage::finishing || options_.held || !anyone() || !list(Presence::joined, true).empty()) return;
+  if (stage_ != Stage::finishing || !saves_.over() || !members_.any() || !members_.outside_barrier().empty()) return;
   stage_ = Stage::finished;
-  const auto count = std::count_if(workers_.begin(), workers_.end(), [](const Worker& w) { return w.in_barrier; });
-  out.push_back({Destination::everyone(), BarrierOpen{static_cast<std::uint32_t>(count)}});
+  out.push_back({Destination::everyone(), BarrierOpen{members_.in_barrier()}});
 }
 
-void Coordinator::let_end(TrainingOutbox& out) {
-  options_.held = false;
+// ---- Saving ---------------------------------------------------------------------------------------------------------
+
+void Coordinator::save_when_due(bool writer_busy, Nanoseconds now, TrainingOutbox& out) {
+  if (failure_) return;
+  saves_.move({.training = stage_ == Stage::training,
+               .steps = counters_.steps,
+               .version_ahead = version_ahead(),
+               .state = [this](std::uint64_t version) { return state(version); }},
+              writer_busy, now, out);
   open_barrier_when_full(out);
-}
-
-// ---- Saving
-// --------------------------------------------------------------------------------------------------------
-
-Error Coordinator::save(std::uint64_t version, TrainingOutbox& out) {
-  if (failure_) return failure_;
-  if (stage_ == Stage::joining || stage_ == Stage::finished)
-    return Error(Code::failed_precondition, fmt::format("nothing to save: the job is {}", name(stage_)));
-  if (!save_.complete)
-    return Error(Code::failed_precondition, fmt::format("version {} is still being saved", save_.version));
-  save_ = {};
-  save_.version = version;
-  save_.complete = false;
-  out.push_back({Destination::shards(), Save{version}});
-  return {};
 }
 
 std::uint64_t Coordinator::version_ahead() const {
@@ -468,31 +464,25 @@ std::uint64_t Coordinator::version_ahead() const {
 Error Coordinator::saved(const Saved& message) {
   if (failure_) return failure_;
   if (std::ranges::find(options_.shards, message.shard) == options_.shards.end())
-    return refuse(Code::invalid_argument, fmt::format("{} has saved, but owns nothing", describe_shard(message.shard)));
-  if (message.version != save_.version || save_.complete || !save_.shards.emplace(message.shard, message).second) {
-    ++counters_.repeated;
-    return {};
-  }
-  if (message.error && !save_.error) save_.error = message.error.within(describe_shard(message.shard));
-  save_.complete = save_.shards.size() == options_.shards.size();
+    return refuse(Code::invalid_argument, fmt::format("{} has saved, but owns nothing", shard_name(message.shard)));
+  if (!saves_.saved(message)) ++counters_.repeated;
   return {};
 }
 
-// ---- Reading
-// -------------------------------------------------------------------------------------------------------
+// ---- Reading --------------------------------------------------------------------------------------------------------
 
 std::string Coordinator::waits_for() const {
   switch (stage_) {
     case Stage::joining:
-      return "joins of " + not_joined();
+      return "joins of " + members_.not_joined();
     case Stage::training:
     case Stage::evaluating: {
       const std::string outstanding = book_.outstanding();
       return outstanding.empty() ? "workers to take tokens" : outstanding;
     }
     case Stage::finishing:
-      return options_.held && list(Presence::joined, true).empty() ? "the last checkpoint to be written"
-                                                                   : "barrier: " + list(Presence::joined, true);
+      return !saves_.over() && members_.outside_barrier().empty() ? "the last checkpoint to be written"
+                                                                  : "barrier: " + members_.outside_barrier();
     case Stage::finished:
     case Stage::failed:
       break;
@@ -500,28 +490,16 @@ std::string Coordinator::waits_for() const {
   return "";
 }
 
-std::string_view name(MembershipEvent::Kind kind) {
-  switch (kind) {
-    case MembershipEvent::Kind::waits:
-      return "waits";
-    case MembershipEvent::Kind::began:
-      return "began";
-    case MembershipEvent::Kind::joined:
-      return "joined";
-    case MembershipEvent::Kind::used:
-      return "used";
-    case MembershipEvent::Kind::suspected:
-      return "suspected";
-    case MembershipEvent::Kind::heard:
-      return "heard";
-    case MembershipEvent::Kind::lost:
-      return "lost";
-    case MembershipEvent::Kind::went_on:
-      return "went_on";
-    case MembershipEvent::Kind::fenced:
-      return "fenced";
-  }
-  return "unknown";
+JobCounters Coordinator::counters() const {
+  JobCounters all = counters_;
+  const JobMembers::Counts& members = members_.counts();
+  all.repeated += members.repeated;
+  all.refused += members.refused;
+  all.ignored = members.ignored;
+  all.fenced = members.fenced;
+  all.joins = members.joins;
+  all.losses = members.losses;
+  return all;
 }
 
 std::string_view name(Coordinator::Stage stage) {

@@ -16,9 +16,8 @@
 // Commit: it may report it without having computed it. A pull of it is answered with whatever version there is, its
 // push is dropped.
 //
-// Every join and loss of a worker makes a new view of the membership, with a number one higher. What a worker says
-// carries the view in which it joined. If another incarnation has joined since, or it is lost, that is ignored and
-// counted, and answered with a Fence.
+// Who takes part is decided by JobMembers, when checkpoints are written by SaveRounds: the coordinator keeps phases and
+// tokens, and says what joins, losses and saves mean for them.
 //
 // Not thread-safe: one actor owns it. Times are of a steady clock, in nanoseconds.
 #pragma once
@@ -27,108 +26,20 @@
 #include <deque>
 #include <functional>
 #include <map>
-#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
+#include <troupe/scheduler/training/job_members.hpp>
+#include <troupe/scheduler/training/job_options.hpp>
 #include <troupe/scheduler/training/job_state.hpp>
 #include <troupe/scheduler/training/outgoing.hpp>
+#include <troupe/scheduler/training/save_rounds.hpp>
 #include <troupe/scheduler/training/token_book.hpp>
 #include <troupe/scheduler/waits/wait_graph.hpp>
 
 namespace troupe {
-
-using Nanoseconds = std::int64_t;
-
-struct JobOptions {
-  TrainingMode mode = TrainingMode::synchronous;
-  std::uint32_t workers = 1;  // expected; their indices are below it
-  // Training begins when so many have joined; 0: all that are expected. The others may join at any time.
-  std::uint32_t min_workers = 0;
-  std::uint32_t max_workers = 0;       // more than are expected, with indices below this, may join at any time; 0: none
-  std::vector<std::uint32_t> shards;   // those that own at least one slice
-  std::vector<std::uint32_t> joining;  // shards that must have joined before training begins
-  std::uint32_t slots = 1;             // N; 1 if asynchronous
-  std::uint32_t backups = 0;           // tokens of a step beyond N; not asynchronous
-  std::shared_ptr<const CommitLog> commits;  // backups: the steps in it use these slots again
-  std::uint64_t staleness = 0;               // bounded_staleness only
-  std::uint32_t epochs = 1;
-  std::uint64_t batch = 1;            // examples of a slot
-  std::uint64_t steps_per_epoch = 0;  // 0: as many as there are examples for
-  std::uint64_t train_examples = 0;
-  std::uint64_t test_examples = 0;  // 0: no evaluation
-  std::uint64_t evaluation_chunk = 1000;
-  std::uint64_t first_step = 0;    // version of the shards at the start
-  std::optional<JobState> resume;  // where to go on; the shards are restored to the same checkpoint
-  std::uint64_t fingerprint = 0;
-  std::string settings;  // see Join
-  // Then the job fails; or, if all were waited for, only workers are missing, and their loss does not end it, begins
-  // without them.
-  Nanoseconds join_timeout = 60'000'000'000;
-  // After that: how long nothing may be reported, staged or joined. 0: for ever.
-  Nanoseconds step_timeout = 0;
-  // What the loss of a worker does: it ends the job; its tokens go to others; they are kept for it for `grace`, if it
-  // joins again, and then go to others. With the last two anyone may join again with a new incarnation, also before the
-  // old one is known to be lost. Tokens of a step are then handed out only when the step `lookahead` + 1 before (with
-  // staleness, the one it can start from) is complete. Shards must keep lookahead + 1 versions.
-  enum class OnLoss : std::uint8_t { fail, reassign, wait } on_loss = OnLoss::fail;
-  Nanoseconds grace = 10'000'000'000;
-  std::uint64_t lookahead = 0;
-  // When all workers are lost: how long one may take to join, before the job fails. Not with OnLoss::fail.
-  Nanoseconds empty_timeout = 0;
-  // At the end all are kept in the barrier until let_end().
-  bool held = false;
-  // Why the job cannot begin. Told to everyone once all have joined, or at the join timeout: whoever came later would
-  // wait for those that have gone. A task that joins with other settings is such a reason.
-  Error refused;
-  // Can be left out by tests, which show that they notice: a worker's message is of its last incarnation.
-  bool fence = true;
-};
-
-// What happened to the members of a job.
-struct MembershipEvent {
-  enum class Kind : std::uint8_t {
-    waits,      // training has not begun for a while: for whom
-    began,      // training
-    joined,     // also: again
-    used,       // the first token of one that has joined is done; since it joined
-    suspected,  // nothing has been heard of it for a while
-    heard,      // of one that was suspected
-    lost,
-    went_on,  // the first step is complete after a loss; since then
-    fenced,   // a message of one that is no member any more was refused: the first since it was lost, or joined again
-  };
-  Kind kind = Kind::began;
-  std::optional<std::uint32_t> worker;
-  std::uint64_t step = 0;  // that is next to be complete
-  Nanoseconds took = 0;
-  std::string text;  // for people; "": they need not know
-};
-std::string_view name(MembershipEvent::Kind kind);
-
-struct JobCounters {
-  std::uint64_t tokens = 0;    // handed out
-  std::uint64_t returned = 0;  // of these, back because their worker was lost
-  std::uint64_t repeated = 0;  // messages dropped: had been handled
-  std::uint64_t refused = 0;   // messages that were wrong; an Error was returned
-  std::uint64_t ignored = 0;   // messages of workers already lost
-  std::uint64_t fenced = 0;    // messages of incarnations of which there is a later one
-  std::uint64_t late = 0;      // reports on tokens of steps that had enough without them
-  std::uint64_t steps = 0;     // complete
-  std::uint64_t joins = 0;     // of workers
-  std::uint64_t losses = 0;
-};
-
-// A checkpoint on its way: what shards have answered to Save.
-struct SaveRound {
-  std::uint64_t version = 0;
-  std::map<std::uint32_t, Saved> shards;
-  Error error;           // the first of them
-  bool complete = true;  // all have answered
-};
 
 class Coordinator {
  public:
@@ -144,16 +55,15 @@ class Coordinator {
   [[nodiscard]] Error token_done(const TokenDone& message, Nanoseconds now, TrainingOutbox& out);
   [[nodiscard]] Error staged(const Staged& message, Nanoseconds now, TrainingOutbox& out);
   [[nodiscard]] Error barrier(const Barrier& message, Nanoseconds now, TrainingOutbox& out);
-
-  // Has all shards save what they have at `version`, which none has passed (asynchronous mode: now).
-  // failed_precondition: the last save is not complete, or nothing is trained now.
-  [[nodiscard]] Error save(std::uint64_t version, TrainingOutbox& out);
+  [[nodiscard]] Error saved(const Saved& message);
+  // To be called after each of the others: has the shards save when that is due, and lets the job end when the last
+  // checkpoint is written. `writer_busy`, what to do with the events, written(): see SaveRounds.
+  void save_when_due(bool writer_busy, Nanoseconds now, TrainingOutbox& out);
+  std::vector<SaveEvent> take_saves() { return saves_.take_events(); }
+  void written() { saves_.written(); }
   // A version that no shard can have before at least one step has been handed out and trained from now on; at most the
   // final one.
   std::uint64_t version_ahead() const;
-  [[nodiscard]] Error saved(const Saved& message);
-  const SaveRound& last_save() const { return save_; }
-  void let_end(TrainingOutbox& out);  // JobOptions::held
 
   // A worker or shard gives up. Before training begins it may join again; afterwards it is lost. Ignored if it is not
   // the one that has joined.
@@ -174,7 +84,7 @@ class Coordinator {
   Stage stage() const { return stage_; }
   bool finished() const { return stage_ == Stage::finished; }
   const Error& failure() const { return failure_; }
-  const JobCounters& counters() const { return counters_; }
+  JobCounters counters() const;
   const CommitLog& commits() const { return commits_; }
   // At the end: where the job stands.
   JobState end_state() const;
@@ -182,12 +92,12 @@ class Coordinator {
   // the last 64 versions. Asynchronous: to be asked for, and kept, before the shards are told to save; any version is
   // the last.
   std::optional<JobState> state(std::uint64_t version) const;
-  // The number of the view, and the one in which who has sent this Join is a member (0: none).
-  std::uint64_t view() const { return view_; }
-  std::uint64_t view_of(const Join& message) const;
-  std::uint32_t chief() const;  // the lowest worker that has not been lost
-  std::vector<MembershipEvent> take_events() { return std::exchange(events_, {}); }
-  std::string members() const;  // "view 7: workers 0, 2 of 4; suspect: 2; lost: 1"
+  // Of JobMembers.
+  std::uint64_t view() const { return members_.view(); }
+  std::uint64_t view_of(const Join& message) const { return members_.view_of(message); }
+  std::uint32_t chief() const { return members_.chief(); }
+  std::vector<MembershipEvent> take_events() { return members_.take_events(); }
+  std::string members() const { return members_.to_string(); }
   std::uint64_t steps_per_epoch() const { return options_.steps_per_epoch; }
   std::string waits_for() const;  // "joins of /job:worker/task:1"; "" if for nothing
   // The same as things and waits (wait_graph.hpp): what the job waits for, and what workers wait for that ask for a
@@ -206,46 +116,22 @@ class Coordinator {
   void end_joining(Nanoseconds now, TrainingOutbox& out, const Explain& explain);
   void fail_late(std::string text, TrainingOutbox& out, const Explain& explain);
   std::string missing() const;
-  enum class Presence : std::uint8_t { absent, expected, joined, lost };
-  struct Worker {
-    Presence presence = Presence::absent;
-    Incarnation incarnation;
-    std::uint64_t last_request = 0;
-    bool in_barrier = false;
-    std::uint64_t view = 0;  // in which it joined
-    Nanoseconds joined = 0;  // when
-    bool used = false;
-    bool suspect = false;
-    bool fenced = false;                    // and told
-    std::deque<Incarnation> retired;        // the last before this one: what still comes of them joins nothing
-    std::optional<Nanoseconds> kept_until;  // its tokens are, for its next incarnation
-  };
   struct Request {
     std::uint32_t worker = 0;
     std::uint64_t number = 0;
   };
 
   Error refuse(Code code, std::string text);
-  // Whether a message of this worker is to be handled; if not, `error` says why, or it is ignored.
   bool admits(std::uint32_t worker, std::uint64_t view, Error& error, TrainingOutbox& out);
   std::uint32_t tokens() const { return options_.slots + options_.backups; }  // of a step
   Error count(TokenBook::Note note, std::string_view what, Nanoseconds now);
-  static std::string describe(std::uint32_t worker);
-  static std::string describe_shard(std::uint32_t shard);
-  std::string list(Presence presence, bool outside_barrier) const;
-  void admit(std::uint32_t worker, Incarnation incarnation, Nanoseconds now, TrainingOutbox& out);
   void lose(std::uint32_t worker, const Error& why, Nanoseconds now, TrainingOutbox& out);
-  void release_kept(Nanoseconds now, TrainingOutbox& out);
-  bool anyone() const;  // has joined and is not lost
-  void note(MembershipEvent::Kind kind, std::optional<std::uint32_t> worker, Nanoseconds took = 0,
-            std::string text = {});
+  void forget_requests(std::uint32_t worker);
+  void tell_figures(std::uint32_t worker, TrainingOutbox& out);
   Error join_shard(const Join& message, TrainingOutbox& out);
+  void leave_shard(const Leave& message, std::string_view reason, Nanoseconds now, TrainingOutbox& out);
   void cannot_begin(const Error& why);
-  Error other_job(const Join& message, std::string who, TrainingOutbox& out);
-  // Whom the beginning of the training waits for.
-  std::size_t missing_workers() const;
-  std::string missing_shards() const;
-  std::string not_joined() const;  // both
+  bool is_turned_away(const Join& message, Error& error, TrainingOutbox& out);
   void begin_when_joined(Nanoseconds now, TrainingOutbox& out);
   void begin(Nanoseconds now, TrainingOutbox& out);
   std::uint64_t first_step_of(std::uint32_t epoch) const {
@@ -260,12 +146,13 @@ class Coordinator {
   void serve(TrainingOutbox& out);
   void serve_unasked(TrainingOutbox& out);
   Token finish_token() const;
-  std::uint32_t members_now() const;                 // how many have joined and are not lost
   std::optional<std::uint32_t> fewest_held() const;  // of those for whom there is a token
   std::deque<Request>::iterator next_request();
   void open_barrier_when_full(TrainingOutbox& out);
   void say_joins(class JobWaits& say) const;
   void say_tokens(class JobWaits& say, Nanoseconds now) const;
+  void say_barrier(class JobWaits& say) const;
+  void say_save(class JobWaits& say) const;
   void say_requests(class JobWaits& say, const std::vector<TokenBook::Open>& open) const;
 
   JobOptions options_;
@@ -275,9 +162,9 @@ class Coordinator {
   Nanoseconds progress_ = 0;   // when there was some
   Nanoseconds started_ = 0;    // of the job's training
   Nanoseconds phase_started_ = 0;
-  std::vector<Worker> workers_;
-  std::map<std::uint32_t, Incarnation> shards_;  // that have joined; none of zero: it has left again
-  std::deque<Request> requests_;                 // parked, in the order they came
+  JobMembers members_;
+  std::deque<Request> requests_;             // parked, in the order they came
+  std::vector<std::uint64_t> last_request_;  // of each worker, since it joined
   TokenBook book_;
   std::uint32_t epoch_ = 0;
   std::vector<std::uint64_t> versions_;  // as options_.shards
@@ -286,17 +173,10 @@ class Coordinator {
   JobCounters counters_;
   CommitLog commits_;
   std::map<std::uint64_t, JobState> states_;  // without commits, by their step
-  SaveRound save_;
-  std::uint64_t view_ = 0;
-  std::optional<Nanoseconds> empty_since_;  // nobody is left
-  std::vector<EpochDone> untold_;           // nobody was there
-  std::vector<MembershipEvent> events_;
-  std::optional<Nanoseconds> lost_at_;  // the first loss since a step was complete
+  SaveRounds saves_;
+  std::vector<EpochDone> untold_;  // nobody was there
 };
 
 std::string_view name(Coordinator::Stage stage);
-
-// Of settings as in Join: "batch is '64', expected '32'; seed is missing, expected '7'"; at most three.
-std::string setting_differences(std::string_view expected, std::string_view actual);
 
 }  // namespace troupe

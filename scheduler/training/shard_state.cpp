@@ -44,10 +44,10 @@ ShardState::ShardState(const ShardOptions& options, std::vector<SliceSpec> slice
       version_(options.version),
       slots_(slices.size(), options.slots + options.backups, options.slots),
       batches_(slices.size()),
-      applied_(options.applied),
-      restored_(options.applied),
-      provenance_(options.provenance),
-      history_(options.keep_history ? options.provenance : 0) {
+      ledger_({.versions = options.provenance,
+               .keep_history = options.keep_history,
+               .applied = options.applied,
+               .fence = options.guards.fence}) {
   check_options(options);
   options_.keep_previous =
       options.keep_previous && options.keep_versions > 0 && options.mode == TrainingMode::synchronous;
@@ -62,8 +62,7 @@ ShardState::ShardState(const ShardOptions& options, std::vector<SliceSpec> slice
   }
 }
 
-// ---- Pushes
-// --------------------------------------------------------------------------------------------------------
+// ---- Pushes ---------------------------------------------------------------------------------------------------------
 
 Error ShardState::push(Push message, TrainingOutbox& out) {
   if (failure_) return failure_;
@@ -123,7 +122,7 @@ Error ShardState::push_slot(Push& message, std::size_t slice, TrainingOutbox& ou
   if (message.step < version_ && !options_.guards.stale) {
     message.step = message.pulled_version = version_;
   } else if (message.step < version_) {
-    drop(message, provenance_.applied(message.step + 1, message.slot).value_or(true) ? Fate::stale : Fate::uncommitted);
+    drop(message, ledger_.used(message.step, message.slot) ? Fate::stale : Fate::uncommitted);
     return {};
   }
   if (message.step - version_ > options_.staleness)
@@ -170,11 +169,12 @@ void ShardState::advance(TrainingOutbox& out) {
     const SlotStage::Taken taken = slots_.take(version_);
     counters_.uncommitted += taken.unused.size();
     counters_.staged_bytes -= taken.unused_bytes;
-    for (const auto& [slot, worker] : taken.unused) note(version_ + 1, {worker, version_, slot, Fate::uncommitted, 1});
+    for (const auto& [slot, worker] : taken.unused)
+      ledger_.note(version_ + 1, {worker, version_, slot, Fate::uncommitted, 1});
     std::vector<std::uint64_t> pulled;
     for (std::size_t i = 0; i < taken.sets.size(); ++i) {
       pulled.push_back(taken.sets[i].pulled_version());
-      note_applied(taken.sets[i], version_, taken.slots[i]);
+      ledger_.note_applied(version_ + 1, taken.sets[i], version_, taken.slots[i]);
     }
     note_staleness(pulled);
     publish(taken.sets.size());
@@ -190,8 +190,7 @@ Error ShardState::check_commit(const Commit& message) const {
     return error(Code::invalid_argument, "commit of step {} with slots {}, not {} of {} in ascending order",
                  message.step, fmt::join(message.slots, " "), options_.slots, options_.slots + options_.backups);
   const auto used = [&](std::uint32_t slot) {
-    return message.step < version_ ? provenance_.applied(message.step + 1, slot).value_or(true)
-                                   : slots_.uses(message.step, slot);
+    return message.step < version_ ? ledger_.used(message.step, slot) : slots_.uses(message.step, slot);
   };
   if (!std::ranges::all_of(message.slots, used))
     return error(Code::failed_precondition, "commit of step {} with slots {}, but it was committed with others",
@@ -212,30 +211,16 @@ Error ShardState::commit(const Commit& message, TrainingOutbox& out) {
   return failure_;
 }
 
-// ---- Who is a member
-// -----------------------------------------------------------------------------------------------
+// ---- Who is a member ------------------------------------------------------------------------------------------------
 
 bool ShardState::is_fenced(std::uint32_t worker, std::uint64_t view) {
-  if (view == 0 || !options_.guards.fence) return false;
-  const auto fence = fences_.find(worker);
-  if (fence != fences_.end() && view < fence->second) return true;
-  raise_fence(worker, view);
-  return false;
-}
-
-// Halves of batches are not to be mixed with what a new incarnation computes.
-void ShardState::raise_fence(std::uint32_t worker, std::uint64_t view) {
-  std::uint64_t& fence = fences_[worker];
-  if (view <= fence) return;
-  const bool first = std::exchange(fence, view) == 0;
-  if (!first) worker_down(worker);
+  const ShardLedger::Sender sender = ledger_.sender(worker, view);
+  if (sender == ShardLedger::Sender::joined_again) worker_down(worker);
+  return sender == ShardLedger::Sender::fenced;
 }
 
 void ShardState::fence(const Fence& message) {
-  if (message.worker >= options_.workers || !options_.guards.fence) return;
-  const bool first = !fences_.contains(message.worker);
-  raise_fence(message.worker, message.view);
-  if (first) worker_down(message.worker);
+  if (message.worker < options_.workers && ledger_.fence(message)) worker_down(message.worker);
 }
 
 void ShardState::drop(const Push& message, Fate fate) {
@@ -243,37 +228,23 @@ void ShardState::drop(const Push& message, Fate fate) {
      : fate == Fate::stale       ? counters_.stale
      : fate == Fate::uncommitted ? counters_.uncommitted
                                  : counters_.duplicates);
-  std::uint64_t version = message.step + 1;
   if (options_.mode == TrainingMode::asynchronous) {
-    const auto went = batch_versions_.find(message.step);
-    if (went == batch_versions_.end() && applied_.contains(message.step)) return;  // too long ago
-    version = went == batch_versions_.end() ? version_ + 1 : went->second;
-  } else if (message.step > version_ + options_.staleness) {
-    return;
+    const auto version = ledger_.version_of(message.step, version_ + 1);
+    if (version) ledger_.note(*version, {message.worker, message.step, message.slot, fate, 1});
+  } else if (message.step <= version_ + options_.staleness) {
+    ledger_.note(message.step + 1, {message.worker, message.step, message.slot, fate, 1});
   }
-  note(version, {message.worker, message.step, message.slot, fate, 1});
-}
-
-void ShardState::note(std::uint64_t version, const SlotSource& source) {
-  provenance_.note(version, source);
-  history_.note(version, source);
-}
-
-void ShardState::note_applied(const GradientSet& set, std::uint64_t step, std::uint32_t slot) {
-  for (const auto& [worker, gradients] : set.senders())
-    note(version_ + 1, {worker, step, slot, Fate::applied, gradients});
 }
 
 Error ShardState::push_batch(Push& message, std::size_t slice, TrainingOutbox& out) {
-  if (applied_.contains(message.step) && options_.guards.dedupe) {
+  if (ledger_.has(message.step) && options_.guards.dedupe) {
     drop(message, Fate::duplicate);
     // Who has handed it out again after a restart has not heard of it.
-    if (restored_.contains(message.step) && slice + 1 == slices_.size()) say_staged(message, out);
+    if (ledger_.restored(message.step) && slice + 1 == slices_.size()) say_staged(message, out);
     return {};
   }
   if (Error error = check_pulled_version(message)) return error;
-  if (message.step == ~std::uint64_t{0} ||
-      (applied_.intervals() > options_.workers * options_.max_open_batches && !applied_.touches(message.step)))
+  if (message.step == ~std::uint64_t{0} || !ledger_.near(message.step, options_.workers * options_.max_open_batches))
     return error(Code::out_of_range, "batch {} is far from those before it", message.step);
   if (!batches_.contains(message.worker, message.step) && batches_.open(message.worker) >= options_.max_open_batches)
     return error(Code::resource_exhausted, "worker {} begins batch {} with {} incomplete", message.worker, message.step,
@@ -285,11 +256,9 @@ Error ShardState::push_batch(Push& message, std::size_t slice, TrainingOutbox& o
   }
   stage(set, message, slice);
   if (!set.whole()) return {};
-  applied_.insert(message.step);
+  ledger_.add(message.step, version_ + 1);
   std::size_t dropped = 0;
   accumulated_.emplace_back(message.step, batches_.take(message.worker, message.step, dropped));
-  batch_versions_[message.step] = version_ + 1;
-  if (batch_versions_.size() > options_.provenance) batch_versions_.erase(batch_versions_.begin());
   counters_.staged_bytes -= dropped;
   if (accumulated_.size() == options_.accumulate) update_batches(out);
   say_staged(message, out);
@@ -311,8 +280,7 @@ void ShardState::say_staged(const Push& message, TrainingOutbox& out) const {
   out.push_back({Destination::coordinator(), Staged{options_.shard, message.step, message.slot, version_}});
 }
 
-// ---- Updates
-// -------------------------------------------------------------------------------------------------------
+// ---- Updates --------------------------------------------------------------------------------------------------------
 
 void ShardState::update_slice(std::size_t slice, std::vector<PushedGradient> gradients, double rate_scale,
                               TrainingOutbox& out) {
@@ -347,7 +315,7 @@ void ShardState::update_batches(TrainingOutbox& out) {
   std::vector<std::uint64_t> pulled;
   for (const auto& [batch, set] : sets) {
     pulled.push_back(set.pulled_version());
-    note_applied(set, batch, 0);
+    ledger_.note_applied(version_ + 1, set, batch, 0);
   }
   const double rate_scale = note_staleness(pulled);
   for (std::size_t slice = 0; slice < slices_.size() && !failure_; ++slice) {
@@ -375,8 +343,7 @@ void ShardState::publish(std::size_t batches) {
   take_cuts();
 }
 
-// ---- Checkpoints
-// --------------------------------------------------------------------------------------------------------
+// ---- Checkpoints ----------------------------------------------------------------------------------------------------
 
 Error ShardState::cut(std::uint64_t version, TakeCut take) {
   if (failure_) return failure_;
@@ -394,8 +361,7 @@ Error ShardState::cut(std::uint64_t version, TakeCut take) {
 }
 
 void ShardState::take_cuts() {
-  while (!cuts_.empty() && cuts_.begin()->first <= version_)
-    cuts_.extract(cuts_.begin()).mapped()({version_, applied_});
+  while (!cuts_.empty() && cuts_.begin()->first <= version_) cuts_.extract(cuts_.begin()).mapped()(cut());
 }
 
 // Returns the factor of the learning rate: 1 / mean staleness, at most 1.
@@ -410,8 +376,7 @@ double ShardState::note_staleness(const std::vector<std::uint64_t>& pulled_versi
   return options_.scale_by_staleness && mean > 1 ? 1 / mean : 1;
 }
 
-// ---- Pulls
-// ---------------------------------------------------------------------------------------------------------
+// ---- Pulls ----------------------------------------------------------------------------------------------------------
 
 Error ShardState::pull(const Pull& message, TrainingOutbox& out) {
   if (failure_) return failure_;
@@ -444,8 +409,7 @@ bool ShardState::can_answer(const Pull& message, std::size_t slice) const {
   const Owned& owned = slices_[slice];
   if (message.min_version > version_) return false;
   const bool asynchronous = options_.mode == TrainingMode::asynchronous;
-  if (asynchronous && options_.guards.own_updates && message.after > 0 && !applied_.contains(message.after - 1))
-    return false;
+  if (asynchronous && options_.guards.own_updates && message.after > 0 && !ledger_.has(message.after - 1)) return false;
   return !owned.updated || owned.current.valid() || previous(message.min_version);
 }
 
@@ -487,8 +451,7 @@ void ShardState::fail(const Error& error, TrainingOutbox& out) {
     out.push_back({Destination::worker(pull.worker), Put{pull.reply_to, version_, {}, failure_}});
 }
 
-// ---- Reading
-// -------------------------------------------------------------------------------------------------------
+// ---- Reading --------------------------------------------------------------------------------------------------------
 
 ShardWait ShardState::waiting() const {
   ShardWait wait;

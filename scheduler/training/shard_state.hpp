@@ -27,7 +27,7 @@
 #include <troupe/scheduler/training/batch_set.hpp>
 #include <troupe/scheduler/training/gradient.hpp>
 #include <troupe/scheduler/training/outgoing.hpp>
-#include <troupe/scheduler/training/provenance.hpp>
+#include <troupe/scheduler/training/shard_ledger.hpp>
 #include <troupe/scheduler/training/staging.hpp>
 #include <troupe/scheduler/waits/wait_graph.hpp>
 
@@ -160,7 +160,7 @@ class ShardState {
   void fail(const Error& error, TrainingOutbox& out);
 
   std::uint64_t version() const { return version_; }
-  Cut cut() const { return {version_, applied_}; }  // of now
+  Cut cut() const { return {version_, ledger_.applied()}; }  // of now
   // Set by fail() or by an update that threw; the values are then not to be used.
   const Error& failure() const { return failure_; }
   const ShardCounters& counters() const { return counters_; }
@@ -168,11 +168,11 @@ class ShardState {
   // The same as things and waits (wait_graph.hpp), of the shard of `task` in `job`. Nothing if nobody waits.
   Waiting waiting(std::uint64_t job, const std::string& task) const;
   // What went into a version, or came for it and did not. Null: it is none of the last ShardOptions::provenance.
-  const Provenance* provenance(std::uint64_t version) const { return provenance_.find(version); }
+  const Provenance* provenance(std::uint64_t version) const { return ledger_.find(version); }
   // The same of all versions, since the last call: what has come for an earlier one since then is of that version
   // again. To be called every ShardOptions::provenance versions at least, what is older is lost. `all`: also what has
   // come for the next.
-  std::vector<Provenance> take_history(bool all) { return history_.take(all ? ~std::uint64_t{0} : version_); }
+  std::vector<Provenance> take_history(bool all) { return ledger_.take_history(all ? ~std::uint64_t{0} : version_); }
 
  private:
   struct Owned {
@@ -190,10 +190,7 @@ class ShardState {
   Error check_pulled_version(const Push& message) const;
   Error check_commit(const Commit& message) const;
   bool is_fenced(std::uint32_t worker, std::uint64_t view);
-  void raise_fence(std::uint32_t worker, std::uint64_t view);
   void drop(const Push& message, Fate fate);
-  void note(std::uint64_t version, const SlotSource& source);
-  void note_applied(const GradientSet& set, std::uint64_t step, std::uint32_t slot);
   void advance(TrainingOutbox& out);
   void choose_alone(std::size_t slice);
   void stage(GradientSet& set, Push& message, std::size_t slice);
@@ -216,15 +213,10 @@ class ShardState {
   std::deque<std::vector<Tensor>> previous_;  // the values of the versions before version_, if kept; the oldest first
   SlotStage slots_;
   BatchStage batches_;
-  BatchSet applied_;                                                // asynchronous
-  BatchSet restored_;                                               // of these, before the start
+  ShardLedger ledger_;
   std::vector<std::pair<std::uint64_t, GradientSet>> accumulated_;  // asynchronous: batches for the next update
-  std::map<std::uint64_t, std::uint64_t> batch_versions_;  // asynchronous: into which version the last batches went
-  std::vector<Pull> parked_;                               // in the order they came
-  std::map<std::uint32_t, std::uint64_t> fences_;          // views below are fenced, by worker
-  ProvenanceBook provenance_;
-  ProvenanceBook history_;                      // not taken yet
-  std::multimap<std::uint64_t, TakeCut> cuts_;  // that wait, by their version
+  std::vector<Pull> parked_;                                        // in the order they came
+  std::multimap<std::uint64_t, TakeCut> cuts_;                      // that wait, by their version
   Error failure_;
   ShardCounters counters_;
 };

@@ -16,9 +16,6 @@ constexpr std::size_t kMostWorkers = 64;
 
 using State = WaitThing::State;
 
-std::string worker_name(std::uint32_t worker) { return fmt::format("/job:worker/task:{}", worker); }
-std::string shard_name(std::uint32_t shard) { return fmt::format("/job:ps/task:{}", shard); }
-
 }  // namespace
 
 class JobWaits {
@@ -54,8 +51,9 @@ class JobWaits {
 
 std::vector<Coordinator::Member> Coordinator::list_members() const {
   std::vector<Member> out;
-  for (std::uint32_t i = 0; i < workers_.size(); ++i) {
-    const Worker& worker = workers_[i];
+  using Presence = JobMembers::Presence;
+  for (std::uint32_t i = 0; i < members_.size(); ++i) {
+    const JobMembers::Worker& worker = members_.worker(i);
     if (worker.presence == Presence::absent) continue;
     const std::string_view state = worker.presence == Presence::expected ? "expected"
                                    : worker.presence == Presence::lost   ? "lost"
@@ -84,69 +82,73 @@ Waiting Coordinator::waiting(std::uint64_t job, Nanoseconds now) const {
     case Stage::evaluating:
       say_tokens(say, now);
       break;
-    default: {
-      const std::string barrier = say.thing(wait_thing::barrier(job), "the barrier at the end of the job");
-      say.wait(say.whole, barrier, "barrier");
-      for (std::uint32_t i = 0; i < workers_.size(); ++i)
-        if (workers_[i].presence == Presence::joined && !workers_[i].in_barrier)
-          say.wait(barrier, say.worker(i), "barrier", "it has not come to the end of its program");
-      if (options_.held && list(Presence::joined, true).empty())
-        say.wait(
-            barrier,
-            say.thing(wait_thing::save(job), "the last checkpoint is being written", describe_shard(0), State::works),
-            "barrier");
-      if (!anyone())
-        say.wait(barrier,
-                 say.thing(fmt::format("workers/{:x}", job),
-                           "no worker is left: the job cannot end until one joins; start one", {}, State::never),
-                 "join");
-    }
+    default:
+      say_barrier(say);
   }
-  if (save_.complete) return out;
-  const std::string save =
-      say.thing(wait_thing::save(job), fmt::format("the checkpoint of version {} ({} of {} shards have saved)",
-                                                   save_.version, save_.shards.size(), options_.shards.size()));
-  for (const std::uint32_t shard : options_.shards)
-    if (!save_.shards.contains(shard))
-      say.wait(save,
-               say.thing(wait_thing::version(job, shard, save_.version),
-                         fmt::format("version {} of the parameters on {}", save_.version, shard_name(shard)),
-                         shard_name(shard)),
-               "staging");
+  say_save(say);
   return out;
 }
 
+void Coordinator::say_barrier(JobWaits& say) const {
+  const std::string barrier = say.thing(wait_thing::barrier(say.job), "the barrier at the end of the job");
+  say.wait(say.whole, barrier, "barrier");
+  for (std::uint32_t i = 0; i < members_.size(); ++i)
+    if (members_.is_member(i) && !members_.worker(i).in_barrier)
+      say.wait(barrier, say.worker(i), "barrier", "it has not come to the end of its program");
+  if (!saves_.over() && members_.outside_barrier().empty())
+    say.wait(barrier,
+             say.thing(wait_thing::save(say.job), "the last checkpoint is being written", shard_name(0), State::works),
+             "barrier");
+  if (!members_.any())
+    say.wait(barrier,
+             say.thing(fmt::format("workers/{:x}", say.job),
+                       "no worker is left: the job cannot end until one joins; start one", {}, State::never),
+             "join");
+}
+
+void Coordinator::say_save(JobWaits& say) const {
+  const SaveRound& round = saves_.round();
+  if (round.complete) return;
+  const std::string save =
+      say.thing(wait_thing::save(say.job), fmt::format("the checkpoint of version {} ({} of {} shards have saved)",
+                                                       round.version, round.shards.size(), options_.shards.size()));
+  for (const std::uint32_t shard : options_.shards)
+    if (!round.shards.contains(shard))
+      say.wait(save,
+               say.thing(wait_thing::version(say.job, shard, round.version),
+                         fmt::format("version {} of the parameters on {}", round.version, shard_name(shard)),
+                         shard_name(shard)),
+               "staging");
+}
+
 void Coordinator::say_joins(JobWaits& say) const {
-  const std::size_t missing = missing_workers();
-  const auto joined = static_cast<std::size_t>(members_now());
+  const std::size_t missing = members_.missing_workers();
+  const std::uint32_t joined = members_.count();
   const std::string why =
       options_.min_workers > 0
           ? fmt::format("training begins with {} workers, and {} {} joined; start more, or start the job with fewer",
                         options_.min_workers, joined, joined == 1 ? "has" : "have")
           : "";
   std::vector<std::string> absent;
-  for (std::uint32_t i = 0; i < workers_.size() && missing > 0 && absent.size() < kMostWorkers; ++i) {
-    if (workers_[i].presence != Presence::expected && workers_[i].presence != Presence::lost) continue;
-    const bool lost = workers_[i].presence == Presence::lost;
-    absent.push_back(
-        say.join(describe(i), fmt::format("{} to join the job{}", describe(i), lost ? " again: it was lost" : "")));
+  for (std::uint32_t i = 0; i < members_.size() && missing > 0 && absent.size() < kMostWorkers; ++i) {
+    const bool lost = members_.worker(i).presence == JobMembers::Presence::lost;
+    if (!lost && members_.worker(i).presence != JobMembers::Presence::expected) continue;
+    absent.push_back(say.join(worker_name(i),
+                              fmt::format("{} to join the job{}", worker_name(i), lost ? " again: it was lost" : "")));
   }
   if (missing > 0 && absent.empty())
     absent.push_back(say.thing(fmt::format("workers/{:x}", say.job),
                                fmt::format("workers that nobody has started: {} more must join", missing), {},
                                State::never));
-  for (const auto& [shard, incarnation] : shards_)
-    if (incarnation == Incarnation{})
-      absent.push_back(say.join(describe_shard(shard), describe_shard(shard) + " to join the job again"));
-  for (const std::uint32_t shard : options_.joining)
-    if (!shards_.contains(shard))
-      absent.push_back(say.join(describe_shard(shard), describe_shard(shard) + " to join the job"));
+  for (const std::uint32_t shard : members_.missing_shards())
+    absent.push_back(say.join(shard_name(shard), fmt::format("{} to join the job{}", shard_name(shard),
+                                                             members_.has_left(shard) ? " again" : "")));
   for (const std::string& join : absent) say.wait(say.whole, join, "join", why);
   std::set<std::uint32_t> asking;
   for (const Request& request : requests_)
     if (asking.insert(request.worker).second)
-      say.wait(say.thing(wait_thing::token(say.job, describe(request.worker)),
-                         fmt::format("the first token of {}", describe(request.worker))),
+      say.wait(say.thing(wait_thing::token(say.job, worker_name(request.worker)),
+                         fmt::format("the first token of {}", worker_name(request.worker))),
                say.whole, "token", "training has not begun");
 }
 
@@ -154,15 +156,15 @@ void Coordinator::say_tokens(JobWaits& say, Nanoseconds now) const {
   const bool all = options_.mode == TrainingMode::asynchronous || stage_ == Stage::evaluating;
   const std::vector<TokenBook::Open> open = book_.open(kMostTokens, all);
   std::vector<std::uint32_t> members;
-  for (std::uint32_t i = 0; i < workers_.size() && members.size() < kMostWorkers; ++i)
-    if (workers_[i].presence == Presence::joined) members.push_back(i);
+  for (std::uint32_t i = 0; i < members_.size() && members.size() < kMostWorkers; ++i)
+    if (members_.is_member(i)) members.push_back(i);
   const Nanoseconds quiet = now - progress_;
   if (members.empty()) {
     const std::string nobody = say.thing(
         fmt::format("workers/{:x}", say.job),
-        empty_since_
+        members_.empty_since()
             ? fmt::format("no worker is left: the job cannot go on until one joins; start one (it gives up in {})",
-                          wait_time(*empty_since_ + options_.empty_timeout - now))
+                          wait_time(*members_.empty_since() + options_.empty_timeout - now))
             : "no worker is left: the job cannot go on until one joins; start one",
         {}, State::never);
     say.wait(say.whole, nobody, "join", {}, quiet);
@@ -171,18 +173,19 @@ void Coordinator::say_tokens(JobWaits& say, Nanoseconds now) const {
     const std::string slot = say.slot(token.step, token.slot);
     say.wait(say.whole, slot, "token", {}, quiet);
     if (token.kept) {
-      const Worker& worker = workers_[*token.kept];
-      const std::string left = worker.kept_until ? wait_time(*worker.kept_until - now) : "a while";
-      say.wait(slot,
-               say.join(describe(*token.kept), fmt::format("{} to join again: it was lost", describe(*token.kept))),
-               "join", fmt::format("it is kept for it for another {}, then others may have it", left));
+      const auto until = members_.worker(*token.kept).kept_until;
+      const std::string left = until ? wait_time(*until - now) : "a while";
+      say.wait(
+          slot,
+          say.join(worker_name(*token.kept), fmt::format("{} to join again: it was lost", worker_name(*token.kept))),
+          "join", fmt::format("it is kept for it for another {}, then others may have it", left));
     } else if (token.worker && !token.done) {
-      const bool suspect = workers_[*token.worker].suspect;
+      const bool suspect = members_.worker(*token.worker).suspect;
       say.wait(slot, say.worker(*token.worker), "token",
                suspect ? "it has the token, and nothing has been heard of it for a while" : "it has the token");
     } else if (token.worker) {
       for (const std::uint32_t shard : token.unstaged) {
-        const std::string from = describe(*token.worker), to = shard_name(shard);
+        const std::string from = worker_name(*token.worker), to = shard_name(shard);
         say.wait(slot, say.thing(wait_thing::link(from, to), fmt::format("the way from {} to {}", from, to), from),
                  "credit", fmt::format("its gradient has been computed, and {} does not have all of it", to));
       }
@@ -199,7 +202,7 @@ void Coordinator::say_requests(JobWaits& say, const std::vector<TokenBook::Open>
   std::set<std::uint32_t> asking;
   for (const Request& request : requests_) {
     if (!asking.insert(request.worker).second) continue;
-    const std::string task = describe(request.worker);
+    const std::string task = worker_name(request.worker);
     const std::string token = say.thing(wait_thing::token(say.job, task), fmt::format("a token for {}", task));
     bool others = false;
     for (const TokenBook::Open& of : open) {

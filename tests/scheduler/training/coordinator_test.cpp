@@ -461,21 +461,29 @@ TEST_F(Job, AnotherChiefFinishesWhenTheFirstIsLostAtTheEnd) {
 
 TEST_F(Job, IsHeldAtTheEndUntilWhatItCameToIsKept) {
   make([](JobOptions& o) {
-    o.held = true;
+    o.save_every = 100;
     o.test_examples = 0;
     o.step_timeout = 10 * kSecond;
   });
   join_all();
   finish_all(0, TokenKind::train, 6);
   EXPECT_EQ(job->version_ahead(), 3u);
-  EXPECT_FALSE(job->save(3, out));
+  out.clear();
+  job->save_when_due(false, now, out);
+  ASSERT_EQ(said<Save>().size(), 1u);
+  EXPECT_EQ(said<Save>()[0].version, 3u);
   for (const std::uint32_t worker : {0, 1}) {
     EXPECT_EQ(take(worker).kind, TokenKind::finish);
     EXPECT_FALSE(job->barrier({worker}, now, out));
   }
   EXPECT_TRUE(said<BarrierOpen>().empty());
   EXPECT_EQ(job->waits_for(), "the last checkpoint to be written");
-  job->let_end(out);
+  EXPECT_FALSE(job->saved({4, 3, "a", {}}));
+  job->save_when_due(false, now, out);
+  ASSERT_EQ(job->take_saves().size(), 1u);
+  EXPECT_TRUE(said<BarrierOpen>().empty());
+  job->written();
+  job->save_when_due(false, now, out);
   EXPECT_EQ(said<BarrierOpen>().size(), 1u);
   EXPECT_TRUE(job->finished());
 }

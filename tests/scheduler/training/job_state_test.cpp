@@ -144,28 +144,6 @@ TEST_F(Resumed, AStateOfAnotherJobIsRefused) {
   refused({.step = 2, .examples = 30, .commits = {}}, "0 of 30 examples of 2 steps");
 }
 
-TEST_F(Resumed, ASaveIsCompleteWhenAllShardsHaveAnswered) {
-  make([](JobOptions& o) { o.shards = {4, 5}; });
-  EXPECT_EQ(job->save(2, out).code(), Code::failed_precondition);
-  join_all();
-  EXPECT_FALSE(job->save(2, out));
-  ASSERT_EQ(said<Save>().size(), 1u);
-  EXPECT_EQ(out.back().to.kind, Destination::Kind::shards);
-  EXPECT_EQ(job->save(3, out).code(), Code::failed_precondition);
-  EXPECT_FALSE(job->saved({4, 2, "a", {}}));
-  EXPECT_FALSE(job->saved({4, 2, "b", {}}));
-  EXPECT_FALSE(job->saved({5, 1, "c", {}}));
-  EXPECT_EQ(job->counters().repeated, 2u);
-  EXPECT_EQ(job->saved({6, 2, "d", {}}).code(), Code::invalid_argument);
-  EXPECT_FALSE(job->last_save().complete);
-  EXPECT_FALSE(job->saved({5, 2, "e", Error(Code::resource_exhausted, "disk full")}));
-  EXPECT_TRUE(job->last_save().complete);
-  EXPECT_EQ(job->last_save().shards.at(4).files, "a");
-  EXPECT_NE(job->last_save().error.message().find("/job:ps/task:5"), std::string::npos);
-  EXPECT_FALSE(job->save(3, out));
-  EXPECT_FALSE(job->last_save().error);
-}
-
 TEST_F(Resumed, AVersionToSaveIsOneThatNoShardCanHaveYet) {
   make();
   join_all();

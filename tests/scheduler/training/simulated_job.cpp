@@ -6,12 +6,6 @@
 #include <troupe/scheduler/training/permutation.hpp>
 
 namespace troupe::testing {
-namespace {
-
-// Asynchronous: shards have versions of their own. A cut of any is asked for by this one.
-constexpr std::uint64_t kAnyVersion = 0;
-
-}  // namespace
 
 // ---- A job ---------------------------------------------------------------------------------------------------------
 
@@ -19,13 +13,14 @@ void Simulation::begin_job() {
   ++job_;
   JobOptions job = options_.job;
   job.resume = newest_.job;
+  job.saved_version = newest_.version;
+  job.save_every = options_.save_every;
   coordinator_ = std::make_unique<Coordinator>(std::move(job), now_);
   acknowledged_ = acknowledged_before_;
   staged_.clear();
   next_tick_ = 0;
-  saving_.reset();
-  writing_ = {};
-  next_save_ = options_.save_every;
+  writing_.clear();
+  committing_ = 0;
   for (std::uint32_t i = 0; i < options_.shards; ++i) {
     Shard& shard = shards_[i];
     ShardOptions o;
@@ -70,6 +65,9 @@ void Simulation::dispatch(Address from, const TrainingOutbox& out) {
                             before->second.loss));
       epochs_[epoch->epoch] = *epoch;
     }
+    if (std::holds_alternative<BarrierOpen>(outgoing.message) && options_.save_every > 0 &&
+        newest_.version != options_.job.epochs * coordinator_->steps_per_epoch())
+      trouble(fmt::format("the job ends before its last version is saved: the newest is {}", newest_.version));
     using Kind = Destination::Kind;
     const Kind kind = outgoing.to.kind;
     if (kind == Kind::coordinator) send(from, 0, outgoing.message);
@@ -144,39 +142,45 @@ void Simulation::to_coordinator(Address from, const Frame& frame) {
   after_coordinator();
 }
 
-// Deadlines, and checkpoints: begun now and then, and whole when all shards have written theirs.
+// Deadlines and checkpoints.
 void Simulation::after_coordinator() {
+  TrainingOutbox out;
+  coordinator_->save_when_due(committing_ > 0, now_, out);
+  dispatch(0, out);
+  for (const SaveEvent& event : coordinator_->take_saves()) {
+    if (event.kind == SaveEvent::Kind::commit) commit(event.round);
+    if (event.kind == SaveEvent::Kind::failed) trouble("save: " + event.round.error.to_string());
+  }
   const auto deadline = coordinator_->deadline();
   if (deadline && *deadline < options_.give_up && (next_tick_ <= now_ || *deadline < next_tick_)) {
     next_tick_ = std::max(*deadline, now_) + 1;
     at(next_tick_, Address{0}, [this] {
-      TrainingOutbox out;
-      coordinator_->tick(now_, out);
-      dispatch(0, out);
+      TrainingOutbox late;
+      coordinator_->tick(now_, late);
+      dispatch(0, late);
       after_coordinator();
     });
   }
-  if (options_.save_every == 0) return;
-  const SaveRound& round = coordinator_->last_save();
-  const bool asynchronous = options_.job.mode == TrainingMode::asynchronous;
-  if (round.complete && !round.shards.empty() && !round.error && writing_.shards.size() == options_.shards) {
-    const auto job = asynchronous ? saving_ : coordinator_->state(round.version);
-    if (!job) return;  // not all is reported yet
-    writing_.job = job;
-    newest_ = std::exchange(writing_, {});
+}
+
+// Takes a while. If the coordinator or the job ends before, there is no checkpoint.
+void Simulation::commit(const SaveRound& round) {
+  ++committing_;
+  Checkpoint whole = std::move(writing_[round.version]);
+  whole.version = round.version;
+  whole.job = round.state;
+  writing_.erase(writing_.begin(), writing_.upper_bound(round.version));
+  at(now_ + up_to(20 * options_.delay), Address{0}, [this, whole = std::move(whole), job = job_] {
+    if (job != job_) return;
+    --committing_;
+    if (whole.shards.size() != options_.shards) trouble("a checkpoint lacks shards");
+    if (whole.version > newest_.version) newest_ = whole;
     ++tally_.checkpoints;
     acknowledged_before_.clear();
-    for (std::uint64_t batch = 0; batch < job->step; ++batch) acknowledged_before_.insert(batch);
-  }
-  if (!round.complete || coordinator_->counters().steps < next_save_ ||
-      coordinator_->stage() != Coordinator::Stage::training)
-    return;
-  next_save_ = coordinator_->counters().steps + options_.save_every;
-  writing_ = {};
-  if (asynchronous) saving_ = coordinator_->state(kAnyVersion);
-  TrainingOutbox out;
-  expect_ok(coordinator_->save(asynchronous ? next_save_ : coordinator_->version_ahead(), out), "save");
-  dispatch(0, out);
+    for (std::uint64_t batch = 0; batch < newest_.job->step; ++batch) acknowledged_before_.insert(batch);
+    coordinator_->written();
+    after_coordinator();
+  });
 }
 
 // ---- Shards --------------------------------------------------------------------------------------------------------
@@ -217,8 +221,8 @@ void Simulation::save_shard(std::uint32_t index, const Save& save) {
         Values values;
         for (const SliceSpec& slice : shards_[index].slices) values.push_back(shards_[index].store->value(slice.id));
         at(now_ + up_to(5 * options_.delay), self, [this, index, cut, values, save, answer, job = job_] {
-          if (job != job_ || save.version != coordinator_->last_save().version) return;
-          writing_.shards.emplace(index, std::pair{cut, values});
+          if (job != job_ || returning_) return;
+          writing_[save.version].shards.emplace(index, std::pair{cut, values});
           answer(Error());
         });
       });
@@ -230,10 +234,10 @@ void Simulation::save_shard(std::uint32_t index, const Save& save) {
 void Simulation::reset(std::uint32_t index) {
   Worker& worker = workers_[index];
   worker.joining = worker.finishing = false;
-  worker.view = 0;  // it counts its requests on: answers of those before may still come
-  worker.open_requests.clear();
+  worker.view = 0;
+  if (worker.tokens) worker.requests = worker.tokens->requests();  // answers of those before may still come
+  worker.tokens.reset();
   worker.tasks.clear();
-  worker.after = 0;
 }
 
 void Simulation::join_if_connected(std::uint32_t index) {
@@ -255,63 +259,28 @@ void Simulation::leave(std::uint32_t index) {
   reset(index);
 }
 
-void Simulation::take_token(std::uint32_t index) {
-  Worker& worker = workers_[index];
-  worker.open_requests.insert(++worker.requests);
-  send(worker_address(index), 0, TakeToken{index, worker.requests, 0, worker.view});
-}
-
 void Simulation::to_worker(std::uint32_t index, const Frame& frame) {
   Worker& worker = workers_[index];
   if (const auto* joined = std::get_if<Joined>(&frame)) {
     if (!worker.joining || joined->incarnation.value != worker.incarnation || worker.view != 0) return;
     worker.view = joined->view;
     if (joined->error || worker.view == 0) return reset(index);
-    for (std::uint32_t i = 0; i < options_.prefetch; ++i) take_token(index);
+    worker.tokens.emplace(WorkerTokens::Options{.worker = index,
+                                                .mode = options_.job.mode,
+                                                .ahead = options_.prefetch,
+                                                .view = worker.view,
+                                                .requests = worker.requests});
+    TrainingOutbox out;
+    worker.tokens->begin(out);
+    go_on(index, out);
   } else if (const auto* token = std::get_if<Token>(&frame)) {
-    const auto same = [&](const auto& task) {
-      const Token& t = task.second.token;
-      return std::tie(t.kind, t.epoch, t.step, t.slot) == std::tie(token->kind, token->epoch, token->step, token->slot);
-    };
-    const bool repeated =
-        token->request == 0 ? std::ranges::any_of(worker.tasks, same) : worker.open_requests.erase(token->request) == 0;
-    if (worker.view == 0 || repeated) return;
-    if (token->kind != TokenKind::finish || !std::exchange(worker.finishing, true) || token->slot == index)
-      begin(index, *token);
+    if (!worker.tokens) return;
+    worker.tokens->came(*token);
+    go_on(index, {});
   } else if (const auto* put = std::get_if<Put>(&frame)) {
-    const auto found = worker.tasks.find(put->key.step.value);
-    if (found == worker.tasks.end() || found->second.computing) return;
-    Task& task = found->second;
-    if (put->error) return trouble(fmt::format("worker {}: {}", index, put->error.to_string()));
-    if (put->version < task.token.min_version && options_.misread == 0)
-      trouble(fmt::format("worker {}: got version {}", index, put->version));
-    if (task.values[put->key.edge.value].valid()) return;
-    if (!has_own_batch(task, put->tensor))
-      trouble(fmt::format("worker {}: does not see its own batch {}", index, task.after - 1));
-    task.values[put->key.edge.value] = put->tensor;
-    task.versions[put->key.edge.value] = put->version;
-    if (--task.missing > 0) return;
-    task.computing = true;
-    const auto slower = options_.slower.find(index);
-    const double times = slower == options_.slower.end() ? 1 : slower->second;
-    const auto time =
-        static_cast<Nanoseconds>(static_cast<double>(options_.compute / 2 + up_to(options_.compute)) * times);
-    at(now_ + time, worker_address(index), [this, index, id = found->first] {
-      const auto node = workers_[index].tasks.extract(id);
-      if (!node.empty()) complete(index, node.mapped());
-    });
-  } else if (const auto* commit = std::get_if<Commit>(&frame)) {  // its other tokens need not be computed
-    for (auto task = worker.tasks.begin(); task != worker.tasks.end();) {
-      const Token token = task->second.token;
-      const bool needed = std::ranges::binary_search(commit->slots, token.slot);
-      if (token.kind != TokenKind::train || token.step != commit->step || needed) {
-        ++task;
-        continue;
-      }
-      task = worker.tasks.erase(task);
-      send(worker_address(index), 0, TokenDone{index, token, 0, 0, 0, 0, worker.view});
-      if (token.request != 0) take_token(index);
-    }
+    take_put(index, *put);
+  } else if (const auto* commit = std::get_if<Commit>(&frame)) {
+    if (worker.tokens) drop_unused(index, *commit);
   } else if (const auto* fence = std::get_if<Fence>(&frame)) {
     if (worker.view == 0 || worker.view >= fence->view) return;
     reset(index);
@@ -322,29 +291,73 @@ void Simulation::to_worker(std::uint32_t index, const Frame& frame) {
   }
 }
 
-void Simulation::begin(std::uint32_t index, const Token& token) {
+// Says what its tokens have brought about, and computes what may be computed now.
+void Simulation::go_on(std::uint32_t index, const TrainingOutbox& out) {
+  dispatch(worker_address(index), out);
+  Worker& worker = workers_[index];
+  while (const auto work = worker.tokens->start()) begin(index, *work);
+  while (const auto token = worker.tokens->finish())
+    if (!std::exchange(worker.finishing, true) || token->slot == index) begin(index, {.id = 0, .token = *token});
+}
+
+// Its other tokens need not be computed.
+void Simulation::drop_unused(std::uint32_t index, const Commit& commit) {
+  Worker& worker = workers_[index];
+  TrainingOutbox out;
+  for (const std::uint64_t id : worker.tokens->committed(commit, out)) {
+    std::erase_if(worker.tasks, [&](const auto& task) { return task.second.work.id == id; });
+    worker.tokens->ended(id, {}, out);
+  }
+  go_on(index, out);
+}
+
+void Simulation::take_put(std::uint32_t index, const Put& put) {
+  Worker& worker = workers_[index];
+  const auto found = worker.tasks.find(put.key.step.value);
+  if (found == worker.tasks.end() || found->second.computing) return;
+  Task& task = found->second;
+  if (put.error) return trouble(fmt::format("worker {}: {}", index, put.error.to_string()));
+  if (put.version < task.work.token.min_version && options_.misread == 0)
+    trouble(fmt::format("worker {}: got version {}", index, put.version));
+  if (task.values[put.key.edge.value].valid()) return;
+  if (!has_own_batch(task, put.tensor))
+    trouble(fmt::format("worker {}: does not see its own batch {}", index, task.work.after - 1));
+  task.values[put.key.edge.value] = put.tensor;
+  task.versions[put.key.edge.value] = put.version;
+  if (--task.missing > 0) return;
+  task.computing = true;
+  const auto slower = options_.slower.find(index);
+  const double times = slower == options_.slower.end() ? 1 : slower->second;
+  const auto time =
+      static_cast<Nanoseconds>(static_cast<double>(options_.compute / 2 + up_to(options_.compute)) * times);
+  at(now_ + time, worker_address(index), [this, index, id = found->first] {
+    const auto node = workers_[index].tasks.extract(id);
+    if (!node.empty()) complete(index, node.mapped());
+  });
+}
+
+void Simulation::begin(std::uint32_t index, const WorkerTokens::Work& work) {
   const std::uint64_t id = ++tasks_begun_;
   const std::uint32_t slices = options_.model.slices;
   Worker& worker = workers_[index];
-  const std::uint64_t after =
-      options_.job.mode == TrainingMode::asynchronous && token.kind == TokenKind::train ? worker.after : 0;
-  worker.tasks[id] = {token, after, Values(slices), std::vector<std::uint64_t>(slices), slices};
+  const Token& token = work.token;
+  worker.tasks[id] = {work, Values(slices), std::vector<std::uint64_t>(slices), slices};
   const bool misread = token.kind == TokenKind::train && token.min_version > 0 && chance() < options_.misread;
   for (std::uint32_t slice = 0; slice < slices; ++slice)
     send(worker_address(index), shard_address(shard_of(slice)),
          Pull{index, RendezvousKey{SessionId{index}, StepId{id}, EdgeId{slice}}, slice,
-              token.min_version - (misread ? 1 : 0), 0, worker.view, after});
+              token.min_version - (misread ? 1 : 0), 0, worker.view, work.after});
 }
 
 bool Simulation::has_own_batch(const Task& task, const Tensor& value) const {
-  if (!options_.model.digits || options_.accumulate > 1 || task.after == 0) return true;
+  if (!options_.model.digits || options_.accumulate > 1 || task.work.after == 0) return true;
   std::int64_t tag = 0;
   const std::uint64_t examples = options_.job.train_examples;
-  return counts_of(value, examples, tag)[permutation(options_.model.seed, 0, examples)[task.after - 1]] > 0;
+  return counts_of(value, examples, tag)[permutation(options_.model.seed, 0, examples)[task.work.after - 1]] > 0;
 }
 
 void Simulation::complete(std::uint32_t index, const Task& task) {
-  const Token& token = task.token;
+  const Token& token = task.work.token;
   const Address self = worker_address(index);
   const std::uint64_t view = workers_[index].view;
   if (token.kind == TokenKind::finish) {
@@ -373,14 +386,16 @@ void Simulation::complete(std::uint32_t index, const Task& task) {
       time += up_to(options_.compute / 4);
     }
   }
-  say(0, TokenDone{index, token, options_.model.loss_sum(task.values, examples),
-                   options_.model.correct(task.values, examples), examples.size(), 0, view});
-  at(time, self, [this, index, view, incarnation, after = token.step + 1] {
-    if (workers_[index].incarnation == incarnation && workers_[index].view == view) workers_[index].after = after;
-  });
-  if (token.request == 0) return;
-  at(time, self, [this, index, view, incarnation] {
-    if (workers_[index].incarnation == incarnation && workers_[index].view == view) take_token(index);
+  const TokenDone report{.worker = index,
+                         .token = token,
+                         .loss_sum = options_.model.loss_sum(task.values, examples),
+                         .correct = options_.model.correct(task.values, examples),
+                         .examples = examples.size()};
+  at(time, self, [this, index, view, incarnation, id = task.work.id, report] {
+    if (workers_[index].incarnation != incarnation || workers_[index].view != view) return;
+    TrainingOutbox out;
+    workers_[index].tokens->ended(id, report, out);
+    go_on(index, out);
   });
 }
 

@@ -24,6 +24,7 @@
 #include "tests/scheduler/training/toy_model.hpp"
 #include <troupe/scheduler/training/coordinator.hpp>
 #include <troupe/scheduler/training/shard_state.hpp>
+#include <troupe/scheduler/training/worker_tokens.hpp>
 
 namespace troupe::testing {
 
@@ -78,6 +79,7 @@ class Simulation {
   const Coordinator& coordinator() const { return *coordinator_; }
   const ShardState& shard(std::uint32_t i) const { return *shards_[i].state; }
   Nanoseconds now() const { return now_; }
+  std::uint64_t saved_version() const { return newest_.version; }  // of the newest checkpoint; 0: none
   // Batches (asynchronous) that were reported and are on every shard.
   const std::set<std::uint64_t>& acknowledged() const { return acknowledged_; }
 
@@ -120,8 +122,7 @@ class Simulation {
     std::unique_ptr<ShardState> state;
   };
   struct Task {  // a token being computed
-    Token token;
-    std::uint64_t after = 0;  // asynchronous: as in Pull
+    WorkerTokens::Work work;
     Values values;
     std::vector<std::uint64_t> versions;
     std::uint32_t missing = 0;
@@ -131,15 +132,15 @@ class Simulation {
     std::uint64_t incarnation = 0;  // of the last Join; 0: none
     bool joining = false;           // it has said so
     std::uint64_t view = 0;
-    std::uint64_t requests = 0;
-    std::uint64_t after = 0;  // asynchronous: the last batch it has pushed, and one
-    std::set<std::uint64_t> open_requests;
+    std::optional<WorkerTokens> tokens;   // since it has joined
+    std::uint64_t requests = 0;           // of incarnations before
     std::map<std::uint64_t, Task> tasks;  // by the step of their rendezvous keys
     bool finishing = false;
     bool left = true;  // not started, or gone for good
     Values final_values;
   };
   struct Checkpoint {
+    std::uint64_t version = 0;
     std::optional<JobState> job;
     std::map<std::uint32_t, std::pair<ShardState::Cut, Values>> shards;
   };
@@ -183,13 +184,16 @@ class Simulation {
   void dispatch(Address from, const TrainingOutbox& out);
   void to_coordinator(Address from, const Frame& frame);
   void after_coordinator();
+  void commit(const SaveRound& round);
   void to_shard(std::uint32_t shard, const Frame& frame);
   void save_shard(std::uint32_t shard, const Save& save);
   void to_worker(std::uint32_t worker, const Frame& frame);
   void join_if_connected(std::uint32_t worker);
   void reset(std::uint32_t worker);
-  void take_token(std::uint32_t worker);
-  void begin(std::uint32_t worker, const Token& token);
+  void go_on(std::uint32_t worker, const TrainingOutbox& out);
+  void drop_unused(std::uint32_t worker, const Commit& commit);
+  void take_put(std::uint32_t worker, const Put& put);
+  void begin(std::uint32_t worker, const WorkerTokens::Work& work);
   void complete(std::uint32_t worker, const Task& task);
   bool has_own_batch(const Task& task, const Tensor& value) const;
   void leave(std::uint32_t worker);
@@ -213,9 +217,9 @@ class Simulation {
   std::map<std::uint64_t, std::set<std::uint32_t>> staged_;  // batches, by shard
   Nanoseconds next_tick_ = 0;
   std::set<std::uint64_t> acknowledged_before_;  // those that the newest checkpoint has for certain
-  std::optional<JobState> saving_;               // asynchronous: taken before the shards are told
-  std::uint64_t next_save_ = 0;
-  Checkpoint writing_, newest_;
+  std::map<std::uint64_t, Checkpoint> writing_;  // by version
+  int committing_ = 0;
+  Checkpoint newest_;
   Tally tally_;
   std::string trouble_;
 };

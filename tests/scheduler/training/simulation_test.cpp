@@ -49,7 +49,7 @@ SimulationOptions restarted(std::uint64_t seed) {
   SimulationOptions options = troubled(seed);
   options.job.train_examples = 6 * options.job.batch * (options.job.slots + options.job.backups) + 1;
   options.faults.shard = options.faults.coordinator = 0.01;
-  options.save_every = 2;
+  options.save_every = 2 + seed % 4;
   return options;
 }
 
@@ -86,6 +86,9 @@ std::string differs_from_loop(const SimulationOptions& options, Simulation& simu
   if (simulation.final_values().empty()) return "no worker has read the final values";
   for (const Values& values : simulation.final_values())
     if (const std::string wrong = difference(values, expected.values); !wrong.empty()) return "final values: " + wrong;
+  if (const std::uint64_t last = options.job.epochs * simulation.coordinator().steps_per_epoch();
+      options.save_every > 0 && simulation.saved_version() != last)
+    return fmt::format("the last checkpoint is of version {}, not {}", simulation.saved_version(), last);
   if (options.misread > 0) return "";  // who misread has told the figures of it before it was refused
   if (simulation.epochs().size() != options.job.epochs)
     return fmt::format("{} epochs were told", simulation.epochs().size());

@@ -1,0 +1,56 @@
+#include "troupe/scheduler/training/save_rounds.hpp"
+
+#include <troupe/scheduler/training/job_members.hpp>
+
+namespace troupe {
+
+SaveRounds::SaveRounds(Options options)
+    : options_(std::move(options)),
+      told_(options_.begun),
+      next_(options_.begun + options_.every),
+      over_(options_.every == 0) {}
+
+void SaveRounds::move(const Job& job, bool writer_busy, Nanoseconds now, TrainingOutbox& out) {
+  if (options_.every == 0) return;
+  end_when_complete(job);
+  if (job.steps >= options_.last) {
+    if (under_way_) return;
+    if (told_ < options_.last) return begin(job, now, out);
+    over_ = over_ || committing_ == 0;
+    return;
+  }
+  if (!job.training || job.steps < next_) return;
+  if (!under_way_ && !writer_busy) return begin(job, now, out);
+  events_.push_back({.kind = SaveEvent::Kind::left_out, .round = {}, .step = job.steps});
+  next_ += options_.every;
+}
+
+void SaveRounds::begin(const Job& job, Nanoseconds now, TrainingOutbox& out) {
+  under_way_ = true;
+  told_ = job.version_ahead;
+  next_ = told_ + options_.every;
+  round_ = {.version = told_, .shards = {}, .error = {}, .complete = false, .began = now, .state = {}};
+  if (options_.asynchronous) round_.state = job.state(told_);
+  out.push_back({Destination::shards(), Save{told_}});
+}
+
+void SaveRounds::end_when_complete(const Job& job) {
+  if (!under_way_) return;
+  // As soon as workers have reported all steps before it, and not when the shards have written: the job forgets.
+  if (!round_.state) round_.state = job.state(round_.version);
+  if (!round_.complete || (!round_.state && !round_.error)) return;
+  under_way_ = false;
+  if (!round_.error) ++committing_;
+  events_.push_back(
+      {.kind = round_.error ? SaveEvent::Kind::failed : SaveEvent::Kind::commit, .round = round_, .step = {}});
+}
+
+bool SaveRounds::saved(const Saved& message) {
+  if (message.version != round_.version || round_.complete || !round_.shards.emplace(message.shard, message).second)
+    return false;
+  if (message.error && !round_.error) round_.error = message.error.within(shard_name(message.shard));
+  round_.complete = round_.shards.size() == options_.shards.size();
+  return true;
+}
+
+}  // namespace troupe

@@ -1,0 +1,89 @@
+#include "troupe/scheduler/training/worker_tokens.hpp"
+
+#include <algorithm>
+#include <tuple>
+
+namespace troupe {
+
+void WorkerTokens::begin(TrainingOutbox& out) {
+  for (std::uint32_t i = 0; i < options_.ahead; ++i) ask(out);
+}
+
+void WorkerTokens::ask(TrainingOutbox& out) {
+  asked_.insert(++request_);
+  out.push_back({Destination::coordinator(),
+                 TakeToken{.worker = options_.worker, .request = request_, .job = 0, .view = options_.view}});
+}
+
+bool WorkerTokens::has(const Token& token) const {
+  const auto same = [&](const Token& t) {
+    return std::tie(t.kind, t.epoch, t.step, t.slot) == std::tie(token.kind, token.epoch, token.step, token.slot);
+  };
+  return std::ranges::any_of(waiting_, same) ||
+         std::ranges::any_of(computing_, [&](const Computing& c) { return same(c.work.token); });
+}
+
+void WorkerTokens::came(const Token& token) {
+  if (token.request == 0 ? has(token) : asked_.erase(token.request) == 0) return;
+  if (token.kind == TokenKind::finish)
+    finish_ = token;
+  else
+    waiting_.push_back(token);
+}
+
+std::vector<std::uint64_t> WorkerTokens::committed(const Commit& commit, TrainingOutbox& out) {
+  const auto unused = [&](const Token& token) {
+    return token.kind == TokenKind::train && token.step == commit.step &&
+           !std::ranges::binary_search(commit.slots, token.slot);
+  };
+  std::vector<std::uint64_t> cancelled;
+  for (Computing& computing : computing_) {
+    if (computing.unused || !unused(computing.work.token)) continue;
+    computing.unused = true;
+    cancelled.push_back(computing.work.id);
+  }
+  std::erase_if(waiting_, [&](const Token& token) {
+    if (!unused(token)) return false;
+    report(token, {}, out);
+    return true;
+  });
+  return cancelled;
+}
+
+std::optional<WorkerTokens::Work> WorkerTokens::start() {
+  const bool asynchronous = options_.mode == TrainingMode::asynchronous;
+  if (waiting_.empty() || (asynchronous && !computing_.empty())) return std::nullopt;
+  const Work work{.id = ++works_, .token = waiting_.front(), .after = after_};
+  waiting_.pop_front();
+  computing_.push_back({.work = work, .report = {}});
+  return work;
+}
+
+bool WorkerTokens::unused(std::uint64_t id) const {
+  const auto found = std::ranges::find(computing_, id, [](const Computing& c) { return c.work.id; });
+  return found != computing_.end() && found->unused;
+}
+
+void WorkerTokens::ended(std::uint64_t id, TokenDone figures, TrainingOutbox& out) {
+  const auto found = std::ranges::find(computing_, id, [](const Computing& c) { return c.work.id; });
+  if (found == computing_.end()) return;
+  found->report = std::move(figures);
+  while (!computing_.empty() && computing_.front().report) {
+    Computing first = std::move(computing_.front());
+    computing_.pop_front();
+    const Token& token = first.work.token;
+    if (options_.mode == TrainingMode::asynchronous && token.kind == TokenKind::train) after_ = token.step + 1;
+    report(token, first.unused ? TokenDone{} : std::move(*first.report), out);
+  }
+}
+
+// One that came unasked is followed by no request: what was asked for still comes.
+void WorkerTokens::report(const Token& token, TokenDone report, TrainingOutbox& out) {
+  report.worker = options_.worker;
+  report.token = token;
+  report.view = options_.view;
+  out.push_back({Destination::coordinator(), std::move(report)});
+  if (token.request != 0) ask(out);
+}
+
+}  // namespace troupe
