@@ -1,3 +1,4 @@
+// Training by all-reduce: a cluster of workers alone, each with all variables.
 #include <chrono>
 #include <future>
 
@@ -10,11 +11,10 @@
 #include <troupe/actors/training/training_curves.hpp>
 #include <troupe/actors/training/training_plan.hpp>
 #include <troupe/graph/fingerprint.hpp>
+#include <troupe/scheduler/training/epoch_figures.hpp>
 
 namespace troupe {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 // The workers of the cluster, by rank.
 std::vector<TaskName> members(const Task& task) {
@@ -49,9 +49,11 @@ class RankTrainer {
         group_(plan.task, "training", std::move(workers),
                {.timeout = plan.options.step_timeout, .stop = plan.options.stop}),
         batches_(plan.data.train, plan.options.seed, 2, plan.task.pinned_memory(), plan.task.actors().trace()),
-        steps_per_epoch_(static_cast<std::uint64_t>(plan.data.train.size()) / examples_per_step()),
+        figures_(static_cast<std::uint32_t>(plan.options.epochs),
+                 static_cast<std::uint64_t>(plan.data.train.size()) / examples_per_step(), examples_per_step()),
         settings_(job_settings(plan, group_.ranks(), 0, group_.ranks(), 0)),
-        checkpoints_(plan, graph_, session_, settings_, group_.ranks(), steps_per_epoch_, group_.rank() == 0) {
+        checkpoints_(plan, graph_, session_, settings_, group_.ranks(), figures_.steps_per_epoch(),
+                     group_.rank() == 0) {
     step_ = session_.callable({graph_.images[0], graph_.labels[0]}, {graph_.loss_sum, graph_.correct}, {graph_.train});
     evaluate_ =
         session_.callable({graph_.eval_images, graph_.eval_labels}, {graph_.eval_loss_sum, graph_.eval_correct});
@@ -78,19 +80,14 @@ class RankTrainer {
     curves_.emplace(plan_, *graph_.graph, group_.rank() == 0);  // not before: the others hear why it cannot be
     initialize();
     trained_ = true;
-    while (at_.epoch < static_cast<std::uint32_t>(plan_.options.epochs)) {
+    while (!figures_.over()) {
       run_epoch();
-      at_ = {.epoch = at_.epoch + 1, .step = at_.step, .job_ns = at_.job_ns, .commits = {}};
-      if (group_.rank() == 0 && plan_.options.on_epoch) plan_.options.on_epoch(figures_);
+      figures_.next_epoch();
+      if (group_.rank() == 0 && plan_.options.on_epoch) plan_.options.on_epoch(figures_.last());
     }
     leave();
-    TrainingResult out{
-        group_.rank() == 0,
-        figures_.test_accuracy,
-        at_.step,
-        figures_.seconds,
-        figures_.seconds > 0 ? static_cast<double>(at_.step * examples_per_step()) / figures_.seconds : 0,
-        params_sha256(plan_.state.parameters)};
+    TrainingResult out{group_.rank() == 0, figures_.last().test_accuracy, figures_.at().step,
+                       figures_.seconds(), figures_.images_per_second(),  params_sha256(plan_.state.parameters)};
     if (graph_.loss_scale) {
       out.skipped_steps = static_cast<std::uint64_t>(session_.run(graph_.loss_scale->skipped).item<std::int64_t>());
       out.loss_scale = session_.run(graph_.loss_scale->scale).item<float>();
@@ -106,8 +103,8 @@ class RankTrainer {
   void leave() {
     plan_.state.parameters = checkpoints_.read_parameters();
     plan_.state.ended.reset();
-    if (at_.epoch == static_cast<std::uint32_t>(plan_.options.epochs))
-      plan_.state.ended = {.at = at_, .variables = checkpoints_.read_all(), .shard = nullptr};
+    if (figures_.over())
+      plan_.state.ended = {.at = figures_.at(), .variables = checkpoints_.read_all(), .shard = nullptr};
   }
 
   std::uint64_t examples_per_step() const { return static_cast<std::uint64_t>(plan_.options.batch) * group_.ranks(); }
@@ -115,33 +112,34 @@ class RankTrainer {
   // The same values on all ranks: each draws them, as one process would, or has them from rank 0, and all compare.
   void initialize() {
     auto [at, values] = checkpoints_.start();  // a checkpoint: on rank 0
-    at_ = std::move(at);
-    share_start(values);
+    share_start(std::move(at), values);
+    const std::uint64_t step = figures_.at().step;
     const std::string exchange = group_.join_devices();
     if (group_.rank() == 0 && !exchange.empty() && plan_.options.on_event)
-      plan_.options.on_event({.kind = "exchange", .task = {}, .step = at_.step, .text = exchange, .counts = {}});
-    checkpoints_.begin_at(at_.step);
+      plan_.options.on_event({.kind = "exchange", .task = {}, .step = step, .text = exchange, .counts = {}});
+    checkpoints_.begin_at(step);
     session_.run(checkpoints_.feeds_of(values), std::vector<Output>{}, {graph_.initializer}, {.random_step = 0});
     std::string settings = settings_;
     std::ranges::replace(settings, '\n', ' ');
     group_.barrier(
         fmt::format("training with {} checkpoint_every={} graph={:x} step={} parameters={}", settings,
                     plan_.options.checkpoint.empty() ? "never" : fmt::format("{}", plan_.options.checkpoint_every),
-                    fingerprint(*graph_.graph), at_.step, params_sha256(checkpoints_.read_parameters())));
+                    fingerprint(*graph_.graph), step, params_sha256(checkpoints_.read_parameters())));
   }
 
   // Rank 0 tells the others where the job goes on, and with what values. The sums of the epoch under way stay with it.
-  void share_start(std::map<std::string, Tensor>& values) {
+  void share_start(JobState at, std::map<std::string, Tensor>& values) {
     const auto number = [](auto value) { return static_cast<std::int64_t>(value); };
     const Tensor where =
-        group_.broadcast(Tensor::vector<std::int64_t>({number(at_.epoch), number(at_.step), at_.job_ns, at_.epoch_ns}),
-                         0, "where the job begins");
+        group_.broadcast(Tensor::vector<std::int64_t>({number(at.epoch), number(at.step), at.job_ns, at.epoch_ns}), 0,
+                         "where the job begins");
     const auto told = where.data<std::int64_t>();
-    at_.epoch = static_cast<std::uint32_t>(told[0]);
-    at_.step = static_cast<std::uint64_t>(told[1]);
-    at_.job_ns = told[2];
-    at_.epoch_ns = told[3];
-    if (at_.step == 0) return;
+    at.epoch = static_cast<std::uint32_t>(told[0]);
+    at.step = static_cast<std::uint64_t>(told[1]);
+    at.job_ns = told[2];
+    at.epoch_ns = told[3];
+    figures_.go_on_from(std::move(at));
+    if (figures_.at().step == 0) return;
     for (const VariableInfo& v : checkpoints_.variables()) {
       Tensor& value = values[v.name];
       if (group_.rank() != 0) value = Tensor(v.dtype, v.shape);
@@ -151,45 +149,40 @@ class RankTrainer {
 
   // The rest of the epoch under way.
   void run_epoch() {
-    const std::int64_t before = at_.job_ns - at_.epoch_ns;
-    const auto begin = Clock::now() - std::chrono::nanoseconds(at_.epoch_ns);
-    const std::uint64_t first = at_.epoch * steps_per_epoch_, end = first + steps_per_epoch_;
-    Batch next = at_.step < end ? batch(at_.step - first) : Batch();
-    record_.set_epoch(at_.epoch + 1, static_cast<std::uint64_t>(plan_.options.epochs) * steps_per_epoch_);
-    while (at_.step < end) {
-      record_.does(TrainingRecord::Doing::computing, at_.step, group_.rank());
+    figures_.begin(steady_now_ns());
+    const JobState& at = figures_.at();
+    const auto examples = static_cast<std::uint64_t>(plan_.options.batch);
+    const std::uint64_t first = figures_.first(), end = figures_.end_step();
+    Batch next = at.step < end ? batch(at.step - first) : Batch();
+    record_.set_epoch(at.epoch + 1, figures_.all_steps());
+    while (at.step < end) {
+      record_.does(TrainingRecord::Doing::computing, at.step, group_.rank());
       const std::int64_t began = steady_now_ns();
       auto running = start(next);
-      if (at_.step + 1 < end) next = batch(at_.step + 1 - first);  // while the step runs
-      const auto figures = finish(std::move(running));
-      curves_->step_done(at_.step, figures[0].item<float>(), static_cast<std::uint64_t>(plan_.options.batch));
-      const auto examples = static_cast<std::uint64_t>(plan_.options.batch);
-      record_.computed(at_.step, group_.rank(), began, figures[0].item<float>() / static_cast<double>(examples),
-                       examples);
-      ++at_.step;
-      at_.loss_sum += figures[0].item<float>();
-      at_.correct += static_cast<std::uint64_t>(figures[1].item<std::int64_t>());
-      at_.epoch_ns = std::chrono::nanoseconds(Clock::now() - begin).count();
-      at_.job_ns = before + at_.epoch_ns;
-      if (checkpoints_.due(at_.step)) save(at_.step - first);
-      if (plan_.options.on_progress) plan_.options.on_progress(at_.epoch, at_.step - first, steps_per_epoch_);
+      if (at.step + 1 < end) next = batch(at.step + 1 - first);  // while the step runs
+      const auto fetched = finish(std::move(running));
+      const float loss_sum = fetched[0].item<float>();
+      curves_->step_done(at.step, loss_sum, examples);
+      record_.computed(at.step, group_.rank(), began, loss_sum / static_cast<double>(examples), examples);
+      figures_.step_done(loss_sum, static_cast<std::uint64_t>(fetched[1].item<std::int64_t>()), steady_now_ns());
+      if (checkpoints_.due(at.step)) save();
+      if (plan_.options.on_progress)
+        plan_.options.on_progress(at.epoch, figures_.complete(), figures_.steps_per_epoch());
     }
     report();
   }
 
-  // After so many steps of the epoch. All ranks have the same variables, so one writes them; the figures are those of
-  // all.
-  void save(std::uint64_t steps) {
-    JobState state = at_;
+  // All ranks have the same variables, so one writes them; the figures are those of all.
+  void save() {
+    JobState state = figures_.at();
     state.loss_sum =
-        group_.all_reduce(Tensor::scalar(at_.loss_sum), Reduction::sum, fmt::format("loss up to step {}", at_.step))
+        group_.all_reduce(Tensor::scalar(state.loss_sum), Reduction::sum, fmt::format("loss up to step {}", state.step))
             .item<double>();
     state.correct =
         static_cast<std::uint64_t>(group_
-                                       .all_reduce(Tensor::scalar(static_cast<std::int64_t>(at_.correct)),
-                                                   Reduction::sum, fmt::format("correct up to step {}", at_.step))
+                                       .all_reduce(Tensor::scalar(static_cast<std::int64_t>(state.correct)),
+                                                   Reduction::sum, fmt::format("correct up to step {}", state.step))
                                        .item<std::int64_t>());
-    state.examples = steps * examples_per_step();
     checkpoints_.read(state.step, true);
     checkpoints_.save(state);
   }
@@ -198,7 +191,7 @@ class RankTrainer {
   Batch batch(std::uint64_t t) {
     const auto b = static_cast<std::uint64_t>(plan_.options.batch);
     const std::uint64_t first = (t * group_.ranks() + group_.rank()) * b;
-    return batches_.get(at_.epoch, first, first + b);
+    return batches_.get(figures_.at().epoch, first, first + b);
   }
 
   struct Running {
@@ -211,13 +204,13 @@ class RankTrainer {
     Running out{{}, promise->get_future()};
     // Ranks that wait for one that does not come hear of it from their group, long before this deadline.
     const RunOptions options{.timeout = 2 * plan_.options.step_timeout,
-                             .random_step = static_cast<std::int64_t>(at_.step),
+                             .random_step = static_cast<std::int64_t>(figures_.at().step),
                              .random_slot = group_.rank(),
                              .training = {.worker = group_.rank(),
                                           .step = operations_++,
                                           .group = group_.id(),
                                           .group_device = group_.device(),
-                                          .number = at_.step}};
+                                          .number = figures_.at().step}};
     out.step = step_.start({batch.images, batch.labels}, options,
                            [promise](StepResult r) { promise->set_value(std::move(r)); });
     return out;
@@ -242,24 +235,18 @@ class RankTrainer {
     record_.does(TrainingRecord::Doing::evaluating);
     const std::int64_t n = plan_.data.test.size(), ranks = group_.ranks(), rank = group_.rank();
     const std::int64_t right = evaluate(n * rank / ranks, n * (rank + 1) / ranks);
+    const JobState& at = figures_.at();
     const Tensor losses =
-        group_.all_reduce(Tensor::scalar(at_.loss_sum), Reduction::sum, fmt::format("loss of epoch {}", at_.epoch));
+        group_.all_reduce(Tensor::scalar(at.loss_sum), Reduction::sum, fmt::format("loss of epoch {}", at.epoch));
     const Tensor counts =
-        group_.all_reduce(Tensor::vector<std::int64_t>({static_cast<std::int64_t>(at_.correct), right}), Reduction::sum,
-                          fmt::format("counts of epoch {}", at_.epoch));
-    const auto images = static_cast<double>(steps_per_epoch_ * examples_per_step());
-    const auto seconds = [](std::int64_t ns) { return static_cast<double>(ns) / 1e9; };
-    figures_ = EpochDone{
-        .epoch = at_.epoch,
-        .loss = losses.item<double>() / images,
-        .train_accuracy = static_cast<double>(counts.data<std::int64_t>()[0]) / images,
-        .test_accuracy = n == 0 ? 0 : static_cast<double>(counts.data<std::int64_t>()[1]) / static_cast<double>(n),
-        .images_per_second = at_.epoch_ns > 0 ? images / seconds(at_.epoch_ns) : 0,
-        .steps = at_.step,
-        .seconds = seconds(at_.job_ns)};
-    record_.set_metrics({{"train_accuracy", figures_.train_accuracy}, {"test_accuracy", figures_.test_accuracy}});
-    curves_->epoch_done(figures_);
-    if (curves_->on()) curves_->parameters(at_.step, checkpoints_.read_parameters());
+        group_.all_reduce(Tensor::vector<std::int64_t>({static_cast<std::int64_t>(at.correct), right}), Reduction::sum,
+                          fmt::format("counts of epoch {}", at.epoch));
+    const auto count = [&](std::size_t i) { return static_cast<std::uint64_t>(counts.data<std::int64_t>()[i]); };
+    const EpochDone epoch = figures_.end(losses.item<double>(), count(0),
+                                         n == 0 ? 0 : static_cast<double>(count(1)) / static_cast<double>(n));
+    record_.set_metrics({{"train_accuracy", epoch.train_accuracy}, {"test_accuracy", epoch.test_accuracy}});
+    curves_->epoch_done(epoch);
+    if (curves_->on()) curves_->parameters(at.step, checkpoints_.read_parameters());
   }
 
   std::int64_t evaluate(std::int64_t first, std::int64_t last) {
@@ -278,16 +265,14 @@ class RankTrainer {
   CollectiveGroup group_;
   EpochBatches batches_;
   Batch test_batch_{.images = {}, .labels = {}, .memory = plan_.task.pinned_memory()};
-  const std::uint64_t steps_per_epoch_;
+  EpochFigures figures_;  // of them this rank's part
   const std::string settings_;
   SessionCheckpoints checkpoints_;
   std::optional<TrainingCurves> curves_;
   TrainingRecord& record_ = plan_.task.introspection().training();
   Callable step_, evaluate_;
-  JobState at_;                   // steps that are complete, and the epoch of the next; of its figures this rank's part
   bool trained_ = false;          // there are parameters
   std::uint64_t operations_ = 0;  // steps begun, in the channels of the group
-  EpochDone figures_;
 };
 
 }  // namespace

@@ -1,3 +1,4 @@
+// A task's part in the training jobs of a cluster: joins one, and the next when a loss has ended it.
 #include <thread>
 
 #include <troupe/actors/training/cluster_job.hpp>

@@ -1,3 +1,4 @@
+// Training in one process: all slots of a step as towers of one graph.
 #include <chrono>
 #include <deque>
 #include <future>
@@ -9,11 +10,10 @@
 #include <troupe/actors/training/session_checkpoints.hpp>
 #include <troupe/actors/training/training_curves.hpp>
 #include <troupe/actors/training/training_plan.hpp>
+#include <troupe/scheduler/training/epoch_figures.hpp>
 
 namespace troupe {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kStepsInFlight = 4;
 
@@ -34,9 +34,10 @@ class LocalTrainer {
         session_(plan.task, *graph_.graph, {.seed = plan.options.seed, .on_placement = plan.options.on_placement}),
         batches_(plan.data.train, plan.options.seed, kStepsInFlight * static_cast<std::size_t>(slots_),
                  plan.task.pinned_memory(), plan.task.actors().trace()),
-        steps_per_epoch_(static_cast<std::uint64_t>(plan.data.train.size()) / examples_per_step()),
+        figures_(static_cast<std::uint32_t>(plan.options.epochs),
+                 static_cast<std::uint64_t>(plan.data.train.size()) / examples_per_step(), examples_per_step()),
         checkpoints_(plan, graph_, session_, job_settings(plan, static_cast<std::uint32_t>(slots_), 0, 0, 0),
-                     static_cast<std::uint32_t>(slots_), steps_per_epoch_, true),
+                     static_cast<std::uint32_t>(slots_), figures_.steps_per_epoch(), true),
         curves_(plan, *graph_.graph, true) {
     Outputs feeds = graph_.images;
     feeds.insert(feeds.end(), graph_.labels.begin(), graph_.labels.end());
@@ -59,13 +60,12 @@ class LocalTrainer {
     curves_.wait();
     record_.end();
     leave();
-    TrainingResult out{
-        true,
-        figures_.test_accuracy,
-        at_.step,
-        figures_.seconds,
-        figures_.seconds > 0 ? static_cast<double>(at_.step * examples_per_step()) / figures_.seconds : 0,
-        params_sha256(plan_.state.parameters)};
+    TrainingResult out{true,
+                       figures_.last().test_accuracy,
+                       figures_.at().step,
+                       figures_.seconds(),
+                       figures_.images_per_second(),
+                       params_sha256(plan_.state.parameters)};
     if (graph_.loss_scale) {
       out.skipped_steps = static_cast<std::uint64_t>(session_.run(graph_.loss_scale->skipped).item<std::int64_t>());
       out.loss_scale = session_.run(graph_.loss_scale->scale).item<float>();
@@ -76,16 +76,16 @@ class LocalTrainer {
  private:
   void train() {
     initialize();
-    while (at_.epoch < static_cast<std::uint32_t>(plan_.options.epochs)) {
+    while (!figures_.over()) {
       run_epoch();
-      at_ = {.epoch = at_.epoch + 1, .step = at_.step, .job_ns = at_.job_ns, .commits = {}};
-      if (plan_.options.on_epoch) plan_.options.on_epoch(figures_);
+      figures_.next_epoch();
+      if (plan_.options.on_epoch) plan_.options.on_epoch(figures_.last());
     }
   }
   // No step is under way.
   void leave() {
     plan_.state.parameters = checkpoints_.read_parameters();
-    plan_.state.ended = {.at = at_, .variables = checkpoints_.read_all(), .shard = nullptr};
+    plan_.state.ended = {.at = figures_.at(), .variables = checkpoints_.read_all(), .shard = nullptr};
   }
 
   static std::vector<std::string> devices(Task& task) {
@@ -99,20 +99,16 @@ class LocalTrainer {
   // Random initial values are drawn as a shard draws them: in step 0, slot 0.
   void initialize() {
     auto [at, values] = checkpoints_.start();
-    at_ = std::move(at);
-    checkpoints_.begin_at(at_.step);
+    figures_.go_on_from(std::move(at));
+    checkpoints_.begin_at(figures_.at().step);
     session_.run(checkpoints_.feeds_of(values), std::vector<Output>{}, {graph_.initializer}, {.random_step = 0});
   }
 
   // The rest of the epoch under way.
   void run_epoch() {
-    const std::int64_t before = at_.job_ns - at_.epoch_ns;
-    const auto begin = Clock::now() - std::chrono::nanoseconds(at_.epoch_ns);
-    const auto take_time = [&] {
-      at_.epoch_ns = std::chrono::nanoseconds(Clock::now() - begin).count();
-      at_.job_ns = before + at_.epoch_ns;
-    };
-    const std::uint64_t first = at_.epoch * steps_per_epoch_, end = first + steps_per_epoch_;
+    figures_.begin(steady_now_ns());
+    const JobState& at = figures_.at();
+    const std::uint64_t first = figures_.first(), end = figures_.end_step();
     // While steps run, the batches of the next ones are gathered and wait for the device. Whenever half of them are
     // done the other half is started: waking this thread costs the device as much as a small kernel.
     const std::size_t most_in_flight = step_.in_order() ? kStepsInFlight : 1;
@@ -121,9 +117,9 @@ class LocalTrainer {
       std::future<std::vector<Tensor>> figures;
     };
     std::deque<Started> in_flight;
-    record_.set_epoch(at_.epoch + 1, static_cast<std::uint64_t>(plan_.options.epochs) * steps_per_epoch_);
+    record_.set_epoch(at.epoch + 1, figures_.all_steps());
     Error stop;
-    for (std::uint64_t started = at_.step; at_.step < end;) {
+    for (std::uint64_t started = at.step; at.step < end;) {
       if (!stop) stop = stop_of(plan_);
       if (stop && in_flight.empty()) throw stop;
       if (!stop && in_flight.size() <= most_in_flight / 2) {
@@ -135,34 +131,24 @@ class LocalTrainer {
             checkpoints_.read(started + 1, !step_.in_order());
           }
         }
-        record_.does(TrainingRecord::Doing::computing, at_.step);
+        record_.does(TrainingRecord::Doing::computing, at.step);
         in_flight[(in_flight.size() - 1) / 2].figures.wait();
       }
-      const auto figures = in_flight.front().figures.get();
-      record_.computed(at_.step, 0, in_flight.front().at_ns,
-                       figures[0].item<float>() / static_cast<double>(examples_per_step()), examples_per_step());
+      const auto fetched = in_flight.front().figures.get();
+      const float loss_sum = fetched[0].item<float>();
+      record_.computed(at.step, 0, in_flight.front().at_ns, loss_sum / static_cast<double>(examples_per_step()),
+                       examples_per_step());
       in_flight.pop_front();
-      curves_.step_done(at_.step, figures[0].item<float>(), examples_per_step());
-      ++at_.step;
-      at_.loss_sum += figures[0].item<float>();
-      at_.correct += static_cast<std::uint64_t>(figures[1].item<std::int64_t>());
-      at_.examples += examples_per_step();
-      take_time();
-      checkpoints_.save(at_);
-      if (plan_.options.on_progress) plan_.options.on_progress(at_.epoch, at_.step - first, steps_per_epoch_);
+      curves_.step_done(at.step, loss_sum, examples_per_step());
+      figures_.step_done(loss_sum, static_cast<std::uint64_t>(fetched[1].item<std::int64_t>()), steady_now_ns());
+      checkpoints_.save(at);
+      if (plan_.options.on_progress)
+        plan_.options.on_progress(at.epoch, figures_.complete(), figures_.steps_per_epoch());
     }
-    const auto examples = static_cast<double>(at_.examples);
-    const auto seconds = [](std::int64_t ns) { return static_cast<double>(ns) / 1e9; };
-    figures_ = EpochDone{.epoch = at_.epoch,
-                         .loss = at_.loss_sum / examples,
-                         .train_accuracy = static_cast<double>(at_.correct) / examples,
-                         .test_accuracy = evaluate(),
-                         .images_per_second = at_.epoch_ns > 0 ? examples / seconds(at_.epoch_ns) : 0,
-                         .steps = at_.step,
-                         .seconds = seconds(at_.job_ns)};
-    record_.set_metrics({{"train_accuracy", figures_.train_accuracy}, {"test_accuracy", figures_.test_accuracy}});
-    curves_.epoch_done(figures_);
-    if (curves_.on()) curves_.parameters(at_.step, checkpoints_.read_parameters());
+    const EpochDone epoch = figures_.end(evaluate());
+    record_.set_metrics({{"train_accuracy", epoch.train_accuracy}, {"test_accuracy", epoch.test_accuracy}});
+    curves_.epoch_done(epoch);
+    if (curves_.on()) curves_.parameters(at.step, checkpoints_.read_parameters());
   }
 
   // Step t of the epoch.
@@ -171,7 +157,7 @@ class LocalTrainer {
     std::vector<Tensor> feeds(2 * static_cast<std::size_t>(slots_));
     for (std::size_t s = 0; s < static_cast<std::size_t>(slots_); ++s) {
       const std::uint64_t first = (t * static_cast<std::uint64_t>(slots_) + s) * b;
-      const Batch& batch = batches_.get(at_.epoch, first, first + b);
+      const Batch& batch = batches_.get(figures_.at().epoch, first, first + b);
       feeds[s] = batch.images;
       feeds[static_cast<std::size_t>(slots_) + s] = batch.labels;
     }
@@ -197,14 +183,12 @@ class LocalTrainer {
   Session session_;
   EpochBatches batches_;
   Batch test_batch_{.images = {}, .labels = {}, .memory = plan_.task.pinned_memory()};
-  const std::uint64_t steps_per_epoch_;
+  EpochFigures figures_;
   SessionCheckpoints checkpoints_;
   TrainingCurves curves_;
   TrainingRecord& record_ = plan_.task.introspection().training();
   Callable step_;
   Callable evaluate_;
-  JobState at_;  // steps that are complete, and the epoch of the next
-  EpochDone figures_;
 };
 
 }  // namespace
